@@ -1,0 +1,257 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/wake"
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// lock takes the lock: the seat inside the process first, then, unless a hold
+// came with it, the lock on the server. ctx bounds the waiting; parent is what
+// the lease's own context descends from.
+func (c *Client) lock(ctx, parent context.Context, s *spec, try bool) (*Lease, error) {
+	if !c.enter() {
+		return nil, ErrClosed
+	}
+	defer c.exit()
+	start := c.now()
+	l, wake, err := c.lockSeated(ctx, parent, s, try, start)
+	if err != nil {
+		if _, held := err.(*HeldError); held {
+			c.observe(Event{Kind: EventFail, Name: s.name, Wait: c.now() - start, Err: err})
+			return nil, err
+		}
+		if err == ctx.Err() || err == ErrClosed {
+			err = fmt.Errorf("holdfast: lock %q: %w", s.name, err)
+		}
+		c.observe(Event{Kind: EventFail, Name: s.name, Wait: c.now() - start, Err: err})
+		return nil, err
+	}
+	h := l.tenure.hold
+	c.observe(Event{
+		Kind: EventGrant, Name: s.name, Owner: h.attempt, Token: l.tenure.token, Wake: wake,
+		Local: h.passes > 0, Waiting: int(h.waiting.Load()), Wait: c.now() - start,
+	})
+	return l, nil
+}
+
+func (c *Client) lockSeated(
+	ctx, parent context.Context, s *spec, try bool, start time.Duration,
+) (*Lease, Wake, error) {
+	cause := WakeNone
+	if c.cfg.LocalPasses >= 0 {
+		passed, waited, err := c.take(ctx, s, try)
+		if err != nil {
+			return nil, cause, err
+		}
+		if waited {
+			cause = WakeLocal
+		}
+		if passed != nil {
+			if passed.TTL == s.ttl && !s.fixed {
+				if l := c.lease(parent, s, passed); l != nil {
+					return l, cause, nil
+				}
+			}
+			// Lost on the way, or of other terms than asked for.
+			if c.keeper.Remove(&passed.Lease) {
+				_ = passed.release(ctx)
+			}
+		}
+	}
+	h, w, err := c.acquire(ctx, s, try)
+	if err == nil {
+		if c.cfg.LocalPasses >= 0 {
+			c.sit(s, h)
+		}
+		if l := c.lease(parent, s, h); l != nil {
+			return l, max(cause, w), nil
+		}
+		err = h.lost
+	}
+	c.leave(s, nil)
+	return nil, cause, err
+}
+
+// attempt is one acquisition on the server.
+type attempt struct {
+	c     *Client
+	spec  *spec
+	id    string
+	asked time.Duration // before the last request that may have led to a grant was sent
+	w     *wake.Waiter
+	wake  Wake
+}
+
+// acquire takes the lock on the server, or waits for it there. On error
+// nothing is held there, or is being given back in the background.
+func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, error) {
+	if err := c.ready(ctx); err != nil {
+		// Nothing was asked for yet: whatever happened, nothing is held.
+		return nil, WakeNone, fmt.Errorf("holdfast: lock %q: %w", s.name, err)
+	}
+	c.introduce()
+	number := c.attempts.Add(1)
+	at := &attempt{c: c, spec: s, id: c.id + "/" + strconv.FormatUint(number, 10)}
+	// To join in the first request, the subscription must stand already.
+	if !try && c.hub.Ready(s.channel) {
+		at.w = c.hub.Await(number)
+	}
+	a, err := at.ask(ctx, script.Acquire)
+	if err == nil && a.Kind == wire.Busy && !try {
+		// The first contention of this process: subscribe, see it
+		// confirmed, and only then join.
+		if err = c.hub.Subscribe(ctx, s.channel); err != nil {
+			return nil, WakeNone, fault("subscription for", s.name, err)
+		}
+		at.w = c.hub.Await(number)
+		a, err = at.ask(ctx, script.Acquire)
+	}
+	if at.w != nil {
+		defer c.hub.Forget(at.w)
+	}
+	if err != nil {
+		return nil, WakeNone, at.failed(ctx, err)
+	}
+	h, err := at.settle(ctx, a)
+	return h, at.wake, err
+}
+
+// ask sends acquire or poll for the attempt.
+func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer, error) {
+	s, c := at.spec, at.c
+	patience := "0"
+	if at.w != nil {
+		patience = s.patience
+	}
+	args := []string{at.id, s.ttlMS, c.retention, wire.Exclusive, patience, s.base}
+	if action == script.Poll {
+		args = []string{at.id, s.ttlMS, c.retention, patience, s.base}
+	}
+	sent := c.now()
+	a, err := c.ask(ctx, action, s.keys, args)
+	if err == nil || !definite(err) {
+		at.asked = sent
+	}
+	return a, err
+}
+
+// failed is the end of an attempt by an error of a request.
+func (at *attempt) failed(ctx context.Context, err error) error {
+	if definite(err) {
+		return fault("lock", at.spec.name, err)
+	}
+	at.c.undo(at.spec, at.id, at.c.now()+at.spec.ttl)
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return fault("lock", at.spec.name, err)
+}
+
+// settle makes of an answer what it says: a hold, an error, or a wait.
+func (at *attempt) settle(ctx context.Context, a wire.Answer) (*hold, error) {
+	c, s := at.c, at.spec
+	switch a.Kind {
+	case wire.Granted:
+		return at.granted(a.Token, a.Waiting)
+	case wire.Busy:
+		return nil, &HeldError{Name: s.name, Owner: wire.Decode(a.Holder), Remaining: a.Left}
+	case wire.Queued:
+		c.observe(Event{Kind: EventWait, Name: s.name, Owner: at.id, Place: a.Place})
+		return at.await(ctx, a)
+	}
+	c.undo(s, at.id, c.now()+s.ttl)
+	return nil, fault("lock", s.name, wire.BadAnswer("another kind to acquire"))
+}
+
+// granted turns a grant into a hold, unless it cannot be believed any more.
+func (at *attempt) granted(token uint64, waiting int) (*hold, error) {
+	c, s := at.c, at.spec
+	h, ok := c.begin(s, at.id, token, waiting, at.asked)
+	if ok {
+		return h, nil
+	}
+	c.undo(s, at.id, c.now()+s.ttl)
+	if c.isClosing() {
+		return nil, ErrClosed
+	}
+	return nil, fmt.Errorf("holdfast: lock %q: the grant took longer to arrive than its lease of %v is to be "+
+		"trusted: %w", s.name, s.ttl, &LostError{Name: s.name, Reason: LossExpired})
+}
+
+// await waits in the line for the push, and looks by itself when the holders
+// may be over, when the subscription was broken, and at every heartbeat: a
+// push that is lost costs a poll, never the lock. What else ends it: ctx, the
+// client's closing, a refusal, or silence of the server for longer than it
+// keeps the place.
+func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
+	c, s := at.c, at.spec
+	heard, pause := at.asked, 10*time.Millisecond
+	next := lease.PollIn(a.Left, a.Place, s.ttl, rand.Float64())
+	for {
+		timer := time.NewTimer(next)
+		select {
+		case g := <-at.w.Granted:
+			timer.Stop()
+			at.woken(WakePush)
+			// The push answers no request: it is believed from the last
+			// one that was answered "queued". When too little is left of
+			// that, a poll confirms the grant and starts the lease anew.
+			if lease.Fresh(c.now(), at.asked, s.ttl) {
+				return at.granted(g.Token, g.Waiting)
+			}
+		case <-at.w.Nudge:
+			timer.Stop()
+			at.woken(WakeResume)
+		case <-timer.C:
+			at.woken(WakePoll)
+		case <-ctx.Done():
+			timer.Stop()
+			c.undo(s, at.id, c.now()+s.ttl)
+			return nil, ctx.Err()
+		case <-c.closing:
+			timer.Stop()
+			c.undo(s, at.id, c.now()+s.ttl)
+			return nil, ErrClosed
+		}
+		a, err := at.look(ctx)
+		switch {
+		case err == nil && a.Kind == wire.Queued:
+			heard, pause = at.asked, 10*time.Millisecond
+			next = lease.PollIn(a.Left, a.Place, s.ttl, rand.Float64())
+		case err == nil:
+			return at.settle(ctx, a)
+		case ctx.Err() != nil || !passing(err) || c.now()-heard > lease.Patience(s.ttl):
+			return nil, at.failed(ctx, err)
+		default:
+			// The server is silent or away: ask again, more slowly.
+			next, pause = pause, min(2*pause, time.Second)
+		}
+	}
+}
+
+// look polls; a waiter whom the record has forgotten joins again at the end.
+func (at *attempt) look(ctx context.Context) (wire.Answer, error) {
+	asked := at.asked
+	a, err := at.ask(ctx, script.Poll)
+	if err != nil {
+		// It may have led to nothing: a push is still counted from before.
+		at.asked = asked
+	}
+	if err != nil || a.Kind != wire.Gone {
+		return a, err
+	}
+	return at.ask(ctx, script.Acquire)
+}
+
+func (at *attempt) woken(w Wake) {
+	at.wake = w
+	at.c.observe(Event{Kind: EventWake, Name: at.spec.name, Owner: at.id, Wake: w})
+}

@@ -1,0 +1,217 @@
+package holdfast
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/internal/wake"
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// Client is one process's party in locking: its identity, its subscription,
+// its renewals and the lines of its goroutines. Make one per process and
+// store, and close it at the end. It is safe for use by many goroutines.
+type Client struct {
+	store Store
+	cfg   Config
+	id    string
+	log   *slog.Logger
+	now   func() time.Duration
+
+	attempts  atomic.Uint64
+	seats     seats
+	keeper    *keeper.Keeper
+	hub       *wake.Hub
+	retention string
+	sharded   bool
+
+	life    context.Context // ends when the client may not work any more
+	end     context.CancelFunc
+	closing chan struct{} // closed when no new lease is to begin
+
+	// mu guards the fields below; it is never held over I/O.
+	mu       sync.Mutex
+	closed   bool
+	tasks    sync.WaitGroup // what runs in the background; Add only while not closed
+	presence *time.Timer    // the next announcement; nil before the first
+
+	checked   atomic.Bool   // the server has been seen to be usable
+	announced atomic.Bool   // the client has begun to make itself known
+	calls     atomic.Int64  // acquisitions under way
+	quiet     chan struct{} // told when calls falls to 0 while closing
+}
+
+// New makes a client of store. It does no I/O: the first acquisition does.
+// The error is an [ErrInvalid] that says which field of cfg cannot work.
+func New(store Store, cfg Config) (*Client, error) {
+	if store == nil {
+		return nil, invalid("the store is nil: make one, for example with goredis.New(rdb)")
+	}
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	id := make([]byte, 16)
+	_, _ = rand.Read(id) // never fails: it would end the program
+	c := &Client{
+		store: store, cfg: cfg, id: base64.RawURLEncoding.EncodeToString(id),
+		log: cfg.Logger, now: clock.Now,
+		retention: wire.Millis(cfg.Retention), sharded: store.Sharded(),
+		closing: make(chan struct{}), quiet: make(chan struct{}, 1),
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	// A fake in virtual time brings the clock that its leases live by.
+	if own, ok := store.(interface{ Now() time.Duration }); ok {
+		c.now = own.Now
+	}
+	c.life, c.end = context.WithCancel(context.Background())
+	c.keeper = keeper.New(keeper.Config{
+		Now: c.now, Renew: c.renew, Renewed: c.renewed, Lost: c.lost, Timeout: cfg.RequestTimeout,
+	})
+	c.hub = wake.New(c.listen, c.readPush, cfg.RequestTimeout)
+	return c, nil
+}
+
+// ID is the client's identity: random, new for every client, no secret.
+func (c *Client) ID() string { return c.id }
+
+func (c *Client) listen(
+	ctx context.Context, channel string, message func(string), resumed func(),
+) (func(), error) {
+	return c.store.Listen(ctx, channel, Listener{Message: message, Resumed: resumed})
+}
+
+func (c *Client) readPush(payload string) (uint64, wake.Grant, bool) {
+	attempt, a, err := wire.ParsePush(payload)
+	client, number, _ := strings.Cut(attempt, "/")
+	n, bad := strconv.ParseUint(number, 10, 64)
+	if err != nil || bad != nil || client != c.id {
+		return 0, wake.Grant{}, false
+	}
+	return n, wake.Grant{Token: a.Token, Waiting: a.Waiting}, true
+}
+
+// run sends one action. Its error says nothing about whether the action ran,
+// unless it is the server's refusal.
+func (c *Client) run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
+	answer, err := c.store.Run(ctx, action, keys, args)
+	cancel()
+	return answer, err
+}
+
+// ask sends one action on one lock and reads its answer.
+func (c *Client) ask(ctx context.Context, action *script.Script, keys, args []string) (wire.Answer, error) {
+	answer, err := c.run(ctx, action, keys, args)
+	if err != nil {
+		return wire.Answer{}, err
+	}
+	return wire.Parse(answer)
+}
+
+// ready makes sure, once, that the server can run the actions: a primary, new
+// enough. Without an error nothing more is asked of it later; a server that
+// becomes a replica refuses the actions themselves.
+func (c *Client) ready(ctx context.Context) error {
+	if c.checked.Load() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
+	defer cancel()
+	info, err := c.store.Server(ctx)
+	var refused *ServerError
+	switch {
+	case errors.As(err, &refused) && refused.Code == "NOPERM":
+		// Not allowed to ask: the actions will show what is missing.
+	case err != nil:
+		return err
+	default:
+		if err := info.usable(); err != nil {
+			return err
+		}
+	}
+	c.checked.Store(true)
+	return nil
+}
+
+// usable refuses a server on which the actions would not work, or would
+// answer from a copy.
+func (i ServerInfo) usable() error {
+	if i.Role == "replica" || i.Role == "slave" {
+		return &ServerError{Code: "REPLICA", Message: "REPLICA the server at " + i.Address + " is a replica"}
+	}
+	major, rest, _ := strings.Cut(i.Version, ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	have, err := strconv.Atoi(major)
+	if err != nil {
+		return nil // it does not tell: the actions will show
+	}
+	sub, _ := strconv.Atoi(minor)
+	oldest := [2]int{7, 0}
+	if i.Product == "valkey" {
+		oldest = [2]int{7, 2}
+	}
+	if have < oldest[0] || have == oldest[0] && sub < oldest[1] {
+		return &ServerError{Code: "VERSION", Message: fmt.Sprintf(
+			"VERSION the server at %s is %s %s, too old", i.Address, i.Product, i.Version)}
+	}
+	return nil
+}
+
+// background runs f in a goroutine that Close waits for. After Close it
+// reports false and f does not run.
+func (c *Client) background(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.tasks.Add(1)
+	go func() {
+		defer c.tasks.Done()
+		f()
+	}()
+	return true
+}
+
+// enter counts a call that Close waits for; false when the client is closing.
+func (c *Client) enter() bool {
+	c.calls.Add(1)
+	if c.isClosing() {
+		c.exit()
+		return false
+	}
+	return true
+}
+
+func (c *Client) exit() {
+	if c.calls.Add(-1) == 0 && c.isClosing() {
+		select {
+		case c.quiet <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (c *Client) isClosing() bool {
+	select {
+	case <-c.closing:
+		return true
+	default:
+		return false
+	}
+}

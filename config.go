@@ -1,0 +1,109 @@
+package holdfast
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// Config says how a client works. The zero value is good for most programs.
+type Config struct {
+	// Prefix stands before every key and channel, to keep applications
+	// apart. All that share locks need the same prefix. 1 to 64 letters,
+	// digits and . _ : / -. Default: "holdfast".
+	Prefix string
+
+	// TTL is how long a lease lasts unless renewed, in whole milliseconds,
+	// at least 10 ms. It is the longest time for which a crashed holder
+	// keeps others out; the shorter it is, the shorter the pause of a
+	// process or network that costs a lease. Default: 30 s.
+	TTL time.Duration
+
+	// Retention is for how long the record of a free lock is kept. While it
+	// exists its fencing tokens rise even if the server's clock is set
+	// back. At most a day. Default: 10 min.
+	Retention time.Duration
+
+	// RequestTimeout bounds one request to the server. When it passes, the
+	// outcome is unknown. Default: a third of TTL, at most 3 s.
+	RequestTimeout time.Duration
+
+	// App is the name by which holders are shown to people. Default: the
+	// base name of the program.
+	App string
+
+	// Logger is told what an operator may want to know: a lost lease, a
+	// lease that was never released. Names of locks appear in it, nothing
+	// secret does. Default: silent.
+	Logger *slog.Logger
+
+	// Observer is told of every event, for metrics and traces. Default: nobody.
+	Observer Observer
+
+	// LocalPasses bounds how often one grant of the server is passed on
+	// between goroutines of this process before the lock goes back to the
+	// server: at most 1,023, the default. Negative: never, every
+	// acquisition asks the server.
+	LocalPasses int
+}
+
+const (
+	defaultPrefix    = "holdfast"
+	defaultTTL       = 30 * time.Second
+	defaultRetention = 10 * time.Minute
+	maxRetention     = 24 * time.Hour
+	maxTTL           = 365 * 24 * time.Hour
+	maxTimeout       = 3 * time.Second
+)
+
+// complete fills in the defaults and refuses what cannot work.
+func (c Config) complete() (Config, error) {
+	c.Prefix = cmp.Or(c.Prefix, defaultPrefix)
+	c.TTL = cmp.Or(c.TTL, defaultTTL)
+	c.Retention = cmp.Or(c.Retention, defaultRetention)
+	c.RequestTimeout = cmp.Or(c.RequestTimeout, min(c.TTL/3, maxTimeout))
+	if c.App == "" {
+		c.App = "go"
+		if len(os.Args) > 0 {
+			c.App = filepath.Base(os.Args[0])
+		}
+	}
+	c.LocalPasses = cmp.Or(c.LocalPasses, 1023)
+	if err := wire.CheckPrefix(c.Prefix); err != nil {
+		return c, invalid("Config.Prefix: %v", err)
+	}
+	if err := checkTTL(c.TTL); err != nil {
+		return c, invalid("Config.TTL: %v", err)
+	}
+	switch {
+	case c.Retention < time.Millisecond || c.Retention > maxRetention:
+		return c, invalid("Config.Retention is %v: it must be from 1ms to %v", c.Retention, maxRetention)
+	case c.RequestTimeout < time.Millisecond:
+		return c, invalid("Config.RequestTimeout is %v: it must be at least 1ms", c.RequestTimeout)
+	case c.RequestTimeout > c.TTL/2:
+		return c, invalid("Config.RequestTimeout is %v, more than half of the TTL of %v: "+
+			"a renewal could not be tried again in time", c.RequestTimeout, c.TTL)
+	case len(c.App) > 128:
+		return c, invalid("Config.App has %d bytes, the limit is 128", len(c.App))
+	}
+	return c, nil
+}
+
+func checkTTL(ttl time.Duration) error {
+	switch {
+	case ttl < lease.MinTTL:
+		return fmt.Errorf("the TTL is %v: it must be at least %v, for a margin is taken off it", ttl, lease.MinTTL)
+	case ttl%time.Millisecond != 0:
+		return fmt.Errorf("the TTL is %v: the server counts whole milliseconds, use %v",
+			ttl, ttl.Truncate(time.Millisecond))
+	case ttl > maxTTL:
+		return fmt.Errorf("the TTL is %v: at most %v make sense", ttl, maxTTL)
+	}
+	return nil
+}

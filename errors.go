@@ -1,0 +1,147 @@
+package holdfast
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The errors that callers tell apart, with errors.Is.
+var (
+	// ErrHeld: somebody else has the lock. The error is a *HeldError.
+	ErrHeld = errors.New("holdfast: lock is held")
+	// ErrLost: the lease ended before it was released. The error is a *LostError.
+	ErrLost = errors.New("holdfast: lease lost")
+	// ErrNotHeld: a release or extension found that the lease had ended
+	// before: the work under it may have overlapped with somebody else's.
+	ErrNotHeld = errors.New("holdfast: lease is not held any more")
+	// ErrReleased: the lease has been released. Also the cause of a lease's
+	// context after its release.
+	ErrReleased = errors.New("holdfast: lease is released")
+	// ErrClosed: the client is closed.
+	ErrClosed = errors.New("holdfast: client is closed")
+	// ErrDeadlock: the context belongs to a lease of this very lock, so that
+	// waiting would never end. Nothing was asked of the server.
+	ErrDeadlock = errors.New("holdfast: lock is held by this very call chain")
+	// ErrUnknownOutcome: the server did not answer, or not in time: the
+	// action may or may not have taken effect.
+	ErrUnknownOutcome = errors.New("holdfast: outcome unknown")
+	// ErrInvalid: an argument cannot work. Nothing was asked of the server.
+	ErrInvalid = errors.New("holdfast: invalid")
+)
+
+// HeldError says who has the lock. It is an [ErrHeld].
+type HeldError struct {
+	Name      string
+	Owner     string        // the holder's attempt or name; empty if unknown or several
+	Remaining time.Duration // until its lease ends unless renewed; 0 if unknown
+	Waited    time.Duration // how long this call waited for it; 0 for a single try
+}
+
+func (e *HeldError) Error() string {
+	s := fmt.Sprintf("holdfast: lock %q is held", e.Name)
+	if e.Owner != "" {
+		s += " by " + e.Owner
+	}
+	if e.Remaining > 0 {
+		s += fmt.Sprintf(", its lease ends in %v unless renewed", e.Remaining)
+	}
+	if e.Waited > 0 {
+		s += fmt.Sprintf(" (waited %v)", e.Waited.Round(time.Millisecond))
+	}
+	return s
+}
+
+// Is makes a HeldError an ErrHeld.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// LostError says why a lease ended without a release. It is an [ErrLost].
+type LostError struct {
+	Name   string
+	Reason LossReason
+}
+
+// LossReason says why a lease was lost.
+type LossReason string
+
+// The reasons of a loss.
+const (
+	LossExpired LossReason = "expired"  // no renewal was confirmed before the trust deadline
+	LossNotHeld LossReason = "not held" // the server has given the lock to somebody else, or forgot it
+	LossEvicted LossReason = "evicted"  // an operator took the lock away
+)
+
+func (e *LostError) Error() string {
+	s := fmt.Sprintf("holdfast: lease of %q lost: ", e.Name)
+	switch e.Reason {
+	case LossExpired:
+		return s + "no renewal was confirmed in time"
+	case LossEvicted:
+		return s + "an operator took the lock away"
+	}
+	return s + "the server does not know it any more"
+}
+
+// Is makes a LostError an ErrLost.
+func (e *LostError) Is(target error) bool { return target == ErrLost }
+
+// ServerError is a definite refusal: the server answered with an error, and
+// the action changed nothing. The stores make it from what the server said.
+type ServerError struct {
+	// Code is the error's code word: "NOPERM", "OOM", "READONLY", "WRONGTYPE".
+	// A refusal without one, as a script may raise, has the code "ERR".
+	Code string
+	// Message is what the server said, whole, its code included.
+	Message string
+}
+
+func (e *ServerError) Error() string { return "holdfast: server: " + e.Message }
+
+// transient reports a refusal that may pass by itself: the server loads its
+// data, fails over or moves a slot.
+func (e *ServerError) transient() bool {
+	switch e.Code {
+	case "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MOVED", "ASK", "NOREPLICAS":
+		return true
+	}
+	return false
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
+}
+
+// unknownError is an ErrUnknownOutcome with what happened.
+type unknownError struct {
+	what, name string
+	cause      error
+}
+
+func (e *unknownError) Error() string {
+	return fmt.Sprintf("holdfast: %s %q: outcome unknown: %v", e.what, e.name, e.cause)
+}
+
+func (e *unknownError) Is(target error) bool { return target == ErrUnknownOutcome }
+func (e *unknownError) Unwrap() error        { return e.cause }
+
+// fault puts an error of the store into words for the caller: a refusal stays
+// one, anything else is an unknown outcome.
+func fault(what, name string, err error) error {
+	var refused *ServerError
+	if errors.As(err, &refused) || errors.Is(err, ErrClosed) {
+		return fmt.Errorf("holdfast: %s %q: %w", what, name, err)
+	}
+	return &unknownError{what: what, name: name, cause: err}
+}
+
+// definite reports that err is the server's own refusal.
+func definite(err error) bool {
+	var refused *ServerError
+	return errors.As(err, &refused)
+}
+
+// passing reports that err may be gone at the next try.
+func passing(err error) bool {
+	var refused *ServerError
+	return !errors.As(err, &refused) || refused.transient()
+}

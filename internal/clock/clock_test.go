@@ -1,0 +1,49 @@
+package clock
+
+import (
+	"runtime"
+	"testing"
+	"time"
+)
+
+func TestNowNeverGoesBack(t *testing.T) {
+	last := Now()
+	for range 100_000 {
+		n := Now()
+		if n < last {
+			t.Fatalf("clock went back from %v to %v", last, n)
+		}
+		last = n
+	}
+}
+
+func TestNowRunsAtTheRateOfTheMachine(t *testing.T) {
+	// Both clocks are read around the same busy stretch: whatever its length,
+	// the outer one must cover the inner one.
+	outer := Now()
+	inner := time.Now()
+	for time.Since(inner) < 5*time.Millisecond {
+		runtime.Gosched()
+	}
+	elapsed := time.Since(inner)
+	if got := Now() - outer; got < elapsed {
+		t.Fatalf("clock advanced %v while at least %v passed", got, elapsed)
+	}
+}
+
+func TestFallbackNeverGoesBackEither(t *testing.T) {
+	last := fallback()
+	for range 10_000 {
+		n := fallback()
+		if n < last-time.Millisecond { // wall steps of NTP may show here, never more
+			t.Fatalf("fallback went back from %v to %v", last, n)
+		}
+		last = max(last, n)
+	}
+}
+
+func BenchmarkNow(b *testing.B) {
+	for b.Loop() {
+		Now()
+	}
+}

@@ -1,0 +1,279 @@
+// Package keeper renews leases in time and says when one is lost.
+//
+// One Keeper serves all leases of a client with one timer: no goroutine per
+// lease, none at all while nothing is due. Leases that are due travel in
+// batches, one request per group (a server, or a slot of a Cluster) and batch,
+// each in a goroutine of its own, so that a silent server delays nobody else's
+// leases and never the signal that one is lost.
+//
+// What a request says is none of the keeper's business: it is given a function.
+package keeper
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+)
+
+// Reason says why a lease is lost.
+type Reason string
+
+// The reasons.
+const (
+	Expired Reason = "expired"  // no renewal was confirmed before the trust deadline
+	NotHeld Reason = "not held" // the server says that it is not ours any more
+	Evicted Reason = "evicted"  // an operator took it away
+)
+
+// Outcome is what the server said of one lease.
+type Outcome struct {
+	Lost    Reason // empty: renewed
+	Waiting int    // how many wait for the lock
+}
+
+// Config says how to renew. All functions are called without the keeper's
+// mutex held.
+type Config struct {
+	// Now reads the clock by which trust is measured.
+	Now func() time.Duration
+	// Renew asks the server to extend the leases, all of one group. It
+	// returns one outcome for each, or an error if nothing is known.
+	Renew func(ctx context.Context, batch []*Lease) ([]Outcome, error)
+	// Renewed is told of each lease that was renewed, and how late the
+	// renewal went out after it was due; or of a failed try.
+	Renewed func(l *Lease, waiting int, lag time.Duration, err error)
+	// Lost is told once of each lease that is lost; the keeper has
+	// forgotten it by then.
+	Lost func(l *Lease, reason Reason)
+	// Timeout bounds one request; the old deadline of the leases in it
+	// bounds it too.
+	Timeout time.Duration
+}
+
+const (
+	// batchMax bounds one request: more would hold up the server's other
+	// clients for longer than a script should.
+	batchMax = 128
+	// glance is the longest time between two looks while leases are held.
+	// Timers do not count suspension, deadlines do: after the machine
+	// wakes, losses are signalled within this time.
+	glance = time.Second
+)
+
+// Keeper looks after leases until it is stopped.
+type Keeper struct {
+	cfg  Config
+	ctx  context.Context // ends all requests when the keeper stops
+	stop context.CancelFunc
+	work sync.WaitGroup // ticks and requests under way
+
+	// mu guards everything below, and the unexported fields of each Lease.
+	// It is held for arithmetic only: never over I/O or a callback.
+	mu      sync.Mutex
+	queue   queue
+	timer   *time.Timer
+	armed   time.Duration // when the timer fires; never if 0
+	stopped bool
+}
+
+// New makes a keeper. It starts nothing: the first lease does.
+func New(cfg Config) *Keeper {
+	k := &Keeper{cfg: cfg}
+	k.ctx, k.stop = context.WithCancel(context.Background())
+	return k
+}
+
+// Add takes a lease into care: granted for ttl by a request sent at sent.
+// It reports false when the keeper has stopped.
+func (k *Keeper) Add(l *Lease, sent time.Duration) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.stopped {
+		return false
+	}
+	l.extend(sent)
+	heap.Push(&k.queue, l)
+	k.arm()
+	return true
+}
+
+// Remove ends the care for a lease; false if it was not in care (any more): it
+// is or was reported lost. A renewal that is under way has no effect on it.
+func (k *Keeper) Remove(l *Lease) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if l.index < 0 {
+		return false
+	}
+	heap.Remove(&k.queue, l.index)
+	return true
+}
+
+// Extended notes that a request sent at sent extended the lease to ttl.
+// It reports false if the lease is not in care any more.
+func (k *Keeper) Extended(l *Lease, sent, ttl time.Duration) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if l.index < 0 {
+		return false
+	}
+	l.TTL = ttl
+	l.extend(sent)
+	heap.Fix(&k.queue, l.index)
+	k.arm()
+	return true
+}
+
+// All lists the leases in care.
+func (k *Keeper) All() []*Lease {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return append([]*Lease(nil), k.queue...)
+}
+
+// Stop forgets all leases, ends the requests under way and returns when
+// nothing of the keeper runs any more.
+func (k *Keeper) Stop() {
+	k.mu.Lock()
+	k.stopped = true
+	for _, l := range k.queue {
+		l.index = -1
+	}
+	k.queue = nil
+	if k.timer != nil && k.timer.Stop() {
+		k.work.Done() // the tick that will not come
+	}
+	k.timer = nil
+	k.mu.Unlock()
+	k.stop()
+	k.work.Wait()
+}
+
+// arm makes the timer fire for the first lease, if it would fire too late. It
+// is never set back: one idle tick now and then costs less than moving the
+// timer with every lease that comes and goes.
+func (k *Keeper) arm() {
+	if len(k.queue) == 0 {
+		return
+	}
+	now := k.cfg.Now()
+	at := min(k.queue[0].next, now+glance)
+	if k.armed != 0 && k.armed <= at {
+		return
+	}
+	if k.timer == nil || !k.timer.Stop() {
+		k.work.Add(1)
+	}
+	k.armed = max(at, 1)
+	k.timer = time.AfterFunc(max(at-now, 0), k.tick)
+}
+
+// tick does what is due: reports losses, sends renewals.
+func (k *Keeper) tick() {
+	defer k.work.Done()
+	k.mu.Lock()
+	if k.stopped {
+		k.mu.Unlock()
+		return
+	}
+	k.armed = 0
+	lost, due := k.take(k.cfg.Now())
+	k.arm()
+	for group, leases := range due {
+		for len(leases) > 0 {
+			n := min(len(leases), batchMax)
+			batch := leases[:n:n]
+			leases = leases[n:]
+			k.work.Add(1)
+			go func() {
+				defer k.work.Done()
+				k.renew(batch)
+			}()
+		}
+		delete(due, group)
+	}
+	k.mu.Unlock()
+	for _, l := range lost {
+		k.cfg.Lost(l, Expired)
+	}
+}
+
+// take removes the leases whose deadline has passed, and picks those whose
+// renewal is due, by group.
+func (k *Keeper) take(now time.Duration) (lost []*Lease, due map[string][]*Lease) {
+	for len(k.queue) > 0 {
+		l := k.queue[0]
+		if l.deadline <= now {
+			heap.Pop(&k.queue)
+			lost = append(lost, l)
+			continue
+		}
+		if l.Fixed || l.busy || l.next-lease.Slack(l.TTL) > now {
+			break
+		}
+		l.busy = true
+		l.next = l.deadline
+		heap.Fix(&k.queue, 0)
+		if due == nil {
+			due = make(map[string][]*Lease)
+		}
+		due[l.Group] = append(due[l.Group], l)
+	}
+	return lost, due
+}
+
+// renew sends one batch and files what came of it.
+func (k *Keeper) renew(batch []*Lease) {
+	sent := k.cfg.Now()
+	bound := k.cfg.Timeout
+	k.mu.Lock()
+	for _, l := range batch {
+		// Which clock: ours, started before the send. A renewal that
+		// comes after the old deadline is of no use to anybody.
+		bound = min(bound, l.deadline-sent)
+	}
+	k.mu.Unlock()
+	ctx, cancel := context.WithTimeout(k.ctx, max(bound, 0))
+	outcomes, err := k.cfg.Renew(ctx, batch)
+	cancel()
+
+	now := k.cfg.Now()
+	var lost, kept []int
+	lag := make([]time.Duration, len(batch))
+	k.mu.Lock()
+	for i, l := range batch {
+		l.busy = false
+		switch {
+		case l.index < 0: // released or lost meanwhile
+			continue
+		case err != nil:
+			l.next = min(lease.RetryAt(now, l.TTL), l.deadline)
+		case outcomes[i].Lost != "":
+			heap.Remove(&k.queue, l.index)
+			lost = append(lost, i)
+			continue
+		default:
+			lag[i] = sent - l.due
+			l.extend(sent)
+		}
+		heap.Fix(&k.queue, l.index)
+		kept = append(kept, i)
+	}
+	if !k.stopped {
+		k.arm()
+	}
+	k.mu.Unlock()
+	for _, i := range lost {
+		k.cfg.Lost(batch[i], outcomes[i].Lost)
+	}
+	for _, i := range kept {
+		waiting := 0
+		if err == nil {
+			waiting = outcomes[i].Waiting
+		}
+		k.cfg.Renewed(batch[i], waiting, lag[i], err)
+	}
+}

@@ -1,0 +1,66 @@
+package keeper
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+)
+
+// Lease is one lease in care. The exported fields are set before it is added
+// and then left alone.
+type Lease struct {
+	Group string        // leases of one group may share a request
+	TTL   time.Duration // what each renewal asks for; changed by Extended only
+	Fixed bool          // not renewed: only its end is watched
+	Hold  any           // whose lease it is
+
+	trust    atomic.Int64  // the deadline, to be read by anybody
+	deadline time.Duration // Invariant: next <= deadline while in care
+	due      time.Duration // when the renewal is due
+	next     time.Duration // the next instant at which something must happen
+	busy     bool          // a renewal is under way
+	index    int           // place in the queue; -1 when not in care
+}
+
+// Deadline is the instant after which the lease must not be believed.
+func (l *Lease) Deadline() time.Duration { return time.Duration(l.trust.Load()) }
+
+// extend counts the lease from sent. A deadline never moves back: an answer
+// that overtook another says nothing against the later one.
+func (l *Lease) extend(sent time.Duration) {
+	if d := lease.Deadline(sent, l.TTL); d > l.deadline {
+		l.deadline = d
+		l.trust.Store(int64(d))
+		l.due = lease.RenewAt(sent, l.TTL)
+	}
+	l.next = min(l.due, l.deadline)
+	if l.Fixed || l.busy {
+		l.next = l.deadline
+	}
+}
+
+// queue orders leases by the next instant at which something must happen.
+type queue []*Lease
+
+func (q queue) Len() int           { return len(q) }
+func (q queue) Less(i, j int) bool { return q[i].next < q[j].next }
+func (q queue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = i, j
+}
+
+func (q *queue) Push(x any) {
+	l := x.(*Lease)
+	l.index = len(*q)
+	*q = append(*q, l)
+}
+
+func (q *queue) Pop() any {
+	old := *q
+	l := old[len(old)-1]
+	old[len(old)-1] = nil
+	*q = old[:len(old)-1]
+	l.index = -1
+	return l
+}

@@ -1,0 +1,62 @@
+package lease
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+func TestDeadlineEndsBeforeTheServersLease(t *testing.T) {
+	for range 10_000 {
+		ttl := MinTTL + rand.N(24*time.Hour)
+		sent := rand.N(365 * 24 * time.Hour)
+		d := Deadline(sent, ttl)
+		if d >= sent+ttl {
+			t.Fatalf("ttl %v: trusted to %v, the lease ends at %v", ttl, d, sent+ttl)
+		}
+		if d <= sent {
+			t.Fatalf("ttl %v: nothing of the lease is left after the margin", ttl)
+		}
+	}
+}
+
+func TestTwoRetriesFitBehindTheFirstRenewal(t *testing.T) {
+	for _, ttl := range []time.Duration{100 * time.Millisecond, time.Second, 30 * time.Second, time.Hour} {
+		at := RenewAt(0, ttl)
+		at = RetryAt(at, ttl)
+		at = RetryAt(at, ttl)
+		if at >= Deadline(0, ttl) {
+			t.Errorf("ttl %v: the second retry at %v misses the deadline %v", ttl, at, Deadline(0, ttl))
+		}
+	}
+}
+
+func TestFreshGrantLeavesAThirdOfTheLease(t *testing.T) {
+	const ttl = 30 * time.Second
+	if !Fresh(0, 0, ttl) {
+		t.Error("a grant counted from now is not fresh")
+	}
+	if Fresh(25*time.Second, 0, ttl) {
+		t.Error("a grant with less than a third ahead is fresh")
+	}
+}
+
+func TestPollComesBeforePatienceRunsOut(t *testing.T) {
+	for _, ttl := range []time.Duration{MinTTL, time.Second, 30 * time.Second, 24 * time.Hour} {
+		for _, left := range []time.Duration{0, time.Second, 48 * time.Hour} {
+			for _, place := range []int{0, 1, 2, 1000} {
+				in := PollIn(left, place, ttl, 0.99)
+				if in <= 0 || 2*in >= Patience(ttl) {
+					t.Errorf("ttl %v left %v place %d: poll in %v, patience %v", ttl, left, place, in, Patience(ttl))
+				}
+			}
+		}
+	}
+}
+
+func TestTheHeadOfTheLinePollsRightAfterTheHoldersEnd(t *testing.T) {
+	in := PollIn(5*time.Second, 1, 30*time.Second, 0.5)
+	if in <= 5*time.Second || in > 5*time.Second+20*time.Millisecond {
+		t.Errorf("the head polls after %v, the holder may be over after 5s", in)
+	}
+}

@@ -1,0 +1,171 @@
+package wire
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Kind is the first word of an answer.
+type Kind uint8
+
+// The kinds of answers, over all actions that take part in an acquisition.
+const (
+	Granted  Kind = iota + 1 // Token, Waiting
+	Queued                   // Place, Left
+	Busy                     // Left, Holder
+	Conflict                 // Count: the limit in force
+	Released                 //
+	Held                     // Count: entries that remain
+	Gone                     //
+	Left                     //
+	None                     //
+	Evicted                  // Count: holds ended
+	Free                     //
+	Changed                  // Token: the fence
+)
+
+var kinds = map[string]Kind{
+	"granted": Granted, "queued": Queued, "busy": Busy, "conflict": Conflict,
+	"released": Released, "held": Held, "gone": Gone, "left": Left, "none": None,
+	"evicted": Evicted, "free": Free, "changed": Changed,
+}
+
+// Answer is what an action answered; which fields mean something depends on
+// the kind.
+type Answer struct {
+	Kind    Kind
+	Token   uint64        // the server's part of the fencing token
+	Waiting int           // how many stand in the line
+	Place   int           // own place in the line, an upper bound
+	Left    time.Duration // until the present holders may be over
+	Holder  string        // empty unless exclusive
+	Count   int
+}
+
+// maxToken bounds what the server may count: its numbers are doubles.
+const maxToken = 1 << 53
+
+// Parse reads an answer. An answer that no script of format 1 gives is an
+// error, never a guess: the other end is not what we think it is.
+func Parse(s string) (Answer, error) {
+	word, rest, _ := strings.Cut(s, " ")
+	a := Answer{Kind: kinds[word]}
+	first, second, _ := strings.Cut(rest, " ")
+	var err error
+	switch a.Kind {
+	case Granted:
+		if a.Token, err = parseToken(first); err == nil {
+			a.Waiting, err = parseCount(second)
+		}
+	case Queued:
+		if a.Place, err = parseCount(first); err == nil {
+			a.Left, err = parseMillis(second)
+		}
+	case Busy:
+		a.Left, err = parseMillis(first)
+		if a.Holder = second; second == "-" {
+			a.Holder = ""
+		}
+	case Conflict, Held, Evicted:
+		a.Count, err = parseCount(first)
+	case Changed:
+		a.Token, err = parseToken(first)
+	case Released, Gone, Left, None, Free:
+		if rest != "" {
+			err = strconv.ErrSyntax
+		}
+	default:
+		err = strconv.ErrSyntax
+	}
+	if err != nil {
+		return Answer{}, BadAnswer(s)
+	}
+	return a, nil
+}
+
+// BadAnswer is the error for an answer that is not of this protocol.
+func BadAnswer(s string) error {
+	if len(s) > 64 {
+		s = s[:64] + "…"
+	}
+	return fmt.Errorf("the server answered %q, which is not an answer of this protocol", s)
+}
+
+func parseToken(word string) (uint64, error) {
+	n, err := strconv.ParseUint(word, 10, 64)
+	if err == nil && n >= maxToken {
+		err = strconv.ErrRange
+	}
+	return n, err
+}
+
+func parseCount(word string) (int, error) {
+	n, err := strconv.Atoi(word)
+	if err == nil && n < 0 {
+		err = strconv.ErrRange
+	}
+	return n, err
+}
+
+// maxMillis keeps ms in a time.Duration.
+const maxMillis = int64(1<<63-1) / int64(time.Millisecond)
+
+func parseMillis(word string) (time.Duration, error) {
+	n, err := strconv.ParseInt(word, 10, 64)
+	if err == nil && (n < 0 || n > maxMillis) {
+		err = strconv.ErrRange
+	}
+	return time.Duration(n) * time.Millisecond, err
+}
+
+// Renewal is the outcome for one lease of a renew.
+type Renewal struct {
+	Held    bool
+	Evicted bool
+	Waiting int
+}
+
+// ParseRenewals reads the answer of a renew of n leases.
+func ParseRenewals(s string, n int) ([]Renewal, error) {
+	words := strings.Fields(s)
+	if len(words) != n+1 || words[0] != "renewed" {
+		return nil, BadAnswer(s)
+	}
+	list := make([]Renewal, n)
+	for i, word := range words[1:] {
+		switch word {
+		case "-":
+		case "evicted":
+			list[i].Evicted = true
+		default:
+			waiting, err := parseCount(word)
+			if err != nil {
+				return nil, BadAnswer(s)
+			}
+			list[i] = Renewal{Held: true, Waiting: waiting}
+		}
+	}
+	return list, nil
+}
+
+// ParsePush reads a pushed grant.
+func ParsePush(payload string) (attempt string, a Answer, err error) {
+	word, rest, _ := strings.Cut(payload, " ")
+	attempt, rest, _ = strings.Cut(rest, " ")
+	if word != "granted" || attempt == "" {
+		return "", Answer{}, BadAnswer(payload)
+	}
+	a, err = Parse("granted " + rest)
+	return attempt, a, err
+}
+
+// Millis writes a duration as whole milliseconds.
+func Millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// Exclusive is the mode word of a mutex.
+const Exclusive = "x"
+
+// Number writes a token.
+func Number(n uint64) string { return strconv.FormatUint(n, 10) }

@@ -1,0 +1,155 @@
+package wire
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Record is what inspect tells of one lock. Times since 1970 are by the
+// server's clock.
+type Record struct {
+	Absent  bool
+	Now     time.Time
+	Fence   uint64
+	Waiting int
+	Used    int
+	Limit   int
+	Holders []HolderLine
+	Waiters []WaiterLine
+	Evicted *EvictedLine
+}
+
+// HolderLine is one live hold.
+type HolderLine struct {
+	Mode, Attempt, Owner string
+	Weight, Entries      int
+	Token                uint64
+	Since                time.Time
+	Left                 time.Duration
+}
+
+// WaiterLine is one waiter.
+type WaiterLine struct {
+	Place                int
+	Mode, Attempt, Owner string
+	Weight               int
+	Joined               time.Time
+	Left                 time.Duration
+}
+
+// EvictedLine is the last eviction.
+type EvictedLine struct {
+	At         time.Time
+	By, Reason string
+	Attempts   []string
+}
+
+// scan takes words off a line; after the first bad one everything is zero.
+type scan struct {
+	words []string
+	bad   bool
+}
+
+func (s *scan) word() string {
+	if len(s.words) == 0 {
+		s.bad = true
+		return ""
+	}
+	w := s.words[0]
+	s.words = s.words[1:]
+	return w
+}
+
+func (s *scan) name() string {
+	if w := s.word(); w != "-" {
+		return Decode(w)
+	}
+	return ""
+}
+
+func (s *scan) count() int {
+	n, err := parseCount(s.word())
+	s.bad = s.bad || err != nil
+	return n
+}
+
+func (s *scan) token() uint64 {
+	n, err := parseToken(s.word())
+	s.bad = s.bad || err != nil
+	return n
+}
+
+func (s *scan) millis() time.Duration {
+	d, err := parseMillis(s.word())
+	s.bad = s.bad || err != nil
+	return d
+}
+
+func (s *scan) instant() time.Time {
+	n, err := strconv.ParseInt(s.word(), 10, 64)
+	s.bad = s.bad || err != nil
+	return time.UnixMilli(n)
+}
+
+// ParseRecord reads the answer of inspect. Lines of an unknown kind are
+// passed over: a later minor version may add some.
+func ParseRecord(answer string) (Record, error) {
+	if answer == "absent" {
+		return Record{Absent: true}, nil
+	}
+	var r Record
+	for i, line := range strings.Split(answer, "\n") {
+		s := scan{words: strings.Fields(line)}
+		kind := s.word()
+		if (kind == "lock") != (i == 0) {
+			return Record{}, BadAnswer(answer)
+		}
+		switch kind {
+		case "lock":
+			r.Now, r.Fence, r.Waiting = s.instant(), s.token(), s.count()
+			_ = s.word() // the record's own life, of interest to operators only
+			r.Used, r.Limit = s.count(), s.count()
+		case "holder":
+			r.Holders = append(r.Holders, HolderLine{
+				Mode: s.word(), Attempt: s.word(), Owner: s.name(), Weight: s.count(),
+				Token: s.token(), Since: s.instant(), Left: s.millis(), Entries: s.count(),
+			})
+		case "waiter":
+			r.Waiters = append(r.Waiters, WaiterLine{
+				Place: s.count(), Mode: s.word(), Attempt: s.word(), Owner: s.name(),
+				Weight: s.count(), Joined: s.instant(), Left: s.millis(),
+			})
+		case "evicted":
+			r.Evicted = &EvictedLine{At: s.instant(), By: s.name(), Reason: s.name()}
+			r.Evicted.Attempts = s.words
+		}
+		if s.bad {
+			return Record{}, BadAnswer(line)
+		}
+	}
+	return r, nil
+}
+
+// ClientLine is what a client said of itself.
+type ClientLine struct {
+	App, Host, Version string
+	PID                int
+	Started            time.Time
+}
+
+// ParseClient reads the answer of whois; known is false for "unknown".
+func ParseClient(answer string) (c ClientLine, known bool, err error) {
+	if answer == "unknown" {
+		return ClientLine{}, false, nil
+	}
+	s := scan{words: strings.Fields(answer)}
+	if s.word() != "client" {
+		return ClientLine{}, false, BadAnswer(answer)
+	}
+	c = ClientLine{App: s.name(), Host: s.name(), PID: s.count(), Version: s.name(), Started: s.instant()}
+	if s.bad {
+		return ClientLine{}, false, BadAnswer(answer)
+	}
+	return c, true, nil
+}

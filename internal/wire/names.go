@@ -1,0 +1,114 @@
+// Package wire knows the bytes of format 1: how keys and channels are named,
+// what the words of an answer mean. docs/protocol.md describes them. It is
+// pure: nothing is sent or received here.
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxName is the longest lock or owner name, in bytes before encoding.
+const MaxName = 512
+
+// CheckName says what is wrong with the name of a lock or an owner.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("the name is empty: give the lock a name, such as invoice/42")
+	case len(name) > MaxName:
+		return fmt.Errorf("the name has %d bytes, the limit is %d: shorten it or use a digest of it", len(name), MaxName)
+	case !utf8.ValidString(name):
+		return errors.New("the name is not valid UTF-8: encode binary names, for example as hex")
+	}
+	return nil
+}
+
+// CheckPrefix says what is wrong with a prefix of keys.
+func CheckPrefix(prefix string) error {
+	if prefix == "" || len(prefix) > 64 {
+		return fmt.Errorf("the prefix has %d bytes: it must have 1 to 64", len(prefix))
+	}
+	for i := range len(prefix) {
+		if c := prefix[i]; !alphanumeric(c) && !strings.ContainsRune("._:/-", rune(c)) {
+			return fmt.Errorf("the prefix %q has the byte %q: only letters, digits and . _ : / - are allowed", prefix, c)
+		}
+	}
+	return nil
+}
+
+func alphanumeric(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+}
+
+const hexDigits = "0123456789ABCDEF"
+
+// special are the bytes that would end a hash tag, a word or a line.
+func special(c byte) bool {
+	return c <= ' ' || c == 0x7f || c == '%' || c == '{' || c == '}'
+}
+
+// Encode writes a name as one word that is safe inside a hash tag.
+func Encode(name string) string {
+	n := 0
+	for i := range len(name) {
+		if special(name[i]) {
+			n++
+		}
+	}
+	if n == 0 {
+		return name
+	}
+	b := make([]byte, 0, len(name)+2*n)
+	for i := range len(name) {
+		if c := name[i]; special(c) {
+			b = append(b, '%', hexDigits[c>>4], hexDigits[c&15])
+		} else {
+			b = append(b, c)
+		}
+	}
+	return string(b)
+}
+
+// Decode undoes Encode. What is not an encoding stays as it is.
+func Decode(word string) string {
+	if !strings.Contains(word, "%") {
+		return word
+	}
+	b := make([]byte, 0, len(word))
+	for i := 0; i < len(word); i++ {
+		if word[i] == '%' && i+2 < len(word) {
+			hi, lo := strings.IndexByte(hexDigits, word[i+1]), strings.IndexByte(hexDigits, word[i+2])
+			if hi >= 0 && lo >= 0 {
+				b = append(b, byte(hi<<4|lo))
+				i += 2
+				continue
+			}
+		}
+		b = append(b, word[i])
+	}
+	return string(b)
+}
+
+// Key is the name of a lock's record.
+func Key(prefix, name string) string { return prefix + ":{" + Encode(name) + "}" }
+
+// ClientKey is the name of a client's own record.
+func ClientKey(prefix, client string) string { return prefix + ":client:" + client }
+
+// Base is the channel prefix of the pushes for a lock: one channel for each
+// client, or in a Cluster one for each client and lock, in the lock's slot.
+func Base(prefix, name string, sharded bool) string {
+	if sharded {
+		return prefix + ":push:{" + Encode(name) + "}:"
+	}
+	return prefix + ":push:"
+}
+
+// Client is the part of an attempt that names its client.
+func Client(attempt string) string {
+	client, _, _ := strings.Cut(attempt, "/")
+	return client
+}

@@ -1,0 +1,148 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+	"testing/quick"
+	"time"
+)
+
+// tag is the cluster's rule: what is between the first { and the next }.
+func tag(key string) string {
+	_, rest, found := strings.Cut(key, "{")
+	inner, _, closed := strings.Cut(rest, "}")
+	if !found || !closed || inner == "" {
+		return key
+	}
+	return inner
+}
+
+func TestAnyNameKeepsRecordAndChannelInOneSlot(t *testing.T) {
+	names := []string{"a", "a{b", "}a", "{}", "a{}b", "{a}b", "with space", "line\nbreak", "100%", "日本語", "\x00"}
+	same := func(name string) bool {
+		return name == "" || tag(Key("p", name)) == tag(Base("p", name, true)+"client") &&
+			tag(Key("p", name)) == Encode(name)
+	}
+	for _, name := range names {
+		if !same(name) {
+			t.Errorf("%q: key %q, channel %q", name, Key("p", name), Base("p", name, true))
+		}
+	}
+	if err := quick.Check(same, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEncodeIsUndoneByDecodeAndKeepsNamesApart(t *testing.T) {
+	roundTrip := func(name string) bool { return Decode(Encode(name)) == name }
+	if err := quick.Check(roundTrip, nil); err != nil {
+		t.Error(err)
+	}
+	oneWord := func(name string) bool { return !strings.ContainsAny(Encode(name), " \n\r\t{}") }
+	if err := quick.Check(oneWord, nil); err != nil {
+		t.Error(err)
+	}
+	if Encode("a%20b") == Encode("a b") {
+		t.Error("two names share one encoding")
+	}
+}
+
+func TestBadNamesAreRefusedWithAdvice(t *testing.T) {
+	for name, want := range map[string]string{
+		"":                       "empty",
+		strings.Repeat("x", 513): "512",
+		"a\xffb":                 "UTF-8",
+	} {
+		if err := CheckName(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("CheckName(%.10q) = %v, want %q in it", name, err, want)
+		}
+	}
+	if err := CheckName(strings.Repeat("x", 512)); err != nil {
+		t.Error(err)
+	}
+	for _, prefix := range []string{"", "a{b", "a b", strings.Repeat("x", 65)} {
+		if CheckPrefix(prefix) == nil {
+			t.Errorf("prefix %q is accepted", prefix)
+		}
+	}
+}
+
+func TestAnswersAreReadExactly(t *testing.T) {
+	for s, want := range map[string]Answer{
+		"granted 1795252066322120 3": {Kind: Granted, Token: 1795252066322120, Waiting: 3},
+		"queued 2 29984":             {Kind: Queued, Place: 2, Left: 29984 * time.Millisecond},
+		"busy 0 -":                   {Kind: Busy},
+		"busy 12 c/1":                {Kind: Busy, Left: 12 * time.Millisecond, Holder: "c/1"},
+		"conflict 3":                 {Kind: Conflict, Count: 3},
+		"released":                   {Kind: Released},
+		"held 2":                     {Kind: Held, Count: 2},
+		"gone":                       {Kind: Gone},
+		"changed 7":                  {Kind: Changed, Token: 7},
+	} {
+		if got, err := Parse(s); err != nil || got != want {
+			t.Errorf("Parse(%q) = %+v, %v; want %+v", s, got, err, want)
+		}
+	}
+}
+
+func TestAnswersOfAnotherProtocolAreErrors(t *testing.T) {
+	for _, s := range []string{
+		"", " ", "OK", "granted", "granted x 0", "granted -1 0", "granted 1", "granted 1 -1", "granted 9007199254740992 0",
+		"queued 1", "queued 1 -5", "queued 1 99999999999999999999", "busy", "held", "released 1", "evicted -1", "GRANTED 1 0",
+	} {
+		if got, err := Parse(s); err == nil {
+			t.Errorf("Parse(%q) = %+v, want an error", s, got)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("granted 1795252066322120 3")
+	f.Add("lock 1 2 0 3 0 0\nholder x c/1 - 1 2 1 5 1")
+	f.Add("renewed 0 - evicted")
+	f.Fuzz(func(_ *testing.T, s string) {
+		// Whatever a broken server says: an answer or an error, never a panic.
+		_, _ = Parse(s)
+		_, _ = ParseRecord(s)
+		_, _ = ParseRenewals(s, 3)
+		_, _, _ = ParsePush(s)
+		_, _, _ = ParseClient(s)
+	})
+}
+
+func TestRenewalsAreReadInOrder(t *testing.T) {
+	got, err := ParseRenewals("renewed 0 - evicted 12", 4)
+	want := []Renewal{{Held: true}, {}, {Evicted: true}, {Held: true, Waiting: 12}}
+	if err != nil || len(got) != len(want) {
+		t.Fatalf("got %v, %v", got, err)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("lease %d: got %+v, want %+v", i, got[i], want[i])
+		}
+	}
+	if _, err := ParseRenewals("renewed 0 0", 3); err == nil {
+		t.Error("an answer for two leases is taken for three")
+	}
+}
+
+func TestInspectIsRead(t *testing.T) {
+	r, err := ParseRecord("lock 1000 77 1 600000 0 0\n" +
+		"holder x c/1 order%207 1 77 900 500 2\n" +
+		"waiter 1 x d/4 - 1 950 800\n" +
+		"evicted 500 ops stuck%20job c/0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, w := r.Holders[0], r.Waiters[0]
+	if r.Fence != 77 || h.Owner != "order 7" || h.Entries != 2 || h.Left != 500*time.Millisecond ||
+		w.Attempt != "d/4" || w.Owner != "" || w.Joined.UnixMilli() != 950 ||
+		r.Evicted.Reason != "stuck job" || r.Evicted.Attempts[0] != "c/0" {
+		t.Errorf("read %+v", r)
+	}
+	for _, s := range []string{"", "lock", "holder x", "lock 1 2 3 4 5 6\nlock 1 2 3 4 5 6", "lock 1 2 3 4 5 6\nholder x"} {
+		if _, err := ParseRecord(s); err == nil {
+			t.Errorf("ParseRecord(%q) is accepted", s)
+		}
+	}
+}

@@ -1,0 +1,335 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// Lease is one acquisition of a lock. It is safe for use by many goroutines,
+// and may be released by another goroutine than the one that took it.
+//
+// A lease that is garbage collected without a release is released then, and
+// reported to the logger and the observer.
+type Lease struct {
+	tenure *tenure
+	leak   runtime.Cleanup
+}
+
+// tenure is what a lease's context, its hold and its clean-up share. It must
+// not point to the Lease: that would keep it from being collected.
+type tenure struct {
+	hold   *hold
+	token  uint64
+	outer  *tenure // the lease under whose context this one was taken
+	parent context.Context
+	start  time.Duration
+
+	// mu guards the fields below; nothing is called under it but cancel.
+	mu       sync.Mutex
+	cause    error // why it ended; nil while held
+	released bool  // Release was called
+	ctx      context.Context
+	cancel   []context.CancelCauseFunc
+}
+
+type tenureKey struct{}
+
+func tenureOf(ctx context.Context) *tenure {
+	t, _ := ctx.Value(tenureKey{}).(*tenure)
+	return t
+}
+
+// lease begins a lease on a hold; nil if the hold is lost.
+func (c *Client) lease(parent context.Context, s *spec, h *hold) *Lease {
+	t := &tenure{hold: h, token: h.token(), outer: tenureOf(parent), parent: parent, start: c.now()}
+	if !h.serve(t) {
+		return nil
+	}
+	l := &Lease{tenure: t}
+	l.leak = runtime.AddCleanup(l, leaked, t)
+	return l
+}
+
+// leaked releases what a caller forgot.
+func leaked(t *tenure) {
+	c := t.hold.client
+	if first, _ := t.release(ErrReleased); !first {
+		return
+	}
+	c.log.Error("holdfast: lease was never released", "lock", t.hold.spec.name, "token", t.token,
+		"held", c.now()-t.start)
+	c.observe(Event{
+		Kind: EventLeak, Name: t.hold.spec.name, Owner: t.hold.attempt, Token: t.token, Held: c.now() - t.start,
+	})
+	c.background(func() { _, _ = t.hold.giveUp(c.life) })
+}
+
+// Name is the lock's name.
+func (l *Lease) Name() string { return l.tenure.hold.spec.name }
+
+// Owner is the identity of the acquisition on the server: the client's ID, a
+// slash and a number. Leases that were passed inside the process share it.
+func (l *Lease) Owner() string { return l.tenure.hold.attempt }
+
+// Token is the fencing token: higher than that of every lease granted before
+// on this lock. It fits a signed 64-bit integer. A resource that remembers the
+// highest it has seen can refuse a writer that comes late. See docs/protocol.md
+// for what it is made of, and docs/guarantees.md for what must hold for it to rise.
+func (l *Lease) Token() uint64 { return l.tenure.token }
+
+// Context is done when the lease is lost or released, at the latest at the
+// trust deadline; [context.Cause] says which: a [*LostError], [ErrReleased] or
+// [ErrClosed]. It carries the values of the context that the lock was taken
+// with, but not its end.
+func (l *Lease) Context() context.Context {
+	t := l.tenure
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ctx == nil {
+		ctx, cancel := context.WithCancelCause(context.WithoutCancel(t.parent))
+		t.ctx = context.WithValue(ctx, tenureKey{}, t)
+		t.onEnd(cancel)
+	}
+	return t.ctx
+}
+
+// bind makes a child of ctx that is also done when the lease ends.
+func (l *Lease) bind(ctx context.Context) (context.Context, context.CancelFunc) {
+	t := l.tenure
+	inner, cancel := context.WithCancelCause(context.WithValue(ctx, tenureKey{}, t))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.onEnd(cancel)
+	return inner, func() { cancel(ErrReleased) }
+}
+
+// onEnd has cancel called with the cause of the lease's end. t.mu is held.
+func (t *tenure) onEnd(cancel context.CancelCauseFunc) {
+	if t.cause != nil {
+		cancel(t.cause)
+		return
+	}
+	t.cancel = append(t.cancel, cancel)
+}
+
+// end ends the lease for its user. It reports false if it had ended before.
+func (t *tenure) end(cause error) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cause != nil {
+		return false
+	}
+	t.cause = cause
+	for _, cancel := range t.cancel {
+		cancel(cause)
+	}
+	t.cancel = nil
+	return true
+}
+
+// release ends the lease for its user, for good. first is false if that was
+// done before; cause is why the lease ended.
+func (t *tenure) release(why error) (first bool, cause error) {
+	t.end(why)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	first, t.released = !t.released, true
+	return first, t.cause
+}
+
+// ended is why the lease ended, or nil. A lease past its deadline is lost
+// though the keeper's timer may not have run yet.
+func (t *tenure) ended() error {
+	t.mu.Lock()
+	cause := t.cause
+	t.mu.Unlock()
+	if cause == nil && t.hold.Deadline() <= t.hold.client.now() {
+		return &LostError{Name: t.hold.spec.name, Reason: LossExpired}
+	}
+	return cause
+}
+
+// Err is nil while the lease is held, and then why it ended.
+func (l *Lease) Err() error { return l.tenure.ended() }
+
+// Remaining is for how long the lease is still to be trusted if no further
+// renewal succeeds; 0 when it has ended. It counts suspension of the machine.
+func (l *Lease) Remaining() time.Duration {
+	t := l.tenure
+	if t.ended() != nil {
+		return 0
+	}
+	return max(t.hold.Deadline()-t.hold.client.now(), 0)
+}
+
+// Deadline is the present trust deadline on the wall clock, for people and
+// logs; decide by [Lease.Remaining]. It moves with every renewal.
+func (l *Lease) Deadline() time.Time { return time.Now().Add(l.Remaining()) }
+
+// Extend makes the lease last for ttl from now, and every later renewal ask
+// for as much. A lease is never shortened.
+//
+// If the error is an [ErrNotHeld], the lease is lost. After any other error it
+// is held until its old deadline, and renewed as before.
+func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
+	t := l.tenure
+	h, c := t.hold, t.hold.client
+	switch err := checkTTL(ttl); {
+	case ctx == nil:
+		return invalid("the context is nil: use context.Background()")
+	case err != nil:
+		return invalid("%v", err)
+	}
+	if err := t.ended(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotHeld, err)
+	}
+	sent := c.now()
+	lost, err := h.extend(ctx, ttl)
+	switch {
+	case err != nil:
+		return fault("extension of", h.spec.name, err)
+	case lost != "":
+		if c.keeper.Remove(&h.Lease) {
+			c.lost(&h.Lease, lost)
+		}
+	default:
+		c.keeper.Extended(&h.Lease, sent, ttl)
+	}
+	if err := t.ended(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotHeld, err)
+	}
+	return nil
+}
+
+// extend asks the server for ttl from now on.
+func (h *hold) extend(ctx context.Context, ttl time.Duration) (keeper.Reason, error) {
+	args := []string{h.client.retention, h.attempt, wire.Millis(ttl), ""}
+	answer, err := h.client.run(ctx, script.Renew, h.spec.keys, args)
+	if err != nil {
+		return "", err
+	}
+	r, err := wire.ParseRenewals(answer, 1)
+	switch {
+	case err != nil:
+		return "", err
+	case r[0].Evicted:
+		return keeper.Evicted, nil
+	case !r[0].Held:
+		return keeper.NotHeld, nil
+	}
+	return "", nil
+}
+
+// Release gives the lock up: to the next goroutine of this process, or to the
+// server, which grants it to the next in line in the same step. The lease's
+// context is done before anything is sent.
+//
+// It works although ctx has ended; ctx's deadline bounds it otherwise. The
+// error is an [ErrNotHeld] if the lease had been lost before, an [ErrReleased]
+// if it was released before, and an [ErrUnknownOutcome] if the server did not
+// answer: then the release is repeated in the background, and the lock frees
+// itself within its TTL.
+func (l *Lease) Release(ctx context.Context) error {
+	if ctx == nil {
+		return invalid("the context is nil: use context.Background()")
+	}
+	t := l.tenure
+	first, cause := t.release(ErrReleased)
+	if !first {
+		return ErrReleased
+	}
+	l.leak.Stop()
+	local, err := t.giveUp(ctx, cause)
+	h := t.hold
+	h.client.observe(Event{
+		Kind: EventRelease, Name: h.spec.name, Owner: h.attempt, Token: t.token, Local: local,
+		Held: h.client.now() - t.start, Err: err,
+	})
+	return err
+}
+
+func (t *tenure) giveUp(ctx context.Context, cause error) (local bool, err error) {
+	if errors.Is(cause, ErrClosed) {
+		return false, ErrClosed // Close has released it
+	}
+	return t.hold.giveUp(ctx)
+}
+
+// giveUp passes the hold on or releases it, and gives up the seat.
+func (h *hold) giveUp(ctx context.Context) (local bool, err error) {
+	c := h.client
+	if c.pass(h.spec, h) {
+		return true, nil
+	}
+	if c.keeper.Remove(&h.Lease) {
+		err = h.release(ctx)
+	} else {
+		// Lost: the server may still think that we hold it, when only the
+		// confirmations were lost. Now that the work is over, end that.
+		h.mu.Lock()
+		lost := h.lost
+		h.mu.Unlock()
+		if lost == nil {
+			lost = &LostError{Name: h.spec.name, Reason: LossExpired}
+		}
+		if lost.Reason == LossExpired {
+			c.undo(h.spec, h.attempt, c.now())
+		}
+		err = fmt.Errorf("%w: %w", ErrNotHeld, lost)
+	}
+	c.leave(h.spec, nil)
+	return false, err
+}
+
+// ReleaseAfter gives the lease up, but leaves the lock taken for delay from
+// now, or until the lease would have ended by itself if that is later. Nobody
+// can shorten that but an operator. It keeps a job from running twice when it
+// is shorter than the clocks of its starters are apart.
+//
+// Its errors are those of [Lease.Release]; after an [ErrUnknownOutcome] the
+// lock stays taken for the delay or for the lease.
+func (l *Lease) ReleaseAfter(ctx context.Context, delay time.Duration) error {
+	if delay <= 0 {
+		return l.Release(ctx)
+	}
+	if ctx == nil {
+		return invalid("the context is nil: use context.Background()")
+	}
+	if delay > maxTTL {
+		return invalid("the delay is %v: at most %v make sense", delay, maxTTL)
+	}
+	t := l.tenure
+	h, c := t.hold, t.hold.client
+	first, cause := t.release(ErrReleased)
+	if !first {
+		return ErrReleased
+	}
+	l.leak.Stop()
+	if errors.Is(cause, ErrClosed) {
+		return ErrClosed
+	}
+	defer c.leave(h.spec, nil)
+	if !c.keeper.Remove(&h.Lease) {
+		return fmt.Errorf("%w: %w", ErrNotHeld, cause)
+	}
+	if ctx.Err() != nil {
+		ctx = context.WithoutCancel(ctx)
+	}
+	delay = (delay + time.Millisecond - 1).Truncate(time.Millisecond)
+	lost, err := h.extend(ctx, delay)
+	if err != nil {
+		return fault("release of", h.spec.name, err)
+	}
+	if lost != "" {
+		return fmt.Errorf("%w: %w", ErrNotHeld, &LostError{Name: h.spec.name, Reason: LossReason(lost)})
+	}
+	return nil
+}

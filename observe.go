@@ -1,0 +1,68 @@
+package holdfast
+
+import "time"
+
+// Observer is told what happens to locks and leases. It is called from the
+// goroutine in which it happens, many at a time, and must return at once: a
+// slow observer delays its lock. It must not call the client.
+type Observer interface {
+	Observe(Event)
+}
+
+// EventKind says what happened.
+type EventKind uint8
+
+// The events. Every acquisition shows a Grant or a Fail; every Grant is
+// followed by one Release, Lost or Leak.
+const (
+	EventWait    EventKind = iota + 1 // an acquisition began to wait; Place
+	EventWake                         // a waiter was woken; Wake
+	EventGrant                        // a lease began; Token, Wait, Wake, Local
+	EventFail                         // an acquisition ended without a lease; Wait, Err
+	EventRenew                        // a renewal was confirmed (Lag, Waiting) or failed (Err)
+	EventLost                         // a lease was lost; Held, Err
+	EventRelease                      // a lease was released; Held, Local, Err
+	EventLeak                         // a lease was garbage collected unreleased; Held
+)
+
+var eventNames = [...]string{"", "wait", "wake", "grant", "fail", "renew", "lost", "release", "leak"}
+
+func (k EventKind) String() string { return eventNames[k] }
+
+// Wake says what made a waiter look.
+type Wake uint8
+
+// The causes of waking up.
+const (
+	WakeNone   Wake = iota // it did not wait
+	WakePush               // the grant was pushed
+	WakePoll               // its timer ran out
+	WakeResume             // the subscription stood again after a break
+	WakeLocal              // a goroutine of this process passed the lock, or the turn to ask
+)
+
+var wakeNames = [...]string{"none", "push", "poll", "resume", "local"}
+
+func (w Wake) String() string { return wakeNames[w] }
+
+// Event is one thing that happened. Fields that do not apply are zero.
+type Event struct {
+	Kind    EventKind
+	Name    string        // the lock's name
+	Owner   string        // the attempt
+	Token   uint64        // the lease's fencing token
+	Place   int           // in the line, an upper bound
+	Waiting int           // how many wait on the server
+	Wake    Wake          // what woke the waiter, or brought the grant
+	Local   bool          // passed inside the process, without the server
+	Wait    time.Duration // from the call to the grant or the failure
+	Held    time.Duration // from the grant to the end
+	Lag     time.Duration // how late after its due time a renewal went out
+	Err     error
+}
+
+func (c *Client) observe(e Event) {
+	if c.cfg.Observer != nil {
+		c.cfg.Observer.Observe(e)
+	}
+}

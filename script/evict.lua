@@ -1,0 +1,65 @@
+-- evict — an operator takes the lock away from whoever holds it.
+--
+-- KEYS   1 key        the lock's record
+-- ARGV   1 by         who does it, one word
+-- ARGV   2 reason     why, one word (spaces encoded)
+-- ARGV   3 token      only if this is the token of a present hold; 0: whatever is held
+-- ARGV   4 retention  ms for which the record outlives its last lease
+-- ARGV   5 base       channel prefix of the pushes
+--
+-- ANSWER evicted <holds>  so many holds have ended, and the fence has risen above them
+-- ANSWER free             nobody held it
+-- ANSWER changed <fence>  the named token is not held any more; nothing was done
+-- ERROR  FORMAT           the record is of a later format
+--
+-- HOLDS  I3 I7. The next waiter is granted in this same step.
+-- WHY    The fence rises before anyone else is granted, so that a resource
+--        which checks tokens can refuse the evicted holder at once.
+
+local key, by, reason, only = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local retention, base = tonumber(ARGV[4]), ARGV[5]
+
+--include record
+
+if not fence then return 'free' end
+settle()
+local over, names = {}, {}
+if holder and (only == '0' or text(fence) == only) then
+  for _, attempt in ipairs(words(entries or holder)) do names[#names + 1] = attempt end
+  over[1] = text(fence)
+  vacate()
+elseif used > 0 then
+  local left, bound = used, nil
+  local all = call('HGETALL', key)
+  for i = 1, #all, 2 do
+    if string.sub(all[i], 1, 2) == 'h:' then
+      local h = words(all[i + 1])
+      if only == '0' or h[4] == only then
+        call('HDEL', key, all[i])
+        names[#names + 1] = string.sub(all[i], 3)
+        over[#over + 1] = h[4]
+        left = left - h[3]
+      elseif not bound or tonumber(h[2]) < bound then
+        bound = tonumber(h[2])
+      end
+    end
+  end
+  if #over > 0 then
+    soonest = bound
+    units(left)
+  end
+end
+if #over == 0 then
+  if only ~= '0' then return 'changed ' .. text(fence) end
+  advance()
+  return 'free'
+end
+table.sort(over)
+table.sort(names)
+for _, token in ipairs(over) do lose(token) end
+fence = math.max(micros, fence + 1)
+call('HSET', key, 'fence', text(fence), 'evicted',
+  text(now) .. ' ' .. by .. ' ' .. reason .. ' ' .. table.concat(names, ' '))
+keep(0)
+advance()
+return 'evicted ' .. #over

@@ -1,0 +1,57 @@
+-- inspect — read one lock, changing nothing.
+--
+-- KEYS   1 key    the lock's record
+--
+-- ANSWER absent                                                          no record
+-- ANSWER lock <now> <fence> <waiting> <record-ttl> <used> <limit>        first line; limit 0: none
+-- LINE   holder <mode> <attempt> <owner> <weight> <token> <since> <left> <entries>   live ones only
+-- LINE   waiter <place> <mode> <attempt> <owner> <weight> <joined> <left>            in order; left: of its patience
+-- LINE   evicted <when> <by> <reason> <attempt…>                         the last eviction
+-- ERROR  FORMAT  the record is of a later format
+--
+-- HOLDS  Writes nothing. Times are ms of the server's clock, left is relative,
+--        - stands for no owner.
+-- WHY    One step, so that holders and line belong to one moment.
+
+local key, retention, base = KEYS[1], 0, ''
+
+--include record
+
+if not fence then return 'absent' end
+local lines = {}
+local function add(...) lines[#lines + 1] = table.concat({...}, ' ') end
+local live, shared, queue = 0, {}, {}
+local all = call('HGETALL', key)
+for i = 1, #all, 2 do
+  local kind, attempt = string.sub(all[i], 1, 2), string.sub(all[i], 3)
+  if kind == 'h:' then
+    local h = words(all[i + 1])
+    if tonumber(h[2]) > now then
+      live = live + h[3]
+      shared[#shared + 1] = {tonumber(h[4]), attempt, h}
+    end
+  elseif kind == 'w:' then
+    local w = words(all[i + 1])
+    queue[#queue + 1] = {tonumber(w[1]), attempt, w}
+  end
+end
+local function order(a, b) return a[1] < b[1] end
+table.sort(shared, order)
+table.sort(queue, order)
+
+add('lock', text(now), text(fence), text(waiting), text(call('PTTL', key)), text(live), text(limit or 0))
+if holder and expiry > now then
+  local list = words(entries or holder)
+  add('holder', 'x', list[1], entries and holder or '-', '1', text(fence), text(since), text(expiry - now), text(#list))
+end
+for _, s in ipairs(shared) do
+  local h = s[3]
+  add('holder', h[1], s[2], h[6] or '-', h[3], h[4], h[5], text(h[2] - now), '1')
+end
+for i, q in ipairs(queue) do
+  local w = q[3]
+  add('waiter', text(i), w[2], q[2], w[7] or '-', w[3], w[6], text(math.max(w[5] - now, 0)))
+end
+local evicted = call('HGET', key, 'evicted')
+if evicted then add('evicted', evicted) end
+return table.concat(lines, '\n')

@@ -1,0 +1,33 @@
+-- poll — a waiter's heartbeat and second look.
+--
+-- KEYS   1 key        the lock's record
+-- ARGV   1 attempt    the waiter
+-- ARGV   2 ttl        lease in ms, for an answer that finds the lock granted
+-- ARGV   3 retention  ms for which the record outlives its last lease
+-- ARGV   4 patience   ms for which the place is kept from now on
+-- ARGV   5 base       channel prefix of the pushes
+-- ARGV   6 owner      as given to acquire
+--
+-- ANSWER granted <token> <waiting>  the lock is held for ttl from now on
+-- ANSWER queued <place> <left>      still in the line
+-- ANSWER gone                       neither waiting nor holding: ask again with acquire
+-- ERROR  FORMAT                     the record is of a later format
+--
+-- HOLDS  I5 I6 I7. It ends expired holds and hands over, so that one live
+--        waiter is enough to move a line whose holder died.
+-- WHY    A push can be lost. The poll finds a grant that was not heard.
+
+local key, attempt, ttl, retention = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local patience, base, owner = tonumber(ARGV[4]), ARGV[5], ARGV[6]
+
+--include record
+
+settle()
+local mine = again(attempt, owner, ttl)
+if not mine and waiting > 0 then
+  local seat = call('HGET', key, 'w:' .. attempt)
+  mine = advance(seat and attempt)
+  if seat and not mine then return wait(attempt, seat, patience) end
+end
+if mine then return 'granted ' .. mine .. ' ' .. text(waiting) end
+return 'gone'

@@ -1,0 +1,271 @@
+-- record — the part that the actions share: reading a record, settling what
+-- has expired, granting, and the waiting line. Not an action of its own: an
+-- action includes it behind its fast path, with these locals set before:
+--
+--   key        the record's name
+--   retention  ms for which a record outlives its last lease
+--   base       channel prefix of the pushes; nil where nothing can be granted
+--
+-- Fields of the record (docs/protocol.md has them byte by byte):
+--
+--   fence      last token granted, or higher after an eviction
+--   birth      tokens below this one are not remembered
+--   lost       tokens of the last holds that ended by expiry or eviction
+--   holder     exclusive holder: its attempt, or the owner it was named
+--   entries    attempts that entered under a named owner
+--   expiry     ms, server clock: when the exclusive holder may be taken over
+--   since      ms: when it was granted
+--   used mode soonest limit   shared holders and permits in sum
+--   h:ATTEMPT  one shared holder or permit
+--   waiting tail head         the line in sum
+--   #PLACE     the attempt that stands at PLACE
+--   w:ATTEMPT  one waiter
+--   evicted    when, by whom and why an operator last took the lock away
+
+local call = redis.call
+local clock = call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local micros = clock[1] * 1000000 + clock[2]
+
+-- Whole numbers beyond 1e14 lose digits in Lua's own conversion.
+local function text(n) return string.format('%.0f', n) end
+
+local got = call('HMGET', key, 'fence', 'birth', 'lost', 'holder', 'entries', 'expiry',
+  'since', 'used', 'mode', 'soonest', 'limit', 'waiting', 'tail', 'head')
+local fence, birth, lost = tonumber(got[1]), tonumber(got[2]), got[3]
+local holder, entries, expiry, since = got[4], got[5], tonumber(got[6]), tonumber(got[7])
+local used, mode, soonest, limit = tonumber(got[8]) or 0, got[9], tonumber(got[10]), tonumber(got[11])
+local waiting, tail, head = tonumber(got[12] or 0), tonumber(got[13]) or 0, tonumber(got[14]) or 1
+if not waiting then
+  return redis.error_reply('FORMAT the record ' .. key .. ' was written by a newer Holdfast')
+end
+
+-- keep makes the record outlive ms and the retention after it. A fence that
+-- runs ahead of the clock (the clock was set back) is kept until the clock
+-- has passed it, so that tokens go on rising.
+local function keep(ms)
+  local ahead = 0
+  if fence and fence > micros then ahead = math.ceil((fence - micros) / 1000) end
+  ms = text(ms + retention + ahead)
+  if call('PEXPIRE', key, ms, 'GT') == 0 and call('PTTL', key) < 0 then
+    call('PEXPIRE', key, ms)
+  end
+end
+
+-- lose remembers a token whose hold did not end by its own release.
+local function lose(token)
+  local list = lost and (lost .. ' ' .. token) or token
+  local _, spaces = string.gsub(list, ' ', '')
+  if spaces >= 16 then
+    local first, rest = string.match(list, '^(%S+) (.*)$')
+    list = rest
+    birth = math.max(birth, tonumber(first) + 1)
+    call('HSET', key, 'birth', text(birth))
+  end
+  lost = list
+  call('HSET', key, 'lost', list)
+end
+
+-- ended tells a hold that was released (or never lost) from one that was lost.
+local function ended(token)
+  local n = tonumber(token)
+  if not (n and fence) or n < birth or n > fence then return false end
+  return not string.find(' ' .. (lost or '') .. ' ', ' ' .. token .. ' ', 1, true)
+end
+
+local function vacate()
+  call('HDEL', key, 'holder', 'entries', 'expiry', 'since')
+  holder, entries, expiry, since = false, false, nil, nil
+end
+
+-- units sets the sum over shared holders and permits.
+local function units(n)
+  used = n
+  if n > 0 then
+    call('HSET', key, 'used', text(n), 'mode', mode, 'soonest', text(soonest))
+  else
+    call('HDEL', key, 'used', 'mode', 'soonest')
+    mode, soonest = false, nil
+  end
+end
+
+local function words(line)
+  local list = {}
+  for word in string.gmatch(line, '%S+') do list[#list + 1] = word end
+  return list
+end
+
+-- settle ends every hold whose expiry has passed. Soonest is a lower bound of
+-- the shared holders' expiries, so the scan runs only when one may be over.
+local function settle()
+  if holder and expiry <= now then
+    vacate()
+    lose(text(fence))
+  end
+  if used > 0 and soonest <= now then
+    local left, bound, over = used, nil, {}
+    local all = call('HGETALL', key)
+    for i = 1, #all, 2 do
+      if string.sub(all[i], 1, 2) == 'h:' then
+        local h = words(all[i + 1])
+        if tonumber(h[2]) <= now then
+          call('HDEL', key, all[i])
+          over[#over + 1] = h[4]
+          left = left - h[3]
+        elseif not bound or tonumber(h[2]) < bound then
+          bound = tonumber(h[2])
+        end
+      end
+    end
+    soonest = bound
+    units(left)
+    table.sort(over)
+    for _, token in ipairs(over) do lose(token) end
+  end
+end
+
+-- fits says whether a hold of this mode and weight may stand beside those
+-- that stand.
+local function fits(want, weight)
+  if holder then return false end
+  if used == 0 then return true end
+  if want == 'x' or want ~= mode then return false end
+  return want == 's' or used + weight <= limit
+end
+
+-- grant writes a holder in and answers its token.
+local function grant(attempt, owner, want, weight, ttl)
+  fence = math.max(micros, (fence or 0) + 1)
+  local token = text(fence)
+  if want == 'x' then
+    holder, entries, expiry, since = owner or attempt, owner and attempt, now + ttl, now
+    call('HSET', key, 'fence', token, 'holder', holder, 'expiry', text(expiry), 'since', text(now))
+    if entries then call('HSET', key, 'entries', entries) end
+  else
+    local line = want .. ' ' .. text(now + ttl) .. ' ' .. weight .. ' ' .. token .. ' ' .. text(now)
+    call('HSET', key, 'fence', token, 'h:' .. attempt, owner and (line .. ' ' .. owner) or line)
+    mode = want
+    soonest = soonest and math.min(soonest, now + ttl) or now + ttl
+    units(used + weight)
+  end
+  if not birth then
+    birth = fence
+    call('HSET', key, 'birth', token)
+  end
+  keep(ttl)
+  return token
+end
+
+-- withdraw takes a waiter out of the line; an empty line leaves no fields.
+local function withdraw(attempt, place)
+  call('HDEL', key, 'w:' .. attempt, '#' .. place)
+  waiting = waiting - 1
+  if waiting > 0 then
+    call('HSET', key, 'waiting', text(waiting))
+  else
+    call('HDEL', key, 'waiting', 'tail', 'head')
+    tail, head = 0, 1
+  end
+end
+
+-- push tells a waiter's client of its grant, and answers whether it listens.
+-- Where publishing is not permitted nobody can be heard: waiters then find
+-- their turn by polling.
+local function push(attempt, token)
+  local verb = string.find(base, '{', 1, true) and 'SPUBLISH' or 'PUBLISH'
+  local client = string.match(attempt, '^[^/]*')
+  local heard = redis.pcall(verb, base .. client,
+    'granted ' .. attempt .. ' ' .. token .. ' ' .. text(waiting))
+  return type(heard) == 'number' and heard > 0
+end
+
+-- advance grants the lock to the head of the line for as long as the head
+-- fits. A waiter whose client does not listen is passed over and keeps its
+-- place until its patience is over; caller is the attempt that asks right
+-- now: it is heard without a push. Answers the caller's token if it was
+-- granted, and whether a waiter stands that nobody may overtake.
+local function advance(caller)
+  local place, mine, blocked = head, nil, false
+  while waiting > 0 and place <= tail and not holder do
+    local attempt = call('HGET', key, '#' .. place)
+    if attempt then
+      -- place mode weight ttl patience-ends joined [owner]
+      local w = words(call('HGET', key, 'w:' .. attempt))
+      if attempt ~= caller and tonumber(w[5]) <= now then
+        withdraw(attempt, place)
+      elseif not fits(w[2], tonumber(w[3])) then
+        blocked = true
+        break
+      else
+        local token = text(math.max(micros, (fence or 0) + 1))
+        waiting = waiting - 1
+        local heard = attempt == caller or push(attempt, token)
+        waiting = waiting + 1
+        if heard then
+          withdraw(attempt, place)
+          grant(attempt, w[7], w[2], tonumber(w[3]), tonumber(w[4]))
+          if attempt == caller then mine = token end
+        end
+      end
+    end
+    place = place + 1
+  end
+  -- Skip the holes in front, so that no later step walks over them again.
+  local first = head
+  while waiting > 0 and first < tail and call('HEXISTS', key, '#' .. first) == 0 do first = first + 1 end
+  if waiting > 0 and first ~= head then
+    head = first
+    call('HSET', key, 'head', text(head))
+  end
+  return mine, blocked or (waiting > 0 and holder ~= false)
+end
+
+-- left answers for how long the present holders can keep a waiter out, in ms.
+local function left()
+  local till = holder and expiry or (used > 0 and soonest) or now
+  return text(math.max(till - now, 0))
+end
+
+-- entered says whether attempt is among the entries of the named owner.
+local function entered(attempt)
+  return entries and string.find(' ' .. entries .. ' ', ' ' .. attempt .. ' ', 1, true) ~= nil
+end
+
+-- holds says whether attempt is the exclusive holder, or an entry of it.
+local function holds(attempt, owner)
+  if owner then return holder == owner and entered(attempt) end
+  return holder == attempt and not entries
+end
+
+-- again answers the token of a hold that attempt already has: a request that
+-- came twice, or one more entry under a named owner. Its lease is counted
+-- from now; a place in the line that it no longer needs is given up.
+local function again(attempt, owner, ttl)
+  if holder and (holds(attempt, owner) or (owner and entries and holder == owner)) then
+    if owner and not entered(attempt) then
+      entries = entries .. ' ' .. attempt
+      call('HSET', key, 'entries', entries)
+      local seat = call('HGET', key, 'w:' .. attempt)
+      if seat then withdraw(attempt, words(seat)[1]) end
+    end
+    if now + ttl > expiry then call('HSET', key, 'expiry', text(now + ttl)) end
+    keep(ttl)
+    return text(fence)
+  end
+  local share = call('HGET', key, 'h:' .. attempt)
+  if not share then return nil end
+  local h = words(share)
+  h[2] = text(math.max(tonumber(h[2]), now + ttl))
+  call('HSET', key, 'h:' .. attempt, table.concat(h, ' '))
+  keep(ttl)
+  return h[4]
+end
+
+-- wait prolongs a waiter's patience and answers its place.
+local function wait(attempt, seat, patience)
+  local w = words(seat)
+  w[5] = text(now + patience)
+  call('HSET', key, 'w:' .. attempt, table.concat(w, ' '))
+  keep(patience)
+  return 'queued ' .. text(w[1] - head + 1) .. ' ' .. left()
+end

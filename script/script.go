@@ -1,0 +1,80 @@
+// Package script holds the actions that run on the server: one Lua file each,
+// embedded as it stands, and the header that says what the action takes,
+// answers and keeps true.
+//
+// The scripts are the protocol's executable part; docs/protocol.md describes
+// the record that they work on, byte by byte.
+package script
+
+import (
+	"crypto/sha1" // EVALSHA addresses scripts by SHA-1; nothing here relies on it for security.
+	"embed"
+	"encoding/hex"
+	"strings"
+)
+
+//go:embed *.lua
+var files embed.FS
+
+// The actions. Each works on the record of one lock, Renew on several;
+// Announce and Whois work on the record of one client.
+var (
+	Acquire  = load("acquire")
+	Release  = load("release")
+	Renew    = load("renew")
+	Poll     = load("poll")
+	Cancel   = load("cancel")
+	Inspect  = load("inspect")
+	Evict    = load("evict")
+	Announce = load("announce")
+	Whois    = load("whois")
+)
+
+// All lists every action, in the order of the protocol's description.
+func All() []*Script {
+	return []*Script{Acquire, Release, Renew, Poll, Cancel, Inspect, Evict, Announce, Whois}
+}
+
+// Script is one action: what EVAL is given and the digest that EVALSHA names.
+type Script struct {
+	Name string // the file's name without .lua
+	Text string // what the server runs: the file without comments, parts included
+	SHA1 string // lower-case hex digest of Text
+}
+
+// Source returns the file as it was written, comments and all.
+func (s *Script) Source() string { return source(s.Name) }
+
+// includeMark is the line that stands for the shared part.
+const includeMark = "--include record"
+
+func load(name string) *Script {
+	text := strings.Replace(source(name), includeMark, source("record"), 1)
+	text = strip(text)
+	sum := sha1.Sum([]byte(text))
+	return &Script{Name: name, Text: text, SHA1: hex.EncodeToString(sum[:])}
+}
+
+func source(name string) string {
+	b, err := files.ReadFile(name + ".lua")
+	if err != nil {
+		panic("BUG: no embedded script " + name)
+	}
+	return string(b)
+}
+
+// strip drops comment lines, blank lines and indentation: what is left is
+// what the server has to parse, keep and name in its errors. A comment
+// behind code stays; the scripts have none.
+func strip(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "--") {
+			continue
+		}
+		b.WriteString(line)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}

@@ -1,0 +1,134 @@
+package holdfast
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/line"
+)
+
+// seats are the lines inside this process, one for each lock that a goroutine
+// holds or wants. Who has the seat of a lock speaks to the server about it.
+type seats struct {
+	shards [64]shard
+}
+
+type shard struct {
+	// mu guards the lines of the shard, and is held for moments only.
+	mu    sync.Mutex
+	lines map[string]*local
+}
+
+// local is the line of one lock, and the lease that its seat has, if any.
+type local struct {
+	line.Line[*hold]
+	hold *hold
+}
+
+var seed = maphash.MakeSeed()
+
+func (s *seats) shard(key string) *shard {
+	return &s.shards[maphash.String(seed, key)%uint64(len(s.shards))]
+}
+
+// take returns with the seat, and a hold if one was passed along. While the
+// seat is taken it waits in line, unless try is set: then it answers with a
+// HeldError. On error the caller has no seat.
+func (c *Client) take(ctx context.Context, s *spec, try bool) (h *hold, waited bool, err error) {
+	sh := c.seats.shard(s.key)
+	sh.mu.Lock()
+	ln := sh.lines[s.key]
+	if ln == nil {
+		if sh.lines == nil {
+			sh.lines = make(map[string]*local)
+		}
+		ln = new(local)
+		sh.lines[s.key] = ln
+	}
+	if ln.Take() {
+		sh.mu.Unlock()
+		return nil, false, nil
+	}
+	if try {
+		held := &HeldError{Name: s.name}
+		if ln.hold != nil {
+			held.Owner = ln.hold.attempt
+			held.Remaining = max(ln.hold.Deadline()-c.now(), 0).Round(time.Millisecond)
+		}
+		sh.mu.Unlock()
+		return nil, false, held
+	}
+	p := ln.Join()
+	sh.mu.Unlock()
+
+	c.observe(Event{Kind: EventWait, Name: s.name, Local: true})
+	select {
+	case <-p.Given:
+		return p.Hold, true, nil
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-c.closing:
+		err = ErrClosed
+	}
+	sh.mu.Lock()
+	left := ln.Leave(p)
+	sh.mu.Unlock()
+	if !left {
+		// The turn came as we left: pass it on, or all behind us would hang.
+		if p.Hold == nil || !c.pass(s, p.Hold) {
+			c.leave(s, p.Hold)
+		}
+	}
+	return nil, true, err
+}
+
+// pass gives the hold to the next goroutine of this process, if one waits and
+// the bounds allow it. It reports false, and nothing has changed, if not.
+func (c *Client) pass(s *spec, h *hold) bool {
+	if h.Fixed || h.isLost() || c.isClosing() {
+		return false
+	}
+	if !line.MayPass(h.passes, c.now()-h.granted, int(h.waiting.Load()), c.cfg.LocalPasses) {
+		return false
+	}
+	sh := c.seats.shard(s.key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	ln := sh.lines[s.key]
+	if ln == nil || ln.Waiting() == 0 {
+		return false
+	}
+	h.passes++
+	return ln.Give(h)
+}
+
+// leave gives the seat to the next goroutine, which will ask the server
+// itself. A hold that the leaver still has is released first.
+func (c *Client) leave(s *spec, h *hold) {
+	if h != nil && c.keeper.Remove(&h.Lease) {
+		_ = h.release(c.life)
+	}
+	if c.cfg.LocalPasses < 0 {
+		return
+	}
+	sh := c.seats.shard(s.key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	ln := sh.lines[s.key]
+	ln.hold = nil
+	if !ln.Give(nil) {
+		delete(sh.lines, s.key)
+	}
+}
+
+// sit notes which hold the seat has, for those who try and are refused.
+func (c *Client) sit(s *spec, h *hold) {
+	sh := c.seats.shard(s.key)
+	sh.mu.Lock()
+	if ln := sh.lines[s.key]; ln != nil {
+		ln.hold = h
+	}
+	sh.mu.Unlock()
+}

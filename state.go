@@ -1,0 +1,180 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// State is one lock at one moment, as the server knows it.
+type State struct {
+	Name    string
+	Fence   uint64   // the last fencing token of the server; 0 if nothing is known
+	Holders []Holder // empty: the lock is free
+	Waiters []Waiter // in order
+	Evicted *Evicted // the last eviction, nil if none is remembered
+}
+
+// Held reports whether anybody holds the lock.
+func (s State) Held() bool { return len(s.Holders) > 0 }
+
+// Holder is one who holds a lock.
+type Holder struct {
+	Mode      string      // "exclusive", "shared" or "permits"
+	Owner     string      // the name that the holder gave, else its attempt
+	Client    string      // the client's ID
+	Who       *ClientInfo // nil if the client did not make itself known
+	Weight    int         // permits held; 1 otherwise
+	Entries   int         // how often a named owner has entered
+	Token     uint64
+	Since     time.Time // by the server's clock
+	Age       time.Duration
+	Remaining time.Duration // until the lease ends unless renewed
+}
+
+// Waiter is one who waits for a lock.
+type Waiter struct {
+	Place  int
+	Mode   string
+	Owner  string
+	Client string
+	Who    *ClientInfo
+	Waited time.Duration
+}
+
+// Evicted says who took a lock away from its holder, and why.
+type Evicted struct {
+	At         time.Time // by the server's clock
+	By, Reason string
+}
+
+// ClientInfo is what a client says of itself. Nothing checks it: it is for people.
+type ClientInfo struct {
+	App, Host string
+	PID       int
+	Version   string
+	Started   time.Time // by the client's clock
+}
+
+func (i ClientInfo) String() string { return fmt.Sprintf("%s@%s:%d", i.App, i.Host, i.PID) }
+
+var modes = map[string]string{"x": "exclusive", "s": "shared", "p": "permits"}
+
+// Inspect reads a lock, changing nothing. What it says may be over when it
+// arrives: never decide by it whether to work.
+func (c *Client) Inspect(ctx context.Context, name string) (State, error) {
+	s := State{Name: name}
+	if err := c.askable(ctx, name); err != nil {
+		return s, err
+	}
+	answer, err := c.run(ctx, script.Inspect, []string{wire.Key(c.cfg.Prefix, name)}, nil)
+	if err != nil {
+		return s, fault("inspection of", name, err)
+	}
+	r, err := wire.ParseRecord(answer)
+	if err != nil {
+		return s, fault("inspection of", name, err)
+	}
+	s.Fence = r.Fence << 10
+	known := make(map[string]*ClientInfo)
+	for _, h := range r.Holders {
+		s.Holders = append(s.Holders, Holder{
+			Mode: modes[h.Mode], Owner: ownerName(h.Owner, h.Attempt), Client: wire.Client(h.Attempt),
+			Who: c.whois(ctx, known, h.Attempt), Weight: h.Weight, Entries: h.Entries, Token: h.Token << 10,
+			Since: h.Since, Age: r.Now.Sub(h.Since), Remaining: h.Left,
+		})
+	}
+	for _, w := range r.Waiters {
+		s.Waiters = append(s.Waiters, Waiter{
+			Place: w.Place, Mode: modes[w.Mode], Owner: ownerName(w.Owner, w.Attempt),
+			Client: wire.Client(w.Attempt), Who: c.whois(ctx, known, w.Attempt), Waited: r.Now.Sub(w.Joined),
+		})
+	}
+	if e := r.Evicted; e != nil {
+		s.Evicted = &Evicted{At: e.At, By: e.By, Reason: e.Reason}
+	}
+	return s, nil
+}
+
+func ownerName(owner, attempt string) string {
+	if owner != "" {
+		return owner
+	}
+	return attempt
+}
+
+// whois asks for the client behind an attempt, once for each; a client that
+// cannot be named is nil: a state without names is better than none.
+func (c *Client) whois(ctx context.Context, known map[string]*ClientInfo, attempt string) *ClientInfo {
+	id := wire.Client(attempt)
+	if info, asked := known[id]; asked {
+		return info
+	}
+	known[id] = nil
+	answer, err := c.run(ctx, script.Whois, []string{wire.ClientKey(c.cfg.Prefix, id)}, nil)
+	if err != nil {
+		return nil
+	}
+	if line, ok, err := wire.ParseClient(answer); err == nil && ok {
+		known[id] = &ClientInfo{
+			App: line.App, Host: line.Host, PID: line.PID, Version: line.Version, Started: line.Started,
+		}
+	}
+	return known[id]
+}
+
+// Eviction says who takes a lock away and why; both are kept for others to read.
+type Eviction struct {
+	By     string // a person or a job; at most 128 bytes
+	Reason string // at most 512 bytes
+	// Token, if not 0, is the token that a holder must have, as State shows
+	// it: then nobody is evicted who took the lock meanwhile.
+	Token uint64
+}
+
+// Evict takes the lock away from whoever holds it, and raises its fence, so
+// that a resource which checks tokens refuses the evicted holder's writes. The
+// holder learns of it with its next renewal, up to a third of its TTL later:
+// until then it believes that it holds the lock. The next in line is granted
+// at once.
+//
+// It answers how many holds ended: 0 if the lock was free, or if Token was
+// given and nobody has it any more. After an [ErrUnknownOutcome], look with
+// [Client.Inspect].
+func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error) {
+	if err := c.askable(ctx, name); err != nil {
+		return 0, err
+	}
+	switch {
+	case e.By == "" || e.Reason == "":
+		return 0, invalid("Eviction.By and Reason must say who evicts and why")
+	case len(e.By) > 128 || len(e.Reason) > 512:
+		return 0, invalid("Eviction.By may have 128 bytes and Reason 512")
+	}
+	a, err := c.ask(ctx, script.Evict, []string{wire.Key(c.cfg.Prefix, name)}, []string{
+		wire.Encode(e.By), wire.Encode(e.Reason), wire.Number(e.Token >> 10), c.retention,
+		wire.Base(c.cfg.Prefix, name, c.sharded),
+	})
+	if err != nil {
+		return 0, fault("eviction from", name, err)
+	}
+	return a.Count, nil
+}
+
+func (c *Client) askable(ctx context.Context, name string) error {
+	switch err := wire.CheckName(name); {
+	case ctx == nil:
+		return invalid("the context is nil: use context.Background()")
+	case err != nil:
+		return invalid("%v", err)
+	case c.isClosing():
+		return ErrClosed
+	}
+	if err := c.ready(ctx); err != nil {
+		return fault("inspection of", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package holdfast
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// undo gives back, in the background, what an attempt of unknown outcome may
+// have been granted, or its place in the line. A request that is still on its
+// way may arrive after the cancel that found nothing: so it cancels again
+// until the record says what became of the attempt, or until the instant at
+// which a late grant would have ended by itself.
+func (c *Client) undo(s *spec, attempt string, until time.Duration) {
+	work := func() {
+		pause := 20 * time.Millisecond
+		for {
+			a, err := c.ask(c.life, script.Cancel, s.keys, []string{attempt, c.retention, s.base})
+			switch {
+			case err == nil && a.Kind != wire.None, err != nil && !passing(err):
+				return
+			case c.life.Err() != nil || c.now() >= until:
+				return
+			}
+			timer := time.NewTimer(pause)
+			select {
+			case <-timer.C:
+			case <-c.life.Done():
+				timer.Stop()
+				return
+			}
+			pause = min(2*pause, time.Second)
+		}
+	}
+	if !c.background(work) {
+		// The client has closed meanwhile: nobody would wait for the
+		// background, so try once here.
+		_, _ = c.ask(c.life, script.Cancel, s.keys, []string{attempt, c.retention, s.base})
+	}
+}
