@@ -1,0 +1,126 @@
+# Holdfast: one place for every command of the repository.
+# A line with ## behind a target is its help; make help prints them.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+MAKEFLAGS += --no-print-directory
+
+GO ?= go
+
+# The modules, as go.work lists them. To work on one of them:
+#   make test MODULES=store/goredis
+MODULES ?= $(shell $(GO) work edit -json go.work | sed -n 's/^.*"DiskPath": *"\(.*\)".*$$/\1/p')
+
+# More flags for go test, such as TESTFLAGS='-run TestHandOver -count 20'.
+TESTFLAGS ?=
+
+# The race detector needs cgo, and so a C compiler; go env answers 0 for it
+# where there is none. Then the tests run without it, and the last line says so.
+RACE ?= $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
+
+# Pinned: a new linter release must not turn yesterday's commit red.
+LINT_VERSION := 2.15.0
+GOLANGCI_LINT ?= $(CURDIR)/bin/golangci-lint-$(LINT_VERSION)
+
+ifndef VERSION
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+endif
+
+# $(call each,what,command) runs a command in every module, one after the
+# other: go uses all processors for one, and tests that measure time do not
+# want company. All modules are tried; the last line names those that failed.
+define each
+	@test -n "$(MODULES)" || { echo "no modules: is go.work here?" >&2; exit 1; }; \
+	failed=; count=0; \
+	for module in $(MODULES); do \
+		echo "== $(1): $$module"; \
+		count=$$((count + 1)); \
+		( cd "$$module" && $(2) ) || failed="$$failed $$module"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "== $(1): FAILED in$$failed" >&2; exit 1; fi; \
+	echo "== $(1): $$count of $$count modules passed$(3)"
+endef
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo "  one module only:   make test MODULES=store/goredis"
+	@echo "  some tests only:   make test TESTFLAGS='-run TestName'"
+
+# The workspace hides what a module's own go.mod lacks. A user of one module
+# has no workspace, so each must build without it. -o /dev/null: otherwise go
+# leaves the binary of a module that is one command. -buildvcs=false: whether
+# git trusts this directory is no matter of the code.
+ISOLATED = GOWORK=off $(GO) build -buildvcs=false -o /dev/null ./... && GOWORK=off $(GO) vet ./...
+
+.PHONY: test
+test: servers ## vet and test every module; installs a redis-server if there is none
+	$(call each,test,$(ISOLATED) && $(GO) test $(RACE) $(TESTFLAGS) ./...,$(if $(RACE),, (no C compiler: without the race detector)))
+
+.PHONY: test-isolated
+test-isolated: ## build and vet every module on its own, without go.work (part of test)
+	$(call each,test-isolated,$(ISOLATED))
+
+.PHONY: servers
+servers: ## make sure that a redis-server or valkey-server is on PATH
+	@sh scripts/servers.sh
+
+# Not part of test: the first run builds the linter, which takes minutes and
+# a gigabyte of modules, and what a stranger wants to know is whether the
+# library works. CI has a job for it beside the tests.
+.PHONY: lint
+lint: $(GOLANGCI_LINT) ## run golangci-lint over every module, and look for untidy go.mod files
+	$(call each,lint,$(GOLANGCI_LINT) run ./... && GOWORK=off $(GO) mod tidy -diff)
+
+# The version is in the file's name, so that a new pin is a new file.
+$(CURDIR)/bin/golangci-lint-%:
+	GOWORK=off GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$*
+	mv bin/golangci-lint $@
+
+.PHONY: fmt
+fmt: ## format the Go files
+	gofmt -s -l -w .
+
+.PHONY: tidy
+tidy: ## go mod tidy in every module
+	$(call each,tidy,GOWORK=off $(GO) mod tidy)
+
+# Without the workspace, so that the binary has the versions that its own
+# go.mod names, as go install would give it.
+.PHONY: build
+build: ## build the tool as bin/holdfast
+	@mkdir -p bin
+	cd cmd/holdfast && GOWORK=off $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o ../../bin/holdfast .
+
+.PHONY: demo
+demo: ## watch locks change hands on this machine
+	$(GO) run ./cmd/holdfast demo
+
+# Ten runs each: benchstat needs them to tell a change from noise.
+BENCH ?= .
+COUNT ?= 10
+NOW := $(shell date -u +%Y%m%dT%H%M%SZ)
+RESULT ?= bench/results/$(NOW)-$(VERSION).txt
+
+.PHONY: bench
+bench: servers ## run the benchmarks into bench/results/ for benchstat (BENCH=regexp COUNT=10)
+	@mkdir -p bench/results bin
+	@{ (cd bench && $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 0 ./...); \
+		echo $$? >bin/bench.status; } | tee $(RESULT)
+	@echo "== bench: $(RESULT)"; exit "$$(cat bin/bench.status)"
+
+# The tests of one module run code of another (an adapter's tests run the
+# library), so the counts of all are put together before they are judged.
+.PHONY: cover
+cover: servers ## measure which lines the tests of all modules reach, in bin/cover.html
+	@rm -rf bin/cover && mkdir -p bin/cover
+	$(call each,cover,$(GO) test -cover -coverpkg=github.com/holdfast-go/holdfast/... ./... -args -test.gocoverdir=$(CURDIR)/bin/cover)
+	$(GO) tool covdata textfmt -i=bin/cover -o=bin/cover.out
+	$(GO) tool cover -html=bin/cover.out -o=bin/cover.html
+	@$(GO) tool cover -func=bin/cover.out | tail -n 1
+
+.PHONY: clean
+clean: ## remove what make built; benchmark results stay
+	rm -rf bin
