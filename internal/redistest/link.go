@@ -1,0 +1,213 @@
+package redistest
+
+import (
+	"bufio"
+	"net"
+	"strings"
+	"sync"
+	"time"
+)
+
+// link is one client connection through a proxy and its way to the server,
+// which is opened for the first request that may pass.
+type link struct {
+	proxy  *Proxy
+	client net.Conn
+	done   chan struct{} // closed by close
+
+	mu      sync.Mutex // guards what follows; no I/O while it is held
+	server  net.Conn
+	closed  bool
+	pending [][]string // requests without an answer yet, oldest first
+	resp3   bool       // the client said HELLO 3: pushes have a type of their own
+	pushes  bool       // RESP2 in subscribed mode: what comes are pushes
+}
+
+// accept takes connections until the listener is closed.
+func (p *Proxy) accept(serving *sync.WaitGroup) {
+	for {
+		c, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		l := &link{proxy: p, client: c, done: make(chan struct{})}
+		p.mu.Lock()
+		refuse := p.fault.refuse || p.closed
+		if !refuse {
+			p.links[l] = struct{}{}
+		}
+		p.mu.Unlock()
+		if refuse {
+			c.(*net.TCPConn).SetLinger(0) //nolint:errcheck // a reset, as from a closed port
+			c.Close()                     //nolint:errcheck // as above
+			continue
+		}
+		serving.Go(func() {
+			l.requests(serving)
+			l.close()
+		})
+	}
+}
+
+// close ends both sides; it may be called again.
+func (l *link) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	l.closed = true
+	close(l.done)
+	l.client.Close() //nolint:errcheck // nobody is left to tell
+	if l.server != nil {
+		l.server.Close() //nolint:errcheck // nobody is left to tell
+	}
+	l.proxy.update(func() { delete(l.proxy.links, l) })
+}
+
+// requests moves what the client says.
+func (l *link) requests(serving *sync.WaitGroup) {
+	p, r := l.proxy, bufio.NewReader(l.client)
+	for {
+		frame, err := readFrame(r)
+		if err != nil {
+			return
+		}
+		words := request(frame)
+		p.note(Arrived, words)
+		if !p.gate(l) {
+			return
+		}
+		server, err := l.connect(serving)
+		if err != nil {
+			return
+		}
+		l.expect(words)
+		if _, err := server.Write(frame); err != nil {
+			return
+		}
+		p.note(Forwarded, words)
+	}
+}
+
+// connect returns the way to the server, made when it is first needed.
+func (l *link) connect(serving *sync.WaitGroup) (net.Conn, error) {
+	l.mu.Lock()
+	server := l.server
+	l.mu.Unlock()
+	if server != nil {
+		return server, nil
+	}
+	server, err := net.DialTimeout("tcp", l.proxy.target, Patience)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		server.Close() //nolint:errcheck // nobody is left to tell
+		return nil, net.ErrClosed
+	}
+	l.server = server
+	serving.Go(func() {
+		l.replies(server)
+		l.close()
+	})
+	return server, nil
+}
+
+// reply is an answer, or a push if request is nil, on its way to the client.
+type reply struct {
+	frame   []byte
+	request []string
+	due     time.Time
+}
+
+// replies moves what the server says. Reading goes on while an answer is
+// delayed, so that a delay is a latency and not a bandwidth.
+func (l *link) replies(server net.Conn) {
+	p, r := l.proxy, bufio.NewReader(server)
+	queue := make(chan reply, 4096)
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		defer l.close()
+		for next := range queue {
+			if !l.deliver(next) {
+				return
+			}
+		}
+	})
+	defer writing.Wait()
+	defer close(queue)
+	for {
+		frame, err := readFrame(r)
+		if err != nil {
+			return
+		}
+		words := l.answered(frame)
+		p.note(Executed, words)
+		if drop, cut := p.swallow(words); drop {
+			p.note(Dropped, words)
+			if cut {
+				return
+			}
+			continue
+		}
+		p.mu.Lock()
+		due := time.Now().Add(p.fault.delay)
+		p.mu.Unlock()
+		select {
+		case queue <- reply{frame, words, due}:
+		case <-l.done:
+			return
+		}
+	}
+}
+
+func (l *link) deliver(next reply) bool {
+	if wait := time.Until(next.due); wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-l.done:
+			return false
+		}
+	}
+	if !l.proxy.gate(l) {
+		return false
+	}
+	if _, err := l.client.Write(next.frame); err != nil {
+		return false
+	}
+	l.proxy.note(Answered, next.request)
+	return true
+}
+
+// expect remembers that an answer to words will come. A subscription is
+// answered by pushes, which are nobody's answer.
+func (l *link) expect(words []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch command := strings.ToUpper(words[0]); {
+	case strings.HasSuffix(command, "SUBSCRIBE"):
+		l.pushes = !l.resp3
+	case command == "HELLO" && len(words) > 1:
+		l.resp3 = words[1] == "3"
+		fallthrough
+	default:
+		l.pending = append(l.pending, words)
+	}
+}
+
+// answered returns the request that frame answers, nil if it is a push.
+func (l *link) answered(frame []byte) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if frame[0] == '>' || l.pushes || len(l.pending) == 0 {
+		return nil
+	}
+	words := l.pending[0]
+	l.pending = l.pending[1:]
+	return words
+}

@@ -1,0 +1,21 @@
+//go:build unix
+
+package redistest
+
+import "syscall"
+
+// Pause stops the server's process: its connections stay open, and what is
+// sent to them waits in the kernel until Continue.
+func (s *Server) Pause() { s.t.Helper(); s.signal(syscall.SIGSTOP) }
+
+// Continue lets a paused server run on.
+func (s *Server) Continue() { s.t.Helper(); s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig syscall.Signal) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.t.Fatalf("redistest: %v: %v", sig, err)
+	}
+}

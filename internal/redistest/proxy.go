@@ -1,0 +1,219 @@
+package redistest
+
+import (
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Stage is a point on a request's way through a [Proxy].
+type Stage int
+
+const (
+	Arrived   Stage = iota // the proxy has read the request
+	Forwarded              // it was written to the server
+	Executed               // the server answered it
+	Answered               // its answer was written to the client
+	Dropped                // its answer was swallowed
+)
+
+// Event is a request that reached a stage.
+type Event struct {
+	Stage   Stage
+	Request []string // the command's words as the client sent them
+}
+
+// Proxy is a TCP proxy between a client and a server. It knows requests from
+// answers, and answers from pushed messages, so that a test can let a request
+// take effect and swallow just its answer. Faults are switched on and off at
+// run time; all methods are safe for concurrent use.
+type Proxy struct {
+	target   string
+	listener net.Listener
+
+	mu      sync.Mutex // guards what follows; no I/O while it is held
+	changed chan struct{}
+	counts  map[stageOf]int64
+	hook    func(Event)
+	links   map[*link]struct{}
+	fault   fault
+	closed  bool
+}
+
+type stageOf struct {
+	stage   Stage
+	command string
+}
+
+// fault is everything that Pass resets.
+type fault struct {
+	blackHole bool
+	refuse    bool
+	delay     time.Duration
+	drops     int      // answers yet to be swallowed
+	dropCut   bool     // close the connection with each of them
+	dropOnly  []string // of these commands; of all if empty
+}
+
+// NewProxy starts a proxy to target that passes everything, until the test
+// ends.
+func NewProxy(t testing.TB, target string) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	p := &Proxy{
+		target:   target,
+		listener: l,
+		changed:  make(chan struct{}),
+		counts:   make(map[stageOf]int64),
+		links:    make(map[*link]struct{}),
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() { p.accept(&serving) })
+	t.Cleanup(func() {
+		l.Close() //nolint:errcheck // it ends the accepting, whatever it says
+		p.update(func() { p.closed = true })
+		p.Cut()
+		serving.Wait()
+	})
+	return p
+}
+
+// Addr returns the address that clients connect to.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Pass ends every fault. What a black hole held back goes on its way.
+func (p *Proxy) Pass() { p.update(func() { p.fault = fault{} }) }
+
+// BlackHole lets nothing through in either direction, as a lost route does:
+// connections stay open, new ones are accepted, nobody hears anything.
+func (p *Proxy) BlackHole() { p.update(func() { p.fault.blackHole = true }) }
+
+// Delay holds every answer and pushed message back for d.
+func (p *Proxy) Delay(d time.Duration) { p.update(func() { p.fault.delay = d }) }
+
+// RefuseNew makes the proxy reset each new connection at once.
+func (p *Proxy) RefuseNew(refuse bool) { p.update(func() { p.fault.refuse = refuse }) }
+
+// DropReplies swallows the next n answers to the given commands, or to any
+// command if none is given. The requests run at the server. A client that
+// pipelines gets the answers of later requests in the place of the lost ones:
+// for such a client use [Proxy.DropRepliesAndCut].
+func (p *Proxy) DropReplies(n int, commands ...string) { p.drop(n, false, commands) }
+
+// DropRepliesAndCut is DropReplies, and each time closes the connection.
+func (p *Proxy) DropRepliesAndCut(n int, commands ...string) { p.drop(n, true, commands) }
+
+func (p *Proxy) drop(n int, cut bool, commands []string) {
+	p.update(func() { p.fault.drops, p.fault.dropCut, p.fault.dropOnly = n, cut, commands })
+}
+
+// Cut closes all connections now, those in a black hole too.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	links := make([]*link, 0, len(p.links))
+	for l := range p.links {
+		links = append(links, l)
+	}
+	p.mu.Unlock()
+	for _, l := range links {
+		l.close()
+	}
+}
+
+// Hook has f called with every event, from the goroutine that moves the
+// request on: what f delays is delayed, what f switches holds from there on.
+func (p *Proxy) Hook(f func(Event)) { p.update(func() { p.hook = f }) }
+
+// Count returns how many requests of command have reached stage so far.
+func (p *Proxy) Count(stage Stage, command string) int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.counts[stageOf{stage, strings.ToUpper(command)}]
+}
+
+// Await waits until n requests of command have reached stage since the proxy
+// was started.
+func (p *Proxy) Await(t testing.TB, stage Stage, command string, n int64) {
+	t.Helper()
+	late := time.NewTimer(Patience)
+	defer late.Stop()
+	key := stageOf{stage, strings.ToUpper(command)}
+	for {
+		p.mu.Lock()
+		got, changed := p.counts[key], p.changed
+		p.mu.Unlock()
+		if got >= n {
+			return
+		}
+		select {
+		case <-changed:
+		case <-late.C:
+			t.Fatalf("redistest: only %d of %d %s reached stage %d", got, n, command, stage)
+		}
+	}
+}
+
+// update changes the state and wakes everybody who waits for a change.
+func (p *Proxy) update(change func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change()
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+func (p *Proxy) note(stage Stage, request []string) {
+	if len(request) == 0 {
+		return // the answer to no request that we know: a push of version 2
+	}
+	p.mu.Lock()
+	hook := p.hook
+	p.mu.Unlock()
+	if hook != nil {
+		hook(Event{stage, request})
+	}
+	// Counted last: who awaits the count finds the hook's work done.
+	p.update(func() { p.counts[stageOf{stage, strings.ToUpper(request[0])}]++ })
+}
+
+// swallow reports whether the answer to request is to be dropped, and whether
+// the connection is to be closed with it.
+func (p *Proxy) swallow(request []string) (drop, cut bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := &p.fault
+	if f.drops == 0 || len(request) == 0 {
+		return false, false
+	}
+	if len(f.dropOnly) > 0 && !slices.ContainsFunc(f.dropOnly, func(c string) bool {
+		return strings.EqualFold(c, request[0])
+	}) {
+		return false, false
+	}
+	f.drops--
+	return true, f.dropCut
+}
+
+// gate waits while the proxy is a black hole; false says that the connection
+// was closed meanwhile.
+func (p *Proxy) gate(l *link) bool {
+	for {
+		p.mu.Lock()
+		shut, changed := p.fault.blackHole, p.changed
+		p.mu.Unlock()
+		if !shut {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-l.done:
+			return false
+		}
+	}
+}

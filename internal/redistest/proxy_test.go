@@ -1,0 +1,185 @@
+package redistest_test
+
+import (
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+func TestProxyPasses(t *testing.T) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	c := redistest.Dial(t, p.Addr())
+	for range 3 {
+		c.Send(t, "INCR", "n")
+	}
+	for want := int64(1); want <= 3; want++ {
+		if got := c.Receive(t); got != want {
+			t.Errorf("got %v, want %d", got, want)
+		}
+	}
+	if got := p.Count(redistest.Executed, "incr"); got != 3 {
+		t.Errorf("counted %d", got)
+	}
+}
+
+func TestDroppedReplyHadItsEffect(t *testing.T) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	c := redistest.Dial(t, p.Addr())
+	c.Do(t, "PING")
+
+	p.DropReplies(1, "incr")
+	c.Send(t, "INCR", "n")
+	p.Await(t, redistest.Dropped, "INCR", 1)
+	if got := c.Do(t, "GET", "n"); got != "1" {
+		t.Errorf("the request had no effect: %v", got)
+	}
+
+	p.DropRepliesAndCut(1)
+	c.Send(t, "INCR", "n")
+	p.Await(t, redistest.Dropped, "INCR", 2)
+	if got := redistest.Dial(t, p.Addr()).Do(t, "GET", "n"); got != "2" {
+		t.Errorf("the request had no effect: %v", got)
+	}
+	if got := p.Count(redistest.Answered, "INCR"); got != 0 {
+		t.Errorf("%d answers came through", got)
+	}
+}
+
+func TestPushedMessagesAreNoReplies(t *testing.T) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	c := redistest.Dial(t, p.Addr())
+	p.DropReplies(1)
+	c.Send(t, "SUBSCRIBE", "channel")
+	if got := c.Receive(t).([]any)[0]; got != "subscribe" {
+		t.Fatalf("got %v", got)
+	}
+	s.Do(t, "PUBLISH", "channel", "hello")
+	if got := c.Receive(t).([]any)[2]; got != "hello" {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestBlackHoleHoldsBothDirections(t *testing.T) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	c := redistest.Dial(t, p.Addr())
+	c.Do(t, "PING")
+
+	// The answer to a request that got through is held as well.
+	p.Hook(func(e redistest.Event) {
+		if e.Stage == redistest.Executed {
+			p.BlackHole()
+		}
+	})
+	c.Send(t, "INCR", "n")
+	p.Await(t, redistest.Executed, "INCR", 1)
+	c.Send(t, "INCR", "n")
+	other := redistest.Dial(t, p.Addr())
+	other.Send(t, "INCR", "n")
+	p.Await(t, redistest.Arrived, "INCR", 3)
+	if got := s.Do(t, "GET", "n"); got != "1" {
+		t.Errorf("n is %v behind a black hole", got)
+	}
+	if got := p.Count(redistest.Answered, "INCR"); got != 0 {
+		t.Errorf("%d answers came out of the black hole", got)
+	}
+
+	p.Hook(nil)
+	p.Pass()
+	sum := c.Receive(t).(int64) + c.Receive(t).(int64) + other.Receive(t).(int64)
+	if sum != 1+2+3 {
+		t.Errorf("the answers add up to %d", sum)
+	}
+}
+
+func TestDelayIsLatencyNotBandwidth(t *testing.T) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	c := redistest.Dial(t, p.Addr())
+	c.Do(t, "PING")
+	const delay, requests = 100 * time.Millisecond, 100
+	p.Delay(delay)
+	start := time.Now()
+	for range requests {
+		c.Send(t, "PING")
+	}
+	for range requests {
+		c.Receive(t)
+	}
+	if took := time.Since(start); took < delay || took > requests*delay/2 {
+		t.Errorf("%d pipelined requests took %v", requests, took)
+	}
+}
+
+func TestCutAndRefuse(t *testing.T) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	ping := func(c net.Conn) error {
+		c.SetDeadline(time.Now().Add(redistest.Patience))
+		if _, err := c.Write([]byte("*1\r\n$4\r\nPING\r\n")); err != nil {
+			return err
+		}
+		_, err := c.Read(make([]byte, 64))
+		return err
+	}
+	connect := func() (net.Conn, error) {
+		c, err := net.Dial("tcp", p.Addr())
+		if err != nil {
+			return nil, err // the reset may come as early as this
+		}
+		t.Cleanup(func() { c.Close() })
+		return c, ping(c)
+	}
+	c, err := connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.BlackHole()
+	p.Cut()
+	if err := ping(c); err == nil {
+		t.Error("a connection that was cut answers")
+	}
+	p.Pass()
+	p.RefuseNew(true)
+	if _, err := connect(); err == nil {
+		t.Error("a refused connection answers")
+	}
+	p.RefuseNew(false)
+	if _, err := connect(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestModesSwitchUnderTraffic(t *testing.T) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	var seen atomic.Int64
+	p.Hook(func(redistest.Event) { seen.Add(1) })
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 50 {
+			p.BlackHole()
+			p.Delay(time.Microsecond)
+			p.Pass()
+		}
+	}()
+	c := redistest.Dial(t, p.Addr())
+	for want := int64(1); want <= 200; want++ {
+		if got := c.Do(t, "INCR", "n"); got != want {
+			t.Fatalf("got %v, want %d", got, want)
+		}
+	}
+	<-done
+	p.Await(t, redistest.Forwarded, "INCR", 200) // may be noted after the answer
+	p.Await(t, redistest.Answered, "INCR", 200)
+	if seen.Load() < 800 {
+		t.Errorf("the hook saw %d events", seen.Load())
+	}
+}

@@ -1,0 +1,254 @@
+// Package redistest gives tests a real server and a network that fails on
+// demand.
+//
+// [Start] runs redis-server (or valkey-server) on a free port of the loopback
+// interface, without persistence, and ends it with the test; it never skips,
+// since a lock that was not tested against a server was not tested. A
+// [Server] can be paused, killed and started again. A [Proxy] stands between
+// a client and a server and swallows, delays or cuts what passes, so that a
+// test names the moment of a fault instead of hoping for it.
+//
+// Nothing here waits for a length of time: whatever must have happened is
+// awaited as an event, bounded by [Patience].
+package redistest
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Patience bounds every wait in this package. It is far longer than anything
+// takes: on a loaded machine a test must be late before it is wrong.
+const Patience = 20 * time.Second
+
+// EnvServer names the environment variable that chooses another server binary.
+const EnvServer = "HOLDFAST_TEST_SERVER"
+
+// Server is a running server. Its methods are safe for concurrent use, except
+// that Kill and Restart must not overlap. Where a method has no way to answer
+// an error it fails the test that called Start.
+type Server struct {
+	t        testing.TB
+	binary   string
+	port     int
+	dir      string
+	args     []string
+	password string
+	primary  *Server
+
+	mu   sync.Mutex // guards cmd and done
+	cmd  *exec.Cmd
+	done chan struct{} // closed once cmd has ended and was waited for
+}
+
+// Option changes how a server is started.
+type Option func(*Server)
+
+// Args appends arguments to the command line, as in
+// Args("--maxmemory", "1mb").
+func Args(args ...string) Option {
+	return func(s *Server) { s.args = append(s.args, args...) }
+}
+
+// Password makes the server demand it of its default user.
+func Password(password string) Option {
+	return func(s *Server) { s.password = password }
+}
+
+// ReplicaOf makes the server a replica of primary; Start returns once the
+// replica is in step.
+func ReplicaOf(primary *Server) Option {
+	return func(s *Server) { s.primary = primary }
+}
+
+// Start runs a server until the test ends. It fails the test when there is no
+// server binary, or when the server does not come up.
+func Start(t testing.TB, opts ...Option) *Server {
+	t.Helper()
+	s := &Server{t: t, binary: binary(t), dir: t.TempDir()}
+	for _, opt := range opts {
+		opt(s)
+	}
+	t.Cleanup(s.stop)
+
+	// Between choosing a free port and binding it somebody else may take it.
+	var err error
+	for range 5 {
+		s.port = freePort(t)
+		if err = s.launch(); !errors.Is(err, errEnded) {
+			break
+		}
+	}
+	if err != nil {
+		t.Fatalf("redistest: %v\n%s", err, s.log())
+	}
+	return s
+}
+
+// ClosedAddr returns an address of the loopback interface where nobody
+// listens: a connection to it is refused.
+func ClosedAddr(t testing.TB) string {
+	t.Helper()
+	return fmt.Sprintf("127.0.0.1:%d", freePort(t))
+}
+
+// Addr returns the server's address, host:port.
+func (s *Server) Addr() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
+
+// URL returns the server's address as a redis:// URL, password included.
+func (s *Server) URL() string {
+	if s.password == "" {
+		return "redis://" + s.Addr()
+	}
+	return "redis://:" + s.password + "@" + s.Addr()
+}
+
+// Kill ends the server at once, as a crash would, and waits until it is gone.
+// Its connections are reset; what it held in memory is lost.
+func (s *Server) Kill() { s.stop() }
+
+// Restart starts the server again on the same port, empty; a server that
+// still runs is killed first.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.stop()
+	if err := s.launch(); err != nil {
+		s.t.Fatalf("redistest: restart: %v\n%s", err, s.log())
+	}
+}
+
+// errEnded says that the server went away before it answered, which is what a
+// port taken by somebody else looks like.
+var errEnded = errors.New("the server ended before it answered")
+
+// launch starts the process and waits until it answers.
+func (s *Server) launch() error {
+	args := []string{
+		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir,
+		"--save", "", "--appendonly", "no", "--daemonize", "no",
+		"--logfile", filepath.Join(s.dir, "server.log"),
+		// As a primary, copy to a replica at once: the default of 5 s waits
+		// for more of them to come.
+		"--repl-diskless-sync-delay", "0",
+	}
+	if s.password != "" {
+		args = append(args, "--requirepass", s.password)
+	}
+	if s.primary != nil {
+		args = append(args, "--replicaof", "127.0.0.1", strconv.Itoa(s.primary.port))
+		if s.primary.password != "" {
+			args = append(args, "--masterauth", s.primary.password)
+		}
+	}
+	cmd := exec.Command(s.binary, append(args, s.args...)...)
+	if err := startTied(cmd); err != nil {
+		return err
+	}
+	done := make(chan struct{})
+	go func() {
+		cmd.Wait() //nolint:errcheck // a killed server has no status of interest
+		close(done)
+	}()
+	s.mu.Lock()
+	s.cmd, s.done = cmd, done
+	s.mu.Unlock()
+	return s.awaitReady(cmd.Process.Pid, done)
+}
+
+// awaitReady returns once process pid itself answers on the port, in step
+// with its primary if it has one.
+func (s *Server) awaitReady(pid int, done <-chan struct{}) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.NewTimer(Patience)
+	defer deadline.Stop()
+	var err error
+	for {
+		if err = s.probe(pid); err == nil {
+			return nil
+		}
+		select {
+		case <-done:
+			return fmt.Errorf("%w (%v)", errEnded, err)
+		case <-deadline.C:
+			return fmt.Errorf("the server at %s is not ready after %v: %w", s.Addr(), Patience, err)
+		case <-tick.C:
+		}
+	}
+}
+
+func (s *Server) probe(pid int) error {
+	c, err := s.dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	reply, err := c.try("INFO")
+	if err != nil {
+		return err
+	}
+	info, ok := reply.(string)
+	if !ok {
+		return fmt.Errorf("INFO answered %v", reply)
+	}
+	if got := infoField(info, "process_id"); got != strconv.Itoa(pid) {
+		return fmt.Errorf("process %s answers, not %d", got, pid)
+	}
+	if s.primary != nil && infoField(info, "master_link_status") != "up" {
+		return errors.New("the replica is not in step yet")
+	}
+	return nil
+}
+
+// stop kills the server and waits until it is gone; it may be called again.
+func (s *Server) stop() {
+	s.mu.Lock()
+	cmd, done := s.cmd, s.done
+	s.mu.Unlock()
+	if cmd == nil {
+		return
+	}
+	cmd.Process.Kill() //nolint:errcheck // it may have ended already
+	<-done
+}
+
+func (s *Server) log() string {
+	text, _ := os.ReadFile(filepath.Join(s.dir, "server.log"))
+	return string(text)
+}
+
+func binary(t testing.TB) string {
+	t.Helper()
+	names := []string{"redis-server", "valkey-server"}
+	if name := os.Getenv(EnvServer); name != "" {
+		names = []string{name}
+	}
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Fatalf("redistest: no %s found. Install one (Debian and Ubuntu: apt-get install redis-server; "+
+		"macOS: brew install redis; Fedora: dnf install valkey), or name it in %s.",
+		strings.Join(names, " or "), EnvServer)
+	return ""
+}
+
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}

@@ -1,0 +1,118 @@
+package redistest_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+func TestServerAnswersEveryKindOfValue(t *testing.T) {
+	s := redistest.Start(t)
+	c := s.Dial(t)
+	for _, test := range []struct {
+		command string
+		want    any
+	}{
+		{"SET key value", "OK"},
+		{"GET key", "value"},
+		{"GET nothing", nil},
+		{"INCR number", int64(1)},
+		{"MGET key nothing", []any{"value", nil}},
+		{"INCR key", redistest.Error("ERR value is not an integer or out of range")},
+	} {
+		var args []any
+		for word := range strings.FieldsSeq(test.command) {
+			args = append(args, word)
+		}
+		if got := c.Do(t, args...); fmt.Sprintf("%#v", got) != fmt.Sprintf("%#v", test.want) {
+			t.Errorf("%s: got %#v, want %#v", test.command, got, test.want)
+		}
+	}
+}
+
+func TestPasswordAndReplica(t *testing.T) {
+	primary := redistest.Start(t, redistest.Password("secret"))
+	if got := redistest.Dial(t, primary.Addr()).Do(t, "GET", "key"); got !=
+		redistest.Error("NOAUTH Authentication required.") {
+		t.Errorf("without a password: %v", got)
+	}
+	primary.Do(t, "SET", "key", "value")
+	replica := redistest.Start(t, redistest.ReplicaOf(primary))
+	if got := replica.Do(t, "GET", "key"); got != "value" {
+		t.Errorf("the replica has %v", got)
+	}
+	if got := primary.URL(); got != "redis://:secret@"+primary.Addr() {
+		t.Errorf("URL: %s", got)
+	}
+}
+
+func TestPauseHoldsAnswersBack(t *testing.T) {
+	s := redistest.Start(t)
+	c := s.Dial(t)
+	s.Pause()
+	c.Send(t, "PING")
+	s.Continue()
+	if got := c.Receive(t); got != "PONG" {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestRestartForgets(t *testing.T) {
+	s := redistest.Start(t, redistest.Args("--maxmemory", "10mb"))
+	s.Do(t, "SET", "key", "value")
+	s.Kill()
+	s.Kill()
+	addr := s.Addr()
+	s.Restart()
+	if s.Addr() != addr {
+		t.Errorf("the port changed from %s to %s", addr, s.Addr())
+	}
+	if got := s.Do(t, "GET", "key"); got != nil {
+		t.Errorf("the server remembers %v", got)
+	}
+	if got := s.Info(t, "maxmemory"); got != "10485760" {
+		t.Errorf("maxmemory is %s", got)
+	}
+}
+
+func TestCommandCalls(t *testing.T) {
+	s := redistest.Start(t)
+	s.Do(t, "EVAL", "redis.call('SET', KEYS[1], 'x') redis.call('SET', KEYS[1], 'y')", 1, "key")
+	calls := s.CommandCalls(t)
+	if calls["eval"] != 1 || calls["set"] != 2 {
+		t.Errorf("got %v", calls)
+	}
+	s.ResetStats(t)
+	if calls := s.CommandCalls(t); calls["eval"] != 0 {
+		t.Errorf("after the reset: %v", calls)
+	}
+}
+
+func TestNoServerIsAFailureThatHelps(t *testing.T) {
+	t.Setenv(redistest.EnvServer, "no-such-server")
+	fake := &failing{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		redistest.Start(fake)
+	}()
+	<-done
+	if !strings.Contains(fake.said, "apt-get install redis-server") {
+		t.Errorf("it says: %q", fake.said)
+	}
+}
+
+// failing is a test that remembers why it failed.
+type failing struct {
+	testing.TB
+	said string
+}
+
+func (f *failing) Helper() {}
+func (f *failing) Fatalf(format string, args ...any) {
+	f.said = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}

@@ -1,0 +1,55 @@
+package rueidis
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// grain is how late the end of a time limit may be told where no socket's
+// deadline tells it exactly: while connecting, or waiting for a connection.
+const grain = 50 * time.Millisecond
+
+// alarm tells when deadlines have passed, up to a grain late. A context with
+// a timer costs four allocations and must be stopped; requests with the same
+// time limit, made one after the other, share one of these.
+type alarm struct{ next atomic.Pointer[bell] }
+
+type bell struct {
+	at   time.Time
+	rung chan struct{} // closed at that time
+}
+
+// after returns a channel that is closed within a grain after deadline.
+func (a *alarm) after(deadline time.Time) <-chan struct{} {
+	b := a.next.Load()
+	if b != nil && !b.at.Before(deadline) && b.at.Sub(deadline) <= grain {
+		return b.rung
+	}
+	b = &bell{at: deadline.Add(grain), rung: make(chan struct{})}
+	time.AfterFunc(time.Until(b.at), func() { close(b.rung) })
+	a.next.Store(b) // somebody else's may be lost; it rings all the same
+	return b.rung
+}
+
+// bounded is a context that nobody can cancel, with an end to its time: Done
+// follows Deadline, which in a context of the library's it need not.
+type bounded struct {
+	context.Context
+	done <-chan struct{}
+}
+
+func (b bounded) Done() <-chan struct{} { return b.done }
+
+func (b bounded) Err() error {
+	if ended(b.Context) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// ended reports whether ctx has ended, be it that only its deadline says so.
+func ended(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
+}

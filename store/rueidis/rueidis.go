@@ -1,0 +1,190 @@
+// Package rueidis is the [holdfast.Store] for users of rueidis.
+//
+//	rdb, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{"localhost:6379"}})
+//	client, err := holdfast.New(holdfastrueidis.New(rdb), holdfast.Config{})
+//
+// The store borrows the client: requests share its pipelined connection,
+// subscriptions have one of their own from its pool, and closing the client
+// stays with its owner. When the last subscription has been stopped the store
+// holds nothing. The store needs no client-side cache: DisableCache may be on
+// or off.
+//
+// A rueidis client gives up a connection that is silent for its
+// ConnWriteTimeout, 10 s by default. Until then requests over it fail one by
+// one as their contexts end. A lease must outlive that and the reconnecting:
+// for leases under half a minute set ConnWriteTimeout to a few seconds.
+package rueidis
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// Store runs actions on one Redis or Valkey server through a rueidis client.
+type Store struct {
+	client    rueidis.Client
+	connected atomic.Bool // the last request was answered
+	alarm     alarm
+	hub       hub
+}
+
+var _ holdfast.Store = (*Store)(nil)
+
+// New returns a store on the server of client. It does no I/O.
+func New(client rueidis.Client) *Store {
+	return &Store{client: client, hub: hub{client: client}}
+}
+
+// retries is how often an action is sent again when its connection broke.
+const retries = 3
+
+// Run implements [holdfast.Store]. It sends EVALSHA, and EVAL with the whole
+// text when the server does not know the script.
+//
+// When a connection breaks before the answer the action is sent again, a few
+// times. The store does that and not rueidis (ToRetryable), which would not
+// tell: after such a break an error answer proves nothing about the first
+// request, so it is not given as a [*holdfast.ServerError].
+//
+// When ctx ends, Run returns at once; what waits for the answer is left to
+// the client.
+func (s *Store) Run(
+	ctx context.Context, action *script.Script, keys, args []string,
+) (string, error) {
+	n := int64(len(keys))
+	var broke error // why an earlier request got no answer
+	for attempt := 0; ; attempt++ {
+		text, err := s.do(ctx, s.client.B().Evalsha().Sha1(action.SHA1).Numkeys(n).
+			Key(keys...).Arg(args...).Build()).text()
+		if refused := serverError(err); refused != nil && refused.Code == "NOSCRIPT" {
+			text, err = s.do(ctx, s.client.B().Eval().Script(action.Text).Numkeys(n).
+				Key(keys...).Arg(args...).Build()).text()
+		}
+		switch {
+		case err == nil:
+			return text, nil
+		case rueidis.IsRedisNil(err):
+			return "", fmt.Errorf("rueidis: script %s answered nil", action.Name)
+		case !broken(ctx, err) || attempt == retries:
+			return "", s.explain(ctx, err, broke)
+		}
+		broke = err
+		if err := pause(ctx, attempt); err != nil {
+			return "", s.explain(ctx, err, broke)
+		}
+	}
+}
+
+// answer is what came of a command.
+type answer struct {
+	result rueidis.RedisResult
+	err    error // the context's, if it ended first
+}
+
+func (a answer) text() (string, error) {
+	if a.err != nil {
+		return "", a.err
+	}
+	text, err := a.result.ToString()
+	if _, refused := rueidis.IsRedisErr(err); refused && text != "" {
+		return "", refusal(text) // the message whole, which err is not
+	}
+	return text, err
+}
+
+// do runs cmd and returns its answer, or the context's error as soon as that
+// ends.
+//
+// rueidis heeds a context while a command stands in its pipeline. It does not
+// while it connects for somebody else's command, nor, when a context has a
+// deadline and the connection is idle, before that deadline: then it reads on
+// the caller's goroutine, and nothing wakes it. Hence one more goroutine, but
+// for a context that cannot be cancelled on a connection that stands.
+func (s *Store) do(ctx context.Context, cmd rueidis.Completed) answer {
+	if err := ctx.Err(); err != nil {
+		return answer{err: err}
+	}
+	var late <-chan struct{}
+	if deadline, ok := ctx.Deadline(); ok {
+		late = s.alarm.after(deadline)
+	}
+	switch {
+	case ctx.Done() == nil && late == nil:
+		return answer{result: s.client.Do(ctx, cmd)}
+	case ctx.Done() == nil && s.connected.Load():
+		return answer{result: s.note(s.client.Do(bounded{ctx, late}, cmd))}
+	}
+	done := make(chan rueidis.RedisResult, 1)
+	go func() { done <- s.note(s.client.Do(ctx, cmd)) }()
+	select {
+	case result := <-done:
+		return answer{result: result}
+	case <-ctx.Done():
+	case <-late:
+	}
+	select {
+	case result := <-done:
+		return answer{result: result} // it came at the same moment: better than none
+	default:
+		s.connected.Store(false)
+		return answer{err: cmp.Or(ctx.Err(), context.DeadlineExceeded)}
+	}
+}
+
+// note remembers whether the server answers.
+func (s *Store) note(result rueidis.RedisResult) rueidis.RedisResult {
+	if answers := result.NonRedisError() == nil; answers != s.connected.Load() {
+		s.connected.Store(answers)
+	}
+	return result
+}
+
+// Group implements [holdfast.Store]: on one server all keys are together.
+func (s *Store) Group(string) string { return "" }
+
+// Sharded implements [holdfast.Store].
+func (s *Store) Sharded() bool { return false }
+
+// Server implements [holdfast.Store]. Of a server that does not know HELLO
+// only the address is told.
+func (s *Store) Server(ctx context.Context) (holdfast.ServerInfo, error) {
+	info := holdfast.ServerInfo{Address: s.addr()}
+	a := s.do(ctx, s.client.B().Arbitrary("HELLO").Build())
+	fields, err := map[string]rueidis.RedisMessage(nil), a.err
+	if err == nil {
+		fields, err = a.result.AsMap() // a map in RESP3, flat in RESP2
+	}
+	if refused := serverError(err); refused != nil && refused.Code == "ERR" {
+		return info, nil
+	}
+	if err != nil {
+		return holdfast.ServerInfo{}, s.explain(ctx, err, nil)
+	}
+	text := func(name string) string {
+		field := fields[name]
+		value, _ := field.ToString()
+		return value
+	}
+	info.Product, info.Version = text("server"), text("version")
+	info.Role, info.Mode = text("role"), text("mode")
+	return info, nil
+}
+
+// addr names the server, or servers.
+func (s *Store) addr() string {
+	var addrs []string
+	for addr := range s.client.Nodes() {
+		addrs = append(addrs, addr)
+	}
+	slices.Sort(addrs)
+	return strings.Join(addrs, ", ")
+}
