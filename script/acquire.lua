@@ -23,29 +23,23 @@
 local key, attempt, ttl, retention = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local want, patience, base, owner = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
--- The short way, for a plain mutex that nobody holds or waits for.
+-- The short way, for a plain mutex that nobody holds or waits for: nothing but
+-- its next lease needs the record, so its life is set and not compared.
 if want == 'x' and not owner then
   local got = redis.call('HMGET', key, 'fence', 'holder', 'used', 'waiting')
   if not (got[2] or got[3] or got[4]) then
     local clock = redis.call('TIME')
-    local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-    local token = clock[1] * 1000000 + clock[2]
-    local fence = tonumber(got[1])
-    if not fence then
-      token = string.format('%.0f', token)
-      redis.call('HSET', key, 'fence', token, 'birth', token, 'holder', attempt,
-        'expiry', string.format('%.0f', now + ttl), 'since', string.format('%.0f', now))
-      redis.call('PEXPIRE', key, string.format('%.0f', ttl + retention))
-      return 'granted ' .. token .. ' 0'
-    elseif token > fence then
-      token = string.format('%.0f', token)
-      redis.call('HSET', key, 'fence', token, 'holder', attempt,
-        'expiry', string.format('%.0f', now + ttl), 'since', string.format('%.0f', now))
-      if redis.call('PEXPIRE', key, string.format('%.0f', ttl + retention), 'GT') == 1
-        or redis.call('PTTL', key) > 0 then
-        return 'granted ' .. token .. ' 0'
+    local token = clock[1] .. string.sub('00000' .. clock[2], -6)
+    local fence = got[1]
+    -- Both have 16 digits until the year 2286, so their order as text is right.
+    if not fence or (token > fence and #token == #fence) then
+      local expiry = string.format('%d', string.sub(token, 1, -4) + ttl)
+      if fence then
+        redis.call('HSET', key, 'fence', token, 'holder', attempt, 'expiry', expiry)
+      else
+        redis.call('HSET', key, 'fence', token, 'holder', attempt, 'expiry', expiry, 'birth', token)
       end
-      redis.call('PEXPIRE', key, string.format('%.0f', ttl + retention))
+      redis.call('PEXPIRE', key, string.format('%d', ttl + retention))
       return 'granted ' .. token .. ' 0'
     end
   end
@@ -64,7 +58,7 @@ local function granted(token) return 'granted ' .. token .. ' ' .. text(waiting)
 
 settle()
 
-local mine = again(attempt, owner, ttl)
+local mine = again(attempt, owner, ttl, true)
 if mine then return granted(mine) end
 
 if ceiling then
@@ -83,6 +77,8 @@ local seat = waiting > 0 and call('HGET', key, 'w:' .. attempt)
 local blocked = false
 if waiting > 0 then
   mine, blocked = advance(seat and attempt)
+  -- The line may just have let in another attempt of the same named owner.
+  if owner and not mine then mine = again(attempt, owner, ttl, true) end
   if mine then return granted(mine) end
 end
 

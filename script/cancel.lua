@@ -31,6 +31,7 @@ elseif holds(attempt, owner) then
     if entry ~= attempt then rest[#rest + 1] = entry end
   end
   if #rest > 0 then
+    keep(0)
     call('HSET', key, 'entries', table.concat(rest, ' '))
     return 'released'
   end

@@ -3,7 +3,7 @@
 -- KEYS   1 key        the lock's record
 -- ARGV   1 by         who does it, one word
 -- ARGV   2 reason     why, one word (spaces encoded)
--- ARGV   3 token      only if this is the token of a present hold; 0: whatever is held
+-- ARGV   3 only       the token of the one hold to end; 0: whatever is held
 -- ARGV   4 retention  ms for which the record outlives its last lease
 -- ARGV   5 base       channel prefix of the pushes
 --

@@ -42,7 +42,8 @@ table.sort(queue, order)
 add('lock', text(now), text(fence), text(waiting), text(call('PTTL', key)), text(live), text(limit or 0))
 if holder and expiry > now then
   local list = words(entries or holder)
-  add('holder', 'x', list[1], entries and holder or '-', '1', text(fence), text(since), text(expiry - now), text(#list))
+  add('holder', 'x', list[1], entries and holder or '-', '1', text(fence),
+    text(math.min(now, math.floor(fence / 1000))), text(expiry - now), text(#list))
 end
 for _, s in ipairs(shared) do
   local h = s[3]

@@ -23,10 +23,14 @@ local patience, base, owner = tonumber(ARGV[4]), ARGV[5], ARGV[6]
 --include record
 
 settle()
-local mine = again(attempt, owner, ttl)
+local seat = waiting > 0 and call('HGET', key, 'w:' .. attempt)
+-- Only a waiter enters under its named owner: one that has cancelled does not
+-- come back by a poll that was long on its way.
+local mine = again(attempt, owner, ttl, seat)
 if not mine and waiting > 0 then
-  local seat = call('HGET', key, 'w:' .. attempt)
   mine = advance(seat and attempt)
+  -- The line may just have let in another attempt of the same named owner.
+  if owner and not mine then mine = again(attempt, owner, ttl, seat) end
   if seat and not mine then return wait(attempt, seat, patience) end
 end
 if mine then return 'granted ' .. mine .. ' ' .. text(waiting) end

@@ -14,7 +14,6 @@
 --   holder     exclusive holder: its attempt, or the owner it was named
 --   entries    attempts that entered under a named owner
 --   expiry     ms, server clock: when the exclusive holder may be taken over
---   since      ms: when it was granted
 --   used mode soonest limit   shared holders and permits in sum
 --   h:ATTEMPT  one shared holder or permit
 --   waiting tail head         the line in sum
@@ -28,27 +27,34 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local micros = clock[1] * 1000000 + clock[2]
 
 -- Whole numbers beyond 1e14 lose digits in Lua's own conversion.
-local function text(n) return string.format('%.0f', n) end
+local function text(n) return string.format('%d', n) end
 
 local got = call('HMGET', key, 'fence', 'birth', 'lost', 'holder', 'entries', 'expiry',
-  'since', 'used', 'mode', 'soonest', 'limit', 'waiting', 'tail', 'head')
+  'used', 'mode', 'soonest', 'limit', 'waiting', 'tail', 'head')
 local fence, birth, lost = tonumber(got[1]), tonumber(got[2]), got[3]
-local holder, entries, expiry, since = got[4], got[5], tonumber(got[6]), tonumber(got[7])
-local used, mode, soonest, limit = tonumber(got[8]) or 0, got[9], tonumber(got[10]), tonumber(got[11])
-local waiting, tail, head = tonumber(got[12] or 0), tonumber(got[13]) or 0, tonumber(got[14]) or 1
+local holder, entries, expiry = got[4], got[5], tonumber(got[6])
+local used, mode, soonest, limit = tonumber(got[7]) or 0, got[8], tonumber(got[9]), tonumber(got[10])
+local waiting, tail, head = tonumber(got[11] or 0), tonumber(got[12]) or 0, tonumber(got[13]) or 1
 if not waiting then
   return redis.error_reply('FORMAT the record ' .. key .. ' was written by a newer Holdfast')
 end
 
--- keep makes the record outlive ms and the retention after it. A fence that
--- runs ahead of the clock (the clock was set back) is kept until the clock
--- has passed it, so that tokens go on rising.
-local function keep(ms)
+-- life is ms and the retention after it. A fence that runs ahead of the clock
+-- (the clock was set back) is kept until the clock has passed it, so that
+-- tokens go on rising.
+local function life(ms)
   local ahead = 0
   if fence and fence > micros then ahead = math.ceil((fence - micros) / 1000) end
-  ms = text(ms + retention + ahead)
-  if call('PEXPIRE', key, ms, 'GT') == 0 and call('PTTL', key) < 0 then
-    call('PEXPIRE', key, ms)
+  return text(ms + retention + ahead)
+end
+
+-- keep makes the record outlive ms and the retention after it, and never
+-- shortens its life. It needs no memory, so what may follow it in one script is
+-- written although the server is full: whoever already holds or waits calls it
+-- first.
+local function keep(ms)
+  if call('PEXPIRE', key, life(ms), 'GT') == 0 and call('PTTL', key) < 0 then
+    call('PEXPIRE', key, life(ms))
   end
 end
 
@@ -74,8 +80,8 @@ local function ended(token)
 end
 
 local function vacate()
-  call('HDEL', key, 'holder', 'entries', 'expiry', 'since')
-  holder, entries, expiry, since = false, false, nil, nil
+  call('HDEL', key, 'holder', 'entries', 'expiry')
+  holder, entries, expiry = false, false, nil
 end
 
 -- units sets the sum over shared holders and permits.
@@ -138,8 +144,8 @@ local function grant(attempt, owner, want, weight, ttl)
   fence = math.max(micros, (fence or 0) + 1)
   local token = text(fence)
   if want == 'x' then
-    holder, entries, expiry, since = owner or attempt, owner and attempt, now + ttl, now
-    call('HSET', key, 'fence', token, 'holder', holder, 'expiry', text(expiry), 'since', text(now))
+    holder, entries, expiry = owner or attempt, owner and attempt, now + ttl
+    call('HSET', key, 'fence', token, 'holder', holder, 'expiry', text(expiry))
     if entries then call('HSET', key, 'entries', entries) end
   else
     local line = want .. ' ' .. text(now + ttl) .. ' ' .. weight .. ' ' .. token .. ' ' .. text(now)
@@ -152,7 +158,13 @@ local function grant(attempt, owner, want, weight, ttl)
     birth = fence
     call('HSET', key, 'birth', token)
   end
-  keep(ttl)
+  -- Nothing but this lease needs the record: its life is set, as the short
+  -- way of acquire does it.
+  if want == 'x' and waiting == 0 then
+    call('PEXPIRE', key, life(ttl))
+  else
+    keep(ttl)
+  end
   return token
 end
 
@@ -238,10 +250,11 @@ local function holds(attempt, owner)
 end
 
 -- again answers the token of a hold that attempt already has: a request that
--- came twice, or one more entry under a named owner. Its lease is counted
--- from now; a place in the line that it no longer needs is given up.
-local function again(attempt, owner, ttl)
-  if holder and (holds(attempt, owner) or (owner and entries and holder == owner)) then
+-- came twice, or, if it enters, one more entry under a named owner. Its lease
+-- is counted from now; a place in the line that it no longer needs is given up.
+local function again(attempt, owner, ttl, enters)
+  if holder and (holds(attempt, owner) or (enters and owner and entries and holder == owner)) then
+    keep(ttl)
     if owner and not entered(attempt) then
       entries = entries .. ' ' .. attempt
       call('HSET', key, 'entries', entries)
@@ -249,15 +262,14 @@ local function again(attempt, owner, ttl)
       if seat then withdraw(attempt, words(seat)[1]) end
     end
     if now + ttl > expiry then call('HSET', key, 'expiry', text(now + ttl)) end
-    keep(ttl)
     return text(fence)
   end
   local share = call('HGET', key, 'h:' .. attempt)
   if not share then return nil end
   local h = words(share)
   h[2] = text(math.max(tonumber(h[2]), now + ttl))
-  call('HSET', key, 'h:' .. attempt, table.concat(h, ' '))
   keep(ttl)
+  call('HSET', key, 'h:' .. attempt, table.concat(h, ' '))
   return h[4]
 end
 
@@ -265,7 +277,7 @@ end
 local function wait(attempt, seat, patience)
   local w = words(seat)
   w[5] = text(now + patience)
-  call('HSET', key, 'w:' .. attempt, table.concat(w, ' '))
   keep(patience)
+  call('HSET', key, 'w:' .. attempt, table.concat(w, ' '))
   return 'queued ' .. text(w[1] - head + 1) .. ' ' .. left()
 end

@@ -21,12 +21,49 @@
 local key, attempt, token, retention = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local base, owner = ARGV[4], ARGV[5]
 
--- The short way, for a mutex that nobody waits for.
+-- The short way, for a mutex: nobody waits for it, or the head of the line is
+-- one who wants it as a mutex and listens. It must leave the record just as the
+-- long way would; a head of any other kind is left to that.
 if not owner then
-  local got = redis.call('HMGET', key, 'holder', 'waiting', 'entries')
-  if got[1] == attempt and not (got[2] or got[3]) then
-    redis.call('HDEL', key, 'holder', 'expiry', 'since')
-    return 'released'
+  local call = redis.call
+  local got = call('HMGET', key, 'holder', 'waiting', 'entries', 'head', 'fence')
+  if got[1] == attempt and not got[3] then
+    if not got[2] then
+      call('HDEL', key, 'holder', 'expiry')
+      return 'released'
+    end
+    local head = got[4]
+    local heir = call('HGET', key, '#' .. head)
+    local ttl, patience
+    if heir then
+      ttl, patience = string.match(call('HGET', key, 'w:' .. heir), '^%d+ x %d+ (%d+) (%d+) %d+$')
+    end
+    if ttl then
+      local clock = call('TIME')
+      local token = clock[1] .. string.sub('00000' .. clock[2], -6)
+      local now = string.sub(token, 1, -4)
+      if patience > now and #patience == #now and token > got[5] and #token == #got[5] then
+        local waiting = string.format('%d', got[2] - 1)
+        local verb = string.find(base, '{', 1, true) and 'SPUBLISH' or 'PUBLISH'
+        local client = string.match(heir, '^[^/]*')
+        local heard = redis.pcall(verb, base .. client, 'granted ' .. heir .. ' ' .. token .. ' ' .. waiting)
+        if type(heard) == 'number' and heard > 0 then
+          local life = string.format('%d', ttl + retention)
+          if waiting == '0' then
+            call('HDEL', key, '#' .. head, 'w:' .. heir, 'waiting', 'tail', 'head')
+            call('HSET', key, 'fence', token, 'holder', heir, 'expiry', string.format('%d', now + ttl))
+            call('PEXPIRE', key, life)
+          else
+            call('HDEL', key, '#' .. head, 'w:' .. heir)
+            repeat head = string.format('%d', head + 1) until call('HEXISTS', key, '#' .. head) == 1
+            call('HSET', key, 'fence', token, 'holder', heir, 'expiry', string.format('%d', now + ttl),
+              'waiting', waiting, 'head', head)
+            call('PEXPIRE', key, life, 'GT')
+          end
+          return 'released'
+        end
+      end
+    end
   end
 end
 
@@ -40,6 +77,7 @@ if holds(attempt, owner) then
       if entry ~= attempt then rest[#rest + 1] = entry end
     end
     if #rest > 0 then
+      keep(0)
       call('HSET', key, 'entries', table.concat(rest, ' '))
       return 'held ' .. #rest
     end
@@ -48,7 +86,7 @@ if holds(attempt, owner) then
 else
   local share = call('HGET', key, 'h:' .. attempt)
   if not share then
-    if owner and holder == owner and text(fence) == token then return 'held ' .. #words(entries) end
+    if owner and entries and holder == owner and text(fence) == token then return 'held ' .. #words(entries) end
     return ended(token) and 'released' or 'gone'
   end
   call('HDEL', key, 'h:' .. attempt)

@@ -4,7 +4,10 @@
 -- ARGV   1 retention  ms for which a record outlives its last lease
 -- ARGV   n lease      for the i-th key, three arguments from 3i-1 on: attempt, ttl in ms, owner or empty
 --
--- ANSWER renewed <each…>  for each lease, in order: the number of waiters | - not held | evicted
+-- ANSWER renewed <each…>  for each lease, in order, one of
+-- EACH   <waiting>  extended; so many wait for the lock
+-- EACH   -          not held: ended, or the key holds no record that this format knows
+-- EACH   evicted    an operator ended it
 --
 -- HOLDS  I2 I4 I5. Never shortens a lease. An expired lease is not revived: a
 --        renewal that was long on its way must not block the lock for nobody.
@@ -18,7 +21,7 @@ local micros = clock[1] * 1000000 + clock[2]
 
 local function keep(key, ttl, fence)
   local ahead = math.max(0, math.ceil((fence - micros) / 1000))
-  local ms = string.format('%.0f', ttl + retention + ahead)
+  local ms = string.format('%d', ttl + retention + ahead)
   if redis.call('PEXPIRE', key, ms, 'GT') == 0 and redis.call('PTTL', key) < 0 then
     redis.call('PEXPIRE', key, ms)
   end
@@ -32,6 +35,8 @@ local function renew(key, attempt, ttl, owner)
     error(got.err)
   end
   local waiting = got[3] or '0'
+  -- A record of a later format is not written to.
+  if not tonumber(waiting) then return '-' end
   local mine = got[1] == attempt and not got[5]
   if owner ~= '' then
     mine = got[1] == owner and got[5] and string.find(' ' .. got[5] .. ' ', ' ' .. attempt .. ' ', 1, true)
@@ -39,7 +44,7 @@ local function renew(key, attempt, ttl, owner)
   if mine and tonumber(got[2]) > now then
     keep(key, ttl, tonumber(got[4]))
     if now + ttl > tonumber(got[2]) then
-      redis.call('HSET', key, 'expiry', string.format('%.0f', now + ttl))
+      redis.call('HSET', key, 'expiry', string.format('%d', now + ttl))
     end
     return waiting
   end
@@ -49,7 +54,7 @@ local function renew(key, attempt, ttl, owner)
     if tonumber(expiry) > now then
       keep(key, ttl, tonumber(got[4]))
       if now + ttl > tonumber(expiry) then
-        redis.call('HSET', key, 'h:' .. attempt, want .. ' ' .. string.format('%.0f', now + ttl) .. ' ' .. rest)
+        redis.call('HSET', key, 'h:' .. attempt, want .. ' ' .. string.format('%d', now + ttl) .. ' ' .. rest)
       end
       return waiting
     end

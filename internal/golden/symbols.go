@@ -1,0 +1,121 @@
+package golden
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// symbols shows numbers by what they mean. Their size tells it: tokens are
+// microseconds since 1970, points in time milliseconds since 1970, durations at
+// least a second, counts less than 1000.
+type symbols struct {
+	tokens []int64 // T1, T2, …
+}
+
+const (
+	leastToken    = 100_000_000_000_000
+	leastInstant  = 100_000_000_000
+	leastDuration = 1000
+)
+
+// line shows every number of a line.
+func (s *symbols) line(line string, now int64) string {
+	words := strings.Split(line, " ")
+	for i, word := range words {
+		if n, err := strconv.ParseInt(word, 10, 64); err == nil {
+			words[i] = s.show(n, now)
+		}
+	}
+	// An exclusive holder's time of grant is its token's, which does not move
+	// when a driver makes a record older.
+	if was := strings.Split(line, " "); len(was) > 6 && was[0] == "holder" && was[1] == "x" &&
+		len(was[5]) > 3 && was[6] == was[5][:len(was[5])-3] {
+		words[6] = "at" + words[5]
+	}
+	return strings.Join(words, " ")
+}
+
+func (s *symbols) show(n, now int64) string {
+	switch {
+	case n >= leastToken:
+		return s.name(n)
+	case n >= leastInstant:
+		return instant(n - now)
+	case n >= leastDuration:
+		return s.duration(n)
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// adjacent is how far apart tokens of one step can be: they are consecutive,
+// while those of two steps are a request apart.
+const adjacent = 8
+
+func (s *symbols) name(token int64) string {
+	for i, known := range s.tokens {
+		switch d := token - known; {
+		case d == 0:
+			return fmt.Sprintf("T%d", i+1)
+		case 0 < d && d < adjacent:
+			return fmt.Sprintf("T%d+%d", i+1, d)
+		}
+	}
+	s.tokens = append(s.tokens, token)
+	return fmt.Sprintf("T%d", len(s.tokens))
+}
+
+// token is the number that a symbol stands for.
+func (s *symbols) token(symbol string) (string, error) {
+	name, plus, _ := strings.Cut(strings.TrimPrefix(symbol, "T"), "+")
+	i, err := strconv.Atoi(name)
+	if err != nil || i < 1 || i > len(s.tokens) {
+		return "", fmt.Errorf("no token %s has been seen", symbol)
+	}
+	n := s.tokens[i-1]
+	if plus != "" {
+		d, err := strconv.Atoi(plus)
+		if err != nil {
+			return "", err
+		}
+		n += int64(d)
+	}
+	return strconv.FormatInt(n, 10), nil
+}
+
+// move follows tokens that a driver had to move.
+func (s *symbols) move(by int64) {
+	for i := range s.tokens {
+		s.tokens[i] += by
+	}
+}
+
+func instant(ms int64) string {
+	switch s := seconds(ms); {
+	case s > 0:
+		return fmt.Sprintf("now+%ds", s)
+	case s < 0:
+		return fmt.Sprintf("now%ds", s)
+	}
+	return "now"
+}
+
+func (s *symbols) duration(ms int64) string {
+	switch {
+	case ms < 0:
+		return "none"
+	case ms == 0:
+		return "0"
+	}
+	return fmt.Sprintf("%ds", seconds(ms))
+}
+
+// seconds rounds up, so that a value that has lost some milliseconds since it
+// was set shows what it was set to.
+func seconds(ms int64) int64 {
+	s := ms / 1000
+	if ms%1000 > 0 {
+		s++
+	}
+	return s
+}

@@ -1,0 +1,101 @@
+package memstore
+
+import "fmt"
+
+// acquire takes the lock if it is free; else, if asked, joins its line.
+//
+// Answers: granted TOKEN WAITING · queued PLACE LEFT · busy LEFT HOLDER ·
+// conflict LIMIT.
+func acquire(t *step, args *arguments) string {
+	r := request{attempt: args.text(), ttl: args.whole()}
+	t.retention = args.whole()
+	var limit int64
+	r.mode, r.weight, limit = args.want()
+	patience := args.whole()
+	t.base, r.owner = args.text(), args.owner()
+
+	t.settle()
+	if token, held := t.again(r.attempt, r.owner, r.ttl, true); held {
+		return t.granted(token)
+	}
+	if r.mode == permit {
+		if in := t.agree(r.weight, limit); in != 0 {
+			return fmt.Sprintf("conflict %d", in)
+		}
+	}
+
+	seat := t.line.seat(r.attempt)
+	caller := ""
+	if seat != nil {
+		caller = r.attempt
+	}
+	token, blocked := t.advance(caller)
+	if token == 0 && r.owner != "" {
+		// The line may just have let in another attempt of the same named owner.
+		token, _ = t.again(r.attempt, r.owner, r.ttl, true)
+	}
+	switch {
+	case token != 0:
+		return t.granted(token)
+	case seat != nil:
+		return t.wait(seat, patience)
+	case t.fits(r.mode, r.weight) && (!blocked || t.reenters(r)):
+		return t.granted(t.grant(r))
+	case patience == 0:
+		return fmt.Sprintf("busy %d %s", t.left(), t.holderName())
+	}
+
+	w := &waiter{request: r, patience: t.now + patience, joined: t.now}
+	t.line.join(w)
+	t.keep(patience)
+	return fmt.Sprintf("queued %d %d", t.line.ahead(w), t.left())
+}
+
+// granted is the answer to an attempt that holds the lock.
+func (t *step) granted(token int64) string {
+	return fmt.Sprintf("granted %d %d", token, t.line.len())
+}
+
+// wait prolongs a waiter's patience and answers its place.
+func (t *step) wait(w *waiter, patience int64) string {
+	w.patience = t.now + patience
+	t.keep(patience)
+	return fmt.Sprintf("queued %d %d", t.line.ahead(w), t.left())
+}
+
+// agree settles how many permits there are: who finds the lock idle says it,
+// the others must say the same. It answers 0, or the limit that is in force.
+func (t *step) agree(weight, limit int64) (inForce int64) {
+	idle := len(t.shares) == 0 && t.line.len() == 0
+	switch {
+	case weight > limit:
+		return limit
+	case t.limit == 0 || idle:
+		t.limit = limit
+	case t.limit != limit:
+		return t.limit
+	}
+	return 0
+}
+
+// reenters says whether a reader's named owner holds a share already: such a
+// reader does not queue behind a writer who waits for that reader to leave.
+func (t *step) reenters(r request) bool {
+	if r.owner == "" || r.mode != shared || t.kind != shared {
+		return false
+	}
+	for _, h := range t.shares {
+		if h.owner == r.owner {
+			return true
+		}
+	}
+	return false
+}
+
+// holderName is the exclusive holder, or - without one.
+func (t *step) holderName() string {
+	if t.holder == nil {
+		return "-"
+	}
+	return t.holder.name
+}

@@ -1,0 +1,47 @@
+package memstore
+
+import "strconv"
+
+// client is what a client said of itself.
+type client struct {
+	app, host, pid, version, started string
+}
+
+// announce makes a client known, so that a holder can be named to a person.
+//
+// Answers: announced.
+func (s *Store) announce(key string, args *arguments) (string, error) {
+	ttl := args.whole()
+	c := &client{args.text(), args.text(), args.text(), args.text(), args.text()}
+	if err := args.problem("announce"); err != nil {
+		return "", err
+	}
+	if _, err := s.clientAt(key); err != nil {
+		return "", err
+	}
+	s.entries[key] = &entry{client: c, expires: s.now().UnixMilli() + ttl}
+	return "announced", nil
+}
+
+// whois answers who a client said that it is.
+//
+// Answers: client APP HOST PID VERSION STARTED · unknown.
+func (s *Store) whois(key string) (string, error) {
+	c, err := s.clientAt(key)
+	if c == nil {
+		return "unknown", err
+	}
+	return "client " + c.app + " " + c.host + " " + c.pid + " " + c.version + " " + c.started, nil
+}
+
+// clientAt answers the client's record at key, nil if there is none.
+func (s *Store) clientAt(key string) (*client, error) {
+	at := s.lookup(key)
+	if at == nil {
+		return nil, nil
+	}
+	if at.client == nil {
+		return nil, refuse("WRONGTYPE", "Operation against a key that holds no client: "+strconv.Quote(key))
+	}
+	return at.client, nil
+}

@@ -1,0 +1,77 @@
+package memstore
+
+import "strconv"
+
+// arguments reads an action's ARGV from the front. What is missing or
+// malformed reads as empty or zero and is told by problem in the end, so that
+// an action can read first and look for mistakes once.
+type arguments struct {
+	words []string
+	read  int
+	wrong string
+}
+
+func (a *arguments) blame(what string) {
+	if a.wrong == "" {
+		a.wrong = "argument " + strconv.Itoa(a.read) + " " + what
+	}
+}
+
+// text reads one argument.
+func (a *arguments) text() string {
+	a.read++
+	if a.read > len(a.words) {
+		a.blame("is missing")
+		return ""
+	}
+	return a.words[a.read-1]
+}
+
+// whole reads one argument that is a whole number.
+func (a *arguments) whole() int64 {
+	n, err := strconv.ParseInt(a.text(), 10, 64)
+	if err != nil || n < 0 {
+		a.blame("is not a whole number")
+		return 0
+	}
+	return n
+}
+
+// owner reads the last argument, which may be left out.
+func (a *arguments) owner() string {
+	if a.read == len(a.words) {
+		return ""
+	}
+	name := a.text()
+	if name == "" {
+		a.blame("is an owner without a name")
+	}
+	return name
+}
+
+// want reads what an acquisition asks for: x, s or p:<weight>:<limit>.
+func (a *arguments) want() (m mode, weight, limit int64) {
+	word := a.text()
+	if word == "x" || word == "s" {
+		return mode(word), 1, 0
+	}
+	match := permits.FindStringSubmatch(word)
+	if match == nil {
+		a.blame("is no mode")
+		return exclusive, 1, 0
+	}
+	weight, _ = strconv.ParseInt(match[1], 10, 64)
+	limit, _ = strconv.ParseInt(match[2], 10, 64)
+	return permit, weight, limit
+}
+
+// problem tells what was wrong with the arguments of an action, nil if nothing.
+func (a *arguments) problem(action string) error {
+	if a.wrong == "" && a.read < len(a.words) {
+		a.wrong = "too many arguments"
+	}
+	if a.wrong == "" {
+		return nil
+	}
+	return refuse("ERR", action+": "+a.wrong)
+}

@@ -1,0 +1,28 @@
+package memstore
+
+// cancel undoes an acquisition of which the outcome is unknown or no longer
+// wanted.
+//
+// Answers: left · released · none.
+func cancel(t *step, args *arguments) string {
+	attempt := args.text()
+	t.retention, t.base = args.whole(), args.text()
+	owner := args.owner()
+
+	answer := "released"
+	switch {
+	case t.line.leave(attempt):
+		answer = "left"
+	case t.holder != nil && t.holder.is(attempt, owner):
+		if t.exit(attempt) > 0 {
+			return "released"
+		}
+	case t.shares[attempt] != nil:
+		t.drop(attempt)
+	default:
+		return "none"
+	}
+	t.settle()
+	t.advance("")
+	return answer
+}

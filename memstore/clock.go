@@ -1,0 +1,33 @@
+package memstore
+
+import "time"
+
+// now needs mu.
+func (s *Store) now() time.Time { return s.clock().Add(s.ahead) }
+
+// Now returns the time that has passed on the store's clock since New. A
+// holdfast client whose store has this method takes it for its own clock, so
+// that leases and the store live in one time, virtual or not.
+func (s *Store) Now() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now().Sub(s.born)
+}
+
+// SetClock makes the store follow another clock instead of time.Now, as if its
+// server's clock had been set. It is called with the store locked and must not
+// call back.
+func (s *Store) SetClock(clock func() time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clock, s.ahead = clock, 0
+}
+
+// Advance moves the store's clock forward by d, or back if d is negative. The
+// timers of the process do not move with it: a waiter notices at its next look.
+// Inside a testing/synctest bubble time.Sleep moves both.
+func (s *Store) Advance(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead += d
+}

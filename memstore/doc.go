@@ -1,0 +1,25 @@
+// Package memstore is a store without a server: the lock machine of the
+// scripts written once more in plain Go.
+//
+// It is three things at once.
+//
+//   - The specification to read. Each action has a file of its own (acquire.go,
+//     release.go, …) and so has each rule that they share: settle.go ends what
+//     has expired, fits.go says who may stand beside whom, grant.go writes a
+//     holder in, line.go is the waiting line, advance.go serves it. The words
+//     are those of docs/protocol.md.
+//   - The oracle for the scripts. The same steps give the same answers, the same
+//     record ([Store.Dump]) and the same pushes here and on a Redis, byte for
+//     byte; verify/oracle compares them step by step.
+//   - The fake for users' tests. Hand [New] to holdfast.New, and locks work
+//     without a server. The store follows Go's clock, so inside a
+//     testing/synctest bubble an hour of waiting costs nothing; elsewhere
+//     [Store.Advance] lets leases expire. Faults happen on demand: refused
+//     actions ([Store.Fail]), lost replies ([Store.Lose]), a silent server
+//     ([Store.Stall]), lost pushes ([Store.DropPushes]), a broken subscription
+//     ([Store.Cut]) and lost memory ([Store.Flush]).
+//
+// What it does not do: it has no network and no persistence; locks in it are
+// seen by the clients of this one process that share the Store; it is not a
+// Redis, and knows the actions of package script only.
+package memstore

@@ -1,0 +1,108 @@
+package memstore
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Dump returns the fields at key exactly as HGETALL would show them on a
+// server, nil if there are none.
+func (s *Store) Dump(key string) map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.lookup(key)
+	switch {
+	case at == nil:
+		return nil
+	case at.record != nil:
+		return at.record.fields()
+	case at.client != nil:
+		c := at.client
+		return map[string]string{
+			"app": c.app, "host": c.host, "pid": c.pid, "version": c.version, "started": c.started,
+		}
+	case at.foreign == laterFormat:
+		return map[string]string{"waiting": laterFormat}
+	}
+	return nil
+}
+
+// TTL returns what PTTL would say: how long the key lives from now, -1 if it
+// lives for ever and -2 if there is none.
+func (s *Store) TTL(key string) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.lookup(key)
+	switch {
+	case at == nil:
+		return -2
+	case at.expires == 0:
+		return -1
+	}
+	return time.Duration(at.expires-s.now().UnixMilli()) * time.Millisecond
+}
+
+// Keys returns all keys that live, sorted.
+func (s *Store) Keys() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var keys []string
+	for key := range s.entries {
+		if s.lookup(key) != nil {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// fields writes a record as the hash of docs/protocol.md.
+func (r *record) fields() map[string]string {
+	f := map[string]string{"fence": text(r.fence), "birth": text(r.birth)}
+	if len(r.lost) > 0 {
+		f["lost"] = strings.Trim(fmt.Sprint(r.lost), "[]")
+	}
+	if h := r.holder; h != nil {
+		f["holder"], f["expiry"] = h.name, text(h.expiry)
+		if len(h.entries) > 0 {
+			f["entries"] = strings.Join(h.entries, " ")
+		}
+	}
+	if len(r.shares) > 0 {
+		f["used"], f["mode"], f["soonest"] = text(r.used()), string(r.kind), text(r.soonest)
+	}
+	if r.limit != 0 {
+		f["limit"] = text(r.limit)
+	}
+	for attempt, h := range r.shares {
+		f["h:"+attempt] = owned(h.owner, h.mode, h.expiry, h.weight, h.token, h.since)
+	}
+	if len(r.line.waiters) > 0 {
+		f["waiting"], f["tail"], f["head"] = text(r.line.len()), text(r.line.tail), text(r.line.head)
+	}
+	for _, w := range r.line.waiters {
+		f["#"+text(w.place)] = w.attempt
+		f["w:"+w.attempt] = owned(w.owner, w.place, w.mode, w.weight, w.ttl, w.patience, w.joined)
+	}
+	if r.evicted != nil {
+		f["evicted"] = r.evicted.String()
+	}
+	return f
+}
+
+func (e *eviction) String() string {
+	return text(e.when) + " " + e.by + " " + e.reason + " " + strings.Join(e.attempts, " ")
+}
+
+// owned writes words, and behind them the owner if there is one.
+func owned(owner string, words ...any) string {
+	if owner != "" {
+		words = append(words, owner)
+	}
+	return strings.TrimSuffix(fmt.Sprintln(words...), "\n")
+}
+
+func text(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,58 @@
+package memstore
+
+import (
+	"fmt"
+	"slices"
+)
+
+// evict takes the lock away from whoever holds it, or from the one hold that
+// has the given token. The fence rises above all of them before the next
+// waiter is granted.
+//
+// Answers: evicted HOLDS · free · changed FENCE.
+func evict(t *step, args *arguments) string {
+	e := &eviction{when: t.now, by: args.text(), reason: args.text()}
+	only := args.whole() // 0: whatever is held
+	t.retention, t.base = args.whole(), args.text()
+
+	if t.fence == 0 {
+		return "free"
+	}
+	t.settle()
+	over := t.takeAway(e, only)
+	switch {
+	case len(over) > 0:
+		for _, token := range over {
+			t.lose(token)
+		}
+		t.fence, t.evicted = t.nextToken(), e
+		t.keep(0)
+		t.advance("")
+		return fmt.Sprintf("evicted %d", len(over))
+	case only != 0:
+		return fmt.Sprintf("changed %d", t.fence)
+	}
+	t.advance("")
+	return "free"
+}
+
+// takeAway ends the holds in question, notes their attempts in e and answers
+// their tokens, both in order.
+func (t *step) takeAway(e *eviction, only int64) (over []int64) {
+	if t.holder != nil && (only == 0 || only == t.fence) {
+		over, e.attempts = []int64{t.fence}, t.holder.attempts()
+		t.holder = nil
+	}
+	for attempt, h := range t.shares {
+		if only == 0 || only == h.token {
+			over, e.attempts = append(over, h.token), append(e.attempts, attempt)
+			t.drop(attempt)
+		}
+	}
+	if len(over) > 0 {
+		t.soonest = t.earliest()
+	}
+	slices.Sort(over)
+	slices.Sort(e.attempts)
+	return over
+}

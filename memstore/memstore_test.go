@@ -1,0 +1,278 @@
+package memstore_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+const key = "lock"
+
+func run(t *testing.T, s *memstore.Store, action *script.Script, line string) (string, error) {
+	t.Helper()
+	return s.Run(t.Context(), action, []string{key}, strings.Fields(line))
+}
+
+// do runs an action and expects the beginning of its answer.
+func do(t *testing.T, s *memstore.Store, action *script.Script, line, want string) string {
+	t.Helper()
+	answer, err := run(t, s, action, line)
+	if err != nil || !strings.HasPrefix(answer, want) {
+		t.Fatalf("%s %s: %q, %v, want %q", action.Name, line, answer, err, want)
+	}
+	return answer
+}
+
+// listen returns what arrives on the channel of client c2.
+func listen(t *testing.T, s *memstore.Store) (heard chan string) {
+	t.Helper()
+	heard = make(chan string, 100)
+	stop, err := s.Listen(t.Context(), "push:c2", holdfast.Listener{
+		Message: func(payload string) { heard <- payload },
+		Resumed: func() { heard <- "resumed" },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return heard
+}
+
+const (
+	holds = "c1/1 30000 600000 x 0 push:"
+	waits = "c2/1 30000 600000 x 60000 push:"
+	gives = "c1/1 0 600000 push:"
+)
+
+// pass lets time go by in a bubble.
+func pass(d time.Duration) { <-time.After(d) }
+
+// In a bubble the store's clock is the bubble's: an hour costs nothing.
+func TestVirtualTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		do(t, s, script.Acquire, holds, "granted")
+		pass(10 * time.Second)
+		do(t, s, script.Acquire, "c2/1 30000 600000 x 0 push:", "busy 20000 c1/1")
+		if s.Now() != 10*time.Second {
+			t.Errorf("Now() = %v", s.Now())
+		}
+		pass(20 * time.Second)
+		do(t, s, script.Acquire, "c2/1 30000 600000 x 0 push:", "granted")
+		pass(time.Hour)
+		if keys := s.Keys(); keys != nil {
+			t.Errorf("left after an hour: %q", keys)
+		}
+	})
+}
+
+// A subscription that waits does not keep a bubble's clock from moving.
+func TestListenerInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		heard := listen(t, s)
+		do(t, s, script.Acquire, holds, "granted")
+		do(t, s, script.Acquire, waits, "queued")
+		pass(time.Second)
+		do(t, s, script.Release, gives, "released")
+		synctest.Wait()
+		if got := <-heard; !strings.HasPrefix(got, "granted c2/1") {
+			t.Errorf("heard %q", got)
+		}
+	})
+}
+
+func TestAdvance(t *testing.T) {
+	s := memstore.New()
+	do(t, s, script.Acquire, holds, "granted")
+	before := s.Now()
+	s.Advance(10 * time.Minute)
+	if passed := s.Now() - before; passed < 10*time.Minute {
+		t.Errorf("Now() moved by %v", passed)
+	}
+	if ttl := s.TTL(key); ttl > 30*time.Second || ttl <= 0 {
+		t.Errorf("the record lives for %v", ttl)
+	}
+	s.Advance(time.Minute)
+	if s.Dump(key) != nil || s.TTL(key) != -2 {
+		t.Errorf("the record did not end: %v", s.Dump(key))
+	}
+}
+
+var errNet = errors.New("network down")
+
+// A request that is lost has done nothing; a reply that is lost has.
+func TestFailAndLose(t *testing.T) {
+	s := memstore.New()
+	var names []string
+	s.Fail(func(action string, keys []string) error {
+		names = append(names, action+" "+keys[0])
+		return errNet
+	})
+	if _, err := run(t, s, script.Acquire, holds); !errors.Is(err, errNet) {
+		t.Errorf("Fail: %v", err)
+	}
+	if s.Dump(key) != nil || !slices.Equal(names, []string{"acquire lock"}) {
+		t.Errorf("after Fail: %v, called for %q", s.Dump(key), names)
+	}
+	s.Fail(nil)
+	s.Lose(func(string, []string) error { return errNet })
+	if _, err := run(t, s, script.Acquire, holds); !errors.Is(err, errNet) {
+		t.Errorf("Lose: %v", err)
+	}
+	s.Lose(nil)
+	if s.Dump(key)["holder"] != "c1/1" {
+		t.Errorf("after Lose: %v", s.Dump(key))
+	}
+	do(t, s, script.Acquire, holds, "granted "+s.Dump(key)["fence"])
+}
+
+func TestStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		resume := s.Stall()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := s.Run(ctx, script.Acquire, []string{key}, strings.Fields(holds))
+		if !errors.Is(err, context.DeadlineExceeded) || s.Dump(key) != nil {
+			t.Errorf("%v, and left %v", err, s.Dump(key))
+		}
+		answered := make(chan error)
+		go func() {
+			_, err := s.Run(t.Context(), script.Acquire, []string{key}, strings.Fields(holds))
+			answered <- err
+		}()
+		synctest.Wait()
+		select {
+		case err := <-answered:
+			t.Errorf("answered while stalled: %v", err)
+		default:
+		}
+		resume()
+		if err := <-answered; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A push that is dropped counts as heard, so the waiter owns the lock and does
+// not know it until it polls.
+func TestDropPushes(t *testing.T) {
+	s := memstore.New()
+	heard := listen(t, s)
+	s.DropPushes(1)
+	do(t, s, script.Acquire, holds, "granted")
+	do(t, s, script.Acquire, waits, "queued")
+	do(t, s, script.Release, gives, "released")
+	if s.Dump(key)["holder"] != "c2/1" {
+		t.Errorf("not handed over: %v", s.Dump(key))
+	}
+	s.Publish("push:c2", "next")
+	if got := <-heard; got != "next" {
+		t.Errorf("heard %q", got)
+	}
+	do(t, s, script.Poll, "c2/1 30000 600000 60000 push:", "granted")
+}
+
+// While subscriptions are cut nobody is heard, so waiters are passed over; then
+// everybody is told.
+func TestCut(t *testing.T) {
+	s := memstore.New()
+	heard := listen(t, s)
+	do(t, s, script.Acquire, holds, "granted")
+	do(t, s, script.Acquire, waits, "queued")
+	resume := s.Cut()
+	do(t, s, script.Release, gives, "released")
+	if s.Dump(key)["holder"] != "" {
+		t.Errorf("handed over to nobody: %v", s.Dump(key))
+	}
+	resume()
+	resume()
+	if got := <-heard; got != "resumed" {
+		t.Errorf("heard %q", got)
+	}
+	do(t, s, script.Acquire, waits, "granted")
+}
+
+func TestFlush(t *testing.T) {
+	s := memstore.New()
+	do(t, s, script.Acquire, holds, "granted")
+	s.Flush()
+	if s.Keys() != nil {
+		t.Errorf("left: %q", s.Keys())
+	}
+	do(t, s, script.Release, "c1/1 7 600000 push:", "gone")
+}
+
+// refused expects a server's error.
+func refused(t *testing.T, s *memstore.Store, action *script.Script, line, code string) {
+	t.Helper()
+	_, err := run(t, s, action, line)
+	var refusal *holdfast.ServerError
+	if !errors.As(err, &refusal) || refusal.Code != code || !strings.HasPrefix(refusal.Message, code+" ") {
+		t.Errorf("%s %s: %v, want the code %s", action.Name, line, err, code)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	s := memstore.New()
+	refused(t, s, &script.Script{Name: "dance"}, "", "ERR")
+	refused(t, s, script.Acquire, "c1/1", "ERR")
+	refused(t, s, script.Acquire, "c1/1 long 600000 x 0 push:", "ERR")
+	refused(t, s, script.Acquire, "c1/1 30000 600000 y 0 push:", "ERR")
+	refused(t, s, script.Acquire, holds+" alice and more", "ERR")
+	if _, err := s.Run(t.Context(), script.Acquire, nil, nil); err == nil {
+		t.Error("an action without a key was run")
+	}
+	if s.Keys() != nil {
+		t.Errorf("what was refused left %q", s.Keys())
+	}
+	s.Plant(key)
+	refused(t, s, script.Acquire, holds, "WRONGTYPE")
+	s.PlantLater(key)
+	refused(t, s, script.Acquire, holds, "FORMAT")
+	do(t, s, script.Renew, "600000 c1/1 30000 alice", "renewed -")
+}
+
+// A refusal pushes nothing, as it writes nothing.
+func TestRefusalPushesNothing(t *testing.T) {
+	s := memstore.New()
+	heard := listen(t, s)
+	do(t, s, script.Acquire, holds, "granted")
+	do(t, s, script.Acquire, waits, "queued")
+	refused(t, s, script.Release, "c1/1 0 retention push:", "ERR")
+	s.Publish("push:c2", "next")
+	if got := <-heard; got != "next" {
+		t.Errorf("heard %q", got)
+	}
+	do(t, s, script.Inspect, "", "lock")
+}
+
+// A listener may use the store.
+func TestListenerRunsAnAction(t *testing.T) {
+	s := memstore.New()
+	done := make(chan string)
+	stop, err := s.Listen(t.Context(), "push:c2", holdfast.Listener{Message: func(string) {
+		answer, err := s.Run(context.Background(), script.Inspect, []string{key}, nil)
+		if err != nil {
+			answer = err.Error()
+		}
+		done <- answer
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	s.Publish("push:c2", "look")
+	if got := <-done; got != "absent" {
+		t.Errorf("answered %q", got)
+	}
+}

@@ -1,0 +1,35 @@
+package memstore
+
+// poll is a waiter's heartbeat and second look.
+//
+// Answers: granted TOKEN WAITING · queued PLACE LEFT · gone.
+func poll(t *step, args *arguments) string {
+	attempt, ttl := args.text(), args.whole()
+	t.retention = args.whole()
+	patience := args.whole()
+	t.base = args.text()
+	owner := args.owner()
+
+	t.settle()
+	seat, caller := t.line.seat(attempt), ""
+	// Only a waiter enters under its named owner: one that has cancelled does
+	// not come back by a poll that was long on its way.
+	if token, held := t.again(attempt, owner, ttl, seat != nil); held {
+		return t.granted(token)
+	}
+	if seat != nil {
+		caller = attempt
+	}
+	token, _ := t.advance(caller)
+	if token == 0 && owner != "" {
+		// The line may just have let in another attempt of the same named owner.
+		token, _ = t.again(attempt, owner, ttl, seat != nil)
+	}
+	switch {
+	case token != 0:
+		return t.granted(token)
+	case seat != nil:
+		return t.wait(seat, patience)
+	}
+	return "gone"
+}

@@ -1,0 +1,50 @@
+package memstore
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// release gives up a hold, or one entry of it; when the lock is free, it is
+// handed over.
+//
+// Answers: released · held ENTRIES · gone.
+func release(t *step, args *arguments) string {
+	attempt, word := args.text(), args.text()
+	t.retention, t.base = args.whole(), args.text()
+	owner := args.owner()
+	token, _ := strconv.ParseInt(word, 10, 64) // what is no number was never a token
+
+	switch {
+	case t.holder != nil && t.holder.is(attempt, owner):
+		if rest := t.exit(attempt); rest > 0 {
+			return fmt.Sprintf("held %d", rest)
+		}
+	case t.shares[attempt] != nil:
+		t.drop(attempt)
+	case t.holder != nil && t.holder.admits(owner) && token == t.fence:
+		// This entry has ended before; others of its owner remain.
+		return fmt.Sprintf("held %d", len(t.holder.entries))
+	case t.released(token):
+		return "released"
+	default:
+		return "gone"
+	}
+	t.settle()
+	t.advance("")
+	return "released"
+}
+
+// exit ends the exclusive hold, or one entry of it, and answers how many
+// entries remain.
+func (t *step) exit(attempt string) int {
+	h := t.holder
+	h.entries = slices.DeleteFunc(h.entries, func(e string) bool { return e == attempt })
+	if len(h.entries) > 0 {
+		t.keep(0)
+		return len(h.entries)
+	}
+	t.holder = nil
+	return 0
+}

@@ -1,0 +1,54 @@
+package memstore
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// renew extends several leases. It never shortens one, and does not revive
+// what has expired: a renewal that was long on its way must not block the lock
+// for nobody.
+//
+// Answers: renewed, and for each lease its number of waiters, - or evicted.
+func (s *Store) renew(keys []string, args *arguments) (string, error) {
+	retention := args.whole()
+	leases := make([]request, len(keys))
+	for i := range leases {
+		leases[i] = request{attempt: args.text(), ttl: args.whole(), owner: args.text()}
+	}
+	if err := args.problem("renew"); err != nil {
+		return "", err
+	}
+	answer := []string{"renewed"}
+	for i, key := range keys {
+		one, err := s.onRecord(key, func(t *step) (string, error) {
+			t.retention = retention
+			return t.extend(leases[i]), nil
+		})
+		if err != nil {
+			one = "-" // what stands at this key is no record: one lease lost, not all
+		}
+		answer = append(answer, one)
+	}
+	return strings.Join(answer, " "), nil
+}
+
+// extend renews one lease.
+func (t *step) extend(r request) string {
+	var expiry *int64
+	if t.holder != nil && t.holder.is(r.attempt, r.owner) {
+		expiry = &t.holder.expiry
+	} else if h := t.shares[r.attempt]; h != nil {
+		expiry = &h.expiry
+	}
+	switch {
+	case expiry != nil && *expiry > t.now:
+		*expiry = max(*expiry, t.now+r.ttl)
+		t.keep(r.ttl)
+		return strconv.FormatInt(t.line.len(), 10)
+	case t.evicted != nil && slices.Contains(t.evicted.attempts, r.attempt):
+		return "evicted"
+	}
+	return "-"
+}

@@ -1,0 +1,46 @@
+package memstore
+
+// step is one action on one record at one instant: what the shared rules work
+// on. Its rules are in settle.go, fits.go, grant.go and advance.go.
+type step struct {
+	*record
+	expires int64 // ms: until when the record lives; 0: it is new
+	now     int64 // ms
+	micros  int64 // the same instant
+
+	retention int64  // ms for which the record outlives its last lease
+	base      string // channel prefix of the pushes
+
+	// listening answers how many connections will hear a message.
+	listening func(channel string) int
+	pushes    []message // sent once the record is written
+}
+
+// message is what PUBLISH takes.
+type message struct{ channel, payload string }
+
+// keep makes the record live for at least ms and the retention after it, and
+// never shortens its life.
+func (t *step) keep(ms int64) { t.expires = max(t.expires, t.life(ms)) }
+
+// life is the end of a life of ms and the retention after it. A fence that runs
+// ahead of the clock (the clock was set back) is kept until the clock has
+// passed it, so that tokens go on rising.
+func (t *step) life(ms int64) int64 {
+	var ahead int64
+	if t.fence > t.micros {
+		ahead = (t.fence - t.micros + 999) / 1000
+	}
+	return t.now + ms + t.retention + ahead
+}
+
+// left is for how long the present holders can keep a waiter out, in ms.
+func (t *step) left() int64 {
+	switch {
+	case t.holder != nil:
+		return max(t.holder.expiry-t.now, 0)
+	case len(t.shares) > 0:
+		return max(t.soonest-t.now, 0)
+	}
+	return 0
+}

@@ -1,0 +1,175 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+var _ holdfast.Store = (*Store)(nil)
+
+// Store is an empty server of its own. It is used by many goroutines at once.
+type Store struct {
+	// mu guards all below. Nothing blocks and no function of a user runs
+	// while it is held, the clock excepted.
+	mu        sync.Mutex
+	clock     func() time.Time
+	ahead     time.Duration // what Advance added to clock
+	born      time.Time
+	entries   map[string]*entry
+	listeners map[string][]*subscription
+	cut       bool
+	drop      int // pushes still to drop; below 0: all
+	stalled   chan struct{}
+	fail      func(action string, keys []string) error
+	lose      func(action string, keys []string) error
+}
+
+// entry is what stands at a key: one of its fields is set.
+type entry struct {
+	record  *record // a lock's
+	client  *client // what a client announced
+	foreign string  // what Plant put there
+	expires int64   // ms; 0: never
+}
+
+// New returns an empty store that follows Go's clock.
+func New() *Store {
+	return &Store{
+		clock:     time.Now,
+		born:      time.Now(),
+		entries:   map[string]*entry{},
+		listeners: map[string][]*subscription{},
+	}
+}
+
+// Run executes one action at one instant of the store's clock. An action that
+// the store does not know, or that is given too few arguments, is refused as
+// a server would refuse it.
+//
+// With an ended ctx nothing runs, and Run returns ctx.Err().
+func (s *Store) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
+	if err := s.reach(ctx); err != nil {
+		return "", err
+	}
+	fail, lose := s.hooks()
+	if fail != nil {
+		if err := fail(action.Name, keys); err != nil {
+			return "", err
+		}
+	}
+	answer, err := s.run(action.Name, keys, args)
+	if lose != nil {
+		if lost := lose(action.Name, keys); lost != nil {
+			return "", lost
+		}
+	}
+	return answer, err
+}
+
+// actions has what each action does to the record of one lock.
+var actions = map[string]func(*step, *arguments) string{
+	"acquire": acquire,
+	"release": release,
+	"poll":    poll,
+	"cancel":  cancel,
+	"inspect": inspect,
+	"evict":   evict,
+}
+
+func (s *Store) run(name string, keys, words []string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(keys) == 0 {
+		return "", refuse("ERR", name+" needs a key")
+	}
+	args := &arguments{words: words}
+	switch name {
+	case "renew":
+		return s.renew(keys, args)
+	case "announce":
+		return s.announce(keys[0], args)
+	case "whois":
+		return s.whois(keys[0])
+	}
+	act := actions[name]
+	if act == nil {
+		return "", refuse("ERR", "unknown action "+name)
+	}
+	return s.onRecord(keys[0], func(t *step) (string, error) {
+		answer := act(t, args)
+		return answer, args.problem(name)
+	})
+}
+
+// onRecord lets act work on the record at key, an empty one if there is none.
+// What act leaves behind is stored and pushed unless it answers an error.
+func (s *Store) onRecord(key string, act func(*step) (string, error)) (string, error) {
+	at := s.lookup(key)
+	if at == nil {
+		at = &entry{record: &record{}}
+	}
+	switch {
+	case at.foreign == laterFormat:
+		return "", refuse("FORMAT", "the record "+key+" was written by a newer Holdfast")
+	case at.record == nil:
+		return "", refuse("WRONGTYPE", "Operation against a key holding the wrong kind of value")
+	}
+	micros := s.now().UnixMicro()
+	t := &step{
+		record:    at.record.clone(),
+		expires:   at.expires,
+		micros:    micros,
+		now:       micros / 1000,
+		listening: s.listening,
+	}
+	answer, err := act(t)
+	if err != nil {
+		return "", err
+	}
+	if t.record.fence != 0 {
+		s.entries[key] = &entry{record: t.record, expires: t.expires}
+	}
+	for _, m := range t.pushes {
+		s.publish(m.channel, m.payload)
+	}
+	return answer, nil
+}
+
+// lookup answers what stands at key, nil if nothing does or its life is over.
+func (s *Store) lookup(key string) *entry {
+	at := s.entries[key]
+	if at != nil && at.expires != 0 && s.now().UnixMilli() > at.expires {
+		delete(s.entries, key)
+		return nil
+	}
+	return at
+}
+
+// Group answers the same for every key: they all live on one server.
+func (s *Store) Group(string) string { return "" }
+
+// Sharded answers false.
+func (s *Store) Sharded() bool { return false }
+
+// Server describes the store itself. It honours ctx and Stall, and no hook.
+func (s *Store) Server(ctx context.Context) (holdfast.ServerInfo, error) {
+	if err := s.reach(ctx); err != nil {
+		return holdfast.ServerInfo{}, err
+	}
+	return holdfast.ServerInfo{
+		Product: "memstore",
+		Role:    "master",
+		Mode:    "standalone",
+		Address: "memory",
+	}, nil
+}
+
+// refuse is an error as a server answers it.
+func refuse(code, why string) error {
+	return &holdfast.ServerError{Code: code, Message: fmt.Sprintf("%s %s", code, why)}
+}

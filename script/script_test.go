@@ -1,0 +1,279 @@
+package script_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// A header is documentation that a test reads. Its grammar, one item a line,
+// in this order; a line that begins with two or more spaces goes on with the
+// item before it:
+//
+//	-- NAME — what it does.
+//	--
+//	-- KEYS   INDEX NAME  meaning        INDEX n: one for each lease
+//	-- ARGV   INDEX NAME  meaning
+//	--
+//	-- ANSWER WORD …      meaning        LINE and EACH: parts of the answer
+//	-- ERROR  FORMAT      meaning        if record is included
+//	--
+//	-- HOLDS  invariants
+//	-- WHY    reason for one step
+type header struct {
+	title string
+	items map[string][][]string // KEYS, ARGV, …: the words of each item
+}
+
+var (
+	titleLine = regexp.MustCompile(`^-- (\w+) — .*\.$`)
+	itemLine  = regexp.MustCompile(`^-- (KEYS|ARGV|ANSWER|LINE|EACH|ERROR|HOLDS|WHY) +(\S.*)$`)
+)
+
+// split parses a script's header and returns what stands below it.
+func split(t *testing.T, s *script.Script) (header, string) {
+	t.Helper()
+	h := header{items: map[string][][]string{}}
+	lines := strings.Split(s.Source(), "\n")
+	title := titleLine.FindStringSubmatch(lines[0])
+	if title == nil {
+		t.Fatalf("the first line is no title: %q", lines[0])
+	}
+	h.title = title[1]
+	for i, line := range lines[1:] {
+		item := itemLine.FindStringSubmatch(line)
+		switch {
+		case item != nil:
+			h.items[item[1]] = append(h.items[item[1]], strings.Fields(item[2]))
+		case line == "--" || strings.HasPrefix(line, "--   "):
+		case line == "":
+			return h, strings.Join(lines[i+1:], "\n")
+		default:
+			t.Fatalf("line %d of the header is of no known form: %q", i+2, line)
+		}
+	}
+	t.Fatal("nothing but a header")
+	return h, ""
+}
+
+func each(t *testing.T, check func(t *testing.T, s *script.Script, h header, body string)) {
+	for _, s := range script.All() {
+		t.Run(s.Name, func(t *testing.T) {
+			h, body := split(t, s)
+			check(t, s, h, body)
+		})
+	}
+}
+
+// part is the text of the shared part.
+func part(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("record.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestHeaderIsComplete(t *testing.T) {
+	each(t, func(t *testing.T, s *script.Script, h header, body string) {
+		if h.title != s.Name {
+			t.Errorf("the title names %q", h.title)
+		}
+		for _, kind := range []string{"KEYS", "ANSWER", "HOLDS", "WHY"} {
+			if len(h.items[kind]) == 0 {
+				t.Errorf("the header has no %s", kind)
+			}
+		}
+		included := strings.Contains(body, "--include record")
+		declared := len(h.items["ERROR"]) == 1 && h.items["ERROR"][0][0] == "FORMAT"
+		if included != declared {
+			t.Errorf("record is included: %v, ERROR FORMAT is declared: %v", included, declared)
+		}
+		if _, err := os.Stat(s.Name + ".txt"); err != nil {
+			t.Error("no golden transcript stands beside the script")
+		}
+	})
+}
+
+var (
+	binding  = regexp.MustCompile(`(?m)^local ([\w, ]+) = (.*(?:KEYS|ARGV).*)$`)
+	argument = regexp.MustCompile(`^(?:tonumber\()?(KEYS|ARGV)\[(\d+)\]\)?$`)
+	anyIndex = regexp.MustCompile(`(KEYS|ARGV)\[([^\]]+)\]`)
+)
+
+// bound finds the names that the body's first lines give to its arguments, as
+// "ARGV 2 ttl".
+func bound(t *testing.T, body string) (found []string) {
+	t.Helper()
+	for _, m := range binding.FindAllStringSubmatch(body, -1) {
+		if strings.Contains(m[2], "call(") {
+			continue // used where it stands, without a name
+		}
+		names, values := strings.Split(m[1], ", "), strings.Split(m[2], ", ")
+		if len(names) != len(values) {
+			t.Fatalf("names and values differ in number: %s", m[0])
+		}
+		for i, value := range values {
+			if a := argument.FindStringSubmatch(value); a != nil {
+				found = append(found, a[1]+" "+a[2]+" "+names[i])
+			}
+		}
+	}
+	return found
+}
+
+func TestHeaderNamesTheArguments(t *testing.T) {
+	each(t, func(t *testing.T, s *script.Script, h header, body string) {
+		var declared, indices []string
+		for _, kind := range []string{"KEYS", "ARGV"} {
+			for _, item := range h.items[kind] {
+				if item[0] != "n" {
+					declared = append(declared, kind+" "+item[0]+" "+item[1])
+				}
+				indices = append(indices, kind+" "+item[0])
+			}
+		}
+		names := bound(t, body)
+		for _, item := range declared {
+			if item != "KEYS 1 key" && !slices.Contains(names, item) {
+				t.Errorf("declared, but not given that name in the body: %s", item)
+			}
+		}
+		for _, item := range names {
+			if !slices.Contains(declared, item) {
+				t.Errorf("used, but not declared: %s", item)
+			}
+		}
+		var used []string
+		for _, m := range anyIndex.FindAllStringSubmatch(body, -1) {
+			index := m[1] + " " + m[2]
+			if strings.ContainsAny(m[2], "+*") {
+				index = m[1] + " n"
+			}
+			used = append(used, index)
+			if !slices.Contains(indices, index) {
+				t.Errorf("%s is used, but not declared", index)
+			}
+		}
+		if strings.Contains(body, "ipairs(KEYS)") {
+			used = append(used, "KEYS n")
+		}
+		for _, index := range indices {
+			if !slices.Contains(used, index) {
+				t.Errorf("%s is declared, but not used", index)
+			}
+		}
+	})
+}
+
+var (
+	literal  = regexp.MustCompile(`'([a-z]+)(?: [^']*)?'`)
+	returned = regexp.MustCompile(`return [^\n]*?'([a-z]+)(?: [^']*)?'`)
+)
+
+func TestHeaderDeclaresTheAnswers(t *testing.T) {
+	each(t, func(t *testing.T, s *script.Script, h header, body string) {
+		text := body
+		if strings.Contains(body, "--include record") {
+			text += part(t)
+		}
+		said := map[string]bool{}
+		for _, m := range literal.FindAllStringSubmatch(text, -1) {
+			said[m[1]] = true
+		}
+		declared := map[string]bool{}
+		for _, kind := range []string{"ANSWER", "LINE", "EACH"} {
+			for _, item := range h.items[kind] {
+				word := item[0]
+				declared[word] = true
+				if regexp.MustCompile(`^[a-z]+$`).MatchString(word) && !said[word] {
+					t.Errorf("%s %s is declared, but never said", kind, word)
+				}
+			}
+		}
+		for _, m := range returned.FindAllStringSubmatch(body, -1) {
+			if !declared[m[1]] {
+				t.Errorf("the answer %q is given, but not declared", m[1])
+			}
+		}
+	})
+}
+
+var command = regexp.MustCompile(`p?call\((?:'(\w+)'|(\w+))(?:,\s*([^,)]+))?`)
+
+// Every command works on a declared key; the one that does not, publishes.
+func TestNoKeyIsBuilt(t *testing.T) {
+	check := func(t *testing.T, text string) {
+		for _, m := range command.FindAllStringSubmatch(text, -1) {
+			switch name, key := m[1], m[3]; {
+			case name == "TIME" && key == "":
+			case name == "" && m[2] == "verb" && strings.HasPrefix(key, "base .. client"):
+			case name != "" && (key == "key" || key == "KEYS[1]"):
+			default:
+				t.Errorf("a command on something that is not the key: %s", m[0])
+			}
+		}
+		for _, m := range regexp.MustCompile(`\bkey = [^=]`).FindAllString(text, -1) {
+			t.Errorf("key is set again: %s", m)
+		}
+	}
+	each(t, func(t *testing.T, s *script.Script, h header, body string) { check(t, body) })
+	t.Run("record", func(t *testing.T) { check(t, part(t)) })
+}
+
+// The clock is read once on each way through a script: once on the short way
+// in front of the shared part, if there is one, and once in the shared part.
+func TestTimeIsReadOnce(t *testing.T) {
+	const read = "call('TIME')"
+	if n := strings.Count(part(t), read); n != 1 {
+		t.Errorf("record reads the clock %d times", n)
+	}
+	each(t, func(t *testing.T, s *script.Script, h header, body string) {
+		short, rest, included := strings.Cut(body, "--include record")
+		if n := strings.Count(short, read); n > 1 {
+			t.Errorf("the clock is read %d times", n)
+		}
+		if n := strings.Count(rest, read); included && n > 0 {
+			t.Errorf("the clock is read again behind the shared part")
+		}
+	})
+}
+
+// What some server or fake does not have stays out: the scripts are plain
+// Lua 5.1 with redis.call, redis.pcall and redis.error_reply.
+func TestPlainLua(t *testing.T) {
+	api := regexp.MustCompile(`redis\.(\w+)`)
+	each(t, func(t *testing.T, s *script.Script, h header, body string) {
+		for _, word := range []string{"cmsgpack", "struct.", "bit.", "cjson", "#!"} {
+			if strings.Contains(s.Text, word) {
+				t.Errorf("uses %s", word)
+			}
+		}
+		for _, m := range api.FindAllStringSubmatch(s.Text, -1) {
+			if !slices.Contains([]string{"call", "pcall", "error_reply"}, m[1]) {
+				t.Errorf("uses redis.%s", m[1])
+			}
+		}
+		for line := range strings.Lines(s.Text) {
+			if strings.Contains(line, "--") {
+				t.Errorf("a comment is sent to the server: %s", line)
+			}
+		}
+	})
+}
+
+// The digest by which a script is called is the one that the server gives it.
+func TestDigest(t *testing.T) {
+	server := redistest.Start(t)
+	each(t, func(t *testing.T, s *script.Script, h header, body string) {
+		if got := server.Do(t, "SCRIPT", "LOAD", s.Text); got != s.SHA1 {
+			t.Errorf("the server's digest is %v, ours %s", got, s.SHA1)
+		}
+	})
+}

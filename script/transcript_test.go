@@ -1,0 +1,19 @@
+package script_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/golden"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// The transcripts beside the scripts hold for the specification. To write
+// down what it answers: go test ./script -run TestTranscripts -rewrite.
+func TestTranscripts(t *testing.T) {
+	golden.Rewrite(t, ".", golden.Memory)
+}
+
+// They hold for the scripts as a server runs them.
+func TestTranscriptsOnServer(t *testing.T) {
+	golden.Run(t, ".", golden.Server(redistest.Start(t)))
+}
