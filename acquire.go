@@ -21,30 +21,29 @@ func (c *Client) lock(ctx, parent context.Context, s *spec, try bool) (*Lease, e
 		return nil, ErrClosed
 	}
 	defer c.exit()
-	start := c.now()
-	l, wake, err := c.lockSeated(ctx, parent, s, try, start)
-	if err != nil {
-		if _, held := err.(*HeldError); held {
-			c.observe(Event{Kind: EventFail, Name: s.name, Wait: c.now() - start, Err: err})
-			return nil, err
-		}
-		if err == ctx.Err() || err == ErrClosed {
-			err = fmt.Errorf("holdfast: lock %q: %w", s.name, err)
-		}
-		c.observe(Event{Kind: EventFail, Name: s.name, Wait: c.now() - start, Err: err})
-		return nil, err
+	var start time.Duration
+	if c.observed() {
+		start = c.now()
 	}
-	h := l.tenure.hold
-	c.observe(Event{
-		Kind: EventGrant, Name: s.name, Owner: h.attempt, Token: l.tenure.token, Wake: wake,
-		Local: h.passes > 0, Waiting: int(h.waiting.Load()), Wait: c.now() - start,
-	})
-	return l, nil
+	l, wake, err := c.lockSeated(ctx, parent, s, try)
+	if err == ctx.Err() && err != nil || err == ErrClosed {
+		err = fmt.Errorf("holdfast: lock %q: %w", s.name, err)
+	}
+	switch {
+	case !c.observed():
+	case err != nil:
+		c.observe(Event{Kind: EventFail, Name: s.name, Wait: c.now() - start, Err: err})
+	default:
+		h := l.tenure.hold
+		c.observe(Event{
+			Kind: EventGrant, Name: s.name, Owner: h.attempt, Token: l.tenure.token, Wake: wake,
+			Local: h.passes > 0, Waiting: int(h.waiting.Load()), Wait: c.now() - start,
+		})
+	}
+	return l, err
 }
 
-func (c *Client) lockSeated(
-	ctx, parent context.Context, s *spec, try bool, start time.Duration,
-) (*Lease, Wake, error) {
+func (c *Client) lockSeated(ctx, parent context.Context, s *spec, try bool) (*Lease, Wake, error) {
 	cause := WakeNone
 	if c.cfg.LocalPasses >= 0 {
 		passed, waited, err := c.take(ctx, s, try)
@@ -55,7 +54,7 @@ func (c *Client) lockSeated(
 			cause = WakeLocal
 		}
 		if passed != nil {
-			if passed.TTL == s.ttl && !s.fixed {
+			if c.keeper.TTL(&passed.Lease) == s.ttl && !s.fixed {
 				if l := c.lease(parent, s, passed); l != nil {
 					return l, cause, nil
 				}
@@ -74,7 +73,7 @@ func (c *Client) lockSeated(
 		if l := c.lease(parent, s, h); l != nil {
 			return l, max(cause, w), nil
 		}
-		err = h.lost
+		err = h.over()
 	}
 	c.leave(s, nil)
 	return nil, cause, err
@@ -86,6 +85,8 @@ type attempt struct {
 	spec  *spec
 	id    string
 	asked time.Duration // before the last request that may have led to a grant was sent
+	sure  bool          // the last acquire was answered
+	stood bool          // the server has given a place in the line
 	w     *wake.Waiter
 	wake  Wake
 }
@@ -93,9 +94,15 @@ type attempt struct {
 // acquire takes the lock on the server, or waits for it there. On error
 // nothing is held there, or is being given back in the background.
 func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, error) {
+	if c.isClosing() {
+		return nil, WakeNone, ErrClosed
+	}
 	if err := c.ready(ctx); err != nil {
 		// Nothing was asked for yet: whatever happened, nothing is held.
-		return nil, WakeNone, fmt.Errorf("holdfast: lock %q: %w", s.name, err)
+		if ctx.Err() != nil {
+			return nil, WakeNone, ctx.Err()
+		}
+		return nil, WakeNone, fault("lock", s.name, err)
 	}
 	c.introduce()
 	number := c.attempts.Add(1)
@@ -115,7 +122,7 @@ func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, e
 		a, err = at.ask(ctx, script.Acquire)
 	}
 	if at.w != nil {
-		defer c.hub.Forget(at.w)
+		defer func() { c.hub.Forget(at.w) }()
 	}
 	if err != nil {
 		return nil, WakeNone, at.failed(ctx, err)
@@ -140,12 +147,20 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 	if err == nil || !definite(err) {
 		at.asked = sent
 	}
+	if action == script.Acquire {
+		at.sure = err == nil
+	}
+	at.stood = at.stood || a.Kind == wire.Queued
 	return a, err
 }
 
 // failed is the end of an attempt by an error of a request.
 func (at *attempt) failed(ctx context.Context, err error) error {
 	if definite(err) {
+		if at.stood {
+			// Refused was the look, not the place that the attempt has.
+			at.c.undo(at.spec, at.id, at.c.now()+at.spec.ttl)
+		}
 		return fault("lock", at.spec.name, err)
 	}
 	at.c.undo(at.spec, at.id, at.c.now()+at.spec.ttl)
@@ -175,7 +190,9 @@ func (at *attempt) settle(ctx context.Context, a wire.Answer) (*hold, error) {
 func (at *attempt) granted(token uint64, waiting int) (*hold, error) {
 	c, s := at.c, at.spec
 	h, ok := c.begin(s, at.id, token, waiting, at.asked)
-	if ok {
+	// Close ends what is in care. If it has looked before we were, it is ours
+	// to give back: nobody would watch over the lease.
+	if ok && !(c.isClosing() && c.keeper.Remove(&h.Lease)) {
 		return h, nil
 	}
 	c.undo(s, at.id, c.now()+s.ttl)
@@ -248,7 +265,22 @@ func (at *attempt) look(ctx context.Context) (wire.Answer, error) {
 	if err != nil || a.Kind != wire.Gone {
 		return a, err
 	}
+	at.renumber()
 	return at.ask(ctx, script.Acquire)
+}
+
+// renumber makes a new attempt of one that the record does not know any more:
+// a push for a grant that it had may still be on its way, and would be taken
+// for a grant at the new place.
+func (at *attempt) renumber() {
+	c := at.c
+	if !at.sure {
+		c.undo(at.spec, at.id, c.now()+at.spec.ttl)
+	}
+	c.hub.Forget(at.w)
+	number := c.attempts.Add(1)
+	at.id, at.w = c.id+"/"+strconv.FormatUint(number, 10), c.hub.Await(number)
+	at.stood = false
 }
 
 func (at *attempt) woken(w Wake) {

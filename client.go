@@ -29,6 +29,7 @@ type Client struct {
 	id    string
 	log   *slog.Logger
 	now   func() time.Duration
+	fake  bool // the store lives in a time of its own
 
 	attempts  atomic.Uint64
 	seats     seats
@@ -36,6 +37,8 @@ type Client struct {
 	hub       *wake.Hub
 	retention string
 	sharded   bool
+	base      string // channel prefix of the pushes of all locks; empty if sharded
+	pushes    string // where this client's arrive
 
 	life    context.Context // ends when the client may not work any more
 	end     context.CancelFunc
@@ -76,7 +79,11 @@ func New(store Store, cfg Config) (*Client, error) {
 	}
 	// A fake in virtual time brings the clock that its leases live by.
 	if own, ok := store.(interface{ Now() time.Duration }); ok {
-		c.now = own.Now
+		c.now, c.fake = own.Now, true
+	}
+	if !c.sharded {
+		c.base = wire.Base(cfg.Prefix, "", false)
+		c.pushes = c.base + c.id
 	}
 	c.life, c.end = context.WithCancel(context.Background())
 	c.keeper = keeper.New(keeper.Config{
@@ -108,10 +115,7 @@ func (c *Client) readPush(payload string) (uint64, wake.Grant, bool) {
 // run sends one action. Its error says nothing about whether the action ran,
 // unless it is the server's refusal.
 func (c *Client) run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
-	answer, err := c.store.Run(ctx, action, keys, args)
-	cancel()
-	return answer, err
+	return c.store.Run(within(ctx, c.cfg.RequestTimeout), action, keys, args)
 }
 
 // ask sends one action on one lock and reads its answer.

@@ -23,6 +23,12 @@ const closers = 16
 // to be released: those end by themselves within their TTL. A second Close
 // does nothing.
 func (c *Client) Close(ctx context.Context) error {
+	if ctx.Err() != nil {
+		// Like a release it works although ctx has ended: for one request's time.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), c.cfg.RequestTimeout)
+		defer cancel()
+	}
 	return c.close(ctx, true)
 }
 
@@ -49,8 +55,12 @@ func (c *Client) close(ctx context.Context, release bool) error {
 	c.mu.Unlock()
 
 	leases := c.keeper.All()
+	var told error
+	if !release {
+		told = ErrClosed
+	}
 	for _, l := range leases {
-		l.Hold.(*hold).finish(ErrClosed)
+		l.Hold.(*hold).finish(told)
 	}
 	var err error
 	if release {
@@ -91,7 +101,7 @@ func (c *Client) releaseAll(ctx context.Context, leases []*keeper.Lease) error {
 		wg     sync.WaitGroup
 		mu     sync.Mutex
 		failed int
-		last   error
+		first  error
 	)
 	work := make(chan *hold)
 	for range min(closers, len(leases)) {
@@ -100,9 +110,15 @@ func (c *Client) releaseAll(ctx context.Context, leases []*keeper.Lease) error {
 				if !c.keeper.Remove(&h.Lease) {
 					continue // lost, or released by its holder meanwhile
 				}
-				if err := h.release(ctx); err != nil && !errors.Is(err, ErrNotHeld) {
+				err := ctx.Err() // what is left when time is up is not even tried
+				if err == nil {
+					err = h.release(ctx)
+				}
+				if err != nil && !errors.Is(err, ErrNotHeld) {
 					mu.Lock()
-					failed, last = failed+1, err
+					if failed++; first == nil {
+						first = err
+					}
 					mu.Unlock()
 				}
 			}
@@ -114,7 +130,7 @@ func (c *Client) releaseAll(ctx context.Context, leases []*keeper.Lease) error {
 	close(work)
 	wg.Wait()
 	if failed > 0 {
-		return fmt.Errorf("%d of %d leases were not seen to be released: %w", failed, len(leases), last)
+		return fmt.Errorf("%d of %d leases were not seen to be released: %w", failed, len(leases), first)
 	}
 	return nil
 }

@@ -52,7 +52,8 @@ func (e *ServerError) hint() string {
 		switch {
 		case strings.Contains(e.Message, "channel"):
 			what = "the channels, for example &holdfast:*"
-		case strings.Contains(e.Message, "keys"), strings.Contains(e.Message, "key "):
+		case strings.Contains(e.Message, "keys"), strings.Contains(e.Message, "a key"),
+			strings.Contains(e.Message, "' key"):
 			what = "the keys, for example ~holdfast:*"
 		}
 		return "give the server's user " + what + " (ACL SETUSER)"

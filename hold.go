@@ -20,7 +20,7 @@ type hold struct {
 	spec    *spec
 	attempt string
 	server  uint64        // the server's part of the token
-	granted time.Duration // when the grant is counted from
+	began   time.Duration // when it was known here
 	passes  int           // written only by who has the seat
 	waiting atomic.Int64  // how many wait on the server, as last told
 
@@ -28,6 +28,7 @@ type hold struct {
 	mu     sync.Mutex
 	tenure *tenure // the lease that it serves now
 	lost   *LostError
+	closed bool // the client closes: whatever the hold serves has ended
 }
 
 // begin makes a hold of a grant that is counted from sent, and gives it into
@@ -36,14 +37,14 @@ type hold struct {
 func (c *Client) begin(s *spec, attempt string, token uint64, waiting int, sent time.Duration) (*hold, bool) {
 	h := &hold{
 		Lease:  keeper.Lease{Group: s.group, TTL: s.ttl, Fixed: s.fixed},
-		client: c, spec: s, attempt: attempt, server: token, granted: sent,
+		client: c, spec: s, attempt: attempt, server: token, began: c.now(),
 	}
 	h.Hold = h
 	h.waiting.Store(int64(waiting))
-	if !c.keeper.Add(&h.Lease, sent) {
+	if !c.keeper.Add(&h.Lease, sent, h.began) {
 		return nil, false
 	}
-	if h.Deadline() <= c.now() && c.keeper.Remove(&h.Lease) {
+	if h.Deadline() <= h.began && c.keeper.Remove(&h.Lease) {
 		return nil, false
 	}
 	return h, true
@@ -59,25 +60,41 @@ func (h *hold) isLost() bool {
 	return h.lost != nil
 }
 
-// serve makes t the lease that ends when the hold is lost. It reports false
-// if the hold is lost already.
+// over is why the hold serves no lease any more.
+func (h *hold) over() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.lost != nil:
+		return h.lost
+	case h.closed:
+		return ErrClosed
+	}
+	// Out of the keeper's care, and not told yet.
+	return &LostError{Name: h.spec.name, Reason: LossExpired}
+}
+
+// serve makes t the lease that ends when the hold is lost or the client
+// closes. It reports false if that has happened already.
 func (h *hold) serve(t *tenure) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.lost != nil {
+	if h.lost != nil || h.closed {
 		return false
 	}
 	h.tenure = t
 	return true
 }
 
-// finish ends the present lease's context, with cause.
-func (h *hold) finish(cause error) {
+// finish ends the present lease because the client closes; no other follows.
+// err is what the observer is told of its release.
+func (h *hold) finish(err error) {
 	h.mu.Lock()
+	h.closed = true
 	t := h.tenure
 	h.mu.Unlock()
-	if t != nil {
-		t.end(cause)
+	if t != nil && t.end(ErrClosed) {
+		t.observe(EventRelease, nil, false, err)
 	}
 }
 
@@ -94,6 +111,9 @@ func (c *Client) lost(l *keeper.Lease, reason keeper.Reason) {
 	if t == nil || !t.end(err) {
 		return
 	}
+	// The holder has lost the seat too: the next goroutine of this process may
+	// ask the server like anybody else, whenever the holder notices.
+	c.leave(h.spec, nil)
 	c.log.Warn("holdfast: lease lost", "lock", h.spec.name, "reason", string(reason), "token", t.token)
 	c.observe(Event{
 		Kind: EventLost, Name: h.spec.name, Owner: h.attempt, Token: t.token,
@@ -109,7 +129,7 @@ func (c *Client) renew(ctx context.Context, batch []*keeper.Lease) ([]keeper.Out
 	for i, l := range batch {
 		h := l.Hold.(*hold)
 		keys[i] = h.spec.key
-		args = append(args, h.attempt, wire.Millis(l.TTL), "")
+		args = append(args, h.attempt, wire.Millis(l.Ask), "")
 	}
 	answer, err := c.store.Run(ctx, script.Renew, keys, args)
 	if err != nil {
@@ -145,20 +165,18 @@ func (c *Client) renewed(l *keeper.Lease, waiting int, lag time.Duration, err er
 }
 
 // release tells the server that the hold is over, which hands the lock on in
-// the same step. The hold is out of the keeper's care by now. It survives the
-// end of ctx, whose deadline bounds it only while ctx lasts; a request
-// without an answer is sent once more, for it tolerates that, and after that
-// the background goes on until the lease has ended by itself.
+// the same step. The hold is out of the keeper's care by now. Only a deadline
+// of ctx that is still ahead bounds it; a request without an answer is sent
+// once more, for it tolerates that, and after that the background goes on
+// until the lease has ended by itself.
 func (h *hold) release(ctx context.Context) error {
 	c, s := h.client, h.spec
-	if ctx.Err() != nil {
-		ctx = context.WithoutCancel(ctx)
-	}
+	ctx = lasting(ctx)
 	args := []string{h.attempt, wire.Number(h.server), c.retention, s.base}
 	a, err := c.ask(ctx, script.Release, s.keys, args)
-	if err != nil && !definite(err) {
-		// A copy that ran is answered like the first. ctx may have ended meanwhile.
-		a, err = c.ask(context.WithoutCancel(ctx), script.Release, s.keys, args)
+	if err != nil && !definite(err) && ctx.Err() == nil {
+		// A copy that ran is answered like the first.
+		a, err = c.ask(ctx, script.Release, s.keys, args)
 	}
 	switch {
 	case err != nil:

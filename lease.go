@@ -17,7 +17,9 @@ import (
 // and may be released by another goroutine than the one that took it.
 //
 // A lease that is garbage collected without a release is released then, and
-// reported to the logger and the observer.
+// reported to the logger and the observer; its context alone does not keep it.
+// Stores that bring a clock of their own, as memstore does, are spared that:
+// the collector may not touch what lives in a bubble of testing/synctest.
 type Lease struct {
 	tenure *tenure
 	leak   runtime.Cleanup
@@ -49,27 +51,31 @@ func tenureOf(ctx context.Context) *tenure {
 
 // lease begins a lease on a hold; nil if the hold is lost.
 func (c *Client) lease(parent context.Context, s *spec, h *hold) *Lease {
-	t := &tenure{hold: h, token: h.token(), outer: tenureOf(parent), parent: parent, start: c.now()}
+	t := &tenure{hold: h, token: h.token(), outer: tenureOf(parent), parent: parent, start: h.began}
+	if h.passes > 0 {
+		t.start = c.now()
+	}
 	if !h.serve(t) {
 		return nil
 	}
 	l := &Lease{tenure: t}
-	l.leak = runtime.AddCleanup(l, leaked, t)
+	if !c.fake {
+		l.leak = runtime.AddCleanup(l, leaked, t)
+	}
 	return l
 }
 
 // leaked releases what a caller forgot.
 func leaked(t *tenure) {
 	c := t.hold.client
-	if first, _ := t.release(ErrReleased); !first {
+	first, cause := t.release(ErrReleased)
+	if !first || errors.Is(cause, ErrClosed) {
 		return
 	}
 	c.log.Error("holdfast: lease was never released", "lock", t.hold.spec.name, "token", t.token,
 		"held", c.now()-t.start)
-	c.observe(Event{
-		Kind: EventLeak, Name: t.hold.spec.name, Owner: t.hold.attempt, Token: t.token, Held: c.now() - t.start,
-	})
-	c.background(func() { _, _ = t.hold.giveUp(c.life) })
+	t.observe(EventLeak, cause, false, nil)
+	c.background(func() { _, _ = t.giveUp(c.life, cause) })
 }
 
 // Name is the lock's name.
@@ -232,7 +238,8 @@ func (h *hold) extend(ctx context.Context, ttl time.Duration) (keeper.Reason, er
 // server, which grants it to the next in line in the same step. The lease's
 // context is done before anything is sent.
 //
-// It works although ctx has ended; ctx's deadline bounds it otherwise. The
+// It works although ctx has ended, and is not stopped when ctx is cancelled: a
+// deadline of ctx that is still ahead bounds it, and [Config.RequestTimeout]. The
 // error is an [ErrNotHeld] if the lease had been lost before, an [ErrReleased]
 // if it was released before, and an [ErrUnknownOutcome] if the server did not
 // answer: then the release is repeated in the background, and the lock frees
@@ -248,17 +255,31 @@ func (l *Lease) Release(ctx context.Context) error {
 	}
 	l.leak.Stop()
 	local, err := t.giveUp(ctx, cause)
-	h := t.hold
-	h.client.observe(Event{
-		Kind: EventRelease, Name: h.spec.name, Owner: h.attempt, Token: t.token, Local: local,
-		Held: h.client.now() - t.start, Err: err,
-	})
+	t.observe(EventRelease, cause, local, err)
 	return err
 }
 
+// observe tells how the lease ended, unless its loss or the client's closing
+// has been told before: one end for each grant.
+func (t *tenure) observe(kind EventKind, cause error, local bool, err error) {
+	h := t.hold
+	if !h.client.observed() || errors.Is(cause, ErrLost) || errors.Is(cause, ErrClosed) {
+		return
+	}
+	h.client.observe(Event{
+		Kind: kind, Name: h.spec.name, Owner: h.attempt, Token: t.token, Local: local,
+		Held: h.client.now() - t.start, Err: err,
+	})
+}
+
+// giveUp ends what the lease had. What was lost is gone already, seat and all;
+// what the client's closing ended, Close has released.
 func (t *tenure) giveUp(ctx context.Context, cause error) (local bool, err error) {
-	if errors.Is(cause, ErrClosed) {
-		return false, ErrClosed // Close has released it
+	switch {
+	case errors.Is(cause, ErrClosed):
+		return false, ErrClosed
+	case errors.Is(cause, ErrLost):
+		return false, t.hold.forfeit()
 	}
 	return t.hold.giveUp(ctx)
 }
@@ -272,21 +293,25 @@ func (h *hold) giveUp(ctx context.Context) (local bool, err error) {
 	if c.keeper.Remove(&h.Lease) {
 		err = h.release(ctx)
 	} else {
-		// Lost: the server may still think that we hold it, when only the
-		// confirmations were lost. Now that the work is over, end that.
-		h.mu.Lock()
-		lost := h.lost
-		h.mu.Unlock()
-		if lost == nil {
-			lost = &LostError{Name: h.spec.name, Reason: LossExpired}
-		}
-		if lost.Reason == LossExpired {
-			c.undo(h.spec, h.attempt, c.now())
-		}
-		err = fmt.Errorf("%w: %w", ErrNotHeld, lost)
+		err = h.forfeit()
 	}
 	c.leave(h.spec, nil)
 	return false, err
+}
+
+// forfeit is the release of a hold that is over. The server may still think
+// that we have it, when only the confirmations were lost: now that the work is
+// done, that ends too.
+func (h *hold) forfeit() error {
+	var lost *LostError
+	err := h.over()
+	if !errors.As(err, &lost) {
+		return err
+	}
+	if lost.Reason == LossExpired {
+		h.client.undo(h.spec, h.attempt, h.client.now())
+	}
+	return fmt.Errorf("%w: %w", ErrNotHeld, lost)
 }
 
 // ReleaseAfter gives the lease up, but leaves the lock taken for delay from
@@ -307,22 +332,32 @@ func (l *Lease) ReleaseAfter(ctx context.Context, delay time.Duration) error {
 		return invalid("the delay is %v: at most %v make sense", delay, maxTTL)
 	}
 	t := l.tenure
-	h, c := t.hold, t.hold.client
 	first, cause := t.release(ErrReleased)
 	if !first {
 		return ErrReleased
 	}
 	l.leak.Stop()
-	if errors.Is(cause, ErrClosed) {
+	var err error
+	switch {
+	case errors.Is(cause, ErrClosed):
 		return ErrClosed
+	case errors.Is(cause, ErrLost):
+		err = t.hold.forfeit()
+	default:
+		err = t.hold.giveUpAfter(ctx, delay)
 	}
+	t.observe(EventRelease, cause, false, err)
+	return err
+}
+
+// giveUpAfter leaves the record to its end after delay, and gives up the seat.
+func (h *hold) giveUpAfter(ctx context.Context, delay time.Duration) error {
+	c := h.client
 	defer c.leave(h.spec, nil)
 	if !c.keeper.Remove(&h.Lease) {
-		return fmt.Errorf("%w: %w", ErrNotHeld, cause)
+		return h.forfeit()
 	}
-	if ctx.Err() != nil {
-		ctx = context.WithoutCancel(ctx)
-	}
+	ctx = lasting(ctx)
 	delay = (delay + time.Millisecond - 1).Truncate(time.Millisecond)
 	lost, err := h.extend(ctx, delay)
 	if err != nil {

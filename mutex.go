@@ -86,12 +86,21 @@ func (c *Client) Mutex(name string, options ...Option) *Mutex {
 	s := &m.spec
 	s.key = wire.Key(c.cfg.Prefix, name)
 	s.keys = []string{s.key}
-	s.base = wire.Base(c.cfg.Prefix, name, c.sharded)
-	s.channel = s.base + c.id
+	s.base, s.channel = c.channel(name)
 	s.group = c.store.Group(s.key)
 	s.ttlMS = wire.Millis(s.ttl)
 	s.patience = wire.Millis(lease.Patience(s.ttl))
 	return m
+}
+
+// channel is where the pushes for a lock arrive, and its part before the
+// client. On one server all locks share both.
+func (c *Client) channel(name string) (base, channel string) {
+	if !c.sharded {
+		return c.base, c.pushes
+	}
+	base = wire.Base(c.cfg.Prefix, name, true)
+	return base, base + c.id
 }
 
 // Name is the lock's name.
@@ -121,7 +130,8 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 	defer cancel()
 	start := m.client.now()
 	l, err := m.client.lock(limited, ctx, &m.spec, false)
-	if err != nil && limited.Err() != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, context.DeadlineExceeded) && limited.Err() != nil && ctx.Err() == nil &&
+		!errors.Is(err, ErrUnknownOutcome) {
 		return nil, &HeldError{Name: m.spec.name, Waited: m.client.now() - start}
 	}
 	return l, err

@@ -13,7 +13,8 @@ type Observer interface {
 type EventKind uint8
 
 // The events. Every acquisition shows a Grant or a Fail; every Grant is
-// followed by one Release, Lost or Leak.
+// followed by one Release, Lost or Leak: a Release by Close too, with the Err
+// ErrClosed if the client was abandoned.
 const (
 	EventWait    EventKind = iota + 1 // an acquisition began to wait; Place
 	EventWake                         // a waiter was woken; Wake
@@ -60,6 +61,9 @@ type Event struct {
 	Lag     time.Duration // how late after its due time a renewal went out
 	Err     error
 }
+
+// observed reports whether anybody wants events: they are not even made if not.
+func (c *Client) observed() bool { return c.cfg.Observer != nil }
 
 func (c *Client) observe(e Event) {
 	if c.cfg.Observer != nil {

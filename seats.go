@@ -87,17 +87,15 @@ func (c *Client) take(ctx context.Context, s *spec, try bool) (h *hold, waited b
 // pass gives the hold to the next goroutine of this process, if one waits and
 // the bounds allow it. It reports false, and nothing has changed, if not.
 func (c *Client) pass(s *spec, h *hold) bool {
-	if h.Fixed || h.isLost() || c.isClosing() {
-		return false
-	}
-	if !line.MayPass(h.passes, c.now()-h.granted, int(h.waiting.Load()), c.cfg.LocalPasses) {
+	if h.Fixed || c.cfg.LocalPasses < 0 || c.isClosing() {
 		return false
 	}
 	sh := c.seats.shard(s.key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	ln := sh.lines[s.key]
-	if ln == nil || ln.Waiting() == 0 {
+	if ln == nil || ln.Waiting() == 0 || h.isLost() ||
+		!line.MayPass(h.passes, c.now()-h.began, int(h.waiting.Load()), c.cfg.LocalPasses) {
 		return false
 	}
 	h.passes++

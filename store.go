@@ -19,6 +19,10 @@ type Store interface {
 	// as the script's header lists them.
 	//
 	// Run returns promptly when ctx ends, even while the server is silent.
+	// ctx may have a deadline that its Done channel knows nothing of, and that
+	// channel may be nil: most requests are bounded in time and cannot be
+	// cancelled, and a store that bounds its sockets needs neither timer nor
+	// goroutine for those.
 	// An error that is a [*ServerError] is a definite answer: the server
 	// refused, and the action changed nothing. After any other error the
 	// outcome is unknown: the action may have run, may yet run, or may

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"context"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -36,6 +37,6 @@ func (c *Client) undo(s *spec, attempt string, until time.Duration) {
 	if !c.background(work) {
 		// The client has closed meanwhile: nobody would wait for the
 		// background, so try once here.
-		_, _ = c.ask(c.life, script.Cancel, s.keys, []string{attempt, c.retention, s.base})
+		_, _ = c.ask(context.Background(), script.Cancel, s.keys, []string{attempt, c.retention, s.base})
 	}
 }

@@ -86,17 +86,17 @@ func New(cfg Config) *Keeper {
 	return k
 }
 
-// Add takes a lease into care: granted for ttl by a request sent at sent.
-// It reports false when the keeper has stopped.
-func (k *Keeper) Add(l *Lease, sent time.Duration) bool {
+// Add takes a lease into care: granted for l.TTL by a request sent at sent,
+// and it is now. It reports false when the keeper has stopped.
+func (k *Keeper) Add(l *Lease, sent, now time.Duration) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.stopped {
 		return false
 	}
-	l.extend(sent)
+	l.extend(sent, l.TTL)
 	heap.Push(&k.queue, l)
-	k.arm()
+	k.arm(now)
 	return true
 }
 
@@ -121,10 +121,17 @@ func (k *Keeper) Extended(l *Lease, sent, ttl time.Duration) bool {
 		return false
 	}
 	l.TTL = ttl
-	l.extend(sent)
+	l.extend(sent, l.TTL)
 	heap.Fix(&k.queue, l.index)
-	k.arm()
+	k.arm(k.cfg.Now())
 	return true
+}
+
+// TTL is what the next renewal of the lease asks for.
+func (k *Keeper) TTL(l *Lease) time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return l.TTL
 }
 
 // All lists the leases in care.
@@ -155,11 +162,10 @@ func (k *Keeper) Stop() {
 // arm makes the timer fire for the first lease, if it would fire too late. It
 // is never set back: one idle tick now and then costs less than moving the
 // timer with every lease that comes and goes.
-func (k *Keeper) arm() {
+func (k *Keeper) arm(now time.Duration) {
 	if len(k.queue) == 0 {
 		return
 	}
-	now := k.cfg.Now()
 	at := min(k.queue[0].next, now+glance)
 	if k.armed != 0 && k.armed <= at {
 		return
@@ -180,8 +186,9 @@ func (k *Keeper) tick() {
 		return
 	}
 	k.armed = 0
-	lost, due := k.take(k.cfg.Now())
-	k.arm()
+	now := k.cfg.Now()
+	lost, due := k.take(now)
+	k.arm(now)
 	for group, leases := range due {
 		for len(leases) > 0 {
 			n := min(len(leases), batchMax)
@@ -215,6 +222,7 @@ func (k *Keeper) take(now time.Duration) (lost []*Lease, due map[string][]*Lease
 			break
 		}
 		l.busy = true
+		l.Ask = l.TTL
 		l.next = l.deadline
 		heap.Fix(&k.queue, 0)
 		if due == nil {
@@ -257,13 +265,13 @@ func (k *Keeper) renew(batch []*Lease) {
 			continue
 		default:
 			lag[i] = sent - l.due
-			l.extend(sent)
+			l.extend(sent, l.Ask)
 		}
 		heap.Fix(&k.queue, l.index)
 		kept = append(kept, i)
 	}
 	if !k.stopped {
-		k.arm()
+		k.arm(now)
 	}
 	k.mu.Unlock()
 	for _, i := range lost {

@@ -11,7 +11,8 @@ import (
 // and then left alone.
 type Lease struct {
 	Group string        // leases of one group may share a request
-	TTL   time.Duration // what each renewal asks for; changed by Extended only
+	TTL   time.Duration // what each renewal asks for; after Add for the keeper only, see Keeper.TTL
+	Ask   time.Duration // what the renewal under way asks for; left alone while it is
 	Fixed bool          // not renewed: only its end is watched
 	Hold  any           // whose lease it is
 
@@ -26,14 +27,15 @@ type Lease struct {
 // Deadline is the instant after which the lease must not be believed.
 func (l *Lease) Deadline() time.Duration { return time.Duration(l.trust.Load()) }
 
-// extend counts the lease from sent. A deadline never moves back: an answer
-// that overtook another says nothing against the later one.
-func (l *Lease) extend(sent time.Duration) {
-	if d := lease.Deadline(sent, l.TTL); d > l.deadline {
+// extend counts ttl from sent. A deadline never moves back: an answer that
+// overtook another says nothing against the later one. Nor does the next
+// renewal, or a lease extended to a shorter ttl would be due all the time.
+func (l *Lease) extend(sent, ttl time.Duration) {
+	if d := lease.Deadline(sent, ttl); d > l.deadline {
 		l.deadline = d
 		l.trust.Store(int64(d))
-		l.due = lease.RenewAt(sent, l.TTL)
 	}
+	l.due = max(l.due, lease.RenewAt(sent, ttl))
 	l.next = min(l.due, l.deadline)
 	if l.Fixed || l.busy {
 		l.next = l.deadline

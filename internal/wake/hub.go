@@ -29,6 +29,8 @@ type Hub struct {
 	listen  Listen
 	read    Read
 	timeout time.Duration
+	ctx     context.Context // ends the making of subscriptions
+	end     context.CancelFunc
 	work    sync.WaitGroup // subscriptions being made
 
 	// mu guards the fields below. No I/O and no callback happens under it.
@@ -53,10 +55,12 @@ type Waiter struct {
 
 // New makes a hub. timeout bounds the making of one subscription.
 func New(listen Listen, read Read, timeout time.Duration) *Hub {
-	return &Hub{
+	h := &Hub{
 		listen: listen, read: read, timeout: timeout,
 		subs: make(map[string]*subscription), waiters: make(map[uint64]*Waiter),
 	}
+	h.ctx, h.end = context.WithCancel(context.Background())
+	return h
 }
 
 // Ready reports whether the channel's subscription has been confirmed.
@@ -103,7 +107,7 @@ func (h *Hub) Subscribe(ctx context.Context, channel string) error {
 
 func (h *Hub) subscribe(channel string, s *subscription) {
 	defer h.work.Done()
-	ctx, cancel := context.WithTimeout(context.Background(), h.timeout)
+	ctx, cancel := context.WithTimeout(h.ctx, h.timeout)
 	defer cancel()
 	stop, err := h.listen(ctx, channel, h.message, h.resumed)
 	h.mu.Lock()
@@ -137,6 +141,7 @@ func (h *Hub) Stop() {
 	h.mu.Lock()
 	h.stopped = true
 	h.mu.Unlock()
+	h.end()
 	h.work.Wait()
 	h.mu.Lock()
 	subs := h.subs

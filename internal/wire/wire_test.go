@@ -87,8 +87,9 @@ func TestAnswersAreReadExactly(t *testing.T) {
 
 func TestAnswersOfAnotherProtocolAreErrors(t *testing.T) {
 	for _, s := range []string{
-		"", " ", "OK", "granted", "granted x 0", "granted -1 0", "granted 1", "granted 1 -1", "granted 9007199254740992 0",
-		"queued 1", "queued 1 -5", "queued 1 99999999999999999999", "busy", "held", "released 1", "evicted -1", "GRANTED 1 0",
+		"", " ", "OK", "granted", "granted x 0", "granted -1 0", "granted 1", "granted 1 -1",
+		"granted 9007199254740992 0", "queued 1", "queued 1 -5", "queued 1 99999999999999999999",
+		"busy", "held", "released 1", "evicted -1", "GRANTED 1 0",
 	} {
 		if got, err := Parse(s); err == nil {
 			t.Errorf("Parse(%q) = %+v, want an error", s, got)
@@ -140,7 +141,9 @@ func TestInspectIsRead(t *testing.T) {
 		r.Evicted.Reason != "stuck job" || r.Evicted.Attempts[0] != "c/0" {
 		t.Errorf("read %+v", r)
 	}
-	for _, s := range []string{"", "lock", "holder x", "lock 1 2 3 4 5 6\nlock 1 2 3 4 5 6", "lock 1 2 3 4 5 6\nholder x"} {
+	for _, s := range []string{
+		"", "lock", "holder x", "lock 1 2 3 4 5 6\nlock 1 2 3 4 5 6", "lock 1 2 3 4 5 6\nholder x",
+	} {
 		if _, err := ParseRecord(s); err == nil {
 			t.Errorf("ParseRecord(%q) is accepted", s)
 		}

@@ -1,0 +1,267 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func TestCloseReleasesEveryLeaseAndEndsItsContext(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		const n = 50
+		c := w.client()
+		var leases []*holdfast.Lease
+		for i := range n {
+			leases = append(leases, mustLock(t, c.Mutex(fmt.Sprint(i))))
+		}
+		next := w.waiting(w.client().Mutex("7"), t.Context())
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for i, l := range leases {
+			wantIs(t, ended(l.Context()), holdfast.ErrClosed)
+			if i != 7 {
+				w.wantFree(l.Name())
+			}
+		}
+		release(t, (<-next).Lease)
+		if err := c.Close(t.Context()); err != nil {
+			t.Errorf("the second time: %v", err)
+		}
+	})
+}
+
+func TestAClosedClientRefusesEverything(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		if err := c.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		_, err := c.Mutex("a").Lock(t.Context())
+		wantIs(t, err, holdfast.ErrClosed)
+		_, err = c.Mutex("a").TryLock(t.Context())
+		wantIs(t, err, holdfast.ErrClosed)
+		_, err = c.Inspect(t.Context(), "a")
+		wantIs(t, err, holdfast.ErrClosed)
+		_, err = c.Evict(t.Context(), "a", holdfast.Eviction{By: "ann", Reason: "test"})
+		wantIs(t, err, holdfast.ErrClosed)
+		wantIs(t, c.Mutex("a").Do(t.Context(), func(context.Context) error { return nil }), holdfast.ErrClosed)
+		if len(w.net.sent) > 0 {
+			t.Errorf("sent %v", w.net.sent)
+		}
+	})
+}
+
+func TestCloseEndsTheWaiting(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		other := mustLock(t, w.client().Mutex("remote"))
+		mustLock(t, c.Mutex("local"))
+		waiters := []<-chan outcome{
+			w.waiting(c.Mutex("remote"), t.Context()),
+			w.waiting(c.Mutex("remote"), t.Context()),
+			w.waiting(c.Mutex("local", holdfast.Wait(time.Hour)), t.Context()),
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for _, ch := range waiters {
+			wantIs(t, (<-ch).err, holdfast.ErrClosed)
+		}
+		if s := w.state("remote"); len(s.Waiters) > 0 {
+			t.Errorf("a closed client waits: %+v", s.Waiters)
+		}
+		w.wantFree("local")
+		release(t, other)
+	})
+}
+
+// An acquisition that is under way when the client closes may be granted: then
+// it is given back, never handed out to nobody's care.
+func TestAGrantThatArrivesDuringCloseIsGivenBack(t *testing.T) {
+	for there := range 20 {
+		for back := range 20 {
+			bubble(t, func(t *testing.T, w *world) {
+				c := w.client()
+				release(t, mustLock(t, c.Mutex("warm")))
+				w.net.slow(func(action string) (time.Duration, time.Duration) {
+					if action == "acquire" {
+						return time.Duration(there) * time.Millisecond, time.Duration(back) * time.Millisecond
+					}
+					return 5 * time.Millisecond, 5 * time.Millisecond
+				})
+				late := w.waiting(c.Mutex("a"), t.Context())
+				time.Sleep(10 * time.Millisecond)
+				if err := c.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+				got := <-late
+				if got.err == nil {
+					wantIs(t, ended(got.Context()), holdfast.ErrClosed)
+				} else {
+					wantIs(t, got.err, holdfast.ErrClosed)
+				}
+				w.wantFree("a")
+			})
+			if t.Failed() {
+				t.Fatalf("%dms there, %dms back", there, back)
+			}
+		}
+	}
+}
+
+func TestCloseRacingWithEverythingLeavesNothingBehind(t *testing.T) {
+	for range 30 {
+		bubble(t, func(t *testing.T, w *world) {
+			c := w.client()
+			var all sync.WaitGroup
+			for range 8 {
+				all.Go(func() {
+					for {
+						l, err := c.Mutex("a").Lock(t.Context())
+						if err != nil {
+							wantIs(t, err, holdfast.ErrClosed)
+							return
+						}
+						if err := l.Release(t.Context()); err != nil {
+							wantIs(t, err, holdfast.ErrClosed)
+						}
+						time.Sleep(time.Microsecond)
+					}
+				})
+			}
+			time.Sleep(50 * time.Microsecond)
+			if err := c.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			all.Wait()
+			w.wantFree("a")
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+func TestCloseWaitsForWhatIsBeingUndone(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		release(t, mustLock(t, c.Mutex("warm")))
+		w.Lose(only("acquire", 1, errLink))
+		w.Fail(only("cancel", 5, errLink))
+		_, err := c.Mutex("a").Lock(t.Context())
+		wantIs(t, err, holdfast.ErrUnknownOutcome)
+		if !w.state("a").Held() {
+			t.Fatal("nothing is to be undone")
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		w.wantFree("a")
+	})
+}
+
+func TestCloseIsBoundedByItsContextAndSaysWhatItCouldNotDo(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		const n = 200
+		c := w.client()
+		for i := range n {
+			mustLock(t, c.Mutex(fmt.Sprint(i)))
+		}
+		resume := w.Stall()
+		defer resume()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		start := time.Now()
+		err := c.Close(ctx)
+		wantIs(t, err, holdfast.ErrUnknownOutcome)
+		if want := "200 of 200 leases"; err == nil || fmt.Sprint(err)[:len(want)] != want {
+			t.Errorf("it says %v", err)
+		}
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("closing took %v, it was given 2s", took)
+		}
+	})
+}
+
+func TestCloseWorksAlthoughItsContextHasEnded(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		c := w.client()
+		mustLock(t, c.Mutex("a"))
+		if err := c.Close(over); err != nil {
+			t.Error(err)
+		}
+		w.wantFree("a")
+
+		c = w.client(holdfast.Config{RequestTimeout: time.Second})
+		mustLock(t, c.Mutex("b"))
+		resume := w.Stall()
+		defer resume()
+		start := time.Now()
+		wantIs(t, c.Close(over), holdfast.ErrUnknownOutcome)
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("closing took %v", took)
+		}
+	})
+}
+
+func TestAbandonSendsNothingAndLeavesTheLockTakenForItsLease(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLock(t, c.Mutex("a"))
+		synctest.Wait()
+		before := w.net.count("release") + w.net.count("announce") + w.net.count("cancel")
+		c.Abandon()
+		wantIs(t, ended(l.Context()), holdfast.ErrClosed)
+		wantIs(t, l.Release(t.Context()), holdfast.ErrClosed)
+		if after := w.net.count("release") + w.net.count("announce") + w.net.count("cancel"); after != before {
+			t.Errorf("sent %v", w.net.sent)
+		}
+		start := time.Now()
+		release(t, mustLock(t, w.client().Mutex("a")))
+		if waited := time.Since(start); waited < ttl || waited > ttl+time.Second {
+			t.Errorf("the next one came after %v", waited)
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestALeaseThatWasLostBeforeIsNoFaultOfClose(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLock(t, c.Mutex("a"))
+		mustLock(t, c.Mutex("b"))
+		w.Flush()
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrClosed) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAnIdleClientRunsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c, err := holdfast.New(w.net, holdfast.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := mustLock(t, c.Mutex("a"))
+		release(t, l)
+		// Not closed, never waited: the bubble finds no goroutine of it.
+		if n := w.net.count("acquire") + w.net.count("release"); n != 2 {
+			t.Errorf("sent %v", w.net.sent)
+		}
+	})
+}

@@ -1,0 +1,121 @@
+package holdfast_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memstore"
+)
+
+func TestAConfigThatCannotWorkIsRefusedWithTheFieldsName(t *testing.T) {
+	for _, test := range []struct {
+		cfg  holdfast.Config
+		want string // empty: it is good
+	}{
+		{holdfast.Config{}, ""},
+		{holdfast.Config{TTL: 10 * time.Millisecond, LocalPasses: -1, App: "a", Prefix: "a:b/c"}, ""},
+		{holdfast.Config{Prefix: "a b"}, "Config.Prefix"},
+		{holdfast.Config{Prefix: strings.Repeat("a", 65)}, "Config.Prefix"},
+		{holdfast.Config{TTL: 9 * time.Millisecond}, "Config.TTL"},
+		{holdfast.Config{TTL: -time.Second}, "Config.TTL"},
+		{holdfast.Config{TTL: time.Second + time.Microsecond}, "Config.TTL"},
+		{holdfast.Config{TTL: 400 * 24 * time.Hour}, "Config.TTL"},
+		{holdfast.Config{Retention: time.Microsecond}, "Config.Retention"},
+		{holdfast.Config{Retention: 25 * time.Hour}, "Config.Retention"},
+		{holdfast.Config{RequestTimeout: time.Microsecond}, "Config.RequestTimeout"},
+		{holdfast.Config{TTL: time.Second, RequestTimeout: 501 * time.Millisecond}, "Config.RequestTimeout"},
+		{holdfast.Config{App: strings.Repeat("a", 129)}, "Config.App"},
+	} {
+		c, err := holdfast.New(memstore.New(), test.cfg)
+		switch {
+		case test.want == "" && (err != nil || c.ID() == ""):
+			t.Errorf("%+v: %v", test.cfg, err)
+		case test.want != "" && (!errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), test.want)):
+			t.Errorf("%+v: %v", test.cfg, err)
+		}
+	}
+	if _, err := holdfast.New(nil, holdfast.Config{}); !errors.Is(err, holdfast.ErrInvalid) {
+		t.Errorf("no store: %v", err)
+	}
+}
+
+func TestEveryClientHasAnIdentityOfItsOwn(t *testing.T) {
+	seen := map[string]bool{}
+	for range 1000 {
+		c, err := holdfast.New(memstore.New(), holdfast.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[c.ID()] || len(c.ID()) != 22 {
+			t.Fatalf("ID %q", c.ID())
+		}
+		seen[c.ID()] = true
+	}
+}
+
+func TestHintsSayWhatToDo(t *testing.T) {
+	refused := func(code, message string) error {
+		return fmt.Errorf("holdfast: %w", &holdfast.ServerError{Code: code, Message: message})
+	}
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{nil, ""},
+		{errors.New("something"), ""},
+		{refused("ERR", "ERR something"), ""},
+		{refused("NOAUTH", "NOAUTH Authentication required."), "password"},
+		{refused("READONLY", "READONLY You can't write"), "primary"},
+		{refused("OOM", "OOM command not allowed"), "maxmemory"},
+		{refused("VERSION", "VERSION too old"), "7.0"},
+		{refused("NOPERM", "NOPERM User x has no permissions to run the 'evalsha' command"), "+evalsha"},
+		{refused("NOPERM", "NOPERM No permissions to access a key"), "~holdfast"},
+		{refused("NOPERM", "NOPERM User x has no permissions to access the 'holdfast:{a}' key"), "~holdfast"},
+		{refused("NOPERM", "NOPERM No permissions to access a channel"), "&holdfast"},
+		{holdfast.ErrDeadlock, "pass the lease on"},
+		{fmt.Errorf("%w", holdfast.ErrNotHeld), "token"},
+		{&holdfast.LostError{Reason: holdfast.LossExpired}, "token"},
+		{fmt.Errorf("%w: %w", holdfast.ErrUnknownOutcome, &net.OpError{Op: "dial", Err: errLink}), "address"},
+		{holdfast.ErrUnknownOutcome, "TTL"},
+	} {
+		hint := holdfast.Hint(test.err)
+		if !strings.Contains(hint, test.want) || test.want == "" && hint != "" {
+			t.Errorf("%v: hint %q, want %q in it", test.err, hint, test.want)
+		}
+	}
+}
+
+func TestErrorsTellWhatHappened(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{&holdfast.HeldError{Name: "a"}, `holdfast: lock "a" is held`},
+		{
+			&holdfast.HeldError{Name: "a", Owner: "c/1", Remaining: time.Second, Waited: 1500 * time.Microsecond},
+			`holdfast: lock "a" is held by c/1, its lease ends in 1s unless renewed (waited 2ms)`,
+		},
+		{
+			&holdfast.LostError{Name: "a", Reason: holdfast.LossExpired},
+			`holdfast: lease of "a" lost: no renewal was confirmed in time`,
+		},
+		{
+			&holdfast.LostError{Name: "a", Reason: holdfast.LossNotHeld},
+			`holdfast: lease of "a" lost: the server does not know it any more`,
+		},
+		{
+			&holdfast.LostError{Name: "a", Reason: holdfast.LossEvicted},
+			`holdfast: lease of "a" lost: an operator took the lock away`,
+		},
+		{&holdfast.ServerError{Code: "OOM", Message: "OOM no room"}, "holdfast: server: OOM no room"},
+	} {
+		if got := test.err.Error(); got != test.want {
+			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+}

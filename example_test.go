@@ -1,0 +1,327 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memstore"
+)
+
+// newClient makes a client of a store in memory. A program hands its
+// connection to New: holdfast.New(goredis.New(rdb), holdfast.Config{}).
+func newClient(store *memstore.Store) *holdfast.Client {
+	client, err := holdfast.New(store, holdfast.Config{App: "example"})
+	if err != nil {
+		panic(err)
+	}
+	return client
+}
+
+// Two processes want the same invoice.
+func Example() {
+	ctx := context.Background()
+	store := memstore.New()
+	a, b := newClient(store), newClient(store)
+	defer a.Close(ctx)
+	defer b.Close(ctx)
+
+	lease, err := a.Mutex("invoice/42").Lock(ctx)
+	if err != nil {
+		fmt.Println(err, holdfast.Hint(err))
+		return
+	}
+	if _, err := b.Mutex("invoice/42").TryLock(ctx); errors.Is(err, holdfast.ErrHeld) {
+		fmt.Println("b: somebody works on it")
+	}
+	fmt.Println("a:", lease.Context().Err() == nil)
+	if err := lease.Release(ctx); err != nil {
+		fmt.Println(err) // the work may have overlapped with somebody else's
+	}
+
+	err = b.Mutex("invoice/42").Do(ctx, func(ctx context.Context) error {
+		fmt.Println("b: working")
+		return ctx.Err()
+	})
+	fmt.Println("b:", err)
+	// Output:
+	// b: somebody works on it
+	// a: true
+	// b: working
+	// b: <nil>
+}
+
+func ExampleNew() {
+	_, err := holdfast.New(memstore.New(), holdfast.Config{
+		TTL:            10 * time.Second,
+		RequestTimeout: 8 * time.Second,
+	})
+	fmt.Println(errors.Is(err, holdfast.ErrInvalid))
+	fmt.Println(strings.ReplaceAll(err.Error(), ", ", ",\n"))
+	// Output:
+	// true
+	// holdfast: invalid: Config.RequestTimeout is 8s,
+	// more than half of the TTL of 10s: a renewal could not be tried again in time
+}
+
+func ExampleMutex_Lock() {
+	client := newClient(memstore.New())
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // bounds the waiting, not the lease
+	defer cancel()
+
+	lease, err := client.Mutex("report").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lease.Release(ctx)
+	fmt.Println("holding", lease.Name())
+	// Output: holding report
+}
+
+func ExampleMutex_TryLock() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	lease, _ := client.Mutex("report").Lock(ctx)
+
+	_, err := client.Mutex("report").TryLock(ctx)
+	var held *holdfast.HeldError
+	if errors.As(err, &held) {
+		fmt.Println(held.Name, "is held by", held.Owner == lease.Owner(), "for", held.Remaining > 29*time.Second)
+	}
+	_ = lease.Release(ctx)
+	// Output: report is held by true for true
+}
+
+func ExampleMutex_Do() {
+	client := newClient(memstore.New())
+	err := client.Mutex("report").Do(context.Background(), func(ctx context.Context) error {
+		// ctx is done when the lock is lost: then stop.
+		fmt.Println("writing")
+		return ctx.Err()
+	})
+	fmt.Println(err)
+	// Output:
+	// writing
+	// <nil>
+}
+
+func ExampleWait() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	lease, _ := client.Mutex("report").Lock(ctx)
+
+	_, err := client.Mutex("report", holdfast.Wait(5*time.Millisecond)).Lock(ctx)
+	fmt.Println(errors.Is(err, holdfast.ErrHeld))
+	_ = lease.Release(ctx)
+	// Output: true
+}
+
+func ExampleTTL() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	lease, _ := client.Mutex("report", holdfast.TTL(2*time.Minute)).Lock(ctx)
+	fmt.Println(lease.Remaining() > time.Minute)
+	_ = lease.Release(ctx)
+	// Output: true
+}
+
+func ExampleNoRenewal() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	lease, _ := client.Mutex("report", holdfast.NoRenewal(), holdfast.TTL(20*time.Millisecond)).Lock(ctx)
+
+	<-lease.Context().Done() // nobody extended it
+	fmt.Println(context.Cause(lease.Context()))
+	fmt.Println(errors.Is(lease.Release(ctx), holdfast.ErrNotHeld))
+	// Output:
+	// holdfast: lease of "report" lost: no renewal was confirmed in time
+	// true
+}
+
+// register is a resource that takes part: it refuses who comes with a lower
+// token than the highest it has seen.
+type register struct {
+	seen  uint64
+	value string
+}
+
+func (r *register) write(token uint64, value string) error {
+	if token < r.seen {
+		return fmt.Errorf("token %d after %d: the writer has lost its lock", token>>10, r.seen>>10)
+	}
+	r.seen, r.value = token, value
+	return nil
+}
+
+// A holder that was paused for longer than its lease cannot know it. The
+// resource can.
+func ExampleLease_Token() {
+	ctx := context.Background()
+	store := memstore.New()
+	paused, other := newClient(store), newClient(store)
+	var r register
+
+	first, _ := paused.Mutex("register").Lock(ctx)
+	_, _ = other.Evict(ctx, "register", holdfast.Eviction{By: "ops", Reason: "the process hangs"})
+	second, _ := other.Mutex("register").Lock(ctx)
+
+	fmt.Println("second:", r.write(second.Token(), "new"))
+	fmt.Println("first was refused:", r.write(first.Token(), "old") != nil)
+	fmt.Println("value:", r.value)
+	_ = second.Release(ctx)
+	// Output:
+	// second: <nil>
+	// first was refused: true
+	// value: new
+}
+
+func ExampleLease_Context() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	lease, _ := client.Mutex("report").Lock(ctx)
+
+	work := lease.Context() // for everything that is done under the lock
+	fmt.Println("before:", work.Err())
+	_ = lease.Release(ctx)
+	fmt.Println("after:", context.Cause(work))
+	// Output:
+	// before: <nil>
+	// after: holdfast: lease is released
+}
+
+func ExampleLease_Extend() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	lease, _ := client.Mutex("report").Lock(ctx)
+
+	// Before work that may stop this process for a while.
+	err := lease.Extend(ctx, 10*time.Minute)
+	fmt.Println(err, lease.Remaining() > 9*time.Minute)
+	_ = lease.Release(ctx)
+	// Output: <nil> true
+}
+
+func ExampleLease_Release() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	lease, _ := client.Mutex("report").Lock(ctx)
+
+	fmt.Println(lease.Release(ctx))
+	fmt.Println(lease.Release(ctx))
+	// Output:
+	// <nil>
+	// holdfast: lease is released
+}
+
+// A job that several machines start at the same hour is to run once. Their
+// clocks are less than a minute apart.
+func ExampleLease_ReleaseAfter() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	for _, machine := range []string{"a", "b"} {
+		lease, err := client.Mutex("nightly").TryLock(ctx)
+		if err != nil {
+			fmt.Println(machine, "has nothing to do")
+			continue
+		}
+		fmt.Println(machine, "runs the job")
+		_ = lease.ReleaseAfter(ctx, time.Minute)
+	}
+	// Output:
+	// a runs the job
+	// b has nothing to do
+}
+
+func ExampleClient_Inspect() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	lease, _ := client.Mutex("report").Lock(ctx)
+
+	state, err := client.Inspect(ctx, "report")
+	fmt.Println(err, state.Held(), len(state.Holders), len(state.Waiters))
+	fmt.Println(state.Holders[0].Mode, state.Holders[0].Client == client.ID())
+	_ = lease.Release(ctx)
+	// Output:
+	// <nil> true 1 0
+	// exclusive true
+}
+
+func ExampleClient_Evict() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	stuck, _ := client.Mutex("report").Lock(ctx)
+
+	state, _ := client.Inspect(ctx, "report")
+	ended, err := client.Evict(ctx, "report", holdfast.Eviction{
+		By: "ann", Reason: "hangs since noon", Token: state.Holders[0].Token,
+	})
+	fmt.Println(ended, err)
+
+	state, _ = client.Inspect(ctx, "report")
+	fmt.Println(state.Held(), state.Evicted.By, state.Evicted.Reason)
+	fmt.Println(errors.Is(stuck.Release(ctx), holdfast.ErrNotHeld))
+	// Output:
+	// 1 <nil>
+	// false ann hangs since noon
+	// true
+}
+
+func ExampleClient_Close() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	lease, _ := client.Mutex("report").Lock(ctx)
+
+	fmt.Println(client.Close(ctx))
+	fmt.Println(context.Cause(lease.Context()))
+	_, err := client.Mutex("report").Lock(ctx)
+	fmt.Println(errors.Is(err, holdfast.ErrClosed))
+	// Output:
+	// <nil>
+	// holdfast: client is closed
+	// true
+}
+
+// A process ends, and its work must not be taken over before its lease ends.
+func ExampleClient_Abandon() {
+	ctx := context.Background()
+	store := memstore.New()
+	client, other := newClient(store), newClient(store)
+	_, _ = client.Mutex("report").Lock(ctx)
+
+	client.Abandon()
+	_, err := other.Mutex("report").TryLock(ctx)
+	fmt.Println(errors.Is(err, holdfast.ErrHeld))
+	// Output: true
+}
+
+func ExampleHint() {
+	store := memstore.New()
+	store.Plant("holdfast:{report}") // some other program's data
+	_, err := newClient(store).Mutex("report").Lock(context.Background())
+	fmt.Println(holdfast.Hint(err))
+	// Output: the lock's key holds data of another kind; choose another name or prefix (the key was left as it is)
+}
+
+// grants counts grants.
+type grants int
+
+func (g *grants) Observe(e holdfast.Event) {
+	if e.Kind == holdfast.EventGrant {
+		*g++
+	}
+}
+
+func ExampleObserver() {
+	ctx := context.Background()
+	var count grants
+	client, _ := holdfast.New(memstore.New(), holdfast.Config{Observer: &count})
+	for range 3 {
+		_ = client.Mutex("report").Do(ctx, func(context.Context) error { return nil })
+	}
+	fmt.Println(count)
+	// Output: 3
+}

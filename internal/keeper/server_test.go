@@ -1,0 +1,149 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+)
+
+var errSilent = errors.New("the server is silent")
+
+// request is one renewal as the server saw it.
+type request struct {
+	at    time.Duration
+	bound time.Duration // until when its context lets it take
+	batch []*Lease
+}
+
+// verdict is what the keeper said of one lease.
+type verdict struct {
+	at      time.Duration
+	reason  Reason // of a loss
+	err     error  // of a renewal
+	lag     time.Duration
+	waiting int
+}
+
+// server is the other end of a keeper in a bubble: it counts what it is asked,
+// and answers as told.
+type server struct {
+	keeper *Keeper
+	start  time.Time
+	ahead  atomic.Int64 // by how much the clock of trust ran while timers stood still
+
+	// answer decides about one request; nil renews everything at once.
+	answer func(ctx context.Context, batch []*Lease) ([]Outcome, error)
+
+	mu       sync.Mutex
+	requests []request
+	lost     map[*Lease]verdict
+	renewed  map[*Lease][]verdict
+}
+
+// serve makes a keeper and its server, and stops the keeper with the test.
+func serve(t *testing.T) *server {
+	t.Helper()
+	s := &server{start: time.Now(), lost: map[*Lease]verdict{}, renewed: map[*Lease][]verdict{}}
+	s.keeper = New(Config{Now: s.now, Renew: s.renew, Renewed: s.onRenewed, Lost: s.onLost, Timeout: 3 * time.Second})
+	t.Cleanup(s.keeper.Stop)
+	return s
+}
+
+func (s *server) now() time.Duration {
+	return time.Hour + time.Since(s.start) + time.Duration(s.ahead.Load())
+}
+
+func (s *server) renew(ctx context.Context, batch []*Lease) ([]Outcome, error) {
+	r := request{at: s.now(), batch: batch}
+	if at, bounded := ctx.Deadline(); bounded {
+		r.bound = time.Until(at)
+	}
+	s.mu.Lock()
+	s.requests = append(s.requests, r)
+	s.mu.Unlock()
+	if s.answer != nil {
+		return s.answer(ctx, batch)
+	}
+	return make([]Outcome, len(batch)), nil
+}
+
+func (s *server) onRenewed(l *Lease, waiting int, lag time.Duration, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.renewed[l] = append(s.renewed[l], verdict{at: s.now(), waiting: waiting, lag: lag, err: err})
+}
+
+func (s *server) onLost(l *Lease, reason Reason) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, twice := s.lost[l]; twice {
+		panic("a lease was lost twice")
+	}
+	s.lost[l] = verdict{at: s.now(), reason: reason}
+}
+
+// add puts a new lease in care, granted by a request sent right now.
+func (s *server) add(t *testing.T, group string, ttl time.Duration) *Lease {
+	t.Helper()
+	l := &Lease{Group: group, TTL: ttl}
+	if !s.keeper.Add(l, s.now(), s.now()) {
+		t.Fatal("the keeper takes no lease")
+	}
+	return l
+}
+
+// lossOf answers what was said of the loss of l, if anything.
+func (s *server) lossOf(l *Lease) (verdict, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, lost := s.lost[l]
+	return v, lost
+}
+
+// renewals answers what was told of the renewals of l.
+func (s *server) renewals(l *Lease) []verdict {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.renewed[l]
+}
+
+// seen answers the requests so far, and forgets them.
+func (s *server) seen() []request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := s.requests
+	s.requests = nil
+	return seen
+}
+
+// hang never answers: it returns when the request's context ends.
+func hang(ctx context.Context, _ []*Lease) ([]Outcome, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// wantLost asserts that l was lost for a reason, at the instant given.
+func (s *server) wantLost(t *testing.T, l *Lease, reason Reason, at time.Duration) {
+	t.Helper()
+	v, lost := s.lossOf(l)
+	if !lost || v.reason != reason || v.at != at {
+		t.Errorf("lost: %v for %q at %v, want %q at %v", lost, v.reason, v.at, reason, at)
+	}
+}
+
+// bubble runs f in virtual time.
+func bubble(t *testing.T, f func(t *testing.T, s *server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, serve(t)) })
+}
+
+const ttl = 30 * time.Second
+
+// life is for how long a lease is trusted from the sending of its request.
+var life = lease.Deadline(0, ttl)

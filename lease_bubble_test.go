@@ -1,0 +1,375 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func TestTheCauseOfALeasesContextSaysHowItEnded(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		type key struct{}
+		c, ops := w.client(), w.client()
+		asked, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
+		l, err := c.Mutex("a").Lock(asked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := l.Context()
+		cancel()
+		if ctx.Err() != nil || ctx.Value(key{}) != "value" || ctx != l.Context() {
+			t.Error("the context that the lock was taken with gives its values, not its end")
+		}
+		release(t, l)
+		wantIs(t, ended(ctx), holdfast.ErrReleased)
+		wantIs(t, l.Err(), holdfast.ErrReleased)
+		wantIs(t, l.Release(t.Context()), holdfast.ErrReleased)
+		wantIs(t, l.ReleaseAfter(t.Context(), time.Second), holdfast.ErrReleased)
+		wantIs(t, l.Extend(t.Context(), ttl), holdfast.ErrNotHeld)
+		wantIs(t, ended(l.Context()), holdfast.ErrReleased) // also when first asked for afterwards
+
+		l = mustLock(t, c.Mutex("forgotten"))
+		w.Flush()
+		wantLost(t, ended(l.Context()), holdfast.LossNotHeld)
+		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld, holdfast.ErrLost)
+
+		l = mustLock(t, c.Mutex("evicted"))
+		n, err := ops.Evict(t.Context(), "evicted", holdfast.Eviction{By: "ann", Reason: "stuck"})
+		if n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		start := time.Now()
+		wantLost(t, ended(l.Context()), holdfast.LossEvicted)
+		if waited := time.Since(start); waited > ttl/3 {
+			t.Errorf("the evicted holder learned of it after %v", waited)
+		}
+		wantLost(t, l.Release(t.Context()), holdfast.LossEvicted)
+
+		l = mustLock(t, c.Mutex("closed"))
+		ctx = l.Context()
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wantIs(t, ended(ctx), holdfast.ErrClosed)
+		wantIs(t, l.Err(), holdfast.ErrClosed)
+		wantIs(t, l.Release(t.Context()), holdfast.ErrClosed)
+	})
+}
+
+func TestALeaseIsHeldForAsLongAsItIsRenewed(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		time.Sleep(2 * time.Hour)
+		if l.Err() != nil || l.Remaining() < ttl/2 || len(w.state("a").Holders) != 1 {
+			t.Errorf("after two hours: %v, %v left", l.Err(), l.Remaining())
+		}
+		if until := time.Until(l.Deadline()); until != l.Remaining() {
+			t.Errorf("the deadline is in %v, %v are left", until, l.Remaining())
+		}
+		release(t, l)
+		if n := w.net.count("renew"); n > 2*60*7 {
+			t.Errorf("%d renewals in two hours", n)
+		}
+	})
+}
+
+func TestLeaseContextEndsNoLaterThanItsTrustDeadline(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c, other := w.client(), w.client()
+		l := mustLock(t, c.Mutex("a"))
+		time.Sleep(17 * time.Second) // one renewal was confirmed
+		end := l.Deadline()
+		resume := w.Stall()
+		wantLost(t, ended(l.Context()), holdfast.LossExpired)
+		if now := time.Now(); now.After(end) || end.Sub(now) > time.Millisecond {
+			t.Errorf("lost at %v, trusted until %v", now, end)
+		}
+		if l.Remaining() != 0 {
+			t.Errorf("%v are left of a lost lease", l.Remaining())
+		}
+		wantLost(t, l.Err(), holdfast.LossExpired)
+		resume()
+		next := mustLock(t, other.Mutex("a"))
+		if time.Now().Before(end) {
+			t.Error("the next one holds the lock before the lease was lost")
+		}
+		wantLost(t, l.Release(t.Context()), holdfast.LossExpired)
+		if next.Err() != nil || len(w.state("a").Holders) != 1 {
+			t.Error("the late release ended somebody else's lease")
+		}
+		release(t, next)
+	})
+}
+
+func TestALostLeaseThatTheServerStillKnowsIsFreedByItsRelease(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		w.Lose(only("renew", -1, errLink)) // the server hears us, and we not it
+		wantLost(t, ended(l.Context()), holdfast.LossExpired)
+		if !w.state("a").Held() {
+			t.Fatal("the server should believe that it is held")
+		}
+		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+		synctest.Wait()
+		w.wantFree("a")
+	})
+}
+
+func TestReleaseSurvivesACancelledContext(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := l.Release(over); err != nil {
+			t.Error(err)
+		}
+		w.wantFree("a")
+	})
+}
+
+func TestALostReplyToAReleaseIsNoError(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		w.Lose(only("release", 1, errLink))
+		release(t, l)
+		if n := w.net.count("release"); n != 2 {
+			t.Errorf("released in %d requests", n)
+		}
+		w.wantFree("a")
+	})
+}
+
+func TestAReleaseThatFailsIsRepeatedInTheBackground(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		w.Fail(only("release", -1, errLink))
+		err := l.Release(t.Context())
+		wantIs(t, err, holdfast.ErrUnknownOutcome, errLink)
+		if errors.Is(err, holdfast.ErrNotHeld) {
+			t.Errorf("got %v", err)
+		}
+		synctest.Wait()
+		w.wantFree("a")
+	})
+}
+
+func TestARefusedReleaseSaysSo(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		w.Fail(only("release", -1, &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM no"}))
+		var refused *holdfast.ServerError
+		err := l.Release(t.Context())
+		if !errors.As(err, &refused) || refused.Code != "NOPERM" || errors.Is(err, holdfast.ErrUnknownOutcome) {
+			t.Errorf("got %v", err)
+		}
+		if w.net.count("release") != 1 {
+			t.Error("a refusal was asked for again")
+		}
+	})
+}
+
+func TestARenewalThatIsNotAnsweredDoesNotDelayARelease(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		w.net.slow(func(action string) (there, back time.Duration) {
+			if action == "renew" {
+				return time.Second, time.Hour
+			}
+			return 0, 0
+		})
+		time.Sleep(ttl / 3)
+		synctest.Wait()
+		start := time.Now()
+		release(t, l)
+		if waited := time.Since(start); waited != 0 {
+			t.Errorf("the release took %v", waited)
+		}
+		time.Sleep(2 * time.Second) // the renewal arrives after the release
+		w.wantFree("a")
+	})
+}
+
+func TestExtendMovesTheDeadlineAndEveryLaterRenewal(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		if err := l.Extend(t.Context(), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if l.Remaining() < 59*time.Minute || w.state("a").Holders[0].Remaining != time.Hour {
+			t.Errorf("%v are left, the server says %v", l.Remaining(), w.state("a").Holders[0].Remaining)
+		}
+		renewals := w.net.count("renew")
+		time.Sleep(3 * time.Hour)
+		if n := w.net.count("renew") - renewals; n > 12 || l.Remaining() < 30*time.Minute {
+			t.Errorf("%d renewals in three hours, %v left", n, l.Remaining())
+		}
+		before := l.Remaining()
+		if err := l.Extend(t.Context(), time.Second); err != nil || l.Remaining() != before {
+			t.Errorf("extended to less: %v, %v left of %v", err, l.Remaining(), before)
+		}
+		time.Sleep(2 * time.Hour)
+		if l.Err() != nil {
+			t.Error(l.Err())
+		}
+		release(t, l)
+	})
+}
+
+func TestExtendReportsALossAndLeavesTheLeaseAfterAnyOtherError(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		w.Fail(only("renew", 1, errLink))
+		wantIs(t, l.Extend(t.Context(), time.Hour), holdfast.ErrUnknownOutcome, errLink)
+		if l.Err() != nil || l.Remaining() != trusted {
+			t.Errorf("after an unknown outcome: %v, %v left", l.Err(), l.Remaining())
+		}
+		w.Flush()
+		err := l.Extend(t.Context(), time.Hour)
+		wantIs(t, err, holdfast.ErrNotHeld)
+		wantLost(t, err, holdfast.LossNotHeld)
+		wantLost(t, ended(l.Context()), holdfast.LossNotHeld)
+
+		l = mustLock(t, w.client().Mutex("b"))
+		if _, err := w.client().Evict(t.Context(), "b", holdfast.Eviction{By: "ann", Reason: "stuck"}); err != nil {
+			t.Fatal(err)
+		}
+		wantLost(t, l.Extend(t.Context(), time.Hour), holdfast.LossEvicted)
+	})
+}
+
+func TestExtendMayBeCalledWhileARenewalIsUnderWay(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.net.slow(func(string) (there, back time.Duration) { return time.Millisecond, time.Millisecond })
+		l := mustLock(t, w.client().Mutex("a"))
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				for range 200 {
+					time.Sleep(500 * time.Millisecond)
+					if err := l.Extend(t.Context(), ttl+time.Duration(i)*time.Second); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		release(t, l)
+	})
+}
+
+func TestALeaseWithoutRenewalEndsWithItsTTL(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		start := time.Now()
+		l := mustLock(t, c.Mutex("a", holdfast.NoRenewal(), holdfast.TTL(10*time.Second)))
+		wantLost(t, ended(l.Context()), holdfast.LossExpired)
+		if held := time.Since(start); held != 10*time.Second-102*time.Millisecond || w.net.count("renew") != 0 {
+			t.Errorf("held for %v with %d renewals", held, w.net.count("renew"))
+		}
+		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+
+		l = mustLock(t, c.Mutex("a", holdfast.NoRenewal()))
+		for range 5 {
+			time.Sleep(ttl / 2)
+			if err := l.Extend(t.Context(), ttl); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if w.net.count("renew") != 5 || l.Remaining() != trusted {
+			t.Errorf("%d renewals, %v left", w.net.count("renew"), l.Remaining())
+		}
+		release(t, l)
+	})
+}
+
+func TestReleaseAfterKeepsEverybodyOutForTheDelay(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		l := mustLock(t, a.Mutex("a"))
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		start := time.Now()
+		if err := l.ReleaseAfter(over, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		wantIs(t, ended(l.Context()), holdfast.ErrReleased)
+		for _, c := range []*holdfast.Client{a, b} {
+			_, err := c.Mutex("a").TryLock(t.Context())
+			wantIs(t, err, holdfast.ErrHeld)
+		}
+		next := mustLock(t, b.Mutex("a"))
+		if waited := time.Since(start); waited < time.Minute || waited > time.Minute+time.Second {
+			t.Errorf("the next one came after %v", waited)
+		}
+		release(t, next)
+
+		l = mustLock(t, a.Mutex("a"))
+		if err := l.ReleaseAfter(t.Context(), 0); err != nil {
+			t.Error(err)
+		}
+		w.wantFree("a")
+	})
+}
+
+func TestReleaseAfterReportsWhatReleaseReports(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLock(t, c.Mutex("lost"))
+		w.Flush()
+		wantLost(t, l.ReleaseAfter(t.Context(), time.Minute), holdfast.LossNotHeld)
+		w.wantFree("lost")
+
+		l = mustLock(t, c.Mutex("lost before"))
+		w.Flush()
+		<-l.Context().Done()
+		err := l.ReleaseAfter(t.Context(), time.Minute)
+		wantLost(t, err, holdfast.LossNotHeld)
+		wantIs(t, err, holdfast.ErrNotHeld)
+
+		l = mustLock(t, c.Mutex("unknown"))
+		w.Fail(only("renew", 1, errLink))
+		wantIs(t, l.ReleaseAfter(t.Context(), time.Minute), holdfast.ErrUnknownOutcome)
+
+		l = mustLock(t, c.Mutex("closed"))
+		_ = c.Close(t.Context())
+		wantIs(t, l.ReleaseAfter(t.Context(), time.Minute), holdfast.ErrClosed)
+		if s := w.state("unknown"); !s.Held() {
+			t.Error("after an unknown outcome the lock stays taken")
+		}
+	})
+}
+
+func TestALeaseMayBeUsedByManyGoroutines(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		var all sync.WaitGroup
+		released := make(chan error, 20)
+		for range 20 {
+			all.Go(func() {
+				_, _, _ = l.Context(), l.Remaining(), l.Err()
+				_ = l.Extend(t.Context(), ttl)
+				released <- l.Release(t.Context())
+			})
+		}
+		all.Wait()
+		close(released)
+		first := 0
+		for err := range released {
+			if err == nil {
+				first++
+			} else if !strings.Contains(err.Error(), holdfast.ErrReleased.Error()) {
+				t.Error(err)
+			}
+		}
+		if first != 1 {
+			t.Errorf("%d releases worked", first)
+		}
+		w.wantFree("a")
+	})
+}

@@ -1,0 +1,227 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func TestGoroutinesOfOneProcessPassTheLockInOrderWithoutTheServer(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		const n = 100
+		events := &recorder{}
+		c := w.client(holdfast.Config{Observer: events})
+		first := mustLock(t, c.Mutex("a"))
+		var order []int
+		last := first.Token()
+		var all sync.WaitGroup
+		for i := range n {
+			all.Go(func() {
+				l := mustLock(t, c.Mutex("a"))
+				order = append(order, i)
+				if l.Token() <= last || l.Owner() != first.Owner() {
+					t.Errorf("turn %d: %s with token %d after %d", i, l.Owner(), l.Token(), last)
+				}
+				last = l.Token()
+				release(t, l)
+			})
+			synctest.Wait()
+		}
+		release(t, first)
+		all.Wait()
+		for i, got := range order {
+			if got != i {
+				t.Fatalf("turns went to %v", order)
+			}
+		}
+		if w.net.count("acquire") != 1 || w.net.count("release") != 1 {
+			t.Errorf("sent %v", w.net.sent)
+		}
+		for _, e := range events.all(holdfast.EventGrant)[1:] {
+			if !e.Local || e.Wake != holdfast.WakeLocal {
+				t.Errorf("event %+v", e)
+			}
+		}
+		w.wantFree("a")
+	})
+}
+
+// crowd lets n goroutines of c take and release the lock, one behind another.
+func crowd(t *testing.T, c *holdfast.Client, n int) {
+	t.Helper()
+	first := mustLock(t, c.Mutex("a"))
+	var all sync.WaitGroup
+	last := first.Token()
+	for range n {
+		all.Go(func() {
+			l := mustLock(t, c.Mutex("a"))
+			if l.Token() <= last {
+				t.Errorf("token %d after %d", l.Token(), last)
+			}
+			last = l.Token()
+			release(t, l)
+		})
+	}
+	synctest.Wait()
+	release(t, first)
+	all.Wait()
+}
+
+func TestPassesInsideTheProcessAreBoundedByCount(t *testing.T) {
+	for name, test := range map[string]struct{ limit, waiters, grants int }{
+		"by default":   {0, 2047, 2}, // 1,024 leases each
+		"by the user":  {9, 99, 10},
+		"never passed": {-1, 20, 21},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				crowd(t, w.client(holdfast.Config{LocalPasses: test.limit}), test.waiters)
+				if n := w.net.count("release"); n != test.grants {
+					t.Errorf("%d goroutines shared %d grants, want %d", test.waiters+1, n, test.grants)
+				}
+				w.wantFree("a")
+			})
+		})
+	}
+}
+
+func TestAProcessDoesNotStarveAnother(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		greedy, other := w.client(), w.client()
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					l := mustLock(t, greedy.Mutex("a"))
+					time.Sleep(100 * time.Microsecond)
+					release(t, l)
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		for range 20 {
+			start := time.Now()
+			release(t, mustLock(t, other.Mutex("a")))
+			if waited := time.Since(start); waited > 50*time.Millisecond {
+				t.Errorf("the other process waited %v", waited)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+		all.Wait()
+	})
+}
+
+func TestAHoldOfOtherTermsIsNotPassedOn(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		for _, options := range [][]holdfast.Option{
+			{holdfast.TTL(10 * time.Second)},
+			{holdfast.NoRenewal()},
+		} {
+			l := mustLock(t, c.Mutex("a"))
+			next := w.waiting(c.Mutex("a", options...), t.Context())
+			release(t, l)
+			got := <-next
+			if got.err != nil || got.Owner() == l.Owner() || got.Token() <= l.Token() {
+				t.Errorf("got %s after %s: %v", got.Owner(), l.Owner(), got.err)
+			}
+			if left := w.state("a").Holders[0].Remaining; left != got.Remaining()+margin(left) {
+				t.Errorf("%v are left on the server, %v here", left, got.Remaining())
+			}
+			back := w.waiting(c.Mutex("a"), t.Context())
+			release(t, got.Lease)
+			release(t, (<-back).Lease)
+		}
+		l := mustLock(t, c.Mutex("a"))
+		next := w.waiting(c.Mutex("a"), t.Context())
+		if err := l.Extend(t.Context(), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		release(t, l)
+		if got := <-next; got.Remaining() != trusted {
+			t.Errorf("a lease of %v is left after one of an hour", got.Remaining())
+		} else {
+			release(t, got.Lease)
+		}
+		w.wantFree("a")
+	})
+}
+
+// margin is what is taken off a lease.
+func margin(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
+
+func TestALostHoldIsNotPassedOn(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLock(t, c.Mutex("a"))
+		next := w.waiting(c.Mutex("a"), t.Context())
+		w.Flush()
+		wantLost(t, ended(l.Context()), holdfast.LossNotHeld)
+		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+		got := <-next
+		if got.err != nil || got.Owner() == l.Owner() {
+			t.Fatalf("got %v, %v", got.Lease, got.err)
+		}
+		release(t, got.Lease)
+		w.wantFree("a")
+	})
+}
+
+func TestALossAfterAPassEndsTheLeaseThatHasTheHold(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLock(t, c.Mutex("a"))
+		next := w.waiting(c.Mutex("a"), t.Context())
+		release(t, l)
+		got := <-next
+		w.Flush()
+		wantLost(t, ended(got.Context()), holdfast.LossNotHeld)
+		wantIs(t, l.Err(), holdfast.ErrReleased)
+		wantIs(t, got.Release(t.Context()), holdfast.ErrNotHeld)
+	})
+}
+
+func TestAWaiterInTheLocalLineMayGiveUp(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLock(t, c.Mutex("a"))
+		ctx, cancel := context.WithCancel(t.Context())
+		impatient := w.waiting(c.Mutex("a"), ctx)
+		patient := w.waiting(c.Mutex("a"), t.Context())
+		cancel()
+		wantIs(t, (<-impatient).err, context.Canceled)
+		release(t, l)
+		release(t, (<-patient).Lease)
+		w.wantFree("a")
+	})
+}
+
+func TestTheTurnMovesOnWhenWhoHasItFails(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client(holdfast.Config{LocalPasses: 1})
+		other := mustLock(t, w.client().Mutex("a"))
+		ctx, cancel := context.WithCancel(t.Context())
+		first := w.waiting(c.Mutex("a"), ctx)
+		second := w.waiting(c.Mutex("a"), t.Context())
+		cancel()
+		wantIs(t, (<-first).err, context.Canceled)
+		synctest.Wait()
+		if s := w.state("a"); len(s.Waiters) != 1 {
+			t.Errorf("%d waiters stand for the process", len(s.Waiters))
+		}
+		release(t, other)
+		got := <-second
+		if got.err != nil || errors.Is(got.Err(), holdfast.ErrReleased) {
+			t.Fatal(got.err)
+		}
+		release(t, got.Lease)
+		w.wantFree("a")
+	})
+}

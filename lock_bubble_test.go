@@ -1,0 +1,354 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func TestAFreeLockIsGrantedAtOnceAndFreedByRelease(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLock(t, c.Mutex("a"))
+		s := w.state("a")
+		if !s.Held() || s.Holders[0].Owner != l.Owner() || s.Holders[0].Client != c.ID() ||
+			s.Holders[0].Token != l.Token() {
+			t.Errorf("lease %s with token %d, the server says %+v", l.Owner(), l.Token(), s.Holders)
+		}
+		if l.Name() != "a" || c.Mutex("a").Name() != "a" || l.Err() != nil || l.Remaining() != trusted {
+			t.Errorf("a new lease of %q: %v left, %v", l.Name(), l.Remaining(), l.Err())
+		}
+		release(t, l)
+		w.wantFree("a")
+		if w.net.count("acquire") != 1 || w.net.count("release") != 1 {
+			t.Errorf("sent %v", w.net.sent)
+		}
+	})
+}
+
+func TestTryLockSaysWhoHoldsTheLockAndForHowLong(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		l := mustLock(t, a.Mutex("a"))
+		time.Sleep(time.Second)
+		for _, c := range []*holdfast.Client{a, b} {
+			got, err := c.Mutex("a").TryLock(t.Context())
+			var held *holdfast.HeldError
+			wantIs(t, err, holdfast.ErrHeld)
+			if got != nil || !errors.As(err, &held) || held.Name != "a" || held.Owner != l.Owner() ||
+				held.Remaining > ttl-time.Second || held.Remaining < trusted-time.Second {
+				t.Errorf("lease %v, %+v", got, err)
+			}
+		}
+		if n := w.net.count("acquire"); n != 2 {
+			t.Errorf("%d requests: a try against the own process needs none", n)
+		}
+		release(t, l)
+		l, err := b.Mutex("a").TryLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		release(t, l)
+	})
+}
+
+func TestAReleaseWakesTheNextByPushAndNobodyPolls(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		l := mustLock(t, a.Mutex("a"))
+		var next *holdfast.Lease
+		go func() { next = mustLock(t, b.Mutex("a")) }()
+		time.Sleep(time.Second)
+		release(t, l)
+		synctest.Wait()
+		if next == nil || w.net.count("poll") != 0 {
+			t.Fatalf("granted: %v after %d polls", next != nil, w.net.count("poll"))
+		}
+		if next.Token() <= l.Token() {
+			t.Errorf("token %d after %d", next.Token(), l.Token())
+		}
+		release(t, next)
+	})
+}
+
+func TestWaitersOfManyClientsAreServedInOrderOfArrival(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		const n = 40
+		first := mustLock(t, w.client().Mutex("a"))
+		served := make(chan int, n)
+		last := first.Token()
+		for i := range n {
+			c := w.client()
+			go func() {
+				l := mustLock(t, c.Mutex("a"))
+				if l.Token() <= last {
+					t.Errorf("token %d after %d", l.Token(), last)
+				}
+				last = l.Token() // under the lock
+				served <- i
+				time.Sleep(time.Second)
+				release(t, l)
+			}()
+			synctest.Wait()
+		}
+		release(t, first)
+		for i := range n {
+			if got := <-served; got != i {
+				t.Errorf("turn %d went to waiter %d", i, got)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		w.wantFree("a")
+	})
+}
+
+func TestTheWaitLimitEndsWithErrHeld(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		l := mustLock(t, a.Mutex("a"))
+		for _, c := range []*holdfast.Client{a, b} {
+			start := time.Now()
+			_, err := c.Mutex("a", holdfast.Wait(5*time.Second)).Lock(t.Context())
+			var held *holdfast.HeldError
+			wantIs(t, err, holdfast.ErrHeld)
+			if !errors.As(err, &held) || held.Waited != 5*time.Second || time.Since(start) != 5*time.Second ||
+				errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("after %v: %+v", time.Since(start), err)
+			}
+			if !strings.Contains(err.Error(), "waited 5s") {
+				t.Errorf("it says %q", err)
+			}
+			start = time.Now()
+			_, err = c.Mutex("a", holdfast.Wait(0)).Lock(t.Context())
+			wantIs(t, err, holdfast.ErrHeld)
+			if time.Since(start) != 0 {
+				t.Errorf("a limit of 0 waited %v", time.Since(start))
+			}
+		}
+		synctest.Wait()
+		if s := w.state("a"); len(s.Waiters) > 0 {
+			t.Errorf("who gave up still waits: %v", s.Waiters)
+		}
+		release(t, l)
+		release(t, mustLock(t, b.Mutex("a", holdfast.Wait(time.Second))))
+	})
+}
+
+func TestAContextThatEndsEndsTheWaitingAndLeavesNoPlace(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		l := mustLock(t, a.Mutex("a"))
+		for _, c := range []*holdfast.Client{a, b} {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			_, err := c.Mutex("a", holdfast.Wait(time.Hour)).Lock(ctx)
+			cancel()
+			wantIs(t, err, context.DeadlineExceeded)
+			if errors.Is(err, holdfast.ErrHeld) || !strings.Contains(err.Error(), `lock "a"`) {
+				t.Errorf("it says %q", err)
+			}
+		}
+		synctest.Wait()
+		if s := w.state("a"); len(s.Waiters) > 0 || !s.Held() {
+			t.Errorf("holders %v, waiters %v", s.Holders, s.Waiters)
+		}
+		release(t, l)
+		w.wantFree("a")
+	})
+}
+
+func TestWhatCannotWorkIsRefusedBeforeAnythingIsSent(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		for name, test := range map[string]struct {
+			ctx  context.Context
+			m    *holdfast.Mutex
+			want error
+		}{
+			"empty name":     {t.Context(), c.Mutex(""), holdfast.ErrInvalid},
+			"long name":      {t.Context(), c.Mutex(strings.Repeat("x", 513)), holdfast.ErrInvalid},
+			"short TTL":      {t.Context(), c.Mutex("a", holdfast.TTL(time.Millisecond)), holdfast.ErrInvalid},
+			"uneven TTL":     {t.Context(), c.Mutex("a", holdfast.TTL(time.Second+1)), holdfast.ErrInvalid},
+			"endless TTL":    {t.Context(), c.Mutex("a", holdfast.TTL(500*24*time.Hour)), holdfast.ErrInvalid},
+			"negative limit": {t.Context(), c.Mutex("a", holdfast.Wait(-1)), holdfast.ErrInvalid},
+			"no context":     {nil, c.Mutex("a"), holdfast.ErrInvalid},
+			"context over":   {over, c.Mutex("a"), context.Canceled},
+		} {
+			_, locked := test.m.Lock(test.ctx)
+			_, tried := test.m.TryLock(test.ctx)
+			done := test.m.Do(test.ctx, func(context.Context) error { t.Error(name, "ran"); return nil })
+			for _, err := range []error{locked, tried, done} {
+				if !errors.Is(err, test.want) {
+					t.Errorf("%s: error %v is no %q", name, err, test.want)
+				}
+			}
+		}
+		l := mustLock(t, c.Mutex("a"))
+		var none context.Context
+		wantIs(t, l.Release(none), holdfast.ErrInvalid)
+		wantIs(t, l.ReleaseAfter(none, time.Second), holdfast.ErrInvalid)
+		wantIs(t, l.ReleaseAfter(t.Context(), 9000*time.Hour), holdfast.ErrInvalid)
+		wantIs(t, l.Extend(none, ttl), holdfast.ErrInvalid)
+		wantIs(t, l.Extend(t.Context(), time.Microsecond), holdfast.ErrInvalid)
+		if l.Err() != nil || w.net.count("acquire") != 1 || w.net.count("renew") != 0 {
+			t.Errorf("lease %v, sent %v", l.Err(), w.net.sent)
+		}
+		release(t, l)
+	})
+}
+
+func TestDoHoldsTheLockWhileItsFunctionRuns(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c, other := w.client(), w.client()
+		mine := errors.New("mine")
+		err := c.Mutex("a").Do(t.Context(), func(ctx context.Context) error {
+			_, err := other.Mutex("a").TryLock(ctx)
+			wantIs(t, err, holdfast.ErrHeld)
+			time.Sleep(10 * ttl)
+			return errors.Join(ctx.Err(), mine)
+		})
+		if wantIs(t, err, mine); errors.Is(err, context.Canceled) || errors.Is(err, holdfast.ErrNotHeld) {
+			t.Errorf("got %v", err)
+		}
+		w.wantFree("a")
+		func() {
+			defer func() {
+				if p := recover(); p != "mine" {
+					t.Errorf("recovered %v", p)
+				}
+			}()
+			_ = c.Mutex("a").Do(t.Context(), func(context.Context) error { panic("mine") })
+		}()
+		w.wantFree("a")
+	})
+}
+
+func TestTheContextOfDoEndsWithTheCallersAndWithTheLease(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		type key struct{}
+		ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "value"))
+		mine := errors.New("mine")
+		err := w.client().Mutex("a").Do(ctx, func(ctx context.Context) error {
+			if ctx.Value(key{}) != "value" {
+				t.Error("the caller's values are gone")
+			}
+			cancel(mine)
+			return ended(ctx)
+		})
+		if wantIs(t, err, mine); errors.Is(err, holdfast.ErrUnknownOutcome) {
+			t.Errorf("got %v", err)
+		}
+		w.wantFree("a")
+
+		var inner context.Context
+		err = w.client().Mutex("a").Do(t.Context(), func(ctx context.Context) error {
+			inner = ctx
+			w.Flush()
+			return ended(ctx)
+		})
+		wantLost(t, err, holdfast.LossNotHeld)
+		wantIs(t, err, holdfast.ErrNotHeld)
+		wantLost(t, context.Cause(inner), holdfast.LossNotHeld)
+
+		_ = w.client().Mutex("b").Do(t.Context(), func(ctx context.Context) error { inner = ctx; return nil })
+		wantIs(t, context.Cause(inner), holdfast.ErrReleased)
+	})
+}
+
+func TestALockUnderTheContextOfItsOwnLeaseIsRefusedAsADeadlock(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		l := mustLock(t, a.Mutex("a"))
+		refused := func(ctx context.Context) {
+			t.Helper()
+			_, err := a.Mutex("a").Lock(ctx)
+			wantIs(t, err, holdfast.ErrDeadlock)
+			_, err = a.Mutex("a").TryLock(ctx)
+			wantIs(t, err, holdfast.ErrDeadlock)
+		}
+		refused(l.Context())
+		child, cancel := context.WithTimeout(l.Context(), time.Second)
+		defer cancel()
+		refused(child)
+
+		other, err := a.Mutex("b").Lock(l.Context())
+		if err != nil {
+			t.Fatalf("another lock under the lease: %v", err)
+		}
+		refused(other.Context()) // still inside of both
+		_, err = b.Mutex("a").TryLock(l.Context())
+		wantIs(t, err, holdfast.ErrHeld) // another client's is another party
+		release(t, other)
+
+		ctx := context.WithoutCancel(l.Context())
+		release(t, l)
+		again, err := a.Mutex("a").Lock(ctx)
+		if err != nil {
+			t.Fatalf("after the end of the lease: %v", err)
+		}
+		release(t, again)
+		err = a.Mutex("a").Do(t.Context(), func(ctx context.Context) error {
+			refused(ctx)
+			return a.Mutex("b").Do(ctx, func(ctx context.Context) error { refused(ctx); return nil })
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestTokensRiseOverEveryKindOfChange(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		var last uint64
+		turn := func(c *holdfast.Client, what string) {
+			t.Helper()
+			l := mustLock(t, c.Mutex("a"))
+			if l.Token() <= last || l.Token() > 1<<63-1 {
+				t.Errorf("%s: token %d after %d", what, l.Token(), last)
+			}
+			last = l.Token()
+			release(t, l)
+		}
+		turn(a, "first")
+		turn(a, "at the same instant")
+		turn(b, "by another client")
+		time.Sleep(time.Second)
+		turn(a, "later")
+		w.Advance(-5 * time.Minute)
+		turn(b, "after the server's clock was set back")
+		w.Advance(5 * time.Minute)
+		time.Sleep(time.Millisecond)
+		w.Flush()
+		turn(a, "after the server lost its memory")
+		l := mustLock(t, a.Mutex("a"))
+		if _, err := b.Evict(t.Context(), "a", holdfast.Eviction{By: "ops", Reason: "test"}); err != nil {
+			t.Fatal(err)
+		}
+		last = max(last, l.Token())
+		turn(b, "after an eviction")
+		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+		time.Sleep(time.Hour)
+		turn(a, "after the record was forgotten")
+	})
+}
+
+func TestNamesOfAnyKindAreLocksOfTheirOwn(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		names := []string{"a", "a b", "a%20b", "{a}", "日本語", "a\nb", "client:x"}
+		for _, name := range names {
+			l := mustLock(t, c.Mutex(name))
+			if s := w.state(name); len(s.Holders) != 1 || s.Holders[0].Owner != l.Owner() {
+				t.Errorf("%q: %v", name, fmt.Sprint(s.Holders))
+			}
+		}
+	})
+}

@@ -1,0 +1,163 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// storm is many acquisitions at once, each of which may give up at the very
+// moment in which it is granted, on a network with a will of its own.
+type storm struct {
+	w       *world
+	rng     *rand.Rand
+	mu      sync.Mutex // guards rng
+	holders atomic.Int32
+	served  atomic.Int32
+	gaveUp  atomic.Int32
+	last    uint64 // token; guarded by the lock itself
+}
+
+// upTo is a random duration in steps of 100µs: so that things often happen at
+// the same instant.
+func (s *storm) upTo(d time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Duration(s.rng.IntN(int(d/(100*time.Microsecond))+1)) * 100 * time.Microsecond
+}
+
+func (s *storm) worker(t *testing.T, c *holdfast.Client) {
+	time.Sleep(s.upTo(3 * time.Millisecond))
+	ctx, cancel := context.WithTimeout(t.Context(), s.upTo(8*time.Millisecond))
+	defer cancel()
+	l, err := c.Mutex("a").Lock(ctx)
+	if err != nil {
+		s.gaveUp.Add(1)
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, holdfast.ErrUnknownOutcome) {
+			t.Errorf("gave up with %v", err)
+		}
+		return
+	}
+	s.served.Add(1)
+	if s.holders.Add(1) != 1 {
+		t.Error("two hold the lock")
+	}
+	if l.Token() <= s.last {
+		t.Errorf("token %d after %d", l.Token(), s.last)
+	}
+	s.last = l.Token()
+	time.Sleep(s.upTo(time.Millisecond))
+	s.holders.Add(-1)
+	if err := l.Release(ctx); err != nil && !errors.Is(err, holdfast.ErrUnknownOutcome) {
+		t.Errorf("released with %v", err)
+	}
+}
+
+// network delays everything a little, loses a request or a reply now and then,
+// and a push.
+func (s *storm) network(faults bool) {
+	s.w.net.slow(func(string) (there, back time.Duration) {
+		return s.upTo(500 * time.Microsecond), s.upTo(500 * time.Microsecond)
+	})
+	if !faults {
+		return
+	}
+	sometimes := func(string, []string) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.rng.IntN(15) == 0 {
+			return errLink
+		}
+		return nil
+	}
+	s.w.Fail(sometimes)
+	s.w.Lose(sometimes)
+	s.w.DropPushes(s.rng.IntN(3))
+}
+
+func (s *storm) run(t *testing.T, clients, workers int, faults bool) {
+	s.network(faults)
+	var all sync.WaitGroup
+	for i := range clients {
+		passes := []int{0, 2, -1}[i%3]
+		c := s.w.client(holdfast.Config{LocalPasses: passes, TTL: time.Second})
+		for range workers {
+			all.Go(func() { s.worker(t, c) })
+		}
+	}
+	all.Wait()
+	// What was given up is given back: at once, or when its request that was
+	// under way has arrived; what was lost with a push, by the next look.
+	time.Sleep(5 * time.Second)
+	synctest.Wait()
+	s.w.Fail(nil)
+	s.w.Lose(nil)
+	s.w.wantFree("a")
+	l, err := s.w.client().Mutex("a").TryLock(t.Context())
+	if err != nil {
+		t.Errorf("after all: %v", err)
+		return
+	}
+	release(t, l)
+}
+
+// Guarantee: nobody hangs, nobody holds beside another, and whatever was given
+// up is given back, in whatever order cancellation and grant come.
+func TestACancellationThatRacesWithAGrantLeaksNothing(t *testing.T) {
+	served, gaveUp := int32(0), int32(0)
+	for seed := range uint64(400) {
+		bubble(t, func(t *testing.T, w *world) {
+			s := &storm{w: w, rng: rand.New(rand.NewPCG(seed, 7))}
+			s.run(t, 3, 4, seed%2 == 1)
+			if n := s.served.Load() + s.gaveUp.Load(); n != 12 {
+				t.Errorf("%d of 12 came back", n)
+			}
+			served, gaveUp = served+s.served.Load(), gaveUp+s.gaveUp.Load()
+		})
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	if served < 400 || gaveUp < 400 {
+		t.Errorf("%d were served and %d gave up: the race was not run", served, gaveUp)
+	}
+}
+
+// The same without any delay, where the goroutines themselves race: thousands
+// of cancellations at the instant of the hand-over.
+func TestACancellationAtTheInstantOfTheHandOverLeaksNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		clients := []*holdfast.Client{
+			w.client(), w.client(holdfast.Config{LocalPasses: -1}), w.client(holdfast.Config{LocalPasses: 1}),
+		}
+		for i := range 1000 {
+			l := mustLock(t, clients[i%3].Mutex("a"))
+			ctx, cancel := context.WithCancel(t.Context())
+			next := make([]<-chan outcome, 3)
+			for j := range next {
+				next[j] = w.waiting(clients[(i/3+j)%3].Mutex("a"), ctx)
+			}
+			go cancel()
+			go func() { _ = l.Release(t.Context()) }()
+			for _, ch := range next {
+				if got := <-ch; got.err == nil {
+					release(t, got.Lease)
+				} else {
+					wantIs(t, got.err, context.Canceled)
+				}
+			}
+			cancel()
+			synctest.Wait()
+			if w.wantFree("a"); t.Failed() {
+				t.Fatalf("round %d", i)
+			}
+		}
+	})
+}

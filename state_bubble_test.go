@@ -1,0 +1,242 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func TestInspectShowsWhoHoldsAndWhoWaits(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a := w.client(holdfast.Config{App: "billing job"})
+		b := w.client(holdfast.Config{App: "report"})
+		if s, err := a.Inspect(t.Context(), "a"); err != nil || s.Held() || s.Fence != 0 || s.Name != "a" {
+			t.Errorf("an unknown lock: %+v, %v", s, err)
+		}
+		l := mustLock(t, a.Mutex("a"))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		waiter := w.waiting(b.Mutex("a"), ctx)
+		time.Sleep(5 * time.Second)
+		s, err := b.Inspect(t.Context(), "a")
+		if err != nil || len(s.Holders) != 1 || len(s.Waiters) != 1 {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		h, q := s.Holders[0], s.Waiters[0]
+		if h.Mode != "exclusive" || h.Owner != l.Owner() || h.Client != a.ID() || h.Weight != 1 || h.Entries != 1 ||
+			h.Token != l.Token() || h.Age != 5*time.Second || h.Remaining != ttl-5*time.Second || s.Fence != l.Token() {
+			t.Errorf("holder %+v", h)
+		}
+		if q.Place != 1 || q.Mode != "exclusive" || q.Client != b.ID() || q.Waited != 5*time.Second {
+			t.Errorf("waiter %+v", q)
+		}
+		host, _ := os.Hostname()
+		if h.Who == nil || h.Who.App != "billing job" || h.Who.PID != os.Getpid() || h.Who.Host != host ||
+			h.Who.Version != holdfast.Version || q.Who == nil || q.Who.App != "report" {
+			t.Errorf("the holder is %v, the waiter %v", h.Who, q.Who)
+		}
+		if !strings.HasPrefix(h.Who.String(), "billing job@") {
+			t.Errorf("it is shown as %v", h.Who)
+		}
+		cancel()
+		<-waiter
+		synctest.Wait()
+		release(t, l)
+		if s := w.state("a"); s.Held() || s.Fence != l.Token() {
+			t.Errorf("a free lock: %+v", s)
+		}
+	})
+}
+
+func TestAClientIsKnownWhileItWorksAndForgottenAfterItsClose(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		key := "holdfast:client:" + c.ID()
+		if w.Dump(key) != nil {
+			t.Error("known before its first acquisition")
+		}
+		release(t, mustLock(t, c.Mutex("a")))
+		synctest.Wait()
+		first := w.net.count("announce")
+		for range 12 {
+			time.Sleep(10 * time.Minute)
+			if w.TTL(key) < 9*time.Minute {
+				t.Errorf("known for %v", w.TTL(key))
+			}
+		}
+		synctest.Wait()
+		if n := w.net.count("announce"); first != 1 || n != 25 {
+			t.Errorf("announced %d times, then %d", first, n)
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+		if w.Dump(key) != nil {
+			t.Error("known after its close")
+		}
+		time.Sleep(time.Hour)
+		if n := w.net.count("announce"); n != 26 {
+			t.Errorf("announced %d times after its close", n-26)
+		}
+	})
+}
+
+func TestAnAnnouncementThatFailsHarmsNobody(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		w.Fail(func(action string, _ []string) error {
+			if action == "announce" || action == "whois" {
+				return errLink
+			}
+			return nil
+		})
+		l := mustLock(t, c.Mutex("a"))
+		if s, err := c.Inspect(t.Context(), "a"); err != nil || len(s.Holders) != 1 || s.Holders[0].Who != nil {
+			t.Errorf("%+v, %v", s, err)
+		}
+		time.Sleep(time.Minute)
+		w.Fail(nil)
+		time.Sleep(5 * time.Minute)
+		if s := w.state("a"); s.Holders[0].Who == nil {
+			t.Error("the client is not known after the next announcement")
+		}
+		release(t, l)
+	})
+}
+
+func TestEvictTakesTheLockAwayAndSaysWhoDidIt(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c, next, ops := w.client(), w.client(), w.client()
+		l := mustLock(t, c.Mutex("a"))
+		waiter := w.waiting(next.Mutex("a"), t.Context())
+		time.Sleep(time.Second)
+		at := time.Now()
+		why := holdfast.Eviction{By: "ann", Reason: "stuck for an hour", Token: l.Token()}
+		n, err := ops.Evict(t.Context(), "a", why)
+		if n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		got := <-waiter
+		if got.err != nil || !got.at.Equal(at) || got.Token() <= l.Token()+1<<10 {
+			t.Errorf("the next one: token %d after %d, %v", got.Token(), l.Token(), got.err)
+		}
+		s := w.state("a")
+		if e := s.Evicted; e == nil || e.By != "ann" || e.Reason != "stuck for an hour" || !e.At.Equal(at) {
+			t.Errorf("the eviction is remembered as %+v", e)
+		}
+		wantLost(t, ended(l.Context()), holdfast.LossEvicted)
+		if waited := time.Since(at); waited > ttl/3 {
+			t.Errorf("the holder learned of it after %v", waited)
+		}
+		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+		if got.Err() != nil {
+			t.Error("the evicted holder's release ended the next one's lease")
+		}
+		release(t, got.Lease)
+	})
+}
+
+func TestEvictSparesWhoTookTheLockMeanwhile(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c, ops := w.client(), w.client()
+		l := mustLock(t, c.Mutex("a"))
+		seen := l.Token()
+		release(t, l)
+		l = mustLock(t, c.Mutex("a"))
+		stale := holdfast.Eviction{By: "ann", Reason: "stuck", Token: seen}
+		if n, err := ops.Evict(t.Context(), "a", stale); n != 0 || err != nil {
+			t.Error(n, err)
+		}
+		time.Sleep(ttl)
+		if l.Err() != nil {
+			t.Error(l.Err())
+		}
+		release(t, l)
+		for _, name := range []string{"a", "never seen"} {
+			n, err := ops.Evict(t.Context(), name, holdfast.Eviction{By: "ann", Reason: "stuck"})
+			if n != 0 || err != nil {
+				t.Errorf("free lock %q: %d, %v", name, n, err)
+			}
+		}
+	})
+}
+
+func TestInspectAndEvictRefuseWhatCannotWork(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		var none context.Context
+		_, err := c.Inspect(none, "a")
+		wantIs(t, err, holdfast.ErrInvalid)
+		_, err = c.Inspect(t.Context(), "")
+		wantIs(t, err, holdfast.ErrInvalid)
+		for _, e := range []holdfast.Eviction{
+			{}, {By: "ann"}, {Reason: "stuck"},
+			{By: strings.Repeat("a", 129), Reason: "stuck"},
+			{By: "ann", Reason: strings.Repeat("a", 513)},
+		} {
+			_, err = c.Evict(t.Context(), "a", e)
+			wantIs(t, err, holdfast.ErrInvalid)
+		}
+		if len(w.net.sent) > 0 {
+			t.Errorf("sent %v", w.net.sent)
+		}
+	})
+}
+
+func TestAServerThatCannotWorkIsRefused(t *testing.T) {
+	for _, test := range []struct {
+		info holdfast.ServerInfo
+		code string
+	}{
+		{holdfast.ServerInfo{Product: "redis", Version: "6.2.14", Role: "master"}, "VERSION"},
+		{holdfast.ServerInfo{Product: "redis", Version: "7.0.15", Role: "master"}, ""},
+		{holdfast.ServerInfo{Product: "valkey", Version: "7.0.1", Role: "master"}, "VERSION"},
+		{holdfast.ServerInfo{Product: "valkey", Version: "7.2.5", Role: "master"}, ""},
+		{holdfast.ServerInfo{Product: "redis", Version: "8.0", Role: "replica"}, "REPLICA"},
+		{holdfast.ServerInfo{Product: "redis", Version: "8.0", Role: "slave"}, "REPLICA"},
+		{holdfast.ServerInfo{Product: "other", Version: "unstable"}, ""},
+	} {
+		bubble(t, func(t *testing.T, w *world) {
+			c, err := holdfast.New(&described{network: w.net, info: test.info}, holdfast.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = c.Close(context.Background()) }()
+			l, err := c.Mutex("a").Lock(t.Context())
+			var refused *holdfast.ServerError
+			switch {
+			case test.code == "" && err == nil:
+				release(t, l)
+			case !errors.As(err, &refused) || refused.Code != test.code || holdfast.Hint(err) == "":
+				t.Errorf("%+v: %v", test.info, err)
+			}
+		})
+	}
+}
+
+func TestTheServerIsAskedOnceWhatItIs(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		server := &described{network: w.net, err: errLink}
+		c, err := holdfast.New(server, holdfast.Config{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close(context.Background()) }()
+		_, err = c.Mutex("a").Lock(t.Context())
+		wantIs(t, err, errLink)
+		server.err = &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM no HELLO for you"}
+		release(t, mustLock(t, c.Mutex("a")))
+		release(t, mustLock(t, c.Mutex("a")))
+		if server.asked != 2 || w.net.count("acquire") != 2 {
+			t.Errorf("asked %d times", server.asked)
+		}
+	})
+}

@@ -1,0 +1,211 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// slowly delays one action by the given times there and back.
+func slowly(action string, there, back time.Duration) func(string) (time.Duration, time.Duration) {
+	return func(name string) (time.Duration, time.Duration) {
+		if name == action {
+			return there, back
+		}
+		return 0, 0
+	}
+}
+
+func TestAnAcquisitionOfUnknownOutcomeIsUndoneInTheBackground(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		w.Lose(only("acquire", 1, errLink))
+		l, err := c.Mutex("a").TryLock(t.Context())
+		wantIs(t, err, holdfast.ErrUnknownOutcome, errLink)
+		if l != nil || errors.Is(err, holdfast.ErrHeld) {
+			t.Errorf("got %v, %v", l, err)
+		}
+		synctest.Wait()
+		w.wantFree("a")
+		release(t, mustLock(t, c.Mutex("a")))
+	})
+}
+
+func TestAnAcquisitionThatArrivesAfterItsCancelIsUndoneToo(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		release(t, mustLock(t, c.Mutex("warm")))
+		w.net.slow(slowly("acquire", 10*time.Second, 0)) // the caller gives up after 3s
+		start := time.Now()
+		_, err := c.Mutex("a").Lock(t.Context())
+		wantIs(t, err, holdfast.ErrUnknownOutcome, context.DeadlineExceeded)
+		if waited := time.Since(start); waited != 3*time.Second {
+			t.Errorf("the request was given %v", waited)
+		}
+		time.Sleep(7*time.Second + time.Millisecond)
+		synctest.Wait()
+		if w.state("a").Fence == 0 {
+			t.Fatal("the request has not arrived")
+		}
+		time.Sleep(time.Second)
+		w.wantFree("a")
+	})
+}
+
+func TestAnAcquisitionThatTimedOutWhileItJoinedLeavesNoPlace(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		l := mustLock(t, a.Mutex("a"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		_ = w.waiting(b.Mutex("a"), ctx) // subscribes
+		time.Sleep(2 * time.Second)
+		cancel()
+		w.net.slow(slowly("acquire", 0, time.Hour))
+		_, err := b.Mutex("a").Lock(t.Context())
+		wantIs(t, err, holdfast.ErrUnknownOutcome)
+		synctest.Wait()
+		if s := w.state("a"); len(s.Waiters) > 0 {
+			t.Errorf("waiters: %+v", s.Waiters)
+		}
+		release(t, l)
+		w.wantFree("a")
+	})
+}
+
+func TestAnAnswerThatComesTooLateIsNotBelieved(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a := w.client(holdfast.Config{TTL: time.Second, RequestTimeout: 500 * time.Millisecond})
+		b := w.client()
+		short := a.Mutex("a", holdfast.TTL(400*time.Millisecond))
+		release(t, mustLock(t, short))
+		w.net.slow(slowly("acquire", 0, 450*time.Millisecond))
+		l, err := short.Lock(t.Context())
+		wantLost(t, err, holdfast.LossExpired)
+		if l != nil {
+			t.Error("a lease that is over was handed out")
+		}
+		w.net.slow(nil)
+		release(t, mustLock(t, b.Mutex("a")))
+		synctest.Wait()
+		w.wantFree("a")
+	})
+}
+
+func TestALeaseIsCountedFromBeforeItsRequest(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		w.net.slow(slowly("acquire", time.Second, time.Second))
+		l := mustLock(t, c.Mutex("a"))
+		if l.Remaining() != trusted-2*time.Second {
+			t.Errorf("%v are left after a request of 2s", l.Remaining())
+		}
+		release(t, l)
+	})
+}
+
+func TestAContextThatEndsDuringTheRequestUndoesIt(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		release(t, mustLock(t, c.Mutex("warm")))
+		w.net.slow(slowly("acquire", time.Second, 0))
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err := c.Mutex("a").Lock(ctx)
+		wantIs(t, err, context.DeadlineExceeded, holdfast.ErrUnknownOutcome)
+		time.Sleep(10 * time.Second)
+		w.wantFree("a")
+	})
+}
+
+func TestARefusalIsDefiniteAndUndoesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		w.Plant("holdfast:{planted}")
+		w.PlantLater("holdfast:{later}")
+		for name, code := range map[string]string{"planted": "WRONGTYPE", "later": "FORMAT"} {
+			var refused *holdfast.ServerError
+			_, err := c.Mutex(name).Lock(t.Context())
+			if !errors.As(err, &refused) || refused.Code != code || errors.Is(err, holdfast.ErrUnknownOutcome) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if holdfast.Hint(err) == "" {
+				t.Errorf("%s: no hint", code)
+			}
+			_, err = c.Inspect(t.Context(), name)
+			if !errors.As(err, &refused) {
+				t.Errorf("inspection of %s: %v", name, err)
+			}
+			_, err = c.Evict(t.Context(), name, holdfast.Eviction{By: "ann", Reason: "test"})
+			if !errors.As(err, &refused) {
+				t.Errorf("eviction from %s: %v", name, err)
+			}
+		}
+		synctest.Wait()
+		if n := w.net.count("cancel"); n != 0 {
+			t.Errorf("%d cancels after refusals", n)
+		}
+	})
+}
+
+// A request is bounded also when its caller's context could be cancelled but
+// never is.
+func TestASilentServerIsGivenUpAfterTheRequestTimeout(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client(holdfast.Config{RequestTimeout: time.Second})
+		release(t, mustLock(t, c.Mutex("warm")))
+		resume := w.Stall()
+		defer resume()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for what, f := range map[string]func() error{
+			"Lock":    func() error { _, err := c.Mutex("a").Lock(ctx); return err },
+			"TryLock": func() error { _, err := c.Mutex("a").TryLock(ctx); return err },
+			"Inspect": func() error { _, err := c.Inspect(ctx, "a"); return err },
+			"Evict": func() error {
+				_, err := c.Evict(ctx, "a", holdfast.Eviction{By: "ann", Reason: "test"})
+				return err
+			},
+		} {
+			start := time.Now()
+			err := f()
+			if !errors.Is(err, holdfast.ErrUnknownOutcome) || !errors.Is(err, context.DeadlineExceeded) ||
+				time.Since(start) != time.Second {
+				t.Errorf("%s: %v after %v", what, err, time.Since(start))
+			}
+			if holdfast.Hint(err) == "" {
+				t.Errorf("%s: no hint", what)
+			}
+		}
+	})
+}
+
+func TestAnAnswerOfAnotherProtocolIsAnUnknownOutcome(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		strange := &babbler{network: w.net}
+		c, err := holdfast.New(strange, holdfast.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close(context.Background()) }()
+		l := mustLock(t, c.Mutex("a"))
+		for _, answer := range []string{"OK", "renewed", "gone x", "left"} {
+			strange.say(answer)
+			_, err = c.Mutex("b").Lock(t.Context())
+			wantIs(t, err, holdfast.ErrUnknownOutcome)
+			wantIs(t, l.Extend(t.Context(), ttl), holdfast.ErrUnknownOutcome)
+			_, err = c.Inspect(t.Context(), "b")
+			wantIs(t, err, holdfast.ErrUnknownOutcome)
+		}
+		if l.Err() != nil {
+			t.Error("nonsense ended a lease")
+		}
+		wantIs(t, l.Release(t.Context()), holdfast.ErrUnknownOutcome)
+		strange.say("")
+		time.Sleep(2 * ttl)
+		w.wantFree("a")
+	})
+}

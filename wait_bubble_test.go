@@ -1,0 +1,315 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// waiting starts an acquisition that has to wait, and answers when it stands
+// in the line. The lease, or the error, comes over the channel.
+func (w *world) waiting(m *holdfast.Mutex, ctx context.Context) <-chan outcome {
+	ch := make(chan outcome, 1)
+	go func() {
+		l, err := m.Lock(ctx)
+		ch <- outcome{keep(l), err, time.Now()}
+	}()
+	synctest.Wait()
+	return ch
+}
+
+// outcome is how an acquisition ended.
+type outcome struct {
+	*holdfast.Lease
+	err error
+	at  time.Time
+}
+
+func TestALostPushCostsAPollAndNeverTheLock(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		l := mustLock(t, a.Mutex("a"))
+		next := w.waiting(b.Mutex("a"), t.Context())
+		time.Sleep(5 * time.Second)
+		left := l.Remaining()
+		w.DropPushes(1)
+		release(t, l)
+		start := time.Now()
+		got := <-next
+		if got.err != nil {
+			t.Fatal(got.err)
+		}
+		if waited := got.at.Sub(start); waited > left+time.Second {
+			t.Errorf("found after %v, the holder had %v left", waited, left)
+		}
+		if got.Remaining() != trusted {
+			t.Errorf("%v are left of a lease that a poll confirmed just now", got.Remaining())
+		}
+		release(t, got.Lease)
+	})
+}
+
+func TestABrokenSubscriptionIsFollowedByALook(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		events := &recorder{}
+		a, b := w.client(), w.client(holdfast.Config{Observer: events})
+		l := mustLock(t, a.Mutex("a"))
+		next := w.waiting(b.Mutex("a"), t.Context())
+		resume := w.Cut()
+		release(t, l) // nobody hears of it
+		time.Sleep(time.Second)
+		start := time.Now()
+		resume()
+		got := <-next
+		if got.err != nil || got.at != start {
+			t.Fatalf("%v, %v after the subscription stood again", got.err, got.at.Sub(start))
+		}
+		if wake := events.all(holdfast.EventWake); len(wake) != 1 || wake[0].Wake != holdfast.WakeResume {
+			t.Errorf("woken by %v", wake)
+		}
+		release(t, got.Lease)
+	})
+}
+
+func TestAWaiterWhoseClientIsDeafIsPassedOverAndKeepsItsPlace(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		first := w.waiting(w.client().Mutex("a"), t.Context())
+		second := w.waiting(w.client().Mutex("a"), t.Context())
+		resume := w.Cut()
+		release(t, l)
+		resume()
+		one := <-first
+		select {
+		case <-second:
+			t.Error("the second one overtook the first")
+		default:
+		}
+		release(t, one.Lease)
+		release(t, (<-second).Lease)
+	})
+}
+
+func TestADeadHolderIsFollowedWhenItsLeaseHasEnded(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		dead := w.client()
+		mustLock(t, dead.Mutex("a"))
+		next := w.waiting(w.client().Mutex("a"), t.Context())
+		time.Sleep(time.Minute)
+		dead.Abandon()
+		start := time.Now()
+		got := <-next
+		if waited := got.at.Sub(start); got.err != nil || waited > ttl+time.Second {
+			t.Errorf("%v after %v", got.err, waited)
+		}
+		release(t, got.Lease)
+	})
+}
+
+func TestADeadWaiterDelaysTheLineByNoMoreThanItsLease(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		dead := w.client()
+		l := mustLock(t, w.client().Mutex("a"))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		gone := w.waiting(dead.Mutex("a"), ctx)
+		next := w.waiting(w.client().Mutex("a"), t.Context())
+		w.Fail(only("cancel", -1, errLink)) // its death: it says nothing any more
+		dead.Abandon()
+		wantIs(t, (<-gone).err, holdfast.ErrClosed)
+		start := time.Now()
+		release(t, l)
+		got := <-next
+		if waited := got.at.Sub(start); got.err != nil || waited > ttl {
+			t.Errorf("%v after %v", got.err, waited)
+		}
+		release(t, got.Lease)
+	})
+}
+
+func TestAWaiterOutlastsAServerThatIsAwayForAMinute(t *testing.T) {
+	for name, fault := range map[string]error{
+		"silent":  errLink,
+		"loading": &holdfast.ServerError{Code: "LOADING", Message: "LOADING the data"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				a, b := w.client(), w.client()
+				l := mustLock(t, a.Mutex("a"))
+				next := w.waiting(b.Mutex("a"), t.Context())
+				w.Fail(func(string, []string) error { return fault })
+				time.Sleep(time.Minute)
+				wantLost(t, l.Err(), holdfast.LossExpired)
+				w.Fail(nil)
+				got := <-next
+				if got.err != nil {
+					t.Fatal(got.err)
+				}
+				if n := w.net.count("poll"); n > 100 {
+					t.Errorf("%d polls of a server that was away for a minute", n)
+				}
+				release(t, got.Lease)
+			})
+		})
+	}
+}
+
+func TestAWaiterGivesUpWhenTheServerIsSilentForLongerThanItKeepsThePlace(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		mustLock(t, w.client().Mutex("a"))
+		next := w.waiting(w.client().Mutex("a"), t.Context())
+		start := time.Now()
+		w.Fail(func(string, []string) error { return errLink })
+		got := <-next
+		wantIs(t, got.err, holdfast.ErrUnknownOutcome, errLink)
+		if waited := got.at.Sub(start); waited < 3*time.Minute || waited > 4*time.Minute {
+			t.Errorf("gave up after %v", waited)
+		}
+		w.Fail(nil)
+	})
+}
+
+func TestAWaiterWhomTheServerForgotJoinsAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b, c := w.client(), w.client(), w.client()
+		mustLock(t, a.Mutex("a"))
+		next := w.waiting(b.Mutex("a"), t.Context())
+		w.Flush()
+		l, err := c.Mutex("a").TryLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute) // the waiter looks, and stands in the line of the new record
+		if s := w.state("a"); len(s.Waiters) != 1 || s.Waiters[0].Client != b.ID() {
+			t.Fatalf("waiters: %+v", s.Waiters)
+		}
+		release(t, l)
+		got := <-next
+		if got.err != nil {
+			t.Fatal(got.err)
+		}
+		release(t, got.Lease)
+	})
+}
+
+// A push can be delayed for longer than the lease that it speaks of. By then
+// the waiter may have been forgotten and stand in the line anew.
+func TestAPushFromBeforeAWaiterJoinedAgainIsNotBelieved(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		l := mustLock(t, a.Mutex("a"))
+		next := w.waiting(b.Mutex("a"), t.Context())
+		waiter := w.state("a").Waiters[0].Owner
+		w.Flush()
+		<-l.Context().Done()
+		other := mustLock(t, w.client().Mutex("a"))
+		time.Sleep(2 * time.Minute)
+		if len(w.state("a").Waiters) != 1 {
+			t.Fatal("the waiter has not joined again")
+		}
+		w.Publish("holdfast:push:"+b.ID(), fmt.Sprintf("granted %s %d 0", waiter, other.Token()>>10-1))
+		synctest.Wait()
+		select {
+		case got := <-next:
+			t.Errorf("granted %v, %v while %s holds the lock", got.Lease, got.err, other.Owner())
+		default:
+			release(t, other)
+			release(t, (<-next).Lease)
+		}
+	})
+}
+
+func TestPushesOfStrangersChangeNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		l := mustLock(t, a.Mutex("a"))
+		next := w.waiting(b.Mutex("a"), t.Context())
+		for _, payload := range []string{
+			"", "granted", "hello", "granted x/1 7 0", "granted " + a.ID() + "/1 7 0",
+			"granted " + b.ID() + "/99 7 0", "granted " + b.ID() + "/x 7 0", "granted " + b.ID() + "/1 x 0",
+		} {
+			w.Publish("holdfast:push:"+b.ID(), payload)
+		}
+		synctest.Wait()
+		if len(next) != 0 {
+			t.Error("a stranger's push granted the lock")
+		}
+		release(t, l)
+		release(t, (<-next).Lease)
+	})
+}
+
+func TestARefusalEndsTheWaitingAndLeavesNoPlace(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		l := mustLock(t, a.Mutex("a"))
+		next := w.waiting(b.Mutex("a"), t.Context())
+		w.Fail(only("poll", 1, &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM not allowed"}))
+		got := <-next
+		var refused *holdfast.ServerError
+		if !errors.As(got.err, &refused) || errors.Is(got.err, holdfast.ErrUnknownOutcome) {
+			t.Errorf("got %v", got.err)
+		}
+		synctest.Wait()
+		if s := w.state("a"); len(s.Waiters) > 0 {
+			t.Errorf("who was refused still waits: %+v", s.Waiters)
+		}
+		release(t, l)
+		w.wantFree("a")
+	})
+}
+
+func TestASubscriptionThatFailsFailsTheLockAndLeavesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		l := mustLock(t, a.Mutex("a"))
+		release(t, mustLock(t, b.Mutex("other")))
+		var resume func()
+		w.Lose(func(action string, _ []string) error {
+			if action == "acquire" {
+				resume = w.Stall() // between the first answer and the subscription
+			}
+			return nil
+		})
+		_, err := b.Mutex("a").Lock(t.Context())
+		wantIs(t, err, holdfast.ErrUnknownOutcome, context.DeadlineExceeded)
+		if !strings.Contains(err.Error(), "subscription") {
+			t.Errorf("it says %q", err)
+		}
+		w.Lose(nil)
+		resume()
+		release(t, l)
+		w.wantFree("a")
+		release(t, mustLock(t, b.Mutex("a")))
+	})
+}
+
+func TestWaitingCostsTheServerNextToNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		const n = 20
+		l := mustLock(t, w.client().Mutex("a"))
+		var waiters []<-chan outcome
+		ctx, cancel := context.WithCancel(t.Context())
+		for range n {
+			waiters = append(waiters, w.waiting(w.client().Mutex("a"), ctx))
+		}
+		before := w.net.count("poll")
+		time.Sleep(time.Hour)
+		if polls := w.net.count("poll") - before; polls > n*60*4 {
+			t.Errorf("%d polls of %d waiters in an hour: more than one in 15s each", polls, n)
+		}
+		cancel()
+		for _, ch := range waiters {
+			wantIs(t, (<-ch).err, context.Canceled)
+		}
+		release(t, l)
+		synctest.Wait()
+		w.wantFree("a")
+	})
+}

@@ -1,0 +1,271 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+const ttl = 30 * time.Second
+
+// trusted is for how long a lease of ttl is trusted from its request.
+const trusted = ttl - ttl/100 - 2*time.Millisecond
+
+// world is a server, a network to it and the clients of both, in one bubble of
+// virtual time. Whatever a test leaves running fails it: the bubble sees to that.
+type world struct {
+	*memstore.Store
+	net *network
+	t   *testing.T
+}
+
+func bubble(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		w := &world{Store: store, net: &network{Store: store, sent: map[string]int{}}, t: t}
+		t.Cleanup(w.net.under.Wait)
+		f(t, w)
+	})
+}
+
+// client makes a client that is closed with the test.
+func (w *world) client(configs ...holdfast.Config) *holdfast.Client {
+	w.t.Helper()
+	var cfg holdfast.Config
+	if len(configs) > 0 {
+		cfg = configs[0]
+	}
+	c, err := holdfast.New(w.net, cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
+}
+
+// state inspects a lock past the network and all faults but Stall.
+func (w *world) state(name string) holdfast.State {
+	w.t.Helper()
+	c, err := holdfast.New(w.Store, holdfast.Config{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	s, err := c.Inspect(context.Background(), name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+// wantFree asserts that nobody holds the lock and nobody waits for it.
+func (w *world) wantFree(name string) {
+	w.t.Helper()
+	if s := w.state(name); s.Held() || len(s.Waiters) > 0 {
+		w.t.Errorf("%q is held by %v, and waited for by %v", name, s.Holders, s.Waiters)
+	}
+}
+
+// network stands between the clients and the store. It counts requests, and
+// delays them and their answers, each for itself: a caller whose context ends
+// is gone, its request is not.
+type network struct {
+	*memstore.Store
+	under sync.WaitGroup // requests and answers under way
+
+	mu    sync.Mutex
+	sent  map[string]int
+	delay func(action string) (there, back time.Duration)
+}
+
+func (n *network) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
+	n.mu.Lock()
+	n.sent[action.Name]++
+	delay := n.delay
+	n.mu.Unlock()
+	if at, bounded := ctx.Deadline(); bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, at)
+		defer cancel()
+	}
+	if delay == nil {
+		return n.Store.Run(ctx, action, keys, args)
+	}
+	type reply struct {
+		answer string
+		err    error
+	}
+	there, back := delay(action.Name)
+	replies := make(chan reply, 1)
+	n.under.Go(func() {
+		time.Sleep(there)
+		answer, err := n.Store.Run(context.WithoutCancel(ctx), action, keys, args)
+		time.Sleep(back)
+		replies <- reply{answer, err}
+	})
+	select {
+	case r := <-replies:
+		return r.answer, r.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// slow sets the delays from now on.
+func (n *network) slow(delay func(action string) (there, back time.Duration)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.delay = delay
+}
+
+// count is how often an action was sent.
+func (n *network) count(action string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.sent[action]
+}
+
+// kept are leases that a test may leave unreleased: the collector must not
+// find them, for its goroutine is outside of every bubble.
+var kept struct {
+	sync.Mutex
+	leases []*holdfast.Lease
+}
+
+func keep(l *holdfast.Lease) *holdfast.Lease {
+	kept.Lock()
+	defer kept.Unlock()
+	kept.leases = append(kept.leases, l)
+	return l
+}
+
+// mustLock takes the lock or fails the test.
+func mustLock(t *testing.T, m *holdfast.Mutex) *holdfast.Lease {
+	t.Helper()
+	l, err := m.Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keep(l)
+}
+
+// release gives a lease up and fails the test if that does not work.
+func release(t *testing.T, l *holdfast.Lease) {
+	t.Helper()
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("release: %v", err)
+	}
+}
+
+// wantIs asserts that err is each of the targets.
+func wantIs(t *testing.T, err error, targets ...error) {
+	t.Helper()
+	for _, target := range targets {
+		if !errors.Is(err, target) {
+			t.Errorf("error %v is no %q", err, target)
+		}
+	}
+}
+
+// wantLost asserts that err is a loss for a reason.
+func wantLost(t *testing.T, err error, reason holdfast.LossReason) {
+	t.Helper()
+	var lost *holdfast.LostError
+	if !errors.Is(err, holdfast.ErrLost) || !errors.As(err, &lost) || lost.Reason != reason {
+		t.Errorf("error %v is no loss for %q", err, reason)
+	}
+}
+
+// ended waits for the end of ctx and answers its cause.
+func ended(ctx context.Context) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// recorder is an Observer that remembers.
+type recorder struct {
+	mu     sync.Mutex
+	events []holdfast.Event
+}
+
+func (r *recorder) Observe(e holdfast.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+}
+
+// all answers the events so far, of the given kinds if any are given.
+func (r *recorder) all(kinds ...holdfast.EventKind) (events []holdfast.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.events {
+		if len(kinds) == 0 {
+			events = append(events, e)
+		}
+		for _, kind := range kinds {
+			if e.Kind == kind {
+				events = append(events, e)
+			}
+		}
+	}
+	return events
+}
+
+// errLink is what a broken connection says.
+var errLink = errors.New("connection reset by peer")
+
+// only makes a fault hook for one action that strikes the first n times.
+func only(action string, n int, err error) func(string, []string) error {
+	var mu sync.Mutex
+	return func(name string, _ []string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if name != action || n == 0 {
+			return nil
+		}
+		n--
+		return err
+	}
+}
+
+// babbler is a network whose other end answers something of its own.
+type babbler struct {
+	*network
+	answer string
+}
+
+func (b *babbler) say(answer string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.answer = answer
+}
+
+func (b *babbler) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
+	b.mu.Lock()
+	answer := b.answer
+	b.mu.Unlock()
+	if answer != "" {
+		return answer, nil
+	}
+	return b.network.Run(ctx, action, keys, args)
+}
+
+// described is a network to a server that says of itself what it is told to.
+type described struct {
+	*network
+	info  holdfast.ServerInfo
+	err   error
+	asked int
+}
+
+func (d *described) Server(context.Context) (holdfast.ServerInfo, error) {
+	d.asked++
+	return d.info, d.err
+}
