@@ -1,0 +1,71 @@
+package bench
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+const fighters = 16
+
+// BenchmarkContended16 is 16 goroutines of one process that fight for one
+// lock, with nothing to do under it. An op is a round, in which each side has
+// its turn.
+//
+//	holdfast  as it is: the lock is passed on inside the process
+//	apart     the same with Config.LocalPasses: -1, each asks the server
+//	raw       a token that RPUSH gives to whoever waits in BLPOP
+func BenchmarkContended16(b *testing.B) {
+	eachKit(b, func(b *testing.B, r *rig) {
+		shared := r.party.client(b, holdfast.Config{})
+		apart := r.join(b).client(b, holdfast.Config{LocalPasses: -1})
+		local := fight(enterLock(shared.Mutex("local")), 200*time.Millisecond)
+		server := fight(enterLock(apart.Mutex("apart")), 500*time.Millisecond)
+		check(b, r.party.raw.Push(context.Background(), "token", "1"))
+		token := fight(enterToken(r.party.raw, "token"), 500*time.Millisecond)
+		b.Run("holdfast", func(b *testing.B) { benchFight(b, local, server, "x-apart-rate") })
+		b.Run("apart", func(b *testing.B) { benchFight(b, server, token, "x-raw-rate") })
+		b.Run("raw", func(b *testing.B) { benchFight(b, token, nil, "") })
+	})
+}
+
+// contest is one round of one side.
+type contest func() (tally, error)
+
+func fight(member enter, d time.Duration) contest {
+	members := make([]enter, fighters)
+	for i := range members {
+		members[i] = member
+	}
+	return func() (tally, error) { return crowd(context.Background(), members, shift{For: d}) }
+}
+
+// benchFight reports on rounds of one side, and its rate beside that of
+// another which has its rounds in between.
+func benchFight(b *testing.B, side, beside contest, ratio string) {
+	play := func(c contest) tally {
+		t, err := c()
+		check(b, err)
+		return t
+	}
+	play(side) // to be warm
+	var total tally
+	var ratios []float64
+	for b.Loop() {
+		t := play(side)
+		total.add(t, true)
+		if beside != nil {
+			other := play(beside)
+			ratios = append(ratios, t.rate()/other.rate())
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(total.rate(), "acq/s")
+	b.ReportMetric(jain(total.Counts), "jain")
+	b.ReportMetric(milliseconds(total.Worst), "worst-wait-ms")
+	if beside != nil {
+		b.ReportMetric(percentile(ratios, 50), ratio)
+	}
+}

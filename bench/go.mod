@@ -1,0 +1,25 @@
+module github.com/holdfast-go/holdfast/bench
+
+go 1.26.0
+
+require (
+	github.com/holdfast-go/holdfast v0.0.0
+	github.com/holdfast-go/holdfast/store/goredis v0.0.0
+	github.com/holdfast-go/holdfast/store/rueidis v0.0.0
+	github.com/redis/go-redis/v9 v9.23.0
+	github.com/redis/rueidis v1.0.79
+	golang.org/x/sys v0.48.0
+)
+
+require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
+)
+
+// Nothing is published yet: the modules of this repository are taken from the
+// tree beside this one, with and without the workspace.
+replace (
+	github.com/holdfast-go/holdfast => ../
+	github.com/holdfast-go/holdfast/store/goredis => ../store/goredis
+	github.com/holdfast-go/holdfast/store/rueidis => ../store/rueidis
+)

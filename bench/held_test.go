@@ -1,0 +1,187 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+const (
+	heldLeases = 10_000
+	// heldTTL is short, so that a window sees several renewals of each lease:
+	// they come every third of it.
+	heldTTL     = 3 * time.Second
+	heldWindow  = 5 * time.Second
+	renewAtOnce = 128 // keys that raw renews in one pipeline
+)
+
+// BenchmarkHeld10000 is what 10,000 leases of one client cost while nothing
+// happens but their renewal, with a TTL of 3 s. An op is a window of 5 s (1.5 s
+// with -short). raw is a loop that renews 10,000 keys as often, by pipelines of
+// 128 PEXPIRE, and checks nothing.
+//
+//	B/lease      heap, the lock's name, Mutex and Lease included
+//	goroutines   more than before the first lease
+//	renewals/s   leases renewed; commands/s what was sent for that (raw: pipelines)
+//	client-cpu-% of one core, and µs for each renewed lease; server-… likewise
+func BenchmarkHeld10000(b *testing.B) {
+	eachKit(b, func(b *testing.B, r *rig) {
+		b.Run("holdfast", func(b *testing.B) {
+			seen := &counter{}
+			client := r.party.client(b, holdfast.Config{TTL: heldTTL, Observer: seen})
+			heap, routines := memory(b)
+			leases := hold(b, client)
+			b.Cleanup(func() { giveBack(b, leases) })
+			moreHeap, moreRoutines := memory(b)
+			benchHeld(b, r, seen.renewed.Load)
+			b.ReportMetric(float64(moreHeap-heap)/heldLeases, "B/lease")
+			b.ReportMetric(float64(moreRoutines-routines), "goroutines")
+			if n := seen.lost.Load(); n > 0 {
+				b.Errorf("%d leases were lost", n)
+			}
+			runtime.KeepAlive(leases)
+		})
+		b.Run("raw", func(b *testing.B) { benchHeld(b, r, keepKeys(b, r.party.raw)) })
+	})
+}
+
+// hold takes all the locks.
+func hold(b *testing.B, c *holdfast.Client) []*holdfast.Lease {
+	leases := make([]*holdfast.Lease, heldLeases)
+	inParallel(func(i int) {
+		var err error
+		if leases[i], err = c.Mutex(fmt.Sprintf("held/%d", i)).Lock(context.Background()); err != nil {
+			b.Error(err)
+		}
+	})
+	if b.Failed() {
+		b.FailNow()
+	}
+	return leases
+}
+
+func giveBack(b *testing.B, leases []*holdfast.Lease) {
+	inParallel(func(i int) {
+		if err := leases[i].Release(context.Background()); err != nil {
+			b.Error(err)
+		}
+	})
+}
+
+// inParallel runs f for each lease, on many goroutines.
+func inParallel(f func(i int)) {
+	var group sync.WaitGroup
+	for first := range many {
+		group.Go(func() {
+			for i := first; i < heldLeases; i += many {
+				f(i)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// memory is the live heap, and the number of goroutines.
+func memory(b *testing.B) (heap int64, routines int) {
+	b.Helper()
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC() // what the first one's finalizers let go
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc), runtime.NumGoroutine()
+}
+
+// benchHeld watches renewals, of which renewed answers the number so far.
+func benchHeld(b *testing.B, r *rig, renewed func() int64) {
+	window := heldWindow
+	if testing.Short() {
+		window = heldTTL / 2
+	}
+	windows := 0
+	r.server.ResetStats(b)
+	before, client, server := renewed(), clientCPU(b), serverCPU(b, r)
+	for b.Loop() {
+		wait(window)
+		windows++
+	}
+	client, server = clientCPU(b)-client, serverCPU(b, r)-server
+	renewals := float64(renewed() - before)
+	watched := window.Seconds() * float64(windows)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(renewals/watched, "renewals/s")
+	b.ReportMetric(float64(requests(r.server.CommandCalls(b)))/watched, "commands/s")
+	b.ReportMetric(client.Seconds()/watched*100, "client-cpu-%")
+	b.ReportMetric(server.Seconds()/watched*100, "server-cpu-%")
+	b.ReportMetric(client.Seconds()/renewals*1e6, "client-µs/renewal")
+	b.ReportMetric(server.Seconds()/renewals*1e6, "server-µs/renewal")
+}
+
+// requests is what was sent: a PEXPIRE that no script called is part of a
+// pipeline of many.
+func requests(calls map[string]int64) int64 {
+	if calls["evalsha"] == 0 {
+		return sent(calls) + (calls["pexpire"]+renewAtOnce-1)/renewAtOnce
+	}
+	return sent(calls)
+}
+
+// keepKeys renews as many keys until the benchmark ends.
+func keepKeys(b *testing.B, r raw) (renewed func() int64) {
+	ctx := context.Background()
+	var keys []string
+	for i := range heldLeases {
+		keys = append(keys, fmt.Sprintf("raw-held/%d", i))
+		_, err := r.Set(ctx, keys[i], "mine", heldTTL)
+		check(b, err)
+	}
+	seen := &counter{}
+	done := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		tick := time.NewTicker(heldTTL / 3)
+		defer tick.Stop()
+		for {
+			for batch := range slices.Chunk(keys, renewAtOnce) {
+				if err := r.Renew(ctx, batch, heldTTL); err != nil {
+					b.Error(err)
+				}
+				seen.renewed.Add(int64(len(batch)))
+			}
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			}
+		}
+	})
+	b.Cleanup(func() { close(done); group.Wait() })
+	return seen.renewed.Load
+}
+
+// clientCPU is what this process has used so far.
+func clientCPU(b *testing.B) time.Duration {
+	b.Helper()
+	var u unix.Rusage
+	check(b, unix.Getrusage(unix.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func serverCPU(b *testing.B, r *rig) time.Duration {
+	b.Helper()
+	var total time.Duration
+	for _, field := range []string{"used_cpu_user", "used_cpu_sys"} {
+		s, err := strconv.ParseFloat(r.server.Info(b, field), 64)
+		check(b, err)
+		total += time.Duration(s * float64(time.Second))
+	}
+	return total
+}

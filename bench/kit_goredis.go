@@ -1,0 +1,55 @@
+package bench
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/store/goredis"
+)
+
+// openGoredis connects with the options that go-redis has by itself.
+func openGoredis(addr string) (*party, error) {
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	if err := rdb.ScriptLoad(context.Background(), compareAndDelete).Err(); err != nil {
+		return nil, err
+	}
+	return &party{store: goredis.New(rdb), raw: rawGoredis{rdb}, close: func() { _ = rdb.Close() }}, nil
+}
+
+type rawGoredis struct{ rdb *redis.Client }
+
+func (r rawGoredis) Set(ctx context.Context, key, value string, ttl time.Duration) (bool, error) {
+	err := r.rdb.SetArgs(ctx, key, value, redis.SetArgs{Mode: "NX", TTL: ttl}).Err()
+	if err == redis.Nil {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (r rawGoredis) Unset(ctx context.Context, key, value string) error {
+	return r.rdb.EvalSha(ctx, compareAndDeleteSHA, []string{key}, value).Err()
+}
+
+func (r rawGoredis) Push(ctx context.Context, list, token string) error {
+	return r.rdb.RPush(ctx, list, token).Err()
+}
+
+func (r rawGoredis) Pop(ctx context.Context, list string) (string, error) {
+	got, err := r.rdb.BLPop(ctx, 0, list).Result()
+	if err != nil {
+		return "", err
+	}
+	return got[1], nil
+}
+
+func (r rawGoredis) Renew(ctx context.Context, keys []string, ttl time.Duration) error {
+	_, err := r.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, key := range keys {
+			p.PExpire(ctx, key, ttl)
+		}
+		return nil
+	})
+	return err
+}

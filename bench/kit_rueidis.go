@@ -1,0 +1,64 @@
+package bench
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
+)
+
+// openRueidis connects with the options that rueidis has by itself, but
+// without its cache in the client, which a lock has no use for.
+func openRueidis(addr string) (*party, error) {
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true})
+	if err != nil {
+		return nil, err
+	}
+	load := c.B().ScriptLoad().Script(compareAndDelete).Build()
+	if err := c.Do(context.Background(), load).Error(); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return &party{store: rueidisstore.New(c), raw: rawRueidis{c}, close: c.Close}, nil
+}
+
+type rawRueidis struct{ c rueidis.Client }
+
+func (r rawRueidis) Set(ctx context.Context, key, value string, ttl time.Duration) (bool, error) {
+	err := r.c.Do(ctx, r.c.B().Set().Key(key).Value(value).Nx().Px(ttl).Build()).Error()
+	if rueidis.IsRedisNil(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (r rawRueidis) Unset(ctx context.Context, key, value string) error {
+	return r.c.Do(ctx, r.c.B().Evalsha().Sha1(compareAndDeleteSHA).Numkeys(1).Key(key).Arg(value).Build()).Error()
+}
+
+func (r rawRueidis) Push(ctx context.Context, list, token string) error {
+	return r.c.Do(ctx, r.c.B().Rpush().Key(list).Element(token).Build()).Error()
+}
+
+func (r rawRueidis) Pop(ctx context.Context, list string) (string, error) {
+	got, err := r.c.Do(ctx, r.c.B().Blpop().Key(list).Timeout(0).Build()).AsStrSlice()
+	if err != nil {
+		return "", err
+	}
+	return got[1], nil
+}
+
+func (r rawRueidis) Renew(ctx context.Context, keys []string, ttl time.Duration) error {
+	cmds := make(rueidis.Commands, len(keys))
+	for i, key := range keys {
+		cmds[i] = r.c.B().Pexpire().Key(key).Milliseconds(ttl.Milliseconds()).Build()
+	}
+	for _, answer := range r.c.DoMulti(ctx, cmds...) {
+		if err := answer.Error(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// rawTTL is what raw locks live, as long as Holdfast's by default.
+const rawTTL = 30 * time.Second
+
+// block is how many pairs run before the other side has its turn.
+const block = 50
+
+// A pair takes a lock and gives it back.
+type pair func(ctx context.Context) error
+
+func lockPair(mu *holdfast.Mutex) pair {
+	return func(ctx context.Context) error {
+		l, err := mu.Lock(ctx)
+		if err != nil {
+			return err
+		}
+		return l.Release(ctx)
+	}
+}
+
+var errTaken = errors.New("a raw lock is taken that nobody else uses")
+
+// rawPair takes key under a value of its own each time, as a lock must.
+func rawPair(r raw, key string) pair {
+	n := 0
+	return func(ctx context.Context) error {
+		n++
+		value := key + "/" + strconv.Itoa(n)
+		ok, err := r.Set(ctx, key, value, rawTTL)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return errTaken
+		}
+		return r.Unset(ctx, key, value)
+	}
+}
+
+// BenchmarkPair is one goroutine that takes a free lock and gives it back.
+func BenchmarkPair(b *testing.B) {
+	eachKit(b, func(b *testing.B, r *rig) {
+		ours := lockPair(r.party.client(b, holdfast.Config{}).Mutex("pair"))
+		bare := rawPair(r.party.raw, "pair")
+		b.Run("holdfast", func(b *testing.B) { benchPairs(b, ours, bare) })
+		b.Run("raw", func(b *testing.B) { benchPairs(b, bare, nil) })
+	})
+}
+
+// benchPairs times one kind of pair, and runs beside untimed in between.
+func benchPairs(b *testing.B, timed, beside pair) {
+	b.ReportAllocs()
+	took, other := make([]time.Duration, 0, b.N), make([]time.Duration, 0, b.N)
+	samplePairs(b, make([]time.Duration, 0, block), block, timed) // to be warm
+	b.ResetTimer()
+	for left := b.N; left > 0; left -= block {
+		n := min(left, block)
+		took = samplePairs(b, took, n, timed)
+		if beside != nil {
+			b.StopTimer()
+			other = samplePairs(b, other, n, beside)
+			b.StartTimer()
+		}
+	}
+	b.StopTimer()
+	p50 := percentile(took, 50)
+	b.ReportMetric(float64(p50), "p50-ns")
+	b.ReportMetric(float64(percentile(took, 99)), "p99-ns")
+	if beside != nil {
+		b.ReportMetric(float64(p50)/float64(percentile(other, 50)), "x-raw-p50")
+	}
+}
+
+func samplePairs(b *testing.B, took []time.Duration, n int, p pair) []time.Duration {
+	ctx := context.Background()
+	for range n {
+		start := time.Now()
+		if err := p(ctx); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(start))
+	}
+	return took
+}

@@ -1,0 +1,194 @@
+package bench
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// patience bounds every wait for what must happen.
+const patience = 20 * time.Second
+
+// A free lock takes one round trip to take and one to give back, and nothing
+// else is sent, once the client is known to the server.
+func TestRoundTripsOfAPair(t *testing.T) {
+	for _, k := range kits {
+		t.Run(k.name, func(t *testing.T) {
+			r := newRig(t, k)
+			c := r.party.client(t, holdfast.Config{})
+			const pairs = 200
+			mu := c.Mutex("pair")
+			ctx := context.Background()
+			check(t, lockPair(mu)(ctx))
+			r.awaitAnnounced(t, 1)
+
+			r.server.ResetStats(t)
+			for range pairs {
+				check(t, lockPair(mu)(ctx))
+			}
+			calls := r.server.CommandCalls(t)
+			if calls["evalsha"] != 2*pairs {
+				t.Errorf("%d pairs took %d EVALSHA, want two each", pairs, calls["evalsha"])
+			}
+			// What the client library sends to keep its connections does not
+			// belong to the pairs; nothing else is expected at all.
+			if extra := sent(calls) - calls["evalsha"] - calls["ping"] - connecting(calls); extra != 0 {
+				t.Errorf("%d commands besides: %v", extra, calls)
+			}
+		})
+	}
+}
+
+// connecting counts what a client library sends on a new connection.
+func connecting(calls map[string]int64) int64 {
+	var total int64
+	for _, name := range []string{"hello", "client|setinfo", "client|setname", "client|maint_notifications", "client"} {
+		total += calls[name]
+	}
+	return total
+}
+
+// When the lock goes round among clients, each turn costs a request to take,
+// a request to give back and one push; each push wakes exactly one client, and
+// nobody is woken otherwise.
+func TestCommandsPerHandOver(t *testing.T) {
+	const clients, turns = 6, 50
+	for _, k := range kits {
+		t.Run(k.name, func(t *testing.T) {
+			r := newRig(t, k)
+			seen := &counter{}
+			here := &queue{here: make(chan struct{}, clients*turns)}
+			var mus []*holdfast.Mutex
+			for range clients {
+				c := r.join(t).client(t, holdfast.Config{Observer: both{seen, here}})
+				mus = append(mus, c.Mutex("round"))
+			}
+			line := &roundabout{t: t, mus: mus, here: here.here, leases: make(chan *holdfast.Lease, 1)}
+			line.start()
+			line.turn(clients) // all have subscribed and been announced
+			r.awaitAnnounced(t, clients)
+
+			r.server.ResetStats(t)
+			before := seen.pushed.Load()
+			line.turn(turns)
+			calls := r.server.CommandCalls(t)
+			pushes := seen.pushed.Load() - before
+			line.stop()
+
+			if got := calls["publish"]; got != turns || pushes != turns {
+				t.Errorf("%d hand-overs made %d pushes and woke %d clients", turns, got, pushes)
+			}
+			if n := seen.otherwise.Load(); n != 0 {
+				t.Errorf("%d wake-ups without a push", n)
+			}
+			if got := calls["evalsha"] + calls["eval"] + calls["publish"]; got > 3*turns {
+				t.Errorf("%d hand-overs took %d commands, want at most 3 each: %v", turns, got, calls)
+			}
+			known := calls["evalsha"] + calls["publish"] + calls["ping"] + connecting(calls)
+			if extra := sent(calls) - known; extra != 0 {
+				t.Errorf("%d commands besides: %v", extra, calls)
+			}
+		})
+	}
+}
+
+func (r *rig) awaitAnnounced(t *testing.T, n int) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); ; <-tick.C {
+		keys, _ := r.server.Do(t, "KEYS", "holdfast:client:*").([]any)
+		if len(keys) == n {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d clients made themselves known", len(keys), n)
+		}
+	}
+}
+
+// both tells two observers.
+type both [2]holdfast.Observer
+
+func (o both) Observe(e holdfast.Event) {
+	o[0].Observe(e)
+	o[1].Observe(e)
+}
+
+// roundabout hands one lock round among clients that all wait for it: who
+// gives it back joins the line again at once.
+type roundabout struct {
+	t      *testing.T
+	mus    []*holdfast.Mutex
+	here   chan struct{}        // one for each that stands in line
+	leases chan *holdfast.Lease // one for each grant
+	held   *holdfast.Lease
+	next   int // who gives it back next
+}
+
+// start has the first client take the lock and all others line up.
+func (a *roundabout) start() {
+	a.join(0)
+	a.held = a.await()
+	for i := 1; i < len(a.mus); i++ {
+		a.join(i)
+		a.lined()
+	}
+}
+
+func (a *roundabout) join(i int) {
+	go func() {
+		l, err := a.mus[i].Lock(context.Background())
+		if err != nil {
+			a.t.Error(err)
+		}
+		a.leases <- l
+	}()
+}
+
+// turn hands the lock over n times.
+func (a *roundabout) turn(n int) {
+	a.t.Helper()
+	for range n {
+		check(a.t, a.held.Release(context.Background()))
+		a.held = a.await()
+		a.join(a.next)
+		a.lined()
+		a.next = (a.next + 1) % len(a.mus)
+	}
+}
+
+// stop lets everybody have the lock once more.
+func (a *roundabout) stop() {
+	for range len(a.mus) - 1 {
+		check(a.t, a.held.Release(context.Background()))
+		a.held = a.await()
+	}
+	check(a.t, a.held.Release(context.Background()))
+}
+
+func (a *roundabout) await() *holdfast.Lease {
+	a.t.Helper()
+	select {
+	case l := <-a.leases:
+		if l == nil {
+			a.t.FailNow()
+		}
+		return l
+	case <-time.After(patience):
+		a.t.Fatal("nobody was granted the lock")
+		return nil
+	}
+}
+
+// lined returns once the one who joined stands in line.
+func (a *roundabout) lined() {
+	a.t.Helper()
+	select {
+	case <-a.here:
+	case <-time.After(patience):
+		a.t.Fatal("nobody lined up")
+	}
+}
