@@ -43,7 +43,13 @@ if not owner then
       local token = clock[1] .. string.sub('00000' .. clock[2], -6)
       local now = string.sub(token, 1, -4)
       if patience > now and #patience == #now and token > got[5] and #token == #got[5] then
+        -- All that is read is read before the push: what may be refused is
+        -- refused while nothing has changed.
         local waiting = string.format('%d', got[2] - 1)
+        local place = head
+        repeat
+          place = string.format('%d', place + 1)
+        until waiting == '0' or call('HEXISTS', key, '#' .. place) == 1
         local verb = string.find(base, '{', 1, true) and 'SPUBLISH' or 'PUBLISH'
         local client = string.match(heir, '^[^/]*')
         local heard = redis.pcall(verb, base .. client, 'granted ' .. heir .. ' ' .. token .. ' ' .. waiting)
@@ -55,9 +61,8 @@ if not owner then
             call('PEXPIRE', key, life)
           else
             call('HDEL', key, '#' .. head, 'w:' .. heir)
-            repeat head = string.format('%d', head + 1) until call('HEXISTS', key, '#' .. head) == 1
             call('HSET', key, 'fence', token, 'holder', heir, 'expiry', string.format('%d', now + ttl),
-              'waiting', waiting, 'head', head)
+              'waiting', waiting, 'head', place)
             call('PEXPIRE', key, life, 'GT')
           end
           return 'released'

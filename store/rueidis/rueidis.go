@@ -31,10 +31,10 @@ import (
 
 // Store runs actions on one Redis or Valkey server through a rueidis client.
 type Store struct {
-	client    rueidis.Client
-	connected atomic.Bool // the last request was answered
-	alarm     alarm
-	hub       hub
+	client   rueidis.Client
+	answered atomic.Int32 // requests answered in a row, up to settled
+	alarm    alarm
+	hub      hub
 }
 
 var _ holdfast.Store = (*Store)(nil)
@@ -43,6 +43,11 @@ var _ holdfast.Store = (*Store)(nil)
 func New(client rueidis.Client) *Store {
 	return &Store{client: client, hub: hub{client: client}}
 }
+
+// settled is how many answers in a row say that all the client's connections
+// stand. rueidis spreads requests over a few of them by chance, four unless
+// PipelineMultiplex says otherwise, and makes each when it is first needed.
+const settled = 256
 
 // retries is how often an action is sent again when its connection broke.
 const retries = 3
@@ -108,7 +113,8 @@ func (a answer) text() (string, error) {
 // while it connects for somebody else's command, nor, when a context has a
 // deadline and the connection is idle, before that deadline: then it reads on
 // the caller's goroutine, and nothing wakes it. Hence one more goroutine, but
-// for a context that cannot be cancelled on a connection that stands.
+// for a context that cannot be cancelled once all connections stand. (One that
+// broke by itself since may still keep such a caller for ConnWriteTimeout.)
 func (s *Store) do(ctx context.Context, cmd rueidis.Completed) answer {
 	if err := ctx.Err(); err != nil {
 		return answer{err: err}
@@ -120,7 +126,7 @@ func (s *Store) do(ctx context.Context, cmd rueidis.Completed) answer {
 	switch {
 	case ctx.Done() == nil && late == nil:
 		return answer{result: s.client.Do(ctx, cmd)}
-	case ctx.Done() == nil && s.connected.Load():
+	case ctx.Done() == nil && s.answered.Load() >= settled:
 		return answer{result: s.note(s.client.Do(bounded{ctx, late}, cmd))}
 	}
 	done := make(chan rueidis.RedisResult, 1)
@@ -135,15 +141,17 @@ func (s *Store) do(ctx context.Context, cmd rueidis.Completed) answer {
 	case result := <-done:
 		return answer{result: result} // it came at the same moment: better than none
 	default:
-		s.connected.Store(false)
+		s.answered.Store(0)
 		return answer{err: cmp.Or(ctx.Err(), context.DeadlineExceeded)}
 	}
 }
 
 // note remembers whether the server answers.
 func (s *Store) note(result rueidis.RedisResult) rueidis.RedisResult {
-	if answers := result.NonRedisError() == nil; answers != s.connected.Load() {
-		s.connected.Store(answers)
+	if result.NonRedisError() != nil {
+		s.answered.Store(0)
+	} else if s.answered.Load() < settled {
+		s.answered.Add(1)
 	}
 	return result
 }
