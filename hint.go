@@ -30,12 +30,14 @@ func Hint(err error) string {
 
 // hints says what to do about the server's code words.
 var hints = map[string]string{
-	"WRONGTYPE":   "the lock's key holds data of another kind; choose another name or prefix (the key was left as it is)",
-	"NOAUTH":      "the server wants a password: put it into the URL (redis://:PASSWORD@host) or the client's options",
-	"WRONGPASS":   "user name or password are wrong, or the user is disabled",
-	"READONLY":    "this server is a replica: connect to the primary",
-	"REPLICA":     "this server is a replica: connect to the primary",
-	"OOM":         "the server is out of memory: held locks go on, new ones need room (maxmemory, maxmemory-policy noeviction)",
+	"WRONGTYPE": "the lock's key holds data of another kind; choose another name or prefix " +
+		"(the key was left as it is)",
+	"NOAUTH":    "the server wants a password: put it into the URL (redis://:PASSWORD@host) or the client's options",
+	"WRONGPASS": "user name or password are wrong, or the user is disabled",
+	"READONLY":  "this server is a replica: connect to the primary",
+	"REPLICA":   "this server is a replica: connect to the primary",
+	"OOM": "the server is out of memory: held locks go on, new ones need room " +
+		"(maxmemory, maxmemory-policy noeviction)",
 	"LOADING":     "the server is loading its data: try again in a moment",
 	"BUSY":        "a script blocks the server: SCRIPT KILL ends it",
 	"MISCONF":     "the server cannot write to its disk and refuses writes: see its log",

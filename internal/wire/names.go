@@ -19,7 +19,8 @@ func CheckName(name string) error {
 	case name == "":
 		return errors.New("the name is empty: give the lock a name, such as invoice/42")
 	case len(name) > MaxName:
-		return fmt.Errorf("the name has %d bytes, the limit is %d: shorten it or use a digest of it", len(name), MaxName)
+		return fmt.Errorf("the name has %d bytes, the limit is %d: shorten it or use a digest of it",
+			len(name), MaxName)
 	case !utf8.ValidString(name):
 		return errors.New("the name is not valid UTF-8: encode binary names, for example as hex")
 	}
@@ -33,7 +34,8 @@ func CheckPrefix(prefix string) error {
 	}
 	for i := range len(prefix) {
 		if c := prefix[i]; !alphanumeric(c) && !strings.ContainsRune("._:/-", rune(c)) {
-			return fmt.Errorf("the prefix %q has the byte %q: only letters, digits and . _ : / - are allowed", prefix, c)
+			return fmt.Errorf("the prefix %q has the byte %q: only letters, digits and . _ : / - are allowed",
+				prefix, c)
 		}
 	}
 	return nil

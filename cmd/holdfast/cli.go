@@ -1,0 +1,127 @@
+package main
+
+// The rules for output. They hold for every command.
+//
+//   - Standard output carries the result, or belongs to the command that is run.
+//   - Standard error carries messages: lines that begin with "holdfast: ", lower
+//     case, no full stop. An error is followed by a line that begins with "hint: "
+//     when something helpful is known.
+//   - A password is never printed, wherever it came from.
+//   - Exit codes are in exit.go, and in --help of the commands that set them.
+//   - --json prints one object with documented fields: fields may be added, and
+//     are never renamed, removed or given another type.
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// app is what all commands share.
+type app struct {
+	say    *printer
+	server serverFlags
+	log    logFormat
+}
+
+// logFormat is the value of --log-format.
+type logFormat string
+
+func (f *logFormat) String() string { return string(*f) }
+func (f *logFormat) Type() string   { return "text|json" }
+func (f *logFormat) Set(s string) error {
+	if s != "text" && s != "json" {
+		return fmt.Errorf("%q is no log format: write text or json", s)
+	}
+	*f = logFormat(s)
+	return nil
+}
+
+// execute runs the tool and answers its exit code.
+func execute(args []string) int {
+	a := &app{say: &printer{w: os.Stderr, level: levelNormal}, log: "text"}
+	root := newRoot(a)
+	root.SetArgs(args)
+	err := root.Execute()
+	if err != nil {
+		a.say.fail(err)
+	}
+	return codeOf(err)
+}
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "holdfast",
+		Short: "Distributed locks on Redis and Valkey, from the shell",
+		Long: `holdfast runs a command while it holds a lock that all machines share, and tells
+who holds one. The lock lives in a Redis or Valkey server.`,
+		Example: `  holdfast run nightly -- ./report.sh           wait for the lock, run, give it back
+  holdfast run -n nightly -- ./report.sh        do not wait: exit 75 if it is held
+  holdfast run --skip-if-held nightly -- ./report.sh     the same for cron: silent, exit 0
+  holdfast status nightly                       who holds it, and how many wait
+  holdfast demo                                 see it work, no server needed`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		DisableAutoGenTag: true,
+		Version:           holdfast.Version,
+		Args:              unknownCommand,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.prepare(cmd) },
+	}
+	root.Flags().Bool("version", false, "print the version") // without the -v that cobra would give it
+	root.SetOut(os.Stdout)
+	root.SetErr(os.Stderr)
+	root.SetFlagErrorFunc(flagError)
+	root.SetGlobalNormalizationFunc(flagAlias)
+	a.server.add(root.PersistentFlags())
+	root.PersistentFlags().Var(&a.log, "log-format", "form of the messages on standard error")
+	root.AddCommand(newRun(a), newStatus(a), newDemoCommand(), newVersion())
+	root.AddCommand(helpTopics()...)
+	return root
+}
+
+// prepare applies the environment and what all commands understand.
+func (a *app) prepare(cmd *cobra.Command) error {
+	if err := fromEnvironment(cmd, os.LookupEnv); err != nil {
+		return err
+	}
+	if err := wire.CheckPrefix(a.server.prefix); err != nil {
+		return usageError("--prefix: "+err.Error(), "write a short word, as in --prefix staging")
+	}
+	a.say.json = a.log == "json"
+	return nil
+}
+
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	hint := "holdfast help lists the commands"
+	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+		hint = "did you mean holdfast " + like[0] + "?"
+	}
+	return usageError(fmt.Sprintf("there is no command %q", args[0]), hint)
+}
+
+// verbosity adds --quiet and --verbose to a command.
+func verbosity(a *app, flags *pflag.FlagSet) func() error {
+	quiet := flags.BoolP("quiet", "q", false, "say nothing but errors and warnings")
+	verbose := flags.BoolP("verbose", "v", false, "say on standard error what goes on")
+	return func() error {
+		switch {
+		case *quiet && *verbose:
+			return usageError("--quiet and --verbose contradict each other", "leave one out")
+		case *quiet:
+			a.say.level = levelQuiet
+		case *verbose:
+			a.say.level = levelVerbose
+		}
+		return nil
+	}
+}

@@ -1,0 +1,292 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/internal/clock"
+)
+
+// perform runs the hook and the command under the lease, and answers the exit
+// code and why it is that.
+func (r *run) perform() (code int, reason string, err error) {
+	if r.tookExec != "" {
+		code, reason, err = r.hook()
+		if code != 0 || err != nil {
+			return code, reason, err
+		}
+	}
+	s, err := r.start(r.path, r.argv(), true)
+	if err != nil {
+		return proc.StartCode(err), "not-started", r.cannotStart(err)
+	}
+	r.events.emit(event{Event: "started", PID: s.child.PID()})
+	s.wait()
+	code = s.child.Code()
+	r.events.emit(event{Event: "exited", Code: &code})
+	code, reason = s.verdict()
+	return code, reason, nil
+}
+
+// hook runs --on-acquire-exec to its end. If it fails the command is not run.
+func (r *run) hook() (code int, reason string, err error) {
+	argv := shell(r.tookExec)
+	s, err := r.start(argv[0], argv, false)
+	if err != nil {
+		return codeNotStarted, "", fmt.Errorf("--on-acquire-exec: %w", err)
+	}
+	s.wait()
+	code, reason = s.verdict()
+	switch {
+	case code == 0 || reason != "done":
+		return code, reason, nil
+	case code > 128: // a signal ended it; the command would have ended like that
+		return code, "interrupted", nil
+	}
+	err = fmt.Errorf("--on-acquire-exec failed with exit code %d; the command was not started", code)
+	return codeNotStarted, "", err
+}
+
+// start runs argv under the lease. Only the command itself is limited by
+// --max-run.
+func (r *run) start(path string, argv []string, limited bool) (*supervisor, error) {
+	shared := term.IsTerminal(int(os.Stdin.Fd())) && !r.signalGroup
+	spec := proc.Spec{
+		Path: path, Args: argv, Env: environment(os.Environ(), r.grant, r.passURL),
+		Group: !shared, DieWithParent: r.onLost != "ignore",
+	}
+	if !r.noStdin {
+		spec.Stdin = os.Stdin
+	}
+	s := &supervisor{run: r, shared: shared, plan: newPlan(time.Duration(r.killAfter))}
+	s.plan.ignore = r.onLost == "ignore"
+	s.plan.deadline = clock.Now() + r.lease.Remaining()
+	if limited && r.maxRun > 0 {
+		s.plan.maxAt = clock.Now() + time.Duration(r.maxRun)
+	}
+	if stop, ok := proc.StopSignal(); ok {
+		signal.Notify(r.signals, stop)
+	}
+	var err error
+	s.child, err = proc.Start(spec)
+	return s, err
+}
+
+func (r *run) cannotStart(err error) error {
+	name := r.argv()[0]
+	var exit *exec.Error
+	var path *fs.PathError
+	switch {
+	case errors.As(err, &exit):
+		err = exit.Err
+	case errors.As(err, &path):
+		err = path.Err
+	}
+	if proc.StartCode(err) == proc.CodeNotFound {
+		return &exitError{proc.CodeNotFound, fmt.Errorf("command not found: %s", name),
+			"check its spelling and PATH; what the shell itself does (pipes, built-ins) goes into -c 'STRING'"}
+	}
+	return &exitError{proc.CodeNotExecutable, fmt.Errorf("cannot execute %s: %w", name, err),
+		"it needs execute permission (chmod +x), and a script a first line such as #!/bin/sh"}
+}
+
+// supervisor stays with one command while it runs under the lease.
+type supervisor struct {
+	*run
+	child  *proc.Child
+	shared bool // the command shares our terminal and process group
+	plan   plan
+
+	told     bool // the loss was told
+	lostHook *proc.Child
+}
+
+// wait returns when the command has ended, and what it started as far as we
+// had to end it.
+func (s *supervisor) wait() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	gone := s.lease.Context().Done()
+	for {
+		select {
+		case <-s.child.Done():
+			s.sweep()
+			return
+		case sig := <-s.signals:
+			s.pass(sig)
+		case <-gone:
+			gone = nil
+		case <-timer.C:
+		}
+		timer.Reset(s.look())
+	}
+}
+
+// look asks the plan what this moment demands and does it. It answers when to
+// look again.
+func (s *supervisor) look() time.Duration {
+	do, again := s.plan.step(clock.Now(), s.lease.Remaining(), s.lease.Err() != nil)
+	sig := s.signal()
+	if s.plan.overtime && !s.plan.lost {
+		sig, _ = proc.Named("TERM")
+	}
+	if do == kill {
+		sig = os.Kill
+	}
+	if s.plan.lost {
+		s.tellLoss()
+	} else if do == tell && s.plan.overtime {
+		s.say.print("error", fmt.Sprintf("the command has run for %v (--max-run): it is stopped", &s.maxRun), "")
+	}
+	switch do {
+	case tell:
+		s.child.Tell(sig) //nolint:errcheck // it may have ended
+	case kill:
+		s.child.Kill()
+	case goOn:
+		return again
+	}
+	s.events.emit(event{Event: "stopping", Signal: proc.Name(sig), Reason: s.plan.reason()})
+	s.say.info("sent %s to the command", proc.Name(sig))
+	return again
+}
+
+// tellLoss says once that the lock is lost, and runs what was asked for then.
+func (s *supervisor) tellLoss() {
+	if s.told {
+		return
+	}
+	s.told = true
+	why := "no renewal was confirmed in time"
+	var lost *holdfast.LostError
+	switch {
+	case s.noRenew && s.lease.Err() == nil:
+		why = fmt.Sprintf("its lease of %v ends (--no-renew)", &s.ttl)
+	case errors.As(s.lease.Err(), &lost) && lost.Reason == holdfast.LossEvicted:
+		why = "an operator took it away"
+	case errors.As(s.lease.Err(), &lost) && lost.Reason == holdfast.LossNotHeld:
+		why = "the server does not know the lease any more"
+	}
+	then := "the command is stopped"
+	switch {
+	case s.child.Gone():
+		then = "the command has ended"
+	case s.plan.ignore:
+		then = "the command runs on (--on-lost=ignore)"
+	}
+	s.say.print("error", fmt.Sprintf("%q is lost: %s; %s", s.name, why, then), hintOf(holdfast.ErrLost))
+	if s.lostExec == "" {
+		return
+	}
+	argv := shell(s.lostExec)
+	hook, err := proc.Start(proc.Spec{Path: argv[0], Args: argv, Group: true, DieWithParent: true,
+		Env: environment(os.Environ(), s.grant, s.passURL)})
+	if err != nil {
+		s.say.warn("", "--on-lost-exec: %v", err)
+		return
+	}
+	s.lostHook = hook
+}
+
+// sweep ends what is left of the group of a command that had to be stopped, at
+// the plan's time: children may need a moment more than their parent.
+func (s *supervisor) sweep() {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for s.plan.stopping && !s.plan.killed && !s.child.Gone() {
+		<-tick.C
+		if do, _ := s.plan.step(clock.Now(), s.lease.Remaining(), s.lease.Err() != nil); do == kill {
+			s.child.Kill()
+		}
+	}
+	if s.plan.killed {
+		s.child.Kill() // the group, if the command ended by itself just before
+	}
+}
+
+// awaitHook gives the hook of a loss its time.
+func (s *supervisor) awaitHook() {
+	if s.lostHook == nil {
+		return
+	}
+	select {
+	case <-s.lostHook.Done():
+		if code := s.lostHook.Code(); code != 0 {
+			s.say.warn("", "--on-lost-exec failed with exit code %d", code)
+		}
+	case <-time.After(maxGrace):
+		s.lostHook.Kill()
+		s.say.warn("", "--on-lost-exec took more than %v and was killed", maxGrace)
+	}
+}
+
+// pass hands a signal to the command, unless a terminal has done so.
+func (s *supervisor) pass(sig os.Signal) {
+	if proc.Stops(sig) {
+		s.suspend(sig)
+		return
+	}
+	if proc.Continues(sig) && !s.shared {
+		// While we were stopped the lease may have ended. If so the command
+		// must not go on.
+		s.look()
+		if s.plan.stopping {
+			return
+		}
+	}
+	if s.shared && proc.FromTerminal(sig) {
+		return
+	}
+	if err := s.child.Signal(sig); err == nil {
+		s.say.info("passed %s on to the command", proc.Name(sig))
+	}
+}
+
+// suspend does what Ctrl-Z asks for. With a shell that waits for us to stop we
+// stop too, and nobody renews: what that costs is seen when we go on. Without
+// one we stay awake and keep the lock for the stopped command.
+func (s *supervisor) suspend(sig os.Signal) {
+	if !s.shared {
+		s.child.Signal(sig) //nolint:errcheck // it may have ended
+	}
+	if !proc.HasTerminal() {
+		return
+	}
+	if err := proc.StopSelf(); err != nil {
+		return
+	}
+	s.look() // first of all: the lease may be over
+	if cont, ok := proc.ContinueSignal(); ok && !s.shared && !s.plan.stopping {
+		s.child.Signal(cont) //nolint:errcheck // it may have ended
+	}
+}
+
+// verdict is the exit code and the reason. A lost lock wins over everything.
+func (s *supervisor) verdict() (int, string) {
+	switch {
+	case s.plan.lost || s.lease.Err() != nil:
+		s.plan.lost = true
+		s.tellLoss()
+		s.awaitHook()
+		return int(s.lostCode), "lost"
+	case s.plan.overtime:
+		return codeMaxRun, "max-run"
+	}
+	return s.child.Code(), "done"
+}
+
+func (p *plan) reason() string {
+	if p.lost {
+		return "lost"
+	}
+	return "max-run"
+}

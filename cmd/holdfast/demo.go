@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
+)
+
+const demoText = `Shows locks at work: starts a server of its own, and processes that fight for one
+lock around a counter in a file. It kills one holder, pauses another past its
+lease, and says who held when and whether anything went wrong.
+
+The server is redis-server or valkey-server from PATH, else an embedded one.
+Nothing is left behind.
+
+Exit codes: 0 no overlap and no lost update, 1 there was one or the run came to
+nothing, 64 usage, 128+n ended by signal n.`
+
+// newDemoCommand makes holdfast demo. It needs no server, so none of the
+// flags that name one mean anything to it.
+func newDemoCommand() *cobra.Command {
+	opts := demo.Options{Server: demo.ServerAuto}
+	duration := span(5 * time.Second)
+	asJSON := false
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "See locks at work, in seconds and with nothing installed",
+		Long:  demoText,
+		Example: `  holdfast demo
+  holdfast demo --workers 8 --duration 10s
+  holdfast demo --json | jq .handover_p50_us`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError(fmt.Sprintf("demo takes no argument, and %q is one", args[0]), "write holdfast demo")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			opts.Duration = time.Duration(duration)
+			return runDemo(cmd, opts, asJSON)
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&opts.Workers, "workers", 4, "how many processes fight")
+	flags.Var(&duration, "duration", "for how long")
+	flags.StringVar(&opts.Server, "server", opts.Server, "auto, redis-server, valkey-server or embedded")
+	flags.BoolVar(&asJSON, "json", false, "print the result as one JSON object, and nothing else")
+	cmd.AddCommand(newDemoWorker())
+	return cmd
+}
+
+// newDemoWorker is what the demo starts its worker processes with.
+func newDemoWorker() *cobra.Command {
+	return &cobra.Command{
+		Use:    "worker",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return demo.Work(cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+}
+
+func runDemo(cmd *cobra.Command, opts demo.Options, asJSON bool) error {
+	if err := opts.Check(); err != nil {
+		return usageError(err.Error(), "holdfast demo --help lists the flags")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	opts.Worker = []string{self, cmd.Name(), "worker"}
+	out := cmd.OutOrStdout()
+	terminal := term.IsTerminal(int(os.Stdout.Fd()))
+	if asJSON {
+		// Standard output has the object and nothing else.
+		terminal = term.IsTerminal(int(os.Stderr.Fd()))
+		if terminal {
+			opts.Progress = cmd.ErrOrStderr()
+		}
+	} else {
+		opts.Progress = out
+	}
+	opts.Live = terminal
+
+	ctx, stop := signalled(cmd.Context())
+	defer stop()
+	result, err := demo.Run(ctx, opts)
+	var by signalError
+	switch {
+	case errors.As(err, &by):
+		return &exitError{128 + int(by.Signal), errors.New("ended before the end: nothing was shown"), ""}
+	case err != nil:
+		return &exitError{1, err, ""}
+	case asJSON:
+		err = json.NewEncoder(out).Encode(result)
+	default:
+		look := demo.Look{Unicode: utf8Locale(os.Getenv), Color: terminal && os.Getenv("NO_COLOR") == ""}
+		_, err = fmt.Fprint(out, result.Text(look))
+	}
+	if err == nil && !result.OK {
+		err = silent(1)
+	}
+	return err
+}
+
+// signalError is the cause of a context that a signal has ended.
+type signalError struct{ syscall.Signal }
+
+func (e signalError) Error() string { return e.Signal.String() }
+
+// signalled ends the context, with the signal as its cause, when the user or
+// the system wants an end.
+func signalled(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		select {
+		case s := <-signals:
+			cancel(signalError{s.(syscall.Signal)})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel(nil)
+	}
+}
+
+// utf8Locale says whether the terminal understands more than ASCII, by the
+// rules of locale(7): the first variable that is set decides.
+func utf8Locale(getenv func(string) string) bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if value := getenv(name); value != "" {
+			value = strings.ToLower(value)
+			return strings.Contains(value, "utf-8") || strings.Contains(value, "utf8")
+		}
+	}
+	return false
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// What the demo does is tested where it is done, in internal/demo.
+
+func TestDemoRefusesWhatItCannotDo(t *testing.T) {
+	for _, test := range []struct {
+		args string
+		want string
+	}{
+		{"--workers 1", "workers: 1; it takes 2 to 64"},
+		{"--duration 0.5", "duration: 500ms; it takes 1s to 10m"},
+		{"--duration 1h", "duration: 1h0m0s; it takes 1s to 10m"},
+		{"--server etcd", `server: "etcd"; it is one of auto, redis-server, valkey-server, embedded`},
+		{"now", `demo takes no argument, and "now" is one`},
+	} {
+		cmd := newDemoCommand()
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		cmd.SetArgs(strings.Fields(test.args))
+		cmd.SetOut(io.Discard)
+		err := cmd.Execute()
+		if codeOf(err) != codeUsage || err.Error() != test.want || hintOf(err) == "" {
+			t.Errorf("demo %s: code %d, %v (hint %q), want %q with a hint",
+				test.args, codeOf(err), err, hintOf(err), test.want)
+		}
+	}
+}
+
+func TestDemoNamesTheSignalThatEndedIt(t *testing.T) {
+	ctx, stop := signalled(t.Context())
+	defer stop()
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	<-ctx.Done()
+	var by signalError
+	if err := context.Cause(ctx); !errors.As(err, &by) || by.Signal != syscall.SIGHUP {
+		t.Errorf("the cause is %v, want SIGHUP", err)
+	}
+}
+
+func TestUTF8Locale(t *testing.T) {
+	for _, test := range []struct {
+		env  map[string]string
+		want bool
+	}{
+		{nil, false},
+		{map[string]string{"LANG": "en_US.UTF-8"}, true},
+		{map[string]string{"LANG": "C.utf8"}, true},
+		{map[string]string{"LANG": "C"}, false},
+		{map[string]string{"LANG": "en_US.UTF-8", "LC_ALL": "C"}, false},
+		{map[string]string{"LANG": "C", "LC_CTYPE": "de_DE.UTF-8"}, true},
+		{map[string]string{"LC_CTYPE": "C", "LC_ALL": "", "LANG": "en_US.UTF-8"}, false},
+	} {
+		if got := utf8Locale(func(name string) string { return test.env[name] }); got != test.want {
+			t.Errorf("with %v: %v, want %v", test.env, got, test.want)
+		}
+	}
+}

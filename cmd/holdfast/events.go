@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+)
+
+const eventsText = `holdfast run --events-fd N writes what happens to the open file descriptor N, one JSON
+object a line, as in
+
+  holdfast run --events-fd 3 nightly -- ./report.sh 3>events.jsonl
+
+Every object has "time" (UTC), "event" and "name" (the lock's). The events, in order:
+
+  waiting   another holds the lock; "place" in line, an upper bound
+  acquired  "fence" (a string: it may be larger than a JSON number can be exact),
+            "waited_ms"
+  started   "pid" of the command
+  stopping  the command is told to stop or killed; "signal", "reason": lost or max-run
+  exited    "code" of the command
+  released  the lock is given back; "held_ms"
+  end       always the last; "code" of holdfast, "reason": done, busy, interrupted, lost,
+            max-run, not-started, refused, unreachable, usage, protocol, internal
+
+Events and fields may be added. They are never renamed, removed or given another type.
+The command does not inherit the file descriptor.`
+
+// event is one line on the events file descriptor.
+type event struct {
+	Time     string `json:"time"`
+	Event    string `json:"event"`
+	Name     string `json:"name"`
+	Place    int    `json:"place,omitempty"`
+	Fence    string `json:"fence,omitempty"`
+	WaitedMS *int64 `json:"waited_ms,omitempty"`
+	PID      int    `json:"pid,omitempty"`
+	Signal   string `json:"signal,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Code     *int   `json:"code,omitempty"`
+	HeldMS   *int64 `json:"held_ms,omitempty"`
+}
+
+// events writes to the events file descriptor, if there is one.
+type events struct {
+	name string
+
+	mu   sync.Mutex // keeps lines whole
+	file *os.File
+}
+
+// openEvents checks fd before anything is locked; 0 means none.
+func openEvents(name string, fd int) (*events, error) {
+	if fd == 0 {
+		return &events{name: name}, nil
+	}
+	if fd < 2 {
+		return nil, usageError(fmt.Sprintf("--events-fd %d: the events need a file descriptor of their own", fd),
+			"write --events-fd 3 and redirect it, as in 3>events.jsonl")
+	}
+	if !proc.Inherited(fd) {
+		return nil, usageError(fmt.Sprintf("--events-fd %d: no such file is open", fd),
+			fmt.Sprintf("open it in the shell, as in %d>events.jsonl", fd))
+	}
+	proc.CloseOnExec(fd)
+	return &events{name: name, file: os.NewFile(uintptr(fd), "events")}, nil
+}
+
+// emit writes one event. A reader that has gone away does not harm the run.
+func (e *events) emit(ev event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.file == nil {
+		return
+	}
+	ev.Time, ev.Name = stamp(time.Now()), e.name
+	if b, err := json.Marshal(ev); err == nil {
+		e.file.Write(append(b, '\n')) //nolint:errcheck // see above
+	}
+}
+
+func millis(d time.Duration) *int64 {
+	ms := d.Milliseconds()
+	return &ms
+}
+
+// reasons names exit codes for the end event.
+var reasons = map[int]string{
+	codeUsage: "usage", codeUnreachable: "unreachable", codeInternal: "internal", codeBusy: "busy",
+	codeProtocol: "protocol", codeRefused: "refused", codeLost: "lost", codeMaxRun: "max-run",
+	codeNotStarted: "not-started",
+}

@@ -1,0 +1,333 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// farewell bounds what is said to the server at the end. A lease that cannot be
+// given back in this time ends by itself.
+const farewell = 3 * time.Second
+
+// lostFarewell is the same for a lease that is lost: whoever started us waits
+// for the news more urgently than the server for ours.
+const lostFarewell = 300 * time.Millisecond
+
+// sayWho is how long a person at a terminal waits before being told for whom.
+const sayWho = 500 * time.Millisecond
+
+// run is one holdfast run.
+type run struct {
+	*runOptions
+	say     *printer
+	events  *events
+	signals chan os.Signal
+	waiting chan holdfast.Event // from the observer
+
+	path   string // of the command
+	server *server
+	lease  *holdfast.Lease
+	since  time.Duration // when the lease was granted, by clock
+	kept   bool          // the lock stays taken after our end
+	lost   bool          // the lease ended too early
+	grant  grant
+}
+
+// runRun holds a lock round a command.
+func runRun(a *app, o *runOptions) error {
+	ev, err := openEvents(o.name, o.eventsFD)
+	if err != nil {
+		return err
+	}
+	r := &run{runOptions: o, say: a.say, events: ev,
+		signals: make(chan os.Signal, 16), waiting: make(chan holdfast.Event, 1)}
+	// From here on signals are ours: one that comes while we wait must give the
+	// place in line back before it ends us.
+	signal.Notify(r.signals, proc.Signals()...)
+	code, reason, err := r.whole(a)
+	if err != nil {
+		a.say.fail(err)
+	}
+	ev.emit(event{Event: "end", Code: &code, Reason: reason})
+	return silent(code)
+}
+
+// whole is the run from the first check to the last word. It answers the exit
+// code and why it is that.
+func (r *run) whole(a *app) (code int, reason string, err error) {
+	defer func() {
+		if err != nil && code == 0 {
+			code = codeOf(err)
+		}
+		if reason == "" {
+			reason = reasons[code]
+		}
+	}()
+	if r.path, err = proc.Look(r.argv()[0]); err != nil {
+		return proc.StartCode(err), "not-started", r.cannotStart(err)
+	}
+	if r.server, err = a.open(r.config()); err != nil {
+		return 0, "", err
+	}
+	defer r.leave()
+	if err := r.nested(a.server.prefix); err != nil {
+		return int(r.busyCode), "busy", err
+	}
+	sig, err := r.acquire()
+	switch {
+	case sig != nil:
+		r.say.info("%v while waiting for %q; the place in line is given back", sig, r.name)
+		return 128 + proc.Number(sig), "interrupted", nil
+	case errors.Is(err, holdfast.ErrHeld):
+		r.busy(err)
+		return int(r.busyCode), "busy", nil
+	case err != nil:
+		return 0, "", r.server.explain(r.name, err)
+	}
+	code, reason, err = r.perform()
+	return r.release(code, reason), reason, err
+}
+
+// leave gives back what is still ours, the place in the line too. A lock that
+// is to stay taken keeps the name of its holder, which the client would take
+// with it.
+func (r *run) leave() {
+	if r.kept {
+		r.server.client.Abandon()
+		return
+	}
+	ctx, cancel := r.farewell()
+	defer cancel()
+	r.server.close(ctx)
+}
+
+// farewell bounds a last request.
+func (r *run) farewell() (context.Context, context.CancelFunc) {
+	if r.lost {
+		return context.WithTimeout(context.Background(), lostFarewell)
+	}
+	return context.WithTimeout(context.Background(), farewell)
+}
+
+func (r *run) config() holdfast.Config {
+	app := r.owner
+	if app == "" {
+		word, _, _ := strings.Cut(strings.TrimSpace(r.shell), " ")
+		if r.shell == "" {
+			word = r.command[0]
+		}
+		app = filepath.Base(word)
+		app = app[:min(len(app), maxOwner)]
+	}
+	return holdfast.Config{TTL: time.Duration(r.ttl), App: app, Observer: observer(r.waiting), Logger: r.logger()}
+}
+
+// observer hears when the waiting begins.
+type observer chan holdfast.Event
+
+// Observe must not block: whoever reads may have stopped.
+func (o observer) Observe(e holdfast.Event) {
+	if e.Kind == holdfast.EventWait {
+		select {
+		case o <- e:
+		default:
+		}
+	}
+}
+
+// logger shows the library's own words to those who ask for them.
+func (r *run) logger() *slog.Logger {
+	if r.say.level < levelVerbose {
+		return nil
+	}
+	return slog.New(logHandler{say: r.say})
+}
+
+// nested refuses to wait for a lock that is held around us.
+func (r *run) nested(prefix string) error {
+	key := wire.Key(prefix, r.name)
+	here := link(r.server.address, key)
+	chain := os.Getenv(envChain)
+	if within(chain, here) {
+		return &exitError{codeBusy,
+			fmt.Errorf("would deadlock: %q is held by the holdfast run around this one", r.name),
+			"run the inner command without holdfast, or under another name"}
+	}
+	r.grant = grant{name: r.name, key: key, ttl: time.Duration(r.ttl), server: r.server.public,
+		chain: strings.TrimSpace(chain + " " + here)}
+	return nil
+}
+
+// acquire takes the lock. A signal that ends the waiting is answered; then
+// nothing is held, and no place in the line is kept once the server is closed.
+func (r *run) acquire() (os.Signal, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if r.splay > 0 {
+		if sig := r.sleep(rand.N(time.Duration(r.splay))); sig != nil {
+			return sig, nil
+		}
+	}
+	options := []holdfast.Option{}
+	if r.limited {
+		options = append(options, holdfast.Wait(time.Duration(r.wait)))
+	}
+	if r.noRenew {
+		options = append(options, holdfast.NoRenewal())
+	}
+	began := clock.Now()
+	var err error
+	done := make(chan struct{})
+	go func() {
+		mutex := r.server.client.Mutex(r.name, options...)
+		r.lease, err = mutex.Lock(ctx)
+		if r.limited && time.Duration(r.wait) < farewell && errors.Is(err, holdfast.ErrUnknownOutcome) {
+			// The limit may have been shorter than the way to the server, which
+			// says nothing about the lock nor the server. So try once, as -n does.
+			r.lease, err = mutex.TryLock(ctx)
+		}
+		close(done)
+	}()
+	sig := r.waitOn(ctx, done)
+	cancel()
+	<-done
+	if err != nil {
+		return sig, err
+	}
+	if sig != nil {
+		// The grant crossed the signal. The command has not run.
+		r.giveBack(0) //nolint:errcheck // closing the client is the second try
+		return sig, nil
+	}
+	r.since, r.grant.at, r.grant.fence = clock.Now(), time.Now(), r.lease.Token()
+	r.say.info("acquired %q in %v, fence %d", r.name, (r.since - began).Round(time.Millisecond), r.grant.fence)
+	r.events.emit(event{Event: "acquired", Fence: fmt.Sprint(r.grant.fence), WaitedMS: millis(r.since - began)})
+	return nil, nil
+}
+
+// waitOn waits until done is closed, or a signal comes that ends us. It tells
+// whom we wait for: at once if that was asked for, after a moment at a terminal.
+func (r *run) waitOn(ctx context.Context, done <-chan struct{}) os.Signal {
+	var who <-chan time.Time
+	for {
+		select {
+		case <-done:
+			return nil
+		case sig := <-r.signals:
+			if proc.Ends(sig) {
+				return sig
+			}
+		case e := <-r.waiting:
+			r.events.emit(event{Event: "waiting", Place: e.Place})
+			switch {
+			case r.say.level >= levelVerbose:
+				go r.tellWho(ctx, e.Place)
+			case r.say.level == levelNormal && term.IsTerminal(int(os.Stderr.Fd())):
+				who = time.After(sayWho)
+			}
+		case <-who:
+			go r.tellWho(ctx, 0)
+		}
+	}
+}
+
+// sleep waits for d, or for a signal that ends us.
+func (r *run) sleep(d time.Duration) os.Signal {
+	over := make(chan struct{})
+	timer := time.AfterFunc(d, func() { close(over) })
+	defer timer.Stop()
+	return r.waitOn(context.Background(), over)
+}
+
+// tellWho says who holds the lock that we wait for.
+func (r *run) tellWho(ctx context.Context, place int) {
+	text := fmt.Sprintf("waiting for %q", r.name)
+	if place > 0 {
+		text += fmt.Sprintf(", place %d", place)
+	}
+	if state, err := r.server.client.Inspect(ctx, r.name); err == nil && state.Held() {
+		text += ", held " + briefly(state.Holders[0])
+	}
+	if ctx.Err() == nil {
+		r.say.notice("", "%s", text)
+	}
+}
+
+// busy says who has the lock that we did not get.
+func (r *run) busy(err error) {
+	if r.say.level < levelNormal {
+		return
+	}
+	text := fmt.Sprintf("%q is held", r.name)
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
+	if state, seen := r.server.client.Inspect(ctx, r.name); seen == nil && state.Held() {
+		text += " " + briefly(state.Holders[0])
+	}
+	var held *holdfast.HeldError
+	if errors.As(err, &held) && held.Waited > 0 {
+		text += fmt.Sprintf("; waited %v", held.Waited.Round(time.Millisecond))
+	}
+	r.say.notice("", "%s", text)
+}
+
+// release gives the lock back and answers the exit code, which it changes only
+// if the lock turns out not to have been ours.
+func (r *run) release(code int, reason string) int {
+	held := clock.Now() - r.since
+	r.lost = reason == "lost"
+	keep := time.Duration(r.minHold) - held
+	if keep > 0 && keep < r.lease.Remaining() && !r.lost {
+		// Left alone the lock would stay taken until the lease ends, which is
+		// longer than was asked for. So stay, unless somebody is in a hurry.
+		r.say.info("staying for %v (--min-hold)", keep.Round(time.Millisecond))
+		if sig := r.sleep(keep); sig == nil {
+			keep = 0
+		}
+		held = clock.Now() - r.since
+	}
+	err := r.giveBack(keep)
+	switch {
+	case err == nil:
+		r.events.emit(event{Event: "released", HeldMS: millis(held)})
+		r.say.info("released %q after %v", r.name, held.Round(time.Millisecond))
+		if keep > 0 {
+			r.say.info("%q stays taken for another %v", r.name, keep.Round(time.Millisecond))
+		}
+	case r.lost:
+		// Said before; that it cannot be given back is no news.
+	case errors.Is(err, holdfast.ErrNotHeld), errors.Is(err, holdfast.ErrLost):
+		r.say.print("error", fmt.Sprintf("%q was not held any more when the command ended", r.name), hintOf(err))
+		return int(r.lostCode)
+	default:
+		r.say.warn("the lease ends by itself within "+time.Duration(r.ttl).String(),
+			"%q could not be given back: %s", r.name, cause(err))
+	}
+	return code
+}
+
+// giveBack releases the lease, or leaves the lock taken for keep more.
+func (r *run) giveBack(keep time.Duration) error {
+	ctx, cancel := r.farewell()
+	defer cancel()
+	if keep > 0 {
+		r.kept = true
+		return r.lease.ReleaseAfter(ctx, keep)
+	}
+	return r.lease.Release(ctx)
+}

@@ -1,0 +1,364 @@
+// Package demo shows the main job of a distributed lock in a few seconds: many
+// processes, one server, one holder at a time, even when a holder dies or stops.
+//
+// It starts a server of its own and worker processes that fight for one lock
+// around an unsafe read-modify-write of a file. It kills one holder and pauses
+// another past its lease. Then it says what happened, from two accounts that do
+// not trust the library:
+//
+//   - the server's: every change of the lock's record, noted in the same atomic
+//     step (audit.lua), replayed by the rules of a lease (history.go). An overlap
+//     is a hold that the server granted before an earlier one was over by its
+//     own record. What a paused process believes meanwhile is not counted
+//     here: no server can know it.
+//   - the resource's: how far the counter in the file went, against the writes
+//     that were answered "done" (register.go). This is where a holder that does
+//     not know yet that it has lost the lock does harm, or is refused.
+//
+// Decisions are in director.go, history.go and timeline.go, without I/O; demo.go
+// and fleet.go carry them out.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+)
+
+// Limits of the options.
+const (
+	MinWorkers  = 2 // someone has to take the lock over from a victim
+	MaxWorkers  = 64
+	MinDuration = time.Second
+	MaxDuration = 10 * time.Minute
+)
+
+// Options say what to show.
+type Options struct {
+	Workers  int
+	Duration time.Duration
+	Server   string   // one of the Server constants
+	Worker   []string // the command that runs [Work]
+
+	Progress io.Writer // nil: nothing is shown meanwhile
+	Live     bool      // Progress is a terminal: one line is kept up to date
+}
+
+// Check says what is wrong with the options, in words for a command line.
+func (o Options) Check() error {
+	switch {
+	case o.Workers < MinWorkers || o.Workers > MaxWorkers:
+		return fmt.Errorf("workers: %d; it takes %d to %d", o.Workers, MinWorkers, MaxWorkers)
+	case o.Duration < MinDuration || o.Duration > MaxDuration:
+		return fmt.Errorf("duration: %v; it takes 1s to 10m", o.Duration)
+	}
+	switch o.Server {
+	case ServerAuto, ServerRedis, ServerValkey, ServerEmbedded:
+		return nil
+	}
+	return fmt.Errorf("server: %q; it is one of %s", o.Server,
+		strings.Join([]string{ServerAuto, ServerRedis, ServerValkey, ServerEmbedded}, ", "))
+}
+
+// lease is the TTL of the lock: so short that two leases can run out in the
+// time of the run, so long that a busy machine can renew it.
+func (o Options) lease() time.Duration {
+	return min(max(o.Duration/8, 250*time.Millisecond), time.Second).Round(time.Millisecond)
+}
+
+// run is one demo under way. It belongs to one goroutine.
+type run struct {
+	opts     Options
+	server   *server
+	rdb      *redis.Client
+	dir      string
+	fleet    *fleet
+	director *director
+	show     *progress
+
+	workers []*worker      // by number, from 1: who works now
+	names   map[string]int // the library's id of a client: the worker's number
+	began   time.Time
+	zero    int64     // server clock, µs, at the beginning
+	hit     time.Time // the last blow
+
+	changes []change
+	turns   []turn
+	missed  int
+	written []int64 // values that the fenced register took
+	plain   []int64 // values that the plain register took
+	refused int
+	killed  []mark
+	stopped []mark // From and Till are set
+	late    []mark // refused writes
+}
+
+// mark is something that happened to a worker, in server time.
+type mark struct {
+	worker int
+	span
+}
+
+// Run shows it, and answers what was seen. An error means that it could not be
+// shown to the end. Either way, nothing that it started runs any more, and
+// nothing that it wrote is left.
+func Run(ctx context.Context, opts Options) (*Result, error) {
+	result, err := show(ctx, opts)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx) // whatever step noticed it, that is why
+	}
+	return result, err
+}
+
+func show(ctx context.Context, opts Options) (*Result, error) {
+	if err := errors.Join(supported(), opts.Check()); err != nil {
+		return nil, err
+	}
+	logging.Disable() // the client's own messages: its errors arrive as errors
+	// Linux ends the processes when the thread that started them ends, not
+	// the program: this one stays for as long as they run.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	dir, remove, err := tempDir()
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
+	r := &run{
+		opts: opts, dir: dir, fleet: newFleet(opts.Worker),
+		director: newDirector(opts.Workers, opts.Duration), names: make(map[string]int),
+		workers: make([]*worker, opts.Workers+1),
+		show:    &progress{w: opts.Progress, live: opts.Live},
+	}
+	r.show.say(intro(opts))
+	if r.server, err = startServer(ctx, opts.Server, dir); err != nil {
+		return nil, err
+	}
+	defer r.server.stop()
+	r.rdb = redis.NewClient(serverOptions(r.server.Addr))
+	defer r.rdb.Close() //nolint:errcheck // the server is ours, and ends next
+	defer r.fleet.destroy()
+	defer r.show.clear()
+
+	r.show.say(setting(r.server, opts))
+	for _, step := range []func(context.Context) error{r.gather, r.fight, r.finish} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return r.judge(ctx)
+}
+
+// gather starts the workers and waits until all of them are ready, so that
+// nobody has the lock to himself while others still start.
+func (r *run) gather(ctx context.Context) error {
+	for number := 1; number <= r.opts.Workers; number++ {
+		if err := r.hire(ctx, number); err != nil {
+			return err
+		}
+	}
+	deadline := time.NewTimer(20 * time.Second)
+	defer deadline.Stop()
+	for len(r.names) < r.opts.Workers {
+		select {
+		case rep := <-r.fleet.reports:
+			if err := r.hear(ctx, rep); err != nil {
+				return err
+			}
+		case <-deadline.C:
+			return errors.New("the workers did not get ready in 20s")
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	var err error
+	if r.zero, err = serverTime(ctx, r.rdb); err != nil {
+		return err
+	}
+	r.began = time.Now()
+	for _, w := range r.workers[1:] {
+		w.tell(orderBegin)
+	}
+	return nil
+}
+
+// hire starts a process as the worker of that number.
+func (r *run) hire(ctx context.Context, number int) error {
+	w, err := r.fleet.start(ctx, workerConfig{
+		Worker: number, Addr: r.server.Addr, Dir: r.dir, Lease: r.opts.lease(),
+	})
+	r.workers[number] = w
+	return err
+}
+
+// fight goes on for as long as asked, and then until both blows have landed.
+func (r *run) fight(ctx context.Context) error {
+	const grace = 10 * time.Second
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case rep := <-r.fleet.reports:
+			if err := r.hear(ctx, rep); err != nil {
+				return err
+			}
+		case <-tick.C:
+			elapsed := time.Since(r.began)
+			if err := r.do(ctx, r.director.clock, elapsed); err != nil {
+				return err
+			}
+			if err := r.audit(ctx); err != nil {
+				return err
+			}
+			r.show.status(elapsed, r.opts.Duration, len(r.turns), r.holder())
+			if elapsed >= r.opts.Duration && r.director.scene == over {
+				return nil
+			}
+			if elapsed >= r.opts.Duration+grace {
+				return fmt.Errorf("no end after %v: the machine may be too busy; try a longer --duration",
+					elapsed.Round(time.Second))
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// audit gathers what the server has noted.
+func (r *run) audit(ctx context.Context) error {
+	changes, err := readAudit(ctx, r.rdb)
+	r.changes = append(r.changes, changes...)
+	return err
+}
+
+// holder is the number of the worker that held the lock by the last note, or 0.
+func (r *run) holder() int {
+	if len(r.changes) == 0 {
+		return 0
+	}
+	return r.workerOf(r.changes[len(r.changes)-1].After.Holder)
+}
+
+func (r *run) workerOf(attempt string) int {
+	client, _, _ := strings.Cut(attempt, "/")
+	return r.names[client]
+}
+
+// hear takes in a report and has done what the director makes of it.
+func (r *run) hear(ctx context.Context, rep report) error {
+	w := rep.worker
+	switch rep.Kind {
+	case reportReady:
+		r.names[rep.Client] = w.number
+		if !r.began.IsZero() {
+			w.tell(orderBegin) // a successor
+		}
+	case reportMissed:
+		r.missed++
+	case reportStands:
+		r.show.event(time.Since(r.began), standsText(r.director.scene, w.number, rep.Value))
+		a, number := r.director.stands(w.number, rep.Turn.Token)
+		return r.carryOut(ctx, a, number)
+	case reportTurn:
+		return r.heardTurn(ctx, rep)
+	case reportGone:
+		w.ended = true
+		if err := w.failure(); err != nil {
+			return err
+		}
+		if w.fate == fateKilled {
+			return r.hire(ctx, w.number)
+		}
+	}
+	return nil
+}
+
+func (r *run) heardTurn(ctx context.Context, rep report) error {
+	r.turns = append(r.turns, rep.Turn)
+	r.plain = append(r.plain, rep.Plain)
+	if rep.Done {
+		r.written = append(r.written, rep.Value)
+	} else {
+		r.refused++
+		now, err := serverTime(ctx, r.rdb)
+		if err != nil {
+			return err
+		}
+		r.late = append(r.late, mark{rep.worker.number, span{From: now}})
+		r.show.event(time.Since(r.began), refusedText(rep.worker.number, rep.Value, rep.Stale))
+	}
+	before := r.director.scene
+	a, number := r.director.turn(rep.worker.number, rep.Turn.Token)
+	if before == afterKill && r.director.scene != before {
+		r.show.event(time.Since(r.began), takenOverText(rep.worker.number))
+	}
+	return r.carryOut(ctx, a, number)
+}
+
+// do asks the director and has it done.
+func (r *run) do(ctx context.Context, ask func(time.Duration) (act, int), elapsed time.Duration) error {
+	a, number := ask(elapsed)
+	return r.carryOut(ctx, a, number)
+}
+
+// carryOut does to a worker what the director wants.
+func (r *run) carryOut(ctx context.Context, a act, number int) error {
+	if a == actNone {
+		return nil
+	}
+	w := r.workers[number]
+	now, err := serverTime(ctx, r.rdb)
+	if err != nil {
+		return err
+	}
+	switch a {
+	case actNone:
+	case actStand:
+		w.tell(orderStand)
+	case actKill:
+		w.fate = fateKilled
+		r.killed = append(r.killed, mark{number, span{From: now}})
+		return w.cmd.Process.Kill()
+	case actPause:
+		r.hit = time.Now()
+		r.stopped = append(r.stopped, mark{number, span{From: now}})
+		return pause(w.cmd.Process)
+	case actWake:
+		r.stopped[len(r.stopped)-1].Till = now
+		r.show.event(time.Since(r.began), wokenText(number, time.Since(r.hit)))
+		w.tell(orderGo)
+		return unpause(w.cmd.Process)
+	}
+	return nil
+}
+
+// finish lets the workers end their turns, and hears them out.
+func (r *run) finish(ctx context.Context) error {
+	r.fleet.stop()
+	deadline := time.NewTimer(lastWords)
+	defer deadline.Stop()
+	for r.fleet.living() > 0 {
+		select {
+		case rep := <-r.fleet.reports:
+			if err := r.hear(ctx, rep); err != nil {
+				return err
+			}
+		case <-deadline.C:
+			return fmt.Errorf("the workers did not end in %v", lastWords)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return r.audit(ctx)
+}
+
+// lastWords is how long workers get to finish their turn at the end.
+const lastWords = 5 * time.Second

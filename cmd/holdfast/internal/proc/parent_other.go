@@ -1,0 +1,9 @@
+//go:build unix && !linux
+
+package proc
+
+import "syscall"
+
+// dieWithParent cannot be had here: only Linux tells a process that its parent
+// has died.
+func dieWithParent(*syscall.SysProcAttr) {}

@@ -1,0 +1,151 @@
+// Package proc starts one command, passes signals on to it and ends it. It
+// knows nothing of locks: the rules that a wrapper owes to the process that it
+// wraps are here, apart from the reasons to apply them.
+//
+//   - The command runs in a process group of its own, and what is sent to it is
+//     sent to the group, unless it shares a terminal with the wrapper: then the
+//     terminal speaks to both, and a group of its own could not read from it.
+//   - On Linux the command dies with the wrapper, even if that is killed by
+//     SIGKILL. Elsewhere nothing can do that from outside.
+package proc
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+)
+
+// Exit codes that shells give to commands that could not be started.
+const (
+	CodeNotExecutable = 126
+	CodeNotFound      = 127
+)
+
+// Spec says what to start.
+type Spec struct {
+	Path  string   // the file to execute, from [Look]
+	Args  []string // the whole argument list, the command's own name first
+	Env   []string
+	Stdin *os.File // nil: the null device
+
+	// Group gives the command a process group of its own; signals go to all
+	// of it.
+	Group bool
+
+	// DieWithParent has the kernel kill the command when this process ends,
+	// however it ends. Only on Linux, and only the command itself: not what
+	// it has started.
+	DieWithParent bool
+}
+
+// Child is a running or ended command.
+type Child struct {
+	cmd   *exec.Cmd
+	group bool
+	done  chan struct{} // closed once the command was waited for
+
+	mu    sync.Mutex // guards ended against signals to a process id that is free for others
+	ended bool
+}
+
+// Look finds the file that a command's name stands for, as a shell does. The
+// current directory counts if PATH names it: the user said so.
+func Look(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if errors.Is(err, exec.ErrDot) {
+		err = nil
+	}
+	return path, err
+}
+
+// StartCode is the exit code for an error of [Look] or [Start]: 127 for a
+// command that does not exist, 126 for one that cannot be executed.
+func StartCode(err error) int {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return CodeNotFound
+	}
+	return CodeNotExecutable
+}
+
+// Start runs the command with this process's standard output and error.
+func Start(spec Spec) (*Child, error) {
+	cmd := &exec.Cmd{Path: spec.Path, Args: spec.Args, Env: spec.Env, Stdout: os.Stdout, Stderr: os.Stderr}
+	if spec.Stdin != nil {
+		cmd.Stdin = spec.Stdin
+	}
+	cmd.SysProcAttr = attributes(spec)
+
+	c := &Child{cmd: cmd, group: spec.Group, done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		// The kernel ties the command's life to the thread that started it,
+		// and Go ends threads at will. So this one is kept until the command
+		// has ended: it waits for it.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		cmd.Wait() //nolint:errcheck // the status is read from ProcessState
+		c.mu.Lock()
+		c.ended = true
+		c.mu.Unlock()
+		close(c.done)
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// PID is the command's process id.
+func (c *Child) PID() int { return c.cmd.Process.Pid }
+
+// Done is closed when the command has ended.
+func (c *Child) Done() <-chan struct{} { return c.done }
+
+// Code is the exit code of a command that has ended, as a shell reports it:
+// its own, or 128 + n if signal n ended it.
+func (c *Child) Code() int { return code(c.cmd.ProcessState) }
+
+// Signal sends sig to the command, or to its group. A command that has ended
+// is no error.
+func (c *Child) Signal(sig os.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return nil
+	}
+	return c.send(sig)
+}
+
+// Tell sends sig and wakes a command that is stopped, so that it can act on it.
+func (c *Child) Tell(sig os.Signal) error {
+	err := c.Signal(sig)
+	c.wake()
+	return err
+}
+
+// Kill ends the command, and what is left of its group even after its end.
+func (c *Child) Kill() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case !c.ended:
+		c.send(os.Kill) //nolint:errcheck // it may end at this moment
+	case c.group:
+		killGroup(c.PID())
+	}
+}
+
+// Gone reports whether the command has ended and its group is empty.
+func (c *Child) Gone() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended && (!c.group || groupEmpty(c.PID()))
+}

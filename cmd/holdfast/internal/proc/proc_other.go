@@ -1,0 +1,83 @@
+//go:build !unix
+
+package proc
+
+import (
+	"os"
+	"syscall"
+)
+
+// Signals are the ones that reach us; here it is Ctrl-C alone, and the console
+// sends it to the command as well.
+func Signals() []os.Signal { return []os.Signal{os.Interrupt} }
+
+// StopSignal does not exist here.
+func StopSignal() (os.Signal, bool) { return nil, false }
+
+// Ends reports whether sig ends a process that does not expect it.
+func Ends(sig os.Signal) bool { return sig == os.Interrupt }
+
+// FromTerminal reports whether the console sends sig to the command by itself.
+func FromTerminal(sig os.Signal) bool { return sig == os.Interrupt }
+
+// Continues is never true: nothing stops a process here.
+func Continues(os.Signal) bool { return false }
+
+// Stops is never true: nothing stops a process here.
+func Stops(os.Signal) bool { return false }
+
+// Number is the signal's number, for exit codes of 128 + n.
+func Number(sig os.Signal) int {
+	if s, ok := sig.(syscall.Signal); ok {
+		return int(s)
+	}
+	return 0
+}
+
+// Named answers the signal of a name such as TERM. A command cannot be asked
+// to end here, so that each of them kills.
+func Named(name string) (os.Signal, bool) {
+	switch name {
+	case "TERM", "INT", "KILL":
+		return os.Kill, true
+	}
+	return nil, false
+}
+
+// StopSelf does nothing here.
+func StopSelf() error { return nil }
+
+// HasTerminal matters only where a shell can stop us.
+func HasTerminal() bool { return false }
+
+// Inherited is taken on trust.
+func Inherited(int) bool { return true }
+
+// CloseOnExec is not needed: nothing is inherited unless it is named.
+func CloseOnExec(int) {}
+
+func attributes(Spec) *syscall.SysProcAttr { return nil }
+
+func (c *Child) send(sig os.Signal) error { return c.cmd.Process.Signal(sig) }
+
+func (c *Child) wake() {}
+
+func killGroup(int) {}
+
+func groupEmpty(int) bool { return true }
+
+func code(state *os.ProcessState) int { return state.ExitCode() }
+
+// ContinueSignal does not exist here.
+func ContinueSignal() (os.Signal, bool) { return nil, false }
+
+// Name is the signal's name without SIG, as in TERM.
+func Name(sig os.Signal) string {
+	switch sig {
+	case os.Interrupt:
+		return "INT"
+	case os.Kill:
+		return "KILL"
+	}
+	return sig.String()
+}

@@ -1,0 +1,141 @@
+//go:build unix
+
+package proc
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+)
+
+// start runs a shell script that says when it is ready by writing a line.
+func start(t *testing.T, group bool, script string) *Child {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	// The child's standard input is the pipe's other end: it writes to it.
+	c, err := Start(Spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: os.Environ(), Stdin: w, Group: group,
+		DieWithParent: true})
+	w.Close() //nolint:errcheck // the child has its own
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Kill(); <-c.Done() })
+	if line, err := bufio.NewReader(r).ReadString('\n'); err != nil {
+		t.Fatalf("the child did not come up: %q, %v", line, err)
+	}
+	return c
+}
+
+func TestCodesAreThoseOfAShell(t *testing.T) {
+	for script, want := range map[string]int{
+		"echo up >&0; exit 0":        0,
+		"echo up >&0; exit 200":      200,
+		"echo up >&0; kill -TERM $$": 143,
+		"echo up >&0; kill -KILL $$": 137,
+	} {
+		c := start(t, true, script)
+		<-c.Done()
+		if got := c.Code(); got != want {
+			t.Errorf("%s: code %d, want %d", script, got, want)
+		}
+	}
+}
+
+func TestWhatCannotBeStartedHasACode(t *testing.T) {
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.WriteFile(plain, []byte("no program"), 0o755); err != nil { //nolint:gosec // it must look executable
+		t.Fatal(err)
+	}
+	for path, want := range map[string]int{
+		"/no/such/file": CodeNotFound, "/": CodeNotExecutable, plain: CodeNotExecutable,
+	} {
+		_, err := Start(Spec{Path: path, Args: []string{"x"}})
+		if err == nil || StartCode(err) != want {
+			t.Errorf("%s: %v, code %d, want %d", path, err, StartCode(err), want)
+		}
+	}
+	if _, err := Look("no-such-command"); StartCode(err) != CodeNotFound || !errors.Is(err, exec.ErrNotFound) {
+		t.Errorf("no-such-command: %v", err)
+	}
+}
+
+func TestASignalReachesTheWholeGroup(t *testing.T) {
+	c := start(t, true, "sleep 1000 <&- & echo up >&0; wait")
+	if err := c.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-c.Done()
+	if c.Code() != 143 {
+		t.Errorf("code %d, want 143", c.Code())
+	}
+	c.Kill() // harmless, whether the sleep is gone already or not
+	if err := c.Signal(syscall.SIGTERM); err != nil {
+		t.Errorf("a signal to a command that has ended: %v", err)
+	}
+}
+
+func TestASharedGroupIsOurs(t *testing.T) {
+	c := start(t, false, "echo up >&0; exec sleep 1000 <&-")
+	group, err := syscall.Getpgid(c.PID())
+	if err != nil || group != syscall.Getpgrp() {
+		t.Errorf("process group %d (%v), want ours, %d", group, err, syscall.Getpgrp())
+	}
+	c.Kill()
+	<-c.Done()
+}
+
+func TestAStoppedCommandCanBeTold(t *testing.T) {
+	c := start(t, true, "trap 'exit 9' TERM; echo up >&0; while :; do read x; done")
+	if err := c.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Tell(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-c.Done()
+	if c.Code() != 9 {
+		t.Errorf("code %d, want 9", c.Code())
+	}
+}
+
+// The kernel ends a command with the thread that started it. Go ends threads:
+// one whose goroutine returns while locked to it, for example.
+func TestAThreadThatEndsDoesNotTakeTheCommandAlong(t *testing.T) {
+	c := start(t, true, "echo up >&0; exec sleep 1000 <&-")
+	for range 50 {
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			runtime.LockOSThread() // and never unlocked: the thread ends
+		}()
+		<-ended
+	}
+	select {
+	case <-c.Done():
+		t.Fatalf("the command ended, code %d", c.Code())
+	default:
+	}
+}
+
+func TestDescriptorsOfTheRuntimeAreNotInherited(t *testing.T) {
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if Inherited(int(f.Fd())) {
+		t.Error("a file that we have opened counts as inherited")
+	}
+	if !Inherited(2) || Inherited(1000) {
+		t.Error("standard error does not count as inherited, or a closed descriptor does")
+	}
+}

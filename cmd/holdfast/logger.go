@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+)
+
+// logHandler brings the library's log to standard error, in the tool's form.
+type logHandler struct {
+	say   *printer
+	attrs []slog.Attr
+}
+
+// Enabled drops what is of use only to those who work on the library.
+func (logHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
+
+// Handle prints a record as one line.
+func (h logHandler) Handle(_ context.Context, r slog.Record) error {
+	var b strings.Builder
+	b.WriteString(strings.TrimPrefix(r.Message, "holdfast: "))
+	add := func(a slog.Attr) bool {
+		fmt.Fprintf(&b, " %s=%v", a.Key, a.Value)
+		return true
+	}
+	for _, a := range h.attrs {
+		add(a)
+	}
+	r.Attrs(add)
+	h.say.info("%s", b.String())
+	return nil
+}
+
+// WithAttrs remembers attributes of every record to come.
+func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return logHandler{h.say, append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+}
+
+// WithGroup is not needed: the library does not group.
+func (h logHandler) WithGroup(string) slog.Handler { return h }

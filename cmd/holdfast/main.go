@@ -1,0 +1,15 @@
+// Command holdfast holds distributed locks on Redis or Valkey from the shell:
+// it runs a command while a lock is held, and tells who holds one.
+//
+//	holdfast run nightly-report -- ./report.sh
+//	holdfast status nightly-report
+//
+// The rules for what it prints, and where, are in cli.go; exit codes are in
+// exit.go and in holdfast help exit-codes.
+package main
+
+import "os"
+
+func main() {
+	os.Exit(execute(os.Args[1:]))
+}

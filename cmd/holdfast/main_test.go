@@ -1,0 +1,70 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+)
+
+// The scripts in testdata/script read like sessions in a shell. They run the
+// tool as processes of its own, against real servers.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:      "testdata/script",
+		Setup:    setup,
+		Cmds:     commands,
+		TestWork: os.Getenv("HOLDFAST_TEST_WORK") != "",
+	})
+}
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"holdfast": main,
+		"exits":    exits,
+		"running":  running,
+	})
+}
+
+// running succeeds if a process runs whose id is in one of the files.
+func running() {
+	for _, file := range os.Args[1:] {
+		b, err := os.ReadFile(file) //nolint:gosec // the script's own file
+		pid, bad := strconv.Atoi(strings.TrimSpace(string(b)))
+		if err != nil || bad != nil || alive(pid) {
+			fmt.Fprintln(os.Stderr, "running:", file, pid, err, bad)
+			return
+		}
+	}
+	os.Exit(1)
+}
+
+// exits runs a command and succeeds if its exit code is the one given first:
+// scripts can tell success from failure only. The command dies with it, so that
+// a script that fails leaves nothing behind that would keep the test waiting.
+func exits() {
+	path, err := proc.Look(os.Args[2])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "exits:", err)
+		os.Exit(1)
+	}
+	c, err := proc.Start(proc.Spec{
+		Path: path, Args: os.Args[2:], Env: os.Environ(), Stdin: os.Stdin, DieWithParent: true,
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "exits:", err)
+		os.Exit(1)
+	}
+	<-c.Done()
+	if want, bad := strconv.Atoi(os.Args[1]); bad != nil || c.Code() != want {
+		fmt.Fprintf(os.Stderr, "exits: code %d, want %s\n", c.Code(), os.Args[1])
+		os.Exit(1)
+	}
+}

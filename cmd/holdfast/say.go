@@ -1,0 +1,107 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+)
+
+// level says how much the user wants to hear.
+type level int
+
+const (
+	levelQuiet   level = iota // errors and warnings
+	levelNormal               // and why nothing was done
+	levelVerbose              // and what goes on
+)
+
+// printer is the one way to standard error.
+type printer struct {
+	mu    sync.Mutex // keeps an error and its hint together
+	w     io.Writer
+	json  bool
+	level level
+}
+
+// fail prints an error and what to do about it.
+func (p *printer) fail(err error) {
+	if text := plain(err); text != "" {
+		p.print("error", text, hintOf(err))
+	}
+}
+
+// plain is an error's text without the library's own mark, which every line of
+// ours has already.
+func plain(err error) string {
+	text := strings.ReplaceAll(": "+err.Error(), ": holdfast: ", ": ")
+	return strings.TrimPrefix(text, ": ")
+}
+
+func (p *printer) warn(hint, format string, args ...any) {
+	p.print("warning", fmt.Sprintf(format, args...), hint)
+}
+
+// notice is for what explains an exit code; --quiet drops it.
+func (p *printer) notice(hint, format string, args ...any) {
+	if p.level >= levelNormal {
+		p.print("notice", fmt.Sprintf(format, args...), hint)
+	}
+}
+
+// info is for --verbose.
+func (p *printer) info(format string, args ...any) {
+	if p.level >= levelVerbose {
+		p.print("info", fmt.Sprintf(format, args...), "")
+	}
+}
+
+// line is one message under --log-format json. Its fields are a contract.
+type line struct {
+	Time  string `json:"time"`
+	Level string `json:"level"` // error, warning, notice or info
+	Msg   string `json:"msg"`
+	Hint  string `json:"hint,omitempty"`
+}
+
+func (p *printer) print(level, text, hint string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.json {
+		b, err := json.Marshal(line{stamp(time.Now()), level, text, hint})
+		if err == nil {
+			fmt.Fprintf(p.w, "%s\n", b)
+		}
+		return
+	}
+	if level == "warning" {
+		text = "warning: " + text
+	}
+	// One message stays one line, whatever a lock or a server is called.
+	fmt.Fprintf(p.w, "holdfast: %s\n", oneLine(text))
+	if hint != "" {
+		fmt.Fprintf(p.w, "hint: %s\n", oneLine(hint))
+	}
+}
+
+// oneLine writes the characters that would end a line, or command a terminal,
+// as Go does.
+func oneLine(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// stamp is how times are written in JSON and in the environment.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

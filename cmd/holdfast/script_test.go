@@ -1,0 +1,267 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store/goredis"
+)
+
+// world is what one script has started.
+type world struct {
+	t      testing.TB
+	server *redistest.Server
+	proxy  *redistest.Proxy
+}
+
+type worldKey struct{}
+
+func setup(env *testscript.Env) error {
+	t, ok := env.T().(testing.TB)
+	if !ok {
+		return fmt.Errorf("%T is no testing.TB", env.T())
+	}
+	env.Values[worldKey{}] = &world{t: t}
+	env.Setenv("SHELL", "/bin/sh")
+	// Under the race detector each process would wait a second at its end.
+	env.Setenv("GORACE", "atexit_sleep_ms=0")
+	return nil
+}
+
+// commands are the words that scripts have besides those of testscript.
+var commands = map[string]func(*testscript.TestScript, bool, []string){
+	"server":        serverCmd,
+	"proxy":         proxyCmd,
+	"fault":         faultCmd,
+	"redis":         redisCmd,
+	"await-held":    awaitHeldCmd,
+	"await-free":    awaitFreeCmd,
+	"await-waiting": awaitWaitingCmd,
+	"await-file":    awaitFileCmd,
+	"await-gone":    awaitGoneCmd,
+	"await-known":   awaitKnownCmd,
+	"await-renewed": awaitRenewedCmd,
+	"await-state":   awaitStateCmd,
+	"evict":         evictCmd,
+	"signal":        signalCmd,
+}
+
+func worldOf(ts *testscript.TestScript) *world { return ts.Value(worldKey{}).(*world) }
+
+// serverCmd: server [-password P] starts a server and names it in HOLDFAST_REDIS.
+func serverCmd(ts *testscript.TestScript, _ bool, args []string) {
+	w := worldOf(ts)
+	var options []redistest.Option
+	if len(args) == 2 && args[0] == "-password" {
+		options = append(options, redistest.Password(args[1]))
+	}
+	w.server = redistest.Start(w.t, options...)
+	ts.Setenv("HOLDFAST_REDIS", "redis://"+w.server.Addr())
+	ts.Setenv("ADDR", w.server.Addr())
+}
+
+// proxyCmd: proxy puts a proxy before the server and names it in PROXY.
+func proxyCmd(ts *testscript.TestScript, _ bool, _ []string) {
+	w := worldOf(ts)
+	w.proxy = redistest.NewProxy(w.t, w.server.Addr())
+	ts.Setenv("PROXY", "redis://"+w.proxy.Addr())
+}
+
+// faultCmd: fault blackhole|pass|pause|continue|kill.
+func faultCmd(ts *testscript.TestScript, _ bool, args []string) {
+	w := worldOf(ts)
+	faults := map[string]func(){"kill": func() { w.server.Kill() },
+		"pause": func() { w.server.Pause() }, "continue": func() { w.server.Continue() }}
+	if w.proxy != nil {
+		faults["blackhole"], faults["pass"] = w.proxy.BlackHole, w.proxy.Pass
+	}
+	fault := faults[args[0]]
+	if fault == nil {
+		ts.Fatalf("no fault %q", args[0])
+	}
+	fault()
+}
+
+// redisCmd: redis WORD... sends a command past the proxy and prints the answer.
+func redisCmd(ts *testscript.TestScript, _ bool, args []string) {
+	w := worldOf(ts)
+	words := make([]any, len(args))
+	for i, a := range args {
+		words[i] = a
+	}
+	fmt.Fprintln(ts.Stdout(), w.server.Do(w.t, words...))
+}
+
+// poll waits until ok says so.
+func poll(ts *testscript.TestScript, what string, ok func() bool) {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	late := time.NewTimer(redistest.Patience)
+	defer late.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-late.C:
+			ts.Fatalf("not after %v: %s", redistest.Patience, what)
+		}
+	}
+}
+
+func field(ts *testscript.TestScript, name, field string) string {
+	w := worldOf(ts)
+	text, _ := w.server.Do(w.t, "HGET", "holdfast:{"+name+"}", field).(string)
+	return text
+}
+
+// awaitHeldCmd: await-held NAME: somebody holds it.
+func awaitHeldCmd(ts *testscript.TestScript, _ bool, args []string) {
+	awaitField(ts, args[0], "holder", "")
+}
+
+// awaitWaitingCmd: await-waiting NAME N: so many wait for it.
+func awaitWaitingCmd(ts *testscript.TestScript, _ bool, args []string) {
+	awaitField(ts, args[0], "waiting", args[1])
+}
+
+// awaitField waits for a field of a lock's record; any value if want is empty.
+func awaitField(ts *testscript.TestScript, name, which, want string) {
+	poll(ts, fmt.Sprintf("%s of %s is %q", which, name, want), func() bool {
+		got := field(ts, name, which)
+		return got != "" && (want == "" || got == want)
+	})
+}
+
+// awaitFreeCmd: await-free NAME: nobody holds it and nobody waits.
+func awaitFreeCmd(ts *testscript.TestScript, _ bool, args []string) {
+	poll(ts, args[0]+" is free", func() bool {
+		state, ok := look(ts, args[0])
+		return ok && !state.Held && state.Waiting == 0
+	})
+}
+
+// awaitFileCmd: await-file FILE [REGEXP]: the file matches, or has any text.
+func awaitFileCmd(ts *testscript.TestScript, _ bool, args []string) {
+	want := regexp.MustCompile(strings.Join(append([]string{"(?m)"}, args[1:]...), ""))
+	poll(ts, "file "+args[0], func() bool {
+		b, err := os.ReadFile(ts.MkAbs(args[0]))
+		return err == nil && len(b) > 0 && want.Match(b)
+	})
+}
+
+// awaitGoneCmd: await-gone FILE: the process whose id is in the file has ended.
+func awaitGoneCmd(ts *testscript.TestScript, _ bool, args []string) {
+	pid := pidIn(ts, args[0])
+	poll(ts, fmt.Sprintf("process %d has ended", pid), func() bool { return !alive(pid) })
+}
+
+func pidIn(ts *testscript.TestScript, file string) int {
+	pid, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(file)))
+	ts.Check(err)
+	return pid
+}
+
+// alive reports whether a process runs. An orphan that nobody has waited for
+// yet exists, but does not run.
+func alive(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return !os.IsNotExist(err) || !onLinux()
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
+}
+
+// awaitStateCmd: await-state FILE STATE: the process whose id is in the file
+// is in a state, as T for stopped.
+func awaitStateCmd(ts *testscript.TestScript, _ bool, args []string) {
+	pid := pidIn(ts, args[0])
+	poll(ts, fmt.Sprintf("process %d is in state %s", pid, args[1]), func() bool {
+		out, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output() //nolint:gosec,noctx // a number
+		return err == nil && strings.HasPrefix(string(out), args[1])
+	})
+}
+
+// awaitRenewedCmd: await-renewed NAME: its lease has been made longer since now.
+func awaitRenewedCmd(ts *testscript.TestScript, _ bool, args []string) {
+	before := field(ts, args[0], "expiry")
+	poll(ts, args[0]+" is renewed", func() bool {
+		now := field(ts, args[0], "expiry")
+		return now != "" && now > before
+	})
+}
+
+// awaitKnownCmd: await-known NAME: holder and waiter have made themselves known.
+func awaitKnownCmd(ts *testscript.TestScript, _ bool, args []string) {
+	poll(ts, "both are known", func() bool {
+		return process(ts, "holder", args[0]) != 0 && process(ts, "waiter", args[0]) != 0
+	})
+}
+
+// evictCmd: evict NAME BY REASON takes the lock away from its holder.
+func evictCmd(ts *testscript.TestScript, _ bool, args []string) {
+	rdb := redis.NewClient(&redis.Options{Addr: worldOf(ts).server.Addr()})
+	defer rdb.Close() //nolint:errcheck // nothing is held
+	client, err := holdfast.New(goredis.New(rdb), holdfast.Config{})
+	ts.Check(err)
+	defer client.Abandon()
+	_, err = client.Evict(worldOf(ts).t.Context(), args[0], holdfast.Eviction{By: args[1], Reason: args[2]})
+	ts.Check(err)
+}
+
+func onLinux() bool {
+	_, err := os.Stat("/proc/self/stat")
+	return err == nil
+}
+
+// signalCmd: signal SIGNAL holder|waiter NAME, or signal SIGNAL FILE with a
+// process id in it. Who holds and waits is what holdfast status says.
+func signalCmd(ts *testscript.TestScript, _ bool, args []string) {
+	sig := unix.SignalNum("SIG" + args[0])
+	pid := 0
+	if len(args) == 2 {
+		pid = pidIn(ts, args[1])
+	} else {
+		poll(ts, fmt.Sprintf("%s of %s is known", args[1], args[2]), func() bool {
+			pid = process(ts, args[1], args[2])
+			return pid != 0
+		})
+	}
+	ts.Check(syscall.Kill(pid, sig))
+}
+
+// look is what holdfast status says, past the proxy.
+func look(ts *testscript.TestScript, name string) (state stateJSON, ok bool) {
+	_ = ts.Exec("holdfast", "status", "--json", "-u", "redis://"+worldOf(ts).server.Addr(), name) // 75 if held
+	err := json.Unmarshal([]byte(ts.ReadFile("stdout")), &state)
+	return state, err == nil
+}
+
+func process(ts *testscript.TestScript, who, name string) int {
+	state, _ := look(ts, name)
+	switch {
+	case who == "holder" && len(state.Holders) > 0:
+		return state.Holders[0].PID
+	case who == "waiter" && len(state.Waiters) > 0:
+		return state.Waiters[0].PID
+	}
+	return 0
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+const statusLong = `status tells whether a lock is held: by whom, since when, how long its lease lasts
+unless renewed, how many wait, and the last time it was taken away from a holder.
+It changes nothing. What it says may be over when you read it: to do something only
+if the lock is free, use holdfast run -n.
+
+Exit code: 0 free, 75 held; 64, 69, 70, 76 and 77 as in holdfast help exit-codes.
+
+--json prints one object:
+  name       the lock's name
+  key        the key of its record on the server
+  held       true or false
+  fence      the last fencing token the server gave, a string: it may be larger than
+             a JSON number can be exact; "0" if nothing is known
+  holders    list of: mode, client (a random id), app, host, pid, version (empty or 0
+             if the holder did not make itself known), token (a string), since (UTC,
+             the server's clock), age_ms, remaining_ms
+  waiting    how many wait
+  waiters    list, in order, of: place, mode, client, app, host, pid, version, waited_ms
+  evicted    null, or the last eviction: at, by, reason
+Fields may be added. They are never renamed, removed or given another type.`
+
+func newStatus(a *app) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "status [flags] NAME",
+		Aliases: []string{"test"},
+		Short:   "Tell who holds a lock and who waits",
+		Long:    statusLong,
+		Example: `  holdfast status nightly
+  holdfast status -v nightly                    with everybody who waits
+  holdfast status -q nightly && echo free       by the exit code alone
+  holdfast status --json nightly | jq .waiting`,
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	level := verbosity(a, cmd.Flags())
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		if err := level(); err != nil {
+			return err
+		}
+		switch {
+		case len(args) == 0:
+			return usageError("the lock's name is missing", "write holdfast status NAME, as in holdfast status nightly")
+		case len(args) > 1:
+			return usageError(fmt.Sprintf("%q is one name too many: status tells of one lock", args[1]),
+				"write holdfast status "+quote(args[0]))
+		}
+		return runStatus(a, args[0], asJSON, os.Stdout)
+	}
+	return cmd
+}
+
+func runStatus(a *app, name string, asJSON bool, w io.Writer) error {
+	if err := wire.CheckName(name); err != nil {
+		return usageError("lock name: "+err.Error(), "")
+	}
+	s, err := a.open(holdfast.Config{})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*farewell)
+	defer cancel()
+	defer s.close(ctx)
+	state, err := s.client.Inspect(ctx, name)
+	if err != nil {
+		return s.explain(name, err)
+	}
+	switch {
+	case asJSON:
+		err = json.NewEncoder(w).Encode(jsonState(state, wire.Key(a.server.prefix, name)))
+	case a.say.level > levelQuiet:
+		err = printState(w, state, a.say.level == levelVerbose)
+	}
+	if err == nil && state.Held() {
+		err = silent(codeBusy)
+	}
+	return err
+}
+
+// printState is for people: what is asked most comes first.
+func printState(w io.Writer, s holdfast.State, verbose bool) error {
+	var b strings.Builder
+	name := oneLine(s.Name)
+	if !s.Held() {
+		fmt.Fprintf(&b, "%s is free\n", name)
+	} else {
+		fmt.Fprintf(&b, "%s is held\n", name)
+	}
+	for _, h := range s.Holders {
+		fmt.Fprintf(&b, "  by       %s\n", who(h.Who, h.Client))
+		fmt.Fprintf(&b, "  since    %s (%s ago)\n", h.Since.UTC().Format("2006-01-02 15:04:05 UTC"), length(h.Age))
+		fmt.Fprintf(&b, "  lease    ends in %s unless renewed\n", length(h.Remaining))
+		fmt.Fprintf(&b, "  fence    %d\n", h.Token)
+	}
+	if s.Held() || len(s.Waiters) > 0 {
+		fmt.Fprintf(&b, "  waiting  %d\n", len(s.Waiters))
+	}
+	if verbose {
+		for _, v := range s.Waiters {
+			fmt.Fprintf(&b, "    %d. %s, for %s\n", v.Place, who(v.Who, v.Client), length(v.Waited))
+		}
+	}
+	if e := s.Evicted; e != nil {
+		fmt.Fprintf(&b, "  evicted  %s by %s: %s\n", e.At.UTC().Format("2006-01-02 15:04:05 UTC"),
+			oneLine(e.By), oneLine(e.Reason))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// who names a client; one that did not make itself known has only its id.
+func who(info *holdfast.ClientInfo, client string) string {
+	if info == nil {
+		return "client " + oneLine(client)
+	}
+	return oneLine(info.String())
+}
+
+// briefly is a holder in half a sentence.
+func briefly(h holdfast.Holder) string {
+	return fmt.Sprintf("by %s for %s, lease ends in %s unless renewed",
+		who(h.Who, h.Client), length(h.Age), length(h.Remaining))
+}
+
+// length writes a time as short as it says something.
+func length(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < time.Second:
+		return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
+	case d < 10*time.Second:
+		return d.Truncate(100 * time.Millisecond).String()
+	case d < time.Hour:
+		return d.Truncate(time.Second).String()
+	}
+	return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
+}
+
+// The JSON of status: a contract, described in statusLong.
+type (
+	stateJSON struct {
+		Name    string       `json:"name"`
+		Key     string       `json:"key"`
+		Held    bool         `json:"held"`
+		Fence   string       `json:"fence"`
+		Holders []holderJSON `json:"holders"`
+		Waiting int          `json:"waiting"`
+		Waiters []waiterJSON `json:"waiters"`
+		Evicted *evictedJSON `json:"evicted"`
+	}
+	clientJSON struct {
+		Client  string `json:"client"`
+		App     string `json:"app"`
+		Host    string `json:"host"`
+		PID     int    `json:"pid"`
+		Version string `json:"version"`
+	}
+	holderJSON struct {
+		Mode string `json:"mode"`
+		clientJSON
+		Token       string `json:"token"`
+		Since       string `json:"since"`
+		AgeMS       int64  `json:"age_ms"`
+		RemainingMS int64  `json:"remaining_ms"`
+	}
+	waiterJSON struct {
+		Place int    `json:"place"`
+		Mode  string `json:"mode"`
+		clientJSON
+		WaitedMS int64 `json:"waited_ms"`
+	}
+	evictedJSON struct {
+		At     string `json:"at"`
+		By     string `json:"by"`
+		Reason string `json:"reason"`
+	}
+)
+
+func jsonState(s holdfast.State, key string) stateJSON {
+	j := stateJSON{
+		Name: s.Name, Key: key, Held: s.Held(), Fence: strconv.FormatUint(s.Fence, 10),
+		Holders: []holderJSON{}, Waiting: len(s.Waiters), Waiters: []waiterJSON{},
+	}
+	for _, h := range s.Holders {
+		j.Holders = append(j.Holders, holderJSON{
+			Mode: h.Mode, clientJSON: jsonClient(h.Who, h.Client), Token: strconv.FormatUint(h.Token, 10),
+			Since: stamp(h.Since), AgeMS: h.Age.Milliseconds(), RemainingMS: h.Remaining.Milliseconds(),
+		})
+	}
+	for _, w := range s.Waiters {
+		j.Waiters = append(j.Waiters, waiterJSON{
+			Place: w.Place, Mode: w.Mode, clientJSON: jsonClient(w.Who, w.Client), WaitedMS: w.Waited.Milliseconds(),
+		})
+	}
+	if e := s.Evicted; e != nil {
+		j.Evicted = &evictedJSON{stamp(e.At), e.By, e.Reason}
+	}
+	return j
+}
+
+func jsonClient(info *holdfast.ClientInfo, client string) clientJSON {
+	j := clientJSON{Client: client}
+	if info != nil {
+		j.App, j.Host, j.PID, j.Version = info.App, info.Host, info.PID, info.Version
+	}
+	return j
+}

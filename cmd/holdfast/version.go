@@ -1,0 +1,65 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// versionJSON is what version --json prints: a contract.
+type versionJSON struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit"` // empty if the build does not tell
+	Go      string `json:"go"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+}
+
+func newVersion() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Long:    "version prints the version. --json prints one object: version, commit, go, os, arch.",
+		Example: "  holdfast version\n  holdfast version --json",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			v := versionJSON{holdfast.Version, "", runtime.Version(), runtime.GOOS, runtime.GOARCH}
+			if info, ok := debug.ReadBuildInfo(); ok {
+				for _, s := range info.Settings {
+					if s.Key == "vcs.revision" {
+						v.Commit = s.Value
+					}
+				}
+			}
+			if asJSON {
+				return json.NewEncoder(os.Stdout).Encode(v)
+			}
+			_, err := fmt.Printf("holdfast %s (%s %s/%s)\n", v.Version, v.Go, v.OS, v.Arch)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+// helpTopics are pages of help that belong to no command.
+func helpTopics() []*cobra.Command {
+	return []*cobra.Command{
+		{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesText},
+		{Use: "environment", Short: "Variables that are read, and that commands are given", Long: environmentText},
+		{
+			Use: "events", Short: "The JSON of run --events-fd, and of --log-format json",
+			Long: eventsText + "\n\n" + logText,
+		},
+	}
+}
+
+const logText = `With --log-format json the messages on standard error are JSON objects, one a line:
+"time" (UTC), "level" (error, warning, notice or info), "msg", and "hint" if there is one.`
