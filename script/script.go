@@ -48,8 +48,14 @@ func (s *Script) Source() string { return source(s.Name) }
 // includeMark is the line that stands for the shared part.
 const includeMark = "--include record"
 
+// load puts an action together. What follows the mark, the shared part first,
+// becomes a function of its own: the short way before it then runs in a small
+// frame, which is worth some microseconds of its ten.
 func load(name string) *Script {
-	text := strings.Replace(source(name), includeMark, source("record"), 1)
+	text := source(name)
+	if short, long, found := strings.Cut(text, includeMark); found {
+		text = short + "return (function()\n" + source("record") + long + "end)()\n"
+	}
 	text = strip(text)
 	sum := sha1.Sum([]byte(text))
 	return &Script{Name: name, Text: text, SHA1: hex.EncodeToString(sum[:])}
