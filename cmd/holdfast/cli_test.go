@@ -1,0 +1,149 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func TestALengthOfTimeIsSecondsUnlessItSaysOtherwise(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"0": 0, "5": 5 * time.Second, "2.5": 2500 * time.Millisecond, ".5": 500 * time.Millisecond,
+		"500ms": 500 * time.Millisecond, "1h30m": 90 * time.Minute,
+	} {
+		if got, err := parseSpan(text); err != nil || got != want {
+			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "soon", "5x", "-1", "-1s", "NaN", "Inf", "1e99", "1 s"} {
+		if got, err := parseSpan(text); err == nil {
+			t.Errorf("%q is taken for %v", text, got)
+		}
+	}
+}
+
+func TestTheClosestFlagIsNamed(t *testing.T) {
+	names := []string{"nonblock", "wait", "on-lost", "on-lost-exec", "ttl", "max-run", "once-per"}
+	for written, want := range map[string]string{
+		"nonblok": "nonblock", "wiat": "wait", "on-loss": "on-lost", "max_run": "max-run", "once": "once-per",
+		"tll": "ttl", "colour": "", "x": "",
+	} {
+		if got := closest(written, slices.Clone(names)); got != want {
+			t.Errorf("%s: %q, want %q", written, got, want)
+		}
+	}
+}
+
+func TestWordsAreQuotedForAShell(t *testing.T) {
+	const want = `a '' 'b c' 'it'\''s' '$x' --k=v/1,2`
+	if got := quote("a", "", "b c", "it's", "$x", "--k=v/1,2"); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// located is where an environment says that the server is.
+func located(t *testing.T, args []string, env map[string]string) (*server, string, string) {
+	t.Helper()
+	var said strings.Builder
+	a := &app{say: &printer{w: &said, level: levelNormal}}
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	a.server.add(flags)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	lookup := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
+	if a.server.url == "" {
+		a.server.url = env["HOLDFAST_REDIS"] // as fromEnvironment does
+	}
+	options, s, err := a.locate(lookup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, options.Password, said.String()
+}
+
+func TestTheServerIsFoundInOrder(t *testing.T) {
+	for _, c := range []struct {
+		args    []string
+		env     map[string]string
+		address string
+		word    string // the password
+		public  string
+	}{
+		{nil, nil, "redis://127.0.0.1:6379", "", ""},
+		{nil, map[string]string{"REDIS_URL": "redis://:p@r"}, "redis://r:6379", "p", ""},
+		{
+			nil, map[string]string{"REDIS_URL": "redis://r", "HOLDFAST_REDIS": "rediss://u:p@h:1/2"},
+			"rediss://h:1/2", "p", "rediss://u@h:1/2",
+		},
+		{
+			[]string{"-u", "f:7"}, map[string]string{"HOLDFAST_REDIS": "redis://h", "HOLDFAST_PASSWORD": "q"},
+			"redis://f:7", "q", "redis://f:7",
+		},
+		{[]string{"--redis", "unix:///run/redis.sock"}, nil, "unix:///run/redis.sock", "", "unix:///run/redis.sock"},
+	} {
+		s, word, said := located(t, c.args, c.env)
+		if s.address != c.address || word != c.word || s.public != c.public || said != "" {
+			t.Errorf("%v %v: %s %q public %q, said %q", c.args, c.env, s.address, word, s.public, said)
+		}
+	}
+	if _, word, said := located(t, []string{"-u", "redis://:s3cret@h"}, nil); word != "s3cret" ||
+		!strings.Contains(said, "can be read by every user") || strings.Contains(said, word) {
+		t.Errorf("a password on the command line: %q, said %q", word, said)
+	}
+}
+
+func TestNobodyAtTheDefaultAddressNamesTheDemo(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	s, _, _ := located(t, nil, nil)
+	err := s.explain("x", fmt.Errorf("%w: %w", holdfast.ErrUnknownOutcome, refused))
+	want := "no server answers at redis://127.0.0.1:6379: connection refused"
+	if err.Error() != want || codeOf(err) != codeUnreachable || !strings.Contains(hintOf(err), "holdfast demo") {
+		t.Errorf("%v (%d), hint %s", err, codeOf(err), hintOf(err))
+	}
+	s, _, _ = located(t, []string{"-u", "h"}, nil)
+	if err = s.explain("x", refused); strings.Contains(hintOf(err), "demo") {
+		t.Errorf("a named server: hint %s", hintOf(err))
+	}
+}
+
+func TestEveryErrorHasItsCode(t *testing.T) {
+	for want, errs := range map[int][]error{
+		codeUsage:   {usageError("x", ""), holdfast.ErrInvalid},
+		codeBusy:    {&holdfast.HeldError{}, holdfast.ErrDeadlock},
+		codeLost:    {&holdfast.LostError{}, holdfast.ErrNotHeld},
+		codeRefused: {reply("NOAUTH"), reply("WRONGPASS"), reply("NOPERM")},
+		codeUnreachable: {
+			holdfast.ErrUnknownOutcome, reply("LOADING"), reply("READONLY"), reply("REPLICA"), reply("OOM"),
+		},
+		codeProtocol: {reply("WRONGTYPE"), reply("ERR"), reply("FORMAT"), reply("VERSION")},
+		codeInternal: {errors.New("what is this")},
+	} {
+		for _, err := range errs {
+			if got := codeOf(fmt.Errorf("wrapped: %w", err)); got != want {
+				t.Errorf("%v: %d, want %d", err, got, want)
+			}
+		}
+	}
+}
+
+func reply(code string) error { return &holdfast.ServerError{Code: code, Message: code + " no"} }
+
+func TestAMessageStaysOneLine(t *testing.T) {
+	var b strings.Builder
+	p := &printer{w: &b, level: levelNormal}
+	p.fail(usageError("bad \x1b[31m name\nholdfast: forged", "try\nthis"))
+	if want := "holdfast: bad \\x1b[31m name\\nholdfast: forged\nhint: try\\nthis\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+}

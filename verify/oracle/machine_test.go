@@ -1,0 +1,347 @@
+package oracle
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/script"
+	"pgregory.net/rapid"
+)
+
+// machine takes random steps as clients would who keep to the protocol.
+type machine struct {
+	*world
+	model
+	before  map[string]string // the record before the step
+	at      int64             // when the last step was taken, ms
+	pushed  []int64           // tokens that the last step pushed
+	numbers map[string]int
+	setBack time.Duration // by how much the clock was set back in sum
+}
+
+var (
+	clients = []string{"c1", "c2", "c3", "c4"}
+	wants   = []string{"x", "x", "x", "s", "s", "p:1:3", "p:2:3", "p:3:3", "p:1:2"}
+)
+
+const (
+	retention  = 60_000
+	mostBack   = 50 * time.Second // less than the retention, or tokens may repeat
+	mostLeases = 3
+)
+
+func newMachine(w *world) *machine {
+	return &machine{
+		world:   w,
+		model:   model{rt: w.rt, attempts: map[string]*attempt{}},
+		numbers: map[string]int{},
+	}
+}
+
+// step takes one step, twice if it is one that must not matter twice, and
+// judges what it showed.
+func (m *machine) step(twice bool, action *script.Script, words ...any) string {
+	w := m.world
+	var asks *attempt
+	if action == script.Acquire || action == script.Poll {
+		asks = m.attempts[words[0].(string)]
+	}
+	w.micros += rapid.SampledFrom([]int64{0, 0, 1, 700, 1500}).Draw(w.rt, "micros")
+	m.before = w.spec.Dump(key)
+	args := make([]string, len(words))
+	for i, word := range words {
+		args[i] = fmt.Sprint(word)
+	}
+	keys := []string{key}
+	if action == script.Renew {
+		keys = slices.Repeat(keys, len(args)/3)
+	}
+	now := w.now()
+	m.at = now
+	o := w.run(action, keys, args)
+	m.told(asks, o, now)
+	m.order(action, o, now)
+	if twice && w.now() == now {
+		again := w.run(action, keys, args)
+		if again.answer != o.answer {
+			w.rt.Fatalf("I5: answered %q, and to the same request again %q", o.answer, again.answer)
+		}
+		if !maps.Equal(again.fields, o.fields) || len(again.pushes) > 0 {
+			w.rt.Fatalf("I5: the same request again changed the record or pushed %q", again.pushes)
+		}
+	}
+	return o.answer
+}
+
+// grant is one that a step told of.
+type grant struct {
+	attempt *attempt
+	token   int64
+}
+
+// told notes the grants that a step pushed, and the one that it answered, in
+// the order of their tokens.
+func (m *machine) told(asks *attempt, o outcome, now int64) {
+	var grants []grant
+	m.pushed = nil
+	for _, push := range o.pushes {
+		words := strings.Fields(push) // CLIENT granted ATTEMPT TOKEN WAITING
+		a := m.attempts[words[2]]
+		if words[1] != "granted" || a.client() != words[0] {
+			m.world.rt.Fatalf("pushed %q", push)
+		}
+		grants = append(grants, grant{a, number(words[3])})
+		m.pushed = append(m.pushed, number(words[3]))
+	}
+	if words := strings.Fields(o.answer); words[0] == "granted" {
+		grants = append(grants, grant{asks, number(words[1])})
+	}
+	slices.SortStableFunc(grants, func(a, b grant) int { return cmp.Compare(a.token, b.token) })
+	for _, g := range grants {
+		m.granted(g.attempt, g.token, now)
+	}
+}
+
+// Check is done after every step.
+func (m *machine) Check(*rapid.T) {
+	m.check(outcome{fields: m.spec.Dump(key), life: m.spec.TTL(key)}, m.now())
+}
+
+// order asserts I6 and I7: whoever was granted out of the line, or past it,
+// left nobody behind in front who listens (a further entry of a named owner may
+// come in past the line); and a lock that is free after an
+// action that serves the line has nobody in it who listens.
+func (m *machine) order(action *script.Script, o outcome, now int64) {
+	waited, waiting := line(m.before), line(o.fields)
+	attentive := func(id string) bool {
+		return m.listening[m.attempts[id].client()] != nil && patience(o.fields, id) > now
+	}
+	held := recorded(o.fields, now)
+	heldBefore := recorded(m.before, now)
+	for id := range held {
+		entry := slices.Index(strings.Fields(o.fields["entries"]), id)
+		if heldBefore[id] != 0 || m.enters(id, heldBefore, held) || entry > 0 {
+			continue
+		}
+		front := waiting // for a newcomer everybody stands in front
+		if i := slices.Index(waited, id); i >= 0 {
+			front = waited[:i]
+		}
+		for _, other := range front {
+			if slices.Contains(waiting, other) && attentive(other) {
+				m.world.rt.Fatalf("I6: %s was granted past %s", id, other)
+			}
+		}
+	}
+	if len(held) == 0 && m.served(action, o) {
+		for _, id := range waiting {
+			if slices.Contains(waited, id) && attentive(id) {
+				m.world.rt.Fatalf("I7: the lock is free, and %s waits", id)
+			}
+		}
+	}
+}
+
+// served says whether a step served the line: a request for the lock always
+// does, unless it is refused; giving it up does, if there was something to
+// give up and no other entry of the named owner remains.
+func (m *machine) served(action *script.Script, o outcome) bool {
+	switch action {
+	case script.Acquire:
+		return !strings.HasPrefix(o.answer, "conflict")
+	case script.Poll:
+		return true
+	case script.Evict:
+		return !strings.HasPrefix(o.answer, "changed")
+	case script.Release, script.Cancel:
+		return !maps.Equal(m.before, o.fields) && o.fields["holder"] == ""
+	}
+	return false
+}
+
+// enters says whether an attempt may come in past the line: its named owner
+// held before and still does.
+func (m *machine) enters(id string, before, after map[string]int64) bool {
+	for other := range before {
+		a, b := m.attempts[id], m.attempts[other]
+		if a.owner != "" && a.owner == b.owner && after[other] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// fresh makes a new attempt.
+func (m *machine) fresh(rt *rapid.T) *attempt {
+	client := rapid.SampledFrom(clients).Draw(rt, "client")
+	m.numbers[client]++
+	a := &attempt{
+		id:    client + "/" + strconv.Itoa(m.numbers[client]),
+		owner: rapid.SampledFrom([]string{"", "", "alice", "bob"}).Draw(rt, "owner"),
+		want:  rapid.SampledFrom(wants).Draw(rt, "want"),
+		ttl:   rapid.SampledFrom([]int64{1, 2000, 10_000, 30_000}).Draw(rt, "ttl"),
+	}
+	m.attempts[a.id] = a
+	return a
+}
+
+// known picks an attempt made before, more often one that holds or waits.
+func (m *machine) known(rt *rapid.T) *attempt {
+	var near []string
+	for _, h := range m.holds {
+		near = append(near, slices.Collect(maps.Keys(h.entries))...)
+	}
+	near = append(near, line(m.spec.Dump(key))...)
+	slices.Sort(near)
+	all := slices.Sorted(maps.Keys(m.attempts))
+	if len(all) == 0 {
+		rt.Skip("no attempt yet")
+	}
+	if len(near) > 0 && rapid.IntRange(0, 3).Draw(rt, "near") > 0 {
+		all = near
+	}
+	return m.attempts[rapid.SampledFrom(all).Draw(rt, "attempt")]
+}
+
+// owned puts the owner behind the words, if there is one.
+func owned(a *attempt, words ...any) []any {
+	if a.owner != "" {
+		words = append(words, a.owner)
+	}
+	return words
+}
+
+func (m *machine) ask(rt *rapid.T, a *attempt) {
+	patience := rapid.SampledFrom([]int64{0, 3000, 20_000, 60_000, 60_000}).Draw(rt, "patience")
+	if seated := slices.Contains(line(m.spec.Dump(key)), a.id); seated && patience == 0 {
+		patience = 3000 // who waits does not ask to be let alone
+	}
+	answer := m.step(true, script.Acquire, owned(a, a.id, a.ttl, retention, a.want, patience, base)...)
+	m.refused(a, answer)
+}
+
+// refused asserts that a holder is not told that it does not hold.
+func (m *machine) refused(a *attempt, answer string) {
+	if !strings.HasPrefix(answer, "granted") && m.live(m.of(a.id), m.at) {
+		m.world.rt.Fatalf("I5: %s holds and is answered %q", a.id, answer)
+	}
+}
+
+// Acquire and Again are the requests of a new attempt and of an old one.
+func (m *machine) Acquire(rt *rapid.T) { m.ask(rt, m.fresh(rt)) }
+func (m *machine) Again(rt *rapid.T)   { m.ask(rt, m.known(rt)) }
+
+func (m *machine) Poll(rt *rapid.T) {
+	a := m.known(rt)
+	m.refused(a, m.step(true, script.Poll, owned(a, a.id, a.ttl, retention, 20_000, base)...))
+}
+
+func (m *machine) Release(rt *rapid.T) {
+	a := m.known(rt)
+	if a.token == 0 {
+		rt.Skip("never granted")
+	}
+	answer := m.step(true, script.Release, owned(a, a.id, a.token, retention, base)...)
+	if answer == "gone" && m.live(m.of(a.id), m.at) {
+		rt.Fatalf("%s held and was told that it did not", a.id)
+	}
+	m.ends(a.id)
+}
+
+func (m *machine) Cancel(rt *rapid.T) {
+	a := m.known(rt)
+	answer := m.step(false, script.Cancel, owned(a, a.id, retention, base)...)
+	if answer != "released" && m.live(m.of(a.id), m.at) {
+		rt.Fatalf("%s held, and its cancel was answered %q", a.id, answer)
+	}
+	m.ends(a.id)
+}
+
+func (m *machine) Renew(rt *rapid.T) {
+	words := []any{retention}
+	var asked []*attempt
+	for range rapid.IntRange(1, mostLeases).Draw(rt, "leases") {
+		a := m.known(rt)
+		asked = append(asked, a)
+		words = append(words, a.id, a.ttl, a.owner)
+	}
+	answers := strings.Fields(m.step(true, script.Renew, words...))[1:]
+	for i, a := range asked {
+		h := m.of(a.id)
+		renewed := answers[i] != "-" && answers[i] != "evicted"
+		if renewed != m.live(h, m.at) {
+			rt.Fatalf("the renewal of %s is answered %q, its client believed in %+v", a.id, answers[i], h)
+		}
+		if renewed {
+			h.expiry = max(h.expiry, m.at+a.ttl)
+		}
+	}
+}
+
+func (m *machine) Inspect(*rapid.T) {
+	m.step(true, script.Inspect)
+}
+
+func (m *machine) Evict(rt *rapid.T) {
+	var only int64
+	if len(m.holds) > 0 && rapid.Bool().Draw(rt, "one") {
+		only = rapid.SampledFrom(m.holds).Draw(rt, "hold").token
+	}
+	m.step(false, script.Evict, "ann", "test", only, retention, base)
+	m.holds = slices.DeleteFunc(m.holds, func(h *hold) bool {
+		return only == h.token || only == 0 && !slices.Contains(m.pushed, h.token)
+	})
+}
+
+func (m *machine) Advance(rt *rapid.T) {
+	// To the instant at which something ends, too: there the two sides could
+	// differ by one.
+	var ends []int64
+	fields := m.spec.Dump(key)
+	for _, expiry := range recorded(fields, m.now()) {
+		ends = append(ends, expiry-m.now())
+	}
+	for _, id := range line(fields) {
+		ends = append(ends, patience(fields, id)-m.now())
+	}
+	ends = slices.DeleteFunc(ends, func(ms int64) bool { return ms <= 0 })
+	slices.Sort(ends)
+	by := rapid.SampledFrom(append([]int64{1, 500, 2000, 10_000, 90_000}, ends...)).Draw(rt, "ms")
+	exact := rapid.SampledFrom([]int64{-1, 0, 0, 1}).Draw(rt, "off")
+	m.advance(time.Duration(max(by+exact, 1)) * time.Millisecond)
+}
+
+// SetBack sets the server's clock back. What is over by then stays over, unless
+// the record still has it: then it is held again.
+func (m *machine) SetBack(rt *rapid.T) {
+	by := rapid.SampledFrom([]time.Duration{3 * time.Second, 20 * time.Second}).Draw(rt, "back")
+	if m.setBack+by > mostBack || !rapid.Bool().Draw(rt, "really") {
+		rt.Skip("often enough")
+	}
+	m.setBack += by
+	still := recorded(m.spec.Dump(key), 0)
+	for _, h := range slices.Clone(m.holds) {
+		for id := range maps.Clone(h.entries) {
+			if still[id] != h.expiry {
+				m.ends(id)
+			}
+		}
+	}
+	m.advance(-by)
+}
+
+func (m *machine) Listen(rt *rapid.T) { m.listen(rapid.SampledFrom(clients).Draw(rt, "client")) }
+
+// Crash is a client that stops listening. It may come back by Listen; its
+// attempts may still be asked about, as by a process that only reconnects.
+func (m *machine) Crash(rt *rapid.T) {
+	if !rapid.Bool().Draw(rt, "really") {
+		rt.Skip("often enough")
+	}
+	m.deafen(rapid.SampledFrom(clients).Draw(rt, "client"))
+}

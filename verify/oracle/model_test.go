@@ -1,0 +1,188 @@
+package oracle
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"pgregory.net/rapid"
+)
+
+// attempt is one acquisition, as its client knows it. Its requests always say
+// the same, as the protocol demands.
+type attempt struct {
+	id    string
+	owner string
+	want  string // x, s or p:WEIGHT:LIMIT
+	ttl   int64
+	token int64 // of its last grant; 0: never granted
+}
+
+func (a *attempt) client() string { return a.id[:strings.Index(a.id, "/")] }
+
+// weight counts permits; every other hold weighs 1.
+func (a *attempt) weight() int64 {
+	if parts := strings.Split(a.want, ":"); len(parts) == 3 {
+		return number(parts[1])
+	}
+	return 1
+}
+
+// hold is what clients believe because they were told. Entries of one named
+// owner share a hold; any other attempt has one of its own.
+type hold struct {
+	mode    string
+	owner   string
+	token   int64
+	expiry  int64
+	weight  int64
+	entries map[string]bool
+}
+
+// model follows who was told what, in server time.
+type model struct {
+	rt       *rapid.T
+	attempts map[string]*attempt
+	holds    []*hold
+	highest  int64 // token
+}
+
+// of finds the hold that an attempt believes in, live or not.
+func (m *model) of(id string) *hold {
+	for _, h := range m.holds {
+		if h.entries[id] {
+			return h
+		}
+	}
+	return nil
+}
+
+func (m *model) live(h *hold, now int64) bool { return h != nil && h.expiry > now }
+
+// granted notes that an attempt was told of a grant. Whatever it wants, it enters
+// the exclusive hold of its named owner.
+func (m *model) granted(a *attempt, token, now int64) {
+	h := m.of(a.id)
+	for _, other := range m.holds {
+		if other.token == token && (other == h || other.mode == "x" && a.owner != "" && other.owner == a.owner) {
+			if other != h {
+				m.ends(a.id)
+			}
+			other.entries[a.id] = true
+			other.expiry = max(other.expiry, now+a.ttl)
+			a.token = token
+			return
+		}
+	}
+	if m.live(h, now) {
+		m.rt.Fatalf("I5: %s holds token %d and is granted %d", a.id, h.token, token)
+	}
+	if token <= m.highest {
+		m.rt.Fatalf("I3: token %d is granted after %d", token, m.highest)
+	}
+	m.highest = token
+	m.ends(a.id)
+	a.token = token
+	m.holds = append(m.holds, &hold{
+		mode:    a.want[:1],
+		owner:   a.owner,
+		token:   token,
+		expiry:  now + a.ttl,
+		weight:  a.weight(),
+		entries: map[string]bool{a.id: true},
+	})
+}
+
+// ends notes that an attempt holds no more.
+func (m *model) ends(id string) {
+	for _, h := range m.holds {
+		delete(h.entries, id)
+	}
+	m.holds = slices.DeleteFunc(m.holds, func(h *hold) bool { return len(h.entries) == 0 })
+}
+
+// believers are the holds that are live.
+func (m *model) believers(now int64) (live []*hold) {
+	for _, h := range m.holds {
+		if m.live(h, now) {
+			live = append(live, h)
+		}
+	}
+	return live
+}
+
+// check asserts I1 on the beliefs, I2 on the record, and that both say the same.
+func (m *model) check(o outcome, now int64) {
+	live := m.believers(now)
+	var used int64
+	for _, h := range live {
+		if (h.mode == "x" || live[0].mode != h.mode) && len(live) > 1 {
+			m.rt.Fatalf("I1: held at one time: %+v and %+v", live[0], h)
+		}
+		used += h.weight
+	}
+	if limit := o.fields["limit"]; len(live) > 0 && live[0].mode == "p" && used > number(limit) {
+		m.rt.Fatalf("I1: %d of %s permits are held", used, limit)
+	}
+	if o.fields != nil && o.life < 0 {
+		m.rt.Fatal("I2: the record lives for ever")
+	}
+	got, want := recorded(o.fields, now), map[string]int64{}
+	for _, h := range live {
+		for id := range h.entries {
+			want[id] = h.expiry
+		}
+	}
+	if !maps.Equal(got, want) {
+		m.rt.Fatalf("I4: the record's holders are %v, clients were told %v", got, want)
+	}
+}
+
+// recorded are the live holders in a record and their expiries.
+func recorded(fields map[string]string, now int64) map[string]int64 {
+	holders := map[string]int64{}
+	if name := fields["holder"]; name != "" && number(fields["expiry"]) > now {
+		for _, id := range strings.Fields(or(fields["entries"], name)) {
+			holders[id] = number(fields["expiry"])
+		}
+	}
+	for field, value := range fields {
+		if id, ok := strings.CutPrefix(field, "h:"); ok {
+			if expiry := number(strings.Fields(value)[1]); expiry > now {
+				holders[id] = expiry
+			}
+		}
+	}
+	return holders
+}
+
+// line is who waits in a record, in order.
+func line(fields map[string]string) (ids []string) {
+	places := map[string]int64{}
+	for field, id := range fields {
+		if place, ok := strings.CutPrefix(field, "#"); ok {
+			places[id] = number(place)
+		}
+	}
+	return slices.SortedFunc(maps.Keys(places), func(a, b string) int { return int(places[a] - places[b]) })
+}
+
+func patience(fields map[string]string, id string) int64 {
+	return number(strings.Fields(fields["w:"+id])[4])
+}
+
+func number(word string) int64 {
+	n, err := strconv.ParseInt(word, 10, 64)
+	if err != nil {
+		panic("not a number: " + strconv.Quote(word))
+	}
+	return n
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}

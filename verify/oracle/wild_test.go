@@ -1,0 +1,86 @@
+package oracle
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/script"
+	"pgregory.net/rapid"
+)
+
+// wild takes steps of which only the form is right.
+type wild struct {
+	*world
+	tokens []int64 // seen in answers
+}
+
+func pick[T any](rt *rapid.T, from ...T) T { return rapid.SampledFrom(from).Draw(rt, "pick") }
+
+// anyAttempt is one of few, so that they meet.
+func anyAttempt(rt *rapid.T) string { return pick(rt, "c1/1", "c1/2", "c2/1", "c2/2", "c3/1") }
+
+// withOwner puts one behind the words, or none. An owner may be named like an
+// attempt.
+func withOwner(rt *rapid.T, words ...any) []any {
+	if owner := pick(rt, "", "", "alice", "c1/1", "c2/1"); owner != "" {
+		words = append(words, owner)
+	}
+	return words
+}
+
+func (m *wild) token(rt *rapid.T) int64 { return pick(rt, append(m.tokens, 0, 7)...) }
+
+func (m *wild) step(action *script.Script, words ...any) {
+	m.micros += pick(m.rt, int64(0), 1, 1500)
+	keys, args := []string{key}, []string(nil)
+	for _, word := range words {
+		args = append(args, fmt.Sprint(word))
+	}
+	if action == script.Renew {
+		keys = append(keys, key)
+	}
+	answer := m.run(action, keys, args).answer
+	if words := strings.Fields(answer); words[0] == "granted" {
+		m.tokens = append(m.tokens, number(words[1]))
+	}
+}
+
+func (m *wild) Acquire(rt *rapid.T) {
+	want := pick(rt, "x", "x", "s", "s", "p:1:2", "p:2:2", "p:1:3", "p:2:3", "p:4:3")
+	m.step(script.Acquire, withOwner(rt, anyAttempt(rt), pick(rt, 1, 3000, 30_000), pick(rt, 5000, 60_000), want,
+		pick(rt, 0, 3000, 60_000), base)...)
+}
+
+func (m *wild) Poll(rt *rapid.T) {
+	m.step(script.Poll, withOwner(rt, anyAttempt(rt), pick(rt, 1, 30_000), 60_000, pick(rt, 0, 60_000), base)...)
+}
+
+func (m *wild) Release(rt *rapid.T) {
+	m.step(script.Release, withOwner(rt, anyAttempt(rt), m.token(rt), 60_000, base)...)
+}
+
+func (m *wild) Cancel(rt *rapid.T) {
+	m.step(script.Cancel, withOwner(rt, anyAttempt(rt), 60_000, base)...)
+}
+
+func (m *wild) Renew(rt *rapid.T) {
+	m.step(script.Renew, 60_000, anyAttempt(rt), pick(rt, 1, 3000), pick(rt, "", "alice", "c1/1"),
+		anyAttempt(rt), pick(rt, 1, 30_000), pick(rt, "", "alice", "c1/1"))
+}
+
+func (m *wild) Inspect(*rapid.T) { m.step(script.Inspect) }
+
+func (m *wild) Evict(rt *rapid.T) {
+	m.step(script.Evict, "ann", "test", m.token(rt), 60_000, base)
+}
+
+func (m *wild) Advance(rt *rapid.T) {
+	m.advance(time.Duration(pick(rt, 1, 2999, 3000, 10_000, 70_000, -5000)) * time.Millisecond)
+}
+
+func (m *wild) Listen(rt *rapid.T) { m.listen(pick(rt, "c1", "c2", "c3")) }
+func (m *wild) Deafen(rt *rapid.T) { m.deafen(pick(rt, "c1", "c2", "c3")) }
+
+// Check has nothing to add: every step has compared both sides.
+func (m *wild) Check(*rapid.T) {}

@@ -1,0 +1,117 @@
+package rules_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// requests counts the commands that clients sent since the last ResetStats,
+// not those that scripts called and not the test's own. rueidis sends a PING
+// each second over every connection that it has, whoever uses it: that is
+// its user's choice, and not counted.
+func (w *world) requests(t *testing.T) int64 {
+	t.Helper()
+	calls := w.CommandCalls(t)
+	n := calls["evalsha"] + calls["eval"] + calls["subscribe"] + calls["hello"]
+	if w.adapter != "rueidis" {
+		n += calls["ping"]
+	}
+	return n
+}
+
+// Rule 10, D1. A held lock costs one request for each third of its lease, and
+// nothing else.
+func TestAHeldLockIsQuiet(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c, seen := w.local(t, holdfast.Config{TTL: 2400 * time.Millisecond})
+		w.warm(t, c)
+		l := lock(t, c.Mutex("x"))
+		w.ResetStats(t)
+		const renewals = 3 // a whole lease
+		for range renewals {
+			seen.renewed(t, "x")
+		}
+		if n := w.requests(t); n > renewals+1 {
+			t.Errorf("%d requests for %d renewals: %v", n, renewals, w.CommandCalls(t))
+		}
+		release(t, l)
+	})
+}
+
+// Rule 10. Taking a free lock is one request, and so is giving it up.
+func TestAnUncontendedLockIsTwoRequests(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c, _ := w.local(t, holdfast.Config{})
+		w.warm(t, c)
+		w.ResetStats(t)
+		const rounds = 50
+		for range rounds {
+			release(t, lock(t, c.Mutex("x")))
+		}
+		if n := w.requests(t); n != 2*rounds {
+			t.Errorf("%d rounds took %d requests: %v", rounds, n, w.CommandCalls(t))
+		}
+	})
+}
+
+// Rule 10. A hundred processes that wait cost next to nothing: over a whole
+// lease of the holder, less than one request a second and waiter, renewals
+// and signs of life together.
+func TestIdleWaitersAreQuiet(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const waiters = 100
+		holder, seen := w.local(t, holdfast.Config{TTL: 12 * time.Second})
+		w.warm(t, holder)
+		store := w.open(t, w.Addr(), login{})
+		l := lock(t, holder.Mutex("x"))
+		got := queue(t, waiters, func() (*holdfast.Client, *watch) {
+			return on(t, store, holdfast.Config{TTL: 12 * time.Second})
+		})
+		w.ResetStats(t)
+		start := time.Now()
+		seen.renewed(t, "x") // 4 s after the one before
+		seen.renewed(t, "x")
+		span := time.Since(start)
+		if n := w.requests(t); float64(n) > 10*span.Seconds() {
+			t.Errorf("%d waiters: %d requests in %v: %v", waiters, n, span, w.CommandCalls(t))
+		}
+		release(t, l)
+		for _, c := range got {
+			release(t, granted(t, c))
+		}
+	})
+}
+
+// Design section 7. Leases that are due together travel together, and none
+// has a goroutine of its own.
+func TestRenewalsTravelTogether(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const leases = 300
+		c, seen := w.local(t, holdfast.Config{TTL: 4500 * time.Millisecond})
+		w.warm(t, c)
+		var held []*holdfast.Lease
+		for i := range leases {
+			held = append(held, lock(t, c.Mutex(fmt.Sprint("x", i))))
+		}
+		last := fmt.Sprint("x", leases-1)
+		seen.renewed(t, last)
+		w.ResetStats(t)
+		seen.renewed(t, last)
+		renewals := len(seen.of(holdfast.EventRenew, ""))
+		if n := w.requests(t); n > leases/10 {
+			t.Errorf("%d leases took %d requests to renew (%d renewals): %v", leases, n, renewals, w.CommandCalls(t))
+		}
+		if err := c.Close(context.Background()); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		for _, l := range held {
+			if l.Err() == nil {
+				t.Error("a lease goes on after Close")
+			}
+		}
+	})
+}

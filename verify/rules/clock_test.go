@@ -1,0 +1,99 @@
+package rules_test
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// Rule 2. A client's clock decides nothing: no request carries its time. What
+// looks like a time is either a token that the server gave, or the instant at
+// which the program says that it was started, for people to read.
+func TestNoRequestCarriesAClocksTime(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		proxy := redistest.NewProxy(t, w.Addr())
+		var mu sync.Mutex
+		var requests [][]string
+		proxy.Hook(func(e redistest.Event) {
+			if e.Stage == redistest.Arrived {
+				mu.Lock()
+				requests = append(requests, e.Request)
+				mu.Unlock()
+			}
+		})
+		cfg := holdfast.Config{TTL: time.Second, LocalPasses: -1}
+		a, seenA := w.client(t, proxy.Addr(), cfg)
+		b, seenB := w.client(t, proxy.Addr(), cfg)
+		given := map[string]bool{}
+		note := func(l *holdfast.Lease) *holdfast.Lease {
+			given[strconv.FormatUint(l.Token()>>10, 10)] = true
+			return l
+		}
+		l := note(lock(t, a.Mutex("x")))
+		got := locking(within(t), b.Mutex("x"))
+		seenB.await(t, holdfast.EventWait, "x", 1)
+		seenA.renewed(t, "x")
+		seenB.await(t, holdfast.EventWake, "x", 1) // a poll
+		if _, err := a.Mutex("x", holdfast.Wait(50*time.Millisecond)).Lock(within(t)); !errors.Is(err, holdfast.ErrHeld) {
+			t.Errorf("Lock: %v", err)
+		}
+		if err := l.Extend(within(t), 2*time.Second); err != nil {
+			t.Error(err)
+		}
+		state(t, a, "x")
+		release(t, l)
+		l = note(granted(t, got))
+		if err := l.ReleaseAfter(within(t), 100*time.Millisecond); err != nil {
+			t.Error(err)
+		}
+		a.Evict(within(t), "x", holdfast.Eviction{By: "test", Reason: "test"})
+		eventually(t, "the limited waiter has left", func() bool { return len(state(t, a, "x").Waiters) == 0 })
+
+		mu.Lock()
+		defer mu.Unlock()
+		sent := map[string]bool{}
+		for _, request := range requests {
+			for _, s := range script.All() {
+				if is(request, s.SHA1) {
+					sent[s.Name] = true
+				}
+			}
+			if strings.HasPrefix(keyOf(request), "holdfast:client:") {
+				continue
+			}
+			for _, word := range request {
+				if looksLikeATime(word) && !given[word] {
+					t.Errorf("%s is sent in %.60q", word, request)
+				}
+			}
+		}
+		for _, name := range []string{"acquire", "release", "renew", "poll", "cancel", "inspect", "evict"} {
+			if !sent[name] {
+				t.Errorf("%s was not sent: nothing is shown about it", name)
+			}
+		}
+	})
+}
+
+// looksLikeATime reports a number that is within a day of now in any unit.
+func looksLikeATime(word string) bool {
+	n, err := strconv.ParseFloat(word, 64)
+	if err != nil {
+		return false
+	}
+	now := time.Now()
+	for _, unit := range []time.Duration{time.Second, time.Millisecond, time.Microsecond, time.Nanosecond} {
+		there := n * float64(unit)
+		if d := there - float64(now.UnixNano()); d < float64(24*time.Hour) && d > -float64(24*time.Hour) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,150 @@
+package rules_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// inTurn is each, one client after the other: for tests that look at all
+// goroutines of the process.
+func inTurn(t *testing.T, test func(t *testing.T, w *world)) {
+	for _, a := range adapters {
+		t.Run(a.name, func(t *testing.T) {
+			test(t, &world{Server: redistest.Start(t), adapter: a.name, open: a.open})
+		})
+	}
+}
+
+// nothingRuns checks that no goroutine is inside the library.
+func nothingRuns(t *testing.T) {
+	t.Helper()
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	for _, stack := range strings.Split(string(stacks), "\n\n")[1:] {
+		for _, part := range []string{"holdfast.(*", "/internal/keeper.", "/internal/wake.", "/internal/line."} {
+			if strings.Contains(stack, part) {
+				t.Errorf("after Close there is still:\n%s", stack)
+			}
+		}
+	}
+}
+
+// busy makes a client that holds some locks and waits for others, inside the
+// process and at the server.
+func busy(t *testing.T, w *world, addr string) (c *holdfast.Client, held []*holdfast.Lease, waits []<-chan outcome) {
+	t.Helper()
+	c, seen := w.client(t, addr, holdfast.Config{TTL: time.Minute, RequestTimeout: time.Second})
+	for _, name := range []string{"a", "b", "c"} {
+		held = append(held, lock(t, c.Mutex(name)))
+	}
+	// Somebody holds others, who is no client of the library: only c runs.
+	store := w.open(t, w.Addr(), login{})
+	for _, name := range []string{"x", "y"} {
+		run(t, store, script.Acquire, []string{"holdfast:{" + name + "}"}, "other/1", "60000", "1000", "x", "0", "holdfast:push:")
+	}
+	for i, name := range []string{"a", "x", "x", "y"} {
+		waits = append(waits, locking(within(t), c.Mutex(name)))
+		seen.await(t, holdfast.EventWait, "", i+1)
+	}
+	return c, held, waits
+}
+
+func ended(t *testing.T, held []*holdfast.Lease, waits []<-chan outcome) {
+	t.Helper()
+	for _, l := range held {
+		if !errors.Is(context.Cause(l.Context()), holdfast.ErrClosed) || !errors.Is(l.Err(), holdfast.ErrClosed) {
+			t.Errorf("a lease ended by %v", context.Cause(l.Context()))
+		}
+		if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrClosed) {
+			t.Errorf("Release after Close: %v", err)
+		}
+	}
+	for _, c := range waits {
+		if o := wait(t, "Lock", c); !errors.Is(o.err, holdfast.ErrClosed) {
+			t.Errorf("a waiter's Lock: %v", o.err)
+		}
+	}
+}
+
+// Close gives back what is held, sends the waiters away, and returns when
+// nothing of the client runs any more.
+func TestCloseReleasesAndEndsEverything(t *testing.T) {
+	inTurn(t, func(t *testing.T, w *world) {
+		watcher, _ := w.local(t, holdfast.Config{})
+		state(t, watcher, "a") // connects
+		c, held, waits := busy(t, w, w.Addr())
+		if err := c.Close(within(t)); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		// What remains in the stacks is the test's other clients, which are idle.
+		ended(t, held, waits)
+		for _, name := range []string{"a", "b", "c", "x", "y"} {
+			s := state(t, watcher, name)
+			if len(s.Waiters) != 0 || len(s.Holders) > 0 && s.Holders[0].Client == c.ID() {
+				t.Errorf("after Close: %+v", s)
+			}
+		}
+		if _, err := c.Mutex("x").Lock(within(t)); !errors.Is(err, holdfast.ErrClosed) {
+			t.Errorf("Lock: %v", err)
+		}
+		if _, err := c.Inspect(within(t), "x"); !errors.Is(err, holdfast.ErrClosed) {
+			t.Errorf("Inspect: %v", err)
+		}
+		if err := c.Close(within(t)); err != nil {
+			t.Errorf("the second Close: %v", err)
+		}
+		if n := w.listeners(t, c); n != 0 {
+			eventually(t, "the subscription is gone", func() bool { return w.listeners(t, c) == 0 })
+		}
+		nothingRuns(t)
+	})
+}
+
+// The same into silence: in bounded time, and it says what it could not do.
+func TestCloseIsBoundedWhenTheServerIsSilent(t *testing.T) {
+	inTurn(t, func(t *testing.T, w *world) {
+		proxy := redistest.NewProxy(t, w.Addr())
+		c, held, waits := busy(t, w, proxy.Addr())
+		proxy.BlackHole()
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		err := c.Close(ctx)
+		took := time.Since(start)
+		nothingRuns(t)
+		if took > 5*time.Second {
+			t.Errorf("Close took %v with 500ms", took)
+		}
+		if err == nil || !strings.Contains(err.Error(), "3 of 3") {
+			t.Errorf("Close: %v", err)
+		}
+		ended(t, held, waits)
+		proxy.Cut()
+		proxy.Pass()
+	})
+}
+
+// Abandon ends everything here and leaves the locks taken.
+func TestAbandonLeavesTheLocks(t *testing.T) {
+	inTurn(t, func(t *testing.T, w *world) {
+		watcher, _ := w.local(t, holdfast.Config{})
+		c, held, waits := busy(t, w, w.Addr())
+		c.Abandon()
+		ended(t, held, waits) // it does not wait for the calls that return now
+		nothingRuns(t)
+		for i, name := range []string{"a", "b", "c"} {
+			s := state(t, watcher, name)
+			if len(s.Holders) != 1 || s.Holders[0].Owner != held[i].Owner() {
+				t.Errorf("after Abandon: %+v", s)
+			}
+		}
+	})
+}

@@ -1,0 +1,313 @@
+package rules_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// Bad input. What cannot work is refused before the server is asked, with an
+// error that names the value and what would do.
+func TestWhatCannotWorkIsRefusedUnasked(t *testing.T) {
+	store := openGoRedis(t, redistest.ClosedAddr(t), login{}) // asking would be another error
+	c, _ := on(t, store, holdfast.Config{})
+	for _, test := range []struct {
+		name string
+		m    *holdfast.Mutex
+		says []string
+	}{
+		{"EmptyName", c.Mutex(""), []string{"name is empty", "give"}},
+		{"LongName", c.Mutex(strings.Repeat("x", 513)), []string{"513", "512", "shorten"}},
+		{"NotText", c.Mutex("a\xff"), []string{"UTF-8", "encode"}},
+		{"NoTTL", c.Mutex("x", holdfast.TTL(0)), []string{"0s", "at least"}},
+		{"NegativeTTL", c.Mutex("x", holdfast.TTL(-time.Second)), []string{"-1s", "at least"}},
+		{"TTLUnderAMillisecond", c.Mutex("x", holdfast.TTL(999*time.Microsecond)), []string{"999µs", "at least"}},
+		{"TTLUnderTheMargin", c.Mutex("x", holdfast.TTL(9*time.Millisecond)), []string{"9ms", "at least 10ms"}},
+		{"BrokenTTL", c.Mutex("x", holdfast.TTL(1500*time.Microsecond+time.Second)),
+			[]string{"1.0015s", "whole milliseconds", "1.001s"}},
+		{"EndlessTTL", c.Mutex("x", holdfast.TTL(366*24*time.Hour)), []string{"at most"}},
+		{"NegativeWait", c.Mutex("x", holdfast.Wait(-time.Second)), []string{"-1s", "use 0"}},
+	} {
+		for what, try := range map[string]func() error{
+			"Lock":    func() error { _, err := test.m.Lock(t.Context()); return err },
+			"TryLock": func() error { _, err := test.m.TryLock(t.Context()); return err },
+			"Do": func() error {
+				return test.m.Do(t.Context(), func(context.Context) error { t.Error("it ran"); return nil })
+			},
+		} {
+			err := try()
+			if !errors.Is(err, holdfast.ErrInvalid) {
+				t.Errorf("%s: %s: %v", test.name, what, err)
+				continue
+			}
+			for _, part := range test.says {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%s: %q does not say %q", test.name, err, part)
+				}
+			}
+		}
+	}
+	longest := strings.Repeat("ä", 256)
+	if _, err := c.Mutex(longest).TryLock(t.Context()); err == nil || errors.Is(err, holdfast.ErrInvalid) {
+		t.Errorf("a name of 512 bytes: %v", err)
+	}
+}
+
+// Bad input. The same for the configuration of a client.
+func TestAConfigurationThatCannotWorkIsRefused(t *testing.T) {
+	store := openGoRedis(t, redistest.ClosedAddr(t), login{})
+	for says, cfg := range map[string]holdfast.Config{
+		"Config.TTL":            {TTL: 999 * time.Microsecond},
+		"from 1ms":              {Retention: time.Microsecond},
+		"at least 10ms":         {TTL: time.Millisecond},
+		"whole milliseconds":    {TTL: time.Second + 1},
+		"Config.Prefix":         {Prefix: "a{b}"},
+		"Config.Retention":      {Retention: -1},
+		"Config.RequestTimeout": {TTL: time.Second, RequestTimeout: 501 * time.Millisecond},
+		"more than half":        {TTL: time.Second, RequestTimeout: time.Second},
+		"Config.App":            {App: strings.Repeat("x", 129)},
+	} {
+		if _, err := holdfast.New(store, cfg); !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%+v: %v, want %q", cfg, err, says)
+		}
+	}
+	if _, err := holdfast.New(nil, holdfast.Config{}); !errors.Is(err, holdfast.ErrInvalid) {
+		t.Errorf("no store: %v", err)
+	}
+}
+
+// Bad input. A nil context is refused by every method, not a panic deep inside.
+func TestANilContextIsRefused(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c, _ := w.local(t, holdfast.Config{})
+		m := c.Mutex("x")
+		l := lock(t, m)
+		var none context.Context
+		tries := map[string]func() error{
+			"Lock":         func() error { _, err := m.Lock(none); return err },
+			"Lock limited": func() error { _, err := c.Mutex("x", holdfast.Wait(time.Second)).Lock(none); return err },
+			"TryLock":      func() error { _, err := m.TryLock(none); return err },
+			"Do":           func() error { return m.Do(none, func(context.Context) error { return nil }) },
+			"Extend":       func() error { return l.Extend(none, time.Second) },
+			"Release":      func() error { return l.Release(none) },
+			"ReleaseAfter": func() error { return l.ReleaseAfter(none, time.Second) },
+			"Inspect":      func() error { _, err := c.Inspect(none, "x"); return err },
+			"Evict":        func() error { _, err := c.Evict(none, "x", holdfast.Eviction{By: "a", Reason: "b"}); return err },
+		}
+		for name, try := range tries {
+			if err := try(); !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), "context.Background()") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if l.Err() != nil {
+			t.Errorf("a refused Release ended the lease: %v", l.Err())
+		}
+		release(t, l)
+		for _, e := range []holdfast.Eviction{{}, {By: "x"}, {Reason: "x"}, {By: strings.Repeat("x", 129), Reason: "x"}} {
+			if _, err := c.Evict(t.Context(), "x", e); !errors.Is(err, holdfast.ErrInvalid) {
+				t.Errorf("Evict(%+v): %v", e, err)
+			}
+		}
+	})
+}
+
+// Bad input. A key that holds something else is reported, and left as it is.
+func TestAKeyOfAnotherTypeIsLeftAlone(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c, _ := w.local(t, holdfast.Config{})
+		for i, put := range [][]any{
+			{"SET", "", "value"}, {"RPUSH", "", "value"}, {"SADD", "", "value"}, {"XADD", "", "1-1", "f", "v"},
+		} {
+			name := fmt.Sprint("x", i)
+			put[1] = "holdfast:{" + name + "}"
+			w.Do(t, put...)
+			before := w.Do(t, "DUMP", put[1])
+			for what, try := range map[string]func() error{
+				"Lock":    func() error { _, err := c.Mutex(name).Lock(within(t)); return err },
+				"TryLock": func() error { _, err := c.Mutex(name).TryLock(within(t)); return err },
+				"Inspect": func() error { _, err := c.Inspect(within(t), name); return err },
+				"Evict": func() error {
+					_, err := c.Evict(within(t), name, holdfast.Eviction{By: "a", Reason: "b"})
+					return err
+				},
+			} {
+				err := try()
+				var refused *holdfast.ServerError
+				if !errors.As(err, &refused) || refused.Code != "WRONGTYPE" || errors.Is(err, holdfast.ErrUnknownOutcome) ||
+					!strings.Contains(err.Error(), strconv.Quote(name)) || !strings.Contains(holdfast.Hint(err), "another name") {
+					t.Errorf("%s of a %v: %v", what, put[0], err)
+				}
+			}
+			if after := w.Do(t, "DUMP", put[1]); after != before || w.Do(t, "PTTL", put[1]) != int64(-1) {
+				t.Errorf("the %v was changed", put[0])
+			}
+		}
+		// A lock whose record is overwritten while it is held is lost, and no
+		// other lock with it.
+		a, seen := w.local(t, holdfast.Config{TTL: 2 * time.Second})
+		broken, whole := lock(t, a.Mutex("broken")), lock(t, a.Mutex("whole"))
+		w.Do(t, "SET", "holdfast:{broken}", "value")
+		lost(t, broken, holdfast.LossNotHeld)
+		seen.renewed(t, "whole")
+		if err := broken.Release(within(t)); err == nil {
+			t.Error("the release of a lost lease succeeded")
+		}
+		release(t, whole)
+		if got := w.Do(t, "GET", "holdfast:{broken}"); got != "value" {
+			t.Errorf("the value is now %v", got)
+		}
+	})
+}
+
+// Bad input. A replica is refused: what it grants would be worth nothing.
+func TestAReplicaIsRefused(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		replica := redistest.Start(t, redistest.ReplicaOf(w.Server))
+		c, _ := w.client(t, replica.Addr(), holdfast.Config{})
+		for what, try := range map[string]func() error{
+			"Lock":    func() error { _, err := c.Mutex("x").Lock(within(t)); return err },
+			"Inspect": func() error { _, err := c.Inspect(within(t), "x"); return err },
+		} {
+			err := try()
+			var refused *holdfast.ServerError
+			if !errors.As(err, &refused) || !strings.Contains(err.Error(), replica.Addr()) ||
+				!strings.Contains(err.Error(), "replica") || !strings.Contains(holdfast.Hint(err), "primary") {
+				t.Errorf("%s: %v (%s)", what, err, holdfast.Hint(err))
+			}
+		}
+		// A primary that becomes a replica under a client refuses by itself.
+		a, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+		lock(t, a.Mutex("y"))
+		w.Do(t, "REPLICAOF", "127.0.0.1", "1")
+		_, err := a.Mutex("z").Lock(within(t))
+		var refused *holdfast.ServerError
+		if !errors.As(err, &refused) || refused.Code != "READONLY" || !strings.Contains(holdfast.Hint(err), "primary") {
+			t.Errorf("Lock: %v (%s)", err, holdfast.Hint(err))
+		}
+		a.Abandon()
+	})
+}
+
+// Bad input. Nobody answers: the error names the address, says that nothing
+// is held, and comes soon.
+func TestNoServerIsNamed(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		proxy := redistest.NewProxy(t, w.Addr())
+		c, _ := w.client(t, proxy.Addr(), holdfast.Config{})
+		proxy.RefuseNew(true)
+		proxy.Cut()
+		for what, try := range map[string]func() error{
+			"Lock":    func() error { _, err := c.Mutex("x").Lock(within(t)); return err },
+			"TryLock": func() error { _, err := c.Mutex("x").TryLock(within(t)); return err },
+			"Inspect": func() error { _, err := c.Inspect(within(t), "x"); return err },
+		} {
+			err := try()
+			var refused *holdfast.ServerError
+			if err == nil || errors.As(err, &refused) || !strings.Contains(err.Error(), proxy.Addr()) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		proxy.Pass()
+		release(t, lock(t, c.Mutex("x"))) // it is no state to stay in
+	})
+	addr := redistest.ClosedAddr(t)
+	c, _ := on(t, openGoRedis(t, addr, login{}), holdfast.Config{})
+	_, err := c.Mutex("x").Lock(within(t))
+	if err == nil || !strings.Contains(err.Error(), addr) || !strings.Contains(holdfast.Hint(err), "check that the server runs") {
+		t.Errorf("Lock: %v (%s)", err, holdfast.Hint(err))
+	}
+}
+
+// Bad input. A server that is too old is refused before any action is sent.
+func TestAnOldServerIsRefused(t *testing.T) {
+	for _, a := range adapters {
+		t.Run(a.name, func(t *testing.T) {
+			addr := oldServer(t)
+			c, _ := on(t, a.open(t, addr, login{}), holdfast.Config{})
+			_, err := c.Mutex("x").Lock(within(t))
+			var refused *holdfast.ServerError
+			if !errors.As(err, &refused) || !strings.Contains(err.Error(), addr) || !strings.Contains(err.Error(), "6.2.14") ||
+				!strings.Contains(holdfast.Hint(err), "7.0") {
+				t.Errorf("Lock: %v (%s)", err, holdfast.Hint(err))
+			}
+		})
+	}
+}
+
+// oldServer answers HELLO as Redis 6.2 does, and knows nothing else.
+func oldServer(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				answerAsOld(conn)
+			}()
+		}
+	}()
+	t.Cleanup(func() {
+		listener.Close()
+		<-over
+	})
+	return listener.Addr().String()
+}
+
+func answerAsOld(conn net.Conn) {
+	r := bufio.NewReader(conn)
+	for {
+		words, err := readCommand(r)
+		if err != nil {
+			return
+		}
+		switch strings.ToUpper(words[0]) {
+		case "HELLO":
+			io.WriteString(conn, "%6\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n6.2.14\r\n"+
+				"$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:7\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n")
+		case "CLIENT", "PING":
+			io.WriteString(conn, "+OK\r\n")
+		default:
+			fmt.Fprintf(conn, "-ERR unknown command `%s`\r\n", words[0])
+		}
+	}
+}
+
+func readCommand(r *bufio.Reader) ([]string, error) {
+	number := func(kind string) (int, error) {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return 0, err
+		}
+		return strconv.Atoi(strings.TrimPrefix(strings.TrimSpace(line), kind))
+	}
+	n, err := number("*")
+	words := make([]string, n)
+	for i := 0; i < n && err == nil; i++ {
+		var size int
+		if size, err = number("$"); err == nil {
+			word := make([]byte, size+2)
+			_, err = io.ReadFull(r, word)
+			words[i] = string(word[:size])
+		}
+	}
+	return words, err
+}

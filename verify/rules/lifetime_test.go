@@ -1,0 +1,212 @@
+package rules_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+type key struct{}
+
+// A nested Lock under a lease's own context would wait for itself for ever:
+// it is refused, whatever lies between.
+func TestSelfDeadlockIsRefused(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c, _ := w.local(t, holdfast.Config{})
+		x, y := c.Mutex("x"), c.Mutex("y")
+		refused := func(what string, err error) {
+			t.Helper()
+			if !errors.Is(err, holdfast.ErrDeadlock) || holdfast.Hint(err) == "" {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		l := lock(t, x)
+		_, err := x.Lock(l.Context())
+		refused("Lock under its own lease", err)
+		_, err = c.Mutex("x", holdfast.Wait(time.Second)).TryLock(l.Context())
+		refused("TryLock under its own lease", err)
+		inner, err := y.Lock(l.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.WithValue(inner.Context(), key{}, "deeper"))
+		defer cancel()
+		refused("Do, two leases further in", x.Do(ctx, func(context.Context) error { return nil }))
+		release(t, inner)
+		refused("Do in Do", y.Do(within(t), func(ctx context.Context) error {
+			return y.Do(ctx, func(context.Context) error { return nil })
+		}))
+		release(t, l)
+		// Released, it is no deadlock any more; nor is it one for others.
+		if _, err := x.Lock(l.Context()); !errors.Is(err, context.Canceled) || errors.Is(err, holdfast.ErrDeadlock) {
+			t.Errorf("Lock under a released lease: %v", err)
+		}
+		other, _ := w.local(t, holdfast.Config{})
+		l = lock(t, x)
+		if _, err := other.Mutex("x").TryLock(l.Context()); !errors.Is(err, holdfast.ErrHeld) {
+			t.Errorf("TryLock of another client: %v", err)
+		}
+		release(t, l)
+	})
+}
+
+// A lease's context has the values of the one that it was taken under, and an
+// end of its own, whose cause says how it came.
+func TestALeasesContextSaysHowItEnded(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c, _ := w.local(t, holdfast.Config{})
+		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), key{}, "value"), time.Hour)
+		l, err := c.Mutex("x").Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if _, limited := l.Context().Deadline(); limited || l.Context().Err() != nil || l.Context().Value(key{}) != "value" {
+			t.Errorf("the context is %v", l.Context())
+		}
+		if l.Remaining() <= 0 || time.Until(l.Deadline()) <= 0 || l.Err() != nil {
+			t.Errorf("held: Remaining %v, Err %v", l.Remaining(), l.Err())
+		}
+		release(t, l)
+		if cause := context.Cause(l.Context()); !errors.Is(cause, holdfast.ErrReleased) || l.Remaining() != 0 {
+			t.Errorf("released: cause %v, Remaining %v", cause, l.Remaining())
+		}
+		late := lock(t, c.Mutex("x"))
+		release(t, late)
+		if !errors.Is(context.Cause(late.Context()), holdfast.ErrReleased) { // asked for after the end
+			t.Errorf("the cause is %v", context.Cause(late.Context()))
+		}
+		// Do's context ends with its lease, and with the caller's.
+		err = c.Mutex("x").Do(t.Context(), func(ctx context.Context) error {
+			c.Evict(t.Context(), "x", holdfast.Eviction{By: "test", Reason: "test"})
+			w.Do(t, "DEL", "holdfast:{x}")
+			return nil
+		})
+		if !errors.Is(err, holdfast.ErrNotHeld) {
+			t.Errorf("Do without the lock to its end: %v", err)
+		}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic is gone")
+				}
+			}()
+			c.Mutex("x").Do(t.Context(), func(context.Context) error { panic("at work") })
+		}()
+		if state(t, c, "x").Held() {
+			t.Error("the lock is held after a panic")
+		}
+	})
+}
+
+// lines is a log that can be read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// A lease that is forgotten is released when it is collected, and reported.
+func TestAForgottenLeaseIsReleasedAndReported(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		var log lines
+		c, seen := w.local(t, holdfast.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		other, _ := w.local(t, holdfast.Config{})
+		done := forget(t, c)
+		got := locking(within(t), other.Mutex("x"))
+		eventually(t, "the lease is collected", func() bool {
+			runtime.GC()
+			return len(seen.of(holdfast.EventLeak, "x")) > 0
+		})
+		release(t, granted(t, got))
+		wait(t, "the end of its context", done)
+		if text := log.String(); !strings.Contains(text, "never released") || !strings.Contains(text, "lock=x") {
+			t.Errorf("the log says: %s", text)
+		}
+		if n := len(seen.of(holdfast.EventLeak, "x")); n != 1 || len(seen.of(holdfast.EventRelease, "x")) != 0 {
+			t.Errorf("%d leaks were reported", n)
+		}
+		// A lease in use is not taken for forgotten.
+		l := lock(t, c.Mutex("x"))
+		runtime.GC()
+		release(t, l)
+		runtime.GC()
+		if n := len(seen.of(holdfast.EventLeak, "x")); n != 1 {
+			t.Errorf("%d leaks were reported", n)
+		}
+	})
+}
+
+// forget takes a lock and leaves nothing behind but the end of its context.
+func forget(t *testing.T, c *holdfast.Client) <-chan struct{} {
+	t.Helper()
+	return lock(t, c.Mutex("x")).Context().Done()
+}
+
+// D17 and the observer's promise: every acquisition shows a grant or a
+// failure, and every grant one end.
+func TestTheObserverSeesEveryAcquisitionAndItsEnd(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const goroutines, rounds = 6, 40
+		cfg := holdfast.Config{TTL: 400 * time.Millisecond, Retention: time.Second}
+		var wg sync.WaitGroup
+		var clients []*holdfast.Client
+		var seen []*watch
+		for i := range 3 {
+			c, s := w.local(t, cfg)
+			clients, seen = append(clients, c), append(seen, s)
+			for g := range goroutines {
+				wg.Go(func() { wander(t, c, uint64(100+i*goroutines+g), rounds) })
+			}
+		}
+		wg.Wait()
+		held := lock(t, clients[0].Mutex("until the close"))
+		for _, c := range clients {
+			c.Close(within(t))
+		}
+		held.Release(within(t))
+		for i, s := range seen {
+			calls := goroutines * rounds
+			if i == 0 {
+				calls++
+			}
+			count := func(kind holdfast.EventKind) int { return len(s.of(kind, "")) }
+			grants, fails := count(holdfast.EventGrant), count(holdfast.EventFail)
+			if grants+fails != calls {
+				t.Errorf("%d acquisitions show %d grants and %d failures", calls, grants, fails)
+			}
+			ends := map[uint64]int{}
+			for _, kind := range []holdfast.EventKind{holdfast.EventRelease, holdfast.EventLost, holdfast.EventLeak} {
+				for _, e := range s.of(kind, "") {
+					ends[e.Token]++
+				}
+			}
+			for _, e := range s.of(holdfast.EventGrant, "") {
+				if ends[e.Token] != 1 {
+					t.Errorf("the grant of token %d has %d ends", e.Token, ends[e.Token])
+				}
+			}
+			if len(ends) != grants {
+				t.Errorf("%d grants, %d ends", grants, len(ends))
+			}
+		}
+	})
+}

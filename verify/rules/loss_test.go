@@ -1,0 +1,231 @@
+package rules_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// Rule 1. The holder's link goes silent: its lease's context is done before
+// anybody else can be granted the lock, however the lock gets on: to a waiter
+// that looks by itself, to a waiter that is pushed the grant, or to one who
+// happens to ask.
+func TestLossIsSignalledByTheTrustDeadline(t *testing.T) {
+	for _, next := range []struct {
+		name           string
+		waits, someone bool // who follows waits in line; somebody keeps asking
+	}{
+		{"HandOverByPoll", true, false},
+		{"HandOverByPush", true, true}, // who asks ends the silent hold, and so makes the push
+		{"Expiry", false, true},
+	} {
+		t.Run(next.name, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				for run, judged := 0, 0; judged < 3; run++ {
+					if run == 20 {
+						t.Fatal("this machine is too slow for its own timers")
+					}
+					t.Run(strconv.Itoa(run), func(t *testing.T) {
+						if lossRun(t, w, next.waits, next.someone) {
+							judged++
+						}
+					})
+				}
+			})
+		})
+	}
+}
+
+// follower is who gets the lock next, and what the old holder knew by then.
+type follower struct {
+	outcome
+	err  error // the old lease's Err
+	done bool  // its context was done
+}
+
+// lossRun is one holder behind a link that goes silent, and one who follows.
+// It reports false, and judges less, when the machine was so slow that even a
+// bare timer, set between the two instants in question, came after both.
+func lossRun(t *testing.T, w *world, waits, someone bool) (judged bool) {
+	const ttl = time.Second
+	proxy := redistest.NewProxy(t, w.Addr())
+	// The longest time limit there may be: a renewal is under way, and not
+	// given up yet, when the old deadline comes.
+	a, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: ttl, RequestTimeout: ttl / 2})
+	held := lock(t, a.Mutex("x"))
+	next := make(chan follower, 2)
+	follow := func(l *holdfast.Lease, err error) {
+		next <- follower{outcome{l, err, time.Now()}, held.Err(), held.Context().Err() != nil}
+	}
+	if waits {
+		c, seen := w.local(t, holdfast.Config{TTL: time.Minute})
+		go func() { follow(c.Mutex("x").Lock(within(t))) }()
+		seen.await(t, holdfast.EventWait, "x", 1)
+	}
+	seen.renewed(t, "x")
+	proxy.BlackHole()
+	left := held.Remaining()
+	timer := make(chan time.Time, 1)
+	time.AfterFunc(left+6*time.Millisecond, func() { timer <- time.Now() })
+	if someone {
+		keepAsking(t, w, func(l *holdfast.Lease) {
+			if waits { // it came between: the waiter had not been quick enough
+				l.Release(context.Background())
+				return
+			}
+			follow(l, nil)
+		})
+	}
+
+	f := wait(t, "the next holder's Lock", next)
+	if f.outcome.err != nil {
+		t.Fatalf("the next holder: %v", f.outcome.err)
+	}
+	if f.err == nil {
+		t.Error("the old lease says that it is held while the next holder has the lock")
+	}
+	judged = !wait(t, "the timer", timer).After(f.at)
+	if judged && !f.done {
+		t.Error("the lock was granted to the next while the old lease's context was not done")
+	}
+	lost(t, held, holdfast.LossExpired)
+	if f.lease.Token() <= held.Token() {
+		t.Errorf("token %d was granted after %d", f.lease.Token(), held.Token())
+	}
+	if err := held.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
+		t.Errorf("Release after the loss: %v", err)
+	}
+	proxy.Pass()
+	release(t, f.lease)
+	return judged
+}
+
+// keepAsking tries to take x, without standing in line, until it gets it.
+func keepAsking(t *testing.T, w *world, got func(*holdfast.Lease)) {
+	c, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+	stop, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		tick := time.NewTicker(500 * time.Microsecond)
+		defer tick.Stop()
+		for {
+			// Never cancelled: it would be busy with undoing that.
+			if l, err := c.Mutex("x").TryLock(context.Background()); err == nil {
+				got(l)
+				return
+			}
+			select {
+			case <-tick.C:
+			case <-stop:
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		close(stop)
+		<-over
+	})
+}
+
+// Rule 1. A silence that is shorter than the lease costs nothing: the renewal
+// is tried again inside the old deadline.
+func TestARenewalIsTriedAgainInsideTheOldDeadline(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		proxy := redistest.NewProxy(t, w.Addr())
+		c, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: 3 * time.Second, RequestTimeout: 400 * time.Millisecond})
+		l := lock(t, c.Mutex("x"))
+		seen.renewed(t, "x")
+		proxy.BlackHole()
+		seen.renewal(t, "x", func(err error) bool { return err != nil })
+		proxy.Pass()
+		seen.renewed(t, "x")
+		if err := l.Err(); err != nil {
+			t.Errorf("a short silence cost the lease: %v", err)
+		}
+		release(t, l)
+	})
+}
+
+// Rule 1. A renewal that took effect, but whose answer was lost, counts from
+// nothing: the holder trusts only what was confirmed.
+func TestAnUnconfirmedRenewalProlongsNoTrust(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		proxy := redistest.NewProxy(t, w.Addr())
+		c, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: time.Second})
+		l := lock(t, c.Mutex("x"))
+		seen.renewed(t, "x")
+		// From the next renewal on, requests get through and no answer does.
+		proxy.Hook(func(e redistest.Event) {
+			if e.Stage == redistest.Executed && keyOf(e.Request) == "holdfast:{x}" {
+				proxy.BlackHole()
+			}
+		})
+		lost(t, l, holdfast.LossExpired)
+		// The server still believes in the hold: the renewal took effect.
+		watcher, _ := w.local(t, holdfast.Config{})
+		if !state(t, watcher, "x").Held() {
+			t.Error("the server's lease ended before the holder's trust")
+		}
+		proxy.Hook(nil)
+		proxy.Pass()
+		// Giving it up after the loss frees it, without waiting for its end.
+		if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
+			t.Errorf("Release: %v", err)
+		}
+		eventually(t, "the lock is free", func() bool { return !state(t, watcher, "x").Held() })
+	})
+}
+
+// Rule 1. One silent lock-holder's trouble is no other's: Extend and Remaining
+// tell of the loss at once, without a server.
+func TestALostLeaseIsNotExtended(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		proxy := redistest.NewProxy(t, w.Addr())
+		c, _ := w.client(t, proxy.Addr(), holdfast.Config{TTL: 600 * time.Millisecond})
+		l := lock(t, c.Mutex("x"))
+		proxy.BlackHole()
+		lost(t, l, holdfast.LossExpired)
+		if err := l.Extend(within(t), time.Second); !errors.Is(err, holdfast.ErrNotHeld) || !errors.Is(err, holdfast.ErrLost) {
+			t.Errorf("Extend: %v", err)
+		}
+		if wait := time.Until(l.Deadline()); wait > 0 {
+			t.Errorf("the deadline of a lost lease is %v ahead", wait)
+		}
+		proxy.Pass()
+	})
+}
+
+// D16. A lease is renewed for as long as it is held, not for as long as the
+// context lives under which it was waited for; and a lease of less than a
+// second is that long and not none or a default.
+func TestALeaseOutlivesTheContextOfItsAcquisition(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const ttl = 900 * time.Millisecond
+		c, seen := w.local(t, holdfast.Config{TTL: time.Minute})
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		l, err := c.Mutex("x", holdfast.TTL(ttl)).Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := state(t, c, "x"); len(s.Holders) != 1 || s.Holders[0].Remaining > ttl || s.Holders[0].Remaining <= 0 {
+			t.Errorf("the server's lease is %+v", s.Holders)
+		}
+		if left := l.Remaining(); left > ttl || left <= 0 {
+			t.Errorf("the lease is to be trusted for %v", left)
+		}
+		<-ctx.Done()
+		for range 4 { // longer than the lease
+			seen.renewed(t, "x")
+		}
+		if l.Err() != nil {
+			t.Errorf("the lease ended: %v", l.Err())
+		}
+		release(t, l)
+	})
+}

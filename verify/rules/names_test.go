@@ -1,0 +1,83 @@
+package rules_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// names are hard to keep whole: each byte of them ends something somewhere.
+var names = []string{
+	"{", "}", "{}", "}{", "{a}", "a{b}c", "{{a}}", "a}b{c", "%", "%7B", "100%", "a b", " ", "a\nb", "a\r\nb", "\x00", "\x7f\x1b",
+	"a/b:c*d?e[f]", "-", "x 1 2 3", "\"quoted\"", "ключ", "鍵 {一}", "🔒🔑", "é", "e\u0301", "\u2028", "a\u00a0b",
+	strings.Repeat("{", 512), strings.Repeat("鍵", 170),
+}
+
+// Bad input that is none. Any text is a name: it comes back as it was, is
+// nobody else's, and its record and push channel are in one slot.
+func TestAnyTextIsAName(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a, _ := w.local(t, holdfast.Config{})
+		b, seen := w.local(t, holdfast.Config{})
+		node := redistest.Start(t, redistest.Args("--cluster-enabled", "yes")) // it knows slots, and is asked for nothing else
+		slot := func(key string) int64 {
+			n, ok := node.Do(t, "CLUSTER", "KEYSLOT", key).(int64)
+			if !ok {
+				t.Fatalf("CLUSTER KEYSLOT %q failed", key)
+			}
+			return n
+		}
+		keys := map[string]string{}
+		var held []*holdfast.Lease
+		for _, name := range names {
+			held = append(held, lock(t, a.Mutex(name))) // all at once: none is another's
+			s := state(t, b, name)
+			if s.Name != name || len(s.Holders) != 1 || s.Holders[0].Owner != held[len(held)-1].Owner() {
+				t.Errorf("%q: the state is %+v", name, s)
+			}
+			var taken *holdfast.HeldError
+			if _, err := b.Mutex(name).TryLock(within(t)); !errors.As(err, &taken) || taken.Name != name {
+				t.Errorf("%q: TryLock: %v", name, err)
+			}
+			key := wire.Key("holdfast", name)
+			if other, used := keys[key]; used {
+				t.Errorf("%q and %q have one key", name, other)
+			}
+			keys[key] = name
+			if w.Do(t, "EXISTS", key) != int64(1) {
+				t.Errorf("%q: there is no key %q", name, key)
+			}
+			channel := wire.Base("holdfast", name, true) + b.ID()
+			if slot(key) != slot(channel) {
+				t.Errorf("%q: %q is in slot %v, %q in %v", name, key, slot(key), channel, slot(channel))
+			}
+		}
+		for i, l := range held {
+			waits := len(seen.of(holdfast.EventWait, l.Name()))
+			got := locking(within(t), b.Mutex(names[i]))
+			seen.await(t, holdfast.EventWait, l.Name(), waits+1)
+			release(t, l)
+			next := granted(t, got)
+			if next.Name() != names[i] {
+				t.Errorf("%q came back as %q", names[i], next.Name())
+			}
+			release(t, next)
+		}
+	})
+}
+
+// Two prefixes are two worlds.
+func TestPrefixesKeepApplicationsApart(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a, _ := w.local(t, holdfast.Config{Prefix: "one"})
+		b, _ := w.local(t, holdfast.Config{Prefix: "one:two"})
+		c, _ := w.local(t, holdfast.Config{Prefix: "two"})
+		for _, l := range []*holdfast.Lease{lock(t, a.Mutex("x")), lock(t, b.Mutex("x")), lock(t, c.Mutex("x"))} {
+			release(t, l)
+		}
+	})
+}

@@ -1,0 +1,266 @@
+package rules_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// once does something at the first request that it is meant for.
+func once(proxy *redistest.Proxy, stage redistest.Stage, sha1 string, do func()) <-chan struct{} {
+	var first sync.Once
+	happened := make(chan struct{})
+	proxy.Hook(func(e redistest.Event) {
+		if e.Stage == stage && is(e.Request, sha1) {
+			first.Do(func() {
+				do()
+				close(happened)
+			})
+		}
+	})
+	return happened
+}
+
+// Rule 3. An acquisition whose answer does not come before its context ends is
+// an unknown outcome, and undone: the lock is free again long before the
+// lease that it may have got would have ended.
+func TestALostAnswerToAnAcquireIsUndone(t *testing.T) {
+	for _, fate := range []struct {
+		name  string
+		stage redistest.Stage
+		heal  func(*redistest.Proxy)
+	}{
+		{"AnswerComesTooLate", redistest.Executed, (*redistest.Proxy).Pass},
+		{"AnswerNeverComes", redistest.Executed, func(p *redistest.Proxy) { p.Cut(); p.Pass() }},
+		{"RequestComesTooLate", redistest.Arrived, (*redistest.Proxy).Pass},
+		{"RequestNeverComes", redistest.Arrived, func(p *redistest.Proxy) { p.Cut(); p.Pass() }},
+	} {
+		t.Run(fate.name, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				proxy := redistest.NewProxy(t, w.Addr())
+				a, _ := w.client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute, RequestTimeout: 2 * time.Second})
+				b, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+				w.warm(t, a)
+				lostInTime := once(proxy, fate.stage, script.Acquire.SHA1, proxy.BlackHole)
+				ctx, cancel := context.WithCancel(within(t))
+				got := locking(ctx, a.Mutex("x"))
+				wait(t, "the request", lostInTime)
+				cancel()
+				o := wait(t, "Lock", got)
+				if !errors.Is(o.err, holdfast.ErrUnknownOutcome) || !errors.Is(o.err, context.Canceled) {
+					t.Errorf("Lock: %v", o.err)
+				}
+				proxy.Hook(nil)
+				fate.heal(proxy)
+				// within is a third of the lease that nobody knows of.
+				release(t, lock(t, b.Mutex("x")))
+				eventually(t, "nothing is left", func() bool {
+					s := state(t, b, "x")
+					return !s.Held() && len(s.Waiters) == 0
+				})
+			})
+		})
+	}
+}
+
+// Rule 3. The request is overtaken by its own cancelling: that finds nothing,
+// and goes on until it does.
+func TestALateAcquireIsUndoneAfterItArrives(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		proxy := redistest.NewProxy(t, w.Addr())
+		a, _ := w.client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute, RequestTimeout: 500 * time.Millisecond})
+		b, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+		w.warm(t, a)
+
+		// The hook delays this one request, and what follows it on its own
+		// connection; everything else passes.
+		late, cancelled := make(chan struct{}), make(chan struct{})
+		arrive := sync.OnceFunc(func() { close(late) })
+		t.Cleanup(arrive)
+		var first, vain sync.Once
+		proxy.Hook(func(e redistest.Event) {
+			if e.Stage == redistest.Arrived && is(e.Request, script.Acquire.SHA1) {
+				first.Do(func() { <-late })
+			}
+			if e.Stage == redistest.Executed && is(e.Request, script.Cancel.SHA1) {
+				vain.Do(func() { close(cancelled) })
+			}
+		})
+		if _, err := a.Mutex("x").TryLock(within(t)); !errors.Is(err, holdfast.ErrUnknownOutcome) {
+			t.Fatalf("TryLock: %v", err)
+		}
+		if w.adapter == "goredis" { // it has another connection for the cancelling
+			wait(t, "the cancelling in vain", cancelled)
+		}
+		before := state(t, b, "x").Fence
+		arrive()
+		eventually(t, "the late request took effect", func() bool { return state(t, b, "x").Fence > before })
+		release(t, lock(t, b.Mutex("x")))
+	})
+}
+
+// Rule 3. A goroutine that stands behind one whose acquisition went wrong
+// gets the lock, although that one may have been granted it.
+func TestALostAnswerDoesNotBlockTheNextOfTheProcess(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		proxy := redistest.NewProxy(t, w.Addr())
+		a, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute, RequestTimeout: 500 * time.Millisecond})
+		w.warm(t, a)
+		lostInTime := once(proxy, redistest.Executed, script.Acquire.SHA1, proxy.BlackHole)
+		first := locking(within(t), a.Mutex("x"))
+		wait(t, "the request", lostInTime)
+		second := locking(within(t), a.Mutex("x"))
+		seen.await(t, holdfast.EventWait, "x", 1)
+		if o := wait(t, "Lock", first); !errors.Is(o.err, holdfast.ErrUnknownOutcome) {
+			t.Errorf("Lock: %v", o.err)
+		}
+		proxy.Hook(nil)
+		proxy.Pass()
+		release(t, granted(t, second))
+	})
+}
+
+// Rule 3. A release whose answer is lost is repeated, and the repetition is
+// answered as the first was.
+func TestALostAnswerToAReleaseIsAskedForAgain(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		proxy := redistest.NewProxy(t, w.Addr())
+		a, _ := w.client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute})
+		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
+		w.warm(t, a)
+		for _, waiters := range []int{0, 1} {
+			l := lock(t, a.Mutex("x"))
+			var next <-chan outcome
+			if waiters > 0 {
+				next = locking(within(t), b.Mutex("x"))
+				seen.await(t, holdfast.EventWait, "x", 1)
+			}
+			dropped := proxy.Count(redistest.Dropped, "EVALSHA")
+			proxy.DropRepliesAndCut(1, "EVALSHA")
+			release(t, l)
+			if proxy.Count(redistest.Dropped, "EVALSHA") != dropped+1 {
+				t.Error("no answer was lost")
+			}
+			if waiters > 0 {
+				release(t, granted(t, next))
+			}
+			if state(t, b, "x").Held() {
+				t.Error("the lock is held")
+			}
+		}
+	})
+}
+
+// Rule 3. Release is bounded by its context while the server is silent, says
+// that it does not know, and goes on in the background.
+func TestAReleaseIntoSilenceIsBoundedAndGoesOn(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		proxy := redistest.NewProxy(t, w.Addr())
+		a, _ := w.client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute, RequestTimeout: 15 * time.Second})
+		b, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+		l := lock(t, a.Mutex("x"))
+		proxy.BlackHole()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		err := l.Release(ctx)
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("Release took %v with a context of 100ms", took)
+		}
+		if !errors.Is(err, holdfast.ErrUnknownOutcome) {
+			t.Errorf("Release: %v", err)
+		}
+		if !errors.Is(context.Cause(l.Context()), holdfast.ErrReleased) {
+			t.Errorf("the lease ended by %v", context.Cause(l.Context()))
+		}
+		proxy.Cut()
+		proxy.Pass()
+		release(t, lock(t, b.Mutex("x")))
+	})
+}
+
+// Rule 3. The end of a context is when a lease is given up, so that end must
+// not keep it from being given up.
+func TestReleaseSurvivesACancelledContext(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a, _ := w.local(t, holdfast.Config{})
+		ctx, cancel := context.WithCancel(t.Context())
+		l, err := a.Mutex("x").Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if l.Err() != nil || l.Context().Err() != nil {
+			t.Error("the lease ended with the context that it was taken under")
+		}
+		if err := l.Release(ctx); err != nil {
+			t.Errorf("Release: %v", err)
+		}
+		if state(t, a, "x").Held() {
+			t.Error("the lock is held")
+		}
+		ctx, cancel = context.WithCancel(t.Context())
+		err = a.Mutex("x").Do(ctx, func(inner context.Context) error {
+			cancel()
+			return inner.Err()
+		})
+		if !errors.Is(err, context.Canceled) || errors.Is(err, holdfast.ErrNotHeld) {
+			t.Errorf("Do: %v", err)
+		}
+		if state(t, a, "x").Held() {
+			t.Error("the lock is held after Do")
+		}
+	})
+}
+
+// Rule 3 and the bad input of the issue. Only the first release gives up.
+func TestASecondReleaseSaysSoAndTouchesNobody(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a, _ := w.local(t, holdfast.Config{})
+		b, _ := w.local(t, holdfast.Config{})
+		l := lock(t, a.Mutex("x"))
+		release(t, l)
+		next := lock(t, b.Mutex("x"))
+		if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrReleased) {
+			t.Errorf("the second Release: %v", err)
+		}
+		if err := l.ReleaseAfter(within(t), time.Second); !errors.Is(err, holdfast.ErrReleased) {
+			t.Errorf("ReleaseAfter: %v", err)
+		}
+		if err := l.Extend(within(t), time.Minute); !errors.Is(err, holdfast.ErrNotHeld) || !errors.Is(err, holdfast.ErrReleased) {
+			t.Errorf("Extend: %v", err)
+		}
+		if s := state(t, b, "x"); !s.Held() || s.Holders[0].Owner != next.Owner() {
+			t.Errorf("the state is %+v", s)
+		}
+		release(t, next)
+	})
+}
+
+// Rule 3. The server dies with the lease, and is empty when it is back: the
+// release ends in bounded time and does not claim success.
+func TestReleaseWhileTheServerRestarts(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a, _ := w.local(t, holdfast.Config{TTL: 2 * time.Second})
+		l := lock(t, a.Mutex("x"))
+		w.Kill()
+		released := make(chan error, 1)
+		go func() { released <- l.Release(context.Background()) }()
+		w.Restart()
+		err := wait(t, "Release", released)
+		if !errors.Is(err, holdfast.ErrUnknownOutcome) && !errors.Is(err, holdfast.ErrNotHeld) {
+			t.Errorf("Release: %v", err)
+		}
+		next := lock(t, a.Mutex("x"))
+		if next.Token() <= l.Token() {
+			t.Errorf("token %d after %d", next.Token(), l.Token())
+		}
+		release(t, next)
+	})
+}

@@ -1,0 +1,285 @@
+package rules_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// run runs an action as any client of the protocol might.
+func run(t *testing.T, store holdfast.Store, action *script.Script, keys []string, args ...string) string {
+	t.Helper()
+	answer, err := store.Run(within(t), action, keys, args)
+	if err != nil {
+		t.Fatalf("%s: %v", action.Name, err)
+	}
+	return answer
+}
+
+// Rule 5. A holder whose name begins with another's is not that other.
+func TestOwnershipIsEqualityOfTheWholeName(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		store := w.open(t, w.Addr(), login{})
+		key := []string{"holdfast:{x}"}
+		answer := run(t, store, script.Acquire, key, "worker/10", "60000", "1000", "x", "0", "holdfast:push:")
+		token := strings.Fields(answer)[1]
+		for _, other := range []string{"worker/1", "worker/100", "worker", "", "WORKER/10"} {
+			for _, try := range []struct {
+				action *script.Script
+				args   []string
+				want   string
+			}{
+				{script.Acquire, []string{other, "60000", "1000", "x", "0", "holdfast:push:"}, "busy"},
+				{script.Renew, []string{"1000", other, "60000", ""}, "renewed -"},
+				{script.Cancel, []string{other, "1000", "holdfast:push:"}, "none"},
+				{script.Poll, []string{other, "60000", "1000", "60000", "holdfast:push:"}, "gone"},
+			} {
+				if got := run(t, store, try.action, key, try.args...); !strings.HasPrefix(got, try.want) {
+					t.Errorf("%s by %q is answered %q, want %q", try.action.Name, other, got, try.want)
+				}
+			}
+			run(t, store, script.Release, key, other, token, "1000", "holdfast:push:")
+			if holder := w.Do(t, "HGET", key[0], "holder"); holder != "worker/10" {
+				t.Fatalf("after the release by %q the holder is %v", other, holder)
+			}
+		}
+	})
+}
+
+// Rule 5. Somebody deletes the record and somebody else takes the lock: the
+// old holder's renewals, extension and release do nothing to the new hold.
+func TestAStaleHolderDoesNothingToTheNext(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		// The old one asks for a minute, the new one has ten seconds.
+		a, seen := w.local(t, holdfast.Config{TTL: time.Minute})
+		b, _ := w.local(t, holdfast.Config{TTL: 10 * time.Second})
+		for _, act := range []struct {
+			name string
+			do   func(*holdfast.Lease) error
+		}{
+			{"Extend", func(l *holdfast.Lease) error { return l.Extend(within(t), time.Minute) }},
+			{"Release", func(l *holdfast.Lease) error { return l.Release(within(t)) }},
+			{"ReleaseAfter", func(l *holdfast.Lease) error { return l.ReleaseAfter(within(t), time.Minute) }},
+		} {
+			stale := lock(t, a.Mutex(act.name))
+			w.Do(t, "DEL", "holdfast:{"+act.name+"}")
+			fresh := lock(t, b.Mutex(act.name))
+			if err := act.do(stale); !errors.Is(err, holdfast.ErrNotHeld) || !errors.Is(err, holdfast.ErrLost) {
+				t.Errorf("%s of the stale lease: %v", act.name, err)
+			}
+			lostOrReleased(t, stale)
+			s := state(t, b, act.name)
+			if len(s.Holders) != 1 || s.Holders[0].Owner != fresh.Owner() || s.Holders[0].Remaining > 10*time.Second {
+				t.Errorf("after %s: %+v", act.name, s.Holders)
+			}
+			if fresh.Token() <= stale.Token() {
+				t.Errorf("token %d after %d", fresh.Token(), stale.Token())
+			}
+			stale.Release(within(t))
+			release(t, fresh)
+		}
+		if n := len(seen.of(holdfast.EventRenew, "")); n != 0 {
+			t.Errorf("%d renewals got between", n)
+		}
+	})
+}
+
+func lostOrReleased(t *testing.T, l *holdfast.Lease) {
+	t.Helper()
+	if wait(t, "the end of the lease", l.Context().Done()); l.Err() == nil {
+		t.Error("the lease goes on")
+	}
+}
+
+// Rule 5. The same for the renewals that go out by themselves.
+func TestAStaleHoldersRenewalLeavesTheNextAlone(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a, _ := w.local(t, holdfast.Config{TTL: 2 * time.Second})
+		b, _ := w.local(t, holdfast.Config{TTL: 900 * time.Millisecond})
+		stale := lock(t, a.Mutex("x"))
+		w.Do(t, "DEL", "holdfast:{x}")
+		fresh := lock(t, b.Mutex("x", holdfast.NoRenewal()))
+		lost(t, stale, holdfast.LossNotHeld)
+		if s := state(t, b, "x"); s.Held() && s.Holders[0].Remaining > 900*time.Millisecond {
+			t.Errorf("the stale holder's renewal made the next lease %v long", s.Holders[0].Remaining)
+		}
+		stale.Release(within(t))
+		fresh.Release(within(t))
+	})
+}
+
+// Rule 5. A server that forgets everything has ended every lease; the tokens
+// of later ones are higher all the same.
+func TestAForgetfulServerIsALoss(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a, _ := w.local(t, holdfast.Config{TTL: 1500 * time.Millisecond})
+		l := lock(t, a.Mutex("x"))
+		w.Do(t, "FLUSHALL")
+		lost(t, l, holdfast.LossNotHeld)
+		if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
+			t.Errorf("Release: %v", err)
+		}
+		next := lock(t, a.Mutex("x"))
+		if next.Token() <= l.Token() {
+			t.Errorf("token %d after %d", next.Token(), l.Token())
+		}
+		release(t, next)
+	})
+}
+
+// Rule 5. A lock that an operator takes away goes to the next in line with a
+// higher token, the old holder learns of it, and a resource refuses it.
+func TestAnEvictedHolderIsRefused(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a, _ := w.local(t, holdfast.Config{TTL: 1500 * time.Millisecond})
+		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
+		l := lock(t, a.Mutex("x"))
+		got := locking(within(t), b.Mutex("x"))
+		seen.await(t, holdfast.EventWait, "x", 1)
+		eviction := holdfast.Eviction{By: "ann of ops", Reason: "stuck {since} noon\n"}
+		if n, err := b.Evict(within(t), "x", eviction); n != 1 || err != nil {
+			t.Fatalf("Evict: %d, %v", n, err)
+		}
+		next := granted(t, got)
+		var r resource
+		if !r.write(next.Token()) || r.write(l.Token()) {
+			t.Errorf("tokens %d, then %d", l.Token(), next.Token())
+		}
+		lost(t, l, holdfast.LossEvicted)
+		if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
+			t.Errorf("Release: %v", err)
+		}
+		s := state(t, b, "x")
+		if s.Evicted == nil || s.Evicted.By != eviction.By || s.Evicted.Reason != eviction.Reason {
+			t.Errorf("the record says of the eviction: %+v", s.Evicted)
+		}
+		// Named by its token, only the holder that was meant is evicted.
+		eviction.Token = l.Token()
+		if n, err := b.Evict(within(t), "x", eviction); n != 0 || err != nil {
+			t.Errorf("Evict of who is gone: %d, %v", n, err)
+		}
+		release(t, next)
+	})
+}
+
+// Rule 6. A Mutex shared by goroutines keeps nothing of theirs: the first
+// one's late release does not free what the second one holds.
+func TestALeaseBelongsToOneAcquisition(t *testing.T) {
+	for name, passes := range map[string]int{"Passing": 0, "WithoutPassing": -1} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				a, seen := w.local(t, holdfast.Config{LocalPasses: passes})
+				mu := a.Mutex("x")
+				first := lock(t, mu)
+				got := locking(within(t), mu)
+				seen.await(t, holdfast.EventWait, "x", 1)
+				release(t, first)
+				second := granted(t, got)
+				if err := first.Release(within(t)); !errors.Is(err, holdfast.ErrReleased) {
+					t.Errorf("the late Release: %v", err)
+				}
+				if second.Err() != nil || !state(t, a, "x").Held() {
+					t.Error("the late release freed the second lease")
+				}
+				if second.Token() <= first.Token() {
+					t.Errorf("token %d after %d", second.Token(), first.Token())
+				}
+				// A lease that was lost, released late, frees nobody's either.
+				w.Do(t, "DEL", "holdfast:{x}")
+				third := mu
+				if passes < 0 {
+					l := lock(t, third)
+					if err := second.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
+						t.Errorf("Release of the lost lease: %v", err)
+					}
+					if s := state(t, a, "x"); !s.Held() || s.Holders[0].Owner != l.Owner() {
+						t.Errorf("the state is %+v", s)
+					}
+					release(t, l)
+					return
+				}
+				if err := second.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
+					t.Errorf("Release of the lost lease: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// Rules 5 and 6. Many goroutines of several processes and one counter that
+// nothing but the lock protects.
+func TestOneHolderAtATime(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const clients, goroutines, rounds = 3, 8, 25
+		counter, inside := 0, 0 // unprotected: the race detector watches them
+		var tokens []uint64
+		var wg sync.WaitGroup
+		for range clients {
+			c, _ := w.local(t, holdfast.Config{TTL: 10 * time.Second})
+			mu := c.Mutex("x")
+			for range goroutines {
+				wg.Go(func() {
+					for range rounds {
+						err := mu.Do(within(t), func(context.Context) error {
+							if inside++; inside != 1 {
+								t.Errorf("%d holders", inside)
+							}
+							counter++
+							inside--
+							return nil
+						})
+						if err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+		}
+		c, _ := w.local(t, holdfast.Config{TTL: 10 * time.Second})
+		wg.Go(func() {
+			for range rounds {
+				l, err := c.Mutex("x").Lock(within(t))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				tokens = append(tokens, l.Token())
+				l.Release(within(t))
+			}
+		})
+		wg.Wait()
+		if counter != clients*goroutines*rounds {
+			t.Errorf("the counter is %d, want %d", counter, clients*goroutines*rounds)
+		}
+		for i := 1; i < len(tokens); i++ {
+			if tokens[i] <= tokens[i-1] {
+				t.Errorf("token %d after %d", tokens[i], tokens[i-1])
+			}
+		}
+	})
+}
+
+// D15. No two clients have one identity, even in one process on one store.
+func TestEveryClientIsSomebodyElse(t *testing.T) {
+	store := openGoRedis(t, redistest.ClosedAddr(t), login{})
+	seen := map[string]bool{}
+	for range 100 {
+		c, err := holdfast.New(store, holdfast.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(c.ID()) != 22 || seen[c.ID()] {
+			t.Errorf("identity %q", c.ID())
+		}
+		seen[c.ID()] = true
+		c.Abandon()
+	}
+}

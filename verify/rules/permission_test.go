@@ -1,0 +1,234 @@
+package rules_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// least are the commands without which something does not work. Without
+// publish and subscribe there would be no hand-over by push; without hello,
+// unsubscribe and ping, which the clients use if they may, all of it works.
+var least = []string{
+	"evalsha", "eval", "time", "hmget", "hget", "hset", "hdel", "hgetall", "hexists",
+	"pexpire", "pttl", "publish", "subscribe",
+}
+
+// user makes a user of the server with these rules.
+func (w *world) user(t *testing.T, name string, rules ...string) login {
+	t.Helper()
+	args := []any{"ACL", "SETUSER", name, "reset", "on", ">pw"}
+	for _, rule := range rules {
+		args = append(args, rule)
+	}
+	if reply := w.Do(t, args...); reply != "OK" {
+		t.Fatalf("ACL SETUSER: %v", reply)
+	}
+	return login{name, "pw"}
+}
+
+func allow(commands []string, except string) []string {
+	rules := []string{"~holdfast:*", "&holdfast:*"}
+	for _, command := range commands {
+		if command != except {
+			rules = append(rules, "+"+command)
+		}
+	}
+	return rules
+}
+
+// Least privilege. The least user can do all that the library does: take, wait, be pushed a
+// grant, renew, extend, cancel, look, evict, give up, close.
+func TestTheLeastUserCanDoEverything(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		as := w.user(t, "least", allow(least, "")...)
+		cfg := holdfast.Config{TTL: 1500 * time.Millisecond}
+		a, seenA := on(t, w.open(t, w.Addr(), as), cfg)
+		b, seenB := on(t, w.open(t, w.Addr(), as), cfg)
+		l := lock(t, a.Mutex("x"))
+		got := locking(within(t), b.Mutex("x"))
+		seenB.await(t, holdfast.EventWait, "x", 1)
+		seenA.renewed(t, "x")
+		if err := l.Extend(within(t), 2*time.Second); err != nil {
+			t.Errorf("Extend: %v", err)
+		}
+		release(t, l)
+		l = granted(t, got)
+		if e := seenB.await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakePush {
+			t.Errorf("the grant came by %v", e.Wake)
+		}
+		_, err := a.Mutex("x", holdfast.Wait(50*time.Millisecond)).Lock(within(t))
+		if !errors.Is(err, holdfast.ErrHeld) {
+			t.Errorf("Lock: %v", err)
+		}
+		eventually(t, "who gave up has left", func() bool { return len(state(t, a, "x").Waiters) == 0 })
+		if s := state(t, a, "x"); len(s.Holders) != 1 || s.Holders[0].Who == nil || s.Holders[0].Who.App != "rules" {
+			t.Errorf("the holder is %+v", s.Holders)
+		}
+		if n, err := a.Evict(within(t), "x", holdfast.Eviction{By: "test", Reason: "test"}); n != 1 || err != nil {
+			t.Errorf("Evict: %d, %v", n, err)
+		}
+		if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
+			t.Errorf("Release: %v", err)
+		}
+		for _, c := range []*holdfast.Client{a, b} {
+			if err := c.Close(within(t)); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		}
+	})
+}
+
+// A command that is not permitted is a refusal that says so, and the hint
+// names what the user needs. Each of the least is needed.
+func TestAMissingCommandIsNamed(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		for _, command := range least {
+			if command == "publish" { // the next test
+				continue
+			}
+			w.Do(t, "FLUSHALL")
+			w.Do(t, "SCRIPT", "FLUSH")
+			as := w.user(t, "ann", allow(least, command)...)
+			err := work(t, w, as)
+			var refused *holdfast.ServerError
+			if !errors.As(err, &refused) || refused.Code != "NOPERM" || errors.Is(err, holdfast.ErrUnknownOutcome) {
+				t.Errorf("without %s: %v", command, err)
+				continue
+			}
+			if !strings.Contains(err.Error(), `"x"`) {
+				t.Errorf("without %s the lock is not named: %v", command, err)
+			}
+			if hint := holdfast.Hint(err); !strings.Contains(hint+" ", "+"+command+" ") {
+				t.Errorf("without %s the hint is %q", command, hint)
+			}
+		}
+	})
+}
+
+// work does all that needs a command, and returns the first error.
+func work(t *testing.T, w *world, as login) error {
+	t.Helper()
+	cfg := holdfast.Config{TTL: time.Minute}
+	c, seen := on(t, w.open(t, w.Addr(), as), cfg)
+	l, err := c.Mutex("x").Lock(within(t))
+	if err != nil {
+		return err
+	}
+	if _, err := c.Inspect(within(t), "x"); err != nil {
+		return err
+	}
+	if err := l.Release(within(t)); err != nil {
+		return err
+	}
+	// It waits for somebody, and two wait for it.
+	other, _ := w.local(t, cfg)
+	theirs := lock(t, other.Mutex("x"))
+	ended := make(chan outcome, 1)
+	go func() {
+		l, err := c.Mutex("x").Lock(within(t))
+		ended <- outcome{lease: l, err: err}
+	}()
+	eventually(t, "it waits, or is refused", func() bool {
+		return len(ended) > 0 || len(seen.of(holdfast.EventWait, "x")) > 0
+	})
+	release(t, theirs)
+	o := wait(t, "Lock", ended)
+	if o.err != nil {
+		return o.err
+	}
+	got := queue(t, 2, func() (*holdfast.Client, *watch) { return w.local(t, cfg) })
+	if err = o.lease.Release(within(t)); err != nil {
+		// It holds the lock still: a refused action has changed nothing.
+		if n, err := other.Evict(within(t), "x", holdfast.Eviction{By: "test", Reason: "test"}); n != 1 || err != nil {
+			t.Errorf("Evict after a refused release: %d, %v", n, err)
+		}
+	}
+	for _, next := range got {
+		release(t, granted(t, next))
+	}
+	return err
+}
+
+// Who may not publish hands over all the same: the next finds its turn by
+// looking, at the latest when the lease would have ended.
+func TestWithoutPublishTheLineMovesByLooking(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		for name, rules := range map[string][]string{
+			"command": allow(least, "publish"),
+			"channel": append(allow(least, ""), "resetchannels", "&other:*"),
+		} {
+			as := w.user(t, "ann", rules...)
+			holder, _ := on(t, w.open(t, w.Addr(), as), holdfast.Config{TTL: time.Second})
+			b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
+			l := lock(t, holder.Mutex(name))
+			got := locking(within(t), b.Mutex(name))
+			seen.await(t, holdfast.EventWait, name, 1)
+			release(t, l)
+			next := granted(t, got)
+			if e := seen.await(t, holdfast.EventGrant, name, 1); e.Wake != holdfast.WakePoll {
+				t.Errorf("the grant came by %v", e.Wake)
+			}
+			release(t, next)
+		}
+	})
+}
+
+// Keys and channels that are not permitted are told apart from commands.
+func TestAForbiddenKeyOrChannelIsNamed(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		other, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+		theirs := lock(t, other.Mutex("x"))
+		for _, test := range []struct{ name, rule, named, hint string }{
+			{"key", "resetkeys ~other:*", "key", "~holdfast:*"},
+			{"channel", "resetchannels &other:*", "channel", "&holdfast:*"},
+		} {
+			as := w.user(t, "ann", append(allow(least, ""), strings.Fields(test.rule)...)...)
+			c, _ := on(t, w.open(t, w.Addr(), as), holdfast.Config{TTL: time.Minute})
+			_, err := c.Mutex("x").Lock(within(t))
+			var refused *holdfast.ServerError
+			if !errors.As(err, &refused) || refused.Code != "NOPERM" || errors.Is(err, holdfast.ErrUnknownOutcome) ||
+				!strings.Contains(err.Error(), test.named) || !strings.Contains(err.Error(), `"x"`) {
+				t.Errorf("no permission for the %s: %v", test.name, err)
+			}
+			if hint := holdfast.Hint(err); !strings.Contains(hint, test.hint) {
+				t.Errorf("no permission for the %s: the hint is %q", test.name, hint)
+			}
+		}
+		release(t, theirs)
+	})
+}
+
+// Wrong and missing passwords are said to be that, and not shown. A rueidis
+// client connects, and is refused, before the library knows it.
+func TestAWrongPasswordIsNamed(t *testing.T) {
+	w := &world{Server: redistest.Start(t), open: openGoRedis}
+	w.user(t, "ann", allow(least, "")...)
+	w.user(t, "default", "resetpass", ">secret", "~*", "&*", "+@all")
+	for _, test := range []struct {
+		as   login
+		code string
+	}{
+		{login{"ann", "guess"}, "WRONGPASS"},
+		{login{"nobody", "pw"}, "WRONGPASS"},
+		{login{"", "guess"}, "WRONGPASS"},
+		{login{}, "NOAUTH"},
+	} {
+		c, _ := on(t, w.open(t, w.Addr(), test.as), holdfast.Config{})
+		_, err := c.Mutex("x").Lock(within(t))
+		var refused *holdfast.ServerError
+		if !errors.As(err, &refused) || refused.Code != test.code || errors.Is(err, holdfast.ErrUnknownOutcome) {
+			t.Errorf("%+v: %v", test.as, err)
+		}
+		if hint := holdfast.Hint(err); !strings.Contains(hint, "password") {
+			t.Errorf("%+v: the hint is %q", test.as, hint)
+		}
+		if text := err.Error() + holdfast.Hint(err); strings.Contains(text, "guess") {
+			t.Errorf("the error shows the password: %s", text)
+		}
+	}
+}

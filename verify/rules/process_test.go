@@ -1,0 +1,106 @@
+package rules_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Rule 11. The holder's process is killed: the next is granted when the lease
+// of the dead has ended, and not before.
+func TestAKilledHolderIsFollowedWithinItsLease(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const ttl = 1500 * time.Millisecond
+		dead := start(t, w.Addr(), "x", ttl)
+		token := dead.token(t, "held")
+		b, seen := w.local(t, holdfast.Config{TTL: time.Minute}) // it would not look before a minute
+		got := locking(within(t), b.Mutex("x"))
+		seen.await(t, holdfast.EventWait, "x", 1)
+		before := state(t, b, "x").Holders[0]
+		dead.kill()
+		killed := time.Now()
+		o := wait(t, "Lock", got)
+		if o.err != nil {
+			t.Fatal(o.err)
+		}
+		if took := o.at.Sub(killed); took > ttl+time.Second {
+			t.Errorf("granted %v after the holder's death, its lease was %v", took, ttl)
+		}
+		if before.Token>>10 != token>>10 || o.lease.Token() <= token {
+			t.Errorf("tokens %d, then %d", token, o.lease.Token())
+		}
+		release(t, o.lease)
+	})
+}
+
+// Rules 1 and 11. The holder's process is stopped past its lease and goes on:
+// what it writes then is refused by its token, and it learns that its lease
+// has ended.
+func TestAStoppedHolderIsRefusedWhenItGoesOn(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const ttl = time.Second
+		var r resource
+		stopped := start(t, w.Addr(), "x", ttl)
+		token := stopped.token(t, "held")
+		if !r.write(token) {
+			t.Fatal("the first write was refused")
+		}
+		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
+		got := locking(within(t), b.Mutex("x"))
+		seen.await(t, holdfast.EventWait, "x", 1)
+		stopped.stop(t)
+		next := granted(t, got)
+		if !r.write(next.Token()) {
+			t.Errorf("token %d was refused after %d", next.Token(), token)
+		}
+		stopped.order(t, "write") // it will read that first when it goes on
+		stopped.resume()
+		if late := stopped.token(t, "write"); late != token || r.write(late) {
+			t.Errorf("the late write with token %d was accepted after %d", late, next.Token())
+		}
+		if cause := stopped.hear(t, "ended"); !strings.Contains(cause, "lost") {
+			t.Errorf("its lease ended by: %s", cause)
+		}
+		stopped.order(t, "release")
+		if err := stopped.hear(t, "released"); !strings.Contains(err, holdfast.ErrNotHeld.Error()) {
+			t.Errorf("its Release: %s", err)
+		}
+		if next.Err() != nil || state(t, b, "x").Holders[0].Owner != next.Owner() {
+			t.Error("the stopped holder's release freed the next one's lock")
+		}
+		release(t, next)
+	})
+}
+
+// Rule 11. A waiter's process is stopped while the lock is handed to it: the
+// lease that it cannot use ends, and the next is served.
+func TestAStoppedWaiterDelaysTheLineByOneLease(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const ttl = time.Second
+		holder, _ := w.local(t, holdfast.Config{TTL: ttl})
+		l := lock(t, holder.Mutex("x"))
+		stopped := start(t, w.Addr(), "x", ttl)
+		stopped.hear(t, "client")
+		eventually(t, "the child waits", func() bool { return len(state(t, holder, "x").Waiters) == 1 })
+		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
+		got := locking(within(t), b.Mutex("x"))
+		seen.await(t, holdfast.EventWait, "x", 1)
+		stopped.stop(t)
+		release(t, l) // its connection is open: the server cannot know
+		next := granted(t, got)
+		stopped.resume()
+		// Awake, it must not believe the push of a lease that is over.
+		eventually(t, "the child stands in line again", func() bool {
+			return len(state(t, holder, "x").Waiters) == 1
+		})
+		if next.Err() != nil {
+			t.Errorf("the lease ended: %v", next.Err())
+		}
+		release(t, next)
+		if token := stopped.token(t, "held"); token <= next.Token() {
+			t.Errorf("token %d after %d", token, next.Token())
+		}
+	})
+}

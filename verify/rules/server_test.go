@@ -1,0 +1,128 @@
+package rules_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Rule 11. The server forgets the scripts while a lock is held and waited for.
+func TestScriptFlushIsNotNoticed(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a, seenA := w.local(t, holdfast.Config{TTL: 1500 * time.Millisecond})
+		b, seenB := w.local(t, holdfast.Config{TTL: 1500 * time.Millisecond})
+		l := lock(t, a.Mutex("x"))
+		got := locking(within(t), b.Mutex("x"))
+		seenB.await(t, holdfast.EventWait, "x", 1)
+		for range 2 {
+			w.Do(t, "SCRIPT", "FLUSH")
+			seenA.renewed(t, "x")
+		}
+		w.Do(t, "SCRIPT", "FLUSH")
+		release(t, l)
+		l = granted(t, got)
+		w.Do(t, "SCRIPT", "FLUSH")
+		release(t, l)
+		for _, e := range append(seenA.of(holdfast.EventRenew, "x"), seenB.of(holdfast.EventRenew, "x")...) {
+			if e.Err != nil {
+				t.Errorf("a renewal failed: %v", e.Err)
+			}
+		}
+	})
+}
+
+// Rule 11. The server crashes and comes back empty: the holder learns of the
+// loss, and the waiter, whose place is forgotten too, gets the lock with a
+// higher token.
+func TestAServerThatRestartsEmpty(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a, _ := w.local(t, holdfast.Config{TTL: 2 * time.Second})
+		b, seen := w.local(t, holdfast.Config{TTL: 2 * time.Second})
+		l := lock(t, a.Mutex("x"))
+		got := locking(within(t), b.Mutex("x"))
+		seen.await(t, holdfast.EventWait, "x", 1)
+		w.Kill()
+		w.Restart()
+		next := granted(t, got)
+		wait(t, "the end of the old lease", l.Context().Done())
+		if !errors.Is(l.Err(), holdfast.ErrLost) {
+			t.Errorf("the old lease ended by %v", l.Err())
+		}
+		if next.Token() <= l.Token() {
+			t.Errorf("token %d after %d", next.Token(), l.Token())
+		}
+		if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
+			t.Errorf("Release of the old lease: %v", err)
+		}
+		release(t, next)
+		// The subscription has come back too: the next hand-over is a push.
+		l = lock(t, a.Mutex("x"))
+		eventually(t, "the waiter listens", func() bool { return w.listeners(t, b) == 1 })
+		got = locking(within(t), b.Mutex("x"))
+		seen.await(t, holdfast.EventWait, "x", 2)
+		release(t, l)
+		release(t, granted(t, got))
+	})
+}
+
+// Rule 11. The server holds all commands back for a while: for less than the
+// lease it costs nothing, for longer it is a loss that is known in time.
+func TestClientPauseIsASilenceLikeAnyOther(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a, seen := w.local(t, holdfast.Config{TTL: 1500 * time.Millisecond})
+		l := lock(t, a.Mutex("x"))
+		seen.renewed(t, "x")
+		w.Do(t, "CLIENT", "PAUSE", 700, "ALL") // the next renewal falls into it
+		seen.renewed(t, "x")
+		if l.Err() != nil {
+			t.Errorf("a short pause cost the lease: %v", l.Err())
+		}
+
+		b, seenB := w.local(t, holdfast.Config{TTL: time.Minute})
+		got := locking(within(t), b.Mutex("x"))
+		seenB.await(t, holdfast.EventWait, "x", 1)
+		w.Do(t, "CLIENT", "PAUSE", 2200, "WRITE") // longer than the lease
+		next := granted(t, got)
+		if l.Context().Err() == nil {
+			t.Error("the next was granted before the holder knew")
+		}
+		lost(t, l, holdfast.LossExpired)
+		l.Release(within(t))
+		release(t, next)
+	})
+}
+
+// Rules 1 and 11. The server's process is stopped past the lease: the holder
+// knows while the server is still silent. When it goes on the waiter is
+// served, and nobody is hurt by what was sent meanwhile.
+func TestAStoppedServerIsALossInTime(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a, seenA := w.local(t, holdfast.Config{TTL: time.Second})
+		b, seenB := w.local(t, holdfast.Config{TTL: time.Second})
+		l := lock(t, a.Mutex("x"))
+		got := locking(within(t), b.Mutex("x"))
+		seenB.await(t, holdfast.EventWait, "x", 1)
+		seenA.renewed(t, "x")
+		w.Pause()
+		resume := func() { w.Continue() }
+		defer resume()
+		lost(t, l, holdfast.LossExpired)
+		select {
+		case o := <-got:
+			t.Fatalf("Lock returned while the server was stopped: %v", o.err)
+		default:
+		}
+		w.Continue()
+		next := granted(t, got)
+		if next.Token() <= l.Token() {
+			t.Errorf("token %d after %d", next.Token(), l.Token())
+		}
+		l.Release(within(t))
+		if s := state(t, b, "x"); next.Err() == nil && (!s.Held() || s.Holders[0].Owner != next.Owner()) {
+			t.Errorf("the old holder's release hurt the next: %+v", s)
+		}
+		next.Release(within(t))
+	})
+}

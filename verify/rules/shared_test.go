@@ -1,0 +1,64 @@
+package rules_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// Rule 7. Each shared holder has a lease of its own: one that asks for less
+// shortens nobody's, one that dies leaves alone. The library shows no shared
+// locks yet; the protocol has them.
+func TestEverySharedHolderHasALeaseOfItsOwn(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		store := w.open(t, w.Addr(), login{})
+		key := []string{"holdfast:{x}"}
+		acquire := func(attempt, ttl, want string) string {
+			answer := run(t, store, script.Acquire, key, attempt, ttl, "1000", want, "0", "holdfast:push:")
+			word, _, _ := strings.Cut(answer, " ")
+			return word
+		}
+		if got := acquire("a/1", "60000", "s"); got != "granted" {
+			t.Fatalf("the first reader: %s", got)
+		}
+		if got := acquire("b/1", "1", "s"); got != "granted" {
+			t.Fatalf("the second reader: %s", got)
+		}
+		// The second one's lease ends; the first one's goes on.
+		eventually(t, "the short lease is over", func() bool {
+			return !strings.Contains(run(t, store, script.Inspect, key), " b/1 ")
+		})
+		if got := acquire("c/1", "60000", "x"); got != "busy" {
+			t.Errorf("a writer beside a reader: %s", got)
+		}
+		if got := run(t, store, script.Renew, key, "1000", "a/1", "60000", ""); got != "renewed 0" {
+			t.Errorf("the first reader's renewal: %s", got)
+		}
+		if got := run(t, store, script.Renew, key, "1000", "b/1", "60000", ""); got != "renewed -" {
+			t.Errorf("the dead reader's renewal: %s", got)
+		}
+		run(t, store, script.Cancel, key, "a/1", "1000", "holdfast:push:")
+		if got := acquire("c/1", "60000", "x"); got != "granted" {
+			t.Errorf("a writer after the last reader: %s", got)
+		}
+
+		// Permits: the dead ones' come back, each when its own lease ends.
+		key = []string{"holdfast:{y}"}
+		for _, step := range [][3]string{
+			{"a/1", "60000", "granted"}, {"b/1", "1", "granted"}, {"c/1", "60000", "granted"},
+		} {
+			if step[0] == "c/1" {
+				eventually(t, "the permit is back", func() bool {
+					return !strings.Contains(run(t, store, script.Inspect, key), " b/1 ")
+				})
+			}
+			if got := acquire(step[0], step[1], "p:1:2"); got != step[2] {
+				t.Errorf("a permit for %s: %s", step[0], got)
+			}
+		}
+		if got := acquire("d/1", "60000", "p:1:2"); got != "busy" {
+			t.Errorf("a third permit of two: %s", got)
+		}
+	})
+}

@@ -1,0 +1,248 @@
+package rules_test
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// Rule 4. The subscription breaks just before the hand-over and cannot come
+// back: nobody hears the push, and the waiter gets the lock when its timer
+// fires, at the latest when the holder's lease would have ended.
+func TestALostPushCostsAPollAndNotTheLock(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		proxy := redistest.NewProxy(t, w.Addr())
+		holder, _ := w.local(t, holdfast.Config{TTL: 2 * time.Second})
+		b, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute})
+		l := lock(t, holder.Mutex("x"))
+		got := locking(within(t), b.Mutex("x"))
+		seen.await(t, holdfast.EventWait, "x", 1)
+
+		proxy.RefuseNew(true)
+		w.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		eventually(t, "nobody listens", func() bool { return w.listeners(t, b) == 0 })
+		release(t, l)
+		next := granted(t, got)
+		if e := seen.await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakePoll {
+			t.Errorf("the grant came by %v", e.Wake)
+		}
+		release(t, next)
+	})
+}
+
+// Rule 4. The subscription breaks and comes back: the waiter looks at once,
+// long before any timer of its own.
+func TestAWaiterLooksWhenItsSubscriptionStandsAgain(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		proxy := redistest.NewProxy(t, w.Addr())
+		holder, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+		b, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute})
+		l := lock(t, holder.Mutex("x"))
+		got := locking(within(t), b.Mutex("x")) // its timer is a minute away
+		seen.await(t, holdfast.EventWait, "x", 1)
+
+		proxy.RefuseNew(true)
+		w.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		eventually(t, "nobody listens", func() bool { return w.listeners(t, b) == 0 })
+		release(t, l)
+		if s := state(t, holder, "x"); s.Held() || len(s.Waiters) != 1 {
+			t.Errorf("the lock was granted to who does not listen, or the place is gone: %+v", s)
+		}
+		proxy.RefuseNew(false)
+		next := granted(t, got)
+		if e := seen.await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakeResume {
+			t.Errorf("the grant came by %v", e.Wake)
+		}
+		release(t, next)
+	})
+}
+
+// Rule 4. The server has pushed the grant, and the network has lost it: the
+// waiter finds the lock to be its own when it looks again.
+func TestAGrantThatWasNotHeardIsFound(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		proxy := redistest.NewProxy(t, w.Addr())
+		holder, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+		b, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute})
+		l := lock(t, holder.Mutex("x"))
+		got := locking(within(t), b.Mutex("x"))
+		seen.await(t, holdfast.EventWait, "x", 1)
+
+		proxy.BlackHole()
+		release(t, l)
+		s := state(t, holder, "x")
+		if !s.Held() || s.Holders[0].Client != b.ID() {
+			t.Fatalf("the lock was not handed over: %+v", s)
+		}
+		proxy.Cut()
+		proxy.Pass()
+		next := granted(t, got)
+		if next.Token()>>10 != s.Holders[0].Token>>10 {
+			t.Errorf("token %d was granted, %d is held", s.Holders[0].Token, next.Token())
+		}
+		release(t, next)
+	})
+}
+
+// Rule 4. A push that comes so late that the lease it speaks of may be over is
+// not believed: the waiter asks, and its lease counts from the asking.
+func TestALatePushIsNotBelievedUnasked(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const ttl = 1500 * time.Millisecond
+		proxy := redistest.NewProxy(t, w.Addr())
+		holder, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+		b, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: ttl})
+		l := lock(t, holder.Mutex("x"))
+		got := locking(within(t), b.Mutex("x"))
+		seen.await(t, holdfast.EventWait, "x", 1)
+		proxy.BlackHole()
+		release(t, l)
+		// The lease that was pushed ends at the server before it is heard of.
+		eventually(t, "the pushed lease is over", func() bool { return !state(t, holder, "x").Held() })
+		other, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+		theirs := lock(t, other.Mutex("x"))
+		proxy.Pass()
+		// The push arrives now. Believed, it would make two holders.
+		eventually(t, "the waiter asks", func() bool { return len(state(t, holder, "x").Waiters) == 1 })
+		if theirs.Err() != nil || len(seen.of(holdfast.EventGrant, "x")) != 0 {
+			t.Error("a push was believed after its lease")
+		}
+		release(t, theirs)
+		next := granted(t, got)
+		if next.Token() <= theirs.Token() {
+			t.Errorf("token %d after %d", next.Token(), theirs.Token())
+		}
+		release(t, next)
+	})
+}
+
+// Rule 4. A waiter that gives up in the very moment in which the lock is
+// given to it passes it on: nobody hangs, and nobody holds it for the dead.
+func TestAWaiterThatLeavesWithTheSignalPassesItOn(t *testing.T) {
+	for _, where := range []struct {
+		name   string
+		rounds int
+		passes int // Config.LocalPasses
+		apart  bool
+	}{
+		{"InsideAProcess", 200, 0, false},
+		{"InsideAProcessWithoutPassing", 100, -1, false},
+		{"BetweenProcesses", 100, 0, true},
+	} {
+		t.Run(where.name, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				cfg := holdfast.Config{TTL: time.Minute, LocalPasses: where.passes}
+				a, seenA := w.local(t, cfg)
+				b, seenB, c, seenC := a, seenA, a, seenA
+				if where.apart {
+					b, seenB = w.local(t, cfg)
+					c, seenC = w.local(t, cfg)
+				}
+				for round := range where.rounds {
+					l := lock(t, a.Mutex("x"))
+					ctx, cancel := context.WithCancel(within(t))
+					before := len(seenB.of(holdfast.EventWait, "x"))
+					leaver := locking(ctx, b.Mutex("x"))
+					seenB.await(t, holdfast.EventWait, "x", before+1)
+					before = len(seenC.of(holdfast.EventWait, "x"))
+					stayer := locking(within(t), c.Mutex("x"))
+					seenC.await(t, holdfast.EventWait, "x", before+1)
+
+					// Both at once, each first in some rounds.
+					released := make(chan error, 1)
+					begin := make(chan struct{})
+					go func() {
+						<-begin
+						for range round % 7 {
+							runtime.Gosched()
+						}
+						released <- l.Release(context.Background())
+					}()
+					close(begin)
+					for range round % 5 {
+						runtime.Gosched()
+					}
+					cancel()
+					if err := wait(t, "Release", released); err != nil {
+						t.Errorf("Release: %v", err)
+					}
+					if o := wait(t, "the leaver's Lock", leaver); o.err == nil {
+						release(t, o.lease)
+					}
+					release(t, granted(t, stayer))
+				}
+				eventually(t, "nothing is left", func() bool {
+					s := state(t, a, "x")
+					return !s.Held() && len(s.Waiters) == 0
+				})
+			})
+		})
+	}
+}
+
+// Rule 4. A client listens before it stands in line: the push cannot fall
+// into a gap between the two.
+func TestTheSubscriptionIsConfirmedBeforeTheJoin(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		proxy := redistest.NewProxy(t, w.Addr())
+		holder, _ := w.local(t, holdfast.Config{})
+		b, seen := w.client(t, proxy.Addr(), holdfast.Config{})
+		w.warm(t, b)
+		l := lock(t, holder.Mutex("x"))
+		var joins, deaf atomic.Int64
+		proxy.Hook(func(e redistest.Event) {
+			// EVALSHA digest 1 key attempt ttl retention want patience …
+			if e.Stage == redistest.Arrived && is(e.Request, script.Acquire.SHA1) && e.Request[8] != "0" {
+				joins.Add(1)
+				deaf.Add(1 - w.listeners(t, b))
+			}
+		})
+		got := locking(within(t), b.Mutex("x"))
+		seen.await(t, holdfast.EventWait, "x", 1)
+		release(t, l)
+		release(t, granted(t, got))
+		if joins.Load() != 1 || deaf.Load() != 0 {
+			t.Errorf("%d joins, of them %d without a confirmed subscription", joins.Load(), deaf.Load())
+		}
+	})
+}
+
+// Rule 4. The waiter is woken by the hand-over, and by nothing else: one push
+// to one client, however many wait.
+func TestAReleaseWakesExactlyOne(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		holder, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+		store := w.open(t, w.Addr(), login{})
+		l := lock(t, holder.Mutex("x"))
+		const waiters = 20
+		var got []<-chan outcome
+		var seen []*watch
+		for range waiters {
+			c, s := on(t, store, holdfast.Config{TTL: time.Minute})
+			got = append(got, locking(within(t), c.Mutex("x")))
+			s.await(t, holdfast.EventWait, "x", 1)
+			seen = append(seen, s)
+		}
+		for i := range waiters {
+			w.ResetStats(t)
+			release(t, l)
+			l = granted(t, got[i])
+			woken := 0
+			for _, s := range seen {
+				woken += len(s.of(holdfast.EventWake, "x"))
+			}
+			calls := w.CommandCalls(t)
+			if woken != i+1 || calls["publish"] != 1 || calls["evalsha"] != 1 {
+				t.Errorf("hand-over %d: %d were woken in all, %d pushes, %d requests",
+					i, woken, calls["publish"], calls["evalsha"])
+			}
+		}
+		release(t, l)
+	})
+}
