@@ -26,6 +26,7 @@ func (c *Client) lock(ctx, parent context.Context, s *spec, try bool) (*Lease, e
 		start = c.now()
 	}
 	l, wake, err := c.lockSeated(ctx, parent, s, try)
+	//nolint:errorlint // the bare ones: whatever wraps them has said the name already
 	if err == ctx.Err() && err != nil || err == ErrClosed {
 		err = fmt.Errorf("holdfast: lock %q: %w", s.name, err)
 	}
@@ -55,7 +56,7 @@ func (c *Client) lockSeated(ctx, parent context.Context, s *spec, try bool) (*Le
 		}
 		if passed != nil {
 			if c.keeper.TTL(&passed.Lease) == s.ttl && !s.fixed {
-				if l := c.lease(parent, s, passed); l != nil {
+				if l := c.lease(parent, passed); l != nil {
 					return l, cause, nil
 				}
 			}
@@ -70,7 +71,7 @@ func (c *Client) lockSeated(ctx, parent context.Context, s *spec, try bool) (*Le
 		if c.cfg.LocalPasses >= 0 {
 			c.sit(s, h)
 		}
-		if l := c.lease(parent, s, h); l != nil {
+		if l := c.lease(parent, h); l != nil {
 			return l, max(cause, w), nil
 		}
 		err = h.over()
@@ -181,9 +182,10 @@ func (at *attempt) settle(ctx context.Context, a wire.Answer) (*hold, error) {
 	case wire.Queued:
 		c.observe(Event{Kind: EventWait, Name: s.name, Owner: at.id, Place: a.Place})
 		return at.await(ctx, a)
+	default:
+		c.undo(s, at.id, c.now()+s.ttl)
+		return nil, fault("lock", s.name, wire.BadAnswer("another kind to acquire"))
 	}
-	c.undo(s, at.id, c.now()+s.ttl)
-	return nil, fault("lock", s.name, wire.BadAnswer("another kind to acquire"))
 }
 
 // granted turns a grant into a hold, unless it cannot be believed any more.
@@ -192,7 +194,7 @@ func (at *attempt) granted(token uint64, waiting int) (*hold, error) {
 	h, ok := c.begin(s, at.id, token, waiting, at.asked)
 	// Close ends what is in care. If it has looked before we were, it is ours
 	// to give back: nobody would watch over the lease.
-	if ok && !(c.isClosing() && c.keeper.Remove(&h.Lease)) {
+	if ok && (!c.isClosing() || !c.keeper.Remove(&h.Lease)) {
 		return h, nil
 	}
 	c.undo(s, at.id, c.now()+s.ttl)

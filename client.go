@@ -162,7 +162,7 @@ func (i ServerInfo) usable() error {
 	minor, _, _ := strings.Cut(rest, ".")
 	have, err := strconv.Atoi(major)
 	if err != nil {
-		return nil // it does not tell: the actions will show
+		return nil //nolint:nilerr // it does not tell: the actions will show
 	}
 	sub, _ := strconv.Atoi(minor)
 	oldest := [2]int{7, 0}
@@ -184,11 +184,7 @@ func (c *Client) background(f func()) bool {
 	if c.closed {
 		return false
 	}
-	c.tasks.Add(1)
-	go func() {
-		defer c.tasks.Done()
-		f()
-	}()
+	c.tasks.Go(f)
 	return true
 }
 

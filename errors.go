@@ -78,8 +78,9 @@ func (e *LostError) Error() string {
 		return s + "no renewal was confirmed in time"
 	case LossEvicted:
 		return s + "an operator took the lock away"
+	default:
+		return s + "the server does not know it any more"
 	}
-	return s + "the server does not know it any more"
 }
 
 // Is makes a LostError an ErrLost.

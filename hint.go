@@ -29,7 +29,7 @@ func Hint(err error) string {
 }
 
 // hints says what to do about the server's code words.
-var hints = map[string]string{
+var hints = map[string]string{ //nolint:gosec // it speaks of passwords and has none
 	"WRONGTYPE": "the lock's key holds data of another kind; choose another name or prefix " +
 		"(the key was left as it is)",
 	"NOAUTH":    "the server wants a password: put it into the URL (redis://:PASSWORD@host) or the client's options",

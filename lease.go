@@ -50,7 +50,7 @@ func tenureOf(ctx context.Context) *tenure {
 }
 
 // lease begins a lease on a hold; nil if the hold is lost.
-func (c *Client) lease(parent context.Context, s *spec, h *hold) *Lease {
+func (c *Client) lease(parent context.Context, h *hold) *Lease {
 	t := &tenure{hold: h, token: h.token(), outer: tenureOf(parent), parent: parent, start: h.began}
 	if h.passes > 0 {
 		t.start = c.now()

@@ -14,7 +14,7 @@ import (
 
 // waiting starts an acquisition that has to wait, and answers when it stands
 // in the line. The lease, or the error, comes over the channel.
-func (w *world) waiting(m *holdfast.Mutex, ctx context.Context) <-chan outcome {
+func (w *world) waiting(m *holdfast.Mutex, ctx context.Context) <-chan outcome { //nolint:revive // as m.Lock(ctx)
 	ch := make(chan outcome, 1)
 	go func() {
 		l, err := m.Lock(ctx)
@@ -67,7 +67,7 @@ func TestABrokenSubscriptionIsFollowedByALook(t *testing.T) {
 		start := time.Now()
 		resume()
 		got := <-next
-		if got.err != nil || got.at != start {
+		if got.err != nil || !got.at.Equal(start) {
 			t.Fatalf("%v, %v after the subscription stood again", got.err, got.at.Sub(start))
 		}
 		if wake := events.all(holdfast.EventWake); len(wake) != 1 || wake[0].Wake != holdfast.WakeResume {

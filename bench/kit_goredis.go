@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,7 +23,7 @@ type rawGoredis struct{ rdb *redis.Client }
 
 func (r rawGoredis) Set(ctx context.Context, key, value string, ttl time.Duration) (bool, error) {
 	err := r.rdb.SetArgs(ctx, key, value, redis.SetArgs{Mode: "NX", TTL: ttl}).Err()
-	if err == redis.Nil {
+	if errors.Is(err, redis.Nil) {
 		return false, nil
 	}
 	return err == nil, err

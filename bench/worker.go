@@ -121,7 +121,7 @@ func launch(n int) (*fleet, error) {
 	}
 	f := &fleet{}
 	for range n {
-		cmd := exec.Command(self)
+		cmd := exec.Command(self) //nolint:noctx // it ends with its input
 		cmd.Env = append(os.Environ(), envWorker+"=1")
 		cmd.Stderr = os.Stderr
 		in, err := cmd.StdinPipe()

@@ -4,7 +4,7 @@ import "slices"
 
 // line is where attempts wait: one line for all modes, in order of arrival.
 //
-// A waiter that leaves leaves a hole: places are never given again while
+// A waiter that goes leaves a hole: places are never given again while
 // anybody waits. An empty line starts over at place 1.
 type line struct {
 	waiters []*waiter // by place

@@ -145,7 +145,7 @@ func (s *supervisor) look() time.Duration {
 	if s.plan.lost {
 		s.tellLoss()
 	} else if do == tell && s.plan.overtime {
-		s.say.print("error", fmt.Sprintf("the command has run for %v (--max-run): it is stopped", &s.maxRun), "")
+		s.say.put("error", fmt.Sprintf("the command has run for %v (--max-run): it is stopped", &s.maxRun), "")
 	}
 	switch do {
 	case tell:
@@ -156,7 +156,7 @@ func (s *supervisor) look() time.Duration {
 		return again
 	}
 	s.events.emit(event{Event: "stopping", Signal: proc.Name(sig), Reason: s.plan.reason()})
-	s.say.info("sent %s to the command", proc.Name(sig))
+	s.say.infof("sent %s to the command", proc.Name(sig))
 	return again
 }
 
@@ -183,7 +183,7 @@ func (s *supervisor) tellLoss() {
 	case s.plan.ignore:
 		then = "the command runs on (--on-lost=ignore)"
 	}
-	s.say.print("error", fmt.Sprintf("%q is lost: %s; %s", s.name, why, then), hintOf(holdfast.ErrLost))
+	s.say.put("error", fmt.Sprintf("%q is lost: %s; %s", s.name, why, then), hintOf(holdfast.ErrLost))
 	if s.lostExec == "" {
 		return
 	}
@@ -191,7 +191,7 @@ func (s *supervisor) tellLoss() {
 	hook, err := proc.Start(proc.Spec{Path: argv[0], Args: argv, Group: true, DieWithParent: true,
 		Env: environment(os.Environ(), s.grant, s.passURL)})
 	if err != nil {
-		s.say.warn("", "--on-lost-exec: %v", err)
+		s.say.warnf("", "--on-lost-exec: %v", err)
 		return
 	}
 	s.lostHook = hook
@@ -221,11 +221,11 @@ func (s *supervisor) awaitHook() {
 	select {
 	case <-s.lostHook.Done():
 		if code := s.lostHook.Code(); code != 0 {
-			s.say.warn("", "--on-lost-exec failed with exit code %d", code)
+			s.say.warnf("", "--on-lost-exec failed with exit code %d", code)
 		}
 	case <-time.After(maxGrace):
 		s.lostHook.Kill()
-		s.say.warn("", "--on-lost-exec took more than %v and was killed", maxGrace)
+		s.say.warnf("", "--on-lost-exec took more than %v and was killed", maxGrace)
 	}
 }
 
@@ -247,7 +247,7 @@ func (s *supervisor) pass(sig os.Signal) {
 		return
 	}
 	if err := s.child.Signal(sig); err == nil {
-		s.say.info("passed %s on to the command", proc.Name(sig))
+		s.say.infof("passed %s on to the command", proc.Name(sig))
 	}
 }
 

@@ -91,7 +91,7 @@ func (r *run) whole(a *app) (code int, reason string, err error) {
 	sig, err := r.acquire()
 	switch {
 	case sig != nil:
-		r.say.info("%v while waiting for %q; the place in line is given back", sig, r.name)
+		r.say.infof("%v while waiting for %q; the place in line is given back", sig, r.name)
 		return 128 + proc.Number(sig), "interrupted", nil
 	case errors.Is(err, holdfast.ErrHeld):
 		r.busy(err)
@@ -215,7 +215,7 @@ func (r *run) acquire() (os.Signal, error) {
 		return sig, nil
 	}
 	r.since, r.grant.at, r.grant.fence = clock.Now(), time.Now(), r.lease.Token()
-	r.say.info("acquired %q in %v, fence %d", r.name, (r.since - began).Round(time.Millisecond), r.grant.fence)
+	r.say.infof("acquired %q in %v, fence %d", r.name, (r.since - began).Round(time.Millisecond), r.grant.fence)
 	r.events.emit(event{Event: "acquired", Fence: fmt.Sprint(r.grant.fence), WaitedMS: millis(r.since - began)})
 	return nil, nil
 }
@@ -264,7 +264,7 @@ func (r *run) tellWho(ctx context.Context, place int) {
 		text += ", held " + briefly(state.Holders[0])
 	}
 	if ctx.Err() == nil {
-		r.say.notice("", "%s", text)
+		r.say.noticef("", "%s", text)
 	}
 }
 
@@ -283,7 +283,7 @@ func (r *run) busy(err error) {
 	if errors.As(err, &held) && held.Waited > 0 {
 		text += fmt.Sprintf("; waited %v", held.Waited.Round(time.Millisecond))
 	}
-	r.say.notice("", "%s", text)
+	r.say.noticef("", "%s", text)
 }
 
 // release gives the lock back and answers the exit code, which it changes only
@@ -295,7 +295,7 @@ func (r *run) release(code int, reason string) int {
 	if keep > 0 && keep < r.lease.Remaining() && !r.lost {
 		// Left alone the lock would stay taken until the lease ends, which is
 		// longer than was asked for. So stay, unless somebody is in a hurry.
-		r.say.info("staying for %v (--min-hold)", keep.Round(time.Millisecond))
+		r.say.infof("staying for %v (--min-hold)", keep.Round(time.Millisecond))
 		if sig := r.sleep(keep); sig == nil {
 			keep = 0
 		}
@@ -305,17 +305,17 @@ func (r *run) release(code int, reason string) int {
 	switch {
 	case err == nil:
 		r.events.emit(event{Event: "released", HeldMS: millis(held)})
-		r.say.info("released %q after %v", r.name, held.Round(time.Millisecond))
+		r.say.infof("released %q after %v", r.name, held.Round(time.Millisecond))
 		if keep > 0 {
-			r.say.info("%q stays taken for another %v", r.name, keep.Round(time.Millisecond))
+			r.say.infof("%q stays taken for another %v", r.name, keep.Round(time.Millisecond))
 		}
 	case r.lost:
 		// Said before; that it cannot be given back is no news.
 	case errors.Is(err, holdfast.ErrNotHeld), errors.Is(err, holdfast.ErrLost):
-		r.say.print("error", fmt.Sprintf("%q was not held any more when the command ended", r.name), hintOf(err))
+		r.say.put("error", fmt.Sprintf("%q was not held any more when the command ended", r.name), hintOf(err))
 		return int(r.lostCode)
 	default:
-		r.say.warn("the lease ends by itself within "+time.Duration(r.ttl).String(),
+		r.say.warnf("the lease ends by itself within "+time.Duration(r.ttl).String(),
 			"%q could not be given back: %s", r.name, cause(err))
 	}
 	return code

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 )
 
@@ -28,13 +29,13 @@ func (h logHandler) Handle(_ context.Context, r slog.Record) error {
 		add(a)
 	}
 	r.Attrs(add)
-	h.say.info("%s", b.String())
+	h.say.infof("%s", b.String())
 	return nil
 }
 
 // WithAttrs remembers attributes of every record to come.
 func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return logHandler{h.say, append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+	return logHandler{h.say, append(slices.Clip(h.attrs), attrs...)}
 }
 
 // WithGroup is not needed: the library does not group.

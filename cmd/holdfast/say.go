@@ -29,7 +29,7 @@ type printer struct {
 // fail prints an error and what to do about it.
 func (p *printer) fail(err error) {
 	if text := plain(err); text != "" {
-		p.print("error", text, hintOf(err))
+		p.put("error", text, hintOf(err))
 	}
 }
 
@@ -40,21 +40,21 @@ func plain(err error) string {
 	return strings.TrimPrefix(text, ": ")
 }
 
-func (p *printer) warn(hint, format string, args ...any) {
-	p.print("warning", fmt.Sprintf(format, args...), hint)
+func (p *printer) warnf(hint, format string, args ...any) {
+	p.put("warning", fmt.Sprintf(format, args...), hint)
 }
 
-// notice is for what explains an exit code; --quiet drops it.
-func (p *printer) notice(hint, format string, args ...any) {
+// noticef is for what explains an exit code; --quiet drops it.
+func (p *printer) noticef(hint, format string, args ...any) {
 	if p.level >= levelNormal {
-		p.print("notice", fmt.Sprintf(format, args...), hint)
+		p.put("notice", fmt.Sprintf(format, args...), hint)
 	}
 }
 
-// info is for --verbose.
-func (p *printer) info(format string, args ...any) {
+// infof is for --verbose.
+func (p *printer) infof(format string, args ...any) {
 	if p.level >= levelVerbose {
-		p.print("info", fmt.Sprintf(format, args...), "")
+		p.put("info", fmt.Sprintf(format, args...), "")
 	}
 }
 
@@ -66,13 +66,13 @@ type line struct {
 	Hint  string `json:"hint,omitempty"`
 }
 
-func (p *printer) print(level, text, hint string) {
+func (p *printer) put(level, text, hint string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.json {
 		b, err := json.Marshal(line{stamp(time.Now()), level, text, hint})
 		if err == nil {
-			fmt.Fprintf(p.w, "%s\n", b)
+			fmt.Fprintf(p.w, "%s\n", b) //nolint:errcheck // there is nowhere else to say it
 		}
 		return
 	}
@@ -80,9 +80,9 @@ func (p *printer) print(level, text, hint string) {
 		text = "warning: " + text
 	}
 	// One message stays one line, whatever a lock or a server is called.
-	fmt.Fprintf(p.w, "holdfast: %s\n", oneLine(text))
+	fmt.Fprintf(p.w, "holdfast: %s\n", oneLine(text)) //nolint:errcheck // there is nowhere else to say it
 	if hint != "" {
-		fmt.Fprintf(p.w, "hint: %s\n", oneLine(hint))
+		fmt.Fprintf(p.w, "hint: %s\n", oneLine(hint)) //nolint:errcheck // there is nowhere else to say it
 	}
 }
 

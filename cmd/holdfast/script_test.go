@@ -195,7 +195,7 @@ func alive(pid int) bool {
 func awaitStateCmd(ts *testscript.TestScript, _ bool, args []string) {
 	pid := pidIn(ts, args[0])
 	poll(ts, fmt.Sprintf("process %d is in state %s", pid, args[1]), func() bool {
-		out, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output() //nolint:gosec,noctx // a number
+		out, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
 		return err == nil && strings.HasPrefix(string(out), args[1])
 	})
 }
@@ -219,7 +219,7 @@ func awaitKnownCmd(ts *testscript.TestScript, _ bool, args []string) {
 // evictCmd: evict NAME BY REASON takes the lock away from its holder.
 func evictCmd(ts *testscript.TestScript, _ bool, args []string) {
 	rdb := redis.NewClient(&redis.Options{Addr: worldOf(ts).server.Addr()})
-	defer rdb.Close() //nolint:errcheck // nothing is held
+	defer rdb.Close()
 	client, err := holdfast.New(goredis.New(rdb), holdfast.Config{})
 	ts.Check(err)
 	defer client.Abandon()

@@ -110,7 +110,7 @@ func (a *app) locate(lookup func(string) (string, bool)) (*redis.Options, *serve
 			"write redis://HOST:PORT/DB, rediss://HOST:PORT for TLS, or unix://PATH")
 	}
 	if options.Password != "" && onCommandLine {
-		a.say.warn("put the URL into HOLDFAST_REDIS, or the password into a file for --password-file",
+		a.say.warnf("put the URL into HOLDFAST_REDIS, or the password into a file for --password-file",
 			"the password in %s can be read by every user of this machine while holdfast runs", source)
 	}
 	if err := a.password(options, lookup); err != nil {
@@ -131,8 +131,7 @@ func parseServer(text string) (*redis.Options, error) {
 	}
 	options, err := redis.ParseURL(text)
 	if err != nil {
-		var bad *url.Error
-		if errors.As(err, &bad) {
+		if bad, ok := errors.AsType[*url.Error](err); ok {
 			err = bad.Err
 		}
 		why := strings.TrimPrefix(err.Error(), "redis: ")
@@ -231,8 +230,7 @@ func cause(err error) string {
 	case errors.As(err, &dns):
 		return "no such host"
 	case errors.As(err, &op) && op.Err != nil && !op.Timeout():
-		var sys *os.SyscallError
-		if errors.As(op.Err, &sys) {
+		if sys, ok := errors.AsType[*os.SyscallError](op.Err); ok {
 			return sys.Err.Error() // without the name of the system call
 		}
 		return op.Err.Error()

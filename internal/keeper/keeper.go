@@ -194,11 +194,7 @@ func (k *Keeper) tick() {
 			n := min(len(leases), batchMax)
 			batch := leases[:n:n]
 			leases = leases[n:]
-			k.work.Add(1)
-			go func() {
-				defer k.work.Done()
-				k.renew(batch)
-			}()
+			k.work.Go(func() { k.renew(batch) })
 		}
 		delete(due, group)
 	}

@@ -67,6 +67,6 @@ func request(frame []byte) []string {
 }
 
 func cutLine(b []byte) (line, rest []byte) {
-	i := bytes.Index(b, []byte("\r\n"))
-	return b[:i], b[i+2:]
+	line, rest, _ = bytes.Cut(b, []byte("\r\n"))
+	return line, rest
 }

@@ -12,6 +12,7 @@ import (
 // Stage is a point on a request's way through a [Proxy].
 type Stage int
 
+// The stages, in the order of a request's way.
 const (
 	Arrived   Stage = iota // the proxy has read the request
 	Forwarded              // it was written to the server

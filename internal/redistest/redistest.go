@@ -178,7 +178,7 @@ func (s *Server) awaitReady(pid int, done <-chan struct{}) error {
 		}
 		select {
 		case <-done:
-			return fmt.Errorf("%w (%v)", errEnded, err)
+			return fmt.Errorf("%w (%w)", errEnded, err)
 		case <-deadline.C:
 			return fmt.Errorf("the server at %s is not ready after %v: %w", s.Addr(), Patience, err)
 		case <-tick.C:
@@ -249,6 +249,6 @@ func freePort(t testing.TB) int {
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
-	defer l.Close()
+	defer l.Close() //nolint:errcheck // nobody ever connected to it
 	return l.Addr().(*net.TCPAddr).Port
 }

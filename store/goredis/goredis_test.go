@@ -102,7 +102,7 @@ func TestRunReturnsWhenTheContextEnds(t *testing.T) {
 				}()
 				proxy.Await(t, redistest.Arrived, awaited, before+1)
 				start := time.Now()
-				if end.want == context.Canceled {
+				if errors.Is(end.want, context.Canceled) {
 					cancel()
 				}
 				err := <-failed

@@ -29,8 +29,7 @@ func BenchmarkRun(b *testing.B) {
 
 func BenchmarkRunCancellable(b *testing.B) {
 	s, _ := open(b, redistest.Start(b).Addr(), nil)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	ctx := b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
 		ctx := &limit{ctx, time.Now().Add(time.Minute)}

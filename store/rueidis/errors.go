@@ -37,10 +37,11 @@ func (s *Store) explain(ctx context.Context, err, broke error) error {
 
 // own returns err, as a mere text if it is the end of somebody else's context.
 // Requests share a connection, and rueidis breaks it, for everybody, with the
-// error of the one whose deadline passed. The caller must not read from that
-// that its own context has ended.
+// error of the one whose deadline passed. The caller must not take it for the
+// end of its own context.
 func own(ctx context.Context, err error) error {
 	if foreign(ctx, err) {
+		//nolint:errorlint // a text, so that errors.Is does not find the other context's end
 		return fmt.Errorf("the connection broke under another request: %v", err)
 	}
 	return err

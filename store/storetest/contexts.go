@@ -64,7 +64,8 @@ func testSilentServer(s *suite) {
 	}
 	s.run(script.Inspect) // connected
 	s.listen(s.channel("b"))
-	defer s.Silence()()
+	resume := s.Silence()
+	defer resume()
 	for name, call := range s.calls() {
 		ctx, cancel := context.WithTimeout(s.Context(), soon)
 		s.within(name, func() { s.failed(name, call(ctx), context.DeadlineExceeded) })
@@ -77,7 +78,8 @@ func testCancelled(s *suite) {
 		return
 	}
 	s.run(script.Inspect)
-	defer s.Silence()()
+	resume := s.Silence()
+	defer resume()
 	for name, call := range s.calls() {
 		ctx, cancel := context.WithCancel(s.Context())
 		errs := make(chan error)

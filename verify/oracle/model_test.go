@@ -19,7 +19,10 @@ type attempt struct {
 	token int64 // of its last grant; 0: never granted
 }
 
-func (a *attempt) client() string { return a.id[:strings.Index(a.id, "/")] }
+func (a *attempt) client() string {
+	client, _, _ := strings.Cut(a.id, "/")
+	return client
+}
 
 // weight counts permits; every other hold weighs 1.
 func (a *attempt) weight() int64 {
@@ -143,7 +146,7 @@ func (m *model) check(o outcome, now int64) {
 func recorded(fields map[string]string, now int64) map[string]int64 {
 	holders := map[string]int64{}
 	if name := fields["holder"]; name != "" && number(fields["expiry"]) > now {
-		for _, id := range strings.Fields(or(fields["entries"], name)) {
+		for id := range strings.FieldsSeq(or(fields["entries"], name)) {
 			holders[id] = number(fields["expiry"])
 		}
 	}

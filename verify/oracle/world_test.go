@@ -127,25 +127,25 @@ func (w *world) run(action *script.Script, keys, args []string) outcome {
 	w.rt.Helper()
 	w.rt.Logf("%d: %s %s", w.micros, action.Name, strings.Join(args, " "))
 	spec := w.runSpec(action, keys, args)
-	real := w.runReal(action, keys, args)
+	actual := w.runReal(action, keys, args)
 	w.rt.Logf("  %s %q %s", spec.answer, spec.pushes, show(spec.fields))
-	if life := spec.life; life > 0 || real.life > 0 {
+	if life := spec.life; life > 0 || actual.life > 0 {
 		late := time.Since(w.lifeSet) + 100*time.Millisecond
-		if real.life > life+100*time.Millisecond || real.life < life-late {
-			w.rt.Fatalf("the key lives for %v, the specification says %v", real.life, life)
+		if actual.life > life+100*time.Millisecond || actual.life < life-late {
+			w.rt.Fatalf("the key lives for %v, the specification says %v", actual.life, life)
 		}
 	}
 	if action == script.Inspect {
-		spec.answer, real.answer = withoutLife(spec.answer), withoutLife(real.answer)
+		spec.answer, actual.answer = withoutLife(spec.answer), withoutLife(actual.answer)
 	}
-	if spec.answer != real.answer {
-		w.rt.Fatalf("the script answers %q, the specification %q", real.answer, spec.answer)
+	if spec.answer != actual.answer {
+		w.rt.Fatalf("the script answers %q, the specification %q", actual.answer, spec.answer)
 	}
-	if !maps.Equal(spec.fields, real.fields) {
-		w.rt.Fatalf("the script leaves\n%s\nthe specification\n%s", show(real.fields), show(spec.fields))
+	if !maps.Equal(spec.fields, actual.fields) {
+		w.rt.Fatalf("the script leaves\n%s\nthe specification\n%s", show(actual.fields), show(spec.fields))
 	}
-	if !slices.Equal(spec.pushes, real.pushes) {
-		w.rt.Fatalf("the script pushes %q, the specification %q", real.pushes, spec.pushes)
+	if !slices.Equal(spec.pushes, actual.pushes) {
+		w.rt.Fatalf("the script pushes %q, the specification %q", actual.pushes, spec.pushes)
 	}
 	w.setLife()
 	return spec
@@ -205,7 +205,8 @@ func (w *world) runReal(action *script.Script, keys, args []string) (o outcome) 
 		}
 		o.fields[list[i].(string)] = list[i+1].(string)
 	}
-	o.life = time.Duration(w.conn.Receive(w.t).(int64)) * time.Millisecond
+	life := w.conn.Receive(w.t).(int64)
+	o.life = time.Duration(life) * time.Millisecond
 	o.pushes = w.heardReal(mark)
 	return o
 }

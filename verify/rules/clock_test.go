@@ -41,7 +41,8 @@ func TestNoRequestCarriesAClocksTime(t *testing.T) {
 		seenB.await(t, holdfast.EventWait, "x", 1)
 		seenA.renewed(t, "x")
 		seenB.await(t, holdfast.EventWake, "x", 1) // a poll
-		if _, err := a.Mutex("x", holdfast.Wait(50*time.Millisecond)).Lock(within(t)); !errors.Is(err, holdfast.ErrHeld) {
+		_, err := a.Mutex("x", holdfast.Wait(50*time.Millisecond)).Lock(within(t))
+		if !errors.Is(err, holdfast.ErrHeld) {
 			t.Errorf("Lock: %v", err)
 		}
 		if err := l.Extend(within(t), 2*time.Second); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -41,14 +42,15 @@ func nothingRuns(t *testing.T) {
 // process and at the server.
 func busy(t *testing.T, w *world, addr string) (c *holdfast.Client, held []*holdfast.Lease, waits []<-chan outcome) {
 	t.Helper()
-	c, seen := w.client(t, addr, holdfast.Config{TTL: time.Minute, RequestTimeout: time.Second})
+	c, seen := w.client(t, addr, holdfast.Config{TTL: time.Minute, RequestTimeout: 3 * time.Second})
 	for _, name := range []string{"a", "b", "c"} {
 		held = append(held, lock(t, c.Mutex(name)))
 	}
 	// Somebody holds others, who is no client of the library: only c runs.
 	store := w.open(t, w.Addr(), login{})
 	for _, name := range []string{"x", "y"} {
-		run(t, store, script.Acquire, []string{"holdfast:{" + name + "}"}, "other/1", "60000", "1000", "x", "0", "holdfast:push:")
+		run(t, store, script.Acquire, []string{wire.Key("holdfast", name)},
+			"other/1", "60000", "1000", "x", "0", "holdfast:push:")
 	}
 	for i, name := range []string{"a", "x", "x", "y"} {
 		waits = append(waits, locking(within(t), c.Mutex(name)))

@@ -77,7 +77,8 @@ func TestAConfigurationThatCannotWorkIsRefused(t *testing.T) {
 		"more than half":        {TTL: time.Second, RequestTimeout: time.Second},
 		"Config.App":            {App: strings.Repeat("x", 129)},
 	} {
-		if _, err := holdfast.New(store, cfg); !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), says) {
+		_, err := holdfast.New(store, cfg)
+		if !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%+v: %v, want %q", cfg, err, says)
 		}
 	}
@@ -93,6 +94,7 @@ func TestANilContextIsRefused(t *testing.T) {
 		m := c.Mutex("x")
 		l := lock(t, m)
 		var none context.Context
+		eviction := holdfast.Eviction{By: "a", Reason: "b"}
 		tries := map[string]func() error{
 			"Lock":         func() error { _, err := m.Lock(none); return err },
 			"Lock limited": func() error { _, err := c.Mutex("x", holdfast.Wait(time.Second)).Lock(none); return err },
@@ -102,10 +104,11 @@ func TestANilContextIsRefused(t *testing.T) {
 			"Release":      func() error { return l.Release(none) },
 			"ReleaseAfter": func() error { return l.ReleaseAfter(none, time.Second) },
 			"Inspect":      func() error { _, err := c.Inspect(none, "x"); return err },
-			"Evict":        func() error { _, err := c.Evict(none, "x", holdfast.Eviction{By: "a", Reason: "b"}); return err },
+			"Evict":        func() error { _, err := c.Evict(none, "x", eviction); return err },
 		}
 		for name, try := range tries {
-			if err := try(); !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), "context.Background()") {
+			err := try()
+			if !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), "context.Background()") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -113,7 +116,8 @@ func TestANilContextIsRefused(t *testing.T) {
 			t.Errorf("a refused Release ended the lease: %v", l.Err())
 		}
 		release(t, l)
-		for _, e := range []holdfast.Eviction{{}, {By: "x"}, {Reason: "x"}, {By: strings.Repeat("x", 129), Reason: "x"}} {
+		long := strings.Repeat("x", 129)
+		for _, e := range []holdfast.Eviction{{}, {By: "x"}, {Reason: "x"}, {By: long, Reason: "x"}} {
 			if _, err := c.Evict(t.Context(), "x", e); !errors.Is(err, holdfast.ErrInvalid) {
 				t.Errorf("Evict(%+v): %v", e, err)
 			}
@@ -142,9 +146,8 @@ func TestAKeyOfAnotherTypeIsLeftAlone(t *testing.T) {
 				},
 			} {
 				err := try()
-				var refused *holdfast.ServerError
-				if !errors.As(err, &refused) || refused.Code != "WRONGTYPE" || errors.Is(err, holdfast.ErrUnknownOutcome) ||
-					!strings.Contains(err.Error(), strconv.Quote(name)) || !strings.Contains(holdfast.Hint(err), "another name") {
+				if !refused(err, "WRONGTYPE") || !strings.Contains(err.Error(), strconv.Quote(name)) ||
+					!strings.Contains(holdfast.Hint(err), "another name") {
 					t.Errorf("%s of a %v: %v", what, put[0], err)
 				}
 			}
@@ -179,8 +182,7 @@ func TestAReplicaIsRefused(t *testing.T) {
 			"Inspect": func() error { _, err := c.Inspect(within(t), "x"); return err },
 		} {
 			err := try()
-			var refused *holdfast.ServerError
-			if !errors.As(err, &refused) || !strings.Contains(err.Error(), replica.Addr()) ||
+			if !refused(err, "REPLICA") || !strings.Contains(err.Error(), replica.Addr()) ||
 				!strings.Contains(err.Error(), "replica") || !strings.Contains(holdfast.Hint(err), "primary") {
 				t.Errorf("%s: %v (%s)", what, err, holdfast.Hint(err))
 			}
@@ -190,8 +192,7 @@ func TestAReplicaIsRefused(t *testing.T) {
 		lock(t, a.Mutex("y"))
 		w.Do(t, "REPLICAOF", "127.0.0.1", "1")
 		_, err := a.Mutex("z").Lock(within(t))
-		var refused *holdfast.ServerError
-		if !errors.As(err, &refused) || refused.Code != "READONLY" || !strings.Contains(holdfast.Hint(err), "primary") {
+		if !refused(err, "READONLY") || !strings.Contains(holdfast.Hint(err), "primary") {
 			t.Errorf("Lock: %v (%s)", err, holdfast.Hint(err))
 		}
 		a.Abandon()
@@ -212,8 +213,8 @@ func TestNoServerIsNamed(t *testing.T) {
 			"Inspect": func() error { _, err := c.Inspect(within(t), "x"); return err },
 		} {
 			err := try()
-			var refused *holdfast.ServerError
-			if err == nil || errors.As(err, &refused) || !strings.Contains(err.Error(), proxy.Addr()) {
+			var answer *holdfast.ServerError
+			if err == nil || errors.As(err, &answer) || !strings.Contains(err.Error(), proxy.Addr()) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
@@ -223,7 +224,8 @@ func TestNoServerIsNamed(t *testing.T) {
 	addr := redistest.ClosedAddr(t)
 	c, _ := on(t, openGoRedis(t, addr, login{}), holdfast.Config{})
 	_, err := c.Mutex("x").Lock(within(t))
-	if err == nil || !strings.Contains(err.Error(), addr) || !strings.Contains(holdfast.Hint(err), "check that the server runs") {
+	if err == nil || !strings.Contains(err.Error(), addr) ||
+		!strings.Contains(holdfast.Hint(err), "check that the server runs") {
 		t.Errorf("Lock: %v (%s)", err, holdfast.Hint(err))
 	}
 }
@@ -235,9 +237,8 @@ func TestAnOldServerIsRefused(t *testing.T) {
 			addr := oldServer(t)
 			c, _ := on(t, a.open(t, addr, login{}), holdfast.Config{})
 			_, err := c.Mutex("x").Lock(within(t))
-			var refused *holdfast.ServerError
-			if !errors.As(err, &refused) || !strings.Contains(err.Error(), addr) || !strings.Contains(err.Error(), "6.2.14") ||
-				!strings.Contains(holdfast.Hint(err), "7.0") {
+			if !refused(err, "VERSION") || !strings.Contains(err.Error(), addr) ||
+				!strings.Contains(err.Error(), "6.2.14") || !strings.Contains(holdfast.Hint(err), "7.0") {
 				t.Errorf("Lock: %v (%s)", err, holdfast.Hint(err))
 			}
 		})
@@ -282,7 +283,8 @@ func answerAsOld(conn net.Conn) {
 		switch strings.ToUpper(words[0]) {
 		case "HELLO":
 			io.WriteString(conn, "%6\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n6.2.14\r\n"+
-				"$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:7\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n")
+				"$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:7\r\n"+
+				"$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n")
 		case "CLIENT", "PING":
 			io.WriteString(conn, "+OK\r\n")
 		default:

@@ -68,8 +68,9 @@ func TestALeasesContextSaysHowItEnded(t *testing.T) {
 			t.Fatal(err)
 		}
 		cancel()
-		if _, limited := l.Context().Deadline(); limited || l.Context().Err() != nil || l.Context().Value(key{}) != "value" {
-			t.Errorf("the context is %v", l.Context())
+		of := l.Context()
+		if _, limited := of.Deadline(); limited || of.Err() != nil || of.Value(key{}) != "value" {
+			t.Errorf("the context is %v", of)
 		}
 		if l.Remaining() <= 0 || time.Until(l.Deadline()) <= 0 || l.Err() != nil {
 			t.Errorf("held: Remaining %v, Err %v", l.Remaining(), l.Err())

@@ -12,7 +12,8 @@ import (
 
 // names are hard to keep whole: each byte of them ends something somewhere.
 var names = []string{
-	"{", "}", "{}", "}{", "{a}", "a{b}c", "{{a}}", "a}b{c", "%", "%7B", "100%", "a b", " ", "a\nb", "a\r\nb", "\x00", "\x7f\x1b",
+	"{", "}", "{}", "}{", "{a}", "a{b}c", "{{a}}", "a}b{c", "%", "%7B", "100%",
+	"a b", " ", "a\nb", "a\r\nb", "\x00", "\x7f\x1b",
 	"a/b:c*d?e[f]", "-", "x 1 2 3", "\"quoted\"", "ключ", "鍵 {一}", "🔒🔑", "é", "e\u0301", "\u2028", "a\u00a0b",
 	strings.Repeat("{", 512), strings.Repeat("鍵", 170),
 }
@@ -23,7 +24,8 @@ func TestAnyTextIsAName(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		a, _ := w.local(t, holdfast.Config{})
 		b, seen := w.local(t, holdfast.Config{})
-		node := redistest.Start(t, redistest.Args("--cluster-enabled", "yes")) // it knows slots, and is asked for nothing else
+		// It knows slots, and is asked for nothing else.
+		node := redistest.Start(t, redistest.Args("--cluster-enabled", "yes"))
 		slot := func(key string) int64 {
 			n, ok := node.Do(t, "CLUSTER", "KEYSLOT", key).(int64)
 			if !ok {

@@ -233,7 +233,8 @@ func TestASecondReleaseSaysSoAndTouchesNobody(t *testing.T) {
 		if err := l.ReleaseAfter(within(t), time.Second); !errors.Is(err, holdfast.ErrReleased) {
 			t.Errorf("ReleaseAfter: %v", err)
 		}
-		if err := l.Extend(within(t), time.Minute); !errors.Is(err, holdfast.ErrNotHeld) || !errors.Is(err, holdfast.ErrReleased) {
+		err := l.Extend(within(t), time.Minute)
+		if !errors.Is(err, holdfast.ErrNotHeld) || !errors.Is(err, holdfast.ErrReleased) {
 			t.Errorf("Extend: %v", err)
 		}
 		if s := state(t, b, "x"); !s.Held() || s.Holders[0].Owner != next.Owner() {

@@ -95,8 +95,7 @@ func TestAMissingCommandIsNamed(t *testing.T) {
 			w.Do(t, "SCRIPT", "FLUSH")
 			as := w.user(t, "ann", allow(least, command)...)
 			err := work(t, w, as)
-			var refused *holdfast.ServerError
-			if !errors.As(err, &refused) || refused.Code != "NOPERM" || errors.Is(err, holdfast.ErrUnknownOutcome) {
+			if !refused(err, "NOPERM") {
 				t.Errorf("without %s: %v", command, err)
 				continue
 			}
@@ -190,8 +189,7 @@ func TestAForbiddenKeyOrChannelIsNamed(t *testing.T) {
 			as := w.user(t, "ann", append(allow(least, ""), strings.Fields(test.rule)...)...)
 			c, _ := on(t, w.open(t, w.Addr(), as), holdfast.Config{TTL: time.Minute})
 			_, err := c.Mutex("x").Lock(within(t))
-			var refused *holdfast.ServerError
-			if !errors.As(err, &refused) || refused.Code != "NOPERM" || errors.Is(err, holdfast.ErrUnknownOutcome) ||
+			if !refused(err, "NOPERM") ||
 				!strings.Contains(err.Error(), test.named) || !strings.Contains(err.Error(), `"x"`) {
 				t.Errorf("no permission for the %s: %v", test.name, err)
 			}
@@ -220,8 +218,7 @@ func TestAWrongPasswordIsNamed(t *testing.T) {
 	} {
 		c, _ := on(t, w.open(t, w.Addr(), test.as), holdfast.Config{})
 		_, err := c.Mutex("x").Lock(within(t))
-		var refused *holdfast.ServerError
-		if !errors.As(err, &refused) || refused.Code != test.code || errors.Is(err, holdfast.ErrUnknownOutcome) {
+		if !refused(err, test.code) {
 			t.Errorf("%+v: %v", test.as, err)
 		}
 		if hint := holdfast.Hint(err); !strings.Contains(hint, "password") {

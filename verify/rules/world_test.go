@@ -235,6 +235,12 @@ func lost(t testing.TB, l *holdfast.Lease, reason holdfast.LossReason) {
 	}
 }
 
+// refused reports that err is the server's definite answer, with this code.
+func refused(err error, code string) bool {
+	var answer *holdfast.ServerError
+	return errors.As(err, &answer) && answer.Code == code && !errors.Is(err, holdfast.ErrUnknownOutcome)
+}
+
 // channel is where the pushes for a client arrive.
 func channel(c *holdfast.Client) string { return "holdfast:push:" + c.ID() }
 

@@ -24,7 +24,7 @@ func start(t *testing.T, group bool, script string) *Child {
 	// The child's standard input is the pipe's other end: it writes to it.
 	c, err := Start(Spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: os.Environ(), Stdin: w, Group: group,
 		DieWithParent: true})
-	w.Close() //nolint:errcheck // the child has its own
+	w.Close() // the child has its own
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestCodesAreThoseOfAShell(t *testing.T) {
 
 func TestWhatCannotBeStartedHasACode(t *testing.T) {
 	plain := filepath.Join(t.TempDir(), "plain")
-	if err := os.WriteFile(plain, []byte("no program"), 0o755); err != nil { //nolint:gosec // it must look executable
+	if err := os.WriteFile(plain, []byte("no program"), 0o755); err != nil { // it must look executable
 		t.Fatal(err)
 	}
 	for path, want := range map[string]int{
