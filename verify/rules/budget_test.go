@@ -10,13 +10,13 @@ import (
 )
 
 // requests counts the commands that clients sent since the last ResetStats,
-// not those that scripts called and not the test's own. rueidis sends a PING
-// each second over every connection that it has, whoever uses it: that is
-// its user's choice, and not counted.
+// not those that scripts called and not the test's own. When a pool opens one
+// more connection, and that rueidis sends a PING each second over each that it
+// has, is the choice of the client's user, and not counted.
 func (w *world) requests(t *testing.T) int64 {
 	t.Helper()
 	calls := w.CommandCalls(t)
-	n := calls["evalsha"] + calls["eval"] + calls["subscribe"] + calls["hello"]
+	n := calls["evalsha"] + calls["eval"] + calls["subscribe"] + calls["unsubscribe"]
 	if w.adapter != "rueidis" {
 		n += calls["ping"]
 	}
