@@ -219,6 +219,7 @@ func TestAReleaseWakesExactlyOne(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		holder, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		store := w.open(t, w.Addr(), login{})
+		w.warm(t, holder)
 		l := lock(t, holder.Mutex("x"))
 		const waiters = 20
 		var got []<-chan outcome
@@ -227,6 +228,7 @@ func TestAReleaseWakesExactlyOne(t *testing.T) {
 			c, s := on(t, store, holdfast.Config{TTL: time.Minute})
 			got = append(got, locking(within(t), c.Mutex("x")))
 			s.await(t, holdfast.EventWait, "x", 1)
+			w.known(t, c)
 			seen = append(seen, s)
 		}
 		for i := range waiters {

@@ -124,6 +124,13 @@ func (w *world) warm(t testing.TB, c *holdfast.Client) {
 		w.Do(t, "SCRIPT", "LOAD", s.Text)
 	}
 	release(t, lock(t, c.Mutex("warm")))
+	w.known(t, c)
+}
+
+// known waits until a client has made itself known, which it does once, beside
+// its first acquisition.
+func (w *world) known(t testing.TB, c *holdfast.Client) {
+	t.Helper()
 	eventually(t, "the client is known", func() bool {
 		return w.Do(t, "EXISTS", "holdfast:client:"+c.ID()) == int64(1)
 	})
