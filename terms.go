@@ -1,0 +1,166 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// spec is a lock as its requests need it, made once.
+type spec struct {
+	name     string
+	key      string
+	keys     []string
+	base     string // channel prefix of the pushes
+	channel  string // where this client's pushes arrive
+	group    string
+	want     string // the mode, as acquire is told it
+	ttl      time.Duration
+	ttlMS    string
+	patience string
+	fixed    bool
+}
+
+// terms are a lock and how one of its users takes it: what every kind of lock
+// is made of. They do not change once they are made.
+type terms struct {
+	spec
+	client *Client
+	wait   time.Duration // limit of the waiting; negative: none
+	err    error         // what was wrong with the name or the options
+}
+
+// Option changes how one lock is used.
+type Option func(*terms) error
+
+// TTL sets the lease of this lock instead of [Config.TTL].
+func TTL(d time.Duration) Option {
+	return func(t *terms) error {
+		if err := checkTTL(d); err != nil {
+			return invalid("%v", err)
+		}
+		t.ttl = d
+		return nil
+	}
+}
+
+// Wait bounds the waiting of Lock and Do: after limit they give up with
+// [ErrHeld]. 0 means to try once. Without it they wait until their context ends.
+func Wait(limit time.Duration) Option {
+	return func(t *terms) error {
+		if limit < 0 {
+			return invalid("the wait limit is %v: use 0 to try once, or leave it out to wait for the context", limit)
+		}
+		t.wait = limit
+		return nil
+	}
+}
+
+// NoRenewal makes leases that end after their TTL unless extended by hand.
+// They are not passed on inside the process: each starts with a whole TTL.
+func NoRenewal() Option {
+	return func(t *terms) error {
+		t.fixed = true
+		return nil
+	}
+}
+
+// terms makes the terms of a lock. What is wrong with them is kept for the
+// first use.
+func (c *Client) terms(name, want string, options []Option) terms {
+	t := terms{client: c, wait: -1, spec: spec{name: name, want: want, ttl: c.cfg.TTL}}
+	if err := wire.CheckName(name); err != nil {
+		t.err = invalid("%v", err)
+		return t
+	}
+	for _, option := range options {
+		if t.err = option(&t); t.err != nil {
+			return t
+		}
+	}
+	t.key = wire.Key(c.cfg.Prefix, name)
+	t.keys = []string{t.key}
+	t.base, t.channel = c.channel(name)
+	t.group = c.store.Group(t.key)
+	t.ttlMS = wire.Millis(t.ttl)
+	t.patience = wire.Millis(lease.Patience(t.ttl))
+	return t
+}
+
+// channel is where the pushes for a lock arrive, and its part before the
+// client. On one server all locks share both.
+func (c *Client) channel(name string) (base, channel string) {
+	if !c.sharded {
+		return c.base, c.pushes
+	}
+	base = wire.Base(c.cfg.Prefix, name, true)
+	return base, base + c.id
+}
+
+// lock waits for the lock, as long as the terms allow.
+func (t *terms) lock(ctx context.Context) (*Lease, error) {
+	if t.wait == 0 {
+		return t.try(ctx)
+	}
+	if err := t.usable(ctx); err != nil {
+		return nil, err
+	}
+	if t.wait < 0 {
+		return t.client.lock(ctx, ctx, &t.spec, false)
+	}
+	limited, cancel := context.WithTimeout(ctx, t.wait)
+	defer cancel()
+	start := t.client.now()
+	l, err := t.client.lock(limited, ctx, &t.spec, false)
+	if errors.Is(err, context.DeadlineExceeded) && limited.Err() != nil && ctx.Err() == nil &&
+		!errors.Is(err, ErrUnknownOutcome) {
+		return nil, &HeldError{Name: t.name, Waited: t.client.now() - start}
+	}
+	return l, err
+}
+
+// try takes the lock if that can be done at once.
+func (t *terms) try(ctx context.Context) (*Lease, error) {
+	if err := t.usable(ctx); err != nil {
+		return nil, err
+	}
+	return t.client.lock(ctx, ctx, &t.spec, true)
+}
+
+// do runs f under the lock.
+func (t *terms) do(ctx context.Context, f func(ctx context.Context) error) (err error) {
+	l, err := t.lock(ctx)
+	if err != nil {
+		return err
+	}
+	inner, cancel := l.bind(ctx)
+	defer func() {
+		cancel()
+		err = errors.Join(err, l.Release(ctx))
+	}()
+	return f(inner)
+}
+
+// usable refuses what needs no question to the server.
+func (t *terms) usable(ctx context.Context) error {
+	switch {
+	case t.err != nil:
+		return t.err
+	case ctx == nil:
+		return invalid("the context is nil: use context.Background()")
+	case t.client.isClosing():
+		return ErrClosed
+	case ctx.Err() != nil:
+		return fmt.Errorf("holdfast: lock %q: %w", t.name, ctx.Err())
+	}
+	for held := tenureOf(ctx); held != nil; held = held.outer {
+		if held.hold.client == t.client && held.hold.spec.key == t.key && held.ended() == nil {
+			return fmt.Errorf("holdfast: lock %q: %w", t.name, ErrDeadlock)
+		}
+	}
+	return nil
+}
