@@ -139,7 +139,7 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 	if at.w != nil {
 		patience = s.patience
 	}
-	args := []string{at.id, s.ttlMS, c.retention, s.want, patience, s.base}
+	args := []string{at.id, s.ttlMS, s.life, s.want, patience, s.base}
 	if action == script.Poll {
 		args = []string{at.id, s.ttlMS, c.retention, patience, s.base}
 	}

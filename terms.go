@@ -21,6 +21,7 @@ type spec struct {
 	want     string // the mode, as acquire is told it
 	ttl      time.Duration
 	ttlMS    string
+	life     string // ms for which the record is to live: the lease and the retention after it
 	patience string
 	fixed    bool
 }
@@ -86,7 +87,7 @@ func (c *Client) terms(name, want string, options []Option) terms {
 	t.keys = []string{t.key}
 	t.base, t.channel = c.channel(name)
 	t.group = c.store.Group(t.key)
-	t.ttlMS = wire.Millis(t.ttl)
+	t.ttlMS, t.life = wire.Millis(t.ttl), wire.Millis(t.ttl+c.cfg.Retention)
 	t.patience = wire.Millis(lease.Patience(t.ttl))
 	return t
 }

@@ -8,7 +8,7 @@ import "fmt"
 // conflict LIMIT.
 func acquire(t *step, args *arguments) string {
 	r := request{attempt: args.text(), ttl: args.whole()}
-	t.retention = args.whole()
+	t.retention = args.whole() - r.ttl
 	var limit int64
 	r.mode, r.weight, limit = args.want()
 	patience := args.whole()

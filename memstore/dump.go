@@ -25,7 +25,7 @@ func (s *Store) Dump(key string) map[string]string {
 			"app": c.app, "host": c.host, "pid": c.pid, "version": c.version, "started": c.started,
 		}
 	case at.foreign == laterFormat:
-		return map[string]string{"waiting": laterFormat}
+		return map[string]string{"lock": laterFormat}
 	}
 	return nil
 }
@@ -61,18 +61,15 @@ func (s *Store) Keys() []string {
 
 // fields writes a record as the hash of docs/protocol.md.
 func (r *record) fields() map[string]string {
-	f := map[string]string{"fence": text(r.fence), "birth": text(r.birth)}
+	f := map[string]string{"lock": r.lock(), "birth": text(r.birth)}
 	if len(r.lost) > 0 {
 		f["lost"] = strings.Trim(fmt.Sprint(r.lost), "[]")
 	}
-	if h := r.holder; h != nil {
-		f["holder"], f["expiry"] = h.name, text(h.expiry)
-		if len(h.entries) > 0 {
-			f["entries"] = strings.Join(h.entries, " ")
-		}
+	if h := r.holder; h != nil && len(h.entries) > 0 {
+		f["entries"] = strings.Join(h.entries, " ")
 	}
 	if len(r.shares) > 0 {
-		f["used"], f["mode"], f["soonest"] = text(r.used()), string(r.kind), text(r.soonest)
+		f["units"] = fmt.Sprint(r.used(), " ", r.kind, " ", r.soonest)
 	}
 	if r.limit != 0 {
 		f["limit"] = text(r.limit)
@@ -81,7 +78,7 @@ func (r *record) fields() map[string]string {
 		f["h:"+attempt] = owned(h.owner, h.mode, h.expiry, h.weight, h.token, h.since)
 	}
 	if len(r.line.waiters) > 0 {
-		f["waiting"], f["tail"], f["head"] = text(r.line.len()), text(r.line.tail), text(r.line.head)
+		f["line"] = fmt.Sprint(r.line.len(), " ", r.line.head, " ", r.line.tail)
 	}
 	for _, w := range r.line.waiters {
 		f["#"+text(w.place)] = w.attempt
@@ -91,6 +88,24 @@ func (r *record) fields() map[string]string {
 		f["evicted"] = r.evicted.String()
 	}
 	return f
+}
+
+// lock is what one look must tell: the fence, the exclusive holder, and
+// whether other fields say more.
+func (r *record) lock() string {
+	form, more := text(r.fence), ""
+	if len(r.shares) > 0 || r.line.len() > 0 {
+		more = " +"
+	}
+	switch h := r.holder; {
+	case h != nil && len(h.entries) > 0:
+		form += " " + text(h.expiry-r.fence/1000) + " @" + h.name + more
+	case h != nil:
+		form += " " + text(h.expiry-r.fence/1000) + " " + h.name + more
+	case more != "":
+		form += " 0 -" + more
+	}
+	return form
 }
 
 func (e *eviction) String() string {

@@ -47,8 +47,8 @@ func listen(t *testing.T, s *memstore.Store) (heard chan string) {
 }
 
 const (
-	holds = "c1/1 30000 600000 x 0 push:"
-	waits = "c2/1 30000 600000 x 60000 push:"
+	holds = "c1/1 30000 630000 x 0 push:"
+	waits = "c2/1 30000 630000 x 60000 push:"
 	gives = "c1/1 0 600000 push:"
 )
 
@@ -129,10 +129,10 @@ func TestFailAndLose(t *testing.T) {
 		t.Errorf("Lose: %v", err)
 	}
 	s.Lose(nil)
-	if s.Dump(key)["holder"] != "c1/1" {
+	if !strings.HasSuffix(s.Dump(key)["lock"], " c1/1") {
 		t.Errorf("after Lose: %v", s.Dump(key))
 	}
-	do(t, s, script.Acquire, holds, "granted "+s.Dump(key)["fence"])
+	do(t, s, script.Acquire, holds, "granted "+s.Dump(key)["birth"])
 }
 
 func TestStall(t *testing.T) {
@@ -172,7 +172,7 @@ func TestDropPushes(t *testing.T) {
 	do(t, s, script.Acquire, holds, "granted")
 	do(t, s, script.Acquire, waits, "queued")
 	do(t, s, script.Release, gives, "released")
-	if s.Dump(key)["holder"] != "c2/1" {
+	if !strings.HasSuffix(s.Dump(key)["lock"], " c2/1") {
 		t.Errorf("not handed over: %v", s.Dump(key))
 	}
 	s.Publish("push:c2", "next")
@@ -191,7 +191,7 @@ func TestCut(t *testing.T) {
 	do(t, s, script.Acquire, waits, "queued")
 	resume := s.Cut()
 	do(t, s, script.Release, gives, "released")
-	if s.Dump(key)["holder"] != "" {
+	if !strings.HasSuffix(s.Dump(key)["lock"], " 0 - +") {
 		t.Errorf("handed over to nobody: %v", s.Dump(key))
 	}
 	resume()

@@ -3,7 +3,7 @@
 -- KEYS   1 key        the lock's record
 -- ARGV   1 attempt    who asks: <client>/<number>, unique for each acquisition
 -- ARGV   2 ttl        lease in ms, at least 1
--- ARGV   3 retention  ms for which the record outlives its last lease
+-- ARGV   3 life       ms for which the record is to live: ttl and the retention after it
 -- ARGV   4 want       x exclusive | s shared | p:<weight>:<limit> permits
 -- ARGV   5 patience   ms for which a place in the line is kept without a sign of life; 0: do not join
 -- ARGV   6 base       channel prefix of the pushes
@@ -20,34 +20,38 @@
 -- WHY    A look and a grant in two steps would let two clients see the lock
 --        free; a token drawn apart from its grant could be given out of order.
 
-local key, attempt, ttl, retention = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local key, attempt, ttl, life = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local want, patience, base, owner = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
--- The short way, for a plain mutex that nobody holds or waits for: nothing but
--- its next lease needs the record, so its life is set and not compared.
+-- The short way, for a plain mutex that nobody holds, shares or waits for: then
+-- the field lock is a token and nothing else, and what there is to know is read
+-- at once. Nothing but its next lease needs the record, so its life is set and
+-- not compared. A token has 16 digits until the year 2286, so the order of
+-- tokens as text is right.
 if want == 'x' and not owner then
-  local got = redis.call('HMGET', key, 'fence', 'holder', 'used', 'waiting')
-  if not (got[2] or got[3] or got[4]) then
+  local last = redis.call('HGET', key, 'lock')
+  if not last or #last == 16 then
     local clock = redis.call('TIME')
     local token = clock[1] .. string.sub('00000' .. clock[2], -6)
-    local fence = got[1]
-    -- Both have 16 digits until the year 2286, so their order as text is right.
-    if not fence or (token > fence and #token == #fence) then
-      local expiry = string.format('%d', string.sub(token, 1, -4) + ttl)
-      if fence then
-        redis.call('HSET', key, 'fence', token, 'holder', attempt, 'expiry', expiry)
-      else
-        redis.call('HSET', key, 'fence', token, 'holder', attempt, 'expiry', expiry, 'birth', token)
-      end
-      redis.call('PEXPIRE', key, string.format('%d', ttl + retention))
+    if not last then
+      redis.call('HSET', key, 'lock', token .. ' ' .. ttl .. ' ' .. attempt, 'birth', token)
+    elseif token > last then
+      redis.call('HSET', key, 'lock', token .. ' ' .. ttl .. ' ' .. attempt)
+    else
+      token = nil
+    end
+    if token then
+      redis.call('PEXPIRE', key, life)
       return 'granted ' .. token .. ' 0'
     end
   end
 end
 
+local retention = life - ttl
+
 --include record
 
-ttl, retention, patience = tonumber(ttl), tonumber(retention), tonumber(patience)
+ttl, patience = tonumber(ttl), tonumber(patience)
 local weight, ceiling = 1, nil
 if string.sub(want, 1, 1) == 'p' then
   weight, ceiling = string.match(want, '^p:(%d+):(%d+)$')
@@ -96,9 +100,9 @@ end
 if not blocked and fits(want, weight) then return granted(grant(attempt, owner, want, weight, ttl)) end
 if patience == 0 then return 'busy ' .. left() .. ' ' .. (holder or '-') end
 
-tail, waiting = tail + 1, waiting + 1
-local line = tail .. ' ' .. want .. ' ' .. weight .. ' ' .. text(ttl) .. ' ' .. text(now + patience) .. ' ' .. text(now)
-call('HSET', key, '#' .. tail, attempt, 'w:' .. attempt, owner and (line .. ' ' .. owner) or line,
-  'tail', text(tail), 'head', text(head), 'waiting', text(waiting))
+local place = text(tail + 1)
+local line = place .. ' ' .. want .. ' ' .. weight .. ' ' .. text(ttl) .. ' ' .. text(now + patience) .. ' ' .. text(now)
+call('HSET', key, '#' .. place, attempt, 'w:' .. attempt, owner and (line .. ' ' .. owner) or line)
+queue(waiting + 1, head, tail + 1)
 keep(patience)
 return 'queued ' .. text(tail - head + 1) .. ' ' .. left()

@@ -58,8 +58,8 @@ table.sort(over)
 table.sort(names)
 for _, token in ipairs(over) do lose(token) end
 fence = math.max(micros, fence + 1)
-call('HSET', key, 'fence', text(fence), 'evicted',
-  text(now) .. ' ' .. by .. ' ' .. reason .. ' ' .. table.concat(names, ' '))
 keep(0)
+call('HSET', key, 'evicted', text(now) .. ' ' .. by .. ' ' .. reason .. ' ' .. table.concat(names, ' '))
+mark()
 advance()
 return 'evicted ' .. #over

@@ -37,7 +37,7 @@ const base = "full:push:"
 
 func (f *full) acquire(t *testing.T, key, attempt, want, patience string, owner ...string) string {
 	t.Helper()
-	args := append([]string{attempt, "30000", "600000", want, patience, base}, owner...)
+	args := append([]string{attempt, "30000", "630000", want, patience, base}, owner...)
 	return f.run(t, script.Acquire, key, args...)
 }
 

@@ -8,15 +8,15 @@
 --
 -- Fields of the record (docs/protocol.md has them byte by byte):
 --
---   fence      last token granted, or higher after an eviction
+--   lock       FENCE [LEASE HOLDER [+]]: last token granted, or higher after an
+--              eviction; the exclusive holder; and + if any field from units on says more
 --   birth      tokens below this one are not remembered
 --   lost       tokens of the last holds that ended by expiry or eviction
---   holder     exclusive holder: its attempt, or the owner it was named
 --   entries    attempts that entered under a named owner
---   expiry     ms, server clock: when the exclusive holder may be taken over
---   used mode soonest limit   shared holders and permits in sum
+--   limit      permits there are
+--   units      USED MODE SOONEST: shared holders and permits in sum
 --   h:ATTEMPT  one shared holder or permit
---   waiting tail head         the line in sum
+--   line       WAITING HEAD TAIL: the line in sum
 --   #PLACE     the attempt that stands at PLACE
 --   w:ATTEMPT  one waiter
 --   evicted    when, by whom and why an operator last took the lock away
@@ -29,14 +29,28 @@ local micros = clock[1] * 1000000 + clock[2]
 -- Whole numbers beyond 1e14 lose digits in Lua's own conversion.
 local function text(n) return string.format('%d', n) end
 
-local got = call('HMGET', key, 'fence', 'birth', 'lost', 'holder', 'entries', 'expiry',
-  'used', 'mode', 'soonest', 'limit', 'waiting', 'tail', 'head')
-local fence, birth, lost = tonumber(got[1]), tonumber(got[2]), got[3]
-local holder, entries, expiry = got[4], got[5], tonumber(got[6])
-local used, mode, soonest, limit = tonumber(got[7]) or 0, got[8], tonumber(got[9]), tonumber(got[10])
-local waiting, tail, head = tonumber(got[11] or 0), tonumber(got[12]) or 0, tonumber(got[13]) or 1
-if not waiting then
-  return redis.error_reply('FORMAT the record ' .. key .. ' was written by a newer Holdfast')
+-- An array costs the server half a microsecond an element on its way into Lua:
+-- so what is read together is one field.
+local got = call('HMGET', key, 'lock', 'birth', 'lost', 'entries', 'limit', 'units', 'line')
+local written, birth, lost, entries, limit = got[1], tonumber(got[2]), got[3], got[4], tonumber(got[5])
+local fence, holder, expiry
+local used, mode, soonest = 0, false, nil
+local waiting, head, tail = 0, 1, 0
+if written then
+  local word, lease, name = string.match(written, '^(%d+) ?(%-?%d*) ?@?(%S*)')
+  if not word then
+    return redis.error_reply('FORMAT the record ' .. key .. ' was written by a newer Holdfast')
+  end
+  fence, holder = tonumber(word), name ~= '' and name ~= '-' and name
+  if holder then expiry = math.floor(fence / 1000) + lease end
+end
+if got[6] then
+  local n, kind, bound = string.match(got[6], '^(%d+) (%a) (%d+)$')
+  used, mode, soonest = tonumber(n), kind, tonumber(bound)
+end
+if got[7] then
+  local n, first, last = string.match(got[7], '^(%d+) (%d+) (%d+)$')
+  waiting, head, tail = tonumber(n), tonumber(first), tonumber(last)
 end
 
 -- life is ms and the retention after it. A fence that runs ahead of the clock
@@ -79,20 +93,49 @@ local function ended(token)
   return not string.find(' ' .. (lost or '') .. ' ', ' ' .. token .. ' ', 1, true)
 end
 
+-- mark writes the field lock as it must be now: every step that changes fence,
+-- exclusive holder, or whether anybody shares or waits ends with it.
+local function mark()
+  local more = (used > 0 or waiting > 0) and ' +' or ''
+  local form = text(fence)
+  if holder then
+    form = form .. ' ' .. text(expiry - math.floor(fence / 1000)) .. (entries and ' @' or ' ') .. holder .. more
+  elseif more ~= '' then
+    form = form .. ' 0 - +'
+  end
+  if form ~= written then call('HSET', key, 'lock', form) end
+  written = form
+end
+
+-- vacate ends the exclusive hold. It begins with what needs no memory, see keep.
 local function vacate()
-  call('HDEL', key, 'holder', 'entries', 'expiry')
+  call('HDEL', key, 'entries')
   holder, entries, expiry = false, false, nil
+  mark()
 end
 
 -- units sets the sum over shared holders and permits.
 local function units(n)
   used = n
   if n > 0 then
-    call('HSET', key, 'used', text(n), 'mode', mode, 'soonest', text(soonest))
+    call('HSET', key, 'units', text(n) .. ' ' .. mode .. ' ' .. text(soonest))
   else
-    call('HDEL', key, 'used', 'mode', 'soonest')
+    call('HDEL', key, 'units')
     mode, soonest = false, nil
   end
+  mark()
+end
+
+-- queue sets the line in sum; an empty line leaves no field.
+local function queue(n, first, last)
+  waiting, head, tail = n, first, last
+  if n > 0 then
+    call('HSET', key, 'line', text(n) .. ' ' .. text(first) .. ' ' .. text(last))
+  else
+    call('HDEL', key, 'line')
+    head, tail = 1, 0
+  end
+  mark()
 end
 
 local function words(line)
@@ -145,11 +188,11 @@ local function grant(attempt, owner, want, weight, ttl)
   local token = text(fence)
   if want == 'x' then
     holder, entries, expiry = owner or attempt, owner and attempt, now + ttl
-    call('HSET', key, 'fence', token, 'holder', holder, 'expiry', text(expiry))
     if entries then call('HSET', key, 'entries', entries) end
+    mark()
   else
     local line = want .. ' ' .. text(now + ttl) .. ' ' .. weight .. ' ' .. token .. ' ' .. text(now)
-    call('HSET', key, 'fence', token, 'h:' .. attempt, owner and (line .. ' ' .. owner) or line)
+    call('HSET', key, 'h:' .. attempt, owner and (line .. ' ' .. owner) or line)
     mode = want
     soonest = soonest and math.min(soonest, now + ttl) or now + ttl
     units(used + weight)
@@ -168,16 +211,10 @@ local function grant(attempt, owner, want, weight, ttl)
   return token
 end
 
--- withdraw takes a waiter out of the line; an empty line leaves no fields.
+-- withdraw takes a waiter out of the line.
 local function withdraw(attempt, place)
   call('HDEL', key, 'w:' .. attempt, '#' .. place)
-  waiting = waiting - 1
-  if waiting > 0 then
-    call('HSET', key, 'waiting', text(waiting))
-  else
-    call('HDEL', key, 'waiting', 'tail', 'head')
-    tail, head = 0, 1
-  end
+  queue(waiting - 1, head, tail)
 end
 
 -- push tells a waiter's client of its grant, and answers whether it listens.
@@ -225,10 +262,7 @@ local function advance(caller)
   -- Skip the holes in front, so that no later step walks over them again.
   local first = head
   while waiting > 0 and first < tail and call('HEXISTS', key, '#' .. first) == 0 do first = first + 1 end
-  if waiting > 0 and first ~= head then
-    head = first
-    call('HSET', key, 'head', text(head))
-  end
+  if waiting > 0 and first ~= head then queue(waiting, first, tail) end
   return mine, blocked or (waiting > 0 and holder ~= false)
 end
 
@@ -261,7 +295,8 @@ local function again(attempt, owner, ttl, enters)
       local seat = call('HGET', key, 'w:' .. attempt)
       if seat then withdraw(attempt, words(seat)[1]) end
     end
-    if now + ttl > expiry then call('HSET', key, 'expiry', text(now + ttl)) end
+    expiry = math.max(expiry, now + ttl)
+    mark()
     return text(fence)
   end
   local share = call('HGET', key, 'h:' .. attempt)

@@ -21,19 +21,20 @@
 local key, attempt, token, retention = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local base, owner = ARGV[4], ARGV[5]
 
--- The short way, for a mutex: nobody waits for it, or the head of the line is
--- one who wants it as a mutex and listens. It must leave the record just as the
--- long way would; a head of any other kind is left to that.
+-- The short ways, for a mutex. Both leave the record just as the long way would.
 if not owner then
   local call = redis.call
-  local got = call('HMGET', key, 'holder', 'waiting', 'entries', 'head', 'fence')
-  if got[1] == attempt and not got[3] then
-    if not got[2] then
-      call('HDEL', key, 'holder', 'expiry')
-      return 'released'
-    end
-    local head = got[4]
-    local heir = call('HGET', key, '#' .. head)
+  local lock = call('HGET', key, 'lock')
+  if lock and string.sub(lock, -#attempt - 1) == ' ' .. attempt and string.sub(lock, 17, 17) == ' ' then
+    -- Nobody waits. Only a full server refuses this, and then the long way can.
+    local done = redis.pcall('HSET', key, 'lock', string.sub(lock, 1, 16))
+    if type(done) == 'number' then return 'released' end
+  elseif lock and string.sub(lock, -#attempt - 3) == ' ' .. attempt .. ' +' then
+    -- The head of the line is one who wants it as a mutex and listens; a head
+    -- of any other kind is left to the long way, and so is a line without one.
+    local line = call('HGET', key, 'line')
+    local waiting, head, tail = string.match(line or '', '^(%d+) (%d+) (%d+)$')
+    local heir = head and call('HGET', key, '#' .. head)
     local ttl, patience
     if heir then
       ttl, patience = string.match(call('HGET', key, 'w:' .. heir), '^%d+ x %d+ (%d+) (%d+) %d+$')
@@ -41,11 +42,11 @@ if not owner then
     if ttl then
       local clock = call('TIME')
       local token = clock[1] .. string.sub('00000' .. clock[2], -6)
-      local now = string.sub(token, 1, -4)
-      if patience > now and #patience == #now and token > got[5] and #token == #got[5] then
+      local now, fence = string.sub(token, 1, -4), string.match(lock, '^%d+')
+      if patience > now and #patience == #now and token > fence and #token == #fence then
         -- All that is read is read before the push: what may be refused is
         -- refused while nothing has changed.
-        local waiting = string.format('%d', got[2] - 1)
+        waiting = string.format('%d', waiting - 1)
         local place = head
         repeat
           place = string.format('%d', place + 1)
@@ -55,14 +56,14 @@ if not owner then
         local heard = redis.pcall(verb, base .. client, 'granted ' .. heir .. ' ' .. token .. ' ' .. waiting)
         if type(heard) == 'number' and heard > 0 then
           local life = string.format('%d', ttl + retention)
+          lock = token .. ' ' .. ttl .. ' ' .. heir
           if waiting == '0' then
-            call('HDEL', key, '#' .. head, 'w:' .. heir, 'waiting', 'tail', 'head')
-            call('HSET', key, 'fence', token, 'holder', heir, 'expiry', string.format('%d', now + ttl))
+            call('HDEL', key, '#' .. head, 'w:' .. heir, 'line')
+            call('HSET', key, 'lock', lock)
             call('PEXPIRE', key, life)
           else
             call('HDEL', key, '#' .. head, 'w:' .. heir)
-            call('HSET', key, 'fence', token, 'holder', heir, 'expiry', string.format('%d', now + ttl),
-              'waiting', waiting, 'head', place)
+            call('HSET', key, 'lock', lock .. ' +', 'line', waiting .. ' ' .. place .. ' ' .. tail)
             call('PEXPIRE', key, life, 'GT')
           end
           return 'released'

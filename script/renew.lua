@@ -28,38 +28,45 @@ local function keep(key, ttl, fence)
 end
 
 local function renew(key, attempt, ttl, owner)
-  local got = redis.pcall('HMGET', key, 'holder', 'expiry', 'waiting', 'fence', 'entries', 'evicted')
-  if got.err then
+  local lock = redis.pcall('HGET', key, 'lock')
+  if type(lock) == 'table' then
     -- One key that was overwritten with another type is one lease lost, not all.
-    if string.find(got.err, 'WRONGTYPE', 1, true) then return '-' end
-    error(got.err)
+    if string.find(lock.err, 'WRONGTYPE', 1, true) then return '-' end
+    error(lock.err)
   end
-  local waiting = got[3] or '0'
   -- A record of a later format is not written to.
-  if not tonumber(waiting) then return '-' end
-  local mine = got[1] == attempt and not got[5]
+  local word, lease, holder, more = string.match(lock or '', '^(%d+) ?(%-?%d*) ?(%S*)( ?%+?)$')
+  if not word then return '-' end
+  local fence = tonumber(word)
+  local expiry = math.floor(fence / 1000) + (tonumber(lease) or 0)
+  local mine = holder == attempt
   if owner ~= '' then
-    mine = got[1] == owner and got[5] and string.find(' ' .. got[5] .. ' ', ' ' .. attempt .. ' ', 1, true)
+    local entries = holder == '@' .. owner and redis.call('HGET', key, 'entries')
+    mine = entries and string.find(' ' .. entries .. ' ', ' ' .. attempt .. ' ', 1, true)
   end
-  if mine and tonumber(got[2]) > now then
-    keep(key, ttl, tonumber(got[4]))
-    if now + ttl > tonumber(got[2]) then
-      redis.call('HSET', key, 'expiry', string.format('%d', now + ttl))
+  local waiting = '0'
+  if more ~= '' then waiting = string.match(redis.call('HGET', key, 'line') or '0', '^%d+') end
+  if mine and expiry > now then
+    keep(key, ttl, fence)
+    if now + ttl > expiry then
+      local form = word .. ' ' .. string.format('%d', now + ttl - math.floor(fence / 1000)) .. ' ' .. holder .. more
+      redis.call('HSET', key, 'lock', form)
     end
     return waiting
   end
-  local share = not mine and redis.call('HGET', key, 'h:' .. attempt)
+  local share = not mine and more ~= '' and redis.call('HGET', key, 'h:' .. attempt)
   if share then
-    local want, expiry, rest = string.match(share, '^(%a) (%d+) (.*)$')
-    if tonumber(expiry) > now then
-      keep(key, ttl, tonumber(got[4]))
-      if now + ttl > tonumber(expiry) then
+    local want, till, rest = string.match(share, '^(%a) (%d+) (.*)$')
+    if tonumber(till) > now then
+      keep(key, ttl, fence)
+      if now + ttl > tonumber(till) then
         redis.call('HSET', key, 'h:' .. attempt, want .. ' ' .. string.format('%d', now + ttl) .. ' ' .. rest)
       end
       return waiting
     end
   end
-  if got[6] and string.find(got[6] .. ' ', ' ' .. attempt .. ' ', 1, true) then return 'evicted' end
+  local evicted = redis.call('HGET', key, 'evicted')
+  if evicted and string.find(evicted .. ' ', ' ' .. attempt .. ' ', 1, true) then return 'evicted' end
   return '-'
 end
 

@@ -131,19 +131,18 @@ func field(ts *testscript.TestScript, name, field string) string {
 
 // awaitHeldCmd: await-held NAME: somebody holds it.
 func awaitHeldCmd(ts *testscript.TestScript, _ bool, args []string) {
-	awaitField(ts, args[0], "holder", "")
+	awaitField(ts, args[0], "lock", regexp.MustCompile(`^\d+ \d+ [^-]`))
 }
 
 // awaitWaitingCmd: await-waiting NAME N: so many wait for it.
 func awaitWaitingCmd(ts *testscript.TestScript, _ bool, args []string) {
-	awaitField(ts, args[0], "waiting", args[1])
+	awaitField(ts, args[0], "line", regexp.MustCompile(`^`+args[1]+` `))
 }
 
-// awaitField waits for a field of a lock's record; any value if want is empty.
-func awaitField(ts *testscript.TestScript, name, which, want string) {
-	poll(ts, fmt.Sprintf("%s of %s is %q", which, name, want), func() bool {
-		got := field(ts, name, which)
-		return got != "" && (want == "" || got == want)
+// awaitField waits for a field of a lock's record.
+func awaitField(ts *testscript.TestScript, name, which string, want *regexp.Regexp) {
+	poll(ts, fmt.Sprintf("%s of %s is %s", which, name, want), func() bool {
+		return want.MatchString(field(ts, name, which))
 	})
 }
 
@@ -202,10 +201,11 @@ func awaitStateCmd(ts *testscript.TestScript, _ bool, args []string) {
 
 // awaitRenewedCmd: await-renewed NAME: its lease has been made longer since now.
 func awaitRenewedCmd(ts *testscript.TestScript, _ bool, args []string) {
-	before := field(ts, args[0], "expiry")
+	// The lease is counted from the token, so a renewal makes it longer.
+	before := field(ts, args[0], "lock")
 	poll(ts, args[0]+" is renewed", func() bool {
-		now := field(ts, args[0], "expiry")
-		return now != "" && now > before
+		now := field(ts, args[0], "lock")
+		return now != "" && now != before
 	})
 }
 

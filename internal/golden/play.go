@@ -98,7 +98,8 @@ func (p *player) act(c *command) ([]string, error) {
 	keys, args := []string{p.key()}, []string(nil)
 	switch c.verb {
 	case "acquire":
-		args = []string{c.word(), c.opt("ttl", "30s"), c.opt("retention", "600s"), c.opt("want", "x"),
+		attempt, ttl := c.word(), c.opt("ttl", "30s")
+		args = []string{attempt, ttl, sum(ttl, c.opt("retention", "600s")), c.opt("want", "x"),
 			c.opt("patience", "0"), p.base()}
 	case "release":
 		args = []string{c.word(), c.opt("token", "0"), c.opt("retention", "600s"), p.base()}
@@ -168,7 +169,11 @@ func (p *player) dump() []string {
 	var shown []string
 	now := p.driver.Now()
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		shown = append(shown, "=> "+name+" "+p.symbols.line(fields[name], now))
+		show := p.symbols.line
+		if name == "lock" {
+			show = p.symbols.lock
+		}
+		shown = append(shown, "=> "+name+" "+show(fields[name], now))
 	}
 	return shown
 }
@@ -233,6 +238,16 @@ func (c *command) opt(name, without string) string {
 		return strconv.FormatInt(d.Milliseconds(), 10)
 	}
 	return value
+}
+
+// sum adds durations in ms; what is none is left to the action to refuse.
+func sum(a, b string) string {
+	m, bad := strconv.ParseInt(a, 10, 64)
+	n, wrong := strconv.ParseInt(b, 10, 64)
+	if bad != nil || wrong != nil {
+		return b
+	}
+	return strconv.FormatInt(m+n, 10)
 }
 
 func (c *command) leftover() error {

@@ -104,7 +104,7 @@ func (d *server) TTL(key string) int64 { return d.conn.Do(d.t, "PTTL", key).(int
 
 func (d *server) Plant(key string, later bool) {
 	if later {
-		d.conn.Do(d.t, "HSET", key, "waiting", "a record of a later format")
+		d.conn.Do(d.t, "HSET", key, "lock", "a record of a later format")
 	} else {
 		d.conn.Do(d.t, "SET", key, "foreign")
 	}
@@ -145,9 +145,13 @@ func older(field, value string, ms, tokens int64) string {
 		}
 	}
 	switch {
-	case field == "expiry" || field == "soonest" || field == "evicted":
+	case field == "evicted":
 		add(-ms, 0)
-	case field == "fence" || field == "birth":
+	case field == "units":
+		add(-ms, 2)
+	case field == "lock" && tokens == 0 && len(words) > 2 && words[2] != "-":
+		add(-ms, 1)
+	case field == "lock" || field == "birth":
 		add(tokens, 0)
 	case field == "lost":
 		for i := range words {

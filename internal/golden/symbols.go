@@ -36,6 +36,19 @@ func (s *symbols) line(line string, now int64) string {
 	return strings.Join(words, " ")
 }
 
+// lock shows the field lock: its lease is counted from the token before it, and
+// shown as the instant at which it ends.
+func (s *symbols) lock(value string, now int64) string {
+	words := strings.Split(value, " ")
+	if len(words) < 3 || words[2] == "-" {
+		return s.line(value, now)
+	}
+	token, _ := strconv.ParseInt(words[0], 10, 64)
+	lease, _ := strconv.ParseInt(words[1], 10, 64)
+	words[1] = strconv.FormatInt(token/1000+lease, 10)
+	return s.line(strings.Join(words, " "), now)
+}
+
 func (s *symbols) show(n, now int64) string {
 	switch {
 	case n >= leastToken:

@@ -192,7 +192,7 @@ func testManyAtOnce(s *suite) {
 			for n := range 20 {
 				attempt := s.attempt("a", i*100+n)
 				answer, err := mine.Store.Run(s.Context(), script.Acquire, []string{mine.key},
-					words([]any{attempt, ttl, retention, "x", 0, mine.base}))
+					words([]any{attempt, ttl, life, "x", 0, mine.base}))
 				if err != nil || !strings.HasPrefix(answer, "granted ") {
 					s.Errorf("acquire: %q, %v", answer, err)
 					return
@@ -217,7 +217,7 @@ func testOneAtATime(s *suite) {
 	for i := range 16 {
 		wg.Go(func() {
 			answer, err := s.Store.Run(s.Context(), script.Acquire, []string{s.key},
-				words([]any{s.attempt("a", i), ttl, retention, "x", 0, s.base}))
+				words([]any{s.attempt("a", i), ttl, life, "x", 0, s.base}))
 			if err != nil {
 				s.Errorf("acquire: %v", err)
 			}

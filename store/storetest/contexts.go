@@ -52,7 +52,7 @@ func testEndedContext(s *suite) {
 		s.within(name, func() { s.failed(name, call(ended), context.Canceled) })
 	}
 	_, err := s.Store.Run(ended, script.Acquire, []string{s.key},
-		words([]any{s.attempt("a", 1), ttl, retention, "x", 0, s.base}))
+		words([]any{s.attempt("a", 1), ttl, life, "x", 0, s.base}))
 	s.failed("Run", err, context.Canceled)
 	s.is(s.run(script.Inspect), "absent")
 }

@@ -23,7 +23,7 @@ func testWrongType(s *suite) {
 	}
 	s.Plant(s.key)
 	for action, args := range map[*script.Script][]any{
-		script.Acquire: {s.attempt("a", 1), ttl, retention, "x", 0, s.base},
+		script.Acquire: {s.attempt("a", 1), ttl, life, "x", 0, s.base},
 		script.Release: {s.attempt("a", 1), 7, retention, s.base},
 		script.Poll:    {s.attempt("a", 1), ttl, retention, waits, s.base},
 		script.Cancel:  {s.attempt("a", 1), retention, s.base},

@@ -147,12 +147,13 @@ func words(args []any) []string {
 const (
 	ttl       = 60_000
 	retention = 600_000
+	life      = ttl + retention
 	waits     = 60_000
 )
 
 func (s *suite) acquire(attempt, want string, wait int, owner ...any) string {
 	s.Helper()
-	return s.run(script.Acquire, append([]any{attempt, ttl, retention, want, wait, s.base}, owner...)...)
+	return s.run(script.Acquire, append([]any{attempt, ttl, life, want, wait, s.base}, owner...)...)
 }
 
 func (s *suite) release(attempt, token string, owner ...any) string {

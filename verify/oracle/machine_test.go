@@ -159,7 +159,7 @@ func (m *machine) served(action *script.Script, o outcome) bool {
 	case script.Evict:
 		return !strings.HasPrefix(o.answer, "changed")
 	case script.Release, script.Cancel:
-		return !maps.Equal(m.before, o.fields) && o.fields["holder"] == ""
+		return !maps.Equal(m.before, o.fields) && holderOf(o.fields) == ""
 	}
 	return false
 }
@@ -221,7 +221,7 @@ func (m *machine) ask(rt *rapid.T, a *attempt) {
 	if seated := slices.Contains(line(m.spec.Dump(key)), a.id); seated && patience == 0 {
 		patience = 3000 // who waits does not ask to be let alone
 	}
-	answer := m.step(true, script.Acquire, owned(a, a.id, a.ttl, retention, a.want, patience, base)...)
+	answer := m.step(true, script.Acquire, owned(a, a.id, a.ttl, a.ttl+retention, a.want, patience, base)...)
 	m.refused(a, answer)
 }
 

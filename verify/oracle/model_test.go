@@ -145,9 +145,13 @@ func (m *model) check(o outcome, now int64) {
 // recorded are the live holders in a record and their expiries.
 func recorded(fields map[string]string, now int64) map[string]int64 {
 	holders := map[string]int64{}
-	if name := fields["holder"]; name != "" && number(fields["expiry"]) > now {
+	if name := holderOf(fields); name != "" {
+		words := strings.Fields(fields["lock"])
+		expiry := number(words[0])/1000 + number(words[1])
 		for id := range strings.FieldsSeq(or(fields["entries"], name)) {
-			holders[id] = number(fields["expiry"])
+			if expiry > now {
+				holders[id] = expiry
+			}
 		}
 	}
 	for field, value := range fields {
@@ -158,6 +162,15 @@ func recorded(fields map[string]string, now int64) map[string]int64 {
 		}
 	}
 	return holders
+}
+
+// holderOf is the exclusive holder in a record, "" without one.
+func holderOf(fields map[string]string) string {
+	words := strings.Fields(fields["lock"])
+	if len(words) < 3 || words[2] == "-" {
+		return ""
+	}
+	return words[2]
 }
 
 // line is who waits in a record, in order.

@@ -48,7 +48,8 @@ func (m *wild) step(action *script.Script, words ...any) {
 
 func (m *wild) Acquire(rt *rapid.T) {
 	want := pick(rt, "x", "x", "s", "s", "p:1:2", "p:2:2", "p:1:3", "p:2:3", "p:4:3")
-	m.step(script.Acquire, withOwner(rt, anyAttempt(rt), pick(rt, 1, 3000, 30_000), pick(rt, 5000, 60_000), want,
+	ttl, retention := pick(rt, 1, 3000, 30_000), pick(rt, 5000, 60_000)
+	m.step(script.Acquire, withOwner(rt, anyAttempt(rt), ttl, ttl+retention, want,
 		pick(rt, 0, 3000, 60_000), base)...)
 }
 

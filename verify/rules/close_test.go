@@ -50,7 +50,7 @@ func busy(t *testing.T, w *world, addr string) (c *holdfast.Client, held []*hold
 	store := w.open(t, w.Addr(), login{})
 	for _, name := range []string{"x", "y"} {
 		run(t, store, script.Acquire, []string{wire.Key("holdfast", name)},
-			"other/1", "60000", "1000", "x", "0", "holdfast:push:")
+			"other/1", "60000", "61000", "x", "0", "holdfast:push:")
 	}
 	for i, name := range []string{"a", "x", "x", "y"} {
 		waits = append(waits, locking(within(t), c.Mutex(name)))

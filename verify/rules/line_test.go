@@ -131,7 +131,7 @@ func TestACancelledWaiterLeavesTheLine(t *testing.T) {
 		release(t, l)
 		for _, field := range w.Do(t, "HKEYS", "holdfast:{x}").([]any) {
 			switch field {
-			case "fence", "birth", "lost":
+			case "lock", "birth", "lost":
 			default:
 				t.Errorf("the record keeps %v", field)
 			}

@@ -28,7 +28,7 @@ func TestOwnershipIsEqualityOfTheWholeName(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		store := w.open(t, w.Addr(), login{})
 		key := []string{"holdfast:{x}"}
-		answer := run(t, store, script.Acquire, key, "worker/10", "60000", "1000", "x", "0", "holdfast:push:")
+		answer := run(t, store, script.Acquire, key, "worker/10", "60000", "61000", "x", "0", "holdfast:push:")
 		token := strings.Fields(answer)[1]
 		for _, other := range []string{"worker/1", "worker/100", "worker", "", "WORKER/10"} {
 			for _, try := range []struct {
@@ -36,7 +36,7 @@ func TestOwnershipIsEqualityOfTheWholeName(t *testing.T) {
 				args   []string
 				want   string
 			}{
-				{script.Acquire, []string{other, "60000", "1000", "x", "0", "holdfast:push:"}, "busy"},
+				{script.Acquire, []string{other, "60000", "61000", "x", "0", "holdfast:push:"}, "busy"},
 				{script.Renew, []string{"1000", other, "60000", ""}, "renewed -"},
 				{script.Cancel, []string{other, "1000", "holdfast:push:"}, "none"},
 				{script.Poll, []string{other, "60000", "1000", "60000", "holdfast:push:"}, "gone"},
@@ -46,8 +46,8 @@ func TestOwnershipIsEqualityOfTheWholeName(t *testing.T) {
 				}
 			}
 			run(t, store, script.Release, key, other, token, "1000", "holdfast:push:")
-			if holder := w.Do(t, "HGET", key[0], "holder"); holder != "worker/10" {
-				t.Fatalf("after the release by %q the holder is %v", other, holder)
+			if lock := w.Do(t, "HGET", key[0], "lock"); lock != token+" 60000 worker/10" {
+				t.Fatalf("after the release by %q the record says %v", other, lock)
 			}
 		}
 	})

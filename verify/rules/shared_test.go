@@ -15,7 +15,7 @@ func TestEverySharedHolderHasALeaseOfItsOwn(t *testing.T) {
 		store := w.open(t, w.Addr(), login{})
 		key := []string{"holdfast:{x}"}
 		acquire := func(attempt, ttl, want string) string {
-			answer := run(t, store, script.Acquire, key, attempt, ttl, "1000", want, "0", "holdfast:push:")
+			answer := run(t, store, script.Acquire, key, attempt, ttl, "61000", want, "0", "holdfast:push:")
 			word, _, _ := strings.Cut(answer, " ")
 			return word
 		}

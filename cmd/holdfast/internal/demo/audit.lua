@@ -13,9 +13,11 @@
 --        moment between looking and acting in which it could have been otherwise.
 
 local function audit_look()
-  local got = redis.call('HMGET', KEYS[1], 'holder', 'fence', 'expiry')
-  for i = 1, 3 do got[i] = got[i] or '-' end
-  return table.concat(got, ' ')
+  local lock = redis.call('HGET', KEYS[1], 'lock') or ''
+  local fence, lease, holder = string.match(lock, '^(%d+) ?(%-?%d*) ?(%S*)')
+  if not fence then return '- - -' end
+  if holder == '' or holder == '-' then return '- ' .. fence .. ' -' end
+  return holder .. ' ' .. fence .. ' ' .. string.format('%.0f', math.floor(fence / 1000) + lease)
 end
 local audit_before = audit_look()
 

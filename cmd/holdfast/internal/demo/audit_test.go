@@ -2,6 +2,9 @@ package demo
 
 import (
 	"context"
+	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,9 +79,8 @@ func TestAuditExposesABrokenLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := audited(&script.Script{Name: "acquire", Text: `
-local clock = redis.call('TIME')
-redis.call('HINCRBY', KEYS[1], 'fence', 1)
-redis.call('HSET', KEYS[1], 'holder', ARGV[1], 'expiry', string.format('%.0f', clock[1] * 1000 + 60000))
+local fence = string.match(redis.call('HGET', KEYS[1], 'lock'), '^%d+')
+redis.call('HSET', KEYS[1], 'lock', string.format('%d', fence + 1) .. ' 60000 ' .. ARGV[1])
 return 'granted 1 0'
 `})
 	if _, err := store.Store.Run(t.Context(), broken, []string{recordKey}, []string{"b/1"}); err != nil {
@@ -98,7 +100,16 @@ func TestAuditNoticesAForeignChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := rdb.HIncrBy(t.Context(), recordKey, "fence", 1).Err(); err != nil {
+	lock, err := rdb.HGet(t.Context(), recordKey, "lock").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fence, holder, _ := strings.Cut(lock, " ")
+	n, err := strconv.ParseInt(fence, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rdb.HSet(t.Context(), recordKey, "lock", fmt.Sprint(n+1, " ", holder)).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if err := lease.Release(t.Context()); err != nil {
