@@ -112,7 +112,7 @@ func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, e
 	if !try && c.hub.Ready(s.channel) {
 		at.w = c.hub.Await(number)
 	}
-	a, err := at.ask(ctx, script.Acquire)
+	a, gone, err := at.first(ctx)
 	if err == nil && a.Kind == wire.Busy && !try {
 		// The first contention of this process: subscribe, see it
 		// confirmed, and only then join.
@@ -125,7 +125,10 @@ func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, e
 	if at.w != nil {
 		defer func() { c.hub.Forget(at.w) }()
 	}
-	if err != nil {
+	switch {
+	case gone:
+		return nil, WakeNone, err
+	case err != nil:
 		return nil, WakeNone, at.failed(ctx, err)
 	}
 	h, err := at.settle(ctx, a)

@@ -33,6 +33,7 @@ type Client struct {
 
 	attempts  atomic.Uint64
 	seats     seats
+	roads     roads
 	keeper    *keeper.Keeper
 	hub       *wake.Hub
 	retention string
@@ -89,6 +90,7 @@ func New(store Store, cfg Config) (*Client, error) {
 	c.keeper = keeper.New(keeper.Config{
 		Now: c.now, Renew: c.renew, Renewed: c.renewed, Lost: c.lost, Timeout: cfg.RequestTimeout,
 	})
+	c.openRoads()
 	c.hub = wake.New(c.listen, c.readPush, cfg.RequestTimeout)
 	return c, nil
 }

@@ -170,8 +170,12 @@ func (c *Client) renewed(l *keeper.Lease, waiting int, lag time.Duration, err er
 // once more, for it tolerates that, and after that the background goes on
 // until the lease has ended by itself.
 func (h *hold) release(ctx context.Context) error {
-	c, s := h.client, h.spec
 	ctx = lasting(ctx)
+	return h.leaveTogether(ctx, func() error { return h.releaseAlone(ctx) })
+}
+
+func (h *hold) releaseAlone(ctx context.Context) error {
+	c, s := h.client, h.spec
 	args := []string{h.attempt, wire.Number(h.server), c.retention, s.base}
 	a, err := c.ask(ctx, script.Release, s.keys, args)
 	if err != nil && !definite(err) && ctx.Err() == nil {

@@ -56,6 +56,15 @@ type Store interface {
 	Server(ctx context.Context) (ServerInfo, error)
 }
 
+// Gatherer is a Store that may be asked to do the same thing to several locks
+// in one request ([script.AcquireFree], [script.ReleaseIdle]), where many
+// goroutines want it at one time.
+type Gatherer interface {
+	Store
+	// Gathers reports whether that pays: all keys are on one server.
+	Gathers() bool
+}
+
 // Listener receives what arrives on a subscription.
 type Listener struct {
 	// Message is given the payload of each message.

@@ -24,6 +24,7 @@ type spec struct {
 	life     string // ms for which the record is to live: the lease and the retention after it
 	patience string
 	fixed    bool
+	road     *road // on which its acquisitions travel with others; nil: alone
 }
 
 // terms are a lock and how one of its users takes it: what every kind of lock
@@ -89,6 +90,7 @@ func (c *Client) terms(name, want string, options []Option) terms {
 	t.group = c.store.Group(t.key)
 	t.ttlMS, t.life = wire.Millis(t.ttl), wire.Millis(t.ttl+c.cfg.Retention)
 	t.patience = wire.Millis(lease.Patience(t.ttl))
+	t.road = c.road(&t.spec)
 	return t
 }
 

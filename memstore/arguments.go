@@ -27,6 +27,15 @@ func (a *arguments) text() string {
 	return a.words[a.read-1]
 }
 
+// each reads one argument for each of n keys.
+func (a *arguments) each(n int) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = a.text()
+	}
+	return list
+}
+
 // whole reads one argument that is a whole number.
 func (a *arguments) whole() int64 {
 	n, err := strconv.ParseInt(a.text(), 10, 64)

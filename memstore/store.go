@@ -91,6 +91,10 @@ func (s *Store) run(name string, keys, words []string) (string, error) {
 	switch name {
 	case "renew":
 		return s.renew(keys, args)
+	case "acquire_free":
+		return s.acquireFree(keys, args)
+	case "release_idle":
+		return s.releaseIdle(keys, args)
 	case "announce":
 		return s.announce(keys[0], args)
 	case "whois":
@@ -155,6 +159,9 @@ func (s *Store) Group(string) string { return "" }
 
 // Sharded answers false.
 func (s *Store) Sharded() bool { return false }
+
+// Gathers answers true.
+func (s *Store) Gathers() bool { return true }
 
 // Server describes the store itself. It honours ctx and Stall, and no hook.
 func (s *Store) Server(ctx context.Context) (holdfast.ServerInfo, error) {

@@ -16,23 +16,28 @@ import (
 //go:embed *.lua
 var files embed.FS
 
-// The actions. Each works on the record of one lock, Renew on several;
+// The actions. Each works on the record of one lock; Renew, AcquireFree and
+// ReleaseIdle on several;
 // Announce and Whois work on the record of one client.
 var (
-	Acquire  = load("acquire")
-	Release  = load("release")
-	Renew    = load("renew")
-	Poll     = load("poll")
-	Cancel   = load("cancel")
-	Inspect  = load("inspect")
-	Evict    = load("evict")
-	Announce = load("announce")
-	Whois    = load("whois")
+	Acquire     = load("acquire")
+	AcquireFree = load("acquire_free")
+	Release     = load("release")
+	ReleaseIdle = load("release_idle")
+	Renew       = load("renew")
+	Poll        = load("poll")
+	Cancel      = load("cancel")
+	Inspect     = load("inspect")
+	Evict       = load("evict")
+	Announce    = load("announce")
+	Whois       = load("whois")
 )
 
 // All lists every action, in the order of the protocol's description.
 func All() []*Script {
-	return []*Script{Acquire, Release, Renew, Poll, Cancel, Inspect, Evict, Announce, Whois}
+	return []*Script{
+		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Announce, Whois,
+	}
 }
 
 // Script is one action: what EVAL is given and the digest that EVALSHA names.

@@ -153,7 +153,7 @@ func TestHeaderNamesTheArguments(t *testing.T) {
 		var used []string
 		for _, m := range anyIndex.FindAllStringSubmatch(body, -1) {
 			index := m[1] + " " + m[2]
-			if strings.ContainsAny(m[2], "+*") {
+			if m[2] == "i" || strings.ContainsAny(m[2], "+*") {
 				index = m[1] + " n"
 			}
 			used = append(used, index)

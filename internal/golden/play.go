@@ -112,6 +112,8 @@ func (p *player) act(c *command) ([]string, error) {
 	case "evict":
 		args = []string{c.opt("by", "ops"), c.opt("reason", "stuck"), c.opt("token", "0"),
 			c.opt("retention", "600s"), p.base()}
+	case "acquire_free", "release_idle":
+		keys, args = p.several(c)
 	case "renew":
 		keys, args = p.renew(c)
 	case "announce":
@@ -129,17 +131,35 @@ func (p *player) act(c *command) ([]string, error) {
 	return p.run(c.verb, keys, args)
 }
 
+// several takes acquisitions as [LOCK:]ATTEMPT.
+func (p *player) several(c *command) (keys, args []string) {
+	if c.verb == "acquire_free" {
+		ttl := c.opt("ttl", "30s")
+		args = []string{ttl, sum(ttl, c.opt("retention", "600s"))}
+	}
+	for len(c.words) > 0 {
+		key, attempt := p.named(c.word())
+		keys, args = append(keys, key), append(args, attempt)
+	}
+	return keys, args
+}
+
+// named takes [LOCK:]ATTEMPT apart.
+func (p *player) named(word string) (key, attempt string) {
+	if name, attempt, ok := strings.Cut(word, ":"); ok {
+		return "golden:{" + name + "}", attempt
+	}
+	return p.key(), word
+}
+
 // renew takes leases as [LOCK:]ATTEMPT[@OWNER].
 func (p *player) renew(c *command) (keys, args []string) {
 	args = []string{c.opt("retention", "600s")}
 	ttl := c.opt("ttl", "30s")
 	for len(c.words) > 0 {
 		lease, owner, _ := strings.Cut(c.word(), "@")
-		key := p.key()
-		if name, attempt, ok := strings.Cut(lease, ":"); ok {
-			key, lease = "golden:{"+name+"}", attempt
-		}
-		keys, args = append(keys, key), append(args, lease, ttl, owner)
+		key, attempt := p.named(lease)
+		keys, args = append(keys, key), append(args, attempt, ttl, owner)
 	}
 	return keys, args
 }

@@ -85,6 +85,26 @@ func Parse(s string) (Answer, error) {
 	return a, nil
 }
 
+// ParseSeveral reads an answer on n locks, as acquire_free and release_idle give
+// it: the token of those that were granted, and which of them it was done for.
+func ParseSeveral(s string, n int) (token uint64, each string, err error) {
+	word, rest, _ := strings.Cut(s, " ")
+	each = rest
+	switch word {
+	case "granted":
+		var number string
+		number, each, _ = strings.Cut(rest, " ")
+		token, err = parseToken(number)
+	case "released":
+	default:
+		err = strconv.ErrSyntax
+	}
+	if err != nil || len(each) != n || strings.Trim(each, "1-") != "" {
+		return 0, "", BadAnswer(s)
+	}
+	return token, each, nil
+}
+
 // BadAnswer is the error for an answer that is not of this protocol.
 func BadAnswer(s string) error {
 	if len(s) > 64 {

@@ -162,6 +162,9 @@ func (s *Store) Group(string) string { return "" }
 // Sharded implements [holdfast.Store].
 func (s *Store) Sharded() bool { return false }
 
+// Gathers implements [holdfast.Gatherer].
+func (s *Store) Gathers() bool { return true }
+
 // Server implements [holdfast.Store]. Of a server that does not know HELLO
 // only the address is told.
 func (s *Store) Server(ctx context.Context) (holdfast.ServerInfo, error) {

@@ -64,6 +64,9 @@ func (m *machine) step(twice bool, action *script.Script, words ...any) string {
 	now := w.now()
 	m.at = now
 	o := w.run(action, keys, args)
+	if action == script.AcquireFree && strings.HasSuffix(o.answer, " 1") {
+		asks = m.attempts[args[2]]
+	}
 	m.told(asks, o, now)
 	m.order(action, o, now)
 	if twice && w.now() == now {
@@ -98,7 +101,7 @@ func (m *machine) told(asks *attempt, o outcome, now int64) {
 		grants = append(grants, grant{a, number(words[3])})
 		m.pushed = append(m.pushed, number(words[3]))
 	}
-	if words := strings.Fields(o.answer); words[0] == "granted" {
+	if words := strings.Fields(o.answer); words[0] == "granted" && asks != nil {
 		grants = append(grants, grant{asks, number(words[1])})
 	}
 	slices.SortStableFunc(grants, func(a, b grant) int { return cmp.Compare(a.token, b.token) })
@@ -235,6 +238,27 @@ func (m *machine) refused(a *attempt, answer string) {
 // Acquire and Again are the requests of a new attempt and of an old one.
 func (m *machine) Acquire(rt *rapid.T) { m.ask(rt, m.fresh(rt)) }
 func (m *machine) Again(rt *rapid.T)   { m.ask(rt, m.known(rt)) }
+
+// AcquireFree and ReleaseIdle are what a request becomes that travels with
+// others. A copy that comes later does nothing and says so: it is not the
+// answer of once, and whoever sends it asks with acquire or release then.
+func (m *machine) AcquireFree(rt *rapid.T) {
+	a := m.fresh(rt)
+	a.want, a.owner = "x", ""
+	m.step(false, script.AcquireFree, a.ttl, a.ttl+retention, a.id)
+}
+
+func (m *machine) ReleaseIdle(rt *rapid.T) {
+	a := m.known(rt)
+	answer := m.step(false, script.ReleaseIdle, a.id)
+	h := m.of(a.id)
+	switch {
+	case answer == "released 1":
+		m.ends(a.id)
+	case m.live(h, m.at) && h.mode == "x" && a.owner == "" && len(line(m.before)) == 0:
+		rt.Fatalf("%s held alone, and its release is answered %q", a.id, answer)
+	}
+}
 
 func (m *machine) Poll(rt *rapid.T) {
 	a := m.known(rt)

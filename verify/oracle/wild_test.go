@@ -37,7 +37,8 @@ func (m *wild) step(action *script.Script, words ...any) {
 	for _, word := range words {
 		args = append(args, fmt.Sprint(word))
 	}
-	if action == script.Renew {
+	switch action {
+	case script.Renew, script.AcquireFree, script.ReleaseIdle:
 		keys = append(keys, key)
 	}
 	answer := m.run(action, keys, args).answer
@@ -51,6 +52,15 @@ func (m *wild) Acquire(rt *rapid.T) {
 	ttl, retention := pick(rt, 1, 3000, 30_000), pick(rt, 5000, 60_000)
 	m.step(script.Acquire, withOwner(rt, anyAttempt(rt), ttl, ttl+retention, want,
 		pick(rt, 0, 3000, 60_000), base)...)
+}
+
+func (m *wild) AcquireFree(rt *rapid.T) {
+	ttl := pick(rt, 1, 3000, 30_000)
+	m.step(script.AcquireFree, ttl, ttl+pick(rt, 5000, 60_000), anyAttempt(rt), anyAttempt(rt))
+}
+
+func (m *wild) ReleaseIdle(rt *rapid.T) {
+	m.step(script.ReleaseIdle, anyAttempt(rt), anyAttempt(rt))
 }
 
 func (m *wild) Poll(rt *rapid.T) {

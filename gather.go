@@ -1,0 +1,155 @@
+package holdfast
+
+import (
+	"context"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/internal/convoy"
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// asked is an acquisition or a release that may travel with others.
+type asked struct{ key, attempt string }
+
+// told is what became of it. The zero value says nothing: ask alone.
+type told struct {
+	done  bool
+	token uint64
+	err   error
+}
+
+type (
+	road = convoy.Convoy[asked, told]
+	ride = convoy.Ride[asked, told]
+)
+
+// roads are the ways of a client on which requests travel together when many
+// of its goroutines send them at one time: one for releases, and one for the
+// acquisitions of each TTL.
+type roads struct {
+	open bool
+	out  *road
+
+	mu sync.Mutex // guards in
+	in map[string]*road
+}
+
+// mostRoads bounds how many TTLs have a road; others go alone.
+const mostRoads = 64
+
+func (c *Client) openRoads() {
+	g, ok := c.store.(Gatherer)
+	if !ok || !g.Gathers() {
+		return
+	}
+	c.roads.open, c.roads.in = true, make(map[string]*road)
+	c.roads.out = convoy.New(c.releaseTogether, c.background)
+}
+
+// road is the way of a lock's acquisitions; nil if they go alone.
+func (c *Client) road(s *spec) *road {
+	if !c.roads.open || s.want != wire.Exclusive {
+		return nil
+	}
+	c.roads.mu.Lock()
+	defer c.roads.mu.Unlock()
+	r := c.roads.in[s.ttlMS]
+	if r == nil && len(c.roads.in) < mostRoads {
+		ttl, life := s.ttlMS, s.life
+		r = convoy.New(func(batch []*ride) { c.acquireTogether(batch, ttl, life) }, c.background)
+		c.roads.in[s.ttlMS] = r
+	}
+	return r
+}
+
+// acquireTogether takes those locks of a batch that are free. An error tells
+// each of them what it would tell a request of its own.
+func (c *Client) acquireTogether(batch []*ride, ttl, life string) {
+	keys, args := make([]string, len(batch)), make([]string, 2, 2+len(batch))
+	args[0], args[1] = ttl, life
+	for i, s := range batch {
+		keys[i], args = s.Request.key, append(args, s.Request.attempt)
+	}
+	c.together(batch, script.AcquireFree, keys, args)
+}
+
+// releaseTogether gives up those locks of a batch that nobody waits for.
+func (c *Client) releaseTogether(batch []*ride) {
+	keys, args := make([]string, len(batch)), make([]string, len(batch))
+	for i, s := range batch {
+		keys[i], args[i] = s.Request.key, s.Request.attempt
+	}
+	c.together(batch, script.ReleaseIdle, keys, args)
+}
+
+func (c *Client) together(batch []*ride, action *script.Script, keys, args []string) {
+	answer, err := c.run(c.life, action, keys, args)
+	var token uint64
+	var each string
+	if err == nil {
+		token, each, err = wire.ParseSeveral(answer, len(batch))
+	}
+	for i, s := range batch {
+		t := told{err: err}
+		if err == nil && each[i] == '1' {
+			t = told{done: true, token: token}
+		}
+		s.Answer <- t
+	}
+}
+
+// first sends the first request of an attempt, with those of others if many
+// are under way. gone reports that ctx ended before anything was sent.
+func (at *attempt) first(ctx context.Context) (a wire.Answer, gone bool, err error) {
+	road := at.spec.road
+	if road == nil {
+		a, err = at.ask(ctx, script.Acquire)
+		return a, false, err
+	}
+	entered := at.c.now() // before anything is sent, so trust may be counted from it
+	s := road.Enter(asked{at.spec.key, at.id})
+	if s == nil {
+		defer road.Exit()
+		a, err = at.ask(ctx, script.Acquire)
+		return a, false, err
+	}
+	var t told
+	select {
+	case t = <-s.Answer:
+	case <-ctx.Done():
+		if s.Leave() {
+			return a, true, ctx.Err()
+		}
+		t.err = ctx.Err()
+	}
+	switch {
+	case t.err != nil:
+		return a, false, t.err
+	case !t.done:
+		a, err = at.ask(ctx, script.Acquire)
+		return a, false, err
+	}
+	at.asked, at.sure = entered, true
+	return wire.Answer{Kind: wire.Granted, Token: t.token}, false, nil
+}
+
+// leaveTogether releases the hold with others if many are under way, and
+// reports whether it did. If not, nothing or no more is known than before.
+func (h *hold) leaveTogether(ctx context.Context, alone func() error) (err error) {
+	out := h.client.roads.out
+	_, limited := ctx.Deadline()
+	if out == nil || limited || h.spec.want != wire.Exclusive || h.waiting.Load() > 0 {
+		return alone()
+	}
+	s := out.Enter(asked{h.spec.key, h.attempt})
+	if s == nil {
+		defer out.Exit()
+		return alone()
+	}
+	if t := <-s.Answer; t.done {
+		return nil
+	}
+	// Not done, or not known: release finds out, for it may come twice.
+	return alone()
+}

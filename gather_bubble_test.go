@@ -1,0 +1,126 @@
+package holdfast_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// fleet has n goroutines call f, each with a lock of its own.
+func fleet(c *holdfast.Client, n int, f func(m *holdfast.Mutex)) {
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { f(c.Mutex(fmt.Sprint("own-", i))) })
+	}
+	wg.Wait()
+}
+
+// Many goroutines that want locks of their own at one time share requests, and
+// each has its lock as if it had asked alone.
+func TestManyAcquisitionsShareRequests(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		release(t, mustLock(t, c.Mutex("warm")))
+		w.net.slow(func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond })
+		fleet(c, 100, func(m *holdfast.Mutex) {
+			l, err := m.Lock(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if s := w.state(m.Name()); len(s.Holders) != 1 || s.Holders[0].Owner != l.Owner() {
+				t.Errorf("%s is held by %v, not by %s", m.Name(), s.Holders, l.Owner())
+			}
+			release(t, l)
+			w.wantFree(m.Name())
+		})
+		asked := w.net.count("acquire") + w.net.count("acquire_free")
+		freed := w.net.count("release") + w.net.count("release_idle")
+		if asked > 20 || freed > 60 {
+			t.Errorf("100 locks took %d requests to take and %d to give back", asked, freed)
+		}
+	})
+}
+
+// A batch without an answer is an unknown outcome for each of its members, and
+// each is undone.
+func TestALostAnswerToABatchIsUndone(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		release(t, mustLock(t, c.Mutex("warm")))
+		w.net.slow(func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond })
+		w.Lose(only("acquire_free", 1, errLink))
+		var mu sync.Mutex
+		failed := 0
+		fleet(c, 20, func(m *holdfast.Mutex) {
+			l, err := m.Lock(t.Context())
+			if err != nil {
+				wantIs(t, err, holdfast.ErrUnknownOutcome, errLink)
+				mu.Lock()
+				failed++
+				mu.Unlock()
+				return
+			}
+			release(t, l)
+		})
+		if failed == 0 {
+			t.Fatal("no batch was lost")
+		}
+		time.Sleep(time.Second)
+		for i := range 20 {
+			w.wantFree(fmt.Sprint("own-", i))
+		}
+	})
+}
+
+// Who is refused in a batch waits in line like anybody else.
+func TestALockThatIsHeldIsWaitedForBehindABatch(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		other, c := w.client(), w.client()
+		held := mustLock(t, other.Mutex("own-15"))
+		release(t, mustLock(t, c.Mutex("warm")))
+		w.net.slow(func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond })
+		go func() {
+			time.Sleep(time.Second)
+			release(t, held)
+		}()
+		start := time.Now()
+		fleet(c, 16, func(m *holdfast.Mutex) {
+			l := mustLock(t, m)
+			if waited := time.Since(start); (m.Name() == "own-15") != (waited >= time.Second) {
+				t.Errorf("%s was taken after %v", m.Name(), waited)
+			}
+			release(t, l)
+		})
+	})
+}
+
+// A context that ends before the request has left takes it back.
+func TestAContextThatEndsBeforeTheBatchLeavesSendsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		release(t, mustLock(t, c.Mutex("warm")))
+		w.net.slow(func(string) (time.Duration, time.Duration) { return 5 * time.Millisecond, 0 })
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for i := range 4 {
+			wg.Go(func() { release(t, mustLock(t, c.Mutex(fmt.Sprint("own-", i)))) })
+		}
+		synctest.Wait()
+		wg.Go(func() {
+			_, err := c.Mutex("late").Lock(ctx)
+			wantIs(t, err, context.Canceled)
+		})
+		synctest.Wait()
+		cancel()
+		wg.Wait()
+		if s := w.state("late"); s.Fence != 0 || w.net.count("cancel") != 0 {
+			t.Errorf("it was sent: fence %d, %d cancels", s.Fence, w.net.count("cancel"))
+		}
+	})
+}

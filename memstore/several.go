@@ -1,0 +1,64 @@
+package memstore
+
+import (
+	"fmt"
+	"strings"
+)
+
+// acquireFree takes those of several mutexes that are free and that nobody
+// waits for, each for an attempt of its own.
+//
+// Answers: granted TOKEN, and for each lock 1 or -.
+func (s *Store) acquireFree(keys []string, args *arguments) (string, error) {
+	ttl, life := args.whole(), args.whole()
+	attempts := args.each(len(keys))
+	if err := args.problem("acquire_free"); err != nil {
+		return "", err
+	}
+	token := s.now().UnixMicro()
+	each := s.several(keys, func(i int, t *step) bool {
+		if t.holder != nil || len(t.shares) > 0 || t.line.len() > 0 || t.fence >= token {
+			return false
+		}
+		t.retention = life - ttl
+		t.grant(request{attempt: attempts[i], mode: exclusive, weight: 1, ttl: ttl})
+		return true
+	})
+	return fmt.Sprintf("granted %d %s", token, each), nil
+}
+
+// releaseIdle gives up those of several mutexes that nobody waits for.
+//
+// Answers: released, and for each lock 1 or -.
+func (s *Store) releaseIdle(keys []string, args *arguments) (string, error) {
+	attempts := args.each(len(keys))
+	if err := args.problem("release_idle"); err != nil {
+		return "", err
+	}
+	return "released " + s.several(keys, func(i int, t *step) bool {
+		if t.holder == nil || !t.holder.is(attempts[i], "") || t.line.len() > 0 {
+			return false
+		}
+		t.holder = nil
+		return true
+	}), nil
+}
+
+// several lets act work on each record: 1 if it did, - if it did not or if
+// what stands there is no record.
+func (s *Store) several(keys []string, act func(i int, t *step) bool) string {
+	var each strings.Builder
+	for i, key := range keys {
+		done := false
+		_, err := s.onRecord(key, func(t *step) (string, error) {
+			done = act(i, t)
+			return "", nil
+		})
+		if err == nil && done {
+			each.WriteByte('1')
+		} else {
+			each.WriteByte('-')
+		}
+	}
+	return each.String()
+}

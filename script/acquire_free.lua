@@ -1,0 +1,36 @@
+-- acquire_free — take several mutexes at once, those of them that are free.
+--
+-- KEYS   n key        the records
+-- ARGV   1 ttl        lease in ms, at least 1
+-- ARGV   2 life       ms for which the records are to live: ttl and the retention after it
+-- ARGV   n attempt    who asks, one for each key, from 3 on
+--
+-- ANSWER granted <token> <each>  each: for every key, in order, 1 if it was granted with
+--                                this token, or - if it was not and nothing has changed
+--
+-- HOLDS  I1 I3 I5. What is not granted here is asked for with acquire: a request
+--        that came twice, a lock that is held, a key that is no record.
+-- WHY    Most of what a short script costs is its start. Acquisitions that many
+--        goroutines of a process want at one time share it, and are still
+--        each other's strangers: none depends on another.
+
+local ttl, life = ARGV[1], ARGV[2]
+local clock = redis.call('TIME')
+local token = clock[1] .. string.sub('00000' .. clock[2], -6)
+local hold = token .. ' ' .. ttl .. ' '
+local each = {}
+for i, key in ipairs(KEYS) do
+  local last, done = redis.pcall('HGET', key, 'lock'), nil
+  if not last then
+    done = redis.pcall('HSET', key, 'lock', hold .. ARGV[i + 2], 'birth', token)
+  elseif #last == 16 and token > last then
+    done = redis.pcall('HSET', key, 'lock', hold .. ARGV[i + 2])
+  end
+  if type(done) == 'number' then
+    redis.call('PEXPIRE', key, life)
+    each[i] = '1'
+  else
+    each[i] = '-'
+  end
+end
+return 'granted ' .. token .. ' ' .. table.concat(each)
