@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,7 +45,11 @@ type Server struct {
 	args     []string
 	password string
 	primary  *Server
-	failed   error // why it did not come up at first
+	sentinel string // its configuration, if it is a Sentinel
+	cluster  bool   // it is a Cluster's node
+	busPort  int    // where a Cluster's nodes talk to it
+	id       string // its name in a Cluster
+	failed   error  // why it did not come up at first
 
 	mu   sync.Mutex // guards cmd and done
 	cmd  *exec.Cmd
@@ -88,7 +93,9 @@ func begin(t testing.TB, opts ...Option) *Server {
 		return s
 	}
 	for _, opt := range opts {
-		opt(s)
+		if opt(s); s.failed != nil {
+			return s
+		}
 	}
 	t.Cleanup(s.stop)
 
@@ -96,6 +103,11 @@ func begin(t testing.TB, opts ...Option) *Server {
 	for range 5 {
 		if s.port, s.failed = freePort(); s.failed != nil {
 			return s
+		}
+		if s.cluster {
+			if s.busPort, s.failed = freePort(); s.failed != nil {
+				return s
+			}
 		}
 		if s.failed = s.launch(); !errors.Is(s.failed, errEnded) {
 			break
@@ -148,19 +160,39 @@ func (s *Server) Restart() {
 	}
 }
 
+// Running reports whether the server's process is there, be it paused.
+func (s *Server) Running() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.done:
+		return false
+	default:
+		return s.cmd != nil
+	}
+}
+
 // errEnded says that the server went away before it answered, which is what a
 // port taken by somebody else looks like.
 var errEnded = errors.New("the server ended before it answered")
 
-// launch starts the process and waits until it answers.
-func (s *Server) launch() error {
+// commandLine is what the server is started with.
+func (s *Server) commandLine() []string {
 	args := []string{
-		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir,
-		"--save", "", "--appendonly", "no", "--daemonize", "no",
+		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir, "--daemonize", "no",
 		"--logfile", filepath.Join(s.dir, "server.log"),
+	}
+	if s.sentinel != "" {
+		return slices.Concat([]string{s.sentinel, "--sentinel"}, args, s.args)
+	}
+	args = append(args,
+		"--save", "", "--appendonly", "no",
 		// As a primary, copy to a replica at once: the default of 5 s waits
 		// for more of them to come.
 		"--repl-diskless-sync-delay", "0",
+	)
+	if s.cluster {
+		args = append(args, "--cluster-port", strconv.Itoa(s.busPort))
 	}
 	if s.password != "" {
 		args = append(args, "--requirepass", s.password)
@@ -171,7 +203,12 @@ func (s *Server) launch() error {
 			args = append(args, "--masterauth", s.primary.password)
 		}
 	}
-	cmd := exec.Command(s.binary, append(args, s.args...)...)
+	return append(args, s.args...)
+}
+
+// launch starts the process and waits until it answers.
+func (s *Server) launch() error {
+	cmd := exec.Command(s.binary, s.commandLine()...)
 	if err := startTied(cmd); err != nil {
 		return err
 	}

@@ -1,0 +1,49 @@
+package redistest_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+func TestClusterFailsOverAndMigrates(t *testing.T) {
+	c := redistest.StartCluster(t)
+	slot := c.Slot("key")
+	owner := c.Owner(slot)
+	owner.Do(t, "SET", "key", "value")
+
+	if moves := c.MigrateLoop(slot)(); moves < 2 || c.Owner(slot) != owner {
+		t.Errorf("after %d moves the slot is elsewhere", moves)
+	}
+
+	next := c.FailOver(owner)
+	c.AwaitReady()
+	if c.Owner(slot) != next || next.Do(t, "GET", "key") != "value" {
+		t.Errorf("after the failover: owner %s, want %s", c.Owner(slot).Addr(), next.Addr())
+	}
+	next.Kill()
+	if c.Owner(slot) != owner {
+		t.Errorf("the replica did not take over")
+	}
+	next.Restart()
+	c.AwaitReady()
+}
+
+func TestSentinelFailsOver(t *testing.T) {
+	g := redistest.StartSentinel(t)
+	first := g.Primary()
+	if first != g.Servers[0] {
+		t.Fatalf("the primary is %s", first.Addr())
+	}
+	first.Do(t, "SET", "key", "kept")
+	if got := first.Do(t, "WAIT", 2, 10_000); got != int64(2) {
+		t.Fatalf("%v replicas are in step", got)
+	}
+	first.CutReplicas(t)
+	first.Do(t, "SET", "key", "lost")
+	first.Kill()
+	next := g.AwaitFailOver(first)
+	if got := next.Do(t, "GET", "key"); got != "kept" {
+		t.Errorf("the new primary has %v", got)
+	}
+}
