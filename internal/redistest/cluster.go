@@ -8,14 +8,13 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/slot"
 )
 
 // nodeTimeout is for how long a Cluster's node may be silent before the others
 // call it failed.
 const nodeTimeout = time.Second
-
-// slots is how many hash slots there are, in every Cluster.
-const slots = 16384
 
 // Cluster is six servers on loopback: three primaries, the first three of
 // Nodes, and a replica of each behind them.
@@ -37,7 +36,7 @@ func StartCluster(t testing.TB, opts ...Option) *Cluster {
 		s.id = id
 		c.ok(s.Do(t, "CLUSTER", "SET-CONFIG-EPOCH", i+1))
 		if i < 3 {
-			c.ok(s.Do(t, "CLUSTER", "ADDSLOTSRANGE", i*slots/3, (i+1)*slots/3-1))
+			c.ok(s.Do(t, "CLUSTER", "ADDSLOTSRANGE", i*slot.Count/3, (i+1)*slot.Count/3-1))
 		}
 	}
 	for _, s := range c.Nodes[1:] {
@@ -59,12 +58,15 @@ func StartCluster(t testing.TB, opts ...Option) *Cluster {
 // the usual one, 10,000 above, may be nobody's to give.
 func inCluster(s *Server) {
 	replicated(s)
-	s.cluster = true
+	BusPort()(s)
 	s.args = append(s.args, "--cluster-enabled", "yes",
 		"--cluster-node-timeout", strconv.Itoa(int(nodeTimeout.Milliseconds())),
 		// A replica that has been in touch at all may stand for election.
 		"--cluster-replica-validity-factor", "0")
 }
+
+// BusPort gives a Cluster's node a free port to talk to the others.
+func BusPort() Option { return func(s *Server) { s.cluster = true } }
 
 // Addrs returns the addresses of all nodes.
 func (c *Cluster) Addrs() []string {
@@ -98,7 +100,7 @@ func (c *Cluster) ready(s *Server) error {
 	if err != nil {
 		return err
 	}
-	if infoField(info, "cluster_state") != "ok" || infoField(info, "cluster_slots_ok") != strconv.Itoa(slots) ||
+	if infoField(info, "cluster_state") != "ok" || infoField(info, "cluster_slots_ok") != strconv.Itoa(slot.Count) ||
 		infoField(info, "cluster_size") != "3" ||
 		infoField(info, "cluster_known_nodes") != strconv.Itoa(len(c.Nodes)) {
 		return errors.New(strings.Join(strings.Fields(info), " "))
@@ -112,34 +114,49 @@ func (c *Cluster) ready(s *Server) error {
 	return nil
 }
 
+// Home returns the node that had the slot of a key, or of a channel, to begin
+// with.
+func (c *Cluster) Home(key string) *Server {
+	n := slot.Of(key)
+	for i := range 3 {
+		if n < (i+1)*slot.Count/3 {
+			return c.Nodes[i]
+		}
+	}
+	panic("BUG: a slot beyond the last")
+}
+
+// Do runs a command on key's home.
+func (c *Cluster) Do(t testing.TB, key string, args ...any) any {
+	t.Helper()
+	return c.Home(key).Do(t, args...)
+}
+
+// Each runs a command on every node that runs.
+func (c *Cluster) Each(t testing.TB, args ...any) {
+	t.Helper()
+	for _, s := range c.Nodes {
+		if s.Running() {
+			s.Do(t, args...)
+		}
+	}
+}
+
 // Owner returns the node that serves the slot, as the nodes that run see it:
 // the one that says so itself.
-func (c *Cluster) Owner(slot int) *Server {
+func (c *Cluster) Owner(n int) *Server {
 	c.t.Helper()
 	var owner *Server
 	until(c.t, "the slot has an owner", func() error {
 		for _, s := range c.Nodes {
-			if s.Running() && s.owns(slot) {
+			if s.Running() && s.owns(n) {
 				owner = s
 				return nil
 			}
 		}
-		return fmt.Errorf("nobody serves slot %d", slot)
+		return fmt.Errorf("nobody serves slot %d", n)
 	})
 	return owner
-}
-
-// Slot returns the slot of a key, or of a channel.
-func (c *Cluster) Slot(key string) int {
-	c.t.Helper()
-	for _, s := range c.Nodes {
-		if s.Running() {
-			n, _ := s.Do(c.t, "CLUSTER", "KEYSLOT", key).(int64)
-			return int(n)
-		}
-	}
-	c.t.Fatal("redistest: no node of the Cluster runs")
-	return 0
 }
 
 // ReplicasOf returns the nodes that run and replicate s.
@@ -171,12 +188,12 @@ func (c *Cluster) FailOver(s *Server) *Server {
 
 // Migrate moves a slot with its keys to another primary, in the steps that
 // redis-cli takes: between them requests are answered with ASK.
-func (c *Cluster) Migrate(slot int, from, to *Server) {
+func (c *Cluster) Migrate(n int, from, to *Server) {
 	c.t.Helper()
-	c.ok(to.Do(c.t, "CLUSTER", "SETSLOT", slot, "IMPORTING", from.id))
-	c.ok(from.Do(c.t, "CLUSTER", "SETSLOT", slot, "MIGRATING", to.id))
+	c.ok(to.Do(c.t, "CLUSTER", "SETSLOT", n, "IMPORTING", from.id))
+	c.ok(from.Do(c.t, "CLUSTER", "SETSLOT", n, "MIGRATING", to.id))
 	for {
-		keys, _ := from.Do(c.t, "CLUSTER", "GETKEYSINSLOT", slot, 100).([]any)
+		keys, _ := from.Do(c.t, "CLUSTER", "GETKEYSINSLOT", n, 100).([]any)
 		if len(keys) == 0 {
 			break
 		}
@@ -188,16 +205,16 @@ func (c *Cluster) Migrate(slot int, from, to *Server) {
 		}
 	}
 	// The new owner first: nobody must own it, rather than two.
-	c.ok(to.Do(c.t, "CLUSTER", "SETSLOT", slot, "NODE", to.id))
-	c.ok(from.Do(c.t, "CLUSTER", "SETSLOT", slot, "NODE", to.id))
+	c.ok(to.Do(c.t, "CLUSTER", "SETSLOT", n, "NODE", to.id))
+	c.ok(from.Do(c.t, "CLUSTER", "SETSLOT", n, "NODE", to.id))
 }
 
 // MigrateLoop moves a slot back and forth between its owner and another
 // primary until stop is called, which answers how often it moved. The slot is
 // then where it was.
-func (c *Cluster) MigrateLoop(slot int) (stop func() int) {
+func (c *Cluster) MigrateLoop(n int) (stop func() int) {
 	c.t.Helper()
-	home := c.Owner(slot)
+	home := c.Owner(n)
 	away := c.Nodes[0]
 	for _, s := range c.Nodes {
 		if s != home && s.Info(c.t, "role") == "master" {
@@ -209,8 +226,8 @@ func (c *Cluster) MigrateLoop(slot int) (stop func() int) {
 	moves := 0
 	moving.Go(func() {
 		for {
-			c.Migrate(slot, home, away)
-			c.Migrate(slot, away, home)
+			c.Migrate(n, home, away)
+			c.Migrate(n, away, home)
 			moves += 2
 			select {
 			case <-end:
@@ -236,7 +253,7 @@ func (c *Cluster) ok(reply any) {
 }
 
 // owns reports whether the server says that it serves the slot.
-func (s *Server) owns(slot int) bool {
+func (s *Server) owns(n int) bool {
 	text, err := s.ask("CLUSTER", "NODES")
 	if err != nil {
 		return false
@@ -256,7 +273,7 @@ func (s *Server) owns(slot int) bool {
 			if ranged {
 				last, _ = strconv.Atoi(high)
 			}
-			if first <= slot && slot <= last {
+			if first <= n && n <= last {
 				return true
 			}
 		}

@@ -4,25 +4,26 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/slot"
 )
 
 func TestClusterFailsOverAndMigrates(t *testing.T) {
 	c := redistest.StartCluster(t)
-	slot := c.Slot("key")
-	owner := c.Owner(slot)
+	n := slot.Of("key")
+	owner := c.Owner(n)
 	owner.Do(t, "SET", "key", "value")
 
-	if moves := c.MigrateLoop(slot)(); moves < 2 || c.Owner(slot) != owner {
+	if moves := c.MigrateLoop(n)(); moves < 2 || c.Owner(n) != owner {
 		t.Errorf("after %d moves the slot is elsewhere", moves)
 	}
 
 	next := c.FailOver(owner)
 	c.AwaitReady()
-	if c.Owner(slot) != next || next.Do(t, "GET", "key") != "value" {
-		t.Errorf("after the failover: owner %s, want %s", c.Owner(slot).Addr(), next.Addr())
+	if c.Owner(n) != next || next.Do(t, "GET", "key") != "value" {
+		t.Errorf("after the failover: owner %s, want %s", c.Owner(n).Addr(), next.Addr())
 	}
 	next.Kill()
-	if c.Owner(slot) != owner {
+	if c.Owner(n) != owner {
 		t.Errorf("the replica did not take over")
 	}
 	next.Restart()
