@@ -32,6 +32,15 @@ func (a *Alarm) After(deadline time.Time) <-chan struct{} {
 	return b.rung
 }
 
+// Of is After for ctx's deadline, nil if it has none.
+func (a *Alarm) Of(ctx context.Context) <-chan struct{} {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return nil
+	}
+	return a.After(deadline)
+}
+
 // Bounded is a context that nobody can cancel, with an end to its time: Done
 // follows Deadline, which in a context of the library's it need not.
 func Bounded(ctx context.Context, late <-chan struct{}) context.Context { return bounded{ctx, late} }

@@ -17,6 +17,7 @@ const (
 	Final  Fate = iota // another try would change nothing, or there is no time for it
 	Broken             // the connection broke under it: it may have run
 	Unsent             // it found nobody to go to: it has not run
+	Lost               // the client took its connection away: it may have run, and trying again may be in vain
 )
 
 // Retry is how a request that every action tolerates twice is sent again.
@@ -33,8 +34,12 @@ type Retry struct {
 	Refusal func(err error) *holdfast.ServerError
 }
 
-// most bounds the tries of a patient request whose context has no deadline.
-const most = 100
+const (
+	// most bounds the tries of a patient request whose context has no deadline.
+	most = 100
+	// few bounds those of one whose client may have been closed for good.
+	few = 8
+)
 
 // Do calls send until it succeeds or there is no reason to call it again. It
 // returns the last error, and why an earlier request got no answer, if one
@@ -51,13 +56,16 @@ func (r Retry) Do(ctx context.Context, send func() (string, error)) (answer stri
 			fate = Unsent
 		}
 		tries := r.Tries
-		if r.Patient {
+		switch {
+		case r.Patient && fate == Lost:
+			tries = few
+		case r.Patient:
 			tries = most
 		}
-		if fate == Final || fate == Unsent && !r.Patient || attempt >= tries || Ended(ctx) {
+		if fate == Final || fate != Broken && !r.Patient || attempt >= tries || Ended(ctx) {
 			return "", err, broke
 		}
-		if fate == Broken {
+		if fate != Unsent {
 			broke = err
 		}
 		if ended := pause(ctx, attempt); ended != nil {

@@ -156,10 +156,7 @@ func (s *Store) process(ctx context.Context, key string, cmd redis.Cmder) error 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	var late <-chan struct{}
-	if deadline, ok := ctx.Deadline(); ok {
-		late = s.alarm.After(deadline)
-	}
+	late := s.alarm.Of(ctx)
 	switch {
 	case s.cluster != nil:
 		return await(ctx, late, func(ctx context.Context) error { return s.cluster.process(ctx, key, cmd) })
