@@ -109,17 +109,16 @@ func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, e
 	number := c.attempts.Add(1)
 	at := &attempt{c: c, spec: s, id: c.id + "/" + strconv.FormatUint(number, 10)}
 	// To join in the first request, the subscription must stand already.
-	if !try && c.hub.Ready(s.channel) {
-		at.w = c.hub.Await(number)
+	if !try {
+		at.w = c.hub.Await(s.channel, number)
 	}
 	a, err := at.ask(ctx, script.Acquire)
 	if err == nil && a.Kind == wire.Busy && !try {
 		// The first contention of this process: subscribe, see it
 		// confirmed, and only then join.
-		if err = c.hub.Subscribe(ctx, s.channel); err != nil {
+		if at.w, err = c.hub.Subscribe(ctx, s.channel, number); err != nil {
 			return nil, WakeNone, fault("subscription for", s.name, err)
 		}
-		at.w = c.hub.Await(number)
 		a, err = at.ask(ctx, script.Acquire)
 	}
 	if at.w != nil {
@@ -279,9 +278,8 @@ func (at *attempt) renumber() {
 	if !at.sure {
 		c.undo(at.spec, at.id, c.now()+at.spec.ttl)
 	}
-	c.hub.Forget(at.w)
 	number := c.attempts.Add(1)
-	at.id, at.w = c.id+"/"+strconv.FormatUint(number, 10), c.hub.Await(number)
+	at.id, at.w = c.id+"/"+strconv.FormatUint(number, 10), c.hub.Instead(at.w, number)
 	at.stood = false
 }
 

@@ -56,6 +56,11 @@ type Client struct {
 	quiet     chan struct{} // told when calls falls to 0 while closing
 }
 
+// channelLinger is for how long the subscription to one lock of a Cluster is
+// kept though nobody waits: a lock that is fought over does not subscribe anew
+// each time.
+const channelLinger = 10 * time.Second
+
 // New makes a client of store. It does no I/O: the first acquisition does.
 // The error is an [ErrInvalid] that says which field of cfg cannot work.
 func New(store Store, cfg Config) (*Client, error) {
@@ -89,7 +94,13 @@ func New(store Store, cfg Config) (*Client, error) {
 	c.keeper = keeper.New(keeper.Config{
 		Now: c.now, Renew: c.renew, Renewed: c.renewed, Lost: c.lost, Timeout: cfg.RequestTimeout,
 	})
-	c.hub = wake.New(c.listen, c.readPush, cfg.RequestTimeout)
+	// One channel serves all locks of a server, for good. In a Cluster each
+	// lock has its own: a client may come to wait for a million of them.
+	var linger time.Duration
+	if c.sharded {
+		linger = channelLinger
+	}
+	c.hub = wake.New(c.listen, c.readPush, cfg.RequestTimeout, linger)
 	return c, nil
 }
 
