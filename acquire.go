@@ -55,7 +55,7 @@ func (c *Client) lockSeated(ctx, parent context.Context, s *spec, try bool) (*Le
 			cause = WakeLocal
 		}
 		if passed != nil {
-			if c.keeper.TTL(&passed.Lease) == s.ttl && !s.fixed {
+			if c.keeper.TTL(&passed.Lease) == s.ttl && !s.fixed && passed.spec.ack == s.ack {
 				if l := c.lease(parent, passed); l != nil {
 					return l, cause, nil
 				}
@@ -98,7 +98,11 @@ func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, e
 	if c.isClosing() {
 		return nil, WakeNone, ErrClosed
 	}
-	if err := c.ready(ctx); err != nil {
+	err := c.ready(ctx)
+	if err == nil {
+		err = c.waits(s)
+	}
+	if err != nil {
 		// Nothing was asked for yet: whatever happened, nothing is held.
 		if ctx.Err() != nil {
 			return nil, WakeNone, ctx.Err()
@@ -128,6 +132,11 @@ func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, e
 		return nil, WakeNone, at.failed(ctx, err)
 	}
 	h, err := at.settle(ctx, a)
+	if err == nil && s.ack.wanted() {
+		if err = h.confirm(ctx); err != nil {
+			h = nil
+		}
+	}
 	return h, at.wake, err
 }
 

@@ -50,7 +50,8 @@ type Client struct {
 	tasks    sync.WaitGroup // what runs in the background; Add only while not closed
 	presence *time.Timer    // the next announcement; nil before the first
 
-	checked   atomic.Bool   // the server has been seen to be usable
+	checked   atomic.Bool // the server has been seen to be usable
+	server    atomic.Pointer[ServerInfo]
 	announced atomic.Bool   // the client has begun to make itself known
 	calls     atomic.Int64  // acquisitions under way
 	quiet     chan struct{} // told when calls falls to 0 while closing
@@ -158,6 +159,7 @@ func (c *Client) ready(ctx context.Context) error {
 		if err := info.usable(); err != nil {
 			return err
 		}
+		c.server.Store(&info)
 	}
 	c.checked.Store(true)
 	return nil
@@ -169,22 +171,28 @@ func (i ServerInfo) usable() error {
 	if i.Role == "replica" || i.Role == "slave" {
 		return &ServerError{Code: "REPLICA", Message: "REPLICA the server at " + i.Address + " is a replica"}
 	}
-	major, rest, _ := strings.Cut(i.Version, ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	have, err := strconv.Atoi(major)
-	if err != nil {
-		return nil //nolint:nilerr // it does not tell: the actions will show
-	}
-	sub, _ := strconv.Atoi(minor)
 	oldest := [2]int{7, 0}
 	if i.Product == "valkey" {
 		oldest = [2]int{7, 2}
 	}
-	if have < oldest[0] || have == oldest[0] && sub < oldest[1] {
+	if i.older(oldest[0], oldest[1]) {
 		return &ServerError{Code: "VERSION", Message: fmt.Sprintf(
 			"VERSION the server at %s is %s %s, too old", i.Address, i.Product, i.Version)}
 	}
 	return nil
+}
+
+// older reports that the server's version is before major.minor; one that it
+// does not tell is not: the actions will show.
+func (i ServerInfo) older(major, minor int) bool {
+	first, rest, _ := strings.Cut(i.Version, ".")
+	second, _, _ := strings.Cut(rest, ".")
+	have, err := strconv.Atoi(first)
+	if err != nil {
+		return false
+	}
+	sub, _ := strconv.Atoi(second)
+	return have < major || have == major && sub < minor
 }
 
 // background runs f in a goroutine that Close waits for. After Close it

@@ -24,6 +24,7 @@ type spec struct {
 	life     string // ms for which the record is to live: the lease and the retention after it
 	patience string
 	fixed    bool
+	ack      acks
 }
 
 // terms are a lock and how one of its users takes it: what every kind of lock
@@ -87,6 +88,9 @@ func (c *Client) terms(name, want string, options []Option) terms {
 	t.keys = []string{t.key}
 	t.base, t.channel = c.channel(name)
 	t.group = c.store.Group(t.key)
+	if t.ack.wanted() {
+		t.group += fmt.Sprintf(" acknowledged by %+v in %v", t.ack.need, t.ack.limit)
+	}
 	t.ttlMS, t.life = wire.Millis(t.ttl), wire.Millis(t.ttl+c.cfg.Retention)
 	t.patience = wire.Millis(lease.Patience(t.ttl))
 	return t

@@ -10,6 +10,13 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
+// Sentinel is the environment of a store on a primary with two replicas.
+func Sentinel(t *testing.T, store holdfast.Store, group *redistest.Sentinel) storetest.Env {
+	env := Server(t, store, group.Servers[0])
+	env.Replicas = 2
+	return env
+}
+
 // Server is the environment of a store on one server.
 func Server(t *testing.T, store holdfast.Store, server *redistest.Server) storetest.Env {
 	return storetest.Env{
@@ -29,6 +36,7 @@ func Server(t *testing.T, store holdfast.Store, server *redistest.Server) storet
 func Cluster(t *testing.T, store holdfast.Store, cluster *redistest.Cluster) storetest.Env {
 	return storetest.Env{
 		Store:           store,
+		Replicas:        1,
 		Publish:         func(channel, payload string) { cluster.Do(t, channel, "SPUBLISH", channel, payload) },
 		Plant:           func(key string) { cluster.Do(t, key, "SET", key, "foreign") },
 		FlushScripts:    func() { cluster.Each(t, "SCRIPT", "FLUSH") },

@@ -63,24 +63,20 @@ func (c *cluster) node(ctx context.Context, addr string) *redis.Client {
 	return found
 }
 
-// process runs cmd on the node that owns key, and follows redirections.
-func (c *cluster) process(ctx context.Context, key string, cmd redis.Cmder) error {
+// process runs cmds on the node that owns key, and follows redirections.
+func (c *cluster) process(ctx context.Context, key string, cmds []redis.Cmder) error {
 	err := c.follow(ctx, key, func(v *once, asking bool) error {
-		if !asking {
-			return v.Process(ctx, cmd)
+		if asking {
+			return v.send(ctx, append([]redis.Cmder{redis.NewStatusCmd(ctx, "asking")}, cmds...))
 		}
-		pipe := v.Pipeline()
-		_ = pipe.Process(ctx, redis.NewStatusCmd(ctx, "asking"))
-		_ = pipe.Process(ctx, cmd)
-		_, err := pipe.Exec(ctx)
-		return err
+		return v.send(ctx, cmds)
 	})
-	if !errors.Is(err, errUnknownNode) {
+	if !errors.Is(err, errUnknownNode) || len(cmds) > 1 {
 		return err
 	}
 	// The slot moves to a node that has none yet, which only the client's own
 	// way finds. It may send twice: what is refused then is no definite answer.
-	err = c.client.Process(ctx, cmd)
+	err = c.client.Process(ctx, cmds[0])
 	if serverError(err) != nil && !redis.HasErrorPrefix(err, "NOSCRIPT ") {
 		return errors.New(err.Error())
 	}

@@ -27,7 +27,7 @@ func TestConformanceBehindSentinel(t *testing.T) {
 			MasterName: redistest.SentinelName, SentinelAddrs: group.Addrs(),
 		})
 		t.Cleanup(func() { rdb.Close() })
-		return conform.Server(t, goredis.New(rdb), group.Servers[0])
+		return conform.Sentinel(t, goredis.New(rdb), group)
 	})
 }
 

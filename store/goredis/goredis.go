@@ -47,7 +47,7 @@ type Store struct {
 	feeds feeds
 }
 
-var _ holdfast.Store = (*Store)(nil)
+var _ holdfast.Acker = (*Store)(nil)
 
 // New returns a store on the server or servers of rdb: a *redis.Client, also
 // one of redis.NewFailoverClient, or a *redis.ClusterClient. With any other
@@ -145,27 +145,28 @@ func firstOf(keys []string) string {
 	return keys[0]
 }
 
-// process runs cmd where key lives and returns its error, or the context's as
-// soon as that ends; then cmd must no longer be touched.
+// process runs cmds, one behind the other on one connection, where key lives.
+// It returns the first error, or the context's as soon as that ends; then cmds
+// must no longer be touched.
 //
 // For a deadline go-redis does: the view puts it on the socket, and heeds
 // Done while it connects. But nothing wakes a read when a context is cancelled
 // before its deadline. Hence the goroutine, for a context that can be; and for
 // a Cluster, where a redirection may cost more than one connection.
-func (s *Store) process(ctx context.Context, key string, cmd redis.Cmder) error {
+func (s *Store) process(ctx context.Context, key string, cmds ...redis.Cmder) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	late := s.alarm.Of(ctx)
 	switch {
 	case s.cluster != nil:
-		return await(ctx, late, func(ctx context.Context) error { return s.cluster.process(ctx, key, cmd) })
+		return await(ctx, late, func(ctx context.Context) error { return s.cluster.process(ctx, key, cmds) })
 	case ctx.Done() == nil && late == nil:
-		return s.single.Process(ctx, cmd)
+		return s.single.send(ctx, cmds)
 	case ctx.Done() == nil:
-		return s.single.Process(adapter.Bounded(ctx, late), cmd)
+		return s.single.send(adapter.Bounded(ctx, late), cmds)
 	}
-	return await(ctx, late, func(ctx context.Context) error { return s.single.Process(ctx, cmd) })
+	return await(ctx, late, func(ctx context.Context) error { return s.single.send(ctx, cmds) })
 }
 
 // await runs send in a goroutine of its own and returns what it does, or the

@@ -37,6 +37,19 @@ func onceOf(rdb *redis.Client) *once {
 	return &once{Conn: conn, client: rdb, addr: opts.Addr}
 }
 
+// send sends commands over one connection, and returns the first error.
+func (o *once) send(ctx context.Context, cmds []redis.Cmder) error {
+	if len(cmds) == 1 {
+		return o.Process(ctx, cmds[0])
+	}
+	pipe := o.Pipeline()
+	for _, cmd := range cmds {
+		_ = pipe.Process(ctx, cmd) // it only notes the command
+	}
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
 // redirect is a hook that hands each command to another client, instead of to
 // the one that it is a hook of.
 type redirect struct{ to *redis.Client }

@@ -62,11 +62,34 @@ func (s *Store) primary(ctx context.Context) (node, error) {
 			return node{span.addr, client}, nil
 		}
 	}
-	// What was known is no longer so: the next try asks anew.
-	s.places.mu.Lock()
-	s.places.known = nil
-	s.places.mu.Unlock()
+	s.places.forget()
 	return node{}, unsentError{errNoNode}
+}
+
+// owner returns the node that serves the keys' slot.
+func (s *Store) owner(ctx context.Context, keys []string) (rueidis.Client, error) {
+	if len(keys) == 0 {
+		node, err := s.primary(ctx)
+		return node.client, err
+	}
+	addrs, err := s.place(ctx, keys[:1], false)
+	if err != nil {
+		return nil, err
+	}
+	client := s.client.Nodes()[addrs[0]]
+	if client == nil {
+		s.places.forget()
+		return nil, unsentError{errUnknown}
+	}
+	return client, nil
+}
+
+// forget is for when what was known has proved wrong: the next question is
+// put to the Cluster.
+func (p *places) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known = nil
 }
 
 // spans returns who serves what, as the first node says that answers.

@@ -23,9 +23,9 @@ func TestConformanceBehindSentinel(t *testing.T) {
 	group := redistest.StartSentinel(t)
 	group.Forbear(t)
 	storetest.Run(t, func(t *testing.T) storetest.Env {
-		return conform.Server(t, store.New(connect(t, rueidis.ClientOption{
+		return conform.Sentinel(t, store.New(connect(t, rueidis.ClientOption{
 			InitAddress: group.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: redistest.SentinelName},
-		})), group.Servers[0])
+		})), group)
 	})
 }
 

@@ -45,7 +45,7 @@ type Store struct {
 	places   places
 }
 
-var _ holdfast.Store = (*Store)(nil)
+var _ holdfast.Acker = (*Store)(nil)
 
 // New returns a store on the server or servers of client. It does no I/O.
 func New(client rueidis.Client) *Store {
@@ -158,19 +158,24 @@ func (s *Store) do(ctx context.Context, cmd rueidis.Completed) answer {
 // await runs send in a goroutine of its own and returns what comes of it, or
 // the context's error as soon as that ends.
 func await(ctx context.Context, late <-chan struct{}, send func() rueidis.RedisResult) answer {
-	done := make(chan rueidis.RedisResult, 1)
+	result, err := awaitAny(ctx, late, send)
+	return answer{result, err}
+}
+
+func awaitAny[T any](ctx context.Context, late <-chan struct{}, send func() T) (result T, err error) {
+	done := make(chan T, 1)
 	go func() { done <- send() }()
 	select {
 	case result := <-done:
-		return answer{result: result}
+		return result, nil
 	case <-ctx.Done():
 	case <-late:
 	}
 	select {
 	case result := <-done:
-		return answer{result: result} // it came at the same moment: better than none
+		return result, nil // it came at the same moment: better than none
 	default:
-		return answer{err: cmp.Or(ctx.Err(), context.DeadlineExceeded)}
+		return result, cmp.Or(ctx.Err(), context.DeadlineExceeded)
 	}
 }
 
