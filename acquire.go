@@ -55,7 +55,7 @@ func (c *Client) lockSeated(ctx, parent context.Context, s *spec, try bool) (*Le
 			cause = WakeLocal
 		}
 		if passed != nil {
-			if c.keeper.TTL(&passed.Lease) == s.ttl && !s.fixed {
+			if c.keeper.TTL(&passed.Lease) == s.ttl && !s.fixed && passed.spec.ack == s.ack {
 				if l := c.lease(parent, passed); l != nil {
 					return l, cause, nil
 				}
@@ -98,7 +98,11 @@ func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, e
 	if c.isClosing() {
 		return nil, WakeNone, ErrClosed
 	}
-	if err := c.ready(ctx); err != nil {
+	err := c.ready(ctx)
+	if err == nil {
+		err = c.waits(s)
+	}
+	if err != nil {
 		// Nothing was asked for yet: whatever happened, nothing is held.
 		if ctx.Err() != nil {
 			return nil, WakeNone, ctx.Err()
@@ -109,17 +113,16 @@ func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, e
 	number := c.attempts.Add(1)
 	at := &attempt{c: c, spec: s, id: c.id + "/" + strconv.FormatUint(number, 10)}
 	// To join in the first request, the subscription must stand already.
-	if !try && c.hub.Ready(s.channel) {
-		at.w = c.hub.Await(number)
+	if !try {
+		at.w = c.hub.Await(s.channel, number)
 	}
 	a, gone, err := at.first(ctx)
 	if err == nil && a.Kind == wire.Busy && !try {
 		// The first contention of this process: subscribe, see it
 		// confirmed, and only then join.
-		if err = c.hub.Subscribe(ctx, s.channel); err != nil {
+		if at.w, err = c.hub.Subscribe(ctx, s.channel, number); err != nil {
 			return nil, WakeNone, fault("subscription for", s.name, err)
 		}
-		at.w = c.hub.Await(number)
 		a, err = at.ask(ctx, script.Acquire)
 	}
 	if at.w != nil {
@@ -132,6 +135,11 @@ func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, e
 		return nil, WakeNone, at.failed(ctx, err)
 	}
 	h, err := at.settle(ctx, a)
+	if err == nil && s.ack.wanted() {
+		if err = h.confirm(ctx); err != nil {
+			h = nil
+		}
+	}
 	return h, at.wake, err
 }
 
@@ -282,9 +290,8 @@ func (at *attempt) renumber() {
 	if !at.sure {
 		c.undo(at.spec, at.id, c.now()+at.spec.ttl)
 	}
-	c.hub.Forget(at.w)
 	number := c.attempts.Add(1)
-	at.id, at.w = c.id+"/"+strconv.FormatUint(number, 10), c.hub.Await(number)
+	at.id, at.w = c.id+"/"+strconv.FormatUint(number, 10), c.hub.Instead(at.w, number)
 	at.stood = false
 }
 

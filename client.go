@@ -51,11 +51,17 @@ type Client struct {
 	tasks    sync.WaitGroup // what runs in the background; Add only while not closed
 	presence *time.Timer    // the next announcement; nil before the first
 
-	checked   atomic.Bool   // the server has been seen to be usable
+	checked   atomic.Bool // the server has been seen to be usable
+	server    atomic.Pointer[ServerInfo]
 	announced atomic.Bool   // the client has begun to make itself known
 	calls     atomic.Int64  // acquisitions under way
 	quiet     chan struct{} // told when calls falls to 0 while closing
 }
+
+// channelLinger is for how long the subscription to one lock of a Cluster is
+// kept though nobody waits: a lock that is fought over does not subscribe anew
+// each time.
+const channelLinger = 10 * time.Second
 
 // New makes a client of store. It does no I/O: the first acquisition does.
 // The error is an [ErrInvalid] that says which field of cfg cannot work.
@@ -91,7 +97,13 @@ func New(store Store, cfg Config) (*Client, error) {
 		Now: c.now, Renew: c.renew, Renewed: c.renewed, Lost: c.lost, Timeout: cfg.RequestTimeout,
 	})
 	c.openRoads()
-	c.hub = wake.New(c.listen, c.readPush, cfg.RequestTimeout)
+	// One channel serves all locks of a server, for good. In a Cluster each
+	// lock has its own: a client may come to wait for a million of them.
+	var linger time.Duration
+	if c.sharded {
+		linger = channelLinger
+	}
+	c.hub = wake.New(c.listen, c.readPush, cfg.RequestTimeout, linger)
 	return c, nil
 }
 
@@ -149,6 +161,7 @@ func (c *Client) ready(ctx context.Context) error {
 		if err := info.usable(); err != nil {
 			return err
 		}
+		c.server.Store(&info)
 	}
 	c.checked.Store(true)
 	return nil
@@ -160,22 +173,28 @@ func (i ServerInfo) usable() error {
 	if i.Role == "replica" || i.Role == "slave" {
 		return &ServerError{Code: "REPLICA", Message: "REPLICA the server at " + i.Address + " is a replica"}
 	}
-	major, rest, _ := strings.Cut(i.Version, ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	have, err := strconv.Atoi(major)
-	if err != nil {
-		return nil //nolint:nilerr // it does not tell: the actions will show
-	}
-	sub, _ := strconv.Atoi(minor)
 	oldest := [2]int{7, 0}
 	if i.Product == "valkey" {
 		oldest = [2]int{7, 2}
 	}
-	if have < oldest[0] || have == oldest[0] && sub < oldest[1] {
+	if i.older(oldest[0], oldest[1]) {
 		return &ServerError{Code: "VERSION", Message: fmt.Sprintf(
 			"VERSION the server at %s is %s %s, too old", i.Address, i.Product, i.Version)}
 	}
 	return nil
+}
+
+// older reports that the server's version is before major.minor; one that it
+// does not tell is not: the actions will show.
+func (i ServerInfo) older(major, minor int) bool {
+	first, rest, _ := strings.Cut(i.Version, ".")
+	second, _, _ := strings.Cut(rest, ".")
+	have, err := strconv.Atoi(first)
+	if err != nil {
+		return false
+	}
+	sub, _ := strconv.Atoi(second)
+	return have < major || have == major && sub < minor
 }
 
 // background runs f in a goroutine that Close waits for. After Close it

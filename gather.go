@@ -49,7 +49,7 @@ func (c *Client) openRoads() {
 
 // road is the way of a lock's acquisitions; nil if they go alone.
 func (c *Client) road(s *spec) *road {
-	if !c.roads.open || s.want != wire.Exclusive {
+	if !c.roads.open || s.want != wire.Exclusive || s.ack.wanted() {
 		return nil
 	}
 	c.roads.mu.Lock()

@@ -16,6 +16,8 @@ func Hint(err error) string {
 		return ""
 	case errors.As(err, &refused):
 		return refused.hint()
+	case errors.Is(err, ErrNotAcked):
+		return "see in the primary's INFO replication whether the replicas are connected and in step"
 	case errors.Is(err, ErrDeadlock):
 		return "do not lock a name again under the context of its own lease; pass the lease on instead"
 	case errors.Is(err, ErrNotHeld), errors.Is(err, ErrLost):
@@ -44,6 +46,8 @@ var hints = map[string]string{ //nolint:gosec // it speaks of passwords and has 
 	"CLUSTERDOWN": "the cluster does not serve all slots: see CLUSTER INFO",
 	"MASTERDOWN":  "the replica has lost its primary: connect to the primary",
 	"FORMAT":      "another program uses a newer Holdfast here: update this one",
+	"WAITAOF":     "Durable needs Redis 7.2 or Valkey 7.2, or later, with appendonly yes",
+	"CLIENT":      "make the store of a client for this kind of server",
 	"VERSION":     "Holdfast needs Redis 7.0 or Valkey 7.2, or later",
 }
 

@@ -131,7 +131,8 @@ func (c *Client) renew(ctx context.Context, batch []*keeper.Lease) ([]keeper.Out
 		keys[i] = h.spec.key
 		args = append(args, h.attempt, wire.Millis(l.Ask), "")
 	}
-	answer, err := c.store.Run(ctx, script.Renew, keys, args)
+	// All of one group wait for the same acknowledgements, or none does.
+	answer, err := c.runAcked(ctx, batch[0].Hold.(*hold).spec, script.Renew, keys, args)
 	if err != nil {
 		return nil, err
 	}

@@ -7,10 +7,6 @@ import (
 	"runtime"
 	"sync"
 	"time"
-
-	"github.com/holdfast-go/holdfast/internal/keeper"
-	"github.com/holdfast-go/holdfast/internal/wire"
-	"github.com/holdfast-go/holdfast/script"
 )
 
 // Lease is one acquisition of a lock. It is safe for use by many goroutines,
@@ -213,25 +209,6 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
 	return nil
-}
-
-// extend asks the server for ttl from now on.
-func (h *hold) extend(ctx context.Context, ttl time.Duration) (keeper.Reason, error) {
-	args := []string{h.client.retention, h.attempt, wire.Millis(ttl), ""}
-	answer, err := h.client.run(ctx, script.Renew, h.spec.keys, args)
-	if err != nil {
-		return "", err
-	}
-	r, err := wire.ParseRenewals(answer, 1)
-	switch {
-	case err != nil:
-		return "", err
-	case r[0].Evicted:
-		return keeper.Evicted, nil
-	case !r[0].Held:
-		return keeper.NotHeld, nil
-	}
-	return "", nil
 }
 
 // Release gives the lock up: to the next goroutine of this process, or to the

@@ -25,6 +25,7 @@ type spec struct {
 	patience string
 	fixed    bool
 	road     *road // on which its acquisitions travel with others; nil: alone
+	ack      acks
 }
 
 // terms are a lock and how one of its users takes it: what every kind of lock
@@ -88,6 +89,9 @@ func (c *Client) terms(name, want string, options []Option) terms {
 	t.keys = []string{t.key}
 	t.base, t.channel = c.channel(name)
 	t.group = c.store.Group(t.key)
+	if t.ack.wanted() {
+		t.group += fmt.Sprintf(" acknowledged by %+v in %v", t.ack.need, t.ack.limit)
+	}
 	t.ttlMS, t.life = wire.Millis(t.ttl), wire.Millis(t.ttl+c.cfg.Retention)
 	t.patience = wire.Millis(lease.Patience(t.ttl))
 	t.road = c.road(&t.spec)

@@ -25,6 +25,7 @@ type Store struct {
 	cut       bool
 	drop      int // pushes still to drop; below 0: all
 	stalled   chan struct{}
+	acks      holdfast.Acknowledged
 	fail      func(action string, keys []string) error
 	lose      func(action string, keys []string) error
 }

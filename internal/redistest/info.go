@@ -1,9 +1,11 @@
 package redistest
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Info returns one field of the server's INFO, such as "connected_clients",
@@ -43,6 +45,64 @@ func (s *Server) ResetStats(t testing.TB) {
 	s.Do(t, "CONFIG", "RESETSTAT")
 }
 
+// ask is Do for a server that may be gone: an error of the server is one.
+func (s *Server) ask(args ...any) (string, error) {
+	c, err := s.dial()
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	reply, err := c.try(args...)
+	if e, refused := reply.(Error); refused {
+		err = e
+	}
+	text, _ := reply.(string)
+	return text, err
+}
+
+func (s *Server) awaitRole(t testing.TB, role string) {
+	t.Helper()
+	until(t, s.Addr()+" is a "+role, func() error {
+		info, err := s.ask("INFO", "replication")
+		if got := infoField(info, "role"); err == nil && got != role {
+			err = errors.New("it is a " + got)
+		}
+		return err
+	})
+}
+
+// awaitReplicas waits until n replicas are connected.
+func (s *Server) awaitReplicas(t testing.TB, n string) {
+	t.Helper()
+	until(t, s.Addr()+" has "+n+" replicas", func() error {
+		info, err := s.ask("INFO", "replication")
+		if got := infoField(info, "connected_slaves"); err == nil && got != n {
+			err = errors.New("it has " + got)
+		}
+		return err
+	})
+}
+
+// until asks until there is no error, but not for ever.
+func until(t testing.TB, what string, ask func() error) {
+	t.Helper()
+	late := time.NewTimer(Patience)
+	defer late.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := ask()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-late.C:
+			t.Fatalf("redistest: %s: not within %v: %v", what, Patience, err)
+		}
+	}
+}
+
 func infoField(info, field string) string {
 	for line := range strings.Lines(info) {
 		if value, ok := strings.CutPrefix(line, field+":"); ok {
@@ -50,4 +110,16 @@ func infoField(info, field string) string {
 		}
 	}
 	return ""
+}
+
+// Await asks until the answer is yes, but not for ever: for what no event
+// tells of, the state of servers.
+func Await(t testing.TB, what string, yes func() bool) {
+	t.Helper()
+	until(t, what, func() error {
+		if !yes() {
+			return errors.New("not yet")
+		}
+		return nil
+	})
 }

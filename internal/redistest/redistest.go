@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,6 +45,11 @@ type Server struct {
 	args     []string
 	password string
 	primary  *Server
+	sentinel string // its configuration, if it is a Sentinel
+	cluster  bool   // it is a Cluster's node
+	busPort  int    // where a Cluster's nodes talk to it
+	id       string // its name in a Cluster
+	failed   error  // why it did not come up at first
 
 	mu   sync.Mutex // guards cmd and done
 	cmd  *exec.Cmd
@@ -74,31 +80,59 @@ func ReplicaOf(primary *Server) Option {
 // server binary, or when the server does not come up.
 func Start(t testing.TB, opts ...Option) *Server {
 	t.Helper()
-	s := &Server{t: t, binary: binary(t), dir: t.TempDir()}
+	s := begin(t, opts...)
+	s.must(t)
+	return s
+}
+
+// begin starts a server, and is not bound to the test's goroutine: whether it
+// came up is for must to say.
+func begin(t testing.TB, opts ...Option) *Server {
+	s := &Server{t: t, dir: t.TempDir()}
+	if s.binary, s.failed = binary(); s.failed != nil {
+		return s
+	}
 	for _, opt := range opts {
-		opt(s)
+		if opt(s); s.failed != nil {
+			return s
+		}
 	}
 	t.Cleanup(s.stop)
 
 	// Between choosing a free port and binding it somebody else may take it.
-	var err error
 	for range 5 {
-		s.port = freePort(t)
-		if err = s.launch(); !errors.Is(err, errEnded) {
+		if s.port, s.failed = freePort(); s.failed != nil {
+			return s
+		}
+		if s.cluster {
+			if s.busPort, s.failed = freePort(); s.failed != nil {
+				return s
+			}
+		}
+		if s.failed = s.launch(); !errors.Is(s.failed, errEnded) {
 			break
 		}
 	}
-	if err != nil {
-		t.Fatalf("redistest: %v\n%s", err, s.log())
-	}
 	return s
+}
+
+// must fails the test if the server did not come up.
+func (s *Server) must(t testing.TB) {
+	t.Helper()
+	if s.failed != nil {
+		t.Fatalf("redistest: %v\n%s", s.failed, s.log())
+	}
 }
 
 // ClosedAddr returns an address of the loopback interface where nobody
 // listens: a connection to it is refused.
 func ClosedAddr(t testing.TB) string {
 	t.Helper()
-	return fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	port, err := freePort()
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", port)
 }
 
 // Addr returns the server's address, host:port.
@@ -126,19 +160,39 @@ func (s *Server) Restart() {
 	}
 }
 
+// Running reports whether the server's process is there, be it paused.
+func (s *Server) Running() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.done:
+		return false
+	default:
+		return s.cmd != nil
+	}
+}
+
 // errEnded says that the server went away before it answered, which is what a
 // port taken by somebody else looks like.
 var errEnded = errors.New("the server ended before it answered")
 
-// launch starts the process and waits until it answers.
-func (s *Server) launch() error {
+// commandLine is what the server is started with.
+func (s *Server) commandLine() []string {
 	args := []string{
-		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir,
-		"--save", "", "--appendonly", "no", "--daemonize", "no",
+		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir, "--daemonize", "no",
 		"--logfile", filepath.Join(s.dir, "server.log"),
+	}
+	if s.sentinel != "" {
+		return slices.Concat([]string{s.sentinel, "--sentinel"}, args, s.args)
+	}
+	args = append(args,
+		"--save", "", "--appendonly", "no",
 		// As a primary, copy to a replica at once: the default of 5 s waits
 		// for more of them to come.
 		"--repl-diskless-sync-delay", "0",
+	)
+	if s.cluster {
+		args = append(args, "--cluster-port", strconv.Itoa(s.busPort))
 	}
 	if s.password != "" {
 		args = append(args, "--requirepass", s.password)
@@ -149,7 +203,12 @@ func (s *Server) launch() error {
 			args = append(args, "--masterauth", s.primary.password)
 		}
 	}
-	cmd := exec.Command(s.binary, append(args, s.args...)...)
+	return append(args, s.args...)
+}
+
+// launch starts the process and waits until it answers.
+func (s *Server) launch() error {
+	cmd := exec.Command(s.binary, s.commandLine()...)
 	if err := startTied(cmd); err != nil {
 		return err
 	}
@@ -226,29 +285,26 @@ func (s *Server) log() string {
 	return string(text)
 }
 
-func binary(t testing.TB) string {
-	t.Helper()
+func binary() (string, error) {
 	names := []string{"redis-server", "valkey-server"}
 	if name := os.Getenv(EnvServer); name != "" {
 		names = []string{name}
 	}
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
-			return path
+			return path, nil
 		}
 	}
-	t.Fatalf("redistest: no %s found. Install one (Debian and Ubuntu: apt-get install redis-server; "+
-		"macOS: brew install redis; Fedora: dnf install valkey), or name it in %s.",
+	return "", fmt.Errorf("no %s found. Install one (Debian and Ubuntu: apt-get install redis-server; "+
+		"macOS: brew install redis; Fedora: dnf install valkey), or name it in %s",
 		strings.Join(names, " or "), EnvServer)
-	return ""
 }
 
-func freePort(t testing.TB) int {
-	t.Helper()
+func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatalf("redistest: %v", err)
+		return 0, err
 	}
 	defer l.Close() //nolint:errcheck // nobody ever connected to it
-	return l.Addr().(*net.TCPAddr).Port
+	return l.Addr().(*net.TCPAddr).Port, nil
 }

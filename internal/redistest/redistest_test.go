@@ -116,3 +116,24 @@ func (f *failing) Fatalf(format string, args ...any) {
 	f.said = fmt.Sprintf(format, args...)
 	runtime.Goexit()
 }
+
+func TestPrimariesAreIndependent(t *testing.T) {
+	servers := redistest.Primaries(t, 5)
+	ids := make(map[string]bool)
+	for _, s := range servers {
+		ids[s.Info(t, "run_id")] = true
+		s.Do(t, "SET", "key", s.Addr())
+	}
+	servers[1].Kill()
+	for i, s := range servers {
+		if i == 1 {
+			continue
+		}
+		if got := s.Do(t, "GET", "key"); got != s.Addr() || s.Info(t, "role") != "master" {
+			t.Errorf("server %d has %v", i, got)
+		}
+	}
+	if len(ids) != 5 {
+		t.Errorf("%d servers, want 5", len(ids))
+	}
+}

@@ -1,9 +1,10 @@
 // Package wake brings pushed grants to those who wait for them.
 //
 // A Hub keeps the client's subscriptions, one channel for all locks of a
-// server, and knows who waits. It promises nothing about delivery: a push may
-// be lost, so every waiter has a timer of its own behind it; what the hub adds
-// is a nudge to look again whenever a subscription was broken and stands again.
+// server or one for each lock of a Cluster, and knows who waits. It promises
+// nothing about delivery: a push may be lost, so every waiter has a timer of its
+// own behind it; what the hub adds is a nudge to look again whenever a
+// subscription was broken and stands again.
 package wake
 
 import (
@@ -29,9 +30,10 @@ type Hub struct {
 	listen  Listen
 	read    Read
 	timeout time.Duration
+	linger  time.Duration
 	ctx     context.Context // ends the making of subscriptions
 	end     context.CancelFunc
-	work    sync.WaitGroup // subscriptions being made
+	work    sync.WaitGroup // subscriptions being made or ended
 
 	// mu guards the fields below. No I/O and no callback happens under it.
 	mu      sync.Mutex
@@ -41,9 +43,14 @@ type Hub struct {
 }
 
 type subscription struct {
-	made chan struct{} // closed when stop and err are set
-	stop func()
-	err  error
+	channel string
+	made    chan struct{} // closed when stop and err are set
+	stop    func()
+	err     error
+
+	// Guarded by Hub.mu.
+	users int         // waiters, and those who wait for the confirmation
+	idle  *time.Timer // ends the subscription; nil while it has users
 }
 
 // Waiter is one attempt that waits.
@@ -51,88 +58,155 @@ type Waiter struct {
 	Granted chan Grant    // receives the push, at most one
 	Nudge   chan struct{} // receives when the waiter should look by itself
 	number  uint64
+	sub     *subscription
 }
 
-// New makes a hub. timeout bounds the making of one subscription.
-func New(listen Listen, read Read, timeout time.Duration) *Hub {
+// New makes a hub. timeout bounds the making of one subscription. A
+// subscription that nobody has used for linger is ended; with a linger of 0
+// it lasts until Stop.
+func New(listen Listen, read Read, timeout, linger time.Duration) *Hub {
 	h := &Hub{
-		listen: listen, read: read, timeout: timeout,
+		listen: listen, read: read, timeout: timeout, linger: linger,
 		subs: make(map[string]*subscription), waiters: make(map[uint64]*Waiter),
 	}
 	h.ctx, h.end = context.WithCancel(context.Background())
 	return h
 }
 
-// Ready reports whether the channel's subscription has been confirmed.
-func (h *Hub) Ready(channel string) bool {
+// Await registers a waiter if the channel's subscription has been confirmed;
+// else it returns nil. The waiter must stand before the request is sent that
+// may queue: the push can overtake the answer.
+func (h *Hub) Await(channel string, number uint64) *Waiter {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	s := h.subs[channel]
-	h.mu.Unlock()
-	if s == nil {
-		return false
+	if s == nil || h.stopped {
+		return nil
 	}
 	select {
 	case <-s.made:
-		return s.err == nil
 	default:
-		return false
+		return nil
 	}
+	if s.err != nil {
+		return nil
+	}
+	h.use(s)
+	return h.enlist(s, number)
 }
 
-// Subscribe returns once the channel's subscription is confirmed. Many may
-// ask at once: one subscription is made, and it outlives the one who asked
-// first, whose ctx bounds only its own wait. After an error the next caller
-// tries anew.
-func (h *Hub) Subscribe(ctx context.Context, channel string) error {
+// Subscribe is Await for a subscription that may not stand yet: it returns
+// once that is confirmed. Many may ask at once: one subscription is made, and
+// it outlives the one who asked first, whose ctx bounds only its own wait.
+// After an error the next caller tries anew.
+func (h *Hub) Subscribe(ctx context.Context, channel string, number uint64) (*Waiter, error) {
 	h.mu.Lock()
 	if h.stopped {
 		h.mu.Unlock()
-		return context.Canceled
+		return nil, context.Canceled
 	}
 	s := h.subs[channel]
 	if s == nil {
-		s = &subscription{made: make(chan struct{})}
+		s = &subscription{channel: channel, made: make(chan struct{})}
 		h.subs[channel] = s
 		h.work.Add(1)
-		go h.subscribe(channel, s)
+		go h.subscribe(s)
 	}
+	h.use(s)
 	h.mu.Unlock()
+	var err error
 	select {
 	case <-s.made:
-		return s.err
+		err = s.err
 	case <-ctx.Done():
-		return ctx.Err()
+		err = ctx.Err()
 	}
-}
-
-func (h *Hub) subscribe(channel string, s *subscription) {
-	defer h.work.Done()
-	ctx, cancel := context.WithTimeout(h.ctx, h.timeout)
-	defer cancel()
-	stop, err := h.listen(ctx, channel, h.message, h.resumed)
 	h.mu.Lock()
-	s.stop, s.err = stop, err
+	defer h.mu.Unlock()
 	if err != nil {
-		delete(h.subs, channel)
+		h.leave(s)
+		return nil, err
 	}
-	close(s.made)
-	h.mu.Unlock()
+	return h.enlist(s, number), nil
 }
 
-// Await registers a waiter. It must stand before the request is sent that may
-// queue: the push can overtake the answer.
-func (h *Hub) Await(number uint64) *Waiter {
-	w := &Waiter{Granted: make(chan Grant, 1), Nudge: make(chan struct{}, 1), number: number}
+// Instead registers a waiter in the place of w, which is forgotten.
+func (h *Hub) Instead(w *Waiter, number uint64) *Waiter {
 	h.mu.Lock()
-	h.waiters[number] = w
-	h.mu.Unlock()
-	return w
+	defer h.mu.Unlock()
+	delete(h.waiters, w.number)
+	return h.enlist(w.sub, number)
 }
 
 // Forget ends the waiting. A push that comes later finds nobody.
 func (h *Hub) Forget(w *Waiter) {
 	h.mu.Lock()
 	delete(h.waiters, w.number)
+	h.leave(w.sub)
+	h.mu.Unlock()
+}
+
+// enlist makes a waiter of one who is counted among s's users. mu is held.
+func (h *Hub) enlist(s *subscription, number uint64) *Waiter {
+	w := &Waiter{Granted: make(chan Grant, 1), Nudge: make(chan struct{}, 1), number: number, sub: s}
+	h.waiters[number] = w
+	return w
+}
+
+// use counts one more user. mu is held.
+func (h *Hub) use(s *subscription) {
+	s.users++
+	if s.idle != nil {
+		s.idle.Stop()
+		s.idle = nil
+	}
+}
+
+// leave counts one user less. A subscription that nobody uses lingers for a
+// while: a lock that is fought over would make it anew each time. mu is held.
+func (h *Hub) leave(s *subscription) {
+	s.users--
+	if s.users > 0 || h.linger == 0 || h.stopped || h.subs[s.channel] != s {
+		return
+	}
+	s.idle = time.AfterFunc(h.linger, func() { h.retire(s) })
+}
+
+// retire ends a subscription that nobody has used for a while.
+func (h *Hub) retire(s *subscription) {
+	h.mu.Lock()
+	select {
+	case <-s.made:
+	default:
+		s.idle = nil // whoever makes it looks again
+		h.mu.Unlock()
+		return
+	}
+	if s.users > 0 || h.stopped || h.subs[s.channel] != s {
+		h.mu.Unlock()
+		return
+	}
+	delete(h.subs, s.channel)
+	h.work.Add(1)
+	h.mu.Unlock()
+	defer h.work.Done()
+	s.stop()
+}
+
+func (h *Hub) subscribe(s *subscription) {
+	defer h.work.Done()
+	ctx, cancel := context.WithTimeout(h.ctx, h.timeout)
+	defer cancel()
+	stop, err := h.listen(ctx, s.channel, h.message, func() { h.resumed(s) })
+	h.mu.Lock()
+	s.stop, s.err = stop, err
+	if err != nil {
+		delete(h.subs, s.channel)
+	} else if s.users == 0 && s.idle == nil {
+		s.users++
+		h.leave(s)
+	}
+	close(s.made)
 	h.mu.Unlock()
 }
 
@@ -140,6 +214,11 @@ func (h *Hub) Forget(w *Waiter) {
 func (h *Hub) Stop() {
 	h.mu.Lock()
 	h.stopped = true
+	for _, s := range h.subs {
+		if s.idle != nil {
+			s.idle.Stop()
+		}
+	}
 	h.mu.Unlock()
 	h.end()
 	h.work.Wait()
@@ -169,10 +248,13 @@ func (h *Hub) message(payload string) {
 	}
 }
 
-func (h *Hub) resumed() {
+func (h *Hub) resumed(s *subscription) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, w := range h.waiters {
+		if w.sub != s {
+			continue
+		}
 		select {
 		case w.Nudge <- struct{}{}:
 		default: // nudged already

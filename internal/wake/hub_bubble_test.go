@@ -59,30 +59,40 @@ func bubble(t *testing.T, f func(t *testing.T, feed *feed, h *Hub)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		feed := &feed{}
-		h := New(feed.listen, read, 3*time.Second)
+		h := New(feed.listen, read, 3*time.Second, 10*time.Second)
 		t.Cleanup(h.Stop)
 		f(t, feed, h)
 	})
+}
+
+// subscribed is a waiter on a channel.
+func subscribed(t *testing.T, h *Hub, channel string, number uint64) *Waiter {
+	t.Helper()
+	w, err := h.Subscribe(t.Context(), channel, number)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
 }
 
 func TestManyWaitersShareOneSubscription(t *testing.T) {
 	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
 		feed.confirm = time.Second
 		var all sync.WaitGroup
-		for range 100 {
+		for n := range uint64(100) {
 			all.Go(func() {
-				if err := h.Subscribe(t.Context(), "channel"); err != nil {
+				if _, err := h.Subscribe(t.Context(), "channel", n); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		synctest.Wait()
-		if h.Ready("channel") {
-			t.Error("ready before the server confirmed")
+		if h.Await("channel", 100) != nil {
+			t.Error("it may wait before the server confirmed")
 		}
 		all.Wait()
-		if feed.made != 1 || !h.Ready("channel") || h.Ready("another") {
-			t.Errorf("%d subscriptions, ready: %v", feed.made, h.Ready("channel"))
+		if feed.made != 1 || h.Await("channel", 101) == nil || h.Await("another", 102) != nil {
+			t.Errorf("%d subscriptions", feed.made)
 		}
 	})
 }
@@ -92,10 +102,10 @@ func TestASubscriptionOutlivesWhoAskedFirst(t *testing.T) {
 		feed.confirm = 2 * time.Second
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := h.Subscribe(ctx, "channel"); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := h.Subscribe(ctx, "channel", 1); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("after the end of its context: %v", err)
 		}
-		if err := h.Subscribe(t.Context(), "channel"); err != nil || feed.made != 1 {
+		if _, err := h.Subscribe(t.Context(), "channel", 2); err != nil || feed.made != 1 {
 			t.Errorf("%v after %d subscriptions", err, feed.made)
 		}
 	})
@@ -104,11 +114,11 @@ func TestASubscriptionOutlivesWhoAskedFirst(t *testing.T) {
 func TestAFailedSubscriptionIsTriedAgainByTheNextCaller(t *testing.T) {
 	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
 		feed.err = errRefused
-		if err := h.Subscribe(t.Context(), "channel"); !errors.Is(err, errRefused) || h.Ready("channel") {
+		if _, err := h.Subscribe(t.Context(), "channel", 1); !errors.Is(err, errRefused) || h.Await("channel", 1) != nil {
 			t.Errorf("got %v", err)
 		}
 		feed.err = nil
-		if err := h.Subscribe(t.Context(), "channel"); err != nil || !h.Ready("channel") {
+		if _, err := h.Subscribe(t.Context(), "channel", 1); err != nil || h.Await("channel", 2) == nil {
 			t.Errorf("the second time: %v", err)
 		}
 	})
@@ -118,7 +128,7 @@ func TestASubscriptionThatIsNeverConfirmedEndsWithItsTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
 		feed.deaf = true
 		start := time.Now()
-		err := h.Subscribe(t.Context(), "channel")
+		_, err := h.Subscribe(t.Context(), "channel", 1)
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 3*time.Second {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
@@ -127,18 +137,16 @@ func TestASubscriptionThatIsNeverConfirmedEndsWithItsTimeout(t *testing.T) {
 
 func TestAPushReachesTheAttemptItIsForAndNobodyElse(t *testing.T) {
 	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
-		if err := h.Subscribe(t.Context(), "channel"); err != nil {
-			t.Fatal(err)
-		}
+		old := subscribed(t, h, "channel", 0)
 		feed.message("1 70") // nobody waits yet: the answer to the request will say it
-		one, two := h.Await(1), h.Await(2)
-		for _, payload := range []string{"2 71", "2 71", "3 72", "not a push", ""} {
+		one, two := h.Instead(old, 1), h.Await("channel", 2)
+		for _, payload := range []string{"2 71", "2 71", "0 72", "3 72", "not a push", ""} {
 			feed.message(payload)
 		}
 		if g := <-two.Granted; g.Token != 71 {
 			t.Errorf("token %d", g.Token)
 		}
-		if len(one.Granted)+len(two.Granted) != 0 {
+		if len(one.Granted)+len(two.Granted)+len(old.Granted) != 0 {
 			t.Error("a push was delivered to somebody else, or twice")
 		}
 		h.Forget(one)
@@ -149,14 +157,12 @@ func TestAPushReachesTheAttemptItIsForAndNobodyElse(t *testing.T) {
 	})
 }
 
-func TestABreakOfTheSubscriptionNudgesEveryWaiter(t *testing.T) {
+func TestABreakOfTheSubscriptionNudgesItsWaiters(t *testing.T) {
 	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
-		if err := h.Subscribe(t.Context(), "channel"); err != nil {
-			t.Fatal(err)
-		}
-		var waiters []*Waiter
+		other := subscribed(t, h, "another", 100)
+		waiters := []*Waiter{subscribed(t, h, "channel", 0)}
 		for n := range uint64(10) {
-			waiters = append(waiters, h.Await(n))
+			waiters = append(waiters, h.Await("channel", n+1))
 		}
 		feed.resumed()
 		feed.resumed()
@@ -165,24 +171,84 @@ func TestABreakOfTheSubscriptionNudgesEveryWaiter(t *testing.T) {
 				t.Errorf("waiter %d: %d nudges", i, len(w.Nudge))
 			}
 		}
+		if len(other.Nudge) != 0 {
+			t.Error("somebody was nudged whose subscription did not break")
+		}
+	})
+}
+
+func TestAChannelThatNobodyWaitsOnIsLeftAfterAWhile(t *testing.T) {
+	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
+		one := subscribed(t, h, "channel", 1)
+		two := h.Await("channel", 2)
+		h.Forget(one)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if feed.stopped != 0 {
+			t.Fatal("it was left while somebody waited")
+		}
+		for range 100 { // a lock that is fought over
+			h.Forget(two)
+			time.Sleep(9 * time.Second)
+			if two = h.Await("channel", 2); two == nil {
+				t.Fatal("it was left at once")
+			}
+		}
+		h.Forget(two)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if feed.made != 1 || feed.stopped != 1 || h.Await("channel", 3) != nil {
+			t.Errorf("%d made, %d stopped", feed.made, feed.stopped)
+		}
+		h.Forget(subscribed(t, h, "channel", 4))
+		if feed.made != 2 {
+			t.Errorf("%d made", feed.made)
+		}
+	})
+}
+
+func TestAConfirmationThatNobodyWaitsForAnyMoreIsLeftToo(t *testing.T) {
+	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
+		feed.confirm = 2 * time.Second
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := h.Subscribe(ctx, "channel", 1); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if feed.made != 1 || feed.stopped != 1 {
+			t.Errorf("%d made, %d stopped", feed.made, feed.stopped)
+		}
+	})
+}
+
+func TestAHubWithoutLingerKeepsItsChannels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		feed := &feed{}
+		h := New(feed.listen, read, 3*time.Second, 0)
+		defer h.Stop()
+		h.Forget(subscribed(t, h, "channel", 1))
+		time.Sleep(time.Hour)
+		if feed.stopped != 0 {
+			t.Error("it was left")
+		}
 	})
 }
 
 func TestStopWaitsForWhatIsUnderWayAndEndsEverySubscription(t *testing.T) {
 	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
-		for n := range 3 {
-			if err := h.Subscribe(t.Context(), fmt.Sprint("channel ", n)); err != nil {
-				t.Fatal(err)
-			}
+		for n := range uint64(3) {
+			subscribed(t, h, fmt.Sprint("channel ", n), n)
 		}
 		feed.confirm = time.Second
-		go func() { _ = h.Subscribe(t.Context(), "late") }()
+		go func() { _, _ = h.Subscribe(t.Context(), "late", 3) }()
 		synctest.Wait()
 		h.Stop()
 		if feed.made != 4 || feed.stopped != 4 {
 			t.Errorf("%d made, %d stopped", feed.made, feed.stopped)
 		}
-		if err := h.Subscribe(t.Context(), "channel"); err == nil || feed.made != 4 {
+		if _, err := h.Subscribe(t.Context(), "channel", 4); err == nil || feed.made != 4 {
 			t.Errorf("a stopped hub subscribed: %v", err)
 		}
 		h.Stop()

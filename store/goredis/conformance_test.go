@@ -3,7 +3,11 @@ package goredis_test
 import (
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/conform"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store/goredis"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
@@ -11,16 +15,28 @@ func TestConformance(t *testing.T) {
 	server := redistest.Start(t)
 	storetest.Run(t, func(t *testing.T) storetest.Env {
 		store, _ := open(t, server.Addr(), nil)
-		return storetest.Env{
-			Store:           store,
-			Publish:         func(channel, payload string) { server.Do(t, "PUBLISH", channel, payload) },
-			Plant:           func(key string) { server.Do(t, "SET", key, "foreign") },
-			FlushScripts:    func() { server.Do(t, "SCRIPT", "FLUSH") },
-			KillSubscribers: func() { server.Do(t, "CLIENT", "KILL", "TYPE", "pubsub") },
-			Silence: func() (resume func()) {
-				server.Pause()
-				return server.Continue
-			},
-		}
+		return conform.Server(t, store, server)
+	})
+}
+
+func TestConformanceBehindSentinel(t *testing.T) {
+	group := redistest.StartSentinel(t)
+	group.Forbear(t)
+	storetest.Run(t, func(t *testing.T) storetest.Env {
+		rdb := redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: redistest.SentinelName, SentinelAddrs: group.Addrs(),
+		})
+		t.Cleanup(func() { rdb.Close() })
+		return conform.Sentinel(t, goredis.New(rdb), group)
+	})
+}
+
+func TestConformanceInACluster(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	cluster.Forbear(t)
+	storetest.Run(t, func(t *testing.T) storetest.Env {
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+		t.Cleanup(func() { rdb.Close() })
+		return conform.Cluster(t, goredis.New(rdb), cluster)
 	})
 }

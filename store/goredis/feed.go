@@ -3,11 +3,14 @@ package goredis
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/adapter"
 )
 
 // silence is how long the server may say nothing before it is asked, and then
@@ -20,47 +23,20 @@ const silence = 30 * time.Second
 
 var errSilent = errors.New("the server is silent")
 
-// feed receives what the server pushes, from the first channel's coming to
-// the last one's going, over one connection at a time.
-type feed struct {
-	hub    *hub
-	ctx    context.Context // done when the last channel has gone
-	cancel context.CancelFunc
-	wake   chan struct{} // has room for one: there may be changes
-}
+// feeds is how the store subscribes.
+type feeds struct{ silence time.Duration }
 
-func startFeed(h *hub) *feed {
-	f := &feed{hub: h, wake: make(chan struct{}, 1)}
-	f.ctx, f.cancel = context.WithCancel(context.Background())
-	go f.run()
-	return f
-}
-
-// poke says that there may be changes.
-func (f *feed) poke() {
-	select {
-	case f.wake <- struct{}{}:
-	default:
+// open makes a PubSub for a node. It connects with its first word.
+func (s *Store) open(f *adapter.Feed) (*redis.PubSub, error) {
+	if s.cluster == nil {
+		return s.single.client.Subscribe(f.Context), nil
 	}
-}
-
-// run keeps the feed connected until it is cancelled.
-func (f *feed) run() {
-	failures := 0
-	for f.ctx.Err() == nil {
-		worked, err := f.session()
-		if worked {
-			failures = 0
-		}
-		f.hub.disconnected(f, worked, err)
-		failures++
-		timer := time.NewTimer(backoff(failures))
-		select {
-		case <-timer.C:
-		case <-f.ctx.Done():
-			timer.Stop()
-		}
+	node := s.cluster.node(f.Context, f.Node)
+	if node == nil {
+		s.cluster.client.ReloadState(f.Context)
+		return nil, fmt.Errorf("%s: %w", f.Node, errUnknownNode)
 	}
+	return node.Subscribe(f.Context), nil
 }
 
 // session opens a connection, subscribes and receives until it breaks.
@@ -69,8 +45,11 @@ func (f *feed) run() {
 // go-redis would connect and subscribe again by itself, under the same
 // PubSub. It has forgotten channels in doing so, and does not tell when it
 // did, so each connection gets a PubSub of its own.
-func (f *feed) session() (worked bool, err error) {
-	ps := f.hub.client.Subscribe(f.ctx)
+func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
+	ps, err := s.open(f)
+	if err != nil {
+		return false, err
+	}
 	var closing sync.Once
 	var reason error
 	end := func(err error) {
@@ -79,37 +58,37 @@ func (f *feed) session() (worked bool, err error) {
 			ps.Close() //nolint:errcheck // it is over either way
 		})
 	}
-	unhook := context.AfterFunc(f.ctx, func() { end(context.Canceled) })
+	unhook := context.AfterFunc(f.Context, func() { end(context.Canceled) })
 	defer unhook()
 
-	if err := f.tell(ps); err != nil {
+	if err := s.tell(f, ps); err != nil {
 		end(err)
 		return false, err
 	}
 	var heard atomic.Bool
 	var writing sync.WaitGroup
 	ended := make(chan struct{})
-	writing.Go(func() { f.write(ps, &heard, ended, end) })
+	writing.Go(func() { s.write(f, ps, &heard, ended, end) })
 	for {
 		var msg any
-		if msg, err = ps.Receive(f.ctx); err != nil && serverError(err) == nil {
+		if msg, err = ps.Receive(f.Context); err != nil && serverError(err) == nil {
 			break
 		}
 		worked = true
 		heard.Store(true)
-		if err != nil && f.hub.refused(f, err) {
+		if err != nil && refused(f, err) {
 			break
 		}
 		switch msg := msg.(type) {
 		case *redis.Subscription:
 			switch msg.Kind {
-			case "subscribe":
-				f.hub.confirm(f, msg.Channel)
-			case "unsubscribe":
-				f.hub.left(f, msg.Channel)
+			case "subscribe", "ssubscribe":
+				f.Confirmed(msg.Channel)
+			case "unsubscribe", "sunsubscribe":
+				f.Ended(msg.Channel)
 			}
 		case *redis.Message:
-			f.hub.deliver(f, msg.Channel, msg.Payload)
+			f.Deliver(msg.Channel, msg.Payload)
 		}
 	}
 	close(ended)
@@ -118,10 +97,23 @@ func (f *feed) session() (worked bool, err error) {
 	return worked, reason
 }
 
+// refused reports whether the session is to end after a refusal. The answer
+// does not say which channel it is about, but a redirection names the slot.
+func refused(f *adapter.Feed, err error) bool {
+	refusal := serverError(err)
+	if slot, to, _, ok := adapter.Redirection(refusal); ok {
+		f.Moved("", slot, to)
+		return false
+	}
+	return adapter.Passing(refusal) || f.Refused("", err)
+}
+
 // write tells the server of changes, and asks after it when it is silent,
 // until the session has ended.
-func (f *feed) write(ps *redis.PubSub, heard *atomic.Bool, ended <-chan struct{}, end func(error)) {
-	tick := time.NewTicker(f.hub.silence)
+func (s *Store) write(
+	f *adapter.Feed, ps *redis.PubSub, heard *atomic.Bool, ended <-chan struct{}, end func(error),
+) {
+	tick := time.NewTicker(s.feeds.silence)
 	defer tick.Stop()
 	asked := false
 	for {
@@ -129,8 +121,8 @@ func (f *feed) write(ps *redis.PubSub, heard *atomic.Bool, ended <-chan struct{}
 		select {
 		case <-ended:
 			return
-		case <-f.wake:
-			err = f.tell(ps)
+		case <-f.Wake:
+			err = s.tell(f, ps)
 		case <-tick.C:
 			switch {
 			case heard.Swap(false):
@@ -139,7 +131,7 @@ func (f *feed) write(ps *redis.PubSub, heard *atomic.Bool, ended <-chan struct{}
 				err = errSilent
 			default:
 				asked = true
-				err = ps.Ping(f.ctx)
+				err = ps.Ping(f.Context)
 			}
 		}
 		if err != nil {
@@ -149,16 +141,30 @@ func (f *feed) write(ps *redis.PubSub, heard *atomic.Bool, ended <-chan struct{}
 	}
 }
 
-// tell sends the server what has changed.
-func (f *feed) tell(ps *redis.PubSub) error {
-	came, went := f.hub.changes(f)
-	if len(went) > 0 {
-		if err := ps.Unsubscribe(f.ctx, went...); err != nil {
+// tell sends the server what has changed. In a Cluster one channel at a time:
+// a refusal of several would say for none of them where it lives.
+func (s *Store) tell(f *adapter.Feed, ps *redis.PubSub) error {
+	came, went := f.Changes()
+	if s.cluster == nil {
+		if len(went) > 0 {
+			if err := ps.Unsubscribe(f.Context, went...); err != nil {
+				return err
+			}
+		}
+		if len(came) > 0 {
+			return ps.Subscribe(f.Context, came...)
+		}
+		return nil
+	}
+	for _, name := range went {
+		if err := ps.SUnsubscribe(f.Context, name); err != nil {
 			return err
 		}
 	}
-	if len(came) > 0 {
-		return ps.Subscribe(f.ctx, came...)
+	for _, name := range came {
+		if err := ps.SSubscribe(f.Context, name); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -3,10 +3,13 @@
 //	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 //	client, err := holdfast.New(goredis.New(rdb), holdfast.Config{})
 //
+// The store works with a single server, with a primary behind Sentinel
+// (redis.NewFailoverClient) and with a Cluster (redis.NewClusterClient).
+//
 // The store borrows the client: requests go through its connection pool and
-// its hooks, subscriptions over one connection of their own, and closing the
-// client stays with its owner. When the last subscription has been stopped
-// the store holds nothing.
+// its hooks, subscriptions over one connection of their own (per node in a
+// Cluster), and closing the client stays with its owner. When the last
+// subscription has been stopped the store holds nothing.
 //
 // go-redis by itself keeps a caller waiting on a silent server until its
 // ReadTimeout, whatever the context says, and sends a command up to four
@@ -22,68 +25,61 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/adapter"
+	"github.com/holdfast-go/holdfast/internal/slot"
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// Store runs actions on one Redis or Valkey server through a go-redis client.
+// Store runs actions on Redis or Valkey through a go-redis client.
 type Store struct {
-	client *redis.Client // the user's own
-	single *redis.Conn   // its hooks, in front of requests that are sent once
-	alarm  alarm
-	hub    hub
+	single  *once    // one server, or the primary behind Sentinel
+	cluster *cluster // or this
+	useless error    // or neither, and why
+
+	retry adapter.Retry
+	alarm adapter.Alarm
+	hub   adapter.Hub
+	feeds feeds
 }
 
-var _ holdfast.Store = (*Store)(nil)
+var _ holdfast.Acker = (*Store)(nil)
 
-// New returns a store on the server of rdb. It does no I/O. Hooks that are
-// added to rdb later do not see the store's requests.
-func New(rdb *redis.Client) *Store {
-	return &Store{
-		client: rdb,
-		single: once(rdb),
-		hub:    hub{client: rdb, silence: silence},
-	}
-}
-
-// once returns a view of rdb that sends each command once and gives up at the
-// context's deadline. The view has the connection pool and the hooks of rdb,
-// and rdb itself stays as it is.
+// New returns a store on the server or servers of rdb: a *redis.Client, also
+// one of redis.NewFailoverClient, or a *redis.ClusterClient. With any other
+// client every call is refused. New does no I/O.
 //
-// go-redis has no public way to ask for such a view. WithTimeout returns a
-// client with options of its own on the same pool, but drops the hooks: users
-// would lose the traces and counts of their requests. Conn has the hooks, but
-// shares the options. So Conn's hooks are put in front of WithTimeout's
-// client, and the Conn itself never takes a connection.
-func once(rdb *redis.Client) *redis.Conn {
-	opts := rdb.Options()
-	view := rdb.WithTimeout(opts.ReadTimeout)
-	own := view.Options()
-	if own == opts {
-		panic("BUG: goredis: in this version of go-redis WithTimeout shares the client's options")
+// Hooks that are added to rdb later do not see the store's requests. Those of
+// a ClusterClient never do, for the store speaks to the nodes: hooks that
+// ClusterClient.OnNewNode adds to them see all.
+func New(rdb redis.UniversalClient) *Store {
+	s := &Store{feeds: feeds{silence: silence}}
+	s.retry = adapter.Retry{Fate: fate, Refusal: serverError}
+	s.hub.Wire.Session = s.session
+	switch rdb := rdb.(type) {
+	case *redis.Client:
+		s.single = onceOf(rdb)
+		s.retry.Tries = rdb.Options().MaxRetries
+		s.retry.Patient = behindSentinel(rdb)
+	case *redis.ClusterClient:
+		s.cluster = &cluster{client: rdb}
+		s.retry.Patient = true
+		s.hub.Wire.Place = s.cluster.place
+	default:
+		s.useless = &holdfast.ServerError{Code: "CLIENT", Message: fmt.Sprintf(
+			"CLIENT a %T cannot carry locks: use a redis.Client or a redis.ClusterClient", rdb)}
 	}
-	own.WriteTimeout = opts.WriteTimeout // WithTimeout set both
-	own.ContextTimeoutEnabled = true
-	own.MaxRetries = 0
-	conn := rdb.Conn()
-	conn.AddHook(redirect{view})
-	return conn
+	s.hub.Wire.Patient = s.retry.Patient
+	return s
 }
 
-// redirect is a hook that hands each command to another client, instead of to
-// the one that it is a hook of.
-type redirect struct{ to *redis.Client }
-
-func (r redirect) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (r redirect) ProcessHook(redis.ProcessHook) redis.ProcessHook { return r.to.Process }
-
-func (r redirect) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
+// behindSentinel tells a client of NewFailoverClient: it has this instead of
+// an address.
+func behindSentinel(rdb *redis.Client) bool { return rdb.Options().Addr == "FailoverClient" }
 
 // Run implements [holdfast.Store]. It sends EVALSHA, and EVAL with the whole
 // text when the server does not know the script.
@@ -93,11 +89,44 @@ func (r redirect) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 // proves nothing about the first request, so it is not given as a
 // [*holdfast.ServerError].
 //
+// In a Cluster, and behind Sentinel, it is sent again until ctx's deadline:
+// a primary that is gone may have a successor by then, and a slot that moves a
+// home. MOVED and ASK are followed at once.
+//
 // When ctx ends, Run returns at once and leaves its connection to wait for
 // the answer, until ctx's deadline or the client's ReadTimeout.
 func (s *Store) Run(
 	ctx context.Context, action *script.Script, keys, args []string,
 ) (string, error) {
+	if s.useless != nil {
+		return "", s.useless
+	}
+	words := wordsOf(action, keys, args)
+	key := firstOf(keys)
+	answer, err, broke := s.retry.Do(ctx, func() (string, error) {
+		cmd := redis.NewStringCmd(ctx, words...)
+		err := s.process(ctx, key, cmd)
+		if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT ") {
+			words = slices.Clone(words) // a hook may still look at the first
+			words[0], words[1] = "eval", action.Text
+			cmd = redis.NewStringCmd(ctx, words...)
+			err = s.process(ctx, key, cmd)
+		}
+		if err != nil {
+			return "", err
+		}
+		return cmd.Val(), nil
+	})
+	switch {
+	case err == nil:
+		return answer, nil
+	case errors.Is(err, redis.Nil):
+		return "", fmt.Errorf("goredis: script %s answered nil", action.Name)
+	}
+	return "", s.explain(ctx, err, broke)
+}
+
+func wordsOf(action *script.Script, keys, args []string) []any {
 	words := make([]any, 0, 3+len(keys)+len(args))
 	words = append(words, "evalsha", action.SHA1, len(keys))
 	for _, key := range keys {
@@ -106,54 +135,45 @@ func (s *Store) Run(
 	for _, arg := range args {
 		words = append(words, arg)
 	}
-
-	var broke error // why an earlier request got no answer
-	for attempt := 0; ; attempt++ {
-		cmd := redis.NewStringCmd(ctx, words...)
-		err := s.process(ctx, cmd)
-		if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT ") {
-			words = slices.Clone(words) // a hook may still look at the first
-			words[0], words[1] = "eval", action.Text
-			cmd = redis.NewStringCmd(ctx, words...)
-			err = s.process(ctx, cmd)
-		}
-		switch {
-		case err == nil:
-			return cmd.Val(), nil
-		case errors.Is(err, redis.Nil):
-			return "", fmt.Errorf("goredis: script %s answered nil", action.Name)
-		case !broken(err) || attempt >= s.client.Options().MaxRetries:
-			return "", s.explain(ctx, err, broke)
-		}
-		broke = err
-		if err := pause(ctx, attempt); err != nil {
-			return "", s.explain(ctx, err, broke)
-		}
-	}
+	return words
 }
 
-// process runs cmd and returns its error, or the context's as soon as that
-// ends; then cmd must no longer be touched.
+func firstOf(keys []string) string {
+	if len(keys) == 0 {
+		return ""
+	}
+	return keys[0]
+}
+
+// process runs cmds, one behind the other on one connection, where key lives.
+// It returns the first error, or the context's as soon as that ends; then cmds
+// must no longer be touched.
 //
 // For a deadline go-redis does: the view puts it on the socket, and heeds
 // Done while it connects. But nothing wakes a read when a context is cancelled
-// before its deadline. Hence the goroutine, for a context that can be.
-func (s *Store) process(ctx context.Context, cmd redis.Cmder) error {
+// before its deadline. Hence the goroutine, for a context that can be; and for
+// a Cluster, where a redirection may cost more than one connection.
+func (s *Store) process(ctx context.Context, key string, cmds ...redis.Cmder) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	var late <-chan struct{}
-	if deadline, ok := ctx.Deadline(); ok {
-		late = s.alarm.after(deadline)
-	}
+	late := s.alarm.Of(ctx)
 	switch {
+	case s.cluster != nil:
+		return await(ctx, late, func(ctx context.Context) error { return s.cluster.process(ctx, key, cmds) })
 	case ctx.Done() == nil && late == nil:
-		return s.single.Process(ctx, cmd)
+		return s.single.send(ctx, cmds)
 	case ctx.Done() == nil:
-		return s.single.Process(bounded{ctx, late}, cmd)
+		return s.single.send(adapter.Bounded(ctx, late), cmds)
 	}
+	return await(ctx, late, func(ctx context.Context) error { return s.single.send(ctx, cmds) })
+}
+
+// await runs send in a goroutine of its own and returns what it does, or the
+// context's error as soon as that ends.
+func await(ctx context.Context, late <-chan struct{}, send func(context.Context) error) error {
 	done := make(chan error, 1)
-	go func() { done <- s.single.Process(ctx, cmd) }()
+	go func() { done <- send(ctx) }()
 	select {
 	case err := <-done:
 		return err
@@ -168,29 +188,77 @@ func (s *Store) process(ctx context.Context, cmd redis.Cmder) error {
 	}
 }
 
-// Group implements [holdfast.Store]: on one server all keys are together.
-func (s *Store) Group(string) string { return "" }
+// Group implements [holdfast.Store]: on one server all keys are together, in a
+// Cluster those of a slot.
+func (s *Store) Group(key string) string {
+	if s.cluster == nil {
+		return ""
+	}
+	return slot.Group(key)
+}
 
 // Sharded implements [holdfast.Store].
-func (s *Store) Sharded() bool { return false }
+func (s *Store) Sharded() bool { return s.cluster != nil }
 
-// Gathers implements [holdfast.Gatherer].
-func (s *Store) Gathers() bool { return true }
+// Gathers implements [holdfast.Gatherer]: in a Cluster few locks share a slot.
+func (s *Store) Gathers() bool { return !s.Sharded() }
 
-// Server implements [holdfast.Store]. Of a server that does not know HELLO
-// only the address is told.
+// Listen implements [holdfast.Store]. All channels of a node share one
+// connection, which is opened for the first and closed after the last.
+//
+// stop returns when the server has confirmed that it no longer counts us among
+// those who hear: a grant is not pushed to somebody who has stopped. A server
+// that does not answer is waited for no longer than a second. stop must not be
+// called by a function of l, for which it waits, too.
+func (s *Store) Listen(
+	ctx context.Context, channel string, l holdfast.Listener,
+) (stop func(), err error) {
+	if s.useless != nil {
+		return nil, s.useless
+	}
+	stop, err = s.hub.Listen(ctx, channel, l)
+	if err != nil {
+		return nil, s.explain(ctx, err, nil)
+	}
+	return stop, nil
+}
+
+// Server implements [holdfast.Store]: in a Cluster it is one of the primaries
+// that answers. Of a server that does not know HELLO only the address is told.
 func (s *Store) Server(ctx context.Context) (holdfast.ServerInfo, error) {
-	info := holdfast.ServerInfo{Address: s.client.Options().Addr}
-	cmd := redis.NewCmd(ctx, "hello")
-	if err := s.process(ctx, cmd); err != nil {
-		err = s.explain(ctx, err, nil)
+	if s.useless != nil {
+		return holdfast.ServerInfo{}, s.useless
+	}
+	info := holdfast.ServerInfo{Address: s.addr()}
+	var reply any
+	_, err, broke := s.retry.Do(ctx, func() (string, error) {
+		cmd := redis.NewCmd(ctx, "hello")
+		err := s.process(ctx, "", cmd)
+		if err == nil {
+			reply = cmd.Val()
+		}
+		return "", err
+	})
+	if err != nil {
+		err = s.explain(ctx, err, broke)
 		var refused *holdfast.ServerError
 		if errors.As(err, &refused) && refused.Code == "ERR" {
 			return info, nil
 		}
 		return holdfast.ServerInfo{}, err
 	}
-	describe := func(field, value any) {
+	describe(&info, reply)
+	if s.cluster != nil && info.Mode != "" && info.Mode != "cluster" {
+		return holdfast.ServerInfo{}, &holdfast.ServerError{Code: "CLIENT", Message: fmt.Sprintf(
+			"CLIENT a ClusterClient on servers that are no Cluster (%s): use redis.NewClient or redis.NewFailoverClient",
+			info.Mode)}
+	}
+	return info, nil
+}
+
+// describe fills in what HELLO answered.
+func describe(info *holdfast.ServerInfo, reply any) {
+	set := func(field, value any) {
 		text, _ := value.(string)
 		switch field {
 		case "server":
@@ -203,17 +271,27 @@ func (s *Store) Server(ctx context.Context) (holdfast.ServerInfo, error) {
 			info.Mode = text
 		}
 	}
-	switch reply := cmd.Val().(type) {
+	switch reply := reply.(type) {
 	case map[any]any: // RESP3
 		for field, value := range reply {
-			describe(field, value)
+			set(field, value)
 		}
 	case []any: // RESP2: the same, flat
 		for pair := range slices.Chunk(reply, 2) {
 			if len(pair) == 2 {
-				describe(pair[0], pair[1])
+				set(pair[0], pair[1])
 			}
 		}
 	}
-	return info, nil
+}
+
+// addr names the server, or servers.
+func (s *Store) addr() string {
+	switch {
+	case s.cluster != nil:
+		return "cluster of " + strings.Join(s.cluster.client.Options().Addrs, ", ")
+	case s.retry.Patient:
+		return "primary behind Sentinel"
+	}
+	return s.single.addr
 }

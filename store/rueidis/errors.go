@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/adapter"
 )
 
 // explain turns an error of rueidis into what [holdfast.Store] promises.
@@ -27,10 +26,10 @@ func (s *Store) explain(ctx context.Context, err, broke error) error {
 			s.addr(), own(ctx, broke), refused.Message)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = timeout(ctx, err)
+		err = adapter.Timeout(ctx, err)
 	}
 	if broke != nil {
-		return fmt.Errorf("rueidis: %s: %w, after %w", s.addr(), own(ctx, err), own(ctx, broke))
+		return fmt.Errorf("rueidis: %s: %w, after %w", s.addr(), own(ctx, err), own(ctx, plain(broke)))
 	}
 	return fmt.Errorf("rueidis: %s: %w", s.addr(), own(ctx, err))
 }
@@ -47,21 +46,18 @@ func own(ctx context.Context, err error) error {
 	return err
 }
 
-func foreign(ctx context.Context, err error) bool {
-	return (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) &&
-		!ended(ctx)
-}
-
-// timeout returns the context's error in the place of a socket's timeout, if
-// that is where it came from.
-func timeout(ctx context.Context, err error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if ended(ctx) {
-		return context.DeadlineExceeded
+// plain returns err as a text if it is a refusal: the request that it was the
+// answer to is not the last one.
+func plain(err error) error {
+	if serverError(err) != nil {
+		return errors.New(err.Error())
 	}
 	return err
+}
+
+func foreign(ctx context.Context, err error) bool {
+	return (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) &&
+		!adapter.Ended(ctx)
 }
 
 // serverError returns err as the server's refusal, nil if it is none.
@@ -84,63 +80,43 @@ func serverError(err error) *holdfast.ServerError {
 // refusal makes a ServerError of what the server said. rueidis takes the code
 // ERR away from its errors; a message without a code gets it back.
 func refusal(message string) *holdfast.ServerError {
-	word := code(message)
-	if word == "ERR" && !strings.HasPrefix(message, "ERR ") {
-		message = "ERR " + message
-		word = code(message)
+	refused := adapter.Refusal(message)
+	if refused.Code == "ERR" && !strings.HasPrefix(message, "ERR ") {
+		return adapter.Refusal("ERR " + message)
 	}
-	return &holdfast.ServerError{Code: word, Message: message}
+	return refused
 }
 
-// code returns the code word of an error message.
+// unsentError says that a request found no node to go to.
+type unsentError struct{ error }
+
+func (e unsentError) Unwrap() error { return e.error }
+
+// fate says what an error that is no refusal means for the request. A time
+// limit of our own that passed is final.
 //
-// Redis 7.0 says a lack of permission in two ways: NOPERM for the command
-// that the client sent, and ERR with a sentence for one that a script calls.
-func code(message string) string {
-	if strings.HasPrefix(message, "ERR The user executing the script can't ") {
-		return "NOPERM"
-	}
-	word, _, _ := strings.Cut(message, " ")
-	// Short words in capitals are no codes: "ERR DB index is out of range",
-	// which rueidis may have cut.
-	if len(word) < 3 || strings.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "" {
-		return "ERR"
-	}
-	return word
-}
-
-// broken reports whether err says that the connection broke under a request:
-// sending it again on another one may help. A time limit of our own that
-// passed and a connection that was never made are not of this kind.
-func broken(ctx context.Context, err error) bool {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || foreign(ctx, err) {
-		return true
+// ErrClosing is what requests get when rueidis takes their connection away:
+// the user has closed the client, or Sentinel has named another primary.
+func fate(ctx context.Context, err error) adapter.Fate {
+	var unsent unsentError
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), foreign(ctx, err):
+		return adapter.Broken
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return adapter.Final
+	case errors.Is(err, rueidis.ErrClosing):
+		return adapter.Lost
+	case errors.Is(err, rueidis.ErrNoSlot), errors.As(err, &unsent):
+		return adapter.Unsent
 	}
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op != "dial" && !op.Timeout()
-}
-
-// pause waits before the next attempt: not at all after the first, which
-// found a connection that had died unnoticed, then longer each time up to
-// about a second. It returns the context's error if that ends first.
-func pause(ctx context.Context, attempt int) error {
-	if attempt == 0 {
-		return ctx.Err()
+	switch {
+	case !errors.As(err, &op):
+		return adapter.Final
+	case op.Op == "dial":
+		return adapter.Unsent
+	case op.Timeout():
+		return adapter.Final
 	}
-	timer := time.NewTimer(backoff(attempt))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// backoff returns how long to wait after so many failures in a row: from
-// 10 ms up to a second, the upper half of it by chance, so that clients which
-// lost their server together do not return together.
-func backoff(failures int) time.Duration {
-	most := min(time.Second, 10*time.Millisecond<<min(failures, 10))
-	return most/2 + rand.N(most/2)
+	return adapter.Broken
 }

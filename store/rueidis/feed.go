@@ -1,54 +1,34 @@
 package rueidis
 
 import (
-	"context"
 	"errors"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/adapter"
 )
 
-// feed receives what the server pushes, from the first channel's coming to
-// the last one's going, over one connection at a time.
-type feed struct {
-	hub    *hub
-	ctx    context.Context // done when the last channel has gone
-	cancel context.CancelFunc
-	wake   chan struct{} // has room for one: there may be changes
-}
+// glance is how often a subscription behind Sentinel makes sure that it is at
+// the primary. rueidis keeps the connection to an old one, which may live on
+// as a replica, where no push of the new one is counted.
+const glance = time.Second
 
-func startFeed(h *hub) *feed {
-	f := &feed{hub: h, wake: make(chan struct{}, 1)}
-	f.ctx, f.cancel = context.WithCancel(context.Background())
-	go f.run()
-	return f
-}
+var (
+	errReplaced = errors.New("another server is the primary now")
+	errUnknown  = errors.New("the client does not know the node")
+)
 
-// poke says that there may be changes.
-func (f *feed) poke() {
-	select {
-	case f.wake <- struct{}{}:
-	default:
-	}
-}
-
-// run keeps the feed connected until it is cancelled.
-func (f *feed) run() {
-	failures := 0
-	for f.ctx.Err() == nil {
-		worked, err := f.session()
-		if worked {
-			failures = 0
-		}
-		f.hub.disconnected(f, worked, err)
-		failures++
-		timer := time.NewTimer(backoff(failures))
-		select {
-		case <-timer.C:
-		case <-f.ctx.Done():
-			timer.Stop()
+// connect takes a connection to f's node out of the client's pool.
+func (s *Store) connect(f *adapter.Feed) (rueidis.DedicatedClient, error) {
+	client := s.client
+	if s.mode == rueidis.ClientModeCluster {
+		if client = s.client.Nodes()[f.Node]; client == nil {
+			return nil, errUnknown
 		}
 	}
+	conn, _ := client.Dedicate()
+	return conn, nil
 }
 
 // session takes a connection, subscribes and receives until it breaks, which
@@ -58,38 +38,87 @@ func (f *feed) run() {
 // The connection is dedicated. Over the client's shared one a subscription
 // would last as long as somebody else's requests let that connection live,
 // and a listener would hold up everybody's answers.
-func (f *feed) session() (worked bool, err error) {
-	conn, _ := f.hub.client.Dedicate()
+func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
+	primary := s.addr()
+	conn, err := s.connect(f)
+	if err != nil {
+		return false, err
+	}
 	defer conn.Close() // it must not go back to the pool with subscriptions
 	lost := conn.SetPubSubHooks(rueidis.PubSubHooks{
-		OnMessage: func(m rueidis.PubSubMessage) { f.hub.deliver(f, m.Channel, m.Message) },
+		OnMessage: func(m rueidis.PubSubMessage) { f.Deliver(m.Channel, m.Message) },
+		OnSubscription: func(e rueidis.PubSubSubscription) {
+			if e.Kind == "unsubscribe" || e.Kind == "sunsubscribe" {
+				f.Ended(e.Channel)
+			}
+		},
 	})
+	var look <-chan time.Time
+	if s.mode == rueidis.ClientModeSentinel {
+		tick := time.NewTicker(glance)
+		defer tick.Stop()
+		look = tick.C
+	}
 	for {
-		came, went := f.hub.changes(f)
-		for _, name := range went {
-			if err := conn.Do(f.ctx, conn.B().Unsubscribe().Channel(name).Build()).Error(); err != nil {
-				return worked, err
-			}
-			f.hub.left(f, name)
-		}
-		for _, name := range came {
-			switch err := conn.Do(f.ctx, conn.B().Subscribe().Channel(name).Build()).Error(); {
-			case err == nil:
-				worked = true
-				f.hub.confirm(f, name)
-			case serverError(err) == nil || f.hub.refused(f, name, err):
-				return worked, err
-			}
+		heard, err := s.tell(f, conn)
+		worked = worked || heard
+		if err != nil {
+			return worked, err
 		}
 		select {
-		case <-f.wake:
+		case <-f.Wake:
+		case <-look:
+			if s.addr() != primary {
+				return worked, errReplaced
+			}
 		case err := <-lost:
 			if err == nil {
 				err = errors.New("the connection was lost")
 			}
 			return worked, err
-		case <-f.ctx.Done():
-			return worked, f.ctx.Err()
+		case <-f.Context.Done():
+			return worked, f.Context.Err()
 		}
 	}
+}
+
+// tell tells the server what has changed. It reports whether the server has
+// confirmed anything.
+func (s *Store) tell(f *adapter.Feed, conn rueidis.DedicatedClient) (worked bool, err error) {
+	came, went := f.Changes()
+	for _, name := range went {
+		if err := conn.Do(f.Context, s.unsubscribe(conn, name)).Error(); err != nil {
+			return worked, err
+		}
+	}
+	for _, name := range came {
+		err := conn.Do(f.Context, s.subscribe(conn, name)).Error()
+		refused := serverError(err)
+		slot, to, _, moved := adapter.Redirection(refused)
+		switch {
+		case err == nil:
+			worked = true
+			f.Confirmed(name)
+		case moved:
+			worked = true
+			f.Moved(name, slot, to)
+		case refused == nil || adapter.Passing(refused) || f.Refused(name, err):
+			return worked, err
+		}
+	}
+	return worked, nil
+}
+
+func (s *Store) subscribe(conn rueidis.DedicatedClient, name string) rueidis.Completed {
+	if s.mode == rueidis.ClientModeCluster {
+		return conn.B().Ssubscribe().Channel(name).Build()
+	}
+	return conn.B().Subscribe().Channel(name).Build()
+}
+
+func (s *Store) unsubscribe(conn rueidis.DedicatedClient, name string) rueidis.Completed {
+	if s.mode == rueidis.ClientModeCluster {
+		return conn.B().Sunsubscribe().Channel(name).Build()
+	}
+	return conn.B().Unsubscribe().Channel(name).Build()
 }

@@ -3,11 +3,14 @@
 //	rdb, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{"localhost:6379"}})
 //	client, err := holdfast.New(holdfastrueidis.New(rdb), holdfast.Config{})
 //
+// The store works with a single server, with a primary behind Sentinel
+// (ClientOption.Sentinel) and with a Cluster.
+//
 // The store borrows the client: requests share its pipelined connection,
-// subscriptions have one of their own from its pool, and closing the client
-// stays with its owner. When the last subscription has been stopped the store
-// holds nothing. The store needs no client-side cache: DisableCache may be on
-// or off.
+// subscriptions have one of their own from its pool (per node in a Cluster),
+// and closing the client stays with its owner. When the last subscription has
+// been stopped the store holds nothing. The store needs no client-side cache:
+// DisableCache may be on or off.
 //
 // A rueidis client gives up a connection that is silent for its
 // ConnWriteTimeout, 10 s by default. Until then requests over it fail one by
@@ -26,22 +29,35 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/adapter"
+	"github.com/holdfast-go/holdfast/internal/slot"
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// Store runs actions on one Redis or Valkey server through a rueidis client.
+// Store runs actions on Redis or Valkey through a rueidis client.
 type Store struct {
 	client   rueidis.Client
+	mode     rueidis.ClientMode
 	answered atomic.Int32 // requests answered in a row, up to settled
-	alarm    alarm
-	hub      hub
+	retry    adapter.Retry
+	alarm    adapter.Alarm
+	hub      adapter.Hub
+	places   places
 }
 
-var _ holdfast.Store = (*Store)(nil)
+var _ holdfast.Acker = (*Store)(nil)
 
-// New returns a store on the server of client. It does no I/O.
+// New returns a store on the server or servers of client. It does no I/O.
 func New(client rueidis.Client) *Store {
-	return &Store{client: client, hub: hub{client: client}}
+	s := &Store{client: client, mode: client.Mode()}
+	s.retry = adapter.Retry{
+		Tries: retries, Patient: s.mode != rueidis.ClientModeStandalone, Fate: fate, Refusal: serverError,
+	}
+	s.hub.Wire = adapter.Wire{Session: s.session, Patient: s.retry.Patient}
+	if s.mode == rueidis.ClientModeCluster {
+		s.hub.Wire.Place = s.place
+	}
+	return s
 }
 
 // settled is how many answers in a row say that all the client's connections
@@ -60,33 +76,32 @@ const retries = 3
 // tell: after such a break an error answer proves nothing about the first
 // request, so it is not given as a [*holdfast.ServerError].
 //
+// In a Cluster, and behind Sentinel, it is sent again until ctx's deadline:
+// a primary that is gone may have a successor by then, and a slot that moves a
+// home. rueidis follows MOVED and ASK.
+//
 // When ctx ends, Run returns at once; what waits for the answer is left to
 // the client.
 func (s *Store) Run(
 	ctx context.Context, action *script.Script, keys, args []string,
 ) (string, error) {
 	n := int64(len(keys))
-	var broke error // why an earlier request got no answer
-	for attempt := 0; ; attempt++ {
+	text, err, broke := s.retry.Do(ctx, func() (string, error) {
 		text, err := s.do(ctx, s.client.B().Evalsha().Sha1(action.SHA1).Numkeys(n).
 			Key(keys...).Arg(args...).Build()).text()
 		if refused := serverError(err); refused != nil && refused.Code == "NOSCRIPT" {
 			text, err = s.do(ctx, s.client.B().Eval().Script(action.Text).Numkeys(n).
 				Key(keys...).Arg(args...).Build()).text()
 		}
-		switch {
-		case err == nil:
-			return text, nil
-		case rueidis.IsRedisNil(err):
-			return "", fmt.Errorf("rueidis: script %s answered nil", action.Name)
-		case !broken(ctx, err) || attempt == retries:
-			return "", s.explain(ctx, err, broke)
-		}
-		broke = err
-		if err := pause(ctx, attempt); err != nil {
-			return "", s.explain(ctx, err, broke)
-		}
+		return text, err
+	})
+	switch {
+	case err == nil:
+		return text, nil
+	case rueidis.IsRedisNil(err):
+		return "", fmt.Errorf("rueidis: script %s answered nil", action.Name)
 	}
+	return "", s.explain(ctx, err, broke)
 }
 
 // answer is what came of a command.
@@ -106,6 +121,13 @@ func (a answer) text() (string, error) {
 	return text, err
 }
 
+func (a answer) fields() (map[string]rueidis.RedisMessage, error) {
+	if a.err != nil {
+		return nil, a.err
+	}
+	return a.result.AsMap()
+}
+
 // do runs cmd and returns its answer, or the context's error as soon as that
 // ends.
 //
@@ -119,30 +141,41 @@ func (s *Store) do(ctx context.Context, cmd rueidis.Completed) answer {
 	if err := ctx.Err(); err != nil {
 		return answer{err: err}
 	}
-	var late <-chan struct{}
-	if deadline, ok := ctx.Deadline(); ok {
-		late = s.alarm.after(deadline)
-	}
+	late := s.alarm.Of(ctx)
 	switch {
 	case ctx.Done() == nil && late == nil:
 		return answer{result: s.client.Do(ctx, cmd)}
-	case ctx.Done() == nil && s.answered.Load() >= settled:
-		return answer{result: s.note(s.client.Do(bounded{ctx, late}, cmd))}
+	case ctx.Done() == nil && s.answered.Load() >= settled && !s.retry.Patient:
+		return answer{result: s.note(s.client.Do(adapter.Bounded(ctx, late), cmd))}
 	}
-	done := make(chan rueidis.RedisResult, 1)
-	go func() { done <- s.note(s.client.Do(ctx, cmd)) }()
+	a := await(ctx, late, func() rueidis.RedisResult { return s.note(s.client.Do(ctx, cmd)) })
+	if a.err != nil {
+		s.answered.Store(0)
+	}
+	return a
+}
+
+// await runs send in a goroutine of its own and returns what comes of it, or
+// the context's error as soon as that ends.
+func await(ctx context.Context, late <-chan struct{}, send func() rueidis.RedisResult) answer {
+	result, err := awaitAny(ctx, late, send)
+	return answer{result, err}
+}
+
+func awaitAny[T any](ctx context.Context, late <-chan struct{}, send func() T) (result T, err error) {
+	done := make(chan T, 1)
+	go func() { done <- send() }()
 	select {
 	case result := <-done:
-		return answer{result: result}
+		return result, nil
 	case <-ctx.Done():
 	case <-late:
 	}
 	select {
 	case result := <-done:
-		return answer{result: result} // it came at the same moment: better than none
+		return result, nil // it came at the same moment: better than none
 	default:
-		s.answered.Store(0)
-		return answer{err: cmp.Or(ctx.Err(), context.DeadlineExceeded)}
+		return result, cmp.Or(ctx.Err(), context.DeadlineExceeded)
 	}
 }
 
@@ -156,29 +189,66 @@ func (s *Store) note(result rueidis.RedisResult) rueidis.RedisResult {
 	return result
 }
 
-// Group implements [holdfast.Store]: on one server all keys are together.
-func (s *Store) Group(string) string { return "" }
+// Group implements [holdfast.Store]: on one server all keys are together, in a
+// Cluster those of a slot.
+func (s *Store) Group(key string) string {
+	if s.mode != rueidis.ClientModeCluster {
+		return ""
+	}
+	return slot.Group(key)
+}
 
 // Sharded implements [holdfast.Store].
-func (s *Store) Sharded() bool { return false }
+func (s *Store) Sharded() bool { return s.mode == rueidis.ClientModeCluster }
 
-// Gathers implements [holdfast.Gatherer].
-func (s *Store) Gathers() bool { return true }
+// Gathers implements [holdfast.Gatherer]: in a Cluster few locks share a slot.
+func (s *Store) Gathers() bool { return !s.Sharded() }
 
-// Server implements [holdfast.Store]. Of a server that does not know HELLO
-// only the address is told.
+// Listen implements [holdfast.Store]. All channels of a node share one
+// connection, which is opened for the first and closed after the last.
+//
+// stop returns when the server has confirmed that it no longer counts us among
+// those who hear: a grant is not pushed to somebody who has stopped. A server
+// that does not answer is waited for no longer than a second. stop must not be
+// called by a function of l, for which it waits, too.
+func (s *Store) Listen(
+	ctx context.Context, channel string, l holdfast.Listener,
+) (stop func(), err error) {
+	stop, err = s.hub.Listen(ctx, channel, l)
+	if err != nil {
+		return nil, s.explain(ctx, err, nil)
+	}
+	return stop, nil
+}
+
+// Server implements [holdfast.Store]: in a Cluster it is one of the primaries
+// that answers. Of a server that does not know HELLO only the address is told.
 func (s *Store) Server(ctx context.Context) (holdfast.ServerInfo, error) {
 	info := holdfast.ServerInfo{Address: s.addr()}
-	a := s.do(ctx, s.client.B().Arbitrary("HELLO").Build())
-	fields, err := map[string]rueidis.RedisMessage(nil), a.err
-	if err == nil {
-		fields, err = a.result.AsMap() // a map in RESP3, flat in RESP2
-	}
+	var fields map[string]rueidis.RedisMessage
+	_, err, broke := s.retry.Do(ctx, func() (string, error) {
+		hello := s.client.B().Arbitrary("HELLO")
+		if s.mode == rueidis.ClientModeCluster {
+			// To the owner of some slot: anybody else may be a replica.
+			fields = nil
+			node, err := s.primary(ctx)
+			if err != nil {
+				return "", err
+			}
+			info.Address = node.addr
+			a := await(ctx, s.alarm.Of(ctx), func() rueidis.RedisResult { return node.client.Do(ctx, hello.Build()) })
+			fields, err = a.fields()
+			return "", err
+		}
+		var err error
+		fields, err = s.do(ctx, hello.Build()).fields() // a map in RESP3, flat in RESP2
+		return "", err
+	})
 	if refused := serverError(err); refused != nil && refused.Code == "ERR" {
 		return info, nil
 	}
 	if err != nil {
-		return holdfast.ServerInfo{}, s.explain(ctx, err, nil)
+		return holdfast.ServerInfo{}, s.explain(ctx, err, broke)
 	}
 	text := func(name string) string {
 		field := fields[name]

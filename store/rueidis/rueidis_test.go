@@ -39,12 +39,18 @@ func open(
 		change(&opts)
 	}
 	// ForceSingleClient: a server that refuses us is for the store to report.
+	rdb := connect(t, opts)
+	return store.New(rdb), rdb
+}
+
+func connect(t testing.TB, opts rueidis.ClientOption) rueidis.Client {
+	t.Helper()
 	rdb, err := rueidis.NewClient(opts)
 	if rdb == nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(rdb.Close)
-	return store.New(rdb), rdb
+	return rdb
 }
 
 func TestRunLoadsTheScriptWhenTheServerForgotIt(t *testing.T) {

@@ -37,6 +37,10 @@ type Env struct {
 	// SPUBLISH if the store is sharded. It is needed.
 	Publish func(channel, payload string)
 
+	// Replicas is how many replicas of each server acknowledge what it
+	// writes, if the store is a holdfast.Acker.
+	Replicas int
+
 	// Plant puts a value that is no hash at key.
 	Plant func(key string)
 
@@ -69,6 +73,7 @@ func Run(t *testing.T, open func(t *testing.T) Env) {
 		{"errors", errorTests},
 		{"contexts", contextTests},
 		{"listen", listenTests},
+		{"acknowledgements", ackTests},
 		{"server", serverTests},
 	} {
 		t.Run(area.name, func(t *testing.T) {

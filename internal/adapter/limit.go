@@ -1,4 +1,4 @@
-package rueidis
+package adapter
 
 import (
 	"context"
@@ -10,18 +10,18 @@ import (
 // deadline tells it exactly: while connecting, or waiting for a connection.
 const grain = 50 * time.Millisecond
 
-// alarm tells when deadlines have passed, up to a grain late. A context with
+// Alarm tells when deadlines have passed, up to a grain late. A context with
 // a timer costs four allocations and must be stopped; requests with the same
 // time limit, made one after the other, share one of these.
-type alarm struct{ next atomic.Pointer[bell] }
+type Alarm struct{ next atomic.Pointer[bell] }
 
 type bell struct {
 	at   time.Time
 	rung chan struct{} // closed at that time
 }
 
-// after returns a channel that is closed within a grain after deadline.
-func (a *alarm) after(deadline time.Time) <-chan struct{} {
+// After returns a channel that is closed within a grain after deadline.
+func (a *Alarm) After(deadline time.Time) <-chan struct{} {
 	b := a.next.Load()
 	if b != nil && !b.at.Before(deadline) && b.at.Sub(deadline) <= grain {
 		return b.rung
@@ -32,8 +32,19 @@ func (a *alarm) after(deadline time.Time) <-chan struct{} {
 	return b.rung
 }
 
-// bounded is a context that nobody can cancel, with an end to its time: Done
+// Of is After for ctx's deadline, nil if it has none.
+func (a *Alarm) Of(ctx context.Context) <-chan struct{} {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return nil
+	}
+	return a.After(deadline)
+}
+
+// Bounded is a context that nobody can cancel, with an end to its time: Done
 // follows Deadline, which in a context of the library's it need not.
+func Bounded(ctx context.Context, late <-chan struct{}) context.Context { return bounded{ctx, late} }
+
 type bounded struct {
 	context.Context
 	done <-chan struct{}
@@ -42,14 +53,26 @@ type bounded struct {
 func (b bounded) Done() <-chan struct{} { return b.done }
 
 func (b bounded) Err() error {
-	if ended(b.Context) {
+	if Ended(b.Context) {
 		return context.DeadlineExceeded
 	}
 	return nil
 }
 
-// ended reports whether ctx has ended, be it that only its deadline says so.
-func ended(ctx context.Context) bool {
+// Ended reports whether ctx has ended, be it that only its deadline says so.
+func Ended(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
+}
+
+// Timeout returns the context's error in the place of a socket's timeout, if
+// that is where it came from: the two fire at the same instant, in any order.
+func Timeout(ctx context.Context, err error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if Ended(ctx) {
+		return context.DeadlineExceeded
+	}
+	return err
 }

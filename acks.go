@@ -1,0 +1,225 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// Acker is a [Store] whose servers may have replicas, or a log on disk, and
+// that can wait for them. It is optional; [Acks] and [Durable] need it.
+type Acker interface {
+	Store
+
+	// RunAcked is Run, and then, on the same connection and right behind it,
+	// waits until as many replicas and disks as need says have acknowledged
+	// everything that was written until then, or limit has passed. got is
+	// what the servers counted: fewer than needed is no error.
+	//
+	// A [*ServerError] may be the refusal of the waiting, so that it says
+	// nothing about the action.
+	RunAcked(
+		ctx context.Context, action *script.Script, keys, args []string, need Acknowledged, limit time.Duration,
+	) (answer string, got Acknowledged, err error)
+}
+
+// Acknowledged is where a write has arrived.
+type Acknowledged struct {
+	Replicas     int // replicas that have it in memory
+	Disks        int // 1 if it is in the primary's append-only file, synced to disk
+	ReplicaDisks int // replicas of which the same is true
+}
+
+// Covers reports whether a is at least what is needed.
+func (a Acknowledged) Covers(need Acknowledged) bool {
+	return a.Replicas >= need.Replicas && a.Disks >= need.Disks && a.ReplicaDisks >= need.ReplicaDisks
+}
+
+func (a Acknowledged) String() string {
+	var parts []string
+	add := func(n int, what string) {
+		if n > 0 {
+			parts = append(parts, strconv.Itoa(n)+" "+what)
+		}
+	}
+	add(a.Replicas, "replicas")
+	add(a.Disks, "disk of the primary")
+	add(a.ReplicaDisks, "disks of replicas")
+	if len(parts) == 0 {
+		return "nobody"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// ErrNotAcked: a grant was not acknowledged by as many replicas or disks as
+// were asked for, and was given back. The error is an *AckError.
+var ErrNotAcked = errors.New("holdfast: grant not acknowledged")
+
+// AckError says what was missing. It is an [ErrNotAcked].
+type AckError struct {
+	Name      string
+	Want, Got Acknowledged
+}
+
+func (e *AckError) Error() string {
+	return fmt.Sprintf("holdfast: lock %q: acknowledged by %v, want %v", e.Name, e.Got, e.Want)
+}
+
+// Is makes an AckError an ErrNotAcked.
+func (e *AckError) Is(target error) bool { return target == ErrNotAcked }
+
+// acks are the acknowledgements that a lock is taken with.
+type acks struct {
+	need  Acknowledged
+	limit time.Duration // of each kind of waiting
+}
+
+func (a acks) wanted() bool { return a != acks{} }
+
+// total bounds the waiting: WAIT and WAITAOF follow each other.
+func (a acks) total() time.Duration {
+	if a.need.Replicas > 0 && a.need.Disks > 0 {
+		return 2 * a.limit
+	}
+	return a.limit
+}
+
+// Acks makes a grant count only when so many replicas have it (WAIT), and a
+// renewal too. A grant that is not acknowledged within limit is given back, and
+// the lock call fails with an [*AckError]; a renewal that is not is tried again
+// until the lease's old deadline.
+//
+// It narrows the window in which a failover loses a grant, and does not close
+// it: the replica that is promoted may be one that has not acknowledged. Ask
+// for all replicas that can be promoted, and still check tokens. limit is in
+// whole milliseconds and below [Config.RequestTimeout].
+//
+// Each grant costs one more round trip. Stores that cannot wait for replicas
+// are refused as [ErrInvalid].
+func Acks(replicas int, limit time.Duration) Option {
+	return func(t *terms) error {
+		if replicas < 1 {
+			return invalid("Acks of %d replicas: at least one must acknowledge", replicas)
+		}
+		t.ack.need.Replicas = replicas
+		return t.awaitAcks("Acks", limit)
+	}
+}
+
+// Durable is [Acks] for disks: a grant counts when it has been synced to the
+// append-only file of the primary, and of so many replicas (WAITAOF), so that
+// it survives the crash of all of them. 0 replicas means the primary alone.
+//
+// It needs Redis 7.2 or Valkey 7.2 with appendonly on; an older server is
+// refused before anything is taken, if it tells its version.
+func Durable(replicas int, limit time.Duration) Option {
+	return func(t *terms) error {
+		if replicas < 0 {
+			return invalid("Durable on %d replicas: use 0 for the primary alone", replicas)
+		}
+		t.ack.need.Disks, t.ack.need.ReplicaDisks = 1, replicas
+		return t.awaitAcks("Durable", limit)
+	}
+}
+
+// awaitAcks notes the limit, and refuses what cannot work.
+func (t *terms) awaitAcks(what string, limit time.Duration) error {
+	t.ack.limit = max(t.ack.limit, limit)
+	timeout := t.client.cfg.RequestTimeout
+	switch _, able := t.client.store.(Acker); {
+	case !able:
+		return invalid("%s: this store cannot wait for acknowledgements", what)
+	case limit < time.Millisecond || limit%time.Millisecond != 0:
+		return invalid("%s: the limit is %v: the server counts whole milliseconds, from 1ms on", what, limit)
+	case t.ack.total() >= timeout:
+		return invalid("%s: the waiting may take %v: it must end within Config.RequestTimeout, which is %v",
+			what, t.ack.total(), timeout)
+	}
+	return nil
+}
+
+// waits refuses, as far as it can be known, a server that cannot do what s
+// waits for. Nothing has been taken yet.
+func (c *Client) waits(s *spec) error {
+	info := c.server.Load()
+	if s.ack.need.Disks == 0 || info == nil || !info.older(7, 2) {
+		return nil
+	}
+	return &ServerError{Code: "WAITAOF", Message: fmt.Sprintf(
+		"WAITAOF the server at %s is %s %s", info.Address, info.Product, info.Version)}
+}
+
+// runAcked sends an action on holds that s is the terms of. Too few
+// acknowledgements are an AckError: the action has run.
+func (c *Client) runAcked(
+	ctx context.Context, s *spec, action *script.Script, keys, args []string,
+) (string, error) {
+	if !s.ack.wanted() {
+		return c.store.Run(ctx, action, keys, args)
+	}
+	answer, got, err := c.store.(Acker).RunAcked(ctx, action, keys, args, s.ack.need, s.ack.limit)
+	if err == nil && !got.Covers(s.ack.need) {
+		err = &AckError{Name: s.name, Want: s.ack.need, Got: got}
+	}
+	return answer, err
+}
+
+// confirm sees a grant acknowledged, or gives it back and says why. A pushed
+// grant was written over somebody else's connection, and an acquire that was
+// sent twice may have written over one that is lost: so it is always a renewal
+// over a connection of our own that is waited for, which covers all that was
+// written before. It asks for a millisecond more than the lease has, so that
+// there is something to write.
+func (h *hold) confirm(ctx context.Context) error {
+	c, s := h.client, h.spec
+	sent := c.now()
+	lost, err := h.extend(ctx, h.TTL+time.Millisecond)
+	if err == nil && lost == "" {
+		c.keeper.Extended(&h.Lease, sent, h.TTL)
+		return nil
+	}
+	if c.keeper.Remove(&h.Lease) && lost == "" {
+		if errors.Is(err, ErrNotAcked) || definite(err) {
+			_ = h.release(ctx) // what it could not do goes on in the background
+		} else {
+			c.undo(s, h.attempt, c.now()+s.ttl)
+		}
+	}
+	switch {
+	case lost != "":
+		return fmt.Errorf("holdfast: lock %q: lost before it was acknowledged: %w",
+			s.name, &LostError{Name: s.name, Reason: LossReason(lost)})
+	case errors.Is(err, ErrNotAcked):
+		return err
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	}
+	return fault("lock", s.name, err)
+}
+
+// extend asks the server for ttl from now on.
+func (h *hold) extend(ctx context.Context, ttl time.Duration) (keeper.Reason, error) {
+	c := h.client
+	args := []string{c.retention, h.attempt, wire.Millis(ttl), ""}
+	answer, err := c.runAcked(within(ctx, c.cfg.RequestTimeout), h.spec, script.Renew, h.spec.keys, args)
+	if err != nil {
+		return "", err
+	}
+	r, err := wire.ParseRenewals(answer, 1)
+	switch {
+	case err != nil:
+		return "", err
+	case r[0].Evicted:
+		return keeper.Evicted, nil
+	case !r[0].Held:
+		return keeper.NotHeld, nil
+	}
+	return "", nil
+}

@@ -1,0 +1,220 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+const limit = 500 * time.Millisecond
+
+// short expects the error of a grant that too few have acknowledged, and that
+// the lock is free for others at once.
+func (w *world) short(name string, err error, want, got holdfast.Acknowledged) {
+	w.t.Helper()
+	var missing *holdfast.AckError
+	if !errors.As(err, &missing) || !errors.Is(err, holdfast.ErrNotAcked) {
+		w.t.Fatalf("got %v", err)
+	}
+	if missing.Name != name || missing.Want != want || missing.Got != got {
+		w.t.Errorf("got %+v", missing)
+	}
+	if errors.Is(err, holdfast.ErrUnknownOutcome) || holdfast.Hint(err) == "" {
+		w.t.Errorf("the error is %v, its hint %q", err, holdfast.Hint(err))
+	}
+	w.wantFree(name)
+}
+
+func TestAGrantThatTooFewAcknowledgeIsGivenBack(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		w.Acknowledge(holdfast.Acknowledged{Replicas: 1})
+		_, err := c.Mutex("x", holdfast.Acks(2, limit)).Lock(t.Context())
+		w.short("x", err, holdfast.Acknowledged{Replicas: 2}, holdfast.Acknowledged{Replicas: 1})
+		_, err = c.Mutex("x", holdfast.Durable(0, limit)).TryLock(t.Context())
+		w.short("x", err, holdfast.Acknowledged{Disks: 1}, holdfast.Acknowledged{Replicas: 1})
+
+		w.Acknowledge(holdfast.Acknowledged{Replicas: 2, Disks: 1})
+		l, err := c.Mutex("x", holdfast.Acks(2, limit), holdfast.Durable(0, limit)).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Remaining() != trusted {
+			t.Errorf("trusted for %v", l.Remaining())
+		}
+		_, err = c.Mutex("y", holdfast.Durable(1, limit)).Lock(t.Context())
+		w.short("y", err, holdfast.Acknowledged{Disks: 1, ReplicaDisks: 1}, holdfast.Acknowledged{Replicas: 2, Disks: 1})
+	})
+}
+
+// A pushed grant is confirmed, too; one that is short is handed on.
+func TestAPushedGrantIsAcknowledgedOrHandedOn(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.Acknowledge(holdfast.Acknowledged{Replicas: 1})
+		held, err := w.client().Mutex("x").Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		careful, failed := w.client(), make(chan error, 1)
+		go func() {
+			_, err := careful.Mutex("x", holdfast.Acks(2, limit)).Lock(t.Context())
+			failed <- err
+		}()
+		synctest.Wait()
+		careless, granted := w.client(), make(chan *holdfast.Lease, 1)
+		go func() {
+			l, err := careless.Mutex("x", holdfast.Acks(1, limit)).Lock(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			granted <- l
+		}()
+		synctest.Wait()
+		start := time.Now()
+		if err := held.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-failed; !errors.Is(err, holdfast.ErrNotAcked) {
+			t.Errorf("got %v", err)
+		}
+		l := <-granted
+		if took := time.Since(start); took != limit {
+			t.Errorf("handed on after %v", took)
+		}
+		if l == nil || l.Token() <= held.Token() {
+			t.Error("no lease, or its token did not rise")
+		}
+	})
+}
+
+// Renewals count only when they are acknowledged, and are tried again until
+// the old deadline.
+func TestARenewalThatTooFewAcknowledgeIsNone(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		w.Acknowledge(holdfast.Acknowledged{Replicas: 1})
+		l, err := c.Mutex("x", holdfast.Acks(1, limit)).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain, err := c.Mutex("plain").Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Acknowledge(holdfast.Acknowledged{})
+		time.Sleep(ttl / 2)
+		if l.Remaining() > trusted-ttl/2 {
+			t.Errorf("an unacknowledged renewal counts: %v", l.Remaining())
+		}
+		w.Acknowledge(holdfast.Acknowledged{Replicas: 1})
+		time.Sleep(3 * time.Second)
+		if l.Remaining() < trusted-3*time.Second {
+			t.Errorf("the renewal was not tried again: %v", l.Remaining())
+		}
+		w.Acknowledge(holdfast.Acknowledged{})
+		time.Sleep(2 * ttl)
+		if !errors.Is(l.Err(), holdfast.ErrLost) || plain.Err() != nil {
+			t.Errorf("the leases: %v, %v", l.Err(), plain.Err())
+		}
+	})
+}
+
+// A lease that nobody was asked to acknowledge is not passed to somebody who
+// wants that.
+func TestALeaseIsPassedOnOnlyToTheSameAcknowledgements(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		held, err := c.Mutex("x").Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		failed := make(chan error, 1)
+		go func() {
+			_, err := c.Mutex("x", holdfast.Acks(1, limit)).Lock(t.Context())
+			failed <- err
+		}()
+		synctest.Wait()
+		if err := held.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.short("x", <-failed, holdfast.Acknowledged{Replicas: 1}, holdfast.Acknowledged{})
+	})
+}
+
+func TestACancelledConfirmationLeavesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		ctx, cancel := context.WithTimeout(t.Context(), limit/2)
+		defer cancel()
+		_, err := c.Mutex("x", holdfast.Acks(1, limit)).Lock(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrUnknownOutcome) {
+			t.Errorf("got %v", err)
+		}
+		synctest.Wait()
+		w.wantFree("x")
+	})
+}
+
+// plainStore is a store that cannot wait for anybody.
+type plainStore struct{ holdfast.Store }
+
+func TestAcknowledgementsThatCannotBeAreRefusedAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		plain, err := holdfast.New(plainStore{w.net}, holdfast.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = plain.Close(t.Context()) }()
+		for name, m := range map[string]*holdfast.Mutex{
+			"no replicas":       c.Mutex("x", holdfast.Acks(0, limit)),
+			"negative replicas": c.Mutex("x", holdfast.Durable(-1, limit)),
+			"no limit":          c.Mutex("x", holdfast.Acks(1, 0)),
+			"half milliseconds": c.Mutex("x", holdfast.Acks(1, 1500*time.Microsecond)),
+			"too long":          c.Mutex("x", holdfast.Acks(1, 3*time.Second)),
+			"too long in sum":   c.Mutex("x", holdfast.Acks(1, 2*time.Second), holdfast.Durable(0, 2*time.Second)),
+			"a plain store":     plain.Mutex("x", holdfast.Acks(1, limit)),
+		} {
+			if _, err := m.Lock(t.Context()); !errors.Is(err, holdfast.ErrInvalid) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if n := w.net.sent["acquire"]; n != 0 {
+			t.Errorf("%d requests were sent", n)
+		}
+	})
+}
+
+// A server that cannot sync on demand is found out before anything is taken.
+func TestDurableNeedsAServerThatCanWait(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.Acknowledge(holdfast.Acknowledged{Replicas: 1, Disks: 1})
+		for version, able := range map[string]bool{"7.0.15": false, "7.2.0": true, "8.1": true, "": true} {
+			net := &described{network: w.net, info: holdfast.ServerInfo{Product: "redis", Version: version, Role: "master"}}
+			c, err := holdfast.New(net, holdfast.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := w.net.count("acquire")
+			_, err = c.Mutex("x", holdfast.Durable(0, limit)).Lock(t.Context())
+			var refused *holdfast.ServerError
+			if !able && (!errors.As(err, &refused) || refused.Code != "WAITAOF" || holdfast.Hint(err) == "" ||
+				w.net.count("acquire") != before) {
+				t.Errorf("version %q: %v", version, err)
+			}
+			if able && err != nil {
+				t.Errorf("version %q: %v", version, err)
+			}
+			if _, err := c.Mutex("y", holdfast.Acks(1, limit)).Lock(t.Context()); err != nil {
+				t.Errorf("version %q: replicas: %v", version, err)
+			}
+			if err := c.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,235 @@
+package adapter
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/slot"
+)
+
+// Feed receives what one node pushes, from the first channel's coming to the
+// last one's going, over one connection at a time.
+type Feed struct {
+	Node    string
+	Context context.Context // done when the last channel has gone
+	Wake    chan struct{}   // has room for one: there may be changes
+
+	hub    *Hub
+	cancel context.CancelFunc
+
+	// Guarded by hub.mu.
+	uses int            // channels
+	byes int            // farewells that somebody waits for
+	came []string       // to be subscribed to, if they are still here
+	went []string       // to be unsubscribed from, if they did not come back
+	owed map[string]int // confirmations of UNSUBSCRIBE to come on this connection
+}
+
+func startFeed(h *Hub, node string) *Feed {
+	f := &Feed{Node: node, Wake: make(chan struct{}, 1), hub: h}
+	f.Context, f.cancel = context.WithCancel(context.Background())
+	go f.run()
+	return f
+}
+
+// poke says that there may be changes.
+func (f *Feed) poke() {
+	select {
+	case f.Wake <- struct{}{}:
+	default:
+	}
+}
+
+// run keeps the feed connected until it is cancelled.
+func (f *Feed) run() {
+	failures := 0
+	for f.Context.Err() == nil {
+		worked, err := f.hub.Wire.Session(f)
+		if worked {
+			failures = 0
+		}
+		f.disconnected(worked, err)
+		failures++
+		timer := time.NewTimer(Backoff(failures))
+		select {
+		case <-timer.C:
+		case <-f.Context.Done():
+			timer.Stop()
+		}
+	}
+}
+
+// Changes returns what to tell the node: channels that came and channels that
+// went.
+func (f *Feed) Changes() (came, went []string) {
+	h := f.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, name := range f.came {
+		if c := h.channels[name]; c != nil && c.feed == f && !c.asked {
+			c.asked = true
+			came = append(came, name)
+		}
+	}
+	for _, name := range f.went {
+		bye, c := h.gone[name], h.channels[name]
+		switch {
+		case bye == nil || bye.feed != f || bye.told:
+		case c != nil && c.feed == f:
+			h.forget(name) // it came back
+		default:
+			bye.told = true
+			if f.owed == nil {
+				f.owed = make(map[string]int)
+			}
+			f.owed[name]++
+			went = append(went, name)
+		}
+	}
+	f.came, f.went = nil, nil
+	return came, went
+}
+
+// disconnected forgets what was asked and confirmed on a connection that is
+// no more. Where there is one node, those who still wait for their first
+// confirmation are told why if it never worked; the others wait for the next
+// connection. Where there are several the channels may live elsewhere by now.
+func (f *Feed) disconnected(worked bool, err error) {
+	h := f.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f.owed, f.went = nil, nil
+	for name, c := range h.channels {
+		if c.feed != f {
+			continue
+		}
+		c.why = err
+		if !worked && !h.Wire.Patient {
+			c.refuse(err)
+		}
+		if h.Wire.Place != nil {
+			h.evict(name, c, "")
+			continue
+		}
+		c.asked, c.confirmed = false, false
+		f.came = append(f.came, name)
+	}
+	for name, bye := range h.gone {
+		if bye.feed == f {
+			h.forget(name)
+		}
+	}
+	h.rest(f)
+}
+
+// Refused is told that the node refused to subscribe to a channel; name is
+// empty if it does not say which. It reports whether somebody who had listened
+// before is now without a subscription: then the session is to end.
+func (f *Feed) Refused(name string, err error) (bereft bool) {
+	h := f.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	refuse := func(c *channel) {
+		if c != nil && c.feed == f && c.asked && !c.confirmed {
+			c.refuse(err)
+			bereft = bereft || c.bereft()
+		}
+	}
+	if name != "" {
+		refuse(h.channels[name])
+		return bereft
+	}
+	for _, c := range h.channels {
+		refuse(c)
+	}
+	return bereft
+}
+
+// Moved is told that a channel which was asked for lives at the node to; name
+// is empty if only its slot is known.
+func (f *Feed) Moved(name string, n int, to string) {
+	h := f.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if name != "" {
+		if c := h.channels[name]; c != nil && c.feed == f {
+			h.evict(name, c, to)
+		}
+		return
+	}
+	for name, c := range h.channels {
+		if c.feed == f && c.asked && !c.confirmed && slot.Of(name) == n {
+			h.evict(name, c, to)
+		}
+	}
+}
+
+// Confirmed is told that the node has confirmed a subscription.
+func (f *Feed) Confirmed(name string) {
+	h := f.hub
+	h.mu.Lock()
+	c := h.channels[name]
+	if c == nil || c.feed != f || !c.asked {
+		h.mu.Unlock()
+		return
+	}
+	c.confirmed, c.failures, c.why = true, 0, nil
+	var resumed []*subscription
+	for _, sub := range c.subs {
+		if sub.live {
+			resumed = append(resumed, sub)
+		} else {
+			sub.settle(nil)
+		}
+	}
+	h.mu.Unlock()
+	for _, sub := range resumed {
+		sub.call(sub.listener.Resumed)
+	}
+}
+
+// Ended is told that the node has ended a subscription: because it was asked
+// to, or of its own accord, when the channel's slot has moved.
+func (f *Feed) Ended(name string) {
+	h := f.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if f.owed[name] > 0 {
+		if f.owed[name]--; f.owed[name] == 0 {
+			delete(f.owed, name)
+		}
+		if bye := h.gone[name]; bye != nil && bye.feed == f && bye.told {
+			h.forget(name)
+		}
+		return
+	}
+	if bye := h.gone[name]; bye != nil && bye.feed == f {
+		h.forget(name) // before we could ask for it
+		return
+	}
+	if c := h.channels[name]; c != nil && c.feed == f && c.asked && h.Wire.Place != nil {
+		h.evict(name, c, "")
+	}
+}
+
+// Deliver hands a message to those who listen. Those who still wait for the
+// confirmation do not yet: it may be from an earlier subscription.
+func (f *Feed) Deliver(name, payload string) {
+	h := f.hub
+	h.mu.Lock()
+	var subs []*subscription
+	if c := h.channels[name]; c != nil {
+		subs = c.subs
+		waits := func(sub *subscription) bool { return !sub.live }
+		if slices.ContainsFunc(subs, waits) {
+			subs = slices.DeleteFunc(slices.Clone(subs), waits)
+		}
+	}
+	h.mu.Unlock()
+	for _, sub := range subs {
+		if sub.listener.Message != nil {
+			sub.call(func() { sub.listener.Message(payload) })
+		}
+	}
+}

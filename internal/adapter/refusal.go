@@ -1,0 +1,47 @@
+package adapter
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Refusal makes a ServerError of what the server said, whole.
+func Refusal(message string) *holdfast.ServerError {
+	return &holdfast.ServerError{Code: code(message), Message: message}
+}
+
+// code returns the code word of an error message.
+//
+// Redis 7.0 says a lack of permission in two ways: NOPERM for the command
+// that the client sent, and ERR with a sentence for one that a script calls.
+func code(message string) string {
+	if strings.HasPrefix(message, "ERR The user executing the script can't ") {
+		return "NOPERM"
+	}
+	word, _, _ := strings.Cut(message, " ")
+	// Short words in capitals are no codes: "ERR DB index is out of range",
+	// which a library may have cut. Nor has a script's own message one.
+	if len(word) < 3 || strings.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "" {
+		return "ERR"
+	}
+	return word
+}
+
+// Redirection reads "MOVED SLOT ADDRESS" and "ASK SLOT ADDRESS"; ok is false
+// for any other refusal.
+func Redirection(refused *holdfast.ServerError) (slot int, addr string, ask, ok bool) {
+	if refused == nil || refused.Code != "MOVED" && refused.Code != "ASK" {
+		return 0, "", false, false
+	}
+	words := strings.Fields(refused.Message)
+	if len(words) < 3 {
+		return 0, "", false, false
+	}
+	slot, err := strconv.Atoi(words[1])
+	if err != nil || strings.HasPrefix(words[2], ":") || strings.HasPrefix(words[2], "?") {
+		return 0, "", false, false // the node does not tell the other's host
+	}
+	return slot, words[2], refused.Code == "ASK", true
+}

@@ -1,0 +1,121 @@
+package adapter
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Fate says what is known of a request that failed.
+type Fate int
+
+// The fates.
+const (
+	Final  Fate = iota // another try would change nothing, or there is no time for it
+	Broken             // the connection broke under it: it may have run
+	Unsent             // it found nobody to go to: it has not run
+	Lost               // the client took its connection away: it may have run, and trying again may be in vain
+)
+
+// Retry is how a request that every action tolerates twice is sent again.
+type Retry struct {
+	// Tries bounds how often it is sent again after its connection broke.
+	Tries int
+	// Patient is for servers that replace each other: while ctx allows, it is
+	// sent again, too, when nobody was there, or who was there refused it
+	// because the place of its key is changing.
+	Patient bool
+	// Fate judges an error that is no refusal.
+	Fate func(ctx context.Context, err error) Fate
+	// Refusal is the refusal that err is, or nil.
+	Refusal func(err error) *holdfast.ServerError
+}
+
+const (
+	// most bounds the tries of a patient request whose context has no deadline.
+	most = 100
+	// few bounds those of one whose client may have been closed for good.
+	few = 8
+)
+
+// Do calls send until it succeeds or there is no reason to call it again. It
+// returns the last error, and why an earlier request got no answer, if one
+// did not: then a refusal proves nothing about that one.
+func (r Retry) Do(ctx context.Context, send func() (string, error)) (answer string, err, broke error) {
+	for attempt := 0; ; attempt++ {
+		if answer, err = send(); err == nil {
+			return answer, nil, nil
+		}
+		fate := Final
+		if refused := r.Refusal(err); refused == nil {
+			fate = r.Fate(ctx, err)
+		} else if Passing(refused) {
+			fate = Unsent
+		}
+		tries := r.Tries
+		switch {
+		case r.Patient && fate == Lost:
+			tries = few
+		case r.Patient:
+			tries = most
+		}
+		if fate == Final || fate != Broken && !r.Patient || attempt >= tries || Ended(ctx) {
+			return "", err, broke
+		}
+		if fate != Unsent {
+			broke = err
+		}
+		if ended := pause(ctx, attempt); ended != nil {
+			if broke == nil && r.Refusal(err) != nil {
+				return "", err, nil // the last word was the server's
+			}
+			return "", ended, err
+		}
+	}
+}
+
+// Passing reports a refusal that says only that the place of the key is
+// changing: a slot that moves, a primary that is being replaced.
+func Passing(refused *holdfast.ServerError) bool {
+	switch refused.Code {
+	case "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "MASTERDOWN", "LOADING":
+		return true
+	}
+	return false
+}
+
+// pause waits before the next attempt: not at all after the first, which may
+// have found a connection that had died unnoticed, then longer each time. It
+// returns the context's error if that ends first.
+func pause(ctx context.Context, attempt int) error {
+	if attempt == 0 {
+		return ctx.Err()
+	}
+	wait := Backoff(min(attempt, 5))
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < wait {
+		// Done need not follow Deadline, see holdfast.Store.
+		wait = max(time.Until(deadline), 0)
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		if Ended(ctx) {
+			return cmp.Or(ctx.Err(), context.DeadlineExceeded)
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Backoff returns how long to wait after so many failures in a row: from
+// 10 ms up to a second, the upper half of it by chance, so that clients which
+// lost their server together do not return together.
+func Backoff(failures int) time.Duration {
+	longest := min(time.Second, 10*time.Millisecond<<min(failures, 10))
+	return longest/2 + rand.N(longest/2)
+}

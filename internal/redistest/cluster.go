@@ -1,0 +1,282 @@
+package redistest
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/slot"
+)
+
+// nodeTimeout is for how long a Cluster's node may be silent before the others
+// call it failed.
+const nodeTimeout = time.Second
+
+// Cluster is six servers on loopback: three primaries, the first three of
+// Nodes, and a replica of each behind them.
+type Cluster struct {
+	Nodes []*Server
+	t     testing.TB
+	ids   map[string]*Server
+}
+
+// StartCluster runs a Cluster until the test ends. It returns once every node
+// says that all slots are served and every replica is in step.
+func StartCluster(t testing.TB, opts ...Option) *Cluster {
+	t.Helper()
+	opts = append([]Option{inCluster}, opts...)
+	c := &Cluster{t: t, Nodes: Primaries(t, 6, opts...), ids: make(map[string]*Server)}
+	for i, s := range c.Nodes {
+		id, _ := s.Do(t, "CLUSTER", "MYID").(string)
+		c.ids[id] = s
+		s.id = id
+		c.ok(s.Do(t, "CLUSTER", "SET-CONFIG-EPOCH", i+1))
+		if i < 3 {
+			c.ok(s.Do(t, "CLUSTER", "ADDSLOTSRANGE", i*slot.Count/3, (i+1)*slot.Count/3-1))
+		}
+	}
+	for _, s := range c.Nodes[1:] {
+		c.ok(s.Do(t, "CLUSTER", "MEET", "127.0.0.1", c.Nodes[0].port, c.Nodes[0].busPort))
+	}
+	for i, s := range c.Nodes[3:] {
+		until(t, "the replica knows its primary", func() error {
+			if e, refused := s.Do(t, "CLUSTER", "REPLICATE", c.Nodes[i].id).(Error); refused {
+				return e
+			}
+			return nil
+		})
+	}
+	c.AwaitReady()
+	return c
+}
+
+// inCluster makes a server a Cluster's node. Its bus has a free port too, for
+// the usual one, 10,000 above, may be nobody's to give.
+func inCluster(s *Server) {
+	replicated(s)
+	BusPort()(s)
+	s.args = append(s.args, "--cluster-enabled", "yes",
+		"--cluster-node-timeout", strconv.Itoa(int(nodeTimeout.Milliseconds())),
+		// A replica that has been in touch at all may stand for election.
+		"--cluster-replica-validity-factor", "0")
+}
+
+// BusPort gives a Cluster's node a free port to talk to the others.
+func BusPort() Option { return func(s *Server) { s.cluster = true } }
+
+// Addrs returns the addresses of all nodes.
+func (c *Cluster) Addrs() []string {
+	var addrs []string
+	for _, s := range c.Nodes {
+		addrs = append(addrs, s.Addr())
+	}
+	return addrs
+}
+
+// AwaitReady waits until every node that runs says that the Cluster is in
+// order, sees three primaries with all slots between them, and its replicas
+// are in step.
+func (c *Cluster) AwaitReady() {
+	c.t.Helper()
+	until(c.t, "the Cluster is ready", func() error {
+		for _, s := range c.Nodes {
+			if err := c.ready(s); err != nil {
+				return fmt.Errorf("%s: %w", s.Addr(), err)
+			}
+		}
+		return nil
+	})
+}
+
+func (c *Cluster) ready(s *Server) error {
+	if !s.Running() {
+		return nil
+	}
+	info, err := s.ask("CLUSTER", "INFO")
+	if err != nil {
+		return err
+	}
+	if infoField(info, "cluster_state") != "ok" || infoField(info, "cluster_slots_ok") != strconv.Itoa(slot.Count) ||
+		infoField(info, "cluster_size") != "3" ||
+		infoField(info, "cluster_known_nodes") != strconv.Itoa(len(c.Nodes)) {
+		return errors.New(strings.Join(strings.Fields(info), " "))
+	}
+	if info, err = s.ask("INFO", "replication"); err != nil {
+		return err
+	}
+	if infoField(info, "role") == "slave" && infoField(info, "master_link_status") != "up" {
+		return errors.New("the replica is not in step")
+	}
+	return nil
+}
+
+// Home returns the node that had the slot of a key, or of a channel, to begin
+// with.
+func (c *Cluster) Home(key string) *Server {
+	n := slot.Of(key)
+	for i := range 3 {
+		if n < (i+1)*slot.Count/3 {
+			return c.Nodes[i]
+		}
+	}
+	panic("BUG: a slot beyond the last")
+}
+
+// Do runs a command on key's home.
+func (c *Cluster) Do(t testing.TB, key string, args ...any) any {
+	t.Helper()
+	return c.Home(key).Do(t, args...)
+}
+
+// Each runs a command on every node that runs.
+func (c *Cluster) Each(t testing.TB, args ...any) {
+	t.Helper()
+	for _, s := range c.Nodes {
+		if s.Running() {
+			s.Do(t, args...)
+		}
+	}
+}
+
+// Owner returns the node that serves the slot, as the nodes that run see it:
+// the one that says so itself.
+func (c *Cluster) Owner(n int) *Server {
+	c.t.Helper()
+	var owner *Server
+	until(c.t, "the slot has an owner", func() error {
+		for _, s := range c.Nodes {
+			if s.Running() && s.owns(n) {
+				owner = s
+				return nil
+			}
+		}
+		return fmt.Errorf("nobody serves slot %d", n)
+	})
+	return owner
+}
+
+// ReplicasOf returns the nodes that run and replicate s.
+func (c *Cluster) ReplicasOf(s *Server) []*Server {
+	c.t.Helper()
+	var replicas []*Server
+	for _, r := range c.Nodes {
+		if r != s && r.Running() && r.Info(c.t, "master_port") == strconv.Itoa(s.port) {
+			replicas = append(replicas, r)
+		}
+	}
+	return replicas
+}
+
+// FailOver makes a replica of s its successor by agreement, which loses no
+// write, and returns it once it is a primary.
+func (c *Cluster) FailOver(s *Server) *Server {
+	c.t.Helper()
+	replicas := c.ReplicasOf(s)
+	if len(replicas) == 0 {
+		c.t.Fatalf("redistest: %s has no replica", s.Addr())
+	}
+	next := replicas[0]
+	c.ok(next.Do(c.t, "CLUSTER", "FAILOVER"))
+	next.awaitRole(c.t, "master")
+	s.awaitRole(c.t, "slave")
+	return next
+}
+
+// Migrate moves a slot with its keys to another primary, in the steps that
+// redis-cli takes: between them requests are answered with ASK.
+func (c *Cluster) Migrate(n int, from, to *Server) {
+	c.t.Helper()
+	c.ok(to.Do(c.t, "CLUSTER", "SETSLOT", n, "IMPORTING", from.id))
+	c.ok(from.Do(c.t, "CLUSTER", "SETSLOT", n, "MIGRATING", to.id))
+	for {
+		keys, _ := from.Do(c.t, "CLUSTER", "GETKEYSINSLOT", n, 100).([]any)
+		if len(keys) == 0 {
+			break
+		}
+		for _, key := range keys {
+			reply := from.Do(c.t, "MIGRATE", "127.0.0.1", to.port, key, 0, Patience.Milliseconds())
+			if e, refused := reply.(Error); refused {
+				c.t.Fatalf("redistest: MIGRATE %v: %v", key, e)
+			}
+		}
+	}
+	// The new owner first: nobody must own it, rather than two.
+	c.ok(to.Do(c.t, "CLUSTER", "SETSLOT", n, "NODE", to.id))
+	c.ok(from.Do(c.t, "CLUSTER", "SETSLOT", n, "NODE", to.id))
+}
+
+// MigrateLoop moves a slot back and forth between its owner and another
+// primary until stop is called, which answers how often it moved. The slot is
+// then where it was.
+func (c *Cluster) MigrateLoop(n int) (stop func() int) {
+	c.t.Helper()
+	home := c.Owner(n)
+	away := c.Nodes[0]
+	for _, s := range c.Nodes {
+		if s != home && s.Info(c.t, "role") == "master" {
+			away = s
+		}
+	}
+	end := make(chan struct{})
+	var moving sync.WaitGroup
+	moves := 0
+	moving.Go(func() {
+		for {
+			c.Migrate(n, home, away)
+			c.Migrate(n, away, home)
+			moves += 2
+			select {
+			case <-end:
+				return
+			default:
+			}
+		}
+	})
+	stop = sync.OnceValue(func() int {
+		close(end)
+		moving.Wait()
+		return moves
+	})
+	c.t.Cleanup(func() { stop() })
+	return stop
+}
+
+func (c *Cluster) ok(reply any) {
+	c.t.Helper()
+	if reply != "OK" {
+		c.t.Fatalf("redistest: %v", reply)
+	}
+}
+
+// owns reports whether the server says that it serves the slot.
+func (s *Server) owns(n int) bool {
+	text, err := s.ask("CLUSTER", "NODES")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 9 || !strings.Contains(fields[2], "myself") || !strings.Contains(fields[2], "master") {
+			continue
+		}
+		for _, part := range fields[8:] {
+			low, high, ranged := strings.Cut(part, "-")
+			first, err := strconv.Atoi(low)
+			if err != nil {
+				continue // [slot->-node]: on its way
+			}
+			last := first
+			if ranged {
+				last, _ = strconv.Atoi(high)
+			}
+			if first <= n && n <= last {
+				return true
+			}
+		}
+	}
+	return false
+}

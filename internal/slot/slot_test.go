@@ -1,0 +1,25 @@
+package slot_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/slot"
+)
+
+// The server decides what a key's slot is.
+func TestSlotsAreTheServers(t *testing.T) {
+	s := redistest.Start(t, redistest.Args("--cluster-enabled", "yes"), redistest.BusPort())
+	c := s.Dial(t)
+	for _, key := range []string{
+		"", "x", "123456789", "holdfast:{invoice/42}", "holdfast:push:{invoice/42}:client", "a{b}c{d}", "{}x", "{}{x}",
+		"a}{b}", "{open", "}{", "ümläut {世界}", "nul\x00{\x00}\xff",
+	} {
+		if got, want := int64(slot.Of(key)), c.Do(t, "CLUSTER", "KEYSLOT", key); got != want {
+			t.Errorf("slot of %q: %d, want %v", key, got, want)
+		}
+	}
+	if slot.Of("holdfast:{a}") != slot.Of("holdfast:push:{a}:b") || slot.Group("x{a}") != slot.Group("{a}") {
+		t.Error("a hash tag does not hold its keys together")
+	}
+}

@@ -1,0 +1,80 @@
+package goredis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// RunAcked implements [holdfast.Acker]: the action, WAIT and WAITAOF in one
+// pipeline. The client's ReadTimeout must be longer than limit.
+func (s *Store) RunAcked(
+	ctx context.Context, action *script.Script, keys, args []string, need holdfast.Acknowledged, limit time.Duration,
+) (string, holdfast.Acknowledged, error) {
+	if s.useless != nil {
+		return "", holdfast.Acknowledged{}, s.useless
+	}
+	var got holdfast.Acknowledged
+	words, key := wordsOf(action, keys, args), firstOf(keys)
+	answer, err, broke := s.retry.Do(ctx, func() (string, error) {
+		p := newAcked(ctx, words, need, limit)
+		err := s.process(ctx, key, p.cmds...)
+		if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT ") {
+			words = append([]any{"eval", action.Text}, words[2:]...)
+			p = newAcked(ctx, words, need, limit)
+			err = s.process(ctx, key, p.cmds...)
+		}
+		if err != nil {
+			return "", err
+		}
+		got = p.got()
+		return p.action.Val(), nil
+	})
+	switch {
+	case err == nil:
+		return answer, got, nil
+	case errors.Is(err, redis.Nil):
+		return "", got, fmt.Errorf("goredis: script %s answered nil", action.Name)
+	}
+	return "", holdfast.Acknowledged{}, s.explain(ctx, err, broke)
+}
+
+// acked is an action and what is waited for behind it.
+type acked struct {
+	action  *redis.StringCmd
+	wait    *redis.IntCmd
+	waitAOF *redis.IntSliceCmd
+	cmds    []redis.Cmder
+}
+
+func newAcked(ctx context.Context, words []any, need holdfast.Acknowledged, limit time.Duration) *acked {
+	a := &acked{action: redis.NewStringCmd(ctx, words...)}
+	a.cmds = []redis.Cmder{a.action}
+	if need.Replicas > 0 {
+		a.wait = redis.NewIntCmd(ctx, "wait", need.Replicas, limit.Milliseconds())
+		a.cmds = append(a.cmds, a.wait)
+	}
+	if need.Disks > 0 || need.ReplicaDisks > 0 {
+		a.waitAOF = redis.NewIntSliceCmd(ctx, "waitaof", need.Disks, need.ReplicaDisks, limit.Milliseconds())
+		a.cmds = append(a.cmds, a.waitAOF)
+	}
+	return a
+}
+
+func (a *acked) got() (got holdfast.Acknowledged) {
+	if a.wait != nil {
+		got.Replicas = int(a.wait.Val())
+	}
+	if a.waitAOF != nil {
+		if counts := a.waitAOF.Val(); len(counts) == 2 {
+			got.Disks, got.ReplicaDisks = int(counts[0]), int(counts[1])
+		}
+	}
+	return got
+}

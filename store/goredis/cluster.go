@@ -1,0 +1,132 @@
+package goredis
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/adapter"
+)
+
+// hops bounds the redirections of one request. A slot that moves costs two.
+const hops = 5
+
+// cluster sends requests to the nodes of a Cluster.
+//
+// ClusterClient.Process would do that too, but it sends a command again when a
+// connection broke, and does not tell: a refusal of the second would pass for
+// one of the first. So the store asks it only where a key lives.
+type cluster struct {
+	client *redis.ClusterClient
+
+	mu    sync.Mutex // guards views; no I/O while it is held
+	views map[string]*once
+}
+
+// unsentError says that a request found no node to go to.
+type unsentError struct{ error }
+
+func (e unsentError) Unwrap() error { return e.error }
+
+var errUnknownNode = errors.New("the node that the slot has moved to is not known yet")
+
+// view is how the store speaks to a node.
+func (c *cluster) view(node *redis.Client) *once {
+	addr := node.Options().Addr
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if v := c.views[addr]; v != nil && v.client == node {
+		return v
+	}
+	if c.views == nil {
+		c.views = make(map[string]*once)
+	}
+	v := onceOf(node)
+	c.views[addr] = v
+	return v
+}
+
+// node returns the node at addr, nil if the client does not know it.
+func (c *cluster) node(ctx context.Context, addr string) *redis.Client {
+	var mu sync.Mutex
+	var found *redis.Client
+	_ = c.client.ForEachShard(ctx, func(_ context.Context, node *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if node.Options().Addr == addr {
+			found = node
+		}
+		return nil
+	})
+	return found
+}
+
+// process runs cmds on the node that owns key, and follows redirections.
+func (c *cluster) process(ctx context.Context, key string, cmds []redis.Cmder) error {
+	err := c.follow(ctx, key, func(v *once, asking bool) error {
+		if asking {
+			return v.send(ctx, append([]redis.Cmder{redis.NewStatusCmd(ctx, "asking")}, cmds...))
+		}
+		return v.send(ctx, cmds)
+	})
+	if !errors.Is(err, errUnknownNode) || len(cmds) > 1 {
+		return err
+	}
+	// The slot moves to a node that has none yet, which only the client's own
+	// way finds. It may send twice: what is refused then is no definite answer.
+	err = c.client.Process(ctx, cmds[0])
+	if serverError(err) != nil && !redis.HasErrorPrefix(err, "NOSCRIPT ") {
+		return errors.New(err.Error())
+	}
+	return err
+}
+
+// follow calls send with the node that owns key, and with each that it is
+// redirected to.
+func (c *cluster) follow(ctx context.Context, key string, send func(v *once, asking bool) error) error {
+	node, err := c.client.MasterForKey(ctx, key)
+	if err != nil {
+		return unsentError{err}
+	}
+	asking := false
+	for hop := 0; ; hop++ {
+		err := send(c.view(node), asking)
+		if errors.Is(err, redis.ErrClosed) {
+			c.client.ReloadState(ctx)
+			return unsentError{err}
+		}
+		refused := serverError(err)
+		if refused != nil && refused.Code == "READONLY" {
+			c.client.ReloadState(ctx)
+		}
+		_, to, ask, redirected := adapter.Redirection(refused)
+		if !redirected || hop == hops {
+			return err
+		}
+		if !ask {
+			c.client.ReloadState(ctx)
+		}
+		if node = c.node(ctx, to); node == nil {
+			return unsentError{errUnknownNode}
+		}
+		asking = ask
+	}
+}
+
+// place implements [adapter.Wire].
+func (c *cluster) place(ctx context.Context, channels []string, stale bool) ([]string, error) {
+	if stale {
+		c.client.ReloadState(ctx)
+	}
+	nodes := make([]string, len(channels))
+	for i, channel := range channels {
+		node, err := c.client.MasterForKey(ctx, channel)
+		if err != nil {
+			return nil, err
+		}
+		nodes[i] = node.Options().Addr
+	}
+	return nodes, nil
+}

@@ -1,0 +1,70 @@
+package goredis
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// once is a view of a client that sends each command once and gives up at the
+// context's deadline. It has the client's connection pool and its hooks; the
+// client itself stays as it is.
+type once struct {
+	*redis.Conn
+	client *redis.Client
+	addr   string
+}
+
+// onceOf returns a view of rdb.
+//
+// go-redis has no public way to ask for such a view. WithTimeout returns a
+// client with options of its own on the same pool, but drops the hooks: users
+// would lose the traces and counts of their requests. Conn has the hooks, but
+// shares the options. So Conn's hooks are put in front of WithTimeout's
+// client, and the Conn itself never takes a connection.
+func onceOf(rdb *redis.Client) *once {
+	opts := rdb.Options()
+	view := rdb.WithTimeout(opts.ReadTimeout)
+	own := view.Options()
+	if own == opts {
+		panic("BUG: goredis: in this version of go-redis WithTimeout shares the client's options")
+	}
+	own.WriteTimeout = opts.WriteTimeout // WithTimeout set both
+	own.ContextTimeoutEnabled = true
+	own.MaxRetries = 0
+	conn := rdb.Conn()
+	conn.AddHook(redirect{view})
+	return &once{Conn: conn, client: rdb, addr: opts.Addr}
+}
+
+// send sends commands over one connection, and returns the first error.
+func (o *once) send(ctx context.Context, cmds []redis.Cmder) error {
+	if len(cmds) == 1 {
+		return o.Process(ctx, cmds[0])
+	}
+	pipe := o.Pipeline()
+	for _, cmd := range cmds {
+		_ = pipe.Process(ctx, cmd) // it only notes the command
+	}
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
+// redirect is a hook that hands each command to another client, instead of to
+// the one that it is a hook of.
+type redirect struct{ to *redis.Client }
+
+func (r redirect) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (r redirect) ProcessHook(redis.ProcessHook) redis.ProcessHook { return r.to.Process }
+
+func (r redirect) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		pipe := r.to.Pipeline()
+		for _, cmd := range cmds {
+			_ = pipe.Process(ctx, cmd) // it only notes the command
+		}
+		_, err := pipe.Exec(ctx)
+		return err
+	}
+}

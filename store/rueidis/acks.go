@@ -1,0 +1,140 @@
+package rueidis
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/adapter"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// hops bounds the redirections of one request. A slot that moves costs two.
+const hops = 5
+
+// RunAcked implements [holdfast.Acker]. It takes a connection for itself: on
+// the shared one everybody would wait.
+func (s *Store) RunAcked(
+	ctx context.Context, action *script.Script, keys, args []string, need holdfast.Acknowledged, limit time.Duration,
+) (string, holdfast.Acknowledged, error) {
+	if err := ctx.Err(); err != nil {
+		return "", holdfast.Acknowledged{}, s.explain(ctx, err, nil)
+	}
+	type reply struct {
+		text string
+		got  holdfast.Acknowledged
+		err  error
+	}
+	var last reply
+	text, err, broke := s.retry.Do(ctx, func() (string, error) {
+		r, err := awaitAny(ctx, s.alarm.Of(ctx), func() (r reply) {
+			w := waiting{s, action, keys, args, need, limit}
+			r.text, r.got, r.err = w.run(ctx)
+			return r
+		})
+		if err == nil {
+			last, err = r, r.err
+		}
+		return last.text, err
+	})
+	switch {
+	case err == nil:
+		return text, last.got, nil
+	case rueidis.IsRedisNil(err):
+		return "", holdfast.Acknowledged{}, fmt.Errorf("rueidis: script %s answered nil", action.Name)
+	}
+	return "", holdfast.Acknowledged{}, s.explain(ctx, err, broke)
+}
+
+// waiting is one action and what is waited for behind it.
+type waiting struct {
+	s          *Store
+	action     *script.Script
+	keys, args []string
+	need       holdfast.Acknowledged
+	limit      time.Duration
+}
+
+// run finds the node and follows redirections, which a connection taken from
+// rueidis does not.
+func (w waiting) run(ctx context.Context) (text string, got holdfast.Acknowledged, err error) {
+	client := w.s.client
+	if w.s.mode == rueidis.ClientModeCluster {
+		if client, err = w.s.owner(ctx, w.keys); err != nil {
+			return "", got, err
+		}
+	}
+	asking, whole := false, false
+	for hop := 0; ; hop++ {
+		text, got, err = w.send(ctx, client, asking, whole)
+		refused := serverError(err)
+		_, to, ask, moved := adapter.Redirection(refused)
+		switch {
+		case refused != nil && refused.Code == "NOSCRIPT" && !whole:
+			whole = true
+			continue
+		case !moved || hop == hops:
+			if err != nil && refused == nil {
+				w.s.places.forget() // the node may be gone
+			}
+			return text, got, err
+		}
+		if !ask {
+			w.s.places.forget()
+		}
+		if client, asking = w.s.client.Nodes()[to], ask; client == nil {
+			return "", got, unsentError{errUnknown}
+		}
+	}
+}
+
+// send sends the action and the waiting over one connection.
+func (w waiting) send(
+	ctx context.Context, client rueidis.Client, asking, whole bool,
+) (text string, got holdfast.Acknowledged, err error) {
+	conn, release := client.Dedicate()
+	defer release()
+	n := int64(len(w.keys))
+	var cmds []rueidis.Completed
+	if asking {
+		cmds = append(cmds, conn.B().Asking().Build())
+	}
+	if whole {
+		cmds = append(cmds, conn.B().Eval().Script(w.action.Text).Numkeys(n).Key(w.keys...).Arg(w.args...).Build())
+	} else {
+		cmds = append(cmds, conn.B().Evalsha().Sha1(w.action.SHA1).Numkeys(n).Key(w.keys...).Arg(w.args...).Build())
+	}
+	at := len(cmds) - 1
+	ms := strconv.FormatInt(w.limit.Milliseconds(), 10)
+	if w.need.Replicas > 0 {
+		cmds = append(cmds, conn.B().Arbitrary("WAIT").Args(strconv.Itoa(w.need.Replicas), ms).Blocking())
+	}
+	if w.need.Disks > 0 || w.need.ReplicaDisks > 0 {
+		cmds = append(cmds, conn.B().Arbitrary("WAITAOF").
+			Args(strconv.Itoa(w.need.Disks), strconv.Itoa(w.need.ReplicaDisks), ms).Blocking())
+	}
+	results := conn.DoMulti(ctx, cmds...)
+	if text, err = (answer{result: results[at]}).text(); err != nil {
+		return "", got, err
+	}
+	rest := results[at+1:]
+	if w.need.Replicas > 0 {
+		count, err := rest[0].AsInt64()
+		if err != nil {
+			return "", got, err
+		}
+		got.Replicas, rest = int(count), rest[1:]
+	}
+	if len(rest) > 0 {
+		counts, err := rest[0].AsIntSlice()
+		if err != nil || len(counts) != 2 {
+			return "", got, err
+		}
+		got.Disks, got.ReplicaDisks = int(counts[0]), int(counts[1])
+	}
+	return text, got, nil
+}

@@ -1,0 +1,88 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+var ackTests = []test{
+	{"as many as there are", testAcked},
+	{"more than there are", testAckedShort},
+	{"forgotten scripts", testAckedForgotten},
+	{"refused", testAckedRefused},
+	{"ended", testAckedEnded},
+}
+
+// acked acquires, and waits for so many replicas.
+func (s *suite) acked(acker holdfast.Acker, replicas int, limit time.Duration) (string, holdfast.Acknowledged) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	answer, got, err := acker.RunAcked(ctx, script.Acquire, []string{s.key},
+		words([]any{s.attempt("a", 1), ttl, retention, "x", 0, s.base}),
+		holdfast.Acknowledged{Replicas: replicas}, limit)
+	if err != nil {
+		s.Fatalf("RunAcked: %v", err)
+	}
+	return answer, got
+}
+
+// A limit that is reached on a loaded machine is no fault of the store: so it
+// is far away where enough replicas answer.
+func testAcked(s *suite) {
+	if acker, able := s.Store.(holdfast.Acker); able && s.Replicas > 0 {
+		answer, got := s.acked(acker, s.Replicas, 2*time.Second)
+		s.begins(answer, "granted")
+		if got.Replicas != s.Replicas || got.Disks != 0 {
+			s.Errorf("acknowledged by %v, want %d replicas", got, s.Replicas)
+		}
+	}
+}
+
+func testAckedShort(s *suite) {
+	if acker, able := s.Store.(holdfast.Acker); able {
+		answer, got := s.acked(acker, s.Replicas+1, soon)
+		s.begins(answer, "granted")
+		if got.Replicas > s.Replicas {
+			s.Errorf("acknowledged by %v, there are %d replicas", got, s.Replicas)
+		}
+	}
+}
+
+func testAckedForgotten(s *suite) {
+	if acker, able := s.Store.(holdfast.Acker); able && s.FlushScripts != nil {
+		s.FlushScripts()
+		answer, _ := s.acked(acker, 1, soon)
+		s.begins(answer, "granted")
+	}
+}
+
+func testAckedRefused(s *suite) {
+	acker, able := s.Store.(holdfast.Acker)
+	if !able || s.Plant == nil {
+		return
+	}
+	s.Plant(s.key)
+	_, _, err := acker.RunAcked(s.Context(), script.Inspect, []string{s.key}, nil,
+		holdfast.Acknowledged{Replicas: 1}, soon)
+	var refused *holdfast.ServerError
+	if !errors.As(err, &refused) || !strings.HasPrefix(refused.Message, "WRONGTYPE ") {
+		s.Errorf("got %v", err)
+	}
+}
+
+func testAckedEnded(s *suite) {
+	acker, able := s.Store.(holdfast.Acker)
+	if !able {
+		return
+	}
+	ended, cancel := context.WithCancel(s.Context())
+	cancel()
+	_, _, err := acker.RunAcked(ended, script.Inspect, []string{s.key}, nil, holdfast.Acknowledged{Replicas: 1}, soon)
+	s.failed("RunAcked", err, context.Canceled)
+}
