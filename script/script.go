@@ -26,13 +26,15 @@ var (
 	Cancel   = load("cancel")
 	Inspect  = load("inspect")
 	Evict    = load("evict")
+	Step     = load("step")
+	Limit    = load("limit")
 	Announce = load("announce")
 	Whois    = load("whois")
 )
 
 // All lists every action, in the order of the protocol's description.
 func All() []*Script {
-	return []*Script{Acquire, Release, Renew, Poll, Cancel, Inspect, Evict, Announce, Whois}
+	return []*Script{Acquire, Release, Renew, Poll, Cancel, Inspect, Evict, Step, Limit, Announce, Whois}
 }
 
 // Script is one action: what EVAL is given and the digest that EVALSHA names.

@@ -112,6 +112,11 @@ func (p *player) act(c *command) ([]string, error) {
 	case "evict":
 		args = []string{c.opt("by", "ops"), c.opt("reason", "stuck"), c.opt("token", "0"),
 			c.opt("retention", "600s"), p.base()}
+	case "step":
+		args = []string{c.word(), c.opt("token", "0"), c.opt("want", "s"), c.opt("ttl", "30s"),
+			c.opt("retention", "600s"), p.base()}
+	case "limit":
+		args = []string{c.word(), c.opt("retention", "600s"), p.base()}
 	case "renew":
 		keys, args = p.renew(c)
 	case "announce":
