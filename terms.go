@@ -24,6 +24,9 @@ type spec struct {
 	life     string // ms for which the record is to live: the lease and the retention after it
 	patience string
 	fixed    bool
+	rw       *leases // of a read-write lock; nil: of another kind
+	limit    int     // of a semaphore
+	weight   int     // permits of it that are asked for
 }
 
 // terms are a lock and how one of its users takes it: what every kind of lock
@@ -32,6 +35,7 @@ type terms struct {
 	spec
 	client *Client
 	wait   time.Duration // limit of the waiting; negative: none
+	read   time.Duration // lease of readers, if it is another than that of writers
 	err    error         // what was wrong with the name or the options
 }
 
@@ -87,9 +91,14 @@ func (c *Client) terms(name, want string, options []Option) terms {
 	t.keys = []string{t.key}
 	t.base, t.channel = c.channel(name)
 	t.group = c.store.Group(t.key)
-	t.ttlMS, t.life = wire.Millis(t.ttl), wire.Millis(t.ttl+c.cfg.Retention)
-	t.patience = wire.Millis(lease.Patience(t.ttl))
+	t.lasts(t.ttl)
 	return t
+}
+
+// lasts sets the lease, and what follows from it.
+func (t *terms) lasts(ttl time.Duration) {
+	t.ttl, t.ttlMS, t.life = ttl, wire.Millis(ttl), wire.Millis(ttl+t.client.cfg.Retention)
+	t.patience = wire.Millis(lease.Patience(ttl))
 }
 
 // channel is where the pushes for a lock arrive, and its part before the
@@ -159,8 +168,8 @@ func (t *terms) usable(ctx context.Context) error {
 		return fmt.Errorf("holdfast: lock %q: %w", t.name, ctx.Err())
 	}
 	for held := tenureOf(ctx); held != nil; held = held.outer {
-		if held.hold.client == t.client && held.hold.spec.key == t.key && held.ended() == nil {
-			return fmt.Errorf("holdfast: lock %q: %w", t.name, ErrDeadlock)
+		if t.want == wire.Exclusive && held.of(t.client, &t.spec) && held.ended() == nil {
+			return held.deadlock()
 		}
 	}
 	return nil
