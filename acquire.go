@@ -25,7 +25,14 @@ func (c *Client) lock(ctx, parent context.Context, s *spec, try bool) (*Lease, e
 	if c.observed() {
 		start = c.now()
 	}
-	l, wake, err := c.lockSeated(ctx, parent, s, try)
+	take := c.lockSeated
+	switch s.want[0] {
+	case 's':
+		take = c.lockShared
+	case 'p':
+		take = c.lockPermits
+	}
+	l, wake, err := take(ctx, parent, s, try)
 	//nolint:errorlint // the bare ones: whatever wraps them has said the name already
 	if err == ctx.Err() && err != nil || err == ErrClosed {
 		err = fmt.Errorf("holdfast: lock %q: %w", s.name, err)
@@ -37,8 +44,8 @@ func (c *Client) lock(ctx, parent context.Context, s *spec, try bool) (*Lease, e
 	default:
 		h := l.tenure.hold
 		c.observe(Event{
-			Kind: EventGrant, Name: s.name, Owner: h.attempt, Token: l.tenure.token, Wake: wake,
-			Local: h.passes > 0, Waiting: int(h.waiting.Load()), Wait: c.now() - start,
+			Kind: EventGrant, Name: s.name, Owner: h.attempt, Token: l.Token(), Wake: wake,
+			Local: l.tenure.local, Waiting: int(h.waiting.Load()), Wait: c.now() - start,
 		})
 	}
 	return l, err
@@ -55,7 +62,8 @@ func (c *Client) lockSeated(ctx, parent context.Context, s *spec, try bool) (*Le
 			cause = WakeLocal
 		}
 		if passed != nil {
-			if c.keeper.TTL(&passed.Lease) == s.ttl && !s.fixed && passed.spec.ack == s.ack {
+			if c.keeper.TTL(&passed.Lease) == s.ttl && !s.fixed && passed.spec.ack == s.ack &&
+				(passed.spec.rw == nil) == (s.rw == nil) {
 				if l := c.lease(parent, passed); l != nil {
 					return l, cause, nil
 				}
@@ -190,6 +198,8 @@ func (at *attempt) settle(ctx context.Context, a wire.Answer) (*hold, error) {
 		return at.granted(a.Token, a.Waiting)
 	case wire.Busy:
 		return nil, &HeldError{Name: s.name, Owner: wire.Decode(a.Holder), Remaining: a.Left}
+	case wire.Conflict:
+		return nil, &LimitError{Name: s.name, InUse: a.Count, Asked: s.limit}
 	case wire.Queued:
 		c.observe(Event{Kind: EventWait, Name: s.name, Owner: at.id, Place: a.Place})
 		return at.await(ctx, a)

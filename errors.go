@@ -26,6 +26,8 @@ var (
 	// ErrUnknownOutcome: the server did not answer, or not in time: the
 	// action may or may not have taken effect.
 	ErrUnknownOutcome = errors.New("holdfast: outcome unknown")
+	// ErrLimit: the semaphore has another limit. The error is a *LimitError.
+	ErrLimit = errors.New("holdfast: another limit is in use")
 	// ErrInvalid: an argument cannot work. Nothing was asked of the server.
 	ErrInvalid = errors.New("holdfast: invalid")
 )
@@ -54,6 +56,22 @@ func (e *HeldError) Error() string {
 
 // Is makes a HeldError an ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// LimitError says that the semaphore is in use with another limit than this
+// process asked for: somebody's configuration is wrong, or the limit was changed.
+// Nothing is held, and nothing was changed. It is an [ErrLimit].
+type LimitError struct {
+	Name  string
+	InUse int // permits that there are
+	Asked int // permits that there would be
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("holdfast: semaphore %q is in use with a limit of %d, and %d was asked for", e.Name, e.InUse, e.Asked)
+}
+
+// Is makes a LimitError an ErrLimit.
+func (e *LimitError) Is(target error) bool { return target == ErrLimit }
 
 // LostError says why a lease ended without a release. It is an [ErrLost].
 type LostError struct {

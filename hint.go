@@ -18,6 +18,10 @@ func Hint(err error) string {
 		return refused.hint()
 	case errors.Is(err, ErrNotAcked):
 		return "see in the primary's INFO replication whether the replicas are connected and in step"
+	case errors.Is(err, errReads):
+		return "let the reader's lease step up (Lease.StepUp), or release it first"
+	case errors.Is(err, ErrLimit):
+		return "give all processes the same limit, or change the one in use with Semaphore.SetLimit"
 	case errors.Is(err, ErrDeadlock):
 		return "do not lock a name again under the context of its own lease; pass the lease on instead"
 	case errors.Is(err, ErrNotHeld), errors.Is(err, ErrLost):

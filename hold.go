@@ -19,16 +19,21 @@ type hold struct {
 	client  *Client
 	spec    *spec
 	attempt string
-	server  uint64        // the server's part of the token
+	server  atomic.Uint64 // the server's part of the token
 	began   time.Duration // when it was known here
-	passes  int           // written only by who has the seat
-	waiting atomic.Int64  // how many wait on the server, as last told
+	passes  atomic.Int64
+	waiting atomic.Int64 // how many wait on the server, as last told
+	told    atomic.Int64 // when that was
+
+	// unseated: no seat came with it. It is never passed inside the process.
+	unseated atomic.Bool
 
 	// mu guards the fields below.
 	mu     sync.Mutex
 	tenure *tenure // the lease that it serves now
 	lost   *LostError
 	closed bool // the client closes: whatever the hold serves has ended
+	company
 }
 
 // begin makes a hold of a grant that is counted from sent, and gives it into
@@ -37,10 +42,15 @@ type hold struct {
 func (c *Client) begin(s *spec, attempt string, token uint64, waiting int, sent time.Duration) (*hold, bool) {
 	h := &hold{
 		Lease:  keeper.Lease{Group: s.group, TTL: s.ttl, Fixed: s.fixed},
-		client: c, spec: s, attempt: attempt, server: token, began: c.now(),
+		client: c, spec: s, attempt: attempt, began: c.now(),
+	}
+	h.server.Store(token)
+	h.unseated.Store(s.want != wire.Exclusive)
+	if s.want == wire.Shared {
+		h.shared, h.promised = true, 1 // to the one who asked
 	}
 	h.Hold = h
-	h.waiting.Store(int64(waiting))
+	h.hear(waiting)
 	if !c.keeper.Add(&h.Lease, sent, h.began) {
 		return nil, false
 	}
@@ -52,12 +62,19 @@ func (c *Client) begin(s *spec, attempt string, token uint64, waiting int, sent 
 
 // token is the fencing token of the present pass: the server's part, and room
 // for the passes behind it, so that every lease has a higher one.
-func (h *hold) token() uint64 { return h.server<<10 | uint64(h.passes) }
+func (h *hold) token() uint64 { return h.server.Load()<<10 | uint64(h.passes.Load()) }
 
-func (h *hold) isLost() bool {
+// hear notes how many wait on the server, now.
+func (h *hold) hear(waiting int) {
+	h.waiting.Store(int64(waiting))
+	h.told.Store(int64(h.client.now()))
+}
+
+// mayPass reports that the server's view of the hold is what we think it is.
+func (h *hold) mayPass() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.lost != nil
+	return h.lost == nil && h.pending == ""
 }
 
 // over is why the hold serves no lease any more.
@@ -82,7 +99,7 @@ func (h *hold) serve(t *tenure) bool {
 	if h.lost != nil || h.closed {
 		return false
 	}
-	h.tenure = t
+	h.tenure, h.departed = t, false
 	return true
 }
 
@@ -91,10 +108,12 @@ func (h *hold) serve(t *tenure) bool {
 func (h *hold) finish(err error) {
 	h.mu.Lock()
 	h.closed = true
-	t := h.tenure
+	all := h.leases()
 	h.mu.Unlock()
-	if t != nil && t.end(ErrClosed) {
-		t.observe(EventRelease, nil, false, err)
+	for _, t := range all {
+		if t.end(ErrClosed) {
+			t.observe(EventRelease, nil, false, err)
+		}
 	}
 }
 
@@ -106,19 +125,25 @@ func (c *Client) lost(l *keeper.Lease, reason keeper.Reason) {
 	err := &LostError{Name: h.spec.name, Reason: LossReason(reason)}
 	h.mu.Lock()
 	h.lost = err
-	t := h.tenure
+	first, all := h.tenure, h.leases()
 	h.mu.Unlock()
-	if t == nil || !t.end(err) {
-		return
+	for _, t := range all {
+		if !t.end(err) {
+			continue
+		}
+		if t == first && !h.unseated.Load() {
+			// The holder has lost the seat too: the next goroutine of this process may
+			// ask the server like anybody else, whenever the holder notices.
+			c.leave(h.spec, nil)
+		}
+		token := t.token.Load()
+		c.log.Warn("holdfast: lease lost", "lock", h.spec.name, "reason", string(reason), "token", token)
+		c.observe(Event{
+			Kind: EventLost, Name: h.spec.name, Owner: h.attempt, Token: token,
+			Held: c.now() - t.start, Err: err,
+		})
 	}
-	// The holder has lost the seat too: the next goroutine of this process may
-	// ask the server like anybody else, whenever the holder notices.
-	c.leave(h.spec, nil)
-	c.log.Warn("holdfast: lease lost", "lock", h.spec.name, "reason", string(reason), "token", t.token)
-	c.observe(Event{
-		Kind: EventLost, Name: h.spec.name, Owner: h.attempt, Token: t.token,
-		Held: c.now() - t.start, Err: err,
-	})
+	c.detach(h)
 }
 
 // renew asks the server to extend leases of one group.
@@ -158,7 +183,7 @@ func (c *Client) renew(ctx context.Context, batch []*keeper.Lease) ([]keeper.Out
 func (c *Client) renewed(l *keeper.Lease, waiting int, lag time.Duration, err error) {
 	h := l.Hold.(*hold)
 	if err == nil {
-		h.waiting.Store(int64(waiting))
+		h.hear(waiting)
 	}
 	c.observe(Event{
 		Kind: EventRenew, Name: h.spec.name, Owner: h.attempt, Waiting: waiting, Lag: max(lag, 0), Err: err,
@@ -177,7 +202,7 @@ func (h *hold) release(ctx context.Context) error {
 
 func (h *hold) releaseAlone(ctx context.Context) error {
 	c, s := h.client, h.spec
-	args := []string{h.attempt, wire.Number(h.server), c.retention, s.base}
+	args := []string{h.attempt, wire.Number(h.server.Load()), c.retention, s.base}
 	a, err := c.ask(ctx, script.Release, s.keys, args)
 	if err != nil && !definite(err) && ctx.Err() == nil {
 		// A copy that ran is answered like the first.

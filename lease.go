@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,7 +26,8 @@ type Lease struct {
 // not point to the Lease: that would keep it from being collected.
 type tenure struct {
 	hold   *hold
-	token  uint64
+	token  atomic.Uint64
+	local  bool    // it came without the server
 	outer  *tenure // the lease under whose context this one was taken
 	parent context.Context
 	start  time.Duration
@@ -47,13 +49,25 @@ func tenureOf(ctx context.Context) *tenure {
 
 // lease begins a lease on a hold; nil if the hold is lost.
 func (c *Client) lease(parent context.Context, h *hold) *Lease {
-	t := &tenure{hold: h, token: h.token(), outer: tenureOf(parent), parent: parent, start: h.began}
-	if h.passes > 0 {
-		t.start = c.now()
-	}
+	t := h.begun(parent, h.passes.Load() > 0)
 	if !h.serve(t) {
 		return nil
 	}
+	return c.handle(t)
+}
+
+// begun makes a lease that is not served yet. A local one begins now.
+func (h *hold) begun(parent context.Context, local bool) *tenure {
+	t := &tenure{hold: h, local: local, outer: tenureOf(parent), parent: parent, start: h.began}
+	t.token.Store(h.token())
+	if local {
+		t.start = h.client.now()
+	}
+	return t
+}
+
+// handle is what the caller gets of a tenure.
+func (c *Client) handle(t *tenure) *Lease {
 	l := &Lease{tenure: t}
 	if !c.fake {
 		l.leak = runtime.AddCleanup(l, leaked, t)
@@ -68,7 +82,7 @@ func leaked(t *tenure) {
 	if !first || errors.Is(cause, ErrClosed) {
 		return
 	}
-	c.log.Error("holdfast: lease was never released", "lock", t.hold.spec.name, "token", t.token,
+	c.log.Error("holdfast: lease was never released", "lock", t.hold.spec.name, "token", t.token.Load(),
 		"held", c.now()-t.start)
 	t.observe(EventLeak, cause, false, nil)
 	c.background(func() { _, _ = t.giveUp(c.life, cause) })
@@ -85,7 +99,7 @@ func (l *Lease) Owner() string { return l.tenure.hold.attempt }
 // on this lock. It fits a signed 64-bit integer. A resource that remembers the
 // highest it has seen can refuse a writer that comes late. See docs/protocol.md
 // for what it is made of, and docs/guarantees.md for what must hold for it to rise.
-func (l *Lease) Token() uint64 { return l.tenure.token }
+func (l *Lease) Token() uint64 { return l.tenure.token.Load() }
 
 // Context is done when the lease is lost or released, at the latest at the
 // trust deadline; [context.Cause] says which: a [*LostError], [ErrReleased] or
@@ -244,7 +258,7 @@ func (t *tenure) observe(kind EventKind, cause error, local bool, err error) {
 		return
 	}
 	h.client.observe(Event{
-		Kind: kind, Name: h.spec.name, Owner: h.attempt, Token: t.token, Local: local,
+		Kind: kind, Name: h.spec.name, Owner: h.attempt, Token: t.token.Load(), Local: local,
 		Held: h.client.now() - t.start, Err: err,
 	})
 }
@@ -252,19 +266,23 @@ func (t *tenure) observe(kind EventKind, cause error, local bool, err error) {
 // giveUp ends what the lease had. What was lost is gone already, seat and all;
 // what the client's closing ended, Close has released.
 func (t *tenure) giveUp(ctx context.Context, cause error) (local bool, err error) {
-	switch {
-	case errors.Is(cause, ErrClosed):
+	if errors.Is(cause, ErrClosed) {
 		return false, ErrClosed
-	case errors.Is(cause, ErrLost):
+	}
+	if as := t.hold.depart(t); as != asHolder {
+		return t.hold.part(ctx, as)
+	}
+	if errors.Is(cause, ErrLost) {
 		return false, t.hold.forfeit()
 	}
+	t.hold.dismiss()
 	return t.hold.giveUp(ctx)
 }
 
 // giveUp passes the hold on or releases it, and gives up the seat.
 func (h *hold) giveUp(ctx context.Context) (local bool, err error) {
 	c := h.client
-	if c.pass(h.spec, h) {
+	if !h.unseated.Load() && c.pass(h.spec, h) {
 		return true, nil
 	}
 	if c.keeper.Remove(&h.Lease) {
@@ -272,7 +290,9 @@ func (h *hold) giveUp(ctx context.Context) (local bool, err error) {
 	} else {
 		err = h.forfeit()
 	}
-	c.leave(h.spec, nil)
+	if !h.unseated.Load() {
+		c.leave(h.spec, nil)
+	}
 	return false, err
 }
 
@@ -314,13 +334,18 @@ func (l *Lease) ReleaseAfter(ctx context.Context, delay time.Duration) error {
 		return ErrReleased
 	}
 	l.leak.Stop()
-	var err error
-	switch {
-	case errors.Is(cause, ErrClosed):
+	if errors.Is(cause, ErrClosed) {
 		return ErrClosed
+	}
+	var err error
+	t.staysFor(delay)
+	switch as := t.hold.depart(t); {
+	case as != asHolder:
+		_, err = t.hold.part(ctx, as)
 	case errors.Is(cause, ErrLost):
 		err = t.hold.forfeit()
 	default:
+		t.hold.dismiss()
 		err = t.hold.giveUpAfter(ctx, delay)
 	}
 	t.observe(EventRelease, cause, false, err)
@@ -330,7 +355,9 @@ func (l *Lease) ReleaseAfter(ctx context.Context, delay time.Duration) error {
 // giveUpAfter leaves the record to its end after delay, and gives up the seat.
 func (h *hold) giveUpAfter(ctx context.Context, delay time.Duration) error {
 	c := h.client
-	defer c.leave(h.spec, nil)
+	if !h.unseated.Load() {
+		defer c.leave(h.spec, nil)
+	}
 	if !c.keeper.Remove(&h.Lease) {
 		return h.forfeit()
 	}

@@ -19,6 +19,7 @@ type shard struct {
 	// mu guards the lines of the shard, and is held for moments only.
 	mu    sync.Mutex
 	lines map[string]*local
+	rooms map[string]*room // of readers, and of those who ask for permits
 }
 
 // local is the line of one lock, and the lease that its seat has, if any.
@@ -94,11 +95,15 @@ func (c *Client) pass(s *spec, h *hold) bool {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	ln := sh.lines[s.key]
-	if ln == nil || ln.Waiting() == 0 || h.isLost() ||
-		!line.MayPass(h.passes, c.now()-h.began, int(h.waiting.Load()), c.cfg.LocalPasses) {
+	elsewhere := int(h.waiting.Load())
+	if rm := sh.rooms[s.key]; rm != nil && rm.waits {
+		elsewhere++ // our own readers
+	}
+	if ln == nil || ln.Waiting() == 0 || !h.mayPass() ||
+		!line.MayPass(int(h.passes.Load()), c.now()-h.began, elsewhere, c.cfg.LocalPasses) {
 		return false
 	}
-	h.passes++
+	h.passes.Add(1)
 	return ln.Give(h)
 }
 

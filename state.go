@@ -13,6 +13,7 @@ import (
 type State struct {
 	Name    string
 	Fence   uint64   // the last fencing token of the server; 0 if nothing is known
+	Limit   int      // permits that there are, by the last one who said it; 0 if nobody did
 	Holders []Holder // empty: the lock is free
 	Waiters []Waiter // in order
 	Evicted *Evicted // the last eviction, nil if none is remembered
@@ -78,7 +79,7 @@ func (c *Client) Inspect(ctx context.Context, name string) (State, error) {
 	if err != nil {
 		return s, fault("inspection of", name, err)
 	}
-	s.Fence = r.Fence << 10
+	s.Fence, s.Limit = r.Fence<<10, r.Limit
 	known := make(map[string]*ClientInfo)
 	for _, h := range r.Holders {
 		s.Holders = append(s.Holders, Holder{

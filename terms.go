@@ -26,6 +26,9 @@ type spec struct {
 	fixed    bool
 	road     *road // on which its acquisitions travel with others; nil: alone
 	ack      acks
+	rw       *leases // of a read-write lock; nil: of another kind
+	limit    int     // of a semaphore
+	weight   int     // permits of it that are asked for
 }
 
 // terms are a lock and how one of its users takes it: what every kind of lock
@@ -34,6 +37,7 @@ type terms struct {
 	spec
 	client *Client
 	wait   time.Duration // limit of the waiting; negative: none
+	read   time.Duration // lease of readers, if it is another than that of writers
 	err    error         // what was wrong with the name or the options
 }
 
@@ -92,10 +96,15 @@ func (c *Client) terms(name, want string, options []Option) terms {
 	if t.ack.wanted() {
 		t.group += fmt.Sprintf(" acknowledged by %+v in %v", t.ack.need, t.ack.limit)
 	}
-	t.ttlMS, t.life = wire.Millis(t.ttl), wire.Millis(t.ttl+c.cfg.Retention)
-	t.patience = wire.Millis(lease.Patience(t.ttl))
+	t.lasts(t.ttl)
 	t.road = c.road(&t.spec)
 	return t
+}
+
+// lasts sets the lease, and what follows from it.
+func (t *terms) lasts(ttl time.Duration) {
+	t.ttl, t.ttlMS, t.life = ttl, wire.Millis(ttl), wire.Millis(ttl+t.client.cfg.Retention)
+	t.patience = wire.Millis(lease.Patience(ttl))
 }
 
 // channel is where the pushes for a lock arrive, and its part before the
@@ -165,8 +174,8 @@ func (t *terms) usable(ctx context.Context) error {
 		return fmt.Errorf("holdfast: lock %q: %w", t.name, ctx.Err())
 	}
 	for held := tenureOf(ctx); held != nil; held = held.outer {
-		if held.hold.client == t.client && held.hold.spec.key == t.key && held.ended() == nil {
-			return fmt.Errorf("holdfast: lock %q: %w", t.name, ErrDeadlock)
+		if t.want == wire.Exclusive && held.of(t.client, &t.spec) && held.ended() == nil {
+			return held.deadlock()
 		}
 	}
 	return nil

@@ -18,10 +18,8 @@ func acquire(t *step, args *arguments) string {
 	if token, held := t.again(r.attempt, r.owner, r.ttl, true); held {
 		return t.granted(token)
 	}
-	if r.mode == permit {
-		if in := t.agree(r.weight, limit); in != 0 {
-			return fmt.Sprintf("conflict %d", in)
-		}
+	if r.mode == permit && r.weight > limit {
+		return fmt.Sprintf("conflict %d", limit)
 	}
 
 	seat := t.line.seat(r.attempt)
@@ -39,10 +37,12 @@ func acquire(t *step, args *arguments) string {
 		return t.granted(token)
 	case seat != nil:
 		return t.wait(seat, patience)
+	case r.mode == permit && !t.agree(limit):
+		return fmt.Sprintf("conflict %d", t.limit)
 	case t.fits(r.mode, r.weight) && (!blocked || t.reenters(r)):
 		return t.granted(t.grant(r))
 	case patience == 0:
-		return fmt.Sprintf("busy %d %s", t.left(), t.holderName())
+		return t.busy()
 	}
 
 	w := &waiter{request: r, patience: t.now + patience, joined: t.now}
@@ -63,19 +63,15 @@ func (t *step) wait(w *waiter, patience int64) string {
 	return fmt.Sprintf("queued %d %d", t.line.ahead(w), t.left())
 }
 
-// agree settles how many permits there are: who finds the lock idle says it,
-// the others must say the same. It answers 0, or the limit that is in force.
-func (t *step) agree(weight, limit int64) (inForce int64) {
-	idle := len(t.shares) == 0 && t.line.len() == 0
-	switch {
-	case weight > limit:
-		return limit
-	case t.limit == 0 || idle:
+// agree settles how many permits there are. A limit is in force while permits
+// are held or somebody waits: then others must say the same. Who finds none in
+// force says it.
+func (t *step) agree(limit int64) bool {
+	inForce := t.limit != 0 && (t.line.len() > 0 || t.kind == permit)
+	if !inForce {
 		t.limit = limit
-	case t.limit != limit:
-		return t.limit
 	}
-	return 0
+	return t.limit == limit
 }
 
 // reenters says whether a reader's named owner holds a share already: such a

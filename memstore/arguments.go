@@ -71,6 +71,9 @@ func (a *arguments) want() (m mode, weight, limit int64) {
 	}
 	weight, _ = strconv.ParseInt(match[1], 10, 64)
 	limit, _ = strconv.ParseInt(match[2], 10, 64)
+	if weight == 0 {
+		a.blame("asks for no permit")
+	}
 	return permit, weight, limit
 }
 

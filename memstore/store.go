@@ -80,6 +80,8 @@ var actions = map[string]func(*step, *arguments) string{
 	"cancel":  cancel,
 	"inspect": inspect,
 	"evict":   evict,
+	"step":    stepTo,
+	"limit":   setLimit,
 }
 
 func (s *Store) run(name string, keys, words []string) (string, error) {

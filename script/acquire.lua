@@ -12,11 +12,15 @@
 -- ANSWER granted <token> <waiting>     the lock is held for ttl from now on
 -- ANSWER queued <place> <left>         joined, or joined before; left: ms until the holders may be over
 -- ANSWER busy <left> <holder>          not free; holder is - unless exclusive
--- ANSWER conflict <limit>              permits of another limit are in use
+-- ANSWER conflict <limit>              another limit is in force, or the weight is above the limit asked for
 -- ERROR  FORMAT                        the record is of a later format
+-- ERROR  ERR                           want is of no such form, or asks for no permit
 --
 -- HOLDS  I1 I2 I3 I5 I6. Sent again by the same attempt it gives the same
 --        token, or the same place, and counts the lease from the later time.
+--        A limit is in force while permits are held or somebody waits, once
+--        what is over has ended and the line was served; who finds none in
+--        force says it.
 -- WHY    A look and a grant in two steps would let two clients see the lock
 --        free; a token drawn apart from its grant could be given out of order.
 
@@ -53,8 +57,11 @@ local retention = life - ttl
 
 ttl, patience = tonumber(ttl), tonumber(patience)
 local weight, ceiling = 1, nil
-if string.sub(want, 1, 1) == 'p' then
+if want ~= 'x' and want ~= 's' then
   weight, ceiling = string.match(want, '^p:(%d+):(%d+)$')
+  if not weight or #weight > 15 or #ceiling > 15 or tonumber(weight) == 0 then
+    return redis.error_reply('ERR acquire: want is of no such form, or asks for no permit')
+  end
   want, weight, ceiling = 'p', tonumber(weight), tonumber(ceiling)
 end
 
@@ -65,17 +72,7 @@ settle()
 local mine = again(attempt, owner, ttl, true)
 if mine then return granted(mine) end
 
-if ceiling then
-  if weight > ceiling then return 'conflict ' .. text(ceiling) end
-  if not limit or (used == 0 and waiting == 0) then
-    if limit ~= ceiling then
-      limit = ceiling
-      call('HSET', key, 'limit', text(limit))
-    end
-  elseif limit ~= ceiling then
-    return 'conflict ' .. text(limit)
-  end
-end
+if ceiling and weight > ceiling then return 'conflict ' .. text(ceiling) end
 
 local seat = waiting > 0 and call('HGET', key, 'w:' .. attempt)
 local blocked = false
@@ -87,6 +84,12 @@ if waiting > 0 then
 end
 
 if seat then return wait(attempt, seat, patience) end
+
+if ceiling and limit ~= ceiling then
+  if limit and (waiting > 0 or (used > 0 and mode == 'p')) then return 'conflict ' .. text(limit) end
+  limit = ceiling
+  call('HSET', key, 'limit', text(limit))
+end
 
 -- A reader that re-enters under its name does not queue behind a writer who
 -- waits for that reader to leave.

@@ -29,6 +29,8 @@ var (
 	Cancel      = load("cancel")
 	Inspect     = load("inspect")
 	Evict       = load("evict")
+	Step        = load("step")
+	Limit       = load("limit")
 	Announce    = load("announce")
 	Whois       = load("whois")
 )
@@ -36,7 +38,8 @@ var (
 // All lists every action, in the order of the protocol's description.
 func All() []*Script {
 	return []*Script{
-		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Announce, Whois,
+		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Step, Limit,
+		Announce, Whois,
 	}
 }
 

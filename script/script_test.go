@@ -21,7 +21,7 @@ import (
 //	-- ARGV   INDEX NAME  meaning
 //	--
 //	-- ANSWER WORD …      meaning        LINE and EACH: parts of the answer
-//	-- ERROR  FORMAT      meaning        if record is included
+//	-- ERROR  CODE        meaning        FORMAT first if record is included, and only then
 //	--
 //	-- HOLDS  invariants
 //	-- WHY    reason for one step
@@ -91,7 +91,7 @@ func TestHeaderIsComplete(t *testing.T) {
 			}
 		}
 		included := strings.Contains(body, "--include record")
-		declared := len(h.items["ERROR"]) == 1 && h.items["ERROR"][0][0] == "FORMAT"
+		declared := len(h.items["ERROR"]) > 0 && h.items["ERROR"][0][0] == "FORMAT"
 		if included != declared {
 			t.Errorf("record is included: %v, ERROR FORMAT is declared: %v", included, declared)
 		}

@@ -24,12 +24,15 @@ const (
 	Evicted                  // Count: holds ended
 	Free                     //
 	Changed                  // Token: the fence
+	Set                      // Count: permits held
+	Idle                     //
 )
 
 var kinds = map[string]Kind{
 	"granted": Granted, "queued": Queued, "busy": Busy, "conflict": Conflict,
 	"released": Released, "held": Held, "gone": Gone, "left": Left, "none": None,
 	"evicted": Evicted, "free": Free, "changed": Changed,
+	"set": Set, "idle": Idle,
 }
 
 // Answer is what an action answered; which fields mean something depends on
@@ -68,11 +71,11 @@ func Parse(s string) (Answer, error) {
 		if a.Holder = second; second == "-" {
 			a.Holder = ""
 		}
-	case Conflict, Held, Evicted:
+	case Conflict, Held, Evicted, Set:
 		a.Count, err = parseCount(first)
 	case Changed:
 		a.Token, err = parseToken(first)
-	case Released, Gone, Left, None, Free:
+	case Released, Gone, Left, None, Free, Idle:
 		if rest != "" {
 			err = strconv.ErrSyntax
 		}
@@ -184,8 +187,14 @@ func ParsePush(payload string) (attempt string, a Answer, err error) {
 // Millis writes a duration as whole milliseconds.
 func Millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// Exclusive is the mode word of a mutex.
-const Exclusive = "x"
+// The mode words of a mutex or writer, and of a reader.
+const (
+	Exclusive = "x"
+	Shared    = "s"
+)
+
+// Permits is the mode word of so many permits out of limit.
+func Permits(n, limit int) string { return "p:" + strconv.Itoa(n) + ":" + strconv.Itoa(limit) }
 
 // Number writes a token.
 func Number(n uint64) string { return strconv.FormatUint(n, 10) }

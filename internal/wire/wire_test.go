@@ -78,6 +78,8 @@ func TestAnswersAreReadExactly(t *testing.T) {
 		"held 2":                     {Kind: Held, Count: 2},
 		"gone":                       {Kind: Gone},
 		"changed 7":                  {Kind: Changed, Token: 7},
+		"set 4":                      {Kind: Set, Count: 4},
+		"idle":                       {Kind: Idle},
 	} {
 		if got, err := Parse(s); err != nil || got != want {
 			t.Errorf("Parse(%q) = %+v, %v; want %+v", s, got, err, want)
@@ -89,7 +91,7 @@ func TestAnswersOfAnotherProtocolAreErrors(t *testing.T) {
 	for _, s := range []string{
 		"", " ", "OK", "granted", "granted x 0", "granted -1 0", "granted 1", "granted 1 -1",
 		"granted 9007199254740992 0", "queued 1", "queued 1 -5", "queued 1 99999999999999999999",
-		"busy", "held", "released 1", "evicted -1", "GRANTED 1 0",
+		"busy", "held", "released 1", "evicted -1", "GRANTED 1 0", "set", "idle 1",
 	} {
 		if got, err := Parse(s); err == nil {
 			t.Errorf("Parse(%q) = %+v, want an error", s, got)

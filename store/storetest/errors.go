@@ -28,6 +28,8 @@ func testWrongType(s *suite) {
 		script.Poll:    {s.attempt("a", 1), ttl, retention, waits, s.base},
 		script.Cancel:  {s.attempt("a", 1), retention, s.base},
 		script.Evict:   {"ops", "test", 0, retention, s.base},
+		script.Step:    {s.attempt("a", 1), 7, "s", ttl, retention, s.base},
+		script.Limit:   {2, retention, s.base},
 		script.Inspect: nil,
 	} {
 		refused := s.refused(action, args)

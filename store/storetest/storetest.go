@@ -69,6 +69,7 @@ func Run(t *testing.T, open func(t *testing.T) Env) {
 		tests []test
 	}{
 		{"actions", actionTests},
+		{"shared", sharedTests},
 		{"bytes", byteTests},
 		{"errors", errorTests},
 		{"contexts", contextTests},

@@ -48,7 +48,7 @@ func newMachine(w *world) *machine {
 func (m *machine) step(twice bool, action *script.Script, words ...any) string {
 	w := m.world
 	var asks *attempt
-	if action == script.Acquire || action == script.Poll {
+	if action == script.Acquire || action == script.Poll || action == script.Step {
 		asks = m.attempts[words[0].(string)]
 	}
 	w.micros += rapid.SampledFrom([]int64{0, 0, 1, 700, 1500}).Draw(w.rt, "micros")
@@ -66,6 +66,10 @@ func (m *machine) step(twice bool, action *script.Script, words ...any) string {
 	o := w.run(action, keys, args)
 	if action == script.AcquireFree && strings.HasSuffix(o.answer, " 1") {
 		asks = m.attempts[args[2]]
+	}
+	if action == script.Step && strings.HasPrefix(o.answer, "granted") {
+		m.stepped(asks, args[2], number(strings.Fields(o.answer)[1]), now, number(args[3]))
+		asks = nil
 	}
 	m.told(asks, o, now)
 	m.order(action, o, now)
@@ -159,6 +163,8 @@ func (m *machine) served(action *script.Script, o outcome) bool {
 		return !strings.HasPrefix(o.answer, "conflict")
 	case script.Poll:
 		return true
+	case script.Limit:
+		return o.answer != "idle" || !maps.Equal(m.before, o.fields)
 	case script.Evict:
 		return !strings.HasPrefix(o.answer, "changed")
 	case script.Release, script.Cancel:
@@ -305,6 +311,34 @@ func (m *machine) Renew(rt *rapid.T) {
 			h.expiry = max(h.expiry, m.at+a.ttl)
 		}
 	}
+}
+
+// Step goes down and up, under the token that the client knows.
+func (m *machine) Step(rt *rapid.T) {
+	a := m.known(rt)
+	if a.token == 0 {
+		rt.Skip("never granted")
+	}
+	h, want := m.of(a.id), pick(rt, "s", "x")
+	was := ""
+	if h != nil {
+		was = h.mode
+	}
+	others := len(m.holds)
+	answer := m.step(true, script.Step, owned(a, a.id, a.token, want, a.ttl, retention, base)...)
+	word, _, _ := strings.Cut(answer, " ")
+	mine := m.live(h, m.at) && was != "p"
+	if mine == (word == "gone") {
+		rt.Fatalf("a step of %s to %s is answered %q, its client believed in %+v", a.id, want, answer, h)
+	}
+	if word == "busy" && others == 1 && len(h.entries) == 1 {
+		rt.Fatalf("a step of %s, who is alone, is answered %q", a.id, answer)
+	}
+}
+
+// Limit changes how many permits there are.
+func (m *machine) Limit(rt *rapid.T) {
+	m.step(true, script.Limit, pick(rt, 1, 2, 3, 4), retention, base)
 }
 
 func (m *machine) Inspect(*rapid.T) {

@@ -49,6 +49,7 @@ type model struct {
 	attempts map[string]*attempt
 	holds    []*hold
 	highest  int64 // token
+	judged   int64 // the highest when permits were last counted
 }
 
 // of finds the hold that an attempt believes in, live or not.
@@ -97,6 +98,36 @@ func (m *model) granted(a *attempt, token, now int64) {
 	})
 }
 
+// stepped notes that an attempt was told that it holds in another way, alone and
+// with a token of its own, or that it did so before.
+func (m *model) stepped(a *attempt, mode string, token, now, ttl int64) {
+	h := m.of(a.id)
+	if !m.live(h, now) || len(h.entries) > 1 && h.token != token {
+		m.rt.Fatalf("I4: %s stepped, and held %+v", a.id, h)
+	}
+	if h.token != token {
+		if token <= m.highest {
+			m.rt.Fatalf("I3: token %d is granted after %d", token, m.highest)
+		}
+		m.highest, h.token, h.mode = token, token, mode
+	} else if h.mode != mode {
+		m.rt.Fatalf("%s holds as %s and was told that it does as %s", a.id, h.mode, mode)
+	}
+	h.expiry, a.token = max(h.expiry, now+ttl), token
+}
+
+// within asserts I1 on permits: when one was granted they were within the
+// limit. Lowering it may leave more of them in use.
+func (m *model) within(live []*hold, o outcome) {
+	var used int64
+	for _, h := range live {
+		used += h.weight
+	}
+	if limit := number(o.fields["limit"]); used > limit {
+		m.rt.Fatalf("I1: a permit was granted, and %d of %d are held", used, limit)
+	}
+}
+
 // ends notes that an attempt holds no more.
 func (m *model) ends(id string) {
 	for _, h := range m.holds {
@@ -118,16 +149,15 @@ func (m *model) believers(now int64) (live []*hold) {
 // check asserts I1 on the beliefs, I2 on the record, and that both say the same.
 func (m *model) check(o outcome, now int64) {
 	live := m.believers(now)
-	var used int64
 	for _, h := range live {
 		if (h.mode == "x" || live[0].mode != h.mode) && len(live) > 1 {
 			m.rt.Fatalf("I1: held at one time: %+v and %+v", live[0], h)
 		}
-		used += h.weight
 	}
-	if limit := o.fields["limit"]; len(live) > 0 && live[0].mode == "p" && used > number(limit) {
-		m.rt.Fatalf("I1: %d of %s permits are held", used, limit)
+	if len(live) > 0 && live[0].mode == "p" && m.highest > m.judged {
+		m.within(live, o)
 	}
+	m.judged = m.highest
 	if o.fields != nil && o.life < 0 {
 		m.rt.Fatal("I2: the record lives for ever")
 	}

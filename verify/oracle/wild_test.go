@@ -48,7 +48,7 @@ func (m *wild) step(action *script.Script, words ...any) {
 }
 
 func (m *wild) Acquire(rt *rapid.T) {
-	want := pick(rt, "x", "x", "s", "s", "p:1:2", "p:2:2", "p:1:3", "p:2:3", "p:4:3")
+	want := pick(rt, "x", "x", "s", "s", "p:1:2", "p:2:2", "p:1:3", "p:2:3", "p:4:3", "p:0:3", "q")
 	ttl, retention := pick(rt, 1, 3000, 30_000), pick(rt, 5000, 60_000)
 	m.step(script.Acquire, withOwner(rt, anyAttempt(rt), ttl, ttl+retention, want,
 		pick(rt, 0, 3000, 60_000), base)...)
@@ -84,6 +84,15 @@ func (m *wild) Inspect(*rapid.T) { m.step(script.Inspect) }
 
 func (m *wild) Evict(rt *rapid.T) {
 	m.step(script.Evict, "ann", "test", m.token(rt), 60_000, base)
+}
+
+func (m *wild) Step(rt *rapid.T) {
+	m.step(script.Step, withOwner(rt, anyAttempt(rt), m.token(rt), pick(rt, "x", "s", "s", "q"),
+		pick(rt, 1, 3000, 30_000), 60_000, base)...)
+}
+
+func (m *wild) Limit(rt *rapid.T) {
+	m.step(script.Limit, pick(rt, 0, 1, 2, 3, 4), pick(rt, 5000, 60_000), base)
 }
 
 func (m *wild) Advance(rt *rapid.T) {

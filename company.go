@@ -1,0 +1,197 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// company are the readers under one hold: all of its leases while it is shared,
+// and the writer's own re-entries while it is not. hold.mu guards the fields.
+type company struct {
+	shared   bool // held as a reader on the server, as far as is known here
+	readers  map[*tenure]struct{}
+	promised int           // readers that have been let in and have no lease yet
+	stays    time.Duration // the lock stays taken until then, though the last one has left
+	pending  string        // the mode of a step that is under way, or of unknown outcome
+	stepping bool          // it is under way
+	departed bool          // the holder has released its lease
+}
+
+// leases are all leases under the hold. h.mu is held.
+func (h *hold) leases() (all []*tenure) {
+	if h.tenure != nil {
+		all = append(all, h.tenure)
+	}
+	for t := range h.readers {
+		all = append(all, t)
+	}
+	return all
+}
+
+// promise keeps the hold for one more reader, until its lease is let in or the
+// promise is broken. It reports false when the hold is over or about to step.
+func (h *hold) promise() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lost != nil || h.closed || !h.shared || h.pending != "" || len(h.readers)+h.promised == 0 {
+		return false
+	}
+	h.promised++
+	return true
+}
+
+// keepPromise lets the lease in for which the hold was kept. It reports false,
+// and the promise is gone, if the hold was lost or the client has closed.
+func (h *hold) keepPromise(t *tenure) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.promised--
+	if h.lost != nil || h.closed {
+		return false
+	}
+	h.let(t)
+	return true
+}
+
+// admit lets a lease in beside held, under whose context it was taken.
+func (h *hold) admit(t, held *tenure) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, reads := h.readers[held]
+	if h.lost != nil || h.closed || !reads && h.tenure != held {
+		return false
+	}
+	h.let(t)
+	return true
+}
+
+func (h *hold) let(t *tenure) {
+	if h.readers == nil {
+		h.readers = make(map[*tenure]struct{})
+	}
+	h.readers[t] = struct{}{}
+}
+
+// joinable reports whether readers may find their way to the hold.
+func (h *hold) joinable() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lost == nil && !h.closed && h.shared && len(h.readers)+h.promised > 0
+}
+
+// reads reports whether the lease is one of a reader.
+func (t *tenure) reads() bool {
+	t.hold.mu.Lock()
+	defer t.hold.mu.Unlock()
+	return t.hold.tenure != t
+}
+
+// of reports whether the lease is one of this lock.
+func (t *tenure) of(c *Client, s *spec) bool {
+	return t.hold.client == c && t.hold.spec.key == s.key
+}
+
+// breakPromise gives a promise back: who was to have the lease does not want it.
+func (h *hold) breakPromise() {
+	h.mu.Lock()
+	h.promised--
+	last := h.alone()
+	h.mu.Unlock()
+	if last {
+		_ = h.disband(h.client.life)
+	}
+}
+
+// alone reports that no reader is left. h.mu is held.
+func (h *hold) alone() bool { return h.shared && len(h.readers)+h.promised == 0 }
+
+// departure says what is left to do when a lease has left its hold.
+type departure uint8
+
+const (
+	asHolder departure = iota // it was the writer's, or of permits: give the hold up
+	asLast                    // it was the last reader's: give the hold up
+	asOne                     // others read on
+	asGuest                   // it had ended with the writer's under which it was entered
+)
+
+// depart takes a lease out of its hold. From then on the hold does not step for it.
+func (h *hold) depart(t *tenure) departure {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.tenure == t {
+		h.departed = true
+		return asHolder
+	}
+	if _, in := h.readers[t]; !in {
+		return asGuest
+	}
+	delete(h.readers, t)
+	if h.alone() {
+		return asLast
+	}
+	return asOne
+}
+
+// part is what follows for a reader.
+func (h *hold) part(ctx context.Context, as departure) (local bool, err error) {
+	switch as {
+	case asLast:
+		return false, h.disband(ctx)
+	case asGuest:
+		return true, fmt.Errorf("%w: %w", ErrNotHeld, ErrReleased)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lost != nil {
+		return true, fmt.Errorf("%w: %w", ErrNotHeld, h.lost)
+	}
+	return true, nil
+}
+
+// disband gives up a hold that nobody reads under any more.
+func (h *hold) disband(ctx context.Context) error {
+	h.client.detach(h)
+	h.mu.Lock()
+	stays := h.stays - h.client.now()
+	h.mu.Unlock()
+	if stays > 0 {
+		return h.giveUpAfter(ctx, stays)
+	}
+	_, err := h.giveUp(ctx)
+	return err
+}
+
+// staysFor has the lock stay taken for at least delay, also while others read.
+func (t *tenure) staysFor(delay time.Duration) {
+	h := t.hold
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, reads := h.readers[t]; reads && h.shared {
+		h.stays = max(h.stays, h.client.now()+delay)
+	}
+}
+
+// dismiss ends what was entered under the writer's lease, which ends now.
+func (h *hold) dismiss() {
+	h.mu.Lock()
+	guests := h.readers
+	h.readers = nil
+	h.mu.Unlock()
+	for t := range guests {
+		t.end(ErrReleased)
+	}
+}
+
+// errReads is the hint in a deadlock of a reader that wants to write.
+var errReads = errors.New("it reads, and would wait for itself")
+
+// deadlock is the error for who wants a lock under the context of its own lease.
+func (t *tenure) deadlock() error {
+	if t.hold.spec.rw != nil && t.reads() {
+		return fmt.Errorf("holdfast: lock %q: %w: %w", t.hold.spec.name, ErrDeadlock, errReads)
+	}
+	return fmt.Errorf("holdfast: lock %q: %w", t.hold.spec.name, ErrDeadlock)
+}

@@ -1,0 +1,35 @@
+package memstore
+
+import (
+	"fmt"
+	"slices"
+)
+
+// setLimit changes on purpose how many permits there are, while they are in
+// use. A lower limit takes no permit away; a waiter for more than there are now
+// leaves the line, or it would stop it for good.
+//
+// Answers: set USED · idle.
+func setLimit(t *step, args *arguments) string {
+	permits := args.whole()
+	if permits < 1 {
+		args.blame("is less than 1")
+	}
+	t.retention, t.base = args.whole(), args.text()
+
+	t.settle()
+	if t.line.len() > 0 || t.kind == permit {
+		t.keep(0)
+		for _, w := range slices.Clone(t.line.waiters) {
+			if w.mode == permit && w.weight > permits {
+				t.line.leave(w.attempt)
+			}
+		}
+		t.limit = permits
+		t.advance("")
+	}
+	if t.line.len() > 0 || t.kind == permit {
+		return fmt.Sprintf("set %d", t.used())
+	}
+	return "idle"
+}

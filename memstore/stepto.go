@@ -1,0 +1,48 @@
+package memstore
+
+import "fmt"
+
+// stepTo lets a writer go on as a reader, or the only reader as the writer,
+// with nobody in between.
+//
+// Answers: granted TOKEN WAITING · busy LEFT HOLDER · gone.
+func stepTo(t *step, args *arguments) string {
+	attempt, token, want := args.text(), args.whole(), mode(args.text())
+	ttl := args.whole()
+	t.retention, t.base = args.whole(), args.text()
+	owner := args.owner()
+
+	t.settle()
+	writes := t.holder != nil && t.holder.is(attempt, owner)
+	reads := t.shares[attempt]
+	if writes || reads != nil && reads.mode != shared {
+		reads = nil
+	}
+	switch {
+	case want == exclusive && writes, want == shared && reads != nil:
+		same, _ := t.again(attempt, owner, ttl, false)
+		return t.granted(same)
+	case want == shared && writes && token == t.fence:
+		if len(t.holder.entries) > 1 {
+			return t.busy()
+		}
+		ttl = max(ttl, t.holder.expiry-t.now)
+		t.keep(ttl)
+		t.holder = nil
+	case want == exclusive && reads != nil && token == reads.token:
+		if len(t.shares) > 1 {
+			return t.busy()
+		}
+		ttl, owner = max(ttl, reads.expiry-t.now), reads.owner
+		t.keep(ttl)
+		t.drop(attempt)
+	default:
+		return "gone"
+	}
+	granted := t.grant(request{attempt: attempt, owner: owner, mode: want, weight: 1, ttl: ttl})
+	t.advance("")
+	return t.granted(granted)
+}
+
+// busy is the answer to an attempt that others keep out.
+func (t *step) busy() string { return fmt.Sprintf("busy %d %s", t.left(), t.holderName()) }

@@ -1,0 +1,139 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-go/holdfast/internal/line"
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// lockShared takes the lock as a reader: under the lease of this very call
+// chain, else together with the readers of this process, else from the server.
+func (c *Client) lockShared(ctx, parent context.Context, s *spec, try bool) (*Lease, Wake, error) {
+	if l, err := c.readAgain(parent, s); l != nil || err != nil {
+		return l, WakeNone, err
+	}
+	if !c.shares(s) {
+		return c.readAlone(ctx, parent, s, try)
+	}
+	cause := WakeNone
+	for {
+		h, do, waited, err := c.enterRoom(ctx, s, try)
+		if waited {
+			cause = WakeLocal
+		}
+		switch {
+		case err != nil:
+			return nil, cause, err
+		case h == nil || do != line.Join:
+			h, w, err := c.readFirst(ctx, s, try, h, do)
+			if err != nil {
+				return nil, max(cause, w), err
+			}
+			if l := c.reader(parent, h, false); l != nil {
+				return l, max(cause, w), nil
+			}
+			return nil, cause, h.over()
+		case c.keeper.TTL(&h.Lease) != s.ttl:
+			// We waited for one who reads on other terms.
+			h.breakPromise()
+			return c.readAlone(ctx, parent, s, try)
+		}
+		if l := c.reader(parent, h, true); l != nil {
+			return l, cause, nil
+		}
+	}
+}
+
+// readAgain enters a read-write lock as a reader under the context of a lease
+// of it, without the network and past all who wait: they wait for that lease.
+// Without such a lease it answers neither.
+func (c *Client) readAgain(parent context.Context, s *spec) (*Lease, error) {
+	for held := tenureOf(parent); held != nil; held = held.outer {
+		if !held.of(c, s) || held.ended() != nil {
+			continue
+		}
+		h := held.hold
+		if h.spec.rw == nil {
+			return nil, held.deadlock()
+		}
+		if t := h.begun(parent, true); h.admit(t, held) {
+			return c.handle(t), nil
+		}
+	}
+	return nil, nil
+}
+
+// readAlone takes a hold that is shared with nobody in this process.
+func (c *Client) readAlone(ctx, parent context.Context, s *spec, try bool) (*Lease, Wake, error) {
+	h, w, err := c.acquire(ctx, s, try)
+	if err != nil {
+		return nil, w, err
+	}
+	if l := c.reader(parent, h, false); l != nil {
+		return l, w, nil
+	}
+	return nil, w, h.over()
+}
+
+// reader begins a lease under a hold that is kept for it; nil if the hold is lost.
+func (c *Client) reader(parent context.Context, h *hold, local bool) *Lease {
+	if t := h.begun(parent, local); h.keepPromise(t) {
+		return c.handle(t)
+	}
+	return nil
+}
+
+// readFirst asks the server for the readers of this process; the caller has the
+// seat, and gives it up with that. The hold that it brings is kept for the
+// caller. present is the hold that the process has, if any.
+func (c *Client) readFirst(
+	ctx context.Context, s *spec, try bool, present *hold, do line.Joining,
+) (*hold, Wake, error) {
+	if do == line.Look {
+		if do = c.look(ctx, present); do == line.Join && present.promise() {
+			c.gather(s, present)
+			return present, WakeNone, nil
+		}
+	}
+	// Who knows that somebody waits stands behind at once. Else the first
+	// request does not wait, for those who try wait for its answer.
+	var h *hold
+	var w Wake
+	var err error
+	if try || do == line.Join {
+		h, w, err = c.acquire(ctx, s, true)
+	} else {
+		err = &HeldError{Name: s.name}
+	}
+	var held *HeldError
+	if errors.As(err, &held) && !try {
+		c.standing(s, held)
+		h, w, err = c.acquire(ctx, s, false)
+	}
+	if err != nil {
+		c.leaveRoom(s, err)
+		return nil, w, err
+	}
+	c.gather(s, h)
+	return h, w, nil
+}
+
+// look renews the hold, which tells who waits, and decides anew. After an error
+// nothing is known: the reader stands in line, where it harms nobody.
+func (c *Client) look(ctx context.Context, h *hold) line.Joining {
+	ttl, sent := c.keeper.TTL(&h.Lease), c.now()
+	answer, err := c.run(ctx, script.Renew, h.spec.keys, []string{c.retention, h.attempt, wire.Millis(ttl), ""})
+	if err != nil {
+		return line.Stand
+	}
+	r, err := wire.ParseRenewals(answer, 1)
+	if err != nil || !r[0].Held {
+		return line.Stand // its next renewal will say that it is lost
+	}
+	c.keeper.Extended(&h.Lease, sent, ttl)
+	h.hear(r[0].Waiting)
+	return line.MayJoin(0, r[0].Waiting, false)
+}

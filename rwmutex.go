@@ -1,0 +1,93 @@
+package holdfast
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// RWMutex is a lock that any number of readers hold together, or one writer
+// alone. Readers and writers stand in one line, in order of arrival: a writer
+// that waits is let in before readers that come later, and readers that wait
+// behind one another are let in together.
+//
+// The readers of one process share one hold on the server: while it is live and
+// nobody waits, one more reader joins it without the network, and the last one
+// out releases it. Every hold has a lease of its own: the readers of a process
+// that dies are gone when its lease ends, and nobody else's lease is shortened.
+//
+// Like [Mutex] it is a name and options, and has no state. An RWMutex and a
+// Mutex of one name are one lock, which the Mutex takes as a writer.
+type RWMutex struct{ write, read terms }
+
+// leases are those of readers and writers of one lock.
+type leases struct{ read, write time.Duration }
+
+// RWMutex names a read-write lock, see [Client.Mutex].
+func (c *Client) RWMutex(name string, options ...Option) *RWMutex {
+	m := &RWMutex{c.terms(name, wire.Exclusive, options), c.terms(name, wire.Shared, options)}
+	if m.read.read > 0 {
+		m.read.lasts(m.read.read)
+	}
+	rw := &leases{read: m.read.ttl, write: m.write.ttl}
+	m.read.rw, m.write.rw = rw, rw
+	return m
+}
+
+// ReadTTL sets the lease of the readers of an [RWMutex] where it is not to be
+// that of the writers, which [TTL] sets for both.
+func ReadTTL(d time.Duration) Option {
+	return func(t *terms) error {
+		if err := checkTTL(d); err != nil {
+			return invalid("%v", err)
+		}
+		t.read = d
+		return nil
+	}
+}
+
+// noReaders refuses what only an RWMutex can be told.
+func (t *terms) noReaders() {
+	if t.err == nil && t.read > 0 {
+		t.err = invalid("ReadTTL is for an RWMutex: use TTL")
+	}
+}
+
+// Name is the lock's name.
+func (m *RWMutex) Name() string { return m.write.name }
+
+// Lock waits for the lock as its only holder, see [Mutex.Lock]. Under the
+// context of a lease of this lock it is refused as an [ErrDeadlock]; a reader
+// becomes the writer by [Lease.StepUp].
+func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.write.lock(ctx) }
+
+// TryLock takes the lock as its only holder if it is free, see [Mutex.TryLock].
+func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.write.try(ctx) }
+
+// Do runs f as the writer, see [Mutex.Do].
+func (m *RWMutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
+	return m.write.do(ctx, f)
+}
+
+// RLock waits for the lock as a reader. The errors are those of [Mutex.Lock].
+//
+// Under the context of a lease of this lock it enters again, without the
+// network, and whoever waits: they wait for that lease. Under a reader's lease
+// it gives one more, in every way like the first. Under the writer's it gives a lease that
+// ends when the writer's does, unless [Lease.StepDown] comes before.
+//
+// Readers that share a hold have one token, which is higher than that of every
+// writer before them and lower than that of every writer after them: a resource that
+// checks tokens can refuse what was written by a writer that came late. Among
+// readers it says nothing.
+func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) { return m.read.lock(ctx) }
+
+// TryRLock takes the lock as a reader if that can be done at once: not beside a
+// writer, nor past one that waits. The error is a [*HeldError] if it can not.
+func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) { return m.read.try(ctx) }
+
+// RDo runs f as a reader, see [Mutex.Do].
+func (m *RWMutex) RDo(ctx context.Context, f func(ctx context.Context) error) error {
+	return m.read.do(ctx, f)
+}

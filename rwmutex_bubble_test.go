@@ -1,0 +1,420 @@
+package holdfast_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// taking starts an acquisition, and answers when it is done or waits.
+func taking(t *testing.T, take func(context.Context) (*holdfast.Lease, error)) <-chan outcome {
+	t.Helper()
+	ch := make(chan outcome, 1)
+	go func() {
+		l, err := take(t.Context())
+		ch <- outcome{keep(l), err, time.Now()}
+	}()
+	synctest.Wait()
+	return ch
+}
+
+// must makes an acquisition that does not have to wait for anybody.
+func must(t *testing.T, take func(context.Context) (*holdfast.Lease, error)) *holdfast.Lease {
+	t.Helper()
+	l, err := take(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keep(l)
+}
+
+// done answers the lease that an acquisition got, and fails the test if it waits.
+func done(t *testing.T, what string, ch <-chan outcome) *holdfast.Lease {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case got := <-ch:
+		if got.err != nil {
+			t.Fatalf("%s: %v", what, got.err)
+		}
+		return got.Lease
+	default:
+		t.Fatalf("%s waits", what)
+		return nil
+	}
+}
+
+// waits fails the test if an acquisition is done.
+func waits(t *testing.T, what string, ch <-chan outcome) {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case got := <-ch:
+		t.Fatalf("%s is done: %v", what, got.err)
+	default:
+	}
+}
+
+func TestAThousandReadersInTenProcessesAreTenHolders(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var clients []*holdfast.Client
+		var readers []*holdfast.Lease
+		for range 10 {
+			c := w.client()
+			clients = append(clients, c)
+			for range 100 {
+				readers = append(readers, must(t, c.RWMutex("a").RLock))
+			}
+		}
+		if s := w.state("a"); len(s.Holders) != 10 || w.net.count("acquire") != 10 {
+			t.Fatalf("%d holders after %d requests", len(s.Holders), w.net.count("acquire"))
+		}
+		// A writer waits for those, and not for later ones.
+		writer := taking(t, w.client().RWMutex("a").Lock)
+		time.Sleep(20 * time.Millisecond)
+		var later []<-chan outcome
+		for _, c := range clients {
+			for range 5 {
+				later = append(later, taking(t, c.RWMutex("a").RLock))
+			}
+		}
+		for _, ch := range later {
+			waits(t, "a reader behind a writer", ch)
+		}
+		if s := w.state("a"); len(s.Waiters) != 11 {
+			t.Errorf("%d wait at the server, want the writer and one of each process", len(s.Waiters))
+		}
+		for _, l := range readers {
+			waits(t, "the writer beside a reader", writer)
+			release(t, l)
+		}
+		wl := done(t, "the writer", writer)
+		for _, l := range readers {
+			if l.Token() >= wl.Token() {
+				t.Fatalf("a reader before the writer has token %d, the writer %d", l.Token(), wl.Token())
+			}
+		}
+		// Those who waited come in together.
+		release(t, wl)
+		for _, ch := range later {
+			l := done(t, "a later reader", ch)
+			if l.Token() <= wl.Token() {
+				t.Errorf("a reader after the writer has token %d, the writer %d", l.Token(), wl.Token())
+			}
+			readers = append(readers, l)
+		}
+		if s := w.state("a"); len(s.Holders) != 10 {
+			t.Errorf("%d holders", len(s.Holders))
+		}
+		for _, l := range readers[1000:] {
+			release(t, l)
+		}
+		w.wantFree("a")
+	})
+}
+
+func TestReadersThatComeTogetherShareOneHold(t *testing.T) {
+	for name, take := range map[string]func(*holdfast.RWMutex) func(context.Context) (*holdfast.Lease, error){
+		"RLock":    func(m *holdfast.RWMutex) func(context.Context) (*holdfast.Lease, error) { return m.RLock },
+		"TryRLock": func(m *holdfast.RWMutex) func(context.Context) (*holdfast.Lease, error) { return m.TryRLock },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				events := &recorder{}
+				c := w.client(holdfast.Config{Observer: events})
+				w.net.slow(func(string) (there, back time.Duration) { return time.Millisecond, time.Millisecond })
+				var all sync.WaitGroup
+				for range 50 {
+					all.Go(func() {
+						l := must(t, take(c.RWMutex("a")))
+						time.Sleep(time.Millisecond)
+						release(t, l)
+					})
+				}
+				all.Wait()
+				if w.net.count("acquire") != 1 || w.net.count("release") != 1 {
+					t.Errorf("sent %v", w.net.sent)
+				}
+				local := 0
+				for _, e := range events.all(holdfast.EventGrant) {
+					if e.Local {
+						local++
+					}
+				}
+				if local != 49 || len(events.all(holdfast.EventRelease)) != 50 {
+					t.Errorf("%d grants of 50 were local", local)
+				}
+				w.wantFree("a")
+			})
+		})
+	}
+}
+
+func TestAWaitingWriterIsNotStarvedByArrivingReaders(t *testing.T) {
+	for name, elsewhere := range map[string]bool{"of the readers' process": false, "of another process": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.net.slow(func(string) (there, back time.Duration) { return 200 * time.Microsecond, 200 * time.Microsecond })
+				clients := []*holdfast.Client{w.client(), w.client()}
+				ctx, cancel := context.WithCancel(t.Context())
+				var all sync.WaitGroup
+				for i := range 20 {
+					all.Go(func() {
+						time.Sleep(time.Duration(i) * 500 * time.Microsecond)
+						for ctx.Err() == nil {
+							l := must(t, clients[i%2].RWMutex("a").RLock)
+							time.Sleep(10 * time.Millisecond)
+							release(t, l)
+						}
+					})
+				}
+				writer := clients[0]
+				if elsewhere {
+					writer = w.client()
+				}
+				for range 20 {
+					time.Sleep(50 * time.Millisecond)
+					start := time.Now()
+					l := must(t, writer.RWMutex("a").Lock)
+					if waited := time.Since(start); waited > 30*time.Millisecond {
+						t.Errorf("the writer waited %v for readers of 10ms", waited)
+					}
+					release(t, l)
+				}
+				cancel()
+				all.Wait()
+			})
+		})
+	}
+}
+
+func TestReadersJoinWithoutTheServerForAsLongAsItsWordIsFresh(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		first := must(t, c.RWMutex("a").RLock)
+		for range 100 {
+			release(t, must(t, c.RWMutex("a").RLock))
+		}
+		if n := w.net.count("renew"); n != 0 {
+			t.Errorf("asked %d times who waits", n)
+		}
+		time.Sleep(10 * time.Millisecond)
+		for range 100 {
+			release(t, must(t, c.RWMutex("a").RLock))
+		}
+		if w.net.count("renew") != 1 || w.net.count("acquire") != 1 {
+			t.Errorf("sent %v", w.net.sent)
+		}
+		release(t, first)
+		w.wantFree("a")
+	})
+}
+
+func TestAReaderReEntersWhileAWriterWaits(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		outer := must(t, c.RWMutex("a").RLock)
+		writer := taking(t, w.client().RWMutex("a").Lock)
+		time.Sleep(time.Minute)
+		sent := w.net.count("acquire")
+		inner, err := c.RWMutex("a").RLock(outer.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := c.RWMutex("a").TryRLock(keep(inner).Context())
+		if err != nil || w.net.count("acquire") != sent {
+			t.Fatalf("%v, after %d requests", err, w.net.count("acquire")-sent)
+		}
+		release(t, outer)
+		release(t, keep(again))
+		waits(t, "the writer", writer)
+		if inner.Err() != nil {
+			t.Errorf("the inner lease: %v", inner.Err())
+		}
+		release(t, inner)
+		release(t, done(t, "the writer", writer))
+	})
+}
+
+func TestAReadUnderTheWritersLeaseEndsWithIt(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		m := w.client().RWMutex("a")
+		writer := must(t, m.Lock)
+		guest, err := m.RLock(writer.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		brief, err := m.RLock(keep(guest).Context())
+		if err != nil || brief.Err() != nil {
+			t.Fatal(err)
+		}
+		release(t, keep(brief))
+		if writer.Err() != nil || len(w.state("a").Holders) != 1 || w.net.count("acquire") != 1 {
+			t.Errorf("the writer: %v", writer.Err())
+		}
+		release(t, writer)
+		wantIs(t, guest.Err(), holdfast.ErrReleased)
+		wantIs(t, context.Cause(guest.Context()), holdfast.ErrReleased)
+		wantIs(t, guest.Release(t.Context()), holdfast.ErrNotHeld)
+		w.wantFree("a")
+	})
+}
+
+func TestAReaderThatLocksIsRefusedAndToldOfTheStepUp(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		m := w.client().RWMutex("a")
+		reader := must(t, m.RLock)
+		_, err := m.Lock(reader.Context())
+		wantIs(t, err, holdfast.ErrDeadlock)
+		if hint := holdfast.Hint(err); !strings.Contains(hint, "StepUp") {
+			t.Errorf("the hint is %q", hint)
+		}
+		release(t, reader)
+		writer := must(t, m.Lock)
+		_, err = m.Lock(writer.Context())
+		wantIs(t, err, holdfast.ErrDeadlock)
+		if hint := holdfast.Hint(err); strings.Contains(hint, "StepUp") {
+			t.Errorf("the hint is %q", hint)
+		}
+		release(t, writer)
+	})
+}
+
+func TestACrashedReadersShareEndsByItself(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		dead, alive := w.client(), w.client()
+		for range 5 {
+			must(t, dead.RWMutex("a").RLock)
+		}
+		l := must(t, alive.RWMutex("a").RLock)
+		time.Sleep(time.Second)
+		dead.Abandon()
+		time.Sleep(ttl)
+		if s := w.state("a"); len(s.Holders) != 1 || s.Holders[0].Client != alive.ID() || l.Err() != nil {
+			t.Errorf("holders %+v, the other reader: %v", s.Holders, l.Err())
+		}
+		// And a writer waits for it no longer than its lease.
+		dead = w.client()
+		must(t, dead.RWMutex("a").RLock)
+		dead.Abandon()
+		release(t, l)
+		start := time.Now()
+		release(t, must(t, alive.RWMutex("a").Lock))
+		if waited := time.Since(start); waited > ttl+time.Second {
+			t.Errorf("the writer waited %v", waited)
+		}
+	})
+}
+
+func TestReadersHaveALeaseOfTheirOwnLength(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		m := w.client().RWMutex("a", holdfast.TTL(20*time.Second), holdfast.ReadTTL(5*time.Second))
+		for _, test := range []struct {
+			take func(context.Context) (*holdfast.Lease, error)
+			ttl  time.Duration
+		}{{m.Lock, 20 * time.Second}, {m.RLock, 5 * time.Second}} {
+			l := must(t, test.take)
+			if left := w.state("a").Holders[0].Remaining; left != test.ttl || l.Remaining() != left-margin(left) {
+				t.Errorf("%v are left on the server, %v here, of %v", left, l.Remaining(), test.ttl)
+			}
+			time.Sleep(time.Minute)
+			release(t, l)
+		}
+	})
+}
+
+func TestReadersOfOtherTermsDoNotShareAHold(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		for _, options := range [][]holdfast.Option{nil, {holdfast.ReadTTL(5 * time.Second)}, {holdfast.NoRenewal()}} {
+			must(t, c.RWMutex("a", options...).RLock)
+		}
+		holders := w.state("a").Holders
+		if len(holders) != 3 || holders[1].Remaining != 5*time.Second {
+			t.Errorf("holders %+v", holders)
+		}
+		single := w.client(holdfast.Config{LocalPasses: -1})
+		for range 3 {
+			must(t, single.RWMutex("a").RLock)
+		}
+		if n := len(w.state("a").Holders); n != 6 {
+			t.Errorf("%d holders", n)
+		}
+	})
+}
+
+func TestALostReadHoldEndsAllItsLeases(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		events := &recorder{}
+		c := w.client(holdfast.Config{Observer: events})
+		var readers []*holdfast.Lease
+		for range 3 {
+			readers = append(readers, must(t, c.RWMutex("a").RLock))
+		}
+		resume := w.Stall()
+		time.Sleep(ttl)
+		resume()
+		for _, l := range readers {
+			wantLost(t, l.Err(), holdfast.LossExpired)
+			wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+		}
+		if n := len(events.all(holdfast.EventLost)); n != 3 {
+			t.Errorf("%d losses", n)
+		}
+		release(t, must(t, c.RWMutex("a").RLock))
+		release(t, must(t, w.client().RWMutex("a").Lock))
+	})
+}
+
+func TestAReaderThatIsReleasedLaterKeepsTheLockForAll(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		a, b := must(t, c.RWMutex("a").RLock), must(t, c.RWMutex("a").RLock)
+		if err := a.ReleaseAfter(t.Context(), time.Minute); err != nil {
+			t.Error(err)
+		}
+		start := time.Now()
+		writer := taking(t, w.client().RWMutex("a").Lock)
+		time.Sleep(time.Second)
+		release(t, b)
+		got := <-writer
+		if waited := got.at.Sub(start); got.err != nil || waited < time.Minute || waited > time.Minute+time.Second {
+			t.Errorf("%v after %v", got.err, waited)
+		}
+		release(t, got.Lease)
+	})
+}
+
+func TestAWaitingReaderThatGivesUpLeavesNothingBehind(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		writer := must(t, w.client().RWMutex("a").Lock)
+		var all sync.WaitGroup
+		for i := range 10 {
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+1)*time.Second)
+				defer cancel()
+				_, err := c.RWMutex("a").RLock(ctx)
+				wantIs(t, err, context.DeadlineExceeded)
+			})
+		}
+		synctest.Wait()
+		if n := len(w.state("a").Waiters); n != 1 {
+			t.Errorf("%d wait at the server for one process", n)
+		}
+		all.Wait()
+		if _, err := c.RWMutex("a").TryRLock(t.Context()); err == nil {
+			t.Error("a try beside a writer succeeded")
+		} else {
+			wantIs(t, err, holdfast.ErrHeld)
+		}
+		release(t, writer)
+		synctest.Wait() // for what the last one cancels
+		w.wantFree("a")
+	})
+}

@@ -1,0 +1,166 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// readersAndWriters is a storm of readers and writers, some of which step, enter again or
+// give up at the very moment in which they are granted.
+type readersAndWriters struct {
+	storm
+	count    sync.Mutex
+	readers  int
+	writers  int
+	newest   uint64 // the token of the last writer
+	stepped  int
+	together int // the most readers at a time
+}
+
+// in notes who is in, and asserts that nobody is in who must not be.
+func (s *readersAndWriters) in(t *testing.T, readers, writers int, token uint64) {
+	s.count.Lock()
+	defer s.count.Unlock()
+	s.readers += readers
+	s.writers += writers
+	s.together = max(s.together, s.readers)
+	if s.writers > 1 || s.writers == 1 && s.readers > 0 {
+		t.Errorf("%d writers and %d readers at a time", s.writers, s.readers)
+	}
+	if token != 0 && token < s.newest {
+		t.Errorf("token %d after a writer's %d", token, s.newest)
+	}
+	if writers > 0 {
+		s.newest = token
+	}
+}
+
+func (s *readersAndWriters) out(readers, writers int) {
+	s.count.Lock()
+	defer s.count.Unlock()
+	s.readers -= readers
+	s.writers -= writers
+}
+
+func (s *readersAndWriters) chance(n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rng.IntN(n) == 0
+}
+
+func (s *readersAndWriters) worker(t *testing.T, c *holdfast.Client) {
+	time.Sleep(s.upTo(4 * time.Millisecond))
+	ctx, cancel := context.WithTimeout(t.Context(), s.upTo(10*time.Millisecond))
+	defer cancel()
+	m, writes := c.RWMutex("a"), s.chance(3)
+	take := m.RLock
+	if s.chance(4) {
+		take = m.TryRLock
+	}
+	if writes {
+		take = m.Lock
+	}
+	l, err := take(ctx)
+	if err != nil {
+		s.gaveUp.Add(1)
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, holdfast.ErrUnknownOutcome) &&
+			!errors.Is(err, holdfast.ErrHeld) {
+			t.Errorf("gave up with %v", err)
+		}
+		return
+	}
+	s.served.Add(1)
+	if writes {
+		s.writing(t, l)
+	} else {
+		s.reading(t, m, l)
+	}
+	if err := l.Release(ctx); err != nil && !errors.Is(err, holdfast.ErrUnknownOutcome) {
+		t.Errorf("released with %v", err)
+	}
+}
+
+func (s *readersAndWriters) writing(t *testing.T, l *holdfast.Lease) {
+	s.in(t, 0, 1, l.Token())
+	time.Sleep(s.upTo(time.Millisecond))
+	s.out(0, 1)
+	if !s.chance(2) {
+		return
+	}
+	// Whatever comes of it, it does not write any more.
+	if err := l.StepDown(t.Context()); err == nil {
+		s.in(t, 1, 0, l.Token())
+		time.Sleep(s.upTo(2 * time.Millisecond))
+		s.out(1, 0)
+	} else if !errors.Is(err, holdfast.ErrUnknownOutcome) {
+		t.Errorf("stepped down with %v", err)
+	}
+}
+
+func (s *readersAndWriters) reading(t *testing.T, m *holdfast.RWMutex, l *holdfast.Lease) {
+	s.in(t, 1, 0, l.Token())
+	time.Sleep(s.upTo(2 * time.Millisecond))
+	if s.chance(4) {
+		if inner, err := m.RLock(l.Context()); err != nil {
+			t.Errorf("entered again with %v", err)
+		} else if err := inner.Release(t.Context()); err != nil {
+			t.Errorf("left again with %v", err)
+		}
+	}
+	s.out(1, 0)
+	if !s.chance(3) {
+		return
+	}
+	switch err := l.StepUp(t.Context()); {
+	case err == nil:
+		s.count.Lock()
+		s.stepped++
+		s.count.Unlock()
+		s.writing(t, l)
+	case !errors.Is(err, holdfast.ErrUnknownOutcome) && !errors.Is(err, holdfast.ErrHeld):
+		t.Errorf("stepped up with %v", err)
+	}
+}
+
+// Guarantee: a writer is alone, and nobody hangs, whoever steps, enters again
+// or gives up, and whatever the network loses.
+func TestReadersAndWritersThatRaceExcludeEachOtherAndLeakNothing(t *testing.T) {
+	var served, gaveUp int32
+	var stepped, together int
+	for seed := range uint64(400) {
+		bubble(t, func(t *testing.T, w *world) {
+			s := &readersAndWriters{storm: storm{w: w, rng: rand.New(rand.NewPCG(seed, 11))}}
+			s.network(seed%2 == 1)
+			var all sync.WaitGroup
+			for i := range 3 {
+				c := w.client(holdfast.Config{LocalPasses: []int{0, 2, -1}[i], TTL: time.Second})
+				for range 8 {
+					all.Go(func() { s.worker(t, c) })
+				}
+			}
+			all.Wait()
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			w.Fail(nil)
+			w.Lose(nil)
+			w.wantFree("a")
+			release(t, must(t, w.client().RWMutex("a").TryLock))
+			served, gaveUp = served+s.served.Load(), gaveUp+s.gaveUp.Load()
+			stepped, together = stepped+s.stepped, max(together, s.together)
+		})
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	if served < 1000 || gaveUp < 1000 || stepped < 50 || together < 5 {
+		t.Errorf("%d were served, %d gave up, %d stepped up, %d read together: the race was not run",
+			served, gaveUp, stepped, together)
+	}
+}

@@ -1,0 +1,39 @@
+-- limit — change on purpose how many permits there are, while they are in use.
+--
+-- KEYS   1 key        the lock's record
+-- ARGV   1 permits    so many there are from now on, at least 1
+-- ARGV   2 retention  ms for which the record outlives its last lease
+-- ARGV   3 base       channel prefix of the pushes
+--
+-- ANSWER set <used>  the limit is in force; so many permits are held now, perhaps more than the limit
+-- ANSWER idle        no permit is held and nobody waits: the next acquisition says the limit
+-- ERROR  FORMAT      the record is of a later format
+-- ERROR  ERR         permits is less than 1
+--
+-- HOLDS  I1 I2 I5 I6 I7. A lower limit takes no permit away: nothing is granted until
+--        enough have come back. A waiter for more than there are now leaves
+--        the line, or it would stop it for good: its poll is answered gone,
+--        and its next acquire tells it the limit.
+-- WHY    A higher limit lets waiters in: they are granted in this same step.
+
+local key, permits, retention, base = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+
+--include record
+
+if permits < 1 then return redis.error_reply('ERR limit: there must be at least 1 permit') end
+settle()
+if waiting > 0 or mode == 'p' then
+  keep(0)
+  for place = head, tail do
+    local attempt = call('HGET', key, '#' .. place)
+    if attempt then
+      local w = words(call('HGET', key, 'w:' .. attempt))
+      if w[2] == 'p' and tonumber(w[3]) > permits then withdraw(attempt, place) end
+    end
+  end
+  limit = permits
+  call('HSET', key, 'limit', text(limit))
+  advance()
+end
+if waiting > 0 or mode == 'p' then return 'set ' .. text(used) end
+return 'idle'

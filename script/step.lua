@@ -1,0 +1,56 @@
+-- step — let a writer go on as a reader, or the only reader as the writer, with nobody in between.
+--
+-- KEYS   1 key        the lock's record
+-- ARGV   1 attempt    who holds
+-- ARGV   2 token      the token of its hold, as it was last told
+-- ARGV   3 want       s: from writing down to reading | x: from reading up to writing
+-- ARGV   4 ttl        lease in ms from now on; what is left of the present one, if that is longer
+-- ARGV   5 retention  ms for which the record outlives its last lease
+-- ARGV   6 base       channel prefix of the pushes
+-- ARGV   7 owner      as given to acquire
+--
+-- ANSWER granted <token> <waiting>  it holds as it wants, now or since an earlier copy of this request
+-- ANSWER busy <left> <holder>       others hold beside it, or under its name; nothing has changed
+-- ANSWER gone                       it holds neither way, or under another token; nothing has changed
+-- ERROR  FORMAT                     the record is of a later format
+--
+-- HOLDS  I1 I2 I3 I4 I5 I7. A step is a grant and draws a new token. Readers at the head of the line
+--        come in together with a writer that steps down. A reader steps up past
+--        the line: everybody in it waits for that reader to leave.
+-- WHY    Between a release and an acquisition another writer could come in. A
+--        refusal at once, in place of a wait, is what keeps two readers that
+--        step up from waiting for each other. The token keeps a copy that was
+--        long on its way from undoing a later step.
+
+local key, attempt, token, want = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local ttl, retention, base, owner = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], ARGV[7]
+
+--include record
+
+local function granted(by) return 'granted ' .. by .. ' ' .. text(waiting) end
+local function busy() return 'busy ' .. left() .. ' ' .. (holder or '-') end
+
+settle()
+local writes, share = holds(attempt, owner), call('HGET', key, 'h:' .. attempt)
+local reads = not writes and share and words(share)
+if reads and reads[1] ~= 's' then reads = nil end
+
+if (want == 'x' and writes) or (want == 's' and reads) then return granted(again(attempt, owner, ttl, false)) end
+
+if want == 's' and writes and text(fence) == token then
+  if entries and #words(entries) > 1 then return busy() end
+  ttl = math.max(ttl, expiry - now)
+  keep(ttl)
+  vacate()
+elseif want == 'x' and reads and reads[4] == token then
+  if used > tonumber(reads[3]) then return busy() end
+  ttl, owner = math.max(ttl, reads[2] - now), reads[6]
+  keep(ttl)
+  call('HDEL', key, 'h:' .. attempt)
+  units(0)
+else
+  return 'gone'
+end
+local mine = grant(attempt, owner, want, 1, ttl)
+advance()
+return granted(mine)

@@ -1,0 +1,313 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// permits is an acquisition of n permits.
+func permits(s *holdfast.Semaphore, n int) func(context.Context) (*holdfast.Lease, error) {
+	return func(ctx context.Context) (*holdfast.Lease, error) { return s.Acquire(ctx, n) }
+}
+
+// wantLimit asserts that err says which limits differ.
+func wantLimit(t *testing.T, err error, inUse, asked int) {
+	t.Helper()
+	var limit *holdfast.LimitError
+	if !errors.Is(err, holdfast.ErrLimit) || !errors.As(err, &limit) || limit.InUse != inUse || limit.Asked != asked {
+		t.Errorf("error %v is no conflict of %d in use and %d asked for", err, inUse, asked)
+	}
+}
+
+func TestPermitsAreNeverMoreThanTheLimit(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.net.slow(func(string) (there, back time.Duration) { return 100 * time.Microsecond, 100 * time.Microsecond })
+		var held, most atomic.Int64
+		var all sync.WaitGroup
+		clients := []*holdfast.Client{w.client(), w.client(), w.client()}
+		for i := range 60 {
+			all.Go(func() {
+				n := i%4 + 1
+				err := clients[i%3].Semaphore("a", 5).Do(t.Context(), n, func(context.Context) error {
+					now := held.Add(int64(n))
+					for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
+					}
+					time.Sleep(time.Millisecond)
+					held.Add(int64(-n))
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if most.Load() != 5 {
+			t.Errorf("%d permits were held at a time", most.Load())
+		}
+		w.wantFree("a")
+	})
+}
+
+func TestABigRequestIsNotStarvedBySmallOnes(t *testing.T) {
+	for name, elsewhere := range map[string]bool{"in one process": false, "of another process": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				small := w.client()
+				big := small
+				if elsewhere {
+					big = w.client()
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				var all sync.WaitGroup
+				for i := range 8 {
+					all.Go(func() {
+						time.Sleep(time.Duration(i) * 2 * time.Millisecond)
+						for ctx.Err() == nil {
+							l := must(t, permits(small.Semaphore("a", 4), 1))
+							time.Sleep(10 * time.Millisecond)
+							release(t, l)
+						}
+					})
+				}
+				for range 20 {
+					time.Sleep(15 * time.Millisecond)
+					start := time.Now()
+					l := must(t, permits(big.Semaphore("a", 4), 4))
+					if waited := time.Since(start); waited > 50*time.Millisecond {
+						t.Errorf("the big one waited %v", waited)
+					}
+					release(t, l)
+				}
+				cancel()
+				all.Wait()
+			})
+		})
+	}
+}
+
+func TestAProcessWaitsForPermitsAsOneAndServesItsGoroutinesInOrder(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		full := must(t, permits(w.client().Semaphore("a", 2), 2))
+		var waiting []<-chan outcome
+		for range 5 {
+			waiting = append(waiting, taking(t, permits(c.Semaphore("a", 2), 2)))
+		}
+		if n := len(w.state("a").Waiters); n != 1 {
+			t.Errorf("%d wait at the server", n)
+		}
+		_, err := c.Semaphore("a", 2).TryAcquire(t.Context(), 1)
+		wantIs(t, err, holdfast.ErrHeld)
+		release(t, full)
+		for i, ch := range waiting {
+			l := done(t, "the first in line", ch)
+			for _, ch := range waiting[i+1:] {
+				waits(t, "one behind", ch)
+			}
+			release(t, l)
+		}
+		w.wantFree("a")
+	})
+}
+
+func TestTriesForPermitsDoNotKeepEachOtherOut(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		w.net.slow(func(string) (there, back time.Duration) { return time.Millisecond, time.Millisecond })
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				if _, err := c.Semaphore("a", 10).TryAcquire(t.Context(), 1); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		_, err := c.Semaphore("a", 10).TryAcquire(t.Context(), 1)
+		wantIs(t, err, holdfast.ErrHeld)
+	})
+}
+
+func TestPermitsOfACrashedHolderComeBack(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		dead, alive := w.client(), w.client()
+		must(t, permits(dead.Semaphore("a", 3), 2))
+		l := must(t, permits(alive.Semaphore("a", 3), 1))
+		time.Sleep(time.Minute)
+		dead.Abandon()
+		start := time.Now()
+		big := must(t, permits(alive.Semaphore("a", 3), 2))
+		if waited := time.Since(start); waited > ttl+time.Second || l.Err() != nil {
+			t.Errorf("waited %v, the other lease: %v", waited, l.Err())
+		}
+		release(t, l)
+		release(t, big)
+		w.wantFree("a")
+	})
+}
+
+func TestProcessesThatDisagreeOnTheLimitAreTold(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client().Semaphore("a", 3), w.client().Semaphore("a", 5)
+		l := must(t, permits(a, 1))
+		_, err := b.Acquire(t.Context(), 1)
+		wantLimit(t, err, 3, 5)
+		_, err = b.TryAcquire(t.Context(), 4)
+		wantLimit(t, err, 3, 5)
+		if holdfast.Hint(err) == "" || w.state("a").Limit != 3 {
+			t.Errorf("no hint, or a limit of %d", w.state("a").Limit)
+		}
+		release(t, l)
+		// Nobody is held to the limit of a semaphore that is not in use.
+		l = must(t, permits(b, 5))
+		_, err = a.Acquire(t.Context(), 1)
+		wantLimit(t, err, 5, 3)
+		// Nor to that of a holder that has died.
+		resume := w.Stall()
+		time.Sleep(2 * ttl)
+		resume()
+		release(t, must(t, permits(a, 3)))
+		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+	})
+}
+
+func TestARaisedLimitLetsWaitersInAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client().Semaphore("a", 2), w.client().Semaphore("a", 2)
+		first := must(t, permits(a, 2))
+		next := taking(t, permits(b, 2))
+		acquires := w.net.count("acquire")
+		if err := a.SetLimit(t.Context(), 4); err != nil || a.Limit() != 4 {
+			t.Fatal(err)
+		}
+		second := done(t, "the waiter", next)
+		if w.net.count("acquire") != acquires {
+			t.Error("the waiter had to ask")
+		}
+		_, err := b.TryAcquire(t.Context(), 1)
+		wantLimit(t, err, 4, 2)
+		_, err = a.TryAcquire(t.Context(), 1)
+		wantIs(t, err, holdfast.ErrHeld)
+		release(t, first)
+		release(t, second)
+	})
+}
+
+func TestALoweredLimitTakesNoPermitAway(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		a := c.Semaphore("a", 4)
+		first, second := must(t, permits(a, 2)), must(t, permits(a, 2))
+		small := taking(t, permits(w.client().Semaphore("a", 4), 1))
+		if err := a.SetLimit(t.Context(), 2); err != nil {
+			t.Fatal(err)
+		}
+		if first.Err() != nil || second.Err() != nil || len(w.state("a").Holders) != 2 {
+			t.Errorf("the holders: %v, %v", first.Err(), second.Err())
+		}
+		release(t, first)
+		waits(t, "a waiter while all permits are held", small)
+		release(t, second)
+		release(t, done(t, "the waiter", small))
+		// An idle semaphore has no limit to change; it is this process that asks by it.
+		if err := a.SetLimit(t.Context(), 3); err != nil || a.Limit() != 3 {
+			t.Error(err)
+		}
+		release(t, must(t, permits(a, 3)))
+	})
+}
+
+func TestAWaiterForMoreThanThereAreNowIsTold(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b, c := w.client().Semaphore("a", 4), w.client().Semaphore("a", 4), w.client().Semaphore("a", 4)
+		l := must(t, permits(a, 4))
+		big, small := taking(t, permits(b, 3)), taking(t, permits(c, 1))
+		if err := a.SetLimit(t.Context(), 2); err != nil {
+			t.Fatal(err)
+		}
+		release(t, l)
+		release(t, done(t, "the one behind it", small))
+		must(t, permits(a, 2))
+		got := <-big
+		wantLimit(t, got.err, 2, 4)
+		if s := w.state("a"); len(s.Waiters) != 0 {
+			t.Errorf("waiters %v", s.Waiters)
+		}
+	})
+}
+
+func TestPermitsThatCannotBeAreRefusedBeforeAnythingIsSent(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		s := c.Semaphore("a", 3)
+		for _, n := range []int{0, -1, 4} {
+			_, err := s.Acquire(t.Context(), n)
+			wantIs(t, err, holdfast.ErrInvalid)
+			_, err = s.TryAcquire(t.Context(), n)
+			wantIs(t, err, holdfast.ErrInvalid)
+		}
+		for _, limit := range []int{0, -1, 1 << 31} {
+			_, err := c.Semaphore("a", limit).Acquire(t.Context(), 1)
+			wantIs(t, err, holdfast.ErrInvalid)
+			wantIs(t, s.SetLimit(t.Context(), limit), holdfast.ErrInvalid)
+		}
+		_, err := c.Semaphore("a", 3, holdfast.ReadTTL(time.Second)).Acquire(t.Context(), 1)
+		wantIs(t, err, holdfast.ErrInvalid)
+		_, err = c.Mutex("a", holdfast.ReadTTL(time.Second)).Lock(t.Context())
+		wantIs(t, err, holdfast.ErrInvalid)
+		if s.Limit() != 3 || len(w.net.sent) != 0 {
+			t.Errorf("sent %v", w.net.sent)
+		}
+	})
+}
+
+func TestPermitsThatOnlyTheCallerCouldGiveBackAreADeadlock(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := w.client().Semaphore("a", 3)
+		outer := must(t, permits(s, 1))
+		inner, err := s.Acquire(outer.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.Acquire(keep(inner).Context(), 2)
+		wantIs(t, err, holdfast.ErrDeadlock)
+		last, err := s.Acquire(inner.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range []*holdfast.Lease{outer, inner, keep(last)} {
+			release(t, l)
+		}
+		w.wantFree("a")
+	})
+}
+
+func TestWaitersForPermitsThatGiveUpLetTheNextAsk(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := must(t, permits(w.client().Semaphore("a", 1), 1))
+		var all sync.WaitGroup
+		for i := range 5 {
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(5-i)*time.Second)
+				defer cancel()
+				_, err := c.Semaphore("a", 1).Acquire(ctx, 1)
+				wantIs(t, err, context.DeadlineExceeded)
+			})
+			synctest.Wait()
+		}
+		last := taking(t, permits(c.Semaphore("a", 1), 1))
+		all.Wait()
+		release(t, l)
+		release(t, done(t, "the last one", last))
+		w.wantFree("a")
+	})
+}

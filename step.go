@@ -1,0 +1,185 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// StepDown lets the writer of an [RWMutex] go on as a reader: no writer comes
+// in between, and readers who head the line come in together with it. It does
+// nothing for a lease that is a reader's.
+//
+// The lease goes on, its context too, with a higher token and the readers'
+// TTL; what is left of it is not shortened. Leases that were entered under it
+// by [RWMutex.RLock] go on beside it, as readers of their own.
+//
+// If the error is an [ErrNotHeld], the lease is lost. After an
+// [ErrUnknownOutcome] it is held, as a reader's or still as the writer's: read
+// and do not write, until a further StepDown or StepUp has told. After any
+// other error nothing has changed.
+func (l *Lease) StepDown(ctx context.Context) error { return l.tenure.step(ctx, wire.Shared) }
+
+// StepUp makes the reader of an [RWMutex] its writer, if it is the only reader:
+// at once and past the line, for all in it wait for that reader. It never waits. While
+// others read too, in this process or elsewhere, it is refused with a [*HeldError]:
+// of two readers that step up at most one becomes the writer, and neither waits for the
+// other. Leases that were entered under this one count as other readers. It does nothing
+// for a lease that is a writer's.
+//
+// The lease goes on, its context too, with a token higher than all before.
+//
+// If the error is an [ErrNotHeld], the lease is lost. After an
+// [ErrUnknownOutcome] it is held as a reader's, and perhaps keeps other readers
+// out until it is released, or a further StepUp or StepDown has told. After any other
+// error it is the reader's that it was.
+func (l *Lease) StepUp(ctx context.Context) error { return l.tenure.step(ctx, wire.Exclusive) }
+
+// step goes down or up. What an earlier step of unknown outcome did is found
+// out first, by taking it again: each is answered the same again.
+func (t *tenure) step(ctx context.Context, want string) error {
+	h := t.hold
+	switch {
+	case ctx == nil:
+		return invalid("the context is nil: use context.Background()")
+	case h.spec.rw == nil:
+		return invalid("the lease of %q is none of an RWMutex: it has no other way to be held", h.spec.name)
+	}
+	if err := t.ended(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotHeld, err)
+	}
+	steps, err := h.beginStep(t, want)
+	for _, want := range steps {
+		if err = h.step(ctx, t, want); err != nil {
+			break
+		}
+	}
+	if len(steps) > 0 {
+		h.mu.Lock()
+		h.stepping = false
+		h.mu.Unlock()
+	}
+	return err
+}
+
+// beginStep decides which steps to take for t: none if it holds as it wants.
+// Until they are done no other step begins, nobody joins the hold, and it
+// is not passed on.
+func (h *hold) beginStep(t *tenure, want string) ([]string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, reads := h.readers[t]
+	switch {
+	case h.departed || h.tenure != t && !reads:
+		return nil, fmt.Errorf("%w: %w", ErrNotHeld, ErrReleased)
+	case h.stepping:
+		return nil, invalid("the lease of %q steps already: let one step end before the next", h.spec.name)
+	case reads && !h.shared:
+		return nil, invalid("the lease of %q was entered under its writer's: let that one step", h.spec.name)
+	case h.shared && want == wire.Exclusive && len(h.readers)+h.promised > 1:
+		return nil, &HeldError{Name: h.spec.name, Owner: h.attempt}
+	case h.pending == "" && h.shared == (want == wire.Shared):
+		return nil, nil
+	}
+	steps := []string{want}
+	if h.pending != "" && h.pending != want {
+		steps = []string{h.pending, want}
+	}
+	h.stepping, h.pending = true, steps[0]
+	return steps, nil
+}
+
+// step takes one step at the server. A request without an answer is sent once
+// more, for a step that was taken is answered the same again; if that brings no
+// answer either, the step stays pending.
+func (h *hold) step(ctx context.Context, t *tenure, want string) error {
+	c, s := h.client, h.spec
+	ttl := s.rw.write
+	if want == wire.Shared {
+		ttl = s.rw.read
+	}
+	h.mu.Lock()
+	h.pending = want
+	h.mu.Unlock()
+	args := []string{
+		h.attempt, wire.Number(h.server.Load()), want, wire.Millis(ttl), c.retention, s.base,
+	}
+	sent := c.now()
+	a, err := c.ask(ctx, script.Step, s.keys, args)
+	if err != nil && !definite(err) && ctx.Err() == nil {
+		sent = c.now()
+		a, err = c.ask(ctx, script.Step, s.keys, args)
+	}
+	switch {
+	case err != nil && !definite(err):
+		return fault("step of", s.name, err)
+	case err == nil && a.Kind == wire.Granted:
+		return h.stepped(t, want, a, sent, ttl)
+	}
+	h.mu.Lock()
+	h.pending = ""
+	h.mu.Unlock()
+	switch {
+	case err != nil:
+		return fault("step of", s.name, err)
+	case a.Kind == wire.Busy:
+		return &HeldError{Name: s.name, Owner: wire.Decode(a.Holder), Remaining: a.Left}
+	case a.Kind == wire.Gone:
+		if c.keeper.Remove(&h.Lease) {
+			c.lost(&h.Lease, keeper.NotHeld)
+		}
+		return fmt.Errorf("%w: %w", ErrNotHeld, h.over())
+	}
+	return fault("step of", s.name, wire.BadAnswer("another kind to step"))
+}
+
+// stepped notes a step that the server has taken. A lease that has ended
+// meanwhile is released as what it was, which the server does not mind.
+func (h *hold) stepped(t *tenure, want string, a wire.Answer, sent, ttl time.Duration) error {
+	c := h.client
+	h.mu.Lock()
+	_, reads := h.readers[t]
+	if h.lost != nil || h.closed || h.departed || h.tenure != t && !reads {
+		h.mu.Unlock()
+		return fmt.Errorf("%w: %w", ErrNotHeld, h.ending(t))
+	}
+	seated := !h.unseated.Load()
+	h.pending = ""
+	h.passes.Store(0)
+	h.server.Store(a.Token)
+	t.token.Store(h.token())
+	if h.shared = want == wire.Shared; h.shared {
+		h.let(t)
+		h.tenure = nil
+	} else {
+		delete(h.readers, t)
+		h.tenure = t
+	}
+	// The seat stays behind: a writer of this process may have it by now.
+	h.unseated.Store(true)
+	h.mu.Unlock()
+
+	h.hear(a.Waiting)
+	c.keeper.Extended(&h.Lease, sent, ttl)
+	if want == wire.Exclusive {
+		c.detach(h)
+		return nil
+	}
+	c.settle(h)
+	if seated && c.cfg.LocalPasses >= 0 {
+		c.leave(h.spec, nil)
+	}
+	return nil
+}
+
+// ending is why the lease has ended.
+func (h *hold) ending(t *tenure) error {
+	if err := t.ended(); err != nil {
+		return err
+	}
+	return h.over()
+}

@@ -1,0 +1,282 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func TestAWriterStepsDownWithNoWriterInBetween(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		m := c.RWMutex("a", holdfast.TTL(20*time.Second), holdfast.ReadTTL(40*time.Second))
+		l := must(t, m.Lock)
+		ctx, token := l.Context(), l.Token()
+		elsewhere := taking(t, w.client().RWMutex("a").RLock)
+		ours := taking(t, m.RLock)
+		writer := taking(t, w.client().RWMutex("a").Lock)
+		next := taking(t, m.Lock) // behind the seat that the lease has
+		late := taking(t, w.client().RWMutex("a").RLock)
+		if err := l.StepDown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if ctx.Err() != nil || l.Token() <= token || l.Remaining() != 40*time.Second-margin(40*time.Second) {
+			t.Errorf("stepped down: %v, token %d after %d, %v left", ctx.Err(), l.Token(), token, l.Remaining())
+		}
+		if err := l.StepDown(t.Context()); err != nil || w.net.count("step") != 1 {
+			t.Errorf("a reader's step down: %v", err)
+		}
+		readers := []*holdfast.Lease{l, done(t, "a reader elsewhere", elsewhere), done(t, "a reader here", ours)}
+		waits(t, "a reader behind the writer", late)
+		for _, l := range readers {
+			waits(t, "a writer", writer)
+			release(t, l)
+		}
+		wl := done(t, "the writer", writer)
+		if wl.Token() <= l.Token() {
+			t.Errorf("the writer has token %d, the reader before it %d", wl.Token(), l.Token())
+		}
+		release(t, wl)
+		// The reader waits at the server longer than our writer, who had to
+		// wait for the seat.
+		release(t, done(t, "the late reader", late))
+		release(t, done(t, "the next writer", next))
+		w.wantFree("a")
+	})
+}
+
+func TestReadersOfTheProcessJoinAWriterThatSteppedDown(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		m := w.client().RWMutex("a")
+		l := must(t, m.Lock)
+		guest, err := m.RLock(l.Context())
+		if err != nil || l.StepDown(t.Context()) != nil {
+			t.Fatal(err)
+		}
+		other := must(t, m.RLock)
+		release(t, l)
+		if w.net.count("acquire") != 1 || guest.Err() != nil || other.Owner() != l.Owner() {
+			t.Errorf("sent %v, the guest: %v", w.net.sent, guest.Err())
+		}
+		release(t, keep(guest))
+		release(t, other)
+		w.wantFree("a")
+	})
+}
+
+func TestOnlyTheOnlyReaderStepsUp(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		m := c.RWMutex("a", holdfast.TTL(40*time.Second), holdfast.ReadTTL(20*time.Second))
+		l := must(t, m.RLock)
+		beside := must(t, m.RLock)
+		refused := func(who string, sent int) {
+			t.Helper()
+			err := l.StepUp(t.Context())
+			wantIs(t, err, holdfast.ErrHeld)
+			if n := w.net.count("step"); n != sent || l.Err() != nil {
+				t.Errorf("beside %s: %v, after %d requests; the lease: %v", who, err, n, l.Err())
+			}
+		}
+		refused("a reader of the process", 0)
+		release(t, beside)
+		other := must(t, w.client().RWMutex("a").RLock)
+		refused("a reader elsewhere", 1)
+		release(t, other)
+		inner, err := m.RLock(l.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused("its own second entry", 1)
+		release(t, keep(inner))
+
+		writer := taking(t, w.client().RWMutex("a").Lock)
+		ours := taking(t, m.Lock)
+		token := l.Token()
+		if err := l.StepUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if l.Token() <= token || l.Remaining() != 40*time.Second-margin(40*time.Second) {
+			t.Errorf("token %d after %d, %v left", l.Token(), token, l.Remaining())
+		}
+		if h := w.state("a").Holders[0]; h.Mode != "exclusive" || h.Token != l.Token() {
+			t.Errorf("the holder is %+v", h)
+		}
+		reader := taking(t, m.RLock)
+		waits(t, "a reader beside the writer", reader)
+		waits(t, "a writer beside the writer", writer)
+		if err := l.StepUp(t.Context()); err != nil || w.net.count("step") != 2 {
+			t.Errorf("a writer's step up: %v", err)
+		}
+		release(t, l)
+		release(t, done(t, "the writer", writer))
+		release(t, done(t, "our writer", ours))
+		release(t, done(t, "the reader", reader))
+		w.wantFree("a")
+	})
+}
+
+func TestTwoReadersThatStepUpAtOnceNeverWaitForEachOther(t *testing.T) {
+	for _, clients := range []int{1, 2} {
+		bubble(t, func(t *testing.T, w *world) {
+			w.net.slow(func(string) (there, back time.Duration) { return time.Millisecond, time.Millisecond })
+			all := []*holdfast.Client{w.client(), w.client()}
+			var readers []*holdfast.Lease
+			for i := range 2 {
+				readers = append(readers, must(t, all[i%clients].RWMutex("a").RLock))
+			}
+			start := time.Now()
+			var wg, refused sync.WaitGroup
+			refused.Add(2)
+			for _, l := range readers {
+				wg.Go(func() {
+					wantIs(t, l.StepUp(t.Context()), holdfast.ErrHeld)
+					refused.Done()
+					refused.Wait() // none gives way to the other
+					release(t, l)
+				})
+			}
+			wg.Wait()
+			if took := time.Since(start); took > 10*time.Millisecond {
+				t.Errorf("it took %v", took)
+			}
+			// Who gives way lets the other one through.
+			readers = []*holdfast.Lease{must(t, all[0].RWMutex("a").RLock), must(t, all[1].RWMutex("a").RLock)}
+			wantIs(t, readers[0].StepUp(t.Context()), holdfast.ErrHeld)
+			release(t, readers[0])
+			if err := readers[1].StepUp(t.Context()); err != nil {
+				t.Error(err)
+			}
+			release(t, readers[1])
+		})
+	}
+}
+
+func TestAStepOfUnknownOutcomeIsFoundOutByTheNext(t *testing.T) {
+	for name, lost := range map[string]bool{"the request is lost": false, "the reply is lost": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				m := w.client().RWMutex("a")
+				unknown := func(step func(context.Context) error) {
+					t.Helper()
+					fault := w.Fail
+					if lost {
+						fault = w.Lose
+					}
+					fault(only("step", 2, errLink))
+					wantIs(t, step(t.Context()), holdfast.ErrUnknownOutcome)
+					fault(nil)
+				}
+				l := must(t, m.Lock)
+				unknown(l.StepDown)
+				// Nobody joins what may be a writer, and nobody is passed what may be a reader's.
+				if _, err := m.TryRLock(t.Context()); lost != (err == nil) {
+					t.Errorf("a reader beside it: %v", err)
+				}
+				if err := l.StepDown(t.Context()); err != nil || w.state("a").Holders[0].Token != l.Token() {
+					t.Fatal(err)
+				}
+				release(t, l)
+
+				l = must(t, w.client().RWMutex("b").RLock)
+				unknown(l.StepUp)
+				if err := l.StepDown(t.Context()); err != nil || w.state("b").Holders[0].Mode != "shared" {
+					t.Fatalf("%v, %+v", err, w.state("b"))
+				}
+				unknown(l.StepUp)
+				if err := l.StepUp(t.Context()); err != nil || w.state("b").Holders[0].Mode != "exclusive" {
+					t.Fatalf("%v, %+v", err, w.state("b"))
+				}
+				unknown(l.StepDown)
+				release(t, l)
+				w.wantFree("b")
+			})
+		})
+	}
+}
+
+func TestAStepOfALostLeaseIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		for name, evict := range map[string]bool{"expired": false, "evicted": true} {
+			l := must(t, w.client().RWMutex(name).Lock)
+			if evict {
+				if _, err := w.client().Evict(t.Context(), name, holdfast.Eviction{By: "test", Reason: "test"}); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				resume := w.Stall()
+				time.Sleep(ttl)
+				resume()
+			}
+			err := l.StepDown(t.Context())
+			wantIs(t, err, holdfast.ErrNotHeld, holdfast.ErrLost)
+			if l.Err() == nil || !errors.Is(l.Release(t.Context()), holdfast.ErrNotHeld) {
+				t.Errorf("%s: the lease: %v", name, l.Err())
+			}
+		}
+	})
+}
+
+func TestAStepOfWhatIsNoReadWriteLockIsInvalid(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := must(t, c.Mutex("a").Lock)
+		wantIs(t, l.StepDown(t.Context()), holdfast.ErrInvalid)
+		release(t, l)
+		wantIs(t, l.StepDown(t.Context()), holdfast.ErrInvalid)
+		m := c.RWMutex("a")
+		l = must(t, m.Lock)
+		guest, err := m.RLock(l.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantIs(t, guest.StepUp(t.Context()), holdfast.ErrInvalid)
+		wantIs(t, l.StepUp(nil), holdfast.ErrInvalid) //nolint:staticcheck // it is refused
+		release(t, keep(guest))
+		release(t, l)
+		wantIs(t, l.StepDown(t.Context()), holdfast.ErrNotHeld, holdfast.ErrReleased)
+		if w.net.count("step") != 0 {
+			t.Error("the server was asked")
+		}
+	})
+}
+
+// A release may meet a step of the same lease on its way there or back.
+func TestAReleaseDuringAStepLeavesNothingBehind(t *testing.T) {
+	for delay := range 7 {
+		for name, read := range map[string]bool{"down": false, "up": true} {
+			bubble(t, func(t *testing.T, w *world) {
+				m := w.client().RWMutex("a")
+				take, step := m.Lock, (*holdfast.Lease).StepDown
+				if read {
+					take, step = m.RLock, (*holdfast.Lease).StepUp
+				}
+				l := must(t, take)
+				other := taking(t, m.Lock)
+				w.net.slow(func(string) (there, back time.Duration) { return time.Millisecond, 2 * time.Millisecond })
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					if err := step(l, t.Context()); err != nil && !errors.Is(err, holdfast.ErrNotHeld) {
+						t.Errorf("%s: %v", name, err)
+					}
+				})
+				time.Sleep(time.Duration(delay) * 500 * time.Microsecond)
+				release(t, l)
+				wg.Wait()
+				got := <-other
+				if got.err != nil {
+					t.Fatal(got.err)
+				}
+				release(t, got.Lease)
+				release(t, must(t, m.RLock))
+				synctest.Wait()
+				w.wantFree("a")
+			})
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package storetest
+
+import (
+	"strings"
+
+	"github.com/holdfast-go/holdfast/script"
+)
+
+var sharedTests = []test{
+	{"step", testStep},
+	{"limit", testLimit},
+}
+
+func testStep(s *suite) {
+	step := func(attempt, token, want string) string {
+		return s.run(script.Step, attempt, token, want, ttl, retention, s.base)
+	}
+	ear := s.listen(s.channel("b"))
+	s.is(step(s.attempt("a", 1), "7", "s"), "gone")
+	token := s.take(s.attempt("a", 1), "x")
+	s.begins(s.acquire(s.attempt("b", 1), "s", waits), "queued 1")
+	down := step(s.attempt("a", 1), token, "s")
+	s.begins(down, "granted")
+	s.is(step(s.attempt("a", 1), token, "s"), down)
+	s.begins(ear.next(s), "granted "+s.attempt("b", 1))
+	token = strings.Fields(down)[1]
+	s.begins(step(s.attempt("a", 1), token, "x"), "busy")
+	s.begins(s.run(script.Cancel, s.attempt("b", 1), retention, s.base), "released")
+	s.begins(step(s.attempt("a", 1), token, "x"), "granted")
+	s.is(step(s.attempt("a", 1), token, "s"), "gone")
+	s.begins(s.acquire(s.attempt("b", 2), "s", 0), "busy")
+}
+
+func testLimit(s *suite) {
+	limit := func(permits int) string { return s.run(script.Limit, permits, retention, s.base) }
+	ear := s.listen(s.channel("b"))
+	s.is(limit(2), "idle")
+	token := s.take(s.attempt("a", 1), "p:2:2")
+	s.begins(s.acquire(s.attempt("b", 1), "p:1:2", waits), "queued 1")
+	s.is(limit(3), "set 3")
+	s.begins(ear.next(s), "granted "+s.attempt("b", 1))
+	s.is(s.acquire(s.attempt("c", 1), "p:1:2", 0), "conflict 3")
+	s.is(limit(1), "set 3")
+	s.is(s.release(s.attempt("a", 1), token), "released")
+	s.begins(s.acquire(s.attempt("c", 1), "p:1:1", 0), "busy")
+}
