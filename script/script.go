@@ -16,7 +16,8 @@ import (
 //go:embed *.lua
 var files embed.FS
 
-// The actions. Each works on the record of one lock, Renew on several;
+// The actions. Each works on the record of one lock, Renew and Gather on
+// several; Turn and Forgo on the record of a job that runs once per period;
 // Announce and Whois work on the record of one client.
 var (
 	Acquire  = load("acquire")
@@ -28,11 +29,17 @@ var (
 	Evict    = load("evict")
 	Announce = load("announce")
 	Whois    = load("whois")
+	Gather   = load("gather")
+	Turn     = load("turn")
+	Forgo    = load("forgo")
+	Proclaim = load("proclaim")
+	Leader   = load("leader")
 )
 
 // All lists every action, in the order of the protocol's description.
 func All() []*Script {
-	return []*Script{Acquire, Release, Renew, Poll, Cancel, Inspect, Evict, Announce, Whois}
+	return []*Script{Acquire, Release, Renew, Poll, Cancel, Inspect, Evict, Announce, Whois,
+		Gather, Turn, Forgo, Proclaim, Leader}
 }
 
 // Script is one action: what EVAL is given and the digest that EVALSHA names.
@@ -45,8 +52,15 @@ type Script struct {
 // Source returns the file as it was written, comments and all.
 func (s *Script) Source() string { return source(s.Name) }
 
-// includeMark is the line that stands for the shared part.
-const includeMark = "--include record"
+// includeMark is the line that stands for the shared part. What follows goes
+// on with it, to the end of the file or to endMark: an action on several
+// records has the part inside a function that it calls for each, and reads the
+// clock once for all of them, as instant.
+const (
+	includeMark = "--include record"
+	endMark     = "--include ends"
+	readClock   = "call('TIME')"
+)
 
 // load puts an action together. What follows the mark, the shared part first,
 // becomes a function of its own: the short way before it then runs in a small
@@ -54,7 +68,12 @@ const includeMark = "--include record"
 func load(name string) *Script {
 	text := source(name)
 	if short, long, found := strings.Cut(text, includeMark); found {
-		text = short + "return (function()\n" + source("record") + long + "end)()\n"
+		part := source("record")
+		long, rest, several := strings.Cut(long, endMark)
+		if several {
+			part = strings.Replace(part, readClock, "instant", 1)
+		}
+		text = short + "return (function()\n" + part + long + "end)()\n" + rest
 	}
 	text = strip(text)
 	sum := sha1.Sum([]byte(text))

@@ -147,7 +147,9 @@ func older(field, value string, ms, tokens int64) string {
 	switch {
 	case field == "expiry" || field == "soonest" || field == "evicted":
 		add(-ms, 0)
-	case field == "fence" || field == "birth":
+	case field == "turn":
+		add(-ms, 0)
+	case field == "fence" || field == "birth" || field == "value":
 		add(tokens, 0)
 	case field == "lost":
 		for i := range words {
