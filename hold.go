@@ -23,6 +23,7 @@ type hold struct {
 	began   time.Duration // when it was known here
 	passes  int           // written only by who has the seat
 	waiting atomic.Int64  // how many wait on the server, as last told
+	last    atomic.Bool   // it is not renewed any more, and serves no further lease
 
 	// mu guards the fields below.
 	mu     sync.Mutex

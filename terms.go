@@ -23,6 +23,7 @@ type spec struct {
 	ttlMS    string
 	patience string
 	fixed    bool
+	alone    bool // each goroutine of this process asks the server for itself
 }
 
 // terms are a lock and how one of its users takes it: what every kind of lock
