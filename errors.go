@@ -26,6 +26,8 @@ var (
 	// ErrUnknownOutcome: the server did not answer, or not in time: the
 	// action may or may not have taken effect.
 	ErrUnknownOutcome = errors.New("holdfast: outcome unknown")
+	// ErrNoLeader: nobody leads the election, as far as the server knows.
+	ErrNoLeader = errors.New("holdfast: nobody leads")
 	// ErrInvalid: an argument cannot work. Nothing was asked of the server.
 	ErrInvalid = errors.New("holdfast: invalid")
 )

@@ -212,7 +212,7 @@ func (e *Every) until(ctx context.Context, turn Turn) bool {
 	default:
 		wait += wait / 50 // rather late than in the period before
 	}
-	spread := time.Millisecond + rand.N(10*time.Millisecond)
+	spread := time.Millisecond + time.Duration(rand.Float64()*float64(10*time.Millisecond))
 	for at := c.now() + wait + spread; ; {
 		left := at - c.now()
 		if left <= 0 {
