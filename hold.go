@@ -27,6 +27,7 @@ type hold struct {
 
 	// unseated: no seat came with it. It is never passed inside the process.
 	unseated atomic.Bool
+	last     atomic.Bool // it is not renewed any more, and serves no further lease
 
 	// mu guards the fields below.
 	mu     sync.Mutex

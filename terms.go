@@ -29,6 +29,7 @@ type spec struct {
 	rw       *leases // of a read-write lock; nil: of another kind
 	limit    int     // of a semaphore
 	weight   int     // permits of it that are asked for
+	alone    bool    // each goroutine of this process asks the server for itself
 }
 
 // terms are a lock and how one of its users takes it: what every kind of lock
@@ -38,7 +39,15 @@ type terms struct {
 	client *Client
 	wait   time.Duration // limit of the waiting; negative: none
 	read   time.Duration // lease of readers, if it is another than that of writers
+	every                // for a job that runs once per period
 	err    error         // what was wrong with the name or the options
+}
+
+// every is what the options say about periods.
+type every struct {
+	aligned bool // periods begin at fixed times
+	offset  time.Duration
+	again   bool // a run that fails gives its period back
 }
 
 // Option changes how one lock is used.

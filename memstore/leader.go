@@ -1,0 +1,52 @@
+package memstore
+
+import (
+	"fmt"
+	"strings"
+)
+
+// said is what a leader stands for.
+type said struct {
+	token  string // of its grant
+	number int64  // of the proclamation
+	value  string // one word; empty: it leads no more
+}
+
+func (s said) String() string { return strings.TrimSuffix(s.token+" "+text(s.number)+" "+s.value, " ") }
+
+// proclaim lets the leader say what it stands for, or that it stands down.
+//
+// Answers: proclaimed · late · gone.
+func proclaim(t *step, args *arguments) string {
+	attempt := args.text()
+	news := &said{token: args.text(), number: args.whole(), value: args.text()}
+	watch := args.text()
+	t.retention = args.whole()
+
+	h := t.holder
+	switch {
+	case h == nil || !h.is(attempt, "") || text(t.fence) != news.token || h.expiry <= t.now:
+		return "gone"
+	case t.said != nil && t.said.token == news.token && t.said.number > news.number:
+		return "late"
+	}
+	t.keep(0)
+	t.said = news
+	payload := "leader " + news.token
+	if news.value == "" {
+		payload = "none " + news.token
+	}
+	t.pushes = append(t.pushes, message{watch, payload})
+	return "proclaimed"
+}
+
+// leader reads who leads, changing nothing.
+//
+// Answers: leader TOKEN SINCE LEFT ATTEMPT VALUE · none LEFT.
+func leader(t *step, _ *arguments) string {
+	h := t.holder
+	if h == nil || h.expiry <= t.now || t.said == nil || t.said.value == "" || t.said.token != text(t.fence) {
+		return fmt.Sprintf("none %d", t.left())
+	}
+	return fmt.Sprintf("leader %d %d %d %s %s", t.fence, min(t.now, t.fence/1000), t.left(), h.name, t.said.value)
+}
