@@ -21,7 +21,9 @@ func TestMain(m *testing.M) {
 	redis.SetLogger(quiet{}) // nodes that are killed would be reported
 	// One goroutine of redistest keeps the thread that servers are tied to.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(
-		"github.com/holdfast-go/holdfast/internal/redistest.startTied.func1.1"))
+		"github.com/holdfast-go/holdfast/internal/redistest.startTied.func1.1"),
+		// rueidis closes connections to nodes that went away some seconds later.
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
 }
 
 // quiet is a logger of go-redis.
