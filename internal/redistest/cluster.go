@@ -204,9 +204,44 @@ func (c *Cluster) Migrate(n int, from, to *Server) {
 			}
 		}
 	}
-	// The new owner first: nobody must own it, rather than two.
+	c.Assign(n, from, to)
+}
+
+// Assign ends the migration of a slot, and returns once every node that runs
+// knows the new owner and its epoch. A slot that moved on before that could be
+// claimed by two with one epoch, and the loser throws its records away.
+func (c *Cluster) Assign(n int, from, to *Server) {
+	c.t.Helper()
+	// The new owner first: two may say for a moment that they own the slot,
+	// which is better than nobody.
 	c.ok(to.Do(c.t, "CLUSTER", "SETSLOT", n, "NODE", to.id))
 	c.ok(from.Do(c.t, "CLUSTER", "SETSLOT", n, "NODE", to.id))
+	until(c.t, "all nodes know the slot's new owner", func() error {
+		claim, err := to.epoch("cluster_my_epoch")
+		if err != nil {
+			return err
+		}
+		for _, s := range c.Nodes {
+			if !s.Running() {
+				continue
+			}
+			if seen, err := s.epoch("cluster_current_epoch"); err != nil || seen < claim {
+				return fmt.Errorf("%s is at epoch %d, not %d (%v)", s.Addr(), seen, claim, err)
+			}
+			if !s.sees(n, to.id) {
+				return fmt.Errorf("%s sees another owner", s.Addr())
+			}
+		}
+		return nil
+	})
+}
+
+func (s *Server) epoch(field string) (int, error) {
+	info, err := s.ask("CLUSTER", "INFO")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(infoField(info, field))
 }
 
 // MigrateLoop moves a slot back and forth between its owner and another
@@ -253,14 +288,18 @@ func (c *Cluster) ok(reply any) {
 }
 
 // owns reports whether the server says that it serves the slot.
-func (s *Server) owns(n int) bool {
+func (s *Server) owns(n int) bool { return s.sees(n, s.id) }
+
+// sees reports whether to the server's knowledge the node with this id is a
+// primary and serves the slot.
+func (s *Server) sees(n int, id string) bool {
 	text, err := s.ask("CLUSTER", "NODES")
 	if err != nil {
 		return false
 	}
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
-		if len(fields) < 9 || !strings.Contains(fields[2], "myself") || !strings.Contains(fields[2], "master") {
+		if len(fields) < 9 || fields[0] != id || !strings.Contains(fields[2], "master") {
 			continue
 		}
 		for _, part := range fields[8:] {

@@ -1,0 +1,157 @@
+package topology_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/slot"
+)
+
+// key is the record of a lock, by the prefix that clients have by themselves.
+func key(name string) string { return "holdfast:{" + name + "}" }
+
+// channel is where a client hears of a lock's grants.
+func channel(p *party, name string) string { return "holdfast:push:{" + name + "}:" + p.ID() }
+
+// listeners is how many connections to s listen to the channel.
+func listeners(t testing.TB, s *redistest.Server, channel string) int64 {
+	t.Helper()
+	reply, _ := s.Do(t, "PUBSUB", "SHARDNUMSUB", channel).([]any)
+	if len(reply) != 2 {
+		t.Fatalf("PUBSUB SHARDNUMSUB: %v", reply)
+	}
+	return reply[1].(int64)
+}
+
+// other is a primary that is not s.
+func other(t testing.TB, c *redistest.Cluster, s *redistest.Server) *redistest.Server {
+	t.Helper()
+	for _, node := range c.Nodes {
+		if node != s && node.Running() && node.Info(t, "role") == "master" {
+			return node
+		}
+	}
+	t.Fatal("there is no other primary")
+	return nil
+}
+
+func TestASlotThatMovesUnderLoadKeepsItsPromises(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *redistest.Cluster, open func(testing.TB) *party) {
+		h := &history{t: t}
+		stop := h.load("x", open(t), open(t), open(t), open(t))
+		h.served(20)
+		still := c.MigrateLoop(slot.Of(key("x")))
+		h.served(300)
+		moves := still()
+		h.served(20)
+		grants, unknown := stop()
+		t.Logf("%d grants, the slot moved %d times", grants, moves)
+		if moves < 4 || unknown > 0 {
+			t.Errorf("%d moves, %d unknown outcomes", moves, unknown)
+		}
+	})
+}
+
+func TestASubscriptionFollowsItsSlot(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *redistest.Cluster, open func(testing.TB) *party) {
+		a, b := open(t), open(t)
+		n := slot.Of(key("x"))
+		from := c.Owner(n)
+		to := other(t, c, from)
+		for range 2 { // there and back
+			held := a.lock(t, "x")
+			next := b.waiting(t, "x")
+			if got := listeners(t, from, channel(b, "x")); got != 1 {
+				t.Errorf("%d listeners before the move", got)
+			}
+			c.Migrate(n, from, to)
+			redistest.Await(t, "the subscription has moved", func() bool {
+				return listeners(t, to, channel(b, "x")) == 1
+			})
+			grants := b.count(holdfast.EventGrant, "x")
+			release(t, held)
+			l := granted(t, next)
+			if l.Token() <= held.Token() {
+				t.Error("the token did not rise")
+			}
+			// The push, or the look after the subscription stood again: which of
+			// the two comes first, nobody can say. A poll would be too late.
+			if e := b.await(t, holdfast.EventGrant, "x", grants+1); e.Wake != holdfast.WakePush &&
+				e.Wake != holdfast.WakeResume {
+				t.Errorf("the grant came by %v", e.Wake)
+			}
+			release(t, l)
+			from, to = to, from
+		}
+	})
+}
+
+// ASK, a target that does not know the script, and the record behind it.
+func TestAskIsFollowedToANodeThatDoesNotKnowTheScript(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *redistest.Cluster, open func(testing.TB) *party) {
+		a := open(t)
+		release(t, a.lock(t, "elsewhere"))
+		n := slot.Of(key("x"))
+		from := c.Owner(n)
+		to := other(t, c, from)
+		id := func(s *redistest.Server) any { return s.Do(t, "CLUSTER", "MYID") }
+		to.Do(t, "CLUSTER", "SETSLOT", n, "IMPORTING", id(from))
+		from.Do(t, "CLUSTER", "SETSLOT", n, "MIGRATING", id(to))
+		c.Each(t, "SCRIPT", "FLUSH")
+
+		first := a.lock(t, "x") // the record is nowhere: from says ASK
+		if got := to.Do(t, "CLUSTER", "COUNTKEYSINSLOT", n); got != int64(1) {
+			t.Errorf("the new owner has %v records", got)
+		}
+		acked := open(t).lock(t, "x2{x}", holdfast.Acks(1, 1000*1e6))
+		release(t, acked)
+		release(t, first)
+		second := a.lock(t, "x")
+		if second.Token() <= first.Token() {
+			t.Error("the token did not rise")
+		}
+		c.Assign(n, from, to)
+		release(t, second) // MOVED
+		third := a.lock(t, "x")
+		if third.Token() <= second.Token() {
+			t.Error("the token did not rise")
+		}
+		release(t, third)
+	})
+}
+
+// However many locks a client waits for, it has one subscription connection
+// to each node.
+func TestOneSubscriptionConnectionForEachNode(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *redistest.Cluster, open func(testing.TB) *party) {
+		a, b := open(t), open(t)
+		const many = 60
+		var held []*holdfast.Lease
+		var next []<-chan outcome
+		for i := range many {
+			name := fmt.Sprint("lock", i)
+			held = append(held, a.lock(t, name))
+			next = append(next, b.waiting(t, name))
+		}
+		total, channels := 0, int64(0)
+		for _, s := range c.Nodes[:3] {
+			list, _ := s.Do(t, "CLIENT", "LIST", "TYPE", "pubsub").(string)
+			if n := strings.Count(list, "\n"); n != 1 {
+				t.Errorf("%d subscription connections to %s", n, s.Addr())
+			}
+			total += strings.Count(list, "\n")
+			names, _ := s.Do(t, "PUBSUB", "SHARDCHANNELS").([]any)
+			channels += int64(len(names))
+		}
+		if channels != many {
+			t.Errorf("%d channels over %d connections, want %d", channels, total, many)
+		}
+		for i, l := range held {
+			release(t, l)
+			release(t, granted(t, next[i]))
+		}
+	})
+}
