@@ -193,6 +193,20 @@ func TestAWaitingWriterIsNotStarvedByArrivingReaders(t *testing.T) {
 	}
 }
 
+func TestAReaderStandsBehindAWriterOfItsOwnProcess(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		m := w.client().RWMutex("a")
+		reader := must(t, m.RLock)
+		writer := taking(t, m.Lock)
+		later := taking(t, m.RLock)
+		waits(t, "a reader behind the writer", later)
+		release(t, reader)
+		release(t, done(t, "the writer", writer))
+		release(t, done(t, "the later reader", later))
+		w.wantFree("a")
+	})
+}
+
 func TestReadersJoinWithoutTheServerForAsLongAsItsWordIsFresh(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()

@@ -200,6 +200,22 @@ func TestAStepOfUnknownOutcomeIsFoundOutByTheNext(t *testing.T) {
 	}
 }
 
+func TestWhatMayBeAReadersHoldIsNotPassedToAWriter(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		m := w.client().RWMutex("a")
+		l := must(t, m.Lock)
+		next := taking(t, m.Lock)
+		w.Lose(only("step", 2, errLink))
+		wantIs(t, l.StepDown(t.Context()), holdfast.ErrUnknownOutcome)
+		release(t, l)
+		l = done(t, "the next writer", next)
+		if h := w.state("a").Holders; len(h) != 1 || h[0].Mode != "exclusive" {
+			t.Errorf("the writer's lock is held by %+v", h)
+		}
+		release(t, l)
+	})
+}
+
 func TestAStepOfALostLeaseIsRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		for name, evict := range map[string]bool{"expired": false, "evicted": true} {

@@ -22,7 +22,7 @@ import (
 // The environment that turns the test binary into a process of its own that
 // wants one lock.
 const (
-	envRole = "HOLDFAST_RULES_CHILD" // the lock's name
+	envRole = "HOLDFAST_RULES_CHILD" // the lock's name; behind "read:" the child is a reader
 	envAddr = "HOLDFAST_RULES_ADDR"
 	envTTL  = "HOLDFAST_RULES_TTL"
 	envKind = "HOLDFAST_RULES_KIND" // lead or every; else it wants a lock
@@ -53,7 +53,11 @@ func child(name string) int {
 	case "every":
 		return jobChild(c, name)
 	}
-	l, err := c.Mutex(name).Lock(context.Background())
+	take := c.Mutex(name).Lock
+	if lock, reads := strings.CutPrefix(name, "read:"); reads {
+		take = c.RWMutex(lock).RLock
+	}
+	l, err := take(context.Background())
 	if err != nil {
 		fmt.Println("failed", err)
 		return 1
