@@ -87,6 +87,12 @@ func (r *record) fields() map[string]string {
 	if r.evicted != nil {
 		f["evicted"] = r.evicted.String()
 	}
+	if r.mark != nil {
+		f["turn"] = text(r.mark.till) + " " + r.mark.attempt
+	}
+	if r.value != "" {
+		f["value"] = r.value
+	}
 	return f
 }
 

@@ -34,6 +34,9 @@ type record struct {
 
 	line    line
 	evicted *eviction // the last one
+
+	mark  *mark  // the period that has had its run; nil unless runs are counted; never changed in place
+	value string // TOKEN WORD: what the leader with that token stands for
 }
 
 // holder holds exclusively. Invariant: entries is empty if and only if the

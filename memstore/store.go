@@ -82,6 +82,11 @@ var actions = map[string]func(*step, *arguments) string{
 	"evict":   evict,
 	"step":    stepTo,
 	"limit":   setLimit,
+	"turn":    turn,
+	"forgo":   forgo,
+
+	"proclaim": proclaim,
+	"leader":   leader,
 }
 
 func (s *Store) run(name string, keys, words []string) (string, error) {
@@ -98,6 +103,8 @@ func (s *Store) run(name string, keys, words []string) (string, error) {
 		return s.acquireFree(keys, args)
 	case "release_idle":
 		return s.releaseIdle(keys, args)
+	case "gather":
+		return s.gather(keys, args)
 	case "announce":
 		return s.announce(keys[0], args)
 	case "whois":
@@ -116,35 +123,48 @@ func (s *Store) run(name string, keys, words []string) (string, error) {
 // onRecord lets act work on the record at key, an empty one if there is none.
 // What act leaves behind is stored and pushed unless it answers an error.
 func (s *Store) onRecord(key string, act func(*step) (string, error)) (string, error) {
+	t, err := s.open(key)
+	if err != nil {
+		return "", err
+	}
+	answer, err := act(t)
+	if err != nil {
+		return "", err
+	}
+	s.close(key, t)
+	return answer, nil
+}
+
+// open begins a step on the record at key. It changes nothing.
+func (s *Store) open(key string) (*step, error) {
 	at := s.lookup(key)
 	if at == nil {
 		at = &entry{record: &record{}}
 	}
 	switch {
 	case at.foreign == laterFormat:
-		return "", refuse("FORMAT", "the record "+key+" was written by a newer Holdfast")
+		return nil, refuse("FORMAT", "the record "+key+" was written by a newer Holdfast")
 	case at.record == nil:
-		return "", refuse("WRONGTYPE", "Operation against a key holding the wrong kind of value")
+		return nil, refuse("WRONGTYPE", "Operation against a key holding the wrong kind of value")
 	}
 	micros := s.now().UnixMicro()
-	t := &step{
+	return &step{
 		record:    at.record.clone(),
 		expires:   at.expires,
 		micros:    micros,
 		now:       micros / 1000,
 		listening: s.listening,
-	}
-	answer, err := act(t)
-	if err != nil {
-		return "", err
-	}
+	}, nil
+}
+
+// close stores what a step leaves behind, and pushes.
+func (s *Store) close(key string, t *step) {
 	if t.record.fence != 0 {
 		s.entries[key] = &entry{record: t.record, expires: t.expires}
 	}
 	for _, m := range t.pushes {
 		s.publish(m.channel, m.payload)
 	}
-	return answer, nil
 }
 
 // lookup answers what stands at key, nil if nothing does or its life is over.

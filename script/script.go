@@ -16,9 +16,9 @@ import (
 //go:embed *.lua
 var files embed.FS
 
-// The actions. Each works on the record of one lock; Renew, AcquireFree and
-// ReleaseIdle on several;
-// Announce and Whois work on the record of one client.
+// The actions. Each works on the record of one lock; Renew, Gather, AcquireFree
+// and ReleaseIdle on several; Turn and Forgo on the record of a job that runs
+// once per period; Announce and Whois on the record of one client.
 var (
 	Acquire     = load("acquire")
 	AcquireFree = load("acquire_free")
@@ -33,6 +33,11 @@ var (
 	Limit       = load("limit")
 	Announce    = load("announce")
 	Whois       = load("whois")
+	Gather      = load("gather")
+	Turn        = load("turn")
+	Forgo       = load("forgo")
+	Proclaim    = load("proclaim")
+	Leader      = load("leader")
 )
 
 // All lists every action, in the order of the protocol's description.
@@ -40,6 +45,7 @@ func All() []*Script {
 	return []*Script{
 		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Step, Limit,
 		Announce, Whois,
+		Gather, Turn, Forgo, Proclaim, Leader,
 	}
 }
 
@@ -53,8 +59,15 @@ type Script struct {
 // Source returns the file as it was written, comments and all.
 func (s *Script) Source() string { return source(s.Name) }
 
-// includeMark is the line that stands for the shared part.
-const includeMark = "--include record"
+// includeMark is the line that stands for the shared part. What follows goes
+// on with it, to the end of the file or to endMark: an action on several
+// records has the part inside a function that it calls for each, and reads the
+// clock once for all of them, as instant.
+const (
+	includeMark = "--include record"
+	endMark     = "--include ends"
+	readClock   = "call('TIME')"
+)
 
 // load puts an action together. What follows the mark, the shared part first,
 // becomes a function of its own: the short way before it then runs in a small
@@ -62,7 +75,12 @@ const includeMark = "--include record"
 func load(name string) *Script {
 	text := source(name)
 	if short, long, found := strings.Cut(text, includeMark); found {
-		text = short + "return (function()\n" + source("record") + long + "end)()\n"
+		part := source("record")
+		long, rest, several := strings.Cut(long, endMark)
+		if several {
+			part = strings.Replace(part, readClock, "instant", 1)
+		}
+		text = short + "return (function()\n" + part + long + "end)()\n" + rest
 	}
 	text = strip(text)
 	sum := sha1.Sum([]byte(text))

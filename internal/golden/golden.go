@@ -23,6 +23,7 @@
 // their names, and
 //
 //	listen CLIENT    subscribe to the client's pushes
+//	watch            subscribe to what leaders proclaim about the lock
 //	deafen CLIENT    end that subscription, as a crash would
 //	advance TIME     let time pass; a negative one sets the server's clock back
 //	dump             show the record's fields

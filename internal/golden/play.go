@@ -53,6 +53,13 @@ func (p *player) base() string {
 	return "golden:push:"
 }
 
+func (p *player) watched() string {
+	if p.sharded {
+		return "golden:watch:{" + p.lock + "}"
+	}
+	return "golden:watch:" + p.lock
+}
+
 // command carries out one line and returns what is to be seen.
 func (p *player) command(line string) ([]string, error) {
 	c, err := p.parse(line)
@@ -73,6 +80,8 @@ func (p *player) command(line string) ([]string, error) {
 		p.symbols.move(p.driver.Advance(d))
 	case "lock":
 		p.lock = c.word()
+	case "watch":
+		p.driver.Listen(p.watched())
 	case "sharded":
 		p.sharded = true
 	case "plant":
@@ -121,6 +130,16 @@ func (p *player) act(c *command) ([]string, error) {
 		args = []string{c.word(), c.opt("retention", "600s"), p.base()}
 	case "renew":
 		keys, args = p.renew(c)
+	case "gather":
+		keys, args = p.gather(c)
+	case "turn":
+		args = []string{c.word(), c.opt("ttl", "30s"), c.opt("retention", "600s"), c.opt("period", "3600s"),
+			c.opt("offset", "-"), c.opt("first", "now"), p.base()}
+	case "forgo":
+		args = []string{c.word(), c.opt("retention", "600s"), p.base()}
+	case "proclaim":
+		args = []string{c.word(), c.opt("token", "0"), c.opt("value", ""), p.watched(), c.opt("retention", "600s")}
+	case "leader":
 	case "announce":
 		keys = []string{"golden:client:" + c.word()}
 		args = []string{c.opt("ttl", "900s"), c.opt("app", "shop"), c.opt("host", "web-1"), c.opt("pid", "42"),
@@ -165,6 +184,15 @@ func (p *player) renew(c *command) (keys, args []string) {
 		lease, owner, _ := strings.Cut(c.word(), "@")
 		key, attempt := p.named(lease)
 		keys, args = append(keys, key), append(args, attempt, ttl, owner)
+	}
+	return keys, args
+}
+
+// gather takes an attempt and names of locks.
+func (p *player) gather(c *command) (keys, args []string) {
+	args = []string{c.word(), c.opt("ttl", "30s"), c.opt("retention", "600s")}
+	for len(c.words) > 0 {
+		keys, args = append(keys, "golden:{"+c.word()+"}"), append(args, p.base())
 	}
 	return keys, args
 }

@@ -29,9 +29,12 @@ func (s *symbols) line(line string, now int64) string {
 	}
 	// An exclusive holder's time of grant is its token's, which does not move
 	// when a driver makes a record older.
-	if was := strings.Split(line, " "); len(was) > 6 && was[0] == "holder" && was[1] == "x" &&
-		len(was[5]) > 3 && was[6] == was[5][:len(was[5])-3] {
-		words[6] = "at" + words[5]
+	was := strings.Split(line, " ")
+	switch {
+	case len(was) > 6 && was[0] == "holder" && was[1] == "x":
+		words[6] = sinceToken(was[6], words[6], was[5], words[5])
+	case len(was) > 2 && was[0] == "leader":
+		words[2] = sinceToken(was[2], words[2], was[1], words[1])
 	}
 	return strings.Join(words, " ")
 }
@@ -47,6 +50,14 @@ func (s *symbols) lock(value string, now int64) string {
 	lease, _ := strconv.ParseInt(words[1], 10, 64)
 	words[1] = strconv.FormatInt(token/1000+lease, 10)
 	return s.line(strings.Join(words, " "), now)
+}
+
+// sinceToken shows a time of grant by its token if it is that of the token.
+func sinceToken(since, shown, token, symbol string) string {
+	if len(token) > 3 && since == token[:len(token)-3] {
+		return "at" + symbol
+	}
+	return shown
 }
 
 func (s *symbols) show(n, now int64) string {

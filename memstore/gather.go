@@ -1,0 +1,76 @@
+package memstore
+
+import (
+	"fmt"
+	"strings"
+)
+
+// gather takes several locks, all or none. Every key must hold a record or
+// nothing before anything changes.
+//
+// Answers: granted and for each lock TOKEN WAITING · busy INDEX LEFT HOLDER.
+func (s *Store) gather(keys []string, args *arguments) (string, error) {
+	r := request{attempt: args.text(), ttl: args.whole(), mode: exclusive, weight: 1}
+	retention := args.whole()
+	bases := make([]string, len(keys))
+	for i := range bases {
+		bases[i] = args.text()
+	}
+	if err := args.problem("gather"); err != nil {
+		return "", err
+	}
+	steps := make([]*step, len(keys))
+	for i, key := range keys {
+		t, err := s.open(key)
+		if err != nil {
+			return "", err
+		}
+		t.retention, t.base = retention, bases[i]
+		steps[i] = t
+	}
+	answer := takeAll(steps, r)
+	for i, key := range keys {
+		s.close(key, steps[i])
+	}
+	return answer, nil
+}
+
+// takeAll grants all of the locks to one attempt, or ends what it has of them.
+func takeAll(locks []*step, r request) string {
+	tokens := make([]int64, len(locks))
+	held := make([]bool, len(locks))
+	for i, t := range locks {
+		t.settle()
+		if tokens[i], held[i] = t.again(r.attempt, "", r.ttl, true); held[i] {
+			continue
+		}
+		if _, blocked := t.advance(""); !blocked && t.fits(exclusive, 1) {
+			continue
+		}
+		for j, other := range locks {
+			if held[j] {
+				other.giveUp(r.attempt)
+			}
+		}
+		return fmt.Sprintf("busy %d %d %s", i+1, t.left(), t.holderName())
+	}
+	each := []string{"granted"}
+	for i, t := range locks {
+		if !held[i] {
+			tokens[i] = t.grant(r)
+		}
+		each = append(each, fmt.Sprintf("%d %d", tokens[i], t.line.len()))
+	}
+	return strings.Join(each, " ")
+}
+
+// giveUp ends an exclusive hold of the attempt's own, and serves the line.
+func (t *step) giveUp(attempt string) bool {
+	if t.holder == nil || !t.holder.is(attempt, "") {
+		return false
+	}
+	t.holder = nil
+	t.settle()
+	t.advance("")
+	return true
+}
