@@ -48,7 +48,8 @@ func newMachine(w *world) *machine {
 func (m *machine) step(twice bool, action *script.Script, words ...any) string {
 	w := m.world
 	var asks *attempt
-	if action == script.Acquire || action == script.Poll || action == script.Step {
+	switch action {
+	case script.Acquire, script.Poll, script.Step, script.Gather:
 		asks = m.attempts[words[0].(string)]
 	}
 	w.micros += rapid.SampledFrom([]int64{0, 0, 1, 700, 1500}).Draw(w.rt, "micros")
@@ -161,7 +162,7 @@ func (m *machine) served(action *script.Script, o outcome) bool {
 	switch action {
 	case script.Acquire:
 		return !strings.HasPrefix(o.answer, "conflict")
-	case script.Poll:
+	case script.Poll, script.Gather:
 		return true
 	case script.Limit:
 		return o.answer != "idle" || !maps.Equal(m.before, o.fields)
@@ -339,6 +340,34 @@ func (m *machine) Step(rt *rapid.T) {
 // Limit changes how many permits there are.
 func (m *machine) Limit(rt *rapid.T) {
 	m.step(true, script.Limit, pick(rt, 1, 2, 3, 4), retention, base)
+}
+
+// Gather asks for the lock as one of several, of which it is the only one here.
+func (m *machine) Gather(rt *rapid.T) {
+	a := m.fresh(rt)
+	a.owner, a.want = "", "x"
+	m.step(true, script.Gather, a.id, a.ttl, retention, base)
+}
+
+// Proclaim is heard only if the attempt holds with the token that it was granted.
+func (m *machine) Proclaim(rt *rapid.T) {
+	a := m.known(rt)
+	answer := m.step(true, script.Proclaim, a.id, a.token, pick(rt, "", "=a", "=b"), "oracle:watch", retention)
+	h := m.of(a.id)
+	if leads := m.live(h, m.at) && h.mode == "x" && h.owner == ""; leads != (answer == "proclaimed") {
+		rt.Fatalf("%s, which believes in %+v, is answered %q", a.id, h, answer)
+	}
+}
+
+// Leader shows nobody but the holder.
+func (m *machine) Leader(rt *rapid.T) {
+	words := strings.Fields(m.step(true, script.Leader))
+	if words[0] != "leader" {
+		return
+	}
+	if a := m.attempts[words[4]]; a == nil || !m.live(m.of(a.id), m.at) || a.token != number(words[1]) {
+		rt.Fatalf("shown as the leader: %v", words)
+	}
 }
 
 func (m *machine) Inspect(*rapid.T) {

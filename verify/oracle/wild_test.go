@@ -95,6 +95,25 @@ func (m *wild) Limit(rt *rapid.T) {
 	m.step(script.Limit, pick(rt, 0, 1, 2, 3, 4), pick(rt, 5000, 60_000), base)
 }
 
+func (m *wild) Gather(rt *rapid.T) {
+	m.step(script.Gather, anyAttempt(rt), pick(rt, 1, 3000, 30_000), pick(rt, 5000, 60_000), base)
+}
+
+func (m *wild) Turn(rt *rapid.T) {
+	m.step(script.Turn, anyAttempt(rt), pick(rt, 1, 3000, 30_000), pick(rt, 5000, 60_000),
+		pick(rt, 1, 3000, 10_000), pick(rt, "-", "0", "700", "999999999999999"), pick(rt, "now", "now", "next"), base)
+}
+
+func (m *wild) Forgo(rt *rapid.T) {
+	m.step(script.Forgo, anyAttempt(rt), pick(rt, 5000, 60_000), base)
+}
+
+func (m *wild) Proclaim(rt *rapid.T) {
+	m.step(script.Proclaim, anyAttempt(rt), m.token(rt), pick(rt, "", "=", "=a", "=b%20c"), base+"c1", 60_000)
+}
+
+func (m *wild) Leader(*rapid.T) { m.step(script.Leader) }
+
 func (m *wild) Advance(rt *rapid.T) {
 	m.advance(time.Duration(pick(rt, 1, 2999, 3000, 10_000, 70_000, -5000)) * time.Millisecond)
 }
