@@ -53,7 +53,7 @@ func (c *Client) lock(ctx, parent context.Context, s *spec, try bool) (*Lease, e
 
 func (c *Client) lockSeated(ctx, parent context.Context, s *spec, try bool) (*Lease, Wake, error) {
 	cause := WakeNone
-	if c.cfg.LocalPasses >= 0 {
+	if c.seated(s) {
 		passed, waited, err := c.take(ctx, s, try)
 		if err != nil {
 			return nil, cause, err
@@ -76,7 +76,7 @@ func (c *Client) lockSeated(ctx, parent context.Context, s *spec, try bool) (*Le
 	}
 	h, w, err := c.acquire(ctx, s, try)
 	if err == nil {
-		if c.cfg.LocalPasses >= 0 {
+		if c.seated(s) {
 			c.sit(s, h)
 		}
 		if l := c.lease(parent, h); l != nil {

@@ -34,6 +34,11 @@ func (s *seats) shard(key string) *shard {
 	return &s.shards[maphash.String(seed, key)%uint64(len(s.shards))]
 }
 
+// seated reports whether the goroutines of this process share a line for the
+// lock. Those of a lock that is taken alone ask the server each for itself, and
+// nothing is passed between them.
+func (c *Client) seated(s *spec) bool { return c.cfg.LocalPasses >= 0 && !s.alone }
+
 // take returns with the seat, and a hold if one was passed along. While the
 // seat is taken it waits in line, unless try is set: then it answers with a
 // HeldError. On error the caller has no seat.
@@ -88,7 +93,7 @@ func (c *Client) take(ctx context.Context, s *spec, try bool) (h *hold, waited b
 // pass gives the hold to the next goroutine of this process, if one waits and
 // the bounds allow it. It reports false, and nothing has changed, if not.
 func (c *Client) pass(s *spec, h *hold) bool {
-	if h.Fixed || c.cfg.LocalPasses < 0 || c.isClosing() {
+	if s.fixed || h.last.Load() || !c.seated(s) || c.isClosing() {
 		return false
 	}
 	sh := c.seats.shard(s.key)
@@ -113,7 +118,7 @@ func (c *Client) leave(s *spec, h *hold) {
 	if h != nil && c.keeper.Remove(&h.Lease) {
 		_ = h.release(c.life)
 	}
-	if c.cfg.LocalPasses < 0 {
+	if !c.seated(s) {
 		return
 	}
 	sh := c.seats.shard(s.key)

@@ -29,6 +29,7 @@ type spec struct {
 	rw       *leases // of a read-write lock; nil: of another kind
 	limit    int     // of a semaphore
 	weight   int     // permits of it that are asked for
+	alone    bool    // each goroutine of this process asks the server for itself
 }
 
 // terms are a lock and how one of its users takes it: what every kind of lock

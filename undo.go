@@ -14,10 +14,15 @@ import (
 // until the record says what became of the attempt, or until the instant at
 // which a late grant would have ended by itself.
 func (c *Client) undo(s *spec, attempt string, until time.Duration) {
+	c.undoBy(script.Cancel, s, attempt, until)
+}
+
+// undoBy is undo by another action that takes and answers what cancel does.
+func (c *Client) undoBy(action *script.Script, s *spec, attempt string, until time.Duration) {
 	work := func() {
 		pause := 20 * time.Millisecond
 		for {
-			a, err := c.ask(c.life, script.Cancel, s.keys, []string{attempt, c.retention, s.base})
+			a, err := c.ask(c.life, action, s.keys, []string{attempt, c.retention, s.base})
 			switch {
 			case err == nil && a.Kind != wire.None, err != nil && !passing(err):
 				return
@@ -37,6 +42,6 @@ func (c *Client) undo(s *spec, attempt string, until time.Duration) {
 	if !c.background(work) {
 		// The client has closed meanwhile: nobody would wait for the
 		// background, so try once here.
-		_, _ = c.ask(context.Background(), script.Cancel, s.keys, []string{attempt, c.retention, s.base})
+		_, _ = c.ask(context.Background(), action, s.keys, []string{attempt, c.retention, s.base})
 	}
 }

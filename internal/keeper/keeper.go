@@ -127,6 +127,18 @@ func (k *Keeper) Extended(l *Lease, sent, ttl time.Duration) bool {
 	return true
 }
 
+// Fix ends the renewals of a lease: it stays in care, and is lost at its
+// deadline. A renewal that is under way may still extend it once.
+func (k *Keeper) Fix(l *Lease) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l.Fixed = true
+	if l.index >= 0 {
+		l.next = l.deadline
+		heap.Fix(&k.queue, l.index)
+	}
+}
+
 // TTL is what the next renewal of the lease asks for.
 func (k *Keeper) TTL(l *Lease) time.Duration {
 	k.mu.Lock()
@@ -254,7 +266,10 @@ func (k *Keeper) renew(batch []*Lease) {
 		case l.index < 0: // released or lost meanwhile
 			continue
 		case err != nil:
-			l.next = min(lease.RetryAt(now, l.TTL), l.deadline)
+			l.next = l.deadline
+			if !l.Fixed { // as it may have become meanwhile
+				l.next = min(lease.RetryAt(now, l.TTL), l.deadline)
+			}
 		case outcomes[i].Lost != "":
 			heap.Remove(&k.queue, l.index)
 			lost = append(lost, i)

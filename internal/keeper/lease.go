@@ -13,7 +13,7 @@ type Lease struct {
 	Group string        // leases of one group may share a request
 	TTL   time.Duration // what each renewal asks for; after Add for the keeper only, see Keeper.TTL
 	Ask   time.Duration // what the renewal under way asks for; left alone while it is
-	Fixed bool          // not renewed: only its end is watched
+	Fixed bool          // not renewed: only its end is watched; after Add for the keeper only
 	Hold  any           // whose lease it is
 
 	trust    atomic.Int64  // the deadline, to be read by anybody

@@ -1,0 +1,110 @@
+package wire
+
+import (
+	"strings"
+	"time"
+)
+
+// Gathered is what gather answered.
+type Gathered struct {
+	Locks  []Answer // granted ones, in order; nil: one was busy and none is held
+	Busy   int      // index of the lock that was not free, from 0
+	Left   time.Duration
+	Holder string // empty unless exclusive
+}
+
+// ParseGather reads the answer of a gather of n locks.
+func ParseGather(answer string, n int) (Gathered, error) {
+	s := scan{words: strings.Fields(answer)}
+	var g Gathered
+	switch s.word() {
+	case "granted":
+		for range n {
+			g.Locks = append(g.Locks, Answer{Kind: Granted, Token: s.token(), Waiting: s.count()})
+		}
+	case "busy":
+		g.Busy = s.count() - 1
+		g.Left, g.Holder = s.millis(), s.name()
+		s.bad = s.bad || g.Busy < 0 || g.Busy >= n
+	default:
+		s.bad = true
+	}
+	if s.bad || len(s.words) > 0 {
+		return Gathered{}, BadAnswer(answer)
+	}
+	return g, nil
+}
+
+// TurnLine is what turn answered.
+type TurnLine struct {
+	Granted bool
+	Busy    bool   // due, but an earlier run goes on
+	Token   uint64 // of a grant
+	Left    time.Duration
+	Attempt string // who runs, or ran; empty if unknown, or for a grant
+}
+
+// ParseTurn reads the answer of turn.
+func ParseTurn(answer string) (TurnLine, error) {
+	s := scan{words: strings.Fields(answer)}
+	kind := s.word()
+	t := TurnLine{Granted: kind == "granted", Busy: kind == "busy"}
+	if t.Granted {
+		t.Token = s.token()
+	}
+	t.Left = s.millis()
+	if !t.Granted {
+		t.Attempt = s.name()
+	}
+	if !t.Granted && !t.Busy && kind != "early" || s.bad || len(s.words) > 0 {
+		return TurnLine{}, BadAnswer(answer)
+	}
+	return t, nil
+}
+
+// LeaderLine is what leader answered.
+type LeaderLine struct {
+	Known   bool
+	Token   uint64
+	Since   time.Time // by the server's clock
+	Left    time.Duration
+	Attempt string
+	Value   string
+}
+
+// ParseLeader reads the answer of leader.
+func ParseLeader(answer string) (LeaderLine, error) {
+	s := scan{words: strings.Fields(answer)}
+	kind := s.word()
+	l := LeaderLine{Known: kind == "leader"}
+	if l.Known {
+		l.Token, l.Since = s.token(), s.instant()
+	}
+	l.Left = s.millis()
+	if l.Known {
+		l.Attempt = s.word()
+		value, marked := strings.CutPrefix(s.word(), "=")
+		l.Value = Decode(value)
+		s.bad = s.bad || !marked
+	}
+	if !l.Known && kind != "none" || s.bad || len(s.words) > 0 {
+		return LeaderLine{}, BadAnswer(answer)
+	}
+	return l, nil
+}
+
+// Value writes what a leader stands for as one word, which is never empty.
+func Value(value string) string { return "=" + Encode(value) }
+
+// EveryKey is the name of the record of a job that runs once per period. It
+// is none of a lock's, so that nobody who locks the name shortens its life.
+func EveryKey(prefix, name string) string { return prefix + ":every:{" + Encode(name) + "}" }
+
+// Watch is the channel of those who observe an election: in a Cluster it is in
+// the lock's slot.
+func Watch(prefix, name string, sharded bool) string {
+	if sharded {
+		return prefix + ":watch:{" + Encode(name) + "}"
+	}
+	return prefix + ":watch:" + Encode(name)
+}

@@ -1,0 +1,88 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAGatherIsReadInOrder(t *testing.T) {
+	g, err := ParseGather("granted 7 0 9 3", 2)
+	if err != nil || len(g.Locks) != 2 || g.Locks[0].Token != 7 || g.Locks[1].Token != 9 || g.Locks[1].Waiting != 3 {
+		t.Errorf("read %+v, %v", g, err)
+	}
+	g, err = ParseGather("busy 2 1500 c/7", 2)
+	if err != nil || g.Locks != nil || g.Busy != 1 || g.Left != 1500*time.Millisecond || g.Holder != "c/7" {
+		t.Errorf("read %+v, %v", g, err)
+	}
+	for _, s := range []string{
+		"", "granted", "granted 1 0", "granted 1 0 2", "granted 1 0 2 0 3 0", "busy 0 1 -", "busy 3 1 -", "busy 1 1",
+		"gone",
+	} {
+		if g, err := ParseGather(s, 2); err == nil {
+			t.Errorf("ParseGather(%q) = %+v", s, g)
+		}
+	}
+}
+
+func TestATurnIsRead(t *testing.T) {
+	for s, want := range map[string]TurnLine{
+		"granted 7 1500": {Granted: true, Token: 7, Left: 1500 * time.Millisecond},
+		"early 20 c/7":   {Left: 20 * time.Millisecond, Attempt: "c/7"},
+		"early 20 -":     {Left: 20 * time.Millisecond},
+		"busy 20 c/7":    {Busy: true, Left: 20 * time.Millisecond, Attempt: "c/7"},
+	} {
+		if got, err := ParseTurn(s); err != nil || got != want {
+			t.Errorf("ParseTurn(%q) = %+v, %v", s, got, err)
+		}
+	}
+	for _, s := range []string{"", "granted 7", "granted 7 1 2", "early -1 c/7", "early 1", "late 1 c/7"} {
+		if got, err := ParseTurn(s); err == nil {
+			t.Errorf("ParseTurn(%q) = %+v", s, got)
+		}
+	}
+}
+
+func TestALeaderIsRead(t *testing.T) {
+	want := LeaderLine{
+		Known: true, Token: 7, Since: time.UnixMilli(1000), Left: 20 * time.Millisecond, Attempt: "c/7", Value: "a b",
+	}
+	if got, err := ParseLeader("leader 7 1000 20 c/7 " + Value("a b")); err != nil || got != want {
+		t.Errorf("read %+v, %v", got, err)
+	}
+	if got, err := ParseLeader("leader 7 1000 20 c/7 " + Value("")); err != nil || !got.Known || got.Value != "" {
+		t.Errorf("read %+v, %v", got, err)
+	}
+	if got, err := ParseLeader("none 20"); err != nil || got.Known || got.Left != 20*time.Millisecond {
+		t.Errorf("read %+v, %v", got, err)
+	}
+	for _, s := range []string{"", "leader", "leader 7 1000 20 c/7", "leader 7 1000 20 c/7 a", "none", "none 1 2"} {
+		if got, err := ParseLeader(s); err == nil {
+			t.Errorf("ParseLeader(%q) = %+v", s, got)
+		}
+	}
+}
+
+func FuzzParseSeveral(f *testing.F) {
+	f.Add("granted 7 0 9 3")
+	f.Add("busy 2 1500 c/7")
+	f.Add("leader 7 1000 20 c/7 =a")
+	f.Fuzz(func(_ *testing.T, s string) {
+		_, _ = ParseGather(s, 2)
+		_, _ = ParseTurn(s)
+		_, _ = ParseLeader(s)
+	})
+}
+
+func TestNamesOfOneLockShareASlot(t *testing.T) {
+	for _, name := range []string{"a", "a{b}", "}", "with space"} {
+		want := tag(Key("p", name))
+		if tag(EveryKey("p", name)) != want || tag(Watch("p", name, true)) != want {
+			t.Errorf("%q: %q and %q are apart", name, EveryKey("p", name), Watch("p", name, true))
+		}
+		// A channel with a brace is a sharded one.
+		if strings.Contains(Watch("p", name, false), "{") {
+			t.Errorf("%q: %q", name, Watch("p", name, false))
+		}
+	}
+}

@@ -1,0 +1,359 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// MaxLocks is how many locks one [MultiMutex] can have: the server takes them
+// in one step, in which it serves nobody else.
+const MaxLocks = 128
+
+// MultiMutex is several locks that are taken together: all or none. Each of
+// them is the [Mutex] of its name: who has one of them alone keeps out who
+// wants them together, and the other way round. Like a Mutex it is names and
+// options and has no state.
+//
+// Locks that are all free are taken in one step, if the store allows that (one
+// server does; in a Cluster only locks of one slot). If one is held, a Lock
+// takes them in the order of their keys, the same for everybody, and waits in
+// the line of each that is held. So no two can wait for one another, and
+// nobody is passed over: each lock is had in order of arrival at its line, and
+// what a Lock has it keeps while it waits for the rest. Who keeps a line like
+// that short holds such sets for moments only.
+type MultiMutex struct {
+	client *Client
+	terms  []terms // by key, no two the same; empty only with err
+	err    error   // what was wrong with the names or the options
+}
+
+// All names locks that are taken together: 1 to [MaxLocks] different names, in
+// any order. It does no I/O. What cannot work is reported by the first use, as
+// an [ErrInvalid].
+func (c *Client) All(names []string, options ...Option) *MultiMutex {
+	m := &MultiMutex{client: c}
+	switch {
+	case len(names) == 0:
+		m.err = invalid("there is no name: give the locks that are to be taken together")
+	case len(names) > MaxLocks:
+		m.err = invalid("there are %d names: at most %d locks can be taken together", len(names), MaxLocks)
+	}
+	if m.err != nil {
+		return m
+	}
+	for _, name := range names {
+		t := c.terms(name, wire.Exclusive, options)
+		if t.err != nil {
+			m.err = t.err
+			return m
+		}
+		m.terms = append(m.terms, t)
+	}
+	slices.SortFunc(m.terms, func(a, b terms) int { return strings.Compare(a.key, b.key) })
+	for i := range m.terms[1:] {
+		if m.terms[i].key == m.terms[i+1].key {
+			m.err = invalid("the name %q is given twice: each lock is held once", m.terms[i].name)
+		}
+	}
+	return m
+}
+
+// Lock waits for all of the locks and returns one lease on them.
+//
+// On failure nothing is held and no place in a line is kept; the errors are
+// those of [Mutex.Lock], and name the lock that stood in the way. What may have
+// been granted is given back in the background.
+func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) {
+	if err := m.usable(ctx); err != nil {
+		return nil, err
+	}
+	return m.take(ctx, m.terms[0].wait)
+}
+
+// TryLock takes the locks if all are free, and does not wait: the error is a
+// [*HeldError] that names the first that is not.
+func (m *MultiMutex) TryLock(ctx context.Context) (*MultiLease, error) {
+	if err := m.usable(ctx); err != nil {
+		return nil, err
+	}
+	return m.take(ctx, 0)
+}
+
+// Do runs f under the locks, as [Mutex.Do] does under one: the context that f
+// is given is also done when any of them is lost.
+func (m *MultiMutex) Do(ctx context.Context, f func(ctx context.Context) error) (err error) {
+	l, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	inner, cancel := l.bundle.bind(ctx)
+	defer func() {
+		cancel(ErrReleased)
+		err = errors.Join(err, l.Release(ctx))
+	}()
+	return f(inner)
+}
+
+func (m *MultiMutex) usable(ctx context.Context) error {
+	if m.err != nil {
+		return m.err
+	}
+	for i := range m.terms {
+		if err := m.terms[i].usable(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take takes all of the locks. limit bounds the waiting: 0 tries once, below 0
+// waits until ctx ends.
+//
+// It waits for a lock only while it has nothing but locks in front of it, seats
+// inside the process included, and the order is one for all. A step that takes
+// several at once never waits. So among those who take locks the wait-for
+// relation follows that order and has no cycle; and since what was waited for
+// is kept, each lock is waited for at most once.
+func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease, error) {
+	c := m.client
+	if !c.enter() {
+		return nil, ErrClosed
+	}
+	defer c.exit()
+	waits := ctx
+	if limit > 0 {
+		var cancel context.CancelFunc
+		waits, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	start := c.now()
+	var taken []*Lease
+	busy := len(m.terms) // in front of this one all may be free
+	for len(taken) < len(m.terms) {
+		n := len(taken)
+		if n == busy {
+			l, err := c.lockNext(waits, under(ctx, taken), &m.terms[n].spec, taken)
+			if err != nil {
+				_ = giveBack(ctx, taken)
+				if outOfTime(err, waits, ctx) {
+					err = &HeldError{Name: m.terms[n].name, Waited: c.now() - start}
+				}
+				return nil, err
+			}
+			taken, busy = append(taken, l), len(m.terms)
+			continue
+		}
+		leases, held, err := c.takeAll(waits, under(ctx, taken), group(m.terms[n:busy]), start)
+		switch {
+		case err == nil:
+			taken = append(taken, leases...)
+		case limit == 0 || !errors.Is(err, ErrHeld):
+			_ = giveBack(ctx, taken)
+			c.observe(Event{Kind: EventFail, Name: m.terms[n+held].name, Wait: c.now() - start, Err: err})
+			return nil, err
+		default:
+			busy = n + held
+		}
+	}
+	l := c.bundle(ctx, under(ctx, taken), taken)
+	if err := l.Err(); err != nil {
+		_ = l.Release(ctx)
+		return nil, fmt.Errorf("holdfast: the locks were not all held at once: %w", err)
+	}
+	return l, nil
+}
+
+// under is ctx as it is under the last of the leases, which knows the others.
+func under(ctx context.Context, taken []*Lease) context.Context {
+	if len(taken) == 0 {
+		return ctx
+	}
+	return context.WithValue(ctx, tenureKey{}, taken[len(taken)-1].tenure)
+}
+
+// lockNext waits for one lock, for as long as those that were taken before are held.
+func (c *Client) lockNext(ctx, parent context.Context, s *spec, taken []*Lease) (*Lease, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	for _, l := range taken {
+		l.tenure.mu.Lock()
+		l.tenure.onEnd(stop)
+		l.tenure.mu.Unlock()
+	}
+	l, err := c.lock(ctx, parent, s, false)
+	if err != nil {
+		if lost := context.Cause(ctx); errors.Is(lost, ErrLost) {
+			err = fmt.Errorf("holdfast: while waiting for %q: %w", s.name, lost)
+		}
+		return nil, err
+	}
+	l.leak.Stop() // the bundle has it
+	return l, nil
+}
+
+// outOfTime reports that err is the end of limited, and not of ctx around it.
+func outOfTime(err error, limited, ctx context.Context) bool {
+	return errors.Is(err, context.DeadlineExceeded) && limited.Err() != nil && ctx.Err() == nil &&
+		!errors.Is(err, ErrUnknownOutcome)
+}
+
+// group is the longest part in front that one step of the server can take.
+func group(list []terms) []terms {
+	n := 1
+	for n < len(list) && list[n].group == list[0].group {
+		n++
+	}
+	return list[:n]
+}
+
+// takeAll takes the locks in one step, or none of them: then busy is the index
+// of the one that stood in the way, and for a HeldError nothing was changed.
+// The seats inside the process are taken first, without waiting.
+func (c *Client) takeAll(
+	ctx, parent context.Context, locks []terms, start time.Duration,
+) (leases []*Lease, busy int, err error) {
+	for i := range locks {
+		if s := &locks[i].spec; c.seated(s) {
+			if _, _, err := c.take(ctx, s, true); err != nil {
+				c.leaveAll(locks[:i])
+				return nil, i, err
+			}
+		}
+	}
+	holds, busy, err := c.askAll(ctx, locks)
+	if err != nil {
+		c.leaveAll(locks)
+		return nil, busy, err
+	}
+	for i, h := range holds {
+		if c.seated(h.spec) {
+			c.sit(h.spec, h)
+		}
+		l := c.lease(parent, h)
+		if l == nil {
+			// Lost or closed already: the seat goes with it. The rest is
+			// given back like leases, and the first of them says why.
+			err = h.over()
+			c.leave(h.spec, nil)
+			for _, rest := range holds[i+1:] {
+				c.leave(rest.spec, rest)
+			}
+			_ = giveBack(ctx, leases)
+			return nil, i, err
+		}
+		l.leak.Stop()
+		leases = append(leases, l)
+		parent = context.WithValue(parent, tenureKey{}, l.tenure)
+		c.observe(Event{
+			Kind: EventGrant, Name: h.spec.name, Owner: h.attempt, Token: l.Token(),
+			Waiting: int(h.waiting.Load()), Wait: c.now() - start,
+		})
+	}
+	return leases, 0, nil
+}
+
+// askAll asks the server for the locks. On error nothing is held there, or
+// is being given back in the background.
+func (c *Client) askAll(ctx context.Context, locks []terms) (holds []*hold, busy int, err error) {
+	if c.isClosing() {
+		return nil, 0, ErrClosed
+	}
+	first := &locks[0].spec
+	err = c.ready(ctx)
+	if err == nil {
+		err = c.waits(first)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return nil, 0, fault("lock", first.name, err)
+	}
+	c.introduce()
+	attempt := c.id + "/" + strconv.FormatUint(c.attempts.Add(1), 10)
+	keys, args := make([]string, len(locks)), []string{attempt, first.ttlMS, c.retention}
+	for i := range locks {
+		keys[i], args = locks[i].key, append(args, locks[i].base)
+	}
+	undo := func() {
+		for i := range locks {
+			c.undo(&locks[i].spec, attempt, c.now()+first.ttl)
+		}
+	}
+	sent := c.now()
+	answer, err := c.run(ctx, script.Gather, keys, args)
+	if definite(err) {
+		return nil, 0, fault("lock", first.name, err)
+	}
+	var g wire.Gathered
+	if err == nil {
+		g, err = wire.ParseGather(answer, len(locks))
+	}
+	if err != nil {
+		undo()
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return nil, 0, fault("lock", first.name, err)
+	}
+	if g.Locks == nil {
+		return nil, g.Busy, &HeldError{Name: locks[g.Busy].name, Owner: g.Holder, Remaining: g.Left}
+	}
+	for i, a := range g.Locks {
+		h, ok := c.begin(&locks[i].spec, attempt, a.Token, a.Waiting, sent)
+		if ok && c.isClosing() && c.keeper.Remove(&h.Lease) {
+			ok = false // Close may have looked before it was in care
+		}
+		if !ok {
+			for _, other := range holds {
+				c.keeper.Remove(&other.Lease)
+			}
+			undo()
+			return nil, i, c.tooLate(first)
+		}
+		holds = append(holds, h)
+	}
+	return c.confirmAll(ctx, holds)
+}
+
+// confirmAll sees the grants acknowledged, or gives all of them back.
+func (c *Client) confirmAll(ctx context.Context, holds []*hold) (confirmed []*hold, failed int, err error) {
+	if !holds[0].spec.ack.wanted() {
+		return holds, 0, nil
+	}
+	for i, h := range holds {
+		if err := h.confirm(ctx); err != nil { // which has given it back
+			for _, other := range append(holds[:i:i], holds[i+1:]...) {
+				if c.keeper.Remove(&other.Lease) {
+					_ = other.release(ctx)
+				}
+			}
+			return nil, i, err
+		}
+	}
+	return holds, 0, nil
+}
+
+// tooLate is why a grant that has arrived is not believed.
+func (c *Client) tooLate(s *spec) error {
+	if c.isClosing() {
+		return ErrClosed
+	}
+	return fmt.Errorf("holdfast: lock %q: the grant took longer to arrive than its lease of %v is to be "+
+		"trusted: %w", s.name, s.ttl, &LostError{Name: s.name, Reason: LossExpired})
+}
+
+// leaveAll gives up the seats of locks that are not held.
+func (c *Client) leaveAll(locks []terms) {
+	for i := range locks {
+		c.leave(&locks[i].spec, nil)
+	}
+}

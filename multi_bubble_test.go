@@ -1,0 +1,463 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// keptMulti are kept for the same reason as kept.
+var keptMulti struct {
+	sync.Mutex
+	leases []*holdfast.MultiLease
+}
+
+func mustLockAll(t *testing.T, m *holdfast.MultiMutex) *holdfast.MultiLease {
+	t.Helper()
+	l, err := m.Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	keptMulti.Lock()
+	defer keptMulti.Unlock()
+	keptMulti.leases = append(keptMulti.leases, l)
+	return l
+}
+
+func releaseAll(t *testing.T, l *holdfast.MultiLease) {
+	t.Helper()
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("release: %v", err)
+	}
+}
+
+// waitingAll begins to wait, and returns when it does.
+func waitingAll(ctx context.Context, m *holdfast.MultiMutex) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		l, err := m.Lock(ctx)
+		if err == nil {
+			err = l.Release(ctx)
+		}
+		done <- err
+	}()
+	synctest.Wait()
+	return done
+}
+
+func TestSeveralLocksAreTakenInOneStep(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLockAll(t, c.All([]string{"b", "c", "a"}))
+		if w.net.count("gather") != 1 || w.net.count("acquire") != 0 {
+			t.Errorf("sent %v", w.net.sent)
+		}
+		if l.Err() != nil || l.Remaining() != trusted || l.Context().Err() != nil {
+			t.Errorf("%v, %v left, %v", l.Err(), l.Remaining(), l.Context().Err())
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			if s := w.state(name); !s.Held() || s.Fence != l.Token(name) || l.Token(name) == 0 {
+				t.Errorf("%s: %+v, token %d", name, s, l.Token(name))
+			}
+			_, err := w.client().Mutex(name).TryLock(t.Context())
+			wantIs(t, err, holdfast.ErrHeld)
+		}
+		if l.Token("d") != 0 || fmt.Sprint(l.Names()) != "[a b c]" {
+			t.Errorf("token of a foreign name %d, names %v", l.Token("d"), l.Names())
+		}
+		time.Sleep(time.Hour)
+		if l.Err() != nil {
+			t.Errorf("not renewed: %v", l.Err())
+		}
+		releaseAll(t, l)
+		wantIs(t, l.Err(), holdfast.ErrReleased)
+		wantIs(t, context.Cause(l.Context()), holdfast.ErrReleased)
+		wantIs(t, l.Release(t.Context()), holdfast.ErrReleased)
+		for _, name := range []string{"a", "b", "c"} {
+			w.wantFree(name)
+		}
+	})
+}
+
+func TestOfSeveralLocksNoneIsTakenIfOneIsHeld(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		held := mustLock(t, w.client().Mutex("b"))
+		c := w.client()
+		_, err := c.All([]string{"a", "b", "c"}).TryLock(t.Context())
+		var busy *holdfast.HeldError
+		if !errors.As(err, &busy) || busy.Name != "b" || busy.Owner != held.Owner() || busy.Remaining <= 0 {
+			t.Errorf("error %v", err)
+		}
+		w.wantFree("a")
+		w.wantFree("c")
+
+		// One that a goroutine of the same process has is not even asked for.
+		mine := mustLock(t, c.Mutex("a"))
+		asked := w.net.count("gather")
+		_, err = c.All([]string{"c", "a"}).TryLock(t.Context())
+		if !errors.As(err, &busy) || busy.Name != "a" || w.net.count("gather") != asked {
+			t.Errorf("error %v after %d requests", err, w.net.count("gather")-asked)
+		}
+		release(t, mine)
+		release(t, held)
+		l, err := c.All([]string{"a", "b", "c"}).TryLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		releaseAll(t, l)
+	})
+}
+
+func TestALockOfSeveralWaitsForEachThatIsHeld(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		other, c := w.client(), w.client()
+		b, d := mustLock(t, other.Mutex("b")), mustLock(t, other.Mutex("d"))
+		start := time.Now()
+		done := waitingAll(t.Context(), c.All([]string{"d", "c", "b", "a"}))
+		if !w.state("a").Held() || w.state("c").Held() {
+			t.Error("not in order of the keys")
+		}
+		time.Sleep(time.Second)
+		release(t, b)
+		synctest.Wait()
+		if !w.state("b").Held() || !w.state("c").Held() {
+			t.Error("what was waited for is not kept")
+		}
+		time.Sleep(time.Second)
+		release(t, d)
+		if err := <-done; err != nil || time.Since(start) != 2*time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
+func TestAWaitForSeveralLocksThatEndsLeavesNothingBehind(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, w *world, c *holdfast.Client) error{
+		"cancelled": func(t *testing.T, w *world, c *holdfast.Client) error {
+			ctx, cancel := context.WithCancel(t.Context())
+			done := waitingAll(ctx, c.All([]string{"a", "b", "c"}))
+			cancel()
+			err := <-done
+			wantIs(t, err, context.Canceled)
+			return err
+		},
+		"out of time": func(t *testing.T, w *world, c *holdfast.Client) error {
+			_, err := c.All([]string{"a", "b", "c"}, holdfast.Wait(time.Second)).Lock(t.Context())
+			var busy *holdfast.HeldError
+			if !errors.As(err, &busy) || busy.Name != "b" || busy.Waited != time.Second {
+				t.Errorf("error %v", err)
+			}
+			return err
+		},
+		"one lost meanwhile": func(t *testing.T, w *world, c *holdfast.Client) error {
+			done := waitingAll(t.Context(), c.All([]string{"a", "b", "c"}))
+			if _, err := c.Evict(t.Context(), "a", holdfast.Eviction{By: "ann", Reason: "test"}); err != nil {
+				t.Fatal(err)
+			}
+			err := <-done
+			wantLost(t, err, holdfast.LossEvicted)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				held := mustLock(t, w.client().Mutex("b"))
+				if err := end(t, w, w.client()); err == nil {
+					t.Error("no error")
+				}
+				synctest.Wait()
+				w.wantFree("a")
+				w.wantFree("c")
+				if s := w.state("b"); len(s.Waiters) > 0 {
+					t.Errorf("waiters %v", s.Waiters)
+				}
+				release(t, held)
+			})
+		})
+	}
+}
+
+func TestTheLossOfOneOfSeveralLocksIsTheLossOfAll(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLockAll(t, c.All([]string{"a", "b", "c"}))
+		if _, err := c.Evict(t.Context(), "b", holdfast.Eviction{By: "ann", Reason: "test"}); err != nil {
+			t.Fatal(err)
+		}
+		err := ended(l.Context())
+		var lost *holdfast.LostError
+		if !errors.As(err, &lost) || lost.Name != "b" || lost.Reason != holdfast.LossEvicted {
+			t.Errorf("ended by %v", err)
+		}
+		if l.Remaining() != 0 || !errors.Is(l.Err(), holdfast.ErrLost) {
+			t.Errorf("%v left, %v", l.Remaining(), l.Err())
+		}
+		wantIs(t, l.Extend(t.Context(), ttl), holdfast.ErrNotHeld)
+		// The work may still be under way: the others are not given away yet.
+		if !w.state("a").Held() || !w.state("c").Held() {
+			t.Error("given away under the holder's feet")
+		}
+		err = l.Release(t.Context())
+		wantIs(t, err, holdfast.ErrNotHeld)
+		if !errors.As(err, &lost) || lost.Name != "b" {
+			t.Errorf("release says %v", err)
+		}
+		w.wantFree("a")
+		w.wantFree("c")
+	})
+}
+
+func TestAfterALossTheOtherLocksEndThoughReleaseNeverComes(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLockAll(t, c.All([]string{"a", "b"}))
+		if _, err := c.Evict(t.Context(), "b", holdfast.Eviction{By: "ann", Reason: "test"}); err != nil {
+			t.Fatal(err)
+		}
+		_ = ended(l.Context())
+		time.Sleep(ttl)
+		w.wantFree("a")
+		// A goroutine of this process gets it too.
+		release(t, mustLock(t, c.Mutex("a")))
+		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+	})
+}
+
+func TestAfterALossTheOtherLocksAreNotPassedOnInsideTheProcess(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLockAll(t, c.All([]string{"a", "b"}))
+		next := w.waiting(c.Mutex("a"), t.Context())
+		if _, err := c.Evict(t.Context(), "b", holdfast.Eviction{By: "ann", Reason: "test"}); err != nil {
+			t.Fatal(err)
+		}
+		_ = ended(l.Context())
+		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+		got := <-next
+		if got.err != nil {
+			t.Fatal(got.err)
+		}
+		time.Sleep(2 * ttl)
+		if got.Err() != nil {
+			t.Errorf("the next lease is not renewed: %v", got.Err())
+		}
+		release(t, got.Lease)
+	})
+}
+
+func TestSeveralLocksOfUnknownOutcomeAreUndone(t *testing.T) {
+	for name, fault := range map[string]func(w *world){
+		"reply lost":   func(w *world) { w.Lose(only("gather", 1, errLink)) },
+		"request lost": func(w *world) { w.Fail(only("gather", 1, errLink)) },
+		"request late": func(w *world) {
+			w.net.slow(func(action string) (there, back time.Duration) {
+				if action == "gather" {
+					there = 10 * time.Second
+				}
+				return there, 0
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				fault(w)
+				c := w.client()
+				_, err := c.All([]string{"a", "b"}).Lock(t.Context())
+				wantIs(t, err, holdfast.ErrUnknownOutcome)
+				time.Sleep(12 * time.Second)
+				w.wantFree("a")
+				w.wantFree("b")
+				w.net.slow(nil)
+				releaseAll(t, mustLockAll(t, c.All([]string{"a", "b"})))
+			})
+		})
+	}
+}
+
+func TestAGrantOfSeveralLocksThatComesTooLateIsGivenBack(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client(holdfast.Config{TTL: time.Second, RequestTimeout: 400 * time.Millisecond})
+		w.net.slow(func(string) (there, back time.Duration) { return 0, 200 * time.Millisecond })
+		_, err := c.All([]string{"a", "b"}, holdfast.TTL(100*time.Millisecond)).Lock(t.Context())
+		wantLost(t, err, holdfast.LossExpired)
+		time.Sleep(time.Second)
+		w.wantFree("a")
+		w.wantFree("b")
+	})
+}
+
+func TestAContextOfSeveralLocksRefusesADeadlockOnEachOfThem(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLockAll(t, c.All([]string{"a", "b", "c"}))
+		for _, name := range []string{"a", "b", "c"} {
+			_, err := c.Mutex(name).Lock(l.Context())
+			wantIs(t, err, holdfast.ErrDeadlock)
+		}
+		_, err := c.All([]string{"d", "b"}).Lock(l.Context())
+		wantIs(t, err, holdfast.ErrDeadlock)
+		d, err := c.Mutex("d").Lock(l.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.All([]string{"e", "d"}).Lock(d.Context())
+		wantIs(t, err, holdfast.ErrDeadlock)
+		release(t, d)
+		releaseAll(t, l)
+		err = c.All([]string{"a", "b"}).Do(t.Context(), func(ctx context.Context) error {
+			_, err := c.Mutex("b").Lock(ctx)
+			wantIs(t, err, holdfast.ErrDeadlock)
+			return ctx.Err()
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWhatCannotBeLockedTogetherIsRefusedBeforeAnythingIsSent(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		many := make([]string, holdfast.MaxLocks+1)
+		for i := range many {
+			many[i] = fmt.Sprint(i)
+		}
+		for name, m := range map[string]*holdfast.MultiMutex{
+			"no name":         c.All(nil),
+			"one name empty":  c.All([]string{"a", ""}),
+			"one name twice":  c.All([]string{"a", "b", "a"}),
+			"too many":        c.All(many),
+			"a bad option":    c.All([]string{"a"}, holdfast.TTL(1)),
+			"a name too long": c.All([]string{string(make([]byte, 513))}),
+		} {
+			_, err := m.Lock(t.Context())
+			wantIs(t, err, holdfast.ErrInvalid)
+			_, err = m.TryLock(t.Context())
+			wantIs(t, err, holdfast.ErrInvalid)
+			if err == nil {
+				t.Error(name)
+			}
+		}
+		if len(w.net.sent) > 0 {
+			t.Errorf("sent %v", w.net.sent)
+		}
+		releaseAll(t, mustLockAll(t, c.All(many[1:])))
+	})
+}
+
+func TestSeveralLocksAreExtendedTogether(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLockAll(t, c.All([]string{"a", "b"}, holdfast.NoRenewal()))
+		time.Sleep(10 * time.Second)
+		if err := l.Extend(t.Context(), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if left := l.Remaining(); left != time.Minute-margin(time.Minute) {
+			t.Errorf("%v left", left)
+		}
+		time.Sleep(time.Minute)
+		wantLost(t, context.Cause(l.Context()), holdfast.LossExpired)
+		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+	})
+}
+
+func TestAClosedClientHoldsNoneOfSeveralLocks(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		held := mustLock(t, w.client().Mutex("b"))
+		c := w.client()
+		l := mustLockAll(t, c.All([]string{"x", "y"}))
+		done := waitingAll(t.Context(), c.All([]string{"a", "b", "c"}))
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wantIs(t, <-done, holdfast.ErrClosed)
+		wantIs(t, context.Cause(l.Context()), holdfast.ErrClosed)
+		wantIs(t, l.Release(t.Context()), holdfast.ErrClosed)
+		for _, name := range []string{"a", "c", "x", "y"} {
+			w.wantFree(name)
+		}
+		_, err := c.All([]string{"a"}).Lock(t.Context())
+		wantIs(t, err, holdfast.ErrClosed)
+		release(t, held)
+	})
+}
+
+// Any sets of names, wanted by many goroutines of several processes, beside
+// others that want one of them: everybody gets what it wants, and no lock is
+// held twice.
+func TestSetsOfLocksNeverOverlapAndNeverHang(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) { sets(t, w, rand.New(rand.NewPCG(seed, 1))) })
+		})
+	}
+}
+
+func sets(t *testing.T, w *world, dice *rand.Rand) {
+	var (
+		mu      sync.Mutex
+		holders = map[string]int{}
+		tokens  = map[string]uint64{}
+		all     sync.WaitGroup
+	)
+	enter := func(id int, name string, token uint64) {
+		mu.Lock()
+		defer mu.Unlock()
+		if holders[name] != 0 || token <= tokens[name] {
+			t.Errorf("%q is held by %d and given to %d, token %d after %d", name, holders[name], id, token, tokens[name])
+		}
+		holders[name], tokens[name] = id, token
+	}
+	leave := func(name string) {
+		mu.Lock()
+		defer mu.Unlock()
+		holders[name] = 0
+	}
+	w.net.slow(func(string) (there, back time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		return time.Duration(dice.IntN(3000)) * time.Microsecond, time.Duration(dice.IntN(3000)) * time.Microsecond
+	})
+	roll := func(n int) int { mu.Lock(); defer mu.Unlock(); return dice.IntN(n) }
+	for p := range 3 {
+		c := w.client(holdfast.Config{LocalPasses: []int{0, 3, -1}[p]})
+		for g := range 6 {
+			id := 1 + p*10 + g
+			all.Go(func() {
+				for range 15 {
+					names := []string{"a", "b", "c", "d", "e"}[roll(3):][:1+roll(3)]
+					if roll(3) == 0 {
+						l := mustLock(t, c.Mutex(names[0]))
+						enter(id, names[0], l.Token())
+						time.Sleep(time.Duration(roll(2000)) * time.Microsecond)
+						leave(names[0])
+						release(t, l)
+						continue
+					}
+					l := mustLockAll(t, c.All(names))
+					for _, name := range names {
+						enter(id, name, l.Token(name))
+					}
+					time.Sleep(time.Duration(roll(2000)) * time.Microsecond)
+					for _, name := range names {
+						leave(name)
+					}
+					releaseAll(t, l)
+				}
+			})
+		}
+	}
+	start := time.Now()
+	all.Wait()
+	if took := time.Since(start); took > ttl {
+		t.Errorf("took %v: somebody waited for a lease to run out", took)
+	}
+}
