@@ -39,7 +39,15 @@ type terms struct {
 	client *Client
 	wait   time.Duration // limit of the waiting; negative: none
 	read   time.Duration // lease of readers, if it is another than that of writers
+	every                // for a job that runs once per period
 	err    error         // what was wrong with the name or the options
+}
+
+// every is what the options say about periods.
+type every struct {
+	aligned bool // periods begin at fixed times
+	offset  time.Duration
+	again   bool // a run that fails gives its period back
 }
 
 // Option changes how one lock is used.

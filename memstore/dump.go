@@ -90,8 +90,8 @@ func (r *record) fields() map[string]string {
 	if r.mark != nil {
 		f["turn"] = text(r.mark.till) + " " + r.mark.attempt
 	}
-	if r.value != "" {
-		f["value"] = r.value
+	if r.said != nil {
+		f["value"] = r.said.String()
 	}
 	return f
 }

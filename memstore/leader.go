@@ -2,28 +2,41 @@ package memstore
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 )
 
+// said is what a leader stands for.
+type said struct {
+	token  string // of its grant
+	number int64  // of the proclamation
+	value  string // one word; empty: it leads no more
+}
+
+func (s said) String() string { return strings.TrimSuffix(s.token+" "+text(s.number)+" "+s.value, " ") }
+
 // proclaim lets the leader say what it stands for, or that it stands down.
 //
-// Answers: proclaimed · gone.
+// Answers: proclaimed · late · gone.
 func proclaim(t *step, args *arguments) string {
-	attempt, token, value := args.text(), args.text(), args.text()
+	attempt := args.text()
+	news := &said{token: args.text(), number: args.whole(), value: args.text()}
 	watch := args.text()
 	t.retention = args.whole()
 
 	h := t.holder
-	if h == nil || !h.is(attempt, "") || text(t.fence) != token || h.expiry <= t.now {
+	switch {
+	case h == nil || !h.is(attempt, "") || text(t.fence) != news.token || h.expiry <= t.now:
 		return "gone"
+	case t.said != nil && t.said.token == news.token && t.said.number > news.number:
+		return "late"
 	}
 	t.keep(0)
-	news := "leader "
-	if t.value = token + " " + value; value == "" {
-		t.value, news = "", "none "
+	t.said = news
+	payload := "leader " + news.token
+	if news.value == "" {
+		payload = "none " + news.token
 	}
-	t.pushes = append(t.pushes, message{watch, news + token})
+	t.pushes = append(t.pushes, message{watch, payload})
 	return "proclaimed"
 }
 
@@ -31,10 +44,9 @@ func proclaim(t *step, args *arguments) string {
 //
 // Answers: leader TOKEN SINCE LEFT ATTEMPT VALUE · none LEFT.
 func leader(t *step, _ *arguments) string {
-	token, said, found := strings.Cut(t.value, " ")
-	n, _ := strconv.ParseInt(token, 10, 64)
-	if !found || t.holder == nil || t.holder.expiry <= t.now || n != t.fence {
+	h := t.holder
+	if h == nil || h.expiry <= t.now || t.said == nil || t.said.value == "" || t.said.token != text(t.fence) {
 		return fmt.Sprintf("none %d", t.left())
 	}
-	return fmt.Sprintf("leader %d %d %d %s %s", n, min(t.now, t.fence/1000), t.left(), t.holder.name, said)
+	return fmt.Sprintf("leader %d %d %d %s %s", t.fence, min(t.now, t.fence/1000), t.left(), h.name, t.said.value)
 }

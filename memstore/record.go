@@ -35,8 +35,8 @@ type record struct {
 	line    line
 	evicted *eviction // the last one
 
-	mark  *mark  // the period that has had its run; nil unless runs are counted; never changed in place
-	value string // TOKEN WORD: what the leader with that token stands for
+	mark *mark // the period that has had its run; never changed in place
+	said *said // the last proclamation; never changed in place
 }
 
 // holder holds exclusively. Invariant: entries is empty if and only if the

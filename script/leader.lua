@@ -15,7 +15,7 @@ local key, retention, base = KEYS[1], 0, ''
 
 local value = holder and expiry > now and call('HGET', key, 'value')
 local token, said
-if value then token, said = string.match(value, '^(%d+) (.+)$') end
+if value then token, said = string.match(value, '^(%d+) %d+ (.+)$') end
 if token and token == text(fence) then
   return 'leader ' .. token .. ' ' .. text(math.min(now, math.floor(fence / 1000))) .. ' ' ..
     left() .. ' ' .. holder .. ' ' .. said

@@ -138,7 +138,8 @@ func (p *player) act(c *command) ([]string, error) {
 	case "forgo":
 		args = []string{c.word(), c.opt("retention", "600s"), p.base()}
 	case "proclaim":
-		args = []string{c.word(), c.opt("token", "0"), c.opt("value", ""), p.watched(), c.opt("retention", "600s")}
+		args = []string{c.word(), c.opt("token", "0"), c.opt("number", "1"), c.opt("value", ""), p.watched(),
+			c.opt("retention", "600s")}
 	case "leader":
 	case "announce":
 		keys = []string{"golden:client:" + c.word()}

@@ -109,7 +109,8 @@ func (m *wild) Forgo(rt *rapid.T) {
 }
 
 func (m *wild) Proclaim(rt *rapid.T) {
-	m.step(script.Proclaim, anyAttempt(rt), m.token(rt), pick(rt, "", "=", "=a", "=b%20c"), base+"c1", 60_000)
+	m.step(script.Proclaim, anyAttempt(rt), m.token(rt), pick(rt, 1, 2, 3),
+		pick(rt, "", "=", "=a", "=b%20c"), base+"c1", 60_000)
 }
 
 func (m *wild) Leader(*rapid.T) { m.step(script.Leader) }

@@ -1,0 +1,363 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// maxPeriod bounds a period: the server keeps its mark for two of them.
+const maxPeriod = 10 * 365 * 24 * time.Hour
+
+// Every is a job that runs at most once per period over all processes,
+// whoever comes first. The period is marked in the same step in which the run
+// is granted, and kept though the run is short, fails, or its process dies: at
+// most one run begins in a period. It is counted by the server's clock; those
+// of the processes do not matter.
+//
+// While it runs, the run holds a lease that is renewed. A run that is longer
+// than the period is followed by the next when it ends, so that there is never
+// more than one at a time. A run whose process dies is not made up for before
+// the next period.
+//
+// The name is none of a lock's: Mutex("a") and Every("a", …) have nothing to do
+// with each other. Like a Mutex it is a name and options.
+type Every struct {
+	terms  terms
+	period time.Duration
+}
+
+// Every names a job that runs once per period; a period must be at least the
+// TTL of the run's lease. All processes must name the same period: if they
+// differ, each judges by its own. A period begins with its run, unless [At]
+// says otherwise. It does no I/O. What cannot work is reported by the first
+// use, as an [ErrInvalid].
+//
+// Wait makes a Do that comes too early wait for the next period for so long.
+func (c *Client) Every(name string, period time.Duration, options ...Option) *Every {
+	e := &Every{terms: c.terms(name, wire.Exclusive, options), period: period}
+	t := &e.terms
+	if t.err != nil {
+		return e
+	}
+	switch {
+	case period%time.Millisecond != 0:
+		t.err = invalid("the period is %v: the server counts whole milliseconds, use %v",
+			period, period.Truncate(time.Millisecond))
+	case period < t.ttl:
+		t.err = invalid("the period of %v is shorter than the TTL of %v: a run that died would keep the next out; "+
+			"give a TTL below the period", period, t.ttl)
+	case period > maxPeriod:
+		t.err = invalid("the period is %v: at most %v make sense", period, maxPeriod)
+	}
+	t.key = wire.EveryKey(c.cfg.Prefix, name)
+	t.keys, t.group = []string{t.key}, c.store.Group(t.key)
+	// Each goroutine that asks is one more who may come first: there is
+	// nothing to pass on between them.
+	t.alone = true
+	return e
+}
+
+// At makes the periods of an [Every] begin at fixed times, by the server's
+// clock: one begins offset after 1970 began in UTC, and one every period from
+// there. So Every("lottery", 24*time.Hour, At(12*time.Hour)) has periods from
+// noon to noon, UTC. It has no effect on locks.
+func At(offset time.Duration) Option {
+	return func(t *terms) error {
+		if offset%time.Millisecond != 0 {
+			return invalid("the offset is %v: the server counts whole milliseconds, use %v",
+				offset, offset.Truncate(time.Millisecond))
+		}
+		t.aligned, t.offset = true, offset
+		return nil
+	}
+}
+
+// AgainOnError makes an [Every] give the period back when its function returns
+// an error: whoever comes next in the same period runs it again. A run that
+// panics, loses its lease or dies with its process still counts. It has no
+// effect on locks.
+func AgainOnError() Option {
+	return func(t *terms) error {
+		t.again = true
+		return nil
+	}
+}
+
+// Name is the job's name.
+func (e *Every) Name() string { return e.terms.name }
+
+// Turn says what a [Every.Do] found.
+type Turn struct {
+	Ran   bool          // the function ran, here
+	Owner string        // whose run it is that this period has; empty if nobody's is known
+	Token uint64        // of the run, if it ran here: rises with every run of the job
+	Busy  bool          // a run goes on that began in an earlier period; the next one follows it
+	Next  time.Duration // until the next period begins; with Busy, until the run ends unless renewed
+}
+
+// Do runs f if this period has had no run yet. Else it returns at once with
+// Ran unset, which is no error, or waits for the next period as long as the
+// option [Wait] says.
+//
+// The context that f is given is ctx's child, and is also done when the run's
+// lease is lost. The error joins f's error and what went wrong with the lease,
+// as that of [Mutex.Do]. If f did not run, the error is one of those of
+// [Mutex.TryLock], and the period, if it may have been marked, is given back in
+// the background.
+func (e *Every) Do(ctx context.Context, f func(ctx context.Context) error) (Turn, error) {
+	t := &e.terms
+	if err := t.usable(ctx); err != nil {
+		return Turn{}, err
+	}
+	waits, cancel := ctx, func() {}
+	if t.wait > 0 {
+		waits, cancel = context.WithTimeout(ctx, t.wait)
+	}
+	defer cancel()
+	for {
+		turn, l, err := e.begin(ctx, "now")
+		switch {
+		case err != nil:
+			return turn, err
+		case l != nil:
+			return turn, e.run(ctx, l, f)
+		case t.wait <= 0 || !e.until(waits, turn):
+			return turn, t.interrupted(ctx)
+		}
+	}
+}
+
+// interrupted is the error of a wait that its limit did not end.
+func (t *terms) interrupted(ctx context.Context) error {
+	switch {
+	case t.client.isClosing():
+		return ErrClosed
+	case ctx.Err() != nil:
+		return fmt.Errorf("holdfast: %q: %w", t.name, ctx.Err())
+	}
+	return nil
+}
+
+// Loop runs f in every period that this process comes first in, until ctx ends
+// or f returns an error. While the server is away it goes on trying. A run
+// whose lease was lost is no reason to end: f's error is taken to be a
+// consequence of that.
+//
+// With [At], a job that nobody has run lately is begun with the next period,
+// as a cron job is; without it, at once. A period whose beginning nobody saw is
+// begun by whoever comes in it, if the run before is still remembered (for a
+// period and [Config.Retention]).
+func (e *Every) Loop(ctx context.Context, f func(ctx context.Context) error) error {
+	t := &e.terms
+	if err := t.usable(ctx); err != nil {
+		return err
+	}
+	first := e.first(false)
+	pause := 20 * time.Millisecond
+	for {
+		turn, l, err := e.begin(ctx, first)
+		if err != nil {
+			again := wavering(err) || errors.Is(err, ErrLost)
+			if ctx.Err() != nil || !again || !t.client.sleep(ctx, pause) {
+				return err
+			}
+			pause = min(2*pause, time.Second)
+			continue
+		}
+		pause = 20 * time.Millisecond
+		if l != nil {
+			err = e.run(ctx, l, f)
+			if err != nil && (ctx.Err() != nil || !errors.Is(err, ErrNotHeld)) {
+				return err
+			}
+		}
+		if !e.until(ctx, turn) {
+			return t.interrupted(ctx)
+		}
+		first = e.first(turn.Next <= closeBy)
+	}
+}
+
+// first says what is to be done where no period is remembered. Periods at fixed
+// times are begun at their beginning, and then by all who have waited for it.
+func (e *Every) first(beginning bool) string {
+	if e.terms.aligned && !beginning {
+		return "next"
+	}
+	return "now"
+}
+
+// closeBy is how near a period is waited for in one go. Over longer times the
+// clocks of server and client may drift apart, and timers stand still while the
+// machine sleeps: so it asks again before, in ever smaller steps.
+const closeBy = 2 * time.Second
+
+// until waits until it makes sense to ask again. It reports false if ctx ended
+// or the client closes before.
+func (e *Every) until(ctx context.Context, turn Turn) bool {
+	c := e.terms.client
+	wait := turn.Next
+	switch {
+	case turn.Busy:
+		wait = min(wait, e.terms.ttl/3, time.Second)
+	case wait > closeBy:
+		wait -= max(wait/64, time.Second)
+	default:
+		wait += wait / 50 // rather late than in the period before
+	}
+	spread := time.Millisecond + rand.N(10*time.Millisecond)
+	for at := c.now() + wait + spread; ; {
+		left := at - c.now()
+		if left <= 0 {
+			return true
+		}
+		if !c.sleep(ctx, min(left, time.Minute)) {
+			return false
+		}
+	}
+}
+
+// begin asks for the run of this period. Without a lease and an error, the
+// turn says who has it.
+func (e *Every) begin(ctx context.Context, first string) (Turn, *Lease, error) {
+	c, s := e.terms.client, &e.terms.spec
+	if !c.enter() {
+		return Turn{}, nil, ErrClosed
+	}
+	defer c.exit()
+	start := c.now()
+	turn, h, err := e.ask(ctx, first)
+	if err != nil {
+		c.observe(Event{Kind: EventFail, Name: s.name, Wait: c.now() - start, Err: err})
+		return turn, nil, err
+	}
+	if h == nil {
+		return turn, nil, nil
+	}
+	l := c.lease(ctx, h)
+	if l == nil {
+		// Closed meanwhile, or lost: f did not run.
+		err = h.over()
+		c.undoBy(script.Forgo, s, h.attempt, c.now()+s.ttl)
+		c.observe(Event{Kind: EventFail, Name: s.name, Wait: c.now() - start, Err: err})
+		return Turn{}, nil, err
+	}
+	turn.Ran, turn.Owner, turn.Token = true, h.attempt, l.Token()
+	c.observe(Event{Kind: EventGrant, Name: s.name, Owner: h.attempt, Token: l.Token(), Wait: c.now() - start})
+	return turn, l, nil
+}
+
+// ask asks the server. Without a hold and an error the period is not ours. On
+// error neither run nor period is ours, or is being given back in the
+// background: a cancel alone would leave the period marked and nobody running.
+func (e *Every) ask(ctx context.Context, first string) (Turn, *hold, error) {
+	c, s := e.terms.client, &e.terms.spec
+	if err := c.ready(ctx); err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return Turn{}, nil, fault("turn of", s.name, err)
+	}
+	c.introduce()
+	attempt := c.id + "/" + strconv.FormatUint(c.attempts.Add(1), 10)
+	undo := func() { c.undoBy(script.Forgo, s, attempt, c.now()+s.ttl) }
+	sent := c.now()
+	answer, err := c.run(ctx, script.Turn, s.keys, []string{
+		attempt, s.ttlMS, c.retention, wire.Millis(e.period), e.offset(), first, s.base,
+	})
+	if definite(err) {
+		return Turn{}, nil, fault("turn of", s.name, err)
+	}
+	var line wire.TurnLine
+	if err == nil {
+		line, err = wire.ParseTurn(answer)
+	}
+	if err != nil {
+		undo()
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return Turn{}, nil, fault("turn of", s.name, err)
+	}
+	turn := Turn{Owner: line.Attempt, Busy: line.Busy, Next: line.Left}
+	if !line.Granted {
+		return turn, nil, nil
+	}
+	h, ok := c.begin(s, attempt, line.Token, 0, sent)
+	if ok && c.isClosing() && c.keeper.Remove(&h.Lease) {
+		ok = false // Close may have looked before it was in care
+	}
+	if !ok {
+		undo()
+		return Turn{}, nil, c.tooLate(s)
+	}
+	return turn, h, nil
+}
+
+// offset is where a period begins, for the script: less than a period after 1970.
+func (e *Every) offset() string {
+	if !e.terms.aligned {
+		return "-"
+	}
+	return wire.Millis((e.terms.offset%e.period + e.period) % e.period)
+}
+
+// run runs f under the lease, and gives the period back if it is to be.
+func (e *Every) run(ctx context.Context, l *Lease, f func(ctx context.Context) error) (err error) {
+	inner, cancel := l.bind(ctx)
+	end := l.Release
+	defer func() {
+		cancel()
+		err = errors.Join(err, end(ctx))
+	}()
+	if err = f(inner); err != nil && e.terms.again {
+		end = l.forgo
+	}
+	return err
+}
+
+// forgo is Release that also gives back the period of a run. What is lost when
+// there is no answer: the period stays marked or not; it is tried again in the
+// background for the time of a lease.
+func (l *Lease) forgo(ctx context.Context) error {
+	t := l.tenure
+	h, c := t.hold, t.hold.client
+	first, cause := t.release(ErrReleased)
+	switch {
+	case !first:
+		return ErrReleased
+	case errors.Is(cause, ErrClosed):
+		return ErrClosed
+	}
+	l.leak.Stop()
+	var err error
+	if errors.Is(cause, ErrLost) || !c.keeper.Remove(&h.Lease) {
+		err = h.forfeit()
+	} else {
+		err = h.forgo(lasting(ctx))
+	}
+	t.observe(EventRelease, cause, false, err)
+	return err
+}
+
+func (h *hold) forgo(ctx context.Context) error {
+	c, s := h.client, h.spec
+	a, err := c.ask(ctx, script.Forgo, s.keys, []string{h.attempt, c.retention, s.base})
+	switch {
+	case err != nil:
+		if passing(err) {
+			c.undoBy(script.Forgo, s, h.attempt, c.now()+s.ttl)
+		}
+		return fault("release of", s.name, err)
+	case a.Kind == wire.None:
+		return fmt.Errorf("%w: %w", ErrNotHeld, &LostError{Name: s.name, Reason: LossNotHeld})
+	}
+	return nil
+}

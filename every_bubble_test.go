@@ -1,0 +1,441 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// job counts the runs of one name.
+type job struct {
+	mu   sync.Mutex
+	runs []time.Time
+	busy bool
+	t    *testing.T
+	take time.Duration // of one run
+	err  error         // of each
+}
+
+func (j *job) run(ctx context.Context) error {
+	j.mu.Lock()
+	if j.busy {
+		j.t.Error("two runs at once")
+	}
+	j.busy = true
+	j.runs = append(j.runs, time.Now())
+	j.mu.Unlock()
+	select {
+	case <-time.After(j.take):
+	case <-ctx.Done():
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.busy = false
+	return j.err
+}
+
+func (j *job) count() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.runs)
+}
+
+// do runs the job if it is due.
+func (j *job) do(e *holdfast.Every) holdfast.Turn {
+	j.t.Helper()
+	turn, err := e.Do(j.t.Context(), j.run)
+	if err != nil {
+		j.t.Errorf("Do: %v", err)
+	}
+	return turn
+}
+
+func TestAJobRunsOncePerPeriodWhoeverComesFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		j := &job{t: t}
+		a, b := w.client().Every("job", time.Hour), w.client().Every("job", time.Hour)
+		first := j.do(a)
+		if !first.Ran || first.Next != time.Hour || first.Owner == "" || first.Token == 0 {
+			t.Errorf("the first: %+v", first)
+		}
+		time.Sleep(time.Minute)
+		for _, e := range []*holdfast.Every{a, b} {
+			if turn := j.do(e); turn.Ran || turn.Owner != first.Owner || turn.Next != 59*time.Minute || turn.Busy {
+				t.Errorf("in the same period: %+v", turn)
+			}
+		}
+		time.Sleep(59*time.Minute - time.Millisecond)
+		if turn := j.do(b); turn.Ran || turn.Next != time.Millisecond {
+			t.Errorf("just before the next: %+v", turn)
+		}
+		time.Sleep(time.Millisecond)
+		if turn := j.do(b); !turn.Ran || turn.Token <= first.Token {
+			t.Errorf("in the next period: %+v", turn)
+		}
+		// A lock of that name is something else.
+		release(t, mustLock(t, w.client().Mutex("job")))
+	})
+}
+
+func TestThePeriodIsKeptThoughTheProcessDied(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		j := &job{t: t, take: time.Hour}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = c.Every("job", time.Hour).Do(t.Context(), j.run)
+		}()
+		synctest.Wait()
+		c.Abandon()
+		<-done
+		other := w.client().Every("job", time.Hour)
+		for range 59 {
+			time.Sleep(time.Minute)
+			if turn := j.do(other); turn.Ran {
+				t.Fatal("made up for in the same period")
+			}
+		}
+		time.Sleep(time.Minute)
+		j.take = 0
+		if turn := j.do(other); !turn.Ran || j.count() != 2 {
+			t.Errorf("in the next period: %+v after %d runs", turn, j.count())
+		}
+	})
+}
+
+func TestARunLongerThanItsPeriodIsFollowedWhenItEnds(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		j := &job{t: t, take: 90 * time.Second}
+		long, other := w.client().Every("job", time.Minute), w.client().Every("job", time.Minute)
+		done := make(chan struct{})
+		go func() { defer close(done); j.do(long) }()
+		time.Sleep(75 * time.Second)
+		if turn := j.do(other); turn.Ran || !turn.Busy || turn.Owner == "" || turn.Next > ttl {
+			t.Errorf("while it runs: %+v", turn)
+		}
+		<-done
+		if turn := j.do(other); !turn.Ran {
+			t.Errorf("after it: %+v", turn)
+		}
+	})
+}
+
+func TestAFailedRunCountsUnlessItIsToBeRepeated(t *testing.T) {
+	errJob := errors.New("no luck")
+	bubble(t, func(t *testing.T, w *world) {
+		for name, options := range map[string][]holdfast.Option{
+			"counts": nil, "again": {holdfast.AgainOnError()},
+		} {
+			events := &recorder{}
+			e := w.client(holdfast.Config{Observer: events}).Every(name, time.Hour, options...)
+			turn, err := e.Do(t.Context(), func(context.Context) error { return errJob })
+			wantIs(t, err, errJob)
+			if !turn.Ran {
+				t.Errorf("%+v", turn)
+			}
+			j := &job{t: t}
+			if next := j.do(w.client().Every(name, time.Hour)); next.Ran != (name == "again") {
+				t.Errorf("%s: %+v", name, next)
+			}
+			if n := len(events.all(holdfast.EventRelease)); n != 1 || len(events.all(holdfast.EventLost)) > 0 {
+				t.Errorf("%s: events %+v", name, events.all())
+			}
+		}
+	})
+}
+
+func TestAPanicOfARunCountsAndIsReleased(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		e := w.client().Every("job", time.Hour, holdfast.AgainOnError())
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			_, _ = e.Do(t.Context(), func(context.Context) error { panic("oh") })
+		}()
+		j := &job{t: t}
+		if turn := j.do(e); turn.Ran || turn.Busy {
+			t.Errorf("%+v", turn)
+		}
+		time.Sleep(time.Hour)
+		if turn := j.do(e); !turn.Ran {
+			t.Errorf("%+v", turn)
+		}
+	})
+}
+
+func TestATurnOfUnknownOutcomeIsGivenBackWithItsPeriod(t *testing.T) {
+	for name, fault := range map[string]func(w *world){
+		"reply lost":   func(w *world) { w.Lose(only("turn", 1, errLink)) },
+		"request lost": func(w *world) { w.Fail(only("turn", 1, errLink)) },
+		"request late": func(w *world) {
+			w.net.slow(func(action string) (there, back time.Duration) {
+				if action == "turn" {
+					there = 10 * time.Second
+				}
+				return there, 0
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				fault(w)
+				j := &job{t: t}
+				_, err := w.client().Every("job", time.Hour).Do(t.Context(), j.run)
+				wantIs(t, err, holdfast.ErrUnknownOutcome)
+				time.Sleep(12 * time.Second)
+				w.net.slow(nil)
+				if turn := j.do(w.client().Every("job", time.Hour)); !turn.Ran || j.count() != 1 {
+					t.Errorf("%+v after %d runs", turn, j.count())
+				}
+			})
+		})
+	}
+}
+
+func TestARunThatLosesItsLeaseIsToldAndKeepsItsPeriod(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		j := &job{t: t, take: time.Hour}
+		stalled := make(chan func(), 1)
+		time.AfterFunc(time.Minute, func() { stalled <- w.Stall() })
+		time.AfterFunc(2*time.Minute, func() { (<-stalled)() })
+		_, err := c.Every("job", 24*time.Hour, holdfast.AgainOnError()).Do(t.Context(), j.run)
+		wantIs(t, err, holdfast.ErrNotHeld)
+		time.Sleep(2 * time.Minute)
+		if turn := j.do(w.client().Every("job", 24*time.Hour)); turn.Ran {
+			t.Errorf("%+v", turn)
+		}
+	})
+}
+
+func TestPeriodsAtFixedTimesAreThoseOfTheServersClock(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		// The server's clock is not this process's, which is 2000-01-01 here.
+		start := time.Now()
+		server := time.Date(2031, 5, 6, 11, 59, 0, 0, time.UTC)
+		w.SetClock(func() time.Time { return server.Add(time.Since(start)) })
+		noon := func() *holdfast.Every {
+			return w.client().Every("lottery", 24*time.Hour, holdfast.At(12*time.Hour))
+		}
+		j := &job{t: t}
+		if turn := j.do(noon()); !turn.Ran || turn.Next != time.Minute {
+			t.Errorf("before noon: %+v", turn)
+		}
+		time.Sleep(time.Minute)
+		if turn := j.do(noon()); !turn.Ran || turn.Next != 24*time.Hour {
+			t.Errorf("at noon: %+v", turn)
+		}
+		time.Sleep(23*time.Hour + 59*time.Minute)
+		if turn := j.do(noon()); turn.Ran || turn.Next != time.Minute {
+			t.Errorf("before the next noon: %+v", turn)
+		}
+		// A copy whose clock is ahead waits for the server's noon.
+		early := time.Now()
+		turn, err := w.client().Every("lottery", 24*time.Hour, holdfast.At(12*time.Hour),
+			holdfast.Wait(5*time.Minute)).Do(t.Context(), j.run)
+		if late := time.Since(early) - time.Minute; err != nil || !turn.Ran || late < 0 || late > 100*time.Millisecond {
+			t.Errorf("%+v, %v, %v after noon", turn, err, late)
+		}
+		// And one that does not wait so long gives up without an error.
+		turn, err = w.client().Every("lottery", 24*time.Hour, holdfast.Wait(time.Minute)).Do(t.Context(), j.run)
+		if err != nil || turn.Ran {
+			t.Errorf("%+v, %v", turn, err)
+		}
+	})
+}
+
+func TestALoopOfManyProcessesRunsTheJobOnceAtEachFixedTime(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		const processes, days = 5, 4
+		start := time.Now()
+		server := time.Date(2031, 5, 6, 9, 30, 0, 0, time.UTC)
+		w.SetClock(func() time.Time { return server.Add(time.Since(start)) })
+		j := &job{t: t, take: 10 * time.Minute}
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for i := range processes {
+			c := w.client()
+			if i == 0 { // one of them dies in the first run or before
+				time.AfterFunc(2*time.Hour+35*time.Minute, c.Abandon)
+			}
+			all.Go(func() {
+				err := c.Every("lottery", 24*time.Hour, holdfast.At(12*time.Hour)).Loop(ctx, j.run)
+				if !errors.Is(err, context.Canceled) && !errors.Is(err, holdfast.ErrClosed) {
+					t.Errorf("the loop ended: %v", err)
+				}
+			})
+			time.Sleep(time.Minute)
+		}
+		time.Sleep(days*24*time.Hour - time.Hour)
+		cancel()
+		all.Wait()
+		if j.count() != days {
+			t.Fatalf("%d runs in %d days", j.count(), days)
+		}
+		for i, at := range j.runs {
+			noon := time.Date(2031, 5, 6+i, 12, 0, 0, 0, time.UTC)
+			if late := server.Add(at.Sub(start)).Sub(noon); late < 0 || late > 100*time.Millisecond {
+				t.Errorf("run %d came %v after noon", i, late)
+			}
+		}
+		if n := w.net.count("turn"); n > processes*days*8 {
+			t.Errorf("%d requests", n)
+		}
+	})
+}
+
+func TestALoopGoesOnWhileTheServerIsAwayAndEndsWithItsJob(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		j := &job{t: t, take: time.Minute}
+		errJob := errors.New("no luck")
+		done := make(chan error, 1)
+		c := w.client()
+		go func() {
+			done <- c.Every("job", time.Hour).Loop(t.Context(), func(ctx context.Context) error {
+				err := j.run(ctx)
+				if j.count() == 4 {
+					return errJob
+				}
+				return err
+			})
+		}()
+		time.Sleep(30 * time.Minute) // one run
+		w.Fail(func(string, []string) error { return errLink })
+		time.Sleep(2 * time.Hour)
+		if j.count() != 1 {
+			t.Errorf("%d runs without a server", j.count())
+		}
+		w.Fail(nil)
+		time.Sleep(10 * time.Minute)
+		if j.count() != 2 {
+			t.Errorf("%d runs when it is back", j.count())
+		}
+		time.Sleep(50 * time.Minute) // the third is under way, or near
+		err := <-done
+		wantIs(t, err, errJob)
+		if j.count() != 4 {
+			t.Errorf("%d runs", j.count())
+		}
+	})
+}
+
+func TestAPeriodThatCannotWorkIsRefusedBeforeAnythingIsSent(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		for name, e := range map[string]*holdfast.Every{
+			"under the TTL":       c.Every("job", ttl-time.Millisecond),
+			"under the own TTL":   c.Every("job", 59*time.Second, holdfast.TTL(time.Minute)),
+			"none":                c.Every("job", 0),
+			"negative":            c.Every("job", -time.Hour),
+			"of microseconds":     c.Every("job", time.Hour+time.Microsecond),
+			"too long":            c.Every("job", 20*365*24*time.Hour),
+			"at microseconds":     c.Every("job", time.Hour, holdfast.At(time.Microsecond)),
+			"without a name":      c.Every("", time.Hour),
+			"with a bad option":   c.Every("job", time.Hour, holdfast.TTL(0)),
+			"waiting below zero":  c.Every("job", time.Hour, holdfast.Wait(-1)),
+			"with too long a TTL": c.Every("job", time.Hour, holdfast.TTL(2*time.Hour)),
+		} {
+			turn, err := e.Do(t.Context(), func(context.Context) error { return errors.New("ran") })
+			wantIs(t, err, holdfast.ErrInvalid)
+			wantIs(t, e.Loop(t.Context(), nil), holdfast.ErrInvalid)
+			if turn != (holdfast.Turn{}) {
+				t.Errorf("%s: %+v", name, turn)
+			}
+		}
+		if len(w.net.sent) > 0 {
+			t.Errorf("sent %v", w.net.sent)
+		}
+	})
+}
+
+func TestAJobIsNotBegunWithinItself(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		e := w.client().Every("job", time.Minute)
+		_, err := e.Do(t.Context(), func(ctx context.Context) error {
+			_, err := e.Do(ctx, func(context.Context) error { return nil })
+			return err
+		})
+		wantIs(t, err, holdfast.ErrDeadlock)
+	})
+}
+
+func TestAWaitForATurnEndsWithItsContextAndItsClient(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		j := &job{t: t}
+		j.do(w.client().Every("job", time.Hour))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		c := w.client()
+		e := c.Every("job", time.Hour, holdfast.Wait(2*time.Hour))
+		_, err := e.Do(ctx, j.run)
+		wantIs(t, err, context.DeadlineExceeded)
+		done := make(chan error, 2)
+		go func() { _, err := e.Do(t.Context(), j.run); done <- err }()
+		go func() { done <- e.Loop(t.Context(), j.run) }()
+		synctest.Wait()
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wantIs(t, <-done, holdfast.ErrClosed)
+		wantIs(t, <-done, holdfast.ErrClosed)
+		if j.count() != 1 {
+			t.Errorf("%d runs", j.count())
+		}
+	})
+}
+
+// Many goroutines of many processes ask all the time; their clocks, and that of
+// the store, do not matter. Whatever happens, a period has one run.
+func TestNoPeriodHasTwoRuns(t *testing.T) {
+	for _, at := range []bool{false, true} {
+		t.Run(fmt.Sprint("at fixed times ", at), func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				const period = time.Minute
+				var options []holdfast.Option
+				if at {
+					options = append(options, holdfast.At(17*time.Second))
+				}
+				w.Lose(func(action string, _ []string) error {
+					if action == "release" {
+						return errLink
+					}
+					return nil
+				})
+				j := &job{t: t, take: 3 * time.Second}
+				var all sync.WaitGroup
+				for range 4 {
+					c := w.client()
+					for range 3 {
+						all.Go(func() {
+							for range 200 {
+								_, _ = c.Every("job", period, options...).Do(t.Context(), j.run)
+								time.Sleep(5 * time.Second)
+							}
+						})
+					}
+				}
+				all.Wait()
+				index := func(at time.Time) int64 { return (at.UnixMilli() - 17_000) / period.Milliseconds() }
+				for i := 1; i < j.count(); i++ {
+					last, next := j.runs[i-1], j.runs[i]
+					if at && index(last) == index(next) || !at && next.Sub(last) < period {
+						t.Errorf("runs at %v and %v", last, next)
+					}
+				}
+				if want := 15; j.count() < want {
+					t.Errorf("%d runs, want at least %d", j.count(), want)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,223 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// ErrNoLeader: nobody leads the election, as far as the server knows.
+var ErrNoLeader = errors.New("holdfast: nobody leads")
+
+// Leader is who leads an election at one moment, as the server knows it. It
+// may be over when it arrives: what must not be done under an old leader needs
+// the term as a fencing token.
+type Leader struct {
+	Value     string
+	Term      uint64      // rises with every leader; 0: nobody leads
+	Owner     string      // the leader's attempt
+	Client    string      // the ID of its client
+	Who       *ClientInfo // nil if the client did not make itself known; from Leader only
+	Since     time.Time   // by the server's clock
+	Remaining time.Duration
+}
+
+// Leader asks who leads. If nobody does, or a new leader has not proclaimed
+// its value yet, the error is an [ErrNoLeader].
+func (e *Election) Leader(ctx context.Context) (Leader, error) {
+	t := &e.terms
+	if t.err != nil {
+		return Leader{}, t.err
+	}
+	if err := t.client.askable(ctx, t.name); err != nil {
+		return Leader{}, err
+	}
+	l, _, err := e.look(ctx)
+	switch {
+	case err != nil:
+		return Leader{}, fault("look for the leader of", t.name, err)
+	case l.Term == 0:
+		return Leader{}, fmt.Errorf("%w: election %q", ErrNoLeader, t.name)
+	}
+	l.Who = t.client.whois(ctx, make(map[string]*ClientInfo), l.Owner)
+	return l, nil
+}
+
+// look reads the leader, and for how long that can be true at most.
+func (e *Election) look(ctx context.Context) (Leader, time.Duration, error) {
+	answer, err := e.terms.client.run(ctx, script.Leader, e.terms.keys, nil)
+	if err != nil {
+		return Leader{}, 0, err
+	}
+	line, err := wire.ParseLeader(answer)
+	if err != nil || !line.Known {
+		return Leader{}, line.Left, err
+	}
+	return Leader{
+		Value: line.Value, Term: line.Token << 10, Owner: line.Attempt, Client: wire.Client(line.Attempt),
+		Since: line.Since, Remaining: line.Left,
+	}, line.Left, nil
+}
+
+// Observe tells of the leader and every change of it: the present one first,
+// or that nobody leads (a zero Leader). Terms never go back. Changes that
+// follow one another quickly may be told as one. It is woken by the server,
+// and looks by itself when the leader's lease may be over.
+//
+// An error is told once, when what was told before cannot be known to be true
+// any more; while the server is away the iteration goes on, and tells the
+// leader again when it is back. After a refusal, an [ErrInvalid] or an
+// [ErrClosed] it ends, as it does without an error when ctx ends.
+func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
+	return func(yield func(Leader, error) bool) {
+		o := &observation{e: e, c: e.terms.client, yield: yield, wake: make(chan struct{}, 1), quiet: true}
+		if err := e.terms.observable(ctx); err != nil {
+			yield(Leader{}, err)
+			return
+		}
+		done := make(chan struct{})
+		defer close(done)
+		for {
+			o.subscribe(ctx, done)
+			next, more := o.look(ctx)
+			if !more {
+				return
+			}
+			timer := time.NewTimer(next)
+			select {
+			case <-o.wake:
+			case <-timer.C:
+			case <-ctx.Done():
+			case <-o.c.closing:
+			}
+			timer.Stop()
+		}
+	}
+}
+
+// observable refuses what needs no question to the server.
+func (t *terms) observable(ctx context.Context) error {
+	switch {
+	case t.err != nil:
+		return t.err
+	case ctx == nil:
+		return invalid("the context is nil: use context.Background()")
+	}
+	return nil
+}
+
+// observation is one Observe under way.
+type observation struct {
+	e     *Election
+	c     *Client
+	yield func(Leader, error) bool
+	wake  chan struct{}
+
+	hears   bool // the subscription stands
+	deaf    bool // the server does not permit one
+	last    Leader
+	highest uint64        // term
+	quiet   bool          // nothing was told, or an error: whatever is seen is news
+	lost    bool          // the error was told
+	until   time.Duration // what was told can be true until then
+	pause   time.Duration // before the next try of a server that is away
+}
+
+func (o *observation) nudge() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// subscribe makes the subscription if there is none yet. Without one there are
+// still the looks. It ends with the observation or the client, whichever is first.
+func (o *observation) subscribe(ctx context.Context, done <-chan struct{}) {
+	if o.hears || o.deaf || ctx.Err() != nil || !o.c.enter() {
+		return
+	}
+	defer o.c.exit()
+	bounded, cancel := context.WithTimeout(ctx, o.c.cfg.RequestTimeout)
+	defer cancel()
+	stop, err := o.c.store.Listen(bounded, o.e.watch, Listener{Message: func(string) { o.nudge() }, Resumed: o.nudge})
+	if err != nil {
+		o.deaf = !passing(err)
+		return
+	}
+	o.hears = o.c.background(func() {
+		select {
+		case <-done:
+		case <-o.c.closing:
+		}
+		stop()
+	})
+	if !o.hears {
+		stop()
+	}
+}
+
+// look reads the leader, tells what is new, and answers when to look again.
+func (o *observation) look(ctx context.Context) (next time.Duration, more bool) {
+	if ctx.Err() != nil {
+		return 0, false
+	}
+	leader, left, err := o.ask(ctx)
+	ttl := o.e.terms.ttl
+	switch {
+	case err == nil && leader.Term != 0 && leader.Term < o.highest:
+		return ttl, true // a copy of an older record: it says nothing new
+	case err == nil:
+		o.pause, o.until = 0, o.c.now()+left
+		o.highest = max(o.highest, leader.Term)
+		changed := o.quiet || leader.Term != o.last.Term || leader.Value != o.last.Value
+		o.last, o.quiet, o.lost = leader, false, false
+		if changed && !o.yield(leader, nil) {
+			return 0, false
+		}
+		return o.next(left), true
+	case ctx.Err() != nil:
+		return 0, false
+	case errors.Is(err, ErrClosed) || !passing(err):
+		o.yield(Leader{}, fault("observation of", o.e.terms.name, err))
+		return 0, false
+	}
+	if o.c.now() >= o.until && !o.lost {
+		o.quiet, o.lost = true, true
+		if !o.yield(Leader{}, fault("observation of", o.e.terms.name, err)) {
+			return 0, false
+		}
+	}
+	o.pause = min(max(2*o.pause, 20*time.Millisecond), time.Second)
+	return o.pause, true
+}
+
+func (o *observation) ask(ctx context.Context) (Leader, time.Duration, error) {
+	if !o.c.enter() {
+		return Leader{}, 0, ErrClosed
+	}
+	defer o.c.exit()
+	if err := o.c.ready(ctx); err != nil {
+		return Leader{}, 0, err
+	}
+	return o.e.look(ctx)
+}
+
+// next is when to look again though nothing was heard: when the lease that was
+// seen may be over, or now and then if nobody has one.
+func (o *observation) next(left time.Duration) time.Duration {
+	ttl := o.e.terms.ttl
+	if left == 0 {
+		left = ttl
+	}
+	if !o.hears {
+		left = min(left, ttl/3)
+	}
+	return min(left, lease.Heartbeat(ttl)) + time.Millisecond + rand.N(10*time.Millisecond)
+}
