@@ -1,0 +1,509 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func mustCampaign(t *testing.T, e *holdfast.Election, value string) *holdfast.Leadership {
+	t.Helper()
+	l, err := e.Campaign(t.Context(), value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keptLeads.Lock()
+	defer keptLeads.Unlock()
+	keptLeads.leads = append(keptLeads.leads, l)
+	return l
+}
+
+// keptLeads are kept for the same reason as kept.
+var keptLeads struct {
+	sync.Mutex
+	leads []*holdfast.Leadership
+}
+
+// campaigning begins to wait, and returns when it does.
+func campaigning(t *testing.T, e *holdfast.Election, value string) <-chan *holdfast.Leadership {
+	t.Helper()
+	done := make(chan *holdfast.Leadership, 1)
+	go func() { done <- mustCampaign(t, e, value) }()
+	synctest.Wait()
+	return done
+}
+
+func resign(t *testing.T, l *holdfast.Leadership) {
+	t.Helper()
+	if err := l.Resign(t.Context()); err != nil {
+		t.Errorf("resign: %v", err)
+	}
+}
+
+// wantLeader asserts who leads, as another client sees it.
+func wantLeader(t *testing.T, e *holdfast.Election, value string, term uint64) {
+	t.Helper()
+	l, err := e.Leader(t.Context())
+	if err != nil || l.Value != value || l.Term != term {
+		t.Errorf("the leader is %+v, %v; want %q with term %d", l, err, value, term)
+	}
+}
+
+func wantNoLeader(t *testing.T, e *holdfast.Election) {
+	t.Helper()
+	if l, err := e.Leader(t.Context()); !errors.Is(err, holdfast.ErrNoLeader) {
+		t.Errorf("the leader is %+v, %v", l, err)
+	}
+}
+
+func TestALeaderIsSeenWithItsValueAndTerm(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c, eye := w.client(holdfast.Config{App: "shop"}), w.client().Election("e")
+		wantNoLeader(t, eye)
+		lead := mustCampaign(t, c.Election("e"), "10.0.0.1:80")
+		wantLeader(t, eye, "10.0.0.1:80", lead.Term())
+		l, _ := eye.Leader(t.Context())
+		if l.Owner != lead.Owner() || l.Client != c.ID() || l.Remaining != ttl || l.Since.IsZero() ||
+			l.Who == nil || l.Who.App != "shop" {
+			t.Errorf("%+v", l)
+		}
+		if err := lead.Proclaim(t.Context(), "a b\x00ü%"); err != nil || lead.Value() != "a b\x00ü%" {
+			t.Errorf("%v, %q", err, lead.Value())
+		}
+		wantLeader(t, eye, "a b\x00ü%", lead.Term())
+		if err := lead.Proclaim(t.Context(), ""); err != nil {
+			t.Error(err)
+		}
+		wantLeader(t, eye, "", lead.Term())
+		time.Sleep(time.Hour)
+		wantLeader(t, eye, "", lead.Term())
+		resign(t, lead)
+		wantNoLeader(t, eye)
+		wantIs(t, context.Cause(lead.Context()), holdfast.ErrReleased)
+		wantIs(t, lead.Proclaim(t.Context(), "x"), holdfast.ErrNotHeld)
+		wantIs(t, lead.Resign(t.Context()), holdfast.ErrReleased)
+		wantNoLeader(t, eye)
+	})
+}
+
+func TestCandidatesFollowOneAnotherInOrderOfArrival(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		shared := w.client()
+		lead := mustCampaign(t, w.client().Election("e"), "0")
+		var next []<-chan *holdfast.Leadership
+		for i, c := range []*holdfast.Client{w.client(), shared, w.client(), shared} {
+			next = append(next, campaigning(t, c.Election("e"), fmt.Sprint(i+1)))
+		}
+		eye := w.client().Election("e")
+		for i, n := range next {
+			select {
+			case <-n:
+				t.Fatal("two leaders")
+			default:
+			}
+			resign(t, lead)
+			second := <-n
+			if second.Term() <= lead.Term() {
+				t.Errorf("term %d after %d", second.Term(), lead.Term())
+			}
+			lead = second
+			wantLeader(t, eye, fmt.Sprint(i+1), lead.Term())
+		}
+		resign(t, lead)
+		w.wantFree("e")
+	})
+}
+
+func TestACrashedLeaderIsFollowedWithinItsLease(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		lead := mustCampaign(t, c.Election("e"), "one")
+		next := campaigning(t, w.client().Election("e"), "two")
+		start := time.Now()
+		c.Abandon()
+		second := <-next
+		if took := time.Since(start); took > ttl+100*time.Millisecond || second.Term() <= lead.Term() {
+			t.Errorf("took %v, term %d after %d", took, second.Term(), lead.Term())
+		}
+		wantIs(t, lead.Err(), holdfast.ErrClosed)
+		wantLeader(t, w.client().Election("e"), "two", second.Term())
+		resign(t, second)
+	})
+}
+
+func TestALeaderThatIsCutOffIsToldBeforeAnotherLeads(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		cut := &network{Store: w.Store, sent: map[string]int{}}
+		t.Cleanup(cut.under.Wait)
+		c, err := holdfast.New(cut, holdfast.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Abandon() })
+		lead := mustCampaign(t, c.Election("e"), "one")
+		next := campaigning(t, w.client().Election("e"), "two")
+		cut.slow(func(string) (there, back time.Duration) { return time.Hour, 0 })
+		wantLost(t, ended(lead.Context()), holdfast.LossExpired)
+		select {
+		case <-next:
+			t.Error("another leads before this one is told")
+		default:
+		}
+		second := <-next
+		wantIs(t, lead.Proclaim(t.Context(), "still me"), holdfast.ErrNotHeld)
+		resign(t, second)
+	})
+}
+
+func TestAProclamationUnderAnOldTermChangesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		lead := mustCampaign(t, w.client().Election("e"), "one")
+		c := w.client()
+		if _, err := c.Evict(t.Context(), "e", holdfast.Eviction{By: "ann", Reason: "test"}); err != nil {
+			t.Fatal(err)
+		}
+		wantNoLeader(t, c.Election("e"))
+		second := mustCampaign(t, c.Election("e"), "two")
+		wantIs(t, lead.Proclaim(t.Context(), "one again"), holdfast.ErrNotHeld)
+		wantIs(t, lead.Err(), holdfast.ErrLost)
+		wantLeader(t, c.Election("e"), "two", second.Term())
+		wantIs(t, lead.Resign(t.Context()), holdfast.ErrNotHeld)
+		wantLeader(t, c.Election("e"), "two", second.Term())
+		resign(t, second)
+	})
+}
+
+func TestAnElectionWaitsForTheEndOfTheLeadersFunction(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		errWork := errors.New("no luck")
+		c := w.client()
+		next := make(chan *holdfast.Leadership, 1)
+		err := c.Election("e").Do(t.Context(), "one", func(ctx context.Context, lead *holdfast.Leadership) error {
+			go func() { next <- mustCampaign(t, w.client().Election("e"), "two") }()
+			time.Sleep(time.Minute)
+			if _, err := c.Evict(ctx, "e", holdfast.Eviction{By: "ann", Reason: "test"}); err != nil {
+				t.Error(err)
+			}
+			wantLost(t, ended(ctx), holdfast.LossEvicted)
+			wantIs(t, lead.Err(), holdfast.ErrLost)
+			time.Sleep(time.Minute) // what takes its time to stop is waited for
+			return errWork
+		})
+		wantIs(t, err, errWork, holdfast.ErrNotHeld)
+		resign(t, <-next)
+
+		start := time.Now()
+		err = c.Election("e").Do(t.Context(), "three", func(context.Context, *holdfast.Leadership) error {
+			time.Sleep(time.Minute)
+			wantLeader(t, w.client().Election("e"), "three", w.state("e").Fence)
+			return nil
+		})
+		if err != nil || time.Since(start) != time.Minute {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		w.wantFree("e")
+	})
+}
+
+func TestALoopCampaignsAgainAfterALoss(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		errWork := errors.New("no luck")
+		terms := []uint64{0}
+		err := c.Election("e").Loop(t.Context(), "v", func(ctx context.Context, lead *holdfast.Leadership) error {
+			if lead.Term() <= terms[len(terms)-1] {
+				t.Errorf("term %d after %d", lead.Term(), terms)
+			}
+			terms = append(terms, lead.Term())
+			switch len(terms) {
+			case 2: // evicted
+				if _, err := c.Evict(ctx, "e", holdfast.Eviction{By: "ann", Reason: "test"}); err != nil {
+					t.Error(err)
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			case 3: // the server is away for longer than the lease, and when it campaigns again
+				w.Fail(func(string, []string) error { return errLink })
+				time.AfterFunc(time.Minute, func() { w.Fail(nil) })
+				<-ctx.Done()
+				return nil
+			}
+			return errWork
+		})
+		wantIs(t, err, errWork)
+		if len(terms) != 4 {
+			t.Errorf("led %d times", len(terms)-1)
+		}
+		w.wantFree("e")
+		ctx, cancel := context.WithCancel(t.Context())
+		err = c.Election("e").Loop(ctx, "v", func(ctx context.Context, _ *holdfast.Leadership) error {
+			cancel()
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		wantIs(t, err, context.Canceled)
+		w.wantFree("e")
+	})
+}
+
+func TestAFailedCampaignLeadsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		_, err := c.Election("e").Campaign(t.Context(), strings.Repeat("x", holdfast.MaxValue+1))
+		wantIs(t, err, holdfast.ErrInvalid)
+		_, err = c.Election("").Campaign(t.Context(), "v")
+		wantIs(t, err, holdfast.ErrInvalid)
+		_, err = c.Election("e").Leader(nil) //nolint:staticcheck // that is what is tested
+		wantIs(t, err, holdfast.ErrInvalid)
+		if len(w.net.sent) > 0 {
+			t.Errorf("sent %v", w.net.sent)
+		}
+
+		// A proclamation without an answer is sent again.
+		w.Lose(only("proclaim", 2, errLink))
+		lead := mustCampaign(t, c.Election("e"), strings.Repeat("x", holdfast.MaxValue))
+		wantIs(t, lead.Proclaim(lead.Context(), strings.Repeat("x", holdfast.MaxValue+1)), holdfast.ErrInvalid)
+		_, err = c.Election("e").Campaign(lead.Context(), "v")
+		wantIs(t, err, holdfast.ErrDeadlock)
+		_, err = w.client().Election("e", holdfast.Wait(time.Second)).Campaign(t.Context(), "v")
+		wantIs(t, err, holdfast.ErrHeld)
+		resign(t, lead)
+
+		w.Fail(func(action string, _ []string) error {
+			if action == "proclaim" {
+				return errLink
+			}
+			return nil
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err = c.Election("e").Campaign(ctx, "v")
+		wantIs(t, err, holdfast.ErrUnknownOutcome)
+		synctest.Wait()
+		w.wantFree("e")
+	})
+}
+
+// sightings are what an observer was told.
+type sightings struct {
+	mu   sync.Mutex
+	list []string
+	at   []time.Time
+}
+
+func (s *sightings) add(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list, s.at = append(s.list, what), append(s.at, time.Now())
+}
+
+func (s *sightings) want(t *testing.T, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if fmt.Sprint(s.list) != fmt.Sprint(want) {
+		t.Errorf("saw %v, want %v", s.list, want)
+	}
+}
+
+// observe follows an election until ctx ends.
+func observe(ctx context.Context, t *testing.T, e *holdfast.Election) (*sightings, <-chan struct{}) {
+	s, done := &sightings{}, make(chan struct{})
+	go func() {
+		defer close(done)
+		var highest uint64
+		for l, err := range e.Observe(ctx) {
+			switch {
+			case err != nil && errors.Is(err, holdfast.ErrUnknownOutcome):
+				s.add("?")
+			case err != nil:
+				s.add("end")
+			case l.Term == 0:
+				s.add("-")
+			case l.Term < highest:
+				t.Errorf("term %d after %d", l.Term, highest)
+			default:
+				highest = l.Term
+				s.add(l.Value)
+			}
+		}
+	}()
+	synctest.Wait()
+	return s, done
+}
+
+func TestWhoObservesIsToldOfEveryChangeAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		ctx, cancel := context.WithCancel(t.Context())
+		eye := w.client()
+		first, done := observe(ctx, t, eye.Election("e"))
+		first.want(t, "-")
+		lead := mustCampaign(t, w.client().Election("e"), "one")
+		first.want(t, "-", "one")
+		second, done2 := observe(ctx, t, eye.Election("e"))
+		if err := lead.Proclaim(t.Context(), "one more"); err != nil {
+			t.Fatal(err)
+		}
+		first.want(t, "-", "one", "one more")
+		second.want(t, "one", "one more")
+		next := campaigning(t, w.client().Election("e"), "two")
+		start := time.Now()
+		resign(t, lead)
+		lead = <-next
+		synctest.Wait()
+		if last := first.list[len(first.list)-1]; last != "two" || time.Since(start) > time.Second {
+			t.Errorf("saw %v", first.list)
+		}
+		resign(t, lead)
+		synctest.Wait()
+		if last := second.list[len(second.list)-1]; last != "-" || time.Since(start) > time.Second {
+			t.Errorf("saw %v", second.list)
+		}
+		cancel()
+		<-done
+		<-done2
+	})
+}
+
+func TestWhoObservesSeesACrashWhenTheLeaseIsOver(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := w.client()
+		_ = mustCampaign(t, c.Election("e"), "one")
+		seen, done := observe(ctx, t, w.client().Election("e"))
+		time.Sleep(time.Hour)
+		asked := w.net.count("leader")
+		if asked > 200 {
+			t.Errorf("%d looks in an hour", asked)
+		}
+		seen.want(t, "one")
+		start := time.Now()
+		c.Abandon()
+		time.Sleep(ttl + 100*time.Millisecond)
+		seen.want(t, "one", "-")
+		if late := seen.at[1].Sub(start); late > ttl+100*time.Millisecond {
+			t.Errorf("seen after %v", late)
+		}
+		cancel()
+		<-done
+	})
+}
+
+func TestALostPushDelaysWhoObservesByNoMoreThanALease(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		ctx, cancel := context.WithCancel(t.Context())
+		seen, done := observe(ctx, t, w.client().Election("e"))
+		w.DropPushes(-1)
+		lead := mustCampaign(t, w.client().Election("e"), "one")
+		seen.want(t, "-")
+		time.Sleep(ttl + 100*time.Millisecond)
+		seen.want(t, "-", "one")
+		resume := w.Cut()
+		if err := lead.Proclaim(t.Context(), "two"); err != nil {
+			t.Fatal(err)
+		}
+		seen.want(t, "-", "one")
+		resume() // the subscription stands again: it looks
+		seen.want(t, "-", "one", "two")
+		cancel()
+		<-done
+		resign(t, lead)
+	})
+}
+
+func TestWhoObservesIsToldWhenNothingIsKnownAnyMore(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		ctx, cancel := context.WithCancel(t.Context())
+		lead := mustCampaign(t, w.client().Election("e"), "one")
+		c := w.client()
+		seen, done := observe(ctx, t, c.Election("e"))
+		broken := func(action string, _ []string) error {
+			if action == "leader" {
+				return errLink
+			}
+			return nil
+		}
+		w.Fail(broken)
+		time.Sleep(10 * time.Minute)
+		seen.want(t, "one", "?")
+		w.Fail(nil)
+		time.Sleep(2 * time.Second)
+		seen.want(t, "one", "?", "one")
+		cancel()
+		<-done
+
+		w.Fail(broken)
+		seen, done = observe(t.Context(), t, c.Election("e"))
+		seen.want(t, "?")
+		w.Fail(func(string, []string) error {
+			return &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM no"}
+		})
+		<-done
+		seen.want(t, "?", "end")
+		w.Fail(nil)
+		seen, done = observe(t.Context(), t, c.Election("e"))
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		<-done
+		seen.want(t, "one", "end")
+		resign(t, lead)
+		for _, err := range c.Election("").Observe(t.Context()) {
+			wantIs(t, err, holdfast.ErrInvalid)
+		}
+	})
+}
+
+func TestWithoutASubscriptionWhoObservesLooks(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c, err := holdfast.New(&mute{w.net}, holdfast.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close(context.Background()) })
+		seen, done := observe(ctx, t, c.Election("e"))
+		lead := mustCampaign(t, w.client().Election("e"), "one")
+		time.Sleep(ttl/3 + 100*time.Millisecond)
+		seen.want(t, "-", "one")
+		resign(t, lead)
+		time.Sleep(ttl/3 + 100*time.Millisecond)
+		seen.want(t, "-", "one", "-")
+		cancel()
+		<-done
+	})
+}
+
+// mute is a network to a server that permits no subscription.
+type mute struct{ *network }
+
+func (*mute) Listen(context.Context, string, holdfast.Listener) (func(), error) {
+	return nil, &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM no channels"}
+}
+
+func TestAnObserverThatStopsLeavesNothingBehind(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		lead := mustCampaign(t, w.client().Election("e"), "one")
+		for l, err := range w.client().Election("e").Observe(t.Context()) {
+			if err != nil || l.Value != "one" {
+				t.Errorf("%+v, %v", l, err)
+			}
+			break
+		}
+		if n := w.Publish("holdfast:watch:e", "anybody?"); n != 0 {
+			synctest.Wait()
+			if n = w.Publish("holdfast:watch:e", "anybody?"); n != 0 {
+				t.Errorf("%d still listen", n)
+			}
+		}
+		resign(t, lead)
+	})
+}
