@@ -28,6 +28,8 @@ var (
 	ErrUnknownOutcome = errors.New("holdfast: outcome unknown")
 	// ErrLimit: the semaphore has another limit. The error is a *LimitError.
 	ErrLimit = errors.New("holdfast: another limit is in use")
+	// ErrNoLeader: nobody leads the election, as far as the server knows.
+	ErrNoLeader = errors.New("holdfast: nobody leads")
 	// ErrInvalid: an argument cannot work. Nothing was asked of the server.
 	ErrInvalid = errors.New("holdfast: invalid")
 )

@@ -143,7 +143,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 			l, err := c.lockNext(waits, under(ctx, taken), &m.terms[n].spec, taken)
 			if err != nil {
 				_ = giveBack(ctx, taken)
-				if outOfTime(err, waits, ctx) {
+				if outOfTime(waits, ctx, err) {
 					err = &HeldError{Name: m.terms[n].name, Waited: c.now() - start}
 				}
 				return nil, err
@@ -200,7 +200,7 @@ func (c *Client) lockNext(ctx, parent context.Context, s *spec, taken []*Lease) 
 }
 
 // outOfTime reports that err is the end of limited, and not of ctx around it.
-func outOfTime(err error, limited, ctx context.Context) bool {
+func outOfTime(limited, ctx context.Context, err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) && limited.Err() != nil && ctx.Err() == nil &&
 		!errors.Is(err, ErrUnknownOutcome)
 }
@@ -237,7 +237,7 @@ func (c *Client) takeAll(
 		if c.seated(h.spec) {
 			c.sit(h.spec, h)
 		}
-		l := c.lease(parent, h)
+		l := c.lease(under(parent, leases), h)
 		if l == nil {
 			// Lost or closed already: the seat goes with it. The rest is
 			// given back like leases, and the first of them says why.
@@ -251,7 +251,6 @@ func (c *Client) takeAll(
 		}
 		l.leak.Stop()
 		leases = append(leases, l)
-		parent = context.WithValue(parent, tenureKey{}, l.tenure)
 		c.observe(Event{
 			Kind: EventGrant, Name: h.spec.name, Owner: h.attempt, Token: l.Token(),
 			Waiting: int(h.waiting.Load()), Wait: c.now() - start,

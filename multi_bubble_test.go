@@ -412,7 +412,7 @@ func sets(t *testing.T, w *world, dice *rand.Rand) {
 		mu.Lock()
 		defer mu.Unlock()
 		if holders[name] != 0 || token <= tokens[name] {
-			t.Errorf("%q is held by %d and given to %d, token %d after %d", name, holders[name], id, token, tokens[name])
+			t.Errorf("%q is held by %d and given to %d with %d after %d", name, holders[name], id, token, tokens[name])
 		}
 		holders[name], tokens[name] = id, token
 	}

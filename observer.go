@@ -13,9 +13,6 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// ErrNoLeader: nobody leads the election, as far as the server knows.
-var ErrNoLeader = errors.New("holdfast: nobody leads")
-
 // Leader is who leads an election at one moment, as the server knows it. It
 // may be over when it arrives: what must not be done under an old leader needs
 // the term as a fencing token.
@@ -219,5 +216,5 @@ func (o *observation) next(left time.Duration) time.Duration {
 	if !o.hears {
 		left = min(left, ttl/3)
 	}
-	return min(left, lease.Heartbeat(ttl)) + time.Millisecond + rand.N(10*time.Millisecond)
+	return lease.PollIn(left, 1, ttl, rand.Float64())
 }

@@ -25,6 +25,7 @@ const (
 	envRole = "HOLDFAST_RULES_CHILD" // the lock's name
 	envAddr = "HOLDFAST_RULES_ADDR"
 	envTTL  = "HOLDFAST_RULES_TTL"
+	envKind = "HOLDFAST_RULES_KIND" // lead or every; else it wants a lock
 )
 
 // child locks, says so, and obeys what its standard input says until that
@@ -46,6 +47,12 @@ func child(name string) int {
 		return 2
 	}
 	fmt.Println("client", c.ID())
+	switch os.Getenv(envKind) {
+	case "lead":
+		return leadingChild(c, name)
+	case "every":
+		return jobChild(c, name)
+	}
 	l, err := c.Mutex(name).Lock(context.Background())
 	if err != nil {
 		fmt.Println("failed", err)
@@ -64,6 +71,31 @@ func child(name string) int {
 	return 0
 }
 
+// leadingChild leads until its standard input ends.
+func leadingChild(c *holdfast.Client, name string) int {
+	lead, err := c.Election(name).Campaign(context.Background(), "the child")
+	if err != nil {
+		fmt.Println("failed", err)
+		return 1
+	}
+	fmt.Println("held", lead.Term())
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+	}
+	return 0
+}
+
+// jobChild runs a job of one hour until its standard input ends.
+func jobChild(c *holdfast.Client, name string) int {
+	_, err := c.Every(name, time.Hour).Do(context.Background(), func(context.Context) error {
+		fmt.Println("held 1")
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		}
+		return nil
+	})
+	fmt.Println("failed", err)
+	return 0
+}
+
 // process is a child.
 type process struct {
 	cmd    *exec.Cmd
@@ -76,8 +108,14 @@ type process struct {
 // with this process.
 func start(t *testing.T, addr, name string, ttl time.Duration) *process {
 	t.Helper()
+	return startKind(t, addr, "", name, ttl)
+}
+
+func startKind(t *testing.T, addr, kind, name string, ttl time.Duration) *process {
+	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envRole+"="+name, envAddr+"="+addr, envTTL+"="+ttl.String())
+	cmd.Env = append(os.Environ(), envRole+"="+name, envAddr+"="+addr, envTTL+"="+ttl.String(),
+		envKind+"="+kind)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

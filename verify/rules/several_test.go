@@ -1,0 +1,362 @@
+package rules_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Several locks: any sets, wanted by many goroutines of several processes:
+// nobody hangs, and each lock has one holder with a higher token than before.
+func TestSetsOfLocksNeverOverlap(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		names := []string{"a", "b", "c", "d"}
+		guards := map[string]*register{}
+		for _, name := range names {
+			guards[name] = &register{}
+		}
+		var all sync.WaitGroup
+		for p := range 3 {
+			c, _ := w.local(t, holdfast.Config{LocalPasses: []int{0, 2, -1}[p]})
+			for g := range 4 {
+				dice := rand.New(rand.NewPCG(uint64(p), uint64(g)))
+				all.Go(func() {
+					for range 12 {
+						set := append([]string(nil), names[dice.IntN(3):]...)
+						dice.Shuffle(len(set), func(i, j int) { set[i], set[j] = set[j], set[i] })
+						set = set[:1+dice.IntN(len(set))]
+						l, err := c.All(set).Lock(within(t))
+						if err != nil {
+							t.Errorf("Lock of %v: %v", set, err)
+							return
+						}
+						for _, name := range set {
+							guards[name].enter(t, name, l.Token(name))
+						}
+						for _, name := range set {
+							guards[name].leave()
+						}
+						if err := l.Release(within(t)); err != nil {
+							t.Errorf("Release: %v", err)
+						}
+					}
+				})
+			}
+		}
+		all.Wait()
+	})
+}
+
+// register notices two at once, and tokens that fall.
+type register struct {
+	inside atomic.Int32
+	resource
+}
+
+func (r *register) enter(t *testing.T, name string, token uint64) {
+	if n := r.inside.Add(1); n != 1 {
+		t.Errorf("%d have %q at once", n, name)
+	}
+	if !r.write(token) {
+		t.Errorf("token %d of %q has fallen", token, name)
+	}
+}
+
+func (r *register) leave() { r.inside.Add(-1) }
+
+// Several locks cost one request to take, and nobody is given a part of them.
+func TestSeveralLocksAreOneStepOfTheServer(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a, _ := w.local(t, holdfast.Config{TTL: 5 * time.Second})
+		b, seen := w.local(t, holdfast.Config{TTL: 5 * time.Second})
+		w.warm(t, a)
+		l, err := a.All([]string{"z", "x", "y"}).Lock(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"x", "y", "z"} {
+			if s := state(t, b, name); len(s.Holders) != 1 || s.Fence != l.Token(name) {
+				t.Errorf("%s: %+v, want token %d", name, s, l.Token(name))
+			}
+		}
+		_, err = b.All([]string{"w", "y"}).TryLock(within(t))
+		var held *holdfast.HeldError
+		if !errors.As(err, &held) || held.Name != "y" || state(t, b, "w").Held() {
+			t.Errorf("TryLock: %v", err)
+		}
+		got := make(chan error, 1)
+		go func() {
+			next, err := b.All([]string{"v", "x", "y", "z"}).Lock(within(t))
+			if err == nil {
+				err = next.Release(within(t))
+			}
+			got <- err
+		}()
+		seen.await(t, holdfast.EventWait, "x", 1)
+		if n, err := a.Evict(within(t), "y", holdfast.Eviction{By: "test", Reason: "test"}); n != 1 || err != nil {
+			t.Fatalf("Evict: %d, %v", n, err)
+		}
+		wait(t, "the end of the lease", l.Context().Done())
+		var lost *holdfast.LostError
+		if err := l.Release(within(t)); !errors.As(err, &lost) || lost.Name != "y" || !errors.Is(err, holdfast.ErrNotHeld) {
+			t.Errorf("Release: %v", err)
+		}
+		if err := wait(t, "the next", got); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The server's memory, again: who comes new is refused whole, who leads goes on.
+func TestOutOfMemoryTakesNoPartOfSeveralLocks(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c, _ := w.local(t, holdfast.Config{TTL: 10 * time.Second})
+		w.warm(t, c)
+		release(t, lock(t, c.Mutex("b"))) // one of them has a record already
+		lead, err := c.Election("e").Campaign(within(t), "one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Do(t, "CONFIG", "SET", "maxmemory", "1")
+		if _, err := c.All([]string{"a", "b"}).Lock(within(t)); !refused(err, "OOM") {
+			t.Errorf("Lock of several: %v", err)
+		}
+		turn, err := c.Every("job", time.Hour).Do(within(t), func(context.Context) error { return nil })
+		if !refused(err, "OOM") || turn.Ran {
+			t.Errorf("Do: %+v, %v", turn, err)
+		}
+		if err := lead.Proclaim(within(t), "two"); err != nil {
+			t.Errorf("Proclaim: %v", err)
+		}
+		if err := lead.Resign(within(t)); err != nil {
+			t.Errorf("Resign: %v", err)
+		}
+		w.Do(t, "CONFIG", "SET", "maxmemory", "0")
+		for _, name := range []string{"a", "b"} {
+			if state(t, c, name).Held() {
+				t.Errorf("%s is held", name)
+			}
+		}
+		if turn, err := c.Every("job", time.Hour).Do(within(t), func(context.Context) error { return nil }); !turn.Ran {
+			t.Errorf("Do: %+v, %v", turn, err)
+		}
+	})
+}
+
+// Once per period: a run is killed, and its period is kept all the same.
+func TestAKilledRunKeepsItsPeriod(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		child := startKind(t, w.Addr(), "every", "job", time.Second)
+		id := child.hear(t, "client")
+		child.hear(t, "held")
+		child.kill()
+		c, _ := w.local(t, holdfast.Config{TTL: time.Second})
+		key := "holdfast:every:{job}"
+		eventually(t, "the lease of the dead has ended", func() bool {
+			turn, err := c.Every("job", time.Hour).Do(within(t), func(context.Context) error {
+				t.Error("ran again in the same period")
+				return nil
+			})
+			if err != nil || turn.Ran || turn.Owner[:len(id)] != id || turn.Next > time.Hour {
+				t.Fatalf("%+v, %v", turn, err)
+			}
+			// The first to look after that has noted the loss.
+			return w.Do(t, "HEXISTS", key, "lost") == int64(1)
+		})
+		if life := w.Do(t, "PTTL", key).(int64); life < time.Hour.Milliseconds() {
+			t.Errorf("the mark lives for %d ms", life)
+		}
+	})
+}
+
+// Once per period: the tokens say at which instant of the server's clock each
+// run was granted.
+func TestAJobOfManyClientsRunsOncePerPeriod(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const clients, periods = 6, 4
+		const period, offset = 500 * time.Millisecond, 123 * time.Millisecond
+		var runs atomic.Int32
+		var guard register
+		ctx, cancel := context.WithCancel(within(t))
+		defer cancel()
+		var all sync.WaitGroup
+		var watches []*watch
+		for range clients {
+			c, seen := w.local(t, holdfast.Config{TTL: 300 * time.Millisecond})
+			watches = append(watches, seen)
+			all.Go(func() {
+				err := c.Every("job", period, holdfast.At(offset)).Loop(ctx, func(context.Context) error {
+					guard.enter(t, "job", uint64(runs.Load()))
+					defer guard.leave()
+					if runs.Add(1) == periods {
+						cancel()
+					}
+					return nil
+				})
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("Loop: %v", err)
+				}
+			})
+		}
+		all.Wait()
+		had := map[int64]bool{}
+		for _, seen := range watches {
+			for _, e := range seen.of(holdfast.EventGrant, "job") {
+				index := (int64(e.Token>>10) - offset.Microseconds()) / period.Microseconds()
+				if had[index] {
+					t.Errorf("two runs in period %d", index)
+				}
+				had[index] = true
+			}
+		}
+		if len(had) < periods {
+			t.Errorf("%d runs", len(had))
+		}
+	})
+}
+
+// A leader is killed: the next candidate leads when its lease is over, and who
+// observes is told of both.
+func TestAKilledLeaderIsFollowed(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		child := startKind(t, w.Addr(), "lead", "e", 1500*time.Millisecond)
+		id := child.hear(t, "client")
+		term := child.token(t, "held")
+		eye, _ := w.local(t, holdfast.Config{TTL: 1500 * time.Millisecond})
+		told := make(chan holdfast.Leader, 64)
+		ctx, cancel := context.WithCancel(within(t))
+		defer cancel()
+		var all sync.WaitGroup
+		all.Go(func() {
+			for l, err := range eye.Election("e").Observe(ctx) {
+				if err != nil {
+					t.Errorf("Observe: %v", err)
+				}
+				told <- l
+			}
+		})
+		if l := wait(t, "the child", told); l.Term != term || l.Value != "the child" || l.Client != id {
+			t.Errorf("the leader is %+v, want term %d of %s", l, term, id)
+		}
+		b, seen := w.local(t, holdfast.Config{TTL: 1500 * time.Millisecond})
+		led := make(chan *holdfast.Leadership, 1)
+		go func() {
+			lead, err := b.Election("e").Campaign(within(t), "next")
+			if err != nil {
+				t.Errorf("Campaign: %v", err)
+			}
+			led <- lead
+		}()
+		seen.await(t, holdfast.EventWait, "e", 1)
+		child.kill()
+		lead := wait(t, "the next leader", led)
+		if lead.Term() <= term {
+			t.Errorf("term %d after %d", lead.Term(), term)
+		}
+		for l := range told {
+			if l.Term == lead.Term() && l.Value == "next" {
+				break
+			} else if l.Term != 0 {
+				t.Errorf("told of %+v", l)
+			}
+		}
+		if err := lead.Proclaim(within(t), "next, again"); err != nil {
+			t.Error(err)
+		}
+		if l := wait(t, "the new value", told); l.Value != "next, again" || l.Term != lead.Term() {
+			t.Errorf("told of %+v", l)
+		}
+		if err := lead.Resign(within(t)); err != nil {
+			t.Error(err)
+		}
+		if l := wait(t, "the resignation", told); l.Term != 0 {
+			t.Errorf("told of %+v", l)
+		}
+		if _, err := eye.Election("e").Leader(within(t)); !errors.Is(err, holdfast.ErrNoLeader) {
+			t.Errorf("Leader: %v", err)
+		}
+		cancel()
+		all.Wait()
+	})
+}
+
+// One channel, many who observe: each is told, and none is left when they stop.
+func TestManyObserveOneElection(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c, _ := w.local(t, holdfast.Config{})
+		ctx, cancel := context.WithCancel(within(t))
+		defer cancel()
+		const eyes = 5
+		told := make(chan holdfast.Leader, 64)
+		var all sync.WaitGroup
+		for range eyes {
+			all.Go(func() {
+				for l := range c.Election("e").Observe(ctx) {
+					told <- l
+				}
+			})
+		}
+		for range eyes {
+			if l := wait(t, "nobody", told); l.Term != 0 {
+				t.Errorf("told of %+v", l)
+			}
+		}
+		lead, err := c.Election("e").Campaign(within(t), "one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range eyes {
+			if l := wait(t, "the leader", told); l.Value != "one" {
+				t.Errorf("told of %+v", l)
+			}
+		}
+		cancel()
+		all.Wait()
+		eventually(t, "nobody listens", func() bool {
+			reply := w.Do(t, "PUBSUB", "NUMSUB", "holdfast:watch:e").([]any)
+			return reply[1] == int64(0)
+		})
+		if err := lead.Resign(within(t)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The least user of the lock can do this too: no other command, key or channel.
+func TestTheLeastUserCanHoldSeveralRunAndLead(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		as := w.user(t, "least", allow(least, "")...)
+		c, _ := on(t, w.open(t, w.Addr(), as), holdfast.Config{TTL: 5 * time.Second})
+		if err := c.All([]string{"a", "b"}).Do(within(t), func(ctx context.Context) error { return ctx.Err() }); err != nil {
+			t.Errorf("All: %v", err)
+		}
+		failed := errors.New("no luck")
+		for range 2 {
+			turn, err := c.Every("job", time.Hour, holdfast.AgainOnError()).Do(within(t),
+				func(context.Context) error { return failed })
+			if !turn.Ran || !errors.Is(err, failed) || errors.Is(err, holdfast.ErrNotHeld) {
+				t.Errorf("Every: %+v, %v", turn, err)
+			}
+		}
+		ctx, cancel := context.WithCancel(within(t))
+		defer cancel()
+		err := c.Election("e").Do(ctx, "one", func(context.Context, *holdfast.Leadership) error {
+			for l, err := range c.Election("e").Observe(ctx) {
+				if err != nil || l.Value != "one" {
+					t.Errorf("%+v, %v", l, err)
+				}
+				break
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("Election: %v", err)
+		}
+	})
+}
