@@ -57,7 +57,7 @@ func (c *Client) Every(name string, period time.Duration, options ...Option) *Ev
 		t.err = invalid("the period is %v: at most %v make sense", period, maxPeriod)
 	}
 	t.key = wire.EveryKey(c.cfg.Prefix, name)
-	t.keys, t.group = []string{t.key}, c.store.Group(t.key)
+	t.keys = []string{t.key} // of the lock's slot, and so of its group
 	// Each goroutine that asks is one more who may come first: there is
 	// nothing to pass on between them.
 	t.alone = true
@@ -259,7 +259,11 @@ func (e *Every) begin(ctx context.Context, first string) (Turn, *Lease, error) {
 // background: a cancel alone would leave the period marked and nobody running.
 func (e *Every) ask(ctx context.Context, first string) (Turn, *hold, error) {
 	c, s := e.terms.client, &e.terms.spec
-	if err := c.ready(ctx); err != nil {
+	err := c.ready(ctx)
+	if err == nil {
+		err = c.waits(s)
+	}
+	if err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
@@ -297,6 +301,12 @@ func (e *Every) ask(ctx context.Context, first string) (Turn, *hold, error) {
 	if !ok {
 		undo()
 		return Turn{}, nil, c.tooLate(s)
+	}
+	if s.ack.wanted() {
+		if err := h.confirm(ctx); err != nil { // which has given the run back, but not its period
+			undo()
+			return Turn{}, nil, err
+		}
 	}
 	return turn, h, nil
 }

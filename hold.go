@@ -27,7 +27,8 @@ type hold struct {
 
 	// unseated: no seat came with it. It is never passed inside the process.
 	unseated atomic.Bool
-	last     atomic.Bool // it is not renewed any more, and serves no further lease
+	// last: it is not renewed any more, and serves no further lease.
+	last atomic.Bool
 
 	// mu guards the fields below.
 	mu     sync.Mutex

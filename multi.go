@@ -228,7 +228,7 @@ func (c *Client) takeAll(
 			}
 		}
 	}
-	holds, busy, err := c.gatherHolds(ctx, locks)
+	holds, busy, err := c.askAll(ctx, locks)
 	if err != nil {
 		c.leaveAll(locks)
 		return nil, busy, err
@@ -252,21 +252,25 @@ func (c *Client) takeAll(
 		l.leak.Stop()
 		leases = append(leases, l)
 		c.observe(Event{
-			Kind: EventGrant, Name: h.spec.name, Owner: h.attempt, Token: l.tenure.token.Load(),
+			Kind: EventGrant, Name: h.spec.name, Owner: h.attempt, Token: l.Token(),
 			Waiting: int(h.waiting.Load()), Wait: c.now() - start,
 		})
 	}
 	return leases, 0, nil
 }
 
-// gatherHolds asks the server for the locks. On error nothing is held there, or
+// askAll asks the server for the locks. On error nothing is held there, or
 // is being given back in the background.
-func (c *Client) gatherHolds(ctx context.Context, locks []terms) (holds []*hold, busy int, err error) {
+func (c *Client) askAll(ctx context.Context, locks []terms) (holds []*hold, busy int, err error) {
 	if c.isClosing() {
 		return nil, 0, ErrClosed
 	}
 	first := &locks[0].spec
-	if err := c.ready(ctx); err != nil {
+	err = c.ready(ctx)
+	if err == nil {
+		err = c.waits(first)
+	}
+	if err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
@@ -315,6 +319,24 @@ func (c *Client) gatherHolds(ctx context.Context, locks []terms) (holds []*hold,
 			return nil, i, c.tooLate(first)
 		}
 		holds = append(holds, h)
+	}
+	return c.confirmAll(ctx, holds)
+}
+
+// confirmAll sees the grants acknowledged, or gives all of them back.
+func (c *Client) confirmAll(ctx context.Context, holds []*hold) (confirmed []*hold, failed int, err error) {
+	if !holds[0].spec.ack.wanted() {
+		return holds, 0, nil
+	}
+	for i, h := range holds {
+		if err := h.confirm(ctx); err != nil { // which has given it back
+			for _, other := range append(holds[:i:i], holds[i+1:]...) {
+				if c.keeper.Remove(&other.Lease) {
+					_ = other.release(ctx)
+				}
+			}
+			return nil, i, err
+		}
 	}
 	return holds, 0, nil
 }

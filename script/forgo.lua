@@ -18,8 +18,8 @@ local base = ARGV[3]
 
 --include record
 
-local mark = call('HGET', key, 'turn')
-local known = mark and words(mark)[2] == attempt
+local past = call('HGET', key, 'turn')
+local known = past and words(past)[2] == attempt
 if known then call('HDEL', key, 'turn') end
 if holds(attempt) then
   vacate()

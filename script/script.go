@@ -17,8 +17,8 @@ import (
 var files embed.FS
 
 // The actions. Each works on the record of one lock; Renew, Gather, AcquireFree
-// and ReleaseIdle on several; Turn and Forgo on that of a job that runs once per period;
-// Announce and Whois work on the record of one client.
+// and ReleaseIdle on several; Turn and Forgo on the record of a job that runs
+// once per period; Announce and Whois on the record of one client.
 var (
 	Acquire     = load("acquire")
 	AcquireFree = load("acquire_free")
@@ -31,13 +31,13 @@ var (
 	Evict       = load("evict")
 	Step        = load("step")
 	Limit       = load("limit")
+	Announce    = load("announce")
+	Whois       = load("whois")
 	Gather      = load("gather")
 	Turn        = load("turn")
 	Forgo       = load("forgo")
 	Proclaim    = load("proclaim")
 	Leader      = load("leader")
-	Announce    = load("announce")
-	Whois       = load("whois")
 )
 
 // All lists every action, in the order of the protocol's description.

@@ -27,10 +27,10 @@ local period, offset, first, base = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
 --include record
 
 settle()
-local mark = call('HGET', key, 'turn')
+local past = call('HGET', key, 'turn')
 local till, who = 0, '-'
-if mark then
-  local m = words(mark)
+if past then
+  local m = words(past)
   till, who = tonumber(m[1]), m[2]
 end
 local mine = again(attempt, nil, ttl, true)
@@ -38,7 +38,7 @@ if mine then return 'granted ' .. mine .. ' ' .. text(math.max(till - now, 0)) e
 
 local upcoming = now + period
 if offset ~= '-' then upcoming = upcoming - (now - tonumber(offset)) % period end
-if not mark and first == 'next' then return 'early ' .. text(upcoming - now) .. ' -' end
+if not past and first == 'next' then return 'early ' .. text(upcoming - now) .. ' -' end
 -- A mark further ahead was made with a longer period, or before the clock was
 -- set back: nobody is to wait for longer than a period because of it.
 if till > now + period then
