@@ -47,7 +47,8 @@ func TestAGrantThatTooFewAcknowledgeIsGivenBack(t *testing.T) {
 			t.Errorf("trusted for %v", l.Remaining())
 		}
 		_, err = c.Mutex("y", holdfast.Durable(1, limit)).Lock(t.Context())
-		w.short("y", err, holdfast.Acknowledged{Disks: 1, ReplicaDisks: 1}, holdfast.Acknowledged{Replicas: 2, Disks: 1})
+		got := holdfast.Acknowledged{Disks: 1, ReplicaDisks: 1}
+		w.short("y", err, got, holdfast.Acknowledged{Replicas: 2, Disks: 1})
 	})
 }
 
@@ -194,7 +195,8 @@ func TestDurableNeedsAServerThatCanWait(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.Acknowledge(holdfast.Acknowledged{Replicas: 1, Disks: 1})
 		for version, able := range map[string]bool{"7.0.15": false, "7.2.0": true, "8.1": true, "": true} {
-			net := &described{network: w.net, info: holdfast.ServerInfo{Product: "redis", Version: version, Role: "master"}}
+			info := holdfast.ServerInfo{Product: "redis", Version: version, Role: "master"}
+			net := &described{network: w.net, info: info}
 			c, err := holdfast.New(net, holdfast.Config{})
 			if err != nil {
 				t.Fatal(err)

@@ -222,7 +222,8 @@ func (l *Leadership) say(ctx context.Context, word string) (string, error) {
 	h := l.lease.tenure.hold
 	l.number++
 	return h.client.run(ctx, script.Proclaim, h.spec.keys, []string{
-		h.attempt, wire.Number(h.server.Load()), strconv.FormatUint(l.number, 10), word, l.election.watch, h.client.retention,
+		h.attempt, wire.Number(h.server.Load()), strconv.FormatUint(l.number, 10), word, l.election.watch,
+		h.client.retention,
 	})
 }
 

@@ -69,6 +69,7 @@ func TestALeaderIsSeenWithItsValueAndTerm(t *testing.T) {
 		wantNoLeader(t, eye)
 		lead := mustCampaign(t, c.Election("e"), "10.0.0.1:80")
 		wantLeader(t, eye, "10.0.0.1:80", lead.Term())
+		synctest.Wait() // the client makes itself known beside its first acquisition
 		l, _ := eye.Leader(t.Context())
 		if l.Owner != lead.Owner() || l.Client != c.ID() || l.Remaining != ttl || l.Since.IsZero() ||
 			l.Who == nil || l.Who.App != "shop" {

@@ -69,7 +69,8 @@ type LimitError struct {
 }
 
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("holdfast: semaphore %q is in use with a limit of %d, and %d was asked for", e.Name, e.InUse, e.Asked)
+	return fmt.Sprintf("holdfast: semaphore %q is in use with a limit of %d, and %d was asked for",
+		e.Name, e.InUse, e.Asked)
 }
 
 // Is makes a LimitError an ErrLimit.

@@ -159,7 +159,8 @@ func TestAWaitingWriterIsNotStarvedByArrivingReaders(t *testing.T) {
 	for name, elsewhere := range map[string]bool{"of the readers' process": false, "of another process": true} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
-				w.net.slow(func(string) (there, back time.Duration) { return 200 * time.Microsecond, 200 * time.Microsecond })
+				const way = 200 * time.Microsecond
+				w.net.slow(func(string) (there, back time.Duration) { return way, way })
 				clients := []*holdfast.Client{w.client(), w.client()}
 				ctx, cancel := context.WithCancel(t.Context())
 				var all sync.WaitGroup

@@ -221,7 +221,8 @@ func TestAStepOfALostLeaseIsRefused(t *testing.T) {
 		for name, evict := range map[string]bool{"expired": false, "evicted": true} {
 			l := must(t, w.client().RWMutex(name).Lock)
 			if evict {
-				if _, err := w.client().Evict(t.Context(), name, holdfast.Eviction{By: "test", Reason: "test"}); err != nil {
+				e := holdfast.Eviction{By: "test", Reason: "test"}
+				if _, err := w.client().Evict(t.Context(), name, e); err != nil {
 					t.Fatal(err)
 				}
 			} else {

@@ -114,7 +114,8 @@ func TestASubscriptionOutlivesWhoAskedFirst(t *testing.T) {
 func TestAFailedSubscriptionIsTriedAgainByTheNextCaller(t *testing.T) {
 	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
 		feed.err = errRefused
-		if _, err := h.Subscribe(t.Context(), "channel", 1); !errors.Is(err, errRefused) || h.Await("channel", 1) != nil {
+		_, err := h.Subscribe(t.Context(), "channel", 1)
+		if !errors.Is(err, errRefused) || h.Await("channel", 1) != nil {
 			t.Errorf("got %v", err)
 		}
 		feed.err = nil

@@ -250,7 +250,8 @@ func (s *Store) Server(ctx context.Context) (holdfast.ServerInfo, error) {
 	describe(&info, reply)
 	if s.cluster != nil && info.Mode != "" && info.Mode != "cluster" {
 		return holdfast.ServerInfo{}, &holdfast.ServerError{Code: "CLIENT", Message: fmt.Sprintf(
-			"CLIENT a ClusterClient on servers that are no Cluster (%s): use redis.NewClient or redis.NewFailoverClient",
+			"CLIENT a ClusterClient on servers that are no Cluster (%s): "+
+				"use redis.NewClient or redis.NewFailoverClient",
 			info.Mode)}
 	}
 	return info, nil

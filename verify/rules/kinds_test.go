@@ -150,7 +150,8 @@ func TestALimitIsAgreedOnAndChangedOnPurpose(t *testing.T) {
 		}
 		first := take(t, permits(sem, 2))
 		var limit *holdfast.LimitError
-		if _, err := b.Semaphore("x", 9).Acquire(within(t), 1); !errors.As(err, &limit) || limit.InUse != 2 || limit.Asked != 9 {
+		_, err := b.Semaphore("x", 9).Acquire(within(t), 1)
+		if !errors.As(err, &limit) || limit.InUse != 2 || limit.Asked != 9 {
 			t.Errorf("another limit: %v", err)
 		}
 		next := taking(t, permits(other, 2))
