@@ -3,6 +3,7 @@ package lineage_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -118,7 +119,8 @@ func TestOneReleaseWakesEverybody(t *testing.T) {
 			watch.await(t, holdfast.EventWait, 1)
 			// It is in the line before the next one asks.
 			eventually(t, "its place", func() bool {
-				return s.Do(t, "HGET", "holdfast:{x}", "waiting") == fmt.Sprint(len(got))
+				line, _ := s.Do(t, "HGET", "holdfast:{x}", "line").(string)
+				return strings.HasPrefix(line, fmt.Sprint(len(got), " "))
 			})
 		}
 		woken := func() (sum int) {
