@@ -221,8 +221,9 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 func (l *Leadership) say(ctx context.Context, word string) (string, error) {
 	h := l.lease.tenure.hold
 	l.number++
+	number := strconv.FormatUint(l.number, 10)
 	return h.client.run(ctx, script.Proclaim, h.spec.keys, []string{
-		h.attempt, wire.Number(h.server.Load()), strconv.FormatUint(l.number, 10), word, l.election.watch, h.client.retention,
+		h.attempt, wire.Number(h.server.Load()), number, word, l.election.watch, h.client.retention,
 	})
 }
 

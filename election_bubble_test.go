@@ -68,6 +68,7 @@ func TestALeaderIsSeenWithItsValueAndTerm(t *testing.T) {
 		c, eye := w.client(holdfast.Config{App: "shop"}), w.client().Election("e")
 		wantNoLeader(t, eye)
 		lead := mustCampaign(t, c.Election("e"), "10.0.0.1:80")
+		synctest.Wait() // the client has made itself known
 		wantLeader(t, eye, "10.0.0.1:80", lead.Term())
 		l, _ := eye.Leader(t.Context())
 		if l.Owner != lead.Owner() || l.Client != c.ID() || l.Remaining != ttl || l.Since.IsZero() ||

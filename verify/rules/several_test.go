@@ -104,7 +104,8 @@ func TestSeveralLocksAreOneStepOfTheServer(t *testing.T) {
 		}
 		wait(t, "the end of the lease", l.Context().Done())
 		var lost *holdfast.LostError
-		if err := l.Release(within(t)); !errors.As(err, &lost) || lost.Name != "y" || !errors.Is(err, holdfast.ErrNotHeld) {
+		err = l.Release(within(t))
+		if !errors.As(err, &lost) || lost.Name != "y" || !errors.Is(err, holdfast.ErrNotHeld) {
 			t.Errorf("Release: %v", err)
 		}
 		if err := wait(t, "the next", got); err != nil {
@@ -333,7 +334,8 @@ func TestTheLeastUserCanHoldSeveralRunAndLead(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		as := w.user(t, "least", allow(least, "")...)
 		c, _ := on(t, w.open(t, w.Addr(), as), holdfast.Config{TTL: 5 * time.Second})
-		if err := c.All([]string{"a", "b"}).Do(within(t), func(ctx context.Context) error { return ctx.Err() }); err != nil {
+		err := c.All([]string{"a", "b"}).Do(within(t), func(ctx context.Context) error { return ctx.Err() })
+		if err != nil {
 			t.Errorf("All: %v", err)
 		}
 		failed := errors.New("no luck")
@@ -346,7 +348,7 @@ func TestTheLeastUserCanHoldSeveralRunAndLead(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(within(t))
 		defer cancel()
-		err := c.Election("e").Do(ctx, "one", func(context.Context, *holdfast.Leadership) error {
+		err = c.Election("e").Do(ctx, "one", func(context.Context, *holdfast.Leadership) error {
 			for l, err := range c.Election("e").Observe(ctx) {
 				if err != nil || l.Value != "one" {
 					t.Errorf("%+v, %v", l, err)
