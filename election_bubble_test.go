@@ -68,6 +68,7 @@ func TestALeaderIsSeenWithItsValueAndTerm(t *testing.T) {
 		c, eye := w.client(holdfast.Config{App: "shop"}), w.client().Election("e")
 		wantNoLeader(t, eye)
 		lead := mustCampaign(t, c.Election("e"), "10.0.0.1:80")
+		synctest.Wait() // the client has made itself known
 		wantLeader(t, eye, "10.0.0.1:80", lead.Term())
 		synctest.Wait() // the client makes itself known beside its first acquisition
 		l, _ := eye.Leader(t.Context())

@@ -369,6 +369,31 @@ func TestSeveralLocksAreExtendedTogether(t *testing.T) {
 	})
 }
 
+func TestSeveralLocksThatTooFewAcknowledgeAreGivenBack(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		w.Acknowledge(holdfast.Acknowledged{Replicas: 1})
+		_, err := c.All([]string{"a", "b"}, holdfast.Acks(2, limit)).Lock(t.Context())
+		wantIs(t, err, holdfast.ErrNotAcked)
+		w.wantFree("a")
+		w.wantFree("b")
+		turn, err := c.Every("job", time.Hour, holdfast.Acks(2, limit)).Do(t.Context(), func(context.Context) error {
+			t.Error("ran")
+			return nil
+		})
+		wantIs(t, err, holdfast.ErrNotAcked)
+		synctest.Wait()
+		w.Acknowledge(holdfast.Acknowledged{Replicas: 2})
+		releaseAll(t, mustLockAll(t, c.All([]string{"a", "b"}, holdfast.Acks(2, limit))))
+		// The period was given back with the run.
+		again, err := c.Every("job", time.Hour, holdfast.Acks(2, limit)).Do(t.Context(),
+			func(context.Context) error { return nil })
+		if turn.Ran || !again.Ran || err != nil {
+			t.Errorf("%+v, then %+v, %v", turn, again, err)
+		}
+	})
+}
+
 func TestAClosedClientHoldsNoneOfSeveralLocks(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		held := mustLock(t, w.client().Mutex("b"))
