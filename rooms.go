@@ -73,7 +73,7 @@ func (c *Client) enterRoom(ctx context.Context, s *spec, try bool) (h *hold, do 
 		h, do = c.next(sh, rm, s)
 		if h != nil && do == line.Join || rm.Take() {
 			sh.mu.Unlock()
-			return h, do, waited, nil
+			return h, do, false, nil
 		}
 		if try {
 			h, err = c.peek(ctx, sh, rm, s)
@@ -84,7 +84,6 @@ func (c *Client) enterRoom(ctx context.Context, s *spec, try bool) (h *hold, do 
 		}
 		p := rm.Join()
 		sh.mu.Unlock()
-		waited = true
 		c.observe(Event{Kind: EventWait, Name: s.name, Local: true})
 		if err = c.turn(ctx, p.Given); err == nil {
 			if p.Hold != nil {
