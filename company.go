@@ -137,10 +137,10 @@ func (h *hold) depart(t *tenure) departure {
 
 // part is what follows for a reader.
 func (h *hold) part(ctx context.Context, as departure) (local bool, err error) {
-	switch as {
-	case asLast:
+	if as == asLast {
 		return false, h.disband(ctx)
-	case asGuest:
+	}
+	if as == asGuest {
 		return true, fmt.Errorf("%w: %w", ErrNotHeld, ErrReleased)
 	}
 	h.mu.Lock()

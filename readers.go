@@ -36,7 +36,7 @@ func (c *Client) lockShared(ctx, parent context.Context, s *spec, try bool) (*Le
 				return l, max(cause, w), nil
 			}
 			return nil, cause, h.over()
-		case c.keeper.TTL(&h.Lease) != s.ttl:
+		case !h.suits(s):
 			// We waited for one who reads on other terms.
 			h.breakPromise()
 			return c.readAlone(ctx, parent, s, try)
@@ -125,7 +125,8 @@ func (c *Client) readFirst(
 // nothing is known: the reader stands in line, where it harms nobody.
 func (c *Client) look(ctx context.Context, h *hold) line.Joining {
 	ttl, sent := c.keeper.TTL(&h.Lease), c.now()
-	answer, err := c.run(ctx, script.Renew, h.spec.keys, []string{c.retention, h.attempt, wire.Millis(ttl), ""})
+	args := []string{c.retention, h.attempt, wire.Millis(ttl), ""}
+	answer, err := c.runAcked(within(ctx, c.cfg.RequestTimeout), h.spec, script.Renew, h.spec.keys, args)
 	if err != nil {
 		return line.Stand
 	}

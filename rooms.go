@@ -46,12 +46,17 @@ func (sh *shard) close(key string, rm *room) {
 }
 
 // shares reports whether readers on these terms share holds.
-func (c *Client) shares(s *spec) bool { return c.cfg.LocalPasses >= 0 && !s.fixed }
+func (c *Client) shares(s *spec) bool { return c.seated(s) && !s.fixed }
+
+// suits reports whether the hold is what one would get on these terms.
+func (h *hold) suits(s *spec) bool {
+	return h.client.keeper.TTL(&h.Lease) == s.ttl && h.spec.ack == s.ack
+}
 
 // next is what a reader does now. sh.mu is held.
 func (c *Client) next(sh *shard, rm *room, s *spec) (h *hold, do line.Joining) {
 	_, writers := sh.lines[s.key]
-	if h = rm.hold; h == nil || c.keeper.TTL(&h.Lease) != s.ttl {
+	if h = rm.hold; h == nil || !h.suits(s) {
 		return nil, line.MayJoin(0, 0, writers)
 	}
 	since := c.now() - time.Duration(h.told.Load())
@@ -73,7 +78,7 @@ func (c *Client) enterRoom(ctx context.Context, s *spec, try bool) (h *hold, do 
 		h, do = c.next(sh, rm, s)
 		if h != nil && do == line.Join || rm.Take() {
 			sh.mu.Unlock()
-			return h, do, waited, nil
+			return h, do, false, nil
 		}
 		if try {
 			h, err = c.peek(ctx, sh, rm, s)
@@ -84,7 +89,6 @@ func (c *Client) enterRoom(ctx context.Context, s *spec, try bool) (h *hold, do 
 		}
 		p := rm.Join()
 		sh.mu.Unlock()
-		waited = true
 		c.observe(Event{Kind: EventWait, Name: s.name, Local: true})
 		if err = c.turn(ctx, p.Given); err == nil {
 			if p.Hold != nil {

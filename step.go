@@ -108,11 +108,19 @@ func (h *hold) step(ctx context.Context, t *tenure, want string) error {
 	args := []string{
 		h.attempt, wire.Number(h.server.Load()), want, wire.Millis(ttl), c.retention, s.base,
 	}
+	// A step that too few replicas have acknowledged is one of unknown outcome.
+	ask := func() (wire.Answer, error) {
+		answer, err := c.runAcked(within(ctx, c.cfg.RequestTimeout), s, script.Step, s.keys, args)
+		if err != nil {
+			return wire.Answer{}, err
+		}
+		return wire.Parse(answer)
+	}
 	sent := c.now()
-	a, err := c.ask(ctx, script.Step, s.keys, args)
+	a, err := ask()
 	if err != nil && !definite(err) && ctx.Err() == nil {
 		sent = c.now()
-		a, err = c.ask(ctx, script.Step, s.keys, args)
+		a, err = ask()
 	}
 	switch {
 	case err != nil && !definite(err):
@@ -170,7 +178,7 @@ func (h *hold) stepped(t *tenure, want string, a wire.Answer, sent, ttl time.Dur
 		return nil
 	}
 	c.settle(h)
-	if seated && c.cfg.LocalPasses >= 0 {
+	if seated {
 		c.leave(h.spec, nil)
 	}
 	return nil

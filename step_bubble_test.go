@@ -297,3 +297,29 @@ func TestAReleaseDuringAStepLeavesNothingBehind(t *testing.T) {
 		}
 	}
 }
+
+func TestAStepCountsWhenItIsAcknowledged(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		careless := must(t, c.RWMutex("a").RLock)
+		w.Acknowledge(holdfast.Acknowledged{Replicas: 1})
+		m := c.RWMutex("a", holdfast.Acks(1, limit))
+		l := must(t, m.RLock)
+		if l.Owner() == careless.Owner() {
+			t.Error("a reader shares a hold that nobody has acknowledged")
+		}
+		release(t, careless)
+		token := l.Token()
+		w.Acknowledge(holdfast.Acknowledged{})
+		wantIs(t, l.StepUp(t.Context()), holdfast.ErrNotAcked, holdfast.ErrUnknownOutcome)
+		if l.Token() != token || l.Err() != nil {
+			t.Errorf("the reader: token %d after %d, %v", l.Token(), token, l.Err())
+		}
+		w.Acknowledge(holdfast.Acknowledged{Replicas: 1})
+		if err := l.StepUp(t.Context()); err != nil || l.Token() <= token {
+			t.Errorf("acknowledged: %v, token %d", err, l.Token())
+		}
+		release(t, l)
+		w.wantFree("a")
+	})
+}
