@@ -79,6 +79,12 @@ $(CURDIR)/bin/golangci-lint-%:
 	GOWORK=off GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$*
 	mv bin/golangci-lint $@
 
+# Not part of test: it takes a minute or two, and nothing in the Go files can
+# change what it finds. CI has a job for it.
+.PHONY: model
+model: ## search the Spin models in docs/model; installs spin if there is none
+	@sh scripts/model.sh
+
 .PHONY: fmt
 fmt: ## format the Go files
 	gofmt -s -l -w .

@@ -422,7 +422,7 @@ proctype client(byte c) {
 		heeded = !late;
 		if
 		:: job == 0 || late -> skip
-		:: else -> no = att[c]
+		:: job != 0 && !late -> no = att[c]
 		:: job != 0 && !late && faults > 0 -> /* unlucky: a copy comes later */
 			faults--; no = att[c]; late = true; flight[c] = flight[c] | ((1 << (2 * (job - 1))) << no)
 		:: job != 0 && !late && faults > 0 -> /* unlucky: no answer in time */
