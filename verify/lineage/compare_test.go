@@ -1,0 +1,152 @@
+package lineage_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// compareAndDelete is the lock of most libraries: SET NX PX with a random
+// value, and a script that deletes only that value.
+type compareAndDelete struct {
+	rdb   *redis.Client
+	ttl   time.Duration
+	value string
+}
+
+var deleteMine = redis.NewScript(`
+	if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+	return 0`)
+
+func (l *compareAndDelete) lock(ctx context.Context) (bool, error) {
+	l.value = rand.Text()
+	return l.rdb.SetNX(ctx, lockName, l.value, l.ttl).Result()
+}
+
+func (l *compareAndDelete) unlock(ctx context.Context) error {
+	return deleteMine.Run(ctx, l.rdb, []string{lockName}, l.value).Err()
+}
+
+func (l *compareAndDelete) write(ctx context.Context, value string) error {
+	return l.rdb.Set(ctx, "resource", value, 0).Err() // a random value says nothing about who came later
+}
+
+// twoStepUnlock is what stood before the script: look, then delete.
+func (l *compareAndDelete) twoStepUnlock(ctx context.Context) error {
+	if found, err := l.rdb.Get(ctx, lockName).Result(); err != nil || found != l.value {
+		return err
+	}
+	return l.rdb.Del(ctx, lockName).Err()
+}
+
+// The lease ends, and another takes the lock, while the answer to GET is on
+// its way. The old way then deletes the lock of the other. With Holdfast the
+// look and the release are one step: a release that arrives when another has
+// the lock changes nothing.
+func TestGETThenDELFreesTheLockOfAnother(t *testing.T) {
+	halves(t, func(t *testing.T, s *redistest.Server) {
+		proxy := redistest.NewProxy(t, s.Addr())
+		a := &compareAndDelete{rdb: connect(t, proxy.Addr()), ttl: time.Minute}
+		b := &compareAndDelete{rdb: connect(t, s.Addr()), ttl: time.Minute}
+		c := &compareAndDelete{rdb: connect(t, s.Addr()), ttl: time.Minute}
+		takes(t, "A", a.lock)
+		between := make(chan struct{})
+		proxy.Hook(func(e redistest.Event) {
+			if e.Stage == redistest.Executed && e.Request[0] == "get" {
+				<-between
+			}
+		})
+		unlocked := make(chan error, 1)
+		go func() { unlocked <- a.twoStepUnlock(context.Background()) }()
+		eventually(t, "A has looked", func() bool { return s.CommandCalls(t)["get"] == 1 })
+		expire(t, s, lockName)
+		takes(t, "B", b.lock)
+		close(between)
+		if err := wait(t, "A's unlock", unlocked); err != nil {
+			t.Fatal(err)
+		}
+		takes(t, "C, while B holds", c.lock)
+	}, func(t *testing.T, s *redistest.Server) {
+		const ttl = time.Second
+		proxy := redistest.NewProxy(t, s.Addr())
+		a, _ := client(t, proxy.Addr(), holdfast.Config{TTL: ttl})
+		b, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
+		c, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
+		l := lock(t, a.Mutex(lockName))
+		arrived := make(chan struct{}, 1)
+		proxy.Hook(func(e redistest.Event) {
+			if e.Stage == redistest.Arrived && is(e.Request, script.Release) {
+				arrived <- struct{}{}
+			}
+		})
+		proxy.BlackHole()
+		released := make(chan error, 1)
+		go func() { released <- l.Release(context.Background()) }()
+		wait(t, "A's release at the proxy", arrived)
+		next := lock(t, b.Mutex(lockName))
+		if err := wait(t, "A's Release", released); !errors.Is(err, holdfast.ErrUnknownOutcome) {
+			t.Errorf("a release without an answer: %v", err)
+		}
+		done := executed(t, s, script.Release)
+		proxy.Pass() // now A's release gets there
+		done()
+		held(t, c)
+		release(t, next)
+	})
+}
+
+// A process is stopped past its lease, goes on, and writes. A resource cannot
+// tell the random values of two holders apart: the late write overwrites the
+// newer one. Holdfast's tokens rise, and the resource refuses the lower one.
+func TestARandomValueCannotRefuseALateWriter(t *testing.T) {
+	const ttl = time.Second
+	halves(t, func(t *testing.T, s *redistest.Server) {
+		a := start(t, "compare and delete", s.Addr(), ttl)
+		a.hear(t, "held")
+		a.stop(t)
+		gone(t, s, lockName)
+		b := &compareAndDelete{rdb: connect(t, s.Addr()), ttl: time.Minute}
+		takes(t, "B", b.lock)
+		if err := b.write(within(t), "B"); err != nil {
+			t.Fatal(err)
+		}
+		a.resume()
+		a.order(t, "write A")
+		a.hear(t, "wrote")
+		if value := s.Do(t, "GET", "resource"); value != "A" {
+			t.Errorf("the resource has %v: the flaw is not seen", value)
+		}
+	}, func(t *testing.T, s *redistest.Server) {
+		a := start(t, "Holdfast", s.Addr(), ttl)
+		a.hear(t, "held")
+		a.order(t, "write A")
+		if said := a.hear(t, "wrote"); said != "<nil>" {
+			t.Errorf("the holder's write: %s", said)
+		}
+		a.stop(t)
+		rdb := connect(t, s.Addr())
+		c, _ := client(t, s.Addr(), holdfast.Config{})
+		l := lock(t, c.Mutex(lockName))
+		if err := writeFenced(within(t), rdb, l, "B"); err != nil {
+			t.Fatal(err)
+		}
+		a.resume()
+		a.order(t, "write A")
+		if said := a.hear(t, "wrote"); !strings.Contains(said, "STALE") {
+			t.Errorf("the late write: %s", said)
+		}
+		if value := s.Do(t, "HGET", "resource", "value"); value != "B" {
+			t.Errorf("the resource has %v", value)
+		}
+		release(t, l)
+	})
+}

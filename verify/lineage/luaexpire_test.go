@@ -1,0 +1,81 @@
+package lineage_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// luaExpire mends the first lock by a script: both commands or none.
+type luaExpire struct {
+	rdb *redis.Client
+	ttl time.Duration
+}
+
+var setAndExpire = redis.NewScript(`
+	if redis.call('SETNX', KEYS[1], 'held') == 0 then return 0 end
+	redis.call('PEXPIRE', KEYS[1], ARGV[1])
+	return 1`)
+
+func (l *luaExpire) lock(ctx context.Context) (bool, error) {
+	return setAndExpire.Run(ctx, l.rdb, []string{lockName}, l.ttl.Milliseconds()).Bool()
+}
+
+// Work takes longer than its lease. The old lock goes to another and the
+// worker is not told: there is nothing that could tell it. With Holdfast the
+// lease is renewed while the process lives.
+func TestWorkThatOutlastsItsLeaseOverlaps(t *testing.T) {
+	const ttl = time.Second
+	halves(t, func(t *testing.T, s *redistest.Server) {
+		a := &luaExpire{connect(t, s.Addr()), ttl}
+		b := &luaExpire{connect(t, s.Addr()), ttl}
+		takes(t, "A", a.lock)
+		refused(t, "B", b.lock)
+		gone(t, s, lockName) // A works on
+		takes(t, "B, while A works", b.lock)
+	}, func(t *testing.T, s *redistest.Server) {
+		a, seen := client(t, s.Addr(), holdfast.Config{TTL: ttl})
+		b, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
+		l := lock(t, a.Mutex(lockName))
+		seen.await(t, holdfast.EventRenew, 4) // one every third of the TTL
+		held(t, b)
+		if err := l.Err(); err != nil {
+			t.Errorf("the lease of work that goes on has ended: %v", err)
+		}
+		release(t, l)
+	})
+}
+
+// The holder's link goes silent, so that nothing can be renewed. The old lock
+// goes to another as before. With Holdfast the holder knows that its lease is
+// over before another has the lock.
+func TestACutOffHolderIsNotTold(t *testing.T) {
+	const ttl = time.Second
+	halves(t, func(t *testing.T, s *redistest.Server) {
+		proxy := redistest.NewProxy(t, s.Addr())
+		a := &luaExpire{connect(t, proxy.Addr()), ttl}
+		b := &luaExpire{connect(t, s.Addr()), ttl}
+		takes(t, "A", a.lock)
+		proxy.BlackHole()
+		gone(t, s, lockName)
+		takes(t, "B, while A works", b.lock)
+	}, func(t *testing.T, s *redistest.Server) {
+		proxy := redistest.NewProxy(t, s.Addr())
+		a, _ := client(t, proxy.Addr(), holdfast.Config{TTL: ttl})
+		b, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
+		l := lock(t, a.Mutex(lockName))
+		work := l.Context()
+		proxy.BlackHole()
+		var told error
+		next := granted(t, locking(t, b.Mutex(lockName), func() { told = work.Err() }))
+		if told == nil {
+			t.Error("another was granted the lock before the holder knew")
+		}
+		release(t, next)
+	})
+}

@@ -1,0 +1,197 @@
+package lineage_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// hashLock is the way of Redisson, in short: a hash with one field, the owner,
+// that counts how often he has entered; a release that is published, upon
+// which every process that waits tries again.
+type hashLock struct {
+	rdb   *redis.Client
+	ttl   time.Duration
+	owner string // process and thread
+}
+
+var (
+	enter = redis.NewScript(`
+		if redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
+			return 0
+		end
+		redis.call('HINCRBY', KEYS[1], ARGV[1], 1)
+		redis.call('PEXPIRE', KEYS[1], ARGV[2])
+		return 1`)
+	leave = redis.NewScript(`
+		if redis.call('HINCRBY', KEYS[1], ARGV[1], -1) > 0 then return 0 end
+		redis.call('DEL', KEYS[1])
+		redis.call('PUBLISH', KEYS[1] .. ':released', '')
+		return 1`)
+)
+
+func (l *hashLock) lock(ctx context.Context) (bool, error) {
+	return enter.Run(ctx, l.rdb, []string{lockName}, l.owner, l.ttl.Milliseconds()).Bool()
+}
+
+// unlock leaves once, and reports whether the lock is free now.
+func (l *hashLock) unlock(ctx context.Context) (bool, error) {
+	return leave.Run(ctx, l.rdb, []string{lockName}, l.owner).Bool()
+}
+
+// wait is lock, until it succeeds or ctx ends: subscribe, then try on each
+// message.
+func (l *hashLock) wait(ctx context.Context, subscribed func(), tried func(bool)) error {
+	releases := l.rdb.Subscribe(ctx, lockName+":released")
+	defer releases.Close()
+	if _, err := releases.Receive(ctx); err != nil {
+		return err
+	}
+	subscribed()
+	for messages := releases.Channel(); ; { // subscribed again by the client if the connection breaks
+		select {
+		case <-messages:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		ok, err := l.lock(ctx)
+		tried(ok)
+		if ok || err != nil {
+			return err
+		}
+	}
+}
+
+// One lock is released and twenty processes wait for it. The old way wakes
+// all twenty, which ask twenty times, and nineteen in vain; who is first gets
+// it. With Holdfast the release itself grants it to the one who came first,
+// and nobody else hears of it.
+func TestOneReleaseWakesEverybody(t *testing.T) {
+	const waiters = 20
+	halves(t, func(t *testing.T, s *redistest.Server) {
+		holder := &hashLock{connect(t, s.Addr()), time.Minute, "holder"}
+		takes(t, "the holder", holder.lock)
+		ctx, cancel := context.WithCancel(within(t))
+		defer cancel()
+		var waiting sync.WaitGroup
+		var woken, got atomic.Int32
+		ready := make(chan struct{}, waiters)
+		for n := range waiters {
+			l := &hashLock{connect(t, s.Addr()), time.Minute, fmt.Sprintf("waiter %d", n)}
+			waiting.Go(func() {
+				l.wait(ctx, func() { ready <- struct{}{} }, func(ok bool) {
+					woken.Add(1)
+					if ok {
+						got.Add(1)
+					}
+				})
+			})
+		}
+		for range waiters {
+			wait(t, "a subscription", ready)
+		}
+		if free, err := holder.unlock(within(t)); !free || err != nil {
+			t.Fatalf("unlock: %v, %v", free, err)
+		}
+		eventually(t, "all have tried", func() bool { return woken.Load() == waiters })
+		if n := got.Load(); n != 1 {
+			t.Errorf("%d got the lock", n)
+		}
+		cancel()
+		waiting.Wait()
+	}, func(t *testing.T, s *redistest.Server) {
+		holder, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
+		l := lock(t, holder.Mutex(lockName))
+		var seen []*watch
+		var got []<-chan outcome
+		for range waiters {
+			c, watch := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
+			got, seen = append(got, locking(t, c.Mutex(lockName), func() {})), append(seen, watch)
+			watch.await(t, holdfast.EventWait, 1)
+			// It is in the line before the next one asks.
+			eventually(t, "its place", func() bool {
+				return s.Do(t, "HGET", "holdfast:{x}", "waiting") == fmt.Sprint(len(got))
+			})
+		}
+		woken := func() (sum int) {
+			for _, w := range seen {
+				sum += w.count(holdfast.EventWake)
+			}
+			return sum
+		}
+		for n := range waiters { // in order of arrival, one at a time
+			release(t, l)
+			l = granted(t, got[n])
+			if sum := woken(); sum != n+1 {
+				t.Errorf("after %d releases %d have woken up", n+1, sum)
+			}
+		}
+		release(t, l)
+	})
+}
+
+// The subscription of a waiter breaks for a moment, in which the lock is
+// released. The old way sleeps on, next to a free lock, until a timer as long
+// as the lease wakes it. With Holdfast a waiter looks as soon as it is
+// subscribed again.
+func TestAMissedMessageLeavesAWaiterAsleep(t *testing.T) {
+	halves(t, func(t *testing.T, s *redistest.Server) {
+		proxy := redistest.NewProxy(t, s.Addr())
+		holder := &hashLock{connect(t, s.Addr()), time.Minute, "holder"}
+		waiter := &hashLock{connect(t, proxy.Addr()), time.Minute, "waiter"}
+		takes(t, "the holder", holder.lock)
+		ctx, cancel := context.WithCancel(within(t))
+		defer cancel()
+		ready, done := make(chan struct{}, 1), make(chan error, 1)
+		var tried atomic.Int32
+		go func() {
+			done <- waiter.wait(ctx, func() { ready <- struct{}{} }, func(bool) { tried.Add(1) })
+		}()
+		wait(t, "the subscription", ready)
+		proxy.RefuseNew(true)
+		s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		subscribers := func() any { return s.Do(t, "PUBSUB", "NUMSUB", lockName+":released").([]any)[1] }
+		eventually(t, "nobody listens", func() bool { return subscribers() == int64(0) })
+		if free, err := holder.unlock(within(t)); !free || err != nil {
+			t.Fatalf("unlock: %v, %v", free, err)
+		}
+		proxy.RefuseNew(false)
+		eventually(t, "the waiter listens again", func() bool { return subscribers() == int64(1) })
+		if s.Do(t, "EXISTS", lockName) != int64(0) {
+			t.Error("the lock is not free: nothing is shown")
+		}
+		// It listens, the lock is free, and it does not ask: only another
+		// message wakes it.
+		s.Do(t, "PUBLISH", lockName+":released", "")
+		if err := wait(t, "the waiter", done); err != nil {
+			t.Fatal(err)
+		}
+		if n := tried.Load(); n != 1 {
+			t.Errorf("the waiter tried %d times: the flaw is not seen", n)
+		}
+	}, func(t *testing.T, s *redistest.Server) {
+		proxy := redistest.NewProxy(t, s.Addr())
+		a, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
+		b, seen := client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute})
+		l := lock(t, a.Mutex(lockName))
+		got := locking(t, b.Mutex(lockName), func() {})
+		seen.await(t, holdfast.EventWait, 1)
+		proxy.RefuseNew(true)
+		s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		channel := "holdfast:push:" + b.ID()
+		eventually(t, "nobody listens", func() bool {
+			return s.Do(t, "PUBSUB", "NUMSUB", channel).([]any)[1] == int64(0)
+		})
+		release(t, l)
+		proxy.RefuseNew(false)
+		release(t, granted(t, got)) // long before any timer
+	})
+}

@@ -1,0 +1,103 @@
+//go:build pending
+
+package lineage_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// The answer to an entry is lost, and the client asks again. The old way, a
+// count on the server, then counts two for one: who leaves once is still in.
+// With Holdfast every entry has a number of its own, and counts once however
+// often it is sent.
+func TestARepeatedRequestEntersTwice(t *testing.T) {
+	halves(t, func(t *testing.T, s *redistest.Server) {
+		proxy := redistest.NewProxy(t, s.Addr())
+		a := &hashLock{connect(t, proxy.Addr()), time.Minute, "A"}
+		b := &hashLock{connect(t, s.Addr()), time.Minute, "B"}
+		if err := enter.Load(within(t), a.rdb).Err(); err != nil {
+			t.Fatal(err)
+		}
+		proxy.DropRepliesAndCut(1, "EVALSHA")
+		if ok, err := a.lock(within(t)); ok || err == nil {
+			t.Fatalf("the lost answer was heard: %v, %v", ok, err)
+		}
+		takes(t, "A, asking again", a.lock)
+		if free, err := a.unlock(within(t)); free || err != nil {
+			t.Errorf("A has left as often as it entered, and the lock is free (%v, %v): the flaw is not seen", free, err)
+		}
+		refused(t, "B", b.lock)
+	}, func(t *testing.T, s *redistest.Server) {
+		proxy := redistest.NewProxy(t, s.Addr())
+		a, _ := client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute})
+		b, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
+		warm(t, proxy, a)
+		mu := a.Mutex(lockName, holdfast.Owner("order 7"))
+		proxy.DropRepliesAndCut(1, "EVALSHA")
+		if l, err := mu.Lock(within(t)); !errors.Is(err, holdfast.ErrUnknownOutcome) {
+			t.Errorf("Lock without an answer: %v, %v", l, err)
+		}
+		release(t, lock(t, mu))
+		release(t, lock(t, b.Mutex(lockName)))
+	})
+}
+
+// localCount is reentry by a count that the process keeps, one for each
+// thread: who is in enters again without asking.
+type localCount struct {
+	compareAndDelete
+
+	count map[string]int
+}
+
+func (l *localCount) enter(thread string) func(ctx context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		if l.count[thread] == 0 {
+			if ok, err := l.lock(ctx); !ok || err != nil {
+				return ok, err
+			}
+		}
+		l.count[thread]++
+		return true, nil
+	}
+}
+
+// The lease ends while its holder is away, and another takes the lock. The
+// count in the old process knows nothing of that: the thread enters a lock
+// that another holds. With Holdfast the context that re-enters is the lease's
+// own, and the lease knows when it is over.
+func TestAThreadLocalCountEntersALockThatIsLost(t *testing.T) {
+	const ttl = time.Second
+	halves(t, func(t *testing.T, s *redistest.Server) {
+		a := &localCount{compareAndDelete{rdb: connect(t, s.Addr()), ttl: ttl}, map[string]int{}}
+		b := &localCount{compareAndDelete{rdb: connect(t, s.Addr()), ttl: time.Minute}, map[string]int{}}
+		takes(t, "A", a.enter("thread 1"))
+		gone(t, s, lockName)
+		takes(t, "B", b.enter("thread 1"))
+		takes(t, "A, while B is in", a.enter("thread 1"))
+	}, func(t *testing.T, s *redistest.Server) {
+		proxy := redistest.NewProxy(t, s.Addr())
+		a, _ := client(t, proxy.Addr(), holdfast.Config{TTL: ttl})
+		b, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
+		mu := a.Mutex(lockName, holdfast.Reentrant())
+		outer := lock(t, mu)
+		inner, err := mu.Lock(outer.Context())
+		if err != nil {
+			t.Fatalf("re-entry: %v", err)
+		}
+		release(t, inner)
+		proxy.BlackHole()
+		next := lock(t, b.Mutex(lockName))
+		if l, err := mu.Lock(outer.Context()); err == nil {
+			t.Errorf("entered again with a lease that is lost: %v", l)
+		}
+		proxy.Pass()
+		release(t, next)
+	})
+}

@@ -1,0 +1,148 @@
+//go:build pending
+
+package lineage_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// twoKeys is a read-write lock of two keys: how many read, and who writes.
+type twoKeys struct {
+	rdb *redis.Client
+	ttl time.Duration
+}
+
+const readers, writer = lockName + ":readers", lockName + ":writer"
+
+func (l *twoKeys) rlock(ctx context.Context) (bool, error) {
+	if n, err := l.rdb.Exists(ctx, writer).Result(); n > 0 || err != nil {
+		return false, err
+	}
+	if err := l.rdb.Incr(ctx, readers).Err(); err != nil {
+		return false, err
+	}
+	return true, l.rdb.PExpire(ctx, readers, l.ttl).Err()
+}
+
+func (l *twoKeys) runlock(ctx context.Context) error { return l.rdb.Decr(ctx, readers).Err() }
+
+func (l *twoKeys) lock(ctx context.Context) (bool, error) {
+	n, err := l.rdb.Get(ctx, readers).Int()
+	if n > 0 || err != nil && !errors.Is(err, redis.Nil) {
+		return false, err
+	}
+	return l.rdb.SetNX(ctx, writer, "held", l.ttl).Result()
+}
+
+// A writer has looked that nobody reads; before it has said that it writes, a
+// reader has looked that nobody writes. The old way lets both in. With
+// Holdfast look and entry are one step for readers and writers alike.
+func TestAReaderEntersBetweenTheTwoKeysOfAWriter(t *testing.T) {
+	halves(t, func(t *testing.T, s *redistest.Server) {
+		proxy := redistest.NewProxy(t, s.Addr())
+		w := &twoKeys{connect(t, proxy.Addr()), time.Minute}
+		r := &twoKeys{connect(t, s.Addr()), time.Minute}
+		between := make(chan struct{})
+		proxy.Hook(func(e redistest.Event) {
+			if e.Stage == redistest.Executed && e.Request[0] == "get" {
+				<-between
+			}
+		})
+		ctx, done := within(t), make(chan bool, 1)
+		go func() {
+			ok, err := w.lock(ctx)
+			done <- ok && err == nil
+		}()
+		eventually(t, "the writer has looked", func() bool { return s.CommandCalls(t)["get"] == 1 })
+		takes(t, "the reader", r.rlock)
+		close(between)
+		if !wait(t, "the writer", done) {
+			t.Error("the writer is not in: the flaw is not seen")
+		}
+	}, func(t *testing.T, s *redistest.Server) {
+		proxy := redistest.NewProxy(t, s.Addr())
+		a, _ := client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute})
+		b, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
+		warm(t, proxy, a)
+		between, asked := make(chan struct{}), make(chan struct{}, 8)
+		proxy.Hook(func(e redistest.Event) {
+			if e.Stage == redistest.Executed && is(e.Request, script.Acquire) {
+				asked <- struct{}{}
+				<-between
+			}
+		})
+		got, ctx := make(chan outcome, 1), within(t)
+		go func() {
+			l, err := a.RWMutex(lockName).Lock(ctx)
+			got <- outcome{l, err}
+		}()
+		wait(t, "the writer at the server", asked)
+		if l, err := b.RWMutex(lockName).TryRLock(within(t)); !errors.Is(err, holdfast.ErrHeld) {
+			t.Errorf("a reader beside the writer: %v, %v", l, err)
+		}
+		close(between)
+		release(t, granted(t, got))
+	})
+}
+
+// A reader dies. The old way counts it as long as other readers come, each of
+// which gives the count a new life: no writer gets in, though in the end
+// nobody reads. With Holdfast each reader's share ends by itself.
+func TestACrashedReaderIsCountedWhileOthersCome(t *testing.T) {
+	const ttl = time.Second
+	halves(t, func(t *testing.T, s *redistest.Server) {
+		dead := &twoKeys{connect(t, s.Addr()), ttl}
+		r := &twoKeys{connect(t, s.Addr()), ttl}
+		w := &twoKeys{connect(t, s.Addr()), ttl}
+		takes(t, "the reader that dies", dead.rlock)
+		deadline := time.NewTimer(2 * ttl)
+		defer deadline.Stop()
+		for over := false; !over; { // one reader comes and goes, for twice the lease of the dead
+			select {
+			case <-deadline.C:
+				over = true
+			default:
+				takes(t, "a reader", r.rlock)
+				if err := r.runlock(within(t)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		refused(t, "the writer, while nobody reads", w.lock)
+	}, func(t *testing.T, s *redistest.Server) {
+		dead, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
+		r, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
+		w, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
+		if _, err := dead.RWMutex(lockName).RLock(within(t)); err != nil {
+			t.Fatal(err)
+		}
+		dead.Abandon() // as a crash: nothing is sent any more
+		ctx, stop := context.WithCancel(within(t))
+		var coming sync.WaitGroup
+		coming.Go(func() {
+			for ctx.Err() == nil {
+				if l, err := r.RWMutex(lockName).RLock(ctx); err == nil {
+					l.Release(ctx)
+				}
+			}
+		})
+		l, err := w.RWMutex(lockName).Lock(within(t))
+		if err != nil {
+			t.Errorf("the writer: %v", err)
+		} else {
+			release(t, l)
+		}
+		stop()
+		coming.Wait()
+	})
+}

@@ -1,0 +1,57 @@
+package lineage_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// setNXPX is the lock of the manual: one command, a value of one's own.
+type setNXPX struct {
+	rdb   *redis.Client
+	ttl   time.Duration
+	value string
+}
+
+func (l *setNXPX) lock(ctx context.Context) (bool, error) {
+	return l.rdb.SetNX(ctx, lockName, l.value, l.ttl).Result()
+}
+
+// The answer to the request is lost. The old way asks again, as every client
+// with retries does, and finds the lock taken: by itself. Nobody works, and
+// all wait for the end of the lease. With Holdfast what was granted unheard is
+// given back at once.
+func TestALostAnswerLeavesALockThatNobodyHolds(t *testing.T) {
+	const ttl = time.Minute // longer than the test waits for anything
+	halves(t, func(t *testing.T, s *redistest.Server) {
+		proxy := redistest.NewProxy(t, s.Addr())
+		a := &setNXPX{connect(t, proxy.Addr()), ttl, "A"}
+		b := &setNXPX{connect(t, s.Addr()), ttl, "B"}
+		proxy.DropRepliesAndCut(1, "SET")
+		if ok, err := a.lock(within(t)); ok || err == nil {
+			t.Fatalf("the lost answer was heard: %v, %v", ok, err)
+		}
+		refused(t, "A, asking again", a.lock)
+		refused(t, "B", b.lock)
+		if owner := s.Do(t, "GET", lockName); owner != "A" {
+			t.Errorf("the lock is held by %v: the flaw is not seen", owner)
+		}
+	}, func(t *testing.T, s *redistest.Server) {
+		proxy := redistest.NewProxy(t, s.Addr())
+		a, _ := client(t, proxy.Addr(), holdfast.Config{TTL: ttl})
+		b, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
+		warm(t, proxy, a)
+		proxy.DropRepliesAndCut(1, "EVALSHA")
+		if l, err := a.Mutex(lockName).Lock(within(t)); !errors.Is(err, holdfast.ErrUnknownOutcome) {
+			t.Errorf("Lock without an answer: %v, %v", l, err)
+		}
+		release(t, lock(t, b.Mutex(lockName)))
+		release(t, lock(t, a.Mutex(lockName)))
+	})
+}
