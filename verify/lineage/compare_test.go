@@ -59,18 +59,13 @@ func TestGETThenDELFreesTheLockOfAnother(t *testing.T) {
 		b := &compareAndDelete{rdb: connect(t, s.Addr()), ttl: time.Minute}
 		c := &compareAndDelete{rdb: connect(t, s.Addr()), ttl: time.Minute}
 		takes(t, "A", a.lock)
-		between := make(chan struct{})
-		proxy.Hook(func(e redistest.Event) {
-			if e.Stage == redistest.Executed && e.Request[0] == "get" {
-				<-between
-			}
-		})
+		looked, pass := holdAnswer(t, proxy, func(request []string) bool { return request[0] == "get" })
 		unlocked := make(chan error, 1)
 		go func() { unlocked <- a.twoStepUnlock(context.Background()) }()
-		eventually(t, "A has looked", func() bool { return s.CommandCalls(t)["get"] == 1 })
+		wait(t, "A's look", looked)
 		expire(t, s, lockName)
 		takes(t, "B", b.lock)
-		close(between)
+		pass()
 		if err := wait(t, "A's unlock", unlocked); err != nil {
 			t.Fatal(err)
 		}

@@ -109,6 +109,7 @@ func TestAFailoverRepeatsACountersToken(t *testing.T) {
 		if cause := context.Cause(work); !errors.Is(cause, holdfast.ErrLost) {
 			t.Errorf("A's lease ended by %v", cause)
 		}
+		late(t, first)
 		release(t, second)
 	})
 }

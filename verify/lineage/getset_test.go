@@ -34,7 +34,7 @@ func (l *getset) lock(ctx context.Context) (bool, error) {
 	if ends, err := strconv.ParseInt(found, 10, 64); err != nil || ends > l.now().UnixMilli() {
 		return false, err
 	}
-	swapped, err := l.rdb.GetSet(ctx, lockName, mine).Result()
+	swapped, err := l.rdb.Do(ctx, "GETSET", lockName, mine).Text()
 	return swapped == found, err
 }
 

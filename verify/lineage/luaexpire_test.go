@@ -77,5 +77,6 @@ func TestACutOffHolderIsNotTold(t *testing.T) {
 			t.Error("another was granted the lock before the holder knew")
 		}
 		release(t, next)
+		late(t, l)
 	})
 }

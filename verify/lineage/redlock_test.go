@@ -1,3 +1,5 @@
+//go:build pending
+
 package lineage_test
 
 import (
@@ -9,7 +11,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
 // redlock is the lock over five servers that know nothing of each other, in
@@ -87,4 +92,58 @@ func redlockOn(t *testing.T, addrs []string, ttl time.Duration) *redlock {
 		l.nodes = append(l.nodes, connect(t, addr))
 	}
 	return l
+}
+
+// A holds the lock on three of five servers, for it cannot reach the others.
+// One of the three restarts without its memory. The old way gives B a majority
+// of its own, within the validity of A's. With Holdfast a server that has
+// forgotten does not vote until all that it may have forgotten is over.
+func TestANodeThatForgetsGivesASecondMajority(t *testing.T) {
+	const ttl = 20 * time.Second
+	t.Run("old way", func(t *testing.T) {
+		t.Parallel()
+		servers := five(t)
+		a := redlockOn(t, reaching(t, servers, 0, 1, 2), ttl)
+		b := redlockOn(t, reaching(t, servers, 0, 1, 2, 3, 4), ttl)
+		takes(t, "A, on three of five", a.lock)
+		refused(t, "B", b.lock)
+		servers[2].Restart()
+		takes(t, "B, on the other three", b.lock)
+		if now := time.Now(); now.After(a.until) || now.After(b.until) {
+			t.Errorf("A's lock ended at %v and B's at %v: the flaw is not seen", a.until, b.until)
+		}
+	})
+	t.Run("Holdfast", func(t *testing.T) {
+		t.Parallel()
+		servers := five(t)
+		a := quorumOn(t, reaching(t, servers, 0, 1, 2), ttl)
+		b := quorumOn(t, reaching(t, servers, 0, 1, 2, 3, 4), ttl)
+		l := lock(t, a.Mutex(lockName))
+		held(t, b)
+		servers[2].Restart()
+		for range 10 { // B's connections break, and it meets the server anew
+			if l, err := b.Mutex(lockName).TryLock(within(t)); err == nil {
+				t.Fatalf("two majorities: %v", l)
+			}
+		}
+		if err := l.Err(); err != nil {
+			t.Errorf("A's lease: %v", err)
+		}
+	})
+}
+
+// quorumOn is one process that uses Holdfast over five servers.
+func quorumOn(t *testing.T, addrs []string, ttl time.Duration) *holdfast.Client {
+	t.Helper()
+	var nodes []holdfast.Store
+	for _, addr := range addrs {
+		nodes = append(nodes, goredis.New(connect(t, addr)))
+	}
+	store, err := quorum.New(nodes, quorum.Config{MaxTTL: ttl})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	c, _ := on(t, store, holdfast.Config{TTL: ttl})
+	return c
 }

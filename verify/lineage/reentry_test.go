@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/script"
 )
 
 // The answer to an entry is lost, and the client asks again. The old way, a
@@ -37,9 +38,8 @@ func TestARepeatedRequestEntersTwice(t *testing.T) {
 		proxy := redistest.NewProxy(t, s.Addr())
 		a, _ := client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute})
 		b, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
-		warm(t, proxy, a)
 		mu := a.Mutex(lockName, holdfast.Owner("order 7"))
-		proxy.DropRepliesAndCut(1, "EVALSHA")
+		loseAnswer(proxy, script.Acquire)
 		if l, err := mu.Lock(within(t)); !errors.Is(err, holdfast.ErrUnknownOutcome) {
 			t.Errorf("Lock without an answer: %v, %v", l, err)
 		}
@@ -99,5 +99,6 @@ func TestAThreadLocalCountEntersALockThatIsLost(t *testing.T) {
 		}
 		proxy.Pass()
 		release(t, next)
+		late(t, outer)
 	})
 }

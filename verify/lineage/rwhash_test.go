@@ -5,6 +5,7 @@ package lineage_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 	"time"
 
@@ -67,10 +68,12 @@ func TestAShortReadersTimeoutEndsALongReadersLock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.RWMutex(lockName).RLock(within(t)); err != nil {
+		share, err := b.RWMutex(lockName).RLock(within(t))
+		if err != nil {
 			t.Fatal(err)
 		}
-		b.Abandon() // its share ends by itself
+		defer runtime.KeepAlive(share) // or it would be released as forgotten
+		b.Abandon()                    // its share ends by itself
 		eventually(t, "the short reader's share has ended", func() bool {
 			state, err := c.Inspect(within(t), lockName)
 			return err == nil && len(state.Holders) == 1

@@ -5,6 +5,7 @@ package lineage_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -52,20 +53,15 @@ func TestAReaderEntersBetweenTheTwoKeysOfAWriter(t *testing.T) {
 		proxy := redistest.NewProxy(t, s.Addr())
 		w := &twoKeys{connect(t, proxy.Addr()), time.Minute}
 		r := &twoKeys{connect(t, s.Addr()), time.Minute}
-		between := make(chan struct{})
-		proxy.Hook(func(e redistest.Event) {
-			if e.Stage == redistest.Executed && e.Request[0] == "get" {
-				<-between
-			}
-		})
+		looked, pass := holdAnswer(t, proxy, func(request []string) bool { return request[0] == "get" })
 		ctx, done := within(t), make(chan bool, 1)
 		go func() {
 			ok, err := w.lock(ctx)
 			done <- ok && err == nil
 		}()
-		eventually(t, "the writer has looked", func() bool { return s.CommandCalls(t)["get"] == 1 })
+		wait(t, "the writer's look", looked)
 		takes(t, "the reader", r.rlock)
-		close(between)
+		pass()
 		if !wait(t, "the writer", done) {
 			t.Error("the writer is not in: the flaw is not seen")
 		}
@@ -73,14 +69,7 @@ func TestAReaderEntersBetweenTheTwoKeysOfAWriter(t *testing.T) {
 		proxy := redistest.NewProxy(t, s.Addr())
 		a, _ := client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute})
 		b, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
-		warm(t, proxy, a)
-		between, asked := make(chan struct{}), make(chan struct{}, 8)
-		proxy.Hook(func(e redistest.Event) {
-			if e.Stage == redistest.Executed && is(e.Request, script.Acquire) {
-				asked <- struct{}{}
-				<-between
-			}
-		})
+		asked, pass := holdAnswer(t, proxy, func(request []string) bool { return is(request, script.Acquire) })
 		got, ctx := make(chan outcome, 1), within(t)
 		go func() {
 			l, err := a.RWMutex(lockName).Lock(ctx)
@@ -90,7 +79,7 @@ func TestAReaderEntersBetweenTheTwoKeysOfAWriter(t *testing.T) {
 		if l, err := b.RWMutex(lockName).TryRLock(within(t)); !errors.Is(err, holdfast.ErrHeld) {
 			t.Errorf("a reader beside the writer: %v, %v", l, err)
 		}
-		close(between)
+		pass()
 		release(t, granted(t, got))
 	})
 }
@@ -123,10 +112,12 @@ func TestACrashedReaderIsCountedWhileOthersCome(t *testing.T) {
 		dead, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
 		r, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
 		w, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
-		if _, err := dead.RWMutex(lockName).RLock(within(t)); err != nil {
+		share, err := dead.RWMutex(lockName).RLock(within(t))
+		if err != nil {
 			t.Fatal(err)
 		}
-		dead.Abandon() // as a crash: nothing is sent any more
+		defer runtime.KeepAlive(share) // or it would be released as forgotten
+		dead.Abandon()                 // as a crash: nothing is sent any more
 		ctx, stop := context.WithCancel(within(t))
 		var coming sync.WaitGroup
 		coming.Go(func() {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/script"
 )
 
 // setNXPX is the lock of the manual: one command, a value of one's own.
@@ -46,8 +47,7 @@ func TestALostAnswerLeavesALockThatNobodyHolds(t *testing.T) {
 		proxy := redistest.NewProxy(t, s.Addr())
 		a, _ := client(t, proxy.Addr(), holdfast.Config{TTL: ttl})
 		b, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
-		warm(t, proxy, a)
-		proxy.DropRepliesAndCut(1, "EVALSHA")
+		loseAnswer(proxy, script.Acquire)
 		if l, err := a.Mutex(lockName).Lock(within(t)); !errors.Is(err, holdfast.ErrUnknownOutcome) {
 			t.Errorf("Lock without an answer: %v, %v", l, err)
 		}

@@ -85,6 +85,7 @@ func TestAWatchdogWithoutALimitKeepsAHungJobsLock(t *testing.T) {
 			t.Error("another was granted the lock before the job's context ended")
 		}
 		release(t, next)
+		late(t, hung)
 	})
 }
 
@@ -114,5 +115,6 @@ func TestAWatchdogWithALimitEndsInSilence(t *testing.T) {
 			t.Errorf("%d renewals", n)
 		}
 		release(t, next)
+		late(t, l)
 	})
 }

@@ -96,12 +96,33 @@ func on(t *testing.T, store holdfast.Store, cfg holdfast.Config) (*holdfast.Clie
 	return c, seen
 }
 
-// warm opens a client's connection and waits until it has made itself known,
-// so that its next request is the one that the test is about.
-func warm(t *testing.T, proxy *redistest.Proxy, c *holdfast.Client) {
+// loseAnswer cuts the client's connections the next time that the server has
+// run the action, before its answer gets out.
+func loseAnswer(proxy *redistest.Proxy, action *script.Script) {
+	var once sync.Once
+	proxy.Hook(func(e redistest.Event) {
+		if e.Stage == redistest.Executed && is(e.Request, action) {
+			once.Do(proxy.Cut)
+		}
+	})
+}
+
+// holdAnswer holds back the answers to such requests, which have taken effect
+// at the server, until pass is called. asked tells of each.
+func holdAnswer(
+	t *testing.T, proxy *redistest.Proxy, such func(request []string) bool,
+) (asked <-chan struct{}, pass func()) {
 	t.Helper()
-	release(t, lock(t, c.Mutex("warm")))
-	proxy.Await(t, redistest.Answered, "EVALSHA", 3) // acquire, release, and who it is
+	held, through := make(chan struct{}, 16), make(chan struct{})
+	pass = sync.OnceFunc(func() { close(through) })
+	t.Cleanup(pass)
+	proxy.Hook(func(e redistest.Event) {
+		if e.Stage == redistest.Executed && such(e.Request) {
+			held <- struct{}{}
+			<-through
+		}
+	})
+	return held, pass
 }
 
 // within bounds what a test waits for.
@@ -141,6 +162,14 @@ func release(t *testing.T, l *holdfast.Lease) {
 	t.Helper()
 	if err := l.Release(within(t)); err != nil {
 		t.Errorf("Release: %v", err)
+	}
+}
+
+// late releases a lease that is over.
+func late(t *testing.T, l *holdfast.Lease) {
+	t.Helper()
+	if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
+		t.Errorf("the release of a lease that was lost: %v", err)
 	}
 }
 

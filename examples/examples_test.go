@@ -1,0 +1,95 @@
+// Package examples_test builds every example, runs it against a real server,
+// and reads what it prints.
+package examples_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// binaries builds all examples, once.
+var binaries = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "examples")
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.Command("go", "build", "-o", dir+string(os.PathSeparator), "./...").CombinedOutput()
+	if err != nil {
+		err = &buildError{string(out), err}
+	}
+	return dir, err
+})
+
+type buildError struct {
+	output string
+	cause  error
+}
+
+func (e *buildError) Error() string { return e.cause.Error() + "\n" + e.output }
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	if dir, err := binaries(); err == nil {
+		os.RemoveAll(dir)
+	}
+	os.Exit(status)
+}
+
+// run runs an example against a server of its own, and answers what it says.
+func run(t *testing.T, name string, env ...string) string {
+	t.Helper()
+	dir, err := binaries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, name))
+	cmd.Env = append(os.Environ(), "HOLDFAST_REDIS="+redistest.Start(t).URL())
+	cmd.Env = append(cmd.Env, env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Logf("\n%s", out)
+	return string(out)
+}
+
+// says checks that the output has lines that match, in this order.
+func says(t *testing.T, out string, patterns ...string) {
+	t.Helper()
+	rest := out
+	for _, pattern := range patterns {
+		at := regexp.MustCompile(`(?m)` + pattern).FindStringIndex(rest)
+		if at == nil {
+			t.Fatalf("it does not say %q after what it said before:\n%s", pattern, out)
+		}
+		rest = rest[at[1]:]
+	}
+}
+
+// times checks how many lines of the output match.
+func times(t *testing.T, out, pattern string, want int) {
+	t.Helper()
+	got := 0
+	for line := range strings.Lines(out) {
+		if regexp.MustCompile(pattern).MatchString(line) {
+			got++
+		}
+	}
+	if got != want {
+		t.Errorf("%q is said %d times, not %d:\n%s", pattern, got, want, out)
+	}
+}
+
+func TestFenced(t *testing.T) {
+	out := run(t, "fenced")
+	says(t, out,
+		`^first: has the lock, and has written 100$`, `^second has the lock, and has written 250$`,
+		`^first: writes 175: refused`, `^first: releases: .*not held`, `^the balance is 250$`)
+}

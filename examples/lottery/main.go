@@ -1,0 +1,62 @@
+//go:build pending
+
+// Lottery draws one number a day, though eight processes want to draw it.
+//
+//	go run ./lottery
+//
+// Eight processes come at the same moment. One draws; the others are told
+// whose the draw was and when the next one is. Run it again on the same day,
+// and nobody draws: the day's draw is kept on the server, not in a process. A
+// day is from noon to noon, UTC, by the server's clock.
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/examples/internal/kit"
+)
+
+func main() { kit.Main(parent, child) }
+
+func parent(ctx context.Context, _ []string) error {
+	var shops []string
+	for n := range 8 {
+		shops = append(shops, fmt.Sprintf("shop %d", n+1))
+	}
+	if err := kit.Each(ctx, shops...); err != nil {
+		return err
+	}
+	_, rdb, done, err := kit.Connect(holdfast.Config{})
+	if err != nil {
+		return err
+	}
+	defer done()
+	number, err := rdb.Get(ctx, "example/lottery/number").Result()
+	if err != nil {
+		return err
+	}
+	fmt.Println("the number of the day is", number)
+	return nil
+}
+
+func child(ctx context.Context, _ []string) error {
+	client, rdb, done, err := kit.Connect(holdfast.Config{})
+	if err != nil {
+		return err
+	}
+	defer done()
+	lottery := client.Every("example/lottery", 24*time.Hour, holdfast.At(12*time.Hour))
+	turn, err := lottery.Do(ctx, func(ctx context.Context) error {
+		number := 1 + rand.IntN(49)
+		fmt.Println("draws", number)
+		return rdb.Set(ctx, "example/lottery/number", number, 0).Err()
+	})
+	if err == nil && !turn.Ran {
+		fmt.Println("is too late: the next draw is in", turn.Next.Round(time.Minute))
+	}
+	return err
+}

@@ -1,0 +1,105 @@
+//go:build pending
+
+// Order is a workflow over two processes that hold one lock in the order's
+// name, one after the other without a gap.
+//
+//	go run ./order
+//
+// The payment enters, and enters again in a function that does not know that
+// it is in already. The shipping, another process, enters beside it in the
+// name of the same order; then the payment leaves. All that time the customer,
+// who wants to cancel, is kept out. When the shipping has left, he gets in.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/examples/internal/kit"
+)
+
+func main() { kit.Main(parent, child) }
+
+const name, owner = "example/order/42", "workflow of order 42"
+
+func parent(ctx context.Context, _ []string) error {
+	client, _, done, err := kit.Connect(holdfast.Config{})
+	if err != nil {
+		return err
+	}
+	defer done()
+	customer := client.Mutex(name)
+	refused := func() error {
+		_, err := customer.TryLock(ctx)
+		if !errors.Is(err, holdfast.ErrHeld) {
+			return fmt.Errorf("the customer was let in: %w", err)
+		}
+		fmt.Println("customer: may not cancel now:", err)
+		return nil
+	}
+
+	payment, err := kit.Start(ctx, "payment")
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(payment.Heard(ctx, "is paid"), refused()); err != nil {
+		return err
+	}
+	shipping, err := kit.Start(ctx, "shipping")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(shipping.Heard(ctx, "is in"), payment.Tell("leave"), payment.Wait(), refused())
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(shipping.Tell("leave"), shipping.Wait()); err != nil {
+		return err
+	}
+	return customer.Do(ctx, func(context.Context) error {
+		fmt.Println("customer: is in: too late, it is shipped")
+		return nil
+	})
+}
+
+func child(ctx context.Context, args []string) error {
+	client, _, done, err := kit.Connect(holdfast.Config{TTL: 10 * time.Second})
+	if err != nil {
+		return err
+	}
+	defer done()
+	order := client.Mutex(name, holdfast.Owner(owner))
+	lease, err := order.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	count, err := order.HoldCount(lease.Context())
+	if err != nil {
+		return err
+	}
+	fmt.Println("is in, entries:", count)
+	if args[0] == "payment" {
+		if err := charge(lease.Context(), order); err != nil {
+			return err
+		}
+		fmt.Println("order 42 is paid")
+	}
+	if _, err := kit.Told(ctx); err != nil {
+		return err
+	}
+	fmt.Println("leaves")
+	return lease.Release(ctx)
+}
+
+// charge takes the lock by itself, wherever it is called from. Under a context
+// that is in already this costs no request.
+func charge(ctx context.Context, order *holdfast.Mutex) error {
+	return order.Do(ctx, func(ctx context.Context) error {
+		count, err := order.HoldCount(ctx)
+		fmt.Println("charges the card, entries:", count)
+		return err
+	})
+}
