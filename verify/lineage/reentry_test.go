@@ -31,7 +31,7 @@ func TestARepeatedRequestEntersTwice(t *testing.T) {
 		}
 		takes(t, "A, asking again", a.lock)
 		if free, err := a.unlock(within(t)); free || err != nil {
-			t.Errorf("A has left as often as it entered, and the lock is free (%v, %v): the flaw is not seen", free, err)
+			t.Errorf("A has left as often as it entered: %v, %v: the flaw is not seen", free, err)
 		}
 		refused(t, "B", b.lock)
 	}, func(t *testing.T, s *redistest.Server) {

@@ -46,7 +46,7 @@ func Start(ctx context.Context, name string, args ...string) (*Child, error) {
 	c := &Child{Name: name, cmd: cmd, tell: tell, ended: make(chan struct{}), changed: make(chan struct{})}
 	go func() {
 		c.err = cmd.Wait()
-		out.Close() //nolint:errcheck // it never fails
+		out.Close()
 	}()
 	go c.listen(lines)
 	return c, nil
@@ -125,14 +125,14 @@ func (c *Child) Kill() error {
 
 // End asks the child to end, and waits until it has.
 func (c *Child) End() error {
-	c.tell.Close() //nolint:errcheck // the child ends with its input, or has ended
+	c.tell.Close()
 	return c.Wait()
 }
 
 // Wait waits for the child's end, and fails if the child has failed.
 func (c *Child) Wait() error {
 	<-c.ended
-	c.tell.Close() //nolint:errcheck // nobody reads it any more
+	c.tell.Close()
 	if c.err != nil {
 		return fmt.Errorf("%s: %w", c.Name, c.err)
 	}

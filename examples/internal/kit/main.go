@@ -23,6 +23,7 @@ type Body func(ctx context.Context, args []string) error
 // Main runs parent, or child in a process that [Start] has started. It ends
 // the program with status 1 if that fails, and says what to do about it.
 func Main(parent, child Body) {
+	redis.SetLogger(quiet{}) // what is wrong is told once, at the end
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	body, args := parent, os.Args[1:]
 	if len(args) > 1 && args[0] == "child" && child != nil {
@@ -41,6 +42,10 @@ func Main(parent, child Body) {
 	}
 	os.Exit(1)
 }
+
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
 
 var orders = make(chan string, 16)
 
@@ -82,8 +87,8 @@ func Connect(cfg holdfast.Config) (client *holdfast.Client, rdb *redis.Client, d
 	return client, rdb, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
-		client.Close(ctx) //nolint:errcheck // the program ends
-		rdb.Close()       //nolint:errcheck // as above
+		client.Close(ctx)
+		rdb.Close()
 	}, nil
 }
 
