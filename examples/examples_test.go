@@ -78,7 +78,7 @@ func times(t *testing.T, out, pattern string, want int) {
 	t.Helper()
 	got := 0
 	for line := range strings.Lines(out) {
-		if regexp.MustCompile(pattern).MatchString(line) {
+		if regexp.MustCompile(pattern).MatchString(strings.TrimSuffix(line, "\n")) {
 			got++
 		}
 	}
