@@ -1,5 +1,3 @@
-//go:build pending
-
 // Lottery draws one number a day, though eight processes want to draw it.
 //
 //	go run ./lottery

@@ -118,7 +118,8 @@ func TestOneReleaseWakesEverybody(t *testing.T) {
 			watch.await(t, holdfast.EventWait, 1)
 			// It is in the line before the next one asks.
 			eventually(t, "its place", func() bool {
-				return s.Do(t, "HGET", "holdfast:{x}", "waiting") == fmt.Sprint(len(got))
+				state, err := holder.Inspect(within(t), lockName)
+				return err == nil && len(state.Waiters) == len(got)
 			})
 		}
 		woken := func() (sum int) {
