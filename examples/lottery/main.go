@@ -10,8 +10,9 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
-	"math/rand/v2"
+	"math/big"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -49,7 +50,11 @@ func child(ctx context.Context, _ []string) error {
 	defer done()
 	lottery := client.Every("example/lottery", 24*time.Hour, holdfast.At(12*time.Hour))
 	turn, err := lottery.Do(ctx, func(ctx context.Context) error {
-		number := 1 + rand.IntN(49)
+		drawn, err := rand.Int(rand.Reader, big.NewInt(49))
+		if err != nil {
+			return err
+		}
+		number := drawn.Int64() + 1
 		fmt.Println("draws", number)
 		return rdb.Set(ctx, "example/lottery/number", number, 0).Err()
 	})
