@@ -112,11 +112,12 @@ func ParseRecord(answer string) (Record, error) {
 			_ = s.word() // the record's own life, of interest to operators only
 			r.Used, r.Limit = s.count(), s.count()
 		case "holder":
+			stays := len(s.words) > 2 && s.words[2] == staying
 			h := HolderLine{
 				Mode: s.word(), Attempt: s.word(), Owner: s.name(), Weight: s.count(),
 				Token: s.token(), Since: s.instant(), Left: s.millis(), Entries: s.count(),
 			}
-			if h.Owner == staying {
+			if stays {
 				h.Owner, h.Entries, h.Stays = "", 1, true
 			}
 			r.Holders = append(r.Holders, h)
