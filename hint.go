@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 )
 
@@ -66,7 +67,7 @@ func (e *ServerError) hint() string {
 			"+publish +subscribe"
 		switch {
 		case len(e.lacking) > 0:
-			what = "+" + strings.Join(e.lacking, " +")
+			what = grants(e.lacking, prefix)
 		case strings.Contains(e.Message, "channel"):
 			what = "the channels &" + prefix + ":*"
 		case strings.Contains(e.Message, "keys"), strings.Contains(e.Message, "a key"),
@@ -99,7 +100,17 @@ func (c *Client) explained(err error) error {
 func (c *Client) lacking(commands []string) *ServerError {
 	return &ServerError{
 		Code: "NOPERM", prefix: c.cfg.Prefix, lacking: commands,
-		Message: fmt.Sprintf("NOPERM the user may not run %s, which the locks are made of: ACL SETUSER USER +%s",
-			strings.Join(commands, ", "), strings.Join(commands, " +")),
+		Message: fmt.Sprintf("NOPERM the user may not run %s, which the locks are made of: ACL SETUSER USER %s",
+			strings.Join(commands, ", "), grants(commands, c.cfg.Prefix)),
 	}
+}
+
+// grants are the rules that permit the commands. A server does not tell a
+// forbidden channel from a forbidden publish.
+func grants(commands []string, prefix string) string {
+	rules := "+" + strings.Join(commands, " +")
+	if slices.Contains(commands, "publish") || slices.Contains(commands, "spublish") {
+		rules += " &" + prefix + ":*"
+	}
+	return rules
 }
