@@ -292,9 +292,12 @@ func (m *machine) Stay(rt *rapid.T) {
 	if a.token == 0 || a.want != "x" {
 		rt.Skip("never granted, or a share")
 	}
+	h := m.of(a.id)
+	if h != nil && h.mode != "x" {
+		rt.Skip("it has stepped down")
+	}
 	least := rapid.SampledFrom([]int64{0, 1, 3000, 40_000}).Draw(rt, "least")
 	after := rapid.SampledFrom([]int64{0, 0, 2000, 20_000}).Draw(rt, "after")
-	h := m.of(a.id)
 	answer := strings.Fields(m.step(true, script.Stay, owned(a, a.id, a.token, least, after, retention, base)...))
 	switch {
 	case answer[0] == "gone" && m.live(h, m.at):
