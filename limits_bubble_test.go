@@ -1,6 +1,7 @@
 package holdfast_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,6 +102,52 @@ func TestNothingExtendsAHoldPastItsLimit(t *testing.T) {
 		if held := time.Since(start); held != time.Minute {
 			t.Errorf("held for %v", held)
 		}
+	})
+}
+
+// A step begins a lease anew, but no time anew.
+func TestNoStepGoesPastALimit(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		const most = time.Minute
+		start := time.Now()
+		l := must(t, w.client().RWMutex("a", holdfast.MaxHold(most)).Lock)
+		next := taking(t, w.client().RWMutex("a").Lock)
+		time.Sleep(most - time.Second)
+		if err := errors.Join(l.StepDown(t.Context()), l.StepUp(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		wantLost(t, ended(l.Context()), holdfast.LossLimit)
+		if held := time.Since(start); held != most {
+			t.Errorf("held for %v", held)
+		}
+		waits(t, "another, before the end", next)
+		got := <-next
+		if after := got.at.Sub(start); got.err != nil || after > most+ttl/50 {
+			t.Fatalf("the next came after %v (%v)", after, got.err)
+		}
+		release(t, got.Lease)
+		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+	})
+}
+
+// Readers who share a hold would share its limit: so each has a hold of its own.
+func TestReadersWithLimitsHaveHoldsOfTheirOwn(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		m := w.client().RWMutex("a", holdfast.MaxHold(time.Minute))
+		start := time.Now()
+		first := must(t, m.RLock)
+		time.Sleep(40 * time.Second)
+		second := must(t, m.RLock)
+		if n := len(w.state("a").Holders); n != 2 {
+			t.Errorf("%d holds for two readers", n)
+		}
+		wantLost(t, ended(first.Context()), holdfast.LossLimit)
+		wantLost(t, ended(second.Context()), holdfast.LossLimit)
+		if held := time.Since(start); held != 100*time.Second {
+			t.Errorf("the second ended after %v", held)
+		}
+		wantIs(t, first.Release(t.Context()), holdfast.ErrNotHeld)
+		wantIs(t, second.Release(t.Context()), holdfast.ErrNotHeld)
 	})
 }
 
