@@ -83,6 +83,12 @@ if holds(attempt, owner) then
       if entry ~= attempt then rest[#rest + 1] = entry end
     end
     if #rest > 0 then
+      if expiry <= now then
+        -- It is over for the others too, who do not ask: so it was lost.
+        settle()
+        advance()
+        return 'gone'
+      end
       keep(0)
       call('HSET', key, 'entries', table.concat(rest, ' '))
       return 'held ' .. #rest

@@ -98,8 +98,11 @@ func (m *machine) told(asks *attempt, o outcome, now int64) {
 	var grants []grant
 	m.pushed = nil
 	for _, push := range o.pushes {
-		words := strings.Fields(push) // CLIENT granted ATTEMPT TOKEN WAITING
+		words := strings.Fields(push) // CLIENT granted ATTEMPT TOKEN WAITING, or CLIENT stays ATTEMPT LEFT
 		a := m.attempts[words[2]]
+		if words[1] == "stays" && a.client() == words[0] && slices.Contains(line(o.fields), a.id) {
+			continue
+		}
 		if words[1] != "granted" || a.client() != words[0] {
 			m.world.rt.Fatalf("pushed %q", push)
 		}
@@ -168,7 +171,7 @@ func (m *machine) served(action *script.Script, o outcome) bool {
 		return o.answer != "idle" || !maps.Equal(m.before, o.fields)
 	case script.Evict:
 		return !strings.HasPrefix(o.answer, "changed")
-	case script.Release, script.Cancel:
+	case script.Release, script.Cancel, script.Stay:
 		return !maps.Equal(m.before, o.fields) && holderOf(o.fields) == ""
 	}
 	return false
@@ -280,6 +283,29 @@ func (m *machine) Release(rt *rapid.T) {
 	answer := m.step(true, script.Release, owned(a, a.id, a.token, retention, base)...)
 	if answer == "gone" && m.live(m.of(a.id), m.at) {
 		rt.Fatalf("%s held and was told that it did not", a.id)
+	}
+	m.ends(a.id)
+}
+
+func (m *machine) Stay(rt *rapid.T) {
+	a := m.known(rt)
+	if a.token == 0 || a.want != "x" {
+		rt.Skip("never granted, or a share")
+	}
+	h := m.of(a.id)
+	if h != nil && h.mode != "x" {
+		rt.Skip("it has stepped down")
+	}
+	least := rapid.SampledFrom([]int64{0, 1, 3000, 40_000}).Draw(rt, "least")
+	after := rapid.SampledFrom([]int64{0, 0, 2000, 20_000}).Draw(rt, "after")
+	answer := strings.Fields(m.step(true, script.Stay, owned(a, a.id, a.token, least, after, retention, base)...))
+	switch {
+	case answer[0] == "gone" && m.live(h, m.at):
+		rt.Fatalf("%s held and was told that it did not", a.id)
+	case answer[0] == "stays":
+		m.stay(a, m.at+number(answer[1]))
+	case answer[0] == "held" && h != nil:
+		h.expiry = max(h.expiry, m.at+after, min(m.at, h.token/1000)+least)
 	}
 	m.ends(a.id)
 }
@@ -415,11 +441,16 @@ func (m *machine) SetBack(rt *rapid.T) {
 	still := recorded(m.spec.Dump(key), 0)
 	for _, h := range slices.Clone(m.holds) {
 		for id := range maps.Clone(h.entries) {
-			if still[id] != h.expiry {
+			switch {
+			case still[id] == h.expiry:
+			case h.stays:
+				h.entries = nil
+			default:
 				m.ends(id)
 			}
 		}
 	}
+	m.ends("") // holds without entries go
 	m.advance(-by)
 }
 
