@@ -112,7 +112,10 @@ func (m *machine) told(asks *attempt, o outcome, now int64) {
 	if words := strings.Fields(o.answer); words[0] == "granted" && asks != nil {
 		grants = append(grants, grant{asks, number(words[1])})
 	}
-	slices.SortStableFunc(grants, func(a, b grant) int { return cmp.Compare(a.token, b.token) })
+	// The others of a token came in with the one who wants the lock for itself.
+	slices.SortStableFunc(grants, func(a, b grant) int {
+		return cmp.Or(cmp.Compare(a.token, b.token), -cmp.Compare(a.attempt.want, b.attempt.want))
+	})
 	for _, g := range grants {
 		m.granted(g.attempt, g.token, now)
 	}
@@ -136,7 +139,9 @@ func (m *machine) order(action *script.Script, o outcome, now int64) {
 	heldBefore := recorded(m.before, now)
 	for id := range held {
 		entry := slices.Index(strings.Fields(o.fields["entries"]), id)
-		if heldBefore[id] != 0 || m.enters(id, heldBefore, held) || entry > 0 {
+		// Who leaves a lock taken is not granted it, also after its lease.
+		stays := holderOf(o.fields) == "%stays" || holderOf(o.fields) == "@%stays"
+		if heldBefore[id] != 0 || m.enters(id, heldBefore, held) || entry > 0 || stays && entry == 0 {
 			continue
 		}
 		front := waiting // for a newcomer everybody stands in front
