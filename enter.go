@@ -27,10 +27,9 @@ func Reentrant() Option {
 // Owner takes the lock in a name: whoever takes it in the same name, here or
 // in another process, comes in beside those who are in already, past all who
 // wait, and the lock is free when the last of them has left. Others are kept
-// out, as ever. It is
-// for work that several processes do together or after one another: the second
-// one enters before the first one leaves. Under the context of a lease of the
-// same owner it is [Reentrant].
+// out, as ever. It is for work that several processes do together or after one
+// another: the second one enters before the first one leaves. Under the context
+// of a lease of the same owner it is [Reentrant].
 //
 // All entries have one token and one lease on the server, which each of them
 // renews. A process that dies without leaving keeps the lock taken for as long
