@@ -26,7 +26,7 @@ func Hint(err error) string {
 	case errors.Is(err, ErrLimit):
 		return "give all processes the same limit, or change the one in use with Semaphore.SetLimit"
 	case errors.Is(err, ErrDeadlock):
-		return "do not lock a name again under the context of its own lease; pass the lease on instead"
+		return "do not lock a name again under the context of its own lease; pass the lease on, or make it Reentrant"
 	case errors.Is(err, ErrNotYours) && !errors.Is(err, ErrNotHeld):
 		return "another owner has the lock: wait for it, or ask who it is with Inspect"
 	case errors.Is(err, ErrNotHeld), errors.Is(err, ErrLost):
