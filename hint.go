@@ -87,8 +87,11 @@ func lacksPermission(err error) bool {
 
 // explained adds to a lack of permission what the hint needs to be exact.
 func (c *Client) explained(err error) error {
+	if err == nil {
+		return nil
+	}
 	var refused *ServerError
-	if err == nil || !errors.As(err, &refused) || refused.Code != "NOPERM" {
+	if !errors.As(err, &refused) || refused.Code != "NOPERM" {
 		return err
 	}
 	told := *refused
