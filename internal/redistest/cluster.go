@@ -180,6 +180,14 @@ func (c *Cluster) FailOver(s *Server) *Server {
 		c.t.Fatalf("redistest: %s has no replica", s.Addr())
 	}
 	next := replicas[0]
+	// A primary that does not know yet that this is its replica ignores it.
+	until(c.t, "the primary knows its replica", func() error {
+		text, err := s.ask("CLUSTER", "REPLICAS", s.id)
+		if err == nil && !strings.Contains(text, next.id) {
+			err = errors.New(text)
+		}
+		return err
+	})
 	c.ok(next.Do(c.t, "CLUSTER", "FAILOVER"))
 	next.awaitRole(c.t, "master")
 	s.awaitRole(c.t, "slave")
