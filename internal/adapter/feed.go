@@ -213,6 +213,19 @@ func (f *Feed) Ended(name string) {
 	}
 }
 
+// Sample returns a channel that the node has confirmed, "" if there is none.
+func (f *Feed) Sample() string {
+	h := f.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name, c := range h.channels {
+		if c.feed == f && c.confirmed {
+			return name
+		}
+	}
+	return ""
+}
+
 // Deliver hands a message to those who listen. Those who still wait for the
 // confirmation do not yet: it may be from an earlier subscription.
 func (f *Feed) Deliver(name, payload string) {

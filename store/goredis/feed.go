@@ -21,7 +21,15 @@ import (
 // waiter also looks by itself.
 const silence = 30 * time.Second
 
-var errSilent = errors.New("the server is silent")
+// glance is how often a subscription in a Cluster makes sure, from what the
+// client knows, that it is at a primary. A node that is replaced and lives on
+// as a replica keeps its subscriptions, and nobody counts them.
+const glance = time.Second
+
+var (
+	errSilent   = errors.New("the server is silent")
+	errReplaced = errors.New("another node is the primary now")
+)
 
 // feeds is how the store subscribes.
 type feeds struct{ silence time.Duration }
@@ -115,6 +123,12 @@ func (s *Store) write(
 ) {
 	tick := time.NewTicker(s.feeds.silence)
 	defer tick.Stop()
+	var look <-chan time.Time
+	if s.cluster != nil {
+		tick := time.NewTicker(glance)
+		defer tick.Stop()
+		look = tick.C
+	}
 	asked := false
 	for {
 		var err error
@@ -123,6 +137,10 @@ func (s *Store) write(
 			return
 		case <-f.Wake:
 			err = s.tell(f, ps)
+		case <-look:
+			if s.cluster.strayed(f) {
+				err = errReplaced
+			}
 		case <-tick.C:
 			switch {
 			case heard.Swap(false):
