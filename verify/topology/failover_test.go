@@ -3,12 +3,14 @@ package topology_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/slot"
+	"github.com/holdfast-go/holdfast/script"
 )
 
 // overtime is for how long a waiter may wait beyond the old holder's lease.
@@ -178,27 +180,74 @@ func refusedForNow(err error) bool {
 	return errors.As(err, &refused) && refused.Code == "CLUSTERDOWN"
 }
 
-// After a failover by Sentinel, the old primary lives on as a replica: pushes
+// After a failover by agreement the old primary lives on as a replica: pushes
 // come from the new one, so that is where a waiter must listen.
-func TestAWaiterListensAtTheNewPrimary(t *testing.T) {
+func followsThePrimary(t *testing.T, a, b *party, failOver func() *redistest.Server, numsub ...any) {
+	held := a.lock(t, "x", holdfast.Acks(1, time.Second))
+	next := b.waiting(t, "x")
+	primary := failOver()
+	redistest.Await(t, "the waiter listens at the new primary", func() bool {
+		reply, _ := primary.Do(t, append([]any{"PUBSUB"}, numsub...)...).([]any)
+		return len(reply) == 2 && reply[1] == int64(1)
+	})
+	release(t, held)
+	l := granted(t, next)
+	if e := b.await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakePush && e.Wake != holdfast.WakeResume {
+		t.Errorf("the grant came by %v", e.Wake)
+	}
+	if l.Token() <= held.Token() {
+		t.Error("the token did not rise")
+	}
+	release(t, l)
+}
+
+func TestAWaiterListensAtTheNewPrimaryBehindSentinel(t *testing.T) {
 	behindSentinel(t, func(t *testing.T, g *redistest.Sentinel, open func(testing.TB) *party) {
 		a, b := open(t), open(t)
-		held := a.lock(t, "x", holdfast.Acks(2, time.Second))
-		next := b.waiting(t, "x")
-		primary := g.FailOver()
-		redistest.Await(t, "the waiter listens at the new primary", func() bool {
-			reply, _ := primary.Do(t, "PUBSUB", "NUMSUB", "holdfast:push:"+b.ID()).([]any)
-			return len(reply) == 2 && reply[1] == int64(1)
-		})
-		looked := b.count(holdfast.EventWake, "x")
-		release(t, held)
-		l := granted(t, next)
-		if e := b.await(t, holdfast.EventGrant, "x", 1); e.Wake == holdfast.WakePoll && looked == 0 {
-			t.Errorf("the grant came by %v", e.Wake)
-		}
-		if l.Token() <= held.Token() {
-			t.Error("the token did not rise")
-		}
-		release(t, l)
+		followsThePrimary(t, a, b, g.FailOver, "NUMSUB", "holdfast:push:"+b.ID())
 	})
+}
+
+func TestAWaiterListensAtTheNewPrimaryOfACluster(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *redistest.Cluster, open func(testing.TB) *party) {
+		a, b := open(t), open(t)
+		followsThePrimary(t, a, b, func() *redistest.Server { return c.FailOver(c.Home(key("x"))) },
+			"SHARDNUMSUB", channel(b, "x"))
+	})
+}
+
+// Who listens at a replica hears what its primary publishes, but is not
+// counted there, and so is passed over: it must not take the grant that goes to
+// the next in line for its own.
+func TestWhoListensAtAReplicaIsNotGrantedWhatAnotherGets(t *testing.T) {
+	primary := redistest.Start(t)
+	replica := redistest.Start(t, redistest.ReplicaOf(primary))
+	run := func(action *script.Script, args ...any) string {
+		t.Helper()
+		reply, ok := primary.Do(t, append([]any{"EVAL", action.Text, 1, "holdfast:{x}"}, args...)...).(string)
+		if !ok {
+			t.Fatalf("%s: %v", action.Name, reply)
+		}
+		return reply
+	}
+	listen := func(s *redistest.Server, client string) *redistest.Conn {
+		c := s.Dial(t)
+		c.Do(t, "SUBSCRIBE", "holdfast:push:"+client)
+		return c
+	}
+	const ttl, life = 60_000, 600_000
+	token := strings.Fields(run(script.Acquire, "a/1", ttl, life, "x", 0, "holdfast:push:"))[1]
+	run(script.Acquire, "b/1", ttl, life, "x", ttl, "holdfast:push:")
+	run(script.Acquire, "c/1", ttl, life, "x", ttl, "holdfast:push:")
+	left, counted := listen(replica, "b"), listen(primary, "c")
+	if got := run(script.Release, "a/1", token, life, "holdfast:push:"); got != "released" {
+		t.Fatalf("release: %s", got)
+	}
+	if push, _ := counted.Receive(t).([]any); len(push) != 3 || !strings.HasPrefix(push[2].(string), "granted c/1 ") {
+		t.Errorf("the one who is counted hears %v", push)
+	}
+	primary.Do(t, "PUBLISH", "holdfast:push:b", "mark")
+	if push, _ := left.Receive(t).([]any); len(push) != 3 || push[2] != "mark" {
+		t.Errorf("the one who listens at the replica hears %v", push)
+	}
 }

@@ -22,8 +22,11 @@ func TestMain(m *testing.M) {
 	// One goroutine of redistest keeps the thread that servers are tied to.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(
 		"github.com/holdfast-go/holdfast/internal/redistest.startTied.func1.1"),
-		// rueidis closes connections to nodes that went away some seconds later.
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
+		// rueidis closes connections to nodes that went away some seconds later,
+		// and looks at the Cluster's slots some time after it was told to.
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"))
 }
 
 // quiet is a logger of go-redis.
