@@ -226,6 +226,15 @@ func (f *Feed) Sample() string {
 	return ""
 }
 
+// Listens reports whether the node has confirmed the channel.
+func (f *Feed) Listens(name string) bool {
+	h := f.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.channels[name]
+	return c != nil && c.feed == f && c.confirmed
+}
+
 // Deliver hands a message to those who listen. Those who still wait for the
 // confirmation do not yet: it may be from an earlier subscription.
 func (f *Feed) Deliver(name, payload string) {

@@ -132,13 +132,10 @@ func (c *cluster) place(ctx context.Context, channels []string, stale bool) ([]s
 	return nodes, nil
 }
 
-// strayed reports whether the client knows another node as the home of what f
-// listens to. It looks again at the Cluster from time to time by itself.
-func (c *cluster) strayed(f *adapter.Feed) bool {
-	channel := f.Sample()
-	if channel == "" {
-		return false
-	}
+// strayed reports whether the client knows another node as the home of a
+// channel that f listens to. It looks again at the Cluster from time to time by
+// itself.
+func (c *cluster) strayed(f *adapter.Feed, channel string) bool {
 	node, err := c.client.MasterForKey(f.Context, channel)
 	return err == nil && node.Options().Addr != f.Node
 }

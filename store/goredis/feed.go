@@ -21,14 +21,18 @@ import (
 // waiter also looks by itself.
 const silence = 30 * time.Second
 
-// glance is how often a subscription in a Cluster makes sure, from what the
-// client knows, that it is at a primary. A node that is replaced and lives on
-// as a replica keeps its subscriptions, and nobody counts them.
-const glance = time.Second
+// A server that is replaced and lives on keeps its subscriptions, and nobody
+// counts them. So a subscription makes sure that it is where pushes come from:
+// in a Cluster from what the client knows; behind Sentinel by asking the primary
+// whether it counts it, at the cost of a request every few seconds.
+const (
+	glanceAtClient  = time.Second
+	glanceAtPrimary = 3 * time.Second
+)
 
 var (
 	errSilent   = errors.New("the server is silent")
-	errReplaced = errors.New("another node is the primary now")
+	errReplaced = errors.New("another server is the primary now")
 )
 
 // feeds is how the store subscribes.
@@ -124,8 +128,11 @@ func (s *Store) write(
 	tick := time.NewTicker(s.feeds.silence)
 	defer tick.Stop()
 	var look <-chan time.Time
-	if s.cluster != nil {
-		tick := time.NewTicker(glance)
+	if s.retry.Patient {
+		tick := time.NewTicker(glanceAtPrimary)
+		if s.cluster != nil {
+			tick.Reset(glanceAtClient)
+		}
 		defer tick.Stop()
 		look = tick.C
 	}
@@ -138,7 +145,7 @@ func (s *Store) write(
 		case <-f.Wake:
 			err = s.tell(f, ps)
 		case <-look:
-			if s.cluster.strayed(f) {
+			if s.strayed(f) {
 				err = errReplaced
 			}
 		case <-tick.C:
@@ -157,6 +164,20 @@ func (s *Store) write(
 			return
 		}
 	}
+}
+
+// strayed reports whether f's subscriptions are not where pushes come from.
+// A server that does not answer says nothing about it.
+func (s *Store) strayed(f *adapter.Feed) bool {
+	channel := f.Sample()
+	if channel == "" {
+		return false
+	}
+	if s.cluster != nil {
+		return s.cluster.strayed(f, channel)
+	}
+	count, err := s.single.client.PubSubNumSub(f.Context, channel).Result()
+	return err == nil && count[channel] == 0 && f.Listens(channel)
 }
 
 // tell sends the server what has changed. In a Cluster one channel at a time:

@@ -105,7 +105,7 @@ func TestAKilledPrimaryOfAClusterIsReplaced(t *testing.T) {
 		if c.Owner(slot.Of(key(names[0]))) == owner {
 			t.Error("it was not replaced")
 		}
-	})
+	}, quick)
 }
 
 func TestASentinelsFailoverWithTheLinkCut(t *testing.T) {
@@ -171,7 +171,7 @@ func TestRequestsWaitForTheSuccessor(t *testing.T) {
 			return err == nil
 		})
 		release(t, l)
-	})
+	}, quick)
 }
 
 // refusedForNow reports a refusal that says that nobody serves the slot yet.

@@ -3,6 +3,7 @@ package topology_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +20,10 @@ import (
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(quiet{}) // nodes that are killed would be reported
+	// The tests mostly wait: for servers to come up, and for each other's votes.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 	// One goroutine of redistest keeps the thread that servers are tied to.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(
 		"github.com/holdfast-go/holdfast/internal/redistest.startTied.func1.1"),
@@ -91,12 +96,18 @@ func rueidisOf(t testing.TB, opts rueidis.ClientOption) holdfast.Store {
 	return rueidisstore.New(rdb)
 }
 
+// quick is the option of Clusters whose nodes are killed: they are missed soon.
+var quick = redistest.NodeTimeout(time.Second)
+
 // inCluster runs a test with each of the libraries, on a Cluster of its own.
-func inCluster(t *testing.T, test func(t *testing.T, c *redistest.Cluster, open func(testing.TB) *party)) {
+func inCluster(
+	t *testing.T, test func(t *testing.T, c *redistest.Cluster, open func(testing.TB) *party), opts ...redistest.Option,
+) {
+	t.Parallel()
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
-			c := redistest.StartCluster(t)
+			c := redistest.StartCluster(t, opts...)
 			test(t, c, func(t testing.TB) *party { return newParty(t, a.cluster(t, c.Addrs(), login{})) })
 		})
 	}
@@ -104,6 +115,7 @@ func inCluster(t *testing.T, test func(t *testing.T, c *redistest.Cluster, open 
 
 // behindSentinel runs a test with each of the libraries, on servers of its own.
 func behindSentinel(t *testing.T, test func(t *testing.T, g *redistest.Sentinel, open func(testing.TB) *party)) {
+	t.Parallel()
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
