@@ -29,7 +29,8 @@ func short(t testing.TB, p *party, name string, err error, want int) {
 func acks(t *testing.T, primary *redistest.Server, replicas int, open func(testing.TB) *party) {
 	a, b := open(t), open(t)
 	release(t, a.lock(t, "x", holdfast.Acks(replicas, time.Second)))
-	if _, err := a.Mutex("x", holdfast.Acks(replicas+1, brief)).TryLock(within(t)); !errors.Is(err, holdfast.ErrNotAcked) {
+	_, err := a.Mutex("x", holdfast.Acks(replicas+1, brief)).TryLock(within(t))
+	if !errors.Is(err, holdfast.ErrNotAcked) {
 		t.Errorf("one more than there are: %v", err)
 	}
 
@@ -38,7 +39,7 @@ func acks(t *testing.T, primary *redistest.Server, replicas int, open func(testi
 	primary.CutReplicas(t)
 	release(t, held)
 	short(t, b, "x", (<-pushed).err, replicas)
-	_, err := a.Mutex("x", holdfast.Acks(replicas, brief)).Lock(within(t))
+	_, err = a.Mutex("x", holdfast.Acks(replicas, brief)).Lock(within(t))
 	short(t, a, "x", err, replicas)
 
 	primary.HealReplicas(t)

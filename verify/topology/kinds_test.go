@@ -11,64 +11,27 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// least are the commands that a client's scripts and subscriptions need, as
-// docs/operating.md lists them for each kind of server.
-var least = map[string][]string{
-	"each": {
-		"evalsha", "eval", "time", "hmget", "hget", "hset", "hdel", "hgetall", "hexists", "pexpire", "pttl", "wait",
-	},
-	"sentinel": {"pubsub|numsub", "publish", "subscribe", "role"},
-	"cluster":  {"pubsub|shardnumsub", "spublish", "ssubscribe", "cluster|slots", "asking"},
-}
-
-// restricted is the command that makes the least user.
-func restricted(kind string) []any {
-	args := []any{"ACL", "SETUSER", "least", "reset", "on", ">pw", "~holdfast:*", "&holdfast:*"}
-	for _, list := range [][]string{least["each"], least[kind]} {
-		for _, command := range list {
-			args = append(args, "+"+command)
-		}
-	}
-	return args
-}
-
 // Every kind of lock works in a Cluster and behind Sentinel, before and after
-// a failover, and for the user who may do no more than the documents say.
+// a failover.
 func TestEveryKindInACluster(t *testing.T) {
-	t.Parallel()
-	for _, a := range adapters {
-		t.Run(a.name, func(t *testing.T) {
-			t.Parallel()
-			c := redistest.StartCluster(t)
-			c.Each(t, restricted("cluster")...)
-			open := func() *party { return newParty(t, a.cluster(t, c.Addrs(), login{"least", "pw"})) }
-			k := kinds{one: open(), other: open(), tokens: make(map[string]uint64)}
-			k.all(t)
-			c.FailOver(c.Home(key("rw")))
-			c.AwaitReady()
-			k.all(t)
-		})
-	}
+	inCluster(t, func(t *testing.T, c *redistest.Cluster, open func(testing.TB) *party) {
+		k := kinds{one: open(t), other: open(t), tokens: make(map[string]uint64)}
+		k.all(t)
+		c.FailOver(c.Home(key("rw")))
+		c.AwaitReady()
+		k.all(t)
+	})
 }
 
 func TestEveryKindBehindSentinel(t *testing.T) {
-	t.Parallel()
-	for _, a := range adapters {
-		t.Run(a.name, func(t *testing.T) {
-			t.Parallel()
-			g := redistest.StartSentinel(t)
-			for _, s := range g.Servers {
-				s.Do(t, restricted("sentinel")...)
-			}
-			open := func() *party { return newParty(t, a.sentinel(t, g.Addrs(), login{"least", "pw"})) }
-			k := kinds{one: open(), other: open(), tokens: make(map[string]uint64)}
-			k.all(t)
-			// What is taken last is acknowledged, and with it all that was before.
-			release(t, k.one.lock(t, "mark", holdfast.Acks(2, time.Second)))
-			g.FailOver()
-			k.all(t)
-		})
-	}
+	behindSentinel(t, func(t *testing.T, g *redistest.Sentinel, open func(testing.TB) *party) {
+		k := kinds{one: open(t), other: open(t), tokens: make(map[string]uint64)}
+		k.all(t)
+		// What is taken last is acknowledged, and with it all that was before.
+		release(t, k.one.lock(t, "mark", holdfast.Acks(2, time.Second)))
+		arrived(t, g.FailOver(), k.one, k.other)
+		k.all(t)
+	})
 }
 
 // kinds are two clients, and the highest token that each lock has had.

@@ -42,8 +42,36 @@ func (quiet) Printf(context.Context, string, ...any) {}
 // patience bounds every wait. It is far longer than anything takes.
 const patience = 60 * time.Second
 
-// login is how a client presents itself; the zero value is the default user.
+// login is how a client presents itself.
 type login struct{ user, password string }
+
+// least are the commands that a client needs, as docs/operating.md lists them
+// for each kind of server.
+var least = map[string][]string{
+	"each": {
+		"evalsha", "eval", "time", "hmget", "hget", "hset", "hdel", "hgetall", "hexists", "pexpire", "pttl", "wait",
+	},
+	"sentinel": {"pubsub|numsub", "publish", "subscribe", "role"},
+	"cluster":  {"pubsub|shardnumsub", "spublish", "ssubscribe", "cluster|slots", "asking"},
+}
+
+// restrict makes the user who may do no more than needed: all tests run as it.
+func restrict(t testing.TB, kind string, servers []*redistest.Server) login {
+	t.Helper()
+	args := []any{"ACL", "SETUSER", "least", "reset", "on", ">pw", "~holdfast:*", "&holdfast:*"}
+	for _, list := range [][]string{least["each"], least[kind]} {
+		for _, command := range list {
+			args = append(args, "+"+command)
+		}
+	}
+	for _, s := range servers {
+		if got := s.Do(t, args...); got != "OK" {
+			t.Fatalf("ACL SETUSER: %v", got)
+		}
+		s.Do(t, "ACL", "SETUSER", "least", "+waitaof") // older servers do not know it
+	}
+	return login{"least", "pw"}
+}
 
 // adapter makes stores with one of the client libraries, each with
 // connections of its own.
@@ -108,7 +136,8 @@ func inCluster(
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
 			c := redistest.StartCluster(t, opts...)
-			test(t, c, func(t testing.TB) *party { return newParty(t, a.cluster(t, c.Addrs(), login{})) })
+			as := restrict(t, "cluster", c.Nodes)
+			test(t, c, func(t testing.TB) *party { return newParty(t, a.cluster(t, c.Addrs(), as)) })
 		})
 	}
 }
@@ -120,7 +149,8 @@ func behindSentinel(t *testing.T, test func(t *testing.T, g *redistest.Sentinel,
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
 			g := redistest.StartSentinel(t)
-			test(t, g, func(t testing.TB) *party { return newParty(t, a.sentinel(t, g.Addrs(), login{})) })
+			as := restrict(t, "sentinel", g.Servers)
+			test(t, g, func(t testing.TB) *party { return newParty(t, a.sentinel(t, g.Addrs(), as)) })
 		})
 	}
 }
