@@ -21,7 +21,8 @@ var binaries = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir+string(os.PathSeparator), "./...").CombinedOutput()
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir+string(os.PathSeparator), "./...")
+	out, err := build.CombinedOutput()
 	if err != nil {
 		err = &buildError{string(out), err}
 	}
