@@ -33,6 +33,10 @@ import (
 type Env struct {
 	Store holdfast.Store
 
+	// NoPermits says that the store refuses permits: over several servers
+	// they cannot be counted.
+	NoPermits bool
+
 	// Publish sends a message on a connection that is not the store's, by
 	// SPUBLISH if the store is sharded. It is needed.
 	Publish func(channel, payload string)

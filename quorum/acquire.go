@@ -1,0 +1,328 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/majority"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// acquire takes the lock on a majority, or a place in the line of its lead.
+//
+// When it fails, nothing stays: what nodes have granted is given back, in the
+// background as far as they do not answer. When its ctx ends, that is left to
+// the cancel that the client then sends.
+func (s *Store) acquire(ctx context.Context, keys, args []string) (string, error) {
+	d, err := s.parse(keys, args)
+	if err != nil {
+		return "", err
+	}
+	if err := s.meet(ctx, d.key); err != nil {
+		return "", err
+	}
+	c := s.claim(d)
+	if !c.enter(ctx.Done()) {
+		return "", ctx.Err()
+	}
+	defer c.leave()
+	c.mu.Lock()
+	c.patient = args[4]
+	at := c.phase
+	c.mu.Unlock()
+	if at == over {
+		return "", refuse(holdfast.ErrInvalid, "ERR", "the attempt %s has ended: use each for one acquisition", d.attempt)
+	}
+	if at == held || at == waiting || at == turning {
+		return c.look(ctx) // asked again: the same answer, unless it has got further
+	}
+	return c.gather(ctx)
+}
+
+// meet makes sure, once for each application, that the nodes are different
+// servers. Nodes that do not answer are met when they first grant something.
+func (s *Store) meet(ctx context.Context, key string) error {
+	p := prefix(key)
+	s.mu.Lock()
+	met := s.met[p]
+	s.mu.Unlock()
+	if met {
+		return nil
+	}
+	limit := s.limit(ctx, 0)
+	failed, err := s.each(ctx, limit, func(_ context.Context, _ int, n *node) error { return n.meet(limit, p) })
+	switch {
+	case err != nil:
+		return err
+	case len(failed) > len(s.nodes)-s.majority:
+		return s.short(failed)
+	}
+	s.mu.Lock()
+	s.met[p] = true
+	s.mu.Unlock()
+	return s.usable()
+}
+
+// gather asks all nodes at once, in a new round, and decides as soon as their
+// answers allow it. The caller is the driver.
+func (c *claim) gather(ctx context.Context) (string, error) {
+	limit := c.s.limit(ctx, c.ttl)
+	c.mu.Lock()
+	if c.phase == over {
+		c.mu.Unlock()
+		return "", errOver
+	}
+	before := c.round
+	if before != nil {
+		before.end()
+	}
+	r, patience := c.begin(), c.patient
+	slots := append([]*slot(nil), r.slots...)
+	c.mu.Unlock()
+	if before != nil {
+		before.abandon(limit)
+	}
+	done := make(chan struct{}, len(slots)+1) // each may be asked twice, but one at a time
+	ask := func(sl *slot, patience string) {
+		if !c.s.background(func() { _ = sl.acquire(limit, patience); done <- struct{}{} }) {
+			r.c.mu.Lock()
+			sl.reply, sl.err = majority.Failed, ErrClosed
+			r.c.mu.Unlock()
+			done <- struct{}{}
+		}
+	}
+	for i, sl := range slots {
+		if i == r.lead {
+			ask(sl, patience)
+		} else {
+			ask(sl, "0")
+		}
+	}
+	for {
+		select {
+		case <-done:
+		case <-r.stop:
+			return "", errOver
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+		c.mu.Lock()
+		replies, counts := r.replies()
+		d, lead := majority.Judge(replies, counts, r.order, patience != "0")
+		if r.lead = lead; slots[lead].holds {
+			c.waits = slots[lead].waits
+		}
+		switch {
+		case d == majority.Join:
+			slots[lead].reply = majority.Open
+		case d == majority.Won && c.shares() && !c.s.onlySuspects(said(replies)):
+			d = majority.Undecided
+		}
+		c.mu.Unlock()
+		switch d {
+		case majority.Undecided:
+		case majority.Join:
+			ask(slots[lead], patience)
+		default:
+			return c.decided(ctx, r, d, limit)
+		}
+	}
+}
+
+// shares says that other attempts may hold with this one under one name. They
+// share a token, so each waits until all nodes have it that are expected to
+// answer, and not only a majority.
+func (c *claim) shares() bool { return len(c.owner) > 0 }
+
+// said are the nodes that have replied.
+func said(replies []majority.Reply) []bool {
+	list := make([]bool, len(replies))
+	for i, r := range replies {
+		list[i] = r != majority.Open
+	}
+	return list
+}
+
+// decided carries out what the first answers mean.
+func (c *claim) decided(ctx context.Context, r *round, d majority.Decision, limit time.Duration) (string, error) {
+	switch {
+	case d == majority.Won:
+		answer, err := c.finish(ctx, r, limit)
+		if err != nil && ctx.Err() == nil {
+			c.drop(r, limit)
+		}
+		return answer, err
+	case d == majority.Line:
+		return c.stand(r, limit), nil
+	case d == majority.Split && c.patience() != "0":
+		c.turn(r)
+		return c.turning(), nil
+	case d == majority.Short:
+		c.mu.Lock()
+		err := c.s.short(r.failures())
+		c.mu.Unlock()
+		c.drop(r, limit)
+		if refused(err) {
+			c.s.forget(c, c.attempt) // nobody cancels what was refused
+		}
+		return "", err
+	}
+	answer := c.busy(r)
+	c.drop(r, limit)
+	c.s.forget(c, c.attempt)
+	return answer, nil
+}
+
+// drop gives the round back: the claim has nothing any more.
+func (c *claim) drop(r *round, limit time.Duration) {
+	c.mu.Lock()
+	r.end()
+	if c.round == r && c.phase != over {
+		c.phase = idle
+	}
+	c.mu.Unlock()
+	r.abandon(limit)
+}
+
+// stand keeps the place in the lead's line, and gives back what other nodes
+// have granted: whose turn it is finds them free.
+func (c *claim) stand(r *round, limit time.Duration) string {
+	c.mu.Lock()
+	for i := range r.slots {
+		if i != r.lead {
+			r.replace(i, limit)
+		}
+	}
+	lead := r.slots[r.lead]
+	turn := lead.holds // the push has overtaken the answer
+	answer := c.queued(lead)
+	if r.live() && c.phase == asking && !turn {
+		c.phase = waiting
+	}
+	c.mu.Unlock()
+	if turn {
+		c.turn(r)
+		return c.turning()
+	}
+	return answer
+}
+
+// queued is the lead's answer to one who waits. It looks again after a third
+// of its lease at the latest, for its lead may be gone.
+func (c *claim) queued(sl *slot) string {
+	return fmt.Sprintf("queued %d %s", sl.last.Place, wire.Millis(min(sl.last.Left, c.ttl/3)))
+}
+
+// turning is the answer to one whose turn it is, and who has no majority yet:
+// first in line, and to look again while the lead still holds.
+func (c *claim) turning() string {
+	return "queued 1 " + wire.Millis(c.ttl/3)
+}
+
+// busy answers who holds, as the first node in the order says it that says so.
+func (c *claim) busy(r *round) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, i := range r.order {
+		if b := r.slots[i].last; b.Kind == wire.Busy {
+			holder := "-"
+			if b.Holder != "" {
+				holder = roundless(b.Holder)
+			}
+			return fmt.Sprintf("busy %s %s", wire.Millis(b.Left), holder)
+		}
+	}
+	return "busy 0 -"
+}
+
+// errNoGrant says that a node was not among those that granted.
+var errNoGrant = errors.New("has not granted")
+
+// finish is the second phase: it writes a token above those of all grants to a
+// majority of the nodes that hold, and sees that these have forgotten nothing.
+// Only then the grant is believed. The caller is the driver.
+func (c *claim) finish(ctx context.Context, r *round, limit time.Duration) (string, error) {
+	c.mu.Lock()
+	_, counts := r.replies()
+	holders, drawn := make(map[int]*slot), []uint64(nil)
+	for i, sl := range r.slots {
+		if sl.holds && counts[i] {
+			holders[i], drawn = sl, append(drawn, sl.token)
+		}
+	}
+	token := majority.Token(drawn, len(r.slots))
+	c.mu.Unlock()
+
+	done := make(chan result, len(holders))
+	for i, sl := range holders {
+		if !c.s.background(func() { done <- result{i, sl.raise(limit, token)} }) {
+			done <- result{i, ErrClosed}
+		}
+	}
+	failed := make(map[int]error)
+	for i := range r.slots {
+		if holders[i] == nil {
+			failed[i] = errNoGrant
+		}
+	}
+	for raised := 0; raised < c.s.majority || c.shares() && raised+len(failed) < len(r.slots); {
+		if len(failed) > len(r.slots)-c.s.majority {
+			return "", c.s.short(failed)
+		}
+		select {
+		case one := <-done:
+			if one.err == nil {
+				raised++
+			} else {
+				failed[one.i] = one.err
+			}
+		case <-r.stop:
+			return "", errOver
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+	if err := c.s.usable(); err != nil {
+		return "", err // two of them have turned out to be one server
+	}
+	return c.won(r, token, holders, limit)
+}
+
+// won makes the round's holds the claim's, unless it has ended meanwhile or its
+// lease is over before it began.
+func (c *claim) won(r *round, token uint64, holders map[int]*slot, limit time.Duration) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.s.now()
+	switch {
+	case !r.live():
+		return "", errOver
+	case lease.Deadline(c.floor, c.ttl) <= now:
+		return "", fmt.Errorf("quorum: a majority took %v to grant a lease of %v: nothing is left of it",
+			now-c.floor, c.ttl)
+	}
+	c.phase, c.token, c.renewed = held, token, now
+	c.touch()
+	// Who granted while the others were raised gets the token, too.
+	for i, sl := range r.slots {
+		if sl.holds && holders[i] != sl {
+			c.s.background(func() { _ = sl.raise(limit, token) })
+		}
+	}
+	c.stir()
+	return fmt.Sprintf("granted %d %d", token, c.waits), nil
+}
+
+// late raises a hold that a node has granted after the claim was won. c.mu is
+// held.
+func (sl *slot) late() {
+	c := sl.r.c
+	if c.phase == held && sl.r.live() && !sl.over {
+		token, limit := c.token, majority.Limit(c.s.cfg.Timeout, c.ttl, 0)
+		c.s.background(func() { _ = sl.raise(limit, token) })
+	}
+}
