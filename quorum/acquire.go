@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -86,7 +87,7 @@ func (c *claim) gather(ctx context.Context) (string, error) {
 	if before != nil {
 		before.abandon(limit)
 	}
-	done := make(chan struct{}, len(slots)+1) // each may be asked twice, but one at a time
+	done := make(chan struct{}, (insist+2)*len(slots))
 	ask := func(sl *slot, patience string) {
 		if !c.s.background(func() { _ = sl.acquire(limit, patience); done <- struct{}{} }) {
 			r.c.mu.Lock()
@@ -102,7 +103,7 @@ func (c *claim) gather(ctx context.Context) (string, error) {
 			ask(sl, "0")
 		}
 	}
-	for {
+	for tries := 0; ; {
 		select {
 		case <-done:
 		case <-r.stop:
@@ -127,10 +128,37 @@ func (c *claim) gather(ctx context.Context) (string, error) {
 		case majority.Undecided:
 		case majority.Join:
 			ask(slots[lead], patience)
+		case majority.Split:
+			if patience == "0" && tries < insist && c.s.sleep(majority.Pause(tries, rand.Float64())) {
+				tries++
+				for _, sl := range r.askAgain() {
+					ask(sl, patience)
+				}
+				continue
+			}
+			fallthrough
 		default:
 			return c.decided(ctx, r, d, limit)
 		}
 	}
+}
+
+// insist is how often one who does not wait asks again where somebody was in the
+// way, once the lead has granted: the others, whom the lead has not, are giving
+// back. Without that, of several who try at once none might get the lock.
+const insist = 5
+
+// askAgain picks the nodes where somebody was in the way.
+func (r *round) askAgain() (again []*slot) {
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	for _, sl := range r.slots {
+		if sl.reply == majority.Busy {
+			sl.reply = majority.Open
+			again = append(again, sl)
+		}
+	}
+	return again
 }
 
 // shares says that other attempts may hold with this one under one name. They

@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/majority"
@@ -64,18 +65,28 @@ type reply struct {
 // inspect reads the lock as a majority sees it: held by those who hold it on a
 // majority, waited for by those in the line of its lead.
 func (s *Store) inspect(ctx context.Context, keys, args []string) (string, error) {
-	answers, err := s.answers(ctx, script.Inspect, keys, args)
+	merged, _, err := s.record(ctx, keys, args)
 	if err != nil {
 		return "", err
 	}
+	return majority.Format(&merged), nil
+}
+
+// record is the lock as a majority sees it, and as each node that answered does.
+func (s *Store) record(ctx context.Context, keys, args []string) (wire.Record, map[int]wire.Record, error) {
+	answers, err := s.answers(ctx, script.Inspect, keys, args)
+	if err != nil {
+		return wire.Record{}, nil, err
+	}
 	var records []wire.Record
+	own := make(map[int]wire.Record)
 	for _, i := range s.order(keys[0]) {
 		if answers[i] == "" {
 			continue
 		}
 		r, err := wire.ParseRecord(answers[i])
 		if err != nil {
-			return "", &nodeError{s.nodes[i].title(), err}
+			return wire.Record{}, nil, &nodeError{s.nodes[i].title(), err}
 		}
 		for h := range r.Holders {
 			r.Holders[h].Attempt = roundless(r.Holders[h].Attempt)
@@ -84,18 +95,61 @@ func (s *Store) inspect(ctx context.Context, keys, args []string) (string, error
 			r.Waiters[w].Attempt = roundless(r.Waiters[w].Attempt)
 		}
 		records = append(records, r)
+		own[i] = r
 	}
-	merged := majority.Merge(records, len(s.nodes))
-	return majority.Format(&merged), nil
+	return majority.Merge(records, len(s.nodes)), own, nil
+}
+
+// tokens are what the nodes call the hold that has this token in sum: a node
+// that granted late, or was not reached by the second phase, has another.
+func (s *Store) tokens(ctx context.Context, keys []string, token string) ([]string, error) {
+	list := slices.Repeat([]string{token}, len(s.nodes))
+	if token == "0" {
+		return list, nil
+	}
+	merged, own, err := s.record(ctx, keys, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range merged.Holders {
+		if wire.Number(h.Token) != token {
+			continue
+		}
+		for i, r := range own {
+			for _, mine := range r.Holders {
+				if mine.Attempt == h.Attempt {
+					list[i] = wire.Number(mine.Token)
+				}
+			}
+		}
+	}
+	return list, nil
 }
 
 // evict takes the lock away on all nodes that answer, which must be a majority:
 // the holder's next renewal then finds that it has none. As many holds have
 // ended as a majority says.
 func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) {
-	answers, err := s.answers(ctx, script.Evict, keys, args)
+	if len(args) != 5 {
+		return "", refuse(ErrUnsupported, "ERR", "evict takes 5 arguments, not %d", len(args))
+	}
+	tokens, err := s.tokens(ctx, keys, args[2])
 	if err != nil {
 		return "", err
+	}
+	answers := make([]string, len(s.nodes))
+	limit := s.limit(ctx, 0)
+	failed, err := s.each(ctx, limit, func(_ context.Context, i int, n *node) (err error) {
+		mine := slices.Clone(args)
+		mine[2] = tokens[i]
+		answers[i], err = n.call(limit, script.Evict, keys, mine)
+		return err
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case len(failed) > len(s.nodes)-s.majority:
+		return "", s.short(failed)
 	}
 	var ended []int
 	var fences []uint64
