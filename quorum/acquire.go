@@ -36,7 +36,7 @@ func (s *Store) acquire(ctx context.Context, keys, args []string) (string, error
 	at := c.phase
 	c.mu.Unlock()
 	if at == over {
-		return "", refuse(holdfast.ErrInvalid, "ERR", "the attempt %s has ended: use each for one acquisition", d.attempt)
+		return "", refuse(holdfast.ErrInvalid, "ERR", "the attempt %s has ended: use each once", d.attempt)
 	}
 	if at == held || at == waiting || at == turning {
 		return c.look(ctx) // asked again: the same answer, unless it has got further
@@ -90,9 +90,7 @@ func (c *claim) gather(ctx context.Context) (string, error) {
 	done := make(chan struct{}, (insist+2)*len(slots))
 	ask := func(sl *slot, patience string) {
 		if !c.s.background(func() { _ = sl.acquire(limit, patience); done <- struct{}{} }) {
-			r.c.mu.Lock()
-			sl.reply, sl.err = majority.Failed, ErrClosed
-			r.c.mu.Unlock()
+			sl.fail(ErrClosed)
 			done <- struct{}{}
 		}
 	}
@@ -111,36 +109,40 @@ func (c *claim) gather(ctx context.Context) (string, error) {
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
-		c.mu.Lock()
-		replies, counts := r.replies()
-		d, lead := majority.Judge(replies, counts, r.order, patience != "0")
-		if r.lead = lead; slots[lead].holds {
-			c.waits = slots[lead].waits
-		}
-		switch {
+		switch d := c.judge(r, patience != "0"); {
+		case d == majority.Undecided:
 		case d == majority.Join:
-			slots[lead].reply = majority.Open
-		case d == majority.Won && c.shares() && !c.s.onlySuspects(said(replies)):
-			d = majority.Undecided
-		}
-		c.mu.Unlock()
-		switch d {
-		case majority.Undecided:
-		case majority.Join:
-			ask(slots[lead], patience)
-		case majority.Split:
-			if patience == "0" && tries < insist && c.s.sleep(majority.Pause(tries, rand.Float64())) {
-				tries++
-				for _, sl := range r.askAgain() {
-					ask(sl, patience)
-				}
-				continue
+			ask(slots[r.lead], patience)
+		case d == majority.Split && patience == "0" && tries < insist:
+			if !c.s.sleep(majority.Pause(tries, rand.Float64())) {
+				return "", ErrClosed
 			}
-			fallthrough
+			tries++
+			for _, sl := range r.askAgain() {
+				ask(sl, patience)
+			}
 		default:
 			return c.decided(ctx, r, d, limit)
 		}
 	}
+}
+
+// judge decides by the replies so far, and notes who has the lead.
+func (c *claim) judge(r *round, joins bool) majority.Decision {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	replies, counts := r.replies()
+	d, lead := majority.Judge(replies, counts, r.order, joins)
+	if r.lead = lead; r.slots[lead].holds {
+		c.waits = r.slots[lead].waits
+	}
+	switch {
+	case d == majority.Join:
+		r.slots[lead].reply = majority.Open
+	case d == majority.Won && c.shares() && !c.s.onlySuspects(said(replies)):
+		return majority.Undecided
+	}
+	return d
 }
 
 // insist is how often one who does not wait asks again where somebody was in the

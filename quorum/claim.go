@@ -50,7 +50,7 @@ type claim struct {
 
 // demand is an acquisition as its arguments say it.
 type demand struct {
-	key, attempt, ttlMS, retention, want, base string
+	key, attempt, ttlMS, life, retention, want, base string
 	owner                                      []string // none or one
 	ttl                                        time.Duration
 }
@@ -61,7 +61,7 @@ func (s *Store) parse(keys, args []string) (demand, error) {
 		return demand{}, refuse(ErrUnsupported, "ERR", "acquire takes 6 or 7 arguments, not %d", len(args))
 	}
 	d := demand{
-		key: keys[0], attempt: args[0], ttlMS: args[1], retention: args[2],
+		key: keys[0], attempt: args[0], ttlMS: args[1], life: args[2],
 		want: args[3], base: args[5], owner: args[6:],
 	}
 	ms, err := strconv.ParseInt(d.ttlMS, 10, 64)
@@ -69,6 +69,12 @@ func (s *Store) parse(keys, args []string) (demand, error) {
 		return d, refuse(ErrUnsupported, "ERR", "acquire: the TTL %q is no number of milliseconds", d.ttlMS)
 	}
 	d.ttl = time.Duration(ms) * time.Millisecond
+	life, err := strconv.ParseInt(d.life, 10, 64)
+	if err != nil || life < ms {
+		return d, refuse(ErrUnsupported, "ERR", "acquire: the life %q is not that of a record with a lease of %d ms",
+			d.life, ms)
+	}
+	d.retention = strconv.FormatInt(life-ms, 10)
 	if d.want != "x" && d.want != "s" {
 		return d, refuse(ErrUnsupported, "UNSUPPORTED", "permits over several servers: each counts its own, and "+
 			"majorities together would admit more than there are; take one of several mutexes instead")

@@ -27,6 +27,7 @@ func TestConformance(t *testing.T) {
 		return storetest.Env{
 			Store:     store,
 			NoPermits: true,
+			NoSteps:   true,
 			Publish:   func(channel, payload string) { nodes[0].Publish(channel, payload) },
 			Plant: func(key string) {
 				for _, n := range nodes {

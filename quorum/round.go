@@ -115,12 +115,19 @@ func (sl *slot) hold(token uint64, waiting int, sent time.Duration) {
 	}
 }
 
+// fail notes why nothing is to be expected of the node.
+func (sl *slot) fail(err error) {
+	sl.r.c.mu.Lock()
+	defer sl.r.c.mu.Unlock()
+	sl.reply, sl.err = majority.Failed, err
+}
+
 // acquire asks the node for the lock, and for a place in its line unless
 // patience is 0.
 func (sl *slot) acquire(limit time.Duration, patience string) error {
 	c := sl.r.c
 	_, err := sl.send(limit, script.Acquire,
-		append([]string{sl.id, c.ttlMS, c.retention, c.want, patience, c.base}, c.owner...))
+		append([]string{sl.id, c.ttlMS, c.life, c.want, patience, c.base}, c.owner...))
 	return err
 }
 

@@ -88,7 +88,7 @@ func TestReadersShareAMajorityAndAWriterExcludesThem(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.store(), w.store()
 		take := func(s *quorum.Store, attempt, want string, patience int) string {
-			return raw(t, s, script.Acquire, attempt, 30_000, 600_000, want, patience, "holdfast:push:")
+			return raw(t, s, script.Acquire, attempt, 30_000, 630_000, want, patience, "holdfast:push:")
 		}
 		token := func(answer string) string {
 			t.Helper()
@@ -150,7 +150,8 @@ func TestAnEvictedHolderLearnsOfIt(t *testing.T) {
 		if err := context.Cause(l.Context()); !errors.As(err, &lost) || lost.Reason != holdfast.LossEvicted {
 			t.Errorf("the evicted holder was told %v", err)
 		}
-		if n, err := b.Evict(t.Context(), "x", holdfast.Eviction{By: "o", Reason: "t", Token: l.Token()}); n != 0 || err != nil {
+		again := holdfast.Eviction{By: "ops", Reason: "test", Token: l.Token()}
+		if n, err := b.Evict(t.Context(), "x", again); n != 0 || err != nil {
 			t.Errorf("the eviction of one who is gone: %d, %v", n, err)
 		}
 		if err := m.Err(); err != nil {

@@ -160,6 +160,7 @@ func TestAWaiterThatGivesUpLeavesNothingBehind(t *testing.T) {
 		if _, err := b.Mutex("x").Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("waited and got %v", err)
 		}
+		synctest.Wait()
 		s, err := b.Inspect(t.Context(), "x")
 		if err != nil || len(s.Holders) != 1 || len(s.Waiters) != 0 {
 			t.Errorf("state %+v, %v", s, err)

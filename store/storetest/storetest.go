@@ -37,6 +37,9 @@ type Env struct {
 	// they cannot be counted.
 	NoPermits bool
 
+	// NoSteps says that the store refuses to step between reading and writing.
+	NoSteps bool
+
 	// Publish sends a message on a connection that is not the store's, by
 	// SPUBLISH if the store is sharded. It is needed.
 	Publish func(channel, payload string)
