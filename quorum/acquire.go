@@ -101,16 +101,26 @@ func (c *claim) gather(ctx context.Context) (string, error) {
 			ask(sl, "0")
 		}
 	}
-	for tries := 0; ; {
+	var grace <-chan time.Time // for those that have not answered when a majority has granted
+	start := c.s.now()
+	for tries, late := 0, false; ; {
 		select {
 		case <-done:
+		case <-grace:
+			late = true
 		case <-r.stop:
 			return "", errOver
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
-		switch d := c.judge(r, patience != "0"); {
+		switch d, all := c.judge(r, patience != "0"); {
 		case d == majority.Undecided:
+		case d == majority.Won && !all && !late:
+			if grace == nil && !c.shares() {
+				timer := time.NewTimer(majority.Grace(c.s.now()-start, limit))
+				defer timer.Stop()
+				grace = timer.C
+			}
 		case d == majority.Join:
 			ask(slots[r.lead], patience)
 		case d == majority.Split && patience == "0" && tries < insist:
@@ -127,22 +137,21 @@ func (c *claim) gather(ctx context.Context) (string, error) {
 	}
 }
 
-// judge decides by the replies so far, and notes who has the lead.
-func (c *claim) judge(r *round, joins bool) majority.Decision {
+// judge decides by the replies so far, and notes who has the lead. all says that
+// every node has replied of which a reply is expected.
+func (c *claim) judge(r *round, joins bool) (d majority.Decision, all bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	replies, counts := r.replies()
-	d, lead := majority.Judge(replies, counts, r.order, joins)
+	var lead int
+	d, lead = majority.Judge(replies, counts, r.order, joins)
 	if r.lead = lead; r.slots[lead].holds {
 		c.waits = r.slots[lead].waits
 	}
-	switch {
-	case d == majority.Join:
+	if d == majority.Join {
 		r.slots[lead].reply = majority.Open
-	case d == majority.Won && c.shares() && !c.s.onlySuspects(said(replies)):
-		return majority.Undecided
 	}
-	return d
+	return d, c.s.onlySuspects(said(replies))
 }
 
 // insist is how often one who does not wait asks again where somebody was in the

@@ -51,8 +51,8 @@ type claim struct {
 // demand is an acquisition as its arguments say it.
 type demand struct {
 	key, attempt, ttlMS, life, retention, want, base string
-	owner                                      []string // none or one
-	ttl                                        time.Duration
+	owner                                            []string // none or one
+	ttl                                              time.Duration
 }
 
 // parse reads the arguments of acquire, and refuses what a quorum cannot give.

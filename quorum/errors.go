@@ -78,6 +78,9 @@ func (e *nodeError) Unwrap() error { return e.err }
 // errForgot says that a node does not know of a hold that it had granted.
 var errForgot = errors.New("has forgotten the grant")
 
+// errFresh says that a node holds, and does not vouch for all of the time.
+var errFresh = errors.New("holds for too short a time")
+
 func refused(err error) bool {
 	var r *holdfast.ServerError
 	return errors.As(err, &r)

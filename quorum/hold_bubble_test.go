@@ -194,6 +194,7 @@ func TestASilentServerDelaysNobodyTwice(t *testing.T) {
 		w.release(w.lock(a, "x"))
 		resume := w.peers[2].Stall()
 		for range 5 { // whichever server has the lead of these
+			time.Sleep(time.Second)
 			for _, name := range []string{"a", "b", "c", "d", "e"} {
 				w.release(w.lock(a, name))
 			}

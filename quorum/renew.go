@@ -46,9 +46,18 @@ func (s *Store) renew(ctx context.Context, keys, args []string) (string, error) 
 		return err
 	})
 	failed, heard := make(map[int]error), make([]bool, len(s.nodes))
-	for open := len(s.nodes); open > 0 && !(kept(leases) && s.onlySuspects(heard)); open-- {
+	var grace <-chan time.Time // for those of which no answer is expected: they may be back
+	for open, late := len(s.nodes), false; open > 0 && !late; {
+		if grace == nil && kept(leases) && s.onlySuspects(heard) {
+			timer := time.NewTimer(majority.Grace(s.now()-start, limit))
+			defer timer.Stop()
+			grace = timer.C
+		}
 		select {
+		case <-grace:
+			late = true
 		case r := <-done:
+			open--
 			heard[r.i] = true
 			if r.err != nil {
 				failed[r.i] = r.err
@@ -166,9 +175,22 @@ func (s *Store) renewed(
 		}
 	}
 	if unknown == len(leases) {
+		leases[0].explain(failed)
 		return "", s.short(failed)
 	}
 	return "renewed " + strings.Join(each, " "), nil
+}
+
+// explain adds why nodes that have answered do not count.
+func (l *renewal) explain(failed map[int]error) {
+	for i, v := range l.votes {
+		switch v {
+		case majority.Fresh:
+			failed[i] = errFresh
+		case majority.NotHeld, majority.Evicted:
+			failed[i] = errForgot
+		}
+	}
 }
 
 // keep notes that the lease goes on, and answers how many wait for it.

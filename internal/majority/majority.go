@@ -197,6 +197,13 @@ func Limit(configured, ttl, left time.Duration) time.Duration {
 	return max(limit, time.Millisecond)
 }
 
+// Grace is for how long an acquisition that a majority has granted after took
+// waits for the other servers: one that grants later does not vouch for the
+// lease until its second renewal. It never waits for a limit.
+func Grace(took, limit time.Duration) time.Duration {
+	return min(2*took+2*time.Millisecond, limit)
+}
+
 // Probation is for how long from now on a server does not count for new
 // grants, 0 if it does. It remembers since born and may have forgotten leases
 // that were granted before, which last at most for longest. Where no server is
