@@ -78,6 +78,7 @@ func TestWithoutAMajorityTheErrorNamesTheServers(t *testing.T) {
 		for _, i := range []int{0, 2, 3} {
 			w.peers[i].revive(false)
 		}
+		time.Sleep(2 * time.Second) // what could not be given back was owed
 		w.wantOn("x", "00000")
 	})
 }
