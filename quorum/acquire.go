@@ -68,9 +68,32 @@ func (s *Store) meet(ctx context.Context, key string) error {
 	return s.usable()
 }
 
-// gather asks all nodes at once, in a new round, and decides as soon as their
-// answers allow it. The caller is the driver.
+// gather takes the lock or a place in the line, in a round of its own. A
+// round that a majority had granted and that nodes without their memory were
+// part of is done again without them: each node is found out once. The caller
+// is the driver.
 func (c *claim) gather(ctx context.Context) (string, error) {
+	for tries := 0; ; tries++ {
+		answer, err := c.attemptRound(ctx)
+		var again *recount
+		if !errors.As(err, &again) {
+			return answer, err
+		}
+		if tries == len(c.s.nodes) {
+			return "", again.err
+		}
+	}
+}
+
+// recount says that a round came to nothing because of nodes that are known
+// for it by now, and do not count in the next.
+type recount struct{ err error }
+
+func (r *recount) Error() string { return r.err.Error() }
+
+// attemptRound asks all nodes at once, and decides as soon as their answers
+// allow it.
+func (c *claim) attemptRound(ctx context.Context) (string, error) {
 	limit := c.s.limit(ctx, c.ttl)
 	c.mu.Lock()
 	if c.phase == over {
@@ -191,7 +214,12 @@ func (c *claim) decided(ctx context.Context, r *round, d majority.Decision, limi
 	switch {
 	case d == majority.Won:
 		answer, err := c.finish(ctx, r, limit)
-		if err != nil && ctx.Err() == nil {
+		var young *youngError
+		switch {
+		case err == nil || ctx.Err() != nil:
+		case errors.As(err, &young) || errors.Is(err, errForgot):
+			return "", c.settle(ctx, r, limit, &recount{err})
+		default:
 			c.drop(r, limit)
 		}
 		return answer, err
@@ -225,6 +253,29 @@ func (c *claim) drop(r *round, limit time.Duration) {
 	}
 	c.mu.Unlock()
 	r.abandon(limit)
+}
+
+// settle gives the round back like drop, and waits until the nodes that are
+// expected to answer have done so: the next round must not find itself in the
+// way. It answers why.
+func (c *claim) settle(ctx context.Context, r *round, limit time.Duration, why error) error {
+	c.mu.Lock()
+	r.end()
+	if c.round == r && c.phase != over {
+		c.phase = idle
+	}
+	c.mu.Unlock()
+	slots, heard := r.all(), make([]bool, len(r.slots))
+	done := c.s.spread(func(i int, _ *node) error { _, err := slots[i].giveBack(limit); return err })
+	for !c.s.onlySuspects(heard) {
+		select {
+		case one := <-done:
+			heard[one.i] = true
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return why
 }
 
 // stand keeps the place in the lead's line, and gives back what other nodes

@@ -245,3 +245,31 @@ func TestALostAnswerLeavesNothingBehind(t *testing.T) {
 		})
 	}
 }
+
+func TestServersFoundOutToBeWithoutMemoryAreLeftOutAtOnce(t *testing.T) {
+	for _, patience := range []string{"waits", "does not wait"} {
+		bubble(t, func(t *testing.T, w *world) {
+			a := w.client()
+			w.release(w.lock(a, "x"))
+			time.Sleep(time.Minute) // the servers are no new quorum's
+			for _, i := range []int{0, 1} {
+				w.peers[i].kill()
+				w.peers[i].revive(true)
+			}
+			// Those that remember are slow: the others make up a majority.
+			w.peers[3].slow(20*time.Millisecond, 20*time.Millisecond)
+			w.peers[4].slow(20*time.Millisecond, 20*time.Millisecond)
+			for _, name := range []string{"x", "a", "b", "c", "d", "e"} {
+				take := a.Mutex(name).Lock
+				if patience != "waits" {
+					take = a.Mutex(name).TryLock
+				}
+				l, err := take(t.Context())
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				w.release(l)
+			}
+		})
+	}
+}

@@ -137,10 +137,12 @@ func (n *node) probation() time.Duration {
 	return majority.Probation(s.now(), born, oldest, s.cfg.MaxTTL)
 }
 
-// errProbation says why a node does not count.
-func errProbation(left time.Duration) error {
-	return fmt.Errorf("has lost its memory, and is not counted for new locks for another %v",
-		left.Round(time.Millisecond))
+// youngError says why a node does not count.
+type youngError struct{ left time.Duration }
+
+func (e *youngError) Error() string {
+	return fmt.Sprintf("has lost its memory, and is not counted for new locks for another %v",
+		e.left.Round(time.Millisecond))
 }
 
 // unsent reports that a request has certainly not reached its server.

@@ -165,7 +165,7 @@ func (sl *slot) raise(limit time.Duration, token uint64) error {
 	}
 	sl.token = max(sl.token, token)
 	if left := n.probation(); left > 0 {
-		return errProbation(left)
+		return &youngError{left}
 	}
 	return nil
 }
@@ -247,7 +247,7 @@ func (r *round) failures() map[int]error {
 		if sl.reply == majority.Failed && sl.err != nil {
 			failed[i] = sl.err
 		} else if left := sl.node.probation(); left > 0 {
-			failed[i] = errProbation(left)
+			failed[i] = &youngError{left}
 		}
 	}
 	return failed
