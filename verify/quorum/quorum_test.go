@@ -23,6 +23,7 @@ func TestLocksOverFiveServersSurviveTheLossOfTwo(t *testing.T) {
 		h.contend(t, 10, a, b, c)
 
 		held := take(t, c.Mutex("held"))
+		w.vouched(t, held)
 		w.servers[4].MoveClock(ahead + 10*ttl) // there the lease is over at once
 		w.vouched(t, held)
 		w.servers[0].Kill()
