@@ -37,7 +37,8 @@ type claim struct {
 	// mu guards the fields below, and all rounds. Nothing is sent under it.
 	mu      sync.Mutex
 	phase   phase
-	stints  int // turns in vain
+	stays   bool // given up, and left taken
+	stints  int  // turns in vain
 	round   *round
 	token   uint64
 	patient string        // the patience that was last asked for, in ms; 0: it does not wait

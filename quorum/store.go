@@ -87,6 +87,7 @@ func (s *Store) Run(ctx context.Context, action *script.Script, keys, args []str
 var actions = map[string]func(s *Store, ctx context.Context, keys, args []string) (string, error){
 	script.Acquire.Name:  (*Store).acquire,
 	script.Release.Name:  (*Store).release,
+	script.Stay.Name:     (*Store).stay,
 	script.Renew.Name:    (*Store).renew,
 	script.Poll.Name:     (*Store).poll,
 	script.Cancel.Name:   (*Store).cancel,

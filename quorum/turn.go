@@ -11,8 +11,9 @@ import (
 )
 
 // pushed is told of a push by one node. It says that the node has granted to
-// who stood in its line; if that is the lead, the rest is asked for. It must
-// not block: what follows has a goroutine of its own. What is for nobody here,
+// who stood in its line; if that is the lead, the rest is asked for. Or it says
+// when the lock is free there, which is news if the lead says it. It must not
+// block: what follows has a goroutine of its own. What is for nobody here,
 // or for a round that is over, needs no answer: its cancel is on the way.
 func (s *Store) pushed(i int, payload string) bool {
 	id, a, err := wire.ParsePush(payload)
@@ -30,6 +31,13 @@ func (s *Store) pushed(i int, payload string) bool {
 		return true
 	}
 	sl := r.slots[i]
+	if a.Kind == wire.Stays {
+		if c.phase == waiting && i == r.lead {
+			sl.last.Left = a.Left
+			s.background(c.nudge)
+		}
+		return true
+	}
 	sl.hold(a.Token, a.Waiting, sl.asked)
 	switch {
 	case c.phase == waiting && i == r.lead:

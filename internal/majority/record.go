@@ -97,7 +97,7 @@ func Format(r *wire.Record) string {
 		r.Now.UnixMilli(), r.Fence, r.Waiting, r.Used, r.Limit)}
 	for i := range r.Holders {
 		h := &r.Holders[i]
-		lines = append(lines, fmt.Sprintf("holder %s %s %s %d %d %d %d %d", h.Mode, h.Attempt, owner(h.Owner),
+		lines = append(lines, fmt.Sprintf("holder %s %s %s %d %d %d %d %d", h.Mode, h.Attempt, holder(h),
 			h.Weight, h.Token, h.Since.UnixMilli(), h.Left.Milliseconds(), h.Entries))
 	}
 	for _, w := range r.Waiters {
@@ -109,6 +109,14 @@ func Format(r *wire.Record) string {
 			wire.Encode(e.Reason), strings.Join(e.Attempts, " ")))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// holder is how a holder is known to others.
+func holder(h *wire.HolderLine) string {
+	if h.Stays {
+		return wire.Staying
+	}
+	return owner(h.Owner)
 }
 
 func owner(name string) string {
