@@ -26,17 +26,21 @@ func (s *Store) acquire(ctx context.Context, keys, args []string) (string, error
 	if err := s.meet(ctx, d.key); err != nil {
 		return "", err
 	}
-	c := s.claim(d)
+	return s.claim(d.attempt, d).take(ctx, args[4])
+}
+
+// take takes the claim as far as it gets now.
+func (c *claim) take(ctx context.Context, patience string) (string, error) {
 	if !c.enter(ctx.Done()) {
 		return "", ctx.Err()
 	}
 	defer c.leave()
 	c.mu.Lock()
-	c.patient = args[4]
+	c.patient = patience
 	at := c.phase
 	c.mu.Unlock()
 	if at == over {
-		return "", refuse(holdfast.ErrInvalid, "ERR", "the attempt %s has ended: use each once", d.attempt)
+		return "", refuse(holdfast.ErrInvalid, "ERR", "the attempt %s has ended: use each once", c.attempt)
 	}
 	if at == held || at == waiting || at == turning {
 		return c.look(ctx) // asked again: the same answer, unless it has got further
@@ -234,13 +238,13 @@ func (c *claim) decided(ctx context.Context, r *round, d majority.Decision, limi
 		c.mu.Unlock()
 		c.drop(r, limit)
 		if refused(err) {
-			c.s.forget(c, c.attempt) // nobody cancels what was refused
+			c.s.forget(c) // nobody cancels what was refused
 		}
 		return "", err
 	}
 	answer := c.busy(r)
 	c.drop(r, limit)
-	c.s.forget(c, c.attempt)
+	c.s.forget(c)
 	return answer, nil
 }
 

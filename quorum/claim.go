@@ -29,7 +29,8 @@ const (
 // its own there (ATTEMPT.NUMBER), so that what is late of one means nothing to
 // the next.
 type claim struct {
-	s *Store
+	s    *Store
+	name string // under which the store knows it
 	demand
 	driver chan struct{} // has room for the one who takes the claim further
 	news   chan struct{} // receives when a node has told something by itself
@@ -92,33 +93,50 @@ func (s *Store) fits(ttl time.Duration) error {
 	return nil
 }
 
-// claim finds the claim of an attempt, or makes one.
-func (s *Store) claim(d demand) *claim {
+// claim finds the claim of that name, or makes one. The name is the attempt, and
+// the lock's key with it if the attempt takes several.
+func (s *Store) claim(name string, d demand) *claim {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.claims[d.attempt]
+	c := s.claims[name]
 	if c == nil {
-		c = &claim{s: s, demand: d, driver: make(chan struct{}, 1), news: make(chan struct{}, 1), phase: idle}
+		c = &claim{
+			s: s, name: name, demand: d, driver: make(chan struct{}, 1), news: make(chan struct{}, 1), phase: idle,
+		}
 		c.touched.Store(int64(now))
-		s.claims[d.attempt] = c
+		s.claims[name] = c
 		s.sweep(now)
 	}
 	return c
 }
 
-func (s *Store) known(attempt string) *claim {
+// known is an attempt's claim on the lock at key, nil if there is none.
+func (s *Store) known(key, attempt string) *claim {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.claims[attempt]; c != nil {
+		return c
+	}
+	return s.claims[oneOf(key, attempt)]
+}
+
+// oneOf names the claim on one lock of an attempt that takes several.
+func oneOf(key, attempt string) string { return attempt + " " + key }
+
+// waiter is the claim of an attempt that may stand in a line.
+func (s *Store) waiter(attempt string) *claim {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.claims[attempt]
 }
 
-// forget lets go of a claim, unless the attempt has another one by now.
-func (s *Store) forget(c *claim, attempt string) {
+// forget lets go of a claim, unless there is another one of its name by now.
+func (s *Store) forget(c *claim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.claims[attempt] == c {
-		delete(s.claims, attempt)
+	if s.claims[c.name] == c {
+		delete(s.claims, c.name)
 	}
 }
 

@@ -11,9 +11,10 @@ import (
 // The errors that callers tell apart, with errors.Is.
 var (
 	// ErrUnsupported: the action has no meaning over several servers that is
-	// right, or none that this version knows. Permits are of this kind: each
-	// server counts its own, and majorities together would admit more than
-	// there are. Nothing was sent.
+	// right, or none that this version knows: permits (each server counts its
+	// own, and majorities together would admit more than there are), steps
+	// between reading and writing, periods, and what a leader proclaims.
+	// Nothing was sent.
 	ErrUnsupported = errors.New("quorum: not supported over several servers")
 	// ErrSameServer: two nodes are one server, by its run id. The error names
 	// both addresses.

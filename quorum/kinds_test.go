@@ -26,14 +26,6 @@ func TestKindsThatCannotWorkSayItInTheirCall(t *testing.T) {
 		"limit of a semaphore": func(name string) error {
 			return c.Semaphore(name, 8).SetLimit(ctx, 9)
 		},
-		"all": func(name string) error {
-			_, err := c.All([]string{name, name + "2"}).Lock(ctx)
-			return err
-		},
-		"all, tried": func(name string) error {
-			_, err := c.All([]string{name, name + "2"}).TryLock(ctx)
-			return err
-		},
 		"every": func(name string) error {
 			_, err := c.Every(name, time.Hour).Do(ctx, nothing)
 			return err

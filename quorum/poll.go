@@ -16,7 +16,7 @@ func (s *Store) poll(ctx context.Context, keys, args []string) (string, error) {
 	if len(args) < 5 {
 		return "", refuse(ErrUnsupported, "ERR", "poll takes 5 or 6 arguments, not %d", len(args))
 	}
-	c := s.known(args[0])
+	c := s.known(keys[0], args[0])
 	if c == nil {
 		return s.one(ctx, script.Poll, keys, args)
 	}

@@ -21,11 +21,11 @@ func (s *Store) release(ctx context.Context, keys, args []string) (string, error
 		return "", refuse(ErrUnsupported, "ERR", "release takes 4 or 5 arguments, not %d", len(args))
 	}
 	limit := s.limit(ctx, 0)
-	c := s.known(args[0])
+	c := s.known(keys[0], args[0])
 	if c == nil {
 		return s.releaseAgain(ctx, limit, keys, args)
 	}
-	slots, lead, won := s.finished(c, args[0])
+	slots, lead, won := s.finished(c)
 	if !won {
 		s.spread(func(i int, _ *node) error { _, err := slots[i].giveBack(limit); return err })
 		return s.releaseAgain(ctx, limit, keys, args)
@@ -110,8 +110,8 @@ func released(a wire.Answer, err error) error {
 
 // finished ends a claim and answers what it has on the nodes, its lead, and
 // whether it had been won.
-func (s *Store) finished(c *claim, attempt string) (slots []*slot, lead int, won bool) {
-	s.forget(c, attempt)
+func (s *Store) finished(c *claim) (slots []*slot, lead int, won bool) {
+	s.forget(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	won = c.phase == held
@@ -156,12 +156,12 @@ func (s *Store) cancel(ctx context.Context, keys, args []string) (string, error)
 	if len(args) < 3 {
 		return "", refuse(ErrUnsupported, "ERR", "cancel takes 3 or 4 arguments, not %d", len(args))
 	}
-	c := s.known(args[0])
+	c := s.known(keys[0], args[0])
 	if c == nil {
 		return s.one(ctx, script.Cancel, keys, args)
 	}
 	limit := s.limit(ctx, 0)
-	slots, _, _ := s.finished(c, args[0])
+	slots, _, _ := s.finished(c)
 	kinds := make(chan wire.Kind, len(s.nodes))
 	done := s.spread(func(i int, _ *node) error {
 		kind, err := slots[i].giveBack(limit)

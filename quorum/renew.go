@@ -96,7 +96,7 @@ func (s *Store) leases(ctx context.Context, keys, args []string) ([]renewal, tim
 			shortest = l.ttl
 		}
 		l.votes, l.waits = make([]majority.Vote, len(s.nodes)), make([]int, len(s.nodes))
-		if l.c = s.known(l.attempt); l.c == nil {
+		if l.c = s.known(l.key, l.attempt); l.c == nil {
 			continue
 		}
 		l.c.touch()
@@ -259,7 +259,7 @@ func (s *Store) lost(l *renewal) {
 	if c == nil {
 		return
 	}
-	s.forget(c, l.attempt)
+	s.forget(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.phase = over

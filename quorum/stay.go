@@ -19,7 +19,7 @@ func (s *Store) stay(ctx context.Context, keys, args []string) (string, error) {
 	if len(args) < 6 {
 		return "", refuse(ErrUnsupported, "ERR", "stay takes 6 or 7 arguments, not %d", len(args))
 	}
-	c := s.known(args[0])
+	c := s.known(keys[0], args[0])
 	if c == nil {
 		return "gone", nil
 	}

@@ -86,6 +86,7 @@ func (s *Store) Run(ctx context.Context, action *script.Script, keys, args []str
 // Node are its own, for one server each.
 var actions = map[string]func(s *Store, ctx context.Context, keys, args []string) (string, error){
 	script.Acquire.Name:  (*Store).acquire,
+	script.Gather.Name:   (*Store).several,
 	script.Release.Name:  (*Store).release,
 	script.Stay.Name:     (*Store).stay,
 	script.Renew.Name:    (*Store).renew,

@@ -20,7 +20,7 @@ func (s *Store) pushed(i int, payload string) bool {
 	if err != nil {
 		return false
 	}
-	c := s.known(roundless(id))
+	c := s.waiter(roundless(id))
 	if c == nil {
 		return true
 	}
