@@ -102,7 +102,7 @@ func TestAServerThatForgotDoesNotGrantASecondTime(t *testing.T) {
 			way := redistest.NewProxy(t, s.Addr())
 			addrs, ways = append(addrs, way.Addr()), append(ways, way)
 		}
-		a := w.clientOf(t, w.storeAt(t, ttl, addrs))
+		a := w.clientOf(t, w.storeAt(t, ttl, timeout, addrs))
 		b := w.client(t)
 		h := &history{}
 		h.contend(t, 1, a, b)
@@ -149,7 +149,7 @@ func TestTheSameServerUnderTwoNamesIsRefused(t *testing.T) {
 		other := "localhost:" + port
 		s, err := quorum.New([]holdfast.Store{
 			w.open(t, w.servers[0].Addr()), w.open(t, w.servers[1].Addr()), w.open(t, other),
-		}, quorum.Config{})
+		}, quorum.Config{Timeout: patience / 4})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +181,7 @@ func TestConformance(t *testing.T) {
 		}
 		storetest.Run(t, func(t *testing.T) storetest.Env {
 			return storetest.Env{
-				Store:     w.store(t, time.Minute),
+				Store:     w.store(t, time.Minute, patience/4),
 				NoPermits: true,
 				NoSteps:   true,
 				Publish:   func(channel, payload string) { w.servers[0].Do(t, "PUBLISH", channel, payload) },

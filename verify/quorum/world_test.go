@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "12"); err != nil { // they wait most of the time
+	if err := flag.Set("test.parallel", "4"); err != nil { // they wait most of the time
 		panic(err)
 	}
 	redis.SetLogger(quiet{}) // servers that are killed would be reported
@@ -39,6 +39,7 @@ func (quiet) Printf(context.Context, string, ...any) {}
 const (
 	patience = 60 * time.Second
 	ttl      = 15 * time.Second
+	timeout  = 2 * time.Second
 )
 
 // adapters make a store with one of the client libraries.
@@ -82,23 +83,23 @@ func each(t *testing.T, test func(t *testing.T, w *world)) {
 // ahead is by how much the last server's clock is ahead at first.
 const ahead = 40 * time.Second
 
-func (w *world) store(t testing.TB, longest time.Duration) *quorum.Store {
+func (w *world) store(t testing.TB, longest, limit time.Duration) *quorum.Store {
 	t.Helper()
 	addrs := make([]string, len(w.servers))
 	for i, s := range w.servers {
 		addrs[i] = s.Addr()
 	}
-	return w.storeAt(t, longest, addrs)
+	return w.storeAt(t, longest, limit, addrs)
 }
 
 // storeAt is a store by ways to the servers that may not be the direct ones.
-func (w *world) storeAt(t testing.TB, longest time.Duration, addrs []string) *quorum.Store {
+func (w *world) storeAt(t testing.TB, longest, limit time.Duration, addrs []string) *quorum.Store {
 	t.Helper()
 	nodes := make([]holdfast.Store, len(addrs))
 	for i, addr := range addrs {
 		nodes[i] = w.open(t, addr)
 	}
-	s, err := quorum.New(nodes, quorum.Config{MaxTTL: longest, Timeout: 2 * time.Second})
+	s, err := quorum.New(nodes, quorum.Config{MaxTTL: longest, Timeout: limit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func (w *world) storeAt(t testing.TB, longest time.Duration, addrs []string) *qu
 // client is a process of its own.
 func (w *world) client(t testing.TB) *holdfast.Client {
 	t.Helper()
-	return w.clientOf(t, w.store(t, ttl))
+	return w.clientOf(t, w.store(t, ttl, timeout))
 }
 
 func (w *world) clientOf(t testing.TB, s *quorum.Store) *holdfast.Client {
