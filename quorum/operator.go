@@ -177,6 +177,25 @@ func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) 
 	return "free", nil
 }
 
+// permit asks all nodes what their user may not run: what is missing on one is
+// missing.
+func (s *Store) permit(ctx context.Context, keys, args []string) (string, error) {
+	answers, err := s.answers(ctx, script.Permit, keys, args)
+	if err != nil {
+		return "", err
+	}
+	said := "permitted"
+	for _, answer := range answers {
+		switch {
+		case strings.HasPrefix(answer, "missing "):
+			return answer, nil
+		case answer == "unknown":
+			said = answer
+		}
+	}
+	return said, nil
+}
+
 // announce makes the client known on the nodes that answer: one is enough.
 func (s *Store) announce(ctx context.Context, keys, args []string) (string, error) {
 	return s.first(ctx, script.Announce, keys, args, "announced")

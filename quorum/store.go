@@ -94,6 +94,7 @@ var actions = map[string]func(s *Store, ctx context.Context, keys, args []string
 	script.Cancel.Name:   (*Store).cancel,
 	script.Inspect.Name:  (*Store).inspect,
 	script.Evict.Name:    (*Store).evict,
+	script.Permit.Name:   (*Store).permit,
 	script.Announce.Name: (*Store).announce,
 	script.Whois.Name:    (*Store).whois,
 }

@@ -34,7 +34,7 @@ func (s *Store) pushed(i int, payload string) bool {
 	if a.Kind == wire.Stays {
 		if c.phase == waiting && i == r.lead {
 			sl.last.Left = a.Left
-			s.background(c.nudge)
+			s.background(func() { c.message("stays " + c.attempt + " " + wire.Millis(a.Left)) })
 		}
 		return true
 	}
@@ -121,11 +121,12 @@ func (c *claim) tryTurn(r *round, limit time.Duration) bool {
 
 // tell pushes a grant to the client. If nobody listens it finds out by a poll.
 func (c *claim) tell(answer string) {
-	c.mu.Lock()
-	payload := "granted " + c.attempt + strings.TrimPrefix(answer, "granted")
-	channel := c.base + wire.Client(c.attempt)
-	c.mu.Unlock()
-	for _, e := range c.s.listeners(channel) {
+	c.message("granted " + c.attempt + strings.TrimPrefix(answer, "granted"))
+}
+
+// message pushes to the client. What of the claim it reads never changes.
+func (c *claim) message(payload string) {
+	for _, e := range c.s.listeners(c.base + wire.Client(c.attempt)) {
 		e.message(payload)
 	}
 }

@@ -37,6 +37,10 @@ type Env struct {
 	// they cannot be counted.
 	NoPermits bool
 
+	// NoEntering says that those who wait under one owner's name come in each
+	// on its own, in any order, and with tokens of their own.
+	NoEntering bool
+
 	// NoSteps says that the store refuses to step between reading and writing.
 	NoSteps bool
 
