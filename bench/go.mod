@@ -3,6 +3,8 @@ module github.com/holdfast-go/holdfast/bench
 go 1.26.0
 
 require (
+	github.com/bsm/redislock v0.9.4
+	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/holdfast-go/holdfast v0.0.0
 	github.com/holdfast-go/holdfast/store/goredis v0.0.0
 	github.com/holdfast-go/holdfast/store/rueidis v0.0.0
@@ -23,3 +25,7 @@ replace (
 	github.com/holdfast-go/holdfast/store/goredis => ../store/goredis
 	github.com/holdfast-go/holdfast/store/rueidis => ../store/rueidis
 )
+
+// redsync's own tests import it. Nothing of it is built here, but go mod tidy
+// would fetch it, and not every proxy has it.
+replace github.com/redis/rueidis/rueidiscompat => ./testdata/rueidiscompat

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/bench/crew"
 )
 
 const (
@@ -110,7 +111,7 @@ func benchHeld(b *testing.B, r *rig, renewed func() int64) {
 	r.server.ResetStats(b)
 	before, client, server := renewed(), clientCPU(b), serverCPU(b, r)
 	for b.Loop() {
-		wait(window)
+		crew.Wait(window)
 		windows++
 	}
 	client, server = clientCPU(b)-client, serverCPU(b, r)-server

@@ -8,8 +8,12 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/bench/crew"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
+
+// envWorker is set in the environment of worker processes.
+const envWorker = "HOLDFAST_BENCH_WORKER"
 
 // units tells benchstat which way is better.
 const units = `Unit acq/s better=higher
@@ -20,7 +24,7 @@ Unit x-apart-rate better=higher`
 
 func TestMain(m *testing.M) {
 	if os.Getenv(envWorker) != "" {
-		if err := work(os.Stdin, os.Stdout); err != nil {
+		if err := crew.Serve(os.Stdin, os.Stdout, openSide); err != nil {
 			fmt.Fprintln(os.Stderr, "bench: worker:", err)
 			os.Exit(1)
 		}
