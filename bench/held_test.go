@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/bench/crew"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 const (
@@ -109,12 +110,12 @@ func benchHeld(b *testing.B, r *rig, renewed func() int64) {
 	}
 	windows := 0
 	r.server.ResetStats(b)
-	before, client, server := renewed(), clientCPU(b), serverCPU(b, r)
+	before, client, server := renewed(), clientCPU(b), cpuOf(b, r.server)
 	for b.Loop() {
 		crew.Wait(window)
 		windows++
 	}
-	client, server = clientCPU(b)-client, serverCPU(b, r)-server
+	client, server = clientCPU(b)-client, cpuOf(b, r.server)-server
 	renewals := float64(renewed() - before)
 	watched := window.Seconds() * float64(windows)
 	b.ReportMetric(0, "ns/op")
@@ -176,11 +177,12 @@ func clientCPU(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-func serverCPU(b *testing.B, r *rig) time.Duration {
+// cpuOf is what a server has used so far.
+func cpuOf(b *testing.B, server *redistest.Server) time.Duration {
 	b.Helper()
 	var total time.Duration
 	for _, field := range []string{"used_cpu_user", "used_cpu_sys"} {
-		s, err := strconv.ParseFloat(r.server.Info(b, field), 64)
+		s, err := strconv.ParseFloat(server.Info(b, field), 64)
 		check(b, err)
 		total += time.Duration(s * float64(time.Second))
 	}

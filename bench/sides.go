@@ -79,7 +79,20 @@ func (s ourSide) Enter(_ context.Context, kind, name string) (crew.Enter, error)
 	if kind != "" {
 		return enterKind(s.c, kind, name)
 	}
-	return enterLock(s.c.Mutex(name)), nil
+	return again(enterLock(s.c.Mutex(name))), nil
+}
+
+// again asks again when a request got no answer in time, as a thousand clients
+// that begin together on a busy machine may see it.
+func again(enter crew.Enter) crew.Enter {
+	return func(ctx context.Context) (seq uint64, leave func(context.Context) error, err error) {
+		for {
+			seq, leave, err = enter(ctx)
+			if !errors.Is(err, holdfast.ErrUnknownOutcome) || ctx.Err() != nil {
+				return seq, leave, err
+			}
+		}
+	}
 }
 
 func (s ourSide) Close() {
