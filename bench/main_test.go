@@ -20,7 +20,8 @@ const units = `Unit acq/s better=higher
 Unit pairs/s better=higher
 Unit jain better=higher
 Unit x-raw-rate better=higher
-Unit x-apart-rate better=higher`
+Unit x-apart-rate better=higher
+Unit x-rate better=higher`
 
 func TestMain(m *testing.M) {
 	if os.Getenv(envWorker) != "" {

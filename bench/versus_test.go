@@ -82,22 +82,29 @@ func BenchmarkVersus(b *testing.B) {
 	for _, w := range workloads {
 		b.Run(w.name, func(b *testing.B) {
 			for _, k := range kits {
-				b.Run(ours(k).name, func(b *testing.B) { versus(b, w, ours(k), bare(k), 0) })
+				b.Run(ours(k).name, func(b *testing.B) { versus(b, contenders(b, w, ours(k), bare(k)), 0) })
 			}
 			for _, r := range rivals {
-				b.Run(r.name, func(b *testing.B) { versus(b, w, ours(kitNamed(r.kit)), r, 1) })
+				b.Run(r.name, func(b *testing.B) { versus(b, contenders(b, w, ours(kitNamed(r.kit)), r), 1) })
 			}
 			if *etcdProgram != "" && w.job.Keys <= 1 && w.job.Clients <= 100 {
-				b.Run("etcd", func(b *testing.B) { versus(b, w, ours(kitNamed("rueidis")), side{name: "etcd"}, 1) })
+				b.Run("etcd", func(b *testing.B) {
+					versus(b, contenders(b, w, ours(kitNamed("rueidis")), side{name: "etcd"}), 1)
+				})
 			}
 		})
 	}
 }
 
+func contenders(b *testing.B, w workload, mine, other side) [2]*contender {
+	b.Helper()
+	return [2]*contender{contend(b, w, mine), contend(b, w, other)}
+}
+
 // versus has two sides take turns, and reports on one of them and on the ratio
 // of the first one's figures to the second one's.
-func versus(b *testing.B, w workload, mine, other side, reported int) {
-	pair := [2]*contender{contend(b, w, mine), contend(b, w, other)}
+func versus(b *testing.B, pair [2]*contender, reported int) {
+	w := pair[0].work
 	for _, c := range pair {
 		c.round(b) // to be warm: connections, subscriptions, scripts
 		c.seen = figures{}
