@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -84,6 +85,20 @@ func (w workload) stagger() time.Duration {
 		return apart
 	}
 	return 0
+}
+
+// warm is a short round that counts for nothing: connections, subscriptions,
+// scripts.
+func (c *contender) warm(b *testing.B) {
+	b.Helper()
+	jobs := c.jobs
+	c.jobs = slices.Clone(jobs)
+	for i := range c.jobs {
+		c.jobs[i].Shift.For /= 5
+	}
+	_, err := c.fleet.Run(c.jobs)
+	check(b, err)
+	c.jobs = jobs
 }
 
 // round is one turn of this side.

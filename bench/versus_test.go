@@ -106,8 +106,7 @@ func contenders(b *testing.B, w workload, mine, other side) [2]*contender {
 func versus(b *testing.B, pair [2]*contender, reported int) {
 	w := pair[0].work
 	for _, c := range pair {
-		c.round(b) // to be warm: connections, subscriptions, scripts
-		c.seen = figures{}
+		c.warm(b)
 	}
 	var rates, p50s, worsts []float64
 	for i := 0; b.Loop(); i++ {

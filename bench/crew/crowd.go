@@ -32,6 +32,7 @@ type Shift struct {
 // Tally is what became of a shift.
 type Tally struct {
 	Counts  []int           // turns of each member that began before the end
+	Late    int             // turns that began after it, of those who waited then
 	Starved int             // members whose last wait ended without a turn
 	Worst   time.Duration   // the longest wait for a turn
 	Took    time.Duration   // how long the shift was
@@ -55,6 +56,7 @@ func (t *Tally) Add(o Tally, later bool) {
 		}
 		t.Took += o.Took
 	}
+	t.Late += o.Late
 	t.Starved += o.Starved
 	t.Worst = max(t.Worst, o.Worst)
 	t.Mallocs += o.Mallocs
@@ -95,6 +97,7 @@ func Work(ctx context.Context, members []Enter, s Shift) (Tally, error) {
 			defer mu.Unlock()
 			t.Counts[i] = one.Counts[0]
 			t.Worst = max(t.Worst, one.Worst)
+			t.Late += one.Late
 			t.Starved += one.Starved
 			t.Turns = append(t.Turns, one.Turns...)
 			t.Samples = append(t.Samples, one.Samples...)
@@ -128,6 +131,8 @@ func (s Shift) work(ctx context.Context, member Enter, end time.Duration) (Tally
 		}
 		if got < end {
 			t.Counts[0]++
+		} else {
+			t.Late++
 		}
 		Wait(min(s.Hold, end-got))
 		left := Mono()
