@@ -32,10 +32,14 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
-	if flag.Lookup("test.bench").Value.String() != "" {
-		fmt.Println(units)
+	if flag.Lookup("test.bench").Value.String() == "" {
+		os.Exit(m.Run())
 	}
-	os.Exit(m.Run())
+	fmt.Println(units)
+	introduce(os.Stdout)
+	code := m.Run()
+	sayLoad(os.Stdout)
+	os.Exit(code)
 }
 
 // rig is a server, and one connected party beside it.
