@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -49,7 +50,7 @@ func (t *Tally) Add(o Tally, later bool) {
 		t.Counts = append(t.Counts, o.Counts...)
 		t.Took = max(t.Took, o.Took)
 	case t.Counts == nil:
-		t.Counts, t.Took = o.Counts, o.Took
+		t.Counts, t.Took = slices.Clone(o.Counts), o.Took
 	default:
 		for i, n := range o.Counts {
 			t.Counts[i] += n
