@@ -2,7 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -17,27 +16,31 @@ var measured = []string{
 	"github.com/go-redsync/redsync/v4", "github.com/bsm/redislock",
 }
 
-// introduce prints, in the form of benchmark results, what was measured on
-// which machine.
-func introduce(out io.Writer) {
-	fmt.Fprintf(out, "cores: %d\ngo: %s\n", runtime.GOMAXPROCS(0), runtime.Version())
+// introduce says, in the form of benchmark results, what was measured on which
+// machine.
+func introduce() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "cores: %d\ngo: %s\n", runtime.GOMAXPROCS(0), runtime.Version())
 	server := os.Getenv(redistest.EnvServer)
 	if server == "" {
 		server = "redis-server"
 	}
 	if version, err := exec.Command(server, "--version").Output(); err == nil { //nolint:gosec,noctx // the tests' own
-		fmt.Fprintf(out, "server: %s\n", strings.TrimSpace(string(version)))
+		fmt.Fprintf(&out, "server: %s\n", strings.TrimSpace(string(version)))
 	}
 	list := append([]string{"list", "-m", "-f", "{{.Path}} {{.Version}}"}, measured...)
-	if versions, err := exec.Command("go", list...).Output(); err == nil { //nolint:gosec,noctx // a test binary has none
-		fmt.Fprintf(out, "modules: %s\n", strings.Join(strings.Split(strings.TrimSpace(string(versions)), "\n"), ", "))
+	if versions, err := exec.Command("go", list...).Output(); err == nil { //nolint:noctx // a test binary has none
+		fmt.Fprintf(&out, "modules: %s\n", strings.Join(strings.Split(strings.TrimSpace(string(versions)), "\n"), ", "))
 	}
-	sayLoad(out)
+	return out.String() + load()
 }
 
-// sayLoad prints how busy the machine is, with all that runs on it.
-func sayLoad(out io.Writer) {
-	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
-		fmt.Fprintf(out, "load: %s\n", strings.Join(strings.Fields(string(load))[:3], " "))
+// load says how busy the machine is, with all that runs on it; nothing where
+// that cannot be read.
+func load() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return ""
 	}
+	return fmt.Sprintf("load: %s\n", strings.Join(strings.Fields(string(text))[:3], " "))
 }

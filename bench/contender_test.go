@@ -42,7 +42,7 @@ func contend(b *testing.B, w workload, s side) *contender {
 	j.Side, j.Name, j.Shift.Grace = s.name, s.name, patient
 	if s.open == nil {
 		j.Addr = serveEtcd(b)
-		c.fleet = launch(b, w.procs, func() *exec.Cmd { return exec.Command(*etcdProgram, "work") }) //nolint:noctx
+		c.fleet = launch(b, w.procs, func() *exec.Cmd { return exec.Command(*etcdProgram, "work") })
 	} else {
 		c.server = redistest.Start(b)
 		r := &rig{server: c.server}
@@ -197,7 +197,7 @@ func (c *contender) report(b *testing.B) {
 // serveEtcd starts a server of etcd that ends with the benchmark.
 func serveEtcd(b *testing.B) (addr string) {
 	b.Helper()
-	cmd := exec.Command(*etcdProgram, "serve", b.TempDir()) //nolint:noctx // it ends with its input
+	cmd := exec.Command(*etcdProgram, "serve", b.TempDir())
 	in, err := cmd.StdinPipe()
 	check(b, err)
 	out, err := cmd.StdoutPipe()

@@ -20,9 +20,9 @@ func openGoredis(addr string) (*party, error) {
 }
 
 // openCluster connects to a Cluster.
-func openCluster(addrs []string) (*party, error) {
+func openCluster(addrs []string) *party {
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
-	return &party{store: goredis.New(rdb), close: func() { _ = rdb.Close() }}, nil
+	return &party{store: goredis.New(rdb), close: func() { _ = rdb.Close() }}
 }
 
 type rawGoredis struct{ rdb *redis.Client }

@@ -36,9 +36,9 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	fmt.Println(units)
-	introduce(os.Stdout)
+	fmt.Print(introduce())
 	code := m.Run()
-	sayLoad(os.Stdout)
+	fmt.Print(load())
 	os.Exit(code)
 }
 

@@ -32,7 +32,7 @@ func (r *rig) fleet(t testing.TB, n int) *crew.Fleet {
 	self, err := os.Executable()
 	check(t, err)
 	return launch(t, n, func() *exec.Cmd {
-		cmd := exec.Command(self) //nolint:noctx // it ends with its input
+		cmd := exec.Command(self)
 		cmd.Env = append(os.Environ(), envWorker+"=1")
 		return cmd
 	})

@@ -121,8 +121,7 @@ func BenchmarkScalePrimaries(b *testing.B) {
 }
 
 func benchPrimaries(b *testing.B, cluster *redistest.Cluster, n int) {
-	p, err := openCluster(cluster.Addrs())
-	check(b, err)
+	p := openCluster(cluster.Addrs())
 	b.Cleanup(p.close)
 	client := p.client(b, holdfast.Config{})
 	perServer := make(map[*redistest.Server]int)

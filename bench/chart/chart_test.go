@@ -14,13 +14,11 @@ import (
 
 func invented() *figures.Figures {
 	f := figures.New()
-	for name, metrics := range map[string]map[string][]float64{
+	f.Samples = map[string]map[string][]float64{
 		"Versus/fight-1x16/holdfast-goredis": {"acq/s": {90_000, 100_000, 250_000}},
 		"Versus/fight-4x4/holdfast-goredis":  {"acq/s": {50_000}, "jain": {0.98}},
 		"Versus/fight-4x4/etcd":              {"acq/s": {150}},
 		"ScaleHeld/1000":                     {"B/lease": {1005}},
-	} {
-		f.Samples[name] = metrics
 	}
 	f.About["cpu"] = []string{"one"}
 	return f

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -44,7 +45,7 @@ func draw(into, page string, files []string) error {
 			return err
 		}
 	}
-	text, err := os.ReadFile(page) //nolint:gosec // the user names it
+	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
 	}
@@ -71,10 +72,9 @@ func gather(kept string, files []string) (*figures.Figures, error) {
 }
 
 func read(f *figures.Figures, file string) error {
-	in, err := os.Open(file) //nolint:gosec // the user names it
+	in, err := os.Open(file)
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	return f.Read(in, file)
+	return errors.Join(f.Read(in, file), in.Close())
 }

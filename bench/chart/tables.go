@@ -152,13 +152,8 @@ func (t table) of(row string, c cell) string {
 	if t.benchmark == "" {
 		return "Versus/" + c.workload + "/" + row
 	}
-	name := t.benchmark
-	for _, part := range []string{row, c.workload} {
-		if part != "" {
-			name += "/" + part
-		}
-	}
-	return name
+	parts := slices.DeleteFunc([]string{t.benchmark, row, c.workload}, func(s string) bool { return s == "" })
+	return strings.Join(parts, "/")
 }
 
 // about is what the runs said of themselves.

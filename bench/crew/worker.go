@@ -131,7 +131,7 @@ func (w *worker) member(ctx context.Context, j Job, c Client, i, k int) (Enter, 
 		}
 		w.enters[of][i] = append(w.enters[of][i], enter)
 	}
-	return AnyOf(w.enters[of][i], uint64(os.Getpid()*1_000_000+i*1000+k)), nil //nolint:gosec // never negative
+	return AnyOf(w.enters[of][i], uint64(os.Getpid()*1_000_000+i*1000+k)), nil
 }
 
 func (w *worker) close() {

@@ -53,12 +53,14 @@ func (f *Figures) add(r *benchfmt.Result) {
 		}
 	}
 	base, parts := r.Name.Parts()
-	name := string(base)
+	var full strings.Builder
+	full.Write(base)
 	for _, part := range parts {
-		if !strings.HasPrefix(string(part), "-") {
-			name += string(part)
+		if !strings.HasPrefix(string(part), "-") { // the number of cores
+			full.Write(part)
 		}
 	}
+	name := full.String()
 	metrics := f.Samples[name]
 	if metrics == nil {
 		metrics = make(map[string][]float64)
@@ -84,7 +86,7 @@ func (f *Figures) Median(benchmark, metric string) (float64, bool) {
 
 // Load reads figures that were kept.
 func Load(file string) (*Figures, error) {
-	text, err := os.ReadFile(file) //nolint:gosec // the user names it
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
