@@ -83,14 +83,21 @@ func (s ourSide) Enter(_ context.Context, kind, name string) (crew.Enter, error)
 }
 
 // again asks again when a request got no answer in time, as a thousand clients
-// that begin together on a busy machine may see it.
+// that begin together on a busy machine may see it. A release that got none
+// counts as done: if it did not arrive, the waiting of the others shows it.
 func again(enter crew.Enter) crew.Enter {
-	return func(ctx context.Context) (seq uint64, leave func(context.Context) error, err error) {
+	return func(ctx context.Context) (uint64, func(context.Context) error, error) {
 		for {
-			seq, leave, err = enter(ctx)
-			if !errors.Is(err, holdfast.ErrUnknownOutcome) || ctx.Err() != nil {
-				return seq, leave, err
+			seq, leave, err := enter(ctx)
+			if errors.Is(err, holdfast.ErrUnknownOutcome) && ctx.Err() == nil {
+				continue
 			}
+			return seq, func(ctx context.Context) error {
+				if err := leave(ctx); !errors.Is(err, holdfast.ErrUnknownOutcome) {
+					return err
+				}
+				return nil
+			}, err
 		}
 	}
 }
