@@ -25,7 +25,8 @@ func invented() *figures.Figures {
 }
 
 func TestDrawIsXMLWithABarForEachValue(t *testing.T) {
-	p := plot{name: "p", title: "a < b", metric: "acq/s", points: []point{{"fight-1x16", "x"}, {"fight-4x4", "y"}}}
+	p := plot{name: "p", title: "a < b", metric: "acq/s", points: []point{{"fight-1x16", "x"},
+		{"fight-4x4", "y"}}}
 	svg, err := p.draw(invented())
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +68,8 @@ func TestFill(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| holdfast-goredis | 100k | – | – | – | 50k | – | 0.98 | – | – |\n", "| etcd | – | – | – | – | 150 |", "- cpu: one\n",
+		"| holdfast-goredis | 100k | – | – | – | 50k | – | 0.98 | – | – |\n",
+		"| etcd | – | – | – | – | 150 |", "- cpu: one\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)

@@ -16,19 +16,23 @@ var sides = []struct{ name, colour string }{
 // by powers of ten.
 var plots = []plot{
 	{
-		name: "rate", title: "Acquisitions a second, one lock, nothing to do under it (higher is better)", metric: "acq/s",
+		name: "rate", title: "Acquisitions a second, one lock, nothing to do under it (higher is better)",
+		metric: "acq/s",
 		points: []point{{"fight-1x16", "1 process × 16"}, {"fight-4x4", "4 processes × 4"}},
 	},
 	{
 		name: "worst-wait", title: "The longest wait for a turn, ms (lower is better)", metric: "worst-wait-ms",
-		points: []point{{"fight-1x16", "1 process × 16"}, {"fight-4x4", "4 × 4"}, {"section-10ms", "4 × 4, 10 ms each"}},
+		points: []point{{"fight-1x16", "1 process × 16"}, {"fight-4x4", "4 × 4"},
+			{"section-10ms", "4 × 4, 10 ms each"}},
 	},
 	{
-		name: "hand-over", title: "From Release to the next one's Lock, p50 in ms (lower is better)", metric: "p50-ms",
+		name: "hand-over", title: "From Release to the next one's Lock, p50 in ms (lower is better)",
+		metric: "p50-ms",
 		points: []point{{"hand-over-1", "1 waiter"}, {"hand-over-50", "50 waiters"}},
 	},
 	{
-		name: "section", title: "Acquisitions a second by the length of the critical section", metric: "acq/s", curve: true,
+		name: "section", title: "Acquisitions a second by the length of the critical section",
+		metric: "acq/s", curve: true,
 		points: []point{{"fight-4x4", "0"}, {"section-1ms", "1 ms"}, {"section-10ms", "10 ms"}},
 	},
 	{
@@ -46,7 +50,8 @@ var plots = []plot{
 	},
 	{
 		name: "held", title: "Server µs for one renewal, by the number of held leases", metric: "server-µs/renewal",
-		curve: true, benchmark: "ScaleHeld", points: []point{{"1000", "1,000"}, {"10000", "10,000"}, {"100000", "100,000"}},
+		curve: true, benchmark: "ScaleHeld", points: []point{{"1000", "1,000"},
+			{"10000", "10,000"}, {"100000", "100,000"}},
 	},
 	{
 		name: "waiters", title: "Server µs for one turn, by the number of waiters of one client", metric: "turn-µs",
