@@ -36,8 +36,9 @@ var plots = []plot{
 		points: []point{{"fight-4x4", "0"}, {"section-1ms", "1 ms"}, {"section-10ms", "10 ms"}},
 	},
 	{
-		name: "locks", title: "Acquisitions a second by the number of locks, 64 goroutines in 4 processes", metric: "acq/s",
-		curve: true, points: []point{{"locks-1", "1"}, {"locks-100", "100"}, {"locks-10000", "10,000"}},
+		name: "locks", title: "Acquisitions a second by the number of locks, 64 goroutines in 4 processes",
+		metric: "acq/s",
+		curve:  true, points: []point{{"locks-1", "1"}, {"locks-100", "100"}, {"locks-10000", "10,000"}},
 	},
 	{
 		name: "line", title: "Acquisitions a second by the number of clients in line, 1 ms each", metric: "acq/s",
