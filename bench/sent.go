@@ -5,7 +5,7 @@ import "slices"
 // inner names the commands that scripts call, and those of the harness.
 var inner = []string{
 	"hmget", "hget", "hset", "hdel", "hexists", "hgetall", "pexpire", "pttl", "time",
-	"get", "del", "info", "config|resetstat",
+	"get", "del", "info", "config|resetstat", "pubsub|numsub",
 }
 
 // sent sums up calls by command, as INFO commandstats has them, to what
