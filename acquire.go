@@ -3,7 +3,6 @@ package holdfast
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -234,7 +233,7 @@ func (at *attempt) granted(token uint64, waiting int) (*hold, error) {
 func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 	c, s := at.c, at.spec
 	heard, pause := at.asked, 10*time.Millisecond
-	next := lease.PollIn(a.Left, a.Place, s.ttl, rand.Float64())
+	next := lease.PollIn(a.Left, a.Place, s.ttl, c.chance())
 	for {
 		timer := time.NewTimer(next)
 		select {
@@ -265,7 +264,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		switch {
 		case err == nil && a.Kind == wire.Queued:
 			heard, pause = at.asked, 10*time.Millisecond
-			next = lease.PollIn(a.Left, a.Place, s.ttl, rand.Float64())
+			next = lease.PollIn(a.Left, a.Place, s.ttl, c.chance())
 		case err == nil:
 			return at.settle(ctx, a)
 		case ctx.Err() != nil || !passing(err) || c.now()-heard > lease.Patience(s.ttl):
