@@ -4,7 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -26,7 +25,7 @@ func newBelief() belief {
 }
 
 func (b *belief) until(key, attempt string, sent, ttl time.Duration) {
-	b.trust[key+attempt] = max(b.trust[key+attempt], lease.Deadline(sent, ttl))
+	b.trust[key+attempt] = max(b.trust[key+attempt], sent+ttl-ttl/100-2*time.Millisecond)
 }
 
 func millis(word string) time.Duration { return time.Duration(number(word)) * time.Millisecond }

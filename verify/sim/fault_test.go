@@ -16,27 +16,30 @@ func (w *world) upset() {
 	}
 	faults := []func(){w.crash, w.pause, w.cut, w.deafen, w.silence, w.part}
 	if w.kind == wild {
-		faults = append(faults, w.suspend, w.ahead, w.back, w.evict, w.flush)
+		faults = append(faults, w.suspend, w.ahead, w.evict)
+		// A clock that is set back and a lost memory together may repeat a token.
+		faults = append(faults, pick(w, w.back, w.flush))
 	}
 	for range 1 + w.rng.IntN(6) {
 		w.in(w.upTo(w.storm), "something breaks", func() {
-			if !w.quiet {
+			if !w.quiet && len(w.alive()) > 0 {
 				pick(w, faults...)()
 			}
 		})
 	}
 }
 
-// victim is one of the processes that live.
-func (w *world) victim() *link {
-	var alive []*link
+// alive are the processes that have not crashed.
+func (w *world) alive() (alive []*link) {
 	for _, l := range w.links {
 		if !l.dead {
 			alive = append(alive, l)
 		}
 	}
-	return pick(w, alive...)
+	return alive
 }
+
+func (w *world) victim() *link { return pick(w, w.alive()...) }
 
 // lasts notes until when a fault does.
 func (w *world) lasts(what string, d time.Duration) time.Duration {
@@ -73,7 +76,7 @@ func (w *world) crash() {
 // pause stops a process for up to two leases.
 func (w *world) pause() {
 	l := w.victim()
-	l.paused = max(l.paused, w.now()+w.lasts(fmt.Sprintf("pauses"), w.upTo(2*w.ttl)))
+	l.paused = max(l.paused, w.now()+w.lasts("pauses", w.upTo(2*w.ttl)))
 }
 
 // suspend lets the clock of a process go on while its timers stand still.

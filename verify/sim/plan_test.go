@@ -26,6 +26,7 @@ type plan struct {
 	retention time.Duration
 	sharded   bool
 	gathers   bool
+	crowd     bool
 	passes    []int // LocalPasses, by process
 	objects   []*object
 
@@ -64,11 +65,18 @@ func (w *world) draw() plan {
 		rate:      1,
 		stepped:   time.Duration(w.rng.Int64N(int64(time.Second))),
 	}
+	if w.chance(0.1) { // many requests of one process at a time travel together
+		p.processes, p.each, p.gathers, p.crowd = 2, 8, true, true
+	}
 	p.lag = pick(w, p.ttl/500, p.ttl/100, p.ttl/30)
 	p.work = pick(w, p.ttl/100, p.ttl/10, p.ttl/2, 2*p.ttl)
 	p.storm = 20 * p.ttl
 	for range p.processes {
-		p.passes = append(p.passes, pick(w, 0, 0, 1, 3, -1))
+		passes := pick(w, 0, 0, 1, 3, -1)
+		if p.crowd {
+			passes = -1
+		}
+		p.passes = append(p.passes, passes)
 	}
 	for _, name := range []string{"a", "b"}[:1+w.rng.IntN(2)] {
 		p.objects = append(p.objects, &object{name: name, kind: pick[byte](w, 'm', 'm', 'r', 'r', 's'), limit: 2 + w.rng.IntN(2)})

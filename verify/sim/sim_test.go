@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +14,7 @@ import (
 )
 
 var (
-	seeds = flag.Uint64("seeds", 2000, "how many worlds TestWorlds lives through")
+	seeds = flag.Uint64("seeds", usual, "how many worlds TestWorlds lives through")
 	first = flag.Uint64("first", 0, "the seed of the first world")
 	seed  = flag.Int64("seed", -1, "live through this one world, and print its history")
 )
@@ -75,9 +74,22 @@ func TestWorlds(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		for _, what := range slices.Sorted(maps.Keys(total)) {
-			fmt.Fprintf(os.Stderr, "%9d %s\n", total[what], what)
+			t.Logf("%9d %s", total[what], what)
+		}
+		for _, what := range bites {
+			if total[what] == 0 && *seeds >= usual {
+				t.Errorf("in %d worlds there were no %s: nothing was shown", total["worlds"], what)
+			}
 		}
 	})
+}
+
+// bites is what must happen in the worlds, or they prove nothing.
+var bites = []string{
+	"leases", "cancellations", "extend", "step up", "step down", "enter again", "release after",
+	"lost requests", "lost answers", "lost pushes", "doubled requests", "late messages", "refusals",
+	"crashes", "pauses", "suspensions", "broken subscriptions", "half-open connections",
+	"silences of the server", "bad networks", "steps of the clock", "evictions", "losses of memory",
 }
 
 // A seed has one history, byte for byte.

@@ -88,13 +88,13 @@ func (w *world) judge(c *call, i int, key, answer string) {
 			w.violate("I5: %s held token %d and was granted %d by %s", id, was.token, h.token, c.says)
 		}
 		if c.action != script.Step {
-			w.inOrder(id, line, r, c)
+			w.inOrder(id, line, r, c, i)
 		}
 	}
 	for _, h := range r.holds {
 		r.highest = max(r.highest, h.token)
 	}
-	w.served(c, r, answer, now)
+	w.served(c, key, r, answer, now)
 	w.said(c, key, r, answer)
 	if live := slices.ContainsFunc(slices.Collect(maps.Values(r.holds)), func(h held) bool { return h.expiry > now }); live {
 		r.free = 0
@@ -150,25 +150,29 @@ func (w *world) ended(c *call, i int, key string, before map[string]held, r *rec
 	}
 }
 
-// attentive says whether the client of an attempt listens.
-func (w *world) attentive(id string) bool {
-	name, _, _ := strings.Cut(w.plain(id), "/")
+// attentive says whether the client of an attempt listens for grants of the lock.
+func (w *world) attentive(key, id string) bool {
+	client, _, _ := strings.Cut(id, "/")
+	channel := "holdfast:push:" + client
+	if w.sharded {
+		channel = "holdfast:push:" + strings.TrimPrefix(key, "holdfast:") + ":" + client
+	}
 	for _, l := range w.links {
-		if l.String() == name {
-			return slices.ContainsFunc(l.subs, func(s *sub) bool { return s.unsub != nil })
+		if l.client.ID() == client {
+			return slices.ContainsFunc(l.subs, func(s *sub) bool { return s.unsub != nil && s.channel == channel })
 		}
 	}
 	return false
 }
 
 // inOrder asserts I6: who is granted overtakes nobody who listens.
-func (w *world) inOrder(id string, line []string, r *record, c *call) {
+func (w *world) inOrder(id string, line []string, r *record, c *call, i int) {
 	w.counts["grants"]++
 	for _, other := range line {
 		if other == id {
 			return
 		}
-		if slices.Contains(r.line, other) && w.attentive(other) {
+		if slices.Contains(r.line, other) && w.attentive(c.keys[i], other) {
 			w.violate("I6: %s was granted past %s by %s", id, other, c.says)
 		}
 	}
@@ -176,7 +180,7 @@ func (w *world) inOrder(id string, line []string, r *record, c *call) {
 
 // served asserts I7: an action that serves the line leaves no lock free for which
 // somebody waits who listens.
-func (w *world) served(c *call, r *record, answer string, now int64) {
+func (w *world) served(c *call, key string, r *record, answer string, now int64) {
 	switch c.action {
 	case script.Acquire, script.Poll, script.Release, script.Cancel:
 	default:
@@ -186,7 +190,7 @@ func (w *world) served(c *call, r *record, answer string, now int64) {
 		return
 	}
 	for _, id := range r.line {
-		if w.attentive(id) {
+		if w.attentive(key, id) {
 			w.violate("I7: the lock is free, and %s waits, after %s", id, c.says)
 		}
 	}

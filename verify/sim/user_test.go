@@ -30,7 +30,7 @@ type user struct {
 	mode   byte // x, s or p
 	weight int
 	last   uint64 // token
-	over   bool // it has begun to give the lease up
+	over   bool   // it has begun to give the lease up
 
 	work chan func()
 }
