@@ -192,6 +192,9 @@ func (at *attempt) failed(ctx context.Context, err error) error {
 // settle makes of an answer what it says: a hold, an error, or a wait.
 func (at *attempt) settle(ctx context.Context, a wire.Answer) (*hold, error) {
 	c, s := at.c, at.spec
+	if a.Kind == wire.Queued && at.w == nil {
+		a.Kind = 0 // it did not ask for a place, and could not hear of its turn
+	}
 	switch a.Kind {
 	case wire.Granted:
 		return at.granted(a.Token, a.Waiting)
