@@ -207,7 +207,7 @@ func (h *hold) confirm(ctx context.Context) error {
 // extend asks the server for ttl from now on.
 func (h *hold) extend(ctx context.Context, ttl time.Duration) (keeper.Reason, error) {
 	c := h.client
-	args := []string{c.retention, h.attempt, wire.Millis(ttl), ""}
+	args := []string{c.retention, h.attempt, wire.Millis(ttl), h.spec.owner}
 	answer, err := c.runAcked(within(ctx, c.cfg.RequestTimeout), h.spec, script.Renew, h.spec.keys, args)
 	if err != nil {
 		return "", err

@@ -61,7 +61,7 @@ func (c *Client) lockSeated(ctx, parent context.Context, s *spec, try bool) (*Le
 			cause = WakeLocal
 		}
 		if passed != nil {
-			if c.keeper.TTL(&passed.Lease) == s.ttl && !s.fixed && passed.spec.ack == s.ack &&
+			if c.keeper.TTL(&passed.Lease) == s.ttl && !s.whole && passed.spec.ack == s.ack &&
 				(passed.spec.rw == nil) == (s.rw == nil) {
 				if l := c.lease(parent, passed); l != nil {
 					return l, cause, nil
@@ -97,6 +97,7 @@ type attempt struct {
 	stood bool          // the server has given a place in the line
 	w     *wake.Waiter
 	wake  Wake
+	deaf  bool // no push can be relied on: it looks often instead
 }
 
 // acquire takes the lock on the server, or waits for it there. On error
@@ -105,11 +106,7 @@ func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, e
 	if c.isClosing() {
 		return nil, WakeNone, ErrClosed
 	}
-	err := c.ready(ctx)
-	if err == nil {
-		err = c.waits(s)
-	}
-	if err != nil {
+	if err := c.prepare(ctx, s); err != nil {
 		// Nothing was asked for yet: whatever happened, nothing is held.
 		if ctx.Err() != nil {
 			return nil, WakeNone, ctx.Err()
@@ -119,18 +116,21 @@ func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, e
 	c.introduce()
 	number := c.attempts.Add(1)
 	at := &attempt{c: c, spec: s, id: c.id + "/" + strconv.FormatUint(number, 10)}
-	// To join in the first request, the subscription must stand already.
+	// To join in the first request, the subscription must stand already, or
+	// be known to be out of reach.
 	if !try {
-		at.w = c.hub.Await(s.channel, number)
+		if at.w = c.hub.Await(s.channel, number); at.w == nil && c.deaf.now(c.now()) {
+			at.w = c.hub.Alone(number)
+		}
+		at.deaf = at.w != nil && c.isDeaf()
 	}
 	a, gone, err := at.first(ctx)
 	if err == nil && a.Kind == wire.Busy && !try {
 		// The first contention of this process: subscribe, see it
 		// confirmed, and only then join.
-		if at.w, err = c.hub.Subscribe(ctx, s.channel, number); err != nil {
-			return nil, WakeNone, fault("subscription for", s.name, err)
+		if a, err = at.join(ctx, number); at.w == nil {
+			return nil, WakeNone, err
 		}
-		a, err = at.ask(ctx, script.Acquire)
 	}
 	if at.w != nil {
 		defer func() { c.hub.Forget(at.w) }()
@@ -161,6 +161,7 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 	if action == script.Poll {
 		args = []string{at.id, s.ttlMS, c.retention, patience, s.base}
 	}
+	args = s.owned(args)
 	sent := c.now()
 	a, err := c.ask(ctx, action, s.keys, args)
 	if err == nil || !definite(err) {
@@ -199,7 +200,7 @@ func (at *attempt) settle(ctx context.Context, a wire.Answer) (*hold, error) {
 	case wire.Granted:
 		return at.granted(a.Token, a.Waiting)
 	case wire.Busy:
-		return nil, &HeldError{Name: s.name, Owner: wire.Decode(a.Holder), Remaining: a.Left}
+		return nil, &HeldError{Name: s.name, Owner: wire.Holder(a.Holder), Remaining: a.Left}
 	case wire.Conflict:
 		return nil, &LimitError{Name: s.name, InUse: a.Count, Asked: s.limit}
 	case wire.Queued:
@@ -236,7 +237,7 @@ func (at *attempt) granted(token uint64, waiting int) (*hold, error) {
 func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 	c, s := at.c, at.spec
 	heard, pause := at.asked, 10*time.Millisecond
-	next := lease.PollIn(a.Left, a.Place, s.ttl, c.chance())
+	next := at.lookIn(a)
 	for {
 		timer := time.NewTimer(next)
 		select {
@@ -252,6 +253,11 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		case <-at.w.Nudge:
 			timer.Stop()
 			at.woken(WakeResume)
+		case left := <-at.w.Sooner:
+			// The lock was given up, and is free only then.
+			timer.Stop()
+			next = at.lookIn(wire.Answer{Left: left, Place: a.Place})
+			continue
 		case <-timer.C:
 			at.woken(WakePoll)
 		case <-ctx.Done():
@@ -267,7 +273,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		switch {
 		case err == nil && a.Kind == wire.Queued:
 			heard, pause = at.asked, 10*time.Millisecond
-			next = lease.PollIn(a.Left, a.Place, s.ttl, c.chance())
+			next = at.lookIn(a)
 		case err == nil:
 			return at.settle(ctx, a)
 		case ctx.Err() != nil || !passing(err) || c.now()-heard > lease.Patience(s.ttl):
@@ -305,6 +311,14 @@ func (at *attempt) renumber() {
 	number := c.attempts.Add(1)
 	at.id, at.w = c.id+"/"+strconv.FormatUint(number, 10), c.hub.Instead(at.w, number)
 	at.stood = false
+}
+
+// lookIn is for how long to wait for a push before looking.
+func (at *attempt) lookIn(a wire.Answer) time.Duration {
+	if at.deaf {
+		return lease.LookIn(a.Left, at.spec.ttl, at.c.chance())
+	}
+	return lease.PollIn(a.Left, a.Place, at.spec.ttl, at.c.chance())
 }
 
 func (at *attempt) woken(w Wake) {

@@ -36,6 +36,7 @@ type Client struct {
 	attempts  atomic.Uint64
 	seats     seats
 	roads     roads
+	deaf      deafness
 	keeper    *keeper.Keeper
 	hub       *wake.Hub
 	retention string
@@ -55,6 +56,7 @@ type Client struct {
 
 	checked   atomic.Bool // the server has been seen to be usable
 	server    atomic.Pointer[ServerInfo]
+	allowed   atomic.Bool   // its user may run what the actions are made of
 	announced atomic.Bool   // the client has begun to make itself known
 	calls     atomic.Int64  // acquisitions under way
 	quiet     chan struct{} // told when calls falls to 0 while closing
@@ -129,13 +131,14 @@ func (c *Client) readPush(payload string) (uint64, wake.Grant, bool) {
 	if err != nil || bad != nil || client != c.id {
 		return 0, wake.Grant{}, false
 	}
-	return n, wake.Grant{Token: a.Token, Waiting: a.Waiting}, true
+	return n, wake.Grant{Token: a.Token, Waiting: a.Waiting, Later: a.Kind == wire.Stays, Left: a.Left}, true
 }
 
 // run sends one action. Its error says nothing about whether the action ran,
 // unless it is the server's refusal.
 func (c *Client) run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
-	return c.store.Run(within(ctx, c.cfg.RequestTimeout), action, keys, args)
+	answer, err := c.store.Run(within(ctx, c.cfg.RequestTimeout), action, keys, args)
+	return answer, c.explained(err)
 }
 
 // ask sends one action on one lock and reads its answer.
@@ -171,6 +174,18 @@ func (c *Client) ready(ctx context.Context) error {
 	}
 	c.checked.Store(true)
 	return nil
+}
+
+// prepare makes sure, once, that the server can run the actions and its user
+// may, and can wait for the acknowledgements that the lock is taken with.
+func (c *Client) prepare(ctx context.Context, s *spec) error {
+	if err := c.ready(ctx); err != nil {
+		return err
+	}
+	if err := c.waits(s); err != nil {
+		return err
+	}
+	return c.permitted(ctx, s)
 }
 
 // usable refuses a server on which the actions would not work, or would

@@ -33,9 +33,10 @@ func (c *Client) Close(ctx context.Context) error {
 }
 
 // Abandon closes the client without releasing its leases: the locks stay
-// taken until the leases end by themselves, within their TTL. It sends
-// nothing, and is for a process that ends while its work must not be taken
-// over at once.
+// taken until the leases end by themselves, within their TTL. Of them it says
+// nothing to the server; acquisitions that are under way may still give their
+// places in line back, as far as that goes without waiting. It is for a process
+// that ends while its work must not be taken over at once.
 func (c *Client) Abandon() {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()

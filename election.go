@@ -35,6 +35,7 @@ func (c *Client) Election(name string, options ...Option) *Election {
 	// A lead that was passed inside the process would be another leader under
 	// the same token of the server: nobody could see the change.
 	e.terms.alone = true
+	e.terms.mutexOnly()
 	return e
 }
 

@@ -15,6 +15,9 @@ var (
 	// ErrNotHeld: a release or extension found that the lease had ended
 	// before: the work under it may have overlapped with somebody else's.
 	ErrNotHeld = errors.New("holdfast: lease is not held any more")
+	// ErrNotYours: the lock is held, but by somebody else: more than
+	// ErrNotHeld says, where both apply.
+	ErrNotYours = errors.New("holdfast: lock is held by somebody else")
 	// ErrReleased: the lease has been released. Also the cause of a lease's
 	// context after its release.
 	ErrReleased = errors.New("holdfast: lease is released")
@@ -40,6 +43,7 @@ type HeldError struct {
 	Owner     string        // the holder's attempt or name; empty if unknown or several
 	Remaining time.Duration // until its lease ends unless renewed; 0 if unknown
 	Waited    time.Duration // how long this call waited for it; 0 for a single try
+	Tries     int           // how often it was tried, see Tries; 0 otherwise
 }
 
 func (e *HeldError) Error() string {
@@ -50,7 +54,10 @@ func (e *HeldError) Error() string {
 	if e.Remaining > 0 {
 		s += fmt.Sprintf(", its lease ends in %v unless renewed", e.Remaining)
 	}
-	if e.Waited > 0 {
+	switch {
+	case e.Tries > 0:
+		s += fmt.Sprintf(" (%d tries in %v)", e.Tries, e.Waited.Round(time.Millisecond))
+	case e.Waited > 0:
 		s += fmt.Sprintf(" (waited %v)", e.Waited.Round(time.Millisecond))
 	}
 	return s
@@ -90,6 +97,7 @@ const (
 	LossExpired LossReason = "expired"  // no renewal was confirmed before the trust deadline
 	LossNotHeld LossReason = "not held" // the server has given the lock to somebody else, or forgot it
 	LossEvicted LossReason = "evicted"  // an operator took the lock away
+	LossLimit   LossReason = "limit"    // it lasted as long as MaxHold or MaxRenewals let it
 )
 
 func (e *LostError) Error() string {
@@ -99,6 +107,8 @@ func (e *LostError) Error() string {
 		return s + "no renewal was confirmed in time"
 	case LossEvicted:
 		return s + "an operator took the lock away"
+	case LossLimit:
+		return s + "it lasted as long as MaxHold or MaxRenewals let it"
 	default:
 		return s + "the server does not know it any more"
 	}
@@ -115,15 +125,20 @@ type ServerError struct {
 	Code string
 	// Message is what the server said, whole, its code included.
 	Message string
+
+	prefix  string   // of the client that was refused
+	lacking []string // commands that its user may not run, if that was asked
 }
 
 func (e *ServerError) Error() string { return "holdfast: server: " + e.Message }
 
 // transient reports a refusal that may pass by itself: the server loads its
-// data, fails over or moves a slot.
+// data, fails over, moves a slot, or its disk is full (MISCONF: until somebody
+// makes room, and a release that gave up by then would be worse than a late one).
 func (e *ServerError) transient() bool {
 	switch e.Code {
-	case "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MOVED", "ASK", "NOREPLICAS":
+	case "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MOVED", "ASK", "NOREPLICAS",
+		"MISCONF":
 		return true
 	}
 	return false

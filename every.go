@@ -42,6 +42,8 @@ type Every struct {
 func (c *Client) Every(name string, period time.Duration, options ...Option) *Every {
 	e := &Every{terms: c.terms(name, wire.Exclusive, options), period: period}
 	t := &e.terms
+	t.mutexOnly()
+	t.noTries()
 	if t.err != nil {
 		return e
 	}
@@ -258,11 +260,7 @@ func (e *Every) begin(ctx context.Context, first string) (Turn, *Lease, error) {
 // background: a cancel alone would leave the period marked and nobody running.
 func (e *Every) ask(ctx context.Context, first string) (Turn, *hold, error) {
 	c, s := e.terms.client, &e.terms.spec
-	err := c.ready(ctx)
-	if err == nil {
-		err = c.waits(s)
-	}
-	if err != nil {
+	if err := c.prepare(ctx, s); err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}

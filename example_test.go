@@ -132,7 +132,7 @@ func ExampleTTL() {
 func ExampleNoRenewal() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
-	lease, _ := client.Mutex("report", holdfast.NoRenewal(), holdfast.TTL(20*time.Millisecond)).Lock(ctx)
+	lease, _ := client.Mutex("report", holdfast.NoRenewal(), holdfast.TTL(200*time.Millisecond)).Lock(ctx)
 
 	<-lease.Context().Done() // nobody extended it
 	fmt.Println(context.Cause(lease.Context()))

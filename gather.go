@@ -49,7 +49,7 @@ func (c *Client) openRoads() {
 
 // road is the way of a lock's acquisitions; nil if they go alone.
 func (c *Client) road(s *spec) *road {
-	if !c.roads.open || s.want != wire.Exclusive || s.ack.wanted() {
+	if !c.roads.open || s.want != wire.Exclusive || s.owner != "" || s.ack.wanted() {
 		return nil
 	}
 	c.roads.mu.Lock()
@@ -139,7 +139,7 @@ func (at *attempt) first(ctx context.Context) (a wire.Answer, gone bool, err err
 func (h *hold) leaveTogether(ctx context.Context, alone func() error) (err error) {
 	out := h.client.roads.out
 	_, limited := ctx.Deadline()
-	if out == nil || limited || h.spec.want != wire.Exclusive || h.waiting.Load() > 0 {
+	if out == nil || limited || h.spec.want != wire.Exclusive || h.spec.owner != "" || h.waiting.Load() > 0 {
 		return alone()
 	}
 	s := out.Enter(asked{h.spec.key, h.attempt})

@@ -1,8 +1,11 @@
 package holdfast
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"net"
+	"slices"
 	"strings"
 )
 
@@ -24,6 +27,8 @@ func Hint(err error) string {
 		return "give all processes the same limit, or change the one in use with Semaphore.SetLimit"
 	case errors.Is(err, ErrDeadlock):
 		return "do not lock a name again under the context of its own lease; pass the lease on instead"
+	case errors.Is(err, ErrNotYours) && !errors.Is(err, ErrNotHeld):
+		return "another owner has the lock: wait for it, or ask who it is with Inspect"
 	case errors.Is(err, ErrNotHeld), errors.Is(err, ErrLost):
 		return "check what the work wrote, and send the lease's token along with writes so that late ones are refused"
 	case errors.As(err, &dial) && dial.Op == "dial":
@@ -57,16 +62,55 @@ var hints = map[string]string{ //nolint:gosec // it speaks of passwords and has 
 
 func (e *ServerError) hint() string {
 	if e.Code == "NOPERM" {
-		what := "the commands +evalsha +eval +time +hello +hget +hset +hdel +hmget +hgetall +hexists +pexpire +pttl " +
+		prefix := cmp.Or(e.prefix, defaultPrefix)
+		what := "the commands +evalsha +eval +time +hget +hset +hdel +hmget +hgetall +hexists +pexpire +pttl " +
 			"+publish +subscribe"
 		switch {
+		case len(e.lacking) > 0:
+			what = grants(e.lacking, prefix)
 		case strings.Contains(e.Message, "channel"):
-			what = "the channels, for example &holdfast:*"
+			what = "the channels &" + prefix + ":*"
 		case strings.Contains(e.Message, "keys"), strings.Contains(e.Message, "a key"),
 			strings.Contains(e.Message, "' key"):
-			what = "the keys, for example ~holdfast:*"
+			what = "the keys ~" + prefix + ":*"
 		}
 		return "give the server's user " + what + " (ACL SETUSER)"
 	}
 	return hints[e.Code]
+}
+
+// lacksPermission reports that the server refused for lack of a permission.
+func lacksPermission(err error) bool {
+	var refused *ServerError
+	return errors.As(err, &refused) && refused.Code == "NOPERM"
+}
+
+// explained adds to a lack of permission what the hint needs to be exact.
+func (c *Client) explained(err error) error {
+	var refused *ServerError
+	if err == nil || !errors.As(err, &refused) || refused.Code != "NOPERM" {
+		return err
+	}
+	told := *refused
+	told.prefix = c.cfg.Prefix
+	return &told
+}
+
+// lacking is the refusal for commands that the server's user may not run.
+func (c *Client) lacking(commands []string) *ServerError {
+	return &ServerError{
+		Code: "NOPERM", prefix: c.cfg.Prefix, lacking: commands,
+		Message: fmt.Sprintf("NOPERM the user may not run %s, which the locks are made of: ACL SETUSER USER %s",
+			strings.Join(commands, ", "), grants(commands, c.cfg.Prefix)),
+	}
+}
+
+// grants are the rules that permit the commands. A server does not tell a
+// forbidden channel from a forbidden publish.
+func grants(commands []string, prefix string) string {
+	rules := "+" + strings.Join(commands, " +")
+	if slices.Contains(commands, "publish") || slices.Contains(commands, "spublish") {
+		rules += " &" + prefix + ":*"
+	}
+	return rules
 }

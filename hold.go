@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,13 +42,16 @@ type hold struct {
 // believed, or the client has closed: then the caller gives it back.
 func (c *Client) begin(s *spec, attempt string, token uint64, waiting int, sent time.Duration) (*hold, bool) {
 	h := &hold{
-		Lease:  keeper.Lease{Group: s.group, TTL: s.ttl, Fixed: s.fixed},
+		Lease:  keeper.Lease{Group: s.group, TTL: s.ttl, Fixed: s.fixed, Renewals: s.renewals},
 		client: c, spec: s, attempt: attempt, began: c.now(),
 	}
 	h.server.Store(token)
 	h.unseated.Store(s.want != wire.Exclusive)
 	if s.want == wire.Shared {
 		h.shared, h.promised = true, 1 // to the one who asked
+	}
+	if s.most > 0 {
+		h.Until = h.began + s.most
 	}
 	h.Hold = h
 	h.hear(waiting)
@@ -90,7 +92,7 @@ func (h *hold) over() error {
 		return ErrClosed
 	}
 	// Out of the keeper's care, and not told yet.
-	return &LostError{Name: h.spec.name, Reason: LossExpired}
+	return &LostError{Name: h.spec.name, Reason: LossReason(h.Over())}
 }
 
 // serve makes t the lease that ends when the hold is lost or the client
@@ -113,8 +115,8 @@ func (h *hold) finish(err error) {
 	all := h.leases()
 	h.mu.Unlock()
 	for _, t := range all {
-		if t.end(ErrClosed) {
-			t.observe(EventRelease, nil, false, err)
+		for _, live := range t.finish(ErrClosed) {
+			live.observe(EventRelease, nil, false, err)
 		}
 	}
 }
@@ -130,7 +132,8 @@ func (c *Client) lost(l *keeper.Lease, reason keeper.Reason) {
 	first, all := h.tenure, h.leases()
 	h.mu.Unlock()
 	for _, t := range all {
-		if !t.end(err) {
+		live := t.finish(err)
+		if len(live) == 0 {
 			continue
 		}
 		if t == first && !h.unseated.Load() {
@@ -140,10 +143,12 @@ func (c *Client) lost(l *keeper.Lease, reason keeper.Reason) {
 		}
 		token := t.token.Load()
 		c.log.Warn("holdfast: lease lost", "lock", h.spec.name, "reason", string(reason), "token", token)
-		c.observe(Event{
-			Kind: EventLost, Name: h.spec.name, Owner: h.attempt, Token: token,
-			Held: c.now() - t.start, Err: err,
-		})
+		for _, t := range live {
+			c.observe(Event{
+				Kind: EventLost, Name: h.spec.name, Owner: h.attempt, Token: token,
+				Held: c.now() - t.start, Err: err,
+			})
+		}
 	}
 	c.detach(h)
 }
@@ -156,7 +161,7 @@ func (c *Client) renew(ctx context.Context, batch []*keeper.Lease) ([]keeper.Out
 	for i, l := range batch {
 		h := l.Hold.(*hold)
 		keys[i] = h.spec.key
-		args = append(args, h.attempt, wire.Millis(l.Ask), "")
+		args = append(args, h.attempt, wire.Millis(l.Ask), h.spec.owner)
 	}
 	// All of one group wait for the same acknowledgements, or none does.
 	answer, err := c.runAcked(ctx, batch[0].Hold.(*hold).spec, script.Renew, keys, args)
@@ -198,13 +203,16 @@ func (c *Client) renewed(l *keeper.Lease, waiting int, lag time.Duration, err er
 // once more, for it tolerates that, and after that the background goes on
 // until the lease has ended by itself.
 func (h *hold) release(ctx context.Context) error {
+	if h.spec.least > 0 {
+		return h.stay(ctx, 0)
+	}
 	ctx = lasting(ctx)
 	return h.leaveTogether(ctx, func() error { return h.releaseAlone(ctx) })
 }
 
 func (h *hold) releaseAlone(ctx context.Context) error {
 	c, s := h.client, h.spec
-	args := []string{h.attempt, wire.Number(h.server.Load()), c.retention, s.base}
+	args := s.owned([]string{h.attempt, wire.Number(h.server.Load()), c.retention, s.base})
 	a, err := c.ask(ctx, script.Release, s.keys, args)
 	if err != nil && !definite(err) && ctx.Err() == nil {
 		// A copy that ran is answered like the first.
@@ -216,10 +224,10 @@ func (h *hold) releaseAlone(ctx context.Context) error {
 			c.undo(s, h.attempt, max(c.now(), h.Deadline()))
 		}
 		return fault("release of", s.name, err)
-	case a.Kind == wire.Released:
+	case a.Kind == wire.Released, a.Kind == wire.Held: // Held: others of the named owner are in
 		return nil
 	case a.Kind == wire.Gone:
-		return fmt.Errorf("%w: %w", ErrNotHeld, &LostError{Name: s.name, Reason: LossNotHeld})
+		return h.gone(ctx)
 	}
 	return fault("release of", s.name, wire.BadAnswer("another kind to release"))
 }

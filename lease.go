@@ -28,6 +28,7 @@ type tenure struct {
 	hold   *hold
 	token  atomic.Uint64
 	local  bool    // it came without the server
+	first  *tenure // the lease that this one entered beside; nil if it is the first itself
 	outer  *tenure // the lease under whose context this one was taken
 	parent context.Context
 	start  time.Duration
@@ -38,6 +39,7 @@ type tenure struct {
 	released bool  // Release was called
 	ctx      context.Context
 	cancel   []context.CancelCauseFunc
+	inside
 }
 
 type tenureKey struct{}
@@ -85,18 +87,20 @@ func leaked(t *tenure) {
 	c.log.Error("holdfast: lease was never released", "lock", t.hold.spec.name, "token", t.token.Load(),
 		"held", c.now()-t.start)
 	t.observe(EventLeak, cause, false, nil)
-	c.background(func() { _, _ = t.giveUp(c.life, cause) })
+	c.background(func() { _, _ = t.exit(c.life, cause) })
 }
 
 // Name is the lock's name.
 func (l *Lease) Name() string { return l.tenure.hold.spec.name }
 
 // Owner is the identity of the acquisition on the server: the client's ID, a
-// slash and a number. Leases that were passed inside the process share it.
+// slash and a number. Leases that were passed inside the process share it, and
+// those that entered again under its context.
 func (l *Lease) Owner() string { return l.tenure.hold.attempt }
 
 // Token is the fencing token: higher than that of every lease granted before
-// on this lock. It fits a signed 64-bit integer. A resource that remembers the
+// on this lock, except that leases which share a hold ([Reentrant], [Owner])
+// have the same one. It fits a signed 64-bit integer. A resource that remembers the
 // highest it has seen can refuse a writer that comes late. See docs/protocol.md
 // for what it is made of, and docs/guarantees.md for what must hold for it to rise.
 func (l *Lease) Token() uint64 { return l.tenure.token.Load() }
@@ -168,9 +172,18 @@ func (t *tenure) ended() error {
 	cause := t.cause
 	t.mu.Unlock()
 	if cause == nil && t.hold.Deadline() <= t.hold.client.now() {
-		return &LostError{Name: t.hold.spec.name, Reason: LossExpired}
+		return &LostError{Name: t.hold.spec.name, Reason: LossReason(t.hold.Over())}
 	}
 	return cause
+}
+
+// HoldCount is how many leases are in the lock's present stay in this process:
+// 1, or more after entering again ([Reentrant]); 0 when this one has ended.
+func (l *Lease) HoldCount() int {
+	if l.tenure.ended() != nil {
+		return 0
+	}
+	return l.tenure.entries()
 }
 
 // Err is nil while the lease is held, and then why it ended.
@@ -191,7 +204,8 @@ func (l *Lease) Remaining() time.Duration {
 func (l *Lease) Deadline() time.Time { return time.Now().Add(l.Remaining()) }
 
 // Extend makes the lease last for ttl from now, and every later renewal ask
-// for as much. A lease is never shortened.
+// for as much. A lease is never shortened, and never extended past [MaxHold].
+// Leases that share a hold are extended together.
 //
 // If the error is an [ErrNotHeld], the lease is lost. After any other error it
 // is held until its old deadline, and renewed as before.
@@ -208,7 +222,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
 	sent := c.now()
-	lost, err := h.extend(ctx, ttl)
+	lost, err := h.extend(ctx, h.Within(sent, ttl))
 	switch {
 	case err != nil:
 		return fault("extension of", h.spec.name, err)
@@ -227,12 +241,14 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 
 // Release gives the lock up: to the next goroutine of this process, or to the
 // server, which grants it to the next in line in the same step. The lease's
-// context is done before anything is sent.
+// context is done before anything is sent. While others are in ([Reentrant],
+// [Owner]), the lock stays theirs; after [MinHold] it stays taken.
 //
 // It works although ctx has ended, and is not stopped when ctx is cancelled: a
 // deadline of ctx that is still ahead bounds it, and [Config.RequestTimeout]. The
-// error is an [ErrNotHeld] if the lease had been lost before, an [ErrReleased]
-// if it was released before, and an [ErrUnknownOutcome] if the server did not
+// error is an [ErrNotHeld] if the lease had been lost before, and an
+// [ErrNotYours] too if the server says that somebody else has the lock; an
+// [ErrReleased] if it was released before, and an [ErrUnknownOutcome] if the server did not
 // answer: then the release is repeated in the background, and the lock frees
 // itself within its TTL.
 func (l *Lease) Release(ctx context.Context) error {
@@ -245,7 +261,7 @@ func (l *Lease) Release(ctx context.Context) error {
 		return ErrReleased
 	}
 	l.leak.Stop()
-	local, err := t.giveUp(ctx, cause)
+	local, err := t.exit(ctx, cause)
 	t.observe(EventRelease, cause, local, err)
 	return err
 }
@@ -261,6 +277,19 @@ func (t *tenure) observe(kind EventKind, cause error, local bool, err error) {
 		Kind: kind, Name: h.spec.name, Owner: h.attempt, Token: t.token.Load(), Local: local,
 		Held: h.client.now() - t.start, Err: err,
 	})
+}
+
+// exit gives up what the lease had, if no other lease of its stay is in.
+func (t *tenure) exit(ctx context.Context, cause error) (local bool, err error) {
+	switch last := t.leave(); {
+	case last:
+		return t.root().giveUp(ctx, cause)
+	case errors.Is(cause, ErrClosed):
+		return false, ErrClosed
+	case errors.Is(cause, ErrLost):
+		return false, fmt.Errorf("%w: %w", ErrNotHeld, cause)
+	}
+	return true, nil
 }
 
 // giveUp ends what the lease had. What was lost is gone already, seat and all;
@@ -305,16 +334,21 @@ func (h *hold) forfeit() error {
 	if !errors.As(err, &lost) {
 		return err
 	}
-	if lost.Reason == LossExpired {
+	switch {
+	case lost.Reason != LossExpired && lost.Reason != LossLimit:
+	case h.spec.least > 0:
+		h.client.background(func() { _ = h.stay(h.client.life, 0) })
+	default:
 		h.client.undo(h.spec, h.attempt, h.client.now())
 	}
 	return fmt.Errorf("%w: %w", ErrNotHeld, lost)
 }
 
 // ReleaseAfter gives the lease up, but leaves the lock taken for delay from
-// now, or until the lease would have ended by itself if that is later. Nobody
-// can shorten that but an operator. It keeps a job from running twice when it
-// is shorter than the clocks of its starters are apart.
+// now, or until [MinHold] has passed if that is later: not for its lease, unless
+// that is a reader's or one of permits, which nothing makes shorter. Nobody
+// can shorten it but an operator. While other leases are in ([Reentrant]) it is
+// a Release.
 //
 // Its errors are those of [Lease.Release]; after an [ErrUnknownOutcome] the
 // lock stays taken for the delay or for the lease.
@@ -337,9 +371,17 @@ func (l *Lease) ReleaseAfter(ctx context.Context, delay time.Duration) error {
 	if errors.Is(cause, ErrClosed) {
 		return ErrClosed
 	}
+	if !t.leave() {
+		local, err := true, error(nil)
+		if errors.Is(cause, ErrLost) {
+			local, err = false, fmt.Errorf("%w: %w", ErrNotHeld, cause)
+		}
+		t.observe(EventRelease, cause, local, err)
+		return err
+	}
 	var err error
-	t.staysFor(delay)
-	switch as := t.hold.depart(t); {
+	t.root().staysFor(delay)
+	switch as := t.hold.depart(t.root()); {
 	case as != asHolder:
 		_, err = t.hold.part(ctx, as)
 	case errors.Is(cause, ErrLost):
@@ -352,7 +394,7 @@ func (l *Lease) ReleaseAfter(ctx context.Context, delay time.Duration) error {
 	return err
 }
 
-// giveUpAfter leaves the record to its end after delay, and gives up the seat.
+// giveUpAfter leaves the lock taken for delay, and gives up the seat.
 func (h *hold) giveUpAfter(ctx context.Context, delay time.Duration) error {
 	c := h.client
 	if !h.unseated.Load() {
@@ -360,6 +402,9 @@ func (h *hold) giveUpAfter(ctx context.Context, delay time.Duration) error {
 	}
 	if !c.keeper.Remove(&h.Lease) {
 		return h.forfeit()
+	}
+	if h.exclusive() {
+		return h.stay(ctx, delay)
 	}
 	ctx = lasting(ctx)
 	delay = (delay + time.Millisecond - 1).Truncate(time.Millisecond)
@@ -371,4 +416,11 @@ func (h *hold) giveUpAfter(ctx context.Context, delay time.Duration) error {
 		return fmt.Errorf("%w: %w", ErrNotHeld, &LostError{Name: h.spec.name, Reason: LossReason(lost)})
 	}
 	return nil
+}
+
+// exclusive reports that the hold is not one of readers or permits.
+func (h *hold) exclusive() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.spec.limit == 0 && !h.shared
 }

@@ -51,6 +51,8 @@ func (c *Client) All(names []string, options ...Option) *MultiMutex {
 	}
 	for _, name := range names {
 		t := c.terms(name, wire.Exclusive, options)
+		t.mutexOnly()
+		t.noTries()
 		if t.err != nil {
 			m.err = t.err
 			return m
@@ -266,11 +268,7 @@ func (c *Client) askAll(ctx context.Context, locks []terms) (holds []*hold, busy
 		return nil, 0, ErrClosed
 	}
 	first := &locks[0].spec
-	err = c.ready(ctx)
-	if err == nil {
-		err = c.waits(first)
-	}
-	if err != nil {
+	if err := c.prepare(ctx, first); err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}

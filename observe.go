@@ -12,7 +12,9 @@ type Observer interface {
 // EventKind says what happened.
 type EventKind uint8
 
-// The events. Every acquisition shows a Grant or a Fail; every Grant is
+// The events. Every acquisition shows a Grant or a Fail, unless it is refused
+// before anything was asked for ([ErrInvalid], [ErrDeadlock], [ErrClosed], a
+// context that has ended); every try of [Tries] is one. Every Grant is
 // followed by one Release, Lost or Leak: a Release by Close too, with the Err
 // ErrClosed if the client was abandoned.
 const (
@@ -24,9 +26,10 @@ const (
 	EventLost                         // a lease was lost; Held, Err
 	EventRelease                      // a lease was released; Held, Local, Err
 	EventLeak                         // a lease was garbage collected unreleased; Held
+	EventDeaf                         // grants cannot be pushed: from now on waiters look by themselves; Err
 )
 
-var eventNames = [...]string{"", "wait", "wake", "grant", "fail", "renew", "lost", "release", "leak"}
+var eventNames = [...]string{"", "wait", "wake", "grant", "fail", "renew", "lost", "release", "leak", "deaf"}
 
 func (k EventKind) String() string { return eventNames[k] }
 

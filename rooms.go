@@ -46,7 +46,7 @@ func (sh *shard) close(key string, rm *room) {
 }
 
 // shares reports whether readers on these terms share holds.
-func (c *Client) shares(s *spec) bool { return c.seated(s) && !s.fixed }
+func (c *Client) shares(s *spec) bool { return c.seated(s) && !s.whole }
 
 // suits reports whether the hold is what one would get on these terms.
 func (h *hold) suits(s *spec) bool {

@@ -27,6 +27,8 @@ type leases struct{ read, write time.Duration }
 // RWMutex names a read-write lock, see [Client.Mutex].
 func (c *Client) RWMutex(name string, options ...Option) *RWMutex {
 	m := &RWMutex{c.terms(name, wire.Exclusive, options), c.terms(name, wire.Shared, options)}
+	m.read.mutexOnly()
+	m.write.mutexOnly()
 	if m.read.read > 0 {
 		m.read.lasts(m.read.read)
 	}

@@ -30,6 +30,7 @@ const maxLimit = 1<<31 - 1
 func (c *Client) Semaphore(name string, limit int, options ...Option) *Semaphore {
 	s := &Semaphore{terms: c.terms(name, wire.Permits(1, limit), options)}
 	s.terms.noReaders()
+	s.terms.mutexOnly()
 	if s.terms.err == nil {
 		s.terms.err = checkLimit(limit)
 	}

@@ -34,6 +34,7 @@ type Holder struct {
 	Since     time.Time // by the server's clock
 	Age       time.Duration
 	Remaining time.Duration // until the lease ends unless renewed
+	Released  bool          // given up, but the lock stays taken for Remaining, see MinHold
 }
 
 // Waiter is one who waits for a lock.
@@ -71,11 +72,7 @@ func (c *Client) Inspect(ctx context.Context, name string) (State, error) {
 	if err := c.askable(ctx, name); err != nil {
 		return s, err
 	}
-	answer, err := c.run(ctx, script.Inspect, []string{wire.Key(c.cfg.Prefix, name)}, nil)
-	if err != nil {
-		return s, fault("inspection of", name, err)
-	}
-	r, err := wire.ParseRecord(answer)
+	r, err := c.record(ctx, []string{wire.Key(c.cfg.Prefix, name)})
 	if err != nil {
 		return s, fault("inspection of", name, err)
 	}
@@ -85,7 +82,7 @@ func (c *Client) Inspect(ctx context.Context, name string) (State, error) {
 		s.Holders = append(s.Holders, Holder{
 			Mode: modes[h.Mode], Owner: ownerName(h.Owner, h.Attempt), Client: wire.Client(h.Attempt),
 			Who: c.whois(ctx, known, h.Attempt), Weight: h.Weight, Entries: h.Entries, Token: h.Token << 10,
-			Since: h.Since, Age: r.Now.Sub(h.Since), Remaining: h.Left,
+			Since: h.Since, Age: r.Now.Sub(h.Since), Remaining: h.Left, Released: h.Stays,
 		})
 	}
 	for _, w := range r.Waiters {

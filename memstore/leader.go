@@ -45,7 +45,8 @@ func proclaim(t *step, args *arguments) string {
 // Answers: leader TOKEN SINCE LEFT ATTEMPT VALUE · none LEFT.
 func leader(t *step, _ *arguments) string {
 	h := t.holder
-	if h == nil || h.expiry <= t.now || t.said == nil || t.said.value == "" || t.said.token != text(t.fence) {
+	if h == nil || len(h.entries) > 0 || h.expiry <= t.now || // who stands under a name leads nobody
+		t.said == nil || t.said.value == "" || t.said.token != text(t.fence) {
 		return fmt.Sprintf("none %d", t.left())
 	}
 	return fmt.Sprintf("leader %d %d %d %s %s", t.fence, min(t.now, t.fence/1000), t.left(), h.name, t.said.value)

@@ -47,6 +47,10 @@ type holder struct {
 	expiry  int64
 }
 
+// staying is the name in which an attempt stands that has given up a lock which
+// stays taken for a while: no owner's, and no attempt's.
+const staying = "%stays"
+
 // is says whether attempt is this holder, or one of its entries under owner.
 func (h *holder) is(attempt, owner string) bool {
 	if owner == "" {

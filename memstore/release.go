@@ -18,6 +18,9 @@ func release(t *step, args *arguments) string {
 
 	switch {
 	case t.holder != nil && t.holder.is(attempt, owner):
+		if t.overForAll() {
+			return "gone"
+		}
 		if rest := t.exit(attempt); rest > 0 {
 			return fmt.Sprintf("held %d", rest)
 		}
@@ -34,6 +37,17 @@ func release(t *step, args *arguments) string {
 	t.settle()
 	t.advance("")
 	return "released"
+}
+
+// overForAll says whether the lease of several entries is over. Then the hold is
+// lost, for the others have not asked, and the line is served.
+func (t *step) overForAll() bool {
+	if len(t.holder.entries) < 2 || t.holder.expiry > t.now {
+		return false
+	}
+	t.settle()
+	t.advance("")
+	return true
 }
 
 // exit ends the exclusive hold, or one entry of it, and answers how many

@@ -7,8 +7,10 @@ import "slices"
 // one of them may be over; the look finds the true soonest.
 func (t *step) settle() {
 	if t.holder != nil && t.holder.expiry <= t.now {
+		if t.holder.name != staying { // what was given up is over, not lost
+			t.lose(t.fence)
+		}
 		t.holder = nil
-		t.lose(t.fence)
 	}
 	if len(t.shares) == 0 || t.soonest > t.now {
 		return

@@ -87,6 +87,7 @@ var actions = map[string]func(*step, *arguments) string{
 
 	"proclaim": proclaim,
 	"leader":   leader,
+	"stay":     stay,
 }
 
 func (s *Store) run(name string, keys, words []string) (string, error) {
@@ -105,6 +106,8 @@ func (s *Store) run(name string, keys, words []string) (string, error) {
 		return s.releaseIdle(keys, args)
 	case "gather":
 		return s.gather(keys, args)
+	case "permit":
+		return "permitted", nil // there are no users here
 	case "announce":
 		return s.announce(keys[0], args)
 	case "whois":

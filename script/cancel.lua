@@ -30,12 +30,13 @@ elseif holds(attempt, owner) then
   for _, entry in ipairs(words(entries or '')) do
     if entry ~= attempt then rest[#rest + 1] = entry end
   end
-  if #rest > 0 then
+  if #rest > 0 and expiry > now then
     keep(0)
     call('HSET', key, 'entries', table.concat(rest, ' '))
     return 'released'
   end
-  vacate()
+  -- What is over for the others too was lost.
+  if #rest > 0 then settle() else vacate() end
   answer = 'released'
 else
   local share = call('HGET', key, 'h:' .. attempt)

@@ -13,7 +13,8 @@ local key, retention, base = KEYS[1], 0, ''
 
 --include record
 
-local value = holder and expiry > now and call('HGET', key, 'value')
+-- Who stands under a name, as one that has left and a lock that stays taken, leads nobody.
+local value = holder and not entries and expiry > now and call('HGET', key, 'value')
 local token, said
 if value then token, said = string.match(value, '^(%d+) %d+ (.+)$') end
 if token and token == text(fence) then

@@ -12,7 +12,8 @@
 --              eviction; the exclusive holder; and + if any field from units on says more
 --   birth      tokens below this one are not remembered
 --   lost       tokens of the last holds that ended by expiry or eviction
---   entries    attempts that entered under a named owner
+--   entries    attempts that entered under a named owner; the owner %stays
+--              stands for an attempt that has given up a lock which stays taken
 --   limit      permits there are
 --   units      USED MODE SOONEST: shared holders and permits in sum
 --   h:ATTEMPT  one shared holder or permit
@@ -148,8 +149,10 @@ end
 -- the shared holders' expiries, so the scan runs only when one may be over.
 local function settle()
   if holder and expiry <= now then
+    local who = holder
     vacate()
-    lose(text(fence))
+    -- What was given up and stayed taken is over, not lost.
+    if who ~= '%stays' then lose(text(fence)) end
   end
   if used > 0 and soonest <= now then
     local left, bound, over = used, nil, {}
@@ -228,6 +231,33 @@ local function push(attempt, token)
   return type(heard) == 'number' and heard > 0
 end
 
+-- admit lets in whoever waits from place on in the name of the owner that has
+-- just been granted the lock: they hold together. Who does not listen is passed
+-- over, and caller asks by itself.
+local function admit(place, caller)
+  local together = entries
+  for at = place, tail do
+    local attempt = waiting > 0 and call('HGET', key, '#' .. at)
+    local w = attempt and attempt ~= caller and words(call('HGET', key, 'w:' .. attempt))
+    if w and w[7] == holder and tonumber(w[5]) > now then
+      waiting = waiting - 1
+      local heard = push(attempt, text(fence))
+      waiting = waiting + 1
+      if heard then
+        withdraw(attempt, at)
+        keep(tonumber(w[4]))
+        together = together .. ' ' .. attempt
+        expiry = math.max(expiry, now + tonumber(w[4]))
+      end
+    end
+  end
+  if together ~= entries then
+    entries = together
+    call('HSET', key, 'entries', entries)
+    mark()
+  end
+end
+
 -- advance grants the lock to the head of the line for as long as the head
 -- fits. A waiter whose client does not listen is passed over and keeps its
 -- place until its patience is over; caller is the attempt that asks right
@@ -254,6 +284,7 @@ local function advance(caller)
           withdraw(attempt, place)
           grant(attempt, w[7], w[2], tonumber(w[3]), tonumber(w[4]))
           if attempt == caller then mine = token end
+          if entries then admit(place + 1, caller) end
         end
       end
     end

@@ -18,7 +18,7 @@ var files embed.FS
 
 // The actions. Each works on the record of one lock; Renew, Gather, AcquireFree
 // and ReleaseIdle on several; Turn and Forgo on the record of a job that runs
-// once per period; Announce and Whois on the record of one client.
+// once per period; Announce and Whois on the record of one client; Permit on none.
 var (
 	Acquire     = load("acquire")
 	AcquireFree = load("acquire_free")
@@ -38,13 +38,15 @@ var (
 	Forgo       = load("forgo")
 	Proclaim    = load("proclaim")
 	Leader      = load("leader")
+	Stay        = load("stay")
+	Permit      = load("permit")
 )
 
 // All lists every action, in the order of the protocol's description.
 func All() []*Script {
 	return []*Script{
 		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Step, Limit,
-		Gather, Turn, Forgo, Proclaim, Leader, Announce, Whois,
+		Gather, Turn, Forgo, Proclaim, Leader, Stay, Permit, Announce, Whois,
 	}
 }
 

@@ -292,15 +292,6 @@ func (r *run) release(code int, reason string) int {
 	held := clock.Now() - r.since
 	r.lost = reason == "lost"
 	keep := time.Duration(r.minHold) - held
-	if keep > 0 && keep < r.lease.Remaining() && !r.lost {
-		// Left alone the lock would stay taken until the lease ends, which is
-		// longer than was asked for. So stay, unless somebody is in a hurry.
-		r.say.infof("staying for %v (--min-hold)", keep.Round(time.Millisecond))
-		if sig := r.sleep(keep); sig == nil {
-			keep = 0
-		}
-		held = clock.Now() - r.since
-	}
 	err := r.giveBack(keep)
 	switch {
 	case err == nil:

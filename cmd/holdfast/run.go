@@ -130,7 +130,7 @@ func leaseFlags(flags *pflag.FlagSet, o *runOptions) {
 	flags.Var(&o.lostCode, "lost-exit-code", "exit code for a lost lock")
 	flags.StringVar(&o.lostExec, "on-lost-exec", "", "run STRING in the shell when the lock is lost")
 	flags.StringVar(&o.tookExec, "on-acquire-exec", "", "run STRING in the shell before the command, under the lock")
-	flags.Var(&o.minHold, "min-hold", "keep the lock taken for so long from its grant; holdfast may stay for it")
+	flags.Var(&o.minHold, "min-hold", "keep the lock taken for so long from its grant, though the command ends earlier")
 	flags.Var(&o.oncePer, "once-per", "one run in so long: --min-hold, and do not wait unless --wait is given")
 	for _, name := range []string{"max-run", "kill-after", "min-hold", "once-per"} {
 		flags.Lookup(name).DefValue = ""

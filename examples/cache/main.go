@@ -1,5 +1,3 @@
-//go:build pending
-
 // Cache has readers in four processes and one writer, who changes two keys
 // that belong together.
 //

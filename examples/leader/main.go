@@ -1,5 +1,3 @@
-//go:build pending
-
 // Leader has three candidates, of which one leads at a time.
 //
 //	go run ./leader

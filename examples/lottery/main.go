@@ -1,5 +1,3 @@
-//go:build pending
-
 // Lottery draws one number a day, though eight processes want to draw it.
 //
 //	go run ./lottery
@@ -12,8 +10,9 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
-	"math/rand/v2"
+	"math/big"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -51,7 +50,11 @@ func child(ctx context.Context, _ []string) error {
 	defer done()
 	lottery := client.Every("example/lottery", 24*time.Hour, holdfast.At(12*time.Hour))
 	turn, err := lottery.Do(ctx, func(ctx context.Context) error {
-		number := 1 + rand.IntN(49)
+		drawn, err := rand.Int(rand.Reader, big.NewInt(49))
+		if err != nil {
+			return err
+		}
+		number := drawn.Int64() + 1
 		fmt.Println("draws", number)
 		return rdb.Set(ctx, "example/lottery/number", number, 0).Err()
 	})

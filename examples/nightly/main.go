@@ -1,5 +1,3 @@
-//go:build pending
-
 // Nightly runs a job once a night on whichever of three machines comes first.
 // A night is two seconds here.
 //

@@ -1,5 +1,3 @@
-//go:build pending
-
 // Order is a workflow over two processes that hold one lock in the order's
 // name, one after the other without a gap.
 //

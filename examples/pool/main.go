@@ -1,5 +1,3 @@
-//go:build pending
-
 // Pool shares eight connections of a slow system among thirty workers in
 // five processes.
 //

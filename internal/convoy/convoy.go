@@ -130,9 +130,12 @@ func (c *Convoy[Q, A]) take() []*Ride[Q, A] {
 
 // depart sends a batch, and those that have gathered meanwhile.
 func (c *Convoy[Q, A]) depart(batch []*Ride[Q, A]) {
-	if batch == nil {
-		return
+	if batch != nil { // apart from what follows, for whose function batch is on the heap
+		c.travel(batch)
 	}
+}
+
+func (c *Convoy[Q, A]) travel(batch []*Ride[Q, A]) {
 	work := func() {
 		for batch != nil {
 			if len(batch) > 0 {

@@ -140,6 +140,11 @@ func (p *player) act(c *command) ([]string, error) {
 	case "proclaim":
 		args = []string{c.word(), c.opt("token", "0"), c.opt("number", "1"), c.opt("value", ""), p.watched(),
 			c.opt("retention", "600s")}
+	case "stay":
+		args = []string{c.word(), c.opt("token", "0"), c.opt("least", "0"), c.opt("after", "0"),
+			c.opt("retention", "600s"), p.base()}
+	case "permit":
+		args = []string{p.base() + c.word()}
 	case "leader":
 	case "announce":
 		keys = []string{"golden:client:" + c.word()}

@@ -26,6 +26,7 @@ const (
 	Expired Reason = "expired"  // no renewal was confirmed before the trust deadline
 	NotHeld Reason = "not held" // the server says that it is not ours any more
 	Evicted Reason = "evicted"  // an operator took it away
+	Limit   Reason = "limit"    // it lasted as long as it may, see Lease.Until and Lease.Renewals
 )
 
 // Outcome is what the server said of one lease.
@@ -212,7 +213,7 @@ func (k *Keeper) tick() {
 	}
 	k.mu.Unlock()
 	for _, l := range lost {
-		k.cfg.Lost(l, Expired)
+		k.cfg.Lost(l, l.Over())
 	}
 }
 
@@ -226,11 +227,11 @@ func (k *Keeper) take(now time.Duration) (lost []*Lease, due map[string][]*Lease
 			lost = append(lost, l)
 			continue
 		}
-		if l.Fixed || l.busy || l.next-lease.Slack(l.TTL) > now {
+		if l.last() || l.busy || l.next-lease.Slack(l.TTL) > now {
 			break
 		}
 		l.busy = true
-		l.Ask = l.TTL
+		l.Ask = l.Within(now, l.TTL)
 		l.next = l.deadline
 		heap.Fix(&k.queue, 0)
 		if due == nil {
@@ -276,6 +277,7 @@ func (k *Keeper) renew(batch []*Lease) {
 			continue
 		default:
 			lag[i] = sent - l.due
+			l.renewals++
 			l.extend(sent, l.Ask)
 		}
 		heap.Fix(&k.queue, l.index)

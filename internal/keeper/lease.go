@@ -16,11 +16,16 @@ type Lease struct {
 	Fixed bool          // not renewed: only its end is watched; after Add for the keeper only
 	Hold  any           // whose lease it is
 
+	Until    time.Duration // not renewed, nor trusted, past this instant; 0: without a limit
+	Renewals int           // how often it is renewed; 0: without a limit
+
 	trust    atomic.Int64  // the deadline, to be read by anybody
+	spent    atomic.Bool   // the deadline is the limit's: no renewal follows
 	deadline time.Duration // Invariant: next <= deadline while in care
 	due      time.Duration // when the renewal is due
 	next     time.Duration // the next instant at which something must happen
 	busy     bool          // a renewal is under way
+	renewals int           // how often it was renewed
 	index    int           // place in the queue; -1 when not in care
 }
 
@@ -31,15 +36,41 @@ func (l *Lease) Deadline() time.Duration { return time.Duration(l.trust.Load()) 
 // overtook another says nothing against the later one. Nor does the next
 // renewal, or a lease extended to a shorter ttl would be due all the time.
 func (l *Lease) extend(sent, ttl time.Duration) {
-	if d := lease.Deadline(sent, ttl); d > l.deadline {
+	d := lease.Deadline(sent, ttl)
+	if l.Until != 0 {
+		d = min(d, l.Until)
+	}
+	if d > l.deadline {
 		l.deadline = d
 		l.trust.Store(int64(d))
 	}
+	l.spent.Store(l.Until != 0 && l.deadline == l.Until || l.Renewals != 0 && l.renewals >= l.Renewals)
 	l.due = max(l.due, lease.RenewAt(sent, ttl))
 	l.next = min(l.due, l.deadline)
-	if l.Fixed || l.busy {
+	if l.last() || l.busy {
 		l.next = l.deadline
 	}
+}
+
+// last reports that no renewal follows.
+func (l *Lease) last() bool { return l.Fixed || l.spent.Load() }
+
+// Over is the reason for which the lease is lost when its deadline passes.
+func (l *Lease) Over() Reason {
+	if l.spent.Load() {
+		return Limit
+	}
+	return Expired
+}
+
+// Within is what to ask the server for at now instead of ttl: not more than
+// what it takes to be trusted until the limit, so that the server lets another
+// in soon after, and never before.
+func (l *Lease) Within(now, ttl time.Duration) time.Duration {
+	if l.Until == 0 {
+		return ttl
+	}
+	return min(ttl, lease.Covering(max(l.Until-now, 0)))
 }
 
 // queue orders leases by the next instant at which something must happen.

@@ -41,6 +41,17 @@ func RetryAt(now, ttl time.Duration) time.Duration {
 	return now + min(max(ttl/20, time.Millisecond), time.Second)
 }
 
+// Covering is the shortest lease, in whole milliseconds, that is trusted for
+// at least d from the sending of its request.
+func Covering(d time.Duration) time.Duration {
+	ttl := (d+2*time.Millisecond)*100/99 + time.Millisecond
+	return (ttl + time.Millisecond - 1).Truncate(time.Millisecond)
+}
+
+// MayEnter decides whether a lease that was entered so often may be entered
+// once more.
+func MayEnter(entries int) bool { return entries < 1<<31-1 }
+
 // Fresh reports whether a pushed grant may be believed without asking: its
 // lease is counted from sent, the last request that was answered "queued",
 // and a third of it must still be ahead, so that a renewal and its retry fit.
@@ -68,4 +79,17 @@ func PollIn(left time.Duration, place int, ttl time.Duration, jitter float64) ti
 	behind := time.Duration(min(max(place-1, 0), 50)) * 20 * time.Millisecond
 	spread := time.Duration(jitter * float64(10*time.Millisecond))
 	return min(left+behind+spread+time.Millisecond, Heartbeat(ttl))
+}
+
+// LookIn is PollIn for a waiter whom no push can reach: it looks again after a
+// thirtieth of its own lease, half to one and a half of that by chance, and at
+// the latest when the holders may be over. So one waiting process costs a
+// server about a request a second, or thirty in the time of a short lease.
+func LookIn(left, ttl time.Duration, jitter float64) time.Duration {
+	every := min(max(ttl/30, 10*time.Millisecond), time.Second)
+	next := every/2 + time.Duration(jitter*float64(every))
+	if left > 0 {
+		next = min(next, left+time.Millisecond)
+	}
+	return next
 }

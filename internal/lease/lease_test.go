@@ -60,3 +60,38 @@ func TestTheHeadOfTheLinePollsRightAfterTheHoldersEnd(t *testing.T) {
 		t.Errorf("the head polls after %v, the holder may be over after 5s", in)
 	}
 }
+
+func TestACoveringLeaseIsTrustedForTheWholeTime(t *testing.T) {
+	for range 10_000 {
+		d := rand.N(24 * time.Hour)
+		ttl := Covering(d)
+		if ttl.Truncate(time.Millisecond) != ttl {
+			t.Fatalf("%v: covered by %v, which is not whole milliseconds", d, ttl)
+		}
+		if end := Deadline(0, ttl); end < d || end > d+d/50+4*time.Millisecond {
+			t.Fatalf("%v: covered by %v, which is trusted until %v", d, ttl, end)
+		}
+	}
+}
+
+func TestNothingIsEnteredMoreThan2To31Times(t *testing.T) {
+	for entries, may := range map[int]bool{1: true, 1<<31 - 2: true, 1<<31 - 1: false, 1 << 31: false} {
+		if MayEnter(entries) != may {
+			t.Errorf("%d entries, one more: %v", entries, !may)
+		}
+	}
+}
+
+func TestWhoHearsNothingLooksOftenAndNotTooOften(t *testing.T) {
+	for _, ttl := range []time.Duration{MinTTL, time.Second, 30 * time.Second, 24 * time.Hour} {
+		every := min(max(ttl/30, 10*time.Millisecond), time.Second)
+		for _, jitter := range []float64{0, 0.5, 0.99} {
+			if in := LookIn(0, ttl, jitter); in < every/2 || in >= 3*every/2 {
+				t.Errorf("ttl %v jitter %v: a look in %v, apart from each other by %v", ttl, jitter, in, every)
+			}
+		}
+		if in := LookIn(2*time.Millisecond, ttl, 0.99); in != 3*time.Millisecond {
+			t.Errorf("ttl %v: the holders may be over in 2ms, a look in %v", ttl, in)
+		}
+	}
+}

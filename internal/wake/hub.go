@@ -16,10 +16,13 @@ import (
 // Listen subscribes to a channel, as Store.Listen does.
 type Listen func(ctx context.Context, channel string, message func(string), resumed func()) (stop func(), err error)
 
-// Grant is what a push says.
+// Grant is what a push says: that the lock is granted, or that it was given up
+// and will be free later.
 type Grant struct {
 	Token   uint64
 	Waiting int
+	Later   bool          // not granted yet
+	Left    time.Duration // until it is free, if Later
 }
 
 // Read takes a push apart; number is that of the attempt it is for.
@@ -55,10 +58,11 @@ type subscription struct {
 
 // Waiter is one attempt that waits.
 type Waiter struct {
-	Granted chan Grant    // receives the push, at most one
-	Nudge   chan struct{} // receives when the waiter should look by itself
+	Granted chan Grant         // receives the push, at most one
+	Nudge   chan struct{}      // receives when the waiter should look by itself
+	Sooner  chan time.Duration // receives for how long the lock still stays taken, when that changed
 	number  uint64
-	sub     *subscription
+	sub     *subscription // nil: it hears nothing
 }
 
 // New makes a hub. timeout bounds the making of one subscription. A
@@ -130,6 +134,14 @@ func (h *Hub) Subscribe(ctx context.Context, channel string, number uint64) (*Wa
 	return h.enlist(s, number), nil
 }
 
+// Alone registers a waiter without a subscription. It hears nothing, and has to
+// look by itself.
+func (h *Hub) Alone(number uint64) *Waiter {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.enlist(nil, number)
+}
+
 // Instead registers a waiter in the place of w, which is forgotten.
 func (h *Hub) Instead(w *Waiter, number uint64) *Waiter {
 	h.mu.Lock()
@@ -142,13 +154,18 @@ func (h *Hub) Instead(w *Waiter, number uint64) *Waiter {
 func (h *Hub) Forget(w *Waiter) {
 	h.mu.Lock()
 	delete(h.waiters, w.number)
-	h.leave(w.sub)
+	if w.sub != nil {
+		h.leave(w.sub)
+	}
 	h.mu.Unlock()
 }
 
 // enlist makes a waiter of one who is counted among s's users. mu is held.
 func (h *Hub) enlist(s *subscription, number uint64) *Waiter {
-	w := &Waiter{Granted: make(chan Grant, 1), Nudge: make(chan struct{}, 1), number: number, sub: s}
+	w := &Waiter{
+		Granted: make(chan Grant, 1), Nudge: make(chan struct{}, 1), Sooner: make(chan time.Duration, 1),
+		number: number, sub: s,
+	}
 	h.waiters[number] = w
 	return w
 }
@@ -241,6 +258,13 @@ func (h *Hub) message(payload string) {
 	h.mu.Unlock()
 	if w == nil {
 		return // it gave up; its cancel gives the grant on
+	}
+	if g.Later {
+		select {
+		case w.Sooner <- g.Left:
+		default: // it looks anyway when it has read the first
+		}
+		return
 	}
 	select {
 	case w.Granted <- g:

@@ -26,13 +26,14 @@ const (
 	Changed                  // Token: the fence
 	Set                      // Count: permits held
 	Idle                     //
+	Stays                    // Left
 )
 
 var kinds = map[string]Kind{
 	"granted": Granted, "queued": Queued, "busy": Busy, "conflict": Conflict,
 	"released": Released, "held": Held, "gone": Gone, "left": Left, "none": None,
 	"evicted": Evicted, "free": Free, "changed": Changed,
-	"set": Set, "idle": Idle,
+	"set": Set, "idle": Idle, "stays": Stays,
 }
 
 // Answer is what an action answered; which fields mean something depends on
@@ -71,6 +72,8 @@ func Parse(s string) (Answer, error) {
 		if a.Holder = second; second == "-" {
 			a.Holder = ""
 		}
+	case Stays:
+		a.Left, err = parseMillis(rest)
 	case Conflict, Held, Evicted, Set:
 		a.Count, err = parseCount(first)
 	case Changed:
@@ -175,15 +178,25 @@ func ParseRenewals(s string, n int) ([]Renewal, error) {
 	return list, nil
 }
 
-// ParsePush reads a pushed grant.
+// ParsePush reads a push: a grant, or for how long a lock still stays taken.
 func ParsePush(payload string) (attempt string, a Answer, err error) {
 	word, rest, _ := strings.Cut(payload, " ")
 	attempt, rest, _ = strings.Cut(rest, " ")
-	if word != "granted" || attempt == "" {
+	if word != "granted" && word != "stays" || attempt == "" {
 		return "", Answer{}, BadAnswer(payload)
 	}
-	a, err = Parse("granted " + rest)
+	a, err = Parse(word + " " + rest)
 	return attempt, a, err
+}
+
+// ParseMissing reads the answer of permit: the commands that the server's user
+// may not run. What the server could not tell is not missing.
+func ParseMissing(answer string) []string {
+	list, missing := strings.CutPrefix(answer, "missing ")
+	if !missing {
+		return nil
+	}
+	return strings.Split(list, " ")
 }
 
 // Millis writes a duration as whole milliseconds.

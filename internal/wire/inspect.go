@@ -27,6 +27,7 @@ type HolderLine struct {
 	Token                uint64
 	Since                time.Time
 	Left                 time.Duration
+	Stays                bool // given up, and left taken
 }
 
 // WaiterLine is one waiter.
@@ -100,7 +101,7 @@ func ParseRecord(answer string) (Record, error) {
 	}
 	var r Record
 	for i, line := range strings.Split(answer, "\n") {
-		s := scan{words: strings.Fields(line)}
+		s := scan{words: strings.Split(line, " ")} // a name may have other spaces in it
 		kind := s.word()
 		if (kind == "lock") != (i == 0) {
 			return Record{}, BadAnswer(answer)
@@ -111,10 +112,15 @@ func ParseRecord(answer string) (Record, error) {
 			_ = s.word() // the record's own life, of interest to operators only
 			r.Used, r.Limit = s.count(), s.count()
 		case "holder":
-			r.Holders = append(r.Holders, HolderLine{
+			stays := len(s.words) > 2 && s.words[2] == staying
+			h := HolderLine{
 				Mode: s.word(), Attempt: s.word(), Owner: s.name(), Weight: s.count(),
 				Token: s.token(), Since: s.instant(), Left: s.millis(), Entries: s.count(),
-			})
+			}
+			if stays {
+				h.Owner, h.Entries, h.Stays = "", 1, true
+			}
+			r.Holders = append(r.Holders, h)
 		case "waiter":
 			r.Waiters = append(r.Waiters, WaiterLine{
 				Place: s.count(), Mode: s.word(), Attempt: s.word(), Owner: s.name(),
@@ -143,7 +149,7 @@ func ParseClient(answer string) (c ClientLine, known bool, err error) {
 	if answer == "unknown" {
 		return ClientLine{}, false, nil
 	}
-	s := scan{words: strings.Fields(answer)}
+	s := scan{words: strings.Split(answer, " ")}
 	if s.word() != "client" {
 		return ClientLine{}, false, BadAnswer(answer)
 	}

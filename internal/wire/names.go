@@ -74,6 +74,26 @@ func Encode(name string) string {
 	return string(b)
 }
 
+// staying stands in the place of an exclusive holder that has given up a lock
+// which stays taken for a while. No encoded name is like it.
+const staying = "%stays"
+
+// Owner writes an owner's name as one word that no answer takes for "nobody".
+func Owner(name string) string {
+	if name == "-" {
+		return "%2D"
+	}
+	return Encode(name)
+}
+
+// Holder reads the holder of an answer: empty if nobody is to be named.
+func Holder(word string) string {
+	if word == staying {
+		return ""
+	}
+	return Decode(word)
+}
+
 // Decode undoes Encode. What is not an encoding stays as it is.
 func Decode(word string) string {
 	if !strings.Contains(word, "%") {

@@ -3,7 +3,6 @@ package lineage_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -119,8 +118,8 @@ func TestOneReleaseWakesEverybody(t *testing.T) {
 			watch.await(t, holdfast.EventWait, 1)
 			// It is in the line before the next one asks.
 			eventually(t, "its place", func() bool {
-				line, _ := s.Do(t, "HGET", "holdfast:{x}", "line").(string)
-				return strings.HasPrefix(line, fmt.Sprint(len(got), " "))
+				state, err := holder.Inspect(within(t), lockName)
+				return err == nil && len(state.Waiters) == len(got)
 			})
 		}
 		woken := func() (sum int) {

@@ -59,18 +59,6 @@ func (l *redlock) unlock(ctx context.Context) {
 	all.Wait()
 }
 
-// five starts five servers.
-func five(t *testing.T) []*redistest.Server {
-	t.Helper()
-	servers := make([]*redistest.Server, 5)
-	var all sync.WaitGroup
-	for i := range servers {
-		all.Go(func() { servers[i] = server(t) })
-	}
-	all.Wait()
-	return servers
-}
-
 // reaching is how one process sees the five: those that are not listed are cut
 // off from it.
 func reaching(t *testing.T, servers []*redistest.Server, reached ...int) []string {
@@ -102,7 +90,7 @@ func TestANodeThatForgetsGivesASecondMajority(t *testing.T) {
 	const ttl = 20 * time.Second
 	t.Run("old way", func(t *testing.T) {
 		t.Parallel()
-		servers := five(t)
+		servers := redistest.Primaries(t, 5)
 		a := redlockOn(t, reaching(t, servers, 0, 1, 2), ttl)
 		b := redlockOn(t, reaching(t, servers, 0, 1, 2, 3, 4), ttl)
 		takes(t, "A, on three of five", a.lock)
@@ -115,7 +103,7 @@ func TestANodeThatForgetsGivesASecondMajority(t *testing.T) {
 	})
 	t.Run("Holdfast", func(t *testing.T) {
 		t.Parallel()
-		servers := five(t)
+		servers := redistest.Primaries(t, 5)
 		a := quorumOn(t, reaching(t, servers, 0, 1, 2), ttl)
 		b := quorumOn(t, reaching(t, servers, 0, 1, 2, 3, 4), ttl)
 		l := lock(t, a.Mutex(lockName))

@@ -98,8 +98,11 @@ func (m *machine) told(asks *attempt, o outcome, now int64) {
 	var grants []grant
 	m.pushed = nil
 	for _, push := range o.pushes {
-		words := strings.Fields(push) // CLIENT granted ATTEMPT TOKEN WAITING
+		words := strings.Fields(push) // CLIENT granted ATTEMPT TOKEN WAITING, or CLIENT stays ATTEMPT LEFT
 		a := m.attempts[words[2]]
+		if words[1] == "stays" && a.client() == words[0] && slices.Contains(line(o.fields), a.id) {
+			continue
+		}
 		if words[1] != "granted" || a.client() != words[0] {
 			m.world.rt.Fatalf("pushed %q", push)
 		}
@@ -109,7 +112,10 @@ func (m *machine) told(asks *attempt, o outcome, now int64) {
 	if words := strings.Fields(o.answer); words[0] == "granted" && asks != nil {
 		grants = append(grants, grant{asks, number(words[1])})
 	}
-	slices.SortStableFunc(grants, func(a, b grant) int { return cmp.Compare(a.token, b.token) })
+	// The others of a token came in with the one who wants the lock for itself.
+	slices.SortStableFunc(grants, func(a, b grant) int {
+		return cmp.Or(cmp.Compare(a.token, b.token), -cmp.Compare(a.attempt.want, b.attempt.want))
+	})
 	for _, g := range grants {
 		m.granted(g.attempt, g.token, now)
 	}
@@ -133,7 +139,9 @@ func (m *machine) order(action *script.Script, o outcome, now int64) {
 	heldBefore := recorded(m.before, now)
 	for id := range held {
 		entry := slices.Index(strings.Fields(o.fields["entries"]), id)
-		if heldBefore[id] != 0 || m.enters(id, heldBefore, held) || entry > 0 {
+		// Who leaves a lock taken is not granted it, also after its lease.
+		stays := holderOf(o.fields) == "%stays" || holderOf(o.fields) == "@%stays"
+		if heldBefore[id] != 0 || m.enters(id, heldBefore, held) || entry > 0 || stays && entry == 0 {
 			continue
 		}
 		front := waiting // for a newcomer everybody stands in front
@@ -168,7 +176,7 @@ func (m *machine) served(action *script.Script, o outcome) bool {
 		return o.answer != "idle" || !maps.Equal(m.before, o.fields)
 	case script.Evict:
 		return !strings.HasPrefix(o.answer, "changed")
-	case script.Release, script.Cancel:
+	case script.Release, script.Cancel, script.Stay:
 		return !maps.Equal(m.before, o.fields) && holderOf(o.fields) == ""
 	}
 	return false
@@ -280,6 +288,29 @@ func (m *machine) Release(rt *rapid.T) {
 	answer := m.step(true, script.Release, owned(a, a.id, a.token, retention, base)...)
 	if answer == "gone" && m.live(m.of(a.id), m.at) {
 		rt.Fatalf("%s held and was told that it did not", a.id)
+	}
+	m.ends(a.id)
+}
+
+func (m *machine) Stay(rt *rapid.T) {
+	a := m.known(rt)
+	if a.token == 0 || a.want != "x" {
+		rt.Skip("never granted, or a share")
+	}
+	h := m.of(a.id)
+	if h != nil && h.mode != "x" {
+		rt.Skip("it has stepped down")
+	}
+	least := rapid.SampledFrom([]int64{0, 1, 3000, 40_000}).Draw(rt, "least")
+	after := rapid.SampledFrom([]int64{0, 0, 2000, 20_000}).Draw(rt, "after")
+	answer := strings.Fields(m.step(true, script.Stay, owned(a, a.id, a.token, least, after, retention, base)...))
+	switch {
+	case answer[0] == "gone" && m.live(h, m.at):
+		rt.Fatalf("%s held and was told that it did not", a.id)
+	case answer[0] == "stays":
+		m.stay(a, m.at+number(answer[1]))
+	case answer[0] == "held" && h != nil:
+		h.expiry = max(h.expiry, m.at+after, min(m.at, h.token/1000)+least)
 	}
 	m.ends(a.id)
 }
@@ -415,11 +446,16 @@ func (m *machine) SetBack(rt *rapid.T) {
 	still := recorded(m.spec.Dump(key), 0)
 	for _, h := range slices.Clone(m.holds) {
 		for id := range maps.Clone(h.entries) {
-			if still[id] != h.expiry {
+			switch {
+			case still[id] == h.expiry:
+			case h.stays:
+				h.entries = nil
+			default:
 				m.ends(id)
 			}
 		}
 	}
+	m.ends("") // holds without entries go
 	m.advance(-by)
 }
 

@@ -41,6 +41,7 @@ type hold struct {
 	expiry  int64
 	weight  int64
 	entries map[string]bool
+	stays   bool // given up: nobody believes in it, and nobody else is let in
 }
 
 // model follows who was told what, in server time.
@@ -55,7 +56,7 @@ type model struct {
 // of finds the hold that an attempt believes in, live or not.
 func (m *model) of(id string) *hold {
 	for _, h := range m.holds {
-		if h.entries[id] {
+		if h.entries[id] && !h.stays {
 			return h
 		}
 	}
@@ -131,9 +132,18 @@ func (m *model) within(live []*hold, o outcome) {
 // ends notes that an attempt holds no more.
 func (m *model) ends(id string) {
 	for _, h := range m.holds {
-		delete(h.entries, id)
+		if !h.stays {
+			delete(h.entries, id)
+		}
 	}
 	m.holds = slices.DeleteFunc(m.holds, func(h *hold) bool { return len(h.entries) == 0 })
+}
+
+// stay notes that an attempt gave the lock up, which stays taken until expiry.
+func (m *model) stay(a *attempt, expiry int64) {
+	if h := m.of(a.id); h != nil {
+		h.stays, h.expiry = true, expiry
+	}
 }
 
 // believers are the holds that are live.

@@ -77,7 +77,11 @@ func (b *belief) asks(c *call) {
 // pushed takes note of a push that the process hears. It answers no request: it counts
 // from the last one that was answered "queued", or from the first that may have been.
 func (l *link) pushed(payload string) {
-	id := strings.Fields(payload)[1]
+	words := strings.Fields(payload)
+	if words[0] != "granted" {
+		return
+	}
+	id := words[1]
 	l.heard[id] = true
 	l.until(l.wants[id], id, l.queued[id], l.asked[id])
 }

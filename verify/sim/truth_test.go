@@ -75,7 +75,7 @@ func (w *world) judge(c *call, i int, key, answer string) {
 		h, was := r.holds[id], before[id]
 		switch {
 		case h.token == was.token:
-			if h.expiry < was.expiry {
+			if h.expiry < was.expiry && c.action != script.Stay {
 				w.violate("I5: the lease of %s was shortened by %s", id, c.says)
 			}
 			if h.expiry > was.expiry && was.expiry <= now && c.action == script.Renew {
@@ -135,7 +135,7 @@ func (w *world) ended(c *call, i int, key string, before map[string]held, r *rec
 			continue
 		}
 		switch c.action {
-		case script.Release, script.Cancel:
+		case script.Release, script.Cancel, script.Stay:
 			if c.args[0] == id {
 				continue
 			}
@@ -245,8 +245,13 @@ func (w *world) object(key string) *object {
 func holdsOf(fields map[string]string) map[string]held {
 	holds := map[string]held{}
 	if words := strings.Fields(fields["lock"]); len(words) > 2 && words[2] != "-" {
-		token := number(words[0])
-		holds[words[2]] = held{mode: 'x', weight: 1, token: token, expiry: token/1000 + number(words[1])}
+		token, ids := number(words[0]), words[2]
+		if entries := fields["entries"]; entries != "" { // given up, and left taken for a while
+			ids = entries
+		}
+		for id := range strings.FieldsSeq(ids) {
+			holds[id] = held{mode: 'x', weight: 1, token: token, expiry: token/1000 + number(words[1])}
+		}
 	}
 	for field, value := range fields {
 		if id, ok := strings.CutPrefix(field, "h:"); ok {

@@ -1,0 +1,267 @@
+package holdfast_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// deafNet is a network over which no subscription can be had while refuse is set.
+type deafNet struct {
+	*network
+	refuse atomic.Pointer[error]
+	asked  atomic.Int64
+	permit string // what the server says of its user's rights; empty: all is permitted
+}
+
+func (m *deafNet) Listen(ctx context.Context, channel string, l holdfast.Listener) (func(), error) {
+	m.asked.Add(1)
+	if err := m.refuse.Load(); err != nil {
+		if errors.Is(*err, errLink) { // a proxy that swallows what it does not know
+			<-ctx.Done()
+		}
+		return nil, *err
+	}
+	return m.network.Listen(ctx, channel, l)
+}
+
+func (m *deafNet) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
+	if action == script.Permit && m.permit != "" {
+		return m.permit, nil
+	}
+	return m.network.Run(ctx, action, keys, args)
+}
+
+// deafClient makes a client that can subscribe to nothing for the reason err.
+func (w *world) deafClient(err error, cfg holdfast.Config) (*holdfast.Client, *deafNet) {
+	w.t.Helper()
+	m := &deafNet{network: w.net}
+	m.refuse.Store(&err)
+	return w.over(m, cfg), m
+}
+
+// over makes a client of a store, which is closed with the test.
+func (w *world) over(store holdfast.Store, cfg holdfast.Config) *holdfast.Client {
+	w.t.Helper()
+	c, err := holdfast.New(store, cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
+}
+
+var errNoPerm = &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM no permission for the 'subscribe' command"}
+
+func TestWithoutSubscriptionsWaitersLook(t *testing.T) {
+	for name, refusal := range map[string]error{
+		"not permitted": errNoPerm,
+		"unknown":       &holdfast.ServerError{Code: "ERR", Message: "ERR unknown command 'subscribe'"},
+		"swallowed":     errLink,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				var said bytes.Buffer
+				events := &recorder{}
+				cfg := holdfast.Config{Observer: events, Logger: slog.New(slog.NewTextHandler(&said, nil))}
+				c, _ := w.deafClient(refusal, cfg)
+				for round := range 3 {
+					l := mustLock(t, w.client().Mutex("a"))
+					next := w.waiting(c.Mutex("a"), t.Context())
+					time.Sleep(10 * time.Second)
+					if n := len(w.state("a").Waiters); n != 1 {
+						t.Fatalf("%d stand in the line", n)
+					}
+					start := time.Now()
+					release(t, l)
+					got := <-next
+					if waited := got.at.Sub(start); got.err != nil || waited > 1500*time.Millisecond {
+						t.Errorf("round %d: %v after %v", round, got.err, waited)
+					}
+					release(t, got.Lease)
+					w.wantFree("a")
+				}
+				if n := strings.Count(said.String(), "look by themselves"); n != 1 {
+					t.Errorf("said %d times:\n%s", n, said.String())
+				}
+				if deaf := events.all(holdfast.EventDeaf); len(deaf) != 1 || !errors.Is(deaf[0].Err, refusal) {
+					t.Errorf("the observer is told %v", deaf)
+				}
+			})
+		})
+	}
+}
+
+func TestLookingInsteadOfListeningHasABoundedCost(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c, m := w.deafClient(errNoPerm, holdfast.Config{})
+		mustLock(t, w.client().Mutex("a"))
+		ctx, cancel := context.WithCancel(t.Context())
+		var waiters []<-chan outcome
+		for range 20 { // goroutines of one process wait as one
+			waiters = append(waiters, w.waiting(c.Mutex("a"), ctx))
+		}
+		before := w.net.count("poll")
+		time.Sleep(time.Hour)
+		if polls := w.net.count("poll") - before; polls < 3000 || polls > 4200 {
+			t.Errorf("%d polls in an hour, want about one a second", polls)
+		}
+		if n := m.asked.Load(); n != 1 {
+			t.Errorf("one wait asked for %d subscriptions", n)
+		}
+		cancel()
+		for _, ch := range waiters {
+			wantIs(t, (<-ch).err, context.Canceled)
+		}
+	})
+}
+
+func TestASubscriptionIsTriedAgainAfterAMinute(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c, m := w.deafClient(errNoPerm, holdfast.Config{})
+		a := w.client()
+		wait := func() (waited time.Duration) {
+			l := mustLock(t, a.Mutex("a"))
+			next := w.waiting(c.Mutex("a"), t.Context())
+			start := time.Now()
+			release(t, l)
+			got := <-next
+			release(t, got.Lease)
+			return got.at.Sub(start)
+		}
+		if wait() == 0 || m.asked.Load() != 1 {
+			t.Fatalf("%d subscriptions were asked for", m.asked.Load())
+		}
+		m.refuse.Store(nil) // an administrator has mended it
+		if wait() == 0 || m.asked.Load() != 1 {
+			t.Errorf("%d subscriptions were asked for within a minute", m.asked.Load())
+		}
+		time.Sleep(time.Minute)
+		if waited := wait(); waited != 0 || m.asked.Load() != 2 {
+			t.Errorf("waited for %v after %d subscriptions were asked for", waited, m.asked.Load())
+		}
+	})
+}
+
+func TestADeafWaiterLeavesTheLineLikeAnyOther(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c, _ := w.deafClient(errNoPerm, holdfast.Config{})
+		l := mustLock(t, w.client().Mutex("a"))
+		_, err := c.Mutex("a", holdfast.Wait(5*time.Second)).Lock(t.Context())
+		wantIs(t, err, holdfast.ErrHeld)
+		_, err = c.Mutex("a").TryLock(t.Context())
+		wantIs(t, err, holdfast.ErrHeld)
+		synctest.Wait()
+		release(t, l)
+		w.wantFree("a")
+	})
+}
+
+// All that is missing is said at once, before anything is written.
+func TestMissingPermissionsAreNamedTogetherAndFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.over(&deafNet{network: w.net, permit: "missing hset pexpire publish"}, holdfast.Config{})
+		_, err := c.Mutex("a").Lock(t.Context())
+		var refused *holdfast.ServerError
+		if !errors.As(err, &refused) || refused.Code != "NOPERM" ||
+			!strings.Contains(err.Error(), "ACL SETUSER USER +hset +pexpire") {
+			t.Errorf("it says %v", err)
+		}
+		if hint := holdfast.Hint(err); !strings.Contains(hint, "+hset +pexpire") {
+			t.Errorf("the hint is %q", hint)
+		}
+		if n := w.net.count("acquire"); n != 0 {
+			t.Errorf("%d acquisitions were sent", n)
+		}
+	})
+}
+
+// Who may not publish shares that with its like: their waiters look.
+func TestWithoutPublishingWaitersLook(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		events := &recorder{}
+		c := w.over(&deafNet{network: w.net, permit: "missing publish"}, holdfast.Config{Observer: events})
+		l := mustLock(t, w.client().Mutex("a"))
+		next := w.waiting(c.Mutex("a"), t.Context())
+		w.DropPushes(-1)
+		start := time.Now()
+		release(t, l)
+		got := <-next
+		if waited := got.at.Sub(start); got.err != nil || waited > 1500*time.Millisecond {
+			t.Errorf("%v after %v", got.err, waited)
+		}
+		release(t, got.Lease)
+		if n := len(events.all(holdfast.EventDeaf)); n != 1 {
+			t.Errorf("the observer is told %d times", n)
+		}
+	})
+}
+
+// What a server says that knows nothing of permissions changes nothing.
+func TestAServerThatCannotTellItsPermissionsIsTriedAllTheSame(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.over(&deafNet{network: w.net, permit: "unknown"}, holdfast.Config{})
+		release(t, mustLock(t, c.Mutex("a")))
+		w.Fail(only("permit", 1, &holdfast.ServerError{Code: "ERR", Message: "ERR unknown"}))
+		release(t, mustLock(t, w.client().Mutex("a")))
+		w.Fail(only("permit", 1, errLink))
+		_, err := w.client().Mutex("a").Lock(t.Context())
+		wantIs(t, err, holdfast.ErrUnknownOutcome)
+		w.wantFree("a")
+	})
+}
+
+func TestTriesAreCountedAndSpread(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		c := w.client()
+		mu := c.Mutex("a", holdfast.Tries(5, time.Second))
+		before, start := w.net.count("acquire"), time.Now()
+		_, err := mu.Lock(t.Context())
+		var held *holdfast.HeldError
+		if !errors.As(err, &held) || held.Tries != 5 || held.Waited != time.Since(start) || held.Owner != l.Owner() {
+			t.Errorf("got %+v", err)
+		}
+		if n := w.net.count("acquire") - before; n != 5 {
+			t.Errorf("%d tries", n)
+		}
+		if took := time.Since(start); took < 2*time.Second || took > 6*time.Second {
+			t.Errorf("took %v", took)
+		}
+		if len(w.state("a").Waiters) > 0 || w.net.count("poll") > 0 {
+			t.Error("who tries has a place in the line")
+		}
+		next := make(chan outcome, 1)
+		go func() {
+			l, err := mu.Lock(t.Context())
+			next <- outcome{keep(l), err, time.Now()}
+		}()
+		time.Sleep(100 * time.Millisecond)
+		release(t, l)
+		got := <-next
+		if got.err != nil {
+			t.Fatal(got.err)
+		}
+		_, err = w.client().Mutex("a", holdfast.Tries(5, time.Second)).TryLock(t.Context())
+		if !errors.As(err, &held) || held.Tries != 0 {
+			t.Errorf("one try got %+v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = w.client().Mutex("a", holdfast.Tries(100, time.Second)).Lock(ctx)
+		wantIs(t, err, context.DeadlineExceeded)
+		release(t, got.Lease)
+		w.Fail(only("acquire", 1, errLink))
+		_, err = mu.Lock(t.Context())
+		wantIs(t, err, holdfast.ErrUnknownOutcome)
+	})
+}

@@ -1,0 +1,176 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// Reentrant lets a lock be taken again under the context of a live lease of
+// it, instead of refusing that as an [ErrDeadlock]. It needs no network. Each
+// time gives a lease of its own, with the token of the first: the hold is the
+// same, and its writers are to be let through together. The leases are released
+// in any order, and the lock is free when the last one is. Its loss ends all.
+//
+// The TTL, the limits and the renewal of the first lease hold for all.
+func Reentrant() Option {
+	return func(t *terms) error {
+		t.enters = true
+		return nil
+	}
+}
+
+// Owner takes the lock in a name: whoever takes it in the same name, here or
+// in another process, comes in beside those who are in already, and the lock
+// is free when the last of them has left. Others are kept out, as ever. It is
+// for work that several processes do together or after one another: the second
+// one enters before the first one leaves. Under the context of a lease of the
+// same owner it is [Reentrant].
+//
+// All entries have one token and one lease on the server, which each of them
+// renews. A process that dies without leaving keeps the lock taken for as long
+// as others of its owner are in, and then until that lease ends.
+//
+// name has 1 to 512 bytes of UTF-8. It is no secret, and no proof: who knows it
+// can enter.
+func Owner(name string) Option {
+	return func(t *terms) error {
+		switch {
+		case name == "":
+			return invalid("the owner has no name: give one that the other process knows, such as order/42")
+		case len(name) > wire.MaxName:
+			return invalid("the owner's name has %d bytes, the limit is %d: shorten it or use a digest of it",
+				len(name), wire.MaxName)
+		case !utf8.ValidString(name):
+			return invalid("the owner's name is not valid UTF-8: encode binary names, for example as hex")
+		}
+		t.owner = wire.Owner(name)
+		return nil
+	}
+}
+
+// owned puts the owner's name behind an action's arguments, if there is one.
+func (s *spec) owned(args []string) []string {
+	if s.owner == "" {
+		return args
+	}
+	return append(args, s.owner)
+}
+
+// begin is usable, and enters again where ctx belongs to a lease of this very
+// lock and the terms allow it. With neither lease nor error there is none.
+func (t *terms) begin(ctx context.Context) (*Lease, error) {
+	if !t.enters && t.owner == "" {
+		return nil, t.usable(ctx)
+	}
+	if err := t.sound(ctx); err != nil {
+		return nil, err
+	}
+	held := t.heldBy(ctx)
+	if held == nil {
+		return nil, nil
+	}
+	// Whose name is another's would wait for itself, and so would a writer
+	// under a reader's lease.
+	if held.hold.spec.rw != nil || held.hold.spec.want != t.want || t.owner != held.hold.spec.owner {
+		return nil, held.deadlock()
+	}
+	return t.client.reenter(ctx, held)
+}
+
+// mutexOnly refuses what only a Mutex can be told.
+func (t *terms) mutexOnly() {
+	if t.err == nil && (t.enters || t.owner != "" || t.least > 0) {
+		t.err = invalid("Reentrant, Owner and MinHold are options of a Mutex")
+	}
+}
+
+// inside are the leases of one stay in the lock: the first one's tenure keeps
+// them. first.mu guards the fields.
+type inside struct {
+	inner []*tenure // those that entered again and have not been released
+	left  bool      // the first one was released
+	over  error     // why the stay ended though not all have left
+}
+
+// root is the first lease of the stay.
+func (t *tenure) root() *tenure {
+	if t.first != nil {
+		return t.first
+	}
+	return t
+}
+
+// reenter begins one more lease beside held, without the network.
+func (c *Client) reenter(parent context.Context, held *tenure) (*Lease, error) {
+	first := held.root()
+	t := held.hold.begun(parent, true)
+	t.first = first
+	t.token.Store(held.token.Load())
+	if err := first.admit(t); err != nil {
+		return nil, fmt.Errorf("holdfast: lock %q: %w", held.hold.spec.name, err)
+	}
+	c.observe(Event{
+		Kind: EventGrant, Name: held.hold.spec.name, Owner: held.hold.attempt, Token: t.token.Load(), Local: true,
+		Waiting: int(held.hold.waiting.Load()),
+	})
+	return c.handle(t), nil
+}
+
+// admit lets t in, unless the stay is over.
+func (t *tenure) admit(inner *tenure) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.over != nil:
+		return t.over
+	case t.left && len(t.inner) == 0:
+		return ErrReleased
+	case !lease.MayEnter(len(t.inner) + 1):
+		return invalid("the lease was entered 2^31 times: something enters and never leaves")
+	}
+	t.inner = append(t.inner, inner)
+	return nil
+}
+
+// leave counts a released lease out, and reports whether it was the last one.
+func (t *tenure) leave() (last bool) {
+	first := t.root()
+	first.mu.Lock()
+	defer first.mu.Unlock()
+	if t == first {
+		first.left = true
+	} else if i := slices.Index(first.inner, t); i >= 0 {
+		first.inner = slices.Delete(first.inner, i, i+1)
+	}
+	return first.left && len(first.inner) == 0
+}
+
+// finish ends the stay, and answers the leases that were live until now.
+func (t *tenure) finish(cause error) (live []*tenure) {
+	t.mu.Lock()
+	t.over = cause
+	all := append([]*tenure{t}, t.inner...)
+	t.mu.Unlock()
+	for _, one := range all {
+		if one.end(cause) {
+			live = append(live, one)
+		}
+	}
+	return live
+}
+
+// entries is how many leases of the stay are live.
+func (t *tenure) entries() int {
+	first := t.root()
+	first.mu.Lock()
+	defer first.mu.Unlock()
+	if first.left {
+		return len(first.inner)
+	}
+	return 1 + len(first.inner)
+}

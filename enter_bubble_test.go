@@ -1,0 +1,374 @@
+package holdfast_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// within locks under the context of another lease.
+func within(t *testing.T, m *holdfast.Mutex, outer *holdfast.Lease) *holdfast.Lease {
+	t.Helper()
+	l, err := m.Lock(outer.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keep(l)
+}
+
+// wantCount asserts what HoldCount answers.
+func wantCount(t *testing.T, m *holdfast.Mutex, ctx context.Context, want int) { //nolint:revive // as m.HoldCount(ctx)
+	t.Helper()
+	if n, err := m.HoldCount(ctx); n != want || err != nil {
+		t.Errorf("held %d times (%v), want %d", n, err, want)
+	}
+}
+
+func TestALockIsEnteredAgainUnderItsLeaseWithoutTheNetwork(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		mu := w.client().Mutex("a", holdfast.Reentrant())
+		outer := mustLock(t, mu)
+		asked := w.net.count("acquire")
+		inner := within(t, mu, outer)
+		innermost := within(t, mu, inner)
+		if n := w.net.count("acquire"); n != asked || innermost.Owner() != outer.Owner() {
+			t.Errorf("%d acquisitions were sent for entering again", n-asked)
+		}
+		if inner.Token() != outer.Token() || innermost.Token() != outer.Token() {
+			t.Errorf("tokens %d, %d, %d of one hold", outer.Token(), inner.Token(), innermost.Token())
+		}
+		if n := inner.HoldCount(); n != 3 {
+			t.Errorf("the lease counts %d", n)
+		}
+		wantCount(t, mu, inner.Context(), 3)
+		release(t, outer) // in any order
+		wantIs(t, ended(outer.Context()), holdfast.ErrReleased)
+		if inner.Err() != nil || innermost.Err() != nil || !w.state("a").Held() {
+			t.Errorf("others are in: %v, %v", inner.Err(), innermost.Err())
+		}
+		release(t, innermost)
+		wantIs(t, innermost.Release(t.Context()), holdfast.ErrReleased)
+		wantCount(t, mu, inner.Context(), 1)
+		if n := w.net.count("release"); n != 0 {
+			t.Errorf("%d releases were sent while one was in", n)
+		}
+		release(t, inner)
+		w.wantFree("a")
+	})
+}
+
+func TestDoEntersAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		mu := w.client().Mutex("a", holdfast.Reentrant())
+		depth := 0
+		var recurse func(ctx context.Context) error
+		recurse = func(ctx context.Context) error {
+			if depth++; depth == 5 {
+				return ctx.Err()
+			}
+			return mu.Do(ctx, recurse)
+		}
+		if err := mu.Do(t.Context(), recurse); err != nil || depth != 5 || w.net.count("acquire") != 1 {
+			t.Errorf("%v at depth %d after %d acquisitions", err, depth, w.net.count("acquire"))
+		}
+		w.wantFree("a")
+	})
+}
+
+func TestOnlyWhoSaysSoEntersAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		l := mustLock(t, a.Mutex("a", holdfast.Reentrant()))
+		_, err := a.Mutex("a").Lock(l.Context())
+		wantIs(t, err, holdfast.ErrDeadlock)
+		_, err = a.Mutex("a", holdfast.Owner("bob")).TryLock(l.Context())
+		wantIs(t, err, holdfast.ErrDeadlock)
+		// Another client is another party, whatever context it is given.
+		_, err = b.Mutex("a", holdfast.Reentrant()).TryLock(l.Context())
+		wantIs(t, err, holdfast.ErrHeld)
+		// So is a goroutine that has another context.
+		_, err = a.Mutex("a", holdfast.Reentrant()).TryLock(t.Context())
+		wantIs(t, err, holdfast.ErrHeld)
+		other := within(t, a.Mutex("b", holdfast.Reentrant()), l)
+		release(t, within(t, a.Mutex("a", holdfast.Reentrant()), other)) // through the lease of another lock
+		release(t, other)
+		release(t, l)
+	})
+}
+
+func TestALossEndsEveryLeaseOfTheStay(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		events := &recorder{}
+		mu := w.client(holdfast.Config{Observer: events}).Mutex("a", holdfast.Reentrant())
+		outer := mustLock(t, mu)
+		inner, left := within(t, mu, outer), within(t, mu, outer)
+		release(t, left)
+		w.Flush()
+		for _, l := range []*holdfast.Lease{outer, inner} {
+			wantLost(t, ended(l.Context()), holdfast.LossNotHeld)
+		}
+		_, err := mu.TryLock(context.WithoutCancel(inner.Context()))
+		if err != nil {
+			t.Errorf("the lost lease keeps its own process out: %v", err)
+		}
+		for _, l := range []*holdfast.Lease{inner, outer} {
+			err := l.Release(t.Context())
+			wantIs(t, err, holdfast.ErrNotHeld)
+			wantLost(t, err, holdfast.LossNotHeld)
+		}
+		if n := len(events.all(holdfast.EventLost)); n != 2 {
+			t.Errorf("%d losses were told of two live leases", n)
+		}
+	})
+}
+
+func TestALossAfterTheFirstLeaseHasLeftEndsTheOthers(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		mu := w.client().Mutex("a", holdfast.Reentrant())
+		outer := mustLock(t, mu)
+		inner := within(t, mu, outer)
+		release(t, outer)
+		w.Fail(only("renew", -1, errLink))
+		start := time.Now()
+		wantLost(t, ended(inner.Context()), holdfast.LossExpired)
+		if held := time.Since(start); held > trusted {
+			t.Errorf("trusted for %v", held)
+		}
+		wantIs(t, inner.Release(t.Context()), holdfast.ErrNotHeld)
+	})
+}
+
+func TestCloseEndsEveryLeaseOfTheStay(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		mu := c.Mutex("a", holdfast.Reentrant())
+		outer := mustLock(t, mu)
+		inner := within(t, mu, outer)
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for _, l := range []*holdfast.Lease{outer, inner} {
+			wantIs(t, ended(l.Context()), holdfast.ErrClosed)
+			wantIs(t, l.Release(t.Context()), holdfast.ErrClosed)
+		}
+		w.wantFree("a")
+	})
+}
+
+func TestManyGoroutinesEnterAndLeaveAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		mu := w.client().Mutex("a", holdfast.Reentrant())
+		outer := mustLock(t, mu)
+		ctx := outer.Context()
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				l, err := mu.Lock(ctx)
+				if err == nil {
+					err = l.Release(context.Background())
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		release(t, outer)
+		w.wantFree("a")
+	})
+}
+
+func TestANamedOwnerEntersFromAnotherProcess(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b, c := w.client(), w.client(), w.client()
+		order := holdfast.Owner("order 42 {x} %")
+		first := mustLock(t, a.Mutex("a", order))
+		second := mustLock(t, b.Mutex("a", order))
+		third := mustLock(t, b.Mutex("a", order)) // another goroutine of the same process
+		if first.Token() != second.Token() || first.Owner() == second.Owner() {
+			t.Errorf("tokens %d and %d of %s and %s", first.Token(), second.Token(), first.Owner(), second.Owner())
+		}
+		wantCount(t, c.Mutex("a", order), t.Context(), 3)
+		other := c.Mutex("a", holdfast.Owner("order"))
+		_, err := other.TryLock(t.Context())
+		wantIs(t, err, holdfast.ErrHeld)
+		_, err = other.HoldCount(t.Context())
+		wantIs(t, err, holdfast.ErrNotYours)
+		if h, err := other.Holder(t.Context()); err != nil || h.Owner != "order 42 {x} %" || h.Entries != 3 {
+			t.Errorf("the holder is %+v (%v)", h, err)
+		}
+		next := w.waiting(other, t.Context())
+		time.Sleep(time.Hour) // each renews the hold
+		release(t, first)
+		release(t, third)
+		time.Sleep(time.Hour)
+		wantCount(t, a.Mutex("a", order), t.Context(), 1)
+		if len(next) > 0 {
+			t.Error("let in beside an entry of another owner")
+		}
+		release(t, second)
+		got := <-next
+		if got.err != nil || got.Token() <= first.Token() {
+			t.Errorf("%v, token %d after %d", got.err, got.Token(), first.Token())
+		}
+		wantCount(t, other, t.Context(), 1)
+		release(t, got.Lease)
+		wantCount(t, other, t.Context(), 0)
+	})
+}
+
+func TestANamedOwnerReentersItsOwnLeaseWithoutTheNetwork(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		mu := a.Mutex("a", holdfast.Owner("alice"))
+		outer := mustLock(t, mu)
+		asked := w.net.count("acquire")
+		inner := within(t, mu, outer)
+		if n := w.net.count("acquire") - asked; n != 0 {
+			t.Errorf("%d acquisitions were sent", n)
+		}
+		wantCount(t, mu, inner.Context(), 2)
+		other := mustLock(t, b.Mutex("a", holdfast.Owner("alice")))
+		wantCount(t, mu, inner.Context(), 3)
+		_, err := a.Mutex("a", holdfast.Owner("bob")).Lock(inner.Context())
+		wantIs(t, err, holdfast.ErrDeadlock)
+		for _, l := range []*holdfast.Lease{outer, other, inner} {
+			release(t, l)
+		}
+		w.wantFree("a")
+	})
+}
+
+func TestWaitersOfOneNamedOwnerAreLetInTogether(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		one := w.waiting(w.client().Mutex("a", holdfast.Owner("alice")), t.Context())
+		stranger := w.waiting(w.client().Mutex("a"), t.Context())
+		two := w.waiting(w.client().Mutex("a", holdfast.Owner("alice")), t.Context())
+		start := time.Now()
+		release(t, l)
+		first, second := <-one, <-two
+		if first.err != nil || second.err != nil || !second.at.Equal(start) || first.Token() != second.Token() {
+			t.Fatalf("%v and %v after %v", first.err, second.err, second.at.Sub(start))
+		}
+		release(t, first.Lease)
+		if len(stranger) > 0 {
+			t.Error("a stranger was let in")
+		}
+		release(t, second.Lease)
+		release(t, (<-stranger).Lease)
+	})
+}
+
+func TestACrashedEntryKeepsTheLockUntilTheOwnersLeaseEnds(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		crashed, b := w.client(), w.client()
+		alice := holdfast.Owner("alice")
+		mustLock(t, crashed.Mutex("a", alice))
+		l := mustLock(t, b.Mutex("a", alice))
+		crashed.Abandon()
+		time.Sleep(time.Hour)
+		if err := l.Err(); err != nil {
+			t.Fatal(err)
+		}
+		next := w.waiting(w.client().Mutex("a"), t.Context())
+		start := time.Now()
+		release(t, l)
+		got := <-next
+		if waited := got.at.Sub(start); got.err != nil || waited < time.Second || waited > ttl+time.Second {
+			t.Errorf("%v, %v after the last live entry left", got.err, waited)
+		}
+		release(t, got.Lease)
+	})
+}
+
+func TestAnEntryOfUnknownOutcomeIsUndone(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		alice := holdfast.Owner("alice")
+		l := mustLock(t, a.Mutex("a", alice))
+		w.Lose(only("acquire", 1, errLink))
+		_, err := b.Mutex("a", alice).Lock(t.Context())
+		wantIs(t, err, holdfast.ErrUnknownOutcome)
+		synctest.Wait()
+		wantCount(t, a.Mutex("a", alice), t.Context(), 1)
+		// And a lost answer to leaving is no error.
+		second := mustLock(t, b.Mutex("a", alice))
+		w.Lose(only("release", 1, errLink))
+		release(t, second)
+		wantCount(t, a.Mutex("a", alice), t.Context(), 1)
+		// A wait that is given up leaves no place.
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := w.waiting(b.Mutex("a", holdfast.Owner("bob")), ctx)
+		cancel()
+		wantIs(t, (<-gone).err, context.Canceled)
+		synctest.Wait()
+		release(t, l)
+		w.wantFree("a")
+	})
+}
+
+func TestNotHeldAndNotYoursAreToldApart(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		for _, owner := range []string{"", "alice"} {
+			var options []holdfast.Option
+			if owner != "" {
+				options = append(options, holdfast.Owner(owner))
+			}
+			l := mustLock(t, a.Mutex("a", options...))
+			w.Flush()
+			err := l.Release(t.Context())
+			wantIs(t, err, holdfast.ErrNotHeld)
+			if strings.Contains(err.Error(), "somebody else") {
+				t.Errorf("nobody has it: %v", err)
+			}
+			l = mustLock(t, a.Mutex("a", options...))
+			w.Flush()
+			time.Sleep(time.Second)
+			other := mustLock(t, b.Mutex("a"))
+			wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld, holdfast.ErrNotYours)
+			release(t, other)
+		}
+	})
+}
+
+func TestNamesOfOwnersStandForThemselves(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		for _, name := range []string{"-", "a b", "%stays", "x\u00a0y", "{}", "%2D", "%", c.ID() + "/1"} {
+			mu := c.Mutex("a", holdfast.Owner(name))
+			l := mustLock(t, mu)
+			if h, err := mu.Holder(t.Context()); err != nil || h == nil || h.Owner != name || h.Released {
+				t.Errorf("%q: the holder is %+v (%v)", name, h, err)
+			}
+			wantCount(t, mu, t.Context(), 1)
+			release(t, l)
+			if held, err := mu.IsHeld(t.Context()); held || err != nil {
+				t.Errorf("%q: held: %v (%v)", name, held, err)
+			}
+		}
+	})
+}
+
+func TestNamesOfOwnersThatCannotWorkAreRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		for _, name := range []string{"", strings.Repeat("x", 513), "\xff"} {
+			mu := w.client().Mutex("a", holdfast.Owner(name))
+			_, err := mu.Lock(t.Context())
+			wantIs(t, err, holdfast.ErrInvalid)
+			_, err = mu.HoldCount(t.Context())
+			wantIs(t, err, holdfast.ErrInvalid)
+			_, err = mu.IsHeld(t.Context())
+			wantIs(t, err, holdfast.ErrInvalid)
+		}
+		if mu := w.client(holdfast.Config{Prefix: "p"}).Mutex("a b"); mu.Key() != "p:{a%20b}" {
+			t.Errorf("the key is %q", mu.Key())
+		}
+	})
+}

@@ -1,0 +1,175 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memstore"
+)
+
+// A function that takes the lock by itself may be called by one that has it.
+func ExampleReentrant() {
+	client := newClient(memstore.New())
+	account := client.Mutex("account/7", holdfast.Reentrant())
+	book := func(ctx context.Context) error {
+		return account.Do(ctx, func(context.Context) error {
+			fmt.Println("booking")
+			return nil
+		})
+	}
+
+	err := account.Do(context.Background(), func(ctx context.Context) error {
+		return errors.Join(book(ctx), book(ctx)) // both cost no request
+	})
+	fmt.Println(err)
+	// Output:
+	// booking
+	// booking
+	// <nil>
+}
+
+// The payment hands the order on to the shipping, another process, and nobody
+// comes in between.
+func ExampleOwner() {
+	ctx := context.Background()
+	store := memstore.New()
+	payment, shipping, customer := newClient(store), newClient(store), newClient(store)
+	workflow := holdfast.Owner("workflow of order 42")
+
+	paid, _ := payment.Mutex("order/42", workflow).Lock(ctx)
+	shipped, _ := shipping.Mutex("order/42", workflow).Lock(ctx) // it does not wait
+	_ = paid.Release(ctx)
+
+	_, err := customer.Mutex("order/42").TryLock(ctx)
+	var held *holdfast.HeldError
+	fmt.Println(errors.As(err, &held), held.Owner)
+	fmt.Println(shipped.Release(ctx))
+	// Output:
+	// true workflow of order 42
+	// <nil>
+}
+
+func ExampleMutex_HoldCount() {
+	ctx := context.Background()
+	store := memstore.New()
+	a, b := newClient(store), newClient(store)
+	order := a.Mutex("order/42", holdfast.Owner("alice"))
+
+	first, _ := order.Lock(ctx)
+	second, _ := order.Lock(ctx)
+	fmt.Println(order.HoldCount(ctx))
+	_, err := b.Mutex("order/42", holdfast.Owner("bob")).HoldCount(ctx)
+	fmt.Println(errors.Is(err, holdfast.ErrNotYours), err)
+	_, _ = first.Release(ctx), second.Release(ctx)
+	fmt.Println(order.HoldCount(ctx))
+	// Output:
+	// 2 <nil>
+	// true holdfast: lock is held by somebody else: "order/42" is held by alice
+	// 0 <nil>
+}
+
+func ExampleMutex_IsHeld() {
+	ctx := context.Background()
+	report := newClient(memstore.New()).Mutex("report")
+
+	fmt.Println(report.IsHeld(ctx))
+	lease, _ := report.Lock(ctx)
+	fmt.Println(report.IsHeld(ctx))
+	_ = lease.Release(ctx)
+	// Output:
+	// false <nil>
+	// true <nil>
+}
+
+func ExampleMutex_Holder() {
+	ctx := context.Background()
+	report := newClient(memstore.New()).Mutex("report", holdfast.Owner("night shift"))
+	lease, _ := report.Lock(ctx)
+
+	holder, err := report.Holder(ctx)
+	fmt.Println(holder.Owner, holder.Entries, err)
+	_ = lease.Release(ctx)
+	holder, err = report.Holder(ctx)
+	fmt.Println(holder == nil, err)
+	// Output:
+	// night shift 1 <nil>
+	// true <nil>
+}
+
+func ExampleMutex_Key() {
+	fmt.Println(newClient(memstore.New()).Mutex("invoice/42").Key())
+	// Output: holdfast:{invoice/42}
+}
+
+func ExampleLease_HoldCount() {
+	ctx := context.Background()
+	report := newClient(memstore.New()).Mutex("report", holdfast.Reentrant())
+
+	outer, _ := report.Lock(ctx)
+	inner, _ := report.Lock(outer.Context())
+	fmt.Println(inner.HoldCount()) // what this process knows: it costs no request
+	_, _ = outer.Release(ctx), inner.Release(ctx)
+	fmt.Println(inner.HoldCount())
+	// Output:
+	// 2
+	// 0
+}
+
+func ExampleTries() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	lease, _ := client.Mutex("report").Lock(ctx)
+
+	_, err := client.Mutex("report", holdfast.Tries(3, 5*time.Millisecond)).Lock(ctx)
+	var held *holdfast.HeldError
+	fmt.Println(errors.As(err, &held), held.Tries)
+	_ = lease.Release(ctx)
+	// Output: true 3
+}
+
+func ExampleMaxRenewals() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	options := []holdfast.Option{holdfast.TTL(300 * time.Millisecond), holdfast.MaxRenewals(1)}
+	lease, _ := client.Mutex("report", options...).Lock(ctx)
+
+	<-lease.Context().Done() // a TTL after the renewal, which comes after a third of one
+	fmt.Println(errors.Is(context.Cause(lease.Context()), holdfast.ErrLost))
+	fmt.Println(errors.Is(lease.Release(ctx), holdfast.ErrNotHeld))
+	// Output:
+	// true
+	// true
+}
+
+func ExampleMaxHold() {
+	client := newClient(memstore.New())
+	err := client.Mutex("report", holdfast.MaxHold(200*time.Millisecond)).Do(context.Background(),
+		func(ctx context.Context) error {
+			<-ctx.Done() // whatever it waits for, it is told in time
+			return context.Cause(ctx)
+		})
+	fmt.Println(errors.Is(err, holdfast.ErrLost), errors.Is(err, holdfast.ErrNotHeld))
+	// Output: true true
+}
+
+// A job that several machines start at the same hour is to run once. Their
+// clocks are less than a minute apart, and the job takes a moment.
+func ExampleMinHold() {
+	client := newClient(memstore.New())
+	for _, machine := range []string{"a", "b"} {
+		err := client.Mutex("nightly", holdfast.MinHold(time.Minute), holdfast.Wait(0)).Do(context.Background(),
+			func(context.Context) error {
+				fmt.Println(machine, "runs the job")
+				return nil
+			})
+		if errors.Is(err, holdfast.ErrHeld) {
+			fmt.Println(machine, "has nothing to do")
+		}
+	}
+	// Output:
+	// a runs the job
+	// b has nothing to do
+}

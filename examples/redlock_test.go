@@ -1,0 +1,13 @@
+//go:build pending
+
+package examples_test
+
+import "testing"
+
+func TestRedlock(t *testing.T) {
+	out := run(t, "redlock")
+	says(t, out,
+		`^the lock is held on a majority of 5 servers$`, `^two servers are dead$`,
+		`^the lease was renewed on the others$`, `^the lock was released and taken again$`,
+		`^a third server is dead$`, `^the lock cannot be had: .*2 of 5 nodes`)
+}

@@ -1,0 +1,317 @@
+package holdfast_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func TestALeaseIsRenewedAtMostSoOften(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		mu := w.client().Mutex("a", holdfast.MaxRenewals(2))
+		l := mustLock(t, mu)
+		start := time.Now()
+		wantLost(t, ended(l.Context()), holdfast.LossLimit)
+		want := 2*ttl/3 + trusted // the second renewal went out after two thirds
+		if held := time.Since(start); held > want || held < want-2*time.Second || w.net.count("renew") != 2 {
+			t.Errorf("held for %v with %d renewals, want %v", held, w.net.count("renew"), want)
+		}
+		wantLost(t, l.Err(), holdfast.LossLimit)
+		err := l.Release(t.Context())
+		wantIs(t, err, holdfast.ErrNotHeld)
+		wantLost(t, err, holdfast.LossLimit)
+
+		l = mustLock(t, mu)
+		time.Sleep(ttl)
+		if err := l.Extend(t.Context(), 2*time.Minute); err != nil { // by hand it goes on
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		release(t, l)
+	})
+}
+
+// The lease ends at its limit, before the server lets another in, who comes
+// soon after: whether the limit is shorter than the lease or longer, and
+// whether the holder waited for its grant or not.
+func TestAHoldEndsAtItsLimit(t *testing.T) {
+	for _, most := range []time.Duration{10 * time.Millisecond, 5 * time.Second, 29900 * time.Millisecond, ttl,
+		100 * time.Second, time.Hour} {
+		for _, waits := range []bool{false, true} {
+			bubble(t, func(t *testing.T, w *world) {
+				mu := w.client().Mutex("a", holdfast.MaxHold(most))
+				var l *holdfast.Lease
+				if waits {
+					before := mustLock(t, w.client().Mutex("a"))
+					got := w.waiting(mu, t.Context())
+					time.Sleep(most / 2)
+					release(t, before)
+					l = (<-got).Lease
+				} else {
+					l = mustLock(t, mu)
+				}
+				start := time.Now()
+				next := w.waiting(w.client().Mutex("a"), t.Context())
+				wantLost(t, ended(l.Context()), holdfast.LossLimit)
+				held := time.Since(start)
+				if held > most || held < most-most/50-time.Millisecond {
+					t.Errorf("held for %v, may be %v", held, most)
+				}
+				synctest.Wait()
+				if len(next) > 0 {
+					t.Error("another was let in before the end")
+				}
+				got := <-next
+				after := got.at.Sub(start)
+				if got.err != nil || after < held || after > most+ttl/50+50*time.Millisecond {
+					t.Errorf("the next came after %v (%v), the limit is %v", after, got.err, most)
+				}
+				wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+				release(t, got.Lease)
+			})
+		}
+	}
+}
+
+func TestALimitDoesNotConcernWhoLeavesEarlier(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		mu := w.client().Mutex("a", holdfast.MaxHold(time.Minute), holdfast.MaxRenewals(50))
+		for range 3 {
+			l := mustLock(t, mu)
+			time.Sleep(50 * time.Second)
+			release(t, l)
+			w.wantFree("a")
+		}
+	})
+}
+
+func TestNothingExtendsAHoldPastItsLimit(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a", holdfast.MaxHold(time.Minute)))
+		start := time.Now()
+		if err := l.Extend(t.Context(), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if left := w.state("a").Holders[0].Remaining; left > time.Minute+time.Second || l.Remaining() != time.Minute {
+			t.Errorf("the server lets nobody in for %v, the lease is trusted for %v", left, l.Remaining())
+		}
+		wantLost(t, ended(l.Context()), holdfast.LossLimit)
+		if held := time.Since(start); held != time.Minute {
+			t.Errorf("held for %v", held)
+		}
+	})
+}
+
+// A step begins a lease anew, but no time anew.
+func TestNoStepGoesPastALimit(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		const most = time.Minute
+		start := time.Now()
+		l := must(t, w.client().RWMutex("a", holdfast.MaxHold(most)).Lock)
+		next := taking(t, w.client().RWMutex("a").Lock)
+		time.Sleep(most - time.Second)
+		if err := errors.Join(l.StepDown(t.Context()), l.StepUp(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		wantLost(t, ended(l.Context()), holdfast.LossLimit)
+		if held := time.Since(start); held != most {
+			t.Errorf("held for %v", held)
+		}
+		waits(t, "another, before the end", next)
+		got := <-next
+		if after := got.at.Sub(start); got.err != nil || after > most+ttl/50 {
+			t.Fatalf("the next came after %v (%v)", after, got.err)
+		}
+		release(t, got.Lease)
+		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+	})
+}
+
+// Readers who share a hold would share its limit: so each has a hold of its own.
+func TestReadersWithLimitsHaveHoldsOfTheirOwn(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		m := w.client().RWMutex("a", holdfast.MaxHold(time.Minute))
+		start := time.Now()
+		first := must(t, m.RLock)
+		time.Sleep(40 * time.Second)
+		second := must(t, m.RLock)
+		if n := len(w.state("a").Holders); n != 2 {
+			t.Errorf("%d holds for two readers", n)
+		}
+		wantLost(t, ended(first.Context()), holdfast.LossLimit)
+		wantLost(t, ended(second.Context()), holdfast.LossLimit)
+		if held := time.Since(start); held != 100*time.Second {
+			t.Errorf("the second ended after %v", held)
+		}
+		wantIs(t, first.Release(t.Context()), holdfast.ErrNotHeld)
+		wantIs(t, second.Release(t.Context()), holdfast.ErrNotHeld)
+	})
+}
+
+// Each goroutine's hold has its own limits: none is passed on.
+func TestAHoldWithLimitsIsNotPassedInsideTheProcess(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		plain, limited := c.Mutex("a"), c.Mutex("a", holdfast.MaxHold(time.Minute))
+		first := mustLock(t, plain)
+		second := w.waiting(limited, t.Context())
+		time.Sleep(time.Hour)
+		release(t, first)
+		l := (<-second).Lease
+		third := w.waiting(plain, t.Context())
+		time.Sleep(30 * time.Second)
+		release(t, l)
+		last := (<-third).Lease
+		if last.Owner() == l.Owner() || l.Owner() == first.Owner() || last.Token() <= l.Token() {
+			t.Errorf("holds %s, %s, %s", first.Owner(), l.Owner(), last.Owner())
+		}
+		time.Sleep(time.Hour)
+		release(t, last)
+	})
+}
+
+// How late a waiter comes when the lock was released early and stays taken: it
+// is told of the earlier end, and looks then.
+func TestALockStaysTakenForItsLeastTimeAndNotLonger(t *testing.T) {
+	for name, drop := range map[string]bool{"told": false, "not told": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				a := w.client()
+				l := mustLock(t, a.Mutex("a", holdfast.MinHold(5*time.Second)))
+				start := time.Now()
+				next := w.waiting(w.client().Mutex("a"), t.Context())
+				here := w.waiting(a.Mutex("a"), t.Context()) // its own process is kept out as well
+				time.Sleep(time.Second)
+				if drop {
+					w.DropPushes(1)
+				}
+				release(t, l)
+				wantIs(t, ended(l.Context()), holdfast.ErrReleased)
+				if s := w.state("a"); !s.Held() || !s.Holders[0].Released || s.Holders[0].Remaining != 4*time.Second {
+					t.Errorf("the state is %+v", s.Holders)
+				}
+				got := <-next
+				late := got.at.Sub(start) - 5*time.Second
+				if got.err != nil || late < 0 || late > 100*time.Millisecond {
+					t.Errorf("%v, %v late", got.err, late)
+				}
+				release(t, got.Lease)
+				release(t, (<-here).Lease)
+			})
+		})
+	}
+}
+
+func TestTheLeastTimeIsNoneWhenItHasPassed(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		mu := w.client().Mutex("a", holdfast.MinHold(5*time.Second), holdfast.TTL(2*time.Second))
+		l := mustLock(t, mu)
+		next := w.waiting(w.client().Mutex("a"), t.Context())
+		time.Sleep(5 * time.Second)
+		start := time.Now()
+		release(t, l)
+		got := <-next
+		if !got.at.Equal(start) {
+			t.Errorf("handed over %v after the release", got.at.Sub(start))
+		}
+		release(t, got.Lease)
+
+		l = mustLock(t, mu)
+		release(t, l) // its lease would end before
+		time.Sleep(4 * time.Second)
+		if _, err := mu.TryLock(t.Context()); err == nil {
+			t.Error("free before its least time")
+		}
+		time.Sleep(time.Second)
+		w.wantFree("a")
+	})
+}
+
+func TestCloseLeavesALockTakenForItsLeastTime(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		mustLock(t, c.Mutex("a", holdfast.MinHold(5*time.Second)))
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if s := w.state("a"); !s.Held() || s.Holders[0].Remaining != 5*time.Second {
+			t.Errorf("the state is %+v", s.Holders)
+		}
+		// A process that dies leaves the lock to its lease.
+		dead := w.client()
+		mustLock(t, dead.Mutex("b", holdfast.MinHold(time.Minute)))
+		dead.Abandon()
+		time.Sleep(ttl)
+		w.wantFree("b")
+	})
+}
+
+func TestALostAnswerDoesNotShortenTheLeastTime(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		mu := w.client().Mutex("a", holdfast.MinHold(time.Minute))
+		l := mustLock(t, mu)
+		time.Sleep(time.Second)
+		w.Lose(only("stay", 1, errLink))
+		release(t, l)
+		if left := w.state("a").Holders[0].Remaining; left != 59*time.Second {
+			t.Errorf("%v left", left)
+		}
+		time.Sleep(time.Minute)
+
+		l = mustLock(t, mu)
+		w.Lose(nil)
+		w.Fail(only("stay", 5, errLink))
+		wantIs(t, l.Release(t.Context()), holdfast.ErrUnknownOutcome)
+		time.Sleep(10 * time.Second) // the background goes on
+		if left := w.state("a").Holders[0].Remaining; left != 50*time.Second {
+			t.Errorf("%v left", left)
+		}
+		time.Sleep(time.Minute)
+		w.wantFree("a")
+	})
+}
+
+func TestALeaseThatWasLostInDoubtStillStaysForItsLeastTime(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a", holdfast.MinHold(time.Minute)))
+		w.Lose(only("renew", -1, errLink)) // renewed, but nobody hears of it
+		wantLost(t, ended(l.Context()), holdfast.LossExpired)
+		start := time.Now().Add(-trusted)
+		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+		got := mustLock(t, w.client().Mutex("a"))
+		if free := time.Since(start); free < time.Minute || free > time.Minute+time.Second {
+			t.Errorf("free after %v", free)
+		}
+		release(t, got)
+	})
+}
+
+func TestLimitsThatMakeNoSenseAreRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		for name, options := range map[string][]holdfast.Option{
+			"no renewals":   {holdfast.MaxRenewals(0)},
+			"both":          {holdfast.NoRenewal(), holdfast.MaxRenewals(3)},
+			"no time":       {holdfast.MaxHold(0)},
+			"too short":     {holdfast.MaxHold(9 * time.Millisecond)},
+			"too long":      {holdfast.MaxHold(400 * 24 * time.Hour)},
+			"least too big": {holdfast.MinHold(2 * time.Minute), holdfast.MaxHold(time.Minute)},
+			"no least":      {holdfast.MinHold(0)},
+			"no tries":      {holdfast.Tries(0, time.Second)},
+			"no interval":   {holdfast.Tries(3, 0)},
+			"tries in line": {holdfast.Tries(3, time.Second), holdfast.Wait(time.Minute)},
+		} {
+			_, err := c.Mutex("a", options...).Lock(t.Context())
+			wantIs(t, err, holdfast.ErrInvalid)
+			if t.Failed() {
+				t.Fatal(name)
+			}
+		}
+		if n := w.net.count("acquire"); n != 0 {
+			t.Errorf("%d acquisitions were sent", n)
+		}
+	})
+}

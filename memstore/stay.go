@@ -1,0 +1,68 @@
+package memstore
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// stay gives up a hold, or one entry of it, but leaves the lock taken until
+// least has passed since its grant and after has passed from now.
+//
+// Answers: stays LEFT · released · held ENTRIES · gone.
+func stay(t *step, args *arguments) string {
+	attempt, word := args.text(), args.text()
+	least, after := args.whole(), args.whole()
+	t.retention, t.base = args.whole(), args.text()
+	owner := args.owner()
+	token, _ := strconv.ParseInt(word, 10, 64) // what is no number was never a token
+
+	h := t.holder
+	switch {
+	case h != nil && h.is(attempt, staying): // asked again
+		if h.expiry > t.now {
+			return stays(h.expiry - t.now)
+		}
+	case h != nil && h.is(attempt, owner):
+		till := max(min(t.now, t.fence/1000)+least, t.now+after)
+		if len(h.attempts()) == 1 && till > t.now {
+			t.keep(till - t.now)
+			nearer := till < h.expiry
+			t.holder = &holder{name: staying, entries: []string{attempt}, expiry: till}
+			if nearer {
+				t.tell(till - t.now)
+			}
+			return stays(till - t.now)
+		}
+		if t.overForAll() {
+			return "gone"
+		}
+		if rest := t.exit(attempt); rest > 0 {
+			t.keep(max(till-t.now, 0))
+			h.expiry = max(h.expiry, till)
+			return fmt.Sprintf("held %d", rest)
+		}
+	case h != nil && h.admits(owner) && token == t.fence:
+		// This entry has ended before; others of its owner remain.
+		return fmt.Sprintf("held %d", len(h.entries))
+	case t.released(token):
+		return "released"
+	default:
+		return "gone"
+	}
+	t.settle()
+	t.advance("")
+	return "released"
+}
+
+func stays(left int64) string { return fmt.Sprintf("stays %d", left) }
+
+// tell lets the first waiter who listens know that the lock is free earlier.
+func (t *step) tell(left int64) {
+	for _, w := range t.line.waiters {
+		channel := t.base + clientOf(w.attempt)
+		if t.listening(channel) > 0 {
+			t.pushes = append(t.pushes, message{channel, fmt.Sprintf("stays %s %d", w.attempt, left)})
+			return
+		}
+	}
+}

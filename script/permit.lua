@@ -1,0 +1,34 @@
+-- permit — which commands of the actions the server's user may not run.
+--
+-- KEYS   1 key      a lock's record
+-- ARGV   1 channel  where the pushes for it arrive
+--
+-- ANSWER permitted
+-- ANSWER missing <command…>  not permitted, or not known to the server
+-- ANSWER unknown             the server cannot tell
+--
+-- HOLDS  Writes nothing.
+-- WHY    Scripts are not undone: a command that is refused in the middle of an
+--        action leaves what came before it, such as a key without a life.
+
+local key, channel = KEYS[1], ARGV[1]
+local check = redis.acl_check_cmd
+if not check then return 'unknown' end
+
+local missing = {}
+local function need(command, ...)
+  local known, may = pcall(check, command, ...)
+  if not (known and may) then missing[#missing + 1] = command end
+end
+need('time')
+need('hmget', key, 'f')
+need('hget', key, 'f')
+need('hset', key, 'f', 'v')
+need('hdel', key, 'f')
+need('hgetall', key)
+need('hexists', key, 'f')
+need('pexpire', key, '1')
+need('pttl', key)
+need(string.find(channel, '{', 1, true) and 'spublish' or 'publish', channel, '')
+if #missing == 0 then return 'permitted' end
+return 'missing ' .. table.concat(missing, ' ')

@@ -1,0 +1,80 @@
+-- stay — give up a hold, or one entry of it, but leave the lock taken for a while.
+--
+-- KEYS   1 key        the lock's record
+-- ARGV   1 attempt    the acquisition that ends
+-- ARGV   2 token      the token of its grant
+-- ARGV   3 least      ms from its grant in which nobody is let in
+-- ARGV   4 after      ms from now in which nobody is let in
+-- ARGV   5 retention  ms for which the record outlives its last lease
+-- ARGV   6 base       channel prefix of the pushes
+-- ARGV   7 owner      as given to acquire
+--
+-- ANSWER stays <left>    given up, and free in left ms, whatever its lease was
+-- ANSWER released        given up, and free: the time had passed
+-- ANSWER held <entries>  this entry has ended; others of the named owner remain, for least and after at least
+-- ANSWER gone            the hold had ended before, by expiry, eviction or loss of the record
+-- ERROR  FORMAT          the record is of a later format
+--
+-- HOLDS  I3 I4 I5 I7. The first waiter that listens is told of an end that has
+--        come nearer: stays <attempt> <left>. Nobody renews such a hold.
+-- WHY    A holder that leaves its lease alone cannot make it end earlier, and
+--        one that extends it instead could be followed by a renewal of its own
+--        that was long on its way.
+
+local key, attempt, token, least = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
+local after, retention, base, owner = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], ARGV[7]
+
+--include record
+
+-- tell lets the first who listens know that the lock is free earlier.
+local function tell(left)
+  for place = head, tail do
+    local next = waiting > 0 and call('HGET', key, '#' .. place)
+    if next then
+      local verb = string.find(base, '{', 1, true) and 'SPUBLISH' or 'PUBLISH'
+      local client = string.match(next, '^[^/]*')
+      local heard = redis.pcall(verb, base .. client, 'stays ' .. next .. ' ' .. left)
+      if type(heard) == 'number' and heard > 0 then return end
+    end
+  end
+end
+
+if holder == '%stays' and entries == attempt then
+  -- Asked again.
+  if expiry > now then return 'stays ' .. text(expiry - now) end
+elseif holds(attempt, owner) then
+  local till = math.max(math.min(now, math.floor(fence / 1000)) + least, now + after)
+  local rest = {}
+  for _, entry in ipairs(words(entries or '')) do
+    if entry ~= attempt then rest[#rest + 1] = entry end
+  end
+  if #rest > 0 then
+    if expiry <= now then
+      -- It is over for the others too, who do not ask: so it was lost.
+      settle()
+      advance()
+      return 'gone'
+    end
+    keep(math.max(till - now, 0))
+    call('HSET', key, 'entries', table.concat(rest, ' '))
+    expiry = math.max(expiry, till)
+    mark()
+    return 'held ' .. #rest
+  elseif till > now then
+    local nearer = till < expiry
+    keep(till - now)
+    holder, entries, expiry = '%stays', attempt, till
+    call('HSET', key, 'entries', entries)
+    mark()
+    if nearer then tell(text(till - now)) end
+    return 'stays ' .. text(till - now)
+  else
+    vacate()
+  end
+else
+  if owner and entries and holder == owner and text(fence) == token then return 'held ' .. #words(entries) end
+  return ended(token) and 'released' or 'gone'
+end
+settle()
+advance()
+return 'released'

@@ -1,0 +1,169 @@
+package rules_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Kind 1. Two processes do one work under a name: both are in, others are not,
+// and the lock is free when the last one has left.
+func TestANamedOwnerEntersAndLeavesFromSeveralProcesses(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		cfg := holdfast.Config{TTL: 1500 * time.Millisecond}
+		a, seenA := w.local(t, cfg)
+		b, seenB := w.local(t, cfg)
+		c, seenC := w.local(t, cfg)
+		order := holdfast.Owner("order/42 {a}")
+		first := lock(t, a.Mutex("x", order))
+		second := lock(t, b.Mutex("x", order))
+		if first.Token() != second.Token() {
+			t.Errorf("tokens %d and %d of one hold", first.Token(), second.Token())
+		}
+		stranger := c.Mutex("x", holdfast.Owner("order/43"))
+		if n, err := stranger.HoldCount(within(t)); n != 0 || !errors.Is(err, holdfast.ErrNotYours) {
+			t.Errorf("a stranger's count is %d (%v)", n, err)
+		}
+		if n, err := c.Mutex("x", order).HoldCount(within(t)); n != 2 || err != nil {
+			t.Errorf("the owner's count is %d (%v)", n, err)
+		}
+		got := locking(within(t), stranger)
+		seenC.await(t, holdfast.EventWait, "x", 1)
+		seenA.renewed(t, "x")
+		seenB.renewed(t, "x")
+		release(t, first)
+		seenB.renewed(t, "x")
+		if h, err := stranger.Holder(within(t)); err != nil || h == nil || h.Owner != "order/42 {a}" || h.Entries != 1 {
+			t.Errorf("the holder is %+v (%v)", h, err)
+		}
+		release(t, second)
+		next := granted(t, got)
+		if next.Token() <= first.Token() {
+			t.Errorf("token %d after %d", next.Token(), first.Token())
+		}
+		release(t, next)
+		if held, err := stranger.IsHeld(within(t)); held || err != nil {
+			t.Errorf("held: %v (%v)", held, err)
+		}
+	})
+}
+
+// Kind 1. Many goroutines of several processes under two names: a name's
+// entries are in together, and never beside the other's.
+func TestTwoOwnersNeverMix(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		var mu sync.Mutex
+		inside := map[string]int{}
+		var all sync.WaitGroup
+		for range 2 {
+			c, _ := w.local(t, holdfast.Config{TTL: 10 * time.Second})
+			for _, name := range []string{"alice", "alice", "bob", "bob"} {
+				all.Go(func() {
+					for range 15 {
+						l, err := c.Mutex("x", holdfast.Owner(name)).Lock(within(t))
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						mu.Lock()
+						inside[name]++
+						if inside["alice"] > 0 && inside["bob"] > 0 {
+							t.Errorf("inside are %v", inside)
+						}
+						mu.Unlock()
+						mu.Lock()
+						inside[name]--
+						mu.Unlock()
+						if err := l.Release(within(t)); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+		}
+		all.Wait()
+		c, _ := w.local(t, holdfast.Config{})
+		if s := state(t, c, "x"); s.Held() || len(s.Waiters) > 0 {
+			t.Errorf("the state is %+v", s)
+		}
+	})
+}
+
+// Kind 1. Who has lost a lock is told whether somebody else has it.
+func TestNotHeldIsToldApartFromNotYours(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+		b, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+		l := lock(t, a.Mutex("x"))
+		w.Do(t, "DEL", "holdfast:{x}")
+		if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) || errors.Is(err, holdfast.ErrNotYours) {
+			t.Errorf("nobody has it: %v", err)
+		}
+		l = lock(t, a.Mutex("x", holdfast.Owner("alice")))
+		w.Do(t, "DEL", "holdfast:{x}")
+		other := lock(t, b.Mutex("x", holdfast.Owner("bob")))
+		if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) || !errors.Is(err, holdfast.ErrNotYours) {
+			t.Errorf("another has it: %v", err)
+		}
+		release(t, other)
+	})
+}
+
+// Kind 6. A lock that is released early stays taken until its least time has
+// passed since the grant, and then goes to who waits: not when its lease of a
+// minute would have ended.
+func TestALockStaysTakenForItsLeastTime(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const least = 700 * time.Millisecond
+		a, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
+		before := time.Now()
+		l := lock(t, a.Mutex("x", holdfast.MinHold(least)))
+		got := locking(within(t), b.Mutex("x"))
+		seen.await(t, holdfast.EventWait, "x", 1)
+		release(t, l)
+		s := state(t, b, "x")
+		if len(s.Holders) == 1 && (!s.Holders[0].Released || s.Holders[0].Remaining > least) {
+			t.Errorf("the holder is %+v", s.Holders)
+		}
+		o := wait(t, "Lock", got)
+		if o.err != nil {
+			t.Fatal(o.err)
+		}
+		if free := o.at.Sub(before); free < least {
+			t.Errorf("let in after %v", free)
+		}
+		if e := seen.await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakePoll {
+			t.Errorf("the grant came by %v", e.Wake)
+		}
+		release(t, o.lease)
+	})
+}
+
+// Kind 6. A lease that has lasted as long as it may is over, and the next in
+// line follows though the holder goes on for ever.
+func TestAHoldThatLastsTooLongIsOver(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a, _ := w.local(t, holdfast.Config{TTL: time.Second})
+		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
+		for name, option := range map[string]holdfast.Option{
+			"time": holdfast.MaxHold(2500 * time.Millisecond), "renewals": holdfast.MaxRenewals(3),
+		} {
+			l := lock(t, a.Mutex(name, option))
+			got := locking(within(t), b.Mutex(name))
+			seen.await(t, holdfast.EventWait, name, 1)
+			lost(t, l, holdfast.LossLimit)
+			next := granted(t, got)
+			if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
+				t.Errorf("Release: %v", err)
+			}
+			if next.Err() != nil || next.Token() <= l.Token() {
+				t.Errorf("the next lease: %v, token %d after %d", next.Err(), next.Token(), l.Token())
+			}
+			release(t, next)
+		}
+	})
+}
