@@ -55,11 +55,6 @@ func (w *world) crash() {
 	w.note(fmt.Sprintf("  %s crashes", l))
 	w.lasts("crashes", 4*w.ttl) // what it holds ends by itself
 	l.dead = true
-	for _, u := range w.users {
-		if u.link == l {
-			u.dismiss()
-		}
-	}
 	go l.client.Abandon()
 	w.in(w.upTo(w.ttl/10), fmt.Sprintf("%s is disconnected", l), func() {
 		for _, s := range l.subs {
@@ -147,7 +142,7 @@ func (w *world) evict() {
 	w.excuse = max(w.excuse, w.now()+8*w.ttl)
 	go func() {
 		_, err := l.client.Evict(context.Background(), o.name, evictor)
-		w.arrive(fmt.Sprintf("%s evicted from %s: %v", l, o.name, err), func() {})
+		w.arrive(l, fmt.Sprintf("%s evicted from %s: %v", l, o.name, err), func() {})
 	}()
 }
 

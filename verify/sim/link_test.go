@@ -89,10 +89,11 @@ func (l *link) send(ctx context.Context, c *call) reply {
 	}
 	c.link, c.sent, c.back = l, l.Now(), make(chan reply, 1)
 	if at, ok := ctx.Deadline(); ok {
-		// Before the context's own timer, so that the scheduler does it.
-		c.due = max(at.Sub(l.w.born)-1, 1)
+		// Before the context's own timer, so that the scheduler does it, and so long before
+		// that several which end at one time all come before it.
+		c.due = max(at.Sub(l.w.born)-time.Microsecond, 1)
 	}
-	l.w.arrive(fmt.Sprintf("%s sends %s", l, c.says), func() { l.w.dispatch(c) })
+	l.w.arrive(l, fmt.Sprintf("%s sends %s", l, c.says), func() { l.w.dispatch(c) })
 	select {
 	case r := <-c.back:
 		return r
@@ -138,17 +139,18 @@ func (c *call) tell(r reply) bool {
 // dispatch decides what becomes of a request.
 func (w *world) dispatch(c *call) {
 	l := c.link
+	if l.dead {
+		c.tell(reply{err: errLink})
+		return
+	}
 	c.says = w.plain(c.says)
 	l.asks(c)
 	if c.due > 0 {
 		w.at(c.due, "", func() {
-			if c.tell(reply{err: context.DeadlineExceeded}) {
+			if c.tell(reply{err: context.DeadlineExceeded}) && !l.dead {
 				w.note(fmt.Sprintf("%s waits no more for %s", l, c.says))
 			}
 		})
-	}
-	if l.dead {
-		return
 	}
 	wait := max(l.paused-w.now(), 0)
 	there, back := wait+w.travel(), w.travel()
@@ -248,7 +250,7 @@ func (l *link) Listen(ctx context.Context, channel string, to holdfast.Listener)
 	r := l.send(ctx, &call{says: "subscribe " + channel, run: func() reply {
 		l.subs = append(l.subs, s)
 		s.stand()
-		return reply{stop: func() { l.w.arrive(fmt.Sprintf("%s unsubscribes %s", l, channel), s.end) }}
+		return reply{stop: func() { l.w.arrive(l, fmt.Sprintf("%s unsubscribes %s", l, channel), s.end) }}
 	}})
 	if r.err != nil {
 		return nil, r.err
@@ -263,7 +265,7 @@ func (l *link) Listen(ctx context.Context, channel string, to holdfast.Listener)
 func (s *sub) stand() {
 	w := s.link.w
 	s.unsub, _ = w.store.Listen(context.Background(), s.channel, holdfast.Listener{Message: func(payload string) {
-		w.arrive(fmt.Sprintf("%s is pushed %s", s.link, payload), func() { w.push(s, payload) })
+		w.arrive(s.link, fmt.Sprintf("%s is pushed %s", s.link, payload), func() { w.push(s, payload) })
 	}})
 }
 
@@ -284,6 +286,9 @@ func (s *sub) fall() {
 
 // push brings a message to a process.
 func (w *world) push(s *sub, payload string) {
+	if s.link.dead {
+		return
+	}
 	if s.link.deaf || w.chance(w.loss) {
 		w.counts["lost pushes"]++
 		return

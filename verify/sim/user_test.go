@@ -1,11 +1,14 @@
 package sim
 
 import (
+	"bytes"
 	"context"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -46,13 +49,7 @@ func (u *user) done() bool {
 func (w *world) boot() {
 	n := len(w.links)
 	l := &link{w: w, n: n, belief: newBelief(), dice: rand.New(rand.NewPCG(w.seed, uint64(n)))}
-	c, err := holdfast.New(l, holdfast.Config{
-		TTL: w.ttl, Retention: w.retention, LocalPasses: w.passes[n%w.processes], App: "sim",
-	})
-	if err != nil {
-		panic(err)
-	}
-	l.client = c
+	l.client = w.client(l, byte(n))
 	w.links = append(w.links, l)
 	var names []string
 	for _, l := range w.links {
@@ -71,6 +68,25 @@ func (w *world) boot() {
 	}
 }
 
+// naming guards the source of IDs, which is one for all worlds.
+var naming sync.Mutex
+
+// client makes a client. Its ID is the same in each run: records are ordered by IDs.
+func (w *world) client(l *link, n byte) *holdfast.Client {
+	naming.Lock()
+	defer naming.Unlock()
+	was := crand.Reader
+	crand.Reader = bytes.NewReader(bytes.Repeat([]byte{n + 1}, 16))
+	defer func() { crand.Reader = was }()
+	c, err := holdfast.New(l, holdfast.Config{
+		TTL: w.ttl, Retention: w.retention, LocalPasses: w.passes[int(n)%w.processes], App: "sim",
+	})
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
 // do has the user make a call; after is what the scheduler makes of what came of it.
 func (u *user) do(what string, call func() error, after func(err error)) {
 	u.busy = true
@@ -81,8 +97,11 @@ func (u *user) do(what string, call func() error, after func(err error)) {
 		if err != nil {
 			says = err.Error()
 		}
-		u.w.arrive(fmt.Sprintf("%s: %s: %s", u, what, says), func() {
+		u.w.arrive(u.link, fmt.Sprintf("%s: %s: %s", u, what, says), func() {
 			u.busy, u.asks, u.waits = false, false, false
+			if u.link.dead {
+				return
+			}
 			u.w.counts[what]++
 			after(err)
 		})

@@ -49,6 +49,7 @@ type world struct {
 // arrival is something that the scheduler is to take note of. Those of one instant are
 // taken in the order of what they say.
 type arrival struct {
+	from *link
 	says string
 	take func()
 }
@@ -124,9 +125,9 @@ func (w *world) at(at time.Duration, says string, do func()) {
 }
 
 // arrive is called by any goroutine.
-func (w *world) arrive(says string, take func()) {
+func (w *world) arrive(from *link, says string, take func()) {
 	w.mu.Lock()
-	w.inbox = append(w.inbox, arrival{says, take})
+	w.inbox = append(w.inbox, arrival{from, says, take})
 	w.mu.Unlock()
 	select {
 	case w.bell <- struct{}{}:
@@ -150,7 +151,10 @@ func (w *world) settle() {
 		}
 		slices.SortStableFunc(box, func(a, b arrival) int { return cmp.Compare(a.says, b.says) })
 		for _, a := range box {
-			w.note(a.says)
+			// What a process still says that has crashed is no part of the history.
+			if !a.from.dead {
+				w.note(a.says)
+			}
 			a.take()
 		}
 	}
