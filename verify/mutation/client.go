@@ -12,7 +12,7 @@ var inClient = []mutant{{
 	file: "internal/keeper/keeper.go",
 	old:  "			l.extend(sent, l.Ask)\n",
 	mut:  "			l.extend(now, l.Ask)\n",
-	by:   []check{worlds, parts},
+	by:   []check{worlds, keeping},
 }, {
 	name: "a push is believed from its arrival",
 	file: "acquire.go",
@@ -24,13 +24,13 @@ var inClient = []mutant{{
 	file: "internal/lease/lease.go",
 	old:  "	return ttl/100 + 2*time.Millisecond\n",
 	mut:  "	return 0\n",
-	by:   []check{worlds, parts},
+	by:   []check{worlds, lasting},
 }, {
 	name: "a lease that is over is not signalled",
 	file: "internal/keeper/keeper.go",
 	old:  "		k.cfg.Lost(l, Expired)\n",
 	mut:  "		_ = l\n",
-	by:   []check{worlds, parts},
+	by:   []check{worlds, keeping},
 }, {
 	name: "a waiter never looks by itself",
 	file: "acquire.go",
@@ -42,13 +42,13 @@ var inClient = []mutant{{
 	file: "internal/wake/hub.go",
 	old:  "		if w.sub != s {\n			continue\n",
 	mut:  "		if w.sub != nil {\n			continue\n",
-	by:   []check{parts, rules},
+	by:   []check{waking, rules},
 }, {
 	name: "the subscription is not confirmed before the request that may queue",
 	file: "internal/wake/hub.go",
 	old:  "	case <-s.made:\n		err = s.err\n	case <-ctx.Done():\n		err = ctx.Err()\n	}\n",
 	mut:  "	case <-ctx.Done():\n		err = ctx.Err()\n	default:\n	}\n",
-	by:   []check{parts, rules},
+	by:   []check{waking, rules},
 }, {
 	name: "what an acquisition of unknown outcome was granted is kept",
 	file: "acquire.go",
@@ -58,8 +58,8 @@ var inClient = []mutant{{
 }, {
 	name: "a cancel that came before its request is enough",
 	file: "undo.go",
-	old:  "			case err == nil && a.Kind != wire.None, err != nil && !passing(err):\n",
-	mut:  "			case err == nil && a.Kind != 0, err != nil && !passing(err):\n",
+	old:  "		return a.Kind != wire.None, err\n",
+	mut:  "		return a.Kind != wire.None || err == nil, err\n",
 	by:   []check{worlds, rules},
 }, {
 	name: "who gives up a wait leaves its place behind",
@@ -90,13 +90,13 @@ var inClient = []mutant{{
 	file: "internal/line/line.go",
 	old:  "	return passes < min(b.Passes, limit, ceiling) && since < b.Time\n",
 	mut:  "	return passes < min(limit, ceiling) || b.Time == 0\n",
-	by:   []check{parts, rules},
+	by:   []check{lining, rules},
 }, {
 	name: "a lease is renewed after its release",
 	file: "internal/keeper/keeper.go",
 	old:  "	heap.Remove(&k.queue, l.index)\n	return true\n",
 	mut:  "	return true\n",
-	by:   []check{worlds, parts},
+	by:   []check{worlds, keeping},
 }, {
 	name: "a release of unknown outcome is left to the lease",
 	file: "hold.go",
@@ -122,7 +122,7 @@ var inClient = []mutant{{
 	mut:  "if h.lost != nil || h.closed || !h.shared || len(h.readers)+h.promised == 0 {",
 	by:   []check{worlds, rules},
 }, {
-	name: "a reader steps up beside another of its process",
+	name: "a hold is given up though another reader has been let in",
 	file: "company.go",
 	old:  "func (h *hold) alone() bool { return h.shared && len(h.readers)+h.promised == 0 }",
 	mut:  "func (h *hold) alone() bool { return h.shared && len(h.readers) == 0 }",

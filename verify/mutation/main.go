@@ -41,7 +41,7 @@ type verdict struct {
 }
 
 // patience bounds one check: a mutant may well hang.
-const patience = 10 * time.Minute
+const patience = 25 * time.Minute
 
 func main() {
 	only := flag.String("only", "", "the mutants whose names match this regular expression")
@@ -202,7 +202,7 @@ var failure = regexp.MustCompile(`(?m)^(?:--- FAIL: |panic: test timed out after
 func (c check) fails(root, overlay string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	args := append([]string{"test", "-vet=off", "-count=1", "-failfast", "-timeout=4m", "-overlay=" + overlay}, c.args...)
+	args := append([]string{"test", "-vet=off", "-count=1", "-failfast", "-timeout=20m", "-overlay=" + overlay}, c.args...)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = filepath.Join(root, c.dir)
 	var out bytes.Buffer
