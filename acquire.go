@@ -100,6 +100,13 @@ type attempt struct {
 	deaf  bool // no push can be relied on: it looks often instead
 }
 
+// attempt names one more acquisition of this client's.
+func (c *Client) attempt() (id string, number uint64) {
+	number = c.attempts.Add(1)
+	var room [96]byte // one allocation in all
+	return string(strconv.AppendUint(append(append(room[:0], c.id...), '/'), number, 10)), number
+}
+
 // acquire takes the lock on the server, or waits for it there. On error
 // nothing is held there, or is being given back in the background.
 func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, error) {
@@ -114,8 +121,8 @@ func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, e
 		return nil, WakeNone, fault("lock", s.name, err)
 	}
 	c.introduce()
-	number := c.attempts.Add(1)
-	at := &attempt{c: c, spec: s, id: c.id + "/" + strconv.FormatUint(number, 10)}
+	id, number := c.attempt()
+	at := &attempt{c: c, spec: s, id: id}
 	// To join in the first request, the subscription must stand already, or
 	// be known to be out of reach.
 	if !try {
@@ -308,8 +315,8 @@ func (at *attempt) renumber() {
 	if !at.sure {
 		c.undo(at.spec, at.id, c.now()+at.spec.ttl)
 	}
-	number := c.attempts.Add(1)
-	at.id, at.w = c.id+"/"+strconv.FormatUint(number, 10), c.hub.Instead(at.w, number)
+	id, number := c.attempt()
+	at.id, at.w = id, c.hub.Instead(at.w, number)
 	at.stood = false
 }
 

@@ -25,15 +25,17 @@ func Reentrant() Option {
 }
 
 // Owner takes the lock in a name: whoever takes it in the same name, here or
-// in another process, comes in beside those who are in already, and the lock
-// is free when the last of them has left. Others are kept out, as ever. It is
-// for work that several processes do together or after one another: the second
-// one enters before the first one leaves. Under the context of a lease of the
-// same owner it is [Reentrant].
+// in another process, comes in beside those who are in already, past all who
+// wait, and the lock is free when the last of them has left. Others are kept
+// out, as ever. It is for work that several processes do together or after one
+// another: the second one enters before the first one leaves. Under the context
+// of a lease of the same owner it is [Reentrant].
 //
 // All entries have one token and one lease on the server, which each of them
 // renews. A process that dies without leaving keeps the lock taken for as long
-// as others of its owner are in, and then until that lease ends.
+// as others of its owner are in, and then until that lease ends. Every entry
+// stands in the lock's record and makes its requests a little dearer: it is
+// meant for some entries, not for thousands.
 //
 // name has 1 to 512 bytes of UTF-8. It is no secret, and no proof: who knows it
 // can enter.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -267,7 +266,7 @@ func (e *Every) ask(ctx context.Context, first string) (Turn, *hold, error) {
 		return Turn{}, nil, fault("turn of", s.name, err)
 	}
 	c.introduce()
-	attempt := c.id + "/" + strconv.FormatUint(c.attempts.Add(1), 10)
+	attempt, _ := c.attempt()
 	undo := func() { c.undoBy(script.Forgo, s, attempt, c.now()+s.ttl) }
 	sent := c.now()
 	answer, err := c.run(ctx, script.Turn, s.keys, []string{
@@ -343,7 +342,7 @@ func (l *Lease) forgo(ctx context.Context) error {
 	case errors.Is(cause, ErrClosed):
 		return ErrClosed
 	}
-	l.leak.Stop()
+	l.minded()
 	var err error
 	if errors.Is(cause, ErrLost) || !c.keeper.Remove(&h.Lease) {
 		err = h.forfeit()

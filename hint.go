@@ -26,7 +26,7 @@ func Hint(err error) string {
 	case errors.Is(err, ErrLimit):
 		return "give all processes the same limit, or change the one in use with Semaphore.SetLimit"
 	case errors.Is(err, ErrDeadlock):
-		return "do not lock a name again under the context of its own lease; pass the lease on instead"
+		return "do not lock a name again under the context of its own lease; pass the lease on, or make it Reentrant"
 	case errors.Is(err, ErrNotYours) && !errors.Is(err, ErrNotHeld):
 		return "another owner has the lock: wait for it, or ask who it is with Inspect"
 	case errors.Is(err, ErrNotHeld), errors.Is(err, ErrLost):
@@ -87,8 +87,11 @@ func lacksPermission(err error) bool {
 
 // explained adds to a lack of permission what the hint needs to be exact.
 func (c *Client) explained(err error) error {
+	if err == nil {
+		return nil
+	}
 	var refused *ServerError
-	if err == nil || !errors.As(err, &refused) || refused.Code != "NOPERM" {
+	if !errors.As(err, &refused) || refused.Code != "NOPERM" {
 		return err
 	}
 	told := *refused

@@ -20,6 +20,7 @@ type hold struct {
 	attempt string
 	server  atomic.Uint64 // the server's part of the token
 	began   time.Duration // when it was known here
+	first   tenure        // the first lease, unless readers share the hold: an allocation less
 	passes  atomic.Int64
 	waiting atomic.Int64 // how many wait on the server, as last told
 	told    atomic.Int64 // when that was

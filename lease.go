@@ -17,10 +17,7 @@ import (
 // reported to the logger and the observer; its context alone does not keep it.
 // Stores that bring a clock of their own, as memstore does, are spared that:
 // the collector may not touch what lives in a bubble of testing/synctest.
-type Lease struct {
-	tenure *tenure
-	leak   runtime.Cleanup
-}
+type Lease struct{ tenure *tenure }
 
 // tenure is what a lease's context, its hold and its clean-up share. It must
 // not point to the Lease: that would keep it from being collected.
@@ -51,7 +48,12 @@ func tenureOf(ctx context.Context) *tenure {
 
 // lease begins a lease on a hold; nil if the hold is lost.
 func (c *Client) lease(parent context.Context, h *hold) *Lease {
-	t := h.begun(parent, h.passes.Load() > 0)
+	var t *tenure
+	if h.passes.Load() > 0 {
+		t = h.begun(parent, true)
+	} else {
+		t = h.begin(&h.first, parent, false)
+	}
 	if !h.serve(t) {
 		return nil
 	}
@@ -60,7 +62,11 @@ func (c *Client) lease(parent context.Context, h *hold) *Lease {
 
 // begun makes a lease that is not served yet. A local one begins now.
 func (h *hold) begun(parent context.Context, local bool) *tenure {
-	t := &tenure{hold: h, local: local, outer: tenureOf(parent), parent: parent, start: h.began}
+	return h.begin(new(tenure), parent, local)
+}
+
+func (h *hold) begin(t *tenure, parent context.Context, local bool) *tenure {
+	t.hold, t.local, t.outer, t.parent, t.start = h, local, tenureOf(parent), parent, h.began
 	t.token.Store(h.token())
 	if local {
 		t.start = h.client.now()
@@ -72,13 +78,22 @@ func (h *hold) begun(parent context.Context, local bool) *tenure {
 func (c *Client) handle(t *tenure) *Lease {
 	l := &Lease{tenure: t}
 	if !c.fake {
-		l.leak = runtime.AddCleanup(l, leaked, t)
+		// runtime.AddCleanup would do the same for two allocations a lease.
+		runtime.SetFinalizer(l, (*Lease).leaked)
 	}
 	return l
 }
 
+// minded is told that the caller has not forgotten the lease.
+func (l *Lease) minded() {
+	if !l.tenure.hold.client.fake {
+		runtime.SetFinalizer(l, nil)
+	}
+}
+
 // leaked releases what a caller forgot.
-func leaked(t *tenure) {
+func (l *Lease) leaked() {
+	t := l.tenure
 	c := t.hold.client
 	first, cause := t.release(ErrReleased)
 	if !first || errors.Is(cause, ErrClosed) {
@@ -260,7 +275,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	if !first {
 		return ErrReleased
 	}
-	l.leak.Stop()
+	l.minded()
 	local, err := t.exit(ctx, cause)
 	t.observe(EventRelease, cause, local, err)
 	return err
@@ -367,7 +382,7 @@ func (l *Lease) ReleaseAfter(ctx context.Context, delay time.Duration) error {
 	if !first {
 		return ErrReleased
 	}
-	l.leak.Stop()
+	l.minded()
 	if errors.Is(cause, ErrClosed) {
 		return ErrClosed
 	}

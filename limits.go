@@ -54,7 +54,8 @@ func MaxHold(d time.Duration) Option {
 // the clocks of its starters are apart.
 //
 // It begins to count with the release: the lock of a process that dies before
-// is free when its lease ends, be that earlier or later.
+// is free when its lease ends, be that earlier or later. Of the entries of one
+// [Owner] the last one to leave decides.
 func MinHold(d time.Duration) Option {
 	return func(t *terms) error {
 		if d < time.Millisecond || d > maxTTL {

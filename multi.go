@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -197,7 +196,7 @@ func (c *Client) lockNext(ctx, parent context.Context, s *spec, taken []*Lease) 
 		}
 		return nil, err
 	}
-	l.leak.Stop() // the bundle has it
+	l.minded() // the bundle has it
 	return l, nil
 }
 
@@ -251,7 +250,7 @@ func (c *Client) takeAll(
 			_ = giveBack(ctx, leases)
 			return nil, i, err
 		}
-		l.leak.Stop()
+		l.minded()
 		leases = append(leases, l)
 		c.observe(Event{
 			Kind: EventGrant, Name: h.spec.name, Owner: h.attempt, Token: l.Token(),
@@ -275,7 +274,7 @@ func (c *Client) askAll(ctx context.Context, locks []terms) (holds []*hold, busy
 		return nil, 0, fault("lock", first.name, err)
 	}
 	c.introduce()
-	attempt := c.id + "/" + strconv.FormatUint(c.attempts.Add(1), 10)
+	attempt, _ := c.attempt()
 	keys, args := make([]string, len(locks)), []string{attempt, first.ttlMS, c.retention}
 	for i := range locks {
 		keys[i], args = locks[i].key, append(args, locks[i].base)

@@ -24,13 +24,14 @@ func (c *Client) Mutex(name string, options ...Option) *Mutex {
 func (m *Mutex) Name() string { return m.terms.name }
 
 // Lock waits for the lock and returns the lease. It waits in order of arrival,
-// until ctx ends or the limit of [Wait] passes.
+// until ctx ends or the limit of [Wait] passes; or it tries as often as [Tries] says.
 //
 // On failure nothing is held and no place in the line is kept: the error is
 // ctx's if it ended first, an [ErrHeld] after the limit, a [*ServerError] if
-// the server refused, [ErrDeadlock] if ctx belongs to a lease of this lock,
-// [ErrClosed], [ErrInvalid], and else an [ErrUnknownOutcome]: then what may
-// have been granted is given back in the background.
+// the server refused, [ErrDeadlock] if ctx belongs to a lease of this lock and
+// neither [Reentrant] nor [Owner] lets it in again, [ErrClosed], [ErrInvalid],
+// and else an [ErrUnknownOutcome]: then what may have been granted is given
+// back in the background.
 //
 // ctx ends the waiting only, not the lease.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.terms.lock(ctx) }

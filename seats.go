@@ -20,6 +20,7 @@ type shard struct {
 	mu    sync.Mutex
 	lines map[string]*local
 	rooms map[string]*room // of readers, and of those who ask for permits
+	spare *local           // a line in which nobody is any more; nil or one
 }
 
 // local is the line of one lock, and the lease that its seat has, if any.
@@ -50,7 +51,9 @@ func (c *Client) take(ctx context.Context, s *spec, try bool) (h *hold, waited b
 		if sh.lines == nil {
 			sh.lines = make(map[string]*local)
 		}
-		ln = new(local)
+		if ln, sh.spare = sh.spare, nil; ln == nil {
+			ln = new(local)
+		}
 		sh.lines[s.key] = ln
 	}
 	if ln.Take() {
@@ -128,6 +131,7 @@ func (c *Client) leave(s *spec, h *hold) {
 	ln.hold = nil
 	if !ln.Give(nil) {
 		delete(sh.lines, s.key)
+		sh.spare = ln
 	}
 }
 

@@ -200,6 +200,10 @@ func (r *run) acquire() (os.Signal, error) {
 			// The limit may have been shorter than the way to the server, which
 			// says nothing about the lock nor the server. So try once, as -n does.
 			r.lease, err = mutex.TryLock(ctx)
+			var held *holdfast.HeldError
+			if errors.As(err, &held) {
+				held.Waited = clock.Now() - began
+			}
 		}
 		close(done)
 	}()

@@ -70,6 +70,7 @@ func Run(t *testing.T, open func(t *testing.T) Env) {
 	}{
 		{"actions", actionTests},
 		{"shared", sharedTests},
+		{"entry", entryTests},
 		{"bytes", byteTests},
 		{"errors", errorTests},
 		{"contexts", contextTests},

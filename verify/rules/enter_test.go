@@ -147,10 +147,10 @@ func TestALockStaysTakenForItsLeastTime(t *testing.T) {
 // line follows though the holder goes on for ever.
 func TestAHoldThatLastsTooLongIsOver(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		a, _ := w.local(t, holdfast.Config{TTL: time.Second})
+		a, _ := w.local(t, holdfast.Config{TTL: 2 * time.Second})
 		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
 		for name, option := range map[string]holdfast.Option{
-			"time": holdfast.MaxHold(2500 * time.Millisecond), "renewals": holdfast.MaxRenewals(3),
+			"time": holdfast.MaxHold(4 * time.Second), "renewals": holdfast.MaxRenewals(2),
 		} {
 			l := lock(t, a.Mutex(name, option))
 			got := locking(within(t), b.Mutex(name))
@@ -165,5 +165,100 @@ func TestAHoldThatLastsTooLongIsOver(t *testing.T) {
 			}
 			release(t, next)
 		}
+	})
+}
+
+// Kind 1. Entering again costs no request, in whatever order the leases are
+// released; the lock is free when the last one is.
+func TestEnteringAgainCostsNoRequest(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+		other, seen := w.local(t, holdfast.Config{TTL: time.Minute})
+		w.warm(t, c)
+		w.warm(t, other)
+		for name, option := range map[string]holdfast.Option{
+			"context": holdfast.Reentrant(), "owner": holdfast.Owner("alice"),
+		} {
+			m := c.Mutex(name, option)
+			w.ResetStats(t)
+			first := lock(t, m)
+			second, err := m.Lock(first.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			third, err := m.TryLock(second.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			release(t, first)
+			if n := w.requests(t); n != 1 {
+				t.Errorf("%s: three entries took %d requests: %v", name, n, w.CommandCalls(t))
+			}
+			if n, err := m.HoldCount(third.Context()); n != 2 || err != nil {
+				t.Errorf("%s: the count is %d (%v)", name, n, err)
+			}
+			got := locking(within(t), other.Mutex(name))
+			seen.await(t, holdfast.EventWait, name, 1)
+			release(t, third)
+			if second.Err() != nil || second.HoldCount() != 1 || len(got) > 0 {
+				t.Errorf("%s: the last one in: %v, %d entries", name, second.Err(), second.HoldCount())
+			}
+			release(t, second)
+			release(t, granted(t, got))
+		}
+	})
+}
+
+// Kind 5. Who tries leaves nothing at the server between two tries.
+func TestTriesAreRequestsAndNothingElse(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+		other, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+		w.warm(t, c)
+		w.warm(t, other)
+		l := lock(t, other.Mutex("x"))
+		w.ResetStats(t)
+		_, err := c.Mutex("x", holdfast.Tries(3, 10*time.Millisecond)).Lock(within(t))
+		var held *holdfast.HeldError
+		if !errors.As(err, &held) || held.Tries != 3 || held.Waited < 10*time.Millisecond {
+			t.Errorf("Lock: %v", err)
+		}
+		if n := w.requests(t); n != 3 {
+			t.Errorf("three tries took %d requests: %v", n, w.CommandCalls(t))
+		}
+		if s := state(t, other, "x"); len(s.Waiters) > 0 {
+			t.Errorf("in the line stand %+v", s.Waiters)
+		}
+		release(t, l)
+		release(t, lock(t, c.Mutex("x", holdfast.Tries(3, 10*time.Millisecond))))
+	})
+}
+
+// Kind 6. A lease that is not renewed is over when its TTL is, unless it is
+// extended by hand.
+func TestALeaseThatIsNotRenewedIsExtendedByHand(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a, _ := w.local(t, holdfast.Config{TTL: 3 * time.Second})
+		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
+		l := lock(t, a.Mutex("x", holdfast.NoRenewal()))
+		got := locking(within(t), b.Mutex("x"))
+		seen.await(t, holdfast.EventWait, "x", 1)
+		const more = 4500 * time.Millisecond
+		extended := time.Now()
+		if err := l.Extend(within(t), more); err != nil {
+			t.Fatal(err)
+		}
+		lost(t, l, holdfast.LossExpired)
+		o := wait(t, "Lock", got)
+		if o.err != nil {
+			t.Fatal(o.err)
+		}
+		if after := o.at.Sub(extended); after < more {
+			t.Errorf("another was let in %v after it was extended by %v", after, more)
+		}
+		if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
+			t.Errorf("Release: %v", err)
+		}
+		release(t, o.lease)
 	})
 }

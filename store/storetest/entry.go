@@ -1,0 +1,63 @@
+package storetest
+
+import (
+	"strings"
+
+	"github.com/holdfast-go/holdfast/script"
+)
+
+var entryTests = []test{
+	{"entering together", testTogether},
+	{"stay", testStay},
+	{"permit", testPermit},
+}
+
+// Who waits in the name that is let in comes in too, and hears of it.
+func testTogether(s *suite) {
+	ear := s.listen(s.channel("b"))
+	token := s.take(s.attempt("a", 1), "x")
+	s.begins(s.acquire(s.attempt("b", 1), "x", waits, "alice"), "queued 1")
+	s.begins(s.acquire(s.attempt("c", 1), "x", waits, "carol"), "queued 2")
+	s.begins(s.acquire(s.attempt("b", 2), "x", waits, "alice"), "queued 3")
+	s.is(s.release(s.attempt("a", 1), token), "released")
+	first, second := strings.Fields(ear.next(s)), strings.Fields(ear.next(s))
+	if len(first) != 4 || len(second) != 4 || first[1] != s.attempt("b", 1) || second[1] != s.attempt("b", 2) {
+		s.Fatalf("pushed %q and %q, want a grant to each in order", first, second)
+	}
+	if first[2] != second[2] {
+		s.Errorf("tokens %s and %s of one hold", first[2], second[2])
+	}
+	s.is(s.release(s.attempt("b", 1), first[2], "alice"), "held 1")
+	s.begins(s.acquire(s.attempt("c", 1), "x", waits, "carol"), "queued 1")
+}
+
+// A lock that is given up and stays taken is nobody's, and the first in line is
+// told for how long.
+func testStay(s *suite) {
+	stay := func(attempt, token string, least int, owner ...any) string {
+		return s.run(script.Stay, append([]any{attempt, token, least, 0, retention, s.base}, owner...)...)
+	}
+	ear := s.listen(s.channel("b"))
+	s.is(stay(s.attempt("a", 1), "7", 5000), "gone")
+	token := s.take(s.attempt("a", 1), "x")
+	s.begins(s.acquire(s.attempt("b", 1), "x", waits), "queued 1")
+	s.begins(stay(s.attempt("a", 1), token, 5000), "stays")
+	s.begins(ear.next(s), "stays "+s.attempt("b", 1))
+	s.begins(stay(s.attempt("a", 1), token, 5000), "stays")
+	s.is(s.run(script.Renew, retention, s.attempt("a", 1), ttl, ""), "renewed -")
+	s.begins(s.acquire(s.attempt("c", 1), "x", 0), "busy")
+
+	s.key += "entries"
+	token = s.take(s.attempt("a", 2), "x", "alice")
+	s.is(s.acquire(s.attempt("c", 2), "x", 0, "alice"), "granted "+token+" 0")
+	s.is(stay(s.attempt("a", 2), token, 5000, "alice"), "held 1")
+	s.is(stay(s.attempt("c", 2), token, 0, "alice"), "released")
+}
+
+func testPermit(s *suite) {
+	answer := s.run(script.Permit, s.channel("a"))
+	if answer != "permitted" && answer != "unknown" {
+		s.Errorf("the user of this suite may not run everything: %s", answer)
+	}
+	s.is(s.run(script.Inspect), "absent")
+}
