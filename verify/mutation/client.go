@@ -28,8 +28,8 @@ var inClient = []mutant{{
 }, {
 	name: "a lease that is over is not signalled",
 	file: "internal/keeper/keeper.go",
-	old:  "		k.cfg.Lost(l, Expired)\n",
-	mut:  "		_ = l\n",
+	old:  "	for _, l := range lost {\n		k.cfg.Lost(l, l.Over())\n",
+	mut:  "	for _, l := range lost {\n		_ = l\n",
 	by:   []check{worlds, keeping},
 }, {
 	name: "a waiter never looks by itself",
@@ -54,19 +54,19 @@ var inClient = []mutant{{
 	file: "acquire.go",
 	old:  "	at.c.undo(at.spec, at.id, at.c.now()+at.spec.ttl)\n	if ctx.Err() != nil {\n",
 	mut:  "	if ctx.Err() != nil {\n",
-	by:   []check{worlds, rules},
+	by:   []check{rules, worlds},
 }, {
 	name: "a cancel that came before its request is enough",
 	file: "undo.go",
 	old:  "		return a.Kind != wire.None, err\n",
 	mut:  "		return a.Kind != wire.None || err == nil, err\n",
-	by:   []check{worlds, rules},
+	by:   []check{rules, worlds},
 }, {
 	name: "who gives up a wait leaves its place behind",
 	file: "acquire.go",
 	old:  "			timer.Stop()\n			c.undo(s, at.id, c.now()+s.ttl)\n			return nil, ctx.Err()\n",
 	mut:  "			timer.Stop()\n			return nil, ctx.Err()\n",
-	by:   []check{worlds, rules},
+	by:   []check{rules, worlds},
 }, {
 	name: "who leaves with the seat takes it along",
 	file: "seats.go",
@@ -84,7 +84,7 @@ var inClient = []mutant{{
 	file: "hold.go",
 	old:  "	if h.lost != nil || h.closed {\n		return false\n	}\n	h.tenure, h.departed = t, false\n",
 	mut:  "	h.tenure, h.departed = t, false\n",
-	by:   []check{worlds, rules},
+	by:   []check{rules, worlds},
 }, {
 	name: "passing inside the process has no bounds",
 	file: "internal/line/line.go",
@@ -126,7 +126,7 @@ var inClient = []mutant{{
 	file: "company.go",
 	old:  "func (h *hold) alone() bool { return h.shared && len(h.readers)+h.promised == 0 }",
 	mut:  "func (h *hold) alone() bool { return h.shared && len(h.readers) == 0 }",
-	by:   []check{worlds, rules},
+	by:   []check{rules, worlds},
 }, {
 	name: "a lost lease leaves the seat to nobody",
 	file: "hold.go",

@@ -149,15 +149,15 @@ var inMemstore = []mutant{{
 }, {
 	name: "memstore: the lock is handed to a waiter whom nobody hears",
 	file: "memstore/advance.go",
-	old:  "if asks || t.push(w) {",
-	mut:  "if t.push(w); true {",
-	by:   []check{worlds, oracle},
+	old:  "if asks || t.push(w, t.nextToken()) {",
+	mut:  "if t.push(w, t.nextToken()); true {",
+	by:   []check{oracle, worlds},
 }, {
 	name: "memstore: cancel loses the grant that it crosses",
 	file: "memstore/cancel.go",
 	old:  "case t.holder != nil && t.holder.is(attempt, owner):",
 	mut:  "case t.holder != nil && owner != \"\" && t.holder.is(attempt, owner):",
-	by:   []check{worlds, oracle},
+	by:   []check{oracle, worlds},
 }, {
 	name: "memstore: a waiter who does not fit is overtaken",
 	file: "memstore/advance.go",
