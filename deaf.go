@@ -85,14 +85,18 @@ func (c *Client) permitted(ctx context.Context, s *spec) error {
 		}
 		return err
 	}
-	var needed []string
+	var needed, pushing []string
 	for _, command := range wire.ParseMissing(answer) {
-		if command != "publish" && command != "spublish" {
+		switch command {
+		case "publish", "spublish", "pubsub|numsub", "pubsub|shardnumsub":
+			pushing = append(pushing, command)
+		default:
 			needed = append(needed, command)
-			continue
 		}
+	}
+	if len(pushing) > 0 {
 		c.deaf.mute.Store(true)
-		c.tellDeaf(s, c.lacking([]string{command}))
+		c.tellDeaf(s, c.lacking(pushing))
 	}
 	if len(needed) > 0 {
 		return c.lacking(needed)

@@ -64,7 +64,7 @@ func (e *ServerError) hint() string {
 	if e.Code == "NOPERM" {
 		prefix := cmp.Or(e.prefix, defaultPrefix)
 		what := "the commands +evalsha +eval +time +hget +hset +hdel +hmget +hgetall +hexists +pexpire +pttl " +
-			"+publish +subscribe"
+			"+pubsub|numsub +publish +subscribe"
 		switch {
 		case len(e.lacking) > 0:
 			what = grants(e.lacking, prefix)

@@ -18,6 +18,7 @@ if not check then return 'unknown' end
 local missing = {}
 local function need(command, ...)
   local known, may = pcall(check, command, ...)
+  if command == 'pubsub' then command = command .. '|' .. (...) end
   if not (known and may) then missing[#missing + 1] = command end
 end
 need('time')
@@ -29,6 +30,9 @@ need('hgetall', key)
 need('hexists', key, 'f')
 need('pexpire', key, '1')
 need('pttl', key)
-need(string.find(channel, '{', 1, true) and 'spublish' or 'publish', channel, '')
+local count, verb = 'numsub', 'publish'
+if string.find(channel, '{', 1, true) then count, verb = 'shardnumsub', 'spublish' end
+need('pubsub', count, channel)
+need(verb, channel, '')
 if #missing == 0 then return 'permitted' end
 return 'missing ' .. table.concat(missing, ' ')

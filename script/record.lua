@@ -220,14 +220,18 @@ local function withdraw(attempt, place)
   queue(waiting - 1, head, tail)
 end
 
--- push tells a waiter's client of its grant, and answers whether it listens.
--- Where publishing is not permitted nobody can be heard: waiters then find
--- their turn by polling.
+-- push tells a waiter's client of its grant, and answers whether it listens
+-- here. That is asked first: PUBLISH goes to the replicas too, and who listens
+-- at one would take for its own what the next in line then gets. Where counting
+-- or publishing is not permitted nobody can be heard: waiters then find their
+-- turn by polling.
 local function push(attempt, token)
-  local verb = string.find(base, '{', 1, true) and 'SPUBLISH' or 'PUBLISH'
-  local client = string.match(attempt, '^[^/]*')
-  local heard = redis.pcall(verb, base .. client,
-    'granted ' .. attempt .. ' ' .. token .. ' ' .. text(waiting))
+  local count, verb = 'NUMSUB', 'PUBLISH'
+  if string.find(base, '{', 1, true) then count, verb = 'SHARDNUMSUB', 'SPUBLISH' end
+  local channel = base .. string.match(attempt, '^[^/]*')
+  local there = redis.pcall('PUBSUB', count, channel)
+  if there.err or there[2] == 0 then return false end
+  local heard = redis.pcall(verb, channel, 'granted ' .. attempt .. ' ' .. token .. ' ' .. text(waiting))
   return type(heard) == 'number' and heard > 0
 end
 

@@ -53,9 +53,13 @@ if not owner then
         repeat
           place = string.format('%d', place + 1)
         until waiting == '0' or call('HEXISTS', key, '#' .. place) == 1
-        local verb = string.find(base, '{', 1, true) and 'SPUBLISH' or 'PUBLISH'
-        local client = string.match(heir, '^[^/]*')
-        local heard = redis.pcall(verb, base .. client, 'granted ' .. heir .. ' ' .. token .. ' ' .. waiting)
+        -- Whether it listens is asked first, see push in the shared part.
+        local count, verb = 'NUMSUB', 'PUBLISH'
+        if string.find(base, '{', 1, true) then count, verb = 'SHARDNUMSUB', 'SPUBLISH' end
+        local channel = base .. string.match(heir, '^[^/]*')
+        local there = redis.pcall('PUBSUB', count, channel)
+        local heard = not there.err and there[2] > 0 and
+          redis.pcall(verb, channel, 'granted ' .. heir .. ' ' .. token .. ' ' .. waiting)
         if type(heard) == 'number' and heard > 0 then
           local life = string.format('%d', ttl + retention)
           lock = token .. ' ' .. ttl .. ' ' .. heir

@@ -32,8 +32,8 @@ local function tell(left)
     local next = waiting > 0 and call('HGET', key, '#' .. place)
     if next then
       local verb = string.find(base, '{', 1, true) and 'SPUBLISH' or 'PUBLISH'
-      local client = string.match(next, '^[^/]*')
-      local heard = redis.pcall(verb, base .. client, 'stays ' .. next .. ' ' .. left)
+      local channel = base .. string.match(next, '^[^/]*')
+      local heard = redis.pcall(verb, channel, 'stays ' .. next .. ' ' .. left)
       if type(heard) == 'number' and heard > 0 then return end
     end
   end

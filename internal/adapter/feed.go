@@ -213,6 +213,28 @@ func (f *Feed) Ended(name string) {
 	}
 }
 
+// Sample returns a channel that the node has confirmed, "" if there is none.
+func (f *Feed) Sample() string {
+	h := f.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name, c := range h.channels {
+		if c.feed == f && c.confirmed {
+			return name
+		}
+	}
+	return ""
+}
+
+// Listens reports whether the node has confirmed the channel.
+func (f *Feed) Listens(name string) bool {
+	h := f.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.channels[name]
+	return c != nil && c.feed == f && c.confirmed
+}
+
 // Deliver hands a message to those who listen. Those who still wait for the
 // confirmation do not yet: it may be from an earlier subscription.
 func (f *Feed) Deliver(name, payload string) {

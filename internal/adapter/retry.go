@@ -62,7 +62,7 @@ func (r Retry) Do(ctx context.Context, send func() (string, error)) (answer stri
 		case r.Patient:
 			tries = most
 		}
-		if fate == Final || fate != Broken && !r.Patient || attempt >= tries || Ended(ctx) {
+		if fate == Final || fate != Broken && !r.Patient || attempt >= tries {
 			return "", err, broke
 		}
 		if fate != Unsent {
@@ -91,8 +91,11 @@ func Passing(refused *holdfast.ServerError) bool {
 // have found a connection that had died unnoticed, then longer each time. It
 // returns the context's error if that ends first.
 func pause(ctx context.Context, attempt int) error {
+	if Ended(ctx) {
+		return cmp.Or(ctx.Err(), context.DeadlineExceeded)
+	}
 	if attempt == 0 {
-		return ctx.Err()
+		return nil
 	}
 	wait := Backoff(min(attempt, 5))
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < wait {

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -45,7 +46,8 @@ func (s *Server) ResetStats(t testing.TB) {
 	s.Do(t, "CONFIG", "RESETSTAT")
 }
 
-// ask is Do for a server that may be gone: an error of the server is one.
+// ask is Do for a server that may be gone: an error of the server is one, and
+// a list is one text.
 func (s *Server) ask(args ...any) (string, error) {
 	c, err := s.dial()
 	if err != nil {
@@ -55,6 +57,9 @@ func (s *Server) ask(args ...any) (string, error) {
 	reply, err := c.try(args...)
 	if e, refused := reply.(Error); refused {
 		err = e
+	}
+	if list, ok := reply.([]any); ok {
+		reply = fmt.Sprintln(list...)
 	}
 	text, _ := reply.(string)
 	return text, err

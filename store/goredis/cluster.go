@@ -93,20 +93,21 @@ func (c *cluster) follow(ctx context.Context, key string, send func(v *once, ask
 	asking := false
 	for hop := 0; ; hop++ {
 		err := send(c.view(node), asking)
-		if errors.Is(err, redis.ErrClosed) {
-			c.client.ReloadState(ctx)
-			return unsentError{err}
+		if err == nil {
+			return nil
 		}
 		refused := serverError(err)
-		if refused != nil && refused.Code == "READONLY" {
+		if refused == nil || adapter.Passing(refused) {
+			// The node may be gone, or another's replica by now. go-redis asks
+			// beside us, and no more often than it finds right.
 			c.client.ReloadState(ctx)
+		}
+		if errors.Is(err, redis.ErrClosed) {
+			return unsentError{err}
 		}
 		_, to, ask, redirected := adapter.Redirection(refused)
 		if !redirected || hop == hops {
 			return err
-		}
-		if !ask {
-			c.client.ReloadState(ctx)
 		}
 		if node = c.node(ctx, to); node == nil {
 			return unsentError{errUnknownNode}
@@ -129,4 +130,12 @@ func (c *cluster) place(ctx context.Context, channels []string, stale bool) ([]s
 		nodes[i] = node.Options().Addr
 	}
 	return nodes, nil
+}
+
+// strayed reports whether the client knows another node as the home of a
+// channel that f listens to. It looks again at the Cluster from time to time by
+// itself.
+func (c *cluster) strayed(f *adapter.Feed, channel string) bool {
+	node, err := c.client.MasterForKey(f.Context, channel)
+	return err == nil && node.Options().Addr != f.Node
 }

@@ -21,7 +21,19 @@ import (
 // waiter also looks by itself.
 const silence = 30 * time.Second
 
-var errSilent = errors.New("the server is silent")
+// A server that is replaced and lives on keeps its subscriptions, and nobody
+// counts them. So a subscription makes sure that it is where pushes come from:
+// in a Cluster from what the client knows; behind Sentinel by asking the primary
+// whether it counts it, at the cost of a request every few seconds.
+const (
+	glanceAtClient  = time.Second
+	glanceAtPrimary = 3 * time.Second
+)
+
+var (
+	errSilent   = errors.New("the server is silent")
+	errReplaced = errors.New("another server is the primary now")
+)
 
 // feeds is how the store subscribes.
 type feeds struct{ silence time.Duration }
@@ -115,6 +127,15 @@ func (s *Store) write(
 ) {
 	tick := time.NewTicker(s.feeds.silence)
 	defer tick.Stop()
+	var look <-chan time.Time
+	if s.retry.Patient {
+		tick := time.NewTicker(glanceAtPrimary)
+		if s.cluster != nil {
+			tick.Reset(glanceAtClient)
+		}
+		defer tick.Stop()
+		look = tick.C
+	}
 	asked := false
 	for {
 		var err error
@@ -123,6 +144,10 @@ func (s *Store) write(
 			return
 		case <-f.Wake:
 			err = s.tell(f, ps)
+		case <-look:
+			if s.strayed(f) {
+				err = errReplaced
+			}
 		case <-tick.C:
 			switch {
 			case heard.Swap(false):
@@ -139,6 +164,20 @@ func (s *Store) write(
 			return
 		}
 	}
+}
+
+// strayed reports whether f's subscriptions are not where pushes come from.
+// A server that does not answer says nothing about it.
+func (s *Store) strayed(f *adapter.Feed) bool {
+	channel := f.Sample()
+	if channel == "" {
+		return false
+	}
+	if s.cluster != nil {
+		return s.cluster.strayed(f, channel)
+	}
+	count, err := s.single.client.PubSubNumSub(f.Context, channel).Result()
+	return err == nil && count[channel] == 0 && f.Listens(channel)
 }
 
 // tell sends the server what has changed. In a Cluster one channel at a time:

@@ -39,6 +39,7 @@ func (s *Store) place(ctx context.Context, channels []string, stale bool) ([]str
 		return nil, err
 	}
 	nodes := make([]string, len(channels))
+	met := s.client.Nodes()
 	for i, channel := range channels {
 		n := slot.Of(channel)
 		for _, span := range spans {
@@ -46,8 +47,20 @@ func (s *Store) place(ctx context.Context, channels []string, stale bool) ([]str
 				nodes[i] = span.addr
 			}
 		}
+		if met != nil && nodes[i] != "" && met[nodes[i]] == nil {
+			s.meet(ctx, channel)
+			met = nil // once is enough
+		}
 	}
 	return nodes, nil
+}
+
+// meet has rueidis look at the Cluster again. It learns of a new primary only
+// when a request of its own is answered with MOVED, and until then does not
+// lend us connections to it. What else is answered does not matter: it may be
+// that there is no such key, or that we may not ask.
+func (s *Store) meet(ctx context.Context, key string) {
+	_ = s.do(ctx, s.client.B().Pttl().Key(key).Build())
 }
 
 // primary returns a node that serves slots.

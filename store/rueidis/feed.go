@@ -9,10 +9,15 @@ import (
 	"github.com/holdfast-go/holdfast/internal/adapter"
 )
 
-// glance is how often a subscription behind Sentinel makes sure that it is at
-// the primary. rueidis keeps the connection to an old one, which may live on
-// as a replica, where no push of the new one is counted.
-const glance = time.Second
+// glance is how often a subscription makes sure that it is at a primary. A
+// server that is replaced may live on as a replica, and keep its subscriptions,
+// but nobody counts them. Behind Sentinel rueidis knows the primary; in a
+// Cluster the node is asked, which costs a client that waits a request to each
+// node every few seconds.
+const (
+	glanceAtClient = time.Second
+	glanceAtNode   = 3 * time.Second
+)
 
 var (
 	errReplaced = errors.New("another server is the primary now")
@@ -54,8 +59,11 @@ func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 		},
 	})
 	var look <-chan time.Time
-	if s.mode == rueidis.ClientModeSentinel {
-		tick := time.NewTicker(glance)
+	if s.mode != rueidis.ClientModeStandalone {
+		tick := time.NewTicker(glanceAtClient)
+		if s.mode == rueidis.ClientModeCluster {
+			tick.Reset(glanceAtNode)
+		}
 		defer tick.Stop()
 		look = tick.C
 	}
@@ -68,7 +76,7 @@ func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 		select {
 		case <-f.Wake:
 		case <-look:
-			if s.addr() != primary {
+			if s.strayed(f, conn, primary) {
 				return worked, errReplaced
 			}
 		case err := <-lost:
@@ -80,6 +88,19 @@ func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 			return worked, f.Context.Err()
 		}
 	}
+}
+
+// strayed reports whether the connection is to a server that is no primary any
+// more. A node that does not answer is for rueidis to give up.
+func (s *Store) strayed(f *adapter.Feed, conn rueidis.DedicatedClient, primary string) bool {
+	if s.mode == rueidis.ClientModeSentinel {
+		return s.addr() != primary
+	}
+	a := answer{result: conn.Do(f.Context, conn.B().Arbitrary("HELLO").Build())}
+	fields, err := a.fields()
+	role := fields["role"]
+	text, _ := role.ToString()
+	return err == nil && text == "replica"
 }
 
 // tell tells the server what has changed. It reports whether the server has

@@ -10,13 +10,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// least are the commands without which something does not work. Without publish
-// and subscribe there is no hand-over by push, and waiters look by themselves;
-// without hello, unsubscribe and ping, which the clients use if they may, all of
-// it works.
+// least are the commands without which something does not work. Without publish,
+// pubsub and subscribe there is no hand-over by push, and waiters look by
+// themselves; without hello, unsubscribe and ping, which the clients use if they
+// may, all of it works.
 var least = []string{
 	"evalsha", "eval", "time", "hmget", "hget", "hset", "hdel", "hgetall", "hexists",
-	"pexpire", "pttl", "publish", "subscribe",
+	"pexpire", "pttl", "pubsub|numsub", "publish", "subscribe",
 }
 
 // user makes a user of the server with these rules.
@@ -89,7 +89,7 @@ func TestTheLeastUserCanDoEverything(t *testing.T) {
 func TestAMissingCommandIsNamed(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for _, command := range least {
-			if command == "publish" || command == "subscribe" { // the next tests
+			if command == "publish" || command == "pubsub|numsub" || command == "subscribe" { // the next tests
 				continue
 			}
 			w.Do(t, "FLUSHALL")
@@ -180,6 +180,7 @@ func TestWithoutPublishTheLineMovesByLooking(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for name, rules := range map[string][]string{
 			"command": allow(least, "publish"),
+			"count":   allow(least, "pubsub|numsub"),
 			"channel": append(allow(least, ""), "resetchannels", "&other:*"),
 		} {
 			as := w.user(t, "ann", rules...)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -106,7 +107,7 @@ func TestAskIsFollowedToANodeThatDoesNotKnowTheScript(t *testing.T) {
 		if got := to.Do(t, "CLUSTER", "COUNTKEYSINSLOT", n); got != int64(1) {
 			t.Errorf("the new owner has %v records", got)
 		}
-		acked := open(t).lock(t, "x2{x}", holdfast.Acks(1, 1000*1e6))
+		acked := open(t).lock(t, "x2{x}", holdfast.Acks(1, time.Second))
 		release(t, acked)
 		release(t, first)
 		second := a.lock(t, "x")

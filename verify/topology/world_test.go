@@ -3,6 +3,7 @@ package topology_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"sync"
 	"testing"
 	"time"
@@ -19,11 +20,18 @@ import (
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(quiet{}) // nodes that are killed would be reported
+	// The tests mostly wait: for servers to come up, and for each other's votes.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 	// One goroutine of redistest keeps the thread that servers are tied to.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(
 		"github.com/holdfast-go/holdfast/internal/redistest.startTied.func1.1"),
-		// rueidis closes connections to nodes that went away some seconds later.
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
+		// rueidis closes connections to nodes that went away some seconds later,
+		// and looks at the Cluster's slots some time after it was told to.
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"))
 }
 
 // quiet is a logger of go-redis.
@@ -34,8 +42,36 @@ func (quiet) Printf(context.Context, string, ...any) {}
 // patience bounds every wait. It is far longer than anything takes.
 const patience = 60 * time.Second
 
-// login is how a client presents itself; the zero value is the default user.
+// login is how a client presents itself.
 type login struct{ user, password string }
+
+// least are the commands that a client needs, as docs/operating.md lists them
+// for each kind of server.
+var least = map[string][]string{
+	"each": {
+		"evalsha", "eval", "time", "hmget", "hget", "hset", "hdel", "hgetall", "hexists", "pexpire", "pttl", "wait",
+	},
+	"sentinel": {"pubsub|numsub", "publish", "subscribe", "role"},
+	"cluster":  {"pubsub|shardnumsub", "spublish", "ssubscribe", "cluster|slots", "asking"},
+}
+
+// restrict makes the user who may do no more than needed: all tests run as it.
+func restrict(t testing.TB, kind string, servers []*redistest.Server) login {
+	t.Helper()
+	args := []any{"ACL", "SETUSER", "least", "reset", "on", ">pw", "~holdfast:*", "&holdfast:*"}
+	for _, list := range [][]string{least["each"], least[kind]} {
+		for _, command := range list {
+			args = append(args, "+"+command)
+		}
+	}
+	for _, s := range servers {
+		if got := s.Do(t, args...); got != "OK" {
+			t.Fatalf("ACL SETUSER: %v", got)
+		}
+		s.Do(t, "ACL", "SETUSER", "least", "+waitaof") // older servers do not know it
+	}
+	return login{"least", "pw"}
+}
 
 // adapter makes stores with one of the client libraries, each with
 // connections of its own.
@@ -88,24 +124,33 @@ func rueidisOf(t testing.TB, opts rueidis.ClientOption) holdfast.Store {
 	return rueidisstore.New(rdb)
 }
 
+// quick is the option of Clusters whose nodes are killed: they are missed soon.
+var quick = redistest.NodeTimeout(time.Second)
+
 // inCluster runs a test with each of the libraries, on a Cluster of its own.
-func inCluster(t *testing.T, test func(t *testing.T, c *redistest.Cluster, open func(testing.TB) *party)) {
+func inCluster(
+	t *testing.T, test func(t *testing.T, c *redistest.Cluster, open func(testing.TB) *party), opts ...redistest.Option,
+) {
+	t.Parallel()
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
-			c := redistest.StartCluster(t)
-			test(t, c, func(t testing.TB) *party { return newParty(t, a.cluster(t, c.Addrs(), login{})) })
+			c := redistest.StartCluster(t, opts...)
+			as := restrict(t, "cluster", c.Nodes)
+			test(t, c, func(t testing.TB) *party { return newParty(t, a.cluster(t, c.Addrs(), as)) })
 		})
 	}
 }
 
 // behindSentinel runs a test with each of the libraries, on servers of its own.
 func behindSentinel(t *testing.T, test func(t *testing.T, g *redistest.Sentinel, open func(testing.TB) *party)) {
+	t.Parallel()
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
 			g := redistest.StartSentinel(t)
-			test(t, g, func(t testing.TB) *party { return newParty(t, a.sentinel(t, g.Addrs(), login{})) })
+			as := restrict(t, "sentinel", g.Servers)
+			test(t, g, func(t testing.TB) *party { return newParty(t, a.sentinel(t, g.Addrs(), as)) })
 		})
 	}
 }

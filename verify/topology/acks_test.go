@@ -1,0 +1,109 @@
+package topology_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// brief is a limit that passes: nothing is there to wait for.
+const brief = 200 * time.Millisecond
+
+// short expects a grant that nobody has acknowledged, and that was given back.
+func short(t testing.TB, p *party, name string, err error, want int) {
+	t.Helper()
+	var missing *holdfast.AckError
+	if !errors.As(err, &missing) || missing.Want.Replicas != want || missing.Got.Replicas != 0 {
+		t.Fatalf("got %v", err)
+	}
+	s, err := p.Inspect(within(t), name)
+	if err != nil || s.Held() {
+		t.Errorf("it was not given back: %v, %v", s.Holders, err)
+	}
+}
+
+func acks(t *testing.T, primary *redistest.Server, replicas int, open func(testing.TB) *party) {
+	a, b := open(t), open(t)
+	release(t, a.lock(t, "x", holdfast.Acks(replicas, time.Second)))
+	_, err := a.Mutex("x", holdfast.Acks(replicas+1, brief)).TryLock(within(t))
+	if !errors.Is(err, holdfast.ErrNotAcked) {
+		t.Errorf("one more than there are: %v", err)
+	}
+
+	held := a.lock(t, "x")
+	pushed := b.waiting(t, "x", holdfast.Acks(replicas, brief))
+	primary.CutReplicas(t)
+	release(t, held)
+	short(t, b, "x", (<-pushed).err, replicas)
+	_, err = a.Mutex("x", holdfast.Acks(replicas, brief)).Lock(within(t))
+	short(t, a, "x", err, replicas)
+
+	primary.HealReplicas(t)
+	redistest.Await(t, "the replicas are back", func() bool {
+		l, err := a.Mutex("x", holdfast.Acks(replicas, brief)).TryLock(within(t))
+		if err == nil {
+			release(t, l)
+		}
+		return err == nil
+	})
+}
+
+func TestAcknowledgementsAreCountedBehindSentinel(t *testing.T) {
+	behindSentinel(t, func(t *testing.T, g *redistest.Sentinel, open func(testing.TB) *party) {
+		g.Forbear(t)
+		acks(t, g.Primary(), 2, open)
+	})
+}
+
+func TestAcknowledgementsAreCountedInACluster(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *redistest.Cluster, open func(testing.TB) *party) {
+		c.Forbear(t)
+		acks(t, c.Home(key("x")), 1, open)
+	})
+}
+
+// WAIT behind a repeated request covers what was written before it over
+// another connection: the server counts from where its log stood.
+func TestWaitCoversEarlierWritesOfOthers(t *testing.T) {
+	behindSentinel(t, func(t *testing.T, g *redistest.Sentinel, open func(testing.TB) *party) {
+		g.Forbear(t)
+		a, b := open(t), open(t)
+		release(t, b.lock(t, "x"))
+		g.Primary().CutReplicas(t)
+		release(t, a.lock(t, "x"))
+		acker := b.store.(holdfast.Acker)
+		_, got, err := acker.RunAcked(within(t), script.Inspect, []string{"holdfast:{x}"}, nil,
+			holdfast.Acknowledged{Replicas: 1}, brief)
+		if err != nil || got.Replicas != 0 {
+			t.Errorf("behind a request that wrote nothing: %v, %v", got, err)
+		}
+	})
+}
+
+// A server that has WAITAOF says so by doing it; an older one is refused
+// before anything is taken.
+func TestDurableWaitsForTheDiskOrSaysWhatItNeeds(t *testing.T) {
+	behindSentinel(t, func(t *testing.T, g *redistest.Sentinel, open func(testing.TB) *party) {
+		p := open(t)
+		g.Primary().Do(t, "CONFIG", "SET", "appendonly", "yes")
+		_, unknown := g.Primary().Do(t, "WAITAOF", 0, 0, 0).(redistest.Error)
+		l, err := p.Mutex("x", holdfast.Durable(0, time.Second)).Lock(within(t))
+		var refused *holdfast.ServerError
+		switch {
+		case !unknown && err != nil:
+			t.Errorf("Lock: %v", err)
+		case !unknown:
+			release(t, l)
+		case !errors.As(err, &refused) || refused.Code != "WAITAOF":
+			t.Errorf("got %v", err)
+		default:
+			if got := g.Primary().Do(t, "EXISTS", "holdfast:{x}"); got != int64(0) {
+				t.Errorf("something was taken: %v", got)
+			}
+		}
+	})
+}

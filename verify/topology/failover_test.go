@@ -1,0 +1,274 @@
+package topology_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/slot"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// overtime is for how long a waiter may wait beyond the old holder's lease.
+const overtime = 2 * time.Second
+
+// replaced is a lock in three states when the primary goes: what becomes of
+// each afterwards is the same in a Cluster and behind Sentinel.
+type replaced struct {
+	kept    *holdfast.Lease // the replicas know of it
+	died    *holdfast.Lease // they know of it, and its holder goes with the primary
+	missed  *holdfast.Lease // they do not
+	until   time.Time       // when died's lease ends at the latest
+	waiters *party
+	holder  *party
+	onKept  <-chan outcome
+	onDied  <-chan outcome
+	onLost  <-chan outcome
+}
+
+// The three locks of a failover share a slot, so that one primary has them.
+const kept, died, missed = "x", "y", "z"
+
+// before takes the locks, lets somebody wait for each, and cuts the replicas
+// off before the last is taken.
+func before(t *testing.T, primary *redistest.Server, open func(testing.TB) *party, names [3]string) *replaced {
+	t.Helper()
+	f := &replaced{holder: open(t), waiters: open(t)}
+	doomed := open(t)
+	f.kept = f.holder.lock(t, names[0])
+	f.died = doomed.lock(t, names[1])
+	f.onKept = f.waiters.waiting(t, names[0])
+	f.onDied = f.waiters.waiting(t, names[1])
+	// All of it has arrived: the next acknowledgement covers what was before.
+	release(t, f.holder.lock(t, names[2], holdfast.Acks(1, time.Second)))
+
+	primary.CutReplicas(t)
+	f.missed = f.holder.lock(t, names[2])
+	f.onLost = f.waiters.waiting(t, names[2])
+	f.until = f.died.Deadline()
+	doomed.Abandon()
+	return f
+}
+
+// after checks what became of them.
+func (f *replaced) after(t *testing.T) {
+	t.Helper()
+	// Whose record did not survive learns it; the waiter is served, with a
+	// higher token.
+	lost(t, f.missed, holdfast.LossNotHeld)
+	l := granted(t, f.onLost)
+	if l.Token() <= f.missed.Token() {
+		t.Errorf("token %d after %d: it did not rise over the failover", l.Token(), f.missed.Token())
+	}
+	release(t, l)
+
+	// Whose record did, holds on.
+	name := f.kept.Name()
+	f.holder.await(t, holdfast.EventRenew, name, f.holder.count(holdfast.EventRenew, name)+1)
+	if f.kept.Err() != nil {
+		t.Errorf("the lease did not survive: %v", f.kept.Err())
+	}
+	select {
+	case o := <-f.onKept:
+		t.Errorf("two holders: %+v", o)
+	default:
+	}
+	release(t, f.kept)
+	l = granted(t, f.onKept)
+	if l.Token() <= f.kept.Token() {
+		t.Error("the token did not rise")
+	}
+	release(t, l)
+
+	// Whose holder is gone is waited for no longer than its lease.
+	l = granted(t, f.onDied)
+	if late := granting(l).Sub(f.until); late > overtime {
+		t.Errorf("granted %v after the end of the old lease", late)
+	}
+	if l.Token() <= f.died.Token() {
+		t.Error("the token did not rise")
+	}
+	release(t, l)
+}
+
+func TestAKilledPrimaryOfAClusterIsReplaced(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *redistest.Cluster, open func(testing.TB) *party) {
+		names := sharing(c, kept, died, missed)
+		owner := c.Owner(slot.Of(key(names[0])))
+		f := before(t, owner, open, names)
+		owner.Kill()
+		f.after(t)
+		if c.Owner(slot.Of(key(names[0]))) == owner {
+			t.Error("it was not replaced")
+		}
+	}, quick)
+}
+
+func TestASentinelsFailoverWithTheLinkCut(t *testing.T) {
+	behindSentinel(t, func(t *testing.T, g *redistest.Sentinel, open func(testing.TB) *party) {
+		primary := g.Primary()
+		f := before(t, primary, open, [3]string{kept, died, missed})
+		primary.Kill()
+		f.after(t)
+		if g.Primary() == primary {
+			t.Error("it was not replaced")
+		}
+	})
+}
+
+// sharing makes names like these whose locks the same primary has.
+func sharing(c *redistest.Cluster, names ...string) (shared [3]string) {
+	home := c.Home(key(names[0]))
+	for i, name := range names {
+		for c.Home(key(name)) != home {
+			name += "'"
+		}
+		shared[i] = name
+	}
+	return shared
+}
+
+// A failover by agreement loses no write: exclusion holds through it.
+func TestFailoversByAgreementUnderLoadKeepTheirPromises(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *redistest.Cluster, open func(testing.TB) *party) {
+		h := &history{t: t}
+		stop := h.load("x", open(t), open(t), open(t))
+		h.served(20)
+		for range 2 {
+			c.FailOver(c.Owner(slot.Of(key("x"))))
+			c.AwaitReady()
+			h.served(20)
+		}
+		grants, unknown := stop()
+		t.Logf("%d grants, %d unknown outcomes", grants, unknown)
+	})
+}
+
+// While a primary is away a request that finds nobody fails when its time is
+// up, as one of unknown outcome; who has more time is served by the successor.
+func TestRequestsWaitForTheSuccessor(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *redistest.Cluster, open func(testing.TB) *party) {
+		p := open(t)
+		release(t, p.lock(t, "x"))
+		c.Owner(slot.Of(key("x"))).Kill()
+		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if _, err := p.Mutex("x").Lock(short); !errors.Is(err, context.DeadlineExceeded) ||
+			!errors.Is(err, holdfast.ErrUnknownOutcome) {
+			t.Errorf("with too little time: %v", err)
+		}
+		var l *holdfast.Lease
+		redistest.Await(t, "the successor serves", func() bool {
+			var err error
+			l, err = p.Mutex("x").Lock(within(t))
+			if err != nil && !errors.Is(err, holdfast.ErrUnknownOutcome) && !refusedForNow(err) {
+				t.Errorf("meanwhile: %v", err)
+			}
+			return err == nil
+		})
+		release(t, l)
+	}, quick)
+}
+
+// refusedForNow reports a refusal that says that nobody serves the slot yet.
+func refusedForNow(err error) bool {
+	var refused *holdfast.ServerError
+	return errors.As(err, &refused) && refused.Code == "CLUSTERDOWN"
+}
+
+// After a failover by agreement the old primary lives on as a replica: pushes
+// come from the new one, so that is where a waiter must listen.
+func followsThePrimary(t *testing.T, a, b *party, failOver func() *redistest.Server, numsub ...any) {
+	held := a.lock(t, "x", holdfast.Acks(1, time.Second))
+	next := b.waiting(t, "x")
+	primary := failOver()
+	redistest.Await(t, "the waiter listens at the new primary", func() bool {
+		reply, _ := primary.Do(t, append([]any{"PUBSUB"}, numsub...)...).([]any)
+		return len(reply) == 2 && reply[1] == int64(1)
+	})
+	release(t, held)
+	l := granted(t, next)
+	if e := b.await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakePush && e.Wake != holdfast.WakeResume {
+		t.Errorf("the grant came by %v", e.Wake)
+	}
+	if l.Token() <= held.Token() {
+		t.Error("the token did not rise")
+	}
+	release(t, l)
+}
+
+// arrived waits until a client's requests go to this primary. A Sentinel's
+// failover on request leaves the old one a primary for some seconds, and who
+// has not heard of the new one takes and gives up locks there.
+func arrived(t *testing.T, primary *redistest.Server, clients ...*party) {
+	t.Helper()
+	for _, p := range clients {
+		name := "probe of " + p.ID()
+		redistest.Await(t, "the client has arrived at the new primary", func() bool {
+			if l, err := p.Mutex(name).TryLock(within(t)); err == nil {
+				_ = l.Release(within(t)) // the primaries may change in between
+			}
+			return primary.Do(t, "EXISTS", "holdfast:{probe%20of%20"+p.ID()+"}") == int64(1)
+		})
+	}
+}
+
+func TestAWaiterListensAtTheNewPrimaryBehindSentinel(t *testing.T) {
+	behindSentinel(t, func(t *testing.T, g *redistest.Sentinel, open func(testing.TB) *party) {
+		a, b := open(t), open(t)
+		failOver := func() *redistest.Server {
+			primary := g.FailOver()
+			arrived(t, primary, a)
+			return primary
+		}
+		followsThePrimary(t, a, b, failOver, "NUMSUB", "holdfast:push:"+b.ID())
+	})
+}
+
+func TestAWaiterListensAtTheNewPrimaryOfACluster(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *redistest.Cluster, open func(testing.TB) *party) {
+		a, b := open(t), open(t)
+		followsThePrimary(t, a, b, func() *redistest.Server { return c.FailOver(c.Home(key("x"))) },
+			"SHARDNUMSUB", channel(b, "x"))
+	})
+}
+
+// Who listens at a replica hears what its primary publishes, but is not
+// counted there, and so is passed over: it must not take the grant that goes to
+// the next in line for its own.
+func TestWhoListensAtAReplicaIsNotGrantedWhatAnotherGets(t *testing.T) {
+	primary := redistest.Start(t)
+	replica := redistest.Start(t, redistest.ReplicaOf(primary))
+	run := func(action *script.Script, args ...any) string {
+		t.Helper()
+		reply, ok := primary.Do(t, append([]any{"EVAL", action.Text, 1, "holdfast:{x}"}, args...)...).(string)
+		if !ok {
+			t.Fatalf("%s: %v", action.Name, reply)
+		}
+		return reply
+	}
+	listen := func(s *redistest.Server, client string) *redistest.Conn {
+		c := s.Dial(t)
+		c.Do(t, "SUBSCRIBE", "holdfast:push:"+client)
+		return c
+	}
+	const ttl, life = 60_000, 600_000
+	token := strings.Fields(run(script.Acquire, "a/1", ttl, life, "x", 0, "holdfast:push:"))[1]
+	run(script.Acquire, "b/1", ttl, life, "x", ttl, "holdfast:push:")
+	run(script.Acquire, "c/1", ttl, life, "x", ttl, "holdfast:push:")
+	left, counted := listen(replica, "b"), listen(primary, "c")
+	if got := run(script.Release, "a/1", token, life, "holdfast:push:"); got != "released" {
+		t.Fatalf("release: %s", got)
+	}
+	if push, _ := counted.Receive(t).([]any); len(push) != 3 || !strings.HasPrefix(push[2].(string), "granted c/1 ") {
+		t.Errorf("the one who is counted hears %v", push)
+	}
+	primary.Do(t, "PUBLISH", "holdfast:push:b", "mark")
+	if push, _ := left.Receive(t).([]any); len(push) != 3 || push[2] != "mark" {
+		t.Errorf("the one who listens at the replica hears %v", push)
+	}
+}
