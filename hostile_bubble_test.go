@@ -202,7 +202,8 @@ func FuzzReplies(f *testing.F) {
 		"granted 5 1\nrenewed 0\ngranted 5 1", "granted 5 11", "granted 1 0 2 0", "busy 1 0 c/7", "busy 9 9 9",
 		"early 3153600000000 c/7", "early 0 -", "leader 7 1000 20 c/7 =a", "leader 7 1000 0 c/7 =", "none 0",
 		"lock 1 2 0 3 0 0\nholder x c/1 - 1 2 1 5 1", "granted 9007199254740991 0", "=99999999999999999999.0", "",
-		"granted 5 0\nreleased", "granted 5 0\nheld 2", "set 2\nidle", "held -1", "queued -1 5", "proclaimed\nlate\ngone",
+		"granted 5 0\nreleased", "granted 5 0\nheld 2", "set 2\nidle", "held -1", "queued -1 5",
+		"proclaimed\nlate\ngone",
 	} {
 		f.Add(lines)
 	}

@@ -14,7 +14,8 @@ import (
 // message of the tool's, and nothing panics. Nothing is run.
 func FuzzFlags(f *testing.F) {
 	for _, line := range []string{
-		"run a -- true", "run -n -w 5 a -- true", "run --wait=1h30m --ttl 500ms a -- x", "run --wait", "run --wait=-1 a",
+		"run a -- true", "run -n -w 5 a -- true", "run --wait=1h30m --ttl 500ms a -- x",
+		"run --wait", "run --wait=-1 a",
 		"run --ttl NaN a -- x", "run -E 300 a -- x", "run --nonblok a -- x", "run -s a -- x", "run --prefix {} a -- x",
 		"status --json a", "status", "statu a", "--redis redis://:secret@h:1/0 status a", "run a true", "-x", "--", "",
 		"run --url \x00 a -- x", "run --once-per 0 a -- x", "version --json", "help", "run --timeout 1e99 a -- x",

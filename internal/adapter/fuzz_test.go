@@ -10,7 +10,8 @@ import (
 func FuzzRefusals(f *testing.F) {
 	for _, message := range []string{
 		"", "ERR", "OOM command not allowed", "MOVED 3999 127.0.0.1:6381", "ASK 1 :6379", "MOVED x y", "MOVED 5",
-		"ERR The user executing the script can't access", "NOSCRIPT No matching script", "WRONGTYPE\n", "é", "MOVED 1 ?:1",
+		"ERR The user executing the script can't access", "NOSCRIPT No matching script", "WRONGTYPE\n", "é",
+		"MOVED 1 ?:1",
 	} {
 		f.Add(message)
 	}

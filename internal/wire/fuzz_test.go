@@ -28,7 +28,9 @@ func FuzzNames(f *testing.F) {
 		if back := Decode(word); back != name {
 			t.Errorf("%q is written as %q and read as %q", name, word, back)
 		}
-		for _, there := range []string{Key("p", name), Base("p", name, true) + "c", EveryKey("p", name), Watch("p", name, true)} {
+		for _, there := range []string{
+			Key("p", name), Base("p", name, true) + "c", EveryKey("p", name), Watch("p", name, true),
+		} {
 			if tag(there) != word {
 				t.Errorf("%q: the slot of %q is that of %q", name, there, tag(there))
 			}

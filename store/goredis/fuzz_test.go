@@ -43,9 +43,11 @@ var announced = regexp.MustCompile(`[$*%>~=!|(][0-9+_-]{7,}`)
 // answer is an error.
 func FuzzReplies(f *testing.F) {
 	for _, reply := range []string{
-		"$8\r\nreleased\r\n", "+OK\r\n", ":1\r\n", "$-1\r\n", "*-1\r\n", "-ERR no\r\n", "-MOVED 1 h:1\r\n", "-NOSCRIPT\r\n",
+		"$8\r\nreleased\r\n", "+OK\r\n", ":1\r\n", "$-1\r\n", "*-1\r\n", "-ERR no\r\n", "-MOVED 1 h:1\r\n",
+		"-NOSCRIPT\r\n",
 		"$9999\r\n", "*999\r\n", "%1\r\n+a\r\n+b\r\n", "\r\n", "-\r\n", "$1\r\n", ">3\r\n+message\r\n+a\r\n+b\r\n",
-		"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n", "*4\r\n+server\r\n+x\r\n+version\r\n:7\r\n", "_\r\n", "#t\r\n", "",
+		"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n", "*4\r\n+server\r\n+x\r\n+version\r\n:7\r\n", "_\r\n",
+		"#t\r\n", "",
 	} {
 		f.Add(reply)
 	}
@@ -71,7 +73,8 @@ func FuzzReplies(f *testing.F) {
 			t.Errorf("%q is taken for the answer %q", reply, answer)
 		}
 		_, _ = store.Server(ctx)
-		if stop, err := store.Listen(ctx, "a", holdfast.Listener{Message: func(string) {}, Resumed: func() {}}); err == nil {
+		ear := holdfast.Listener{Message: func(string) {}, Resumed: func() {}}
+		if stop, err := store.Listen(ctx, "a", ear); err == nil {
 			stop()
 		}
 	})

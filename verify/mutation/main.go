@@ -172,7 +172,7 @@ func try(root string, m mutant) (verdict, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	broken := filepath.Join(dir, filepath.Base(file))
-	if err := os.WriteFile(broken, []byte(mutated), 0o600); err != nil {
+	if err := os.WriteFile(broken, []byte(mutated), 0o600); err != nil { //nolint:gosec // in a directory of our own
 		return v, err
 	}
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {file: broken}})
@@ -202,7 +202,8 @@ var failure = regexp.MustCompile(`(?m)^(?:--- FAIL: |panic: test timed out after
 func (c check) fails(root, overlay string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	args := append([]string{"test", "-vet=off", "-count=1", "-failfast", "-timeout=20m", "-overlay=" + overlay}, c.args...)
+	flags := []string{"test", "-vet=off", "-count=1", "-failfast", "-timeout=20m", "-overlay=" + overlay}
+	args := append(flags, c.args...)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = filepath.Join(root, c.dir)
 	var out bytes.Buffer

@@ -112,11 +112,11 @@ func (w *world) trusted(u *user) {
 		return
 	}
 	if u.lease.Err() == nil {
-		w.violate("I8: %s trusts its lease at %v, which is good until %v", u, now, until)
+		w.violatef("I8: %s trusts its lease at %v, which is good until %v", u, now, until)
 	}
 	// A machine that slept is told within a second of waking up.
 	if u.ctx.Err() == nil && (u.link.slept.Load() == 0 || now > until+time.Duration(u.link.slept.Load())+time.Second) {
-		w.violate("I8: the context of %s goes on at %v, its lease was good until %v", u, now, until)
+		w.violatef("I8: the context of %s goes on at %v, its lease was good until %v", u, now, until)
 	}
 }
 
@@ -129,11 +129,11 @@ func (w *world) apart(o *object, all []*user) {
 	for _, u := range all {
 		used += u.weight
 		if u.mode == 'x' {
-			w.violate("I1: %v believe at a time to hold %s, %s as its writer", all, o.name, u)
+			w.violatef("I1: %v believe at a time to hold %s, %s as its writer", all, o.name, u)
 		}
 	}
 	if o.kind == 's' && used > o.limit {
-		w.violate("I1: %v believe to hold %d of %d permits of %s", all, used, o.limit, o.name)
+		w.violatef("I1: %v believe to hold %d of %d permits of %s", all, used, o.limit, o.name)
 	}
 }
 
@@ -155,7 +155,7 @@ func (w *world) noneHangs() {
 			}
 		}
 		if limit := 2*max(2*w.ttl, time.Second) + time.Second; w.now() > since+limit {
-			w.violate("I7: %s is free since %v, and %s wants it", u.lock.name, since, u)
+			w.violatef("I7: %s is free since %v, and %s wants it", u.lock.name, since, u)
 		}
 	}
 }

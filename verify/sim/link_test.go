@@ -27,10 +27,9 @@ type link struct {
 	subs   []*sub
 	belief
 
-	slept   atomic.Int64 // for which its machine slept: its clock counts that, its timers do not
-	mu      sync.Mutex   // guards dice
-	dice    *rand.Rand
-	grouped bool
+	slept atomic.Int64 // for which its machine slept: its clock counts that, its timers do not
+	mu    sync.Mutex   // guards dice
+	dice  *rand.Rand
 }
 
 var _ holdfast.Gatherer = (*link)(nil)

@@ -79,7 +79,8 @@ func (w *world) draw() plan {
 		p.passes = append(p.passes, passes)
 	}
 	for _, name := range []string{"a", "b"}[:1+w.rng.IntN(2)] {
-		p.objects = append(p.objects, &object{name: name, kind: pick[byte](w, 'm', 'm', 'r', 'r', 's'), limit: 2 + w.rng.IntN(2)})
+		kind := pick[byte](w, 'm', 'm', 'r', 'r', 's')
+		p.objects = append(p.objects, &object{name: name, kind: kind, limit: 2 + w.rng.IntN(2)})
 	}
 	if p.kind == calm {
 		return p

@@ -110,5 +110,6 @@ func apart(a, b string) string {
 		i++
 	}
 	from := max(0, i-10)
-	return strings.Join(one[from:min(i+3, len(one))], "\n") + "\nor\n" + strings.Join(two[from:min(i+3, len(two))], "\n")
+	around := func(lines []string) string { return strings.Join(lines[from:min(i+3, len(lines))], "\n") }
+	return around(one) + "\nor\n" + around(two)
 }

@@ -49,7 +49,7 @@ func (w *world) execute(c *call) reply {
 	answer, err := w.store.Run(context.Background(), c.action, c.keys, c.args)
 	w.counts[c.action.Name]++
 	if err != nil {
-		w.violate("the server refuses %s: %v", c.says, err)
+		w.violatef("the server refuses %s: %v", c.says, err)
 		return reply{err: err}
 	}
 	for i, key := range c.keys {
@@ -67,7 +67,7 @@ func (w *world) judge(c *call, i int, key, answer string) {
 	fields := w.store.Dump(key)
 	r.holds, r.line = holdsOf(fields), lineOf(fields)
 	if life := w.store.TTL(key); fields != nil && (life < 0 || life > w.longest()) {
-		w.violate("I2: %s lives for %v after %s", key, life, c.says)
+		w.violatef("I2: %s lives for %v after %s", key, life, c.says)
 	}
 	w.excluded(key, r, now)
 	w.ended(c, i, key, before, r, now)
@@ -76,16 +76,16 @@ func (w *world) judge(c *call, i int, key, answer string) {
 		switch {
 		case h.token == was.token:
 			if h.expiry < was.expiry && c.action != script.Stay {
-				w.violate("I5: the lease of %s was shortened by %s", id, c.says)
+				w.violatef("I5: the lease of %s was shortened by %s", id, c.says)
 			}
 			if h.expiry > was.expiry && was.expiry <= now && c.action == script.Renew {
-				w.violate("I4: the lease of %s was over, and renewed by %s", id, c.says)
+				w.violatef("I4: the lease of %s was over, and renewed by %s", id, c.says)
 			}
 			continue
 		case h.token <= r.highest:
-			w.violate("I3: token %d was granted after %d by %s", h.token, r.highest, c.says)
+			w.violatef("I3: token %d was granted after %d by %s", h.token, r.highest, c.says)
 		case was.expiry > now && c.action != script.Step:
-			w.violate("I5: %s held token %d and was granted %d by %s", id, was.token, h.token, c.says)
+			w.violatef("I5: %s held token %d and was granted %d by %s", id, was.token, h.token, c.says)
 		}
 		if c.action != script.Step {
 			w.inOrder(id, line, r, c, i)
@@ -96,7 +96,11 @@ func (w *world) judge(c *call, i int, key, answer string) {
 	}
 	w.served(c, key, r, answer, now)
 	w.said(c, key, r, answer)
-	if live := slices.ContainsFunc(slices.Collect(maps.Values(r.holds)), func(h held) bool { return h.expiry > now }); live {
+	live := false
+	for _, h := range r.holds {
+		live = live || h.expiry > now
+	}
+	if live {
 		r.free = 0
 	} else if r.free == 0 {
 		r.free = w.now()
@@ -120,11 +124,11 @@ func (w *world) excluded(key string, r *record, now int64) {
 	}
 	for _, h := range live {
 		if len(live) > 1 && (h.mode == 'x' || h.mode != live[0].mode) {
-			w.violate("I1: %s is held by %d at a time, by one as %c", key, len(live), h.mode)
+			w.violatef("I1: %s is held by %d at a time, by one as %c", key, len(live), h.mode)
 		}
 	}
 	if o := w.object(key); o.kind == 's' && used > int64(o.limit) {
-		w.violate("I1: %d of %d permits of %s are held", used, o.limit, key)
+		w.violatef("I1: %d of %d permits of %s are held", used, o.limit, key)
 	}
 }
 
@@ -146,7 +150,7 @@ func (w *world) ended(c *call, i int, key string, before map[string]held, r *rec
 		case script.Evict:
 			continue
 		}
-		w.violate("I4: the hold of %s on %s was ended by %s", id, key, c.says)
+		w.violatef("I4: the hold of %s on %s was ended by %s", id, key, c.says)
 	}
 }
 
@@ -173,7 +177,7 @@ func (w *world) inOrder(id string, line []string, r *record, c *call, i int) {
 			return
 		}
 		if slices.Contains(r.line, other) && w.attentive(c.keys[i], other) {
-			w.violate("I6: %s was granted past %s by %s", id, other, c.says)
+			w.violatef("I6: %s was granted past %s by %s", id, other, c.says)
 		}
 	}
 }
@@ -191,7 +195,7 @@ func (w *world) served(c *call, key string, r *record, answer string, now int64)
 	}
 	for _, id := range r.line {
 		if w.attentive(key, id) {
-			w.violate("I7: the lock is free, and %s waits, after %s", id, c.says)
+			w.violatef("I7: the lock is free, and %s waits, after %s", id, c.says)
 		}
 	}
 }
@@ -202,10 +206,10 @@ func (w *world) said(c *call, key string, r *record, answer string) {
 	switch c.action {
 	case script.Acquire, script.Poll, script.Step:
 		if words[0] == "granted" && r.holds[c.args[0]].token != number(words[1]) {
-			w.violate("%s is told %q, and holds %+v", c.args[0], answer, r.holds[c.args[0]])
+			w.violatef("%s is told %q, and holds %+v", c.args[0], answer, r.holds[c.args[0]])
 		}
 		if words[0] == "queued" && !slices.Contains(r.line, c.args[0]) {
-			w.violate("%s is told %q, and does not wait for %s", c.args[0], answer, key)
+			w.violatef("%s is told %q, and does not wait for %s", c.args[0], answer, key)
 		}
 	}
 }
@@ -225,7 +229,7 @@ func (w *world) nothingHeld() {
 		fields := w.store.Dump(key)
 		for id, h := range holdsOf(fields) {
 			if h.expiry > w.serverNow() {
-				w.violate("I7: %s still holds %s", id, key)
+				w.violatef("I7: %s still holds %s", id, key)
 			}
 		}
 	}

@@ -206,7 +206,7 @@ func (u *user) refused(err error) {
 			return
 		}
 	}
-	u.w.violate("%s is told: %v", u, err)
+	u.w.violatef("%s is told: %v", u, err)
 }
 
 // token asserts I3 on what clients are told: a writer's token is higher than every one
@@ -221,7 +221,7 @@ func (u *user) token() {
 	}
 	u.last = t
 	if t <= o.writer || u.mode == 'x' && t <= o.highest {
-		u.w.violate("I3: %s has token %d on %s after %d and a writer's %d", u, t, o.name, o.highest, o.writer)
+		u.w.violatef("I3: %s has token %d on %s after %d and a writer's %d", u, t, o.name, o.highest, o.writer)
 	}
 	o.highest = max(o.highest, t)
 	if u.mode == 'x' {
@@ -305,7 +305,7 @@ func (u *user) ended(err error) {
 		return
 	}
 	if u.w.kind == calm {
-		u.w.violate("%s is told: %v", u, err)
+		u.w.violatef("%s is told: %v", u, err)
 		return
 	}
 	var refused *holdfast.ServerError
@@ -313,7 +313,7 @@ func (u *user) ended(err error) {
 		errors.Is(err, holdfast.ErrClosed) || errors.Is(err, holdfast.ErrLost) || errors.As(err, &refused) {
 		return
 	}
-	u.w.violate("%s is told: %v", u, err)
+	u.w.violatef("%s is told: %v", u, err)
 }
 
 // release gives the lease up.
@@ -338,7 +338,7 @@ func (u *user) release() {
 			u.ended(err)
 		}
 		if u.ctx.Err() == nil {
-			w.violate("I8: the context of %s goes on after its release", u)
+			w.violatef("I8: the context of %s goes on after its release", u)
 		}
 		u.lease = nil
 		u.rest()

@@ -220,7 +220,7 @@ func (w *world) calmDown() {
 	w.in(w.patience(), "too late", func() {
 		for _, u := range w.users {
 			if !u.done() {
-				w.violate("I7: %s still wants %s, %v after the last fault", u, u.lock.name, w.patience())
+				w.violatef("I7: %s still wants %s, %v after the last fault", u, u.lock.name, w.patience())
 			}
 		}
 	})
@@ -252,12 +252,12 @@ func (w *world) end() {
 	w.nothingHeld()
 	w.run(20 * time.Minute)
 	if keys := w.store.Keys(); len(keys) > 0 {
-		w.violate("I2: left behind: %q", keys)
+		w.violatef("I2: left behind: %q", keys)
 	}
 }
 
-// violate notes the first violation.
-func (w *world) violate(format string, args ...any) {
+// violatef notes the first violation.
+func (w *world) violatef(format string, args ...any) {
 	if w.fault == "" {
 		w.fault = w.plain(fmt.Sprintf(format, args...))
 		w.note("VIOLATED " + w.fault)
