@@ -135,7 +135,7 @@ func (t *terms) awaitAcks(what string, limit time.Duration) error {
 	timeout := t.client.cfg.RequestTimeout
 	switch _, able := t.client.store.(Acker); {
 	case !able:
-		return invalid("%s: this store cannot wait for acknowledgements", what)
+		return invalid("%s: this store cannot wait for acknowledgements: leave the option out", what)
 	case limit < time.Millisecond || limit%time.Millisecond != 0:
 		return invalid("%s: the limit is %v: the server counts whole milliseconds, from 1ms on", what, limit)
 	case t.ack.total() >= timeout:

@@ -87,7 +87,7 @@ func (t *terms) begin(ctx context.Context) (*Lease, error) {
 // mutexOnly refuses what only a Mutex can be told.
 func (t *terms) mutexOnly() {
 	if t.err == nil && (t.enters || t.owner != "" || t.least > 0) {
-		t.err = invalid("Reentrant, Owner and MinHold are options of a Mutex")
+		t.err = invalid("Reentrant, Owner and MinHold are options of a Mutex: leave them out here")
 	}
 }
 
@@ -133,7 +133,7 @@ func (t *tenure) admit(inner *tenure) error {
 	case t.left && len(t.inner) == 0:
 		return ErrReleased
 	case !lease.MayEnter(len(t.inner) + 1):
-		return invalid("the lease was entered 2^31 times: something enters and never leaves")
+		return invalid("the lease was entered 2^31 times: something enters and never leaves, release what it enters")
 	}
 	t.inner = append(t.inner, inner)
 	return nil

@@ -52,7 +52,7 @@ func (c *Client) Every(name string, period time.Duration, options ...Option) *Ev
 			period, period.Truncate(time.Millisecond))
 	case period < t.ttl:
 		t.err = invalid("the period of %v is shorter than the TTL of %v: a run that died would keep the next out; "+
-			"give a TTL below the period", period, t.ttl)
+			"give a longer period, or a shorter TTL by the option", period, t.ttl)
 	case period > maxPeriod:
 		t.err = invalid("the period is %v: at most %v make sense", period, maxPeriod)
 	}

@@ -32,6 +32,112 @@ func ExampleRWMutex() {
 	// <nil>
 }
 
+// What is named here is a name and options: it is made anew wherever it is used.
+func ExampleClient_RWMutex() {
+	client := newClient(memstore.New())
+	catalogue := client.RWMutex("catalogue", holdfast.TTL(time.Minute), holdfast.ReadTTL(10*time.Second))
+	err := catalogue.RDo(context.Background(), func(ctx context.Context) error { return ctx.Err() })
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+// Readers look for moments: one that dies keeps no writer out for long.
+func ExampleReadTTL() {
+	ctx := context.Background()
+	catalogue := newClient(memstore.New()).RWMutex("catalogue", holdfast.ReadTTL(5*time.Second))
+	reader, _ := catalogue.RLock(ctx)
+	fmt.Println("a reader's lease is short:", reader.Remaining() < 5*time.Second)
+	_ = reader.Release(ctx)
+	writer, _ := catalogue.Lock(ctx)
+	fmt.Println("a writer's is not:", writer.Remaining() > 20*time.Second)
+	_ = writer.Release(ctx)
+	// Output:
+	// a reader's lease is short: true
+	// a writer's is not: true
+}
+
+func ExampleRWMutex_RLock() {
+	ctx := context.Background()
+	catalogue := newClient(memstore.New()).RWMutex("catalogue")
+	outer, err := catalogue.RLock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	// Under the context of a lease it enters again, past every writer that waits.
+	inner, err := catalogue.RLock(outer.Context())
+	fmt.Println("entered again:", err == nil)
+	_, _ = inner.Release(ctx), outer.Release(ctx)
+	// Output: entered again: true
+}
+
+func ExampleRWMutex_TryRLock() {
+	ctx := context.Background()
+	catalogue := newClient(memstore.New()).RWMutex("catalogue")
+	writer, _ := catalogue.Lock(ctx)
+	_, err := catalogue.TryRLock(ctx)
+	fmt.Println("beside a writer:", errors.Is(err, holdfast.ErrHeld))
+	_ = writer.Release(ctx)
+	reader, err := catalogue.TryRLock(ctx)
+	fmt.Println("after it:", err)
+	_ = reader.Release(ctx)
+	// Output:
+	// beside a writer: true
+	// after it: <nil>
+}
+
+// A writer waits for the readers that are in, and not for those that come
+// after it.
+func ExampleRWMutex_Lock() {
+	ctx := context.Background()
+	store := memstore.New()
+	reading, writing := newClient(store), newClient(store)
+	reader, _ := reading.RWMutex("catalogue").RLock(ctx)
+	time.AfterFunc(10*time.Millisecond, func() { _ = reader.Release(ctx) })
+
+	writer, err := writing.RWMutex("catalogue").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("the reader has left:", reader.Err() != nil)
+	fmt.Println("its token is lower:", reader.Token() < writer.Token())
+	_ = writer.Release(ctx)
+	// Output:
+	// the reader has left: true
+	// its token is lower: true
+}
+
+func ExampleRWMutex_TryLock() {
+	ctx := context.Background()
+	catalogue := newClient(memstore.New()).RWMutex("catalogue")
+	writer, err := catalogue.TryLock(ctx)
+	fmt.Println("alone:", err)
+	_, err = catalogue.TryLock(ctx)
+	fmt.Println("beside a writer:", errors.Is(err, holdfast.ErrHeld))
+	_ = writer.Release(ctx)
+	// Output:
+	// alone: <nil>
+	// beside a writer: true
+}
+
+func ExampleRWMutex_Do() {
+	client := newClient(memstore.New())
+	err := client.RWMutex("catalogue").Do(context.Background(), func(ctx context.Context) error {
+		fmt.Println("writing alone") // ctx ends if the lock is lost
+		return ctx.Err()
+	})
+	fmt.Println(err)
+	// Output:
+	// writing alone
+	// <nil>
+}
+
+func ExampleRWMutex_Name() {
+	fmt.Println(newClient(memstore.New()).RWMutex("catalogue").Name())
+	// Output: catalogue
+}
+
 func ExampleRWMutex_RDo() {
 	client := newClient(memstore.New())
 	err := client.RWMutex("catalogue").RDo(context.Background(), func(ctx context.Context) error {
@@ -92,6 +198,71 @@ func ExampleSemaphore() {
 	// Output:
 	// three more: true
 	// in use with 8 not 10
+}
+
+func ExampleClient_Semaphore() {
+	client := newClient(memstore.New())
+	_, err := client.Semaphore("converter", 0).TryAcquire(context.Background(), 1) // the first use tells
+	fmt.Println(errors.Is(err, holdfast.ErrInvalid))
+	err = client.Semaphore("converter", 8).Do(context.Background(), 1, func(ctx context.Context) error {
+		return ctx.Err()
+	})
+	fmt.Println(err)
+	// Output:
+	// true
+	// <nil>
+}
+
+// A heavy job takes several permits at once, and is not overtaken by light ones.
+func ExampleSemaphore_Acquire() {
+	ctx := context.Background()
+	converter := newClient(memstore.New()).Semaphore("converter", 8)
+	lease, err := converter.Acquire(ctx, 5)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("five of eight permits are held")
+	fmt.Println(lease.Release(ctx)) // all of them come back
+	// Output:
+	// five of eight permits are held
+	// <nil>
+}
+
+func ExampleSemaphore_TryAcquire() {
+	ctx := context.Background()
+	converter := newClient(memstore.New()).Semaphore("converter", 2)
+	first, _ := converter.TryAcquire(ctx, 1)
+	_, err := converter.TryAcquire(ctx, 2)
+	fmt.Println("two more of two:", errors.Is(err, holdfast.ErrHeld))
+	second, err := converter.TryAcquire(ctx, 1)
+	fmt.Println("one more:", err)
+	_, _ = first.Release(ctx), second.Release(ctx)
+	// Output:
+	// two more of two: true
+	// one more: <nil>
+}
+
+func ExampleSemaphore_Do() {
+	converter := newClient(memstore.New()).Semaphore("converter", 8)
+	err := converter.Do(context.Background(), 2, func(ctx context.Context) error {
+		fmt.Println("converting with two permits") // ctx ends if they are lost
+		return ctx.Err()
+	})
+	fmt.Println(err)
+	// Output:
+	// converting with two permits
+	// <nil>
+}
+
+func ExampleSemaphore_Limit() {
+	fmt.Println(newClient(memstore.New()).Semaphore("converter", 8).Limit())
+	// Output: 8
+}
+
+func ExampleSemaphore_Name() {
+	fmt.Println(newClient(memstore.New()).Semaphore("converter", 8).Name())
+	// Output: converter
 }
 
 func ExampleSemaphore_SetLimit() {

@@ -40,6 +40,101 @@ func ExampleMultiMutex_TryLock() {
 	// Output: true account/7
 }
 
+func ExampleMultiMutex_Lock() {
+	ctx := context.Background()
+	accounts := newClient(memstore.New()).All([]string{"account/3", "account/7"}, holdfast.Wait(time.Second))
+	lease, err := accounts.Lock(ctx) // both, or neither and an error that names the one in the way
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("both are held:", lease.Err() == nil)
+	_ = lease.Release(ctx)
+	// Output: both are held: true
+}
+
+// When one of the locks is lost, the lease on all of them has ended.
+func ExampleMultiLease_Context() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	lease, _ := client.All([]string{"account/3", "account/7"}).Lock(ctx)
+	_, _ = client.Evict(ctx, "account/7", holdfast.Eviction{By: "ann", Reason: "hangs"})
+	_ = lease.Extend(ctx, time.Minute) // asks the server; without it the next renewal tells
+
+	<-lease.Context().Done()
+	var lost *holdfast.LostError
+	if errors.As(context.Cause(lease.Context()), &lost) {
+		fmt.Println(lost.Name, lost.Reason)
+	}
+	_ = lease.Release(ctx) // the other one
+	// Output: account/7 evicted
+}
+
+func ExampleMultiLease_Err() {
+	ctx := context.Background()
+	lease, _ := newClient(memstore.New()).All([]string{"a", "b"}).Lock(ctx)
+	fmt.Println(lease.Err())
+	_ = lease.Release(ctx)
+	fmt.Println(lease.Err())
+	// Output:
+	// <nil>
+	// holdfast: lease is released
+}
+
+func ExampleMultiLease_Names() {
+	ctx := context.Background()
+	lease, _ := newClient(memstore.New()).All([]string{"b", "a"}).Lock(ctx)
+	fmt.Println(lease.Names()) // in the order that everybody takes them in
+	_ = lease.Release(ctx)
+	// Output: [a b]
+}
+
+// Each of the locks has a token of its own, for the resource that it guards.
+func ExampleMultiLease_Token() {
+	ctx := context.Background()
+	lease, _ := newClient(memstore.New()).All([]string{"account/3", "account/7"}).Lock(ctx)
+	for _, name := range lease.Names() {
+		fmt.Println(name, lease.Token(name) > 0)
+	}
+	fmt.Println("of no lock of this lease:", lease.Token("account/1"))
+	_ = lease.Release(ctx)
+	// Output:
+	// account/3 true
+	// account/7 true
+	// of no lock of this lease: 0
+}
+
+func ExampleMultiLease_Remaining() {
+	ctx := context.Background()
+	lease, _ := newClient(memstore.New()).All([]string{"a", "b"}, holdfast.TTL(time.Minute)).Lock(ctx)
+	fmt.Println(lease.Remaining() > 50*time.Second)
+	_ = lease.Release(ctx)
+	fmt.Println(lease.Remaining())
+	// Output:
+	// true
+	// 0s
+}
+
+func ExampleMultiLease_Deadline() {
+	ctx := context.Background()
+	lease, _ := newClient(memstore.New()).All([]string{"a", "b"}, holdfast.TTL(time.Minute)).Lock(ctx)
+	fmt.Println("to be renewed before", lease.Deadline().Before(time.Now().Add(time.Minute))) // for people and logs
+	_ = lease.Release(ctx)
+	// Output: to be renewed before true
+}
+
+func ExampleMultiLease_Release() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	lease, _ := client.All([]string{"a", "b"}).Lock(ctx)
+	fmt.Println(lease.Release(ctx)) // all of them
+	_, err := client.Mutex("b").TryLock(ctx)
+	fmt.Println("b is free:", err == nil)
+	// Output:
+	// <nil>
+	// b is free: true
+}
+
 func ExampleMultiMutex_Do() {
 	client := newClient(memstore.New())
 	err := client.All([]string{"account/3", "account/7"}).Do(context.Background(), func(ctx context.Context) error {
@@ -81,6 +176,29 @@ func ExampleClient_Every() {
 	// copy 2 comes too early, the next period begins in hours: true
 }
 
+// At most one run in a period, whichever process comes first.
+func ExampleEvery_Do() {
+	ctx := context.Background()
+	report := newClient(memstore.New()).Every("report", 24*time.Hour)
+	write := func(ctx context.Context) error {
+		fmt.Println("writing the report") // ctx ends if the run's lease is lost
+		return ctx.Err()
+	}
+	for range 2 {
+		turn, err := report.Do(ctx, write)
+		fmt.Println(turn.Ran, err)
+	}
+	// Output:
+	// writing the report
+	// true <nil>
+	// false <nil>
+}
+
+func ExampleEvery_Name() {
+	fmt.Println(newClient(memstore.New()).Every("report", 24*time.Hour).Name())
+	// Output: report
+}
+
 // A lottery at noon, UTC: every process loops, one of them runs it each day.
 func ExampleEvery_Loop() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
@@ -114,69 +232,4 @@ func ExampleAt() {
 	turn, err := hourly.Do(context.Background(), func(context.Context) error { return nil })
 	fmt.Println(turn.Ran, turn.Next <= time.Hour, err)
 	// Output: true true <nil>
-}
-
-func ExampleElection_Do() {
-	client := newClient(memstore.New())
-	err := client.Election("scheduler").Do(context.Background(), "10.0.0.7:8080",
-		func(ctx context.Context, lead *holdfast.Leadership) error {
-			fmt.Println("leading:", lead.Value())
-			return ctx.Err() // ctx ends if the lead is lost
-		})
-	fmt.Println(err)
-	// Output:
-	// leading: 10.0.0.7:8080
-	// <nil>
-}
-
-func ExampleElection_Campaign() {
-	ctx := context.Background()
-	client := newClient(memstore.New())
-	election := client.Election("scheduler")
-	lead, err := election.Campaign(ctx, "10.0.0.7:8080")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	leader, _ := election.Leader(ctx)
-	fmt.Println(leader.Value, leader.Term == lead.Term())
-	fmt.Println(lead.Proclaim(ctx, "10.0.0.7:8443"), lead.Resign(ctx))
-	_, err = election.Leader(ctx)
-	fmt.Println(errors.Is(err, holdfast.ErrNoLeader))
-	// Output:
-	// 10.0.0.7:8080 true
-	// <nil> <nil>
-	// true
-}
-
-func ExampleElection_Loop() {
-	client := newClient(memstore.New())
-	err := client.Election("scheduler").Loop(context.Background(), "10.0.0.7:8080",
-		func(context.Context, *holdfast.Leadership) error {
-			return errors.New("had enough") // while it leads: that ends the loop, a loss does not
-		})
-	fmt.Println(err)
-	// Output: had enough
-}
-
-func ExampleElection_Observe() {
-	ctx := context.Background()
-	client := newClient(memstore.New())
-	election := client.Election("scheduler")
-	lead, _ := election.Campaign(ctx, "10.0.0.7:8080")
-	for leader, err := range election.Observe(ctx) {
-		if err != nil {
-			fmt.Println("nothing is known at the moment:", err)
-			continue
-		}
-		if leader.Term == 0 {
-			fmt.Println("nobody leads")
-			break
-		}
-		fmt.Println("leader:", leader.Value)
-		lead.Resign(ctx)
-	}
-	// Output:
-	// leader: 10.0.0.7:8080
-	// nobody leads
 }

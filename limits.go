@@ -70,12 +70,13 @@ func MinHold(d time.Duration) Option {
 func (t *terms) conflict() error {
 	switch {
 	case t.fixed && t.renewals > 0:
-		return invalid("NoRenewal and MaxRenewals exclude each other")
+		return invalid("NoRenewal and MaxRenewals exclude each other: leave one of them out")
 	case t.most > 0 && t.least > t.most:
-		return invalid("MinHold is %v and MaxHold %v: a lock cannot stay taken for longer than it is held at most",
-			t.least, t.most)
+		return invalid("MinHold is %v and MaxHold %v: a lock cannot stay taken for longer than it is held at most, "+
+			"raise MaxHold", t.least, t.most)
 	case t.tries > 0 && t.wait >= 0:
-		return invalid("Wait and Tries exclude each other: the one waits in line, the other does not")
+		return invalid("Wait and Tries exclude each other: the one waits in line, the other does not; " +
+			"leave one of them out")
 	}
 	return nil
 }

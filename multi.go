@@ -61,7 +61,7 @@ func (c *Client) All(names []string, options ...Option) *MultiMutex {
 	slices.SortFunc(m.terms, func(a, b terms) int { return strings.Compare(a.key, b.key) })
 	for i := range m.terms[1:] {
 		if m.terms[i].key == m.terms[i+1].key {
-			m.err = invalid("the name %q is given twice: each lock is held once", m.terms[i].name)
+			m.err = invalid("the name %q is given twice: give it once, for a lock is held once", m.terms[i].name)
 		}
 	}
 	return m

@@ -92,7 +92,7 @@ func (s *Semaphore) permits(ctx context.Context, n int) (*terms, error) {
 	case n < 1:
 		return nil, invalid("%d permits are asked for: ask for at least 1", n)
 	case n > limit:
-		return nil, invalid("%d permits are asked for, and there are %d: nobody could ever have them", n, limit)
+		return nil, invalid("%d permits are asked for, and there are %d: ask for fewer, or raise the limit", n, limit)
 	}
 	t.want, t.limit, t.weight = wire.Permits(n, limit), limit, n
 	if ctx == nil {

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -52,6 +53,7 @@ func (t *tenure) step(ctx context.Context, want string) error {
 	if err := t.ended(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
+	var others *HeldError
 	steps, err := h.beginStep(t, want)
 	for _, want := range steps {
 		if err = h.step(ctx, t, want); err != nil {
@@ -63,8 +65,15 @@ func (t *tenure) step(ctx context.Context, want string) error {
 		h.stepping = false
 		h.mu.Unlock()
 	}
+	if errors.As(err, &others) {
+		return fmt.Errorf("%w: %w", errOthersRead, err)
+	}
 	return err
 }
+
+// errOthersRead comes before the HeldError of a step up, which alone would not
+// say that to wait for the other readers is no way: they may wait as well.
+var errOthersRead = errors.New("holdfast: no step up while others read: release, and take the lock as a writer")
 
 // beginStep decides which steps to take for t: none if it holds as it wants.
 // Until they are done no other step begins, nobody joins the hold, and it

@@ -14,13 +14,15 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// binaries builds all examples, once.
+// binaries builds all examples, once, and spares the linker what a debugger
+// would need.
 var binaries = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "examples")
 	if err != nil {
 		return "", err
 	}
-	out, err := exec.Command("go", "build", "-o", dir+string(os.PathSeparator), "./...").CombinedOutput()
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir+string(os.PathSeparator), "./...")
+	out, err := build.CombinedOutput()
 	if err != nil {
 		err = &buildError{string(out), err}
 	}
@@ -88,6 +90,7 @@ func times(t *testing.T, out, pattern string, want int) {
 }
 
 func TestFenced(t *testing.T) {
+	t.Parallel()
 	out := run(t, "fenced")
 	says(t, out,
 		`^first: has the lock, and has written 100$`, `^second has the lock, and has written 250$`,

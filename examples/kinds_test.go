@@ -6,6 +6,7 @@ import (
 )
 
 func TestLottery(t *testing.T) {
+	t.Parallel()
 	day := func() int64 { return time.Now().Add(-12*time.Hour).Unix() / (24 * 60 * 60) }
 	today := day()
 	out := run(t, "lottery")
@@ -14,10 +15,11 @@ func TestLottery(t *testing.T) {
 	}
 	times(t, out, `: draws \d+$`, 1)
 	times(t, out, `: is too late: the next draw is in`, 7)
-	says(t, out, `^the number of the day is \d+$`)
+	says(t, out, `^the number of the day is \d+, drawn by shop \d$`)
 }
 
 func TestNightly(t *testing.T) {
+	t.Parallel()
 	out := run(t, "nightly")
 	says(t, out, `is killed in its run$`, `: run 2 ends$`, `: run 3 begins$`, `: run 3 ends$`)
 	times(t, out, `: run 1 begins$`, 1)
@@ -26,12 +28,14 @@ func TestNightly(t *testing.T) {
 }
 
 func TestCache(t *testing.T) {
+	t.Parallel()
 	out := run(t, "cache")
 	says(t, out, `^the writer has made 10 updates$`)
 	times(t, out, `^reader \d: torn reads: 0 of [1-9]\d*$`, 4)
 }
 
 func TestPool(t *testing.T) {
+	t.Parallel()
 	out := run(t, "pool")
 	says(t, out, `^a process has died with 2 permits$`,
 		`^at most [1-8] of 8 permits were used at a time$`, `^all permits have come back$`)
@@ -39,6 +43,7 @@ func TestPool(t *testing.T) {
 }
 
 func TestLeader(t *testing.T) {
+	t.Parallel()
 	out := run(t, "leader")
 	says(t, out, `^the leader is (anna|ben|cleo)$`, `^(anna|ben|cleo) is killed$`,
 		`^the leader is (anna|ben|cleo)$`, `: resigns$`, `^the leader is (anna|ben|cleo)$`)

@@ -3,6 +3,7 @@ package examples_test
 import "testing"
 
 func TestOrder(t *testing.T) {
+	t.Parallel()
 	out := run(t, "order")
 	says(t, out,
 		`^payment: is in, entries: 1$`, `^payment: charges the card, entries: 2$`,

@@ -5,6 +5,7 @@ package examples_test
 import "testing"
 
 func TestRedlock(t *testing.T) {
+	t.Parallel()
 	out := run(t, "redlock")
 	says(t, out,
 		`^the lock is held on a majority of 5 servers$`, `^two servers are dead$`,

@@ -1,6 +1,6 @@
 // Fenced shows a write that a database refuses because its writer has lost
 // the lock. It writes to SQLite through database/sql; PostgreSQL takes the
-// same statement.
+// same statements.
 //
 //	go run ./fenced
 //
@@ -32,7 +32,7 @@ func main() { kit.Main(parent, child) }
 
 const (
 	account = "account/1"
-	ttl     = 2 * time.Second
+	ttl     = 2 * time.Second // of the process that is stopped
 )
 
 func parent(ctx context.Context, _ []string) error {
@@ -60,7 +60,7 @@ func parent(ctx context.Context, _ []string) error {
 	}
 	fmt.Println("first is stopped; its lease runs out")
 
-	client, _, done, err := kit.Connect(holdfast.Config{TTL: ttl})
+	client, _, done, err := kit.Connect(holdfast.Config{})
 	if err != nil {
 		return err
 	}
@@ -98,12 +98,12 @@ func child(ctx context.Context, args []string) error {
 		return err
 	}
 	defer db.Close()
-	client, _, done, err := kit.Connect(holdfast.Config{TTL: ttl})
+	client, _, done, err := kit.Connect(holdfast.Config{})
 	if err != nil {
 		return err
 	}
 	defer done()
-	lease, err := client.Mutex(account).Lock(ctx)
+	lease, err := client.Mutex(account, holdfast.TTL(ttl)).Lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func create(ctx context.Context, file string) (*sql.DB, error) {
 		return nil, err
 	}
 	_, err = db.ExecContext(ctx, `
-		CREATE TABLE account (id INTEGER PRIMARY KEY, balance INTEGER NOT NULL, token INTEGER NOT NULL);
+		CREATE TABLE account (id INTEGER PRIMARY KEY, balance INTEGER NOT NULL, token BIGINT NOT NULL);
 		INSERT INTO account VALUES (1, 0, 0)`)
 	if err != nil {
 		db.Close()
@@ -148,7 +148,7 @@ var errStale = errors.New("refused: somebody with a higher token has written sin
 // and change are one statement: nothing can come between them.
 func write(ctx context.Context, db *sql.DB, balance int, token uint64) error {
 	result, err := db.ExecContext(ctx,
-		`UPDATE account SET balance = ?1, token = ?2 WHERE id = 1 AND token <= ?2`, balance, int64(token))
+		`UPDATE account SET balance = $1, token = $2 WHERE id = 1 AND token <= $2`, balance, int64(token))
 	if err != nil {
 		return err
 	}

@@ -19,10 +19,13 @@ import (
 
 func main() { kit.Main(parent, child) }
 
-const ttl = 2 * time.Second
+const (
+	election = "example/leader"
+	ttl      = 2 * time.Second // so long nobody leads after a leader's death
+)
 
 func parent(ctx context.Context, _ []string) error {
-	client, _, done, err := kit.Connect(holdfast.Config{TTL: ttl})
+	client, _, done, err := kit.Connect(holdfast.Config{})
 	if err != nil {
 		return err
 	}
@@ -38,7 +41,7 @@ func parent(ctx context.Context, _ []string) error {
 
 	var term uint64
 	reigns := 0
-	for leader, err := range client.Election("example/leader").Observe(ctx) {
+	for leader, err := range client.Election(election).Observe(ctx) {
 		switch {
 		case err != nil:
 			fmt.Println("cannot see the leader:", err)
@@ -74,14 +77,14 @@ func parent(ctx context.Context, _ []string) error {
 }
 
 func child(ctx context.Context, args []string) error {
-	client, _, done, err := kit.Connect(holdfast.Config{TTL: ttl})
+	client, _, done, err := kit.Connect(holdfast.Config{})
 	if err != nil {
 		return err
 	}
 	defer done()
 	// Loop campaigns again whenever the lead was lost, until lead returns
 	// while it still leads.
-	return client.Election("example/leader").Loop(ctx, args[0],
+	return client.Election(election, holdfast.TTL(ttl)).Loop(ctx, args[0],
 		func(ctx context.Context, _ *holdfast.Leadership) error {
 			fmt.Println("leads")
 			if _, err := kit.Told(ctx); err != nil {

@@ -2,10 +2,10 @@
 //
 //	go run ./lottery
 //
-// Eight processes come at the same moment. One draws; the others are told
-// whose the draw was and when the next one is. Run it again on the same day,
-// and nobody draws: the day's draw is kept on the server, not in a process. A
-// day is from noon to noon, UTC, by the server's clock.
+// Eight processes come at the same moment. One draws; the others are told that
+// they are too late, and when the next draw is. Run it again on the same day,
+// and nobody draws: that the day has had its draw is kept on the server, not in
+// a process. A day is from noon to noon, UTC, by the server's clock.
 package main
 
 import (
@@ -21,6 +21,8 @@ import (
 
 func main() { kit.Main(parent, child) }
 
+const draw = "example/lottery/draw" // the key of the day's number
+
 func parent(ctx context.Context, _ []string) error {
 	var shops []string
 	for n := range 8 {
@@ -34,7 +36,7 @@ func parent(ctx context.Context, _ []string) error {
 		return err
 	}
 	defer done()
-	number, err := rdb.Get(ctx, "example/lottery/number").Result()
+	number, err := rdb.Get(ctx, draw).Result()
 	if err != nil {
 		return err
 	}
@@ -42,7 +44,7 @@ func parent(ctx context.Context, _ []string) error {
 	return nil
 }
 
-func child(ctx context.Context, _ []string) error {
+func child(ctx context.Context, args []string) error {
 	client, rdb, done, err := kit.Connect(holdfast.Config{})
 	if err != nil {
 		return err
@@ -56,7 +58,7 @@ func child(ctx context.Context, _ []string) error {
 		}
 		number := drawn.Int64() + 1
 		fmt.Println("draws", number)
-		return rdb.Set(ctx, "example/lottery/number", number, 0).Err()
+		return rdb.Set(ctx, draw, fmt.Sprintf("%d, drawn by %s", number, args[0]), 0).Err()
 	})
 	if err == nil && !turn.Ran {
 		fmt.Println("is too late: the next draw is in", turn.Next.Round(time.Minute))

@@ -57,12 +57,12 @@ func parent(ctx context.Context, _ []string) error {
 }
 
 func child(ctx context.Context, _ []string) error {
-	client, rdb, done, err := kit.Connect(holdfast.Config{TTL: time.Second})
+	client, rdb, done, err := kit.Connect(holdfast.Config{})
 	if err != nil {
 		return err
 	}
 	defer done()
-	return client.Every("example/nightly", night).Loop(ctx, func(ctx context.Context) error {
+	return client.Every("example/nightly", night, holdfast.TTL(night)).Loop(ctx, func(ctx context.Context) error {
 		run, err := rdb.Incr(ctx, "example/nightly/runs").Result()
 		if err != nil {
 			return err

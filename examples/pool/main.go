@@ -25,13 +25,13 @@ func main() { kit.Main(parent, child) }
 
 const (
 	size = 8
-	ttl  = 2 * time.Second
+	ttl  = 2 * time.Second // of the process that dies
 	used = "example/pool/used"
 	most = "example/pool/most"
 )
 
 func parent(ctx context.Context, _ []string) error {
-	client, rdb, done, err := kit.Connect(holdfast.Config{TTL: ttl})
+	client, rdb, done, err := kit.Connect(holdfast.Config{})
 	if err != nil {
 		return err
 	}
@@ -64,20 +64,20 @@ func parent(ctx context.Context, _ []string) error {
 }
 
 func child(ctx context.Context, args []string) error {
-	client, rdb, done, err := kit.Connect(holdfast.Config{TTL: ttl})
+	client, rdb, done, err := kit.Connect(holdfast.Config{})
 	if err != nil {
 		return err
 	}
 	defer done()
-	pool := client.Semaphore("example/pool", size)
 	if args[0] == "dead" {
-		if _, err := pool.Acquire(ctx, 2); err != nil {
+		if _, err := client.Semaphore("example/pool", size, holdfast.TTL(ttl)).Acquire(ctx, 2); err != nil {
 			return err
 		}
 		fmt.Println("has 2 permits")
 		<-ctx.Done()
 		return nil
 	}
+	pool := client.Semaphore("example/pool", size)
 	failures := make(chan error, 6)
 	var workers sync.WaitGroup
 	for worker := range cap(failures) {

@@ -27,7 +27,7 @@ import (
 
 func main() { kit.Main(run, nil) }
 
-const ttl = 2 * time.Second
+const ttl = 6 * time.Second
 
 func run(ctx context.Context, addrs []string) error {
 	var own []*kit.Server

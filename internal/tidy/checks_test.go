@@ -186,3 +186,26 @@ func TestGuarantees(t *testing.T) {
 	}
 	want(t, Guarantees("g.md", "- G1 `TestGone`\n", tests), "cites TestGone", "G1 names no test")
 }
+
+func TestExamples(t *testing.T) {
+	files := map[string]string{
+		"a.go": "package a\n\nfunc F() {}\nfunc f() {}\ntype T struct{}\nfunc (t *T) M() {}\n" +
+			"func (t T) N() {}\nfunc (t T) n() {}\nfunc (T) String() string { return \"\" }\n" +
+			"type u int\nfunc (u) M() {}\n",
+		"a_test.go": "package a\n\nfunc ExampleT_M() {}\nfunc ExampleF_twice() {}\nfunc TestN() {}\nfunc Helper() {}\n",
+		"a.lua":     "return 1\n",
+	}
+	want(t, Examples(files, nil), "a.go:7: has no ExampleT_N")
+	want(t, Examples(files, map[string]bool{"N": true}))
+	files["a_test.go"] = "package a\n"
+	want(t, Examples(files, nil), "ExampleF", "ExampleT_M", "ExampleT_N")
+	files["a.go"] = "pack age"
+	want(t, Examples(files, nil), "does not parse")
+}
+
+func TestInterfaceMethods(t *testing.T) {
+	got := InterfaceMethods("a.go", "package a\n\ntype I interface {\n\terror\n\tM()\n\tN(int) int\n}\n")
+	if strings.Join(got, " ") != "M N" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -170,3 +170,36 @@ func TestGuaranteesHaveTests(t *testing.T) {
 	}
 	report(t, Guarantees(page, files[page], tests))
 }
+
+// What users call, in the packages that they import. A store's own methods are
+// called by the library.
+func TestEveryPublicCallHasAnExample(t *testing.T) {
+	packages := map[string]map[string]string{}
+	for _, dir := range []string{".", "memstore", "store/goredis", "store/rueidis"} {
+		packages[dir] = map[string]string{}
+	}
+	seam := map[string]bool{}
+	for file, text := range readTree(t) {
+		if path.Ext(file) != ".go" {
+			continue
+		}
+		if files, ok := packages[path.Dir(file)]; ok {
+			files[file] = text
+		}
+		if file == "store.go" || file == "acks.go" {
+			for _, name := range InterfaceMethods(file, text) {
+				seam[name] = true
+			}
+		}
+	}
+	for dir, files := range packages {
+		if len(files) == 0 {
+			t.Errorf("%s has no Go files", dir)
+		}
+		called := seam
+		if dir == "." {
+			called = nil
+		}
+		report(t, Examples(files, called))
+	}
+}

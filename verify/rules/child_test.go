@@ -14,9 +14,11 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/store/goredis"
+	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
 )
 
 // The environment that turns the test binary into a process of its own that
@@ -25,7 +27,8 @@ const (
 	envRole = "HOLDFAST_RULES_CHILD" // the lock's name; behind "read:" the child is a reader
 	envAddr = "HOLDFAST_RULES_ADDR"
 	envTTL  = "HOLDFAST_RULES_TTL"
-	envKind = "HOLDFAST_RULES_KIND" // lead or every; else it wants a lock
+	envKind = "HOLDFAST_RULES_KIND" // lead, every or readers; else it wants a lock
+	envUses = "HOLDFAST_RULES_USES" // rueidis; else go-redis
 )
 
 // child locks, says so, and obeys what its standard input says until that
@@ -41,8 +44,11 @@ func child(name string) int {
 	if err != nil {
 		return 2
 	}
-	rdb := redis.NewClient(&redis.Options{Addr: os.Getenv(envAddr)})
-	c, err := holdfast.New(goredis.New(rdb), holdfast.Config{TTL: ttl})
+	store, err := childStore(os.Getenv(envAddr))
+	if err != nil {
+		return 2
+	}
+	c, err := holdfast.New(store, holdfast.Config{TTL: ttl})
 	if err != nil {
 		return 2
 	}
@@ -52,6 +58,8 @@ func child(name string) int {
 		return leadingChild(c, name)
 	case "every":
 		return jobChild(c, name)
+	case "readers":
+		return readingChild(c, name)
 	}
 	take := c.Mutex(name).Lock
 	if lock, reads := strings.CutPrefix(name, "read:"); reads {
@@ -73,6 +81,18 @@ func child(name string) int {
 		}
 	}
 	return 0
+}
+
+// childStore connects to the server with the client that the test is about.
+func childStore(addr string) (holdfast.Store, error) {
+	if os.Getenv(envUses) != "rueidis" {
+		return goredis.New(redis.NewClient(&redis.Options{Addr: addr})), nil
+	}
+	rdb, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true})
+	if err != nil {
+		return nil, err
+	}
+	return rueidisstore.New(rdb), nil
 }
 
 // leadingChild leads until its standard input ends.
@@ -115,11 +135,12 @@ func start(t *testing.T, addr, name string, ttl time.Duration) *process {
 	return startKind(t, addr, "", name, ttl)
 }
 
-func startKind(t *testing.T, addr, kind, name string, ttl time.Duration) *process {
+func startKind(t *testing.T, addr, kind, name string, ttl time.Duration, env ...string) *process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envRole+"="+name, envAddr+"="+addr, envTTL+"="+ttl.String(),
 		envKind+"="+kind)
+	cmd.Env = append(cmd.Env, env...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

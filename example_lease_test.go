@@ -1,0 +1,144 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memstore"
+)
+
+func ExampleLease_Name() {
+	ctx := context.Background()
+	lease, _ := newClient(memstore.New()).Mutex("report").Lock(ctx)
+	fmt.Println(lease.Name())
+	_ = lease.Release(ctx)
+	// Output: report
+}
+
+func ExampleLease_Owner() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	lease, _ := client.Mutex("report").Lock(ctx)
+	state, _ := client.Inspect(ctx, "report")
+	fmt.Println("it is me:", state.Holders[0].Owner == lease.Owner())
+	_ = lease.Release(ctx)
+	// Output: it is me: true
+}
+
+func ExampleLease_Err() {
+	ctx := context.Background()
+	lease, _ := newClient(memstore.New()).Mutex("report").Lock(ctx)
+	fmt.Println(lease.Err())
+	_ = lease.Release(ctx)
+	fmt.Println(lease.Err())
+	// Output:
+	// <nil>
+	// holdfast: lease is released
+}
+
+// Before a step that must not be cut short, see whether there is time for it.
+func ExampleLease_Remaining() {
+	ctx := context.Background()
+	lease, _ := newClient(memstore.New()).Mutex("report", holdfast.TTL(time.Minute)).Lock(ctx)
+	if lease.Remaining() > 10*time.Second {
+		fmt.Println("time enough")
+	}
+	_ = lease.Release(ctx)
+	fmt.Println(lease.Remaining())
+	// Output:
+	// time enough
+	// 0s
+}
+
+func ExampleLease_Deadline() {
+	ctx := context.Background()
+	lease, _ := newClient(memstore.New()).Mutex("report", holdfast.TTL(time.Minute)).Lock(ctx)
+	before := lease.Deadline() // for people and logs; decide by Remaining
+	_ = lease.Extend(ctx, time.Hour)
+	fmt.Println("later by most of an hour:", lease.Deadline().Sub(before) > 50*time.Minute)
+	_ = lease.Release(ctx)
+	// Output: later by most of an hour: true
+}
+
+func ExampleClient_Mutex() {
+	client := newClient(memstore.New())
+	report := client.Mutex("report", holdfast.TTL(10*time.Second), holdfast.Wait(time.Minute))
+	err := report.Do(context.Background(), func(ctx context.Context) error { return ctx.Err() })
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+func ExampleMutex_Name() {
+	fmt.Println(newClient(memstore.New()).Mutex("report").Name())
+	// Output: report
+}
+
+func ExampleClient_ID() {
+	store := memstore.New()
+	a, b := newClient(store), newClient(store)
+	fmt.Println(len(a.ID()), a.ID() != b.ID())
+	// Output: 22 true
+}
+
+func ExampleState_Held() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	lease, _ := client.Mutex("report").Lock(ctx)
+	held, _ := client.Inspect(ctx, "report")
+	_ = lease.Release(ctx)
+	free, _ := client.Inspect(ctx, "report")
+	fmt.Println(held.Held(), free.Held()) // for people: it may be over when it is printed
+	// Output: true false
+}
+
+// A grant counts when a replica has it, so that a failover to that one does
+// not forget it.
+func ExampleAcks() {
+	ctx := context.Background()
+	store := memstore.New()
+	store.Acknowledge(holdfast.Acknowledged{Replicas: 1}) // as if it had one
+	client := newClient(store)
+	lease, err := client.Mutex("report", holdfast.Acks(1, 10*time.Millisecond)).Lock(ctx)
+	fmt.Println("one replica:", err)
+	_ = lease.Release(ctx)
+
+	_, err = client.Mutex("report", holdfast.Acks(2, 10*time.Millisecond)).Lock(ctx)
+	var missing *holdfast.AckError
+	if errors.As(err, &missing) {
+		fmt.Println("two of them:", missing.Got.Replicas, "of", missing.Want.Replicas)
+	}
+	// Output:
+	// one replica: <nil>
+	// two of them: 1 of 2
+}
+
+// A grant counts when it is on disk, so that a crash of the server does not
+// forget it.
+func ExampleDurable() {
+	ctx := context.Background()
+	store := memstore.New()
+	client := newClient(store)
+	report := client.Mutex("report", holdfast.Durable(0, 10*time.Millisecond))
+	_, err := report.Lock(ctx)
+	fmt.Println("no disk:", errors.Is(err, holdfast.ErrNotAcked))
+
+	store.Acknowledge(holdfast.Acknowledged{Disks: 1})
+	lease, err := report.Lock(ctx)
+	fmt.Println("on disk:", err)
+	_ = lease.Release(ctx)
+	// Output:
+	// no disk: true
+	// on disk: <nil>
+}
+
+func ExampleAcknowledged_Covers() {
+	got := holdfast.Acknowledged{Replicas: 2}
+	fmt.Println(got.Covers(holdfast.Acknowledged{Replicas: 1}))
+	fmt.Println(got.Covers(holdfast.Acknowledged{Replicas: 1, Disks: 1}))
+	// Output:
+	// true
+	// false
+}

@@ -1,0 +1,80 @@
+package examples_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// around is the program that the README's code stands in: what it takes for
+// granted, and a look at what it has done.
+const around = `package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+
+	"github.com/redis/go-redis/v9"
+	_ "modernc.org/sqlite"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store/goredis"
+)
+
+func main() {
+	ctx := context.Background()
+	db, err := sql.Open("sqlite", os.Args[1])
+	if err == nil {
+		_, err = db.Exec("CREATE TABLE invoice (id INTEGER, paid BOOLEAN, token BIGINT); " +
+			"INSERT INTO invoice VALUES (42, false, 0)")
+	}
+	if err == nil {
+		err = readme(ctx, db)
+	}
+	var paid bool
+	if err == nil {
+		err = db.QueryRow("SELECT paid FROM invoice WHERE token > 0").Scan(&paid)
+	}
+	fmt.Println("paid:", paid, err)
+}
+
+func work(ctx context.Context) { fmt.Println("working:", ctx.Err() == nil) }
+
+func readme(ctx context.Context, db *sql.DB) error {
+	CODE
+	return nil
+}
+`
+
+// The code at the top of the README is copied before it is read. It runs.
+func TestTheReadmesCodeRuns(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```go\n")
+	code, _, found := strings.Cut(rest, "```")
+	const address = "127.0.0.1:6379"
+	if !found || !strings.Contains(code, address) {
+		t.Fatalf("the README begins without code for a server at %s", address)
+	}
+	code = strings.Replace(code, address, redistest.Start(t).Addr(), 1)
+	dir := t.TempDir()
+	program := filepath.Join(dir, "main.go")
+	if err := os.WriteFile(program, []byte(strings.Replace(around, "CODE", code, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := exec.CommandContext(t.Context(), "go", "run", "-ldflags=-s -w", program, filepath.Join(dir, "bank.db"))
+	out, err := run.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	says(t, string(out), `^working: true$`, `^paid: true <nil>$`)
+}

@@ -1,0 +1,107 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// What cannot work is refused before anything is asked of the server, by an
+// error that names the value that is wrong and says what to do.
+func TestBadInputIsRefusedWithWhatToDo(t *testing.T) {
+	lock := func(_ *holdfast.Lease, err error) error { return err }
+	locks := func(_ *holdfast.MultiLease, err error) error { return err }
+	run := func(e *holdfast.Every) error {
+		_, err := e.Do(context.Background(), func(context.Context) error { return errors.New("it ran") })
+		return err
+	}
+	ctx := context.Background()
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		pool := c.Semaphore("pool", 8)
+		for says, err := range map[string]error{
+			"the limit is 0: a semaphore has from 1 to":  lock(c.Semaphore("pool", 0).Acquire(ctx, 1)),
+			"the limit is -1: a semaphore has from 1 to": pool.SetLimit(ctx, -1),
+			"0 permits are asked for: ask for at least 1": lock(
+				pool.TryAcquire(ctx, 0)),
+			"9 permits are asked for, and there are 8: ask for fewer": lock(pool.Acquire(ctx, 9)),
+			`the name "b" is given twice: give it once`:               locks(c.All([]string{"b", "a", "b"}).Lock(ctx)),
+			"there is no name: give the locks":                        locks(c.All(nil).TryLock(ctx)),
+			"at most 128 locks": locks(
+				c.All(make([]string, holdfast.MaxLocks+1)).Lock(ctx)),
+			"the period of 20s is shorter than the TTL of 30s": run(
+				c.Every("job", 20*time.Second, holdfast.TTL(30*time.Second))),
+			"give a longer period, or a shorter TTL": run(c.Every("job", 0)),
+			"MinHold is 2m0s and MaxHold 1m0s": lock(
+				c.Mutex("a", holdfast.MinHold(2*time.Minute), holdfast.MaxHold(time.Minute)).Lock(ctx)),
+			"NoRenewal and MaxRenewals exclude each other: leave one": lock(
+				c.Mutex("a", holdfast.NoRenewal(), holdfast.MaxRenewals(3)).Lock(ctx)),
+			"Wait and Tries exclude each other": lock(
+				c.Mutex("a", holdfast.Tries(3, time.Second), holdfast.Wait(time.Second)).Lock(ctx)),
+			"0 tries were asked for: at least one": lock(c.Mutex("a", holdfast.Tries(0, time.Second)).Lock(ctx)),
+			"at most 0 renewals were asked for: use NoRenewal": lock(
+				c.Mutex("a", holdfast.MaxRenewals(0)).Lock(ctx)),
+			"the owner has no name: give one": lock(c.Mutex("a", holdfast.Owner("")).Lock(ctx)),
+			"options of a Mutex: leave them out": lock(
+				c.RWMutex("a", holdfast.Owner("order/42")).RLock(ctx)),
+			"ReadTTL is for an RWMutex: use TTL": lock(c.Mutex("a", holdfast.ReadTTL(time.Second)).Lock(ctx)),
+			"Tries is for one lock: use Wait": locks(
+				c.All([]string{"a"}, holdfast.Tries(3, time.Second)).Lock(ctx)),
+		} {
+			if !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), says) {
+				t.Errorf("%v: it does not say %q", err, says)
+			}
+		}
+		if len(w.net.sent) > 0 {
+			t.Errorf("sent %v", w.net.sent)
+		}
+	})
+}
+
+// What only the server can know is refused there, and nothing changes.
+func TestAConflictIsRefusedWithWhatToDo(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		permit, err := a.Semaphore("pool", 8).Acquire(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = b.Semaphore("pool", 10).Acquire(t.Context(), 1)
+		if !errors.Is(err, holdfast.ErrLimit) ||
+			!strings.Contains(err.Error(), `"pool" is in use with a limit of 8, and 10 was asked for`) ||
+			!strings.Contains(holdfast.Hint(err), "Semaphore.SetLimit") {
+			t.Errorf("%v (%s)", err, holdfast.Hint(err))
+		}
+		if s := w.state("pool"); s.Limit != 8 || len(s.Holders) != 1 || len(s.Waiters) != 0 {
+			t.Errorf("after the conflict: %+v", s)
+		}
+		release(t, permit)
+
+		// Two readers step up at once, of one process and of two.
+		for _, other := range []*holdfast.Client{a, b} {
+			readers := []*holdfast.Lease{must(t, a.RWMutex("page").RLock), must(t, other.RWMutex("page").RLock)}
+			refusals := make(chan error, len(readers))
+			for _, l := range readers {
+				go func() { refusals <- l.StepUp(t.Context()) }()
+			}
+			for range readers {
+				err := <-refusals
+				if !errors.Is(err, holdfast.ErrHeld) ||
+					!strings.Contains(err.Error(), "release, and take the lock as a writer") {
+					t.Errorf("a step up beside a reader: %v", err)
+				}
+			}
+			for _, l := range readers {
+				if err := l.Err(); err != nil {
+					t.Errorf("after its refusal a reader has lost its lease: %v", err)
+				}
+				release(t, l)
+			}
+		}
+		w.wantFree("page")
+	})
+}

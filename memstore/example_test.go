@@ -1,0 +1,276 @@
+package memstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memstore"
+)
+
+// party is one more process's client of the store.
+func party(store *memstore.Store) *holdfast.Client {
+	client, err := holdfast.New(store, holdfast.Config{App: "example"})
+	if err != nil {
+		panic(err)
+	}
+	return client
+}
+
+// A test of one's own code needs no server: two clients of one store are two
+// processes that share locks.
+func Example() {
+	ctx := context.Background()
+	store := memstore.New()
+	a, b := party(store), party(store)
+	defer a.Close(ctx)
+	defer b.Close(ctx)
+
+	lease, _ := a.Mutex("report").Lock(ctx)
+	_, err := b.Mutex("report").TryLock(ctx)
+	fmt.Println(errors.Is(err, holdfast.ErrHeld))
+	_ = lease.Release(ctx)
+	// Output: true
+}
+
+func ExampleNew() {
+	client, err := holdfast.New(memstore.New(), holdfast.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close(context.Background())
+	fmt.Println(client.Mutex("report").Do(context.Background(), func(context.Context) error { return nil }))
+	// Output: <nil>
+}
+
+// A holder that is paused for longer than its lease.
+func ExampleStore_Advance() {
+	ctx := context.Background()
+	store := memstore.New()
+	a, b := party(store), party(store)
+	paused, _ := a.Mutex("report", holdfast.TTL(time.Minute)).Lock(ctx)
+
+	store.Advance(2 * time.Minute)
+	next, err := b.Mutex("report").TryLock(ctx)
+	fmt.Println("the next has it:", err == nil)
+	fmt.Println("the paused one is told:", errors.Is(paused.Release(ctx), holdfast.ErrNotHeld))
+	_ = next.Release(ctx)
+	// Output:
+	// the next has it: true
+	// the paused one is told: true
+}
+
+func ExampleStore_Now() {
+	store := memstore.New()
+	store.Advance(time.Hour)
+	fmt.Println(store.Now() >= time.Hour)
+	// Output: true
+}
+
+// The server's clock is set back by an hour: tokens go on rising.
+func ExampleStore_SetClock() {
+	ctx := context.Background()
+	store := memstore.New()
+	client := party(store)
+	first, _ := client.Mutex("report").Lock(ctx)
+	_ = first.Release(ctx)
+
+	store.SetClock(func() time.Time { return time.Now().Add(-time.Hour) })
+	second, _ := client.Mutex("report").Lock(ctx)
+	fmt.Println(first.Token() < second.Token())
+	_ = second.Release(ctx)
+	// Output: true
+}
+
+// The server refuses to take locks, as one does that is out of memory.
+func ExampleStore_Fail() {
+	store := memstore.New()
+	store.Fail(func(action string, _ []string) error {
+		if action == "acquire" {
+			return &holdfast.ServerError{Code: "OOM", Message: "OOM command not allowed when used memory > 'maxmemory'"}
+		}
+		return nil
+	})
+	_, err := party(store).Mutex("report").Lock(context.Background())
+	var refusal *holdfast.ServerError
+	fmt.Println(errors.As(err, &refusal) && refusal.Code == "OOM")
+	// Output: true
+}
+
+// The lock was granted, and the answer is lost on its way: the client gives
+// back what it does not know to have.
+func ExampleStore_Lose() {
+	ctx := context.Background()
+	store := memstore.New()
+	a, b := party(store), party(store)
+	store.Lose(func(action string, _ []string) error {
+		if action == "acquire" {
+			return errors.New("connection reset")
+		}
+		return nil
+	})
+	_, err := a.Mutex("report").TryLock(ctx)
+	fmt.Println("unknown:", errors.Is(err, holdfast.ErrUnknownOutcome))
+
+	store.Lose(nil)
+	lease, err := b.Mutex("report", holdfast.Wait(10*time.Second)).Lock(ctx)
+	fmt.Println("free again:", err == nil)
+	_ = lease.Release(ctx)
+	// Output:
+	// unknown: true
+	// free again: true
+}
+
+func ExampleStore_Stall() {
+	store := memstore.New()
+	client := party(store)
+	resume := store.Stall()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	_, err := client.Mutex("report").Lock(ctx)
+	fmt.Println("the caller is not kept:", errors.Is(err, context.DeadlineExceeded))
+
+	resume()
+	lease, err := client.Mutex("report").Lock(context.Background())
+	fmt.Println("and then:", err)
+	_ = lease.Release(context.Background())
+	// Output:
+	// the caller is not kept: true
+	// and then: <nil>
+}
+
+// The push that grants the lock is lost; the waiter's own timer finds out.
+func ExampleStore_DropPushes() {
+	ctx := context.Background()
+	store := memstore.New()
+	a, b := party(store), party(store)
+	first, _ := a.Mutex("report", holdfast.TTL(100*time.Millisecond)).Lock(ctx)
+	store.DropPushes(1)
+	time.AfterFunc(10*time.Millisecond, func() { _ = first.Release(ctx) })
+
+	second, err := b.Mutex("report").Lock(ctx)
+	fmt.Println(err)
+	_ = second.Release(ctx)
+	// Output: <nil>
+}
+
+// A subscription that breaks and stands again makes every waiter look.
+func ExampleStore_Cut() {
+	ctx := context.Background()
+	store := memstore.New()
+	a, b := party(store), party(store)
+	first, _ := a.Mutex("report").Lock(ctx)
+	resume := store.Cut()
+	time.AfterFunc(10*time.Millisecond, func() {
+		_ = first.Release(ctx) // nobody hears of it
+		resume()
+	})
+
+	second, err := b.Mutex("report").Lock(ctx)
+	fmt.Println(err)
+	_ = second.Release(ctx)
+	// Output: <nil>
+}
+
+// The server restarts without its data: who held the lock is told so.
+func ExampleStore_Flush() {
+	ctx := context.Background()
+	store := memstore.New()
+	lease, _ := party(store).Mutex("report").Lock(ctx)
+	store.Flush()
+	fmt.Println(errors.Is(lease.Extend(ctx, time.Minute), holdfast.ErrNotHeld))
+	// Output: true
+}
+
+// Another program's data stands at the lock's key. It is left as it is.
+func ExampleStore_Plant() {
+	store := memstore.New()
+	store.Plant("holdfast:{report}")
+	_, err := party(store).Mutex("report").Lock(context.Background())
+	var refusal *holdfast.ServerError
+	fmt.Println(errors.As(err, &refusal) && refusal.Code == "WRONGTYPE")
+	// Output: true
+}
+
+func ExampleStore_PlantLater() {
+	store := memstore.New()
+	store.PlantLater("holdfast:{report}")
+	_, err := party(store).Mutex("report").Lock(context.Background())
+	var refusal *holdfast.ServerError
+	fmt.Println(errors.As(err, &refusal) && refusal.Code == "FORMAT")
+	// Output: true
+}
+
+func ExampleStore_Acknowledge() {
+	ctx := context.Background()
+	store := memstore.New()
+	client := party(store)
+	_, err := client.Mutex("report", holdfast.Acks(1, 10*time.Millisecond)).Lock(ctx)
+	fmt.Println("no replica:", errors.Is(err, holdfast.ErrNotAcked))
+
+	store.Acknowledge(holdfast.Acknowledged{Replicas: 1})
+	lease, err := client.Mutex("report", holdfast.Acks(1, 10*time.Millisecond)).Lock(ctx)
+	fmt.Println("one replica:", err)
+	_ = lease.Release(ctx)
+	// Output:
+	// no replica: true
+	// one replica: <nil>
+}
+
+// What a test may look at. Programs look with Client.Inspect.
+func ExampleStore_Dump() {
+	ctx := context.Background()
+	store := memstore.New()
+	client := party(store)
+	lease, _ := client.Mutex("report").Lock(ctx)
+	for field := range store.Dump("holdfast:{report}") {
+		if field == "lock" {
+			fmt.Println("there is a record")
+		}
+	}
+	_ = lease.Release(ctx)
+	// Output: there is a record
+}
+
+// No key outlives its use.
+func ExampleStore_Keys() {
+	ctx := context.Background()
+	store := memstore.New()
+	client := party(store)
+	_ = client.Mutex("report").Do(ctx, func(context.Context) error { return nil })
+	_ = client.Close(ctx)
+	store.Advance(time.Hour)
+	fmt.Println(len(store.Keys()))
+	// Output: 0
+}
+
+func ExampleStore_TTL() {
+	ctx := context.Background()
+	store := memstore.New()
+	lease, _ := party(store).Mutex("report", holdfast.TTL(time.Minute)).Lock(ctx)
+	fmt.Println("lease and retention:", store.TTL("holdfast:{report}").Round(time.Minute))
+	_ = lease.Release(ctx)
+	// Output: lease and retention: 11m0s
+}
+
+func ExampleStore_Publish() {
+	store := memstore.New()
+	fmt.Println(store.Publish("news", "hello")) // nobody listens
+	heard := make(chan string, 1)
+	stop, err := store.Listen(context.Background(), "news", holdfast.Listener{
+		Message: func(payload string) { heard <- payload },
+		Resumed: func() {},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stop()
+	fmt.Println(store.Publish("news", "hello"), <-heard)
+	// Output:
+	// 0
+	// 1 hello
+}
