@@ -80,7 +80,7 @@ var inClient = []mutant{{
 	mut:  "	return ln.Give(h)\n",
 	by:   []check{worlds, rules},
 }, {
-	name: "a lost hold is passed on inside the process",
+	name: "a hold that is lost, or that Close has given back, becomes a lease",
 	file: "hold.go",
 	old:  "	if h.lost != nil || h.closed {\n		return false\n	}\n	h.tenure, h.departed = t, false\n",
 	mut:  "	h.tenure, h.departed = t, false\n",
