@@ -96,6 +96,10 @@ func New(store Store, cfg Config) (*Client, error) {
 	if own, ok := store.(interface{ Chance() float64 }); ok {
 		c.chance = own.Chance
 	}
+	// A store made of others passes on what they bring.
+	if own, ok := store.(interface{ Clock() func() time.Duration }); ok && own.Clock() != nil {
+		c.now, c.fake = own.Clock(), true
+	}
 	if !c.sharded {
 		c.base = wire.Base(cfg.Prefix, "", false)
 		c.pushes = c.base + c.id
