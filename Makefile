@@ -58,6 +58,21 @@ ISOLATED = GOWORK=off $(GO) build -buildvcs=false -o /dev/null ./... && GOWORK=o
 .PHONY: test
 test: servers ## vet and test every module; installs a redis-server if there is none
 	$(call each,test,$(ISOLATED) && $(GO) test $(RACE) $(TESTFLAGS) ./...,$(if $(RACE),, (no C compiler: without the race detector)))
+	$(if $(TESTFLAGS),,$(if $(RACE),$(if $(filter %verify,$(MODULES)),@$(MAKE) worlds)))
+
+# The race detector makes a simulated world seven times as slow: with it some
+# hundreds are run, and all of them again without it.
+WORLDS ?= 2000
+
+.PHONY: worlds
+worlds: ## live through simulated worlds (part of test; WORLDS=100000 takes a quarter of an hour)
+	cd verify && $(GO) test -timeout 0 -run 'TestWorlds$$' ./sim -seeds $(WORLDS)
+
+# Not part of test, which only asks whether every mutant can still be made: the
+# whole takes a quarter of an hour on an idle machine.
+.PHONY: mutation
+mutation: servers ## break the library in some forty ways, and see that the tests notice each
+	cd verify && $(GO) run ./mutation -write
 
 .PHONY: test-isolated
 test-isolated: ## build and vet every module on its own, without go.work (part of test)

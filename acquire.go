@@ -3,7 +3,6 @@ package holdfast
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -201,6 +200,9 @@ func (at *attempt) failed(ctx context.Context, err error) error {
 // settle makes of an answer what it says: a hold, an error, or a wait.
 func (at *attempt) settle(ctx context.Context, a wire.Answer) (*hold, error) {
 	c, s := at.c, at.spec
+	if a.Kind == wire.Queued && at.w == nil {
+		a.Kind = 0 // it did not ask for a place, and could not hear of its turn
+	}
 	switch a.Kind {
 	case wire.Granted:
 		return at.granted(a.Token, a.Waiting)
@@ -321,9 +323,9 @@ func (at *attempt) renumber() {
 // lookIn is for how long to wait for a push before looking.
 func (at *attempt) lookIn(a wire.Answer) time.Duration {
 	if at.deaf {
-		return lease.LookIn(a.Left, at.spec.ttl, rand.Float64())
+		return lease.LookIn(a.Left, at.spec.ttl, at.c.chance())
 	}
-	return lease.PollIn(a.Left, a.Place, at.spec.ttl, rand.Float64())
+	return lease.PollIn(a.Left, a.Place, at.spec.ttl, at.c.chance())
 }
 
 func (at *attempt) woken(w Wake) {

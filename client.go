@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,12 +25,13 @@ import (
 // its renewals and the lines of its goroutines. Make one per process and
 // store, and close it at the end. It is safe for use by many goroutines.
 type Client struct {
-	store Store
-	cfg   Config
-	id    string
-	log   *slog.Logger
-	now   func() time.Duration
-	fake  bool // the store lives in a time of its own
+	store  Store
+	cfg    Config
+	id     string
+	log    *slog.Logger
+	now    func() time.Duration
+	chance func() float64 // spreads what would else happen at one time; from [0, 1)
+	fake   bool           // the store lives in a time of its own
 
 	attempts  atomic.Uint64
 	seats     seats
@@ -79,7 +81,7 @@ func New(store Store, cfg Config) (*Client, error) {
 	_, _ = rand.Read(id) // never fails: it would end the program
 	c := &Client{
 		store: store, cfg: cfg, id: base64.RawURLEncoding.EncodeToString(id),
-		log: cfg.Logger, now: clock.Now,
+		log: cfg.Logger, now: clock.Now, chance: mathrand.Float64,
 		retention: wire.Millis(cfg.Retention), sharded: store.Sharded(),
 		closing: make(chan struct{}), quiet: make(chan struct{}, 1),
 	}
@@ -89,6 +91,10 @@ func New(store Store, cfg Config) (*Client, error) {
 	// A fake in virtual time brings the clock that its leases live by.
 	if own, ok := store.(interface{ Now() time.Duration }); ok {
 		c.now, c.fake = own.Now, true
+	}
+	// A simulation that is to repeat itself brings chance, too.
+	if own, ok := store.(interface{ Chance() float64 }); ok {
+		c.chance = own.Chance
 	}
 	// A store made of others passes on what they bring.
 	if own, ok := store.(interface{ Clock() func() time.Duration }); ok && own.Clock() != nil {

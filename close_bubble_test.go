@@ -265,3 +265,34 @@ func TestAnIdleClientRunsNothing(t *testing.T) {
 		}
 	})
 }
+
+// Guarantee: a grant that is confirmed while the client closes, which has given it back by then, is no lease.
+func TestAGrantThatIsConfirmedAsTheClientClosesIsNoLease(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.Acknowledge(holdfast.Acknowledged{Replicas: 1})
+		confirmed, goOn := make(chan struct{}), make(chan struct{})
+		w.Lose(func(action string, _ []string) error {
+			if action == "renew" {
+				close(confirmed)
+				<-goOn
+			}
+			return nil
+		})
+		c := w.client()
+		next := w.waiting(c.Mutex("a", holdfast.Acks(1, time.Second)), t.Context())
+		<-confirmed
+		closed := make(chan error, 1)
+		go func() { closed <- c.Close(t.Context()) }()
+		synctest.Wait()
+		close(goOn)
+		got := <-next
+		wantIs(t, got.err, holdfast.ErrClosed)
+		if got.Lease != nil {
+			t.Errorf("it got a lease, which says of itself %v", got.Err())
+		}
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+		w.wantFree("a")
+	})
+}

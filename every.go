@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -213,7 +212,7 @@ func (e *Every) until(ctx context.Context, turn Turn) bool {
 	default:
 		wait += wait / 50 // rather late than in the period before
 	}
-	spread := time.Millisecond + time.Duration(rand.Float64()*float64(10*time.Millisecond))
+	spread := time.Millisecond + time.Duration(c.chance()*float64(10*time.Millisecond))
 	for at := c.now() + wait + spread; ; {
 		left := at - c.now()
 		if left <= 0 {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math/rand/v2"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
@@ -216,5 +215,5 @@ func (o *observation) next(left time.Duration) time.Duration {
 	if !o.hears {
 		left = min(left, ttl/3)
 	}
-	return lease.PollIn(left, 1, ttl, rand.Float64())
+	return lease.PollIn(left, 1, ttl, o.c.chance())
 }

@@ -164,3 +164,38 @@ func TestReadersAndWritersThatRaceExcludeEachOtherAndLeakNothing(t *testing.T) {
 			served, gaveUp, stepped, together)
 	}
 }
+
+// Guarantee: a reader that has been let in holds, though the reader that brought the hold
+// leaves before the other one has begun.
+func TestAReaderThatIsLetInAsTheFirstLeavesHolds(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		m := w.client().RWMutex("a")
+		w.net.slow(func(string) (there, back time.Duration) { return time.Millisecond, time.Millisecond })
+		for round := range 300 {
+			second := make(chan error, 1)
+			go func() {
+				time.Sleep(500 * time.Microsecond) // while the first one asks
+				l, err := m.RLock(t.Context())
+				if err == nil {
+					time.Sleep(3 * time.Millisecond)
+					if s := w.state("a"); !s.Held() && l.Err() == nil {
+						t.Errorf("round %d: it reads, and nobody holds the lock", round)
+					}
+					err = l.Release(t.Context())
+				}
+				second <- err
+			}()
+			l, err := m.RLock(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-second; err != nil || t.Failed() {
+				t.Fatalf("round %d: %v", round, err)
+			}
+			synctest.Wait()
+		}
+	})
+}

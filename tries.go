@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 )
 
@@ -57,7 +56,7 @@ func (t *terms) tryOften(ctx context.Context) (*Lease, error) {
 			told.Tries, told.Waited = n, t.client.now()-start
 			return nil, &told
 		}
-		timer := time.NewTimer(t.pace/2 + rand.N(t.pace)) //nolint:gosec // spreads clients in time, no secret
+		timer := time.NewTimer(t.pace/2 + time.Duration(t.client.chance()*float64(t.pace)))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():

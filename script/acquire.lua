@@ -31,7 +31,7 @@ local want, patience, base, owner = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 -- the field lock is a token and nothing else, and what there is to know is read
 -- at once. Nothing but its next lease needs the record, so its life is set and
 -- not compared. A token has 16 digits until the year 2286, so the order of
--- tokens as text is right.
+-- tokens as text is right, and what begins with no digit is of a later format.
 if want == 'x' and not owner then
   local last = redis.call('HGET', key, 'lock')
   if not last or #last == 16 then
@@ -39,7 +39,7 @@ if want == 'x' and not owner then
     local token = clock[1] .. string.sub('00000' .. clock[2], -6)
     if not last then
       redis.call('HSET', key, 'lock', token .. ' ' .. ttl .. ' ' .. attempt, 'birth', token)
-    elseif token > last then
+    elseif token > last and last > '0' then
       redis.call('HSET', key, 'lock', token .. ' ' .. ttl .. ' ' .. attempt)
     else
       token = nil

@@ -23,7 +23,7 @@ for i, key in ipairs(KEYS) do
   local last, done = redis.pcall('HGET', key, 'lock'), nil
   if not last then
     done = redis.pcall('HSET', key, 'lock', hold .. ARGV[i + 2], 'birth', token)
-  elseif #last == 16 and token > last then
+  elseif #last == 16 and token > last and last > '0' then
     done = redis.pcall('HSET', key, 'lock', hold .. ARGV[i + 2])
   end
   if type(done) == 'number' then

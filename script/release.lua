@@ -25,6 +25,8 @@ local base, owner = ARGV[4], ARGV[5]
 if not owner then
   local call = redis.call
   local lock = call('HGET', key, 'lock')
+  -- What begins with no digit is of a later format, which the long way says.
+  if lock and not (lock > '0' and lock < ':') then lock = nil end
   if lock and string.sub(lock, -#attempt - 1) == ' ' .. attempt and string.sub(lock, 17, 17) == ' ' then
     -- Nobody waits. Only a full server refuses this, and then the long way can.
     local done = redis.pcall('HSET', key, 'lock', string.sub(lock, 1, 16))

@@ -14,7 +14,9 @@ local each = {}
 for i, key in ipairs(KEYS) do
   local attempt = ARGV[i]
   local lock, done = redis.pcall('HGET', key, 'lock'), nil
-  if type(lock) == 'string' and string.sub(lock, -#attempt - 1) == ' ' .. attempt and string.sub(lock, 17, 17) == ' ' then
+  -- What begins with no digit is of a later format.
+  local known = type(lock) == 'string' and lock > '0' and lock < ':'
+  if known and string.sub(lock, -#attempt - 1) == ' ' .. attempt and string.sub(lock, 17, 17) == ' ' then
     done = redis.pcall('HSET', key, 'lock', string.sub(lock, 1, 16))
   end
   each[i] = type(done) == 'number' and '1' or '-'

@@ -135,8 +135,10 @@ func parseCount(word string) (int, error) {
 	return n, err
 }
 
-// maxMillis keeps ms in a time.Duration.
-const maxMillis = int64(1<<63-1) / int64(time.Millisecond)
+// maxMillis is a hundred years: longer than anything lasts, and so short that whoever adds a
+// few of them to a time does not pass the end of time.Duration and wait for nothing, again
+// and again.
+const maxMillis = 100 * 365 * 24 * int64(time.Hour/time.Millisecond)
 
 func parseMillis(word string) (time.Duration, error) {
 	n, err := strconv.ParseInt(word, 10, 64)

@@ -91,6 +91,7 @@ func TestAnswersOfAnotherProtocolAreErrors(t *testing.T) {
 	for _, s := range []string{
 		"", " ", "OK", "granted", "granted x 0", "granted -1 0", "granted 1", "granted 1 -1",
 		"granted 9007199254740992 0", "queued 1", "queued 1 -5", "queued 1 99999999999999999999",
+		"queued 1 9223372036854", "busy 9223372036854 -",
 		"busy", "held", "released 1", "evicted -1", "GRANTED 1 0", "set", "idle 1",
 	} {
 		if got, err := Parse(s); err == nil {

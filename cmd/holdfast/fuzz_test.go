@@ -1,0 +1,82 @@
+package main
+
+import (
+	"io"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// Whatever stands on the command line: flags and arguments are read or refused with a
+// message of the tool's, and nothing panics. Nothing is run.
+func FuzzFlags(f *testing.F) {
+	for _, line := range []string{
+		"run a -- true", "run -n -w 5 a -- true", "run --wait=1h30m --ttl 500ms a -- x",
+		"run --wait", "run --wait=-1 a",
+		"run --ttl NaN a -- x", "run -E 300 a -- x", "run --nonblok a -- x", "run -s a -- x", "run --prefix {} a -- x",
+		"status --json a", "status", "statu a", "--redis redis://:secret@h:1/0 status a", "run a true", "-x", "--", "",
+		"run --url \x00 a -- x", "run --once-per 0 a -- x", "version --json", "help", "run --timeout 1e99 a -- x",
+	} {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		root := newRoot(&app{say: &printer{w: io.Discard, level: levelNormal}, log: "text"})
+		root.SetOut(io.Discard)
+		root.SetErr(io.Discard)
+		disarm(root)
+		args := strings.Split(line, " ")
+		was := os.Args
+		os.Args = append([]string{"holdfast"}, args...) // a hint looks there
+		defer func() { os.Args = was }()
+		root.SetArgs(args)
+		if err := root.Execute(); err != nil && (err.Error() == "" || codeOf(err) == 0) {
+			t.Errorf("%q: %v, exit code %d", line, err, codeOf(err))
+		}
+	})
+}
+
+// disarm takes from every command what it does.
+func disarm(cmd *cobra.Command) {
+	cmd.Run = nil
+	cmd.RunE = func(*cobra.Command, []string) error { return nil }
+	for _, sub := range cmd.Commands() {
+		disarm(sub)
+	}
+}
+
+// A password in the server's address is in no message about it.
+func FuzzAddresses(f *testing.F) {
+	for _, text := range []string{
+		"redis://u:%s@h:1/0", "rediss://:%s@h", "redis://h:1?password=%s", "%s", "unix:///tmp/x?db=%s", "redis://%s@", "h:%s",
+	} {
+		f.Add(text)
+	}
+	const secret = "s3cr3t-w0rd"
+	f.Fuzz(func(t *testing.T, text string) {
+		text = strings.Replace(text, "%s", secret, 1)
+		u, err := url.Parse(text)
+		if err != nil || u.User == nil {
+			return
+		}
+		if password, set := u.User.Password(); !set || password != secret {
+			return
+		}
+		var said strings.Builder
+		a := &app{say: &printer{w: &said, level: levelVerbose}}
+		_ = newRoot(a)
+		a.server.url = text
+		_, s, err := a.locate(func(string) (string, bool) { return "", false })
+		if err != nil {
+			said.WriteString(err.Error())
+		}
+		if s != nil {
+			said.WriteString(s.address)
+		}
+		if strings.Contains(said.String(), secret) {
+			t.Errorf("%q: the password is said: %s", text, said.String())
+		}
+	})
+}

@@ -1,0 +1,58 @@
+package wire
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+// Whatever a lock is called: the name is refused, or it stays one word in one slot, and
+// comes back as it was.
+func FuzzNames(f *testing.F) {
+	for _, name := range []string{"a", "", "a{b}c", "%41", "100%", "a b\n", "}{", "日本語", "\xff", "holdfast:push:"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		word := Encode(name)
+		if CheckName(name) != nil {
+			if name != "" && len(name) <= MaxName && utf8.ValidString(name) {
+				t.Errorf("%q is refused", name)
+			}
+			return
+		}
+		if strings.ContainsAny(word, " \t\r\n{}\x00\x7f") || word == "" {
+			t.Errorf("%q is written as %q", name, word)
+		}
+		if back := Decode(word); back != name {
+			t.Errorf("%q is written as %q and read as %q", name, word, back)
+		}
+		for _, there := range []string{
+			Key("p", name), Base("p", name, true) + "c", EveryKey("p", name), Watch("p", name, true),
+		} {
+			if tag(there) != word {
+				t.Errorf("%q: the slot of %q is that of %q", name, there, tag(there))
+			}
+		}
+	})
+}
+
+// No time that an answer tells is so long that adding to it goes past the end.
+func FuzzTimes(f *testing.F) {
+	for _, n := range []uint64{0, 1, 29_984, 3_153_600_000_000, 3_153_600_000_001, 9_223_372_036_854, math.MaxUint64} {
+		f.Add(n)
+	}
+	f.Fuzz(func(t *testing.T, n uint64) {
+		a, err := Parse("queued 1 " + Number(n))
+		turn, wrong := ParseTurn("early " + Number(n) + " -")
+		if (err == nil) != (wrong == nil) {
+			t.Errorf("%d ms: %v and %v", n, err, wrong)
+		}
+		for _, d := range []time.Duration{a.Left, turn.Left} {
+			if d < 0 || d > math.MaxInt64/2 {
+				t.Errorf("%d ms are read as %d ns", n, d)
+			}
+		}
+	})
+}

@@ -1,0 +1,62 @@
+package memstore_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// Whatever anybody sends, in whatever order: an answer or a refusal, never a panic, and no
+// key without a life.
+func FuzzArguments(f *testing.F) {
+	for _, requests := range []string{
+		"acquire c/1 1000 2000 x 0 base:\nrelease c/1 5 1000 base:",
+		"acquire c/1 1000 2000 p:1:3 0 base:\nlimit 2 1000 base:\nacquire c/2 1000 2000 p:3:3 9 base:",
+		"acquire c/1 1000 2000 x 0 base: me\nacquire c/2 1000 2000 s 9 base: me\npoll c/2 1 1 1 base:",
+		"acquire c/1 1000 2000 s 0 base:\nstep c/1 5 x 1000 1000 base:\nrenew 1000 c/1 5 ",
+		"acquire c/1 9223372036854775807 9223372036854775807 x 0 base:\ninspect",
+		"turn c/1 1000 1000 60000 - now base:\nforgo c/1 1000 base:",
+		"gather c/1 1000 1000 base:\nproclaim c/1 5 1 =a watch 1000\nleader",
+		"acquire_free 1000 2000 c/1\nrelease_idle c/1\nevict me why 0 1000 base:\ncancel c/1 1000 base:",
+		"announce 1000 app host 1 v 2\nwhois", "acquire", "poll - - -", "renew",
+	} {
+		f.Add(requests)
+	}
+	actions := map[string]*script.Script{}
+	for _, action := range script.All() {
+		actions[action.Name] = action
+	}
+	f.Fuzz(func(t *testing.T, requests string) {
+		store := memstore.New()
+		stop, err := store.Listen(context.Background(), "base:c", holdfast.Listener{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		for line := range strings.SplitSeq(requests, "\n") {
+			words := strings.Split(line, " ")
+			action := actions[words[0]]
+			if action == nil {
+				continue
+			}
+			key := "lock"
+			if action == script.Announce || action == script.Whois {
+				key = "client"
+			}
+			var refused *holdfast.ServerError
+			if _, err := store.Run(context.Background(), action, []string{key}, words[1:]); err != nil &&
+				!errors.As(err, &refused) {
+				t.Errorf("%q: %v", line, err)
+			}
+			if life := store.TTL(key); life == -1 {
+				t.Errorf("the key lives for ever after %q", line)
+			}
+			_ = store.Dump(key)
+		}
+	})
+}

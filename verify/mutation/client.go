@@ -1,0 +1,142 @@
+package main
+
+// inClient are those of the library outside of the scripts.
+var inClient = []mutant{{
+	name: "the deadline is counted from the reply to an acquisition",
+	file: "acquire.go",
+	old:  "	sent := c.now()\n	a, err := c.ask(ctx, action, s.keys, args)\n",
+	mut:  "	a, err := c.ask(ctx, action, s.keys, args)\n	sent := c.now()\n",
+	by:   []check{worlds, rules},
+}, {
+	name: "the deadline is counted from the reply to a renewal",
+	file: "internal/keeper/keeper.go",
+	old:  "			l.extend(sent, l.Ask)\n",
+	mut:  "			l.extend(now, l.Ask)\n",
+	by:   []check{worlds, keeping},
+}, {
+	name: "a push is believed from its arrival",
+	file: "acquire.go",
+	old:  "			if lease.Fresh(c.now(), at.asked, s.ttl) {\n",
+	mut:  "			if at.asked = c.now(); lease.Fresh(c.now(), at.asked, s.ttl) {\n",
+	by:   []check{worlds, rules},
+}, {
+	name: "no margin is taken off a lease",
+	file: "internal/lease/lease.go",
+	old:  "	return ttl/100 + 2*time.Millisecond\n",
+	mut:  "	return 0\n",
+	by:   []check{worlds, lasting},
+}, {
+	name: "a lease that is over is not signalled",
+	file: "internal/keeper/keeper.go",
+	old:  "	for _, l := range lost {\n		k.cfg.Lost(l, l.Over())\n",
+	mut:  "	for _, l := range lost {\n		_ = l\n",
+	by:   []check{worlds, keeping},
+}, {
+	name: "a waiter never looks by itself",
+	file: "acquire.go",
+	old:  "			at.woken(WakePoll)\n",
+	mut:  "			at.woken(WakePoll)\n			continue\n",
+	by:   []check{worlds, rules},
+}, {
+	name: "a waiter does not look when its subscription stands again",
+	file: "internal/wake/hub.go",
+	old:  "		if w.sub != s {\n			continue\n",
+	mut:  "		if w.sub != nil {\n			continue\n",
+	by:   []check{waking, rules},
+}, {
+	name: "the subscription is not confirmed before the request that may queue",
+	file: "internal/wake/hub.go",
+	old:  "	case <-s.made:\n		err = s.err\n	case <-ctx.Done():\n		err = ctx.Err()\n	}\n",
+	mut:  "	case <-ctx.Done():\n		err = ctx.Err()\n	default:\n	}\n",
+	by:   []check{waking, rules},
+}, {
+	name: "what an acquisition of unknown outcome was granted is kept",
+	file: "acquire.go",
+	old:  "	at.c.undo(at.spec, at.id, at.c.now()+at.spec.ttl)\n	if ctx.Err() != nil {\n",
+	mut:  "	if ctx.Err() != nil {\n",
+	by:   []check{rules, worlds},
+}, {
+	name: "a cancel that came before its request is enough",
+	file: "undo.go",
+	old:  "		return a.Kind != wire.None, err\n",
+	mut:  "		return a.Kind != wire.None || err == nil, err\n",
+	by:   []check{rules, worlds},
+}, {
+	name: "who gives up a wait leaves its place behind",
+	file: "acquire.go",
+	old:  "			timer.Stop()\n			c.undo(s, at.id, c.now()+s.ttl)\n			return nil, ctx.Err()\n",
+	mut:  "			timer.Stop()\n			return nil, ctx.Err()\n",
+	by:   []check{rules, worlds},
+}, {
+	name: "who leaves with the seat takes it along",
+	file: "seats.go",
+	old:  "			c.leave(s, p.Hold)\n		}\n	}\n	return nil, true, err\n",
+	mut:  "			_ = p\n		}\n	}\n	return nil, true, err\n",
+	by:   []check{rules, worlds},
+}, {
+	name: "a local pass without a new token",
+	file: "seats.go",
+	old:  "	h.passes.Add(1)\n	return ln.Give(h)\n",
+	mut:  "	return ln.Give(h)\n",
+	by:   []check{worlds, rules},
+}, {
+	name: "a hold that is lost, or that Close has given back, becomes a lease",
+	file: "hold.go",
+	old:  "	if h.lost != nil || h.closed {\n		return false\n	}\n	h.tenure, h.departed = t, false\n",
+	mut:  "	h.tenure, h.departed = t, false\n",
+	by:   []check{rules, worlds},
+}, {
+	name: "passing inside the process has no bounds",
+	file: "internal/line/line.go",
+	old:  "	return passes < min(b.Passes, limit, ceiling) && since < b.Time\n",
+	mut:  "	return passes < min(limit, ceiling) || b.Time == 0\n",
+	by:   []check{lining, rules},
+}, {
+	name: "a lease is renewed after its release",
+	file: "internal/keeper/keeper.go",
+	old:  "	heap.Remove(&k.queue, l.index)\n	return true\n",
+	mut:  "	return true\n",
+	by:   []check{worlds, keeping},
+}, {
+	name: "a release of unknown outcome is left to the lease",
+	file: "hold.go",
+	old:  "			c.undo(s, h.attempt, max(c.now(), h.Deadline()))\n",
+	mut:  "			_ = passing(err)\n",
+	by:   []check{rules, worlds},
+}, {
+	name: "a release is stopped by its context",
+	file: "hold.go",
+	old:  "	ctx = lasting(ctx)\n	return h.leaveTogether(",
+	mut:  "	return h.leaveTogether(",
+	by:   []check{worlds, rules},
+}, {
+	name: "a swallowed WAIT count",
+	file: "acks.go",
+	old:  "	if err == nil && !got.Covers(s.ack.need) {\n",
+	mut:  "	if err == nil && got.Replicas < 0 {\n",
+	by:   []check{rules},
+}, {
+	name: "a reader joins a hold that is about to be a writer's",
+	file: "company.go",
+	old:  "if h.lost != nil || h.closed || !h.shared || h.pending != \"\" || len(h.readers)+h.promised == 0 {",
+	mut:  "if h.lost != nil || h.closed || !h.shared || len(h.readers)+h.promised == 0 {",
+	by:   []check{worlds, rules},
+}, {
+	name: "a hold is given up though another reader has been let in",
+	file: "company.go",
+	old:  "func (h *hold) alone() bool { return h.shared && len(h.readers)+h.promised == 0 }",
+	mut:  "func (h *hold) alone() bool { return h.shared && len(h.readers) == 0 }",
+	by:   []check{rules, worlds},
+}, {
+	name: "a lost lease leaves the seat to nobody",
+	file: "hold.go",
+	old:  "			c.leave(h.spec, nil)\n		}\n		token := t.token.Load()\n",
+	mut:  "		}\n		token := t.token.Load()\n",
+	by:   []check{worlds, rules},
+}, {
+	name: "a push for an attempt of another process is taken",
+	file: "client.go",
+	old:  "	if err != nil || bad != nil || client != c.id {\n",
+	mut:  "	if err != nil || bad != nil || client == \"\" {\n",
+	by:   []check{rules},
+}}

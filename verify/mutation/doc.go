@@ -1,0 +1,13 @@
+// Mutation breaks the library on purpose, one rule at a time, and asks the tests whether
+// they notice.
+//
+//	go run ./mutation             all defects, one after the other
+//	go run ./mutation -only WAIT  those whose names match
+//	go run ./mutation -write      and the table goes to docs/track-record/mutations.md
+//
+// A mutant is a piece of a file and what stands in its place. The file itself is not
+// touched: go test is given an overlay, which also reaches the scripts that the library
+// embeds. Each mutant names the checks that are to catch it. A check that fails by a test has
+// caught it; one that does not build has shown nothing, and is an error. A mutant that
+// all of its checks pass has survived: a test is missing, and the command fails.
+package main

@@ -1,0 +1,173 @@
+package main
+
+import "slices"
+
+// The checks.
+var (
+	// The worlds of the simulation: the library over memstore, in virtual time.
+	worlds = check{"simulation", "verify", []string{"-run=TestWorlds$", "./sim"}}
+	// The scripts against memstore, step by step, with the invariants as assertions.
+	oracle = check{"oracle", "verify", []string{"./oracle"}}
+	// The scripts against their golden transcripts.
+	transcripts = check{"transcripts", ".", []string{"./script"}}
+	// The library in virtual time, one rule a test.
+	rules = check{"bubble tests", ".", []string{"."}}
+	// Its parts that decide, each by itself.
+	keeping = check{"unit tests", ".", []string{"./internal/keeper"}}
+	lasting = check{"unit tests", ".", []string{"./internal/lease"}}
+	lining  = check{"unit tests", ".", []string{"./internal/line"}}
+	waking  = check{"unit tests", ".", []string{"./internal/wake"}}
+)
+
+// mutants are all that there are.
+var mutants = slices.Concat(inScripts, inMemstore, inClient)
+
+// inScripts are those of the scripts.
+var inScripts = []mutant{{
+	name: "release does not compare the holder",
+	file: "script/release.lua",
+	old:  "if lock and string.sub(lock, -#attempt - 1) == ' ' .. attempt and string.sub(lock, 17, 17) == ' ' then",
+	mut:  "if lock and string.sub(lock, -1) ~= '+' and string.sub(lock, 17, 17) == ' ' then",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "release with a waiter does not compare the holder",
+	file: "script/release.lua",
+	old:  "elseif lock and string.sub(lock, -#attempt - 3) == ' ' .. attempt .. ' +' then",
+	mut:  "elseif lock and string.sub(lock, -2) == ' +' then",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "renew does not compare the holder",
+	file: "script/renew.lua",
+	old:  "local mine = holder == attempt",
+	mut:  "local mine = holder ~= '' and holder ~= '-'",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "renew revives a lease that is over",
+	file: "script/renew.lua",
+	old:  "if mine and expiry > now then",
+	mut:  "if mine then",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "acquire leaves a key without TTL",
+	file: "script/acquire.lua",
+	old:  "      redis.call('PEXPIRE', key, life)\n",
+	mut:  "",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "tokens are counted and not drawn from the clock",
+	file: "script/record.lua",
+	old:  "fence = math.max(micros, (fence or 0) + 1)\n",
+	mut:  "fence = (fence or 0) + 1\n",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "a token repeats when the clock is set back",
+	file: "script/acquire.lua",
+	old:  "elseif token > last and last > '0' then",
+	mut:  "else",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "the lock is handed to a waiter whom nobody hears",
+	file: "script/record.lua",
+	old:  "return type(heard) == 'number' and heard > 0",
+	mut:  "return true",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "release hands the lock at once to a waiter whom nobody hears",
+	file: "script/release.lua",
+	old:  "if type(heard) == 'number' and heard > 0 then",
+	mut:  "if true then",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "release grants to nobody",
+	file: "script/release.lua",
+	old:  "settle()\nadvance()\nreturn 'released'",
+	mut:  "settle()\nreturn 'released'",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "cancel loses the grant that it crosses",
+	file: "script/cancel.lua",
+	old:  "elseif holds(attempt, owner) then",
+	mut:  "elseif false then",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "poll does not find a grant whose push was lost",
+	file: "script/poll.lua",
+	old:  "local mine = again(attempt, owner, ttl, seat)",
+	mut:  "local mine = nil",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "a waiter who does not fit is overtaken",
+	file: "script/record.lua",
+	old:  "        blocked = true\n        break\n",
+	mut:  "        blocked = true\n",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "one permit more than there are",
+	file: "script/record.lua",
+	old:  "used + weight <= limit",
+	mut:  "used + weight <= limit + 1",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "an eviction does not raise the fence",
+	file: "script/evict.lua",
+	old:  "fence = math.max(micros, fence + 1)\n",
+	mut:  "",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "a reader steps up beside another",
+	file: "script/step.lua",
+	old:  "if used > tonumber(reads[3]) then return busy() end",
+	mut:  "",
+	by:   []check{oracle, transcripts},
+}}
+
+// inMemstore are those of the specification, on which the simulation runs.
+var inMemstore = []mutant{{
+	name: "memstore: release does not compare the holder",
+	file: "memstore/release.go",
+	old:  "case t.holder != nil && t.holder.is(attempt, owner):",
+	mut:  "case t.holder != nil:",
+	by:   []check{worlds, oracle},
+}, {
+	name: "memstore: renew revives a lease that is over",
+	file: "memstore/renew.go",
+	old:  "case expiry != nil && *expiry > t.now:",
+	mut:  "case expiry != nil:",
+	by:   []check{worlds, oracle},
+}, {
+	name: "memstore: a key without TTL",
+	file: "memstore/grant.go",
+	old:  "t.expires = t.life(r.ttl) // nothing but this lease needs the record",
+	mut:  "t.expires = 0",
+	by:   []check{worlds, oracle},
+}, {
+	name: "memstore: tokens are counted and not drawn from the clock",
+	file: "memstore/grant.go",
+	old:  "return max(t.micros, t.fence+1)",
+	mut:  "return t.fence + 1",
+	by:   []check{worlds, oracle},
+}, {
+	name: "memstore: the lock is handed to a waiter whom nobody hears",
+	file: "memstore/advance.go",
+	old:  "if asks || t.push(w, t.nextToken()) {",
+	mut:  "if t.push(w, t.nextToken()); true {",
+	by:   []check{oracle, worlds},
+}, {
+	name: "memstore: cancel loses the grant that it crosses",
+	file: "memstore/cancel.go",
+	old:  "case t.holder != nil && t.holder.is(attempt, owner):",
+	mut:  "case t.holder != nil && owner != \"\" && t.holder.is(attempt, owner):",
+	by:   []check{oracle, worlds},
+}, {
+	name: "memstore: a waiter who does not fit is overtaken",
+	file: "memstore/advance.go",
+	old:  "			blocked = true\n			break\n",
+	mut:  "			blocked = true\n			continue\n",
+	by:   []check{worlds, oracle},
+}, {
+	name: "memstore: readers come in beside a writer",
+	file: "memstore/fits.go",
+	old:  "	case t.holder != nil:\n		return false\n",
+	mut:  "	case t.holder != nil:\n		return want == shared\n",
+	by:   []check{worlds, oracle},
+}}

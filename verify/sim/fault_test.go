@@ -1,0 +1,154 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// setBack is by how much the server's clock is set back at most, in sum.
+const setBack = 10 * time.Second
+
+// upset plans what goes wrong with processes and the server.
+func (w *world) upset() {
+	if w.kind == calm || w.kind == lossy {
+		return
+	}
+	faults := []func(){w.crash, w.pause, w.cut, w.deafen, w.silence, w.part}
+	if w.kind == wild {
+		faults = append(faults, w.suspend, w.ahead, w.evict)
+		// A clock that is set back and a lost memory together may repeat a token.
+		faults = append(faults, pick(w, w.back, w.flush))
+	}
+	for range 1 + w.rng.IntN(6) {
+		w.in(w.upTo(w.storm), "something breaks", func() {
+			if !w.quiet && len(w.alive()) > 0 {
+				pick(w, faults...)()
+			}
+		})
+	}
+}
+
+// alive are the processes that have not crashed.
+func (w *world) alive() (alive []*link) {
+	for _, l := range w.links {
+		if !l.dead {
+			alive = append(alive, l)
+		}
+	}
+	return alive
+}
+
+func (w *world) victim() *link { return pick(w, w.alive()...) }
+
+// lasts notes until when a fault does.
+func (w *world) lasts(what string, d time.Duration) time.Duration {
+	w.counts[what]++
+	w.note(fmt.Sprintf("  %s for %v", what, d))
+	w.health = max(w.health, w.now()+d)
+	return d
+}
+
+// crash ends a process between two instructions; another takes its place.
+func (w *world) crash() {
+	l := w.victim()
+	w.note(fmt.Sprintf("  %s crashes", l))
+	w.lasts("crashes", 4*w.ttl) // what it holds ends by itself
+	l.dead = true
+	go l.client.Abandon()
+	w.in(w.upTo(w.ttl/10), fmt.Sprintf("%s is disconnected", l), func() {
+		for _, s := range l.subs {
+			s.fall()
+		}
+	})
+	w.in(w.upTo(w.ttl), "a process starts", func() {
+		if !w.quiet {
+			w.boot()
+		}
+	})
+}
+
+// pause stops a process for up to two leases.
+func (w *world) pause() {
+	l := w.victim()
+	l.paused = max(l.paused, w.now()+w.lasts("pauses", w.upTo(2*w.ttl)))
+}
+
+// suspend lets the clock of a process go on while its timers stand still.
+func (w *world) suspend() {
+	l := w.victim()
+	l.slept.Add(int64(w.lasts("suspensions", w.upTo(2*w.ttl))))
+}
+
+// cut breaks the subscriptions of a process, which stand again after a while.
+func (w *world) cut() {
+	l := w.victim()
+	for _, s := range l.subs {
+		if s.unsub == nil {
+			continue
+		}
+		s.fall()
+		w.in(w.lasts("broken subscriptions", w.upTo(2*w.ttl)), fmt.Sprintf("%s subscribes again", l), func() {
+			if l.dead || s.ended.Load() {
+				return
+			}
+			s.stand()
+			w.in(w.travel(), fmt.Sprintf("%s resumes", l), s.to.Resumed)
+		})
+	}
+}
+
+// deafen loses the pushes to a process, and the server does not know.
+func (w *world) deafen() {
+	l := w.victim()
+	l.deaf = true
+	w.in(w.lasts("half-open connections", w.upTo(2*w.ttl)), fmt.Sprintf("%s hears again", l), func() { l.deaf = false })
+}
+
+// silence lets the server answer nobody.
+func (w *world) silence() {
+	w.down = max(w.down, w.now()+w.lasts("silences of the server", w.upTo(2*w.ttl)))
+}
+
+// part loses half of everything for a while.
+func (w *world) part() {
+	was := w.loss
+	w.loss = 0.5
+	w.in(w.lasts("bad networks", w.upTo(w.ttl)), "the network is better", func() {
+		if !w.quiet {
+			w.loss = was
+		}
+	})
+}
+
+// ahead sets the server's clock forward: leases end too early, and who holds cannot know.
+func (w *world) ahead() {
+	w.stepped += w.lasts("steps of the clock", w.upTo(2*w.ttl))
+	w.excuse = max(w.excuse, w.now()+4*w.ttl)
+}
+
+// back sets it back: leases last longer.
+func (w *world) back() {
+	d := w.upTo(min(2*w.ttl, setBack/10))
+	w.stepped -= w.lasts("steps of the clock", d)
+	w.health = max(w.health, w.now()+4*w.ttl+d)
+}
+
+// evict is an operator who takes a lock away.
+func (w *world) evict() {
+	o := pick(w, w.objects...)
+	l := w.victim()
+	w.counts["evictions"]++
+	w.excuse = max(w.excuse, w.now()+8*w.ttl)
+	go func() {
+		_, err := l.client.Evict(context.Background(), o.name, evictor)
+		w.arrive(l, fmt.Sprintf("%s evicted from %s: %v", l, o.name, err), func() {})
+	}()
+}
+
+// flush makes the server forget everything.
+func (w *world) flush() {
+	w.lasts("losses of memory", 0)
+	w.store.Flush()
+	w.forget()
+}

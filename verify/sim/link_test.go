@@ -1,0 +1,311 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// link is a process's way to the server: the store that its client is given.
+// Whatever goes through waits for the scheduler.
+type link struct {
+	w      *world
+	n      int
+	client *holdfast.Client
+	dead   bool          // nothing passes any more
+	paused time.Duration // nothing arrives and nothing leaves until then
+	deaf   bool          // pushes get lost, and the server does not know
+	subs   []*sub
+	belief
+
+	slept atomic.Int64 // for which its machine slept: its clock counts that, its timers do not
+	mu    sync.Mutex   // guards dice
+	dice  *rand.Rand
+}
+
+var _ holdfast.Gatherer = (*link)(nil)
+
+// errLink is what a broken connection says.
+var errLink = errors.New("connection reset by peer")
+
+func (l *link) String() string { return fmt.Sprintf("c%d", l.n) }
+
+// Now is the clock of the process.
+func (l *link) Now() time.Duration { return l.w.now() + time.Duration(l.slept.Load()) }
+
+// Chance spreads the polls of the process.
+func (l *link) Chance() float64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dice.Float64()
+}
+
+func (l *link) Sharded() bool { return l.w.sharded }
+func (l *link) Gathers() bool { return l.w.gathers }
+
+// Group makes a slot of every name in a Cluster.
+func (l *link) Group(key string) string {
+	if l.w.sharded {
+		return key
+	}
+	return ""
+}
+
+// call is one request on its way.
+type call struct {
+	link   *link
+	says   string
+	action *script.Script // nil: it is none
+	keys   []string
+	args   []string
+	sent   time.Duration // by the clock of the process
+	due    time.Duration // the caller is gone by then; 0: never
+	run    func() reply  // at the server
+	back   chan reply
+	gone   atomic.Bool // the caller does not wait any more
+	told   bool
+}
+
+type reply struct {
+	answer string
+	err    error
+	stop   func()
+}
+
+// send lets a request through the gate, and waits for what comes of it.
+func (l *link) send(ctx context.Context, c *call) reply {
+	if err := ctx.Err(); err != nil {
+		return reply{err: err}
+	}
+	c.link, c.sent, c.back = l, l.Now(), make(chan reply, 1)
+	if at, ok := ctx.Deadline(); ok {
+		// Before the context's own timer, so that the scheduler does it, and so long before
+		// that several which end at one time all come before it.
+		c.due = max(at.Sub(l.w.born)-time.Microsecond, 1)
+	}
+	l.w.arrive(l, fmt.Sprintf("%s sends %s", l, c.says), func() { l.w.dispatch(c) })
+	select {
+	case r := <-c.back:
+		return r
+	case <-ctx.Done():
+		c.gone.Store(true)
+		return reply{err: ctx.Err()}
+	}
+}
+
+// Run is a request.
+func (l *link) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
+	c := &call{action: action, keys: slices.Clone(keys), args: slices.Clone(args)}
+	if action == script.Announce { // it says who runs the test
+		c.says = "announce"
+	} else {
+		c.says = action.Name + " " + strings.Join(keys, " ") + " " + strings.Join(args, " ")
+	}
+	c.run = func() reply { return l.w.execute(c) }
+	r := l.send(ctx, c)
+	return r.answer, r.err
+}
+
+// Server asks who is there.
+func (l *link) Server(ctx context.Context) (holdfast.ServerInfo, error) {
+	info := holdfast.ServerInfo{Product: "sim", Version: "7.0.0", Role: "master", Mode: "standalone"}
+	r := l.send(ctx, &call{says: "hello", run: func() reply { return reply{} }})
+	return info, r.err
+}
+
+// tell gives a caller its answer, if it still waits for one.
+func (c *call) tell(r reply) bool {
+	if c.told || c.gone.Load() {
+		return false
+	}
+	c.told = true
+	if r.err == nil {
+		c.link.believe(c, r.answer)
+	}
+	c.back <- r
+	return true
+}
+
+// dispatch decides what becomes of a request.
+func (w *world) dispatch(c *call) {
+	l := c.link
+	if l.dead {
+		c.tell(reply{err: errLink})
+		return
+	}
+	c.says = w.plain(c.says)
+	l.asks(c)
+	if c.due > 0 {
+		w.at(c.due, "", func() {
+			if c.tell(reply{err: context.DeadlineExceeded}) && !l.dead {
+				w.note(fmt.Sprintf("%s waits no more for %s", l, c.says))
+			}
+		})
+	}
+	wait := max(l.paused-w.now(), 0)
+	there, back := wait+w.travel(), w.travel()
+	lost, cut := w.chance(w.loss), w.chance(0.5)
+	switch {
+	case lost && cut:
+		w.in(there, fmt.Sprintf("%s loses its connection before %s", l, c.says), func() {
+			w.counts["lost requests"]++
+			c.tell(reply{err: errLink})
+		})
+		return
+	case lost:
+		w.counts["lost requests"]++
+		return
+	case w.chance(w.refusal):
+		w.in(there+back, fmt.Sprintf("%s is refused %s", l, c.says), func() {
+			w.counts["refusals"]++
+			c.tell(reply{err: &holdfast.ServerError{Code: "LOADING", Message: "LOADING a data set"}})
+		})
+		return
+	}
+	w.reach(c, there, back)
+	if c.action != nil && w.chance(w.double) {
+		w.counts["doubled requests"]++
+		w.reach(c, there+w.upTo(lateness*w.ttl), back)
+	}
+}
+
+// reach has a request arrive at the server, and its answer come back.
+func (w *world) reach(c *call, there, back time.Duration) {
+	l := c.link
+	w.in(there, fmt.Sprintf("%s's %s arrives", l, c.says), func() {
+		if w.down > w.now() {
+			w.reach(c, w.down-w.now()+w.travel(), back)
+			return
+		}
+		r := c.run()
+		if r.err == nil {
+			w.note("  " + w.plain(r.answer))
+		}
+		if w.chance(w.loss) {
+			w.counts["lost answers"]++
+			if w.chance(0.5) {
+				r = reply{err: errLink, stop: r.stop}
+			} else {
+				c.orphan(r)
+				return
+			}
+		}
+		w.answer(c, r, back)
+	})
+}
+
+func (w *world) answer(c *call, r reply, back time.Duration) {
+	w.in(back, fmt.Sprintf("%s hears of %s", c.link, c.says), func() {
+		switch l := c.link; {
+		case l.dead:
+			c.orphan(r)
+		case l.paused > w.now():
+			w.answer(c, r, l.paused-w.now()+w.travel())
+		case !c.tell(r) || r.err != nil:
+			c.orphan(r)
+		}
+	})
+}
+
+// orphan ends a subscription that nobody has heard of.
+func (c *call) orphan(r reply) {
+	if r.stop != nil {
+		r.stop()
+	}
+}
+
+// travel is how long one way takes.
+func (w *world) travel() time.Duration {
+	d := time.Microsecond + w.upTo(w.lag)
+	if w.chance(w.late) {
+		w.counts["late messages"]++
+		d += w.upTo(lateness * w.ttl)
+	}
+	return d
+}
+
+// sub is one subscription of a process.
+type sub struct {
+	link    *link
+	channel string
+	to      holdfast.Listener
+	unsub   func()        // at the server; nil while it is broken
+	ended   atomic.Bool   // by the client
+	last    time.Duration // when the last message was heard: they come in order
+}
+
+// Listen subscribes.
+func (l *link) Listen(ctx context.Context, channel string, to holdfast.Listener) (func(), error) {
+	s := &sub{link: l, channel: channel, to: to}
+	r := l.send(ctx, &call{says: "subscribe " + channel, run: func() reply {
+		l.subs = append(l.subs, s)
+		s.stand()
+		return reply{stop: func() { l.w.arrive(l, fmt.Sprintf("%s unsubscribes %s", l, channel), s.end) }}
+	}})
+	if r.err != nil {
+		return nil, r.err
+	}
+	return func() {
+		s.ended.Store(true)
+		r.stop()
+	}, nil
+}
+
+// stand subscribes at the server.
+func (s *sub) stand() {
+	w := s.link.w
+	s.unsub, _ = w.store.Listen(context.Background(), s.channel, holdfast.Listener{Message: func(payload string) {
+		w.arrive(s.link, fmt.Sprintf("%s is pushed %s", s.link, payload), func() { w.push(s, payload) })
+	}})
+}
+
+// end unsubscribes at the server.
+func (s *sub) end() {
+	s.ended.Store(true)
+	s.fall()
+	s.link.subs = slices.DeleteFunc(s.link.subs, func(other *sub) bool { return other == s })
+}
+
+// fall breaks the subscription, and the server knows.
+func (s *sub) fall() {
+	if s.unsub != nil {
+		s.unsub()
+		s.unsub = nil
+	}
+}
+
+// push brings a message to a process.
+func (w *world) push(s *sub, payload string) {
+	if s.link.dead {
+		return
+	}
+	if s.link.deaf || w.chance(w.loss) {
+		w.counts["lost pushes"]++
+		return
+	}
+	s.last = max(s.last+1, w.now()+w.travel())
+	w.hear(s, payload)
+}
+
+func (w *world) hear(s *sub, payload string) {
+	w.at(s.last, fmt.Sprintf("%s hears %s", s.link, w.plain(payload)), func() {
+		switch l := s.link; {
+		case l.dead || s.ended.Load() || s.unsub == nil:
+		case l.paused > w.now():
+			s.last = max(s.last+1, l.paused+w.travel())
+			w.hear(s, payload)
+		default:
+			l.pushed(payload)
+			s.to.Message(payload)
+		}
+	})
+}
