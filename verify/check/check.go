@@ -47,7 +47,8 @@ func (r *Result) find(at int64, lock, format string, args ...any) {
 type Hold struct {
 	Client  string
 	Proc    int
-	Passing bool // its process passes locks on among its goroutines
+	Passing bool  // its process passes locks on among its goroutines
+	Since   int64 // when the attempt was first asked for: passed on, a hold is older than its lease
 	history.Event
 	Over *history.Event // how it ended; nil if the process did not live to say so
 }
@@ -69,6 +70,7 @@ type Run struct {
 	Holds  map[string][]*Hold      // by lock, in the order in which they were got
 	Notes  map[string][]audit.Note // by key, in the server's order
 	Limits map[string]int          // of semaphores, by lock
+	Procs  map[string]int          // by the library's id of a client
 
 	unread  []string // notes that could not be read
 	account *followed
@@ -84,10 +86,12 @@ type holdID struct {
 func Index(events []history.Event, limits map[string]int) *Run {
 	r := &Run{
 		Events: events, Limits: limits, Holds: make(map[string][]*Hold), Notes: make(map[string][]audit.Note),
+		Procs: make(map[string]int),
 	}
 	passing := make(map[string]bool)
 	holds := make(map[holdID]*Hold)
-	seen := make(map[string]bool) // replicas and other nodes repeat notes
+	first := make(map[string]int64) // by attempt
+	seen := make(map[string]bool)   // replicas and other nodes repeat notes
 	for i := range events {
 		e := &events[i]
 		switch e.Kind {
@@ -95,9 +99,14 @@ func Index(events []history.Event, limits map[string]int) *Run {
 			r.Setup = *e.Setup
 		case history.Ready:
 			passing[e.Client] = e.Local
+			r.Procs[e.Client] = e.Proc
 		case history.Got:
 			h := &Hold{Client: e.Client, Proc: e.Proc, Passing: passing[e.Client], Event: *e}
 			holds[holdID{e.Client, e.ID}] = h
+			if _, known := first[e.Lock+e.Owner]; !known {
+				first[e.Lock+e.Owner] = e.Asked
+			}
+			first[e.Lock+e.Owner] = min(first[e.Lock+e.Owner], e.Asked)
 			r.Holds[e.Lock] = append(r.Holds[e.Lock], h)
 		case history.End:
 			if h := holds[holdID{e.Client, e.ID}]; h != nil {
@@ -114,6 +123,9 @@ func Index(events []history.Event, limits map[string]int) *Run {
 	}
 	for _, list := range r.Holds {
 		slices.SortStableFunc(list, func(a, b *Hold) int { return cmp.Compare(a.At, b.At) })
+		for _, h := range list {
+			h.Since = first[h.Lock+h.Owner]
+		}
 	}
 	for _, list := range r.Notes {
 		slices.SortStableFunc(list, func(a, b audit.Note) int { return cmp.Compare(a.At, b.At) })
@@ -134,6 +146,12 @@ func (r *Run) note(text string) {
 // machine is an instant of the server's clock, in µs, on that of the events.
 func (r *Run) machine(micros int64) int64 { return micros*1000 - r.Setup.Skew }
 
+// proc is the process that made an attempt, 0 if it is none of the run's.
+func (r *Run) proc(attempt string) int {
+	client, _, _ := strings.Cut(attempt, "/")
+	return r.Procs[client]
+}
+
 // key is the record of a lock.
 func (r *Run) key(lock string) string { return r.Setup.Prefix + ":{" + lock + "}" }
 
@@ -143,12 +161,22 @@ func lockOf(key string) string {
 	return strings.TrimSuffix(name, "}")
 }
 
-// excuse reports whether a hold that was granted at since, and ought still to
+// excuse reports whether a hold that was asked for at since, and ought still to
 // have been exclusive at now, may have lost its record: a fault that loses
-// records came between, and the leases from before it were not over yet.
-func (r *Run) excuse(since, now int64) bool {
+// records came between, and the leases from before it were not over yet. A client
+// that was stopped meanwhile learns of it a lease after it goes on.
+func (r *Run) excuse(since, now int64, proc int) bool {
 	return slices.ContainsFunc(r.Faults, func(f history.FaultSpan) bool {
-		return f.Loses && since <= f.Till && f.From <= now && now <= f.Till+int64(r.Setup.TTL)
+		if !f.Loses || since > f.Till || now < f.From {
+			return false
+		}
+		over := f.Till + int64(r.Setup.TTL)
+		for _, s := range r.Faults {
+			if slices.Contains(s.Procs, proc) && f.From <= s.Till && s.From <= over {
+				over = max(over, s.Till+int64(r.Setup.TTL))
+			}
+		}
+		return now <= over
 	})
 }
 

@@ -35,16 +35,18 @@ func (r *Run) ClientExclusion() Result {
 
 // beside compares a hold with those that last while it begins.
 func (r *Run) beside(res *Result, lock string, h *Hold, live []*Hold) {
-	used, oldest := h.Weight, h.At
+	used, oldest := h.Weight, h
 	for _, o := range live {
-		oldest = min(oldest, o.At)
+		if o.Since < oldest.Since {
+			oldest = o
+		}
 		if o.Mode == "p" && h.Mode == "p" {
 			used += o.Weight
 		}
 		if o.Mode == h.Mode && o.Mode != "x" {
 			continue
 		}
-		if r.excuse(o.Asked, h.At) {
+		if r.excuse(o.Since, h.At, o.Proc) {
 			res.Excused++
 			continue
 		}
@@ -52,7 +54,7 @@ func (r *Run) beside(res *Result, lock string, h *Hold, live []*Hold) {
 			h.Proc, h.Mode, o.Proc, o.Owner, since(h.At, o.Trusted()))
 	}
 	if limit := r.Limits[lock]; h.Mode == "p" && used > limit {
-		if r.excuse(oldest, h.At) {
+		if r.excuse(oldest.Since, h.At, oldest.Proc) {
 			res.Excused++
 			return
 		}
@@ -82,12 +84,12 @@ func (r *Run) Backed() Result {
 			res.Examined++
 			g := byAttempt[h.Owner]
 			switch {
-			case g == nil && r.lossBetween(h.Asked, h.At):
+			case g == nil && r.lossBetween(h.Since, h.At):
 				res.Excused++
 			case g == nil:
 				res.find(h.At, lock, "client %d was given %s, and the server knows of no such grant", h.Proc, h.Owner)
 			case h.Trusted() <= r.machine(g.till)+slack:
-			case r.excuse(h.Asked, h.Trusted()):
+			case r.excuse(h.Since, h.Trusted(), h.Proc):
 				res.Excused++
 			default:
 				res.find(h.Trusted(), lock, "client %d trusted %s %v after it was over at the server",
@@ -267,7 +269,7 @@ func (r *Run) ReleasesTrue() Result {
 			g := byAttempt[h.Owner]
 			switch {
 			case g != nil && r.machine(g.till) <= h.Over.At+slack:
-			case r.excuse(h.Asked, h.Over.At):
+			case r.excuse(h.Since, h.Over.At, h.Proc):
 				res.Excused++
 			case g == nil: // Backed says so
 			default:

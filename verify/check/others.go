@@ -57,7 +57,7 @@ func (r *Run) Terms() Result {
 			res.find(e.At, e.Lock, "client %d: %s", e.Proc, e.Err)
 		}
 		if e.Token < last[e.Client] {
-			if r.parted(e.At) || r.excuse(0, e.At) {
+			if r.parted(e.At) || r.excuse(0, e.At, e.Proc) {
 				res.Excused++
 			} else {
 				res.find(e.At, e.Lock, "client %d saw term %d after %d", e.Proc, e.Token, last[e.Client])

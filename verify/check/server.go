@@ -16,6 +16,7 @@ type granted struct {
 	token         uint64
 	from, till    int64
 	released      bool // it ended by its own release
+	forgotten     bool // it was excused: its record was lost
 }
 
 // account follows one record through its notes. It judges by the rules of a
@@ -168,7 +169,7 @@ func (a *account) end(n audit.Note, attempt string, token uint64) {
 		h.till, h.released = n.At, true
 	case n.Action == "evict":
 		h.till = n.At
-	case a.run.excuse(a.run.machine(h.from), a.run.machine(n.At)):
+	case a.excuse(h, a.run.machine(n.At)):
 		a.exclusion.Excused++
 	case n.At/1000 < h.till/1000:
 		a.exclusion.find(a.run.machine(n.At), a.lock, "%s by %s ended the hold of %s, %v before its lease",
@@ -180,7 +181,7 @@ func (a *account) end(n audit.Note, attempt string, token uint64) {
 // new.
 func (a *account) begin(n audit.Note, g granted) {
 	if h := a.find(g.attempt, g.token); h != nil {
-		if g.till < h.till && !a.run.excuse(a.run.machine(h.from), a.run.machine(n.At)) {
+		if g.till < h.till && !a.excuse(h, a.run.machine(n.At)) {
 			a.exclusion.find(a.run.machine(n.At), a.lock, "%s by %s shortened the lease of %s", n.Action, n.Caller, g.attempt)
 		}
 		h.till = g.till
@@ -236,11 +237,19 @@ func (a *account) conflicts(n audit.Note, g granted) {
 }
 
 func (a *account) overlap(at int64, g granted, what string, other *granted) {
-	if a.run.excuse(a.run.machine(other.from), at) {
-		a.exclusion.Excused++
+	if a.excuse(other, at) {
+		if !other.forgotten {
+			a.exclusion.Excused++
+		}
+		other.forgotten = true
 		return
 	}
 	a.exclusion.find(at, a.lock, "%s was granted it as %s %s", g.attempt, g.mode, what)
+}
+
+// excuse reports whether a hold's record may have been lost.
+func (a *account) excuse(h *granted, at int64) bool {
+	return a.run.excuse(a.run.machine(h.from), at, a.run.proc(h.attempt))
 }
 
 // share is the shared hold of an attempt in a record.

@@ -121,7 +121,7 @@ func deaf(ctx context.Context, w World, rng *rand.Rand, _ *history.FaultSpan) er
 func failover(_ context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	if g := w.Sentinel(); g != nil {
 		g.FailOver()
-		g.AwaitReady()
+		settled(w, g)
 		return nil
 	}
 	s := w.Server(rng)
@@ -131,12 +131,35 @@ func failover(_ context.Context, w World, rng *rand.Rand, span *history.FaultSpa
 	return nil
 }
 
+// settled waits until there is one primary and the others follow it: until then
+// the old one may grant what the new one knows nothing of.
+func settled(w World, g *redistest.Sentinel) {
+	g.AwaitReady()
+	redistest.Await(w.T(), "the others follow the primary", func() bool {
+		primary := g.Primary()
+		for _, s := range g.Servers {
+			if s != primary && (s.Info(w.T(), "role") != "slave" || s.Info(w.T(), "master_link_status") != "up") {
+				return false
+			}
+		}
+		return primary.Info(w.T(), "role") == "master"
+	})
+}
+
+// attentive is the silence, in ms, after which a server is replaced while a
+// crash is under way. At other times none is replaced: a stopped server, or a
+// busy machine, would be a fault that nobody wrote down.
+const attentive = 1000
+
 // crash loses writes: for a while the primary goes on alone, and then it is gone.
 func crash(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	d := between(rng, leases(w, 0.1), leases(w, 0.5))
-	s := w.Server(rng)
-	span.Text = s.Addr()
 	if g := w.Sentinel(); g != nil {
+		s := w.Server(rng)
+		span.Text = s.Addr()
+		for _, watcher := range g.Sentinels {
+			watcher.Do(w.T(), "SENTINEL", "SET", redistest.SentinelName, "down-after-milliseconds", attentive)
+		}
 		s.CutReplicas(w.T())
 		last(ctx, d)
 		s.Kill()
@@ -144,13 +167,15 @@ func crash(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan
 		if err := w.Restart(ctx, s); err != nil {
 			return err
 		}
-		g.AwaitReady()
+		settled(w, g)
+		g.Forbear(w.T())
 		return nil
 	}
 	c := w.Cluster()
 	n := slot.Of(w.Key(rng))
-	s = c.Owner(n)
+	s := c.Owner(n)
 	span.Text = s.Addr()
+	c.Each(w.T(), "CONFIG", "SET", "cluster-node-timeout", attentive)
 	s.CutReplicas(w.T())
 	last(ctx, d)
 	s.Kill()
@@ -161,6 +186,7 @@ func crash(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan
 		return err
 	}
 	c.AwaitReady()
+	c.Forbear(w.T())
 	return nil
 }
 

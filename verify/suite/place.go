@@ -44,10 +44,12 @@ func start(bench *fault.Bench, opts Options) (*place, error) {
 			p.own = []*redistest.Server{redistest.Start(bench, redistest.Args("--appendonly", "yes", "--appendfsync", "always"))}
 		case fault.Sentinel:
 			p.sentinel = redistest.StartSentinel(bench)
+			p.sentinel.Forbear(bench)
 			p.own = p.sentinel.Servers
 			p.servers.Sentinels, p.servers.Master = p.sentinel.Addrs(), redistest.SentinelName
 		case fault.Cluster:
 			p.cluster = redistest.StartCluster(bench)
+			p.cluster.Forbear(bench)
 			p.own = p.cluster.Nodes
 			p.servers.Nodes = p.cluster.Addrs()
 		default:

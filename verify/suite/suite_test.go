@@ -30,9 +30,11 @@ func TestMain(m *testing.M) {
 }
 
 // TestSmoke is a short run with every fault that one server can have.
-func TestSmoke(t *testing.T) {
+func TestSmoke(t *testing.T) { run(t, fault.Standalone, 25*time.Second) }
+
+func run(t *testing.T, topology string, d time.Duration) {
 	out, err := suite.Run(t.Context(), suite.Options{
-		Topology: fault.Standalone, Duration: 25 * time.Second, TTL: time.Second, Clients: 4,
+		Topology: topology, Duration: d, TTL: time.Second, Clients: 4,
 		Seed: 1, Argv: []string{os.Args[0]}, Dir: os.Getenv("HOLDFAST_VERIFY_DIR"),
 		Progress: func(p suite.Progress) { t.Logf("%+v", p) },
 	})

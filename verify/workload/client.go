@@ -149,15 +149,8 @@ func (c *client) obey(lines *bufio.Scanner, begin chan struct{}, stop func()) {
 
 // Observe implements [holdfast.Observer].
 func (c *client) Observe(e holdfast.Event) {
-	switch e.Kind {
-	case holdfast.EventRenew:
-		if e.Err == nil {
-			c.confirmed.Store(e.Owner, history.Now())
-		}
-	case holdfast.EventRelease, holdfast.EventLost:
-		if !e.Local {
-			c.confirmed.Delete(e.Owner)
-		}
+	if e.Kind == holdfast.EventRenew && e.Err == nil {
+		c.confirmed.Store(e.Owner, history.Now())
 	}
 }
 
