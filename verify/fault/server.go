@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/slot"
@@ -126,9 +127,21 @@ func failover(_ context.Context, w World, rng *rand.Rand, span *history.FaultSpa
 	}
 	s := w.Server(rng)
 	span.Text = s.Addr()
-	w.Cluster().FailOver(s)
-	w.Cluster().AwaitReady()
+	// Nodes vote for one successor of a primary in twice this time.
+	c := w.Cluster()
+	c.Each(w.T(), "CONFIG", "SET", "cluster-node-timeout", attentive)
+	c.FailOver(s)
+	c.AwaitReady()
+	Forbear(w.T(), c)
 	return nil
+}
+
+// forbearance is the silence, in ms, that is borne in a Cluster at other times.
+const forbearance = 5000
+
+// Forbear keeps a Cluster from replacing a node because the machine is busy.
+func Forbear(t testing.TB, c *redistest.Cluster) {
+	c.Each(t, "CONFIG", "SET", "cluster-node-timeout", forbearance)
 }
 
 // settled waits until there is one primary and the others follow it: until then
@@ -186,7 +199,7 @@ func crash(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan
 		return err
 	}
 	c.AwaitReady()
-	c.Forbear(w.T())
+	Forbear(w.T(), c)
 	return nil
 }
 

@@ -49,7 +49,7 @@ func start(bench *fault.Bench, opts Options) (*place, error) {
 			p.servers.Sentinels, p.servers.Master = p.sentinel.Addrs(), redistest.SentinelName
 		case fault.Cluster:
 			p.cluster = redistest.StartCluster(bench)
-			p.cluster.Forbear(bench)
+			fault.Forbear(bench, p.cluster)
 			p.own = p.cluster.Nodes
 			p.servers.Nodes = p.cluster.Addrs()
 		default:
