@@ -187,6 +187,14 @@ func (r *Run) lossBetween(from, till int64) bool {
 	})
 }
 
+// blindBetween reports whether notes may be missing between two instants: those
+// of what a server did just before it was killed, and told nobody.
+func (r *Run) blindBetween(from, till int64) bool {
+	return slices.ContainsFunc(r.Faults, func(f history.FaultSpan) bool {
+		return f.Blind && f.From <= till && from <= f.Till
+	})
+}
+
 // parted reports whether two servers may both have been primaries at an instant.
 func (r *Run) parted(at int64) bool {
 	return r.Setup.Topology != "standalone" && r.lossBetween(at, at)

@@ -303,6 +303,23 @@ func TestOnlyWhatIsNotPromisedIsExcused(t *testing.T) {
 	}
 }
 
+// Of a server that was killed the last notes may be missing; what its record says
+// afterwards counts, and what comes then is judged as ever.
+func TestWhatAKilledServerDidNotSay(t *testing.T) {
+	killed := history.FaultSpan{Name: "server-kill", From: at(2), Till: at(3), Blind: true}
+	s := newStory(killed).note(1, "acquire", "l", "c1/1", held(1, "c1/1"))
+	s.record["p:{l}"] = free(1) // released, and not told
+	s.note(4, "acquire", "l", "c2/1", held(4, "c2/1"))
+	if r := s.results(); !r["server-exclusion"].Passed() || !r["record-continuity"].Passed() ||
+		r["record-continuity"].Excused != 1 {
+		t.Errorf("an end that was not told: %+v %+v", r["server-exclusion"], r["record-continuity"])
+	}
+	s.note(5, "acquire", "l", "c3/1", held(5, "c3/1"))
+	if s.results()["server-exclusion"].Passed() {
+		t.Error("an overlap after it passed")
+	}
+}
+
 // A lock's ways that are not a simple lock and unlock.
 func TestLegalWaysPass(t *testing.T) {
 	s := newStory().

@@ -119,6 +119,13 @@ func (a *account) gap(n audit.Note, at int64) {
 	switch {
 	case a.run.lossBetween(a.run.machine(a.lastAt), at):
 		a.continuity.Excused++
+	case a.run.blindBetween(a.run.machine(a.lastAt), at):
+		a.continuity.Excused++
+		// Nothing is lost, but something may have ended unsaid.
+		a.live = slices.DeleteFunc(a.live, func(h *granted) bool {
+			s := share(n.Before, h.attempt)
+			return (n.Before.Holder != h.attempt || n.Before.Fence != h.token) && (s == nil || s.Token != h.token)
+		})
 	case n.Before.Fence == 0 && over:
 	default:
 		a.continuity.find(at, a.lock, "before %s by %s the record was %s, and had been left as %s",

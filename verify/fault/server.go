@@ -38,8 +38,9 @@ var serverFaults = []Fault{
 
 // serverKill ends the server as a crash would. What it had is lost, unless it
 // keeps a log.
-func serverKill(ctx context.Context, w World, rng *rand.Rand, _ *history.FaultSpan) error {
+func serverKill(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	d := between(rng, 0, leases(w, 0.7))
+	span.Blind = true
 	s := w.Server(rng)
 	s.Kill()
 	last(ctx, d)
@@ -167,6 +168,7 @@ const attentive = 1000
 // crash loses writes: for a while the primary goes on alone, and then it is gone.
 func crash(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	d := between(rng, leases(w, 0.1), leases(w, 0.5))
+	span.Blind = true
 	if g := w.Sentinel(); g != nil {
 		s := w.Server(rng)
 		span.Text = s.Addr()

@@ -86,6 +86,7 @@ type FaultSpan struct {
 	Till  int64  `json:"till"`
 	Procs []int  `json:"procs,omitempty"` // the client processes that it met; none: all
 	Loses bool   `json:"loses,omitempty"` // records may be lost: exclusion is not promised until the leases before are over
+	Blind bool   `json:"blind,omitempty"` // what a server did last may have gone unsaid: it was killed
 	Aimed bool   `json:"aimed,omitempty"` // it met a holder between its last look and its write
 	Text  string `json:"text,omitempty"`
 	Err   string `json:"err,omitempty"` // it could not be done
