@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 
 	"github.com/holdfast-go/holdfast/verify/history"
@@ -40,13 +41,21 @@ func stopWriter(ctx context.Context, w World, rng *rand.Rand, span *history.Faul
 		return err
 	}
 	span.From = history.Now()
+	written := w.Writes()
 	if err := c.Stop(); err != nil {
 		return err
 	}
 	last(ctx, d)
+	// It does harm only if somebody else writes meanwhile.
+	for till := history.Now() + int64(leases(w, 3)); w.Writes() == written && history.Now() < till && ctx.Err() == nil; {
+		last(ctx, leases(w, 0.02))
+	}
 	c.Go()
-	span.Aimed = ctx.Err() == nil
-	return c.Continue()
+	span.Aimed = w.Writes() > written
+	if err := c.Continue(); err != nil || span.Aimed {
+		return err
+	}
+	return errors.New("nobody else wrote meanwhile")
 }
 
 func kill(_ context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {

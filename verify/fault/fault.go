@@ -61,6 +61,8 @@ type World interface {
 	TTL() time.Duration
 	Topology() string
 	Clients() []Client
+	// Writes is how many read-modify-writes the clients have reported so far.
+	Writes() int64
 	// Server is the one that serves the locks, or some of them.
 	Server(rng *rand.Rand) *redistest.Server
 	// Sentinel and Cluster are nil in other topologies.

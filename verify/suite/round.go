@@ -94,6 +94,8 @@ func (r *round) open() error {
 		switch e.Kind {
 		case history.Got, history.Run:
 			r.got.Add(1)
+		case history.Write:
+			r.written.Add(1)
 		case history.Fault:
 			r.faults.Add(1)
 		}

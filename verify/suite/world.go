@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +28,8 @@ type world struct {
 	fleet     *fleet
 	collector *collector
 	log       *history.Log
+
+	written atomic.Int64
 
 	mu    sync.Mutex
 	admin map[string]*redis.Client // by address: connections that stand
@@ -57,6 +60,9 @@ func (w *world) Clients() []fault.Client {
 	}
 	return clients
 }
+
+// Writes implements [fault.World].
+func (w *world) Writes() int64 { return w.written.Load() }
 
 // Key implements [fault.World].
 func (w *world) Key(rng *rand.Rand) string {
