@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 // every change. make verify runs more.
 func TestSmoke(t *testing.T) {
 	out, err := suite.Run(t.Context(), suite.Options{
-		Topology: fault.Standalone, Duration: 25 * time.Second, TTL: time.Second, Clients: 4,
+		Topology: fault.Standalone, Duration: 25 * time.Second, TTL: 2 * time.Second, Clients: 4,
 		Seed: 1, Argv: []string{os.Args[0]},
 	})
 	if err != nil {

@@ -197,25 +197,41 @@ func (w *world) nemesis(ctx context.Context, told func(string)) {
 	all.Wait()
 }
 
+// overtime is how many times its duration a round may last until each fault was
+// injected once.
+const overtime = 3
+
 // lane injects faults one after the other, each kind once before any comes
-// again.
+// again. It ends when the round has had its time, but not before each was there.
 func (w *world) lane(ctx context.Context, faults []fault.Fault, rng *rand.Rand, told func(string)) {
+	began := time.Now()
+	missing := make(map[string]bool)
+	for _, f := range faults {
+		missing[f.Name] = true
+	}
 	var bag []fault.Fault
-	for {
+	for len(missing) > 0 || time.Since(began) < w.opts.Round {
 		if len(bag) == 0 {
 			bag = slices.Clone(faults)
 			rng.Shuffle(len(bag), func(i, j int) { bag[i], bag[j] = bag[j], bag[i] })
 		}
-		rest := w.opts.TTL/5 + time.Duration(rng.Int64N(int64(w.opts.TTL)))
+		rest := w.opts.TTL/10 + time.Duration(rng.Int64N(int64(w.opts.TTL)/2))
 		if !wait(ctx, rest) {
 			return
 		}
-		told(bag[0].Name)
-		span, err := bag[0].Inject(ctx, w, rng)
+		f := bag[0]
+		bag = bag[1:]
+		if time.Since(began) >= w.opts.Round && !missing[f.Name] {
+			continue
+		}
+		told(f.Name)
+		span, err := f.Inject(ctx, w, rng)
+		if err == nil {
+			delete(missing, f.Name)
+		}
 		if err != nil && ctx.Err() != nil {
 			span.Err = "the run ended: " + err.Error()
 		}
 		w.log.Add(history.Event{Kind: history.Fault, Fault: &span})
-		bag = bag[1:]
 	}
 }
