@@ -94,7 +94,8 @@ func (p *place) shown() string {
 	if err != nil {
 		return p.addrs[0]
 	}
-	return u.Redacted()
+	u.User = nil
+	return u.String()
 }
 
 // open connects to one of the servers.
