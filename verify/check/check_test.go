@@ -33,7 +33,8 @@ func newStory(faults ...history.FaultSpan) *story {
 		Kind: history.Began, Setup: &history.Setup{Topology: "standalone", TTL: ttl, Prefix: "p"},
 	}}
 	for client := 1; client <= 3; client++ {
-		s.events = append(s.events, history.Event{Kind: history.Ready, Proc: client, Client: fmt.Sprintf("c%d", client)})
+		ready := history.Event{Kind: history.Ready, Proc: client, Client: fmt.Sprintf("c%d", client)}
+		s.events = append(s.events, ready)
 	}
 	for i := range faults {
 		s.events = append(s.events, history.Event{Kind: history.Fault, Fault: &faults[i]})
@@ -169,7 +170,8 @@ var illegal = []struct {
 		note(2, "acquire", "l", "c2/1", held(2, "c2/1")+" +\t"+share("c1/1", "s", 1, 1))},
 	{"more permits than there are", "server-exclusion", newStory().
 		note(1, "acquire", "permits", "c1/1", free(1)+" 0 - +\t"+share("c1/1", "p", 1, 2)).
-		note(2, "acquire", "permits", "c2/1", free(2)+" 0 - +\t"+share("c1/1", "p", 1, 2)+"\t"+share("c2/1", "p", 2, 2))},
+		note(2, "acquire", "permits", "c2/1", 
+			free(2)+" 0 - +\t"+share("c1/1", "p", 1, 2)+"\t"+share("c2/1", "p", 2, 2))},
 	{"a record that was changed by nobody", "record-continuity", newStory().
 		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
 		forget("l").
@@ -190,13 +192,13 @@ var illegal = []struct {
 		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0, got: 1, over: 5}).
 		hold(hold{client: 2, lock: "l", mode: "s", owner: "c2/1", token: token(4), asked: 2, got: 4, over: 6})},
 	{"clients with more permits than there are", "client-exclusion", newStory().
-		hold(hold{client: 1, lock: "permits", mode: "p", weight: 2, owner: "c1/1", token: token(1), asked: 0, got: 1, over: 5}).
-		hold(hold{client: 2, lock: "permits", mode: "p", weight: 2, owner: "c2/1", token: token(4), asked: 2, got: 4, over: 6})},
+		hold(hold{client: 1, lock: "permits", mode: "p", weight: 2, owner: "c1/1", token: token(1), got: 1, over: 5}).
+		hold(hold{client: 2, lock: "permits", mode: "p", weight: 2, owner: "c2/1", token: token(4), got: 4, over: 6})},
 	{"a grant that the server knows nothing of", "trust-is-backed", newStory().
 		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0, got: 1, over: 5})},
 	{"trust for longer than the lease", "trust-is-backed", newStory().
 		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
-		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0, got: 1.5, over: 150, how: history.NotHeld})},
+		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), got: 1.5, over: 150, how: history.NotHeld})},
 	{"a later hold with a lower token", "tokens-in-time", newStory().
 		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(3), asked: 0, got: 1, over: 2}).
 		hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(2.5), asked: 3, got: 4, over: 5})},
@@ -226,7 +228,7 @@ var illegal = []struct {
 		hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(2), asked: 1.5, got: 2, over: 6})},
 	{"a lock that stands still", "recovery", newStory(history.FaultSpan{Name: "cut", From: at(1), Till: at(2)}).
 		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0, got: 60_000, over: 60_005})},
-	{"a lock that nobody gets any more", "recovery", newStory(history.FaultSpan{Name: "cut", From: at(10), Till: at(20)}).
+	{"a lock nobody gets any more", "recovery", newStory(history.FaultSpan{Name: "cut", From: at(10), Till: at(20)}).
 		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0, got: 1, over: 5})},
 	{"a key for ever", "nothing-left", newStory().
 		add(history.Event{Kind: history.Stats, Counts: map[string]int64{"keys without a life time": 1}})},
@@ -239,7 +241,7 @@ var illegal = []struct {
 	{"a fault that was never injected", "faults-bite", newStory().
 		add(history.Event{Kind: history.Began, Setup: &history.Setup{TTL: ttl, Prefix: "p", Faults: []string{"cut"}}})},
 	{"a workload that got nothing", "faults-bite", newStory().
-		add(history.Event{Kind: history.Began, Setup: &history.Setup{TTL: ttl, Prefix: "p", Works: []string{"mutex"}}})},
+		add(history.Event{Kind: history.Began, Setup: &history.Setup{TTL: ttl, Works: []string{"mutex"}}})},
 }
 
 func share(attempt, mode string, n float64, weight int) string {
@@ -282,7 +284,10 @@ func TestOnlyWhatIsNotPromisedIsExcused(t *testing.T) {
 	overlap := func(second float64, fault history.FaultSpan) check.Result {
 		return newStory(fault).
 			hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0, got: 1, over: second + 50}).
-			hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(second), asked: second - 1, got: second, over: second + 60}).
+			hold(hold{
+				client: 2, lock: "l", owner: "c2/1", token: token(second),
+				asked: second - 1, got: second, over: second + 60,
+			}).
 			results()["client-exclusion"]
 	}
 	flush := history.FaultSpan{Name: "flush-all", From: at(2), Till: at(3), Loses: true}

@@ -50,7 +50,7 @@ func (r *Run) beside(res *Result, lock string, h *Hold, live []*Hold) {
 			res.Excused++
 			continue
 		}
-		res.find(h.At, lock, "client %d got it as %s while client %d trusted its hold %s for another %v",
+		res.findf(h.At, lock, "client %d got it as %s while client %d trusted its hold %s for another %v",
 			h.Proc, h.Mode, o.Proc, o.Owner, since(h.At, o.Trusted()))
 	}
 	if limit := r.Limits[lock]; h.Mode == "p" && used > limit {
@@ -58,7 +58,7 @@ func (r *Run) beside(res *Result, lock string, h *Hold, live []*Hold) {
 			res.Excused++
 			return
 		}
-		res.find(h.At, lock, "client %d made %d of %d permits", h.Proc, used, limit)
+		res.findf(h.At, lock, "client %d made %d of %d permits", h.Proc, used, limit)
 	}
 }
 
@@ -87,12 +87,12 @@ func (r *Run) Backed() Result {
 			case g == nil && r.lossBetween(h.Since, h.At):
 				res.Excused++
 			case g == nil:
-				res.find(h.At, lock, "client %d was given %s, and the server knows of no such grant", h.Proc, h.Owner)
+				res.findf(h.At, lock, "client %d was given %s, and the server knows of no such grant", h.Proc, h.Owner)
 			case h.Trusted() <= r.machine(g.till)+slack:
 			case r.excuse(h.Since, h.Trusted(), h.Proc):
 				res.Excused++
 			default:
-				res.find(h.Trusted(), lock, "client %d trusted %s %v after it was over at the server",
+				res.findf(h.Trusted(), lock, "client %d trusted %s %v after it was over at the server",
 					h.Proc, h.Owner, since(r.machine(g.till), h.Trusted()))
 			}
 		}
@@ -118,34 +118,45 @@ func (r *Run) TokensInTime() Result {
 		slices.SortFunc(ended, func(a, b *Hold) int { return cmp.Compare(a.Over.At, b.Over.At) })
 		asking := slices.Clone(r.Holds[lock])
 		slices.SortFunc(asking, func(a, b *Hold) int { return cmp.Compare(a.Asked, b.Asked) })
-		var any, writers *Hold // of those that are over: the highest tokens
-		next := 0
+		var over highest
 		for _, h := range asking {
-			for ; next < len(ended) && ended[next].Over.At < h.Asked; next++ {
-				e := ended[next]
-				if any == nil || e.Token > any.Token {
-					any = e
-				}
-				if e.Mode == "x" && (writers == nil || e.Token > writers.Token) {
-					writers = e
-				}
+			for len(ended) > 0 && ended[0].Over.At < h.Asked {
+				over.add(ended[0])
+				ended = ended[1:]
 			}
 			res.Examined++
-			before := any
-			if h.Mode == "s" {
-				before = writers
-			}
+			before := over.before(h)
 			switch {
 			case before == nil || h.Token > before.Token:
 			case r.parted(h.At) || r.parted(before.At):
 				res.Excused++
 			default:
-				res.find(h.At, lock, "client %d got token %d after the hold of client %d with token %d was over",
+				res.findf(h.At, lock, "client %d got token %d after the hold of client %d with token %d was over",
 					h.Proc, h.Token, before.Proc, before.Token)
 			}
 		}
 	}
 	return res
+}
+
+// highest are the holds with the highest tokens of those that are over.
+type highest struct{ all, writers *Hold }
+
+func (t *highest) add(h *Hold) {
+	if t.all == nil || h.Token > t.all.Token {
+		t.all = h
+	}
+	if h.Mode == "x" && (t.writers == nil || h.Token > t.writers.Token) {
+		t.writers = h
+	}
+}
+
+// before is the hold of which the token must be lower than that of h.
+func (t *highest) before(h *Hold) *Hold {
+	if h.Mode == "s" {
+		return t.writers
+	}
+	return t.all
 }
 
 // Updates counts what the read-modify-writes lost. With fencing that is nothing;
@@ -179,14 +190,14 @@ func (r *Run) Updates() Result {
 	}
 	res.Examined = len(fenced)
 	if !seen {
-		res.find(0, "", "nobody read the registers at the end")
+		res.findf(0, "", "nobody read the registers at the end")
 		return res
 	}
 	lost, unfenced := missing(fenced, final["fenced"]), missing(plain, final["plain"])
 	res.Figure = fmt.Sprintf("lost with fencing: %d of %d; without: %d of %d; late writes refused: %d",
 		lost, len(fenced), unfenced, len(plain), refused)
 	if lost != 0 {
-		res.find(0, "", "%d updates were lost in spite of fencing", lost)
+		res.findf(0, "", "%d updates were lost in spite of fencing", lost)
 	}
 	aimed := 0
 	for _, f := range r.Faults {
@@ -195,7 +206,7 @@ func (r *Run) Updates() Result {
 		}
 	}
 	if aimed > 0 && unfenced <= 0 {
-		res.find(0, "", "%d holders were stopped before they wrote, and no update was lost without fencing: "+
+		res.findf(0, "", "%d holders were stopped before they wrote, and no update was lost without fencing: "+
 			"the fault did not bite", aimed)
 	}
 	return res
@@ -240,7 +251,8 @@ func (r *Run) LossSignalled() Result {
 		late := e.At - e.Trusted
 		latest = max(latest, late)
 		if late > int64(limit) {
-			res.find(e.At, e.Lock, "client %d was told of the loss of %s %v late", e.Proc, e.Owner, time.Duration(late))
+			res.findf(e.At, e.Lock, "client %d was told of the loss of %s %v late",
+				e.Proc, e.Owner, time.Duration(late))
 		}
 	}
 	res.Figure = fmt.Sprintf("latest: %v after a whole lease", max(since(0, latest), 0))
@@ -273,7 +285,7 @@ func (r *Run) ReleasesTrue() Result {
 				res.Excused++
 			case g == nil: // Backed says so
 			default:
-				res.find(h.Over.At, lock, "client %d released %s, and the server has it for another %v",
+				res.findf(h.Over.At, lock, "client %d released %s, and the server has it for another %v",
 					h.Proc, h.Owner, since(h.Over.At, r.machine(g.till)))
 			}
 		}

@@ -95,9 +95,11 @@ func (r *Run) decide(res *Result, holds []*Hold) {
 	res.Examined++
 	switch porcupine.CheckOperationsTimeout(lockModel, operations(holds), limit) {
 	case porcupine.Illegal:
-		res.find(holds[0].At, holds[0].Lock, "no order explains the %d holds from token %d on", len(holds), holds[0].Token)
+		res.findf(holds[0].At, holds[0].Lock, "no order explains the %d holds from token %d on",
+			len(holds), holds[0].Token)
 	case porcupine.Unknown:
 		res.Undecided++
+	case porcupine.Ok:
 	}
 }
 
@@ -106,7 +108,9 @@ func operations(holds []*Hold) []porcupine.Operation {
 	ops := make([]porcupine.Operation, 0, 2*len(holds))
 	for i, h := range holds {
 		ops = append(ops, porcupine.Operation{ClientId: i, Input: step{true, h.Token}, Call: h.Asked, Return: h.At})
-		end := porcupine.Operation{ClientId: i, Input: step{false, h.Token}, Call: max(h.At, h.Trusted()), Return: math.MaxInt64}
+		end := porcupine.Operation{
+			ClientId: i, Input: step{false, h.Token}, Call: max(h.At, h.Trusted()), Return: math.MaxInt64,
+		}
 		if h.Over != nil && h.Over.How == history.Released {
 			end.Call, end.Return = h.Over.Asked, h.Over.At
 		}

@@ -23,7 +23,8 @@ func (r *Run) Periods() Result {
 			switch {
 			case n.Action == "forgo" && n.Before.Next != 0 && n.After.Next == 0:
 				delete(begun, n.Before.Next)
-			case n.Action == "turn" && n.After.Run != "" && (n.After.Run != n.Before.Run || n.After.Next != n.Before.Next):
+			case n.Action == "turn" && n.After.Run != "" &&
+				(n.After.Run != n.Before.Run || n.After.Next != n.Before.Next):
 				res.Examined++
 				before, twice := begun[n.After.Next]
 				begun[n.After.Next] = n.After.Run
@@ -33,7 +34,7 @@ func (r *Run) Periods() Result {
 				case r.lossBetween(at-2*int64(r.Setup.TTL), at):
 					res.Excused++
 				default:
-					res.find(at, lockOf(key), "%s began the period that %s had begun", n.After.Run, before)
+					res.findf(at, lockOf(key), "%s began the period that %s had begun", n.After.Run, before)
 				}
 			}
 		}
@@ -54,13 +55,13 @@ func (r *Run) Terms() Result {
 		}
 		res.Examined++
 		if e.How != "" {
-			res.find(e.At, e.Lock, "client %d: %s", e.Proc, e.Err)
+			res.findf(e.At, e.Lock, "client %d: %s", e.Proc, e.Err)
 		}
 		if e.Token < last[e.Client] {
 			if r.parted(e.At) || r.excuse(0, e.At, e.Proc) {
 				res.Excused++
 			} else {
-				res.find(e.At, e.Lock, "client %d saw term %d after %d", e.Proc, e.Token, last[e.Client])
+				res.findf(e.At, e.Lock, "client %d saw term %d after %d", e.Proc, e.Token, last[e.Client])
 			}
 		}
 		last[e.Client] = max(last[e.Client], e.Token)
@@ -132,7 +133,7 @@ func (r *Run) Recovery() Result {
 	res.Examined = len(gaps)
 	for _, g := range gaps {
 		if g.After > r.Setup.TTL+patience {
-			res.find(g.Fault.Till, g.Lock, "it stood still for %v after %s", g.After, g.Fault.Name)
+			res.findf(g.Fault.Till, g.Lock, "it stood still for %v after %s", g.After, g.Fault.Name)
 		}
 	}
 	if len(gaps) > 0 {
@@ -146,7 +147,7 @@ func (r *Run) Recovery() Result {
 	if n := len(r.Faults); n > 0 {
 		for _, lock := range r.locks() {
 			if last := r.Faults[n-1]; !strings.Contains(lock, "/") && r.grantAfter(lock, last.Till) == 0 {
-				res.find(last.Till, lock, "nobody got it any more after the last fault")
+				res.findf(last.Till, lock, "nobody got it any more after the last fault")
 			}
 		}
 	}
@@ -169,7 +170,7 @@ func (r *Run) NothingLeft() Result {
 			}
 			res.Examined++
 			if n > 0 {
-				res.find(e.At, "", "client %d: %d %s too many (0: the servers)", e.Proc, n, name)
+				res.findf(e.At, "", "client %d: %d %s too many (0: the servers)", e.Proc, n, name)
 			}
 		}
 	}
@@ -188,10 +189,10 @@ func (r *Run) Ends() Result {
 		case e.Kind == history.Gone:
 			res.Examined++
 			if e.How == history.Broken {
-				res.find(e.At, "", "client %d: %s", e.Proc, e.Err)
+				res.findf(e.At, "", "client %d: %s", e.Proc, e.Err)
 			}
 		case e.How == history.Broken && e.Kind != history.Term:
-			res.find(e.At, e.Lock, "client %d, %s: %s", e.Proc, e.Kind, e.Err)
+			res.findf(e.At, e.Lock, "client %d, %s: %s", e.Proc, e.Kind, e.Err)
 		}
 	}
 	return res
@@ -200,7 +201,10 @@ func (r *Run) Ends() Result {
 // Bite checks that the run was one: that each fault happened, and that clients
 // and server had something to say.
 func (r *Run) Bite() Result {
-	res := Result{Name: "faults-bite", Promise: "each fault that was asked for was injected, and each workload got its locks"}
+	res := Result{
+		Name:    "faults-bite",
+		Promise: "each fault that was asked for was injected, and each workload got its locks",
+	}
 	done := make(map[string]int)
 	for _, f := range r.Faults {
 		res.Examined++
@@ -212,7 +216,7 @@ func (r *Run) Bite() Result {
 	}
 	for _, name := range r.Setup.Faults {
 		if done[name] == 0 {
-			res.find(0, "", "%s was never injected: give the run more time", name)
+			res.findf(0, "", "%s was never injected: give the run more time", name)
 		}
 	}
 	worked := make(map[string]bool)
@@ -223,7 +227,7 @@ func (r *Run) Bite() Result {
 	}
 	for _, name := range r.Setup.Works {
 		if !worked[name] {
-			res.find(0, "", "%s never got what it wanted", name)
+			res.findf(0, "", "%s never got what it wanted", name)
 		}
 	}
 	return res

@@ -48,7 +48,8 @@ func (r *Run) follow() *followed {
 	}
 	exclusion := Result{
 		Name: "server-exclusion", Guarantees: "G1 G4 G24 G28",
-		Promise: "by the server's own account no two holds exclude each other at one instant, and nobody ends another's",
+		Promise: "by the server's own account no two holds exclude each other at one instant, " +
+			"and nobody ends another's",
 	}
 	continuity := Result{
 		Name: "record-continuity", Guarantees: "G4",
@@ -60,7 +61,7 @@ func (r *Run) follow() *followed {
 	}
 	holds := make(map[string][]*granted)
 	for _, text := range r.unread {
-		continuity.find(0, "", "%s", text)
+		continuity.findf(0, "", "%s", text)
 	}
 	for _, key := range r.keys() {
 		a := &account{run: r, lock: lockOf(key), exclusion: &exclusion, continuity: &continuity, tokens: &tokens}
@@ -128,12 +129,14 @@ func (a *account) gap(n audit.Note, at int64) {
 		})
 	case n.Before.Fence == 0 && over:
 	default:
-		a.continuity.find(at, a.lock, "before %s by %s the record was %s, and had been left as %s",
+		a.continuity.findf(at, a.lock, "before %s by %s the record was %s, and had been left as %s",
 			n.Action, n.Caller, describe(n.Before), describe(a.last))
 	}
 	// What is in the record is held, whoever wrote it.
 	if n.Before.Holder != "" {
-		a.adopt(granted{attempt: n.Before.Holder, mode: "x", token: n.Before.Fence, from: n.At, till: n.Before.Expiry * 1000})
+		a.adopt(granted{
+			attempt: n.Before.Holder, mode: "x", token: n.Before.Fence, from: n.At, till: n.Before.Expiry * 1000,
+		})
 	}
 	for _, s := range n.Before.Shares {
 		a.adopt(granted{
@@ -179,7 +182,7 @@ func (a *account) end(n audit.Note, attempt string, token uint64) {
 	case a.excuse(h, a.run.machine(n.At)):
 		a.exclusion.Excused++
 	case n.At/1000 < h.till/1000:
-		a.exclusion.find(a.run.machine(n.At), a.lock, "%s by %s ended the hold of %s, %v before its lease",
+		a.exclusion.findf(a.run.machine(n.At), a.lock, "%s by %s ended the hold of %s, %v before its lease",
 			n.Action, n.Caller, attempt, since(n.At*1000, h.till*1000))
 	}
 }
@@ -189,7 +192,8 @@ func (a *account) end(n audit.Note, attempt string, token uint64) {
 func (a *account) begin(n audit.Note, g granted) {
 	if h := a.find(g.attempt, g.token); h != nil {
 		if g.till < h.till && !a.excuse(h, a.run.machine(n.At)) {
-			a.exclusion.find(a.run.machine(n.At), a.lock, "%s by %s shortened the lease of %s", n.Action, n.Caller, g.attempt)
+			a.exclusion.findf(a.run.machine(n.At), a.lock, "%s by %s shortened the lease of %s",
+				n.Action, n.Caller, g.attempt)
 		}
 		h.till = g.till
 		return
@@ -202,7 +206,8 @@ func (a *account) begin(n audit.Note, g granted) {
 		if a.run.parted(at) {
 			a.tokens.Excused++
 		} else {
-			a.tokens.find(at, a.lock, "%s granted token %d to %s after token %d", n.Action, g.token, g.attempt, a.token)
+			a.tokens.findf(at, a.lock, "%s granted token %d to %s after token %d",
+				n.Action, g.token, g.attempt, a.token)
 		}
 	}
 	a.token = max(a.token, g.token)
@@ -251,7 +256,7 @@ func (a *account) overlap(at int64, g granted, what string, other *granted) {
 		other.forgotten = true
 		return
 	}
-	a.exclusion.find(at, a.lock, "%s was granted it as %s %s", g.attempt, g.mode, what)
+	a.exclusion.findf(at, a.lock, "%s was granted it as %s %s", g.attempt, g.mode, what)
 }
 
 // excuse reports whether a hold's record may have been lost.

@@ -8,7 +8,7 @@ import (
 )
 
 // Bench stands in for a test where none runs: what starts and stops servers was
-// made for tests. A failure of it is a panic with a [Failure].
+// made for tests. A failure of it is a panic with a [FailureError].
 type Bench struct {
 	testing.TB // nil: what is not here is not used
 
@@ -21,7 +21,7 @@ type Bench struct {
 func (b *Bench) Helper() {}
 
 // Fatalf implements [testing.TB].
-func (b *Bench) Fatalf(format string, args ...any) { panic(Failure(fmt.Sprintf(format, args...))) }
+func (b *Bench) Fatalf(format string, args ...any) { panic(FailureError(fmt.Sprintf(format, args...))) }
 
 // Cleanup implements [testing.TB].
 func (b *Bench) Cleanup(f func()) {
@@ -67,7 +67,7 @@ func (b *Bench) Close() {
 func Try(f func()) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			failed, ok := p.(Failure)
+			failed, ok := p.(FailureError)
 			if !ok {
 				panic(p)
 			}

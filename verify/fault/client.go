@@ -47,7 +47,8 @@ func stopWriter(ctx context.Context, w World, rng *rand.Rand, span *history.Faul
 	}
 	last(ctx, d)
 	// It does harm only if somebody else writes meanwhile.
-	for till := history.Now() + int64(leases(w, 3)); w.Writes() == written && history.Now() < till && ctx.Err() == nil; {
+	till := history.Now() + int64(leases(w, 3))
+	for w.Writes() == written && history.Now() < till && ctx.Err() == nil {
 		last(ctx, leases(w, 0.02))
 	}
 	c.Go()

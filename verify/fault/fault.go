@@ -55,7 +55,7 @@ type Client interface {
 }
 
 // World is what faults work on.
-type World interface {
+type World interface { //nolint:interfacebloat // it is a world
 	// T is what servers are asked with.
 	T() testing.TB
 	TTL() time.Duration
@@ -106,10 +106,10 @@ func (f Fault) Inject(ctx context.Context, w World, rng *rand.Rand) (span histor
 	return span, err
 }
 
-// Failure is a panic of the code that starts and stops servers.
-type Failure string
+// FailureError is a panic of the code that starts and stops servers.
+type FailureError string
 
-func (f Failure) Error() string { return string(f) }
+func (f FailureError) Error() string { return string(f) }
 
 // All lists the faults.
 func All() []Fault {

@@ -14,7 +14,8 @@ var networkFaults = []Fault{
 	{Name: "cut", About: "the connections of a client are cut", Side: OnNetwork, inject: cut},
 	{Name: "half-open", About: "nothing gets through to or from a client, and no connection is closed",
 		Side: OnNetwork, inject: halfOpen},
-	{Name: "refuse", About: "the connections of a client are cut, and new ones refused", Side: OnNetwork, inject: refuse},
+	{Name: "refuse", About: "the connections of a client are cut, and new ones refused",
+		Side: OnNetwork, inject: refuse},
 	{Name: "reply-lost", About: "requests of a client are carried out, and their answers lost",
 		Side: OnNetwork, inject: replyLost},
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 )
@@ -85,7 +86,7 @@ type FaultSpan struct {
 	From  int64  `json:"from"`
 	Till  int64  `json:"till"`
 	Procs []int  `json:"procs,omitempty"` // the client processes that it met; none: all
-	Loses bool   `json:"loses,omitempty"` // records may be lost: exclusion is not promised until the leases before are over
+	Loses bool   `json:"loses,omitempty"` // records may be lost: no exclusion until the leases before are over
 	Blind bool   `json:"blind,omitempty"` // what a server did last may have gone unsaid: it was killed
 	Aimed bool   `json:"aimed,omitempty"` // it met a holder between its last look and its write
 	Text  string `json:"text,omitempty"`
@@ -152,7 +153,7 @@ func (l *Log) Add(e Event) {
 func (l *Log) Events() []Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.events[:len(l.events):len(l.events)]
+	return slices.Clip(l.events)
 }
 
 // Flush writes out what is buffered, and reports what went wrong with the

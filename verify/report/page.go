@@ -81,8 +81,8 @@ func timelines(r *check.Run) []timeline {
 	for _, f := range r.Faults {
 		from, till = min(from, f.From), max(till, f.Till)
 	}
-	about := "One row for each client process. Blue: it trusts its hold. Yellow: its call is not over, and it trusts the hold " +
-		"no more. Bands: a fault, of one client or of all. Point at anything to see what it is."
+	about := "One row for each client process. Blue: it trusts its hold. Yellow: its call is not over, and it trusts " +
+		"the hold no more. Bands: a fault, of one client or of all. Point at anything to see what it is."
 	all := []timeline{{
 		Title: fmt.Sprintf("The last round: who held %q", lock), About: about, SVG: draw(r, lock, from, till),
 	}}
@@ -123,6 +123,8 @@ type canvas struct {
 	rows       int
 }
 
+func (c *canvas) printf(format string, args ...any) { c.WriteString(fmt.Sprintf(format, args...)) }
+
 func (c *canvas) x(at int64) float64 {
 	at = min(max(at, c.from), c.till)
 	return left + float64(at-c.from)/float64(c.till-c.from)*width
@@ -134,8 +136,8 @@ func (c *canvas) box(from, till int64, y, h, least float64, fill, opacity, text 
 		return
 	}
 	x := c.x(from)
-	fmt.Fprintf(c, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s" fill-opacity="%s"><title>%s</title></rect>`+"\n",
-		x, y, max(c.x(till)-x, least), h, fill, opacity, html.EscapeString(text))
+	c.printf(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s" fill-opacity="%s">`+
+		"<title>%s</title></rect>\n", x, y, max(c.x(till)-x, least), h, fill, opacity, html.EscapeString(text))
 }
 
 // draw draws who held a lock between two instants.
@@ -145,10 +147,10 @@ func draw(r *check.Run, lock string, from, till int64) template.HTML {
 		c.rows = max(c.rows, h.Proc)
 	}
 	bottom := float64(top + c.rows*height)
-	fmt.Fprintf(c, `<svg width="%d" height="%.0f" role="img" aria-label="timeline">`+"\n", left+width+10, bottom+24)
+	c.printf(`<svg width="%d" height="%.0f" role="img" aria-label="timeline">`+"\n", left+width+10, bottom+24)
 	row := func(proc int) float64 { return float64(top + (proc-1)*height) }
 	for proc := 1; proc <= c.rows; proc++ {
-		fmt.Fprintf(c, `<text x="0" y="%.0f">client %d</text>`+"\n", row(proc)+17, proc)
+		c.printf(`<text x="0" y="%.0f">client %d</text>`+"\n", row(proc)+17, proc)
 	}
 	for _, f := range r.Faults {
 		text := fmt.Sprintf("%s, %v %s %s", f.Name, time.Duration(f.Till-f.From).Round(time.Millisecond), f.Text, f.Err)
@@ -181,13 +183,13 @@ func draw(r *check.Run, lock string, from, till int64) template.HTML {
 func (c *canvas) axis(bottom float64) {
 	length := c.till - c.from
 	steps := []time.Duration{
-		100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
-		10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, time.Hour,
+		100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
+		time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, time.Hour,
 	}
 	i := slices.IndexFunc(steps, func(d time.Duration) bool { return length/int64(d) < 15 })
 	step := steps[max(i, 0)]
 	for at := c.from; at <= c.till; at += int64(step) {
-		fmt.Fprintf(c, `<line x1="%.1f" x2="%.1f" y1="%d" y2="%.0f" stroke="currentColor" stroke-opacity="0.15"/>`+
+		c.printf(`<line x1="%.1f" x2="%.1f" y1="%d" y2="%.0f" stroke="currentColor" stroke-opacity="0.15"/>`+
 			`<text x="%.1f" y="%.0f">%v</text>`+"\n",
 			c.x(at), c.x(at), top, bottom, c.x(at), bottom+16, time.Duration(at-c.from))
 	}

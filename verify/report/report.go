@@ -153,7 +153,7 @@ func (d *Document) Text() string {
 		}
 	}
 	line("")
-	line("  excused: not as promised under a fault under which it is not promised, such as a flush (docs/guarantees.md)")
+	line("  excused: not as promised under a fault under which it is not promised, such as a flush")
 	line("")
 	line("  faults: %s", list(d.Faults))
 	line("  acquisitions: %s", list(d.Works))

@@ -83,7 +83,8 @@ func (f *fleet) start(number int) (*process, error) {
 			cfg.Servers.Route[addr] = proxy.Addr()
 		}
 	}
-	p.cmd = exec.Command(f.argv[0], f.argv[1:]...) //nolint:gosec // it is this very program
+	//nolint:gosec,noctx // it is this very program; the fleet ends it, and says how
+	p.cmd = exec.Command(f.argv[0], f.argv[1:]...)
 	p.cmd.Stderr = &p.stderr
 	apart(p.cmd)
 	var err error
@@ -136,6 +137,7 @@ func (p *process) listen(out io.Reader, passes int) {
 			case p.stands <- struct{}{}:
 			default:
 			}
+		default: // only written down
 		}
 		p.mu.Lock()
 		e.Client = p.client

@@ -41,7 +41,8 @@ func start(bench *fault.Bench, opts Options) (*place, error) {
 		case fault.Standalone:
 			p.own = []*redistest.Server{redistest.Start(bench)}
 		case fault.Durable:
-			p.own = []*redistest.Server{redistest.Start(bench, redistest.Args("--appendonly", "yes", "--appendfsync", "always"))}
+			logged := redistest.Args("--appendonly", "yes", "--appendfsync", "always")
+			p.own = []*redistest.Server{redistest.Start(bench, logged)}
 		case fault.Sentinel:
 			p.sentinel = redistest.StartSentinel(bench)
 			p.sentinel.Forbear(bench)

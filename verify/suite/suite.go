@@ -263,6 +263,7 @@ func count(events []history.Event) (t Tally) {
 			if e.Fault.Err == "" {
 				t.Faults[e.Fault.Name]++
 			}
+		default: // not counted
 		}
 	}
 	return t

@@ -166,8 +166,9 @@ func (c *client) say(e history.Event) {
 		panic("BUG: an event has no JSON: " + err.Error())
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, err := c.out.Write(append(line, '\n')); err != nil {
+	_, err = c.out.Write(append(line, '\n'))
+	c.mu.Unlock()
+	if err != nil {
 		os.Exit(1) // nobody listens any more
 	}
 }
@@ -176,7 +177,7 @@ func (c *client) say(e history.Event) {
 func (c *client) work(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, name := range c.cfg.Works {
-		w := works[name]
+		w := works()[name]
 		for i := range w.crew {
 			seed := rand.NewPCG(c.cfg.Seed, uint64(c.cfg.Proc)<<32|uint64(i)<<8|uint64(w.number))
 			one := &worker{client: c, work: name, number: i, rng: rand.New(seed)} //nolint:gosec // variety, no secret
@@ -188,7 +189,8 @@ func (c *client) work(ctx context.Context) {
 
 // usual is what a process uses that has used the network and uses it no more.
 func usual() (map[string]int64, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	var config net.ListenConfig
+	l, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}

@@ -75,9 +75,8 @@ type holding struct {
 	trusted int64         // when it was last seen to be held
 }
 
-// hold takes a lock, does do under it, and gives it back; it reports all of
-// that. It says false if the lock was not to be had.
-func (w *worker) hold(ctx context.Context, r request, do func(h *holding)) bool {
+// hold takes a lock, does do under it, and gives it back; it reports all of that.
+func (w *worker) hold(ctx context.Context, r request, do func(h *holding)) {
 	asked := history.Now()
 	l, err := r.take(ctx)
 	at := history.Now()
@@ -88,7 +87,7 @@ func (w *worker) hold(ctx context.Context, r request, do func(h *holding)) bool 
 		e.Kind, e.At, e.How, e.Err = history.Fail, at, how(ctx, err), err.Error()
 		w.failures++
 		w.say(e)
-		return false
+		return
 	}
 	e.Owner, e.Token = l.Owner(), r.token(l)
 	h := &holding{worker: w, lease: l, event: e}
@@ -111,7 +110,6 @@ func (w *worker) hold(ctx context.Context, r request, do func(h *holding)) bool 
 		end.How, end.Err = how(limited, err), err.Error()
 	}
 	w.say(end)
-	return true
 }
 
 // lost reports that the lease has ended under its holder's hands, and by when

@@ -38,11 +38,9 @@ type workload struct {
 	turn   func(w *worker, ctx context.Context)
 }
 
-// works is filled in by init: the functions speak of it.
-var works map[string]workload
-
-func init() {
-	works = map[string]workload{
+// works has them by name.
+func works() map[string]workload {
+	return map[string]workload{
 		Mutex:     {"lock history", 1, 2, 40 * time.Millisecond, (*worker).mutex},
 		Update:    {"read-modify-write, fenced and not", 2, 1, 20 * time.Millisecond, (*worker).update},
 		Semaphore: {"permits up to a limit", 3, 2, 40 * time.Millisecond, (*worker).semaphore},
@@ -57,20 +55,23 @@ func init() {
 
 // Names lists the workloads.
 func Names() []string {
+	all := works()
 	var names []string
-	for name := range works {
+	for name := range all {
 		names = append(names, name)
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(works[a].number, works[b].number) })
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(all[a].number, all[b].number) })
 	return names
 }
 
 // About says in a few words what a workload is.
-func About(name string) string { return works[name].about }
+func About(name string) string { return works()[name].about }
 
 func (w *worker) mutex(ctx context.Context) {
 	m := w.locks.Mutex(Mutex)
-	w.hold(ctx, ordinary(request{lock: Mutex, mode: "x"}, m.Lock), func(h *holding) { h.stay(w.upTo(4 * time.Millisecond)) })
+	w.hold(ctx, ordinary(request{lock: Mutex, mode: "x"}, m.Lock), func(h *holding) {
+		h.stay(w.upTo(4 * time.Millisecond))
+	})
 }
 
 // update reads both registers, thinks, and writes what it read plus one.
@@ -142,7 +143,9 @@ func (w *worker) cancel(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, w.upTo(20*time.Millisecond))
 	defer cancel()
 	m := w.locks.Mutex(Cancel)
-	w.hold(limited, ordinary(request{lock: Cancel, mode: "x"}, m.Lock), func(h *holding) { h.stay(w.upTo(time.Millisecond)) })
+	w.hold(limited, ordinary(request{lock: Cancel, mode: "x"}, m.Lock), func(h *holding) {
+		h.stay(w.upTo(time.Millisecond))
+	})
 }
 
 func (w *worker) crowd(ctx context.Context) {
