@@ -188,11 +188,15 @@ func (r *Run) lossBetween(from, till int64) bool {
 	})
 }
 
+// unsaid is for how long before it is killed a server may keep what it has to
+// say: an answer can have left it, and the note of it not.
+const unsaid = int64(100 * time.Millisecond)
+
 // blindBetween reports whether notes may be missing between two instants: those
-// of what a server did just before it was killed, and told nobody.
+// of what a server did just before it was killed.
 func (r *Run) blindBetween(from, till int64) bool {
 	return slices.ContainsFunc(r.Faults, func(f history.FaultSpan) bool {
-		return f.Blind && f.From <= till && from <= f.Till
+		return f.Blind && f.From-unsaid <= till && from <= f.Till
 	})
 }
 

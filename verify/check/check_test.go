@@ -170,7 +170,7 @@ var illegal = []struct {
 		note(2, "acquire", "l", "c2/1", held(2, "c2/1")+" +\t"+share("c1/1", "s", 1, 1))},
 	{"more permits than there are", "server-exclusion", newStory().
 		note(1, "acquire", "permits", "c1/1", free(1)+" 0 - +\t"+share("c1/1", "p", 1, 2)).
-		note(2, "acquire", "permits", "c2/1", 
+		note(2, "acquire", "permits", "c2/1",
 			free(2)+" 0 - +\t"+share("c1/1", "p", 1, 2)+"\t"+share("c2/1", "p", 2, 2))},
 	{"a record that was changed by nobody", "record-continuity", newStory().
 		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
@@ -318,6 +318,10 @@ func TestWhatAKilledServerDidNotSay(t *testing.T) {
 	if r := s.results(); !r["server-exclusion"].Passed() || !r["record-continuity"].Passed() ||
 		r["record-continuity"].Excused != 1 {
 		t.Errorf("an end that was not told: %+v %+v", r["server-exclusion"], r["record-continuity"])
+	}
+	told := newStory(killed).hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0.5, got: 1.5, over: 5})
+	if r := told.results()["trust-is-backed"]; !r.Passed() || r.Excused != 1 {
+		t.Errorf("an answer that left it before the note: %+v", r)
 	}
 	s.note(5, "acquire", "l", "c3/1", held(5, "c3/1"))
 	if s.results()["server-exclusion"].Passed() {

@@ -184,7 +184,8 @@ func (c *canvas) axis(bottom float64) {
 	length := c.till - c.from
 	steps := []time.Duration{
 		100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
-		time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, time.Hour,
+		time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second,
+		time.Minute, 5 * time.Minute, time.Hour,
 	}
 	i := slices.IndexFunc(steps, func(d time.Duration) bool { return length/int64(d) < 15 })
 	step := steps[max(i, 0)]
