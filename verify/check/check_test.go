@@ -319,7 +319,8 @@ func TestWhatAKilledServerDidNotSay(t *testing.T) {
 		r["record-continuity"].Excused != 1 {
 		t.Errorf("an end that was not told: %+v %+v", r["server-exclusion"], r["record-continuity"])
 	}
-	told := newStory(killed).hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0.5, got: 1.5, over: 5})
+	told := newStory(killed).
+		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0.5, got: 1.5, over: 5})
 	if r := told.results()["trust-is-backed"]; !r.Passed() || r.Excused != 1 {
 		t.Errorf("an answer that left it before the note: %+v", r)
 	}
