@@ -205,6 +205,10 @@ func (r *Run) parted(at int64) bool {
 	return r.Setup.Topology != "standalone" && r.lossBetween(at, at)
 }
 
+// mute reports whether there is no account of the servers: over a quorum no single
+// one knows who holds. Then only the clients' views are judged.
+func (r *Run) mute() bool { return r.Setup.Topology == "quorum" }
+
 // locks lists the locks that clients held, in order.
 func (r *Run) locks() []string {
 	var names []string

@@ -33,10 +33,11 @@ const (
 	Durable    = "durable"    // one server that syncs its log before it answers
 	Sentinel   = "sentinel"   // a primary, two replicas, three Sentinels
 	Cluster    = "cluster"    // three primaries, a replica of each
+	Quorum     = "quorum"     // five servers that know nothing of each other
 )
 
 // Topologies lists them.
-func Topologies() []string { return []string{Standalone, Durable, Sentinel, Cluster} }
+func Topologies() []string { return []string{Standalone, Durable, Sentinel, Cluster, Quorum} }
 
 // Client is a process of the suite that takes locks.
 type Client interface {

@@ -13,13 +13,17 @@ import (
 	"github.com/holdfast-go/holdfast/verify/history"
 )
 
-// single are the topologies without replicas.
-var single = []string{Standalone, Durable}
+// Topologies without replicas: of one server, and of servers of which each can
+// be lost.
+var (
+	single = []string{Standalone, Durable}
+	alone  = []string{Standalone, Durable, Quorum}
+)
 
 var serverFaults = []Fault{
 	{Name: "server-kill", About: "the server is killed and started again", Side: OnServer,
-		Topologies: single, Loses: []string{Standalone}, inject: serverKill},
-	{Name: "server-stop", About: "the server is stopped", Side: OnServer, Topologies: single, inject: serverStop},
+		Topologies: alone, Loses: []string{Standalone}, inject: serverKill},
+	{Name: "server-stop", About: "the server is stopped", Side: OnServer, Topologies: alone, inject: serverStop},
 	{Name: "server-pause", About: "the server lets clients wait (CLIENT PAUSE)", Side: OnServer, inject: serverPause},
 	{Name: "script-flush", About: "the server forgets its scripts", Side: OnServer, inject: scriptFlush},
 	{Name: "flush-all", About: "the server forgets everything", Side: OnServer, Topologies: single, Loses: single,

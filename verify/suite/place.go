@@ -28,11 +28,12 @@ type place struct {
 	addrs    []string // of all servers that notes can come from
 	url      string   // of a user's server
 	proxied  bool     // clients go through proxies
+	mute     bool     // the servers give no account
 }
 
 // start makes the topology, or takes the user's server.
 func start(bench *fault.Bench, opts Options) (*place, error) {
-	p := &place{bench: bench, topology: opts.Topology, proxied: true}
+	p := &place{bench: bench, topology: opts.Topology, proxied: true, mute: opts.Topology == fault.Quorum}
 	if opts.URL != "" {
 		return p, p.theirs(opts.URL)
 	}
@@ -48,6 +49,11 @@ func start(bench *fault.Bench, opts Options) (*place, error) {
 			p.sentinel.Forbear(bench)
 			p.own = p.sentinel.Servers
 			p.servers.Sentinels, p.servers.Master = p.sentinel.Addrs(), redistest.SentinelName
+		case fault.Quorum:
+			p.own = redistest.Primaries(bench, 5)
+			for _, s := range p.own {
+				p.servers.Quorum = append(p.servers.Quorum, s.URL())
+			}
 		case fault.Cluster:
 			p.cluster = redistest.StartCluster(bench)
 			fault.Forbear(bench, p.cluster)
@@ -63,7 +69,7 @@ func start(bench *fault.Bench, opts Options) (*place, error) {
 	for _, s := range p.own {
 		p.addrs = append(p.addrs, s.Addr())
 	}
-	if p.sentinel == nil && p.cluster == nil {
+	if len(p.own) == 1 {
 		p.servers.URL = p.own[0].URL()
 	}
 	return p, nil

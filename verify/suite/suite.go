@@ -71,8 +71,12 @@ func (o Options) Complete() (Options, error) {
 	o.TTL = cmp.Or(o.TTL, time.Second)
 	o.Clients = cmp.Or(o.Clients, 5)
 	o.Seed = cmp.Or(o.Seed, uint64(time.Now().UnixNano())%1_000_000_000)
+	able := workload.Names()
+	if o.Topology == fault.Quorum {
+		able = workload.OverQuorum()
+	}
 	if len(o.Works) == 0 {
-		o.Works = workload.Names()
+		o.Works = able
 	}
 	switch {
 	case supported() != nil:
@@ -89,8 +93,8 @@ func (o Options) Complete() (Options, error) {
 		return o, errors.New("BUG: no program for the clients")
 	}
 	for _, name := range o.Works {
-		if !slices.Contains(workload.Names(), name) {
-			return o, fmt.Errorf("workload %q: it is one of %s", name, strings.Join(workload.Names(), ", "))
+		if !slices.Contains(able, name) {
+			return o, fmt.Errorf("workload %q: here it is one of %s", name, strings.Join(able, ", "))
 		}
 	}
 	return o.faults()

@@ -110,14 +110,18 @@ func Client(in io.Reader, out io.Writer) error {
 // open connects, and tries for as long as it takes: a server may be away.
 func (c *client) open(ctx context.Context) (func(), error) {
 	for {
-		store, closed, err := c.cfg.Servers.Open(c.cfg.Library)
+		store, closed, err := c.cfg.Servers.Open(c.cfg.Library, c.cfg.TTL)
 		if err != nil {
 			if pause(ctx, 50*time.Millisecond) {
 				continue
 			}
 			return nil, err
 		}
-		c.locks, err = holdfast.New(audit.Store(store, audit.Channel(c.cfg.Prefix)), holdfast.Config{
+		// Over several servers no single one knows who holds: there is no account.
+		if len(c.cfg.Servers.Quorum) == 0 {
+			store = audit.Store(store, audit.Channel(c.cfg.Prefix))
+		}
+		c.locks, err = holdfast.New(store, holdfast.Config{
 			Prefix: c.cfg.Prefix, TTL: c.cfg.TTL, Retention: Retention, LocalPasses: c.cfg.Passes,
 			App: fmt.Sprintf("verify-%d", c.cfg.Proc), Observer: c,
 		})

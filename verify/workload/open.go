@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/store/goredis"
 	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
 )
@@ -26,8 +27,9 @@ type Servers struct {
 	URL       string            `json:"url,omitempty"`       // one server: with user, password and TLS
 	Sentinels []string          `json:"sentinels,omitempty"` // addresses of those that watch Master
 	Master    string            `json:"master,omitempty"`
-	Nodes     []string          `json:"nodes,omitempty"` // addresses of a Cluster's nodes
-	Route     map[string]string `json:"route,omitempty"` // instead of the address that a server says it has
+	Nodes     []string          `json:"nodes,omitempty"`  // addresses of a Cluster's nodes
+	Quorum    []string          `json:"quorum,omitempty"` // URLs of independent servers
+	Route     map[string]string `json:"route,omitempty"`  // instead of the address that a server says it has
 }
 
 // dial goes the way that Route says: through a proxy that can be faulty.
@@ -47,8 +49,12 @@ type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
 
-// Open makes a store on the servers with the client library of that name.
-func (s Servers) Open(library string) (holdfast.Store, func(), error) {
+// Open makes a store on the servers with the client library of that name. maxTTL
+// is the longest lease that anybody takes.
+func (s Servers) Open(library string, maxTTL time.Duration) (holdfast.Store, func(), error) {
+	if len(s.Quorum) > 0 {
+		return s.openQuorum(library, maxTTL)
+	}
 	switch library {
 	case Goredis:
 		return s.openGoredis()
@@ -56,6 +62,33 @@ func (s Servers) Open(library string) (holdfast.Store, func(), error) {
 		return s.openRueidis()
 	}
 	return nil, nil, fmt.Errorf("no client library is called %q", library)
+}
+
+// openQuorum makes a store over a store for each of the servers.
+func (s Servers) openQuorum(library string, maxTTL time.Duration) (holdfast.Store, func(), error) {
+	var nodes []holdfast.Store
+	var closers []func()
+	closed := func() {
+		for _, f := range closers {
+			f()
+		}
+	}
+	for _, url := range s.Quorum {
+		node, f, err := Servers{URL: url, Route: s.Route}.Open(library, maxTTL)
+		if err != nil {
+			closed()
+			return nil, nil, err
+		}
+		nodes, closers = append(nodes, node), append(closers, f)
+	}
+	store, err := quorum.New(nodes, quorum.Config{MaxTTL: maxTTL})
+	if err != nil {
+		closed()
+		return nil, nil, err
+	}
+	// The store first: it still speaks to the servers.
+	closers = append([]func(){func() { store.Close() }}, closers...)
+	return store, closed, nil
 }
 
 func (s Servers) openGoredis() (holdfast.Store, func(), error) {

@@ -64,6 +64,10 @@ func Names() []string {
 	return names
 }
 
+// OverQuorum are the workloads that locks over several servers can do; the other
+// kinds are refused there.
+func OverQuorum() []string { return []string{Mutex, Update, ReadWrite, Cancel, Crowd, Long} }
+
 // About says in a few words what a workload is.
 func About(name string) string { return works()[name].about }
 
