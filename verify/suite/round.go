@@ -315,7 +315,9 @@ func (r *round) keys(ctx context.Context) (left, eternal int64, err error) {
 			case life == -1:
 				eternal++
 			}
-			if !strings.HasPrefix(key, r.prefix+":client:") {
+			// The marks by which clients and a quorum's servers are known live on.
+			known := strings.HasPrefix(key, r.prefix+":client:") || key == r.prefix+":quorum"
+			if !known {
 				left++
 			} else if r.opts.URL != "" {
 				if err := rdb.Unlink(ctx, key).Err(); err != nil {
