@@ -123,7 +123,9 @@ type canvas struct {
 	rows       int
 }
 
-func (c *canvas) printf(format string, args ...any) { c.WriteString(fmt.Sprintf(format, args...)) }
+func (c *canvas) printf(format string, args ...any) {
+	_, _ = fmt.Fprintf(&c.Builder, format, args...) // it never fails
+}
 
 func (c *canvas) x(at int64) float64 {
 	at = min(max(at, c.from), c.till)

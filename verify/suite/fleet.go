@@ -83,7 +83,7 @@ func (f *fleet) start(number int) (*process, error) {
 			cfg.Servers.Route[addr] = proxy.Addr()
 		}
 	}
-	//nolint:gosec,noctx // it is this very program; the fleet ends it, and says how
+	//nolint:noctx // the fleet ends it, and says how
 	p.cmd = exec.Command(f.argv[0], f.argv[1:]...)
 	p.cmd.Stderr = &p.stderr
 	apart(p.cmd)
