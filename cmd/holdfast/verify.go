@@ -132,8 +132,7 @@ func (v *verification) run(cmd *cobra.Command, _ []string) error {
 	defer stop()
 	out, err := suite.Run(ctx, v.opts)
 	shown.clear()
-	var by signalError
-	if errors.As(context.Cause(ctx), &by) {
+	if by, ok := errors.AsType[signalError](context.Cause(ctx)); ok {
 		return &exitError{128 + int(by.Signal), errors.New("ended before the end: nothing was shown"), ""}
 	}
 	if err != nil {
@@ -169,7 +168,7 @@ func (v *verification) permission(in io.Reader, out io.Writer) error {
 		return usageError("verify asks before it works on your server, and nobody is there to answer",
 			"look at holdfast verify --help, and add --yes")
 	}
-	fmt.Fprintf(out, `It is about to run %d client processes for %v on %s:
+	_, _ = fmt.Fprintf(out, `It is about to run %d client processes for %v on %s:
 hundreds of requests in a second, and keys under %s: that it takes away again.
 Faults, all on its own side: %s.
 Go on? [y/N] `, v.opts.Clients, v.opts.Duration, strings.TrimPrefix(v.opts.Command, "holdfast verify --redis "),
@@ -236,18 +235,18 @@ func (s *verifyProgress) show(p suite.Progress) {
 		broken = fmt.Sprintf(", %d BROKEN PROMISES", p.Violations)
 	}
 	if s.live {
-		fmt.Fprintf(s.w, "\r\x1b[K%s%s: %v, %d acquisitions, %d faults %s%s",
+		_, _ = fmt.Fprintf(s.w, "\r\x1b[K%s%s: %v, %d acquisitions, %d faults %s%s",
 			round, p.Step, p.Elapsed, p.Acquisitions, p.Faults, p.Last, broken)
 		return
 	}
 	if line := round + p.Step + broken; line != s.last {
-		fmt.Fprintln(s.w, line)
+		_, _ = fmt.Fprintln(s.w, line)
 		s.last = line
 	}
 }
 
 func (s *verifyProgress) clear() {
 	if s.live {
-		fmt.Fprint(s.w, "\r\x1b[K")
+		_, _ = fmt.Fprint(s.w, "\r\x1b[K")
 	}
 }
