@@ -324,6 +324,11 @@ func TestWhatAKilledServerDidNotSay(t *testing.T) {
 	if r := told.results()["trust-is-backed"]; !r.Passed() || r.Excused != 1 {
 		t.Errorf("an answer that left it before the note: %+v", r)
 	}
+	ended := newStory(killed).note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
+		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0.5, got: 1.1, over: 1.9})
+	if r := ended.results()["releases-true"]; !r.Passed() || r.Excused != 1 {
+		t.Errorf("a release that was answered before the note: %+v", r)
+	}
 	s.note(5, "acquire", "l", "c3/1", held(5, "c3/1"))
 	if s.results()["server-exclusion"].Passed() {
 		t.Error("an overlap after it passed")

@@ -287,7 +287,7 @@ func (r *Run) ReleasesTrue() Result {
 			g := byAttempt[h.Owner]
 			switch {
 			case g != nil && r.machine(g.till) <= h.Over.At+slack:
-			case r.excuse(h.Since, h.Over.At, h.Proc):
+			case r.excuse(h.Since, h.Over.At, h.Proc), r.blindBetween(h.Over.Asked, h.Over.At):
 				res.Excused++
 			case g == nil: // Backed says so
 			default:
