@@ -94,6 +94,25 @@ $(CURDIR)/bin/golangci-lint-%:
 	GOWORK=off GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$*
 	mv bin/golangci-lint $@
 
+# A short run on one server is part of test. This one goes over all topologies,
+# for DURATION each, and leaves pages for a browser, and the histories of broken
+# rounds, in bin/verify. VERIFYFLAGS='--seed 7 --faults stop,cut' says more.
+DURATION ?= 2m
+TOPOLOGIES ?= standalone durable sentinel cluster
+VERIFYFLAGS ?=
+
+.PHONY: verify
+verify: servers ## run the fault suite over all topologies (DURATION=2m TOPOLOGIES='sentinel cluster')
+	@mkdir -p bin/verify && cd cmd/holdfast && $(GO) build -o ../../bin/verify/holdfast .
+	@failed=; \
+	for topology in $(TOPOLOGIES); do \
+		echo "== verify: $$topology"; \
+		bin/verify/holdfast verify --topology $$topology --duration $(DURATION) --dir bin/verify \
+			--html bin/verify/$$topology.html $(VERIFYFLAGS) || failed="$$failed $$topology"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "== verify: BROKEN on$$failed" >&2; exit 1; fi; \
+	echo "== verify: every promise was kept; see bin/verify/*.html"
+
 # Not part of test: it takes a minute or two, and nothing in the Go files can
 # change what it finds. CI has a job for it.
 .PHONY: model

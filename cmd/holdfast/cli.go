@@ -64,7 +64,8 @@ who holds one. The lock lives in a Redis or Valkey server.`,
   holdfast run -n nightly -- ./report.sh        do not wait: exit 75 if it is held
   holdfast run --skip-if-held nightly -- ./report.sh     the same for cron: silent, exit 0
   holdfast status nightly                       who holds it, and how many wait
-  holdfast demo                                 see it work, no server needed`,
+  holdfast demo                                 see it work, no server needed
+  holdfast verify                               try to break it`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		DisableAutoGenTag: true,
@@ -80,7 +81,7 @@ who holds one. The lock lives in a Redis or Valkey server.`,
 	root.SetGlobalNormalizationFunc(flagAlias)
 	a.server.add(root.PersistentFlags())
 	root.PersistentFlags().Var(&a.log, "log-format", "form of the messages on standard error")
-	root.AddCommand(newRun(a), newStatus(a), newDemoCommand(), newVersion())
+	root.AddCommand(newRun(a), newStatus(a), newDemoCommand(), newVerify(a), newVersion())
 	root.AddCommand(helpTopics()...)
 	return root
 }

@@ -6,6 +6,7 @@ require (
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/holdfast-go/holdfast v0.0.0
 	github.com/holdfast-go/holdfast/store/goredis v0.0.0
+	github.com/holdfast-go/holdfast/verify v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/spf13/cobra v1.10.2
@@ -15,8 +16,11 @@ require (
 )
 
 require (
+	github.com/anishathalye/porcupine v1.3.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/holdfast-go/holdfast/store/rueidis v0.0.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/redis/rueidis v1.0.79 // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/tools v0.26.0 // indirect
@@ -27,4 +31,6 @@ require (
 replace (
 	github.com/holdfast-go/holdfast => ../..
 	github.com/holdfast-go/holdfast/store/goredis => ../../store/goredis
+	github.com/holdfast-go/holdfast/store/rueidis => ../../store/rueidis
+	github.com/holdfast-go/holdfast/verify => ../../verify
 )

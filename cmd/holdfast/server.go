@@ -58,6 +58,7 @@ type server struct {
 	address string // without user and password
 	prefix  string
 	byHand  bool   // somebody named it
+	full    string // the URL with the password, wherever that came from
 	public  string // what a holdfast inside a command is told: the URL without its password
 }
 
@@ -92,8 +93,7 @@ func (a *app) locate(lookup func(string) (string, bool)) (*redis.Options, *serve
 	text, source := a.server.url, "--redis"
 	// A flag that the environment has set has changed too, but is no text that
 	// others can read.
-	value, _ := lookup(envName("redis"))
-	onCommandLine := a.server.urlFlag.Changed && value != text
+	onCommandLine := a.server.onCommandLine(lookup)
 	if text == "" {
 		text, _ = lookup("REDIS_URL")
 		source = "REDIS_URL"
@@ -116,11 +116,32 @@ func (a *app) locate(lookup func(string) (string, bool)) (*redis.Options, *serve
 	if err := a.password(options, lookup); err != nil {
 		return nil, nil, err
 	}
-	s.address = address(options)
+	s.address, s.full = address(options), withPassword(text, options)
 	if source != "REDIS_URL" {
 		s.public = withoutPassword(text)
 	}
 	return options, s, nil
+}
+
+// onCommandLine says whether the flag was written, and not set by the environment.
+func (s *serverFlags) onCommandLine(lookup func(string) (string, bool)) bool {
+	value, _ := lookup(envName("redis"))
+	return s.urlFlag.Changed && value != s.url
+}
+
+// withPassword is a URL with the password that was found for it.
+func withPassword(text string, o *redis.Options) string {
+	if !strings.Contains(text, "://") {
+		text = "redis://" + text
+	}
+	u, err := url.Parse(text)
+	if err == nil && o.Password != "" {
+		u.User = url.UserPassword(o.Username, o.Password)
+	}
+	if err != nil {
+		return text
+	}
+	return u.String()
 }
 
 // parseServer reads a URL, or a bare HOST:PORT. Its error does not repeat the

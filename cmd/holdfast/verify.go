@@ -1,0 +1,252 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/holdfast-go/holdfast/verify/fault"
+	"github.com/holdfast-go/holdfast/verify/report"
+	"github.com/holdfast-go/holdfast/verify/suite"
+	"github.com/holdfast-go/holdfast/verify/workload"
+)
+
+// newVerify makes holdfast verify.
+func newVerify(a *app) *cobra.Command {
+	v := &verification{app: a, duration: span(time.Minute), round: span(time.Minute), ttl: span(time.Second)}
+	cmd := &cobra.Command{
+		Use:   "verify [flags]",
+		Short: "Try to break the locks, and report what was kept",
+		Long:  verifyText(),
+		Example: `  holdfast verify                               on a server of its own, for a minute
+  holdfast verify --topology cluster --duration 10m --html report.html
+  holdfast verify --redis redis://staging:6379  on your server: asks first
+  holdfast verify --judge HISTORY.jsonl         judge once more what was kept`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError(fmt.Sprintf("verify takes no argument, and %q is one", args[0]),
+					"holdfast verify --help lists the flags")
+			}
+			return nil
+		},
+		RunE: v.run,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&v.opts.Topology, "topology", "", "start own servers: "+strings.Join(fault.Topologies(), ", "))
+	flags.Var(&v.duration, "duration", "for how long, in all")
+	flags.Var(&v.round, "round", "for how long one round goes; each has fresh servers, and is judged by itself")
+	flags.Var(&v.ttl, "ttl", "lease of the locks")
+	flags.Uint64Var(&v.opts.Seed, "seed", 0, "decides which faults come when, and to whom; else a new one")
+	flags.IntVar(&v.opts.Clients, "clients", 5, "how many client processes")
+	flags.StringSliceVar(&v.opts.Faults, "faults", nil, "which faults; else all that can be")
+	flags.StringSliceVar(&v.opts.Works, "works", nil, "which workloads; else all")
+	flags.BoolVar(&v.json, "json", false, "print the result as one JSON object, and nothing else")
+	flags.StringVar(&v.html, "html", "", "write a page for a browser to this file")
+	flags.StringVar(&v.opts.Dir, "dir", "", "where the history of a broken round is left")
+	flags.BoolVar(&v.opts.Keep, "keep", false, "leave the histories of the other rounds, too")
+	flags.StringVar(&v.judge, "judge", "", "run nothing: judge the history in this file")
+	flags.BoolVarP(&v.yes, "yes", "y", false, "do not ask")
+	cmd.AddCommand(&cobra.Command{
+		Use: "client", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return workload.Client(cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	})
+	return cmd
+}
+
+func verifyText() string {
+	var b strings.Builder
+	b.WriteString(`Runs real client processes that take locks in every way there is, hurts them and
+their servers, and judges by the servers' own account whether the promises of
+docs/guarantees.md were kept. It prints the verdict, and for a broken promise the
+history and the command that runs the round again.
+
+On servers of its own (--topology, or no server named) it does whatever it can to
+them; they are thrown away. On yours (--redis, HOLDFAST_REDIS, REDIS_URL) it asks
+first, stops and kills only its own processes, and cuts only its own connections;
+it uses keys under --prefix and a word of its own, and takes them away again. The
+server's user must be allowed what docs/operating.md lists, and to publish on
+PREFIX:audit.
+
+Faults:
+`)
+	for _, f := range fault.All() {
+		where := ""
+		if len(f.Topologies) > 0 {
+			where = " (" + strings.Join(f.Topologies, ", ") + ")"
+		}
+		fmt.Fprintf(&b, "  %-14s %s%s\n", f.Name, f.About, where)
+	}
+	b.WriteString("\nWorkloads:\n")
+	for _, name := range workload.Names() {
+		fmt.Fprintf(&b, "  %-14s %s\n", name, workload.About(name))
+	}
+	b.WriteString(`
+Exit codes: 0 every promise was kept, 1 one was broken or the run came to no end,
+64 usage, 128+n ended by signal n.`)
+	return b.String()
+}
+
+// verification is one call of holdfast verify.
+type verification struct {
+	*app
+	opts                 suite.Options
+	duration, round, ttl span
+	json, yes            bool
+	html, judge          string
+}
+
+func (v *verification) run(cmd *cobra.Command, _ []string) error {
+	if v.judge != "" {
+		return v.again(cmd.OutOrStdout())
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	v.opts.Argv = []string{self, cmd.Name(), "client"}
+	v.opts.Duration, v.opts.Round, v.opts.TTL = time.Duration(v.duration), time.Duration(v.round), time.Duration(v.ttl)
+	if err := v.place(); err != nil {
+		return err
+	}
+	if v.opts, err = v.opts.Complete(); err != nil {
+		return usageError(err.Error(), "holdfast verify --help lists the faults and the workloads")
+	}
+	if err := v.permission(cmd.InOrStdin(), cmd.ErrOrStderr()); err != nil {
+		return err
+	}
+	shown := &verifyProgress{w: cmd.ErrOrStderr(), live: term.IsTerminal(int(os.Stderr.Fd()))}
+	v.opts.Progress = shown.show
+	ctx, stop := signalled(cmd.Context())
+	defer stop()
+	out, err := suite.Run(ctx, v.opts)
+	shown.clear()
+	if by, ok := errors.AsType[signalError](context.Cause(ctx)); ok {
+		return &exitError{128 + int(by.Signal), errors.New("ended before the end: nothing was shown"), ""}
+	}
+	if err != nil {
+		return &exitError{1, err, ""}
+	}
+	return v.write(report.Make(out), cmd.OutOrStdout())
+}
+
+// place decides whose servers it is about.
+func (v *verification) place() error {
+	_, s, err := v.locate(os.LookupEnv)
+	if err != nil {
+		return err
+	}
+	v.opts.Command = "holdfast verify"
+	if v.opts.Topology != "" || !s.byHand {
+		if v.server.urlFlag.Changed && v.opts.Topology != "" && v.server.onCommandLine(os.LookupEnv) {
+			return usageError("--redis names your server, and --topology servers of holdfast's own", "leave one out")
+		}
+		return nil
+	}
+	v.opts.URL, v.opts.Prefix = s.full, v.server.prefix+":verify"
+	v.opts.Command += " --redis " + cmp.Or(s.public, s.address)
+	return nil
+}
+
+// permission asks, if it is about a server of the user's.
+func (v *verification) permission(in io.Reader, out io.Writer) error {
+	if v.opts.URL == "" || v.yes {
+		return nil
+	}
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		return usageError("verify asks before it works on your server, and nobody is there to answer",
+			"look at holdfast verify --help, and add --yes")
+	}
+	_, _ = fmt.Fprintf(out, `It is about to run %d client processes for %v on %s:
+hundreds of requests in a second, and keys under %s: that it takes away again.
+Faults, all on its own side: %s.
+Go on? [y/N] `, v.opts.Clients, v.opts.Duration, strings.TrimPrefix(v.opts.Command, "holdfast verify --redis "),
+		v.opts.Prefix, strings.Join(v.opts.Faults, ", "))
+	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer is none
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return &exitError{1, errors.New("nothing was done"), ""}
+	}
+	return nil
+}
+
+// again judges a history that was kept.
+func (v *verification) again(w io.Writer) error {
+	file, err := os.Open(v.judge)
+	if err != nil {
+		return usageError("--judge: "+err.Error(), "name the file of a history")
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	doc, err := report.FromHistory(file)
+	if err != nil {
+		return &exitError{1, fmt.Errorf("%s: %w", v.judge, err), ""}
+	}
+	return v.write(doc, w)
+}
+
+// write writes the result in the forms that were asked for.
+func (v *verification) write(doc *report.Document, w io.Writer) error {
+	if v.html != "" {
+		file, err := os.Create(v.html)
+		if err != nil {
+			return &exitError{1, err, ""}
+		}
+		if err := errors.Join(doc.HTML(file), file.Close()); err != nil {
+			return &exitError{1, err, ""}
+		}
+	}
+	var err error
+	if v.json {
+		err = json.NewEncoder(w).Encode(doc)
+	} else {
+		_, err = io.WriteString(w, doc.Text())
+	}
+	if err == nil && !doc.OK {
+		err = silent(1)
+	}
+	return err
+}
+
+// verifyProgress shows how far a run is: at a terminal in one line that is kept
+// up to date, else a line for each step.
+type verifyProgress struct {
+	w    io.Writer
+	live bool
+	last string
+}
+
+func (s *verifyProgress) show(p suite.Progress) {
+	round := ""
+	if p.Rounds > 1 {
+		round = fmt.Sprintf("round %d of %d, ", p.Round, p.Rounds)
+	}
+	broken := ""
+	if p.Violations > 0 {
+		broken = fmt.Sprintf(", %d BROKEN PROMISES", p.Violations)
+	}
+	if s.live {
+		_, _ = fmt.Fprintf(s.w, "\r\x1b[K%s%s: %v, %d acquisitions, %d faults %s%s",
+			round, p.Step, p.Elapsed, p.Acquisitions, p.Faults, p.Last, broken)
+		return
+	}
+	if line := round + p.Step + broken; line != s.last {
+		_, _ = fmt.Fprintln(s.w, line)
+		s.last = line
+	}
+}
+
+func (s *verifyProgress) clear() {
+	if s.live {
+		_, _ = fmt.Fprint(s.w, "\r\x1b[K")
+	}
+}

@@ -1,0 +1,110 @@
+// Package audit has the server keep the truth about its locks. [Store] wraps a
+// store so that each action, in the same atomic step, publishes what it changed
+// in the records that it worked on; who subscribes to the channel learns every
+// grant and every end in the order in which they happened, from no client.
+//
+// This is the one switch: without the wrapper the library sends its scripts as
+// they are, and pays nothing. With it each action that changes something costs
+// the server about ten microseconds more and a message to the channel. Besides
+// the rights that the library needs, the user must be allowed to publish there.
+package audit
+
+import (
+	"context"
+	"crypto/sha1" // names a script to EVALSHA; no security rests on it
+	_ "embed"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+//go:embed audit.lua
+var wrapping string
+
+// Channel is where the notes about the locks under prefix are published.
+func Channel(prefix string) string { return prefix + ":audit" }
+
+// Store returns store with actions that keep an account of themselves on
+// channel, see [Channel]. What store can do beyond [holdfast.Store], the result
+// can do too.
+func Store(store holdfast.Store, channel string) holdfast.Store {
+	s := &audited{Store: store, actions: make(map[*script.Script]*script.Script)}
+	for _, action := range script.All() {
+		s.actions[action] = wrap(action, channel)
+	}
+	if acker, ok := store.(holdfast.Acker); ok {
+		return &acking{s, acker}
+	}
+	return s
+}
+
+type audited struct {
+	holdfast.Store
+	actions map[*script.Script]*script.Script
+}
+
+// callers says in Lua for which attempt an action was sent, if it is not its
+// first argument.
+var callers = map[string]string{
+	"acquire_free": "ARGV[i + 2]",
+	"release_idle": "ARGV[i]",
+	"renew":        "ARGV[3 * i - 1]",
+	"evict":        "'-'",
+	"limit":        "'-'",
+}
+
+// wrap is the action with its notes. What is no record of a lock is left as it is.
+func wrap(action *script.Script, channel string) *script.Script {
+	switch action {
+	case script.Announce, script.Whois, script.Inspect, script.Leader:
+		return action
+	}
+	caller := callers[action.Name]
+	if caller == "" {
+		caller = "ARGV[1]"
+	}
+	text := strings.NewReplacer("'CHANNEL'", "'"+channel+"'", "'ACTION'", "'"+action.Name+"'", "CALLER", caller).
+		Replace(code(wrapping))
+	text = strings.Replace(text, "--include action\n", action.Text, 1)
+	sum := sha1.Sum([]byte(text))
+	return &script.Script{Name: action.Name, Text: text, SHA1: hex.EncodeToString(sum[:])}
+}
+
+// code is a script without its header.
+func code(text string) string {
+	_, body, _ := strings.Cut(text, "\n\n")
+	return body
+}
+
+// Run implements [holdfast.Store].
+func (s *audited) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
+	return s.Store.Run(ctx, s.of(action), keys, args)
+}
+
+func (s *audited) of(action *script.Script) *script.Script {
+	if wrapped := s.actions[action]; wrapped != nil {
+		return wrapped
+	}
+	return action // one that is none of the protocol's
+}
+
+// Gathers implements [holdfast.Gatherer].
+func (s *audited) Gathers() bool {
+	g, ok := s.Store.(holdfast.Gatherer)
+	return ok && g.Gathers()
+}
+
+type acking struct {
+	*audited
+	acker holdfast.Acker
+}
+
+// RunAcked implements [holdfast.Acker].
+func (s *acking) RunAcked(
+	ctx context.Context, action *script.Script, keys, args []string, need holdfast.Acknowledged, limit time.Duration,
+) (string, holdfast.Acknowledged, error) {
+	return s.acker.RunAcked(ctx, s.of(action), keys, args, need, limit)
+}

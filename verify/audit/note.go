@@ -1,0 +1,113 @@
+package audit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Note is one change of one record.
+type Note struct {
+	At            int64 // the server's clock in µs, when the action was done
+	Action, Key   string
+	Caller        string // the attempt that the action was sent for, or several with commas; - if it was none
+	Before, After Record
+}
+
+// For reports whether the action was sent for an attempt.
+func (n Note) For(attempt string) bool { return slices.Contains(strings.Split(n.Caller, ","), attempt) }
+
+// Record is what a lock's record said at one moment. The zero Record is that of
+// a lock that has none.
+type Record struct {
+	Fence  uint64 // the last token granted, or higher after an eviction
+	Holder string // the attempt that holds exclusively
+	Expiry int64  // of its lease, in ms of the server's clock
+	Shares []Share
+	Next   int64  // of a job: when the next period begins, in ms; 0 if none is marked
+	Run    string // of a job: the attempt that has had the present period
+}
+
+// Share is one shared holder, or one holder of permits.
+type Share struct {
+	Attempt string
+	Mode    string // s or p
+	Expiry  int64  // ms
+	Weight  int
+	Token   uint64
+}
+
+// Parse reads a note as it was published.
+func Parse(text string) (Note, error) {
+	lines := strings.Split(text, "\n")
+	if len(lines) != 6 {
+		return Note{}, fmt.Errorf("a note of %d lines: %q", len(lines), text)
+	}
+	at, err := strconv.ParseInt(lines[0], 10, 64)
+	n := Note{At: at, Action: lines[1], Key: lines[2], Caller: lines[3]}
+	if err == nil {
+		n.Before, err = parseRecord(lines[4])
+	}
+	if err == nil {
+		n.After, err = parseRecord(lines[5])
+	}
+	if err != nil {
+		return n, fmt.Errorf("note %q: %w", text, err)
+	}
+	return n, nil
+}
+
+func parseRecord(text string) (r Record, err error) {
+	if text == "-" {
+		return r, nil
+	}
+	fields := strings.Split(text, "\t")
+	lock := strings.Fields(fields[0])
+	if len(lock) == 0 {
+		return r, fmt.Errorf("no field lock in %q", text)
+	}
+	if r.Fence, err = strconv.ParseUint(lock[0], 10, 64); err != nil {
+		return r, err
+	}
+	if len(lock) > 2 && lock[2] != "-" {
+		lease, err := strconv.ParseInt(lock[1], 10, 64)
+		if err != nil {
+			return r, err
+		}
+		if r.Fence > math.MaxInt64 {
+			return r, fmt.Errorf("token %d is none", r.Fence)
+		}
+		r.Holder = strings.TrimPrefix(lock[2], "@")
+		r.Expiry = int64(r.Fence/1000) + lease
+	}
+	for _, field := range fields[1:] {
+		if err := r.parse(strings.Fields(field)); err != nil {
+			return r, fmt.Errorf("%q: %w", field, err)
+		}
+	}
+	return r, nil
+}
+
+// parse reads a field that is not the lock's.
+func (r *Record) parse(words []string) (err error) {
+	number := func(word string) (n int64) {
+		if err == nil {
+			n, err = strconv.ParseInt(word, 10, 64)
+		}
+		return n
+	}
+	switch {
+	case len(words) == 3 && words[0] == "turn":
+		r.Next, r.Run = number(words[1]), words[2]
+	case len(words) >= 6 && strings.HasPrefix(words[0], "h:"):
+		r.Shares = append(r.Shares, Share{
+			Attempt: words[0][2:], Mode: words[1], Expiry: number(words[2]),
+			Weight: int(number(words[3])), Token: uint64(max(number(words[4]), 0)),
+		})
+	default:
+		return fmt.Errorf("unknown field")
+	}
+	return err
+}

@@ -1,0 +1,242 @@
+// Package check judges a history of the fault suite. Each check is a pure
+// function of the history and says three things: how much it looked at, what
+// must not have been, and what it could not hold against the library, since a
+// fault was about under which that is not promised (docs/guarantees.md).
+// Nothing is excused that is not counted.
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/verify/audit"
+	"github.com/holdfast-go/holdfast/verify/history"
+)
+
+// Result is what one check says.
+type Result struct { //nolint:recvcheck // filled in by its check, and then only read
+	Name       string    `json:"name"`
+	Promise    string    `json:"promise"`          // what must be, in words
+	Guarantees string    `json:"guarantees"`       // of docs/guarantees.md
+	Examined   int       `json:"examined"`         // so many holds, changes or whatever it is about
+	Excused    int       `json:"excused"`          // not as promised, under a fault under which it is not promised
+	Undecided  int       `json:"undecided"`        // neither shown nor refuted; no proof of anything
+	Figure     string    `json:"figure,omitempty"` // what was measured on the way
+	Violations []Finding `json:"violations,omitempty"`
+}
+
+// Passed reports that nothing was found.
+func (r Result) Passed() bool { return len(r.Violations) == 0 }
+
+// Finding is something that must not be.
+type Finding struct {
+	At   int64  `json:"at,omitempty"`
+	Lock string `json:"lock,omitempty"`
+	Text string `json:"text"`
+}
+
+// findf notes a violation.
+func (r *Result) findf(at int64, lock, format string, args ...any) {
+	r.Violations = append(r.Violations, Finding{At: at, Lock: lock, Text: fmt.Sprintf(format, args...)})
+}
+
+// Hold is a hold as its client saw it.
+type Hold struct {
+	Client  string
+	Proc    int
+	Passing bool  // its process passes locks on among its goroutines
+	Since   int64 // when the attempt was first asked for: passed on, a hold is older than its lease
+	history.Event
+	Over *history.Event // how it ended; nil if the process did not live to say so
+}
+
+// Trusted is the last instant at which the client was seen to trust the hold;
+// before its beginning if it never was.
+func (h *Hold) Trusted() int64 {
+	if h.Over == nil {
+		return 0
+	}
+	return h.Over.Trusted
+}
+
+// Run is a history in the order that checks need.
+type Run struct {
+	Setup  history.Setup
+	Events []history.Event
+	Faults []history.FaultSpan
+	Holds  map[string][]*Hold      // by lock, in the order in which they were got
+	Notes  map[string][]audit.Note // by key, in the server's order
+	Limits map[string]int          // of semaphores, by lock
+	Procs  map[string]int          // by the library's id of a client
+
+	unread  []string // notes that could not be read
+	account *followed
+}
+
+// holdID finds a hold's other events.
+type holdID struct {
+	client string
+	id     uint64
+}
+
+// Index puts a history in order. limits are those of the semaphores in it.
+func Index(events []history.Event, limits map[string]int) *Run {
+	r := &Run{
+		Events: events, Limits: limits, Holds: make(map[string][]*Hold), Notes: make(map[string][]audit.Note),
+		Procs: make(map[string]int),
+	}
+	passing := make(map[string]bool)
+	holds := make(map[holdID]*Hold)
+	first := make(map[string]int64) // by attempt
+	seen := make(map[string]bool)   // replicas and other nodes repeat notes
+	for i := range events {
+		e := &events[i]
+		switch e.Kind {
+		case history.Began:
+			r.Setup = *e.Setup
+		case history.Ready:
+			passing[e.Client] = e.Local
+			r.Procs[e.Client] = e.Proc
+		case history.Got:
+			h := &Hold{Client: e.Client, Proc: e.Proc, Passing: passing[e.Client], Event: *e}
+			holds[holdID{e.Client, e.ID}] = h
+			if _, known := first[e.Lock+e.Owner]; !known {
+				first[e.Lock+e.Owner] = e.Asked
+			}
+			first[e.Lock+e.Owner] = min(first[e.Lock+e.Owner], e.Asked)
+			r.Holds[e.Lock] = append(r.Holds[e.Lock], h)
+		case history.End:
+			if h := holds[holdID{e.Client, e.ID}]; h != nil {
+				h.Over = e
+			}
+		case history.Fault:
+			r.Faults = append(r.Faults, *e.Fault)
+		case history.Note:
+			if !seen[e.Text] {
+				seen[e.Text] = true
+				r.note(e.Text)
+			}
+		default: // told of elsewhere
+		}
+	}
+	for _, list := range r.Holds {
+		slices.SortStableFunc(list, func(a, b *Hold) int { return cmp.Compare(a.At, b.At) })
+		for _, h := range list {
+			h.Since = first[h.Lock+h.Owner]
+		}
+	}
+	for _, list := range r.Notes {
+		slices.SortStableFunc(list, func(a, b audit.Note) int { return cmp.Compare(a.At, b.At) })
+	}
+	slices.SortFunc(r.Faults, func(a, b history.FaultSpan) int { return cmp.Compare(a.From, b.From) })
+	return r
+}
+
+func (r *Run) note(text string) {
+	n, err := audit.Parse(text)
+	if err != nil {
+		r.unread = append(r.unread, err.Error())
+		return
+	}
+	r.Notes[n.Key] = append(r.Notes[n.Key], n)
+}
+
+// machine is an instant of the server's clock, in µs, on that of the events.
+func (r *Run) machine(micros int64) int64 { return micros*1000 - r.Setup.Skew }
+
+// proc is the process that made an attempt, 0 if it is none of the run's.
+func (r *Run) proc(attempt string) int {
+	client, _, _ := strings.Cut(attempt, "/")
+	return r.Procs[client]
+}
+
+// key is the record of a lock.
+func (r *Run) key(lock string) string { return r.Setup.Prefix + ":{" + lock + "}" }
+
+// lockOf is the lock of a record.
+func lockOf(key string) string {
+	_, name, _ := strings.Cut(key, "{")
+	return strings.TrimSuffix(name, "}")
+}
+
+// excuse reports whether a hold that was asked for at since, and ought still to
+// have been exclusive at now, may have lost its record: a fault that loses
+// records came between, and the leases from before it were not over yet. A client
+// that was stopped meanwhile learns of it a lease after it goes on.
+func (r *Run) excuse(since, now int64, proc int) bool {
+	return slices.ContainsFunc(r.Faults, func(f history.FaultSpan) bool {
+		if !f.Loses || since > f.Till || now < f.From {
+			return false
+		}
+		over := f.Till + int64(r.Setup.TTL)
+		for _, s := range r.Faults {
+			if slices.Contains(s.Procs, proc) && f.From <= s.Till && s.From <= over {
+				over = max(over, s.Till+int64(r.Setup.TTL))
+			}
+		}
+		return now <= over
+	})
+}
+
+// lossBetween reports whether records may have been lost between two instants.
+func (r *Run) lossBetween(from, till int64) bool {
+	return slices.ContainsFunc(r.Faults, func(f history.FaultSpan) bool {
+		return f.Loses && f.From <= till && from <= f.Till
+	})
+}
+
+// unsaid is for how long before it is killed a server may keep what it has to
+// say: an answer can have left it, and the note of it not.
+const unsaid = int64(100 * time.Millisecond)
+
+// blindBetween reports whether notes may be missing between two instants: those
+// of what a server did just before it was killed.
+func (r *Run) blindBetween(from, till int64) bool {
+	return slices.ContainsFunc(r.Faults, func(f history.FaultSpan) bool {
+		return f.Blind && f.From-unsaid <= till && from <= f.Till
+	})
+}
+
+// parted reports whether two servers may both have been primaries at an instant.
+func (r *Run) parted(at int64) bool {
+	return r.Setup.Topology != "standalone" && r.lossBetween(at, at)
+}
+
+// mute reports whether there is no account of the servers: over a quorum no single
+// one knows who holds. Then only the clients' views are judged.
+func (r *Run) mute() bool { return r.Setup.Topology == "quorum" }
+
+// locks lists the locks that clients held, in order.
+func (r *Run) locks() []string {
+	var names []string
+	for name := range r.Holds {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// keys lists the records that there are notes of, in order.
+func (r *Run) keys() []string {
+	var keys []string
+	for key := range r.Notes {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// since is a duration between two instants, for people.
+func since(from, till int64) time.Duration { return time.Duration(till - from).Round(time.Microsecond) }
+
+// All runs every check.
+func All(r *Run) []Result {
+	return []Result{
+		r.ServerExclusion(), r.Continuity(), r.ClientExclusion(), r.Backed(), r.TokensRise(), r.TokensInTime(),
+		r.Updates(), r.LossSignalled(), r.ReleasesTrue(), r.Periods(), r.Terms(), r.Linearizable(),
+		r.Recovery(), r.NothingLeft(), r.Ends(), r.Bite(),
+	}
+}

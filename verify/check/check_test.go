@@ -1,0 +1,366 @@
+package check_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/verify/check"
+	"github.com/holdfast-go/holdfast/verify/history"
+)
+
+// The clock of these histories: the server's, in µs, is that of the events in ns.
+const (
+	us    = int64(1000)
+	ms    = 1000 * us
+	start = int64(1_800_000_000_000_000_000) // far enough that tokens have 16 digits
+	ttl   = 100 * time.Millisecond
+)
+
+// at is an instant, ms after the beginning.
+func at(n float64) int64 { return start + int64(n*float64(ms)) }
+
+// story builds a history by hand.
+type story struct {
+	events []history.Event
+	ids    uint64
+	record map[string]string // what the notes left of each record
+}
+
+func newStory(faults ...history.FaultSpan) *story {
+	s := &story{record: make(map[string]string)}
+	s.events = []history.Event{{
+		Kind: history.Began, Setup: &history.Setup{Topology: "standalone", TTL: ttl, Prefix: "p"},
+	}}
+	for client := 1; client <= 3; client++ {
+		ready := history.Event{Kind: history.Ready, Proc: client, Client: fmt.Sprintf("c%d", client)}
+		s.events = append(s.events, ready)
+	}
+	for i := range faults {
+		s.events = append(s.events, history.Event{Kind: history.Fault, Fault: &faults[i]})
+	}
+	return s
+}
+
+// note has an action change a record at an instant.
+func (s *story) note(n float64, action, lock, caller, after string) *story {
+	key := "p:{" + lock + "}"
+	before := s.record[key]
+	if before == "" {
+		before = "-"
+	}
+	s.record[key] = after
+	s.events = append(s.events, history.Event{
+		At: at(n), Kind: history.Note,
+		Text: fmt.Sprintf("%d\n%s\n%s\n%s\n%s\n%s", at(n)/us, action, key, caller, before, after),
+	})
+	return s
+}
+
+// forget has a record be lost without a note.
+func (s *story) forget(lock string) *story {
+	delete(s.record, "p:{"+lock+"}")
+	return s
+}
+
+// token is that of a grant at an instant.
+func token(n float64) int64 { return at(n) / us }
+
+// held is a record with an exclusive holder of ttl from the instant of its token.
+func held(n float64, attempt string) string {
+	return fmt.Sprintf("%d %d %s", token(n), ttl.Milliseconds(), attempt)
+}
+
+// free is a record without holders.
+func free(n float64) string { return fmt.Sprintf("%d", token(n)) }
+
+// hold has a client hold a lock: asked, got, given back, all at instants; how it
+// ended; and until when it was trusted.
+type hold struct {
+	client           int
+	lock, mode       string
+	weight           int
+	owner            string
+	token            int64
+	asked, got, over float64
+	trusted          float64
+	how              string
+}
+
+func (s *story) hold(h hold) *story {
+	s.ids++
+	e := history.Event{
+		Proc: h.client, Client: fmt.Sprintf("c%d", h.client), Lock: h.lock, Work: h.lock, ID: s.ids,
+		Mode: h.mode, Weight: h.weight, Owner: h.owner, Token: uint64(h.token) * 1024,
+	}
+	if e.Mode == "" {
+		e.Mode = "x"
+	}
+	got, end := e, e
+	got.Kind, got.At, got.Asked = history.Got, at(h.got), at(h.asked)
+	end.Kind, end.At, end.Asked, end.Trusted, end.How = history.End, at(h.over), at(h.over-0.1), at(h.over-0.2), h.how
+	if h.trusted != 0 {
+		end.Trusted = at(h.trusted)
+	}
+	if end.How == "" {
+		end.How = history.Released
+	}
+	s.events = append(s.events, got, end)
+	return s
+}
+
+func (s *story) add(e history.Event) *story {
+	s.events = append(s.events, e)
+	return s
+}
+
+// results are what the checks say, by name.
+func (s *story) results() map[string]check.Result {
+	byName := make(map[string]check.Result)
+	for _, r := range check.All(check.Index(s.events, map[string]int{"permits": 3})) {
+		byName[r.Name] = r
+	}
+	return byName
+}
+
+// legal is two holds of one lock, one after the other, told by everybody.
+func legal(faults ...history.FaultSpan) *story {
+	return newStory(faults...).
+		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
+		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0.5, got: 1.5, over: 5}).
+		note(4.95, "release", "l", "c1/1", free(1)).
+		note(6, "acquire", "l", "c2/1", held(6, "c2/1")).
+		hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(6), asked: 5.5, got: 6.5, over: 9}).
+		note(8.95, "release", "l", "c2/1", free(6))
+}
+
+// A legal history passes every check, and the checks have looked at it.
+func TestALegalHistoryPasses(t *testing.T) {
+	for name, r := range legal().results() {
+		if !r.Passed() || r.Excused > 0 || r.Undecided > 0 {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	for _, name := range []string{
+		"server-exclusion", "record-continuity", "tokens-rise", "client-exclusion", "trust-is-backed",
+		"tokens-in-time", "releases-true", "linearizable",
+	} {
+		if legal().results()[name].Examined == 0 {
+			t.Errorf("%s looked at nothing", name)
+		}
+	}
+}
+
+// illegal are histories that must not be, each with the check that says so.
+var illegal = []struct {
+	name, check string
+	story       *story
+}{
+	{"a grant before the lease of another is over", "server-exclusion", newStory().
+		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
+		note(50, "acquire", "l", "c2/1", held(50, "c2/1"))},
+	{"a release that ends another's hold", "server-exclusion", newStory().
+		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
+		note(2, "release", "l", "c2/1", free(1))},
+	{"a renewal that shortens", "server-exclusion", newStory().
+		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
+		note(2, "renew", "l", "c1/1", fmt.Sprintf("%d 50 c1/1", token(1)))},
+	{"a writer beside a reader", "server-exclusion", newStory().
+		note(1, "acquire", "l", "c1/1", free(1)+" 0 - +\t"+share("c1/1", "s", 1, 1)).
+		note(2, "acquire", "l", "c2/1", held(2, "c2/1")+" +\t"+share("c1/1", "s", 1, 1))},
+	{"more permits than there are", "server-exclusion", newStory().
+		note(1, "acquire", "permits", "c1/1", free(1)+" 0 - +\t"+share("c1/1", "p", 1, 2)).
+		note(2, "acquire", "permits", "c2/1",
+			free(2)+" 0 - +\t"+share("c1/1", "p", 1, 2)+"\t"+share("c2/1", "p", 2, 2))},
+	{"a record that was changed by nobody", "record-continuity", newStory().
+		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
+		forget("l").
+		note(2, "acquire", "l", "c2/1", held(2, "c2/1"))},
+	{"a note that is none", "record-continuity", legal().add(history.Event{Kind: history.Note, Text: "what?"})},
+	{"a token that falls", "tokens-rise", newStory().
+		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
+		note(2, "release", "l", "c1/1", free(1)).
+		note(3, "acquire", "l", "c2/1", held(0.5, "c2/1"))},
+	{"a token that is granted twice", "tokens-rise", newStory().
+		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
+		note(2, "release", "l", "c1/1", free(1)).
+		note(3, "acquire", "l", "c2/1", held(1, "c2/1"))},
+	{"two clients that trust at once", "client-exclusion", newStory().
+		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0, got: 1, over: 5}).
+		hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(4), asked: 2, got: 4, over: 6})},
+	{"a reader beside a writer", "client-exclusion", newStory().
+		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0, got: 1, over: 5}).
+		hold(hold{client: 2, lock: "l", mode: "s", owner: "c2/1", token: token(4), asked: 2, got: 4, over: 6})},
+	{"clients with more permits than there are", "client-exclusion", newStory().
+		hold(hold{client: 1, lock: "permits", mode: "p", weight: 2, owner: "c1/1", token: token(1), got: 1, over: 5}).
+		hold(hold{client: 2, lock: "permits", mode: "p", weight: 2, owner: "c2/1", token: token(4), got: 4, over: 6})},
+	{"a grant that the server knows nothing of", "trust-is-backed", newStory().
+		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0, got: 1, over: 5})},
+	{"trust for longer than the lease", "trust-is-backed", newStory().
+		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
+		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), got: 1.5, over: 150, how: history.NotHeld})},
+	{"a later hold with a lower token", "tokens-in-time", newStory().
+		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(3), asked: 0, got: 1, over: 2}).
+		hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(2.5), asked: 3, got: 4, over: 5})},
+	{"a reader with a lower token than the writer before", "tokens-in-time", newStory().
+		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(3), asked: 0, got: 1, over: 2}).
+		hold(hold{client: 2, lock: "l", mode: "s", owner: "c2/1", token: token(2.5), asked: 3, got: 4, over: 5})},
+	{"a fenced update that is lost", "updates", newStory().
+		add(write(1, 1)).add(write(2, 2)).add(write(2, 3)).add(final(2, 3))},
+	{"a fault that did not bite", "updates", newStory(history.FaultSpan{Name: "stop-writer", Aimed: true}).
+		add(write(1, 1)).add(write(2, 2)).add(final(2, 2))},
+	{"a loss that is told late", "loss-signalled", newStory().
+		add(history.Event{Kind: history.Lost, Proc: 1, Client: "c1", Lock: "l", At: at(5000), Trusted: at(100)})},
+	{"a release that did nothing", "releases-true", newStory().
+		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
+		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0, got: 1.5, over: 5})},
+	{"two runs in one period", "once-per-period", newStory().
+		note(1, "turn", "j", "c1/1", held(1, "c1/1")+turn(1000, "c1/1")).
+		note(2, "release", "j", "c1/1", free(1)+turn(1000, "c1/1")).
+		note(3, "turn", "j", "c2/1", held(3, "c2/1")+turn(1000, "c2/1"))},
+	{"a term that goes back", "terms", newStory().
+		add(history.Event{Kind: history.Term, Client: "c1", Token: 2}).
+		add(history.Event{Kind: history.Term, Client: "c1", Token: 1})},
+	{"a value of another leader", "terms", newStory().
+		add(history.Event{Kind: history.Term, Client: "c1", Token: 2, How: history.Broken, Err: "it is not his"})},
+	{"calls without an order", "linearizable", newStory().
+		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0, got: 1, over: 5}).
+		hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(2), asked: 1.5, got: 2, over: 6})},
+	{"a lock that stands still", "recovery", newStory(history.FaultSpan{Name: "cut", From: at(1), Till: at(2)}).
+		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0, got: 60_000, over: 60_005})},
+	{"a lock nobody gets any more", "recovery", newStory(history.FaultSpan{Name: "cut", From: at(10), Till: at(20)}).
+		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0, got: 1, over: 5})},
+	{"a key for ever", "nothing-left", newStory().
+		add(history.Event{Kind: history.Stats, Counts: map[string]int64{"keys without a life time": 1}})},
+	{"a goroutine too many", "nothing-left", newStory().
+		add(history.Event{Kind: history.Stats, Proc: 1, Counts: map[string]int64{"goroutines": 1}})},
+	{"a process that broke down", "orderly-ends", newStory().
+		add(history.Event{Kind: history.Gone, Proc: 1, How: history.Broken, Err: "panic"})},
+	{"an error of no known kind", "orderly-ends", newStory().
+		add(history.Event{Kind: history.Fail, Proc: 1, How: history.Broken, Err: "what?"})},
+	{"a fault that was never injected", "faults-bite", newStory().
+		add(history.Event{Kind: history.Began, Setup: &history.Setup{TTL: ttl, Prefix: "p", Faults: []string{"cut"}}})},
+	{"a workload that got nothing", "faults-bite", newStory().
+		add(history.Event{Kind: history.Began, Setup: &history.Setup{TTL: ttl, Works: []string{"mutex"}}})},
+}
+
+func share(attempt, mode string, n float64, weight int) string {
+	return fmt.Sprintf("h:%s %s %d %d %d %d", attempt, mode, at(n)/ms+ttl.Milliseconds(), weight, token(n), at(n)/ms)
+}
+
+func turn(next float64, attempt string) string {
+	return fmt.Sprintf("\tturn %d %s", at(next)/ms, attempt)
+}
+
+func write(value, plain int64) history.Event {
+	return history.Event{Kind: history.Write, Proc: 1, Value: value, Plain: plain}
+}
+
+func final(fenced, plain int64) history.Event {
+	return history.Event{Kind: history.Stats, Counts: map[string]int64{"fenced": fenced, "plain": plain}}
+}
+
+func TestIllegalHistoriesAreCaught(t *testing.T) {
+	caught := make(map[string]bool)
+	for _, c := range illegal {
+		t.Run(c.name, func(t *testing.T) {
+			r := c.story.results()[c.check]
+			if r.Passed() {
+				t.Errorf("%s passed: %+v", c.check, r)
+			}
+			caught[c.check] = true
+		})
+	}
+	for _, r := range check.All(check.Index(newStory().events, nil)) {
+		if !caught[r.Name] {
+			t.Errorf("no illegal history is there for %s", r.Name)
+		}
+	}
+}
+
+// What is not promised under a fault is not held against the library, but
+// counted; and nothing else is.
+func TestOnlyWhatIsNotPromisedIsExcused(t *testing.T) {
+	overlap := func(second float64, fault history.FaultSpan) check.Result {
+		return newStory(fault).
+			hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0, got: 1, over: second + 50}).
+			hold(hold{
+				client: 2, lock: "l", owner: "c2/1", token: token(second),
+				asked: second - 1, got: second, over: second + 60,
+			}).
+			results()["client-exclusion"]
+	}
+	flush := history.FaultSpan{Name: "flush-all", From: at(2), Till: at(3), Loses: true}
+	if r := overlap(50, flush); !r.Passed() || r.Excused != 1 {
+		t.Errorf("within a lease of the flush: %+v", r)
+	}
+	if r := overlap(150, flush); r.Passed() {
+		t.Errorf("longer than a lease after it: %+v", r)
+	}
+	harmless := flush
+	harmless.Loses = false
+	if r := overlap(50, harmless); r.Passed() {
+		t.Errorf("after a fault that loses nothing: %+v", r)
+	}
+	before := history.FaultSpan{Name: "flush-all", From: at(60), Till: at(61), Loses: true}
+	if r := overlap(50, before); r.Passed() {
+		t.Errorf("before the fault: %+v", r)
+	}
+}
+
+// Of a server that was killed the last notes may be missing; what its record says
+// afterwards counts, and what comes then is judged as ever.
+func TestWhatAKilledServerDidNotSay(t *testing.T) {
+	killed := history.FaultSpan{Name: "server-kill", From: at(2), Till: at(3), Blind: true}
+	s := newStory(killed).note(1, "acquire", "l", "c1/1", held(1, "c1/1"))
+	s.record["p:{l}"] = free(1) // released, and not told
+	s.note(4, "acquire", "l", "c2/1", held(4, "c2/1"))
+	if r := s.results(); !r["server-exclusion"].Passed() || !r["record-continuity"].Passed() ||
+		r["record-continuity"].Excused != 1 {
+		t.Errorf("an end that was not told: %+v %+v", r["server-exclusion"], r["record-continuity"])
+	}
+	told := newStory(killed).
+		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0.5, got: 1.5, over: 5})
+	if r := told.results()["trust-is-backed"]; !r.Passed() || r.Excused != 1 {
+		t.Errorf("an answer that left it before the note: %+v", r)
+	}
+	ended := newStory(killed).note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
+		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0.5, got: 1.1, over: 1.9})
+	if r := ended.results()["releases-true"]; !r.Passed() || r.Excused != 1 {
+		t.Errorf("a release that was answered before the note: %+v", r)
+	}
+	s.note(5, "acquire", "l", "c3/1", held(5, "c3/1"))
+	if s.results()["server-exclusion"].Passed() {
+		t.Error("an overlap after it passed")
+	}
+}
+
+// A lock's ways that are not a simple lock and unlock.
+func TestLegalWaysPass(t *testing.T) {
+	s := newStory().
+		// Granted by a release, renewed, run out, and taken over.
+		note(1, "acquire", "l", "c1/1", held(1, "c1/1")+" +").
+		note(2, "release", "l", "c1/1", held(2, "c2/1")).
+		note(50, "renew", "l", "c2/1", fmt.Sprintf("%d 150 c2/1", token(2))).
+		note(153, "acquire", "l", "c3/1", held(153, "c3/1")).
+		// Two of one key in one request.
+		note(1, "acquire_free", "m", "c1/2,c1/3", held(1, "c1/3")).
+		note(2, "release_idle", "m", "c1/2,c1/3", free(1)).
+		// Readers together, in one step, and an upgrade.
+		note(1, "acquire", "rw", "c1/4", free(2)+" 0 - +\t"+share("c1/4", "s", 2, 1)+"\t"+share("c2/4", "s", 1, 1)).
+		note(3, "release", "rw", "c2/4", free(2)+" 0 - +\t"+share("c1/4", "s", 2, 1)).
+		note(4, "step", "rw", "c1/4", held(4, "c1/4")).
+		// A record whose life has run out.
+		note(1, "acquire", "old", "c1/5", held(1, "c1/5")).
+		forget("old").
+		note(5000, "acquire", "old", "c2/5", held(5000, "c2/5")).
+		// A period that was given back.
+		note(1, "turn", "j", "c1/6", held(1, "c1/6")+turn(1000, "c1/6")).
+		note(2, "forgo", "j", "c1/6", free(1)).
+		note(3, "turn", "j", "c2/6", held(3, "c2/6")+turn(1000, "c2/6"))
+	for _, name := range []string{"server-exclusion", "record-continuity", "tokens-rise", "once-per-period"} {
+		if r := s.results()[name]; !r.Passed() || r.Excused > 0 {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}

@@ -1,0 +1,300 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/verify/history"
+)
+
+// ClientExclusion checks the intervals in which clients trusted their holds
+// against each other. An interval begins when the lock call had returned and ends
+// when the lease was last seen to be held, so each is smaller than the truth, and
+// an overlap is one.
+func (r *Run) ClientExclusion() Result {
+	res := Result{
+		Name: "client-exclusion", Guarantees: "G1 G2 G24 G28",
+		Promise: "no two clients trust holds that exclude each other at one instant",
+	}
+	for _, lock := range r.locks() {
+		var live []*Hold
+		for _, h := range r.Holds[lock] {
+			if h.Trusted() < h.At {
+				continue
+			}
+			res.Examined++
+			live = slices.DeleteFunc(live, func(o *Hold) bool { return o.Trusted() < h.At })
+			r.beside(&res, lock, h, live)
+			live = append(live, h)
+		}
+	}
+	return res
+}
+
+// beside compares a hold with those that last while it begins.
+func (r *Run) beside(res *Result, lock string, h *Hold, live []*Hold) {
+	used, oldest := h.Weight, h
+	for _, o := range live {
+		if o.Since < oldest.Since {
+			oldest = o
+		}
+		if o.Mode == "p" && h.Mode == "p" {
+			used += o.Weight
+		}
+		if o.Mode == h.Mode && o.Mode != "x" {
+			continue
+		}
+		if r.excuse(o.Since, h.At, o.Proc) {
+			res.Excused++
+			continue
+		}
+		res.findf(h.At, lock, "client %d got it as %s while client %d trusted its hold %s for another %v",
+			h.Proc, h.Mode, o.Proc, o.Owner, since(h.At, o.Trusted()))
+	}
+	if limit := r.Limits[lock]; h.Mode == "p" && used > limit {
+		if r.excuse(oldest.Since, h.At, oldest.Proc) {
+			res.Excused++
+			return
+		}
+		res.findf(h.At, lock, "client %d made %d of %d permits", h.Proc, used, limit)
+	}
+}
+
+// Backed checks what clients trust against the server's account: each hold was
+// granted there, and not trusted for longer than it lasted there.
+func (r *Run) Backed() Result {
+	res := Result{
+		Name: "trust-is-backed", Guarantees: "G2 G7",
+		Promise: "a client trusts a hold only while the server has it",
+	}
+	if r.mute() {
+		return res
+	}
+	all := r.follow().holds
+	slack := r.Setup.SkewError + int64(2*time.Millisecond)
+	for _, lock := range r.locks() {
+		byAttempt := make(map[string]*granted)
+		for _, g := range all[r.key(lock)] {
+			// Of an attempt that stepped or was granted twice, the last counts.
+			byAttempt[g.attempt] = g
+		}
+		for _, h := range r.Holds[lock] {
+			if h.Trusted() < h.At {
+				continue
+			}
+			res.Examined++
+			g := byAttempt[h.Owner]
+			switch {
+			case g == nil && (r.lossBetween(h.Since, h.At) || r.blindBetween(h.Since, h.At)):
+				res.Excused++
+			case g == nil:
+				res.findf(h.At, lock, "client %d was given %s, and the server knows of no such grant", h.Proc, h.Owner)
+			case h.Trusted() <= r.machine(g.till)+slack:
+			case r.excuse(h.Since, h.Trusted(), h.Proc):
+				res.Excused++
+			default:
+				res.findf(h.Trusted(), lock, "client %d trusted %s %v after it was over at the server",
+					h.Proc, h.Owner, since(r.machine(g.till), h.Trusted()))
+			}
+		}
+	}
+	return res
+}
+
+// TokensInTime checks tokens as users see them: a hold that was asked for after
+// another was over has the higher token. Of readers only the order to writers
+// is promised.
+func (r *Run) TokensInTime() Result {
+	res := Result{
+		Name: "tokens-in-time", Guarantees: "G3",
+		Promise: "who asks after another's hold is over gets a higher token",
+	}
+	for _, lock := range r.locks() {
+		var ended []*Hold
+		for _, h := range r.Holds[lock] {
+			if h.Over != nil {
+				ended = append(ended, h)
+			}
+		}
+		slices.SortFunc(ended, func(a, b *Hold) int { return cmp.Compare(a.Over.At, b.Over.At) })
+		asking := slices.Clone(r.Holds[lock])
+		slices.SortFunc(asking, func(a, b *Hold) int { return cmp.Compare(a.Asked, b.Asked) })
+		var over highest
+		for _, h := range asking {
+			for len(ended) > 0 && ended[0].Over.At < h.Asked {
+				over.add(ended[0])
+				ended = ended[1:]
+			}
+			res.Examined++
+			before := over.before(h)
+			switch {
+			case before == nil || h.Token > before.Token:
+			case r.parted(h.At) || r.parted(before.At):
+				res.Excused++
+			default:
+				res.findf(h.At, lock, "client %d got token %d after the hold of client %d with token %d was over",
+					h.Proc, h.Token, before.Proc, before.Token)
+			}
+		}
+	}
+	return res
+}
+
+// highest are the holds with the highest tokens of those that are over.
+type highest struct{ all, writers *Hold }
+
+func (t *highest) add(h *Hold) {
+	if t.all == nil || h.Token > t.all.Token {
+		t.all = h
+	}
+	if h.Mode == "x" && (t.writers == nil || h.Token > t.writers.Token) {
+		t.writers = h
+	}
+}
+
+// before is the hold of which the token must be lower than that of h.
+func (t *highest) before(h *Hold) *Hold {
+	if h.Mode == "s" {
+		return t.writers
+	}
+	return t.all
+}
+
+// Updates counts what the read-modify-writes lost. With fencing that is nothing;
+// without it there must be losses once holders were stopped before they wrote, or
+// the fault did not do what it is for.
+func (r *Run) Updates() Result {
+	res := Result{
+		Name: "updates", Guarantees: "G5",
+		Promise: "of the writes that a fenced register took none is lost; without fencing some are, " +
+			"when holders are stopped before they write",
+	}
+	var fenced, plain []int64
+	refused := 0
+	final := map[string]int64{}
+	seen := false
+	for _, e := range r.Events {
+		switch {
+		case e.Kind == history.Write:
+			plain = append(plain, e.Plain)
+			if e.Stale {
+				refused++
+			} else {
+				fenced = append(fenced, e.Value)
+			}
+		case e.Kind == history.Stats && e.Proc == 0:
+			final, seen = e.Counts, true
+		}
+	}
+	if len(plain) == 0 {
+		return res
+	}
+	res.Examined = len(fenced)
+	if !seen {
+		res.findf(0, "", "nobody read the registers at the end")
+		return res
+	}
+	lost, unfenced := missing(fenced, final["fenced"]), missing(plain, final["plain"])
+	res.Figure = fmt.Sprintf("lost with fencing: %d of %d; without: %d of %d; late writes refused: %d",
+		lost, len(fenced), unfenced, len(plain), refused)
+	if lost != 0 {
+		res.findf(0, "", "%d updates were lost in spite of fencing", lost)
+	}
+	aimed := 0
+	for _, f := range r.Faults {
+		if f.Aimed {
+			aimed++
+		}
+	}
+	if aimed > 0 && unfenced <= 0 {
+		res.findf(0, "", "%d holders were stopped before they wrote, and no update was lost without fencing: "+
+			"the fault did not bite", aimed)
+	}
+	return res
+}
+
+// missing says how many updates a counter has swallowed: written holds the value
+// of every write that was taken, each meant to be one more than what was there;
+// final is what the counter says at the end. A value between 1 and the highest
+// that nobody claims was written by a process that died before it could say so,
+// and counts as an update too.
+func missing(written []int64, final int64) int64 {
+	distinct := make(map[int64]bool, len(written))
+	highest := final
+	for _, v := range written {
+		distinct[v] = true
+		highest = max(highest, v)
+	}
+	return int64(len(written)) + highest - int64(len(distinct)) - final
+}
+
+// LossSignalled checks that losses are told in time. A process that was stopped
+// cannot tell anything, so it is left out.
+func (r *Run) LossSignalled() Result {
+	res := Result{
+		Name: "loss-signalled", Guarantees: "G2",
+		Promise: "the loss of a lease is signalled within a lease of the last confirmation",
+	}
+	limit := max(r.Setup.TTL, time.Second)
+	var latest int64
+	for _, e := range r.Events {
+		if e.Kind != history.Lost {
+			continue
+		}
+		stopped := slices.ContainsFunc(r.Faults, func(f history.FaultSpan) bool {
+			return slices.Contains(f.Procs, e.Proc) && f.From <= e.At && e.Trusted-int64(r.Setup.TTL) <= f.Till
+		})
+		if stopped {
+			res.Excused++
+			continue
+		}
+		res.Examined++
+		late := e.At - e.Trusted
+		latest = max(latest, late)
+		if late > int64(limit) {
+			res.findf(e.At, e.Lock, "client %d was told of the loss of %s %v late",
+				e.Proc, e.Owner, time.Duration(late))
+		}
+	}
+	res.Figure = fmt.Sprintf("latest: %v after a whole lease", max(since(0, latest), 0))
+	return res
+}
+
+// ReleasesTrue checks that no unknown outcome counts as a success: a release
+// that says so has ended the hold at the server.
+func (r *Run) ReleasesTrue() Result {
+	res := Result{
+		Name: "releases-true", Guarantees: "G6 G12",
+		Promise: "a release without an error has ended the hold at the server",
+	}
+	if r.mute() {
+		return res
+	}
+	all := r.follow().holds
+	slack := r.Setup.SkewError + int64(2*time.Millisecond)
+	for _, lock := range r.locks() {
+		byAttempt := make(map[string]*granted)
+		for _, g := range all[r.key(lock)] {
+			byAttempt[g.attempt] = g
+		}
+		for _, h := range r.Holds[lock] {
+			if h.Over == nil || h.Over.How != history.Released || h.Passing || h.Mode == "s" {
+				continue
+			}
+			res.Examined++
+			g := byAttempt[h.Owner]
+			switch {
+			case g != nil && r.machine(g.till) <= h.Over.At+slack:
+			case r.excuse(h.Since, h.Over.At, h.Proc), r.blindBetween(h.Over.Asked, h.Over.At):
+				res.Excused++
+			case g == nil: // Backed says so
+			default:
+				res.findf(h.Over.At, lock, "client %d released %s, and the server has it for another %v",
+					h.Proc, h.Owner, since(h.Over.At, r.machine(g.till)))
+			}
+		}
+	}
+	return res
+}

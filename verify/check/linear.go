@@ -1,0 +1,120 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/holdfast-go/holdfast/verify/history"
+)
+
+// Porcupine decides small windows in milliseconds and may need for ever for big
+// ones that are wrong: so it is given small ones, and not for ever.
+const (
+	window  = 25  // holds in one
+	windows = 120 // looked at in one run, spread over it
+	limit   = 2 * time.Second
+)
+
+// step is what a client did to a lock.
+type step struct {
+	take  bool
+	token uint64
+}
+
+// state is a lock with fencing tokens: the token of the hold that lasts, or 0,
+// and the last token.
+type state struct{ held, last uint64 }
+
+// lockModel says which steps a lock takes in which order.
+var lockModel = porcupine.Model{
+	Init: func() any { return state{} },
+	Step: func(before, input, _ any) (bool, any) {
+		s, do := before.(state), input.(step)
+		if do.take {
+			return s.held == 0 && do.token > s.last, state{held: do.token, last: do.token}
+		}
+		return s.held == do.token, state{last: s.last}
+	},
+	DescribeOperation: func(input, _ any) string {
+		if do := input.(step); do.take {
+			return fmt.Sprintf("lock %d", do.token)
+		}
+		return fmt.Sprintf("unlock %d", input.(step).token)
+	},
+}
+
+// Linearizable has porcupine look for an order of the clients' calls in which a
+// lock could have answered them. It takes nothing from the server's account. A
+// hold that was lost, or whose process died, ends at some unknown time after it
+// was last trusted.
+func (r *Run) Linearizable() Result {
+	res := Result{
+		Name: "linearizable", Guarantees: "G1 G3",
+		Promise: "the clients' calls have an order in which a lock with rising tokens answers just so",
+	}
+	var all [][]*Hold
+	for _, lock := range r.locks() {
+		var holds []*Hold
+		for _, h := range r.Holds[lock] {
+			if h.Mode == "x" {
+				holds = append(holds, h)
+			}
+		}
+		if len(holds) < len(r.Holds[lock]) {
+			continue // not a plain mutex
+		}
+		// In the order of tokens what is left out, before and behind a window, are
+		// whole holds: a lock's history stays one without them.
+		slices.SortFunc(holds, func(a, b *Hold) int { return cmp.Compare(a.Token, b.Token) })
+		for part := range slices.Chunk(holds, window) {
+			all = append(all, part)
+		}
+	}
+	every := max(len(all)/windows, 1)
+	for i := 0; i < len(all); i += every {
+		r.decide(&res, all[i])
+	}
+	return res
+}
+
+// decide looks at one window.
+func (r *Run) decide(res *Result, holds []*Hold) {
+	first, last := holds[0].Asked, int64(0)
+	for _, h := range holds {
+		first, last = min(first, h.Asked), max(last, h.At, h.Trusted())
+	}
+	if r.lossBetween(first-int64(r.Setup.TTL), last) {
+		res.Excused++
+		return
+	}
+	res.Examined++
+	switch porcupine.CheckOperationsTimeout(lockModel, operations(holds), limit) {
+	case porcupine.Illegal:
+		res.findf(holds[0].At, holds[0].Lock, "no order explains the %d holds from token %d on",
+			len(holds), holds[0].Token)
+	case porcupine.Unknown:
+		res.Undecided++
+	case porcupine.Ok:
+	}
+}
+
+// operations are the calls that make up the holds.
+func operations(holds []*Hold) []porcupine.Operation {
+	ops := make([]porcupine.Operation, 0, 2*len(holds))
+	for i, h := range holds {
+		ops = append(ops, porcupine.Operation{ClientId: i, Input: step{true, h.Token}, Call: h.Asked, Return: h.At})
+		end := porcupine.Operation{
+			ClientId: i, Input: step{false, h.Token}, Call: max(h.At, h.Trusted()), Return: math.MaxInt64,
+		}
+		if h.Over != nil && h.Over.How == history.Released {
+			end.Call, end.Return = h.Over.Asked, h.Over.At
+		}
+		ops = append(ops, end)
+	}
+	return ops
+}

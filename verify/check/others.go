@@ -1,0 +1,234 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/verify/history"
+)
+
+// Periods checks jobs by the server's account: each period is begun once. A run
+// that gave its period back does not count.
+func (r *Run) Periods() Result {
+	res := Result{
+		Name: "once-per-period", Guarantees: "G20 G21",
+		Promise: "in each period at most one run of a job begins",
+	}
+	for _, key := range r.keys() {
+		begun := make(map[int64]string) // end of a period: whose run
+		for _, n := range r.Notes[key] {
+			switch {
+			case n.Action == "forgo" && n.Before.Next != 0 && n.After.Next == 0:
+				delete(begun, n.Before.Next)
+			case n.Action == "turn" && n.After.Run != "" &&
+				(n.After.Run != n.Before.Run || n.After.Next != n.Before.Next):
+				res.Examined++
+				before, twice := begun[n.After.Next]
+				begun[n.After.Next] = n.After.Run
+				at := r.machine(n.At)
+				switch {
+				case !twice:
+				case r.lossBetween(at-2*int64(r.Setup.TTL), at):
+					res.Excused++
+				default:
+					res.findf(at, lockOf(key), "%s began the period that %s had begun", n.After.Run, before)
+				}
+			}
+		}
+	}
+	return res
+}
+
+// Terms checks what those who observe an election were told.
+func (r *Run) Terms() Result {
+	res := Result{
+		Name: "terms", Guarantees: "G22 G23",
+		Promise: "who observes an election sees terms that never go back, each with its own leader's value",
+	}
+	last := make(map[string]uint64)
+	for _, e := range r.Events {
+		if e.Kind != history.Term {
+			continue
+		}
+		res.Examined++
+		if e.How != "" {
+			res.findf(e.At, e.Lock, "client %d: %s", e.Proc, e.Err)
+		}
+		if e.Token < last[e.Client] {
+			if r.parted(e.At) || r.excuse(0, e.At, e.Proc) {
+				res.Excused++
+			} else {
+				res.findf(e.At, e.Lock, "client %d saw term %d after %d", e.Proc, e.Token, last[e.Client])
+			}
+		}
+		last[e.Client] = max(last[e.Client], e.Token)
+	}
+	return res
+}
+
+// Gap is how long a lock that everybody wants stood still after a fault.
+type Gap struct {
+	Fault history.FaultSpan `json:"fault"`
+	After time.Duration     `json:"after"` // from the end of the fault to the next grant
+	Lock  string            `json:"lock"`
+}
+
+// Gaps lists for each fault the lock that came back last, slowest first. A fault
+// that is followed by another before anything was granted is left out: what it
+// took cannot be told from what the next one cost.
+func (r *Run) Gaps() []Gap {
+	var gaps []Gap
+	for i, f := range r.Faults {
+		if f.Err != "" {
+			continue
+		}
+		next := int64(1<<63 - 1)
+		for j, o := range r.Faults {
+			if i != j && o.Err == "" && o.Till > f.Till {
+				next = min(next, max(o.From, f.Till))
+			}
+		}
+		gap := Gap{Fault: f}
+		for _, lock := range r.locks() {
+			at := r.grantAfter(lock, f.Till)
+			if at == 0 || at > next || strings.Contains(lock, "/") {
+				continue // nobody asked, the run ended, or it is one process's own
+			}
+			if after := time.Duration(at - f.Till); after > gap.After {
+				gap.After, gap.Lock = after, lock
+			}
+		}
+		if gap.Lock != "" {
+			gaps = append(gaps, gap)
+		}
+	}
+	slices.SortFunc(gaps, func(a, b Gap) int { return cmp.Compare(b.After, a.After) })
+	return gaps
+}
+
+// grantAfter is the first grant of a lock after an instant, 0 if there is none.
+func (r *Run) grantAfter(lock string, at int64) int64 {
+	list := r.Holds[lock]
+	i, _ := slices.BinarySearchFunc(list, at, func(h *Hold, at int64) int { return cmp.Compare(h.At, at) })
+	if i == len(list) {
+		return 0
+	}
+	return list[i].At
+}
+
+// patience is what a recovery may take beyond a lease: connections are made
+// anew, and the machine has other things to do.
+const patience = 15 * time.Second
+
+// Recovery checks that locks are to be had again after each fault.
+func (r *Run) Recovery() Result {
+	res := Result{
+		Name: "recovery", Guarantees: "G9 G10",
+		Promise: "after a fault every lock is to be had again within a lease and the time that connecting takes",
+	}
+	gaps := r.Gaps()
+	res.Examined = len(gaps)
+	for _, g := range gaps {
+		if g.After > r.Setup.TTL+patience {
+			res.findf(g.Fault.Till, g.Lock, "it stood still for %v after %s", g.After, g.Fault.Name)
+		}
+	}
+	if len(gaps) > 0 {
+		at := func(p int) time.Duration { // nearest rank, and the list falls
+			return gaps[len(gaps)-max((len(gaps)*p+99)/100, 1)].After.Round(time.Millisecond)
+		}
+		res.Figure = fmt.Sprintf("p50 %v, p99 %v, longest %v", at(50), at(99), at(100))
+	}
+	// A lock for which all wait and which nobody gets is the end of the run: the
+	// last fault is healed a while before.
+	if n := len(r.Faults); n > 0 {
+		for _, lock := range r.locks() {
+			if last := r.Faults[n-1]; !strings.Contains(lock, "/") && r.grantAfter(lock, last.Till) == 0 {
+				res.findf(last.Till, lock, "nobody got it any more after the last fault")
+			}
+		}
+	}
+	return res
+}
+
+// NothingLeft checks what the servers and the clients have at the end.
+func (r *Run) NothingLeft() Result {
+	res := Result{
+		Name: "nothing-left", Guarantees: "G13",
+		Promise: "no key is without a life time or outlives it, and a closed client has given back all it used",
+	}
+	for _, e := range r.Events {
+		if e.Kind != history.Stats {
+			continue
+		}
+		for name, n := range e.Counts {
+			if name == "fenced" || name == "plain" {
+				continue
+			}
+			res.Examined++
+			if n > 0 {
+				res.findf(e.At, "", "client %d: %d %s too many (0: the servers)", e.Proc, n, name)
+			}
+		}
+	}
+	return res
+}
+
+// Ends checks that the processes ended as they were told to, and that no error
+// came to a caller that a correct program never sees.
+func (r *Run) Ends() Result {
+	res := Result{
+		Name: "orderly-ends", Guarantees: "G10 G18",
+		Promise: "every process ends when it is told to, and no error is of an unknown kind",
+	}
+	for _, e := range r.Events {
+		switch {
+		case e.Kind == history.Gone:
+			res.Examined++
+			if e.How == history.Broken {
+				res.findf(e.At, "", "client %d: %s", e.Proc, e.Err)
+			}
+		case e.How == history.Broken && e.Kind != history.Term:
+			res.findf(e.At, e.Lock, "client %d, %s: %s", e.Proc, e.Kind, e.Err)
+		}
+	}
+	return res
+}
+
+// Bite checks that the run was one: that each fault happened, and that clients
+// and server had something to say.
+func (r *Run) Bite() Result {
+	res := Result{
+		Name:    "faults-bite",
+		Promise: "each fault that was asked for was injected, and each workload got its locks",
+	}
+	done := make(map[string]int)
+	for _, f := range r.Faults {
+		res.Examined++
+		if f.Err == "" {
+			done[f.Name]++
+		} else {
+			res.Undecided++
+		}
+	}
+	for _, name := range r.Setup.Faults {
+		if done[name] == 0 {
+			res.findf(0, "", "%s was never injected: give the run more time", name)
+		}
+	}
+	worked := make(map[string]bool)
+	for _, e := range r.Events {
+		if e.Kind == history.Got || e.Kind == history.Run {
+			worked[e.Work] = true
+		}
+	}
+	for _, name := range r.Setup.Works {
+		if !worked[name] {
+			res.findf(0, "", "%s never got what it wanted", name)
+		}
+	}
+	return res
+}

@@ -1,0 +1,303 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/verify/audit"
+)
+
+// granted is a hold by the server's account. Times are of the server's clock,
+// in µs.
+type granted struct {
+	attempt, mode string
+	weight        int
+	token         uint64
+	from, till    int64
+	released      bool // it ended by its own release
+	forgotten     bool // it was excused: its record was lost
+}
+
+// account follows one record through its notes. It judges by the rules of a
+// lease and trusts no script: a hold lasts until its own attempt gives it up, or
+// until the lease that the record last promised is over. A grant does not end
+// the hold before it, so one that comes too early shows as an overlap.
+type account struct {
+	run    *Run
+	lock   string
+	holds  []*granted // all, in the order of their grants
+	live   []*granted // those that may last still
+	last   audit.Record
+	lastAt int64
+	token  uint64 // the highest that was granted
+
+	exclusion, continuity, tokens *Result
+}
+
+// followed is what the server's account says.
+type followed struct {
+	exclusion, continuity, tokens Result
+	holds                         map[string][]*granted // by key
+}
+
+// follow goes through the server's account of all records, once.
+func (r *Run) follow() *followed {
+	if r.account != nil {
+		return r.account
+	}
+	exclusion := Result{
+		Name: "server-exclusion", Guarantees: "G1 G4 G24 G28",
+		Promise: "by the server's own account no two holds exclude each other at one instant, " +
+			"and nobody ends another's",
+	}
+	continuity := Result{
+		Name: "record-continuity", Guarantees: "G4",
+		Promise: "nothing but the actions changes a record, and it is never forgotten while somebody holds",
+	}
+	tokens := Result{
+		Name: "tokens-rise", Guarantees: "G3",
+		Promise: "every grant has a higher token than every grant before, over losses of the record too",
+	}
+	holds := make(map[string][]*granted)
+	for _, text := range r.unread {
+		continuity.findf(0, "", "%s", text)
+	}
+	for _, key := range r.keys() {
+		a := &account{run: r, lock: lockOf(key), exclusion: &exclusion, continuity: &continuity, tokens: &tokens}
+		for _, n := range r.Notes[key] {
+			a.step(n)
+		}
+		holds[key] = a.holds
+	}
+	r.account = &followed{exclusion, continuity, tokens, holds}
+	return r.account
+}
+
+// ServerExclusion checks holds against each other by the server's account.
+func (r *Run) ServerExclusion() Result { return r.follow().exclusion }
+
+// Continuity checks that each change begins where the one before ended.
+func (r *Run) Continuity() Result { return r.follow().continuity }
+
+// TokensRise checks the order of the tokens at the server.
+func (r *Run) TokensRise() Result { return r.follow().tokens }
+
+// step takes in one note.
+func (a *account) step(n audit.Note) {
+	at := a.run.machine(n.At)
+	a.continuity.Examined++
+	if !same(n.Before, a.last) {
+		a.gap(n, at)
+	}
+	if n.Before.Holder != "" && (n.After.Holder != n.Before.Holder || n.After.Fence != n.Before.Fence) {
+		a.end(n, n.Before.Holder, n.Before.Fence)
+	}
+	for _, s := range n.Before.Shares {
+		if t := share(n.After, s.Attempt); t == nil || t.Token != s.Token {
+			a.end(n, s.Attempt, s.Token)
+		}
+	}
+	if n.After.Holder != "" {
+		a.begin(n, granted{attempt: n.After.Holder, mode: "x", token: n.After.Fence, till: n.After.Expiry * 1000})
+	}
+	// What one step grants, it grants in the order of the tokens.
+	shares := slices.Clone(n.After.Shares)
+	slices.SortFunc(shares, func(a, b audit.Share) int { return cmp.Compare(a.Token, b.Token) })
+	for _, s := range shares {
+		a.begin(n, granted{attempt: s.Attempt, mode: s.Mode, weight: s.Weight, token: s.Token, till: s.Expiry * 1000})
+	}
+	a.last, a.lastAt = n.After, n.At
+}
+
+// gap judges a record that is not as it was left: its life may have run out
+// after its last lease, or a fault has lost what came last.
+func (a *account) gap(n audit.Note, at int64) {
+	over := true
+	for _, h := range a.live {
+		over = over && h.till <= n.At
+	}
+	switch {
+	case a.run.lossBetween(a.run.machine(a.lastAt), at):
+		a.continuity.Excused++
+	case a.run.blindBetween(a.run.machine(a.lastAt), at):
+		a.continuity.Excused++
+		// Nothing is lost, but something may have ended unsaid.
+		a.live = slices.DeleteFunc(a.live, func(h *granted) bool {
+			s := share(n.Before, h.attempt)
+			return (n.Before.Holder != h.attempt || n.Before.Fence != h.token) && (s == nil || s.Token != h.token)
+		})
+	case n.Before.Fence == 0 && over:
+	default:
+		a.continuity.findf(at, a.lock, "before %s by %s the record was %s, and had been left as %s",
+			n.Action, n.Caller, describe(n.Before), describe(a.last))
+	}
+	// What is in the record is held, whoever wrote it.
+	if n.Before.Holder != "" {
+		a.adopt(granted{
+			attempt: n.Before.Holder, mode: "x", token: n.Before.Fence, from: n.At, till: n.Before.Expiry * 1000,
+		})
+	}
+	for _, s := range n.Before.Shares {
+		a.adopt(granted{
+			attempt: s.Attempt, mode: s.Mode, weight: s.Weight, token: s.Token, from: n.At, till: s.Expiry * 1000,
+		})
+	}
+}
+
+// adopt takes in a hold of which the grant was not noted.
+func (a *account) adopt(g granted) {
+	if a.find(g.attempt, g.token) == nil {
+		a.holds = append(a.holds, &g)
+		a.live = append(a.live, &g)
+	}
+	a.token = max(a.token, g.token)
+}
+
+// find is the live hold of an attempt with a token.
+func (a *account) find(attempt string, token uint64) *granted {
+	for _, h := range a.live {
+		if h.attempt == attempt && h.token == token {
+			return h
+		}
+	}
+	return nil
+}
+
+// giving are the actions by which an attempt ends its own hold.
+var giving = map[string]bool{"release": true, "release_idle": true, "cancel": true, "forgo": true, "step": true}
+
+// end closes a hold that is no longer in the record. Only its own attempt ends
+// it before its time.
+func (a *account) end(n audit.Note, attempt string, token uint64) {
+	h := a.find(attempt, token)
+	if h == nil || h.till <= n.At {
+		return
+	}
+	switch {
+	case giving[n.Action] && n.For(attempt):
+		h.till, h.released = n.At, true
+	case n.Action == "evict":
+		h.till = n.At
+	case a.excuse(h, a.run.machine(n.At)):
+		a.exclusion.Excused++
+	case n.At/1000 < h.till/1000:
+		a.exclusion.findf(a.run.machine(n.At), a.lock, "%s by %s ended the hold of %s, %v before its lease",
+			n.Action, n.Caller, attempt, since(n.At*1000, h.till*1000))
+	}
+}
+
+// begin takes in a hold that is in the record: a grant, a renewal, or nothing
+// new.
+func (a *account) begin(n audit.Note, g granted) {
+	if h := a.find(g.attempt, g.token); h != nil {
+		if g.till < h.till && !a.excuse(h, a.run.machine(n.At)) {
+			a.exclusion.findf(a.run.machine(n.At), a.lock, "%s by %s shortened the lease of %s",
+				n.Action, n.Caller, g.attempt)
+		}
+		h.till = g.till
+		return
+	}
+	g.from = n.At
+	at := a.run.machine(n.At)
+	a.exclusion.Examined++
+	a.tokens.Examined++
+	if g.token <= a.token {
+		if a.run.parted(at) {
+			a.tokens.Excused++
+		} else {
+			a.tokens.findf(at, a.lock, "%s granted token %d to %s after token %d",
+				n.Action, g.token, g.attempt, a.token)
+		}
+	}
+	a.token = max(a.token, g.token)
+	a.conflicts(n, g)
+	a.holds = append(a.holds, &g)
+	a.live = append(a.live, &g)
+}
+
+// conflicts compares a grant with what lasts.
+func (a *account) conflicts(n audit.Note, g granted) {
+	at := a.run.machine(n.At)
+	keep := a.live[:0]
+	used := g.weight
+	for _, h := range a.live {
+		// The server counts whole milliseconds: a lease is over in the one in
+		// which it ends.
+		if h.till/1000 <= n.At/1000 {
+			continue
+		}
+		keep = append(keep, h)
+		if h.mode == "p" && g.mode == "p" {
+			used += h.weight
+		}
+		if h.mode == g.mode && h.mode != "x" {
+			continue
+		}
+		a.overlap(at, g, fmt.Sprintf("while %s had it for another %v", h.attempt, since(n.At*1000, h.till*1000)), h)
+	}
+	a.live = keep
+	if limit := a.run.Limits[a.lock]; g.mode == "p" && used > limit {
+		oldest := &g
+		for _, h := range a.live {
+			if h.from < oldest.from {
+				oldest = h
+			}
+		}
+		a.overlap(at, g, fmt.Sprintf("which made %d of %d permits", used, limit), oldest)
+	}
+}
+
+func (a *account) overlap(at int64, g granted, what string, other *granted) {
+	if a.excuse(other, at) {
+		if !other.forgotten {
+			a.exclusion.Excused++
+		}
+		other.forgotten = true
+		return
+	}
+	a.exclusion.findf(at, a.lock, "%s was granted it as %s %s", g.attempt, g.mode, what)
+}
+
+// excuse reports whether a hold's record may have been lost.
+func (a *account) excuse(h *granted, at int64) bool {
+	return a.run.excuse(a.run.machine(h.from), at, a.run.proc(h.attempt))
+}
+
+// share is the shared hold of an attempt in a record.
+func share(r audit.Record, attempt string) *audit.Share {
+	for i := range r.Shares {
+		if r.Shares[i].Attempt == attempt {
+			return &r.Shares[i]
+		}
+	}
+	return nil
+}
+
+// same compares records.
+func same(a, b audit.Record) bool {
+	if a.Fence != b.Fence || a.Holder != b.Holder || a.Expiry != b.Expiry || len(a.Shares) != len(b.Shares) {
+		return false
+	}
+	for i := range a.Shares {
+		if a.Shares[i] != b.Shares[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// describe is a record for people.
+func describe(r audit.Record) string {
+	if r.Fence == 0 {
+		return "absent"
+	}
+	text := fmt.Sprintf("at token %d", r.Fence)
+	if r.Holder != "" {
+		text += ", held by " + r.Holder
+	}
+	if len(r.Shares) > 0 {
+		text += fmt.Sprintf(", %d shares", len(r.Shares))
+	}
+	return text
+}

@@ -1,0 +1,68 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+
+	"github.com/holdfast-go/holdfast/verify/history"
+)
+
+var clientFaults = []Fault{
+	{Name: "stop", About: "a client is stopped for 0.5 to 3 leases", inject: stop},
+	{Name: "stop-writer", About: "a client is stopped for 1.2 to 3 leases just before it writes", inject: stopWriter},
+	{Name: "kill", About: "a client is killed, and another takes its place", inject: kill},
+}
+
+func stop(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
+	d := between(rng, leases(w, 0.5), leases(w, 3))
+	c, err := pick(w, rng, span)
+	if err == nil {
+		err = c.Stop()
+	}
+	if err != nil {
+		return err
+	}
+	last(ctx, d)
+	return c.Continue()
+}
+
+// stopWriter waits until the client stands where it can do harm. There it is
+// stopped for longer than its lease lasts.
+func stopWriter(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
+	d := between(rng, leases(w, 1.2), leases(w, 3))
+	c, err := pick(w, rng, span)
+	if err == nil {
+		limited, cancel := context.WithTimeout(ctx, leases(w, 5))
+		defer cancel()
+		err = c.Stand(limited)
+	}
+	if err != nil {
+		return err
+	}
+	span.From = history.Now()
+	written := w.Writes()
+	if err := c.Stop(); err != nil {
+		return err
+	}
+	last(ctx, d)
+	// It does harm only if somebody else writes meanwhile.
+	till := history.Now() + int64(leases(w, 3))
+	for w.Writes() == written && history.Now() < till && ctx.Err() == nil {
+		last(ctx, leases(w, 0.02))
+	}
+	c.Go()
+	span.Aimed = w.Writes() > written
+	if err := c.Continue(); err != nil || span.Aimed {
+		return err
+	}
+	return errors.New("nobody else wrote meanwhile")
+}
+
+func kill(_ context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
+	c, err := pick(w, rng, span)
+	if err != nil {
+		return err
+	}
+	return c.Kill()
+}

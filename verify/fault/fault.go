@@ -1,0 +1,160 @@
+// Package fault is what the suite does to clients, networks and servers. Each
+// fault begins, lasts for a time that is drawn from the run's seed, and is healed
+// before the function that did it returns; what it says of itself is in the
+// history, so that the checks know what was promised at each instant.
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/verify/history"
+)
+
+// Side says what a fault befalls.
+type Side int
+
+// The sides, in the order of how much they hurt.
+const (
+	OnClient  Side = iota // a process of the suite
+	OnNetwork             // the way of such a process to the servers
+	OnServer              // servers that the suite has started
+)
+
+// The topologies that a run can have.
+const (
+	Standalone = "standalone" // one server that keeps nothing
+	Durable    = "durable"    // one server that syncs its log before it answers
+	Sentinel   = "sentinel"   // a primary, two replicas, three Sentinels
+	Cluster    = "cluster"    // three primaries, a replica of each
+	Quorum     = "quorum"     // five servers that know nothing of each other
+)
+
+// Topologies lists them.
+func Topologies() []string { return []string{Standalone, Durable, Sentinel, Cluster, Quorum} }
+
+// Client is a process of the suite that takes locks.
+type Client interface {
+	Number() int
+	// Stop and Continue are SIGSTOP and SIGCONT.
+	Stop() error
+	Continue() error
+	// Kill ends the process at once, and another takes its place.
+	Kill() error
+	// Stand has the process stop between its last look at its lease and its write,
+	// and returns when it does; Go lets it write.
+	Stand(ctx context.Context) error
+	Go()
+	// Proxies are on its way to each of the servers.
+	Proxies() []*redistest.Proxy
+}
+
+// World is what faults work on.
+type World interface { //nolint:interfacebloat // it is a world
+	// T is what servers are asked with.
+	T() testing.TB
+	TTL() time.Duration
+	Topology() string
+	Clients() []Client
+	// Writes is how many read-modify-writes the clients have reported so far.
+	Writes() int64
+	// Server is the one that serves the locks, or some of them.
+	Server(rng *rand.Rand) *redistest.Server
+	// Sentinel and Cluster are nil in other topologies.
+	Sentinel() *redistest.Sentinel
+	Cluster() *redistest.Cluster
+	// Do runs a command on a server, over a connection that stands already.
+	Do(ctx context.Context, s *redistest.Server, args ...any) (any, error)
+	// Restart starts a server that was killed, and returns when the suite
+	// hears its notes again. Until then no client reaches it.
+	Restart(ctx context.Context, s *redistest.Server) error
+	// Deafen ends the subscriptions of all clients to a server, and of nobody else.
+	Deafen(ctx context.Context, s *redistest.Server) error
+	// Key is the record of some lock that everybody wants.
+	Key(rng *rand.Rand) string
+}
+
+// Fault is one kind of fault.
+type Fault struct {
+	Name, About string
+	Side        Side
+	Topologies  []string // where it can be; everywhere if empty
+	Loses       []string // topologies in which it can lose records
+	inject      func(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error
+}
+
+// In reports whether the fault can be injected in a topology.
+func (f Fault) In(topology string) bool {
+	return len(f.Topologies) == 0 || slices.Contains(f.Topologies, topology)
+}
+
+// Inject does it, and heals it. The span says what was done, whether or not
+// there is an error.
+func (f Fault) Inject(ctx context.Context, w World, rng *rand.Rand) (span history.FaultSpan, err error) {
+	span = history.FaultSpan{Name: f.Name, From: history.Now(), Loses: slices.Contains(f.Loses, w.Topology())}
+	failed := Try(func() { err = f.inject(ctx, w, rng, &span) })
+	err = errors.Join(failed, err)
+	span.Till = history.Now()
+	if err != nil {
+		span.Err = err.Error()
+	}
+	return span, err
+}
+
+// FailureError is a panic of the code that starts and stops servers.
+type FailureError string
+
+func (f FailureError) Error() string { return string(f) }
+
+// All lists the faults.
+func All() []Fault {
+	return slices.Concat(clientFaults, networkFaults, serverFaults)
+}
+
+// Named finds faults by name.
+func Named(names []string) ([]Fault, error) {
+	var faults []Fault
+	for _, name := range names {
+		i := slices.IndexFunc(All(), func(f Fault) bool { return f.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("no fault is called %q", name)
+		}
+		faults = append(faults, All()[i])
+	}
+	return faults, nil
+}
+
+// between draws a time from low to high.
+func between(rng *rand.Rand, low, high time.Duration) time.Duration {
+	return low + time.Duration(rng.Int64N(int64(high-low)+1))
+}
+
+// leases is n leases.
+func leases(w World, n float64) time.Duration { return time.Duration(n * float64(w.TTL())) }
+
+// last waits for d, or until ctx ends.
+func last(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// pick draws a client.
+func pick(w World, rng *rand.Rand, span *history.FaultSpan) (Client, error) {
+	clients := w.Clients()
+	if len(clients) == 0 {
+		return nil, fmt.Errorf("no client is there")
+	}
+	c := clients[rng.IntN(len(clients))]
+	span.Procs = []int{c.Number()}
+	return c, nil
+}

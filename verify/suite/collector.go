@@ -1,0 +1,118 @@
+package suite
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/verify/audit"
+	"github.com/holdfast-go/holdfast/verify/history"
+)
+
+// collector hears the notes of all servers. A replica repeats those of its
+// primary, and the nodes of a Cluster those of each other; the checks know one
+// from the other.
+type collector struct {
+	cancel context.CancelFunc
+	all    sync.WaitGroup
+
+	mu      sync.Mutex
+	changed chan struct{}
+	heard   map[string]int // by address: how often the subscription was confirmed
+}
+
+// collectorName is how the collector's connections are told from others.
+const collectorName = "holdfast-verify-collector"
+
+// collect subscribes at every server of a place, and returns when that is
+// confirmed.
+func collect(ctx context.Context, p *place, prefix string, log *history.Log) (*collector, error) {
+	life, cancel := context.WithCancel(context.Background())
+	c := &collector{cancel: cancel, changed: make(chan struct{}), heard: make(map[string]int)}
+	if p.mute {
+		return c, nil
+	}
+	for _, addr := range p.addrs {
+		rdb, err := p.open(addr, collectorName)
+		if err != nil {
+			c.close()
+			return nil, err
+		}
+		c.all.Go(func() { c.listen(life, rdb, addr, audit.Channel(prefix), log) })
+	}
+	for _, addr := range p.addrs {
+		if err := c.await(ctx, addr, 0); err != nil {
+			c.close()
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (c *collector) listen(ctx context.Context, rdb *redis.Client, addr, channel string, log *history.Log) {
+	defer rdb.Close() //nolint:errcheck // nothing was written over it
+	sub := rdb.Subscribe(ctx, channel)
+	defer sub.Close() //nolint:errcheck // as above
+	unblock := context.AfterFunc(ctx, func() { _ = sub.Close() })
+	defer unblock()
+	for ctx.Err() == nil {
+		got, err := sub.Receive(ctx)
+		switch m := got.(type) {
+		case *redis.Message:
+			log.Add(history.Event{Kind: history.Note, Text: m.Payload})
+		case *redis.Subscription:
+			c.mu.Lock()
+			c.heard[addr]++
+			close(c.changed)
+			c.changed = make(chan struct{})
+			c.mu.Unlock()
+		}
+		if err != nil {
+			wait(ctx, 2*time.Millisecond)
+		}
+	}
+}
+
+// times is how often the subscription at addr was confirmed.
+func (c *collector) times(addr string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.heard[addr]
+}
+
+// await waits until the subscription at addr was confirmed more often than n
+// times.
+func (c *collector) await(ctx context.Context, addr string, n int) error {
+	for {
+		c.mu.Lock()
+		got, changed := c.heard[addr], c.changed
+		c.mu.Unlock()
+		if got > n {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (c *collector) close() {
+	c.cancel()
+	c.all.Wait()
+}
+
+// wait waits for d; false says that ctx ended before.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

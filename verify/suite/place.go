@@ -1,0 +1,137 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/verify/fault"
+	"github.com/holdfast-go/holdfast/verify/history"
+	"github.com/holdfast-go/holdfast/verify/workload"
+)
+
+// place is where the locks are: servers of the suite's own, or the user's.
+type place struct {
+	bench    *fault.Bench
+	topology string
+	own      []*redistest.Server // those that serve data; none if they are the user's
+	sentinel *redistest.Sentinel
+	cluster  *redistest.Cluster
+	servers  workload.Servers
+	addrs    []string // of all servers that notes can come from
+	url      string   // of a user's server
+	proxied  bool     // clients go through proxies
+	mute     bool     // the servers give no account
+}
+
+// start makes the topology, or takes the user's server.
+func start(bench *fault.Bench, opts Options) (*place, error) {
+	p := &place{bench: bench, topology: opts.Topology, proxied: true, mute: opts.Topology == fault.Quorum}
+	if opts.URL != "" {
+		return p, p.theirs(opts.URL)
+	}
+	err := fault.Try(func() {
+		switch opts.Topology {
+		case fault.Standalone:
+			p.own = []*redistest.Server{redistest.Start(bench)}
+		case fault.Durable:
+			logged := redistest.Args("--appendonly", "yes", "--appendfsync", "always")
+			p.own = []*redistest.Server{redistest.Start(bench, logged)}
+		case fault.Sentinel:
+			p.sentinel = redistest.StartSentinel(bench)
+			p.sentinel.Forbear(bench)
+			p.own = p.sentinel.Servers
+			p.servers.Sentinels, p.servers.Master = p.sentinel.Addrs(), redistest.SentinelName
+		case fault.Quorum:
+			p.own = redistest.Primaries(bench, 5)
+			for _, s := range p.own {
+				p.servers.Quorum = append(p.servers.Quorum, s.URL())
+			}
+		case fault.Cluster:
+			p.cluster = redistest.StartCluster(bench)
+			fault.Forbear(bench, p.cluster)
+			p.own = p.cluster.Nodes
+			p.servers.Nodes = p.cluster.Addrs()
+		default:
+			bench.Fatalf("topology %q: it is one of %s", opts.Topology, strings.Join(fault.Topologies(), ", "))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range p.own {
+		p.addrs = append(p.addrs, s.Addr())
+	}
+	if len(p.own) == 1 {
+		p.servers.URL = p.own[0].URL()
+	}
+	return p, nil
+}
+
+// theirs takes a server of the user's. Through TLS a proxy sees nothing.
+func (p *place) theirs(text string) error {
+	opts, err := redis.ParseURL(text)
+	if err != nil {
+		return err
+	}
+	if opts.Network == "unix" {
+		return errors.New("a server behind a Unix socket cannot be verified: name its port")
+	}
+	p.url, p.servers.URL, p.addrs = text, text, []string{opts.Addr}
+	p.proxied = opts.TLSConfig == nil
+	if host, _, err := net.SplitHostPort(opts.Addr); err != nil || host == "" {
+		return fmt.Errorf("the address %q is none: write redis://HOST:PORT", opts.Addr)
+	}
+	return nil
+}
+
+// shown is the address of the servers for people, without a password.
+func (p *place) shown() string {
+	if p.url == "" {
+		return p.topology
+	}
+	u, err := url.Parse(p.url)
+	if err != nil {
+		return p.addrs[0]
+	}
+	u.User = nil
+	return u.String()
+}
+
+// open connects to one of the servers.
+func (p *place) open(addr, name string) (*redis.Client, error) {
+	opts := &redis.Options{Addr: addr}
+	if p.url != "" {
+		var err error
+		if opts, err = redis.ParseURL(p.url); err != nil {
+			return nil, err
+		}
+	}
+	opts.ClientName, opts.ContextTimeoutEnabled = name, true
+	opts.ReadTimeout, opts.WriteTimeout, opts.MaxRetries = 20*time.Second, 5*time.Second, -1
+	return redis.NewClient(opts), nil
+}
+
+// skew is by what the server's clock is ahead of [history.Now], in ns, and by
+// how much that may be wrong. The best of some tries counts.
+func skew(ctx context.Context, rdb *redis.Client) (ahead, within int64, err error) {
+	for i := range 20 {
+		before := history.Now()
+		at, err := rdb.Time(ctx).Result()
+		if err != nil {
+			return 0, 0, fmt.Errorf("the server's clock: %w", err)
+		}
+		after := history.Now()
+		if half := (after - before) / 2; i == 0 || half < within {
+			ahead, within = at.UnixNano()-(before+half), half
+		}
+	}
+	return ahead, within + int64(time.Microsecond), nil
+}

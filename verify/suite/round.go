@@ -1,0 +1,366 @@
+package suite
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/verify/check"
+	"github.com/holdfast-go/holdfast/verify/fault"
+	"github.com/holdfast-go/holdfast/verify/history"
+	"github.com/holdfast-go/holdfast/verify/workload"
+)
+
+// quiet is a logger of go-redis.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+// round is one round under way.
+type round struct {
+	*world
+	dir   string // for the registers
+	file  *os.File
+	began time.Time
+
+	got    atomic.Int64
+	faults atomic.Int64
+	last   atomic.Value // string
+}
+
+// runRound runs one round, on servers of its own or on the user's.
+func runRound(ctx context.Context, opts Options) (res *Round, err error) {
+	redis.SetLogger(quiet{}) // what goes wrong with connections is what a run is for
+	bench := &fault.Bench{}
+	defer bench.Close()
+	r := &round{began: time.Now()}
+	r.last.Store("")
+	r.world = &world{opts: opts, prefix: opts.Prefix, admin: make(map[string]*redis.Client)}
+	defer r.world.close()
+	r.tell("starting servers")
+	if r.place, err = start(bench, opts); err != nil {
+		return nil, err
+	}
+	if opts.URL != "" {
+		// Beside what else is there, and beside an earlier run's.
+		own := make([]byte, 4)
+		_, _ = rand.Read(own) // never fails
+		r.prefix += ":" + hex.EncodeToString(own)
+	}
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.put(res)) }()
+	r.dir = bench.TempDir()
+	setup, err := r.setup(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.log.Add(history.Event{Kind: history.Began, Setup: &setup})
+	if r.collector, err = collect(ctx, r.place, r.prefix, r.log); err != nil {
+		return nil, err
+	}
+	defer r.collector.close()
+	if err := r.act(ctx); err != nil {
+		return nil, err
+	}
+	r.tell("judging")
+	return r.judge(), nil
+}
+
+// open opens the file of the history, and begins it.
+func (r *round) open() error {
+	dir := r.opts.Dir
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	name := fmt.Sprintf("holdfast-verify-%s-%d-*.jsonl", r.opts.Topology, r.opts.Seed)
+	var err error
+	if r.file, err = os.CreateTemp(dir, name); err != nil {
+		return err
+	}
+	r.log = history.NewLog(r.file, func(e history.Event) {
+		switch e.Kind {
+		case history.Got, history.Run:
+			r.got.Add(1)
+		case history.Write:
+			r.written.Add(1)
+		case history.Fault:
+			r.faults.Add(1)
+		default: // of no interest meanwhile
+		}
+	})
+	return nil
+}
+
+// put leaves the history where it is, or takes it away.
+func (r *round) put(res *Round) error {
+	err := errors.Join(r.log.Flush(), r.file.Close())
+	if res != nil && res.OK && !r.opts.Keep {
+		return errors.Join(err, os.Remove(r.file.Name()))
+	}
+	if res != nil {
+		res.History = r.file.Name()
+	}
+	return err
+}
+
+// setup describes the round, for the history.
+func (r *round) setup(ctx context.Context) (history.Setup, error) {
+	o := r.opts
+	s := history.Setup{
+		Topology: o.Topology, Works: o.Works, Faults: o.Faults, Seed: o.Seed, Duration: o.Round, TTL: o.TTL,
+		Clients: o.Clients, Prefix: r.prefix, Command: o.again(),
+	}
+	for _, addr := range r.place.addrs {
+		rdb, err := r.adminAt(addr)
+		if err != nil {
+			return s, err
+		}
+		if s.Skew, s.SkewError, err = skew(ctx, rdb); err != nil {
+			return s, err
+		}
+		if s.Server == "" {
+			s.Server = r.place.shown() + ", " + version(ctx, rdb)
+		}
+	}
+	return s, nil
+}
+
+// version is what a server calls itself.
+func version(ctx context.Context, rdb *redis.Client) string {
+	text, err := rdb.Info(ctx, "server").Result()
+	if err != nil {
+		return "a server that does not say what it is"
+	}
+	for _, name := range []string{"valkey", "redis"} {
+		for line := range strings.Lines(text) {
+			if v, ok := strings.CutPrefix(line, name+"_version:"); ok {
+				return name + " " + strings.TrimSpace(v)
+			}
+		}
+	}
+	return "a server of unknown version"
+}
+
+// connecting and ending bound the beginning and the end of a round.
+const (
+	connecting = 60 * time.Second
+	ending     = 60 * time.Second
+)
+
+// act is the round itself: clients begin, faults come, and when they are over,
+// what is left is looked at.
+func (r *round) act(ctx context.Context) error {
+	r.fleet = newFleet(r.opts.Argv, r.place, r.log, r.config)
+	defer r.fleet.destroy()
+	r.tell("starting clients")
+	limited, cancel := context.WithTimeout(ctx, connecting)
+	defer cancel()
+	for number := 1; number <= r.opts.Clients; number++ {
+		if _, err := r.fleet.start(number); err != nil {
+			return err
+		}
+	}
+	for _, p := range r.fleet.clients() {
+		if err := p.await(limited); err != nil {
+			return fmt.Errorf("client %d does not get ready: %w", p.number, err)
+		}
+	}
+	for _, p := range r.fleet.clients() {
+		p.tell(workload.OrderBegin)
+	}
+	if err := r.trouble(ctx); err != nil {
+		return err
+	}
+	r.tell("ending clients")
+	limited, cancel = context.WithTimeout(ctx, ending)
+	defer cancel()
+	r.fleet.finish(limited)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	r.tell("looking at what is left")
+	return r.remains(ctx)
+}
+
+// trouble lets faults come for as long as asked, and the clients go on until
+// locks are to be had again.
+func (r *round) trouble(ctx context.Context) error {
+	faulty, cancel := context.WithTimeout(ctx, overtime*r.opts.Round)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.nemesis(faulty, func(name string) { r.last.Store(name) })
+	}()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		case <-tick.C:
+			r.tell("injecting faults")
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	r.tell("recovering")
+	r.recover(ctx)
+	return ctx.Err()
+}
+
+// recover waits until each lock that several want was had after the last fault,
+// or so long that the checks will say what is wrong.
+func (r *round) recover(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, r.opts.TTL+20*time.Second)
+	defer cancel()
+	healed := history.Now()
+	seen := len(r.log.Events())
+	locks := make(map[string]bool)
+	for _, e := range r.log.Events() {
+		if e.Kind == history.Got {
+			locks[e.Lock] = true
+		}
+	}
+	for {
+		events := r.log.Events()
+		for _, e := range events[seen:] {
+			if e.Kind == history.Got && e.At > healed {
+				delete(locks, e.Lock)
+			}
+		}
+		seen = len(events)
+		waiting := 0
+		for lock := range locks {
+			if !strings.Contains(lock, "/") {
+				waiting++
+			}
+		}
+		if waiting == 0 || !wait(limited, 20*time.Millisecond) {
+			return
+		}
+	}
+}
+
+// config is the first line for a client.
+func (r *round) config(number int) workload.Config {
+	c := workload.Config{
+		Proc: number, Seed: r.opts.Seed, Library: workload.Goredis, Prefix: r.prefix, TTL: r.opts.TTL,
+		Dir: r.dir, Works: r.opts.Works, Passes: -1,
+	}
+	if number%2 == 0 {
+		c.Library = workload.Rueidis
+	}
+	if number%3 == 0 {
+		c.Passes = 0 // the default: many
+	}
+	return c
+}
+
+// remains looks at the registers, and for keys: after a lease and the retention
+// there must be none but those that say who the clients were.
+func (r *round) remains(ctx context.Context) error {
+	left, eternal, err := r.keys(ctx)
+	for till := time.Now().Add(3*r.opts.TTL + workload.Retention + 10*time.Second); ; {
+		if err == nil && left == 0 || time.Now().After(till) || !wait(ctx, 100*time.Millisecond) {
+			break
+		}
+		var more int64
+		left, more, err = r.keys(ctx)
+		eternal = max(eternal, more)
+	}
+	if err != nil {
+		return fmt.Errorf("looking for keys: %w", err)
+	}
+	counts := map[string]int64{"keys that outlive their leases": left, "keys without a life time": eternal}
+	if counts["fenced"], counts["plain"], err = workload.Registers(r.dir); err != nil {
+		return err
+	}
+	r.log.Add(history.Event{Kind: history.Stats, Counts: counts})
+	return nil
+}
+
+// keys counts the keys of the round, and those of them that live for ever. On
+// the user's server the records of the clients are taken away.
+func (r *round) keys(ctx context.Context) (left, eternal int64, err error) {
+	for _, addr := range r.place.addrs {
+		rdb, err := r.adminAt(addr)
+		if err != nil {
+			return 0, 0, err
+		}
+		if role := rdb.Do(ctx, "ROLE").String(); strings.Contains(role, "slave") {
+			continue
+		}
+		scan := rdb.Scan(ctx, 0, r.prefix+":*", 1000).Iterator()
+		for scan.Next(ctx) {
+			key := scan.Val()
+			life, err := rdb.PTTL(ctx, key).Result()
+			switch {
+			case err != nil:
+				return 0, 0, err
+			case life == -1:
+				eternal++
+			}
+			// The marks by which clients and a quorum's servers are known live on.
+			known := strings.HasPrefix(key, r.prefix+":client:") || key == r.prefix+":quorum"
+			if !known {
+				left++
+			} else if r.opts.URL != "" {
+				if err := rdb.Unlink(ctx, key).Err(); err != nil {
+					return 0, 0, err
+				}
+			}
+		}
+		if err := scan.Err(); err != nil {
+			return 0, 0, err
+		}
+	}
+	return left, eternal, nil
+}
+
+// judge runs the checks.
+func (r *round) judge() *Round {
+	events := r.log.Events()
+	res := Judge(events)
+	res.Elapsed = time.Since(r.began).Round(time.Millisecond)
+	return res
+}
+
+// Judge runs the checks on a history.
+func Judge(events []history.Event) *Round {
+	run := check.Index(events, map[string]int{workload.Semaphore: workload.Permits})
+	res := &Round{Setup: run.Setup, OK: true, Checks: check.All(run), Tally: count(events), Run: run}
+	for _, c := range res.Checks {
+		res.OK = res.OK && c.Passed()
+	}
+	res.Gaps = run.Gaps()
+	if len(res.Gaps) > 10 {
+		res.Gaps = res.Gaps[:10]
+	}
+	return res
+}
+
+// tell reports progress.
+func (r *round) tell(step string) {
+	if r.opts.Progress == nil {
+		return
+	}
+	r.opts.Progress(Progress{
+		Step: step, Elapsed: time.Since(r.began).Round(time.Second),
+		Acquisitions: int(r.got.Load()), Faults: int(r.faults.Load()), Last: r.last.Load().(string),
+	})
+}

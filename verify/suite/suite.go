@@ -1,0 +1,274 @@
+// Package suite runs the fault suite: real client processes on real servers,
+// with faults of which each is healed in time, and judges what happened. A run is
+// a topology, workloads, faults, a seed and a duration.
+//
+// The seed decides which faults come in which order, for how long and to whom,
+// and what each client draws. It does not decide what the machine makes of it:
+// real processes are not replayed, so a run that failed is likely to fail again
+// under its seed, and its history says in any case what happened.
+package suite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/verify/check"
+	"github.com/holdfast-go/holdfast/verify/fault"
+	"github.com/holdfast-go/holdfast/verify/history"
+	"github.com/holdfast-go/holdfast/verify/workload"
+)
+
+// Options say what to run. The zero value of a field means its default.
+type Options struct {
+	Topology string        // one of fault.Topologies; default: standalone
+	URL      string        // a server of the user's, instead of servers of the suite's own
+	Prefix   string        // default: holdfast-verify
+	Works    []string      // default: all
+	Faults   []string      // default: all that the topology and the server's owner allow
+	Seed     uint64        // default: from the clock
+	Duration time.Duration // of the faults, in all; default: 60 s
+	Round    time.Duration // of one round, on fresh servers; default: 60 s
+	TTL      time.Duration // of the leases; default: 1 s
+	Clients  int           // processes; default: 5
+	Argv     []string      // the program that runs workload.Client
+	Command  string        // the command that runs the suite, for the line that repeats a run
+	Dir      string        // where histories are left; default: the directory for temporary files
+	Keep     bool          // leave histories of rounds that passed, too
+
+	Progress func(Progress) // told about once a second; may be nil
+}
+
+// Progress is how far a run is.
+type Progress struct {
+	Round        int
+	Rounds       int
+	Step         string // what is being done
+	Elapsed      time.Duration
+	Acquisitions int
+	Faults       int
+	Last         string // the fault that was injected last
+	Violations   int    // in the rounds before
+}
+
+// Limits of the options.
+const (
+	MinDuration = 2 * time.Second
+	MinTTL      = 200 * time.Millisecond
+	MaxClients  = 64
+)
+
+// Complete fills in the defaults and says what cannot be run.
+func (o Options) Complete() (Options, error) {
+	o.Topology = cmp.Or(o.Topology, fault.Standalone)
+	o.Prefix = cmp.Or(o.Prefix, "holdfast-verify")
+	o.Duration = cmp.Or(o.Duration, time.Minute)
+	o.Round = min(cmp.Or(o.Round, time.Minute), o.Duration)
+	o.TTL = cmp.Or(o.TTL, time.Second)
+	o.Clients = cmp.Or(o.Clients, 5)
+	o.Seed = cmp.Or(o.Seed, uint64(time.Now().UnixNano())%1_000_000_000)
+	able := workload.Names()
+	if o.Topology == fault.Quorum {
+		able = workload.OverQuorum()
+	}
+	if len(o.Works) == 0 {
+		o.Works = able
+	}
+	switch {
+	case supported() != nil:
+		return o, supported()
+	case !slices.Contains(fault.Topologies(), o.Topology):
+		return o, fmt.Errorf("topology %q: it is one of %s", o.Topology, strings.Join(fault.Topologies(), ", "))
+	case o.Duration < MinDuration || o.Round < MinDuration:
+		return o, fmt.Errorf("duration: %v; it takes at least %v", min(o.Duration, o.Round), MinDuration)
+	case o.TTL < MinTTL || o.TTL > o.Duration:
+		return o, fmt.Errorf("ttl: %v; it takes at least %v, and no more than the duration", o.TTL, MinTTL)
+	case o.Clients < 2 || o.Clients > MaxClients:
+		return o, fmt.Errorf("clients: %d; it takes 2 to %d", o.Clients, MaxClients)
+	case len(o.Argv) == 0:
+		return o, errors.New("BUG: no program for the clients")
+	}
+	for _, name := range o.Works {
+		if !slices.Contains(able, name) {
+			return o, fmt.Errorf("workload %q: here it is one of %s", name, strings.Join(able, ", "))
+		}
+	}
+	return o.faults()
+}
+
+// faults finds the faults that can be, or says why one cannot.
+func (o Options) faults() (Options, error) {
+	var able []string
+	for _, f := range fault.All() {
+		if o.able(f) == nil {
+			able = append(able, f.Name)
+		}
+	}
+	if len(o.Faults) == 0 {
+		o.Faults = able
+		return o, nil
+	}
+	asked, err := fault.Named(o.Faults)
+	if err != nil {
+		return o, fmt.Errorf("%w; here there are %s", err, strings.Join(able, ", "))
+	}
+	for _, f := range asked {
+		if err := o.able(f); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// able says why a fault cannot be injected, or nil.
+func (o Options) able(f fault.Fault) error {
+	switch {
+	case !f.In(o.Topology):
+		return fmt.Errorf("fault %s: not on %s", f.Name, o.Topology)
+	case o.URL != "" && f.Side == fault.OnServer:
+		return fmt.Errorf("fault %s would break the server at the URL: leave the URL out, "+
+			"and it is done to servers that the suite starts", f.Name)
+	case o.URL != "" && strings.HasPrefix(o.URL, "rediss:") && f.Side == fault.OnNetwork:
+		return fmt.Errorf("fault %s: the suite's proxies cannot look into TLS", f.Name)
+	case f.Name == "stop-writer" && !slices.Contains(o.Works, workload.Update):
+		return fmt.Errorf("fault %s needs the workload %s", f.Name, workload.Update)
+	}
+	return nil
+}
+
+// again is the command that runs a round once more.
+func (o Options) again() string {
+	words := []string{cmp.Or(o.Command, "holdfast verify")}
+	if o.URL == "" {
+		words = append(words, "--topology "+o.Topology)
+	}
+	return strings.Join(append(words,
+		fmt.Sprintf("--seed %d", o.Seed), fmt.Sprintf("--duration %v", o.Round), fmt.Sprintf("--ttl %v", o.TTL),
+		fmt.Sprintf("--clients %d", o.Clients), "--works "+strings.Join(o.Works, ","),
+		"--faults "+strings.Join(o.Faults, ","),
+	), " ")
+}
+
+// Round is what one round of a run has shown.
+type Round struct {
+	Setup   history.Setup  `json:"setup"`
+	OK      bool           `json:"ok"`
+	Error   string         `json:"error,omitempty"` // it came to no end
+	Checks  []check.Result `json:"checks"`
+	Tally   Tally          `json:"tally"`
+	Gaps    []check.Gap    `json:"gaps"`              // the slowest recoveries
+	History string         `json:"history,omitempty"` // the file, if it was left
+	Elapsed time.Duration  `json:"elapsed"`
+
+	Run *check.Run `json:"-"` // for the timeline
+}
+
+// Tally counts what happened.
+type Tally struct {
+	Acquisitions map[string]int `json:"acquisitions"` // by workload
+	Failures     map[string]int `json:"failures"`     // acquisitions that came to nothing, by reason
+	Ends         map[string]int `json:"ends"`         // of leases, by how
+	Losses       int            `json:"losses"`       // leases of which the loss was signalled
+	Faults       map[string]int `json:"faults"`       // injected, by kind
+	Notes        int            `json:"notes"`        // changes by the server's account
+}
+
+// Sum adds up all the counts of one kind.
+func Sum(counts map[string]int) (n int) {
+	for _, c := range counts {
+		n += c
+	}
+	return n
+}
+
+// Outcome is what a run has shown.
+type Outcome struct {
+	OK     bool    `json:"ok"`
+	Rounds []Round `json:"rounds"`
+	Tally  Tally   `json:"tally"`
+}
+
+// Run runs it, round by round. An error means that it could not be run to its
+// end; the outcome has the rounds until then. Nothing that it started runs
+// afterwards.
+func Run(ctx context.Context, opts Options) (*Outcome, error) {
+	opts, err := opts.Complete()
+	if err != nil {
+		return nil, err
+	}
+	out := &Outcome{OK: true}
+	rounds := int((opts.Duration + opts.Round - 1) / opts.Round)
+	seed := opts.Seed
+	violations := 0
+	for i := range rounds {
+		this := opts
+		this.Seed = seed + uint64(i)
+		if opts.Progress != nil {
+			this.Progress = func(p Progress) {
+				p.Round, p.Rounds, p.Violations = i+1, rounds, violations
+				opts.Progress(p)
+			}
+		}
+		round, err := runRound(ctx, this)
+		if round != nil {
+			for _, c := range round.Checks {
+				violations += len(c.Violations)
+			}
+			if i < rounds-1 {
+				round.Run = nil // one timeline is enough, and histories are big
+			}
+			out.Rounds = append(out.Rounds, *round)
+			out.OK = out.OK && round.OK
+			out.Tally.add(round.Tally)
+		}
+		if err != nil {
+			out.OK = false
+			return out, fmt.Errorf("round %d: %w\n  again: %s", i+1, err, this.again())
+		}
+	}
+	return out, nil
+}
+
+func (t *Tally) add(o Tally) {
+	for _, pair := range [][2]*map[string]int{
+		{&t.Acquisitions, &o.Acquisitions}, {&t.Failures, &o.Failures}, {&t.Ends, &o.Ends}, {&t.Faults, &o.Faults},
+	} {
+		if *pair[0] == nil {
+			*pair[0] = make(map[string]int)
+		}
+		for name, n := range *pair[1] {
+			(*pair[0])[name] += n
+		}
+	}
+	t.Losses += o.Losses
+	t.Notes += o.Notes
+}
+
+// count makes the tally of a history.
+func count(events []history.Event) (t Tally) {
+	t.add(Tally{})
+	for _, e := range events {
+		switch e.Kind {
+		case history.Got, history.Run:
+			t.Acquisitions[e.Work]++
+		case history.Fail:
+			t.Failures[e.How]++
+		case history.End:
+			t.Ends[e.How]++
+		case history.Lost:
+			t.Losses++
+		case history.Note:
+			t.Notes++
+		case history.Fault:
+			if e.Fault.Err == "" {
+				t.Faults[e.Fault.Name]++
+			}
+		default: // not counted
+		}
+	}
+	return t
+}

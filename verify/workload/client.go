@@ -1,0 +1,242 @@
+// Package workload is what the client processes of the fault suite do: each is a
+// real process with a client of the library, that takes locks in every way
+// there is, and reports what it saw. It trusts the library with the locks and
+// with nothing else: what it reports of time is read from the machine's clock,
+// in an order that makes every interval smaller than the truth.
+package workload
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/verify/audit"
+	"github.com/holdfast-go/holdfast/verify/history"
+)
+
+// Config is the first line that a client process is given.
+type Config struct {
+	Proc    int           `json:"proc"`
+	Seed    uint64        `json:"seed"`
+	Library string        `json:"library"` // Goredis or Rueidis
+	Servers Servers       `json:"servers"`
+	Prefix  string        `json:"prefix"`
+	TTL     time.Duration `json:"ttl"`
+	Passes  int           `json:"passes"` // as holdfast.Config.LocalPasses
+	Dir     string        `json:"dir"`    // where the registers are
+	Works   []string      `json:"works"`  // which workloads
+}
+
+// What a client is told after that, a line each. When its input ends, the suite
+// is gone, and the client ends at once.
+const (
+	OrderBegin = "begin" // start to work
+	OrderStand = "stand" // at the next read-modify-write, say so just before the write, and wait
+	OrderGo    = "go"    // write now
+	OrderStop  = "stop"  // end what is under way, close, say what is left and end
+)
+
+// Retention is the retention that the clients use: short, so that a run can see
+// that nothing is left behind.
+const Retention = 2 * time.Second
+
+// closing bounds the end of a client process.
+const closing = 20 * time.Second
+
+// client is the process that does the work.
+type client struct {
+	cfg    Config
+	locks  *holdfast.Client
+	fenced register
+	plain  register
+
+	ids       atomic.Uint64
+	confirmed sync.Map // attempt: the time of its last renewal that was confirmed
+	stand     atomic.Bool
+	resume    chan struct{}
+
+	mu  sync.Mutex
+	out io.Writer
+}
+
+// Client is the main function of a client process: it is given orders on in,
+// reports events on out, and returns when it is told to stop.
+func Client(in io.Reader, out io.Writer) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 1<<20)
+	c := &client{out: out, resume: make(chan struct{}, 1)}
+	if !lines.Scan() {
+		return errors.New("a client process of the fault suite is started by the suite only")
+	}
+	if err := json.Unmarshal(lines.Bytes(), &c.cfg); err != nil {
+		return fmt.Errorf("first line of a client process: %w", err)
+	}
+	c.fenced, c.plain = newRegister(c.cfg.Dir, true), newRegister(c.cfg.Dir, false)
+
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	begin := make(chan struct{})
+	go c.obey(lines, begin, stop)
+	before, err := usual()
+	if err != nil {
+		return err
+	}
+	closed, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	c.say(history.Event{Kind: history.Ready, Client: c.locks.ID()})
+	<-begin
+	c.work(ctx)
+	limited, cancel := context.WithTimeout(context.Background(), closing)
+	defer cancel()
+	err = c.locks.Close(limited)
+	closed()
+	c.say(history.Event{Kind: history.Stats, Counts: leftOver(limited, before)})
+	return err
+}
+
+// open connects, and tries for as long as it takes: a server may be away.
+func (c *client) open(ctx context.Context) (func(), error) {
+	for {
+		store, closed, err := c.cfg.Servers.Open(c.cfg.Library, c.cfg.TTL)
+		if err != nil {
+			if pause(ctx, 50*time.Millisecond) {
+				continue
+			}
+			return nil, err
+		}
+		// Over several servers no single one knows who holds: there is no account.
+		if len(c.cfg.Servers.Quorum) == 0 {
+			store = audit.Store(store, audit.Channel(c.cfg.Prefix))
+		}
+		c.locks, err = holdfast.New(store, holdfast.Config{
+			Prefix: c.cfg.Prefix, TTL: c.cfg.TTL, Retention: Retention, LocalPasses: c.cfg.Passes,
+			App: fmt.Sprintf("verify-%d", c.cfg.Proc), Observer: c,
+		})
+		return closed, err
+	}
+}
+
+// obey carries out the orders.
+func (c *client) obey(lines *bufio.Scanner, begin chan struct{}, stop func()) {
+	begun := sync.OnceFunc(func() { close(begin) })
+	for lines.Scan() {
+		switch lines.Text() {
+		case OrderBegin:
+			begun()
+		case OrderStand:
+			c.stand.Store(true)
+		case OrderGo:
+			select {
+			case c.resume <- struct{}{}:
+			default:
+			}
+		case OrderStop:
+			stop()
+			begun()
+		}
+	}
+	os.Exit(1)
+}
+
+// Observe implements [holdfast.Observer].
+func (c *client) Observe(e holdfast.Event) {
+	if e.Kind == holdfast.EventRenew && e.Err == nil {
+		c.confirmed.Store(e.Owner, history.Now())
+	}
+}
+
+// say reports an event, in one write: a process that is killed leaves whole
+// lines.
+func (c *client) say(e history.Event) {
+	if e.At == 0 {
+		e.At = history.Now()
+	}
+	e.Proc = c.cfg.Proc
+	line, err := json.Marshal(e)
+	if err != nil {
+		panic("BUG: an event has no JSON: " + err.Error())
+	}
+	c.mu.Lock()
+	_, err = c.out.Write(append(line, '\n'))
+	c.mu.Unlock()
+	if err != nil {
+		os.Exit(1) // nobody listens any more
+	}
+}
+
+// work runs the workloads until ctx ends.
+func (c *client) work(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, name := range c.cfg.Works {
+		w := works()[name]
+		for i := range w.crew {
+			seed := rand.NewPCG(c.cfg.Seed, uint64(c.cfg.Proc)<<32|uint64(i)<<8|uint64(w.number))
+			one := &worker{client: c, work: name, number: i, rng: rand.New(seed)} //nolint:gosec // variety, no secret
+			all.Go(func() { one.loop(ctx, w) })
+		}
+	}
+	all.Wait()
+}
+
+// usual is what a process uses that has used the network and uses it no more.
+func usual() (map[string]int64, error) {
+	var config net.ListenConfig
+	l, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Close(); err != nil {
+		return nil, err
+	}
+	return usage(), nil
+}
+
+// usage is what a process uses of what it has to give back.
+func usage() map[string]int64 {
+	u := map[string]int64{"goroutines": int64(runtime.NumGoroutine())}
+	if files, err := os.ReadDir("/proc/self/fd"); err == nil {
+		u["files"] = int64(len(files))
+	}
+	return u
+}
+
+// leftOver is what is used beyond before, once that does not get less: a
+// goroutine that ends may need a moment.
+func leftOver(ctx context.Context, before map[string]int64) map[string]int64 {
+	for {
+		left := make(map[string]int64)
+		var sum int64
+		for name, n := range usage() {
+			left[name] = max(n-before[name], 0)
+			sum += left[name]
+		}
+		if sum == 0 || !pause(ctx, 20*time.Millisecond) {
+			return left
+		}
+	}
+}
+
+// pause waits for d; false says that ctx ended before.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

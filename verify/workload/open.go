@@ -1,0 +1,148 @@
+package workload
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/store/goredis"
+	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
+)
+
+// The client libraries that a client process can work with.
+const (
+	Goredis = "goredis"
+	Rueidis = "rueidis"
+)
+
+// Servers says how a client process reaches the servers.
+type Servers struct {
+	URL       string            `json:"url,omitempty"`       // one server: with user, password and TLS
+	Sentinels []string          `json:"sentinels,omitempty"` // addresses of those that watch Master
+	Master    string            `json:"master,omitempty"`
+	Nodes     []string          `json:"nodes,omitempty"`  // addresses of a Cluster's nodes
+	Quorum    []string          `json:"quorum,omitempty"` // URLs of independent servers
+	Route     map[string]string `json:"route,omitempty"`  // instead of the address that a server says it has
+}
+
+// dial goes the way that Route says: through a proxy that can be faulty.
+func (s Servers) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if over, ok := s.Route[addr]; ok {
+		addr = over
+	}
+	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: -1}
+	return dialer.DialContext(ctx, network, addr)
+}
+
+// dialTimeout bounds the making of a connection.
+const dialTimeout = time.Second
+
+// quiet is a logger of go-redis: what goes wrong is what a run is for.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+// Open makes a store on the servers with the client library of that name. maxTTL
+// is the longest lease that anybody takes.
+func (s Servers) Open(library string, maxTTL time.Duration) (holdfast.Store, func(), error) {
+	if len(s.Quorum) > 0 {
+		return s.openQuorum(library, maxTTL)
+	}
+	switch library {
+	case Goredis:
+		return s.openGoredis()
+	case Rueidis:
+		return s.openRueidis()
+	}
+	return nil, nil, fmt.Errorf("no client library is called %q", library)
+}
+
+// openQuorum makes a store over a store for each of the servers.
+func (s Servers) openQuorum(library string, maxTTL time.Duration) (holdfast.Store, func(), error) {
+	var nodes []holdfast.Store
+	var closers []func()
+	closed := func() {
+		for _, f := range closers {
+			f()
+		}
+	}
+	for _, url := range s.Quorum {
+		node, f, err := Servers{URL: url, Route: s.Route}.Open(library, maxTTL)
+		if err != nil {
+			closed()
+			return nil, nil, err
+		}
+		nodes, closers = append(nodes, node), append(closers, f)
+	}
+	store, err := quorum.New(nodes, quorum.Config{MaxTTL: maxTTL})
+	if err != nil {
+		closed()
+		return nil, nil, err
+	}
+	// The store first: it still speaks to the servers.
+	closers = append([]func(){func() { store.Close() }}, closers...)
+	return store, closed, nil
+}
+
+func (s Servers) openGoredis() (holdfast.Store, func(), error) {
+	redis.SetLogger(quiet{})
+	switch {
+	case len(s.Sentinels) > 0:
+		rdb := redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: s.Master, SentinelAddrs: s.Sentinels, Dialer: s.dial, ContextTimeoutEnabled: true,
+		})
+		return goredis.New(rdb), func() { _ = rdb.Close() }, nil
+	case len(s.Nodes) > 0:
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: s.Nodes, Dialer: s.dial, ContextTimeoutEnabled: true,
+		})
+		return goredis.New(rdb), func() { _ = rdb.Close() }, nil
+	}
+	opts, err := redis.ParseURL(s.URL)
+	if err != nil {
+		return nil, nil, err
+	}
+	opts.ContextTimeoutEnabled = true
+	if opts.TLSConfig == nil {
+		opts.Dialer = s.dial
+	}
+	rdb := redis.NewClient(opts)
+	return goredis.New(rdb), func() { _ = rdb.Close() }, nil
+}
+
+func (s Servers) openRueidis() (holdfast.Store, func(), error) {
+	opts := rueidis.ClientOption{DisableCache: true, ConnWriteTimeout: 2 * time.Second}
+	switch {
+	case len(s.Sentinels) > 0:
+		opts.InitAddress = s.Sentinels
+		opts.Sentinel = rueidis.SentinelOption{MasterSet: s.Master}
+	case len(s.Nodes) > 0:
+		opts.InitAddress = s.Nodes
+	default:
+		of, err := rueidis.ParseURL(s.URL)
+		if err != nil {
+			return nil, nil, err
+		}
+		of.DisableCache, of.ConnWriteTimeout, of.ForceSingleClient = true, opts.ConnWriteTimeout, true
+		opts = of
+	}
+	if opts.TLSConfig == nil {
+		opts.DialCtxFn = s.dialRueidis
+	}
+	rdb, err := rueidis.NewClient(opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	return rueidisstore.New(rdb), rdb.Close, nil
+}
+
+func (s Servers) dialRueidis(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+	return s.dial(ctx, "tcp", addr)
+}

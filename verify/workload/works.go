@@ -1,0 +1,236 @@
+package workload
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/verify/history"
+)
+
+// The workloads.
+const (
+	Mutex     = "mutex"     // one lock, taken and given back
+	Update    = "update"    // an unsafe read-modify-write under a lock, with and without fencing
+	Semaphore = "semaphore" // permits
+	ReadWrite = "readwrite" // readers and writers
+	Cancel    = "cancel"    // acquisitions whose context ends at a random point
+	Crowd     = "crowd"     // many goroutines of every process want one lock
+	Long      = "long"      // a hold of many leases
+	Election  = "election"  // leaders, and those who watch them
+	Period    = "period"    // a job that runs once per period
+)
+
+// Permits is the limit of the semaphore.
+const Permits = 3
+
+// workload is what a goroutine does again and again.
+type workload struct {
+	about  string
+	number int
+	crew   int           // goroutines in each process
+	rest   time.Duration // longest pause between two turns
+	turn   func(w *worker, ctx context.Context)
+}
+
+// works has them by name.
+func works() map[string]workload {
+	return map[string]workload{
+		Mutex:     {"lock history", 1, 2, 40 * time.Millisecond, (*worker).mutex},
+		Update:    {"read-modify-write, fenced and not", 2, 1, 20 * time.Millisecond, (*worker).update},
+		Semaphore: {"permits up to a limit", 3, 2, 40 * time.Millisecond, (*worker).semaphore},
+		ReadWrite: {"readers together, writers alone", 4, 3, 40 * time.Millisecond, (*worker).readWrite},
+		Cancel:    {"contexts that end at random points", 5, 1, 60 * time.Millisecond, (*worker).cancel},
+		Crowd:     {"many waiters", 6, 12, 400 * time.Millisecond, (*worker).crowd},
+		Long:      {"many renewals", 7, 1, 50 * time.Millisecond, (*worker).long},
+		Election:  {"leaders and observers", 8, 2, 30 * time.Millisecond, (*worker).election},
+		Period:    {"once per period", 9, 1, 100 * time.Millisecond, (*worker).period},
+	}
+}
+
+// Names lists the workloads.
+func Names() []string {
+	all := works()
+	var names []string
+	for name := range all {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(all[a].number, all[b].number) })
+	return names
+}
+
+// OverQuorum are the workloads that locks over several servers can do; the other
+// kinds are refused there.
+func OverQuorum() []string { return []string{Mutex, Update, ReadWrite, Cancel, Crowd, Long} }
+
+// About says in a few words what a workload is.
+func About(name string) string { return works()[name].about }
+
+func (w *worker) mutex(ctx context.Context) {
+	m := w.locks.Mutex(Mutex)
+	w.hold(ctx, ordinary(request{lock: Mutex, mode: "x"}, m.Lock), func(h *holding) {
+		h.stay(w.upTo(4 * time.Millisecond))
+	})
+}
+
+// update reads both registers, thinks, and writes what it read plus one.
+func (w *worker) update(ctx context.Context) {
+	m := w.locks.Mutex(Update)
+	w.hold(ctx, ordinary(request{lock: Update, mode: "x"}, m.Lock), func(h *holding) {
+		value, err := w.fenced.read(h.event.Token)
+		plain, other := w.plain.read(h.event.Token)
+		e := h.event
+		e.Kind, e.Value, e.Plain = history.Write, value+1, plain+1
+		if err != nil || other != nil || !h.stay(time.Millisecond+w.upTo(8*time.Millisecond)) {
+			h.complain(errors.Join(err, other))
+			return
+		}
+		// A careful program looks whether it still holds the lock before it
+		// writes. It cannot look and write at once: here, between the two, is
+		// where the suite stops it.
+		if w.stand.CompareAndSwap(true, false) {
+			stands := h.event
+			stands.Kind = history.Stand
+			w.say(stands)
+			<-w.resume
+		}
+		if err := w.plain.write(h.event.Token, e.Plain); err != nil {
+			h.complain(err)
+			return
+		}
+		err = w.fenced.write(h.event.Token, e.Value)
+		e.Stale = errors.Is(err, errStale)
+		if err != nil && !e.Stale {
+			h.complain(err)
+			return
+		}
+		e.At = history.Now()
+		w.say(e)
+	})
+}
+
+// complain reports an error that has nothing to do with locks. A register that
+// refuses an old token does what it is there for.
+func (h *holding) complain(err error) {
+	if err == nil || errors.Is(err, errStale) {
+		return
+	}
+	e := h.event
+	e.Kind, e.How, e.Err = history.Fail, history.Broken, err.Error()
+	h.say(e)
+}
+
+func (w *worker) semaphore(ctx context.Context) {
+	s := w.locks.Semaphore(Semaphore, Permits)
+	n := 1 + w.rng.IntN(2)
+	r := ordinary(request{lock: Semaphore, mode: "p", weight: n}, func(ctx context.Context) (*holdfast.Lease, error) {
+		return s.Acquire(ctx, n)
+	})
+	w.hold(ctx, r, func(h *holding) { h.stay(w.upTo(6 * time.Millisecond)) })
+}
+
+func (w *worker) readWrite(ctx context.Context) {
+	m := w.locks.RWMutex(ReadWrite)
+	r := ordinary(request{lock: ReadWrite, mode: "s"}, m.RLock)
+	if w.rng.IntN(4) == 0 {
+		r = ordinary(request{lock: ReadWrite, mode: "x"}, m.Lock)
+	}
+	w.hold(ctx, r, func(h *holding) { h.stay(w.upTo(5 * time.Millisecond)) })
+}
+
+func (w *worker) cancel(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, w.upTo(20*time.Millisecond))
+	defer cancel()
+	m := w.locks.Mutex(Cancel)
+	w.hold(limited, ordinary(request{lock: Cancel, mode: "x"}, m.Lock), func(h *holding) {
+		h.stay(w.upTo(time.Millisecond))
+	})
+}
+
+func (w *worker) crowd(ctx context.Context) {
+	m := w.locks.Mutex(Crowd)
+	w.hold(ctx, ordinary(request{lock: Crowd, mode: "x"}, m.Lock), func(h *holding) { h.look() })
+}
+
+// long holds a lock of its own for several leases: what it reports is whether
+// the renewals carried it.
+func (w *worker) long(ctx context.Context) {
+	name := fmt.Sprintf("%s/%d", Long, w.cfg.Proc)
+	m := w.locks.Mutex(name)
+	w.hold(ctx, ordinary(request{lock: name, mode: "x"}, m.Lock), func(h *holding) {
+		till := time.Now().Add(3*w.cfg.TTL + w.upTo(5*w.cfg.TTL))
+		for ctx.Err() == nil && time.Now().Before(till) && h.stay(20*time.Millisecond) {
+		}
+	})
+}
+
+// election: of the two goroutines one campaigns, the other watches.
+func (w *worker) election(ctx context.Context) {
+	e := w.locks.Election(Election)
+	if w.number > 0 {
+		w.watch(ctx, e)
+		return
+	}
+	r := request{lock: Election, mode: "x"}
+	r.take = func(ctx context.Context) (lease, error) {
+		l, err := e.Campaign(ctx, w.locks.ID()+" first")
+		if err != nil {
+			return nil, err
+		}
+		return l, nil
+	}
+	r.token = func(l lease) uint64 { return l.(*holdfast.Leadership).Term() }
+	r.give = func(ctx context.Context, l lease) error { return l.(*holdfast.Leadership).Resign(ctx) }
+	w.hold(ctx, r, func(h *holding) {
+		h.stay(w.upTo(60 * time.Millisecond))
+		limited, cancel := context.WithTimeout(ctx, w.cfg.TTL)
+		defer cancel()
+		_ = h.lease.(*holdfast.Leadership).Proclaim(limited, w.locks.ID()+" second") // its loss is told by the lease
+		h.stay(w.upTo(60 * time.Millisecond))
+	})
+}
+
+// watch reports who leads, until ctx ends. A value that is not of the leader
+// that it is told with is wrong.
+func (w *worker) watch(ctx context.Context, e *holdfast.Election) {
+	for leader, err := range e.Observe(ctx) {
+		at := history.Now()
+		if err != nil || leader.Term == 0 {
+			continue
+		}
+		event := history.Event{
+			At: at, Kind: history.Term, Work: Election, Lock: Election, Token: leader.Term, Owner: leader.Owner,
+		}
+		if client, _, _ := strings.Cut(leader.Value, " "); client != leader.Client {
+			event.How = history.Broken
+			event.Err = fmt.Sprintf("value %q of the leader %s", leader.Value, leader.Owner)
+		}
+		w.say(event)
+	}
+}
+
+// period: every process wants to run the job of each period.
+func (w *worker) period(ctx context.Context) {
+	job := w.locks.Every(Period, w.cfg.TTL, holdfast.At(0))
+	asked := history.Now()
+	e := history.Event{Kind: history.Run, Work: Period, Lock: Period, ID: w.ids.Add(1), Asked: asked}
+	turn, err := job.Do(ctx, func(ctx context.Context) error {
+		e.At = history.Now()
+		pause(ctx, w.upTo(10*time.Millisecond))
+		return nil
+	})
+	if e.At != 0 {
+		e.Token, e.Owner = turn.Token, turn.Owner
+		w.say(e)
+		return
+	}
+	if err != nil {
+		e.Kind, e.How, e.Err = history.Fail, how(ctx, err), err.Error()
+		w.say(e)
+	}
+}
