@@ -38,7 +38,7 @@ func (s side) Enter(ctx context.Context, kind, name string) (crew.Enter, error) 
 		if err := mu.Lock(ctx); err != nil {
 			return 0, nil, err
 		}
-		return uint64(mu.Header().Revision), mu.Unlock, nil //nolint:gosec // a revision is never negative
+		return uint64(mu.Header().GetRevision()), mu.Unlock, nil
 	}, nil
 }
 
