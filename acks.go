@@ -216,6 +216,8 @@ func (h *hold) extend(ctx context.Context, ttl time.Duration) (keeper.Reason, er
 	switch {
 	case err != nil:
 		return "", err
+	case r[0].Unknown:
+		return "", errTooFew
 	case r[0].Evicted:
 		return keeper.Evicted, nil
 	case !r[0].Held:

@@ -90,6 +90,10 @@ func New(store Store, cfg Config) (*Client, error) {
 	if own, ok := store.(interface{ Now() time.Duration }); ok {
 		c.now, c.fake = own.Now, true
 	}
+	// A store made of others passes on what they bring.
+	if own, ok := store.(interface{ Clock() func() time.Duration }); ok && own.Clock() != nil {
+		c.now, c.fake = own.Clock(), true
+	}
 	if !c.sharded {
 		c.base = wire.Base(cfg.Prefix, "", false)
 		c.pushes = c.base + c.id

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -178,6 +179,8 @@ func (c *Client) renew(ctx context.Context, batch []*keeper.Lease) ([]keeper.Out
 		switch {
 		case r.Held:
 			outcomes[i].Waiting = r.Waiting
+		case r.Unknown:
+			outcomes[i].Err = errTooFew
 		case r.Evicted:
 			outcomes[i].Lost = keeper.Evicted
 		default:
@@ -186,6 +189,9 @@ func (c *Client) renew(ctx context.Context, batch []*keeper.Lease) ([]keeper.Out
 	}
 	return outcomes, nil
 }
+
+// errTooFew is why nothing is known of one lease while others were renewed.
+var errTooFew = errors.New("too few servers have answered")
 
 // renewed is told by the keeper of every try.
 func (c *Client) renewed(l *keeper.Lease, waiting int, lag time.Duration, err error) {

@@ -29,7 +29,9 @@ type Store interface {
 	// never run. Run may send an action more than once (a lost script
 	// cache, a client's own retry): every action tolerates that.
 	//
-	// All keys of one call have the same [Store.Group].
+	// All keys of one call have the same [Store.Group]. A store that unites
+	// several servers may answer ? for a lease of which too few of them have
+	// told anything, where others of the same renewal are decided.
 	Run(ctx context.Context, action *script.Script, keys, args []string) (string, error)
 
 	// Listen subscribes to channel and returns once the server has

@@ -24,6 +24,8 @@ func (s *Store) Dump(key string) map[string]string {
 		return map[string]string{
 			"app": c.app, "host": c.host, "pid": c.pid, "version": c.version, "started": c.started,
 		}
+	case at.badge != nil:
+		return map[string]string{"run": at.badge.run, "born": text(at.badge.born)}
 	case at.foreign == laterFormat:
 		return map[string]string{"lock": laterFormat}
 	}

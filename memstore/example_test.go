@@ -274,3 +274,14 @@ func ExampleStore_Publish() {
 	// 0
 	// 1 hello
 }
+
+// A restart without persistence is noticed by who holds.
+func ExampleStore_Restart() {
+	ctx := context.Background()
+	store := memstore.New()
+	lease, _ := party(store).Mutex("report").Lock(ctx)
+	store.Restart()
+	err := lease.Extend(ctx, time.Minute)
+	fmt.Println(errors.Is(err, holdfast.ErrLost))
+	// Output: true
+}

@@ -23,7 +23,8 @@ type Store struct {
 	entries   map[string]*entry
 	listeners map[string][]*subscription
 	cut       bool
-	drop      int // pushes still to drop; below 0: all
+	run       string // which run of the server this is
+	drop      int    // pushes still to drop; below 0: all
 	stalled   chan struct{}
 	acks      holdfast.Acknowledged
 	fail      func(action string, keys []string) error
@@ -34,6 +35,7 @@ type Store struct {
 type entry struct {
 	record  *record // a lock's
 	client  *client // what a client announced
+	badge   *badge  // a quorum's
 	foreign string  // what Plant put there
 	expires int64   // ms; 0: never
 }
@@ -43,6 +45,7 @@ func New() *Store {
 	return &Store{
 		clock:     time.Now,
 		born:      time.Now(),
+		run:       newRun(),
 		entries:   map[string]*entry{},
 		listeners: map[string][]*subscription{},
 	}
@@ -63,7 +66,7 @@ func (s *Store) Run(ctx context.Context, action *script.Script, keys, args []str
 			return "", err
 		}
 	}
-	answer, err := s.run(action.Name, keys, args)
+	answer, err := s.act(action.Name, keys, args)
 	if lose != nil {
 		if lost := lose(action.Name, keys); lost != nil {
 			return "", lost
@@ -88,9 +91,11 @@ var actions = map[string]func(*step, *arguments) string{
 	"proclaim": proclaim,
 	"leader":   leader,
 	"stay":     stay,
+
+	"raise": raise,
 }
 
-func (s *Store) run(name string, keys, words []string) (string, error) {
+func (s *Store) act(name string, keys, words []string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(keys) == 0 {
@@ -112,6 +117,8 @@ func (s *Store) run(name string, keys, words []string) (string, error) {
 		return s.announce(keys[0], args)
 	case "whois":
 		return s.whois(keys[0])
+	case "node":
+		return s.node(keys[0], args)
 	}
 	act := actions[name]
 	if act == nil {

@@ -19,6 +19,7 @@ var files embed.FS
 // The actions. Each works on the record of one lock; Renew, Gather, AcquireFree
 // and ReleaseIdle on several; Turn and Forgo on the record of a job that runs
 // once per period; Announce and Whois on the record of one client; Permit on none.
+// Raise and Node are for one server of a quorum, Node on a mark there.
 var (
 	Acquire     = load("acquire")
 	AcquireFree = load("acquire_free")
@@ -40,13 +41,15 @@ var (
 	Leader      = load("leader")
 	Stay        = load("stay")
 	Permit      = load("permit")
+	Raise       = load("raise")
+	Node        = load("node")
 )
 
 // All lists every action, in the order of the protocol's description.
 func All() []*Script {
 	return []*Script{
 		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Step, Limit,
-		Gather, Turn, Forgo, Proclaim, Leader, Stay, Permit, Announce, Whois,
+		Gather, Turn, Forgo, Proclaim, Leader, Stay, Permit, Announce, Whois, Raise, Node,
 	}
 }
 

@@ -1,5 +1,3 @@
-//go:build pending
-
 // Redlock holds one lock over five independent servers, of which two die.
 //
 //	go run ./redlock                       # starts five redis-servers by itself

@@ -150,6 +150,10 @@ func (p *player) act(c *command) ([]string, error) {
 		keys = []string{"golden:client:" + c.word()}
 		args = []string{c.opt("ttl", "900s"), c.opt("app", "shop"), c.opt("host", "web-1"), c.opt("pid", "42"),
 			c.opt("version", "v1"), c.opt("started", "7")}
+	case "raise":
+		args = []string{c.word(), c.opt("token", "0"), c.opt("retention", "600s")}
+	case "node":
+		keys, args = []string{"golden:quorum"}, []string{c.opt("life", "3600s")}
 	case "whois":
 		keys = []string{"golden:client:" + c.word()}
 	default:

@@ -145,7 +145,7 @@ func older(field, value string, ms, tokens int64) string {
 		}
 	}
 	switch {
-	case field == "evicted":
+	case field == "evicted" || field == "born":
 		add(-ms, 0)
 	case field == "turn":
 		add(-ms, 0)

@@ -2,6 +2,7 @@ package golden
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -19,10 +20,17 @@ const (
 	leastDuration = 1000
 )
 
+// runID is what a server calls one run of itself.
+var runID = regexp.MustCompile(`^[0-9a-f]{40}$`)
+
 // line shows every number of a line.
 func (s *symbols) line(line string, now int64) string {
 	words := strings.Split(line, " ")
 	for i, word := range words {
+		if runID.MatchString(word) {
+			words[i] = "RUN"
+			continue
+		}
 		if n, err := strconv.ParseInt(word, 10, 64); err == nil {
 			words[i] = s.show(n, now)
 		}

@@ -12,6 +12,7 @@ package keeper
 import (
 	"container/heap"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,6 +33,7 @@ const (
 // Outcome is what the server said of one lease.
 type Outcome struct {
 	Lost    Reason // empty: renewed
+	Err     error  // nothing is known of this one, while others are
 	Waiting int    // how many wait for the lock
 }
 
@@ -259,6 +261,9 @@ func (k *Keeper) renew(batch []*Lease) {
 
 	now := k.cfg.Now()
 	var lost, kept []int
+	if err != nil {
+		outcomes = slices.Repeat([]Outcome{{Err: err}}, len(batch))
+	}
 	lag := make([]time.Duration, len(batch))
 	k.mu.Lock()
 	for i, l := range batch {
@@ -266,7 +271,7 @@ func (k *Keeper) renew(batch []*Lease) {
 		switch {
 		case l.index < 0: // released or lost meanwhile
 			continue
-		case err != nil:
+		case outcomes[i].Err != nil:
 			l.next = l.deadline
 			if !l.Fixed { // as it may have become meanwhile
 				l.next = min(lease.RetryAt(now, l.TTL), l.deadline)
@@ -291,10 +296,6 @@ func (k *Keeper) renew(batch []*Lease) {
 		k.cfg.Lost(batch[i], outcomes[i].Lost)
 	}
 	for _, i := range kept {
-		waiting := 0
-		if err == nil {
-			waiting = outcomes[i].Waiting
-		}
-		k.cfg.Renewed(batch[i], waiting, lag[i], err)
+		k.cfg.Renewed(batch[i], outcomes[i].Waiting, lag[i], outcomes[i].Err)
 	}
 }

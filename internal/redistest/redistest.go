@@ -45,11 +45,13 @@ type Server struct {
 	args     []string
 	password string
 	primary  *Server
-	sentinel string // its configuration, if it is a Sentinel
-	cluster  bool   // it is a Cluster's node
-	busPort  int    // where a Cluster's nodes talk to it
-	id       string // its name in a Cluster
-	failed   error  // why it did not come up at first
+	sentinel string   // its configuration, if it is a Sentinel
+	cluster  bool     // it is a Cluster's node
+	busPort  int      // where a Cluster's nodes talk to it
+	id       string   // its name in a Cluster
+	env      []string // for its process, beyond the test's own
+	clock    string   // the file that moves its clock
+	failed   error    // why it did not come up at first
 
 	mu   sync.Mutex // guards cmd and done
 	cmd  *exec.Cmd
@@ -209,6 +211,7 @@ func (s *Server) commandLine() []string {
 // launch starts the process and waits until it answers.
 func (s *Server) launch() error {
 	cmd := exec.Command(s.binary, s.commandLine()...)
+	cmd.Env = append(os.Environ(), s.env...)
 	if err := startTied(cmd); err != nil {
 		return err
 	}

@@ -3,8 +3,10 @@ package redistest_test
 import (
 	"fmt"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
@@ -135,5 +137,28 @@ func TestPrimariesAreIndependent(t *testing.T) {
 	}
 	if len(ids) != 5 {
 		t.Errorf("%d servers, want 5", len(ids))
+	}
+}
+
+func TestTheClockOfOneServerIsMoved(t *testing.T) {
+	s := redistest.Start(t, redistest.Clock())
+	ahead := func() time.Duration {
+		seconds, _ := strconv.ParseInt(s.Do(t, "TIME").([]any)[0].(string), 10, 64)
+		return time.Until(time.Unix(seconds, 0)).Round(time.Hour)
+	}
+	for _, d := range []time.Duration{0, 5 * time.Hour, -3 * time.Hour} {
+		s.MoveClock(d)
+		if got := ahead(); got != d {
+			t.Errorf("ahead by %v, want %v", got, d)
+		}
+	}
+	s.Restart()
+	if got := ahead(); got != -3*time.Hour {
+		t.Errorf("after a restart ahead by %v", got)
+	}
+	s.Do(t, "SET", "key", "x", "PX", "1800000")
+	s.MoveClock(0)
+	if s.Do(t, "EXISTS", "key") != int64(0) {
+		t.Error("what the moved clock says has expired is still there")
 	}
 }

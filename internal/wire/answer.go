@@ -150,6 +150,7 @@ func parseMillis(word string) (time.Duration, error) {
 type Renewal struct {
 	Held    bool
 	Evicted bool
+	Unknown bool // too few of the servers that were asked have answered
 	Waiting int
 }
 
@@ -165,6 +166,8 @@ func ParseRenewals(s string, n int) ([]Renewal, error) {
 		case "-":
 		case "evicted":
 			list[i].Evicted = true
+		case "?":
+			list[i].Unknown = true
 		default:
 			waiting, err := parseCount(word)
 			if err != nil {

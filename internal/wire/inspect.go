@@ -112,7 +112,7 @@ func ParseRecord(answer string) (Record, error) {
 			_ = s.word() // the record's own life, of interest to operators only
 			r.Used, r.Limit = s.count(), s.count()
 		case "holder":
-			stays := len(s.words) > 2 && s.words[2] == staying
+			stays := len(s.words) > 2 && s.words[2] == Staying
 			h := HolderLine{
 				Mode: s.word(), Attempt: s.word(), Owner: s.name(), Weight: s.count(),
 				Token: s.token(), Since: s.instant(), Left: s.millis(), Entries: s.count(),

@@ -74,9 +74,9 @@ func Encode(name string) string {
 	return string(b)
 }
 
-// staying stands in the place of an exclusive holder that has given up a lock
+// Staying stands in the place of an exclusive holder that has given up a lock
 // which stays taken for a while. No encoded name is like it.
-const staying = "%stays"
+const Staying = "%stays"
 
 // Owner writes an owner's name as one word that no answer takes for "nobody".
 func Owner(name string) string {
@@ -88,7 +88,7 @@ func Owner(name string) string {
 
 // Holder reads the holder of an answer: empty if nobody is to be named.
 func Holder(word string) string {
-	if word == staying {
+	if word == Staying {
 		return ""
 	}
 	return Decode(word)

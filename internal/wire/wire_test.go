@@ -114,8 +114,8 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestRenewalsAreReadInOrder(t *testing.T) {
-	got, err := ParseRenewals("renewed 0 - evicted 12", 4)
-	want := []Renewal{{Held: true}, {}, {Evicted: true}, {Held: true, Waiting: 12}}
+	got, err := ParseRenewals("renewed 0 - evicted 12 ?", 5)
+	want := []Renewal{{Held: true}, {}, {Evicted: true}, {Held: true, Waiting: 12}, {Unknown: true}}
 	if err != nil || len(got) != len(want) {
 		t.Fatalf("got %v, %v", got, err)
 	}

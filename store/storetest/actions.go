@@ -36,8 +36,13 @@ func testAcquire(s *suite) {
 	s.key += "shared"
 	s.take(s.attempt("a", 2), "s")
 	s.take(s.attempt("b", 3), "s")
-	s.begins(s.acquire(s.attempt("c", 2), "p:1:1", 0), "busy")
+	s.begins(s.acquire(s.attempt("c", 2), "x", 0), "busy")
 
+	if s.NoPermits {
+		s.refused(script.Acquire, []any{s.attempt("c", 2), ttl, retention, "p:1:1", 0, s.base})
+		return
+	}
+	s.begins(s.acquire(s.attempt("c", 2), "p:1:1", 0), "busy")
 	s.key += "permits"
 	s.take(s.attempt("a", 3), "p:2:3")
 	s.begins(s.acquire(s.attempt("b", 4), "p:2:3", 0), "busy")

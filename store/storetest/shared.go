@@ -12,6 +12,9 @@ var sharedTests = []test{
 }
 
 func testStep(s *suite) {
+	if s.NoSteps {
+		return
+	}
 	step := func(attempt, token, want string) string {
 		return s.run(script.Step, attempt, token, want, ttl, retention, s.base)
 	}
@@ -32,6 +35,9 @@ func testStep(s *suite) {
 }
 
 func testLimit(s *suite) {
+	if s.NoPermits {
+		return
+	}
 	limit := func(permits int) string { return s.run(script.Limit, permits, retention, s.base) }
 	ear := s.listen(s.channel("b"))
 	s.is(limit(2), "idle")

@@ -33,6 +33,17 @@ import (
 type Env struct {
 	Store holdfast.Store
 
+	// NoPermits says that the store refuses permits: over several servers
+	// they cannot be counted.
+	NoPermits bool
+
+	// NoEntering says that those who wait under one owner's name come in each
+	// on its own, in any order, and with tokens of their own.
+	NoEntering bool
+
+	// NoSteps says that the store refuses to step between reading and writing.
+	NoSteps bool
+
 	// Publish sends a message on a connection that is not the store's, by
 	// SPUBLISH if the store is sharded. It is needed.
 	Publish func(channel, payload string)

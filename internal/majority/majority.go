@@ -1,0 +1,230 @@
+// Package majority decides what the answers of several independent servers mean
+// together: who holds, which token, until when, and whom to ask next. It is
+// arithmetic: no clock is read and nothing is sent here.
+//
+// docs/quorum.md has the arguments.
+package majority
+
+import (
+	"hash/fnv"
+	"slices"
+	"time"
+)
+
+// Of is how many of n servers are a majority: any two majorities share one.
+func Of(n int) int { return n/2 + 1 }
+
+// Order lists the servers in the order in which they are asked to keep the line
+// of the lock at key. It is the same in every process that has the servers in
+// the same order, and spreads the locks over them.
+func Order(key string, n int) []int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(key)) // never fails
+	first := int(h.Sum32() % uint32(n))
+	order := make([]int, n)
+	for i := range order {
+		order[i] = (first + i) % n
+	}
+	return order
+}
+
+// Reply is what one server said to an acquisition.
+type Reply uint8
+
+// The replies.
+const (
+	Open    Reply = iota // none yet
+	Granted              // it holds here
+	Queued               // it stands in the line here
+	Busy                 // somebody else holds here
+	Failed               // refused, or silent for too long
+)
+
+// Decision is what the replies so far mean.
+type Decision uint8
+
+// The decisions.
+const (
+	Undecided Decision = iota
+	Won                // a majority granted, the lead among them
+	Line               // the lead has given a place in its line
+	Taken              // the lead says that somebody else holds
+	Join               // the lead has to be asked for a place in its line
+	Split              // the lead granted, and a majority cannot any more
+	Short              // too few servers are left that count
+)
+
+// Judge decides by the replies so far. order is how the servers are asked for
+// the lead: the first that did not fail has it, so that one server's line
+// orders those who wait and no two of them end with half of the servers each.
+// A server that does not count may hold, and may have the lead. joins says
+// that the caller wants to wait.
+func Judge(replies []Reply, counts []bool, order []int, joins bool) (d Decision, lead int) {
+	m := Of(len(replies))
+	granted, open, left := 0, 0, 0
+	for i, r := range replies {
+		if !counts[i] || r == Failed {
+			continue
+		}
+		left++
+		switch r {
+		case Granted:
+			granted++
+		case Open:
+			open++
+		}
+	}
+	at := slices.IndexFunc(order, func(i int) bool { return replies[i] != Failed })
+	if left < m || at < 0 {
+		return Short, order[0]
+	}
+	lead = order[at]
+	switch replies[lead] {
+	case Queued:
+		return Line, lead
+	case Busy:
+		if joins {
+			return Join, lead
+		}
+		return Taken, lead
+	case Granted:
+		switch {
+		case granted >= m:
+			return Won, lead
+		case granted+open < m:
+			return Split, lead
+		}
+	}
+	return Undecided, lead
+}
+
+// Token is the token of a grant for which servers drew these: greater than
+// each. Where a majority has the greatest already it has been agreed before,
+// and stays.
+func Token(drawn []uint64, n int) uint64 {
+	if len(drawn) == 0 {
+		return 0
+	}
+	greatest, have := slices.Max(drawn), 0
+	for _, t := range drawn {
+		if t == greatest {
+			have++
+		}
+	}
+	if have >= Of(n) {
+		return greatest
+	}
+	return greatest + 1
+}
+
+// Vote is what one server says to the renewal of a lease.
+type Vote uint8
+
+// The votes.
+const (
+	Silent  Vote = iota
+	Held         // without a break since the renewal before
+	Fresh        // held, but not for long enough to vouch for the time before
+	NotHeld      //
+	Evicted      // not held: an operator ended it
+)
+
+// Outcome is what the votes mean together.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Unknown Outcome = iota
+	Kept
+	Lost
+	Ended // by an operator
+)
+
+// Tally counts the votes of a renewal. A lease is kept if a majority held it
+// without a break, and lost once that cannot be.
+func Tally(votes []Vote) Outcome {
+	held, silent, evicted := 0, 0, false
+	for _, v := range votes {
+		switch v {
+		case Held:
+			held++
+		case Silent:
+			silent++
+		case Evicted:
+			evicted = true
+		}
+	}
+	switch m := Of(len(votes)); {
+	case held >= m:
+		return Kept
+	case held+silent >= m:
+		return Unknown
+	case evicted:
+		return Ended
+	}
+	return Lost
+}
+
+// Count counts yes and no of n servers, of which the others are silent. It
+// answers whether yes has a majority, and whether it still can.
+func Count(yes, no, n int) (has, can bool) {
+	m := Of(n)
+	return yes >= m, n-no >= m
+}
+
+// Rank is the greatest value that a majority of n servers reaches, 0 if there
+// is none; values are those of the servers that have one.
+func Rank[T int | uint64 | time.Duration](values []T, n int) T {
+	m := Of(n)
+	if len(values) < m {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)-m]
+}
+
+// Limit bounds one request to one server: what was configured, but at most a
+// tenth of the lease, and a third of the time that the caller has, so that a
+// silent server leaves time for the second phase and for giving back.
+func Limit(configured, ttl, left time.Duration) time.Duration {
+	limit := configured
+	if ttl > 0 {
+		limit = min(limit, ttl/10)
+	}
+	if left > 0 {
+		limit = min(limit, left/3)
+	}
+	return max(limit, time.Millisecond)
+}
+
+// Grace is for how long an acquisition that a majority has granted after took
+// waits for the other servers: one that grants later does not vouch for the
+// lease until its second renewal. It never waits for a limit.
+func Grace(took, limit time.Duration) time.Duration {
+	return min(2*took+2*time.Millisecond, limit)
+}
+
+// Probation is for how long from now on a server does not count for new
+// grants, 0 if it does. It remembers since born and may have forgotten leases
+// that were granted before, which last at most for longest. Where no server is
+// older there were none; a tenth of longest is the time in which the servers of
+// a new quorum meet their first client. All are instants on one clock.
+func Probation(now, born, oldest, longest time.Duration) time.Duration {
+	if born-oldest <= longest/10 {
+		return 0
+	}
+	return max(born+longest-now, 0)
+}
+
+// Stint is for how long who has the lead tries for the rest before it gives
+// everything back: a part of its lease there, by chance, so that two who keep
+// each other from a majority do not do so again. jitter is in [0, 1).
+func Stint(ttl time.Duration, jitter float64) time.Duration {
+	return ttl/3 + time.Duration(jitter*float64(ttl/3))
+}
+
+// Pause is the wait before the next try after so many stints in vain.
+func Pause(stints int, jitter float64) time.Duration {
+	most := min(10*time.Millisecond<<min(stints, 7), time.Second)
+	return time.Duration((0.5 + jitter/2) * float64(most))
+}

@@ -1,0 +1,205 @@
+package majority
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestTwoMajoritiesShareAServer(t *testing.T) {
+	for n := 1; n < 100; n++ {
+		if m := Of(n); 2*m <= n || 2*(m-1) > n {
+			t.Errorf("%d of %d", m, n)
+		}
+	}
+}
+
+func TestTheOrderIsTheSameForAllAndSpreadsTheLocks(t *testing.T) {
+	leads := make([]int, 5)
+	for i := range 1000 {
+		key := "holdfast:{lock-" + time.Duration(i).String() + "}"
+		order := Order(key, 5)
+		if !slices.Equal(order, Order(key, 5)) {
+			t.Fatalf("two orders for %s", key)
+		}
+		leads[order[0]]++
+		if slices.Sort(order); !slices.Equal(order, []int{0, 1, 2, 3, 4}) {
+			t.Fatalf("%s is asked for at %v", key, order)
+		}
+	}
+	if slices.Min(leads) < 100 {
+		t.Errorf("leads %v of 1000", leads)
+	}
+}
+
+func TestJudge(t *testing.T) {
+	const (
+		o, g, q, b, f = Open, Granted, Queued, Busy, Failed
+	)
+	for _, test := range []struct {
+		replies []Reply
+		without []int // these do not count
+		joins   bool
+		want    Decision
+		lead    int
+	}{
+		{replies: []Reply{o, o, o, o, o}, want: Undecided},
+		{replies: []Reply{g, g, o, o, o}, want: Undecided},
+		{replies: []Reply{g, g, g, o, o}, want: Won},
+		{replies: []Reply{o, g, g, g, o}, want: Undecided},
+		{replies: []Reply{o, g, g, g, g}, want: Undecided},
+		{replies: []Reply{f, g, g, g, o}, want: Won, lead: 1},
+		{replies: []Reply{f, o, g, g, g}, want: Undecided, lead: 1},
+		{replies: []Reply{f, f, g, g, g}, want: Won, lead: 2},
+		{replies: []Reply{f, f, f, g, g}, want: Short},
+		{replies: []Reply{f, f, f, f, f}, want: Short},
+		{replies: []Reply{q, g, g, g, g}, joins: true, want: Line},
+		{replies: []Reply{q, o, o, o, o}, joins: true, want: Line},
+		{replies: []Reply{b, g, g, g, g}, want: Taken},
+		{replies: []Reply{f, b, g, g, g}, want: Taken, lead: 1},
+		{replies: []Reply{f, b, g, g, g}, joins: true, want: Join, lead: 1},
+		{replies: []Reply{g, b, b, o, o}, want: Undecided},
+		{replies: []Reply{g, b, b, b, o}, want: Split},
+		{replies: []Reply{g, g, b, f, b}, want: Split},
+		{replies: []Reply{g, g, g, b, b}, without: []int{0}, want: Split},
+		{replies: []Reply{g, g, g, o, o}, without: []int{4}, want: Won},
+		{replies: []Reply{g, g, g, g, o}, without: []int{0}, want: Won},
+		{replies: []Reply{g, g, g, g, g}, without: []int{0, 1, 2}, want: Short},
+		{replies: []Reply{o, o, o, f, f}, without: []int{0}, want: Short},
+	} {
+		counts := slices.Repeat([]bool{true}, 5)
+		for _, i := range test.without {
+			counts[i] = false
+		}
+		got, lead := Judge(test.replies, counts, []int{0, 1, 2, 3, 4}, test.joins)
+		if got != test.want || lead != test.lead && got != Short {
+			t.Errorf("%v without %v: %v by %d, want %v by %d", test.replies, test.without, got, lead,
+				test.want, test.lead)
+		}
+	}
+}
+
+// Whatever the replies: nobody wins without a majority that counts, and two who
+// were granted by different servers cannot both win.
+func FuzzJudge(f *testing.F) {
+	f.Add(uint32(0x12345), uint8(0), true)
+	f.Fuzz(func(t *testing.T, seed uint32, out uint8, joins bool) {
+		replies, rival := make([]Reply, 5), make([]Reply, 5)
+		counts := make([]bool, 5)
+		granted := 0
+		for i := range replies {
+			replies[i], rival[i] = Reply(seed%5), Granted
+			counts[i] = out>>i&1 == 0
+			if replies[i] == Granted {
+				rival[i] = Busy
+				if counts[i] {
+					granted++
+				}
+			}
+			seed /= 5
+		}
+		d, _ := Judge(replies, counts, []int{0, 1, 2, 3, 4}, joins)
+		if d == Won && granted < 3 {
+			t.Errorf("%v wins with %d", replies, granted)
+		}
+		if other, _ := Judge(rival, counts, []int{0, 1, 2, 3, 4}, joins); d == Won && other == Won {
+			t.Errorf("%v and %v both win", replies, rival)
+		}
+	})
+}
+
+func TestTokenIsAboveAllThatWereDrawn(t *testing.T) {
+	for _, test := range []struct {
+		drawn []uint64
+		want  uint64
+	}{
+		{nil, 0},
+		{[]uint64{5, 7, 6}, 8},
+		{[]uint64{7, 7, 6}, 8},
+		{[]uint64{7, 7, 7}, 7}, // agreed before
+		{[]uint64{7, 7, 7, 6, 5}, 7},
+		{[]uint64{7, 7, 7, 9}, 10},
+	} {
+		if got := Token(test.drawn, 5); got != test.want {
+			t.Errorf("of %v: %d, want %d", test.drawn, got, test.want)
+		}
+	}
+}
+
+func TestTally(t *testing.T) {
+	const (
+		s, h, f, n, e = Silent, Held, Fresh, NotHeld, Evicted
+	)
+	for _, test := range []struct {
+		votes []Vote
+		want  Outcome
+	}{
+		{[]Vote{h, h, h, s, s}, Kept},
+		{[]Vote{h, h, s, n, n}, Unknown},
+		{[]Vote{h, h, n, n, n}, Lost},
+		{[]Vote{h, h, f, f, f}, Lost}, // held everywhere now, and not always
+		{[]Vote{h, h, f, f, s}, Unknown},
+		{[]Vote{h, h, e, e, e}, Ended},
+		{[]Vote{h, h, h, e, e}, Kept}, // an eviction that is under way
+		{[]Vote{s, s, s, s, s}, Unknown},
+		{[]Vote{s, s, s, n, n}, Unknown},
+		{[]Vote{s, s, n, n, n}, Lost},
+	} {
+		if got := Tally(test.votes); got != test.want {
+			t.Errorf("%v: %v, want %v", test.votes, got, test.want)
+		}
+	}
+}
+
+func TestRankIsWhatAMajorityReaches(t *testing.T) {
+	for _, test := range []struct {
+		values []int
+		want   int
+	}{
+		{nil, 0}, {[]int{9, 9}, 0}, {[]int{1, 9, 5}, 1}, {[]int{1, 9, 5, 7}, 5}, {[]int{1, 9, 5, 7, 7}, 7},
+	} {
+		if got := Rank(test.values, 5); got != test.want {
+			t.Errorf("of %v: %d, want %d", test.values, got, test.want)
+		}
+	}
+}
+
+func TestAServerWithoutMemoryIsOnProbation(t *testing.T) {
+	const longest = time.Minute
+	for _, test := range []struct{ now, born, oldest, want time.Duration }{
+		{100 * time.Second, 90 * time.Second, 90 * time.Second, 0}, // a new quorum
+		{100 * time.Second, 95 * time.Second, 90 * time.Second, 0}, // its first client, a slow one
+		{100 * time.Second, 90 * time.Second, 0, 50 * time.Second},
+		{149 * time.Second, 90 * time.Second, 0, time.Second},
+		{150 * time.Second, 90 * time.Second, 0, 0},
+		{150 * time.Second, 10 * time.Second, 0, 0},
+		{20 * time.Second, 10 * time.Second, 0, 50 * time.Second},
+	} {
+		if got := Probation(test.now, test.born, test.oldest, longest); got != test.want {
+			t.Errorf("%+v: %v", test, got)
+		}
+	}
+}
+
+func TestLimitsLeaveTimeForTheRest(t *testing.T) {
+	for _, test := range []struct{ configured, ttl, left, want time.Duration }{
+		{time.Second, 0, 0, time.Second},
+		{time.Second, 5 * time.Second, 0, 500 * time.Millisecond},
+		{time.Second, time.Minute, 300 * time.Millisecond, 100 * time.Millisecond},
+		{time.Second, 10 * time.Millisecond, time.Microsecond, time.Millisecond},
+	} {
+		if got := Limit(test.configured, test.ttl, test.left); got != test.want {
+			t.Errorf("%+v: %v", test, got)
+		}
+	}
+	for stints := range 100 {
+		for _, jitter := range []float64{0, 0.5, 0.999} {
+			if d := Pause(stints, jitter); d < time.Millisecond || d > time.Second {
+				t.Errorf("pause %d: %v", stints, d)
+			}
+			if d := Stint(time.Minute, jitter); d < 20*time.Second || d > 40*time.Second {
+				t.Errorf("stint: %v", d)
+			}
+		}
+	}
+}

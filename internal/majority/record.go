@@ -1,0 +1,127 @@
+package majority
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// Merge is what n servers say of a lock in sum: it is held by those who have a
+// majority. records are those of the servers that answered, the one whose line
+// orders the waiters first; the clock is that one's.
+func Merge(records []wire.Record, n int) wire.Record {
+	lead := records[0]
+	r := wire.Record{Absent: true, Now: lead.Now}
+	var fences []uint64
+	for i := range records {
+		one := &records[i]
+		if one.Absent {
+			continue
+		}
+		r.Absent = false
+		if r.Now.IsZero() {
+			r.Now = one.Now
+		}
+		fences = append(fences, one.Fence)
+		if e := one.Evicted; e != nil && (r.Evicted == nil || e.At.After(r.Evicted.At)) {
+			r.Evicted = e
+		}
+	}
+	r.Fence = Rank(fences, n)
+	r.Holders = holders(records, r.Now, n)
+	for _, h := range r.Holders {
+		if h.Mode != wire.Exclusive {
+			r.Used += h.Weight
+		}
+	}
+	for _, w := range lead.Waiters {
+		if !slices.ContainsFunc(r.Holders, func(h wire.HolderLine) bool { return h.Attempt == w.Attempt }) {
+			w.Place = len(r.Waiters) + 1
+			r.Waiters = append(r.Waiters, w)
+		}
+	}
+	r.Waiting = len(r.Waiters)
+	return r
+}
+
+// holders are those whom a majority of n servers has, by their tokens.
+func holders(records []wire.Record, now time.Time, n int) []wire.HolderLine {
+	type holder struct {
+		line    wire.HolderLine
+		tokens  []uint64
+		entries []int
+		lefts   []time.Duration
+		age     time.Duration
+	}
+	var all []*holder
+	for i := range records {
+		for _, line := range records[i].Holders {
+			at := slices.IndexFunc(all, func(h *holder) bool {
+				return h.line.Attempt == line.Attempt || line.Owner != "" && h.line.Owner == line.Owner
+			})
+			if at < 0 {
+				at = len(all)
+				all = append(all, &holder{line: line})
+			}
+			h := all[at]
+			h.tokens = append(h.tokens, line.Token)
+			h.entries = append(h.entries, line.Entries)
+			h.lefts = append(h.lefts, line.Left)
+			h.age = max(h.age, records[i].Now.Sub(line.Since))
+		}
+	}
+	var list []wire.HolderLine
+	for _, h := range all {
+		if len(h.tokens) < Of(n) {
+			continue
+		}
+		h.line.Token, h.line.Left, h.line.Entries = Rank(h.tokens, n), Rank(h.lefts, n), slices.Max(h.entries)
+		h.line.Since = now.Add(-h.age)
+		list = append(list, h.line)
+	}
+	slices.SortFunc(list, func(a, b wire.HolderLine) int { return cmp.Compare(a.Token, b.Token) })
+	return list
+}
+
+// Format writes a record as inspect answers it. The life of the record is told
+// as 0: several servers have no common one.
+func Format(r *wire.Record) string {
+	if r.Absent {
+		return "absent"
+	}
+	lines := []string{fmt.Sprintf("lock %d %d %d 0 %d %d",
+		r.Now.UnixMilli(), r.Fence, r.Waiting, r.Used, r.Limit)}
+	for i := range r.Holders {
+		h := &r.Holders[i]
+		lines = append(lines, fmt.Sprintf("holder %s %s %s %d %d %d %d %d", h.Mode, h.Attempt, holder(h),
+			h.Weight, h.Token, h.Since.UnixMilli(), h.Left.Milliseconds(), h.Entries))
+	}
+	for _, w := range r.Waiters {
+		lines = append(lines, fmt.Sprintf("waiter %d %s %s %s %d %d %d", w.Place, w.Mode, w.Attempt,
+			owner(w.Owner), w.Weight, w.Joined.UnixMilli(), w.Left.Milliseconds()))
+	}
+	if e := r.Evicted; e != nil {
+		lines = append(lines, fmt.Sprintf("evicted %d %s %s %s", e.At.UnixMilli(), wire.Encode(e.By),
+			wire.Encode(e.Reason), strings.Join(e.Attempts, " ")))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// holder is how a holder is known to others.
+func holder(h *wire.HolderLine) string {
+	if h.Stays {
+		return wire.Staying
+	}
+	return owner(h.Owner)
+}
+
+func owner(name string) string {
+	if name == "" {
+		return "-"
+	}
+	return wire.Encode(name)
+}

@@ -1,0 +1,79 @@
+package quorum
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/majority"
+)
+
+// Config says how a quorum works. The zero value is good for most programs.
+type Config struct {
+	// MaxTTL is the longest lease that any process takes on these nodes, the
+	// same in every process: longer ones are refused with [ErrTTL]. A node
+	// that has lost its memory is not counted for new grants for as long.
+	// Default: 1 min.
+	MaxTTL time.Duration
+
+	// Timeout bounds one request to one node. A tenth of a lease's TTL bounds
+	// it too, so that a silent node leaves time for the others. Default: 500 ms.
+	Timeout time.Duration
+}
+
+// New unites nodes to one store. It does no I/O: the first use does, and refuses
+// nodes that are the same server with [ErrSameServer]. The error is a
+// [holdfast.ErrInvalid]: an even number of nodes, fewer than three, or a node
+// that cannot be one of a quorum.
+//
+// The nodes stay open when the store is closed: they are the caller's.
+func New(nodes []holdfast.Store, cfg Config) (*Store, error) {
+	cfg.MaxTTL = cmp.Or(cfg.MaxTTL, time.Minute)
+	cfg.Timeout = cmp.Or(cfg.Timeout, 500*time.Millisecond)
+	switch n := len(nodes); {
+	case n < 3:
+		return nil, invalid("a quorum of %d nodes tolerates no failure: use 3 or 5 independent servers", n)
+	case n%2 == 0:
+		return nil, invalid("a quorum of %d nodes tolerates no more failures than one of %d: use an odd number", n, n-1)
+	case n > maxNodes:
+		return nil, invalid("a quorum of %d nodes: at most %d make sense", n, maxNodes)
+	case cfg.MaxTTL < 10*time.Millisecond:
+		return nil, invalid("Config.MaxTTL is %v: it must be at least the longest TTL in use", cfg.MaxTTL)
+	case cfg.Timeout < time.Millisecond:
+		return nil, invalid("Config.Timeout is %v: it must be at least 1ms", cfg.Timeout)
+	}
+	s := &Store{
+		cfg: cfg, majority: majority.Of(len(nodes)), clock: clock.Now, closing: make(chan struct{}),
+		claims: make(map[string]*claim), ears: make(map[string][]*ear), met: make(map[string]bool),
+	}
+	for i, store := range nodes {
+		switch {
+		case store == nil:
+			return nil, invalid("node %d is nil", i+1)
+		case store.Sharded():
+			return nil, invalid("node %d is a Cluster, which is one system with failovers of its own: "+
+				"use independent servers", i+1)
+		}
+		for j, other := range nodes[:i] {
+			if store == other {
+				return nil, invalid("nodes %d and %d are the same store: use independent servers", j+1, i+1)
+			}
+		}
+		s.nodes = append(s.nodes, &node{Store: store, quorum: s, number: i + 1})
+	}
+	if own, ok := nodes[0].(interface{ Now() time.Duration }); ok {
+		s.clock, s.fake = own.Now, true
+	}
+	s.life, s.end = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// maxNodes bounds a quorum: each acquisition asks every node twice.
+const maxNodes = 99
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", holdfast.ErrInvalid, fmt.Errorf("quorum: "+format, args...))
+}

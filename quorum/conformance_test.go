@@ -1,0 +1,54 @@
+package quorum_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Env {
+		nodes := make([]*memstore.Store, 5)
+		stores := make([]holdfast.Store, 5)
+		for i := range nodes {
+			nodes[i] = memstore.New()
+			nodes[i].Advance(time.Duration(i) * 7 * time.Millisecond)
+			stores[i] = nodes[i]
+		}
+		store, err := quorum.New(stores, quorum.Config{Timeout: 10 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(store.Close)
+		return storetest.Env{
+			Store:     store,
+			NoPermits: true, NoSteps: true, NoEntering: true,
+			Publish: func(channel, payload string) { nodes[0].Publish(channel, payload) },
+			Plant: func(key string) {
+				for _, n := range nodes {
+					n.Plant(key)
+				}
+			},
+			KillSubscribers: func() {
+				for _, n := range nodes {
+					n.Cut()()
+				}
+			},
+			Silence: func() (resume func()) {
+				var resumes []func()
+				for _, n := range nodes {
+					resumes = append(resumes, n.Stall())
+				}
+				return func() {
+					for _, resume := range resumes {
+						resume()
+					}
+				}
+			},
+		}
+	})
+}

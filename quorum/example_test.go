@@ -1,0 +1,76 @@
+package quorum_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/quorum"
+)
+
+// A program would give adapters of independent servers in the place of the
+// memstores.
+func Example() {
+	ctx := context.Background()
+	nodes := []holdfast.Store{memstore.New(), memstore.New(), memstore.New()}
+	store, err := quorum.New(nodes, quorum.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+	client, err := holdfast.New(store, holdfast.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close(ctx)
+
+	err = client.Mutex("ledger").Do(ctx, func(context.Context) error {
+		_, err := client.Mutex("ledger").TryLock(ctx)
+		fmt.Println("taken on a majority:", errors.Is(err, holdfast.ErrHeld))
+		return nil
+	})
+	fmt.Println(err)
+
+	_, err = client.Semaphore("pool", 8).Acquire(ctx, 1)
+	fmt.Println("permits are refused:", errors.Is(err, quorum.ErrUnsupported))
+	// Output:
+	// taken on a majority: true
+	// <nil>
+	// permits are refused: true
+}
+
+func ExampleNew() {
+	two := []holdfast.Store{memstore.New(), memstore.New()}
+	_, err := quorum.New(two, quorum.Config{})
+	fmt.Println(err)
+	// Output:
+	// holdfast: invalid: quorum: a quorum of 2 nodes tolerates no failure: use 3 or 5 independent servers
+}
+
+// The clients are closed first: they give back what they hold.
+func ExampleStore_Close() {
+	ctx := context.Background()
+	nodes := []holdfast.Store{memstore.New(), memstore.New(), memstore.New()}
+	store, err := quorum.New(nodes, quorum.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client, err := holdfast.New(store, holdfast.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	lease, err := client.Mutex("ledger").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(client.Close(ctx), errors.Is(lease.Err(), holdfast.ErrClosed))
+	store.Close()
+	// Output: <nil> true
+}

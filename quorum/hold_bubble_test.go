@@ -1,0 +1,275 @@
+package quorum_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/quorum"
+)
+
+func TestALockIsHeldOnAllServersAndReleasedOnAll(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		l := w.lock(a, "x")
+		w.wantOn("x", "11111")
+		if _, err := b.Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrHeld) {
+			t.Errorf("a second client was told %v", err)
+		}
+		w.wantOn("x", "11111")
+		w.release(l)
+		w.wantOn("x", "00000")
+		m := w.lock(b, "x")
+		if m.Token() <= l.Token() {
+			t.Errorf("token %d after %d", m.Token(), l.Token())
+		}
+		w.release(m)
+	})
+}
+
+func TestTheLossOfAnyTwoServersCostsNothing(t *testing.T) {
+	for first := range 5 {
+		for second := range first {
+			bubble(t, func(t *testing.T, w *world) {
+				a, b := w.client(), w.client()
+				l := w.lock(a, "x")
+				w.peers[first].kill()
+				w.peers[second].kill()
+				time.Sleep(3 * ttl)
+				if err := l.Err(); err != nil {
+					t.Fatalf("without %d and %d: %v", first, second, err)
+				}
+				if _, err := b.Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrHeld) {
+					t.Errorf("a second client was told %v", err)
+				}
+				w.release(l)
+				m := w.lock(b, "x")
+				if m.Token() <= l.Token() {
+					t.Errorf("token %d after %d", m.Token(), l.Token())
+				}
+				w.release(m)
+			})
+		}
+	}
+}
+
+func TestWithoutAMajorityTheErrorNamesTheServers(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a := w.client()
+		w.release(w.lock(a, "x"))
+		for _, i := range []int{0, 2, 3} {
+			w.peers[i].kill()
+		}
+		_, err := a.Mutex("x").Lock(t.Context())
+		w.wantIs(err, holdfast.ErrUnknownOutcome)
+		var short *quorum.ShortError
+		if !errors.As(err, &short) || short.Have != 2 || short.Nodes != 5 {
+			t.Fatalf("error %v", err)
+		}
+		for _, name := range []string{"server-0", "server-2", "server-3", "connection refused"} {
+			if !strings.Contains(err.Error(), name) {
+				t.Errorf("error %q does not name %s", err, name)
+			}
+		}
+		for _, i := range []int{0, 2, 3} {
+			w.peers[i].revive(false)
+		}
+		time.Sleep(2 * time.Second) // what could not be given back was owed
+		w.wantOn("x", "00000")
+	})
+}
+
+func TestAServerThatComesBackHoldsTheLeaseAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		w.release(w.lock(b, "y"))
+		w.peers[3].kill()
+		w.peers[4].kill()
+		l := w.lock(a, "x")
+		w.wantOn("x", "11100")
+		w.peers[3].revive(false)
+		w.peers[4].revive(true)
+		time.Sleep(ttl / 2) // one renewal
+		w.wantOn("x", "11111")
+		time.Sleep(ttl) // and two more, from which on they count
+		w.peers[0].kill()
+		w.peers[1].kill()
+		time.Sleep(3 * ttl)
+		if err := l.Err(); err != nil {
+			t.Errorf("with those that were brought back: %v", err)
+		}
+		w.release(l)
+	})
+}
+
+func TestAServerThatWasJustBroughtBackDoesNotVouchForTheTimeBefore(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a := w.client()
+		w.peers[3].kill()
+		w.peers[4].kill()
+		l := w.lock(a, "x")
+		w.wantOn("x", "11100")
+		// Two forget the lease. With one that remembers, it is over: in
+		// between somebody else could have had a majority.
+		w.peers[3].revive(false)
+		w.peers[4].revive(false)
+		w.peers[1].Restart()
+		w.peers[2].Restart()
+		<-l.Context().Done()
+		w.wantIs(context.Cause(l.Context()), holdfast.ErrLost)
+		if held := a.ID(); held == "" {
+			t.Error("no identity")
+		}
+		if on := w.on("x"); strings.Count(on, "1") > 1 {
+			t.Errorf("a lost lease was brought back to %s", on)
+		}
+	})
+}
+
+func TestAServerWithoutMemoryIsNotCountedUntilAllIsOverThatItMayHaveForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		w.release(w.lock(b, "y")) // all servers are known for longer than a lease
+		time.Sleep(2 * time.Minute)
+		w.peers[3].kill()
+		w.peers[4].kill()
+		l := w.lock(a, "x")
+		w.wantOn("x", "11100")
+		w.peers[3].revive(false)
+		w.peers[4].revive(false)
+		w.peers[2].Restart()
+		// 2, 3 and 4 know of nobody, and are a majority.
+		if m, err := b.Mutex("x").TryLock(t.Context()); err == nil {
+			t.Fatalf("granted %d while %d is held: %v", m.Token(), l.Token(), l.Err())
+		}
+		start := time.Now()
+		for {
+			m, err := b.Mutex("x").TryLock(t.Context())
+			if err == nil {
+				if l.Err() == nil {
+					t.Errorf("two holders after %v", time.Since(start))
+				}
+				w.release(m)
+				break
+			}
+			time.Sleep(time.Second)
+		}
+		if waited := time.Since(start); waited > 2*time.Minute {
+			t.Errorf("the lock was not to be had for %v", waited)
+		}
+	})
+}
+
+func TestAServerWithoutMemoryIsNotCountedByProcessesThatCameLater(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a := w.client()
+		w.release(w.lock(a, "y"))
+		time.Sleep(2 * time.Minute)
+		w.peers[3].kill()
+		w.peers[4].kill()
+		l := w.lock(a, "x")
+		w.peers[3].revive(false)
+		w.peers[4].revive(false)
+		w.peers[2].Restart()
+		w.peers[0].kill()
+		w.peers[1].kill()
+		late := w.client()
+		_, err := late.Mutex("x").TryLock(t.Context())
+		w.wantIs(err, holdfast.ErrUnknownOutcome)
+		if err == nil || !strings.Contains(err.Error(), "lost its memory") {
+			t.Errorf("error %v does not say why", err)
+		}
+		if l.Err() != nil {
+			t.Error("the test was too slow to show anything")
+		}
+	})
+}
+
+func TestASilentServerDelaysNobodyTwice(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a := w.client()
+		w.release(w.lock(a, "x"))
+		resume := w.peers[2].Stall()
+		for range 5 { // whichever server has the lead of these
+			time.Sleep(time.Second)
+			for _, name := range []string{"a", "b", "c", "d", "e"} {
+				w.release(w.lock(a, name))
+			}
+		}
+		start := time.Now()
+		w.release(w.lock(a, "f"))
+		if took := time.Since(start); took > 0 {
+			t.Errorf("a server that is known to be silent delays a lock by %v", took)
+		}
+		resume()
+		time.Sleep(time.Minute)
+		for _, name := range []string{"a", "b", "c", "d", "e", "f", "x"} {
+			w.wantOn(name, "00000")
+		}
+	})
+}
+
+func TestALostAnswerLeavesNothingBehind(t *testing.T) {
+	lost := errors.New("connection reset by peer")
+	for _, action := range []string{"acquire", "raise", "node", "release", "cancel"} {
+		bubble(t, func(t *testing.T, w *world) {
+			a := w.client()
+			w.release(w.lock(a, "x"))
+			for _, i := range []int{0, 1, 4} {
+				w.peers[i].Lose(func(name string, _ []string) error {
+					if name == action {
+						return lost
+					}
+					return nil
+				})
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			l, err := a.Mutex("x").Lock(ctx)
+			cancel()
+			if err == nil {
+				if err := l.Release(t.Context()); err != nil && !errors.Is(err, holdfast.ErrUnknownOutcome) {
+					t.Errorf("%s: release: %v", action, err)
+				}
+			}
+			for _, i := range []int{0, 1, 4} {
+				w.peers[i].Lose(nil)
+			}
+			time.Sleep(5 * time.Second) // much less than a lease
+			synctest.Wait()
+			w.wantOn("x", "00000")
+			w.release(w.lock(a, "x"))
+		})
+	}
+}
+
+func TestServersFoundOutToBeWithoutMemoryAreLeftOutAtOnce(t *testing.T) {
+	for _, patience := range []string{"waits", "does not wait"} {
+		bubble(t, func(t *testing.T, w *world) {
+			a := w.client()
+			w.release(w.lock(a, "x"))
+			time.Sleep(time.Minute) // the servers are no new quorum's
+			for _, i := range []int{0, 1} {
+				w.peers[i].kill()
+				w.peers[i].revive(true)
+			}
+			// Those that remember are slow: the others make up a majority.
+			w.peers[3].slow(20*time.Millisecond, 20*time.Millisecond)
+			w.peers[4].slow(20*time.Millisecond, 20*time.Millisecond)
+			for _, name := range []string{"x", "a", "b", "c", "d", "e"} {
+				take := a.Mutex(name).Lock
+				if patience != "waits" {
+					take = a.Mutex(name).TryLock
+				}
+				l, err := take(t.Context())
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				w.release(l)
+			}
+		})
+	}
+}

@@ -1,0 +1,182 @@
+package quorum_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// sharded is a Cluster.
+type sharded struct{ *memstore.Store }
+
+func (sharded) Sharded() bool { return true }
+
+// road is another way to a server.
+type road struct {
+	*memstore.Store
+	address string
+	role    string
+}
+
+func (r *road) Server(ctx context.Context) (holdfast.ServerInfo, error) {
+	info, err := r.Store.Server(ctx)
+	info.Address = r.address
+	if r.role != "" {
+		info.Role = r.role
+	}
+	return info, err
+}
+
+func stores(n int) []holdfast.Store {
+	list := make([]holdfast.Store, n)
+	for i := range list {
+		list[i] = memstore.New()
+	}
+	return list
+}
+
+func open(t *testing.T, nodes []holdfast.Store, cfg quorum.Config) (*quorum.Store, *holdfast.Client) {
+	t.Helper()
+	cfg.Timeout = 10 * time.Second
+	s, err := quorum.New(nodes, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	c, err := holdfast.New(s, holdfast.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return s, c
+}
+
+func TestWhatCannotBeAQuorumIsRefused(t *testing.T) {
+	one := memstore.New()
+	for what, nodes := range map[string][]holdfast.Store{
+		"0 nodes":                nil,
+		"1 nodes":                stores(1),
+		"2 nodes":                stores(2),
+		"an odd number":          stores(4),
+		"at most":                stores(101),
+		"node 2 is nil":          {memstore.New(), nil, memstore.New()},
+		"node 3 is a Cluster":    {memstore.New(), memstore.New(), sharded{memstore.New()}},
+		"nodes 1 and 3 are the ": {one, memstore.New(), one},
+	} {
+		_, err := quorum.New(nodes, quorum.Config{})
+		if !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for _, cfg := range []quorum.Config{{MaxTTL: time.Millisecond}, {MaxTTL: -1}, {Timeout: -1}, {Timeout: 1}} {
+		if _, err := quorum.New(stores(3), cfg); !errors.Is(err, holdfast.ErrInvalid) {
+			t.Errorf("%+v: %v", cfg, err)
+		}
+	}
+}
+
+func TestTheSameServerTwiceIsRefusedBeforeAnythingIsTaken(t *testing.T) {
+	one, two := memstore.New(), memstore.New()
+	_, c := open(t, []holdfast.Store{
+		&road{Store: one, address: "10.0.0.1:6379"}, &road{Store: two, address: "10.0.0.2:6379"},
+		&road{Store: one, address: "lock-1.example:6379"},
+	}, quorum.Config{})
+	for range 2 {
+		_, err := c.Mutex("x").Lock(t.Context())
+		if !errors.Is(err, quorum.ErrSameServer) || errors.Is(err, holdfast.ErrUnknownOutcome) {
+			t.Fatalf("error %v", err)
+		}
+		for _, address := range []string{"10.0.0.1:6379", "lock-1.example:6379"} {
+			if !strings.Contains(err.Error(), address) {
+				t.Errorf("error %q does not name %s", err, address)
+			}
+		}
+	}
+	for _, s := range []*memstore.Store{one, two} {
+		if got := s.Dump("holdfast:{x}"); got != nil {
+			t.Errorf("taken all the same: %v", got)
+		}
+	}
+}
+
+func TestAReplicaInAQuorumIsRefused(t *testing.T) {
+	nodes := stores(3)
+	nodes[1] = &road{Store: memstore.New(), address: "10.0.0.2:6379", role: "replica"}
+	_, c := open(t, nodes, quorum.Config{})
+	_, err := c.Mutex("x").Lock(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "10.0.0.2:6379 is a replica") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestWhatHasNoMeaningOverSeveralServersIsRefused(t *testing.T) {
+	nodes := stores(3)
+	s, c := open(t, nodes, quorum.Config{})
+	refused := func(err, kind error) {
+		t.Helper()
+		var server *holdfast.ServerError
+		if !errors.Is(err, kind) || !errors.As(err, &server) {
+			t.Errorf("error %v (%T), want a refusal by %v", err, err, kind)
+		}
+	}
+	key := []string{"holdfast:{x}"}
+	_, err := s.Run(t.Context(), script.Acquire, key,
+		[]string{"A/1", "30000", "600000", "p:1:3", "0", "holdfast:push:"})
+	refused(err, quorum.ErrUnsupported)
+	for _, action := range []*script.Script{script.Raise, script.Node, {Name: "of a later version"}} {
+		_, err = s.Run(t.Context(), action, key, []string{"A/1", "7", "600000"})
+		refused(err, quorum.ErrUnsupported)
+	}
+	_, err = c.Mutex("x", holdfast.TTL(2*time.Minute)).Lock(t.Context())
+	refused(err, quorum.ErrTTL)
+
+	l, err := c.Mutex("x").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused(l.Extend(t.Context(), 2*time.Minute), quorum.ErrTTL)
+	if l.Err() != nil {
+		t.Errorf("a refused extension cost the lease: %v", l.Err())
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	s.Close()
+	s.Close()
+	if _, err := s.Run(t.Context(), script.Inspect, key, nil); !errors.Is(err, quorum.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+func TestAnActionWithTooFewArgumentsIsRefused(t *testing.T) {
+	s, _ := open(t, stores(3), quorum.Config{})
+	for _, action := range []*script.Script{
+		script.Acquire, script.Release, script.Renew, script.Poll, script.Cancel, script.Evict,
+	} {
+		var refused *holdfast.ServerError
+		if _, err := s.Run(t.Context(), action, []string{"holdfast:{x}"}, nil); !errors.As(err, &refused) {
+			t.Errorf("%s: %v", action.Name, err)
+		}
+		if _, err := s.Run(t.Context(), action, nil, nil); !errors.As(err, &refused) {
+			t.Errorf("%s without a key: %v", action.Name, err)
+		}
+	}
+}
+
+func TestAQuorumDescribesItself(t *testing.T) {
+	s, _ := open(t, []holdfast.Store{
+		&road{Store: memstore.New(), address: "a:1"}, &road{Store: memstore.New(), address: "b:2"},
+		&road{Store: memstore.New(), address: "c:3"},
+	}, quorum.Config{})
+	info, err := s.Server(t.Context())
+	if err != nil || info.Mode != "quorum" || info.Role != "master" || info.Address != "a:1,b:2,c:3" {
+		t.Errorf("%+v, %v", info, err)
+	}
+}

@@ -1,0 +1,128 @@
+package quorum_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/quorum"
+)
+
+// Each kind of lock works over a quorum, or says in its call that it does not,
+// and then nothing is held.
+func TestKindsThatCannotWorkSayItInTheirCall(t *testing.T) {
+	nodes := stores(3)
+	_, c := open(t, nodes, quorum.Config{})
+	ctx := t.Context()
+	nothing := func(context.Context) error { t.Error("it ran"); return nil }
+	for name, call := range map[string]func(name string) error{
+		"semaphore": func(name string) error {
+			_, err := c.Semaphore(name, 8).Acquire(ctx, 1)
+			return err
+		},
+		"limit of a semaphore": func(name string) error {
+			return c.Semaphore(name, 8).SetLimit(ctx, 9)
+		},
+		"every": func(name string) error {
+			_, err := c.Every(name, time.Hour).Do(ctx, nothing)
+			return err
+		},
+		"every, in a loop": func(name string) error { return c.Every(name, time.Hour).Loop(ctx, nothing) },
+		"election": func(name string) error {
+			_, err := c.Election(name).Campaign(ctx, "me")
+			return err
+		},
+		"election, in a loop": func(name string) error {
+			return c.Election(name).Loop(ctx, "me", func(ctx context.Context, _ *holdfast.Leadership) error {
+				return nothing(ctx)
+			})
+		},
+		"leader of an election": func(name string) error {
+			_, err := c.Election(name).Leader(ctx)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := call(name)
+			var server *holdfast.ServerError
+			if !errors.Is(err, quorum.ErrUnsupported) || !errors.As(err, &server) || server.Code != "UNSUPPORTED" ||
+				errors.Is(err, holdfast.ErrUnknownOutcome) {
+				t.Errorf("error %v", err)
+			}
+			if s, err := c.Inspect(ctx, name); err != nil || len(s.Holders) > 0 {
+				t.Errorf("left behind %+v, %v", s, err)
+			}
+		})
+	}
+}
+
+func TestAStepIsRefusedAndCostsNothing(t *testing.T) {
+	_, c := open(t, stores(3), quorum.Config{})
+	rw := c.RWMutex("x")
+	reader, err := rw.RLock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := reader.StepUp(t.Context()); !errors.Is(err, quorum.ErrUnsupported) ||
+		errors.Is(err, holdfast.ErrUnknownOutcome) {
+		t.Errorf("up: %v", err)
+	}
+	if err := errors.Join(reader.Err(), reader.Release(t.Context())); err != nil {
+		t.Error(err)
+	}
+	writer, err := rw.Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.StepDown(t.Context()); !errors.Is(err, quorum.ErrUnsupported) ||
+		errors.Is(err, holdfast.ErrUnknownOutcome) {
+		t.Errorf("down: %v", err)
+	}
+	if err := errors.Join(writer.Err(), writer.Release(t.Context())); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAcknowledgementsAreRefused(t *testing.T) {
+	_, c := open(t, stores(3), quorum.Config{})
+	_, err := c.Mutex("x", holdfast.Acks(1, time.Second)).Lock(t.Context())
+	if !errors.Is(err, holdfast.ErrInvalid) {
+		t.Errorf("error %v", err)
+	}
+	if s, err := c.Inspect(t.Context(), "x"); err != nil || len(s.Holders) > 0 {
+		t.Errorf("left behind %+v, %v", s, err)
+	}
+}
+
+func TestAMinimumHoldIsKeptOnAMajority(t *testing.T) {
+	nodes := stores(3)
+	_, c := open(t, nodes, quorum.Config{})
+	l, err := c.Mutex("x", holdfast.MinHold(time.Hour)).Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Mutex("x").TryLock(t.Context())
+	var held *holdfast.HeldError
+	if !errors.As(err, &held) || held.Remaining < 50*time.Minute {
+		t.Errorf("error %v", err)
+	}
+	if s, err := c.Inspect(t.Context(), "x"); err != nil || len(s.Holders) != 1 || !s.Holders[0].Released {
+		t.Errorf("seen as %+v, %v", s, err)
+	}
+	for _, n := range nodes {
+		n.(*memstore.Store).Advance(2 * time.Hour)
+	}
+	l, err = c.Mutex("x").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

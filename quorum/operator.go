@@ -1,0 +1,240 @@
+package quorum
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/majority"
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// answers asks all nodes and waits for each, in order; "" where one failed. The
+// error says that fewer than a majority answered.
+func (s *Store) answers(ctx context.Context, action *script.Script, keys, args []string) ([]string, error) {
+	list := make([]string, len(s.nodes))
+	limit := s.limit(ctx, 0)
+	failed, err := s.each(ctx, limit, func(_ context.Context, i int, n *node) (err error) {
+		list[i], err = n.call(limit, action, keys, args)
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(failed) > len(s.nodes)-s.majority:
+		return nil, s.short(failed)
+	}
+	return list, nil
+}
+
+// one asks the nodes in order until one answers: for attempts that the quorum
+// does not know, which hold nothing anywhere.
+func (s *Store) one(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
+	limit := s.limit(ctx, 0)
+	failed := make(map[int]error)
+	for _, i := range s.order(keys[0]) {
+		replies := make(chan reply, 1)
+		if !s.background(func() {
+			answer, err := s.nodes[i].call(limit, action, keys, args)
+			replies <- reply{i, answer, err}
+		}) {
+			return "", ErrClosed
+		}
+		select {
+		case r := <-replies:
+			if r.err == nil || refused(r.err) {
+				return r.answer, r.err
+			}
+			failed[i] = r.err
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+	return "", s.short(failed)
+}
+
+// reply is what one node answered.
+type reply struct {
+	i      int
+	answer string
+	err    error
+}
+
+// inspect reads the lock as a majority sees it: held by those who hold it on a
+// majority, waited for by those in the line of its lead.
+func (s *Store) inspect(ctx context.Context, keys, args []string) (string, error) {
+	merged, _, err := s.record(ctx, keys, args)
+	if err != nil {
+		return "", err
+	}
+	return majority.Format(&merged), nil
+}
+
+// record is the lock as a majority sees it, and as each node that answered does.
+func (s *Store) record(ctx context.Context, keys, args []string) (wire.Record, map[int]wire.Record, error) {
+	answers, err := s.answers(ctx, script.Inspect, keys, args)
+	if err != nil {
+		return wire.Record{}, nil, err
+	}
+	var records []wire.Record
+	own := make(map[int]wire.Record)
+	for _, i := range s.order(keys[0]) {
+		if answers[i] == "" {
+			continue
+		}
+		r, err := wire.ParseRecord(answers[i])
+		if err != nil {
+			return wire.Record{}, nil, &nodeError{s.nodes[i].title(), err}
+		}
+		for h := range r.Holders {
+			r.Holders[h].Attempt = roundless(r.Holders[h].Attempt)
+		}
+		for w := range r.Waiters {
+			r.Waiters[w].Attempt = roundless(r.Waiters[w].Attempt)
+		}
+		records = append(records, r)
+		own[i] = r
+	}
+	return majority.Merge(records, len(s.nodes)), own, nil
+}
+
+// tokens are what the nodes call the hold that has this token in sum: a node
+// that granted late, or was not reached by the second phase, has another.
+func (s *Store) tokens(ctx context.Context, keys []string, token string) ([]string, error) {
+	list := slices.Repeat([]string{token}, len(s.nodes))
+	if token == "0" {
+		return list, nil
+	}
+	merged, own, err := s.record(ctx, keys, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range merged.Holders {
+		if wire.Number(h.Token) != token {
+			continue
+		}
+		for i, r := range own {
+			for _, mine := range r.Holders {
+				if mine.Attempt == h.Attempt {
+					list[i] = wire.Number(mine.Token)
+				}
+			}
+		}
+	}
+	return list, nil
+}
+
+// evict takes the lock away on all nodes that answer, which must be a majority:
+// the holder's next renewal then finds that it has none. As many holds have
+// ended as a majority says.
+func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) {
+	if len(args) != 5 {
+		return "", refuse(ErrUnsupported, "ERR", "evict takes 5 arguments, not %d", len(args))
+	}
+	tokens, err := s.tokens(ctx, keys, args[2])
+	if err != nil {
+		return "", err
+	}
+	answers := make([]string, len(s.nodes))
+	limit := s.limit(ctx, 0)
+	failed, err := s.each(ctx, limit, func(_ context.Context, i int, n *node) (err error) {
+		mine := slices.Clone(args)
+		mine[2] = tokens[i]
+		answers[i], err = n.call(limit, script.Evict, keys, mine)
+		return err
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case len(failed) > len(s.nodes)-s.majority:
+		return "", s.short(failed)
+	}
+	var ended []int
+	var fences []uint64
+	for i, answer := range answers {
+		if answer == "" {
+			continue
+		}
+		a, err := wire.Parse(answer)
+		if err != nil {
+			return "", &nodeError{s.nodes[i].title(), err}
+		}
+		switch a.Kind {
+		case wire.Evicted:
+			ended = append(ended, a.Count)
+		case wire.Changed:
+			fences = append(fences, a.Token)
+		}
+	}
+	switch n := majority.Rank(ended, len(s.nodes)); {
+	case n > 0:
+		return fmt.Sprintf("evicted %d", n), nil
+	case len(fences) > 0:
+		return fmt.Sprintf("changed %d", majority.Rank(fences, len(s.nodes))), nil
+	}
+	return "free", nil
+}
+
+// permit asks all nodes what their user may not run: what is missing on one is
+// missing.
+func (s *Store) permit(ctx context.Context, keys, args []string) (string, error) {
+	answers, err := s.answers(ctx, script.Permit, keys, args)
+	if err != nil {
+		return "", err
+	}
+	said := "permitted"
+	for _, answer := range answers {
+		switch {
+		case strings.HasPrefix(answer, "missing "):
+			return answer, nil
+		case answer == "unknown":
+			said = answer
+		}
+	}
+	return said, nil
+}
+
+// announce makes the client known on the nodes that answer: one is enough.
+func (s *Store) announce(ctx context.Context, keys, args []string) (string, error) {
+	return s.first(ctx, script.Announce, keys, args, "announced")
+}
+
+// whois asks who a client is: the word of one node is enough.
+func (s *Store) whois(ctx context.Context, keys, args []string) (string, error) {
+	return s.first(ctx, script.Whois, keys, args, "client")
+}
+
+// first asks all nodes and waits for those that are expected to answer. It
+// answers what one said that begins with word, else what any said.
+func (s *Store) first(ctx context.Context, action *script.Script, keys, args []string, word string) (string, error) {
+	replies := make(chan reply, len(s.nodes))
+	limit := s.limit(ctx, 0)
+	for i, n := range s.nodes {
+		if !s.background(func() {
+			answer, err := n.call(limit, action, keys, args)
+			replies <- reply{i, answer, err}
+		}) {
+			return "", ErrClosed
+		}
+	}
+	found, heard, failed := "", make([]bool, len(s.nodes)), make(map[int]error)
+	for open := len(s.nodes); open > 0 && (found == "" || !s.onlySuspects(heard)); open-- {
+		select {
+		case r := <-replies:
+			heard[r.i] = true
+			if r.err != nil {
+				failed[r.i] = r.err
+			} else if found == "" || strings.HasPrefix(r.answer, word+" ") {
+				found = r.answer
+			}
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+	if found == "" {
+		return "", s.short(failed)
+	}
+	return found, nil
+}

@@ -1,0 +1,254 @@
+package quorum
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/majority"
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// slot is what a round has on one node, under one identity.
+type slot struct {
+	r    *round
+	i    int
+	node *node
+	keys []string
+	id   string
+	gate chan struct{} // has room for one request at a time
+
+	// The claim's mu guards the fields below.
+	over   bool // given back: nothing more is taken under this identity
+	reply  majority.Reply
+	err    error // why it failed
+	last   wire.Answer
+	holds  bool // the node has granted
+	stands bool // it has a place in the node's line
+	doubt  bool // a request without an answer may have led to either
+	token  uint64
+	waits  int           // how many stood in the node's line when it granted
+	asked  time.Duration // before the last request was sent that may have led to a place
+	since  time.Duration // the hold counts from here: the node has not started to count earlier
+	known  time.Duration // the node has held without a break since then, as far as it told
+}
+
+// fresh makes an empty slot. c.mu is held.
+func (r *round) fresh(i int) *slot {
+	c := r.c
+	return &slot{
+		r: r, i: i, node: c.s.nodes[i], keys: []string{c.key},
+		id:   c.attempt + "." + strconv.FormatUint(c.s.ids.Add(1), 10),
+		gate: make(chan struct{}, 1),
+	}
+}
+
+// send sends an action to the node when no earlier request of the slot is under
+// way there: so a cancel never overtakes what it is to undo. What takes
+// something is not sent any more once the slot is over.
+func (sl *slot) send(limit time.Duration, action *script.Script, args []string) (wire.Answer, error) {
+	c := sl.r.c
+	takes := action == script.Acquire || action == script.Poll
+	sl.gate <- struct{}{} // every request is bounded, so this wait is too
+	defer func() { <-sl.gate }()
+	c.mu.Lock()
+	if takes && (sl.over || sl.r.ended) {
+		c.mu.Unlock()
+		return wire.Answer{}, errOver
+	}
+	sent := c.s.now()
+	if takes && !sl.stands && !sl.holds {
+		sl.asked = sent
+	}
+	c.mu.Unlock()
+	answer, err := sl.node.call(limit, action, sl.keys, args)
+	var a wire.Answer
+	if err == nil {
+		a, err = wire.Parse(answer)
+	}
+	if takes {
+		c.mu.Lock()
+		sl.note(a, sent, err)
+		c.mu.Unlock()
+	}
+	return a, err
+}
+
+// note keeps what an answer says. c.mu is held.
+func (sl *slot) note(a wire.Answer, sent time.Duration, err error) {
+	switch {
+	case err != nil:
+		sl.doubt = sl.doubt || !unsent(err)
+		if !sl.holds {
+			sl.reply, sl.err = majority.Failed, err
+		}
+	case a.Kind == wire.Granted:
+		sl.hold(a.Token, a.Waiting, sent)
+	case a.Kind == wire.Queued:
+		if sl.holds {
+			return // the push has overtaken this answer
+		}
+		sl.reply, sl.stands, sl.doubt, sl.asked, sl.last = majority.Queued, true, false, sent, a
+	case a.Kind == wire.Gone:
+		// It has nothing here any more. A push for what it had may be on its
+		// way, so it does not ask again under this identity.
+		sl.over, sl.holds, sl.stands, sl.doubt = true, false, false, false
+		if r := sl.r; r.slots[sl.i] == sl {
+			r.slots[sl.i] = r.fresh(sl.i)
+			r.slots[sl.i].reply = majority.Busy
+		}
+	default:
+		sl.reply, sl.holds, sl.stands, sl.doubt, sl.last = majority.Busy, false, false, false, a
+	}
+}
+
+// hold notes that the node has granted, and counts from sent. c.mu is held.
+func (sl *slot) hold(token uint64, waiting int, sent time.Duration) {
+	c := sl.r.c
+	if !sl.holds {
+		sl.known = c.s.now()
+	}
+	sl.reply, sl.holds, sl.stands, sl.doubt = majority.Granted, true, false, false
+	sl.token, sl.since = max(sl.token, token), max(sl.since, sent)
+	if sl.waits = waiting; sl.i == sl.r.lead {
+		c.waits = waiting
+	}
+}
+
+// fail notes why nothing is to be expected of the node.
+func (sl *slot) fail(err error) {
+	sl.r.c.mu.Lock()
+	defer sl.r.c.mu.Unlock()
+	sl.reply, sl.err = majority.Failed, err
+}
+
+// acquire asks the node for the lock, and for a place in its line unless
+// patience is 0.
+func (sl *slot) acquire(limit time.Duration, patience string) error {
+	c := sl.r.c
+	_, err := sl.send(limit, script.Acquire,
+		append([]string{sl.id, c.ttlMS, c.life, c.want, patience, c.base}, c.owner...))
+	return err
+}
+
+// poll looks what has become of a place or a hold, and prolongs both.
+func (sl *slot) poll(limit time.Duration) error {
+	c := sl.r.c
+	_, err := sl.send(limit, script.Poll,
+		append([]string{sl.id, c.ttlMS, c.retention, c.patience(), c.base}, c.owner...))
+	return err
+}
+
+// raise writes the token to the node, which must hold, and asks it since when
+// it has forgotten nothing: both after its grant.
+func (sl *slot) raise(limit time.Duration, token uint64) error {
+	c, n := sl.r.c, sl.node
+	met := make(chan error, 1)
+	if !c.s.background(func() { met <- n.meet(limit, prefix(c.key)) }) {
+		return ErrClosed
+	}
+	sl.gate <- struct{}{}
+	answer, err := n.call(limit, script.Raise, sl.keys,
+		append([]string{sl.id, wire.Number(token), c.retention}, c.owner...))
+	<-sl.gate
+	if other := <-met; err == nil {
+		err = other
+	}
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if answer == "gone" {
+		sl.holds, sl.reply, sl.err = false, majority.Failed, errForgot
+		return errForgot
+	}
+	sl.token = max(sl.token, token)
+	if left := n.probation(); left > 0 {
+		return &youngError{left}
+	}
+	return nil
+}
+
+// giveBack ends what the slot has, as far as it can be known; what stays in
+// doubt is cancelled in the background. It answers what was ended.
+func (sl *slot) giveBack(limit time.Duration) (wire.Kind, error) {
+	c := sl.r.c
+	sl.gate <- struct{}{}
+	c.mu.Lock()
+	sl.over = true
+	nothing, doubt := !sl.holds && !sl.stands && !sl.doubt, sl.doubt
+	until := max(sl.asked, sl.since) + c.ttl
+	c.mu.Unlock()
+	<-sl.gate
+	if nothing {
+		return wire.None, nil
+	}
+	args := append([]string{sl.id, c.retention, c.base}, c.owner...)
+	a, err := sl.send(limit, script.Cancel, args)
+	if err != nil && !refused(err) || err == nil && a.Kind == wire.None && doubt {
+		sl.node.owe(debt{keys: sl.keys, args: args, until: max(until, c.s.now()+limit)})
+	}
+	return a.Kind, err
+}
+
+// replace gives back, in the background, what the round has on a node, and
+// makes a new slot there that has nothing. c.mu is held.
+func (r *round) replace(i int, limit time.Duration) {
+	old := r.slots[i]
+	old.over = true
+	r.slots[i] = r.fresh(i)
+	r.slots[i].reply = majority.Busy
+	r.c.s.background(func() { _, _ = old.giveBack(limit) })
+}
+
+// end ends the round: nothing more is taken in it. c.mu is held.
+func (r *round) end() {
+	if !r.ended {
+		r.ended = true
+		close(r.stop)
+	}
+}
+
+// live reports whether the round is the claim's, and not over. c.mu is held.
+func (r *round) live() bool { return !r.ended && r.c.round == r }
+
+// all are the slots as they are now.
+func (r *round) all() []*slot {
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	return append([]*slot(nil), r.slots...)
+}
+
+// abandon gives back what an ended round has on the nodes, in the background.
+func (r *round) abandon(limit time.Duration) {
+	for _, sl := range r.all() {
+		r.c.s.background(func() { _, _ = sl.giveBack(limit) })
+	}
+}
+
+// replies are what the nodes have said so far, and who of them counts. c.mu is
+// held.
+func (r *round) replies() (replies []majority.Reply, counts []bool) {
+	replies, counts = make([]majority.Reply, len(r.slots)), make([]bool, len(r.slots))
+	for i, sl := range r.slots {
+		replies[i] = sl.reply
+		// A hold from before the instant from which the client may count its
+		// lease could end before the client thinks so.
+		counts[i] = sl.node.probation() == 0 && (!sl.holds || sl.since >= r.c.floor)
+	}
+	return replies, counts
+}
+
+// failures are why nodes cannot be counted on. c.mu is held.
+func (r *round) failures() map[int]error {
+	failed := make(map[int]error)
+	for i, sl := range r.slots {
+		if sl.reply == majority.Failed && sl.err != nil {
+			failed[i] = sl.err
+		} else if left := sl.node.probation(); left > 0 {
+			failed[i] = &youngError{left}
+		}
+	}
+	return failed
+}

@@ -1,0 +1,77 @@
+package quorum
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// several takes locks one after the other, in the order in which they are given
+// and without waiting, and gives all of them back if one is not free. They are
+// not taken in one step: of those who want some of the same locks the one that
+// has the first of them gets the others, unless who wants fewer is faster.
+//
+// After an error some may be held, until the cancel of each that the client
+// sends; a refusal is answered when all have been given back.
+func (s *Store) several(ctx context.Context, keys, args []string) (string, error) {
+	if len(args) != 3+len(keys) {
+		return "", refuse(ErrUnsupported, "ERR", "gather takes %d arguments for %d keys, not %d",
+			3+len(keys), len(keys), len(args))
+	}
+	attempt, ttl, retention := args[0], args[1], args[2]
+	ms, bad := strconv.ParseInt(ttl, 10, 64)
+	more, worse := strconv.ParseInt(retention, 10, 64)
+	if bad != nil || worse != nil {
+		return "", refuse(ErrUnsupported, "ERR", "gather: %q and %q are no numbers of milliseconds", ttl, retention)
+	}
+	life := strconv.FormatInt(ms+more, 10)
+	claims := make([]*claim, len(keys))
+	for i, key := range keys {
+		d, err := s.parse([]string{key}, []string{attempt, ttl, life, wire.Exclusive, "0", args[3+i]})
+		if err != nil {
+			return "", err // the same for each of them, so nothing has been claimed
+		}
+		if i == 0 {
+			if err := s.meet(ctx, key); err != nil {
+				return "", err
+			}
+		}
+		claims[i] = s.claim(oneOf(key, attempt), d)
+	}
+	granted := "granted"
+	for i, c := range claims {
+		answer, err := c.take(ctx, "0")
+		got, ok := strings.CutPrefix(answer, "granted ")
+		if err == nil && ok {
+			granted += " " + got
+			continue
+		}
+		if err == nil || refused(err) {
+			if failed := s.giveBackAll(ctx, claims, retention); failed != nil {
+				return "", failed
+			}
+		}
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("busy %d %s", i+1, strings.TrimPrefix(answer, "busy ")), nil
+	}
+	return granted, nil
+}
+
+// giveBackAll cancels the claims. What nodes that do not answer have granted is
+// cancelled in the background; the error is ctx's, or that of a closed store.
+func (s *Store) giveBackAll(ctx context.Context, claims []*claim, retention string) error {
+	for _, c := range claims {
+		if s.known(c.key, c.attempt) != c {
+			continue // it has given itself back
+		}
+		if _, err := s.cancel(ctx, []string{c.key}, []string{c.attempt, retention, c.base}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package quorum_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func TestSeveralLocksAreTakenAllOrNone(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		names := []string{"x", "y", "z"}
+		l, err := a.All(names).TryLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			w.wantOn(name, "11111")
+		}
+		w.peers[1].kill()
+		w.peers[3].kill()
+		time.Sleep(3 * ttl)
+		if err := l.Err(); err != nil {
+			t.Errorf("over the loss of two: %v", err)
+		}
+		_, err = b.All([]string{"w", "z"}).TryLock(t.Context())
+		var held *holdfast.HeldError
+		if !errors.As(err, &held) || held.Name != "z" || held.Owner == "" {
+			t.Errorf("error %v", err)
+		}
+		time.Sleep(time.Second)
+		w.wantOn("w", "00000")
+		if err := l.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for _, i := range []int{1, 3} {
+			w.peers[i].revive(false)
+		}
+		time.Sleep(2 * time.Second) // what could not be given back was owed
+		for _, name := range names {
+			w.wantOn(name, "00000")
+		}
+	})
+}
+
+func TestWhoWantsSeveralLocksGetsThem(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		sets := [][]string{{"x", "y"}, {"y", "z"}, {"z", "x"}, {"x", "y", "z"}}
+		inside, last := map[string]int{}, map[string]uint64{}
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for _, set := range sets {
+			c := w.client()
+			all.Go(func() {
+				for range 10 {
+					l, err := c.All(set).Lock(t.Context())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					for _, name := range set {
+						if inside[name]++; inside[name] > 1 {
+							t.Errorf("two have %s", name)
+						}
+						if token := l.Token(name); token <= last[name] {
+							t.Errorf("%s: token %d after %d", name, token, last[name])
+						} else {
+							last[name] = token
+						}
+					}
+					mu.Unlock()
+					time.Sleep(time.Millisecond)
+					mu.Lock()
+					for _, name := range set {
+						inside[name]--
+					}
+					mu.Unlock()
+					if err := l.Release(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		synctest.Wait()
+		for _, name := range []string{"x", "y", "z"} {
+			w.wantOn(name, "00000")
+		}
+	})
+}

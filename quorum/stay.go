@@ -1,0 +1,110 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/majority"
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// stay gives the lock up on all nodes at once, and has it stay taken there for a
+// while: until then nobody has a majority. Asked again it is answered the same.
+// A node that is not reached lets somebody in when the lease there is over, be
+// that earlier or later; after an error nobody may have been reached.
+func (s *Store) stay(ctx context.Context, keys, args []string) (string, error) {
+	if len(args) < 6 {
+		return "", refuse(ErrUnsupported, "ERR", "stay takes 6 or 7 arguments, not %d", len(args))
+	}
+	c := s.known(keys[0], args[0])
+	if c == nil {
+		return "gone", nil
+	}
+	limit := s.limit(ctx, 0)
+	slots, lead, won := c.leaves()
+	if !won {
+		return "gone", nil
+	}
+	replies := make([]wire.Answer, len(s.nodes)) // each is written before its result is sent
+	done := s.spread(func(i int, _ *node) (err error) {
+		replies[i], err = slots[i].stay(limit, args)
+		return err
+	})
+	return s.stays(ctx, done, replies, lead)
+}
+
+// leaves ends the claim for a stay. It is still known, so that it can be asked
+// again. won says that there was a grant to give up.
+func (c *claim) leaves() (slots []*slot, lead int, won bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if won = c.phase == held || c.stays; !won {
+		return nil, 0, false
+	}
+	c.phase, c.stays = over, true
+	c.round.end()
+	return append([]*slot(nil), c.round.slots...), c.round.lead, true
+}
+
+// stay gives up what the slot has. What has no part in the claim is given back.
+func (sl *slot) stay(limit time.Duration, args []string) (wire.Answer, error) {
+	c := sl.r.c
+	sl.gate <- struct{}{} // what is under way there comes first
+	c.mu.Lock()
+	holds, token := sl.holds, sl.token
+	sl.over = true
+	c.mu.Unlock()
+	<-sl.gate
+	if !holds {
+		if _, err := sl.giveBack(limit); err != nil && !refused(err) {
+			return wire.Answer{}, err
+		}
+		return wire.Answer{}, errForgot
+	}
+	a, err := sl.send(limit, script.Stay, append([]string{sl.id, wire.Number(token)}, args[2:]...))
+	if err == nil && a.Kind == wire.Gone {
+		err = errForgot
+	}
+	return a, err
+}
+
+// stays is the answer by what the nodes say: the lock is free when a majority
+// can be had.
+func (s *Store) stays(ctx context.Context, done <-chan result, replies []wire.Answer, lead int) (string, error) {
+	failed, heard := make(map[int]error), make([]bool, len(s.nodes))
+	no, entries, lefts := 0, 0, []time.Duration(nil)
+	for range s.nodes {
+		var r result
+		select {
+		case r = <-done:
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+		heard[r.i] = true
+		switch {
+		case r.err == nil:
+			entries = max(entries, replies[r.i].Count)
+			lefts = append(lefts, replies[r.i].Left)
+		case errors.Is(r.err, errForgot):
+			no++
+		default:
+			failed[r.i] = r.err
+		}
+		has, can := majority.Count(len(lefts), no, len(s.nodes))
+		switch {
+		case has && (heard[lead] || s.onlySuspects(heard)):
+			if left := majority.Rank(lefts, len(s.nodes)); entries == 0 && left > 0 {
+				return "stays " + wire.Millis(left), nil
+			} else if entries == 0 {
+				return "released", nil
+			}
+			return fmt.Sprintf("held %d", entries), nil
+		case !can:
+			return "gone", nil
+		}
+	}
+	return "", s.short(failed)
+}

@@ -1,0 +1,75 @@
+package quorum_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func TestWhoWaitsIsLetInWhenTheMinimumHoldIsOver(t *testing.T) {
+	for _, dead := range []int{0, 2} {
+		bubble(t, func(t *testing.T, w *world) {
+			const least = 2 * ttl
+			a, b := w.client(), w.client()
+			l, err := a.Mutex("x", holdfast.MinHold(least)).Lock(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			start := time.Now()
+			tokens := make(chan uint64)
+			go func() {
+				m, err := b.Mutex("x").Lock(t.Context())
+				if err != nil {
+					t.Error(err)
+					close(tokens)
+					return
+				}
+				tokens <- m.Token()
+				w.release(m)
+				close(tokens)
+			}()
+			synctest.Wait() // it stands in line
+			for i := range dead {
+				w.peers[i].kill()
+			}
+			w.release(l)
+			if token := <-tokens; token <= l.Token() {
+				t.Errorf("token %d after %d", token, l.Token())
+			}
+			if waited := time.Since(start); waited < least || waited > least+ttl {
+				t.Errorf("let in after %v, not soon after %v", waited, least)
+			}
+			<-tokens
+		})
+	}
+}
+
+// A stay is answered the same when it is asked for twice: a lost answer costs
+// no more than the second question.
+func TestALostAnswerToAMinimumHoldIsNoError(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a := w.client()
+		l, err := a.Mutex("x", holdfast.MinHold(time.Hour)).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range w.peers[:3] {
+			p.slow(0, time.Minute) // it is done, and nobody hears of it
+		}
+		done := make(chan error)
+		go func() { done <- l.Release(t.Context()) }()
+		time.Sleep(time.Second / 4)
+		for _, p := range w.peers[:3] {
+			p.slow(0, 0)
+		}
+		if err := <-done; err != nil {
+			t.Errorf("release: %v", err)
+		}
+		time.Sleep(2 * ttl)
+		if _, err := w.client().Mutex("x").TryLock(t.Context()); err == nil {
+			t.Error("let in")
+		}
+	})
+}

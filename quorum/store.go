@@ -1,0 +1,291 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/majority"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// Store is a quorum of nodes. It is used by many goroutines at once.
+type Store struct {
+	cfg      Config
+	nodes    []*node
+	majority int
+	clock    func() time.Duration
+	fake     bool
+
+	life    context.Context // ends all requests when the store closes
+	end     context.CancelFunc
+	closing chan struct{}
+	ids     atomic.Uint64  // identities of slots so far: none is used twice
+	work    sync.WaitGroup // what runs in the background; Add only while not closed
+
+	// mu guards the fields below. Nothing is sent and nobody is called under
+	// it, the mutexes of nodes excepted.
+	mu     sync.Mutex
+	closed bool
+	claims map[string]*claim // by the client's attempt
+	swept  int               // how many claims were left by the last sweep
+	ears   map[string][]*ear // by channel
+	met    map[string]bool   // prefixes whose nodes have been met
+	aged   bool
+	oldest time.Duration // on our clock: since when any node has been known to remember
+	broken error         // why nothing can work
+}
+
+var _ holdfast.Store = (*Store)(nil)
+
+func (s *Store) now() time.Duration { return s.clock() }
+
+// Clock is what leases live by if the first node is a fake with a clock of its
+// own, as memstore is; nil otherwise.
+func (s *Store) Clock() func() time.Duration {
+	if s.fake {
+		return s.clock
+	}
+	return nil
+}
+
+// Run implements [holdfast.Store]: each action is asked of all nodes, and
+// answered as they mean it in sum. An action that has no meaning over several
+// servers is refused with [ErrUnsupported].
+//
+// An error that is no refusal names the nodes that could not be counted on; a
+// [*ShortError] lists what they said.
+func (s *Store) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	if at, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, at)
+		defer cancel()
+	}
+	if err := s.usable(); err != nil {
+		return "", err
+	}
+	act := actions[action.Name]
+	if act == nil {
+		return "", refuse(ErrUnsupported, "UNSUPPORTED", "the action %s has no meaning over several servers",
+			action.Name)
+	}
+	if len(keys) == 0 {
+		return "", refuse(holdfast.ErrInvalid, "ERR", "%s needs a key", action.Name)
+	}
+	return act(s, ctx, keys, args)
+}
+
+// actions are those that the quorum knows, by their scripts' names. Raise and
+// Node are its own, for one server each.
+var actions = map[string]func(s *Store, ctx context.Context, keys, args []string) (string, error){
+	script.Acquire.Name:  (*Store).acquire,
+	script.Gather.Name:   (*Store).several,
+	script.Release.Name:  (*Store).release,
+	script.Stay.Name:     (*Store).stay,
+	script.Renew.Name:    (*Store).renew,
+	script.Poll.Name:     (*Store).poll,
+	script.Cancel.Name:   (*Store).cancel,
+	script.Inspect.Name:  (*Store).inspect,
+	script.Evict.Name:    (*Store).evict,
+	script.Permit.Name:   (*Store).permit,
+	script.Announce.Name: (*Store).announce,
+	script.Whois.Name:    (*Store).whois,
+}
+
+func (s *Store) usable() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	return s.broken
+}
+
+// Group implements [holdfast.Store].
+func (s *Store) Group(key string) string {
+	groups := make([]string, len(s.nodes))
+	for i, n := range s.nodes {
+		groups[i] = n.Group(key)
+	}
+	if strings.Join(groups, "") == "" {
+		return ""
+	}
+	return strings.Join(groups, " ")
+}
+
+// Sharded implements [holdfast.Store]: a quorum has no Cluster in it.
+func (s *Store) Sharded() bool { return false }
+
+// Server implements [holdfast.Store]: it speaks of the oldest version, of a
+// replica if there is one, and gives all addresses. It needs the answers of a
+// majority.
+func (s *Store) Server(ctx context.Context) (holdfast.ServerInfo, error) {
+	if err := ctx.Err(); err != nil {
+		return holdfast.ServerInfo{}, err
+	}
+	if err := s.usable(); err != nil {
+		return holdfast.ServerInfo{}, err
+	}
+	infos := make([]holdfast.ServerInfo, len(s.nodes))
+	failed, err := s.each(ctx, s.limit(ctx, 0), func(ctx context.Context, i int, n *node) error {
+		info, err := n.Server(ctx)
+		n.heard(err == nil || refused(err))
+		if err == nil {
+			infos[i] = info
+			n.mu.Lock()
+			n.address = info.Address
+			n.mu.Unlock()
+		}
+		return err
+	})
+	if err != nil {
+		return holdfast.ServerInfo{}, err
+	}
+	if len(failed) > len(s.nodes)-s.majority {
+		return holdfast.ServerInfo{}, s.short(failed)
+	}
+	return united(infos), nil
+}
+
+// united describes several servers as one, by the least able of them.
+func united(infos []holdfast.ServerInfo) holdfast.ServerInfo {
+	var u holdfast.ServerInfo
+	var addresses []string
+	for _, info := range infos {
+		switch {
+		case info.Address == "":
+			continue // it did not answer
+		case info.Role == "replica" || info.Role == "slave":
+			info.Mode = "quorum"
+			return info
+		case u.Product == "" || older(info.Version, u.Version):
+			u = info
+		}
+		addresses = append(addresses, info.Address)
+	}
+	u.Mode, u.Address = "quorum", strings.Join(addresses, ",")
+	return u
+}
+
+// older compares versions by their numbers.
+func older(a, b string) bool {
+	for a != "" && b != "" {
+		var x, y string
+		x, a, _ = strings.Cut(a, ".")
+		y, b, _ = strings.Cut(b, ".")
+		if x != y {
+			return len(x) < len(y) || len(x) == len(y) && x < y
+		}
+	}
+	return false
+}
+
+// Close ends what the store does in the background: requests under way, places
+// in lines that wait for their turn, and what is still to be cancelled on nodes
+// that do not answer, which then ends by itself within its TTL. Close the
+// clients first. Later calls do nothing.
+func (s *Store) Close() {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.closing)
+		s.end()
+	}
+	s.mu.Unlock()
+	s.work.Wait()
+}
+
+// background runs f in a goroutine that Close waits for; false after Close.
+func (s *Store) background(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.work.Go(f)
+	return true
+}
+
+// sleep waits; false when the store closes meanwhile.
+func (s *Store) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-s.closing:
+		return false
+	}
+}
+
+// limit bounds one request to one node, made for a lease of ttl (0: none).
+func (s *Store) limit(ctx context.Context, ttl time.Duration) time.Duration {
+	var left time.Duration
+	if at, ok := ctx.Deadline(); ok {
+		left = max(time.Until(at), time.Millisecond)
+	}
+	return majority.Limit(s.cfg.Timeout, ttl, left)
+}
+
+// each asks all nodes at once and waits for all of them, for at most limit. It
+// answers what the failed ones said; the error is ctx's.
+func (s *Store) each(
+	ctx context.Context, limit time.Duration, ask func(ctx context.Context, i int, n *node) error,
+) (map[int]error, error) {
+	failed := make(map[int]error)
+	done := s.spread(func(i int, n *node) error {
+		bounded, cancel := context.WithTimeout(s.life, limit)
+		defer cancel()
+		return ask(bounded, i, n)
+	})
+	for range s.nodes {
+		select {
+		case r := <-done:
+			if r.err != nil {
+				failed[r.i] = r.err
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return failed, nil
+}
+
+// result is what came of a request to a node.
+type result struct {
+	i   int
+	err error
+}
+
+// spread runs ask for every node at once. Each result is sent, whether
+// somebody still waits for it or not.
+func (s *Store) spread(ask func(i int, n *node) error) <-chan result {
+	done := make(chan result, len(s.nodes))
+	for i, n := range s.nodes {
+		if !s.background(func() { done <- result{i, ask(i, n)} }) {
+			done <- result{i, ErrClosed}
+		}
+	}
+	return done
+}
+
+// onlySuspects reports that the nodes which have not been heard are those of
+// which no answer is expected.
+func (s *Store) onlySuspects(heard []bool) bool {
+	for i, n := range s.nodes {
+		if !heard[i] && !n.suspected() {
+			return false
+		}
+	}
+	return true
+}
+
+// errOver is why nothing is sent for an attempt that has ended.
+var errOver = errors.New("the attempt has ended")

@@ -1,0 +1,279 @@
+package quorum_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+func TestTokensRiseWhicheverServersGrant(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a := w.client()
+		random := rand.New(rand.NewPCG(1, 2))
+		last := uint64(0)
+		for range 200 {
+			out := random.Perm(5)[:2]
+			for _, i := range out {
+				w.peers[i].kill()
+			}
+			l := w.lock(a, "x")
+			if l.Token() <= last {
+				t.Fatalf("token %d after %d, without %v", l.Token(), last, out)
+			}
+			last = l.Token()
+			w.release(l)
+			for _, i := range out {
+				w.peers[i].revive(false)
+			}
+			time.Sleep(time.Duration(random.IntN(3)) * time.Millisecond)
+		}
+	})
+}
+
+func TestAnAcquisitionThatDiesBetweenThePhasesHoldsNothingBack(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a := w.client()
+		before := w.lock(a, "x")
+		w.release(before)
+		for _, p := range w.peers[1:] {
+			p.Fail(func(action string, _ []string) error {
+				if action == "raise" {
+					return errors.New("connection reset by peer")
+				}
+				return nil
+			})
+		}
+		_, err := a.Mutex("x").TryLock(t.Context())
+		w.wantIs(err, holdfast.ErrUnknownOutcome)
+		for _, p := range w.peers[1:] {
+			p.Fail(nil)
+		}
+		time.Sleep(time.Second)
+		w.wantOn("x", "00000")
+		l := w.lock(a, "x")
+		if l.Token() <= before.Token() {
+			t.Errorf("token %d after %d", l.Token(), before.Token())
+		}
+		w.release(l)
+	})
+}
+
+// raw sends one action as a client would.
+func raw(t *testing.T, s *quorum.Store, action *script.Script, args ...any) string {
+	t.Helper()
+	words := make([]string, len(args))
+	for i, arg := range args {
+		words[i] = fmt.Sprint(arg)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	answer, err := s.Run(ctx, action, []string{"holdfast:{x}"}, words)
+	if err != nil {
+		t.Fatalf("%s %v: %v", action.Name, args, err)
+	}
+	return answer
+}
+
+func TestReadersShareAMajorityAndAWriterExcludesThem(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.store(), w.store()
+		take := func(s *quorum.Store, attempt, want string, patience int) string {
+			return raw(t, s, script.Acquire, attempt, 30_000, 630_000, want, patience, "holdfast:push:")
+		}
+		token := func(answer string) string {
+			t.Helper()
+			words := strings.Fields(answer)
+			if words[0] != "granted" {
+				t.Fatalf("answered %q", answer)
+			}
+			return words[1]
+		}
+		w.peers[0].kill()
+		one := token(take(a, "A/1", "s", 0))
+		w.peers[0].revive(false)
+		w.peers[4].kill()
+		two := token(take(b, "B/1", "s", 0))
+		w.peers[4].revive(false)
+		for _, s := range []*quorum.Store{a, b} {
+			raw(t, s, script.Inspect) // it sees that the server is back
+		}
+		if got := take(b, "B/2", "x", 60_000); !strings.HasPrefix(got, "queued ") {
+			t.Errorf("a writer beside readers: %q", got)
+		}
+		if got := take(a, "A/2", "s", 0); !strings.HasPrefix(got, "busy ") {
+			t.Errorf("a reader past a writer who waits: %q", got)
+		}
+		raw(t, a, script.Release, "A/1", one, 600_000, "holdfast:push:")
+		raw(t, b, script.Release, "B/1", two, 600_000, "holdfast:push:")
+		raw(t, b, script.Poll, "B/2", 30_000, 600_000, 60_000, "holdfast:push:")
+		synctest.Wait()
+		third := token(raw(t, b, script.Poll, "B/2", 30_000, 600_000, 60_000, "holdfast:push:"))
+		if third <= one || third <= two {
+			t.Errorf("tokens %s and %s, and then %s", one, two, third)
+		}
+		if got := take(a, "A/3", "s", 0); !strings.HasPrefix(got, "busy ") {
+			t.Errorf("a reader beside a writer: %q", got)
+		}
+	})
+}
+
+func TestAnEvictedHolderLearnsOfIt(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		l := w.lock(a, "x")
+		s, err := b.Inspect(t.Context(), "x")
+		if err != nil || len(s.Holders) != 1 || s.Holders[0].Client != a.ID() || s.Holders[0].Token != l.Token() {
+			t.Fatalf("state %+v, %v; token %d", s, err, l.Token())
+		}
+		w.peers[2].kill()
+		n, err := b.Evict(t.Context(), "x", holdfast.Eviction{By: "ops", Reason: "test", Token: l.Token()})
+		if n != 1 || err != nil {
+			t.Errorf("evicted %d, %v", n, err)
+		}
+		w.peers[2].revive(false)
+		m := w.lock(b, "x")
+		if m.Token() <= l.Token() {
+			t.Errorf("token %d after %d", m.Token(), l.Token())
+		}
+		<-l.Context().Done()
+		var lost *holdfast.LostError
+		if err := context.Cause(l.Context()); !errors.As(err, &lost) || lost.Reason != holdfast.LossEvicted {
+			t.Errorf("the evicted holder was told %v", err)
+		}
+		again := holdfast.Eviction{By: "ops", Reason: "test", Token: l.Token()}
+		if n, err := b.Evict(t.Context(), "x", again); n != 0 || err != nil {
+			t.Errorf("the eviction of one who is gone: %d, %v", n, err)
+		}
+		if err := m.Err(); err != nil {
+			t.Errorf("it took the lock from the next: %v", err)
+		}
+	})
+}
+
+// storm is one process that takes and releases the lock, and what all of them
+// saw.
+type storm struct {
+	mu     sync.Mutex
+	inside *holdfast.Lease
+	last   uint64
+	grants int
+}
+
+func (s *storm) run(t *testing.T, c *holdfast.Client, random *rand.Rand, until time.Time) {
+	for time.Now().Before(until) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		l, err := c.Mutex("x").Lock(ctx)
+		cancel()
+		if err != nil {
+			time.Sleep(time.Duration(random.IntN(1000)) * time.Millisecond)
+			continue
+		}
+		s.mu.Lock()
+		if s.inside != nil && s.inside.Err() == nil {
+			t.Errorf("%s was granted while %s holds", l.Owner(), s.inside.Owner())
+		}
+		if l.Token() <= s.last {
+			t.Errorf("token %d after %d", l.Token(), s.last)
+		}
+		s.inside, s.last, s.grants = l, l.Token(), s.grants+1
+		s.mu.Unlock()
+		select {
+		case <-time.After(time.Duration(random.IntN(20_000)) * time.Millisecond):
+		case <-l.Context().Done():
+		}
+		s.mu.Lock()
+		if s.inside == l {
+			s.inside = nil
+		}
+		s.mu.Unlock()
+		_ = l.Release(t.Context())
+	}
+}
+
+// harm does one thing to a server, and undoes it after a while.
+func (w *world) harm(random *rand.Rand, p *peer) {
+	spell := time.Duration(1+random.IntN(60)) * time.Second
+	switch random.IntN(5) {
+	case 0:
+		p.kill()
+		time.Sleep(spell)
+		p.revive(random.IntN(2) == 0)
+	case 1:
+		resume := p.Stall()
+		time.Sleep(spell)
+		resume()
+	case 2:
+		p.slow(time.Duration(random.IntN(400))*time.Millisecond, time.Duration(random.IntN(400))*time.Millisecond)
+		time.Sleep(spell)
+		p.slow(0, 0)
+	case 3:
+		p.DropPushes(-1)
+		p.Lose(func(string, []string) error {
+			if random.IntN(3) == 0 {
+				return errors.New("connection reset by peer")
+			}
+			return nil
+		})
+		time.Sleep(spell)
+		p.Lose(nil)
+		p.DropPushes(0)
+	case 4:
+		p.kill()
+		p.revive(true)
+		time.Sleep(spell + time.Minute)
+	}
+}
+
+// One server at a time loses its memory or falls silent, a second one is slow
+// or loses answers: at no time two hold the lock, and tokens rise.
+func TestNeverTwoHoldersWhateverHappensToAMinority(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				random := rand.New(&locked{src: rand.NewPCG(seed, 7)})
+				s, until := &storm{}, time.Now().Add(30*time.Minute)
+				var all sync.WaitGroup
+				for range 4 {
+					c := w.client()
+					all.Go(func() { s.run(t, c, random, until) })
+				}
+				for lane := range 2 {
+					all.Go(func() {
+						for time.Now().Before(until) {
+							w.harm(random, w.peers[lane+2*random.IntN(2)])
+							time.Sleep(time.Duration(random.IntN(30)) * time.Second)
+						}
+					})
+				}
+				all.Wait()
+				if s.grants < 30 {
+					t.Errorf("only %d grants in 30 minutes", s.grants)
+				}
+				time.Sleep(3 * time.Minute)
+				w.wantOn("x", "00000")
+			})
+		})
+	}
+}
+
+// locked is a source of chance for many goroutines.
+type locked struct {
+	mu  sync.Mutex
+	src rand.Source
+}
+
+func (l *locked) Uint64() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.src.Uint64()
+}

@@ -1,0 +1,245 @@
+package quorum_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// granted is a lock that a goroutine got.
+type granted struct {
+	who   int
+	lease *holdfast.Lease
+	err   error
+}
+
+// waiters are clients that wait for a lock, in this order.
+func (w *world) waiters(name string, n int) <-chan granted {
+	got := make(chan granted, n)
+	for i := range n {
+		c := w.client()
+		go func() {
+			l, err := c.Mutex(name).Lock(w.t.Context())
+			got <- granted{i, l, err}
+		}()
+		synctest.Wait()
+		time.Sleep(100 * time.Millisecond) // its requests have been answered
+	}
+	return got
+}
+
+func TestWaitersAreWokenByAPushInOrderOfArrival(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		for _, p := range w.peers {
+			p.slow(time.Millisecond, time.Millisecond)
+		}
+		l := w.lock(w.client(), "x")
+		got := w.waiters("x", 6)
+		polls := 0
+		for _, p := range w.peers {
+			polls -= p.count("poll")
+		}
+		for i := range 6 {
+			start := time.Now()
+			w.release(l)
+			g := <-got
+			if g.err != nil || g.who != i {
+				t.Fatalf("waiter %d was granted before %d (%v)", g.who, i, g.err)
+			}
+			// There to the lead, to the rest and back, the token and back.
+			if took := time.Since(start); took > 8*time.Millisecond {
+				t.Errorf("the hand-over took %v", took)
+			}
+			if g.lease.Token() <= l.Token() {
+				t.Errorf("token %d after %d", g.lease.Token(), l.Token())
+			}
+			l = g.lease
+			w.keep = append(w.keep, l)
+		}
+		for _, p := range w.peers {
+			polls += p.count("poll")
+		}
+		if polls > 0 {
+			t.Errorf("%d polls for 6 hand-overs", polls)
+		}
+		w.release(l)
+		time.Sleep(time.Second)
+		w.wantOn("x", "00000")
+	})
+}
+
+func TestWaitersAreServedThoughTheServerWithTheLineDies(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		bubble(t, func(t *testing.T, w *world) {
+			l := w.lock(w.client(), "x")
+			got := w.waiters("x", 3)
+			lead := w.lead("x")
+			resume := func() {}
+			if silent {
+				resume = w.peers[lead].Stall()
+			} else {
+				w.peers[lead].kill()
+			}
+			start := time.Now()
+			w.release(l)
+			for range 3 {
+				g := <-got
+				if g.err != nil {
+					t.Fatal(g.err)
+				}
+				w.keep = append(w.keep, g.lease)
+				w.release(g.lease)
+			}
+			if took := time.Since(start); took > ttl {
+				t.Errorf("three hand-overs took %v", took)
+			}
+			resume()
+		})
+	}
+}
+
+func TestWaitersAreServedThoughTheServerWithTheLineForgetsIt(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := w.lock(w.client(), "x")
+		got := w.waiters("x", 3)
+		w.peers[w.lead("x")].Restart()
+		time.Sleep(2 * ttl)
+		if err := l.Err(); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		w.release(l)
+		for range 3 {
+			g := <-got
+			if g.err != nil {
+				t.Fatal(g.err)
+			}
+			w.keep = append(w.keep, g.lease)
+			w.release(g.lease)
+		}
+		if took := time.Since(start); took > ttl {
+			t.Errorf("three hand-overs took %v", took)
+		}
+	})
+}
+
+func TestALostPushCostsALookAndNeverTheLock(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := w.lock(w.client(), "x")
+		got := w.waiters("x", 2)
+		for _, p := range w.peers {
+			p.DropPushes(-1)
+		}
+		start := time.Now()
+		w.release(l)
+		for range 2 {
+			g := <-got
+			if g.err != nil {
+				t.Fatal(g.err)
+			}
+			w.keep = append(w.keep, g.lease)
+			w.release(g.lease)
+		}
+		if took := time.Since(start); took > 2*ttl {
+			t.Errorf("two hand-overs without pushes took %v", took)
+		}
+	})
+}
+
+func TestAWaiterThatGivesUpLeavesNothingBehind(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := w.lock(w.client(), "x")
+		b := w.client()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if _, err := b.Mutex("x").Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("waited and got %v", err)
+		}
+		synctest.Wait()
+		s, err := b.Inspect(t.Context(), "x")
+		if err != nil || len(s.Holders) != 1 || len(s.Waiters) != 0 {
+			t.Errorf("state %+v, %v", s, err)
+		}
+		w.release(l)
+		w.wantOn("x", "00000")
+	})
+}
+
+func TestProcessesThatDisagreeOnTheLineStillGetTheLock(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		// Each client names the servers in another order, so that they stand
+		// in different lines: a mistake, which costs time and nothing else.
+		got := make(chan granted, 5)
+		inside := 0
+		for i := range 5 {
+			w.peers = append(w.peers[1:], w.peers[0])
+			c := w.client()
+			go func() {
+				for range 4 {
+					l, err := c.Mutex("x").Lock(t.Context())
+					if err != nil {
+						got <- granted{i, nil, err}
+						return
+					}
+					if inside++; inside > 1 {
+						t.Error("two holders")
+					}
+					time.Sleep(10 * time.Millisecond)
+					inside--
+					if err := l.Release(t.Context()); err != nil {
+						t.Errorf("release: %v", err)
+					}
+				}
+				got <- granted{who: i}
+			}()
+		}
+		start := time.Now()
+		for range 5 {
+			if g := <-got; g.err != nil {
+				t.Fatal(g.err)
+			}
+		}
+		if took := time.Since(start); took > 20*ttl {
+			t.Errorf("20 acquisitions took %v", took)
+		}
+	})
+}
+
+func TestOfManyWhoTryOneGetsTheLock(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		for i, p := range w.peers {
+			p.slow(time.Duration(i)*time.Millisecond, time.Millisecond)
+		}
+		for round := range 10 {
+			name := fmt.Sprintf("lock %d", round)
+			got := make(chan granted, 8)
+			for i := range 8 {
+				c := w.client()
+				go func() {
+					time.Sleep(time.Duration(i*(round%3)) * 300 * time.Microsecond)
+					l, err := c.Mutex(name).TryLock(t.Context())
+					got <- granted{i, l, err}
+				}()
+			}
+			n := 0
+			for range 8 {
+				g := <-got
+				switch {
+				case g.err == nil:
+					n++
+					w.keep = append(w.keep, g.lease)
+				case !errors.Is(g.err, holdfast.ErrHeld):
+					t.Error(g.err)
+				}
+			}
+			if n != 1 {
+				t.Errorf("%d of 8 got the lock", n)
+			}
+		}
+	})
+}

@@ -1,0 +1,252 @@
+package quorum_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+const ttl = 30 * time.Second
+
+// errRefused is what a dead server's port says.
+var errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+
+// peer is one server and the network to it, in virtual time.
+type peer struct {
+	*memstore.Store
+	name  string
+	start time.Time
+
+	mu     sync.Mutex
+	dead   bool
+	resume func()
+	delay  func(action string) (there, back time.Duration)
+	sent   map[string]int
+	under  sync.WaitGroup
+}
+
+// Now is the clock of the clients: a server's may be set, theirs is not.
+func (p *peer) Now() time.Duration { return time.Since(p.start) }
+
+func (p *peer) Server(ctx context.Context) (holdfast.ServerInfo, error) {
+	if p.isDead() {
+		return holdfast.ServerInfo{}, errRefused
+	}
+	info, err := p.Store.Server(ctx)
+	info.Address = p.name
+	return info, err
+}
+
+func (p *peer) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
+	p.mu.Lock()
+	p.sent[action.Name]++
+	dead, delay := p.dead, p.delay
+	p.mu.Unlock()
+	if dead {
+		return "", errRefused
+	}
+	if delay == nil {
+		return p.Store.Run(ctx, action, keys, args)
+	}
+	there, back := delay(action.Name)
+	type reply struct {
+		answer string
+		err    error
+	}
+	replies := make(chan reply, 1)
+	p.under.Go(func() {
+		time.Sleep(there)
+		if p.isDead() {
+			return
+		}
+		answer, err := p.Store.Run(context.WithoutCancel(ctx), action, keys, args)
+		time.Sleep(back)
+		if !p.isDead() {
+			replies <- reply{answer, err}
+		}
+	})
+	select {
+	case r := <-replies:
+		return r.answer, r.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+func (p *peer) Listen(ctx context.Context, channel string, l holdfast.Listener) (func(), error) {
+	if p.isDead() {
+		return nil, errRefused
+	}
+	return p.Store.Listen(ctx, channel, l)
+}
+
+func (p *peer) isDead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dead
+}
+
+// kill ends the server; its subscribers hear nothing any more.
+func (p *peer) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.dead {
+		p.dead, p.resume = true, p.Cut()
+	}
+}
+
+// revive starts it again, with its memory or without.
+func (p *peer) revive(empty bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if empty {
+		p.Restart()
+	}
+	if p.dead {
+		p.dead = false
+		p.resume()
+	}
+}
+
+func (p *peer) slow(there, back time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = func(string) (time.Duration, time.Duration) { return there, back }
+}
+
+func (p *peer) count(action string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sent[action]
+}
+
+// world is five servers and their clients, in one bubble of virtual time.
+type world struct {
+	t     *testing.T
+	peers []*peer
+	keep  []*holdfast.Lease
+}
+
+// skew is how far the servers' clocks are apart: no token of two is the same.
+var skew = []time.Duration{0, 3 * time.Millisecond, -7 * time.Millisecond, 40 * time.Second, -20 * time.Second}
+
+func bubble(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t}
+		for i := range 5 {
+			p := &peer{
+				Store: memstore.New(), name: fmt.Sprintf("server-%d", i), start: time.Now(), sent: map[string]int{},
+			}
+			p.Advance(skew[i])
+			w.peers = append(w.peers, p)
+			t.Cleanup(p.under.Wait)
+		}
+		time.Sleep(time.Minute) // no instant of the servers' clocks is the first
+		f(t, w)
+	})
+}
+
+// store is what one process has: a quorum of all servers.
+func (w *world) store() *quorum.Store {
+	w.t.Helper()
+	nodes := make([]holdfast.Store, len(w.peers))
+	for i, p := range w.peers {
+		nodes[i] = p
+	}
+	s, err := quorum.New(nodes, quorum.Config{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(s.Close)
+	return s
+}
+
+// client is a process of its own.
+func (w *world) client() *holdfast.Client {
+	w.t.Helper()
+	c, err := holdfast.New(w.store(), holdfast.Config{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
+}
+
+// lock takes the lock or fails the test.
+func (w *world) lock(c *holdfast.Client, name string) *holdfast.Lease {
+	w.t.Helper()
+	l, err := c.Mutex(name).Lock(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.keep = append(w.keep, l)
+	return l
+}
+
+func (w *world) release(l *holdfast.Lease) {
+	w.t.Helper()
+	if err := l.Release(w.t.Context()); err != nil {
+		w.t.Errorf("release: %v", err)
+	}
+}
+
+// on says which servers have a live holder of the lock, as 1 and 0.
+func (w *world) on(name string) (held string) {
+	w.t.Helper()
+	for _, p := range w.peers {
+		c, err := holdfast.New(p.Store, holdfast.Config{})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		s, err := c.Inspect(context.Background(), name)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		held += fmt.Sprint(len(s.Holders))
+	}
+	return held
+}
+
+func (w *world) wantOn(name, want string) {
+	w.t.Helper()
+	synctest.Wait()
+	if got := w.on(name); got != want {
+		w.t.Errorf("held on %s, want %s", got, want)
+	}
+}
+
+// lead is the server that keeps the line of a lock: the one where a waiter is.
+func (w *world) lead(name string) int {
+	w.t.Helper()
+	for i, p := range w.peers {
+		c, err := holdfast.New(p.Store, holdfast.Config{})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if s, _ := c.Inspect(context.Background(), name); len(s.Waiters) > 0 {
+			return i
+		}
+	}
+	w.t.Fatal("nobody waits")
+	return 0
+}
+
+func (w *world) wantIs(err error, targets ...error) {
+	w.t.Helper()
+	for _, target := range targets {
+		if !errors.Is(err, target) {
+			w.t.Errorf("error %v is no %q", err, target)
+		}
+	}
+}

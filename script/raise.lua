@@ -1,0 +1,43 @@
+-- raise — lift the token of a hold: the second phase of a grant over several servers.
+--
+-- KEYS   1 key        the lock's record
+-- ARGV   1 attempt    the acquisition that holds here
+-- ARGV   2 token      what its token shall be; a lower one than it has changes nothing
+-- ARGV   3 retention  ms for which the record outlives its last lease
+-- ARGV   4 owner      as given to acquire
+--
+-- ANSWER raised <token>  the hold has this token, and the next grant a higher one
+-- ANSWER gone            the attempt does not hold, or not any more
+-- ERROR  FORMAT          the record is of a later format
+--
+-- HOLDS  I2 I3 I4 I5. It lifts, and neither lowers nor extends anything.
+-- WHY    The servers of a quorum count apart. The greatest of their tokens is
+--        written to a majority before the grant is believed, so that every
+--        later majority has a server that counts on from there.
+
+local key, attempt, token, retention, owner = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+local base
+
+--include record
+
+if holds(attempt, owner) then
+  if expiry <= now then return 'gone' end
+  if token > fence then
+    fence = token
+    keep(expiry - now)
+    mark()
+  end
+  return 'raised ' .. text(fence)
+end
+local share = call('HGET', key, 'h:' .. attempt)
+if not share then return 'gone' end
+local h = words(share)
+if tonumber(h[2]) <= now then return 'gone' end
+if token > tonumber(h[4]) then
+  fence = math.max(fence, token)
+  h[4] = text(token)
+  keep(h[2] - now)
+  call('HSET', key, 'h:' .. attempt, table.concat(h, ' '))
+  mark()
+end
+return 'raised ' .. h[4]

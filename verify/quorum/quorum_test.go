@@ -1,0 +1,201 @@
+package quorum_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// Two servers die, come back empty, a third is stopped, and the clock of
+// another is wrong all the time.
+func TestLocksOverFiveServersSurviveTheLossOfTwo(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a := w.client(t)
+		b := w.client(t)
+		c := w.client(t)
+		h := &history{}
+		h.contend(t, 10, a, b, c)
+
+		held := take(t, c.Mutex("held"))
+		w.vouched(t, held)
+		w.servers[4].MoveClock(ahead + 10*ttl) // there the lease is over at once
+		w.vouched(t, held)
+		w.servers[0].Kill()
+		w.servers[1].Kill()
+		h.contend(t, 10, a, b, c)
+		w.extend(t, held)
+		if err := held.Err(); err != nil {
+			t.Errorf("held over the loss of two: %v", err)
+		}
+		if _, err := a.Mutex("held").TryLock(within(t)); !errors.Is(err, holdfast.ErrHeld) {
+			t.Errorf("a second client was told %v", err)
+		}
+
+		w.servers[0].Restart()
+		w.servers[1].Restart()
+		h.contend(t, 5, a, b, c) // they do not count yet
+		eventually(t, "they are counted again", func() bool {
+			w.servers[2].Pause()
+			defer w.servers[2].Continue()
+			l, err := a.Mutex("probe").TryLock(within(t))
+			return err == nil && l.Release(within(t)) == nil
+		})
+		w.vouched(t, held)
+		w.servers[2].Pause()
+		defer w.servers[2].Continue()
+		h.contend(t, 10, a, b, c)
+		w.servers[3].Kill() // one stopped, one dead, two that were brought back
+		h.contend(t, 10, a, b, c)
+		w.extend(t, held)
+		if err := held.Err(); err != nil {
+			t.Errorf("held by those that were brought back: %v", err)
+		}
+		if err := held.Release(within(t)); err != nil {
+			t.Error(err)
+		}
+		if h.grants != 3*45 {
+			t.Errorf("%d grants", h.grants)
+		}
+	})
+}
+
+func TestWithoutAMajorityTheErrorNamesTheServers(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a := w.client(t)
+		h := &history{}
+		h.contend(t, 1, a)
+		w.servers[0].Kill()
+		w.servers[1].Kill()
+		w.servers[2].Pause()
+		defer w.servers[2].Continue()
+		_, err := a.Mutex("x").TryLock(within(t))
+		var short *quorum.ShortError
+		if !errors.As(err, &short) || short.Nodes != 5 {
+			t.Fatalf("error %v", err)
+		}
+		for _, s := range w.servers[:3] {
+			if !strings.Contains(err.Error(), s.Addr()) {
+				t.Errorf("error %q does not name %s", err, s.Addr())
+			}
+		}
+		w.servers[2].Continue()
+		eventually(t, "three are enough", func() bool {
+			l, err := a.Mutex("x").TryLock(within(t))
+			return err == nil && l.Release(within(t)) == nil
+		})
+	})
+}
+
+func TestAServerThatForgotDoesNotGrantASecondTime(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		addrs, ways := []string(nil), []*redistest.Proxy(nil)
+		for _, s := range w.servers[:3] {
+			addrs = append(addrs, s.Addr())
+		}
+		for _, s := range w.servers[3:] {
+			way := redistest.NewProxy(t, s.Addr())
+			addrs, ways = append(addrs, way.Addr()), append(ways, way)
+		}
+		a := w.clientOf(t, w.storeAt(t, ttl, timeout, addrs))
+		b := w.client(t)
+		h := &history{}
+		h.contend(t, 1, a, b)
+		eventually(t, "the servers are known for longer than a new quorum's", func() bool {
+			now := w.servers[0].Do(t, "EVAL", "return redis.call('TIME')[1] * 1000 - "+
+				"redis.call('HGET', 'holdfast:quorum', 'born')", 0)
+			return now.(int64) > int64(ttl/time.Millisecond)/5
+		})
+		for _, way := range ways { // it has the lock on three servers only
+			way.RefuseNew(true)
+			way.Cut()
+		}
+		l := take(t, a.Mutex("x"))
+		w.servers[2].Restart()
+		w.servers[0].Pause()
+		w.servers[1].Pause()
+		// What is left is three servers that know of no holder.
+		m, err := b.Mutex("x").TryLock(within(t))
+		if err == nil && l.Err() == nil {
+			t.Errorf("two holders, %d and %d", l.Token(), m.Token())
+		}
+		if err == nil || !strings.Contains(err.Error(), "lost its memory") {
+			t.Errorf("error %v does not say why", err)
+		}
+		w.servers[0].Continue()
+		w.servers[1].Continue()
+		eventually(t, "the lock is to be had again", func() bool {
+			m, err := b.Mutex("x").TryLock(within(t))
+			if err != nil {
+				return false
+			}
+			if l.Err() == nil {
+				t.Error("two holders")
+			}
+			return m.Release(within(t)) == nil
+		})
+		_ = l.Release(within(t))
+	})
+}
+
+func TestTheSameServerUnderTwoNamesIsRefused(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		_, port, _ := strings.Cut(w.servers[1].Addr(), ":")
+		other := "localhost:" + port
+		s, err := quorum.New([]holdfast.Store{
+			w.open(t, w.servers[0].Addr()), w.open(t, w.servers[1].Addr()), w.open(t, other),
+		}, quorum.Config{Timeout: patience / 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		c, err := holdfast.New(s, holdfast.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(within(t))
+		_, err = c.Mutex("x").Lock(within(t))
+		if !errors.Is(err, quorum.ErrSameServer) || !strings.Contains(err.Error(), w.servers[1].Addr()) ||
+			!strings.Contains(err.Error(), other) {
+			t.Errorf("error %v", err)
+		}
+		for _, s := range w.servers {
+			if got := s.Do(t, "EXISTS", "holdfast:{x}"); got != int64(0) {
+				t.Error("taken all the same")
+			}
+		}
+	})
+}
+
+func TestConformance(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		all := func(f func(s *redistest.Server)) {
+			for _, s := range w.servers {
+				f(s)
+			}
+		}
+		storetest.Run(t, func(t *testing.T) storetest.Env {
+			return storetest.Env{
+				Store:     w.store(t, time.Minute, patience/4),
+				NoPermits: true, NoSteps: true, NoEntering: true,
+				Publish: func(channel, payload string) { w.servers[0].Do(t, "PUBLISH", channel, payload) },
+				Plant: func(key string) {
+					all(func(s *redistest.Server) { s.Do(t, "SET", key, "foreign") })
+				},
+				FlushScripts: func() { all(func(s *redistest.Server) { s.Do(t, "SCRIPT", "FLUSH") }) },
+				// The one that the suite publishes on: each of them tells of
+				// its return, and the suite waits for one.
+				KillSubscribers: func() { w.servers[0].Do(t, "CLIENT", "KILL", "TYPE", "pubsub") },
+				Silence: func() (resume func()) {
+					all((*redistest.Server).Pause)
+					return func() { all((*redistest.Server).Continue) }
+				},
+			}
+		})
+	})
+}
