@@ -142,7 +142,7 @@ func TestACancelledWaiterLeavesTheLine(t *testing.T) {
 // Rule 8. Who gives up because its limit has passed leaves the line too, and
 // is told so as somebody who was not served, not as an error of the server.
 func TestTheWaitLimitEndsTheWaiting(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	apart(t, func(t *testing.T, w *world) {
 		holder, _ := w.local(t, holdfast.Config{})
 		b, _ := w.local(t, holdfast.Config{})
 		l := lock(t, holder.Mutex("x"))

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	}
 	redis.SetLogger(quiet{}) // the tests that need no server would be reported
 	// The tests mostly wait, for leases to end by the server's clock.
-	if err := flag.Set("test.parallel", "6"); err != nil {
+	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
 	// One goroutine of redistest keeps the thread that servers are tied to.
@@ -83,6 +83,12 @@ type world struct {
 // waiting.
 func each(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Parallel()
+	apart(t, test)
+}
+
+// apart is each for a test that judges how soon something happens: it has no
+// company but itself, with the other client.
+func apart(t *testing.T, test func(t *testing.T, w *world)) {
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
