@@ -117,6 +117,34 @@ bench: servers ## run the benchmarks into bench/results/ for benchstat (BENCH=re
 		echo $$? >bin/bench.status; } | tee $(RESULT)
 	@echo "== bench: $(RESULT)"; exit "$$(cat bin/bench.status)"
 
+# Etcd's lock is a program of its own: the benchmarks find it by -etcd.
+ETCD := $(CURDIR)/bin/bench-etcd
+
+# The peers at every workload, the kinds of lock, the curves and the server's
+# cost: all that docs/benchmarks.md shows. The rounds are few and the runs
+# several, so that what the machine does meanwhile meets everybody.
+.PHONY: bench-versus
+bench-versus: servers ## measure Holdfast beside its peers for docs/benchmarks.md (an hour)
+	@mkdir -p bench/results
+	cd bench/etcd && GOWORK=off $(GO) build -o $(ETCD) .
+	cd bench && { $(GO) test -run '^$$' -bench 'Versus' -benchtime 3x -count 2 -timeout 0 . -etcd $(ETCD) && \
+		$(GO) test -run '^$$' -bench 'Kinds$$' -benchtime 1000x -count 3 -timeout 0 . && \
+		$(GO) test -run '^$$' -bench 'KindsShared|Scale|ServerCostOfHandOver' -benchtime 1x -count 2 -timeout 0 . && \
+		$(GO) test -run '^$$' -bench 'ServerCost$$' -benchtime 4000x -count 2 -timeout 0 . ; } \
+		> results/versus.txt || { cat results/versus.txt; exit 1; }
+
+.PHONY: bench-page
+bench-page: ## draw docs/benchmarks from bench/results/versus.txt, or anew from its figures.json
+	cd bench && $(GO) run ./chart $$(ls results/versus.txt 2>/dev/null)
+
+.PHONY: bench-check
+bench-check: servers ## fail if a ratio is worse than bench/recorded.json (5 minutes)
+	cd bench && $(GO) run ./guard
+
+.PHONY: bench-record
+bench-record: servers ## write bench/recorded.json anew
+	cd bench && $(GO) run ./guard -record
+
 # The tests of one module run code of another (an adapter's tests run the
 # library), so the counts of all are put together before they are judged.
 .PHONY: cover

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/bench/crew"
 )
 
 const fighters = 16
@@ -32,40 +33,40 @@ func BenchmarkContended16(b *testing.B) {
 }
 
 // contest is one round of one side.
-type contest func() (tally, error)
+type contest func() (crew.Tally, error)
 
-func fight(member enter, d time.Duration) contest {
-	members := make([]enter, fighters)
+func fight(member crew.Enter, d time.Duration) contest {
+	members := make([]crew.Enter, fighters)
 	for i := range members {
 		members[i] = member
 	}
-	return func() (tally, error) { return crowd(context.Background(), members, shift{For: d}) }
+	return func() (crew.Tally, error) { return crew.Work(context.Background(), members, crew.Shift{For: d}) }
 }
 
 // benchFight reports on rounds of one side, and its rate beside that of
 // another which has its rounds in between.
 func benchFight(b *testing.B, side, beside contest, ratio string) {
-	play := func(c contest) tally {
+	play := func(c contest) crew.Tally {
 		t, err := c()
 		check(b, err)
 		return t
 	}
 	play(side) // to be warm
-	var total tally
+	var total crew.Tally
 	var ratios []float64
 	for b.Loop() {
 		t := play(side)
-		total.add(t, true)
+		total.Add(t, true)
 		if beside != nil {
 			other := play(beside)
-			ratios = append(ratios, t.rate()/other.rate())
+			ratios = append(ratios, t.Rate()/other.Rate())
 		}
 	}
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(total.rate(), "acq/s")
-	b.ReportMetric(jain(total.Counts), "jain")
+	b.ReportMetric(total.Rate(), "acq/s")
+	b.ReportMetric(crew.Jain(total.Counts), "jain")
 	b.ReportMetric(milliseconds(total.Worst), "worst-wait-ms")
 	if beside != nil {
-		b.ReportMetric(percentile(ratios, 50), ratio)
+		b.ReportMetric(crew.Percentile(ratios, 50), ratio)
 	}
 }

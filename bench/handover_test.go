@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/bench/crew"
 )
 
 // labour is what a holder does under the lock in the hand-over benchmarks, and
@@ -33,19 +35,19 @@ func BenchmarkHandOver(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			eachKit(b, func(b *testing.B, r *rig) {
-				crew := r.fleet(b, len(c.clients))
+				workers := r.fleet(b, len(c.clients))
 				side := func(raw bool) contest {
-					j := job{Raw: raw, Name: "hand-over", Each: 1, Shift: shift{
+					j := crew.Job{Name: "hand-over", Each: 1, Shift: crew.Shift{
 						For: c.round, Hold: labour, Pause: rest, Record: true,
 					}}
-					jobs := r.jobs(j, c.clients...)
+					jobs := r.jobs(j, raw, c.clients...)
 					// The line keeps the order of first coming: processes take
 					// turns in it.
 					for i := range jobs {
 						jobs[i].Shift.Start = time.Duration(i) * apart
 						jobs[i].Shift.Step = time.Duration(len(jobs)) * apart
 					}
-					return func() (tally, error) { return crew.run(jobs) }
+					return func() (crew.Tally, error) { return workers.Run(jobs) }
 				}
 				check(b, r.party.raw.Push(context.Background(), "hand-over", "1"))
 				b.Run("holdfast", func(b *testing.B) { benchHandOver(b, r, side(false), side(true)) })
@@ -56,7 +58,7 @@ func BenchmarkHandOver(b *testing.B) {
 }
 
 func benchHandOver(b *testing.B, r *rig, side, beside contest) {
-	play := func(c contest) tally {
+	play := func(c contest) crew.Tally {
 		t, err := c()
 		check(b, err)
 		return t
@@ -70,19 +72,19 @@ func benchHandOver(b *testing.B, r *rig, side, beside contest) {
 		t := play(side)
 		commands += sent(r.server.CommandCalls(b))
 		grants += len(t.Turns)
-		took = append(took, handOvers(t.Turns, labour)...)
+		took = append(took, crew.HandOvers(t.Turns, labour)...)
 		if beside != nil {
-			other = append(other, handOvers(play(beside).Turns, labour)...)
+			other = append(other, crew.HandOvers(play(beside).Turns, labour)...)
 		}
 	}
 	b.ReportMetric(0, "ns/op")
-	p50, p99 := percentile(took, 50), percentile(took, 99)
+	p50, p99 := crew.Percentile(took, 50), crew.Percentile(took, 99)
 	b.ReportMetric(milliseconds(p50), "p50-ms")
 	b.ReportMetric(milliseconds(p99), "p99-ms")
 	b.ReportMetric(float64(len(took)), "hand-overs")
 	b.ReportMetric(float64(commands)/float64(grants), "commands/turn")
 	if beside != nil {
-		b.ReportMetric(float64(p50)/float64(percentile(other, 50)), "x-raw-p50")
-		b.ReportMetric(float64(p99)/float64(percentile(other, 99)), "x-raw-p99")
+		b.ReportMetric(float64(p50)/float64(crew.Percentile(other, 50)), "x-raw-p50")
+		b.ReportMetric(float64(p99)/float64(crew.Percentile(other, 99)), "x-raw-p99")
 	}
 }

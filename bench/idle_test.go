@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/bench/crew"
 )
 
 const idlers = 100
@@ -42,7 +43,7 @@ func benchIdle(b *testing.B, r *rig, begin func(b *testing.B, r *rig) (end func(
 	r.server.ResetStats(b)
 	windows := 0
 	for b.Loop() {
-		wait(window)
+		crew.Wait(window)
 		windows++
 	}
 	calls := r.server.CommandCalls(b)

@@ -19,6 +19,12 @@ func openGoredis(addr string) (*party, error) {
 	return &party{store: goredis.New(rdb), raw: rawGoredis{rdb}, close: func() { _ = rdb.Close() }}, nil
 }
 
+// openCluster connects to a Cluster.
+func openCluster(addrs []string) *party {
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
+	return &party{store: goredis.New(rdb), close: func() { _ = rdb.Close() }}
+}
+
 type rawGoredis struct{ rdb *redis.Client }
 
 func (r rawGoredis) Set(ctx context.Context, key, value string, ttl time.Duration) (bool, error) {

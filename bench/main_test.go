@@ -8,29 +8,38 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/bench/crew"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
+
+// envWorker is set in the environment of worker processes.
+const envWorker = "HOLDFAST_BENCH_WORKER"
 
 // units tells benchstat which way is better.
 const units = `Unit acq/s better=higher
 Unit pairs/s better=higher
 Unit jain better=higher
 Unit x-raw-rate better=higher
-Unit x-apart-rate better=higher`
+Unit x-apart-rate better=higher
+Unit x-rate better=higher`
 
 func TestMain(m *testing.M) {
 	if os.Getenv(envWorker) != "" {
-		if err := work(os.Stdin, os.Stdout); err != nil {
+		if err := crew.Serve(os.Stdin, os.Stdout, openSide); err != nil {
 			fmt.Fprintln(os.Stderr, "bench: worker:", err)
 			os.Exit(1)
 		}
 		return
 	}
 	flag.Parse()
-	if flag.Lookup("test.bench").Value.String() != "" {
-		fmt.Println(units)
+	if flag.Lookup("test.bench").Value.String() == "" {
+		os.Exit(m.Run())
 	}
-	os.Exit(m.Run())
+	fmt.Println(units)
+	fmt.Print(introduce())
+	code := m.Run()
+	fmt.Print(load())
+	os.Exit(code)
 }
 
 // rig is a server, and one connected party beside it.

@@ -2,16 +2,13 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/bench/crew"
 )
-
-// rawTTL is what raw locks live, as long as Holdfast's by default.
-const rawTTL = 30 * time.Second
 
 // block is how many pairs run before the other side has its turn.
 const block = 50
@@ -28,8 +25,6 @@ func lockPair(mu *holdfast.Mutex) pair {
 		return l.Release(ctx)
 	}
 }
-
-var errTaken = errors.New("a raw lock is taken that nobody else uses")
 
 // rawPair takes key under a value of its own each time, as a lock must.
 func rawPair(r raw, key string) pair {
@@ -53,13 +48,13 @@ func BenchmarkPair(b *testing.B) {
 	eachKit(b, func(b *testing.B, r *rig) {
 		ours := lockPair(r.party.client(b, holdfast.Config{}).Mutex("pair"))
 		bare := rawPair(r.party.raw, "pair")
-		b.Run("holdfast", func(b *testing.B) { benchPairs(b, ours, bare) })
-		b.Run("raw", func(b *testing.B) { benchPairs(b, bare, nil) })
+		b.Run("holdfast", func(b *testing.B) { benchPairs(b, ours, bare, "x-raw-p50") })
+		b.Run("raw", func(b *testing.B) { benchPairs(b, bare, nil, "") })
 	})
 }
 
 // benchPairs times one kind of pair, and runs beside untimed in between.
-func benchPairs(b *testing.B, timed, beside pair) {
+func benchPairs(b *testing.B, timed, beside pair, ratio string) {
 	b.ReportAllocs()
 	took, other := make([]time.Duration, 0, b.N), make([]time.Duration, 0, b.N)
 	samplePairs(b, make([]time.Duration, 0, block), block, timed) // to be warm
@@ -74,11 +69,11 @@ func benchPairs(b *testing.B, timed, beside pair) {
 		}
 	}
 	b.StopTimer()
-	p50 := percentile(took, 50)
+	p50 := crew.Percentile(took, 50)
 	b.ReportMetric(float64(p50), "p50-ns")
-	b.ReportMetric(float64(percentile(took, 99)), "p99-ns")
+	b.ReportMetric(float64(crew.Percentile(took, 99)), "p99-ns")
 	if beside != nil {
-		b.ReportMetric(float64(p50)/float64(percentile(other, 50)), "x-raw-p50")
+		b.ReportMetric(float64(p50)/float64(crew.Percentile(other, 50)), ratio)
 	}
 }
 

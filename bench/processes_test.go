@@ -2,8 +2,12 @@ package bench
 
 import (
 	"context"
+	"os"
+	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/bench/crew"
 )
 
 // BenchmarkContended4x4 is 4 processes of 4 goroutines that fight for one
@@ -11,10 +15,10 @@ import (
 // its turn; raw is a token that RPUSH gives to whoever waits in BLPOP.
 func BenchmarkContended4x4(b *testing.B) {
 	eachKit(b, func(b *testing.B, r *rig) {
-		crew := r.fleet(b, 4)
+		workers := r.fleet(b, 4)
 		round := func(raw bool) contest {
-			j := job{Raw: raw, Name: "fight", Clients: 1, Each: 4, Shift: shift{For: 500 * time.Millisecond}}
-			return func() (tally, error) { return crew.run(r.jobs(j, 1, 1, 1, 1)) }
+			j := crew.Job{Name: "fight", Clients: 1, Each: 4, Shift: crew.Shift{For: 500 * time.Millisecond}}
+			return func() (crew.Tally, error) { return workers.Run(r.jobs(j, raw, 1, 1, 1, 1)) }
 		}
 		check(b, r.party.raw.Push(context.Background(), "fight", "1"))
 		b.Run("holdfast", func(b *testing.B) { benchFight(b, round(false), round(true), "x-raw-rate") })
@@ -23,22 +27,37 @@ func BenchmarkContended4x4(b *testing.B) {
 }
 
 // fleet starts worker processes that end with the test.
-func (r *rig) fleet(t testing.TB, n int) *fleet {
+func (r *rig) fleet(t testing.TB, n int) *crew.Fleet {
 	t.Helper()
-	f, err := launch(n)
+	self, err := os.Executable()
+	check(t, err)
+	return launch(t, n, func() *exec.Cmd {
+		cmd := exec.Command(self)
+		cmd.Env = append(os.Environ(), envWorker+"=1")
+		return cmd
+	})
+}
+
+func launch(t testing.TB, n int, command func() *exec.Cmd) *crew.Fleet {
+	t.Helper()
+	f, err := crew.Launch(n, command)
 	check(t, err)
 	t.Cleanup(func() {
-		if err := f.close(); err != nil {
+		if err := f.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	return f
 }
 
-// jobs makes a job of j for each worker, with so many clients.
-func (r *rig) jobs(j job, clients ...int) []job {
-	j.Kit, j.Addr = r.kit.name, r.server.Addr()
-	jobs := make([]job, len(clients))
+// jobs makes a job of j for each worker, with so many clients: of the raw
+// token, or of Holdfast's mutex.
+func (r *rig) jobs(j crew.Job, raw bool, clients ...int) []crew.Job {
+	j.Side, j.Addr = ours(r.kit).name, r.server.Addr()
+	if raw {
+		j.Side, j.Kind = bare(r.kit).name, kindToken
+	}
+	jobs := make([]crew.Job, len(clients))
 	for i, n := range clients {
 		jobs[i] = j
 		jobs[i].Clients = n

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/bench/crew"
 )
 
 const (
@@ -55,7 +56,7 @@ func benchMany(b *testing.B, timed, beside []pair) {
 	b.StopTimer()
 	b.ReportMetric(float64(pairs)/took.Seconds(), "pairs/s")
 	if beside != nil {
-		b.ReportMetric(percentile(ratios, 50), "x-raw-rate")
+		b.ReportMetric(crew.Percentile(ratios, 50), "x-raw-rate")
 	}
 }
 

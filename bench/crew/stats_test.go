@@ -1,4 +1,4 @@
-package bench
+package crew
 
 import (
 	"slices"
@@ -26,11 +26,11 @@ func TestPercentile(t *testing.T) {
 		{hundred, 100, 100},
 	} {
 		before := slices.Clone(c.samples)
-		if got := percentile(c.samples, c.p); got != c.want {
-			t.Errorf("percentile(%v, %v) = %d, want %d", c.samples, c.p, got, c.want)
+		if got := Percentile(c.samples, c.p); got != c.want {
+			t.Errorf("Percentile(%v, %v) = %d, want %d", c.samples, c.p, got, c.want)
 		}
 		if !slices.Equal(before, c.samples) {
-			t.Errorf("percentile changed its samples: %v", c.samples)
+			t.Errorf("Percentile changed its samples: %v", c.samples)
 		}
 	}
 }
@@ -46,15 +46,15 @@ func TestJain(t *testing.T) {
 		{[]int{8, 0, 0, 0}, 0.25},
 		{[]int{3, 1}, 0.8},
 	} {
-		if got := jain(c.shares); got != c.want {
-			t.Errorf("jain(%v) = %v, want %v", c.shares, got, c.want)
+		if got := Jain(c.shares); got != c.want {
+			t.Errorf("Jain(%v) = %v, want %v", c.shares, got, c.want)
 		}
 	}
 }
 
 func TestHandOvers(t *testing.T) {
 	ms := func(n int64) int64 { return n * int64(time.Millisecond) }
-	turns := []turn{
+	turns := []Turn{
 		{Seq: 5, Proc: 0, Asked: ms(60), Got: ms(85), Left: ms(90)}, // counts
 		{Seq: 1, Proc: 0, Asked: 0, Got: 0, Left: ms(20)},           // nobody before it
 		{Seq: 2, Proc: 1, Asked: ms(1), Got: ms(21), Left: ms(41)},  // counts
@@ -64,16 +64,9 @@ func TestHandOvers(t *testing.T) {
 	}
 	turns[0].Proc = 2
 	turns[0].Got = ms(87)
-	got := handOvers(turns, 20*time.Millisecond)
+	got := HandOvers(turns, 20*time.Millisecond)
 	want := []time.Duration{time.Millisecond, 2 * time.Millisecond}
 	if !slices.Equal(got, want) {
-		t.Errorf("handOvers = %v, want %v", got, want)
-	}
-}
-
-func TestSentLeavesOutWhatScriptsCall(t *testing.T) {
-	calls := map[string]int64{"evalsha": 10, "publish": 3, "ping": 1, "hset": 40, "time": 10, "config|resetstat": 1}
-	if got := sent(calls); got != 14 {
-		t.Errorf("sent = %d, want 14", got)
+		t.Errorf("HandOvers = %v, want %v", got, want)
 	}
 }

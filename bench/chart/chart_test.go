@@ -1,0 +1,110 @@
+package main
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/bench/figures"
+)
+
+func invented() *figures.Figures {
+	f := figures.New()
+	f.Samples = map[string]map[string][]float64{
+		"Versus/fight-1x16/holdfast-goredis": {"acq/s": {90_000, 100_000, 250_000}},
+		"Versus/fight-4x4/holdfast-goredis":  {"acq/s": {50_000}, "jain": {0.98}},
+		"Versus/fight-4x4/etcd":              {"acq/s": {150}},
+		"ScaleHeld/1000":                     {"B/lease": {1005}},
+	}
+	f.About["cpu"] = []string{"one"}
+	return f
+}
+
+func TestDrawIsXMLWithABarForEachValue(t *testing.T) {
+	p := plot{name: "p", title: "a < b", metric: "acq/s", points: []point{{"fight-1x16", "x"},
+		{"fight-4x4", "y"}}}
+	svg, err := p.draw(invented())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := xml.NewDecoder(strings.NewReader(svg))
+	for {
+		if _, err := in.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{"holdfast-goredis: 100k", "holdfast-goredis: 50k", "etcd: 150"} {
+		if !strings.Contains(svg, "<title>"+want+"</title>") {
+			t.Errorf("no bar has the title %q", want)
+		}
+	}
+	if n := strings.Count(svg, "<title>"); n != 3 {
+		t.Errorf("%d bars for three values", n)
+	}
+	if _, err := (plot{name: "p", metric: "none"}).draw(invented()); err == nil {
+		t.Error("a plot of nothing was drawn")
+	}
+}
+
+func TestScale(t *testing.T) {
+	s := plot{}.scale([]mark{{values: []float64{150, -1, 90_000}}})
+	if s.low != 100 || s.high != 100_000 || len(s.ticks()) != 4 {
+		t.Errorf("scale of 150 to 90,000: %+v with %d ticks", s, len(s.ticks()))
+	}
+	if s.y(100) != top+plotTall || s.y(100_000) != top || s.y(1000) <= s.y(10_000) {
+		t.Errorf("heights: %v %v %v %v", s.y(100), s.y(1000), s.y(10_000), s.y(100_000))
+	}
+}
+
+func TestFill(t *testing.T) {
+	got, err := fill("a\n<!-- contended -->\nforgotten\n<!-- end -->\nb <!-- about --><!-- end -->\n", invented())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| holdfast-goredis | 100k | – | – | – | 50k | – | 0.98 | – | – |\n",
+		"| etcd | – | – | – | – | 150 |", "- cpu: one\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "forgotten") || !strings.HasPrefix(got, "a\n") || strings.Contains(got, "redsync") {
+		t.Errorf("what was there, or nobody measured, is in\n%s", got)
+	}
+	for _, bad := range []string{"<!-- contended -->", "<!-- nothing -->\n<!-- end -->"} {
+		if _, err := fill(bad, invented()); err == nil {
+			t.Errorf("%q was filled", bad)
+		}
+	}
+	again, err := fill(got, invented())
+	if err != nil || again != got {
+		t.Errorf("a second time makes a difference: %v", err)
+	}
+}
+
+func TestGatherKeeps(t *testing.T) {
+	dir := t.TempDir()
+	results, kept := filepath.Join(dir, "r.txt"), filepath.Join(dir, "figures.json")
+	line := "load: 1\nBenchmarkVersus/pair/etcd-2 1 0.5 x-p50\n"
+	if err := os.WriteFile(results, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first, err := gather(kept, []string{results})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := gather(kept, nil)
+	if err != nil || len(again.Samples) != 1 || len(first.Samples) != 1 {
+		t.Errorf("%v, %v, %v", first, again, err)
+	}
+	if _, err := gather(kept, []string{filepath.Join(dir, "none")}); err == nil {
+		t.Error("a file that is not there was read")
+	}
+}

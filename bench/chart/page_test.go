@@ -1,0 +1,40 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/bench/figures"
+)
+
+// What is drawn from a file of results is what is drawn from what was kept of
+// it, and every table of the page and every plot has a figure in it.
+func TestThePageIsWhatWasMeasured(t *testing.T) {
+	docs := filepath.Join("..", "..", "docs")
+	page, err := os.ReadFile(filepath.Join(docs, "benchmarks.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := figures.Load(filepath.Join(docs, "benchmarks", "figures.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if filled, err := fill(string(page), f); err != nil || filled != string(page) {
+		t.Errorf("docs/benchmarks.md differs from its figures (%v): run make bench-page", err)
+	}
+	for _, p := range plots {
+		svg, err := p.draw(f)
+		if err != nil {
+			t.Error(err)
+		}
+		kept, err := os.ReadFile(filepath.Join(docs, "benchmarks", p.name+".svg"))
+		if err != nil || string(kept) != svg {
+			t.Errorf("%s.svg differs from its figures (%v): run make bench-page", p.name, err)
+		}
+		if !strings.Contains(string(page), "benchmarks/"+p.name+".svg") {
+			t.Errorf("the page does not show %s.svg", p.name)
+		}
+	}
+}

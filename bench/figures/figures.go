@@ -1,0 +1,110 @@
+// Package figures reads what go test -bench prints, and keeps it.
+package figures
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/perf/benchfmt"
+	"golang.org/x/perf/benchmath"
+)
+
+// Figures are the results of a run, or of several.
+type Figures struct {
+	// About has what the run said of itself, by key: the machine, the
+	// versions, the load. Each differing value is kept.
+	About map[string][]string `json:"about"`
+
+	// Samples has every value, by benchmark and metric:
+	// "Versus/pair/etcd" and "x-p50", without the number of cores.
+	Samples map[string]map[string][]float64 `json:"samples"`
+}
+
+// New has nothing.
+func New() *Figures {
+	return &Figures{About: make(map[string][]string), Samples: make(map[string]map[string][]float64)}
+}
+
+// Read adds what a run printed. Lines that are no results are left out; one
+// that looks like a result and cannot be read is an error.
+func (f *Figures) Read(r io.Reader, file string) error {
+	in := benchfmt.NewReader(r, file)
+	for in.Scan() {
+		switch line := in.Result().(type) {
+		case *benchfmt.Result:
+			f.add(line)
+		case *benchfmt.SyntaxError:
+			return fmt.Errorf("%w: is the output of go test -bench whole?", line)
+		}
+	}
+	return in.Err()
+}
+
+func (f *Figures) add(r *benchfmt.Result) {
+	for _, c := range r.Config {
+		value := string(c.Value)
+		if c.File && !slices.Contains(f.About[c.Key], value) {
+			f.About[c.Key] = append(f.About[c.Key], value)
+		}
+	}
+	base, parts := r.Name.Parts()
+	var full strings.Builder
+	full.Write(base)
+	for _, part := range parts {
+		if !strings.HasPrefix(string(part), "-") { // the number of cores
+			full.Write(part)
+		}
+	}
+	name := full.String()
+	metrics := f.Samples[name]
+	if metrics == nil {
+		metrics = make(map[string][]float64)
+		f.Samples[name] = metrics
+	}
+	for _, v := range r.Values {
+		if v.OrigUnit != "" {
+			v.Value, v.Unit = v.OrigValue, v.OrigUnit
+		}
+		metrics[v.Unit] = append(metrics[v.Unit], v.Value)
+	}
+}
+
+// Median is the median of a metric's values, and false if there are none.
+func (f *Figures) Median(benchmark, metric string) (float64, bool) {
+	values := f.Samples[benchmark][metric]
+	if len(values) == 0 {
+		return 0, false
+	}
+	s := benchmath.NewSample(slices.Clone(values), &benchmath.DefaultThresholds)
+	return benchmath.AssumeNothing.Summary(s, 0.95).Center, true
+}
+
+// Load reads figures that were kept.
+func Load(file string) (*Figures, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	f := New()
+	if err := json.Unmarshal(text, f); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return f, nil
+}
+
+// Save keeps them.
+func (f *Figures) Save(file string) error {
+	text, err := json.MarshalIndent(f, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(text, '\n'), 0o644) //nolint:gosec // committed, for everybody to read
+}
+
+// Names are the benchmarks, in order.
+func (f *Figures) Names() []string { return slices.Sorted(maps.Keys(f.Samples)) }

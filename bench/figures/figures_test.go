@@ -1,0 +1,53 @@
+package figures
+
+import (
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+const printed = `Unit x-rate better=higher
+goos: linux
+load: 1.5
+cpu: some
+BenchmarkPair/goredis/holdfast-2   	  100	  50 ns/op	 1.5 x-raw-p50	 900 p50-ns
+BenchmarkPair/goredis/holdfast-2   	  100	  70 ns/op	 1.7 x-raw-p50
+load: 2.5
+BenchmarkPair/goredis/holdfast-2   	  100	  60 ns/op	 1.1 x-raw-p50
+PASS
+`
+
+func TestReadSaveLoad(t *testing.T) {
+	f := New()
+	if err := f.Read(strings.NewReader(printed), "printed"); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]float64{"ns/op": {50, 70, 60}, "x-raw-p50": {1.5, 1.7, 1.1}, "p50-ns": {900}}
+	if got := f.Samples["Pair/goredis/holdfast"]; !reflect.DeepEqual(got, want) {
+		t.Errorf("samples: %v, want %v", f.Samples, want)
+	}
+	if got := f.About["load"]; !reflect.DeepEqual(got, []string{"1.5", "2.5"}) {
+		t.Errorf("load: %v", got)
+	}
+	if m, ok := f.Median("Pair/goredis/holdfast", "x-raw-p50"); m != 1.5 || !ok {
+		t.Errorf("median: %v, %v", m, ok)
+	}
+	if _, ok := f.Median("Pair/goredis/holdfast", "jain"); ok {
+		t.Error("a metric that nobody reported has a median")
+	}
+	file := filepath.Join(t.TempDir(), "figures.json")
+	if err := f.Save(file); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Load(file)
+	if err != nil || !reflect.DeepEqual(got, f) {
+		t.Errorf("loaded %v, %v", got, err)
+	}
+}
+
+func TestReadRefusesHalfALine(t *testing.T) {
+	if err := New().Read(strings.NewReader("BenchmarkPair-2 100 5x ns/op\n"), "half"); err == nil {
+		t.Error("a line that is no result was read")
+	}
+}

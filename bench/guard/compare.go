@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"golang.org/x/perf/benchmath"
+
+	"github.com/holdfast-go/holdfast/bench/figures"
+)
+
+// better says of each ratio which way is better: 1 for higher, -1 for lower.
+// The others are for people to read.
+var better = map[string]int{"x-raw-p50": -1, "x-mutex-p50": -1, "x-raw-rate": 1}
+
+const (
+	// alpha is the chance to call a loss what was luck. There are about ten
+	// ratios, so that one run in a hundred has a false alarm at most; loss
+	// makes it rarer still.
+	alpha = 0.001
+
+	// loss is how much worse a median must be. Less than that differs between
+	// two machines already, and between two links of the same program.
+	loss = 0.25
+)
+
+// verdict is what became of one ratio.
+type verdict struct {
+	benchmark, metric string
+	was, is, p        float64
+	worse             float64 // by which share of what it was; negative: better
+}
+
+func (v verdict) lost() bool { return v.p < alpha && v.worse > loss }
+
+func (v verdict) String() string {
+	word := "ok"
+	switch {
+	case v.lost():
+		word = "LOST"
+	case v.p < alpha && v.worse < -loss:
+		word = "won"
+	}
+	return fmt.Sprintf("%-4s %-36s %-12s %7.2f -> %7.2f  p=%.4f", word, v.benchmark, v.metric, v.was, v.is, v.p)
+}
+
+// compare judges every recorded ratio. One that was not measured now is an
+// error: a benchmark that is gone guards nothing.
+func compare(recorded, now *figures.Figures) ([]verdict, error) {
+	var all []verdict
+	for _, name := range recorded.Names() {
+		for _, metric := range []string{"x-raw-p50", "x-mutex-p50", "x-raw-rate"} {
+			old := recorded.Samples[name][metric]
+			if len(old) == 0 {
+				continue
+			}
+			values := now.Samples[name][metric]
+			if len(values) == 0 {
+				return nil, fmt.Errorf("%s has no %s any more: record again if that is meant", name, metric)
+			}
+			all = append(all, judge(name, metric, old, values))
+		}
+	}
+	return all, nil
+}
+
+// judge compares two samples as benchstat does, by the Mann-Whitney U test,
+// which knows nothing of how they are spread.
+func judge(name, metric string, old, values []float64) verdict {
+	was := benchmath.NewSample(slices.Clone(old), &benchmath.DefaultThresholds)
+	is := benchmath.NewSample(slices.Clone(values), &benchmath.DefaultThresholds)
+	v := verdict{benchmark: name, metric: metric, p: benchmath.AssumeNothing.Compare(was, is).P}
+	v.was = benchmath.AssumeNothing.Summary(was, 0.95).Center
+	v.is = benchmath.AssumeNothing.Summary(is, 0.95).Center
+	if better[metric] < 0 {
+		v.worse = v.is/v.was - 1
+	} else {
+		v.worse = v.was/v.is - 1
+	}
+	return v
+}

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/bench/figures"
+)
+
+// What is recorded has enough samples for a loss to be seen at all.
+func TestRecorded(t *testing.T) {
+	f, err := figures.Load("../recorded.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdicts, err := compare(f, f)
+	if err != nil || len(verdicts) < 8 {
+		t.Errorf("%d ratios are recorded, want 8 or more: %v", len(verdicts), err)
+	}
+	for _, name := range f.Names() {
+		for metric, values := range f.Samples[name] {
+			if len(values) < toRecord {
+				t.Errorf("%s: %s has %d samples, want %d", name, metric, len(values), toRecord)
+			}
+		}
+	}
+}

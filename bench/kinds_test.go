@@ -1,0 +1,59 @@
+package bench
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/bench/crew"
+)
+
+// BenchmarkKinds is each kind of lock beside the mutex: x-mutex-p50 is what a
+// pair of it takes, divided by what a pair of the mutex takes in between.
+//
+//	write, read   RWMutex
+//	reads-95      RWMutex, 95 of 100 times for reading
+//	sem-8         Semaphore of 8, one permit
+//	all-3         three locks at once
+//	election      from Campaign to Resign
+//	every         a run of a job, a new one each time
+func BenchmarkKinds(b *testing.B) {
+	for _, kind := range kinds {
+		b.Run(kind, func(b *testing.B) {
+			eachKit(b, func(b *testing.B, r *rig) {
+				client := r.party.client(b, holdfast.Config{})
+				enter, err := enterKind(client, kind, "kind")
+				check(b, err)
+				one := func(ctx context.Context) error {
+					_, leave, err := enter(ctx)
+					if err != nil {
+						return err
+					}
+					return leave(ctx)
+				}
+				benchPairs(b, one, lockPair(client.Mutex("mutex")), "x-mutex-p50")
+			})
+		})
+	}
+}
+
+// BenchmarkKindsShared is what sharing is worth: 4 processes of 4 goroutines at
+// one lock for 1 ms each, by a kind of lock that lets several in, beside the
+// mutex. An op is a round of both.
+func BenchmarkKindsShared(b *testing.B) {
+	for _, kind := range []string{kindRead, kindReads95, kindSem8} {
+		b.Run(kind, func(b *testing.B) {
+			for _, k := range kits {
+				b.Run(k.name, func(b *testing.B) {
+					w := workload{procs: 4, job: crew.Job{Kind: kind, Clients: 1, Each: 4, Shift: crew.Shift{
+						For: time.Second, Hold: time.Millisecond,
+					}}}
+					mutex := w
+					mutex.job.Kind = ""
+					versus(b, [2]*contender{contend(b, w, ours(k)), contend(b, mutex, ours(k))}, 0)
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,176 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/bench/crew"
+)
+
+// side is one lock on one client library, as the workers open it.
+type side struct {
+	name     string
+	kit      string // the client library
+	open     func(addr string) (crew.Client, error)
+	scripted []string // commands that its scripts call and nobody else does
+}
+
+// ours and bare are each kit's Holdfast and raw commands.
+func ours(k kit) side {
+	return side{name: "holdfast-" + k.name, kit: k.name, open: func(addr string) (crew.Client, error) {
+		p, err := k.open(addr)
+		if err != nil {
+			return nil, err
+		}
+		c, err := holdfast.New(p.store, holdfast.Config{TTL: rawTTL})
+		return ourSide{p, c}, err
+	}}
+}
+
+func bare(k kit) side {
+	return side{name: "raw-" + k.name, kit: k.name, open: func(addr string) (crew.Client, error) {
+		p, err := k.open(addr)
+		return bareSide{p}, err
+	}}
+}
+
+// rivals are the locks of others.
+var rivals = []side{
+	{name: "redsync-goredis", kit: "goredis", open: openRedsyncGoredis},
+	{name: "redsync-rueidis", kit: "rueidis", open: openRedsyncRueidis},
+	{name: "redislock-goredis", kit: "goredis", open: openRedislock, scripted: []string{"set", "getrange"}},
+	{name: "rueidislock1-rueidis", kit: "rueidis", open: openRueidislock1, scripted: []string{"set", "pexpireat"}},
+	{name: "rueidislock3-rueidis", kit: "rueidis", open: openRueidislock3, scripted: []string{"set", "pexpireat"}},
+}
+
+// sides are all of them, by the kit of each.
+func sides() []side {
+	var all []side
+	for _, k := range kits {
+		all = append(all, ours(k), bare(k))
+	}
+	return append(all, rivals...)
+}
+
+func openSide(name, addr string) (crew.Client, error) {
+	all := sides()
+	i := slices.IndexFunc(all, func(s side) bool { return s.name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("bench: no side is called %q", name)
+	}
+	return all[i].open(addr)
+}
+
+// errNoKind is of a side that is asked for a kind of lock that it has not.
+var errNoKind = errors.New("bench: this side has only a mutex")
+
+// ourSide is Holdfast.
+type ourSide struct {
+	p *party
+	c *holdfast.Client
+}
+
+func (s ourSide) Enter(_ context.Context, kind, name string) (crew.Enter, error) {
+	if kind != "" {
+		return enterKind(s.c, kind, name)
+	}
+	return again(enterLock(s.c.Mutex(name))), nil
+}
+
+// again asks again when a request got no answer in time, as a thousand clients
+// that begin together on a busy machine may see it. A release that got none
+// counts as done: if it did not arrive, the waiting of the others shows it.
+func again(enter crew.Enter) crew.Enter {
+	return func(ctx context.Context) (uint64, func(context.Context) error, error) {
+		for {
+			seq, leave, err := enter(ctx)
+			if errors.Is(err, holdfast.ErrUnknownOutcome) && ctx.Err() == nil {
+				continue
+			}
+			return seq, func(ctx context.Context) error {
+				if err := leave(ctx); !errors.Is(err, holdfast.ErrUnknownOutcome) {
+					return err
+				}
+				return nil
+			}, err
+		}
+	}
+}
+
+func (s ourSide) Close() {
+	_ = s.c.Close(context.Background())
+	s.p.close()
+}
+
+// Kinds of the raw side.
+const (
+	kindKey   = "key"   // SET NX PX and compare-and-delete, for a lock of one's own
+	kindToken = "token" // a token by RPUSH and BLPOP, for a lock of all
+)
+
+// bareSide is nothing but commands.
+type bareSide struct{ p *party }
+
+func (s bareSide) Enter(_ context.Context, kind, name string) (crew.Enter, error) {
+	switch kind {
+	case kindKey:
+		return enterKey(s.p.raw, name), nil
+	case kindToken:
+		return enterToken(s.p.raw, name), nil
+	}
+	return nil, errNoKind
+}
+
+func (s bareSide) Close() { s.p.close() }
+
+func enterLock(mu *holdfast.Mutex) crew.Enter {
+	return func(ctx context.Context) (uint64, func(context.Context) error, error) {
+		return entered(mu.Lock(ctx))
+	}
+}
+
+func entered(l *holdfast.Lease, err error) (uint64, func(context.Context) error, error) {
+	if err != nil {
+		return 0, nil, err
+	}
+	return l.Token(), l.Release, nil
+}
+
+// enterKey takes a key that nobody else wants.
+func enterKey(r raw, key string) crew.Enter {
+	var n uint64
+	return func(ctx context.Context) (uint64, func(context.Context) error, error) {
+		n++
+		value := key + "/" + strconv.FormatUint(n, 10)
+		ok, err := r.Set(ctx, key, value, rawTTL)
+		if err == nil && !ok {
+			err = errTaken
+		}
+		return n, func(ctx context.Context) error { return r.Unset(ctx, key, value) }, err
+	}
+}
+
+// enterToken waits for the one token that is in the list, a number, and gives
+// it back as the next number.
+func enterToken(r raw, list string) crew.Enter {
+	return func(ctx context.Context) (uint64, func(context.Context) error, error) {
+		token, err := r.Pop(ctx, list)
+		if err != nil {
+			return 0, nil, err
+		}
+		n, err := strconv.ParseUint(token, 10, 64)
+		leave := func(ctx context.Context) error { return r.Push(ctx, list, strconv.FormatUint(n+1, 10)) }
+		return n, leave, err
+	}
+}
+
+// rawTTL is what raw locks and those of others live, as long as Holdfast's by
+// default.
+const rawTTL = 30 * time.Second
+
+var errTaken = errors.New("a raw lock is taken that nobody else uses")

@@ -1,0 +1,107 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/bench/crew"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// serve works one job in this process, as a worker does.
+func serve(t *testing.T, j crew.Job) crew.Tally {
+	t.Helper()
+	in, err := json.Marshal(j)
+	check(t, err)
+	var out bytes.Buffer
+	check(t, crew.Serve(bytes.NewReader(in), &out, openSide))
+	var report struct {
+		Tally crew.Tally
+		Error string
+	}
+	check(t, json.Unmarshal(out.Bytes(), &report))
+	if report.Error != "" {
+		t.Fatal(report.Error)
+	}
+	return report.Tally
+}
+
+// An adapter that let two in at once would win every race.
+func TestEverySideLetsOneInAtATime(t *testing.T) {
+	server := redistest.Start(t)
+	for _, s := range sides() {
+		t.Run(s.name, func(t *testing.T) {
+			j := crew.Job{Side: s.name, Addr: server.Addr(), Name: s.name, Clients: 2, Each: 2, Shift: crew.Shift{
+				For: 500 * time.Millisecond, Grace: patience, Record: true,
+			}}
+			if strings.HasPrefix(s.name, "raw-") {
+				j.Kind = kindToken
+				server.Do(t, "RPUSH", s.name, "1")
+			}
+			tally := serve(t, j)
+			if len(tally.Turns) == 0 || tally.Sum()+tally.Late != len(tally.Turns) {
+				t.Errorf("%d turns, counted %d and %d", len(tally.Turns), tally.Sum(), tally.Late)
+			}
+			slices.SortFunc(tally.Turns, func(a, b crew.Turn) int { return int(a.Got - b.Got) })
+			for i, turn := range tally.Turns[1:] {
+				if before := tally.Turns[i]; turn.Got < before.Left {
+					t.Errorf("one had the lock until %d, the next from %d", before.Left, turn.Got)
+				}
+			}
+		})
+	}
+}
+
+func TestLocksByChance(t *testing.T) {
+	server := redistest.Start(t)
+	tally := serve(t, crew.Job{
+		Side: ours(kits[0]).name, Addr: server.Addr(), Name: "some", Keys: 5, Clients: 1, Each: 4,
+		Shift: crew.Shift{For: 500 * time.Millisecond, Sample: true},
+	})
+	keys, _ := server.Do(t, "KEYS", "holdfast:{some/*").([]any)
+	if len(keys) != 5 || len(tally.Samples) != tally.Sum()+tally.Late || tally.Sum() == 0 {
+		t.Errorf("%d locks were used in %d turns with %d samples", len(keys), tally.Sum(), len(tally.Samples))
+	}
+}
+
+func TestEveryKindIsEnteredAndLeft(t *testing.T) {
+	r := newRig(t, kits[0])
+	c := r.party.client(t, holdfast.Config{})
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for _, kind := range kinds {
+		enter, err := enterKind(c, kind, "kind/"+kind)
+		check(t, err)
+		for range 2 {
+			seq, leave, err := enter(ctx)
+			if err != nil || seq == 0 {
+				t.Fatalf("%s: number %d, %v", kind, seq, err)
+			}
+			check(t, leave(ctx))
+		}
+		state, err := c.Inspect(ctx, "kind/"+kind)
+		check(t, err)
+		if state.Held() {
+			t.Errorf("%s is held after it was left", kind)
+		}
+	}
+	if _, err := enterKind(c, "drawer", "x"); err == nil {
+		t.Error("a kind that is none was entered")
+	}
+	for _, s := range []string{"redsync-goredis", "raw-rueidis", "nobody"} {
+		side, err := openSide(s, r.server.Addr())
+		if err == nil {
+			_, err = side.Enter(ctx, kindRead, "x")
+			side.Close()
+		}
+		if err == nil {
+			t.Errorf("%s entered a read lock", s)
+		}
+	}
+}

@@ -1,0 +1,2 @@
+// Package rueidiscompat is empty: see go.mod.
+package rueidiscompat
