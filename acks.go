@@ -58,8 +58,8 @@ func (a Acknowledged) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// ErrNotAcked: a grant was not acknowledged by as many replicas or disks as
-// were asked for, and was given back. The error is an *AckError.
+// ErrNotAcked says that a grant was not acknowledged by as many replicas or
+// disks as were asked for, and was given back. The error is an *AckError.
 var ErrNotAcked = errors.New("holdfast: grant not acknowledged")
 
 // AckError says what was missing. It is an [ErrNotAcked].

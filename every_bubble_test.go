@@ -296,12 +296,12 @@ func TestALoopOfManyProcessesRunsTheJobOnceAtEachFixedTime(t *testing.T) {
 
 func TestALoopGoesOnWhileTheServerIsAwayAndEndsWithItsJob(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		j := &job{t: t, take: time.Minute}
+		j := &job{t: t, take: 5 * time.Second}
 		errJob := errors.New("no luck")
 		done := make(chan error, 1)
 		c := w.client()
 		go func() {
-			done <- c.Every("job", time.Hour).Loop(t.Context(), func(ctx context.Context) error {
+			done <- c.Every("job", 5*time.Minute).Loop(t.Context(), func(ctx context.Context) error {
 				err := j.run(ctx)
 				if j.count() == 4 {
 					return errJob
@@ -309,18 +309,18 @@ func TestALoopGoesOnWhileTheServerIsAwayAndEndsWithItsJob(t *testing.T) {
 				return err
 			})
 		}()
-		time.Sleep(30 * time.Minute) // one run
+		time.Sleep(150 * time.Second) // one run
 		w.Fail(func(string, []string) error { return errLink })
-		time.Sleep(2 * time.Hour)
+		time.Sleep(10 * time.Minute) // two periods
 		if j.count() != 1 {
 			t.Errorf("%d runs without a server", j.count())
 		}
 		w.Fail(nil)
-		time.Sleep(10 * time.Minute)
+		time.Sleep(50 * time.Second)
 		if j.count() != 2 {
 			t.Errorf("%d runs when it is back", j.count())
 		}
-		time.Sleep(50 * time.Minute) // the third is under way, or near
+		time.Sleep(250 * time.Second) // the third is under way, or near
 		err := <-done
 		wantIs(t, err, errJob)
 		if j.count() != 4 {

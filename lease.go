@@ -52,7 +52,7 @@ func (c *Client) lease(parent context.Context, h *hold) *Lease {
 	if h.passes.Load() > 0 {
 		t = h.begun(parent, true)
 	} else {
-		t = h.begin(&h.first, parent, false)
+		t = h.begin(parent, &h.first, false)
 	}
 	if !h.serve(t) {
 		return nil
@@ -62,10 +62,10 @@ func (c *Client) lease(parent context.Context, h *hold) *Lease {
 
 // begun makes a lease that is not served yet. A local one begins now.
 func (h *hold) begun(parent context.Context, local bool) *tenure {
-	return h.begin(new(tenure), parent, local)
+	return h.begin(parent, new(tenure), local)
 }
 
-func (h *hold) begin(t *tenure, parent context.Context, local bool) *tenure {
+func (h *hold) begin(parent context.Context, t *tenure, local bool) *tenure {
 	t.hold, t.local, t.outer, t.parent, t.start = h, local, tenureOf(parent), parent, h.began
 	t.token.Store(h.token())
 	if local {

@@ -243,8 +243,12 @@ func (c *Cluster) Assign(n int, from, to *Server) {
 			if !s.Running() {
 				continue
 			}
-			if seen, err := s.epoch("cluster_current_epoch"); err != nil || seen < claim {
-				return fmt.Errorf("%s is at epoch %d, not %d (%v)", s.Addr(), seen, claim, err)
+			seen, err := s.epoch("cluster_current_epoch")
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.Addr(), err)
+			}
+			if seen < claim {
+				return fmt.Errorf("%s is at epoch %d, not %d", s.Addr(), seen, claim)
 			}
 			if !s.sees(n, to.id) {
 				return fmt.Errorf("%s sees another owner", s.Addr())

@@ -113,7 +113,7 @@ func (s *Store) spans(ctx context.Context, stale bool) ([]span, error) {
 	if len(known) > 0 && !stale {
 		return known, nil
 	}
-	err := error(errNoNode)
+	err := errNoNode
 	for addr, client := range s.client.Nodes() {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

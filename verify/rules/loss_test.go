@@ -25,7 +25,7 @@ func TestLossIsSignalledByTheTrustDeadline(t *testing.T) {
 		{"Expiry", false, true},
 	} {
 		t.Run(next.name, func(t *testing.T) {
-			each(t, func(t *testing.T, w *world) {
+			apart(t, func(t *testing.T, w *world) {
 				for run, judged := 0, 0; judged < 3 && !t.Failed(); run++ {
 					if run == 20 {
 						t.Fatal("this machine is too slow for its own timers")

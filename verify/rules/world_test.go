@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"os"
 	"strings"
 	"testing"
@@ -25,6 +26,10 @@ func TestMain(m *testing.M) {
 		os.Exit(child(role))
 	}
 	redis.SetLogger(quiet{}) // the tests that need no server would be reported
+	// The tests mostly wait, for leases to end by the server's clock.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 	// One goroutine of redistest keeps the thread that servers are tied to.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(
 		"github.com/holdfast-go/holdfast/internal/redistest.startTied.func1.1"))
@@ -74,8 +79,16 @@ type world struct {
 }
 
 // each runs a test with each of the clients, on a server of its own. The two
-// run side by side: both spend their time waiting.
+// run side by side, and beside those of other tests: all spend their time
+// waiting.
 func each(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Parallel()
+	apart(t, test)
+}
+
+// apart is each for a test that judges how soon something happens: it has no
+// company but itself, with the other client.
+func apart(t *testing.T, test func(t *testing.T, w *world)) {
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
