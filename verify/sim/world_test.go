@@ -89,7 +89,7 @@ func simulate(t *testing.T, seed uint64) *world {
 
 func newWorld(seed uint64) *world {
 	w := &world{
-		seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), born: time.Now(), store: memstore.New(),
+		seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), born: time.Now(), store: newStore(),
 		taken: map[time.Duration]bool{}, counts: map[string]int{},
 		names: strings.NewReplacer(), bell: make(chan struct{}, 1),
 	}
@@ -102,6 +102,13 @@ func newWorld(seed uint64) *world {
 	w.at(w.storm, "quiet", w.calmDown)
 	w.upset()
 	return w
+}
+
+// newStore waits for its turn: it draws from the source that naming guards.
+func newStore() *memstore.Store {
+	naming.Lock()
+	defer naming.Unlock()
+	return memstore.New()
 }
 
 func (w *world) now() time.Duration { return time.Since(w.born) }
