@@ -2,6 +2,7 @@ package topology_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,7 +90,13 @@ func TestWaitCoversEarlierWritesOfOthers(t *testing.T) {
 func TestDurableWaitsForTheDiskOrSaysWhatItNeeds(t *testing.T) {
 	behindSentinel(t, func(t *testing.T, g *redistest.Sentinel, open func(testing.TB) *party) {
 		p := open(t)
-		g.Primary().Do(t, "CONFIG", "SET", "appendonly", "yes")
+		// A log that is new counts for nothing before it is written once.
+		g.Primary().Do(t, "CONFIG", "SET", "appendonly", "yes", "appendfsync", "always")
+		redistest.Await(t, "the log is written", func() bool {
+			info, _ := g.Primary().Do(t, "INFO", "persistence").(string)
+			return strings.Contains(info, "aof_rewrite_in_progress:0") &&
+				strings.Contains(info, "aof_rewrite_scheduled:0")
+		})
 		_, unknown := g.Primary().Do(t, "WAITAOF", 0, 0, 0).(redistest.Error)
 		l, err := p.Mutex("x", holdfast.Durable(0, time.Second)).Lock(within(t))
 		var refused *holdfast.ServerError

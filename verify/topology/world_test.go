@@ -52,7 +52,7 @@ var least = map[string][]string{
 		"evalsha", "eval", "time", "hmget", "hget", "hset", "hdel", "hgetall", "hexists", "pexpire", "pttl", "wait",
 	},
 	"sentinel": {"pubsub|numsub", "publish", "subscribe", "role"},
-	"cluster":  {"pubsub|shardnumsub", "spublish", "ssubscribe", "cluster|slots", "asking"},
+	"cluster":  {"pubsub|shardnumsub", "spublish", "ssubscribe", "cluster|slots", "cluster|shards", "asking"},
 }
 
 // restrict makes the user who may do no more than needed: all tests run as it.
