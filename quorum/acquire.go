@@ -143,7 +143,7 @@ func (c *claim) attemptRound(ctx context.Context) (string, error) {
 		switch d, all := c.judge(r, patience != "0"); {
 		case d == majority.Undecided:
 		case d == majority.Won && !all && !late:
-			if grace == nil && !c.shares() {
+			if grace == nil {
 				timer := time.NewTimer(majority.Grace(c.s.now()-start, limit))
 				defer timer.Stop()
 				grace = timer.C
@@ -198,11 +198,6 @@ func (r *round) askAgain() (again []*slot) {
 	}
 	return again
 }
-
-// shares says that other attempts may hold with this one under one name. They
-// share a token, so each waits until all nodes have it that are expected to
-// answer, and not only a majority.
-func (c *claim) shares() bool { return len(c.owner) > 0 }
 
 // said are the nodes that have replied.
 func said(replies []majority.Reply) []bool {
@@ -363,7 +358,7 @@ func (c *claim) finish(ctx context.Context, r *round, limit time.Duration) (stri
 			failed[i] = errNoGrant
 		}
 	}
-	for raised := 0; raised < c.s.majority || c.shares() && raised+len(failed) < len(r.slots); {
+	for raised := 0; raised < c.s.majority; {
 		if len(failed) > len(r.slots)-c.s.majority {
 			return "", c.s.short(failed)
 		}

@@ -26,7 +26,7 @@ func TestConformance(t *testing.T) {
 		t.Cleanup(store.Close)
 		return storetest.Env{
 			Store:     store,
-			NoPermits: true, NoSteps: true, NoEntering: true,
+			NoPermits: true, NoSteps: true, NoOwners: true,
 			Publish: func(channel, payload string) { nodes[0].Publish(channel, payload) },
 			Plant: func(key string) {
 				for _, n := range nodes {

@@ -12,8 +12,9 @@ import (
 var (
 	// ErrUnsupported: the action has no meaning over several servers that is
 	// right, or none that this version knows: permits (each server counts its
-	// own, and majorities together would admit more than there are), steps
-	// between reading and writing, periods, and what a leader proclaims.
+	// own, and majorities together would admit more than there are), owners by
+	// name (their tokens would differ), steps between reading and writing,
+	// periods, and what a leader proclaims.
 	// Nothing was sent.
 	ErrUnsupported = errors.New("quorum: not supported over several servers")
 	// ErrSameServer: two nodes are one server, by its run id. The error names

@@ -127,7 +127,7 @@ func (sl *slot) fail(err error) {
 func (sl *slot) acquire(limit time.Duration, patience string) error {
 	c := sl.r.c
 	_, err := sl.send(limit, script.Acquire,
-		append([]string{sl.id, c.ttlMS, c.life, c.want, patience, c.base}, c.owner...))
+		[]string{sl.id, c.ttlMS, c.life, c.want, patience, c.base})
 	return err
 }
 
@@ -135,7 +135,7 @@ func (sl *slot) acquire(limit time.Duration, patience string) error {
 func (sl *slot) poll(limit time.Duration) error {
 	c := sl.r.c
 	_, err := sl.send(limit, script.Poll,
-		append([]string{sl.id, c.ttlMS, c.retention, c.patience(), c.base}, c.owner...))
+		[]string{sl.id, c.ttlMS, c.retention, c.patience(), c.base})
 	return err
 }
 
@@ -149,7 +149,7 @@ func (sl *slot) raise(limit time.Duration, token uint64) error {
 	}
 	sl.gate <- struct{}{}
 	answer, err := n.call(limit, script.Raise, sl.keys,
-		append([]string{sl.id, wire.Number(token), c.retention}, c.owner...))
+		[]string{sl.id, wire.Number(token), c.retention})
 	<-sl.gate
 	if other := <-met; err == nil {
 		err = other
@@ -184,7 +184,7 @@ func (sl *slot) giveBack(limit time.Duration) (wire.Kind, error) {
 	if nothing {
 		return wire.None, nil
 	}
-	args := append([]string{sl.id, c.retention, c.base}, c.owner...)
+	args := []string{sl.id, c.retention, c.base}
 	a, err := sl.send(limit, script.Cancel, args)
 	if err != nil && !refused(err) || err == nil && a.Kind == wire.None && doubt {
 		sl.node.owe(debt{keys: sl.keys, args: args, until: max(until, c.s.now()+limit)})

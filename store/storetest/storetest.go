@@ -37,9 +37,9 @@ type Env struct {
 	// they cannot be counted.
 	NoPermits bool
 
-	// NoEntering says that those who wait under one owner's name come in each
-	// on its own, in any order, and with tokens of their own.
-	NoEntering bool
+	// NoOwners says that the store refuses owners by name: over several
+	// servers their entries would have tokens of their own.
+	NoOwners bool
 
 	// NoSteps says that the store refuses to step between reading and writing.
 	NoSteps bool
@@ -172,6 +172,15 @@ const (
 func (s *suite) acquire(attempt, want string, wait int, owner ...any) string {
 	s.Helper()
 	return s.run(script.Acquire, append([]any{attempt, ttl, life, want, wait, s.base}, owner...)...)
+}
+
+// named is an owner's name as the last argument of an action: none if the
+// store refuses them.
+func (s *suite) named(name string) []any {
+	if s.NoOwners {
+		return nil
+	}
+	return []any{name}
 }
 
 func (s *suite) release(attempt, token string, owner ...any) string {

@@ -182,7 +182,7 @@ func TestConformance(t *testing.T) {
 		storetest.Run(t, func(t *testing.T) storetest.Env {
 			return storetest.Env{
 				Store:     w.store(t, time.Minute, patience/4),
-				NoPermits: true, NoSteps: true, NoEntering: true,
+				NoPermits: true, NoSteps: true, NoOwners: true,
 				Publish: func(channel, payload string) { w.servers[0].Do(t, "PUBLISH", channel, payload) },
 				Plant: func(key string) {
 					all(func(s *redistest.Server) { s.Do(t, "SET", key, "foreign") })
