@@ -19,7 +19,7 @@ func TestConformance(t *testing.T) {
 			nodes[i].Advance(time.Duration(i) * 7 * time.Millisecond)
 			stores[i] = nodes[i]
 		}
-		store, err := quorum.New(stores, quorum.Config{Timeout: 10 * time.Second})
+		store, err := quorum.New(stores, quorum.Config{MaxTTL: 10 * time.Minute, Timeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
