@@ -129,6 +129,8 @@ func (sl *slot) release(limit time.Duration, args []string) error {
 	if err != nil && !refused(err) {
 		cancel := []string{sl.id, c.retention, c.base}
 		sl.node.owe(debt{keys: sl.keys, args: cancel, until: c.s.now() + c.ttl})
+	} else {
+		sl.chase()
 	}
 	return released(a, err)
 }

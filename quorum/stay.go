@@ -64,8 +64,11 @@ func (sl *slot) stay(limit time.Duration, args []string) (wire.Answer, error) {
 		return wire.Answer{}, errForgot
 	}
 	a, err := sl.send(limit, script.Stay, append([]string{sl.id, wire.Number(token)}, args[2:]...))
-	if err == nil && a.Kind == wire.Gone {
-		err = errForgot
+	if err == nil {
+		sl.chase()
+		if a.Kind == wire.Gone {
+			err = errForgot
+		}
 	}
 	return a, err
 }
