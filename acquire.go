@@ -270,7 +270,9 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 			timer.Stop()
 			c.undo(s, at.id, c.now()+s.ttl)
 			if silence != nil {
-				return nil, fmt.Errorf("holdfast: lock %q: %w; the last look at it: %w", s.name, ctx.Err(), silence)
+				//nolint:errorlint // what ended the wait is the context; why the look failed is for people
+				return nil, fmt.Errorf("holdfast: lock %q: %w; the last look at it failed: %v",
+					s.name, ctx.Err(), silence)
 			}
 			return nil, ctx.Err()
 		case <-c.closing:

@@ -128,12 +128,13 @@ func (c *claim) attemptRound(ctx context.Context) (string, error) {
 			ask(sl, "0")
 		}
 	}
-	var grace <-chan time.Time // for those that have not answered when a majority has granted
+	grace := time.NewTimer(forever) // for those that have not answered when a majority has granted
+	defer grace.Stop()
 	start := c.s.now()
-	for tries, late := 0, false; ; {
+	for tries, late, graced := 0, false, false; ; {
 		select {
 		case <-done:
-		case <-grace:
+		case <-grace.C:
 			late = true
 		case <-r.stop:
 			return "", errOver
@@ -143,10 +144,8 @@ func (c *claim) attemptRound(ctx context.Context) (string, error) {
 		switch d, all := c.judge(r, patience != "0"); {
 		case d == majority.Undecided:
 		case d == majority.Won && !all && !late:
-			if grace == nil {
-				timer := time.NewTimer(majority.Grace(c.s.now()-start, limit))
-				defer timer.Stop()
-				grace = timer.C
+			if !graced {
+				graced = grace.Reset(majority.Grace(c.s.now()-start, limit))
 			}
 		case d == majority.Join:
 			ask(slots[r.lead], patience)

@@ -41,7 +41,8 @@ func (r *refusal) Error() string   { return r.kind.Error() + ": " + r.server.Mes
 func (r *refusal) Unwrap() []error { return []error{r.kind, &r.server} }
 
 // ShortError says that too few nodes answered, or count, for a majority, and
-// what each of the others said.
+// what each of the others said. Those that are new or have lost their memory
+// count again after [Config.MaxTTL] at the latest, and say when.
 type ShortError struct {
 	Have, Nodes int     // so many of so many nodes can be counted on
 	Missing     []error // one for each of the others, which names it

@@ -41,8 +41,9 @@ func (c *claim) look(ctx context.Context) (string, error) {
 		return c.lookAtLead(ctx, r)
 	case turning, held:
 		return c.lookAtAll(ctx, r)
+	default:
+		return c.gather(ctx)
 	}
-	return c.gather(ctx)
 }
 
 func (c *claim) lookAtLead(ctx context.Context, r *round) (string, error) {

@@ -72,6 +72,7 @@ func Judge(replies []Reply, counts []bool, order []int, joins bool) (d Decision,
 			granted++
 		case Open:
 			open++
+		default: // no help
 		}
 	}
 	at := slices.IndexFunc(order, func(i int) bool { return replies[i] != Failed })
@@ -94,6 +95,7 @@ func Judge(replies []Reply, counts []bool, order []int, joins bool) (d Decision,
 		case granted+open < m:
 			return Split, lead
 		}
+	default: // it has yet to answer
 	}
 	return Undecided, lead
 }
@@ -152,6 +154,7 @@ func Tally(votes []Vote) Outcome {
 			silent++
 		case Evicted:
 			evicted = true
+		default: // counted by what is left
 		}
 	}
 	switch m := Of(len(votes)); {
