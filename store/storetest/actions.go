@@ -39,7 +39,7 @@ func testAcquire(s *suite) {
 	s.begins(s.acquire(s.attempt("c", 2), "x", 0), "busy")
 
 	if s.NoPermits {
-		s.refused(script.Acquire, []any{s.attempt("c", 2), ttl, retention, "p:1:1", 0, s.base})
+		_ = s.refused(script.Acquire, []any{s.attempt("c", 2), ttl, retention, "p:1:1", 0, s.base})
 		return
 	}
 	s.begins(s.acquire(s.attempt("c", 2), "p:1:1", 0), "busy")
@@ -67,7 +67,7 @@ func testRelease(s *suite) {
 
 func testNamedOwner(s *suite) {
 	if s.NoOwners {
-		s.refused(script.Acquire, []any{s.attempt("a", 1), ttl, life, "x", 0, s.base, "alice"})
+		_ = s.refused(script.Acquire, []any{s.attempt("a", 1), ttl, life, "x", 0, s.base, "alice"})
 		s.is(s.run(script.Inspect), "absent")
 		return
 	}
