@@ -245,6 +245,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 	c, s := at.c, at.spec
 	heard, pause := at.asked, 10*time.Millisecond
 	next := at.lookIn(a)
+	var silence error // of the last look; nil if it was answered
 	for {
 		timer := time.NewTimer(next)
 		select {
@@ -270,6 +271,11 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		case <-ctx.Done():
 			timer.Stop()
 			c.undo(s, at.id, c.now()+s.ttl)
+			if silence != nil {
+				//nolint:errorlint // what ended the wait is the context; why the look failed is for people
+				return nil, fmt.Errorf("holdfast: lock %q: %w; the last look at it failed: %v",
+					s.name, ctx.Err(), silence)
+			}
 			return nil, ctx.Err()
 		case <-c.closing:
 			timer.Stop()
@@ -279,7 +285,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		a, err := at.look(ctx)
 		switch {
 		case err == nil && a.Kind == wire.Queued:
-			heard, pause = at.asked, 10*time.Millisecond
+			heard, pause, silence = at.asked, 10*time.Millisecond, nil
 			next = at.lookIn(a)
 		case err == nil:
 			return at.settle(ctx, a)
@@ -287,7 +293,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 			return nil, at.failed(ctx, err)
 		default:
 			// The server is silent or away: ask again, more slowly.
-			next, pause = pause, min(2*pause, time.Second)
+			next, pause, silence = pause, min(2*pause, time.Second), err
 		}
 	}
 }

@@ -35,7 +35,8 @@ func Reentrant() Option {
 // renews. A process that dies without leaving keeps the lock taken for as long
 // as others of its owner are in, and then until that lease ends. Every entry
 // stands in the lock's record and makes its requests a little dearer: it is
-// meant for some entries, not for thousands.
+// meant for some entries, not for thousands. Over a quorum it is refused, and
+// nothing is taken.
 //
 // name has 1 to 512 bytes of UTF-8. It is no secret, and no proof: who knows it
 // can enter.

@@ -128,12 +128,13 @@ func (c *claim) attemptRound(ctx context.Context) (string, error) {
 			ask(sl, "0")
 		}
 	}
-	var grace <-chan time.Time // for those that have not answered when a majority has granted
+	grace := time.NewTimer(forever) // for those that have not answered when a majority has granted
+	defer grace.Stop()
 	start := c.s.now()
-	for tries, late := 0, false; ; {
+	for tries, late, graced := 0, false, false; ; {
 		select {
 		case <-done:
-		case <-grace:
+		case <-grace.C:
 			late = true
 		case <-r.stop:
 			return "", errOver
@@ -143,10 +144,8 @@ func (c *claim) attemptRound(ctx context.Context) (string, error) {
 		switch d, all := c.judge(r, patience != "0"); {
 		case d == majority.Undecided:
 		case d == majority.Won && !all && !late:
-			if grace == nil && !c.shares() {
-				timer := time.NewTimer(majority.Grace(c.s.now()-start, limit))
-				defer timer.Stop()
-				grace = timer.C
+			if !graced {
+				graced = grace.Reset(majority.Grace(c.s.now()-start, limit))
 			}
 		case d == majority.Join:
 			ask(slots[r.lead], patience)
@@ -198,11 +197,6 @@ func (r *round) askAgain() (again []*slot) {
 	}
 	return again
 }
-
-// shares says that other attempts may hold with this one under one name. They
-// share a token, so each waits until all nodes have it that are expected to
-// answer, and not only a majority.
-func (c *claim) shares() bool { return len(c.owner) > 0 }
 
 // said are the nodes that have replied.
 func said(replies []majority.Reply) []bool {
@@ -363,7 +357,7 @@ func (c *claim) finish(ctx context.Context, r *round, limit time.Duration) (stri
 			failed[i] = errNoGrant
 		}
 	}
-	for raised := 0; raised < c.s.majority || c.shares() && raised+len(failed) < len(r.slots); {
+	for raised := 0; raised < c.s.majority; {
 		if len(failed) > len(r.slots)-c.s.majority {
 			return "", c.s.short(failed)
 		}

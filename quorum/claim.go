@@ -53,19 +53,20 @@ type claim struct {
 // demand is an acquisition as its arguments say it.
 type demand struct {
 	key, attempt, ttlMS, life, retention, want, base string
-	owner                                            []string // none or one
 	ttl                                              time.Duration
 }
 
 // parse reads the arguments of acquire, and refuses what a quorum cannot give.
 func (s *Store) parse(keys, args []string) (demand, error) {
-	if len(args) < 6 || len(args) > 7 {
-		return demand{}, refuse(ErrUnsupported, "ERR", "acquire takes 6 or 7 arguments, not %d", len(args))
+	switch {
+	case len(args) == 7:
+		return demand{}, refuse(ErrUnsupported, "UNSUPPORTED", "an owner's name over several servers: those who "+
+			"enter in one name would have different tokens, and a resource that checks them would refuse the "+
+			"earlier; use a lock without holdfast.Owner")
+	case len(args) != 6:
+		return demand{}, refuse(ErrUnsupported, "ERR", "acquire takes 6 arguments, not %d", len(args))
 	}
-	d := demand{
-		key: keys[0], attempt: args[0], ttlMS: args[1], life: args[2],
-		want: args[3], base: args[5], owner: args[6:],
-	}
+	d := demand{key: keys[0], attempt: args[0], ttlMS: args[1], life: args[2], want: args[3], base: args[5]}
 	ms, err := strconv.ParseInt(d.ttlMS, 10, 64)
 	if err != nil || ms < 1 {
 		return d, refuse(ErrUnsupported, "ERR", "acquire: the TTL %q is no number of milliseconds", d.ttlMS)

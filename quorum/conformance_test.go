@@ -19,14 +19,14 @@ func TestConformance(t *testing.T) {
 			nodes[i].Advance(time.Duration(i) * 7 * time.Millisecond)
 			stores[i] = nodes[i]
 		}
-		store, err := quorum.New(stores, quorum.Config{Timeout: 10 * time.Second})
+		store, err := quorum.New(stores, quorum.Config{MaxTTL: 10 * time.Minute, Timeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(store.Close)
 		return storetest.Env{
 			Store:     store,
-			NoPermits: true, NoSteps: true, NoEntering: true,
+			NoPermits: true, NoSteps: true, NoOwners: true,
 			Publish: func(channel, payload string) { nodes[0].Publish(channel, payload) },
 			Plant: func(key string) {
 				for _, n := range nodes {

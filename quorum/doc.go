@@ -17,8 +17,8 @@
 // ([holdfast.Lease.Token]), waiters that are woken by a push and stand in a
 // line, leases that are brought back to servers that had been away, and servers
 // that have lost their memory kept out of new grants until all that they may
-// have forgotten is over. Permits, steps between reading and writing, periods and
-// elections are refused, see [ErrUnsupported].
+// have forgotten is over. Permits, owners by name, steps between reading and
+// writing, periods and elections are refused, see [ErrUnsupported].
 //
 // docs/quorum.md has the steps, the arguments, and the holes that remain.
 package quorum

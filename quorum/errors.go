@@ -12,8 +12,9 @@ import (
 var (
 	// ErrUnsupported: the action has no meaning over several servers that is
 	// right, or none that this version knows: permits (each server counts its
-	// own, and majorities together would admit more than there are), steps
-	// between reading and writing, periods, and what a leader proclaims.
+	// own, and majorities together would admit more than there are), owners by
+	// name (their tokens would differ), steps between reading and writing,
+	// periods, and what a leader proclaims.
 	// Nothing was sent.
 	ErrUnsupported = errors.New("quorum: not supported over several servers")
 	// ErrSameServer: two nodes are one server, by its run id. The error names
@@ -40,7 +41,8 @@ func (r *refusal) Error() string   { return r.kind.Error() + ": " + r.server.Mes
 func (r *refusal) Unwrap() []error { return []error{r.kind, &r.server} }
 
 // ShortError says that too few nodes answered, or count, for a majority, and
-// what each of the others said.
+// what each of the others said. Those that are new or have lost their memory
+// count again after [Config.MaxTTL] at the latest, and say when.
 type ShortError struct {
 	Have, Nodes int     // so many of so many nodes can be counted on
 	Missing     []error // one for each of the others, which names it

@@ -23,6 +23,10 @@ func TestKindsThatCannotWorkSayItInTheirCall(t *testing.T) {
 			_, err := c.Semaphore(name, 8).Acquire(ctx, 1)
 			return err
 		},
+		"owner": func(name string) error {
+			_, err := c.Mutex(name, holdfast.Owner("order/42")).Lock(ctx)
+			return err
+		},
 		"limit of a semaphore": func(name string) error {
 			return c.Semaphore(name, 8).SetLimit(ctx, 9)
 		},

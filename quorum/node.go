@@ -141,7 +141,7 @@ func (n *node) probation() time.Duration {
 type youngError struct{ left time.Duration }
 
 func (e *youngError) Error() string {
-	return fmt.Sprintf("has lost its memory, and is not counted for new locks for another %v",
+	return fmt.Sprintf("is new, or has lost its memory, and is not counted for new locks for another %v",
 		e.left.Round(time.Millisecond))
 }
 

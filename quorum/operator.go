@@ -166,6 +166,7 @@ func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) 
 			ended = append(ended, a.Count)
 		case wire.Changed:
 			fences = append(fences, a.Token)
+		default: // free there
 		}
 	}
 	switch n := majority.Rank(ended, len(s.nodes)); {

@@ -13,8 +13,8 @@ import (
 // turn. A waiter whose lead is silent or has forgotten it joins the line of the
 // next one in the same call.
 func (s *Store) poll(ctx context.Context, keys, args []string) (string, error) {
-	if len(args) < 5 {
-		return "", refuse(ErrUnsupported, "ERR", "poll takes 5 or 6 arguments, not %d", len(args))
+	if len(args) != 5 {
+		return "", refuse(ErrUnsupported, "ERR", "poll takes 5 arguments, not %d", len(args))
 	}
 	c := s.known(keys[0], args[0])
 	if c == nil {
@@ -41,8 +41,9 @@ func (c *claim) look(ctx context.Context) (string, error) {
 		return c.lookAtLead(ctx, r)
 	case turning, held:
 		return c.lookAtAll(ctx, r)
+	default:
+		return c.gather(ctx)
 	}
-	return c.gather(ctx)
 }
 
 func (c *claim) lookAtLead(ctx context.Context, r *round) (string, error) {

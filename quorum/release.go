@@ -3,8 +3,6 @@ package quorum
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/majority"
@@ -17,8 +15,8 @@ import (
 // then nobody else had one. After an error it may be held on some nodes until
 // the cancel that goes on in the background reaches them.
 func (s *Store) release(ctx context.Context, keys, args []string) (string, error) {
-	if len(args) < 4 {
-		return "", refuse(ErrUnsupported, "ERR", "release takes 4 or 5 arguments, not %d", len(args))
+	if len(args) != 4 {
+		return "", refuse(ErrUnsupported, "ERR", "release takes 4 arguments, not %d", len(args))
 	}
 	limit := s.limit(ctx, 0)
 	c := s.known(keys[0], args[0])
@@ -31,20 +29,14 @@ func (s *Store) release(ctx context.Context, keys, args []string) (string, error
 		return s.releaseAgain(ctx, limit, keys, args)
 	}
 	done := s.spread(func(i int, _ *node) error { return slots[i].release(limit, args) })
-	return s.count(ctx, done, lead, c.shares())
+	return s.count(ctx, done, lead)
 }
 
-// entriesLeft says that a named owner has other entries.
-type entriesLeft int
-
-func (e entriesLeft) Error() string { return fmt.Sprintf("%d entries remain", int(e)) }
-
 // count is the answer to a release by what the nodes say, the lead among them:
-// who comes next asks it first. all says to wait for all that are expected to
-// answer.
-func (s *Store) count(ctx context.Context, done <-chan result, lead int, all bool) (string, error) {
+// who comes next asks it first.
+func (s *Store) count(ctx context.Context, done <-chan result, lead int) (string, error) {
 	failed, heard := make(map[int]error), make([]bool, len(s.nodes))
-	yes, no, entries := 0, 0, []int(nil)
+	yes, no := 0, 0
 	for range s.nodes {
 		var r result
 		select {
@@ -53,13 +45,9 @@ func (s *Store) count(ctx context.Context, done <-chan result, lead int, all boo
 			return "", ctx.Err()
 		}
 		heard[r.i] = true
-		var rest entriesLeft
 		switch {
 		case r.err == nil:
 			yes++
-		case errors.As(r.err, &rest):
-			yes++
-			entries = append(entries, int(rest))
 		case errors.Is(r.err, errForgot):
 			no++
 		default:
@@ -67,10 +55,7 @@ func (s *Store) count(ctx context.Context, done <-chan result, lead int, all boo
 		}
 		has, can := majority.Count(yes, no, len(s.nodes))
 		switch {
-		case has && (heard[lead] && !all || s.onlySuspects(heard)):
-			if len(entries) > 0 {
-				return fmt.Sprintf("held %d", slices.Max(entries)), nil
-			}
+		case has && (heard[lead] || s.onlySuspects(heard)):
 			return "released", nil
 		case !can:
 			return "gone", nil
@@ -89,7 +74,7 @@ func (s *Store) releaseAgain(ctx context.Context, limit time.Duration, keys, arg
 		}
 		return released(wire.Parse(answer))
 	})
-	return s.count(ctx, done, s.order(keys[0])[0], len(args) > 4)
+	return s.count(ctx, done, s.order(keys[0])[0])
 }
 
 // released is nil for a node that has released, and says otherwise what it has
@@ -98,8 +83,6 @@ func released(a wire.Answer, err error) error {
 	switch {
 	case err != nil:
 		return err
-	case a.Kind == wire.Held:
-		return entriesLeft(a.Count)
 	case a.Kind == wire.Gone:
 		return errForgot
 	case a.Kind != wire.Released:
@@ -144,8 +127,10 @@ func (sl *slot) release(limit time.Duration, args []string) error {
 	mine := append([]string{sl.id, wire.Number(token)}, args[2:]...)
 	a, err := sl.send(limit, script.Release, mine)
 	if err != nil && !refused(err) {
-		cancel := append([]string{sl.id, c.retention, c.base}, c.owner...)
+		cancel := []string{sl.id, c.retention, c.base}
 		sl.node.owe(debt{keys: sl.keys, args: cancel, until: c.s.now() + c.ttl})
+	} else {
+		sl.chase()
 	}
 	return released(a, err)
 }
@@ -153,8 +138,8 @@ func (sl *slot) release(limit time.Duration, args []string) error {
 // cancel undoes an acquisition. What nodes that do not answer may have granted
 // is cancelled in the background.
 func (s *Store) cancel(ctx context.Context, keys, args []string) (string, error) {
-	if len(args) < 3 {
-		return "", refuse(ErrUnsupported, "ERR", "cancel takes 3 or 4 arguments, not %d", len(args))
+	if len(args) != 3 {
+		return "", refuse(ErrUnsupported, "ERR", "cancel takes 3 arguments, not %d", len(args))
 	}
 	c := s.known(keys[0], args[0])
 	if c == nil {

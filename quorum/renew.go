@@ -46,15 +46,14 @@ func (s *Store) renew(ctx context.Context, keys, args []string) (string, error) 
 		return err
 	})
 	failed, heard := make(map[int]error), make([]bool, len(s.nodes))
-	var grace <-chan time.Time // for those of which no answer is expected: they may be back
-	for open, late := len(s.nodes), false; open > 0 && !late; {
-		if grace == nil && kept(leases) && s.onlySuspects(heard) {
-			timer := time.NewTimer(majority.Grace(s.now()-start, limit))
-			defer timer.Stop()
-			grace = timer.C
+	grace := time.NewTimer(forever) // for those of which no answer is expected: they may be back
+	defer grace.Stop()
+	for open, late, graced := len(s.nodes), false, false; open > 0 && !late; {
+		if !graced && kept(leases) && s.onlySuspects(heard) {
+			graced = grace.Reset(majority.Grace(s.now()-start, limit))
 		}
 		select {
-		case <-grace:
+		case <-grace.C:
 			late = true
 		case r := <-done:
 			open--
@@ -189,6 +188,7 @@ func (l *renewal) explain(failed map[int]error) {
 			failed[i] = errFresh
 		case majority.NotHeld, majority.Evicted:
 			failed[i] = errForgot
+		default: // it vouches, or is among the failed
 		}
 	}
 }
@@ -228,6 +228,7 @@ func (l *renewal) keep(start, limit time.Duration) (waits int) {
 			}
 		case majority.Held:
 			sl.since = max(sl.since, start)
+		default: // nothing is known
 		}
 	}
 	return waits

@@ -23,9 +23,10 @@ type slot struct {
 	reply  majority.Reply
 	err    error // why it failed
 	last   wire.Answer
-	holds  bool // the node has granted
-	stands bool // it has a place in the node's line
-	doubt  bool // a request without an answer may have led to either
+	holds  bool          // the node has granted
+	stands bool          // it has a place in the node's line
+	doubt  bool          // a request without an answer may have led to either
+	stray  time.Duration // until then an acquire that got no answer may yet take the lock, even after it was given back
 	token  uint64
 	waits  int           // how many stood in the node's line when it granted
 	asked  time.Duration // before the last request was sent that may have led to a place
@@ -68,6 +69,9 @@ func (sl *slot) send(limit time.Duration, action *script.Script, args []string) 
 	}
 	if takes {
 		c.mu.Lock()
+		if err != nil && !unsent(err) && action == script.Acquire {
+			sl.stray = c.s.now() + c.ttl
+		}
 		sl.note(a, sent, err)
 		c.mu.Unlock()
 	}
@@ -127,7 +131,7 @@ func (sl *slot) fail(err error) {
 func (sl *slot) acquire(limit time.Duration, patience string) error {
 	c := sl.r.c
 	_, err := sl.send(limit, script.Acquire,
-		append([]string{sl.id, c.ttlMS, c.life, c.want, patience, c.base}, c.owner...))
+		[]string{sl.id, c.ttlMS, c.life, c.want, patience, c.base})
 	return err
 }
 
@@ -135,7 +139,7 @@ func (sl *slot) acquire(limit time.Duration, patience string) error {
 func (sl *slot) poll(limit time.Duration) error {
 	c := sl.r.c
 	_, err := sl.send(limit, script.Poll,
-		append([]string{sl.id, c.ttlMS, c.retention, c.patience(), c.base}, c.owner...))
+		[]string{sl.id, c.ttlMS, c.retention, c.patience(), c.base})
 	return err
 }
 
@@ -149,7 +153,7 @@ func (sl *slot) raise(limit time.Duration, token uint64) error {
 	}
 	sl.gate <- struct{}{}
 	answer, err := n.call(limit, script.Raise, sl.keys,
-		append([]string{sl.id, wire.Number(token), c.retention}, c.owner...))
+		[]string{sl.id, wire.Number(token), c.retention})
 	<-sl.gate
 	if other := <-met; err == nil {
 		err = other
@@ -177,19 +181,34 @@ func (sl *slot) giveBack(limit time.Duration) (wire.Kind, error) {
 	sl.gate <- struct{}{}
 	c.mu.Lock()
 	sl.over = true
-	nothing, doubt := !sl.holds && !sl.stands && !sl.doubt, sl.doubt
+	nothing := !sl.holds && !sl.stands && c.s.now() >= sl.stray
 	until := max(sl.asked, sl.since) + c.ttl
 	c.mu.Unlock()
 	<-sl.gate
 	if nothing {
 		return wire.None, nil
 	}
-	args := append([]string{sl.id, c.retention, c.base}, c.owner...)
+	args := []string{sl.id, c.retention, c.base}
 	a, err := sl.send(limit, script.Cancel, args)
-	if err != nil && !refused(err) || err == nil && a.Kind == wire.None && doubt {
+	if err != nil && !refused(err) {
 		sl.node.owe(debt{keys: sl.keys, args: args, until: max(until, c.s.now()+limit)})
+	} else {
+		sl.chase()
 	}
 	return a.Kind, err
+}
+
+// chase cancels what an acquire may yet take that was sent and not answered: it
+// may arrive after another one of the slot was answered, and what that had
+// taken was given back.
+func (sl *slot) chase() {
+	c := sl.r.c
+	c.mu.Lock()
+	until := sl.stray
+	c.mu.Unlock()
+	if c.s.now() < until {
+		sl.node.owe(debt{keys: sl.keys, args: []string{sl.id, c.retention, c.base}, until: until})
+	}
 }
 
 // replace gives back, in the background, what the round has on a node, and

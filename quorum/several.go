@@ -41,12 +41,12 @@ func (s *Store) several(ctx context.Context, keys, args []string) (string, error
 		}
 		claims[i] = s.claim(oneOf(key, attempt), d)
 	}
-	granted := "granted"
+	granted := []string{"granted"}
 	for i, c := range claims {
 		answer, err := c.take(ctx, "0")
 		got, ok := strings.CutPrefix(answer, "granted ")
 		if err == nil && ok {
-			granted += " " + got
+			granted = append(granted, got)
 			continue
 		}
 		if err == nil || refused(err) {
@@ -59,7 +59,7 @@ func (s *Store) several(ctx context.Context, keys, args []string) (string, error
 		}
 		return fmt.Sprintf("busy %d %s", i+1, strings.TrimPrefix(answer, "busy ")), nil
 	}
-	return granted, nil
+	return strings.Join(granted, " "), nil
 }
 
 // giveBackAll cancels the claims. What nodes that do not answer have granted is

@@ -3,7 +3,6 @@ package quorum
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/majority"
@@ -16,8 +15,8 @@ import (
 // A node that is not reached lets somebody in when the lease there is over, be
 // that earlier or later; after an error nobody may have been reached.
 func (s *Store) stay(ctx context.Context, keys, args []string) (string, error) {
-	if len(args) < 6 {
-		return "", refuse(ErrUnsupported, "ERR", "stay takes 6 or 7 arguments, not %d", len(args))
+	if len(args) != 6 {
+		return "", refuse(ErrUnsupported, "ERR", "stay takes 6 arguments, not %d", len(args))
 	}
 	c := s.known(keys[0], args[0])
 	if c == nil {
@@ -65,8 +64,11 @@ func (sl *slot) stay(limit time.Duration, args []string) (wire.Answer, error) {
 		return wire.Answer{}, errForgot
 	}
 	a, err := sl.send(limit, script.Stay, append([]string{sl.id, wire.Number(token)}, args[2:]...))
-	if err == nil && a.Kind == wire.Gone {
-		err = errForgot
+	if err == nil {
+		sl.chase()
+		if a.Kind == wire.Gone {
+			err = errForgot
+		}
 	}
 	return a, err
 }
@@ -75,7 +77,7 @@ func (sl *slot) stay(limit time.Duration, args []string) (wire.Answer, error) {
 // can be had.
 func (s *Store) stays(ctx context.Context, done <-chan result, replies []wire.Answer, lead int) (string, error) {
 	failed, heard := make(map[int]error), make([]bool, len(s.nodes))
-	no, entries, lefts := 0, 0, []time.Duration(nil)
+	no, lefts := 0, []time.Duration(nil)
 	for range s.nodes {
 		var r result
 		select {
@@ -86,7 +88,6 @@ func (s *Store) stays(ctx context.Context, done <-chan result, replies []wire.An
 		heard[r.i] = true
 		switch {
 		case r.err == nil:
-			entries = max(entries, replies[r.i].Count)
 			lefts = append(lefts, replies[r.i].Left)
 		case errors.Is(r.err, errForgot):
 			no++
@@ -96,12 +97,10 @@ func (s *Store) stays(ctx context.Context, done <-chan result, replies []wire.An
 		has, can := majority.Count(len(lefts), no, len(s.nodes))
 		switch {
 		case has && (heard[lead] || s.onlySuspects(heard)):
-			if left := majority.Rank(lefts, len(s.nodes)); entries == 0 && left > 0 {
+			if left := majority.Rank(lefts, len(s.nodes)); left > 0 {
 				return "stays " + wire.Millis(left), nil
-			} else if entries == 0 {
-				return "released", nil
 			}
-			return fmt.Sprintf("held %d", entries), nil
+			return "released", nil
 		case !can:
 			return "gone", nil
 		}

@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -224,6 +225,9 @@ func (s *Store) sleep(d time.Duration) bool {
 		return false
 	}
 }
+
+// forever is when a timer goes off that has yet to be set.
+const forever = math.MaxInt64 * time.Nanosecond
 
 // limit bounds one request to one node, made for a lease of ttl (0: none).
 func (s *Store) limit(ctx context.Context, ttl time.Duration) time.Duration {

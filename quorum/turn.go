@@ -79,7 +79,10 @@ func (c *claim) turn(r *round) {
 
 // finishTurn waits until a majority has granted, and tells the client.
 func (c *claim) finishTurn(r *round, limit time.Duration) {
-	stint := time.NewTimer(majority.Stint(c.ttl, rand.Float64()))
+	c.mu.Lock()
+	stints := c.stints
+	c.mu.Unlock()
+	stint := time.NewTimer(majority.Stint(limit, c.ttl, stints, rand.Float64()))
 	defer stint.Stop()
 	for {
 		select {

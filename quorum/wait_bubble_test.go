@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -240,6 +241,35 @@ func TestOfManyWhoTryOneGetsTheLock(t *testing.T) {
 			if n != 1 {
 				t.Errorf("%d of 8 got the lock", n)
 			}
+		}
+	})
+}
+
+func TestWhoWaitedInVainIsToldWhichServersDoNotCount(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		w.release(w.lock(a, "y"))
+		time.Sleep(time.Minute) // the servers are no new quorum
+		w.lock(a, "x")
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+		defer cancel()
+		failed := make(chan error)
+		go func() {
+			_, err := b.Mutex("x").Lock(ctx)
+			failed <- err
+		}()
+		synctest.Wait()
+		for _, p := range w.peers[:3] {
+			p.kill()
+			p.revive(true) // more than a minority: the lease is lost, and nobody gets another
+		}
+		err := <-failed
+		w.wantIs(err, context.DeadlineExceeded)
+		if !strings.Contains(err.Error(), "lost its memory, and is not counted for new locks for another") {
+			t.Errorf("error %q does not say why", err)
+		}
+		if errors.Is(err, context.Canceled) || errors.Is(err, holdfast.ErrUnknownOutcome) {
+			t.Errorf("error %v", err)
 		}
 	})
 }

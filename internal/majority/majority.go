@@ -72,6 +72,7 @@ func Judge(replies []Reply, counts []bool, order []int, joins bool) (d Decision,
 			granted++
 		case Open:
 			open++
+		default: // no help
 		}
 	}
 	at := slices.IndexFunc(order, func(i int) bool { return replies[i] != Failed })
@@ -94,6 +95,7 @@ func Judge(replies []Reply, counts []bool, order []int, joins bool) (d Decision,
 		case granted+open < m:
 			return Split, lead
 		}
+	default: // it has yet to answer
 	}
 	return Undecided, lead
 }
@@ -152,6 +154,7 @@ func Tally(votes []Vote) Outcome {
 			silent++
 		case Evicted:
 			evicted = true
+		default: // counted by what is left
 		}
 	}
 	switch m := Of(len(votes)); {
@@ -217,10 +220,14 @@ func Probation(now, born, oldest, longest time.Duration) time.Duration {
 }
 
 // Stint is for how long who has the lead tries for the rest before it gives
-// everything back: a part of its lease there, by chance, so that two who keep
-// each other from a majority do not do so again. jitter is in [0, 1).
-func Stint(ttl time.Duration, jitter float64) time.Duration {
-	return ttl/3 + time.Duration(jitter*float64(ttl/3))
+// everything back, after so many tries in vain: by chance, so that two who keep
+// each other from a majority do not do so again. At first it is what the two
+// phases need, with a request of each that takes its whole limit, for it takes no
+// more than one late answer to have two such; then twice as long each time, up to
+// a part of the lease there. jitter is in [0, 1).
+func Stint(limit, ttl time.Duration, stints int, jitter float64) time.Duration {
+	least := min(3*limit<<min(stints, 10), ttl/3)
+	return least + time.Duration(jitter*float64(least))
 }
 
 // Pause is the wait before the next try after so many stints in vain.

@@ -197,7 +197,8 @@ func TestLimitsLeaveTimeForTheRest(t *testing.T) {
 			if d := Pause(stints, jitter); d < time.Millisecond || d > time.Second {
 				t.Errorf("pause %d: %v", stints, d)
 			}
-			if d := Stint(time.Minute, jitter); d < 20*time.Second || d > 40*time.Second {
+			least := min(1500*time.Millisecond<<min(stints, 5), 20*time.Second)
+			if d := Stint(500*time.Millisecond, time.Minute, stints, jitter); d < least || d > 2*least {
 				t.Errorf("stint: %v", d)
 			}
 		}

@@ -39,7 +39,7 @@ func testAcquire(s *suite) {
 	s.begins(s.acquire(s.attempt("c", 2), "x", 0), "busy")
 
 	if s.NoPermits {
-		s.refused(script.Acquire, []any{s.attempt("c", 2), ttl, retention, "p:1:1", 0, s.base})
+		_ = s.refused(script.Acquire, []any{s.attempt("c", 2), ttl, retention, "p:1:1", 0, s.base})
 		return
 	}
 	s.begins(s.acquire(s.attempt("c", 2), "p:1:1", 0), "busy")
@@ -66,6 +66,11 @@ func testRelease(s *suite) {
 }
 
 func testNamedOwner(s *suite) {
+	if s.NoOwners {
+		_ = s.refused(script.Acquire, []any{s.attempt("a", 1), ttl, life, "x", 0, s.base, "alice"})
+		s.is(s.run(script.Inspect), "absent")
+		return
+	}
 	token := s.take(s.attempt("a", 1), "x", "alice")
 	s.is(s.acquire(s.attempt("b", 1), "x", 0, "alice"), "granted "+token+" 0")
 	s.begins(s.acquire(s.attempt("c", 1), "x", 0, "carol"), "busy")
@@ -118,11 +123,13 @@ func testRenew(s *suite) {
 		s.take(attempt, want, owner...)
 	}
 	lock(keys[0], s.attempt("a", 1), "x")
-	lock(keys[1], s.attempt("a", 2), "x", "alice")
+	owner := s.named("alice")
+	lock(keys[1], s.attempt("a", 2), "x", owner...)
 	lock(keys[2], s.attempt("b", 1), "s")
 	s.begins(s.acquire(s.attempt("c", 1), "x", waits), "queued")
 	s.is(s.runOn(keys, script.Renew, retention,
-		s.attempt("a", 1), ttl, "", s.attempt("a", 2), ttl, "alice", s.attempt("b", 1), ttl, ""), "renewed 0 0 1")
+		s.attempt("a", 1), ttl, "", s.attempt("a", 2), ttl, strings.Join(words(owner), ""), s.attempt("b", 1), ttl, ""),
+		"renewed 0 0 1")
 	s.is(s.runOn(keys, script.Renew, retention,
 		s.attempt("z", 1), ttl, "", s.attempt("a", 2), ttl, "bob", s.attempt("b", 1), ttl, ""), "renewed - - 1")
 	s.is(s.run(script.Evict, "ops", "test", 0, retention, s.base), "evicted 1")
@@ -158,7 +165,8 @@ func testCancel(s *suite) {
 // An answer of several lines arrives as it is.
 func testInspect(s *suite) {
 	s.is(s.run(script.Inspect), "absent")
-	token := s.take(s.attempt("a", 1), "x", "alice")
+	owner := s.named("alice")
+	token := s.take(s.attempt("a", 1), "x", owner...)
 	s.acquire(s.attempt("b", 1), "s", waits)
 	lines := strings.Split(s.run(script.Inspect), "\n")
 	if len(lines) != 3 {
@@ -166,7 +174,8 @@ func testInspect(s *suite) {
 	}
 	s.begins(lines[0], "lock")
 	s.is(strings.Fields(lines[0])[2], token)
-	s.begins(lines[1], "holder x "+s.attempt("a", 1)+" alice 1 "+token)
+	name := append(words(owner), "-")[0]
+	s.begins(lines[1], "holder x "+s.attempt("a", 1)+" "+name+" 1 "+token)
 	s.begins(lines[2], "waiter 1 s "+s.attempt("b", 1)+" - 1")
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -42,16 +43,20 @@ const (
 	timeout  = 2 * time.Second
 )
 
-// adapters make a store with one of the client libraries.
-var adapters = map[string]func(t testing.TB, addr string) holdfast.Store{
-	"goredis": func(t testing.TB, addr string) holdfast.Store {
-		rdb := redis.NewClient(&redis.Options{Addr: addr})
+// adapters make a store with one of the client libraries, which gives up no
+// earlier than after limit.
+var adapters = map[string]func(t testing.TB, addr string, limit time.Duration) holdfast.Store{
+	"goredis": func(t testing.TB, addr string, limit time.Duration) holdfast.Store {
+		rdb := redis.NewClient(&redis.Options{
+			Addr: addr, DialTimeout: limit, ReadTimeout: limit, WriteTimeout: limit, PoolTimeout: limit,
+		})
 		t.Cleanup(func() { rdb.Close() })
 		return goredis.New(rdb)
 	},
-	"rueidis": func(t testing.TB, addr string) holdfast.Store {
+	"rueidis": func(t testing.TB, addr string, limit time.Duration) holdfast.Store {
 		rdb, err := rueidis.NewClient(rueidis.ClientOption{
-			InitAddress: []string{addr}, DisableCache: true, ConnWriteTimeout: 2 * time.Second,
+			InitAddress: []string{addr}, DisableCache: true, ConnWriteTimeout: limit,
+			Dialer: net.Dialer{Timeout: limit},
 		})
 		if err != nil {
 			t.Fatalf("rueidis: %v", err)
@@ -64,7 +69,7 @@ var adapters = map[string]func(t testing.TB, addr string) holdfast.Store{
 // world is five servers. The clock of the last is ahead.
 type world struct {
 	servers []*redistest.Server
-	open    func(t testing.TB, addr string) holdfast.Store
+	open    func(t testing.TB, addr string, limit time.Duration) holdfast.Store
 }
 
 // each runs a test with each of the libraries, on servers of its own.
@@ -97,7 +102,7 @@ func (w *world) storeAt(t testing.TB, longest, limit time.Duration, addrs []stri
 	t.Helper()
 	nodes := make([]holdfast.Store, len(addrs))
 	for i, addr := range addrs {
-		nodes[i] = w.open(t, addr)
+		nodes[i] = w.open(t, addr, limit)
 	}
 	s, err := quorum.New(nodes, quorum.Config{MaxTTL: longest, Timeout: limit})
 	if err != nil {

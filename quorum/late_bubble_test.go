@@ -1,0 +1,118 @@
+package quorum_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// late lets one in fifty requests and answers take longer than a server is
+// waited for.
+func (w *world) late(random *rand.Rand) {
+	upTo := func(most time.Duration) time.Duration { return time.Duration(random.Int64N(int64(most))) }
+	way := func() time.Duration {
+		if random.IntN(50) == 0 {
+			return upTo(1500 * time.Millisecond)
+		}
+		return upTo(5 * time.Millisecond)
+	}
+	for _, p := range w.peers {
+		p.mu.Lock()
+		p.delay = func(string) (there, back time.Duration) { return way(), way() }
+		p.mu.Unlock()
+	}
+}
+
+// Of five servers one is dead and one silent, and two of the others have been
+// away and come back empty: each is needed for every grant. What is late then
+// costs another try, and no lease.
+func TestWhatIsLateCostsNoLeaseWhereEveryServerIsNeeded(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				random := rand.New(&locked{src: rand.NewPCG(seed, 7)})
+				clients := []*holdfast.Client{w.client(), w.client(), w.client()}
+				w.release(w.lock(clients[0], "x"))
+				time.Sleep(time.Minute)
+				for _, p := range w.peers[:2] {
+					p.kill()
+					p.revive(true)
+				}
+				w.release(w.lock(clients[0], "x"))
+				time.Sleep(time.Minute) // they count again
+				defer w.peers[2].Stall()()
+				w.peers[3].kill()
+				w.late(random)
+				var all sync.WaitGroup
+				for _, c := range clients {
+					all.Go(func() {
+						for range 10 {
+							start := time.Now()
+							l, err := c.Mutex("x").Lock(t.Context())
+							if took := time.Since(start); took > ttl*2/3 {
+								t.Errorf("waited for %v", took)
+							}
+							switch {
+							case err == nil:
+								_ = l.Release(t.Context()) // done, or being done
+							case !errors.Is(err, holdfast.ErrUnknownOutcome):
+								t.Error(err)
+							}
+						}
+					})
+				}
+				all.Wait()
+			})
+		})
+	}
+}
+
+// An acquire that arrives when another one of its slot was answered, and what
+// that took has been given back, is given back too.
+func TestAnAcquireThatArrivesAfterTheReleaseIsGivenBack(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a := w.client()
+		w.release(w.lock(a, "x"))
+		l := w.lock(a, "y")
+		b := w.client()
+		got := make(chan *holdfast.Lease)
+		go func() {
+			m, err := b.Mutex("y").Lock(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			got <- m
+		}()
+		time.Sleep(time.Second) // it stands in line
+		lead := w.lead("y")
+		slow := w.peers[(lead+1)%5]
+		first := true
+		slow.mu.Lock()
+		slow.delay = func(action string) (there, back time.Duration) {
+			slow.mu.Lock()
+			defer slow.mu.Unlock()
+			if action == "acquire" && first {
+				first = false
+				return 20 * time.Second, 0 // long after all is over
+			}
+			return time.Millisecond, time.Millisecond
+		}
+		slow.mu.Unlock()
+		for _, p := range []*peer{w.peers[(lead+2)%5], w.peers[(lead+3)%5]} {
+			p.kill() // so that it is needed
+		}
+		w.release(l)
+		w.release(<-got)
+		time.Sleep(22 * time.Second)
+		synctest.Wait()
+		if held := w.on("y"); held[(lead+1)%5] != '0' {
+			t.Errorf("held on %s, and nobody holds on server %d", held, (lead+1)%5)
+		}
+	})
+}
