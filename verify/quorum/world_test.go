@@ -154,13 +154,18 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-// take locks m. It tries again where too few servers have answered in time, as
-// they may on a machine that has other work. The answer is nil after an error.
+// take locks m. It tries again, after a pause, where too few servers have
+// answered in time, as they may on a machine that has other work, or too few
+// count. The answer is nil after an error.
 func take(t testing.TB, m *holdfast.Mutex) *holdfast.Lease {
 	t.Helper()
 	ctx := within(t)
 	var before error
-	for {
+	// Without the pause it would be thousands of tries a second, each on all
+	// servers: nobody else would get an answer in time.
+	pause := time.NewTicker(100 * time.Millisecond)
+	defer pause.Stop()
+	for ; ; <-pause.C {
 		l, err := m.Lock(ctx)
 		switch {
 		case err == nil:
