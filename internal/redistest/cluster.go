@@ -195,8 +195,19 @@ func (c *Cluster) FailOver(s *Server) *Server {
 		}
 		return err
 	})
-	c.ok(next.Do(c.t, "CLUSTER", "FAILOVER"))
-	next.awaitRole(c.t, "master")
+	// A server that is busy gives a failover up after 5 s, for good.
+	var begun time.Time
+	until(c.t, next.Addr()+" is a master", func() error {
+		info, err := next.ask("INFO", "replication")
+		if err != nil || infoField(info, "role") == "master" {
+			return err
+		}
+		if time.Since(begun) > 6*time.Second {
+			begun = time.Now()
+			c.ok(next.Do(c.t, "CLUSTER", "FAILOVER"))
+		}
+		return errors.New("it is a " + infoField(info, "role"))
+	})
 	s.awaitRole(c.t, "slave")
 	return next
 }

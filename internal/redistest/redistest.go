@@ -29,7 +29,7 @@ import (
 
 // Patience bounds every wait in this package. It is far longer than anything
 // takes: on a loaded machine a test must be late before it is wrong.
-const Patience = 20 * time.Second
+const Patience = 60 * time.Second
 
 // EnvServer names the environment variable that chooses another server binary.
 const EnvServer = "HOLDFAST_TEST_SERVER"
