@@ -28,6 +28,8 @@ type hold struct {
 
 	// unseated: no seat came with it. It is never passed inside the process.
 	unseated atomic.Bool
+	// stood: it was waited for in the server's line.
+	stood atomic.Bool
 	// last: it is not renewed any more, and serves no further lease.
 	last atomic.Bool
 
@@ -153,6 +155,19 @@ func (c *Client) lost(l *keeper.Lease, reason keeper.Reason) {
 		}
 	}
 	c.detach(h)
+	if reason == keeper.NotHeld {
+		h.withdraw()
+	}
+}
+
+// withdraw gives up the place in the line that the server may have again: a
+// failover that loses the grant brings back the waiter that was granted, and its
+// turn would go to nobody for the time of a lease. It is said once: if that is
+// lost, so is no more than that time.
+func (h *hold) withdraw() {
+	if h.stood.Load() {
+		h.client.undo(h.spec, h.attempt, h.client.now())
+	}
 }
 
 // renew asks the server to extend leases of one group.

@@ -116,6 +116,7 @@ func (h *hold) stay(ctx context.Context, after time.Duration) error {
 // gone is the error for a hold that the server does not know any more. It asks
 // who has the lock now; when nobody can say, it is not said.
 func (h *hold) gone(ctx context.Context) error {
+	h.withdraw()
 	err := fmt.Errorf("%w: %w", ErrNotHeld, &LostError{Name: h.spec.name, Reason: LossNotHeld})
 	r, failed := h.client.record(ctx, h.spec.keys)
 	if failed != nil {
