@@ -29,39 +29,51 @@ func (s *Store) release(ctx context.Context, keys, args []string) (string, error
 		return s.releaseAgain(ctx, limit, keys, args)
 	}
 	done := s.spread(func(i int, _ *node) error { return slots[i].release(limit, args) })
-	return s.count(ctx, done, lead)
+	return s.released(ctx, done, lead)
 }
 
-// count is the answer to a release by what the nodes say, the lead among them:
-// who comes next asks it first.
-func (s *Store) count(ctx context.Context, done <-chan result, lead int) (string, error) {
+func (s *Store) released(ctx context.Context, done <-chan result, lead int) (string, error) {
+	given, err := s.given(ctx, done, lead)
+	switch {
+	case err != nil:
+		return "", err
+	case given == nil:
+		return "gone", nil
+	}
+	return "released", nil
+}
+
+// given waits until a majority has said that it gave the lock up, the lead among
+// them, for who comes next asks it first; it answers which nodes have. None
+// means that no majority had it.
+func (s *Store) given(ctx context.Context, done <-chan result, lead int) (given []int, err error) {
 	failed, heard := make(map[int]error), make([]bool, len(s.nodes))
-	yes, no := 0, 0
+	no := 0
 	for range s.nodes {
 		var r result
 		select {
 		case r = <-done:
 		case <-ctx.Done():
-			return "", ctx.Err()
+			return nil, ctx.Err()
 		}
 		heard[r.i] = true
 		switch {
 		case r.err == nil:
-			yes++
+			given = append(given, r.i)
 		case errors.Is(r.err, errForgot):
 			no++
 		default:
 			failed[r.i] = r.err
 		}
-		has, can := majority.Count(yes, no, len(s.nodes))
+		has, can := majority.Count(len(given), no, len(s.nodes))
 		switch {
 		case has && (heard[lead] || s.onlySuspects(heard)):
-			return "released", nil
+			return given, nil
 		case !can:
-			return "gone", nil
+			return nil, nil
 		}
 	}
-	return "", s.short(failed)
+	return nil, s.short(failed)
 }
 
 // releaseAgain answers a release that was sent before, by what the nodes
@@ -72,14 +84,14 @@ func (s *Store) releaseAgain(ctx context.Context, limit time.Duration, keys, arg
 		if err != nil {
 			return err
 		}
-		return released(wire.Parse(answer))
+		return releasedBy(wire.Parse(answer))
 	})
-	return s.count(ctx, done, s.order(keys[0])[0])
+	return s.released(ctx, done, s.order(keys[0])[0])
 }
 
-// released is nil for a node that has released, and says otherwise what it has
+// releasedBy is nil for a node that has released, and says otherwise what it has
 // done.
-func released(a wire.Answer, err error) error {
+func releasedBy(a wire.Answer, err error) error {
 	switch {
 	case err != nil:
 		return err
@@ -108,22 +120,13 @@ func (s *Store) finished(c *claim) (slots []*slot, lead int, won bool) {
 	return append([]*slot(nil), r.slots...), r.lead, won
 }
 
-// release gives up what the slot has. A node that does not hold has nothing to
-// say: errForgot.
+// release gives up what the slot has.
 func (sl *slot) release(limit time.Duration, args []string) error {
-	c := sl.r.c
-	sl.gate <- struct{}{} // what is under way there comes first
-	c.mu.Lock()
-	holds, token := sl.holds, sl.token
-	sl.over = true
-	c.mu.Unlock()
-	<-sl.gate
-	if !holds {
-		if _, err := sl.giveBack(limit); err != nil && !refused(err) {
-			return err
-		}
-		return errForgot
+	token, err := sl.part(limit)
+	if err != nil {
+		return err
 	}
+	c := sl.r.c
 	mine := append([]string{sl.id, wire.Number(token)}, args[2:]...)
 	a, err := sl.send(limit, script.Release, mine)
 	if err != nil && !refused(err) {
@@ -132,7 +135,26 @@ func (sl *slot) release(limit time.Duration, args []string) error {
 	} else {
 		sl.chase()
 	}
-	return released(a, err)
+	return releasedBy(a, err)
+}
+
+// part ends the slot, and answers the token of what it holds. A node that does
+// not hold has nothing to give up: errForgot, once what it may have is given back.
+func (sl *slot) part(limit time.Duration) (token uint64, err error) {
+	c := sl.r.c
+	sl.gate <- struct{}{} // what is under way there comes first
+	c.mu.Lock()
+	holds := sl.holds
+	token, sl.over = sl.token, true
+	c.mu.Unlock()
+	<-sl.gate
+	if holds {
+		return token, nil
+	}
+	if _, err := sl.giveBack(limit); err != nil && !refused(err) {
+		return 0, err
+	}
+	return 0, errForgot
 }
 
 // cancel undoes an acquisition. What nodes that do not answer may have granted

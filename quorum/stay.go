@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/majority"
@@ -32,7 +31,22 @@ func (s *Store) stay(ctx context.Context, keys, args []string) (string, error) {
 		replies[i], err = slots[i].stay(limit, args)
 		return err
 	})
-	return s.stays(ctx, done, replies, lead)
+	given, err := s.given(ctx, done, lead)
+	switch {
+	case err != nil:
+		return "", err
+	case given == nil:
+		return "gone", nil
+	}
+	lefts := make([]time.Duration, len(given))
+	for i, one := range given {
+		lefts[i] = replies[one].Left
+	}
+	// The lock is free when a majority can be had.
+	if left := majority.Rank(lefts, len(s.nodes)); left > 0 {
+		return "stays " + wire.Millis(left), nil
+	}
+	return "released", nil
 }
 
 // leaves ends the claim for a stay. It is still known, so that it can be asked
@@ -48,20 +62,11 @@ func (c *claim) leaves() (slots []*slot, lead int, won bool) {
 	return append([]*slot(nil), c.round.slots...), c.round.lead, true
 }
 
-// stay gives up what the slot has. What has no part in the claim is given back.
+// stay gives up what the slot has.
 func (sl *slot) stay(limit time.Duration, args []string) (wire.Answer, error) {
-	c := sl.r.c
-	sl.gate <- struct{}{} // what is under way there comes first
-	c.mu.Lock()
-	holds, token := sl.holds, sl.token
-	sl.over = true
-	c.mu.Unlock()
-	<-sl.gate
-	if !holds {
-		if _, err := sl.giveBack(limit); err != nil && !refused(err) {
-			return wire.Answer{}, err
-		}
-		return wire.Answer{}, errForgot
+	token, err := sl.part(limit)
+	if err != nil {
+		return wire.Answer{}, err
 	}
 	a, err := sl.send(limit, script.Stay, append([]string{sl.id, wire.Number(token)}, args[2:]...))
 	if err == nil {
@@ -71,39 +76,4 @@ func (sl *slot) stay(limit time.Duration, args []string) (wire.Answer, error) {
 		}
 	}
 	return a, err
-}
-
-// stays is the answer by what the nodes say: the lock is free when a majority
-// can be had.
-func (s *Store) stays(ctx context.Context, done <-chan result, replies []wire.Answer, lead int) (string, error) {
-	failed, heard := make(map[int]error), make([]bool, len(s.nodes))
-	no, lefts := 0, []time.Duration(nil)
-	for range s.nodes {
-		var r result
-		select {
-		case r = <-done:
-		case <-ctx.Done():
-			return "", ctx.Err()
-		}
-		heard[r.i] = true
-		switch {
-		case r.err == nil:
-			lefts = append(lefts, replies[r.i].Left)
-		case errors.Is(r.err, errForgot):
-			no++
-		default:
-			failed[r.i] = r.err
-		}
-		has, can := majority.Count(len(lefts), no, len(s.nodes))
-		switch {
-		case has && (heard[lead] || s.onlySuspects(heard)):
-			if left := majority.Rank(lefts, len(s.nodes)); left > 0 {
-				return "stays " + wire.Millis(left), nil
-			}
-			return "released", nil
-		case !can:
-			return "gone", nil
-		}
-	}
-	return "", s.short(failed)
 }
