@@ -3,7 +3,9 @@ package adapter
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
+	"net"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -19,6 +21,21 @@ const (
 	Unsent             // it found nobody to go to: it has not run
 	Lost               // the client took its connection away: it may have run, and trying again may be in vain
 )
+
+// SocketFate is the fate of a request by how its socket failed. Whatever is no
+// failure of a socket is final, and so is a time limit that passed.
+func SocketFate(err error) Fate {
+	var op *net.OpError
+	switch {
+	case !errors.As(err, &op):
+		return Final
+	case op.Op == "dial":
+		return Unsent
+	case op.Timeout():
+		return Final
+	}
+	return Broken
+}
 
 // Retry is how a request that every action tolerates twice is sent again.
 type Retry struct {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 
 	"github.com/redis/go-redis/v9"
@@ -69,14 +68,5 @@ func fate(_ context.Context, err error) adapter.Fate {
 	case errors.As(err, &unsent):
 		return adapter.Unsent
 	}
-	var op *net.OpError
-	switch {
-	case !errors.As(err, &op):
-		return adapter.Final
-	case op.Op == "dial":
-		return adapter.Unsent
-	case op.Timeout():
-		return adapter.Final
-	}
-	return adapter.Broken
+	return adapter.SocketFate(err)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"strings"
 
@@ -109,14 +108,5 @@ func fate(ctx context.Context, err error) adapter.Fate {
 	case errors.Is(err, rueidis.ErrNoSlot), errors.As(err, &unsent):
 		return adapter.Unsent
 	}
-	var op *net.OpError
-	switch {
-	case !errors.As(err, &op):
-		return adapter.Final
-	case op.Op == "dial":
-		return adapter.Unsent
-	case op.Timeout():
-		return adapter.Final
-	}
-	return adapter.Broken
+	return adapter.SocketFate(err)
 }
