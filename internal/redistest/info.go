@@ -128,3 +128,17 @@ func Await(t testing.TB, what string, yes func() bool) {
 		return nil
 	})
 }
+
+// Next waits for what comes from a channel.
+func Next[T any](t testing.TB, what string, c <-chan T) T {
+	t.Helper()
+	late := time.NewTimer(Patience)
+	defer late.Stop()
+	select {
+	case v := <-c:
+		return v
+	case <-late.C:
+		t.Fatalf("redistest: %s: not within %v", what, Patience)
+		panic("unreachable")
+	}
+}

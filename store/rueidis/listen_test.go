@@ -44,22 +44,6 @@ func await[T any](t *testing.T, events <-chan T) T {
 	}
 }
 
-// eventually waits until holds is true.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	late := time.NewTimer(redistest.Patience)
-	defer late.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-late.C:
-			t.Fatalf("never came true: %s", what)
-		}
-	}
-}
-
 func listen(t *testing.T, s *store.Store, channel string) (*ear, func()) {
 	t.Helper()
 	e := newEar()
@@ -286,8 +270,8 @@ func TestNothingIsLeftAfterTheLastStop(t *testing.T) {
 				stopOne()
 				stopTwo()
 			}
-			eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
-			eventually(t, "no connection is left", func() bool {
+			redistest.Await(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
+			redistest.Await(t, "no connection is left", func() bool {
 				return server.Do(t, "CLIENT", "LIST", "TYPE", "pubsub") == ""
 			})
 		})

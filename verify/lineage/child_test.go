@@ -5,10 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -16,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/store/goredis"
+	"github.com/holdfast-go/holdfast/verify/internal/child"
 )
 
 // The environment that turns the test binary into a process that wants the
@@ -85,7 +83,7 @@ func writeFenced(ctx context.Context, rdb *redis.Client, l *holdfast.Lease, valu
 
 // child takes the lock, says "held", and obeys its standard input: "write
 // VALUE" is answered "wrote ERROR", "release" by "released ERROR".
-func child(role string) int {
+func obey(role string) int {
 	ttl, err := time.ParseDuration(os.Getenv(envTTL))
 	if err != nil {
 		return 2
@@ -107,89 +105,8 @@ func child(role string) int {
 	return 0
 }
 
-// process is a child.
-type process struct {
-	cmd    *exec.Cmd
-	orders *bufio.Writer
-	says   chan string
-	heard  []string // lines that nobody asked for yet
-}
-
-// start runs a child. It ends with the test, and with this process, whose
-// pipe it reads.
-func start(t *testing.T, role, addr string, ttl time.Duration) *process {
+// start runs a child.
+func start(t *testing.T, role, addr string, ttl time.Duration) *child.Process {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envRole+"="+role, envAddr+"="+addr, envTTL+"="+ttl.String())
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p := &process{cmd: cmd, orders: bufio.NewWriter(in), says: make(chan string, 64)}
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			p.says <- lines.Text()
-		}
-	}()
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		<-read
-		cmd.Wait()
-	})
-	return p
+	return child.Start(t, envRole+"="+role, envAddr+"="+addr, envTTL+"="+ttl.String())
 }
-
-// hear waits for the line that begins with the word and answers the rest.
-func (p *process) hear(t *testing.T, word string) string {
-	t.Helper()
-	for i := 0; ; i++ {
-		if i == len(p.heard) {
-			p.heard = append(p.heard, wait(t, "the child's "+word, p.says))
-		}
-		if first, rest, _ := strings.Cut(p.heard[i], " "); first == word {
-			p.heard = slices.Delete(p.heard, i, i+1)
-			return rest
-		}
-	}
-}
-
-func (p *process) order(t *testing.T, line string) {
-	t.Helper()
-	fmt.Fprintln(p.orders, line)
-	if err := p.orders.Flush(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// die is SIGKILL; it returns when the process is gone.
-func (p *process) die(t *testing.T) {
-	t.Helper()
-	p.cmd.Process.Kill()
-	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(p.cmd.Process.Pid, &status, 0, nil); err != nil || !status.Signaled() {
-		t.Fatalf("the child did not die: %v, %v", status, err)
-	}
-}
-
-// stop is SIGSTOP; it returns when the process has stopped: until then it
-// might run on.
-func (p *process) stop(t *testing.T) {
-	t.Helper()
-	p.cmd.Process.Signal(syscall.SIGSTOP)
-	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
-		t.Fatalf("the child did not stop: %v, %v", status, err)
-	}
-}
-
-func (p *process) resume() { p.cmd.Process.Signal(syscall.SIGCONT) }

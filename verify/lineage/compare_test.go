@@ -62,11 +62,11 @@ func TestGETThenDELFreesTheLockOfAnother(t *testing.T) {
 		looked, pass := holdAnswer(t, proxy, func(request []string) bool { return request[0] == "get" })
 		unlocked := make(chan error, 1)
 		go func() { unlocked <- a.twoStepUnlock(context.Background()) }()
-		wait(t, "A's look", looked)
+		redistest.Next(t, "A's look", looked)
 		expire(t, s, lockName)
 		takes(t, "B", b.lock)
 		pass()
-		if err := wait(t, "A's unlock", unlocked); err != nil {
+		if err := redistest.Next(t, "A's unlock", unlocked); err != nil {
 			t.Fatal(err)
 		}
 		takes(t, "C, while B holds", c.lock)
@@ -86,9 +86,9 @@ func TestGETThenDELFreesTheLockOfAnother(t *testing.T) {
 		proxy.BlackHole()
 		released := make(chan error, 1)
 		go func() { released <- l.Release(context.Background()) }()
-		wait(t, "A's release at the proxy", arrived)
+		redistest.Next(t, "A's release at the proxy", arrived)
 		next := lock(t, b.Mutex(lockName))
-		if err := wait(t, "A's Release", released); !errors.Is(err, holdfast.ErrUnknownOutcome) {
+		if err := redistest.Next(t, "A's Release", released); !errors.Is(err, holdfast.ErrUnknownOutcome) {
 			t.Errorf("a release without an answer: %v", err)
 		}
 		done := executed(t, s, script.Release)
@@ -106,37 +106,37 @@ func TestARandomValueCannotRefuseALateWriter(t *testing.T) {
 	const ttl = time.Second
 	halves(t, func(t *testing.T, s *redistest.Server) {
 		a := start(t, "compare and delete", s.Addr(), ttl)
-		a.hear(t, "held")
-		a.stop(t)
+		a.Hear(t, "held")
+		a.Stop(t)
 		gone(t, s, lockName)
 		b := &compareAndDelete{rdb: connect(t, s.Addr()), ttl: time.Minute}
 		takes(t, "B", b.lock)
 		if err := b.write(within(t), "B"); err != nil {
 			t.Fatal(err)
 		}
-		a.resume()
-		a.order(t, "write A")
-		a.hear(t, "wrote")
+		a.Resume()
+		a.Order(t, "write A")
+		a.Hear(t, "wrote")
 		if value := s.Do(t, "GET", "resource"); value != "A" {
 			t.Errorf("the resource has %v: the flaw is not seen", value)
 		}
 	}, func(t *testing.T, s *redistest.Server) {
 		a := start(t, "Holdfast", s.Addr(), ttl)
-		a.hear(t, "held")
-		a.order(t, "write A")
-		if said := a.hear(t, "wrote"); said != "<nil>" {
+		a.Hear(t, "held")
+		a.Order(t, "write A")
+		if said := a.Hear(t, "wrote"); said != "<nil>" {
 			t.Errorf("the holder's write: %s", said)
 		}
-		a.stop(t)
+		a.Stop(t)
 		rdb := connect(t, s.Addr())
 		c, _ := client(t, s.Addr(), holdfast.Config{})
 		l := lock(t, c.Mutex(lockName))
 		if err := writeFenced(within(t), rdb, l, "B"); err != nil {
 			t.Fatal(err)
 		}
-		a.resume()
-		a.order(t, "write A")
-		if said := a.hear(t, "wrote"); !strings.Contains(said, "STALE") {
+		a.Resume()
+		a.Order(t, "write A")
+		if said := a.Hear(t, "wrote"); !strings.Contains(said, "STALE") {
 			t.Errorf("the late write: %s", said)
 		}
 		if value := s.Do(t, "HGET", "resource", "value"); value != "B" {

@@ -37,25 +37,25 @@ func TestDELWithoutACheckFreesTheLockOfAnother(t *testing.T) {
 		a := start(t, "SET NX PX, DEL", s.Addr(), ttl)
 		b := &setDel{connect(t, s.Addr()), time.Minute}
 		c := &setDel{connect(t, s.Addr()), time.Minute}
-		a.hear(t, "held")
-		a.stop(t)
+		a.Hear(t, "held")
+		a.Stop(t)
 		gone(t, s, lockName)
 		takes(t, "B", b.lock)
 		refused(t, "C, while B holds", c.lock)
-		a.resume()
-		a.order(t, "release")
-		a.hear(t, "released")
+		a.Resume()
+		a.Order(t, "release")
+		a.Hear(t, "released")
 		takes(t, "C, while B holds", c.lock)
 	}, func(t *testing.T, s *redistest.Server) {
 		a := start(t, "Holdfast", s.Addr(), ttl)
-		a.hear(t, "held")
+		a.Hear(t, "held")
 		b, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
 		c, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
-		a.stop(t)
+		a.Stop(t)
 		l := lock(t, b.Mutex(lockName))
-		a.resume()
-		a.order(t, "release")
-		if said := a.hear(t, "released"); !strings.Contains(said, holdfast.ErrNotHeld.Error()) {
+		a.Resume()
+		a.Order(t, "release")
+		if said := a.Hear(t, "released"); !strings.Contains(said, holdfast.ErrNotHeld.Error()) {
 			t.Errorf("the release of a lock that was lost: %s", said)
 		}
 		held(t, c)

@@ -105,7 +105,7 @@ func TestAFailoverRepeatsACountersToken(t *testing.T) {
 		if second.Token() <= first.Token() {
 			t.Errorf("tokens %d, then %d", first.Token(), second.Token())
 		}
-		wait(t, "A learns that it lost the lock", work.Done())
+		redistest.Next(t, "A learns that it lost the lock", work.Done())
 		if cause := context.Cause(work); !errors.Is(cause, holdfast.ErrLost) {
 			t.Errorf("A's lease ended by %v", cause)
 		}

@@ -96,12 +96,12 @@ func TestOneReleaseWakesEverybody(t *testing.T) {
 			})
 		}
 		for range waiters {
-			wait(t, "a subscription", ready)
+			redistest.Next(t, "a subscription", ready)
 		}
 		if free, err := holder.unlock(within(t)); !free || err != nil {
 			t.Fatalf("unlock: %v, %v", free, err)
 		}
-		eventually(t, "all have tried", func() bool { return woken.Load() == waiters })
+		redistest.Await(t, "all have tried", func() bool { return woken.Load() == waiters })
 		if n := got.Load(); n != 1 {
 			t.Errorf("%d got the lock", n)
 		}
@@ -117,7 +117,7 @@ func TestOneReleaseWakesEverybody(t *testing.T) {
 			got, seen = append(got, locking(t, c.Mutex(lockName), func() {})), append(seen, watch)
 			watch.await(t, holdfast.EventWait, 1)
 			// It is in the line before the next one asks.
-			eventually(t, "its place", func() bool {
+			redistest.Await(t, "its place", func() bool {
 				state, err := holder.Inspect(within(t), lockName)
 				return err == nil && len(state.Waiters) == len(got)
 			})
@@ -156,23 +156,23 @@ func TestAMissedMessageLeavesAWaiterAsleep(t *testing.T) {
 		go func() {
 			done <- waiter.wait(ctx, func() { ready <- struct{}{} }, func(bool) { tried.Add(1) })
 		}()
-		wait(t, "the subscription", ready)
+		redistest.Next(t, "the subscription", ready)
 		proxy.RefuseNew(true)
 		s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		subscribers := func() any { return s.Do(t, "PUBSUB", "NUMSUB", lockName+":released").([]any)[1] }
-		eventually(t, "nobody listens", func() bool { return subscribers() == int64(0) })
+		redistest.Await(t, "nobody listens", func() bool { return subscribers() == int64(0) })
 		if free, err := holder.unlock(within(t)); !free || err != nil {
 			t.Fatalf("unlock: %v, %v", free, err)
 		}
 		proxy.RefuseNew(false)
-		eventually(t, "the waiter listens again", func() bool { return subscribers() == int64(1) })
+		redistest.Await(t, "the waiter listens again", func() bool { return subscribers() == int64(1) })
 		if s.Do(t, "EXISTS", lockName) != int64(0) {
 			t.Error("the lock is not free: nothing is shown")
 		}
 		// It listens, the lock is free, and it does not ask: only another
 		// message wakes it.
 		s.Do(t, "PUBLISH", lockName+":released", "")
-		if err := wait(t, "the waiter", done); err != nil {
+		if err := redistest.Next(t, "the waiter", done); err != nil {
 			t.Fatal(err)
 		}
 		if n := tried.Load(); n != 1 {
@@ -188,7 +188,7 @@ func TestAMissedMessageLeavesAWaiterAsleep(t *testing.T) {
 		proxy.RefuseNew(true)
 		s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		channel := "holdfast:push:" + b.ID()
-		eventually(t, "nobody listens", func() bool {
+		redistest.Await(t, "nobody listens", func() bool {
 			return s.Do(t, "PUBSUB", "NUMSUB", channel).([]any)[1] == int64(0)
 		})
 		release(t, l)

@@ -72,7 +72,7 @@ func TestAShortReadersTimeoutEndsALongReadersLock(t *testing.T) {
 		}
 		defer runtime.KeepAlive(share) // or it would be released as forgotten
 		b.Abandon()                    // its share ends by itself
-		eventually(t, "the short reader's share has ended", func() bool {
+		redistest.Await(t, "the short reader's share has ended", func() bool {
 			state, err := c.Inspect(within(t), lockName)
 			return err == nil && len(state.Holders) == 1
 		})

@@ -57,10 +57,10 @@ func TestAReaderEntersBetweenTheTwoKeysOfAWriter(t *testing.T) {
 			ok, err := w.lock(ctx)
 			done <- ok && err == nil
 		}()
-		wait(t, "the writer's look", looked)
+		redistest.Next(t, "the writer's look", looked)
 		takes(t, "the reader", r.rlock)
 		pass()
-		if !wait(t, "the writer", done) {
+		if !redistest.Next(t, "the writer", done) {
 			t.Error("the writer is not in: the flaw is not seen")
 		}
 	}, func(t *testing.T, s *redistest.Server) {
@@ -73,7 +73,7 @@ func TestAReaderEntersBetweenTheTwoKeysOfAWriter(t *testing.T) {
 			l, err := a.RWMutex(lockName).Lock(ctx)
 			got <- outcome{l, err}
 		}()
-		wait(t, "the writer at the server", asked)
+		redistest.Next(t, "the writer at the server", asked)
 		if l, err := b.RWMutex(lockName).TryRLock(within(t)); !errors.Is(err, holdfast.ErrHeld) {
 			t.Errorf("a reader beside the writer: %v, %v", l, err)
 		}

@@ -48,8 +48,8 @@ func TestAProcessKilledBetweenSETNXAndEXPIREHoldsForEver(t *testing.T) {
 			}
 		})
 		p := start(t, role, proxy.Addr(), ttl)
-		wait(t, command, done)
-		p.die(t)
+		redistest.Next(t, command, done)
+		p.Die(t)
 	}
 	halves(t, func(t *testing.T, s *redistest.Server) {
 		killed(t, s, "SETNX EXPIRE", "SETNX", func(request []string) bool { return request[0] == "SETNX" })

@@ -25,7 +25,7 @@ const lockName = "x"
 func TestMain(m *testing.M) {
 	redis.SetLogger(quiet{}) // servers are killed on purpose
 	if role := os.Getenv(envRole); role != "" {
-		os.Exit(child(role))
+		os.Exit(obey(role))
 	}
 	// One goroutine of redistest keeps the thread that servers are tied to.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(
@@ -201,47 +201,17 @@ func locking(t *testing.T, m *holdfast.Mutex, then func()) <-chan outcome {
 
 func granted(t *testing.T, c <-chan outcome) *holdfast.Lease {
 	t.Helper()
-	o := wait(t, "Lock", c)
+	o := redistest.Next(t, "Lock", c)
 	if o.err != nil {
 		t.Fatalf("Lock: %v", o.err)
 	}
 	return o.lease
 }
 
-// wait receives from c, but not for ever.
-func wait[T any](t *testing.T, what string, c <-chan T) T {
-	t.Helper()
-	late := time.NewTimer(redistest.Patience)
-	defer late.Stop()
-	select {
-	case v := <-c:
-		return v
-	case <-late.C:
-		t.Fatalf("%s: not within %v", what, redistest.Patience)
-		panic("unreachable")
-	}
-}
-
-// eventually asks until the answer is yes.
-func eventually(t *testing.T, what string, yes func() bool) {
-	t.Helper()
-	late := time.NewTimer(redistest.Patience)
-	defer late.Stop()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !yes() {
-		select {
-		case <-tick.C:
-		case <-late.C:
-			t.Fatalf("%s: not within %v", what, redistest.Patience)
-		}
-	}
-}
-
 // gone waits until an old lease has ended.
 func gone(t *testing.T, s *redistest.Server, key string) {
 	t.Helper()
-	eventually(t, "the lease has ended", func() bool { return s.Do(t, "EXISTS", key) == int64(0) })
+	redistest.Await(t, "the lease has ended", func() bool { return s.Do(t, "EXISTS", key) == int64(0) })
 }
 
 // expire ends an old lease: the time of its holder's pause in one step.

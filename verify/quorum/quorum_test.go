@@ -39,13 +39,8 @@ func TestLocksOverFiveServersSurviveTheLossOfTwo(t *testing.T) {
 
 		w.servers[0].Restart()
 		w.servers[1].Restart()
-		h.contend(t, 5, a, b, c) // they do not count yet
-		eventually(t, "they are counted again", func() bool {
-			w.servers[2].Pause()
-			defer w.servers[2].Continue()
-			l, err := a.Mutex("probe").TryLock(within(t))
-			return err == nil && l.Release(within(t)) == nil
-		})
+		h.contend(t, 5, a, b, c)                            // they do not count yet
+		w.known(t, ttl+timeout, w.servers[0], w.servers[1]) // and from here on they do
 		w.vouched(t, held)
 		w.servers[2].Pause()
 		defer w.servers[2].Continue()
@@ -85,7 +80,7 @@ func TestWithoutAMajorityTheErrorNamesTheServers(t *testing.T) {
 			}
 		}
 		w.servers[2].Continue()
-		eventually(t, "three are enough", func() bool {
+		redistest.Await(t, "three are enough", func() bool {
 			l, err := a.Mutex("x").TryLock(within(t))
 			return err == nil && l.Release(within(t)) == nil
 		})
@@ -106,12 +101,8 @@ func TestAServerThatForgotDoesNotGrantASecondTime(t *testing.T) {
 		b := w.client(t)
 		h := &history{}
 		h.contend(t, 1, a, b)
-		eventually(t, "the servers are known for longer than a new quorum's", func() bool {
-			now := w.servers[0].Do(t, "EVAL", "return redis.call('TIME')[1] * 1000 - "+
-				"redis.call('HGET', 'holdfast:quorum', 'born')", 0)
-			return now.(int64) > int64(ttl/time.Millisecond)/5
-		})
-		for _, way := range ways { // it has the lock on three servers only
+		w.known(t, ttl/5, w.servers[0]) // longer than a new quorum's
+		for _, way := range ways {      // it has the lock on three servers only
 			way.RefuseNew(true)
 			way.Cut()
 		}
@@ -121,7 +112,7 @@ func TestAServerThatForgotDoesNotGrantASecondTime(t *testing.T) {
 		w.servers[1].Pause()
 		// What is left is three servers that know of no holder.
 		// A busy machine may leave one of them without an answer at first.
-		eventually(t, "who comes next is told why there is no lock", func() bool {
+		redistest.Await(t, "who comes next is told why there is no lock", func() bool {
 			m, err := b.Mutex("x").TryLock(within(t))
 			if err != nil {
 				return strings.Contains(err.Error(), "lost its memory")
@@ -133,7 +124,7 @@ func TestAServerThatForgotDoesNotGrantASecondTime(t *testing.T) {
 		})
 		w.servers[0].Continue()
 		w.servers[1].Continue()
-		eventually(t, "the lock is to be had again", func() bool {
+		redistest.Await(t, "the lock is to be had again", func() bool {
 			m, err := b.Mutex("x").TryLock(within(t))
 			if err != nil {
 				return false
@@ -152,9 +143,9 @@ func TestTheSameServerUnderTwoNamesIsRefused(t *testing.T) {
 		_, port, _ := strings.Cut(w.servers[1].Addr(), ":")
 		other := "localhost:" + port
 		s, err := quorum.New([]holdfast.Store{
-			w.open(t, w.servers[0].Addr(), patience/4), w.open(t, w.servers[1].Addr(), patience/4),
-			w.open(t, other, patience/4),
-		}, quorum.Config{Timeout: patience / 4})
+			w.open(t, w.servers[0].Addr(), redistest.Patience/4), w.open(t, w.servers[1].Addr(), redistest.Patience/4),
+			w.open(t, other, redistest.Patience/4),
+		}, quorum.Config{Timeout: redistest.Patience / 4})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +179,7 @@ func TestConformance(t *testing.T) {
 			return storetest.Env{
 				// The suite's leases are long. So is what one server is given: a
 				// busy machine must not pass for a silent server.
-				Store:     w.store(t, 10*time.Minute, patience),
+				Store:     w.store(t, 10*time.Minute, redistest.Patience),
 				NoPermits: true, NoSteps: true, NoOwners: true,
 				Publish: func(channel, payload string) { w.servers[0].Do(t, "PUBLISH", channel, payload) },
 				Plant: func(key string) {

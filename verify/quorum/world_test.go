@@ -38,9 +38,8 @@ type quiet struct{}
 func (quiet) Printf(context.Context, string, ...any) {}
 
 const (
-	patience = 60 * time.Second
-	ttl      = 15 * time.Second
-	timeout  = 2 * time.Second
+	ttl     = 15 * time.Second
+	timeout = 2 * time.Second
 )
 
 // adapters make a store with one of the client libraries, which gives up no
@@ -132,24 +131,9 @@ func (w *world) clientOf(t testing.TB, s *quorum.Store) *holdfast.Client {
 	return c
 }
 
-// eventually repeats f until it answers true.
-func eventually(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	late := time.After(patience)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !f() {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("not in time: %s", what)
-		}
-	}
-}
-
 func within(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -178,11 +162,25 @@ func take(t testing.TB, m *holdfast.Mutex) *holdfast.Lease {
 	}
 }
 
+// known returns when each of the servers has been known for longer than d. It
+// asks the servers: a server stopped to find out would be missed by the leases
+// that have to be renewed meanwhile.
+func (w *world) known(t testing.TB, d time.Duration, servers ...*redistest.Server) {
+	t.Helper()
+	for _, s := range servers {
+		redistest.Await(t, s.Addr()+" is known for "+d.String(), func() bool {
+			age := s.Do(t, "EVAL", "return redis.call('TIME')[1] * 1000 - "+
+				"(redis.call('HGET', 'holdfast:quorum', 'born') or 1e15)", 0)
+			return age.(int64) > int64(d/time.Millisecond)
+		})
+	}
+}
+
 // vouched returns when all servers hold the lease, and have for so long that
 // each of them counts at the next renewal.
 func (w *world) vouched(t testing.TB, l *holdfast.Lease) {
 	t.Helper()
-	eventually(t, "all servers hold "+l.Name(), func() bool {
+	redistest.Await(t, "all servers hold "+l.Name(), func() bool {
 		if err := l.Extend(within(t), ttl); err != nil && !errors.Is(err, holdfast.ErrUnknownOutcome) {
 			t.Fatal(err)
 		}
@@ -204,7 +202,7 @@ func (w *world) vouched(t testing.TB, l *holdfast.Lease) {
 // extend renews the lease at once.
 func (w *world) extend(t testing.TB, l *holdfast.Lease) {
 	t.Helper()
-	eventually(t, "the lease is renewed", func() bool {
+	redistest.Await(t, "the lease is renewed", func() bool {
 		err := l.Extend(within(t), ttl)
 		if err != nil && !errors.Is(err, holdfast.ErrUnknownOutcome) {
 			t.Fatal(err)

@@ -5,11 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/store/goredis"
 	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
+	"github.com/holdfast-go/holdfast/verify/internal/child"
 )
 
 // The environment that turns the test binary into a process of its own that
@@ -39,7 +36,7 @@ const (
 //	ended CAUSE     when its lease is over
 //	write TOKEN     asked to "write": it goes on as if it held the lock
 //	released ERROR  asked to "release"
-func child(name string) int {
+func obey(name string) int {
 	ttl, err := time.ParseDuration(os.Getenv(envTTL))
 	if err != nil {
 		return 2
@@ -120,96 +117,15 @@ func jobChild(c *holdfast.Client, name string) int {
 	return 0
 }
 
-// process is a child.
-type process struct {
-	cmd    *exec.Cmd
-	orders *bufio.Writer
-	says   chan string
-	heard  []string // lines that nobody asked for yet
-}
-
 // start runs a child that wants the named lock. It ends with the test, and
 // with this process.
-func start(t *testing.T, addr, name string, ttl time.Duration) *process {
+func start(t *testing.T, addr, name string, ttl time.Duration) *child.Process {
 	t.Helper()
 	return startKind(t, addr, "", name, ttl)
 }
 
-func startKind(t *testing.T, addr, kind, name string, ttl time.Duration, env ...string) *process {
+func startKind(t *testing.T, addr, kind, name string, ttl time.Duration, env ...string) *child.Process {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envRole+"="+name, envAddr+"="+addr, envTTL+"="+ttl.String(),
-		envKind+"="+kind)
-	cmd.Env = append(cmd.Env, env...)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p := &process{cmd: cmd, orders: bufio.NewWriter(in), says: make(chan string, 64)}
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			p.says <- lines.Text()
-		}
-	}()
-	t.Cleanup(func() {
-		p.kill()
-		<-read
-		cmd.Wait()
-	})
-	return p
-}
-
-// hear waits for the line that begins with the word and answers the rest.
-func (p *process) hear(t *testing.T, word string) string {
-	t.Helper()
-	for i := 0; ; i++ {
-		if i == len(p.heard) {
-			p.heard = append(p.heard, wait(t, "the child's "+word, p.says))
-		}
-		if first, rest, _ := strings.Cut(p.heard[i], " "); first == word {
-			p.heard = slices.Delete(p.heard, i, i+1)
-			return rest
-		}
-	}
-}
-
-func (p *process) token(t *testing.T, word string) uint64 {
-	t.Helper()
-	text := p.hear(t, word)
-	token, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("the child says: %s %s", word, text)
-	}
-	return token
-}
-
-func (p *process) order(t *testing.T, line string) {
-	t.Helper()
-	fmt.Fprintln(p.orders, line)
-	if err := p.orders.Flush(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (p *process) kill()   { p.cmd.Process.Kill() }
-func (p *process) resume() { p.cmd.Process.Signal(syscall.SIGCONT) }
-
-// stop returns when the process has stopped: until then it might run on.
-func (p *process) stop(t *testing.T) {
-	t.Helper()
-	p.cmd.Process.Signal(syscall.SIGSTOP)
-	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
-		t.Fatalf("the child did not stop: %v, %v", status, err)
-	}
+	return child.Start(t, append(env,
+		envRole+"="+name, envAddr+"="+addr, envTTL+"="+ttl.String(), envKind+"="+kind)...)
 }

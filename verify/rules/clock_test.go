@@ -55,7 +55,7 @@ func TestNoRequestCarriesAClocksTime(t *testing.T) {
 			t.Error(err)
 		}
 		a.Evict(within(t), "x", holdfast.Eviction{By: "test", Reason: "test"})
-		eventually(t, "the limited waiter has left", func() bool { return len(state(t, a, "x").Waiters) == 0 })
+		redistest.Await(t, "the limited waiter has left", func() bool { return len(state(t, a, "x").Waiters) == 0 })
 
 		mu.Lock()
 		defer mu.Unlock()

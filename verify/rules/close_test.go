@@ -70,7 +70,7 @@ func ended(t *testing.T, held []*holdfast.Lease, waits []<-chan outcome) {
 		}
 	}
 	for _, c := range waits {
-		if o := wait(t, "Lock", c); !errors.Is(o.err, holdfast.ErrClosed) {
+		if o := redistest.Next(t, "Lock", c); !errors.Is(o.err, holdfast.ErrClosed) {
 			t.Errorf("a waiter's Lock: %v", o.err)
 		}
 	}
@@ -104,7 +104,7 @@ func TestCloseReleasesAndEndsEverything(t *testing.T) {
 			t.Errorf("the second Close: %v", err)
 		}
 		if n := w.listeners(t, c); n != 0 {
-			eventually(t, "the subscription is gone", func() bool { return w.listeners(t, c) == 0 })
+			redistest.Await(t, "the subscription is gone", func() bool { return w.listeners(t, c) == 0 })
 		}
 		nothingRuns(t)
 	})

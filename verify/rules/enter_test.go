@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // Kind 1. Two processes do one work under a name: both are in, others are not,
@@ -129,7 +130,7 @@ func TestALockStaysTakenForItsLeastTime(t *testing.T) {
 		if len(s.Holders) == 1 && (!s.Holders[0].Released || s.Holders[0].Remaining > least) {
 			t.Errorf("the holder is %+v", s.Holders)
 		}
-		o := wait(t, "Lock", got)
+		o := redistest.Next(t, "Lock", got)
 		if o.err != nil {
 			t.Fatal(o.err)
 		}
@@ -249,7 +250,7 @@ func TestALeaseThatIsNotRenewedIsExtendedByHand(t *testing.T) {
 			t.Fatal(err)
 		}
 		lost(t, l, holdfast.LossExpired)
-		o := wait(t, "Lock", got)
+		o := redistest.Next(t, "Lock", got)
 		if o.err != nil {
 			t.Fatal(o.err)
 		}

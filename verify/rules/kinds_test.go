@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // take is an acquisition that must succeed.
@@ -33,7 +34,7 @@ func taking(t testing.TB, acquire func(context.Context) (*holdfast.Lease, error)
 // queued waits until so many stand in the line.
 func queued(t testing.TB, c *holdfast.Client, n int) {
 	t.Helper()
-	eventually(t, "the line is as long as it should be", func() bool { return len(state(t, c, "x").Waiters) == n })
+	redistest.Await(t, "the line is as long as it should be", func() bool { return len(state(t, c, "x").Waiters) == n })
 }
 
 // The readers of a process are one holder, a writer waits for those that are
@@ -58,7 +59,7 @@ func TestReadersOfAProcessAreOneHolderOnTheServer(t *testing.T) {
 		writer := taking(t, clients[0].RWMutex("x").Lock)
 		queued(t, clients[0], 1)
 		// The other process learns of it with its next look.
-		eventually(t, "a later reader is kept out", func() bool {
+		redistest.Await(t, "a later reader is kept out", func() bool {
 			l, err := clients[1].RWMutex("x").TryRLock(within(t))
 			if err == nil {
 				release(t, l)
@@ -85,11 +86,11 @@ func TestAKilledReaderEndsAlone(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const ttl = 1500 * time.Millisecond
 		dead := start(t, w.Addr(), "read:x", ttl)
-		token := dead.token(t, "held")
+		token := dead.Token(t, "held")
 		c, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		l := take(t, c.RWMutex("x").RLock)
-		dead.kill()
-		eventually(t, "the dead reader's share is over", func() bool { return len(state(t, c, "x").Holders) == 1 })
+		dead.Kill()
+		redistest.Await(t, "the dead reader's share is over", func() bool { return len(state(t, c, "x").Holders) == 1 })
 		if l.Err() != nil {
 			t.Errorf("the other reader: %v", l.Err())
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 type key struct{}
@@ -133,12 +134,12 @@ func TestAForgottenLeaseIsReleasedAndReported(t *testing.T) {
 		other, _ := w.local(t, holdfast.Config{})
 		done := forget(t, c)
 		got := locking(within(t), other.Mutex("x"))
-		eventually(t, "the lease is collected", func() bool {
+		redistest.Await(t, "the lease is collected", func() bool {
 			runtime.GC()
 			return len(seen.of(holdfast.EventLeak, "x")) > 0
 		})
 		release(t, granted(t, got))
-		wait(t, "the end of its context", done)
+		redistest.Next(t, "the end of its context", done)
 		if text := log.String(); !strings.Contains(text, "never released") || !strings.Contains(text, "lock=x") {
 			t.Errorf("the log says: %s", text)
 		}

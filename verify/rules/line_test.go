@@ -80,12 +80,12 @@ func TestADeadWaiterIsPassedOver(t *testing.T) {
 		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
 		l := lock(t, holder.Mutex("x"))
 		dead := start(t, w.Addr(), "x", time.Minute)
-		id := dead.hear(t, "client")
-		eventually(t, "the child waits", func() bool { return len(state(t, holder, "x").Waiters) == 1 })
+		id := dead.Hear(t, "client")
+		redistest.Await(t, "the child waits", func() bool { return len(state(t, holder, "x").Waiters) == 1 })
 		got := locking(within(t), b.Mutex("x"))
 		seen.await(t, holdfast.EventWait, "x", 1)
-		dead.kill()
-		eventually(t, "the server knows that the child is gone", func() bool {
+		dead.Kill()
+		redistest.Await(t, "the server knows that the child is gone", func() bool {
 			reply := w.Do(t, "PUBSUB", "NUMSUB", "holdfast:push:"+id).([]any)
 			return reply[1] == int64(0)
 		})
@@ -118,12 +118,12 @@ func TestACancelledWaiterLeavesTheLine(t *testing.T) {
 		}
 		for i := 0; i < waiters; i += 2 { // the first and the last too
 			leave[i]()
-			o := wait(t, "Lock", got[i])
+			o := redistest.Next(t, "Lock", got[i])
 			if !errors.Is(o.err, context.Canceled) || errors.Is(o.err, holdfast.ErrUnknownOutcome) {
 				t.Errorf("Lock: %v", o.err)
 			}
 		}
-		eventually(t, "they have left", func() bool { return len(state(t, c, "x").Waiters) == waiters/2 })
+		redistest.Await(t, "they have left", func() bool { return len(state(t, c, "x").Waiters) == waiters/2 })
 		for i := 1; i < waiters; i += 2 {
 			release(t, l)
 			l = granted(t, got[i])
@@ -152,7 +152,7 @@ func TestTheWaitLimitEndsTheWaiting(t *testing.T) {
 		if !errors.As(err, &held) || held.Waited < limit || !errors.Is(err, holdfast.ErrHeld) {
 			t.Errorf("Lock: %v", err)
 		}
-		eventually(t, "it has left", func() bool { return len(state(t, holder, "x").Waiters) == 0 })
+		redistest.Await(t, "it has left", func() bool { return len(state(t, holder, "x").Waiters) == 0 })
 		_, err = b.Mutex("x", holdfast.Wait(0)).Lock(within(t))
 		if !errors.As(err, &held) || held.Owner != l.Owner() || held.Remaining <= 0 {
 			t.Errorf("Lock with a limit of 0: %v", err)
@@ -181,11 +181,11 @@ func TestAWaiterThatReconnectsKeepsItsPlace(t *testing.T) {
 
 		proxy.RefuseNew(true)
 		proxy.Cut()
-		eventually(t, "the first is away", func() bool { return w.listeners(t, first) == 0 })
+		redistest.Await(t, "the first is away", func() bool { return w.listeners(t, first) == 0 })
 		release(t, l)
 		l = granted(t, gotSecond)
 		proxy.RefuseNew(false)
-		eventually(t, "the first is back", func() bool { return w.listeners(t, first) == 1 })
+		redistest.Await(t, "the first is back", func() bool { return w.listeners(t, first) == 1 })
 		release(t, l)
 		l = granted(t, gotFirst)
 		release(t, l)
@@ -217,7 +217,7 @@ func TestABusyProcessDoesNotStarveAnother(t *testing.T) {
 		}
 		stop()
 		for range goroutines {
-			wait(t, "the end", over)
+			redistest.Next(t, "the end", over)
 		}
 	})
 }

@@ -82,14 +82,14 @@ func lossRun(t *testing.T, w *world, waits, someone bool) (judged bool) {
 		})
 	}
 
-	f := wait(t, "the next holder's Lock", next)
+	f := redistest.Next(t, "the next holder's Lock", next)
 	if f.outcome.err != nil {
 		t.Fatalf("the next holder: %v", f.outcome.err)
 	}
 	if f.err == nil {
 		t.Error("the old lease says that it is held while the next holder has the lock")
 	}
-	judged = !wait(t, "the timer", timer).After(f.at)
+	judged = !redistest.Next(t, "the timer", timer).After(f.at)
 	if judged && !f.done {
 		t.Error("the lock was granted to the next while the old lease's context was not done")
 	}
@@ -178,7 +178,7 @@ func TestAnUnconfirmedRenewalProlongsNoTrust(t *testing.T) {
 		if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
 			t.Errorf("Release: %v", err)
 		}
-		eventually(t, "the lock is free", func() bool { return !state(t, watcher, "x").Held() })
+		redistest.Await(t, "the lock is free", func() bool { return !state(t, watcher, "x").Held() })
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // Rule 11, design section 7. The server has no memory left and evicts
@@ -90,11 +91,11 @@ func TestARefusedWaiterLeavesTheLine(t *testing.T) {
 		seen.await(t, holdfast.EventWait, "x", 1)
 		// From now on ann may not do what a poll needs and a cancel does not.
 		w.Do(t, "ACL", "SETUSER", "ann", "-pexpire")
-		o := wait(t, "Lock", got)
+		o := redistest.Next(t, "Lock", got)
 		if !refused(o.err, "NOPERM") {
 			t.Errorf("Lock: %v", o.err)
 		}
-		eventually(t, "it has left", func() bool { return len(state(t, holder, "x").Waiters) == 0 })
+		redistest.Await(t, "it has left", func() bool { return len(state(t, holder, "x").Waiters) == 0 })
 		release(t, l)
 	})
 }

@@ -50,9 +50,9 @@ func TestALostAnswerToAnAcquireIsUndone(t *testing.T) {
 				lostInTime := once(proxy, fate.stage, script.Acquire.SHA1, proxy.BlackHole)
 				ctx, cancel := context.WithCancel(within(t))
 				got := locking(ctx, a.Mutex("x"))
-				wait(t, "the request", lostInTime)
+				redistest.Next(t, "the request", lostInTime)
 				cancel()
-				o := wait(t, "Lock", got)
+				o := redistest.Next(t, "Lock", got)
 				if !errors.Is(o.err, holdfast.ErrUnknownOutcome) || !errors.Is(o.err, context.Canceled) {
 					t.Errorf("Lock: %v", o.err)
 				}
@@ -60,7 +60,7 @@ func TestALostAnswerToAnAcquireIsUndone(t *testing.T) {
 				fate.heal(proxy)
 				// within is a third of the lease that nobody knows of.
 				release(t, lock(t, b.Mutex("x")))
-				eventually(t, "nothing is left", func() bool {
+				redistest.Await(t, "nothing is left", func() bool {
 					s := state(t, b, "x")
 					return !s.Held() && len(s.Waiters) == 0
 				})
@@ -96,11 +96,11 @@ func TestALateAcquireIsUndoneAfterItArrives(t *testing.T) {
 			t.Fatalf("TryLock: %v", err)
 		}
 		if w.adapter == "goredis" { // it has another connection for the cancelling
-			wait(t, "the cancelling in vain", cancelled)
+			redistest.Next(t, "the cancelling in vain", cancelled)
 		}
 		before := state(t, b, "x").Fence
 		arrive()
-		eventually(t, "the late request took effect", func() bool { return state(t, b, "x").Fence > before })
+		redistest.Await(t, "the late request took effect", func() bool { return state(t, b, "x").Fence > before })
 		release(t, lock(t, b.Mutex("x")))
 	})
 }
@@ -114,10 +114,10 @@ func TestALostAnswerDoesNotBlockTheNextOfTheProcess(t *testing.T) {
 		w.warm(t, a)
 		lostInTime := once(proxy, redistest.Executed, script.Acquire.SHA1, proxy.BlackHole)
 		first := locking(within(t), a.Mutex("x"))
-		wait(t, "the request", lostInTime)
+		redistest.Next(t, "the request", lostInTime)
 		second := locking(within(t), a.Mutex("x"))
 		seen.await(t, holdfast.EventWait, "x", 1)
-		if o := wait(t, "Lock", first); !errors.Is(o.err, holdfast.ErrUnknownOutcome) {
+		if o := redistest.Next(t, "Lock", first); !errors.Is(o.err, holdfast.ErrUnknownOutcome) {
 			t.Errorf("Lock: %v", o.err)
 		}
 		proxy.Hook(nil)
@@ -254,7 +254,7 @@ func TestReleaseWhileTheServerRestarts(t *testing.T) {
 		released := make(chan error, 1)
 		go func() { released <- l.Release(context.Background()) }()
 		w.Restart()
-		err := wait(t, "Release", released)
+		err := redistest.Next(t, "Release", released)
 		if !errors.Is(err, holdfast.ErrUnknownOutcome) && !errors.Is(err, holdfast.ErrNotHeld) {
 			t.Errorf("Release: %v", err)
 		}

@@ -93,7 +93,7 @@ func TestAStaleHolderDoesNothingToTheNext(t *testing.T) {
 
 func lostOrReleased(t *testing.T, l *holdfast.Lease) {
 	t.Helper()
-	if wait(t, "the end of the lease", l.Context().Done()); l.Err() == nil {
+	if redistest.Next(t, "the end of the lease", l.Context().Done()); l.Err() == nil {
 		t.Error("the lease goes on")
 	}
 }

@@ -66,7 +66,7 @@ func TestTheLeastUserCanDoEverything(t *testing.T) {
 		if !errors.Is(err, holdfast.ErrHeld) {
 			t.Errorf("Lock: %v", err)
 		}
-		eventually(t, "who gave up has left", func() bool { return len(state(t, a, "x").Waiters) == 0 })
+		redistest.Await(t, "who gave up has left", func() bool { return len(state(t, a, "x").Waiters) == 0 })
 		if s := state(t, a, "x"); len(s.Holders) != 1 || s.Holders[0].Who == nil || s.Holders[0].Who.App != "rules" {
 			t.Errorf("the holder is %+v", s.Holders)
 		}
@@ -153,11 +153,11 @@ func work(t *testing.T, w *world, as login) error {
 		l, err := c.Mutex("x").Lock(within(t))
 		ended <- outcome{lease: l, err: err}
 	}()
-	eventually(t, "it waits, or is refused", func() bool {
+	redistest.Await(t, "it waits, or is refused", func() bool {
 		return len(ended) > 0 || len(seen.of(holdfast.EventWait, "x")) > 0
 	})
 	release(t, theirs)
-	o := wait(t, "Lock", ended)
+	o := redistest.Next(t, "Lock", ended)
 	if o.err != nil {
 		return o.err
 	}

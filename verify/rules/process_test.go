@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // Rule 11. The holder's process is killed: the next is granted when the lease
@@ -14,14 +15,14 @@ func TestAKilledHolderIsFollowedWithinItsLease(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const ttl = 1500 * time.Millisecond
 		dead := start(t, w.Addr(), "x", ttl)
-		token := dead.token(t, "held")
+		token := dead.Token(t, "held")
 		b, seen := w.local(t, holdfast.Config{TTL: time.Minute}) // it would not look before a minute
 		got := locking(within(t), b.Mutex("x"))
 		seen.await(t, holdfast.EventWait, "x", 1)
 		before := state(t, b, "x").Holders[0]
-		dead.kill()
+		dead.Kill()
 		killed := time.Now()
-		o := wait(t, "Lock", got)
+		o := redistest.Next(t, "Lock", got)
 		if o.err != nil {
 			t.Fatal(o.err)
 		}
@@ -43,28 +44,28 @@ func TestAStoppedHolderIsRefusedWhenItGoesOn(t *testing.T) {
 		const ttl = time.Second
 		var r resource
 		stopped := start(t, w.Addr(), "x", ttl)
-		token := stopped.token(t, "held")
+		token := stopped.Token(t, "held")
 		if !r.write(token) {
 			t.Fatal("the first write was refused")
 		}
 		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
 		got := locking(within(t), b.Mutex("x"))
 		seen.await(t, holdfast.EventWait, "x", 1)
-		stopped.stop(t)
+		stopped.Stop(t)
 		next := granted(t, got)
 		if !r.write(next.Token()) {
 			t.Errorf("token %d was refused after %d", next.Token(), token)
 		}
-		stopped.order(t, "write") // it will read that first when it goes on
-		stopped.resume()
-		if late := stopped.token(t, "write"); late != token || r.write(late) {
+		stopped.Order(t, "write") // it will read that first when it goes on
+		stopped.Resume()
+		if late := stopped.Token(t, "write"); late != token || r.write(late) {
 			t.Errorf("the late write with token %d was accepted after %d", late, next.Token())
 		}
-		if cause := stopped.hear(t, "ended"); !strings.Contains(cause, "lost") {
+		if cause := stopped.Hear(t, "ended"); !strings.Contains(cause, "lost") {
 			t.Errorf("its lease ended by: %s", cause)
 		}
-		stopped.order(t, "release")
-		if err := stopped.hear(t, "released"); !strings.Contains(err, holdfast.ErrNotHeld.Error()) {
+		stopped.Order(t, "release")
+		if err := stopped.Hear(t, "released"); !strings.Contains(err, holdfast.ErrNotHeld.Error()) {
 			t.Errorf("its Release: %s", err)
 		}
 		if next.Err() != nil || state(t, b, "x").Holders[0].Owner != next.Owner() {
@@ -82,24 +83,24 @@ func TestAStoppedWaiterDelaysTheLineByOneLease(t *testing.T) {
 		holder, _ := w.local(t, holdfast.Config{TTL: ttl})
 		l := lock(t, holder.Mutex("x"))
 		stopped := start(t, w.Addr(), "x", ttl)
-		stopped.hear(t, "client")
-		eventually(t, "the child waits", func() bool { return len(state(t, holder, "x").Waiters) == 1 })
+		stopped.Hear(t, "client")
+		redistest.Await(t, "the child waits", func() bool { return len(state(t, holder, "x").Waiters) == 1 })
 		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
 		got := locking(within(t), b.Mutex("x"))
 		seen.await(t, holdfast.EventWait, "x", 1)
-		stopped.stop(t)
+		stopped.Stop(t)
 		release(t, l) // its connection is open: the server cannot know
 		next := granted(t, got)
-		stopped.resume()
+		stopped.Resume()
 		// Awake, it must not believe the push of a lease that is over.
-		eventually(t, "the child stands in line again", func() bool {
+		redistest.Await(t, "the child stands in line again", func() bool {
 			return len(state(t, holder, "x").Waiters) == 1
 		})
 		if next.Err() != nil {
 			t.Errorf("the lease ended: %v", next.Err())
 		}
 		release(t, next)
-		if token := stopped.token(t, "held"); token <= next.Token() {
+		if token := stopped.Token(t, "held"); token <= next.Token() {
 			t.Errorf("token %d after %d", token, next.Token())
 		}
 	})

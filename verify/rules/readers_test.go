@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/verify/internal/child"
 )
 
 const (
@@ -90,13 +92,13 @@ func untilKeptOut(ctx context.Context, m *holdfast.RWMutex) error {
 func TestAThousandReadersOfTenProcessesAreTenHolders(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c, _ := w.local(t, holdfast.Config{TTL: time.Minute})
-		all := make([]*process, readingProcesses)
+		all := make([]*child.Process, readingProcesses)
 		for i := range all {
 			all[i] = startKind(t, w.Addr(), "readers", "x", time.Minute, envUses+"="+w.adapter)
 		}
 		var highest uint64
 		for _, p := range all {
-			highest = max(highest, p.token(t, "held"))
+			highest = max(highest, p.Token(t, "held"))
 		}
 		s := state(t, c, "x")
 		if len(s.Holders) != readingProcesses {
@@ -111,21 +113,21 @@ func TestAThousandReadersOfTenProcessesAreTenHolders(t *testing.T) {
 		writer := taking(t, c.RWMutex("x").Lock)
 		queued(t, c, 1)
 		for _, p := range all {
-			p.order(t, "later")
-			p.hear(t, "kept")
+			p.Order(t, "later")
+			p.Hear(t, "kept")
 		}
 		queued(t, c, 1+readingProcesses) // one for the later ones of each
 		for _, p := range all[1:] {
-			p.order(t, "release")
-			p.hear(t, "released")
+			p.Order(t, "release")
+			p.Hear(t, "released")
 		}
-		eventually(t, "one process still reads", func() bool { return len(state(t, c, "x").Holders) == 1 })
+		redistest.Await(t, "one process still reads", func() bool { return len(state(t, c, "x").Holders) == 1 })
 		select {
 		case o := <-writer:
 			t.Fatalf("the writer is in beside a reader: %v", o.err)
 		default:
 		}
-		all[0].order(t, "release")
+		all[0].Order(t, "release")
 		wl := granted(t, writer)
 		if wl.Token() <= highest {
 			t.Errorf("the writer's token is %d, a reader before it had %d", wl.Token(), highest)
@@ -137,7 +139,7 @@ func TestAThousandReadersOfTenProcessesAreTenHolders(t *testing.T) {
 		release(t, wl)
 		for _, p := range all {
 			for range laterEach {
-				if token := p.token(t, "later"); token <= wl.Token() {
+				if token := p.Token(t, "later"); token <= wl.Token() {
 					t.Errorf("a reader after the writer has token %d, the writer %d", token, wl.Token())
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // unlimited lists, in one step, the keys that would stay for ever.
@@ -61,7 +62,7 @@ func TestEveryKeyHasALifeTime(t *testing.T) {
 				t.Errorf("Close: %v", err)
 			}
 		}
-		eventually(t, "nothing is left but the crashed clients' names", func() bool {
+		redistest.Await(t, "nothing is left but the crashed clients' names", func() bool {
 			left := 0
 			for _, key := range w.Do(t, "KEYS", "*").([]any) {
 				if !strings.HasPrefix(key.(string), "holdfast:client:") {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // Rule 11. The server forgets the scripts while a lock is held and waited for.
@@ -46,7 +47,7 @@ func TestAServerThatRestartsEmpty(t *testing.T) {
 		w.Kill()
 		w.Restart()
 		next := granted(t, got)
-		wait(t, "the end of the old lease", l.Context().Done())
+		redistest.Next(t, "the end of the old lease", l.Context().Done())
 		if !errors.Is(l.Err(), holdfast.ErrLost) {
 			t.Errorf("the old lease ended by %v", l.Err())
 		}
@@ -59,7 +60,7 @@ func TestAServerThatRestartsEmpty(t *testing.T) {
 		release(t, next)
 		// The subscription has come back too: the next hand-over is a push.
 		l = lock(t, a.Mutex("x"))
-		eventually(t, "the waiter listens", func() bool { return w.listeners(t, b) == 1 })
+		redistest.Await(t, "the waiter listens", func() bool { return w.listeners(t, b) == 1 })
 		got = locking(within(t), b.Mutex("x"))
 		seen.await(t, holdfast.EventWait, "x", 2)
 		release(t, l)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // Several locks: any sets, wanted by many goroutines of several processes:
@@ -102,13 +103,13 @@ func TestSeveralLocksAreOneStepOfTheServer(t *testing.T) {
 		if n, err := a.Evict(within(t), "y", holdfast.Eviction{By: "test", Reason: "test"}); n != 1 || err != nil {
 			t.Fatalf("Evict: %d, %v", n, err)
 		}
-		wait(t, "the end of the lease", l.Context().Done())
+		redistest.Next(t, "the end of the lease", l.Context().Done())
 		var lost *holdfast.LostError
 		err = l.Release(within(t))
 		if !errors.As(err, &lost) || lost.Name != "y" || !errors.Is(err, holdfast.ErrNotHeld) {
 			t.Errorf("Release: %v", err)
 		}
-		if err := wait(t, "the next", got); err != nil {
+		if err := redistest.Next(t, "the next", got); err != nil {
 			t.Error(err)
 		}
 	})
@@ -154,12 +155,12 @@ func TestOutOfMemoryTakesNoPartOfSeveralLocks(t *testing.T) {
 func TestAKilledRunKeepsItsPeriod(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		child := startKind(t, w.Addr(), "every", "job", time.Second)
-		id := child.hear(t, "client")
-		child.hear(t, "held")
-		child.kill()
+		id := child.Hear(t, "client")
+		child.Hear(t, "held")
+		child.Kill()
 		c, _ := w.local(t, holdfast.Config{TTL: time.Second})
 		key := "holdfast:every:{job}"
-		eventually(t, "the lease of the dead has ended", func() bool {
+		redistest.Await(t, "the lease of the dead has ended", func() bool {
 			turn, err := c.Every("job", time.Hour).Do(within(t), func(context.Context) error {
 				t.Error("ran again in the same period")
 				return nil
@@ -227,8 +228,8 @@ func TestAJobOfManyClientsRunsOncePerPeriod(t *testing.T) {
 func TestAKilledLeaderIsFollowed(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		child := startKind(t, w.Addr(), "lead", "e", 1500*time.Millisecond)
-		id := child.hear(t, "client")
-		term := child.token(t, "held")
+		id := child.Hear(t, "client")
+		term := child.Token(t, "held")
 		eye, _ := w.local(t, holdfast.Config{TTL: 1500 * time.Millisecond})
 		told := make(chan holdfast.Leader, 64)
 		ctx, cancel := context.WithCancel(within(t))
@@ -242,7 +243,7 @@ func TestAKilledLeaderIsFollowed(t *testing.T) {
 				told <- l
 			}
 		})
-		if l := wait(t, "the child", told); l.Term != term || l.Value != "the child" || l.Client != id {
+		if l := redistest.Next(t, "the child", told); l.Term != term || l.Value != "the child" || l.Client != id {
 			t.Errorf("the leader is %+v, want term %d of %s", l, term, id)
 		}
 		b, seen := w.local(t, holdfast.Config{TTL: 1500 * time.Millisecond})
@@ -255,8 +256,8 @@ func TestAKilledLeaderIsFollowed(t *testing.T) {
 			led <- lead
 		}()
 		seen.await(t, holdfast.EventWait, "e", 1)
-		child.kill()
-		lead := wait(t, "the next leader", led)
+		child.Kill()
+		lead := redistest.Next(t, "the next leader", led)
 		if lead.Term() <= term {
 			t.Errorf("term %d after %d", lead.Term(), term)
 		}
@@ -270,13 +271,13 @@ func TestAKilledLeaderIsFollowed(t *testing.T) {
 		if err := lead.Proclaim(within(t), "next, again"); err != nil {
 			t.Error(err)
 		}
-		if l := wait(t, "the new value", told); l.Value != "next, again" || l.Term != lead.Term() {
+		if l := redistest.Next(t, "the new value", told); l.Value != "next, again" || l.Term != lead.Term() {
 			t.Errorf("told of %+v", l)
 		}
 		if err := lead.Resign(within(t)); err != nil {
 			t.Error(err)
 		}
-		if l := wait(t, "the resignation", told); l.Term != 0 {
+		if l := redistest.Next(t, "the resignation", told); l.Term != 0 {
 			t.Errorf("told of %+v", l)
 		}
 		if _, err := eye.Election("e").Leader(within(t)); !errors.Is(err, holdfast.ErrNoLeader) {
@@ -304,7 +305,7 @@ func TestManyObserveOneElection(t *testing.T) {
 			})
 		}
 		for range eyes {
-			if l := wait(t, "nobody", told); l.Term != 0 {
+			if l := redistest.Next(t, "nobody", told); l.Term != 0 {
 				t.Errorf("told of %+v", l)
 			}
 		}
@@ -313,13 +314,13 @@ func TestManyObserveOneElection(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range eyes {
-			if l := wait(t, "the leader", told); l.Value != "one" {
+			if l := redistest.Next(t, "the leader", told); l.Value != "one" {
 				t.Errorf("told of %+v", l)
 			}
 		}
 		cancel()
 		all.Wait()
-		eventually(t, "nobody listens", func() bool {
+		redistest.Await(t, "nobody listens", func() bool {
 			reply := w.Do(t, "PUBSUB", "NUMSUB", "holdfast:watch:e").([]any)
 			return reply[1] == int64(0)
 		})

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -26,7 +27,7 @@ func TestEverySharedHolderHasALeaseOfItsOwn(t *testing.T) {
 			t.Fatalf("the second reader: %s", got)
 		}
 		// The second one's lease ends; the first one's goes on.
-		eventually(t, "the short lease is over", func() bool {
+		redistest.Await(t, "the short lease is over", func() bool {
 			return !strings.Contains(run(t, store, script.Inspect, key), " b/1 ")
 		})
 		if got := acquire("c/1", "60000", "x"); got != "busy" {
@@ -49,7 +50,7 @@ func TestEverySharedHolderHasALeaseOfItsOwn(t *testing.T) {
 			{"a/1", "60000", "granted"}, {"b/1", "1", "granted"}, {"c/1", "60000", "granted"},
 		} {
 			if step[0] == "c/1" {
-				eventually(t, "the permit is back", func() bool {
+				redistest.Await(t, "the permit is back", func() bool {
 					return !strings.Contains(run(t, store, script.Inspect, key), " b/1 ")
 				})
 			}

@@ -26,7 +26,7 @@ func TestALostPushCostsAPollAndNotTheLock(t *testing.T) {
 
 		proxy.RefuseNew(true)
 		w.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
-		eventually(t, "nobody listens", func() bool { return w.listeners(t, b) == 0 })
+		redistest.Await(t, "nobody listens", func() bool { return w.listeners(t, b) == 0 })
 		release(t, l)
 		next := granted(t, got)
 		if e := seen.await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakePoll {
@@ -49,7 +49,7 @@ func TestAWaiterLooksWhenItsSubscriptionStandsAgain(t *testing.T) {
 
 		proxy.RefuseNew(true)
 		w.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
-		eventually(t, "nobody listens", func() bool { return w.listeners(t, b) == 0 })
+		redistest.Await(t, "nobody listens", func() bool { return w.listeners(t, b) == 0 })
 		release(t, l)
 		if s := state(t, holder, "x"); s.Held() || len(s.Waiters) != 1 {
 			t.Errorf("the lock was granted to who does not listen, or the place is gone: %+v", s)
@@ -104,12 +104,12 @@ func TestALatePushIsNotBelievedUnasked(t *testing.T) {
 		proxy.BlackHole()
 		release(t, l)
 		// The lease that was pushed ends at the server before it is heard of.
-		eventually(t, "the pushed lease is over", func() bool { return !state(t, holder, "x").Held() })
+		redistest.Await(t, "the pushed lease is over", func() bool { return !state(t, holder, "x").Held() })
 		other, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		theirs := lock(t, other.Mutex("x"))
 		proxy.Pass()
 		// The push arrives now. Believed, it would make two holders.
-		eventually(t, "the waiter asks", func() bool { return len(state(t, holder, "x").Waiters) == 1 })
+		redistest.Await(t, "the waiter asks", func() bool { return len(state(t, holder, "x").Waiters) == 1 })
 		if theirs.Err() != nil || len(seen.of(holdfast.EventGrant, "x")) != 0 {
 			t.Error("a push was believed after its lease")
 		}
@@ -169,15 +169,15 @@ func TestAWaiterThatLeavesWithTheSignalPassesItOn(t *testing.T) {
 						runtime.Gosched()
 					}
 					cancel()
-					if err := wait(t, "Release", released); err != nil {
+					if err := redistest.Next(t, "Release", released); err != nil {
 						t.Errorf("Release: %v", err)
 					}
-					if o := wait(t, "the leaver's Lock", leaver); o.err == nil {
+					if o := redistest.Next(t, "the leaver's Lock", leaver); o.err == nil {
 						release(t, o.lease)
 					}
 					release(t, granted(t, stayer))
 				}
-				eventually(t, "nothing is left", func() bool {
+				redistest.Await(t, "nothing is left", func() bool {
 					s := state(t, a, "x")
 					return !s.Held() && len(s.Waiters) == 0
 				})

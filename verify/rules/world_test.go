@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv(envRole); role != "" {
-		os.Exit(child(role))
+		os.Exit(obey(role))
 	}
 	redis.SetLogger(quiet{}) // the tests that need no server would be reported
 	// The tests mostly wait, for leases to end by the server's clock.
@@ -144,7 +144,7 @@ func (w *world) warm(t testing.TB, c *holdfast.Client) {
 // its first acquisition.
 func (w *world) known(t testing.TB, c *holdfast.Client) {
 	t.Helper()
-	eventually(t, "the client is known", func() bool {
+	redistest.Await(t, "the client is known", func() bool {
 		return w.Do(t, "EXISTS", "holdfast:client:"+c.ID()) == int64(1)
 	})
 }
@@ -189,45 +189,14 @@ func locking(ctx context.Context, m *holdfast.Mutex) <-chan outcome {
 	return done
 }
 
-// wait receives from c, but not for ever.
-func wait[T any](t testing.TB, what string, c <-chan T) T {
-	t.Helper()
-	late := time.NewTimer(redistest.Patience)
-	defer late.Stop()
-	select {
-	case v := <-c:
-		return v
-	case <-late.C:
-		t.Fatalf("%s: not within %v", what, redistest.Patience)
-		panic("unreachable")
-	}
-}
-
 // granted waits for an acquisition that must succeed.
 func granted(t testing.TB, c <-chan outcome) *holdfast.Lease {
 	t.Helper()
-	o := wait(t, "Lock", c)
+	o := redistest.Next(t, "Lock", c)
 	if o.err != nil {
 		t.Fatalf("Lock: %v", o.err)
 	}
 	return o.lease
-}
-
-// eventually asks until the answer is yes. It is for what no event tells of:
-// the state of the server's records and connections.
-func eventually(t testing.TB, what string, yes func() bool) {
-	t.Helper()
-	late := time.NewTimer(redistest.Patience)
-	defer late.Stop()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !yes() {
-		select {
-		case <-tick.C:
-		case <-late.C:
-			t.Fatalf("%s: not within %v", what, redistest.Patience)
-		}
-	}
 }
 
 // state inspects a lock.
@@ -244,7 +213,7 @@ func state(t testing.TB, c *holdfast.Client, name string) holdfast.State {
 // everything about it says why.
 func lost(t testing.TB, l *holdfast.Lease, reason holdfast.LossReason) {
 	t.Helper()
-	wait(t, "the end of the lease", l.Context().Done())
+	redistest.Next(t, "the end of the lease", l.Context().Done())
 	cause := context.Cause(l.Context())
 	var why *holdfast.LostError
 	if !errors.As(cause, &why) || why.Reason != reason || !errors.Is(cause, holdfast.ErrLost) {

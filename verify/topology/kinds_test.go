@@ -208,7 +208,7 @@ func (k *kinds) leaders(t *testing.T) {
 	}()
 	sees := func(value string) {
 		t.Helper()
-		late := time.After(patience)
+		late := time.After(redistest.Patience)
 		for {
 			select {
 			case l := <-seen:

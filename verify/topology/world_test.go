@@ -39,8 +39,7 @@ type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
 
-// patience bounds every wait. It is far longer than anything takes.
-const patience = 60 * time.Second
+// redistest.Patience bounds every wait. It is far longer than anything takes.
 
 // login is how a client presents itself.
 type login struct{ user, password string }
@@ -196,7 +195,7 @@ func (p *party) Observe(e holdfast.Event) {
 // await returns the n-th event of a kind on a lock.
 func (p *party) await(t testing.TB, kind holdfast.EventKind, name string, n int) holdfast.Event {
 	t.Helper()
-	late := time.After(patience)
+	late := time.After(redistest.Patience)
 	for {
 		p.mu.Lock()
 		changed, found := p.changed, 0
@@ -231,7 +230,7 @@ func (p *party) count(kind holdfast.EventKind, name string) (n int) {
 }
 
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -281,8 +280,8 @@ func granted(t testing.TB, c <-chan outcome) *holdfast.Lease {
 			t.Fatalf("Lock: %v", o.err)
 		}
 		return o.lease
-	case <-time.After(patience):
-		t.Fatalf("Lock: not within %v", patience)
+	case <-time.After(redistest.Patience):
+		t.Fatalf("Lock: not within %v", redistest.Patience)
 		return nil
 	}
 }
@@ -292,7 +291,7 @@ func lost(t testing.TB, l *holdfast.Lease, reason holdfast.LossReason) {
 	t.Helper()
 	select {
 	case <-l.Context().Done():
-	case <-time.After(patience):
+	case <-time.After(redistest.Patience):
 		t.Fatal("the lease did not end")
 	}
 	var why *holdfast.LostError
@@ -344,7 +343,7 @@ func (h *history) load(name string, parties ...*party) (stop func() (grants, unk
 	end := make(chan struct{})
 	var all sync.WaitGroup
 	unknown := 0
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*redistest.Patience)
 	note := func(err error) {
 		h.mu.Lock()
 		defer h.mu.Unlock()

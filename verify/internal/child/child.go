@@ -1,0 +1,120 @@
+// Package child runs the test binary as a process of its own, which says what
+// happens to it line by line, obeys lines, and can be stopped and killed.
+package child
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// Process is a child.
+type Process struct {
+	cmd    *exec.Cmd
+	orders *bufio.Writer
+	says   chan string
+	heard  []string // lines that nobody asked for yet
+}
+
+// Start runs the test binary with more in its environment. The child ends with
+// the test, and with this process, whose pipe it reads.
+func Start(t testing.TB, env ...string) *Process {
+	t.Helper()
+	cmd := exec.Command(os.Args[0]) //nolint:gosec // this very binary
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := &Process{cmd: cmd, orders: bufio.NewWriter(in), says: make(chan string, 64)}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			p.says <- lines.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		p.Kill()
+		<-read
+		_ = cmd.Wait() // killed
+	})
+	return p
+}
+
+// Hear waits for the line that begins with the word and answers the rest.
+func (p *Process) Hear(t testing.TB, word string) string {
+	t.Helper()
+	for i := 0; ; i++ {
+		if i == len(p.heard) {
+			p.heard = append(p.heard, redistest.Next(t, "the child's "+word, p.says))
+		}
+		if first, rest, _ := strings.Cut(p.heard[i], " "); first == word {
+			p.heard = slices.Delete(p.heard, i, i+1)
+			return rest
+		}
+	}
+}
+
+// Token is Hear for a token.
+func (p *Process) Token(t testing.TB, word string) uint64 {
+	t.Helper()
+	text := p.Hear(t, word)
+	token, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("the child says: %s %s", word, text)
+	}
+	return token
+}
+
+// Order tells the child a line.
+func (p *Process) Order(t testing.TB, line string) {
+	t.Helper()
+	_, _ = fmt.Fprintln(p.orders, line) // Flush says what failed
+	if err := p.orders.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Kill is SIGKILL, and does not wait.
+func (p *Process) Kill() { _ = p.cmd.Process.Kill() }
+
+// Die is SIGKILL; it returns when the process is gone.
+func (p *Process) Die(t testing.TB) {
+	t.Helper()
+	p.Kill()
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(p.cmd.Process.Pid, &status, 0, nil); err != nil || !status.Signaled() {
+		t.Fatalf("the child did not die: %v, %v", status, err)
+	}
+}
+
+// Stop is SIGSTOP; it returns when the process has stopped: until then it might
+// run on.
+func (p *Process) Stop(t testing.TB) {
+	t.Helper()
+	_ = p.cmd.Process.Signal(syscall.SIGSTOP)
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		t.Fatalf("the child did not stop: %v, %v", status, err)
+	}
+}
+
+// Resume is SIGCONT.
+func (p *Process) Resume() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
