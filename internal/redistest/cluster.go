@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -278,9 +279,9 @@ func (s *Server) epoch(field string) (int, error) {
 }
 
 // MigrateLoop moves a slot back and forth between its owner and another
-// primary until stop is called, which answers how often it moved. The slot is
-// then where it was.
-func (c *Cluster) MigrateLoop(n int) (stop func() int) {
+// primary until stop is called. The slot is then where it was. moves tells how
+// often it has moved so far.
+func (c *Cluster) MigrateLoop(n int) (moves func() int64, stop func()) {
 	c.t.Helper()
 	home := c.Owner(n)
 	away := c.Nodes[0]
@@ -291,12 +292,12 @@ func (c *Cluster) MigrateLoop(n int) (stop func() int) {
 	}
 	end := make(chan struct{})
 	var moving sync.WaitGroup
-	moves := 0
+	var count atomic.Int64
 	moving.Go(func() {
 		for {
 			c.Migrate(n, home, away)
 			c.Migrate(n, away, home)
-			moves += 2
+			count.Add(2)
 			select {
 			case <-end:
 				return
@@ -304,13 +305,12 @@ func (c *Cluster) MigrateLoop(n int) (stop func() int) {
 			}
 		}
 	})
-	stop = sync.OnceValue(func() int {
+	stop = sync.OnceFunc(func() {
 		close(end)
 		moving.Wait()
-		return moves
 	})
-	c.t.Cleanup(func() { stop() })
-	return stop
+	c.t.Cleanup(stop)
+	return count.Load, stop
 }
 
 func (c *Cluster) ok(reply any) {

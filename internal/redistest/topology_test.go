@@ -13,8 +13,9 @@ func TestClusterFailsOverAndMigrates(t *testing.T) {
 	owner := c.Owner(n)
 	owner.Do(t, "SET", "key", "value")
 
-	if moves := c.MigrateLoop(n)(); moves < 2 || c.Owner(n) != owner {
-		t.Errorf("after %d moves the slot is elsewhere", moves)
+	moves, stop := c.MigrateLoop(n)
+	if stop(); moves() < 2 || c.Owner(n) != owner {
+		t.Errorf("after %d moves the slot is elsewhere", moves())
 	}
 
 	next := c.FailOver(owner)

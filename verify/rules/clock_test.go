@@ -1,6 +1,7 @@
 package rules_test
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"strings"
@@ -41,9 +42,12 @@ func TestNoRequestCarriesAClocksTime(t *testing.T) {
 		seenB.await(t, holdfast.EventWait, "x", 1)
 		seenA.renewed(t, "x")
 		seenB.await(t, holdfast.EventWake, "x", 1) // a poll
-		_, err := a.Mutex("x", holdfast.Wait(50*time.Millisecond)).Lock(within(t))
-		if !errors.Is(err, holdfast.ErrHeld) {
-			t.Errorf("Lock: %v", err)
+		ctx, cancel := context.WithCancel(within(t))
+		left := locking(ctx, a.Mutex("x", holdfast.Wait(time.Hour)))
+		seenA.await(t, holdfast.EventWait, "x", 1)
+		cancel()
+		if o := redistest.Next(t, "Lock", left); !errors.Is(o.err, context.Canceled) {
+			t.Errorf("Lock: %v", o.err)
 		}
 		if err := l.Extend(within(t), 2*time.Second); err != nil {
 			t.Error(err)
@@ -55,7 +59,7 @@ func TestNoRequestCarriesAClocksTime(t *testing.T) {
 			t.Error(err)
 		}
 		a.Evict(within(t), "x", holdfast.Eviction{By: "test", Reason: "test"})
-		redistest.Await(t, "the limited waiter has left", func() bool { return len(state(t, a, "x").Waiters) == 0 })
+		redistest.Await(t, "who waits no more has left", func() bool { return len(state(t, a, "x").Waiters) == 0 })
 
 		mu.Lock()
 		defer mu.Unlock()

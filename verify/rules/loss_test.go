@@ -28,7 +28,8 @@ func TestLossIsSignalledByTheTrustDeadline(t *testing.T) {
 			apart(t, func(t *testing.T, w *world) {
 				for run, judged := 0, 0; judged < 3 && !t.Failed(); run++ {
 					if run == 20 {
-						t.Fatal("this machine is too slow for its own timers")
+						t.Fatal("the next holder came before the old lease's context was done, again and again, " +
+							"or this machine is too slow for its own timers")
 					}
 					t.Run(strconv.Itoa(run), func(t *testing.T) {
 						if lossRun(t, w, next.waits, next.someone) {
@@ -49,8 +50,10 @@ type follower struct {
 }
 
 // lossRun is one holder behind a link that goes silent, and one who follows.
-// It reports false, and judges less, when the machine was so slow that even a
-// bare timer, set between the two instants in question, came after both.
+// What the old lease says when it is asked has to be right each time. That its
+// context is done takes a goroutine, which the machine may run late: so a run in
+// which a bare timer between the two instants came late, or the context did, is
+// not judged, and there have to be some that are.
 func lossRun(t *testing.T, w *world, waits, someone bool) (judged bool) {
 	const ttl = time.Second
 	proxy := redistest.NewProxy(t, w.Addr())
@@ -89,10 +92,7 @@ func lossRun(t *testing.T, w *world, waits, someone bool) (judged bool) {
 	if f.err == nil {
 		t.Error("the old lease says that it is held while the next holder has the lock")
 	}
-	judged = !redistest.Next(t, "the timer", timer).After(f.at)
-	if judged && !f.done {
-		t.Error("the lock was granted to the next while the old lease's context was not done")
-	}
+	judged = f.done && !redistest.Next(t, "the timer", timer).After(f.at)
 	lost(t, held, holdfast.LossExpired)
 	if f.lease.Token() <= held.Token() {
 		t.Errorf("token %d was granted after %d", f.lease.Token(), held.Token())
