@@ -119,7 +119,7 @@ func TestRunReturnsWhenTheContextEnds(t *testing.T) {
 					cancel()
 				}
 				err := <-failed
-				if took := time.Since(start); took > short+time.Second {
+				if took := time.Since(start); took > redistest.Patience/2 {
 					t.Errorf("took %v", took)
 				}
 				if !errors.Is(err, end.want) || !strings.Contains(err.Error(), proxy.Addr()) {

