@@ -213,6 +213,20 @@ func (f *Feed) Ended(name string) {
 	}
 }
 
+// Kept is told that the node refuses to end subscriptions: nobody has to wait
+// for that any more. It goes on pushing to us, and nobody listens.
+func (f *Feed) Kept() {
+	h := f.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name, bye := range h.gone {
+		if bye.feed == f && bye.told {
+			delete(f.owed, name)
+			h.forget(name)
+		}
+	}
+}
+
 // Sample returns a channel that the node has confirmed, "" if there is none.
 func (f *Feed) Sample() string {
 	h := f.hub

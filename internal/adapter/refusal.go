@@ -45,3 +45,9 @@ func Redirection(refused *holdfast.ServerError) (slot int, addr string, ask, ok 
 	}
 	return slot, words[2], refused.Code == "ASK", true
 }
+
+// Unsubscribing reports whether it is UNSUBSCRIBE that was refused, which a user
+// may be allowed to listen without: the server names the command.
+func Unsubscribing(refused *holdfast.ServerError) bool {
+	return refused != nil && refused.Code == "NOPERM" && strings.Contains(refused.Message, "unsubscribe'")
+}

@@ -243,9 +243,12 @@ func (h *Hub) Stop() {
 	subs := h.subs
 	h.subs = make(map[string]*subscription)
 	h.mu.Unlock()
+	// At one time: a server that is silent is waited for once.
+	var stopping sync.WaitGroup
 	for _, s := range subs {
-		s.stop()
+		stopping.Go(s.stop)
 	}
+	stopping.Wait()
 }
 
 func (h *Hub) message(payload string) {

@@ -117,6 +117,10 @@ func refused(f *adapter.Feed, err error) bool {
 		f.Moved("", slot, to)
 		return false
 	}
+	if adapter.Unsubscribing(refusal) {
+		f.Kept()
+		return false
+	}
 	return adapter.Passing(refusal) || f.Refused("", err)
 }
 

@@ -252,6 +252,30 @@ func TestRefusedChannelLeavesOthersAlone(t *testing.T) {
 	}
 }
 
+// Who may listen and may not stop listening is not kept waiting by that, and
+// neither is anybody else.
+func TestWhoMayNotUnsubscribeStopsAtOnce(t *testing.T) {
+	server := redistest.Start(t)
+	server.Do(t, "ACL", "SETUSER", "ann", "on", ">pw", "allchannels", "+@all", "-unsubscribe")
+	s, _ := open(t, server.Addr(), func(o *redis.Options) { o.Username, o.Password = "ann", "pw" })
+	mine, _ := listen(t, s, "mine")
+	start := time.Now()
+	for range 20 { // a second each, if it waited
+		_, stop := listen(t, s, "other")
+		stop()
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("took %v", took)
+	}
+	server.Do(t, "PUBLISH", "mine", "hello")
+	if got := await(t, mine.messages); got != "hello" {
+		t.Errorf("got %q", got)
+	}
+	if len(mine.resumed) > 0 {
+		t.Error("the refusal broke the connection")
+	}
+}
+
 func TestNothingIsLeftAfterTheLastStop(t *testing.T) {
 	server := redistest.Start(t)
 	s, rdb := open(t, server.Addr(), nil)

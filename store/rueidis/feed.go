@@ -108,7 +108,12 @@ func (s *Store) strayed(f *adapter.Feed, conn rueidis.DedicatedClient, primary s
 func (s *Store) tell(f *adapter.Feed, conn rueidis.DedicatedClient) (worked bool, err error) {
 	came, went := f.Changes()
 	for _, name := range went {
-		if err := conn.Do(f.Context, s.unsubscribe(conn, name)).Error(); err != nil {
+		err := conn.Do(f.Context, s.unsubscribe(conn, name)).Error()
+		switch {
+		case err == nil:
+		case adapter.Unsubscribing(serverError(err)):
+			f.Kept()
+		default:
 			return worked, err
 		}
 	}

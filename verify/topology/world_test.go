@@ -39,8 +39,6 @@ type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
 
-// redistest.Patience bounds every wait. It is far longer than anything takes.
-
 // login is how a client presents itself.
 type login struct{ user, password string }
 
@@ -51,7 +49,9 @@ var least = map[string][]string{
 		"evalsha", "eval", "time", "hmget", "hget", "hset", "hdel", "hgetall", "hexists", "pexpire", "pttl", "wait",
 	},
 	"sentinel": {"pubsub|numsub", "publish", "subscribe", "role"},
-	"cluster":  {"pubsub|shardnumsub", "spublish", "ssubscribe", "cluster|slots", "cluster|shards", "asking"},
+	"cluster": {
+		"pubsub|shardnumsub", "spublish", "ssubscribe", "sunsubscribe", "cluster|slots", "cluster|shards", "asking",
+	},
 }
 
 // restrict makes the user who may do no more than needed: all tests run as it.
