@@ -59,6 +59,7 @@ type Client struct {
 	allowed   atomic.Bool   // its user may run what the actions are made of
 	announced atomic.Bool   // the client has begun to make itself known
 	calls     atomic.Int64  // acquisitions under way
+	insisting atomic.Int64  // what [Client.insist] has under way
 	quiet     chan struct{} // told when calls falls to 0 while closing
 }
 

@@ -26,10 +26,17 @@ func (c *Client) undoBy(action *script.Script, s *spec, attempt string, until ti
 	})
 }
 
+// eachSay is the share of the server's time that all who insist have together: one
+// request in it, once they have insisted for some seconds. Each failed attempt
+// of a client that tries again and again leaves one behind.
+const eachSay = 100 * time.Millisecond
+
 // insist says something to the server in the background, until it knows, has
-// refused, or the instant has come.
+// refused, or the instant has come, at which it is said once more.
 func (c *Client) insist(until time.Duration, say func(ctx context.Context) (known bool, err error)) {
 	work := func() {
+		c.insisting.Add(1)
+		defer c.insisting.Add(-1)
 		pause := 20 * time.Millisecond
 		for {
 			known, err := say(c.life)
@@ -39,14 +46,14 @@ func (c *Client) insist(until time.Duration, say func(ctx context.Context) (know
 			case c.life.Err() != nil || c.now() >= until:
 				return
 			}
-			timer := time.NewTimer(pause)
+			timer := time.NewTimer(min(pause, max(until-c.now(), time.Millisecond)))
 			select {
 			case <-timer.C:
 			case <-c.life.Done():
 				timer.Stop()
 				return
 			}
-			pause = min(2*pause, time.Second)
+			pause = min(2*pause, max(time.Second, time.Duration(c.insisting.Load())*eachSay))
 		}
 	}
 	if !c.background(work) {

@@ -242,3 +242,30 @@ func TestAPlaceThatAFailoverBroughtBackIsGivenUp(t *testing.T) {
 		})
 	}
 }
+
+// What many attempts of unknown outcome leave behind is bounded together:
+// while the server is away, and when it answers that it knows nothing of them.
+func TestManyUnknownOutcomesTogetherAskTenTimesASecond(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		w.Fail(func(string, []string) error { return errLink })
+		for range 200 {
+			_, err := c.Mutex("a").TryLock(t.Context())
+			wantIs(t, err, holdfast.ErrUnknownOutcome)
+		}
+		time.Sleep(20 * time.Second)
+		before := w.net.count("cancel")
+		time.Sleep(5 * time.Second)
+		if n := w.net.count("cancel") - before; n > 5*10+10 {
+			t.Errorf("%d requests in 5 s", n)
+		}
+		w.Fail(nil)
+		time.Sleep(ttl)
+		before = w.net.count("cancel")
+		time.Sleep(ttl)
+		if n := w.net.count("cancel") - before; n > 0 {
+			t.Errorf("%d requests after the last lease there could be is over", n)
+		}
+		w.wantFree("a")
+	})
+}
