@@ -89,15 +89,16 @@ func (c *Client) lockSeated(ctx, parent context.Context, s *spec, try bool) (*Le
 
 // attempt is one acquisition on the server.
 type attempt struct {
-	c     *Client
-	spec  *spec
-	id    string
-	asked time.Duration // before the last request that may have led to a grant was sent
-	sure  bool          // the last acquire was answered
-	stood bool          // the server has given a place in the line
-	w     *wake.Waiter
-	wake  Wake
-	deaf  bool // no push can be relied on: it looks often instead
+	c      *Client
+	spec   *spec
+	id     string
+	asked  time.Duration // before the last request that may have led to a grant was sent
+	sure   bool          // the last acquire was answered
+	stood  bool          // the server has given a place in the line
+	queued uint64        // when it last said so, by its clock, in ms
+	w      *wake.Waiter
+	wake   Wake
+	deaf   bool // no push can be relied on: it looks often instead
 }
 
 // attempt names one more acquisition of this client's.
@@ -177,7 +178,9 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 	if action == script.Acquire {
 		at.sure = err == nil
 	}
-	at.stood = at.stood || a.Kind == wire.Queued
+	if a.Kind == wire.Queued {
+		at.stood, at.queued = true, a.Now
+	}
 	return a, err
 }
 
@@ -257,8 +260,9 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 			at.woken(WakePush)
 			// The push answers no request: it is believed from the last
 			// one that was answered "queued". When too little is left of
-			// that, a poll confirms the grant and starts the lease anew.
-			if lease.Fresh(c.now(), at.asked, s.ttl) {
+			// that, or the server has said since that the attempt waits, a
+			// poll confirms the grant and starts the lease anew.
+			if lease.Fresh(c.now(), at.asked, s.ttl) && lease.Follows(g.Token, at.queued) {
 				return at.granted(g.Token, g.Waiting)
 			}
 		case <-at.w.Nudge:

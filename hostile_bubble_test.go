@@ -196,13 +196,14 @@ func everything(t *testing.T, c *holdfast.Client) {
 // panics, the client closes, and it does not ask all the time.
 func FuzzReplies(f *testing.F) {
 	for _, lines := range []string{
-		"granted 1795252066322120 3", "queued 1 0", "queued 1 3153600000000", "busy 0 -", "conflict 3",
+		"granted 1795252066322120 3", "queued 1 0 7", "queued 1 3153600000000 7", "busy 0 -", "conflict 3",
 		"gone", "none\nreleased", "!", "?", "-OOM command not allowed", "-FORMAT the record", "-",
-		"queued 1 500\n>granted ME 5 0\nqueued 1 500", ">\nqueued 2 1", "renewed -", "renewed 0 -", "renewed evicted",
+		"queued 1 500 0\n>granted ME 5 0\nqueued 1 500 9007199254740991",
+		">\nqueued 2 1 0", "renewed -", "renewed 0 -", "renewed evicted",
 		"granted 5 1\nrenewed 0\ngranted 5 1", "granted 5 11", "granted 1 0 2 0", "busy 1 0 c/7", "busy 9 9 9",
 		"early 3153600000000 c/7", "early 0 -", "leader 7 1000 20 c/7 =a", "leader 7 1000 0 c/7 =", "none 0",
 		"lock 1 2 0 3 0 0\nholder x c/1 - 1 2 1 5 1", "granted 9007199254740991 0", "=99999999999999999999.0", "",
-		"granted 5 0\nreleased", "granted 5 0\nheld 2", "set 2\nidle", "held -1", "queued -1 5",
+		"granted 5 0\nreleased", "granted 5 0\nheld 2", "set 2\nidle", "held -1", "queued -1 5 0", "queued 1 5",
 		"proclaimed\nlate\ngone",
 	} {
 		f.Add(lines)

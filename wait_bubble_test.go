@@ -225,14 +225,43 @@ func TestAPushFromBeforeAWaiterJoinedAgainIsNotBelieved(t *testing.T) {
 	})
 }
 
+// A grant of a primary that has been replaced is told late, after the new one
+// has said that its waiter waits.
+func TestAPushFromBeforeTheServerSaidThatAWaiterWaitsIsNotBelieved(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		l := mustLock(t, a.Mutex("a"))
+		next := w.waiting(b.Mutex("a"), t.Context())
+		waiter := w.state("a").Waiters[0].Owner
+		time.Sleep(time.Second)
+		then := time.Now().UnixMicro()
+		polled := w.net.count("poll")
+		time.Sleep(time.Minute)
+		if w.net.count("poll") == polled {
+			t.Fatal("the waiter has not looked")
+		}
+		w.Publish("holdfast:push:"+b.ID(), fmt.Sprintf("granted %s %d 0", waiter, then))
+		synctest.Wait()
+		select {
+		case got := <-next:
+			t.Errorf("granted %v, %v while %s holds the lock", got.Lease, got.err, l.Owner())
+		default:
+			release(t, l)
+			release(t, (<-next).Lease)
+		}
+	})
+}
+
 func TestPushesOfStrangersChangeNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
 		l := mustLock(t, a.Mutex("a"))
 		next := w.waiting(b.Mutex("a"), t.Context())
+		now := fmt.Sprint(time.Now().UnixMicro())
 		for _, payload := range []string{
-			"", "granted", "hello", "granted x/1 7 0", "granted " + a.ID() + "/1 7 0",
-			"granted " + b.ID() + "/99 7 0", "granted " + b.ID() + "/x 7 0", "granted " + b.ID() + "/1 x 0",
+			"", "granted", "hello", "granted x/1 " + now + " 0", "granted " + a.ID() + "/1 " + now + " 0",
+			"granted " + b.ID() + "/99 " + now + " 0", "granted " + b.ID() + "/x " + now + " 0",
+			"granted " + b.ID() + "/1 x 0",
 		} {
 			w.Publish("holdfast:push:"+b.ID(), payload)
 		}

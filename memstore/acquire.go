@@ -4,7 +4,7 @@ import "fmt"
 
 // acquire takes the lock if it is free; else, if asked, joins its line.
 //
-// Answers: granted TOKEN WAITING · queued PLACE LEFT · busy LEFT HOLDER ·
+// Answers: granted TOKEN WAITING · queued PLACE LEFT NOW · busy LEFT HOLDER ·
 // conflict LIMIT.
 func acquire(t *step, args *arguments) string {
 	r := request{attempt: args.text(), ttl: args.whole()}
@@ -48,7 +48,7 @@ func acquire(t *step, args *arguments) string {
 	w := &waiter{request: r, patience: t.now + patience, joined: t.now}
 	t.line.join(w)
 	t.keep(patience)
-	return fmt.Sprintf("queued %d %d", t.line.ahead(w), t.left())
+	return fmt.Sprintf("queued %d %d %d", t.line.ahead(w), t.left(), t.now)
 }
 
 // granted is the answer to an attempt that holds the lock.
@@ -60,7 +60,7 @@ func (t *step) granted(token int64) string {
 func (t *step) wait(w *waiter, patience int64) string {
 	w.patience = t.now + patience
 	t.keep(patience)
-	return fmt.Sprintf("queued %d %d", t.line.ahead(w), t.left())
+	return fmt.Sprintf("queued %d %d %d", t.line.ahead(w), t.left(), t.now)
 }
 
 // agree settles how many permits there are. A limit is in force while permits

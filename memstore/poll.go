@@ -2,7 +2,7 @@ package memstore
 
 // poll is a waiter's heartbeat and second look.
 //
-// Answers: granted TOKEN WAITING · queued PLACE LEFT · gone.
+// Answers: granted TOKEN WAITING · queued PLACE LEFT NOW · gone.
 func poll(t *step, args *arguments) string {
 	attempt, ttl := args.text(), args.whole()
 	t.retention = args.whole()

@@ -300,15 +300,16 @@ func (c *claim) stand(r *round, limit time.Duration) string {
 }
 
 // queued is the lead's answer to one who waits. It looks again after a third
-// of its lease at the latest, for its lead may be gone.
+// of its lease at the latest, for its lead may be gone. It tells no time: no
+// server pushes to the client, and what the claim tells it is never old.
 func (c *claim) queued(sl *slot) string {
-	return fmt.Sprintf("queued %d %s", sl.last.Place, wire.Millis(min(sl.last.Left, c.ttl/3)))
+	return fmt.Sprintf("queued %d %s 0", sl.last.Place, wire.Millis(min(sl.last.Left, c.ttl/3)))
 }
 
 // turning is the answer to one whose turn it is, and who has no majority yet:
 // first in line, and to look again while the lead still holds.
 func (c *claim) turning() string {
-	return "queued 1 " + wire.Millis(c.ttl/3)
+	return "queued 1 " + wire.Millis(c.ttl/3) + " 0"
 }
 
 // busy answers who holds, as the first node in the order says it that says so.

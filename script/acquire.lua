@@ -10,7 +10,8 @@
 -- ARGV   7 owner      optional: the name under which several attempts hold together
 --
 -- ANSWER granted <token> <waiting>     the lock is held for ttl from now on
--- ANSWER queued <place> <left>         joined, or joined before; left: ms until the holders may be over
+-- ANSWER queued <place> <left> <now>   joined, or joined before; left: ms until the holders may be over;
+--                                      now: the server's time in ms, before which nothing was granted
 -- ANSWER busy <left> <holder>          not free; holder is - unless exclusive
 -- ANSWER conflict <limit>              another limit is in force, or the weight is above the limit asked for
 -- ERROR  FORMAT                        the record is of a later format
@@ -108,4 +109,4 @@ local line = place .. ' ' .. want .. ' ' .. weight .. ' ' .. text(ttl) .. ' ' ..
 call('HSET', key, '#' .. place, attempt, 'w:' .. attempt, owner and (line .. ' ' .. owner) or line)
 queue(waiting + 1, head, tail + 1)
 keep(patience)
-return 'queued ' .. text(tail - head + 1) .. ' ' .. left()
+return 'queued ' .. text(tail - head + 1) .. ' ' .. left() .. ' ' .. text(now)

@@ -9,7 +9,7 @@
 -- ARGV   6 owner      as given to acquire
 --
 -- ANSWER granted <token> <waiting>  the lock is held for ttl from now on
--- ANSWER queued <place> <left>      still in the line
+-- ANSWER queued <place> <left> <now>  still in the line; now: as in acquire
 -- ANSWER gone                       neither waiting nor holding: ask again with acquire
 -- ERROR  FORMAT                     the record is of a later format
 --

@@ -349,5 +349,5 @@ local function wait(attempt, seat, patience)
   w[5] = text(now + patience)
   keep(patience)
   call('HSET', key, 'w:' .. attempt, table.concat(w, ' '))
-  return 'queued ' .. text(w[1] - head + 1) .. ' ' .. left()
+  return 'queued ' .. text(w[1] - head + 1) .. ' ' .. left() .. ' ' .. text(now)
 end

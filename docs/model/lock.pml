@@ -49,6 +49,7 @@ byte who[N], which[N], waiting;
 mtype st[N] = Idle;
 mtype reply[N] = Nothing;
 byte att[N], trust[N], asked[N], since[N], token[N], rank[N], given[N], given_rank[N];
+byte said[N];                   /* the grants there had been when the server last said that the client waits */
 short flight[N];
 byte push[N], push_rank[N];     /* a grant on its way to the client, by token; 0: none */
 bool listening[N] = true;
@@ -294,7 +295,7 @@ inline believe(c, age) { /* the only place where trust begins or grows */
 
 inline leave(c) { /* what the client knew of its attempt is of no use any more */
 	push[c] = 0; push_rank[c] = 0; trust[c] = 0; renewing[c] = false; nudged[c] = false; reply[c] = Nothing;
-	token[c] = 0; rank[c] = 0; asked[c] = 0; since[c] = 0; given[c] = 0; given_rank[c] = 0
+	token[c] = 0; rank[c] = 0; asked[c] = 0; said[c] = 0; since[c] = 0; given[c] = 0; given_rank[c] = 0
 }
 
 inline next(c) {
@@ -322,7 +323,7 @@ inline begin(c, t, r, age) {
 #else
 	believe(c, age);
 #endif
-	asked[c] = 0; since[c] = 0;
+	asked[c] = 0; said[c] = 0; since[c] = 0;
 	if
 	:: trust[c] > 0 -> st[c] = Hold; i = token[c]; heir = rank[c]; write(c); token[c] = i; rank[c] = heir; i = 0; heir = 0
 	:: else -> st[c] = Lost
@@ -378,7 +379,7 @@ proctype client(byte c) {
 
 		/* ---- answers and pushes */
 		:: (st[c] == Ask || st[c] == Look) && reply[c] == Granted -> begin(c, given[c], given_rank[c], since[c])
-		:: (st[c] == Ask || st[c] == Look) && reply[c] == Queued -> asked[c] = since[c]; unheard(c); st[c] = Wait
+		:: (st[c] == Ask || st[c] == Look) && reply[c] == Queued -> asked[c] = since[c]; said[c] = given_rank[c]; unheard(c); st[c] = Wait
 		:: st[c] == Look && reply[c] == Gone ->
 #ifdef ATTEMPT_USED_AGAIN
 			unheard(c); job = Acquire; st[c] = Ask
@@ -390,7 +391,11 @@ proctype client(byte c) {
 			begin(c, push[c], push_rank[c], 0)
 #else
 			if
+#ifdef PUSH_FROM_BEFORE_THE_LAST_WORD
 			:: asked[c] < TTL -> begin(c, push[c], push_rank[c], asked[c])
+#else
+			:: asked[c] < TTL && push_rank[c] > said[c] -> begin(c, push[c], push_rank[c], asked[c])
+#endif
 			:: else -> push[c] = 0; push_rank[c] = 0; nudged[c] = true
 			fi
 #endif
@@ -482,17 +487,9 @@ inline tick(c) {
 #define ages(c) (trust[c] > 0 || ((st[c] == Wait || st[c] == Look) && asked[c] < TTL) || \
 	((st[c] == Ask || st[c] == Look || renewing[c]) && since[c] < TTL))
 
-/* Copies of one request are less than a lease apart: a copy of acquire that
- * comes later would join the line once more under the same attempt. */
-#ifdef COPY_AFTER_A_LEASE
-#define copy_due false
-#else
-#define copy_due (left == 1 && (flight[holder] & ACQ(entry)))
-#endif
-
 proctype clock() {
 end:	do
-	:: atomic { (left > 0 || ages(0) || ages(1) || ages(2)) && !copy_due ->
+	:: atomic { (left > 0 || ages(0) || ages(1) || ages(2)) ->
 		if
 		:: left > 0 ->
 			left--;

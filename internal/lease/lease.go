@@ -59,6 +59,12 @@ func Fresh(now, sent, ttl time.Duration) bool {
 	return Deadline(sent, ttl)-now >= ttl/3
 }
 
+// Follows reports whether a pushed grant with this token was made no earlier
+// than the server answered "queued", at an instant in ms: tokens are the server's
+// time in µs, or more. One from before is of a record that has been lost since,
+// or of an earlier copy of the request, and its lease may be over.
+func Follows(token, queued uint64) bool { return token/1000 >= queued }
+
 // Heartbeat is the longest time between two signs of life of a waiter whose
 // own lease would be ttl.
 func Heartbeat(ttl time.Duration) time.Duration {

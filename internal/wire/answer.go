@@ -13,7 +13,7 @@ type Kind uint8
 // The kinds of answers, over all actions that take part in an acquisition.
 const (
 	Granted  Kind = iota + 1 // Token, Waiting
-	Queued                   // Place, Left
+	Queued                   // Place, Left, Now
 	Busy                     // Left, Holder
 	Conflict                 // Count: the limit in force
 	Released                 //
@@ -44,6 +44,7 @@ type Answer struct {
 	Waiting int           // how many stand in the line
 	Place   int           // own place in the line, an upper bound
 	Left    time.Duration // until the present holders may be over
+	Now     uint64        // the server's time, in ms since 1970
 	Holder  string        // empty unless exclusive
 	Count   int
 }
@@ -65,7 +66,10 @@ func Parse(s string) (Answer, error) {
 		}
 	case Queued:
 		if a.Place, err = parseCount(first); err == nil {
-			a.Left, err = parseMillis(second)
+			left, now, _ := strings.Cut(second, " ")
+			if a.Left, err = parseMillis(left); err == nil {
+				a.Now, err = parseToken(now)
+			}
 		}
 	case Busy:
 		a.Left, err = parseMillis(first)

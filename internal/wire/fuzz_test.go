@@ -44,7 +44,7 @@ func FuzzTimes(f *testing.F) {
 		f.Add(n)
 	}
 	f.Fuzz(func(t *testing.T, n uint64) {
-		a, err := Parse("queued 1 " + Number(n))
+		a, err := Parse("queued 1 " + Number(n) + " 7")
 		turn, wrong := ParseTurn("early " + Number(n) + " -")
 		if (err == nil) != (wrong == nil) {
 			t.Errorf("%d ms: %v and %v", n, err, wrong)

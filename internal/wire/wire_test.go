@@ -69,17 +69,17 @@ func TestBadNamesAreRefusedWithAdvice(t *testing.T) {
 
 func TestAnswersAreReadExactly(t *testing.T) {
 	for s, want := range map[string]Answer{
-		"granted 1795252066322120 3": {Kind: Granted, Token: 1795252066322120, Waiting: 3},
-		"queued 2 29984":             {Kind: Queued, Place: 2, Left: 29984 * time.Millisecond},
-		"busy 0 -":                   {Kind: Busy},
-		"busy 12 c/1":                {Kind: Busy, Left: 12 * time.Millisecond, Holder: "c/1"},
-		"conflict 3":                 {Kind: Conflict, Count: 3},
-		"released":                   {Kind: Released},
-		"held 2":                     {Kind: Held, Count: 2},
-		"gone":                       {Kind: Gone},
-		"changed 7":                  {Kind: Changed, Token: 7},
-		"set 4":                      {Kind: Set, Count: 4},
-		"idle":                       {Kind: Idle},
+		"granted 1795252066322120 3":   {Kind: Granted, Token: 1795252066322120, Waiting: 3},
+		"queued 2 29984 1795252066322": {Kind: Queued, Place: 2, Left: 29984 * time.Millisecond, Now: 1795252066322},
+		"busy 0 -":                     {Kind: Busy},
+		"busy 12 c/1":                  {Kind: Busy, Left: 12 * time.Millisecond, Holder: "c/1"},
+		"conflict 3":                   {Kind: Conflict, Count: 3},
+		"released":                     {Kind: Released},
+		"held 2":                       {Kind: Held, Count: 2},
+		"gone":                         {Kind: Gone},
+		"changed 7":                    {Kind: Changed, Token: 7},
+		"set 4":                        {Kind: Set, Count: 4},
+		"idle":                         {Kind: Idle},
 	} {
 		if got, err := Parse(s); err != nil || got != want {
 			t.Errorf("Parse(%q) = %+v, %v; want %+v", s, got, err, want)
@@ -90,8 +90,9 @@ func TestAnswersAreReadExactly(t *testing.T) {
 func TestAnswersOfAnotherProtocolAreErrors(t *testing.T) {
 	for _, s := range []string{
 		"", " ", "OK", "granted", "granted x 0", "granted -1 0", "granted 1", "granted 1 -1",
-		"granted 9007199254740992 0", "queued 1", "queued 1 -5", "queued 1 99999999999999999999",
-		"queued 1 9223372036854", "busy 9223372036854 -",
+		"granted 9007199254740992 0",
+		"queued 1", "queued 1 5", "queued 1 -5 7", "queued 1 99999999999999999999 7", "queued 1 5 -7",
+		"queued 1 9223372036854 7", "busy 9223372036854 -",
 		"busy", "held", "released 1", "evicted -1", "GRANTED 1 0", "set", "idle 1",
 	} {
 		if got, err := Parse(s); err == nil {

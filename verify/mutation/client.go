@@ -16,9 +16,15 @@ var inClient = []mutant{{
 }, {
 	name: "a push is believed from its arrival",
 	file: "acquire.go",
-	old:  "			if lease.Fresh(c.now(), at.asked, s.ttl) {\n",
-	mut:  "			if at.asked = c.now(); lease.Fresh(c.now(), at.asked, s.ttl) {\n",
+	old:  "			if lease.Fresh(c.now(), at.asked, s.ttl) && lease.Follows(g.Token, at.queued) {\n",
+	mut:  "			at.asked = c.now()\n			if lease.Follows(g.Token, at.queued) {\n",
 	by:   []check{worlds, rules},
+}, {
+	name: "a push from before the last word of the server is believed",
+	file: "acquire.go",
+	old:  "			if lease.Fresh(c.now(), at.asked, s.ttl) && lease.Follows(g.Token, at.queued) {\n",
+	mut:  "			if lease.Fresh(c.now(), at.asked, s.ttl) {\n",
+	by:   []check{rules},
 }, {
 	name: "no margin is taken off a lease",
 	file: "internal/lease/lease.go",
