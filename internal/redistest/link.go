@@ -2,6 +2,8 @@ package redistest
 
 import (
 	"bufio"
+	"errors"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -62,7 +64,9 @@ func (l *link) close() {
 	if l.server != nil {
 		l.server.Close() //nolint:errcheck // nobody is left to tell
 	}
-	l.proxy.update(func() { delete(l.proxy.links, l) })
+	l.proxy.mu.Lock()
+	defer l.proxy.mu.Unlock()
+	delete(l.proxy.links, l)
 }
 
 // requests moves what the client says.
@@ -75,7 +79,8 @@ func (l *link) requests(serving *sync.WaitGroup) {
 		}
 		words := request(frame)
 		p.note(Arrived, words)
-		if !p.gate(l) {
+		held, there := p.gate(l)
+		if !there || held && l.gone(r) {
 			return
 		}
 		server, err := l.connect(serving)
@@ -88,6 +93,23 @@ func (l *link) requests(serving *sync.WaitGroup) {
 		}
 		p.note(Forwarded, words)
 	}
+}
+
+// gone reports that the client has left a connection that was made in a black
+// hole. Where no route is, none would have been made: a server that is met by
+// thousands of them at the end of a fault would meet what no network delivers.
+// What was sent before over a connection that stood is another thing: that comes.
+func (l *link) gone(r *bufio.Reader) bool {
+	l.mu.Lock()
+	stood := l.server != nil
+	l.mu.Unlock()
+	if stood {
+		return false
+	}
+	l.client.SetReadDeadline(time.Now().Add(time.Millisecond)) //nolint:errcheck // the reading says so
+	_, err := r.Peek(1)
+	l.client.SetReadDeadline(time.Time{}) //nolint:errcheck // as above
+	return errors.Is(err, io.EOF)
 }
 
 // connect returns the way to the server, made when it is first needed.
@@ -174,7 +196,7 @@ func (l *link) deliver(next reply) bool {
 			return false
 		}
 	}
-	if !l.proxy.gate(l) {
+	if _, there := l.proxy.gate(l); !there {
 		return false
 	}
 	if _, err := l.client.Write(next.frame); err != nil {

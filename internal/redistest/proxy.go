@@ -35,13 +35,14 @@ type Proxy struct {
 	target   string
 	listener net.Listener
 
-	mu      sync.Mutex // guards what follows; no I/O while it is held
-	changed chan struct{}
-	counts  map[stageOf]int64
-	hook    func(Event)
-	links   map[*link]struct{}
-	fault   fault
-	closed  bool
+	mu       sync.Mutex // guards what follows; no I/O while it is held
+	switched chan struct{} // closed when a fault is switched on or off
+	counted  chan struct{} // closed when a request has reached a stage
+	counts   map[stageOf]int64
+	hook     func(Event)
+	links    map[*link]struct{}
+	fault    fault
+	closed   bool
 }
 
 type stageOf struct {
@@ -70,7 +71,8 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	p := &Proxy{
 		target:   target,
 		listener: l,
-		changed:  make(chan struct{}),
+		switched: make(chan struct{}),
+		counted:  make(chan struct{}),
 		counts:   make(map[stageOf]int64),
 		links:    make(map[*link]struct{}),
 	}
@@ -147,7 +149,7 @@ func (p *Proxy) Await(t testing.TB, stage Stage, command string, n int64) {
 	key := stageOf{stage, strings.ToUpper(command)}
 	for {
 		p.mu.Lock()
-		got, changed := p.counts[key], p.changed
+		got, changed := p.counts[key], p.counted
 		p.mu.Unlock()
 		if got >= n {
 			return
@@ -160,13 +162,13 @@ func (p *Proxy) Await(t testing.TB, stage Stage, command string, n int64) {
 	}
 }
 
-// update changes the state and wakes everybody who waits for a change.
+// update switches something and wakes everybody who waits for that.
 func (p *Proxy) update(change func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	change()
-	close(p.changed)
-	p.changed = make(chan struct{})
+	close(p.switched)
+	p.switched = make(chan struct{})
 }
 
 func (p *Proxy) note(stage Stage, request []string) {
@@ -180,7 +182,11 @@ func (p *Proxy) note(stage Stage, request []string) {
 		hook(Event{stage, request})
 	}
 	// Counted last: who awaits the count finds the hook's work done.
-	p.update(func() { p.counts[stageOf{stage, strings.ToUpper(request[0])}]++ })
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.counts[stageOf{stage, strings.ToUpper(request[0])}]++
+	close(p.counted)
+	p.counted = make(chan struct{})
 }
 
 // swallow reports whether the answer to request is to be dropped, and whether
@@ -201,20 +207,21 @@ func (p *Proxy) swallow(request []string) (drop, cut bool) {
 	return true, f.dropCut
 }
 
-// gate waits while the proxy is a black hole; false says that the connection
-// was closed meanwhile.
-func (p *Proxy) gate(l *link) bool {
+// gate waits while the proxy is a black hole. It answers whether it was one, and
+// whether the connection is still there.
+func (p *Proxy) gate(l *link) (was, there bool) {
 	for {
 		p.mu.Lock()
-		shut, changed := p.fault.blackHole, p.changed
+		shut, switched := p.fault.blackHole, p.switched
 		p.mu.Unlock()
 		if !shut {
-			return true
+			return was, true
 		}
+		was = true
 		select {
-		case <-changed:
+		case <-switched:
 		case <-l.done:
-			return false
+			return was, false
 		}
 	}
 }
