@@ -15,6 +15,7 @@ import (
 type link struct {
 	proxy  *Proxy
 	client net.Conn
+	number int           // of the proxy's connections
 	done   chan struct{} // closed by close
 
 	mu      sync.Mutex // guards what follows; no I/O while it is held
@@ -36,6 +37,8 @@ func (p *Proxy) accept(serving *sync.WaitGroup) {
 		p.mu.Lock()
 		refuse := p.fault.refuse || p.closed
 		if !refuse {
+			p.made++
+			l.number = p.made
 			p.links[l] = struct{}{}
 		}
 		p.mu.Unlock()
@@ -79,6 +82,9 @@ func (l *link) requests(serving *sync.WaitGroup) {
 		}
 		words := request(frame)
 		p.note(Arrived, words)
+		if !p.slow(l) {
+			return
+		}
 		held, there := p.gate(l)
 		if !there || held && l.gone(r) {
 			return

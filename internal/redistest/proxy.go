@@ -35,7 +35,7 @@ type Proxy struct {
 	target   string
 	listener net.Listener
 
-	mu       sync.Mutex // guards what follows; no I/O while it is held
+	mu       sync.Mutex    // guards what follows; no I/O while it is held
 	switched chan struct{} // closed when a fault is switched on or off
 	counted  chan struct{} // closed when a request has reached a stage
 	counts   map[stageOf]int64
@@ -43,6 +43,10 @@ type Proxy struct {
 	links    map[*link]struct{}
 	fault    fault
 	closed   bool
+	made     int // connections so far
+	overtook int // requests that went past an earlier one
+	held     map[*link]int64
+	arrivals int64
 }
 
 type stageOf struct {
@@ -55,6 +59,7 @@ type fault struct {
 	blackHole bool
 	refuse    bool
 	delay     time.Duration
+	stagger   time.Duration
 	drops     int      // answers yet to be swallowed
 	dropCut   bool     // close the connection with each of them
 	dropOnly  []string // of these commands; of all if empty
@@ -75,6 +80,7 @@ func NewProxy(t testing.TB, target string) *Proxy {
 		counted:  make(chan struct{}),
 		counts:   make(map[stageOf]int64),
 		links:    make(map[*link]struct{}),
+		held:     make(map[*link]int64),
 	}
 	var serving sync.WaitGroup
 	serving.Go(func() { p.accept(&serving) })
@@ -99,6 +105,51 @@ func (p *Proxy) BlackHole() { p.update(func() { p.fault.blackHole = true }) }
 
 // Delay holds every answer and pushed message back for d.
 func (p *Proxy) Delay(d time.Duration) { p.update(func() { p.fault.delay = d }) }
+
+// Stagger holds the requests of every other connection back for d, so that those
+// of a client with several connections arrive in another order than they were
+// sent in. Overtaken counts them.
+func (p *Proxy) Stagger(d time.Duration) { p.update(func() { p.fault.stagger = d }) }
+
+// Overtaken is how many requests have gone past an earlier one of another
+// connection that [Proxy.Stagger] held back.
+func (p *Proxy) Overtaken() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.overtook
+}
+
+// slow holds a request back, if its connection is one of the slow ones; false
+// says that the connection was closed meanwhile.
+func (p *Proxy) slow(l *link) bool {
+	p.mu.Lock()
+	p.arrivals++
+	d, mine := p.fault.stagger, p.arrivals
+	if d == 0 || l.number%2 == 0 {
+		for _, earlier := range p.held {
+			if earlier < mine {
+				p.overtook++
+				break
+			}
+		}
+		p.mu.Unlock()
+		return true
+	}
+	p.held[l] = mine
+	p.mu.Unlock()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	there := true
+	select {
+	case <-timer.C:
+	case <-l.done:
+		there = false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.held, l)
+	return there
+}
 
 // RefuseNew makes the proxy reset each new connection at once.
 func (p *Proxy) RefuseNew(refuse bool) { p.update(func() { p.fault.refuse = refuse }) }

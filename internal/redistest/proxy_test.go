@@ -183,3 +183,59 @@ func TestModesSwitchUnderTraffic(t *testing.T) {
 		t.Errorf("the hook saw %d events", seen.Load())
 	}
 }
+
+func TestStaggeredConnectionsOvertakeEachOther(t *testing.T) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	slow, fast := redistest.Dial(t, p.Addr()), redistest.Dial(t, p.Addr())
+	if redistest.Dial(t, p.Addr()).Do(t, "PING"); p.Overtaken() != 0 {
+		t.Fatal("overtaken without a fault")
+	}
+	p.Stagger(redistest.Patience / 2)
+	slow.Send(t, "SET", "n", "late")
+	p.Await(t, redistest.Arrived, "SET", 1)
+	redistest.Await(t, "the held request is overtaken", func() bool {
+		fast.Do(t, "SET", "n", "early")
+		return p.Overtaken() > 0
+	})
+	if got := s.Do(t, "GET", "n"); got != "early" {
+		t.Errorf("n is %v", got)
+	}
+}
+
+func TestWhatWasGivenUpInABlackHoleIsNotDelivered(t *testing.T) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	stood := redistest.Dial(t, p.Addr())
+	stood.Do(t, "PING")
+	p.BlackHole()
+	stood.Send(t, "INCR", "stood")
+	never := redistest.Dial(t, p.Addr())
+	never.Send(t, "INCR", "never")
+	waits := redistest.Dial(t, p.Addr())
+	waits.Send(t, "INCR", "waits")
+	p.Await(t, redistest.Arrived, "INCR", 3)
+	stood.Close()
+	never.Close()
+	p.Pass()
+	waits.Receive(t)
+	redistest.Await(t, "what was sent over a standing connection arrives", func() bool {
+		return s.Do(t, "GET", "stood") == "1"
+	})
+	if got := s.Do(t, "GET", "never"); got != nil {
+		t.Errorf("a connection that never was has delivered: %v", got)
+	}
+}
+
+func TestALogThatIsCutHasLostItsEnd(t *testing.T) {
+	s := redistest.Start(t, redistest.Args("--appendonly", "yes"))
+	s.Do(t, "SET", "n", "1")
+	size := s.LogSize()
+	s.Do(t, "SET", "n", "2")
+	s.Kill()
+	s.CutLog(size)
+	s.Restart()
+	if got := s.Do(t, "GET", "n"); got != "1" {
+		t.Errorf("n is %v", got)
+	}
+}

@@ -1,0 +1,40 @@
+package redistest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// LogSize is how long the log of a server is that was started with
+// --appendonly yes, in bytes.
+func (s *Server) LogSize() int64 {
+	s.t.Helper()
+	info, err := os.Stat(s.appendOnly())
+	if err != nil {
+		s.t.Fatalf("redistest: the log: %v", err)
+	}
+	return info.Size()
+}
+
+// CutLog shortens the log of a server that was killed, as the failure of a
+// machine does to what was written and not yet synced.
+func (s *Server) CutLog(size int64) {
+	s.t.Helper()
+	if err := os.Truncate(s.appendOnly(), size); err != nil {
+		s.t.Fatalf("redistest: the log: %v", err)
+	}
+}
+
+// appendOnly is the file to which the log is written now.
+func (s *Server) appendOnly() string {
+	s.t.Helper()
+	files, err := filepath.Glob(filepath.Join(s.dir, "appendonlydir", "*.incr.aof"))
+	if err == nil && len(files) != 1 {
+		err = fmt.Errorf("%d files of it in %s: it was started without --appendonly, or rewrites its log", len(files), s.dir)
+	}
+	if err != nil {
+		s.t.Fatalf("redistest: the log: %v", err)
+	}
+	return files[0]
+}
