@@ -11,10 +11,14 @@ import (
 // Note is one change of one record.
 type Note struct {
 	At            int64 // the server's clock in µs, when the action was done
+	Ahead         int64 // by how much that clock was moved before, in µs: checks take it from At, once they know
 	Action, Key   string
 	Caller        string // the attempt that the action was sent for, or several with commas; - if it was none
 	Before, After Record
 }
+
+// Clock is what the server's clock said, in µs, moved or not.
+func (n Note) Clock() int64 { return n.At + n.Ahead }
 
 // For reports whether the action was sent for an attempt.
 func (n Note) For(attempt string) bool { return slices.Contains(strings.Split(n.Caller, ","), attempt) }

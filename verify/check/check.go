@@ -72,6 +72,7 @@ type Run struct {
 	Limits map[string]int          // of semaphores, by lock
 	Procs  map[string]int          // by the library's id of a client
 
+	clock   clock    // of the one server
 	unread  []string // notes that could not be read
 	account *followed
 }
@@ -92,6 +93,7 @@ func Index(events []history.Event, limits map[string]int) *Run {
 	holds := make(map[holdID]*Hold)
 	first := make(map[string]int64) // by attempt
 	seen := make(map[string]bool)   // replicas and other nodes repeat notes
+	var notes []*history.Event
 	for i := range events {
 		e := &events[i]
 		switch e.Kind {
@@ -117,10 +119,14 @@ func Index(events []history.Event, limits map[string]int) *Run {
 		case history.Note:
 			if !seen[e.Text] {
 				seen[e.Text] = true
-				r.note(e.Text)
+				notes = append(notes, e)
 			}
 		default: // told of elsewhere
 		}
+	}
+	r.clock = clockOf(r.Faults)
+	for _, e := range notes {
+		r.note(e.Text, e.At)
 	}
 	for _, list := range r.Holds {
 		slices.SortStableFunc(list, func(a, b *Hold) int { return cmp.Compare(a.At, b.At) })
@@ -135,12 +141,14 @@ func Index(events []history.Event, limits map[string]int) *Run {
 	return r
 }
 
-func (r *Run) note(text string) {
+func (r *Run) note(text string, heard int64) {
 	n, err := audit.Parse(text)
 	if err != nil {
 		r.unread = append(r.unread, err.Error())
 		return
 	}
+	n.Ahead = r.clock.ahead(n.At*1000-r.Setup.Skew, heard) / 1000
+	n.At -= n.Ahead
 	r.Notes[n.Key] = append(r.Notes[n.Key], n)
 }
 
@@ -202,7 +210,8 @@ func (r *Run) blindBetween(from, till int64) bool {
 
 // parted reports whether two servers may both have been primaries at an instant.
 func (r *Run) parted(at int64) bool {
-	return r.Setup.Topology != "standalone" && r.lossBetween(at, at)
+	replicated := r.Setup.Topology == "sentinel" || r.Setup.Topology == "cluster"
+	return replicated && r.lossBetween(at, at)
 }
 
 // mute reports whether there is no account of the servers: over a quorum no single

@@ -131,7 +131,7 @@ func (r *Run) TokensInTime() Result {
 			before := over.before(h)
 			switch {
 			case before == nil || h.Token > before.Token:
-			case r.parted(h.At) || r.parted(before.At):
+			case r.parted(h.At) || r.parted(before.At), r.behind(before.Token, h.Asked, h.At):
 				res.Excused++
 			default:
 				res.findf(h.At, lock, "client %d got token %d after the hold of client %d with token %d was over",

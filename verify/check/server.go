@@ -9,14 +9,16 @@ import (
 )
 
 // granted is a hold by the server's account. Times are of the server's clock,
-// in µs.
+// in µs, as if it had never been moved; a lease is over by the clock that the
+// server has.
 type granted struct {
 	attempt, mode string
 	weight        int
 	token         uint64
 	from, till    int64
-	released      bool // it ended by its own release
-	forgotten     bool // it was excused: its record was lost
+	due           int64 // till, as the server says it; 0 once it was given up
+	released      bool  // it ended by its own release
+	forgotten     bool  // it was excused: its record was lost
 }
 
 // account follows one record through its notes. It judges by the rules of a
@@ -99,13 +101,13 @@ func (a *account) step(n audit.Note) {
 		}
 	}
 	if n.After.Holder != "" {
-		a.begin(n, granted{attempt: n.After.Holder, mode: "x", token: n.After.Fence, till: n.After.Expiry * 1000})
+		a.begin(n, granted{attempt: n.After.Holder, mode: "x", token: n.After.Fence, due: n.After.Expiry * 1000})
 	}
 	// What one step grants, it grants in the order of the tokens.
 	shares := slices.Clone(n.After.Shares)
 	slices.SortFunc(shares, func(a, b audit.Share) int { return cmp.Compare(a.Token, b.Token) })
 	for _, s := range shares {
-		a.begin(n, granted{attempt: s.Attempt, mode: s.Mode, weight: s.Weight, token: s.Token, till: s.Expiry * 1000})
+		a.begin(n, granted{attempt: s.Attempt, mode: s.Mode, weight: s.Weight, token: s.Token, due: s.Expiry * 1000})
 	}
 	a.last, a.lastAt = n.After, n.At
 }
@@ -115,7 +117,7 @@ func (a *account) step(n audit.Note) {
 func (a *account) gap(n audit.Note, at int64) {
 	over := true
 	for _, h := range a.live {
-		over = over && h.till <= n.At
+		over = over && h.due <= n.Clock()
 	}
 	switch {
 	case a.run.lossBetween(a.run.machine(a.lastAt), at):
@@ -135,12 +137,14 @@ func (a *account) gap(n audit.Note, at int64) {
 	// What is in the record is held, whoever wrote it.
 	if n.Before.Holder != "" {
 		a.adopt(granted{
-			attempt: n.Before.Holder, mode: "x", token: n.Before.Fence, from: n.At, till: n.Before.Expiry * 1000,
+			attempt: n.Before.Holder, mode: "x", token: n.Before.Fence, from: n.At,
+			till: n.Before.Expiry*1000 - n.Ahead, due: n.Before.Expiry * 1000,
 		})
 	}
 	for _, s := range n.Before.Shares {
 		a.adopt(granted{
-			attempt: s.Attempt, mode: s.Mode, weight: s.Weight, token: s.Token, from: n.At, till: s.Expiry * 1000,
+			attempt: s.Attempt, mode: s.Mode, weight: s.Weight, token: s.Token, from: n.At,
+			till: s.Expiry*1000 - n.Ahead, due: s.Expiry * 1000,
 		})
 	}
 }
@@ -171,31 +175,32 @@ var giving = map[string]bool{"release": true, "release_idle": true, "cancel": tr
 // it before its time.
 func (a *account) end(n audit.Note, attempt string, token uint64) {
 	h := a.find(attempt, token)
-	if h == nil || h.till <= n.At {
+	if h == nil || h.due <= n.Clock() {
 		return
 	}
 	switch {
 	case giving[n.Action] && n.For(attempt):
-		h.till, h.released = n.At, true
+		h.till, h.due, h.released = n.At, 0, true
 	case n.Action == "evict":
-		h.till = n.At
+		h.till, h.due = n.At, 0
 	case a.excuse(h, a.run.machine(n.At)):
 		a.exclusion.Excused++
-	case n.At/1000 < h.till/1000:
+	case n.Clock()/1000 < h.due/1000:
 		a.exclusion.findf(a.run.machine(n.At), a.lock, "%s by %s ended the hold of %s, %v before its lease",
-			n.Action, n.Caller, attempt, since(n.At*1000, h.till*1000))
+			n.Action, n.Caller, attempt, since(n.Clock()*1000, h.due*1000))
 	}
 }
 
 // begin takes in a hold that is in the record: a grant, a renewal, or nothing
 // new.
 func (a *account) begin(n audit.Note, g granted) {
+	g.till = g.due - n.Ahead
 	if h := a.find(g.attempt, g.token); h != nil {
-		if g.till < h.till && !a.excuse(h, a.run.machine(n.At)) {
+		if g.due < h.due && !a.excuse(h, a.run.machine(n.At)) {
 			a.exclusion.findf(a.run.machine(n.At), a.lock, "%s by %s shortened the lease of %s",
 				n.Action, n.Caller, g.attempt)
 		}
-		h.till = g.till
+		h.till, h.due = g.till, g.due
 		return
 	}
 	g.from = n.At
@@ -203,9 +208,15 @@ func (a *account) begin(n audit.Note, g granted) {
 	a.exclusion.Examined++
 	a.tokens.Examined++
 	if g.token <= a.token {
-		if a.run.parted(at) {
+		switch {
+		case a.run.parted(at):
 			a.tokens.Excused++
-		} else {
+		case n.Before.Fence == 0 && int64(a.token) >= n.Clock() && a.run.setBack(at):
+			// The record is gone, and with it the only thing that knew of tokens
+			// ahead of a clock that was set back.
+			a.tokens.Excused++
+			a.token = 0
+		default:
 			a.tokens.findf(at, a.lock, "%s granted token %d to %s after token %d",
 				n.Action, g.token, g.attempt, a.token)
 		}
@@ -224,7 +235,7 @@ func (a *account) conflicts(n audit.Note, g granted) {
 	for _, h := range a.live {
 		// The server counts whole milliseconds: a lease is over in the one in
 		// which it ends.
-		if h.till/1000 <= n.At/1000 {
+		if h.due/1000 <= n.Clock()/1000 {
 			continue
 		}
 		keep = append(keep, h)
@@ -234,7 +245,7 @@ func (a *account) conflicts(n audit.Note, g granted) {
 		if h.mode == g.mode && h.mode != "x" {
 			continue
 		}
-		a.overlap(at, g, fmt.Sprintf("while %s had it for another %v", h.attempt, since(n.At*1000, h.till*1000)), h)
+		a.overlap(at, g, fmt.Sprintf("while %s had it for another %v", h.attempt, since(n.Clock()*1000, h.due*1000)), h)
 	}
 	a.live = keep
 	if limit := a.run.Limits[a.lock]; g.mode == "p" && used > limit {

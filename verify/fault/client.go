@@ -11,6 +11,8 @@ import (
 var clientFaults = []Fault{
 	{Name: "stop", About: "a client is stopped for 0.5 to 3 leases", inject: stop},
 	{Name: "stop-writer", About: "a client is stopped for 1.2 to 3 leases just before it writes", inject: stopWriter},
+	{Name: "squeeze", About: "a client is killed, and another takes its place that has one processor and little memory",
+		inject: squeeze},
 	{Name: "kill", About: "a client is killed, and another takes its place", inject: kill},
 }
 
@@ -57,6 +59,26 @@ func stopWriter(ctx context.Context, w World, rng *rand.Rand, span *history.Faul
 		return err
 	}
 	return errors.New("nobody else wrote meanwhile")
+}
+
+// squeeze has a client starved for a while. What is promised is promised to it,
+// too; only that it is told of a loss takes as long as its collector lets it.
+func squeeze(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
+	d := between(rng, leases(w, 1), leases(w, 4))
+	c, err := pick(w, rng, span)
+	if err == nil {
+		err = c.Squeeze()
+	}
+	if err != nil {
+		return err
+	}
+	last(ctx, d)
+	for _, next := range w.Clients() {
+		if next.Number() == c.Number() {
+			return next.Kill()
+		}
+	}
+	return nil
 }
 
 func kill(_ context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {

@@ -31,13 +31,14 @@ const (
 const (
 	Standalone = "standalone" // one server that keeps nothing
 	Durable    = "durable"    // one server that syncs its log before it answers
+	EverySec   = "everysec"   // one server that syncs its log once a second
 	Sentinel   = "sentinel"   // a primary, two replicas, three Sentinels
 	Cluster    = "cluster"    // three primaries, a replica of each
 	Quorum     = "quorum"     // five servers that know nothing of each other
 )
 
 // Topologies lists them.
-func Topologies() []string { return []string{Standalone, Durable, Sentinel, Cluster, Quorum} }
+func Topologies() []string { return []string{Standalone, Durable, EverySec, Sentinel, Cluster, Quorum} }
 
 // Client is a process of the suite that takes locks.
 type Client interface {
@@ -47,11 +48,13 @@ type Client interface {
 	Continue() error
 	// Kill ends the process at once, and another takes its place.
 	Kill() error
+	// Squeeze is Kill, and the other one has one processor, and little memory.
+	Squeeze() error
 	// Stand has the process stop between its last look at its lease and its write,
 	// and returns when it does; Go lets it write.
 	Stand(ctx context.Context) error
 	Go()
-	// Proxies are on its way to each of the servers.
+	// Proxies are on its way to each of the servers, in the order of [World.Servers].
 	Proxies() []*redistest.Proxy
 }
 
@@ -66,6 +69,15 @@ type World interface { //nolint:interfacebloat // it is a world
 	Writes() int64
 	// Server is the one that serves the locks, or some of them.
 	Server(rng *rand.Rand) *redistest.Server
+	// Servers are all that serve data.
+	Servers() []*redistest.Server
+	// Weak are those of a quorum that may forget what they granted: always the
+	// same minority, since what several minorities forget one after the other a
+	// majority has forgotten. Elsewhere it is the one server.
+	Weak() []*redistest.Server
+	// Shift moves a server's clock by d, and says what it is ahead of the true time
+	// from then on.
+	Shift(s *redistest.Server, d time.Duration) time.Duration
 	// Sentinel and Cluster are nil in other topologies.
 	Sentinel() *redistest.Sentinel
 	Cluster() *redistest.Cluster
@@ -114,7 +126,7 @@ func (f FailureError) Error() string { return string(f) }
 
 // All lists the faults.
 func All() []Fault {
-	return slices.Concat(clientFaults, networkFaults, serverFaults)
+	return slices.Concat(clientFaults, networkFaults, serverFaults, clockFaults)
 }
 
 // Named finds faults by name.

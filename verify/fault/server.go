@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/slot"
@@ -16,21 +19,23 @@ import (
 // Topologies without replicas: of one server, and of servers of which each can
 // be lost.
 var (
-	single = []string{Standalone, Durable}
-	alone  = []string{Standalone, Durable, Quorum}
+	single = []string{Standalone, Durable, EverySec}
+	alone  = []string{Standalone, Durable, EverySec, Quorum}
 )
 
 var serverFaults = []Fault{
 	{Name: "server-kill", About: "the server is killed and started again", Side: OnServer,
-		Topologies: alone, Loses: []string{Standalone}, inject: serverKill},
+		Topologies: alone, Loses: []string{Standalone, EverySec}, inject: serverKill},
 	{Name: "server-stop", About: "the server is stopped", Side: OnServer, Topologies: alone, inject: serverStop},
 	{Name: "server-pause", About: "the server lets clients wait (CLIENT PAUSE)", Side: OnServer, inject: serverPause},
 	{Name: "script-flush", About: "the server forgets its scripts", Side: OnServer, inject: scriptFlush},
 	{Name: "flush-all", About: "the server forgets everything", Side: OnServer, Topologies: single, Loses: single,
 		inject: flushAll},
 	{Name: "memory", About: "the server has no memory left", Side: OnServer, inject: memory},
+	{Name: "evict", About: "the server evicts keys, against what the documentation asks for", Side: OnServer,
+		Topologies: single, Loses: single, inject: evict},
 	{Name: "connections", About: "clients are cut off, and the server takes no new connection", Side: OnServer,
-		Topologies: single, inject: connections},
+		inject: connections},
 	{Name: "deaf", About: "the subscriptions end, and nothing else", Side: OnServer, inject: deaf},
 	{Name: "failover", About: "a replica takes over while the primary runs", Side: OnServer,
 		Topologies: []string{Sentinel, Cluster}, Loses: []string{Sentinel}, inject: failover},
@@ -41,22 +46,66 @@ var serverFaults = []Fault{
 }
 
 // serverKill ends the server as a crash would. What it had is lost, unless it
-// keeps a log.
+// keeps a log: of one that is synced once a second the end is lost, too. Of a
+// quorum it ends one or two.
 func serverKill(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	d := between(rng, 0, leases(w, 0.7))
+	unsynced := between(rng, 100*time.Millisecond, time.Second)
 	span.Blind = true
-	s := w.Server(rng)
-	s.Kill()
+	servers := some(rng, w.Weak())
+	log := make(map[*redistest.Server]int64)
+	if w.Topology() == EverySec {
+		for _, s := range servers {
+			log[s] = s.LogSize()
+		}
+		last(ctx, unsynced)
+	}
+	var lost int64
+	for _, s := range servers {
+		s.Kill()
+		if size, ok := log[s]; ok {
+			lost += s.LogSize() - size
+			s.CutLog(size)
+		}
+	}
+	if len(log) > 0 {
+		span.Text = fmt.Sprintf("%d bytes of its log lost", lost)
+	}
 	last(ctx, d)
-	return w.Restart(ctx, s)
+	var failed error
+	for _, s := range servers {
+		failed = errors.Join(failed, w.Restart(ctx, s))
+	}
+	return failed
+}
+
+// some draws one of a list, or more.
+func some(rng *rand.Rand, list []*redistest.Server) []*redistest.Server {
+	list = slices.Clone(list)
+	rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	return list[:1+rng.IntN(len(list))]
+}
+
+// minority draws servers that can be done without for a while: the one that
+// there is, or one or two of a quorum.
+func minority(w World, rng *rand.Rand) []*redistest.Server {
+	if w.Topology() != Quorum {
+		return []*redistest.Server{w.Server(rng)}
+	}
+	all := some(rng, w.Servers())
+	return all[:min(len(all), (len(w.Servers())-1)/2)]
 }
 
 func serverStop(ctx context.Context, w World, rng *rand.Rand, _ *history.FaultSpan) error {
 	d := between(rng, leases(w, 0.2), leases(w, 1.5))
-	s := w.Server(rng)
-	s.Pause()
+	servers := minority(w, rng)
+	for _, s := range servers {
+		s.Pause()
+	}
 	last(ctx, d)
-	s.Continue()
+	for _, s := range servers {
+		s.Continue()
+	}
 	return nil
 }
 
@@ -92,6 +141,45 @@ func memory(ctx context.Context, w World, rng *rand.Rand, _ *history.FaultSpan) 
 	return err
 }
 
+// evict keeps the server a little short of memory while it may evict what it
+// likes: record after record goes.
+func evict(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
+	d := between(rng, leases(w, 0.3), leases(w, 1))
+	s := w.Server(rng)
+	number := func(section, name string) (n int64, err error) {
+		reply, err := w.Do(ctx, s, "INFO", section)
+		text, _ := reply.(string)
+		for line := range strings.Lines(text) {
+			if value, ok := strings.CutPrefix(line, name+":"); ok {
+				return strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+			}
+		}
+		return 0, errors.Join(err, fmt.Errorf("INFO %s has no %s", section, name))
+	}
+	set := func(ctx context.Context, policy string, limit int64) error {
+		_, err := w.Do(ctx, s, "CONFIG", "SET", "maxmemory-policy", policy, "maxmemory", limit)
+		return err
+	}
+	before, err := number("stats", "evicted_keys")
+	for till := time.Now().Add(d); err == nil && time.Now().Before(till) && ctx.Err() == nil; {
+		var used int64
+		if used, err = number("memory", "used_memory"); err == nil {
+			err = set(ctx, "allkeys-lru", used-used/1000)
+		}
+		last(ctx, 20*time.Millisecond)
+	}
+	err = errors.Join(err, set(context.WithoutCancel(ctx), "noeviction", 0))
+	if err != nil {
+		return err
+	}
+	after, err := number("stats", "evicted_keys")
+	span.Text = fmt.Sprintf("%d keys evicted", after-before)
+	if err == nil && after == before {
+		err = errors.New("nothing was evicted")
+	}
+	return err
+}
+
 // connections leaves room for one in two of the connections that there are.
 func connections(ctx context.Context, w World, rng *rand.Rand, _ *history.FaultSpan) error {
 	d := between(rng, leases(w, 0.2), leases(w, 1.5))
@@ -108,10 +196,9 @@ func connections(ctx context.Context, w World, rng *rand.Rand, _ *history.FaultS
 	if _, err := w.Do(ctx, s, "CONFIG", "SET", "maxclients", strconv.Itoa(few)); err != nil {
 		return err
 	}
+	at := slices.Index(w.Servers(), s)
 	for _, c := range w.Clients() {
-		for _, p := range c.Proxies() {
-			p.Cut()
-		}
+		c.Proxies()[at].Cut()
 	}
 	last(ctx, d)
 	_, err = w.Do(context.WithoutCancel(ctx), s, "CONFIG", "SET", "maxclients", usual)

@@ -90,7 +90,16 @@ type FaultSpan struct {
 	Blind bool   `json:"blind,omitempty"` // what a server did last may have gone unsaid: it was killed
 	Aimed bool   `json:"aimed,omitempty"` // it met a holder between its last look and its write
 	Text  string `json:"text,omitempty"`
-	Err   string `json:"err,omitempty"` // it could not be done
+	Err   string `json:"err,omitempty"`   // it could not be done
+	Steps []Step `json:"steps,omitempty"` // of servers' clocks
+}
+
+// Step says by how much a server's clock is ahead of what it was at the beginning,
+// from an instant on.
+type Step struct {
+	At     int64  `json:"at"`
+	Server string `json:"server"`
+	Ahead  int64  `json:"ahead"` // in ns; whole ms
 }
 
 // Setup is what a run was made of: what it takes to do it again.

@@ -32,8 +32,9 @@ type Document struct {
 	Checks       []check.Result `json:"checks"` // summed up over the rounds
 	Works        []Count        `json:"workloads"`
 	Faults       []Count        `json:"faults"`
-	Failures     []Count        `json:"failures"` // acquisitions that came to nothing, by reason
-	Ends         []Count        `json:"ends"`     // of leases
+	Pairs        []Count        `json:"fault_pairs"` // two at one time
+	Failures     []Count        `json:"failures"`    // acquisitions that came to nothing, by reason
+	Ends         []Count        `json:"ends"`        // of leases
 	Losses       int            `json:"losses_signalled"`
 	Changes      int            `json:"server_changes"` // that the server told
 	Slowest      []Gap          `json:"slowest_recoveries"`
@@ -69,6 +70,7 @@ func Make(out *suite.Outcome) *Document {
 		Acquisitions: suite.Sum(out.Tally.Acquisitions), Injected: suite.Sum(out.Tally.Faults),
 		Works:    counts(out.Tally.Acquisitions, workload.About),
 		Faults:   counts(out.Tally.Faults, aboutFault),
+		Pairs:    counts(out.Tally.Pairs, nil),
 		Failures: counts(out.Tally.Failures, nil), Ends: counts(out.Tally.Ends, nil),
 		Slowest: []Gap{}, Broken: []Broken{}, Checks: []check.Result{},
 	}
@@ -156,6 +158,11 @@ func (d *Document) Text() string {
 	line("  excused: not as promised under a fault under which it is not promised, such as a flush")
 	line("")
 	line("  faults: %s", list(d.Faults))
+	pairs := 0
+	for _, c := range d.Pairs {
+		pairs += c.N
+	}
+	line("  two of them at one time: %d, of %d pairs", pairs, len(d.Pairs))
 	line("  acquisitions: %s", list(d.Works))
 	line("  that came to nothing: %s", list(d.Failures))
 	if len(d.Slowest) > 0 {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -68,12 +69,13 @@ func newFleet(argv []string, p *place, log *history.Log, config func(int) worklo
 }
 
 // start starts a process in the place of number, from 1.
-func (f *fleet) start(number int) (*process, error) {
+func (f *fleet) start(number int, squeezed bool) (*process, error) {
 	p := &process{
 		fleet: f, number: number,
 		ready: make(chan struct{}), stands: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	cfg := f.config(number)
+	cfg.Squeezed = squeezed
 	cfg.Servers = f.place.servers
 	if f.place.proxied {
 		cfg.Servers.Route = make(map[string]string)
@@ -86,6 +88,9 @@ func (f *fleet) start(number int) (*process, error) {
 	//nolint:noctx // the fleet ends it, and says how
 	p.cmd = exec.Command(f.argv[0], f.argv[1:]...)
 	p.cmd.Stderr = &p.stderr
+	if squeezed {
+		p.cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOMEMLIMIT=24MiB", "GOGC=10")
+	}
 	apart(p.cmd)
 	var err error
 	if p.orders, err = p.cmd.StdinPipe(); err != nil {
@@ -206,7 +211,12 @@ func (p *process) Stand(ctx context.Context) error {
 }
 
 // Kill implements [fault.Client].
-func (p *process) Kill() error {
+func (p *process) Kill() error { return p.replace(false) }
+
+// Squeeze implements [fault.Client].
+func (p *process) Squeeze() error { return p.replace(true) }
+
+func (p *process) replace(squeezed bool) error {
 	p.mu.Lock()
 	p.fate = history.Killed
 	p.mu.Unlock()
@@ -217,7 +227,7 @@ func (p *process) Kill() error {
 	for _, proxy := range p.proxies {
 		proxy.Cut() // nothing of it gets through any more
 	}
-	next, err := p.fleet.start(p.number)
+	next, err := p.fleet.start(p.number, squeezed)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,20 +38,25 @@ func start(bench *fault.Bench, opts Options) (*place, error) {
 	if opts.URL != "" {
 		return p, p.theirs(opts.URL)
 	}
+	var how []redistest.Option
+	if slices.ContainsFunc(opts.Faults, func(name string) bool { return slices.Contains(fault.Clocks(), name) }) {
+		how = append(how, redistest.Clock())
+	}
 	err := fault.Try(func() {
 		switch opts.Topology {
 		case fault.Standalone:
-			p.own = []*redistest.Server{redistest.Start(bench)}
+			p.own = []*redistest.Server{redistest.Start(bench, how...)}
 		case fault.Durable:
-			logged := redistest.Args("--appendonly", "yes", "--appendfsync", "always")
-			p.own = []*redistest.Server{redistest.Start(bench, logged)}
+			p.own = []*redistest.Server{redistest.Start(bench, logged("always"))}
+		case fault.EverySec:
+			p.own = []*redistest.Server{redistest.Start(bench, logged("everysec"))}
 		case fault.Sentinel:
 			p.sentinel = redistest.StartSentinel(bench)
 			p.sentinel.Forbear(bench)
 			p.own = p.sentinel.Servers
 			p.servers.Sentinels, p.servers.Master = p.sentinel.Addrs(), redistest.SentinelName
 		case fault.Quorum:
-			p.own = redistest.Primaries(bench, 5)
+			p.own = redistest.Primaries(bench, 5, how...)
 			for _, s := range p.own {
 				p.servers.Quorum = append(p.servers.Quorum, s.URL())
 			}
@@ -73,6 +79,11 @@ func start(bench *fault.Bench, opts Options) (*place, error) {
 		p.servers.URL = p.own[0].URL()
 	}
 	return p, nil
+}
+
+// logged is a server that keeps a log in one file.
+func logged(fsync string) redistest.Option {
+	return redistest.Args("--appendonly", "yes", "--appendfsync", fsync, "--auto-aof-rewrite-percentage", "0")
 }
 
 // theirs takes a server of the user's. Through TLS a proxy sees nothing.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/check"
 	"github.com/holdfast-go/holdfast/verify/fault"
 	"github.com/holdfast-go/holdfast/verify/history"
@@ -31,6 +32,8 @@ type round struct {
 	file  *os.File
 	began time.Time
 
+	spare time.Duration // for which a key may be left, since clocks were moved
+
 	got    atomic.Int64
 	faults atomic.Int64
 	last   atomic.Value // string
@@ -43,7 +46,8 @@ func runRound(ctx context.Context, opts Options) (res *Round, err error) {
 	defer bench.Close()
 	r := &round{began: time.Now()}
 	r.last.Store("")
-	r.world = &world{opts: opts, prefix: opts.Prefix, admin: make(map[string]*redis.Client)}
+	r.world = &world{opts: opts, prefix: opts.Prefix, admin: make(map[string]*redis.Client),
+		ahead: make(map[*redistest.Server]time.Duration)}
 	defer r.world.close()
 	r.tell("starting servers")
 	if r.place, err = start(bench, opts); err != nil {
@@ -169,7 +173,7 @@ func (r *round) act(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, connecting)
 	defer cancel()
 	for number := 1; number <= r.opts.Clients; number++ {
-		if _, err := r.fleet.start(number); err != nil {
+		if _, err := r.fleet.start(number, false); err != nil {
 			return err
 		}
 	}
@@ -272,8 +276,10 @@ func (r *round) config(number int) workload.Config {
 }
 
 // remains looks at the registers, and for keys: after a lease and the retention
-// there must be none but those that say who the clients were.
+// there must be none but those that say who the clients were. Where clocks were
+// moved a record may outlive that by as much: tokens go on rising by it.
 func (r *round) remains(ctx context.Context) error {
+	r.spare = r.spread()
 	left, eternal, err := r.keys(ctx)
 	for till := time.Now().Add(3*r.opts.TTL + workload.Retention + 10*time.Second); ; {
 		if err == nil && left == 0 || time.Now().After(till) || !wait(ctx, 100*time.Millisecond) {
@@ -318,7 +324,9 @@ func (r *round) keys(ctx context.Context) (left, eternal int64, err error) {
 			// The marks by which clients and a quorum's servers are known live on.
 			known := strings.HasPrefix(key, r.prefix+":client:") || key == r.prefix+":quorum"
 			if !known {
-				left++
+				if r.spare == 0 || life > r.spare+r.opts.TTL+workload.Retention {
+					left++
+				}
 			} else if r.opts.URL != "" {
 				if err := rdb.Unlink(ctx, key).Err(); err != nil {
 					return 0, 0, err

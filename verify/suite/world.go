@@ -32,7 +32,8 @@ type world struct {
 	written atomic.Int64
 
 	mu    sync.Mutex
-	admin map[string]*redis.Client // by address: connections that stand
+	admin map[string]*redis.Client            // by address: connections that stand
+	ahead map[*redistest.Server]time.Duration // what clocks were moved by so far
 }
 
 var _ fault.World = (*world)(nil)
@@ -84,6 +85,34 @@ func (w *world) Server(rng *rand.Rand) *redistest.Server {
 		return w.place.cluster.Owner(slot.Of(w.Key(rng)))
 	}
 	return w.place.own[rng.IntN(len(w.place.own))]
+}
+
+// Servers implements [fault.World].
+func (w *world) Servers() []*redistest.Server { return w.place.own }
+
+// Weak implements [fault.World].
+func (w *world) Weak() []*redistest.Server { return w.place.own[:max((len(w.place.own)-1)/2, 1)] }
+
+// Shift implements [fault.World].
+func (w *world) Shift(s *redistest.Server, d time.Duration) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ahead[s] += d
+	s.MoveClock(w.ahead[s])
+	return w.ahead[s]
+}
+
+// spread is how far a clock may be from what it was, at most.
+func (w *world) spread() (most time.Duration) {
+	for _, e := range w.log.Events() {
+		if e.Kind != history.Fault {
+			continue
+		}
+		for _, step := range e.Fault.Steps {
+			most = max(most, time.Duration(step.Ahead).Abs())
+		}
+	}
+	return most
 }
 
 // adminAt is a connection to the server at addr. It stands from the beginning

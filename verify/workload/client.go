@@ -36,6 +36,8 @@ type Config struct {
 	Passes  int           `json:"passes"` // as holdfast.Config.LocalPasses
 	Dir     string        `json:"dir"`    // where the registers are
 	Works   []string      `json:"works"`  // which workloads
+
+	Squeezed bool `json:"squeezed,omitempty"` // it makes garbage beside its work
 }
 
 // What a client is told after that, a line each. When its input ends, the suite
@@ -98,6 +100,9 @@ func Client(in io.Reader, out io.Writer) error {
 	}
 	c.say(history.Event{Kind: history.Ready, Client: c.locks.ID()})
 	<-begin
+	if c.cfg.Squeezed {
+		waste(ctx)
+	}
 	c.work(ctx)
 	limited, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()

@@ -1,0 +1,74 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/verify/history"
+)
+
+// clock is how a server's clock was moved: steps in their order. With more
+// servers than one there is no account of theirs, so one clock is enough.
+type clock []history.Step
+
+func clockOf(faults []history.FaultSpan) clock {
+	var c clock
+	for _, f := range faults {
+		c = append(c, f.Steps...)
+	}
+	slices.SortFunc(c, func(a, b history.Step) int { return cmp.Compare(a.At, b.At) })
+	return c
+}
+
+// around is how far from a step what was done in the same moment may be said to
+// be: a server's idea of the time is as old as the command that it is at.
+const around = int64(20_000_000)
+
+// ahead says what the clock was ahead of the truth when it said at, which was
+// heard of no earlier than it happened. Of the times that this could have
+// been, the one counts that is nearest to the hearing.
+func (c clock) ahead(at, heard int64) (ahead int64) {
+	best := distance(at, heard)
+	if len(c) > 0 && at > c[0].At+around {
+		best = 1<<63 - 1
+	}
+	for i, s := range c {
+		was := at - s.Ahead
+		over := i+1 < len(c) && was > c[i+1].At+around
+		if was >= s.At-around && !over && distance(was, heard) < best {
+			best, ahead = distance(was, heard), s.Ahead
+		}
+	}
+	return ahead
+}
+
+// before says what the clock was ahead of the truth at an instant.
+func (c clock) before(at int64) (ahead int64) {
+	for _, s := range c {
+		if s.At <= at {
+			ahead = s.Ahead
+		}
+	}
+	return ahead
+}
+
+// setBack reports whether the server's clock was behind at an instant what it had
+// once been.
+func (r *Run) setBack(at int64) bool {
+	most := int64(0)
+	for _, s := range r.clock {
+		if s.At <= at+around {
+			most = max(most, s.Ahead)
+		}
+	}
+	return min(r.clock.before(at), r.clock.before(at-around)) < most
+}
+
+// behind reports whether a token had run ahead of the server's clock when a hold
+// was granted that was asked for at asked, by the number that users see.
+func (r *Run) behind(token uint64, asked, got int64) bool {
+	now := asked + r.Setup.Skew + min(r.clock.before(asked), r.clock.before(got))
+	return r.setBack(got) && int64(token/1024) >= now/1000
+}
+
+func distance(a, b int64) int64 { return max(a-b, b-a) }
