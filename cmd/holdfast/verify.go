@@ -23,7 +23,7 @@ import (
 
 // newVerify makes holdfast verify.
 func newVerify(a *app) *cobra.Command {
-	v := &verification{app: a, duration: span(time.Minute), round: span(time.Minute), ttl: span(time.Second)}
+	v := &verification{app: a, duration: span(time.Minute), round: span(time.Minute)}
 	cmd := &cobra.Command{
 		Use:   "verify [flags]",
 		Short: "Try to break the locks, and report what was kept",
@@ -45,7 +45,8 @@ func newVerify(a *app) *cobra.Command {
 	flags.StringVar(&v.opts.Topology, "topology", "", "start own servers: "+strings.Join(fault.Topologies(), ", "))
 	flags.Var(&v.duration, "duration", "for how long, in all")
 	flags.Var(&v.round, "round", "for how long one round goes; each has fresh servers, and is judged by itself")
-	flags.Var(&v.ttl, "ttl", "lease of the locks")
+	flags.Var(&v.ttl, "ttl", "lease of the locks (default 1s, over a quorum 3s)")
+	flags.Lookup("ttl").DefValue = "" // it depends
 	flags.Uint64Var(&v.opts.Seed, "seed", 0, "decides which faults come when, and to whom; else a new one")
 	flags.IntVar(&v.opts.Clients, "clients", 5, "how many client processes")
 	flags.StringSliceVar(&v.opts.Faults, "faults", nil, "which faults; else all that can be")

@@ -37,6 +37,13 @@ type account struct {
 	exclusion, continuity, tokens *Result
 }
 
+// over reports whether the lease had run out at a note, by a clock that counts
+// units of so many µs: by the server's clock, or, if that has been set back since
+// the lease was last confirmed, by the truth. Longer nobody trusts it.
+func (g *granted) over(n audit.Note, unit int64) bool {
+	return g.due/unit <= n.Clock()/unit || g.till/unit <= n.At/unit
+}
+
 // followed is what the server's account says.
 type followed struct {
 	exclusion, continuity, tokens Result
@@ -117,7 +124,7 @@ func (a *account) step(n audit.Note) {
 func (a *account) gap(n audit.Note, at int64) {
 	over := true
 	for _, h := range a.live {
-		over = over && h.due <= n.Clock()
+		over = over && h.over(n, 1)
 	}
 	switch {
 	case a.run.lossBetween(a.run.machine(a.lastAt), at):
@@ -175,7 +182,11 @@ var giving = map[string]bool{"release": true, "release_idle": true, "cancel": tr
 // it before its time.
 func (a *account) end(n audit.Note, attempt string, token uint64) {
 	h := a.find(attempt, token)
-	if h == nil || h.due <= n.Clock() {
+	if h == nil {
+		return
+	}
+	if h.over(n, 1) {
+		h.due = 0 // also if the clock is set back behind its end
 		return
 	}
 	switch {
@@ -235,7 +246,7 @@ func (a *account) conflicts(n audit.Note, g granted) {
 	for _, h := range a.live {
 		// The server counts whole milliseconds: a lease is over in the one in
 		// which it ends.
-		if h.due/1000 <= n.Clock()/1000 {
+		if h.over(n, 1000) {
 			continue
 		}
 		keep = append(keep, h)
