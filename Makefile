@@ -98,7 +98,7 @@ $(CURDIR)/bin/golangci-lint-%:
 # for DURATION each, and leaves pages for a browser, and the histories of broken
 # rounds, in bin/verify. VERIFYFLAGS='--seed 7 --faults stop,cut' says more.
 DURATION ?= 2m
-TOPOLOGIES ?= standalone durable sentinel cluster
+TOPOLOGIES ?= standalone durable everysec sentinel cluster quorum
 VERIFYFLAGS ?=
 
 .PHONY: verify

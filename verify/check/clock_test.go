@@ -1,0 +1,86 @@
+package check_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/verify/history"
+)
+
+// stepped is a fault that moves the server's clock at an instant, by ms.
+func stepped(n, ahead float64, loses bool) history.FaultSpan {
+	return history.FaultSpan{Name: "clock", From: at(n), Till: at(n), Loses: loses, Steps: []history.Step{
+		{At: at(n), Ahead: int64(ahead * float64(ms))},
+	}}
+}
+
+// told is a note of a server whose clock is ahead by ms.
+func (s *story) told(n, ahead float64, action, lock, caller, after string) *story {
+	s.note(n, action, lock, caller, after)
+	e := &s.events[len(s.events)-1]
+	rest := e.Text[len(fmt.Sprint(at(n)/us)):]
+	e.Text = fmt.Sprint(at(n+ahead)/us) + rest
+	return s
+}
+
+// set is a record with an exclusive holder whose lease ends at an instant of the
+// server's clock.
+func set(fence int64, till float64, attempt string) string {
+	return fmt.Sprintf("%d %d %s", fence, at(till)/ms-fence/1000, attempt)
+}
+
+func TestWhatAMovedClockTellsIsPutInOrder(t *testing.T) {
+	for name, ahead := range map[string]float64{
+		"an hour ahead": 3_600_000, "a lease ahead": 100, "a lease behind": -100, "an hour behind": -3_600_000,
+	} {
+		later := max(token(60)+int64(ahead)*us, token(1)+1)
+		s := newStory(stepped(50, ahead, false)).
+			note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
+			note(5, "release", "l", "c1/1", free(1)).
+			told(60, ahead, "acquire", "l", "c2/1", set(later, 160+ahead, "c2/1")).
+			told(65, ahead, "release", "l", "c2/1", fmt.Sprint(later))
+		for check, r := range s.results() {
+			if check == "server-exclusion" || check == "record-continuity" || check == "tokens-rise" {
+				if !r.Passed() || r.Excused > 0 || r.Examined == 0 {
+					t.Errorf("%s, %s: %+v", name, check, r)
+				}
+			}
+		}
+	}
+}
+
+func TestAClockThatIsSetBackExcusesNoSecondHolder(t *testing.T) {
+	s := newStory(stepped(5, -100, false)).
+		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
+		told(60, -100, "acquire", "l", "c2/1", set(token(1)+1, 60, "c2/1"))
+	if r := s.results()["server-exclusion"]; r.Passed() {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A record that is lost after the clock was set back has taken the tokens with it.
+// Where it is there, or the clock was never ahead, they have to rise.
+func TestTokensThatFallAreExcusedOnlyBehindALostRecord(t *testing.T) {
+	lost := history.FaultSpan{Name: "flush-all", From: at(50), Till: at(51), Loses: true}
+	for name, c := range map[string]struct {
+		ahead   float64
+		forget  bool
+		excused bool
+	}{
+		"set back, and lost": {-100, true, true},
+		"only set back":      {-100, false, false},
+		"only lost":          {0, true, false},
+	} {
+		s := newStory(stepped(40, c.ahead, false), lost).
+			note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
+			note(5, "release", "l", "c1/1", free(1))
+		if c.forget {
+			s.forget("l")
+		}
+		s.told(60, c.ahead, "acquire", "l", "c2/1", set(token(1)-5, 160+c.ahead, "c2/1"))
+		r := s.results()["tokens-rise"]
+		if r.Passed() != c.excused || (r.Excused > 0) != c.excused {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
