@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/holdfast-go/holdfast/verify/audit"
 	"github.com/holdfast-go/holdfast/verify/history"
 )
 
@@ -62,6 +63,18 @@ func (r *Run) setBack(at int64) bool {
 		}
 	}
 	return min(r.clock.before(at), r.clock.before(at-around)) < most
+}
+
+// till is when a lease is over that a note says is due, by a clock that is not
+// moved. One that is due at a time that a step has left out is over with the step.
+func (r *Run) till(due int64, n audit.Note) int64 {
+	till := due - n.Ahead
+	for _, s := range r.clock {
+		if step := (s.At + r.Setup.Skew) / 1000; step <= n.At {
+			till = max(till, step)
+		}
+	}
+	return till
 }
 
 // behind reports whether a token had run ahead of the server's clock when a hold

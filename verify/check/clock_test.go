@@ -84,3 +84,15 @@ func TestTokensThatFallAreExcusedOnlyBehindALostRecord(t *testing.T) {
 		}
 	}
 }
+
+// A lease that a step of the clock has ended was held until that step.
+func TestALeaseThatAStepEndsWasHeldUntilThen(t *testing.T) {
+	s := newStory(stepped(50, 3_600_000, true)).
+		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
+		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0.5, got: 1.5, over: 60, trusted: 45}).
+		told(55, 3_600_000, "acquire", "l", "c2/1", held(1, "c1/1")+" +").
+		told(59, 3_600_000, "release", "l", "c1/1", free(1))
+	if r := s.results()["trust-is-backed"]; !r.Passed() || r.Excused > 0 {
+		t.Errorf("%+v", r)
+	}
+}

@@ -145,13 +145,13 @@ func (a *account) gap(n audit.Note, at int64) {
 	if n.Before.Holder != "" {
 		a.adopt(granted{
 			attempt: n.Before.Holder, mode: "x", token: n.Before.Fence, from: n.At,
-			till: n.Before.Expiry*1000 - n.Ahead, due: n.Before.Expiry * 1000,
+			till: a.run.till(n.Before.Expiry*1000, n), due: n.Before.Expiry * 1000,
 		})
 	}
 	for _, s := range n.Before.Shares {
 		a.adopt(granted{
 			attempt: s.Attempt, mode: s.Mode, weight: s.Weight, token: s.Token, from: n.At,
-			till: s.Expiry*1000 - n.Ahead, due: s.Expiry * 1000,
+			till: a.run.till(s.Expiry*1000, n), due: s.Expiry * 1000,
 		})
 	}
 }
@@ -205,7 +205,7 @@ func (a *account) end(n audit.Note, attempt string, token uint64) {
 // begin takes in a hold that is in the record: a grant, a renewal, or nothing
 // new.
 func (a *account) begin(n audit.Note, g granted) {
-	g.till = g.due - n.Ahead
+	g.till = a.run.till(g.due, n)
 	if h := a.find(g.attempt, g.token); h != nil {
 		if g.due < h.due && !a.excuse(h, a.run.machine(n.At)) {
 			a.exclusion.findf(a.run.machine(n.At), a.lock, "%s by %s shortened the lease of %s",
