@@ -65,13 +65,13 @@ func (r *Run) setBack(at int64) bool {
 	return min(r.clock.before(at), r.clock.before(at-around)) < most
 }
 
-// till is when a lease is over that a note says is due, by a clock that is not
-// moved. One that is due at a time that a step has left out is over with the step.
+// till is when a lease is over that a note says is due, by a clock that is never
+// moved. What a step leaves out is over with the step; what it repeats lasts.
 func (r *Run) till(due int64, n audit.Note) int64 {
 	till := due - n.Ahead
 	for _, s := range r.clock {
-		if step := (s.At + r.Setup.Skew) / 1000; step <= n.At {
-			till = max(till, step)
+		if step := (s.At + r.Setup.Skew) / 1000; step > n.At && step < till {
+			till = max(due-s.Ahead/1000, step)
 		}
 	}
 	return till

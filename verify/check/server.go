@@ -17,6 +17,7 @@ type granted struct {
 	token         uint64
 	from, till    int64
 	due           int64 // till, as the server says it; 0 once it was given up
+	trust         int64 // till, if the clock had not been moved after the last confirmation
 	released      bool  // it ended by its own release
 	forgotten     bool  // it was excused: its record was lost
 }
@@ -41,7 +42,7 @@ type account struct {
 // units of so many µs: by the server's clock, or, if that has been set back since
 // the lease was last confirmed, by the truth. Longer nobody trusts it.
 func (g *granted) over(n audit.Note, unit int64) bool {
-	return g.due/unit <= n.Clock()/unit || g.till/unit <= n.At/unit
+	return g.due/unit <= n.Clock()/unit || g.trust/unit <= n.At/unit
 }
 
 // followed is what the server's account says.
@@ -146,12 +147,13 @@ func (a *account) gap(n audit.Note, at int64) {
 		a.adopt(granted{
 			attempt: n.Before.Holder, mode: "x", token: n.Before.Fence, from: n.At,
 			till: a.run.till(n.Before.Expiry*1000, n), due: n.Before.Expiry * 1000,
+			trust: n.Before.Expiry*1000 - n.Ahead,
 		})
 	}
 	for _, s := range n.Before.Shares {
 		a.adopt(granted{
 			attempt: s.Attempt, mode: s.Mode, weight: s.Weight, token: s.Token, from: n.At,
-			till: a.run.till(s.Expiry*1000, n), due: s.Expiry * 1000,
+			till: a.run.till(s.Expiry*1000, n), due: s.Expiry * 1000, trust: s.Expiry*1000 - n.Ahead,
 		})
 	}
 }
@@ -185,15 +187,15 @@ func (a *account) end(n audit.Note, attempt string, token uint64) {
 	if h == nil {
 		return
 	}
-	if h.over(n, 1) {
-		h.due = 0 // also if the clock is set back behind its end
-		return
-	}
 	switch {
+	case h.over(n, 1) && h.till <= n.At:
+		h.due = 0 // also if the clock is set back behind its end
 	case giving[n.Action] && n.For(attempt):
 		h.till, h.due, h.released = n.At, 0, true
 	case n.Action == "evict":
 		h.till, h.due = n.At, 0
+	case h.over(n, 1):
+		h.due = 0
 	case a.excuse(h, a.run.machine(n.At)):
 		a.exclusion.Excused++
 	case n.Clock()/1000 < h.due/1000:
@@ -205,13 +207,15 @@ func (a *account) end(n audit.Note, attempt string, token uint64) {
 // begin takes in a hold that is in the record: a grant, a renewal, or nothing
 // new.
 func (a *account) begin(n audit.Note, g granted) {
-	g.till = a.run.till(g.due, n)
+	g.till, g.trust = a.run.till(g.due, n), g.due-n.Ahead
 	if h := a.find(g.attempt, g.token); h != nil {
 		if g.due < h.due && !a.excuse(h, a.run.machine(n.At)) {
 			a.exclusion.findf(a.run.machine(n.At), a.lock, "%s by %s shortened the lease of %s",
 				n.Action, n.Caller, g.attempt)
 		}
-		h.till, h.due = g.till, g.due
+		if g.due != h.due { // else it is only still there
+			h.till, h.due, h.trust = g.till, g.due, g.trust
+		}
 		return
 	}
 	g.from = n.At
