@@ -37,11 +37,12 @@ func TestMain(m *testing.M) {
 		"github.com/holdfast-go/holdfast/internal/redistest.startTied.func1.1"))
 }
 
-// TestSmoke is a short run on each of the topologies, all at a time: they wait for
+// TestSmoke is a short run on each of the topologies, two at a time: they wait for
 // most of it. What is slow there, and each fault once, is what make verify is
 // for; here each run has a few of them, and on one server all the workloads.
 func TestSmoke(t *testing.T) {
 	var all sync.WaitGroup
+	two := make(chan struct{}, 2)
 	for _, o := range []suite.Options{
 		{Topology: fault.Standalone, Faults: []string{
 			"stop-writer", "kill", "cut", "reply-lost", "server-kill", "flush-all", "clock-forward", "evict"}},
@@ -54,8 +55,11 @@ func TestSmoke(t *testing.T) {
 		{Topology: fault.Quorum, TTL: 3 * time.Second, Works: []string{workload.Mutex, workload.ReadWrite},
 			Faults: []string{"stop", "server-kill", "clock-back", "cut"}},
 	} {
-		// Not t.Parallel, which has no more at a time than there are processors.
-		all.Go(func() { smoke(t, o) })
+		all.Go(func() {
+			two <- struct{}{} // with more at a time the machine would be the fault
+			smoke(t, o)
+			<-two
+		})
 	}
 	all.Wait()
 }
