@@ -31,7 +31,7 @@ func (s *Server) appendOnly() string {
 	s.t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.dir, "appendonlydir", "*.incr.aof"))
 	if err == nil && len(files) != 1 {
-		err = fmt.Errorf("%d files of it in %s: it was started without --appendonly, or rewrites its log", len(files), s.dir)
+		err = fmt.Errorf("%d files of it in %s: was it started with --appendonly yes?", len(files), s.dir)
 	}
 	if err != nil {
 		s.t.Fatalf("redistest: the log: %v", err)

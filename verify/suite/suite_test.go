@@ -37,28 +37,28 @@ func TestMain(m *testing.M) {
 		"github.com/holdfast-go/holdfast/internal/redistest.startTied.func1.1"))
 }
 
-// TestSmoke is a short run on each of the topologies, two at a time: they wait for
+// TestSmoke is a short run on each of the topologies, three at a time: they wait for
 // most of it. What is slow there, and each fault once, is what make verify is
 // for; here each run has a few of them, and on one server all the workloads.
 func TestSmoke(t *testing.T) {
 	var all sync.WaitGroup
-	two := make(chan struct{}, 2)
+	some := make(chan struct{}, 3)
 	for _, o := range []suite.Options{
-		{Topology: fault.Standalone, Faults: []string{
-			"stop-writer", "kill", "cut", "reply-lost", "server-kill", "flush-all", "clock-forward", "evict"}},
-		{Topology: fault.EverySec, Works: []string{workload.Mutex, workload.ReadWrite},
-			Faults: []string{"stop", "server-kill", "reorder"}},
 		{Topology: fault.Sentinel, Works: []string{workload.Mutex, workload.Crowd, workload.Election},
 			Faults: []string{"stop", "failover", "half-open"}},
 		{Topology: fault.Cluster, Works: []string{workload.Mutex, workload.Semaphore, workload.Period},
 			Faults: []string{"stop", "failover", "migrate"}},
+		{Topology: fault.Standalone, Faults: []string{
+			"stop-writer", "kill", "cut", "reply-lost", "server-kill", "flush-all", "clock-forward", "evict"}},
+		{Topology: fault.EverySec, Works: []string{workload.Mutex, workload.ReadWrite},
+			Faults: []string{"stop", "server-kill", "reorder"}},
 		{Topology: fault.Quorum, TTL: 3 * time.Second, Works: []string{workload.Mutex, workload.ReadWrite},
 			Faults: []string{"stop", "server-kill", "clock-back", "cut"}},
 	} {
 		all.Go(func() {
-			two <- struct{}{} // with more at a time the machine would be the fault
+			some <- struct{}{} // with more at a time the machine would be the fault
 			smoke(t, o)
-			<-two
+			<-some
 		})
 	}
 	all.Wait()
@@ -66,7 +66,7 @@ func TestSmoke(t *testing.T) {
 
 // smoke runs in a goroutine of its own, so it fails by t.Error only.
 func smoke(t *testing.T, o suite.Options) {
-	o.TTL, o.Duration, o.Clients = cmp.Or(o.TTL, 2*time.Second), 10*time.Second, 3
+	o.TTL, o.Duration, o.Clients = cmp.Or(o.TTL, 2*time.Second), 8*time.Second, 3
 	o.Seed, o.Argv = 1, []string{os.Args[0]}
 	out, err := suite.Run(t.Context(), o)
 	if err != nil {
