@@ -323,11 +323,11 @@ func (r *round) keys(ctx context.Context) (left, eternal int64, err error) {
 			}
 			// The marks by which clients and a quorum's servers are known live on.
 			known := strings.HasPrefix(key, r.prefix+":client:") || key == r.prefix+":quorum"
-			if !known {
-				if r.spare == 0 || life > r.spare+r.opts.TTL+workload.Retention {
-					left++
-				}
-			} else if r.opts.URL != "" {
+			excused := r.spare > 0 && life <= r.spare+r.opts.TTL+workload.Retention
+			if !known && !excused {
+				left++
+			}
+			if known && r.opts.URL != "" {
 				if err := rdb.Unlink(ctx, key).Err(); err != nil {
 					return 0, 0, err
 				}
