@@ -323,8 +323,7 @@ func (r *round) keys(ctx context.Context) (left, eternal int64, err error) {
 			}
 			// The marks by which clients and a quorum's servers are known live on.
 			known := strings.HasPrefix(key, r.prefix+":client:") || key == r.prefix+":quorum"
-			excused := r.spare > 0 && life <= r.spare+r.opts.TTL+workload.Retention
-			if !known && !excused {
+			if !known && !r.excused(life) {
 				left++
 			}
 			if known && r.opts.URL != "" {
@@ -338,6 +337,11 @@ func (r *round) keys(ctx context.Context) (left, eternal int64, err error) {
 		}
 	}
 	return left, eternal, nil
+}
+
+// excused reports whether a key may be left for so long since clocks were moved.
+func (r *round) excused(life time.Duration) bool {
+	return r.spare > 0 && life <= r.spare+r.opts.TTL+workload.Retention
 }
 
 // judge runs the checks.
