@@ -43,10 +43,10 @@ func (r *Run) beside(res *Result, lock string, h *Hold, live []*Hold) {
 		if o.Mode == "p" && h.Mode == "p" {
 			used += o.Weight
 		}
-		if o.Mode == h.Mode && o.Mode != "x" {
+		if o.Mode == h.Mode && o.Mode != "x" || o.Name != "" && o.Name == h.Name {
 			continue
 		}
-		if r.excuse(o.Since, h.At, o.Proc) {
+		if r.excuse(o.Since, h.At, o.Proc) || r.evicted(o) {
 			res.Excused++
 			continue
 		}
@@ -72,14 +72,9 @@ func (r *Run) Backed() Result {
 	if r.mute() {
 		return res
 	}
-	all := r.follow().holds
 	slack := r.Setup.SkewError + int64(2*time.Millisecond)
 	for _, lock := range r.locks() {
-		byAttempt := make(map[string]*granted)
-		for _, g := range all[r.key(lock)] {
-			// Of an attempt that stepped or was granted twice, the last counts.
-			byAttempt[g.attempt] = g
-		}
+		byAttempt := r.byAttempt(lock)
 		for _, h := range r.Holds[lock] {
 			if h.Trusted() < h.At {
 				continue
@@ -92,7 +87,7 @@ func (r *Run) Backed() Result {
 			case g == nil:
 				res.findf(h.At, lock, "client %d was given %s, and the server knows of no such grant", h.Proc, h.Owner)
 			case h.Trusted() <= r.machine(g.till)+slack:
-			case r.excuse(h.Since, h.Trusted(), h.Proc):
+			case g.evicted, r.excuse(h.Since, h.Trusted(), h.Proc): // Evictions has more to say
 				res.Excused++
 			default:
 				res.findf(h.Trusted(), lock, "client %d trusted %s %v after it was over at the server",
@@ -131,6 +126,7 @@ func (r *Run) TokensInTime() Result {
 			before := over.before(h)
 			switch {
 			case before == nil || h.Token > before.Token:
+			case h.Token == before.Token && h.Name != "" && h.Name == before.Name: // entries of one owner
 			case r.parted(h.At) || r.parted(before.At):
 				res.Excused++
 			default:
@@ -272,15 +268,11 @@ func (r *Run) ReleasesTrue() Result {
 	if r.mute() {
 		return res
 	}
-	all := r.follow().holds
 	slack := r.Setup.SkewError + int64(2*time.Millisecond)
 	for _, lock := range r.locks() {
-		byAttempt := make(map[string]*granted)
-		for _, g := range all[r.key(lock)] {
-			byAttempt[g.attempt] = g
-		}
+		byAttempt := r.byAttempt(lock)
 		for _, h := range r.Holds[lock] {
-			if h.Over == nil || h.Over.How != history.Released || h.Passing || h.Mode == "s" {
+			if h.Over == nil || h.Over.How != history.Released || h.Passing || h.Over.Local || h.Mode == "s" {
 				continue
 			}
 			res.Examined++
