@@ -213,7 +213,7 @@ func (r *Run) Refused() Result {
 		if e.How == history.Released {
 			res.findf(e.At, e.Lock, "client %d, %s as %s: it was let do so", e.Proc, e.Text, e.Owner)
 		}
-		if e.Name == "" {
+		if e.ID == 0 { // it is of no hold
 			stranger[e.Owner] = true
 		}
 	}

@@ -28,6 +28,7 @@ import (
 // Config is the first line that a client process is given.
 type Config struct {
 	Proc    int           `json:"proc"`
+	Procs   int           `json:"procs"` // how many there are
 	Seed    uint64        `json:"seed"`
 	Library string        `json:"library"` // Goredis or Rueidis
 	Servers Servers       `json:"servers"`
@@ -58,6 +59,7 @@ const closing = 20 * time.Second
 type client struct {
 	cfg    Config
 	locks  *holdfast.Client
+	store  holdfast.Store // that the locks are in
 	fenced register
 	plain  register
 
@@ -121,6 +123,7 @@ func (c *client) open(ctx context.Context) (func(), error) {
 		if len(c.cfg.Servers.Quorum) == 0 {
 			store = audit.Store(store, audit.Channel(c.cfg.Prefix))
 		}
+		c.store = store
 		c.locks, err = holdfast.New(store, holdfast.Config{
 			Prefix: c.cfg.Prefix, TTL: c.cfg.TTL, Retention: Retention, LocalPasses: c.cfg.Passes,
 			App: fmt.Sprintf("verify-%d", c.cfg.Proc), Observer: c,
@@ -182,7 +185,11 @@ func (c *client) work(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, name := range c.cfg.Works {
 		w := works()[name]
-		for i := range w.crew {
+		crew := w.crew
+		if w.shared {
+			crew = (crew + c.cfg.Procs - 1) / max(c.cfg.Procs, 1)
+		}
+		for i := range crew {
 			seed := rand.NewPCG(c.cfg.Seed, uint64(c.cfg.Proc)<<32|uint64(i)<<8|uint64(w.number))
 			one := &worker{client: c, work: name, number: i, rng: rand.New(seed)} //nolint:gosec // variety, no secret
 			all.Go(func() { one.loop(ctx, w) })
