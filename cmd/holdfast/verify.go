@@ -59,7 +59,7 @@ func newVerify(a *app) *cobra.Command {
 	cmd.AddCommand(&cobra.Command{
 		Use: "client", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return workload.Client(cmd.InOrStdin(), cmd.OutOrStdout())
+			return workload.Client(cmd.InOrStdin(), cmd.OutOrStdout(), workload.Files)
 		},
 	})
 	return cmd

@@ -167,36 +167,19 @@ func (r *Run) Updates() Result {
 		Promise: "of the writes that a fenced register took none is lost; without fencing some are, " +
 			"when holders are stopped before they write",
 	}
-	var fenced, plain []int64
-	refused := 0
-	final := map[string]int64{}
-	seen := false
-	for _, e := range r.Events {
-		switch {
-		case e.Kind == history.Write:
-			plain = append(plain, e.Plain)
-			if e.Stale {
-				refused++
-			} else {
-				fenced = append(fenced, e.Value)
-			}
-		case e.Kind == history.Stats && e.Proc == 0:
-			final, seen = e.Counts, true
-		}
-	}
-	if len(plain) == 0 {
+	l := r.Losses()
+	if l.Written == 0 {
 		return res
 	}
-	res.Examined = len(fenced)
-	if !seen {
+	res.Examined = l.Taken
+	if !l.Known {
 		res.findf(0, "", "nobody read the registers at the end")
 		return res
 	}
-	lost, unfenced := missing(fenced, final["fenced"]), missing(plain, final["plain"])
 	res.Figure = fmt.Sprintf("lost with fencing: %d of %d; without: %d of %d; late writes refused: %d",
-		lost, len(fenced), unfenced, len(plain), refused)
-	if lost != 0 {
-		res.findf(0, "", "%d updates were lost in spite of fencing", lost)
+		l.Fenced, l.Taken, l.Plain, l.Written, l.Refused)
+	if l.Fenced != 0 {
+		res.findf(0, "", "%d updates were lost in spite of fencing", l.Fenced)
 	}
 	aimed := 0
 	for _, f := range r.Faults {
@@ -204,11 +187,45 @@ func (r *Run) Updates() Result {
 			aimed++
 		}
 	}
-	if aimed > 0 && unfenced <= 0 {
+	if aimed > 0 && l.Plain <= 0 {
 		res.findf(0, "", "%d holders were stopped before they wrote, and no update was lost without fencing: "+
 			"the fault did not bite", aimed)
 	}
 	return res
+}
+
+// Losses are what became of the read-modify-writes.
+type Losses struct {
+	Written int  // so many were done
+	Taken   int  // of them, by the fenced register
+	Refused int  // by the fenced register
+	Known   bool // the registers were read at the end
+	Fenced  int  // updates that the fenced register has lost, if Known
+	Plain   int  // and the plain one
+}
+
+// Losses counts them.
+func (r *Run) Losses() (l Losses) {
+	var fenced, plain []int64
+	var final map[string]int64
+	for _, e := range r.Events {
+		switch {
+		case e.Kind == history.Write:
+			plain = append(plain, e.Plain)
+			if e.Stale {
+				l.Refused++
+			} else {
+				fenced = append(fenced, e.Value)
+			}
+		case e.Kind == history.Stats && e.Proc == 0:
+			final, l.Known = e.Counts, true
+		}
+	}
+	l.Written, l.Taken = len(plain), len(fenced)
+	if l.Known && l.Written > 0 {
+		l.Fenced, l.Plain = int(missing(fenced, final["fenced"])), int(missing(plain, final["plain"]))
+	}
+	return l
 }
 
 // missing says how many updates a counter has swallowed: written holds the value

@@ -131,8 +131,9 @@ func (r *Run) inside(res *Result) (longest time.Duration) {
 			if last == nil || last.Asked-h.Asked <= margin {
 				continue
 			}
-			// Whoever is stopped between asking and standing in line comes late into it.
-			if r.stoppedBetween(h.Proc, h.Asked, last.Asked) {
+			// Whoever is stopped between asking and standing in line comes late into it,
+			// and a line that was lost is joined anew.
+			if r.stoppedBetween(h.Proc, h.Asked, last.Asked) || r.lossBetween(h.Asked, h.At) {
 				res.Excused++
 				continue
 			}

@@ -287,7 +287,7 @@ func (r *round) remains(ctx context.Context) error {
 		return fmt.Errorf("looking for keys: %w", err)
 	}
 	counts := map[string]int64{"keys that outlive their leases": left, "keys without a life time": eternal}
-	if counts["fenced"], counts["plain"], err = workload.Registers(r.dir); err != nil {
+	if counts["fenced"], counts["plain"], err = r.opts.Resource.Final(r.dir); err != nil {
 		return err
 	}
 	r.log.Add(history.Event{Kind: history.Stats, Counts: counts})

@@ -40,6 +40,10 @@ type Options struct {
 	Dir      string        // where histories are left; default: the directory for temporary files
 	Keep     bool          // leave histories of rounds that passed, too
 
+	// Resource is what clients write to under a lock; default: workload.Files. The
+	// program that runs workload.Client must give it the same.
+	Resource workload.Resource
+
 	Progress func(Progress) // told about once a second; may be nil
 }
 
@@ -71,6 +75,9 @@ func (o Options) Complete() (Options, error) {
 	o.TTL = cmp.Or(o.TTL, time.Second)
 	o.Clients = cmp.Or(o.Clients, 5)
 	o.Seed = cmp.Or(o.Seed, uint64(time.Now().UnixNano())%1_000_000_000)
+	if o.Resource == nil {
+		o.Resource = workload.Files
+	}
 	able := workload.Names()
 	if o.Topology == fault.Quorum {
 		able = workload.OverQuorum()

@@ -20,7 +20,7 @@ const envClient = "HOLDFAST_VERIFY_CLIENT"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(envClient) != "" {
-		if err := workload.Client(os.Stdin, os.Stdout); err != nil {
+		if err := workload.Client(os.Stdin, os.Stdout, workload.Files); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -57,11 +57,11 @@ const closing = 20 * time.Second
 
 // client is the process that does the work.
 type client struct {
-	cfg    Config
-	locks  *holdfast.Client
-	store  holdfast.Store // that the locks are in
-	fenced register
-	plain  register
+	cfg   Config
+	locks *holdfast.Client
+	store holdfast.Store // that the locks are in
+
+	registers Registers
 
 	ids       atomic.Uint64
 	confirmed sync.Map // attempt: the time of its last renewal that was confirmed
@@ -73,8 +73,9 @@ type client struct {
 }
 
 // Client is the main function of a client process: it is given orders on in,
-// reports events on out, and returns when it is told to stop.
-func Client(in io.Reader, out io.Writer) error {
+// reports events on out, and returns when it is told to stop. What the clients
+// write to under a lock is opened by open.
+func Client(in io.Reader, out io.Writer, open Resource) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<20)
 	c := &client{out: out, resume: make(chan struct{}, 1)}
@@ -84,14 +85,15 @@ func Client(in io.Reader, out io.Writer) error {
 	if err := json.Unmarshal(lines.Bytes(), &c.cfg); err != nil {
 		return fmt.Errorf("first line of a client process: %w", err)
 	}
-	c.fenced, c.plain = newRegister(c.cfg.Dir, true), newRegister(c.cfg.Dir, false)
-
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	begin := make(chan struct{})
 	go c.obey(lines, begin, stop)
 	before, err := usual()
 	if err != nil {
+		return err
+	}
+	if c.registers, err = open(c.cfg.Dir); err != nil {
 		return err
 	}
 	closed, err := c.open(ctx)
@@ -103,7 +105,7 @@ func Client(in io.Reader, out io.Writer) error {
 	c.work(ctx)
 	limited, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
-	err = c.locks.Close(limited)
+	err = errors.Join(c.locks.Close(limited), c.registers.Close())
 	closed()
 	c.say(history.Event{Kind: history.Stats, Counts: leftOver(limited, before)})
 	return err

@@ -97,8 +97,8 @@ func (w *worker) mutex(ctx context.Context) {
 func (w *worker) update(ctx context.Context) {
 	m := w.locks.Mutex(Update)
 	w.hold(ctx, ordinary(request{lock: Update, mode: "x"}, m.Lock), func(h *holding) {
-		value, err := w.fenced.read(h.event.Token)
-		plain, other := w.plain.read(h.event.Token)
+		value, err := w.registers.Fenced.Read(h.event.Token)
+		plain, other := w.registers.Plain.Read(h.event.Token)
 		e := h.event
 		e.Kind, e.Value, e.Plain = history.Write, value+1, plain+1
 		if err != nil || other != nil || !h.stay(time.Millisecond+w.upTo(8*time.Millisecond)) {
@@ -114,12 +114,12 @@ func (w *worker) update(ctx context.Context) {
 			w.say(stands)
 			<-w.resume
 		}
-		if err := w.plain.write(h.event.Token, e.Plain); err != nil {
+		if err := w.registers.Plain.Write(h.event.Token, e.Plain); err != nil {
 			h.complain(err)
 			return
 		}
-		err = w.fenced.write(h.event.Token, e.Value)
-		e.Stale = errors.Is(err, errStale)
+		err = w.registers.Fenced.Write(h.event.Token, e.Value)
+		e.Stale = errors.Is(err, ErrStale)
 		if err != nil && !e.Stale {
 			h.complain(err)
 			return
@@ -132,7 +132,7 @@ func (w *worker) update(ctx context.Context) {
 // complain reports an error that has nothing to do with locks. A register that
 // refuses an old token does what it is there for.
 func (h *holding) complain(err error) {
-	if err == nil || errors.Is(err, errStale) {
+	if err == nil || errors.Is(err, ErrStale) {
 		return
 	}
 	e := h.event
