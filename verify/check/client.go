@@ -46,7 +46,9 @@ func (r *Run) beside(res *Result, lock string, h *Hold, live []*Hold) {
 		if o.Mode == h.Mode && o.Mode != "x" || o.Name != "" && o.Name == h.Name {
 			continue
 		}
-		if r.excuse(o.Since, h.At, o.Proc) || r.evicted(o) {
+		// Entering again under a hold is as old as the hold.
+		lost := r.excuse(o.Since, h.At, o.Proc) || h.Local && r.excuse(h.Since, h.At, h.Proc)
+		if lost || r.evicted(o) || r.evicted(h) {
 			res.Excused++
 			continue
 		}

@@ -219,11 +219,24 @@ func (r *Run) Refused() Result {
 	}
 	for _, key := range r.keys() {
 		for _, n := range r.Notes[key] {
-			if stranger[n.Caller] {
+			if stranger[n.Caller] && !onlyOver(n) {
 				res.findf(r.machine(n.At), lockOf(key), "%s by %s, who holds nothing, changed the record from %s to %s",
 					n.Action, n.Caller, describe(n.Before), describe(n.After))
 			}
 		}
 	}
 	return res
+}
+
+// onlyOver reports that a change of a record is no more than what any action may
+// do: to end what is over, and to let in who waited for that.
+func onlyOver(n audit.Note) bool {
+	after := holders(n.After, n.At)
+	for _, h := range holders(n.Before, n.At) {
+		kept := slices.ContainsFunc(after, func(g *granted) bool { return g.same(h) && g.till == h.till })
+		if !kept && h.till/1000 > n.At/1000 {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(after, func(g *granted) bool { return n.For(g.attempt) })
 }

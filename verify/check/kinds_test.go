@@ -125,6 +125,10 @@ var illegalKinds = []illegalStory{
 		add(history.Event{Kind: history.Try, Lock: "l", Owner: "c2/9", How: history.NotHeld}).
 		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
 		note(2, "release", "l", "c2/9", free(1))},
+	{"a stranger who extends a lease", "refused", newStory().
+		add(history.Event{Kind: history.Try, Lock: "l", Owner: "c2/9", How: history.NotHeld}).
+		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
+		note(2, "renew", "l", "c2/9", fmt.Sprintf("%d 200 c1/1", token(1)))},
 	{"a second release that is taken for one", "refused", newStory().
 		add(history.Event{Kind: history.Try, Lock: "l", Owner: "c1/1", How: history.Released})},
 }
@@ -132,6 +136,10 @@ var illegalKinds = []illegalStory{
 // What these kinds of locks do is not what a mutex does, and is legal.
 func TestLegalWaysOfOtherKindsPass(t *testing.T) {
 	s := twoWait().
+		// A stranger's request ends what is over.
+		add(history.Event{Kind: history.Try, Lock: "s", Owner: "c2/9", How: history.NotHeld}).
+		note(1, "acquire", "s", "c1/9", held(1, "c1/9")).
+		note(150, "step", "s", "c2/9", free(1)).
 		// Served in order; the second after one of whom nobody listened.
 		note(4, "release", "l", "c1/1", heard(lined(held(4, "c2/1"), 1, 2, 2, "c3/1"), 2, "c3/1")).
 		note(5, "acquire", "l", "c1/2", lined(held(4, "c2/1"), 2, 2, 3, "c1/2")).

@@ -98,6 +98,9 @@ func (q *queue) granted(n audit.Note, g *granted) {
 	if first.Place == 0 || stood && own.number < first.Place {
 		return
 	}
+	if last := n.After.Line.Last; first == last && last != n.Before.Line.Last {
+		return // it joined in this same step, after the grant
+	}
 	// Of a record that was lost, and of what a killed server did not say, the
 	// places are not known.
 	since := at - 2*int64(q.run.Setup.TTL)
@@ -131,9 +134,9 @@ func (r *Run) inside(res *Result) (longest time.Duration) {
 			if last == nil || last.Asked-h.Asked <= margin {
 				continue
 			}
-			// Whoever is stopped between asking and standing in line comes late into it,
-			// and a line that was lost is joined anew.
-			if r.stoppedBetween(h.Proc, h.Asked, last.Asked) || r.lossBetween(h.Asked, h.At) {
+			// Whose requests are lost stands in line later than it asked, and a line that
+			// was lost is joined anew.
+			if r.troubled(h.Proc, h.Asked, h.At) {
 				res.Excused++
 				continue
 			}
@@ -144,10 +147,11 @@ func (r *Run) inside(res *Result) (longest time.Duration) {
 	return longest
 }
 
-// stoppedBetween reports whether a fault met a process between two instants.
-func (r *Run) stoppedBetween(proc int, from, till int64) bool {
+// troubled reports whether a fault met a process or its server between two instants.
+func (r *Run) troubled(proc int, from, till int64) bool {
 	return slices.ContainsFunc(r.Faults, func(f history.FaultSpan) bool {
-		return slices.Contains(f.Procs, proc) && f.From <= till && from <= f.Till
+		met := len(f.Procs) == 0 || slices.Contains(f.Procs, proc)
+		return met && f.From <= till && from <= f.Till
 	})
 }
 

@@ -301,6 +301,9 @@ func (a *account) overlap(at int64, g *granted, what string, other *granted) {
 
 // excuse reports whether a hold's record may have been lost.
 func (a *account) excuse(h *granted, at int64) bool {
+	if h.attempt == audit.Stays && a.run.lossBetween(a.run.machine(h.from), at) {
+		return true // that is not bound by a lease
+	}
 	return a.run.excuse(a.run.machine(h.from), at, a.run.proc(h.attempt))
 }
 
