@@ -119,6 +119,17 @@ func (q *queue) granted(n audit.Note, g *granted) {
 // a lease earlier gets the lock earlier. It answers the longest wait.
 func (r *Run) inside(res *Result) (longest time.Duration) {
 	margin := max(int64(r.Setup.TTL), int64(time.Second))
+	unanswered := make(map[int][]int64) // by process
+	for _, e := range r.Events {
+		if e.Kind == history.Fail && e.How == history.Unknown {
+			unanswered[e.Proc] = append(unanswered[e.Proc], e.At)
+		}
+	}
+	lost := func(h *Hold) bool {
+		list := unanswered[h.Proc]
+		i, _ := slices.BinarySearch(list, h.Asked)
+		return i < len(list) && list[i] <= h.At || r.troubled(h.Proc, h.Asked, h.At)
+	}
 	for _, lock := range r.locks() {
 		latest := make(map[string]*Hold) // by client: who asked last of those who were served
 		for _, h := range r.Holds[lock] {
@@ -136,7 +147,7 @@ func (r *Run) inside(res *Result) (longest time.Duration) {
 			}
 			// Whose requests are lost stands in line later than it asked, and a line that
 			// was lost is joined anew.
-			if r.troubled(h.Proc, h.Asked, h.At) {
+			if lost(h) {
 				res.Excused++
 				continue
 			}

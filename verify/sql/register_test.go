@@ -87,7 +87,7 @@ func open(t *testing.T, dir string) workload.Registers {
 // and lose their answers; where it does not, they do.
 func TestNoUpdateOfAFencedRowIsLost(t *testing.T) {
 	out, err := suite.Run(t.Context(), suite.Options{
-		Topology: fault.Standalone, Duration: 12 * time.Second, TTL: time.Second, Clients: 4, Seed: 1,
+		Topology: fault.Standalone, Duration: 10 * time.Second, TTL: time.Second, Clients: 4, Seed: 1,
 		Works: []string{workload.Update}, Faults: []string{"stop-writer", "kill", "reply-lost"},
 		Argv: []string{os.Args[0]}, Resource: sql.Registers,
 	})

@@ -28,7 +28,7 @@ type Options struct {
 	Topology string        // one of fault.Topologies; default: standalone
 	URL      string        // a server of the user's, instead of servers of the suite's own
 	Prefix   string        // default: holdfast-verify
-	Works    []string      // default: all
+	Works    []string      // default: all that can share a machine
 	Faults   []string      // default: all that the topology and the server's owner allow
 	Seed     uint64        // default: from the clock
 	Duration time.Duration // of the faults, in all; default: 60 s
@@ -83,7 +83,7 @@ func (o Options) Complete() (Options, error) {
 		able = workload.OverQuorum()
 	}
 	if len(o.Works) == 0 {
-		o.Works = able
+		o.Works = workload.Together(able)
 	}
 	switch {
 	case supported() != nil:

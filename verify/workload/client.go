@@ -188,7 +188,7 @@ func (c *client) work(ctx context.Context) {
 	for _, name := range c.cfg.Works {
 		w := works()[name]
 		crew := w.crew
-		if w.shared {
+		if w.apart {
 			crew = (crew + c.cfg.Procs - 1) / max(c.cfg.Procs, 1)
 		}
 		for i := range crew {

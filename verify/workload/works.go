@@ -39,8 +39,8 @@ const Permits = 3
 type workload struct {
 	about  string
 	number int
-	crew   int // goroutines in each process; over all of them, if shared
-	shared bool
+	crew   int           // goroutines in each process
+	apart  bool          // crew is over all processes, and leaves too little of the machine to others
 	rest   time.Duration // longest pause between two turns
 	turn   func(w *worker, ctx context.Context)
 }
@@ -60,7 +60,7 @@ func works() map[string]workload {
 		Owners:    {"entries in the names of owners", 10, 2, false, 40 * time.Millisecond, (*worker).owners},
 		Line:      {"a line that is never empty", 11, 2, false, 10 * time.Millisecond, (*worker).line},
 		Many:      {"10,000 locks", 12, 4, false, 200 * time.Millisecond, (*worker).many},
-		Thousand:  {"1,000 waiters on one lock", 13, waiters, true, time.Second, (*worker).thousand},
+		Thousand:  {"1,000 waiters on one lock; only if named", 13, waiters, true, time.Second, (*worker).thousand},
 		Least:     {"a least time for which a lock stays taken", 14, 1, false, 40 * time.Millisecond, (*worker).least},
 		Evict:     {"evictions, and requests that must be refused", 15, 3, false, 300 * time.Millisecond, (*worker).evict},
 	}
@@ -75,6 +75,12 @@ func Names() []string {
 	}
 	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(all[a].number, all[b].number) })
 	return names
+}
+
+// Together are those of some workloads that can share a machine.
+func Together(names []string) []string {
+	all := works()
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return all[name].apart })
 }
 
 // OverQuorum are the workloads that locks over several servers can do; the other
