@@ -144,7 +144,7 @@ func (k *kept) next(r *Run, res *Result, lock string, n audit.Note) time.Duratio
 func (r *Run) Evictions() Result {
 	res := Result{
 		Name: "evictions", Guarantees: "G2 G3 G4",
-		Promise: "an eviction ends the hold that is meant and no other, raises the fence, and is learned within a lease",
+		Promise: "an eviction ends the hold that is meant and no other, raises the fence, and is learned in a lease",
 	}
 	meant := make(map[string]map[uint64]bool)
 	for _, e := range r.Events {
@@ -168,7 +168,8 @@ func (r *Run) Evictions() Result {
 			if g.evicted {
 				res.Examined++
 				if lock := lockOf(key); !meant[lock][g.token] {
-					res.findf(r.machine(g.till), lock, "%s was evicted from token %d, which nobody meant", g.attempt, g.token)
+					res.findf(r.machine(g.till), lock, "%s was evicted from token %d, which nobody meant",
+						g.attempt, g.token)
 				}
 			}
 		}

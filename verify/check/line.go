@@ -27,7 +27,7 @@ func (r *Run) Order() Result {
 		}
 	}
 	longest := r.inside(&res)
-	res.Figure = fmt.Sprintf("from the line: %d; before those of whom nobody listened: %d, at most %d of them at once; "+
+	res.Figure = fmt.Sprintf("from the line: %d; before some of whom nobody listened: %d, at most %d at once; "+
 		"longest wait: %v; %s", q.served, q.past, q.most, longest.Round(time.Millisecond), r.crowding())
 	return res
 }

@@ -259,8 +259,8 @@ func (r *round) recover(ctx context.Context) {
 // config is the first line for a client.
 func (r *round) config(number int) workload.Config {
 	c := workload.Config{
-		Proc: number, Procs: r.opts.Clients, Seed: r.opts.Seed, Library: workload.Goredis, Prefix: r.prefix, TTL: r.opts.TTL,
-		Dir: r.dir, Works: r.opts.Works, Passes: -1,
+		Proc: number, Procs: r.opts.Clients, Seed: r.opts.Seed, Library: workload.Goredis, Prefix: r.prefix,
+		TTL: r.opts.TTL, Dir: r.dir, Works: r.opts.Works, Passes: -1,
 	}
 	if number%2 == 0 {
 		c.Library = workload.Rueidis

@@ -62,7 +62,7 @@ func works() map[string]workload {
 		Many:      {"10,000 locks", 12, 4, false, 200 * time.Millisecond, (*worker).many},
 		Thousand:  {"1,000 waiters on one lock; only if named", 13, waiters, true, time.Second, (*worker).thousand},
 		Least:     {"a least time for which a lock stays taken", 14, 1, false, 40 * time.Millisecond, (*worker).least},
-		Evict:     {"evictions, and requests that must be refused", 15, 3, false, 300 * time.Millisecond, (*worker).evict},
+		Evict:     {"evictions, and what must be refused", 15, 3, false, 300 * time.Millisecond, (*worker).evict},
 	}
 }
 
