@@ -3,6 +3,7 @@ package suite_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,12 @@ func TestSmoke(t *testing.T) {
 	}
 	if doc.Acquisitions < 100 || doc.Injected < len(doc.Setup.Faults) || doc.Changes < doc.Acquisitions {
 		t.Errorf("%d acquisitions, %d faults, %d changes: it was no run", doc.Acquisitions, doc.Injected, doc.Changes)
+	}
+	for _, c := range doc.Checks {
+		only := []string{"order", "owners", "least", "evictions", "refused"} // each is of one workload
+		if c.Examined == 0 && slices.Contains(only, c.Name) {
+			t.Errorf("%s looked at nothing", c.Name)
+		}
 	}
 	var page strings.Builder
 	if err := doc.HTML(&page); err != nil {
