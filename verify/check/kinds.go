@@ -160,7 +160,7 @@ func (r *Run) Evictions() Result {
 	}
 	for _, key := range r.keys() {
 		for _, n := range r.Notes[key] {
-			if n.Action == "evict" && n.After.Fence <= n.Before.Fence {
+			if n.Action == "evict" && cuts(n) && n.After.Fence <= n.Before.Fence {
 				res.findf(r.machine(n.At), lockOf(key), "an eviction left the fence at %d", n.After.Fence)
 			}
 		}
@@ -232,12 +232,15 @@ func (r *Run) Refused() Result {
 // onlyOver reports that a change of a record is no more than what any action may
 // do: to end what is over, and to let in who waited for that.
 func onlyOver(n audit.Note) bool {
+	mine := func(g *granted) bool { return n.For(g.attempt) }
+	return !cuts(n) && !slices.ContainsFunc(holders(n.After, n.At), mine)
+}
+
+// cuts reports that a change ends or alters a hold that is not over.
+func cuts(n audit.Note) bool {
 	after := holders(n.After, n.At)
-	for _, h := range holders(n.Before, n.At) {
+	return slices.ContainsFunc(holders(n.Before, n.At), func(h *granted) bool {
 		kept := slices.ContainsFunc(after, func(g *granted) bool { return g.same(h) && g.till == h.till })
-		if !kept && h.till/1000 > n.At/1000 {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(after, func(g *granted) bool { return n.For(g.attempt) })
+		return !kept && h.till/1000 > n.At/1000
+	})
 }

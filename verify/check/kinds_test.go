@@ -140,6 +140,10 @@ func TestLegalWaysOfOtherKindsPass(t *testing.T) {
 		add(history.Event{Kind: history.Try, Lock: "s", Owner: "c2/9", How: history.NotHeld}).
 		note(1, "acquire", "s", "c1/9", held(1, "c1/9")).
 		note(150, "step", "s", "c2/9", free(1)).
+		// An operator who comes when the lease is over evicts nobody.
+		note(1, "acquire", "e", "c1/8", held(1, "c1/8")).
+		note(150, "evict", "e", "-", free(1)).
+		add(history.Event{Kind: history.Evict, Lock: "e", Token: uint64(token(1)) * 1024}).
 		// Served in order; the second after one of whom nobody listened.
 		note(4, "release", "l", "c1/1", heard(lined(held(4, "c2/1"), 1, 2, 2, "c3/1"), 2, "c3/1")).
 		note(5, "acquire", "l", "c1/2", lined(held(4, "c2/1"), 2, 2, 3, "c1/2")).
