@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/verify/check"
 	"github.com/holdfast-go/holdfast/verify/fault"
 	"github.com/holdfast-go/holdfast/verify/history"
@@ -275,7 +276,9 @@ func (r *round) config(number int) workload.Config {
 // there must be none but those that say who the clients were.
 func (r *round) remains(ctx context.Context) error {
 	left, eternal, err := r.keys(ctx)
-	for till := time.Now().Add(3*r.opts.TTL + workload.Retention + 10*time.Second); ; {
+	// The place of a waiter that was killed is kept until its patience is over.
+	longest := max(r.opts.TTL, lease.Patience(r.opts.TTL))
+	for till := time.Now().Add(longest + workload.Retention + 10*time.Second); ; {
 		if err == nil && left == 0 || time.Now().After(till) || !wait(ctx, 100*time.Millisecond) {
 			break
 		}
