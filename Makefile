@@ -95,7 +95,8 @@ $(CURDIR)/bin/golangci-lint-%:
 	mv bin/golangci-lint $@
 
 # A short run on one server is part of test. This one goes over all topologies,
-# for DURATION each, and leaves pages for a browser, and the histories of broken
+# for DURATION each, and half a minute more with a thousand waiters, which leave
+# nothing to others. It leaves pages for a browser, and the histories of broken
 # rounds, in bin/verify. VERIFYFLAGS='--seed 7 --faults stop,cut' says more.
 DURATION ?= 2m
 TOPOLOGIES ?= standalone durable everysec sentinel cluster quorum
@@ -109,6 +110,9 @@ verify: servers ## run the fault suite over all topologies (DURATION=2m TOPOLOGI
 		echo "== verify: $$topology"; \
 		bin/verify/holdfast verify --topology $$topology --duration $(DURATION) --dir bin/verify \
 			--html bin/verify/$$topology.html $(VERIFYFLAGS) || failed="$$failed $$topology"; \
+		echo "== verify: $$topology, a thousand waiters"; \
+		bin/verify/holdfast verify --topology $$topology --duration 30s --ttl 3s --dir bin/verify \
+			--html bin/verify/$$topology-thousand.html --works thousand || failed="$$failed $$topology-thousand"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "== verify: BROKEN on$$failed" >&2; exit 1; fi; \
 	echo "== verify: every promise was kept; see bin/verify/*.html"

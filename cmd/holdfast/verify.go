@@ -50,7 +50,7 @@ func newVerify(a *app) *cobra.Command {
 	flags.Uint64Var(&v.opts.Seed, "seed", 0, "decides which faults come when, and to whom; else a new one")
 	flags.IntVar(&v.opts.Clients, "clients", 5, "how many client processes")
 	flags.StringSliceVar(&v.opts.Faults, "faults", nil, "which faults; else all that can be")
-	flags.StringSliceVar(&v.opts.Works, "works", nil, "which workloads; else all")
+	flags.StringSliceVar(&v.opts.Works, "works", nil, "which workloads; else all but thousand")
 	flags.BoolVar(&v.json, "json", false, "print the result as one JSON object, and nothing else")
 	flags.StringVar(&v.html, "html", "", "write a page for a browser to this file")
 	flags.StringVar(&v.opts.Dir, "dir", "", "where the history of a broken round is left")
@@ -60,7 +60,7 @@ func newVerify(a *app) *cobra.Command {
 	cmd.AddCommand(&cobra.Command{
 		Use: "client", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return workload.Client(cmd.InOrStdin(), cmd.OutOrStdout())
+			return workload.Client(cmd.InOrStdin(), cmd.OutOrStdout(), workload.Files)
 		},
 	})
 	return cmd

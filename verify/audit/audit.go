@@ -66,8 +66,9 @@ func wrap(action *script.Script, channel string) *script.Script {
 	if caller == "" {
 		caller = "ARGV[1]"
 	}
-	text := strings.NewReplacer("'CHANNEL'", "'"+channel+"'", "'ACTION'", "'"+action.Name+"'", "CALLER", caller).
-		Replace(code(wrapping))
+	pushes := strings.TrimSuffix(channel, "audit") + "push:"
+	text := strings.NewReplacer("'CHANNEL'", "'"+channel+"'", "'PUSHES'", "'"+pushes+"'",
+		"'ACTION'", "'"+action.Name+"'", "CALLER", caller).Replace(code(wrapping))
 	text = strings.Replace(text, "--include action\n", action.Text, 1)
 	sum := sha1.Sum([]byte(text))
 	return &script.Script{Name: action.Name, Text: text, SHA1: hex.EncodeToString(sum[:])}

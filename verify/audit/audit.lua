@@ -6,8 +6,10 @@
 --
 -- NOTE   six lines, published on CHANNEL: at, in µs of the server's clock; the
 --        action; the key; the attempts that it was sent for, with commas between
---        them; the record before; the record after. A record is - if absent, else its fields lock, turn
---        and h:ATTEMPT, as far as there are any, with a tab between them.
+--        them; the record before; the record after. A record is - if absent, else its fields lock, turn,
+--        entries, line (and behind it who stands at the last place) and h:ATTEMPT, as far as there are any,
+--        with a tab between them. After a grant the record after has one field more, next: the first place
+--        in the line of whom somebody listens here, and who stands there.
 --
 -- WHY    The server runs one script at a time, so the notes are every change of
 --        the holders in the order in which it happened: no client's clock, and no
@@ -18,9 +20,15 @@
 local function audit_look(key)
   local lock = redis.pcall('HGET', key, 'lock')
   if type(lock) ~= 'string' then return '-' end
-  local turn = redis.call('HGET', key, 'turn')
-  if turn then lock = lock .. '\tturn ' .. turn end
-  if not string.find(lock, '+', 1, true) then return lock end
+  local got = redis.call('HMGET', key, 'turn', 'entries', 'line', 'units')
+  local more = string.find(lock, '+', 1, true)
+  if got[1] then lock = lock .. '\tturn ' .. got[1] end
+  if got[2] then lock = lock .. '\tentries ' .. got[2] end
+  if got[3] then
+    local last = redis.call('HGET', key, '#' .. string.match(got[3], '%d+$'))
+    lock = lock .. '\tline ' .. got[3] .. ' ' .. (last or '-')
+  end
+  if not (more and got[4]) then return lock end
   local all, shares = redis.call('HGETALL', key), {}
   for i = 1, #all, 2 do
     if string.sub(all[i], 1, 2) == 'h:' then
@@ -29,6 +37,28 @@ local function audit_look(key)
   end
   table.sort(shares)
   return lock .. table.concat(shares)
+end
+
+-- Who was passed over for the one who was granted the lock: it may only be
+-- somebody of whom nobody listens. Some places are looked at, not all of a long line.
+local audit_base
+for _, word in ipairs(ARGV) do
+  if string.sub(word, 1, #'PUSHES') == 'PUSHES' then audit_base = word end
+end
+local function audit_next(key)
+  local line = audit_base and redis.call('HGET', key, 'line')
+  if not line then return '' end
+  local first, last = string.match(line, '^%d+ (%d+) (%d+)$')
+  local count = string.find(audit_base, '{', 1, true) and 'SHARDNUMSUB' or 'NUMSUB'
+  for place = tonumber(first), math.min(tonumber(last), first + 30) do
+    place = string.format('%d', place)
+    local attempt = redis.call('HGET', key, '#' .. place)
+    if attempt then
+      local there = redis.pcall('PUBSUB', count, audit_base .. string.match(attempt, '^[^/]*'))
+      if not there.err and there[2] > 0 then return '\tnext ' .. place .. ' ' .. attempt end
+    end
+  end
+  return ''
 end
 
 -- One key may be there twice: goroutines of one process that want one lock.
@@ -50,6 +80,9 @@ local audit_at
 for _, key in ipairs(audit_keys) do
   local after = audit_look(key)
   if after ~= audit_before[key] then
+    if string.match(after, '^%d+') ~= string.match(audit_before[key], '^%d+') then
+      after = after .. audit_next(key)
+    end
     if not audit_at then
       local clock = redis.call('TIME')
       audit_at = string.format('%.0f', clock[1] * 1000000 + clock[2])

@@ -27,11 +27,35 @@ func (n Note) For(attempt string) bool { return slices.Contains(strings.Split(n.
 // a lock that has none.
 type Record struct {
 	Fence  uint64 // the last token granted, or higher after an eviction
-	Holder string // the attempt that holds exclusively
+	Holder string // the attempt that holds exclusively, or the name of its owner
+	Named  bool   // Holder is an owner's name, or [Stays]
 	Expiry int64  // of its lease, in ms of the server's clock
 	Shares []Share
-	Next   int64  // of a job: when the next period begins, in ms; 0 if none is marked
-	Run    string // of a job: the attempt that has had the present period
+	// Entries are the attempts that are in under the owner's name; beside [Stays]
+	// the one that gave up.
+	Entries []string
+	Line    Line
+	// Heard is the first in the line of whom somebody listened at a grant: its
+	// place and its attempt. It is only told of a record after a grant.
+	Heard Waiter
+	Next  int64  // of a job: when the next period begins, in ms; 0 if none is marked
+	Run   string // of a job: the attempt that has had the present period
+}
+
+// Stays is the holder of a lock that was given up and stays taken.
+const Stays = "%stays"
+
+// Line is the waiting line in sum; the zero Line is that of a lock for which nobody
+// waits.
+type Line struct {
+	Waiting, Head int64
+	Last          Waiter // who joined last, unless that one has left
+}
+
+// Waiter is one who waits.
+type Waiter struct {
+	Place   int64
+	Attempt string
 }
 
 // Share is one shared holder, or one holder of permits.
@@ -83,7 +107,7 @@ func parseRecord(text string) (r Record, err error) {
 		if r.Fence > math.MaxInt64 {
 			return r, fmt.Errorf("token %d is none", r.Fence)
 		}
-		r.Holder = strings.TrimPrefix(lock[2], "@")
+		r.Holder, r.Named = strings.CutPrefix(lock[2], "@")
 		r.Expiry = int64(r.Fence/1000) + lease
 	}
 	for _, field := range fields[1:] {
@@ -105,6 +129,12 @@ func (r *Record) parse(words []string) (err error) {
 	switch {
 	case len(words) == 3 && words[0] == "turn":
 		r.Next, r.Run = number(words[1]), words[2]
+	case len(words) >= 2 && words[0] == "entries":
+		r.Entries = words[1:]
+	case len(words) == 5 && words[0] == "line":
+		r.Line = Line{number(words[1]), number(words[2]), Waiter{number(words[3]), words[4]}}
+	case len(words) == 3 && words[0] == "next":
+		r.Heard = Waiter{number(words[1]), words[2]}
 	case len(words) >= 6 && strings.HasPrefix(words[0], "h:"):
 		r.Shares = append(r.Shares, Share{
 			Attempt: words[0][2:], Mode: words[1], Expiry: number(words[2]),

@@ -246,6 +246,7 @@ func All(r *Run) []Result {
 	return []Result{
 		r.ServerExclusion(), r.Continuity(), r.ClientExclusion(), r.Backed(), r.TokensRise(), r.TokensInTime(),
 		r.Updates(), r.LossSignalled(), r.ReleasesTrue(), r.Periods(), r.Terms(), r.Linearizable(),
+		r.Order(), r.Owners(), r.Least(), r.Evictions(), r.Refused(),
 		r.Recovery(), r.NothingLeft(), r.Ends(), r.Bite(),
 	}
 }

@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -151,11 +152,13 @@ func TestALegalHistoryPasses(t *testing.T) {
 	}
 }
 
-// illegal are histories that must not be, each with the check that says so.
-var illegal = []struct {
+// illegalStory is a history that must not be, with the check that says so.
+type illegalStory struct {
 	name, check string
 	story       *story
-}{
+}
+
+var illegal = []illegalStory{
 	{"a grant before the lease of another is over", "server-exclusion", newStory().
 		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
 		note(50, "acquire", "l", "c2/1", held(50, "c2/1"))},
@@ -262,7 +265,7 @@ func final(fenced, plain int64) history.Event {
 
 func TestIllegalHistoriesAreCaught(t *testing.T) {
 	caught := make(map[string]bool)
-	for _, c := range illegal {
+	for _, c := range slices.Concat(illegal, illegalKinds) {
 		t.Run(c.name, func(t *testing.T) {
 			r := c.story.results()[c.check]
 			if r.Passed() {

@@ -43,10 +43,12 @@ func (r *Run) beside(res *Result, lock string, h *Hold, live []*Hold) {
 		if o.Mode == "p" && h.Mode == "p" {
 			used += o.Weight
 		}
-		if o.Mode == h.Mode && o.Mode != "x" {
+		if o.Mode == h.Mode && o.Mode != "x" || o.Name != "" && o.Name == h.Name {
 			continue
 		}
-		if r.excuse(o.Since, h.At, o.Proc) {
+		// Entering again under a hold is as old as the hold.
+		lost := r.excuse(o.Since, h.At, o.Proc) || h.Local && r.excuse(h.Since, h.At, h.Proc)
+		if lost || r.evicted(o) || r.evicted(h) {
 			res.Excused++
 			continue
 		}
@@ -72,14 +74,9 @@ func (r *Run) Backed() Result {
 	if r.mute() {
 		return res
 	}
-	all := r.follow().holds
 	slack := r.Setup.SkewError + int64(2*time.Millisecond)
 	for _, lock := range r.locks() {
-		byAttempt := make(map[string]*granted)
-		for _, g := range all[r.key(lock)] {
-			// Of an attempt that stepped or was granted twice, the last counts.
-			byAttempt[g.attempt] = g
-		}
+		byAttempt := r.byAttempt(lock)
 		for _, h := range r.Holds[lock] {
 			if h.Trusted() < h.At {
 				continue
@@ -92,7 +89,7 @@ func (r *Run) Backed() Result {
 			case g == nil:
 				res.findf(h.At, lock, "client %d was given %s, and the server knows of no such grant", h.Proc, h.Owner)
 			case h.Trusted() <= r.machine(g.till)+slack:
-			case r.excuse(h.Since, h.Trusted(), h.Proc):
+			case g.evicted, r.excuse(h.Since, h.Trusted(), h.Proc): // Evictions has more to say
 				res.Excused++
 			default:
 				res.findf(h.Trusted(), lock, "client %d trusted %s %v after it was over at the server",
@@ -131,6 +128,7 @@ func (r *Run) TokensInTime() Result {
 			before := over.before(h)
 			switch {
 			case before == nil || h.Token > before.Token:
+			case h.Token == before.Token && h.Name != "" && h.Name == before.Name: // entries of one owner
 			case r.parted(h.At) || r.parted(before.At), r.behind(before.Token, h.Asked, h.At):
 				res.Excused++
 			default:
@@ -171,36 +169,19 @@ func (r *Run) Updates() Result {
 		Promise: "of the writes that a fenced register took none is lost; without fencing some are, " +
 			"when holders are stopped before they write",
 	}
-	var fenced, plain []int64
-	refused := 0
-	final := map[string]int64{}
-	seen := false
-	for _, e := range r.Events {
-		switch {
-		case e.Kind == history.Write:
-			plain = append(plain, e.Plain)
-			if e.Stale {
-				refused++
-			} else {
-				fenced = append(fenced, e.Value)
-			}
-		case e.Kind == history.Stats && e.Proc == 0:
-			final, seen = e.Counts, true
-		}
-	}
-	if len(plain) == 0 {
+	l := r.Losses()
+	if l.Written == 0 {
 		return res
 	}
-	res.Examined = len(fenced)
-	if !seen {
+	res.Examined = l.Taken
+	if !l.Known {
 		res.findf(0, "", "nobody read the registers at the end")
 		return res
 	}
-	lost, unfenced := missing(fenced, final["fenced"]), missing(plain, final["plain"])
 	res.Figure = fmt.Sprintf("lost with fencing: %d of %d; without: %d of %d; late writes refused: %d",
-		lost, len(fenced), unfenced, len(plain), refused)
-	if lost != 0 {
-		res.findf(0, "", "%d updates were lost in spite of fencing", lost)
+		l.Fenced, l.Taken, l.Plain, l.Written, l.Refused)
+	if l.Fenced != 0 {
+		res.findf(0, "", "%d updates were lost in spite of fencing", l.Fenced)
 	}
 	aimed := 0
 	for _, f := range r.Faults {
@@ -208,11 +189,45 @@ func (r *Run) Updates() Result {
 			aimed++
 		}
 	}
-	if aimed > 0 && unfenced <= 0 {
+	if aimed > 0 && l.Plain <= 0 {
 		res.findf(0, "", "%d holders were stopped before they wrote, and no update was lost without fencing: "+
 			"the fault did not bite", aimed)
 	}
 	return res
+}
+
+// Losses are what became of the read-modify-writes.
+type Losses struct {
+	Written int  // so many were done
+	Taken   int  // of them, by the fenced register
+	Refused int  // by the fenced register
+	Known   bool // the registers were read at the end
+	Fenced  int  // updates that the fenced register has lost, if Known
+	Plain   int  // and the plain one
+}
+
+// Losses counts them.
+func (r *Run) Losses() (l Losses) {
+	var fenced, plain []int64
+	var final map[string]int64
+	for _, e := range r.Events {
+		switch {
+		case e.Kind == history.Write:
+			plain = append(plain, e.Plain)
+			if e.Stale {
+				l.Refused++
+			} else {
+				fenced = append(fenced, e.Value)
+			}
+		case e.Kind == history.Stats && e.Proc == 0:
+			final, l.Known = e.Counts, true
+		}
+	}
+	l.Written, l.Taken = len(plain), len(fenced)
+	if l.Known && l.Written > 0 {
+		l.Fenced, l.Plain = int(missing(fenced, final["fenced"])), int(missing(plain, final["plain"]))
+	}
+	return l
 }
 
 // missing says how many updates a counter has swallowed: written holds the value
@@ -272,15 +287,11 @@ func (r *Run) ReleasesTrue() Result {
 	if r.mute() {
 		return res
 	}
-	all := r.follow().holds
 	slack := r.Setup.SkewError + int64(2*time.Millisecond)
 	for _, lock := range r.locks() {
-		byAttempt := make(map[string]*granted)
-		for _, g := range all[r.key(lock)] {
-			byAttempt[g.attempt] = g
-		}
+		byAttempt := r.byAttempt(lock)
 		for _, h := range r.Holds[lock] {
-			if h.Over == nil || h.Over.How != history.Released || h.Passing || h.Mode == "s" {
+			if h.Over == nil || h.Over.How != history.Released || h.Passing || h.Over.Local || h.Mode == "s" {
 				continue
 			}
 			res.Examined++

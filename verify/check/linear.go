@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -57,11 +58,11 @@ func (r *Run) Linearizable() Result {
 		Name: "linearizable", Guarantees: "G1 G3",
 		Promise: "the clients' calls have an order in which a lock with rising tokens answers just so",
 	}
-	var all [][]*Hold
+	all := make(map[string][][]*Hold) // by workload
 	for _, lock := range r.locks() {
 		var holds []*Hold
 		for _, h := range r.Holds[lock] {
-			if h.Mode == "x" {
+			if h.Mode == "x" && h.Name == "" {
 				holds = append(holds, h)
 			}
 		}
@@ -72,12 +73,14 @@ func (r *Run) Linearizable() Result {
 		// whole holds: a lock's history stays one without them.
 		slices.SortFunc(holds, func(a, b *Hold) int { return cmp.Compare(a.Token, b.Token) })
 		for part := range slices.Chunk(holds, window) {
-			all = append(all, part)
+			all[part[0].Work] = append(all[part[0].Work], part)
 		}
 	}
-	every := max(len(all)/windows, 1)
-	for i := 0; i < len(all); i += every {
-		r.decide(&res, all[i])
+	for _, work := range slices.Sorted(maps.Keys(all)) {
+		every := max(len(all[work])*len(all)/windows, 1)
+		for i := 0; i < len(all[work]); i += every {
+			r.decide(&res, all[work][i])
+		}
 	}
 	return res
 }
@@ -93,7 +96,7 @@ func (r *Run) decide(res *Result, holds []*Hold) {
 		return
 	}
 	res.Examined++
-	switch porcupine.CheckOperationsTimeout(lockModel, operations(holds), limit) {
+	switch porcupine.CheckOperationsTimeout(lockModel, r.operations(holds), limit) {
 	case porcupine.Illegal:
 		res.findf(holds[0].At, holds[0].Lock, "no order explains the %d holds from token %d on",
 			len(holds), holds[0].Token)
@@ -103,8 +106,9 @@ func (r *Run) decide(res *Result, holds []*Hold) {
 	}
 }
 
-// operations are the calls that make up the holds.
-func operations(holds []*Hold) []porcupine.Operation {
+// operations are the calls that make up the holds. A hold that was evicted was over
+// at some time since it was asked for, whatever its client thought.
+func (r *Run) operations(holds []*Hold) []porcupine.Operation {
 	ops := make([]porcupine.Operation, 0, 2*len(holds))
 	for i, h := range holds {
 		ops = append(ops, porcupine.Operation{ClientId: i, Input: step{true, h.Token}, Call: h.Asked, Return: h.At})
@@ -113,6 +117,8 @@ func operations(holds []*Hold) []porcupine.Operation {
 		}
 		if h.Over != nil && h.Over.How == history.Released {
 			end.Call, end.Return = h.Over.Asked, h.Over.At
+		} else if r.evicted(h) {
+			end.Call = h.Asked
 		}
 		ops = append(ops, end)
 	}

@@ -13,13 +13,58 @@ import (
 // server has.
 type granted struct {
 	attempt, mode string
+	name          string // of the owner that it is an entry of
 	weight        int
 	token         uint64
 	from, till    int64
 	due           int64 // till, as the server says it; 0 once it was given up
 	trust         int64 // till, if the clock had not been moved after the last confirmation
 	released      bool  // it ended by its own release
+	evicted       bool  // an operator ended it
 	forgotten     bool  // it was excused: its record was lost
+}
+
+// same says whether two are one hold.
+func (g *granted) same(o *granted) bool { return g.attempt == o.attempt && g.token == o.token }
+
+// together says whether two are entries of one owner's hold.
+func (g *granted) together(o *granted) bool {
+	return g.name != "" && g.name == o.name && g.token == o.token
+}
+
+// over reports whether the lease had run out at a note, by a clock that counts
+// units of so many µs: by the server's clock, or, if that has been set back since
+// the lease was last confirmed, by the truth. Longer nobody trusts it.
+func (g *granted) over(n audit.Note, unit int64) bool {
+	return g.due/unit <= n.Clock()/unit || g.trust/unit <= n.At/unit
+}
+
+// holders are the holds in a record at the time of a note, in the order of their
+// tokens: what one step grants, it grants in that order.
+func (r *Run) holders(rec audit.Record, n audit.Note) []*granted {
+	var all []*granted
+	add := func(g granted, expiry int64) {
+		g.from, g.due = n.At, expiry*1000
+		g.till, g.trust = r.till(g.due, n), g.due-n.Ahead
+		all = append(all, &g)
+	}
+	exclusive := granted{attempt: rec.Holder, mode: "x", token: rec.Fence}
+	switch {
+	case rec.Holder == "":
+	case rec.Named && rec.Holder != audit.Stays:
+		for _, entry := range rec.Entries {
+			g := exclusive
+			g.attempt, g.name = entry, rec.Holder
+			add(g, rec.Expiry)
+		}
+	default:
+		add(exclusive, rec.Expiry)
+	}
+	for _, s := range rec.Shares {
+		add(granted{attempt: s.Attempt, mode: s.Mode, weight: s.Weight, token: s.Token}, s.Expiry)
+	}
+	slices.SortStableFunc(all, func(a, b *granted) int { return cmp.Compare(a.token, b.token) })
+	return all
 }
 
 // account follows one record through its notes. It judges by the rules of a
@@ -38,17 +83,11 @@ type account struct {
 	exclusion, continuity, tokens *Result
 }
 
-// over reports whether the lease had run out at a note, by a clock that counts
-// units of so many µs: by the server's clock, or, if that has been set back since
-// the lease was last confirmed, by the truth. Longer nobody trusts it.
-func (g *granted) over(n audit.Note, unit int64) bool {
-	return g.due/unit <= n.Clock()/unit || g.trust/unit <= n.At/unit
-}
-
 // followed is what the server's account says.
 type followed struct {
 	exclusion, continuity, tokens Result
-	holds                         map[string][]*granted // by key
+	holds                         map[string][]*granted      // by key
+	evicted                       map[string]map[string]bool // by lock and attempt
 }
 
 // follow goes through the server's account of all records, once.
@@ -69,7 +108,7 @@ func (r *Run) follow() *followed {
 		Name: "tokens-rise", Guarantees: "G3",
 		Promise: "every grant has a higher token than every grant before, over losses of the record too",
 	}
-	holds := make(map[string][]*granted)
+	holds, evicted := make(map[string][]*granted), make(map[string]map[string]bool)
 	for _, text := range r.unread {
 		continuity.findf(0, "", "%s", text)
 	}
@@ -78,11 +117,29 @@ func (r *Run) follow() *followed {
 		for _, n := range r.Notes[key] {
 			a.step(n)
 		}
-		holds[key] = a.holds
+		holds[key], evicted[a.lock] = a.holds, make(map[string]bool)
+		for _, h := range a.holds {
+			if h.evicted {
+				evicted[a.lock][h.attempt] = true
+			}
+		}
 	}
-	r.account = &followed{exclusion, continuity, tokens, holds}
+	r.account = &followed{exclusion, continuity, tokens, holds, evicted}
 	return r.account
 }
+
+// byAttempt are the holds of a lock by the server's account. Of an attempt that
+// stepped or was granted twice, the last counts.
+func (r *Run) byAttempt(lock string) map[string]*granted {
+	found := make(map[string]*granted)
+	for _, g := range r.follow().holds[r.key(lock)] {
+		found[g.attempt] = g
+	}
+	return found
+}
+
+// evicted reports whether an operator ended a hold.
+func (r *Run) evicted(h *Hold) bool { return r.follow().evicted[h.Lock][h.Owner] }
 
 // ServerExclusion checks holds against each other by the server's account.
 func (r *Run) ServerExclusion() Result { return r.follow().exclusion }
@@ -100,22 +157,14 @@ func (a *account) step(n audit.Note) {
 	if !same(n.Before, a.last) {
 		a.gap(n, at)
 	}
-	if n.Before.Holder != "" && (n.After.Holder != n.Before.Holder || n.After.Fence != n.Before.Fence) {
-		a.end(n, n.Before.Holder, n.Before.Fence)
-	}
-	for _, s := range n.Before.Shares {
-		if t := share(n.After, s.Attempt); t == nil || t.Token != s.Token {
-			a.end(n, s.Attempt, s.Token)
+	after := a.run.holders(n.After, n)
+	for _, h := range a.run.holders(n.Before, n) {
+		if !slices.ContainsFunc(after, h.same) {
+			a.end(n, h)
 		}
 	}
-	if n.After.Holder != "" {
-		a.begin(n, granted{attempt: n.After.Holder, mode: "x", token: n.After.Fence, due: n.After.Expiry * 1000})
-	}
-	// What one step grants, it grants in the order of the tokens.
-	shares := slices.Clone(n.After.Shares)
-	slices.SortFunc(shares, func(a, b audit.Share) int { return cmp.Compare(a.Token, b.Token) })
-	for _, s := range shares {
-		a.begin(n, granted{attempt: s.Attempt, mode: s.Mode, weight: s.Weight, token: s.Token, due: s.Expiry * 1000})
+	for _, h := range after {
+		a.begin(n, h)
 	}
 	a.last, a.lastAt = n.After, n.At
 }
@@ -134,8 +183,7 @@ func (a *account) gap(n audit.Note, at int64) {
 		a.continuity.Excused++
 		// Nothing is lost, but something may have ended unsaid.
 		a.live = slices.DeleteFunc(a.live, func(h *granted) bool {
-			s := share(n.Before, h.attempt)
-			return (n.Before.Holder != h.attempt || n.Before.Fence != h.token) && (s == nil || s.Token != h.token)
+			return !slices.ContainsFunc(a.run.holders(n.Before, n), h.same)
 		})
 	case n.Before.Fence == 0 && over:
 	default:
@@ -143,72 +191,61 @@ func (a *account) gap(n audit.Note, at int64) {
 			n.Action, n.Caller, describe(n.Before), describe(a.last))
 	}
 	// What is in the record is held, whoever wrote it.
-	if n.Before.Holder != "" {
-		a.adopt(granted{
-			attempt: n.Before.Holder, mode: "x", token: n.Before.Fence, from: n.At,
-			till: a.run.till(n.Before.Expiry*1000, n), due: n.Before.Expiry * 1000,
-			trust: n.Before.Expiry*1000 - n.Ahead,
-		})
-	}
-	for _, s := range n.Before.Shares {
-		a.adopt(granted{
-			attempt: s.Attempt, mode: s.Mode, weight: s.Weight, token: s.Token, from: n.At,
-			till: a.run.till(s.Expiry*1000, n), due: s.Expiry * 1000, trust: s.Expiry*1000 - n.Ahead,
-		})
+	for _, h := range a.run.holders(n.Before, n) {
+		a.adopt(h)
 	}
 }
 
 // adopt takes in a hold of which the grant was not noted.
-func (a *account) adopt(g granted) {
-	if a.find(g.attempt, g.token) == nil {
-		a.holds = append(a.holds, &g)
-		a.live = append(a.live, &g)
+func (a *account) adopt(g *granted) {
+	if a.find(g) == nil {
+		a.holds = append(a.holds, g)
+		a.live = append(a.live, g)
 	}
 	a.token = max(a.token, g.token)
 }
 
-// find is the live hold of an attempt with a token.
-func (a *account) find(attempt string, token uint64) *granted {
-	for _, h := range a.live {
-		if h.attempt == attempt && h.token == token {
-			return h
-		}
+// find is what is known of a hold that is live.
+func (a *account) find(g *granted) *granted {
+	if i := slices.IndexFunc(a.live, g.same); i >= 0 {
+		return a.live[i]
 	}
 	return nil
 }
 
 // giving are the actions by which an attempt ends its own hold.
-var giving = map[string]bool{"release": true, "release_idle": true, "cancel": true, "forgo": true, "step": true}
+var giving = map[string]bool{
+	"release": true, "release_idle": true, "cancel": true, "forgo": true, "step": true, "stay": true,
+}
 
 // end closes a hold that is no longer in the record. Only its own attempt ends
 // it before its time.
-func (a *account) end(n audit.Note, attempt string, token uint64) {
-	h := a.find(attempt, token)
+func (a *account) end(n audit.Note, g *granted) {
+	h := a.find(g)
 	if h == nil {
 		return
 	}
 	switch {
 	case h.over(n, 1) && h.till <= n.At:
 		h.due = 0 // also if the clock is set back behind its end
-	case giving[n.Action] && n.For(attempt):
+	case giving[n.Action] && n.For(h.attempt):
 		h.till, h.due, h.released = n.At, 0, true
 	case n.Action == "evict":
-		h.till, h.due = n.At, 0
+		h.till, h.due, h.evicted = n.At, 0, true
 	case h.over(n, 1):
 		h.due = 0
 	case a.excuse(h, a.run.machine(n.At)):
 		a.exclusion.Excused++
 	case n.Clock()/1000 < h.due/1000:
 		a.exclusion.findf(a.run.machine(n.At), a.lock, "%s by %s ended the hold of %s, %v before its lease",
-			n.Action, n.Caller, attempt, since(n.Clock()*1000, h.due*1000))
+			n.Action, n.Caller, h.attempt, since(n.Clock()*1000, h.due*1000))
 	}
 }
 
 // begin takes in a hold that is in the record: a grant, a renewal, or nothing
 // new.
-func (a *account) begin(n audit.Note, g granted) {
-	g.till, g.trust = a.run.till(g.due, n), g.due-n.Ahead
-	if h := a.find(g.attempt, g.token); h != nil {
+func (a *account) begin(n audit.Note, g *granted) {
+	if h := a.find(g); h != nil {
 		if g.due < h.due && !a.excuse(h, a.run.machine(n.At)) {
 			a.exclusion.findf(a.run.machine(n.At), a.lock, "%s by %s shortened the lease of %s",
 				n.Action, n.Caller, g.attempt)
@@ -218,11 +255,13 @@ func (a *account) begin(n audit.Note, g granted) {
 		}
 		return
 	}
-	g.from = n.At
 	at := a.run.machine(n.At)
 	a.exclusion.Examined++
 	a.tokens.Examined++
-	if g.token <= a.token {
+	// What goes on under the token of the hold before it is no new grant: one more
+	// entry, and a lock that was given up and stays taken.
+	goesOn := g.attempt == audit.Stays && g.token == n.Before.Fence || slices.ContainsFunc(a.live, g.together)
+	if g.token <= a.token && !goesOn {
 		switch {
 		case a.run.parted(at):
 			a.tokens.Excused++
@@ -238,12 +277,12 @@ func (a *account) begin(n audit.Note, g granted) {
 	}
 	a.token = max(a.token, g.token)
 	a.conflicts(n, g)
-	a.holds = append(a.holds, &g)
-	a.live = append(a.live, &g)
+	a.holds = append(a.holds, g)
+	a.live = append(a.live, g)
 }
 
 // conflicts compares a grant with what lasts.
-func (a *account) conflicts(n audit.Note, g granted) {
+func (a *account) conflicts(n audit.Note, g *granted) {
 	at := a.run.machine(n.At)
 	keep := a.live[:0]
 	used := g.weight
@@ -257,14 +296,14 @@ func (a *account) conflicts(n audit.Note, g granted) {
 		if h.mode == "p" && g.mode == "p" {
 			used += h.weight
 		}
-		if h.mode == g.mode && h.mode != "x" {
+		if h.mode == g.mode && h.mode != "x" || h.together(g) {
 			continue
 		}
 		a.overlap(at, g, fmt.Sprintf("while %s had it for another %v", h.attempt, since(n.Clock()*1000, h.due*1000)), h)
 	}
 	a.live = keep
 	if limit := a.run.Limits[a.lock]; g.mode == "p" && used > limit {
-		oldest := &g
+		oldest := g
 		for _, h := range a.live {
 			if h.from < oldest.from {
 				oldest = h
@@ -274,7 +313,7 @@ func (a *account) conflicts(n audit.Note, g granted) {
 	}
 }
 
-func (a *account) overlap(at int64, g granted, what string, other *granted) {
+func (a *account) overlap(at int64, g *granted, what string, other *granted) {
 	if a.excuse(other, at) {
 		if !other.forgotten {
 			a.exclusion.Excused++
@@ -287,30 +326,16 @@ func (a *account) overlap(at int64, g granted, what string, other *granted) {
 
 // excuse reports whether a hold's record may have been lost.
 func (a *account) excuse(h *granted, at int64) bool {
-	return a.run.excuse(a.run.machine(h.from), at, a.run.proc(h.attempt))
-}
-
-// share is the shared hold of an attempt in a record.
-func share(r audit.Record, attempt string) *audit.Share {
-	for i := range r.Shares {
-		if r.Shares[i].Attempt == attempt {
-			return &r.Shares[i]
-		}
+	if h.attempt == audit.Stays && a.run.lossBetween(a.run.machine(h.from), at) {
+		return true // that is not bound by a lease
 	}
-	return nil
+	return a.run.excuse(a.run.machine(h.from), at, a.run.proc(h.attempt))
 }
 
 // same compares records.
 func same(a, b audit.Record) bool {
-	if a.Fence != b.Fence || a.Holder != b.Holder || a.Expiry != b.Expiry || len(a.Shares) != len(b.Shares) {
-		return false
-	}
-	for i := range a.Shares {
-		if a.Shares[i] != b.Shares[i] {
-			return false
-		}
-	}
-	return true
+	return a.Fence == b.Fence && a.Holder == b.Holder && a.Expiry == b.Expiry &&
+		slices.Equal(a.Shares, b.Shares) && slices.Equal(a.Entries, b.Entries)
 }
 
 // describe is a record for people.

@@ -31,6 +31,8 @@ const (
 	Term  Kind = "term"  // somebody saw a leader; Token, Value
 	Stand Kind = "stand" // a client stands with the lock in its hands; Token
 	Stats Kind = "stats" // what a client or the server has left at its end; Counts
+	Evict Kind = "evict" // an operator is about to end the hold with Token
+	Try   Kind = "try"   // somebody tried what must be refused, as the attempt Owner; How, Text
 	Note  Kind = "note"  // the server's account; Text
 	Fault Kind = "fault" // a fault, told when it is over; Fault
 )
@@ -62,13 +64,16 @@ type Event struct {
 	Mode   string `json:"mode,omitempty"`   // x, s or p
 	Weight int    `json:"weight,omitempty"` // permits
 	Owner  string `json:"owner,omitempty"`  // the attempt
+	Name   string `json:"name,omitempty"`   // of the owner in whose name it entered
 	Token  uint64 `json:"token,omitempty"`
 
 	Asked   int64  `json:"asked,omitempty"`   // when the call that ended here was made
 	Trusted int64  `json:"trusted,omitempty"` // see End and Lost
 	How     string `json:"how,omitempty"`
 	Err     string `json:"err,omitempty"`
-	Local   bool   `json:"local,omitempty"` // given back inside the process
+	Local   bool   `json:"local,omitempty"` // the request was kept inside the process
+	// Least is for how long the lock is to stay taken after its grant, in ns.
+	Least time.Duration `json:"least,omitempty"`
 
 	Value int64  `json:"value,omitempty"` // what the fenced register was told; of a Term, the value's sum
 	Plain int64  `json:"plain,omitempty"` // what the plain one was told

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/check"
 	"github.com/holdfast-go/holdfast/verify/fault"
@@ -263,8 +264,8 @@ func (r *round) recover(ctx context.Context) {
 // config is the first line for a client.
 func (r *round) config(number int) workload.Config {
 	c := workload.Config{
-		Proc: number, Seed: r.opts.Seed, Library: workload.Goredis, Prefix: r.prefix, TTL: r.opts.TTL,
-		Dir: r.dir, Works: r.opts.Works, Passes: -1,
+		Proc: number, Procs: r.opts.Clients, Seed: r.opts.Seed, Library: workload.Goredis, Prefix: r.prefix,
+		TTL: r.opts.TTL, Dir: r.dir, Works: r.opts.Works, Passes: -1,
 	}
 	if number%2 == 0 {
 		c.Library = workload.Rueidis
@@ -281,7 +282,9 @@ func (r *round) config(number int) workload.Config {
 func (r *round) remains(ctx context.Context) error {
 	r.spare = r.spread()
 	left, eternal, err := r.keys(ctx)
-	for till := time.Now().Add(3*r.opts.TTL + workload.Retention + 10*time.Second); ; {
+	// The place of a waiter that was killed is kept until its patience is over.
+	longest := max(r.opts.TTL, lease.Patience(r.opts.TTL))
+	for till := time.Now().Add(longest + workload.Retention + 10*time.Second); ; {
 		if err == nil && left == 0 || time.Now().After(till) || !wait(ctx, 100*time.Millisecond) {
 			break
 		}
@@ -293,7 +296,7 @@ func (r *round) remains(ctx context.Context) error {
 		return fmt.Errorf("looking for keys: %w", err)
 	}
 	counts := map[string]int64{"keys that outlive their leases": left, "keys without a life time": eternal}
-	if counts["fenced"], counts["plain"], err = workload.Registers(r.dir); err != nil {
+	if counts["fenced"], counts["plain"], err = r.opts.Resource.Final(r.dir); err != nil {
 		return err
 	}
 	r.log.Add(history.Event{Kind: history.Stats, Counts: counts})

@@ -28,7 +28,7 @@ type Options struct {
 	Topology string        // one of fault.Topologies; default: standalone
 	URL      string        // a server of the user's, instead of servers of the suite's own
 	Prefix   string        // default: holdfast-verify
-	Works    []string      // default: all
+	Works    []string      // default: all that can share a machine
 	Faults   []string      // default: all that the topology and the server's owner allow
 	Seed     uint64        // default: from the clock
 	Duration time.Duration // of the faults, in all; default: 60 s
@@ -39,6 +39,10 @@ type Options struct {
 	Command  string        // the command that runs the suite, for the line that repeats a run
 	Dir      string        // where histories are left; default: the directory for temporary files
 	Keep     bool          // leave histories of rounds that passed, too
+
+	// Resource is what clients write to under a lock; default: workload.Files. The
+	// program that runs workload.Client must give it the same.
+	Resource workload.Resource
 
 	Progress func(Progress) // told about once a second; may be nil
 }
@@ -76,12 +80,15 @@ func (o Options) Complete() (Options, error) {
 	o.TTL = cmp.Or(o.TTL, time.Second)
 	o.Clients = cmp.Or(o.Clients, 5)
 	o.Seed = cmp.Or(o.Seed, uint64(time.Now().UnixNano())%1_000_000_000)
+	if o.Resource == nil {
+		o.Resource = workload.Files
+	}
 	able := workload.Names()
 	if o.Topology == fault.Quorum {
 		able = workload.OverQuorum()
 	}
 	if len(o.Works) == 0 {
-		o.Works = able
+		o.Works = workload.Together(able)
 	}
 	switch {
 	case supported() != nil:

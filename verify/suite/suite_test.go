@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,7 +23,7 @@ const envClient = "HOLDFAST_VERIFY_CLIENT"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(envClient) != "" {
-		if err := workload.Client(os.Stdin, os.Stdout); err != nil {
+		if err := workload.Client(os.Stdin, os.Stdout, workload.Files); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -84,6 +85,12 @@ func smoke(t *testing.T, o suite.Options) {
 	}
 	if accounted := o.Topology != fault.Quorum; accounted && doc.Changes < doc.Acquisitions {
 		t.Errorf("%s: the servers told of %d changes for %d acquisitions", o.Topology, doc.Changes, doc.Acquisitions)
+	}
+	for _, c := range doc.Checks {
+		only := []string{"order", "owners", "least", "evictions", "refused"} // each is of one workload
+		if c.Examined == 0 && slices.Contains(only, c.Name) {
+			t.Errorf("%s looked at nothing", c.Name)
+		}
 	}
 	var page strings.Builder
 	if err := doc.HTML(&page); err != nil {

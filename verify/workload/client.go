@@ -28,6 +28,7 @@ import (
 // Config is the first line that a client process is given.
 type Config struct {
 	Proc    int           `json:"proc"`
+	Procs   int           `json:"procs"` // how many there are
 	Seed    uint64        `json:"seed"`
 	Library string        `json:"library"` // Goredis or Rueidis
 	Servers Servers       `json:"servers"`
@@ -58,10 +59,11 @@ const closing = 20 * time.Second
 
 // client is the process that does the work.
 type client struct {
-	cfg    Config
-	locks  *holdfast.Client
-	fenced register
-	plain  register
+	cfg   Config
+	locks *holdfast.Client
+	store holdfast.Store // that the locks are in
+
+	registers Registers
 
 	ids       atomic.Uint64
 	confirmed sync.Map // attempt: the time of its last renewal that was confirmed
@@ -73,8 +75,9 @@ type client struct {
 }
 
 // Client is the main function of a client process: it is given orders on in,
-// reports events on out, and returns when it is told to stop.
-func Client(in io.Reader, out io.Writer) error {
+// reports events on out, and returns when it is told to stop. What the clients
+// write to under a lock is opened by open.
+func Client(in io.Reader, out io.Writer, open Resource) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<20)
 	c := &client{out: out, resume: make(chan struct{}, 1)}
@@ -84,14 +87,15 @@ func Client(in io.Reader, out io.Writer) error {
 	if err := json.Unmarshal(lines.Bytes(), &c.cfg); err != nil {
 		return fmt.Errorf("first line of a client process: %w", err)
 	}
-	c.fenced, c.plain = newRegister(c.cfg.Dir, true), newRegister(c.cfg.Dir, false)
-
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	begin := make(chan struct{})
 	go c.obey(lines, begin, stop)
 	before, err := usual()
 	if err != nil {
+		return err
+	}
+	if c.registers, err = open(c.cfg.Dir); err != nil {
 		return err
 	}
 	closed, err := c.open(ctx)
@@ -106,7 +110,7 @@ func Client(in io.Reader, out io.Writer) error {
 	c.work(ctx)
 	limited, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
-	err = c.locks.Close(limited)
+	err = errors.Join(c.locks.Close(limited), c.registers.Close())
 	closed()
 	c.say(history.Event{Kind: history.Stats, Counts: leftOver(limited, before)})
 	return err
@@ -126,6 +130,7 @@ func (c *client) open(ctx context.Context) (func(), error) {
 		if len(c.cfg.Servers.Quorum) == 0 {
 			store = audit.Store(store, audit.Channel(c.cfg.Prefix))
 		}
+		c.store = store
 		c.locks, err = holdfast.New(store, holdfast.Config{
 			Prefix: c.cfg.Prefix, TTL: c.cfg.TTL, Retention: Retention, LocalPasses: c.cfg.Passes,
 			App: fmt.Sprintf("verify-%d", c.cfg.Proc), Observer: c,
@@ -187,7 +192,11 @@ func (c *client) work(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, name := range c.cfg.Works {
 		w := works()[name]
-		for i := range w.crew {
+		crew := w.crew
+		if w.apart {
+			crew = (crew + c.cfg.Procs - 1) / max(c.cfg.Procs, 1)
+		}
+		for i := range crew {
 			seed := rand.NewPCG(c.cfg.Seed, uint64(c.cfg.Proc)<<32|uint64(i)<<8|uint64(w.number))
 			one := &worker{client: c, work: name, number: i, rng: rand.New(seed)} //nolint:gosec // variety, no secret
 			all.Go(func() { one.loop(ctx, w) })

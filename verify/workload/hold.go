@@ -25,7 +25,7 @@ func (w *worker) loop(ctx context.Context, kind workload) {
 	for pause(ctx, w.upTo(kind.rest)) {
 		failed := w.failures
 		kind.turn(w, ctx)
-		if w.failures > failed && !pause(ctx, w.upTo(w.cfg.TTL/4)) {
+		if w.failures > failed && !pause(ctx, w.upTo(max(w.cfg.TTL/4, kind.rest))) {
 			return // who was refused does not come again at once
 		}
 	}
@@ -48,6 +48,9 @@ type request struct {
 	lock   string
 	mode   string
 	weight int
+	name   string        // of an owner
+	local  bool          // it is a lease more under one that is held
+	least  time.Duration // for which the lock stays taken
 	take   func(ctx context.Context) (lease, error)
 	token  func(l lease) uint64
 	give   func(ctx context.Context, l lease) error
@@ -81,7 +84,8 @@ func (w *worker) hold(ctx context.Context, r request, do func(h *holding)) {
 	l, err := r.take(ctx)
 	at := history.Now()
 	e := history.Event{
-		Work: w.work, Lock: r.lock, Mode: r.mode, Weight: r.weight, ID: w.ids.Add(1), Asked: asked,
+		Work: w.work, Lock: r.lock, Mode: r.mode, Weight: r.weight, Name: r.name, Local: r.local,
+		Least: r.least, ID: w.ids.Add(1), Asked: asked,
 	}
 	if err != nil {
 		e.Kind, e.At, e.How, e.Err = history.Fail, at, how(ctx, err), err.Error()

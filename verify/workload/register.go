@@ -4,33 +4,72 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
 )
 
-// register is a counter in a file, the resource that the clients share. It
-// stands for the storage system behind a lock: a database row, an object in a
-// bucket.
+// Register is a counter, the resource that the clients share. It stands for the
+// storage system behind a lock: a database row, an object in a bucket.
 //
 // Fenced, it remembers the highest token that it was shown, by a reader or by a
-// writer, and in one step with that refuses who shows a lower one. Readers have
-// to show theirs too: a late write that slips in after the next holder has
-// read, and before it writes, would be overwritten. Unfenced, it takes
-// everything, as most files do.
+// writer, and in one step with that refuses who shows a lower one, with
+// [ErrStale]. Readers have to show theirs too: a late write that slips in after
+// the next holder has read, and before it writes, would be overwritten. Unfenced,
+// it takes everything, as most storage does.
 //
 // What is unsafe on purpose is the way from read to write: the client carries
 // the value with it, and only the lock keeps the others out meanwhile.
+type Register interface {
+	// Read answers the counter; one that was never written stands at 0.
+	Read(token uint64) (value int64, err error)
+	// Write sets the counter on behalf of the holder of token. After any error
+	// the register is as it was.
+	Write(token uint64, value int64) error
+}
+
+// Registers are the two that the workload [Update] writes to.
+type Registers struct {
+	Fenced, Plain Register
+	Close         func() error
+}
+
+// Resource opens the registers that are kept in a directory, or makes them there.
+// Every process of a run does, and the suite itself at the end.
+type Resource func(dir string) (Registers, error)
+
+// Files is the resource that needs nothing but files.
+func Files(dir string) (Registers, error) {
+	return Registers{newRegister(dir, true), newRegister(dir, false), func() error { return nil }}, nil
+}
+
+// Final reads what the two registers in dir stand at, with a token that is
+// higher than all.
+func (open Resource) Final(dir string) (fenced, plain int64, err error) {
+	r, err := open(dir)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if fenced, err = r.Fenced.Read(math.MaxInt64); err != nil {
+		return 0, 0, err
+	}
+	plain, err = r.Plain.Read(math.MaxInt64)
+	return fenced, plain, err
+}
+
+// register is a counter in a file.
 type register struct {
 	path   string
 	fenced bool
 }
 
-// errStale refuses a token that is not the highest any more.
-var errStale = errors.New("the token is older than one that was seen")
+// ErrStale refuses a token that is not the highest any more.
+var ErrStale = errors.New("the token is older than one that was seen")
 
-// read answers the counter; a register that was never written stands at 0.
-func (r register) read(token uint64) (value int64, err error) {
+// Read implements [Register].
+func (r register) Read(token uint64) (value int64, err error) {
 	if !r.fenced {
 		value, _, err = r.load()
 		return value, err
@@ -41,16 +80,15 @@ func (r register) read(token uint64) (value int64, err error) {
 			return err
 		}
 		if token < highest {
-			return errStale
+			return ErrStale
 		}
 		return r.store(value, token)
 	})
 	return value, err
 }
 
-// write sets the counter on behalf of the holder of token. After any error the
-// register is as it was.
-func (r register) write(token uint64, value int64) error {
+// Write implements [Register].
+func (r register) Write(token uint64, value int64) error {
 	if !r.fenced {
 		return r.store(value, 0)
 	}
@@ -60,7 +98,7 @@ func (r register) write(token uint64, value int64) error {
 			return err
 		}
 		if token < highest {
-			return errStale
+			return ErrStale
 		}
 		return r.store(value, token)
 	})
@@ -102,15 +140,6 @@ func (r register) store(value int64, highest uint64) error {
 		return err
 	}
 	return os.Rename(next, r.path)
-}
-
-// Registers reads what the two registers in dir stand at.
-func Registers(dir string) (fenced, plain int64, err error) {
-	if fenced, _, err = newRegister(dir, true).load(); err != nil {
-		return 0, 0, err
-	}
-	plain, _, err = newRegister(dir, false).load()
-	return fenced, plain, err
 }
 
 func newRegister(dir string, fenced bool) register {

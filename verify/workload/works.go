@@ -24,6 +24,12 @@ const (
 	Long      = "long"      // a hold of many leases
 	Election  = "election"  // leaders, and those who watch them
 	Period    = "period"    // a job that runs once per period
+	Owners    = "owners"    // a reentrant lock that is taken in the names of owners
+	Line      = "line"      // waiters that stand in line all the time
+	Many      = "many"      // very many locks
+	Thousand  = "thousand"  // a thousand waiters on one lock
+	Least     = "least"     // a lock that stays taken for a least time
+	Evict     = "evict"     // operators, and those who try what must be refused
 )
 
 // Permits is the limit of the semaphore.
@@ -34,6 +40,7 @@ type workload struct {
 	about  string
 	number int
 	crew   int           // goroutines in each process
+	apart  bool          // crew is over all processes, and leaves too little of the machine to others
 	rest   time.Duration // longest pause between two turns
 	turn   func(w *worker, ctx context.Context)
 }
@@ -41,15 +48,21 @@ type workload struct {
 // works has them by name.
 func works() map[string]workload {
 	return map[string]workload{
-		Mutex:     {"lock history", 1, 2, 40 * time.Millisecond, (*worker).mutex},
-		Update:    {"read-modify-write, fenced and not", 2, 1, 20 * time.Millisecond, (*worker).update},
-		Semaphore: {"permits up to a limit", 3, 2, 40 * time.Millisecond, (*worker).semaphore},
-		ReadWrite: {"readers together, writers alone", 4, 3, 40 * time.Millisecond, (*worker).readWrite},
-		Cancel:    {"contexts that end at random points", 5, 1, 60 * time.Millisecond, (*worker).cancel},
-		Crowd:     {"many waiters", 6, 12, 400 * time.Millisecond, (*worker).crowd},
-		Long:      {"many renewals", 7, 1, 50 * time.Millisecond, (*worker).long},
-		Election:  {"leaders and observers", 8, 2, 30 * time.Millisecond, (*worker).election},
-		Period:    {"once per period", 9, 1, 100 * time.Millisecond, (*worker).period},
+		Mutex:     {"lock history", 1, 2, false, 40 * time.Millisecond, (*worker).mutex},
+		Update:    {"read-modify-write, fenced and not", 2, 1, false, 20 * time.Millisecond, (*worker).update},
+		Semaphore: {"permits up to a limit", 3, 2, false, 40 * time.Millisecond, (*worker).semaphore},
+		ReadWrite: {"readers together, writers alone", 4, 3, false, 40 * time.Millisecond, (*worker).readWrite},
+		Cancel:    {"contexts that end at random points", 5, 1, false, 60 * time.Millisecond, (*worker).cancel},
+		Crowd:     {"many waiters", 6, 12, false, 400 * time.Millisecond, (*worker).crowd},
+		Long:      {"many renewals", 7, 1, false, 50 * time.Millisecond, (*worker).long},
+		Election:  {"leaders and observers", 8, 2, false, 30 * time.Millisecond, (*worker).election},
+		Period:    {"once per period", 9, 1, false, 100 * time.Millisecond, (*worker).period},
+		Owners:    {"entries in the names of owners", 10, 2, false, 40 * time.Millisecond, (*worker).owners},
+		Line:      {"a line that is never empty", 11, 2, false, 10 * time.Millisecond, (*worker).line},
+		Many:      {"10,000 locks", 12, 4, false, 200 * time.Millisecond, (*worker).many},
+		Thousand:  {"1,000 waiters on one lock; only if named", 13, waiters, true, time.Second, (*worker).thousand},
+		Least:     {"a least time for which a lock stays taken", 14, 1, false, 40 * time.Millisecond, (*worker).least},
+		Evict:     {"evictions, and what must be refused", 15, 3, false, 300 * time.Millisecond, (*worker).evict},
 	}
 }
 
@@ -64,9 +77,17 @@ func Names() []string {
 	return names
 }
 
+// Together are those of some workloads that can share a machine.
+func Together(names []string) []string {
+	all := works()
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return all[name].apart })
+}
+
 // OverQuorum are the workloads that locks over several servers can do; the other
 // kinds are refused there.
-func OverQuorum() []string { return []string{Mutex, Update, ReadWrite, Cancel, Crowd, Long} }
+func OverQuorum() []string {
+	return []string{Mutex, Update, ReadWrite, Cancel, Crowd, Long, Many, Thousand}
+}
 
 // About says in a few words what a workload is.
 func About(name string) string { return works()[name].about }
@@ -82,8 +103,8 @@ func (w *worker) mutex(ctx context.Context) {
 func (w *worker) update(ctx context.Context) {
 	m := w.locks.Mutex(Update)
 	w.hold(ctx, ordinary(request{lock: Update, mode: "x"}, m.Lock), func(h *holding) {
-		value, err := w.fenced.read(h.event.Token)
-		plain, other := w.plain.read(h.event.Token)
+		value, err := w.registers.Fenced.Read(h.event.Token)
+		plain, other := w.registers.Plain.Read(h.event.Token)
 		e := h.event
 		e.Kind, e.Value, e.Plain = history.Write, value+1, plain+1
 		if err != nil || other != nil || !h.stay(time.Millisecond+w.upTo(8*time.Millisecond)) {
@@ -99,12 +120,12 @@ func (w *worker) update(ctx context.Context) {
 			w.say(stands)
 			<-w.resume
 		}
-		if err := w.plain.write(h.event.Token, e.Plain); err != nil {
+		if err := w.registers.Plain.Write(h.event.Token, e.Plain); err != nil {
 			h.complain(err)
 			return
 		}
-		err = w.fenced.write(h.event.Token, e.Value)
-		e.Stale = errors.Is(err, errStale)
+		err = w.registers.Fenced.Write(h.event.Token, e.Value)
+		e.Stale = errors.Is(err, ErrStale)
 		if err != nil && !e.Stale {
 			h.complain(err)
 			return
@@ -117,7 +138,7 @@ func (w *worker) update(ctx context.Context) {
 // complain reports an error that has nothing to do with locks. A register that
 // refuses an old token does what it is there for.
 func (h *holding) complain(err error) {
-	if err == nil || errors.Is(err, errStale) {
+	if err == nil || errors.Is(err, ErrStale) {
 		return
 	}
 	e := h.event

@@ -1,0 +1,247 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/verify/audit"
+	"github.com/holdfast-go/holdfast/verify/history"
+)
+
+// Owners checks locks that are taken in a name: entries of one owner share its
+// hold and its token, and the lock is given to the next only after the last of
+// them is out. That two owners are never in at once is said by the checks of
+// exclusion, which know entries from strangers.
+func (r *Run) Owners() Result {
+	res := Result{
+		Name: "owners", Guarantees: "G29 G30",
+		Promise: "entries of one owner are one hold with one token, and it lasts until the last of them is out",
+	}
+	var together int
+	for _, lock := range r.locks() {
+		known := r.byAttempt(lock)
+		for _, h := range r.Holds[lock] {
+			if h.Name == "" {
+				continue
+			}
+			res.Examined++
+			if g := known[h.Owner]; g != nil && g.name == "" {
+				res.findf(h.At, lock, "client %d entered as %q, and the server has %s as nobody's entry",
+					h.Proc, h.Name, h.Owner)
+			}
+		}
+		together += r.stay(&res, lock)
+	}
+	res.Figure = fmt.Sprintf("entered beside another: %d", together)
+	return res
+}
+
+// stay looks at the notes on one lock, and answers how many entered beside others.
+func (r *Run) stay(res *Result, lock string) (beside int) {
+	for _, n := range r.Notes[r.key(lock)] {
+		before, after := r.holders(n.Before, n), r.holders(n.After, n)
+		for _, g := range after {
+			if g.name != "" && !slices.ContainsFunc(before, g.same) && slices.ContainsFunc(before, g.together) {
+				beside++
+			}
+		}
+		// Who leaves takes nobody along.
+		if n.Before.Holder == audit.Stays || !n.Before.Named || !giving[n.Action] {
+			continue
+		}
+		for _, h := range before {
+			if n.For(h.attempt) || slices.ContainsFunc(after, h.same) || h.over(n, 1) {
+				continue
+			}
+			res.findf(r.machine(n.At), lock, "%s by %s took out %s too, another entry of %s",
+				n.Action, n.Caller, h.attempt, h.name)
+		}
+	}
+	return beside
+}
+
+// Least checks locks that stay taken for a least time: a hold that is given up
+// earlier ends neither before nor after it.
+func (r *Run) Least() Result {
+	res := Result{
+		Name: "least", Guarantees: "G32",
+		Promise: "a lock that is given up before its least time stays taken until then, and is to be had soon after",
+	}
+	var latest time.Duration
+	for _, lock := range r.locks() {
+		least := make(map[string]time.Duration) // by attempt
+		for _, h := range r.Holds[lock] {
+			if h.Least > 0 {
+				least[h.Owner] = h.Least
+			}
+		}
+		if len(least) == 0 {
+			continue
+		}
+		var stays *kept
+		for _, n := range r.Notes[r.key(lock)] {
+			if stays != nil && n.After.Fence != n.Before.Fence {
+				latest = max(latest, stays.next(r, &res, lock, n))
+				stays = nil
+			}
+			d, known := least[n.Before.Holder]
+			if known && n.Action == "stay" && n.After.Holder == audit.Stays {
+				stays = keeps(r, &res, lock, n, d)
+			}
+		}
+	}
+	res.Figure = fmt.Sprintf("had again at the latest %v after the least time", latest.Round(time.Millisecond))
+	return res
+}
+
+// kept is a lock that was given up and stays taken.
+type kept struct {
+	from, till int64 // of the server's clock, in ms: its grant, and the end of its least time
+	ahead      int64 // by how much that clock had been moved
+	waited     bool  // somebody waited already
+}
+
+// keeps judges a note by which a lock stays taken.
+func keeps(r *Run, res *Result, lock string, n audit.Note, least time.Duration) *kept {
+	res.Examined++
+	k := &kept{from: int64(n.Before.Fence / 1000), ahead: n.Ahead, waited: n.After.Line.Waiting > 0}
+	// A token runs ahead of a clock that was set back.
+	k.from = min(k.from, n.Clock()/1000)
+	k.till = k.from + least.Milliseconds()
+	if n.After.Expiry != k.till {
+		res.findf(r.machine(n.At), lock, "%s gave it up, and it stays taken for %d ms more than its least time",
+			n.Caller, n.After.Expiry-k.till)
+	}
+	return k
+}
+
+// next judges the next grant: it is not to come before the least time is
+// over. It answers by how much one came after it.
+func (k *kept) next(r *Run, res *Result, lock string, n audit.Note) time.Duration {
+	if n.Action == "evict" {
+		return 0
+	}
+	at := r.machine(n.At)
+	late := time.Duration(n.Clock()/1000-k.till) * time.Millisecond
+	switch {
+	case r.lossBetween(r.machine(k.from*1000-k.ahead), at), n.Ahead != k.ahead:
+		res.Excused++
+		return 0
+	case late < 0:
+		res.findf(at, lock, "%s by %s was granted it %v before its least time was over", n.Action, n.Caller, -late)
+	case k.waited && late > r.Setup.TTL+patience:
+		res.findf(at, lock, "%s by %s was granted it only %v after its least time, though somebody waited",
+			n.Action, n.Caller, late)
+	case k.waited:
+		return late
+	}
+	return 0
+}
+
+// Evictions checks what operators do: they end the hold that they mean and no
+// other, the fence rises, and who was evicted learns it while its lease would
+// have lasted.
+func (r *Run) Evictions() Result {
+	res := Result{
+		Name: "evictions", Guarantees: "G2 G3 G4",
+		Promise: "an eviction ends the hold that is meant and no other, raises the fence, and is learned in a lease",
+	}
+	meant := make(map[string]map[uint64]bool)
+	for _, e := range r.Events {
+		if e.Kind == history.Evict {
+			if meant[e.Lock] == nil {
+				meant[e.Lock] = make(map[uint64]bool)
+			}
+			meant[e.Lock][e.Token>>10] = true
+		}
+	}
+	if len(meant) == 0 || r.mute() {
+		return res
+	}
+	for _, key := range r.keys() {
+		for _, n := range r.Notes[key] {
+			if n.Action == "evict" && r.cuts(n) && n.After.Fence <= n.Before.Fence {
+				res.findf(r.machine(n.At), lockOf(key), "an eviction left the fence at %d", n.After.Fence)
+			}
+		}
+		for _, g := range r.follow().holds[key] {
+			if g.evicted {
+				res.Examined++
+				if lock := lockOf(key); !meant[lock][g.token] {
+					res.findf(r.machine(g.till), lock, "%s was evicted from token %d, which nobody meant",
+						g.attempt, g.token)
+				}
+			}
+		}
+	}
+	res.Figure = fmt.Sprintf("learned after %v at the latest", r.learned(&res).Round(time.Millisecond))
+	return res
+}
+
+// learned judges until when the evicted believed in their holds, and answers the
+// longest time.
+func (r *Run) learned(res *Result) (longest time.Duration) {
+	for _, lock := range r.locks() {
+		known := r.byAttempt(lock)
+		for _, h := range r.Holds[lock] {
+			if !r.evicted(h) || !known[h.Owner].evicted || h.Trusted() < h.At {
+				continue
+			}
+			late := time.Duration(h.Trusted() - r.machine(known[h.Owner].till))
+			longest = max(longest, late)
+			if late > r.Setup.TTL+time.Duration(r.Setup.SkewError) {
+				res.findf(h.Trusted(), lock, "client %d trusted %s for %v after it was evicted", h.Proc, h.Owner, late)
+			}
+		}
+	}
+	return longest
+}
+
+// Refused checks that whoever has no hold changes none: a release that comes
+// twice or late, a renewal of what is over, and requests in a name that holds
+// nothing.
+func (r *Run) Refused() Result {
+	res := Result{
+		Name: "refused", Guarantees: "G4 G18",
+		Promise: "who tries to end or extend a hold that is not his is refused, and changes nothing",
+	}
+	stranger := make(map[string]bool)
+	for _, e := range r.Events {
+		if e.Kind != history.Try {
+			continue
+		}
+		res.Examined++
+		if e.How == history.Released {
+			res.findf(e.At, e.Lock, "client %d, %s as %s: it was let do so", e.Proc, e.Text, e.Owner)
+		}
+		if e.ID == 0 { // it is of no hold
+			stranger[e.Owner] = true
+		}
+	}
+	for _, key := range r.keys() {
+		for _, n := range r.Notes[key] {
+			if stranger[n.Caller] && !r.onlyOver(n) {
+				res.findf(r.machine(n.At), lockOf(key), "%s by %s, who holds nothing, changed the record from %s to %s",
+					n.Action, n.Caller, describe(n.Before), describe(n.After))
+			}
+		}
+	}
+	return res
+}
+
+// onlyOver reports that a change of a record is no more than what any action may
+// do: to end what is over, and to let in who waited for that.
+func (r *Run) onlyOver(n audit.Note) bool {
+	mine := func(g *granted) bool { return n.For(g.attempt) }
+	return !r.cuts(n) && !slices.ContainsFunc(r.holders(n.After, n), mine)
+}
+
+// cuts reports that a change ends or alters a hold that is not over.
+func (r *Run) cuts(n audit.Note) bool {
+	after := r.holders(n.After, n)
+	return slices.ContainsFunc(r.holders(n.Before, n), func(h *granted) bool {
+		kept := slices.ContainsFunc(after, func(g *granted) bool { return g.same(h) && g.due == h.due })
+		return !kept && !h.over(n, 1000)
+	})
+}

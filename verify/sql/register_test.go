@@ -1,0 +1,106 @@
+package sql_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/verify/fault"
+	"github.com/holdfast-go/holdfast/verify/report"
+	"github.com/holdfast-go/holdfast/verify/sql"
+	"github.com/holdfast-go/holdfast/verify/suite"
+	"github.com/holdfast-go/holdfast/verify/workload"
+)
+
+// envClient turns the test binary into a client process.
+const envClient = "HOLDFAST_VERIFY_CLIENT"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(envClient) != "" {
+		if err := workload.Client(os.Stdin, os.Stdout, sql.Registers); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if err := os.Setenv(envClient, "yes"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	// One goroutine of redistest keeps the thread that servers are tied to.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(
+		"github.com/holdfast-go/holdfast/internal/redistest.startTied.func1.1"))
+}
+
+func TestARowRefusesAnOlderToken(t *testing.T) {
+	dir := t.TempDir()
+	first := open(t, dir)
+	second := open(t, dir) // as another process does
+	want := func(r workload.Register, token uint64, value int64) {
+		t.Helper()
+		if got, err := r.Read(token); got != value || err != nil {
+			t.Errorf("read by token %d: %d, %v; want %d", token, got, err, value)
+		}
+	}
+	want(first.Fenced, 1, 0)
+	if err := first.Fenced.Write(1, 10); err != nil {
+		t.Error(err)
+	}
+	want(second.Fenced, 2, 10)
+	if err := first.Fenced.Write(1, 11); !errors.Is(err, workload.ErrStale) {
+		t.Errorf("a write after a reader with a higher token: %v", err)
+	}
+	if _, err := first.Fenced.Read(1); !errors.Is(err, workload.ErrStale) {
+		t.Errorf("a read by an older token: %v", err)
+	}
+	want(second.Fenced, math.MaxInt64, 10) // the highest token there is fits in
+	if err := errors.Join(second.Plain.Write(2, 20), first.Plain.Write(1, 21)); err != nil {
+		t.Error(err)
+	}
+	want(second.Plain, 2, 21)
+	if fenced, plain, err := workload.Resource(sql.Registers).Final(dir); fenced != 10 || plain != 21 || err != nil {
+		t.Errorf("at the end: %d, %d, %v", fenced, plain, err)
+	}
+}
+
+func open(t *testing.T, dir string) workload.Registers {
+	t.Helper()
+	r, err := sql.Registers(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// Clients that read, think and write rows under a lock lose nothing where the
+// database checks tokens, though they are stopped before they write, are killed,
+// and lose their answers; where it does not, they do.
+func TestNoUpdateOfAFencedRowIsLost(t *testing.T) {
+	out, err := suite.Run(t.Context(), suite.Options{
+		Topology: fault.Standalone, Duration: 10 * time.Second, TTL: time.Second, Clients: 4, Seed: 1,
+		Works: []string{workload.Update}, Faults: []string{"stop-writer", "kill", "reply-lost"},
+		Argv: []string{os.Args[0]}, Resource: sql.Registers,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := report.Make(out)
+	t.Log(doc.Text())
+	if !doc.OK {
+		t.Errorf("%d promises were broken", doc.Violations)
+	}
+	l := out.Rounds[0].Run.Losses()
+	if !l.Known || l.Taken < 20 || l.Fenced != 0 || l.Refused == 0 || l.Plain == 0 {
+		t.Errorf("%+v: want many writes, some of them refused, and losses without fencing only", l)
+	}
+}

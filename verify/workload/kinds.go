@@ -1,0 +1,179 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/verify/history"
+)
+
+// How much there is of some things.
+const (
+	owners   = 3      // names in which locks are taken
+	waiters  = 1_000  // on one lock, over all processes
+	manyOnes = 10_000 // locks that are drawn from
+)
+
+// owners enters in the name of one of a few owners, which all processes share; at
+// times it enters once more under its own lease.
+func (w *worker) owners(ctx context.Context) {
+	name := fmt.Sprintf("owner %d", w.rng.IntN(owners))
+	m := w.locks.Mutex(Owners, holdfast.Owner(name))
+	r := ordinary(request{lock: Owners, mode: "x", name: name}, m.Lock)
+	w.hold(ctx, r, func(h *holding) {
+		h.stay(w.upTo(6 * time.Millisecond))
+		if w.rng.IntN(4) > 0 || !h.look() {
+			return
+		}
+		again := r
+		again.local = true
+		w.hold(h.lease.Context(), again, func(inner *holding) { inner.stay(w.upTo(2 * time.Millisecond)) })
+	})
+}
+
+// line waits with a goroutine or two of every process, all the time.
+func (w *worker) line(ctx context.Context) {
+	m := w.locks.Mutex(Line)
+	w.hold(ctx, ordinary(request{lock: Line, mode: "x"}, m.Lock), func(h *holding) {
+		h.stay(w.upTo(3 * time.Millisecond))
+	})
+}
+
+// many takes one of very many locks.
+func (w *worker) many(ctx context.Context) {
+	name := fmt.Sprintf("%s/%d", Many, w.rng.IntN(manyOnes))
+	m := w.locks.Mutex(name)
+	w.hold(ctx, ordinary(request{lock: name, mode: "x"}, m.Lock), func(h *holding) {
+		h.stay(w.upTo(60 * time.Millisecond))
+	})
+}
+
+// thousand is one of so many that want one lock. That they are served slowly keeps
+// them waiting, and leaves the machine to the others.
+func (w *worker) thousand(ctx context.Context) {
+	m := w.locks.Mutex(Thousand)
+	w.hold(ctx, ordinary(request{lock: Thousand, mode: "x"}, m.Lock), func(h *holding) {
+		h.stay(5*time.Millisecond + w.upTo(5*time.Millisecond))
+	})
+}
+
+// least gives a lock up before its least time, in most cases.
+func (w *worker) least(ctx context.Context) {
+	least := w.cfg.TTL / 8
+	if w.rng.IntN(4) == 0 {
+		least = w.cfg.TTL + w.cfg.TTL/4 // longer than the lease
+	}
+	m := w.locks.Mutex(Least, holdfast.MinHold(least))
+	w.hold(ctx, ordinary(request{lock: Least, mode: "x", least: least}, m.Lock), func(h *holding) {
+		h.stay(w.upTo(w.cfg.TTL / 6))
+	})
+}
+
+// evict: two goroutines of each process hold a lock, one of them long enough to
+// notice that it was taken away. The third evicts them, and tries what must be
+// refused.
+func (w *worker) evict(ctx context.Context) {
+	if w.number == 2 {
+		if w.rng.IntN(4) == 0 {
+			w.operate(ctx)
+		}
+		w.trespass(ctx, Evict, "")
+		w.trespass(ctx, Owners, wire.Owner(fmt.Sprintf("owner %d", w.rng.IntN(owners))))
+		return
+	}
+	m := w.locks.Mutex(Evict)
+	var over *holding
+	w.hold(ctx, ordinary(request{lock: Evict, mode: "x"}, m.Lock), func(h *holding) {
+		over = h
+		h.stay(w.upTo(w.cfg.TTL / 2))
+	})
+	if over == nil {
+		return
+	}
+	// Once more what has ended: by its release, or by somebody's hand.
+	l := over.lease.(*holdfast.Lease)
+	limited, cancel := context.WithTimeout(context.Background(), w.cfg.TTL)
+	defer cancel()
+	over.tried("a second release", l.Release(limited))
+	over.tried("an extension after the release", l.Extend(limited, w.cfg.TTL))
+}
+
+// tried reports what became of something that must be refused to a holder.
+func (h *holding) tried(what string, err error) {
+	e := h.event
+	e.Kind, e.Text, e.How = history.Try, what, history.Released
+	if err != nil {
+		e.How, e.Err = history.NotHeld, err.Error()
+	}
+	h.say(e)
+}
+
+// operate ends the hold of whoever has the lock, as an operator does who has
+// looked at it.
+func (w *worker) operate(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, w.cfg.TTL)
+	defer cancel()
+	state, err := w.locks.Inspect(limited, Evict)
+	if err != nil || len(state.Holders) == 0 {
+		return // what goes wrong with requests is told by those who take locks
+	}
+	// It is told before: a process that is killed does not tell it afterwards.
+	token := state.Holders[0].Token
+	w.say(history.Event{Kind: history.Evict, Work: w.work, Lock: Evict, Token: token})
+	_, _ = w.locks.Evict(limited, Evict, holdfast.Eviction{By: "suite", Reason: "to see what follows", Token: token})
+}
+
+// trespass asks the store itself, in the name of an attempt that there never was,
+// to end and to extend the hold on a lock: as a program with a mistake would.
+// The token is that of whoever has it.
+func (w *worker) trespass(ctx context.Context, lock, owner string) {
+	limited, cancel := context.WithTimeout(ctx, w.cfg.TTL)
+	defer cancel()
+	state, err := w.locks.Inspect(limited, lock)
+	if err != nil || len(state.Holders) == 0 {
+		return
+	}
+	e := history.Event{Kind: history.Try, Work: w.work, Lock: lock}
+	e.Owner = fmt.Sprintf("%s/9%08d", w.locks.ID(), w.ids.Add(1))
+	token, ttl := strconv.FormatUint(state.Holders[0].Token>>10, 10), wire.Millis(w.cfg.TTL)
+	retention, base := wire.Millis(Retention), wire.Base(w.cfg.Prefix, lock, w.store.Sharded())
+	named := func(args ...string) []string {
+		if owner != "" {
+			args = append(args, owner)
+		}
+		return args
+	}
+	for _, try := range []struct {
+		action *script.Script
+		args   []string
+	}{
+		{script.Release, named(e.Owner, token, retention, base)},
+		{script.Stay, named(e.Owner, token, "1", "0", retention, base)},
+		{script.Cancel, named(e.Owner, retention, base)},
+		{script.Step, named(e.Owner, token, "s", ttl, retention, base)},
+		{script.ReleaseIdle, []string{e.Owner}},
+		{script.Renew, []string{retention, e.Owner, ttl, owner}},
+	} {
+		answer, err := w.store.Run(limited, try.action, []string{wire.Key(w.cfg.Prefix, lock)}, try.args)
+		e.At, e.Text, e.How = 0, try.action.Name, history.NotHeld
+		if err != nil {
+			return
+		}
+		// A release of what is over is answered like the first one: what it
+		// changed is told by the server. The others have a word for refusing.
+		switch word, rest, _ := strings.Cut(answer, " "); {
+		case try.action == script.Renew && rest != "-",
+			try.action == script.ReleaseIdle && rest != "-",
+			try.action == script.Step && word != "gone",
+			try.action == script.Cancel && word != "none":
+			e.How = history.Released
+		}
+		w.say(e)
+	}
+}
