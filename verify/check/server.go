@@ -256,6 +256,12 @@ func (a *account) begin(n audit.Note, g *granted) {
 		return
 	}
 	at := a.run.machine(n.At)
+	if a.run.setBack(at) {
+		if i := slices.IndexFunc(a.holds, g.same); i >= 0 {
+			a.live = append(a.live, a.holds[i]) // it was over, and by the server's clock is not any more
+			return
+		}
+	}
 	a.exclusion.Examined++
 	a.tokens.Examined++
 	// What goes on under the token of the hold before it is no new grant: one more
