@@ -1,0 +1,34 @@
+package check_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/verify/check"
+)
+
+// The table of what holds where names every check there is, and no other.
+func TestTheTableOfGuaranteesNamesEveryCheck(t *testing.T) {
+	page, err := os.ReadFile("../../docs/guarantees.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "## What holds where")
+	table, _, _ = strings.Cut(table, "\n## ")
+	named := make(map[string]bool)
+	for _, m := range regexp.MustCompile("`([a-z]+(?:-[a-z]+)*)`").FindAllStringSubmatch(table, -1) {
+		named[m[1]] = true
+	}
+	delete(named, "everysec") // a way to keep a log
+	for _, res := range check.All(check.Index(nil, nil)) {
+		if !named[res.Name] {
+			t.Errorf("%s is not in the table", res.Name)
+		}
+		delete(named, res.Name)
+	}
+	if len(named) > 0 {
+		t.Errorf("the table names checks that there are not: %v", named)
+	}
+}
