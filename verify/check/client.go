@@ -131,6 +131,8 @@ func (r *Run) TokensInTime() Result {
 			case h.Token == before.Token && h.Name != "" && h.Name == before.Name: // entries of one owner
 			case r.parted(h.At) || r.parted(before.At), r.behind(before.Token, h.Asked, h.At):
 				res.Excused++
+			case h.Since < h.Asked && r.excuse(h.Since, h.At, h.Proc): // it came in beside a hold that is lost
+				res.Excused++
 			default:
 				res.findf(h.At, lock, "client %d got token %d after the hold of client %d with token %d was over",
 					h.Proc, h.Token, before.Proc, before.Token)

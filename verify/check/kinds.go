@@ -106,12 +106,16 @@ type kept struct {
 func keeps(r *Run, res *Result, lock string, n audit.Note, least time.Duration) *kept {
 	res.Examined++
 	k := &kept{from: int64(n.Before.Fence / 1000), ahead: n.Ahead, waited: n.After.Line.Waiting > 0}
-	// A token runs ahead of a clock that was set back.
-	k.from = min(k.from, n.Clock()/1000)
+	// A token runs ahead of a clock that was set back: then the time counts from
+	// when the script looked at the clock, which was just before the note did.
+	off := int64(0)
+	if now := n.Clock() / 1000; now < k.from {
+		k.from, off = now, 1
+	}
 	k.till = k.from + least.Milliseconds()
-	if n.After.Expiry != k.till {
+	if more := n.After.Expiry - k.till; more > 0 || more < -off {
 		res.findf(r.machine(n.At), lock, "%s gave it up, and it stays taken for %d ms more than its least time",
-			n.Caller, n.After.Expiry-k.till)
+			n.Caller, more)
 	}
 	return k
 }
