@@ -8,12 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The size of a normal run; -rapid.checks and -rapid.steps ask for another,
-// -rapid.seed repeats one.
-const (
-	sequences = "300"
-	steps     = "60"
-)
+// The size of a normal run, of so many [sequences]; -rapid.checks and
+// -rapid.steps ask for another, -rapid.seed repeats one.
+const steps = "60"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
