@@ -1,0 +1,7 @@
+//go:build race
+
+package oracle
+
+// sequences are few with the race detector, which has little to find where all
+// is done one after the other: make test runs all of them without it as well.
+const sequences = "75"
