@@ -81,7 +81,7 @@ func (r *Run) till(due int64, n audit.Note) int64 {
 // was granted that was asked for at asked, by the number that users see.
 func (r *Run) behind(token uint64, asked, got int64) bool {
 	now := asked + r.Setup.Skew + min(r.clock.before(asked), r.clock.before(got))
-	return r.setBack(got) && int64(token/1024) >= now/1000
+	return (r.setBack(asked) || r.setBack(got)) && int64(token/1024) >= now/1000
 }
 
 func distance(a, b int64) int64 { return max(a-b, b-a) }

@@ -110,7 +110,7 @@ func keeps(r *Run, res *Result, lock string, n audit.Note, least time.Duration) 
 	// when the script looked at the clock, which was just before the note did.
 	off := int64(0)
 	if now := n.Clock() / 1000; now < k.from {
-		k.from, off = now, 1
+		k.from, off = now, around/int64(time.Millisecond)
 	}
 	k.till = k.from + least.Milliseconds()
 	if more := n.After.Expiry - k.till; more > 0 || more < -off {

@@ -38,12 +38,15 @@ type queue struct {
 	res                *Result
 	key                string
 	places             map[string]place // by attempt: those who stand
+	joined             map[string]int64 // when an attempt was first given a place
 	served, past, most int
 }
 
 type place struct{ number, since int64 }
 
-func (q *queue) begin(key string) { q.key, q.places = key, make(map[string]place) }
+func (q *queue) begin(key string) {
+	q.key, q.places, q.joined = key, make(map[string]place), make(map[string]int64)
+}
 
 // step takes in one note: who was granted the lock, who joined, and who left.
 func (q *queue) step(n audit.Note) {
@@ -64,6 +67,9 @@ func (q *queue) step(n audit.Note) {
 	}
 	if last := n.After.Line.Last; last != n.Before.Line.Last && last.Attempt != "-" && last.Attempt != "" {
 		q.places[last.Attempt] = place{last.Place, n.At}
+		if _, known := q.joined[last.Attempt]; !known {
+			q.joined[last.Attempt] = n.At
+		}
 	}
 	if n.Action == "cancel" {
 		delete(q.places, n.Caller)
@@ -106,6 +112,8 @@ func (q *queue) granted(n audit.Note, g *granted) {
 	since := at - 2*int64(q.run.Setup.TTL)
 	if stood {
 		since = q.run.machine(own.since)
+	} else if first, ever := q.joined[g.attempt]; ever { // a failover may have brought its place back
+		since = min(since, q.run.machine(first))
 	}
 	if q.run.parted(at) || q.run.lossBetween(since, at) || !stood && q.run.blindBetween(since, at) {
 		q.res.Excused++

@@ -16,6 +16,8 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"runtime/pprof"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,7 +114,8 @@ func Client(in io.Reader, out io.Writer, open Resource) error {
 	defer cancel()
 	err = errors.Join(c.locks.Close(limited), c.registers.Close())
 	closed()
-	c.say(history.Event{Kind: history.Stats, Counts: leftOver(limited, before)})
+	left := leftOver(limited, before)
+	c.say(history.Event{Kind: history.Stats, Counts: left, Text: running(left)})
 	return err
 }
 
@@ -241,6 +244,16 @@ func leftOver(ctx context.Context, before map[string]int64) map[string]int64 {
 			return left
 		}
 	}
+}
+
+// running says what goroutines there are if some are left over.
+func running(left map[string]int64) string {
+	if left["goroutines"] == 0 {
+		return ""
+	}
+	var text strings.Builder
+	_ = pprof.Lookup("goroutine").WriteTo(&text, 1) // a Builder takes everything
+	return text.String()
 }
 
 // pause waits for d; false says that ctx ended before.
