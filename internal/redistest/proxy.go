@@ -31,9 +31,12 @@ type Event struct {
 // answers, and answers from pushed messages, so that a test can let a request
 // take effect and swallow just its answer. Faults are switched on and off at
 // run time; all methods are safe for concurrent use.
+//
+// Before a secured server it is where the clients' TLS ends and its own begins.
 type Proxy struct {
 	target   string
 	listener net.Listener
+	identity *identity // of a secured server, nil for an open one
 
 	mu      sync.Mutex // guards what follows; no I/O while it is held
 	changed chan struct{}
@@ -73,6 +76,11 @@ func NewProxy(t testing.TB, target string) *Proxy {
 		changed:  make(chan struct{}),
 		counts:   make(map[stageOf]int64),
 		links:    make(map[*link]struct{}),
+	}
+	if Secured() {
+		if p.identity, err = newIdentity(); err != nil {
+			t.Fatalf("redistest: %v", err)
+		}
 	}
 	var serving sync.WaitGroup
 	serving.Go(func() { p.accept(&serving) })
