@@ -37,25 +37,26 @@ func start(bench *fault.Bench, opts Options) (*place, error) {
 	if opts.URL != "" {
 		return p, p.theirs(opts.URL)
 	}
+	tenant := redistest.Tenant(opts.Prefix)
 	err := fault.Try(func() {
 		switch opts.Topology {
 		case fault.Standalone:
-			p.own = []*redistest.Server{redistest.Start(bench)}
+			p.own = []*redistest.Server{redistest.Start(bench, tenant)}
 		case fault.Durable:
 			logged := redistest.Args("--appendonly", "yes", "--appendfsync", "always")
-			p.own = []*redistest.Server{redistest.Start(bench, logged)}
+			p.own = []*redistest.Server{redistest.Start(bench, tenant, logged)}
 		case fault.Sentinel:
-			p.sentinel = redistest.StartSentinel(bench)
+			p.sentinel = redistest.StartSentinel(bench, tenant)
 			p.sentinel.Forbear(bench)
 			p.own = p.sentinel.Servers
 			p.servers.Sentinels, p.servers.Master = p.sentinel.Addrs(), redistest.SentinelName
 		case fault.Quorum:
-			p.own = redistest.Primaries(bench, 5)
+			p.own = redistest.Primaries(bench, 5, tenant)
 			for _, s := range p.own {
 				p.servers.Quorum = append(p.servers.Quorum, s.URL())
 			}
 		case fault.Cluster:
-			p.cluster = redistest.StartCluster(bench)
+			p.cluster = redistest.StartCluster(bench, tenant)
 			fault.Forbear(bench, p.cluster)
 			p.own = p.cluster.Nodes
 			p.servers.Nodes = p.cluster.Addrs()
@@ -105,9 +106,12 @@ func (p *place) shown() string {
 	return u.String()
 }
 
-// open connects to one of the servers.
+// open connects to one of the servers, as who may do everything if it is ours.
 func (p *place) open(addr, name string) (*redis.Client, error) {
-	opts := &redis.Options{Addr: addr}
+	opts := &redis.Options{Addr: addr, TLSConfig: redistest.TLS()}
+	if len(p.own) > 0 {
+		opts.Username, opts.Password = p.own[0].Admin()
+	}
 	if p.url != "" {
 		var err error
 		if opts, err = redis.ParseURL(p.url); err != nil {
