@@ -150,7 +150,7 @@ func TestTheSameServerUnderTwoNamesIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(s.Close)
-		c, err := holdfast.New(s, holdfast.Config{})
+		c, err := holdfast.New(s, holdfast.Config{Prefix: redistest.Prefix()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -78,8 +78,10 @@ func each(t *testing.T, test func(t *testing.T, w *world)) {
 	for name, open := range adapters {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fast := redistest.Start(t, redistest.Clock(), redistest.Needs("in a quorum"))
-			servers := append(redistest.Primaries(t, 4), fast)
+			// storetest has keys of its own, and counts who listens no longer.
+			shared := redistest.Allow("~storetest:*", "&storetest:*", "+unsubscribe")
+			fast := redistest.Start(t, redistest.Clock(), redistest.Needs("in a quorum"), shared)
+			servers := append(redistest.Primaries(t, 4, shared), fast)
 			servers[4].MoveClock(ahead)
 			test(t, &world{servers: servers, open: open})
 		})
