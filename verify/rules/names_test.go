@@ -72,12 +72,15 @@ func TestAnyTextIsAName(t *testing.T) {
 	})
 }
 
-// Two prefixes are two worlds.
+// Two prefixes are two worlds, of users who may do nothing in the other's.
 func TestPrefixesKeepApplicationsApart(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		a, _ := w.local(t, holdfast.Config{Prefix: "one"})
-		b, _ := w.local(t, holdfast.Config{Prefix: "one:two"})
-		c, _ := w.local(t, holdfast.Config{Prefix: "two"})
+		tenant := func(prefix string) *holdfast.Client {
+			rules := append(w.Rights(t), "resetkeys", "resetchannels", "~"+prefix+":*", "&"+prefix+":*")
+			c, _ := on(t, w.open(t, w.Addr(), w.user(t, prefix, rules...)), holdfast.Config{Prefix: prefix})
+			return c
+		}
+		a, b, c := tenant("one"), tenant("one:two"), tenant("two")
 		for _, l := range []*holdfast.Lease{lock(t, a.Mutex("x")), lock(t, b.Mutex("x")), lock(t, c.Mutex("x"))} {
 			release(t, l)
 		}
