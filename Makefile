@@ -59,6 +59,27 @@ ISOLATED = GOWORK=off $(GO) build -buildvcs=false -o /dev/null ./... && GOWORK=o
 test: servers ## vet and test every module; installs a redis-server if there is none
 	$(call each,test,$(ISOLATED) && $(GO) test $(RACE) $(TESTFLAGS) ./...,$(if $(RACE),, (no C compiler: without the race detector)))
 	$(if $(TESTFLAGS),,$(if $(RACE),$(if $(filter %verify,$(MODULES)),@$(MAKE) worlds && cd verify && $(GO) test ./oracle)))
+	$(if $(TESTFLAGS),,$(if $(filter %verify,$(MODULES)),@$(MAKE) test-secured-some))
+
+# The same tests on servers that have TLS, the rights of docs/operating.md for
+# their clients, and a prefix for a tenant. Without: the measurements of bench, the
+# other libraries' locks in lineage, and the examples, which are programs for a
+# server as it comes.
+#
+# Without the race detector, which make test has: with it a handshake of TLS takes
+# as long as the shortest requests may, on a machine that has other work.
+SECURED = HOLDFAST_TEST_SERVERS=secured $(GO) test
+OPEN_ONLY = /(bench|examples|lineage)(/|$$)
+
+.PHONY: test-secured
+test-secured: servers ## test every module on secured servers: TLS, least privilege, a tenant's prefix
+	$(call each,test-secured,packages=$$($(GO) list ./... | grep -vE '$(OPEN_ONLY)'); test -z "$$packages" || $(SECURED) $(TESTFLAGS) $$packages)
+
+.PHONY: test-secured-some
+test-secured-some: servers ## some of test-secured: seconds (part of test)
+	cd store/goredis && $(SECURED) -run 'Conformance$$/^(actions|errors|bytes)$$' .
+	cd store/rueidis && $(SECURED) -run 'Conformance$$/^(actions|errors|bytes)$$' .
+	cd verify && $(SECURED) -run 'TestScriptFlushIsNotNoticed|TestAWrongPasswordIsNamed' ./rules
 
 # The race detector makes a simulated world seven times as slow: with it some
 # hundreds are run, and all of them again without it. So it is with the oracle.

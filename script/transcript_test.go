@@ -15,5 +15,7 @@ func TestTranscripts(t *testing.T) {
 
 // They hold for the scripts as a server runs them.
 func TestTranscriptsOnServer(t *testing.T) {
-	golden.Run(t, ".", golden.Server(redistest.Start(t)))
+	golden.Run(t, ".", golden.Server(redistest.Start(t, redistest.Tenant(""),
+		// The transcripts are of a quorum's server and of a Cluster's too.
+		redistest.Allow("+info", "+spublish", "+pubsub|shardnumsub"))))
 }

@@ -33,7 +33,8 @@ A command under holdfast run finds in its environment:
   HOLDFAST_LOCK_CHAIN        the locks held around the command, to notice a run inside
                              a run of the same lock, which would wait for itself
   HOLDFAST_REDIS             the server's URL without its password, for a holdfast inside
-HOLDFAST_PASSWORD is taken out. --pass-url leaves both as they are.`
+HOLDFAST_PASSWORD is taken out. --pass-url leaves both as they are. REDIS_URL is the
+command's own: it is left as it is, with the password that may be in it.`
 
 // envName is the variable that sets a flag.
 func envName(flag string) string {

@@ -12,14 +12,21 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // The scripts in testdata/script read like sessions in a shell. They run the
 // tool as processes of its own, against real servers.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir:      "testdata/script",
-		Setup:    setup,
+		Dir:   "testdata/script",
+		Setup: setup,
+		Condition: func(word string) (bool, error) {
+			if word != "secured" {
+				return false, fmt.Errorf("no condition %q", word)
+			}
+			return redistest.Secured(), nil
+		},
 		Cmds:     commands,
 		TestWork: os.Getenv("HOLDFAST_TEST_WORK") != "",
 	})

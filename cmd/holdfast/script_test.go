@@ -39,6 +39,7 @@ func setup(env *testscript.Env) error {
 	}
 	env.Values[worldKey{}] = &world{t: t}
 	env.Setenv("SHELL", "/bin/sh")
+	env.Setenv("SCHEME", strings.TrimSuffix(scheme(), "://"))
 	// Under the race detector each process would wait a second at its end.
 	env.Setenv("GORACE", "atexit_sleep_ms=0")
 	return nil
@@ -67,20 +68,32 @@ func worldOf(ts *testscript.TestScript) *world { return ts.Value(worldKey{}).(*w
 // serverCmd: server [-password P] starts a server and names it in HOLDFAST_REDIS.
 func serverCmd(ts *testscript.TestScript, _ bool, args []string) {
 	w := worldOf(ts)
-	var options []redistest.Option
+	options := []redistest.Option{redistest.Tenant(defaultPrefix), redistest.Needs("in a database")}
+	for _, prefix := range []string{"other", "staging", "mine"} {
+		options = append(options, redistest.Allow("~"+prefix+":*", "&"+prefix+":*"))
+	}
 	if len(args) == 2 && args[0] == "-password" {
 		options = append(options, redistest.Password(args[1]))
 	}
 	w.server = redistest.Start(w.t, options...)
-	ts.Setenv("HOLDFAST_REDIS", "redis://"+w.server.Addr())
+	ts.Setenv("HOLDFAST_REDIS", scheme()+w.server.Addr())
 	ts.Setenv("ADDR", w.server.Addr())
+	ts.Setenv("SSL_CERT_FILE", w.server.CAFile())
+}
+
+// scheme begins the URLs of servers and proxies.
+func scheme() string {
+	if redistest.Secured() {
+		return "rediss://"
+	}
+	return "redis://"
 }
 
 // proxyCmd: proxy puts a proxy before the server and names it in PROXY.
 func proxyCmd(ts *testscript.TestScript, _ bool, _ []string) {
 	w := worldOf(ts)
 	w.proxy = redistest.NewProxy(w.t, w.server.Addr())
-	ts.Setenv("PROXY", "redis://"+w.proxy.Addr())
+	ts.Setenv("PROXY", scheme()+w.proxy.Addr())
 }
 
 // faultCmd: fault blackhole|pass|pause|continue|kill.
@@ -218,7 +231,7 @@ func awaitKnownCmd(ts *testscript.TestScript, _ bool, args []string) {
 
 // evictCmd: evict NAME BY REASON takes the lock away from its holder.
 func evictCmd(ts *testscript.TestScript, _ bool, args []string) {
-	rdb := redis.NewClient(&redis.Options{Addr: worldOf(ts).server.Addr()})
+	rdb := redis.NewClient(&redis.Options{Addr: worldOf(ts).server.Addr(), TLSConfig: redistest.TLS()})
 	defer rdb.Close()
 	client, err := holdfast.New(goredis.New(rdb), holdfast.Config{})
 	ts.Check(err)
@@ -250,7 +263,7 @@ func signalCmd(ts *testscript.TestScript, _ bool, args []string) {
 
 // look is what holdfast status says, past the proxy.
 func look(ts *testscript.TestScript, name string) (state stateJSON, ok bool) {
-	_ = ts.Exec("holdfast", "status", "--json", "-u", "redis://"+worldOf(ts).server.Addr(), name) // 75 if held
+	_ = ts.Exec("holdfast", "status", "--json", "-u", scheme()+worldOf(ts).server.Addr(), name) // 75 if held
 	err := json.Unmarshal([]byte(ts.ReadFile("stdout")), &state)
 	return state, err == nil
 }

@@ -163,7 +163,12 @@ func parseServer(text string) (*redis.Options, error) {
 	}
 	options.DialTimeout = 3 * time.Second
 	options.DialerRetries = 1
-	options.ClientName = "holdfast"
+	// For people who look at the server's list of clients. That we may not say who
+	// we are is no reason to do nothing, as ClientName would have it.
+	options.OnConnect = func(ctx context.Context, conn *redis.Conn) error {
+		_ = conn.ClientSetName(ctx, "holdfast").Err()
+		return nil
+	}
 	// It would look up the host's addresses, and ask for news that only a
 	// managed service sends.
 	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}

@@ -22,6 +22,7 @@ import (
 type server struct {
 	t     *testing.T
 	conn  *redistest.Conn
+	user  *redistest.Conn // with the rights that a client has
 	ear   *redistest.Conn // in subscriber mode
 	syncs int
 }
@@ -32,7 +33,7 @@ const syncChannel = "golden:sync"
 // Server returns an opener of drivers on s, which is emptied each time.
 func Server(s *redistest.Server) func(t *testing.T) Driver {
 	return func(t *testing.T) Driver {
-		d := &server{t: t, conn: s.Dial(t), ear: s.Dial(t)}
+		d := &server{t: t, conn: s.Dial(t), user: redistest.Dial(t, s.Addr()), ear: s.Dial(t)}
 		d.conn.Do(t, "FLUSHALL")
 		d.ear.Do(t, "SUBSCRIBE", syncChannel)
 		return d
@@ -44,7 +45,7 @@ func (d *server) Run(action *script.Script, keys, args []string) (string, error)
 	for _, word := range append(keys, args...) {
 		words = append(words, word)
 	}
-	switch reply := d.conn.Do(d.t, words...).(type) {
+	switch reply := d.user.Do(d.t, words...).(type) {
 	case string:
 		return reply, nil
 	case redistest.Error:

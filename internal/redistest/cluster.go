@@ -41,9 +41,7 @@ func StartCluster(t testing.TB, opts ...Option) *Cluster {
 			c.ok(s.Do(t, "CLUSTER", "ADDSLOTSRANGE", i*slot.Count/3, (i+1)*slot.Count/3-1))
 		}
 	}
-	for _, s := range c.Nodes[1:] {
-		c.ok(s.Do(t, "CLUSTER", "MEET", "127.0.0.1", c.Nodes[0].port, c.Nodes[0].busPort))
-	}
+	until(t, "the nodes know each other", c.meet)
 	for i, s := range c.Nodes[3:] {
 		until(t, "the replica knows its primary", func() error {
 			if e, refused := s.Do(t, "CLUSTER", "REPLICATE", c.Nodes[i].id).(Error); refused {
@@ -56,10 +54,33 @@ func StartCluster(t testing.TB, opts ...Option) *Cluster {
 	return c
 }
 
+// meet introduces the nodes to the first one, and reports who is missed still. A
+// node forgets an introduction that is not answered within its timeout.
+func (c *Cluster) meet() error {
+	var missed error
+	for _, s := range c.Nodes[1:] {
+		known, err := s.ask("CLUSTER", "NODES")
+		for id := range c.ids {
+			if err == nil && !strings.Contains(known, id) {
+				err = fmt.Errorf("%s does not know %s", s.Addr(), id)
+			}
+		}
+		if err == nil {
+			continue
+		}
+		missed = err
+		if _, err := s.ask("CLUSTER", "MEET", "127.0.0.1", c.Nodes[0].port, c.Nodes[0].busPort); err != nil {
+			missed = err
+		}
+	}
+	return missed
+}
+
 // inCluster makes a server a Cluster's node. Its bus has a free port too, for
 // the usual one, 10,000 above, may be nobody's to give.
 func inCluster(s *Server) {
 	replicated(s)
+	Needs("for `Acks`")(s)
 	BusPort()(s)
 	NodeTimeout(nodeTimeout)(s)
 	s.args = append(s.args, "--cluster-enabled", "yes",
@@ -226,7 +247,7 @@ func (c *Cluster) Migrate(n int, from, to *Server) {
 		}
 		for _, key := range keys {
 			until(c.t, "a key moves", func() error {
-				reply := from.Do(c.t, "MIGRATE", "127.0.0.1", to.port, key, 0, Patience.Milliseconds())
+				reply := from.Do(c.t, migrate(to, key)...)
 				if e, refused := reply.(Error); refused {
 					return e
 				}
@@ -235,6 +256,15 @@ func (c *Cluster) Migrate(n int, from, to *Server) {
 		}
 	}
 	c.Assign(n, from, to)
+}
+
+// migrate is the command that moves a key to a server.
+func migrate(to *Server, key any) []any {
+	command := []any{"MIGRATE", "127.0.0.1", to.port, "", 0, Patience.Milliseconds()}
+	if user, password := to.Admin(); user != "" {
+		command = append(command, "AUTH2", user, password)
+	}
+	return append(command, "KEYS", key)
 }
 
 // Assign ends the migration of a slot, and returns once every node that runs

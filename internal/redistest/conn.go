@@ -23,11 +23,11 @@ type Conn struct {
 	r   *bufio.Reader
 }
 
-// Dial connects to addr, a server's or a proxy's. The connection is closed
-// with the test.
+// Dial connects to addr, a server's or a proxy's, as the default user. The
+// connection is closed with the test.
 func Dial(t testing.TB, addr string) *Conn {
 	t.Helper()
-	c, err := dial(addr)
+	c, err := dial(addr, Secured())
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
@@ -35,7 +35,7 @@ func Dial(t testing.TB, addr string) *Conn {
 	return c
 }
 
-// Dial connects to the server, with its password.
+// Dial connects to the server as somebody who may do everything.
 func (s *Server) Dial(t testing.TB) *Conn {
 	t.Helper()
 	c, err := s.dial()
@@ -46,7 +46,8 @@ func (s *Server) Dial(t testing.TB) *Conn {
 	return c
 }
 
-// Do runs one command on a connection of its own and returns the answer.
+// Do runs one command on a connection of its own, as somebody who may do
+// everything, and returns the answer.
 // Only a broken connection fails the test: an [Error] is an answer.
 func (s *Server) Do(t testing.TB, args ...any) any {
 	t.Helper()
@@ -92,11 +93,16 @@ func (c *Conn) Close() {
 }
 
 func (s *Server) dial() (*Conn, error) {
-	c, err := dial(s.Addr())
-	if err != nil || s.password == "" {
+	c, err := dial(s.Addr(), s.secured)
+	user, password := s.Admin()
+	if err != nil || password == "" {
 		return c, err
 	}
-	reply, err := c.try("AUTH", s.password)
+	login := []any{"AUTH", user, password}
+	if user == "" {
+		login = []any{"AUTH", password}
+	}
+	reply, err := c.try(login...)
 	if e, refused := reply.(Error); refused {
 		err = e
 	}
@@ -107,8 +113,8 @@ func (s *Server) dial() (*Conn, error) {
 	return c, nil
 }
 
-func dial(addr string) (*Conn, error) {
-	nc, err := net.DialTimeout("tcp", addr, Patience)
+func dial(addr string, secured bool) (*Conn, error) {
+	nc, err := connect(addr, secured)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -34,6 +35,9 @@ func (p *Proxy) accept(serving *sync.WaitGroup) {
 			return
 		}
 		l := &link{proxy: p, client: c, done: make(chan struct{})}
+		if p.identity != nil {
+			l.client = tls.Server(c, p.identity.server)
+		}
 		p.mu.Lock()
 		refuse := p.fault.refuse || p.closed
 		if !refuse {
@@ -63,9 +67,9 @@ func (l *link) close() {
 	}
 	l.closed = true
 	close(l.done)
-	l.client.Close() //nolint:errcheck // nobody is left to tell
+	reset(l.client)
 	if l.server != nil {
-		l.server.Close() //nolint:errcheck // nobody is left to tell
+		reset(l.server)
 	}
 	l.proxy.mu.Lock()
 	defer l.proxy.mu.Unlock()
@@ -126,14 +130,14 @@ func (l *link) connect(serving *sync.WaitGroup) (net.Conn, error) {
 	if server != nil {
 		return server, nil
 	}
-	server, err := net.DialTimeout("tcp", l.proxy.target, Patience)
+	server, err := connect(l.proxy.target, l.proxy.identity != nil)
 	if err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		server.Close() //nolint:errcheck // nobody is left to tell
+		reset(server)
 		return nil, net.ErrClosed
 	}
 	l.server = server

@@ -9,6 +9,7 @@ import (
 // them. Each can be paused, killed and restarted on its own.
 func Primaries(t testing.TB, n int, opts ...Option) []*Server {
 	t.Helper()
+	opts = append([]Option{Needs("in a quorum")}, opts...)
 	servers := make([]*Server, n)
 	together(n, func(i int) { servers[i] = begin(t, opts...) })
 	for _, s := range servers {

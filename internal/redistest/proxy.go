@@ -31,9 +31,12 @@ type Event struct {
 // answers, and answers from pushed messages, so that a test can let a request
 // take effect and swallow just its answer. Faults are switched on and off at
 // run time; all methods are safe for concurrent use.
+//
+// Before a secured server it is where the clients' TLS ends and its own begins.
 type Proxy struct {
 	target   string
 	listener net.Listener
+	identity *identity // of a secured server, nil for an open one
 
 	mu       sync.Mutex    // guards what follows; no I/O while it is held
 	switched chan struct{} // closed when a fault is switched on or off
@@ -81,6 +84,11 @@ func NewProxy(t testing.TB, target string) *Proxy {
 		counts:   make(map[stageOf]int64),
 		links:    make(map[*link]struct{}),
 		held:     make(map[*link]int64),
+	}
+	if Secured() {
+		if p.identity, err = newIdentity(); err != nil {
+			t.Fatalf("redistest: %v", err)
+		}
 	}
 	var serving sync.WaitGroup
 	serving.Go(func() { p.accept(&serving) })

@@ -1,6 +1,7 @@
 package redistest_test
 
 import (
+	"crypto/tls"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -9,8 +10,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
+// everything lets clients try the proxy with whatever commands.
+var everything = redistest.Allow("~*", "&*", "+@all")
+
 func TestProxyPasses(t *testing.T) {
-	s := redistest.Start(t)
+	s := redistest.Start(t, everything)
 	p := redistest.NewProxy(t, s.Addr())
 	c := redistest.Dial(t, p.Addr())
 	for range 3 {
@@ -27,7 +31,7 @@ func TestProxyPasses(t *testing.T) {
 }
 
 func TestDroppedReplyHadItsEffect(t *testing.T) {
-	s := redistest.Start(t)
+	s := redistest.Start(t, everything)
 	p := redistest.NewProxy(t, s.Addr())
 	c := redistest.Dial(t, p.Addr())
 	c.Do(t, "PING")
@@ -51,7 +55,7 @@ func TestDroppedReplyHadItsEffect(t *testing.T) {
 }
 
 func TestPushedMessagesAreNoReplies(t *testing.T) {
-	s := redistest.Start(t)
+	s := redistest.Start(t, everything)
 	p := redistest.NewProxy(t, s.Addr())
 	c := redistest.Dial(t, p.Addr())
 	p.DropReplies(1)
@@ -66,7 +70,7 @@ func TestPushedMessagesAreNoReplies(t *testing.T) {
 }
 
 func TestBlackHoleHoldsBothDirections(t *testing.T) {
-	s := redistest.Start(t)
+	s := redistest.Start(t, everything)
 	p := redistest.NewProxy(t, s.Addr())
 	c := redistest.Dial(t, p.Addr())
 	c.Do(t, "PING")
@@ -99,7 +103,7 @@ func TestBlackHoleHoldsBothDirections(t *testing.T) {
 }
 
 func TestDelayIsLatencyNotBandwidth(t *testing.T) {
-	s := redistest.Start(t)
+	s := redistest.Start(t, everything)
 	p := redistest.NewProxy(t, s.Addr())
 	c := redistest.Dial(t, p.Addr())
 	c.Do(t, "PING")
@@ -118,7 +122,7 @@ func TestDelayIsLatencyNotBandwidth(t *testing.T) {
 }
 
 func TestCutAndRefuse(t *testing.T) {
-	s := redistest.Start(t)
+	s := redistest.Start(t, everything)
 	p := redistest.NewProxy(t, s.Addr())
 	ping := func(c net.Conn) error {
 		c.SetDeadline(time.Now().Add(redistest.Patience))
@@ -130,6 +134,10 @@ func TestCutAndRefuse(t *testing.T) {
 	}
 	connect := func() (net.Conn, error) {
 		c, err := net.Dial("tcp", p.Addr())
+		if cfg := redistest.TLS(); cfg != nil && err == nil {
+			cfg.ServerName = "localhost"
+			c = tls.Client(c, cfg)
+		}
 		if err != nil {
 			return nil, err // the reset may come as early as this
 		}
@@ -157,7 +165,7 @@ func TestCutAndRefuse(t *testing.T) {
 }
 
 func TestModesSwitchUnderTraffic(t *testing.T) {
-	s := redistest.Start(t)
+	s := redistest.Start(t, everything)
 	p := redistest.NewProxy(t, s.Addr())
 	var seen atomic.Int64
 	p.Hook(func(redistest.Event) { seen.Add(1) })

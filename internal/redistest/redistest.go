@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,6 +53,12 @@ type Server struct {
 	env      []string // for its process, beyond the test's own
 	clock    string   // the file that moves its clock
 	failed   error    // why it did not come up at first
+
+	secured bool     // see EnvServers
+	tenant  string   // its clients' prefix
+	roles   []string // what its clients need besides, by row of the manual
+	more    []string // what they may besides
+	rules   []string // what they may, all in all
 
 	mu   sync.Mutex // guards cmd and done
 	cmd  *exec.Cmd
@@ -90,12 +97,17 @@ func Start(t testing.TB, opts ...Option) *Server {
 // begin starts a server, and is not bound to the test's goroutine: whether it
 // came up is for must to say.
 func begin(t testing.TB, opts ...Option) *Server {
-	s := &Server{t: t, dir: t.TempDir()}
+	s := &Server{t: t, dir: t.TempDir(), tenant: Prefix()}
 	if s.binary, s.failed = binary(); s.failed != nil {
 		return s
 	}
 	for _, opt := range opts {
 		if opt(s); s.failed != nil {
+			return s
+		}
+	}
+	if Secured() {
+		if s.failed = s.secure(); s.failed != nil {
 			return s
 		}
 	}
@@ -140,12 +152,17 @@ func ClosedAddr(t testing.TB) string {
 // Addr returns the server's address, host:port.
 func (s *Server) Addr() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
 
-// URL returns the server's address as a redis:// URL, password included.
+// URL returns the server's address as a redis:// URL, or a rediss:// one,
+// password included.
 func (s *Server) URL() string {
-	if s.password == "" {
-		return "redis://" + s.Addr()
+	u := url.URL{Scheme: "redis", Host: s.Addr()}
+	if s.secured {
+		u.Scheme = "rediss"
 	}
-	return "redis://:" + s.password + "@" + s.Addr()
+	if s.password != "" {
+		u.User = url.UserPassword("", s.password)
+	}
+	return u.String()
 }
 
 // Kill ends the server at once, as a crash would, and waits until it is gone.
@@ -180,9 +197,16 @@ var errEnded = errors.New("the server ended before it answered")
 
 // commandLine is what the server is started with.
 func (s *Server) commandLine() []string {
+	port := s.port
+	if s.secured {
+		port = 0 // TLS has it
+	}
 	args := []string{
-		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir, "--daemonize", "no",
+		"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", s.dir, "--daemonize", "no",
 		"--logfile", filepath.Join(s.dir, "server.log"),
+	}
+	if s.secured {
+		args = append(args, s.securedArgs()...)
 	}
 	if s.sentinel != "" {
 		return slices.Concat([]string{s.sentinel, "--sentinel"}, args, s.args)
@@ -196,12 +220,12 @@ func (s *Server) commandLine() []string {
 	if s.cluster {
 		args = append(args, "--cluster-port", strconv.Itoa(s.busPort))
 	}
-	if s.password != "" {
+	if s.password != "" && !s.secured {
 		args = append(args, "--requirepass", s.password)
 	}
 	if s.primary != nil {
 		args = append(args, "--replicaof", "127.0.0.1", strconv.Itoa(s.primary.port))
-		if s.primary.password != "" {
+		if !s.secured && s.primary.password != "" {
 			args = append(args, "--masterauth", s.primary.password)
 		}
 	}

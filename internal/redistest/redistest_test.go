@@ -46,8 +46,9 @@ func TestPasswordAndReplica(t *testing.T) {
 	if got := replica.Do(t, "GET", "key"); got != "value" {
 		t.Errorf("the replica has %v", got)
 	}
-	if got := primary.URL(); got != "redis://:secret@"+primary.Addr() {
-		t.Errorf("URL: %s", got)
+	if scheme, got, _ := strings.Cut(primary.URL(), "://"); got != ":secret@"+primary.Addr() ||
+		scheme == "rediss" != redistest.Secured() {
+		t.Errorf("URL: %s://%s", scheme, got)
 	}
 }
 

@@ -29,7 +29,7 @@ type Sentinel struct {
 func StartSentinel(t testing.TB, opts ...Option) *Sentinel {
 	t.Helper()
 	g := &Sentinel{t: t}
-	opts = append([]Option{replicated}, opts...)
+	opts = append([]Option{replicated, Needs("behind Sentinel"), Needs("for `Acks`")}, opts...)
 	primary := Start(t, opts...)
 	g.Servers = append([]*Server{primary}, Primaries(t, 2, append(opts, ReplicaOf(primary))...)...)
 	g.Sentinels = Primaries(t, 3, sentinelOf(primary))
@@ -43,6 +43,11 @@ func sentinelOf(primary *Server) Option {
 		s.sentinel = filepath.Join(s.dir, "sentinel.conf")
 		text := fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 2\nsentinel down-after-milliseconds %s %d\n"+
 			"sentinel failover-timeout %s 5000\n", SentinelName, primary.port, SentinelName, downAfter, SentinelName)
+		if Secured() {
+			text += fmt.Sprintf("sentinel auth-user %s %s\nsentinel auth-pass %s %s\n"+
+				"sentinel sentinel-user %s\nsentinel sentinel-pass %s\n",
+				SentinelName, adminName, SentinelName, adminPassword, adminName, adminPassword)
+		}
 		s.failed = os.WriteFile(s.sentinel, []byte(text), 0o600)
 	}
 }

@@ -11,8 +11,15 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
+// tenant is whom the servers are for: the keys are those of storetest.
+func tenant() []redistest.Option {
+	return []redistest.Option{
+		redistest.Tenant("storetest"), redistest.Needs("for `Acks`"), redistest.Needs("where clients are closed"),
+	}
+}
+
 func TestConformance(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tenant()...)
 	storetest.Run(t, func(t *testing.T) storetest.Env {
 		store, _ := open(t, server.Addr(), nil)
 		return conform.Server(t, store, server)
@@ -20,11 +27,11 @@ func TestConformance(t *testing.T) {
 }
 
 func TestConformanceBehindSentinel(t *testing.T) {
-	group := redistest.StartSentinel(t)
+	group := redistest.StartSentinel(t, tenant()...)
 	group.Forbear(t)
 	storetest.Run(t, func(t *testing.T) storetest.Env {
 		rdb := redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: redistest.SentinelName, SentinelAddrs: group.Addrs(),
+			MasterName: redistest.SentinelName, SentinelAddrs: group.Addrs(), TLSConfig: redistest.TLS(),
 		})
 		t.Cleanup(func() { rdb.Close() })
 		return conform.Sentinel(t, goredis.New(rdb), group)
@@ -32,10 +39,10 @@ func TestConformanceBehindSentinel(t *testing.T) {
 }
 
 func TestConformanceInACluster(t *testing.T) {
-	cluster := redistest.StartCluster(t)
+	cluster := redistest.StartCluster(t, tenant()...)
 	cluster.Forbear(t)
 	storetest.Run(t, func(t *testing.T) storetest.Env {
-		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), TLSConfig: redistest.TLS()})
 		t.Cleanup(func() { rdb.Close() })
 		return conform.Cluster(t, goredis.New(rdb), cluster)
 	})

@@ -28,10 +28,14 @@ var (
 	read = action("return redis.call('GET', KEYS[1])")
 )
 
+// tests lets clients run the actions of these tests, which are none of the
+// protocol's, on any key.
+var tests = redistest.Allow("~*", "&*", "+incr", "+get", "+set", "+ping", "+unsubscribe")
+
 // open returns a store on addr. change may change the client's options.
 func open(t testing.TB, addr string, change func(*redis.Options)) (*goredis.Store, *redis.Client) {
 	t.Helper()
-	opts := &redis.Options{Addr: addr}
+	opts := &redis.Options{Addr: addr, TLSConfig: redistest.TLS()}
 	if change != nil {
 		change(opts)
 	}
@@ -41,7 +45,7 @@ func open(t testing.TB, addr string, change func(*redis.Options)) (*goredis.Stor
 }
 
 func TestRunLoadsTheScriptWhenTheServerForgotIt(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tests)
 	s, _ := open(t, server.Addr(), nil)
 	for _, want := range []string{"1", "2"} {
 		if got, err := s.Run(t.Context(), incr, []string{"n"}, nil); got != want || err != nil {
@@ -59,7 +63,7 @@ func TestRunLoadsTheScriptWhenTheServerForgotIt(t *testing.T) {
 }
 
 func TestRunReturnsWhenTheContextEnds(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tests)
 	const short = 50 * time.Millisecond
 	for name, end := range map[string]struct {
 		begin func(context.Context) (context.Context, context.CancelFunc)
@@ -127,7 +131,7 @@ type limit struct {
 func (l limit) Deadline() (time.Time, bool) { return l.at, true }
 
 func TestRunSendsAgainOnABrokenConnection(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tests)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s, _ := open(t, proxy.Addr(), nil)
 	if _, err := s.Run(t.Context(), incr, []string{"n"}, nil); err != nil {
@@ -148,7 +152,7 @@ func TestRunSendsAgainOnABrokenConnection(t *testing.T) {
 // A request whose answer was lost may have taken effect: a refusal of its
 // repetition is no definite answer.
 func TestRefusalAfterALostAnswerIsNotDefinite(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tests)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s, _ := open(t, proxy.Addr(), nil)
 	if _, err := s.Run(t.Context(), incr, []string{"n"}, nil); err != nil {
@@ -168,8 +172,8 @@ func TestRefusalAfterALostAnswerIsNotDefinite(t *testing.T) {
 }
 
 func TestHooksSeeTheRequests(t *testing.T) {
-	server := redistest.Start(t)
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	server := redistest.Start(t, tests)
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), TLSConfig: redistest.TLS()})
 	t.Cleanup(func() { rdb.Close() })
 	var seen names
 	rdb.AddHook(&seen)
@@ -203,7 +207,7 @@ func TestTheClientStaysAsItWas(t *testing.T) {
 }
 
 func TestServer(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tests)
 	for _, protocol := range []int{2, 3} {
 		s, _ := open(t, server.Addr(), func(o *redis.Options) { o.Protocol = protocol })
 		info, err := s.Server(t.Context())

@@ -56,7 +56,7 @@ func listen(t *testing.T, s *goredis.Store, channel string) (*ear, func()) {
 }
 
 func TestListenIsConfirmedWhenItReturns(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tests)
 	s, _ := open(t, server.Addr(), nil)
 	for _, channel := range []string{"first", "second"} {
 		e, _ := listen(t, s, channel)
@@ -74,7 +74,7 @@ func TestListenIsConfirmedWhenItReturns(t *testing.T) {
 }
 
 func TestListenersOfOneChannel(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tests)
 	s, _ := open(t, server.Addr(), nil)
 	first, stop := listen(t, s, "channel")
 	second, _ := listen(t, s, "channel")
@@ -95,7 +95,7 @@ func TestListenersOfOneChannel(t *testing.T) {
 }
 
 func TestListenResumesAfterABreak(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tests)
 	s, _ := open(t, server.Addr(), nil)
 	one, _ := listen(t, s, "one")
 	two, _ := listen(t, s, "two")
@@ -116,7 +116,7 @@ func TestListenResumesAfterABreak(t *testing.T) {
 }
 
 func TestSilentSubscriptionIsReplaced(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tests)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s, _ := open(t, proxy.Addr(), nil)
 	s.SetSilence(20 * time.Millisecond)
@@ -141,7 +141,7 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 }
 
 func TestStopUnsubscribes(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tests)
 	s, _ := open(t, server.Addr(), nil)
 	_, stopOnly := listen(t, s, "only")
 	stopOnly()
@@ -164,7 +164,7 @@ func TestStopUnsubscribes(t *testing.T) {
 }
 
 func TestStopWaitsForTheListener(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tests)
 	s, _ := open(t, server.Addr(), nil)
 	entered, release := make(chan struct{}), make(chan struct{})
 	var running atomic.Int32
@@ -201,7 +201,7 @@ func TestStopWaitsForTheListener(t *testing.T) {
 }
 
 func TestListenReturnsWhenTheContextEnds(t *testing.T) {
-	proxy := redistest.NewProxy(t, redistest.Start(t).Addr())
+	proxy := redistest.NewProxy(t, redistest.Start(t, tests).Addr())
 	s, _ := open(t, proxy.Addr(), nil)
 	proxy.BlackHole()
 	t.Cleanup(proxy.Pass)
@@ -221,7 +221,7 @@ func TestListenReturnsWhenTheContextEnds(t *testing.T) {
 }
 
 func TestStopDoesNotWaitForASilentServer(t *testing.T) {
-	proxy := redistest.NewProxy(t, redistest.Start(t).Addr())
+	proxy := redistest.NewProxy(t, redistest.Start(t, tests).Addr())
 	s, _ := open(t, proxy.Addr(), nil)
 	t.Cleanup(proxy.Cut)
 	_, stop := listen(t, s, "channel")
@@ -234,7 +234,7 @@ func TestStopDoesNotWaitForASilentServer(t *testing.T) {
 }
 
 func TestRefusedChannelLeavesOthersAlone(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tests)
 	server.Do(t, "ACL", "SETUSER", "ann", "on", ">pw", "resetchannels", "&mine", "+@all")
 	s, _ := open(t, server.Addr(), func(o *redis.Options) { o.Username, o.Password = "ann", "pw" })
 	mine, _ := listen(t, s, "mine")
@@ -277,7 +277,7 @@ func TestWhoMayNotUnsubscribeStopsAtOnce(t *testing.T) {
 }
 
 func TestNothingIsLeftAfterTheLastStop(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tests)
 	s, rdb := open(t, server.Addr(), nil)
 	if err := rdb.Ping(t.Context()).Err(); err != nil {
 		t.Fatal(err)

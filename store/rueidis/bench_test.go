@@ -17,7 +17,7 @@ var (
 // BenchmarkRun is a request as the library sends it: bounded in time, not
 // to be cancelled.
 func BenchmarkRun(b *testing.B) {
-	s, _ := open(b, redistest.Start(b).Addr(), nil)
+	s, _ := open(b, redistest.Start(b, tests, caching).Addr(), nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		ctx := &limit{context.Background(), time.Now().Add(time.Minute)}
@@ -28,7 +28,7 @@ func BenchmarkRun(b *testing.B) {
 }
 
 func BenchmarkRunCancellable(b *testing.B) {
-	s, _ := open(b, redistest.Start(b).Addr(), nil)
+	s, _ := open(b, redistest.Start(b, tests, caching).Addr(), nil)
 	ctx := b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
@@ -42,7 +42,7 @@ func BenchmarkRunCancellable(b *testing.B) {
 // BenchmarkEvalSha is the same request by rueidis alone, with a deadline: then
 // it reads the answer on the caller's goroutine, as under BenchmarkRun.
 func BenchmarkEvalSha(b *testing.B) {
-	_, rdb := open(b, redistest.Start(b).Addr(), nil)
+	_, rdb := open(b, redistest.Start(b, tests, caching).Addr(), nil)
 	ctx, cancel := context.WithTimeout(b.Context(), time.Hour)
 	defer cancel()
 	rdb.Do(ctx, rdb.B().ScriptLoad().Script(echo.Text).Build())

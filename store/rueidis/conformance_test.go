@@ -11,8 +11,16 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
+// tenant is whom the servers are for: the keys are those of storetest.
+func tenant() []redistest.Option {
+	return []redistest.Option{
+		redistest.Tenant("storetest"), redistest.Needs("for `Acks`"), redistest.Needs("where clients are closed"),
+		caching,
+	}
+}
+
 func TestConformance(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tenant()...)
 	storetest.Run(t, func(t *testing.T) storetest.Env {
 		s, _ := open(t, server.Addr(), nil)
 		return conform.Server(t, s, server)
@@ -20,17 +28,18 @@ func TestConformance(t *testing.T) {
 }
 
 func TestConformanceBehindSentinel(t *testing.T) {
-	group := redistest.StartSentinel(t)
+	group := redistest.StartSentinel(t, tenant()...)
 	group.Forbear(t)
 	storetest.Run(t, func(t *testing.T) storetest.Env {
 		return conform.Sentinel(t, store.New(connect(t, rueidis.ClientOption{
-			InitAddress: group.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: redistest.SentinelName},
+			DisableCache: redistest.Secured(), // it would want more of the Sentinels
+			InitAddress:  group.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: redistest.SentinelName},
 		})), group)
 	})
 }
 
 func TestConformanceInACluster(t *testing.T) {
-	cluster := redistest.StartCluster(t)
+	cluster := redistest.StartCluster(t, tenant()...)
 	cluster.Forbear(t)
 	storetest.Run(t, func(t *testing.T) storetest.Env {
 		return conform.Cluster(t, store.New(connect(t, rueidis.ClientOption{InitAddress: cluster.Addrs()})), cluster)

@@ -21,10 +21,10 @@ var (
 )
 
 func TestServerErrors(t *testing.T) {
-	server := redistest.Start(t)
-	guarded := redistest.Start(t, redistest.Password("secret"))
-	full := redistest.Start(t, redistest.Args("--maxmemory", "1"))
-	replica := redistest.Start(t, redistest.ReplicaOf(server))
+	server := redistest.Start(t, tests, caching)
+	guarded := redistest.Start(t, tests, caching, redistest.Password("secret"))
+	full := redistest.Start(t, tests, caching, redistest.Args("--maxmemory", "1"))
+	replica := redistest.Start(t, tests, caching, redistest.ReplicaOf(server))
 	server.Do(t, "SADD", "set", "x")
 	server.Do(t, "ACL", "SETUSER", "ann", "on", ">pw", "~mine", "resetchannels",
 		"+evalsha", "+eval", "+get", "+hello", "+client")
@@ -87,7 +87,7 @@ func TestRefusedConnectionNamesTheServer(t *testing.T) {
 }
 
 func TestNilIsNoAnswer(t *testing.T) {
-	s, _ := open(t, redistest.Start(t).Addr(), nil)
+	s, _ := open(t, redistest.Start(t, tests, caching).Addr(), nil)
 	_, err := s.Run(t.Context(), read, []string{"x"}, nil)
 	var refused *holdfast.ServerError
 	if err == nil || errors.As(err, &refused) {

@@ -58,7 +58,7 @@ func listen(t *testing.T, s *store.Store, channel string) (*ear, func()) {
 func TestListenIsConfirmedWhenItReturns(t *testing.T) {
 	for name, change := range protocols {
 		t.Run(name, func(t *testing.T) {
-			server := redistest.Start(t)
+			server := redistest.Start(t, tests, caching)
 			s, _ := open(t, server.Addr(), change)
 			for _, channel := range []string{"first", "second"} {
 				e, _ := listen(t, s, channel)
@@ -78,7 +78,7 @@ func TestListenIsConfirmedWhenItReturns(t *testing.T) {
 }
 
 func TestListenersOfOneChannel(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tests, caching)
 	s, _ := open(t, server.Addr(), nil)
 	first, stop := listen(t, s, "channel")
 	second, _ := listen(t, s, "channel")
@@ -101,7 +101,7 @@ func TestListenersOfOneChannel(t *testing.T) {
 func TestListenResumesAfterABreak(t *testing.T) {
 	for name, change := range protocols {
 		t.Run(name, func(t *testing.T) {
-			server := redistest.Start(t)
+			server := redistest.Start(t, tests, caching)
 			s, _ := open(t, server.Addr(), change)
 			one, _ := listen(t, s, "one")
 			two, _ := listen(t, s, "two")
@@ -122,7 +122,7 @@ func TestListenResumesAfterABreak(t *testing.T) {
 }
 
 func TestSilentSubscriptionIsReplaced(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tests, caching)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s, _ := open(t, proxy.Addr(), func(o *rueidis.ClientOption) {
 		o.Dialer.KeepAlive, o.ConnWriteTimeout = 20*time.Millisecond, 100*time.Millisecond
@@ -141,7 +141,7 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 }
 
 func TestStopUnsubscribes(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tests, caching)
 	s, _ := open(t, server.Addr(), nil)
 	_, stopOnly := listen(t, s, "only")
 	stopOnly()
@@ -164,7 +164,7 @@ func TestStopUnsubscribes(t *testing.T) {
 }
 
 func TestStopWaitsForTheListener(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tests, caching)
 	s, _ := open(t, server.Addr(), nil)
 	entered, release := make(chan struct{}), make(chan struct{})
 	var running atomic.Int32
@@ -201,7 +201,7 @@ func TestStopWaitsForTheListener(t *testing.T) {
 }
 
 func TestListenReturnsWhenTheContextEnds(t *testing.T) {
-	proxy := redistest.NewProxy(t, redistest.Start(t).Addr())
+	proxy := redistest.NewProxy(t, redistest.Start(t, tests, caching).Addr())
 	s, _ := open(t, proxy.Addr(), nil)
 	before := proxy.Count(redistest.Arrived, "HELLO")
 	proxy.BlackHole()
@@ -221,7 +221,7 @@ func TestListenReturnsWhenTheContextEnds(t *testing.T) {
 }
 
 func TestStopDoesNotWaitForASilentServer(t *testing.T) {
-	proxy := redistest.NewProxy(t, redistest.Start(t).Addr())
+	proxy := redistest.NewProxy(t, redistest.Start(t, tests, caching).Addr())
 	s, _ := open(t, proxy.Addr(), nil)
 	t.Cleanup(proxy.Cut)
 	_, stop := listen(t, s, "channel")
@@ -234,7 +234,7 @@ func TestStopDoesNotWaitForASilentServer(t *testing.T) {
 }
 
 func TestRefusedChannelLeavesOthersAlone(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tests, caching)
 	server.Do(t, "ACL", "SETUSER", "ann", "on", ">pw", "resetchannels", "&mine", "+@all")
 	s, _ := open(t, server.Addr(), func(o *rueidis.ClientOption) {
 		o.Username, o.Password = "ann", "pw"
@@ -281,7 +281,7 @@ func TestWhoMayNotUnsubscribeStopsAtOnce(t *testing.T) {
 func TestNothingIsLeftAfterTheLastStop(t *testing.T) {
 	for name, change := range protocols {
 		t.Run(name, func(t *testing.T) {
-			server := redistest.Start(t)
+			server := redistest.Start(t, tests, caching)
 			s, rdb := open(t, server.Addr(), change)
 			// With a context, so that the client's own goroutines are there.
 			if err := rdb.Do(t.Context(), rdb.B().Ping().Build()).Error(); err != nil {

@@ -29,6 +29,13 @@ var (
 	read = action("return redis.call('GET', KEYS[1])")
 )
 
+// tests lets clients run the actions of these tests, which are none of the
+// protocol's, on any key.
+var tests = redistest.Allow("~*", "&*", "+incr", "+get", "+set", "+ping", "+unsubscribe")
+
+// caching is for clients of rueidis as it comes.
+var caching = redistest.Needs("rueidis without")
+
 // open returns a store on addr. change may change the client's options.
 func open(
 	t testing.TB, addr string, change func(*rueidis.ClientOption),
@@ -45,6 +52,7 @@ func open(
 
 func connect(t testing.TB, opts rueidis.ClientOption) rueidis.Client {
 	t.Helper()
+	opts.TLSConfig, opts.Sentinel.TLSConfig = redistest.TLS(), redistest.TLS()
 	rdb, err := rueidis.NewClient(opts)
 	if rdb == nil {
 		t.Fatal(err)
@@ -54,7 +62,7 @@ func connect(t testing.TB, opts rueidis.ClientOption) rueidis.Client {
 }
 
 func TestRunLoadsTheScriptWhenTheServerForgotIt(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tests, caching)
 	s, _ := open(t, server.Addr(), nil)
 	for _, want := range []string{"1", "2"} {
 		if got, err := s.Run(t.Context(), incr, []string{"n"}, nil); got != want || err != nil {
@@ -72,7 +80,7 @@ func TestRunLoadsTheScriptWhenTheServerForgotIt(t *testing.T) {
 }
 
 func TestRunReturnsWhenTheContextEnds(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tests, caching)
 	const short = 50 * time.Millisecond
 	for name, end := range map[string]struct {
 		begin func(context.Context) (context.Context, context.CancelFunc)
@@ -142,7 +150,7 @@ func (l limit) Deadline() (time.Time, bool) { return l.at, true }
 // Requests share a connection, and one request's deadline breaks it. That is
 // no reason for another to fail, least of all as if its own time were over.
 func TestAnothersDeadlineIsNotOurs(t *testing.T) {
-	proxy := redistest.NewProxy(t, redistest.Start(t).Addr())
+	proxy := redistest.NewProxy(t, redistest.Start(t, tests, caching).Addr())
 	s, _ := open(t, proxy.Addr(), nil)
 	proxy.DropReplies(1, "EVALSHA")
 	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -163,7 +171,7 @@ func TestAnothersDeadlineIsNotOurs(t *testing.T) {
 }
 
 func TestRunSendsAgainOnABrokenConnection(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tests, caching)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s, _ := open(t, proxy.Addr(), nil)
 	if _, err := s.Run(t.Context(), incr, []string{"n"}, nil); err != nil {
@@ -184,7 +192,7 @@ func TestRunSendsAgainOnABrokenConnection(t *testing.T) {
 // A request whose answer was lost may have taken effect: a refusal of its
 // repetition is no definite answer.
 func TestRefusalAfterALostAnswerIsNotDefinite(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tests, caching)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s, _ := open(t, proxy.Addr(), nil)
 	if _, err := s.Run(t.Context(), incr, []string{"n"}, nil); err != nil {
@@ -204,7 +212,7 @@ func TestRefusalAfterALostAnswerIsNotDefinite(t *testing.T) {
 }
 
 func TestServer(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, tests, caching)
 	for name, change := range protocols {
 		s, _ := open(t, server.Addr(), change)
 		info, err := s.Server(t.Context())

@@ -150,7 +150,7 @@ func TestTheSameServerUnderTwoNamesIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(s.Close)
-		c, err := holdfast.New(s, holdfast.Config{})
+		c, err := holdfast.New(s, holdfast.Config{Prefix: redistest.Prefix()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +161,7 @@ func TestTheSameServerUnderTwoNamesIsRefused(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 		for _, s := range w.servers {
-			if got := s.Do(t, "EXISTS", "holdfast:{x}"); got != int64(0) {
+			if got := s.Do(t, "EXISTS", key("x")); got != int64(0) {
 				t.Error("taken all the same")
 			}
 		}

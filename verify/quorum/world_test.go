@@ -47,14 +47,15 @@ const (
 var adapters = map[string]func(t testing.TB, addr string, limit time.Duration) holdfast.Store{
 	"goredis": func(t testing.TB, addr string, limit time.Duration) holdfast.Store {
 		rdb := redis.NewClient(&redis.Options{
-			Addr: addr, DialTimeout: limit, ReadTimeout: limit, WriteTimeout: limit, PoolTimeout: limit,
+			Addr: addr, TLSConfig: redistest.TLS(),
+			DialTimeout: limit, ReadTimeout: limit, WriteTimeout: limit, PoolTimeout: limit,
 		})
 		t.Cleanup(func() { rdb.Close() })
 		return goredis.New(rdb)
 	},
 	"rueidis": func(t testing.TB, addr string, limit time.Duration) holdfast.Store {
 		rdb, err := rueidis.NewClient(rueidis.ClientOption{
-			InitAddress: []string{addr}, DisableCache: true, ConnWriteTimeout: limit,
+			InitAddress: []string{addr}, TLSConfig: redistest.TLS(), DisableCache: true, ConnWriteTimeout: limit,
 			Dialer: net.Dialer{Timeout: limit},
 		})
 		if err != nil {
@@ -77,12 +78,18 @@ func each(t *testing.T, test func(t *testing.T, w *world)) {
 	for name, open := range adapters {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			servers := append(redistest.Primaries(t, 4), redistest.Start(t, redistest.Clock()))
+			// storetest has keys of its own, and counts who listens no longer.
+			shared := redistest.Allow("~storetest:*", "&storetest:*", "+unsubscribe")
+			fast := redistest.Start(t, redistest.Clock(), redistest.Needs("in a quorum"), shared)
+			servers := append(redistest.Primaries(t, 4, shared), fast)
 			servers[4].MoveClock(ahead)
 			test(t, &world{servers: servers, open: open})
 		})
 	}
 }
+
+// key is where a lock has its record.
+func key(name string) string { return redistest.Prefix() + ":{" + name + "}" }
 
 // ahead is by how much the last server's clock is ahead at first.
 const ahead = 40 * time.Second
@@ -119,7 +126,7 @@ func (w *world) client(t testing.TB) *holdfast.Client {
 
 func (w *world) clientOf(t testing.TB, s *quorum.Store) *holdfast.Client {
 	t.Helper()
-	c, err := holdfast.New(s, holdfast.Config{TTL: ttl})
+	c, err := holdfast.New(s, holdfast.Config{TTL: ttl, Prefix: redistest.Prefix()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +177,7 @@ func (w *world) known(t testing.TB, d time.Duration, servers ...*redistest.Serve
 	for _, s := range servers {
 		redistest.Await(t, s.Addr()+" is known for "+d.String(), func() bool {
 			age := s.Do(t, "EVAL", "return redis.call('TIME')[1] * 1000 - "+
-				"(redis.call('HGET', 'holdfast:quorum', 'born') or 1e15)", 0)
+				"(redis.call('HGET', '"+redistest.Prefix()+":quorum', 'born') or 1e15)", 0)
 			return age.(int64) > int64(d/time.Millisecond)
 		})
 	}
@@ -185,7 +192,7 @@ func (w *world) vouched(t testing.TB, l *holdfast.Lease) {
 			t.Fatal(err)
 		}
 		for _, s := range w.servers {
-			record, _ := s.Do(t, "HGET", "holdfast:{"+l.Name()+"}", "lock").(string)
+			record, _ := s.Do(t, "HGET", key(l.Name()), "lock").(string)
 			if len(strings.Fields(record)) < 3 { // free: its fence, if anything
 				return false
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/goredis"
 	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
 	"github.com/holdfast-go/holdfast/verify/internal/child"
@@ -45,7 +46,7 @@ func obey(name string) int {
 	if err != nil {
 		return 2
 	}
-	c, err := holdfast.New(store, holdfast.Config{TTL: ttl})
+	c, err := holdfast.New(store, holdfast.Config{TTL: ttl, Prefix: redistest.Prefix()})
 	if err != nil {
 		return 2
 	}
@@ -83,9 +84,11 @@ func obey(name string) int {
 // childStore connects to the server with the client that the test is about.
 func childStore(addr string) (holdfast.Store, error) {
 	if os.Getenv(envUses) != "rueidis" {
-		return goredis.New(redis.NewClient(&redis.Options{Addr: addr})), nil
+		return goredis.New(redis.NewClient(&redis.Options{Addr: addr, TLSConfig: redistest.TLS()})), nil
 	}
-	rdb, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true})
+	rdb, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{addr}, ForceSingleClient: true, TLSConfig: redistest.TLS(), DisableCache: true,
+	})
 	if err != nil {
 		return nil, err
 	}

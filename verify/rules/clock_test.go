@@ -70,7 +70,7 @@ func TestNoRequestCarriesAClocksTime(t *testing.T) {
 					sent[s.Name] = true
 				}
 			}
-			if strings.HasPrefix(keyOf(request), "holdfast:client:") {
+			if strings.HasPrefix(keyOf(request), redistest.Prefix()+":client:") {
 				continue
 			}
 			for _, word := range request {

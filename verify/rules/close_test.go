@@ -49,8 +49,8 @@ func busy(t *testing.T, w *world, addr string) (c *holdfast.Client, held []*hold
 	// Somebody holds others, who is no client of the library: only c runs.
 	store := w.open(t, w.Addr(), login{})
 	for _, name := range []string{"x", "y"} {
-		run(t, store, script.Acquire, []string{wire.Key("holdfast", name)},
-			"other/1", "60000", "61000", "x", "0", "holdfast:push:")
+		run(t, store, script.Acquire, []string{wire.Key(redistest.Prefix(), name)},
+			"other/1", "60000", "61000", "x", "0", pushes)
 	}
 	for i, name := range []string{"a", "x", "x", "y"} {
 		waits = append(waits, locking(within(t), c.Mutex(name)))

@@ -70,9 +70,9 @@ func TestWhoMayNotSubscribeWaitsByLooking(t *testing.T) {
 			rules []string
 			hint  string
 		}{
-			"command": {allow(least, "subscribe"), "+subscribe"},
-			"channel": {append(allow(least, ""), "resetchannels", "&other:*"), "+publish &holdfast:*"},
-			"publish": {allow(least, "publish"), "+publish"},
+			"command": {w.without(t, "subscribe"), "+subscribe"},
+			"channel": {append(w.Rights(t), "resetchannels", "&other:*"), "+publish &" + redistest.Prefix() + ":*"},
+			"publish": {w.without(t, "publish"), "+publish"},
 		} {
 			said := &journal{}
 			as := w.user(t, "ann", test.rules...)

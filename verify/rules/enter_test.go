@@ -99,12 +99,12 @@ func TestNotHeldIsToldApartFromNotYours(t *testing.T) {
 		a, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		b, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		l := lock(t, a.Mutex("x"))
-		w.Do(t, "DEL", "holdfast:{x}")
+		w.Do(t, "DEL", record("x"))
 		if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) || errors.Is(err, holdfast.ErrNotYours) {
 			t.Errorf("nobody has it: %v", err)
 		}
 		l = lock(t, a.Mutex("x", holdfast.Owner("alice")))
-		w.Do(t, "DEL", "holdfast:{x}")
+		w.Do(t, "DEL", record("x"))
 		other := lock(t, b.Mutex("x", holdfast.Owner("bob")))
 		if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) || !errors.Is(err, holdfast.ErrNotYours) {
 			t.Errorf("another has it: %v", err)

@@ -133,7 +133,7 @@ func TestAKeyOfAnotherTypeIsLeftAlone(t *testing.T) {
 			{"SET", "", "value"}, {"RPUSH", "", "value"}, {"SADD", "", "value"}, {"XADD", "", "1-1", "f", "v"},
 		} {
 			name := fmt.Sprint("x", i)
-			put[1] = "holdfast:{" + name + "}"
+			put[1] = record(name)
 			w.Do(t, put...)
 			before := w.Do(t, "DUMP", put[1])
 			for what, try := range map[string]func() error{
@@ -159,14 +159,14 @@ func TestAKeyOfAnotherTypeIsLeftAlone(t *testing.T) {
 		// other lock with it.
 		a, seen := w.local(t, holdfast.Config{TTL: 2 * time.Second})
 		broken, whole := lock(t, a.Mutex("broken")), lock(t, a.Mutex("whole"))
-		w.Do(t, "SET", "holdfast:{broken}", "value")
+		w.Do(t, "SET", record("broken"), "value")
 		lost(t, broken, holdfast.LossNotHeld)
 		seen.renewed(t, "whole")
 		if err := broken.Release(within(t)); err == nil {
 			t.Error("the release of a lost lease succeeded")
 		}
 		release(t, whole)
-		if got := w.Do(t, "GET", "holdfast:{broken}"); got != "value" {
+		if got := w.Do(t, "GET", record("broken")); got != "value" {
 			t.Errorf("the value is now %v", got)
 		}
 	})
@@ -248,10 +248,7 @@ func TestAnOldServerIsRefused(t *testing.T) {
 // oldServer answers HELLO as Redis 6.2 does, and knows nothing else.
 func oldServer(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := redistest.Listen(t)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)

@@ -88,7 +88,7 @@ func TestALeasesContextSaysHowItEnded(t *testing.T) {
 		// Do's context ends with its lease, and with the caller's.
 		err = c.Mutex("x").Do(t.Context(), func(ctx context.Context) error {
 			c.Evict(t.Context(), "x", holdfast.Eviction{By: "test", Reason: "test"})
-			w.Do(t, "DEL", "holdfast:{x}")
+			w.Do(t, "DEL", record("x"))
 			return nil
 		})
 		if !errors.Is(err, holdfast.ErrNotHeld) {

@@ -86,7 +86,7 @@ func TestADeadWaiterIsPassedOver(t *testing.T) {
 		seen.await(t, holdfast.EventWait, "x", 1)
 		dead.Kill()
 		redistest.Await(t, "the server knows that the child is gone", func() bool {
-			reply := w.Do(t, "PUBSUB", "NUMSUB", "holdfast:push:"+id).([]any)
+			reply := w.Do(t, "PUBSUB", "NUMSUB", pushes+id).([]any)
 			return reply[1] == int64(0)
 		})
 		release(t, l)
@@ -129,7 +129,7 @@ func TestACancelledWaiterLeavesTheLine(t *testing.T) {
 			l = granted(t, got[i])
 		}
 		release(t, l)
-		for _, field := range w.Do(t, "HKEYS", "holdfast:{x}").([]any) {
+		for _, field := range w.Do(t, "HKEYS", record("x")).([]any) {
 			switch field {
 			case "lock", "birth", "lost":
 			default:

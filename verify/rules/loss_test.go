@@ -60,6 +60,10 @@ func lossRun(t *testing.T, w *world, waits, someone bool) (judged bool) {
 	// The longest time limit there may be: a renewal is under way, and not
 	// given up yet, when the old deadline comes.
 	a, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: ttl, RequestTimeout: ttl / 2})
+	redistest.Await(t, "it is connected", func() bool { // a handshake of TLS may take longer than a request
+		_, err := a.Inspect(within(t), "x")
+		return err == nil
+	})
 	held := lock(t, a.Mutex("x"))
 	next := make(chan follower, 2)
 	follow := func(l *holdfast.Lease, err error) {
@@ -162,7 +166,7 @@ func TestAnUnconfirmedRenewalProlongsNoTrust(t *testing.T) {
 		seen.renewed(t, "x")
 		// From the next renewal on, requests get through and no answer does.
 		proxy.Hook(func(e redistest.Event) {
-			if e.Stage == redistest.Executed && keyOf(e.Request) == "holdfast:{x}" {
+			if e.Stage == redistest.Executed && keyOf(e.Request) == record("x") {
 				proxy.BlackHole()
 			}
 		})

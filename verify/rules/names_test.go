@@ -25,7 +25,7 @@ func TestAnyTextIsAName(t *testing.T) {
 		a, _ := w.local(t, holdfast.Config{})
 		b, seen := w.local(t, holdfast.Config{})
 		// It knows slots, and is asked for nothing else.
-		node := redistest.Start(t, redistest.Args("--cluster-enabled", "yes"))
+		node := redistest.Start(t, redistest.Args("--cluster-enabled", "yes"), redistest.BusPort())
 		slot := func(key string) int64 {
 			n, ok := node.Do(t, "CLUSTER", "KEYSLOT", key).(int64)
 			if !ok {
@@ -45,7 +45,7 @@ func TestAnyTextIsAName(t *testing.T) {
 			if _, err := b.Mutex(name).TryLock(within(t)); !errors.As(err, &taken) || taken.Name != name {
 				t.Errorf("%q: TryLock: %v", name, err)
 			}
-			key := wire.Key("holdfast", name)
+			key := wire.Key(redistest.Prefix(), name)
 			if other, used := keys[key]; used {
 				t.Errorf("%q and %q have one key", name, other)
 			}
@@ -53,7 +53,7 @@ func TestAnyTextIsAName(t *testing.T) {
 			if w.Do(t, "EXISTS", key) != int64(1) {
 				t.Errorf("%q: there is no key %q", name, key)
 			}
-			channel := wire.Base("holdfast", name, true) + b.ID()
+			channel := wire.Base(redistest.Prefix(), name, true) + b.ID()
 			if slot(key) != slot(channel) {
 				t.Errorf("%q: %q is in slot %v, %q in %v", name, key, slot(key), channel, slot(channel))
 			}
@@ -72,12 +72,15 @@ func TestAnyTextIsAName(t *testing.T) {
 	})
 }
 
-// Two prefixes are two worlds.
+// Two prefixes are two worlds, of users who may do nothing in the other's.
 func TestPrefixesKeepApplicationsApart(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		a, _ := w.local(t, holdfast.Config{Prefix: "one"})
-		b, _ := w.local(t, holdfast.Config{Prefix: "one:two"})
-		c, _ := w.local(t, holdfast.Config{Prefix: "two"})
+		tenant := func(prefix string) *holdfast.Client {
+			rules := append(w.Rights(t), "resetkeys", "resetchannels", "~"+prefix+":*", "&"+prefix+":*")
+			c, _ := on(t, w.open(t, w.Addr(), w.user(t, prefix, rules...)), holdfast.Config{Prefix: prefix})
+			return c
+		}
+		a, b, c := tenant("one"), tenant("one:two"), tenant("two")
 		for _, l := range []*holdfast.Lease{lock(t, a.Mutex("x")), lock(t, b.Mutex("x")), lock(t, c.Mutex("x"))} {
 			release(t, l)
 		}

@@ -27,8 +27,8 @@ func run(t *testing.T, store holdfast.Store, action *script.Script, keys []strin
 func TestOwnershipIsEqualityOfTheWholeName(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		store := w.open(t, w.Addr(), login{})
-		key := []string{"holdfast:{x}"}
-		answer := run(t, store, script.Acquire, key, "worker/10", "60000", "61000", "x", "0", "holdfast:push:")
+		keys := []string{record("x")}
+		answer := run(t, store, script.Acquire, keys, "worker/10", "60000", "61000", "x", "0", pushes)
 		token := strings.Fields(answer)[1]
 		for _, other := range []string{"worker/1", "worker/100", "worker", "", "WORKER/10"} {
 			for _, try := range []struct {
@@ -36,17 +36,17 @@ func TestOwnershipIsEqualityOfTheWholeName(t *testing.T) {
 				args   []string
 				want   string
 			}{
-				{script.Acquire, []string{other, "60000", "61000", "x", "0", "holdfast:push:"}, "busy"},
+				{script.Acquire, []string{other, "60000", "61000", "x", "0", pushes}, "busy"},
 				{script.Renew, []string{"1000", other, "60000", ""}, "renewed -"},
-				{script.Cancel, []string{other, "1000", "holdfast:push:"}, "none"},
-				{script.Poll, []string{other, "60000", "1000", "60000", "holdfast:push:"}, "gone"},
+				{script.Cancel, []string{other, "1000", pushes}, "none"},
+				{script.Poll, []string{other, "60000", "1000", "60000", pushes}, "gone"},
 			} {
-				if got := run(t, store, try.action, key, try.args...); !strings.HasPrefix(got, try.want) {
+				if got := run(t, store, try.action, keys, try.args...); !strings.HasPrefix(got, try.want) {
 					t.Errorf("%s by %q is answered %q, want %q", try.action.Name, other, got, try.want)
 				}
 			}
-			run(t, store, script.Release, key, other, token, "1000", "holdfast:push:")
-			if lock := w.Do(t, "HGET", key[0], "lock"); lock != token+" 60000 worker/10" {
+			run(t, store, script.Release, keys, other, token, "1000", pushes)
+			if lock := w.Do(t, "HGET", keys[0], "lock"); lock != token+" 60000 worker/10" {
 				t.Fatalf("after the release by %q the record says %v", other, lock)
 			}
 		}
@@ -69,7 +69,7 @@ func TestAStaleHolderDoesNothingToTheNext(t *testing.T) {
 			{"ReleaseAfter", func(l *holdfast.Lease) error { return l.ReleaseAfter(within(t), time.Minute) }},
 		} {
 			stale := lock(t, a.Mutex(act.name))
-			w.Do(t, "DEL", "holdfast:{"+act.name+"}")
+			w.Do(t, "DEL", record(act.name))
 			fresh := lock(t, b.Mutex(act.name))
 			if err := act.do(stale); !errors.Is(err, holdfast.ErrNotHeld) || !errors.Is(err, holdfast.ErrLost) {
 				t.Errorf("%s of the stale lease: %v", act.name, err)
@@ -104,7 +104,7 @@ func TestAStaleHoldersRenewalLeavesTheNextAlone(t *testing.T) {
 		a, _ := w.local(t, holdfast.Config{TTL: 2 * time.Second})
 		b, _ := w.local(t, holdfast.Config{TTL: 900 * time.Millisecond})
 		stale := lock(t, a.Mutex("x"))
-		w.Do(t, "DEL", "holdfast:{x}")
+		w.Do(t, "DEL", record("x"))
 		fresh := lock(t, b.Mutex("x", holdfast.NoRenewal()))
 		lost(t, stale, holdfast.LossNotHeld)
 		if s := state(t, b, "x"); s.Held() && s.Holders[0].Remaining > 900*time.Millisecond {
@@ -192,7 +192,7 @@ func TestALeaseBelongsToOneAcquisition(t *testing.T) {
 					t.Errorf("token %d after %d", second.Token(), first.Token())
 				}
 				// A lease that was lost, released late, frees nobody's either.
-				w.Do(t, "DEL", "holdfast:{x}")
+				w.Do(t, "DEL", record("x"))
 				third := mu
 				if passes < 0 {
 					l := lock(t, third)

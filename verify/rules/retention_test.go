@@ -65,7 +65,7 @@ func TestEveryKeyHasALifeTime(t *testing.T) {
 		redistest.Await(t, "nothing is left but the crashed clients' names", func() bool {
 			left := 0
 			for _, key := range w.Do(t, "KEYS", "*").([]any) {
-				if !strings.HasPrefix(key.(string), "holdfast:client:") {
+				if !strings.HasPrefix(key.(string), redistest.Prefix()+":client:") {
 					return false
 				}
 				left++
@@ -108,7 +108,7 @@ func TestTheFenceOutlivesTheLeaseByTheRetention(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c, _ := w.local(t, holdfast.Config{TTL: 10 * time.Second, Retention: 5 * time.Second})
 		l := lock(t, c.Mutex("x"))
-		life := func() int64 { return w.Do(t, "PTTL", "holdfast:{x}").(int64) }
+		life := func() int64 { return w.Do(t, "PTTL", record("x")).(int64) }
 		if ms := life(); ms <= 10_000 || ms > 15_000 {
 			t.Errorf("while held the record lives for %d ms", ms)
 		}

@@ -14,9 +14,9 @@ import (
 func TestEverySharedHolderHasALeaseOfItsOwn(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		store := w.open(t, w.Addr(), login{})
-		key := []string{"holdfast:{x}"}
+		keys := []string{record("x")}
 		acquire := func(attempt, ttl, want string) string {
-			answer := run(t, store, script.Acquire, key, attempt, ttl, "61000", want, "0", "holdfast:push:")
+			answer := run(t, store, script.Acquire, keys, attempt, ttl, "61000", want, "0", pushes)
 			word, _, _ := strings.Cut(answer, " ")
 			return word
 		}
@@ -28,30 +28,30 @@ func TestEverySharedHolderHasALeaseOfItsOwn(t *testing.T) {
 		}
 		// The second one's lease ends; the first one's goes on.
 		redistest.Await(t, "the short lease is over", func() bool {
-			return !strings.Contains(run(t, store, script.Inspect, key), " b/1 ")
+			return !strings.Contains(run(t, store, script.Inspect, keys), " b/1 ")
 		})
 		if got := acquire("c/1", "60000", "x"); got != "busy" {
 			t.Errorf("a writer beside a reader: %s", got)
 		}
-		if got := run(t, store, script.Renew, key, "1000", "a/1", "60000", ""); got != "renewed 0" {
+		if got := run(t, store, script.Renew, keys, "1000", "a/1", "60000", ""); got != "renewed 0" {
 			t.Errorf("the first reader's renewal: %s", got)
 		}
-		if got := run(t, store, script.Renew, key, "1000", "b/1", "60000", ""); got != "renewed -" {
+		if got := run(t, store, script.Renew, keys, "1000", "b/1", "60000", ""); got != "renewed -" {
 			t.Errorf("the dead reader's renewal: %s", got)
 		}
-		run(t, store, script.Cancel, key, "a/1", "1000", "holdfast:push:")
+		run(t, store, script.Cancel, keys, "a/1", "1000", pushes)
 		if got := acquire("c/1", "60000", "x"); got != "granted" {
 			t.Errorf("a writer after the last reader: %s", got)
 		}
 
 		// Permits: the dead ones' come back, each when its own lease ends.
-		key = []string{"holdfast:{y}"}
+		keys = []string{record("y")}
 		for _, step := range [][3]string{
 			{"a/1", "60000", "granted"}, {"b/1", "1", "granted"}, {"c/1", "60000", "granted"},
 		} {
 			if step[0] == "c/1" {
 				redistest.Await(t, "the permit is back", func() bool {
-					return !strings.Contains(run(t, store, script.Inspect, key), " b/1 ")
+					return !strings.Contains(run(t, store, script.Inspect, keys), " b/1 ")
 				})
 			}
 			if got := acquire(step[0], step[1], "p:1:2"); got != step[2] {

@@ -53,7 +53,9 @@ var adapters = []struct {
 }
 
 func openGoRedis(t testing.TB, addr string, as login) holdfast.Store {
-	rdb := redis.NewClient(&redis.Options{Addr: addr, Username: as.user, Password: as.password})
+	rdb := redis.NewClient(&redis.Options{
+		Addr: addr, Username: as.user, Password: as.password, TLSConfig: redistest.TLS(),
+	})
 	t.Cleanup(func() { rdb.Close() })
 	return goredis.New(rdb)
 }
@@ -61,7 +63,7 @@ func openGoRedis(t testing.TB, addr string, as login) holdfast.Store {
 // openRueidis connects at once, as rueidis does: there must be a server.
 func openRueidis(t testing.TB, addr string, as login) holdfast.Store {
 	rdb, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{addr}, Username: as.user, Password: as.password,
+		InitAddress: []string{addr}, Username: as.user, Password: as.password, TLSConfig: redistest.TLS(),
 		DisableCache: true, ForceSingleClient: true, ConnWriteTimeout: 2 * time.Second,
 	})
 	if err != nil {
@@ -115,6 +117,7 @@ func on(t testing.TB, store holdfast.Store, cfg holdfast.Config) (*holdfast.Clie
 	t.Helper()
 	seen := newWatch()
 	cfg.Observer = seen
+	cfg.Prefix = cmp.Or(cfg.Prefix, redistest.Prefix())
 	cfg.App = cmp.Or(cfg.App, "rules")
 	c, err := holdfast.New(store, cfg)
 	if err != nil {
@@ -145,7 +148,7 @@ func (w *world) warm(t testing.TB, c *holdfast.Client) {
 func (w *world) known(t testing.TB, c *holdfast.Client) {
 	t.Helper()
 	redistest.Await(t, "the client is known", func() bool {
-		return w.Do(t, "EXISTS", "holdfast:client:"+c.ID()) == int64(1)
+		return w.Do(t, "EXISTS", redistest.Prefix()+":client:"+c.ID()) == int64(1)
 	})
 }
 
@@ -230,8 +233,14 @@ func refused(err error, code string) bool {
 	return errors.As(err, &answer) && answer.Code == code && !errors.Is(err, holdfast.ErrUnknownOutcome)
 }
 
+// record is where a lock has its record.
+func record(name string) string { return redistest.Prefix() + ":{" + name + "}" }
+
+// pushes is what the channels of all clients begin with.
+var pushes = redistest.Prefix() + ":push:"
+
 // channel is where the pushes for a client arrive.
-func channel(c *holdfast.Client) string { return "holdfast:push:" + c.ID() }
+func channel(c *holdfast.Client) string { return pushes + c.ID() }
 
 // listeners is how many connections listen to the client's pushes.
 func (w *world) listeners(t testing.TB, c *holdfast.Client) int64 {

@@ -38,7 +38,7 @@ func start(bench *fault.Bench, opts Options) (*place, error) {
 	if opts.URL != "" {
 		return p, p.theirs(opts.URL)
 	}
-	var how []redistest.Option
+	how := []redistest.Option{redistest.Tenant(opts.Prefix)}
 	if slices.ContainsFunc(opts.Faults, func(name string) bool { return slices.Contains(fault.Clocks(), name) }) {
 		how = append(how, redistest.Clock())
 	}
@@ -47,11 +47,11 @@ func start(bench *fault.Bench, opts Options) (*place, error) {
 		case fault.Standalone:
 			p.own = []*redistest.Server{redistest.Start(bench, how...)}
 		case fault.Durable:
-			p.own = []*redistest.Server{redistest.Start(bench, logged("always"))}
+			p.own = []*redistest.Server{redistest.Start(bench, append(how, logged("always"))...)}
 		case fault.EverySec:
-			p.own = []*redistest.Server{redistest.Start(bench, logged("everysec"))}
+			p.own = []*redistest.Server{redistest.Start(bench, append(how, logged("everysec"))...)}
 		case fault.Sentinel:
-			p.sentinel = redistest.StartSentinel(bench)
+			p.sentinel = redistest.StartSentinel(bench, how...)
 			p.sentinel.Forbear(bench)
 			p.own = p.sentinel.Servers
 			p.servers.Sentinels, p.servers.Master = p.sentinel.Addrs(), redistest.SentinelName
@@ -61,7 +61,7 @@ func start(bench *fault.Bench, opts Options) (*place, error) {
 				p.servers.Quorum = append(p.servers.Quorum, s.URL())
 			}
 		case fault.Cluster:
-			p.cluster = redistest.StartCluster(bench)
+			p.cluster = redistest.StartCluster(bench, how...)
 			fault.Forbear(bench, p.cluster)
 			p.own = p.cluster.Nodes
 			p.servers.Nodes = p.cluster.Addrs()
@@ -116,9 +116,12 @@ func (p *place) shown() string {
 	return u.String()
 }
 
-// open connects to one of the servers.
+// open connects to one of the servers, as who may do everything if it is ours.
 func (p *place) open(addr, name string) (*redis.Client, error) {
-	opts := &redis.Options{Addr: addr}
+	opts := &redis.Options{Addr: addr, TLSConfig: redistest.TLS()}
+	if len(p.own) > 0 {
+		opts.Username, opts.Password = p.own[0].Admin()
+	}
 	if p.url != "" {
 		var err error
 		if opts, err = redis.ParseURL(p.url); err != nil {

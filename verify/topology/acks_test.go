@@ -77,7 +77,7 @@ func TestWaitCoversEarlierWritesOfOthers(t *testing.T) {
 		g.Primary().CutReplicas(t)
 		release(t, a.lock(t, "x"))
 		acker := b.store.(holdfast.Acker)
-		_, got, err := acker.RunAcked(within(t), script.Inspect, []string{"holdfast:{x}"}, nil,
+		_, got, err := acker.RunAcked(within(t), script.Inspect, []string{key("x")}, nil,
 			holdfast.Acknowledged{Replicas: 1}, brief)
 		if err != nil || got.Replicas != 0 {
 			t.Errorf("behind a request that wrote nothing: %v, %v", got, err)
@@ -108,7 +108,7 @@ func TestDurableWaitsForTheDiskOrSaysWhatItNeeds(t *testing.T) {
 		case !errors.As(err, &refused) || refused.Code != "WAITAOF":
 			t.Errorf("got %v", err)
 		default:
-			if got := g.Primary().Do(t, "EXISTS", "holdfast:{x}"); got != int64(0) {
+			if got := g.Primary().Do(t, "EXISTS", key("x")); got != int64(0) {
 				t.Errorf("something was taken: %v", got)
 			}
 		}

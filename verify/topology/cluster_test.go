@@ -12,10 +12,15 @@ import (
 )
 
 // key is the record of a lock, by the prefix that clients have by themselves.
-func key(name string) string { return "holdfast:{" + name + "}" }
+func key(name string) string { return redistest.Prefix() + ":{" + name + "}" }
+
+// pushes is where the pushes to all clients go.
+var pushes = redistest.Prefix() + ":push:"
 
 // channel is where a client hears of a lock's grants.
-func channel(p *party, name string) string { return "holdfast:push:{" + name + "}:" + p.ID() }
+func channel(p *party, name string) string {
+	return redistest.Prefix() + ":push:{" + name + "}:" + p.ID()
+}
 
 // listeners is how many connections to s listen to the channel.
 func listeners(t testing.TB, s *redistest.Server, channel string) int64 {

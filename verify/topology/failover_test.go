@@ -209,7 +209,7 @@ func arrived(t *testing.T, primary *redistest.Server, clients ...*party) {
 			if l, err := p.Mutex(name).TryLock(within(t)); err == nil {
 				_ = l.Release(within(t)) // the primaries may change in between
 			}
-			return primary.Do(t, "EXISTS", "holdfast:{probe%20of%20"+p.ID()+"}") == int64(1)
+			return primary.Do(t, "EXISTS", key("probe%20of%20"+p.ID())) == int64(1)
 		})
 	}
 }
@@ -222,7 +222,7 @@ func TestAWaiterListensAtTheNewPrimaryBehindSentinel(t *testing.T) {
 			arrived(t, primary, a)
 			return primary
 		}
-		followsThePrimary(t, a, b, failOver, "NUMSUB", "holdfast:push:"+b.ID())
+		followsThePrimary(t, a, b, failOver, "NUMSUB", pushes+b.ID())
 	})
 }
 
@@ -242,7 +242,7 @@ func TestWhoListensAtAReplicaIsNotGrantedWhatAnotherGets(t *testing.T) {
 	replica := redistest.Start(t, redistest.ReplicaOf(primary))
 	run := func(action *script.Script, args ...any) string {
 		t.Helper()
-		reply, ok := primary.Do(t, append([]any{"EVAL", action.Text, 1, "holdfast:{x}"}, args...)...).(string)
+		reply, ok := primary.Do(t, append([]any{"EVAL", action.Text, 1, key("x")}, args...)...).(string)
 		if !ok {
 			t.Fatalf("%s: %v", action.Name, reply)
 		}
@@ -250,21 +250,21 @@ func TestWhoListensAtAReplicaIsNotGrantedWhatAnotherGets(t *testing.T) {
 	}
 	listen := func(s *redistest.Server, client string) *redistest.Conn {
 		c := s.Dial(t)
-		c.Do(t, "SUBSCRIBE", "holdfast:push:"+client)
+		c.Do(t, "SUBSCRIBE", pushes+client)
 		return c
 	}
 	const ttl, life = 60_000, 600_000
-	token := strings.Fields(run(script.Acquire, "a/1", ttl, life, "x", 0, "holdfast:push:"))[1]
-	run(script.Acquire, "b/1", ttl, life, "x", ttl, "holdfast:push:")
-	run(script.Acquire, "c/1", ttl, life, "x", ttl, "holdfast:push:")
+	token := strings.Fields(run(script.Acquire, "a/1", ttl, life, "x", 0, pushes))[1]
+	run(script.Acquire, "b/1", ttl, life, "x", ttl, pushes)
+	run(script.Acquire, "c/1", ttl, life, "x", ttl, pushes)
 	left, counted := listen(replica, "b"), listen(primary, "c")
-	if got := run(script.Release, "a/1", token, life, "holdfast:push:"); got != "released" {
+	if got := run(script.Release, "a/1", token, life, pushes); got != "released" {
 		t.Fatalf("release: %s", got)
 	}
 	if push, _ := counted.Receive(t).([]any); len(push) != 3 || !strings.HasPrefix(push[2].(string), "granted c/1 ") {
 		t.Errorf("the one who is counted hears %v", push)
 	}
-	primary.Do(t, "PUBLISH", "holdfast:push:b", "mark")
+	primary.Do(t, "PUBLISH", redistest.Prefix()+":push:b", "mark")
 	if push, _ := left.Receive(t).([]any); len(push) != 3 || push[2] != "mark" {
 		t.Errorf("the one who listens at the replica hears %v", push)
 	}

@@ -42,32 +42,17 @@ func (quiet) Printf(context.Context, string, ...any) {}
 // login is how a client presents itself.
 type login struct{ user, password string }
 
-// least are the commands that a client needs, as docs/operating.md lists them
-// for each kind of server.
-var least = map[string][]string{
-	"each": {
-		"evalsha", "eval", "time", "hmget", "hget", "hset", "hdel", "hgetall", "hexists", "pexpire", "pttl", "wait",
-	},
-	"sentinel": {"pubsub|numsub", "publish", "subscribe", "role"},
-	"cluster": {
-		"pubsub|shardnumsub", "spublish", "ssubscribe", "sunsubscribe", "cluster|slots", "cluster|shards", "asking",
-	},
-}
-
 // restrict makes the user who may do no more than needed: all tests run as it.
-func restrict(t testing.TB, kind string, servers []*redistest.Server) login {
+func restrict(t testing.TB, servers []*redistest.Server) login {
 	t.Helper()
-	args := []any{"ACL", "SETUSER", "least", "reset", "on", ">pw", "~holdfast:*", "&holdfast:*"}
-	for _, list := range [][]string{least["each"], least[kind]} {
-		for _, command := range list {
-			args = append(args, "+"+command)
-		}
-	}
 	for _, s := range servers {
+		args := []any{"ACL", "SETUSER", "least", "reset", "on", ">pw"}
+		for _, rule := range s.Rights(t) {
+			args = append(args, rule)
+		}
 		if got := s.Do(t, args...); got != "OK" {
 			t.Fatalf("ACL SETUSER: %v", got)
 		}
-		s.Do(t, "ACL", "SETUSER", "least", "+waitaof") // older servers do not know it
 	}
 	return login{"least", "pw"}
 }
@@ -86,7 +71,9 @@ var adapters = []adapter{
 }
 
 func goredisCluster(t testing.TB, addrs []string, as login) holdfast.Store {
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, Username: as.user, Password: as.password})
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: addrs, Username: as.user, Password: as.password, TLSConfig: redistest.TLS(),
+	})
 	t.Cleanup(func() { rdb.Close() })
 	return goredis.New(rdb)
 }
@@ -94,6 +81,7 @@ func goredisCluster(t testing.TB, addrs []string, as login) holdfast.Store {
 func goredisSentinel(t testing.TB, addrs []string, as login) holdfast.Store {
 	rdb := redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: redistest.SentinelName, SentinelAddrs: addrs, Username: as.user, Password: as.password,
+		TLSConfig: redistest.TLS(),
 	})
 	t.Cleanup(func() { rdb.Close() })
 	return goredis.New(rdb)
@@ -115,6 +103,7 @@ func rueidisSentinel(t testing.TB, addrs []string, as login) holdfast.Store {
 
 func rueidisOf(t testing.TB, opts rueidis.ClientOption) holdfast.Store {
 	t.Helper()
+	opts.TLSConfig, opts.Sentinel.TLSConfig = redistest.TLS(), redistest.TLS()
 	rdb, err := rueidis.NewClient(opts)
 	if err != nil {
 		t.Fatalf("rueidis: %v", err)
@@ -135,7 +124,7 @@ func inCluster(
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
 			c := redistest.StartCluster(t, opts...)
-			as := restrict(t, "cluster", c.Nodes)
+			as := restrict(t, c.Nodes)
 			test(t, c, func(t testing.TB) *party { return newParty(t, a.cluster(t, c.Addrs(), as)) })
 		})
 	}
@@ -148,7 +137,7 @@ func behindSentinel(t *testing.T, test func(t *testing.T, g *redistest.Sentinel,
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
 			g := redistest.StartSentinel(t)
-			as := restrict(t, "sentinel", g.Servers)
+			as := restrict(t, g.Servers)
 			test(t, g, func(t testing.TB) *party { return newParty(t, a.sentinel(t, g.Addrs(), as)) })
 		})
 	}
@@ -170,7 +159,9 @@ type party struct {
 func newParty(t testing.TB, store holdfast.Store) *party {
 	t.Helper()
 	p := &party{store: store, changed: make(chan struct{})}
-	c, err := holdfast.New(store, holdfast.Config{TTL: ttl, Observer: p, LocalPasses: -1, App: "topology"})
+	c, err := holdfast.New(store, holdfast.Config{
+		TTL: ttl, Observer: p, LocalPasses: -1, App: "topology", Prefix: redistest.Prefix(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

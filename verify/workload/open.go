@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/store/goredis"
 	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
@@ -32,12 +33,16 @@ type Servers struct {
 	Route     map[string]string `json:"route,omitempty"`  // instead of the address that a server says it has
 }
 
-// dial goes the way that Route says: through a proxy that can be faulty.
+// dial goes the way that Route says: through a proxy that can be faulty. The
+// suite's own servers may be secured, and the proxies are then too.
 func (s Servers) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if over, ok := s.Route[addr]; ok {
 		addr = over
 	}
 	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: -1}
+	if trust := redistest.TLS(); trust != nil {
+		return (&tls.Dialer{NetDialer: &dialer, Config: trust}).DialContext(ctx, network, addr)
+	}
 	return dialer.DialContext(ctx, network, addr)
 }
 
@@ -110,8 +115,8 @@ func (s Servers) openGoredis() (holdfast.Store, func(), error) {
 		return nil, nil, err
 	}
 	opts.ContextTimeoutEnabled = true
-	if opts.TLSConfig == nil {
-		opts.Dialer = s.dial
+	if opts.TLSConfig == nil || redistest.Secured() {
+		opts.TLSConfig, opts.Dialer = nil, s.dial
 	}
 	rdb := redis.NewClient(opts)
 	return goredis.New(rdb), func() { _ = rdb.Close() }, nil
@@ -133,8 +138,8 @@ func (s Servers) openRueidis() (holdfast.Store, func(), error) {
 		of.DisableCache, of.ConnWriteTimeout, of.ForceSingleClient = true, opts.ConnWriteTimeout, true
 		opts = of
 	}
-	if opts.TLSConfig == nil {
-		opts.DialCtxFn = s.dialRueidis
+	if opts.TLSConfig == nil || redistest.Secured() {
+		opts.TLSConfig, opts.DialCtxFn = nil, s.dialRueidis
 	}
 	rdb, err := rueidis.NewClient(opts)
 	if err != nil {

@@ -1,0 +1,131 @@
+package redistest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// manual is the page that says which rights a client needs. What it says is
+// what the clients of secured servers have, so that it is neither too little
+// nor out of date.
+const manual = "docs/operating.md"
+
+// Rights are what the manual gives a client of the server, secured or not, in
+// the words of ACL SETUSER.
+func (s *Server) Rights(t testing.TB) []string {
+	t.Helper()
+	rules, err := s.rights()
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	return rules
+}
+
+func (s *Server) rights() ([]string, error) {
+	text, err := readManual()
+	if err != nil {
+		return nil, err
+	}
+	if s.sentinel != "" {
+		return manualRow(text, "of a Sentinel")
+	}
+	rules, err := manualUser(text, s.tenant, s.cluster)
+	if err != nil {
+		return nil, err
+	}
+	for _, role := range s.roles {
+		row, err := manualRow(text, role)
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, row...)
+	}
+	if old, err := withoutWaitAOF(s.binary); err != nil {
+		return nil, err
+	} else if old {
+		rules = strings.Fields(strings.ReplaceAll(strings.Join(rules, " "), "+waitaof", ""))
+	}
+	return rules, nil
+}
+
+// Needs gives the clients of a secured server what a row of the manual's table
+// lists, by the words that it begins with.
+func Needs(row string) Option { return func(s *Server) { s.roles = append(s.roles, row) } }
+
+// readManual finds the manual above the directory that a test runs in.
+func readManual() (string, error) {
+	dir, err := os.Getwd()
+	for err == nil {
+		var text []byte
+		if text, err = os.ReadFile(filepath.Join(dir, manual)); err == nil {
+			return string(text), nil
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			break
+		}
+		if errors.Is(err, os.ErrNotExist) {
+			dir, err = up, nil
+		}
+	}
+	return "", fmt.Errorf("servers are secured by what %s says, which is not above this directory: %w", manual, err)
+}
+
+var userLine = regexp.MustCompile("ACL SETUSER locks on >SECRET ((?:[^`\n]|\n +)+)")
+
+// manualUser is the user that the manual makes, for a tenant. In a Cluster the
+// last line stands back for the Cluster's.
+func manualUser(text, tenant string, cluster bool) ([]string, error) {
+	found := userLine.FindStringSubmatch(text)
+	if found == nil {
+		return nil, fmt.Errorf("%s has no line ACL SETUSER locks on >SECRET …", manual)
+	}
+	lines := strings.Split(strings.TrimSpace(found[1]), "\n")
+	var rules []string
+	if cluster {
+		lines = lines[:len(lines)-1]
+		row, err := manualRow(text, "in a Cluster")
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, strings.Join(row, " "))
+	}
+	for _, rule := range strings.Fields(strings.ReplaceAll(strings.Join(lines, " "), `\`, "")) {
+		if tenant == "" {
+			rule = strings.Replace(rule, "holdfast:*", "*", 1)
+		}
+		rules = append(rules, strings.Replace(rule, "holdfast:", tenant+":", 1))
+	}
+	return rules, nil
+}
+
+var code = regexp.MustCompile("`([^`]+)`")
+
+// manualRow is what a row of the table gives, by the words that it begins with.
+func manualRow(text, words string) ([]string, error) {
+	for line := range strings.Lines(text) {
+		who, what, ok := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
+		if !ok || !strings.HasPrefix(who, words) {
+			continue
+		}
+		var rules []string
+		for _, found := range code.FindAllStringSubmatch(what, -1) {
+			rules = append(rules, strings.Fields(strings.ReplaceAll(found[1], `\|`, "|"))...)
+		}
+		return rules, nil
+	}
+	return nil, fmt.Errorf("the table in %s has no row %q", manual, words)
+}
+
+// withoutWaitAOF tells a server from before Redis 7.2, to which a right to a
+// command that it does not know is an error.
+func withoutWaitAOF(binary string) (bool, error) {
+	said, err := exec.Command(binary, "--version").Output()
+	return strings.Contains(string(said), " v=7.0."), err
+}

@@ -1,0 +1,210 @@
+package redistest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// EnvServers names the environment variable that chooses how servers are
+// started. By default they are open. "secured" makes them what docs/operating.md
+// asks for: TLS and no other port, and a default user who has the privileges
+// that it lists, for the keys and channels of one tenant, and no more. The
+// harness has a user of its own.
+//
+// Tests do not ask which it is. They open their clients with [TLS], put
+// [Prefix] before their keys, and say with [Tenant] and [Allow] where they are
+// no ordinary clients.
+const EnvServers = "HOLDFAST_TEST_SERVERS"
+
+// envCertificate hands the certificate of the servers to child processes.
+const envCertificate = "HOLDFAST_TEST_CERTIFICATE"
+
+// The harness's user of a secured server.
+const (
+	adminName     = "harness"
+	adminPassword = "harness-password"
+)
+
+// Secured reports whether servers are started secured.
+func Secured() bool { return os.Getenv(EnvServers) == "secured" }
+
+// Prefix is what clients put before their keys: the library's own default, or a
+// tenant's where servers are secured.
+func Prefix() string {
+	if Secured() {
+		return "tenant-7"
+	}
+	return "holdfast"
+}
+
+// Tenant gives the server to clients with this prefix instead of [Prefix]; with
+// "", to clients without one, who may use every key and channel.
+func Tenant(prefix string) Option { return func(s *Server) { s.tenant = prefix } }
+
+// Allow gives the clients of a secured server rights that no ordinary client
+// needs, in the words of ACL SETUSER.
+func Allow(rules ...string) Option {
+	return func(s *Server) { s.more = append(s.more, rules...) }
+}
+
+// TLS is what clients reach the servers with: nil where they are open.
+func TLS() *tls.Config {
+	if !Secured() {
+		return nil
+	}
+	pool := x509.NewCertPool()
+	// A child's servers are its parent's.
+	pool.AppendCertsFromPEM([]byte(os.Getenv(envCertificate)))
+	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+}
+
+// CAFile names the file with the certificate to trust, empty if the server is
+// open.
+func (s *Server) CAFile() string {
+	if !s.secured {
+		return ""
+	}
+	return filepath.Join(s.dir, "server.crt")
+}
+
+// Admin is who may do everything on the server; empty words are the default
+// user's.
+func (s *Server) Admin() (user, password string) {
+	if s.secured {
+		return adminName, adminPassword
+	}
+	return "", s.password
+}
+
+// identity is the certificate that all servers and proxies of this process
+// share. It lives as long as the process, and nowhere else.
+type identity struct {
+	certificate, key []byte // PEM
+	server           *tls.Config
+}
+
+var newIdentity = sync.OnceValues(func() (*identity, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()),
+		Subject:      pkix.Name{CommonName: "holdfast tests"},
+		// Tests move the clocks of servers.
+		NotBefore:             time.Now().AddDate(-1, 0, 0),
+		NotAfter:              time.Now().AddDate(1, 0, 0),
+		DNSNames:              []string{"localhost"},
+		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	id := &identity{
+		certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		key:         pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}),
+	}
+	pair, err := tls.X509KeyPair(id.certificate, id.key)
+	if err != nil {
+		return nil, err
+	}
+	id.server = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	return id, os.Setenv(envCertificate, string(id.certificate))
+})
+
+// secure prepares what a secured server is started with.
+func (s *Server) secure() error {
+	s.secured = true
+	id, err := newIdentity()
+	if err != nil {
+		return err
+	}
+	if s.rules, err = s.rights(); err != nil {
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(s.dir, "server.crt"), id.certificate, 0o600),
+		os.WriteFile(filepath.Join(s.dir, "server.key"), id.key, 0o600))
+}
+
+// securedArgs are what a secured server's command line has beside an open one's.
+func (s *Server) securedArgs() []string {
+	args := []string{
+		"--tls-port", fmt.Sprint(s.port),
+		"--tls-cert-file", filepath.Join(s.dir, "server.crt"), "--tls-key-file", filepath.Join(s.dir, "server.key"),
+		"--tls-ca-cert-file", filepath.Join(s.dir, "server.crt"), "--tls-auth-clients", "no",
+		"--tls-replication", "yes",
+		"--user", adminName, "on", ">" + adminPassword, "~*", "&*", "+@all",
+	}
+	login := "nopass"
+	if s.password != "" {
+		login = ">" + s.password
+	}
+	args = slices.Concat(args, []string{"--user", "default", "on", login}, s.rules, s.more)
+	if s.cluster {
+		args = append(args, "--tls-cluster", "yes")
+	}
+	if s.primary != nil {
+		args = append(args, "--masteruser", adminName, "--masterauth", adminPassword)
+	}
+	return args
+}
+
+// Listen is for a test that plays the server itself, to clients with [TLS].
+func Listen(t testing.TB) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	if !Secured() {
+		return l
+	}
+	id, err := newIdentity()
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	return tls.NewListener(l, id.server)
+}
+
+// connect opens a connection to a server or proxy, secured or not.
+func connect(addr string, secured bool) (net.Conn, error) {
+	dialer := &net.Dialer{Timeout: Patience}
+	if !secured {
+		return dialer.Dial("tcp", addr)
+	}
+	return tls.DialWithDialer(dialer, "tcp", addr, TLS())
+}
+
+// reset closes a connection as a crash does, without a word of TLS: that could
+// wait for a peer who does not read.
+func reset(c net.Conn) {
+	if over, ok := c.(*tls.Conn); ok {
+		c = over.NetConn()
+	}
+	c.Close() //nolint:errcheck // nobody is left to tell
+}

@@ -1,0 +1,86 @@
+package rules_test
+
+import (
+	"crypto/tls"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store/goredis"
+	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
+)
+
+// No error shows a password: not one of a server that refuses it, nor one of a
+// connection that does not come about because nobody vouches for the server, or
+// because one side speaks TLS and the other does not.
+func TestNoErrorShowsAPassword(t *testing.T) {
+	open := redistest.Start(t, redistest.Password("truth"))
+	t.Setenv(redistest.EnvServers, "secured")
+	secured := redistest.Start(t, redistest.Password("truth"))
+	for _, test := range []struct {
+		name  string
+		addr  string
+		trust *tls.Config
+	}{
+		{"WrongPassword", secured.Addr(), redistest.TLS()},
+		{"UnknownAuthority", secured.Addr(), &tls.Config{MinVersion: tls.VersionTLS12}},
+		{"PlainToTLS", secured.Addr(), nil},
+	} {
+		t.Run(test.name, func(t *testing.T) { showsNoPassword(t, test.addr, test.trust) })
+	}
+	if open.CAFile() != "" {
+		return // there is no open one
+	}
+	t.Run("TLSToPlain", func(t *testing.T) { showsNoPassword(t, open.Addr(), redistest.TLS()) })
+}
+
+const guess = "gu3ss"
+
+func showsNoPassword(t *testing.T, addr string, trust *tls.Config) {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{
+		Addr: addr, Username: "ann", Password: guess, TLSConfig: trust, MaxRetries: -1, DialerRetries: 1,
+	})
+	defer rdb.Close()
+	secretive(t, "goredis", lockOver(t, goredis.New(rdb)))
+
+	// rueidis fails before the library knows it, or leaves it to the store.
+	other, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{addr}, Username: "ann", Password: guess, TLSConfig: trust,
+		DisableCache: true, ForceSingleClient: true,
+	})
+	if err == nil {
+		defer other.Close()
+		err = lockOver(t, rueidisstore.New(other))
+	}
+	secretive(t, "rueidis", err)
+}
+
+func lockOver(t *testing.T, store holdfast.Store) error {
+	t.Helper()
+	c, _ := on(t, store, holdfast.Config{})
+	_, err := c.Mutex("x").Lock(within(t))
+	return err
+}
+
+// secretive checks that there is an error, and that no part of it shows what
+// the client was given as a password.
+func secretive(t *testing.T, who string, err error) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("%s: it worked", who)
+		return
+	}
+	text := err.Error() + holdfast.Hint(err)
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		text += e.Error()
+	}
+	if strings.Contains(text, guess) {
+		t.Errorf("%s: the error shows the password: %s", who, text)
+	}
+}
