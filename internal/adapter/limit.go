@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 	"time"
@@ -57,6 +58,47 @@ func (b bounded) Err() error {
 		return context.DeadlineExceeded
 	}
 	return nil
+}
+
+// linger is for how long a connection may still wait for an answer that its
+// caller no longer does.
+const linger = time.Second
+
+// Lingering is a context for the socket of a request. It ends when its caller has
+// left, with left: then nothing is begun any more. But its deadline, which what
+// has begun goes by, is a while later than ctx's.
+//
+// A client drops the connection under a request whose deadline passes, and one
+// that it was about to log in. If making one takes longer than a request
+// may, by a slow network, a handshake of TLS or a busy machine, and nothing
+// lingered, no connection would ever stand, and every try to make one would add
+// to the load.
+func Lingering(ctx context.Context, left <-chan struct{}) context.Context {
+	return lingering{ctx, left}
+}
+
+type lingering struct {
+	context.Context
+	left <-chan struct{}
+}
+
+func (l lingering) Deadline() (time.Time, bool) {
+	deadline, ok := l.Context.Deadline()
+	if !ok {
+		return deadline, false
+	}
+	return deadline.Add(linger), true
+}
+
+func (l lingering) Done() <-chan struct{} { return l.left }
+
+func (l lingering) Err() error {
+	select {
+	case <-l.left:
+		return cmp.Or(l.Context.Err(), context.Canceled)
+	default:
+		return nil
+	}
 }
 
 // Ended reports whether ctx has ended, be it that only its deadline says so.

@@ -43,6 +43,7 @@ type Store struct {
 
 	retry adapter.Retry
 	alarm adapter.Alarm
+	calm  adapter.Calm
 	hub   adapter.Hub
 	feeds feeds
 }
@@ -94,7 +95,8 @@ func behindSentinel(rdb *redis.Client) bool { return rdb.Options().Addr == "Fail
 // home. MOVED and ASK are followed at once.
 //
 // When ctx ends, Run returns at once and leaves its connection to wait for
-// the answer, until ctx's deadline or the client's ReadTimeout.
+// the answer, until a second after ctx's deadline or the client's ReadTimeout:
+// so a connection comes to stand that takes longer to make than one request may.
 func (s *Store) Run(
 	ctx context.Context, action *script.Script, keys, args []string,
 ) (string, error) {
@@ -151,29 +153,39 @@ func firstOf(keys []string) string {
 //
 // For a deadline go-redis does: the view puts it on the socket, and heeds
 // Done while it connects. But nothing wakes a read when a context is cancelled
-// before its deadline. Hence the goroutine, for a context that can be; and for
-// a Cluster, where a redirection may cost more than one connection.
+// before its deadline. Hence the goroutine, for a context that can be; for
+// a Cluster, where a redirection may cost more than one connection; and while
+// the server leaves requests unanswered, see [adapter.Lingering].
 func (s *Store) process(ctx context.Context, key string, cmds ...redis.Cmder) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	err := s.pass(ctx, key, cmds)
+	s.calm.Note(err == nil || errors.Is(err, redis.Nil) || serverError(err) != nil)
+	return err
+}
+
+func (s *Store) pass(ctx context.Context, key string, cmds []redis.Cmder) error {
 	late := s.alarm.Of(ctx)
 	switch {
 	case s.cluster != nil:
 		return await(ctx, late, func(ctx context.Context) error { return s.cluster.process(ctx, key, cmds) })
 	case ctx.Done() == nil && late == nil:
 		return s.single.send(ctx, cmds)
-	case ctx.Done() == nil:
+	case ctx.Done() == nil && s.calm.Settled():
 		return s.single.send(adapter.Bounded(ctx, late), cmds)
 	}
 	return await(ctx, late, func(ctx context.Context) error { return s.single.send(ctx, cmds) })
 }
 
 // await runs send in a goroutine of its own and returns what it does, or the
-// context's error as soon as that ends.
+// context's error as soon as that ends. Then send begins nothing more, but its
+// connection waits for a while: what is sent late by that is what connecting
+// had held up, as a slow network may at any time.
 func await(ctx context.Context, late <-chan struct{}, send func(context.Context) error) error {
-	done := make(chan error, 1)
-	go func() { done <- send(ctx) }()
+	done, left := make(chan error, 1), make(chan struct{})
+	defer close(left)
+	go func() { done <- send(adapter.Lingering(ctx, left)) }()
 	select {
 	case err := <-done:
 		return err

@@ -24,7 +24,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/redis/rueidis"
 
@@ -36,13 +35,13 @@ import (
 
 // Store runs actions on Redis or Valkey through a rueidis client.
 type Store struct {
-	client   rueidis.Client
-	mode     rueidis.ClientMode
-	answered atomic.Int32 // requests answered in a row, up to settled
-	retry    adapter.Retry
-	alarm    adapter.Alarm
-	hub      adapter.Hub
-	places   places
+	client rueidis.Client
+	mode   rueidis.ClientMode
+	retry  adapter.Retry
+	alarm  adapter.Alarm
+	calm   adapter.Calm
+	hub    adapter.Hub
+	places places
 }
 
 var _ holdfast.Acker = (*Store)(nil)
@@ -59,11 +58,6 @@ func New(client rueidis.Client) *Store {
 	}
 	return s
 }
-
-// settled is how many answers in a row say that all the client's connections
-// stand. rueidis spreads requests over a few of them by chance, four unless
-// PipelineMultiplex says otherwise, and makes each when it is first needed.
-const settled = 256
 
 // retries is how often an action is sent again when its connection broke.
 const retries = 3
@@ -135,7 +129,8 @@ func (a answer) fields() (map[string]rueidis.RedisMessage, error) {
 // while it connects for somebody else's command, nor, when a context has a
 // deadline and the connection is idle, before that deadline: then it reads on
 // the caller's goroutine, and nothing wakes it. Hence one more goroutine, but
-// for a context that cannot be cancelled once all connections stand. (One that
+// for a context that cannot be cancelled once all connections stand, which
+// rueidis makes when they are first needed, four by default. (One that
 // broke by itself since may still keep such a caller for ConnWriteTimeout.)
 func (s *Store) do(ctx context.Context, cmd rueidis.Completed) answer {
 	if err := ctx.Err(); err != nil {
@@ -145,12 +140,12 @@ func (s *Store) do(ctx context.Context, cmd rueidis.Completed) answer {
 	switch {
 	case ctx.Done() == nil && late == nil:
 		return answer{result: s.client.Do(ctx, cmd)}
-	case ctx.Done() == nil && s.answered.Load() >= settled && !s.retry.Patient:
+	case ctx.Done() == nil && s.calm.Settled() && !s.retry.Patient:
 		return answer{result: s.note(s.client.Do(adapter.Bounded(ctx, late), cmd))}
 	}
 	a := await(ctx, late, func() rueidis.RedisResult { return s.note(s.client.Do(ctx, cmd)) })
 	if a.err != nil {
-		s.answered.Store(0)
+		s.calm.Note(false)
 	}
 	return a
 }
@@ -181,11 +176,7 @@ func awaitAny[T any](ctx context.Context, late <-chan struct{}, send func() T) (
 
 // note remembers whether the server answers.
 func (s *Store) note(result rueidis.RedisResult) rueidis.RedisResult {
-	if result.NonRedisError() != nil {
-		s.answered.Store(0)
-	} else if s.answered.Load() < settled {
-		s.answered.Add(1)
-	}
+	s.calm.Note(result.NonRedisError() == nil)
 	return result
 }
 

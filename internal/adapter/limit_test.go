@@ -1,0 +1,48 @@
+package adapter
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+func TestLingering(t *testing.T) {
+	at := time.Now().Add(time.Hour)
+	parent, cancel := context.WithDeadline(t.Context(), at)
+	left := make(chan struct{})
+	ctx := Lingering(parent, left)
+	if deadline, ok := ctx.Deadline(); !ok || !deadline.Equal(at.Add(linger)) {
+		t.Errorf("the deadline is %v after the caller's, %v", deadline.Sub(at), ok)
+	}
+	cancel()
+	if err := ctx.Err(); err != nil {
+		t.Errorf("it ended before the caller left: %v", err)
+	}
+	close(left)
+	<-ctx.Done()
+	if err := ctx.Err(); !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+	if deadline, ok := Lingering(context.Background(), left).Deadline(); ok {
+		t.Errorf("a caller without a deadline got %v", deadline)
+	}
+}
+
+func TestCalm(t *testing.T) {
+	var c Calm
+	for range settled - 1 {
+		c.Note(true)
+	}
+	if c.Settled() {
+		t.Error("settled too early")
+	}
+	c.Note(true)
+	if !c.Settled() {
+		t.Error("not settled")
+	}
+	c.Note(false)
+	if c.Settled() {
+		t.Error("settled after a request without an answer")
+	}
+}
