@@ -1,6 +1,8 @@
 package adapter
 
 import (
+	"crypto/tls"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -10,6 +12,17 @@ import (
 // Refusal makes a ServerError of what the server said, whole.
 func Refusal(message string) *holdfast.ServerError {
 	return &holdfast.ServerError{Code: code(message), Message: message}
+}
+
+// Distrust is the refusal of a server whose certificate the client does not
+// trust, nil if err is something else. It is the client that refuses, while it
+// connects: nothing was sent.
+func Distrust(err error) *holdfast.ServerError {
+	var untrusted *tls.CertificateVerificationError
+	if !errors.As(err, &untrusted) {
+		return nil
+	}
+	return &holdfast.ServerError{Code: "TLS", Message: "TLS " + untrusted.Error()}
 }
 
 // code returns the code word of an error message.

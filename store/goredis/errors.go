@@ -43,7 +43,7 @@ func plain(err error) error {
 }
 
 // serverError returns err as the server's refusal, nil if it is none.
-// A refused login counts: the request was not sent.
+// A refused login counts, and a certificate that was: the request was not sent.
 func serverError(err error) *holdfast.ServerError {
 	var known *holdfast.ServerError
 	if errors.As(err, &known) {
@@ -51,7 +51,7 @@ func serverError(err error) *holdfast.ServerError {
 	}
 	var refused redis.Error
 	if !errors.As(err, &refused) || errors.Is(err, redis.Nil) {
-		return nil
+		return adapter.Distrust(err)
 	}
 	return adapter.Refusal(refused.Error())
 }

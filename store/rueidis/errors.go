@@ -60,7 +60,7 @@ func foreign(ctx context.Context, err error) bool {
 }
 
 // serverError returns err as the server's refusal, nil if it is none.
-// A refused login counts: the request was not sent.
+// A refused login counts, and a certificate that was: the request was not sent.
 func serverError(err error) *holdfast.ServerError {
 	if err == nil {
 		return nil
@@ -71,7 +71,7 @@ func serverError(err error) *holdfast.ServerError {
 	}
 	var refused *rueidis.RedisError
 	if !errors.As(err, &refused) || refused.IsNil() {
-		return nil
+		return adapter.Distrust(err)
 	}
 	return refusal(refused.Error())
 }

@@ -1,0 +1,32 @@
+package goredis_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// A certificate that the client does not trust is a definite refusal: nothing
+// was sent.
+func TestDistrustIsDefinite(t *testing.T) {
+	server := httptest.NewTLSServer(nil)
+	t.Cleanup(server.Close)
+	s, _ := open(t, server.Listener.Addr().String(), func(o *redis.Options) {
+		o.TLSConfig = &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
+		o.DialerRetries = 1
+	})
+	_, err := s.Run(t.Context(), echo, nil, []string{"x"})
+	var refused *holdfast.ServerError
+	if !errors.As(err, &refused) || refused.Code != "TLS" || holdfast.Hint(err) == "" {
+		t.Errorf("Run: %v", err)
+	}
+	if _, err := s.Server(t.Context()); !errors.As(err, &refused) {
+		t.Errorf("Server: %v", err)
+	}
+}

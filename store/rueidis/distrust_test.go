@@ -1,0 +1,56 @@
+package rueidis_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	holdfastrueidis "github.com/holdfast-go/holdfast/store/rueidis"
+)
+
+// A certificate that the client does not trust is a definite refusal: nothing
+// was sent. rueidis connects when it is made, so the certificate is one that is
+// not trusted any more.
+func TestDistrustIsDefinite(t *testing.T) {
+	server := redistest.Start(t, tests)
+	foreign := httptest.NewTLSServer(nil)
+	t.Cleanup(foreign.Close)
+	var distrusted atomic.Bool
+	proxy := redistest.NewProxy(t, server.Addr())
+	rdb, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{proxy.Addr()}, ForceSingleClient: true, DisableCache: true,
+		DialFn: func(addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			if distrusted.Load() {
+				strict := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
+				return tls.DialWithDialer(d, "tcp", foreign.Listener.Addr().String(), strict)
+			}
+			if trusting := redistest.TLS(); trusting != nil {
+				return tls.DialWithDialer(d, "tcp", addr, trusting)
+			}
+			return d.Dial("tcp", addr)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(rdb.Close)
+	s := holdfastrueidis.New(rdb)
+	distrusted.Store(true)
+	proxy.Cut()
+	var refused *holdfast.ServerError
+	redistest.Await(t, "the connection is made anew", func() bool {
+		_, err := s.Run(t.Context(), echo, nil, []string{"x"})
+		return errors.As(err, &refused)
+	})
+	if refused.Code != "TLS" || holdfast.Hint(refused) == "" {
+		t.Errorf("Run: %v", refused)
+	}
+}
