@@ -193,7 +193,7 @@ func TestModesSwitchUnderTraffic(t *testing.T) {
 }
 
 func TestStaggeredConnectionsOvertakeEachOther(t *testing.T) {
-	s := redistest.Start(t)
+	s := redistest.Start(t, everything)
 	p := redistest.NewProxy(t, s.Addr())
 	slow, fast := redistest.Dial(t, p.Addr()), redistest.Dial(t, p.Addr())
 	if redistest.Dial(t, p.Addr()).Do(t, "PING"); p.Overtaken() != 0 {
@@ -212,7 +212,7 @@ func TestStaggeredConnectionsOvertakeEachOther(t *testing.T) {
 }
 
 func TestWhatWasGivenUpInABlackHoleIsNotDelivered(t *testing.T) {
-	s := redistest.Start(t)
+	s := redistest.Start(t, everything)
 	p := redistest.NewProxy(t, s.Addr())
 	stood := redistest.Dial(t, p.Addr())
 	stood.Do(t, "PING")
