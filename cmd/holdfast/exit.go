@@ -101,7 +101,7 @@ func codeOfReply(code string) int {
 	switch code {
 	case "NOAUTH", "WRONGPASS", "NOPERM":
 		return codeRefused
-	case "REPLICA", "LOADING", "READONLY", "MASTERDOWN", "MISCONF", "OOM", "BUSY", "NOREPLICAS",
+	case "TLS", "REPLICA", "LOADING", "READONLY", "MASTERDOWN", "MISCONF", "OOM", "BUSY", "NOREPLICAS",
 		"CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "UNKILLABLE":
 		return codeUnreachable
 	}
