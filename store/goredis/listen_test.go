@@ -119,7 +119,7 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	server := redistest.Start(t, tests)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s, _ := open(t, proxy.Addr(), nil)
-	s.SetSilence(20 * time.Millisecond)
+	s.SetSilence(250 * time.Millisecond)
 	e, _ := listen(t, s, "channel")
 
 	// What idles but answers is left alone.

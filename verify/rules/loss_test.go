@@ -161,7 +161,8 @@ func TestARenewalIsTriedAgainInsideTheOldDeadline(t *testing.T) {
 func TestAnUnconfirmedRenewalProlongsNoTrust(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		proxy := redistest.NewProxy(t, w.Addr())
-		c, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: time.Second})
+		c, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: 3 * time.Second})
+		watcher, _ := w.local(t, holdfast.Config{})
 		l := lock(t, c.Mutex("x"))
 		seen.renewed(t, "x")
 		// From the next renewal on, requests get through and no answer does.
@@ -171,8 +172,8 @@ func TestAnUnconfirmedRenewalProlongsNoTrust(t *testing.T) {
 			}
 		})
 		lost(t, l, holdfast.LossExpired)
-		// The server still believes in the hold: the renewal took effect.
-		watcher, _ := w.local(t, holdfast.Config{})
+		// The server still believes in the hold, for another second: the renewal
+		// took effect.
 		if !state(t, watcher, "x").Held() {
 			t.Error("the server's lease ended before the holder's trust")
 		}
