@@ -29,7 +29,8 @@ type Document struct {
 	Acquisitions int            `json:"acquisitions"`
 	Injected     int            `json:"faults_injected"`
 	Violations   int            `json:"violations"`
-	Checks       []check.Result `json:"checks"` // summed up over the rounds
+	Checks       []check.Result `json:"checks"`  // summed up over the rounds
+	Figures      []Figure       `json:"figures"` // of each round
 	Works        []Count        `json:"workloads"`
 	Faults       []Count        `json:"faults"`
 	Pairs        []Count        `json:"fault_pairs"` // two at one time
@@ -63,6 +64,13 @@ type Broken struct {
 	History string `json:"history"`
 }
 
+// Figure is what a check has measured in a round.
+type Figure struct {
+	Round int    `json:"round"`
+	Check string `json:"check"`
+	Text  string `json:"text"`
+}
+
 // Make sums a run up.
 func Make(out *suite.Outcome) *Document {
 	d := &Document{
@@ -72,7 +80,7 @@ func Make(out *suite.Outcome) *Document {
 		Faults:   counts(out.Tally.Faults, aboutFault),
 		Pairs:    counts(out.Tally.Pairs, nil),
 		Failures: counts(out.Tally.Failures, nil), Ends: counts(out.Tally.Ends, nil),
-		Slowest: []Gap{}, Broken: []Broken{}, Checks: []check.Result{},
+		Slowest: []Gap{}, Broken: []Broken{}, Checks: []check.Result{}, Figures: []Figure{},
 	}
 	for i, r := range out.Rounds {
 		if i == 0 {
@@ -90,6 +98,9 @@ func Make(out *suite.Outcome) *Document {
 			sum.Violations = append(sum.Violations, c.Violations...)
 			if len(out.Rounds) == 1 {
 				sum.Figure = c.Figure
+			}
+			if c.Figure != "" {
+				d.Figures = append(d.Figures, Figure{i + 1, c.Name, c.Figure})
 			}
 			d.Violations += len(c.Violations)
 		}
