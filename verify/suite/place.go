@@ -38,7 +38,8 @@ func start(bench *fault.Bench, opts Options) (*place, error) {
 	if opts.URL != "" {
 		return p, p.theirs(opts.URL)
 	}
-	how := []redistest.Option{redistest.Tenant(opts.Prefix)}
+	// The account is told over ordinary pub/sub, in a Cluster too.
+	how := []redistest.Option{redistest.Tenant(opts.Prefix), redistest.Allow("+publish")}
 	if slices.ContainsFunc(opts.Faults, func(name string) bool { return slices.Contains(fault.Clocks(), name) }) {
 		how = append(how, redistest.Clock())
 	}

@@ -203,7 +203,7 @@ func (r *round) act(ctx context.Context) error {
 // trouble lets faults come for as long as asked, and the clients go on until
 // locks are to be had again.
 func (r *round) trouble(ctx context.Context) error {
-	faulty, cancel := context.WithTimeout(ctx, overtime*r.opts.Round)
+	faulty, cancel := context.WithTimeout(ctx, max(overtime*r.opts.Round, time.Minute))
 	defer cancel()
 	done := make(chan struct{})
 	go func() {

@@ -230,7 +230,7 @@ func (w *world) nemesis(ctx context.Context, told func(string)) {
 }
 
 // overtime is how many times its duration a round may last until each fault was
-// injected once.
+// injected once; a short one may last a minute.
 const overtime = 3
 
 // lane injects faults one after the other, each kind once before any comes
