@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -75,9 +76,11 @@ func TestAuditNotesEveryHold(t *testing.T) {
 // show it, or the verdict would mean nothing.
 func TestAuditExposesABrokenLock(t *testing.T) {
 	rdb, store, client := fixture(t)
-	if _, err := client.Mutex(lockName).Lock(t.Context()); err != nil {
+	held, err := client.Mutex(lockName).Lock(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer runtime.KeepAlive(held) // a lease that nobody has any more is released
 	broken := audited(&script.Script{Name: "acquire", Text: `
 local fence = string.match(redis.call('HGET', KEYS[1], 'lock'), '^%d+')
 redis.call('HSET', KEYS[1], 'lock', string.format('%d', fence + 1) .. ' 60000 ' .. ARGV[1])
