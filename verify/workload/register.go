@@ -2,12 +2,10 @@ package workload
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
-	"strconv"
+
+	"github.com/holdfast-go/holdfast/internal/counter"
 )
 
 // Register is a counter, the resource that the clients share. It stands for the
@@ -41,7 +39,11 @@ type Resource func(dir string) (Registers, error)
 
 // Files is the resource that needs nothing but files.
 func Files(dir string) (Registers, error) {
-	return Registers{newRegister(dir, true), newRegister(dir, false), func() error { return nil }}, nil
+	return Registers{
+		Fenced: fencedFile{counter.File{Path: filepath.Join(dir, "fenced")}},
+		Plain:  plainFile{counter.File{Path: filepath.Join(dir, "plain")}},
+		Close:  func() error { return nil },
+	}, nil
 }
 
 // Final reads what the two registers in dir stand at, with a token that is
@@ -59,93 +61,46 @@ func (open Resource) Final(dir string) (fenced, plain int64, err error) {
 	return fenced, plain, err
 }
 
-// register is a counter in a file.
-type register struct {
-	path   string
-	fenced bool
-}
-
 // ErrStale refuses a token that is not the highest any more.
 var ErrStale = errors.New("the token is older than one that was seen")
 
+// fencedFile refuses older tokens.
+type fencedFile struct{ counter.File }
+
 // Read implements [Register].
-func (r register) Read(token uint64) (value int64, err error) {
-	if !r.fenced {
-		value, _, err = r.load()
-		return value, err
-	}
-	err = r.guarded(func() error {
-		var highest uint64
-		if value, highest, err = r.load(); err != nil {
-			return err
-		}
-		if token < highest {
-			return ErrStale
-		}
-		return r.store(value, token)
-	})
+func (f fencedFile) Read(token uint64) (value int64, err error) {
+	err = f.shown(token, func(stands int64) int64 { value = stands; return stands })
 	return value, err
 }
 
 // Write implements [Register].
-func (r register) Write(token uint64, value int64) error {
-	if !r.fenced {
-		return r.store(value, 0)
-	}
-	return r.guarded(func() error {
-		_, highest, err := r.load()
+func (f fencedFile) Write(token uint64, value int64) error {
+	return f.shown(token, func(int64) int64 { return value })
+}
+
+// shown remembers the token, and makes of what the register stands at what it is
+// to stand at.
+func (f fencedFile) shown(token uint64, next func(stands int64) int64) error {
+	return f.Guarded(func() error {
+		stands, highest, err := f.Load()
 		if err != nil {
 			return err
 		}
 		if token < highest {
 			return ErrStale
 		}
-		return r.store(value, token)
+		return f.Store(next(stands), token)
 	})
 }
 
-// guarded makes comparing and writing one step. The lock on the file is held
-// for no longer than that, and ends with the process.
-func (r register) guarded(step func() error) error {
-	guard, err := os.OpenFile(r.path+".guard", os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
-	}
-	defer guard.Close() //nolint:errcheck // nothing was written to it
-	if err := lockFile(guard); err != nil {
-		return fmt.Errorf("guard of %s: %w", filepath.Base(r.path), err)
-	}
-	return step()
+// plainFile takes everything.
+type plainFile struct{ counter.File }
+
+// Read implements [Register].
+func (f plainFile) Read(uint64) (value int64, err error) {
+	value, _, err = f.Load()
+	return value, err
 }
 
-func (r register) load() (value int64, highest uint64, err error) {
-	text, err := os.ReadFile(r.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, 0, nil
-	}
-	if err != nil {
-		return 0, 0, err
-	}
-	if _, err := fmt.Sscan(string(text), &value, &highest); err != nil {
-		return 0, 0, fmt.Errorf("%s holds %q: %w", filepath.Base(r.path), text, err)
-	}
-	return value, highest, nil
-}
-
-// store replaces the file as a whole, so that a reader never sees half of it.
-// The name of the new one is the writer's own: two may write at once.
-func (r register) store(value int64, highest uint64) error {
-	next := r.path + "." + strconv.Itoa(os.Getpid())
-	if err := os.WriteFile(next, fmt.Appendf(nil, "%d %d\n", value, highest), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, r.path)
-}
-
-func newRegister(dir string, fenced bool) register {
-	name := "plain"
-	if fenced {
-		name = "fenced"
-	}
-	return register{path: filepath.Join(dir, name), fenced: fenced}
-}
+// Write implements [Register].
+func (f plainFile) Write(_ uint64, value int64) error { return f.Store(value, 0) }

@@ -16,7 +16,6 @@ var errUnsupported = errors.New("the demo pauses and kills processes in ways tha
 func supported() error { return errUnsupported }
 
 func machineClock() int64       { return time.Now().UnixNano() }
-func lockFile(*os.File) error   { return errUnsupported }
 func ownGroup(*exec.Cmd)        {}
 func pause(*os.Process) error   { return errUnsupported }
 func unpause(*os.Process) error { return errUnsupported }

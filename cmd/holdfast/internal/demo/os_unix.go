@@ -3,7 +3,6 @@
 package demo
 
 import (
-	"errors"
 	"os"
 	"os/exec"
 	"syscall"
@@ -23,17 +22,6 @@ func machineClock() int64 {
 		panic("BUG: no monotonic clock: " + err.Error())
 	}
 	return now.Nano()
-}
-
-// lockFile waits until no other process has file locked, and locks it until it
-// is closed.
-func lockFile(file *os.File) error {
-	for {
-		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX)
-		if !errors.Is(err, syscall.EINTR) {
-			return err
-		}
-	}
 }
 
 // ownGroup keeps Ctrl-C from a process: the terminal sends it to the whole

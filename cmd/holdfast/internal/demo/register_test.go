@@ -59,7 +59,7 @@ func TestFencedRegisterIsAtomic(t *testing.T) {
 
 func TestRegisterSaysWhatItCannotRead(t *testing.T) {
 	r := newRegister(t.TempDir(), plainName, false)
-	if err := os.WriteFile(r.path, []byte("many\n"), 0o600); err != nil {
+	if err := os.WriteFile(r.file.Path, []byte("many\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if value, err := r.read(); err == nil {

@@ -1,6 +1,6 @@
 //go:build unix
 
-package workload
+package counter
 
 import (
 	"errors"
@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// lockFile waits until no other process has file locked, and locks it until it
+// lock waits until no other process has file locked, and locks it until it
 // is closed.
-func lockFile(file *os.File) error {
+func lock(file *os.File) error {
 	for {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX)
 		if !errors.Is(err, syscall.EINTR) {

@@ -1,0 +1,10 @@
+//go:build !unix
+
+package counter
+
+import (
+	"errors"
+	"os"
+)
+
+func lock(*os.File) error { return errors.New("this system cannot lock files") }
