@@ -1,3 +1,5 @@
+//go:build unix
+
 // Package child runs the test binary as a process of its own, which says what
 // happens to it line by line, obeys lines, and can be stopped and killed.
 package child
