@@ -208,7 +208,7 @@ func (h *hold) confirm(ctx context.Context) error {
 func (h *hold) extend(ctx context.Context, ttl time.Duration) (keeper.Reason, error) {
 	c := h.client
 	args := []string{c.retention, h.attempt, wire.Millis(ttl), h.spec.owner}
-	answer, err := c.runAcked(within(ctx, c.cfg.RequestTimeout), h.spec, script.Renew, h.spec.keys, args)
+	answer, err := c.runAcked(within(ctx, c.cfg.RequestTimeout), h.spec, script.Renew, h.spec.keys(), args)
 	if err != nil {
 		return "", err
 	}

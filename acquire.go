@@ -62,7 +62,7 @@ func (c *Client) lockSeated(ctx, parent context.Context, s *spec, try bool) (*Le
 		}
 		if passed != nil {
 			if c.keeper.TTL(&passed.Lease) == s.ttl && !s.whole && passed.spec.ack == s.ack &&
-				(passed.spec.rw == nil) == (s.rw == nil) {
+				passed.spec.rw.any() == s.rw.any() {
 				if l := c.lease(parent, passed); l != nil {
 					return l, cause, nil
 				}
@@ -171,7 +171,7 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 	}
 	args = s.owned(args)
 	sent := c.now()
-	a, err := c.ask(ctx, action, s.keys, args)
+	a, err := c.ask(ctx, action, s.keys(), args)
 	if err == nil || !definite(err) {
 		at.asked = sent
 	}

@@ -36,6 +36,8 @@ type Client struct {
 	attempts  atomic.Uint64
 	seats     seats
 	roads     roads
+	manners   shared[choice, manner]
+	places    shared[place, place]
 	deaf      deafness
 	keeper    *keeper.Keeper
 	hub       *wake.Hub

@@ -10,11 +10,11 @@ import (
 // company are the readers under one hold: all of its leases while it is shared,
 // and the writer's own re-entries while it is not. hold.mu guards the fields.
 type company struct {
-	shared   bool // held as a reader on the server, as far as is known here
 	readers  map[*tenure]struct{}
 	promised int           // readers that have been let in and have no lease yet
 	stays    time.Duration // the lock stays taken until then, though the last one has left
 	pending  string        // the mode of a step that is under way, or of unknown outcome
+	shared   bool          // held as a reader on the server, as far as is known here
 	stepping bool          // it is under way
 	departed bool          // the holder has released its lease
 }
@@ -90,7 +90,7 @@ func (t *tenure) reads() bool {
 
 // of reports whether the lease is one of this lock.
 func (t *tenure) of(c *Client, s *spec) bool {
-	return t.hold.client == c && t.hold.spec.key == s.key
+	return t.hold.client == c && t.hold.spec.key() == s.key()
 }
 
 // breakPromise gives a promise back: who was to have the lease does not want it.
@@ -190,7 +190,7 @@ var errReads = errors.New("it reads, and would wait for itself")
 
 // deadlock is the error for who wants a lock under the context of its own lease.
 func (t *tenure) deadlock() error {
-	if t.hold.spec.rw != nil && t.reads() {
+	if t.hold.spec.rw.any() && t.reads() {
 		return fmt.Errorf("holdfast: lock %q: %w: %w", t.hold.spec.name, ErrDeadlock, errReads)
 	}
 	return fmt.Errorf("holdfast: lock %q: %w", t.hold.spec.name, ErrDeadlock)

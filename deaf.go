@@ -78,7 +78,7 @@ func (c *Client) permitted(ctx context.Context, s *spec) error {
 	if c.allowed.Load() {
 		return nil
 	}
-	answer, err := c.run(ctx, script.Permit, s.keys, []string{s.channel})
+	answer, err := c.run(ctx, script.Permit, s.keys(), []string{s.channel})
 	if err != nil {
 		if definite(err) && !lacksPermission(err) {
 			return nil

@@ -34,7 +34,7 @@ func (c *Client) Election(name string, options ...Option) *Election {
 	e := &Election{terms: c.terms(name, wire.Exclusive, options), watch: wire.Watch(c.cfg.Prefix, name, c.sharded)}
 	// A lead that was passed inside the process would be another leader under
 	// the same token of the server: nobody could see the change.
-	e.terms.alone = true
+	e.terms.but(func(ch *choice) { ch.alone = true })
 	e.terms.mutexOnly()
 	return e
 }
@@ -222,7 +222,7 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 func (l *Leadership) say(ctx context.Context, word string) (string, error) {
 	h := l.lease.tenure.hold
 	l.number++
-	return h.client.run(ctx, script.Proclaim, h.spec.keys, []string{
+	return h.client.run(ctx, script.Proclaim, h.spec.keys(), []string{
 		h.attempt, wire.Number(h.server.Load()), strconv.FormatUint(l.number, 10), word, l.election.watch,
 		h.client.retention,
 	})

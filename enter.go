@@ -79,7 +79,7 @@ func (t *terms) begin(ctx context.Context) (*Lease, error) {
 	}
 	// Whose name is another's would wait for itself, and so would a writer
 	// under a reader's lease.
-	if held.hold.spec.rw != nil || held.hold.spec.want != t.want || t.owner != held.hold.spec.owner {
+	if held.hold.spec.rw.any() || held.hold.spec.want != t.want || t.owner != held.hold.spec.owner {
 		return nil, held.deadlock()
 	}
 	return t.client.reenter(ctx, held)
@@ -92,12 +92,27 @@ func (t *terms) mutexOnly() {
 	}
 }
 
-// inside are the leases of one stay in the lock: the first one's tenure keeps
-// them. first.mu guards the fields.
-type inside struct {
+// stay is what more than one lease needs of one stay in the lock: the first
+// one's tenure keeps it, once there is something to keep. first.mu guards it.
+type stay struct {
 	inner []*tenure // those that entered again and have not been released
-	left  bool      // the first one was released
 	over  error     // why the stay ended though not all have left
+}
+
+// inside is the stay of a first lease, empty if there is none. t.mu is held.
+func (t *tenure) inside() stay {
+	if t.stay == nil {
+		return stay{}
+	}
+	return *t.stay
+}
+
+// kept is the stay of a first lease, to be changed. t.mu is held.
+func (t *tenure) kept() *stay {
+	if t.stay == nil {
+		t.stay = new(stay)
+	}
+	return t.stay
 }
 
 // root is the first lease of the stay.
@@ -128,15 +143,16 @@ func (c *Client) reenter(parent context.Context, held *tenure) (*Lease, error) {
 func (t *tenure) admit(inner *tenure) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch {
-	case t.over != nil:
-		return t.over
-	case t.left && len(t.inner) == 0:
+	switch in := t.inside(); {
+	case in.over != nil:
+		return in.over
+	case t.left && len(in.inner) == 0:
 		return ErrReleased
-	case !lease.MayEnter(len(t.inner) + 1):
+	case !lease.MayEnter(len(in.inner) + 1):
 		return invalid("the lease was entered 2^31 times: something enters and never leaves, release what it enters")
 	}
-	t.inner = append(t.inner, inner)
+	s := t.kept()
+	s.inner = append(s.inner, inner)
 	return nil
 }
 
@@ -145,19 +161,22 @@ func (t *tenure) leave() (last bool) {
 	first := t.root()
 	first.mu.Lock()
 	defer first.mu.Unlock()
+	in := first.inside().inner
 	if t == first {
 		first.left = true
-	} else if i := slices.Index(first.inner, t); i >= 0 {
-		first.inner = slices.Delete(first.inner, i, i+1)
+	} else if i := slices.Index(in, t); i >= 0 {
+		in = slices.Delete(in, i, i+1)
+		first.stay.inner = in
 	}
-	return first.left && len(first.inner) == 0
+	return first.left && len(in) == 0
 }
 
 // finish ends the stay, and answers the leases that were live until now.
 func (t *tenure) finish(cause error) (live []*tenure) {
 	t.mu.Lock()
-	t.over = cause
-	all := append([]*tenure{t}, t.inner...)
+	s := t.kept()
+	s.over = cause
+	all := append([]*tenure{t}, s.inner...)
 	t.mu.Unlock()
 	for _, one := range all {
 		if one.end(cause) {
@@ -172,8 +191,9 @@ func (t *tenure) entries() int {
 	first := t.root()
 	first.mu.Lock()
 	defer first.mu.Unlock()
-	if first.left {
-		return len(first.inner)
+	n := len(first.inside().inner)
+	if !first.left {
+		n++
 	}
-	return 1 + len(first.inner)
+	return n
 }

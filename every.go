@@ -56,11 +56,10 @@ func (c *Client) Every(name string, period time.Duration, options ...Option) *Ev
 	case period > maxPeriod:
 		t.err = invalid("the period is %v: at most %v make sense", period, maxPeriod)
 	}
-	t.key = wire.EveryKey(c.cfg.Prefix, name)
-	t.keys = []string{t.key} // of the lock's slot, and so of its group
+	t.one[0] = wire.EveryKey(c.cfg.Prefix, name) // of the lock's slot, and so of its group
 	// Each goroutine that asks is one more who may come first: there is
 	// nothing to pass on between them.
-	t.alone = true
+	t.but(func(ch *choice) { ch.alone = true })
 	return e
 }
 
@@ -269,7 +268,7 @@ func (e *Every) ask(ctx context.Context, first string) (Turn, *hold, error) {
 	attempt, _ := c.attempt()
 	undo := func() { c.undoBy(script.Forgo, s, attempt, c.now()+s.ttl) }
 	sent := c.now()
-	answer, err := c.run(ctx, script.Turn, s.keys, []string{
+	answer, err := c.run(ctx, script.Turn, s.keys(), []string{
 		attempt, s.ttlMS, c.retention, wire.Millis(e.period), e.offset(), first, s.base,
 	})
 	if definite(err) {
@@ -355,7 +354,7 @@ func (l *Lease) forgo(ctx context.Context) error {
 
 func (h *hold) forgo(ctx context.Context) error {
 	c, s := h.client, h.spec
-	a, err := c.ask(ctx, script.Forgo, s.keys, []string{h.attempt, c.retention, s.base})
+	a, err := c.ask(ctx, script.Forgo, s.keys(), []string{h.attempt, c.retention, s.base})
 	switch {
 	case err != nil:
 		if passing(err) {

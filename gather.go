@@ -47,18 +47,18 @@ func (c *Client) openRoads() {
 	c.roads.out = convoy.New(c.releaseTogether, c.background)
 }
 
-// road is the way of a lock's acquisitions; nil if they go alone.
-func (c *Client) road(s *spec) *road {
-	if !c.roads.open || s.want != wire.Exclusive || s.owner != "" || s.ack.wanted() {
+// road is the way of a manner's acquisitions; nil if they go alone.
+func (c *Client) road(m *manner) *road {
+	if !c.roads.open || m.want != wire.Exclusive || m.owner != "" || m.ack.wanted() {
 		return nil
 	}
 	c.roads.mu.Lock()
 	defer c.roads.mu.Unlock()
-	r := c.roads.in[s.ttlMS]
+	r := c.roads.in[m.ttlMS]
 	if r == nil && len(c.roads.in) < mostRoads {
-		ttl, life := s.ttlMS, s.life
+		ttl, life := m.ttlMS, m.life
 		r = convoy.New(func(batch []*ride) { c.acquireTogether(batch, ttl, life) }, c.background)
-		c.roads.in[s.ttlMS] = r
+		c.roads.in[m.ttlMS] = r
 	}
 	return r
 }
@@ -108,7 +108,7 @@ func (at *attempt) first(ctx context.Context) (a wire.Answer, gone bool, err err
 		return a, false, err
 	}
 	entered := at.c.now() // before anything is sent, so trust may be counted from it
-	s := road.Enter(asked{at.spec.key, at.id})
+	s := road.Enter(asked{at.spec.key(), at.id})
 	if s == nil {
 		defer road.Exit()
 		a, err = at.ask(ctx, script.Acquire)
@@ -142,7 +142,7 @@ func (h *hold) leaveTogether(ctx context.Context, alone func() error) (err error
 	if out == nil || limited || h.spec.want != wire.Exclusive || h.spec.owner != "" || h.waiting.Load() > 0 {
 		return alone()
 	}
-	s := out.Enter(asked{h.spec.key, h.attempt})
+	s := out.Enter(asked{h.spec.key(), h.attempt})
 	if s == nil {
 		defer out.Exit()
 		return alone()

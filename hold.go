@@ -35,9 +35,9 @@ type hold struct {
 
 	// mu guards the fields below.
 	mu     sync.Mutex
+	closed bool    // the client closes: whatever the hold serves has ended
 	tenure *tenure // the lease that it serves now
 	lost   *LostError
-	closed bool // the client closes: whatever the hold serves has ended
 	company
 }
 
@@ -177,7 +177,7 @@ func (c *Client) renew(ctx context.Context, batch []*keeper.Lease) ([]keeper.Out
 	args[0] = c.retention
 	for i, l := range batch {
 		h := l.Hold.(*hold)
-		keys[i] = h.spec.key
+		keys[i] = h.spec.key()
 		args = append(args, h.attempt, wire.Millis(l.Ask), h.spec.owner)
 	}
 	// All of one group wait for the same acknowledgements, or none does.
@@ -235,10 +235,10 @@ func (h *hold) release(ctx context.Context) error {
 func (h *hold) releaseAlone(ctx context.Context) error {
 	c, s := h.client, h.spec
 	args := s.owned([]string{h.attempt, wire.Number(h.server.Load()), c.retention, s.base})
-	a, err := c.ask(ctx, script.Release, s.keys, args)
+	a, err := c.ask(ctx, script.Release, s.keys(), args)
 	if err != nil && !definite(err) && ctx.Err() == nil {
 		// A copy that ran is answered like the first.
-		a, err = c.ask(ctx, script.Release, s.keys, args)
+		a, err = c.ask(ctx, script.Release, s.keys(), args)
 	}
 	switch {
 	case err != nil:

@@ -24,19 +24,25 @@ type Lease struct{ tenure *tenure }
 type tenure struct {
 	hold   *hold
 	token  atomic.Uint64
-	local  bool    // it came without the server
 	first  *tenure // the lease that this one entered beside; nil if it is the first itself
 	outer  *tenure // the lease under whose context this one was taken
 	parent context.Context
 	start  time.Duration
+	local  bool // it came without the server
 
 	// mu guards the fields below; nothing is called under it but cancel.
 	mu       sync.Mutex
-	cause    error // why it ended; nil while held
-	released bool  // Release was called
-	ctx      context.Context
-	cancel   []context.CancelCauseFunc
-	inside
+	released bool   // Release was called
+	left     bool   // it is a first lease that was released; others of its stay may be in
+	cause    error  // why it ended; nil while held
+	bound    *bound // nil until a context is asked for
+	stay     *stay
+}
+
+// bound are the contexts that end with a lease.
+type bound struct {
+	own    context.Context // what [Lease.Context] answers; nil before
+	cancel []context.CancelCauseFunc
 }
 
 type tenureKey struct{}
@@ -128,12 +134,13 @@ func (l *Lease) Context() context.Context {
 	t := l.tenure
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ctx == nil {
+	b := t.binding()
+	if b.own == nil {
 		ctx, cancel := context.WithCancelCause(context.WithoutCancel(t.parent))
-		t.ctx = context.WithValue(ctx, tenureKey{}, t)
+		b.own = context.WithValue(ctx, tenureKey{}, t)
 		t.onEnd(cancel)
 	}
-	return t.ctx
+	return b.own
 }
 
 // bind makes a child of ctx that is also done when the lease ends.
@@ -152,7 +159,16 @@ func (t *tenure) onEnd(cancel context.CancelCauseFunc) {
 		cancel(t.cause)
 		return
 	}
-	t.cancel = append(t.cancel, cancel)
+	b := t.binding()
+	b.cancel = append(b.cancel, cancel)
+}
+
+// binding is what the lease's end is to end. t.mu is held.
+func (t *tenure) binding() *bound {
+	if t.bound == nil {
+		t.bound = new(bound)
+	}
+	return t.bound
 }
 
 // end ends the lease for its user. It reports false if it had ended before.
@@ -163,10 +179,13 @@ func (t *tenure) end(cause error) bool {
 		return false
 	}
 	t.cause = cause
-	for _, cancel := range t.cancel {
+	if t.bound == nil {
+		return true
+	}
+	for _, cancel := range t.bound.cancel {
 		cancel(cause)
 	}
-	t.cancel = nil
+	t.bound.cancel = nil
 	return true
 }
 

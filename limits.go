@@ -92,15 +92,15 @@ func (h *hold) stay(ctx context.Context, after time.Duration) error {
 	args := s.owned([]string{
 		h.attempt, wire.Number(h.server.Load()), ceilMillis(s.least), ceilMillis(after), c.retention, s.base,
 	})
-	a, err := c.ask(ctx, script.Stay, s.keys, args)
+	a, err := c.ask(ctx, script.Stay, s.keys(), args)
 	if err != nil && !definite(err) && ctx.Err() == nil {
-		a, err = c.ask(ctx, script.Stay, s.keys, args)
+		a, err = c.ask(ctx, script.Stay, s.keys(), args)
 	}
 	switch {
 	case err != nil:
 		if passing(err) {
 			c.insist(max(c.now(), h.Deadline()), func(ctx context.Context) (known bool, err error) {
-				_, err = c.ask(ctx, script.Stay, s.keys, args)
+				_, err = c.ask(ctx, script.Stay, s.keys(), args)
 				return true, err
 			})
 		}
@@ -118,7 +118,7 @@ func (h *hold) stay(ctx context.Context, after time.Duration) error {
 func (h *hold) gone(ctx context.Context) error {
 	h.withdraw()
 	err := fmt.Errorf("%w: %w", ErrNotHeld, &LostError{Name: h.spec.name, Reason: LossNotHeld})
-	r, failed := h.client.record(ctx, h.spec.keys)
+	r, failed := h.client.record(ctx, h.spec.keys())
 	if failed != nil {
 		return err
 	}

@@ -58,9 +58,9 @@ func (c *Client) All(names []string, options ...Option) *MultiMutex {
 		}
 		m.terms = append(m.terms, t)
 	}
-	slices.SortFunc(m.terms, func(a, b terms) int { return strings.Compare(a.key, b.key) })
+	slices.SortFunc(m.terms, func(a, b terms) int { return strings.Compare(a.key(), b.key()) })
 	for i := range m.terms[1:] {
-		if m.terms[i].key == m.terms[i+1].key {
+		if m.terms[i].key() == m.terms[i+1].key() {
 			m.err = invalid("the name %q is given twice: give it once, for a lock is held once", m.terms[i].name)
 		}
 	}
@@ -277,7 +277,7 @@ func (c *Client) askAll(ctx context.Context, locks []terms) (holds []*hold, busy
 	attempt, _ := c.attempt()
 	keys, args := make([]string, len(locks)), []string{attempt, first.ttlMS, c.retention}
 	for i := range locks {
-		keys[i], args = locks[i].key, append(args, locks[i].base)
+		keys[i], args = locks[i].key(), append(args, locks[i].base)
 	}
 	undo := func() {
 		for i := range locks {

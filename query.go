@@ -9,7 +9,7 @@ import (
 )
 
 // Key is the name of the lock's record on the server.
-func (m *Mutex) Key() string { return m.terms.key }
+func (m *Mutex) Key() string { return m.terms.key() }
 
 // IsHeld asks the server whether anybody holds the lock. It may be over when
 // the answer arrives: never decide by it whether to work. Its errors are those
@@ -48,7 +48,7 @@ func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
 	if err := t.client.askable(ctx, t.name); err != nil {
 		return 0, err
 	}
-	r, err := t.client.record(ctx, t.keys)
+	r, err := t.client.record(ctx, t.keys())
 	if err != nil {
 		return 0, fault("inspection of", t.name, err)
 	}

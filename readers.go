@@ -56,7 +56,7 @@ func (c *Client) readAgain(parent context.Context, s *spec) (*Lease, error) {
 			continue
 		}
 		h := held.hold
-		if h.spec.rw == nil {
+		if !h.spec.rw.any() {
 			return nil, held.deadlock()
 		}
 		if t := h.begun(parent, true); h.admit(t, held) {
@@ -126,7 +126,7 @@ func (c *Client) readFirst(
 func (c *Client) look(ctx context.Context, h *hold) line.Joining {
 	ttl, sent := c.keeper.TTL(&h.Lease), c.now()
 	args := []string{c.retention, h.attempt, wire.Millis(ttl), ""}
-	answer, err := c.runAcked(within(ctx, c.cfg.RequestTimeout), h.spec, script.Renew, h.spec.keys, args)
+	answer, err := c.runAcked(within(ctx, c.cfg.RequestTimeout), h.spec, script.Renew, h.spec.keys(), args)
 	if err != nil {
 		return line.Stand
 	}

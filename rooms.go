@@ -55,7 +55,7 @@ func (h *hold) suits(s *spec) bool {
 
 // next is what a reader does now. sh.mu is held.
 func (c *Client) next(sh *shard, rm *room, s *spec) (h *hold, do line.Joining) {
-	_, writers := sh.lines[s.key]
+	_, writers := sh.lines[s.key()]
 	if h = rm.hold; h == nil || !h.suits(s) {
 		return nil, line.MayJoin(0, 0, writers)
 	}
@@ -71,10 +71,10 @@ func (c *Client) next(sh *shard, rm *room, s *spec) (h *hold, do line.Joining) {
 // do says how to ask. When another one asks it waits for what comes of that. On error
 // the caller has neither.
 func (c *Client) enterRoom(ctx context.Context, s *spec, try bool) (h *hold, do line.Joining, waited bool, err error) {
-	sh := c.seats.shard(s.key)
+	sh := c.seats.shard(s.key())
 	for {
 		sh.mu.Lock()
-		rm := sh.room(s.key)
+		rm := sh.room(s.key())
 		h, do = c.next(sh, rm, s)
 		if h != nil && do == line.Join || rm.Take() {
 			sh.mu.Unlock()
@@ -98,12 +98,12 @@ func (c *Client) enterRoom(ctx context.Context, s *spec, try bool) (h *hold, do 
 			sh.mu.Lock()
 			h, do = c.next(sh, rm, s)
 			if h != nil && do == line.Join {
-				c.vacate(sh, rm, s.key)
+				c.vacate(sh, rm, s.key())
 			}
 			sh.mu.Unlock()
 			return h, do, true, nil
 		}
-		c.quit(sh, rm, s.key, p)
+		c.quit(sh, rm, s.key(), p)
 		return nil, do, true, err
 	}
 }
@@ -182,23 +182,23 @@ func (rm *room) tell(g glance) {
 
 // leaveRoom gives up the seat after an attempt that brought nothing.
 func (c *Client) leaveRoom(s *spec, err error) {
-	sh := c.seats.shard(s.key)
+	sh := c.seats.shard(s.key())
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	rm := sh.rooms[s.key]
+	rm := sh.rooms[s.key()]
 	var held *HeldError
 	if errors.As(err, &held) {
 		rm.tell(glance{held: held})
 	}
-	c.vacate(sh, rm, s.key)
+	c.vacate(sh, rm, s.key())
 }
 
 // standing notes that the one who has the seat waits at the server from now on.
 func (c *Client) standing(s *spec, held *HeldError) {
-	sh := c.seats.shard(s.key)
+	sh := c.seats.shard(s.key())
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	rm := sh.rooms[s.key]
+	rm := sh.rooms[s.key()]
 	rm.waits = true
 	rm.tell(glance{held: held})
 }
@@ -206,10 +206,10 @@ func (c *Client) standing(s *spec, held *HeldError) {
 // gather lets everybody in who waits in the room, and gives up the seat: waiting
 // readers come in together. Those who come later look at who waits by then.
 func (c *Client) gather(s *spec, h *hold) {
-	sh := c.seats.shard(s.key)
+	sh := c.seats.shard(s.key())
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	rm := sh.rooms[s.key]
+	rm := sh.rooms[s.key()]
 	rm.waits = false
 	if h.joinable() {
 		rm.hold = h
@@ -226,7 +226,7 @@ func (c *Client) gather(s *spec, h *hold) {
 		rm.Give(h)
 	}
 	rm.Give(nil)
-	sh.close(s.key, rm)
+	sh.close(s.key(), rm)
 }
 
 // settle makes a hold the one that readers of this process may join, unless
@@ -235,26 +235,26 @@ func (c *Client) settle(h *hold) {
 	if !c.shares(h.spec) {
 		return
 	}
-	sh := c.seats.shard(h.spec.key)
+	sh := c.seats.shard(h.spec.key())
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if rm := sh.room(h.spec.key); rm.hold == nil && h.joinable() {
+	if rm := sh.room(h.spec.key()); rm.hold == nil && h.joinable() {
 		rm.hold = h
 	} else {
-		sh.close(h.spec.key, rm)
+		sh.close(h.spec.key(), rm)
 	}
 }
 
 // detach has no reader join the hold any more.
 func (c *Client) detach(h *hold) {
-	if h.spec.rw == nil {
+	if !h.spec.rw.any() {
 		return
 	}
-	sh := c.seats.shard(h.spec.key)
+	sh := c.seats.shard(h.spec.key())
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if rm := sh.rooms[h.spec.key]; rm != nil && rm.hold == h {
+	if rm := sh.rooms[h.spec.key()]; rm != nil && rm.hold == h {
 		rm.hold = nil
-		sh.close(h.spec.key, rm)
+		sh.close(h.spec.key(), rm)
 	}
 }

@@ -24,16 +24,19 @@ type RWMutex struct{ write, read terms }
 // leases are those of readers and writers of one lock.
 type leases struct{ read, write time.Duration }
 
+func (l leases) any() bool { return l != leases{} }
+
 // RWMutex names a read-write lock, see [Client.Mutex].
 func (c *Client) RWMutex(name string, options ...Option) *RWMutex {
 	m := &RWMutex{c.terms(name, wire.Exclusive, options), c.terms(name, wire.Shared, options)}
 	m.read.mutexOnly()
 	m.write.mutexOnly()
 	if m.read.read > 0 {
-		m.read.lasts(m.read.read)
+		m.read.but(func(ch *choice) { ch.ttl = ch.read })
 	}
-	rw := &leases{read: m.read.ttl, write: m.write.ttl}
-	m.read.rw, m.write.rw = rw, rw
+	both := func(ch *choice) { ch.rw = leases{read: m.read.ttl, write: m.write.ttl} }
+	m.read.but(both)
+	m.write.but(both)
 	return m
 }
 

@@ -44,9 +44,9 @@ func (c *Client) seated(s *spec) bool { return c.cfg.LocalPasses >= 0 && !s.alon
 // seat is taken it waits in line, unless try is set: then it answers with a
 // HeldError. On error the caller has no seat.
 func (c *Client) take(ctx context.Context, s *spec, try bool) (h *hold, waited bool, err error) {
-	sh := c.seats.shard(s.key)
+	sh := c.seats.shard(s.key())
 	sh.mu.Lock()
-	ln := sh.lines[s.key]
+	ln := sh.lines[s.key()]
 	if ln == nil {
 		if sh.lines == nil {
 			sh.lines = make(map[string]*local)
@@ -54,7 +54,7 @@ func (c *Client) take(ctx context.Context, s *spec, try bool) (h *hold, waited b
 		if ln, sh.spare = sh.spare, nil; ln == nil {
 			ln = new(local)
 		}
-		sh.lines[s.key] = ln
+		sh.lines[s.key()] = ln
 	}
 	if ln.Take() {
 		sh.mu.Unlock()
@@ -99,12 +99,12 @@ func (c *Client) pass(s *spec, h *hold) bool {
 	if h.spec.whole || h.last.Load() || !c.seated(s) || c.isClosing() {
 		return false
 	}
-	sh := c.seats.shard(s.key)
+	sh := c.seats.shard(s.key())
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	ln := sh.lines[s.key]
+	ln := sh.lines[s.key()]
 	elsewhere := int(h.waiting.Load())
-	if rm := sh.rooms[s.key]; rm != nil && rm.waits {
+	if rm := sh.rooms[s.key()]; rm != nil && rm.waits {
 		elsewhere++ // our own readers
 	}
 	if ln == nil || ln.Waiting() == 0 || !h.mayPass() ||
@@ -124,22 +124,22 @@ func (c *Client) leave(s *spec, h *hold) {
 	if !c.seated(s) {
 		return
 	}
-	sh := c.seats.shard(s.key)
+	sh := c.seats.shard(s.key())
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	ln := sh.lines[s.key]
+	ln := sh.lines[s.key()]
 	ln.hold = nil
 	if !ln.Give(nil) {
-		delete(sh.lines, s.key)
+		delete(sh.lines, s.key())
 		sh.spare = ln
 	}
 }
 
 // sit notes which hold the seat has, for those who try and are refused.
 func (c *Client) sit(s *spec, h *hold) {
-	sh := c.seats.shard(s.key)
+	sh := c.seats.shard(s.key())
 	sh.mu.Lock()
-	if ln := sh.lines[s.key]; ln != nil {
+	if ln := sh.lines[s.key()]; ln != nil {
 		ln.hold = h
 	}
 	sh.mu.Unlock()

@@ -94,7 +94,9 @@ func (s *Semaphore) permits(ctx context.Context, n int) (*terms, error) {
 	case n > limit:
 		return nil, invalid("%d permits are asked for, and there are %d: ask for fewer, or raise the limit", n, limit)
 	}
-	t.want, t.limit, t.weight = wire.Permits(n, limit), limit, n
+	m := *t.manner
+	m.want, m.limit, m.weight = wire.Permits(n, limit), limit, n
+	t.manner = &m
 	if ctx == nil {
 		return &t, nil // its use will say so
 	}
@@ -129,7 +131,7 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 		return err
 	}
 	args := []string{wire.Number(uint64(limit)), t.client.retention, t.base}
-	a, err := t.client.ask(ctx, script.Limit, t.keys, args)
+	a, err := t.client.ask(ctx, script.Limit, t.keys(), args)
 	switch {
 	case err != nil:
 		return fault("limit of", t.name, err)
@@ -149,7 +151,7 @@ func (c *Client) lockPermits(ctx, parent context.Context, s *spec, try bool) (*L
 	if try || c.cfg.LocalPasses < 0 {
 		return c.takePermits(ctx, parent, s, try)
 	}
-	key := "permits:" + s.key
+	key := "permits:" + s.key()
 	sh := c.seats.shard(key)
 	sh.mu.Lock()
 	_, others := sh.rooms[key]

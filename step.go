@@ -47,7 +47,7 @@ func (t *tenure) step(ctx context.Context, want string) error {
 	switch {
 	case ctx == nil:
 		return invalid("the context is nil: use context.Background()")
-	case h.spec.rw == nil:
+	case !h.spec.rw.any():
 		return invalid("the lease of %q is none of an RWMutex: it has no other way to be held", h.spec.name)
 	}
 	if err := t.ended(); err != nil {
@@ -119,7 +119,7 @@ func (h *hold) step(ctx context.Context, t *tenure, want string) error {
 	}
 	// A step that too few replicas have acknowledged is one of unknown outcome.
 	ask := func() (wire.Answer, error) {
-		answer, err := c.runAcked(within(ctx, c.cfg.RequestTimeout), s, script.Step, s.keys, args)
+		answer, err := c.runAcked(within(ctx, c.cfg.RequestTimeout), s, script.Step, s.keys(), args)
 		if err != nil {
 			return wire.Answer{}, err
 		}

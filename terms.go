@@ -6,53 +6,26 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// spec is a lock as its requests need it, made once.
+// spec is a lock as its requests need it, made once. There may be many: what
+// some have in common is kept once for all of them.
 type spec struct {
-	name     string
-	key      string
-	keys     []string
-	base     string // channel prefix of the pushes
-	channel  string // where this client's pushes arrive
-	group    string
-	want     string // the mode, as acquire is told it
-	ttl      time.Duration
-	ttlMS    string
-	life     string // ms for which the record is to live: the lease and the retention after it
-	patience string
-	fixed    bool
-	road     *road // on which its acquisitions travel with others; nil: alone
-	ack      acks
-	rw       *leases // of a read-write lock; nil: of another kind
-	limit    int     // of a semaphore
-	weight   int     // permits of it that are asked for
-	alone    bool    // each goroutine of this process asks the server for itself
-	limits
-	owner string // the name under which several attempts hold together, as the record has it
-	whole bool   // never passed inside the process: each lease has a hold of its own
+	name string
+	one  [1]string // the key, as requests want it
+	*place
+	*manner
 }
+
+func (s *spec) key() string    { return s.one[0] }
+func (s *spec) keys() []string { return s.one[:] }
 
 // terms are a lock and how one of its users takes it: what every kind of lock
 // is made of. They do not change once they are made.
 type terms struct {
 	spec
-	client *Client
-	wait   time.Duration // limit of the waiting; negative: none
-	read   time.Duration // lease of readers, if it is another than that of writers
-	every                // for a job that runs once per period
-	trying               // instead of waiting in line
-	enters bool          // again under a lease's context
-	err    error         // what was wrong with the name or the options
-}
-
-// every is what the options say about periods.
-type every struct {
-	aligned bool // periods begin at fixed times
-	offset  time.Duration
-	again   bool // a run that fails gives its period back
+	err error // what was wrong with the name or the options
 }
 
 // Option changes how one lock is used.
@@ -93,7 +66,9 @@ func NoRenewal() Option {
 // terms makes the terms of a lock. What is wrong with them is kept for the
 // first use.
 func (c *Client) terms(name, want string, options []Option) terms {
-	t := terms{client: c, wait: -1, spec: spec{name: name, want: want, ttl: c.cfg.TTL}}
+	t := terms{spec: spec{name: name, place: new(place), manner: &manner{client: c, choice: choice{
+		want: want, wait: -1, ttl: c.cfg.TTL,
+	}}}}
 	if err := wire.CheckName(name); err != nil {
 		t.err = invalid("%v", err)
 		return t
@@ -106,36 +81,21 @@ func (c *Client) terms(name, want string, options []Option) terms {
 	if t.err = t.conflict(); t.err != nil {
 		return t
 	}
-	t.key = wire.Key(c.cfg.Prefix, name)
-	t.keys = []string{t.key}
-	t.base, t.channel = c.channel(name)
-	t.group = c.store.Group(t.key)
-	if t.ack.wanted() {
-		t.group += fmt.Sprintf(" acknowledged by %+v in %v", t.ack.need, t.ack.limit)
-	}
-	t.lasts(t.ttl)
-	t.alone, t.whole = t.owner != "", t.fixed || t.limits != limits{}
-	t.road = c.road(&t.spec)
+	t.alone = t.owner != ""
+	t.manner = c.manner(t.choice)
+	t.one[0] = wire.Key(c.cfg.Prefix, name)
+	t.place = c.place(name, t.one[0], t.ack)
 	return t
 }
 
-// lasts sets the lease, and what follows from it. It is cut to the longest hold.
-func (t *terms) lasts(ttl time.Duration) {
-	if t.most > 0 {
-		ttl = min(ttl, lease.Covering(t.most))
+// but changes what was chosen for locks of this kind.
+func (t *terms) but(change func(*choice)) {
+	if t.err != nil {
+		return
 	}
-	t.ttl, t.ttlMS, t.life = ttl, wire.Millis(ttl), wire.Millis(ttl+t.client.cfg.Retention)
-	t.patience = wire.Millis(lease.Patience(ttl))
-}
-
-// channel is where the pushes for a lock arrive, and its part before the
-// client. On one server all locks share both.
-func (c *Client) channel(name string) (base, channel string) {
-	if !c.sharded {
-		return c.base, c.pushes
-	}
-	base = wire.Base(c.cfg.Prefix, name, true)
-	return base, base + c.id
+	chosen := t.choice
+	change(&chosen)
+	t.manner = t.client.manner(chosen)
 }
 
 // lock waits for the lock, as long as the terms allow.

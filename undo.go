@@ -21,7 +21,7 @@ func (c *Client) undo(s *spec, attempt string, until time.Duration) {
 func (c *Client) undoBy(action *script.Script, s *spec, attempt string, until time.Duration) {
 	args := s.owned([]string{attempt, c.retention, s.base})
 	c.insist(until, func(ctx context.Context) (known bool, err error) {
-		a, err := c.ask(ctx, action, s.keys, args)
+		a, err := c.ask(ctx, action, s.keys(), args)
 		return a.Kind != wire.None, err
 	})
 }

@@ -13,18 +13,18 @@ type Lease struct {
 	Group string        // leases of one group may share a request
 	TTL   time.Duration // what each renewal asks for; after Add for the keeper only, see Keeper.TTL
 	Ask   time.Duration // what the renewal under way asks for; left alone while it is
-	Fixed bool          // not renewed: only its end is watched; after Add for the keeper only
 	Hold  any           // whose lease it is
 
 	Until    time.Duration // not renewed, nor trusted, past this instant; 0: without a limit
 	Renewals int           // how often it is renewed; 0: without a limit
 
-	trust    atomic.Int64  // the deadline, to be read by anybody
+	Fixed    bool          // not renewed: only its end is watched; after Add for the keeper only
+	busy     bool          // a renewal is under way
 	spent    atomic.Bool   // the deadline is the limit's: no renewal follows
+	trust    atomic.Int64  // the deadline, to be read by anybody
 	deadline time.Duration // Invariant: next <= deadline while in care
 	due      time.Duration // when the renewal is due
 	next     time.Duration // the next instant at which something must happen
-	busy     bool          // a renewal is under way
 	renewals int           // how often it was renewed
 	index    int           // place in the queue; -1 when not in care
 }

@@ -1,0 +1,113 @@
+package holdfast
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// choice is how locks are taken: their kind, and what the options say.
+type choice struct {
+	want   string // the mode, as acquire is told it
+	ttl    time.Duration
+	fixed  bool
+	ack    acks
+	rw     leases        // of a read-write lock; zero: of another kind
+	wait   time.Duration // limit of the waiting; negative: none
+	read   time.Duration // lease of readers, if it is another than that of writers
+	alone  bool          // each goroutine of this process asks the server for itself
+	owner  string        // the name under which several attempts hold together, as the record has it
+	enters bool          // again under a lease's context
+	limits
+	every
+	trying // instead of waiting in line
+}
+
+// every is what the options say about periods.
+type every struct {
+	aligned bool // periods begin at fixed times
+	offset  time.Duration
+	again   bool // a run that fails gives its period back
+}
+
+// manner is a choice and what follows from it.
+type manner struct {
+	choice
+	client   *Client
+	ttlMS    string
+	life     string // ms for which the record is to live: the lease and the retention after it
+	patience string
+	road     *road // on which its acquisitions travel with others; nil: alone
+	whole    bool  // never passed inside the process: each lease has a hold of its own
+	limit    int   // of a semaphore
+	weight   int   // permits of it that are asked for
+}
+
+// manner is what follows from a choice. The lease is cut to the longest hold.
+func (c *Client) manner(chosen choice) *manner {
+	return c.manners.of(chosen, func() manner { return c.newManner(chosen) })
+}
+
+func (c *Client) newManner(chosen choice) manner {
+	if chosen.most > 0 {
+		chosen.ttl = min(chosen.ttl, lease.Covering(chosen.most))
+	}
+	m := manner{
+		choice: chosen, client: c, whole: chosen.fixed || chosen.limits != limits{},
+		ttlMS: wire.Millis(chosen.ttl), life: wire.Millis(chosen.ttl + c.cfg.Retention),
+		patience: wire.Millis(lease.Patience(chosen.ttl)),
+	}
+	m.road = c.road(&m)
+	return m
+}
+
+// place is where a lock lives: what its requests share with those of its
+// neighbours.
+type place struct {
+	group   string // locks of one group may share a request
+	base    string // channel prefix of the pushes
+	channel string // where this client's pushes arrive
+}
+
+// place is where the lock lives. On one server that is the same for all.
+func (c *Client) place(name, key string, ack acks) *place {
+	group := c.store.Group(key)
+	if ack.wanted() {
+		group += fmt.Sprintf(" acknowledged by %+v in %v", ack.need, ack.limit)
+	}
+	if c.sharded {
+		base := wire.Base(c.cfg.Prefix, name, true)
+		return &place{group: group, base: base, channel: base + c.id}
+	}
+	p := place{group: group, base: c.base, channel: c.pushes}
+	return c.places.of(p, func() place { return p })
+}
+
+// shared are values that many locks have in common, by what makes them.
+type shared[K comparable, V any] struct {
+	mu  sync.Mutex
+	all map[K]*V
+}
+
+// mostShared bounds how many are remembered for the locks to come. A program
+// has a few; one that makes them up all the time has them forgotten.
+const mostShared = 64
+
+// of is the value for that key; it is made if there is none.
+func (s *shared[K, V]) of(key K, made func() V) *V {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.all[key]
+	if v == nil {
+		if s.all == nil || len(s.all) == mostShared {
+			s.all = map[K]*V{}
+		}
+		v = new(V)
+		*v = made()
+		s.all[key] = v
+	}
+	return v
+}
