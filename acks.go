@@ -178,7 +178,7 @@ func (c *Client) runAcked(
 // written before. It asks for a millisecond more than the lease has, so that
 // there is something to write.
 func (h *hold) confirm(ctx context.Context) error {
-	c, s := h.client, h.spec
+	c, s := h.spec.client, h.spec
 	sent := c.now()
 	lost, err := h.extend(ctx, h.TTL+time.Millisecond)
 	if err == nil && lost == "" {
@@ -206,7 +206,7 @@ func (h *hold) confirm(ctx context.Context) error {
 
 // extend asks the server for ttl from now on.
 func (h *hold) extend(ctx context.Context, ttl time.Duration) (keeper.Reason, error) {
-	c := h.client
+	c := h.spec.client
 	args := []string{c.retention, h.attempt, wire.Millis(ttl), h.spec.owner}
 	answer, err := c.runAcked(within(ctx, c.cfg.RequestTimeout), h.spec, script.Renew, h.spec.keys(), args)
 	if err != nil {

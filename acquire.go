@@ -227,7 +227,9 @@ func (at *attempt) granted(token uint64, waiting int) (*hold, error) {
 	c, s := at.c, at.spec
 	h, ok := c.begin(s, at.id, token, waiting, at.asked)
 	if ok {
-		h.stood.Store(at.stood)
+		h.mu.Lock()
+		h.stood = at.stood
+		h.mu.Unlock()
 	}
 	// Close ends what is in care. If it has looked before we were, it is ours
 	// to give back: nobody would watch over the lease.

@@ -11,13 +11,16 @@ import (
 // and the writer's own re-entries while it is not. hold.mu guards the fields.
 type company struct {
 	readers  map[*tenure]struct{}
-	promised int           // readers that have been let in and have no lease yet
 	stays    time.Duration // the lock stays taken until then, though the last one has left
-	pending  string        // the mode of a step that is under way, or of unknown outcome
+	promised int32         // readers that have been let in and have no lease yet
+	pending  way           // of a step that is under way, or of unknown outcome
 	shared   bool          // held as a reader on the server, as far as is known here
 	stepping bool          // it is under way
 	departed bool          // the holder has released its lease
 }
+
+// reading is how many read under the hold, or will. h.mu is held.
+func (h *hold) reading() int { return len(h.readers) + int(h.promised) }
 
 // leases are all leases under the hold. h.mu is held.
 func (h *hold) leases() (all []*tenure) {
@@ -35,7 +38,7 @@ func (h *hold) leases() (all []*tenure) {
 func (h *hold) promise() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.lost != nil || h.closed || !h.shared || h.pending != "" || len(h.readers)+h.promised == 0 {
+	if h.lost != nil || h.closed || !h.shared || h.pending != still || h.reading() == 0 {
 		return false
 	}
 	h.promised++
@@ -78,7 +81,7 @@ func (h *hold) let(t *tenure) {
 func (h *hold) joinable() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.lost == nil && !h.closed && h.shared && len(h.readers)+h.promised > 0
+	return h.lost == nil && !h.closed && h.shared && h.reading() > 0
 }
 
 // reads reports whether the lease is one of a reader.
@@ -90,7 +93,7 @@ func (t *tenure) reads() bool {
 
 // of reports whether the lease is one of this lock.
 func (t *tenure) of(c *Client, s *spec) bool {
-	return t.hold.client == c && t.hold.spec.key() == s.key()
+	return t.hold.spec.client == c && t.hold.spec.key() == s.key()
 }
 
 // breakPromise gives a promise back: who was to have the lease does not want it.
@@ -100,12 +103,12 @@ func (h *hold) breakPromise() {
 	last := h.alone()
 	h.mu.Unlock()
 	if last {
-		_ = h.disband(h.client.life)
+		_ = h.disband(h.spec.client.life)
 	}
 }
 
 // alone reports that no reader is left. h.mu is held.
-func (h *hold) alone() bool { return h.shared && len(h.readers)+h.promised == 0 }
+func (h *hold) alone() bool { return h.shared && h.reading() == 0 }
 
 // departure says what is left to do when a lease has left its hold.
 type departure uint8
@@ -153,9 +156,9 @@ func (h *hold) part(ctx context.Context, as departure) (local bool, err error) {
 
 // disband gives up a hold that nobody reads under any more.
 func (h *hold) disband(ctx context.Context) error {
-	h.client.detach(h)
+	h.spec.client.detach(h)
 	h.mu.Lock()
-	stays := h.stays - h.client.now()
+	stays := h.stays - h.spec.client.now()
 	h.mu.Unlock()
 	if stays > 0 {
 		return h.giveUpAfter(ctx, stays)
@@ -170,7 +173,7 @@ func (t *tenure) staysFor(delay time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, reads := h.readers[t]; reads && h.shared {
-		h.stays = max(h.stays, h.client.now()+delay)
+		h.stays = max(h.stays, h.spec.client.now()+delay)
 	}
 }
 

@@ -205,8 +205,8 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	case err != nil:
 		return fault("proclamation for", h.spec.name, err)
 	case answer == "gone":
-		if h.client.keeper.Remove(&h.Lease) {
-			h.client.lost(&h.Lease, keeper.NotHeld)
+		if h.spec.client.keeper.Remove(&h.Lease) {
+			h.spec.client.lost(&h.Lease, keeper.NotHeld)
 		}
 		return fmt.Errorf("%w: %w", ErrNotHeld, l.Err())
 	case answer != "proclaimed" && answer != "late": // late: a copy of this request was faster
@@ -222,9 +222,9 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 func (l *Leadership) say(ctx context.Context, word string) (string, error) {
 	h := l.lease.tenure.hold
 	l.number++
-	return h.client.run(ctx, script.Proclaim, h.spec.keys(), []string{
+	return h.spec.client.run(ctx, script.Proclaim, h.spec.keys(), []string{
 		h.attempt, wire.Number(h.server.Load()), strconv.FormatUint(l.number, 10), word, l.election.watch,
-		h.client.retention,
+		h.spec.client.retention,
 	})
 }
 

@@ -87,32 +87,24 @@ func (t *terms) begin(ctx context.Context) (*Lease, error) {
 
 // mutexOnly refuses what only a Mutex can be told.
 func (t *terms) mutexOnly() {
-	if t.err == nil && (t.enters || t.owner != "" || t.least > 0) {
-		t.err = invalid("Reentrant, Owner and MinHold are options of a Mutex: leave them out here")
+	if t.enters || t.owner != "" || t.least > 0 {
+		t.fail(invalid("Reentrant, Owner and MinHold are options of a Mutex: leave them out here"))
 	}
 }
 
-// stay is what more than one lease needs of one stay in the lock: the first
-// one's tenure keeps it, once there is something to keep. first.mu guards it.
+// stay are the leases of one stay in the lock: the first one's tenure keeps
+// them. first.mu guards the fields.
 type stay struct {
 	inner []*tenure // those that entered again and have not been released
 	over  error     // why the stay ended though not all have left
 }
 
-// inside is the stay of a first lease, empty if there is none. t.mu is held.
+// inside is the stay of a first lease. t.mu is held.
 func (t *tenure) inside() stay {
-	if t.stay == nil {
+	if t.extra == nil {
 		return stay{}
 	}
-	return *t.stay
-}
-
-// kept is the stay of a first lease, to be changed. t.mu is held.
-func (t *tenure) kept() *stay {
-	if t.stay == nil {
-		t.stay = new(stay)
-	}
-	return t.stay
+	return t.extra.stay
 }
 
 // root is the first lease of the stay.
@@ -151,7 +143,7 @@ func (t *tenure) admit(inner *tenure) error {
 	case !lease.MayEnter(len(in.inner) + 1):
 		return invalid("the lease was entered 2^31 times: something enters and never leaves, release what it enters")
 	}
-	s := t.kept()
+	s := t.more()
 	s.inner = append(s.inner, inner)
 	return nil
 }
@@ -166,7 +158,7 @@ func (t *tenure) leave() (last bool) {
 		first.left = true
 	} else if i := slices.Index(in, t); i >= 0 {
 		in = slices.Delete(in, i, i+1)
-		first.stay.inner = in
+		first.extra.inner = in
 	}
 	return first.left && len(in) == 0
 }
@@ -174,7 +166,7 @@ func (t *tenure) leave() (last bool) {
 // finish ends the stay, and answers the leases that were live until now.
 func (t *tenure) finish(cause error) (live []*tenure) {
 	t.mu.Lock()
-	s := t.kept()
+	s := t.more()
 	s.over = cause
 	all := append([]*tenure{t}, s.inner...)
 	t.mu.Unlock()

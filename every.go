@@ -48,13 +48,13 @@ func (c *Client) Every(name string, period time.Duration, options ...Option) *Ev
 	}
 	switch {
 	case period%time.Millisecond != 0:
-		t.err = invalid("the period is %v: the server counts whole milliseconds, use %v",
-			period, period.Truncate(time.Millisecond))
+		t.fail(invalid("the period is %v: the server counts whole milliseconds, use %v",
+			period, period.Truncate(time.Millisecond)))
 	case period < t.ttl:
-		t.err = invalid("the period of %v is shorter than the TTL of %v: a run that died would keep the next out; "+
-			"give a longer period, or a shorter TTL by the option", period, t.ttl)
+		t.fail(invalid("the period of %v is shorter than the TTL of %v: a run that died would keep the next out; "+
+			"give a longer period, or a shorter TTL by the option", period, t.ttl))
 	case period > maxPeriod:
-		t.err = invalid("the period is %v: at most %v make sense", period, maxPeriod)
+		t.fail(invalid("the period is %v: at most %v make sense", period, maxPeriod))
 	}
 	t.one[0] = wire.EveryKey(c.cfg.Prefix, name) // of the lock's slot, and so of its group
 	// Each goroutine that asks is one more who may come first: there is
@@ -333,7 +333,7 @@ func (e *Every) run(ctx context.Context, l *Lease, f func(ctx context.Context) e
 // background for the time of a lease.
 func (l *Lease) forgo(ctx context.Context) error {
 	t := l.tenure
-	h, c := t.hold, t.hold.client
+	h, c := t.hold, t.hold.spec.client
 	first, cause := t.release(ErrReleased)
 	switch {
 	case !first:
@@ -353,7 +353,7 @@ func (l *Lease) forgo(ctx context.Context) error {
 }
 
 func (h *hold) forgo(ctx context.Context) error {
-	c, s := h.client, h.spec
+	c, s := h.spec.client, h.spec
 	a, err := c.ask(ctx, script.Forgo, s.keys(), []string{h.attempt, c.retention, s.base})
 	switch {
 	case err != nil:

@@ -137,7 +137,7 @@ func (at *attempt) first(ctx context.Context) (a wire.Answer, gone bool, err err
 // leaveTogether releases the hold with others if many are under way, and
 // reports whether it did. If not, nothing or no more is known than before.
 func (h *hold) leaveTogether(ctx context.Context, alone func() error) (err error) {
-	out := h.client.roads.out
+	out := h.spec.client.roads.out
 	_, limited := ctx.Deadline()
 	if out == nil || limited || h.spec.want != wire.Exclusive || h.spec.owner != "" || h.waiting.Load() > 0 {
 		return alone()

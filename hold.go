@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,38 +17,38 @@ import (
 // lease after another while it is passed inside the process.
 type hold struct {
 	keeper.Lease
-	client  *Client
 	spec    *spec
 	attempt string
 	server  atomic.Uint64 // the server's part of the token
 	began   time.Duration // when it was known here
 	first   tenure        // the first lease, unless readers share the hold: an allocation less
-	passes  atomic.Int64
-	waiting atomic.Int64 // how many wait on the server, as last told
-	told    atomic.Int64 // when that was
+	told    atomic.Int64  // when we were last told how many wait
+	waiting atomic.Int32  // how many wait on the server, as last told
+	passes  atomic.Int32
 
 	// unseated: no seat came with it. It is never passed inside the process.
 	unseated atomic.Bool
-	// stood: it was waited for in the server's line.
-	stood atomic.Bool
-	// last: it is not renewed any more, and serves no further lease.
-	last atomic.Bool
 
 	// mu guards the fields below.
 	mu     sync.Mutex
 	closed bool    // the client closes: whatever the hold serves has ended
+	stood  bool    // it was waited for in the server's line
+	last   bool    // it is not renewed any more, and serves no further lease
 	tenure *tenure // the lease that it serves now
 	lost   *LostError
 	company
 }
+
+// Group implements [keeper.Hold].
+func (h *hold) Group() string { return h.spec.group }
 
 // begin makes a hold of a grant that is counted from sent, and gives it into
 // the keeper's care. It reports false when the grant came too late to be
 // believed, or the client has closed: then the caller gives it back.
 func (c *Client) begin(s *spec, attempt string, token uint64, waiting int, sent time.Duration) (*hold, bool) {
 	h := &hold{
-		Lease:  keeper.Lease{Group: s.group, TTL: s.ttl, Fixed: s.fixed, Renewals: s.renewals},
-		client: c, spec: s, attempt: attempt, began: c.now(),
+		Lease: keeper.Lease{TTL: s.ttl, Fixed: s.fixed, Renewals: s.renewals},
+		spec:  s, attempt: attempt, began: c.now(),
 	}
 	h.server.Store(token)
 	h.unseated.Store(s.want != wire.Exclusive)
@@ -74,15 +75,15 @@ func (h *hold) token() uint64 { return h.server.Load()<<10 | uint64(h.passes.Loa
 
 // hear notes how many wait on the server, now.
 func (h *hold) hear(waiting int) {
-	h.waiting.Store(int64(waiting))
-	h.told.Store(int64(h.client.now()))
+	h.waiting.Store(int32(min(waiting, math.MaxInt32))) //nolint:gosec // bounded
+	h.told.Store(int64(h.spec.client.now()))
 }
 
 // mayPass reports that the server's view of the hold is what we think it is.
 func (h *hold) mayPass() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.lost == nil && h.pending == ""
+	return h.lost == nil && h.pending == still && !h.last
 }
 
 // over is why the hold serves no lease any more.
@@ -165,8 +166,11 @@ func (c *Client) lost(l *keeper.Lease, reason keeper.Reason) {
 // turn would go to nobody for the time of a lease. It is said once: if that is
 // lost, so is no more than that time.
 func (h *hold) withdraw() {
-	if h.stood.Load() {
-		h.client.undo(h.spec, h.attempt, h.client.now())
+	h.mu.Lock()
+	stood := h.stood
+	h.mu.Unlock()
+	if stood {
+		h.spec.client.undo(h.spec, h.attempt, h.spec.client.now())
 	}
 }
 
@@ -233,7 +237,7 @@ func (h *hold) release(ctx context.Context) error {
 }
 
 func (h *hold) releaseAlone(ctx context.Context) error {
-	c, s := h.client, h.spec
+	c, s := h.spec.client, h.spec
 	args := s.owned([]string{h.attempt, wire.Number(h.server.Load()), c.retention, s.base})
 	a, err := c.ask(ctx, script.Release, s.keys(), args)
 	if err != nil && !definite(err) && ctx.Err() == nil {

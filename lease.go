@@ -24,9 +24,8 @@ type Lease struct{ tenure *tenure }
 type tenure struct {
 	hold   *hold
 	token  atomic.Uint64
-	first  *tenure // the lease that this one entered beside; nil if it is the first itself
-	outer  *tenure // the lease under whose context this one was taken
-	parent context.Context
+	first  *tenure         // the lease that this one entered beside; nil if it is the first itself
+	parent context.Context // of the call that took it
 	start  time.Duration
 	local  bool // it came without the server
 
@@ -35,15 +34,26 @@ type tenure struct {
 	released bool   // Release was called
 	left     bool   // it is a first lease that was released; others of its stay may be in
 	cause    error  // why it ended; nil while held
-	bound    *bound // nil until a context is asked for
-	stay     *stay
+	extra    *extra // nil until there is something in it
 }
 
-// bound are the contexts that end with a lease.
-type bound struct {
+// extra is what few leases need, and not at once.
+type extra struct {
 	own    context.Context // what [Lease.Context] answers; nil before
 	cancel []context.CancelCauseFunc
+	stay
 }
+
+// more is the extra of a lease, to be changed. t.mu is held.
+func (t *tenure) more() *extra {
+	if t.extra == nil {
+		t.extra = new(extra)
+	}
+	return t.extra
+}
+
+// outer is the lease under whose context this one was taken.
+func (t *tenure) outer() *tenure { return tenureOf(t.parent) }
 
 type tenureKey struct{}
 
@@ -72,10 +82,10 @@ func (h *hold) begun(parent context.Context, local bool) *tenure {
 }
 
 func (h *hold) begin(parent context.Context, t *tenure, local bool) *tenure {
-	t.hold, t.local, t.outer, t.parent, t.start = h, local, tenureOf(parent), parent, h.began
+	t.hold, t.local, t.parent, t.start = h, local, parent, h.began
 	t.token.Store(h.token())
 	if local {
-		t.start = h.client.now()
+		t.start = h.spec.client.now()
 	}
 	return t
 }
@@ -92,7 +102,7 @@ func (c *Client) handle(t *tenure) *Lease {
 
 // minded is told that the caller has not forgotten the lease.
 func (l *Lease) minded() {
-	if !l.tenure.hold.client.fake {
+	if !l.tenure.hold.spec.client.fake {
 		runtime.SetFinalizer(l, nil)
 	}
 }
@@ -100,7 +110,7 @@ func (l *Lease) minded() {
 // leaked releases what a caller forgot.
 func (l *Lease) leaked() {
 	t := l.tenure
-	c := t.hold.client
+	c := t.hold.spec.client
 	first, cause := t.release(ErrReleased)
 	if !first || errors.Is(cause, ErrClosed) {
 		return
@@ -134,13 +144,13 @@ func (l *Lease) Context() context.Context {
 	t := l.tenure
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	b := t.binding()
-	if b.own == nil {
+	e := t.more()
+	if e.own == nil {
 		ctx, cancel := context.WithCancelCause(context.WithoutCancel(t.parent))
-		b.own = context.WithValue(ctx, tenureKey{}, t)
+		e.own = context.WithValue(ctx, tenureKey{}, t)
 		t.onEnd(cancel)
 	}
-	return b.own
+	return e.own
 }
 
 // bind makes a child of ctx that is also done when the lease ends.
@@ -159,16 +169,8 @@ func (t *tenure) onEnd(cancel context.CancelCauseFunc) {
 		cancel(t.cause)
 		return
 	}
-	b := t.binding()
-	b.cancel = append(b.cancel, cancel)
-}
-
-// binding is what the lease's end is to end. t.mu is held.
-func (t *tenure) binding() *bound {
-	if t.bound == nil {
-		t.bound = new(bound)
-	}
-	return t.bound
+	e := t.more()
+	e.cancel = append(e.cancel, cancel)
 }
 
 // end ends the lease for its user. It reports false if it had ended before.
@@ -179,13 +181,13 @@ func (t *tenure) end(cause error) bool {
 		return false
 	}
 	t.cause = cause
-	if t.bound == nil {
+	if t.extra == nil {
 		return true
 	}
-	for _, cancel := range t.bound.cancel {
+	for _, cancel := range t.extra.cancel {
 		cancel(cause)
 	}
-	t.bound.cancel = nil
+	t.extra.cancel = nil
 	return true
 }
 
@@ -205,7 +207,7 @@ func (t *tenure) ended() error {
 	t.mu.Lock()
 	cause := t.cause
 	t.mu.Unlock()
-	if cause == nil && t.hold.Deadline() <= t.hold.client.now() {
+	if cause == nil && t.hold.Deadline() <= t.hold.spec.client.now() {
 		return &LostError{Name: t.hold.spec.name, Reason: LossReason(t.hold.Over())}
 	}
 	return cause
@@ -230,7 +232,7 @@ func (l *Lease) Remaining() time.Duration {
 	if t.ended() != nil {
 		return 0
 	}
-	return max(t.hold.Deadline()-t.hold.client.now(), 0)
+	return max(t.hold.Deadline()-t.hold.spec.client.now(), 0)
 }
 
 // Deadline is the present trust deadline on the wall clock, for people and
@@ -245,7 +247,7 @@ func (l *Lease) Deadline() time.Time { return time.Now().Add(l.Remaining()) }
 // is held until its old deadline, and renewed as before.
 func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	t := l.tenure
-	h, c := t.hold, t.hold.client
+	h, c := t.hold, t.hold.spec.client
 	switch err := checkTTL(ttl); {
 	case ctx == nil:
 		return invalid("the context is nil: use context.Background()")
@@ -304,12 +306,12 @@ func (l *Lease) Release(ctx context.Context) error {
 // has been told before: one end for each grant.
 func (t *tenure) observe(kind EventKind, cause error, local bool, err error) {
 	h := t.hold
-	if !h.client.observed() || errors.Is(cause, ErrLost) || errors.Is(cause, ErrClosed) {
+	if !h.spec.client.observed() || errors.Is(cause, ErrLost) || errors.Is(cause, ErrClosed) {
 		return
 	}
-	h.client.observe(Event{
+	h.spec.client.observe(Event{
 		Kind: kind, Name: h.spec.name, Owner: h.attempt, Token: t.token.Load(), Local: local,
-		Held: h.client.now() - t.start, Err: err,
+		Held: h.spec.client.now() - t.start, Err: err,
 	})
 }
 
@@ -344,7 +346,7 @@ func (t *tenure) giveUp(ctx context.Context, cause error) (local bool, err error
 
 // giveUp passes the hold on or releases it, and gives up the seat.
 func (h *hold) giveUp(ctx context.Context) (local bool, err error) {
-	c := h.client
+	c := h.spec.client
 	if !h.unseated.Load() && c.pass(h.spec, h) {
 		return true, nil
 	}
@@ -371,9 +373,9 @@ func (h *hold) forfeit() error {
 	switch {
 	case lost.Reason != LossExpired && lost.Reason != LossLimit:
 	case h.spec.least > 0:
-		h.client.background(func() { _ = h.stay(h.client.life, 0) })
+		h.spec.client.background(func() { _ = h.stay(h.spec.client.life, 0) })
 	default:
-		h.client.undo(h.spec, h.attempt, h.client.now())
+		h.spec.client.undo(h.spec, h.attempt, h.spec.client.now())
 	}
 	return fmt.Errorf("%w: %w", ErrNotHeld, lost)
 }
@@ -430,7 +432,7 @@ func (l *Lease) ReleaseAfter(ctx context.Context, delay time.Duration) error {
 
 // giveUpAfter leaves the lock taken for delay, and gives up the seat.
 func (h *hold) giveUpAfter(ctx context.Context, delay time.Duration) error {
-	c := h.client
+	c := h.spec.client
 	if !h.unseated.Load() {
 		defer c.leave(h.spec, nil)
 	}

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
@@ -15,7 +16,7 @@ import (
 // and is kept out by a minimum like everybody else. So what holds for the hold
 // holds for its one lease.
 type limits struct {
-	renewals int           // at most so many; 0: as many as it takes
+	renewals int32         // at most so many; 0: as many as it takes
 	most     time.Duration // not longer than this; 0: as long as it takes
 	least    time.Duration // taken for so long, though released earlier
 }
@@ -29,7 +30,7 @@ func MaxRenewals(n int) Option {
 		if n < 1 {
 			return invalid("at most %d renewals were asked for: use NoRenewal for none", n)
 		}
-		t.renewals = n
+		t.renewals = int32(min(n, math.MaxInt32)) //nolint:gosec // bounded
 		return nil
 	}
 }
@@ -87,7 +88,7 @@ func (t *terms) conflict() error {
 // the background goes on until the lease has ended by itself, and then the
 // lock may be free too early, if that is earlier.
 func (h *hold) stay(ctx context.Context, after time.Duration) error {
-	c, s := h.client, h.spec
+	c, s := h.spec.client, h.spec
 	ctx = lasting(ctx)
 	args := s.owned([]string{
 		h.attempt, wire.Number(h.server.Load()), ceilMillis(s.least), ceilMillis(after), c.retention, s.base,
@@ -118,7 +119,7 @@ func (h *hold) stay(ctx context.Context, after time.Duration) error {
 func (h *hold) gone(ctx context.Context) error {
 	h.withdraw()
 	err := fmt.Errorf("%w: %w", ErrNotHeld, &LostError{Name: h.spec.name, Reason: LossNotHeld})
-	r, failed := h.client.record(ctx, h.spec.keys())
+	r, failed := h.spec.client.record(ctx, h.spec.keys())
 	if failed != nil {
 		return err
 	}

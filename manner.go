@@ -44,6 +44,7 @@ type manner struct {
 	whole    bool  // never passed inside the process: each lease has a hold of its own
 	limit    int   // of a semaphore
 	weight   int   // permits of it that are asked for
+	err      error // what was wrong with the name or the options; such a manner is nobody else's
 }
 
 // manner is what follows from a choice. The lease is cut to the longest hold.

@@ -81,7 +81,9 @@ func (b *bundle) end(cause error) {
 	if errors.Is(cause, ErrLost) {
 		for _, part := range b.parts {
 			h := part.tenure.hold
-			h.last.Store(true)
+			h.mu.Lock()
+			h.last = true
+			h.mu.Unlock()
 			b.client.keeper.Fix(&h.Lease)
 		}
 	}

@@ -51,7 +51,7 @@ func (c *Client) lockShared(ctx, parent context.Context, s *spec, try bool) (*Le
 // of it, without the network and past all who wait: they wait for that lease.
 // Without such a lease it answers neither.
 func (c *Client) readAgain(parent context.Context, s *spec) (*Lease, error) {
-	for held := tenureOf(parent); held != nil; held = held.outer {
+	for held := tenureOf(parent); held != nil; held = held.outer() {
 		if !held.of(c, s) || held.ended() != nil {
 			continue
 		}

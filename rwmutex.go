@@ -54,8 +54,8 @@ func ReadTTL(d time.Duration) Option {
 
 // noReaders refuses what only an RWMutex can be told.
 func (t *terms) noReaders() {
-	if t.err == nil && t.read > 0 {
-		t.err = invalid("ReadTTL is for an RWMutex: use TTL")
+	if t.read > 0 {
+		t.fail(invalid("ReadTTL is for an RWMutex: use TTL"))
 	}
 }
 

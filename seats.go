@@ -96,7 +96,7 @@ func (c *Client) take(ctx context.Context, s *spec, try bool) (h *hold, waited b
 // pass gives the hold to the next goroutine of this process, if one waits and
 // the bounds allow it. It reports false, and nothing has changed, if not.
 func (c *Client) pass(s *spec, h *hold) bool {
-	if h.spec.whole || h.last.Load() || !c.seated(s) || c.isClosing() {
+	if h.spec.whole || !c.seated(s) || c.isClosing() {
 		return false
 	}
 	sh := c.seats.shard(s.key())

@@ -31,9 +31,7 @@ func (c *Client) Semaphore(name string, limit int, options ...Option) *Semaphore
 	s := &Semaphore{terms: c.terms(name, wire.Permits(1, limit), options)}
 	s.terms.noReaders()
 	s.terms.mutexOnly()
-	if s.terms.err == nil {
-		s.terms.err = checkLimit(limit)
-	}
+	s.terms.fail(checkLimit(limit))
 	s.limit.Store(int64(limit))
 	return s
 }
@@ -101,7 +99,7 @@ func (s *Semaphore) permits(ctx context.Context, n int) (*terms, error) {
 		return &t, nil // its use will say so
 	}
 	mine := 0
-	for held := tenureOf(ctx); held != nil; held = held.outer {
+	for held := tenureOf(ctx); held != nil; held = held.outer() {
 		if held.of(t.client, &t.spec) && held.ended() == nil {
 			if mine += held.hold.spec.weight; mine+n > limit {
 				return nil, held.deadlock()

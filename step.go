@@ -23,7 +23,7 @@ import (
 // [ErrUnknownOutcome] it is held, as a reader's or still as the writer's: read
 // and do not write, until a further StepDown or StepUp has told. After any
 // other error nothing has changed.
-func (l *Lease) StepDown(ctx context.Context) error { return l.tenure.step(ctx, wire.Shared) }
+func (l *Lease) StepDown(ctx context.Context) error { return l.tenure.step(ctx, down) }
 
 // StepUp makes the reader of an [RWMutex] its writer, if it is the only reader:
 // at once and past the line, for all in it wait for that reader. It never waits. While
@@ -38,11 +38,27 @@ func (l *Lease) StepDown(ctx context.Context) error { return l.tenure.step(ctx, 
 // [ErrUnknownOutcome] it is held as a reader's, and perhaps keeps other readers
 // out until it is released, or a further StepUp or StepDown has told. After any other
 // error it is the reader's that it was.
-func (l *Lease) StepUp(ctx context.Context) error { return l.tenure.step(ctx, wire.Exclusive) }
+func (l *Lease) StepUp(ctx context.Context) error { return l.tenure.step(ctx, up) }
+
+// way is where a step leads.
+type way uint8
+
+const (
+	still way = iota // no step
+	down
+	up
+)
+
+func (w way) mode() string {
+	if w == down {
+		return wire.Shared
+	}
+	return wire.Exclusive
+}
 
 // step goes down or up. What an earlier step of unknown outcome did is found
 // out first, by taking it again: each is answered the same again.
-func (t *tenure) step(ctx context.Context, want string) error {
+func (t *tenure) step(ctx context.Context, want way) error {
 	h := t.hold
 	switch {
 	case ctx == nil:
@@ -78,7 +94,7 @@ var errOthersRead = errors.New("holdfast: no step up while others read: release,
 // beginStep decides which steps to take for t: none if it holds as it wants.
 // Until they are done no other step begins, nobody joins the hold, and it
 // is not passed on.
-func (h *hold) beginStep(t *tenure, want string) ([]string, error) {
+func (h *hold) beginStep(t *tenure, want way) ([]way, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, reads := h.readers[t]
@@ -89,14 +105,14 @@ func (h *hold) beginStep(t *tenure, want string) ([]string, error) {
 		return nil, invalid("the lease of %q steps already: let one step end before the next", h.spec.name)
 	case reads && !h.shared:
 		return nil, invalid("the lease of %q was entered under its writer's: let that one step", h.spec.name)
-	case h.shared && want == wire.Exclusive && len(h.readers)+h.promised > 1:
+	case h.shared && want == up && h.reading() > 1:
 		return nil, &HeldError{Name: h.spec.name, Owner: h.attempt}
-	case h.pending == "" && h.shared == (want == wire.Shared):
+	case h.pending == still && h.shared == (want == down):
 		return nil, nil
 	}
-	steps := []string{want}
-	if h.pending != "" && h.pending != want {
-		steps = []string{h.pending, want}
+	steps := []way{want}
+	if h.pending != still && h.pending != want {
+		steps = []way{h.pending, want}
 	}
 	h.stepping, h.pending = true, steps[0]
 	return steps, nil
@@ -105,17 +121,17 @@ func (h *hold) beginStep(t *tenure, want string) ([]string, error) {
 // step takes one step at the server. A request without an answer is sent once
 // more, for a step that was taken is answered the same again; if that brings no
 // answer either, the step stays pending.
-func (h *hold) step(ctx context.Context, t *tenure, want string) error {
-	c, s := h.client, h.spec
+func (h *hold) step(ctx context.Context, t *tenure, want way) error {
+	c, s := h.spec.client, h.spec
 	ttl := s.rw.write
-	if want == wire.Shared {
+	if want == down {
 		ttl = s.rw.read
 	}
 	h.mu.Lock()
 	h.pending = want
 	h.mu.Unlock()
 	args := []string{
-		h.attempt, wire.Number(h.server.Load()), want, wire.Millis(h.Within(c.now(), ttl)), c.retention, s.base,
+		h.attempt, wire.Number(h.server.Load()), want.mode(), wire.Millis(h.Within(c.now(), ttl)), c.retention, s.base,
 	}
 	// A step that too few replicas have acknowledged is one of unknown outcome.
 	ask := func() (wire.Answer, error) {
@@ -138,7 +154,7 @@ func (h *hold) step(ctx context.Context, t *tenure, want string) error {
 		return h.stepped(t, want, a, sent, ttl)
 	}
 	h.mu.Lock()
-	h.pending = ""
+	h.pending = still
 	h.mu.Unlock()
 	switch {
 	case err != nil:
@@ -156,8 +172,8 @@ func (h *hold) step(ctx context.Context, t *tenure, want string) error {
 
 // stepped notes a step that the server has taken. A lease that has ended
 // meanwhile is released as what it was, which the server does not mind.
-func (h *hold) stepped(t *tenure, want string, a wire.Answer, sent, ttl time.Duration) error {
-	c := h.client
+func (h *hold) stepped(t *tenure, want way, a wire.Answer, sent, ttl time.Duration) error {
+	c := h.spec.client
 	h.mu.Lock()
 	_, reads := h.readers[t]
 	if h.lost != nil || h.closed || h.departed || h.tenure != t && !reads {
@@ -165,11 +181,11 @@ func (h *hold) stepped(t *tenure, want string, a wire.Answer, sent, ttl time.Dur
 		return fmt.Errorf("%w: %w", ErrNotHeld, h.ending(t))
 	}
 	seated := !h.unseated.Load()
-	h.pending = ""
+	h.pending = still
 	h.passes.Store(0)
 	h.server.Store(a.Token)
 	t.token.Store(h.token())
-	if h.shared = want == wire.Shared; h.shared {
+	if h.shared = want == down; h.shared {
 		h.let(t)
 		h.tenure = nil
 	} else {
@@ -182,7 +198,7 @@ func (h *hold) stepped(t *tenure, want string, a wire.Answer, sent, ttl time.Dur
 
 	h.hear(a.Waiting)
 	c.keeper.Extended(&h.Lease, sent, ttl)
-	if want == wire.Exclusive {
+	if want == up {
 		c.detach(h)
 		return nil
 	}

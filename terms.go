@@ -23,10 +23,7 @@ func (s *spec) keys() []string { return s.one[:] }
 
 // terms are a lock and how one of its users takes it: what every kind of lock
 // is made of. They do not change once they are made.
-type terms struct {
-	spec
-	err error // what was wrong with the name or the options
-}
+type terms struct{ spec }
 
 // Option changes how one lock is used.
 type Option func(*terms) error
@@ -86,6 +83,15 @@ func (c *Client) terms(name, want string, options []Option) terms {
 	t.one[0] = wire.Key(c.cfg.Prefix, name)
 	t.place = c.place(name, t.one[0], t.ack)
 	return t
+}
+
+// fail notes what is wrong with the terms, unless something was before.
+func (t *terms) fail(err error) {
+	if t.err == nil && err != nil {
+		m := *t.manner
+		m.err = err
+		t.manner = &m
+	}
 }
 
 // but changes what was chosen for locks of this kind.
@@ -173,7 +179,7 @@ func (t *terms) sound(ctx context.Context) error {
 
 // heldBy is the innermost live lease of this lock that ctx belongs to.
 func (t *terms) heldBy(ctx context.Context) *tenure {
-	for held := tenureOf(ctx); held != nil; held = held.outer {
+	for held := tenureOf(ctx); held != nil; held = held.outer() {
 		if held.of(t.client, &t.spec) && held.ended() == nil {
 			return held
 		}

@@ -15,8 +15,8 @@ type trying struct {
 
 // noTries refuses Tries where an acquisition is more than one lock call.
 func (t *terms) noTries() {
-	if t.err == nil && t.tries > 0 {
-		t.err = invalid("Tries is for one lock: use Wait")
+	if t.tries > 0 {
+		t.fail(invalid("Tries is for one lock: use Wait"))
 	}
 }
 

@@ -45,6 +45,7 @@ func BenchmarkHeld10000(b *testing.B) {
 		b.Run("holdfast", func(b *testing.B) {
 			seen := &counter{}
 			client := r.party.client(b, holdfast.Config{TTL: heldTTL, Observer: seen})
+			giveBack(b, hold(b, client, many)) // so that the connections stand
 			heap, routines := memory(b)
 			leases := hold(b, client, heldLeases)
 			b.Cleanup(func() { giveBack(b, leases) })

@@ -30,6 +30,7 @@ func BenchmarkScaleHeld(b *testing.B) {
 			r := newRig(b, kitNamed("rueidis"))
 			seen := &counter{}
 			client := r.party.client(b, holdfast.Config{Observer: seen})
+			giveBack(b, hold(b, client, many)) // so that the connections stand
 			heap, routines := memory(b)
 			leases := hold(b, client, n)
 			b.Cleanup(func() { giveBack(b, leases) })

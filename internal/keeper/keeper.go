@@ -111,7 +111,7 @@ func (k *Keeper) Remove(l *Lease) bool {
 	if l.index < 0 {
 		return false
 	}
-	heap.Remove(&k.queue, l.index)
+	heap.Remove(&k.queue, int(l.index))
 	return true
 }
 
@@ -125,7 +125,7 @@ func (k *Keeper) Extended(l *Lease, sent, ttl time.Duration) bool {
 	}
 	l.TTL = ttl
 	l.extend(sent, l.TTL)
-	heap.Fix(&k.queue, l.index)
+	heap.Fix(&k.queue, int(l.index))
 	k.arm(k.cfg.Now())
 	return true
 }
@@ -137,8 +137,8 @@ func (k *Keeper) Fix(l *Lease) {
 	defer k.mu.Unlock()
 	l.Fixed = true
 	if l.index >= 0 {
-		l.next = l.deadline
-		heap.Fix(&k.queue, l.index)
+		l.next = l.Deadline()
+		heap.Fix(&k.queue, int(l.index))
 	}
 }
 
@@ -224,7 +224,7 @@ func (k *Keeper) tick() {
 func (k *Keeper) take(now time.Duration) (lost []*Lease, due map[string][]*Lease) {
 	for len(k.queue) > 0 {
 		l := k.queue[0]
-		if l.deadline <= now {
+		if l.Deadline() <= now {
 			heap.Pop(&k.queue)
 			lost = append(lost, l)
 			continue
@@ -234,12 +234,12 @@ func (k *Keeper) take(now time.Duration) (lost []*Lease, due map[string][]*Lease
 		}
 		l.busy = true
 		l.Ask = l.Within(now, l.TTL)
-		l.next = l.deadline
+		l.next = l.Deadline()
 		heap.Fix(&k.queue, 0)
 		if due == nil {
 			due = make(map[string][]*Lease)
 		}
-		due[l.Group] = append(due[l.Group], l)
+		due[l.Hold.Group()] = append(due[l.Hold.Group()], l)
 	}
 	return lost, due
 }
@@ -252,7 +252,7 @@ func (k *Keeper) renew(batch []*Lease) {
 	for _, l := range batch {
 		// Which clock: ours, started before the send. A renewal that
 		// comes after the old deadline is of no use to anybody.
-		bound = min(bound, l.deadline-sent)
+		bound = min(bound, l.Deadline()-sent)
 	}
 	k.mu.Unlock()
 	ctx, cancel := context.WithTimeout(k.ctx, max(bound, 0))
@@ -272,12 +272,12 @@ func (k *Keeper) renew(batch []*Lease) {
 		case l.index < 0: // released or lost meanwhile
 			continue
 		case outcomes[i].Err != nil:
-			l.next = l.deadline
+			l.next = l.Deadline()
 			if !l.Fixed { // as it may have become meanwhile
-				l.next = min(lease.RetryAt(now, l.TTL), l.deadline)
+				l.next = min(lease.RetryAt(now, l.TTL), l.Deadline())
 			}
 		case outcomes[i].Lost != "":
-			heap.Remove(&k.queue, l.index)
+			heap.Remove(&k.queue, int(l.index))
 			lost = append(lost, i)
 			continue
 		default:
@@ -285,7 +285,7 @@ func (k *Keeper) renew(batch []*Lease) {
 			l.renewals++
 			l.extend(sent, l.Ask)
 		}
-		heap.Fix(&k.queue, l.index)
+		heap.Fix(&k.queue, int(l.index))
 		kept = append(kept, i)
 	}
 	if !k.stopped {

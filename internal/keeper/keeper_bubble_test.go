@@ -36,11 +36,11 @@ func TestRenewalsOfOneGroupTravelInBatches(t *testing.T) {
 		sizes := map[string][]int{}
 		for _, r := range s.seen() {
 			for _, l := range r.batch {
-				if l.Group != r.batch[0].Group {
+				if l.Hold.Group() != r.batch[0].Hold.Group() {
 					t.Fatal("two groups share a request")
 				}
 			}
-			sizes[r.batch[0].Group] = append(sizes[r.batch[0].Group], len(r.batch))
+			sizes[r.batch[0].Hold.Group()] = append(sizes[r.batch[0].Hold.Group()], len(r.batch))
 		}
 		for group, n := range sizes {
 			if len(n) != 2 || n[0]+n[1] != 150 || max(n[0], n[1]) != batchMax {
@@ -66,7 +66,7 @@ func TestRenewalsThatAreNearlyDueTravelAlong(t *testing.T) {
 func TestASilentGroupDelaysNobodyElse(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		s.answer = func(ctx context.Context, batch []*Lease) ([]Outcome, error) {
-			if batch[0].Group == "dead" {
+			if batch[0].Hold.Group() == "dead" {
 				return hang(ctx, batch)
 			}
 			return make([]Outcome, len(batch)), nil
@@ -75,7 +75,7 @@ func TestASilentGroupDelaysNobodyElse(t *testing.T) {
 		second := s.add(t, "dead too", ttl)
 		end := dead.Deadline()
 		s.keeper.Remove(second)
-		fixed := &Lease{Group: "dead", TTL: 5 * time.Second, Fixed: true}
+		fixed := &Lease{Hold: own("dead"), TTL: 5 * time.Second, Fixed: true}
 		s.keeper.Add(fixed, s.now(), s.now())
 		fixedEnd := fixed.Deadline()
 		start := s.now()
@@ -168,7 +168,7 @@ func TestAFailedRenewalIsTriedAgainInsideTheLease(t *testing.T) {
 
 func TestWhatTheServerSaysOfEachLeaseDecides(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		kept, gone, evicted := &Lease{TTL: ttl}, &Lease{TTL: ttl}, &Lease{TTL: ttl}
+		kept, gone, evicted := &Lease{Hold: own("a"), TTL: ttl}, &Lease{Hold: own("a"), TTL: ttl}, &Lease{Hold: own("a"), TTL: ttl}
 		said := map[*Lease]Outcome{gone: {Lost: NotHeld}, evicted: {Lost: Evicted}}
 		s.answer = func(_ context.Context, batch []*Lease) (outcomes []Outcome, _ error) {
 			time.Sleep(time.Second)
@@ -298,7 +298,7 @@ func TestAnExtensionIsAskedForByEveryLaterRenewal(t *testing.T) {
 
 func TestAFixedLeaseIsNeverRenewed(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		l := &Lease{TTL: ttl, Fixed: true}
+		l := &Lease{Hold: own("a"), TTL: ttl, Fixed: true}
 		s.keeper.Add(l, s.now(), s.now())
 		s.keeper.Extended(l, s.now(), 3*ttl)
 		end := l.Deadline()
@@ -354,7 +354,7 @@ func TestStopEndsRequestsAndLeavesNothing(t *testing.T) {
 		}
 		s.keeper.Stop()
 		s.keeper.Stop()
-		if s.keeper.Add(&Lease{TTL: ttl}, s.now(), s.now()) {
+		if s.keeper.Add(&Lease{Hold: own("a"), TTL: ttl}, s.now(), s.now()) {
 			t.Error("a stopped keeper takes leases")
 		}
 		if s.keeper.Remove(l) || s.keeper.Extended(idle, s.now(), ttl) || len(s.keeper.All()) > 0 {

@@ -7,26 +7,31 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
+// Hold is whose lease it is.
+type Hold interface {
+	// Group is shared by leases that may share a request.
+	Group() string
+}
+
 // Lease is one lease in care. The exported fields are set before it is added
-// and then left alone.
+// and then left alone. There may be a hundred thousand: their order is the one
+// that leaves no gaps.
 type Lease struct {
-	Group string        // leases of one group may share a request
+	Hold  Hold
 	TTL   time.Duration // what each renewal asks for; after Add for the keeper only, see Keeper.TTL
 	Ask   time.Duration // what the renewal under way asks for; left alone while it is
-	Hold  any           // whose lease it is
+	Until time.Duration // not renewed, nor trusted, past this instant; 0: without a limit
 
-	Until    time.Duration // not renewed, nor trusted, past this instant; 0: without a limit
-	Renewals int           // how often it is renewed; 0: without a limit
+	trust atomic.Int64  // the deadline; next <= trust while in care
+	due   time.Duration // when the renewal is due
+	next  time.Duration // the next instant at which something must happen
 
-	Fixed    bool          // not renewed: only its end is watched; after Add for the keeper only
-	busy     bool          // a renewal is under way
-	spent    atomic.Bool   // the deadline is the limit's: no renewal follows
-	trust    atomic.Int64  // the deadline, to be read by anybody
-	deadline time.Duration // Invariant: next <= deadline while in care
-	due      time.Duration // when the renewal is due
-	next     time.Duration // the next instant at which something must happen
-	renewals int           // how often it was renewed
-	index    int           // place in the queue; -1 when not in care
+	Renewals int32       // how often it is renewed; 0: without a limit
+	renewals int32       // how often it was
+	index    int32       // place in the queue; -1 when not in care
+	spent    atomic.Bool // the deadline is the limit's: no renewal follows
+	Fixed    bool        // not renewed: only its end is watched; after Add for the keeper only
+	busy     bool        // a renewal is under way
 }
 
 // Deadline is the instant after which the lease must not be believed.
@@ -40,15 +45,13 @@ func (l *Lease) extend(sent, ttl time.Duration) {
 	if l.Until != 0 {
 		d = min(d, l.Until)
 	}
-	if d > l.deadline {
-		l.deadline = d
-		l.trust.Store(int64(d))
-	}
-	l.spent.Store(l.Until != 0 && l.deadline == l.Until || l.Renewals != 0 && l.renewals >= l.Renewals)
+	d = max(d, l.Deadline())
+	l.trust.Store(int64(d))
+	l.spent.Store(l.Until != 0 && d == l.Until || l.Renewals != 0 && l.renewals >= l.Renewals)
 	l.due = max(l.due, lease.RenewAt(sent, ttl))
-	l.next = min(l.due, l.deadline)
+	l.next = min(l.due, d)
 	if l.last() || l.busy {
-		l.next = l.deadline
+		l.next = d
 	}
 }
 
@@ -80,12 +83,12 @@ func (q queue) Len() int           { return len(q) }
 func (q queue) Less(i, j int) bool { return q[i].next < q[j].next }
 func (q queue) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
-	q[i].index, q[j].index = i, j
+	q[i].index, q[j].index = int32(i), int32(j) //nolint:gosec // not that many fit into memory
 }
 
 func (q *queue) Push(x any) {
 	l := x.(*Lease)
-	l.index = len(*q)
+	l.index = int32(len(*q)) //nolint:gosec // not that many fit into memory
 	*q = append(*q, l)
 }
 

@@ -68,7 +68,7 @@ func (c *chance) step(leases []*Lease) []*Lease {
 	ttl := time.Duration(50+c.rng.IntN(20_000)) * time.Millisecond
 	switch dice := c.rng.IntN(4); {
 	case dice < 2 || len(leases) == 0:
-		l := &Lease{Group: fmt.Sprint(c.rng.IntN(3)), TTL: ttl, Fixed: c.rng.IntN(5) == 0}
+		l := &Lease{Hold: own(fmt.Sprint(c.rng.IntN(3))), TTL: ttl, Fixed: c.rng.IntN(5) == 0}
 		c.beliefs[l] = &belief{trust: lease.Deadline(now, ttl)}
 		k.Add(l, now, now)
 		return append(leases, l)

@@ -88,10 +88,15 @@ func (s *server) onLost(l *Lease, reason Reason) {
 	s.lost[l] = verdict{at: s.now(), reason: reason}
 }
 
+// own is a hold of that group.
+type own string
+
+func (o own) Group() string { return string(o) }
+
 // add puts a new lease in care, granted by a request sent right now.
-func (s *server) add(t *testing.T, group string, ttl time.Duration) *Lease {
+func (s *server) add(t *testing.T, name string, ttl time.Duration) *Lease {
 	t.Helper()
-	l := &Lease{Group: group, TTL: ttl}
+	l := &Lease{Hold: own(name), TTL: ttl}
 	if !s.keeper.Add(l, s.now(), s.now()) {
 		t.Fatal("the keeper takes no lease")
 	}

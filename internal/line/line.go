@@ -8,9 +8,9 @@ import "time"
 // Line is the goroutines of one process that want one lock. The zero value
 // has a free seat and nobody waiting.
 type Line[H any] struct {
-	taken       bool
 	first, last *Place[H]
-	length      int
+	length      int32
+	taken       bool
 }
 
 // Place is where one goroutine stands. It is woken when Given is closed.
@@ -70,7 +70,7 @@ func (l *Line[H]) Give(hold H) bool {
 }
 
 // Waiting is how many stand in the line.
-func (l *Line[H]) Waiting() int { return l.length }
+func (l *Line[H]) Waiting() int { return int(l.length) }
 
 // Idle reports whether nobody sits or waits.
 func (l *Line[H]) Idle() bool { return !l.taken && l.first == nil }
