@@ -21,7 +21,7 @@ func (s *Store) RunAcked(
 		return "", holdfast.Acknowledged{}, s.useless
 	}
 	var got holdfast.Acknowledged
-	words, key := wordsOf(action, keys, args), firstOf(keys)
+	words, key := s.words.of(action, keys, args), firstOf(keys)
 	answer, err, broke := s.retry.Do(ctx, func() (string, error) {
 		p := newAcked(ctx, words, need, limit)
 		err := s.process(ctx, key, p.cmds...)

@@ -46,6 +46,7 @@ type Store struct {
 	calm  adapter.Calm
 	hub   adapter.Hub
 	feeds feeds
+	words words
 }
 
 var _ holdfast.Acker = (*Store)(nil)
@@ -103,7 +104,7 @@ func (s *Store) Run(
 	if s.useless != nil {
 		return "", s.useless
 	}
-	words := wordsOf(action, keys, args)
+	words := s.words.of(action, keys, args)
 	key := firstOf(keys)
 	answer, err, broke := s.retry.Do(ctx, func() (string, error) {
 		cmd := redis.NewStringCmd(ctx, words...)
@@ -126,18 +127,6 @@ func (s *Store) Run(
 		return "", fmt.Errorf("goredis: script %s answered nil", action.Name)
 	}
 	return "", s.explain(ctx, err, broke)
-}
-
-func wordsOf(action *script.Script, keys, args []string) []any {
-	words := make([]any, 0, 3+len(keys)+len(args))
-	words = append(words, "evalsha", action.SHA1, len(keys))
-	for _, key := range keys {
-		words = append(words, key)
-	}
-	for _, arg := range args {
-		words = append(words, arg)
-	}
-	return words
 }
 
 func firstOf(keys []string) string {

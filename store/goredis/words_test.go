@@ -1,0 +1,45 @@
+package goredis
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// What one request leaves for the next is right for that one, whoever asks.
+func TestWordsAreThoseOfTheirOwnRequest(t *testing.T) {
+	var w words
+	var all sync.WaitGroup
+	for who := range 4 {
+		all.Go(func() {
+			for i := range 200 {
+				action := []*script.Script{script.Acquire, script.Release, script.Poll}[i%3]
+				keys, args := []string{"same"}, []string{fmt.Sprint(who), "30000", fmt.Sprint(i % 2)}
+				for range i % 15 { // also longer than what is remembered
+					args = append(args, "more")
+				}
+				want := []any{"evalsha", action.SHA1, 1, "same", args[0], args[1], args[2]}
+				for _, arg := range args[3:] {
+					want = append(want, arg)
+				}
+				if got := w.of(action, keys, args); !slices.Equal(got, want) {
+					t.Errorf("%v instead of %v", got, want)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestWordsOfARequestAreTakenFromTheOneBefore(t *testing.T) {
+	var w words
+	keys, args := []string{"key"}, []string{"1", "30000", "90000", "x", "10000", "base"}
+	w.of(script.Acquire, keys, args)
+	// The list and what remembers it.
+	if n := testing.AllocsPerRun(100, func() { w.of(script.Acquire, keys, args) }); n > 2 {
+		t.Errorf("%v allocations", n)
+	}
+}
