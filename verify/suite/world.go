@@ -102,17 +102,19 @@ func (w *world) Shift(s *redistest.Server, d time.Duration) time.Duration {
 	return w.ahead[s]
 }
 
-// spread is how far a clock may be from what it was, at most.
-func (w *world) spread() (most time.Duration) {
+// spread is by how much a clock may have been moved at once, at most: one that
+// is set back from an hour ahead to an hour behind has gone by two.
+func (w *world) spread() time.Duration {
+	var most, least time.Duration
 	for _, e := range w.log.Events() {
 		if e.Kind != history.Fault {
 			continue
 		}
 		for _, step := range e.Fault.Steps {
-			most = max(most, time.Duration(step.Ahead).Abs())
+			most, least = max(most, time.Duration(step.Ahead)), min(least, time.Duration(step.Ahead))
 		}
 	}
-	return most
+	return most - least
 }
 
 // adminAt is a connection to the server at addr. It stands from the beginning
