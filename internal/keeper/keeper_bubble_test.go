@@ -168,7 +168,8 @@ func TestAFailedRenewalIsTriedAgainInsideTheLease(t *testing.T) {
 
 func TestWhatTheServerSaysOfEachLeaseDecides(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		kept, gone, evicted := &Lease{Hold: own("a"), TTL: ttl}, &Lease{Hold: own("a"), TTL: ttl}, &Lease{Hold: own("a"), TTL: ttl}
+		lease := func() *Lease { return &Lease{Hold: own("a"), TTL: ttl} }
+		kept, gone, evicted := lease(), lease(), lease()
 		said := map[*Lease]Outcome{gone: {Lost: NotHeld}, evicted: {Lost: Evicted}}
 		s.answer = func(_ context.Context, batch []*Lease) (outcomes []Outcome, _ error) {
 			time.Sleep(time.Second)

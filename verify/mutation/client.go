@@ -4,8 +4,8 @@ package main
 var inClient = []mutant{{
 	name: "the deadline is counted from the reply to an acquisition",
 	file: "acquire.go",
-	old:  "	sent := c.now()\n	a, err := c.ask(ctx, action, s.keys, args)\n",
-	mut:  "	a, err := c.ask(ctx, action, s.keys, args)\n	sent := c.now()\n",
+	old:  "	sent := c.now()\n	a, err := c.ask(ctx, action, s.keys(), args)\n",
+	mut:  "	a, err := c.ask(ctx, action, s.keys(), args)\n	sent := c.now()\n",
 	by:   []check{worlds, rules},
 }, {
 	name: "the deadline is counted from the reply to a renewal",
@@ -100,7 +100,7 @@ var inClient = []mutant{{
 }, {
 	name: "a lease is renewed after its release",
 	file: "internal/keeper/keeper.go",
-	old:  "	heap.Remove(&k.queue, l.index)\n	return true\n",
+	old:  "	heap.Remove(&k.queue, int(l.index))\n	return true\n",
 	mut:  "	return true\n",
 	by:   []check{worlds, keeping},
 }, {
@@ -124,13 +124,13 @@ var inClient = []mutant{{
 }, {
 	name: "a reader joins a hold that is about to be a writer's",
 	file: "company.go",
-	old:  "if h.lost != nil || h.closed || !h.shared || h.pending != \"\" || len(h.readers)+h.promised == 0 {",
-	mut:  "if h.lost != nil || h.closed || !h.shared || len(h.readers)+h.promised == 0 {",
+	old:  "if h.lost != nil || h.closed || !h.shared || h.pending != still || h.reading() == 0 {",
+	mut:  "if h.lost != nil || h.closed || !h.shared || h.reading() == 0 {",
 	by:   []check{worlds, rules},
 }, {
 	name: "a hold is given up though another reader has been let in",
 	file: "company.go",
-	old:  "func (h *hold) alone() bool { return h.shared && len(h.readers)+h.promised == 0 }",
+	old:  "func (h *hold) alone() bool { return h.shared && h.reading() == 0 }",
 	mut:  "func (h *hold) alone() bool { return h.shared && len(h.readers) == 0 }",
 	by:   []check{rules, worlds},
 }, {
