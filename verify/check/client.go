@@ -64,6 +64,9 @@ func (r *Run) beside(res *Result, lock string, h *Hold, live []*Hold) {
 	}
 }
 
+// slack is by how much the accounts of a client and of the server may differ.
+func (r *Run) slack() int64 { return r.Setup.SkewError + int64(2*time.Millisecond) }
+
 // Backed checks what clients trust against the server's account: each hold was
 // granted there, and not trusted for longer than it lasted there.
 func (r *Run) Backed() Result {
@@ -74,7 +77,7 @@ func (r *Run) Backed() Result {
 	if r.mute() {
 		return res
 	}
-	slack := r.Setup.SkewError + int64(2*time.Millisecond)
+	slack := r.slack()
 	for _, lock := range r.locks() {
 		byAttempt := r.byAttempt(lock)
 		for _, h := range r.Holds[lock] {
@@ -289,7 +292,7 @@ func (r *Run) ReleasesTrue() Result {
 	if r.mute() {
 		return res
 	}
-	slack := r.Setup.SkewError + int64(2*time.Millisecond)
+	slack := r.slack()
 	for _, lock := range r.locks() {
 		byAttempt := r.byAttempt(lock)
 		for _, h := range r.Holds[lock] {

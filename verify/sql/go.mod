@@ -6,7 +6,6 @@ require (
 	github.com/holdfast-go/holdfast/verify v0.0.0
 	github.com/ncruces/go-sqlite3 v0.32.0
 	github.com/tetratelabs/wazero v1.11.0
-	go.uber.org/goleak v1.3.0
 )
 
 require (
@@ -19,6 +18,7 @@ require (
 	github.com/ncruces/julianday v1.0.0 // indirect
 	github.com/redis/go-redis/v9 v9.17.3 // indirect
 	github.com/redis/rueidis v1.0.79 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 )
 

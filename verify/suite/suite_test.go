@@ -2,7 +2,6 @@ package suite_test
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -10,32 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/holdfast-go/holdfast/verify/fault"
+	"github.com/holdfast-go/holdfast/verify/internal/child"
 	"github.com/holdfast-go/holdfast/verify/report"
 	"github.com/holdfast-go/holdfast/verify/suite"
 	"github.com/holdfast-go/holdfast/verify/workload"
 )
 
-// envClient turns the test binary into a client process.
-const envClient = "HOLDFAST_VERIFY_CLIENT"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(envClient) != "" {
-		if err := workload.Client(os.Stdin, os.Stdout, workload.Files); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	if err := os.Setenv(envClient, "yes"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	// One goroutine of redistest keeps the thread that servers are tied to.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(
-		"github.com/holdfast-go/holdfast/internal/redistest.startTied.func1.1"))
+	child.Main(m, func() error { return workload.Client(os.Stdin, os.Stdout, workload.Files) })
 }
 
 // TestSmoke is a short run on each of the topologies, three at a time: they wait for

@@ -70,6 +70,11 @@ func ordinary(r request, take func(ctx context.Context) (*holdfast.Lease, error)
 	return r
 }
 
+// exclusive does do under the mutex of that name.
+func (w *worker) exclusive(ctx context.Context, name string, do func(h *holding)) {
+	w.hold(ctx, ordinary(request{lock: name, mode: "x"}, w.locks.Mutex(name).Lock), do)
+}
+
 // holding is a hold under way.
 type holding struct {
 	*worker

@@ -39,8 +39,7 @@ func (w *worker) owners(ctx context.Context) {
 
 // line waits with a goroutine or two of every process, all the time.
 func (w *worker) line(ctx context.Context) {
-	m := w.locks.Mutex(Line)
-	w.hold(ctx, ordinary(request{lock: Line, mode: "x"}, m.Lock), func(h *holding) {
+	w.exclusive(ctx, Line, func(h *holding) {
 		h.stay(w.upTo(3 * time.Millisecond))
 	})
 }
@@ -48,8 +47,7 @@ func (w *worker) line(ctx context.Context) {
 // many takes one of very many locks.
 func (w *worker) many(ctx context.Context) {
 	name := fmt.Sprintf("%s/%d", Many, w.rng.IntN(manyOnes))
-	m := w.locks.Mutex(name)
-	w.hold(ctx, ordinary(request{lock: name, mode: "x"}, m.Lock), func(h *holding) {
+	w.exclusive(ctx, name, func(h *holding) {
 		h.stay(w.upTo(60 * time.Millisecond))
 	})
 }
@@ -57,8 +55,7 @@ func (w *worker) many(ctx context.Context) {
 // thousand is one of so many that want one lock. That they are served slowly keeps
 // them waiting, and leaves the machine to the others.
 func (w *worker) thousand(ctx context.Context) {
-	m := w.locks.Mutex(Thousand)
-	w.hold(ctx, ordinary(request{lock: Thousand, mode: "x"}, m.Lock), func(h *holding) {
+	w.exclusive(ctx, Thousand, func(h *holding) {
 		h.stay(5*time.Millisecond + w.upTo(5*time.Millisecond))
 	})
 }

@@ -93,16 +93,14 @@ func OverQuorum() []string {
 func About(name string) string { return works()[name].about }
 
 func (w *worker) mutex(ctx context.Context) {
-	m := w.locks.Mutex(Mutex)
-	w.hold(ctx, ordinary(request{lock: Mutex, mode: "x"}, m.Lock), func(h *holding) {
+	w.exclusive(ctx, Mutex, func(h *holding) {
 		h.stay(w.upTo(4 * time.Millisecond))
 	})
 }
 
 // update reads both registers, thinks, and writes what it read plus one.
 func (w *worker) update(ctx context.Context) {
-	m := w.locks.Mutex(Update)
-	w.hold(ctx, ordinary(request{lock: Update, mode: "x"}, m.Lock), func(h *holding) {
+	w.exclusive(ctx, Update, func(h *holding) {
 		value, err := w.registers.Fenced.Read(h.event.Token)
 		plain, other := w.registers.Plain.Read(h.event.Token)
 		e := h.event
@@ -167,23 +165,20 @@ func (w *worker) readWrite(ctx context.Context) {
 func (w *worker) cancel(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, w.upTo(20*time.Millisecond))
 	defer cancel()
-	m := w.locks.Mutex(Cancel)
-	w.hold(limited, ordinary(request{lock: Cancel, mode: "x"}, m.Lock), func(h *holding) {
+	w.exclusive(limited, Cancel, func(h *holding) {
 		h.stay(w.upTo(time.Millisecond))
 	})
 }
 
 func (w *worker) crowd(ctx context.Context) {
-	m := w.locks.Mutex(Crowd)
-	w.hold(ctx, ordinary(request{lock: Crowd, mode: "x"}, m.Lock), func(h *holding) { h.look() })
+	w.exclusive(ctx, Crowd, func(h *holding) { h.look() })
 }
 
 // long holds a lock of its own for several leases: what it reports is whether
 // the renewals carried it.
 func (w *worker) long(ctx context.Context) {
 	name := fmt.Sprintf("%s/%d", Long, w.cfg.Proc)
-	m := w.locks.Mutex(name)
-	w.hold(ctx, ordinary(request{lock: name, mode: "x"}, m.Lock), func(h *holding) {
+	w.exclusive(ctx, name, func(h *holding) {
 		till := time.Now().Add(3*w.cfg.TTL + w.upTo(5*w.cfg.TTL))
 		for ctx.Err() == nil && time.Now().Before(till) && h.stay(20*time.Millisecond) {
 		}

@@ -1,0 +1,33 @@
+//go:build unix
+
+package child
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// marked turns the test binary into a client process.
+const marked = "HOLDFAST_VERIFY_CLIENT"
+
+// Main is the TestMain of tests whose clients are processes: in those, which
+// are the test binary too, it runs client.
+func Main(m *testing.M, client func() error) {
+	if os.Getenv(marked) != "" {
+		if err := client(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if err := os.Setenv(marked, "yes"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	// One goroutine of redistest keeps the thread that servers are tied to.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(
+		"github.com/holdfast-go/holdfast/internal/redistest.startTied.func1.1"))
+}
