@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -70,7 +71,10 @@ func (f *Figures) add(r *benchfmt.Result) {
 		if v.OrigUnit != "" {
 			v.Value, v.Unit = v.OrigValue, v.OrigUnit
 		}
-		metrics[v.Unit] = append(metrics[v.Unit], v.Value)
+		// A rival that was granted nothing makes a ratio of no number.
+		if !math.IsInf(v.Value, 0) && !math.IsNaN(v.Value) {
+			metrics[v.Unit] = append(metrics[v.Unit], v.Value)
+		}
 	}
 }
 

@@ -1,0 +1,94 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A form is how the scripts of a pair could keep the record. Each gives a token
+// by the server's clock, and gives back only what is its own.
+type form struct{ name, take, give string }
+
+// What all forms have in common: the token, and who may give back.
+const (
+	tokenOf = `
+local key, attempt, ttl, life = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local clock = redis.call('TIME')
+local token = clock[1] .. string.sub('00000' .. clock[2], -6)
+`
+	ifMine = `
+if lock and string.sub(lock, -#ARGV[1] - 1) == ' ' .. ARGV[1] and string.sub(lock, 17, 17) == ' ' then
+`
+)
+
+var forms = []form{
+	{"nothing", `return 'granted 0000000000000000 0'`, `return 'released'`},
+	{
+		"hash", tokenOf + `
+local last = redis.call('HGET', key, 'lock')
+if last and (#last > 16 or token <= last) then return 'busy' end
+redis.call('HSET', key, 'lock', token .. ' ' .. ttl .. ' ' .. attempt)
+redis.call('PEXPIRE', key, life)
+return 'granted ' .. token .. ' 0'`, `
+local lock = redis.call('HGET', KEYS[1], 'lock')` + ifMine + `
+  redis.call('HSET', KEYS[1], 'lock', string.sub(lock, 1, 16))
+  return 'released'
+end
+return 'gone'`,
+	},
+	{
+		"string", tokenOf + `
+local last = redis.call('GET', key)
+if last and (#last > 16 or token <= last) then return 'busy' end
+redis.call('SET', key, token .. ' ' .. ttl .. ' ' .. attempt, 'PX', life)
+return 'granted ' .. token .. ' 0'`, `
+local lock = redis.call('GET', KEYS[1])` + ifMine + `
+  redis.call('SET', KEYS[1], string.sub(lock, 1, 16), 'KEEPTTL')
+  return 'released'
+end
+return 'gone'`,
+	},
+	{ // What it finds it would have to write back.
+		"written-first", tokenOf + `
+local last = redis.call('SET', key, token .. ' ' .. ttl .. ' ' .. attempt, 'PX', life, 'GET')
+if last and (#last > 16 or token <= last) then return 'busy' end
+return 'granted ' .. token .. ' 0'`, `
+local lock = redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL', 'GET')` + ifMine + `
+  return 'released'
+end
+return 'gone'`,
+	},
+}
+
+// BenchmarkForms is a pair by scripts alone, without the library, in other
+// forms of the record than ours, which is the hash: what a fencing token costs,
+// whoever keeps it.
+func BenchmarkForms(b *testing.B) {
+	r := newRig(b, kitNamed("goredis"))
+	rdb := redis.NewClient(&redis.Options{Addr: r.server.Addr()})
+	b.Cleanup(func() { _ = rdb.Close() })
+	bare := rawPair(r.party.raw, "pair")
+	for _, f := range forms {
+		b.Run(f.name, func(b *testing.B) {
+			take, give := rdb.ScriptLoad(b.Context(), f.take).Val(), rdb.ScriptLoad(b.Context(), f.give).Val()
+			keys, n := []string{"form:" + f.name}, 0
+			benchPairs(b, func(ctx context.Context) error {
+				n++
+				attempt := fmt.Sprintf("1234567890123456789012/%d", n)
+				answer, err := rdb.EvalSha(ctx, take, keys, attempt, "30000", "630000", "x", "10000", "hf:").Text()
+				if err != nil || !strings.HasPrefix(answer, "granted ") {
+					return fmt.Errorf("take: %s %w", answer, err)
+				}
+				token := strings.Fields(answer)[1]
+				if answer, err = rdb.EvalSha(ctx, give, keys, attempt, token, "600000", "hf:").Text(); answer != "released" {
+					return fmt.Errorf("give: %s %w", answer, err)
+				}
+				return nil
+			}, bare, "x-raw-p50")
+		})
+	}
+}
