@@ -84,7 +84,8 @@ func BenchmarkForms(b *testing.B) {
 					return fmt.Errorf("take: %s %w", answer, err)
 				}
 				token := strings.Fields(answer)[1]
-				if answer, err = rdb.EvalSha(ctx, give, keys, attempt, token, "600000", "hf:").Text(); answer != "released" {
+				answer, err = rdb.EvalSha(ctx, give, keys, attempt, token, "600000", "hf:").Text()
+				if err != nil || answer != "released" {
 					return fmt.Errorf("give: %s %w", answer, err)
 				}
 				return nil
