@@ -28,6 +28,12 @@
 local key, attempt, ttl, life = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local want, patience, base, owner = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
+-- instant is the server's time as a token; all but its last three digits are ms.
+local function instant()
+  local clock = redis.call('TIME')
+  return clock[1] .. string.sub('00000' .. clock[2], -6)
+end
+
 -- The short way, for a plain mutex that nobody holds, shares or waits for: then
 -- the field lock is a token and nothing else, and what there is to know is read
 -- at once. Nothing but its next lease needs the record, so its life is set and
@@ -36,8 +42,7 @@ local want, patience, base, owner = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 if want == 'x' and not owner then
   local last = redis.call('HGET', key, 'lock')
   if not last or #last == 16 then
-    local clock = redis.call('TIME')
-    local token = clock[1] .. string.sub('00000' .. clock[2], -6)
+    local token = instant()
     if not last then
       redis.call('HSET', key, 'lock', token .. ' ' .. ttl .. ' ' .. attempt, 'birth', token)
     elseif token > last and last > '0' then
@@ -47,6 +52,46 @@ if want == 'x' and not owner then
     end
     if token then
       redis.call('PEXPIRE', key, life)
+      return 'granted ' .. token .. ' 0'
+    end
+  end
+end
+
+-- The short way for readers and permits that come in beside their like, or to a
+-- lock that is free, while nobody waits. The sum over those who share tells
+-- that none of them may be over; what else there is to do is left to the long way.
+if want ~= 'x' and not owner then
+  local call = redis.call
+  local kind, weight, ceiling = want, 1, nil
+  if want ~= 's' then
+    kind, weight, ceiling = string.match(want, '^(p):(%d+):(%d+)$')
+    weight = kind and #weight < 16 and tonumber(weight) or 0
+  end
+  local got = call('HMGET', key, 'lock', 'units', 'line', 'h:' .. attempt, 'limit')
+  local last, sum = got[1], got[2]
+  if weight > 0 and not got[3] and not got[4] and (not ceiling or got[5] == ceiling) then
+    local token = instant()
+    local now = string.sub(token, 1, -4)
+    local till = now + ttl
+    local used, mode, soonest = 0, kind, till
+    if sum then
+      used, mode, soonest = string.match(sum, '^(%d+) (%a) (%d+)$')
+      used, soonest = tonumber(used), tonumber(soonest)
+    end
+    local open = not last and not sum
+    if last and last > '0' and token > string.sub(last, 1, 16) then
+      if sum then
+        open = string.sub(last, 17) == ' 0 - +' and mode == kind and soonest > tonumber(now)
+      else
+        open = #last == 16
+      end
+    end
+    if open and (not ceiling or used + weight <= tonumber(ceiling)) then
+      call('HSET', key, 'lock', token .. ' 0 - +',
+        'h:' .. attempt, kind .. ' ' .. string.format('%d', till) .. ' ' .. weight .. ' ' .. token .. ' ' .. now,
+        'units', string.format('%d', used + weight) .. ' ' .. kind .. ' ' .. string.format('%d', math.min(soonest, till)))
+      if not last then call('HSET', key, 'birth', token) end
+      if call('PEXPIRE', key, life, 'GT') == 0 and call('PTTL', key) < 0 then call('PEXPIRE', key, life) end
       return 'granted ' .. token .. ' 0'
     end
   end

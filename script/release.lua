@@ -21,7 +21,13 @@
 local key, attempt, token, retention = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local base, owner = ARGV[4], ARGV[5]
 
--- The short ways, for a mutex. Both leave the record just as the long way would.
+-- instant is the server's time as a token; all but its last three digits are ms.
+local function instant()
+  local clock = redis.call('TIME')
+  return clock[1] .. string.sub('00000' .. clock[2], -6)
+end
+
+-- The short ways. All leave the record just as the long way would.
 if not owner then
   local call = redis.call
   local lock = call('HGET', key, 'lock')
@@ -31,6 +37,25 @@ if not owner then
     -- Nobody waits. Only a full server refuses this, and then the long way can.
     local done = redis.pcall('HSET', key, 'lock', string.sub(lock, 1, 16))
     if type(done) == 'number' then return 'released' end
+  elseif lock and #lock == 22 and string.sub(lock, 17) == ' 0 - +' then
+    -- A reader's, or permits, and nobody waits. Whether others of them are over
+    -- is asked only if there are others.
+    local got = call('HMGET', key, 'units', 'line', 'h:' .. attempt)
+    local weight = got[3] and string.match(got[3], '^%a %d+ (%d+) ')
+    if weight and got[1] and not got[2] then
+      local used, mode, soonest = string.match(got[1], '^(%d+) (%a) (%d+)$')
+      local rest = used - weight
+      if rest == 0 then
+        call('HDEL', key, 'h:' .. attempt, 'units')
+        call('HSET', key, 'lock', string.sub(lock, 1, 16))
+        return 'released'
+      end
+      if tonumber(soonest) > tonumber(string.sub(instant(), 1, -4)) then
+        call('HDEL', key, 'h:' .. attempt)
+        call('HSET', key, 'units', string.format('%d', rest) .. ' ' .. mode .. ' ' .. soonest)
+        return 'released'
+      end
+    end
   elseif lock and string.sub(lock, -#attempt - 3) == ' ' .. attempt .. ' +' then
     -- The head of the line is one who wants it as a mutex and listens; a head
     -- of any other kind is left to the long way, and so is a line without one.
@@ -42,8 +67,7 @@ if not owner then
       ttl, patience = string.match(call('HGET', key, 'w:' .. heir), '^%d+ x %d+ (%d+) (%d+) %d+$')
     end
     if ttl then
-      local clock = call('TIME')
-      local token = clock[1] .. string.sub('00000' .. clock[2], -6)
+      local token = instant()
       local now, fence = string.sub(token, 1, -4), string.match(lock, '^%d+')
       if patience > now and #patience == #now and token > fence and #token == #fence then
         -- All that is read is read before the push: what may be refused is
