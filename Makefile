@@ -92,7 +92,7 @@ worlds: ## live through simulated worlds (part of test; WORLDS=100000 takes a qu
 # Not part of test, which only asks whether every mutant can still be made: the
 # whole takes a quarter of an hour on an idle machine.
 .PHONY: mutation
-mutation: servers ## break the library in some forty ways, and see that the tests notice each
+mutation: servers ## break the library in some fifty ways, and see that the tests notice each
 	cd verify && $(GO) run ./mutation -write
 
 .PHONY: test-isolated

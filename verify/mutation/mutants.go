@@ -66,6 +66,30 @@ var inScripts = []mutant{{
 	mut:  "else",
 	by:   []check{oracle, transcripts},
 }, {
+	name: "a reader on the short way passes a line",
+	file: "script/acquire.lua",
+	old:  "if weight > 0 and not got[3] and not got[4] and",
+	mut:  "if weight > 0 and not got[4] and",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "a reader on the short way stands beside one who is over",
+	file: "script/acquire.lua",
+	old:  "mode == kind and soonest > tonumber(now)",
+	mut:  "mode == kind",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "one permit more than there are, on the short way",
+	file: "script/acquire.lua",
+	old:  "used + weight <= tonumber(ceiling)",
+	mut:  "used + weight <= tonumber(ceiling) + 1",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "the last reader on the short way leaves the lock taken",
+	file: "script/release.lua",
+	old:  "      if rest == 0 then\n",
+	mut:  "      if rest < 0 then\n",
+	by:   []check{oracle, transcripts},
+}, {
 	name: "the lock is handed to a waiter whom nobody hears",
 	file: "script/record.lua",
 	old:  "return type(heard) == 'number' and heard > 0",
