@@ -80,7 +80,7 @@ func TestAPushedGrantIsAcknowledgedOrHandedOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := <-failed; !errors.Is(err, holdfast.ErrNotAcked) {
-			t.Errorf("got %v", err)
+			t.Fatalf("got %v", err) // the other one would wait for ever
 		}
 		l := <-granted
 		if took := time.Since(start); took != limit {

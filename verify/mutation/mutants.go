@@ -92,8 +92,11 @@ var inScripts = []mutant{{
 }, {
 	name: "the lock is handed to a waiter whom nobody hears",
 	file: "script/record.lua",
-	old:  "return type(heard) == 'number' and heard > 0",
-	mut:  "return true",
+	old: "  if there.err or there[2] == 0 then return false end\n" +
+		"  local heard = redis.pcall(verb, channel, 'granted ' .. attempt .. ' ' .. token .. ' ' .. text(waiting))\n" +
+		"  return type(heard) == 'number' and heard > 0\n",
+	mut: "  redis.pcall(verb, channel, 'granted ' .. attempt .. ' ' .. token .. ' ' .. text(waiting))\n" +
+		"  return true\n",
 	by:   []check{oracle, transcripts},
 }, {
 	name: "release hands the lock at once to a waiter whom nobody hears",
