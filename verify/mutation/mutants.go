@@ -97,7 +97,7 @@ var inScripts = []mutant{{
 		"  return type(heard) == 'number' and heard > 0\n",
 	mut: "  redis.pcall(verb, channel, 'granted ' .. attempt .. ' ' .. token .. ' ' .. text(waiting))\n" +
 		"  return true\n",
-	by:   []check{oracle, transcripts},
+	by: []check{oracle, transcripts},
 }, {
 	name: "release hands the lock at once to a waiter whom nobody hears",
 	file: "script/release.lua",
