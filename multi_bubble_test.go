@@ -374,7 +374,9 @@ func TestSeveralLocksThatTooFewAcknowledgeAreGivenBack(t *testing.T) {
 		c := w.client()
 		w.Acknowledge(holdfast.Acknowledged{Replicas: 1})
 		_, err := c.All([]string{"a", "b"}, holdfast.Acks(2, limit)).Lock(t.Context())
-		wantIs(t, err, holdfast.ErrNotAcked)
+		if wantIs(t, err, holdfast.ErrNotAcked); err == nil {
+			return // nobody gives them back: who wants them next would wait for ever
+		}
 		w.wantFree("a")
 		w.wantFree("b")
 		turn, err := c.Every("job", time.Hour, holdfast.Acks(2, limit)).Do(t.Context(), func(context.Context) error {
