@@ -75,7 +75,7 @@ func (h *hold) token() uint64 { return h.server.Load()<<10 | uint64(h.passes.Loa
 
 // hear notes how many wait on the server, now.
 func (h *hold) hear(waiting int) {
-	h.waiting.Store(int32(min(waiting, math.MaxInt32))) //nolint:gosec // bounded
+	h.waiting.Store(int32(min(waiting, math.MaxInt32)))
 	h.told.Store(int64(h.spec.client.now()))
 }
 

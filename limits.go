@@ -30,7 +30,7 @@ func MaxRenewals(n int) Option {
 		if n < 1 {
 			return invalid("at most %d renewals were asked for: use NoRenewal for none", n)
 		}
-		t.renewals = int32(min(n, math.MaxInt32)) //nolint:gosec // bounded
+		t.renewals = int32(min(n, math.MaxInt32))
 		return nil
 	}
 }

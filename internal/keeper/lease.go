@@ -83,12 +83,12 @@ func (q queue) Len() int           { return len(q) }
 func (q queue) Less(i, j int) bool { return q[i].next < q[j].next }
 func (q queue) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
-	q[i].index, q[j].index = int32(i), int32(j) //nolint:gosec // not that many fit into memory
+	q[i].index, q[j].index = int32(i), int32(j) // not that many fit into memory
 }
 
 func (q *queue) Push(x any) {
 	l := x.(*Lease)
-	l.index = int32(len(*q)) //nolint:gosec // not that many fit into memory
+	l.index = int32(len(*q)) // not that many fit into memory
 	*q = append(*q, l)
 }
 

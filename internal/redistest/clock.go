@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"errors"
 	_ "embed"
 	native "encoding/binary"
 	"fmt"
@@ -45,7 +46,7 @@ func (s *Server) MoveClock(d time.Duration) {
 	if err == nil {
 		// In place and in one piece, for the server has the file in its memory.
 		_, err = f.WriteAt(native.NativeEndian.AppendUint64(nil, uint64(d.Milliseconds())), 0)
-		f.Close()
+		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
 		s.t.Fatalf("redistest: moving the clock: %v", err)

@@ -96,7 +96,7 @@ func manualUser(text, tenant string, cluster bool) ([]string, error) {
 		}
 		lines = append(lines, strings.Join(row, " "))
 	}
-	for _, rule := range strings.Fields(strings.ReplaceAll(strings.Join(lines, " "), `\`, "")) {
+	for rule := range strings.FieldsSeq(strings.ReplaceAll(strings.Join(lines, " "), `\`, "")) {
 		if tenant == "" {
 			rule = strings.Replace(rule, "holdfast:*", "*", 1)
 		}
