@@ -1,9 +1,9 @@
 package redistest
 
 import (
-	"errors"
 	_ "embed"
 	native "encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
