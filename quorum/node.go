@@ -28,6 +28,7 @@ type node struct {
 	suspect bool          // its last request got no answer
 	run     string        // empty before it is known
 	born    time.Duration // on our clock: since when it has forgotten nothing
+	ahead   time.Duration // what its clock was ahead of ours when it was met
 	debts   []debt
 	paying  bool
 }
@@ -86,18 +87,19 @@ func (n *node) meet(limit time.Duration, prefix string) error {
 	}
 	now, bad := strconv.ParseInt(words[1], 10, 64)
 	born, worse := strconv.ParseInt(words[2], 10, 64)
-	if bad != nil || worse != nil || born > now {
+	if bad != nil || worse != nil || born < 0 || born > now || now > int64(forever/time.Millisecond) {
 		return wire.BadAnswer(answer)
 	}
+	ours := n.quorum.now()
 	age := min(now-born, int64(markLife/time.Millisecond)) * int64(time.Millisecond)
-	n.quorum.introduce(n, words[3], n.quorum.now()-time.Duration(age))
+	n.quorum.introduce(n, words[3], ours-time.Duration(age), time.Duration(now)*time.Millisecond-ours)
 	return nil
 }
 
 // introduce notes what a node said of itself.
-func (s *Store) introduce(n *node, run string, born time.Duration) {
+func (s *Store) introduce(n *node, run string, born, ahead time.Duration) {
 	n.mu.Lock()
-	n.run, n.born = run, born
+	n.run, n.born, n.ahead = run, born, ahead
 	n.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,6 +145,20 @@ type youngError struct{ left time.Duration }
 func (e *youngError) Error() string {
 	return fmt.Sprintf("is new, or has lost its memory, and is not counted for new locks for another %v",
 		e.left.Round(time.Millisecond))
+}
+
+// rightClock is what the clock of a right node is ahead of ours, or less; ok says
+// that enough of them are known.
+func (s *Store) rightClock() (ahead time.Duration, ok bool) {
+	var known []time.Duration
+	for _, n := range s.nodes {
+		n.mu.Lock()
+		if n.run != "" {
+			known = append(known, n.ahead)
+		}
+		n.mu.Unlock()
+	}
+	return majority.Clock(known, len(s.nodes))
 }
 
 // unsent reports that a request has certainly not reached its server.

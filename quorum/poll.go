@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/majority"
@@ -89,8 +90,12 @@ func (c *claim) lookAtAll(ctx context.Context, r *round) (string, error) {
 	c.mu.Lock()
 	c.floor = c.s.now()
 	gathers := c.phase == turning
+	slots := append([]*slot(nil), r.slots...)
+	var missing []*slot
+	if gathers {
+		missing = r.missing()
+	}
 	c.mu.Unlock()
-	slots := r.all()
 	done := c.s.spread(func(i int, _ *node) error {
 		sl := slots[i]
 		c.mu.Lock()
@@ -99,7 +104,7 @@ func (c *claim) lookAtAll(ctx context.Context, r *round) (string, error) {
 		switch {
 		case has:
 			return sl.poll(limit)
-		case gathers:
+		case slices.Contains(missing, sl):
 			return sl.acquire(limit, c.patience())
 		}
 		return nil

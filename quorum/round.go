@@ -256,7 +256,24 @@ func (r *round) replies() (replies []majority.Reply, counts []bool) {
 		// lease could end before the client thinks so.
 		counts[i] = sl.node.probation() == 0 && (!sl.holds || sl.since >= r.c.floor)
 	}
-	return replies, counts
+	return replies, majority.Spare(replies, counts, r.ahead())
+}
+
+// ahead says which nodes drew tokens that no right clock can have come to. Once such
+// a token is written to others, and one of them has lost its memory, it draws lower
+// ones: its clock has yet to come there. Half of MaxTTL is allowed: who has lost its
+// memory draws for none for all of it. c.mu is held.
+func (r *round) ahead() []bool {
+	list, s := make([]bool, len(r.slots)), r.c.s
+	clock, ok := s.rightClock()
+	if !ok {
+		return list
+	}
+	latest := s.now() + clock + s.cfg.MaxTTL/2
+	for i, sl := range r.slots {
+		list[i] = sl.holds && sl.token > uint64(max(latest, 0)/time.Microsecond) // it is an instant in us
+	}
+	return list
 }
 
 // failures are why nodes cannot be counted on. c.mu is held.

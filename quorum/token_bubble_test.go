@@ -40,6 +40,107 @@ func TestTokensRiseWhicheverServersGrant(t *testing.T) {
 	})
 }
 
+// meet has a client meet servers that are new, and waits until
+// they count.
+func (w *world) meet(c *holdfast.Client) {
+	if l, err := c.Mutex("other").TryLock(w.t.Context()); err == nil {
+		w.release(l)
+	}
+	time.Sleep(time.Minute)
+}
+
+// One server's clock is ahead by an hour, another one forgets now and then. Two of
+// the others are slow, or the first is away and one is. Would a token of the first be written
+// to others, they could not count on from it once the second has forgotten it.
+func TestTokensRiseThoughOneClockIsAheadAndAnotherServerForgets(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a := w.client()
+		w.meet(a)
+		w.peers[0].Advance(time.Hour)
+		random := rand.New(rand.NewPCG(1, 2))
+		last := uint64(0)
+		for range 200 {
+			slow := random.Perm(3)[:2]
+			if random.IntN(2) == 0 {
+				w.peers[0].kill()
+				slow = slow[:1]
+			}
+			for _, i := range slow {
+				w.peers[2+i].slow(50*time.Millisecond, 50*time.Millisecond)
+			}
+			l := w.lock(a, "x")
+			if l.Token() <= last {
+				t.Fatalf("token %d after %d, while %v were slow", l.Token(), last, slow)
+			}
+			last = l.Token()
+			w.release(l)
+			w.peers[0].revive(false)
+			for _, p := range w.peers[2:] {
+				p.slow(0, 0)
+			}
+			time.Sleep(time.Second)
+			if random.IntN(5) == 0 {
+				w.peers[1].kill()
+				w.peers[1].revive(true)
+				w.meet(a)
+			}
+		}
+	})
+}
+
+// Who cannot do without a server that is ahead has the lock all the same.
+func TestAServerThatIsAheadCountsWhereItIsNeeded(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		w.meet(a)
+		w.peers[0].Advance(time.Hour)
+		for _, out := range [][]int{{1, 2}, {3, 4}, {2, 4}} {
+			for _, i := range out {
+				w.peers[i].kill()
+			}
+			l := w.lock(a, "x")
+			next := make(chan *holdfast.Lease, 1)
+			go func() { next <- w.lock(b, "x") }()
+			synctest.Wait()
+			w.release(l)
+			if m := <-next; m.Token() <= l.Token() {
+				t.Errorf("without %v: token %d after %d", out, m.Token(), l.Token())
+			} else {
+				w.release(m)
+			}
+			for _, i := range out {
+				w.peers[i].revive(false)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// A majority that was ahead and was set right has written tokens that no clock
+// has come to: they are the lock's, and it goes on from there.
+func TestALockGoesOnAfterMostClocksWereAhead(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a := w.client()
+		for _, p := range w.peers[:3] {
+			p.Advance(time.Hour)
+		}
+		before := w.lock(a, "x")
+		w.release(before)
+		for _, p := range w.peers[:3] {
+			p.Advance(-time.Hour)
+		}
+		w.meet(a) // a clock that is set back makes its server new
+		for range 3 {
+			l := w.lock(a, "x")
+			if l.Token() <= before.Token() {
+				t.Errorf("token %d after %d", l.Token(), before.Token())
+			}
+			before = l
+			w.release(l)
+		}
+	})
+}
+
 func TestAnAcquisitionThatDiesBetweenThePhasesHoldsNothingBack(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a := w.client()

@@ -61,20 +61,29 @@ func (c *claim) turn(r *round) {
 		return
 	}
 	c.phase = turning
+	missing := r.missing()
 	c.mu.Unlock()
 	limit := majority.Limit(c.s.cfg.Timeout, c.ttl, 0)
-	for _, sl := range r.all() {
+	for _, sl := range missing {
 		c.s.background(func() {
-			c.mu.Lock()
-			has := sl.holds || sl.stands
-			c.mu.Unlock()
-			if !has {
-				_ = sl.acquire(limit, c.patience())
-			}
+			_ = sl.acquire(limit, c.patience())
 			c.stir()
 		})
 	}
+	c.stir()
 	c.s.background(func() { c.finishTurn(r, limit) })
+}
+
+// missing are the slots that have nothing yet. They are about to be asked, and
+// have given no answer until then. c.mu is held.
+func (r *round) missing() (list []*slot) {
+	for _, sl := range r.slots {
+		if !sl.holds && !sl.stands {
+			sl.reply = majority.Open
+			list = append(list, sl)
+		}
+	}
+	return list
 }
 
 // finishTurn waits until a majority has granted, and tells the client.

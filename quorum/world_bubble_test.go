@@ -138,7 +138,7 @@ type world struct {
 }
 
 // skew is how far the servers' clocks are apart: no token of two is the same.
-var skew = []time.Duration{0, 3 * time.Millisecond, -7 * time.Millisecond, 40 * time.Second, -20 * time.Second}
+var skew = []time.Duration{0, 3 * time.Millisecond, -7 * time.Millisecond, 20 * time.Second, -9 * time.Second}
 
 func bubble(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()

@@ -119,6 +119,34 @@ func Token(drawn []uint64, n int) uint64 {
 	return greatest + 1
 }
 
+// Clock is what a right server's clock is ahead of ours, or less: by the clocks of
+// the servers that are known, of n. It holds while no more than a minority of all
+// are wrong, whichever of them are known. It takes the clocks of a majority; ok
+// says that there are so many.
+func Clock(known []time.Duration, n int) (ahead time.Duration, ok bool) {
+	most := n - Of(n) // so many may be wrong
+	if len(known) <= most {
+		return 0, false
+	}
+	return slices.Sorted(slices.Values(known))[len(known)-most-1], true
+}
+
+// Spare takes servers out of the count that are ahead of what any right clock has
+// come to, as long as the others can be a majority that grants.
+func Spare(replies []Reply, counts, ahead []bool) []bool {
+	without, can := slices.Clone(counts), 0
+	for i, r := range replies {
+		without[i] = counts[i] && !ahead[i]
+		if without[i] && (r == Granted || r == Open) {
+			can++
+		}
+	}
+	if can < Of(len(replies)) {
+		return counts
+	}
+	return without
+}
+
 // Vote is what one server says to the renewal of a lease.
 type Vote uint8
 

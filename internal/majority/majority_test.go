@@ -164,6 +164,60 @@ func TestRankIsWhatAMajorityReaches(t *testing.T) {
 	}
 }
 
+func TestTheClockIsARightOneOrBehindIt(t *testing.T) {
+	const wrong = time.Hour // and the right ones are within a second
+	for _, test := range []struct {
+		known       []time.Duration
+		least, most time.Duration
+		ok          bool
+	}{
+		{[]time.Duration{0, 1, 2, 3, 4}, 0, 4, true},
+		{[]time.Duration{wrong, wrong, 2, 3, 4}, 2, 4, true},
+		{[]time.Duration{-wrong, wrong, 2, 3, 4}, 2, 4, true},
+		{[]time.Duration{-wrong, -wrong, 2, 3, 4}, 2, 4, true},
+		{[]time.Duration{wrong, wrong, 4}, 4, 4, true},
+		{[]time.Duration{wrong, 4, 3}, 3, 3, true},
+		{[]time.Duration{-wrong, -wrong, 4}, -wrong, 4, true},
+		{[]time.Duration{wrong, wrong, 3, 4}, 3, 4, true},
+		{[]time.Duration{-wrong, 2, 3, 4}, 2, 4, true},
+		{[]time.Duration{3, 4}, 0, 0, false},
+		{nil, 0, 0, false},
+	} {
+		got, ok := Clock(test.known, 5)
+		if ok != test.ok || got < test.least || got > test.most {
+			t.Errorf("of %v: %v, %v; it must be from %v to %v, %v", test.known, got, ok, test.least, test.most, test.ok)
+		}
+	}
+}
+
+func TestAServerThatIsAheadIsSparedWhileTheOthersCanBeAMajority(t *testing.T) {
+	ahead := []bool{true, false, false, false, true}
+	for _, test := range []struct {
+		replies []Reply
+		young   int // the server that does not count, if not 0
+		without bool
+	}{
+		{[]Reply{Granted, Granted, Granted, Granted, Granted}, 0, true},
+		{[]Reply{Granted, Granted, Open, Open, Granted}, 0, true},
+		{[]Reply{Granted, Granted, Open, Failed, Granted}, 0, false},
+		{[]Reply{Granted, Granted, Open, Busy, Granted}, 0, false},
+		{[]Reply{Granted, Granted, Granted, Queued, Granted}, 0, false},
+		{[]Reply{Granted, Granted, Granted, Granted, Granted}, 2, false},
+	} {
+		counts := []bool{true, true, true, true, true}
+		if test.young != 0 {
+			counts[test.young] = false
+		}
+		want := slices.Clone(counts)
+		if test.without {
+			want[0], want[4] = false, false
+		}
+		if got := Spare(test.replies, counts, ahead); !slices.Equal(got, want) {
+			t.Errorf("%v, %v: %v, want %v", test.replies, counts, got, want)
+		}
+	}
+}
+
 func TestAServerWithoutMemoryIsOnProbation(t *testing.T) {
 	const longest = time.Minute
 	for _, test := range []struct{ now, born, oldest, want time.Duration }{

@@ -132,7 +132,7 @@ func (r *Run) TokensInTime() Result {
 			switch {
 			case before == nil || h.Token > before.Token:
 			case h.Token == before.Token && h.Name != "" && h.Name == before.Name: // entries of one owner
-			case r.parted(h.At) || r.parted(before.At), r.behind(before.Token, h.Asked, h.At):
+			case r.parted(h.At) || r.parted(before.At), r.behind(before, h):
 				res.Excused++
 			case h.Since < h.Asked && r.excuse(h.Since, h.At, h.Proc): // it came in beside a hold that is lost
 				res.Excused++

@@ -85,6 +85,31 @@ func TestTokensThatFallAreExcusedOnlyBehindALostRecord(t *testing.T) {
 	}
 }
 
+// A quorum's token that is ahead of every right clock is known only to the servers
+// that it was written to.
+func TestAQuorumsTokensThatFallAreExcusedOnlyAheadOfTheClocksAndBehindALoss(t *testing.T) {
+	killed := history.FaultSpan{Name: "server-kill", From: at(6), Till: at(7), Blind: true}
+	early := history.FaultSpan{Name: "server-kill", From: at(-5), Till: at(-4), Blind: true}
+	for name, c := range map[string]struct {
+		fault   history.FaultSpan
+		first   int64
+		excused bool
+	}{
+		"ahead, and a server forgot": {killed, token(500), true},
+		"only ahead":                 {early, token(500), false},
+		"only a server forgot":       {killed, token(15), false},
+	} {
+		s := newStory(stepped(0, 1000, false), c.fault)
+		s.events[0].Setup.Topology = "quorum"
+		s.hold(hold{client: 1, lock: "l", owner: "c1/1", token: c.first, asked: 1, got: 2, over: 5}).
+			hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(11), asked: 20, got: 21, over: 25})
+		r := s.results()["tokens-in-time"]
+		if r.Passed() != c.excused || (r.Excused > 0) != c.excused {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
 // A lease that a step of the clock has ended was held until that step.
 func TestALeaseThatAStepEndsWasHeldUntilThen(t *testing.T) {
 	s := newStory(stepped(50, 3_600_000, true)).
