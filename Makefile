@@ -86,8 +86,8 @@ test-secured-some: servers ## some of test-secured: seconds (part of test)
 WORLDS ?= 2000
 
 .PHONY: worlds
-worlds: ## live through simulated worlds (part of test; WORLDS=100000 takes a quarter of an hour)
-	cd verify && $(GO) test -timeout 0 -run 'TestWorlds$$' ./sim -seeds $(WORLDS)
+worlds: ## live through simulated worlds (part of test; WORLDS=100000 for a long search)
+	cd verify && $(GO) test -timeout 0 -run 'TestWorlds$$|TestTheScriptsLiveTheSameWorlds' ./sim -seeds $(WORLDS)
 
 # Not part of test, which only asks whether every mutant can still be made: the
 # whole takes a quarter of an hour on an idle machine.

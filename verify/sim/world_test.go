@@ -12,8 +12,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/holdfast-go/holdfast/memstore"
 )
 
 // world is one simulation. All of it but the inbox belongs to the scheduler.
@@ -21,7 +19,7 @@ type world struct {
 	seed  uint64
 	rng   *rand.Rand
 	born  time.Time
-	store *memstore.Store
+	store server
 	plan
 	truth
 
@@ -75,21 +73,24 @@ func (a *agenda) Pop() any {
 	return last
 }
 
-// simulate lives one world to its end and answers it.
-func simulate(t *testing.T, seed uint64) *world {
+// simulate lives one world to its end, on a server of that make, and answers it.
+func simulate(t *testing.T, seed uint64, made func() server) *world {
 	t.Helper()
 	var w *world
 	synctest.Test(t, func(*testing.T) {
-		w = newWorld(seed)
+		w = newWorld(seed, made())
 		w.live()
 		w.end()
+		if s, ok := w.store.(*scripted); ok {
+			s.m.Close()
+		}
 	})
 	return w
 }
 
-func newWorld(seed uint64) *world {
+func newWorld(seed uint64, store server) *world {
 	w := &world{
-		seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), born: time.Now(), store: newStore(),
+		seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), born: time.Now(), store: store,
 		taken: map[time.Duration]bool{}, counts: map[string]int{},
 		names: strings.NewReplacer(), bell: make(chan struct{}, 1),
 	}
@@ -104,18 +105,15 @@ func newWorld(seed uint64) *world {
 	return w
 }
 
-// newStore waits for its turn: it draws from the source that naming guards.
-func newStore() *memstore.Store {
-	naming.Lock()
-	defer naming.Unlock()
-	return memstore.New()
-}
-
 func (w *world) now() time.Duration { return time.Since(w.born) }
+
+// era is between the year in which virtual time begins, 2000, and one in which tokens
+// have 16 digits, which they get in 2001 and the scripts count on.
+const era = 25 * 365 * 24 * time.Hour
 
 // serverClock runs at a rate of its own, and may be set.
 func (w *world) serverClock() time.Time {
-	return w.born.Add(w.stepped + time.Duration(float64(time.Since(w.born))*w.rate))
+	return w.born.Add(era + w.stepped + time.Duration(float64(time.Since(w.born))*w.rate))
 }
 
 // in has something happen after a delay.
