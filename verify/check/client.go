@@ -121,8 +121,14 @@ func (r *Run) TokensInTime() Result {
 		slices.SortFunc(ended, func(a, b *Hold) int { return cmp.Compare(a.Over.At, b.Over.At) })
 		asking := slices.Clone(r.Holds[lock])
 		slices.SortFunc(asking, func(a, b *Hold) int { return cmp.Compare(a.Asked, b.Asked) })
+		// Who is passed a lock within its process has a token of the grant that the
+		// process got: that was asked for by the first of them.
+		first := make(map[string]int64)
 		var over highest
 		for _, h := range asking {
+			if _, known := first[h.Owner]; !known {
+				first[h.Owner] = h.Asked
+			}
 			for len(ended) > 0 && ended[0].Over.At < h.Asked {
 				over.add(ended[0])
 				ended = ended[1:]
@@ -132,7 +138,7 @@ func (r *Run) TokensInTime() Result {
 			switch {
 			case before == nil || h.Token > before.Token:
 			case h.Token == before.Token && h.Name != "" && h.Name == before.Name: // entries of one owner
-			case r.parted(h.At) || r.parted(before.At), r.behind(before, h):
+			case r.parted(h.At) || r.parted(before.At), r.behind(before, h, first[h.Owner]):
 				res.Excused++
 			case h.Since < h.Asked && r.excuse(h.Since, h.At, h.Proc): // it came in beside a hold that is lost
 				res.Excused++

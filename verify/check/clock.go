@@ -78,17 +78,17 @@ func (r *Run) till(due int64, n audit.Note) int64 {
 }
 
 // behind reports whether a hold's token had run ahead of the clock of the server
-// that granted the next, which was asked for after it. Of a quorum: ahead of every
+// that granted the next, when that grant was asked for. Of a quorum: ahead of every
 // right clock, which it may be if servers whose clocks are ahead were needed for a
 // majority, and a server has lost its memory since.
-func (r *Run) behind(h, next *Hold) bool {
+func (r *Run) behind(h, next *Hold, asked int64) bool {
 	us := int64(h.Token / 1024)
 	if r.mute() {
 		forgot := func(f history.FaultSpan) bool { return f.Blind && f.From < next.At && h.Asked < f.Till }
-		return us >= (next.Asked+r.Setup.Skew)/1000 && slices.ContainsFunc(r.Faults, forgot)
+		return us >= (asked+r.Setup.Skew)/1000 && slices.ContainsFunc(r.Faults, forgot)
 	}
-	now := next.Asked + r.Setup.Skew + min(r.clock.before(next.Asked), r.clock.before(next.At))
-	return (r.setBack(next.Asked) || r.setBack(next.At)) && us >= now/1000
+	now := asked + r.Setup.Skew + min(r.clock.before(asked), r.clock.before(next.At))
+	return (r.setBack(asked) || r.setBack(next.At)) && us >= now/1000
 }
 
 func distance(a, b int64) int64 { return max(a-b, b-a) }

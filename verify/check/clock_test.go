@@ -85,6 +85,28 @@ func TestTokensThatFallAreExcusedOnlyBehindALostRecord(t *testing.T) {
 	}
 }
 
+// The record was lost while its tokens were ahead of a clock that was set back. A lock
+// that is passed on within a process later has a token of the time when the process
+// got it.
+func TestATokenIsAsOldAsTheGrantThatItIsOf(t *testing.T) {
+	for name, c := range map[string]struct {
+		asked   float64
+		excused bool
+	}{
+		"of a grant from before the clock had come there": {30, true},
+		"of a grant from after it":                        {70, false},
+	} {
+		s := newStory(stepped(10, -50, false)).
+			hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(15), asked: 14, got: 15, over: 20}).
+			hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(31 - 50), asked: c.asked, got: c.asked + 1, over: 80}).
+			hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(31-50) + 1, asked: 79, got: 81, over: 85})
+		r := s.results()["tokens-in-time"]
+		if r.Passed() != c.excused || (r.Excused > 0) != c.excused {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
 // A quorum's token that is ahead of every right clock is known only to the servers
 // that it was written to.
 func TestAQuorumsTokensThatFallAreExcusedOnlyAheadOfTheClocksAndBehindALoss(t *testing.T) {
