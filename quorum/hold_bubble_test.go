@@ -130,6 +130,34 @@ func TestAServerThatWasJustBroughtBackDoesNotVouchForTheTimeBefore(t *testing.T)
 	})
 }
 
+// Who was asked to hold by a renewal vouches from the second one after it on: nothing
+// shows before that nobody was in between.
+func TestAServerThatWasAskedLaterVouchesFromTheSecondRenewalOn(t *testing.T) {
+	for renewals, kept := range map[int]bool{1: false, 2: true} {
+		bubble(t, func(t *testing.T, w *world) {
+			a := w.client()
+			w.peers[3].kill()
+			w.peers[4].kill()
+			l := w.lock(a, "x")
+			for _, p := range w.peers[3:] {
+				p.revive(false)
+				p.slow(time.Microsecond, time.Microsecond) // what they grant begins after the renewal
+			}
+			time.Sleep(time.Duration(renewals)*ttl/3 + ttl/6)
+			w.wantOn("x", "11111")
+			w.peers[2].kill()
+			w.peers[2].revive(true)
+			time.Sleep(ttl / 3)
+			if err := l.Err(); (err == nil) != kept {
+				t.Errorf("one server forgot after %d renewals: %v", renewals, err)
+			}
+			if kept {
+				w.release(l)
+			}
+		})
+	}
+}
+
 func TestAServerWithoutMemoryIsNotCountedUntilAllIsOverThatItMayHaveForgotten(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()

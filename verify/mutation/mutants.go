@@ -17,10 +17,13 @@ var (
 	lasting = check{"unit tests", ".", []string{"./internal/lease"}}
 	lining  = check{"unit tests", ".", []string{"./internal/line"}}
 	waking  = check{"unit tests", ".", []string{"./internal/wake"}}
+	// Locks over several servers: what their answers mean, and the store in virtual time.
+	counting = check{"unit tests", ".", []string{"./internal/majority"}}
+	uniting  = check{"bubble tests", ".", []string{"./quorum"}}
 )
 
 // mutants are all that there are.
-var mutants = slices.Concat(inScripts, inMemstore, inClient)
+var mutants = slices.Concat(inScripts, inMemstore, inClient, inQuorum)
 
 // inScripts are those of the scripts.
 var inScripts = []mutant{{
