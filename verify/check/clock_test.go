@@ -98,7 +98,9 @@ func TestATokenIsAsOldAsTheGrantThatItIsOf(t *testing.T) {
 	} {
 		s := newStory(stepped(10, -50, false)).
 			hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(15), asked: 14, got: 15, over: 20}).
-			hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(31 - 50), asked: c.asked, got: c.asked + 1, over: 80}).
+			hold(hold{
+				client: 2, lock: "l", owner: "c2/1", token: token(31 - 50), asked: c.asked, got: c.asked + 1, over: 80,
+			}).
 			hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(31-50) + 1, asked: 79, got: 81, over: 85})
 		r := s.results()["tokens-in-time"]
 		if r.Passed() != c.excused || (r.Excused > 0) != c.excused {
