@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/majority"
 )
 
 // granted is a lock that a goroutine got.
@@ -271,5 +272,33 @@ func TestWhoWaitedInVainIsToldWhichServersDoNotCount(t *testing.T) {
 		if errors.Is(err, context.Canceled) || errors.Is(err, holdfast.ErrUnknownOutcome) {
 			t.Errorf("error %v", err)
 		}
+	})
+}
+
+// Who joins a line gives back what other servers have granted. One that does not
+// answer just then is told later, and not left to the end of the lease.
+func TestWhatCouldNotBeGivenBackIsCancelledLater(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		last := majority.Order("holdfast:{x}", 5)[4] // it has no line
+		w.peers[last].kill()
+		l := w.lock(a, "x")
+		w.peers[last].revive(false)
+		w.peers[last].Fail(func(action string, _ []string) error {
+			if action == "cancel" {
+				return errors.New("connection reset by peer")
+			}
+			return nil
+		})
+		next := make(chan *holdfast.Lease, 1)
+		go func() { next <- w.lock(b, "x") }()
+		w.wantOn("x", "11111") // there it is b
+		w.peers[last].Fail(nil)
+		time.Sleep(2 * time.Second)
+		want := []byte("11111")
+		want[last] = '0'
+		w.wantOn("x", string(want))
+		w.release(l)
+		w.release(<-next)
 	})
 }
