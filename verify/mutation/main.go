@@ -41,7 +41,7 @@ type verdict struct {
 }
 
 // patience bounds one check: a mutant may well hang.
-const patience = 25 * time.Minute
+const patience = 8 * time.Minute
 
 func main() {
 	only := flag.String("only", "", "the mutants whose names match this regular expression")
@@ -202,7 +202,7 @@ var failure = regexp.MustCompile(`(?m)^(?:--- FAIL: |panic: test timed out after
 func (c check) fails(root, overlay string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	flags := []string{"test", "-vet=off", "-count=1", "-failfast", "-timeout=20m", "-overlay=" + overlay}
+	flags := []string{"test", "-vet=off", "-count=1", "-failfast", "-timeout=5m", "-overlay=" + overlay}
 	args := append(flags, c.args...)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = filepath.Join(root, c.dir)
