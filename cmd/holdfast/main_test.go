@@ -5,8 +5,10 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -18,6 +20,9 @@ import (
 // The scripts in testdata/script read like sessions in a shell. They run the
 // tool as processes of its own, against real servers.
 func TestScripts(t *testing.T) {
+	// What nohup ignores the commands would ignore too, and what is listened for
+	// here has its usual effect there.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	testscript.Run(t, testscript.Params{
 		Dir:   "testdata/script",
 		Setup: setup,
