@@ -202,8 +202,9 @@ var failure = regexp.MustCompile(`(?m)^(?:--- FAIL: |panic: test timed out after
 func (c check) fails(root, overlay string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	flags := []string{"test", "-vet=off", "-count=1", "-failfast", "-timeout=5m", "-overlay=" + overlay}
-	args := append(flags, c.args...)
+	args := append([]string{
+		"test", "-vet=off", "-count=1", "-failfast", "-timeout=5m", "-overlay=" + overlay,
+	}, c.args...)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = filepath.Join(root, c.dir)
 	var out bytes.Buffer
