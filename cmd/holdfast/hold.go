@@ -200,8 +200,7 @@ func (r *run) acquire() (os.Signal, error) {
 			// The limit may have been shorter than the way to the server, which
 			// says nothing about the lock nor the server. So try once, as -n does.
 			r.lease, err = mutex.TryLock(ctx)
-			var held *holdfast.HeldError
-			if errors.As(err, &held) {
+			if held, ok := errors.AsType[*holdfast.HeldError](err); ok {
 				held.Waited = clock.Now() - began
 			}
 		}

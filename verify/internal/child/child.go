@@ -30,7 +30,7 @@ type Process struct {
 // the test, and with this process, whose pipe it reads.
 func Start(t testing.TB, env ...string) *Process {
 	t.Helper()
-	cmd := exec.Command(os.Args[0]) //nolint:gosec // this very binary
+	cmd := exec.Command(os.Args[0]) //nolint:gosec,noctx // this very binary, which ends with the test
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
