@@ -57,7 +57,7 @@ func (s *Store) meet(ctx context.Context, key string) error {
 	s.mu.Lock()
 	at, met := s.met[p]
 	s.mu.Unlock()
-	if met && s.now()-at < 10*s.cfg.MaxTTL {
+	if met && (s.now()-at)/10 < s.cfg.MaxTTL {
 		return nil
 	}
 	limit := s.limit(ctx, 0)

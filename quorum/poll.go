@@ -3,7 +3,6 @@ package quorum
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/majority"
@@ -90,12 +89,11 @@ func (c *claim) lookAtAll(ctx context.Context, r *round) (string, error) {
 	c.mu.Lock()
 	c.floor = c.s.now()
 	gathers := c.phase == turning
-	slots := append([]*slot(nil), r.slots...)
-	var missing []*slot
 	if gathers {
-		missing = r.missing()
+		r.reopen()
 	}
 	c.mu.Unlock()
+	slots := r.all()
 	done := c.s.spread(func(i int, _ *node) error {
 		sl := slots[i]
 		c.mu.Lock()
@@ -104,7 +102,7 @@ func (c *claim) lookAtAll(ctx context.Context, r *round) (string, error) {
 		switch {
 		case has:
 			return sl.poll(limit)
-		case slices.Contains(missing, sl):
+		case gathers:
 			return sl.acquire(limit, c.patience())
 		}
 		return nil

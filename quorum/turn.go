@@ -61,7 +61,7 @@ func (c *claim) turn(r *round) {
 		return
 	}
 	c.phase = turning
-	missing := r.missing()
+	missing := r.reopen()
 	c.mu.Unlock()
 	limit := majority.Limit(c.s.cfg.Timeout, c.ttl, 0)
 	for _, sl := range missing {
@@ -74,9 +74,9 @@ func (c *claim) turn(r *round) {
 	c.s.background(func() { c.finishTurn(r, limit) })
 }
 
-// missing are the slots that have nothing yet. They are about to be asked, and
-// have given no answer until then. c.mu is held.
-func (r *round) missing() (list []*slot) {
+// reopen lists the slots that have nothing yet: they are about to be asked, and
+// what they answered before counts no more. c.mu is held.
+func (r *round) reopen() (list []*slot) {
 	for _, sl := range r.slots {
 		if !sl.holds && !sl.stands {
 			sl.reply = majority.Open

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -28,7 +29,7 @@ type server interface {
 }
 
 // memory is the actions as memstore does them.
-func memory() server {
+func memory(*testing.T) server {
 	naming.Lock() // it draws from the source that naming guards
 	defer naming.Unlock()
 	return memstore.New()
@@ -36,12 +37,14 @@ func memory() server {
 
 // scripts is the actions as their scripts do them, run by miniredis, which is in
 // this process and lives in virtual time as well.
-func scripts() server {
+func scripts(t *testing.T) server {
+	t.Helper()
 	m := miniredis.NewMiniRedis()
 	conn, err := m.Dial()
 	if err != nil {
-		panic(err)
+		t.Fatal(err)
 	}
+	t.Cleanup(m.Close)
 	return &scripted{m: m, conn: proto.NewClient(conn)}
 }
 

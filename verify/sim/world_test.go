@@ -74,16 +74,13 @@ func (a *agenda) Pop() any {
 }
 
 // simulate lives one world to its end, on a server of that make, and answers it.
-func simulate(t *testing.T, seed uint64, made func() server) *world {
+func simulate(t *testing.T, seed uint64, made func(t *testing.T) server) *world {
 	t.Helper()
 	var w *world
-	synctest.Test(t, func(*testing.T) {
-		w = newWorld(seed, made())
+	synctest.Test(t, func(t *testing.T) {
+		w = newWorld(seed, made(t))
 		w.live()
 		w.end()
-		if s, ok := w.store.(*scripted); ok {
-			s.m.Close()
-		}
 	})
 	return w
 }
