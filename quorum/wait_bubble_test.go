@@ -280,7 +280,8 @@ func TestWhoWaitedInVainIsToldWhichServersDoNotCount(t *testing.T) {
 func TestWhatCouldNotBeGivenBackIsCancelledLater(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
-		last := majority.Order("holdfast:{x}", 5)[4] // it has no line
+		order := majority.Order("holdfast:{x}", 5)
+		lead, last := order[0], order[4]
 		w.peers[last].kill()
 		l := w.lock(a, "x")
 		w.peers[last].revive(false)
@@ -290,8 +291,10 @@ func TestWhatCouldNotBeGivenBackIsCancelledLater(t *testing.T) {
 			}
 			return nil
 		})
+		w.peers[lead].slow(time.Millisecond, time.Millisecond) // the last has granted when it answers
 		next := make(chan *holdfast.Lease, 1)
 		go func() { next <- w.lock(b, "x") }()
+		time.Sleep(100 * time.Millisecond)
 		w.wantOn("x", "11111") // there it is b
 		w.peers[last].Fail(nil)
 		time.Sleep(2 * time.Second)
