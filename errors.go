@@ -31,6 +31,8 @@ var (
 	ErrUnknownOutcome = errors.New("holdfast: outcome unknown")
 	// ErrLimit: the semaphore has another limit. The error is a *LimitError.
 	ErrLimit = errors.New("holdfast: another limit is in use")
+	// ErrPeriod: the job has another period. The error is a *PeriodError.
+	ErrPeriod = errors.New("holdfast: another period is in use")
 	// ErrNoLeader: nobody leads the election, as far as the server knows.
 	ErrNoLeader = errors.New("holdfast: nobody leads")
 	// ErrInvalid: an argument cannot work. Nothing was asked of the server.
@@ -82,6 +84,36 @@ func (e *LimitError) Error() string {
 
 // Is makes a LimitError an ErrLimit.
 func (e *LimitError) Is(target error) bool { return target == ErrLimit }
+
+// PeriodError says that the job has another period than this process asked for:
+// somebody's configuration is wrong, or the period was changed. Nothing has run,
+// and nothing was changed. It is an [ErrPeriod].
+type PeriodError struct {
+	Name  string
+	InUse Schedule
+	Asked Schedule
+}
+
+// Schedule says when the periods of a job begin.
+type Schedule struct {
+	Period  time.Duration
+	Aligned bool          // at fixed times, see [At]; else each begins with its run
+	Offset  time.Duration // from 1970 to the first of the fixed times
+}
+
+func (s Schedule) String() string {
+	if !s.Aligned {
+		return s.Period.String()
+	}
+	return fmt.Sprintf("%v at %v", s.Period, s.Offset)
+}
+
+func (e *PeriodError) Error() string {
+	return fmt.Sprintf("holdfast: job %q has a period of %v, and %v was asked for", e.Name, e.InUse, e.Asked)
+}
+
+// Is makes a PeriodError an ErrPeriod.
+func (e *PeriodError) Is(target error) bool { return target == ErrPeriod }
 
 // LostError says why a lease ended without a release. It is an [ErrLost].
 type LostError struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -32,10 +33,12 @@ type Every struct {
 }
 
 // Every names a job that runs once per period; a period must be at least the
-// TTL of the run's lease. All processes must name the same period: if they
-// differ, each judges by its own. A period begins with its run, unless [At]
-// says otherwise. It does no I/O. What cannot work is reported by the first
-// use, as an [ErrInvalid].
+// TTL of the run's lease. All processes must name the same period: who names
+// another one is told by a [*PeriodError], and runs nothing, for as long as the
+// job is remembered (two periods and [Config.Retention] after its last run).
+// [Every.Reschedule] changes it. A period begins with its run, unless [At] says
+// otherwise, here or where the job has run last. It does no I/O. What cannot
+// work is reported by the first use, as an [ErrInvalid].
 //
 // Wait makes a Do that comes too early wait for the next period for so long.
 func (c *Client) Every(name string, period time.Duration, options ...Option) *Every {
@@ -122,12 +125,13 @@ func (e *Every) Do(ctx context.Context, f func(ctx context.Context) error) (Turn
 	defer cancel()
 	for {
 		turn, l, err := e.begin(ctx, "now")
+		seen := t.client.now()
 		switch {
 		case err != nil:
-			return turn, err
+			return Turn{}, err
 		case l != nil:
 			return turn, e.run(ctx, l, f)
-		case t.wait <= 0 || !e.until(waits, turn):
+		case t.wait <= 0 || !e.until(waits, turn, seen):
 			return turn, t.interrupted(ctx)
 		}
 	}
@@ -149,6 +153,10 @@ func (t *terms) interrupted(ctx context.Context) error {
 // whose lease was lost is no reason to end: f's error is taken to be a
 // consequence of that.
 //
+// Periods are counted from their beginning, however long a run takes: a run
+// that is shorter than the period delays no other. After a longer one the next
+// begins at once, in the period that it is then.
+//
 // With [At], a job that nobody has run lately is begun with the next period,
 // as a cron job is; without it, at once. A period whose beginning nobody saw is
 // begun by whoever comes in it, if the run before is still remembered (for a
@@ -160,9 +168,12 @@ func (e *Every) Loop(ctx context.Context, f func(ctx context.Context) error) err
 	}
 	first := e.first(false)
 	pause := 20 * time.Millisecond
+	var back givenBack
 	for {
 		turn, l, err := e.begin(ctx, first)
+		seen := t.client.now() // before the run, which takes its time
 		if err != nil {
+			back.add(turn.Owner, seen, t.ttl)
 			again := wavering(err) || errors.Is(err, ErrLost)
 			if ctx.Err() != nil || !again || !t.client.sleep(ctx, pause) {
 				return err
@@ -172,16 +183,44 @@ func (e *Every) Loop(ctx context.Context, f func(ctx context.Context) error) err
 		}
 		pause = 20 * time.Millisecond
 		if l != nil {
-			err = e.run(ctx, l, f)
-			if err != nil && (ctx.Err() != nil || !errors.Is(err, ErrNotHeld)) {
+			var failed error
+			err = e.run(ctx, l, func(ctx context.Context) error {
+				failed = f(ctx)
+				return failed
+			})
+			// What became of the release is no matter: the next request will show.
+			if failed != nil && (ctx.Err() != nil || !errors.Is(err, ErrNotHeld)) {
 				return err
 			}
 		}
-		if !e.until(ctx, turn) {
+		first = e.first(turn.Next <= closeBy)
+		if l == nil && back.has(turn.Owner) {
+			turn.Busy = true // until it has been given back
+		}
+		if !e.until(ctx, turn, seen) {
 			return t.interrupted(ctx)
 		}
-		first = e.first(turn.Next <= closeBy)
 	}
+}
+
+// givenBack are attempts that got no answer, so that their periods are being
+// given back: who finds one of these marked is not to wait for the next.
+type givenBack []unanswered
+
+type unanswered struct {
+	attempt string
+	until   time.Duration // by then it is given back, or cannot be
+}
+
+func (g *givenBack) add(attempt string, now, ttl time.Duration) {
+	*g = slices.DeleteFunc(*g, func(u unanswered) bool { return u.until < now })
+	if attempt != "" {
+		*g = append(*g, unanswered{attempt, now + ttl})
+	}
+}
+
+func (g givenBack) has(attempt string) bool {
+	return slices.ContainsFunc(g, func(u unanswered) bool { return u.attempt == attempt })
 }
 
 // first says what is to be done where no period is remembered. Periods at fixed
@@ -198,18 +237,18 @@ func (e *Every) first(beginning bool) string {
 // machine sleeps: so it asks again before, in ever smaller steps.
 const closeBy = 2 * time.Second
 
-// until waits until it makes sense to ask again. It reports false if ctx ended
-// or the client closes before.
-func (e *Every) until(ctx context.Context, turn Turn) bool {
+// until waits until it makes sense to ask again: turn was seen at that time. It
+// reports false if ctx ended or the client closes before.
+func (e *Every) until(ctx context.Context, turn Turn, seen time.Duration) bool {
 	c := e.terms.client
-	wait := turn.Next
+	wait := max(turn.Next-(c.now()-seen), 0)
 	switch {
 	case turn.Busy:
 		wait = min(wait, e.terms.ttl/3, time.Second)
 	case wait > closeBy:
 		wait -= max(wait/64, time.Second)
-	default:
-		wait += wait / 50 // rather late than in the period before
+	case e.terms.aligned:
+		wait += wait / 50 // rather late than in the period before, which nobody may remember
 	}
 	spread := time.Millisecond + time.Duration(c.chance()*float64(10*time.Millisecond))
 	for at := c.now() + wait + spread; ; {
@@ -246,7 +285,7 @@ func (e *Every) begin(ctx context.Context, first string) (Turn, *Lease, error) {
 		err = h.over()
 		c.undoBy(script.Forgo, s, h.attempt, c.now()+s.ttl)
 		c.observe(Event{Kind: EventFail, Name: s.name, Wait: c.now() - start, Err: err})
-		return Turn{}, nil, err
+		return Turn{Owner: h.attempt}, nil, err
 	}
 	turn.Ran, turn.Owner, turn.Token = true, h.attempt, l.Token()
 	c.observe(Event{Kind: EventGrant, Name: s.name, Owner: h.attempt, Token: l.Token(), Wait: c.now() - start})
@@ -256,6 +295,7 @@ func (e *Every) begin(ctx context.Context, first string) (Turn, *Lease, error) {
 // ask asks the server. Without a hold and an error the period is not ours. On
 // error neither run nor period is ours, or is being given back in the
 // background: a cancel alone would leave the period marked and nobody running.
+// Of which attempt that is the turn says then.
 func (e *Every) ask(ctx context.Context, first string) (Turn, *hold, error) {
 	c, s := e.terms.client, &e.terms.spec
 	if err := c.prepare(ctx, s); err != nil {
@@ -268,22 +308,19 @@ func (e *Every) ask(ctx context.Context, first string) (Turn, *hold, error) {
 	attempt, _ := c.attempt()
 	undo := func() { c.undoBy(script.Forgo, s, attempt, c.now()+s.ttl) }
 	sent := c.now()
-	answer, err := c.run(ctx, script.Turn, s.keys(), []string{
-		attempt, s.ttlMS, c.retention, wire.Millis(e.period), e.offset(), first, s.base,
-	})
+	line, err := e.turn(ctx, attempt, first)
 	if definite(err) {
 		return Turn{}, nil, fault("turn of", s.name, err)
-	}
-	var line wire.TurnLine
-	if err == nil {
-		line, err = wire.ParseTurn(answer)
 	}
 	if err != nil {
 		undo()
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		return Turn{}, nil, fault("turn of", s.name, err)
+		return Turn{Owner: attempt}, nil, fault("turn of", s.name, err)
+	}
+	if line.Other != nil {
+		return Turn{}, nil, &PeriodError{Name: s.name, InUse: Schedule(*line.Other), Asked: e.schedule()}
 	}
 	turn := Turn{Owner: line.Attempt, Busy: line.Busy, Next: line.Left}
 	if !line.Granted {
@@ -295,23 +332,71 @@ func (e *Every) ask(ctx context.Context, first string) (Turn, *hold, error) {
 	}
 	if !ok {
 		undo()
-		return Turn{}, nil, c.tooLate(s)
+		return Turn{Owner: attempt}, nil, c.tooLate(s)
 	}
 	if s.ack.wanted() {
 		if err := h.confirm(ctx); err != nil { // which has given the run back, but not its period
 			undo()
-			return Turn{}, nil, err
+			return Turn{Owner: attempt}, nil, err
 		}
 	}
 	return turn, h, nil
 }
 
-// offset is where a period begins, for the script: less than a period after 1970.
-func (e *Every) offset() string {
-	if !e.terms.aligned {
-		return "-"
+// turn sends one request.
+func (e *Every) turn(ctx context.Context, attempt, first string) (wire.TurnLine, error) {
+	c, s, offset := e.terms.client, &e.terms.spec, "-"
+	if asked := e.schedule(); asked.Aligned {
+		offset = wire.Millis(asked.Offset)
 	}
-	return wire.Millis((e.terms.offset%e.period + e.period) % e.period)
+	answer, err := c.run(ctx, script.Turn, s.keys(), []string{
+		attempt, s.ttlMS, c.retention, wire.Millis(e.period), offset, first, s.base,
+	})
+	if err != nil {
+		return wire.TurnLine{}, err
+	}
+	return wire.ParseTurn(answer)
+}
+
+// schedule is what is asked for. The offset is less than a period: so that all
+// who mean the same instants say the same.
+func (e *Every) schedule() Schedule {
+	s := Schedule{Period: e.period, Aligned: e.terms.aligned}
+	if s.Aligned {
+		s.Offset = (e.terms.offset%e.period + e.period) % e.period
+	}
+	return s
+}
+
+// Reschedule gives the job the period, and the beginning by [At], of this
+// Every. Who asks by the old ones is told so by a [*PeriodError] from then on.
+// A period that is due stays due; otherwise the next begins a period from now,
+// or with the next of the fixed times. It runs nothing. Where no period of the
+// job is remembered there is nothing to change.
+//
+// It can be repeated: after an [ErrUnknownOutcome] the job may have either.
+func (e *Every) Reschedule(ctx context.Context) error {
+	t := &e.terms
+	if err := t.usable(ctx); err != nil {
+		return err
+	}
+	c := t.client
+	if !c.enter() {
+		return ErrClosed
+	}
+	defer c.exit()
+	if err := c.prepare(ctx, &t.spec); err != nil {
+		return fault("period of", t.name, err)
+	}
+	attempt, _ := c.attempt()
+	line, err := e.turn(ctx, attempt, "change")
+	switch {
+	case err != nil:
+		return fault("period of", t.name, err)
+	case line.Granted || line.Busy || line.Other != nil:
+		return fault("period of", t.name, wire.BadAnswer("another kind to a change of the period"))
+	}
+	return nil
 }
 
 // run runs f under the lease, and gives the period back if it is to be.
@@ -320,7 +405,9 @@ func (e *Every) run(ctx context.Context, l *Lease, f func(ctx context.Context) e
 	end := l.Release
 	defer func() {
 		cancel()
-		err = errors.Join(err, end(ctx))
+		if ended := end(ctx); ended != nil {
+			err = errors.Join(err, ended)
+		}
 	}()
 	if err = f(inner); err != nil && e.terms.again {
 		end = l.forgo

@@ -199,6 +199,27 @@ func ExampleEvery_Name() {
 	// Output: report
 }
 
+// The job is to run once a day from now on. Processes that still ask for once an
+// hour are told so.
+func ExampleEvery_Reschedule() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	hourly, daily := client.Every("report", time.Hour), client.Every("report", 24*time.Hour)
+	run := func(context.Context) error { return nil }
+	_, err := hourly.Do(ctx, run)
+	fmt.Println(err)
+	_, err = daily.Do(ctx, run)
+	fmt.Println(err)
+	fmt.Println(daily.Reschedule(ctx))
+	_, err = hourly.Do(ctx, run)
+	fmt.Println(errors.Is(err, holdfast.ErrPeriod))
+	// Output:
+	// <nil>
+	// holdfast: job "report" has a period of 1h0m0s, and 24h0m0s was asked for
+	// <nil>
+	// true
+}
+
 // A lottery at noon, UTC: every process loops, one of them runs it each day.
 func ExampleEvery_Loop() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)

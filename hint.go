@@ -25,6 +25,8 @@ func Hint(err error) string {
 		return "let the reader's lease step up (Lease.StepUp), or release it first"
 	case errors.Is(err, ErrLimit):
 		return "give all processes the same limit, or change the one in use with Semaphore.SetLimit"
+	case errors.Is(err, ErrPeriod):
+		return "give all processes the same period and At, or change those in use with Every.Reschedule"
 	case errors.Is(err, ErrDeadlock):
 		return "do not lock a name again under the context of its own lease; pass the lease on, or make it Reentrant"
 	case errors.Is(err, ErrNotYours) && !errors.Is(err, ErrNotHeld):

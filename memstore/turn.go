@@ -1,73 +1,111 @@
 package memstore
 
-import (
-	"cmp"
-	"fmt"
-)
+import "fmt"
 
 // mark remembers that a period has had its run.
 type mark struct {
 	till    int64  // when the next period begins, ms
-	attempt string // whose run it was
+	attempt string // whose run it was; - if none's
+	plan    plan
+}
+
+// plan says which periods a job has.
+type plan struct {
+	period  int64 // ms
+	aligned bool  // they begin at fixed times
+	offset  int64 // where one of these is, ms since 1970
+}
+
+func (p plan) String() string {
+	if !p.aligned {
+		return text(p.period) + " -"
+	}
+	return text(p.period) + " " + text(p.offset)
+}
+
+// upcoming says when the period after the one of now begins, and the latest
+// beginning that a mark may name.
+func (p plan) upcoming(now int64) (next, limit int64) {
+	next = now + p.period
+	if !p.aligned {
+		return next, next
+	}
+	next -= modulo(now-p.offset, p.period)
+	return next, next + p.period
 }
 
 // turn begins the run of a period, if nobody has begun it.
 //
-// Answers: granted TOKEN LEFT · early LEFT ATTEMPT · busy LEFT HOLDER.
+// Answers: granted TOKEN LEFT · early LEFT ATTEMPT · busy LEFT HOLDER ·
+// other PERIOD OFFSET.
 func turn(t *step, args *arguments) string {
 	r := request{attempt: args.text(), ttl: args.whole(), mode: exclusive, weight: 1}
 	t.retention = args.whole()
-	period, offset, aligned := args.period()
+	asked := args.plan()
 	first := args.text()
 	t.base = args.text()
 
 	t.settle()
-	var last mark
+	last := mark{attempt: "-", plan: asked}
 	if t.mark != nil {
 		last = *t.mark
+		if !asked.aligned && asked.period == last.plan.period && first != "change" {
+			asked = last.plan
+		}
 	}
 	if token, held := t.again(r.attempt, "", r.ttl, true); held {
 		return fmt.Sprintf("granted %d %d", token, max(last.till-t.now, 0))
 	}
-	upcoming := t.now + period
-	if aligned {
-		upcoming -= modulo(t.now-offset, period)
+	upcoming, limit := asked.upcoming(t.now)
+	if last.plan != asked {
+		if first != "change" {
+			return "other " + last.plan.String()
+		}
+		last.plan = asked
+		if last.till > t.now {
+			last.till = upcoming
+		}
+		t.mark = &last
+		t.keep(upcoming - t.now + asked.period)
 	}
-	if t.mark == nil && first == "next" {
+	if t.mark == nil && (first == "next" || first == "change") {
 		return fmt.Sprintf("early %d -", upcoming-t.now)
 	}
-	if last.till > t.now+period {
-		// Made with a longer period, or before the clock was set back.
-		last.till = upcoming
+	if first == "change" {
+		return fmt.Sprintf("early %d %s", max(last.till-t.now, 0), last.attempt)
+	}
+	if last.till > limit { // the clock was set back
+		last.till = limit
 		t.mark = &last
 	}
 	if last.till > t.now {
-		return fmt.Sprintf("early %d %s", last.till-t.now, cmp.Or(last.attempt, "-"))
+		return fmt.Sprintf("early %d %s", last.till-t.now, last.attempt)
 	}
 	if _, blocked := t.advance(""); blocked || !t.fits(exclusive, 1) {
 		return fmt.Sprintf("busy %d %s", t.left(), t.holderName())
 	}
 	token := t.grant(r)
-	t.mark = &mark{till: upcoming, attempt: r.attempt}
-	t.keep(upcoming - t.now + period)
+	t.mark = &mark{till: upcoming, attempt: r.attempt, plan: asked}
+	t.keep(upcoming - t.now + asked.period)
 	return fmt.Sprintf("granted %d %d", token, upcoming-t.now)
 }
 
 // modulo is the remainder that is never negative.
 func modulo(n, by int64) int64 { return (n%by + by) % by }
 
-// period reads the length of a period and where one begins, which may be left
+// plan reads the length of a period and where one begins, which may be left
 // to the run.
-func (a *arguments) period() (length, offset int64, aligned bool) {
-	if length = a.whole(); length == 0 {
+func (a *arguments) plan() (p plan) {
+	if p.period = a.whole(); p.period == 0 {
 		a.blame("is no period")
-		length = 1
+		p.period = 1
 	}
 	if a.read < len(a.words) && a.words[a.read] == "-" {
 		a.read++
-		return length, 0, false
+		return p
 	}
-	return length, a.whole(), true
+	p.aligned, p.offset = true, a.whole()
+	return p
 }
 
 // forgo gives the period of a run back.
@@ -79,7 +117,8 @@ func forgo(t *step, args *arguments) string {
 
 	known := t.mark != nil && t.mark.attempt == attempt
 	if known {
-		t.mark = nil
+		t.keep(0)
+		t.mark = &mark{till: t.now, attempt: "-", plan: t.mark.plan}
 	}
 	if t.holder != nil && t.holder.is(attempt, "") {
 		t.holder = nil

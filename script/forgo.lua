@@ -9,7 +9,8 @@
 -- ANSWER none       the record does not know the run (yet: its request may still be under way)
 -- ERROR  FORMAT     the record is of a later format
 --
--- HOLDS  I4 I5. A period that another run has begun is left alone.
+-- HOLDS  I4 I5. A period that another run has begun is left alone. The mark
+--        stays, due from now on, for it also says which period the job has.
 -- WHY    Between the end of the run and that of the mark nobody could begin;
 --        after a crash between the two nobody would, for a whole period.
 
@@ -19,8 +20,12 @@ local base = ARGV[3]
 --include record
 
 local past = call('HGET', key, 'turn')
-local known = past and words(past)[2] == attempt
-if known then call('HDEL', key, 'turn') end
+local who, plan = string.match(past or '', '^%S+ (%S+) (.+)$')
+local known = who == attempt
+if known then
+  keep(0)
+  call('HSET', key, 'turn', text(now) .. ' - ' .. plan)
+end
 if holds(attempt) then
   vacate()
   known = true

@@ -5,18 +5,22 @@
 -- ARGV   2 ttl        lease of the run in ms, at least 1
 -- ARGV   3 retention  ms for which the record outlives its last lease
 -- ARGV   4 period     length in ms, at least ttl
--- ARGV   5 offset     ms since 1970 at which one of the periods begins; -: each begins with its run
--- ARGV   6 first      where no period is remembered: now is it due, or only with the next
+-- ARGV   5 offset     ms since 1970 at which one of the periods begins; -: each begins with its run,
+--                     or as the job's periods do if one is remembered
+-- ARGV   6 first      where no period is remembered: now is it due, or only with the next;
+--                     change: no run is asked for, but the job is given this period and offset
 -- ARGV   7 base       channel prefix of the pushes
 --
 -- ANSWER granted <token> <left>   the run is ours, held for ttl from now on; left: ms until the next period
 -- ANSWER early <left> <attempt>   this period has had its run, by attempt; -: nobody knows of one
 -- ANSWER busy <left> <holder>     the period is due, but a run goes on that began before it
+-- ANSWER other <period> <offset>  the job has another period or offset; its mark is kept
 -- ERROR  FORMAT                   the record is of a later format
 --
 -- HOLDS  I1 I2 I3 I5. The period is marked in the step that grants the run,
 --        so it is kept though the run is short or its process dies. Sent
---        again by the same attempt it gives the same token.
+--        again by the same attempt it gives the same token. The mark of a
+--        job is never judged by another period than the one it was made with.
 -- WHY    A look at the mark and a grant in two steps would let two processes
 --        run in one period. The periods are counted by the server's clock,
 --        so that those of the starters do not matter.
@@ -28,22 +32,41 @@ local period, offset, first, base = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
 
 settle()
 local past = call('HGET', key, 'turn')
-local till, who = 0, '-'
+local till, who, agreed, begins = 0, '-', text(period), offset
 if past then
-  local m = words(past)
-  till, who = tonumber(m[1]), m[2]
+  till, who, agreed, begins = string.match(past, '^(%-?%d+) (%S+) (%d+) (%S+)$')
+  till = tonumber(till)
+  -- Who names no beginning takes the one that the job has.
+  if offset == '-' and first ~= 'change' then offset = begins end
 end
+local plan = text(period) .. ' ' .. (offset == '-' and offset or text(tonumber(offset)))
+agreed = agreed .. ' ' .. begins
 local mine = again(attempt, nil, ttl, true)
 if mine then return 'granted ' .. mine .. ' ' .. text(math.max(till - now, 0)) end
 
-local upcoming = now + period
-if offset ~= '-' then upcoming = upcoming - (now - tonumber(offset)) % period end
-if not past and first == 'next' then return 'early ' .. text(upcoming - now) .. ' -' end
--- A mark further ahead was made with a longer period, or before the clock was
--- set back: nobody is to wait for longer than a period because of it.
-if till > now + period then
-  till = upcoming
-  call('HSET', key, 'turn', text(till) .. ' ' .. who)
+-- limit is the latest beginning that a mark may name.
+local upcoming, limit = now + period, now + period
+if offset ~= '-' then
+  upcoming = upcoming - (now - tonumber(offset)) % period
+  limit = upcoming + period
+end
+if past and agreed ~= plan then
+  if first ~= 'change' then return 'other ' .. agreed end
+  -- What is due stays so. What is not is due with the next beginning: of the
+  -- run before nobody knows when in its period it began.
+  if till > now then till = upcoming end
+  keep(upcoming - now + period)
+  call('HSET', key, 'turn', text(till) .. ' ' .. who .. ' ' .. plan)
+end
+if first == 'change' or (not past and first == 'next') then
+  return 'early ' .. text(math.max((past and till or upcoming) - now, 0)) .. ' ' .. who
+end
+-- The clock was set back: nobody is to wait for much longer than a period
+-- because of that. The beginning of a fixed time that has had its run is not
+-- waited for once more: it would have two.
+if till > limit then
+  till = limit
+  call('HSET', key, 'turn', text(till) .. ' ' .. who .. ' ' .. plan)
 end
 if till > now then return 'early ' .. text(till - now) .. ' ' .. who end
 
@@ -51,7 +74,7 @@ local blocked = false
 if waiting > 0 then mine, blocked = advance() end
 if blocked or not fits('x', 1) then return 'busy ' .. left() .. ' ' .. (holder or '-') end
 local token = grant(attempt, nil, 'x', 1, ttl)
-call('HSET', key, 'turn', text(upcoming) .. ' ' .. attempt)
+call('HSET', key, 'turn', text(upcoming) .. ' ' .. attempt .. ' ' .. plan)
 -- Who comes late for a period that nobody has run still sees that there were
 -- periods before: the mark is kept for one more.
 keep(upcoming - now + period)

@@ -42,21 +42,43 @@ type TurnLine struct {
 	Token   uint64 // of a grant
 	Left    time.Duration
 	Attempt string // who runs, or ran; empty if unknown, or for a grant
+	Other   *Plan  // the job has these periods, and other ones were asked for
+}
+
+// Plan says which periods a job has.
+type Plan struct {
+	Period  time.Duration
+	Aligned bool          // they begin at fixed times
+	Offset  time.Duration // from 1970 to the beginning of one of these
+}
+
+// plan reads the two words of a plan.
+func (s *scan) plan() (p Plan) {
+	p.Period = s.millis()
+	if len(s.words) > 0 && s.words[0] == "-" {
+		s.words = s.words[1:]
+		return p
+	}
+	p.Aligned, p.Offset = true, s.millis()
+	return p
 }
 
 // ParseTurn reads the answer of turn.
 func ParseTurn(answer string) (TurnLine, error) {
 	s := scan{words: strings.Fields(answer)}
-	kind := s.word()
-	t := TurnLine{Granted: kind == "granted", Busy: kind == "busy"}
-	if t.Granted {
-		t.Token = s.token()
+	var t TurnLine
+	switch kind := s.word(); kind {
+	case "granted":
+		t.Granted, t.Token, t.Left = true, s.token(), s.millis()
+	case "busy", "early":
+		t.Busy, t.Left, t.Attempt = kind == "busy", s.millis(), s.name()
+	case "other":
+		p := s.plan()
+		t.Other = &p
+	default:
+		s.bad = true
 	}
-	t.Left = s.millis()
-	if !t.Granted {
-		t.Attempt = s.name()
-	}
-	if !t.Granted && !t.Busy && kind != "early" || s.bad || len(s.words) > 0 {
+	if s.bad || len(s.words) > 0 {
 		return TurnLine{}, BadAnswer(answer)
 	}
 	return t, nil

@@ -36,7 +36,19 @@ func TestATurnIsRead(t *testing.T) {
 			t.Errorf("ParseTurn(%q) = %+v, %v", s, got, err)
 		}
 	}
-	for _, s := range []string{"", "granted 7", "granted 7 1 2", "early -1 c/7", "early 1", "late 1 c/7"} {
+	for s, want := range map[string]Plan{
+		"other 1500 -": {Period: 1500 * time.Millisecond},
+		"other 1500 0": {Period: 1500 * time.Millisecond, Aligned: true},
+		"other 20 7":   {Period: 20 * time.Millisecond, Aligned: true, Offset: 7 * time.Millisecond},
+	} {
+		if got, err := ParseTurn(s); err != nil || got.Other == nil || *got.Other != want {
+			t.Errorf("ParseTurn(%q) = %+v, %v", s, got, err)
+		}
+	}
+	for _, s := range []string{
+		"", "granted 7", "granted 7 1 2", "early -1 c/7", "early 1", "late 1 c/7",
+		"other", "other 7", "other - 7", "other 7 -1", "other 7 - 1",
+	} {
 		if got, err := ParseTurn(s); err == nil {
 			t.Errorf("ParseTurn(%q) = %+v", s, got)
 		}

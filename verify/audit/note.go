@@ -127,8 +127,11 @@ func (r *Record) parse(words []string) (err error) {
 		return n
 	}
 	switch {
-	case len(words) == 3 && words[0] == "turn":
-		r.Next, r.Run = number(words[1]), words[2]
+	case len(words) == 5 && words[0] == "turn":
+		r.Next = number(words[1])
+		if words[2] != "-" {
+			r.Run = words[2]
+		}
 	case len(words) >= 2 && words[0] == "entries":
 		r.Entries = words[1:]
 	case len(words) == 5 && words[0] == "line":

@@ -252,7 +252,7 @@ func share(attempt, mode string, n float64, weight int) string {
 }
 
 func turn(next float64, attempt string) string {
-	return fmt.Sprintf("\tturn %d %s", at(next)/ms, attempt)
+	return fmt.Sprintf("\tturn %d %s 60000 -", at(next)/ms, attempt)
 }
 
 func write(value, plain int64) history.Event {
@@ -359,7 +359,7 @@ func TestLegalWaysPass(t *testing.T) {
 		note(5000, "acquire", "old", "c2/5", held(5000, "c2/5")).
 		// A period that was given back.
 		note(1, "turn", "j", "c1/6", held(1, "c1/6")+turn(1000, "c1/6")).
-		note(2, "forgo", "j", "c1/6", free(1)).
+		note(2, "forgo", "j", "c1/6", free(1)+turn(2, "-")).
 		note(3, "turn", "j", "c2/6", held(3, "c2/6")+turn(1000, "c2/6"))
 	for _, name := range []string{"server-exclusion", "record-continuity", "tokens-rise", "once-per-period"} {
 		if r := s.results()[name]; !r.Passed() || r.Excused > 0 {

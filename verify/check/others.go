@@ -21,10 +21,9 @@ func (r *Run) Periods() Result {
 		begun := make(map[int64]string) // end of a period: whose run
 		for _, n := range r.Notes[key] {
 			switch {
-			case n.Action == "forgo" && n.Before.Next != 0 && n.After.Next == 0:
+			case n.Action == "forgo" && n.Before.Run != "" && n.After.Run == "":
 				delete(begun, n.Before.Next)
-			case n.Action == "turn" && n.After.Run != "" &&
-				(n.After.Run != n.Before.Run || n.After.Next != n.Before.Next):
+			case n.Action == "turn" && n.After.Run != "" && n.After.Run != n.Before.Run:
 				res.Examined++
 				before, twice := begun[n.After.Next]
 				begun[n.After.Next] = n.After.Run

@@ -86,6 +86,24 @@ func (m *turns) Turn(rt *rapid.T) {
 	}
 }
 
+// Other asks by another period, which changes nothing.
+func (m *turns) Other(rt *rapid.T) {
+	m.number++
+	period, offset := m.period+pick(rt, int64(0), 1000), pick(rt, "-", "77")
+	if period == m.period {
+		offset = "78"
+	}
+	args := []string{
+		fmt.Sprint("c3/", m.number), fmt.Sprint(turnTTL), fmt.Sprint(retention),
+		fmt.Sprint(period), offset, "next", base,
+	}
+	o := m.run(script.Turn, []string{key}, args)
+	want := fmt.Sprint("other ", m.period, " ", m.offset)
+	if _, marked := o.fields["turn"]; marked && o.answer != want || !marked && !strings.HasPrefix(o.answer, "early ") {
+		rt.Fatalf("with the fields %v it is answered %q", o.fields, o.answer)
+	}
+}
+
 // granted asserts that the run may begin.
 func (m *turns) granted(id string, token, now int64) {
 	if other := m.running(now); other != nil {

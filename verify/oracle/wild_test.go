@@ -106,7 +106,8 @@ func (m *wild) Gather(rt *rapid.T) {
 
 func (m *wild) Turn(rt *rapid.T) {
 	m.step(script.Turn, anyAttempt(rt), pick(rt, 1, 3000, 30_000), pick(rt, 5000, 60_000),
-		pick(rt, 1, 3000, 10_000), pick(rt, "-", "0", "700", "999999999999999"), pick(rt, "now", "now", "next"), base)
+		pick(rt, 1, 3000, 10_000), pick(rt, "-", "0", "700", "999999999999999"),
+		pick(rt, "now", "now", "next", "change"), base)
 }
 
 func (m *wild) Forgo(rt *rapid.T) {

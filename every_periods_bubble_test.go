@@ -1,0 +1,354 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// late is how long after its time a run may begin: who waits for it spreads a
+// little, and looks again a little after.
+const late = 60 * time.Millisecond
+
+// loop runs a job in a loop for some time and returns how that ended.
+func loop(t *testing.T, e *holdfast.Every, during time.Duration, f func(ctx context.Context) error) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), during)
+	defer cancel()
+	return e.Loop(ctx, f)
+}
+
+func TestALoopCountsPeriodsFromTheirBeginning(t *testing.T) {
+	const period, periods = time.Minute, 3000
+	for name, options := range map[string][]holdfast.Option{
+		"each with its run": nil, "at fixed times": {holdfast.At(17 * time.Second)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				j := &job{t: t, take: 40 * time.Second}
+				e := w.client().Every("job", period, options...)
+				wantIs(t, loop(t, e, periods*period+time.Second, j.run), context.DeadlineExceeded)
+				// A period that begins with its run is as long as it takes to
+				// see that it is due: 11 ms at most, here.
+				if n := j.count(); n < periods-1 || n > periods+1 {
+					t.Errorf("%d runs in %d periods", n, periods)
+				}
+				for i := 1; i < j.count(); i++ {
+					gap := j.runs[i].Sub(j.runs[i-1])
+					if options == nil && (gap < period || gap > period+late) {
+						t.Fatalf("run %d came %v after the one before", i, gap)
+					}
+					past := j.runs[i].Add(-17*time.Second).UnixMilli() % period.Milliseconds()
+					if options != nil && past > late.Milliseconds() {
+						t.Fatalf("run %d came %d ms after its time", i, past)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Runs of every length, many of them longer than a period. What follows begins
+// with its period, or at once if that has begun.
+func TestALoopOfRunsOfEveryLengthKeepsItsTimes(t *testing.T) {
+	const period, runs = time.Minute, 2000
+	for name, options := range map[string][]holdfast.Option{
+		"each with its run": nil, "at fixed times": {holdfast.At(17 * time.Second)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				random := rand.New(rand.NewPCG(1, 2))
+				var due, last time.Time
+				n := 0
+				done := errors.New("done")
+				e := w.client().Every("job", period, options...)
+				err := e.Loop(t.Context(), func(context.Context) error {
+					at := time.Now()
+					if n > 0 && (at.Before(due) || at.Sub(due) > late) {
+						t.Errorf("run %d came %v after it was due", n, at.Sub(due))
+					}
+					if n++; n == runs || t.Failed() {
+						return done
+					}
+					last = at
+					if due = last.Add(period); options != nil {
+						due = last.Add(-17 * time.Second).Truncate(period).Add(period + 17*time.Second)
+					}
+					time.Sleep(time.Duration(random.Int64N(int64(5 * period / 2))))
+					if now := time.Now(); now.After(due) {
+						due = now
+					}
+					return nil
+				})
+				wantIs(t, err, done)
+			})
+		})
+	}
+}
+
+// A job that fails is run again in its period by whoever comes, be it a loop
+// that waits for fixed times.
+func TestAFailedRunOfALoopIsRepeatedInItsPeriod(t *testing.T) {
+	const period, periods = time.Hour, 1000
+	errJob := errors.New("no luck")
+	bubble(t, func(t *testing.T, w *world) {
+		done := make(map[int64]int) // successes by period
+		tries := 0
+		ctx, cancel := context.WithTimeout(t.Context(), periods*period)
+		defer cancel()
+		e := w.client().Every("job", period, holdfast.At(0), holdfast.AgainOnError())
+		for ctx.Err() == nil {
+			err := e.Loop(ctx, func(context.Context) error {
+				index := time.Now().UnixMilli() / period.Milliseconds()
+				time.Sleep(time.Minute)
+				if tries++; tries%3 != 0 {
+					return errJob
+				}
+				done[index]++
+				return nil
+			})
+			if !errors.Is(err, errJob) && !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+			if err == errJob { //nolint:errorlint // it is f's own error, as it is
+				continue
+			} else if errors.Is(err, errJob) {
+				t.Fatalf("f's error came as %#v", err)
+			}
+		}
+		for index, n := range done {
+			if n != 1 {
+				t.Errorf("period %d had %d runs that succeeded", index, n)
+			}
+		}
+		if len(done) < periods-2 || tries < 3*len(done) {
+			t.Errorf("%d periods of %d had their run, after %d tries", len(done), periods, tries)
+		}
+	})
+}
+
+// Processes die within runs, again and again; others go on.
+func TestAProcessThatDiesInItsRunCostsItsPeriodOnly(t *testing.T) {
+	const period, periods = time.Hour, 300
+	bubble(t, func(t *testing.T, w *world) {
+		seen := make(map[int64]bool)
+		errDied := errors.New("died")
+		ctx, cancel := context.WithTimeout(t.Context(), periods*period)
+		defer cancel()
+		for ctx.Err() == nil {
+			c := w.client()
+			n := 0
+			err := c.Every("job", period, holdfast.At(0)).Loop(ctx, func(context.Context) error {
+				index := time.Now().UnixMilli() / period.Milliseconds()
+				if seen[index] {
+					t.Errorf("period %d has two runs", index)
+				}
+				seen[index] = true
+				if n++; n < 5 {
+					return nil
+				}
+				c.Abandon()
+				return errDied
+			})
+			if ctx.Err() == nil {
+				wantIs(t, err, errDied)
+			}
+		}
+		if len(seen) < periods-2 {
+			t.Errorf("%d of %d periods had a run", len(seen), periods)
+		}
+	})
+}
+
+func TestAClockThatIsSetBackRepeatsNoRun(t *testing.T) {
+	for name, test := range map[string]struct {
+		by   time.Duration
+		wait time.Duration // until the next run, from the step on
+	}{
+		"by a moment":  {2 * time.Second, 24*time.Hour + 2*time.Second - time.Minute},
+		"by an hour":   {time.Hour, 25*time.Hour - time.Minute},
+		"by a weekend": {3 * 24 * time.Hour, 48*time.Hour - time.Minute}, // and not by a weekend more
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				start := time.Now()
+				server := time.Date(2031, 5, 6, 12, 0, 0, 0, time.UTC)
+				back := time.Duration(0)
+				w.SetClock(func() time.Time { return server.Add(time.Since(start)).Add(-back) })
+				j := &job{t: t}
+				e := w.client().Every("lottery", 24*time.Hour, holdfast.At(12*time.Hour))
+				if turn := j.do(e); !turn.Ran {
+					t.Fatalf("%+v", turn)
+				}
+				time.Sleep(time.Minute)
+				back = test.by
+				stepped := time.Now()
+				wantIs(t, loop(t, e, test.wait+time.Minute, j.run), context.DeadlineExceeded)
+				if j.count() != 2 {
+					t.Fatalf("%d runs", j.count())
+				}
+				if off := j.runs[1].Sub(stepped) - test.wait; off < 0 || off > late {
+					t.Errorf("the next run came %v after the step, want %v", j.runs[1].Sub(stepped), test.wait)
+				}
+			})
+		})
+	}
+}
+
+func TestAnotherPeriodOfAJobIsRefusedAndItsMarkKept(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		j := &job{t: t}
+		hourly := w.client().Every("job", time.Hour)
+		others := map[string]*holdfast.Every{
+			"24h0m0s":        w.client().Every("job", 24*time.Hour),
+			"1m0s":           w.client().Every("job", time.Minute),
+			"1h0m0s at 5m0s": w.client().Every("job", time.Hour, holdfast.At(5*time.Minute)),
+			"24h0m0s at 0s":  w.client().Every("job", 24*time.Hour, holdfast.At(0)),
+			"24h0m0s at 5h0m": w.client().Every("job", 24*time.Hour,
+				holdfast.At(5*time.Hour), holdfast.Wait(time.Hour)),
+		}
+		const hours = 50
+		for range hours {
+			if turn := j.do(hourly); !turn.Ran {
+				t.Fatalf("%+v", turn)
+			}
+			for range 6 {
+				for asked, e := range others {
+					_, err := e.Do(t.Context(), j.run)
+					var other *holdfast.PeriodError
+					if !errors.Is(err, holdfast.ErrPeriod) || !errors.As(err, &other) ||
+						other.InUse.Period != time.Hour || other.InUse.Aligned {
+						t.Fatalf("%s: %v", asked, err)
+					}
+					if text := err.Error(); !strings.Contains(text, "1h0m0s,") || !strings.Contains(text, asked) {
+						t.Errorf("%s: %v", asked, err)
+					}
+					if !strings.Contains(holdfast.Hint(err), "Reschedule") {
+						t.Errorf("hint %q", holdfast.Hint(err))
+					}
+					wantIs(t, e.Loop(t.Context(), j.run), holdfast.ErrPeriod)
+				}
+				time.Sleep(10 * time.Minute)
+			}
+		}
+		if j.count() != hours {
+			t.Errorf("%d runs in %d hours", j.count(), hours)
+		}
+		// While a run goes on too.
+		j.take = time.Minute
+		done := make(chan struct{})
+		go func() { defer close(done); j.do(hourly) }()
+		synctest.Wait()
+		_, err := others["1m0s"].Do(t.Context(), j.run)
+		wantIs(t, err, holdfast.ErrPeriod)
+		<-done
+		// Nobody has run it for two periods and the retention: it is forgotten.
+		time.Sleep(2*time.Hour + 10*time.Minute)
+		if turn := j.do(others["24h0m0s"]); !turn.Ran {
+			t.Errorf("%+v", turn)
+		}
+	})
+}
+
+// The same instants may be said in several ways, and who says none takes those
+// that the job has.
+func TestOffsetsOfTheSameInstantsAreTheSamePeriod(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		j := &job{t: t}
+		for _, at := range []time.Duration{5 * time.Minute, 65 * time.Minute, -55 * time.Minute} {
+			j.do(w.client().Every("job", time.Hour, holdfast.At(at)))
+		}
+		if j.count() != 1 {
+			t.Errorf("%d runs", j.count())
+		}
+		e := w.client().Every("job", time.Hour)
+		time.Sleep(45 * time.Minute)
+		if turn := j.do(e); !turn.Ran || time.Now().Add(turn.Next).Minute() != 5 {
+			t.Errorf("%+v at %v", turn, time.Now())
+		}
+	})
+}
+
+func TestAJobIsRescheduledOnPurpose(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		j := &job{t: t}
+		hourly, daily := w.client().Every("job", time.Hour), w.client().Every("job", 24*time.Hour)
+		noon := w.client().Every("job", 24*time.Hour, holdfast.At(12*time.Hour))
+		reschedule := func(e *holdfast.Every) {
+			t.Helper()
+			for range 2 { // once more changes nothing
+				if err := e.Reschedule(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		reschedule(daily) // of which nothing is known: it is nobody's yet
+		j.do(hourly)
+		time.Sleep(10 * time.Minute)
+		reschedule(daily)
+		_, err := hourly.Do(t.Context(), j.run)
+		wantIs(t, err, holdfast.ErrPeriod)
+		if turn := j.do(daily); turn.Ran || turn.Next != 24*time.Hour {
+			t.Errorf("%+v", turn)
+		}
+		time.Sleep(24 * time.Hour) // it is due, and stays so
+		reschedule(hourly)
+		if turn := j.do(hourly); !turn.Ran {
+			t.Errorf("%+v", turn)
+		}
+		reschedule(noon)
+		if turn := j.do(noon); turn.Ran || turn.Next <= 0 || turn.Next > 24*time.Hour {
+			t.Errorf("%+v", turn)
+		}
+		time.Sleep(j.do(noon).Next)
+		if turn := j.do(noon); !turn.Ran || time.Now().UTC().Hour() != 12 {
+			t.Errorf("%+v at %v", turn, time.Now().UTC())
+		}
+		w.Fail(only("turn", 1, errLink))
+		wantIs(t, daily.Reschedule(t.Context()), holdfast.ErrUnknownOutcome)
+		wantIs(t, w.client().Every("", time.Hour).Reschedule(t.Context()), holdfast.ErrInvalid)
+		c := w.client()
+		late := c.Every("job", time.Hour)
+		_ = c.Close(t.Context())
+		wantIs(t, late.Reschedule(t.Context()), holdfast.ErrClosed)
+	})
+}
+
+// A run whose release gets no answer has been: the loop goes on. A period whose
+// grant gets no answer is given back, and the loop does not wait for the next.
+func TestALoopOutlivesRequestsWithoutAnswer(t *testing.T) {
+	for _, action := range []string{"turn", "release"} {
+		t.Run(action, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				const period, periods = time.Hour, 200
+				sent := 0
+				w.Lose(func(asked string, _ []string) error {
+					if asked != action {
+						return nil
+					}
+					if sent++; sent%3 == 0 {
+						return errLink
+					}
+					return nil
+				})
+				j := &job{t: t, take: time.Minute}
+				e := w.client().Every("job", period, holdfast.At(0))
+				wantIs(t, loop(t, e, periods*period, j.run), context.DeadlineExceeded)
+				if n := j.count(); n < periods-1 || n > periods {
+					t.Errorf("%d runs in %d periods", n, periods)
+				}
+				for i, at := range j.runs {
+					if past := at.UnixMilli() % period.Milliseconds(); past > 2000 {
+						t.Errorf("run %d came %d ms after its time", i, past)
+					}
+				}
+			})
+		})
+	}
+}
