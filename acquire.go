@@ -96,6 +96,7 @@ type attempt struct {
 	sure   bool          // the last acquire was answered
 	stood  bool          // the server has given a place in the line
 	queued uint64        // when it last said so, by its clock, in ms
+	since  time.Duration // before the request was sent to which it said so
 	w      *wake.Waiter
 	wake   Wake
 	deaf   bool // no push can be relied on: it looks often instead
@@ -179,7 +180,7 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 		at.sure = err == nil
 	}
 	if a.Kind == wire.Queued {
-		at.stood, at.queued = true, a.Now
+		at.stood, at.queued, at.since = true, a.Now, sent
 	}
 	return a, err
 }
@@ -208,7 +209,7 @@ func (at *attempt) settle(ctx context.Context, a wire.Answer) (*hold, error) {
 	}
 	switch a.Kind {
 	case wire.Granted:
-		return at.granted(a.Token, a.Waiting)
+		return at.granted(grant{token: a.Token, waiting: a.Waiting, since: at.asked})
 	case wire.Busy:
 		return nil, &HeldError{Name: s.name, Owner: wire.Holder(a.Holder), Remaining: a.Left}
 	case wire.Conflict:
@@ -223,9 +224,9 @@ func (at *attempt) settle(ctx context.Context, a wire.Answer) (*hold, error) {
 }
 
 // granted turns a grant into a hold, unless it cannot be believed any more.
-func (at *attempt) granted(token uint64, waiting int) (*hold, error) {
+func (at *attempt) granted(g grant) (*hold, error) {
 	c, s := at.c, at.spec
-	h, ok := c.begin(s, at.id, token, waiting, at.asked)
+	h, ok := c.begin(s, at.id, g)
 	if ok {
 		h.mu.Lock()
 		h.stood = at.stood
@@ -260,12 +261,9 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		case g := <-at.w.Granted:
 			timer.Stop()
 			at.woken(WakePush)
-			// The push answers no request: it is believed from the last
-			// one that was answered "queued". When too little is left of
-			// that, or the server has said since that the attempt waits, a
-			// poll confirms the grant and starts the lease anew.
-			if lease.Fresh(c.now(), at.asked, s.ttl) && lease.Follows(g.Token, at.queued) {
-				return at.granted(g.Token, g.Waiting)
+			// Unless it can be believed, a poll confirms it and starts the lease anew.
+			if pushed, ok := at.believes(g); ok {
+				return at.granted(pushed)
 			}
 		case <-at.w.Nudge:
 			timer.Stop()
@@ -307,14 +305,27 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 	}
 }
 
+// believes reports whether a pushed grant can be believed without asking, and from
+// when its lease counts: too little of that may be left, or the server has said
+// since that the attempt waits. Nobody renews a fixed lease, and acknowledgements may be
+// longer in coming than the lease of a push: they ask, to have the whole TTL.
+func (at *attempt) believes(g wake.Grant) (grant, bool) {
+	p := lease.Push{Sent: at.since, Queued: at.queued, Granted: g.Now, Lease: min(g.Lease, at.spec.ttl)}
+	if g.Now == 0 {
+		// It does not say when it was made: perhaps with the last answer,
+		// unless the token is older, which is the server's time in µs, or more.
+		p.Granted, p.Lease = min(at.queued, g.Token/1000), at.spec.ttl
+	}
+	now := at.c.now()
+	if !at.stood || at.spec.fixed || at.spec.ack.wanted() || !p.Trusted(now) {
+		return grant{}, false
+	}
+	return grant{token: g.Token, waiting: g.Waiting, since: p.Since(now), pushed: p.Lease}, true
+}
+
 // look polls; a waiter whom the record has forgotten joins again at the end.
 func (at *attempt) look(ctx context.Context) (wire.Answer, error) {
-	asked := at.asked
 	a, err := at.ask(ctx, script.Poll)
-	if err != nil {
-		// It may have led to nothing: a push is still counted from before.
-		at.asked = asked
-	}
 	if err != nil || a.Kind != wire.Gone {
 		return a, err
 	}

@@ -138,7 +138,9 @@ func (c *Client) readPush(payload string) (uint64, wake.Grant, bool) {
 	if err != nil || bad != nil || client != c.id {
 		return 0, wake.Grant{}, false
 	}
-	return n, wake.Grant{Token: a.Token, Waiting: a.Waiting, Later: a.Kind == wire.Stays, Left: a.Left}, true
+	return n, wake.Grant{
+		Token: a.Token, Waiting: a.Waiting, Now: a.Now, Lease: a.Lease, Later: a.Kind == wire.Stays, Left: a.Left,
+	}, true
 }
 
 // run sends one action. Its error says nothing about whether the action ran,

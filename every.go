@@ -326,7 +326,7 @@ func (e *Every) ask(ctx context.Context, first string) (Turn, *hold, error) {
 	if !line.Granted {
 		return turn, nil, nil
 	}
-	h, ok := c.begin(s, attempt, line.Token, 0, sent)
+	h, ok := c.begin(s, attempt, grant{token: line.Token, since: sent})
 	if ok && c.isClosing() && c.keeper.Remove(&h.Lease) {
 		ok = false // Close may have looked before it was in care
 	}

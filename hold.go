@@ -42,15 +42,23 @@ type hold struct {
 // Group implements [keeper.Hold].
 func (h *hold) Group() string { return h.spec.group }
 
-// begin makes a hold of a grant that is counted from sent, and gives it into
-// the keeper's care. It reports false when the grant came too late to be
-// believed, or the client has closed: then the caller gives it back.
-func (c *Client) begin(s *spec, attempt string, token uint64, waiting int, sent time.Duration) (*hold, bool) {
+// grant is what the server has granted.
+type grant struct {
+	token   uint64
+	waiting int
+	since   time.Duration // its lease counts from then: the server did not grant it earlier
+	pushed  time.Duration // the lease of a grant that answers no request; 0: the one that was asked for
+}
+
+// begin makes a hold of a grant, and gives it into the keeper's care. It reports
+// false when the grant came too late to be believed, or the client has closed:
+// then the caller gives it back.
+func (c *Client) begin(s *spec, attempt string, g grant) (*hold, bool) {
 	h := &hold{
 		Lease: keeper.Lease{TTL: s.ttl, Fixed: s.fixed, Renewals: s.renewals},
 		spec:  s, attempt: attempt, began: c.now(),
 	}
-	h.server.Store(token)
+	h.server.Store(g.token)
 	h.unseated.Store(s.want != wire.Exclusive)
 	if s.want == wire.Shared {
 		h.shared, h.promised = true, 1 // to the one who asked
@@ -59,8 +67,14 @@ func (c *Client) begin(s *spec, attempt string, token uint64, waiting int, sent 
 		h.Until = h.began + s.most
 	}
 	h.Hold = h
-	h.hear(waiting)
-	if !c.keeper.Add(&h.Lease, sent, h.began) {
+	h.hear(g.waiting)
+	inCare := false
+	if g.pushed > 0 {
+		inCare = c.keeper.AddPushed(&h.Lease, g.since, g.pushed, h.began)
+	} else {
+		inCare = c.keeper.Add(&h.Lease, g.since, h.began)
+	}
+	if !inCare {
 		return nil, false
 	}
 	if h.Deadline() <= h.began && c.keeper.Remove(&h.Lease) {

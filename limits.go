@@ -23,8 +23,8 @@ type limits struct {
 
 // MaxRenewals renews a lease at most n times. After that it ends when its TTL
 // does, and is lost with the reason [LossLimit]. A renewal goes out after a
-// third of the TTL, and a first one at once if the lock was waited for;
-// [Lease.Extend] is not counted.
+// third of the TTL. The one that confirms a grant that was waited for, which goes
+// out at once, is not counted, and neither is [Lease.Extend].
 func MaxRenewals(n int) Option {
 	return func(t *terms) error {
 		if n < 1 {

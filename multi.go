@@ -304,7 +304,7 @@ func (c *Client) askAll(ctx context.Context, locks []terms) (holds []*hold, busy
 		return nil, g.Busy, &HeldError{Name: locks[g.Busy].name, Owner: g.Holder, Remaining: g.Left}
 	}
 	for i, a := range g.Locks {
-		h, ok := c.begin(&locks[i].spec, attempt, a.Token, a.Waiting, sent)
+		h, ok := c.begin(&locks[i].spec, attempt, grant{token: a.Token, waiting: a.Waiting, since: sent})
 		if ok && c.isClosing() && c.keeper.Remove(&h.Lease) {
 			ok = false // Close may have looked before it was in care
 		}

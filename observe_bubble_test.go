@@ -54,6 +54,11 @@ func TestTheObserverIsToldAWholeLife(t *testing.T) {
 		got := story(events.all())
 		// A pass wakes the next before the release is told: either may be first.
 		got = strings.Replace(got, "grant/local/here release/here", "release/here grant/local/here", 1)
+		// The grant that was pushed is confirmed beside.
+		if n := strings.Count(got, " renew"); n != 2 {
+			t.Errorf("renewed %d times in half a TTL: %s", n, got)
+		}
+		got = strings.Replace(got, " renew", "", 1)
 		if got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}

@@ -51,8 +51,9 @@ func connecting(calls map[string]int64) int64 {
 }
 
 // When the lock goes round among clients, each turn costs a request to take,
-// a request to give back and one push; each push wakes exactly one client, and
-// nobody is woken otherwise.
+// a request to give back, one push and, unless it is given back before, one
+// request that confirms what was pushed; each push wakes exactly one client,
+// and nobody is woken otherwise.
 func TestCommandsPerHandOver(t *testing.T) {
 	const clients, turns = 6, 50
 	for _, k := range kits {
@@ -83,8 +84,8 @@ func TestCommandsPerHandOver(t *testing.T) {
 			if n := seen.otherwise.Load(); n != 0 {
 				t.Errorf("%d wake-ups without a push", n)
 			}
-			if got := calls["evalsha"] + calls["eval"] + calls["publish"]; got > 3*turns {
-				t.Errorf("%d hand-overs took %d commands, want at most 3 each: %v", turns, got, calls)
+			if got := calls["evalsha"] + calls["eval"] + calls["publish"]; got > 4*turns {
+				t.Errorf("%d hand-overs took %d commands, want at most 4 each: %v", turns, got, calls)
 			}
 			known := calls["evalsha"] + calls["publish"] + calls["ping"] + connecting(calls)
 			if extra := sent(calls) - known; extra != 0 {

@@ -218,7 +218,8 @@ func (l *renewal) keep(start, limit time.Duration) (waits int) {
 		}
 		switch l.votes[i] {
 		case majority.NotHeld:
-			if sl.holds || !sl.stands && !sl.doubt {
+			// What was granted since the start the node could not know of.
+			if sl.holds && sl.known < start || !sl.holds && !sl.stands && !sl.doubt {
 				c.bringBack(i, limit)
 			}
 		case majority.Fresh:
@@ -235,13 +236,16 @@ func (l *renewal) keep(start, limit time.Duration) (waits int) {
 }
 
 // bringBack asks a node to hold what others hold already: it had been away, or
-// somebody was in the way there, or it has forgotten. c.mu is held.
+// somebody was in the way there, or it has forgotten. A request of the
+// acquisition may still be under way there: what comes of it is given back
+// first. c.mu is held.
 func (c *claim) bringBack(i int, limit time.Duration) {
 	r := c.round
-	r.slots[i].over = true
-	sl := r.fresh(i)
+	old, sl := r.slots[i], r.fresh(i)
+	old.over = true
 	r.slots[i] = sl
 	c.s.background(func() {
+		_, _ = old.giveBack(limit)
 		if sl.acquire(limit, "0") != nil {
 			return
 		}

@@ -92,12 +92,28 @@ func New(cfg Config) *Keeper {
 // Add takes a lease into care: granted for l.TTL by a request sent at sent,
 // and it is now. It reports false when the keeper has stopped.
 func (k *Keeper) Add(l *Lease, sent, now time.Duration) bool {
+	return k.add(l, sent, l.TTL, now)
+}
+
+// AddPushed takes a lease into care that answers no request: granted for ttl not
+// before since, and it is now. A renewal confirms it at once: until then the
+// client does not know that the push was true, and the server does not know that
+// the client heard it. A lease that is removed before that is not confirmed.
+func (k *Keeper) AddPushed(l *Lease, since, ttl, now time.Duration) bool {
+	l.unconfirmed = true
+	return k.add(l, since, ttl, now)
+}
+
+func (k *Keeper) add(l *Lease, since, ttl, now time.Duration) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.stopped {
 		return false
 	}
-	l.extend(sent, l.TTL)
+	l.extend(since, ttl)
+	if l.unconfirmed {
+		l.due, l.next = now, min(now, l.Deadline())
+	}
 	heap.Push(&k.queue, l)
 	k.arm(now)
 	return true
@@ -124,6 +140,7 @@ func (k *Keeper) Extended(l *Lease, sent, ttl time.Duration) bool {
 		return false
 	}
 	l.TTL = ttl
+	l.unconfirmed = false
 	l.extend(sent, l.TTL)
 	heap.Fix(&k.queue, int(l.index))
 	k.arm(k.cfg.Now())
@@ -131,12 +148,13 @@ func (k *Keeper) Extended(l *Lease, sent, ttl time.Duration) bool {
 }
 
 // Fix ends the renewals of a lease: it stays in care, and is lost at its
-// deadline. A renewal that is under way may still extend it once.
+// deadline. A renewal that is under way may still extend it once, and so does the
+// confirmation of a pushed grant.
 func (k *Keeper) Fix(l *Lease) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	l.Fixed = true
-	if l.index >= 0 {
+	if l.index >= 0 && l.last() {
 		l.next = l.Deadline()
 		heap.Fix(&k.queue, int(l.index))
 	}
@@ -253,6 +271,9 @@ func (k *Keeper) renew(batch []*Lease) {
 		// Which clock: ours, started before the send. A renewal that
 		// comes after the old deadline is of no use to anybody.
 		bound = min(bound, l.Deadline()-sent)
+		if l.unconfirmed {
+			bound = min(bound, lease.ConfirmWithin(l.Deadline()-sent))
+		}
 	}
 	k.mu.Unlock()
 	ctx, cancel := context.WithTimeout(k.ctx, max(bound, 0))
@@ -273,8 +294,8 @@ func (k *Keeper) renew(batch []*Lease) {
 			continue
 		case outcomes[i].Err != nil:
 			l.next = l.Deadline()
-			if !l.Fixed { // as it may have become meanwhile
-				l.next = min(lease.RetryAt(now, l.TTL), l.Deadline())
+			if !l.last() { // as it may have become meanwhile
+				l.next = min(l.retryAt(now), l.Deadline())
 			}
 		case outcomes[i].Lost != "":
 			heap.Remove(&k.queue, int(l.index))
@@ -282,7 +303,10 @@ func (k *Keeper) renew(batch []*Lease) {
 			continue
 		default:
 			lag[i] = sent - l.due
-			l.renewals++
+			if !l.unconfirmed {
+				l.renewals++
+			}
+			l.unconfirmed = false
 			l.extend(sent, l.Ask)
 		}
 		heap.Fix(&k.queue, int(l.index))

@@ -26,12 +26,13 @@ type Lease struct {
 	due   time.Duration // when the renewal is due
 	next  time.Duration // the next instant at which something must happen
 
-	Renewals int32       // how often it is renewed; 0: without a limit
-	renewals int32       // how often it was
-	index    int32       // place in the queue; -1 when not in care
-	spent    atomic.Bool // the deadline is the limit's: no renewal follows
-	Fixed    bool        // not renewed: only its end is watched; after Add for the keeper only
-	busy     bool        // a renewal is under way
+	Renewals    int32       // how often it is renewed; 0: without a limit
+	renewals    int32       // how often it was
+	index       int32       // place in the queue; -1 when not in care
+	spent       atomic.Bool // the deadline is the limit's: no renewal follows
+	Fixed       bool        // not renewed: only its end is watched; after Add for the keeper only
+	busy        bool        // a renewal is under way
+	unconfirmed bool        // pushed, and not confirmed yet
 }
 
 // Deadline is the instant after which the lease must not be believed.
@@ -55,8 +56,18 @@ func (l *Lease) extend(sent, ttl time.Duration) {
 	}
 }
 
-// last reports that no renewal follows.
-func (l *Lease) last() bool { return l.Fixed || l.spent.Load() }
+// last reports that no renewal follows. To confirm a pushed grant is not to
+// renew it: no limit is about that.
+func (l *Lease) last() bool { return (l.Fixed || l.spent.Load()) && !l.unconfirmed }
+
+// retryAt is when to try again after a renewal failed at now. The lease of a pushed
+// grant may be much shorter than what its renewals ask for.
+func (l *Lease) retryAt(now time.Duration) time.Duration {
+	if l.unconfirmed {
+		return lease.RetryAt(now, l.Deadline()-now)
+	}
+	return lease.RetryAt(now, l.TTL)
+}
 
 // Over is the reason for which the lease is lost when its deadline passes.
 func (l *Lease) Over() Reason {

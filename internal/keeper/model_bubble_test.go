@@ -70,7 +70,13 @@ func (c *chance) step(leases []*Lease) []*Lease {
 	case dice < 2 || len(leases) == 0:
 		l := &Lease{Hold: own(fmt.Sprint(c.rng.IntN(3))), TTL: ttl, Fixed: c.rng.IntN(5) == 0}
 		c.beliefs[l] = &belief{trust: lease.Deadline(now, ttl)}
-		k.Add(l, now, now)
+		if c.rng.IntN(2) == 0 {
+			k.Add(l, now, now)
+			return append(leases, l)
+		}
+		since, lasts := now-time.Duration(c.rng.Int64N(int64(ttl)/4)), ttl/2
+		c.beliefs[l].trust = lease.Deadline(since, lasts)
+		k.AddPushed(l, since, lasts, now)
 		return append(leases, l)
 	case dice == 2:
 		l := pick()

@@ -103,6 +103,15 @@ func (s *server) add(t *testing.T, name string, ttl time.Duration) *Lease {
 	return l
 }
 
+// addPushed puts a lease in care that was pushed right now, for less than its TTL.
+func (s *server) addPushed(t *testing.T, l *Lease, lasts time.Duration) *Lease {
+	t.Helper()
+	if !s.keeper.AddPushed(l, s.now(), lasts, s.now()) {
+		t.Fatal("the keeper takes no lease")
+	}
+	return l
+}
+
 // lossOf answers what was said of the loss of l, if anything.
 func (s *server) lossOf(l *Lease) (verdict, bool) {
 	s.mu.Lock()

@@ -52,18 +52,40 @@ func Covering(d time.Duration) time.Duration {
 // once more.
 func MayEnter(entries int) bool { return entries < 1<<31-1 }
 
-// Fresh reports whether a pushed grant may be believed without asking: its
-// lease is counted from sent, the last request that was answered "queued",
-// and a third of it must still be ahead, so that a renewal and its retry fit.
-func Fresh(now, sent, ttl time.Duration) bool {
-	return Deadline(sent, ttl)-now >= ttl/3
+// Push is a pushed grant. It answers no request, so its age is not known: only
+// that the server made it so long after it had answered a request of the waiter
+// with "queued", by its own clock.
+type Push struct {
+	Sent    time.Duration // before the last request that was answered "queued" was sent
+	Queued  uint64        // the server's time in that answer, in ms
+	Granted uint64        // the server's time of the grant, in ms
+	Lease   time.Duration // what was granted
 }
 
-// Follows reports whether a pushed grant with this token was made no earlier
-// than the server answered "queued", at an instant in ms: tokens are the server's
-// time in µs, or more. One from before is of a record that has been lost since,
-// or of an earlier copy of the request, and its lease may be over.
-func Follows(token, queued uint64) bool { return token/1000 >= queued }
+// Since is the instant from which the lease of the push counts: the server cannot
+// have granted it earlier. The time between the answer and the grant was
+// measured by the server's clock, so the drift is taken off it. What that clock
+// says is believed only as far as the push arrived at now: it may have been set
+// forward, or be another server's.
+func (p Push) Since(now time.Duration) time.Duration {
+	waited := max(now-p.Sent, 0)
+	if n := p.Granted - p.Queued; n < uint64(waited/time.Millisecond) {
+		waited = time.Duration(n) * time.Millisecond
+	}
+	return p.Sent + waited - waited/100
+}
+
+// Trusted reports whether the push may be believed without asking. A grant from
+// before the answer is of a record that has been lost since, or of an earlier copy of
+// the request, and its lease may be over. A third of the lease must still be
+// ahead, so that its confirmation and a second try fit.
+func (p Push) Trusted(now time.Duration) bool {
+	return p.Granted >= p.Queued && Deadline(p.Since(now), p.Lease)-now >= p.Lease/3
+}
+
+// ConfirmWithin bounds one request that confirms a pushed grant, of whose lease left is
+// still ahead: half of it, so that another try fits.
+func ConfirmWithin(left time.Duration) time.Duration { return left / 2 }
 
 // Heartbeat is the longest time between two signs of life of a waiter whose
 // own lease would be ttl.

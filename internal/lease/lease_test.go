@@ -31,13 +31,79 @@ func TestTwoRetriesFitBehindTheFirstRenewal(t *testing.T) {
 	}
 }
 
-func TestFreshGrantLeavesAThirdOfTheLease(t *testing.T) {
-	const ttl = 30 * time.Second
-	if !Fresh(0, 0, ttl) {
-		t.Error("a grant counted from now is not fresh")
+// pushedAt plays one push: the request that is answered "queued" is sent at 0 and
+// answered by the server after there, the grant is made wait later by the true
+// clock, and heard after back. The server's clock runs at rate.
+func pushedAt(there, wait, back, ttl time.Duration, rate float64) (p Push, now, end time.Duration) {
+	const born = 1_795_252_066_322 // the server's clock at the instant 0, in ms
+	server := func(at time.Duration) uint64 { return born + uint64(float64(at)*rate)/uint64(time.Millisecond) }
+	p = Push{Queued: server(there), Granted: server(there + wait), Lease: ttl}
+	lasts := (float64(p.Granted-born)*float64(time.Millisecond) + float64(ttl)) / rate
+	return p, there + wait + back, time.Duration(lasts)
+}
+
+func TestAPushedGrantIsTrustedNoLongerThanItsLease(t *testing.T) {
+	for range 100_000 {
+		ttl := MinTTL + rand.N(time.Hour)
+		rate := 0.991 + 0.018*rand.Float64()
+		p, now, end := pushedAt(rand.N(3*time.Second), rand.N(time.Minute), rand.N(10*time.Second), ttl, rate)
+		if p.Since(now) > now {
+			t.Fatalf("%+v at %v: counts from %v, which is to come", p, now, p.Since(now))
+		}
+		if d := Deadline(p.Since(now), ttl); p.Trusted(now) && d > end {
+			t.Fatalf("%+v at %v: trusted to %v, the lease ends at %v", p, now, d, end)
+		}
 	}
-	if Fresh(25*time.Second, 0, ttl) {
-		t.Error("a grant with less than a third ahead is fresh")
+}
+
+func TestAPushCountsFromItsGrantAndNotFromTheLastAnswer(t *testing.T) {
+	p, now, _ := pushedAt(time.Millisecond, 59*time.Second, time.Millisecond, 3*time.Second, 1)
+	if lag := now - p.Since(now); lag < 590*time.Millisecond || lag > 600*time.Millisecond {
+		t.Errorf("it counts from %v ago, want the drift of 59s and the two ways", lag)
+	}
+	if !p.Trusted(now) {
+		t.Error("a grant of this instant is not trusted")
+	}
+}
+
+func TestAClockThatWasSetForwardMakesNoGrantYounger(t *testing.T) {
+	for _, ahead := range []time.Duration{time.Minute, 1000 * time.Hour, 1 << 62} {
+		p, now, _ := pushedAt(time.Millisecond, time.Second, time.Millisecond, 3*time.Second, 1)
+		p.Granted += uint64(ahead / time.Millisecond)
+		if since := p.Since(now); since > now || since < now-now/50 {
+			t.Errorf("set forward by %v: counts from %v, heard at %v", ahead, since, now)
+		}
+	}
+}
+
+func TestAPushIsNotTrustedWhenItIsOfEarlierOrLittleIsLeft(t *testing.T) {
+	const ttl = 3 * time.Second
+	early, now, _ := pushedAt(0, time.Second, 0, ttl, 1)
+	early.Granted = early.Queued - 1
+	if early.Trusted(now) {
+		t.Error("a grant from before the answer is trusted")
+	}
+	late, now, _ := pushedAt(0, time.Second, ttl-ttl/3, ttl, 1)
+	if late.Trusted(now) {
+		t.Error("a grant with less than a third ahead is trusted")
+	}
+	if p, now, _ := pushedAt(0, time.Second, ttl/2, ttl, 1); !p.Trusted(now) {
+		t.Error("a grant with almost half ahead is not trusted")
+	}
+	if p, now, _ := pushedAt(0, time.Second, 0, 0, 1); p.Trusted(now) {
+		t.Error("a grant of no lease is trusted")
+	}
+	if p, now, _ := pushedAt(0, time.Second, 0, MinTTL, 1); !p.Trusted(now) && p.Since(now) > now {
+		t.Error("the shortest lease counts from what is to come")
+	}
+}
+
+func TestTwoTriesToConfirmFitIntoThePushedLease(t *testing.T) {
+	left := 2 * time.Second
+	first := ConfirmWithin(left)
+	at := RetryAt(first, left-first)
+	if second := ConfirmWithin(left - at); at+second >= left || second < left/8 {
+		t.Errorf("the first try has %v, the second %v of %v", first, second, left)
 	}
 }
 

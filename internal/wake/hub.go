@@ -21,6 +21,8 @@ type Listen func(ctx context.Context, channel string, message func(string), resu
 type Grant struct {
 	Token   uint64
 	Waiting int
+	Now     uint64        // the server's time of the grant, in ms; 0 if it does not say so
+	Lease   time.Duration // what was granted at Now
 	Later   bool          // not granted yet
 	Left    time.Duration // until it is free, if Later
 }

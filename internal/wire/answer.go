@@ -45,6 +45,7 @@ type Answer struct {
 	Place   int           // own place in the line, an upper bound
 	Left    time.Duration // until the present holders may be over
 	Now     uint64        // the server's time, in ms since 1970
+	Lease   time.Duration // what a push says was granted, at Now; 0 if it does not say so
 	Holder  string        // empty unless exclusive
 	Count   int
 }
@@ -185,15 +186,30 @@ func ParseRenewals(s string, n int) ([]Renewal, error) {
 	return list, nil
 }
 
-// ParsePush reads a push: a grant, or for how long a lock still stays taken.
+// ParsePush reads a push: a grant, or for how long a lock still stays taken. A
+// grant may say, behind what an answer says, when it was made by the server's
+// clock and what lease it is of.
 func ParsePush(payload string) (attempt string, a Answer, err error) {
-	word, rest, _ := strings.Cut(payload, " ")
-	attempt, rest, _ = strings.Cut(rest, " ")
-	if word != "granted" && word != "stays" || attempt == "" {
+	words := strings.Split(payload, " ")
+	if len(words) < 3 || words[0] != "granted" && words[0] != "stays" || words[1] == "" {
 		return "", Answer{}, BadAnswer(payload)
 	}
-	a, err = Parse(word + " " + rest)
-	return attempt, a, err
+	said := words[2:]
+	if words[0] == "granted" && len(said) == 4 {
+		said = said[:2]
+	}
+	if a, err = Parse(words[0] + " " + strings.Join(said, " ")); err != nil {
+		return "", Answer{}, BadAnswer(payload)
+	}
+	if len(words) == 6 {
+		if a.Now, err = parseToken(words[4]); err == nil {
+			a.Lease, err = parseMillis(words[5])
+		}
+		if err != nil || a.Now == 0 || a.Lease == 0 {
+			return "", Answer{}, BadAnswer(payload)
+		}
+	}
+	return words[1], a, nil
 }
 
 // ParseMissing reads the answer of permit: the commands that the server's user

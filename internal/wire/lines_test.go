@@ -3,6 +3,7 @@ package wire
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestPushesAreReadExactly(t *testing.T) {
@@ -10,8 +11,16 @@ func TestPushesAreReadExactly(t *testing.T) {
 	if err != nil || attempt != "c/7" || a.Token != 1795252066322120 || a.Waiting != 3 {
 		t.Errorf("read %q, %+v, %v", attempt, a, err)
 	}
+	attempt, a, err = ParsePush("granted c/7 1795252066322120 3 1795252066322 3000")
+	if err != nil || attempt != "c/7" || a.Token != 1795252066322120 || a.Waiting != 3 ||
+		a.Now != 1795252066322 || a.Lease != 3*time.Second {
+		t.Errorf("read %q, %+v, %v", attempt, a, err)
+	}
 	for _, s := range []string{
 		"", "granted", "granted c/7", "granted c/7 1", "granted  1 0", "queued c/7 1 0", "granted c/7 x 0",
+		"granted c/7 1 0 5", "granted c/7 1 0 5 x", "granted c/7 1 0 x 5", "granted c/7 1 0 5 6 7",
+		"granted c/7 1 0 0 5",
+		"granted c/7 1 0 5 0", "granted c/7 1 0 5 9223372036854", "stays c/7 1 0", "granted c/7 1 0 -5 5",
 	} {
 		if _, _, err := ParsePush(s); err == nil {
 			t.Errorf("ParsePush(%q) is accepted", s)

@@ -111,6 +111,7 @@ func FuzzParse(f *testing.F) {
 		_, _ = ParseRecord(s)
 		_, _ = ParseRenewals(s, 3)
 		_, _, _ = ParsePush(s)
+		_, _, _ = ParsePush("granted c/7 " + s)
 		_, _, _ = ParseClient(s)
 	})
 }

@@ -1,0 +1,176 @@
+package holdfast_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// pushed publishes a grant of the lock to its only waiter, as a server would that
+// made it so long ago, for lasts.
+func (w *world) pushed(name string, ago, lasts time.Duration) {
+	w.t.Helper()
+	waiters := w.state(name).Waiters
+	if len(waiters) != 1 {
+		w.t.Fatalf("%d wait", len(waiters))
+	}
+	at := time.Now().Add(-ago)
+	w.Publish("holdfast:push:"+waiters[0].Client, fmt.Sprintf("granted %s %d 0 %d %d",
+		waiters[0].Owner, at.UnixMicro(), at.UnixMilli(), lasts.Milliseconds()))
+}
+
+// Whatever is pushed, by a script that then failed or by anybody: it is believed
+// for one round trip at most.
+func TestAFalsePushDoesDamageForOneRoundTrip(t *testing.T) {
+	const trip = 20 * time.Millisecond
+	for name, lasts := range map[string]time.Duration{"short": 3 * time.Second, "longer than asked for": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				mustLock(t, w.client().Mutex("a"))
+				next := w.waiting(w.client().Mutex("a"), t.Context())
+				time.Sleep(time.Second)
+				w.net.slow(func(string) (there, back time.Duration) { return trip / 2, trip / 2 })
+				w.pushed("a", 0, lasts)
+				got := <-next
+				if got.err != nil {
+					t.Fatal(got.err)
+				}
+				if left := got.Remaining(); left > trusted {
+					t.Errorf("trusted for %v", left)
+				}
+				wantLost(t, ended(got.Context()), holdfast.LossNotHeld)
+				if took := time.Since(got.at); took != trip {
+					t.Errorf("believed for %v, a round trip takes %v", took, trip)
+				}
+				time.Sleep(trip)
+				if s := w.state("a"); len(s.Waiters) != 0 {
+					t.Errorf("waiters: %+v", s.Waiters) // its place was given up
+				}
+			})
+		})
+	}
+}
+
+func TestAPushOfBeforeTheLastAnswerIsNotBelieved(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		next := w.waiting(w.client().Mutex("a"), t.Context())
+		time.Sleep(time.Minute + time.Second) // a heartbeat
+		polls := w.net.count("poll")
+		w.pushed("a", 10*time.Second, ttl)
+		synctest.Wait()
+		select {
+		case got := <-next:
+			t.Fatalf("a lease until %v of a grant from before", got.Remaining())
+		default:
+		}
+		if n := w.net.count("poll") - polls; n != 1 {
+			t.Errorf("%d polls ask whether it is true", n)
+		}
+		release(t, l)
+		release(t, (<-next).Lease)
+	})
+}
+
+// A pushed lease is short until it is confirmed, which nobody waits for, and it
+// counts from its grant, not from the last answer.
+func TestAPushedLeaseIsShortUntilItIsConfirmed(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		mustLock(t, w.client().Mutex("a"))
+		next := w.waiting(w.client().Mutex("a"), t.Context())
+		time.Sleep(30 * time.Second)
+		w.net.slow(slowly("renew", time.Hour, 0))
+		w.pushed("a", 100*time.Millisecond, 3*time.Second)
+		got := <-next
+		// The drift of 30 s, a margin of 32 ms, and 100 ms on the way.
+		if left := got.Remaining(); left < 2500*time.Millisecond || left > 2600*time.Millisecond {
+			t.Errorf("trusted for %v", left)
+		}
+		wantLost(t, ended(got.Context()), holdfast.LossExpired)
+		wantIs(t, got.Release(t.Context()), holdfast.ErrNotHeld)
+	})
+}
+
+func TestAPushOfWhichTooLittleIsLeftIsAskedAbout(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		next := w.waiting(w.client().Mutex("a"), t.Context())
+		time.Sleep(10 * time.Second)
+		w.DropPushes(1)
+		release(t, l)
+		time.Sleep(2200 * time.Millisecond)
+		w.Publish("holdfast:push:"+w.state("a").Holders[0].Client, fmt.Sprintf("granted %s %d 0 %d %d",
+			w.state("a").Holders[0].Owner, w.state("a").Fence>>10, time.Now().UnixMilli()-2200, 3000))
+		got := <-next
+		if got.err != nil || got.Remaining() != trusted {
+			t.Fatalf("%v, trusted for %v", got.err, got.Remaining())
+		}
+		release(t, got.Lease)
+		w.wantFree("a")
+	})
+}
+
+// C13: nobody renews a fixed lease, so it begins with a confirmation.
+func TestAFixedLeaseHasItsWholeTTLWhenLockReturns(t *testing.T) {
+	const trip = 20 * time.Millisecond
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		next := w.waiting(w.client().Mutex("a", holdfast.NoRenewal()), t.Context())
+		time.Sleep(19 * time.Second) // two thirds of the TTL
+		w.net.slow(func(string) (there, back time.Duration) { return trip / 2, trip / 2 })
+		release(t, l)
+		got := <-next
+		if got.err != nil || got.Remaining() != trusted-trip {
+			t.Errorf("%v, trusted for %v", got.err, got.Remaining())
+		}
+		time.Sleep(got.Remaining() - time.Millisecond)
+		if got.Err() != nil || !w.state("a").Held() {
+			t.Error("it ended early")
+		}
+		release(t, got.Lease)
+	})
+}
+
+// The confirmation of a fixed lease has no outcome: it is asked for again. It is
+// refused: nothing is held, and the place is given up.
+func TestAConfirmationOfAFixedLeaseThatFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault   func(w *world)
+		refused bool
+	}{
+		"reply lost":   {func(w *world) { w.Lose(only("poll", 1, errLink)) }, false},
+		"request lost": {func(w *world) { w.Fail(only("poll", 3, errLink)) }, false},
+		"away": {func(w *world) {
+			w.Fail(only("poll", 2, &holdfast.ServerError{Code: "READONLY", Message: "READONLY a replica"}))
+		}, false},
+		"refused": {func(w *world) { w.Fail(only("poll", 1, errNoPerm)) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				l := mustLock(t, w.client().Mutex("a"))
+				next := w.waiting(w.client().Mutex("a", holdfast.NoRenewal()), t.Context())
+				time.Sleep(5 * time.Second)
+				c.fault(w)
+				release(t, l)
+				got := <-next
+				if c.refused {
+					if refused := new(holdfast.ServerError); !errors.As(got.err, &refused) || refused.Code != "NOPERM" {
+						t.Errorf("%v", got.err)
+					}
+					synctest.Wait()
+					w.wantFree("a")
+					return
+				}
+				if got.err != nil || got.Remaining() != trusted {
+					t.Fatalf("%v, trusted for %v", got.err, got.Remaining())
+				}
+				release(t, got.Lease)
+				w.wantFree("a")
+			})
+		})
+	}
+}
