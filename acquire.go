@@ -94,6 +94,7 @@ type attempt struct {
 	id     string
 	asked  time.Duration // before the last request that may have led to a grant was sent
 	sure   bool          // the last acquire was answered
+	open   bool          // an acquire was not, and may have done what it asked for
 	stood  bool          // the server has given a place in the line
 	queued uint64        // when it last said so, by its clock, in ms
 	since  time.Duration // before the request was sent to which it said so
@@ -178,6 +179,7 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 	}
 	if action == script.Acquire {
 		at.sure = err == nil
+		at.open = at.open && !at.sure || err != nil && !definite(err)
 	}
 	if a.Kind == wire.Queued {
 		at.stood, at.queued, at.since = true, a.Now, sent
@@ -188,8 +190,8 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 // failed is the end of an attempt by an error of a request.
 func (at *attempt) failed(ctx context.Context, err error) error {
 	if definite(err) {
-		if at.stood {
-			// Refused was the look, not the place that the attempt has.
+		if at.stood || at.open {
+			// Refused was this request, not the one that led to a place, or may have.
 			at.c.undo(at.spec, at.id, at.c.now()+at.spec.ttl)
 		}
 		return fault("lock", at.spec.name, err)
@@ -343,7 +345,7 @@ func (at *attempt) renumber() {
 	}
 	id, number := c.attempt()
 	at.id, at.w = id, c.hub.Instead(at.w, number)
-	at.stood = false
+	at.stood, at.open = false, false
 }
 
 // lookIn is for how long to wait for a push before looking.

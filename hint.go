@@ -66,7 +66,7 @@ var hints = map[string]string{ //nolint:gosec // it speaks of passwords and has 
 func (e *ServerError) hint() string {
 	if e.Code == "NOPERM" {
 		prefix := cmp.Or(e.prefix, defaultPrefix)
-		what := "the commands +evalsha +eval +time +hget +hset +hdel +hmget +hgetall +hexists +pexpire +pttl " +
+		what := "the commands +evalsha +eval +time +hget +hset +hdel +hmget +hgetall +pexpire +pttl " +
 			"+pubsub|numsub +publish +subscribe"
 		switch {
 		case len(e.lacking) > 0:

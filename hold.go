@@ -253,11 +253,8 @@ func (h *hold) release(ctx context.Context) error {
 func (h *hold) releaseAlone(ctx context.Context) error {
 	c, s := h.spec.client, h.spec
 	args := s.owned([]string{h.attempt, wire.Number(h.server.Load()), c.retention, s.base})
-	a, err := c.ask(ctx, script.Release, s.keys(), args)
-	if err != nil && !definite(err) && ctx.Err() == nil {
-		// A copy that ran is answered like the first.
-		a, err = c.ask(ctx, script.Release, s.keys(), args)
-	}
+	// A copy that ran is answered like the first.
+	a, err := twice(ctx, func() (wire.Answer, error) { return c.ask(ctx, script.Release, s.keys(), args) })
 	switch {
 	case err != nil:
 		if passing(err) {

@@ -93,10 +93,7 @@ func (h *hold) stay(ctx context.Context, after time.Duration) error {
 	args := s.owned([]string{
 		h.attempt, wire.Number(h.server.Load()), ceilMillis(s.least), ceilMillis(after), c.retention, s.base,
 	})
-	a, err := c.ask(ctx, script.Stay, s.keys(), args)
-	if err != nil && !definite(err) && ctx.Err() == nil {
-		a, err = c.ask(ctx, script.Stay, s.keys(), args)
-	}
+	a, err := twice(ctx, func() (wire.Answer, error) { return c.ask(ctx, script.Stay, s.keys(), args) })
 	switch {
 	case err != nil:
 		if passing(err) {

@@ -134,19 +134,15 @@ func (h *hold) step(ctx context.Context, t *tenure, want way) error {
 		h.attempt, wire.Number(h.server.Load()), want.mode(), wire.Millis(h.Within(c.now(), ttl)), c.retention, s.base,
 	}
 	// A step that too few replicas have acknowledged is one of unknown outcome.
-	ask := func() (wire.Answer, error) {
+	var sent time.Duration
+	a, err := twice(ctx, func() (wire.Answer, error) {
+		sent = c.now()
 		answer, err := c.runAcked(within(ctx, c.cfg.RequestTimeout), s, script.Step, s.keys(), args)
 		if err != nil {
 			return wire.Answer{}, err
 		}
 		return wire.Parse(answer)
-	}
-	sent := c.now()
-	a, err := ask()
-	if err != nil && !definite(err) && ctx.Err() == nil {
-		sent = c.now()
-		a, err = ask()
-	}
+	})
 	switch {
 	case err != nil && !definite(err):
 		return fault("step of", s.name, err)

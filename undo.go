@@ -8,6 +8,21 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
+// twice sends a request, and once more if it brought no answer, for an action that
+// tolerates that. What refuses the second copy says nothing about the first: then the
+// outcome is as unknown as before.
+func twice(ctx context.Context, ask func() (wire.Answer, error)) (wire.Answer, error) {
+	a, err := ask()
+	if err == nil || definite(err) || ctx.Err() != nil {
+		return a, err
+	}
+	again, second := ask()
+	if definite(second) {
+		return a, err
+	}
+	return again, second
+}
+
 // undo gives back, in the background, what an attempt of unknown outcome may
 // have been granted, or its place in the line. A request that is still on its
 // way may arrive after the cancel that found nothing: so it cancels again

@@ -37,14 +37,14 @@ func evict(t *step, args *arguments) string {
 }
 
 // takeAway ends the holds in question, notes their attempts in e and answers
-// their tokens, both in order.
+// their tokens, both in the order of the tokens.
 func (t *step) takeAway(e *eviction, only int64) (over []int64) {
 	if t.holder != nil && (only == 0 || only == t.fence) {
-		over, e.attempts = []int64{t.fence}, t.holder.attempts()
+		over, e.attempts = []int64{t.fence}, slices.Clone(t.holder.attempts())
 		t.holder = nil
 	}
-	for attempt, h := range t.shares {
-		if only == 0 || only == h.token {
+	for _, attempt := range t.byToken() {
+		if h := t.shares[attempt]; only == 0 || only == h.token {
 			over, e.attempts = append(over, h.token), append(e.attempts, attempt)
 			t.drop(attempt)
 		}
@@ -53,6 +53,5 @@ func (t *step) takeAway(e *eviction, only int64) (over []int64) {
 		t.soonest = t.earliest()
 	}
 	slices.Sort(over)
-	slices.Sort(e.attempts)
 	return over
 }

@@ -3,7 +3,6 @@ package memstore
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -16,9 +15,7 @@ func inspect(t *step, _ *arguments) string {
 	if t.fence == 0 {
 		return "absent"
 	}
-	attempts := slices.SortedFunc(maps.Keys(t.shares), func(a, b string) int {
-		return cmp.Compare(t.shares[a].token, t.shares[b].token)
-	})
+	attempts := t.byToken()
 	attempts = slices.DeleteFunc(attempts, func(a string) bool { return t.shares[a].expiry <= t.now })
 	var live int64
 	for _, attempt := range attempts {

@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"cmp"
 	"maps"
 	"regexp"
 	"slices"
@@ -96,6 +97,13 @@ func (r *record) used() (sum int64) {
 		sum += h.weight
 	}
 	return sum
+}
+
+// byToken are those who share, in the order of their tokens.
+func (r *record) byToken() []string {
+	return slices.SortedFunc(maps.Keys(r.shares), func(a, b string) int {
+		return cmp.Compare(r.shares[a].token, r.shares[b].token)
+	})
 }
 
 // drop ends one share.

@@ -1,3 +1,4 @@
+#!lua
 -- acquire — take the lock if it is free; else, if asked, join its line.
 --
 -- KEYS   1 key        the lock's record
@@ -37,21 +38,22 @@ end
 -- The short way, for a plain mutex that nobody holds, shares or waits for: then
 -- the field lock is a token and nothing else, and what there is to know is read
 -- at once. Nothing but its next lease needs the record, so its life is set and
--- not compared. A token has 16 digits until the year 2286, so the order of
--- tokens as text is right, and what begins with no digit is of a later format.
+-- not compared: first, as in commit, and again where there was no record. A token
+-- has 16 digits until the year 2286, and what is no number is of a later format.
 if want == 'x' and not owner then
-  local last = redis.call('HGET', key, 'lock')
-  if not last or #last == 16 then
+  local call = redis.call
+  local last = call('HGET', key, 'lock')
+  if not last or (#last == 16 and string.find(last, '^%d+$')) then
     local token = instant()
+    local hold = token .. ' ' .. ttl .. ' ' .. attempt
     if not last then
-      redis.call('HSET', key, 'lock', token .. ' ' .. ttl .. ' ' .. attempt, 'birth', token)
-    elseif token > last and last > '0' then
-      redis.call('HSET', key, 'lock', token .. ' ' .. ttl .. ' ' .. attempt)
-    else
-      token = nil
-    end
-    if token then
-      redis.call('PEXPIRE', key, life)
+      local known = call('PEXPIRE', key, life)
+      call('HSET', key, 'lock', hold, 'birth', token)
+      if known == 0 then call('PEXPIRE', key, life) end
+      return 'granted ' .. token .. ' 0'
+    elseif tonumber(token) > tonumber(last) then
+      call('PEXPIRE', key, life)
+      call('HSET', key, 'lock', hold)
       return 'granted ' .. token .. ' 0'
     end
   end
@@ -68,6 +70,8 @@ if want ~= 'x' and not owner then
     weight = kind and #weight < 16 and tonumber(weight) or 0
   end
   local got = call('HMGET', key, 'lock', 'units', 'line', 'h:' .. attempt, 'limit')
+  -- An empty field has gone, see commit in the shared part.
+  for i = 2, 4 do if got[i] == '' then got[i] = false end end
   local last, sum = got[1], got[2]
   if weight > 0 and not got[3] and not got[4] and (not ceiling or got[5] == ceiling) then
     local token = instant()
@@ -79,7 +83,8 @@ if want ~= 'x' and not owner then
       used, soonest = tonumber(used), tonumber(soonest)
     end
     local open = not last and not sum
-    if last and last > '0' and token > string.sub(last, 1, 16) then
+    local fence = last and string.match(last, '^%d+')
+    if fence and #fence == 16 and tonumber(token) > tonumber(fence) then
       if sum then
         open = string.sub(last, 17) == ' 0 - +' and mode == kind and soonest > tonumber(now)
       else
@@ -87,11 +92,16 @@ if want ~= 'x' and not owner then
       end
     end
     if open and (not ceiling or used + weight <= tonumber(ceiling)) then
-      call('HSET', key, 'lock', token .. ' 0 - +',
-        'h:' .. attempt, kind .. ' ' .. string.format('%d', till) .. ' ' .. weight .. ' ' .. token .. ' ' .. now,
-        'units', string.format('%d', used + weight) .. ' ' .. kind .. ' ' .. string.format('%d', math.min(soonest, till)))
-      if not last then call('HSET', key, 'birth', token) end
-      if call('PEXPIRE', key, life, 'GT') == 0 and call('PTTL', key) < 0 then call('PEXPIRE', key, life) end
+      local share = kind .. ' ' .. string.format('%d', till) .. ' ' .. weight .. ' ' .. token .. ' ' .. now
+      sum = string.format('%d', used + weight) .. ' ' .. kind .. ' ' .. string.format('%d', math.min(soonest, till))
+      if last then
+        if call('PEXPIRE', key, life, 'GT') == 0 and call('PTTL', key) < 0 then call('PEXPIRE', key, life) end
+        call('HSET', key, 'lock', token .. ' 0 - +', 'h:' .. attempt, share, 'units', sum)
+      else
+        local known = call('PEXPIRE', key, life)
+        call('HSET', key, 'lock', token .. ' 0 - +', 'h:' .. attempt, share, 'units', sum, 'birth', token)
+        if known == 0 then call('PEXPIRE', key, life) end
+      end
       return 'granted ' .. token .. ' 0'
     end
   end
@@ -111,16 +121,16 @@ if want ~= 'x' and want ~= 's' then
   want, weight, ceiling = 'p', tonumber(weight), tonumber(ceiling)
 end
 
-local function granted(token) return 'granted ' .. token .. ' ' .. text(waiting) end
+local function granted(token) return commit('granted ' .. token .. ' ' .. text(waiting)) end
 
 settle()
 
 local mine = again(attempt, owner, ttl, true)
 if mine then return granted(mine) end
 
-if ceiling and weight > ceiling then return 'conflict ' .. text(ceiling) end
+if ceiling and weight > ceiling then return commit('conflict ' .. text(ceiling)) end
 
-local seat = waiting > 0 and call('HGET', key, 'w:' .. attempt)
+local seat = waiting > 0 and look('w:' .. attempt)
 local blocked = false
 if waiting > 0 then
   mine, blocked = advance(seat and attempt)
@@ -129,12 +139,12 @@ if waiting > 0 then
   if mine then return granted(mine) end
 end
 
-if seat then return wait(attempt, seat, patience) end
+if seat then return commit(wait(attempt, seat, patience)) end
 
 if ceiling and limit ~= ceiling then
-  if limit and (waiting > 0 or (used > 0 and mode == 'p')) then return 'conflict ' .. text(limit) end
+  if limit and (waiting > 0 or (used > 0 and mode == 'p')) then return commit('conflict ' .. text(limit)) end
   limit = ceiling
-  call('HSET', key, 'limit', text(limit))
+  fields.limit = text(limit)
 end
 
 -- A reader that re-enters under its name does not queue behind a writer who
@@ -142,16 +152,17 @@ end
 if blocked and owner and want == 's' and mode == 's' then
   local all = call('HGETALL', key)
   for i = 1, #all, 2 do
-    if string.sub(all[i], 1, 2) == 'h:' and words(all[i + 1])[6] == owner then blocked = false end
+    local value = fields[all[i]] or all[i + 1]
+    if string.sub(all[i], 1, 2) == 'h:' and words(value)[6] == owner then blocked = false end
   end
 end
 
 if not blocked and fits(want, weight) then return granted(grant(attempt, owner, want, weight, ttl)) end
-if patience == 0 then return 'busy ' .. left() .. ' ' .. (holder or '-') end
+if patience == 0 then return commit('busy ' .. left() .. ' ' .. (holder or '-')) end
 
 local place = text(tail + 1)
 local line = place .. ' ' .. want .. ' ' .. weight .. ' ' .. text(ttl) .. ' ' .. text(now + patience) .. ' ' .. text(now)
-call('HSET', key, '#' .. place, attempt, 'w:' .. attempt, owner and (line .. ' ' .. owner) or line)
+fields['#' .. place], fields['w:' .. attempt] = attempt, owner and (line .. ' ' .. owner) or line
 queue(waiting + 1, head, tail + 1)
 keep(patience)
-return 'queued ' .. text(tail - head + 1) .. ' ' .. left() .. ' ' .. text(now)
+return commit('queued ' .. text(tail - head + 1) .. ' ' .. left() .. ' ' .. text(now))

@@ -1,3 +1,4 @@
+#!lua
 -- acquire_free — take several mutexes at once, those of them that are free.
 --
 -- KEYS   n key        the records
@@ -20,17 +21,18 @@ local token = clock[1] .. string.sub('00000' .. clock[2], -6)
 local hold = token .. ' ' .. ttl .. ' '
 local each = {}
 for i, key in ipairs(KEYS) do
-  local last, done = redis.pcall('HGET', key, 'lock'), nil
+  local last, known, done = redis.pcall('HGET', key, 'lock'), nil, nil
+  -- The life comes first, see commit in the shared part.
   if not last then
-    done = redis.pcall('HSET', key, 'lock', hold .. ARGV[i + 2], 'birth', token)
-  elseif #last == 16 and token > last and last > '0' then
-    done = redis.pcall('HSET', key, 'lock', hold .. ARGV[i + 2])
+    known = redis.pcall('PEXPIRE', key, life)
+    if type(known) == 'number' then
+      done = redis.pcall('HSET', key, 'lock', hold .. ARGV[i + 2], 'birth', token)
+    end
+    if known == 0 and type(done) == 'number' then redis.pcall('PEXPIRE', key, life) end
+  elseif #last == 16 and string.find(last, '^%d+$') and tonumber(token) > tonumber(last) then
+    known = redis.pcall('PEXPIRE', key, life)
+    if type(known) == 'number' then done = redis.pcall('HSET', key, 'lock', hold .. ARGV[i + 2]) end
   end
-  if type(done) == 'number' then
-    redis.call('PEXPIRE', key, life)
-    each[i] = '1'
-  else
-    each[i] = '-'
-  end
+  each[i] = type(done) == 'number' and '1' or '-'
 end
 return 'granted ' .. token .. ' ' .. table.concat(each)

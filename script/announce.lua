@@ -1,3 +1,4 @@
+#!lua
 -- announce — a client makes itself known, so that a holder can be named to a person.
 --
 -- KEYS   1 key      the client's own record
@@ -15,6 +16,8 @@
 --        once per acquisition.
 
 local key, ttl, app, host, pid, version, started = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+-- The life comes first, see prolong in the shared part of the other actions.
+local known = redis.call('PEXPIRE', key, ttl)
 redis.call('HSET', key, 'app', app, 'host', host, 'pid', pid, 'version', version, 'started', started)
-redis.call('PEXPIRE', key, ttl)
+if known == 0 then redis.call('PEXPIRE', key, ttl) end
 return 'announced'

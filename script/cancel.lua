@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- cancel — undo an acquisition of which the outcome is unknown or no longer wanted.
 --
 -- KEYS   1 key        the lock's record
@@ -21,7 +22,7 @@ local base, owner = ARGV[3], ARGV[4]
 --include record
 
 local answer
-local seat = call('HGET', key, 'w:' .. attempt)
+local seat = look('w:' .. attempt)
 if seat then
   withdraw(attempt, words(seat)[1])
   answer = 'left'
@@ -32,19 +33,20 @@ elseif holds(attempt, owner) then
   end
   if #rest > 0 and expiry > now then
     keep(0)
-    call('HSET', key, 'entries', table.concat(rest, ' '))
-    return 'released'
+    entries = table.concat(rest, ' ')
+    fields.entries = entries
+    return commit('released')
   end
   -- What is over for the others too was lost.
   if #rest > 0 then settle() else vacate() end
   answer = 'released'
 else
-  local share = call('HGET', key, 'h:' .. attempt)
+  local share = look('h:' .. attempt)
   if not share then return 'none' end
-  call('HDEL', key, 'h:' .. attempt)
+  fields['h:' .. attempt] = ''
   units(used - words(share)[3])
   answer = 'released'
 end
 settle()
 advance()
-return answer
+return commit(answer)

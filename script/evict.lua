@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- evict — an operator takes the lock away from whoever holds it.
 --
 -- KEYS   1 key        the lock's record
@@ -29,37 +30,18 @@ if holder and (only == '0' or text(fence) == only) then
   over[1] = text(fence)
   vacate()
 elseif used > 0 then
-  local left, bound = used, nil
-  local all = call('HGETALL', key)
-  for i = 1, #all, 2 do
-    if string.sub(all[i], 1, 2) == 'h:' then
-      local h = words(all[i + 1])
-      if only == '0' or h[4] == only then
-        call('HDEL', key, all[i])
-        names[#names + 1] = string.sub(all[i], 3)
-        over[#over + 1] = h[4]
-        left = left - h[3]
-      elseif not bound or tonumber(h[2]) < bound then
-        bound = tonumber(h[2])
-      end
-    end
-  end
-  if #over > 0 then
-    soonest = bound
-    units(left)
+  for _, h in ipairs(scan(function(token) return only == '0' or token == only end)) do
+    over[#over + 1], names[#names + 1] = h[2], h[3]
   end
 end
 if #over == 0 then
-  if only ~= '0' then return 'changed ' .. text(fence) end
+  if only ~= '0' then return commit('changed ' .. text(fence)) end
   advance()
-  return 'free'
+  return commit('free')
 end
-table.sort(over)
-table.sort(names)
 for _, token in ipairs(over) do lose(token) end
 fence = math.max(micros, fence + 1)
 keep(0)
-call('HSET', key, 'evicted', text(now) .. ' ' .. by .. ' ' .. reason .. ' ' .. table.concat(names, ' '))
-mark()
+fields.evicted = text(now) .. ' ' .. by .. ' ' .. reason .. ' ' .. table.concat(names, ' ')
 advance()
-return 'evicted ' .. #over
+return commit('evicted ' .. #over)

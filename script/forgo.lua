@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- forgo — give the period of a run back: it did not happen, or is to happen again.
 --
 -- KEYS   1 key        the record of the periods
@@ -19,12 +20,12 @@ local base = ARGV[3]
 
 --include record
 
-local past = call('HGET', key, 'turn')
+local past = look('turn')
 local who, plan = string.match(past or '', '^%S+ (%S+) (.+)$')
 local known = who == attempt
 if known then
   keep(0)
-  call('HSET', key, 'turn', text(now) .. ' - ' .. plan)
+  fields.turn = text(now) .. ' - ' .. plan
 end
 if holds(attempt) then
   vacate()
@@ -33,4 +34,4 @@ end
 if not known then return 'none' end
 settle()
 advance()
-return 'released'
+return commit('released')

@@ -1,3 +1,4 @@
+#!lua
 -- gather — take several locks, all or none.
 --
 -- KEYS   n key        the records, one for each lock, no two the same
@@ -24,10 +25,10 @@ local instant = redis.call('TIME')
 
 local function open(key, base)
 --include record
-  local lock = {}
+  local lock = {prolong = prolong, write = write, tell = tell}
 
-  -- look says whether attempt holds the lock or may take it.
-  function lock.look()
+  -- try says whether attempt holds the lock or may take it.
+  function lock.try()
     settle()
     lock.token = again(attempt, nil, ttl, true)
     if lock.token then return true end
@@ -45,7 +46,7 @@ local function open(key, base)
     return token .. ' ' .. text(waiting)
   end
 
-  -- drop ends a hold that look has found.
+  -- drop ends a hold that try has found.
   function lock.drop()
     if not lock.token or not holds(attempt) then return end
     vacate()
@@ -64,11 +65,19 @@ for i, key in ipairs(KEYS) do
   locks[i] = open(key, ARGV[i + 3])
   if locks[i].err then return locks[i] end
 end
+-- commit writes to all of them before anybody is told anything.
+local function commit(answer)
+  for _, lock in ipairs(locks) do lock.prolong() end
+  for _, lock in ipairs(locks) do lock.write() end
+  for _, lock in ipairs(locks) do lock.tell() end
+  return answer
+end
+
 for i, lock in ipairs(locks) do
-  if not lock.look() then
+  if not lock.try() then
     for _, other in ipairs(locks) do other.drop() end
-    return lock.busy(i)
+    return commit(lock.busy(i))
   end
 end
 for i, lock in ipairs(locks) do each[i] = lock.take() end
-return 'granted ' .. table.concat(each, ' ')
+return commit('granted ' .. table.concat(each, ' '))

@@ -1,3 +1,4 @@
+#!lua flags=no-writes
 -- inspect — read one lock, changing nothing.
 --
 -- KEYS   1 key    the lock's record
@@ -24,7 +25,9 @@ local live, shared, queue = 0, {}, {}
 local all = call('HGETALL', key)
 for i = 1, #all, 2 do
   local kind, attempt = string.sub(all[i], 1, 2), string.sub(all[i], 3)
-  if kind == 'h:' then
+  if all[i + 1] == '' then
+    -- It has gone, see commit.
+  elseif kind == 'h:' then
     local h = words(all[i + 1])
     if tonumber(h[2]) > now then
       live = live + h[3]
@@ -53,6 +56,6 @@ for i, q in ipairs(queue) do
   local w = q[3]
   add('waiter', text(i), w[2], q[2], w[7] or '-', w[3], w[6], text(math.max(w[5] - now, 0)))
 end
-local evicted = call('HGET', key, 'evicted')
+local evicted = look('evicted')
 if evicted then add('evicted', evicted) end
 return table.concat(lines, '\n')

@@ -1,3 +1,4 @@
+#!lua flags=no-writes
 -- leader — read who leads, changing nothing.
 --
 -- KEYS   1 key    the lock's record
@@ -14,7 +15,7 @@ local key, retention, base = KEYS[1], 0, ''
 --include record
 
 -- Who stands under a name, as one that has left and a lock that stays taken, leads nobody.
-local value = holder and not entries and expiry > now and call('HGET', key, 'value')
+local value = holder and not entries and expiry > now and look('value')
 local token, said
 if value then token, said = string.match(value, '^(%d+) %d+ (.+)$') end
 if token and token == text(fence) then

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- limit — change on purpose how many permits there are, while they are in use.
 --
 -- KEYS   1 key        the lock's record
@@ -25,15 +26,16 @@ settle()
 if waiting > 0 or mode == 'p' then
   keep(0)
   for place = head, tail do
-    local attempt = call('HGET', key, '#' .. place)
-    if attempt then
-      local w = words(call('HGET', key, 'w:' .. attempt))
+    local attempt = look('#' .. place)
+    local seat = attempt and look('w:' .. attempt)
+    if seat then
+      local w = words(seat)
       if w[2] == 'p' and tonumber(w[3]) > permits then withdraw(attempt, place) end
     end
   end
   limit = permits
-  call('HSET', key, 'limit', text(limit))
+  fields.limit = text(limit)
   advance()
 end
-if waiting > 0 or mode == 'p' then return 'set ' .. text(used) end
-return 'idle'
+if waiting > 0 or mode == 'p' then return commit('set ' .. text(used)) end
+return commit('idle')

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- node — which server this is, and since when it has forgotten nothing.
 --
 -- KEYS   1 key   the mark that a quorum leaves on each of its servers
@@ -16,9 +17,11 @@ local info = redis.pcall('INFO', 'server')
 local run = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or '-'
 local got = redis.call('HMGET', key, 'run', 'born')
 local born = got[2]
+-- The life comes first, see prolong in the shared part of the other actions.
+local known = redis.call('PEXPIRE', key, life)
 if got[1] ~= run or not born or tonumber(born) > tonumber(now) then
   born = now
   redis.call('HSET', key, 'run', run, 'born', born)
 end
-redis.call('PEXPIRE', key, life)
+if known == 0 then redis.call('PEXPIRE', key, life) end
 return 'node ' .. now .. ' ' .. born .. ' ' .. run

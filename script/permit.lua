@@ -1,3 +1,4 @@
+#!lua flags=no-writes
 -- permit — which commands of the actions the server's user may not run.
 --
 -- KEYS   1 key      a lock's record
@@ -27,7 +28,6 @@ need('hget', key, 'f')
 need('hset', key, 'f', 'v')
 need('hdel', key, 'f')
 need('hgetall', key)
-need('hexists', key, 'f')
 need('pexpire', key, '1')
 need('pttl', key)
 local count, verb = 'numsub', 'publish'

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- poll — a waiter's heartbeat and second look.
 --
 -- KEYS   1 key        the lock's record
@@ -23,7 +24,7 @@ local patience, base, owner = tonumber(ARGV[4]), ARGV[5], ARGV[6]
 --include record
 
 settle()
-local seat = waiting > 0 and call('HGET', key, 'w:' .. attempt)
+local seat = waiting > 0 and look('w:' .. attempt)
 -- Only a waiter enters under its named owner: one that has cancelled does not
 -- come back by a poll that was long on its way.
 local mine = again(attempt, owner, ttl, seat)
@@ -31,7 +32,7 @@ if not mine and waiting > 0 then
   mine = advance(seat and attempt)
   -- The line may just have let in another attempt of the same named owner.
   if owner and not mine then mine = again(attempt, owner, ttl, seat) end
-  if seat and not mine then return wait(attempt, seat, patience) end
+  if seat and not mine then return commit(wait(attempt, seat, patience)) end
 end
-if mine then return 'granted ' .. mine .. ' ' .. text(waiting) end
-return 'gone'
+if mine then return commit('granted ' .. mine .. ' ' .. text(waiting)) end
+return commit('gone')

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- proclaim — the leader says what it stands for, or that it stands down.
 --
 -- KEYS   1 key        the lock's record
@@ -24,13 +25,13 @@ local value, watch, retention, base = ARGV[4], ARGV[5], tonumber(ARGV[6]), ''
 --include record
 
 if not holds(attempt) or text(fence) ~= token or expiry <= now then return 'gone' end
-local said = words(call('HGET', key, 'value') or '')
+local said = words(look('value') or '')
 if said[1] == token and tonumber(said[2]) > tonumber(number) then return 'late' end
 keep(0)
 local line = token .. ' ' .. number
-call('HSET', key, 'value', value == '' and line or line .. ' ' .. value)
+fields.value = value == '' and line or line .. ' ' .. value
 local news = value == '' and 'none ' .. token or 'leader ' .. token
 -- Who cannot be told looks by itself when the lease may be over.
 local verb = string.find(watch, '{', 1, true) and 'SPUBLISH' or 'PUBLISH'
-redis.pcall(verb, watch, news)
-return 'proclaimed'
+pushes[1] = {verb, watch, news}
+return commit('proclaimed')

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- raise — lift the token of a hold: the second phase of a grant over several servers.
 --
 -- KEYS   1 key        the lock's record
@@ -25,11 +26,10 @@ if holds(attempt, owner) then
   if token > fence then
     fence = token
     keep(expiry - now)
-    mark()
   end
-  return 'raised ' .. text(fence)
+  return commit('raised ' .. text(fence))
 end
-local share = call('HGET', key, 'h:' .. attempt)
+local share = look('h:' .. attempt)
 if not share then return 'gone' end
 local h = words(share)
 if tonumber(h[2]) <= now then return 'gone' end
@@ -37,7 +37,6 @@ if token > tonumber(h[4]) then
   fence = math.max(fence, token)
   h[4] = text(token)
   keep(h[2] - now)
-  call('HSET', key, 'h:' .. attempt, table.concat(h, ' '))
-  mark()
+  fields['h:' .. attempt] = table.concat(h, ' ')
 end
-return 'raised ' .. h[4]
+return commit('raised ' .. h[4])

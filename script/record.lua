@@ -6,6 +6,9 @@
 --   retention  ms for which a record outlives its last lease
 --   base       channel prefix of the pushes; nil where nothing can be granted
 --
+-- A step is computed first and written last: what it changes is collected here, and
+-- commit writes it. Until then a refusal leaves the record as it was.
+--
 -- Fields of the record (docs/protocol.md has them byte by byte):
 --
 --   lock       FENCE [LEASE HOLDER [+]]: last token granted, or higher after an
@@ -33,7 +36,9 @@ local function text(n) return string.format('%d', n) end
 -- An array costs the server half a microsecond an element on its way into Lua:
 -- so what is read together is one field.
 local got = call('HMGET', key, 'lock', 'birth', 'lost', 'entries', 'limit', 'units', 'line')
-local written, birth, lost, entries, limit = got[1], tonumber(got[2]), got[3], got[4], tonumber(got[5])
+local written, birth, lost, limit = got[1], tonumber(got[2]), got[3], tonumber(got[5])
+-- An empty field has gone, see commit.
+local entries = got[4] ~= '' and got[4]
 local fence, holder, expiry
 local used, mode, soonest = 0, false, nil
 local waiting, head, tail = 0, 1, 0
@@ -45,32 +50,93 @@ if written then
   fence, holder = tonumber(word), name ~= '' and name ~= '-' and name
   if holder then expiry = math.floor(fence / 1000) + lease end
 end
-if got[6] then
+if got[6] and got[6] ~= '' then
   local n, kind, bound = string.match(got[6], '^(%d+) (%a) (%d+)$')
   used, mode, soonest = tonumber(n), kind, tonumber(bound)
 end
-if got[7] then
+if got[7] and got[7] ~= '' then
   local n, first, last = string.match(got[7], '^(%d+) (%d+) (%d+)$')
   waiting, head, tail = tonumber(n), tonumber(first), tonumber(last)
 end
 
--- life is ms and the retention after it. A fence that runs ahead of the clock
--- (the clock was set back) is kept until the clock has passed it, so that
--- tokens go on rising.
-local function life(ms)
-  local ahead = 0
-  if fence and fence > micros then ahead = math.ceil((fence - micros) / 1000) end
-  return text(ms + retention + ahead)
+-- What the step changes: fields by name, empty if they go; for how long the
+-- record is to live; and who is to be told what.
+local fields, lasting, anew, pushes = {}, nil, false, {}
+
+-- look reads a field as the step has left it.
+local function look(field)
+  local value = fields[field]
+  if value == nil then value = call('HGET', key, field) end
+  return value ~= '' and value
 end
 
 -- keep makes the record outlive ms and the retention after it, and never
--- shortens its life. It needs no memory, so what may follow it in one script is
--- written although the server is full: whoever already holds or waits calls it
--- first.
-local function keep(ms)
-  if call('PEXPIRE', key, life(ms), 'GT') == 0 and call('PTTL', key) < 0 then
-    call('PEXPIRE', key, life(ms))
+-- shortens its life.
+local function keep(ms) lasting = math.max(lasting or 0, ms) end
+
+-- What the step has changed is written in three parts, and each prefix of them is
+-- safe. The life comes first: where it may not be set nothing is written, and a key
+-- that was there is never without one. Then one HSET is the whole step: fields that go
+-- are made empty by it, which counts as absent; the HDEL behind it only clears them
+-- away. What is published last is true by then, and who cannot be told looks by itself.
+
+-- prolong sets the record's life. Known is false if there is no record yet, span is
+-- the life in ms.
+local known, span = true, nil
+local function prolong()
+  -- Who made the record may not have come to give it a life: its first hold shows that.
+  if not lasting and fence and birth == fence and call('PTTL', key) == -1 then
+    lasting = math.max((expiry or soonest or now) - now, 0)
   end
+  if not lasting then return end
+  -- A fence that runs ahead of the clock (the clock was set back) is kept until
+  -- the clock has passed it, so that tokens go on rising.
+  local ahead = 0
+  if fence and fence > micros then ahead = math.ceil((fence - micros) / 1000) end
+  span = text(lasting + retention + ahead)
+  if anew then
+    known = call('PEXPIRE', key, span) == 1
+  elseif call('PEXPIRE', key, span, 'GT') == 0 then
+    local life = call('PTTL', key)
+    if life == -1 then call('PEXPIRE', key, span) end
+    known = life ~= -2
+  end
+end
+
+-- write writes the fields. The field lock is as fence, exclusive holder, and whether
+-- anybody shares or waits are now.
+local function write()
+  if fence then
+    local more = (used > 0 or waiting > 0) and ' +' or ''
+    local form = text(fence)
+    if holder then
+      form = form .. ' ' .. text(expiry - math.floor(fence / 1000)) .. (entries and ' @' or ' ') .. holder .. more
+    elseif more ~= '' then
+      form = form .. ' 0 - +'
+    end
+    if form ~= written then fields.lock = form end
+  end
+  local set, gone = {}, {}
+  for field, value in pairs(fields) do
+    set[#set + 1], set[#set + 2] = field, value
+    if value == '' then gone[#gone + 1] = field end
+  end
+  if #set > 0 then call('HSET', key, unpack(set)) end
+  if not known then call('PEXPIRE', key, span) end
+  if #gone > 0 then redis.pcall('HDEL', key, unpack(gone)) end
+end
+
+-- tell publishes.
+local function tell()
+  for _, push in ipairs(pushes) do redis.pcall(push[1], push[2], push[3]) end
+end
+
+-- commit ends the step, and answers answer.
+local function commit(answer)
+  prolong()
+  write()
+  tell()
+  return answer
 end
 
 -- lose remembers a token whose hold did not end by its own release.
@@ -81,10 +147,10 @@ local function lose(token)
     local first, rest = string.match(list, '^(%S+) (.*)$')
     list = rest
     birth = math.max(birth, tonumber(first) + 1)
-    call('HSET', key, 'birth', text(birth))
+    fields.birth = text(birth)
   end
   lost = list
-  call('HSET', key, 'lost', list)
+  fields.lost = list
 end
 
 -- ended tells a hold that was released (or never lost) from one that was lost.
@@ -94,55 +160,68 @@ local function ended(token)
   return not string.find(' ' .. (lost or '') .. ' ', ' ' .. token .. ' ', 1, true)
 end
 
--- mark writes the field lock as it must be now: every step that changes fence,
--- exclusive holder, or whether anybody shares or waits ends with it.
-local function mark()
-  local more = (used > 0 or waiting > 0) and ' +' or ''
-  local form = text(fence)
-  if holder then
-    form = form .. ' ' .. text(expiry - math.floor(fence / 1000)) .. (entries and ' @' or ' ') .. holder .. more
-  elseif more ~= '' then
-    form = form .. ' 0 - +'
-  end
-  if form ~= written then call('HSET', key, 'lock', form) end
-  written = form
-end
-
--- vacate ends the exclusive hold. It begins with what needs no memory, see keep.
+-- vacate ends the exclusive hold.
 local function vacate()
-  call('HDEL', key, 'entries')
+  if entries then fields.entries = '' end
   holder, entries, expiry = false, false, nil
-  mark()
 end
 
 -- units sets the sum over shared holders and permits.
 local function units(n)
   used = n
   if n > 0 then
-    call('HSET', key, 'units', text(n) .. ' ' .. mode .. ' ' .. text(soonest))
+    fields.units = text(n) .. ' ' .. mode .. ' ' .. text(soonest)
   else
-    call('HDEL', key, 'units')
+    fields.units = ''
     mode, soonest = false, nil
   end
-  mark()
 end
 
 -- queue sets the line in sum; an empty line leaves no field.
 local function queue(n, first, last)
   waiting, head, tail = n, first, last
   if n > 0 then
-    call('HSET', key, 'line', text(n) .. ' ' .. text(first) .. ' ' .. text(last))
+    fields.line = text(n) .. ' ' .. text(first) .. ' ' .. text(last)
   else
-    call('HDEL', key, 'line')
+    fields.line = ''
     head, tail = 1, 0
   end
-  mark()
 end
 
 local function words(line)
   local list = {}
   for word in string.gmatch(line, '%S+') do list[#list + 1] = word end
   return list
+end
+
+-- scan looks at all shared holders and permits. Those of which over(token, expiry)
+-- is true end; then, or if asked to count, the sum is made anew from those that stay.
+-- It answers the tokens that ended, in order, and the attempts that they were of.
+local function scan(over, count)
+  local left, bound, gone = 0, nil, {}
+  local all = call('HGETALL', key)
+  for i = 1, #all, 2 do
+    local value = fields[all[i]] or all[i + 1]
+    if value == '' then
+      fields[all[i]] = ''
+    elseif string.sub(all[i], 1, 2) == 'h:' then
+      local h = words(value)
+      local till = tonumber(h[2])
+      if over(h[4], till) then
+        fields[all[i]] = ''
+        gone[#gone + 1] = {tonumber(h[4]), h[4], string.sub(all[i], 3)}
+      else
+        left = left + h[3]
+        if not bound or till < bound then bound = till end
+      end
+    end
+  end
+  if count or #gone > 0 then
+    soonest = bound
+    units(left)
+  end
+  table.sort(gone, function(a, b) return a[1] < b[1] end)
+  return gone
 end
 
 -- settle ends every hold whose expiry has passed. Soonest is a lower bound of
@@ -155,24 +234,8 @@ local function settle()
     if who ~= '%stays' then lose(text(fence)) end
   end
   if used > 0 and soonest <= now then
-    local left, bound, over = used, nil, {}
-    local all = call('HGETALL', key)
-    for i = 1, #all, 2 do
-      if string.sub(all[i], 1, 2) == 'h:' then
-        local h = words(all[i + 1])
-        if tonumber(h[2]) <= now then
-          call('HDEL', key, all[i])
-          over[#over + 1] = h[4]
-          left = left - h[3]
-        elseif not bound or tonumber(h[2]) < bound then
-          bound = tonumber(h[2])
-        end
-      end
-    end
-    soonest = bound
-    units(left)
-    table.sort(over)
-    for _, token in ipairs(over) do lose(token) end
+    local gone = scan(function(_, till) return till <= now end, true)
+    for _, h in ipairs(gone) do lose(h[2]) end
   end
 end
 
@@ -189,76 +252,74 @@ end
 local function grant(attempt, owner, want, weight, ttl)
   fence = math.max(micros, (fence or 0) + 1)
   local token = text(fence)
+  keep(ttl)
   if want == 'x' then
     holder, entries, expiry = owner or attempt, owner and attempt, now + ttl
-    if entries then call('HSET', key, 'entries', entries) end
-    mark()
+    if entries then fields.entries = entries end
+    -- Nothing but this lease needs the record: its life is set, as the short
+    -- way of acquire does it.
+    if waiting == 0 then lasting, anew = ttl, true end
   else
     local line = want .. ' ' .. text(now + ttl) .. ' ' .. weight .. ' ' .. token .. ' ' .. text(now)
-    call('HSET', key, 'h:' .. attempt, owner and (line .. ' ' .. owner) or line)
+    fields['h:' .. attempt] = owner and (line .. ' ' .. owner) or line
     mode = want
     soonest = soonest and math.min(soonest, now + ttl) or now + ttl
     units(used + weight)
   end
   if not birth then
     birth = fence
-    call('HSET', key, 'birth', token)
-  end
-  -- Nothing but this lease needs the record: its life is set, as the short
-  -- way of acquire does it.
-  if want == 'x' and waiting == 0 then
-    call('PEXPIRE', key, life(ttl))
-  else
-    keep(ttl)
+    fields.birth = token
   end
   return token
 end
 
 -- withdraw takes a waiter out of the line.
 local function withdraw(attempt, place)
-  call('HDEL', key, 'w:' .. attempt, '#' .. place)
+  fields['w:' .. attempt], fields['#' .. place] = '', ''
   queue(waiting - 1, head, tail)
 end
 
--- push tells a waiter's client of its grant, and answers whether it listens
--- here. That is asked first: PUBLISH goes to the replicas too, and who listens
--- at one would take for its own what the next in line then gets. Where counting
--- or publishing is not permitted nobody can be heard: waiters then find their
--- turn by polling.
-local function push(attempt, token)
+-- told says that a waiter's client will be pushed what, if it listens here. It is
+-- counted before anything is written: a push goes to the replicas too, and who listens
+-- at one is not to be told what the next in line then gets. Where counting or publishing
+-- is not permitted nobody is told: waiters then find their turn by looking.
+local speaks
+local function told(attempt, what)
   local count, verb = 'NUMSUB', 'PUBLISH'
   if string.find(base, '{', 1, true) then count, verb = 'SHARDNUMSUB', 'SPUBLISH' end
   local channel = base .. string.match(attempt, '^[^/]*')
   local there = redis.pcall('PUBSUB', count, channel)
   if there.err or there[2] == 0 then return false end
-  local heard = redis.pcall(verb, channel, 'granted ' .. attempt .. ' ' .. token .. ' ' .. text(waiting))
-  return type(heard) == 'number' and heard > 0
+  if speaks == nil then
+    local check, known, may = redis.acl_check_cmd, true, true
+    if check then known, may = pcall(check, verb, channel, '') end
+    speaks = known and may
+  end
+  if not speaks then return false end
+  pushes[#pushes + 1] = {verb, channel, what}
+  return true
+end
+
+-- push is told of a grant. The waiter itself still counts among those who wait.
+local function push(attempt, token)
+  return told(attempt, 'granted ' .. attempt .. ' ' .. token .. ' ' .. text(waiting - 1))
 end
 
 -- admit lets in whoever waits from place on in the name of the owner that has
 -- just been granted the lock: they hold together. Who does not listen is passed
 -- over, and caller asks by itself.
 local function admit(place, caller)
-  local together = entries
   for at = place, tail do
-    local attempt = waiting > 0 and call('HGET', key, '#' .. at)
-    local w = attempt and attempt ~= caller and words(call('HGET', key, 'w:' .. attempt))
-    if w and w[7] == holder and tonumber(w[5]) > now then
-      waiting = waiting - 1
-      local heard = push(attempt, text(fence))
-      waiting = waiting + 1
-      if heard then
-        withdraw(attempt, at)
-        keep(tonumber(w[4]))
-        together = together .. ' ' .. attempt
-        expiry = math.max(expiry, now + tonumber(w[4]))
-      end
+    local attempt = waiting > 0 and look('#' .. at)
+    local seat = attempt and attempt ~= caller and look('w:' .. attempt)
+    local w = seat and words(seat)
+    if w and w[7] == holder and tonumber(w[5]) > now and push(attempt, text(fence)) then
+      withdraw(attempt, at)
+      keep(tonumber(w[4]))
+      entries = entries .. ' ' .. attempt
+      fields.entries = entries
+      expiry = math.max(expiry, now + tonumber(w[4]))
     end
-  end
-  if together ~= entries then
-    entries = together
-    call('HSET', key, 'entries', entries)
-    mark()
   end
 end
 
@@ -270,33 +331,28 @@ end
 local function advance(caller)
   local place, mine, blocked = head, nil, false
   while waiting > 0 and place <= tail and not holder do
-    local attempt = call('HGET', key, '#' .. place)
-    if attempt then
+    local attempt = look('#' .. place)
+    local seat = attempt and look('w:' .. attempt)
+    if seat then
       -- place mode weight ttl patience-ends joined [owner]
-      local w = words(call('HGET', key, 'w:' .. attempt))
+      local w = words(seat)
       if attempt ~= caller and tonumber(w[5]) <= now then
         withdraw(attempt, place)
       elseif not fits(w[2], tonumber(w[3])) then
         blocked = true
         break
-      else
-        local token = text(math.max(micros, (fence or 0) + 1))
-        waiting = waiting - 1
-        local heard = attempt == caller or push(attempt, token)
-        waiting = waiting + 1
-        if heard then
-          withdraw(attempt, place)
-          grant(attempt, w[7], w[2], tonumber(w[3]), tonumber(w[4]))
-          if attempt == caller then mine = token end
-          if entries then admit(place + 1, caller) end
-        end
+      elseif attempt == caller or push(attempt, text(math.max(micros, (fence or 0) + 1))) then
+        withdraw(attempt, place)
+        local token = grant(attempt, w[7], w[2], tonumber(w[3]), tonumber(w[4]))
+        if attempt == caller then mine = token end
+        if entries then admit(place + 1, caller) end
       end
     end
     place = place + 1
   end
   -- Skip the holes in front, so that no later step walks over them again.
   local first = head
-  while waiting > 0 and first < tail and call('HEXISTS', key, '#' .. first) == 0 do first = first + 1 end
+  while waiting > 0 and first < tail and not look('#' .. first) do first = first + 1 end
   if waiting > 0 and first ~= head then queue(waiting, first, tail) end
   return mine, blocked or (waiting > 0 and holder ~= false)
 end
@@ -326,20 +382,19 @@ local function again(attempt, owner, ttl, enters)
     keep(ttl)
     if owner and not entered(attempt) then
       entries = entries .. ' ' .. attempt
-      call('HSET', key, 'entries', entries)
-      local seat = call('HGET', key, 'w:' .. attempt)
+      fields.entries = entries
+      local seat = look('w:' .. attempt)
       if seat then withdraw(attempt, words(seat)[1]) end
     end
     expiry = math.max(expiry, now + ttl)
-    mark()
     return text(fence)
   end
-  local share = call('HGET', key, 'h:' .. attempt)
+  local share = look('h:' .. attempt)
   if not share then return nil end
   local h = words(share)
   h[2] = text(math.max(tonumber(h[2]), now + ttl))
   keep(ttl)
-  call('HSET', key, 'h:' .. attempt, table.concat(h, ' '))
+  fields['h:' .. attempt] = table.concat(h, ' ')
   return h[4]
 end
 
@@ -348,6 +403,6 @@ local function wait(attempt, seat, patience)
   local w = words(seat)
   w[5] = text(now + patience)
   keep(patience)
-  call('HSET', key, 'w:' .. attempt, table.concat(w, ' '))
+  fields['w:' .. attempt] = table.concat(w, ' ')
   return 'queued ' .. text(w[1] - head + 1) .. ' ' .. left() .. ' ' .. text(now)
 end

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- release — give up a hold, or one entry of it; when the lock is free, hand it over.
 --
 -- KEYS   1 key        the lock's record
@@ -32,27 +33,29 @@ if not owner then
   local call = redis.call
   local lock = call('HGET', key, 'lock')
   -- What begins with no digit is of a later format, which the long way says.
-  if lock and not (lock > '0' and lock < ':') then lock = nil end
+  if lock and not string.find(lock, '^%d') then lock = nil end
   if lock and string.sub(lock, -#attempt - 1) == ' ' .. attempt and string.sub(lock, 17, 17) == ' ' then
-    -- Nobody waits. Only a full server refuses this, and then the long way can.
-    local done = redis.pcall('HSET', key, 'lock', string.sub(lock, 1, 16))
-    if type(done) == 'number' then return 'released' end
+    -- Nobody waits.
+    call('HSET', key, 'lock', string.sub(lock, 1, 16))
+    return 'released'
   elseif lock and #lock == 22 and string.sub(lock, 17) == ' 0 - +' then
     -- A reader's, or permits, and nobody waits. Whether others of them are over
     -- is asked only if there are others.
     local got = call('HMGET', key, 'units', 'line', 'h:' .. attempt)
     local weight = got[3] and string.match(got[3], '^%a %d+ (%d+) ')
-    if weight and got[1] and not got[2] then
-      local used, mode, soonest = string.match(got[1], '^(%d+) (%a) (%d+)$')
+    local used, mode, soonest = string.match(got[1] or '', '^(%d+) (%a) (%d+)$')
+    if weight and used and (got[2] or '') == '' then
+      -- One HSET is the step, as in commit: what goes is empty first.
       local rest = used - weight
       if rest == 0 then
-        call('HDEL', key, 'h:' .. attempt, 'units')
-        call('HSET', key, 'lock', string.sub(lock, 1, 16))
+        call('HSET', key, 'lock', string.sub(lock, 1, 16), 'h:' .. attempt, '', 'units', '')
+        redis.pcall('HDEL', key, 'h:' .. attempt, 'units')
         return 'released'
       end
       if tonumber(soonest) > tonumber(string.sub(instant(), 1, -4)) then
-        call('HDEL', key, 'h:' .. attempt)
-        call('HSET', key, 'units', string.format('%d', rest) .. ' ' .. mode .. ' ' .. soonest)
+        call('HSET', key, 'h:' .. attempt, '',
+          'units', string.format('%d', rest) .. ' ' .. mode .. ' ' .. soonest)
+        redis.pcall('HDEL', key, 'h:' .. attempt)
         return 'released'
       end
     end
@@ -64,38 +67,39 @@ if not owner then
     local heir = head and call('HGET', key, '#' .. head)
     local ttl, patience
     if heir then
-      ttl, patience = string.match(call('HGET', key, 'w:' .. heir), '^%d+ x %d+ (%d+) (%d+) %d+$')
+      ttl, patience = string.match(call('HGET', key, 'w:' .. heir) or '', '^%d+ x %d+ (%d+) (%d+) %d+$')
     end
     if ttl then
       local token = instant()
       local now, fence = string.sub(token, 1, -4), string.match(lock, '^%d+')
-      if patience > now and #patience == #now and token > fence and #token == #fence then
-        -- All that is read is read before the push: what may be refused is
-        -- refused while nothing has changed.
+      if tonumber(patience) > tonumber(now) and tonumber(token) > tonumber(fence) then
         waiting = string.format('%d', waiting - 1)
         local place = head
         repeat
           place = string.format('%d', place + 1)
-        until waiting == '0' or call('HEXISTS', key, '#' .. place) == 1
-        -- Whether it listens is asked first, see push in the shared part.
+        until waiting == '0' or (call('HGET', key, '#' .. place) or '') ~= ''
+        -- Whether it can be told is asked first, see told in the shared part.
         local count, verb = 'NUMSUB', 'PUBLISH'
         if string.find(base, '{', 1, true) then count, verb = 'SHARDNUMSUB', 'SPUBLISH' end
         local channel = base .. string.match(heir, '^[^/]*')
         local there = redis.pcall('PUBSUB', count, channel)
-        local heard = not there.err and there[2] > 0 and
-          redis.pcall(verb, channel, 'granted ' .. heir .. ' ' .. token .. ' ' .. waiting)
-        if type(heard) == 'number' and heard > 0 then
+        local check, known, may = redis.acl_check_cmd, true, true
+        if check then known, may = pcall(check, verb, channel, '') end
+        if known and may and not there.err and there[2] > 0 then
+          -- The life, the step, what is cleared away, and then what is told: see commit.
           local life = string.format('%d', ttl + retention)
           lock = token .. ' ' .. ttl .. ' ' .. heir
           if waiting == '0' then
-            call('HDEL', key, '#' .. head, 'w:' .. heir, 'line')
-            call('HSET', key, 'lock', lock)
             call('PEXPIRE', key, life)
+            call('HSET', key, 'lock', lock, '#' .. head, '', 'w:' .. heir, '', 'line', '')
+            redis.pcall('HDEL', key, '#' .. head, 'w:' .. heir, 'line')
           else
-            call('HDEL', key, '#' .. head, 'w:' .. heir)
-            call('HSET', key, 'lock', lock .. ' +', 'line', waiting .. ' ' .. place .. ' ' .. tail)
             call('PEXPIRE', key, life, 'GT')
+            call('HSET', key, 'lock', lock .. ' +', '#' .. head, '', 'w:' .. heir, '',
+              'line', waiting .. ' ' .. place .. ' ' .. tail)
+            redis.pcall('HDEL', key, '#' .. head, 'w:' .. heir)
           end
+          redis.pcall(verb, channel, 'granted ' .. heir .. ' ' .. token .. ' ' .. waiting)
           return 'released'
         end
       end
@@ -117,23 +121,24 @@ if holds(attempt, owner) then
         -- It is over for the others too, who do not ask: so it was lost.
         settle()
         advance()
-        return 'gone'
+        return commit('gone')
       end
       keep(0)
-      call('HSET', key, 'entries', table.concat(rest, ' '))
-      return 'held ' .. #rest
+      entries = table.concat(rest, ' ')
+      fields.entries = entries
+      return commit('held ' .. #rest)
     end
   end
   vacate()
 else
-  local share = call('HGET', key, 'h:' .. attempt)
+  local share = look('h:' .. attempt)
   if not share then
     if owner and entries and holder == owner and text(fence) == token then return 'held ' .. #words(entries) end
     return ended(token) and 'released' or 'gone'
   end
-  call('HDEL', key, 'h:' .. attempt)
+  fields['h:' .. attempt] = ''
   units(used - words(share)[3])
 end
 settle()
 advance()
-return 'released'
+return commit('released')

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- release_idle — give up several mutexes, those of them that nobody waits for.
 --
 -- KEYS   n key        the records
@@ -15,7 +16,7 @@ for i, key in ipairs(KEYS) do
   local attempt = ARGV[i]
   local lock, done = redis.pcall('HGET', key, 'lock'), nil
   -- What begins with no digit is of a later format.
-  local known = type(lock) == 'string' and lock > '0' and lock < ':'
+  local known = type(lock) == 'string' and string.find(lock, '^%d')
   if known and string.sub(lock, -#attempt - 1) == ' ' .. attempt and string.sub(lock, 17, 17) == ' ' then
     done = redis.pcall('HSET', key, 'lock', string.sub(lock, 1, 16))
   end

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- renew — extend several leases.
 --
 -- KEYS   n key        the records, one for each lease
@@ -45,7 +46,7 @@ local function renew(key, attempt, ttl, owner)
     mine = entries and string.find(' ' .. entries .. ' ', ' ' .. attempt .. ' ', 1, true)
   end
   local waiting = '0'
-  if more ~= '' then waiting = string.match(redis.call('HGET', key, 'line') or '0', '^%d+') end
+  if more ~= '' then waiting = string.match(redis.call('HGET', key, 'line') or '', '^%d+') or '0' end
   if mine and expiry > now then
     keep(key, ttl, fence)
     if now + ttl > expiry then
@@ -55,7 +56,8 @@ local function renew(key, attempt, ttl, owner)
     return waiting
   end
   local share = not mine and more ~= '' and redis.call('HGET', key, 'h:' .. attempt)
-  if share then
+  -- An empty field has gone, see commit in the shared part.
+  if share and share ~= '' then
     local want, till, rest = string.match(share, '^(%a) (%d+) (.*)$')
     if tonumber(till) > now then
       keep(key, ttl, fence)

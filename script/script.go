@@ -56,9 +56,20 @@ func All() []*Script {
 // Script is one action: what EVAL is given and the digest that EVALSHA names.
 type Script struct {
 	Name string // the file's name without .lua
-	Text string // what the server runs: the file without comments, parts included
+	Text string // what the server runs: the file without comments, parts included; see Declaration
 	SHA1 string // lower-case hex digest of Text
 }
+
+// Declaration is the first line of Text, such as "#!lua flags=allow-oom". A declared
+// script is refused before it runs where the server refuses writes (READONLY, NOREPLICAS,
+// MISCONF, and OOM without allow-oom); another is refused in its midst, call by call.
+func (s *Script) Declaration() string {
+	line, _, _ := strings.Cut(s.Text, "\n")
+	return line + "\n"
+}
+
+// Body is Text without its declaration: for what wraps a script, or cannot take one.
+func (s *Script) Body() string { return strings.TrimPrefix(s.Text, s.Declaration()) }
 
 // Source returns the file as it was written, comments and all.
 func (s *Script) Source() string { return source(s.Name) }

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- stay — give up a hold, or one entry of it, but leave the lock taken for a while.
 --
 -- KEYS   1 key        the lock's record
@@ -26,16 +27,11 @@ local after, retention, base, owner = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV
 
 --include record
 
--- tell lets the first who listens know that the lock is free earlier.
-local function tell(left)
+-- sooner lets the first who listens know that the lock is free earlier.
+local function sooner(left)
   for place = head, tail do
-    local next = waiting > 0 and call('HGET', key, '#' .. place)
-    if next then
-      local verb = string.find(base, '{', 1, true) and 'SPUBLISH' or 'PUBLISH'
-      local channel = base .. string.match(next, '^[^/]*')
-      local heard = redis.pcall(verb, channel, 'stays ' .. next .. ' ' .. left)
-      if type(heard) == 'number' and heard > 0 then return end
-    end
+    local next = waiting > 0 and look('#' .. place)
+    if next and told(next, 'stays ' .. next .. ' ' .. left) then return end
   end
 end
 
@@ -53,21 +49,20 @@ elseif holds(attempt, owner) then
       -- It is over for the others too, who do not ask: so it was lost.
       settle()
       advance()
-      return 'gone'
+      return commit('gone')
     end
     keep(math.max(till - now, 0))
-    call('HSET', key, 'entries', table.concat(rest, ' '))
+    entries = table.concat(rest, ' ')
+    fields.entries = entries
     expiry = math.max(expiry, till)
-    mark()
-    return 'held ' .. #rest
+    return commit('held ' .. #rest)
   elseif till > now then
     local nearer = till < expiry
     keep(till - now)
     holder, entries, expiry = '%stays', attempt, till
-    call('HSET', key, 'entries', entries)
-    mark()
-    if nearer then tell(text(till - now)) end
-    return 'stays ' .. text(till - now)
+    fields.entries = entries
+    if nearer then sooner(text(till - now)) end
+    return commit('stays ' .. text(till - now))
   else
     vacate()
   end
@@ -77,4 +72,4 @@ else
 end
 settle()
 advance()
-return 'released'
+return commit('released')

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- step — let a writer go on as a reader, or the only reader as the writer, with nobody in between.
 --
 -- KEYS   1 key        the lock's record
@@ -27,11 +28,11 @@ local ttl, retention, base, owner = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6
 
 --include record
 
-local function granted(by) return 'granted ' .. by .. ' ' .. text(waiting) end
-local function busy() return 'busy ' .. left() .. ' ' .. (holder or '-') end
+local function granted(by) return commit('granted ' .. by .. ' ' .. text(waiting)) end
+local function busy() return commit('busy ' .. left() .. ' ' .. (holder or '-')) end
 
 settle()
-local writes, share = holds(attempt, owner), call('HGET', key, 'h:' .. attempt)
+local writes, share = holds(attempt, owner), look('h:' .. attempt)
 local reads = not writes and share and words(share)
 if reads and reads[1] ~= 's' then reads = nil end
 
@@ -46,10 +47,10 @@ elseif want == 'x' and reads and reads[4] == token then
   if used > tonumber(reads[3]) then return busy() end
   ttl, owner = math.max(ttl, reads[2] - now), reads[6]
   keep(ttl)
-  call('HDEL', key, 'h:' .. attempt)
+  fields['h:' .. attempt] = ''
   units(0)
 else
-  return 'gone'
+  return commit('gone')
 end
 local mine = grant(attempt, owner, want, 1, ttl)
 advance()

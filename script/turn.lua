@@ -1,3 +1,4 @@
+#!lua
 -- turn — begin the run of a period, if nobody has begun it.
 --
 -- KEYS   1 key        the record of the periods
@@ -31,7 +32,7 @@ local period, offset, first, base = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
 --include record
 
 settle()
-local past = call('HGET', key, 'turn')
+local past = look('turn')
 local till, who, agreed, begins = 0, '-', text(period), offset
 if past then
   till, who, agreed, begins = string.match(past, '^(%-?%d+) (%S+) (%d+) (%S+)$')
@@ -42,7 +43,7 @@ end
 local plan = text(period) .. ' ' .. (offset == '-' and offset or text(tonumber(offset)))
 agreed = agreed .. ' ' .. begins
 local mine = again(attempt, nil, ttl, true)
-if mine then return 'granted ' .. mine .. ' ' .. text(math.max(till - now, 0)) end
+if mine then return commit('granted ' .. mine .. ' ' .. text(math.max(till - now, 0))) end
 
 -- limit is the latest beginning that a mark may name.
 local upcoming, limit = now + period, now + period
@@ -51,31 +52,31 @@ if offset ~= '-' then
   limit = upcoming + period
 end
 if past and agreed ~= plan then
-  if first ~= 'change' then return 'other ' .. agreed end
+  if first ~= 'change' then return commit('other ' .. agreed) end
   -- What is due stays so. What is not is due with the next beginning: of the
   -- run before nobody knows when in its period it began.
   if till > now then till = upcoming end
   keep(upcoming - now + period)
-  call('HSET', key, 'turn', text(till) .. ' ' .. who .. ' ' .. plan)
+  fields.turn = text(till) .. ' ' .. who .. ' ' .. plan
 end
 if first == 'change' or (not past and first == 'next') then
-  return 'early ' .. text(math.max((past and till or upcoming) - now, 0)) .. ' ' .. who
+  return commit('early ' .. text(math.max((past and till or upcoming) - now, 0)) .. ' ' .. who)
 end
 -- The clock was set back: nobody is to wait for much longer than a period
 -- because of that. The beginning of a fixed time that has had its run is not
 -- waited for once more: it would have two.
 if till > limit then
   till = limit
-  call('HSET', key, 'turn', text(till) .. ' ' .. who .. ' ' .. plan)
+  fields.turn = text(till) .. ' ' .. who .. ' ' .. plan
 end
-if till > now then return 'early ' .. text(till - now) .. ' ' .. who end
+if till > now then return commit('early ' .. text(till - now) .. ' ' .. who) end
 
 local blocked = false
 if waiting > 0 then mine, blocked = advance() end
-if blocked or not fits('x', 1) then return 'busy ' .. left() .. ' ' .. (holder or '-') end
+if blocked or not fits('x', 1) then return commit('busy ' .. left() .. ' ' .. (holder or '-')) end
 local token = grant(attempt, nil, 'x', 1, ttl)
-call('HSET', key, 'turn', text(upcoming) .. ' ' .. attempt .. ' ' .. plan)
+fields.turn = text(upcoming) .. ' ' .. attempt .. ' ' .. plan
 -- Who comes late for a period that nobody has run still sees that there were
 -- periods before: the mark is kept for one more.
 keep(upcoming - now + period)
-return 'granted ' .. token .. ' ' .. text(upcoming - now)
+return commit('granted ' .. token .. ' ' .. text(upcoming - now))

@@ -1,3 +1,4 @@
+#!lua flags=no-writes
 -- whois — who a client said that it is.
 --
 -- KEYS   1 key  the client's own record

@@ -117,6 +117,22 @@ func Rewrite(t *testing.T, dir string, open func(t *testing.T) Driver) {
 	}
 }
 
+// Walk takes every step of the transcripts in dir, whatever is answered: for
+// drivers that look at each step themselves.
+func Walk(t *testing.T, dir string, open func(t *testing.T) Driver) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts in %s (%v)", dir, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			for _, s := range read(t, file) {
+				t.Run(s.title, func(t *testing.T) { newPlayer(open(t)).play(t, s) })
+			}
+		})
+	}
+}
+
 func runFile(t *testing.T, file string, open func(t *testing.T) Driver) {
 	for _, s := range read(t, file) {
 		t.Run(s.title, func(t *testing.T) {

@@ -69,7 +69,7 @@ func wrap(action *script.Script, channel string) *script.Script {
 	pushes := strings.TrimSuffix(channel, "audit") + "push:"
 	text := strings.NewReplacer("'CHANNEL'", "'"+channel+"'", "'PUSHES'", "'"+pushes+"'",
 		"'ACTION'", "'"+action.Name+"'", "CALLER", caller).Replace(code(wrapping))
-	text = strings.Replace(text, "--include action\n", action.Text, 1)
+	text = action.Declaration() + strings.Replace(text, "--include action\n", action.Body(), 1)
 	sum := sha1.Sum([]byte(text))
 	return &script.Script{Name: action.Name, Text: text, SHA1: hex.EncodeToString(sum[:])}
 }

@@ -40,7 +40,7 @@ func newAuditStore(store holdfast.Store) auditStore {
 // audited is the action with its notes.
 func audited(action *script.Script) *script.Script {
 	text := strings.Replace(auditText, "'ACTION'", "'"+action.Name+"'", 1)
-	text = strings.Replace(text, "--include action", action.Text, 1)
+	text = strings.Replace(text, "--include action", action.Body(), 1)
 	sum := sha1.Sum([]byte(text))
 	return &script.Script{Name: action.Name, Text: text, SHA1: hex.EncodeToString(sum[:])}
 }

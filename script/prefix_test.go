@@ -1,0 +1,275 @@
+package script_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/golden"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// What the rules below ask of every action in every place that a transcript takes it
+// to. The clock of a try stands still, so that two tries of one step leave the same.
+
+// trial tries one step of a transcript, over and over on the same records.
+type trial struct {
+	*redistest.Conn // of somebody who may do everything
+	t               *testing.T
+	ear             *redistest.Conn
+	action          *script.Script
+	keys, args      []string
+	clock           []any
+	before          []snapshot
+	marks           int
+}
+
+// snapshot is a record as DUMP writes it.
+type snapshot struct {
+	key  string
+	dump any
+	ttl  int64
+}
+
+// result is what a try did.
+type result struct {
+	answer string // or the error
+	failed bool
+	writes int64 // how many calls wrote or published, if it did not fail
+	heard  []string
+	keys   map[string]map[string]string // fields that are not empty
+}
+
+// wrapped is the prelude to a script that stops its clock, sends its pushes
+// elsewhere and refuses, if left is not below 0, the calls that would be the
+// (left+1)th write and whatever is written after it.
+const wrapped = `local writes = 0
+local redis = (function(real, left)
+	local kinds = {HSET = true, HDEL = true, PEXPIRE = true, PUBLISH = true, SPUBLISH = true}
+	local cut = {err = 'CUT the rest is refused'}
+	local function way(f, refuse)
+		return function(name, ...)
+			if name == 'TIME' then return {'SECONDS', 'MICROS'} end
+			if not kinds[name] then return f(name, ...) end
+			if left == writes then return refuse() end
+			writes = writes + 1
+			if name == 'PUBLISH' or name == 'SPUBLISH' then
+				local channel, payload = ...
+				return f('PUBLISH', 'trial:' .. channel, payload)
+			end
+			return f(name, ...)
+		end
+	end
+	return {
+		call = way(real.call, function() error(cut) end),
+		pcall = way(real.pcall, function() return cut end),
+		error_reply = real.error_reply,
+		acl_check_cmd = real.acl_check_cmd,
+	}
+end)(redis, LEFT)
+local answer = (function()
+BODY
+end)()
+if type(answer) == 'table' then return answer end
+return {answer, writes}
+`
+
+func newTrial(t *testing.T, server *redistest.Server) *trial {
+	tr := &trial{Conn: server.Dial(t), t: t, ear: server.Dial(t)}
+	tr.ear.Do(t, "PSUBSCRIBE", "trial:*")
+	return tr
+}
+
+// begin takes down what the records are before the step.
+func (tr *trial) begin(action *script.Script, keys, args []string) {
+	tr.action, tr.keys, tr.args = action, keys, args
+	tr.clock = tr.Do(tr.t, "TIME").([]any)
+	tr.before = nil
+	for _, key := range tr.Do(tr.t, "KEYS", "*").([]any) {
+		s := snapshot{key.(string), tr.Do(tr.t, "DUMP", key), tr.Do(tr.t, "PTTL", key).(int64)}
+		tr.before = append(tr.before, s)
+	}
+}
+
+// back puts the records back as they were.
+func (tr *trial) back() {
+	tr.Do(tr.t, "FLUSHALL")
+	for _, s := range tr.before {
+		tr.Do(tr.t, "RESTORE", s.key, max(s.ttl, 0), s.dump)
+	}
+}
+
+// records are all records, without the fields that have gone.
+func (tr *trial) records() map[string]map[string]string {
+	all := map[string]map[string]string{}
+	for _, key := range tr.Do(tr.t, "KEYS", "*").([]any) {
+		if tr.Do(tr.t, "TYPE", key) != "hash" {
+			continue
+		}
+		r := fields(tr.t, tr.Conn, key.(string))
+		maps.DeleteFunc(r, func(_, value string) bool { return value == "" })
+		all[key.(string)] = r
+	}
+	return all
+}
+
+// run takes the step over conn. left is how many of its writes are let through;
+// below 0: all.
+func (tr *trial) run(conn *redistest.Conn, left int) (r result) {
+	tr.t.Helper()
+	text := tr.action.Declaration() + strings.NewReplacer("SECONDS", tr.clock[0].(string),
+		"MICROS", tr.clock[1].(string), "LEFT", fmt.Sprint(left), "BODY\n", tr.action.Body()).Replace(wrapped)
+	words := []any{"EVAL", text, len(tr.keys)}
+	for _, word := range slices.Concat(tr.keys, tr.args) {
+		words = append(words, word)
+	}
+	switch reply := conn.Do(tr.t, words...).(type) {
+	case redistest.Error:
+		r.answer, r.failed = string(reply), true
+	case []any:
+		r.answer, r.writes = reply[0].(string), reply[1].(int64)
+	default:
+		tr.t.Fatalf("%s answers %v", tr.action.Name, reply)
+	}
+	r.heard = tr.pushes()
+	return r
+}
+
+// pushes is what was published since it was last asked.
+func (tr *trial) pushes() (heard []string) {
+	tr.marks++
+	mark := fmt.Sprint(tr.marks)
+	tr.Do(tr.t, "PUBLISH", "trial:mark", mark)
+	for {
+		m := tr.ear.Receive(tr.t).([]any)
+		switch {
+		case m[2] == "trial:mark" && m[3] == mark:
+			return heard
+		case m[2] != "trial:mark":
+			heard = append(heard, m[3].(string))
+		}
+	}
+}
+
+// told asserts that what was pushed is written: of a grant, that it stands.
+func (tr *trial) told(t *testing.T, r result) {
+	t.Helper()
+	for _, push := range r.heard {
+		words := strings.Fields(push)
+		if words[0] != "granted" {
+			continue
+		}
+		stands := false
+		for _, record := range r.keys {
+			entered := slices.Contains(strings.Fields(record["entries"]+" "+record["lock"]), words[1])
+			share := strings.Fields(record["h:"+words[1]])
+			stands = stands || entered && strings.HasPrefix(record["lock"], words[2]) ||
+				len(share) > 3 && share[3] == words[2]
+		}
+		if !stands {
+			t.Errorf("I9: %q was told, and is not written: %v", push, r.keys)
+		}
+	}
+}
+
+// trying is a driver of transcripts that lets look try each step before it is taken.
+type trying struct {
+	golden.Driver
+	*trial
+	look func(tr *trial)
+}
+
+func (d *trying) Run(action *script.Script, keys, args []string) (string, error) {
+	d.begin(action, keys, args)
+	d.look(d.trial)
+	d.back()
+	return d.Driver.Run(action, keys, args)
+}
+
+// eachStep lets look try every step of every transcript.
+func eachStep(t *testing.T, server *redistest.Server, look func(tr *trial)) {
+	open := golden.Server(server)
+	golden.Walk(t, ".", func(t *testing.T) golden.Driver {
+		return &trying{Driver: open(t), trial: newTrial(t, server), look: look}
+	})
+}
+
+// Every prefix of a script is safe. Cut off after any of its writes, it leaves each
+// record as it was or as the whole step makes it, and with a life; what was told is written;
+// and what follows, the same step again or another, finds a record like any other.
+func TestEveryPrefixOfAScriptIsSafe(t *testing.T) {
+	server := redistest.Start(t, redistest.Tenant(""))
+	cuts := map[string]int{}
+	eachStep(t, server, func(tr *trial) {
+		whole := tr.run(tr.Conn, -1)
+		after := tr.records()
+		tr.back()
+		before := tr.records()
+		for left := range int(whole.writes) {
+			cut := tr.run(tr.Conn, left)
+			cut.keys = tr.records()
+			cuts[tr.action.Name]++
+			tr.prefix(cut, before, after, left)
+			tr.mends(whole, after, left)
+			tr.back()
+		}
+	})
+	for _, s := range script.All() {
+		if declared := s.Declaration(); cuts[s.Name] == 0 && !strings.Contains(declared, "no-writes") {
+			t.Errorf("%s was never cut", s.Name)
+		}
+	}
+}
+
+// prefix asserts what holds right behind a cut.
+func (tr *trial) prefix(cut result, before, after map[string]map[string]string, left int) {
+	t := tr.t
+	t.Helper()
+	what := fmt.Sprintf("%s %v, cut after %d writes (%s)", tr.action.Name, tr.args, left, cut.answer)
+	if cut.failed && len(cut.heard) > 0 {
+		t.Errorf("%s: I9: it failed, and published %q", what, cut.heard)
+	}
+	tr.told(t, cut)
+	for key, record := range cut.keys {
+		if !maps.Equal(record, before[key]) && !maps.Equal(record, after[key]) {
+			t.Errorf("%s leaves of %s\n%v\nIt was\n%v\nand becomes\n%v", what, key, record, before[key], after[key])
+		}
+		// Only where the record was made by this very step can its life be missing: a
+		// server refuses PEXPIRE before it as well as behind.
+		if tr.Do(t, "PTTL", key).(int64) < 0 && before[key] != nil && tr.ttl(key) > 0 {
+			t.Errorf("%s: I2: %s has no life", what, key)
+		}
+	}
+}
+
+// ttl is the life that a record had before the step.
+func (tr *trial) ttl(key string) int64 {
+	for _, s := range tr.before {
+		if s.key == key {
+			return s.ttl
+		}
+	}
+	return -2
+}
+
+// mends asserts that the same step again, whole, ends as if it had never been cut,
+// and that then, or with the next who asks for the lock, every record has a life.
+func (tr *trial) mends(whole result, after map[string]map[string]string, left int) {
+	t := tr.t
+	t.Helper()
+	again := tr.run(tr.Conn, -1)
+	if again.failed && !whole.failed {
+		t.Errorf("%s, cut after %d writes, says then %s", tr.action.Name, left, again.answer)
+	}
+	for key, record := range tr.records() {
+		if tr.Do(t, "PTTL", key).(int64) < 0 && tr.ttl(key) != -1 && record["lock"] != "" {
+			tr.Do(t, "EVAL", script.Acquire.Text, 1, key, "other/1", "30000", "630000", "x", "0", "trial:")
+			if tr.Do(t, "PTTL", key).(int64) < 0 {
+				t.Errorf("%s, cut after %d writes: I2: %s stays without a life: %v", tr.action.Name, left, key, record)
+			}
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package script_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// refusal is a state in which a server refuses writes.
+type refusal struct {
+	code         string
+	enter, leave [][]any
+}
+
+var refusals = []refusal{
+	{"NOREPLICAS", [][]any{{"CONFIG", "SET", "min-replicas-to-write", "1"}},
+		[][]any{{"CONFIG", "SET", "min-replicas-to-write", "0"}}},
+	{"READONLY", [][]any{{"REPLICAOF", "127.0.0.1", "1"}}, [][]any{{"REPLICAOF", "NO", "ONE"}}},
+	{"OOM", [][]any{{"CONFIG", "SET", "maxmemory", "1"}}, [][]any{{"CONFIG", "SET", "maxmemory", "0"}}},
+	{"MISCONF", [][]any{{"CONFIG", "SET", "stop-writes-on-bgsave-error", "yes"}},
+		[][]any{{"CONFIG", "SET", "stop-writes-on-bgsave-error", "no"}}},
+}
+
+// unsaved starts a server whose last save has failed: a directory stands where the
+// file is to go.
+func unsaved(t *testing.T) *redistest.Server {
+	t.Helper()
+	server := redistest.Start(t, redistest.Tenant(""),
+		redistest.Args("--save", "3600 1", "--stop-writes-on-bgsave-error", "no", "--dbfilename", "taken.rdb"))
+	dir := server.Do(t, "CONFIG", "GET", "dir").([]any)[1].(string)
+	if err := os.MkdirAll(filepath.Join(dir, "taken.rdb", "by"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	server.Do(t, "BGSAVE")
+	redistest.Await(t, "the save has failed", func() bool {
+		return server.Info(t, "rdb_last_bgsave_status") == "err"
+	})
+	return server
+}
+
+// Nothing is told before it is written: where the server refuses writes, by whatever
+// state, an action is refused whole. The record is what it was, and nobody has heard of
+// anything. Who holds or waits already can go on when memory is all that is missing.
+func TestARefusedScriptHasDoneNothing(t *testing.T) {
+	server := unsaved(t)
+	refused := map[string]int{}
+	eachStep(t, server, func(tr *trial) {
+		whole := tr.run(tr.Conn, -1)
+		tr.back()
+		before := tr.records()
+		for _, state := range refusals {
+			tr.all(state.enter)
+			r := tr.run(tr.Conn, -1)
+			tr.all(state.leave)
+			reads := strings.Contains(tr.action.Declaration(), "no-writes")
+			able := state.code == "OOM" && strings.Contains(tr.action.Declaration(), "allow-oom")
+			what := fmt.Sprintf("%s %v under %s says %q", tr.action.Name, tr.args, state.code, r.answer)
+			switch {
+			case reads || able:
+				if timeless(tr.action, r.answer) != timeless(tr.action, whole.answer) {
+					tr.t.Errorf("%s, not %q", what, whole.answer)
+				}
+			case !r.failed || !strings.HasPrefix(r.answer, state.code+" "):
+				tr.t.Errorf("%s, which is no refusal", what)
+			case len(r.heard) > 0:
+				tr.t.Errorf("%s and has published %q", what, r.heard)
+			case !same(tr.records(), before):
+				tr.t.Errorf("%s and leaves %v of %v", what, tr.records(), before)
+			default:
+				refused[tr.action.Name]++
+			}
+			if able {
+				tr.back()
+			}
+		}
+	})
+	for _, s := range script.All() {
+		if refused[s.Name] == 0 && !strings.Contains(s.Declaration(), "no-writes") {
+			t.Errorf("%s was never refused", s.Name)
+		}
+	}
+}
+
+// The same for a user who may not run one of the commands, as when a rule is
+// changed while locks are in use. What an action can do without is done without; any other
+// leaves the record as it was, or as the whole action makes it.
+func TestAScriptWithoutACommandHasDoneNothingOrAll(t *testing.T) {
+	server := redistest.Start(t, redistest.Tenant(""))
+	commands := []string{"time", "hget", "hmget", "hgetall", "hset", "hdel", "pexpire", "pttl", "publish", "pubsub"}
+	for _, command := range commands {
+		server.Do(t, "ACL", "SETUSER", "no"+command, "reset", "on", ">pw", "~*", "&*", "+@all", "-"+command)
+	}
+	without := map[string]*redistest.Conn{}
+	for _, command := range commands {
+		without[command] = server.Dial(t)
+		if reply := without[command].Do(t, "AUTH", "no"+command, "pw"); reply != "OK" {
+			t.Fatalf("AUTH: %v", reply)
+		}
+	}
+	failed := map[string]int{}
+	eachStep(t, server, func(tr *trial) {
+		tr.run(tr.Conn, -1)
+		after := tr.records()
+		tr.back()
+		before := tr.records()
+		for _, command := range commands {
+			r := tr.run(without[command], -1)
+			r.keys = tr.records()
+			what := fmt.Sprintf("%s %v without %s says %q", tr.action.Name, tr.args, command, r.answer)
+			if r.failed {
+				failed[command]++
+				if len(r.heard) > 0 {
+					tr.t.Errorf("%s and has published %q", what, r.heard)
+				}
+				if !same(r.keys, before) {
+					tr.t.Errorf("%s and leaves\n%v\nof\n%v", what, r.keys, before)
+				}
+			}
+			tr.told(tr.t, r)
+			// Without a count nobody is told, and so nobody is granted by a push.
+			if command == "hdel" && !same(r.keys, after) {
+				tr.t.Errorf("%s and leaves\n%v\nnot\n%v", what, r.keys, after)
+			}
+			for key := range r.keys {
+				if tr.Do(tr.t, "PTTL", key).(int64) < 0 && tr.ttl(key) != -1 {
+					tr.t.Errorf("%s: I2: %s has no life", what, key)
+				}
+			}
+			tr.back()
+		}
+	})
+	for _, command := range commands {
+		optional := command == "hdel" || command == "publish" || command == "pubsub" || command == "time"
+		if failed[command] == 0 && !optional {
+			t.Errorf("nothing failed without %s", command)
+		}
+	}
+}
+
+// timeless is an answer without the record's life, which goes on between two tries.
+func timeless(action *script.Script, answer string) string {
+	words := strings.SplitN(answer, " ", 6)
+	if action == script.Inspect && len(words) == 6 {
+		words[4] = "~"
+	}
+	return strings.Join(words, " ")
+}
+
+func same(a, b map[string]map[string]string) bool { return maps.EqualFunc(a, b, maps.Equal) }
+
+func (tr *trial) all(commands [][]any) {
+	tr.t.Helper()
+	for _, words := range commands {
+		if reply := tr.Do(tr.t, words...); reply != "OK" {
+			tr.t.Fatalf("%v: %v", words, reply)
+		}
+	}
+}
