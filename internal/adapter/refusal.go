@@ -27,10 +27,12 @@ func Distrust(err error) *holdfast.ServerError {
 
 // code returns the code word of an error message.
 //
-// Redis 7.0 says a lack of permission in two ways: NOPERM for the command
-// that the client sent, and ERR with a sentence for one that a script calls.
+// A lack of permission is NOPERM for the command that the client sent, and ERR
+// with a sentence for one that a script calls: the first sentence is that of
+// Redis 7.0, the second that of later ones and of Valkey.
 func code(message string) string {
-	if strings.HasPrefix(message, "ERR The user executing the script can't ") {
+	if strings.HasPrefix(message, "ERR The user executing the script can't ") ||
+		strings.HasPrefix(message, "ERR ACL failure in script: ") {
 		return "NOPERM"
 	}
 	word, _, _ := strings.Cut(message, " ")

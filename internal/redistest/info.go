@@ -17,6 +17,17 @@ func (s *Server) Info(t testing.TB, field string) string {
 	return infoField(text, field)
 }
 
+// Product returns which server it is, redis or valkey, and its version. Valkey
+// also names the version of Redis that it stands in for.
+func (s *Server) Product(t testing.TB) (name, version string) {
+	t.Helper()
+	text, _ := s.Do(t, "INFO", "server").(string)
+	if version = infoField(text, "valkey_version"); version != "" {
+		return "valkey", version
+	}
+	return "redis", infoField(text, "redis_version")
+}
+
 // CommandCalls returns how often each command was called since the start or
 // since ResetStats, by its lower-case name ("evalsha", "client|setname"),
 // calls from scripts included.

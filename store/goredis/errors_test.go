@@ -47,7 +47,7 @@ func TestServerErrors(t *testing.T) {
 		{"CustomCode", server.Addr(), nil, custom, "x", "BADARG", "BADARG no such mode"},
 		{"NoCode", server.Addr(), nil, bare, "x", "ERR", "no code"},
 		{"NoPermission", server.Addr(), as("bob", "pw"), read, "x", "NOPERM", "evalsha"},
-		{"NoPermissionForKey", server.Addr(), as("ann", "pw"), read, "other", "NOPERM", "keys"},
+		{"NoPermissionForKey", server.Addr(), as("ann", "pw"), read, "other", "NOPERM", "key"},
 		{"NoPermissionInScript", server.Addr(), as("ann", "pw"), write, "mine", "NOPERM", "script"},
 		{"NoPermissionToPublish", server.Addr(), as("ann", "pw"), publish, "mine", "NOPERM", "script"},
 		{"NoAuth", guarded.Addr(), nil, read, "x", "NOAUTH", "Authentication required"},

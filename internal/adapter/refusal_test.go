@@ -1,0 +1,37 @@
+package adapter
+
+import "testing"
+
+// What servers say when a permission is lacking, word for word, from those that
+// the tests run on.
+func TestALackOfPermissionIsRecognisedOnEveryServer(t *testing.T) {
+	for _, said := range []string{
+		// Redis 7.0
+		"NOPERM this user has no permissions to access one of the keys used as arguments",
+		"NOPERM this user has no permissions to access one of the channels used as arguments",
+		"NOPERM this user has no permissions to run the 'evalsha' command",
+		"ERR The user executing the script can't run this command or subcommand script: 70, on @user_script:1.",
+		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments",
+		// Redis 8, Valkey 8 and 9
+		"NOPERM No permissions to access a key",
+		"NOPERM No permissions to access a channel",
+		"NOPERM User ann has no permissions to run the 'evalsha' command",
+		"ERR ACL failure in script: User ann has no permissions to run the 'set' command script: 70, on @user_script:1.",
+		"ERR ACL failure in script: User ann has no permissions to run the 'set' command script: on @user_script:1.",
+		"ERR ACL failure in script: No permissions to access a key script: 70, on @user_script:1.",
+	} {
+		if got := Refusal(said); got.Code != "NOPERM" || got.Message != said {
+			t.Errorf("%q is read as %+v", said, got)
+		}
+	}
+	for said, want := range map[string]string{
+		"ERR value is not an integer or out of range":             "ERR",
+		"ERR user_script:1: ACL failure in script: said a script": "ERR",
+		"NOSCRIPT No matching script":                             "NOSCRIPT",
+		"no code":                                                 "ERR",
+	} {
+		if got := Refusal(said); got.Code != want {
+			t.Errorf("%q is read as %+v", said, got)
+		}
+	}
+}
