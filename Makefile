@@ -55,11 +55,23 @@ help: ## list the targets
 # git trusts this directory is no matter of the code.
 ISOLATED = GOWORK=off $(GO) build -buildvcs=false -o /dev/null ./... && GOWORK=off $(GO) vet ./...
 
+# What is tested with the race detector, how much at once, and what is printed at
+# the end is in internal/runtests.
+RUNTESTS = $(GO) build -buildvcs=false -o bin/runtests ./internal/runtests && bin/runtests -go '$(GO)' $(if $(RACE),,-race=false)
+
 .PHONY: test
 test: servers ## vet and test every module; installs a redis-server if there is none
-	$(call each,test,$(ISOLATED) && $(GO) test $(RACE) $(TESTFLAGS) ./...,$(if $(RACE),, (no C compiler: without the race detector)))
-	$(if $(TESTFLAGS),,$(if $(RACE),$(if $(filter %verify,$(MODULES)),@$(MAKE) worlds && cd verify && $(GO) test ./oracle)))
-	$(if $(TESTFLAGS),,$(if $(filter %verify,$(MODULES)),@$(MAKE) test-secured-some))
+	@$(RUNTESTS) $(MODULES) -- $(TESTFLAGS)
+
+# What takes too long for every day: every package with the race detector, the worlds
+# of the simulation and the sequences of the oracle by the thousand, and all tests on
+# secured servers. The track record of the fault suite begins with it.
+.PHONY: test-long
+test-long: servers ## all tests with the race detector, secured, and long searches (an hour)
+	@$(RUNTESTS) -everywhere $(MODULES) -- -timeout 60m $(TESTFLAGS)
+	@$(MAKE) test-secured
+	@$(MAKE) worlds WORLDS=20000
+	cd verify && $(GO) test -timeout 0 ./oracle -rapid.checks=3000
 
 # The same tests on servers that have TLS, the rights of docs/operating.md for
 # their clients, and a prefix for a tenant. Without: the measurements of bench, the
@@ -75,18 +87,11 @@ OPEN_ONLY = /(bench|examples|lineage)(/|$$)
 test-secured: servers ## test every module on secured servers: TLS, least privilege, a tenant's prefix
 	$(call each,test-secured,packages=$$($(GO) list ./... | grep -vE '$(OPEN_ONLY)'); test -z "$$packages" || $(SECURED) $(TESTFLAGS) $$packages)
 
-.PHONY: test-secured-some
-test-secured-some: servers ## some of test-secured: seconds (part of test)
-	cd store/goredis && $(SECURED) -run 'Conformance$$/^(actions|errors|bytes)$$' .
-	cd store/rueidis && $(SECURED) -run 'Conformance$$/^(actions|errors|bytes)$$' .
-	cd verify && $(SECURED) -run 'TestScriptFlushIsNotNoticed|TestAWrongPasswordIsNamed' ./rules
-
-# The race detector makes a simulated world seven times as slow: with it some
-# hundreds are run, and all of them again without it. So it is with the oracle.
-WORLDS ?= 2000
+# make test lives through some thousands. A longer search is for this one.
+WORLDS ?= 20000
 
 .PHONY: worlds
-worlds: ## live through simulated worlds (part of test; WORLDS=100000 for a long search)
+worlds: ## live through simulated worlds (WORLDS=100000 for a long search)
 	cd verify && $(GO) test -timeout 0 -run 'TestWorlds$$|TestTheScriptsLiveTheSameWorlds' ./sim -seeds $(WORLDS)
 
 # Not part of test, which only asks whether every mutant can still be made: the

@@ -20,8 +20,9 @@ import (
 	"fmt"
 	"os"
 
+	_ "github.com/ncruces/go-sqlite3/driver"
+	_ "github.com/ncruces/go-sqlite3/embed"
 	"github.com/redis/go-redis/v9"
-	_ "modernc.org/sqlite"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/store/goredis"
@@ -29,7 +30,7 @@ import (
 
 func main() {
 	ctx := context.Background()
-	db, err := sql.Open("sqlite", os.Args[1])
+	db, err := sql.Open("sqlite3", os.Args[1])
 	if err == nil {
 		_, err = db.Exec("CREATE TABLE invoice (id INTEGER, paid BOOLEAN, token BIGINT); " +
 			"INSERT INTO invoice VALUES (42, false, 0)")

@@ -22,7 +22,8 @@ import (
 	"path/filepath"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver, in Go alone
+	_ "github.com/ncruces/go-sqlite3/driver"
+	_ "github.com/ncruces/go-sqlite3/embed" // the database itself, without a C compiler
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/examples/internal/kit"
@@ -93,7 +94,7 @@ func parent(ctx context.Context, _ []string) error {
 
 // child writes, and later writes again, whatever has happened to it meanwhile.
 func child(ctx context.Context, args []string) error {
-	db, err := sql.Open("sqlite", args[1])
+	db, err := sql.Open("sqlite3", args[1])
 	if err != nil {
 		return err
 	}
@@ -128,7 +129,7 @@ func child(ctx context.Context, args []string) error {
 }
 
 func create(ctx context.Context, file string) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", file)
+	db, err := sql.Open("sqlite3", file)
 	if err != nil {
 		return nil, err
 	}

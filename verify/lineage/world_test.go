@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store/goredis"
+	"github.com/holdfast-go/holdfast/verify/internal/leaks"
 )
 
 // lockName is the lock of every test: for the old ways it is the key too.
@@ -27,9 +27,7 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv(envRole); role != "" {
 		os.Exit(obey(role))
 	}
-	// One goroutine of redistest keeps the thread that servers are tied to.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(
-		"github.com/holdfast-go/holdfast/internal/redistest.startTied.func1.1"))
+	leaks.Main(m)
 }
 
 type quiet struct{}

@@ -12,13 +12,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
-	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store/goredis"
 	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
+	"github.com/holdfast-go/holdfast/verify/internal/leaks"
 )
 
 func TestMain(m *testing.M) {
@@ -30,9 +30,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
-	// One goroutine of redistest keeps the thread that servers are tied to.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(
-		"github.com/holdfast-go/holdfast/internal/redistest.startTied.func1.1"))
+	leaks.Main(m)
 }
 
 // quiet is a logger of go-redis.

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/goredis"
 	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
+	"github.com/holdfast-go/holdfast/verify/internal/leaks"
 )
 
 func TestMain(m *testing.M) {
@@ -24,9 +25,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
-	// One goroutine of redistest keeps the thread that servers are tied to.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(
-		"github.com/holdfast-go/holdfast/internal/redistest.startTied.func1.1"),
+	leaks.Main(m,
 		// rueidis closes connections to nodes that went away some seconds later,
 		// and looks at the Cluster's slots some time after it was told to.
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),

@@ -7,7 +7,7 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/holdfast-go/holdfast/verify/internal/leaks"
 )
 
 // marked turns the test binary into a client process.
@@ -27,7 +27,5 @@ func Main(m *testing.M, client func() error) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	// One goroutine of redistest keeps the thread that servers are tied to.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(
-		"github.com/holdfast-go/holdfast/internal/redistest.startTied.func1.1"))
+	leaks.Main(m)
 }

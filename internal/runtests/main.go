@@ -1,0 +1,128 @@
+// Runtests is what make test calls. It checks and tests the modules of the
+// repository in two lanes side by side, since a processor that compiles for one may
+// do so while the tests of the other wait for a server:
+//
+//   - one tests, with the race detector, the packages in which goroutines race;
+//   - one builds and vets every module without the workspace, and then tests the
+//     others.
+//
+// The lines of go test go through as they are. At the end it prints the slowest
+// tests, and says how it went. It exits with 1 if anything failed, and with 2 if
+// nothing could be run.
+//
+//	runtests [-race=false] [-everywhere] [module…] [-- flag of go test…]
+//
+// Without a module it takes all that go.work names.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The status of the program.
+const (
+	failed   = 1
+	notBegun = 2
+)
+
+func main() {
+	var r run
+	flag.BoolVar(&r.race, "race", true, "test with the race detector where goroutines race")
+	flag.BoolVar(&r.everywhere, "everywhere", false, "test with the race detector in every package")
+	flag.StringVar(&r.goTool, "go", "go", "the go command")
+	own, flags := parts(os.Args[1:])
+	r.flags = flags
+	flag.CommandLine.Parse(own) //nolint:errcheck // it exits
+	r.out = &digest{out: os.Stdout}
+
+	// An interrupt reaches the tests too. What they then say is still told.
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+
+	code, err := r.all(flag.Args())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "runtests:", err)
+	}
+	os.Exit(code)
+}
+
+// parts are what stands before and behind a first "--".
+func parts(args []string) (own, flags []string) {
+	i := slices.Index(args, "--")
+	if i < 0 {
+		return args, nil
+	}
+	return args[:i], args[i+1:]
+}
+
+// run is one run of the tests.
+type run struct {
+	goTool     string
+	race       bool
+	everywhere bool
+	flags      []string
+	out        *digest
+
+	mu     sync.Mutex // guards broken
+	broken []string   // what failed
+}
+
+// all runs both lanes over the modules, and returns the exit status.
+func (r *run) all(modules []string) (int, error) {
+	begun := time.Now()
+	modules, err := r.modules(modules)
+	if err != nil {
+		return notBegun, err
+	}
+	packages, err := r.packages(modules)
+	if err != nil {
+		return notBegun, err
+	}
+	raced, plain := split(packages, r.racing)
+
+	var lanes sync.WaitGroup
+	lanes.Go(func() { r.test("test with the race detector", nil, raceFlags(r.race), raced) })
+	lanes.Go(func() {
+		for _, module := range modules {
+			r.isolated(module)
+		}
+		r.test("test", nil, plainFlags, plain)
+		if len(r.flags) == 0 {
+			r.secured(packages)
+		}
+	})
+	lanes.Wait()
+
+	r.out.slowest(slowestShown)
+	note := ""
+	if !r.race {
+		note = ", without the race detector"
+	}
+	took := time.Since(begun).Round(time.Second)
+	if len(r.broken) > 0 {
+		fmt.Fprintf(os.Stderr, "== test: FAILED after %v in %s\n", took, strings.Join(r.broken, ", "))
+		return failed, nil
+	}
+	r.out.say("== test: %d of %d modules passed in %v%s", len(modules), len(modules), took, note)
+	return 0, nil
+}
+
+// racing reports whether a package is tested with the race detector.
+func (r *run) racing(p pkg) bool { return r.everywhere || races(p.ImportPath) }
+
+// fail notes what failed. A run goes on after it, so that all is told at once.
+func (r *run) fail(what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.broken = append(r.broken, what)
+}
+
+var errNoModules = errors.New("no modules: is go.work here?")

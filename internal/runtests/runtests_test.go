@@ -1,0 +1,146 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// said reads events and returns what is printed, and what failed.
+func said(t *testing.T, d *digest, events ...event) (string, []string) {
+	t.Helper()
+	var in, out strings.Builder
+	for _, e := range events {
+		line, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Write(append(line, '\n'))
+	}
+	d.out = &out
+	broken := d.read(strings.NewReader(in.String()))
+	return out.String(), broken
+}
+
+func TestAPackageThatPassedIsOneLine(t *testing.T) {
+	got, broken := said(t, &digest{},
+		event{Action: "start", Package: root},
+		event{Action: "run", Package: root, Test: "TestA"},
+		event{Action: "output", Package: root, Test: "TestA", Output: "=== RUN   TestA\n"},
+		event{Action: "output", Package: root, Test: "TestA", Output: "    a_test.go:1: talk\n"},
+		event{Action: "output", Package: root, Test: "TestA", Output: "--- PASS: TestA (0.10s)\n"},
+		event{Action: "pass", Package: root, Test: "TestA", Elapsed: 0.1},
+		event{Action: "output", Package: root, Output: "PASS\n"},
+		event{Action: "output", Package: root, Output: "ok  \t" + root + "\t0.2s\n"},
+		event{Action: "pass", Package: root, Elapsed: 0.2})
+	if want := "ok  \t" + root + "\t0.2s\n"; got != want || len(broken) > 0 {
+		t.Errorf("got %q and %q, want %q", got, broken, want)
+	}
+}
+
+func TestAPackageThatFailedTellsOfItsFailedTestsOnly(t *testing.T) {
+	got, broken := said(t, &digest{},
+		event{Action: "run", Package: root, Test: "TestA"},
+		event{Action: "run", Package: root, Test: "TestA/good"},
+		event{Action: "output", Package: root, Test: "TestA/good", Output: "    a_test.go:1: good talk\n"},
+		event{Action: "run", Package: root, Test: "TestA/bad"},
+		event{Action: "output", Package: root, Test: "TestA/bad", Output: "=== NAME  TestA/bad\n"},
+		event{Action: "output", Package: root, Test: "TestA/bad", Output: "        a_test.go:2: got 1,"},
+		event{Action: "output", Package: root, Test: "TestA/bad", Output: " want 2\n"},
+		event{Action: "output", Package: root, Test: "TestA/bad", Output: "    --- FAIL: TestA/bad (0.00s)\n"},
+		event{Action: "fail", Package: root, Test: "TestA/bad"},
+		event{Action: "pass", Package: root, Test: "TestA/good"},
+		event{Action: "output", Package: root, Test: "TestA", Output: "--- FAIL: TestA (0.00s)\n"},
+		event{Action: "fail", Package: root, Test: "TestA"},
+		event{Action: "output", Package: root, Output: "FAIL\n"},
+		event{Action: "output", Package: root, Output: "FAIL\t" + root + "\t0.2s\n"},
+		event{Action: "fail", Package: root})
+	want := "--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/bad (0.00s)\n        a_test.go:2: got 1, want 2\n" +
+		"FAIL\nFAIL\t" + root + "\t0.2s\n"
+	if got != want || !slices.Equal(broken, []string{root}) {
+		t.Errorf("got\n%s\nand %q, want\n%s", got, broken, want)
+	}
+}
+
+func TestWhatDidNotBuildOrEndIsToldAndFails(t *testing.T) {
+	got, broken := said(t, &digest{},
+		event{Action: "build-output", ImportPath: root, Output: "./a.go:1:1: no\n"},
+		event{Action: "output", Package: root, Output: "FAIL\t" + root + " [build failed]\n"},
+		event{Action: "fail", Package: root})
+	if want := "./a.go:1:1: no\nFAIL\t" + root + " [build failed]\n"; got != want || len(broken) != 1 {
+		t.Errorf("not built: got %q and %q, want %q", got, broken, want)
+	}
+	got, broken = said(t, &digest{},
+		event{Action: "run", Package: root, Test: "TestA"},
+		event{Action: "output", Package: root, Test: "TestA", Output: "=== RUN   TestA\n"},
+		event{Action: "output", Package: root, Test: "TestA", Output: "panic: at once\n"})
+	if want := "--- it did not end: TestA\npanic: at once\n"; got != want || len(broken) != 1 {
+		t.Errorf("not ended: got %q and %q, want %q", got, broken, want)
+	}
+	var d digest
+	var out strings.Builder
+	d.out = &out
+	if d.read(strings.NewReader("no JSON\n")); out.String() != "no JSON\n" {
+		t.Errorf("what is no event is printed as %q", out.String())
+	}
+}
+
+func TestTheSlowestTestsArePrintedWithoutThoseAboveThem(t *testing.T) {
+	var d digest
+	said(t, &d,
+		event{Action: "run", Package: root + "/line", Test: "TestA"},
+		event{Action: "run", Package: root + "/line", Test: "TestA/x"},
+		event{Action: "pass", Package: root + "/line", Test: "TestA/x", Elapsed: 2},
+		event{Action: "pass", Package: root + "/line", Test: "TestA", Elapsed: 3},
+		event{Action: "run", Package: root + "/line", Test: "TestB"},
+		event{Action: "pass", Package: root + "/line", Test: "TestB", Elapsed: 1},
+		event{Action: "run", Package: root + "/line", Test: "TestC"},
+		event{Action: "pass", Package: root + "/line", Test: "TestC", Elapsed: 4},
+		event{Action: "pass", Package: root + "/line"})
+	var out strings.Builder
+	d.out = &out
+	d.slowest(2)
+	want := "== the slowest 2 of 3 tests, and how long each took\n     4.0s  line TestC\n     2.0s  line TestA/x\n"
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+func TestPackagesArePartedByTheirGoroutinesAndBeginWithTheHeaviest(t *testing.T) {
+	var all []pkg
+	for _, name := range []string{
+		"", "/internal/tidy", "/internal/adapter", "/verify/sim", "/verify/rules", "/verify/topology",
+		"/verify/suite", "/bench/crew", "/store/goredis", "/verify/internal/child",
+	} {
+		all = append(all, pkg{ImportPath: root + name})
+	}
+	raced, plain := split(all, func(p pkg) bool { return races(p.ImportPath) })
+	for i := range raced {
+		raced[i] = short(raced[i])
+	}
+	for i := range plain {
+		plain[i] = short(plain[i])
+	}
+	if got := strings.Join(raced, " "); got != "verify/topology verify/rules . internal/adapter store/goredis" {
+		t.Errorf("with the race detector: %s", got)
+	}
+	if got := strings.Join(plain, " "); got != "verify/suite internal/tidy verify/sim bench/crew verify/internal/child" {
+		t.Errorf("without: %s", got)
+	}
+}
+
+func TestTheCommandLineIsModulesAndThenFlags(t *testing.T) {
+	for _, c := range []struct{ args, modules, flags string }{
+		{"", "", ""},
+		{"a b", "a b", ""},
+		{"a --", "a", ""},
+		{"a -- -run X", "a", "-run X"},
+		{"-- -run X", "", "-run X"},
+	} {
+		modules, flags := parts(strings.Fields(c.args))
+		if strings.Join(modules, " ") != c.modules || strings.Join(flags, " ") != c.flags {
+			t.Errorf("%q is taken for modules %q and flags %q", c.args, modules, flags)
+		}
+	}
+}

@@ -1,0 +1,26 @@
+// Package leaks ends test programs: with an error if goroutines are left over.
+package leaks
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// Main runs the tests and exits. Whatever they have started must have ended then,
+// but for what is known to stay or to end soon by itself.
+func Main(m *testing.M, known ...goleak.Option) {
+	goleak.VerifyTestMain(m, append(known, ours()...)...)
+}
+
+func ours() []goleak.Option {
+	return []goleak.Option{
+		// One goroutine of redistest keeps the thread that servers are tied to.
+		goleak.IgnoreAnyFunction("github.com/holdfast-go/holdfast/internal/redistest.startTied.func1.1"),
+		// A time limit of requests ends some seconds after the last of them. The timer
+		// then has a goroutine close a channel, which waits for nothing. The stores of
+		// many tests have hundreds of these, and on a busy machine one after the other
+		// has begun and not ended yet whenever somebody looks.
+		goleak.IgnoreAnyFunction("github.com/holdfast-go/holdfast/internal/adapter.(*Alarm).After.func1"),
+	}
+}
