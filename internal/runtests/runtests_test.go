@@ -125,7 +125,8 @@ func TestPackagesArePartedByTheirGoroutinesAndBeginWithTheHeaviest(t *testing.T)
 	if got := strings.Join(raced, " "); got != "verify/topology verify/rules . internal/adapter store/goredis" {
 		t.Errorf("with the race detector: %s", got)
 	}
-	if got := strings.Join(plain, " "); got != "verify/suite internal/tidy verify/sim bench/crew verify/internal/child" {
+	const others = "verify/suite internal/tidy verify/sim bench/crew verify/internal/child"
+	if got := strings.Join(plain, " "); got != others {
 		t.Errorf("without: %s", got)
 	}
 }

@@ -14,8 +14,12 @@ import (
 )
 
 // overtime is for how long a waiter may wait beyond the old holder's lease, by
-// the server's clock.
-const overtime = 2 * time.Second
+// the server's clock: a busy machine's share, and far less than one more lease.
+const overtime = ttl / 3
+
+// lasting is the lease of holders who must outlive the failover. Processors that
+// have other work may stretch it from two seconds to more than ten.
+const lasting = 3 * ttl
 
 // replaced is a lock in three states when the primary goes: what becomes of
 // each afterwards is the same in a Cluster and behind Sentinel.
@@ -40,7 +44,7 @@ func before(t *testing.T, primary *redistest.Server, open func(testing.TB) *part
 	t.Helper()
 	f := &replaced{holder: open(t), waiters: open(t)}
 	doomed := open(t)
-	f.kept = f.holder.lock(t, names[0])
+	f.kept = f.holder.lock(t, names[0], holdfast.TTL(lasting))
 	f.died = doomed.lock(t, names[1])
 	f.onKept = f.waiters.waiting(t, names[0])
 	f.onDied = f.waiters.waiting(t, names[1])
@@ -48,7 +52,7 @@ func before(t *testing.T, primary *redistest.Server, open func(testing.TB) *part
 	release(t, f.holder.lock(t, names[2], holdfast.Acks(1, time.Second)))
 
 	primary.CutReplicas(t)
-	f.missed = f.holder.lock(t, names[2])
+	f.missed = f.holder.lock(t, names[2], holdfast.TTL(lasting))
 	f.onLost = f.waiters.waiting(t, names[2])
 	f.until = f.died.Deadline()
 	doomed.Abandon()
@@ -66,6 +70,7 @@ func (f *replaced) after(t *testing.T) {
 		t.Errorf("token %d after %d: it did not rise over the failover", l.Token(), f.missed.Token())
 	}
 	release(t, l)
+	served := granting(l) // by the new primary
 
 	// Whose record did, holds on.
 	name := f.kept.Name()
@@ -85,9 +90,10 @@ func (f *replaced) after(t *testing.T) {
 	}
 	release(t, l)
 
-	// Whose holder is gone is waited for no longer than its lease.
+	// Whose holder is gone is waited for no longer than its lease, if somebody
+	// serves by then.
 	l = granted(t, f.onDied)
-	if late := granting(l).Sub(f.until); late > overtime {
+	if late := min(granting(l).Sub(f.until), granting(l).Sub(served)); late > overtime {
 		t.Errorf("granted %v after the end of the old lease", late)
 	}
 	if l.Token() <= f.died.Token() {
