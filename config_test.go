@@ -77,7 +77,7 @@ func TestHintsSayWhatToDo(t *testing.T) {
 		{refused("NOPERM", "NOPERM No permissions to access a key"), "~holdfast"},
 		{refused("NOPERM", "NOPERM User x has no permissions to access the 'holdfast:{a}' key"), "~holdfast"},
 		{refused("NOPERM", "NOPERM No permissions to access a channel"), "&holdfast"},
-		{refused("NOPERM", "ERR ACL failure in script: User x has no permissions to run the 'set' command"), "+evalsha"},
+		{refused("NOPERM", "ERR ACL failure in script: User x has no permissions to run the 'set'"), "+evalsha"},
 		{refused("NOPERM", "ERR ACL failure in script: No permissions to access a key script: 7"), "~holdfast"},
 		{refused("NOPERM", "ERR ACL failure in script: No permissions to access a channel script: 7"), "&holdfast"},
 		{holdfast.ErrDeadlock, "pass the lease on"},

@@ -500,9 +500,9 @@ func TestAnObserverThatStopsLeavesNothingBehind(t *testing.T) {
 			}
 			break
 		}
-		if n := w.Publish("holdfast:watch:e", "anybody?"); n != 0 {
+		if n := w.Publish("holdfast:watch=e", "anybody?"); n != 0 {
 			synctest.Wait()
-			if n = w.Publish("holdfast:watch:e", "anybody?"); n != 0 {
+			if n = w.Publish("holdfast:watch=e", "anybody?"); n != 0 {
 				t.Errorf("%d still listen", n)
 			}
 		}

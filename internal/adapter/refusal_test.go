@@ -16,7 +16,7 @@ func TestALackOfPermissionIsRecognisedOnEveryServer(t *testing.T) {
 		"NOPERM No permissions to access a key",
 		"NOPERM No permissions to access a channel",
 		"NOPERM User ann has no permissions to run the 'evalsha' command",
-		"ERR ACL failure in script: User ann has no permissions to run the 'set' command script: 70, on @user_script:1.",
+		"ERR ACL failure in script: User ann has no permissions to run the 'set' command script: 7, on @user_script:1.",
 		"ERR ACL failure in script: User ann has no permissions to run the 'set' command script: on @user_script:1.",
 		"ERR ACL failure in script: No permissions to access a key script: 70, on @user_script:1.",
 	} {

@@ -55,9 +55,9 @@ func (p *player) base() string {
 
 func (p *player) watched() string {
 	if p.sharded {
-		return "golden:watch:{" + p.lock + "}"
+		return "golden:{" + p.lock + "}:watch"
 	}
-	return "golden:watch:" + p.lock
+	return "golden:watch=" + p.lock
 }
 
 // command carries out one line and returns what is to be seen.

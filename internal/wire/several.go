@@ -119,14 +119,16 @@ func ParseLeader(answer string) (LeaderLine, error) {
 func Value(value string) string { return "=" + Encode(value) }
 
 // EveryKey is the name of the record of a job that runs once per period. It
-// is none of a lock's, so that nobody who locks the name shortens its life.
-func EveryKey(prefix, name string) string { return prefix + ":every:{" + Encode(name) + "}" }
+// is none of a lock's, so that nobody who locks the name shortens its life:
+// a lock's record ends with a brace, whatever its prefix.
+func EveryKey(prefix, name string) string { return prefix + ":{" + Encode(name) + "}:periodic" }
 
 // Watch is the channel of those who observe an election: in a Cluster it is in
-// the lock's slot.
+// the lock's slot. The byte before the name is one that no prefix has: so no
+// other prefix and name have this channel.
 func Watch(prefix, name string, sharded bool) string {
 	if sharded {
-		return prefix + ":watch:{" + Encode(name) + "}"
+		return prefix + ":{" + Encode(name) + "}:watch"
 	}
-	return prefix + ":watch:" + Encode(name)
+	return prefix + ":watch=" + Encode(name)
 }

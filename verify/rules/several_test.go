@@ -159,7 +159,7 @@ func TestAKilledRunKeepsItsPeriod(t *testing.T) {
 		child.Hear(t, "held")
 		child.Kill()
 		c, _ := w.local(t, holdfast.Config{TTL: time.Second})
-		key := redistest.Prefix() + ":every:{job}"
+		key := redistest.Prefix() + ":{job}:periodic"
 		redistest.Await(t, "the lease of the dead has ended", func() bool {
 			turn, err := c.Every("job", time.Hour).Do(within(t), func(context.Context) error {
 				t.Error("ran again in the same period")
@@ -321,7 +321,7 @@ func TestManyObserveOneElection(t *testing.T) {
 		cancel()
 		all.Wait()
 		redistest.Await(t, "nobody listens", func() bool {
-			reply := w.Do(t, "PUBSUB", "NUMSUB", redistest.Prefix()+":watch:e").([]any)
+			reply := w.Do(t, "PUBSUB", "NUMSUB", redistest.Prefix()+":watch=e").([]any)
 			return reply[1] == int64(0)
 		})
 		if err := lead.Resign(within(t)); err != nil {

@@ -1,0 +1,70 @@
+package wire
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Kinds of keys and channels, by what makes their names different.
+var spaces = map[string]func(prefix, name, client string) string{
+	"lock":         func(prefix, name, _ string) string { return Key(prefix, name) },
+	"job":          func(prefix, name, _ string) string { return EveryKey(prefix, name) },
+	"client":       func(prefix, _, client string) string { return ClientKey(prefix, client) },
+	"quorum":       func(prefix, _, _ string) string { return prefix + ":quorum" },
+	"push":         func(prefix, name, client string) string { return Base(prefix, name, false) + client },
+	"push sharded": func(prefix, name, client string) string { return Base(prefix, name, true) + client },
+	"watch":        func(prefix, name, _ string) string { return Watch(prefix, name, false) },
+	"watch sharded": func(prefix, name, _ string) string {
+		return Watch(prefix, name, true)
+	},
+}
+
+// No key or channel is that of another kind, prefix, name or client: of all
+// prefixes and names that are made of the words of the protocol.
+func TestKeysAndChannelsOfAllKindsAreApart(t *testing.T) {
+	clients := []string{"AAAAAAAAAAAAAAAAAAAAAA", "periodicperiodicperiod"}
+	words := []string{
+		"app", "every", "watch", "push", "client", "quorum", "periodic", "audit",
+		"{app}", "}:periodic", "=app", clients[0],
+	}
+	var prefixes, names []string
+	for _, a := range words {
+		names = append(names, a)
+		for _, b := range words {
+			names = append(names, a+":"+b, a+"="+b)
+			for _, prefix := range []string{a, a + ":" + b, a + ":" + b + ":", a + ":" + b + ":" + a} {
+				if CheckPrefix(prefix) == nil && !slices.Contains(prefixes, prefix) {
+					prefixes = append(prefixes, prefix)
+				}
+			}
+		}
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return CheckName(name) != nil })
+	seen := make(map[string]string)
+	for kind, of := range spaces {
+		for _, prefix := range prefixes {
+			for _, name := range names {
+				for _, client := range clients {
+					whose := strings.Join([]string{kind, prefix, name, client}, " ")
+					key := of(prefix, name, client)
+					switch { // what the key does not depend on
+					case kind == "client" || kind == "push":
+						whose = strings.Join([]string{kind, prefix, client}, " ")
+					case kind == "quorum":
+						whose = kind + " " + prefix
+					case kind != "push sharded":
+						whose = strings.Join([]string{kind, prefix, name}, " ")
+					}
+					if other, there := seen[key]; there && other != whose {
+						t.Fatalf("%q is that of %s and of %s", key, other, whose)
+					}
+					seen[key] = whose
+				}
+			}
+		}
+	}
+	if len(prefixes) < 50 || len(names) < 200 || len(seen) < 100_000 {
+		t.Errorf("%d keys of %d prefixes and %d names are not many", len(seen), len(prefixes), len(names))
+	}
+}
