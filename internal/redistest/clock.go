@@ -10,31 +10,56 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 )
 
 //go:embed testdata/clock.c
 var clockSource string
 
+// ErrNoClock says that no server can be given a clock that is moved.
+var ErrNoClock = errors.New("no server's clock can be moved here")
+
+// clockLibrary is what is put between a server and the system's clock. It is built
+// once, for all servers of this process.
+var clockLibrary = sync.OnceValues(func() ([]byte, error) {
+	if runtime.GOOS != "linux" {
+		return nil, fmt.Errorf("%w: the clock of one process can be moved on Linux only, not on %s",
+			ErrNoClock, runtime.GOOS)
+	}
+	dir, err := os.MkdirTemp("", "holdfast-clock-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory that stays is no harm
+	library := filepath.Join(dir, "clock.so")
+	cc := exec.Command("cc", "-shared", "-fPIC", "-O1", "-o", library, "-x", "c", "-")
+	cc.Stdin = strings.NewReader(clockSource)
+	if said, err := cc.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w: it takes a C compiler, cc: %w %s", ErrNoClock, err, said)
+	}
+	return os.ReadFile(library)
+})
+
+// Movable says why clocks of servers cannot be moved here, or nil.
+func Movable() error {
+	_, err := clockLibrary()
+	return err
+}
+
 // Clock gives the server a wall clock that [Server.MoveClock] moves. It works
 // on Linux, and with a C compiler, which the race detector needs as well: a
 // library is put between the server and the system's clock.
 func Clock() Option {
 	return func(s *Server) {
-		if runtime.GOOS != "linux" {
-			s.failed = fmt.Errorf("the clock of one process can be moved on Linux only, not on %s", runtime.GOOS)
+		text, err := clockLibrary()
+		if s.failed = err; err != nil {
 			return
 		}
 		library := filepath.Join(s.dir, "clock.so")
-		cc := exec.Command("cc", "-shared", "-fPIC", "-O1", "-o", library, "-x", "c", "-")
-		cc.Stdin = strings.NewReader(clockSource)
-		if said, err := cc.CombinedOutput(); err != nil {
-			s.failed = fmt.Errorf("a C compiler, cc, is needed to move a server's clock: %w\n%s", err, said)
-			return
-		}
 		s.clock = filepath.Join(s.dir, "clock")
 		s.env = append(s.env, "LD_PRELOAD="+library, "HOLDFAST_TEST_CLOCK="+s.clock)
-		s.failed = os.WriteFile(s.clock, make([]byte, 8), 0o600)
+		s.failed = errors.Join(os.WriteFile(library, text, 0o600), os.WriteFile(s.clock, make([]byte, 8), 0o600))
 	}
 }
 

@@ -39,7 +39,7 @@ func (p *Proxy) accept(serving *sync.WaitGroup) {
 			l.client = tls.Server(c, p.identity.server)
 		}
 		p.mu.Lock()
-		refuse := p.fault.refuse || p.closed
+		refuse := p.worst().refuse || p.closed
 		if !refuse {
 			p.made++
 			l.number = p.made
@@ -186,7 +186,7 @@ func (l *link) replies(server net.Conn) {
 			continue
 		}
 		p.mu.Lock()
-		due := time.Now().Add(p.fault.delay)
+		due := time.Now().Add(p.worst().delay)
 		p.mu.Unlock()
 		select {
 		case queue <- reply{frame, words, due}:

@@ -45,6 +45,7 @@ type Proxy struct {
 	hook     func(Event)
 	links    map[*link]struct{}
 	fault    fault
+	imposed  []*Imposition // faults beside that one
 	closed   bool
 	made     int // connections so far
 	overtook int // requests that went past an earlier one
@@ -132,7 +133,7 @@ func (p *Proxy) Overtaken() int {
 func (p *Proxy) slow(l *link) bool {
 	p.mu.Lock()
 	p.arrivals++
-	d, mine := p.fault.stagger, p.arrivals
+	d, mine := p.worst().stagger, p.arrivals
 	if d == 0 || l.number%2 == 0 {
 		for _, earlier := range p.held {
 			if earlier < mine {
@@ -253,17 +254,19 @@ func (p *Proxy) note(stage Stage, request []string) {
 func (p *Proxy) swallow(request []string) (drop, cut bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f := &p.fault
-	if f.drops == 0 || len(request) == 0 {
-		return false, false
+	for _, f := range p.faults() {
+		if f.drops == 0 || len(request) == 0 {
+			continue
+		}
+		if len(f.dropOnly) > 0 && !slices.ContainsFunc(f.dropOnly, func(c string) bool {
+			return strings.EqualFold(c, request[0])
+		}) {
+			continue
+		}
+		f.drops--
+		return true, f.dropCut
 	}
-	if len(f.dropOnly) > 0 && !slices.ContainsFunc(f.dropOnly, func(c string) bool {
-		return strings.EqualFold(c, request[0])
-	}) {
-		return false, false
-	}
-	f.drops--
-	return true, f.dropCut
+	return false, false
 }
 
 // gate waits while the proxy is a black hole. It answers whether it was one, and
@@ -271,7 +274,7 @@ func (p *Proxy) swallow(request []string) (drop, cut bool) {
 func (p *Proxy) gate(l *link) (was, there bool) {
 	for {
 		p.mu.Lock()
-		shut, switched := p.fault.blackHole, p.switched
+		shut, switched := p.worst().blackHole, p.switched
 		p.mu.Unlock()
 		if !shut {
 			return was, true

@@ -55,6 +55,7 @@ type Server struct {
 	failed   error    // why it did not come up at first
 
 	secured bool     // see EnvServers
+	harness bool     // see Harness
 	tenant  string   // its clients' prefix
 	roles   []string // what its clients need besides, by row of the manual
 	more    []string // what they may besides
@@ -207,6 +208,8 @@ func (s *Server) commandLine() []string {
 	}
 	if s.secured {
 		args = append(args, s.securedArgs()...)
+	} else if s.harness {
+		args = append(args, harnessUser()...)
 	}
 	if s.sentinel != "" {
 		return slices.Concat([]string{s.sentinel, "--sentinel"}, args, s.args)

@@ -82,10 +82,19 @@ func (s *Server) CAFile() string {
 	return filepath.Join(s.dir, "server.crt")
 }
 
+// Harness gives an open server the user that a secured one has, so that the test
+// does not lose what it takes from the default user.
+func Harness() Option { return func(s *Server) { s.harness = true } }
+
+// harnessUser is that user, on the command line.
+func harnessUser() []string {
+	return []string{"--user", adminName, "on", ">" + adminPassword, "~*", "&*", "+@all"}
+}
+
 // Admin is who may do everything on the server; empty words are the default
 // user's.
 func (s *Server) Admin() (user, password string) {
-	if s.secured {
+	if s.secured || s.harness {
 		return adminName, adminPassword
 	}
 	return "", s.password
@@ -158,8 +167,8 @@ func (s *Server) securedArgs() []string {
 		"--tls-cert-file", filepath.Join(s.dir, "server.crt"), "--tls-key-file", filepath.Join(s.dir, "server.key"),
 		"--tls-ca-cert-file", filepath.Join(s.dir, "server.crt"), "--tls-auth-clients", "no",
 		"--tls-replication", "yes",
-		"--user", adminName, "on", ">" + adminPassword, "~*", "&*", "+@all",
 	}
+	args = append(args, harnessUser()...)
 	login := "nopass"
 	if s.password != "" {
 		login = ">" + s.password

@@ -1,0 +1,54 @@
+package redistest_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// Two faults of one proxy: the end of one is not the end of the other.
+func TestEachOfTwoFaultsIsLiftedByItself(t *testing.T) {
+	s := redistest.Start(t, everything)
+	p := redistest.NewProxy(t, s.Addr())
+	c := redistest.Dial(t, p.Addr())
+	c.Do(t, "PING")
+	first, second, lost := p.Impose(), p.Impose(), p.Impose()
+	first.BlackHole()
+	second.BlackHole()
+	lost.DropRepliesAndCut(1, "incr")
+	c.Send(t, "INCR", "n")
+	p.Await(t, redistest.Arrived, "INCR", 1)
+	first.Lift()
+	first.Lift()
+	p.Pass()
+	if got := p.Count(redistest.Executed, "INCR"); got != 0 {
+		t.Error("the end of one black hole was the end of both")
+	}
+	second.Lift()
+	p.Await(t, redistest.Dropped, "INCR", 1)
+	if got := redistest.Dial(t, p.Addr()).Do(t, "INCR", "n"); got != int64(2) {
+		t.Errorf("got %v", got)
+	}
+}
+
+// A save fails while something is in its way, and not afterwards.
+func TestSpoiltSavesFail(t *testing.T) {
+	s := redistest.Start(t, everything)
+	s.Do(t, "CONFIG", "SET", "save", "3600 100000000")
+	if err := s.SpoilSaves(); err != nil {
+		t.Fatal(err)
+	}
+	s.Do(t, "BGSAVE")
+	redistest.Await(t, "a save fails", func() bool { return s.Info(t, "rdb_last_bgsave_status") == "err" })
+	if _, refused := s.Do(t, "SET", "a", "b").(redistest.Error); !refused {
+		t.Error("it takes writes")
+	}
+	if err := s.MendSaves(); err != nil {
+		t.Fatal(err)
+	}
+	s.Do(t, "BGSAVE")
+	redistest.Await(t, "a save goes well", func() bool { return s.Info(t, "rdb_last_bgsave_status") == "ok" })
+	if got := s.Do(t, "SET", "a", "b"); got != "OK" {
+		t.Errorf("it says %v", got)
+	}
+}

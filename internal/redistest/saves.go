@@ -1,0 +1,28 @@
+package redistest
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// SpoilSaves has every save of the server fail from now on: there is a directory in
+// the place of the file. Permissions would not keep root from writing.
+func (s *Server) SpoilSaves() error {
+	file := filepath.Join(s.dir, "dump.rdb")
+	if err := os.RemoveAll(file); err != nil {
+		return err
+	}
+	return os.MkdirAll(filepath.Join(file, "in-the-way"), 0o700)
+}
+
+// MendSaves undoes SpoilSaves; a file that was saved stays.
+func (s *Server) MendSaves() error {
+	file := filepath.Join(s.dir, "dump.rdb")
+	info, err := os.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+		return nil
+	}
+	return errors.Join(err, os.RemoveAll(file))
+}
