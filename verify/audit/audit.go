@@ -27,6 +27,10 @@ var wrapping string
 // Channel is where the notes about the locks under prefix are published.
 func Channel(prefix string) string { return prefix + ":audit" }
 
+// Who is a channel that whoever collects the notes of the server called name hears
+// there, and nowhere else: by that its notes say whose they are. Replicas repeat them.
+func Who(prefix, name string) string { return Channel(prefix) + "@" + name }
+
 // Store returns store with actions that keep an account of themselves on
 // channel, see [Channel]. What store can do beyond [holdfast.Store], the result
 // can do too.
@@ -68,7 +72,7 @@ func wrap(action *script.Script, channel string) *script.Script {
 	}
 	pushes := strings.TrimSuffix(channel, "audit") + "push:"
 	text := strings.NewReplacer("'CHANNEL'", "'"+channel+"'", "'PUSHES'", "'"+pushes+"'",
-		"'ACTION'", "'"+action.Name+"'", "CALLER", caller).Replace(code(wrapping))
+		"'ACTION'", "'"+action.Name+"'", "CALLER", caller, "'CHANNEL@*'", "'"+channel+"@*'").Replace(code(wrapping))
 	text = action.Declaration() + strings.Replace(text, "--include action\n", action.Body(), 1)
 	sum := sha1.Sum([]byte(text))
 	return &script.Script{Name: action.Name, Text: text, SHA1: hex.EncodeToString(sum[:])}

@@ -4,9 +4,11 @@
 --
 -- KEYS, ARGV and the answer are the action's own; every key is a record.
 --
--- NOTE   six lines, published on CHANNEL: at, in µs of the server's clock; the
+-- NOTE   seven lines, published on CHANNEL: at, in µs of the server's clock; the
 --        action; the key; the attempts that it was sent for, with commas between
---        them; the record before; the record after. A record is - if absent, else its fields lock, turn,
+--        them; the record before; the record after; who says so, how many messages
+--        the action has published, and what it failed with, if it did. Who: the word
+--        behind CHANNEL@ in the name of a channel that somebody hears here. A record is - if absent, else its fields lock, turn,
 --        entries, line (and behind it who stands at the last place) and h:ATTEMPT, as far as there are any,
 --        with a tab between them. After a grant the record after has one field more, next: the first place
 --        in the line of whom somebody listens here, and who stands there.
@@ -72,23 +74,43 @@ for i, key in ipairs(KEYS) do
   end
 end
 
-local audit_answer = (function()
+-- An action that fails half-way has changed what it has changed, and has told what
+-- it has told.
+local audit_told, audit_redis = 0, redis
+local function audit_count(command, answer)
+  if (command == 'PUBLISH' or command == 'SPUBLISH') and type(answer) == 'number' then
+    audit_told = audit_told + 1
+  end
+  return answer
+end
+local audit_ok, audit_answer = pcall(function()
+local redis = setmetatable({
+  call = function(command, ...) return audit_count(command, audit_redis.call(command, ...)) end,
+  pcall = function(command, ...) return audit_count(command, audit_redis.pcall(command, ...)) end,
+}, {__index = audit_redis})
 --include action
-end)()
+end)
+if not audit_ok and type(audit_answer) == 'string' then audit_answer = {err = audit_answer} end
+local audit_failed = audit_ok and '' or ' ' .. string.gsub(audit_answer.err, '[\r\n]', ' ')
 
-local audit_at
-for _, key in ipairs(audit_keys) do
+local function audit_who()
+  local there = redis.pcall('PUBSUB', 'CHANNELS', 'CHANNEL@*')
+  return not there.err and there[1] and string.match(there[1], '@([^@]*)$') or '-'
+end
+
+local audit_at, audit_here
+for i, key in ipairs(audit_keys) do
   local after = audit_look(key)
-  if after ~= audit_before[key] then
+  if after ~= audit_before[key] or i == 1 and not audit_ok and audit_told > 0 then
     if string.match(after, '^%d+') ~= string.match(audit_before[key], '^%d+') then
       after = after .. audit_next(key)
     end
     if not audit_at then
       local clock = redis.call('TIME')
-      audit_at = string.format('%.0f', clock[1] * 1000000 + clock[2])
+      audit_at, audit_here = string.format('%.0f', clock[1] * 1000000 + clock[2]), audit_who()
     end
-    redis.pcall('PUBLISH', 'CHANNEL',
-      table.concat({audit_at, 'ACTION', key, audit_caller[key], audit_before[key], after}, '\n'))
+    redis.pcall('PUBLISH', 'CHANNEL', table.concat({audit_at, 'ACTION', key, audit_caller[key],
+      audit_before[key], after, audit_here .. ' ' .. audit_told .. audit_failed}, '\n'))
   end
 end
 return audit_answer

@@ -15,6 +15,9 @@ type Note struct {
 	Action, Key   string
 	Caller        string // the attempt that the action was sent for, or several with commas; - if it was none
 	Before, After Record
+	Server        string // who says so, see [Who]; empty if it does not know
+	Told          int    // how many messages the action has published
+	Failed        string // what the action failed with, half-way; empty if it did not
 }
 
 // Clock is what the server's clock said, in µs, moved or not.
@@ -70,7 +73,7 @@ type Share struct {
 // Parse reads a note as it was published.
 func Parse(text string) (Note, error) {
 	lines := strings.Split(text, "\n")
-	if len(lines) != 6 {
+	if len(lines) != 6 && len(lines) != 7 { // older histories have no last line
 		return Note{}, fmt.Errorf("a note of %d lines: %q", len(lines), text)
 	}
 	at, err := strconv.ParseInt(lines[0], 10, 64)
@@ -81,10 +84,25 @@ func Parse(text string) (Note, error) {
 	if err == nil {
 		n.After, err = parseRecord(lines[5])
 	}
+	if err == nil && len(lines) == 7 {
+		err = n.parseEnd(lines[6])
+	}
 	if err != nil {
 		return n, fmt.Errorf("note %q: %w", text, err)
 	}
 	return n, nil
+}
+
+// parseEnd reads the last line.
+func (n *Note) parseEnd(text string) (err error) {
+	who, rest, _ := strings.Cut(text, " ")
+	told, failed, _ := strings.Cut(rest, " ")
+	n.Failed = failed
+	if who != "-" {
+		n.Server = who
+	}
+	n.Told, err = strconv.Atoi(told)
+	return err
 }
 
 func parseRecord(text string) (r Record, err error) {

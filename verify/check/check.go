@@ -72,6 +72,8 @@ type Run struct {
 	Limits map[string]int          // of semaphores, by lock
 	Procs  map[string]int          // by the library's id of a client
 
+	meant map[string]map[uint64]int64 // by lock and token of the server: when an eviction was about to be made
+
 	clock   clock    // of the one server
 	unread  []string // notes that could not be read
 	account *followed
@@ -87,7 +89,7 @@ type holdID struct {
 func Index(events []history.Event, limits map[string]int) *Run {
 	r := &Run{
 		Events: events, Limits: limits, Holds: make(map[string][]*Hold), Notes: make(map[string][]audit.Note),
-		Procs: make(map[string]int),
+		Procs: make(map[string]int), meant: make(map[string]map[uint64]int64),
 	}
 	passing := make(map[string]bool)
 	holds := make(map[holdID]*Hold)
@@ -114,6 +116,11 @@ func Index(events []history.Event, limits map[string]int) *Run {
 			if h := holds[holdID{e.Client, e.ID}]; h != nil {
 				h.Over = e
 			}
+		case history.Evict:
+			if r.meant[e.Lock] == nil {
+				r.meant[e.Lock] = make(map[uint64]int64)
+			}
+			r.meant[e.Lock][e.Token>>10] = e.At
 		case history.Fault:
 			r.Faults = append(r.Faults, *e.Fault)
 		case history.Note:
@@ -147,7 +154,7 @@ func (r *Run) note(text string, heard int64) {
 		r.unread = append(r.unread, err.Error())
 		return
 	}
-	n.Ahead = r.clock.ahead(n.At*1000-r.Setup.Skew, heard) / 1000
+	n.Ahead = r.clock.of(n.Server).ahead(n.At*1000-r.Setup.Skew, heard) / 1000
 	n.At -= n.Ahead
 	r.Notes[n.Key] = append(r.Notes[n.Key], n)
 }
@@ -176,7 +183,7 @@ func lockOf(key string) string {
 // that was stopped meanwhile learns of it a lease after it goes on.
 func (r *Run) excuse(since, now int64, proc int) bool {
 	return slices.ContainsFunc(r.Faults, func(f history.FaultSpan) bool {
-		if !f.Loses || since > f.Till || now < f.From {
+		if !f.Loses || since > f.Till+underWay(f) || now < f.From {
 			return false
 		}
 		over := f.Till + int64(r.Setup.TTL)
@@ -189,10 +196,19 @@ func (r *Run) excuse(since, now int64, proc int) bool {
 	})
 }
 
+// underWay is for how long after a fault somebody may be granted what it has ended: an
+// action that was at work when the clock was moved goes on by the time from before.
+func underWay(f history.FaultSpan) int64 {
+	if len(f.Steps) > 0 {
+		return around
+	}
+	return 0
+}
+
 // lossBetween reports whether records may have been lost between two instants.
 func (r *Run) lossBetween(from, till int64) bool {
 	return slices.ContainsFunc(r.Faults, func(f history.FaultSpan) bool {
-		return f.Loses && f.From <= till && from <= f.Till
+		return f.Loses && f.From <= till && from <= f.Till+underWay(f)
 	})
 }
 
@@ -210,8 +226,12 @@ func (r *Run) blindBetween(from, till int64) bool {
 
 // parted reports whether two servers may both have been primaries at an instant.
 func (r *Run) parted(at int64) bool {
-	replicated := r.Setup.Topology == "sentinel" || r.Setup.Topology == "cluster"
-	return replicated && r.lossBetween(at, at)
+	return r.replicated() && r.lossBetween(at, at)
+}
+
+// replicated reports whether a record may be taken over by a server that has an older one.
+func (r *Run) replicated() bool {
+	return r.Setup.Topology == "sentinel" || r.Setup.Topology == "cluster"
 }
 
 // mute reports whether there is no account of the servers: over a quorum no single
@@ -241,12 +261,54 @@ func (r *Run) keys() []string {
 // since is a duration between two instants, for people.
 func since(from, till int64) time.Duration { return time.Duration(till - from).Round(time.Microsecond) }
 
-// All runs every check.
+// All runs every check. One that has looked at nothing though there was something to look
+// at has failed.
 func All(r *Run) []Result {
-	return []Result{
+	all := []Result{
 		r.ServerExclusion(), r.Continuity(), r.ClientExclusion(), r.Backed(), r.TokensRise(), r.TokensInTime(),
 		r.Updates(), r.LossSignalled(), r.ReleasesTrue(), r.Periods(), r.Terms(), r.Linearizable(),
-		r.Order(), r.Owners(), r.Least(), r.Evictions(), r.Refused(),
+		r.Order(), r.Owners(), r.Least(), r.Evictions(), r.Refused(), r.Told(), r.Free(), r.Veto(),
 		r.Recovery(), r.NothingLeft(), r.Ends(), r.Bite(),
 	}
+	subjects := r.subjects()
+	for i := range all {
+		if c := &all[i]; c.Examined == 0 && c.Excused == 0 && c.Passed() && subjects[c.Name] {
+			c.findf(0, "", "it looked at nothing, though there was something to look at")
+		}
+	}
+	return all
+}
+
+// subjects names the checks that a run ought to have given something to look at.
+func (r *Run) subjects() map[string]bool {
+	s := make(map[string]bool)
+	for _, e := range r.Events {
+		switch e.Kind {
+		case history.Got:
+			s["client-exclusion"], s["tokens-in-time"] = true, true
+			s["server-exclusion"], s["record-continuity"], s["tokens-rise"] = !r.mute(), !r.mute(), !r.mute()
+			s["owners"] = s["owners"] || e.Name != ""
+			s["order"] = s["order"] || e.Mode == "x" && e.Name == "" && !e.Local
+		case history.End:
+			s["trust-is-backed"] = s["trust-is-backed"] || !r.mute() && e.Trusted > e.At-int64(time.Millisecond)
+		case history.Write:
+			s["updates"] = s["updates"] || !e.Stale
+		case history.Run:
+			s["once-per-period"] = !r.mute()
+		case history.Term:
+			s["terms"] = true
+		case history.Try:
+			s["refused"] = true
+		case history.Drop:
+			s["dropped-handles"] = !r.mute()
+		case history.Fault:
+			s["faults-bite"] = true
+		case history.Stats: // the end was looked at
+			s["nothing-left"] = true
+		case history.Gone:
+			s["orderly-ends"] = true
+		default: // there is no check of it alone
+		}
+	}
+	return s
 }

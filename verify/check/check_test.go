@@ -242,7 +242,9 @@ var illegal = []illegalStory{
 	{"an error of no known kind", "orderly-ends", newStory().
 		add(history.Event{Kind: history.Fail, Proc: 1, How: history.Broken, Err: "what?"})},
 	{"a fault that was never injected", "faults-bite", newStory().
-		add(history.Event{Kind: history.Began, Setup: &history.Setup{TTL: ttl, Prefix: "p", Faults: []string{"cut"}}})},
+		add(history.Event{Kind: history.Began, Setup: &history.Setup{
+			TTL: ttl, Prefix: "p", Faults: []string{"cut"}, Asked: true,
+		}})},
 	{"a workload that got nothing", "faults-bite", newStory().
 		add(history.Event{Kind: history.Began, Setup: &history.Setup{TTL: ttl, Works: []string{"mutex"}}})},
 }
@@ -265,7 +267,7 @@ func final(fenced, plain int64) history.Event {
 
 func TestIllegalHistoriesAreCaught(t *testing.T) {
 	caught := make(map[string]bool)
-	for _, c := range slices.Concat(illegal, illegalKinds) {
+	for _, c := range slices.Concat(illegal, illegalKinds, illegalRules) {
 		t.Run(c.name, func(t *testing.T) {
 			r := c.story.results()[c.check]
 			if r.Passed() {

@@ -87,7 +87,8 @@ func (r *Run) Backed() Result {
 			res.Examined++
 			g := byAttempt[h.Owner]
 			switch {
-			case g == nil && (r.lossBetween(h.Since, h.At) || r.blindBetween(h.Since, h.At)):
+			case r.blindBetween(h.Since, h.Trusted()) && (g == nil || h.Trusted() > r.machine(g.till)+slack),
+				g == nil && r.lossBetween(h.Since, h.At):
 				res.Excused++
 			case g == nil:
 				res.findf(h.At, lock, "client %d was given %s, and the server knows of no such grant", h.Proc, h.Owner)

@@ -8,9 +8,37 @@ import (
 	"github.com/holdfast-go/holdfast/verify/history"
 )
 
-// clock is how a server's clock was moved: steps in their order. With more
-// servers than one there is no account of theirs, so one clock is enough.
+// clock is how a server's clock was moved, or those of all servers: steps in their
+// order.
 type clock []history.Step
+
+// of is the clock of one server; of all if it is not known which, as where there is one.
+func (c clock) of(server string) clock {
+	if server == "" {
+		return c
+	}
+	return slices.DeleteFunc(slices.Clone(c), func(s history.Step) bool { return s.Server != server })
+}
+
+// extremes says what the clock that is furthest behind was ahead of the truth at an
+// instant, and most what any had been until then.
+func (c clock) extremes(at int64) (least, most int64) {
+	now := make(map[string]int64)
+	for _, s := range c {
+		if s.At <= at {
+			now[s.Server], most = s.Ahead, max(most, s.Ahead)
+		}
+	}
+	for _, ahead := range now {
+		least = min(least, ahead)
+	}
+	if len(now) == 1 { // there is no other that could have stood still
+		for _, ahead := range now {
+			least = ahead
+		}
+	}
+	return least, most
+}
 
 func clockOf(faults []history.FaultSpan) clock {
 	var c clock
@@ -43,33 +71,20 @@ func (c clock) ahead(at, heard int64) (ahead int64) {
 	return ahead
 }
 
-// before says what the clock was ahead of the truth at an instant.
-func (c clock) before(at int64) (ahead int64) {
-	for _, s := range c {
-		if s.At <= at {
-			ahead = s.Ahead
-		}
-	}
-	return ahead
-}
-
-// setBack reports whether the server's clock was behind at an instant what it had
-// once been.
+// setBack reports whether a server's clock was behind at an instant what it, or one that
+// served before it, had once been.
 func (r *Run) setBack(at int64) bool {
-	most := int64(0)
-	for _, s := range r.clock {
-		if s.At <= at+around {
-			most = max(most, s.Ahead)
-		}
-	}
-	return min(r.clock.before(at), r.clock.before(at-around)) < most
+	least, _ := r.clock.extremes(at)
+	before, _ := r.clock.extremes(at - around)
+	_, most := r.clock.extremes(at + around)
+	return min(least, before) < most
 }
 
 // till is when a lease is over that a note says is due, by a clock that is never
 // moved. What a step leaves out is over with the step; what it repeats lasts.
 func (r *Run) till(due int64, n audit.Note) int64 {
 	till := due - n.Ahead
-	for _, s := range r.clock {
+	for _, s := range r.clock.of(n.Server) {
 		if step := (s.At + r.Setup.Skew) / 1000; step > n.At && step < till {
 			till = max(due-s.Ahead/1000, step)
 		}
@@ -87,7 +102,9 @@ func (r *Run) behind(h, next *Hold, asked int64) bool {
 		forgot := func(f history.FaultSpan) bool { return f.Blind && f.From < next.At && h.Asked < f.Till }
 		return us >= (asked+r.Setup.Skew)/1000 && slices.ContainsFunc(r.Faults, forgot)
 	}
-	now := asked + r.Setup.Skew + min(r.clock.before(asked), r.clock.before(next.At))
+	then, _ := r.clock.extremes(asked)
+	later, _ := r.clock.extremes(next.At)
+	now := asked + r.Setup.Skew + min(then, later)
 	return (r.setBack(asked) || r.setBack(next.At)) && us >= now/1000
 }
 

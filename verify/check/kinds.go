@@ -151,16 +151,7 @@ func (r *Run) Evictions() Result {
 		Name: "evictions", Guarantees: "G2 G3 G4",
 		Promise: "an eviction ends the hold that is meant and no other, raises the fence, and is learned in a lease",
 	}
-	meant := make(map[string]map[uint64]bool)
-	for _, e := range r.Events {
-		if e.Kind == history.Evict {
-			if meant[e.Lock] == nil {
-				meant[e.Lock] = make(map[uint64]bool)
-			}
-			meant[e.Lock][e.Token>>10] = true
-		}
-	}
-	if len(meant) == 0 || r.mute() {
+	if len(r.meant) == 0 || r.mute() {
 		return res
 	}
 	for _, key := range r.keys() {
@@ -172,7 +163,8 @@ func (r *Run) Evictions() Result {
 		for _, g := range r.follow().holds[key] {
 			if g.evicted {
 				res.Examined++
-				if lock := lockOf(key); !meant[lock][g.token] {
+				lock := lockOf(key)
+				if _, meant := r.meant[lock][g.token]; !meant {
 					res.findf(r.machine(g.till), lock, "%s was evicted from token %d, which nobody meant",
 						g.attempt, g.token)
 				}
@@ -189,7 +181,7 @@ func (r *Run) learned(res *Result) (longest time.Duration) {
 	for _, lock := range r.locks() {
 		known := r.byAttempt(lock)
 		for _, h := range r.Holds[lock] {
-			if !r.evicted(h) || !known[h.Owner].evicted || h.Trusted() < h.At {
+			if g := known[h.Owner]; g == nil || !g.evicted || h.Trusted() < h.At {
 				continue
 			}
 			late := time.Duration(h.Trusted() - r.machine(known[h.Owner].till))

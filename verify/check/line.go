@@ -115,7 +115,7 @@ func (q *queue) granted(n audit.Note, g *granted) {
 	} else if first, ever := q.joined[g.attempt]; ever { // a failover may have brought its place back
 		since = min(since, q.run.machine(first))
 	}
-	if q.run.parted(at) || q.run.lossBetween(since, at) || !stood && q.run.blindBetween(since, at) {
+	if q.run.parted(at) || q.run.lossBetween(since, at) || q.run.blindBetween(since, at) {
 		q.res.Excused++
 		return
 	}

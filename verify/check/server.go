@@ -80,6 +80,8 @@ type account struct {
 	lastAt int64
 	token  uint64 // the highest that was granted
 
+	granted int64 // when that was
+
 	exclusion, continuity, tokens *Result
 }
 
@@ -138,8 +140,12 @@ func (r *Run) byAttempt(lock string) map[string]*granted {
 	return found
 }
 
-// evicted reports whether an operator ended a hold.
-func (r *Run) evicted(h *Hold) bool { return r.follow().evicted[h.Lock][h.Owner] }
+// evicted reports whether an operator ended a hold; where the server's account may
+// lack that, whether one was about to.
+func (r *Run) evicted(h *Hold) bool {
+	at, meant := r.meant[h.Lock][h.Token>>10]
+	return r.follow().evicted[h.Lock][h.Owner] || meant && r.blindBetween(at, at+int64(r.Setup.TTL))
+}
 
 // ServerExclusion checks holds against each other by the server's account.
 func (r *Run) ServerExclusion() Result { return r.follow().exclusion }
@@ -271,9 +277,10 @@ func (a *account) begin(n audit.Note, g *granted) {
 		switch {
 		case a.run.parted(at):
 			a.tokens.Excused++
-		case n.Before.Fence == 0 && int64(a.token) >= n.Clock() && a.run.setBack(at):
-			// The record is gone, and with it the only thing that knew of tokens
-			// ahead of a clock that was set back.
+		case (n.Before.Fence == 0 || a.run.replicated() && a.run.lossBetween(a.granted, at)) &&
+			int64(a.token) >= n.Clock() && a.run.setBack(at):
+			// The record is gone, or what came last, and with it the only thing that
+			// knew of tokens ahead of a clock that was set back.
 			a.tokens.Excused++
 			a.token = 0
 		default:
@@ -281,7 +288,9 @@ func (a *account) begin(n audit.Note, g *granted) {
 				n.Action, g.token, g.attempt, a.token)
 		}
 	}
-	a.token = max(a.token, g.token)
+	if g.token > a.token {
+		a.token, a.granted = g.token, at
+	}
 	a.conflicts(n, g)
 	a.holds = append(a.holds, g)
 	a.live = append(a.live, g)

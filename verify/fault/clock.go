@@ -2,32 +2,38 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os/exec"
-	"runtime"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/history"
 )
 
-// timed are the topologies of which the clocks are moved: one server, and
-// servers of which a minority may be wrong.
-var timed = []string{Standalone, Quorum}
+// keeping are the topologies in which a server's records are nobody else's: there a
+// step of its clock stays, as after a correction. In the others it is taken back in
+// the end, for a failover would find another time, and a majority of wrong clocks
+// is more than a quorum survives.
+var keeping = []string{Standalone, Durable, EverySec}
 
-// Clock steps are healed as the clocks of machines are: what was stepped stays,
-// as after a correction. Only by an hour back it is not for long, for as long
-// would last what the dead have left behind.
+// wrong are the topologies in which a lease ends early if one clock does.
+var wrong = []string{Standalone, Durable, EverySec, Sentinel, Cluster}
+
+// replicated are those in which a record may move to a server with another clock.
+var replicated = []string{Sentinel, Cluster}
+
 var clockFaults = []Fault{
 	{Name: "clock-forward", About: "a server's clock is set forward by a lease or an hour; of a quorum's, one or two",
-		Side: OnServer, Topologies: timed, Loses: []string{Standalone}, inject: clockForward},
+		Side: OnServer, Often: true, Forgets: true, Loses: wrong, inject: clockForward},
 	{Name: "clock-back", About: "a server's clock is set back by a lease; of a quorum's, one or two",
-		Side: OnServer, Topologies: timed, inject: clockBack},
+		Side: OnServer, Often: true, Forgets: true, Loses: replicated, inject: clockBack},
 	{Name: "clock-wrong", About: "a server's clock is an hour behind for a while; of a quorum's, one or two",
-		Side: OnServer, Topologies: timed, Loses: []string{Standalone}, inject: clockWrong},
+		Side: OnServer, Forgets: true, Loses: wrong, inject: clockWrong},
 	{Name: "clock-many", About: "the clocks of three of five servers are set forward by a lease",
-		Side: OnServer, Topologies: []string{Quorum}, Loses: []string{Quorum}, inject: clockMany},
+		Side: OnServer, Topologies: []string{Quorum}, Loses: []string{Quorum}, takes: []string{majority},
+		inject: clockMany},
 }
 
 // Clocks names the faults that need servers with clocks that can be moved.
@@ -40,15 +46,7 @@ func Clocks() []string {
 }
 
 // Movable says why clocks of servers cannot be moved here, or nil.
-func Movable() error {
-	if runtime.GOOS != "linux" {
-		return fmt.Errorf("the clock of one process can be moved on Linux only, not on %s", runtime.GOOS)
-	}
-	if _, err := exec.LookPath("cc"); err != nil {
-		return fmt.Errorf("to move the clock of a server takes a C compiler: %w", err)
-	}
-	return nil
-}
+func Movable() error { return redistest.Movable() }
 
 // step moves the clocks of servers, and notes it.
 func step(w World, span *history.FaultSpan, servers []*redistest.Server, d time.Duration) {
@@ -62,34 +60,74 @@ func step(w World, span *history.FaultSpan, servers []*redistest.Server, d time.
 	span.Text += fmt.Sprintf("%d by %v", len(servers), d)
 }
 
-func clockForward(_ context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
-	d := between(rng, leases(w, 0.3), leases(w, 1.5)).Truncate(time.Millisecond)
-	if rng.IntN(2) == 0 {
-		d = time.Hour
+// errWeak says that servers that forgot are not to be more than a minority.
+var errWeak = errors.New("what another minority has forgotten is not over yet")
+
+// apart moves the clocks of some servers, and moves them on or back after a while.
+func apart(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan, d, back time.Duration) error {
+	lasts := between(rng, leases(w, 0.3), leases(w, 1.5))
+	servers, done := weak(w, rng, span)
+	defer done()
+	if len(servers) == 0 {
+		return errWeak
 	}
-	step(w, span, some(rng, w.Weak()), d)
+	step(w, span, servers, d)
+	last(ctx, lasts)
+	if back != 0 {
+		step(w, span, servers, back)
+	}
 	return nil
 }
 
-func clockBack(_ context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
+// again is the second step after one by d. Where a step stays, it may be one more
+// in the same direction.
+func again(w World, rng *rand.Rand, d time.Duration) time.Duration {
+	if !slices.Contains(keeping, w.Topology()) {
+		return -d
+	}
+	if rng.IntN(2) == 0 && d < time.Hour && d > -time.Hour {
+		return d / 4
+	}
+	return 0
+}
+
+// hour is the long step. The nodes of a Cluster watch each other by these clocks:
+// after an hour back one would wait for an hour before it served again.
+func hour(w World) time.Duration {
+	if w.Topology() == Cluster {
+		return leases(w, 2)
+	}
+	return time.Hour
+}
+
+func clockForward(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	d := between(rng, leases(w, 0.3), leases(w, 1.5)).Truncate(time.Millisecond)
-	step(w, span, some(rng, w.Weak()), -d)
-	return nil
+	if rng.IntN(2) == 0 {
+		d = hour(w)
+	}
+	return apart(ctx, w, rng, span, d, again(w, rng, d))
+}
+
+func clockBack(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
+	d := between(rng, leases(w, 0.3), leases(w, 1.5)).Truncate(time.Millisecond)
+	return apart(ctx, w, rng, span, -d, again(w, rng, -d))
 }
 
 func clockWrong(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
-	d := between(rng, leases(w, 0.2), leases(w, 1.2))
-	servers := some(rng, w.Weak())
-	step(w, span, servers, -time.Hour)
-	last(ctx, d)
-	step(w, span, servers, time.Hour)
-	return nil
+	return apart(ctx, w, rng, span, -hour(w), hour(w))
 }
 
 // clockMany is more than a quorum survives: for a lease two may hold.
-func clockMany(_ context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
+func clockMany(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	d := between(rng, leases(w, 0.8), leases(w, 1.5)).Truncate(time.Millisecond)
-	all := w.Servers()
-	step(w, span, all[:len(all)/2+1], d)
+	lasts := between(rng, leases(w, 0.3), leases(w, 1))
+	all := slices.Clone(w.Servers())
+	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	all = all[:len(all)/2+1]
+	defer w.Forgot()
+	span.Servers = names(all)
+	step(w, span, all, d)
+	last(ctx, lasts)
+	step(w, span, all, -d)
 	return nil
 }

@@ -65,16 +65,25 @@ type World interface { //nolint:interfacebloat // it is a world
 	TTL() time.Duration
 	Topology() string
 	Clients() []Client
+	// Claim draws a client that no other fault of processes is at, until it is given
+	// back; nil if there is none.
+	Claim(rng *rand.Rand) (Client, func())
+	// Started says that a fault which [Fault.Aims] has begun.
+	Started()
 	// Writes is how many read-modify-writes the clients have reported so far.
 	Writes() int64
 	// Server is the one that serves the locks, or some of them.
 	Server(rng *rand.Rand) *redistest.Server
 	// Servers are all that serve data.
 	Servers() []*redistest.Server
-	// Weak are those of a quorum that may forget what they granted: always the
-	// same minority, since what several minorities forget one after the other a
-	// majority has forgotten. Elsewhere it is the one server.
-	Weak() []*redistest.Server
+	// Weak draws servers of a quorum that may forget what they granted, or go by a
+	// wrong clock, until they are given back: a minority, and another one only after
+	// whatever the one before has forgotten would be over. None if it is too early for
+	// that. Elsewhere it is the server of [World.Server].
+	Weak(rng *rand.Rand) ([]*redistest.Server, func())
+	// Forgot says that a majority of a quorum has forgotten: for a while it is too
+	// early for more.
+	Forgot()
 	// Shift moves a server's clock by d, and says what it is ahead of the true time
 	// from then on.
 	Shift(s *redistest.Server, d time.Duration) time.Duration
@@ -98,7 +107,42 @@ type Fault struct {
 	Side        Side
 	Topologies  []string // where it can be; everywhere if empty
 	Loses       []string // topologies in which it can lose records
+	Refuses     string   // the word with which a server refuses meanwhile
+	Often       bool     // it is drawn more often than others
+	Aims        bool     // it waits for its moment: the others of a bout wait for it
+	Late        bool     // it begins after the others of a bout: meanwhile the server takes no orders
+	Forgets     bool     // of a quorum it befalls those that [World.Weak] draws
+	takes       []string // what it needs for itself
 	inject      func(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error
+}
+
+// What a fault may need for itself, and why another that needs it is not there
+// at the same time.
+const (
+	roles    = "both change whose replica a server is, or which slots it serves"
+	room     = "both set how much memory the server may use"
+	standing = "one of them keeps the server from taking the order by which the other begins"
+	majority = "together they would befall more than a minority"
+)
+
+// Apart says why two faults are not at one time, or "" if they may be.
+func Apart(a, b Fault) string {
+	switch {
+	case a.Name == b.Name && a.Side == OnServer:
+		return "it befalls several servers by itself, and twice on one server it is one fault"
+	case a.Name == b.Name && a.Name == "reorder":
+		return "it meets all clients by itself"
+	case a.Aims && b.Aims:
+		return "only one client at a time has the lock and is about to write"
+	case a.Forgets && slices.Contains(b.takes, majority), b.Forgets && slices.Contains(a.takes, majority):
+		return majority
+	}
+	for _, thing := range a.takes {
+		if slices.Contains(b.takes, thing) {
+			return thing
+		}
+	}
+	return ""
 }
 
 // In reports whether the fault can be injected in a topology.
@@ -126,7 +170,7 @@ func (f FailureError) Error() string { return string(f) }
 
 // All lists the faults.
 func All() []Fault {
-	return slices.Concat(clientFaults, networkFaults, serverFaults, clockFaults)
+	return slices.Concat(clientFaults, networkFaults, serverFaults, refusingFaults, clockFaults)
 }
 
 // Named finds faults by name.
@@ -160,13 +204,23 @@ func last(ctx context.Context, d time.Duration) {
 	}
 }
 
-// pick draws a client.
+// pick draws a client, whether or not another fault is at it.
 func pick(w World, rng *rand.Rand, span *history.FaultSpan) (Client, error) {
 	clients := w.Clients()
 	if len(clients) == 0 {
-		return nil, fmt.Errorf("no client is there")
+		return nil, errors.New("no client is there")
 	}
 	c := clients[rng.IntN(len(clients))]
 	span.Procs = []int{c.Number()}
 	return c, nil
+}
+
+// claim draws a client that no other fault of processes is at.
+func claim(w World, rng *rand.Rand, span *history.FaultSpan) (Client, func(), error) {
+	c, done := w.Claim(rng)
+	if c == nil {
+		return nil, nil, errors.New("other faults are at all clients")
+	}
+	span.Procs = []int{c.Number()}
+	return c, done, nil
 }

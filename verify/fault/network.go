@@ -25,11 +25,12 @@ var networkFaults = []Fault{
 		Side: OnNetwork, inject: replyLost},
 }
 
-// onProxies switches something on all ways of one client, or of all clients one
-// time in four, and heals it after d. Over a quorum it is every other time the
+// onProxies imposes something on all ways of one client, or of all clients one
+// time in four, and lifts it after d. Over a quorum it is every other time the
 // ways of all clients to one or two servers.
 func onProxies(
-	ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan, d time.Duration, on func(p *redistest.Proxy),
+	ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan, d time.Duration,
+	on func(i *redistest.Imposition), times int,
 ) error {
 	everybody := rng.IntN(4) == 0
 	c, err := pick(w, rng, span)
@@ -45,33 +46,39 @@ func onProxies(
 		everybody = true
 		rng.Shuffle(len(to), func(i, j int) { to[i], to[j] = to[j], to[i] })
 		to = to[:1+rng.IntN(len(to)/2)]
-		span.Text = "to " + addresses(w, to)
+		for _, i := range to {
+			span.Servers = append(span.Servers, w.Servers()[i].Addr())
+		}
+		span.Text = "to " + strings.Join(span.Servers, " ")
 	}
 	if everybody {
 		clients, span.Procs = w.Clients(), nil
 	}
-	for _, c := range clients {
-		for _, i := range to {
-			on(c.Proxies()[i])
+	var imposed []*redistest.Imposition
+	each(clients, to, func(p *redistest.Proxy) {
+		i := p.Impose()
+		on(i)
+		imposed = append(imposed, i)
+	})
+	for n := range max(times, 1) {
+		if n < times {
+			each(clients, to, (*redistest.Proxy).Cut)
 		}
+		last(ctx, d/time.Duration(max(times, 1)))
 	}
-	last(ctx, d)
-	for _, c := range clients {
-		for _, i := range to {
-			c.Proxies()[i].RefuseNew(false)
-			c.Proxies()[i].Pass()
-		}
+	for _, i := range imposed {
+		i.Lift()
 	}
 	return nil
 }
 
-// addresses names some of the servers.
-func addresses(w World, which []int) string {
-	var names []string
-	for _, i := range which {
-		names = append(names, w.Servers()[i].Addr())
+// each does something to some ways of some clients.
+func each(clients []Client, to []int, do func(p *redistest.Proxy)) {
+	for _, c := range clients {
+		for _, i := range to {
+			do(c.Proxies()[i])
+		}
 	}
-	return strings.Join(names, " ")
 }
 
 // reorder holds back what is sent over every other connection of each client. It
@@ -79,25 +86,26 @@ func addresses(w World, which []int) string {
 func reorder(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	by := between(rng, leases(w, 0.02), leases(w, 0.3))
 	d := between(rng, leases(w, 0.5), leases(w, 2))
+	clients := w.Clients()
+	var all []int
+	for i := range clients[0].Proxies() {
+		all = append(all, i)
+	}
 	overtaken := func() (n int) {
-		for _, c := range w.Clients() {
-			for _, p := range c.Proxies() {
-				n += p.Overtaken()
-			}
-		}
+		each(clients, all, func(p *redistest.Proxy) { n += p.Overtaken() })
 		return n
 	}
-	each := func(do func(p *redistest.Proxy)) {
-		for _, c := range w.Clients() {
-			for _, p := range c.Proxies() {
-				do(p)
-			}
-		}
-	}
 	before := overtaken()
-	each(func(p *redistest.Proxy) { p.Stagger(by) })
+	var imposed []*redistest.Imposition
+	each(clients, all, func(p *redistest.Proxy) {
+		i := p.Impose()
+		i.Stagger(by)
+		imposed = append(imposed, i)
+	})
 	last(ctx, d)
-	each(func(p *redistest.Proxy) { p.Stagger(0) })
+	for _, i := range imposed {
+		i.Lift()
+	}
 	n := overtaken() - before
 	span.Text = fmt.Sprintf("%d requests overtaken", n)
 	if n <= 0 {
@@ -109,30 +117,29 @@ func reorder(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSp
 func latency(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	late := between(rng, time.Millisecond, leases(w, 0.4))
 	d := between(rng, leases(w, 0.5), leases(w, 2))
-	return onProxies(ctx, w, rng, span, d, func(p *redistest.Proxy) { p.Delay(late) })
+	return onProxies(ctx, w, rng, span, d, func(i *redistest.Imposition) { i.Delay(late) }, 0)
 }
 
+// cut comes once or several times, as a bad link does.
 func cut(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
-	return onProxies(ctx, w, rng, span, 0, (*redistest.Proxy).Cut)
+	d, n := between(rng, leases(w, 0.1), leases(w, 0.6)), 1+rng.IntN(3)
+	return onProxies(ctx, w, rng, span, d, func(*redistest.Imposition) {}, n)
 }
 
 func halfOpen(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	d := between(rng, leases(w, 0.2), leases(w, 2))
-	return onProxies(ctx, w, rng, span, d, (*redistest.Proxy).BlackHole)
+	return onProxies(ctx, w, rng, span, d, (*redistest.Imposition).BlackHole, 0)
 }
 
 func refuse(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	d := between(rng, leases(w, 0.2), leases(w, 1.5))
-	return onProxies(ctx, w, rng, span, d, func(p *redistest.Proxy) {
-		p.RefuseNew(true)
-		p.Cut()
-	})
+	return onProxies(ctx, w, rng, span, d, (*redistest.Imposition).RefuseNew, 1)
 }
 
 func replyLost(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	n := 1 + rng.IntN(5)
 	d := between(rng, leases(w, 0.2), leases(w, 0.5))
-	return onProxies(ctx, w, rng, span, d, func(p *redistest.Proxy) {
-		p.DropRepliesAndCut(n, "EVALSHA", "EVAL")
-	})
+	return onProxies(ctx, w, rng, span, d, func(i *redistest.Imposition) {
+		i.DropRepliesAndCut(n, "EVALSHA", "EVAL")
+	}, 0)
 }

@@ -24,35 +24,80 @@ var (
 )
 
 var serverFaults = []Fault{
-	{Name: "server-kill", About: "the server is killed and started again", Side: OnServer,
-		Topologies: alone, Loses: []string{Standalone, EverySec}, inject: serverKill},
-	{Name: "server-stop", About: "the server is stopped", Side: OnServer, Topologies: alone, inject: serverStop},
-	{Name: "server-pause", About: "the server lets clients wait (CLIENT PAUSE)", Side: OnServer, inject: serverPause},
+	{Name: "server-kill", About: "the server is killed and started again", Side: OnServer, Often: true, Late: true,
+		Forgets: true, Topologies: alone, Loses: []string{Standalone, EverySec}, inject: serverKill},
+	{Name: "server-stop", About: "the server is stopped", Side: OnServer, Topologies: alone, Late: true,
+		Often: true, inject: serverStop},
+	{Name: "server-pause", About: "the server lets clients wait (CLIENT PAUSE)", Side: OnServer, Late: true,
+		takes: []string{standing}, inject: serverPause},
 	{Name: "script-flush", About: "the server forgets its scripts", Side: OnServer, inject: scriptFlush},
 	{Name: "flush-all", About: "the server forgets everything", Side: OnServer, Topologies: single, Loses: single,
 		inject: flushAll},
-	{Name: "memory", About: "the server has no memory left", Side: OnServer, inject: memory},
 	{Name: "evict", About: "the server evicts keys, against what the documentation asks for", Side: OnServer,
-		Topologies: single, Loses: single, inject: evict},
+		Topologies: single, Loses: single, takes: []string{room}, inject: evict},
 	{Name: "connections", About: "clients are cut off, and the server takes no new connection", Side: OnServer,
 		inject: connections},
 	{Name: "deaf", About: "the subscriptions end, and nothing else", Side: OnServer, inject: deaf},
 	{Name: "failover", About: "a replica takes over while the primary runs", Side: OnServer,
-		Topologies: []string{Sentinel, Cluster}, Loses: []string{Sentinel}, inject: failover},
-	{Name: "crash", About: "a primary is cut off from its replicas, and killed", Side: OnServer,
-		Topologies: []string{Sentinel, Cluster}, Loses: []string{Sentinel, Cluster}, inject: crash},
+		Topologies: replicated, Loses: []string{Sentinel}, takes: []string{roles}, inject: failover},
+	{Name: "crash", About: "a primary is cut off from its replicas, and killed", Side: OnServer, Late: true,
+		Topologies: replicated, Loses: replicated, takes: []string{roles}, inject: crash},
 	{Name: "migrate", About: "the slot of a lock moves to another server and back", Side: OnServer,
-		Topologies: []string{Cluster}, inject: migrate},
+		Topologies: []string{Cluster}, takes: []string{roles}, inject: migrate},
+}
+
+// insist has a server do something, and asks until it does: beside another fault
+// it may be away, or have no ear for that yet.
+func insist(ctx context.Context, w World, s *redistest.Server, args ...any) (any, error) {
+	for {
+		once, cancel := context.WithTimeout(ctx, 2*time.Second)
+		reply, err := w.Do(once, s, args...)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return reply, err
+		}
+		last(ctx, 10*time.Millisecond)
+	}
+}
+
+// begun bounds the beginning of a fault, and healed its end.
+func begun(ctx context.Context, w World) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, leases(w, 3))
+}
+
+func healed(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+}
+
+// repeat does something again and again, within a part of a lease: what is over at once meets other faults
+// only if it comes more than once.
+func repeat(ctx context.Context, w World, rng *rand.Rand, do func(ctx context.Context) error) error {
+	n, d := 1+rng.IntN(3), between(rng, leases(w, 0.1), leases(w, 0.6))
+	limited, cancel := begun(ctx, w)
+	defer cancel()
+	var err error
+	for i := range n {
+		if i > 0 && ctx.Err() != nil {
+			break
+		}
+		err = errors.Join(err, do(limited))
+		last(ctx, d/time.Duration(n))
+	}
+	return err
 }
 
 // serverKill ends the server as a crash would. What it had is lost, unless it
 // keeps a log: of one that is synced once a second the end is lost, too. Of a
 // quorum it ends one or two.
 func serverKill(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
-	d := between(rng, 0, leases(w, 0.7))
+	d := between(rng, leases(w, 0.05), leases(w, 0.7))
 	unsynced := between(rng, 100*time.Millisecond, time.Second)
 	span.Blind = true
-	servers := some(rng, w.Weak())
+	servers, done := weak(w, rng, span)
+	defer done()
+	if len(servers) == 0 {
+		return errWeak
+	}
 	log := make(map[*redistest.Server]int64)
 	if w.Topology() == EverySec {
 		for _, s := range servers {
@@ -88,23 +133,52 @@ func some(rng *rand.Rand, list []*redistest.Server) []*redistest.Server {
 
 // minority draws servers that can be done without for a while: the one that
 // there is, or one or two of a quorum.
-func minority(w World, rng *rand.Rand) []*redistest.Server {
+func minority(w World, rng *rand.Rand, span *history.FaultSpan) []*redistest.Server {
 	if w.Topology() != Quorum {
 		return []*redistest.Server{w.Server(rng)}
 	}
 	all := some(rng, w.Servers())
-	return all[:min(len(all), (len(w.Servers())-1)/2)]
+	all = all[:min(len(all), (len(w.Servers())-1)/2)]
+	span.Servers = names(all)
+	return all
 }
 
-func serverStop(ctx context.Context, w World, rng *rand.Rand, _ *history.FaultSpan) error {
+// one draws a server: the one that there is, or one of several.
+func one(w World, rng *rand.Rand, span *history.FaultSpan) *redistest.Server {
+	s := w.Server(rng)
+	if w.Topology() == Quorum {
+		span.Servers = []string{s.Addr()}
+	}
+	return s
+}
+
+// weak draws servers that may forget, or go by a wrong clock.
+func weak(w World, rng *rand.Rand, span *history.FaultSpan) ([]*redistest.Server, func()) {
+	servers, done := w.Weak(rng)
+	if w.Topology() == Quorum {
+		span.Servers = names(servers)
+	}
+	return servers, done
+}
+
+func names(servers []*redistest.Server) (addrs []string) {
+	for _, s := range servers {
+		addrs = append(addrs, s.Addr())
+	}
+	return addrs
+}
+
+func serverStop(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	d := between(rng, leases(w, 0.2), leases(w, 1.5))
-	servers := minority(w, rng)
+	servers := minority(w, rng, span)
 	for _, s := range servers {
 		s.Pause()
 	}
 	last(ctx, d)
 	for _, s := range servers {
-		s.Continue()
+		if s.Running() { // another fault may have killed it
+			s.Continue()
+		}
 	}
 	return nil
 }
@@ -113,32 +187,30 @@ func serverPause(ctx context.Context, w World, rng *rand.Rand, span *history.Fau
 	d := between(rng, leases(w, 0.2), leases(w, 1.2))
 	mode := []string{"ALL", "WRITE"}[rng.IntN(2)]
 	span.Text = mode
-	if _, err := w.Do(ctx, w.Server(rng), "CLIENT", "PAUSE", d.Milliseconds(), mode); err != nil {
+	limited, cancel := begun(ctx, w)
+	defer cancel()
+	if _, err := insist(limited, w, one(w, rng, span), "CLIENT", "PAUSE", d.Milliseconds(), mode); err != nil {
 		return err
 	}
+	span.From = history.Now()
 	last(ctx, d)
 	return nil
 }
 
-func scriptFlush(ctx context.Context, w World, rng *rand.Rand, _ *history.FaultSpan) error {
-	_, err := w.Do(ctx, w.Server(rng), "SCRIPT", "FLUSH", "SYNC")
-	return err
-}
-
-func flushAll(ctx context.Context, w World, rng *rand.Rand, _ *history.FaultSpan) error {
-	_, err := w.Do(ctx, w.Server(rng), "FLUSHALL")
-	return err
-}
-
-func memory(ctx context.Context, w World, rng *rand.Rand, _ *history.FaultSpan) error {
-	d := between(rng, leases(w, 0.3), leases(w, 2))
-	s := w.Server(rng)
-	if _, err := w.Do(ctx, s, "CONFIG", "SET", "maxmemory", 1); err != nil {
+func scriptFlush(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
+	s := one(w, rng, span)
+	return repeat(ctx, w, rng, func(ctx context.Context) error {
+		_, err := insist(ctx, w, s, "SCRIPT", "FLUSH", "SYNC")
 		return err
-	}
-	last(ctx, d)
-	_, err := w.Do(context.WithoutCancel(ctx), s, "CONFIG", "SET", "maxmemory", 0)
-	return err
+	})
+}
+
+func flushAll(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
+	s := one(w, rng, span)
+	return repeat(ctx, w, rng, func(ctx context.Context) error {
+		_, err := insist(ctx, w, s, "FLUSHALL")
+		return err
+	})
 }
 
 // evict keeps the server a little short of memory while it may evict what it
@@ -147,7 +219,7 @@ func evict(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan
 	d := between(rng, leases(w, 0.3), leases(w, 1))
 	s := w.Server(rng)
 	number := func(section, name string) (n int64, err error) {
-		reply, err := w.Do(ctx, s, "INFO", section)
+		reply, err := insist(ctx, w, s, "INFO", section)
 		text, _ := reply.(string)
 		for line := range strings.Lines(text) {
 			if value, ok := strings.CutPrefix(line, name+":"); ok {
@@ -157,9 +229,14 @@ func evict(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan
 		return 0, errors.Join(err, fmt.Errorf("INFO %s has no %s", section, name))
 	}
 	set := func(ctx context.Context, policy string, limit int64) error {
-		_, err := w.Do(ctx, s, "CONFIG", "SET", "maxmemory-policy", policy, "maxmemory", limit)
+		_, err := insist(ctx, w, s, "CONFIG", "SET", "maxmemory-policy", policy, "maxmemory", limit)
 		return err
 	}
+	heal, cancel := healed(ctx)
+	defer cancel()
+	started, cancelStart := begun(ctx, w)
+	defer cancelStart()
+	ctx = started
 	before, err := number("stats", "evicted_keys")
 	for till := time.Now().Add(d); err == nil && time.Now().Before(till) && ctx.Err() == nil; {
 		var used int64
@@ -168,11 +245,15 @@ func evict(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan
 		}
 		last(ctx, 20*time.Millisecond)
 	}
-	err = errors.Join(err, set(context.WithoutCancel(ctx), "noeviction", 0))
+	err = errors.Join(err, set(heal, "noeviction", 0))
 	if err != nil {
 		return err
 	}
+	ctx = heal
 	after, err := number("stats", "evicted_keys")
+	if after < before {
+		before = 0 // it was started anew meanwhile
+	}
 	span.Text = fmt.Sprintf("%d keys evicted", after-before)
 	if err == nil && after == before {
 		err = errors.New("nothing was evicted")
@@ -181,32 +262,43 @@ func evict(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan
 }
 
 // connections leaves room for one in two of the connections that there are.
-func connections(ctx context.Context, w World, rng *rand.Rand, _ *history.FaultSpan) error {
+func connections(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	d := between(rng, leases(w, 0.2), leases(w, 1.5))
-	s := w.Server(rng)
-	reply, err := w.Do(ctx, s, "CONFIG", "GET", "maxclients")
-	if err != nil {
-		return err
-	}
-	usual := "10000"
-	if list, ok := reply.([]any); ok && len(list) == 2 {
-		usual = fmt.Sprint(list[1])
-	}
+	s := one(w, rng, span)
+	limited, cancel := begun(ctx, w)
+	defer cancel()
 	few := max(len(w.Clients()), 2)
-	if _, err := w.Do(ctx, s, "CONFIG", "SET", "maxclients", strconv.Itoa(few)); err != nil {
+	if _, err := insist(limited, w, s, "CONFIG", "SET", "maxclients", few); err != nil {
 		return err
 	}
+	span.From = history.Now()
+	hangUp(w, s)
+	last(ctx, d)
+	heal, cancelHeal := healed(ctx)
+	defer cancelHeal()
+	_, err := insist(heal, w, s, "CONFIG", "SET", "maxclients", 10_000)
+	return err
+}
+
+// hangUp cuts all clients' connections to a server.
+func hangUp(w World, s *redistest.Server) {
 	at := slices.Index(w.Servers(), s)
 	for _, c := range w.Clients() {
 		c.Proxies()[at].Cut()
 	}
-	last(ctx, d)
-	_, err = w.Do(context.WithoutCancel(ctx), s, "CONFIG", "SET", "maxclients", usual)
-	return err
 }
 
-func deaf(ctx context.Context, w World, rng *rand.Rand, _ *history.FaultSpan) error {
-	return w.Deafen(ctx, w.Server(rng))
+func deaf(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
+	s := one(w, rng, span)
+	return repeat(ctx, w, rng, func(ctx context.Context) error {
+		for {
+			err := w.Deafen(ctx, s)
+			if err == nil || ctx.Err() != nil {
+				return err
+			}
+			last(ctx, 10*time.Millisecond)
+		}
+	})
 }
 
 // failover has a replica take over. In a Cluster the two agree on it and nothing

@@ -31,6 +31,7 @@ const (
 	Term  Kind = "term"  // somebody saw a leader; Token, Value
 	Stand Kind = "stand" // a client stands with the lock in its hands; Token
 	Stats Kind = "stats" // what a client or the server has left at its end; Counts
+	Drop  Kind = "drop"  // a lease is out of everybody's hands, and not released
 	Evict Kind = "evict" // an operator is about to end the hold with Token
 	Try   Kind = "try"   // somebody tried what must be refused, as the attempt Owner; How, Text
 	Note  Kind = "note"  // the server's account; Text
@@ -91,12 +92,16 @@ type FaultSpan struct {
 	From  int64  `json:"from"`
 	Till  int64  `json:"till"`
 	Procs []int  `json:"procs,omitempty"` // the client processes that it met; none: all
-	Loses bool   `json:"loses,omitempty"` // records may be lost: no exclusion until the leases before are over
-	Blind bool   `json:"blind,omitempty"` // what a server did last may have gone unsaid: it was killed
-	Aimed bool   `json:"aimed,omitempty"` // it met a holder between its last look and its write
-	Text  string `json:"text,omitempty"`
-	Err   string `json:"err,omitempty"`   // it could not be done
-	Steps []Step `json:"steps,omitempty"` // of servers' clocks
+	// Servers are those of a quorum that it met; none: it met what lies before them, or all.
+	Servers []string `json:"servers,omitempty"`
+	Loses   bool     `json:"loses,omitempty"` // records may be lost: no exclusion until the leases before are over
+	Blind   bool     `json:"blind,omitempty"` // what a server did last may have gone unsaid: it was killed
+	Aimed   bool     `json:"aimed,omitempty"` // it met a holder between its last look and its write
+	Text    string   `json:"text,omitempty"`
+	Err     string   `json:"err,omitempty"` // it could not be done
+	// Refused is how many requests a server refused in the way that the fault is about.
+	Refused int    `json:"refused,omitempty"`
+	Steps   []Step `json:"steps,omitempty"` // of servers' clocks
 }
 
 // Step says by how much a server's clock is ahead of what it was at the beginning,
@@ -112,6 +117,7 @@ type Setup struct {
 	Topology string        `json:"topology"`
 	Works    []string      `json:"works"`
 	Faults   []string      `json:"faults"`
+	Asked    bool          `json:"asked,omitempty"` // each of them was asked for by its name
 	Seed     uint64        `json:"seed"`
 	Duration time.Duration `json:"duration"`
 	TTL      time.Duration `json:"ttl"`

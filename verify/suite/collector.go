@@ -40,7 +40,7 @@ func collect(ctx context.Context, p *place, prefix string, log *history.Log) (*c
 			c.close()
 			return nil, err
 		}
-		c.all.Go(func() { c.listen(life, rdb, addr, audit.Channel(prefix), log) })
+		c.all.Go(func() { c.listen(life, rdb, addr, prefix, log) })
 	}
 	for _, addr := range p.addrs {
 		if err := c.await(ctx, addr, 0); err != nil {
@@ -51,9 +51,10 @@ func collect(ctx context.Context, p *place, prefix string, log *history.Log) (*c
 	return c, nil
 }
 
-func (c *collector) listen(ctx context.Context, rdb *redis.Client, addr, channel string, log *history.Log) {
+func (c *collector) listen(ctx context.Context, rdb *redis.Client, addr, prefix string, log *history.Log) {
 	defer rdb.Close() //nolint:errcheck // nothing was written over it
-	sub := rdb.Subscribe(ctx, channel)
+	channel := audit.Channel(prefix)
+	sub := rdb.Subscribe(ctx, channel, audit.Who(prefix, addr))
 	defer sub.Close() //nolint:errcheck // as above
 	unblock := context.AfterFunc(ctx, func() { _ = sub.Close() })
 	defer unblock()
@@ -63,6 +64,9 @@ func (c *collector) listen(ctx context.Context, rdb *redis.Client, addr, channel
 		case *redis.Message:
 			log.Add(history.Event{Kind: history.Note, Text: m.Payload})
 		case *redis.Subscription:
+			if m.Channel != channel {
+				break
+			}
 			c.mu.Lock()
 			c.heard[addr]++
 			close(c.changed)

@@ -39,7 +39,10 @@ func start(bench *fault.Bench, opts Options) (*place, error) {
 		return p, p.theirs(opts.URL)
 	}
 	// The account is told over ordinary pub/sub, in a Cluster too.
-	how := []redistest.Option{redistest.Tenant(opts.Prefix), redistest.Allow("+publish")}
+	how := []redistest.Option{
+		redistest.Tenant(opts.Prefix), redistest.Allow("+publish", "+pubsub|channels"), redistest.Harness(),
+		redistest.Args("--enable-debug-command", "local"), // what has a server load needs it
+	}
 	if slices.ContainsFunc(opts.Faults, func(name string) bool { return slices.Contains(fault.Clocks(), name) }) {
 		how = append(how, redistest.Clock())
 	}

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -32,6 +33,7 @@ type round struct {
 	dir   string // for the registers
 	file  *os.File
 	began time.Time
+	heals time.Time // when the last fault was over
 
 	spare time.Duration // for which a key may be left, since clocks were moved
 
@@ -48,7 +50,7 @@ func runRound(ctx context.Context, opts Options) (res *Round, err error) {
 	r := &round{began: time.Now()}
 	r.last.Store("")
 	r.world = &world{opts: opts, prefix: opts.Prefix, admin: make(map[string]*redis.Client),
-		ahead: make(map[*redistest.Server]time.Duration)}
+		ahead: make(map[*redistest.Server]time.Duration), taken: make(map[int]bool)}
 	defer r.world.close()
 	r.tell("starting servers")
 	if r.place, err = start(bench, opts); err != nil {
@@ -126,7 +128,7 @@ func (r *round) setup(ctx context.Context) (history.Setup, error) {
 	o := r.opts
 	s := history.Setup{
 		Topology: o.Topology, Works: o.Works, Faults: o.Faults, Seed: o.Seed, Duration: o.Round, TTL: o.TTL,
-		Clients: o.Clients, Prefix: r.prefix, Command: o.again(),
+		Clients: o.Clients, Prefix: r.prefix, Command: o.again(), Asked: o.Asked,
 	}
 	for _, addr := range r.place.addrs {
 		rdb, err := r.adminAt(addr)
@@ -203,7 +205,7 @@ func (r *round) act(ctx context.Context) error {
 // trouble lets faults come for as long as asked, and the clients go on until
 // locks are to be had again.
 func (r *round) trouble(ctx context.Context) error {
-	faulty, cancel := context.WithTimeout(ctx, max(overtime*r.opts.Round, time.Minute))
+	faulty, cancel := context.WithDeadline(ctx, r.enough())
 	defer cancel()
 	done := make(chan struct{})
 	go func() {
@@ -223,9 +225,22 @@ func (r *round) trouble(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	r.heals = time.Now()
 	r.tell("recovering")
 	r.recover(ctx)
 	return ctx.Err()
+}
+
+// enough is when the faults have to be over, so that the round is when it should be.
+// What comes after them takes its time, and a round without faults would be none.
+func (r *round) enough() time.Time {
+	ttl := r.opts.TTL
+	tail := cmp.Or(r.opts.tail, ttl+workload.Retention+2*time.Second)
+	least := time.Now().Add(min(r.opts.Duration, 5*ttl))
+	if till := r.opts.until.Add(-tail); till.After(least) {
+		return till
+	}
+	return least
 }
 
 // recover waits until each lock that several want was had after the last fault,
@@ -352,6 +367,7 @@ func (r *round) judge() *Round {
 	events := r.log.Events()
 	res := Judge(events)
 	res.Elapsed = time.Since(r.began).Round(time.Millisecond)
+	res.Left, res.tail = r.opts.Left, time.Since(r.heals)
 	return res
 }
 

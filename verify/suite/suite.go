@@ -31,7 +31,7 @@ type Options struct {
 	Works    []string      // default: all that can share a machine
 	Faults   []string      // default: all that the topology and the server's owner allow
 	Seed     uint64        // default: from the clock
-	Duration time.Duration // of the faults, in all; default: 60 s
+	Duration time.Duration // of the whole run, from the first server to the verdict; default: 60 s
 	Round    time.Duration // of one round, on fresh servers; default: 60 s
 	TTL      time.Duration // of the leases; default: 1 s, over a quorum 3 s
 	Clients  int           // processes; default: 5
@@ -39,6 +39,21 @@ type Options struct {
 	Command  string        // the command that runs the suite, for the line that repeats a run
 	Dir      string        // where histories are left; default: the directory for temporary files
 	Keep     bool          // leave histories of rounds that passed, too
+
+	// Asked says that the faults were named one by one: each must come. Complete sets it.
+	Asked bool
+	// Pairs has faults drawn first that were not yet about at one time. It says how
+	// often two were, by their names with a plus between, in the order of the alphabet;
+	// nil: pairs are drawn as they come. The run ends when none is missing.
+	Pairs map[string]int
+	// Left says of each fault that the topology could have why it is left out. Complete
+	// sets it.
+	Left map[string]string
+	// Each is told of every round when it has been judged; may be nil.
+	Each func(Round) error
+
+	until time.Time     // when the round is to be over
+	tail  time.Duration // what a round takes after its last fault
 
 	// Resource is what clients write to under a lock; default: workload.Files. The
 	// program that runs workload.Client must give it the same.
@@ -115,15 +130,20 @@ func (o Options) Complete() (Options, error) {
 // faults finds the faults that can be, or says why one cannot.
 func (o Options) faults() (Options, error) {
 	var able []string
+	o.Left = make(map[string]string)
 	for _, f := range fault.All() {
-		if o.able(f) == nil {
+		if err := o.able(f); err == nil {
 			able = append(able, f.Name)
+		} else if f.In(o.Topology) {
+			o.Left[f.Name] = err.Error()
 		}
 	}
 	if len(o.Faults) == 0 {
 		o.Faults = able
 		return o, nil
 	}
+	// Completed before, they need not be those that somebody named.
+	o.Asked = o.Asked || !slices.Equal(o.Faults, able)
 	asked, err := fault.Named(o.Faults)
 	if err != nil {
 		return o, fmt.Errorf("%w; here there are %s", err, strings.Join(able, ", "))
@@ -157,28 +177,34 @@ func (o Options) able(f fault.Fault) error {
 // again is the command that runs a round once more.
 func (o Options) again() string {
 	words := []string{cmp.Or(o.Command, "holdfast verify")}
+	faults := "--faults " + strings.Join(o.Faults, ",")
+	if !o.Asked {
+		faults = ""
+	}
 	if o.URL == "" {
 		words = append(words, "--topology "+o.Topology)
 	}
-	return strings.Join(append(words,
+	return strings.TrimSpace(strings.Join(append(words,
 		fmt.Sprintf("--seed %d", o.Seed), fmt.Sprintf("--duration %v", o.Round), fmt.Sprintf("--ttl %v", o.TTL),
-		fmt.Sprintf("--clients %d", o.Clients), "--works "+strings.Join(o.Works, ","),
-		"--faults "+strings.Join(o.Faults, ","),
-	), " ")
+		fmt.Sprintf("--clients %d", o.Clients), "--works "+strings.Join(o.Works, ","), faults,
+	), " "))
 }
 
 // Round is what one round of a run has shown.
 type Round struct {
-	Setup   history.Setup  `json:"setup"`
-	OK      bool           `json:"ok"`
-	Error   string         `json:"error,omitempty"` // it came to no end
-	Checks  []check.Result `json:"checks"`
-	Tally   Tally          `json:"tally"`
-	Gaps    []check.Gap    `json:"gaps"`              // the slowest recoveries
-	History string         `json:"history,omitempty"` // the file, if it was left
-	Elapsed time.Duration  `json:"elapsed"`
+	Setup   history.Setup     `json:"setup"`
+	OK      bool              `json:"ok"`
+	Error   string            `json:"error,omitempty"` // it came to no end
+	Checks  []check.Result    `json:"checks"`
+	Tally   Tally             `json:"tally"`
+	Gaps    []check.Gap       `json:"gaps"`               // the slowest recoveries
+	Left    map[string]string `json:"left_out,omitempty"` // faults that could not be, and why
+	History string            `json:"history,omitempty"`  // the file, if it was left
+	Elapsed time.Duration     `json:"elapsed"`
 
 	Run *check.Run `json:"-"` // for the timeline
+
+	tail time.Duration // what came after the last fault
 }
 
 // Tally counts what happened.
@@ -189,6 +215,9 @@ type Tally struct {
 	Losses       int            `json:"losses"`       // leases of which the loss was signalled
 	Faults       map[string]int `json:"faults"`       // injected, by kind
 	Pairs        map[string]int `json:"pairs"`        // that were about at one time, by both kinds
+	Paired       int            `json:"paired"`       // faults that were about at one time with another
+	Triples      int            `json:"triples"`      // three that were about at one time
+	Refused      map[string]int `json:"refused"`      // requests that servers refused, by fault
 	Notes        int            `json:"notes"`        // changes by the server's account
 }
 
@@ -216,12 +245,12 @@ func Run(ctx context.Context, opts Options) (*Outcome, error) {
 		return nil, err
 	}
 	out := &Outcome{OK: true}
-	rounds := int((opts.Duration + opts.Round - 1) / opts.Round)
-	seed := opts.Seed
+	began, rounds := time.Now(), opts.rounds()
 	violations := 0
 	for i := range rounds {
 		this := opts
-		this.Seed = seed + uint64(i)
+		this.Seed = opts.Seed + uint64(i)
+		this.until = began.Add(time.Duration(i+1) * opts.Duration / time.Duration(rounds))
 		if opts.Progress != nil {
 			this.Progress = func(p Progress) {
 				p.Round, p.Rounds, p.Violations = i+1, rounds, violations
@@ -239,19 +268,45 @@ func Run(ctx context.Context, opts Options) (*Outcome, error) {
 			out.Rounds = append(out.Rounds, *round)
 			out.OK = out.OK && round.OK
 			out.Tally.add(round.Tally)
+			if opts.Each != nil {
+				err = errors.Join(err, opts.Each(*round))
+			}
+			opts.tail = max(opts.tail, round.tail)
 		}
 		if err != nil {
 			out.OK = false
 			return out, fmt.Errorf("round %d: %w\n  again: %s", i+1, err, this.again())
 		}
+		if opts.met(round.Tally) {
+			break
+		}
 	}
 	return out, nil
+}
+
+// rounds is how many rounds the run has.
+func (o Options) rounds() int { return max(int((o.Duration+o.Round/2)/o.Round), 1) }
+
+// met takes in which faults met, and reports that none is missing.
+func (o Options) met(t Tally) bool {
+	if o.Pairs == nil {
+		return false
+	}
+	for pair, n := range t.Pairs {
+		o.Pairs[pair] += n
+	}
+	for _, pair := range Possible(o.Faults) {
+		if o.Pairs[pair] == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func (t *Tally) add(o Tally) {
 	for _, pair := range [][2]*map[string]int{
 		{&t.Acquisitions, &o.Acquisitions}, {&t.Failures, &o.Failures}, {&t.Ends, &o.Ends}, {&t.Faults, &o.Faults},
-		{&t.Pairs, &o.Pairs},
+		{&t.Pairs, &o.Pairs}, {&t.Refused, &o.Refused},
 	} {
 		if *pair[0] == nil {
 			*pair[0] = make(map[string]int)
@@ -260,6 +315,8 @@ func (t *Tally) add(o Tally) {
 			(*pair[0])[name] += n
 		}
 	}
+	t.Paired += o.Paired
+	t.Triples += o.Triples
 	t.Losses += o.Losses
 	t.Notes += o.Notes
 }
@@ -283,17 +340,13 @@ func count(events []history.Event) (t Tally) {
 		case history.Fault:
 			if e.Fault.Err == "" {
 				t.Faults[e.Fault.Name]++
+				t.Refused[e.Fault.Name] += e.Fault.Refused
 				spans = append(spans, *e.Fault)
 			}
 		default: // not counted
 		}
 	}
-	for i, a := range spans {
-		for _, b := range spans[:i] {
-			if a.From <= b.Till && b.From <= a.Till {
-				t.Pairs[min(a.Name, b.Name)+"+"+max(a.Name, b.Name)]++
-			}
-		}
-	}
+	t.Pairs = pairsOf(spans)
+	t.Paired, t.Triples = together(spans)
 	return t
 }

@@ -33,7 +33,7 @@ func TestSmoke(t *testing.T) {
 			Faults: []string{"stop", "failover", "half-open"}},
 		{Topology: fault.Cluster, Works: []string{workload.Mutex, workload.Semaphore, workload.Period},
 			Faults: []string{"stop", "failover", "migrate"}},
-		{Topology: fault.Standalone, Faults: []string{
+		{Topology: fault.Standalone, TTL: time.Second, Duration: 22 * time.Second, Faults: []string{
 			"stop-writer", "kill", "cut", "reply-lost", "server-kill", "flush-all", "clock-forward", "evict"}},
 		{Topology: fault.EverySec, Works: []string{workload.Mutex, workload.ReadWrite},
 			Faults: []string{"stop", "server-kill", "reorder"}},
@@ -49,15 +49,16 @@ func TestSmoke(t *testing.T) {
 	all.Wait()
 }
 
-// smoke runs in a goroutine of its own, so it fails by t.Error only. In eight seconds, of
+// smoke runs in a goroutine of its own, so it fails by t.Error only. In some seconds, of
 // which a failover takes some, chance may keep the faults apart, and a busy machine may
 // get little done: then that was no run of two at once. Another seed is tried, for longer.
 func smoke(t *testing.T, o suite.Options) {
 	o.TTL, o.Clients = cmp.Or(o.TTL, 2*time.Second), 3
+	first := cmp.Or(o.Duration, 14*time.Second)
 	o.Argv = []string{os.Args[0]}
 	var thin string
 	for o.Seed = 1; o.Seed <= 3; o.Seed++ {
-		o.Duration = time.Duration(o.Seed) * 8 * time.Second
+		o.Duration = time.Duration(o.Seed) * first
 		if thin = smokeOnce(t, o); thin == "" {
 			return
 		}

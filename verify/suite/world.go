@@ -34,6 +34,8 @@ type world struct {
 	mu    sync.Mutex
 	admin map[string]*redis.Client            // by address: connections that stand
 	ahead map[*redistest.Server]time.Duration // what clocks were moved by so far
+	taken map[int]bool                        // clients that a fault of processes is at
+	weak  minority
 }
 
 var _ fault.World = (*world)(nil)
@@ -90,8 +92,25 @@ func (w *world) Server(rng *rand.Rand) *redistest.Server {
 // Servers implements [fault.World].
 func (w *world) Servers() []*redistest.Server { return w.place.own }
 
-// Weak implements [fault.World].
-func (w *world) Weak() []*redistest.Server { return w.place.own[:max((len(w.place.own)-1)/2, 1)] }
+// Claim implements [fault.World].
+func (w *world) Claim(rng *rand.Rand) (fault.Client, func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	free := slices.DeleteFunc(w.Clients(), func(c fault.Client) bool { return w.taken[c.Number()] })
+	if len(free) == 0 {
+		return nil, nil
+	}
+	c := free[rng.IntN(len(free))]
+	w.taken[c.Number()] = true
+	return c, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.taken, c.Number())
+	}
+}
+
+// Started implements [fault.World]; a bout listens to it.
+func (w *world) Started() {}
 
 // Shift implements [fault.World].
 func (w *world) Shift(s *redistest.Server, d time.Duration) time.Duration {
@@ -185,8 +204,17 @@ func (w *world) Restart(ctx context.Context, s *redistest.Server) error {
 		}
 	}
 	before := w.collector.times(s.Addr())
-	ways((*redistest.Proxy).BlackHole)
-	defer ways((*redistest.Proxy).Pass)
+	var shut []*redistest.Imposition
+	ways(func(p *redistest.Proxy) {
+		hole := p.Impose()
+		hole.BlackHole()
+		shut = append(shut, hole)
+	})
+	defer func() {
+		for _, hole := range shut {
+			hole.Lift()
+		}
+	}()
 	s.Restart()
 	if w.place.mute {
 		return nil
@@ -202,70 +230,5 @@ func (w *world) close() {
 	defer w.mu.Unlock()
 	for _, rdb := range w.admin {
 		_ = rdb.Close() // nothing is left to say
-	}
-}
-
-// nemesis injects faults until ctx ends. What hurts processes goes on beside
-// what hurts networks and servers, so that there are often two at once; two of
-// one lane would not know which of them to heal.
-func (w *world) nemesis(ctx context.Context, told func(string)) {
-	faults, err := fault.Named(w.opts.Faults)
-	if err != nil {
-		panic("BUG: " + err.Error())
-	}
-	lanes := [2][]fault.Fault{}
-	for _, f := range faults {
-		lane := 0
-		if f.Side == fault.OnClient {
-			lane = 1
-		}
-		lanes[lane] = append(lanes[lane], f)
-	}
-	var all sync.WaitGroup
-	for i, lane := range lanes {
-		if len(lane) > 0 {
-			rng := rand.New(rand.NewPCG(w.opts.Seed, uint64(i)<<48)) //nolint:gosec // it is to be repeated
-			all.Go(func() { w.lane(ctx, lane, rng, told) })
-		}
-	}
-	all.Wait()
-}
-
-// overtime is how many times its duration a round may last until each fault was
-// injected once; a short one may last a minute.
-const overtime = 3
-
-// lane injects faults one after the other, each kind once before any comes
-// again. It ends when the round has had its time, but not before each was there.
-func (w *world) lane(ctx context.Context, faults []fault.Fault, rng *rand.Rand, told func(string)) {
-	began := time.Now()
-	missing := make(map[string]bool)
-	for _, f := range faults {
-		missing[f.Name] = true
-	}
-	var bag []fault.Fault
-	for len(missing) > 0 || time.Since(began) < w.opts.Round {
-		if len(bag) == 0 {
-			bag = slices.Clone(faults)
-			rng.Shuffle(len(bag), func(i, j int) { bag[i], bag[j] = bag[j], bag[i] })
-		}
-		rest := w.opts.TTL/10 + time.Duration(rng.Int64N(int64(w.opts.TTL)/2))
-		if !wait(ctx, rest) {
-			return
-		}
-		f := bag[0]
-		bag = bag[1:]
-		if time.Since(began) >= w.opts.Round && !missing[f.Name] {
-			continue
-		}
-		told(f.Name)
-		span, err := f.Inject(ctx, w, rng)
-		if err == nil {
-			delete(missing, f.Name)
-		}
-		if err != nil && ctx.Err() != nil {
-			span.Err = "the run ended: " + err.Error()
-		}
-		w.log.Add(history.Event{Kind: history.Fault, Fault: &span})
 	}
 }

@@ -1,0 +1,157 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/verify/audit"
+	"github.com/holdfast-go/holdfast/verify/history"
+)
+
+// Told checks that no action has told somebody what it then did not do: what fails
+// half-way has published nothing.
+func (r *Run) Told() Result {
+	res := Result{
+		Name: "told-after-written", Guarantees: "G1 G4",
+		Promise: "nothing is published by an action that then fails",
+	}
+	failed := 0
+	for _, key := range r.keys() {
+		for _, n := range r.Notes[key] {
+			if n.Failed != "" {
+				failed++
+			}
+			if n.Told == 0 && n.Failed == "" {
+				continue
+			}
+			res.Examined++
+			if n.Told > 0 && n.Failed != "" {
+				res.findf(r.machine(n.At), lockOf(key), "%s by %s published %d messages, and failed: %s",
+					n.Action, n.Caller, n.Told, n.Failed)
+			}
+		}
+	}
+	res.Figure = fmt.Sprintf("actions that failed half-way: %d", failed)
+	return res
+}
+
+// Free checks that a lock which is free is given to who waits for it: by the release, by
+// the end of the lease, or by the next look of a waiter. Judged are exclusive grants from
+// the line, by the server's account: how long before that the lock was free already and
+// the waiter stood there.
+func (r *Run) Free() Result {
+	res := Result{
+		Name: "free-is-granted", Guarantees: "G9 G10",
+		Promise: "a free lock that somebody waits for is granted within a waiter's heartbeat",
+	}
+	limit := int64(lease.Heartbeat(r.Setup.TTL) + time.Second)
+	var longest int64
+	for _, key := range r.keys() {
+		joined := make(map[string]int64)
+		free := int64(0) // since when it has been
+		i, holds := 0, r.follow().holds[key]
+		for _, n := range r.Notes[key] {
+			for ; i < len(holds) && holds[i].from < n.At; i++ {
+				free = max(free, holds[i].till)
+			}
+			for _, g := range r.holders(n.After, n) {
+				since, stood := joined[g.attempt]
+				delete(joined, g.attempt)
+				if !stood || g.mode != "x" || g.name != "" || free > n.At ||
+					slices.ContainsFunc(r.holders(n.Before, n), g.same) {
+					continue
+				}
+				res.Examined++
+				since = max(since, free)
+				if r.anyFault(r.machine(since), r.machine(n.At)) || r.setBack(r.machine(n.At)) {
+					if (n.At-since)*1000 > limit {
+						res.Excused++
+					}
+					continue
+				}
+				longest = max(longest, n.At-since)
+				if (n.At-since)*1000 > limit {
+					res.findf(r.machine(n.At), lockOf(key), "%s by %s was granted it %v after it was free",
+						n.Action, g.attempt, time.Duration(n.At-since)*time.Microsecond)
+				}
+			}
+			if last := n.After.Line.Last; last != n.Before.Line.Last && last.Attempt != "" && last.Attempt != "-" {
+				joined[last.Attempt] = n.At
+			}
+			if n.Action == "cancel" {
+				delete(joined, n.Caller)
+			}
+			if n.After.Line == (audit.Line{}) {
+				clear(joined)
+			}
+		}
+	}
+	res.Figure = fmt.Sprintf("free without a fault for at most %v", time.Duration(longest)*time.Microsecond)
+	return res
+}
+
+// anyFault reports whether any fault was about between two instants, or until so
+// shortly before that somebody still connects anew.
+func (r *Run) anyFault(from, till int64) bool {
+	return slices.ContainsFunc(r.Faults, func(f history.FaultSpan) bool {
+		return f.From <= till && from <= f.Till+int64(r.Setup.TTL)
+	})
+}
+
+// Veto checks that no minority of a quorum keeps a lock from everybody: while only one or
+// two servers are hurt, a lock that several want is had again within two leases, once
+// nobody trusts it. Judged by the clients' views, with the time that requests take.
+func (r *Run) Veto() Result {
+	res := Result{
+		Name: "no-veto", Guarantees: "Q1 Q2",
+		Promise: "over a quorum a lock that a minority of servers does not give is had within two leases",
+	}
+	if !r.mute() {
+		return res
+	}
+	limit := 2*int64(r.Setup.TTL) + int64(patience)/3
+	var longest int64
+	for _, lock := range r.locks() {
+		free := int64(0)
+		for _, h := range r.Holds[lock] {
+			since := max(free, h.Asked)
+			if h.Mode == "x" && free != 0 && since < h.At && r.onlyMinority(since, h.At) {
+				res.Examined++
+				longest = max(longest, h.At-since)
+				if h.At-since > limit {
+					res.findf(h.At, lock, "client %d waited for %v though nobody had it, and a majority was well",
+						h.Proc, time.Duration(h.At-since))
+				}
+			}
+			// Of who died, the lease was over by then.
+			end := h.At + int64(r.Setup.TTL)
+			if h.Over != nil {
+				end = h.Over.At
+			}
+			free = max(free, end)
+		}
+	}
+	res.Figure = fmt.Sprintf("longest: %v", time.Duration(longest).Round(time.Millisecond))
+	return res
+}
+
+// onlyMinority reports that some server of a quorum was hurt between two instants, that
+// they were no more than a minority, and that nothing else was.
+func (r *Run) onlyMinority(from, till int64) bool {
+	hurt := make(map[string]bool)
+	for _, f := range r.Faults {
+		// What a server forgot it leaves to the others for a while.
+		if f.From > till || from > f.Till+3*int64(r.Setup.TTL) {
+			continue
+		}
+		if len(f.Servers) == 0 {
+			return false
+		}
+		for _, s := range f.Servers {
+			hurt[s] = true
+		}
+	}
+	return len(hurt) > 0 && len(hurt) <= 2
+}

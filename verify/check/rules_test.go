@@ -1,0 +1,71 @@
+package check_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/verify/check"
+	"github.com/holdfast-go/holdfast/verify/history"
+)
+
+// ended has the last note say, at its end, how many messages the action published and
+// what it failed with.
+func (s *story) ended(told int, failed string) *story {
+	s.events[len(s.events)-1].Text += fmt.Sprintf("\n- %d %s", told, failed)
+	return s
+}
+
+// waiting is a record with the first of a line of one.
+func waiting(record, attempt string) string { return record + "\tline 1 1 1 " + attempt }
+
+// overQuorum is a story of a quorum, with faults of some of its servers.
+func overQuorum(servers ...string) *story {
+	s := newStory(history.FaultSpan{Name: "server-stop", From: at(1), Till: at(30_000), Servers: servers})
+	s.events[0].Setup.Topology = "quorum"
+	return s.hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0, got: 1, over: 5}).
+		hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(20_000), asked: 3, got: 20_000, over: 20_005})
+}
+
+var illegalRules = []illegalStory{
+	{"a message of an action that fails", "told-after-written", newStory().
+		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).ended(0, "").
+		note(2, "release", "l", "c1/1", held(1, "c1/1")).ended(1, "READONLY You can't")},
+	{"a free lock that nobody gets", "free-is-granted", newStory().
+		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
+		note(2, "acquire", "l", "c2/1", waiting(held(1, "c1/1"), "c2/1")).
+		note(3, "release", "l", "c1/1", waiting(free(1), "c2/1")).
+		note(9000, "poll", "l", "c2/1", held(9000, "c2/1"))},
+	{"a lock that a minority keeps from all", "no-veto", overQuorum("a", "b")},
+}
+
+// What these rules allow.
+func TestWhatTheRulesAllowPasses(t *testing.T) {
+	for name, s := range map[string]*story{
+		"told-after-written": newStory().
+			note(1, "acquire", "l", "c1/1", held(1, "c1/1")).ended(1, "").
+			note(2, "release", "l", "c1/1", free(1)).ended(0, "NOPERM no"),
+		"free-is-granted": newStory().
+			note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
+			note(2, "acquire", "l", "c2/1", waiting(held(1, "c1/1"), "c2/1")).
+			note(300, "poll", "l", "c2/1", held(300, "c2/1")),
+		"no-veto": overQuorum("a", "b", "c"),
+	} {
+		r := s.results()[name]
+		if !r.Passed() || r.Examined == 0 && name != "no-veto" {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+// A check is no better than what it has looked at.
+func TestACheckThatLooksAtNothingHasFailed(t *testing.T) {
+	events := newStory().add(history.Event{Kind: history.Got, Lock: "l", Mode: "x", Owner: "c1/1"}).events
+	for _, r := range check.All(check.Index(events, nil)) {
+		if r.Name == "server-exclusion" && r.Passed() {
+			t.Errorf("there was a hold, and no account of it: %+v", r)
+		}
+		if r.Name == "refused" && !r.Passed() {
+			t.Errorf("nobody tried anything: %+v", r)
+		}
+	}
+}

@@ -1,0 +1,341 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/slot"
+	"github.com/holdfast-go/holdfast/verify/history"
+)
+
+// unclustered are the topologies in which a server takes REPLICAOF.
+var unclustered = []string{Standalone, Durable, EverySec, Sentinel, Quorum}
+
+// refusingFaults are the states in which a server runs and refuses: of a quorum one or
+// two do. Each names the word of the refusal, and the fault looks whether the server
+// says it.
+var refusingFaults = []Fault{
+	{Name: "read-only", About: "the server becomes a replica of nobody, and takes no write (REPLICAOF)",
+		Refuses: "READONLY", Topologies: unclustered, takes: []string{roles}},
+	{Name: "master-down", About: "the server becomes a replica of nobody that answers nothing old",
+		Refuses: "MASTERDOWN", Topologies: unclustered, takes: []string{roles}},
+	{Name: "no-replicas", About: "the server takes no write for want of replicas (min-replicas-to-write)",
+		Refuses: "NOREPLICAS"},
+	{Name: "save-failed", About: "the server cannot save, and takes no write (stop-writes-on-bgsave-error)",
+		Refuses: "MISCONF"},
+	{Name: "memory", About: "the server has no memory left", Refuses: "OOM", takes: []string{room}},
+	{Name: "loading", About: "the server loads what it has saved", Refuses: "LOADING", Late: true,
+		takes: []string{standing}},
+	{Name: "busy", About: "a script spins until it is killed", Refuses: "BUSY", Late: true,
+		takes: []string{standing}},
+	{Name: "cluster-down", About: "a slot of a server's is nobody's", Refuses: "CLUSTERDOWN",
+		Topologies: []string{Cluster}, takes: []string{roles}},
+	{Name: "no-auth", About: "clients are cut off, and the server wants a password of new connections",
+		Refuses: "NOAUTH"},
+	{Name: "no-perm", About: "the clients' user may not run one of the commands that the scripts need",
+		Refuses: "NOPERM"},
+}
+
+func init() {
+	for i := range refusingFaults {
+		f := &refusingFaults[i]
+		f.Side, f.Often = OnServer, true
+		f.inject = func(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
+			return refusal(ctx, w, rng, span, f.Refuses)
+		}
+	}
+}
+
+// order is a command for a server.
+type order []any
+
+// refuser makes a server refuse, and ends that.
+type refuser struct {
+	in, out []order
+	enter   func(ctx context.Context) error // after in
+	leave   func(ctx context.Context) error // before out
+	settle  func()                          // after out
+	probe   order                           // what it refuses
+	shows   func(said string) bool          // or what the answer to the probe says; nil: the word
+}
+
+// refusal has one server refuse, or of a quorum one or two, all in the same way.
+func refusal(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan, word string) error {
+	d := between(rng, leases(w, 0.2), leases(w, 1.5))
+	var all []refuser
+	servers := minority(w, rng, span)
+	for _, s := range servers {
+		all = append(all, refusers[word](w, rng, s, span))
+	}
+	limited, cancel := begun(ctx, w)
+	defer cancel()
+	before := refused(limited, w, servers, word)
+	heal, cancelHeal := healed(ctx)
+	defer cancelHeal()
+	var err error
+	for i, r := range all {
+		err = errors.Join(err, r.start(limited, w, servers[i], word))
+	}
+	if err == nil {
+		span.From = history.Now()
+		last(ctx, d)
+	}
+	for i, r := range all {
+		err = errors.Join(err, r.end(heal, w, servers[i]))
+	}
+	if after := refused(heal, w, servers, word); after > before {
+		span.Refused = after - before
+	}
+	span.Text = strings.TrimPrefix(fmt.Sprintf("%s, %d refused on %d", span.Text, span.Refused, len(servers)), ", ")
+	return err
+}
+
+// start has the server enter the state, and looks whether it is there.
+func (r refuser) start(ctx context.Context, w World, s *redistest.Server, word string) error {
+	for _, o := range r.in {
+		if _, err := insist(ctx, w, s, o...); err != nil {
+			return err
+		}
+	}
+	if r.enter != nil {
+		if err := r.enter(ctx); err != nil {
+			return err
+		}
+	}
+	for {
+		reply, err := w.Do(ctx, s, r.probe...)
+		said := fmt.Sprint(reply)
+		if err != nil {
+			said = err.Error()
+		}
+		if r.shows == nil && strings.Contains(said, word) || r.shows != nil && err == nil && r.shows(said) {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s does not refuse %v with %s: %s", s.Addr(), r.probe, word, said)
+		}
+		last(ctx, 5*time.Millisecond)
+	}
+}
+
+// end has it leave the state. A server that was killed meanwhile has left it.
+func (r refuser) end(ctx context.Context, w World, s *redistest.Server) (err error) {
+	if r.leave != nil {
+		err = r.leave(ctx)
+	}
+	for _, o := range r.out {
+		_, e := insist(ctx, w, s, o...)
+		err = errors.Join(err, e)
+	}
+	if r.settle != nil {
+		r.settle()
+	}
+	return err
+}
+
+// refused counts what servers have refused with a word.
+func refused(ctx context.Context, w World, servers []*redistest.Server, word string) (sum int) {
+	for _, s := range servers {
+		reply, err := insist(ctx, w, s, "INFO", "errorstats")
+		text, _ := reply.(string)
+		for line := range strings.Lines(text) {
+			name, count, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "errorstat_"), ":count=")
+			n, e := strconv.Atoi(count)
+			// What a script may not run it is refused without the word.
+			if err == nil && e == nil && (name == word || word == "NOPERM" && name == "ERR") {
+				sum += n
+			}
+		}
+	}
+	return sum
+}
+
+// write is a command that writes, and changes nothing.
+var write = order{"DEL", "holdfast-verify-nothing"}
+
+// refusers make them by the word of the refusal.
+var refusers = map[string]func(World, *rand.Rand, *redistest.Server, *history.FaultSpan) refuser{
+	"READONLY":    readOnly,
+	"MASTERDOWN":  masterDown,
+	"NOREPLICAS":  noReplicas,
+	"MISCONF":     saveFailed,
+	"OOM":         memory,
+	"LOADING":     loading,
+	"BUSY":        busy,
+	"CLUSTERDOWN": clusterDown,
+	"NOAUTH":      noAuth,
+	"NOPERM":      noPerm,
+}
+
+func readOnly(w World, _ *rand.Rand, _ *redistest.Server, _ *history.FaultSpan) refuser {
+	r := refuser{
+		in: []order{{"REPLICAOF", "127.0.0.1", 1}}, out: []order{{"REPLICAOF", "NO", "ONE"}}, probe: write,
+	}
+	if g := w.Sentinel(); g != nil {
+		r.settle = func() { settled(w, g) }
+	}
+	return r
+}
+
+func masterDown(w World, rng *rand.Rand, s *redistest.Server, span *history.FaultSpan) refuser {
+	r := readOnly(w, rng, s, span)
+	r.in = append([]order{{"CONFIG", "SET", "replica-serve-stale-data", "no"}}, r.in...)
+	r.out = append(r.out, order{"CONFIG", "SET", "replica-serve-stale-data", "yes"})
+	r.probe = order{"EXISTS", "holdfast-verify-nothing"}
+	return r
+}
+
+func noReplicas(w World, _ *rand.Rand, _ *redistest.Server, _ *history.FaultSpan) refuser {
+	need := map[string]int{Sentinel: 3, Cluster: 2}[w.Topology()]
+	set := func(n int) []order { return []order{{"CONFIG", "SET", "min-replicas-to-write", n}} }
+	return refuser{in: set(max(need, 1)), out: set(0), probe: write}
+}
+
+func saveFailed(w World, _ *rand.Rand, s *redistest.Server, _ *history.FaultSpan) refuser {
+	return refuser{
+		in: []order{{"CONFIG", "SET", "save", "3600 100000000"}},
+		enter: func(ctx context.Context) error {
+			if err := s.SpoilSaves(); err != nil {
+				return err
+			}
+			_, err := insist(ctx, w, s, "BGSAVE")
+			return err
+		},
+		leave: func(context.Context) error { return s.MendSaves() },
+		out:   []order{{"BGSAVE", "SCHEDULE"}, {"CONFIG", "SET", "save", ""}},
+		probe: write,
+	}
+}
+
+func memory(World, *rand.Rand, *redistest.Server, *history.FaultSpan) refuser {
+	return refuser{
+		in: []order{{"CONFIG", "SET", "maxmemory", 1}}, out: []order{{"CONFIG", "SET", "maxmemory", 0}},
+		probe: order{"LPUSHX", "holdfast-verify-nothing", 1},
+	}
+}
+
+// loading has the server save and load. It hears others only between two keys.
+func loading(w World, rng *rand.Rand, s *redistest.Server, _ *history.FaultSpan) refuser {
+	slow := int64(between(rng, leases(w, 0.3), leases(w, 1)) / time.Microsecond)
+	end := make(chan error, 1)
+	return refuser{
+		enter: func(ctx context.Context) error {
+			reply, err := insist(ctx, w, s, "DBSIZE")
+			if err != nil {
+				return err
+			}
+			keys, _ := reply.(int64)
+			_, err = insist(ctx, w, s, "CONFIG", "SET", "key-load-delay", slow/max(keys, 1),
+				"loading-process-events-interval-bytes", 1024)
+			if err == nil {
+				go func() {
+					_, err := w.Do(context.WithoutCancel(ctx), s, "DEBUG", "RELOAD")
+					end <- err
+				}()
+			}
+			return err
+		},
+		leave: func(ctx context.Context) error {
+			_, err := insist(ctx, w, s, "CONFIG", "SET", "key-load-delay", 0)
+			select {
+			case <-end: // it may have been killed meanwhile
+			case <-ctx.Done():
+			}
+			return err
+		},
+		probe: write,
+	}
+}
+
+func busy(w World, _ *rand.Rand, s *redistest.Server, _ *history.FaultSpan) refuser {
+	end := make(chan struct{})
+	return refuser{
+		in: []order{{"CONFIG", "SET", "busy-reply-threshold", 20}},
+		enter: func(ctx context.Context) error {
+			go func() {
+				defer close(end)
+				// It comes to no end by itself: that it is killed is an error.
+				_, _ = w.Do(context.WithoutCancel(ctx), s, "EVAL", "while true do end", 0)
+			}()
+			return nil
+		},
+		leave: func(ctx context.Context) error {
+			for {
+				_, err := w.Do(ctx, s, "SCRIPT", "KILL")
+				select {
+				case <-end:
+					return nil
+				case <-ctx.Done():
+					return err
+				default:
+					last(ctx, 10*time.Millisecond)
+				}
+			}
+		},
+		probe: write,
+	}
+}
+
+func clusterDown(w World, rng *rand.Rand, s *redistest.Server, span *history.FaultSpan) refuser {
+	key := w.Key(rng)
+	n := slot.Of(key)
+	for w.Cluster().Owner(n) != s {
+		key = w.Key(rng)
+		n = slot.Of(key)
+	}
+	span.Text = fmt.Sprintf("slot %d", n)
+	return refuser{
+		in: []order{{"CLUSTER", "DELSLOTS", n}}, out: []order{{"CLUSTER", "ADDSLOTS", n}},
+		settle: func() { w.Cluster().AwaitReady() },
+		probe:  order{"EXISTS", key},
+	}
+}
+
+// noAuth changes the password of the user that the clients log in as.
+func noAuth(w World, _ *rand.Rand, s *redistest.Server, _ *history.FaultSpan) refuser {
+	return refuser{
+		in:    []order{{"ACL", "SETUSER", "default", "resetpass", ">changed"}},
+		out:   []order{{"ACL", "SETUSER", "default", "resetpass", "nopass"}},
+		probe: order{"ACL", "GETUSER", "default"},
+		shows: func(said string) bool { return !strings.Contains(said, "nopass") },
+		enter: func(context.Context) error {
+			hangUp(w, s)
+			return nil
+		},
+	}
+}
+
+// noPerm takes a command from them. Where it is the publishing, the account of the
+// server is silent as well.
+func noPerm(w World, rng *rand.Rand, _ *redistest.Server, span *history.FaultSpan) refuser {
+	if span.Text == "" {
+		push := "publish"
+		if w.Topology() == Cluster {
+			push = "spublish"
+		}
+		commands := []string{"hset", "hdel", "hmget", "pexpire", "evalsha", push}
+		span.Text = commands[rng.IntN(len(commands))]
+		// The account says nothing without the one, and not all without the other.
+		span.Blind = span.Text == "publish" || span.Text == "hmget"
+	}
+	command := span.Text
+	return refuser{
+		in:    []order{{"ACL", "SETUSER", "default", "-" + command}},
+		out:   []order{{"ACL", "SETUSER", "default", "+" + command}},
+		probe: append(order{"ACL", "DRYRUN", "default"}, example(command)...),
+		shows: func(said string) bool { return strings.Contains(said, "no permissions") },
+	}
+}
+
+// example is a command with as many arguments as it takes.
+func example(command string) order {
+	args := map[string]int{"hset": 3, "hdel": 2, "hmget": 2, "pexpire": 2, "evalsha": 2, "publish": 2, "spublish": 2}
+	return append(order{command}, slices.Repeat(order{"0"}, args[command])...)
+}
