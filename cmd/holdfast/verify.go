@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/verify/fault"
 	"github.com/holdfast-go/holdfast/verify/report"
 	"github.com/holdfast-go/holdfast/verify/suite"
@@ -31,7 +32,10 @@ func newVerify(a *app) *cobra.Command {
 		Example: `  holdfast verify                               on a server of its own, for a minute
   holdfast verify --topology cluster --duration 10m --html report.html
   holdfast verify --redis redis://staging:6379  on your server: asks first
-  holdfast verify --judge HISTORY.jsonl         judge once more what was kept`,
+  holdfast verify --judge HISTORY.jsonl         judge once more what was kept
+  holdfast verify --topology quorum --duration 1h --pairs --record record.jsonl
+                                                add to a record: first the pairs of faults that it lacks
+  holdfast verify --summary record.jsonl        the record in sum, with the tables of pairs`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usageError(fmt.Sprintf("verify takes no argument, and %q is one", args[0]),
@@ -43,7 +47,7 @@ func newVerify(a *app) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&v.opts.Topology, "topology", "", "start own servers: "+strings.Join(fault.Topologies(), ", "))
-	flags.Var(&v.duration, "duration", "for how long, in all")
+	flags.Var(&v.duration, "duration", "for how long, from the first server to the verdict")
 	flags.Var(&v.round, "round", "for how long one round goes; each has fresh servers, and is judged by itself")
 	flags.Var(&v.ttl, "ttl", "lease of the locks (default 1s, over a quorum 3s)")
 	flags.Lookup("ttl").DefValue = "" // it depends
@@ -56,6 +60,9 @@ func newVerify(a *app) *cobra.Command {
 	flags.StringVar(&v.opts.Dir, "dir", "", "where the history of a broken round is left")
 	flags.BoolVar(&v.opts.Keep, "keep", false, "leave the histories of the other rounds, too")
 	flags.StringVar(&v.judge, "judge", "", "run nothing: judge the history in this file")
+	flags.BoolVar(&v.pairs, "pairs", false, "draw faults first that have not met yet, until all have")
+	flags.StringVar(&v.record, "record", "", "add each round to the record in this file; --pairs counts what it has")
+	flags.StringVar(&v.summary, "summary", "", "run nothing: print the record in this file in sum, as Markdown")
 	flags.BoolVarP(&v.yes, "yes", "y", false, "do not ask")
 	cmd.AddCommand(&cobra.Command{
 		Use: "client", Hidden: true, Args: cobra.NoArgs,
@@ -106,11 +113,16 @@ type verification struct {
 	duration, round, ttl span
 	json, yes            bool
 	html, judge          string
+	pairs                bool
+	record, summary      string
 }
 
 func (v *verification) run(cmd *cobra.Command, _ []string) error {
-	if v.judge != "" {
+	switch {
+	case v.judge != "":
 		return v.again(cmd.OutOrStdout())
+	case v.summary != "":
+		return v.sum(cmd.OutOrStdout())
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -123,6 +135,9 @@ func (v *verification) run(cmd *cobra.Command, _ []string) error {
 	}
 	if v.opts, err = v.opts.Complete(); err != nil {
 		return usageError(err.Error(), "holdfast verify --help lists the faults and the workloads")
+	}
+	if err := v.recording(); err != nil {
+		return err
 	}
 	if err := v.permission(cmd.InOrStdin(), cmd.ErrOrStderr()); err != nil {
 		return err
@@ -140,6 +155,37 @@ func (v *verification) run(cmd *cobra.Command, _ []string) error {
 		return &exitError{1, err, ""}
 	}
 	return v.write(report.Make(out), cmd.OutOrStdout())
+}
+
+// recording has each round added to the record, and reads which pairs that has.
+func (v *verification) recording() error {
+	var record []report.Entry
+	if v.record != "" {
+		var err error
+		if record, err = report.ReadRecord(v.record); err != nil {
+			return usageError("--record: "+err.Error(), "name the file of a record, or a new one")
+		}
+		v.opts.Each = func(r suite.Round) error {
+			return report.Append(v.record, report.NewEntry(r, cmp.Or(commit(), holdfast.Version), time.Now()))
+		}
+	}
+	if v.pairs {
+		v.opts.Pairs = report.Met(record, v.opts.Topology)
+	}
+	return nil
+}
+
+// sum prints a record in sum.
+func (v *verification) sum(w io.Writer) error {
+	record, err := report.ReadRecord(v.summary)
+	if err == nil && len(record) == 0 {
+		err = fmt.Errorf("%s has no rounds", v.summary)
+	}
+	if err != nil {
+		return usageError("--summary: "+err.Error(), "name the file of a record")
+	}
+	_, err = io.WriteString(w, report.Summary(record))
+	return err
 }
 
 // place decides whose servers it is about.

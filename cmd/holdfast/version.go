@@ -30,14 +30,7 @@ func newVersion() *cobra.Command {
 		Example: "  holdfast version\n  holdfast version --json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			v := versionJSON{holdfast.Version, "", runtime.Version(), runtime.GOOS, runtime.GOARCH}
-			if info, ok := debug.ReadBuildInfo(); ok {
-				for _, s := range info.Settings {
-					if s.Key == "vcs.revision" {
-						v.Commit = s.Value
-					}
-				}
-			}
+			v := versionJSON{holdfast.Version, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH}
 			if asJSON {
 				return json.NewEncoder(os.Stdout).Encode(v)
 			}
@@ -47,6 +40,18 @@ func newVersion() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// commit is what the tool was built from, empty if that is not known.
+func commit() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				return s.Value
+			}
+		}
+	}
+	return ""
 }
 
 // helpTopics are pages of help that belong to no command.

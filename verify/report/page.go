@@ -27,6 +27,8 @@ type view struct {
 	Checks    []checkView
 	Slowest   []gapView
 	Timelines []timeline
+	Grid      [][]string // how often two faults were about at one time
+	Letters   string     // why some are not
 }
 
 type checkView struct{ check.Result }
@@ -50,6 +52,11 @@ func (d *Document) HTML(w io.Writer) error {
 	for _, g := range d.Slowest {
 		v.Slowest = append(v.Slowest, gapView{g})
 	}
+	met := make(map[string]int)
+	for _, c := range d.Pairs {
+		met[c.Name] = c.N
+	}
+	v.Grid, v.Letters = grid(d.Setup.Faults, met)
 	if d.last != nil {
 		v.Timelines = timelines(d.last)
 	}

@@ -6,6 +6,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -33,9 +34,15 @@ type Document struct {
 	Figures      []Figure       `json:"figures"` // of each round
 	Works        []Count        `json:"workloads"`
 	Faults       []Count        `json:"faults"`
-	Pairs        []Count        `json:"fault_pairs"` // two at one time
-	Failures     []Count        `json:"failures"`    // acquisitions that came to nothing, by reason
-	Ends         []Count        `json:"ends"`        // of leases
+	Pairs        []Count        `json:"fault_pairs"`            // two at one time
+	Missing      []string       `json:"fault_pairs_missing"`    // two that may be at one time, and were not
+	Never        []Reason       `json:"fault_pairs_impossible"` // two that may not be, and why
+	Paired       int            `json:"faults_paired"`          // that were at one time with another
+	Triples      int            `json:"fault_triples"`          // three at one time
+	Refused      []Count        `json:"refused"`                // requests that servers refused, by fault
+	Left         []Reason       `json:"faults_left_out"`        // what could not be injected here, and why
+	Failures     []Count        `json:"failures"`               // acquisitions that came to nothing, by reason
+	Ends         []Count        `json:"ends"`                   // of leases
 	Losses       int            `json:"losses_signalled"`
 	Changes      int            `json:"server_changes"` // that the server told
 	Slowest      []Gap          `json:"slowest_recoveries"`
@@ -49,6 +56,12 @@ type Count struct {
 	Name  string `json:"name"`
 	About string `json:"about,omitempty"`
 	N     int    `json:"n"`
+}
+
+// Reason says why something was not.
+type Reason struct {
+	Name string `json:"name"`
+	Why  string `json:"why"`
 }
 
 // Gap is a recovery.
@@ -81,10 +94,14 @@ func Make(out *suite.Outcome) *Document {
 		Pairs:    counts(out.Tally.Pairs, nil),
 		Failures: counts(out.Tally.Failures, nil), Ends: counts(out.Tally.Ends, nil),
 		Slowest: []Gap{}, Broken: []Broken{}, Checks: []check.Result{}, Figures: []Figure{},
+		Paired: out.Tally.Paired, Triples: out.Tally.Triples, Refused: counts(out.Tally.Refused, aboutFault),
+		Missing: []string{}, Never: []Reason{}, Left: []Reason{},
 	}
 	for i, r := range out.Rounds {
 		if i == 0 {
 			d.Setup, d.Server = r.Setup, r.Setup.Server
+			d.Left = reasons(r.Left)
+			d.pairs(out.Tally.Pairs)
 		}
 		d.Elapsed += r.Elapsed
 		for j, c := range r.Checks {
@@ -117,6 +134,24 @@ func Make(out *suite.Outcome) *Document {
 	slices.SortFunc(d.Slowest, func(a, b Gap) int { return cmp.Compare(b.After, a.After) })
 	d.Slowest = d.Slowest[:min(len(d.Slowest), 10)]
 	return d
+}
+
+// pairs says which pairs of the run's faults were not there, and which cannot be.
+func (d *Document) pairs(met map[string]int) {
+	for _, pair := range suite.Possible(d.Setup.Faults) {
+		if met[pair] == 0 {
+			d.Missing = append(d.Missing, pair)
+		}
+	}
+	d.Never = reasons(suite.Impossible(d.Setup.Faults))
+}
+
+func reasons(by map[string]string) []Reason {
+	list := []Reason{}
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		list = append(list, Reason{name, by[name]})
+	}
+	return list
 }
 
 func counts(by map[string]int, about func(string) string) []Count {
@@ -169,11 +204,16 @@ func (d *Document) Text() string {
 	line("  excused: not as promised under a fault under which it is not promised, such as a flush")
 	line("")
 	line("  faults: %s", list(d.Faults))
+	for _, r := range d.Left {
+		line("  left out: %s", r.Why)
+	}
 	pairs := 0
 	for _, c := range d.Pairs {
 		pairs += c.N
 	}
-	line("  two of them at one time: %d, of %d pairs", pairs, len(d.Pairs))
+	line("  at one time with another: %d faults, in %d pairs and %d threes; %d of %d possible pairs were there",
+		d.Paired, pairs, d.Triples, len(d.Pairs), len(d.Pairs)+len(d.Missing))
+	line("  refused by servers: %s", list(d.Refused))
 	line("  acquisitions: %s", list(d.Works))
 	line("  that came to nothing: %s", list(d.Failures))
 	if len(d.Slowest) > 0 {
@@ -205,6 +245,9 @@ func (d *Document) Text() string {
 func list(counts []Count) string {
 	var words []string
 	for _, c := range counts {
+		if c.N == 0 {
+			continue
+		}
 		words = append(words, fmt.Sprintf("%s %d", c.Name, c.N))
 	}
 	return cmp.Or(strings.Join(words, ", "), "none")

@@ -1,0 +1,54 @@
+package report_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/verify/check"
+	"github.com/holdfast-go/holdfast/verify/history"
+	"github.com/holdfast-go/holdfast/verify/report"
+	"github.com/holdfast-go/holdfast/verify/suite"
+)
+
+// A record is added to run by run, and its sum is that of all of them.
+func TestARecordIsContinued(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "record.jsonl")
+	if record, err := report.ReadRecord(file); err != nil || len(record) > 0 {
+		t.Fatalf("a record that is not there: %v, %v", record, err)
+	}
+	round := suite.Round{
+		Setup:   history.Setup{Topology: "sentinel", Faults: []string{"kill", "cut", "server-pause", "busy"}, Seed: 7},
+		Elapsed: time.Minute,
+		Tally: suite.Tally{
+			Acquisitions: map[string]int{"mutex": 600}, Faults: map[string]int{"kill": 2, "cut": 1}, Paired: 2,
+			Pairs: map[string]int{"cut+kill": 1}, Refused: map[string]int{"busy": 30},
+		},
+	}
+	for range 2 {
+		if err := report.Append(file, report.NewEntry(round, "v1", time.Unix(0, 0))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	round.Checks = []check.Result{{Name: "order", Violations: []check.Finding{{Lock: "l", Text: "it was not"}}}}
+	if err := report.Append(file, report.NewEntry(round, "v1", time.Unix(0, 0))); err != nil {
+		t.Fatal(err)
+	}
+	record, err := report.ReadRecord(file)
+	if err != nil || len(record) != 3 {
+		t.Fatalf("%d rounds, %v", len(record), err)
+	}
+	if met := report.Met(record, "sentinel"); met["cut+kill"] != 3 || len(report.Met(record, "cluster")) > 0 {
+		t.Errorf("got %v", met)
+	}
+	page := report.Summary(record)
+	for _, want := range []string{
+		"| sentinel | 3, 3 | 1800 | 10 | 9 | 3 | 6 | 0 | 1 of 7 | 1 | 0 |",
+		"seed 7: order: l it was not. **open**", "busy 90", "| 2 cut | 3 |", "(b) one of them keeps",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+}
