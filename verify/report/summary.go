@@ -88,8 +88,9 @@ func (t *total) row(name string) string {
 func Summary(record []Entry) string {
 	var b strings.Builder
 	b.WriteString("# The record\n\nWritten by `holdfast verify --summary`, of rounds that were added one by one.\n\n" +
-		"| topology | rounds, minutes | acquisitions | a second | faults | a minute " +
-		"| at one time with another | threes | possible pairs that were there | rounds with violations | explained |\n" +
+		"| topology | rounds, minutes | acquisitions | a second | faults | a minute" +
+		" | at one time with another | threes | possible pairs that were there" +
+		" | rounds with violations | explained |\n" +
 		"|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, topology := range fault.Topologies() {
 		if t := sum(record, topology); t.rounds > 0 {
