@@ -74,6 +74,10 @@ func (q *queue) step(n audit.Note) {
 	if n.Action == "cancel" {
 		delete(q.places, n.Caller)
 	}
+	// Of a place that was taken while the account was silent, this is the first word.
+	if first := n.After.Heard; first.Place != 0 && q.places[first.Attempt].number == 0 {
+		q.places[first.Attempt] = place{first.Place, n.At}
+	}
 	for attempt, p := range q.places {
 		if n.After.Line.Waiting == 0 || p.number < n.After.Line.Head {
 			delete(q.places, attempt)

@@ -115,7 +115,7 @@ func (r refuser) start(ctx context.Context, w World, s *redistest.Server, word s
 		if err != nil {
 			said = err.Error()
 		}
-		if r.shows == nil && strings.Contains(said, word) || r.shows != nil && err == nil && r.shows(said) {
+		if r.shows == nil && refuses(said, word) || r.shows != nil && err == nil && r.shows(said) {
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -123,6 +123,14 @@ func (r refuser) start(ctx context.Context, w World, s *redistest.Server, word s
 		}
 		last(ctx, 5*time.Millisecond)
 	}
+}
+
+// refuses reports that a server is in the state: it says the word, or that of another
+// state that it is in at the same time, and that it looks at before.
+func refuses(said, word string) bool {
+	first := []string{"READONLY", "MASTERDOWN", "NOREPLICAS", "MISCONF", "OOM", "LOADING"}
+	return strings.Contains(said, word) || word != "BUSY" &&
+		slices.ContainsFunc(first, func(other string) bool { return strings.Contains(said, other) })
 }
 
 // end has it leave the state. A server that was killed meanwhile has left it.
@@ -250,7 +258,8 @@ func loading(w World, rng *rand.Rand, s *redistest.Server, _ *history.FaultSpan)
 			}
 			return err
 		},
-		probe: write,
+		probe: order{"INFO", "persistence"},
+		shows: func(said string) bool { return strings.Contains(said, "loading:1") },
 	}
 }
 

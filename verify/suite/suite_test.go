@@ -33,7 +33,7 @@ func TestSmoke(t *testing.T) {
 			Faults: []string{"stop", "failover", "half-open"}},
 		{Topology: fault.Cluster, Works: []string{workload.Mutex, workload.Semaphore, workload.Period},
 			Faults: []string{"stop", "failover", "migrate"}},
-		{Topology: fault.Standalone, TTL: time.Second, Duration: 22 * time.Second, Faults: []string{
+		{Topology: fault.Standalone, TTL: time.Second, Duration: 16 * time.Second, Faults: []string{
 			"stop-writer", "kill", "cut", "reply-lost", "server-kill", "flush-all", "clock-forward", "evict"}},
 		{Topology: fault.EverySec, Works: []string{workload.Mutex, workload.ReadWrite},
 			Faults: []string{"stop", "server-kill", "reorder"}},
@@ -54,7 +54,7 @@ func TestSmoke(t *testing.T) {
 // get little done: then that was no run of two at once. Another seed is tried, for longer.
 func smoke(t *testing.T, o suite.Options) {
 	o.TTL, o.Clients = cmp.Or(o.TTL, 2*time.Second), 3
-	first := cmp.Or(o.Duration, 14*time.Second)
+	first := cmp.Or(o.Duration, 12*time.Second)
 	o.Argv = []string{os.Args[0]}
 	var thin string
 	for o.Seed = 1; o.Seed <= 3; o.Seed++ {
