@@ -25,7 +25,7 @@ func (s *Store) Dump(key string) map[string]string {
 			"app": c.app, "host": c.host, "pid": c.pid, "version": c.version, "started": c.started,
 		}
 	case at.badge != nil:
-		return map[string]string{"run": at.badge.run, "born": text(at.badge.born)}
+		return map[string]string{"run": at.badge.run, "mark": at.badge.mark}
 	case at.foreign == laterFormat:
 		return map[string]string{"lock": laterFormat}
 	}

@@ -9,16 +9,17 @@ import (
 
 // badge is what a quorum leaves on each of its servers: it names the run that
 // it was made in, and is lost with everything else.
-type badge struct {
-	run  string
-	born int64 // ms
-}
+type badge struct{ run, mark string }
 
-// node answers which server this is, and since when it has forgotten nothing.
+// node answers which server this is, and what its quorum has noted on it: a new
+// mark if the old one is the one that was read.
 //
-// Answers: node NOW BORN RUN.
+// Answers: node NOW RUN MARK.
 func (s *Store) node(key string, args *arguments) (string, error) {
-	life := args.whole()
+	life, old, mark := args.whole(), "", ""
+	if len(args.words) > 1 {
+		old, mark = args.text(), args.text()
+	}
 	if err := args.problem("node"); err != nil {
 		return "", err
 	}
@@ -26,12 +27,19 @@ func (s *Store) node(key string, args *arguments) (string, error) {
 	if at != nil && at.badge == nil {
 		return "", refuse("WRONGTYPE", "Operation against a key that holds no mark: "+strconv.Quote(key))
 	}
-	m := &badge{run: s.run, born: now}
-	if at != nil && at.badge.run == s.run && at.badge.born <= now {
-		m = at.badge
+	m := badge{run: s.run, mark: "-"}
+	if at != nil && at.badge.run == s.run {
+		m = *at.badge
 	}
-	s.entries[key] = &entry{badge: m, expires: now + life}
-	return fmt.Sprintf("node %d %d %s", now, m.born, m.run), nil
+	if mark != "" && old == m.mark {
+		m.mark = mark
+		at = &entry{badge: &m}
+		s.entries[key] = at
+	}
+	if at != nil {
+		at.expires = now + life
+	}
+	return fmt.Sprintf("node %d %s %s", now, m.run, m.mark), nil
 }
 
 // Restart forgets every key as a crash without persistence would, and makes the

@@ -23,7 +23,7 @@ func (s *Store) acquire(ctx context.Context, keys, args []string) (string, error
 	if err != nil {
 		return "", err
 	}
-	if err := s.meet(ctx, d.key); err != nil {
+	if err := s.meet(ctx, d.view); err != nil {
 		return "", err
 	}
 	return s.claim(d.attempt, d).take(ctx, args[4])
@@ -48,32 +48,6 @@ func (c *claim) take(ctx context.Context, patience string) (string, error) {
 	return c.gather(ctx)
 }
 
-// meet makes sure, once for each application, that the nodes are different
-// servers, and reads their clocks; these once more after so many MaxTTL that
-// clocks of right rates may have gone apart by a tenth of one. Nodes that do not
-// answer are met when they first grant something.
-func (s *Store) meet(ctx context.Context, key string) error {
-	p := prefix(key)
-	s.mu.Lock()
-	at, met := s.met[p]
-	s.mu.Unlock()
-	if met && (s.now()-at)/10 < s.cfg.MaxTTL {
-		return nil
-	}
-	limit := s.limit(ctx, 0)
-	failed, err := s.each(ctx, limit, func(_ context.Context, _ int, n *node) error { return n.meet(limit, p) })
-	switch {
-	case err != nil:
-		return err
-	case len(failed) > len(s.nodes)-s.majority:
-		return s.short(failed)
-	}
-	s.mu.Lock()
-	s.met[p] = s.now()
-	s.mu.Unlock()
-	return s.usable()
-}
-
 // gather takes the lock or a place in the line, in a round of its own. A
 // round that a majority had granted and that nodes without their memory were
 // part of is done again without them: each node is found out once. The caller
@@ -87,6 +61,9 @@ func (c *claim) gather(ctx context.Context) (string, error) {
 		}
 		if tries == len(c.s.nodes) {
 			return "", again.err
+		}
+		if err := c.s.meet(ctx, c.view); err != nil {
+			return "", err
 		}
 	}
 }
@@ -345,7 +322,7 @@ func (c *claim) finish(ctx context.Context, r *round, limit time.Duration) (stri
 			holders[i], drawn = sl, append(drawn, sl.token)
 		}
 	}
-	token := majority.Token(drawn, len(r.slots))
+	token, granted := majority.Token(drawn, len(r.slots)), c.s.now()
 	c.mu.Unlock()
 
 	done := make(chan result, len(holders))
@@ -354,21 +331,22 @@ func (c *claim) finish(ctx context.Context, r *round, limit time.Duration) (stri
 			done <- result{i, ErrClosed}
 		}
 	}
-	failed := make(map[int]error)
+	failed, raised := make(map[int]error), make([]bool, len(r.slots))
 	for i := range r.slots {
 		if holders[i] == nil {
 			failed[i] = errNoGrant
 		}
 	}
-	for raised := 0; raised < c.s.majority; {
-		if len(failed) > len(r.slots)-c.s.majority {
-			return "", c.s.short(failed)
+	for open := len(holders); ; open-- {
+		ok, err := c.vouched(granted, raised, failed, open)
+		if err != nil {
+			return "", err
+		} else if ok {
+			return c.won(r, token, holders, limit)
 		}
 		select {
 		case one := <-done:
-			if one.err == nil {
-				raised++
-			} else {
+			if raised[one.i] = one.err == nil; one.err != nil {
 				failed[one.i] = one.err
 			}
 		case <-r.stop:
@@ -377,10 +355,33 @@ func (c *claim) finish(ctx context.Context, r *round, limit time.Duration) (stri
 			return "", ctx.Err()
 		}
 	}
-	if err := c.s.usable(); err != nil {
-		return "", err // two of them have turned out to be one server
+}
+
+// vouched reports whether a majority of those that have the token vouch for what
+// they granted, by what they said of themselves since then. open answers are to
+// come; the error is that it cannot be a majority any more.
+func (c *claim) vouched(since time.Duration, raised []bool, failed map[int]error, open int) (bool, error) {
+	ok, why, sure := c.view.vouch(since, raised)
+	if sure || open == 0 {
+		c.view.doubt(why)
 	}
-	return c.won(r, token, holders, limit)
+	if ok >= c.s.majority {
+		// Two of them may have turned out to be one server.
+		c.view.mu.Lock()
+		defer c.view.mu.Unlock()
+		c.view.same = c.view.twice(since)
+		return c.view.same == nil, c.view.same
+	}
+	if !sure && open > 0 {
+		ok += len(why)
+	}
+	if ok+open >= c.s.majority {
+		return false, nil
+	}
+	for i, err := range why {
+		failed[i] = err
+	}
+	return false, c.s.short(failed)
 }
 
 // won makes the round's holds the claim's, unless it has ended meanwhile or its

@@ -54,6 +54,7 @@ type claim struct {
 type demand struct {
 	key, attempt, ttlMS, life, retention, want, base string
 	ttl                                              time.Duration
+	view                                             *view
 }
 
 // parse reads the arguments of acquire, and refuses what a quorum cannot give.
@@ -67,6 +68,7 @@ func (s *Store) parse(keys, args []string) (demand, error) {
 		return demand{}, refuse(ErrUnsupported, "ERR", "acquire takes 6 arguments, not %d", len(args))
 	}
 	d := demand{key: keys[0], attempt: args[0], ttlMS: args[1], life: args[2], want: args[3], base: args[5]}
+	d.view = s.view(prefix(d.key))
 	ms, err := strconv.ParseInt(d.ttlMS, 10, 64)
 	if err != nil || ms < 1 {
 		return d, refuse(ErrUnsupported, "ERR", "acquire: the TTL %q is no number of milliseconds", d.ttlMS)

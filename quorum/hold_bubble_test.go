@@ -107,7 +107,7 @@ func TestAServerThatComesBackHoldsTheLeaseAgain(t *testing.T) {
 }
 
 func TestAServerThatWasJustBroughtBackDoesNotVouchForTheTimeBefore(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	founded(t, func(t *testing.T, w *world) {
 		a := w.client()
 		w.peers[3].kill()
 		w.peers[4].kill()
@@ -134,7 +134,7 @@ func TestAServerThatWasJustBroughtBackDoesNotVouchForTheTimeBefore(t *testing.T)
 // shows before that nobody was in between.
 func TestAServerThatWasAskedLaterVouchesFromTheSecondRenewalOn(t *testing.T) {
 	for renewals, kept := range map[int]bool{1: false, 2: true} {
-		bubble(t, func(t *testing.T, w *world) {
+		founded(t, func(t *testing.T, w *world) {
 			a := w.client()
 			w.peers[3].kill()
 			w.peers[4].kill()

@@ -47,6 +47,7 @@ func (c *claim) look(ctx context.Context) (string, error) {
 }
 
 func (c *claim) lookAtLead(ctx context.Context, r *round) (string, error) {
+	c.view.refresh()
 	limit := c.s.limit(ctx, c.ttl)
 	start := c.s.now()
 	c.mu.Lock()

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +31,9 @@ func (s *Store) renew(ctx context.Context, keys, args []string) (string, error) 
 	leases, limit, err := s.leases(ctx, keys, args)
 	if err != nil {
 		return "", err
+	}
+	for _, p := range prefixes(keys) {
+		s.view(p).refresh() // it keeps the marks alive, and the comparison of clocks young
 	}
 	start := s.now()
 	answers := make([]chan []wire.Renewal, len(s.nodes))
@@ -71,6 +75,16 @@ func (s *Store) renew(ctx context.Context, keys, args []string) (string, error) 
 		}
 	}
 	return s.renewed(leases, failed, start, limit)
+}
+
+// prefixes are those of the keys.
+func prefixes(keys []string) []string {
+	list := make([]string, len(keys))
+	for i, key := range keys {
+		list[i] = prefix(key)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // leases reads the arguments.

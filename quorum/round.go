@@ -143,16 +143,16 @@ func (sl *slot) poll(limit time.Duration) error {
 	return err
 }
 
-// raise writes the token to the node, which must hold, and asks it since when
-// it has forgotten nothing: both after its grant.
+// raise writes the token to the node, which must hold, and reads its mark: both
+// after its grant.
 func (sl *slot) raise(limit time.Duration, token uint64) error {
-	c, n := sl.r.c, sl.node
+	c := sl.r.c
 	met := make(chan error, 1)
-	if !c.s.background(func() { met <- n.meet(limit, prefix(c.key)) }) {
+	if !c.s.background(func() { met <- c.view.read(sl.i, limit, "") }) {
 		return ErrClosed
 	}
 	sl.gate <- struct{}{}
-	answer, err := n.call(limit, script.Raise, sl.keys,
+	answer, err := sl.node.call(limit, script.Raise, sl.keys,
 		[]string{sl.id, wire.Number(token), c.retention})
 	<-sl.gate
 	if other := <-met; err == nil {
@@ -168,9 +168,6 @@ func (sl *slot) raise(limit time.Duration, token uint64) error {
 		return errForgot
 	}
 	sl.token = max(sl.token, token)
-	if left := n.probation(); left > 0 {
-		return &youngError{left}
-	}
 	return nil
 }
 
@@ -254,7 +251,7 @@ func (r *round) replies() (replies []majority.Reply, counts []bool) {
 		replies[i] = sl.reply
 		// A hold from before the instant from which the client may count its
 		// lease could end before the client thinks so.
-		counts[i] = sl.node.probation() == 0 && (!sl.holds || sl.since >= r.c.floor)
+		counts[i] = r.c.view.probation(i) == 0 && (!sl.holds || sl.since >= r.c.floor)
 	}
 	return replies, majority.Spare(replies, counts, r.ahead())
 }
@@ -265,7 +262,7 @@ func (r *round) replies() (replies []majority.Reply, counts []bool) {
 // memory draws for none for all of it. c.mu is held.
 func (r *round) ahead() []bool {
 	list, s := make([]bool, len(r.slots)), r.c.s
-	clock, ok := s.rightClock()
+	clock, ok := r.c.view.rightClock()
 	if !ok {
 		return list
 	}
@@ -282,8 +279,8 @@ func (r *round) failures() map[int]error {
 	for i, sl := range r.slots {
 		if sl.reply == majority.Failed && sl.err != nil {
 			failed[i] = sl.err
-		} else if left := sl.node.probation(); left > 0 {
-			failed[i] = &youngError{left}
+		} else if left := r.c.view.probation(i); left > 0 {
+			failed[i] = &youngError{majority.Young, left}
 		}
 	}
 	return failed

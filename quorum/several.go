@@ -35,7 +35,7 @@ func (s *Store) several(ctx context.Context, keys, args []string) (string, error
 			return "", err // the same for each of them, so nothing has been claimed
 		}
 		if i == 0 {
-			if err := s.meet(ctx, key); err != nil {
+			if err := s.meet(ctx, d.view); err != nil {
 				return "", err
 			}
 		}

@@ -32,13 +32,10 @@ type Store struct {
 	// it, the mutexes of nodes excepted.
 	mu     sync.Mutex
 	closed bool
-	claims map[string]*claim        // by the client's attempt
-	swept  int                      // how many claims were left by the last sweep
-	ears   map[string][]*ear        // by channel
-	met    map[string]time.Duration // by prefix: when its nodes were met
-	aged   bool
-	oldest time.Duration // on our clock: since when any node has been known to remember
-	broken error         // why nothing can work
+	claims map[string]*claim // by the client's attempt
+	swept  int               // how many claims were left by the last sweep
+	ears   map[string][]*ear // by channel
+	views  map[string]*view  // by prefix
 }
 
 var _ holdfast.Store = (*Store)(nil)
@@ -106,7 +103,7 @@ func (s *Store) usable() error {
 	if s.closed {
 		return ErrClosed
 	}
-	return s.broken
+	return nil
 }
 
 // Group implements [holdfast.Store].

@@ -63,6 +63,7 @@ func (c *claim) turn(r *round) {
 	c.phase = turning
 	missing := r.reopen()
 	c.mu.Unlock()
+	c.view.refresh()
 	limit := majority.Limit(c.s.cfg.Timeout, c.ttl, 0)
 	for _, sl := range missing {
 		c.s.background(func() {
@@ -93,7 +94,7 @@ func (c *claim) finishTurn(r *round, limit time.Duration) {
 	c.mu.Unlock()
 	stint := time.NewTimer(majority.Stint(limit, c.ttl, stints, rand.Float64()))
 	defer stint.Stop()
-	for {
+	for mended := false; ; {
 		select {
 		case <-c.news:
 		case <-stint.C:
@@ -106,6 +107,13 @@ func (c *claim) finishTurn(r *round, limit time.Duration) {
 		}
 		if c.tryTurn(r, limit) {
 			return
+		}
+		if !mended && c.view.isDoubtful() {
+			mended = true
+			c.s.background(func() {
+				_ = c.s.meet(c.s.life, c.view) // what comes of it is in the view
+				c.stir()
+			})
 		}
 	}
 }

@@ -173,7 +173,7 @@ func TestAWaiterThatGivesUpLeavesNothingBehind(t *testing.T) {
 }
 
 func TestProcessesThatDisagreeOnTheLineStillGetTheLock(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	founded(t, func(t *testing.T, w *world) {
 		// Each client names the servers in another order, so that they stand
 		// in different lines: a mistake, which costs time and nothing else.
 		got := make(chan granted, 5)

@@ -157,6 +157,16 @@ func bubble(t *testing.T, f func(t *testing.T, w *world)) {
 	})
 }
 
+// founded is a bubble in which all servers have met before the test begins.
+func founded(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Helper()
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		w.release(w.lock(c, "founding"))
+		f(t, w)
+	})
+}
+
 // store is what one process has: a quorum of all servers.
 func (w *world) store() *quorum.Store {
 	w.t.Helper()

@@ -154,6 +154,9 @@ func (p *player) act(c *command) ([]string, error) {
 		args = []string{c.word(), c.opt("token", "0"), c.opt("retention", "600s")}
 	case "node":
 		keys, args = []string{"golden:quorum"}, []string{c.opt("life", "3600s")}
+		if mark := c.opt("new", ""); mark != "" {
+			args = append(args, c.opt("old", "-"), mark)
+		}
 	case "whois":
 		keys = []string{"golden:client:" + c.word()}
 	default:

@@ -235,18 +235,6 @@ func Grace(took, limit time.Duration) time.Duration {
 	return min(2*took+2*time.Millisecond, limit)
 }
 
-// Probation is for how long from now on a server does not count for new
-// grants, 0 if it does. It remembers since born and may have forgotten leases
-// that were granted before, which last at most for longest. Where no server is
-// older there were none; a tenth of longest is the time in which the servers of
-// a new quorum meet their first client. All are instants on one clock.
-func Probation(now, born, oldest, longest time.Duration) time.Duration {
-	if born-oldest <= longest/10 {
-		return 0
-	}
-	return max(born+longest-now, 0)
-}
-
 // Stint is for how long who has the lead tries for the rest before it gives
 // everything back, after so many tries in vain: by chance, so that two who keep
 // each other from a majority do not do so again. At first it is what the two

@@ -218,23 +218,6 @@ func TestAServerThatIsAheadIsSparedWhileTheOthersCanBeAMajority(t *testing.T) {
 	}
 }
 
-func TestAServerWithoutMemoryIsOnProbation(t *testing.T) {
-	const longest = time.Minute
-	for _, test := range []struct{ now, born, oldest, want time.Duration }{
-		{100 * time.Second, 90 * time.Second, 90 * time.Second, 0}, // a new quorum
-		{100 * time.Second, 95 * time.Second, 90 * time.Second, 0}, // its first client, a slow one
-		{100 * time.Second, 90 * time.Second, 0, 50 * time.Second},
-		{149 * time.Second, 90 * time.Second, 0, time.Second},
-		{150 * time.Second, 90 * time.Second, 0, 0},
-		{150 * time.Second, 10 * time.Second, 0, 0},
-		{20 * time.Second, 10 * time.Second, 0, 50 * time.Second},
-	} {
-		if got := Probation(test.now, test.born, test.oldest, longest); got != test.want {
-			t.Errorf("%+v: %v", test, got)
-		}
-	}
-}
-
 func TestLimitsLeaveTimeForTheRest(t *testing.T) {
 	for _, test := range []struct{ configured, ttl, left, want time.Duration }{
 		{time.Second, 0, 0, time.Second},

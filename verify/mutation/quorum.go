@@ -9,15 +9,15 @@ var inQuorum = []mutant{{
 	by:   []check{uniting},
 }, {
 	name: "quorum: a server that has lost its memory counts at once",
-	file: "quorum/node.go",
-	old:  "return majority.Probation(s.now(), born, oldest, s.cfg.MaxTTL)",
-	mut:  "return 0 * majority.Probation(s.now(), born, oldest, s.cfg.MaxTTL)",
-	by:   []check{uniting},
+	file: "internal/majority/clock.go",
+	old:  "s.Standings[i], s.Left[i] = Young, left",
+	mut:  "s.Left[i] = 0",
+	by:   []check{counting, uniting},
 }, {
 	name: "quorum: a grant is believed when one server has its token",
 	file: "quorum/acquire.go",
-	old:  "for raised := 0; raised < c.s.majority; {",
-	mut:  "for raised := 0; raised < 1; {",
+	old:  "if ok >= c.s.majority {",
+	mut:  "if ok >= 1 {",
 	by:   []check{uniting},
 }, {
 	name: "quorum: the greatest token drawn is the lease's though few have it",
@@ -33,9 +33,9 @@ var inQuorum = []mutant{{
 	by:   []check{uniting},
 }, {
 	name: "quorum: one server under two names has two votes",
-	file: "quorum/node.go",
-	old:  "same := other.run == run",
-	mut:  "same := false && other.run == run",
+	file: "quorum/mark.go",
+	old:  "return other.OK && other.at >= since && other.Run == one.Run",
+	mut:  "return false && other.OK && other.at >= since && other.Run == one.Run",
 	by:   []check{uniting},
 }, {
 	name: "quorum: what a server may yet grant is not cancelled",

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/store/goredis"
@@ -174,9 +175,13 @@ func (w *world) known(t testing.TB, d time.Duration, servers ...*redistest.Serve
 	t.Helper()
 	for _, s := range servers {
 		redistest.Await(t, s.Addr()+" is known for "+d.String(), func() bool {
-			age := s.Do(t, "EVAL", "return redis.call('TIME')[1] * 1000 - "+
-				"(redis.call('HGET', '"+redistest.Prefix()+":quorum', 'born') or 1e15)", 0)
-			return age.(int64) > int64(d/time.Millisecond)
+			text, _ := s.Do(t, "HGET", redistest.Prefix()+":quorum", "mark").(string)
+			mark := majority.ParseMark(text)
+			if mark.Epoch == 0 {
+				return false
+			}
+			now := s.Do(t, "EVAL", "return redis.call('TIME')[1] * 1000", 0).(int64)
+			return time.Duration(now)*time.Millisecond-mark.Shift-mark.Born > d
 		})
 	}
 }

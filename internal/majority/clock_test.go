@@ -1,0 +1,301 @@
+package majority
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+const (
+	longest = time.Minute
+	fresh   = 3 * time.Second
+)
+
+// servers are those of one quorum, with clocks that differ from ours by a skew, at
+// one instant of ours.
+type servers struct {
+	now  time.Duration
+	list []Reading
+}
+
+// wrong is how inexact the readings of the tests are.
+const wrong = time.Millisecond
+
+// read is what a server says whose clock is ahead by so much.
+func read(ahead time.Duration, mark Mark) Reading {
+	return Reading{OK: true, Low: ahead - wrong, High: ahead + wrong, Run: "r" + ahead.String(), Mark: mark}
+}
+
+// founders are so many servers without a mark; the others have not answered.
+func founders(n, answer int) *servers {
+	s := &servers{now: time.Hour, list: make([]Reading, n)}
+	for i := range answer {
+		s.list[i] = read(time.Duration(i)*time.Hour, Mark{})
+	}
+	return s
+}
+
+// look writes what a look wants written, as it would be, and answers the standings.
+func (s *servers) look() []Standing {
+	found := Look(s.now, s.list, longest, fresh)
+	for i, mark := range found.Next {
+		if mark.Epoch > 0 {
+			s.list[i].Mark = ParseMark(mark.String())
+		}
+	}
+	return found.Standings
+}
+
+func (s *servers) vouch(of ...int) []Standing {
+	list := make([]Reading, len(s.list))
+	for _, i := range of {
+		list[i] = s.list[i]
+	}
+	return Vouch(s.now, list, Newest(s.list), longest).Standings
+}
+
+// pass lets time pass.
+func (s *servers) pass(d time.Duration) { s.now += d }
+
+// step moves the clock of a server.
+func (s *servers) step(i int, d time.Duration) { s.list[i].Low += d; s.list[i].High += d }
+
+// forget takes the memory of a server.
+func (s *servers) forget(i int) { s.list[i].Mark = Mark{} }
+
+// silent has servers not answer until the function is called that it returns.
+func (s *servers) silent(of ...int) (back func()) {
+	before := slices.Clone(s.list)
+	for _, i := range of {
+		s.list[i] = Reading{}
+	}
+	return func() {
+		for _, i := range of {
+			s.list[i] = before[i]
+		}
+	}
+}
+
+func want(t *testing.T, what string, got []Standing, want ...Standing) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+func TestANewQuorumBeginsAtOnceWhereEnoughServersAreKnown(t *testing.T) {
+	for _, test := range []struct {
+		n, answer int
+		want      Standing
+	}{
+		{3, 3, Counts}, {3, 2, Young}, {3, 1, Unread},
+		{5, 5, Counts}, {5, 4, Counts}, {5, 3, Young}, {5, 2, Unread},
+		{7, 7, Counts}, {7, 6, Counts}, {7, 5, Young}, {7, 4, Young}, {7, 3, Unread},
+	} {
+		s := founders(test.n, test.answer)
+		for range 2 {
+			got := s.look()
+			for i := range got {
+				if i < test.answer && got[i] != test.want || i >= test.answer && got[i] != Unread {
+					t.Errorf("%d of %d: server %d stands as %d", test.answer, test.n, i, got[i])
+				}
+			}
+			if test.answer < Of(test.n) && s.list[0].Mark.Epoch > 0 {
+				t.Errorf("a minority of %d has begun a quorum", test.n)
+			}
+			if test.want == Counts {
+				s.pass(time.Second)
+			}
+		}
+		if test.want == Young {
+			s.pass(longest + 2*time.Second)
+			if got := s.look(); got[0] != Counts {
+				t.Errorf("%d of %d after MaxTTL: %v", test.answer, test.n, got)
+			}
+		}
+	}
+}
+
+// Where those of a quorum that had answered when it began and have not forgotten it
+// are silent, no others begin one at once.
+func TestNoMinorityThatForgotAndNoLateComersMakeANewQuorum(t *testing.T) {
+	for _, n := range []int{3, 5, 7, 9} {
+		begun, forgot := Founders(n), n-Of(n)
+		if left := n - begun + forgot; left >= Founders(n) {
+			t.Errorf("of %d servers %d could begin again", n, left)
+		}
+		if begun > n {
+			t.Errorf("of %d servers %d are needed to begin", n, begun)
+		}
+	}
+}
+
+func TestAServerWithoutMemoryDoesNotCountHoweverYoungTheOthersAre(t *testing.T) {
+	s := founders(5, 5)
+	s.look()
+	s.forget(2)
+	want(t, "before a look", s.vouch(0, 1, 2, 3), Counts, Counts, Stranger, Counts, Unread)
+	back := s.silent(0, 1)
+	want(t, "among three", s.look(), Unread, Unread, Young, Counts, Counts)
+	back()
+	s.pass(longest - time.Second)
+	want(t, "before the end", s.look(), Counts, Counts, Young, Counts, Counts)
+	s.pass(time.Second + 100*time.Millisecond)
+	want(t, "at the end", s.look(), Counts, Counts, Counts, Counts, Counts)
+}
+
+func TestAClockThatIsSteppedIsFoundOut(t *testing.T) {
+	for _, by := range []time.Duration{time.Second, time.Minute, time.Hour, 300 * 24 * time.Hour} {
+		for _, age := range []time.Duration{0, time.Second, fresh} {
+			s := founders(5, 5)
+			s.look()
+			s.pass(age)
+			s.step(2, by)
+			want(t, "by its grants", s.vouch(0, 1, 2, 3), Counts, Counts, Astray, Counts, Unread)
+			want(t, "where too few can tell", s.vouch(2, 3, 4), Unread, Unread, Doubtful, Doubtful, Doubtful)
+			want(t, "by a look", s.look(), Counts, Counts, Young, Counts, Counts)
+			s.pass(longest / 2)
+			s.step(2, by) // once more: its time begins again
+			want(t, "once more", s.look(), Counts, Counts, Young, Counts, Counts)
+			s.pass(longest / 2)
+			want(t, "half of its time later", s.look(), Counts, Counts, Young, Counts, Counts)
+			s.pass(longest)
+			want(t, "in the end", s.look(), Counts, Counts, Counts, Counts, Counts)
+		}
+	}
+}
+
+func TestAStepDuringTheProbationDoesNotEndIt(t *testing.T) {
+	s := founders(5, 5)
+	s.look()
+	s.forget(2)
+	s.look()
+	s.pass(time.Second)
+	s.step(2, time.Hour)
+	want(t, "after the step", s.look(), Counts, Counts, Young, Counts, Counts)
+	s.pass(longest - time.Second)
+	want(t, "nearly MaxTTL after it", s.look(), Counts, Counts, Young, Counts, Counts)
+	s.step(2, -time.Hour)
+	want(t, "and back", s.look(), Counts, Counts, Young, Counts, Counts)
+}
+
+// What a server holds while its clock is behind ends early when it is set right.
+func TestAClockThatIsSetBackCountsUntilItIsSetRight(t *testing.T) {
+	s := founders(5, 5)
+	s.look()
+	s.step(2, -time.Hour)
+	want(t, "by its grants", s.vouch(0, 1, 2, 3), Counts, Counts, Astray, Counts, Unread)
+	want(t, "set back", s.look(), Counts, Counts, Counts, Counts, Counts)
+	want(t, "with a mark that says so", s.vouch(0, 1, 2), Counts, Counts, Counts, Unread, Unread)
+	s.step(2, time.Hour)
+	want(t, "set right", s.vouch(0, 1, 2, 3), Counts, Counts, Astray, Counts, Unread)
+	want(t, "set right", s.look(), Counts, Counts, Young, Counts, Counts)
+}
+
+// Of three that answer one was stepped, and nobody knows which: those who count
+// afterwards have all waited, also who was silent then.
+func TestWhereNobodyKnowsWhichClockIsRightAllWait(t *testing.T) {
+	s := founders(5, 5)
+	s.look()
+	back := s.silent(3, 4)
+	s.step(0, time.Hour)
+	want(t, "three that differ", s.look(), Young, Young, Young, Unread, Unread)
+	s.pass(longest / 2)
+	back()
+	want(t, "of an older quorum", s.vouch(1, 2, 3, 4), Unread, Doubtful, Doubtful, Stranger, Stranger)
+	want(t, "the others are back", s.look(), Young, Young, Young, Young, Young)
+	s.pass(longest/2 + time.Second)
+	want(t, "the first three have waited", s.look(), Counts, Counts, Counts, Young, Young)
+	s.pass(longest / 2)
+	want(t, "all have waited", s.look(), Counts, Counts, Counts, Counts, Counts)
+}
+
+// Two of five may be wrong at a time.
+func TestAMajorityThatAgreesIsBelieved(t *testing.T) {
+	for _, test := range []struct {
+		steps [5]time.Duration
+		want  [5]Standing
+	}{
+		{[5]time.Duration{1: time.Hour, 3: time.Hour}, [5]Standing{Counts, Young, Counts, Young, Counts}},
+		{[5]time.Duration{1: time.Hour, 3: -time.Hour}, [5]Standing{Counts, Young, Counts, Counts, Counts}},
+		{[5]time.Duration{0: -time.Hour, 1: -time.Hour}, [5]Standing{Counts, Counts, Counts, Counts, Counts}},
+	} {
+		s := founders(5, 5)
+		s.look()
+		for i, by := range test.steps {
+			s.step(i, by)
+		}
+		want(t, "stepped", s.look(), test.want[:]...)
+		s.pass(time.Second)
+		want(t, "once more", s.look(), test.want[:]...)
+	}
+}
+
+func TestAComparisonThatIsOldDoesNotVouch(t *testing.T) {
+	s := founders(5, 5)
+	s.look()
+	s.pass(longest)
+	want(t, "as old as a lease", s.vouch(0, 1, 2, 3, 4), Counts, Counts, Counts, Counts, Counts)
+	s.pass(time.Second)
+	want(t, "older", s.vouch(0, 1, 2, 3, 4), Stale, Stale, Stale, Stale, Stale)
+	want(t, "a look", s.look(), Counts, Counts, Counts, Counts, Counts)
+	want(t, "compared anew", s.vouch(0, 1, 2, 3, 4), Counts, Counts, Counts, Counts, Counts)
+}
+
+// Clocks of right rates may be apart by two parts in a hundred of the time since
+// they were compared.
+func TestClocksThatDriftAreNotSteppedOnes(t *testing.T) {
+	s := founders(5, 5)
+	s.look()
+	for range 1000 {
+		s.pass(10 * time.Second)
+		s.step(0, 90*time.Millisecond)
+		s.step(1, -90*time.Millisecond)
+		want(t, "drifting", s.look(), Counts, Counts, Counts, Counts, Counts)
+	}
+}
+
+func TestAComparisonIsRenewedWhenItIsNoLongerFresh(t *testing.T) {
+	s := founders(3, 3)
+	s.look()
+	before := s.list[0].Mark
+	s.pass(fresh - 100*time.Millisecond)
+	if s.look(); s.list[0].Mark != before {
+		t.Errorf("renewed early: %v", s.list[0].Mark)
+	}
+	s.pass(200 * time.Millisecond)
+	if s.look(); s.list[0].Mark.At-before.At < fresh {
+		t.Errorf("not renewed: %v", s.list[0].Mark)
+	}
+}
+
+func TestOfTwoQuorumsTheNewerGoesOn(t *testing.T) {
+	s := founders(5, 5)
+	s.look()
+	other := founders(5, 5)
+	other.list[0].Run = "another"
+	other.look()
+	s.list[0].Mark = other.list[0].Mark
+	s.list[0].Mark.Epoch = 2
+	want(t, "one is of a newer quorum", s.look(), Counts, Young, Young, Young, Young)
+	for i := range 5 {
+		if !s.list[i].Mark.of(s.list[0].Mark) {
+			t.Errorf("server %d is of %v", i, s.list[i].Mark)
+		}
+	}
+}
+
+func TestMarksAreReadAsTheyWereWritten(t *testing.T) {
+	m := Mark{7, "abc", 5 * time.Second, -time.Hour, 90 * 365 * 24 * time.Hour, time.Second}
+	if got := ParseMark(m.String()); got != m {
+		t.Errorf("%v, read as %v", m, got)
+	}
+	for _, text := range []string{
+		"", "-", "one", "1:a:2:3:4", "1:a:2:3:4:5:6", "0:a:1:2:3:4", "1::1:2:3:4", "x:a:1:2:3:4", "1:a:b:2:3:4",
+		"1:a:1:2:9223372036854775807:1", "1:a:1:-9223372036854775807:2:1",
+	} {
+		if got := ParseMark(text); got != (Mark{}) {
+			t.Errorf("%q was read as %v", text, got)
+		}
+	}
+}

@@ -1,0 +1,312 @@
+package quorum_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// onThree has a client take the lock on servers 0, 1 and 2 only: the others are
+// away meanwhile, and back afterwards. It is a fixed lease, which nothing brings
+// back to them.
+func (w *world) onThree(c *holdfast.Client) *holdfast.Lease {
+	w.t.Helper()
+	w.peers[3].kill()
+	w.peers[4].kill()
+	l, err := c.Mutex("x", holdfast.NoRenewal()).Lock(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.keep = append(w.keep, l)
+	w.wantOn("x", "11100")
+	w.peers[3].revive(false)
+	w.peers[4].revive(false)
+	synctest.Wait()
+	return l
+}
+
+// wantAlone has a client try until it gets the lock, which must not be before the
+// lease is over.
+func (w *world) wantAlone(l *holdfast.Lease, c *holdfast.Client) {
+	w.t.Helper()
+	start := time.Now()
+	for time.Since(start) < 3*time.Minute {
+		m, err := c.Mutex("x").TryLock(w.t.Context())
+		if err == nil {
+			if l.Err() == nil {
+				w.t.Errorf("two holders after %v", time.Since(start))
+			}
+			w.release(m)
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	w.t.Error("the lock was not to be had for 3 min")
+}
+
+// The clock of one server that a lease stands on is set forward past its end: the
+// server is as one that forgot, for clients that knew it and for those that did not.
+func TestAServerWhoseClockWasSetForwardDoesNotGrantASecondTime(t *testing.T) {
+	for _, age := range []time.Duration{0, time.Second, 5 * time.Minute, 48 * time.Hour} {
+		for _, by := range []time.Duration{ttl, time.Hour, 300 * 24 * time.Hour} {
+			for _, knew := range []bool{false, true} {
+				for _, reach := range []string{"11111", "10111", "00111"} {
+					founded(t, func(t *testing.T, w *world) {
+						a, b := w.client(), w.client()
+						if knew {
+							w.release(w.lock(b, "y"))
+						}
+						time.Sleep(age)
+						l := w.onThree(a)
+						w.peers[2].Advance(by)
+						for i, can := range reach {
+							if can == '0' {
+								w.peers[i].kill()
+							}
+						}
+						if w.wantAlone(l, b); t.Failed() {
+							t.Fatalf("after %v, set by %v, the other client knew: %v, reached %s", age, by, knew, reach)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// A clock that was behind is set right: what the server granted meanwhile ends early.
+func TestAServerWhoseClockWasSetBackAndRightDoesNotGrantASecondTime(t *testing.T) {
+	for _, knew := range []bool{false, true} {
+		founded(t, func(t *testing.T, w *world) {
+			a, b := w.client(), w.client()
+			if knew {
+				w.release(w.lock(b, "y"))
+			}
+			time.Sleep(5 * time.Minute)
+			w.peers[2].Advance(-time.Hour)
+			w.release(w.lock(a, "z")) // it is found out
+			time.Sleep(time.Minute)
+			l := w.onThree(a)
+			w.peers[2].Advance(time.Hour)
+			w.wantAlone(l, b)
+		})
+	}
+}
+
+// The clock is behind for a while in the life of one lease, between two renewals.
+func TestALeaseIsRenewedOnAServerWhoseClockIsBehindForAWhile(t *testing.T) {
+	founded(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		w.peers[3].kill()
+		w.peers[4].kill()
+		l := w.lock(a, "x")
+		w.peers[2].Advance(-time.Hour)
+		time.Sleep(2 * ttl)
+		w.peers[2].Advance(time.Hour) // the hold there is over
+		w.peers[3].revive(false)
+		w.peers[4].revive(false)
+		if m, err := b.Mutex("x").TryLock(t.Context()); err == nil && l.Err() == nil {
+			t.Errorf("two holders, %d and %d", l.Token(), m.Token())
+		}
+	})
+}
+
+// A forward step while a server is on probation does not end it.
+func TestAServerThatForgotIsNotBelievedBecauseItsClockIsSetForward(t *testing.T) {
+	for _, knew := range []bool{false, true} {
+		founded(t, func(t *testing.T, w *world) {
+			a, b := w.client(), w.client()
+			if knew {
+				w.release(w.lock(b, "y"))
+			}
+			time.Sleep(5 * time.Minute)
+			l := w.onThree(a)
+			w.peers[2].Restart()
+			if m, err := b.Mutex("x").TryLock(t.Context()); err == nil {
+				t.Errorf("granted %d beside %d", m.Token(), l.Token())
+			}
+			w.peers[2].Advance(2 * time.Minute)
+			w.wantAlone(l, b)
+		})
+	}
+}
+
+// A restart with empty memory right after the beginning of a quorum: the others
+// are no older than the server that forgot, and it is no new quorum.
+func TestAServerThatForgetsInTheFirstSecondsOfAQuorumDoesNotGrantASecondTime(t *testing.T) {
+	for _, knew := range []string{"nothing", "the servers", "of no loss that others have found out"} {
+		for _, reach := range []string{"11111", "00111"} {
+			founded(t, func(t *testing.T, w *world) {
+				a, b, c := w.client(), w.client(), w.client()
+				if knew != "nothing" {
+					w.release(w.lock(b, "y"))
+				}
+				l := w.onThree(a)
+				w.peers[2].Restart()
+				if knew == "of no loss that others have found out" {
+					w.release(w.lock(c, "z"))
+				}
+				for i, can := range reach {
+					if can == '0' {
+						w.peers[i].kill()
+					}
+				}
+				w.wantAlone(l, b)
+			})
+		}
+	}
+}
+
+// A quorum that begins while a minority is away waits first: it could be another
+// one's.
+func TestAQuorumThatBeginsWithAMinorityAwayCannotBeTwo(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		w.peers[3].kill()
+		w.peers[4].kill()
+		_, err := a.Mutex("x").TryLock(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "is new") {
+			t.Errorf("error %v", err)
+		}
+		time.Sleep(time.Minute + 5*time.Second)
+		l := w.onThree(a)
+		w.peers[2].Restart()
+		w.peers[0].kill()
+		w.peers[1].kill()
+		w.wantAlone(l, b)
+	})
+}
+
+// With one of five away it begins at once.
+func TestAQuorumBeginsAtOnceWithOneOfFiveAway(t *testing.T) {
+	for away := range 5 {
+		bubble(t, func(_ *testing.T, w *world) {
+			w.peers[away].kill()
+			a := w.client()
+			l := w.lock(a, "x")
+			w.peers[away].revive(false)
+			w.release(l)
+		})
+	}
+}
+
+// One server at a time is set forward or back, a second one falls silent or slow: at no time two
+// hold the lock.
+func TestNeverTwoHoldersWhateverAMinoritysClocksSay(t *testing.T) {
+	steps := []time.Duration{time.Second, 5 * time.Second, ttl, 2 * ttl, time.Hour, -time.Second, -ttl, -time.Hour}
+	for seed := range uint64(8) {
+		founded(t, func(t *testing.T, w *world) {
+			random := rand.New(&locked{src: rand.NewPCG(seed, 11)})
+			s, until := &storm{}, time.Now().Add(30*time.Minute)
+			done := make(chan struct{})
+			for range 4 {
+				c := w.client()
+				go func() { s.run(t, c, random, until); done <- struct{}{} }()
+			}
+			go func() {
+				for time.Now().Before(until) {
+					p := w.peers[random.IntN(5)]
+					p.Advance(steps[random.IntN(len(steps))])
+					time.Sleep(70*time.Second + time.Duration(random.IntN(30))*time.Second)
+				}
+				done <- struct{}{}
+			}()
+			go func() {
+				for time.Now().Before(until) {
+					p, spell := w.peers[random.IntN(5)], time.Duration(1+random.IntN(20))*time.Second
+					switch random.IntN(2) {
+					case 0:
+						p.kill()
+						time.Sleep(spell)
+						p.revive(false)
+					case 1:
+						resume := p.Stall()
+						time.Sleep(spell)
+						resume()
+					}
+				}
+				done <- struct{}{}
+			}()
+			for range 6 {
+				<-done
+			}
+			if s.grants < 30 {
+				t.Errorf("seed %d: only %d grants in 30 minutes", seed, s.grants)
+			}
+			time.Sleep(2 * time.Hour) // also where a clock is behind
+		})
+	}
+}
+
+// Each application has marks of its own, in one store too.
+func TestTwoPrefixesOverOneStore(t *testing.T) {
+	founded(t, func(t *testing.T, w *world) {
+		s := w.store()
+		var clients []*holdfast.Client
+		for _, prefix := range []string{"app", "app:every", "other"} {
+			c, err := holdfast.New(s, holdfast.Config{Prefix: prefix})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Close(t.Context()) })
+			clients = append(clients, c)
+			for range 2 {
+				for _, c := range clients {
+					w.release(w.lock(c, "x"))
+				}
+				time.Sleep(2 * time.Minute)
+			}
+		}
+		var held []*holdfast.Lease
+		for _, c := range clients {
+			held = append(held, w.lock(c, "x"))
+		}
+		time.Sleep(3 * ttl)
+		for _, l := range held {
+			w.release(l)
+		}
+	})
+}
+
+// alias is a name for a server, which can be given to another one.
+type alias struct {
+	holdfast.Store
+	at atomic.Pointer[memstore.Store]
+}
+
+func newAlias(to *memstore.Store) *alias {
+	a := &alias{Store: to}
+	a.at.Store(to)
+	return a
+}
+
+func (a *alias) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
+	return a.at.Load().Run(ctx, action, keys, args)
+}
+
+func TestTheSameServerIsForgottenWhenTheMistakeIsMended(t *testing.T) {
+	one, two := memstore.New(), memstore.New()
+	mistaken := newAlias(one)
+	_, c := open(t, []holdfast.Store{one, two, mistaken}, quorum.Config{})
+	if _, err := c.Mutex("x").Lock(t.Context()); !errors.Is(err, quorum.ErrSameServer) {
+		t.Fatalf("error %v", err)
+	}
+	mistaken.at.Store(memstore.New())
+	l, err := c.Mutex("x").Lock(t.Context())
+	if err != nil {
+		t.Fatalf("after it was mended: %v", err)
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
