@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -101,29 +102,34 @@ func (s *Store) record(ctx context.Context, keys, args []string) (wire.Record, m
 }
 
 // tokens are what the nodes call the hold that has this token in sum: a node
-// that granted late, or was not reached by the second phase, has another.
-func (s *Store) tokens(ctx context.Context, keys []string, token string) ([]string, error) {
-	list := slices.Repeat([]string{token}, len(s.nodes))
+// that granted late, or was not reached by the second phase, has another. The hold
+// is that of attempt, if that is known already.
+func (s *Store) tokens(
+	ctx context.Context, keys []string, token, attempt string,
+) (list []string, of string, err error) {
+	list = slices.Repeat([]string{token}, len(s.nodes))
 	if token == "0" {
-		return list, nil
+		return list, "", nil
 	}
-	merged, own, err := s.record(ctx, keys, nil)
+	_, own, err := s.record(ctx, keys, nil)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	for _, h := range merged.Holders {
-		if wire.Number(h.Token) != token {
-			continue
-		}
-		for i, r := range own {
-			for _, mine := range r.Holders {
-				if mine.Attempt == h.Attempt {
-					list[i] = wire.Number(mine.Token)
-				}
+	for _, r := range own {
+		for _, h := range r.Holders {
+			if attempt == "" && wire.Number(h.Token) == token {
+				attempt = h.Attempt // no two leases have it, on any node
 			}
 		}
 	}
-	return list, nil
+	for i, r := range own {
+		for _, mine := range r.Holders {
+			if attempt != "" && mine.Attempt == attempt {
+				list[i] = wire.Number(mine.Token)
+			}
+		}
+	}
+	return list, attempt, nil
 }
 
 // evict takes the lock away on all nodes that answer, which must be a majority:
@@ -133,10 +139,34 @@ func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) 
 	if len(args) != 5 {
 		return "", refuse(ErrUnsupported, "ERR", "evict takes 5 arguments, not %d", len(args))
 	}
-	tokens, err := s.tokens(ctx, keys, args[2])
-	if err != nil {
-		return "", err
+	ended, attempt := make(map[int]int), ""
+	for tries := 0; ; tries++ {
+		tokens, of, err := s.tokens(ctx, keys, args[2], attempt)
+		if err != nil {
+			return "", err
+		}
+		attempt = of
+		changed, err := s.evictBy(ctx, keys, args, tokens, ended)
+		if err != nil {
+			return "", err
+		}
+		switch n := majority.Rank(slices.Collect(maps.Values(ended)), len(s.nodes)); {
+		case n > 0:
+			return fmt.Sprintf("evicted %d", n), nil
+		case len(changed) == 0:
+			return "free", nil
+		case len(ended) == 0 || tries == 3:
+			return fmt.Sprintf("changed %d", majority.Rank(changed, len(s.nodes))), nil
+		}
+		// The token of the hold that is meant was just being lifted on some.
 	}
+}
+
+// evictBy evicts on each node who holds there by its token, and adds to ended how
+// many holds that were. It answers the tokens of others who hold instead.
+func (s *Store) evictBy(
+	ctx context.Context, keys, args, tokens []string, ended map[int]int,
+) (changed []uint64, err error) {
 	answers := make([]string, len(s.nodes))
 	limit := s.limit(ctx, 0)
 	failed, err := s.each(ctx, limit, func(_ context.Context, i int, n *node) (err error) {
@@ -147,35 +177,27 @@ func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) 
 	})
 	switch {
 	case err != nil:
-		return "", err
+		return nil, err
 	case len(failed) > len(s.nodes)-s.majority:
-		return "", s.short(failed)
+		return nil, s.short(failed)
 	}
-	var ended []int
-	var fences []uint64
 	for i, answer := range answers {
 		if answer == "" {
 			continue
 		}
 		a, err := wire.Parse(answer)
 		if err != nil {
-			return "", &nodeError{s.nodes[i].title(), err}
+			return nil, &nodeError{s.nodes[i].title(), err}
 		}
 		switch a.Kind {
 		case wire.Evicted:
-			ended = append(ended, a.Count)
+			ended[i] += a.Count
 		case wire.Changed:
-			fences = append(fences, a.Token)
+			changed = append(changed, a.Token)
 		default: // free there
 		}
 	}
-	switch n := majority.Rank(ended, len(s.nodes)); {
-	case n > 0:
-		return fmt.Sprintf("evicted %d", n), nil
-	case len(fences) > 0:
-		return fmt.Sprintf("changed %d", majority.Rank(fences, len(s.nodes))), nil
-	}
-	return "free", nil
+	return changed, nil
 }
 
 // permit asks all nodes what their user may not run: what is missing on one is
