@@ -296,6 +296,20 @@ func TestOnlyWhatIsNotPromisedIsExcused(t *testing.T) {
 			results()["client-exclusion"]
 	}
 	flush := history.FaultSpan{Name: "flush-all", From: at(2), Till: at(3), Loses: true}
+	// The answer to the first was under way when the fault came, and is heard of
+	// after that to the second.
+	late := func(asked float64) check.Result {
+		return newStory(flush).
+			hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: asked, got: 8, over: 20}).
+			hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(5), asked: 4, got: 6, over: 9}).
+			results()["client-exclusion"]
+	}
+	if r := late(0.5); !r.Passed() || r.Excused != 1 {
+		t.Errorf("the older grant is heard of later: %+v", r)
+	}
+	if r := late(3.5); r.Passed() {
+		t.Error("both were asked for after the fault, and are excused")
+	}
 	if r := overlap(50, flush); !r.Passed() || r.Excused != 1 {
 		t.Errorf("within a lease of the flush: %+v", r)
 	}

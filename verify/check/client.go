@@ -46,8 +46,13 @@ func (r *Run) beside(res *Result, lock string, h *Hold, live []*Hold) {
 		if o.Mode == h.Mode && o.Mode != "x" || o.Name != "" && o.Name == h.Name {
 			continue
 		}
-		// Entering again under a hold is as old as the hold.
-		lost := r.excuse(o.Since, h.At, o.Proc) || h.Local && r.excuse(h.Since, h.At, h.Proc)
+		// Entering again under a hold is as old as the hold. And an answer that was
+		// under way for long may be that to the older grant of the two.
+		older := o
+		if h.Token < o.Token {
+			older = h
+		}
+		lost := r.excuse(older.Since, h.At, older.Proc) || h.Local && r.excuse(h.Since, h.At, h.Proc)
 		if lost || r.evicted(o) || r.evicted(h) {
 			res.Excused++
 			continue
