@@ -94,6 +94,12 @@ WORLDS ?= 20000
 worlds: ## live through simulated worlds (WORLDS=100000 for a long search)
 	cd verify && $(GO) test -timeout 0 -run 'TestWorlds$$|TestTheScriptsLiveTheSameWorlds' ./sim -seeds $(WORLDS)
 
+# Newer servers than this system's are unpacked beside it, from newer suites of
+# Debian: nothing is installed. SERVERS='sid/valkey-server' SUITES='rules' say less.
+.PHONY: test-servers
+test-servers: servers ## run what depends on the server on newer ones: Redis 8, Valkey 8 and 9 (an hour)
+	@GO='$(GO)' sh scripts/test-servers.sh
+
 # Not part of test, which only asks whether every mutant can still be made: the
 # whole takes a quarter of an hour on an idle machine.
 .PHONY: mutation
