@@ -161,10 +161,13 @@ func (c *Client) waits(s *spec) error {
 func (c *Client) runAcked(
 	ctx context.Context, s *spec, action *script.Script, keys, args []string,
 ) (string, error) {
+	limited := within(ctx, c.cfg.RequestTimeout)
 	if !s.ack.wanted() {
-		return c.store.Run(ctx, action, keys, args)
+		answer, err := c.store.Run(limited, action, keys, args)
+		return answer, inTime(ctx, err)
 	}
-	answer, got, err := c.store.(Acker).RunAcked(ctx, action, keys, args, s.ack.need, s.ack.limit)
+	answer, got, err := c.store.(Acker).RunAcked(limited, action, keys, args, s.ack.need, s.ack.limit)
+	err = inTime(ctx, err)
 	if err == nil && !got.Covers(s.ack.need) {
 		err = &AckError{Name: s.name, Want: s.ack.need, Got: got}
 	}
@@ -198,8 +201,8 @@ func (h *hold) confirm(ctx context.Context) error {
 			s.name, &LostError{Name: s.name, Reason: LossReason(lost)})
 	case errors.Is(err, ErrNotAcked):
 		return err
-	case ctx.Err() != nil:
-		err = ctx.Err()
+	case ended(ctx) != nil:
+		err = ended(ctx)
 	}
 	return fault("lock", s.name, err)
 }
@@ -208,7 +211,7 @@ func (h *hold) confirm(ctx context.Context) error {
 func (h *hold) extend(ctx context.Context, ttl time.Duration) (keeper.Reason, error) {
 	c := h.spec.client
 	args := []string{c.retention, h.attempt, wire.Millis(ttl), h.spec.owner}
-	answer, err := c.runAcked(within(ctx, c.cfg.RequestTimeout), h.spec, script.Renew, h.spec.keys(), args)
+	answer, err := c.runAcked(ctx, h.spec, script.Renew, h.spec.keys(), args)
 	if err != nil {
 		return "", err
 	}

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -35,6 +36,9 @@ func (c *Client) lock(ctx, parent context.Context, s *spec, try bool) (*Lease, e
 	//nolint:errorlint // the bare ones: whatever wraps them has said the name already
 	if err == ctx.Err() && err != nil || err == ErrClosed {
 		err = fmt.Errorf("holdfast: lock %q: %w", s.name, err)
+	}
+	if err != nil {
+		err = c.held(ctx, parent, s, err)
 	}
 	switch {
 	case !c.observed():
@@ -92,9 +96,10 @@ type attempt struct {
 	c      *Client
 	spec   *spec
 	id     string
+	number uint64        // in id
 	asked  time.Duration // before the last request that may have led to a grant was sent
 	sure   bool          // the last acquire was answered
-	open   bool          // an acquire was not, and may have done what it asked for
+	risk   bool          // the server may have something for the attempt: a hold, or a place in the line
 	stood  bool          // the server has given a place in the line
 	queued uint64        // when it last said so, by its clock, in ms
 	since  time.Duration // before the request was sent to which it said so
@@ -116,16 +121,15 @@ func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, e
 	if c.isClosing() {
 		return nil, WakeNone, ErrClosed
 	}
-	if err := c.prepare(ctx, s); err != nil {
-		// Nothing was asked for yet: whatever happened, nothing is held.
-		if ctx.Err() != nil {
-			return nil, WakeNone, ctx.Err()
+	away := &outage{c: c, name: s.name, try: try}
+	for err := c.prepare(ctx, s); err != nil; err = c.prepare(ctx, s) {
+		if !away.outlast(ctx, err) {
+			return nil, WakeNone, away.over(ctx, err)
 		}
-		return nil, WakeNone, fault("lock", s.name, err)
 	}
 	c.introduce()
 	id, number := c.attempt()
-	at := &attempt{c: c, spec: s, id: id}
+	at := &attempt{c: c, spec: s, id: id, number: number}
 	// To join in the first request, the subscription must stand already, or
 	// be known to be out of reach.
 	if !try {
@@ -134,22 +138,12 @@ func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, e
 		}
 		at.deaf = at.w != nil && c.isDeaf()
 	}
-	a, gone, err := at.first(ctx)
-	if err == nil && a.Kind == wire.Busy && !try {
-		// The first contention of this process: subscribe, see it
-		// confirmed, and only then join.
-		if a, err = at.join(ctx, number); at.w == nil {
-			return nil, WakeNone, err
-		}
-	}
+	a, err := at.enter(ctx, away)
 	if at.w != nil {
 		defer func() { c.hub.Forget(at.w) }()
 	}
-	switch {
-	case gone:
-		return nil, WakeNone, err
-	case err != nil:
-		return nil, WakeNone, at.failed(ctx, err)
+	if err != nil {
+		return nil, WakeNone, at.failed(ctx, err, away.last)
 	}
 	h, err := at.settle(ctx, a)
 	if err == nil && s.ack.wanted() {
@@ -158,6 +152,27 @@ func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, e
 		}
 	}
 	return h, at.wake, err
+}
+
+// enter asks for the lock, and for a place in the line if it is not free, until
+// that is answered. After a request of unknown outcome another attempt asks: a
+// copy of the first that arrives late would be granted what was released.
+func (at *attempt) enter(ctx context.Context, away *outage) (wire.Answer, error) {
+	a, err := at.first(ctx)
+	for {
+		if err == nil && a.Kind == wire.Busy && !away.try && at.w == nil {
+			// The first contention of this process: subscribe, see it
+			// confirmed, and only then join.
+			a, err = at.join(ctx)
+		}
+		if err == nil || errors.Is(err, wire.ErrAnswer) || !away.outlast(ctx, err) {
+			return a, err
+		}
+		if at.risk {
+			at.renumber()
+		}
+		a, err = at.ask(ctx, script.Acquire)
+	}
 }
 
 // ask sends acquire or poll for the attempt.
@@ -176,10 +191,11 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 	a, err := c.ask(ctx, action, s.keys(), args)
 	if err == nil || !definite(err) {
 		at.asked = sent
+		// An answer that leaves nothing there says so of what was asked before, too.
+		at.risk = err != nil || a.Kind != wire.Busy && a.Kind != wire.Conflict && a.Kind != wire.Gone
 	}
 	if action == script.Acquire {
 		at.sure = err == nil
-		at.open = at.open && !at.sure || err != nil && !definite(err)
 	}
 	if a.Kind == wire.Queued {
 		at.stood, at.queued, at.since = true, a.Now, sent
@@ -187,18 +203,20 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 	return a, err
 }
 
-// failed is the end of an attempt by an error of a request.
-func (at *attempt) failed(ctx context.Context, err error) error {
-	if definite(err) {
-		if at.stood || at.open {
-			// Refused was this request, not the one that led to a place, or may have.
-			at.c.undo(at.spec, at.id, at.c.now()+at.spec.ttl)
-		}
-		return fault("lock", at.spec.name, err)
+// failed is the end of an attempt by an error of a request. last is why the one
+// before it failed, if it did. What was refused or not sent leaves nothing
+// behind, but what was asked before may.
+func (at *attempt) failed(ctx context.Context, err, last error) error {
+	c := at.c
+	if at.risk {
+		c.undo(at.spec, at.id, c.now()+at.spec.ttl)
 	}
-	at.c.undo(at.spec, at.id, at.c.now()+at.spec.ttl)
-	if ctx.Err() != nil {
-		err = ctx.Err()
+	end := ended(ctx)
+	switch {
+	case end != nil && passing(err):
+		return &endedError{name: at.spec.name, end: end, last: last, unknown: at.risk}
+	case c.isClosing() && passing(err):
+		return ErrClosed
 	}
 	return fault("lock", at.spec.name, err)
 }
@@ -250,11 +268,10 @@ func (at *attempt) granted(g grant) (*hold, error) {
 // await waits in the line for the push, and looks by itself when the holders
 // may be over, when the subscription was broken, and at every heartbeat: a
 // push that is lost costs a poll, never the lock. What else ends it: ctx, the
-// client's closing, a refusal, or silence of the server for longer than it
-// keeps the place.
+// client's closing, or a refusal that will not pass.
 func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 	c, s := at.c, at.spec
-	heard, pause := at.asked, 10*time.Millisecond
+	pause := firstPause
 	next := at.lookIn(a)
 	var silence error // of the last look; nil if it was answered
 	for {
@@ -281,9 +298,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 			timer.Stop()
 			c.undo(s, at.id, c.now()+s.ttl)
 			if silence != nil {
-				//nolint:errorlint // what ended the wait is the context; why the look failed is for people
-				return nil, fmt.Errorf("holdfast: lock %q: %w; the last look at it failed: %v",
-					s.name, ctx.Err(), silence)
+				return nil, &endedError{name: s.name, end: ctx.Err(), last: silence}
 			}
 			return nil, ctx.Err()
 		case <-c.closing:
@@ -294,15 +309,16 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		a, err := at.look(ctx)
 		switch {
 		case err == nil && a.Kind == wire.Queued:
-			heard, pause, silence = at.asked, 10*time.Millisecond, nil
+			pause, silence = firstPause, nil
 			next = at.lookIn(a)
 		case err == nil:
 			return at.settle(ctx, a)
-		case ctx.Err() != nil || !passing(err) || c.now()-heard > lease.Patience(s.ttl):
-			return nil, at.failed(ctx, err)
+		case ended(ctx) != nil || !passing(err):
+			return nil, at.failed(ctx, err, silence)
 		default:
-			// The server is silent or away: ask again, more slowly.
-			next, pause, silence = pause, min(2*pause, time.Second), err
+			// The server is silent or away: ask again, more slowly. If it has
+			// given the place away by then, the look joins anew.
+			next, pause, silence = pause, min(2*pause, longestPause), err
 		}
 	}
 }
@@ -343,9 +359,11 @@ func (at *attempt) renumber() {
 	if !at.sure {
 		c.undo(at.spec, at.id, c.now()+at.spec.ttl)
 	}
-	id, number := c.attempt()
-	at.id, at.w = id, c.hub.Instead(at.w, number)
-	at.stood, at.open = false, false
+	at.id, at.number = c.attempt()
+	at.stood, at.risk = false, false
+	if at.w != nil {
+		at.w = c.hub.Instead(at.w, at.number)
+	}
 }
 
 // lookIn is for how long to wait for a push before looking.

@@ -58,6 +58,7 @@ type Client struct {
 
 	checked   atomic.Bool // the server has been seen to be usable
 	server    atomic.Pointer[ServerInfo]
+	away      atomic.Int64  // when the log was last told that the server is; 0: never
 	allowed   atomic.Bool   // its user may run what the actions are made of
 	announced atomic.Bool   // the client has begun to make itself known
 	calls     atomic.Int64  // acquisitions under way
@@ -147,7 +148,10 @@ func (c *Client) readPush(payload string) (uint64, wake.Grant, bool) {
 // unless it is the server's refusal.
 func (c *Client) run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
 	answer, err := c.store.Run(within(ctx, c.cfg.RequestTimeout), action, keys, args)
-	return answer, c.explained(err)
+	if err != nil {
+		err = c.explained(inTime(ctx, err))
+	}
+	return answer, err
 }
 
 // ask sends one action on one lock and reads its answer.
@@ -166,15 +170,15 @@ func (c *Client) ready(ctx context.Context) error {
 	if c.checked.Load() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
+	limited, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
 	defer cancel()
-	info, err := c.store.Server(ctx)
+	info, err := c.store.Server(limited)
 	var refused *ServerError
 	switch {
 	case errors.As(err, &refused) && refused.Code == "NOPERM":
 		// Not allowed to ask: the actions will show what is missing.
 	case err != nil:
-		return err
+		return unsent(inTime(ctx, err))
 	default:
 		if err := info.usable(); err != nil {
 			return err

@@ -155,7 +155,7 @@ func TestCloseWaitsForWhatIsBeingUndone(t *testing.T) {
 		release(t, mustLock(t, c.Mutex("warm")))
 		w.Lose(only("acquire", 1, errLink))
 		w.Fail(only("cancel", 5, errLink))
-		_, err := c.Mutex("a").Lock(t.Context())
+		_, err := c.Mutex("a").TryLock(t.Context())
 		wantIs(t, err, holdfast.ErrUnknownOutcome)
 		if !w.state("a").Held() {
 			t.Fatal("nothing is to be undone")

@@ -43,16 +43,17 @@ func (c *Client) tellDeaf(s *spec, why error) {
 
 // join subscribes and asks for a place in the line. Where a subscription is
 // refused, or the server answers anything but that, it joins all the same. If
-// it answers without a waiter, nothing was asked.
-func (at *attempt) join(ctx context.Context, number uint64) (wire.Answer, error) {
-	c, s := at.c, at.spec
+// it answers without a waiter, nothing was asked, or nothing is to be heard.
+func (at *attempt) join(ctx context.Context) (wire.Answer, error) {
+	c, s, number := at.c, at.spec, at.number
 	w, silent := c.hub.Subscribe(ctx, s.channel, number)
+	silent = inTime(ctx, silent)
 	refused := silent != nil && definite(silent) && !passing(silent)
 	switch {
 	case silent == nil:
 		c.deaf.until.Store(0)
-	case ctx.Err() != nil:
-		return wire.Answer{}, ctx.Err()
+	case ended(ctx) != nil:
+		return wire.Answer{}, ended(ctx)
 	case c.isClosing():
 		return wire.Answer{}, ErrClosed
 	}
@@ -66,6 +67,9 @@ func (at *attempt) join(ctx context.Context, number uint64) (wire.Answer, error)
 		c.deaf.until.Store(int64(c.now() + listenAgain))
 		c.tellDeaf(s, silent)
 	case silent != nil:
+		// Neither: the server is away. What comes next begins from the start.
+		c.hub.Forget(at.w)
+		at.w, at.deaf = nil, false
 		err = fmt.Errorf("%w; before that, the subscription: %w", err, silent)
 	}
 	return a, err
@@ -80,10 +84,10 @@ func (c *Client) permitted(ctx context.Context, s *spec) error {
 	}
 	answer, err := c.run(ctx, script.Permit, s.keys(), []string{s.channel})
 	if err != nil {
-		if definite(err) && !lacksPermission(err) {
+		if refusal(err) != nil && !lacksPermission(err) {
 			return nil
 		}
-		return err
+		return unsent(err) // it changes nothing
 	}
 	var needed, pushing []string
 	for _, command := range wire.ParseMissing(answer) {

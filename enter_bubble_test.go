@@ -293,7 +293,7 @@ func TestAnEntryOfUnknownOutcomeIsUndone(t *testing.T) {
 		alice := holdfast.Owner("alice")
 		l := mustLock(t, a.Mutex("a", alice))
 		w.Lose(only("acquire", 1, errLink))
-		_, err := b.Mutex("a", alice).Lock(t.Context())
+		_, err := b.Mutex("a", alice).TryLock(t.Context())
 		wantIs(t, err, holdfast.ErrUnknownOutcome)
 		synctest.Wait()
 		wantCount(t, a.Mutex("a", alice), t.Context(), 1)

@@ -8,7 +8,8 @@ import (
 
 // The errors that callers tell apart, with errors.Is.
 var (
-	// ErrHeld: somebody else has the lock. The error is a *HeldError.
+	// ErrHeld: somebody else has the lock, or had it as long as the caller would
+	// wait. The error is a *HeldError.
 	ErrHeld = errors.New("holdfast: lock is held")
 	// ErrLost: the lease ended before it was released. The error is a *LostError.
 	ErrLost = errors.New("holdfast: lease lost")
@@ -29,6 +30,9 @@ var (
 	// ErrUnknownOutcome: the server did not answer, or not in time: the
 	// action may or may not have taken effect.
 	ErrUnknownOutcome = errors.New("holdfast: outcome unknown")
+	// ErrUnreachable: no connection to the server could be had, so that nothing
+	// was sent: the action has no effect, now or later.
+	ErrUnreachable = errors.New("holdfast: server cannot be reached")
 	// ErrLimit: the semaphore has another limit. The error is a *LimitError.
 	ErrLimit = errors.New("holdfast: another limit is in use")
 	// ErrPeriod: the job has another period. The error is a *PeriodError.
@@ -46,10 +50,17 @@ type HeldError struct {
 	Remaining time.Duration // until its lease ends unless renewed; 0 if unknown
 	Waited    time.Duration // how long this call waited for it; 0 for a single try
 	Tries     int           // how often it was tried, see Tries; 0 otherwise
+
+	// Err is why the server could not be asked to the end, if that is how the
+	// wait passed; then nobody may have the lock. nil: the server has answered.
+	Err error
 }
 
 func (e *HeldError) Error() string {
 	s := fmt.Sprintf("holdfast: lock %q is held", e.Name)
+	if e.Err != nil {
+		s = fmt.Sprintf("holdfast: lock %q was not had in time", e.Name)
+	}
 	if e.Owner != "" {
 		s += " by " + e.Owner
 	}
@@ -62,11 +73,17 @@ func (e *HeldError) Error() string {
 	case e.Waited > 0:
 		s += fmt.Sprintf(" (waited %v)", e.Waited.Round(time.Millisecond))
 	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
 	return s
 }
 
 // Is makes a HeldError an ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// Unwrap is why the server could not be asked.
+func (e *HeldError) Unwrap() error { return e.Err }
 
 // LimitError says that the semaphore is in use with another limit than this
 // process asked for: somebody's configuration is wrong, or the limit was changed.
@@ -169,8 +186,8 @@ func (e *ServerError) Error() string { return "holdfast: server: " + e.Message }
 // makes room, and a release that gave up by then would be worse than a late one).
 func (e *ServerError) transient() bool {
 	switch e.Code {
-	case "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MOVED", "ASK", "NOREPLICAS",
-		"MISCONF":
+	case "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MOVED", "ASK",
+		"NOREPLICAS", "MISCONF", "MAXCLIENTS":
 		return true
 	}
 	return false
@@ -193,24 +210,30 @@ func (e *unknownError) Error() string {
 func (e *unknownError) Is(target error) bool { return target == ErrUnknownOutcome }
 func (e *unknownError) Unwrap() error        { return e.cause }
 
-// fault puts an error of the store into words for the caller: a refusal stays
-// one, anything else is an unknown outcome.
+// fault puts an error of the store into words for the caller: what is definite
+// stays so, anything else is an unknown outcome.
 func fault(what, name string, err error) error {
-	var refused *ServerError
-	if errors.As(err, &refused) || errors.Is(err, ErrClosed) {
+	if definite(err) || errors.Is(err, ErrClosed) {
 		return fmt.Errorf("holdfast: %s %q: %w", what, name, err)
 	}
 	return &unknownError{what: what, name: name, cause: err}
 }
 
-// definite reports that err is the server's own refusal.
-func definite(err error) bool {
+// definite reports that nothing has changed at the server: it has refused, or
+// nothing was sent.
+func definite(err error) bool { return refusal(err) != nil || errors.Is(err, ErrUnreachable) }
+
+// refusal is the server's own refusal, nil if err is something else.
+func refusal(err error) *ServerError {
 	var refused *ServerError
-	return errors.As(err, &refused)
+	if errors.As(err, &refused) {
+		return refused
+	}
+	return nil
 }
 
 // passing reports that err may be gone at the next try.
 func passing(err error) bool {
-	var refused *ServerError
-	return !errors.As(err, &refused) || refused.transient()
+	refused := refusal(err)
+	return refused == nil || refused.transient()
 }

@@ -112,7 +112,8 @@ type Turn struct {
 // lease is lost. The error joins f's error and what went wrong with the lease,
 // as that of [Mutex.Do]. If f did not run, the error is one of those of
 // [Mutex.TryLock], and the period, if it may have been marked, is given back in
-// the background.
+// the background. While [Wait] lasts it also waits for a server that is away; if that
+// never answers, the error is a [*HeldError] that says why.
 func (e *Every) Do(ctx context.Context, f func(ctx context.Context) error) (Turn, error) {
 	t := &e.terms
 	if err := t.usable(ctx); err != nil {
@@ -120,18 +121,26 @@ func (e *Every) Do(ctx context.Context, f func(ctx context.Context) error) (Turn
 	}
 	waits, cancel := ctx, func() {}
 	if t.wait > 0 {
-		waits, cancel = context.WithTimeout(ctx, t.wait)
+		waits, cancel = bounded(ctx, t.wait)
 	}
 	defer cancel()
+	away := &outage{c: t.client, name: t.name, try: t.wait <= 0}
+	var seen *Turn
 	for {
-		turn, l, err := e.begin(ctx, "now")
-		seen := t.client.now()
+		turn, l, err := e.begin(waits, ctx, "now")
+		now := t.client.now()
 		switch {
+		case err != nil && wavering(err) && away.outlast(waits, err):
+			continue
+		case err != nil && seen != nil && waitOver(waits, ctx):
+			return *seen, nil
 		case err != nil:
-			return Turn{}, err
+			return Turn{}, t.client.held(waits, ctx, &t.spec, away.ended(waits, err))
 		case l != nil:
 			return turn, e.run(ctx, l, f)
-		case t.wait <= 0 || !e.until(waits, turn, seen):
+		}
+		seen = &turn
+		if t.wait <= 0 || !e.until(waits, turn, now) {
 			return turn, t.interrupted(ctx)
 		}
 	}
@@ -170,7 +179,7 @@ func (e *Every) Loop(ctx context.Context, f func(ctx context.Context) error) err
 	pause := 20 * time.Millisecond
 	var back givenBack
 	for {
-		turn, l, err := e.begin(ctx, first)
+		turn, l, err := e.begin(ctx, ctx, first)
 		seen := t.client.now() // before the run, which takes its time
 		if err != nil {
 			back.add(turn.Owner, seen, t.ttl)
@@ -263,8 +272,9 @@ func (e *Every) until(ctx context.Context, turn Turn, seen time.Duration) bool {
 }
 
 // begin asks for the run of this period. Without a lease and an error, the
-// turn says who has it.
-func (e *Every) begin(ctx context.Context, first string) (Turn, *Lease, error) {
+// turn says who has it. ctx bounds the request; parent is what the lease's own
+// context descends from.
+func (e *Every) begin(ctx, parent context.Context, first string) (Turn, *Lease, error) {
 	c, s := e.terms.client, &e.terms.spec
 	if !c.enter() {
 		return Turn{}, nil, ErrClosed
@@ -279,7 +289,7 @@ func (e *Every) begin(ctx context.Context, first string) (Turn, *Lease, error) {
 	if h == nil {
 		return turn, nil, nil
 	}
-	l := c.lease(ctx, h)
+	l := c.lease(parent, h)
 	if l == nil {
 		// Closed meanwhile, or lost: f did not run.
 		err = h.over()
@@ -299,8 +309,8 @@ func (e *Every) begin(ctx context.Context, first string) (Turn, *Lease, error) {
 func (e *Every) ask(ctx context.Context, first string) (Turn, *hold, error) {
 	c, s := e.terms.client, &e.terms.spec
 	if err := c.prepare(ctx, s); err != nil {
-		if ctx.Err() != nil {
-			err = ctx.Err()
+		if end := ended(ctx); end != nil && passing(err) {
+			err = end
 		}
 		return Turn{}, nil, fault("turn of", s.name, err)
 	}
@@ -314,8 +324,8 @@ func (e *Every) ask(ctx context.Context, first string) (Turn, *hold, error) {
 	}
 	if err != nil {
 		undo()
-		if ctx.Err() != nil {
-			err = ctx.Err()
+		if end := ended(ctx); end != nil {
+			err = end
 		}
 		return Turn{Owner: attempt}, nil, fault("turn of", s.name, err)
 	}

@@ -100,38 +100,36 @@ func (c *Client) together(batch []*ride, action *script.Script, keys, args []str
 }
 
 // first sends the first request of an attempt, with those of others if many
-// are under way. gone reports that ctx ended before anything was sent.
-func (at *attempt) first(ctx context.Context) (a wire.Answer, gone bool, err error) {
+// are under way.
+func (at *attempt) first(ctx context.Context) (a wire.Answer, err error) {
 	road := at.spec.road
 	if road == nil {
-		a, err = at.ask(ctx, script.Acquire)
-		return a, false, err
+		return at.ask(ctx, script.Acquire)
 	}
 	entered := at.c.now() // before anything is sent, so trust may be counted from it
 	s := road.Enter(asked{at.spec.key(), at.id})
 	if s == nil {
 		defer road.Exit()
-		a, err = at.ask(ctx, script.Acquire)
-		return a, false, err
+		return at.ask(ctx, script.Acquire)
 	}
 	var t told
 	select {
 	case t = <-s.Answer:
 	case <-ctx.Done():
 		if s.Leave() {
-			return a, true, ctx.Err()
+			return a, ctx.Err() // before anything was sent
 		}
 		t.err = ctx.Err()
 	}
 	switch {
 	case t.err != nil:
-		return a, false, t.err
+		at.risk = !definite(t.err)
+		return a, t.err
 	case !t.done:
-		a, err = at.ask(ctx, script.Acquire)
-		return a, false, err
+		return at.ask(ctx, script.Acquire)
 	}
-	at.asked, at.sure = entered, true
-	return wire.Answer{Kind: wire.Granted, Token: t.token}, false, nil
+	at.asked, at.sure, at.risk = entered, true, true
+	return wire.Answer{Kind: wire.Granted, Token: t.token}, nil
 }
 
 // leaveTogether releases the hold with others if many are under way, and

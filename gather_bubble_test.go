@@ -58,7 +58,7 @@ func TestALostAnswerToABatchIsUndone(t *testing.T) {
 		var mu sync.Mutex
 		failed := 0
 		fleet(c, 20, func(m *holdfast.Mutex) {
-			l, err := m.Lock(t.Context())
+			l, err := m.TryLock(t.Context())
 			if err != nil {
 				wantIs(t, err, holdfast.ErrUnknownOutcome, errLink)
 				mu.Lock()

@@ -14,6 +14,7 @@ import (
 func Hint(err error) string {
 	var refused *ServerError
 	var dial *net.OpError
+	var silent *silenceError
 	switch {
 	case err == nil:
 		return ""
@@ -33,8 +34,10 @@ func Hint(err error) string {
 		return "another owner has the lock: wait for it, or ask who it is with Inspect"
 	case errors.Is(err, ErrNotHeld), errors.Is(err, ErrLost):
 		return "check what the work wrote, and send the lease's token along with writes so that late ones are refused"
-	case errors.As(err, &dial) && dial.Op == "dial":
+	case errors.As(err, &dial) && dial.Op == "dial", errors.Is(err, ErrUnreachable):
 		return "check that the server runs and that the address is right"
+	case errors.As(err, &silent) && errors.Is(err, ErrHeld):
+		return "the server does not answer: check that it runs and that the way to it is open"
 	case errors.Is(err, ErrUnknownOutcome):
 		return "the server did not answer in time; the lock frees itself within its TTL"
 	}
@@ -49,8 +52,13 @@ var hints = map[string]string{ //nolint:gosec // it speaks of passwords and has 
 	"WRONGPASS": "user name or password are wrong, or the user is disabled",
 	"READONLY":  "this server is a replica: connect to the primary",
 	"REPLICA":   "this server is a replica: connect to the primary",
+	"MAXCLIENTS": "the server takes no more connections: raise its maxclients, or look for programs that leave " +
+		"connections open",
 	"OOM": "the server is out of memory: held locks go on, new ones need room " +
 		"(maxmemory, maxmemory-policy noeviction)",
+	"NOREPLICAS": "too few replicas are connected for the primary to write (min-replicas-to-write): " +
+		"see INFO replication",
+	"TRYAGAIN":    "a slot is on its way to another node: try again in a moment",
 	"LOADING":     "the server is loading its data: try again in a moment",
 	"BUSY":        "a script blocks the server: SCRIPT KILL ends it",
 	"MISCONF":     "the server cannot write to its disk and refuses writes: see its log",

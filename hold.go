@@ -201,7 +201,7 @@ func (c *Client) renew(ctx context.Context, batch []*keeper.Lease) ([]keeper.Out
 	// All of one group wait for the same acknowledgements, or none does.
 	answer, err := c.runAcked(ctx, batch[0].Hold.(*hold).spec, script.Renew, keys, args)
 	if err != nil {
-		return nil, err
+		return nil, inTime(c.life, err) // the limit is the keeper's
 	}
 	renewals, err := wire.ParseRenewals(answer, len(batch))
 	if err != nil {

@@ -132,10 +132,11 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 	waits := ctx
 	if limit > 0 {
 		var cancel context.CancelFunc
-		waits, cancel = context.WithTimeout(ctx, limit)
+		waits, cancel = bounded(ctx, limit)
 		defer cancel()
 	}
 	start := c.now()
+	away := &outage{c: c, name: m.terms[0].name, try: limit == 0}
 	var taken []*Lease
 	busy := len(m.terms) // in front of this one all may be free
 	for len(taken) < len(m.terms) {
@@ -144,9 +145,6 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 			l, err := c.lockNext(waits, under(ctx, taken), &m.terms[n].spec, taken)
 			if err != nil {
 				_ = giveBack(ctx, taken)
-				if outOfTime(waits, ctx, err) {
-					err = &HeldError{Name: m.terms[n].name, Waited: c.now() - start}
-				}
 				return nil, err
 			}
 			taken, busy = append(taken, l), len(m.terms)
@@ -156,8 +154,15 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 		switch {
 		case err == nil:
 			taken = append(taken, leases...)
+		case !errors.Is(err, ErrHeld) && wavering(err) && away.outlast(waits, err):
+			// The server could not be asked, and the wait goes on.
+			if err := lostOf(taken); err != nil {
+				_ = giveBack(ctx, taken)
+				return nil, fmt.Errorf("holdfast: while the server was away: %w", err)
+			}
 		case limit == 0 || !errors.Is(err, ErrHeld):
 			_ = giveBack(ctx, taken)
+			err = c.heldOf(waits, ctx, group(m.terms[n+held:min(busy+1, len(m.terms))]), away.ended(waits, err))
 			c.observe(Event{Kind: EventFail, Name: m.terms[n+held].name, Wait: c.now() - start, Err: err})
 			return nil, err
 		default:
@@ -200,10 +205,14 @@ func (c *Client) lockNext(ctx, parent context.Context, s *spec, taken []*Lease) 
 	return l, nil
 }
 
-// outOfTime reports that err is the end of limited, and not of ctx around it.
-func outOfTime(limited, ctx context.Context, err error) bool {
-	return errors.Is(err, context.DeadlineExceeded) && limited.Err() != nil && ctx.Err() == nil &&
-		!errors.Is(err, ErrUnknownOutcome)
+// lostOf is why one of the leases has ended, or nil.
+func lostOf(taken []*Lease) error {
+	for _, l := range taken {
+		if err := l.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // group is the longest part in front that one step of the server can take.
@@ -268,8 +277,8 @@ func (c *Client) askAll(ctx context.Context, locks []terms) (holds []*hold, busy
 	}
 	first := &locks[0].spec
 	if err := c.prepare(ctx, first); err != nil {
-		if ctx.Err() != nil {
-			err = ctx.Err()
+		if end := ended(ctx); end != nil && passing(err) {
+			err = end
 		}
 		return nil, 0, fault("lock", first.name, err)
 	}
@@ -295,8 +304,8 @@ func (c *Client) askAll(ctx context.Context, locks []terms) (holds []*hold, busy
 	}
 	if err != nil {
 		undo()
-		if ctx.Err() != nil {
-			err = ctx.Err()
+		if end := ended(ctx); end != nil {
+			err = end
 		}
 		return nil, 0, fault("lock", first.name, err)
 	}

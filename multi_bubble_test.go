@@ -269,7 +269,7 @@ func TestSeveralLocksOfUnknownOutcomeAreUndone(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				fault(w)
 				c := w.client()
-				_, err := c.All([]string{"a", "b"}).Lock(t.Context())
+				_, err := c.All([]string{"a", "b"}).TryLock(t.Context())
 				wantIs(t, err, holdfast.ErrUnknownOutcome)
 				time.Sleep(12 * time.Second)
 				w.wantFree("a")

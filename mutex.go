@@ -25,19 +25,22 @@ func (m *Mutex) Name() string { return m.terms.name }
 
 // Lock waits for the lock and returns the lease. It waits in order of arrival,
 // until ctx ends or the limit of [Wait] passes; or it tries as often as [Tries] says.
+// While the server is away, or refuses in a way that will pass, it goes on trying
+// for as long.
 //
 // On failure nothing is held and no place in the line is kept: the error is
-// ctx's if it ended first, an [ErrHeld] after the limit, a [*ServerError] if
-// the server refused, [ErrDeadlock] if ctx belongs to a lease of this lock and
+// ctx's if it ended first, a [*HeldError] after the limit, a [*ServerError] if
+// the server refused for good, [ErrDeadlock] if ctx belongs to a lease of this lock and
 // neither [Reentrant] nor [Owner] lets it in again, [ErrClosed], [ErrInvalid],
-// and else an [ErrUnknownOutcome]: then what may have been granted is given
+// and else an [ErrUnknownOutcome]. What may have been granted is given
 // back in the background.
 //
 // ctx ends the waiting only, not the lease.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.terms.lock(ctx) }
 
 // TryLock takes the lock if it is free, and does not wait: the error is a
-// [*HeldError] if it is not. The other errors are those of [Mutex.Lock].
+// [*HeldError] if it is not, and an [ErrUnreachable] or an [ErrUnknownOutcome] if
+// the server is away. The other errors are those of [Mutex.Lock].
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.terms.try(ctx) }
 
 // Do runs f under the lock. The context that f is given is ctx's child, and is

@@ -27,9 +27,11 @@ const (
 	EventRelease                      // a lease was released; Held, Local, Err
 	EventLeak                         // a lease was garbage collected unreleased; Held
 	EventDeaf                         // grants cannot be pushed: from now on waiters look by themselves; Err
+	EventAway                         // the server cannot serve an acquisition, which goes on trying; Err
 )
 
-var eventNames = [...]string{"", "wait", "wake", "grant", "fail", "renew", "lost", "release", "leak", "deaf"}
+var eventNames = [...]string{"", "wait", "wake", "grant", "fail", "renew", "lost", "release", "leak", "deaf",
+	"away"}
 
 func (k EventKind) String() string { return eventNames[k] }
 

@@ -25,6 +25,8 @@ func (c *Client) lockShared(ctx, parent context.Context, s *spec, try bool) (*Le
 			cause = WakeLocal
 		}
 		switch {
+		case errors.Is(err, errBlind):
+			return c.readAlone(ctx, parent, s, try)
 		case err != nil:
 			return nil, cause, err
 		case h == nil || do != line.Join:
@@ -109,7 +111,7 @@ func (c *Client) readFirst(
 		err = &HeldError{Name: s.name}
 	}
 	var held *HeldError
-	if errors.As(err, &held) && !try {
+	if (errors.As(err, &held) || wavering(err)) && !try {
 		c.standing(s, held)
 		h, w, err = c.acquire(ctx, s, false)
 	}
@@ -126,7 +128,7 @@ func (c *Client) readFirst(
 func (c *Client) look(ctx context.Context, h *hold) line.Joining {
 	ttl, sent := c.keeper.TTL(&h.Lease), c.now()
 	args := []string{c.retention, h.attempt, wire.Millis(ttl), ""}
-	answer, err := c.runAcked(within(ctx, c.cfg.RequestTimeout), h.spec, script.Renew, h.spec.keys(), args)
+	answer, err := c.runAcked(ctx, h.spec, script.Renew, h.spec.keys(), args)
 	if err != nil {
 		return line.Stand
 	}

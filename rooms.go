@@ -15,6 +15,7 @@ type room struct {
 	line.Line[*hold]
 	hold    *hold           // that readers may join; nil if there is none
 	waits   bool            // the one who has the seat waits at the server
+	blind   bool            // or for the server: it cannot say who has the lock
 	glances []chan<- glance // of those who only try while another one asks
 }
 
@@ -137,7 +138,11 @@ func (c *Client) quit(sh *shard, rm *room, key string, p *line.Place[*hold]) {
 // is held, and released here. With neither hold nor error the caller looks again.
 func (c *Client) peek(ctx context.Context, sh *shard, rm *room, s *spec) (*hold, error) {
 	if rm.waits {
+		blind := rm.blind
 		sh.mu.Unlock()
+		if blind {
+			return nil, errBlind
+		}
 		return nil, &HeldError{Name: s.name}
 	}
 	told := make(chan glance, 1)
@@ -167,7 +172,7 @@ func (c *Client) peek(ctx context.Context, sh *shard, rm *room, s *spec) (*hold,
 // vacate gives the seat to the next in line, who asks itself. Those who
 // only try look again. sh.mu is held.
 func (c *Client) vacate(sh *shard, rm *room, key string) {
-	rm.waits = false
+	rm.waits, rm.blind = false, false
 	rm.tell(glance{})
 	rm.Give(nil)
 	sh.close(key, rm)
@@ -193,13 +198,17 @@ func (c *Client) leaveRoom(s *spec, err error) {
 	c.vacate(sh, rm, s.key())
 }
 
-// standing notes that the one who has the seat waits at the server from now on.
+// errBlind is for who tries while another one waits for the server.
+var errBlind = errors.New("the server has not answered the one who asks: ask alone")
+
+// standing notes that the one who has the seat waits at the server from now on,
+// or without held for the server.
 func (c *Client) standing(s *spec, held *HeldError) {
 	sh := c.seats.shard(s.key())
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	rm := sh.rooms[s.key()]
-	rm.waits = true
+	rm.waits, rm.blind = true, held == nil
 	rm.tell(glance{held: held})
 }
 
@@ -210,7 +219,7 @@ func (c *Client) gather(s *spec, h *hold) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	rm := sh.rooms[s.key()]
-	rm.waits = false
+	rm.waits, rm.blind = false, false
 	if h.joinable() {
 		rm.hold = h
 	}

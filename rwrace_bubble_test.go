@@ -71,6 +71,7 @@ func (s *readersAndWriters) worker(t *testing.T, c *holdfast.Client) {
 	if err != nil {
 		s.gaveUp.Add(1)
 		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, holdfast.ErrUnknownOutcome) &&
+			!errors.Is(err, holdfast.ErrUnreachable) &&
 			!errors.Is(err, holdfast.ErrHeld) {
 			t.Errorf("gave up with %v", err)
 		}

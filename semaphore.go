@@ -157,7 +157,7 @@ func (c *Client) lockPermits(ctx, parent context.Context, s *spec, try bool) (*L
 	if !others {
 		// Nobody of this process waits: perhaps nobody need.
 		l, w, err := c.takePermits(ctx, parent, s, true)
-		if !errors.Is(err, ErrHeld) {
+		if !errors.Is(err, ErrHeld) && !wavering(err) {
 			return l, w, err
 		}
 	}

@@ -230,8 +230,8 @@ func TestTheServerIsAskedOnceWhatItIs(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = c.Close(context.Background()) }()
-		_, err = c.Mutex("a").Lock(t.Context())
-		wantIs(t, err, errLink)
+		_, err = c.Mutex("a").TryLock(t.Context())
+		wantIs(t, err, holdfast.ErrUnreachable, errLink)
 		server.err = &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM no HELLO for you"}
 		release(t, mustLock(t, c.Mutex("a")))
 		release(t, mustLock(t, c.Mutex("a")))

@@ -39,8 +39,10 @@ func TTL(d time.Duration) Option {
 	}
 }
 
-// Wait bounds the waiting of Lock and Do: after limit they give up with
-// [ErrHeld]. 0 means to try once. Without it they wait until their context ends.
+// Wait bounds the waiting of Lock and Do: after limit they give up with a
+// [*HeldError], which names the holder if the server says in a moment who it is.
+// If no server could be asked, its Err says why. 0 means to try once. Without
+// Wait they wait until their context ends.
 func Wait(limit time.Duration) Option {
 	return func(t *terms) error {
 		if limit < 0 {
@@ -118,15 +120,9 @@ func (t *terms) lock(ctx context.Context) (*Lease, error) {
 	if t.wait < 0 {
 		return t.client.lock(ctx, ctx, &t.spec, false)
 	}
-	limited, cancel := context.WithTimeout(ctx, t.wait)
+	limited, cancel := bounded(ctx, t.wait)
 	defer cancel()
-	start := t.client.now()
-	l, err := t.client.lock(limited, ctx, &t.spec, false)
-	if errors.Is(err, context.DeadlineExceeded) && limited.Err() != nil && ctx.Err() == nil &&
-		!errors.Is(err, ErrUnknownOutcome) {
-		return nil, &HeldError{Name: t.name, Waited: t.client.now() - start}
-	}
-	return l, err
+	return t.client.lock(limited, ctx, &t.spec, false)
 }
 
 // try takes the lock if that can be done at once.

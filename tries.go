@@ -42,17 +42,21 @@ func Tries(n int, interval time.Duration) Option {
 }
 
 // tryOften takes the lock by trying. Each try is an acquisition of its own:
-// after one that failed nothing is held, and an error other than "held" ends it.
+// after one that failed nothing is held, and an error that will not pass ends it.
 func (t *terms) tryOften(ctx context.Context) (*Lease, error) {
 	start := t.client.now()
 	for n := 1; ; n++ {
 		l, err := t.client.lock(ctx, ctx, &t.spec, true)
 		var held *HeldError
-		if err == nil || !errors.As(err, &held) {
+		known := errors.As(err, &held)
+		if err == nil || !known && !wavering(err) || ended(ctx) != nil {
 			return l, err
 		}
 		if n == t.tries {
-			told := *held
+			told := HeldError{Name: t.name, Err: reason(err)}
+			if known {
+				told = *held
+			}
 			told.Tries, told.Waited = n, t.client.now()-start
 			return nil, &told
 		}

@@ -61,14 +61,17 @@ func (c *Client) insist(until time.Duration, say func(ctx context.Context) (know
 			case c.life.Err() != nil || c.now() >= until:
 				return
 			}
-			timer := time.NewTimer(min(pause, max(until-c.now(), time.Millisecond)))
+			spread := pause/2 + time.Duration(c.chance()*float64(pause))
+			timer := time.NewTimer(min(spread, max(until-c.now(), time.Millisecond)))
 			select {
 			case <-timer.C:
 			case <-c.life.Done():
 				timer.Stop()
 				return
 			}
-			pause = min(2*pause, max(time.Second, time.Duration(c.insisting.Load())*eachSay))
+			if pause *= 2; pause > time.Second {
+				pause = max(time.Second, time.Duration(c.insisting.Load())*eachSay)
+			}
 		}
 	}
 	if !c.background(work) {

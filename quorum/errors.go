@@ -57,12 +57,12 @@ func (e *ShortError) Error() string {
 		e.Have, e.Nodes, strings.Join(why, "; "))
 }
 
-// Unwrap gives what the nodes said, but no refusal of one of them: it is not
-// the answer of all.
+// Unwrap gives what the nodes said, but nothing that is definite for one of them
+// alone, a refusal or that nothing was sent: it is not the answer of all.
 func (e *ShortError) Unwrap() []error {
 	var list []error
 	for _, err := range e.Missing {
-		if !refused(err) {
+		if !refused(err) && !errors.Is(err, holdfast.ErrUnreachable) {
 			list = append(list, err)
 		}
 	}

@@ -64,7 +64,7 @@ func TestWithoutAMajorityTheErrorNamesTheServers(t *testing.T) {
 		for _, i := range []int{0, 2, 3} {
 			w.peers[i].kill()
 		}
-		_, err := a.Mutex("x").Lock(t.Context())
+		_, err := a.Mutex("x").TryLock(t.Context())
 		w.wantIs(err, holdfast.ErrUnknownOutcome)
 		var short *quorum.ShortError
 		if !errors.As(err, &short) || short.Have != 2 || short.Nodes != 5 {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -121,8 +122,11 @@ func BadAnswer(s string) error {
 	if len(s) > 64 {
 		s = s[:64] + "…"
 	}
-	return fmt.Errorf("the server answered %q, which is not an answer of this protocol", s)
+	return fmt.Errorf("the server answered %q, which is %w", s, ErrAnswer)
 }
+
+// ErrAnswer is what a [BadAnswer] is.
+var ErrAnswer = errors.New("not an answer of this protocol")
 
 func parseToken(word string) (uint64, error) {
 	n, err := strconv.ParseUint(word, 10, 64)

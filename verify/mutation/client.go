@@ -100,8 +100,8 @@ var inClient = []mutant{{
 }, {
 	name: "what an acquisition of unknown outcome was granted is kept",
 	file: "acquire.go",
-	old:  "	at.c.undo(at.spec, at.id, at.c.now()+at.spec.ttl)\n	if ctx.Err() != nil {\n",
-	mut:  "	if ctx.Err() != nil {\n",
+	old:  "	if at.risk {\n		c.undo(at.spec, at.id, c.now()+at.spec.ttl)\n	}\n	end := ended(ctx)\n",
+	mut:  "	end := ended(ctx)\n",
 	by:   []check{rules, worlds},
 }, {
 	name: "a cancel that came before its request is enough",

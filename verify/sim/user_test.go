@@ -197,7 +197,9 @@ func (u *user) refused(err error) {
 	}
 	if u.w.kind != calm {
 		var refused *holdfast.ServerError
-		for _, may := range []error{holdfast.ErrUnknownOutcome, holdfast.ErrLost, holdfast.ErrClosed} {
+		for _, may := range []error{
+			holdfast.ErrUnknownOutcome, holdfast.ErrUnreachable, holdfast.ErrLost, holdfast.ErrClosed,
+		} {
 			if errors.Is(err, may) {
 				return
 			}
@@ -310,6 +312,7 @@ func (u *user) ended(err error) {
 	}
 	var refused *holdfast.ServerError
 	if errors.Is(err, holdfast.ErrNotHeld) || errors.Is(err, holdfast.ErrUnknownOutcome) ||
+		errors.Is(err, holdfast.ErrUnreachable) ||
 		errors.Is(err, holdfast.ErrClosed) || errors.Is(err, holdfast.ErrLost) || errors.As(err, &refused) {
 		return
 	}

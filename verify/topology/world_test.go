@@ -337,7 +337,7 @@ func (h *history) load(name string, parties ...*party) (stop func() (grants, unk
 	note := func(err error) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if unknown++; !errors.Is(err, holdfast.ErrUnknownOutcome) {
+		if unknown++; !errors.Is(err, holdfast.ErrUnknownOutcome) && !errors.Is(err, holdfast.ErrUnreachable) {
 			h.t.Errorf("%v", err)
 		}
 	}

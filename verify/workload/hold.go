@@ -177,10 +177,10 @@ func how(ctx context.Context, err error) string {
 		return history.Unknown
 	case errors.Is(err, holdfast.ErrNotHeld), errors.Is(err, holdfast.ErrLost):
 		return history.NotHeld
-	case errors.As(err, &refused):
-		return history.Refused
-	case errors.Is(err, holdfast.ErrHeld):
+	case errors.Is(err, holdfast.ErrHeld): // before what else it may carry
 		return history.Held
+	case errors.As(err, &refused), errors.Is(err, holdfast.ErrUnreachable):
+		return history.Refused
 	case ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
 		return history.Cancelled
 	}

@@ -1,0 +1,186 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+const (
+	firstPause = 10 * time.Millisecond
+	// longestPause is the longest time between two tries of a call that waits
+	// for the server.
+	longestPause = time.Second
+	// tellAgain is how often the log is told that the server is away.
+	tellAgain = time.Minute
+	// lastLook bounds the question who has the lock when a wait is over.
+	lastLook = 250 * time.Millisecond
+)
+
+// outage is what a call goes through while the server cannot serve it. A call
+// that waits has said for how long, and that covers the way to the server too.
+type outage struct {
+	c     *Client
+	name  string
+	try   bool // the call does not wait: the first failure ends it
+	pause time.Duration
+	last  error // why the last request failed; nil if it was answered
+}
+
+// outlast waits until the next request makes sense. It reports false if the
+// call is to end: it only tries, the failure is there to stay, ctx has ended,
+// or the client closes.
+func (o *outage) outlast(ctx context.Context, err error) bool {
+	if o.try || !passing(err) || ended(ctx) != nil || o.c.isClosing() {
+		return false
+	}
+	if o.last == nil {
+		o.pause = firstPause
+		o.c.tellAway(o.name, err)
+	}
+	o.last = err
+	// The upper half by chance: those who lost their server together do not
+	// return together.
+	wait := o.pause/2 + time.Duration(o.c.chance()*float64(o.pause/2))
+	o.pause = min(2*o.pause, longestPause)
+	return o.c.sleep(ctx, wait)
+}
+
+// over is the error of a call that has asked for nothing yet and gives up.
+func (o *outage) over(ctx context.Context, err error) error {
+	end := ended(ctx)
+	switch {
+	case end != nil && passing(err):
+		return &endedError{name: o.name, end: end, last: o.last}
+	case o.c.isClosing() && passing(err):
+		return ErrClosed
+	}
+	return fault("lock", o.name, err)
+}
+
+// ended is the error of a call whose ctx has ended while it waited for the server,
+// in the place of err; else it is err.
+func (o *outage) ended(ctx context.Context, err error) error {
+	if end := ended(ctx); end != nil && o.last != nil && passing(err) {
+		return &endedError{name: o.name, end: end, last: reason(o.last), unknown: errors.Is(err, ErrUnknownOutcome)}
+	}
+	return err
+}
+
+// tellAway says that a call waits for the server.
+func (c *Client) tellAway(name string, err error) {
+	c.observe(Event{Kind: EventAway, Name: name, Err: err})
+	now, told := int64(c.now()), c.away.Load()
+	if told != 0 && now-told < int64(tellAgain) || !c.away.CompareAndSwap(told, now) {
+		return
+	}
+	c.log.Warn("holdfast: the server cannot serve a lock call, which goes on trying",
+		"lock", name, "error", err, "hint", Hint(err))
+}
+
+// errWaitOver is the cause of the end of a context that Wait has bounded.
+var errWaitOver = errors.New("holdfast: the wait is over")
+
+// bounded is ctx with the limit of a wait.
+func bounded(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, limit, errWaitOver)
+}
+
+// waitOver reports whether it is the limit of a wait that has ended ctx, and
+// not the context around it, which the caller gave.
+func waitOver(ctx, parent context.Context) bool {
+	if ended(ctx) == nil || ended(parent) != nil {
+		return false
+	}
+	cause := context.Cause(ctx)
+	return cause == nil || errors.Is(cause, errWaitOver)
+}
+
+// held is the error of a wait that is over, in the place of err, which says
+// only how a request ended at that moment. What err says for good, it says still.
+func (c *Client) held(ctx, parent context.Context, s *spec, err error) error {
+	if err == nil || !waitOver(ctx, parent) ||
+		!ofContext(err) && !errors.Is(err, ErrUnknownOutcome) && !(definite(err) && passing(err)) {
+		return err
+	}
+	until, _ := ctx.Deadline()
+	told := &HeldError{Name: s.name, Waited: s.wait + time.Since(until)}
+	var stopped *endedError
+	switch {
+	case errors.As(err, &stopped):
+		told.Err = stopped.last
+	case definite(err):
+		told.Err = err
+	}
+	if told.Err == nil {
+		c.lookAt(parent, s, told)
+	}
+	return told
+}
+
+// heldOf is held for several locks that are taken in one step: it names the
+// first that somebody has.
+func (c *Client) heldOf(ctx, parent context.Context, locks []terms, err error) error {
+	first := c.held(ctx, parent, &locks[0].spec, err)
+	told, ok := first.(*HeldError) //nolint:errorlint // the one that was just made
+	if !ok || !waitOver(ctx, parent) || told.Err != nil || told.Remaining > 0 {
+		return first
+	}
+	others := make([]*HeldError, len(locks))
+	var all sync.WaitGroup
+	for i := range locks[1:] {
+		s := &locks[i+1].spec
+		other := &HeldError{Name: s.name, Waited: told.Waited}
+		others[i+1] = other
+		all.Go(func() { c.lookAt(parent, s, other) })
+	}
+	all.Wait()
+	for _, other := range others[1:] {
+		if other.Err == nil && other.Remaining > 0 {
+			return other
+		}
+	}
+	return first
+}
+
+// lookAt asks the server who has the lock, in a moment or not at all.
+func (c *Client) lookAt(ctx context.Context, s *spec, told *HeldError) {
+	look, cancel := context.WithTimeout(ctx, min(c.cfg.RequestTimeout, lastLook))
+	defer cancel()
+	r, err := c.record(look, s.keys())
+	if err != nil {
+		told.Err = inTime(ctx, err)
+		return
+	}
+	seen := 0
+	for _, h := range r.Holders {
+		if wire.Client(h.Attempt) == c.id && !c.cares(h.Attempt) {
+			continue // what the wait's end has cut off, and is being given back
+		}
+		if seen++; seen == 1 {
+			told.Owner, told.Remaining = ownerName(h.Owner, h.Attempt), h.Left
+			continue
+		}
+		told.Owner, told.Remaining = "", min(told.Remaining, h.Left) // there are several
+	}
+}
+
+// cares reports whether the attempt is one of a hold that the client has.
+func (c *Client) cares(attempt string) bool {
+	return slices.ContainsFunc(c.keeper.All(), func(l *keeper.Lease) bool { return l.Hold.(*hold).attempt == attempt })
+}
+
+// reason is why an acquisition failed, without the doubt whether it took effect:
+// that is dealt with in the background.
+func reason(err error) error {
+	var doubt *unknownError
+	if errors.As(err, &doubt) {
+		return doubt.cause
+	}
+	return err
+}

@@ -1,0 +1,349 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memstore"
+)
+
+// wantOver asserts that a wait ends after limit, or a last look later, with an
+// error that says "held" and blames no context and no unknown outcome.
+func wantOver(
+	t *testing.T, limit time.Duration, lock func(context.Context) (*holdfast.Lease, error),
+) *holdfast.HeldError {
+	t.Helper()
+	start := time.Now()
+	l, err := lock(t.Context())
+	took := time.Since(start)
+	if l != nil || took < limit || took > limit+250*time.Millisecond {
+		t.Errorf("%v, %v after %v, want the end of a wait of %v", l, err, took, limit)
+	}
+	return wantHeld(t, err, took)
+}
+
+// wantHeld asserts that err is a HeldError and nothing that it must not be.
+func wantHeld(t *testing.T, err error, took time.Duration) *holdfast.HeldError {
+	t.Helper()
+	held := &holdfast.HeldError{}
+	if !errors.Is(err, holdfast.ErrHeld) || !errors.As(err, &held) {
+		t.Fatalf("error %v is no HeldError", err)
+	}
+	for _, lie := range []error{holdfast.ErrUnknownOutcome, context.DeadlineExceeded, context.Canceled} {
+		if errors.Is(err, lie) {
+			t.Errorf("error %v is a %q, and no context of the caller's has ended", err, lie)
+		}
+	}
+	if held.Waited > took {
+		t.Errorf("it says that it waited %v, and took %v", held.Waited, took)
+	}
+	return held
+}
+
+// takers are all ways to wait for the lock "a" that somebody else holds.
+func takers(c *holdfast.Client, options ...holdfast.Option) map[string]func(context.Context) (*holdfast.Lease, error) {
+	return map[string]func(context.Context) (*holdfast.Lease, error){
+		"Mutex":   c.Mutex("a", options...).Lock,
+		"RWMutex": c.RWMutex("a", options...).Lock,
+		"RLock":   c.RWMutex("a", options...).RLock,
+		"permits": func(ctx context.Context) (*holdfast.Lease, error) {
+			return c.Semaphore("a", 3, options...).Acquire(ctx, 2)
+		},
+		"All": func(ctx context.Context) (*holdfast.Lease, error) {
+			l, err := c.All([]string{"0", "a", "b"}, options...).Lock(ctx)
+			return nil, errors.Join(err, releaseIf(ctx, l))
+		},
+		"Campaign": func(ctx context.Context) (*holdfast.Lease, error) {
+			_, err := c.Election("a", options...).Campaign(ctx, "me")
+			return nil, err
+		},
+	}
+}
+
+func releaseIf(ctx context.Context, l *holdfast.MultiLease) error {
+	if l == nil {
+		return nil
+	}
+	return l.Release(ctx)
+}
+
+// Wherever the end of a wait falls in what goes over a slow link, it is the end
+// of a wait: with the holder and what is left of its lease.
+func TestTheEndOfAWaitIsNoErrorOfARequest(t *testing.T) {
+	for kind := range takers(nilClient(t)) {
+		t.Run(kind, func(t *testing.T) {
+			for ms := 1; ms < 140; ms += 3 {
+				bubble(t, func(t *testing.T, w *world) {
+					limit := time.Duration(ms) * time.Millisecond
+					l := mustLock(t, w.client().Mutex("a"))
+					const way = 20 * time.Millisecond
+					w.net.slow(func(string) (time.Duration, time.Duration) { return way, way })
+					c := w.client()
+					held := wantOver(t, limit, takers(c, holdfast.Wait(limit))[kind])
+					if held.Owner != l.Owner() || held.Remaining <= 0 || held.Waited < limit || held.Err != nil {
+						t.Errorf("after %v: %+v", limit, held)
+					}
+					w.net.slow(nil)
+					time.Sleep(time.Second)
+					if s := w.state("a"); len(s.Waiters) > 0 {
+						t.Errorf("after %v: waiters %v", limit, s.Waiters)
+					}
+					release(t, l)
+					time.Sleep(time.Second)
+					w.wantFree("a")
+					w.wantFree("0")
+				})
+			}
+		})
+	}
+}
+
+// nilClient makes the names of the takers.
+func nilClient(t *testing.T) *holdfast.Client {
+	t.Helper()
+	c, err := holdfast.New(memstore.New(), holdfast.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// outages are the ways in which a server may be away for a while.
+var outages = map[string]func(w *world) (back func()){
+	"nothing is sent": func(w *world) func() {
+		w.Fail(func(string, []string) error { return fmt.Errorf("%w: connection refused", holdfast.ErrUnreachable) })
+		return func() { w.Fail(nil) }
+	},
+	"the connection breaks": func(w *world) func() {
+		w.Fail(func(string, []string) error { return errLink })
+		return func() { w.Fail(nil) }
+	},
+	"answers are lost": func(w *world) func() {
+		w.Lose(func(string, []string) error { return errLink })
+		return func() { w.Lose(nil) }
+	},
+	"silent":      func(w *world) func() { return w.Stall() },
+	"loading":     refusing("LOADING"),
+	"read only":   refusing("READONLY"),
+	"no replicas": refusing("NOREPLICAS"),
+	"disk full":   refusing("MISCONF"),
+	"busy":        refusing("BUSY"),
+	"no primary":  refusing("MASTERDOWN"),
+	"no slots":    refusing("CLUSTERDOWN"),
+	"moving":      refusing("TRYAGAIN"),
+	"crowded":     refusing("MAXCLIENTS"),
+}
+
+func refusing(code string) func(w *world) func() {
+	return func(w *world) func() {
+		w.Fail(func(string, []string) error {
+			return &holdfast.ServerError{Code: code, Message: code + " come back later"}
+		})
+		return func() { w.Fail(nil) }
+	}
+}
+
+// A call that waits has said for how long, and that covers the server too.
+func TestACallThatWaitsOutlastsAServerThatIsAwayWhenItArrives(t *testing.T) {
+	patience := map[string][]holdfast.Option{
+		"until the context ends": nil,
+		"Wait":                   {holdfast.Wait(20 * time.Second)},
+	}
+	for kind := range takers(nilClient(t)) {
+		for name, begin := range outages {
+			for how, options := range patience {
+				t.Run(kind+"/"+name+"/"+how, func(t *testing.T) {
+					bubble(t, func(t *testing.T, w *world) {
+						back := begin(w)
+						c := w.client()
+						start := time.Now()
+						time.AfterFunc(5*time.Second, back)
+						l, err := takers(c, options...)[kind](t.Context())
+						if took := time.Since(start); err != nil || took < 5*time.Second || took > 9*time.Second {
+							t.Errorf("%v after %v", err, took)
+						}
+						if l != nil {
+							release(t, l)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+func TestTriesOutlastAServerThatIsAway(t *testing.T) {
+	for name, begin := range outages {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				back := begin(w)
+				time.AfterFunc(5*time.Second, back)
+				l, err := w.client().Mutex("a", holdfast.Tries(40, 500*time.Millisecond)).Lock(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				release(t, l)
+			})
+		})
+	}
+}
+
+// A wait that ends while no server has answered is over like any other, and
+// says what kept the server from answering.
+func TestAWaitForAServerThatStaysAwaySaysWhatKeptIt(t *testing.T) {
+	for kind := range takers(nilClient(t)) {
+		for name, begin := range outages {
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				bubble(t, func(t *testing.T, w *world) {
+					back := begin(w)
+					defer back()
+					held := wantOver(t, 5*time.Second, takers(w.client(), holdfast.Wait(5*time.Second))[kind])
+					if held.Err == nil || holdfast.Hint(held) == "" {
+						t.Errorf("%v, hint %q", held, holdfast.Hint(held))
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestTriesThatAreOverWhileTheServerIsAwaySayWhatKeptIt(t *testing.T) {
+	for name, begin := range outages {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				back := begin(w)
+				defer back()
+				start := time.Now()
+				_, err := w.client().Mutex("a", holdfast.Tries(3, 50*time.Millisecond)).Lock(t.Context())
+				if held := wantHeld(t, err, time.Since(start)); held.Err == nil || held.Tries != 3 {
+					t.Errorf("%+v", held)
+				}
+			})
+		})
+	}
+}
+
+// A try answers at once, and no context of the library's shows in its error.
+func TestATryOfAServerThatIsAwayAnswersAtOnce(t *testing.T) {
+	for name, begin := range outages {
+		for how, warm := range map[string]bool{"first call": false, "later": true} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				bubble(t, func(t *testing.T, w *world) {
+					c := w.client()
+					if warm {
+						release(t, mustLock(t, c.Mutex("warm")))
+					}
+					defer begin(w)()
+					start := time.Now()
+					_, err := c.Mutex("a").TryLock(t.Context())
+					if err == nil || errors.Is(err, holdfast.ErrHeld) || errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("got %v", err)
+					}
+					if took := time.Since(start); took > 3*time.Second {
+						t.Errorf("it took %v", took)
+					}
+				})
+			})
+		}
+	}
+}
+
+// What is hopeless is told at once, also to a call that waits.
+func TestARefusalThatWillNotPassIsToldAtOnce(t *testing.T) {
+	for kind := range takers(nilClient(t)) {
+		for _, code := range []string{
+			"NOPERM", "WRONGPASS", "NOAUTH", "WRONGTYPE", "FORMAT", "OOM", "TLS", "CLIENT", "ERR",
+		} {
+			t.Run(kind+"/"+code, func(t *testing.T) {
+				bubble(t, func(t *testing.T, w *world) {
+					defer refusing(code)(w)()
+					var refused *holdfast.ServerError
+					start := time.Now()
+					_, err := takers(w.client(), holdfast.Wait(time.Minute))[kind](t.Context())
+					if !errors.As(err, &refused) || refused.Code != code || errors.Is(err, holdfast.ErrHeld) {
+						t.Errorf("got %v", err)
+					}
+					if took := time.Since(start); took > 0 {
+						t.Errorf("it took %v", took)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The error of a context means the caller's, whatever was under way at its end.
+func TestTheEndOfTheCallersContextIsTold(t *testing.T) {
+	for kind := range takers(nilClient(t)) {
+		for name, begin := range outages {
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				bubble(t, func(t *testing.T, w *world) {
+					defer begin(w)()
+					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+					defer cancel()
+					_, err := takers(w.client(), holdfast.Wait(time.Minute))[kind](ctx)
+					wantIs(t, err, context.DeadlineExceeded)
+					if errors.Is(err, holdfast.ErrHeld) {
+						t.Errorf("it says %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A request that was not sent leaves nothing to be undone.
+func TestWhatWasNotSentLeavesNothingBehind(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		release(t, mustLock(t, c.Mutex("warm")))
+		back := outages["nothing is sent"](w)
+		for range 100 {
+			_, err := c.Mutex("a").TryLock(t.Context())
+			wantIs(t, err, holdfast.ErrUnreachable)
+			if errors.Is(err, holdfast.ErrUnknownOutcome) {
+				t.Fatalf("it says %v", err)
+			}
+		}
+		_, err := c.All([]string{"a", "b"}).TryLock(t.Context())
+		wantIs(t, err, holdfast.ErrUnreachable)
+		_, err = c.Semaphore("s", 2).TryAcquire(t.Context(), 1)
+		wantIs(t, err, holdfast.ErrUnreachable)
+		_, err = c.Every("e", time.Hour).Do(t.Context(), func(context.Context) error { return nil })
+		wantIs(t, err, holdfast.ErrUnreachable)
+		synctest.Wait()
+		if n := w.net.count("cancel") + w.net.count("forgo"); n > 0 {
+			t.Errorf("%d requests to undo what was not sent", n)
+		}
+		back()
+	})
+}
+
+// A job that waits for its turn outlasts the server's absence too.
+func TestAPeriodicJobThatWaitsOutlastsTheServer(t *testing.T) {
+	for name, begin := range outages {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				back := begin(w)
+				time.AfterFunc(5*time.Second, back)
+				job := w.client().Every("a", time.Hour, holdfast.Wait(time.Minute))
+				turn, err := job.Do(t.Context(), func(context.Context) error { return nil })
+				if err != nil || !turn.Ran {
+					t.Errorf("%+v, %v", turn, err)
+				}
+				defer begin(w)()
+				start := time.Now()
+				other := w.client().Every("b", time.Hour, holdfast.Wait(5*time.Second))
+				_, err = other.Do(t.Context(), func(context.Context) error { return nil })
+				if held := wantHeld(t, err, time.Since(start)); held.Err == nil {
+					t.Errorf("%+v", held)
+				}
+			})
+		})
+	}
+}
