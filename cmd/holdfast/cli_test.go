@@ -124,7 +124,8 @@ func TestEveryErrorHasItsCode(t *testing.T) {
 		codeLost:    {&holdfast.LostError{}, holdfast.ErrNotHeld},
 		codeRefused: {reply("NOAUTH"), reply("WRONGPASS"), reply("NOPERM")},
 		codeUnreachable: {
-			holdfast.ErrUnknownOutcome, reply("LOADING"), reply("READONLY"), reply("REPLICA"), reply("OOM"),
+			holdfast.ErrUnknownOutcome, holdfast.ErrUnreachable, &holdfast.HeldError{Err: reply("LOADING")},
+			&holdfast.HeldError{Err: holdfast.ErrUnreachable}, reply("LOADING"), reply("READONLY"), reply("REPLICA"), reply("OOM"),
 		},
 		codeProtocol: {reply("WRONGTYPE"), reply("ERR"), reply("FORMAT"), reply("VERSION")},
 		codeInternal: {errors.New("what is this")},

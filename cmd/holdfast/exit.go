@@ -81,6 +81,8 @@ func codeOf(err error) int {
 		return int(quiet)
 	case errors.As(err, &exit):
 		return exit.code
+	case unasked(err) != nil:
+		return codeOf(unasked(err))
 	case errors.As(err, &server):
 		return codeOfReply(server.Code)
 	case errors.Is(err, holdfast.ErrInvalid):
@@ -111,7 +113,7 @@ func codeOfReply(code string) int {
 // unreachable reports whether err says that no answer came.
 func unreachable(err error) bool {
 	var network net.Error
-	return errors.Is(err, holdfast.ErrUnknownOutcome) || errors.As(err, &network) ||
+	return errors.Is(err, holdfast.ErrUnknownOutcome) || errors.Is(err, holdfast.ErrUnreachable) || errors.As(err, &network) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, context.DeadlineExceeded)
 }

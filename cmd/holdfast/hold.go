@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -55,7 +56,7 @@ func runRun(a *app, o *runOptions) error {
 		return err
 	}
 	r := &run{runOptions: o, say: a.say, events: ev,
-		signals: make(chan os.Signal, 16), waiting: make(chan holdfast.Event, 1)}
+		signals: make(chan os.Signal, 16), waiting: make(chan holdfast.Event, 4)}
 	// From here on signals are ours: one that comes while we wait must give the
 	// place in line back before it ends us.
 	signal.Notify(r.signals, proc.Signals()...)
@@ -93,7 +94,7 @@ func (r *run) whole(a *app) (code int, reason string, err error) {
 	case sig != nil:
 		r.say.infof("%v while waiting for %q; the place in line is given back", sig, r.name)
 		return 128 + proc.Number(sig), "interrupted", nil
-	case errors.Is(err, holdfast.ErrHeld):
+	case errors.Is(err, holdfast.ErrHeld) && unasked(err) == nil:
 		r.busy(err)
 		return int(r.busyCode), "busy", nil
 	case err != nil:
@@ -137,12 +138,12 @@ func (r *run) config() holdfast.Config {
 	return holdfast.Config{TTL: time.Duration(r.ttl), App: app, Observer: observer(r.waiting), Logger: r.logger()}
 }
 
-// observer hears when the waiting begins.
+// observer hears when the waiting begins, for the lock or for the server.
 type observer chan holdfast.Event
 
 // Observe must not block: whoever reads may have stopped.
 func (o observer) Observe(e holdfast.Event) {
-	if e.Kind == holdfast.EventWait {
+	if e.Kind == holdfast.EventWait || e.Kind == holdfast.EventAway {
 		select {
 		case o <- e:
 		default:
@@ -196,7 +197,7 @@ func (r *run) acquire() (os.Signal, error) {
 	go func() {
 		mutex := r.server.client.Mutex(r.name, options...)
 		r.lease, err = mutex.Lock(ctx)
-		if r.limited && time.Duration(r.wait) < farewell && errors.Is(err, holdfast.ErrUnknownOutcome) {
+		if r.limited && time.Duration(r.wait) < farewell && cutShort(err) {
 			// The limit may have been shorter than the way to the server, which
 			// says nothing about the lock nor the server. So try once, as -n does.
 			r.lease, err = mutex.TryLock(ctx)
@@ -236,6 +237,10 @@ func (r *run) waitOn(ctx context.Context, done <-chan struct{}) os.Signal {
 				return sig
 			}
 		case e := <-r.waiting:
+			if e.Kind == holdfast.EventAway {
+				r.away(e.Err)
+				continue
+			}
 			r.events.emit(event{Event: "waiting", Place: e.Place})
 			switch {
 			case r.say.level >= levelVerbose:
@@ -269,6 +274,31 @@ func (r *run) tellWho(ctx context.Context, place int) {
 	if ctx.Err() == nil {
 		r.say.noticef("", "%s", text)
 	}
+}
+
+// away says that we wait for the server.
+func (r *run) away(err error) {
+	why := r.server.explain(r.name, err)
+	r.say.warnf(hintOf(why), "%s; waiting for the server", plain(why))
+}
+
+// unasked is why the server could not be asked until a wait was over, or nil.
+func unasked(err error) error {
+	if held, ok := errors.AsType[*holdfast.HeldError](err); ok {
+		return held.Err
+	}
+	return nil
+}
+
+// cutShort reports that a wait was over before the server could say anything,
+// though nothing kept it from that but time.
+func cutShort(err error) bool {
+	held, ok := errors.AsType[*holdfast.HeldError](err)
+	if !ok || held.Owner != "" {
+		return false
+	}
+	late, ok := errors.AsType[net.Error](held.Err)
+	return held.Err == nil || ok && late.Timeout()
 }
 
 // busy says who has the lock that we did not get.

@@ -99,7 +99,7 @@ func proxyCmd(ts *testscript.TestScript, _ bool, _ []string) {
 // faultCmd: fault blackhole|pass|pause|continue|kill.
 func faultCmd(ts *testscript.TestScript, _ bool, args []string) {
 	w := worldOf(ts)
-	faults := map[string]func(){"kill": func() { w.server.Kill() },
+	faults := map[string]func(){"kill": func() { w.server.Kill() }, "restart": func() { w.server.Restart() },
 		"pause": func() { w.server.Pause() }, "continue": func() { w.server.Continue() }}
 	if w.proxy != nil {
 		faults["blackhole"], faults["pass"] = w.proxy.BlackHole, w.proxy.Pass

@@ -252,6 +252,7 @@ func (s *server) explain(name string, err error) error {
 func cause(err error) string {
 	var op *net.OpError
 	var dns *net.DNSError
+	var late net.Error
 	switch {
 	case errors.As(err, &dns):
 		return "no such host"
@@ -260,7 +261,7 @@ func cause(err error) string {
 			return sys.Err.Error() // without the name of the system call
 		}
 		return op.Err.Error()
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &op):
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &op), errors.As(err, &late) && late.Timeout():
 		return "no answer in time"
 	}
 	return plain(err)
