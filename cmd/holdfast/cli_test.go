@@ -125,7 +125,8 @@ func TestEveryErrorHasItsCode(t *testing.T) {
 		codeRefused: {reply("NOAUTH"), reply("WRONGPASS"), reply("NOPERM")},
 		codeUnreachable: {
 			holdfast.ErrUnknownOutcome, holdfast.ErrUnreachable, &holdfast.HeldError{Err: reply("LOADING")},
-			&holdfast.HeldError{Err: holdfast.ErrUnreachable}, reply("LOADING"), reply("READONLY"), reply("REPLICA"), reply("OOM"),
+			&holdfast.HeldError{Err: holdfast.ErrUnreachable},
+			reply("LOADING"), reply("READONLY"), reply("REPLICA"), reply("OOM"),
 		},
 		codeProtocol: {reply("WRONGTYPE"), reply("ERR"), reply("FORMAT"), reply("VERSION")},
 		codeInternal: {errors.New("what is this")},

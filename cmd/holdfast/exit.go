@@ -113,7 +113,8 @@ func codeOfReply(code string) int {
 // unreachable reports whether err says that no answer came.
 func unreachable(err error) bool {
 	var network net.Error
-	return errors.Is(err, holdfast.ErrUnknownOutcome) || errors.Is(err, holdfast.ErrUnreachable) || errors.As(err, &network) ||
+	return errors.Is(err, holdfast.ErrUnknownOutcome) || errors.Is(err, holdfast.ErrUnreachable) ||
+		errors.As(err, &network) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, context.DeadlineExceeded)
 }
