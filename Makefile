@@ -107,7 +107,7 @@ mutation: servers ## break the library in some fifty ways, and see that the test
 	cd verify && $(GO) run ./mutation -write
 
 .PHONY: test-isolated
-test-isolated: ## build and vet every module on its own, without go.work (part of test)
+test-isolated: ## build and vet every module on its own, without go.work
 	$(call each,test-isolated,$(ISOLATED))
 
 .PHONY: servers

@@ -3,7 +3,7 @@
 // do so while the tests of the other wait for a server:
 //
 //   - one tests, with the race detector, the packages in which goroutines race;
-//   - one builds and vets every module without the workspace, and then tests the
+//   - one vets every module without the workspace, and then tests the
 //     others.
 //
 // The lines of go test go through as they are. At the end it prints the slowest
