@@ -23,7 +23,7 @@ const slowestShown = 10
 // servers; with more company their machine would be the fault that they find.
 const (
 	racedAtOnce = 3
-	plainAtOnce = 2
+	plainAtOnce = 3
 )
 
 // plainFlags are for packages that have been vetted already.
@@ -56,12 +56,17 @@ func races(importPath string) bool {
 }
 
 // weight puts the packages first whose tests wait longest, so that they do so while
-// the others are compiled.
+// the others are compiled, and last what takes longest to compile.
 func weight(importPath string) int {
-	for i, name := range []string{"verify/topology", "verify/rules", "verify/quorum", "verify/suite", "cmd/holdfast"} {
+	for i, name := range []string{
+		"verify/topology", "verify/rules", "verify/quorum", "verify/suite", "cmd/holdfast", "bench", "verify/lineage",
+	} {
 		if importPath == path.Join(root, name) {
 			return i - 10
 		}
+	}
+	if importPath == path.Join(root, "bench/etcd") {
+		return 1
 	}
 	return 0
 }

@@ -3,8 +3,7 @@
 // do so while the tests of the other wait for a server:
 //
 //   - one tests, with the race detector, the packages in which goroutines race;
-//   - one vets every module without the workspace, and then tests the
-//     others.
+//   - one tests the others, and then vets every module without the workspace.
 //
 // The lines of go test go through as they are. At the end it prints the slowest
 // tests, and says how it went. It exits with 1 if anything failed, and with 2 if
@@ -91,12 +90,14 @@ func (r *run) all(modules []string) (int, error) {
 	var lanes sync.WaitGroup
 	lanes.Go(func() { r.test("test with the race detector", nil, raceFlags(r.race), raced) })
 	lanes.Go(func() {
-		for _, module := range modules {
-			r.isolated(module)
-		}
 		r.test("test", nil, plainFlags, plain)
 		if len(r.flags) == 0 {
 			r.secured(packages)
+		}
+		// Last, since it waits for nothing: most of what it needs is compiled by now, and
+		// the other lane may leave a processor idle.
+		for _, module := range modules {
+			r.isolated(module)
 		}
 	})
 	lanes.Wait()

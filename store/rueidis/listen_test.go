@@ -228,7 +228,7 @@ func TestStopDoesNotWaitForASilentServer(t *testing.T) {
 	proxy.BlackHole()
 	start := time.Now()
 	stop()
-	if took := time.Since(start); took > 3*time.Second {
+	if took := time.Since(start); took > redistest.Patience/4 {
 		t.Errorf("took %v", took)
 	}
 }
@@ -262,11 +262,11 @@ func TestWhoMayNotUnsubscribeStopsAtOnce(t *testing.T) {
 	s, _ := open(t, server.Addr(), func(o *rueidis.ClientOption) { o.Username, o.Password = "ann", "pw" })
 	mine, _ := listen(t, s, "mine")
 	start := time.Now()
-	for range 20 { // a second each, if it waited
+	for range 60 { // a second each, if it waited
 		_, stop := listen(t, s, "other")
 		stop()
 	}
-	if took := time.Since(start); took > 10*time.Second {
+	if took := time.Since(start); took > redistest.Patience/2 {
 		t.Errorf("took %v", took)
 	}
 	server.Do(t, "PUBLISH", "mine", "hello")
