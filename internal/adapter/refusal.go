@@ -35,6 +35,9 @@ func code(message string) string {
 		strings.HasPrefix(message, "ERR ACL failure in script: ") {
 		return "NOPERM"
 	}
+	if strings.HasPrefix(message, "ERR WAITAOF cannot be used ") {
+		return "WAITAOF" // the server has no log
+	}
 	word, _, _ := strings.Cut(message, " ")
 	// Short words in capitals are no codes: "ERR DB index is out of range",
 	// which a library may have cut. Nor has a script's own message one.

@@ -29,6 +29,7 @@ func TestALackOfPermissionIsRecognisedOnEveryServer(t *testing.T) {
 		"ERR user_script:1: ACL failure in script: said a script": "ERR",
 		"NOSCRIPT No matching script":                             "NOSCRIPT",
 		"no code":                                                 "ERR",
+		"ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.": "WAITAOF",
 	} {
 		if got := Refusal(said); got.Code != want {
 			t.Errorf("%q is read as %+v", said, got)

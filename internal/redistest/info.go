@@ -28,6 +28,14 @@ func (s *Server) Product(t testing.TB) (name, version string) {
 	return "redis", infoField(text, "redis_version")
 }
 
+// WaitsForDisks reports whether the server has WAITAOF: Redis from 7.2 on, and
+// every Valkey.
+func (s *Server) WaitsForDisks(t testing.TB) bool {
+	t.Helper()
+	known, _ := s.Do(t, "COMMAND", "INFO", "waitaof").([]any)
+	return len(known) == 1 && known[0] != nil
+}
+
 // CommandCalls returns how often each command was called since the start or
 // since ResetStats, by its lower-case name ("evalsha", "client|setname"),
 // calls from scripts included.

@@ -62,11 +62,27 @@ type adapter struct {
 	name     string
 	cluster  func(t testing.TB, addrs []string, as login) holdfast.Store
 	sentinel func(t testing.TB, addrs []string, as login) holdfast.Store
+	alone    func(t testing.TB, addr string, as login) holdfast.Store
 }
 
 var adapters = []adapter{
-	{"goredis", goredisCluster, goredisSentinel},
-	{"rueidis", rueidisCluster, rueidisSentinel},
+	{"goredis", goredisCluster, goredisSentinel, goredisAlone},
+	{"rueidis", rueidisCluster, rueidisSentinel, rueidisAlone},
+}
+
+func goredisAlone(t testing.TB, addr string, as login) holdfast.Store {
+	rdb := redis.NewClient(&redis.Options{
+		Addr: addr, Username: as.user, Password: as.password, TLSConfig: redistest.TLS(),
+	})
+	t.Cleanup(func() { rdb.Close() })
+	return goredis.New(rdb)
+}
+
+func rueidisAlone(t testing.TB, addr string, as login) holdfast.Store {
+	return rueidisOf(t, rueidis.ClientOption{
+		InitAddress: []string{addr}, ForceSingleClient: true, Username: as.user, Password: as.password,
+		DisableCache: true, ConnWriteTimeout: 2 * time.Second,
+	})
 }
 
 func goredisCluster(t testing.TB, addrs []string, as login) holdfast.Store {

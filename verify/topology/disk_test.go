@@ -1,0 +1,157 @@
+package topology_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// logs makes a server keep a log, and returns when it has been written once:
+// before that it counts for nothing.
+func logs(t testing.TB, servers ...*redistest.Server) {
+	t.Helper()
+	for _, s := range servers {
+		s.Do(t, "CONFIG", "SET", "appendonly", "yes", "appendfsync", "always")
+	}
+	for _, s := range servers {
+		redistest.Await(t, "the log is written", func() bool {
+			info, _ := s.Do(t, "INFO", "persistence").(string)
+			return strings.Contains(info, "aof_rewrite_in_progress:0") &&
+				strings.Contains(info, "aof_rewrite_scheduled:0") && strings.Contains(info, "aof_enabled:1")
+		})
+	}
+}
+
+// onDisk takes the lock with Durable until so many disks of replicas have been
+// counted beside the primary's, and never more. Where that is less than was
+// wanted, the lock is given back each time, and the error says both.
+func onDisk(t *testing.T, p *party, replicas, counted int) {
+	t.Helper()
+	redistest.Await(t, "so many are counted", func() bool {
+		l, err := p.Mutex("x", holdfast.Durable(replicas, 2*time.Second)).TryLock(within(t))
+		if err == nil {
+			release(t, l)
+			if counted < replicas {
+				t.Errorf("durable on %d replicas, of which %d can be", replicas, counted)
+			}
+			return true
+		}
+		var missing *holdfast.AckError
+		want := holdfast.Acknowledged{Disks: 1, ReplicaDisks: replicas}
+		if !errors.As(err, &missing) || missing.Want != want || missing.Got.ReplicaDisks > counted {
+			t.Fatalf("durable on %d replicas, of which %d can be: %v", replicas, counted, err)
+		}
+		if s, err := p.Inspect(within(t), "x"); err != nil || s.Held() {
+			t.Errorf("it was not given back: %v, %v", s.Holders, err)
+		}
+		return missing.Got == holdfast.Acknowledged{Disks: 1, ReplicaDisks: counted}
+	})
+}
+
+// notDurable expects the refusal of servers that cannot wait for disks, before
+// anything is taken, and a hint.
+func notDurable(t *testing.T, s *redistest.Server, err error) {
+	t.Helper()
+	var refused *holdfast.ServerError
+	if !errors.As(err, &refused) || refused.Code != "WAITAOF" || !strings.Contains(holdfast.Hint(err), "appendonly") {
+		t.Errorf("it says %v, and to do %q", err, holdfast.Hint(err))
+	}
+	redistest.Await(t, "nothing is held", func() bool {
+		held, _ := s.Do(t, "HGET", key("x"), "lock").(string)
+		return !strings.Contains(held, " ")
+	})
+}
+
+// Disks are counted: the primary's own, and those of replicas that have a log
+// and are there.
+func TestDurableCountsTheDisksThatHaveIt(t *testing.T) {
+	behindSentinel(t, func(t *testing.T, g *redistest.Sentinel, open func(testing.TB) *party) {
+		g.Forbear(t)
+		p, primary := open(t), g.Primary()
+		_, err := p.Mutex("x", holdfast.Durable(0, time.Second)).TryLock(within(t))
+		notDurable(t, primary, err) // it has no log, or no such command
+		if !primary.WaitsForDisks(t) {
+			return // and what an old server does about Durable has been seen
+		}
+		logs(t, g.Servers...)
+		onDisk(t, p, 0, 0)
+		onDisk(t, p, 2, 2)
+		onDisk(t, p, 3, 2)
+		for _, s := range g.Servers {
+			if s != primary {
+				s.Do(t, "CONFIG", "SET", "appendonly", "no")
+				break
+			}
+		}
+		onDisk(t, p, 1, 1)
+		onDisk(t, p, 2, 1)
+		release(t, p.lock(t, "x", holdfast.Acks(2, time.Second), holdfast.Durable(1, time.Second)))
+		primary.CutReplicas(t)
+		onDisk(t, p, 1, 0)
+		onDisk(t, p, 0, 0)
+	})
+}
+
+// A renewal and a pushed grant wait for the disk too.
+func TestDurableHoldsAreRenewedAndHandedOver(t *testing.T) {
+	behindSentinel(t, func(t *testing.T, g *redistest.Sentinel, open func(testing.TB) *party) {
+		a, b, primary := open(t), open(t), g.Primary()
+		durable := holdfast.Durable(0, 2*time.Second)
+		if !primary.WaitsForDisks(t) {
+			_, err := a.Mutex("x", durable).TryLock(within(t))
+			notDurable(t, primary, err)
+			return
+		}
+		logs(t, primary)
+		held := a.lock(t, "x", durable, holdfast.TTL(6*time.Second))
+		a.await(t, holdfast.EventRenew, "x", 1)
+		pushed := b.waiting(t, "x", durable)
+		before := primary.CommandCalls(t)["waitaof"]
+		release(t, held)
+		got := <-pushed
+		if got.err != nil {
+			t.Fatalf("the next: %v", got.err)
+		}
+		if after := primary.CommandCalls(t)["waitaof"]; after == before {
+			t.Error("the push was believed before it was on disk")
+		}
+		release(t, got.lease)
+	})
+}
+
+// What was durable is there after the machine has failed: whatever was written to
+// the log behind it is cut off.
+func TestWhatIsDurableOutlivesTheMachine(t *testing.T) {
+	for _, a := range adapters {
+		t.Run(a.name, func(t *testing.T) {
+			s := redistest.Start(t, redistest.Needs("for `Acks`"),
+				redistest.Args("--appendonly", "yes", "--appendfsync", "everysec"))
+			p := newParty(t, a.alone(t, s.Addr(), restrict(t, []*redistest.Server{s})))
+			l, err := p.Mutex("x", holdfast.Durable(0, 2*time.Second), holdfast.TTL(time.Minute),
+				holdfast.NoRenewal()).TryLock(within(t))
+			if !s.WaitsForDisks(t) {
+				notDurable(t, s, err)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			size := s.LogSize()
+			s.Do(t, "SET", "later", "x")
+			s.Kill()
+			s.CutLog(size)
+			s.Restart()
+			redistest.Await(t, "the log is loaded, without what came later", func() bool {
+				return s.Do(t, "EXISTS", "later") == int64(0)
+			})
+			lock, _ := s.Do(t, "HGET", key("x"), "lock").(string)
+			if !strings.Contains(lock, " "+l.Owner()) {
+				t.Errorf("the record says %q, the lease is of %s", lock, l.Owner())
+			}
+		})
+	}
+}
