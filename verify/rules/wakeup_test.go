@@ -239,8 +239,11 @@ func TestAReleaseWakesExactlyOne(t *testing.T) {
 			for _, s := range seen {
 				woken += len(s.of(holdfast.EventWake, "x"))
 			}
+			// Two requests: the release, and the renewal by which the new holder
+			// confirms at once that it has heard.
+			seen[i].await(t, holdfast.EventRenew, "x", 1)
 			calls := w.CommandCalls(t)
-			if woken != i+1 || calls["publish"] != 1 || calls["evalsha"] != 1 {
+			if woken != i+1 || calls["publish"] != 1 || calls["evalsha"] != 2 {
 				t.Errorf("hand-over %d: %d were woken in all, %d pushes, %d requests",
 					i, woken, calls["publish"], calls["evalsha"])
 			}
