@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -142,21 +143,38 @@ func (c *claim) attemptRound(ctx context.Context) (string, error) {
 	}
 }
 
-// judge decides by the replies so far, and notes who has the lead. all says that
-// every node has replied of which a reply is expected.
+// judge decides by the replies so far, and notes who has the lead: a node whose word
+// a majority contradicts has not. all says that every node has replied of which a
+// reply is expected.
 func (c *claim) judge(r *round, joins bool) (d majority.Decision, all bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	replies, counts := r.replies()
-	var lead int
-	d, lead = majority.Judge(replies, counts, r.order, joins)
-	if r.lead = lead; r.slots[lead].holds {
-		c.waits = r.slots[lead].waits
+	all = c.s.onlySuspects(said(replies))
+	for range r.slots {
+		d, r.lead = majority.Judge(replies, counts, r.order, joins)
+		if d == majority.Won || d == majority.Short {
+			break
+		}
+		a, holder := r.weigh(all)
+		if a == heldByOthers && !joins {
+			break // they may be giving back, see insist
+		}
+		if (d == majority.Taken || d == majority.Split && joins) && a == unsettled {
+			d = majority.Undecided // the others may yet contradict the lead
+		}
+		if a != heldByOthers && (a != heldThere || !c.s.contradicted(c.key, r.lead, holder, c.ttl)) {
+			break
+		}
+		r.pass()
+	}
+	if r.slots[r.lead].holds {
+		c.waits = r.slots[r.lead].waits
 	}
 	if d == majority.Join {
-		r.slots[lead].reply = majority.Open
+		r.slots[r.lead].reply = majority.Open
 	}
-	return d, c.s.onlySuspects(said(replies))
+	return d, all
 }
 
 // insist is how often one who does not wait asks again where somebody was in the
@@ -216,9 +234,23 @@ func (c *claim) decided(ctx context.Context, r *round, d majority.Decision, limi
 		return "", err
 	}
 	answer := c.busy(r)
-	c.drop(r, limit)
+	if r.holdsAny() {
+		// Who asks again at once must not stand behind what it had itself.
+		if err := c.settle(ctx, r, limit, nil); err != nil {
+			return "", err
+		}
+	} else {
+		c.drop(r, limit)
+	}
 	c.s.forget(c)
 	return answer, nil
+}
+
+// holdsAny reports whether a node has granted.
+func (r *round) holdsAny() bool {
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	return slices.ContainsFunc(r.slots, func(sl *slot) bool { return sl.holds })
 }
 
 // drop gives the round back: the claim has nothing any more.

@@ -213,11 +213,11 @@ func (c *claim) begin() *round {
 }
 
 // order lists the nodes as they are asked for the lead: those that do not
-// answer are asked last.
+// answer, and those that a majority contradicts, are asked last.
 func (s *Store) order(key string) []int {
 	var order, silent []int
 	for _, i := range majority.Order(key, len(s.nodes)) {
-		if s.nodes[i].suspected() {
+		if s.nodes[i].suspected() || s.overruled(key, i) {
 			silent = append(silent, i)
 		} else {
 			order = append(order, i)

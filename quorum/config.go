@@ -48,6 +48,7 @@ func New(nodes []holdfast.Store, cfg Config) (*Store, error) {
 	s := &Store{
 		cfg: cfg, majority: majority.Of(len(nodes)), clock: clock.Now, closing: make(chan struct{}),
 		claims: make(map[string]*claim), ears: make(map[string][]*ear), views: make(map[string]*view),
+		alone: make(map[place]*alone),
 	}
 	for i, store := range nodes {
 		switch {

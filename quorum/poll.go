@@ -76,7 +76,7 @@ func (c *claim) lookAtLead(ctx context.Context, r *round) (string, error) {
 		return c.lookAtAll(ctx, r)
 	case at == over:
 		return "gone", nil
-	case stands:
+	case stands && !c.probe(ctx, r):
 		return answer, nil
 	}
 	return c.gather(ctx)

@@ -232,8 +232,9 @@ func (l *renewal) keep(start, limit time.Duration) (waits int) {
 		}
 		switch l.votes[i] {
 		case majority.NotHeld:
-			// What was granted since the start the node could not know of.
-			if sl.holds && sl.known < start || !sl.holds && !sl.stands && !sl.doubt {
+			// What was granted since the start the node could not know of, nor
+			// what is under way there.
+			if (!sl.holds || sl.known < start) && len(sl.gate) == 0 {
 				c.bringBack(i, limit)
 			}
 		case majority.Fresh:
@@ -242,24 +243,24 @@ func (l *renewal) keep(start, limit time.Duration) (waits int) {
 				sl.late()
 			}
 		case majority.Held:
-			sl.since = max(sl.since, start)
+			sl.since, sl.short = max(sl.since, start), false
 		default: // nothing is known
 		}
 	}
 	return waits
 }
 
-// bringBack asks a node to hold what others hold already: it had been away, or
-// somebody was in the way there, or it has forgotten. A request of the
-// acquisition may still be under way there: what comes of it is given back
-// first. c.mu is held.
+// bringBack asks a node to hold what others hold already: it had been away, or has
+// not answered, or somebody was in the way there, or it has forgotten. What an
+// earlier request may have led to there, or may yet lead to, is cancelled. c.mu is
+// held.
 func (c *claim) bringBack(i int, limit time.Duration) {
 	r := c.round
-	old, sl := r.slots[i], r.fresh(i)
-	old.over = true
+	before, sl := r.slots[i], r.fresh(i)
+	before.over, before.holds = true, false
 	r.slots[i] = sl
 	c.s.background(func() {
-		_, _ = old.giveBack(limit)
+		_, _ = before.giveBack(limit) // what fails is owed
 		if sl.acquire(limit, "0") != nil {
 			return
 		}

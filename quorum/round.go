@@ -25,7 +25,7 @@ type slot struct {
 	last   wire.Answer
 	holds  bool          // the node has granted
 	stands bool          // it has a place in the node's line
-	doubt  bool          // a request without an answer may have led to either
+	short  bool          // it was granted by a push, for a short time, until a request confirms it
 	stray  time.Duration // until then an acquire that got no answer may yet take the lock, even after it was given back
 	token  uint64
 	waits  int           // how many stood in the node's line when it granted
@@ -82,7 +82,6 @@ func (sl *slot) send(limit time.Duration, action *script.Script, args []string) 
 func (sl *slot) note(a wire.Answer, sent time.Duration, err error) {
 	switch {
 	case err != nil:
-		sl.doubt = sl.doubt || !unsent(err)
 		if !sl.holds {
 			sl.reply, sl.err = majority.Failed, err
 		}
@@ -92,17 +91,17 @@ func (sl *slot) note(a wire.Answer, sent time.Duration, err error) {
 		if sl.holds {
 			return // the push has overtaken this answer
 		}
-		sl.reply, sl.stands, sl.doubt, sl.asked, sl.last = majority.Queued, true, false, sent, a
+		sl.reply, sl.stands, sl.asked, sl.last = majority.Queued, true, sent, a
 	case a.Kind == wire.Gone:
 		// It has nothing here any more. A push for what it had may be on its
 		// way, so it does not ask again under this identity.
-		sl.over, sl.holds, sl.stands, sl.doubt = true, false, false, false
+		sl.over, sl.holds, sl.stands = true, false, false
 		if r := sl.r; r.slots[sl.i] == sl {
 			r.slots[sl.i] = r.fresh(sl.i)
 			r.slots[sl.i].reply = majority.Busy
 		}
 	default:
-		sl.reply, sl.holds, sl.stands, sl.doubt, sl.last = majority.Busy, false, false, false, a
+		sl.reply, sl.holds, sl.stands, sl.last = majority.Busy, false, false, a
 	}
 }
 
@@ -112,7 +111,7 @@ func (sl *slot) hold(token uint64, waiting int, sent time.Duration) {
 	if !sl.holds {
 		sl.known = c.s.now()
 	}
-	sl.reply, sl.holds, sl.stands, sl.doubt = majority.Granted, true, false, false
+	sl.reply, sl.holds, sl.stands, sl.short = majority.Granted, true, false, false
 	sl.token, sl.since = max(sl.token, token), max(sl.since, sent)
 	if sl.waits = waiting; sl.i == sl.r.lead {
 		c.waits = waiting
@@ -250,8 +249,8 @@ func (r *round) replies() (replies []majority.Reply, counts []bool) {
 	for i, sl := range r.slots {
 		replies[i] = sl.reply
 		// A hold from before the instant from which the client may count its
-		// lease could end before the client thinks so.
-		counts[i] = r.c.view.probation(i) == 0 && (!sl.holds || sl.since >= r.c.floor)
+		// lease could end before the client thinks so, as could one that is not confirmed.
+		counts[i] = r.c.view.probation(i) == 0 && (!sl.holds || sl.since >= r.c.floor && !sl.short)
 	}
 	return replies, majority.Spare(replies, counts, r.ahead())
 }

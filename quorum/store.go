@@ -36,6 +36,7 @@ type Store struct {
 	swept  int               // how many claims were left by the last sweep
 	ears   map[string][]*ear // by channel
 	views  map[string]*view  // by prefix
+	alone  map[place]*alone
 }
 
 var _ holdfast.Store = (*Store)(nil)

@@ -39,6 +39,9 @@ func (s *Store) pushed(i int, payload string) bool {
 		return true
 	}
 	sl.hold(a.Token, a.Waiting, sl.asked)
+	if sl.short = a.Lease > 0 && a.Lease < c.ttl; sl.short {
+		s.background(sl.confirm)
+	}
 	switch {
 	case c.phase == waiting && i == r.lead:
 		s.background(func() { c.turn(r) })
@@ -48,6 +51,14 @@ func (s *Store) pushed(i int, payload string) bool {
 		sl.late()
 	}
 	return true
+}
+
+// confirm makes a grant that was pushed count: until then its lease is short, so
+// that one to a client that hears nothing costs little.
+func (sl *slot) confirm() {
+	c := sl.r.c
+	_ = sl.poll(majority.Limit(c.s.cfg.Timeout, c.ttl, 0)) // what comes of it is in the slot
+	c.stir()
 }
 
 // turn begins the gathering of the rest, for the one whom the lead has granted:

@@ -1,0 +1,83 @@
+package quorum_test
+
+import (
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// ways are those in which a server does not answer an acquisition.
+var ways = map[string]func(p *peer) (mend func()){
+	"it is silent": func(p *peer) func() { return p.Stall() },
+	"its connections break": func(p *peer) func() {
+		p.Fail(func(string, []string) error { return io.EOF })
+		return func() { p.Fail(nil) }
+	},
+	"its answers are lost": func(p *peer) func() {
+		p.Lose(func(string, []string) error { return errors.New("connection reset by peer") })
+		return func() { p.Lose(nil) }
+	},
+	"it is down":             func(p *peer) func() { p.kill(); return func() { p.revive(false) } },
+	"it was down, and empty": func(p *peer) func() { p.kill(); return func() { p.revive(true) } },
+	"its requests come late": func(p *peer) func() {
+		p.slow(12*time.Second, 0)
+		return func() { p.slow(0, 0) }
+	},
+}
+
+// A server that did not answer the acquisition holds the lease as the others do
+// from the next renewals on, and vouches for it.
+func TestAServerThatDidNotAnswerIsBroughtIntoTheLease(t *testing.T) {
+	for what, way := range ways {
+		for _, first := range []int{0, 1} { // whether the lead is among them
+			t.Run(what, func(t *testing.T) {
+				founded(t, func(t *testing.T, w *world) {
+					order := leads("x")
+					two := []*peer{w.peers[order[first]], w.peers[order[3]]}
+					var mend []func()
+					for _, p := range two {
+						mend = append(mend, way(p))
+					}
+					l := w.lock(w.client(), "x")
+					for _, f := range mend {
+						f()
+					}
+					time.Sleep(ttl + ttl/2) // until what was late is over
+					w.wantOn("x", "11111")
+					time.Sleep(2 * ttl)
+					w.wantOn("x", "11111")
+					for i, p := range w.peers { // two others forget
+						if i != order[first] && i != order[3] && i != order[4] {
+							p.Restart()
+						}
+					}
+					time.Sleep(2 * ttl)
+					if err := l.Err(); err != nil {
+						t.Errorf("they do not vouch: %v", err)
+					}
+					w.release(l)
+					time.Sleep(2 * ttl)
+					synctest.Wait()
+					w.wantOn("x", "00000")
+				})
+			})
+		}
+	}
+}
+
+// What is held for long keeps the marks of the servers, though nobody is granted
+// anything meanwhile.
+func TestRenewalsKeepTheMarks(t *testing.T) {
+	founded(t, func(t *testing.T, w *world) {
+		l := w.lock(w.client(), "x")
+		time.Sleep(time.Hour)
+		for i, p := range w.peers {
+			if left := p.TTL("holdfast:quorum"); left < 7*24*time.Hour-time.Minute {
+				t.Errorf("the mark of server %d lives for %v", i, left)
+			}
+		}
+		w.release(l)
+	})
+}

@@ -1,0 +1,194 @@
+package quorum_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/majority"
+)
+
+// leads lists the servers as they are asked for the lead of a lock.
+func leads(name string) []int { return majority.Order("holdfast:{"+name+"}", 5) }
+
+// vetoes make the lead of the lock x say that it is held, and nobody else.
+var vetoes = map[string]func(t *testing.T, w *world, lead *peer){
+	"its clock was set back": func(t *testing.T, w *world, lead *peer) {
+		a := w.client()
+		if _, err := a.Mutex("x", holdfast.NoRenewal()).Lock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		lead.Advance(-time.Hour)
+		time.Sleep(ttl) // the others are free
+	},
+	"somebody took the lock there alone": func(t *testing.T, w *world, lead *peer) {
+		c, err := holdfast.New(lead.Store, holdfast.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close(context.Background()) })
+		w.lock(c, "x")
+	},
+	"readers are there alone": func(t *testing.T, w *world, lead *peer) {
+		for range 2 {
+			c, err := holdfast.New(lead.Store, holdfast.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Close(context.Background()) })
+			l, err := c.RWMutex("x").RLock(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.keep = append(w.keep, l)
+		}
+	},
+}
+
+func TestALeadThatAlwaysSaysHeldHasNoVeto(t *testing.T) {
+	for what, veto := range vetoes {
+		t.Run(what, func(t *testing.T) {
+			founded(t, func(t *testing.T, w *world) {
+				veto(t, w, w.peers[leads("x")[0]])
+				start := time.Now()
+				within := func(how string) {
+					t.Helper()
+					if took := time.Since(start); took > 2*ttl {
+						t.Errorf("%s: granted after %v", how, took)
+					}
+				}
+				a, b := w.client(), w.client()
+				l := w.lock(a, "x") // it stands in line first
+				within("one who waits")
+				w.release(l)
+
+				start = time.Now()
+				for {
+					l, err := b.Mutex("x").TryLock(t.Context())
+					if err == nil {
+						w.release(l)
+						break
+					}
+					if w.wantIs(err, holdfast.ErrHeld); time.Since(start) > 3*ttl {
+						t.Fatal("who tries never gets it")
+					}
+					time.Sleep(time.Second)
+				}
+				within("one who tries")
+
+				start = time.Now()
+				w.release(w.lock(a, "x"))
+				if took := time.Since(start); took > 0 {
+					t.Errorf("who knows waited for %v", took)
+				}
+			})
+		})
+	}
+}
+
+// Some know that the lead is not to be asked, and others come to know it while
+// those keep the lock busy.
+func TestALeadThatAlwaysSaysHeldStarvesNobody(t *testing.T) {
+	founded(t, func(t *testing.T, w *world) {
+		vetoes["somebody took the lock there alone"](t, w, w.peers[leads("x")[0]])
+		inside, done := 0, make(chan error, 6)
+		for i := range 6 {
+			c := w.client()
+			go func() {
+				time.Sleep(time.Duration(i) * 20 * time.Second)
+				for range 5 {
+					ctx, cancel := context.WithTimeout(t.Context(), 10*ttl)
+					l, err := c.Mutex("x").Lock(ctx)
+					cancel()
+					if err != nil {
+						done <- fmt.Errorf("client %d: %w", i, err)
+						return
+					}
+					if inside++; inside > 1 {
+						t.Error("two holders")
+					}
+					time.Sleep(3 * time.Second)
+					inside--
+					if err := l.Release(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+				done <- nil
+			}()
+		}
+		for range 6 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// A holder that only a lead and too few others have is a moment of a hand-over,
+// and not enough to overrule the lead.
+func TestALeadIsNotOverruledForAMoment(t *testing.T) {
+	founded(t, func(t *testing.T, w *world) {
+		lead := w.peers[leads("x")[0]]
+		c, err := holdfast.New(lead.Store, holdfast.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close(context.Background()) })
+		b := w.client()
+		for range 10 { // always another holder
+			l, err := c.Mutex("x").Lock(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrHeld) {
+				t.Errorf("a lead was overruled: %v", err)
+			}
+			time.Sleep(10 * time.Second)
+			w.release(l)
+		}
+	})
+}
+
+// The server with the line is cut off, and back when others have the line: who
+// comes new does not get in before those who waited.
+func TestALeadThatComesBackDoesNotOvertakeTheLine(t *testing.T) {
+	for _, empty := range []bool{false, true} {
+		founded(t, func(t *testing.T, w *world) {
+			lead := w.peers[leads("x")[0]]
+			lead.kill()
+			holder := w.lock(w.client(), "x")
+			got := make(chan granted, 4)
+			wait := func(i int) {
+				c := w.client()
+				go func() {
+					l, err := c.Mutex("x").Lock(t.Context())
+					got <- granted{i, l, err}
+				}()
+				synctest.Wait()
+				time.Sleep(100 * time.Millisecond)
+			}
+			wait(0)
+			wait(1)
+			wait(2)
+			lead.revive(empty)
+			wait(3)
+			time.Sleep(time.Second) // no renewal has brought it back yet
+			for i := range 4 {
+				w.release(holder)
+				g := <-got
+				if g.err != nil {
+					t.Fatal(g.err)
+				}
+				if holder = g.lease; g.who != i {
+					t.Errorf("%d came in as number %d", g.who, i)
+				}
+				w.keep = append(w.keep, holder)
+			}
+			w.release(holder)
+		})
+	}
+}
