@@ -15,6 +15,7 @@ package redistest
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -330,11 +331,22 @@ func binary() (string, error) {
 		strings.Join(names, " or "), EnvServer)
 }
 
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+// Servers get ports below those that the system gives to connections on their way
+// out, and to who asks for any. A port of those could be somebody else's by the time
+// that a server which was killed wants it back.
+const (
+	lowestPort  = 15000
+	highestPort = 32000
+)
+
+// freePort returns a port where nobody listens.
+func freePort() (port int, err error) {
+	for range 100 {
+		port = lowestPort + rand.IntN(highestPort-lowestPort)
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return port, l.Close()
+		}
 	}
-	defer l.Close() //nolint:errcheck // nobody ever connected to it
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, err
 }
