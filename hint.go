@@ -64,11 +64,12 @@ var hints = map[string]string{ //nolint:gosec // it speaks of passwords and has 
 	"MISCONF":     "the server cannot write to its disk and refuses writes: see its log",
 	"CLUSTERDOWN": "the cluster does not serve all slots: see CLUSTER INFO",
 	"MASTERDOWN":  "the replica has lost its primary: connect to the primary",
-	"TLS":         "let the client trust the server's certificate (RootCAs), and use an address that is named in it",
-	"FORMAT":      "another program uses a newer Holdfast here: update this one",
-	"WAITAOF":     "Durable needs Redis 7.2 or Valkey 7.2, or later, with appendonly yes",
-	"CLIENT":      "make the store of a client for this kind of server",
-	"VERSION":     "Holdfast needs Redis 7.0 or Valkey 7.2, or later",
+	"TLS": "let the client trust the server's certificate (RootCAs) and use an address that is named in it, " +
+		"and give it the certificate that the server asks for; a server without TLS wants none",
+	"FORMAT":  "another program uses a newer Holdfast here: update this one",
+	"WAITAOF": "Durable needs Redis 7.2 or Valkey 7.2, or later, with appendonly yes",
+	"CLIENT":  "make the store of a client for this kind of server",
+	"VERSION": "Holdfast needs Redis 7.0 or Valkey 7.2, or later",
 }
 
 func (e *ServerError) hint() string {

@@ -11,6 +11,10 @@ import (
 // deadline tells it exactly: while connecting, or waiting for a connection.
 const grain = 50 * time.Millisecond
 
+// Moment is how long a request whose time is over may take to say that it was
+// not sent.
+const Moment = 5 * time.Millisecond
+
 // Alarm tells when deadlines have passed, up to a grain late. A context with
 // a timer costs four allocations and must be stopped; requests with the same
 // time limit, made one after the other, share one of these.

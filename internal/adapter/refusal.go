@@ -3,6 +3,7 @@ package adapter
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -14,15 +15,46 @@ func Refusal(message string) *holdfast.ServerError {
 	return &holdfast.ServerError{Code: code(message), Message: message}
 }
 
-// Distrust is the refusal of a server whose certificate the client does not
-// trust, nil if err is something else. It is the client that refuses, while it
-// connects: nothing was sent.
+// Distrust is the refusal of one end to speak TLS with the other: the client does
+// not trust the server's certificate, or the server not the client's, or they
+// have no common way to speak. It is nil if err is something else. No request is
+// read before that is settled, and the next try would end the same way.
 func Distrust(err error) *holdfast.ServerError {
 	var untrusted *tls.CertificateVerificationError
-	if !errors.As(err, &untrusted) {
-		return nil
+	var plain tls.RecordHeaderError
+	var alert tls.AlertError
+	switch {
+	case errors.As(err, &untrusted):
+		return &holdfast.ServerError{Code: "TLS", Message: "TLS " + untrusted.Error()}
+	case errors.As(err, &plain):
+		return &holdfast.ServerError{Code: "TLS", Message: "TLS the server does not speak TLS: " + plain.Error()}
+	case errors.As(err, &alert) && ofHandshake(alert):
+		return &holdfast.ServerError{Code: "TLS", Message: "TLS the server refuses: " + alert.Error()}
 	}
-	return &holdfast.ServerError{Code: "TLS", Message: "TLS " + untrusted.Error()}
+	return nil
+}
+
+// ofHandshake tells the alerts that refuse a connection from those that end one:
+// handshake_failure, those about certificates, protocol_version,
+// insufficient_security, unrecognized_name, certificate_required and
+// no_application_protocol.
+func ofHandshake(alert tls.AlertError) bool {
+	switch alert {
+	case 40, 42, 43, 44, 45, 46, 48, 49, 70, 71, 112, 116, 120:
+		return true
+	}
+	return false
+}
+
+// Closed is the refusal of a client that its owner has closed.
+func Closed(library string) *holdfast.ServerError {
+	return &holdfast.ServerError{Code: "CLIENT", Message: "CLIENT the " + library + " client is closed: " +
+		"close the Holdfast client first, or make the store of another one"}
+}
+
+// Unreachable is the error for a request that was not sent.
+func Unreachable(who string, err error) error {
+	return fmt.Errorf("%w: %s: %w", holdfast.ErrUnreachable, who, err)
 }
 
 // code returns the code word of an error message.
@@ -37,6 +69,9 @@ func code(message string) string {
 	}
 	if strings.HasPrefix(message, "ERR WAITAOF cannot be used ") {
 		return "WAITAOF" // the server has no log
+	}
+	if strings.HasPrefix(message, "ERR max number of clients ") {
+		return "MAXCLIENTS"
 	}
 	word, _, _ := strings.Cut(message, " ")
 	// Short words in capitals are no codes: "ERR DB index is out of range",

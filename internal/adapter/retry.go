@@ -86,8 +86,8 @@ func (r Retry) Do(ctx context.Context, send func() (string, error)) (answer stri
 			broke = err
 		}
 		if ended := pause(ctx, attempt); ended != nil {
-			if broke == nil && r.Refusal(err) != nil {
-				return "", err, nil // the last word was the server's
+			if broke == nil {
+				return "", err, nil // nothing was sent, or the last word was the server's
 			}
 			return "", ended, err
 		}

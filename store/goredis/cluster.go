@@ -87,7 +87,10 @@ func (c *cluster) process(ctx context.Context, key string, cmds []redis.Cmder) e
 // redirected to.
 func (c *cluster) follow(ctx context.Context, key string, send func(v *once, asking bool) error) error {
 	node, err := c.client.MasterForKey(ctx, key)
-	if err != nil {
+	switch {
+	case errors.Is(err, redis.ErrClosed):
+		return adapter.Closed("go-redis")
+	case err != nil:
 		return unsentError{err}
 	}
 	asking := false
@@ -102,8 +105,8 @@ func (c *cluster) follow(ctx context.Context, key string, send func(v *once, ask
 			// beside us, and no more often than it finds right.
 			c.client.ReloadState(ctx)
 		}
-		if errors.Is(err, redis.ErrClosed) {
-			return unsentError{err}
+		if refused != nil && refused.Code == "CLIENT" || errors.Is(err, redis.ErrClosed) {
+			return unsentError{redis.ErrClosed} // of a node that has left the Cluster
 		}
 		_, to, ask, redirected := adapter.Redirection(refused)
 		if !redirected || hop == hops {

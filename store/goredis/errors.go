@@ -24,6 +24,9 @@ func (s *Store) explain(ctx context.Context, err, broke error) error {
 		return fmt.Errorf("goredis: %s: no answer to an earlier request: %w; then: %s",
 			addr, broke, refused.Message)
 	}
+	if broke == nil && fate(ctx, err) == adapter.Unsent {
+		return adapter.Unreachable("goredis: "+addr, err)
+	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = adapter.Timeout(ctx, err)
 	}
@@ -61,12 +64,12 @@ func serverError(err error) *holdfast.ServerError {
 func fate(_ context.Context, err error) adapter.Fate {
 	var unsent unsentError
 	switch {
+	case errors.As(err, &unsent):
+		return adapter.Unsent
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return adapter.Broken
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, redis.Nil):
 		return adapter.Final
-	case errors.As(err, &unsent):
-		return adapter.Unsent
 	}
 	return adapter.SocketFate(err)
 }

@@ -26,6 +26,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -173,7 +174,6 @@ func (s *Store) pass(ctx context.Context, key string, cmds []redis.Cmder) error 
 // had held up, as a slow network may at any time.
 func await(ctx context.Context, late <-chan struct{}, send func(context.Context) error) error {
 	done, left := make(chan error, 1), make(chan struct{})
-	defer close(left)
 	go func() { done <- send(adapter.Lingering(ctx, left)) }()
 	select {
 	case err := <-done:
@@ -181,12 +181,22 @@ func await(ctx context.Context, late <-chan struct{}, send func(context.Context)
 	case <-ctx.Done():
 	case <-late:
 	}
+	close(left)
+	// What came at the same moment is better than nothing. And what waits for a
+	// connection says now that it was not sent.
+	last := time.NewTimer(adapter.Moment)
+	defer last.Stop()
+	end := cmp.Or(ctx.Err(), context.DeadlineExceeded)
 	select {
 	case err := <-done:
-		return err // it came at the same moment: an answer is better than none
-	default:
-		return cmp.Or(ctx.Err(), context.DeadlineExceeded)
+		if fate := fate(ctx, err); fate == adapter.Unsent && serverError(err) == nil {
+			return unsentError{end}
+		} else if err == nil || serverError(err) != nil {
+			return err
+		}
+	case <-last.C:
 	}
+	return end
 }
 
 // Group implements [holdfast.Store]: on one server all keys are together, in a

@@ -2,8 +2,11 @@ package goredis
 
 import (
 	"context"
+	"errors"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/adapter"
 )
 
 // once is a view of a client that sends each command once and gives up at the
@@ -56,15 +59,54 @@ type redirect struct{ to *redis.Client }
 
 func (r redirect) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (r redirect) ProcessHook(redis.ProcessHook) redis.ProcessHook { return r.to.Process }
+func (r redirect) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		w := written{Cmder: cmd}
+		err := r.to.Process(ctx, &w)
+		if err != nil && !w.begun {
+			return unbegun(err)
+		}
+		return err
+	}
+}
 
 func (r redirect) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		pipe := r.to.Pipeline()
-		for _, cmd := range cmds {
-			_ = pipe.Process(ctx, cmd) // it only notes the command
+		watched := make([]written, len(cmds))
+		for i, cmd := range cmds {
+			watched[i].Cmder = cmd
+			_ = pipe.Process(ctx, &watched[i]) // it only notes the command
 		}
 		_, err := pipe.Exec(ctx)
-		return err
+		for i := range watched {
+			if watched[i].begun {
+				return err
+			}
+		}
+		return unbegun(err)
 	}
+}
+
+// written is a command that knows whether go-redis has begun to write it: it asks
+// for the words only then, once it has a connection that stands and is logged in.
+type written struct {
+	redis.Cmder
+	begun bool
+}
+
+func (w *written) Args() []any {
+	w.begun = true
+	return w.Cmder.Args()
+}
+
+// unbegun is the error of a command of which nothing was written.
+func unbegun(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, redis.ErrClosed):
+		return adapter.Closed("go-redis")
+	}
+	return unsentError{err}
 }

@@ -24,6 +24,12 @@ func (s *Store) explain(ctx context.Context, err, broke error) error {
 		return fmt.Errorf("rueidis: %s: no answer to an earlier request: %w; then: %s",
 			s.addr(), own(ctx, broke), refused.Message)
 	}
+	if s.shut(err) {
+		return adapter.Closed("rueidis")
+	}
+	if broke == nil && fate(ctx, err) == adapter.Unsent {
+		return adapter.Unreachable("rueidis: "+s.addr(), err)
+	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = adapter.Timeout(ctx, err)
 	}
@@ -31,6 +37,13 @@ func (s *Store) explain(ctx context.Context, err, broke error) error {
 		return fmt.Errorf("rueidis: %s: %w, after %w", s.addr(), own(ctx, err), own(ctx, plain(broke)))
 	}
 	return fmt.Errorf("rueidis: %s: %w", s.addr(), own(ctx, err))
+}
+
+// shut reports whether the user has closed the client. The first request that
+// finds that may have been under way by then, those after it were not sent.
+// With Sentinel and in a Cluster connections are taken away at other times too.
+func (s *Store) shut(err error) bool {
+	return errors.Is(err, rueidis.ErrClosing) && s.mode == rueidis.ClientModeStandalone && s.closing.Swap(true)
 }
 
 // own returns err, as a mere text if it is the end of somebody else's context.
@@ -99,13 +112,15 @@ func (e unsentError) Unwrap() error { return e.error }
 func fate(ctx context.Context, err error) adapter.Fate {
 	var unsent unsentError
 	switch {
+	case errors.As(err, &unsent):
+		return adapter.Unsent
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), foreign(ctx, err):
 		return adapter.Broken
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return adapter.Final
 	case errors.Is(err, rueidis.ErrClosing):
 		return adapter.Lost
-	case errors.Is(err, rueidis.ErrNoSlot), errors.As(err, &unsent):
+	case errors.Is(err, rueidis.ErrNoSlot):
 		return adapter.Unsent
 	}
 	return adapter.SocketFate(err)

@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/redis/rueidis"
 
@@ -40,8 +41,10 @@ type Store struct {
 	retry  adapter.Retry
 	alarm  adapter.Alarm
 	calm   adapter.Calm
-	hub    adapter.Hub
-	places places
+	// closing: a request has found the client closed.
+	closing atomic.Bool
+	hub     adapter.Hub
+	places  places
 }
 
 var _ holdfast.Acker = (*Store)(nil)

@@ -1,0 +1,156 @@
+package goredis_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store/goredis"
+)
+
+// refusedAddr is an address that nobody listens at.
+func refusedAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// shortOf is a client whose only connection somebody else has.
+func shortOf(t *testing.T, s *redistest.Server) *redis.Client {
+	rdb := dialling(t, &redis.Options{Addr: s.Addr(), PoolSize: 1, PoolTimeout: 20 * time.Millisecond})
+	busy := rdb.Conn()
+	if err := busy.Ping(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = busy.Close() })
+	return rdb
+}
+
+func dialling(t *testing.T, options *redis.Options) *redis.Client {
+	options.DialerRetries = 1
+	rdb := redis.NewClient(options)
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// What fails before anything is written is told as that, and what the server or
+// the client says for good is a refusal.
+func TestWhatWasNotSentIsTold(t *testing.T) {
+	s := redistest.Start(t)
+	dns := func(context.Context, string, string) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "nowhere"}}
+	}
+	hangUp := saying(t, "")
+	for name, c := range map[string]struct {
+		rdb  *redis.Client
+		code string // of the refusal; empty: none
+	}{
+		"refused port":       {dialling(t, &redis.Options{Addr: refusedAddr(t)}), ""},
+		"no such host":       {dialling(t, &redis.Options{Addr: "nowhere:1", Dialer: dns}), ""},
+		"no free connection": {shortOf(t, s), ""},
+		"hangs up":           {dialling(t, &redis.Options{Addr: hangUp}), ""},
+		"hangs up on TLS":    {dialling(t, &redis.Options{Addr: hangUp, TLSConfig: &tls.Config{ServerName: "x"}}), ""},
+		"no TLS":             {dialling(t, &redis.Options{Addr: saying(t, "-ERR no\r\n"), TLSConfig: &tls.Config{ServerName: "x"}}), "TLS"},
+		"wrong password":     {dialling(t, &redis.Options{Addr: s.Addr(), Username: "nobody", Password: "wrong"}), "WRONGPASS"},
+		"closed":             {closedClient(t, s), "CLIENT"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			_, err := goredis.New(c.rdb).Run(ctx, echo, nil, []string{"x"})
+			var refused *holdfast.ServerError
+			if c.code != "" {
+				if !errors.As(err, &refused) || refused.Code != c.code {
+					t.Errorf("got %v, want the refusal %s", err, c.code)
+				}
+				return
+			}
+			if !errors.Is(err, holdfast.ErrUnreachable) || errors.As(err, &refused) {
+				t.Errorf("got %v", err)
+			}
+			if addr := c.rdb.Options().Addr; !strings.Contains(err.Error(), addr) {
+				t.Errorf("%q does not name %s", err, addr)
+			}
+		})
+	}
+}
+
+func closedClient(t *testing.T, s *redistest.Server) *redis.Client {
+	rdb := dialling(t, &redis.Options{Addr: s.Addr()})
+	if err := rdb.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return rdb
+}
+
+// saying is the address of a server that accepts, says something, and hangs up.
+func saying(t *testing.T, what string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Write([]byte(what))
+			_ = conn.Close()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// What was written and not answered is not told as unsent.
+func TestWhatMayHaveBeenSentIsNotToldAsUnsent(t *testing.T) {
+	s := redistest.Start(t)
+	proxy := redistest.NewProxy(t, s.Addr())
+	rdb := dialling(t, &redis.Options{Addr: proxy.Addr(), MaxRetries: -1})
+	store := goredis.New(rdb)
+	if _, err := store.Run(t.Context(), echo, nil, []string{"x"}); err != nil {
+		t.Fatal(err)
+	}
+	proxy.BlackHole()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := store.Run(ctx, echo, nil, []string{"x"}); err == nil || errors.Is(err, holdfast.ErrUnreachable) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Thousands of tries at a server that is not there leave nothing behind.
+func TestTriesAtARefusedPortLeaveNothing(t *testing.T) {
+	rdb := dialling(t, &redis.Options{Addr: refusedAddr(t)})
+	c, err := holdfast.New(goredis.New(rdb), holdfast.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := runtime.NumGoroutine()
+	for i := range 3000 {
+		_, err := c.Mutex(fmt.Sprint(i)).TryLock(t.Context())
+		if !errors.Is(err, holdfast.ErrUnreachable) || errors.Is(err, holdfast.ErrUnknownOutcome) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	redistest.Await(t, "nothing goes on", func() bool { return runtime.NumGoroutine() <= before+2 })
+	if err := c.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

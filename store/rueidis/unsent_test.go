@@ -1,0 +1,137 @@
+package rueidis_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	holdfastrueidis "github.com/holdfast-go/holdfast/store/rueidis"
+)
+
+// dialled is a client of a server that stands, whose later connections go by dial.
+// The first is cut, so that the next request makes another one.
+func dialled(t *testing.T, dial func(ctx context.Context) (net.Conn, error)) *holdfastrueidis.Store {
+	t.Helper()
+	s := redistest.Start(t)
+	proxy := redistest.NewProxy(t, s.Addr())
+	var dials atomic.Int32
+	rdb, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{proxy.Addr()}, DisableCache: true, DisableRetry: true, PipelineMultiplex: -1,
+		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			if dials.Add(1) == 1 {
+				return d.DialContext(ctx, "tcp", addr)
+			}
+			return dial(ctx)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(rdb.Close)
+	store := holdfastrueidis.New(rdb)
+	if _, err := store.Run(t.Context(), echo, nil, []string{"x"}); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Cut()
+	return store
+}
+
+// refusedDial finds nobody.
+func refusedDial(t *testing.T) func(ctx context.Context) (net.Conn, error) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	_ = l.Close()
+	return func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", addr) }
+}
+
+// What fails before anything is written is told as that.
+func TestWhatWasNotSentIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		dial func(ctx context.Context) (net.Conn, error)
+		code string // of the refusal; empty: none
+	}{
+		"refused port": {refusedDial(t), ""},
+		"no such host": {func(context.Context) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "nowhere"}}
+		}, ""},
+		"no TLS": {func(context.Context) (net.Conn, error) { return nil, tls.RecordHeaderError{Msg: "what is this"} }, "TLS"},
+		"not trusted": {func(context.Context) (net.Conn, error) {
+			return nil, &tls.CertificateVerificationError{Err: errors.New("by nobody")}
+		}, "TLS"},
+		"not trusting": {func(context.Context) (net.Conn, error) {
+			return nil, &net.OpError{Op: "remote error", Err: tls.AlertError(42)}
+		}, "TLS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := dialled(t, c.dial)
+			var err error
+			redistest.Await(t, "the break is noticed", func() bool {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				_, err = store.Run(ctx, echo, nil, []string{"x"})
+				return err != nil && !strings.Contains(err.Error(), "after") && !strings.Contains(err.Error(), "earlier")
+			})
+			var refused *holdfast.ServerError
+			if errors.As(err, &refused) != (c.code != "") || refused != nil && refused.Code != c.code {
+				t.Errorf("got %v, want the refusal %q", err, c.code)
+			}
+			if c.code == "" && !errors.Is(err, holdfast.ErrUnreachable) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// Who asks over a client that was closed is told so.
+func TestAClosedClientIsNamed(t *testing.T) {
+	s := redistest.Start(t)
+	rdb, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, DisableCache: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := holdfastrueidis.New(rdb)
+	rdb.Close()
+	_, _ = store.Run(t.Context(), echo, nil, []string{"x"}) // it may have been under way
+	var refused *holdfast.ServerError
+	if _, err := store.Run(t.Context(), echo, nil, []string{"x"}); !errors.As(err, &refused) || refused.Code != "CLIENT" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Thousands of tries at a server that is not there leave nothing behind.
+func TestTriesAtARefusedPortLeaveNothing(t *testing.T) {
+	c, err := holdfast.New(dialled(t, refusedDial(t)), holdfast.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	redistest.Await(t, "the break is noticed", func() bool {
+		_, err := c.Mutex("first").TryLock(t.Context())
+		return errors.Is(err, holdfast.ErrUnreachable)
+	})
+	before := runtime.NumGoroutine()
+	for i := range 3000 {
+		_, err := c.Mutex(fmt.Sprint(i)).TryLock(t.Context())
+		if !errors.Is(err, holdfast.ErrUnreachable) || errors.Is(err, holdfast.ErrUnknownOutcome) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	redistest.Await(t, "nothing goes on", func() bool { return runtime.NumGoroutine() <= before+2 })
+	if err := c.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
