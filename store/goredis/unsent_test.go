@@ -54,6 +54,7 @@ func TestWhatWasNotSentIsTold(t *testing.T) {
 	dns := func(context.Context, string, string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "nowhere"}}
 	}
+	named := &tls.Config{ServerName: "x"} //nolint:gosec // no version is spoken
 	hangUp := saying(t, "")
 	for name, c := range map[string]struct {
 		rdb  *redis.Client
@@ -63,9 +64,9 @@ func TestWhatWasNotSentIsTold(t *testing.T) {
 		"no such host":       {dialling(t, &redis.Options{Addr: "nowhere:1", Dialer: dns}), ""},
 		"no free connection": {shortOf(t, s), ""},
 		"hangs up":           {dialling(t, &redis.Options{Addr: hangUp}), ""},
-		"hangs up on TLS":    {dialling(t, &redis.Options{Addr: hangUp, TLSConfig: &tls.Config{ServerName: "x"}}), ""},
-		"no TLS":             {dialling(t, &redis.Options{Addr: saying(t, "-ERR no\r\n"), TLSConfig: &tls.Config{ServerName: "x"}}), "TLS"},
-		"wrong password":     {dialling(t, &redis.Options{Addr: s.Addr(), Username: "nobody", Password: "wrong"}), "WRONGPASS"},
+		"hangs up on TLS":    {dialling(t, &redis.Options{Addr: hangUp, TLSConfig: named}), ""},
+		"no TLS":             {dialling(t, &redis.Options{Addr: saying(t, "-ERR no\r\n"), TLSConfig: named}), "TLS"},
+		"wrong password":     {dialling(t, &redis.Options{Addr: s.Addr(), Username: "nobody", Password: "x"}), "WRONGPASS"},
 		"closed":             {closedClient(t, s), "CLIENT"},
 	} {
 		t.Run(name, func(t *testing.T) {

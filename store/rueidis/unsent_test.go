@@ -108,7 +108,8 @@ func TestAClosedClientIsNamed(t *testing.T) {
 	rdb.Close()
 	_, _ = store.Run(t.Context(), echo, nil, []string{"x"}) // it may have been under way
 	var refused *holdfast.ServerError
-	if _, err := store.Run(t.Context(), echo, nil, []string{"x"}); !errors.As(err, &refused) || refused.Code != "CLIENT" {
+	_, err = store.Run(t.Context(), echo, nil, []string{"x"})
+	if !errors.As(err, &refused) || refused.Code != "CLIENT" {
 		t.Errorf("got %v", err)
 	}
 }
