@@ -45,11 +45,7 @@ func (c *Client) lock(ctx, parent context.Context, s *spec, try bool) (*Lease, e
 	case err != nil:
 		c.observe(Event{Kind: EventFail, Name: s.name, Wait: c.now() - start, Err: err})
 	default:
-		h := l.tenure.hold
-		c.observe(Event{
-			Kind: EventGrant, Name: s.name, Owner: h.attempt, Token: l.Token(), Wake: wake,
-			Local: l.tenure.local, Waiting: int(h.waiting.Load()), Wait: c.now() - start,
-		})
+		c.tellGrant(l.tenure, Event{Wake: wake, Wait: c.now() - start})
 	}
 	return l, err
 }

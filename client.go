@@ -39,6 +39,7 @@ type Client struct {
 	manners   shared[choice, manner]
 	places    shared[place, place]
 	deaf      deafness
+	teller    teller
 	keeper    *keeper.Keeper
 	hub       *wake.Hub
 	retention string

@@ -93,6 +93,7 @@ func (c *Client) close(ctx context.Context, release bool) error {
 	<-idle
 	c.hub.Stop()
 	c.keeper.Stop()
+	c.lastNews()
 	return err
 }
 

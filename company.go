@@ -38,7 +38,7 @@ func (h *hold) leases() (all []*tenure) {
 func (h *hold) promise() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.lost != nil || h.closed || !h.shared || h.pending != still || h.reading() == 0 {
+	if h.lost != nil || h.closed || h.last || !h.shared || h.pending != still || h.reading() == 0 {
 		return false
 	}
 	h.promised++
@@ -81,7 +81,7 @@ func (h *hold) let(t *tenure) {
 func (h *hold) joinable() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.lost == nil && !h.closed && h.shared && h.reading() > 0
+	return h.lost == nil && !h.closed && !h.last && h.shared && h.reading() > 0
 }
 
 // reads reports whether the lease is one of a reader.
@@ -147,10 +147,12 @@ func (h *hold) part(ctx context.Context, as departure) (local bool, err error) {
 		return true, fmt.Errorf("%w: %w", ErrNotHeld, ErrReleased)
 	}
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.lost != nil {
-		return true, fmt.Errorf("%w: %w", ErrNotHeld, h.lost)
+	lost := h.lost
+	h.mu.Unlock()
+	if lost != nil {
+		return true, fmt.Errorf("%w: %w", ErrNotHeld, lost)
 	}
+	h.forsake()
 	return true, nil
 }
 

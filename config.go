@@ -39,7 +39,7 @@ type Config struct {
 	App string
 
 	// Logger is told what an operator may want to know: a lost lease, a
-	// lease that was never released. Names of locks appear in it, nothing
+	// lease that was dropped without a release. Names of locks appear in it, nothing
 	// secret does. Default: silent.
 	Logger *slog.Logger
 

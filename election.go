@@ -43,8 +43,8 @@ func (c *Client) Election(name string, options ...Option) *Election {
 func (e *Election) Name() string { return e.terms.name }
 
 // Leadership is the lead of an election, from Campaign to Resign. It is safe
-// for use by many goroutines. One that is garbage collected without Resign is
-// given up then, like a [Lease].
+// for use by many goroutines. One that is garbage collected without Resign ends
+// with its TTL and is reported, like a [Lease].
 type Leadership struct {
 	election *Election
 	lease    *Lease

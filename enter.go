@@ -124,10 +124,7 @@ func (c *Client) reenter(parent context.Context, held *tenure) (*Lease, error) {
 	if err := first.admit(t); err != nil {
 		return nil, fmt.Errorf("holdfast: lock %q: %w", held.hold.spec.name, err)
 	}
-	c.observe(Event{
-		Kind: EventGrant, Name: held.hold.spec.name, Owner: held.hold.attempt, Token: t.token.Load(), Local: true,
-		Waiting: int(held.hold.waiting.Load()),
-	})
+	c.tellGrant(t, Event{})
 	return c.handle(t), nil
 }
 

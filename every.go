@@ -298,7 +298,7 @@ func (e *Every) begin(ctx, parent context.Context, first string) (Turn, *Lease, 
 		return Turn{Owner: h.attempt}, nil, err
 	}
 	turn.Ran, turn.Owner, turn.Token = true, h.attempt, l.Token()
-	c.observe(Event{Kind: EventGrant, Name: s.name, Owner: h.attempt, Token: l.Token(), Wait: c.now() - start})
+	c.tellGrant(l.tenure, Event{Wait: c.now() - start})
 	return turn, l, nil
 }
 

@@ -3,7 +3,9 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,16 +28,20 @@ type hold struct {
 	waiting atomic.Int32  // how many wait on the server, as last told
 	passes  atomic.Int32
 
+	reported reported // guarded by the teller
+
 	// unseated: no seat came with it. It is never passed inside the process.
 	unseated atomic.Bool
 
 	// mu guards the fields below.
 	mu     sync.Mutex
-	closed bool    // the client closes: whatever the hold serves has ended
-	stood  bool    // it was waited for in the server's line
-	last   bool    // it is not renewed any more, and serves no further lease
-	tenure *tenure // the lease that it serves now
-	lost   *LostError
+	closed bool // the client closes: whatever the hold serves has ended
+	stood  bool // it was waited for in the server's line
+	last   bool // it is not renewed any more, and serves no further lease
+	// dropped: the caller has forgotten one of its leases
+	dropped bool
+	tenure  *tenure // the lease that it serves now
+	lost    *LostError
 	company
 }
 
@@ -135,7 +141,9 @@ func (h *hold) finish(err error) {
 	h.mu.Unlock()
 	for _, t := range all {
 		for _, live := range t.finish(ErrClosed) {
-			live.observe(EventRelease, nil, false, err)
+			if !live.isDropped() {
+				h.spec.client.tell(news{hold: h, lease: live, event: live.ending(EventRelease, false, err)})
+			}
 		}
 	}
 }
@@ -160,18 +168,32 @@ func (c *Client) lost(l *keeper.Lease, reason keeper.Reason) {
 			// ask the server like anybody else, whenever the holder notices.
 			c.leave(h.spec, nil)
 		}
-		token := t.token.Load()
-		c.log.Warn("holdfast: lease lost", "lock", h.spec.name, "reason", string(reason), "token", token)
-		for _, t := range live {
-			c.observe(Event{
-				Kind: EventLost, Name: h.spec.name, Owner: h.attempt, Token: token,
-				Held: c.now() - t.start, Err: err,
-			})
-		}
+		c.tellLoss(live, err)
 	}
 	c.detach(h)
 	if reason == keeper.NotHeld {
 		h.withdraw()
+	}
+}
+
+// tellLoss tells of leases of one stay that are lost. Nobody minds those that were
+// dropped: they have been reported. A fixed lease that is over has lasted as long as
+// it was to.
+func (c *Client) tellLoss(live []*tenure, err *LostError) {
+	live = slices.DeleteFunc(live, (*tenure).isDropped)
+	for i, t := range live {
+		h, n := t.hold, news{hold: t.hold, lease: t, event: t.ending(EventLost, false, err)}
+		if i == 0 {
+			level, token := slog.LevelWarn, t.token.Load()
+			if h.spec.fixed && err.Reason == LossExpired {
+				level = slog.LevelDebug
+			}
+			n.log = func(log *slog.Logger) {
+				log.Log(c.life, level, "holdfast: lease lost", "lock", h.spec.name, "reason", string(err.Reason),
+					"token", token)
+			}
+		}
+		c.tell(n)
 	}
 }
 
@@ -232,9 +254,9 @@ func (c *Client) renewed(l *keeper.Lease, waiting int, lag time.Duration, err er
 	if err == nil {
 		h.hear(waiting)
 	}
-	c.observe(Event{
+	c.tell(news{hold: h, event: Event{
 		Kind: EventRenew, Name: h.spec.name, Owner: h.attempt, Waiting: waiting, Lag: max(lag, 0), Err: err,
-	})
+	}})
 }
 
 // release tells the server that the hold is over, which hands the lock on in

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +19,7 @@ import (
 type listener chan holdfast.Event
 
 func (l listener) Observe(e holdfast.Event) {
-	if e.Kind == holdfast.EventLeak {
+	if e.Kind == holdfast.EventLeak || e.Kind == holdfast.EventLost {
 		l <- e
 	}
 }
@@ -44,52 +45,253 @@ func (j *journal) String() string {
 // plain hides that memstore brings a clock of its own.
 type plain struct{ holdfast.Store }
 
-// forget takes a lock and drops the lease.
-func forget(t *testing.T, m *holdfast.Mutex) uint64 {
-	t.Helper()
-	l, err := m.Lock(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l.Token()
+// fleeting is a TTL that a test can wait for.
+const fleeting = 600 * time.Millisecond
+
+// patience bounds the wait for what must happen.
+const patience = 20 * time.Second
+
+// dropping is a client whose leases the collector finds: it runs outside of a
+// bubble, for the collector's goroutine may not touch what belongs to one.
+type dropping struct {
+	*holdfast.Client
+	store *memstore.Store
+	leaks listener
+	log   *journal
+	other *holdfast.Client
 }
 
-// This test runs outside of a bubble: the collector's goroutine may not touch
-// what belongs to one.
-func TestALeaseThatIsForgottenIsReleasedAndReported(t *testing.T) {
-	leaks, log := make(listener, 1), new(journal)
-	c, err := holdfast.New(plain{memstore.New()}, holdfast.Config{
-		Observer: leaks, Logger: slog.New(slog.NewTextHandler(log, nil)),
+func newDropping(t *testing.T) *dropping {
+	t.Helper()
+	d := &dropping{store: memstore.New(), leaks: make(listener, 16), log: new(journal)}
+	make := func(cfg holdfast.Config) *holdfast.Client {
+		cfg.TTL = fleeting
+		c, err := holdfast.New(plain{d.store}, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close(context.Background()) })
+		return c
+	}
+	d.Client = make(holdfast.Config{Observer: d.leaks, Logger: slog.New(slog.NewTextHandler(d.log, nil))})
+	d.other = make(holdfast.Config{})
+	return d
+}
+
+// dropped has take drop leases, and runs the collector until it has told of so
+// many. On a machine that is so busy that a lease is lost before, it is taken again.
+func (d *dropping) dropped(t *testing.T, n int, take func()) (leaks []holdfast.Event) {
+	t.Helper()
+	limit := time.After(patience)
+	for take(); len(leaks) < n; {
+		runtime.GC()
+		select {
+		case e := <-d.leaks:
+			if leaks = append(leaks, e); e.Kind == holdfast.EventLost {
+				leaks = nil
+				take()
+			}
+		case <-time.After(time.Millisecond):
+		case <-limit:
+			t.Fatalf("%d leaks were reported", len(leaks))
+		}
+	}
+	return leaks
+}
+
+// soon is a context in which everything must happen.
+func soon(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// wantExpired asserts that the lease with this token did not end by a release.
+func (d *dropping) wantExpired(t *testing.T, name string, token uint64) {
+	t.Helper()
+	lost := d.store.Dump("holdfast:{" + name + "}")["lost"]
+	if !strings.Contains(lost, strconv.FormatUint(token>>10, 10)) {
+		t.Errorf("%s: the lease with token %d was freed before its TTL was over; expired are %q", name, token>>10, lost)
+	}
+}
+
+// Whatever it is that was dropped: nothing frees it but its TTL, nobody renews
+// it, and a line in the log names the lock and the place.
+func TestALeaseThatIsDroppedIsReportedAndEndsWithItsTTL(t *testing.T) {
+	must := func(l *holdfast.Lease, err error) *holdfast.Lease {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	ctx := soon(t)
+	for name, take := range map[string]func(d *dropping) uint64{
+		"mutex":     func(d *dropping) uint64 { return must(d.Mutex("a").Lock(ctx)).Token() },
+		"try":       func(d *dropping) uint64 { return must(d.Mutex("a").TryLock(ctx)).Token() },
+		"writer":    func(d *dropping) uint64 { return must(d.RWMutex("a").Lock(ctx)).Token() },
+		"reader":    func(d *dropping) uint64 { return must(d.RWMutex("a").RLock(ctx)).Token() },
+		"permits":   func(d *dropping) uint64 { return must(d.Semaphore("a", 3).Acquire(ctx, 2)).Token() },
+		"reentrant": func(d *dropping) uint64 { return must(d.Mutex("a", holdfast.Reentrant()).Lock(ctx)).Token() },
+		"its context is in use": func(d *dropping) uint64 {
+			l := must(d.Mutex("a").Lock(ctx))
+			c := l.Context()
+			t.Cleanup(func() { wantLost(t, context.Cause(c), holdfast.LossExpired) })
+			return l.Token()
+		},
+		"leadership": func(d *dropping) uint64 {
+			l, err := d.Election("a").Campaign(ctx, "here")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l.Term()
+		},
+		"several": func(d *dropping) uint64 {
+			l, err := d.All([]string{"a"}).Lock(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l.Token("a")
+		},
+		"entered again, and only the first released": func(d *dropping) uint64 {
+			mu := d.Mutex("a", holdfast.Reentrant())
+			l := must(mu.Lock(ctx))
+			must(mu.Lock(l.Context()))
+			if err := l.Release(ctx); err != nil {
+				t.Error(err)
+			}
+			return l.Token()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDropping(t)
+			var token uint64
+			if leak := d.dropped(t, 1, func() { token = take(d) })[0]; leak.Name != "a" || leak.Token != token {
+				t.Errorf("reported as %+v", leak)
+			}
+			// The lock is had when the TTL is over: renewed no more, freed not earlier.
+			l, err := d.other.Mutex("a").Lock(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.wantExpired(t, "a", token)
+			if err := l.Release(ctx); err != nil {
+				t.Error(err)
+			}
+			text := d.log.String()
+			if !strings.Contains(text, "without Release") || !strings.Contains(text, "leak_test.go:") ||
+				strings.Contains(text, "lease lost") {
+				t.Errorf("logged: %q", text)
+			}
+		})
+	}
+}
+
+func TestEachOfSeveralLocksThatWereDroppedEndsWithItsTTL(t *testing.T) {
+	d, ctx := newDropping(t), soon(t)
+	var tokens map[string]uint64
+	d.dropped(t, 2, func() {
+		l, err := d.All([]string{"a", "b"}).Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens = map[string]uint64{"a": l.Token("a"), "b": l.Token("b")}
 	})
+	l, err := d.other.All([]string{"a", "b"}).Lock(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = c.Close(context.Background()) }()
-	token := forget(t, c.Mutex("a"))
-	var leak holdfast.Event
-	for leak.Kind == 0 {
-		runtime.GC()
-		select {
-		case leak = <-leaks:
-		case <-time.After(time.Millisecond):
-		case <-t.Context().Done():
-			t.Fatal("never reported")
-		}
-	}
-	if leak.Name != "a" || leak.Token != token {
-		t.Errorf("reported as %+v", leak)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	l, err := c.Mutex("a").Lock(ctx)
-	if err != nil {
-		t.Fatalf("the forgotten lease was not released: %v", err)
+	for name, token := range tokens {
+		d.wantExpired(t, name, token)
 	}
 	if err := l.Release(ctx); err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(log.String(), "never released") {
-		t.Errorf("logged: %q", log)
+	if text := d.log.String(); !strings.Contains(text, "[a b]") || !strings.Contains(text, "leak_test.go:") {
+		t.Errorf("logged: %q", text)
+	}
+}
+
+// A reader that is dropped takes nothing from those who read beside it, and a
+// reader that comes later gets a hold that is renewed.
+func TestADroppedReaderLeavesTheOthersAlone(t *testing.T) {
+	d, ctx := newDropping(t), soon(t)
+	rw := d.RWMutex("a")
+	read := func() *holdfast.Lease {
+		l, err := rw.RLock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	var l *holdfast.Lease
+	var token uint64
+	d.dropped(t, 1, func() { l, token = read(), read().Token() })
+	if token != l.Token() {
+		t.Fatalf("they do not share a hold: tokens %d and %d", token, l.Token())
+	}
+	select {
+	case <-l.Context().Done():
+		t.Fatalf("the reader beside it: %v", context.Cause(l.Context()))
+	case <-time.After(2 * fleeting): // renewed all the time
+	}
+	if err := l.Release(ctx); err != nil {
+		t.Error(err)
+	}
+	later := read() // the hold of the dropped one is for nobody
+	if later.Token() == token {
+		t.Error("a reader joined a hold that is not renewed")
+	}
+	if err := later.Release(ctx); err != nil {
+		t.Error(err)
+	}
+	w, err := d.other.RWMutex("a").Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.wantExpired(t, "a", token)
+	if err := w.Release(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// To take a fixed lease and let it run out is a way to do something at most once in
+// its time: nobody is told of that.
+func TestAFixedLeaseThatIsDroppedIsNotReported(t *testing.T) {
+	d, ctx := newDropping(t), soon(t)
+	token := func() uint64 {
+		l, err := d.Mutex("a", holdfast.NoRenewal()).Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l.Token()
+	}()
+	func() {
+		if _, err := d.All([]string{"b"}, holdfast.NoRenewal()).Lock(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	for range 10 {
+		runtime.GC()
+	}
+	for _, name := range []string{"a", "b"} {
+		if _, err := d.other.Mutex(name).Lock(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.wantExpired(t, "a", token)
+	if err := d.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	if text := d.log.String(); text != "" {
+		t.Errorf("logged: %q", text)
+	}
+	close(d.leaks)
+	for e := range d.leaks {
+		if e.Kind != holdfast.EventLost {
+			t.Errorf("reported as %+v", e)
+		}
 	}
 }
 

@@ -13,10 +13,12 @@ import (
 // Lease is one acquisition of a lock. It is safe for use by many goroutines,
 // and may be released by another goroutine than the one that took it.
 //
-// A lease that is garbage collected without a release is released then, and
-// reported to the logger and the observer; its context alone does not keep it.
-// Stores that bring a clock of their own, as memstore does, are spared that:
-// the collector may not touch what lives in a bubble of testing/synctest.
+// A lease that is garbage collected without a release is renewed no more, and
+// reported to the logger and the observer; its context alone does not keep it. The
+// lock stays taken until the TTL ends the lease: nothing frees it early. Leases of
+// [NoRenewal] are not reported. Stores that bring a clock of their own, as memstore
+// does, are spared all that: the collector may not touch what lives in a bubble of
+// testing/synctest.
 type Lease struct{ tenure *tenure }
 
 // tenure is what a lease's context, its hold and its clean-up share. It must
@@ -27,12 +29,16 @@ type tenure struct {
 	first  *tenure         // the lease that this one entered beside; nil if it is the first itself
 	parent context.Context // of the call that took it
 	start  time.Duration
-	local  bool // it came without the server
+	local  bool    // it came without the server
+	taken  uintptr // where the caller took it; 0 if nobody is told
+
+	reported reported // guarded by the teller
 
 	// mu guards the fields below; nothing is called under it but cancel.
 	mu       sync.Mutex
 	released bool   // Release was called
 	left     bool   // it is a first lease that was released; others of its stay may be in
+	dropped  bool   // the caller has forgotten it
 	cause    error  // why it ended; nil while held
 	extra    *extra // nil until there is something in it
 }
@@ -93,7 +99,7 @@ func (h *hold) begin(parent context.Context, t *tenure, local bool) *tenure {
 // handle is what the caller gets of a tenure.
 func (c *Client) handle(t *tenure) *Lease {
 	l := &Lease{tenure: t}
-	if !c.fake {
+	if !c.fake && !t.hold.spec.fixed {
 		// runtime.AddCleanup would do the same for two allocations a lease.
 		runtime.SetFinalizer(l, (*Lease).leaked)
 	}
@@ -105,20 +111,6 @@ func (l *Lease) minded() {
 	if !l.tenure.hold.spec.client.fake {
 		runtime.SetFinalizer(l, nil)
 	}
-}
-
-// leaked releases what a caller forgot.
-func (l *Lease) leaked() {
-	t := l.tenure
-	c := t.hold.spec.client
-	first, cause := t.release(ErrReleased)
-	if !first || errors.Is(cause, ErrClosed) {
-		return
-	}
-	c.log.Error("holdfast: lease was never released", "lock", t.hold.spec.name, "token", t.token.Load(),
-		"held", c.now()-t.start)
-	t.observe(EventLeak, cause, false, nil)
-	c.background(func() { _, _ = t.exit(c.life, cause) })
 }
 
 // Name is the lock's name.
@@ -305,14 +297,20 @@ func (l *Lease) Release(ctx context.Context) error {
 // observe tells how the lease ended, unless its loss or the client's closing
 // has been told before: one end for each grant.
 func (t *tenure) observe(kind EventKind, cause error, local bool, err error) {
-	h := t.hold
-	if !h.spec.client.observed() || errors.Is(cause, ErrLost) || errors.Is(cause, ErrClosed) {
+	c := t.hold.spec.client
+	if !c.observed() || errors.Is(cause, ErrLost) || errors.Is(cause, ErrClosed) {
 		return
 	}
-	h.spec.client.observe(Event{
+	c.tellNow(t.hold, t.ending(kind, local, err))
+}
+
+// ending is the event of the lease's end.
+func (t *tenure) ending(kind EventKind, local bool, err error) Event {
+	h := t.hold
+	return Event{
 		Kind: kind, Name: h.spec.name, Owner: h.attempt, Token: t.token.Load(), Local: local,
 		Held: h.spec.client.now() - t.start, Err: err,
-	})
+	}
 }
 
 // exit gives up what the lease had, if no other lease of its stay is in.
@@ -325,6 +323,7 @@ func (t *tenure) exit(ctx context.Context, cause error) (local bool, err error) 
 	case errors.Is(cause, ErrLost):
 		return false, fmt.Errorf("%w: %w", ErrNotHeld, cause)
 	}
+	t.hold.forsake()
 	return true, nil
 }
 
@@ -412,6 +411,7 @@ func (l *Lease) ReleaseAfter(ctx context.Context, delay time.Duration) error {
 		if errors.Is(cause, ErrLost) {
 			local, err = false, fmt.Errorf("%w: %w", ErrNotHeld, cause)
 		}
+		t.hold.forsake()
 		t.observe(EventRelease, cause, local, err)
 		return err
 	}

@@ -76,7 +76,7 @@ func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) {
 	if err := m.usable(ctx); err != nil {
 		return nil, err
 	}
-	return m.take(ctx, m.terms[0].wait)
+	return m.placed(m.take(ctx, m.terms[0].wait))
 }
 
 // TryLock takes the locks if all are free, and does not wait: the error is a
@@ -85,7 +85,15 @@ func (m *MultiMutex) TryLock(ctx context.Context) (*MultiLease, error) {
 	if err := m.usable(ctx); err != nil {
 		return nil, err
 	}
-	return m.take(ctx, 0)
+	return m.placed(m.take(ctx, 0))
+}
+
+// placed notes where the caller of the lock call took the lease.
+func (m *MultiMutex) placed(l *MultiLease, err error) (*MultiLease, error) {
+	if l != nil {
+		l.bundle.taken = m.client.caller(2)
+	}
+	return l, err
 }
 
 // Do runs f under the locks, as [Mutex.Do] does under one: the context that f
@@ -261,10 +269,7 @@ func (c *Client) takeAll(
 		}
 		l.minded()
 		leases = append(leases, l)
-		c.observe(Event{
-			Kind: EventGrant, Name: h.spec.name, Owner: h.attempt, Token: l.Token(),
-			Waiting: int(h.waiting.Load()), Wait: c.now() - start,
-		})
+		c.tellGrant(l.tenure, Event{Wait: c.now() - start})
 	}
 	return leases, 0, nil
 }

@@ -11,7 +11,7 @@ import (
 
 // MultiLease is one acquisition of several locks. It ends as a whole: when any
 // of the locks is lost, the lease is lost. It is safe for use by many
-// goroutines. Like a [Lease] it is released if it is garbage collected.
+// goroutines. Like a [Lease] it is reported if it is garbage collected, and its TTL ends it.
 type MultiLease struct {
 	bundle *bundle
 	leak   runtime.Cleanup
@@ -23,6 +23,7 @@ type bundle struct {
 	client *Client
 	parts  []*Lease // by key
 	ctx    context.Context
+	taken  uintptr // where the caller took it; 0 if nobody is told
 
 	// mu guards the fields below. The tenures of the parts call end with their
 	// own mutex held, so nothing of theirs is asked under it.
@@ -46,20 +47,10 @@ func (c *Client) bundle(ctx, parent context.Context, parts []*Lease) *MultiLease
 		t.mu.Unlock()
 	}
 	l := &MultiLease{bundle: b}
-	if !c.fake {
+	if !c.fake && !parts[0].tenure.hold.spec.fixed {
 		l.leak = runtime.AddCleanup(l, leakedBundle, b)
 	}
 	return l
-}
-
-func leakedBundle(b *bundle) {
-	first, cause := b.release()
-	if !first || errors.Is(cause, ErrClosed) {
-		return
-	}
-	c := b.client
-	c.log.Error("holdfast: lease was never released", "lock", b.parts[0].Name(), "locks", len(b.parts))
-	c.background(func() { _ = giveBack(c.life, b.parts) })
 }
 
 // end ends the lease for its user, because of one part or for good.

@@ -2,9 +2,11 @@ package holdfast
 
 import "time"
 
-// Observer is told what happens to locks and leases. It is called from the
-// goroutine in which it happens, many at a time, and must return at once: a
-// slow observer delays its lock. It must not call the client.
+// Observer is told what happens to locks and leases. What happens in a call of
+// the client's user is told in that call, many at a time: a slow observer delays
+// the call. Renewals, losses and leaks are told in a goroutine of their own: a slow
+// observer delays no lease, and one that blocks for long is spared some of them. The
+// events of one lease come in order. It must not call the client.
 type Observer interface {
 	Observe(Event)
 }

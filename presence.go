@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"log/slog"
 	"os"
 	"strconv"
 	"time"
@@ -46,7 +47,9 @@ func (c *Client) announce() {
 	c.background(func() {
 		_, err := c.run(c.life, script.Announce, []string{c.clientKey()}, c.introduction(presenceTTL))
 		if err != nil && !c.isClosing() {
-			c.log.Debug("holdfast: client not announced", "client", c.id, "error", err)
+			c.tell(news{log: func(log *slog.Logger) {
+				log.Debug("holdfast: client not announced", "client", c.id, "error", err)
+			}})
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -107,7 +107,17 @@ func (t *terms) but(change func(*choice)) {
 }
 
 // lock waits for the lock, as long as the terms allow.
-func (t *terms) lock(ctx context.Context) (*Lease, error) {
+func (t *terms) lock(ctx context.Context) (*Lease, error) { return t.placed(t.wanted(ctx)) }
+
+// placed notes where the caller of the lock call took the lease.
+func (t *terms) placed(l *Lease, err error) (*Lease, error) {
+	if l != nil {
+		l.tenure.taken = t.client.caller(3)
+	}
+	return l, err
+}
+
+func (t *terms) wanted(ctx context.Context) (*Lease, error) {
 	if t.wait == 0 {
 		return t.try(ctx)
 	}
@@ -130,7 +140,7 @@ func (t *terms) try(ctx context.Context) (*Lease, error) {
 	if l, err := t.begin(ctx); l != nil || err != nil {
 		return l, err
 	}
-	return t.client.lock(ctx, ctx, &t.spec, true)
+	return t.placed(t.client.lock(ctx, ctx, &t.spec, true))
 }
 
 // do runs f under the lock.

@@ -228,6 +228,7 @@ func TestAPlaceThatAFailoverBroughtBackIsGivenUp(t *testing.T) {
 				next := w.waiting(w.client().Mutex("a"), t.Context())
 				release(t, first)
 				l := (<-next).Lease
+				synctest.Wait() // it is confirmed
 				w.Flush()
 				other := mustLock(t, w.client().Mutex("a"))
 				answer, err := w.Store.Run(t.Context(), script.Acquire, []string{"holdfast:{a}"},

@@ -131,6 +131,13 @@ func (k *Keeper) Remove(l *Lease) bool {
 	return true
 }
 
+// Has reports whether the lease is in care.
+func (k *Keeper) Has(l *Lease) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return l.index >= 0
+}
+
 // Extended notes that a request sent at sent extended the lease to ttl.
 // It reports false if the lease is not in care any more.
 func (k *Keeper) Extended(l *Lease, sent, ttl time.Duration) bool {

@@ -166,7 +166,7 @@ var inClient = []mutant{{
 }, {
 	name: "a reader joins a hold that is about to be a writer's",
 	file: "company.go",
-	old:  "if h.lost != nil || h.closed || !h.shared || h.pending != still || h.reading() == 0 {",
+	old:  "if h.lost != nil || h.closed || h.last || !h.shared || h.pending != still || h.reading() == 0 {",
 	mut:  "if h.lost != nil || h.closed || !h.shared || h.reading() == 0 {",
 	by:   []check{worlds, rules},
 }, {
@@ -178,8 +178,8 @@ var inClient = []mutant{{
 }, {
 	name: "a lost lease leaves the seat to nobody",
 	file: "hold.go",
-	old:  "			c.leave(h.spec, nil)\n		}\n		token := t.token.Load()\n",
-	mut:  "		}\n		token := t.token.Load()\n",
+	old:  "			c.leave(h.spec, nil)\n		}\n		c.tellLoss(live, err)\n",
+	mut:  "		}\n		c.tellLoss(live, err)\n",
 	by:   []check{worlds, rules},
 }, {
 	name: "a push for an attempt of another process is taken",

@@ -1,0 +1,217 @@
+package holdfast
+
+import (
+	"log/slog"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// news is what the log handler or the observer is told of a hold.
+type news struct {
+	hold  *hold   // nil: of the client
+	lease *tenure // the lease that it is about; nil: the whole hold
+	event Event   // for the observer; none without a Kind
+	log   func(log *slog.Logger)
+}
+
+// teller tells news in a goroutine of its own, which ends when there are none. The
+// handlers are the user's, and may be slow or block for ever: what ends contexts
+// and sends renewals must not wait for them. What happens in a call of the user's
+// is told in that call, unless news of the same hold are still untold: then it
+// stands behind them. So the events of a lease keep their order.
+type teller struct {
+	mu      sync.Mutex
+	queue   []news
+	done    chan struct{} // closed when all is told; nil: nobody tells
+	dropped int           // since the handlers were last reached
+}
+
+// reported is what the teller knows of a hold, and of each of its leases. Its mutex
+// guards it.
+type reported struct {
+	granted bool    // the observer knows of it; what comes before is kept in early
+	early   *[]news // nil until there is something in it
+	untold  int32   // news of a hold that are in the queue
+}
+
+const (
+	// mostRenewals and mostNews bound the queue of a handler that blocks.
+	mostRenewals = 1 << 10
+	mostNews     = 1 << 17
+	// lastWords is how long Close waits for a handler.
+	lastWords = time.Second
+)
+
+// tell queues news. Nobody waits for it.
+func (c *Client) tell(n news) {
+	if !c.observed() {
+		n.event = Event{}
+	}
+	if n.event.Kind == 0 && (n.log == nil || c.cfg.Logger == nil) {
+		return
+	}
+	c.teller.mu.Lock()
+	defer c.teller.mu.Unlock()
+	// A renewal that was under way may be known after the release.
+	if n.event.Kind == EventRenew && !c.keeper.Has(&n.hold.Lease) {
+		return
+	}
+	c.queueNews(n)
+}
+
+// queueNews queues news; teller.mu is held.
+func (c *Client) queueNews(n news) {
+	q := &c.teller
+	if known := n.subject(); known != nil && !known.granted && n.event.Kind != 0 {
+		if known.early == nil {
+			known.early = new([]news)
+		}
+		*known.early = append(*known.early, n)
+		return
+	}
+	most := mostNews
+	if n.event.Kind == EventRenew {
+		most = mostRenewals
+	}
+	if len(q.queue) >= most {
+		q.dropped++
+		return
+	}
+	if n.hold != nil {
+		n.hold.reported.untold++
+	}
+	q.queue = append(q.queue, n)
+	if q.done == nil {
+		q.done = make(chan struct{})
+		go c.tellAll(q.done)
+	}
+}
+
+// subject is what the news are about; nil: the client.
+func (n news) subject() *reported {
+	switch {
+	case n.lease != nil:
+		return &n.lease.reported
+	case n.hold != nil:
+		return &n.hold.reported
+	}
+	return nil
+}
+
+// tellAll tells until nothing is left to tell.
+func (c *Client) tellAll(done chan struct{}) {
+	q := &c.teller
+	defer close(done)
+	for {
+		q.mu.Lock()
+		if len(q.queue) == 0 && q.dropped == 0 {
+			q.queue, q.done = nil, nil
+			q.mu.Unlock()
+			return
+		}
+		batch, dropped := q.queue, q.dropped
+		q.queue, q.dropped = nil, 0
+		q.mu.Unlock()
+		for _, n := range batch {
+			if n.log != nil && c.cfg.Logger != nil {
+				n.log(c.log)
+			}
+			if n.event.Kind != 0 {
+				c.observe(n.event)
+			}
+			if n.hold != nil {
+				q.mu.Lock()
+				n.hold.reported.untold--
+				q.mu.Unlock()
+			}
+		}
+		if dropped > 0 {
+			c.log.Warn("holdfast: the log handler or the observer was too slow: it has not been told everything",
+				"dropped", dropped)
+		}
+	}
+}
+
+// tellNow tells of something that happened to a hold in a call of the user's.
+func (c *Client) tellNow(h *hold, e Event) {
+	if !c.observed() {
+		return
+	}
+	q := &c.teller
+	q.mu.Lock()
+	if h.reported.untold > 0 {
+		c.queueNews(news{hold: h, event: e})
+		q.mu.Unlock()
+		return
+	}
+	q.mu.Unlock()
+	c.observe(e)
+}
+
+// tellGrant tells that the lease has begun, before anything else of it is told.
+func (c *Client) tellGrant(t *tenure, e Event) {
+	if !c.observed() {
+		return
+	}
+	h := t.hold
+	e.Kind, e.Name, e.Owner, e.Token = EventGrant, h.spec.name, h.attempt, t.token.Load()
+	e.Local, e.Waiting = t.local, int(h.waiting.Load())
+	c.tellNow(h, e)
+	c.teller.mu.Lock()
+	defer c.teller.mu.Unlock()
+	for _, known := range []*reported{&h.reported, &t.reported} {
+		known.granted = true
+		if known.early != nil {
+			early := *known.early
+			known.early = nil
+			for _, n := range early {
+				c.queueNews(n)
+			}
+		}
+	}
+}
+
+// lastNews waits until everything is told, but not for a handler that blocks.
+func (c *Client) lastNews() {
+	var late <-chan time.Time
+	for {
+		c.teller.mu.Lock()
+		done := c.teller.done
+		c.teller.mu.Unlock()
+		if done == nil {
+			return
+		}
+		if late == nil {
+			timer := time.NewTimer(lastWords)
+			defer timer.Stop()
+			late = timer.C
+		}
+		select {
+		case <-done:
+		case <-late:
+			return
+		}
+	}
+}
+
+// caller is the function that called the lock method which is so many calls above; 0
+// if nobody is told.
+func (c *Client) caller(above int) uintptr {
+	if c.cfg.Logger == nil {
+		return 0
+	}
+	var pc [1]uintptr
+	runtime.Callers(2+above, pc[:])
+	return pc[0]
+}
+
+// location writes a program counter for people.
+func location(pc uintptr) string {
+	if pc == 0 {
+		return "unknown"
+	}
+	frame, _ := runtime.CallersFrames([]uintptr{pc}).Next()
+	return frame.File + ":" + strconv.Itoa(frame.Line)
+}

@@ -1,0 +1,258 @@
+package holdfast_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// blocker is an observer and a log handler that blocks from some event on, until it
+// is let go. What it was told it remembers.
+type blocker struct {
+	recorder
+	slog.Handler
+	blocks func(kind holdfast.EventKind) bool // 0: a line of the log
+	gate   chan struct{}
+}
+
+func newBlocker(blocks ...holdfast.EventKind) *blocker {
+	b := &blocker{gate: make(chan struct{}), Handler: slog.NewTextHandler(&bytes.Buffer{}, nil)}
+	b.blocks = func(kind holdfast.EventKind) bool {
+		for _, one := range blocks {
+			if kind == one {
+				return true
+			}
+		}
+		return false
+	}
+	return b
+}
+
+func (b *blocker) Observe(e holdfast.Event) {
+	b.recorder.Observe(e)
+	if b.blocks(e.Kind) {
+		<-b.gate
+	}
+}
+
+func (b *blocker) Handle(context.Context, slog.Record) error {
+	if b.blocks(0) {
+		<-b.gate
+	}
+	return nil
+}
+
+func (b *blocker) config() holdfast.Config {
+	return holdfast.Config{Observer: b, Logger: slog.New(b)}
+}
+
+// A handler that blocks delays no end of a context, no renewal and no other loss.
+func TestAHandlerThatBlocksDelaysNobody(t *testing.T) {
+	for name, blocks := range map[string]holdfast.EventKind{
+		"log": 0, "loss": holdfast.EventLost, "renewal": holdfast.EventRenew,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				const many = 3000
+				b := newBlocker(blocks)
+				c := w.client(b.config())
+				var leases []*holdfast.Lease
+				for i := range many {
+					leases = append(leases, mustLock(t, c.Mutex(fmt.Sprint("a", i))))
+				}
+				first := mustLock(t, c.Mutex("first", holdfast.TTL(time.Second)))
+				live := mustLock(t, c.Mutex("live", holdfast.TTL(5*time.Second)))
+				start := time.Now()
+				time.Sleep(ttl / 2) // all were renewed once
+				w.Fail(func(action string, keys []string) error {
+					if action == "renew" && (len(keys) > 1 || keys[0] != "holdfast:{live}") {
+						return errLink
+					}
+					return nil
+				})
+				select {
+				case <-first.Context().Done():
+				case <-time.After(2 * time.Second):
+					t.Error("the first loss is not signalled")
+				}
+				var wrong sync.Map
+				var all sync.WaitGroup
+				for i, l := range leases {
+					at := time.Now().Add(l.Remaining())
+					all.Go(func() {
+						select {
+						case <-l.Context().Done():
+						case <-time.After(2 * ttl):
+						}
+						if now := time.Now(); !now.Equal(at) {
+							wrong.Store(i, now.Sub(at))
+						}
+					})
+				}
+				all.Wait()
+				wrong.Range(func(i, late any) bool {
+					t.Errorf("lease %v ended %v after its deadline", i, late)
+					return false
+				})
+				w.Fail(nil)
+				if time.Since(start) < ttl {
+					t.Error("nothing was ever renewed")
+				}
+				time.Sleep(3 * ttl)
+				if live.Err() != nil {
+					t.Errorf("the lease that can be renewed: %v", live.Err())
+				}
+				close(b.gate)
+				synctest.Wait()
+				if n := len(b.all(holdfast.EventLost)); n != many+1 {
+					t.Errorf("%d losses were told, want %d", n, many+1)
+				}
+				release(t, live)
+			})
+		})
+	}
+}
+
+// Whatever blocks and for how long: a lease is seen to begin, to be renewed and to
+// end once, in this order.
+func TestEventsOfALeaseKeepTheirOrder(t *testing.T) {
+	for name, blocks := range map[string][]holdfast.EventKind{
+		"nothing": nil, "log": {0}, "renewal": {holdfast.EventRenew}, "loss": {holdfast.EventLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				b := newBlocker(blocks...)
+				c := w.client(b.config())
+				rw, mu := c.RWMutex("rw"), c.Mutex("re", holdfast.Reentrant())
+				first := mustLock(t, mu)
+				again, err := mu.Lock(first.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				one, err := rw.RLock(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				two, err := rw.RLock(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				lost := mustLock(t, c.Mutex("lost"))
+				time.Sleep(ttl)
+				release(t, one)
+				release(t, first)
+				w.Evict(t, "lost")
+				time.Sleep(ttl)
+				release(t, again)
+				release(t, two)
+				wantIs(t, lost.Release(t.Context()), holdfast.ErrNotHeld)
+				close(b.gate)
+				synctest.Wait()
+				wantOrder(t, b.all())
+			})
+		})
+	}
+}
+
+// wantOrder asserts that each owner's events begin with as many grants as they
+// end with ends, and have their renewals between.
+func wantOrder(t *testing.T, events []holdfast.Event) {
+	t.Helper()
+	stories := map[string][]holdfast.Event{}
+	for _, e := range events {
+		stories[e.Name] = append(stories[e.Name], e)
+	}
+	want := map[string]int{"rw": 2, "re": 2, "lost": 1}
+	for name, leases := range want {
+		grants, ends, renewals := 0, 0, 0
+		for _, e := range stories[name] {
+			switch e.Kind {
+			case holdfast.EventGrant:
+				grants++
+			case holdfast.EventRelease, holdfast.EventLost:
+				ends++
+			case holdfast.EventRenew:
+				if renewals++; grants == 0 || ends == leases {
+					t.Errorf("%s: a renewal after %d grants and %d ends: %s", name, grants, ends, story(stories[name]))
+				}
+			}
+			if ends > grants {
+				t.Errorf("%s: ends before it begins: %s", name, story(stories[name]))
+			}
+		}
+		if grants != leases || ends != leases || renewals == 0 {
+			t.Errorf("%s: %s", name, story(stories[name]))
+		}
+	}
+}
+
+// Close waits for what is still to be told, but for a handler that blocks not longer
+// than a moment.
+func TestCloseDoesNotHangOnAHandler(t *testing.T) {
+	for _, kind := range []holdfast.EventKind{0, holdfast.EventLost, holdfast.EventRelease, holdfast.EventRenew} {
+		t.Run(kind.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				b := newBlocker(kind)
+				defer close(b.gate)
+				c := w.client(b.config())
+				mustLock(t, c.Mutex("a"))
+				mustLock(t, c.Mutex("lost"))
+				w.Evict(t, "lost")
+				time.Sleep(ttl)
+				start := time.Now()
+				if err := c.Close(context.Background()); err != nil || time.Since(start) > 2*time.Second {
+					t.Errorf("%v after %v", err, time.Since(start))
+				}
+			})
+		})
+	}
+	bubble(t, func(t *testing.T, w *world) {
+		events := &recorder{}
+		c := w.client(holdfast.Config{Observer: events})
+		mustLock(t, c.Mutex("a"))
+		if err := c.Close(context.Background()); err != nil || len(events.all(holdfast.EventRelease)) != 1 {
+			t.Errorf("%v, told %s", err, story(events.all()))
+		}
+	})
+}
+
+// Evict takes a lock away past the network.
+func (w *world) Evict(t *testing.T, name string) {
+	t.Helper()
+	c := w.over(w.Store, holdfast.Config{})
+	if n, err := c.Evict(t.Context(), name, holdfast.Eviction{By: "ann", Reason: "test"}); n != 1 || err != nil {
+		t.Fatalf("%d holds were evicted, %v", n, err)
+	}
+}
+
+// What a handler that blocks for long would be told is bounded, and it is told
+// that something is missing.
+func TestAHandlerThatBlocksForLongIsToldThatItMissedSomething(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		b, said := newBlocker(holdfast.EventRenew), new(bytes.Buffer)
+		b.Handler = nil
+		c := w.client(holdfast.Config{Observer: b, Logger: slog.New(slog.NewTextHandler(said, nil))})
+		l := mustLock(t, c.Mutex("a", holdfast.TTL(time.Second)))
+		time.Sleep(time.Hour)
+		close(b.gate)
+		release(t, l)
+		synctest.Wait()
+		if n := len(b.all(holdfast.EventRenew)); n < 100 || n > 2000 {
+			t.Errorf("%d of some 10,000 renewals were told", n)
+		}
+		if n := len(b.all(holdfast.EventRelease)); n != 1 {
+			t.Errorf("the end was told %d times", n)
+		}
+		if !strings.Contains(said.String(), "not been told everything") {
+			t.Errorf("logged: %q", said)
+		}
+	})
+}
