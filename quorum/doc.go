@@ -11,7 +11,8 @@
 // The servers are primaries that know nothing of each other: no replicas of one
 // another, no Cluster. Their number is odd, for a fourth server tolerates no
 // failure more than three do. Every process names the same servers in the same
-// order, and the same [Config.MaxTTL].
+// order, and the same [Config.MaxTTL]. Where a client library connects when its
+// client is made, [Lazy] opens a node when it is first needed.
 //
 // What the plain algorithm lacks is here: tokens that rise over majorities
 // ([holdfast.Lease.Token]), waiters that are woken by a push and stand in a

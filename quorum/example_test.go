@@ -74,3 +74,31 @@ func ExampleStore_Close() {
 	store.Close()
 	// Output: <nil> true
 }
+
+func ExampleLazy() {
+	connect := func() (holdfast.Store, error) { // where the client connects when it is made
+		return memstore.New(), nil
+	}
+	store, err := quorum.New([]holdfast.Store{
+		quorum.Lazy(connect), quorum.Lazy(connect), quorum.Lazy(connect),
+	}, quorum.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+	client, err := holdfast.New(store, holdfast.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close(context.Background())
+	err = client.Mutex("invoice/42").Do(context.Background(), func(context.Context) error {
+		fmt.Println("held on a majority")
+		return nil
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Output: held on a majority
+}

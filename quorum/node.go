@@ -67,7 +67,8 @@ func (n *node) suspected() bool {
 // unsent reports that a request has certainly not reached its server.
 func unsent(err error) bool {
 	var dial *net.OpError
-	return refused(err) || errors.Is(err, errOver) || errors.As(err, &dial) && dial.Op == "dial"
+	return refused(err) || errors.Is(err, errOver) || errors.Is(err, holdfast.ErrUnreachable) ||
+		errors.As(err, &dial) && dial.Op == "dial"
 }
 
 // debt is an attempt of which the node may yet be granting something that

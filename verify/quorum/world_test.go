@@ -186,9 +186,8 @@ func (w *world) known(t testing.TB, d time.Duration, servers ...*redistest.Serve
 	}
 }
 
-// vouched returns when all servers hold the lease, and have for so long that
-// each of them counts at the next renewal.
-func (w *world) vouched(t testing.TB, l *holdfast.Lease) {
+// holding returns when all servers hold the lease, which is renewed until they do.
+func (w *world) holding(t testing.TB, l *holdfast.Lease) {
 	t.Helper()
 	redistest.Await(t, "all servers hold "+l.Name(), func() bool {
 		if err := l.Extend(within(t), ttl); err != nil && !errors.Is(err, holdfast.ErrUnknownOutcome) {
@@ -202,6 +201,13 @@ func (w *world) vouched(t testing.TB, l *holdfast.Lease) {
 		}
 		return true
 	})
+}
+
+// vouched returns when all servers hold the lease, and have for so long that
+// each of them counts at the next renewal.
+func (w *world) vouched(t testing.TB, l *holdfast.Lease) {
+	t.Helper()
+	w.holding(t, l)
 	// The first may be what tells of a hold, and what is known since the
 	// second counts from the third on.
 	for range 3 {

@@ -1,0 +1,129 @@
+package quorum_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/quorum"
+)
+
+// lazily makes the nodes of the world lazy ones that can be opened while their
+// servers are up; opens counts the tries of each.
+func (w *world) lazily(opens *[5]atomic.Int32) *holdfast.Client {
+	w.t.Helper()
+	nodes := make([]holdfast.Store, 5)
+	nodes[0] = w.peers[0] // it has the clock
+	for i, p := range w.peers[1:] {
+		i++
+		nodes[i] = quorum.Lazy(func() (holdfast.Store, error) {
+			opens[i].Add(1)
+			time.Sleep(time.Millisecond)
+			if p.isDead() {
+				return nil, errRefused
+			}
+			return p, nil
+		})
+	}
+	s, err := quorum.New(nodes, quorum.Config{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(s.Close)
+	c, err := holdfast.New(s, holdfast.Config{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
+}
+
+func TestAQuorumIsOpenedWhileServersAreDown(t *testing.T) {
+	founded(t, func(t *testing.T, w *world) {
+		for _, i := range []int{1, 3} {
+			w.peers[i].kill()
+		}
+		var opens [5]atomic.Int32
+		c := w.lazily(&opens)
+		l := w.lock(c, "x")
+		w.wantOn("x", "10101")
+		time.Sleep(time.Minute)
+		for i := 1; i < 5; i++ {
+			dead := i == 1 || i == 3
+			if n := opens[i].Load(); !dead && n != 1 || dead && (n < 2 || n > 300) {
+				t.Errorf("node %d was opened %d times", i, n)
+			}
+		}
+		for _, i := range []int{1, 3} {
+			w.peers[i].revive(true)
+		}
+		time.Sleep(ttl)
+		w.wantOn("x", "11111")
+		got := make(chan *holdfast.Lease)
+		go func() { got <- w.lock(w.client(), "x") }()
+		synctest.Wait()
+		w.release(l)
+		w.release(<-got)
+	})
+}
+
+func clientOver(t *testing.T, nodes []holdfast.Store) *holdfast.Client {
+	t.Helper()
+	_, c := open(t, nodes, quorum.Config{})
+	return c
+}
+
+func TestWhatALazyNodeIsOpenedAsMustBeAServer(t *testing.T) {
+	bad := errors.New("a bad address")
+	for what, open := range map[string]func() (holdfast.Store, error){
+		"a bad address": func() (holdfast.Store, error) { return nil, bad },
+		"as nil":        func() (holdfast.Store, error) { return nil, nil },
+		"is a Cluster":  func() (holdfast.Store, error) { return sharded{memstore.New()}, nil },
+	} {
+		nodes := stores(3)
+		nodes[0], nodes[1] = quorum.Lazy(open), quorum.Lazy(open)
+		c := clientOver(t, nodes)
+		_, err := c.Mutex("x").TryLock(t.Context())
+		if err == nil || !strings.Contains(err.Error(), what) || errors.Is(err, holdfast.ErrHeld) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// A server that takes long to be opened delays nobody for longer than one that
+// is silent.
+func TestALazyNodeThatHangsIsLikeASilentServer(t *testing.T) {
+	founded(t, func(t *testing.T, w *world) {
+		hang := make(chan struct{})
+		nodes := make([]holdfast.Store, 5)
+		for i, p := range w.peers {
+			nodes[i] = p
+		}
+		nodes[4] = quorum.Lazy(func() (holdfast.Store, error) { <-hang; return w.peers[4], nil })
+		s, err := quorum.New(nodes, quorum.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		c, err := holdfast.New(s, holdfast.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close(context.Background()) })
+		start := time.Now()
+		l := w.lock(c, "x")
+		if took := time.Since(start); took > 3*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		close(hang)
+		time.Sleep(ttl)
+		w.wantOn("x", "11111")
+		w.release(l)
+	})
+}

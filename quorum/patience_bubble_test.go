@@ -1,0 +1,102 @@
+package quorum_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// A wait that is over is an ErrHeld that names the holder, whatever request is
+// under way at its end.
+func TestAWaitOverAQuorumThatIsOverIsHeld(t *testing.T) {
+	founded(t, func(t *testing.T, w *world) {
+		for i, p := range w.peers {
+			p.slow(time.Duration(8+i)*time.Millisecond, 10*time.Millisecond)
+		}
+		a := w.client()
+		l := w.lock(a, "x")
+		for wait := time.Millisecond; wait < 200*time.Millisecond; wait += 7 * time.Millisecond {
+			c := w.client()
+			_, err := c.Mutex("x", holdfast.Wait(wait)).Lock(t.Context())
+			var held *holdfast.HeldError
+			if !errors.As(err, &held) || !errors.Is(err, holdfast.ErrHeld) {
+				t.Fatalf("after %v: %v", wait, err)
+			}
+			if errors.Is(err, holdfast.ErrUnknownOutcome) || errors.Is(err, context.DeadlineExceeded) ||
+				errors.Is(err, context.Canceled) {
+				t.Errorf("after %v: %v", wait, err)
+			}
+			if wait > 150*time.Millisecond && (!strings.HasPrefix(held.Owner, a.ID()) || held.Remaining <= 0) {
+				t.Errorf("after %v: held by %q for %v", wait, held.Owner, held.Remaining)
+			}
+		}
+		time.Sleep(time.Second)
+		w.release(l)
+		time.Sleep(2 * ttl)
+		w.wantOn("x", "00000")
+	})
+}
+
+// Too few servers answer, or count: the wait is over all the same, and the error
+// says what was missing. A context that ends is the caller's.
+func TestAWaitWithoutAMajorityIsHeldAndSaysWhy(t *testing.T) {
+	for what, harm := range map[string]func(p *peer) (mend func()){
+		"connection refused": ways["it is down"],
+		"no answer in time":  ways["it is silent"],
+		"EOF":                ways["its connections break"],
+		"lost its memory":    func(p *peer) func() { p.kill(); p.revive(true); return func() {} },
+	} {
+		t.Run(what, func(t *testing.T) {
+			founded(t, func(t *testing.T, w *world) {
+				c := w.client()
+				w.release(w.lock(c, "y"))
+				time.Sleep(time.Minute)
+				var mend []func()
+				for _, p := range w.peers[:3] {
+					mend = append(mend, harm(p))
+				}
+				_, err := c.Mutex("x", holdfast.Wait(10*time.Second)).Lock(t.Context())
+				w.wantIs(err, holdfast.ErrHeld)
+				if err == nil || !strings.Contains(err.Error(), what) {
+					t.Errorf("error %v does not say %q", err, what)
+				}
+				if errors.Is(err, holdfast.ErrUnknownOutcome) || errors.Is(err, context.DeadlineExceeded) ||
+					errors.Is(err, context.Canceled) {
+					t.Errorf("error %v", err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				_, err = c.Mutex("x").Lock(ctx)
+				w.wantIs(err, context.DeadlineExceeded)
+				if errors.Is(err, holdfast.ErrHeld) {
+					t.Errorf("error %v", err)
+				}
+				for _, f := range mend {
+					f()
+				}
+				w.release(w.lock(c, "x")) // who goes on waiting gets it
+			})
+		})
+	}
+}
+
+// A quorum that begins with a minority away: who waits gets the lock when it counts.
+func TestWhoWaitsGetsTheLockOfAQuorumThatHasYetToBegin(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.peers[0].kill()
+		w.peers[3].kill()
+		start := time.Now()
+		c := w.client()
+		l := w.lock(c, "x")
+		if took := time.Since(start); took > 75*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		synctest.Wait()
+		w.release(l)
+	})
+}

@@ -1,0 +1,145 @@
+package quorum_test
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/majority"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/quorum"
+	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
+)
+
+// The clock of one server that a lease stands on is set forward past its end.
+func TestAServerWhoseClockWasSetForwardDoesNotGrantASecondTime(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		// The one whose clock can be set is among the three that the lease stands on.
+		addrs, ways := make([]string, 5), []*redistest.Proxy(nil)
+		for i, s := range w.servers {
+			if addrs[i] = s.Addr(); i == 0 || i == 1 {
+				way := redistest.NewProxy(t, s.Addr())
+				addrs[i], ways = way.Addr(), append(ways, way)
+			}
+		}
+		a := w.clientOf(t, w.storeAt(t, ttl, timeout, addrs))
+		b := w.client(t)
+		h := &history{}
+		h.contend(t, 1, a, b)
+		for _, way := range ways {
+			way.RefuseNew(true)
+			way.Cut()
+		}
+		l := take(t, a.Mutex("x", holdfast.NoRenewal()))
+		if l == nil {
+			return
+		}
+		w.servers[4].MoveClock(ahead + time.Hour)
+		redistest.Await(t, "the lock is to be had again", func() bool {
+			m, err := b.Mutex("x").TryLock(within(t))
+			if err != nil {
+				return false
+			}
+			if l.Err() == nil {
+				t.Errorf("two holders, %d and %d", l.Token(), m.Token())
+			}
+			return m.Release(within(t)) == nil
+		})
+	})
+}
+
+// A lead where somebody took the lock alone blocks nobody for longer than two leases.
+func TestALeadThatAlwaysSaysHeldHasNoVeto(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		b := w.client(t)
+		h := &history{}
+		h.contend(t, 1, b)
+		lead := w.servers[majority.Order(key("x"), 5)[0]]
+		alone, err := holdfast.New(w.open(t, lead.Addr(), timeout), holdfast.Config{TTL: ttl, Prefix: redistest.Prefix()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = alone.Close(within(t)) })
+		there := take(t, alone.Mutex("x"))
+		l := take(t, b.Mutex("x"))
+		if l == nil {
+			return
+		}
+		if err := there.Err(); err != nil {
+			t.Errorf("it was had because the other lease ended: %v", err)
+		}
+		if err := l.Release(within(t)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A server that was stopped during the acquisition is brought into the lease.
+func TestAServerThatDidNotAnswerIsBroughtIntoTheLease(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a := w.client(t)
+		h := &history{}
+		h.contend(t, 1, a)
+		w.servers[1].Pause()
+		defer w.servers[1].Continue()
+		w.servers[2].Kill()
+		l := take(t, a.Mutex("x"))
+		if l == nil {
+			return
+		}
+		w.servers[1].Continue()
+		w.servers[2].Restart()
+		w.holding(t, l)
+		if err := l.Release(within(t)); err != nil {
+			t.Error(err)
+		}
+		redistest.Await(t, "nobody holds", func() bool {
+			for _, s := range w.servers {
+				if record, _ := s.Do(t, "HGET", key("x"), "lock").(string); len(strings.Fields(record)) > 1 {
+					return false
+				}
+			}
+			return true
+		})
+	})
+}
+
+// rueidis connects when its client is made: a node that is down is opened later.
+func TestAQuorumOverRueidisIsOpenedWhileANodeIsDown(t *testing.T) {
+	t.Parallel()
+	w := &world{servers: redistest.Primaries(t, 5)}
+	w.servers[3].Kill()
+	nodes := make([]holdfast.Store, 5)
+	for i, s := range w.servers {
+		nodes[i] = quorum.Lazy(func() (holdfast.Store, error) {
+			rdb, err := rueidis.NewClient(rueidis.ClientOption{
+				InitAddress: []string{s.Addr()}, TLSConfig: redistest.TLS(), DisableCache: true,
+				ConnWriteTimeout: timeout, Dialer: net.Dialer{Timeout: timeout},
+			})
+			if err != nil {
+				return nil, err
+			}
+			t.Cleanup(rdb.Close)
+			return rueidisstore.New(rdb), nil
+		})
+	}
+	s, err := quorum.New(nodes, quorum.Config{MaxTTL: ttl, Timeout: timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	c := w.clientOf(t, s)
+	l := take(t, c.Mutex("x"))
+	if l == nil {
+		return
+	}
+	w.servers[3].Restart()
+	w.holding(t, l)
+	if err := l.Release(within(t)); err != nil {
+		t.Error(err)
+	}
+}
