@@ -21,18 +21,21 @@ func ended(ctx context.Context) error {
 }
 
 // silenceError says that the server did not answer within a time limit of the
-// library's own. It hides the context that carried the limit: an error of a
-// context only ever means the caller's.
+// library's own. It hides the context that carried the limit, and nothing else of
+// what it wraps: an error of a context only ever means the caller's.
 type silenceError struct {
-	text        string
-	unreachable bool
+	text string
+	err  error
 }
 
 func (e *silenceError) Error() string   { return e.text }
 func (e *silenceError) Timeout() bool   { return true }
 func (e *silenceError) Temporary() bool { return true }
 
-func (e *silenceError) Is(target error) bool { return e.unreachable && target == ErrUnreachable }
+func (e *silenceError) As(target any) bool { return errors.As(e.err, target) }
+func (e *silenceError) Is(target error) bool {
+	return target != context.DeadlineExceeded && target != context.Canceled && errors.Is(e.err, target)
+}
 
 // inTime has an error of a context's end say "no answer in time" instead, unless
 // it is ctx that has ended: the caller's, or what is derived from it.
@@ -43,7 +46,7 @@ func inTime(ctx context.Context, err error) error {
 	text := strings.NewReplacer(
 		context.DeadlineExceeded.Error(), "no answer in time", context.Canceled.Error(), "no answer in time",
 	).Replace(err.Error())
-	return &silenceError{text: text, unreachable: errors.Is(err, ErrUnreachable)}
+	return &silenceError{text: text, err: err}
 }
 
 // ofContext reports whether err is, or wraps, the end of some context.
