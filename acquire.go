@@ -205,7 +205,7 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 func (at *attempt) failed(ctx context.Context, err, last error) error {
 	c := at.c
 	if at.risk {
-		c.undo(at.spec, at.id, c.now()+at.spec.ttl)
+		at.undo()
 	}
 	end := ended(ctx)
 	switch {
@@ -234,7 +234,7 @@ func (at *attempt) settle(ctx context.Context, a wire.Answer) (*hold, error) {
 		c.observe(Event{Kind: EventWait, Name: s.name, Owner: at.id, Place: a.Place})
 		return at.await(ctx, a)
 	default:
-		c.undo(s, at.id, c.now()+s.ttl)
+		at.undo()
 		return nil, fault("lock", s.name, wire.BadAnswer("another kind to acquire"))
 	}
 }
@@ -253,7 +253,7 @@ func (at *attempt) granted(g grant) (*hold, error) {
 	if ok && (!c.isClosing() || !c.keeper.Remove(&h.Lease)) {
 		return h, nil
 	}
-	c.undo(s, at.id, c.now()+s.ttl)
+	at.undo()
 	if c.isClosing() {
 		return nil, ErrClosed
 	}
@@ -292,14 +292,14 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 			at.woken(WakePoll)
 		case <-ctx.Done():
 			timer.Stop()
-			c.undo(s, at.id, c.now()+s.ttl)
+			at.undo()
 			if silence != nil {
 				return nil, &endedError{name: s.name, end: ctx.Err(), last: silence}
 			}
 			return nil, ctx.Err()
 		case <-c.closing:
 			timer.Stop()
-			c.undo(s, at.id, c.now()+s.ttl)
+			at.undo()
 			return nil, ErrClosed
 		}
 		a, err := at.look(ctx)
@@ -353,7 +353,7 @@ func (at *attempt) look(ctx context.Context) (wire.Answer, error) {
 func (at *attempt) renumber() {
 	c := at.c
 	if !at.sure {
-		c.undo(at.spec, at.id, c.now()+at.spec.ttl)
+		at.undo()
 	}
 	at.id, at.number = c.attempt()
 	at.stood, at.risk = false, false

@@ -40,6 +40,7 @@ type Client struct {
 	places    shared[place, place]
 	deaf      deafness
 	teller    teller
+	abandoned abandoned
 	keeper    *keeper.Keeper
 	hub       *wake.Hub
 	retention string
@@ -120,7 +121,7 @@ func New(store Store, cfg Config) (*Client, error) {
 	if c.sharded {
 		linger = channelLinger
 	}
-	c.hub = wake.New(c.listen, c.readPush, cfg.RequestTimeout, linger)
+	c.hub = wake.New(c.listen, c.readPush, c.stray, cfg.RequestTimeout, linger)
 	return c, nil
 }
 

@@ -97,10 +97,11 @@ func (h *hold) stay(ctx context.Context, after time.Duration) error {
 	switch {
 	case err != nil:
 		if passing(err) {
-			c.insist(max(c.now(), h.Deadline()), func(ctx context.Context) (known bool, err error) {
+			until := max(c.now(), h.Deadline())
+			c.insist(insistence{known: until, silent: until, say: func(ctx context.Context) (known bool, err error) {
 				_, err = c.ask(ctx, script.Stay, s.keys(), args)
 				return true, err
-			})
+			}})
 		}
 		return fault("release of", s.name, err)
 	case a.Kind == wire.Stays || a.Kind == wire.Released || a.Kind == wire.Held:

@@ -34,6 +34,7 @@ type Read func(payload string) (number uint64, g Grant, ok bool)
 type Hub struct {
 	listen  Listen
 	read    Read
+	stray   func(number uint64)
 	timeout time.Duration
 	linger  time.Duration
 	ctx     context.Context // ends the making of subscriptions
@@ -70,9 +71,10 @@ type Waiter struct {
 // New makes a hub. timeout bounds the making of one subscription. A
 // subscription that nobody has used for linger is ended; with a linger of 0
 // it lasts until Stop.
-func New(listen Listen, read Read, timeout, linger time.Duration) *Hub {
+// stray is told of pushes for attempts that do not wait, and must return at once.
+func New(listen Listen, read Read, stray func(number uint64), timeout, linger time.Duration) *Hub {
 	h := &Hub{
-		listen: listen, read: read, timeout: timeout, linger: linger,
+		listen: listen, read: read, stray: stray, timeout: timeout, linger: linger,
 		subs: make(map[string]*subscription), waiters: make(map[uint64]*Waiter),
 	}
 	h.ctx, h.end = context.WithCancel(context.Background())
@@ -262,7 +264,8 @@ func (h *Hub) message(payload string) {
 	w := h.waiters[number]
 	h.mu.Unlock()
 	if w == nil {
-		return // it gave up; its cancel gives the grant on
+		h.stray(number) // it gave up, or has its grant already
+		return
 	}
 	if g.Later {
 		select {

@@ -23,6 +23,7 @@ type feed struct {
 	mu      sync.Mutex
 	made    int
 	stopped int
+	strays  []uint64
 	message func(string)
 	resumed func()
 }
@@ -47,6 +48,33 @@ func (f *feed) listen(ctx context.Context, _ string, message func(string), resum
 	}, nil
 }
 
+func (f *feed) onStray(number uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.strays = append(f.strays, number)
+}
+
+func TestAPushForNobodyIsTold(t *testing.T) {
+	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
+		gone, err := h.Subscribe(t.Context(), "c", 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := h.Subscribe(t.Context(), "c", 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Forget(gone)
+		feed.message("7 1")
+		feed.message("8 1")
+		feed.message("what is this")
+		if g := <-w.Granted; g.Token != 1 || len(feed.strays) != 1 || feed.strays[0] != 7 {
+			t.Errorf("granted %+v, strays %v", g, feed.strays)
+		}
+		h.Forget(w)
+	})
+}
+
 // read takes "NUMBER TOKEN" for a push.
 func read(payload string) (uint64, Grant, bool) {
 	number, token, found := strings.Cut(payload, " ")
@@ -59,7 +87,7 @@ func bubble(t *testing.T, f func(t *testing.T, feed *feed, h *Hub)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		feed := &feed{}
-		h := New(feed.listen, read, 3*time.Second, 10*time.Second)
+		h := New(feed.listen, read, feed.onStray, 3*time.Second, 10*time.Second)
 		t.Cleanup(h.Stop)
 		f(t, feed, h)
 	})
@@ -227,7 +255,7 @@ func TestAConfirmationThatNobodyWaitsForAnyMoreIsLeftToo(t *testing.T) {
 func TestAHubWithoutLingerKeepsItsChannels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		feed := &feed{}
-		h := New(feed.listen, read, 3*time.Second, 0)
+		h := New(feed.listen, read, feed.onStray, 3*time.Second, 0)
 		defer h.Stop()
 		h.Forget(subscribed(t, h, "channel", 1))
 		time.Sleep(time.Hour)

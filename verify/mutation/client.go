@@ -100,7 +100,7 @@ var inClient = []mutant{{
 }, {
 	name: "what an acquisition of unknown outcome was granted is kept",
 	file: "acquire.go",
-	old:  "	if at.risk {\n		c.undo(at.spec, at.id, c.now()+at.spec.ttl)\n	}\n	end := ended(ctx)\n",
+	old:  "	if at.risk {\n		at.undo()\n	}\n	end := ended(ctx)\n",
 	mut:  "	end := ended(ctx)\n",
 	by:   []check{rules, worlds},
 }, {
@@ -112,7 +112,7 @@ var inClient = []mutant{{
 }, {
 	name: "who gives up a wait leaves its place behind",
 	file: "acquire.go",
-	old:  "			timer.Stop()\n			c.undo(s, at.id, c.now()+s.ttl)\n			if silence != nil {\n",
+	old:  "			timer.Stop()\n			at.undo()\n			if silence != nil {\n",
 	mut:  "			timer.Stop()\n			if silence != nil {\n",
 	by:   []check{rules, worlds},
 }, {

@@ -1,0 +1,104 @@
+package holdfast_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// leaves has a waiter give up while its cancels do not get through.
+func (w *world) leaves(t *testing.T, m *holdfast.Mutex) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := w.waiting(m, ctx)
+	w.Fail(only("cancel", -1, errLink))
+	cancel()
+	wantIs(t, (<-gone).err, context.Canceled)
+}
+
+// The server may be out of reach for longer than a lease: the place outlives it.
+func TestAPlaceIsCancelledUntilItIsCertainlyGone(t *testing.T) {
+	for _, away := range []time.Duration{2 * ttl, 5 * ttl} {
+		bubble(t, func(t *testing.T, w *world) {
+			l := mustLock(t, w.client().Mutex("a"))
+			w.leaves(t, w.client().Mutex("a"))
+			time.Sleep(away)
+			if n := len(w.state("a").Waiters); n != 1 {
+				t.Fatalf("%d stand in the line after %v", n, away)
+			}
+			w.Fail(nil)
+			time.Sleep(2 * time.Second)
+			if waiters := w.state("a").Waiters; len(waiters) != 0 {
+				t.Errorf("a ghost stands in the line: %+v", waiters)
+			}
+			release(t, l)
+			w.wantFree("a")
+		})
+	}
+}
+
+// Nor is it cancelled for ever.
+func TestACancellationEndsWhenThePlaceIsGone(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		w.leaves(t, w.client().Mutex("a"))
+		time.Sleep(8 * ttl)
+		n := w.net.count("cancel")
+		time.Sleep(8 * ttl)
+		if more := w.net.count("cancel") - n; more != 0 {
+			t.Errorf("%d requests after the place is gone", more)
+		}
+		release(t, l)
+	})
+}
+
+// A grant to somebody who has given up is given on at once: nobody waits until the
+// next cancel is due, or until the lease is over.
+func TestAPushForAnAbandonedAttemptIsAnsweredWithACancel(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		w.leaves(t, w.client().Mutex("a"))
+		next := w.waiting(w.client().Mutex("a"), t.Context())
+		time.Sleep(ttl) // the pause between two cancels is long by now
+		w.Fail(nil)
+		start := time.Now()
+		release(t, l)
+		got := <-next
+		if got.err != nil || !got.at.Equal(start) {
+			t.Fatalf("%v, %v after the release", got.err, got.at.Sub(start))
+		}
+		release(t, got.Lease)
+		w.wantFree("a")
+	})
+}
+
+// A request that was on its way for longer than anybody cancels it makes a place
+// that nobody knows of, until it is granted.
+func TestAPlaceThatNobodyCancelsAnyMoreIsGivenUpWithItsGrant(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		l := mustLock(t, a.Mutex("a"))
+		warm := w.waiting(b.Mutex("a"), t.Context()) // subscribes
+		release(t, l)
+		release(t, (<-warm).Lease)
+		l = mustLock(t, a.Mutex("a"))
+		w.net.slow(slowly("acquire", 2*ttl, 0))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := b.Mutex("a").Lock(ctx)
+		wantIs(t, err, holdfast.ErrUnknownOutcome)
+		time.Sleep(2 * ttl)
+		w.net.slow(nil)
+		n := w.net.count("cancel")
+		time.Sleep(time.Second)
+		if waiters := w.state("a").Waiters; len(waiters) != 1 || w.net.count("cancel") != n {
+			t.Fatalf("waiters: %+v", waiters)
+		}
+		release(t, l)
+		synctest.Wait()
+		w.wantFree("a")
+	})
+}
