@@ -3,7 +3,10 @@ package sim
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast"
 )
 
 // setBack is by how much the server's clock is set back at most, in sum.
@@ -14,19 +17,46 @@ func (w *world) upset() {
 	if w.kind == calm || w.kind == lossy {
 		return
 	}
-	faults := []func(){w.crash, w.pause, w.cut, w.deafen, w.silence, w.part}
+	faults := []func(){w.crash, w.pause, w.cut, w.deafen, w.silence, w.part, w.refuse}
 	if w.kind == wild {
 		faults = append(faults, w.suspend, w.ahead, w.evict)
 		// A clock that is set back and a lost memory together may repeat a token.
 		faults = append(faults, pick(w, w.back, w.flush))
 	}
-	for range 1 + w.rng.IntN(6) {
-		w.in(w.upTo(w.storm), "something breaks", func() {
-			if !w.quiet && len(w.alive()) > 0 {
-				pick(w, faults...)()
-			}
-		})
+	for range 1 + w.rng.IntN(4) {
+		// Two or three at about one time, or one.
+		at := w.upTo(w.storm)
+		for range pick(w, 1, 2, 2, 3, 3) {
+			w.in(at+w.upTo(w.ttl/2), "something breaks", func() {
+				if !w.quiet && len(w.alive()) > 0 {
+					pick(w, faults...)()
+				}
+			})
+		}
 	}
+}
+
+// span is a fault from when it began until it was over.
+type span struct {
+	what       string
+	from, till time.Duration
+}
+
+// met counts the pairs of faults that were about at one time.
+func (w *world) met() {
+	for i, a := range w.spans {
+		for _, b := range w.spans[:i] {
+			if a.what != b.what && a.from <= b.till && b.from <= a.till {
+				w.counts[min(a.what, b.what)+" with "+max(a.what, b.what)]++
+			}
+		}
+	}
+}
+
+// breaks are the faults of which each is to meet each.
+var breaks = []string{
+	"crashes", "pauses", "suspensions", "broken subscriptions", "half-open connections", "silences of the server",
+	"bad networks", "steps of the clock", "evictions", "losses of memory", "refusing servers",
 }
 
 // alive are the processes that have not crashed.
@@ -45,6 +75,7 @@ func (w *world) victim() *link { return pick(w, w.alive()...) }
 func (w *world) lasts(what string, d time.Duration) time.Duration {
 	w.counts[what]++
 	w.note(fmt.Sprintf("  %s for %v", what, d))
+	w.spans = append(w.spans, span{what, w.now(), w.now() + d})
 	w.health = max(w.health, w.now()+d)
 	return d
 }
@@ -121,6 +152,33 @@ func (w *world) part() {
 	})
 }
 
+// refuse has the server refuse what it is asked for, before any of it is done: all, what
+// writes, or what may take memory.
+func (w *world) refuse() {
+	w.word = pick(w, "READONLY", "NOREPLICAS", "MISCONF", "OOM", "LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "NOAUTH")
+	w.refuses = max(w.refuses, w.now()+w.lasts("refusing servers", w.upTo(2*w.ttl)))
+}
+
+// refused is what the server says to a script that it does not run, nil if it runs it.
+func (w *world) refused(c *call) error {
+	if c.action == nil || w.now() >= w.refuses {
+		return nil
+	}
+	declared := c.action.Declaration()
+	switch w.word {
+	case "OOM":
+		if strings.Contains(declared, "allow-oom") || strings.Contains(declared, "no-writes") {
+			return nil
+		}
+	case "READONLY", "NOREPLICAS", "MISCONF":
+		if strings.Contains(declared, "no-writes") {
+			return nil
+		}
+	}
+	w.counts["refused requests"]++
+	return &holdfast.ServerError{Code: w.word, Message: w.word + " it was simulated"}
+}
+
 // ahead sets the server's clock forward: leases end too early, and who holds cannot know.
 func (w *world) ahead() {
 	w.stepped += w.lasts("steps of the clock", w.upTo(2*w.ttl))
@@ -138,7 +196,7 @@ func (w *world) back() {
 func (w *world) evict() {
 	o := pick(w, w.objects...)
 	l := w.victim()
-	w.counts["evictions"]++
+	w.lasts("evictions", w.ttl/5) // until the request is there
 	w.excuse = max(w.excuse, w.now()+8*w.ttl)
 	go func() {
 		_, err := l.client.Evict(context.Background(), o.name, evictor)

@@ -186,6 +186,11 @@ func (w *world) reach(c *call, there, back time.Duration) {
 			w.reach(c, w.down-w.now()+w.travel(), back)
 			return
 		}
+		if err := w.refused(c); err != nil {
+			w.note("  " + err.Error())
+			w.answer(c, reply{err: err}, back)
+			return
+		}
 		r := c.run()
 		if r.err == nil {
 			w.note("  " + w.plain(r.answer))

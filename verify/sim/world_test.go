@@ -32,6 +32,10 @@ type world struct {
 	health time.Duration // the last fault was over by then
 	excuse time.Duration // until then a broken assumption explains what is believed
 
+	refuses time.Duration // until then the server refuses
+	word    string        // with this word
+	spans   []span
+
 	names  *strings.Replacer // of clients, for their IDs
 	log    []byte
 	fault  string // the first violation
@@ -236,6 +240,7 @@ func (w *world) idle() bool {
 // end closes everything and asserts that nothing is left.
 func (w *world) end() {
 	w.quiet = true
+	w.met()
 	for _, u := range w.users {
 		u.dismiss()
 	}
