@@ -53,6 +53,7 @@ func newVerify(a *app) *cobra.Command {
 	flags.Lookup("ttl").DefValue = "" // it depends
 	flags.Uint64Var(&v.opts.Seed, "seed", 0, "decides which faults come when, and to whom; else a new one")
 	flags.IntVar(&v.opts.Clients, "clients", 5, "how many client processes")
+	flags.Float64Var(&v.opts.Rest, "rest", 1, "pauses between acquisitions, as a part of the usual ones")
 	flags.StringSliceVar(&v.opts.Faults, "faults", nil, "which faults; else all that can be")
 	flags.StringSliceVar(&v.opts.Works, "works", nil, "which workloads; else all but thousand")
 	flags.BoolVar(&v.json, "json", false, "print the result as one JSON object, and nothing else")

@@ -176,7 +176,12 @@ func (s *Server) Kill() { s.stop() }
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.stop()
-	if err := s.launch(); err != nil {
+	// What a test had it save, or a primary had sent it, is not to come back.
+	err := os.RemoveAll(s.saved())
+	if err == nil {
+		err = s.launch()
+	}
+	if err != nil {
 		s.t.Fatalf("redistest: restart: %v\n%s", err, s.log())
 	}
 }

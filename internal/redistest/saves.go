@@ -7,10 +7,13 @@ import (
 	"path/filepath"
 )
 
+// saved is the file that the server saves to.
+func (s *Server) saved() string { return filepath.Join(s.dir, "dump.rdb") }
+
 // SpoilSaves has every save of the server fail from now on: there is a directory in
 // the place of the file. Permissions would not keep root from writing.
 func (s *Server) SpoilSaves() error {
-	file := filepath.Join(s.dir, "dump.rdb")
+	file := s.saved()
 	if err := os.RemoveAll(file); err != nil {
 		return err
 	}
@@ -19,7 +22,7 @@ func (s *Server) SpoilSaves() error {
 
 // MendSaves undoes SpoilSaves; a file that was saved stays.
 func (s *Server) MendSaves() error {
-	file := filepath.Join(s.dir, "dump.rdb")
+	file := s.saved()
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
 		return nil

@@ -102,10 +102,15 @@ func (r *Run) behind(h, next *Hold, asked int64) bool {
 		forgot := func(f history.FaultSpan) bool { return f.Blind && f.From < next.At && h.Asked < f.Till }
 		return us >= (asked+r.Setup.Skew)/1000 && slices.ContainsFunc(r.Faults, forgot)
 	}
-	then, _ := r.clock.extremes(asked)
-	later, _ := r.clock.extremes(next.At)
-	now := asked + r.Setup.Skew + min(then, later)
-	return (r.setBack(asked) || r.setBack(next.At)) && us >= now/1000
+	least, _ := r.clock.extremes(asked)
+	back := r.setBack(asked) || r.setBack(next.At)
+	for _, s := range r.clock { // it may have been behind only in between
+		if s.At > asked && s.At <= next.At {
+			least, back = min(least, s.Ahead), back || r.setBack(s.At)
+		}
+	}
+	now := asked + r.Setup.Skew + least
+	return back && us >= now/1000
 }
 
 func distance(a, b int64) int64 { return max(a-b, b-a) }

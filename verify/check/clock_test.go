@@ -109,6 +109,18 @@ func TestATokenIsAsOldAsTheGrantThatItIsOf(t *testing.T) {
 	}
 }
 
+// The clock was behind only after it was asked for, and before it was heard of.
+func TestATokenOfAClockThatWasBehindForAMoment(t *testing.T) {
+	wrong := stepped(30, -1000, false)
+	wrong.Steps = append(wrong.Steps, history.Step{At: at(50), Ahead: 0})
+	s := newStory(wrong).
+		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(15), asked: 14, got: 15, over: 20}).
+		hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(40 - 1000), asked: 25, got: 60, over: 80})
+	if r := s.results()["tokens-in-time"]; !r.Passed() || r.Excused != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // A quorum's token that is ahead of every right clock is known only to the servers
 // that it was written to.
 func TestAQuorumsTokensThatFallAreExcusedOnlyAheadOfTheClocksAndBehindALoss(t *testing.T) {

@@ -232,7 +232,7 @@ func memory(World, *rand.Rand, *redistest.Server, *history.FaultSpan) refuser {
 // loading has the server save and load. It hears others only between two keys.
 func loading(w World, rng *rand.Rand, s *redistest.Server, _ *history.FaultSpan) refuser {
 	slow := int64(between(rng, leases(w, 0.3), leases(w, 1)) / time.Microsecond)
-	end := make(chan error, 1)
+	var end chan error // of the loading, once it has begun
 	return refuser{
 		enter: func(ctx context.Context) error {
 			reply, err := insist(ctx, w, s, "DBSIZE")
@@ -243,6 +243,7 @@ func loading(w World, rng *rand.Rand, s *redistest.Server, _ *history.FaultSpan)
 			_, err = insist(ctx, w, s, "CONFIG", "SET", "key-load-delay", slow/max(keys, 1),
 				"loading-process-events-interval-bytes", 1024)
 			if err == nil {
+				end = make(chan error, 1)
 				go func() {
 					_, err := w.Do(context.WithoutCancel(ctx), s, "DEBUG", "RELOAD")
 					end <- err
@@ -252,6 +253,9 @@ func loading(w World, rng *rand.Rand, s *redistest.Server, _ *history.FaultSpan)
 		},
 		leave: func(ctx context.Context) error {
 			_, err := insist(ctx, w, s, "CONFIG", "SET", "key-load-delay", 0)
+			if end == nil {
+				return err
+			}
 			select {
 			case <-end: // it may have been killed meanwhile
 			case <-ctx.Done():
@@ -264,10 +268,11 @@ func loading(w World, rng *rand.Rand, s *redistest.Server, _ *history.FaultSpan)
 }
 
 func busy(w World, _ *rand.Rand, s *redistest.Server, _ *history.FaultSpan) refuser {
-	end := make(chan struct{})
+	var end chan struct{} // of the script, once it has begun
 	return refuser{
 		in: []order{{"CONFIG", "SET", "busy-reply-threshold", 20}},
 		enter: func(ctx context.Context) error {
+			end = make(chan struct{})
 			go func() {
 				defer close(end)
 				// It comes to no end by itself: that it is killed is an error.
@@ -276,7 +281,7 @@ func busy(w World, _ *rand.Rand, s *redistest.Server, _ *history.FaultSpan) refu
 			return nil
 		},
 		leave: func(ctx context.Context) error {
-			for {
+			for end != nil {
 				_, err := w.Do(ctx, s, "SCRIPT", "KILL")
 				select {
 				case <-end:
@@ -287,6 +292,7 @@ func busy(w World, _ *rand.Rand, s *redistest.Server, _ *history.FaultSpan) refu
 					last(ctx, 10*time.Millisecond)
 				}
 			}
+			return nil
 		},
 		probe: write,
 	}

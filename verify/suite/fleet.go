@@ -220,7 +220,7 @@ func (p *process) replace(squeezed bool) error {
 	p.mu.Lock()
 	p.fate = history.Killed
 	p.mu.Unlock()
-	if err := p.cmd.Process.Kill(); err != nil {
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	<-p.ended

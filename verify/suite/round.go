@@ -280,7 +280,7 @@ func (r *round) recover(ctx context.Context) {
 func (r *round) config(number int) workload.Config {
 	c := workload.Config{
 		Proc: number, Procs: r.opts.Clients, Seed: r.opts.Seed, Library: workload.Goredis, Prefix: r.prefix,
-		TTL: r.opts.TTL, Dir: r.dir, Works: r.opts.Works, Passes: -1,
+		TTL: r.opts.TTL, Dir: r.dir, Works: r.opts.Works, Passes: -1, Rest: r.opts.Rest,
 	}
 	if number%2 == 0 {
 		c.Library = workload.Rueidis

@@ -35,6 +35,7 @@ type Options struct {
 	Round    time.Duration // of one round, on fresh servers; default: 60 s
 	TTL      time.Duration // of the leases; default: 1 s, over a quorum 3 s
 	Clients  int           // processes; default: 5
+	Rest     float64       // part of the usual pauses between acquisitions; default: 1
 	Argv     []string      // the program that runs workload.Client
 	Command  string        // the command that runs the suite, for the line that repeats a run
 	Dir      string        // where histories are left; default: the directory for temporary files
@@ -93,7 +94,7 @@ func (o Options) Complete() (Options, error) {
 		o.TTL = cmp.Or(o.TTL, 3*time.Second)
 	}
 	o.TTL = cmp.Or(o.TTL, time.Second)
-	o.Clients = cmp.Or(o.Clients, 5)
+	o.Clients, o.Rest = cmp.Or(o.Clients, 5), cmp.Or(o.Rest, 1)
 	o.Seed = cmp.Or(o.Seed, uint64(time.Now().UnixNano())%1_000_000_000)
 	if o.Resource == nil {
 		o.Resource = workload.Files
@@ -116,6 +117,8 @@ func (o Options) Complete() (Options, error) {
 		return o, fmt.Errorf("ttl: %v; it takes at least %v, and no more than the duration", o.TTL, MinTTL)
 	case o.Clients < 2 || o.Clients > MaxClients:
 		return o, fmt.Errorf("clients: %d; it takes 2 to %d", o.Clients, MaxClients)
+	case !(o.Rest > 0 && o.Rest <= 10):
+		return o, fmt.Errorf("rest: %v; it is a part of the usual pauses, above 0 and at most 10", o.Rest)
 	case len(o.Argv) == 0:
 		return o, errors.New("BUG: no program for the clients")
 	}
@@ -183,6 +186,9 @@ func (o Options) again() string {
 	}
 	if o.URL == "" {
 		words = append(words, "--topology "+o.Topology)
+	}
+	if o.Rest != 1 {
+		words = append(words, fmt.Sprintf("--rest %v", o.Rest))
 	}
 	return strings.TrimSpace(strings.Join(append(words,
 		fmt.Sprintf("--seed %d", o.Seed), fmt.Sprintf("--duration %v", o.Round), fmt.Sprintf("--ttl %v", o.TTL),

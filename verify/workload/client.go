@@ -39,6 +39,7 @@ type Config struct {
 	Passes  int           `json:"passes"` // as holdfast.Config.LocalPasses
 	Dir     string        `json:"dir"`    // where the registers are
 	Works   []string      `json:"works"`  // which workloads
+	Rest    float64       `json:"rest"`   // part of the usual pauses between acquisitions
 
 	Squeezed bool `json:"squeezed,omitempty"` // it makes garbage beside its work
 }

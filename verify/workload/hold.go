@@ -22,7 +22,7 @@ type worker struct {
 
 // loop takes turns until ctx ends.
 func (w *worker) loop(ctx context.Context, kind workload) {
-	for pause(ctx, w.upTo(kind.rest)) {
+	for pause(ctx, w.upTo(time.Duration(float64(kind.rest)*w.cfg.Rest))) {
 		failed := w.failures
 		kind.turn(w, ctx)
 		if w.failures > failed && !pause(ctx, w.upTo(max(w.cfg.TTL/4, kind.rest))) {
@@ -181,8 +181,14 @@ func how(ctx context.Context, err error) string {
 		return history.Held
 	case errors.As(err, &refused), errors.Is(err, holdfast.ErrUnreachable):
 		return history.Refused
-	case ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
+	case over(ctx) && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
 		return history.Cancelled
 	}
 	return history.Broken
+}
+
+// over reports whether a context has ended, or would have if its timer were on time.
+func over(ctx context.Context) bool {
+	deadline, limited := ctx.Deadline()
+	return ctx.Err() != nil || limited && !time.Now().Before(deadline)
 }

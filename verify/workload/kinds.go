@@ -48,7 +48,7 @@ func (w *worker) line(ctx context.Context) {
 func (w *worker) many(ctx context.Context) {
 	name := fmt.Sprintf("%s/%d", Many, w.rng.IntN(manyOnes))
 	w.exclusive(ctx, name, func(h *holding) {
-		h.stay(w.upTo(60 * time.Millisecond))
+		h.stay(w.upTo(10 * time.Millisecond))
 	})
 }
 
