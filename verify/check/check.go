@@ -267,8 +267,8 @@ func All(r *Run) []Result {
 	all := []Result{
 		r.ServerExclusion(), r.Continuity(), r.ClientExclusion(), r.Backed(), r.TokensRise(), r.TokensInTime(),
 		r.Updates(), r.LossSignalled(), r.ReleasesTrue(), r.Periods(), r.Terms(), r.Linearizable(),
-		r.Order(), r.Owners(), r.Least(), r.Evictions(), r.Refused(), r.Told(), r.Free(), r.Veto(),
-		r.Recovery(), r.NothingLeft(), r.Ends(), r.Bite(),
+		r.Order(), r.Owners(), r.Least(), r.Evictions(), r.Refused(), r.Told(), r.Free(), r.Veto(), r.Dropped(),
+		r.Frozen(), r.Recovery(), r.NothingLeft(), r.Ends(), r.Bite(),
 	}
 	subjects := r.subjects()
 	for i := range all {

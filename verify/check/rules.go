@@ -155,3 +155,78 @@ func (r *Run) onlyMinority(from, till int64) bool {
 	}
 	return len(hurt) > 0 && len(hurt) <= 2
 }
+
+// Dropped checks that a lease which is out of everybody's hands is not ended before its
+// time: its renewal stops, and nothing else.
+func (r *Run) Dropped() Result {
+	res := Result{
+		Name: "dropped-handles", Guarantees: "G7",
+		Promise: "a lease that its program has lost sight of lasts until its time is over",
+	}
+	if r.mute() {
+		return res
+	}
+	closed := make(map[string]bool) // by attempt: what its client gave back as it was closed
+	for _, e := range r.Events {
+		closed[e.Owner] = closed[e.Owner] || e.Kind == history.Drop && e.How == history.Stopped
+	}
+	for _, e := range r.Events {
+		if e.Kind != history.Drop || closed[e.Owner] {
+			continue
+		}
+		g := r.byAttempt(e.Lock)[e.Owner]
+		switch {
+		case g == nil:
+			if r.lossBetween(e.Asked, e.At) || r.blindBetween(e.Asked, e.At) {
+				res.Excused++
+			}
+		case g.evicted, r.excuse(e.Asked, e.At+int64(r.Setup.TTL), e.Proc):
+			res.Excused++
+		case g.released:
+			res.Examined++
+			res.findf(r.machine(g.till), e.Lock, "client %d lost sight of %s, and it was released", e.Proc, e.Owner)
+		default:
+			res.Examined++
+		}
+	}
+	return res
+}
+
+// Frozen checks that a process which is stopped delays a line once: while it does not
+// answer, at most one of its waiters is granted a lock that it then cannot use.
+func (r *Run) Frozen() Result {
+	res := Result{
+		Name: "frozen-once", Guarantees: "G9",
+		Promise: "a client that is stopped with many waiters delays the line once, not once for each",
+	}
+	if r.mute() {
+		return res
+	}
+	for _, f := range r.Faults {
+		if f.Name != "stop" || f.Err != "" || len(f.Procs) != 1 {
+			continue
+		}
+		for _, key := range r.keys() {
+			var granted []*granted
+			for _, g := range r.follow().holds[key] {
+				at := r.machine(g.from)
+				if g.mode == "x" && g.name == "" && at > f.From+unsaid && at < f.Till && r.proc(g.attempt) == f.Procs[0] {
+					granted = append(granted, g)
+				}
+			}
+			if len(granted) == 0 {
+				continue
+			}
+			res.Examined++
+			if len(granted) > 1 {
+				if r.lossBetween(f.From, f.Till) {
+					res.Excused++ // and with it who does not answer
+					continue
+				}
+				res.findf(r.machine(granted[1].from), lockOf(key), "client %d was stopped for %v, and was granted it %d times",
+					f.Procs[0], since(f.From, f.Till), len(granted))
+			}
+		}
+	}
+	return res
+}

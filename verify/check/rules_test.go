@@ -18,12 +18,26 @@ func (s *story) ended(told int, failed string) *story {
 // waiting is a record with the first of a line of one.
 func waiting(record, attempt string) string { return record + "\tline 1 1 1 " + attempt }
 
+func drop(owner string, n float64) history.Event {
+	return history.Event{Kind: history.Drop, Proc: 1, Client: "c1", Lock: "l", Owner: owner, At: at(n), Asked: at(0.5)}
+}
+
 // overQuorum is a story of a quorum, with faults of some of its servers.
 func overQuorum(servers ...string) *story {
 	s := newStory(history.FaultSpan{Name: "server-stop", From: at(1), Till: at(30_000), Servers: servers})
 	s.events[0].Setup.Topology = "quorum"
 	return s.hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0, got: 1, over: 5}).
 		hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(20_000), asked: 3, got: 20_000, over: 20_005})
+}
+
+// stopped is a story in which a client is stopped, and granted the lock by others.
+func stopped(times int) *story {
+	s := newStory(history.FaultSpan{Name: "stop", From: at(10), Till: at(1000), Procs: []int{1}})
+	for i := range times {
+		n := 200 + 150*float64(i)
+		s.note(n, "poll", "l", "c2/1", held(n, fmt.Sprintf("c1/%d", i+1)))
+	}
+	return s
 }
 
 var illegalRules = []illegalStory{
@@ -36,6 +50,13 @@ var illegalRules = []illegalStory{
 		note(3, "release", "l", "c1/1", waiting(free(1), "c2/1")).
 		note(9000, "poll", "l", "c2/1", held(9000, "c2/1"))},
 	{"a lock that a minority keeps from all", "no-veto", overQuorum("a", "b")},
+	{"a lease that is freed since nobody sees it", "dropped-handles", newStory().
+		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
+		add(drop("c1/1", 2)).
+		note(20, "release", "l", "c1/1", free(1))},
+	{"a client that is stopped delays the line twice", "frozen-once", stopped(2)},
+	{"a check that looked at nothing", "dropped-handles", newStory().
+		add(history.Event{Kind: history.Drop, Lock: "other"})},
 }
 
 // What these rules allow.
@@ -48,7 +69,12 @@ func TestWhatTheRulesAllowPasses(t *testing.T) {
 			note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
 			note(2, "acquire", "l", "c2/1", waiting(held(1, "c1/1"), "c2/1")).
 			note(300, "poll", "l", "c2/1", held(300, "c2/1")),
-		"no-veto": overQuorum("a", "b", "c"),
+		"dropped-handles": newStory().
+			note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
+			add(drop("c1/1", 2)).
+			note(120, "acquire", "l", "c2/1", held(120, "c2/1")),
+		"frozen-once": stopped(1),
+		"no-veto":     overQuorum("a", "b", "c"),
 	} {
 		r := s.results()[name]
 		if !r.Passed() || r.Examined == 0 && name != "no-veto" {

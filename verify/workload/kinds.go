@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -70,6 +71,35 @@ func (w *worker) least(ctx context.Context) {
 	w.hold(ctx, ordinary(request{lock: Least, mode: "x", least: least}, m.Lock), func(h *holding) {
 		h.stay(w.upTo(w.cfg.TTL / 6))
 	})
+}
+
+// drop takes a lease and loses sight of it, as code does that writes _, err := Lock(ctx):
+// what is left of it is for the garbage collector, and for the lease's time.
+func (w *worker) drop(ctx context.Context) {
+	var opts []holdfast.Option
+	if w.rng.IntN(2) == 0 {
+		opts = append(opts, holdfast.NoRenewal())
+	}
+	e := history.Event{Work: w.work, Lock: Drop, Mode: "x", ID: w.ids.Add(1), Asked: history.Now()}
+	l, err := w.locks.Mutex(Drop, opts...).Lock(ctx)
+	e.At = history.Now()
+	if err != nil {
+		e.Kind, e.How, e.Err = history.Fail, how(ctx, err), err.Error()
+		w.failures++
+		w.say(e)
+		return
+	}
+	e.Kind, e.Owner, e.Token = history.Got, l.Owner(), l.Token()
+	w.say(e)
+	l = nil
+	// What ends the lease runs once the collector has seen that nobody has it.
+	runtime.GC()
+	e.Kind, e.At = history.Drop, 0
+	w.say(e)
+	if !pause(ctx, w.cfg.TTL) {
+		e.How = history.Stopped // what the client holds it gives back when it is closed
+		w.say(e)
+	}
 }
 
 // evict: two goroutines of each process hold a lock, one of them long enough to

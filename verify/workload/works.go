@@ -30,6 +30,7 @@ const (
 	Thousand  = "thousand"  // a thousand waiters on one lock
 	Least     = "least"     // a lock that stays taken for a least time
 	Evict     = "evict"     // operators, and those who try what must be refused
+	Drop      = "drop"      // leases that a program loses sight of
 )
 
 // Permits is the limit of the semaphore.
@@ -63,6 +64,7 @@ func works() map[string]workload {
 		Thousand:  {"1,000 waiters on one lock; only if named", 13, waiters, true, time.Second, (*worker).thousand},
 		Least:     {"a least time for which a lock stays taken", 14, 1, false, 40 * time.Millisecond, (*worker).least},
 		Evict:     {"evictions, and what must be refused", 15, 3, false, 300 * time.Millisecond, (*worker).evict},
+		Drop:      {"leases that a program loses sight of", 16, 1, false, 200 * time.Millisecond, (*worker).drop},
 	}
 }
 
