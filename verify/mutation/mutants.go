@@ -17,13 +17,16 @@ var (
 	lasting = check{"unit tests", ".", []string{"./internal/lease"}}
 	lining  = check{"unit tests", ".", []string{"./internal/line"}}
 	waking  = check{"unit tests", ".", []string{"./internal/wake"}}
+	// How things are named, and how refusals are told apart.
+	naming   = check{"unit tests", ".", []string{"./internal/wire"}}
+	refusing = check{"unit tests", ".", []string{"./internal/adapter"}}
 	// Locks over several servers: what their answers mean, and the store in virtual time.
 	counting = check{"unit tests", ".", []string{"./internal/majority"}}
 	uniting  = check{"bubble tests", ".", []string{"./quorum"}}
 )
 
 // mutants are all that there are.
-var mutants = slices.Concat(inScripts, inMemstore, inClient, inQuorum)
+var mutants = slices.Concat(inScripts, inMemstore, inClient, inJobs, inQuorum)
 
 // inScripts are those of the scripts.
 var inScripts = []mutant{{

@@ -1,0 +1,88 @@
+package main
+
+// inJobs are those of jobs, of names and of refusals.
+var inJobs = []mutant{{
+	name: "another period of a job is put into its mark",
+	file: "script/turn.lua",
+	old:  "  if first ~= 'change' then return commit('other ' .. agreed) end\n",
+	mut:  "",
+	by:   []check{transcripts},
+}, {
+	name: "a fixed time comes twice after a clock was set back",
+	file: "script/turn.lua",
+	old:  "  limit = upcoming + period\n",
+	mut:  "",
+	by:   []check{oracle},
+}, {
+	name: "a run does not mark its period",
+	file: "script/turn.lua",
+	old:  "fields.turn = text(upcoming) .. ' ' .. attempt .. ' ' .. plan\n",
+	mut:  "",
+	by:   []check{transcripts},
+}, {
+	name: "a period that is given back forgets which the job has",
+	file: "script/forgo.lua",
+	old:  "  fields.turn = text(now) .. ' - ' .. plan\n",
+	mut:  "  fields.turn = text(now) .. ' - 1 -'\n",
+	by:   []check{transcripts},
+}, {
+	name: "a fixed time comes twice after a clock was set back, in the twin",
+	file: "memstore/turn.go",
+	old:  "	return next, next + p.period\n",
+	mut:  "	return next, now + p.period\n",
+	by:   []check{rules},
+}, {
+	name: "a loop counts its periods from the end of a run",
+	file: "every.go",
+	old:  "	wait := max(turn.Next-(c.now()-seen), 0)\n",
+	mut:  "	wait := turn.Next\n",
+	by:   []check{rules},
+}, {
+	name: "a loop ends when a release gets no answer",
+	file: "every.go",
+	old:  "			if failed != nil && (ctx.Err()",
+	mut:  "			if err != nil && (ctx.Err()",
+	by:   []check{rules},
+}, {
+	name: "a loop waits for the next period while its own is given back",
+	file: "every.go",
+	old:  "		if l == nil && back.has(turn.Owner) {\n",
+	mut:  "		if l == nil && back.has(\"\") {\n",
+	by:   []check{rules},
+}, {
+	name: "the same fixed times are two periods",
+	file: "every.go",
+	old:  "		s.Offset = (e.terms.offset%e.period + e.period) % e.period\n",
+	mut:  "		s.Offset = e.terms.offset\n",
+	by:   []check{rules},
+}, {
+	name: "the function's own error of a run is wrapped",
+	file: "every.go",
+	old:  "		if ended := end(ctx); ended != nil {\n",
+	mut:  "		if ended := end(ctx); true {\n",
+	by:   []check{rules},
+}, {
+	name: "a job's record is that of a lock under another prefix",
+	file: "internal/wire/several.go",
+	old:  "return prefix + \":{\" + Encode(name) + \"}:periodic\" }",
+	mut:  "return prefix + \":every:{\" + Encode(name) + \"}\" }",
+	by:   []check{naming, rules},
+}, {
+	name: "an election's channel is that of another prefix",
+	file: "internal/wire/several.go",
+	old:  "	return prefix + \":watch=\" + Encode(name)\n",
+	mut:  "	return prefix + \":watch:\" + Encode(name)\n",
+	by:   []check{naming},
+}, {
+	name: "a refusal in a script is not known on newer servers",
+	file: "internal/adapter/refusal.go",
+	old:  " ||\n		strings.HasPrefix(message, \"ERR ACL failure in script: \") {",
+	mut:  " {",
+	by:   []check{refusing},
+}, {
+	name: "the hint about a forbidden key is for one server only",
+	file: "hint.go",
+	old:  "strings.Contains(e.Message, \"a key\"),\n			strings.Contains(e.Message, \"' key\"):",
+	mut:  "strings.Contains(e.Message, \"' key\"):",
+	by:   []check{rules},
+}}
