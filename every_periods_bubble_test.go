@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -179,15 +180,15 @@ func TestAClockThatIsSetBackRepeatsNoRun(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				start := time.Now()
 				server := time.Date(2031, 5, 6, 12, 0, 0, 0, time.UTC)
-				back := time.Duration(0)
-				w.SetClock(func() time.Time { return server.Add(time.Since(start)).Add(-back) })
+				var back atomic.Int64
+				w.SetClock(func() time.Time { return server.Add(time.Since(start) - time.Duration(back.Load())) })
 				j := &job{t: t}
 				e := w.client().Every("lottery", 24*time.Hour, holdfast.At(12*time.Hour))
 				if turn := j.do(e); !turn.Ran {
 					t.Fatalf("%+v", turn)
 				}
 				time.Sleep(time.Minute)
-				back = test.by
+				back.Store(int64(test.by))
 				stepped := time.Now()
 				wantIs(t, loop(t, e, test.wait+time.Minute, j.run), context.DeadlineExceeded)
 				if j.count() != 2 {

@@ -84,7 +84,7 @@ func TestOutOfMemoryCostsNoPlaceInTheLine(t *testing.T) {
 func TestARefusedWaiterLeavesTheLine(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.Do(t, "ACL", "SETUSER", "ann", "on", ">pw", "~*", "&*", "+@all")
-		holder, _ := w.local(t, holdfast.Config{TTL: time.Second})
+		holder, _ := w.local(t, holdfast.Config{TTL: 10 * time.Second})
 		b, seen := on(t, w.open(t, w.Addr(), login{"ann", "pw"}), holdfast.Config{TTL: time.Second})
 		l := lock(t, holder.Mutex("x"))
 		got := locking(within(t), b.Mutex("x"))

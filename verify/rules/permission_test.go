@@ -179,7 +179,7 @@ func TestWithoutPublishTheLineMovesByLooking(t *testing.T) {
 			"channel": append(w.without(t, ""), "resetchannels", "&other:*"),
 		} {
 			as := w.user(t, "ann", rules...)
-			holder, _ := on(t, w.open(t, w.Addr(), as), holdfast.Config{TTL: time.Second})
+			holder, _ := on(t, w.open(t, w.Addr(), as), holdfast.Config{TTL: 3 * time.Second})
 			b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
 			l := lock(t, holder.Mutex(name))
 			got := locking(within(t), b.Mutex(name))
