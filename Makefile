@@ -149,6 +149,23 @@ verify: servers ## run the fault suite over all topologies (DURATION=2m TOPOLOGI
 	if [ -n "$$failed" ]; then echo "== verify: BROKEN on$$failed" >&2; exit 1; fi; \
 	echo "== verify: every promise was kept; see bin/verify/*.html"
 
+# Each run continues the record: rounds are added to a file, and the pairs of faults
+# that it lacks come first. Short pauses between acquisitions, and rounds that are long
+# enough for what a round costs at its ends.
+RECORD := docs/track-record/rounds.jsonl
+
+.PHONY: track-record
+track-record: servers ## add to the track record, for DURATION on each topology (TOPOLOGIES='quorum')
+	@mkdir -p bin/verify && cd cmd/holdfast && $(GO) build -o ../../bin/verify/holdfast .
+	@failed=; \
+	for topology in $(TOPOLOGIES); do \
+		echo "== track-record: $$topology"; \
+		bin/verify/holdfast verify --topology $$topology --duration $(DURATION) --round 2m --rest 0.1 \
+			--pairs --record $(RECORD) --dir bin/verify $(VERIFYFLAGS) || failed="$$failed $$topology"; \
+	done; \
+	bin/verify/holdfast verify --summary $(RECORD) >docs/track-record/record.md; \
+	if [ -n "$$failed" ]; then echo "== track-record: BROKEN on$$failed" >&2; exit 1; fi
+
 # Not part of test: it takes a minute or two, and nothing in the Go files can
 # change what it finds. CI has a job for it.
 .PHONY: model

@@ -210,7 +210,8 @@ func (r *Run) Frozen() Result {
 			var granted []*granted
 			for _, g := range r.follow().holds[key] {
 				at := r.machine(g.from)
-				if g.mode == "x" && g.name == "" && at > f.From+unsaid && at < f.Till && r.proc(g.attempt) == f.Procs[0] {
+				own := g.mode == "x" && g.name == "" && r.proc(g.attempt) == f.Procs[0]
+				if own && at > f.From+unsaid && at < f.Till {
 					granted = append(granted, g)
 				}
 			}
@@ -223,7 +224,8 @@ func (r *Run) Frozen() Result {
 					res.Excused++ // and with it who does not answer
 					continue
 				}
-				res.findf(r.machine(granted[1].from), lockOf(key), "client %d was stopped for %v, and was granted it %d times",
+				res.findf(r.machine(granted[1].from), lockOf(key),
+					"client %d was stopped for %v, and was granted it %d times",
 					f.Procs[0], since(f.From, f.Till), len(granted))
 			}
 		}

@@ -155,7 +155,8 @@ func (w *world) part() {
 // refuse has the server refuse what it is asked for, before any of it is done: all, what
 // writes, or what may take memory.
 func (w *world) refuse() {
-	w.word = pick(w, "READONLY", "NOREPLICAS", "MISCONF", "OOM", "LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "NOAUTH")
+	w.word = pick(w, "READONLY", "NOREPLICAS", "MISCONF", "OOM", "LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN",
+		"NOAUTH")
 	w.refuses = max(w.refuses, w.now()+w.lasts("refusing servers", w.upTo(2*w.ttl)))
 }
 

@@ -45,7 +45,7 @@ type Options struct {
 	Asked bool
 	// Pairs has faults drawn first that were not yet about at one time. It says how
 	// often two were, by their names with a plus between, in the order of the alphabet;
-	// nil: pairs are drawn as they come. The run ends when none is missing.
+	// nil: pairs are drawn as they come.
 	Pairs map[string]int
 	// Left says of each fault that the topology could have why it is left out. Complete
 	// sets it.
@@ -283,8 +283,10 @@ func Run(ctx context.Context, opts Options) (*Outcome, error) {
 			out.OK = false
 			return out, fmt.Errorf("round %d: %w\n  again: %s", i+1, err, this.again())
 		}
-		if opts.met(round.Tally) {
-			break
+		for pair, n := range round.Tally.Pairs {
+			if opts.Pairs != nil {
+				opts.Pairs[pair] += n
+			}
 		}
 	}
 	return out, nil
@@ -292,22 +294,6 @@ func Run(ctx context.Context, opts Options) (*Outcome, error) {
 
 // rounds is how many rounds the run has.
 func (o Options) rounds() int { return max(int((o.Duration+o.Round/2)/o.Round), 1) }
-
-// met takes in which faults met, and reports that none is missing.
-func (o Options) met(t Tally) bool {
-	if o.Pairs == nil {
-		return false
-	}
-	for pair, n := range t.Pairs {
-		o.Pairs[pair] += n
-	}
-	for _, pair := range Possible(o.Faults) {
-		if o.Pairs[pair] == 0 {
-			return false
-		}
-	}
-	return true
-}
 
 func (t *Tally) add(o Tally) {
 	for _, pair := range [][2]*map[string]int{
