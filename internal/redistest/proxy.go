@@ -40,7 +40,7 @@ type Proxy struct {
 
 	mu       sync.Mutex    // guards what follows; no I/O while it is held
 	switched chan struct{} // closed when a fault is switched on or off
-	counted  chan struct{} // closed when a request has reached a stage
+	counted  chan struct{} // closed when a request has reached a stage; nil while nobody waits for that
 	counts   map[stageOf]int64
 	hook     func(Event)
 	links    map[*link]struct{}
@@ -81,7 +81,6 @@ func NewProxy(t testing.TB, target string) *Proxy {
 		target:   target,
 		listener: l,
 		switched: make(chan struct{}),
-		counted:  make(chan struct{}),
 		counts:   make(map[stageOf]int64),
 		links:    make(map[*link]struct{}),
 		held:     make(map[*link]int64),
@@ -209,6 +208,9 @@ func (p *Proxy) Await(t testing.TB, stage Stage, command string, n int64) {
 	key := stageOf{stage, strings.ToUpper(command)}
 	for {
 		p.mu.Lock()
+		if p.counted == nil {
+			p.counted = make(chan struct{})
+		}
 		got, changed := p.counts[key], p.counted
 		p.mu.Unlock()
 		if got >= n {
@@ -245,8 +247,10 @@ func (p *Proxy) note(stage Stage, request []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.counts[stageOf{stage, strings.ToUpper(request[0])}]++
-	close(p.counted)
-	p.counted = make(chan struct{})
+	if p.counted != nil {
+		close(p.counted)
+		p.counted = nil
+	}
 }
 
 // swallow reports whether the answer to request is to be dropped, and whether
