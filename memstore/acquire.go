@@ -15,6 +15,7 @@ func acquire(t *step, args *arguments) string {
 	t.base, r.owner = args.text(), args.owner()
 
 	t.settle()
+	t.line.lives(clientOf(r.attempt))
 	if token, held := t.again(r.attempt, r.owner, r.ttl, true); held {
 		return t.granted(token)
 	}

@@ -8,17 +8,21 @@ import (
 // advance grants the lock to the head of the line for as long as the head fits.
 //
 //   - A waiter whose patience is over is removed.
+//   - A waiter whose client does not hear pushes, or is silent, is passed over and
+//     keeps its place.
 //   - A waiter who does not fit stops the walk: nobody may overtake it.
-//   - A waiter who fits is granted if its client hears the push. If nobody
-//     hears it, the waiter is passed over and keeps its place.
+//   - A waiter who fits is granted, briefly until its client confirms the push.
 //
 // caller is the attempt that asks right now ("": nobody does): it is not
 // overdue, and its answer says what a push would. advance answers the caller's
 // token if it was granted (else 0), and whether a waiter stands that nobody
 // may overtake.
 func (t *step) advance(caller string) (token int64, blocked bool) {
+	var pushed *waiter
+	at := t.line.tail + 1
 	for _, w := range slices.Clone(t.line.waiters) {
 		if t.holder != nil {
+			at = w.place
 			break
 		}
 		asks := w.attempt == caller
@@ -26,34 +30,43 @@ func (t *step) advance(caller string) (token int64, blocked bool) {
 			t.line.leave(w.attempt)
 			continue
 		}
+		if !asks && !t.hears(w) {
+			continue
+		}
 		if !t.fits(w.mode, w.weight) {
-			blocked = true
+			blocked, at = true, w.place
 			break
 		}
-		if asks || t.push(w, t.nextToken()) {
+		if asks {
 			t.line.leave(w.attempt)
-			granted := t.grant(w.request)
-			if asks {
-				token = granted
-			}
-			if t.holder != nil && t.holder.admits(w.owner) {
-				t.admit(caller)
-			}
+			token = t.grant(w.request)
+		} else {
+			t.push(w, t.nextToken())
+			t.line.leave(w.attempt)
+			t.lend(w.request)
+			pushed = w
+		}
+		if t.holder != nil && t.holder.admits(w.owner) {
+			t.admit(caller)
 		}
 	}
 	t.line.skipHoles()
+	if pushed != nil && t.line.len() > 0 && !(t.line.watched > t.now && t.line.watcher >= at) {
+		t.tellNext(at, clientOf(pushed.attempt), caller)
+	}
 	return token, blocked || t.holder != nil && t.line.len() > 0
 }
 
-// push tells a waiter's client of its grant, and answers whether it listens.
-func (t *step) push(w *waiter, token int64) bool {
-	channel := t.base + clientOf(w.attempt)
-	if t.listening(channel) == 0 {
-		return false
-	}
-	payload := fmt.Sprintf("granted %s %d %d", w.attempt, token, t.line.len()-1)
-	t.pushes = append(t.pushes, message{channel, payload})
-	return true
+// hears says whether a waiter's client listens and is not silent.
+func (t *step) hears(w *waiter) bool {
+	client := clientOf(w.attempt)
+	return !slices.Contains(t.line.silent, client) && t.listening(t.base+client) > 0
+}
+
+// push tells a waiter's client of its grant.
+func (t *step) push(w *waiter, token int64) {
+	payload := fmt.Sprintf("granted %s %d %d %d %d", w.attempt, token, t.line.len()-1, t.now, briefly(w.ttl))
+	t.pushes = append(t.pushes, message{t.base + clientOf(w.attempt), payload})
 }
 
 // admit lets in whoever waits in the name of the owner that has just been
@@ -61,12 +74,13 @@ func (t *step) push(w *waiter, token int64) bool {
 // the caller asks by itself.
 func (t *step) admit(caller string) {
 	for _, w := range slices.Clone(t.line.waiters) {
-		if w.attempt == caller || w.owner != t.holder.name || w.patience <= t.now || !t.push(w, t.fence) {
+		if w.attempt == caller || w.owner != t.holder.name || w.patience <= t.now || !t.hears(w) {
 			continue
 		}
+		t.push(w, t.fence)
 		t.line.leave(w.attempt)
 		t.keep(w.ttl)
 		t.holder.entries = append(t.holder.entries, w.attempt)
-		t.holder.expiry = max(t.holder.expiry, t.now+w.ttl)
+		t.holder.expiry = max(t.holder.expiry, t.now+briefly(w.ttl))
 	}
 }

@@ -77,10 +77,14 @@ func (r *record) fields() map[string]string {
 		f["limit"] = text(r.limit)
 	}
 	for attempt, h := range r.shares {
-		f["h:"+attempt] = owned(h.owner, h.mode, h.expiry, h.weight, h.token, h.since)
+		f["h:"+attempt] = owned(h.owner, h.mode, brief(h.expiry, h.unsure), h.weight, h.token, h.since)
 	}
 	if len(r.line.waiters) > 0 {
-		f["line"] = fmt.Sprint(r.line.len(), " ", r.line.head, " ", r.line.tail)
+		sum := []string{text(r.line.len()), text(r.line.head), text(r.line.tail)}
+		if r.line.watched > 0 {
+			sum = append(sum, fmt.Sprintf("~%d:%d", r.line.watched, r.line.watcher))
+		}
+		f["line"] = strings.Join(append(sum, r.line.silent...), " ")
 	}
 	for _, w := range r.line.waiters {
 		f["#"+text(w.place)] = w.attempt
@@ -107,13 +111,24 @@ func (r *record) lock() string {
 	}
 	switch h := r.holder; {
 	case h != nil && len(h.entries) > 0:
-		form += " " + text(h.expiry-r.fence/1000) + " @" + h.name + more
+		form += " " + brief(h.expiry-r.fence/1000, h.unsure) + " @" + h.name + more
 	case h != nil:
-		form += " " + text(h.expiry-r.fence/1000) + " " + h.name + more
+		form += " " + brief(h.expiry-r.fence/1000, h.unsure) + " " + h.name + more
 	case more != "":
 		form += " 0 -" + more
 	}
 	return form
+}
+
+// brief writes a lease, or when it ends: a 0 in front says that it is not confirmed.
+func brief(ms int64, unsure bool) string {
+	switch {
+	case !unsure:
+		return text(ms)
+	case ms < 0:
+		return "-0" + text(-ms)
+	}
+	return "0" + text(ms)
 }
 
 func (e *eviction) String() string {

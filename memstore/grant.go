@@ -13,20 +13,28 @@ type request struct {
 // clock where that is higher.
 func (t *step) nextToken() int64 { return max(t.micros, t.fence+1) }
 
+// briefly is the lease of a grant that is pushed, in ms, until it is confirmed.
+func briefly(ttl int64) int64 { return min(ttl, max(2000, ttl/10)) }
+
 // grant writes a holder in and answers its token. The caller has made sure
 // that it fits.
-func (t *step) grant(r request) (token int64) {
+func (t *step) grant(r request) (token int64) { return t.enter(r, r.ttl, false) }
+
+// lend is grant for one who is told by a push: it holds briefly until it asks.
+func (t *step) lend(r request) (token int64) { return t.enter(r, briefly(r.ttl), true) }
+
+func (t *step) enter(r request, lease int64, unsure bool) (token int64) {
 	t.fence = t.nextToken()
 	if t.birth == 0 {
 		t.birth = t.fence
 	}
 	if r.mode == exclusive {
-		t.holder = &holder{name: r.attempt, expiry: t.now + r.ttl}
+		t.holder = &holder{name: r.attempt, expiry: t.now + lease, unsure: unsure}
 		if r.owner != "" {
 			t.holder.name, t.holder.entries = r.owner, []string{r.attempt}
 		}
 	} else {
-		t.share(r)
+		t.share(r, t.now+lease, unsure)
 	}
 	if r.mode == exclusive && t.line.len() == 0 {
 		t.expires = t.life(r.ttl) // nothing but this lease needs the record
@@ -36,8 +44,7 @@ func (t *step) grant(r request) (token int64) {
 	return t.fence
 }
 
-func (t *step) share(r request) {
-	expiry := t.now + r.ttl
+func (t *step) share(r request, expiry int64, unsure bool) {
 	if len(t.shares) == 0 {
 		t.kind, t.soonest = r.mode, expiry
 		t.shares = map[string]*share{}
@@ -50,6 +57,7 @@ func (t *step) share(r request) {
 		token:  t.fence,
 		since:  t.now,
 		owner:  r.owner,
+		unsure: unsure,
 	}
 }
 
@@ -64,14 +72,14 @@ func (t *step) again(attempt, owner string, ttl int64, enters bool) (token int64
 			h.entries = append(h.entries, attempt)
 			t.line.leave(attempt)
 		}
-		h.expiry = max(h.expiry, t.now+ttl)
+		h.expiry, h.unsure = max(h.expiry, t.now+ttl), false
 		return t.fence, true
 	}
 	h := t.shares[attempt]
 	if h == nil {
 		return 0, false
 	}
-	h.expiry = max(h.expiry, t.now+ttl)
+	h.expiry, h.unsure = max(h.expiry, t.now+ttl), false
 	t.keep(ttl)
 	return h.token, true
 }

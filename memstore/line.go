@@ -10,6 +10,9 @@ type line struct {
 	waiters []*waiter // by place
 	tail    int64     // the last place given
 	head    int64     // no place before this one is taken
+	watched int64     // when the waiter at watcher looks, told by hint; ms
+	watcher int64
+	silent  []string // clients that did not confirm what was pushed to them; they are passed over
 }
 
 // waiter stands in the line. It must be heard of before its patience is over.
@@ -46,6 +49,9 @@ func (l *line) join(w *waiter) {
 func (l *line) leave(attempt string) bool {
 	was := len(l.waiters)
 	l.waiters = slices.DeleteFunc(l.waiters, func(w *waiter) bool { return w.attempt == attempt })
+	if len(l.waiters) == 0 {
+		l.silent, l.watched, l.watcher = nil, 0, 0
+	}
 	return len(l.waiters) < was
 }
 
@@ -56,11 +62,30 @@ func (l *line) skipHoles() {
 	}
 }
 
+// mostSilent is how many silent clients a line remembers.
+const mostSilent = 16
+
+// hush notes that a client is silent.
+func (l *line) hush(client string) {
+	if len(l.waiters) == 0 || slices.Contains(l.silent, client) {
+		return
+	}
+	if l.silent = append(l.silent, client); len(l.silent) > mostSilent {
+		l.silent = l.silent[1:]
+	}
+}
+
+// lives takes that note away: the client asks.
+func (l *line) lives(client string) {
+	l.silent = slices.DeleteFunc(l.silent, func(other string) bool { return other == client })
+}
+
 // ahead is an upper bound of the waiters up to and including w: holes count.
 func (l *line) ahead(w *waiter) int64 { return w.place - l.head + 1 }
 
 func (l *line) clone() line {
 	c := *l
+	c.silent = slices.Clone(l.silent)
 	c.waiters = make([]*waiter, len(l.waiters))
 	for i, w := range l.waiters {
 		copied := *w

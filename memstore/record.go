@@ -46,6 +46,7 @@ type holder struct {
 	name    string   // the attempt, or the owner's name
 	entries []string // attempts under the named owner
 	expiry  int64
+	unsure  bool // it was pushed, and is not confirmed yet
 }
 
 // staying is the name in which an attempt stands that has given up a lock which
@@ -81,6 +82,7 @@ type share struct {
 	token  int64
 	since  int64
 	owner  string
+	unsure bool // it was pushed, and is not confirmed yet
 }
 
 // eviction is an operator's forced release.

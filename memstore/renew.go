@@ -37,14 +37,16 @@ func (s *Store) renew(keys []string, args *arguments) (string, error) {
 // extend renews one lease.
 func (t *step) extend(r request) string {
 	var expiry *int64
+	var unsure *bool
+	t.line.lives(clientOf(r.attempt))
 	if t.holder != nil && t.holder.is(r.attempt, r.owner) {
-		expiry = &t.holder.expiry
+		expiry, unsure = &t.holder.expiry, &t.holder.unsure
 	} else if h := t.shares[r.attempt]; h != nil {
-		expiry = &h.expiry
+		expiry, unsure = &h.expiry, &h.unsure
 	}
 	switch {
 	case expiry != nil && *expiry > t.now:
-		*expiry = max(*expiry, t.now+r.ttl)
+		*expiry, *unsure = max(*expiry, t.now+r.ttl), false
 		t.keep(r.ttl)
 		return strconv.FormatInt(t.line.len(), 10)
 	case t.evicted != nil && slices.Contains(t.evicted.attempts, r.attempt):

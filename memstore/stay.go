@@ -56,12 +56,36 @@ func stay(t *step, args *arguments) string {
 
 func stays(left int64) string { return fmt.Sprintf("stays %d", left) }
 
+// tellNext lets one in the line know when a grant that was pushed to client may be over
+// unconfirmed, for nobody else looks then: the last, or the next from place on if the
+// last is of the same client.
+func (t *step) tellNext(place int64, client, caller string) {
+	other := t.line.waiters[t.line.len()-1]
+	if other.place != t.line.tail || clientOf(other.attempt) == client {
+		other = nil
+		for _, w := range t.line.waiters {
+			if w.place >= place {
+				other = w
+				break
+			}
+		}
+	}
+	if other != nil && other.attempt != caller && clientOf(other.attempt) != client && t.hears(other) {
+		t.sooner(other, t.left())
+		t.line.watched, t.line.watcher = t.now+t.left(), other.place
+	}
+}
+
+// sooner lets a waiter know that the lock may be free in so many ms.
+func (t *step) sooner(w *waiter, left int64) {
+	t.pushes = append(t.pushes, message{t.base + clientOf(w.attempt), fmt.Sprintf("stays %s %d", w.attempt, left)})
+}
+
 // tell lets the first waiter who listens know that the lock is free earlier.
 func (t *step) tell(left int64) {
 	for _, w := range t.line.waiters {
-		channel := t.base + clientOf(w.attempt)
-		if t.listening(channel) > 0 {
-			t.pushes = append(t.pushes, message{channel, fmt.Sprintf("stays %s %d", w.attempt, left)})
+		if t.hears(w) {
+			t.sooner(w, left)
 			return
 		}
 	}

@@ -211,6 +211,12 @@ func TestReadersShareAMajorityAndAWriterExcludesThem(t *testing.T) {
 		for _, s := range []*quorum.Store{a, b} {
 			raw(t, s, script.Inspect) // it sees that the server is back
 		}
+		// Who does not listen keeps nobody out.
+		stop, err := b.Listen(t.Context(), "holdfast:push:B", holdfast.Listener{Message: func(string) {}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
 		if got := take(b, "B/2", "x", 60_000); !strings.HasPrefix(got, "queued ") {
 			t.Errorf("a writer beside readers: %q", got)
 		}

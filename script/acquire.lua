@@ -124,6 +124,7 @@ end
 local function granted(token) return commit('granted ' .. token .. ' ' .. text(waiting)) end
 
 settle()
+lives(attempt)
 
 local mine = again(attempt, owner, ttl, true)
 if mine then return granted(mine) end
@@ -161,7 +162,7 @@ if not blocked and fits(want, weight) then return granted(grant(attempt, owner, 
 if patience == 0 then return commit('busy ' .. left() .. ' ' .. (holder or '-')) end
 
 local place = text(tail + 1)
-local line = place .. ' ' .. want .. ' ' .. weight .. ' ' .. text(ttl) .. ' ' .. text(now + patience) .. ' ' .. text(now)
+local line = table.concat({place, want, weight, text(ttl), text(now + patience), text(now)}, ' ')
 fields['#' .. place], fields['w:' .. attempt] = attempt, owner and (line .. ' ' .. owner) or line
 queue(waiting + 1, head, tail + 1)
 keep(patience)

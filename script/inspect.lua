@@ -28,8 +28,8 @@ for i = 1, #all, 2 do
   if all[i + 1] == '' then
     -- It has gone, see commit.
   elseif kind == 'h:' then
-    local h = words(all[i + 1])
-    if tonumber(h[2]) > now then
+    local h = sharing(all[i + 1])
+    if h[2] > now then
       live = live + h[3]
       shared[#shared + 1] = {tonumber(h[4]), attempt, h}
     end

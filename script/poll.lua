@@ -24,6 +24,7 @@ local patience, base, owner = tonumber(ARGV[4]), ARGV[5], ARGV[6]
 --include record
 
 settle()
+lives(attempt)
 local seat = waiting > 0 and look('w:' .. attempt)
 -- Only a waiter enters under its named owner: one that has cancelled does not
 -- come back by a poll that was long on its way.

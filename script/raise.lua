@@ -31,12 +31,13 @@ if holds(attempt, owner) then
 end
 local share = look('h:' .. attempt)
 if not share then return 'gone' end
-local h = words(share)
-if tonumber(h[2]) <= now then return 'gone' end
+local h = sharing(share)
+if h[2] <= now then return 'gone' end
 if token > tonumber(h[4]) then
   fence = math.max(fence, token)
   h[4] = text(token)
   keep(h[2] - now)
+  h[2] = (h.unsure and '0' or '') .. text(h[2])
   fields['h:' .. attempt] = table.concat(h, ' ')
 end
 return commit('raised ' .. h[4])

@@ -20,7 +20,8 @@
 --   limit      permits there are
 --   units      USED MODE SOONEST: shared holders and permits in sum
 --   h:ATTEMPT  one shared holder or permit
---   line       WAITING HEAD TAIL: the line in sum
+--   line       WAITING HEAD TAIL [~TILL:PLACE] [CLIENT…]: the line in sum; who looks at
+--              TILL, told by hint; and clients in it that are silent
 --   #PLACE     the attempt that stands at PLACE
 --   w:ATTEMPT  one waiter
 --   evicted    when, by whom and why an operator last took the lock away
@@ -41,22 +42,30 @@ local written, birth, lost, limit = got[1], tonumber(got[2]), got[3], tonumber(g
 local entries = got[4] ~= '' and got[4]
 local fence, holder, expiry
 local used, mode, soonest = 0, false, nil
-local waiting, head, tail = 0, 1, 0
+local waiting, head, tail, silent = 0, 1, 0, ''
+local watched, watcher = 0, 0
+-- unsure: the exclusive hold was pushed, and not confirmed yet.
+local unsure = false
 if written then
   local word, lease, name = string.match(written, '^(%d+) ?(%-?%d*) ?@?(%S*)')
   if not word then
     return redis.error_reply('FORMAT the record ' .. key .. ' was written by a newer Holdfast')
   end
   fence, holder = tonumber(word), name ~= '' and name ~= '-' and name
-  if holder then expiry = math.floor(fence / 1000) + lease end
+  if holder then
+    expiry = math.floor(fence / 1000) + tonumber(lease, 10)
+    unsure = string.find(lease, '^%-?0%d') ~= nil
+  end
 end
 if got[6] and got[6] ~= '' then
   local n, kind, bound = string.match(got[6], '^(%d+) (%a) (%d+)$')
   used, mode, soonest = tonumber(n), kind, tonumber(bound)
 end
 if got[7] and got[7] ~= '' then
-  local n, first, last = string.match(got[7], '^(%d+) (%d+) (%d+)$')
-  waiting, head, tail = tonumber(n), tonumber(first), tonumber(last)
+  local n, first, last, clients = string.match(got[7], '^(%d+) (%d+) (%d+)(.*)$')
+  waiting, head, tail, silent = tonumber(n), tonumber(first), tonumber(last), clients
+  local till, place, rest = string.match(clients, '^ ~(%d+):(%d+)(.*)$')
+  if till then watched, watcher, silent = tonumber(till), tonumber(place), rest end
 end
 
 -- What the step changes: fields by name, empty if they go; for how long the
@@ -110,7 +119,9 @@ local function write()
     local more = (used > 0 or waiting > 0) and ' +' or ''
     local form = text(fence)
     if holder then
-      form = form .. ' ' .. text(expiry - math.floor(fence / 1000)) .. (entries and ' @' or ' ') .. holder .. more
+      local lease = text(expiry - math.floor(fence / 1000))
+      if unsure then lease = string.gsub(lease, '^%-?', '%00') end
+      form = form .. ' ' .. lease .. (entries and ' @' or ' ') .. holder .. more
     elseif more ~= '' then
       form = form .. ' 0 - +'
     end
@@ -163,7 +174,7 @@ end
 -- vacate ends the exclusive hold.
 local function vacate()
   if entries then fields.entries = '' end
-  holder, entries, expiry = false, false, nil
+  holder, entries, expiry, unsure = false, false, nil, false
 end
 
 -- units sets the sum over shared holders and permits.
@@ -181,11 +192,34 @@ end
 local function queue(n, first, last)
   waiting, head, tail = n, first, last
   if n > 0 then
-    fields.line = text(n) .. ' ' .. text(first) .. ' ' .. text(last)
+    local watch = watched > 0 and ' ~' .. text(watched) .. ':' .. text(watcher) or ''
+    fields.line = text(n) .. ' ' .. text(first) .. ' ' .. text(last) .. watch .. silent
   else
     fields.line = ''
-    head, tail = 1, 0
+    head, tail, silent, watched, watcher = 1, 0, '', 0, 0
   end
+end
+
+-- hush notes that the client of an attempt is silent: what was pushed to it was not
+-- confirmed. Its waiters are passed over until it shows life. No more than 16 are
+-- remembered; one that is forgotten costs the line the time of one more push.
+local function hush(attempt)
+  local client = ' ' .. string.match(attempt, '^[^/]*')
+  if waiting == 0 or string.find(silent .. ' ', client .. ' ', 1, true) then return end
+  silent = silent .. client
+  local _, count = string.gsub(silent, ' ', '')
+  if count > 16 then silent = string.match(silent, '^ %S+(.*)$') end
+  queue(waiting, head, tail)
+end
+
+-- lives takes that note away: the attempt's client asks.
+local function lives(attempt)
+  if silent == '' then return end
+  local client = ' ' .. string.match(attempt, '^[^/]*') .. ' '
+  local from, to = string.find(silent .. ' ', client, 1, true)
+  if not from then return end
+  silent = string.sub(silent, 1, from - 1) .. string.sub(silent, to)
+  queue(waiting, head, tail)
 end
 
 local function words(line)
@@ -194,9 +228,19 @@ local function words(line)
   return list
 end
 
+-- sharing reads a field h:ATTEMPT. A 0 in front of its expiry says that it was pushed,
+-- and not confirmed yet.
+local function sharing(line)
+  local h = words(line)
+  h.unsure = string.sub(h[2], 1, 1) == '0'
+  h[2] = tonumber(h[2], 10)
+  return h
+end
+
 -- scan looks at all shared holders and permits. Those of which over(token, expiry)
 -- is true end; then, or if asked to count, the sum is made anew from those that stay.
--- It answers the tokens that ended, in order, and the attempts that they were of.
+-- It answers, in order, the tokens that ended, the attempts that they were of, and
+-- whether they were unsure.
 local function scan(over, count)
   local left, bound, gone = 0, nil, {}
   local all = call('HGETALL', key)
@@ -205,11 +249,11 @@ local function scan(over, count)
     if value == '' then
       fields[all[i]] = ''
     elseif string.sub(all[i], 1, 2) == 'h:' then
-      local h = words(value)
-      local till = tonumber(h[2])
+      local h = sharing(value)
+      local till = h[2]
       if over(h[4], till) then
         fields[all[i]] = ''
-        gone[#gone + 1] = {tonumber(h[4]), h[4], string.sub(all[i], 3)}
+        gone[#gone + 1] = {tonumber(h[4]), h[4], string.sub(all[i], 3), h.unsure}
       else
         left = left + h[3]
         if not bound or till < bound then bound = till end
@@ -229,13 +273,19 @@ end
 local function settle()
   if holder and expiry <= now then
     local who = holder
+    if unsure then
+      for _, attempt in ipairs(words(entries or holder)) do hush(attempt) end
+    end
     vacate()
     -- What was given up and stayed taken is over, not lost.
     if who ~= '%stays' then lose(text(fence)) end
   end
   if used > 0 and soonest <= now then
     local gone = scan(function(_, till) return till <= now end, true)
-    for _, h in ipairs(gone) do lose(h[2]) end
+    for _, h in ipairs(gone) do
+      lose(h[2])
+      if h[4] then hush(h[3]) end
+    end
   end
 end
 
@@ -248,22 +298,27 @@ local function fits(want, weight)
   return want == 's' or used + weight <= limit
 end
 
--- grant writes a holder in and answers its token.
-local function grant(attempt, owner, want, weight, ttl)
+-- brief is the lease of a grant that is pushed, until it is confirmed.
+local function brief(ttl) return math.min(ttl, math.max(2000, math.floor(ttl / 10))) end
+
+-- grant writes a holder in and answers its token. One that is pushed holds briefly
+-- until it asks: the 0 in front of its lease, or expiry, says so.
+local function grant(attempt, owner, want, weight, ttl, pushed)
   fence = math.max(micros, (fence or 0) + 1)
-  local token = text(fence)
+  local token, lease = text(fence), pushed and brief(ttl) or ttl
   keep(ttl)
   if want == 'x' then
-    holder, entries, expiry = owner or attempt, owner and attempt, now + ttl
+    holder, entries, expiry, unsure = owner or attempt, owner and attempt, now + lease, pushed
     if entries then fields.entries = entries end
     -- Nothing but this lease needs the record: its life is set, as the short
     -- way of acquire does it.
     if waiting == 0 then lasting, anew = ttl, true end
   else
-    local line = want .. ' ' .. text(now + ttl) .. ' ' .. weight .. ' ' .. token .. ' ' .. text(now)
+    local till = (pushed and '0' or '') .. text(now + lease)
+    local line = want .. ' ' .. till .. ' ' .. weight .. ' ' .. token .. ' ' .. text(now)
     fields['h:' .. attempt] = owner and (line .. ' ' .. owner) or line
     mode = want
-    soonest = soonest and math.min(soonest, now + ttl) or now + ttl
+    soonest = soonest and math.min(soonest, now + lease) or now + lease
     units(used + weight)
   end
   if not birth then
@@ -279,30 +334,40 @@ local function withdraw(attempt, place)
   queue(waiting - 1, head, tail)
 end
 
--- told says that a waiter's client will be pushed what, if it listens here. It is
--- counted before anything is written: a push goes to the replicas too, and who listens
--- at one is not to be told what the next in line then gets. Where counting or publishing
--- is not permitted nobody is told: waiters then find their turn by looking.
+-- heard says where a waiter's client can be told something, if it listens here and is
+-- not silent. That is asked before anything is written: a push goes to the replicas too, and
+-- who listens at one is not to be told what the next in line then gets. Where counting
+-- or publishing is not permitted nobody is told: waiters then find their turn by looking.
 local speaks
-local function told(attempt, what)
+local function heard(attempt)
+  local client = string.match(attempt, '^[^/]*')
+  if silent ~= '' and string.find(silent .. ' ', ' ' .. client .. ' ', 1, true) then return nil end
   local count, verb = 'NUMSUB', 'PUBLISH'
   if string.find(base, '{', 1, true) then count, verb = 'SHARDNUMSUB', 'SPUBLISH' end
-  local channel = base .. string.match(attempt, '^[^/]*')
+  local channel = base .. client
   local there = redis.pcall('PUBSUB', count, channel)
-  if there.err or there[2] == 0 then return false end
+  if there.err or there[2] == 0 then return nil end
   if speaks == nil then
     local check, known, may = redis.acl_check_cmd, true, true
     if check then known, may = pcall(check, verb, channel, '') end
     speaks = known and may
   end
-  if not speaks then return false end
-  pushes[#pushes + 1] = {verb, channel, what}
+  return speaks and {verb, channel}
+end
+
+-- told says that a waiter's client will be pushed what, if it can hear it.
+local function told(attempt, what)
+  local push = heard(attempt)
+  if not push then return false end
+  push[3] = what
+  pushes[#pushes + 1] = push
   return true
 end
 
 -- push is told of a grant. The waiter itself still counts among those who wait.
-local function push(attempt, token)
-  return told(attempt, 'granted ' .. attempt .. ' ' .. token .. ' ' .. text(waiting - 1))
+local function push(attempt, token, ttl)
+  return told(attempt, 'granted ' .. attempt .. ' ' .. token .. ' ' .. text(waiting - 1) ..
+    ' ' .. text(now) .. ' ' .. text(brief(ttl)))
 end
 
 -- admit lets in whoever waits from place on in the name of the owner that has
@@ -313,37 +378,39 @@ local function admit(place, caller)
     local attempt = waiting > 0 and look('#' .. at)
     local seat = attempt and attempt ~= caller and look('w:' .. attempt)
     local w = seat and words(seat)
-    if w and w[7] == holder and tonumber(w[5]) > now and push(attempt, text(fence)) then
+    if w and w[7] == holder and tonumber(w[5]) > now and push(attempt, text(fence), tonumber(w[4])) then
       withdraw(attempt, at)
       keep(tonumber(w[4]))
       entries = entries .. ' ' .. attempt
       fields.entries = entries
-      expiry = math.max(expiry, now + tonumber(w[4]))
+      expiry = math.max(expiry, now + brief(tonumber(w[4])))
     end
   end
 end
 
 -- advance grants the lock to the head of the line for as long as the head
--- fits. A waiter whose client does not listen is passed over and keeps its
--- place until its patience is over; caller is the attempt that asks right
--- now: it is heard without a push. Answers the caller's token if it was
+-- fits. A waiter whose client does not listen is passed over, whether it fits or
+-- not, and keeps its place until its patience is over; caller is the attempt that
+-- asks right now: it is heard without a push. Answers the caller's token if it was
 -- granted, and whether a waiter stands that nobody may overtake.
 local function advance(caller)
-  local place, mine, blocked = head, nil, false
+  local place, mine, blocked, pushed = head, nil, false, false
   while waiting > 0 and place <= tail and not holder do
     local attempt = look('#' .. place)
     local seat = attempt and look('w:' .. attempt)
     if seat then
       -- place mode weight ttl patience-ends joined [owner]
       local w = words(seat)
+      local ttl = tonumber(w[4])
       if attempt ~= caller and tonumber(w[5]) <= now then
         withdraw(attempt, place)
       elseif not fits(w[2], tonumber(w[3])) then
-        blocked = true
-        break
-      elseif attempt == caller or push(attempt, text(math.max(micros, (fence or 0) + 1))) then
+        blocked = attempt == caller or heard(attempt) ~= nil
+        if blocked then break end
+      elseif attempt == caller or push(attempt, text(math.max(micros, (fence or 0) + 1)), ttl) then
         withdraw(attempt, place)
-        local token = grant(attempt, w[7], w[2], tonumber(w[3]), tonumber(w[4]))
+        if attempt ~= caller then pushed = attempt end
+        local token = grant(attempt, w[7], w[2], tonumber(w[3]), ttl, attempt ~= caller)
         if attempt == caller then mine = token end
         if entries then admit(place + 1, caller) end
       end
@@ -354,6 +421,25 @@ local function advance(caller)
   local first = head
   while waiting > 0 and first < tail and not look('#' .. first) do first = first + 1 end
   if waiting > 0 and first ~= head then queue(waiting, first, tail) end
+  -- Nobody else looks when a grant that was pushed may be over unconfirmed. So one in
+  -- line is told when that is: the last, or the next if the last is of the same client.
+  -- As long as it looks and learns how long it has to wait, nobody else need be told.
+  if pushed and waiting > 0 and not (watched > now and watcher >= place) then
+    local client, other, at = string.match(pushed, '^[^/]*/'), look('#' .. tail), tail
+    if not other or string.sub(other, 1, #client) == client then
+      other, at = false, place - 1
+      while at < tail and not other do
+        at = at + 1
+        other = look('#' .. at)
+      end
+    end
+    local till = holder and expiry or soonest
+    if other and other ~= caller and string.sub(other, 1, #client) ~= client and
+      told(other, 'stays ' .. other .. ' ' .. text(till - now)) then
+      watched, watcher = till, at
+      queue(waiting, head, tail)
+    end
+  end
   return mine, blocked or (waiting > 0 and holder ~= false)
 end
 
@@ -386,13 +472,13 @@ local function again(attempt, owner, ttl, enters)
       local seat = look('w:' .. attempt)
       if seat then withdraw(attempt, words(seat)[1]) end
     end
-    expiry = math.max(expiry, now + ttl)
+    expiry, unsure = math.max(expiry, now + ttl), false
     return text(fence)
   end
   local share = look('h:' .. attempt)
   if not share then return nil end
-  local h = words(share)
-  h[2] = text(math.max(tonumber(h[2]), now + ttl))
+  local h = sharing(share)
+  h[2] = text(math.max(h[2], now + ttl))
   keep(ttl)
   fields['h:' .. attempt] = table.concat(h, ' ')
   return h[4]

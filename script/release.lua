@@ -63,7 +63,7 @@ if not owner then
     -- The head of the line is one who wants it as a mutex and listens; a head
     -- of any other kind is left to the long way, and so is a line without one.
     local line = call('HGET', key, 'line')
-    local waiting, head, tail = string.match(line or '', '^(%d+) (%d+) (%d+)$')
+    local waiting, head, tail, watched, watcher = string.match(line or '', '^(%d+) (%d+) (%d+) ?~?(%d*):?(%d*)$')
     local heir = head and call('HGET', key, '#' .. head)
     local ttl, patience
     if heir then
@@ -74,10 +74,22 @@ if not owner then
       local now, fence = string.sub(token, 1, -4), string.match(lock, '^%d+')
       if tonumber(patience) > tonumber(now) and tonumber(token) > tonumber(fence) then
         waiting = string.format('%d', waiting - 1)
-        local place = head
-        repeat
+        local place, second = head, nil
+        while waiting ~= '0' and (second or '') == '' do
           place = string.format('%d', place + 1)
-        until waiting == '0' or (call('HGET', key, '#' .. place) or '') ~= ''
+          second = call('HGET', key, '#' .. place)
+        end
+        -- Somebody must look when this grant may be over unconfirmed, see advance.
+        local watch, client = '', string.match(heir, '^[^/]*/')
+        if watched ~= '' then watch = ' ~' .. watched .. ':' .. watcher end
+        local told = second and not (watched ~= '' and tonumber(watched) > tonumber(now) and
+          tonumber(watcher) >= tonumber(place))
+        if told then
+          local last = call('HGET', key, '#' .. tail) or ''
+          watcher = place
+          if last ~= '' and string.sub(last, 1, #client) ~= client then second, watcher = last, tail end
+          told = string.sub(second, 1, #client) ~= client
+        end
         -- Whether it can be told is asked first, see told in the shared part.
         local count, verb = 'NUMSUB', 'PUBLISH'
         if string.find(base, '{', 1, true) then count, verb = 'SHARDNUMSUB', 'SPUBLISH' end
@@ -88,7 +100,14 @@ if not owner then
         if known and may and not there.err and there[2] > 0 then
           -- The life, the step, what is cleared away, and then what is told: see commit.
           local life = string.format('%d', ttl + retention)
-          lock = token .. ' ' .. ttl .. ' ' .. heir
+          local lease = string.format('%d', math.min(ttl, math.max(2000, math.floor(ttl / 10))))
+          lock = token .. ' 0' .. lease .. ' ' .. heir
+          local other = told and base .. string.match(second, '^[^/]*')
+          if told then
+            there = redis.pcall('PUBSUB', count, other)
+            told = not there.err and there[2] > 0
+          end
+          if told then watch = ' ~' .. string.format('%d', now + lease) .. ':' .. watcher end
           if waiting == '0' then
             call('PEXPIRE', key, life)
             call('HSET', key, 'lock', lock, '#' .. head, '', 'w:' .. heir, '', 'line', '')
@@ -96,10 +115,11 @@ if not owner then
           else
             call('PEXPIRE', key, life, 'GT')
             call('HSET', key, 'lock', lock .. ' +', '#' .. head, '', 'w:' .. heir, '',
-              'line', waiting .. ' ' .. place .. ' ' .. tail)
+              'line', waiting .. ' ' .. place .. ' ' .. tail .. watch)
             redis.pcall('HDEL', key, '#' .. head, 'w:' .. heir)
           end
-          redis.pcall(verb, channel, 'granted ' .. heir .. ' ' .. token .. ' ' .. waiting)
+          redis.pcall(verb, channel, 'granted ' .. heir .. ' ' .. token .. ' ' .. waiting .. ' ' .. now .. ' ' .. lease)
+          if told then redis.pcall(verb, other, 'stays ' .. second .. ' ' .. lease) end
           return 'released'
         end
       end

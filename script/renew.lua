@@ -39,18 +39,29 @@ local function renew(key, attempt, ttl, owner)
   local word, lease, holder, more = string.match(lock or '', '^(%d+) ?(%-?%d*) ?(%S*)( ?%+?)$')
   if not word then return '-' end
   local fence = tonumber(word)
-  local expiry = math.floor(fence / 1000) + (tonumber(lease) or 0)
+  local expiry = math.floor(fence / 1000) + (tonumber(lease, 10) or 0)
   local mine = holder == attempt
   if owner ~= '' then
     local entries = holder == '@' .. owner and redis.call('HGET', key, 'entries')
     mine = entries and string.find(' ' .. entries .. ' ', ' ' .. attempt .. ' ', 1, true)
   end
   local waiting = '0'
-  if more ~= '' then waiting = string.match(redis.call('HGET', key, 'line') or '', '^%d+') or '0' end
+  if more ~= '' then
+    local line = redis.call('HGET', key, 'line') or ''
+    waiting = string.match(line, '^%d+') or '0'
+    -- A client that was noted to be silent is not.
+    local client = ' ' .. string.match(attempt, '^[^/]*') .. ' '
+    local from, to = string.find(line .. ' ', client, 1, true)
+    if from then
+      redis.call('HSET', key, 'line', string.sub(line, 1, from - 1) .. string.sub(line, to))
+    end
+  end
   if mine and expiry > now then
     keep(key, ttl, fence)
-    if now + ttl > expiry then
-      local form = word .. ' ' .. string.format('%d', now + ttl - math.floor(fence / 1000)) .. ' ' .. holder .. more
+    -- What was pushed is confirmed, however short it is: see grant in the shared part.
+    if now + ttl > expiry or string.find(lease, '^%-?0%d') then
+      expiry = math.max(expiry, now + ttl)
+      local form = word .. ' ' .. string.format('%d', expiry - math.floor(fence / 1000)) .. ' ' .. holder .. more
       redis.call('HSET', key, 'lock', form)
     end
     return waiting
@@ -59,10 +70,12 @@ local function renew(key, attempt, ttl, owner)
   -- An empty field has gone, see commit in the shared part.
   if share and share ~= '' then
     local want, till, rest = string.match(share, '^(%a) (%d+) (.*)$')
-    if tonumber(till) > now then
+    local over = tonumber(till, 10)
+    if over > now then
       keep(key, ttl, fence)
-      if now + ttl > tonumber(till) then
-        redis.call('HSET', key, 'h:' .. attempt, want .. ' ' .. string.format('%d', now + ttl) .. ' ' .. rest)
+      if now + ttl > over or string.find(till, '^0') then
+        till = string.format('%d', math.max(over, now + ttl))
+        redis.call('HSET', key, 'h:' .. attempt, want .. ' ' .. till .. ' ' .. rest)
       end
       return waiting
     end

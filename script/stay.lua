@@ -59,7 +59,7 @@ elseif holds(attempt, owner) then
   elseif till > now then
     local nearer = till < expiry
     keep(till - now)
-    holder, entries, expiry = '%stays', attempt, till
+    holder, entries, expiry, unsure = '%stays', attempt, till, false
     fields.entries = entries
     if nearer then sooner(text(till - now)) end
     return commit('stays ' .. text(till - now))

@@ -33,7 +33,7 @@ local function busy() return commit('busy ' .. left() .. ' ' .. (holder or '-'))
 
 settle()
 local writes, share = holds(attempt, owner), look('h:' .. attempt)
-local reads = not writes and share and words(share)
+local reads = not writes and share and sharing(share)
 if reads and reads[1] ~= 's' then reads = nil end
 
 if (want == 'x' and writes) or (want == 's' and reads) then return granted(again(attempt, owner, ttl, false)) end

@@ -38,7 +38,8 @@
 // relative to the moment of the answer: now+30s. Durations and points in time
 // are rounded up to whole seconds, so a server that needs some milliseconds for
 // a scenario shows the same; numbers below 1000 are counts and stand as they
-// are, so durations in transcripts are 0 or at least 2s. A server's run id is RUN.
+// are, so durations in transcripts are 0 or at least 2s. What was pushed and is not confirmed yet
+// (a 0 in front) has a ~ there. A server's run id is RUN.
 package golden
 
 import (

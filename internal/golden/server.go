@@ -142,7 +142,8 @@ func older(field, value string, ms, tokens int64) string {
 	words := strings.Split(value, " ")
 	add := func(by int64, places ...int) {
 		for _, i := range places {
-			words[i] = strconv.FormatInt(number(words[i])+by, 10)
+			words[i] = unsure(strings.TrimPrefix(words[i], "-")) + strconv.FormatInt(number(words[i])+by, 10)
+			words[i] = strings.NewReplacer("~-", "-0", "~", "0").Replace(words[i])
 		}
 	}
 	switch {
@@ -150,6 +151,9 @@ func older(field, value string, ms, tokens int64) string {
 		add(-ms, 0)
 	case field == "turn":
 		add(-ms, 0)
+	case field == "line" && len(words) > 3 && words[3][0] == '~':
+		till, place, _ := strings.Cut(words[3][1:], ":")
+		words[3] = "~" + strconv.FormatInt(number(till)-ms, 10) + ":" + place
 	case field == "units":
 		add(-ms, 2)
 	case field == "lock" && tokens == 0 && len(words) > 2 && words[2] != "-":

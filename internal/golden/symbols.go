@@ -31,8 +31,13 @@ func (s *symbols) line(line string, now int64) string {
 			words[i] = "RUN"
 			continue
 		}
+		if till, place, ok := strings.Cut(word, ":"); ok && strings.HasPrefix(till, "~") {
+			n, _ := strconv.ParseInt(till[1:], 10, 64)
+			words[i] = "~" + s.show(n, now) + ":" + place
+			continue
+		}
 		if n, err := strconv.ParseInt(word, 10, 64); err == nil {
-			words[i] = s.show(n, now)
+			words[i] = unsure(word) + s.show(n, now)
 		}
 	}
 	// An exclusive holder's time of grant is its token's, which does not move
@@ -56,8 +61,20 @@ func (s *symbols) lock(value string, now int64) string {
 	}
 	token, _ := strconv.ParseInt(words[0], 10, 64)
 	lease, _ := strconv.ParseInt(words[1], 10, 64)
-	words[1] = strconv.FormatInt(token/1000+lease, 10)
+	mark := ""
+	if unsure(strings.TrimPrefix(words[1], "-")) != "" {
+		mark = "0"
+	}
+	words[1] = mark + strconv.FormatInt(token/1000+lease, 10)
 	return s.line(strings.Join(words, " "), now)
+}
+
+// unsure is ~ for a number with a 0 in front: what was pushed and is not confirmed.
+func unsure(word string) string {
+	if len(word) > 1 && word[0] == '0' {
+		return "~"
+	}
+	return ""
 }
 
 // sinceToken shows a time of grant by its token if it is that of the token.

@@ -24,7 +24,7 @@ func testTogether(s *suite) {
 	s.begins(s.acquire(s.attempt("b", 2), "x", waits, "alice"), "queued 3")
 	s.is(s.release(s.attempt("a", 1), token), "released")
 	first, second := strings.Fields(ear.next(s)), strings.Fields(ear.next(s))
-	if len(first) != 4 || len(second) != 4 || first[1] != s.attempt("b", 1) || second[1] != s.attempt("b", 2) {
+	if len(first) < 4 || len(second) < 4 || first[1] != s.attempt("b", 1) || second[1] != s.attempt("b", 2) {
 		s.Fatalf("pushed %q and %q, want a grant to each in order", first, second)
 	}
 	if first[2] != second[2] {

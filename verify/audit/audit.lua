@@ -25,15 +25,15 @@ local function audit_look(key)
   local got = redis.call('HMGET', key, 'turn', 'entries', 'line', 'units')
   local more = string.find(lock, '+', 1, true)
   if got[1] then lock = lock .. '\tturn ' .. got[1] end
-  if got[2] then lock = lock .. '\tentries ' .. got[2] end
-  if got[3] then
-    local last = redis.call('HGET', key, '#' .. string.match(got[3], '%d+$'))
-    lock = lock .. '\tline ' .. got[3] .. ' ' .. (last or '-')
+  if got[2] and got[2] ~= '' then lock = lock .. '\tentries ' .. got[2] end
+  if got[3] and got[3] ~= '' then
+    local sum, tail = string.match(got[3], '^(%d+ %d+ (%d+))')
+    lock = lock .. '\tline ' .. sum .. ' ' .. (redis.call('HGET', key, '#' .. tail) or '-')
   end
   if not (more and got[4]) then return lock end
   local all, shares = redis.call('HGETALL', key), {}
   for i = 1, #all, 2 do
-    if string.sub(all[i], 1, 2) == 'h:' then
+    if string.sub(all[i], 1, 2) == 'h:' and all[i + 1] ~= '' then
       shares[#shares + 1] = '\t' .. all[i] .. ' ' .. all[i + 1]
     end
   end
@@ -42,21 +42,22 @@ local function audit_look(key)
 end
 
 -- Who was passed over for the one who was granted the lock: it may only be
--- somebody of whom nobody listens. Some places are looked at, not all of a long line.
+-- somebody of whom nobody listens, or who is silent. Some places are looked at, not all of a long line.
 local audit_base
 for _, word in ipairs(ARGV) do
   if string.sub(word, 1, #'PUSHES') == 'PUSHES' then audit_base = word end
 end
 local function audit_next(key)
   local line = audit_base and redis.call('HGET', key, 'line')
-  if not line then return '' end
-  local first, last = string.match(line, '^%d+ (%d+) (%d+)$')
+  if not line or line == '' then return '' end
+  local first, last, silent = string.match(line, '^%d+ (%d+) (%d+)(.*)$')
   local count = string.find(audit_base, '{', 1, true) and 'SHARDNUMSUB' or 'NUMSUB'
   for place = tonumber(first), math.min(tonumber(last), first + 30) do
     place = string.format('%d', place)
     local attempt = redis.call('HGET', key, '#' .. place)
-    if attempt then
-      local there = redis.pcall('PUBSUB', count, audit_base .. string.match(attempt, '^[^/]*'))
+    local client = attempt and string.match(attempt, '^[^/]*')
+    if client and not string.find(silent .. ' ', ' ' .. client .. ' ', 1, true) then
+      local there = redis.pcall('PUBSUB', count, audit_base .. client)
       if not there.err and there[2] > 0 then return '\tnext ' .. place .. ' ' .. attempt end
     end
   end

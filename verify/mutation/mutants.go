@@ -30,6 +30,30 @@ var mutants = slices.Concat(inScripts, inMemstore, inClient, inJobs, inQuorum)
 
 // inScripts are those of the scripts.
 var inScripts = []mutant{{
+	name: "a dead waiter that does not fit keeps all others out",
+	file: "script/record.lua",
+	old:  "        blocked = attempt == caller or heard(attempt) ~= nil\n",
+	mut:  "        blocked = true\n",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "a pushed grant has its whole lease at once",
+	file: "script/record.lua",
+	old:  "pushed and brief(ttl) or ttl\n",
+	mut:  "ttl\n",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "a client that does not confirm is granted again and again",
+	file: "script/record.lua",
+	old:  "  silent = silent .. client\n",
+	mut:  "  silent = silent .. ' -'\n",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "a renewal does not confirm what is as long as it asks for",
+	file: "script/renew.lua",
+	old:  "if now + ttl > expiry or string.find(lease, '^%-?0%d') then",
+	mut:  "if now + ttl > expiry then",
+	by:   []check{oracle, transcripts},
+}, {
 	name: "a grant is told before it is written",
 	file: "script/record.lua",
 	old:  "  write()\n  tell()\n",
@@ -132,7 +156,7 @@ var inScripts = []mutant{{
 }, {
 	name: "the lock is handed to a waiter whom nobody hears",
 	file: "script/record.lua",
-	old:  "  if there.err or there[2] == 0 then return false end\n",
+	old:  "  if there.err or there[2] == 0 then return nil end\n",
 	mut:  "",
 	by:   []check{oracle, transcripts},
 }, {
@@ -162,8 +186,8 @@ var inScripts = []mutant{{
 }, {
 	name: "a waiter who does not fit is overtaken",
 	file: "script/record.lua",
-	old:  "        blocked = true\n        break\n",
-	mut:  "        blocked = true\n",
+	old:  "        if blocked then break end\n",
+	mut:  "",
 	by:   []check{oracle, transcripts},
 }, {
 	name: "one permit more than there are",
@@ -213,8 +237,8 @@ var inMemstore = []mutant{{
 }, {
 	name: "memstore: the lock is handed to a waiter whom nobody hears",
 	file: "memstore/advance.go",
-	old:  "if asks || t.push(w, t.nextToken()) {",
-	mut:  "if t.push(w, t.nextToken()); true {",
+	old:  "		if !asks && !t.hears(w) {\n			continue\n		}\n",
+	mut:  "",
 	by:   []check{oracle, worlds},
 }, {
 	name: "memstore: cancel loses the grant that it crosses",
@@ -225,8 +249,8 @@ var inMemstore = []mutant{{
 }, {
 	name: "memstore: a waiter who does not fit is overtaken",
 	file: "memstore/advance.go",
-	old:  "			blocked = true\n			break\n",
-	mut:  "			blocked = true\n			continue\n",
+	old:  "			blocked, at = true, w.place\n			break\n",
+	mut:  "			blocked, at = true, w.place\n			continue\n",
 	by:   []check{worlds, oracle},
 }, {
 	name: "memstore: readers come in beside a writer",

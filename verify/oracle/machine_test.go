@@ -90,6 +90,7 @@ func (m *machine) step(twice bool, action *script.Script, words ...any) string {
 type grant struct {
 	attempt *attempt
 	token   int64
+	lease   int64 // ms
 }
 
 // told notes the grants that a step pushed, and the one that it answered, in
@@ -98,7 +99,8 @@ func (m *machine) told(asks *attempt, o outcome, now int64) {
 	var grants []grant
 	m.pushed = nil
 	for _, push := range o.pushes {
-		words := strings.Fields(push) // CLIENT granted ATTEMPT TOKEN WAITING, or CLIENT stays ATTEMPT LEFT
+		// CLIENT granted ATTEMPT TOKEN WAITING NOW LEASE, or CLIENT stays ATTEMPT LEFT
+		words := strings.Fields(push)
 		a := m.attempts[words[2]]
 		if words[1] == "stays" && a.client() == words[0] && slices.Contains(line(o.fields), a.id) {
 			continue
@@ -106,18 +108,21 @@ func (m *machine) told(asks *attempt, o outcome, now int64) {
 		if words[1] != "granted" || a.client() != words[0] {
 			m.world.rt.Fatalf("pushed %q", push)
 		}
-		grants = append(grants, grant{a, number(words[3])})
+		if number(words[5]) != now || number(words[6]) > a.ttl {
+			m.world.rt.Fatalf("pushed %q at %d to one who asked for %d", push, now, a.ttl)
+		}
+		grants = append(grants, grant{a, number(words[3]), number(words[6])})
 		m.pushed = append(m.pushed, number(words[3]))
 	}
 	if words := strings.Fields(o.answer); words[0] == "granted" && asks != nil {
-		grants = append(grants, grant{asks, number(words[1])})
+		grants = append(grants, grant{asks, number(words[1]), asks.ttl})
 	}
 	// The others of a token came in with the one who wants the lock for itself.
 	slices.SortStableFunc(grants, func(a, b grant) int {
 		return cmp.Or(cmp.Compare(a.token, b.token), -cmp.Compare(a.attempt.want, b.attempt.want))
 	})
 	for _, g := range grants {
-		m.granted(g.attempt, g.token, now)
+		m.granted(g.attempt, g.token, now, g.lease)
 	}
 }
 
@@ -133,7 +138,8 @@ func (m *machine) Check(*rapid.T) {
 func (m *machine) order(action *script.Script, o outcome, now int64) {
 	waited, waiting := line(m.before), line(o.fields)
 	attentive := func(id string) bool {
-		return m.listening[m.attempts[id].client()] != nil && patience(o.fields, id) > now
+		client := m.attempts[id].client()
+		return m.listening[client] != nil && !slices.Contains(silent(o.fields), client) && patience(o.fields, id) > now
 	}
 	held := recorded(o.fields, now)
 	heldBefore := recorded(m.before, now)

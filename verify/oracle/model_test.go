@@ -66,8 +66,9 @@ func (m *model) of(id string) *hold {
 func (m *model) live(h *hold, now int64) bool { return h != nil && h.expiry > now }
 
 // granted notes that an attempt was told of a grant. Whatever it wants, it enters
-// the exclusive hold of its named owner.
-func (m *model) granted(a *attempt, token, now int64) {
+// the exclusive hold of its named owner. A push grants a lease of its own, until the
+// attempt asks.
+func (m *model) granted(a *attempt, token, now, lease int64) {
 	h := m.of(a.id)
 	for _, other := range m.holds {
 		if other.token == token && (other == h || other.mode == "x" && a.owner != "" && other.owner == a.owner) {
@@ -75,7 +76,7 @@ func (m *model) granted(a *attempt, token, now int64) {
 				m.ends(a.id)
 			}
 			other.entries[a.id] = true
-			other.expiry = max(other.expiry, now+a.ttl)
+			other.expiry = max(other.expiry, now+lease)
 			a.token = token
 			return
 		}
@@ -93,7 +94,7 @@ func (m *model) granted(a *attempt, token, now int64) {
 		mode:    a.want[:1],
 		owner:   a.owner,
 		token:   token,
-		expiry:  now + a.ttl,
+		expiry:  now + lease,
 		weight:  a.weight(),
 		entries: map[string]bool{a.id: true},
 	})
@@ -222,6 +223,16 @@ func line(fields map[string]string) (ids []string) {
 		}
 	}
 	return slices.SortedFunc(maps.Keys(places), func(a, b string) int { return int(places[a] - places[b]) })
+}
+
+// silent are the clients that did not confirm what was pushed to them.
+func silent(fields map[string]string) (clients []string) {
+	for i, word := range strings.Fields(fields["line"]) {
+		if i > 2 && !strings.HasPrefix(word, "~") {
+			clients = append(clients, word)
+		}
+	}
+	return clients
 }
 
 func patience(fields map[string]string, id string) int64 {

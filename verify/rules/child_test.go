@@ -25,7 +25,7 @@ const (
 	envRole = "HOLDFAST_RULES_CHILD" // the lock's name; behind "read:" the child is a reader
 	envAddr = "HOLDFAST_RULES_ADDR"
 	envTTL  = "HOLDFAST_RULES_TTL"
-	envKind = "HOLDFAST_RULES_KIND" // lead, every or readers; else it wants a lock
+	envKind = "HOLDFAST_RULES_KIND" // lead, every, readers or crowd; else it wants a lock
 	envUses = "HOLDFAST_RULES_USES" // rueidis; else go-redis
 )
 
@@ -46,7 +46,11 @@ func obey(name string) int {
 	if err != nil {
 		return 2
 	}
-	c, err := holdfast.New(store, holdfast.Config{TTL: ttl, Prefix: redistest.Prefix()})
+	cfg := holdfast.Config{TTL: ttl, Prefix: redistest.Prefix()}
+	if os.Getenv(envKind) == "crowd" {
+		cfg.LocalPasses = -1 // each of them asks the server
+	}
+	c, err := holdfast.New(store, cfg)
 	if err != nil {
 		return 2
 	}
@@ -58,6 +62,13 @@ func obey(name string) int {
 		return jobChild(c, name)
 	case "readers":
 		return readingChild(c, name)
+	case "crowd":
+		for range crowd {
+			go func() { _, _ = c.Mutex(name).Lock(context.Background()) }()
+		}
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		}
+		return 0
 	}
 	take := c.Mutex(name).Lock
 	if lock, reads := strings.CutPrefix(name, "read:"); reads {
@@ -80,6 +91,9 @@ func obey(name string) int {
 	}
 	return 0
 }
+
+// crowd is how many of one process wait for one lock.
+const crowd = 4
 
 // childStore connects to the server with the client that the test is about.
 func childStore(addr string) (holdfast.Store, error) {

@@ -14,13 +14,14 @@ type belief struct {
 	queued map[string]time.Duration // when the last request was sent that was answered so, or else the first
 	asked  map[string]time.Duration // the lease that a waiter asked for
 	wants  map[string]string        // the key at which it waits
-	heard  map[string]bool          // its push came, perhaps before the answer to an earlier request
+	said   map[string]int64         // the server's time in that answer, ms
+	heard  map[string]push          // its push came, perhaps before the answer to an earlier request
 }
 
 func newBelief() belief {
 	return belief{
 		map[string]time.Duration{}, map[string]time.Duration{}, map[string]time.Duration{},
-		map[string]string{}, map[string]bool{},
+		map[string]string{}, map[string]int64{}, map[string]push{},
 	}
 }
 
@@ -29,6 +30,13 @@ func (b *belief) until(key, attempt string, sent, ttl time.Duration) {
 }
 
 func millis(word string) time.Duration { return time.Duration(number(word)) * time.Millisecond }
+
+// push is what a push says: when the grant was made, by the server's clock in ms, and for
+// how long.
+type push struct {
+	now   int64
+	lease time.Duration
+}
 
 // believe takes note of an answer that a caller hears.
 func (b *belief) believe(c *call, answer string) {
@@ -40,10 +48,8 @@ func (b *belief) believe(c *call, answer string) {
 		case "granted":
 			b.until(key, id, c.sent, ttl)
 		case "queued":
-			b.queued[id], b.asked[id], b.wants[id] = c.sent, ttl, key
-			if b.heard[id] {
-				b.until(key, id, c.sent, ttl)
-			}
+			b.queued[id], b.asked[id], b.wants[id], b.said[id] = c.sent, ttl, key, number(words[3])
+			b.follow(id)
 		}
 	case script.AcquireFree:
 		for i, key := range c.keys {
@@ -74,16 +80,25 @@ func (b *belief) asks(c *call) {
 	}
 }
 
-// pushed takes note of a push that the process hears. It answers no request: it counts
-// from the last one that was answered "queued", or from the first that may have been.
+// pushed takes note of a push that the process hears.
 func (l *link) pushed(payload string) {
 	words := strings.Fields(payload)
 	if words[0] != "granted" {
 		return
 	}
 	id := words[1]
-	l.heard[id] = true
-	l.until(l.wants[id], id, l.queued[id], l.asked[id])
+	l.heard[id] = push{number(words[4]), millis(words[5])}
+	l.follow(id)
+}
+
+// follow reckons what a push is worth. It answers no request: it was made so long after
+// the last one that was answered "queued", or it is not believed.
+func (b *belief) follow(id string) {
+	p, said := b.heard[id], b.said[id]
+	if said == 0 || p.now < said {
+		return
+	}
+	b.until(b.wants[id], id, b.queued[id]+time.Duration(p.now-said)*time.Millisecond, p.lease)
 }
 
 // check asserts what must be true of all beliefs at every instant.

@@ -21,6 +21,7 @@ type truth struct {
 type record struct {
 	holds   map[string]held // by attempt
 	line    []string        // attempts, in order
+	silent  []string        // clients that did not confirm what was pushed to them
 	highest int64           // token
 	free    time.Duration   // since when nobody holds it, by the scheduler's clock
 }
@@ -65,7 +66,7 @@ func (w *world) judge(c *call, i int, key, answer string) {
 	r, now := w.lock(key), w.serverNow()
 	before, line := r.holds, r.line
 	fields := w.store.Dump(key)
-	r.holds, r.line = holdsOf(fields), lineOf(fields)
+	r.holds, r.line, r.silent = holdsOf(fields), lineOf(fields), silentOf(fields)
 	if life := w.store.TTL(key); fields != nil && (life < 0 || life > w.longest()) {
 		w.violatef("I2: %s lives for %v after %s", key, life, c.says)
 	}
@@ -176,7 +177,7 @@ func (w *world) inOrder(id string, line []string, r *record, c *call, i int) {
 		if other == id {
 			return
 		}
-		if slices.Contains(r.line, other) && w.attentive(c.keys[i], other) {
+		if slices.Contains(r.line, other) && w.attentive(c.keys[i], other) && !r.hushed(other) {
 			w.violatef("I6: %s was granted past %s by %s", id, other, c.says)
 		}
 	}
@@ -194,7 +195,7 @@ func (w *world) served(c *call, key string, r *record, answer string, now int64)
 		return
 	}
 	for _, id := range r.line {
-		if w.attentive(key, id) {
+		if w.attentive(key, id) && !r.hushed(id) {
 			w.violatef("I7: the lock is free, and %s waits, after %s", id, c.says)
 		}
 	}
@@ -277,6 +278,22 @@ func lineOf(fields map[string]string) (ids []string) {
 		}
 	}
 	return slices.SortedFunc(maps.Keys(places), func(a, b string) int { return int(places[a] - places[b]) })
+}
+
+// silentOf are the clients in a record that did not confirm what was pushed to them.
+func silentOf(fields map[string]string) (clients []string) {
+	for i, word := range strings.Fields(fields["line"]) {
+		if i > 2 && !strings.HasPrefix(word, "~") {
+			clients = append(clients, word)
+		}
+	}
+	return clients
+}
+
+// hushed says whether the client of an attempt was silent: it is passed over until it asks.
+func (r *record) hushed(id string) bool {
+	client, _, _ := strings.Cut(id, "/")
+	return slices.Contains(r.silent, client)
 }
 
 func number(word string) int64 {

@@ -1,0 +1,62 @@
+package rules_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// A process that is stopped while it waits still listens, as far as the server can tell. It is
+// granted the lock for a moment, once, and not for a lease for each of its waiters.
+func TestAFrozenProcessDelaysTheLineOnce(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const ttl = 20 * time.Second // so a lease for each of them would be longer than the test waits
+		a, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+		l := lock(t, a.Mutex("x"))
+		frozen := startKind(t, w.Addr(), "crowd", "x", ttl)
+		waiting := func(n int) func() bool {
+			return func() bool { return len(state(t, a, "x").Waiters) == n }
+		}
+		redistest.Await(t, "the crowd waits", waiting(crowd))
+		b, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+		got := locking(within(t), b.Mutex("x"))
+		redistest.Await(t, "all wait", waiting(crowd+1))
+		frozen.Stop(t)
+		release(t, l)
+		release(t, granted(t, got))
+		// When it goes on it is served like anybody.
+		frozen.Resume()
+		redistest.Await(t, "one of the crowd has the lock", func() bool {
+			s := state(t, a, "x")
+			return len(s.Holders) == 1 && s.Holders[0].Client != a.ID() && s.Holders[0].Client != b.ID()
+		})
+	})
+}
+
+// A process that was killed while it waited keeps nobody out, though it waited for what
+// does not fit yet.
+func TestADeadWriterKeepsNoReaderOut(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+		first, err := a.RWMutex("x").RLock(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dead := start(t, w.Addr(), "x", time.Minute)
+		redistest.Await(t, "the writer waits", func() bool { return len(state(t, a, "x").Waiters) == 1 })
+		dead.Kill()
+		redistest.Await(t, "the server has seen its end", func() bool {
+			channel := redistest.Prefix() + ":push:" + state(t, a, "x").Waiters[0].Client
+			return w.Do(t, "PUBSUB", "NUMSUB", channel).([]any)[1] == int64(0)
+		})
+		b, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+		second, err := b.RWMutex("x").RLock(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		release(t, second)
+		release(t, first)
+	})
+}
