@@ -398,6 +398,7 @@ func (c *claim) vouched(since time.Duration, raised []bool, failed map[int]error
 		c.view.doubt(why)
 	}
 	if ok >= c.s.majority {
+		c.view.refresh()
 		// Two of them may have turned out to be one server.
 		c.view.mu.Lock()
 		defer c.view.mu.Unlock()

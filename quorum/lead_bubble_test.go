@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/majority"
+	"github.com/holdfast-go/holdfast/quorum"
 )
 
 // leads lists the servers as they are asked for the lead of a lock.
@@ -191,4 +192,106 @@ func TestALeadThatComesBackDoesNotOvertakeTheLine(t *testing.T) {
 			w.release(holder)
 		})
 	}
+}
+
+// A push that grants for a short time is confirmed in the round trip in which the
+// others are asked, and counts no earlier.
+func TestAPushThatGrantsForAShortTimeIsConfirmed(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		founded(t, func(t *testing.T, w *world) {
+			for _, p := range w.peers {
+				p.slow(time.Millisecond, time.Millisecond)
+				p.short = true
+			}
+			order := leads("x")
+			lead := w.peers[order[0]]
+			l := w.lock(w.client(), "x")
+			got := w.waiters("x", 1)
+			for _, i := range order[3:] {
+				w.peers[i].kill() // each of the others is needed
+			}
+			if lost {
+				lead.Fail(func(action string, _ []string) error {
+					if action == "poll" {
+						return errors.New("connection reset by peer")
+					}
+					return nil
+				})
+			}
+			polls, start := lead.count("poll"), time.Now()
+			w.release(l)
+			if lost {
+				select {
+				case g := <-got:
+					t.Fatalf("granted after %v, which nobody confirmed: %v", time.Since(start), g.err)
+				case <-time.After(time.Second): // before it gives back and joins again
+				}
+				lead.Fail(nil)
+			}
+			g := <-got
+			if g.err != nil {
+				t.Fatal(g.err)
+			}
+			w.keep = append(w.keep, g.lease)
+			if took := time.Since(start); !lost && took > 8*time.Millisecond {
+				t.Errorf("the hand-over took %v", took)
+			}
+			if lead.count("poll") == polls {
+				t.Error("nobody confirmed the grant")
+			}
+			w.release(g.lease)
+		})
+	}
+}
+
+// Two servers die, and one of the others is given the name of another one: readers,
+// who stand beside each other there, do not have two votes by it.
+func TestOneServerHasOneVoteAlsoForReaders(t *testing.T) {
+	founded(t, func(t *testing.T, w *world) {
+		nodes := make([]holdfast.Store, 5)
+		name := newAlias(w.peers[4].Store)
+		for i, p := range w.peers {
+			nodes[i] = p
+		}
+		nodes[4] = name
+		s, err := quorum.New(nodes, quorum.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		c, err := holdfast.New(s, holdfast.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close(context.Background()) })
+		l, err := c.RWMutex("x").RLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.release(l)
+		name.at.Store(w.peers[2].Store)
+		w.peers[0].kill()
+		w.peers[1].kill() // 2, 3, and 2 again
+		for range 2 {
+			if l, err := c.RWMutex("x").TryRLock(t.Context()); !errors.Is(err, quorum.ErrSameServer) {
+				t.Errorf("two votes of one server: %v, %v", l, err)
+			}
+		}
+	})
+}
+
+// Nothing is left of a lease that a majority took all of its time to grant.
+func TestALeaseThatIsOverWhenItIsGrantedIsNone(t *testing.T) {
+	founded(t, func(t *testing.T, w *world) {
+		c := w.client()
+		w.release(w.lock(c, "y"))
+		slow := 38 * time.Millisecond // within a tenth of the lease, both ways and in both phases
+		for _, p := range w.peers {
+			p.slow(slow/2, slow/2)
+		}
+		l, err := c.Mutex("x", holdfast.TTL(10*time.Millisecond)).TryLock(t.Context())
+		if err == nil || errors.Is(err, holdfast.ErrHeld) {
+			t.Errorf("%v, %v", l, err)
+		}
+	})
 }

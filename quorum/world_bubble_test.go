@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -31,6 +32,7 @@ type peer struct {
 	dead   bool
 	resume func()
 	delay  func(action string) (there, back time.Duration)
+	short  bool // its pushes grant for a short time, see brief
 	sent   map[string]int
 	under  sync.WaitGroup
 }
@@ -87,7 +89,22 @@ func (p *peer) Listen(ctx context.Context, channel string, l holdfast.Listener) 
 	if p.isDead() {
 		return nil, errRefused
 	}
+	told := l.Message
+	l.Message = func(payload string) { told(p.brief(payload)) }
 	return p.Store.Listen(ctx, channel, l)
+}
+
+// brief has a push say that it grants for two seconds, as servers do until the
+// grant is confirmed.
+func (p *peer) brief(payload string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	words := strings.Fields(payload)
+	if !p.short || words[0] != "granted" {
+		return payload
+	}
+	now := p.start.Add(p.Store.Now()).UnixMilli()
+	return strings.Join(append(words[:4], fmt.Sprint(now), "2000"), " ")
 }
 
 func (p *peer) isDead() bool {

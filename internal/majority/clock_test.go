@@ -200,6 +200,9 @@ func TestWhereNobodyKnowsWhichClockIsRightAllWait(t *testing.T) {
 	back := s.silent(3, 4)
 	s.step(0, time.Hour)
 	want(t, "three that differ", s.look(), Young, Young, Young, Unread, Unread)
+	if got := s.list[1].Mark.Epoch; got != 2 {
+		t.Errorf("the quorum that begins anew is number %d", got) // or those of the first could go on
+	}
 	s.pass(longest / 2)
 	back()
 	want(t, "of an older quorum", s.vouch(1, 2, 3, 4), Unread, Doubtful, Doubtful, Stranger, Stranger)
@@ -298,4 +301,19 @@ func TestMarksAreReadAsTheyWereWritten(t *testing.T) {
 			t.Errorf("%q was read as %v", text, got)
 		}
 	}
+}
+
+// Most clocks are set back at once: who has just joined does not wait until they
+// have come there again.
+func TestNobodyWaitsForLongerThanMaxTTLWhereMostClocksAreSetBack(t *testing.T) {
+	s := founders(5, 5)
+	s.look()
+	s.forget(0)
+	s.look()
+	for i := range 4 {
+		s.step(i, -time.Hour)
+	}
+	s.look()
+	s.pass(longest + 2*time.Second)
+	want(t, "after MaxTTL", s.look(), Counts, Counts, Counts, Counts, Counts)
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 func TestTwoMajoritiesShareAServer(t *testing.T) {
@@ -238,6 +240,39 @@ func TestLimitsLeaveTimeForTheRest(t *testing.T) {
 			if d := Stint(500*time.Millisecond, time.Minute, stints, jitter); d < least || d > 2*least {
 				t.Errorf("stint: %v", d)
 			}
+		}
+	}
+}
+
+func TestTheOthersAreGivenAMomentAndNotALimit(t *testing.T) {
+	const limit = 500 * time.Millisecond
+	for took, want := range map[time.Duration]time.Duration{
+		0: 2 * time.Millisecond, 5 * time.Millisecond: 12 * time.Millisecond, time.Second: limit,
+	} {
+		if got := Grace(took, limit); got != want {
+			t.Errorf("after %v: %v, want %v", took, got, want)
+		}
+	}
+}
+
+func TestWhoHoldsOnAFewServersIsNoHolder(t *testing.T) {
+	has := func(attempts ...string) (r wire.Record) {
+		for _, a := range attempts {
+			r.Holders = append(r.Holders, wire.HolderLine{Mode: wire.Exclusive, Attempt: a, Token: 7, Left: time.Second})
+		}
+		return r
+	}
+	for _, test := range []struct {
+		records []wire.Record
+		want    int
+	}{
+		{[]wire.Record{has("A/1"), has("A/1"), has("A/1"), has("B/1"), has()}, 1},
+		{[]wire.Record{has("A/1"), has("A/1"), has("B/1"), has("B/1"), has()}, 0},
+		{[]wire.Record{has("A/1"), has("A/1"), has("A/1")}, 1},
+		{[]wire.Record{has("A/1"), has("A/1")}, 0},
+	} {
+		if got := Merge(test.records, 5); len(got.Holders) != test.want {
+			t.Errorf("%+v: %+v", test.records, got.Holders)
 		}
 	}
 }

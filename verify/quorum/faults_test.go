@@ -59,7 +59,8 @@ func TestALeadThatAlwaysSaysHeldHasNoVeto(t *testing.T) {
 		h := &history{}
 		h.contend(t, 1, b)
 		lead := w.servers[majority.Order(key("x"), 5)[0]]
-		alone, err := holdfast.New(w.open(t, lead.Addr(), timeout), holdfast.Config{TTL: ttl, Prefix: redistest.Prefix()})
+		cfg := holdfast.Config{TTL: ttl, Prefix: redistest.Prefix()}
+		alone, err := holdfast.New(w.open(t, lead.Addr(), timeout), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,27 @@
+package script_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// A server that comes back with its data has a mark of another run: what it wrote
+// last may be lost.
+func TestAMarkIsOfOneRunOfItsServer(t *testing.T) {
+	const key = "mark:quorum"
+	f := &full{Server: redistest.Start(t, redistest.Args("--appendonly", "yes", "--appendfsync", "always"))}
+	if got := f.run(t, script.Node, key, "60000", "-", "one"); !strings.HasSuffix(got, " one") {
+		t.Errorf("a mark is written: %s", got)
+	}
+	f.Restart()
+	redistest.Await(t, "the server has read its data", func() bool { return f.Do(t, "EXISTS", key) == int64(1) })
+	if got := f.run(t, script.Node, key, "60000"); !strings.HasSuffix(got, " -") {
+		t.Errorf("after a restart: %s", got)
+	}
+	if got := f.run(t, script.Node, key, "60000", "-", "two"); !strings.HasSuffix(got, " two") {
+		t.Errorf("a mark of the new run: %s", got)
+	}
+}
