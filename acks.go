@@ -198,7 +198,7 @@ func (h *hold) confirm(ctx context.Context) error {
 	switch {
 	case lost != "":
 		return fmt.Errorf("holdfast: lock %q: lost before it was acknowledged: %w",
-			s.name, &LostError{Name: s.name, Reason: LossReason(lost)})
+			s.name, h.lostFor(lost))
 	case errors.Is(err, ErrNotAcked):
 		return err
 	case ended(ctx) != nil:
@@ -222,6 +222,7 @@ func (h *hold) extend(ctx context.Context, ttl time.Duration) (keeper.Reason, er
 	case r[0].Unknown:
 		return "", errTooFew
 	case r[0].Evicted:
+		_, _ = h.learn(ctx)
 		return keeper.Evicted, nil
 	case !r[0].Held:
 		return keeper.NotHeld, nil

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/keeper"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -120,7 +119,7 @@ func (l *Leadership) run(
 	inner, cancel := l.lease.bind(ctx)
 	defer func() {
 		cancel()
-		err = errors.Join(err, l.Resign(ctx))
+		err = both(err, l.Resign(ctx))
 	}()
 	return f(inner, l)
 }
@@ -205,9 +204,7 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	case err != nil:
 		return fault("proclamation for", h.spec.name, err)
 	case answer == "gone":
-		if h.spec.client.keeper.Remove(&h.Lease) {
-			h.spec.client.lost(&h.Lease, keeper.NotHeld)
-		}
+		h.spec.client.missing(ctx, h)
 		return fmt.Errorf("%w: %w", ErrNotHeld, l.Err())
 	case answer != "proclaimed" && answer != "late": // late: a copy of this request was faster
 		return fault("proclamation for", h.spec.name, wire.BadAnswer(answer))

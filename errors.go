@@ -134,8 +134,9 @@ func (e *PeriodError) Is(target error) bool { return target == ErrPeriod }
 
 // LostError says why a lease ended without a release. It is an [ErrLost].
 type LostError struct {
-	Name   string
-	Reason LossReason
+	Name    string
+	Reason  LossReason
+	Evicted *Evicted // who took the lock away, when and why; nil unless the server has told that
 }
 
 // LossReason says why a lease was lost.
@@ -155,6 +156,9 @@ func (e *LostError) Error() string {
 	case LossExpired:
 		return s + "no renewal was confirmed in time"
 	case LossEvicted:
+		if by := e.Evicted; by != nil {
+			return fmt.Sprintf("%sevicted by %s: %s", s, by.By, by.Reason)
+		}
 		return s + "an operator took the lock away"
 	case LossLimit:
 		return s + "it lasted as long as MaxHold or MaxRenewals let it"

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/keeper"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -415,9 +416,7 @@ func (e *Every) run(ctx context.Context, l *Lease, f func(ctx context.Context) e
 	end := l.Release
 	defer func() {
 		cancel()
-		if ended := end(ctx); ended != nil {
-			err = errors.Join(err, ended)
-		}
+		err = both(err, end(ctx))
 	}()
 	if err = f(inner); err != nil && e.terms.again {
 		end = l.forgo
@@ -441,7 +440,7 @@ func (l *Lease) forgo(ctx context.Context) error {
 	l.minded()
 	var err error
 	if errors.Is(cause, ErrLost) || !c.keeper.Remove(&h.Lease) {
-		err = h.forfeit()
+		err = h.forfeit(ctx)
 	} else {
 		err = h.forgo(lasting(ctx))
 	}
@@ -459,7 +458,7 @@ func (h *hold) forgo(ctx context.Context) error {
 		}
 		return fault("release of", s.name, err)
 	case a.Kind == wire.None:
-		return fmt.Errorf("%w: %w", ErrNotHeld, &LostError{Name: s.name, Reason: LossNotHeld})
+		return fmt.Errorf("%w: %w", ErrNotHeld, h.lostFor(keeper.NotHeld))
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +26,7 @@ type hold struct {
 	began   time.Duration // when it was known here
 	first   tenure        // the first lease, unless readers share the hold: an allocation less
 	told    atomic.Int64  // when we were last told how many wait
+	checked atomic.Int64  // when we last looked whether it was evicted
 	waiting atomic.Int32  // how many wait on the server, as last told
 	passes  atomic.Int32
 
@@ -42,6 +44,8 @@ type hold struct {
 	dropped bool
 	tenure  *tenure // the lease that it serves now
 	lost    *LostError
+	// evicted: who took it away, if that is known
+	evicted *Evicted
 	company
 }
 
@@ -117,7 +121,7 @@ func (h *hold) over() error {
 		return ErrClosed
 	}
 	// Out of the keeper's care, and not told yet.
-	return &LostError{Name: h.spec.name, Reason: LossReason(h.Over())}
+	return h.loss(LossReason(h.Over()))
 }
 
 // serve makes t the lease that ends when the hold is lost or the client
@@ -153,8 +157,8 @@ func (h *hold) finish(err error) {
 // meet it. Release, or the lease's end on the server, frees it.
 func (c *Client) lost(l *keeper.Lease, reason keeper.Reason) {
 	h := l.Hold.(*hold)
-	err := &LostError{Name: h.spec.name, Reason: LossReason(reason)}
 	h.mu.Lock()
+	err := h.loss(LossReason(reason))
 	h.lost = err
 	first, all := h.tenure, h.leases()
 	h.mu.Unlock()
@@ -197,6 +201,56 @@ func (c *Client) tellLoss(live []*tenure, err *LostError) {
 	}
 }
 
+// loss is the error for a hold that is lost: for that reason, unless it is known that it
+// was evicted. h.mu is held.
+func (h *hold) loss(reason LossReason) *LostError {
+	if h.evicted != nil {
+		reason = LossEvicted
+	}
+	return &LostError{Name: h.spec.name, Reason: reason, Evicted: h.evicted}
+}
+
+func (h *hold) lostFor(reason keeper.Reason) *LostError {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.loss(LossReason(reason))
+}
+
+// learn looks in the record whether an operator took the hold away, and notes who it was.
+func (h *hold) learn(ctx context.Context) (r wire.Record, reason keeper.Reason) {
+	r, err := h.spec.client.record(ctx, h.spec.keys())
+	if err != nil || r.Evicted == nil || !slices.ContainsFunc(r.Evicted.Attempts, h.made) {
+		return r, keeper.NotHeld
+	}
+	h.takenAway(&Evicted{At: r.Evicted.At, By: r.Evicted.By, Reason: r.Evicted.Reason})
+	return r, keeper.Evicted
+}
+
+// made reports that an attempt of the record is the hold's. A store of several servers
+// gives it a name of its own on each of them.
+func (h *hold) made(attempt string) bool {
+	rest, mine := strings.CutPrefix(attempt, h.attempt)
+	return mine && (rest == "" || rest[0] == '.')
+}
+
+// takenAway notes who evicted the hold, also if it was lost for less before.
+func (h *hold) takenAway(by *Evicted) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.evicted = by
+	if h.lost != nil {
+		h.lost = h.loss(LossEvicted)
+	}
+}
+
+// missing ends a hold that the server does not know any more.
+func (c *Client) missing(ctx context.Context, h *hold) {
+	_, reason := h.learn(lasting(ctx))
+	if c.keeper.Remove(&h.Lease) {
+		c.lost(&h.Lease, reason)
+	}
+}
+
 // withdraw gives up the place in the line that the server may have again: a
 // failover that loses the grant brings back the waiter that was granted, and its
 // turn would go to nobody for the time of a lease. It is said once: if that is
@@ -230,6 +284,7 @@ func (c *Client) renew(ctx context.Context, batch []*keeper.Lease) ([]keeper.Out
 		return nil, err
 	}
 	outcomes := make([]keeper.Outcome, len(batch))
+	var asking sync.WaitGroup
 	for i, r := range renewals {
 		switch {
 		case r.Held:
@@ -238,10 +293,12 @@ func (c *Client) renew(ctx context.Context, batch []*keeper.Lease) ([]keeper.Out
 			outcomes[i].Err = errTooFew
 		case r.Evicted:
 			outcomes[i].Lost = keeper.Evicted
+			asking.Go(func() { batch[i].Hold.(*hold).learn(ctx) }) // by whom and why
 		default:
 			outcomes[i].Lost = keeper.NotHeld
 		}
 	}
+	asking.Wait()
 	return outcomes, nil
 }
 

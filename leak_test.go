@@ -59,6 +59,7 @@ type dropping struct {
 	leaks listener
 	log   *journal
 	other *holdfast.Client
+	used  context.Context // of a dropped lease, if it is in use
 }
 
 func newDropping(t *testing.T) *dropping {
@@ -135,8 +136,7 @@ func TestALeaseThatIsDroppedIsReportedAndEndsWithItsTTL(t *testing.T) {
 		"reentrant": func(d *dropping) uint64 { return must(d.Mutex("a", holdfast.Reentrant()).Lock(ctx)).Token() },
 		"its context is in use": func(d *dropping) uint64 {
 			l := must(d.Mutex("a").Lock(ctx))
-			c := l.Context()
-			t.Cleanup(func() { wantLost(t, context.Cause(c), holdfast.LossExpired) })
+			d.used = l.Context()
 			return l.Token()
 		},
 		"leadership": func(d *dropping) uint64 {
@@ -176,6 +176,9 @@ func TestALeaseThatIsDroppedIsReportedAndEndsWithItsTTL(t *testing.T) {
 				t.Fatal(err)
 			}
 			d.wantExpired(t, "a", token)
+			if d.used != nil {
+				wantLost(t, ended(d.used), holdfast.LossExpired)
+			}
 			if err := l.Release(ctx); err != nil {
 				t.Error(err)
 			}

@@ -199,8 +199,11 @@ func (t *tenure) ended() error {
 	t.mu.Lock()
 	cause := t.cause
 	t.mu.Unlock()
-	if cause == nil && t.hold.Deadline() <= t.hold.spec.client.now() {
-		return &LostError{Name: t.hold.spec.name, Reason: LossReason(t.hold.Over())}
+	switch {
+	case cause == nil && t.hold.Deadline() <= t.hold.spec.client.now():
+		return t.hold.lostFor(t.hold.Over())
+	case errors.Is(cause, ErrLost):
+		return t.hold.over() // more may be known by now
 	}
 	return cause
 }
@@ -321,7 +324,7 @@ func (t *tenure) exit(ctx context.Context, cause error) (local bool, err error) 
 	case errors.Is(cause, ErrClosed):
 		return false, ErrClosed
 	case errors.Is(cause, ErrLost):
-		return false, fmt.Errorf("%w: %w", ErrNotHeld, cause)
+		return false, fmt.Errorf("%w: %w", ErrNotHeld, t.hold.over())
 	}
 	t.hold.forsake()
 	return true, nil
@@ -337,7 +340,7 @@ func (t *tenure) giveUp(ctx context.Context, cause error) (local bool, err error
 		return t.hold.part(ctx, as)
 	}
 	if errors.Is(cause, ErrLost) {
-		return false, t.hold.forfeit()
+		return false, t.hold.forfeit(ctx)
 	}
 	t.hold.dismiss()
 	return t.hold.giveUp(ctx)
@@ -352,7 +355,7 @@ func (h *hold) giveUp(ctx context.Context) (local bool, err error) {
 	if c.keeper.Remove(&h.Lease) {
 		err = h.release(ctx)
 	} else {
-		err = h.forfeit()
+		err = h.forfeit(ctx)
 	}
 	if !h.unseated.Load() {
 		c.leave(h.spec, nil)
@@ -363,11 +366,16 @@ func (h *hold) giveUp(ctx context.Context) (local bool, err error) {
 // forfeit is the release of a hold that is over. The server may still think
 // that we have it, when only the confirmations were lost: now that the work is
 // done, that ends too.
-func (h *hold) forfeit() error {
+//
+// Whoever lost it by the clock alone is told here if an operator took it away.
+func (h *hold) forfeit(ctx context.Context) error {
 	var lost *LostError
 	err := h.over()
 	if !errors.As(err, &lost) {
 		return err
+	}
+	if lost.Reason == LossExpired || lost.Reason == LossLimit {
+		_, _ = h.learn(lasting(ctx))
 	}
 	switch {
 	case lost.Reason != LossExpired && lost.Reason != LossLimit:
@@ -376,7 +384,7 @@ func (h *hold) forfeit() error {
 	default:
 		h.spec.client.undo(h.spec, h.attempt, h.spec.client.now())
 	}
-	return fmt.Errorf("%w: %w", ErrNotHeld, lost)
+	return fmt.Errorf("%w: %w", ErrNotHeld, h.over())
 }
 
 // ReleaseAfter gives the lease up, but leaves the lock taken for delay from
@@ -421,7 +429,7 @@ func (l *Lease) ReleaseAfter(ctx context.Context, delay time.Duration) error {
 	case as != asHolder:
 		_, err = t.hold.part(ctx, as)
 	case errors.Is(cause, ErrLost):
-		err = t.hold.forfeit()
+		err = t.hold.forfeit(ctx)
 	default:
 		t.hold.dismiss()
 		err = t.hold.giveUpAfter(ctx, delay)
@@ -437,7 +445,7 @@ func (h *hold) giveUpAfter(ctx context.Context, delay time.Duration) error {
 		defer c.leave(h.spec, nil)
 	}
 	if !c.keeper.Remove(&h.Lease) {
-		return h.forfeit()
+		return h.forfeit(ctx)
 	}
 	if h.exclusive() {
 		return h.stay(ctx, delay)
@@ -449,7 +457,7 @@ func (h *hold) giveUpAfter(ctx context.Context, delay time.Duration) error {
 		return fault("release of", h.spec.name, err)
 	}
 	if lost != "" {
-		return fmt.Errorf("%w: %w", ErrNotHeld, &LostError{Name: h.spec.name, Reason: LossReason(lost)})
+		return fmt.Errorf("%w: %w", ErrNotHeld, h.lostFor(lost))
 	}
 	return nil
 }

@@ -113,14 +113,11 @@ func (h *hold) stay(ctx context.Context, after time.Duration) error {
 }
 
 // gone is the error for a hold that the server does not know any more. It asks
-// who has the lock now; when nobody can say, it is not said.
+// who took it away, and who has the lock now; when nobody can say, it is not said.
 func (h *hold) gone(ctx context.Context) error {
 	h.withdraw()
-	err := fmt.Errorf("%w: %w", ErrNotHeld, &LostError{Name: h.spec.name, Reason: LossNotHeld})
-	r, failed := h.spec.client.record(ctx, h.spec.keys())
-	if failed != nil {
-		return err
-	}
+	r, reason := h.learn(ctx)
+	err := fmt.Errorf("%w: %w", ErrNotHeld, h.lostFor(reason))
 	for _, other := range r.Holders {
 		if other.Mode == wire.Exclusive && (h.spec.owner == "" || wire.Owner(other.Owner) != h.spec.owner) {
 			return fmt.Errorf("%w: %w", ErrNotYours, err)

@@ -106,7 +106,7 @@ func (m *MultiMutex) Do(ctx context.Context, f func(ctx context.Context) error) 
 	inner, cancel := l.bundle.bind(ctx)
 	defer func() {
 		cancel(ErrReleased)
-		err = errors.Join(err, l.Release(ctx))
+		err = both(err, l.Release(ctx))
 	}()
 	return f(inner)
 }

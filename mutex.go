@@ -47,7 +47,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.terms.tr
 // also done when the lease is lost; f should return then. The lock is released
 // when f returns or panics.
 //
-// The error joins f's error and what went wrong with the lease: if it is an
+// The error is f's own if nothing went wrong with the lease; else it joins both: if it is an
 // [ErrNotHeld], f did not have the lock to its end. If the lock could not be
 // taken, f did not run and the error is that of [Mutex.Lock].
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/line"
 )
 
@@ -60,6 +62,14 @@ func (c *Client) take(ctx context.Context, s *spec, try bool) (h *hold, waited b
 		sh.mu.Unlock()
 		return nil, false, nil
 	}
+	if h := ln.hold; h != nil && h.stale() {
+		if try {
+			sh.mu.Unlock()
+			c.recheck(ctx, h)
+			return c.take(ctx, s, try)
+		}
+		c.background(func() { c.recheck(c.life, h) })
+	}
 	if try {
 		held := &HeldError{Name: s.name}
 		if ln.hold != nil {
@@ -91,6 +101,22 @@ func (c *Client) take(ctx context.Context, s *spec, try bool) (h *hold, waited b
 		}
 	}
 	return nil, true, err
+}
+
+// stale reports that the server's last word on the hold is so old that nobody should stand
+// behind it without asking, and that nobody asks now.
+func (h *hold) stale() bool {
+	now, checked := h.spec.client.now(), h.checked.Load()
+	last := max(time.Duration(h.told.Load()), time.Duration(checked))
+	return now-last > lease.StaleAfter(h.spec.ttl) && h.checked.CompareAndSwap(checked, int64(now))
+}
+
+// recheck ends a hold, seat and all, that an operator has taken away: to this process the
+// lock is as free then as to others. It only looks, for the lease may be fixed.
+func (c *Client) recheck(ctx context.Context, h *hold) {
+	if _, reason := h.learn(ctx); reason == keeper.Evicted && c.keeper.Remove(&h.Lease) {
+		c.lost(&h.Lease, reason)
+	}
 }
 
 // pass gives the hold to the next goroutine of this process, if one waits and

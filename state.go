@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/keeper"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -135,8 +136,8 @@ type Eviction struct {
 
 // Evict takes the lock away from whoever holds it, and raises its fence, so
 // that a resource which checks tokens refuses the evicted holder's writes. The
-// holder learns of it with its next renewal, up to a third of its TTL later:
-// until then it believes that it holds the lock. The next in line is granted
+// holder learns of it with its next renewal, up to a third of its TTL later
+// (leases of this client at once): until then it believes that it holds the lock. The next in line is granted
 // at once.
 //
 // It answers how many holds ended: 0 if the lock was free, or if Token was
@@ -152,14 +153,37 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 	case len(e.By) > 128 || len(e.Reason) > 512:
 		return 0, invalid("Eviction.By may have 128 bytes and Reason 512")
 	}
-	a, err := c.ask(ctx, script.Evict, []string{wire.Key(c.cfg.Prefix, name)}, []string{
+	key := wire.Key(c.cfg.Prefix, name)
+	ours := c.holdsOf(key, e.Token)
+	a, err := c.ask(ctx, script.Evict, []string{key}, []string{
 		wire.Encode(e.By), wire.Encode(e.Reason), wire.Number(e.Token >> 10), c.retention,
 		wire.Base(c.cfg.Prefix, name, c.sharded),
 	})
 	if err != nil {
 		return 0, fault("eviction from", name, err)
 	}
+	if a.Kind == wire.Evicted {
+		// Holds of this process are over at once, so that its goroutines ask the
+		// server like everybody else.
+		for _, h := range ours {
+			if c.keeper.Remove(&h.Lease) {
+				h.takenAway(&Evicted{At: time.Now(), By: e.By, Reason: e.Reason})
+				c.lost(&h.Lease, keeper.Evicted)
+			}
+		}
+	}
 	return a.Count, nil
+}
+
+// holdsOf are the holds of a lock that are in care: those with that token, if it is not 0.
+func (c *Client) holdsOf(key string, token uint64) (list []*hold) {
+	for _, l := range c.keeper.All() {
+		h := l.Hold.(*hold)
+		if h.spec.key() == key && (token>>10 == 0 || h.server.Load() == token>>10) {
+			list = append(list, h)
+		}
+	}
+	return list
 }
 
 func (c *Client) askable(ctx context.Context, name string) error {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/keeper"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -158,9 +157,7 @@ func (h *hold) step(ctx context.Context, t *tenure, want way) error {
 	case a.Kind == wire.Busy:
 		return &HeldError{Name: s.name, Owner: wire.Decode(a.Holder), Remaining: a.Left}
 	case a.Kind == wire.Gone:
-		if c.keeper.Remove(&h.Lease) {
-			c.lost(&h.Lease, keeper.NotHeld)
-		}
+		c.missing(ctx, h)
 		return fmt.Errorf("%w: %w", ErrNotHeld, h.over())
 	}
 	return fault("step of", s.name, wire.BadAnswer("another kind to step"))

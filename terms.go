@@ -143,6 +143,18 @@ func (t *terms) try(ctx context.Context) (*Lease, error) {
 	return t.placed(t.client.lock(ctx, ctx, &t.spec, true))
 }
 
+// both joins what a function answered with what went wrong with its lock. An error that
+// comes alone stays as it is.
+func both(err, lock error) error {
+	switch {
+	case lock == nil:
+		return err
+	case err == nil:
+		return lock
+	}
+	return errors.Join(err, lock)
+}
+
 // do runs f under the lock.
 func (t *terms) do(ctx context.Context, f func(ctx context.Context) error) (err error) {
 	l, err := t.lock(ctx)
@@ -152,7 +164,7 @@ func (t *terms) do(ctx context.Context, f func(ctx context.Context) error) (err 
 	inner, cancel := l.bind(ctx)
 	defer func() {
 		cancel()
-		err = errors.Join(err, l.Release(ctx))
+		err = both(err, l.Release(ctx))
 	}()
 	return f(inner)
 }

@@ -30,6 +30,12 @@ func RenewAt(sent, ttl time.Duration) time.Duration {
 	return sent + ttl/3
 }
 
+// StaleAfter is how old the server's last word on a lease may be for others of the process
+// to stand behind it without asking: an operator may have taken the lock away since.
+func StaleAfter(ttl time.Duration) time.Duration {
+	return min(max(ttl/30, 10*time.Millisecond), time.Second)
+}
+
 // Slack is how much earlier than due a renewal may go, to travel in one batch
 // with others.
 func Slack(ttl time.Duration) time.Duration {

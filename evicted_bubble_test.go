@@ -1,0 +1,211 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// wantEvicted asserts that err says who evicted the lease, and why.
+func wantEvicted(t *testing.T, err error) {
+	t.Helper()
+	var lost *holdfast.LostError
+	if !errors.Is(err, holdfast.ErrLost) || !errors.As(err, &lost) || lost.Reason != holdfast.LossEvicted ||
+		lost.Evicted == nil || lost.Evicted.By != "ann" || lost.Evicted.Reason != "the job {hangs}" ||
+		!strings.Contains(err.Error(), "evicted by ann: the job {hangs}") {
+		t.Errorf("error %v does not say who evicted it, and why", err)
+	}
+}
+
+func evict(t *testing.T, c *holdfast.Client, name string, token uint64) {
+	t.Helper()
+	n, err := c.Evict(t.Context(), name, holdfast.Eviction{By: "ann", Reason: "the job {hangs}", Token: token})
+	if n != 1 || err != nil {
+		t.Fatalf("%d holds were evicted, %v", n, err)
+	}
+}
+
+func TestWhoeverIsEvictedIsToldByWhomAndWhy(t *testing.T) {
+	for name, learn := range map[string]func(t *testing.T, l *holdfast.Lease) error{
+		"renewal": func(_ *testing.T, l *holdfast.Lease) error { return ended(l.Context()) },
+		"release": func(t *testing.T, l *holdfast.Lease) error { return l.Release(t.Context()) },
+		"extension": func(t *testing.T, l *holdfast.Lease) error {
+			err := l.Extend(t.Context(), ttl)
+			wantEvicted(t, context.Cause(l.Context()))
+			return err
+		},
+		"release for later": func(t *testing.T, l *holdfast.Lease) error {
+			return l.ReleaseAfter(t.Context(), time.Second)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				l := mustLock(t, w.client().Mutex("a"))
+				evict(t, w.client(), "a", l.Token())
+				wantEvicted(t, learn(t, l))
+				if name == "renewal" || name == "extension" {
+					wantEvicted(t, l.Err())
+					wantEvicted(t, l.Release(t.Context()))
+				}
+			})
+		})
+	}
+}
+
+// The client had decided by its clock that the lease was lost, before it could hear
+// of the eviction.
+func TestAReleaseTellsOfAnEvictionThatNobodyHeardOf(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		evict(t, w.client(), "a", 0)
+		w.Fail(only("renew", -1, errLink))
+		wantLost(t, ended(l.Context()), holdfast.LossExpired)
+		w.Fail(nil)
+		err := l.Release(t.Context())
+		wantIs(t, err, holdfast.ErrNotHeld)
+		wantEvicted(t, err)
+		wantEvicted(t, l.Err())
+	})
+}
+
+func TestALeaderAndAReaderAreToldOfTheirEviction(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		lead, err := c.Election("e").Campaign(t.Context(), "here")
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader, err := c.RWMutex("rw").RLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		evict(t, w.client(), "e", 0)
+		evict(t, w.client(), "rw", 0)
+		err = lead.Proclaim(t.Context(), "there")
+		wantIs(t, err, holdfast.ErrNotHeld)
+		wantEvicted(t, err)
+		wantEvicted(t, ended(lead.Context()))
+		wantEvicted(t, reader.StepUp(t.Context()))
+		wantEvicted(t, ended(keep(reader).Context()))
+	})
+}
+
+// C16: to the process that evicts, and to the one that held, a free lock is as free
+// as to everybody else.
+func TestAfterAnEvictionTheLockIsFreeForEverybodyAtOnce(t *testing.T) {
+	for name, options := range map[string][]holdfast.Option{"mutex": nil, "fixed": {holdfast.NoRenewal()}} {
+		for _, try := range []bool{true, false} {
+			t.Run(name, func(t *testing.T) {
+				bubble(t, func(t *testing.T, w *world) {
+					c := w.client()
+					lock := func() *holdfast.Lease {
+						take := c.Mutex("a", options...).Lock
+						if try {
+							take = c.Mutex("a", options...).TryLock
+						}
+						start := time.Now()
+						l, err := take(t.Context())
+						if err != nil || !time.Now().Equal(start) {
+							t.Fatalf("%v after %v", err, time.Since(start))
+						}
+						return keep(l)
+					}
+					first := lock()
+					evict(t, c, "a", first.Token())
+					wantEvicted(t, first.Err())
+					second := lock()
+					time.Sleep(5 * time.Second)
+					evict(t, w.client(), "a", 0) // by another process
+					third := lock()
+					wantEvicted(t, second.Err())
+					release(t, third)
+				})
+			})
+		}
+	}
+}
+
+// Who waits in the process that evicts is granted in the same step.
+func TestAWaiterOfTheEvictingProcessGetsTheLockAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLock(t, c.Mutex("a"))
+		next := w.waiting(c.Mutex("a"), t.Context())
+		time.Sleep(time.Second)
+		start := time.Now()
+		evict(t, c, "a", 0)
+		got := <-next
+		if got.err != nil || !got.at.Equal(start) {
+			t.Errorf("%v after %v", got.err, got.at.Sub(start))
+		}
+		wantEvicted(t, l.Err())
+		release(t, got.Lease)
+	})
+}
+
+// An eviction of somebody else, or of nobody, ends nothing of this process.
+func TestAnEvictionEndsOnlyWhatItNames(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l, other := mustLock(t, c.Mutex("a")), mustLock(t, c.Mutex("b"))
+		e := holdfast.Eviction{By: "ann", Reason: "test", Token: l.Token() - 1<<10}
+		if n, err := c.Evict(t.Context(), "a", e); n != 0 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+		evict(t, c, "b", 0)
+		if l.Err() != nil || other.Err() == nil {
+			t.Errorf("%v, %v", l.Err(), other.Err())
+		}
+		one, err := c.Semaphore("s", 2).Acquire(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		two, err := c.Semaphore("s", 2).Acquire(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		evict(t, c, "s", two.Token())
+		if one.Err() != nil {
+			t.Errorf("%v", one.Err())
+		}
+		wantEvicted(t, two.Err())
+		synctest.Wait()
+		release(t, one)
+		release(t, l)
+	})
+}
+
+// The error of a function is passed on as it is, when nothing else went wrong.
+func TestTheErrorOfAFunctionIsPassedOnAsItIs(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c, ctx := w.client(), t.Context()
+		f := func(context.Context) error { return io.EOF }
+		_, every := c.Every("job", time.Hour).Do(ctx, f)
+		for name, err := range map[string]error{
+			"Mutex":     c.Mutex("a").Do(ctx, f),
+			"RWMutex":   c.RWMutex("b").Do(ctx, f),
+			"reader":    c.RWMutex("b").RDo(ctx, f),
+			"Semaphore": c.Semaphore("c", 2).Do(ctx, 1, f),
+			"several":   c.All([]string{"a", "d"}).Do(ctx, f),
+			"Election": c.Election("e").Do(ctx, "x", func(context.Context, *holdfast.Leadership) error {
+				return io.EOF
+			}),
+			"Every": every,
+		} {
+			if err != io.EOF { //nolint:errorlint // this very error, and nothing around it
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		err := c.Mutex("a").Do(ctx, func(context.Context) error {
+			w.Evict(t, "a")
+			return io.EOF
+		})
+		wantIs(t, err, io.EOF, holdfast.ErrNotHeld)
+	})
+}
