@@ -51,6 +51,9 @@ type Client struct {
 	life    context.Context // ends when the client may not work any more
 	end     context.CancelFunc
 	closing chan struct{} // closed when no new lease is to begin
+	gone    chan struct{} // closed when nothing runs any more
+
+	closeErr error // of the first Close; written before gone is closed
 
 	// mu guards the fields below; it is never held over I/O.
 	mu       sync.Mutex
@@ -89,7 +92,7 @@ func New(store Store, cfg Config) (*Client, error) {
 		store: store, cfg: cfg, id: base64.RawURLEncoding.EncodeToString(id),
 		log: cfg.Logger, now: clock.Now, chance: mathrand.Float64,
 		retention: wire.Millis(cfg.Retention), sharded: store.Sharded(),
-		closing: make(chan struct{}), quiet: make(chan struct{}, 1),
+		closing: make(chan struct{}), gone: make(chan struct{}), quiet: make(chan struct{}, 1),
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)

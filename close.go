@@ -4,32 +4,55 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// closers bounds how many leases are released at once when a client closes.
-const closers = 16
+const (
+	// closers bounds how many leases are released at once when a client closes:
+	// those at a silent node must not keep the others from being released.
+	closers = 512
+	// closeLimit bounds what a Close asks of the server. The subscriptions take
+	// up to a second more to end.
+	closeLimit = 4 * time.Second
+)
 
 // Close releases every lease, ends their contexts with [ErrClosed] as the
 // cause, and returns when nothing of the client runs any more: no goroutine,
 // no subscription, no timer. Acquisitions under way return [ErrClosed]. The
 // store stays open: it is the caller's.
 //
-// ctx bounds the requests. The error says how many leases could not be seen
-// to be released: those end by themselves within their TTL. A second Close
-// does nothing.
+// It takes five seconds at most, and less if ctx ends before. The error says how
+// many leases could not be seen to be released: those end by themselves within
+// their TTL. A second Close returns when the first one does, with its error.
 func (c *Client) Close(ctx context.Context) error {
-	if ctx.Err() != nil {
-		// Like a release it works although ctx has ended: for one request's time.
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), c.cfg.RequestTimeout)
-		defer cancel()
+	if ctx == nil {
+		return invalid("the context is nil: use context.Background()")
 	}
-	return c.close(ctx, true)
+	limit, parent := closeLimit, ctx
+	if ended(ctx) != nil {
+		// Like a release it works although ctx has ended: for one request's time.
+		limit, parent = min(limit, c.cfg.RequestTimeout), context.WithoutCancel(ctx)
+	}
+	limited, cancel := context.WithTimeout(parent, limit)
+	defer cancel()
+	first, err := c.close(limited, true)
+	if first {
+		c.closeErr = inTime(ctx, err)
+		close(c.gone)
+		return c.closeErr
+	}
+	select {
+	case <-c.gone:
+		return c.closeErr
+	case <-parent.Done():
+		return fmt.Errorf("holdfast: close: %w", parent.Err())
+	}
 }
 
 // Abandon closes the client without releasing its leases: the locks stay
@@ -40,14 +63,17 @@ func (c *Client) Close(ctx context.Context) error {
 func (c *Client) Abandon() {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = c.close(ended, false)
+	if first, _ := c.close(ended, false); first {
+		close(c.gone)
+	}
 }
 
-func (c *Client) close(ctx context.Context, release bool) error {
+// close reports whether it was the first.
+func (c *Client) close(ctx context.Context, release bool) (first bool, err error) {
 	c.mu.Lock()
 	if c.isClosing() {
 		c.mu.Unlock()
-		return nil
+		return false, nil
 	}
 	close(c.closing)
 	if c.presence != nil {
@@ -63,10 +89,10 @@ func (c *Client) close(ctx context.Context, release bool) error {
 	for _, l := range leases {
 		l.Hold.(*hold).finish(told)
 	}
-	var err error
 	if release {
-		err = c.releaseAll(ctx, leases)
-		c.farewell(ctx)
+		if err = c.releaseAll(ctx, leases); err == nil {
+			c.farewell(ctx)
+		}
 	}
 
 	// Acquisitions under way end by themselves; what they leave behind is
@@ -94,47 +120,116 @@ func (c *Client) close(ctx context.Context, release bool) error {
 	c.hub.Stop()
 	c.keeper.Stop()
 	c.lastNews()
-	return err
+	return true, err
 }
 
-// releaseAll gives back what is held, several at a time.
+// releaseAll gives back what is held: many in one request where that can be done,
+// the others each by itself.
 func (c *Client) releaseAll(ctx context.Context, leases []*keeper.Lease) error {
-	var (
-		wg     sync.WaitGroup
-		mu     sync.Mutex
-		failed int
-		first  error
-	)
-	work := make(chan *hold)
-	for range min(closers, len(leases)) {
+	var plain, others []*hold
+	for _, l := range leases {
+		h := l.Hold.(*hold)
+		switch {
+		case !c.keeper.Remove(l): // lost, or released by its holder meanwhile
+		case c.roads.open && h.plain():
+			plain = append(plain, h)
+		default:
+			others = append(others, h)
+		}
+	}
+	total := len(plain) + len(others)
+	var mu sync.Mutex
+	failed := 0
+	var first error
+	note := func(n int, err error) {
+		if err == nil || errors.Is(err, ErrNotHeld) {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if failed += n; first == nil {
+			first = err
+		}
+	}
+	abreast(slices.Collect(slices.Chunk(plain, closeBatch)), func(batch []*hold) {
+		left, err := c.releaseBatch(ctx, batch)
+		note(len(batch)-len(left), err)
+		mu.Lock()
+		defer mu.Unlock()
+		others = append(others, left...)
+	})
+	abreast(others, func(h *hold) {
+		err := ctx.Err() // what is left when time is up is not even tried
+		if err == nil {
+			err = h.release(ctx)
+		}
+		note(1, err)
+	})
+	if failed > 0 {
+		return fmt.Errorf("%d of %d leases were not seen to be released: %w", failed, total, first)
+	}
+	return nil
+}
+
+// closeBatch is how many holds a closing client releases in one request.
+const closeBatch = 32
+
+// plain reports whether the hold may be released together with others.
+func (h *hold) plain() bool {
+	return h.spec.want == wire.Exclusive && h.spec.owner == "" && h.spec.least == 0 && h.waiting.Load() == 0
+}
+
+// abreast does something with each, many at a time.
+func abreast[T any](all []T, do func(T)) {
+	var wg sync.WaitGroup
+	next := make(chan T)
+	for range min(closers, len(all)) {
 		wg.Go(func() {
-			for h := range work {
-				if !c.keeper.Remove(&h.Lease) {
-					continue // lost, or released by its holder meanwhile
-				}
-				err := ctx.Err() // what is left when time is up is not even tried
-				if err == nil {
-					err = h.release(ctx)
-				}
-				if err != nil && !errors.Is(err, ErrNotHeld) {
-					mu.Lock()
-					if failed++; first == nil {
-						first = err
-					}
-					mu.Unlock()
-				}
+			for one := range next {
+				do(one)
 			}
 		})
 	}
-	for _, l := range leases {
-		work <- l.Hold.(*hold)
+	for _, one := range all {
+		next <- one
 	}
-	close(work)
+	close(next)
 	wg.Wait()
-	if failed > 0 {
-		return fmt.Errorf("%d of %d leases were not seen to be released: %w", failed, len(leases), first)
+}
+
+// releaseBatch releases holds that nobody waits for, and answers those that are to
+// be released one by one: somebody does, or the server refused them together. With
+// an error nothing is known of the others; it was tried for as long as ctx allows.
+func (c *Client) releaseBatch(ctx context.Context, batch []*hold) (left []*hold, err error) {
+	keys, args := make([]string, len(batch)), make([]string, len(batch))
+	for i, h := range batch {
+		keys[i], args[i] = h.spec.key(), h.attempt
 	}
-	return nil
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		var each string
+		answer, err := c.run(ctx, script.ReleaseIdle, keys, args)
+		if err == nil {
+			_, each, err = wire.ParseSeveral(answer, len(batch))
+		}
+		switch {
+		case err == nil:
+			for i, h := range batch {
+				if each[i] != '1' {
+					left = append(left, h)
+				}
+			}
+			return left, nil
+		case refusal(err) != nil && !passing(err), errors.Is(err, wire.ErrAnswer):
+			return batch, nil
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, fault("release of", batch[0].spec.name, err)
+		}
+	}
 }
 
 // farewell lets the client's own record end soon instead of in a quarter of

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -294,5 +295,162 @@ func TestAGrantThatIsConfirmedAsTheClientClosesIsNoLease(t *testing.T) {
 			t.Error(err)
 		}
 		w.wantFree("a")
+	})
+}
+
+// One round for all, and a bound on it, also when nobody set one.
+func TestCloseOfManyLeasesAtASilentServerIsBounded(t *testing.T) {
+	for name, begin := range outages {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				const n = 1000
+				c := w.client()
+				for i := range n {
+					mustLock(t, c.Mutex(fmt.Sprint(i)))
+				}
+				defer begin(w)()
+				start := time.Now()
+				err := c.Close(context.Background())
+				if took := time.Since(start); took > 5*time.Second {
+					t.Errorf("it took %v", took)
+				}
+				if err == nil || !strings.HasPrefix(err.Error(), "1000 of 1000 leases") {
+					t.Errorf("it says %v", err)
+				}
+				if errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("no context of the caller's has ended: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestCloseOfManyLeasesOverASlowLinkReleasesThem(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		for i := range 1000 {
+			mustLock(t, c.Mutex(fmt.Sprint(i)))
+		}
+		l, err := c.RWMutex("read").RLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		keep(l)
+		next := w.waiting(w.client().Mutex("7"), t.Context())
+		w.net.slow(func(string) (time.Duration, time.Duration) { return 300 * time.Millisecond, 300 * time.Millisecond })
+		if err := c.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		w.net.slow(nil)
+		release(t, (<-next).Lease)
+		for i := range 1000 {
+			w.wantFree(fmt.Sprint(i))
+		}
+		w.wantFree("read")
+	})
+}
+
+func TestASecondCloseReturnsWhenTheFirstHas(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		mustLock(t, c.Mutex("a"))
+		defer w.Stall()()
+		start := time.Now()
+		first := make(chan error, 1)
+		go func() { first <- c.Close(context.Background()) }()
+		synctest.Wait()
+		second := c.Close(context.Background())
+		if took := time.Since(start); took < 3*time.Second || took > 5*time.Second {
+			t.Errorf("the second one returned after %v", took)
+		}
+		if err := <-first; err == nil || !errors.Is(second, err) {
+			t.Errorf("the first says %v, the second %v", err, second)
+		}
+	})
+}
+
+// What is being undone does not hold up Close for longer than the rest.
+func TestCloseDoesNotWaitForeverForWhatIsBeingUndone(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		release(t, mustLock(t, c.Mutex("warm")))
+		w.Lose(only("acquire", 1, errLink))
+		w.Fail(only("cancel", -1, errLink))
+		_, err := c.Mutex("a").TryLock(t.Context())
+		wantIs(t, err, holdfast.ErrUnknownOutcome)
+		start := time.Now()
+		_ = c.Close(context.Background())
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		w.Fail(nil)
+	})
+}
+
+// A release takes a request and one more, whatever kind of hold it is of.
+func TestAReleaseIsBounded(t *testing.T) {
+	for name, begin := range outages {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				c := w.client(holdfast.Config{RequestTimeout: time.Second})
+				lead, err := c.Election("e").Campaign(t.Context(), "me")
+				if err != nil {
+					t.Fatal(err)
+				}
+				sem, err := c.Semaphore("s", 2).Acquire(t.Context(), 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				leases := []*holdfast.Lease{
+					keep(sem), mustLock(t, c.Mutex("a")), mustLock(t, c.Mutex("b", holdfast.Owner("ann"))),
+					mustLock(t, c.Mutex("m", holdfast.MinHold(time.Millisecond))),
+				}
+				all, err := c.All([]string{"x", "y"}).Lock(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				back := begin(w)
+				bounded := func(what string, limit time.Duration, do func(context.Context) error) {
+					start := time.Now()
+					err := do(context.Background())
+					if took := time.Since(start); took > limit || err == nil || errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("%s: %v after %v", what, err, took)
+					}
+				}
+				for _, l := range leases {
+					bounded(l.Name(), 2*time.Second, l.Release)
+				}
+				bounded("several", 2*time.Second, all.Release)
+				bounded("lead", 3*time.Second, lead.Resign)
+				back()
+				time.Sleep(ttl)
+			})
+		})
+	}
+}
+
+// Who resigns second returns after the lead is given up, and those who observe
+// are told before the next leader can be.
+func TestTwoResignAtOneTime(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		lead, err := c.Election("e").Campaign(t.Context(), "me")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.net.slow(func(string) (time.Duration, time.Duration) { return 50 * time.Millisecond, 50 * time.Millisecond })
+		start := time.Now()
+		first := make(chan error, 1)
+		go func() { first <- lead.Resign(t.Context()) }()
+		synctest.Wait()
+		wantIs(t, lead.Resign(t.Context()), holdfast.ErrReleased)
+		if took := time.Since(start); took < 200*time.Millisecond {
+			t.Errorf("the second one returned after %v: before the lead was given up", took)
+		}
+		if err := <-first; err != nil {
+			t.Errorf("the first: %v", err)
+		}
+		w.net.slow(nil)
+		w.wantFree("e")
 	})
 }

@@ -53,6 +53,8 @@ type Leadership struct {
 	turn   chan struct{}
 	number uint64 // of the last proclamation; only with turn
 
+	resigning chan struct{} // full during Resign
+
 	// mu guards value.
 	mu    sync.Mutex
 	value string // the last that is known to have been proclaimed
@@ -73,7 +75,7 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 	if err != nil {
 		return nil, err
 	}
-	l := &Leadership{election: e, lease: lease, turn: make(chan struct{}, 1)}
+	l := &Leadership{election: e, lease: lease, turn: make(chan struct{}, 1), resigning: make(chan struct{}, 1)}
 	pause := 20 * time.Millisecond
 	for {
 		if err = l.Proclaim(ctx, value); err == nil {
@@ -225,6 +227,9 @@ func (l *Leadership) say(ctx context.Context, word string) (string, error) {
 	})
 }
 
+// farewellLimit bounds what a leader says to those who observe before it resigns.
+const farewellLimit = time.Second
+
 // Resign gives the lead up, to the next candidate in the same step. The
 // leadership's context is done before anything is sent, and who observes is
 // told that nobody leads before somebody else can.
@@ -234,11 +239,13 @@ func (l *Leadership) Resign(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("the context is nil: use context.Background()")
 	}
+	l.resigning <- struct{}{} // who resigns at the same time returns after us
+	defer func() { <-l.resigning }()
 	if l.lease.tenure.end(ErrReleased) {
 		// A courtesy: without it, who observes looks when the lease may be over.
 		select {
 		case l.turn <- struct{}{}:
-			_, _ = l.say(lasting(ctx), "")
+			_, _ = l.say(within(lasting(ctx), farewellLimit), "")
 			<-l.turn
 		default: // a proclamation is under way, and stands until the next leader's
 		}

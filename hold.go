@@ -326,14 +326,22 @@ func (h *hold) release(ctx context.Context) error {
 		return h.stay(ctx, 0)
 	}
 	ctx = lasting(ctx)
-	return h.leaveTogether(ctx, func() error { return h.releaseAlone(ctx) })
+	limit := h.spec.client.twiceAtMost(ctx)
+	return h.leaveTogether(ctx, func() error { return h.releaseAlone(ctx, limit) })
 }
 
-func (h *hold) releaseAlone(ctx context.Context) error {
+// twiceAtMost is ctx for as long as a request and one more of the same may take.
+func (c *Client) twiceAtMost(ctx context.Context) context.Context {
+	return within(ctx, 2*c.cfg.RequestTimeout)
+}
+
+// releaseAlone releases the hold as far as limit allows, which is ctx's or shorter.
+func (h *hold) releaseAlone(ctx, limit context.Context) error {
 	c, s := h.spec.client, h.spec
 	args := s.owned([]string{h.attempt, wire.Number(h.server.Load()), c.retention, s.base})
 	// A copy that ran is answered like the first.
-	a, err := twice(ctx, func() (wire.Answer, error) { return c.ask(ctx, script.Release, s.keys(), args) })
+	a, err := twice(limit, func() (wire.Answer, error) { return c.ask(limit, script.Release, s.keys(), args) })
+	err = inTime(ctx, err)
 	switch {
 	case err != nil:
 		if passing(err) {
@@ -343,7 +351,7 @@ func (h *hold) releaseAlone(ctx context.Context) error {
 	case a.Kind == wire.Released, a.Kind == wire.Held: // Held: others of the named owner are in
 		return nil
 	case a.Kind == wire.Gone:
-		return h.gone(ctx)
+		return h.gone(limit)
 	}
 	return fault("release of", s.name, wire.BadAnswer("another kind to release"))
 }

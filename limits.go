@@ -93,7 +93,9 @@ func (h *hold) stay(ctx context.Context, after time.Duration) error {
 	args := s.owned([]string{
 		h.attempt, wire.Number(h.server.Load()), ceilMillis(s.least), ceilMillis(after), c.retention, s.base,
 	})
-	a, err := twice(ctx, func() (wire.Answer, error) { return c.ask(ctx, script.Stay, s.keys(), args) })
+	limit := c.twiceAtMost(ctx)
+	a, err := twice(limit, func() (wire.Answer, error) { return c.ask(limit, script.Stay, s.keys(), args) })
+	err = inTime(ctx, err)
 	switch {
 	case err != nil:
 		if passing(err) {
@@ -107,7 +109,7 @@ func (h *hold) stay(ctx context.Context, after time.Duration) error {
 	case a.Kind == wire.Stays || a.Kind == wire.Released || a.Kind == wire.Held:
 		return nil
 	case a.Kind == wire.Gone:
-		return h.gone(ctx)
+		return h.gone(limit)
 	}
 	return fault("release of", s.name, wire.BadAnswer("another kind to stay"))
 }

@@ -197,6 +197,9 @@ func giveBack(ctx context.Context, leases []*Lease) error {
 	return each(leases, func(l *Lease) error { return l.Release(ctx) })
 }
 
+// releasers bounds how many of the locks of one lease are released at once.
+const releasers = 16
+
 // each does the same with several leases, some at a time: they are few enough
 // that their requests share a moment on the wire.
 func each(leases []*Lease, do func(*Lease) error) error {
@@ -208,7 +211,7 @@ func each(leases []*Lease, do func(*Lease) error) error {
 		next = make(chan int)
 		errs = make([]error, len(leases))
 	)
-	for range min(closers, len(leases)) {
+	for range min(releasers, len(leases)) {
 		all.Go(func() {
 			for i := range next {
 				errs[i] = do(leases[i])
