@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -79,7 +80,7 @@ const channelLinger = 10 * time.Second
 // New makes a client of store. It does no I/O: the first acquisition does.
 // The error is an [ErrInvalid] that says which field of cfg cannot work.
 func New(store Store, cfg Config) (*Client, error) {
-	if store == nil {
+	if v := reflect.ValueOf(store); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, invalid("the store is nil: make one, for example with goredis.New(rdb)")
 	}
 	cfg, err := cfg.complete()

@@ -32,7 +32,7 @@ const (
 // their TTL. A second Close returns when the first one does, with its error.
 func (c *Client) Close(ctx context.Context) error {
 	if ctx == nil {
-		return invalid("the context is nil: use context.Background()")
+		return errNoContext
 	}
 	limit, parent := closeLimit, ctx
 	if ended(ctx) != nil {

@@ -108,6 +108,9 @@ func checkValue(value string) error {
 func (e *Election) Do(
 	ctx context.Context, value string, f func(ctx context.Context, lead *Leadership) error,
 ) (err error) {
+	if err := runnable(ctx, f == nil); err != nil {
+		return err
+	}
 	lead, err := e.Campaign(ctx, value)
 	if err != nil {
 		return err
@@ -133,6 +136,9 @@ func (l *Leadership) run(
 func (e *Election) Loop(
 	ctx context.Context, value string, f func(ctx context.Context, lead *Leadership) error,
 ) error {
+	if err := runnable(ctx, f == nil); err != nil {
+		return err
+	}
 	pause := 20 * time.Millisecond
 	for {
 		lead, err := e.Campaign(ctx, value)
@@ -190,7 +196,7 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	}
 	switch {
 	case ctx == nil:
-		return invalid("the context is nil: use context.Background()")
+		return errNoContext
 	case l.Err() != nil:
 		return fmt.Errorf("%w: %w", ErrNotHeld, l.Err())
 	}
@@ -237,7 +243,7 @@ const farewellLimit = time.Second
 // It works although ctx has ended, and its errors are those of [Lease.Release].
 func (l *Leadership) Resign(ctx context.Context) error {
 	if ctx == nil {
-		return invalid("the context is nil: use context.Background()")
+		return errNoContext
 	}
 	l.resigning <- struct{}{} // who resigns at the same time returns after us
 	defer func() { <-l.resigning }()

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -195,6 +196,23 @@ func (e *ServerError) transient() bool {
 		return true
 	}
 	return false
+}
+
+// errNoContext and errNoFunction refuse what must not be nil.
+var (
+	errNoContext  = invalid("the context is nil: use context.Background()")
+	errNoFunction = invalid("the function is nil: give what is to run under the lock")
+)
+
+// runnable refuses a call that is to run a function, and has none or no context.
+func runnable(ctx context.Context, none bool) error {
+	switch {
+	case ctx == nil:
+		return errNoContext
+	case none:
+		return errNoFunction
+	}
+	return nil
 }
 
 func invalid(format string, args ...any) error {

@@ -120,6 +120,9 @@ func (e *Every) Do(ctx context.Context, f func(ctx context.Context) error) (Turn
 	if err := t.usable(ctx); err != nil {
 		return Turn{}, err
 	}
+	if f == nil {
+		return Turn{}, errNoFunction
+	}
 	waits, cancel := ctx, func() {}
 	if t.wait > 0 {
 		waits, cancel = bounded(ctx, t.wait)
@@ -175,6 +178,9 @@ func (e *Every) Loop(ctx context.Context, f func(ctx context.Context) error) err
 	t := &e.terms
 	if err := t.usable(ctx); err != nil {
 		return err
+	}
+	if f == nil {
+		return errNoFunction
 	}
 	first := e.first(false)
 	pause := 20 * time.Millisecond

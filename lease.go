@@ -245,7 +245,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	h, c := t.hold, t.hold.spec.client
 	switch err := checkTTL(ttl); {
 	case ctx == nil:
-		return invalid("the context is nil: use context.Background()")
+		return errNoContext
 	case err != nil:
 		return invalid("%v", err)
 	}
@@ -284,7 +284,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 // itself within its TTL.
 func (l *Lease) Release(ctx context.Context) error {
 	if ctx == nil {
-		return invalid("the context is nil: use context.Background()")
+		return errNoContext
 	}
 	t := l.tenure
 	first, cause := t.release(ErrReleased)
@@ -400,7 +400,7 @@ func (l *Lease) ReleaseAfter(ctx context.Context, delay time.Duration) error {
 		return l.Release(ctx)
 	}
 	if ctx == nil {
-		return invalid("the context is nil: use context.Background()")
+		return errNoContext
 	}
 	if delay > maxTTL {
 		return invalid("the delay is %v: at most %v make sense", delay, maxTTL)

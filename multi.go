@@ -99,6 +99,9 @@ func (m *MultiMutex) placed(l *MultiLease, err error) (*MultiLease, error) {
 // Do runs f under the locks, as [Mutex.Do] does under one: the context that f
 // is given is also done when any of them is lost.
 func (m *MultiMutex) Do(ctx context.Context, f func(ctx context.Context) error) (err error) {
+	if err := runnable(ctx, f == nil); err != nil {
+		return err
+	}
 	l, err := m.Lock(ctx)
 	if err != nil {
 		return err

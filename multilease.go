@@ -177,7 +177,7 @@ func (l *MultiLease) Extend(ctx context.Context, ttl time.Duration) error {
 // one: that is repeated in the background, and frees itself within its TTL.
 func (l *MultiLease) Release(ctx context.Context) error {
 	if ctx == nil {
-		return invalid("the context is nil: use context.Background()")
+		return errNoContext
 	}
 	b := l.bundle
 	first, cause := b.release()

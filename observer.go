@@ -104,7 +104,7 @@ func (t *terms) observable(ctx context.Context) error {
 	case t.err != nil:
 		return t.err
 	case ctx == nil:
-		return invalid("the context is nil: use context.Background()")
+		return errNoContext
 	}
 	return nil
 }

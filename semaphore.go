@@ -87,6 +87,8 @@ func (s *Semaphore) permits(ctx context.Context, n int) (*terms, error) {
 	switch {
 	case t.err != nil:
 		return nil, t.err
+	case ctx == nil:
+		return nil, errNoContext
 	case n < 1:
 		return nil, invalid("%d permits are asked for: ask for at least 1", n)
 	case n > limit:
@@ -95,9 +97,6 @@ func (s *Semaphore) permits(ctx context.Context, n int) (*terms, error) {
 	m := *t.manner
 	m.want, m.limit, m.weight = wire.Permits(n, limit), limit, n
 	t.manner = &m
-	if ctx == nil {
-		return &t, nil // its use will say so
-	}
 	mine := 0
 	for held := tenureOf(ctx); held != nil; held = held.outer() {
 		if held.of(t.client, &t.spec) && held.ended() == nil {
@@ -119,8 +118,11 @@ func (s *Semaphore) permits(ctx context.Context, n int) (*terms, error) {
 // after an [ErrUnknownOutcome] the server may have the new one.
 func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	t := &s.terms
-	if t.err != nil {
+	switch {
+	case t.err != nil:
 		return t.err
+	case ctx == nil:
+		return errNoContext
 	}
 	if err := checkLimit(limit); err != nil {
 		return err

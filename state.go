@@ -189,7 +189,7 @@ func (c *Client) holdsOf(key string, token uint64) (list []*hold) {
 func (c *Client) askable(ctx context.Context, name string) error {
 	switch err := wire.CheckName(name); {
 	case ctx == nil:
-		return invalid("the context is nil: use context.Background()")
+		return errNoContext
 	case err != nil:
 		return invalid("%v", err)
 	case c.isClosing():

@@ -61,7 +61,7 @@ func (t *tenure) step(ctx context.Context, want way) error {
 	h := t.hold
 	switch {
 	case ctx == nil:
-		return invalid("the context is nil: use context.Background()")
+		return errNoContext
 	case !h.spec.rw.any():
 		return invalid("the lease of %q is none of an RWMutex: it has no other way to be held", h.spec.name)
 	}

@@ -73,6 +73,10 @@ func (c *Client) terms(name, want string, options []Option) terms {
 		return t
 	}
 	for _, option := range options {
+		if option == nil {
+			t.err = invalid("an option of the lock %q is nil: leave it out", name)
+			return t
+		}
 		if t.err = option(&t); t.err != nil {
 			return t
 		}
@@ -157,6 +161,9 @@ func both(err, lock error) error {
 
 // do runs f under the lock.
 func (t *terms) do(ctx context.Context, f func(ctx context.Context) error) (err error) {
+	if err := runnable(ctx, f == nil); err != nil {
+		return err
+	}
 	l, err := t.lock(ctx)
 	if err != nil {
 		return err
@@ -186,7 +193,7 @@ func (t *terms) sound(ctx context.Context) error {
 	case t.err != nil:
 		return t.err
 	case ctx == nil:
-		return invalid("the context is nil: use context.Background()")
+		return errNoContext
 	case t.client.isClosing():
 		return ErrClosed
 	case ctx.Err() != nil:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -52,8 +53,8 @@ func New(nodes []holdfast.Store, cfg Config) (*Store, error) {
 	}
 	for i, store := range nodes {
 		switch {
-		case store == nil:
-			return nil, invalid("node %d is nil", i+1)
+		case isNil(store):
+			return nil, invalid("node %d is nil: make a store of each server, for example with goredis.New", i+1)
 		case store.Sharded():
 			return nil, invalid("node %d is a Cluster, which is one system with failovers of its own: "+
 				"use independent servers", i+1)
@@ -77,4 +78,10 @@ const maxNodes = 99
 
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", holdfast.ErrInvalid, fmt.Errorf("quorum: "+format, args...))
+}
+
+// isNil reports whether there is no store, be it that only its pointer is nil.
+func isNil(store holdfast.Store) bool {
+	v := reflect.ValueOf(store)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }

@@ -67,6 +67,7 @@ func TestWhatCannotBeAQuorumIsRefused(t *testing.T) {
 		"an odd number":          stores(4),
 		"at most":                stores(101),
 		"node 2 is nil":          {memstore.New(), nil, memstore.New()},
+		"node 3 is nil":          {memstore.New(), memstore.New(), (*memstore.Store)(nil)},
 		"node 3 is a Cluster":    {memstore.New(), memstore.New(), sharded{memstore.New()}},
 		"nodes 1 and 3 are the ": {one, memstore.New(), one},
 	} {

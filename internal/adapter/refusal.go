@@ -52,6 +52,12 @@ func Closed(library string) *holdfast.ServerError {
 		"close the Holdfast client first, or make the store of another one"}
 }
 
+// NoClient is the refusal of a store that was made of no client.
+func NoClient(maker, library string) *holdfast.ServerError {
+	return &holdfast.ServerError{Code: "CLIENT", Message: "CLIENT " + maker + " was given nil: " +
+		"give it a " + library + " client"}
+}
+
 // Unreachable is the error for a request that was not sent.
 func Unreachable(who string, err error) error {
 	return fmt.Errorf("%w: %s: %w", holdfast.ErrUnreachable, who, err)

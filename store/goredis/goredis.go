@@ -24,6 +24,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -63,6 +64,10 @@ func New(rdb redis.UniversalClient) *Store {
 	s := &Store{feeds: feeds{silence: silence}}
 	s.retry = adapter.Retry{Fate: fate, Refusal: serverError}
 	s.hub.Wire.Session = s.session
+	if v := reflect.ValueOf(rdb); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		s.useless = adapter.NoClient("goredis.New", "go-redis")
+		return s
+	}
 	switch rdb := rdb.(type) {
 	case *redis.Client:
 		s.single = onceOf(rdb)

@@ -21,6 +21,9 @@ const hops = 5
 func (s *Store) RunAcked(
 	ctx context.Context, action *script.Script, keys, args []string, need holdfast.Acknowledged, limit time.Duration,
 ) (string, holdfast.Acknowledged, error) {
+	if s.useless != nil {
+		return "", holdfast.Acknowledged{}, s.useless
+	}
 	if err := ctx.Err(); err != nil {
 		return "", holdfast.Acknowledged{}, s.explain(ctx, err, nil)
 	}

@@ -22,6 +22,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -38,9 +39,12 @@ import (
 type Store struct {
 	client rueidis.Client
 	mode   rueidis.ClientMode
-	retry  adapter.Retry
-	alarm  adapter.Alarm
-	calm   adapter.Calm
+	// useless is why no request can be made; nil if they can.
+	useless error
+
+	retry adapter.Retry
+	alarm adapter.Alarm
+	calm  adapter.Calm
 	// closing: a request has found the client closed.
 	closing atomic.Bool
 	hub     adapter.Hub
@@ -51,6 +55,9 @@ var _ holdfast.Acker = (*Store)(nil)
 
 // New returns a store on the server or servers of client. It does no I/O.
 func New(client rueidis.Client) *Store {
+	if v := reflect.ValueOf(client); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return &Store{mode: rueidis.ClientModeStandalone, useless: adapter.NoClient("rueidis.New", "rueidis")}
+	}
 	s := &Store{client: client, mode: client.Mode()}
 	s.retry = adapter.Retry{
 		Tries: retries, Patient: s.mode != rueidis.ClientModeStandalone, Fate: fate, Refusal: serverError,
@@ -82,6 +89,9 @@ const retries = 3
 func (s *Store) Run(
 	ctx context.Context, action *script.Script, keys, args []string,
 ) (string, error) {
+	if s.useless != nil {
+		return "", s.useless
+	}
 	n := int64(len(keys))
 	text, err, broke := s.retry.Do(ctx, func() (string, error) {
 		text, err := s.do(ctx, s.client.B().Evalsha().Sha1(action.SHA1).Numkeys(n).
@@ -208,6 +218,9 @@ func (s *Store) Gathers() bool { return !s.Sharded() }
 func (s *Store) Listen(
 	ctx context.Context, channel string, l holdfast.Listener,
 ) (stop func(), err error) {
+	if s.useless != nil {
+		return nil, s.useless
+	}
 	stop, err = s.hub.Listen(ctx, channel, l)
 	if err != nil {
 		return nil, s.explain(ctx, err, nil)
@@ -218,6 +231,9 @@ func (s *Store) Listen(
 // Server implements [holdfast.Store]: in a Cluster it is one of the primaries
 // that answers. Of a server that does not know HELLO only the address is told.
 func (s *Store) Server(ctx context.Context) (holdfast.ServerInfo, error) {
+	if s.useless != nil {
+		return holdfast.ServerInfo{}, s.useless
+	}
 	info := holdfast.ServerInfo{Address: s.addr()}
 	var fields map[string]rueidis.RedisMessage
 	_, err, broke := s.retry.Do(ctx, func() (string, error) {

@@ -136,3 +136,32 @@ func TestTriesAtARefusedPortLeaveNothing(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A store of no client refuses every call, and says what it needs.
+func TestAStoreOfNoClientRefusesEverything(t *testing.T) {
+	for name, store := range map[string]*holdfastrueidis.Store{
+		"nil": holdfastrueidis.New(nil),
+	} {
+		_, run := store.Run(t.Context(), echo, nil, []string{"x"})
+		_, _, acked := store.RunAcked(t.Context(), echo, nil, []string{"x"}, holdfast.Acknowledged{Replicas: 1}, time.Second)
+		_, listen := store.Listen(t.Context(), "channel", holdfast.Listener{})
+		_, server := store.Server(t.Context())
+		_, _ = store.Group("a"), store.Sharded()
+		for what, err := range map[string]error{"Run": run, "RunAcked": acked, "Listen": listen, "Server": server} {
+			var refused *holdfast.ServerError
+			if !errors.As(err, &refused) || refused.Code != "CLIENT" || holdfast.Hint(err) == "" {
+				t.Errorf("%s: %s: %v", name, what, err)
+			}
+		}
+		c, err := holdfast.New(store, holdfast.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Mutex("a").Lock(t.Context()); err == nil || !strings.Contains(err.Error(), "CLIENT") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

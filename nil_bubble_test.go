@@ -1,0 +1,223 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memstore"
+)
+
+var (
+	contextType = reflect.TypeFor[context.Context]()
+	errorType   = reflect.TypeFor[error]()
+)
+
+// subjects are one of each public type that has methods which talk to the server.
+func subjects(t *testing.T, w *world) map[string]any {
+	t.Helper()
+	c := w.client()
+	l := mustLock(t, c.Mutex("lease"))
+	reads, err := c.RWMutex("reads").RLock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	several, err := c.All([]string{"x", "y"}).Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lead, err := c.Election("lead").Campaign(t.Context(), "me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]any{
+		"Client": c, "Mutex": c.Mutex("a"), "RWMutex": c.RWMutex("a"), "Semaphore": c.Semaphore("s", 2),
+		"MultiMutex": c.All([]string{"a", "b"}), "Election": c.Election("e"), "Every": c.Every("j", ttl),
+		"Lease": l, "reader's Lease": keep(reads), "MultiLease": several, "Leadership": lead,
+	}
+}
+
+// arguments are those of a method, each nil or zero, except a context and a
+// function where they are to be sound.
+func arguments(method reflect.Type, ctx context.Context, sound bool) (in []reflect.Value) {
+	for i := range method.NumIn() {
+		p := method.In(i)
+		switch {
+		case p == contextType && ctx != nil:
+			in = append(in, reflect.ValueOf(ctx))
+		case p.Kind() == reflect.Func && sound:
+			in = append(in, reflect.MakeFunc(p, func([]reflect.Value) []reflect.Value {
+				return []reflect.Value{reflect.Zero(errorType)}
+			}))
+		case method.IsVariadic() && i == method.NumIn()-1:
+			in = append(in, reflect.Zero(p.Elem())) // a nil option
+		default:
+			in = append(in, reflect.Zero(p))
+		}
+	}
+	return in
+}
+
+// called calls a method and answers the error that it returned or yielded, and
+// what it panicked with.
+func called(method reflect.Value, in []reflect.Value) (out []reflect.Value, err error, panicked any) {
+	defer func() { panicked = recover() }()
+	out = method.Call(in)
+	for _, value := range out {
+		if value.Kind() == reflect.Func && value.Type().CanSeq2() {
+			for _, second := range value.Seq2() {
+				err, _ = second.Interface().(error)
+				break
+			}
+		}
+		if value.Type() == errorType && !value.IsNil() {
+			err, _ = value.Interface().(error)
+		}
+	}
+	return out, err, nil
+}
+
+func takesContext(method reflect.Type) bool {
+	return method.NumIn() > 0 && method.In(0) == contextType
+}
+
+// No method of the public API dereferences nil, and each names what is wrong. The
+// methods are found by reflection: one that is added is judged too.
+func TestNoMethodDereferencesNil(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		judged := 0
+		for name, subject := range subjects(t, w) {
+			v := reflect.ValueOf(subject)
+			for i := range v.NumMethod() {
+				method, what := v.Method(i), name+"."+v.Type().Method(i).Name
+				if what == "Client.Abandon" {
+					continue // it takes nothing, and ends the others
+				}
+				for _, sound := range []bool{false, true} {
+					_, err, panicked := called(method, arguments(method.Type(), nil, sound))
+					switch {
+					case panicked != nil:
+						t.Errorf("%s panics: %v", what, panicked)
+					case takesContext(method.Type()) && (!errors.Is(err, holdfast.ErrInvalid) ||
+						!strings.Contains(err.Error(), "use context.Background()") && !sound):
+						t.Errorf("%s without a context: %v", what, err)
+					}
+					judged++
+				}
+			}
+		}
+		if judged < 100 {
+			t.Errorf("%d calls were judged", judged)
+		}
+	})
+}
+
+// A function that is nil is refused before the lock is taken for it.
+func TestAMissingFunctionIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		judged := 0
+		for name, subject := range subjects(t, w) {
+			v := reflect.ValueOf(subject)
+			for i := range v.NumMethod() {
+				method, what := v.Method(i), name+"."+v.Type().Method(i).Name
+				in := method.Type().NumIn()
+				if in == 0 || !takesContext(method.Type()) || method.Type().In(in-1).Kind() != reflect.Func {
+					continue
+				}
+				judged++
+				args := arguments(method.Type(), t.Context(), false)
+				if in == 3 && method.Type().In(1).Kind() == reflect.Int {
+					args[1] = reflect.ValueOf(1) // permits
+				}
+				_, err, panicked := called(method, args)
+				if panicked != nil || !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), "function") {
+					t.Errorf("%s without a function: %v, %v", what, err, panicked)
+				}
+			}
+		}
+		if judged < 9 {
+			t.Errorf("%d calls were judged", judged)
+		}
+	})
+}
+
+// Every kind of lock refuses a nil option, and says which.
+func TestANilOptionIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		ctx := t.Context()
+		nothing := func(context.Context) error { return nil }
+		_, job := c.Every("a", ttl, nil).Do(ctx, nothing)
+		_, all := c.All([]string{"a"}, nil).Lock(ctx)
+		_, sem := c.Semaphore("a", 1, nil).Acquire(ctx, 1)
+		_, read := c.RWMutex("a", nil).RLock(ctx)
+		_, lead := c.Election("a", nil).Campaign(ctx, "")
+		for what, err := range map[string]error{
+			"Mutex": c.Mutex("a", holdfast.TTL(ttl), nil).Do(ctx, nothing), "Every": job, "All": all,
+			"Semaphore": sem, "RWMutex": read, "Election": lead,
+		} {
+			if !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), "option") {
+				t.Errorf("%s with a nil option: %v", what, err)
+			}
+		}
+	})
+}
+
+func TestAStoreThatIsNilIsRefused(t *testing.T) {
+	var none *memstore.Store
+	for _, store := range []holdfast.Store{nil, none} {
+		c, err := holdfast.New(store, holdfast.Config{})
+		if c != nil || !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), "goredis.New") {
+			t.Errorf("%T: %v", store, err)
+		}
+	}
+}
+
+// Durations that cannot work are refused by the first use, whatever takes them.
+func TestDurationsThatCannotWorkAreRefused(t *testing.T) {
+	options := map[string]func(d int64) holdfast.Option{
+		"TTL":     func(d int64) holdfast.Option { return holdfast.TTL(time.Duration(d)) },
+		"ReadTTL": func(d int64) holdfast.Option { return holdfast.ReadTTL(time.Duration(d)) },
+		"Wait":    func(d int64) holdfast.Option { return holdfast.Wait(time.Duration(d)) },
+		"Tries":   func(d int64) holdfast.Option { return holdfast.Tries(1, time.Duration(d)) },
+		"MaxHold": func(d int64) holdfast.Option { return holdfast.MaxHold(time.Duration(d)) },
+		"MinHold": func(d int64) holdfast.Option { return holdfast.MinHold(time.Duration(d)) },
+		"Acks":    func(d int64) holdfast.Option { return holdfast.Acks(1, time.Duration(d)) },
+		"Durable": func(d int64) holdfast.Option { return holdfast.Durable(0, time.Duration(d)) },
+	}
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLock(t, c.Mutex("held"))
+		for name, option := range options {
+			for _, d := range []int64{-1, -1 << 62} {
+				_, err := c.RWMutex("a", option(d)).TryRLock(t.Context())
+				if !errors.Is(err, holdfast.ErrInvalid) {
+					t.Errorf("%s of %v: %v", name, time.Duration(d), err)
+				}
+			}
+		}
+		for _, d := range []int64{0, -1, -1 << 62} {
+			wantIs(t, l.Extend(t.Context(), time.Duration(d)), holdfast.ErrInvalid)
+			_, err := c.Every("a", time.Duration(d)).Do(t.Context(), func(context.Context) error { return nil })
+			wantIs(t, err, holdfast.ErrInvalid)
+			for name, cfg := range map[string]holdfast.Config{
+				"TTL": {TTL: time.Duration(d)}, "Retention": {Retention: time.Duration(d)}, "RequestTimeout": {RequestTimeout: time.Duration(d)},
+			} {
+				if _, err := holdfast.New(w.Store, cfg); d != 0 && !errors.Is(err, holdfast.ErrInvalid) {
+					t.Errorf("Config.%s of %v: %v", name, time.Duration(d), err)
+				}
+			}
+		}
+		for _, name := range []string{"", fmt.Sprint(make([]byte, 600)), "a\xff"} {
+			_, err := c.Mutex(name).TryLock(t.Context())
+			wantIs(t, err, holdfast.ErrInvalid)
+			_, err = c.Inspect(t.Context(), name)
+			wantIs(t, err, holdfast.ErrInvalid)
+		}
+	})
+}
