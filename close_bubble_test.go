@@ -337,7 +337,8 @@ func TestCloseOfManyLeasesOverASlowLinkReleasesThem(t *testing.T) {
 		}
 		keep(l)
 		next := w.waiting(w.client().Mutex("7"), t.Context())
-		w.net.slow(func(string) (time.Duration, time.Duration) { return 300 * time.Millisecond, 300 * time.Millisecond })
+		const way = 300 * time.Millisecond
+		w.net.slow(func(string) (time.Duration, time.Duration) { return way, way })
 		if err := c.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
@@ -413,7 +414,8 @@ func TestAReleaseIsBounded(t *testing.T) {
 				bounded := func(what string, limit time.Duration, do func(context.Context) error) {
 					start := time.Now()
 					err := do(context.Background())
-					if took := time.Since(start); took > limit || err == nil || errors.Is(err, context.DeadlineExceeded) {
+					took := time.Since(start)
+					if took > limit || err == nil || errors.Is(err, context.DeadlineExceeded) {
 						t.Errorf("%s: %v after %v", what, err, took)
 					}
 				}

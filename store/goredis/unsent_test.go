@@ -55,6 +55,7 @@ func TestWhatWasNotSentIsTold(t *testing.T) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "nowhere"}}
 	}
 	named := &tls.Config{ServerName: "x"} //nolint:gosec // no version is spoken
+	stranger := &redis.Options{Addr: s.Addr(), Username: "nobody", Password: "x"}
 	hangUp := saying(t, "")
 	for name, c := range map[string]struct {
 		rdb  *redis.Client
@@ -66,7 +67,7 @@ func TestWhatWasNotSentIsTold(t *testing.T) {
 		"hangs up":           {dialling(t, &redis.Options{Addr: hangUp}), ""},
 		"hangs up on TLS":    {dialling(t, &redis.Options{Addr: hangUp, TLSConfig: named}), ""},
 		"no TLS":             {dialling(t, &redis.Options{Addr: saying(t, "-ERR no\r\n"), TLSConfig: named}), "TLS"},
-		"wrong password":     {dialling(t, &redis.Options{Addr: s.Addr(), Username: "nobody", Password: "x"}), "WRONGPASS"},
+		"wrong password":     {dialling(t, stranger), "WRONGPASS"},
 		"closed":             {closedClient(t, s), "CLIENT"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +166,8 @@ func TestAStoreOfNoClientRefusesEverything(t *testing.T) {
 		"another client": goredis.New(redis.NewRing(&redis.RingOptions{})),
 	} {
 		_, run := store.Run(t.Context(), echo, nil, []string{"x"})
-		_, _, acked := store.RunAcked(t.Context(), echo, nil, []string{"x"}, holdfast.Acknowledged{Replicas: 1}, time.Second)
+		need := holdfast.Acknowledged{Replicas: 1}
+		_, _, acked := store.RunAcked(t.Context(), echo, nil, []string{"x"}, need, time.Second)
 		_, listen := store.Listen(t.Context(), "channel", holdfast.Listener{})
 		_, server := store.Server(t.Context())
 		_, _ = store.Group("a"), store.Sharded()

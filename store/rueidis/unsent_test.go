@@ -69,7 +69,9 @@ func TestWhatWasNotSentIsTold(t *testing.T) {
 		"no such host": {func(context.Context) (net.Conn, error) {
 			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "nowhere"}}
 		}, ""},
-		"no TLS": {func(context.Context) (net.Conn, error) { return nil, tls.RecordHeaderError{Msg: "what is this"} }, "TLS"},
+		"no TLS": {func(context.Context) (net.Conn, error) {
+			return nil, tls.RecordHeaderError{Msg: "what is this"}
+		}, "TLS"},
 		"not trusted": {func(context.Context) (net.Conn, error) {
 			return nil, &tls.CertificateVerificationError{Err: errors.New("by nobody")}
 		}, "TLS"},
@@ -84,7 +86,8 @@ func TestWhatWasNotSentIsTold(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
 				_, err = store.Run(ctx, echo, nil, []string{"x"})
-				return err != nil && !strings.Contains(err.Error(), "after") && !strings.Contains(err.Error(), "earlier")
+				return err != nil && !strings.Contains(err.Error(), "after") &&
+					!strings.Contains(err.Error(), "earlier")
 			})
 			var refused *holdfast.ServerError
 			if errors.As(err, &refused) != (c.code != "") || refused != nil && refused.Code != c.code {
@@ -143,7 +146,8 @@ func TestAStoreOfNoClientRefusesEverything(t *testing.T) {
 		"nil": holdfastrueidis.New(nil),
 	} {
 		_, run := store.Run(t.Context(), echo, nil, []string{"x"})
-		_, _, acked := store.RunAcked(t.Context(), echo, nil, []string{"x"}, holdfast.Acknowledged{Replicas: 1}, time.Second)
+		need := holdfast.Acknowledged{Replicas: 1}
+		_, _, acked := store.RunAcked(t.Context(), echo, nil, []string{"x"}, need, time.Second)
 		_, listen := store.Listen(t.Context(), "channel", holdfast.Listener{})
 		_, server := store.Server(t.Context())
 		_, _ = store.Group("a"), store.Sharded()

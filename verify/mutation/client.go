@@ -154,8 +154,8 @@ var inClient = []mutant{{
 }, {
 	name: "a release is stopped by its context",
 	file: "hold.go",
-	old:  "	ctx = lasting(ctx)\n	return h.leaveTogether(",
-	mut:  "	return h.leaveTogether(",
+	old:  "	ctx = lasting(ctx)\n	limit := h.spec.client.twiceAtMost(ctx)\n",
+	mut:  "	limit := h.spec.client.twiceAtMost(ctx)\n",
 	by:   []check{worlds, rules},
 }, {
 	name: "a swallowed WAIT count",
