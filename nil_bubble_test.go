@@ -135,7 +135,8 @@ func TestAMissingFunctionIsRefused(t *testing.T) {
 					args[1] = reflect.ValueOf(1) // permits
 				}
 				_, err, panicked := called(method, args)
-				if panicked != nil || !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), "function") {
+				if panicked != nil || !errors.Is(err, holdfast.ErrInvalid) ||
+					!strings.Contains(err.Error(), "function") {
 					t.Errorf("%s without a function: %v, %v", what, err, panicked)
 				}
 			}
@@ -206,7 +207,8 @@ func TestDurationsThatCannotWorkAreRefused(t *testing.T) {
 			_, err := c.Every("a", time.Duration(d)).Do(t.Context(), func(context.Context) error { return nil })
 			wantIs(t, err, holdfast.ErrInvalid)
 			for name, cfg := range map[string]holdfast.Config{
-				"TTL": {TTL: time.Duration(d)}, "Retention": {Retention: time.Duration(d)}, "RequestTimeout": {RequestTimeout: time.Duration(d)},
+				"TTL": {TTL: time.Duration(d)}, "Retention": {Retention: time.Duration(d)},
+				"RequestTimeout": {RequestTimeout: time.Duration(d)},
 			} {
 				if _, err := holdfast.New(w.Store, cfg); d != 0 && !errors.Is(err, holdfast.ErrInvalid) {
 					t.Errorf("Config.%s of %v: %v", name, time.Duration(d), err)
