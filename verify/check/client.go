@@ -197,8 +197,11 @@ func (r *Run) Updates() Result {
 	}
 	res.Figure = fmt.Sprintf("lost with fencing: %d of %d; without: %d of %d; late writes refused: %d",
 		l.Fenced, l.Taken, l.Plain, l.Written, l.Refused)
-	if l.Fenced != 0 {
-		res.findf(0, "", "%d updates were lost in spite of fencing", l.Fenced)
+	// Where two servers may grant, tokens that run ahead of their clocks can be equal.
+	excused := min(l.Ahead, max(l.Fenced, 0))
+	res.Excused = excused
+	if l.Fenced != excused {
+		res.findf(0, "", "%d updates were lost in spite of fencing", l.Fenced-excused)
 	}
 	aimed := 0
 	for _, f := range r.Faults {
@@ -219,6 +222,7 @@ type Losses struct {
 	Taken   int  // of them, by the fenced register
 	Refused int  // by the fenced register
 	Known   bool // the registers were read at the end
+	Ahead   int  // updates twice taken, with tokens ahead of the clock behind a failover
 	Fenced  int  // updates that the fenced register has lost, if Known
 	Plain   int  // and the plain one
 }
@@ -227,6 +231,7 @@ type Losses struct {
 func (r *Run) Losses() (l Losses) {
 	var fenced, plain []int64
 	var final map[string]int64
+	ahead := make(map[int64]bool) // by value: whether its token ran ahead
 	for _, e := range r.Events {
 		switch {
 		case e.Kind == history.Write:
@@ -235,6 +240,11 @@ func (r *Run) Losses() (l Losses) {
 				l.Refused++
 			} else {
 				fenced = append(fenced, e.Value)
+				early := r.replicated() && int64(e.Token>>10) > (e.At+r.Setup.Skew)/1000
+				if was, twice := ahead[e.Value]; twice && was && early {
+					l.Ahead++
+				}
+				ahead[e.Value] = early
 			}
 		case e.Kind == history.Stats && e.Proc == 0:
 			final, l.Known = e.Counts, true

@@ -100,6 +100,7 @@ type kept struct {
 	from, till int64 // of the server's clock, in ms: its grant, and the end of its least time
 	ahead      int64 // by how much that clock had been moved
 	waited     bool  // somebody waited already
+	about      int64 // by how many ms till may be late
 }
 
 // keeps judges a note by which a lock stays taken.
@@ -110,7 +111,8 @@ func keeps(r *Run, res *Result, lock string, n audit.Note, least time.Duration) 
 	// when the script looked at the clock, which was just before the note did.
 	off := int64(0)
 	if now := n.Clock() / 1000; now < k.from {
-		k.from, off = now, around/int64(time.Millisecond)
+		k.from, off = now, unsaid/int64(time.Millisecond)
+		k.about = off
 	}
 	k.till = k.from + least.Milliseconds()
 	if more := n.After.Expiry - k.till; more > 0 || more < -off {
@@ -132,7 +134,7 @@ func (k *kept) next(r *Run, res *Result, lock string, n audit.Note) time.Duratio
 	case r.lossBetween(r.machine(k.from*1000-k.ahead), at), n.Ahead != k.ahead:
 		res.Excused++
 		return 0
-	case late < 0:
+	case late < -time.Duration(k.about)*time.Millisecond:
 		res.findf(at, lock, "%s by %s was granted it %v before its least time was over", n.Action, n.Caller, -late)
 	case k.waited && late > r.Setup.TTL+patience:
 		res.findf(at, lock, "%s by %s was granted it only %v after its least time, though somebody waited",

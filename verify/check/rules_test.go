@@ -83,6 +83,31 @@ func TestWhatTheRulesAllowPasses(t *testing.T) {
 	}
 }
 
+// Two primaries that grant while their tokens run ahead of the clock grant equal ones.
+func TestUpdatesWithTokensAheadOfTheClockAreExcusedBehindAFailover(t *testing.T) {
+	for name, c := range map[string]struct {
+		topology string
+		token    int64
+		excused  bool
+	}{
+		"ahead, behind a failover": {"sentinel", token(5000), true},
+		"ahead, on one server":     {"standalone", token(5000), false},
+		"not ahead":                {"sentinel", token(1), false},
+	} {
+		s := newStory()
+		s.events[0].Setup.Topology = c.topology
+		for range 2 {
+			e := write(1, 1)
+			e.At, e.Token = at(10), uint64(c.token)<<10
+			s.add(e)
+		}
+		s.add(final(1, 1))
+		if r := s.results()["updates"]; r.Passed() != c.excused || (r.Excused == 1) != c.excused {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
 // A check is no better than what it has looked at.
 func TestACheckThatLooksAtNothingHasFailed(t *testing.T) {
 	events := newStory().add(history.Event{Kind: history.Got, Lock: "l", Mode: "x", Owner: "c1/1"}).events
