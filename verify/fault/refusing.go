@@ -84,7 +84,9 @@ func refusal(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSp
 		err = errors.Join(err, r.start(limited, w, servers[i], word))
 	}
 	if err == nil {
-		span.From = history.Now()
+		if !span.Blind { // the account fell silent before the server was seen to refuse
+			span.From = history.Now()
+		}
 		last(ctx, d)
 	}
 	for i, r := range all {
