@@ -58,8 +58,8 @@ var inJobs = []mutant{{
 }, {
 	name: "the function's own error of a run is wrapped",
 	file: "every.go",
-	old:  "		if ended := end(ctx); ended != nil {\n",
-	mut:  "		if ended := end(ctx); true {\n",
+	old:  "		err = both(err, end(ctx))\n",
+	mut:  "		err = errors.Join(err, end(ctx))\n",
 	by:   []check{rules},
 }, {
 	name: "a job's record is that of a lock under another prefix",
