@@ -58,7 +58,7 @@ func TestALoopCountsPeriodsFromTheirBeginning(t *testing.T) {
 // Runs of every length, many of them longer than a period. What follows begins
 // with its period, or at once if that has begun.
 func TestALoopOfRunsOfEveryLengthKeepsItsTimes(t *testing.T) {
-	const period, runs = time.Minute, 2000
+	const period, runs = time.Minute, 2000 / few
 	for name, options := range map[string][]holdfast.Option{
 		"each with its run": nil, "at fixed times": {holdfast.At(17 * time.Second)},
 	} {
@@ -96,7 +96,7 @@ func TestALoopOfRunsOfEveryLengthKeepsItsTimes(t *testing.T) {
 // A job that fails is run again in its period by whoever comes, be it a loop
 // that waits for fixed times.
 func TestAFailedRunOfALoopIsRepeatedInItsPeriod(t *testing.T) {
-	const period, periods = time.Hour, 1000
+	const period, periods = time.Hour, 1000 / few
 	errJob := errors.New("no luck")
 	bubble(t, func(t *testing.T, w *world) {
 		done := make(map[int64]int) // successes by period

@@ -61,7 +61,7 @@ func TestAHandlerThatBlocksDelaysNobody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
-				const many = 3000
+				const many = 3000 / few
 				b := newBlocker(blocks)
 				c := w.client(b.config())
 				var leases []*holdfast.Lease

@@ -62,7 +62,7 @@ func TestAServerWhoseClockWasSetForwardDoesNotGrantASecondTime(t *testing.T) {
 		for _, by := range []time.Duration{ttl, time.Hour, 300 * 24 * time.Hour} {
 			for _, knew := range []bool{false, true} {
 				for _, reach := range []string{"11111", "10111", "00111"} {
-					if age > time.Hour && (by > ttl || knew) {
+					if age > time.Hour && (by > ttl || knew || few > 1) {
 						continue // where the comparison is old, a small step is the hard one
 					}
 					founded(t, func(t *testing.T, w *world) {
@@ -208,7 +208,7 @@ func TestAQuorumBeginsAtOnceWithOneOfFiveAway(t *testing.T) {
 // hold the lock.
 func TestNeverTwoHoldersWhateverAMinoritysClocksSay(t *testing.T) {
 	steps := []time.Duration{time.Second, 5 * time.Second, ttl, 2 * ttl, time.Hour, -time.Second, -ttl, -time.Hour}
-	for seed := range uint64(5) {
+	for seed := range uint64(max(5/few, 1)) {
 		founded(t, func(t *testing.T, w *world) {
 			random := rand.New(&locked{src: rand.NewPCG(seed, 11)})
 			s, until := &storm{}, time.Now().Add(30*time.Minute)

@@ -142,8 +142,8 @@ func (a *account) note(e event) (last bool) {
 		t = &test{name: e.Test}
 		a.tests[e.Test] = t
 		a.order = append(a.order, t)
-		if i := strings.LastIndexByte(e.Test, '/'); i > 0 && a.tests[e.Test[:i]] != nil {
-			a.tests[e.Test[:i]].parent = true
+		if up := a.above(t); up != nil {
+			up.parent = true
 		}
 	}
 	switch e.Action {
@@ -161,8 +161,8 @@ func (a *account) text(end string) string {
 	var b strings.Builder
 	if end == "fail" {
 		for _, t := range a.order {
-			if t.end != "pass" && t.end != "skip" {
-				t.print(&b)
+			if a.above(t) == nil {
+				a.print(&b, t)
 			}
 		}
 	}
@@ -174,14 +174,18 @@ func (a *account) text(end string) string {
 	return b.String()
 }
 
-// print writes the verdict, and then what led to it, as go test does without -v.
-func (t *test) print(b *strings.Builder) {
+// print writes of a test that failed the verdict, then what led to it, and then the
+// same of the tests below it, as go test does without -v.
+func (a *account) print(b *strings.Builder, t *test) {
+	if t.end == "pass" || t.end == "skip" {
+		return
+	}
 	var rest []string
 	for line := range strings.Lines(t.output.String()) {
 		switch {
 		case strings.HasPrefix(line, "=== "):
 		case strings.HasPrefix(strings.TrimLeft(line, " "), "--- "):
-			b.WriteString(line)
+			b.WriteString(strings.Repeat("    ", strings.Count(t.name, "/")) + strings.TrimLeft(line, " "))
 		default:
 			rest = append(rest, line)
 		}
@@ -190,6 +194,24 @@ func (t *test) print(b *strings.Builder) {
 		fmt.Fprintf(b, "--- it did not end: %s\n", t.name)
 	}
 	b.WriteString(strings.Join(rest, ""))
+	for _, below := range a.order {
+		if a.above(below) == t {
+			a.print(b, below)
+		}
+	}
+}
+
+// above is the test that t is a part of, nil if there is none. Names of tests may have
+// slashes of their own.
+func (a *account) above(t *test) *test {
+	name := t.name
+	for i := strings.LastIndexByte(name, '/'); i > 0; i = strings.LastIndexByte(name, '/') {
+		name = name[:i]
+		if up := a.tests[name]; up != nil {
+			return up
+		}
+	}
+	return nil
 }
 
 // times lists the tests that have none of their own below them.

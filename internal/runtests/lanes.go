@@ -39,20 +39,27 @@ func raceFlags(race bool) []string {
 
 // races reports whether the race detector has something to find in a package: in
 // the library, its parts and its stores, and in the tests that run them against
-// real servers. The others are one goroutine after the other, as the simulation
-// and the oracle, or programs around the library, or processes of their own.
+// real servers. The others are one goroutine after the other, as the scripts, the
+// simulation and the oracle, or programs around the library, or processes of their own.
 func races(importPath string) bool {
-	name := strings.TrimPrefix(strings.TrimPrefix(importPath, root), "/")
-	first, rest, _ := strings.Cut(name, "/")
+	first, rest, _ := strings.Cut(short(importPath), "/")
 	switch first {
-	case "bench", "cmd", "examples":
+	case "bench", "cmd", "examples", "script":
 		return false
 	case "verify":
 		return slices.Contains([]string{"rules", "topology", "quorum"}, rest)
 	case "internal":
-		return rest != "tidy" && rest != "runtests"
+		return !slices.Contains([]string{
+			"conform", "golden", "lease", "line", "majority", "runtests", "slot", "tidy", "wire",
+		}, rest)
 	}
 	return true
+}
+
+// searches reports whether a package has searches in virtual time, which are short
+// with the race detector: it is tested without it as well.
+func searches(importPath string) bool {
+	return short(importPath) == "." || short(importPath) == "quorum"
 }
 
 // weight puts the packages first whose tests wait longest, so that they do so while
@@ -77,14 +84,15 @@ type pkg struct {
 	Dir        string
 }
 
-// split parts the packages, each half with the heaviest first.
+// split parts the packages, each half with the heaviest first. Some are in both.
 func split(packages []pkg, such func(pkg) bool) (yes, no []string) {
 	packages = slices.Clone(packages)
 	slices.SortStableFunc(packages, func(a, b pkg) int { return weight(a.ImportPath) - weight(b.ImportPath) })
 	for _, p := range packages {
 		if such(p) {
 			yes = append(yes, p.ImportPath)
-		} else {
+		}
+		if !such(p) || searches(p.ImportPath) {
 			no = append(no, p.ImportPath)
 		}
 	}

@@ -125,7 +125,7 @@ func TestPackagesArePartedByTheirGoroutinesAndBeginWithTheHeaviest(t *testing.T)
 	if got := strings.Join(raced, " "); got != "verify/topology verify/rules . internal/adapter store/goredis" {
 		t.Errorf("with the race detector: %s", got)
 	}
-	const others = "verify/suite internal/tidy verify/sim bench/crew verify/internal/child bench/etcd"
+	const others = "verify/suite . internal/tidy verify/sim bench/crew verify/internal/child bench/etcd"
 	if got := strings.Join(plain, " "); got != others {
 		t.Errorf("without: %s", got)
 	}

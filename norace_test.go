@@ -1,0 +1,6 @@
+//go:build !race
+
+package holdfast_test
+
+// few divides the length of searches in virtual time, see race_test.go.
+const few = 1
