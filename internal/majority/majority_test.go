@@ -258,7 +258,9 @@ func TestTheOthersAreGivenAMomentAndNotALimit(t *testing.T) {
 func TestWhoHoldsOnAFewServersIsNoHolder(t *testing.T) {
 	has := func(attempts ...string) (r wire.Record) {
 		for _, a := range attempts {
-			r.Holders = append(r.Holders, wire.HolderLine{Mode: wire.Exclusive, Attempt: a, Token: 7, Left: time.Second})
+			r.Holders = append(r.Holders, wire.HolderLine{
+				Mode: wire.Exclusive, Attempt: a, Token: 7, Left: time.Second,
+			})
 		}
 		return r
 	}
