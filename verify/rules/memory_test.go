@@ -61,8 +61,9 @@ func TestOutOfMemoryCostsNoLease(t *testing.T) {
 // it waits on, and follows a holder who has died.
 func TestOutOfMemoryCostsNoPlaceInTheLine(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		a, _ := w.local(t, holdfast.Config{TTL: time.Second})
-		b, seen := w.local(t, holdfast.Config{TTL: time.Second})
+		cfg := holdfast.Config{TTL: 2 * time.Second, RequestTimeout: time.Second} // a lease that a busy machine keeps
+		a, _ := w.local(t, cfg)
+		b, seen := w.local(t, cfg)
 		l := lock(t, a.Mutex("x"))
 		got := locking(within(t), b.Mutex("x"))
 		seen.await(t, holdfast.EventWait, "x", 1)

@@ -38,7 +38,7 @@ func (w *world) without(t *testing.T, command string) []string {
 func TestTheLeastUserCanDoEverything(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		as := w.user(t, "least", w.without(t, "")...)
-		cfg := holdfast.Config{TTL: 1500 * time.Millisecond}
+		cfg := holdfast.Config{TTL: 1500 * time.Millisecond, RequestTimeout: 700 * time.Millisecond}
 		a, seenA := on(t, w.open(t, w.Addr(), as), cfg)
 		b, seenB := on(t, w.open(t, w.Addr(), as), cfg)
 		l := lock(t, a.Mutex("x"))
