@@ -114,6 +114,7 @@ end
 
 -- write writes the fields. The field lock is as fence, exclusive holder, and whether
 -- anybody shares or waits are now.
+local most = 1000 -- values in one call
 local function write()
   if fence then
     local more = (used > 0 or waiting > 0) and ' +' or ''
@@ -132,9 +133,24 @@ local function write()
     set[#set + 1], set[#set + 2] = field, value
     if value == '' then gone[#gone + 1] = field end
   end
+  if #set > most then
+    -- Lua hands over some thousands of values at most: what goes, goes first, and what
+    -- says how much there is comes last.
+    set = {}
+    for field, value in pairs(fields) do
+      if value ~= '' then set[#set + 1], set[#set + 2] = field, value end
+    end
+    for first = 1, #gone, most do
+      local part = {}
+      for i = first, math.min(first + most - 1, #gone) do part[#part + 1], part[#part + 2] = gone[i], '' end
+      call('HSET', key, unpack(part))
+    end
+  end
   if #set > 0 then call('HSET', key, unpack(set)) end
   if not known then call('PEXPIRE', key, span) end
-  if #gone > 0 then redis.pcall('HDEL', key, unpack(gone)) end
+  for first = 1, #gone, most do
+    redis.pcall('HDEL', key, unpack(gone, first, math.min(first + most - 1, #gone)))
+  end
 end
 
 -- tell publishes.
