@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/majority"
+	"github.com/holdfast-go/holdfast/script"
 )
 
 // granted is a lock that a goroutine got.
@@ -26,7 +27,9 @@ func (w *world) waiters(name string, n int) <-chan granted {
 	for i := range n {
 		c := w.client()
 		go func() {
-			l, err := c.Mutex(name).Lock(w.t.Context())
+			ctx, cancel := w.patience()
+			defer cancel()
+			l, err := c.Mutex(name).Lock(ctx)
 			got <- granted{i, l, err}
 		}()
 		synctest.Wait()
@@ -304,5 +307,83 @@ func TestWhatCouldNotBeGivenBackIsCancelledLater(t *testing.T) {
 		w.wantOn("x", string(want))
 		w.release(l)
 		w.release(<-next)
+	})
+}
+
+// Who stands in a line has nothing on the other servers: the holder is brought
+// back to them, and whose turn it is finds them free.
+func TestWhoStandsInALineHoldsNothing(t *testing.T) {
+	founded(t, func(t *testing.T, w *world) {
+		order := majority.Order("holdfast:{x}", 5)
+		for _, i := range order[3:] {
+			w.peers[i].kill()
+		}
+		l := w.lock(w.client(), "x")
+		before := w.on("x")
+		for _, i := range order[3:] {
+			w.peers[i].revive(false)
+		}
+		got := w.waiters("x", 1)
+		w.wantOn("x", before)
+		w.release(l)
+		g := <-got
+		if g.err != nil {
+			t.Fatal(g.err)
+		}
+		w.keep = append(w.keep, g.lease)
+		w.release(g.lease)
+	})
+}
+
+// A waiter has some servers, and looks: those whose answers are lost do not count
+// for a lease that begins with the look.
+func TestAHoldFromBeforeTheLookDoesNotCount(t *testing.T) {
+	founded(t, func(t *testing.T, w *world) {
+		order := majority.Order("holdfast:{x}", 5)
+		for _, i := range order[3:] {
+			w.peers[i].kill()
+		}
+		third := w.peers[order[2]]
+		c, err := holdfast.New(third.Store, holdfast.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close(context.Background()) })
+		there := w.lock(c, "x")
+		s := w.store()
+		heard := make(chan string, 10)
+		stop, err := s.Listen(t.Context(), "holdfast:push:A", holdfast.Listener{
+			Message: func(payload string) { heard <- payload }, Resumed: func() {},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		answer := raw(t, s, script.Acquire, "A/1", 30_000, 630_000, "x", 180_000, "holdfast:push:")
+		if !strings.HasPrefix(answer, "queued 1 ") {
+			t.Fatalf("answered %q", answer)
+		}
+		for _, i := range order[:2] {
+			w.peers[i].Fail(func(action string, _ []string) error {
+				if action == "poll" {
+					return errors.New("connection reset by peer")
+				}
+				return nil
+			})
+		}
+		time.Sleep(100 * time.Millisecond)
+		raw(t, s, script.Poll, "A/1", 30_000, 600_000, 180_000, "holdfast:push:")
+		w.release(there) // and A has the third server, too
+		time.Sleep(100 * time.Millisecond)
+		if len(heard) > 0 {
+			t.Errorf("pushed %q", <-heard)
+		}
+		for _, i := range order[:2] {
+			w.peers[i].Fail(nil)
+		}
+		answer = raw(t, s, script.Poll, "A/1", 30_000, 600_000, 180_000, "holdfast:push:")
+		if !strings.HasPrefix(answer, "granted ") {
+			t.Errorf("with all three: %q", answer)
+		}
 	})
 }

@@ -213,12 +213,19 @@ func (w *world) client() *holdfast.Client {
 // lock takes the lock or fails the test.
 func (w *world) lock(c *holdfast.Client, name string) *holdfast.Lease {
 	w.t.Helper()
-	l, err := c.Mutex(name).Lock(w.t.Context())
+	ctx, cancel := w.patience()
+	defer cancel()
+	l, err := c.Mutex(name).Lock(ctx)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.keep = append(w.keep, l)
 	return l
+}
+
+// patience is for longer than anything takes that is right: what would hang fails.
+func (w *world) patience() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(w.t.Context(), time.Hour)
 }
 
 func (w *world) release(l *holdfast.Lease) {
