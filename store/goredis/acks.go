@@ -21,14 +21,14 @@ func (s *Store) RunAcked(
 		return "", holdfast.Acknowledged{}, s.useless
 	}
 	var got holdfast.Acknowledged
-	words, key := s.words.of(action, keys, args), firstOf(keys)
+	words, key, how := s.words.of(action, keys, args), firstOf(keys), urgencyOf(action)
 	answer, err, broke := s.retry.Do(ctx, func() (string, error) {
 		p := newAcked(ctx, words, need, limit)
-		err := s.process(ctx, key, p.cmds...)
+		err := s.process(ctx, how, key, p.cmds...)
 		if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT ") {
 			words = append([]any{"eval", action.Text}, words[2:]...)
 			p = newAcked(ctx, words, need, limit)
-			err = s.process(ctx, key, p.cmds...)
+			err = s.process(ctx, how, key, p.cmds...)
 		}
 		if err != nil {
 			return "", err

@@ -64,12 +64,12 @@ func (c *cluster) node(ctx context.Context, addr string) *redis.Client {
 }
 
 // process runs cmds on the node that owns key, and follows redirections.
-func (c *cluster) process(ctx context.Context, key string, cmds []redis.Cmder) error {
+func (c *cluster) process(ctx context.Context, how urgency, key string, cmds []redis.Cmder) error {
 	err := c.follow(ctx, key, func(v *once, asking bool) error {
 		if asking {
-			return v.send(ctx, append([]redis.Cmder{redis.NewStatusCmd(ctx, "asking")}, cmds...))
+			return v.sendUrgent(ctx, how, append([]redis.Cmder{redis.NewStatusCmd(ctx, "asking")}, cmds...))
 		}
-		return v.send(ctx, cmds)
+		return v.sendUrgent(ctx, how, cmds)
 	})
 	if !errors.Is(err, errUnknownNode) || len(cmds) > 1 {
 		return err

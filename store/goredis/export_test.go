@@ -4,3 +4,14 @@ import "time"
 
 // SetSilence changes how soon a silent connection is given up.
 func (s *Store) SetSilence(d time.Duration) { s.feeds.silence = d }
+
+// Reserved reports whether the store has connections of its own.
+func (s *Store) Reserved() bool {
+	r := &s.single.reserve
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.own != nil
+}
+
+// CloseReserve closes the store's own connections, as their idle time does.
+func (s *Store) CloseReserve() { s.single.reserve.close() }

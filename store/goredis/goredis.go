@@ -9,7 +9,12 @@
 // The store borrows the client: requests go through its connection pool and
 // its hooks, subscriptions over one connection of their own (per node in a
 // Cluster), and closing the client stays with its owner. When the last
-// subscription has been stopped the store holds nothing.
+// subscription has been stopped the store holds nothing but idle connections.
+//
+// Renewals never wait for a connection that the application has in use: they go
+// over a few that the store makes from the client's options, when the first
+// lease is renewed, and closes when they have been idle for two minutes. While the
+// client's pool is full, releases and the waiters' questions go over those too.
 //
 // go-redis by itself keeps a caller waiting on a silent server until its
 // ReadTimeout, whatever the context says, and sends a command up to four
@@ -111,15 +116,15 @@ func (s *Store) Run(
 		return "", s.useless
 	}
 	words := s.words.of(action, keys, args)
-	key := firstOf(keys)
+	key, how := firstOf(keys), urgencyOf(action)
 	answer, err, broke := s.retry.Do(ctx, func() (string, error) {
 		cmd := redis.NewStringCmd(ctx, words...)
-		err := s.process(ctx, key, cmd)
+		err := s.process(ctx, how, key, cmd)
 		if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT ") {
 			words = slices.Clone(words) // a hook may still look at the first
 			words[0], words[1] = "eval", action.Text
 			cmd = redis.NewStringCmd(ctx, words...)
-			err = s.process(ctx, key, cmd)
+			err = s.process(ctx, how, key, cmd)
 		}
 		if err != nil {
 			return "", err
@@ -151,26 +156,26 @@ func firstOf(keys []string) string {
 // before its deadline. Hence the goroutine, for a context that can be; for
 // a Cluster, where a redirection may cost more than one connection; and while
 // the server leaves requests unanswered, see [adapter.Lingering].
-func (s *Store) process(ctx context.Context, key string, cmds ...redis.Cmder) error {
+func (s *Store) process(ctx context.Context, how urgency, key string, cmds ...redis.Cmder) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err := s.pass(ctx, key, cmds)
+	err := s.pass(ctx, how, key, cmds)
 	s.calm.Note(err == nil || errors.Is(err, redis.Nil) || serverError(err) != nil)
 	return err
 }
 
-func (s *Store) pass(ctx context.Context, key string, cmds []redis.Cmder) error {
+func (s *Store) pass(ctx context.Context, how urgency, key string, cmds []redis.Cmder) error {
 	late := s.alarm.Of(ctx)
 	switch {
 	case s.cluster != nil:
-		return await(ctx, late, func(ctx context.Context) error { return s.cluster.process(ctx, key, cmds) })
+		return await(ctx, late, func(ctx context.Context) error { return s.cluster.process(ctx, how, key, cmds) })
 	case ctx.Done() == nil && late == nil:
-		return s.single.send(ctx, cmds)
+		return s.single.sendUrgent(ctx, how, cmds)
 	case ctx.Done() == nil && s.calm.Settled():
-		return s.single.send(adapter.Bounded(ctx, late), cmds)
+		return s.single.sendUrgent(adapter.Bounded(ctx, late), how, cmds)
 	}
-	return await(ctx, late, func(ctx context.Context) error { return s.single.send(ctx, cmds) })
+	return await(ctx, late, func(ctx context.Context) error { return s.single.sendUrgent(ctx, how, cmds) })
 }
 
 // await runs send in a goroutine of its own and returns what it does, or the
@@ -249,7 +254,7 @@ func (s *Store) Server(ctx context.Context) (holdfast.ServerInfo, error) {
 	var reply any
 	_, err, broke := s.retry.Do(ctx, func() (string, error) {
 		cmd := redis.NewCmd(ctx, "hello")
-		err := s.process(ctx, "", cmd)
+		err := s.process(ctx, ordinary, "", cmd)
 		if err == nil {
 			reply = cmd.Val()
 		}

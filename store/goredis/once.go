@@ -14,8 +14,9 @@ import (
 // client itself stays as it is.
 type once struct {
 	*redis.Conn
-	client *redis.Client
-	addr   string
+	client  *redis.Client
+	addr    string
+	reserve reserve
 }
 
 // onceOf returns a view of rdb.
@@ -37,15 +38,15 @@ func onceOf(rdb *redis.Client) *once {
 	own.MaxRetries = 0
 	conn := rdb.Conn()
 	conn.AddHook(redirect{view})
-	return &once{Conn: conn, client: rdb, addr: opts.Addr}
+	return &once{Conn: conn, client: rdb, addr: opts.Addr, reserve: reserve{client: rdb}}
 }
 
 // send sends commands over one connection, and returns the first error.
-func (o *once) send(ctx context.Context, cmds []redis.Cmder) error {
+func send(ctx context.Context, conn *redis.Conn, cmds []redis.Cmder) error {
 	if len(cmds) == 1 {
-		return o.Process(ctx, cmds[0])
+		return conn.Process(ctx, cmds[0])
 	}
-	pipe := o.Pipeline()
+	pipe := conn.Pipeline()
 	for _, cmd := range cmds {
 		_ = pipe.Process(ctx, cmd) // it only notes the command
 	}

@@ -1,0 +1,127 @@
+package goredis
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// An application may have all connections of its pool in use for long, by BLPOP
+// for example. A renewal that waited for one would lose its lease. So the store has
+// a few connections of its own, made with the client's options and used with its
+// hooks. They are dialled when they are first needed, and closed when nothing has
+// needed them for a while: a lock that is released before its first renewal never
+// makes one.
+const (
+	reserveSize = 10
+	// reserveGuests bounds how many requests other than renewals use the reserve
+	// at once: some of its connections are always left to renewals.
+	reserveGuests = 6
+	// reserveIdle is how long a reserve is kept after its last use.
+	reserveIdle = 2 * time.Minute
+)
+
+// urgency says how a request gets its connection.
+type urgency uint8
+
+const (
+	ordinary urgency = iota // over the client's pool
+	giving                  // gives something back or keeps a place: over the pool unless that is full
+	keeping                 // keeps a lease: never behind anybody else's traffic
+)
+
+func urgencyOf(action *script.Script) urgency {
+	switch action {
+	case script.Renew:
+		return keeping
+	case script.Release, script.ReleaseIdle, script.Stay, script.Cancel, script.Forgo, script.Poll, script.Step,
+		script.Proclaim:
+		return giving
+	}
+	return ordinary
+}
+
+// reserve is the connections of the store's own to one server.
+type reserve struct {
+	client *redis.Client // the user's
+	guests atomic.Int32
+
+	mu   sync.Mutex // guards the fields below; no I/O while it is held
+	own  *redis.Client
+	view *redis.Conn // own with the user's hooks
+	uses int
+	idle *time.Timer // closes own; nil while it is in use
+}
+
+// take returns the view; give must be called after use.
+func (r *reserve) take() *redis.Conn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.uses++
+	if r.idle != nil {
+		r.idle.Stop()
+		r.idle = nil
+	}
+	if r.own == nil {
+		options := *r.client.Options()
+		options.PoolSize, options.MinIdleConns, options.MaxIdleConns, options.MaxActiveConns = reserveSize, 0, 0, 0
+		options.MaxRetries, options.ContextTimeoutEnabled = -1, true
+		options.PushNotificationProcessor = nil
+		options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+		r.own = redis.NewClient(&options)
+		r.view = r.client.Conn()
+		r.view.AddHook(redirect{r.own})
+	}
+	return r.view
+}
+
+func (r *reserve) give() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.uses--; r.uses == 0 {
+		r.idle = time.AfterFunc(reserveIdle, r.close)
+	}
+}
+
+func (r *reserve) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.uses == 0 && r.own != nil {
+		_ = r.own.Close() // its connections are idle
+		r.own, r.view = nil, nil
+	}
+}
+
+// full reports whether a request over the client's pool would have to wait.
+func (r *reserve) full() bool {
+	stats := r.client.PoolStats()
+	return stats.IdleConns == 0 && int(stats.TotalConns) >= r.client.Options().PoolSize
+}
+
+// sendUrgent is send over the connection that the request is due.
+func (o *once) sendUrgent(ctx context.Context, how urgency, cmds []redis.Cmder) error {
+	r := &o.reserve
+	switch {
+	case how == ordinary, how == giving && !r.full():
+		return send(ctx, o.Conn, cmds)
+	case how == giving:
+		defer r.guests.Add(-1)
+		if r.guests.Add(1) > reserveGuests {
+			return send(ctx, o.Conn, cmds)
+		}
+	}
+	defer r.give()
+	err := send(ctx, r.take(), cmds)
+	var unsent unsentError
+	if errors.As(err, &unsent) && ctx.Err() == nil && serverError(err) == nil {
+		return send(ctx, o.Conn, cmds) // the server lets no more connections in
+	}
+	return err
+}

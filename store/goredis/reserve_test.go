@@ -1,0 +1,109 @@
+package goredis_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store/goredis"
+)
+
+// renewals counts those that were confirmed.
+type renewals struct{ confirmed atomic.Int32 }
+
+func (r *renewals) Observe(e holdfast.Event) {
+	if e.Kind == holdfast.EventRenew && e.Err == nil {
+		r.confirmed.Add(1)
+	}
+}
+
+// occupy takes all connections of a pool, as BLPOP does.
+func occupy(t *testing.T, s *redistest.Server, rdb *redis.Client, n int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	for range n {
+		go func() {
+			_ = rdb.BLPop(ctx, 0, "nothing ever comes").Err()
+			done <- struct{}{}
+		}()
+	}
+	t.Cleanup(func() {
+		cancel()
+		for range n {
+			s.Do(t, "RPUSH", "nothing ever comes", "but the end")
+		}
+		for range n {
+			<-done
+		}
+	})
+	redistest.Await(t, "the pool is full", func() bool {
+		stats := rdb.PoolStats()
+		return stats.TotalConns >= uint32(n) && stats.IdleConns == 0
+	})
+}
+
+// The application's own traffic takes no lease away, and holds up no release.
+func TestAFullPoolCostsNoLease(t *testing.T) {
+	s := redistest.Start(t)
+	rdb := dialling(t, &redis.Options{Addr: s.Addr(), PoolSize: 2, PoolTimeout: time.Minute})
+	var seen renewals
+	cfg := holdfast.Config{TTL: 2 * time.Second, RequestTimeout: time.Second, Observer: &seen}
+	store := goredis.New(rdb)
+	c, err := holdfast.New(store, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := c.Mutex("a").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	occupy(t, s, rdb, 2)
+	redistest.Await(t, "it is renewed for longer than its TTL", func() bool { return seen.confirmed.Load() >= 5 })
+	if l.Err() != nil {
+		t.Errorf("the lease is lost: %v", l.Err())
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("release: %v", err)
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if store.CloseReserve(); store.Reserved() {
+		t.Error("connections that nothing uses are kept")
+	}
+}
+
+// Who takes locks for a moment has no connection more than before.
+func TestShortLocksNeedNoConnectionOfTheirOwn(t *testing.T) {
+	s := redistest.Start(t)
+	rdb := dialling(t, &redis.Options{Addr: s.Addr(), PoolSize: 4})
+	store := goredis.New(rdb)
+	c, err := holdfast.New(store, holdfast.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		l, err := c.Mutex("a").Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if made := rdb.PoolStats().Misses; made > 2 {
+		t.Errorf("the pool has made %d connections", made)
+	}
+	if store.Reserved() {
+		t.Error("it has made connections of its own")
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
