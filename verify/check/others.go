@@ -248,9 +248,9 @@ func (r *Run) Ends() Result {
 	return res
 }
 
-// panicked reports that it was rueidis that ended a process. It panics when a server says
-// what it does not reckon with: MASTERDOWN to the PING by which it ends a subscription,
-// and something in a Cluster whose users lose a permission. Which, is not known.
+// panicked reports that it was rueidis that ended a process. It panics as it ends a
+// subscription, when the server answers its PING with MASTERDOWN, or refuses the
+// unsubscribing itself with BUSY or LOADING, which it takes for the answer to the PING.
 func panicked(e history.Event) bool {
 	return strings.Contains(e.Err, "panic: protocol bug") && strings.Contains(e.Err, "rueidis.(*pipe)")
 }
