@@ -28,7 +28,9 @@ local function audit_look(key)
   if got[2] and got[2] ~= '' then lock = lock .. '\tentries ' .. got[2] end
   if got[3] and got[3] ~= '' then
     local sum, tail = string.match(got[3], '^(%d+ %d+ (%d+))')
-    lock = lock .. '\tline ' .. sum .. ' ' .. (redis.call('HGET', key, '#' .. tail) or '-')
+    local last = redis.call('HGET', key, '#' .. tail)
+    if not last or last == '' then last = '-' end -- a place that was left
+    lock = lock .. '\tline ' .. sum .. ' ' .. last
   end
   if not (more and got[4]) then return lock end
   local all, shares = redis.call('HGETALL', key), {}

@@ -182,7 +182,11 @@ func (r *Run) NothingLeft() Result {
 				continue
 			}
 			if n > 0 {
-				res.findf(e.At, "", "client %d: %d %s too many (0: the servers)", e.Proc, n, name)
+				which := ""
+				if e.Proc == 0 {
+					which = e.Text
+				}
+				res.findf(e.At, "", "client %d: %d %s too many (0: the servers) %s", e.Proc, n, name, which)
 			}
 		}
 	}

@@ -211,7 +211,7 @@ func (r *Run) Frozen() Result {
 			for _, g := range r.follow().holds[key] {
 				at := r.machine(g.from)
 				own := g.mode == "x" && g.name == "" && r.proc(g.attempt) == f.Procs[0]
-				if own && at > f.From+unsaid && at < f.Till {
+				if own && !g.evicted && at > f.From+unsaid && at < f.Till { // an operator delays nobody
 					granted = append(granted, g)
 				}
 			}

@@ -35,7 +35,8 @@ type round struct {
 	began time.Time
 	heals time.Time // when the last fault was over
 
-	spare time.Duration // for which a key may be left, since clocks were moved
+	spare   time.Duration // for which a key may be left, since clocks were moved
+	forever string        // a key without a life time
 
 	got    atomic.Int64
 	faults atomic.Int64
@@ -314,7 +315,7 @@ func (r *round) remains(ctx context.Context) error {
 	if counts["fenced"], counts["plain"], err = r.opts.Resource.Final(r.dir); err != nil {
 		return err
 	}
-	r.log.Add(history.Event{Kind: history.Stats, Counts: counts})
+	r.log.Add(history.Event{Kind: history.Stats, Counts: counts, Text: r.forever})
 	return nil
 }
 
@@ -338,6 +339,7 @@ func (r *round) keys(ctx context.Context) (left, eternal int64, err error) {
 				return 0, 0, err
 			case life == -1:
 				eternal++
+				r.forever = key
 			}
 			// The marks by which clients and a quorum's servers are known live on.
 			known := strings.HasPrefix(key, r.prefix+":client:") || key == r.prefix+":quorum"

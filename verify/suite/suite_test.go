@@ -35,6 +35,10 @@ func TestSmoke(t *testing.T) {
 			Faults: []string{"stop", "failover", "migrate"}},
 		{Topology: fault.Standalone, TTL: time.Second, Duration: 16 * time.Second, Faults: []string{
 			"stop-writer", "kill", "cut", "reply-lost", "server-kill", "flush-all", "clock-forward", "evict"}},
+		{Topology: fault.Durable, TTL: time.Second, Duration: 16 * time.Second,
+			Works: []string{workload.Mutex, workload.ReadWrite, workload.Many}, Faults: []string{
+				"read-only", "master-down", "no-replicas", "save-failed", "memory", "loading", "busy",
+				"no-auth", "no-perm"}},
 		{Topology: fault.EverySec, Works: []string{workload.Mutex, workload.ReadWrite},
 			Faults: []string{"stop", "server-kill", "reorder"}},
 		{Topology: fault.Quorum, TTL: 3 * time.Second, Works: []string{workload.Mutex, workload.ReadWrite},
@@ -56,6 +60,11 @@ func smoke(t *testing.T, o suite.Options) {
 	o.TTL, o.Clients = cmp.Or(o.TTL, 2*time.Second), 3
 	first := cmp.Or(o.Duration, 12*time.Second)
 	o.Argv = []string{os.Args[0]}
+	if err := fault.Movable(); err != nil {
+		clock := func(name string) bool { return slices.Contains(fault.Clocks(), name) }
+		o.Faults = slices.DeleteFunc(o.Faults, clock)
+		t.Logf("%s: without moved clocks: %v", o.Topology, err)
+	}
 	var thin string
 	for o.Seed = 1; o.Seed <= 3; o.Seed++ {
 		o.Duration = time.Duration(o.Seed) * first
