@@ -12,11 +12,17 @@ var (
 	transcripts = check{"transcripts", ".", []string{"./script"}}
 	// The library in virtual time, one rule a test.
 	rules = check{"bubble tests", ".", []string{"."}}
+	// The same, of what one mutant is about.
+	dropping = check{"bubble tests", ".", []string{"-run=Dropped|Leak", "-timeout=60s", "."}}
+	telling  = check{"bubble tests", ".", []string{"-run=Handler|EventsOf|Observer", "-timeout=60s", "."}}
+	undoing  = check{"bubble tests", ".", []string{"-run=Cancel|Abandoned|Place", "-timeout=60s", "."}}
 	// Its parts that decide, each by itself.
 	keeping = check{"unit tests", ".", []string{"./internal/keeper"}}
 	lasting = check{"unit tests", ".", []string{"./internal/lease"}}
 	lining  = check{"unit tests", ".", []string{"./internal/line"}}
 	waking  = check{"unit tests", ".", []string{"./internal/wake"}}
+	riding  = check{"unit tests", ".", []string{"./internal/convoy"}}
+	reading = check{"unit tests", ".", []string{"./internal/wire"}}
 	// How things are named, and how refusals are told apart.
 	naming   = check{"unit tests", ".", []string{"./internal/wire"}}
 	refusing = check{"unit tests", ".", []string{"./internal/adapter"}}
@@ -26,7 +32,7 @@ var (
 )
 
 // mutants are all that there are.
-var mutants = slices.Concat(inScripts, inMemstore, inClient, inJobs, inQuorum)
+var mutants = slices.Concat(inScripts, inMemstore, inClient, inLease, inJobs, inQuorum)
 
 // inScripts are those of the scripts.
 var inScripts = []mutant{{
