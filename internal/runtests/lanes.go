@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -100,11 +102,11 @@ func split(packages []pkg, such func(pkg) bool) (yes, no []string) {
 }
 
 // modules answers the directories of the modules to test: those asked for, or all.
-func (r *run) modules(asked []string) ([]string, error) {
+func (r *run) modules(ctx context.Context, asked []string) ([]string, error) {
 	if len(asked) > 0 {
 		return asked, nil
 	}
-	text, err := r.output("work", "edit", "-json")
+	text, err := r.output(ctx, "work", "edit", "-json")
 	if err != nil {
 		return nil, err
 	}
@@ -122,19 +124,19 @@ func (r *run) modules(asked []string) ([]string, error) {
 }
 
 // packages lists the packages of the modules.
-func (r *run) packages(modules []string) ([]pkg, error) {
+func (r *run) packages(ctx context.Context, modules []string) ([]pkg, error) {
 	args := []string{"list", "-json=ImportPath,Dir"}
 	for _, module := range modules {
 		args = append(args, "./"+path.Join(module, "..."))
 	}
-	text, err := r.output(args...)
+	text, err := r.output(ctx, args...)
 	if err != nil {
 		return nil, err
 	}
 	var all []pkg
 	for stream := json.NewDecoder(bytes.NewReader(text)); ; {
 		var p pkg
-		if err := stream.Decode(&p); err == io.EOF {
+		if err := stream.Decode(&p); errors.Is(err, io.EOF) {
 			return all, nil
 		} else if err != nil {
 			return nil, err
@@ -145,8 +147,8 @@ func (r *run) packages(modules []string) ([]pkg, error) {
 	}
 }
 
-func (r *run) output(args ...string) ([]byte, error) {
-	cmd := exec.Command(r.goTool, args...)
+func (r *run) output(ctx context.Context, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, r.goTool, args...)
 	cmd.Stderr = os.Stderr
 	text, err := cmd.Output()
 	if err != nil {
@@ -157,9 +159,9 @@ func (r *run) output(args ...string) ([]byte, error) {
 
 // isolated vets a module without the workspace, which hides what its go.mod lacks:
 // who uses one module has no workspace. To vet it, go builds all that it needs.
-func (r *run) isolated(module string) {
+func (r *run) isolated(ctx context.Context, module string) {
 	r.out.say("== vet: %s", module)
-	cmd := exec.Command(r.goTool, "vet", "./...")
+	cmd := exec.CommandContext(ctx, r.goTool, "vet", "./...")
 	cmd.Dir, cmd.Env = module, append(os.Environ(), "GOWORK=off")
 	text, err := cmd.CombinedOutput()
 	r.out.write(string(text))
@@ -170,7 +172,7 @@ func (r *run) isolated(module string) {
 }
 
 // test tests packages.
-func (r *run) test(what string, env, flags, packages []string) {
+func (r *run) test(ctx context.Context, what string, env, flags, packages []string) {
 	if len(packages) == 0 {
 		return
 	}
@@ -182,7 +184,7 @@ func (r *run) test(what string, env, flags, packages []string) {
 	} else {
 		args = append(args, "-json")
 	}
-	cmd := exec.Command(r.goTool, append(args, packages...)...)
+	cmd := exec.CommandContext(ctx, r.goTool, append(args, packages...)...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
@@ -220,7 +222,7 @@ func short(importPath string) string {
 // secured runs a few tests again on servers that have TLS, the rights of
 // docs/operating.md for their clients, and a prefix for a tenant. It does so without
 // the race detector: with it, a handshake takes as long as the shortest requests may.
-func (r *run) secured(packages []pkg) {
+func (r *run) secured(ctx context.Context, packages []pkg) {
 	env := []string{"HOLDFAST_TEST_SERVERS=secured"}
 	for _, some := range []struct {
 		tests    string
@@ -236,6 +238,6 @@ func (r *run) secured(packages []pkg) {
 				there = append(there, importPath)
 			}
 		}
-		r.test("test on secured servers", env, append(slices.Clone(plainFlags), "-run="+some.tests), there)
+		r.test(ctx, "test on secured servers", env, append(slices.Clone(plainFlags), "-run="+some.tests), there)
 	}
 }

@@ -15,6 +15,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -46,7 +47,7 @@ func main() {
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt)
 
-	code, err := r.all(flag.Args())
+	code, err := r.all(context.Background(), flag.Args())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "runtests:", err)
 	}
@@ -75,29 +76,29 @@ type run struct {
 }
 
 // all runs both lanes over the modules, and returns the exit status.
-func (r *run) all(modules []string) (int, error) {
+func (r *run) all(ctx context.Context, modules []string) (int, error) {
 	begun := time.Now()
-	modules, err := r.modules(modules)
+	modules, err := r.modules(ctx, modules)
 	if err != nil {
 		return notBegun, err
 	}
-	packages, err := r.packages(modules)
+	packages, err := r.packages(ctx, modules)
 	if err != nil {
 		return notBegun, err
 	}
 	raced, plain := split(packages, r.racing)
 
 	var lanes sync.WaitGroup
-	lanes.Go(func() { r.test("test with the race detector", nil, raceFlags(r.race), raced) })
+	lanes.Go(func() { r.test(ctx, "test with the race detector", nil, raceFlags(r.race), raced) })
 	lanes.Go(func() {
-		r.test("test", nil, plainFlags, plain)
+		r.test(ctx, "test", nil, plainFlags, plain)
 		if len(r.flags) == 0 {
-			r.secured(packages)
+			r.secured(ctx, packages)
 		}
 		// Last, since it waits for nothing: most of what it needs is compiled by now, and
 		// the other lane may leave a processor idle.
 		for _, module := range modules {
-			r.isolated(module)
+			r.isolated(ctx, module)
 		}
 	})
 	lanes.Wait()
