@@ -112,9 +112,9 @@ local function prolong()
   end
 end
 
--- write writes the fields. The field lock is as fence, exclusive holder, and whether
+-- write writes the fields, no more than most values in one call. The field lock is as fence, exclusive holder, and whether
 -- anybody shares or waits are now.
-local most = 1000 -- values in one call
+local most = 1000
 local function write()
   if fence then
     local more = (used > 0 or waiting > 0) and ' +' or ''
