@@ -32,7 +32,7 @@ var (
 )
 
 // mutants are all that there are.
-var mutants = slices.Concat(inScripts, inMemstore, inClient, inLease, inJobs, inQuorum)
+var mutants = slices.Concat(inScripts, inMemstore, inClient, inConnections, inLease, inJobs, inQuorum)
 
 // inScripts are those of the scripts.
 var inScripts = []mutant{{

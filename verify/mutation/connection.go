@@ -1,0 +1,133 @@
+package main
+
+// What judges the connection to a server, and calls that wait for one.
+var (
+	outlasting = check{"bubble tests", ".", []string{
+		"-run=EndOfAWait|Outlasts|StaysAway|Tries|ATryOf|WillNotPass|CallersContext|NotSent|Unknown|Entry|PeriodicJob", ".",
+	}}
+	closing = check{"bubble tests", ".", []string{"-run=Close|ReleaseIsBounded|TwoResign", "."}}
+	rueidis = check{"store tests", "store/rueidis", []string{"-run=WhatWas|TriesAt|NoClient|ClosedClient|FullPool", "."}}
+)
+
+// inConnections are those of the adapters, and of calls while a server is away.
+var inConnections = []mutant{{
+	name: "a call that waits fails with the first failure",
+	file: "patience.go",
+	old:  "	if o.try || !passing(err) || ended",
+	mut:  "	if true || !passing(err) || ended",
+	by:   []check{outlasting},
+}, {
+	name: "a try waits for the server",
+	file: "patience.go",
+	old:  "	if o.try || !passing(err) || ended",
+	mut:  "	if o.last != nil && o.try || !passing(err) || ended",
+	by:   []check{outlasting},
+}, {
+	name: "a call that waits tries again what is refused for good",
+	file: "patience.go",
+	old:  "	if o.try || !passing(err) || ended",
+	mut:  "	if o.try || ended",
+	by:   []check{outlasting},
+}, {
+	name: "the end of a wait is the error of what was under way",
+	file: "patience.go",
+	old:  "	if err == nil || !waitOver(ctx, parent) ||\n",
+	mut:  "	if true || !waitOver(ctx, parent) ||\n",
+	by:   []check{outlasting},
+}, {
+	name: "the end of the caller's context is told as the end of the wait",
+	file: "patience.go",
+	old:  "	if ended(ctx) == nil || ended(parent) != nil {\n",
+	mut:  "	if ended(ctx) == nil {\n",
+	by:   []check{outlasting},
+}, {
+	name: "the end of a wait does not say who has the lock",
+	file: "patience.go",
+	old:  "	if told.Err == nil {\n		c.lookAt(parent, s, told)\n	}\n",
+	mut:  "",
+	by:   []check{outlasting},
+}, {
+	name: "the end of a wait does not say what kept the server",
+	file: "patience.go",
+	old:  "		told.Err = stopped.last\n",
+	mut:  "		told.Err = nil\n",
+	by:   []check{outlasting},
+}, {
+	name: "tries that could not be made end the trying",
+	file: "tries.go",
+	old:  "!known && !wavering(err) ||",
+	mut:  "!known ||",
+	by:   []check{outlasting},
+}, {
+	name: "what was not sent is undone",
+	file: "acquire.go",
+	old:  "	if at.risk {\n		at.undo()\n	}\n	end := ended(ctx)\n",
+	mut:  "	at.undo()\n	end := ended(ctx)\n",
+	by:   []check{outlasting},
+}, {
+	name: "what was not sent is an unknown outcome",
+	file: "errors.go",
+	old:  "return refusal(err) != nil || errors.Is(err, ErrUnreachable) }",
+	mut:  "return refusal(err) != nil }",
+	by:   []check{outlasting},
+}, {
+	name: "a time limit of the library shows as the end of a context",
+	file: "silence.go",
+	old:  "	if !ofContext(err) || ended(ctx) != nil {\n",
+	mut:  "	if true || ended(ctx) != nil {\n",
+	by:   []check{outlasting},
+}, {
+	name: "permits that are waited for do not outlast the server",
+	file: "semaphore.go",
+	old:  "		if !errors.Is(err, ErrHeld) && !wavering(err) {\n",
+	mut:  "		if !errors.Is(err, ErrHeld) {\n",
+	by:   []check{outlasting},
+}, {
+	name: "a reader that waits does not outlast the server",
+	file: "readers.go",
+	old:  "	if (errors.As(err, &held) || wavering(err)) && !try {\n",
+	mut:  "	if errors.As(err, &held) && !try {\n",
+	by:   []check{outlasting},
+}, {
+	name: "several locks do not outlast the server",
+	file: "multi.go",
+	old:  "case !errors.Is(err, ErrHeld) && wavering(err) && away.outlast(waits, err):",
+	mut:  "case false && away.outlast(waits, err):",
+	by:   []check{outlasting},
+}, {
+	name: "a job that waits does not outlast the server",
+	file: "every.go",
+	old:  "case err != nil && wavering(err) && away.outlast(waits, err):",
+	mut:  "case false && away.outlast(waits, err):",
+	by:   []check{outlasting},
+}, {
+	name: "Close is bounded by the caller alone",
+	file: "close.go",
+	old:  "	limit, parent := closeLimit, ctx\n",
+	mut:  "	limit, parent := 50*closeLimit, ctx\n",
+	by:   []check{closing},
+}, {
+	name: "Close releases each lease by itself, a few at a time",
+	file: "close.go",
+	old:  "		case c.roads.open && h.plain():\n			plain = append(plain, h)\n",
+	mut:  "",
+	by:   []check{closing},
+}, {
+	name: "a second Close does not wait for the first",
+	file: "close.go",
+	old:  "	select {\n	case <-c.gone:\n		return c.closeErr\n",
+	mut:  "	select {\n	default:\n		return nil\n	case <-c.gone:\n		return c.closeErr\n",
+	by:   []check{closing},
+}, {
+	name: "a release is given up before its first request can be answered",
+	file: "hold.go",
+	old:  "	return within(ctx, 2*c.cfg.RequestTimeout)\n",
+	mut:  "	return within(ctx, c.cfg.RequestTimeout/4)\n",
+	by:   []check{rules},
+}, {
+	name: "rueidis: what was not sent is an unknown outcome",
+	file: "store/rueidis/errors.go",
+	old:  "	if broke == nil && fate(ctx, err) == adapter.Unsent {\n",
+	mut:  "	if false {\n",
+	by:   []check{rueidis},
+}}
