@@ -6,6 +6,8 @@ var (
 		"-run=EndOfAWait|Outlasts|StaysAway|Tries|ATryOf|WillNotPass|CallersContext|NotSent|Unknown|Entry|PeriodicJob", ".",
 	}}
 	closing = check{"bubble tests", ".", []string{"-run=Close|ReleaseIsBounded|TwoResign", "."}}
+	nilling = check{"bubble tests", ".", []string{"-run=Nil|NoMethod|MissingFunction|BadInput", "."}}
+	goRedis = check{"store tests", "store/goredis", []string{"-run=WhatWas|WhatMay|TriesAt|NoClient|FullPool|ShortLocks", "."}}
 	rueidis = check{"store tests", "store/rueidis", []string{"-run=WhatWas|TriesAt|NoClient|ClosedClient|FullPool", "."}}
 )
 
@@ -57,6 +59,12 @@ var inConnections = []mutant{{
 	file: "tries.go",
 	old:  "!known && !wavering(err) ||",
 	mut:  "!known ||",
+	by:   []check{outlasting},
+}, {
+	name: "tries that are over are an unknown outcome",
+	file: "patience.go",
+	old:  "		return doubt.cause\n",
+	mut:  "		return doubt\n",
 	by:   []check{outlasting},
 }, {
 	name: "what was not sent is undone",
@@ -125,9 +133,39 @@ var inConnections = []mutant{{
 	mut:  "	return within(ctx, c.cfg.RequestTimeout/4)\n",
 	by:   []check{rules},
 }, {
+	name: "who resigns second overtakes the first",
+	file: "election.go",
+	old:  "	l.resigning <- struct{}{} // who resigns at the same time returns after us\n	defer func() { <-l.resigning }()\n",
+	mut:  "",
+	by:   []check{closing},
+}, {
+	name: "a nil function is called",
+	file: "errors.go",
+	old:  "	case none:\n		return errNoFunction\n",
+	mut:  "",
+	by:   []check{nilling},
+}, {
+	name: "goredis: what was not written is an unknown outcome",
+	file: "store/goredis/once.go",
+	old:  "		if err != nil && !w.begun {\n			return unbegun(err)\n		}\n",
+	mut:  "",
+	by:   []check{goRedis},
+}, {
 	name: "rueidis: what was not sent is an unknown outcome",
 	file: "store/rueidis/errors.go",
 	old:  "	if broke == nil && fate(ctx, err) == adapter.Unsent {\n",
 	mut:  "	if false {\n",
+	by:   []check{rueidis},
+}, {
+	name: "rueidis: a nil client is dereferenced",
+	file: "store/rueidis/rueidis.go",
+	old:  "!v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {",
+	mut:  "v.IsValid() && v.Kind() == reflect.Pointer && v.IsNil() {",
+	by:   []check{rueidis},
+}, {
+	name: "TLS that cannot work is tried again",
+	file: "internal/adapter/refusal.go",
+	old:  "	case errors.As(err, &plain):\n",
+	mut:  "	case false:\n",
 	by:   []check{rueidis},
 }}
