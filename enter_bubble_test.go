@@ -112,6 +112,7 @@ func TestALossEndsEveryLeaseOfTheStay(t *testing.T) {
 		for _, l := range []*holdfast.Lease{outer, inner} {
 			wantLost(t, ended(l.Context()), holdfast.LossNotHeld)
 		}
+		synctest.Wait() // the contexts end before the process's own line is told
 		_, err := mu.TryLock(context.WithoutCancel(inner.Context()))
 		if err != nil {
 			t.Errorf("the lost lease keeps its own process out: %v", err)

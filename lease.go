@@ -222,6 +222,8 @@ func (l *Lease) Err() error { return l.tenure.ended() }
 
 // Remaining is for how long the lease is still to be trusted if no further
 // renewal succeeds; 0 when it has ended. It counts suspension of the machine.
+// After a wait it may be a tenth of the TTL, or two seconds, for as long as the
+// renewal takes that confirms the grant: that is sent at once.
 func (l *Lease) Remaining() time.Duration {
 	t := l.tenure
 	if t.ended() != nil {

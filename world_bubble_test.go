@@ -203,6 +203,7 @@ func (r *recorder) Observe(e holdfast.Event) {
 
 // all answers the events so far, of the given kinds if any are given.
 func (r *recorder) all(kinds ...holdfast.EventKind) (events []holdfast.Event) {
+	synctest.Wait() // a loss is told by a goroutine of its own
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range r.events {

@@ -53,7 +53,8 @@ func connecting(calls map[string]int64) int64 {
 // When the lock goes round among clients, each turn costs a request to take,
 // a request to give back, one push and, unless it is given back before, one
 // request that confirms what was pushed; each push wakes exactly one client,
-// and nobody is woken otherwise.
+// and nobody is woken otherwise. Beside that, clients in the line are told when to
+// look in case the pushed grant is not confirmed: for at most half of the turns.
 func TestCommandsPerHandOver(t *testing.T) {
 	const clients, turns = 6, 50
 	for _, k := range kits {
@@ -78,13 +79,14 @@ func TestCommandsPerHandOver(t *testing.T) {
 			pushes := seen.pushed.Load() - before
 			line.stop()
 
-			if got := calls["publish"]; got != turns || pushes != turns {
-				t.Errorf("%d hand-overs made %d pushes and woke %d clients", turns, got, pushes)
+			told := calls["publish"] - turns
+			if told < 0 || told > turns/2 || pushes != turns {
+				t.Errorf("%d hand-overs made %d pushes and woke %d clients", turns, calls["publish"], pushes)
 			}
 			if n := seen.otherwise.Load(); n != 0 {
 				t.Errorf("%d wake-ups without a push", n)
 			}
-			if got := calls["evalsha"] + calls["eval"] + calls["publish"]; got > 4*turns {
+			if got := calls["evalsha"] + calls["eval"] + calls["publish"] - told; got > 4*turns+clients {
 				t.Errorf("%d hand-overs took %d commands, want at most 4 each: %v", turns, got, calls)
 			}
 			known := calls["evalsha"] + calls["publish"] + calls["ping"] + connecting(calls)

@@ -218,10 +218,29 @@ func (r *run) acquire() (os.Signal, error) {
 		r.giveBack(0) //nolint:errcheck // closing the client is the second try
 		return sig, nil
 	}
+	if err := r.settle(); err != nil {
+		return nil, err
+	}
 	r.since, r.grant.at, r.grant.fence = clock.Now(), time.Now(), r.lease.Token()
 	r.say.infof("acquired %q in %v, fence %d", r.name, (r.since - began).Round(time.Millisecond), r.grant.fence)
 	r.events.emit(event{Event: "acquired", Fence: fmt.Sprint(r.grant.fence), WaitedMS: millis(r.since - began)})
 	return nil, nil
+}
+
+// settle makes sure that the lease lasts for its TTL before the command begins. A
+// grant that was pushed lasts for less until it is confirmed, and a command must be
+// stopped a while before its lease can end. A request without an answer is left to
+// the renewals.
+func (r *run) settle() error {
+	ttl := time.Duration(r.ttl)
+	if r.noRenew || r.lease.Remaining() >= ttl/2 {
+		return nil
+	}
+	err := r.lease.Extend(context.Background(), ttl)
+	if errors.Is(err, holdfast.ErrNotHeld) {
+		return err
+	}
+	return nil
 }
 
 // waitOn waits until done is closed, or a signal comes that ends us. It tells

@@ -19,6 +19,10 @@ type once struct {
 	reserve reserve
 }
 
+// failoverAddr is what go-redis calls the server of a client that asks Sentinels
+// for it.
+const failoverAddr = "FailoverClient"
+
 // onceOf returns a view of rdb.
 //
 // go-redis has no public way to ask for such a view. WithTimeout returns a
@@ -38,7 +42,10 @@ func onceOf(rdb *redis.Client) *once {
 	own.MaxRetries = 0
 	conn := rdb.Conn()
 	conn.AddHook(redirect{view})
-	return &once{Conn: conn, client: rdb, addr: opts.Addr, reserve: reserve{client: rdb}}
+	return &once{Conn: conn, client: rdb, addr: opts.Addr, reserve: reserve{
+		client: rdb,
+		moving: opts.Addr == failoverAddr,
+	}}
 }
 
 // send sends commands over one connection, and returns the first error.

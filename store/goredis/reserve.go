@@ -26,6 +26,9 @@ const (
 	reserveGuests = 6
 	// reserveIdle is how long a reserve is kept after its last use.
 	reserveIdle = 2 * time.Minute
+	// reserveMoving is how long a connection of the reserve is used if the client
+	// follows a primary that moves.
+	reserveMoving = time.Second
 )
 
 // urgency says how a request gets its connection.
@@ -49,8 +52,14 @@ func urgencyOf(action *script.Script) urgency {
 }
 
 // reserve is the connections of the store's own to one server.
+//
+// A client that follows a primary by Sentinels drops its connections when another
+// server becomes the primary. It cannot drop these: an old primary that still
+// answers would say that it does not know a lease. So such a client's
+// reserve is used only while its pool is full, and no connection for long.
 type reserve struct {
 	client *redis.Client // the user's
+	moving bool          // it follows a primary
 	guests atomic.Int32
 
 	mu   sync.Mutex // guards the fields below; no I/O while it is held
@@ -74,6 +83,9 @@ func (r *reserve) take() *redis.Conn {
 		options.PoolSize, options.MinIdleConns, options.MaxIdleConns, options.MaxActiveConns = reserveSize, 0, 0, 0
 		options.MaxRetries, options.ContextTimeoutEnabled = -1, true
 		options.PushNotificationProcessor = nil
+		if r.moving {
+			options.ConnMaxLifetime, options.ConnMaxLifetimeJitter = reserveMoving, 0
+		}
 		options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 		r.own = redis.NewClient(&options)
 		r.view = r.client.Conn()
@@ -109,7 +121,7 @@ func (r *reserve) full() bool {
 func (o *once) sendUrgent(ctx context.Context, how urgency, cmds []redis.Cmder) error {
 	r := &o.reserve
 	switch {
-	case how == ordinary, how == giving && !r.full():
+	case how == ordinary, (how == giving || r.moving) && !r.full():
 		return send(ctx, o.Conn, cmds)
 	case how == giving:
 		defer r.guests.Add(-1)

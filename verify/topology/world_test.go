@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -371,7 +372,14 @@ func (h *history) load(name string, parties ...*party) (stop func() (grants, unk
 					continue
 				}
 				h.hold(l)
-				if err := l.Release(ctx); err != nil {
+				until := l.Deadline()
+				err = l.Release(ctx)
+				if errors.Is(err, holdfast.ErrNotHeld) && time.Now().After(until) {
+					// Nobody renews what is being released: the request took longer than
+					// was left of the lease, which for one that was pushed is little.
+					err = fmt.Errorf("%w: %w", holdfast.ErrUnknownOutcome, err)
+				}
+				if err != nil {
 					note(err)
 				}
 			}
