@@ -3,12 +3,17 @@ package main
 // What judges the connection to a server, and calls that wait for one.
 var (
 	outlasting = check{"bubble tests", ".", []string{
-		"-run=EndOfAWait|Outlasts|StaysAway|Tries|ATryOf|WillNotPass|CallersContext|NotSent|Unknown|Entry|PeriodicJob", ".",
+		"-run=EndOfAWait|Outlasts|StaysAway|Tries|ATryOf|WillNotPass|CallersContext|" +
+			"NotSent|Unknown|Entry|PeriodicJob", ".",
 	}}
 	closing = check{"bubble tests", ".", []string{"-run=Close|ReleaseIsBounded|TwoResign", "."}}
 	nilling = check{"bubble tests", ".", []string{"-run=Nil|NoMethod|MissingFunction|BadInput", "."}}
-	goRedis = check{"store tests", "store/goredis", []string{"-run=WhatWas|WhatMay|TriesAt|NoClient|FullPool|ShortLocks", "."}}
-	rueidis = check{"store tests", "store/rueidis", []string{"-run=WhatWas|TriesAt|NoClient|ClosedClient|FullPool", "."}}
+	goRedis = check{"store tests", "store/goredis", []string{
+		"-run=WhatWas|WhatMay|TriesAt|NoClient|FullPool|ShortLocks", ".",
+	}}
+	rueidis = check{"store tests", "store/rueidis", []string{
+		"-run=WhatWas|TriesAt|NoClient|ClosedClient|FullPool", ".",
+	}}
 )
 
 // inConnections are those of the adapters, and of calls while a server is away.
@@ -135,9 +140,10 @@ var inConnections = []mutant{{
 }, {
 	name: "who resigns second overtakes the first",
 	file: "election.go",
-	old:  "	l.resigning <- struct{}{} // who resigns at the same time returns after us\n	defer func() { <-l.resigning }()\n",
-	mut:  "",
-	by:   []check{closing},
+	old: "	l.resigning <- struct{}{} // who resigns at the same time returns after us\n" +
+		"	defer func() { <-l.resigning }()\n",
+	mut: "",
+	by:  []check{closing},
 }, {
 	name: "a nil function is called",
 	file: "errors.go",
