@@ -24,10 +24,19 @@ type Feed struct {
 	came []string       // to be subscribed to, if they are still here
 	went []string       // to be unsubscribed from, if they did not come back
 	owed map[string]int // confirmations of UNSUBSCRIBE to come on this connection
+
+	// kept is the channels that are subscribed to on this connection though nobody
+	// listens to them any more; only where the session keeps channels. Each is closed
+	// when that is over.
+	kept map[string]chan struct{}
 }
 
+// burden is to how many listeners of a Cluster's node another connection may be
+// worth a channel that nobody listens to: each of them asks the node then.
+const burden = 8
+
 func startFeed(h *Hub, node string) *Feed {
-	f := &Feed{Node: node, Wake: make(chan struct{}, 1), hub: h}
+	f := &Feed{Node: node, Wake: make(chan struct{}, 1), hub: h, kept: make(map[string]chan struct{})}
 	f.Context, f.cancel = context.WithCancel(context.Background())
 	go f.run()
 	return f
@@ -69,6 +78,7 @@ func (f *Feed) Changes() (came, went []string) {
 	for _, name := range f.came {
 		if c := h.channels[name]; c != nil && c.feed == f && !c.asked {
 			c.asked = true
+			f.let(name)
 			came = append(came, name)
 		}
 	}
@@ -100,6 +110,9 @@ func (f *Feed) disconnected(worked bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f.owed, f.went = nil, nil
+	for name := range f.kept {
+		f.let(name)
+	}
 	for name, c := range h.channels {
 		if c.feed != f {
 			continue
@@ -195,6 +208,9 @@ func (f *Feed) Ended(name string) {
 	h := f.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if f.let(name) {
+		return
+	}
 	if f.owed[name] > 0 {
 		if f.owed[name]--; f.owed[name] == 0 {
 			delete(f.owed, name)
@@ -224,6 +240,81 @@ func (f *Feed) Kept() {
 			delete(f.owed, name)
 			h.forget(name)
 		}
+	}
+}
+
+// keep leaves a channel subscribed to that nobody listens to any more. left is
+// closed when that is over; nil if it may last. hub.mu is held.
+func (f *Feed) keep(name string) (left <-chan struct{}) {
+	if f.kept[name] == nil {
+		f.kept[name] = make(chan struct{})
+	}
+	f.poke()
+	if f.uses > 0 && !f.worn() {
+		return nil
+	}
+	return f.kept[name]
+}
+
+// let ends what keep began, if it has. hub.mu is held.
+func (f *Feed) let(name string) (kept bool) {
+	left, kept := f.kept[name]
+	if kept {
+		delete(f.kept, name)
+		close(left)
+	}
+	return kept
+}
+
+// Worn reports that the session should put another connection in the place of the
+// present one, which is subscribed to what nobody listens to. The server counts us
+// among those who hear it, and may push a grant that nobody takes.
+//
+// On one server such a channel is that of a client that was closed, and there are
+// few. In a Cluster it is that of one lock. There a connection keeps some of them:
+// grants on it are for waiters that could not cancel, and last as long as any that
+// nobody confirms.
+func (f *Feed) Worn() bool {
+	f.hub.mu.Lock()
+	defer f.hub.mu.Unlock()
+	return f.worn()
+}
+
+func (f *Feed) worn() bool {
+	return len(f.kept) > 0 && (f.hub.Wire.Place == nil || len(f.kept)*burden >= f.uses)
+}
+
+// Subscribed returns the channels that another connection must be subscribed to
+// before it may take the place of the present one.
+func (f *Feed) Subscribed() (names []string) {
+	h := f.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name, c := range h.channels {
+		if c.feed == f && c.asked {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Replaced is told that a connection which is subscribed to names has taken the
+// place of the one before, which is closed. What was pushed in between is lost.
+func (f *Feed) Replaced(names []string) {
+	still := make(map[string]bool, len(names))
+	for _, name := range names {
+		still[name] = true
+	}
+	h := f.hub
+	h.mu.Lock()
+	for name := range f.kept {
+		if !still[name] { // else it has gone meanwhile, and is kept again
+			f.let(name)
+		}
+	}
+	h.mu.Unlock()
+	for _, name := range names {
+		f.Confirmed(name)
 	}
 }
 

@@ -28,6 +28,12 @@ type Wire struct {
 	// Patient makes Listen wait for a connection as long as it may, instead of
 	// failing with the first that cannot be made.
 	Patient bool
+
+	// Keeps says that the session does not unsubscribe: a channel that nobody
+	// listens to any more stays subscribed to until the connection ends. When
+	// the feed is worn the session puts another connection in the place of that
+	// one, see [Feed.Worn].
+	Keeps bool
 }
 
 // Hub knows who listens to what, and has a [Feed] for each node that somebody
@@ -83,6 +89,8 @@ type subscription struct {
 // server has confirmed that it no longer counts us among those who hear: a
 // grant is not pushed to somebody who has stopped. A server that does not
 // answer is waited for no longer than a second.
+//
+// Where the session keeps channels, stop waits as long for the end of the connection.
 func (h *Hub) Listen(ctx context.Context, name string, l holdfast.Listener) (stop func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -108,8 +116,15 @@ func (h *Hub) Listen(ctx context.Context, name string, l holdfast.Listener) (sto
 		return nil, fmt.Errorf("subscribe to %s: %w", name, err)
 	}
 	return func() {
-		if left := h.remove(name, sub); left != nil {
-			<-left
+		left := h.remove(name, sub)
+		if left == nil {
+			return
+		}
+		late := time.NewTimer(grace)
+		defer late.Stop()
+		select {
+		case <-left:
+		case <-late.C:
 		}
 	}, nil
 }
@@ -194,31 +209,41 @@ func (h *Hub) drop(name string, c *channel) (left <-chan struct{}) {
 	}
 	f.uses--
 	h.forget(name)
-	if c.asked {
-		bye := &farewell{feed: f}
-		if c.confirmed {
-			bye.left = make(chan struct{})
-			time.AfterFunc(grace, func() {
-				h.mu.Lock()
-				defer h.mu.Unlock()
-				if h.gone[name] == bye {
-					h.forget(name)
-				}
-			})
-		}
-		if h.gone == nil {
-			h.gone = make(map[string]*farewell)
-		}
-		h.gone[name] = bye
-		if bye.left != nil {
-			f.byes++
-		}
-		f.went = append(f.went, name)
-		f.poke()
-		left = bye.left
+	switch {
+	case !c.asked:
+	case h.Wire.Keeps:
+		left = f.keep(name)
+	default:
+		left = h.bid(name, c)
 	}
 	h.rest(f)
 	return left
+}
+
+// bid has the feed unsubscribe from a channel. mu is held.
+func (h *Hub) bid(name string, c *channel) (left <-chan struct{}) {
+	f := c.feed
+	bye := &farewell{feed: f}
+	if c.confirmed {
+		bye.left = make(chan struct{})
+		time.AfterFunc(grace, func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if h.gone[name] == bye {
+				h.forget(name)
+			}
+		})
+	}
+	if h.gone == nil {
+		h.gone = make(map[string]*farewell)
+	}
+	h.gone[name] = bye
+	if bye.left != nil {
+		f.byes++
+	}
+	f.went = append(f.went, name)
+	f.poke()
+	return bye.left
 }
 
 // forget ends a farewell. mu is held.

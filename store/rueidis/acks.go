@@ -95,32 +95,32 @@ func (w waiting) run(ctx context.Context) (text string, got holdfast.Acknowledge
 	}
 }
 
-// send sends the action and the waiting over one connection.
+// send sends the action and the waiting over one connection: rueidis takes one for
+// a pipeline with a blocking command, and its ConnLifetime does not end it meanwhile.
+// A dedicated one would be told to unsubscribe as it goes back, see session.
 func (w waiting) send(
 	ctx context.Context, client rueidis.Client, asking, whole bool,
 ) (text string, got holdfast.Acknowledged, err error) {
-	conn, release := client.Dedicate()
-	defer release()
 	n := int64(len(w.keys))
 	var cmds []rueidis.Completed
 	if asking {
-		cmds = append(cmds, conn.B().Asking().Build())
+		cmds = append(cmds, client.B().Asking().Build())
 	}
 	if whole {
-		cmds = append(cmds, conn.B().Eval().Script(w.action.Text).Numkeys(n).Key(w.keys...).Arg(w.args...).Build())
+		cmds = append(cmds, client.B().Eval().Script(w.action.Text).Numkeys(n).Key(w.keys...).Arg(w.args...).Build())
 	} else {
-		cmds = append(cmds, conn.B().Evalsha().Sha1(w.action.SHA1).Numkeys(n).Key(w.keys...).Arg(w.args...).Build())
+		cmds = append(cmds, client.B().Evalsha().Sha1(w.action.SHA1).Numkeys(n).Key(w.keys...).Arg(w.args...).Build())
 	}
 	at := len(cmds) - 1
 	ms := strconv.FormatInt(w.limit.Milliseconds(), 10)
 	if w.need.Replicas > 0 {
-		cmds = append(cmds, conn.B().Arbitrary("WAIT").Args(strconv.Itoa(w.need.Replicas), ms).Blocking())
+		cmds = append(cmds, client.B().Arbitrary("WAIT").Args(strconv.Itoa(w.need.Replicas), ms).Blocking())
 	}
 	if w.need.Disks > 0 || w.need.ReplicaDisks > 0 {
-		cmds = append(cmds, conn.B().Arbitrary("WAITAOF").
+		cmds = append(cmds, client.B().Arbitrary("WAITAOF").
 			Args(strconv.Itoa(w.need.Disks), strconv.Itoa(w.need.ReplicaDisks), ms).Blocking())
 	}
-	results := conn.DoMulti(ctx, cmds...)
+	results := client.DoMulti(ctx, cmds...)
 	if text, err = (answer{result: results[at]}).text(); err != nil {
 		return "", got, err
 	}

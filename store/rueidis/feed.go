@@ -2,6 +2,7 @@ package rueidis
 
 import (
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -22,6 +23,7 @@ const (
 var (
 	errReplaced = errors.New("another server is the primary now")
 	errUnknown  = errors.New("the client does not know the node")
+	errWorn     = errors.New("the client's pool has no second connection to end a subscription with")
 )
 
 // connect takes a connection to f's node out of the client's pool.
@@ -43,43 +45,60 @@ func (s *Store) connect(f *adapter.Feed) (rueidis.DedicatedClient, error) {
 // The connection is dedicated. Over the client's shared one a subscription
 // would last as long as somebody else's requests let that connection live,
 // and a listener would hold up everybody's answers.
+//
+// It is never told to unsubscribe, and never given back to the pool, which would tell
+// it. rueidis sends a PING behind that, and takes what comes for the answer to the one
+// or the other. If the server refuses either in a way that rueidis does not expect
+// (BUSY, MASTERDOWN, MISCONF), the answers no longer fit the requests, and rueidis ends the
+// process by a panic. So a subscription ends with its connection.
 func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 	primary := s.addr()
 	conn, err := s.connect(f)
 	if err != nil {
 		return false, err
 	}
-	defer conn.Close() // it must not go back to the pool with subscriptions
-	lost := conn.SetPubSubHooks(rueidis.PubSubHooks{
-		OnMessage: func(m rueidis.PubSubMessage) { f.Deliver(m.Channel, m.Message) },
-		OnSubscription: func(e rueidis.PubSubSubscription) {
-			if e.Kind == "unsubscribe" || e.Kind == "sunsubscribe" {
-				f.Ended(e.Channel)
-			}
-		},
-	})
-	var look <-chan time.Time
-	if s.mode != rueidis.ClientModeStandalone {
-		tick := time.NewTicker(glanceAtClient)
-		if s.mode == rueidis.ClientModeCluster {
-			tick.Reset(glanceAtNode)
+	e := hear(f, conn)
+	e.mute.Store(false)
+	defer func() {
+		e.conn.Close()
+		if f.Context.Err() != nil {
+			s.settle(f)
 		}
-		defer tick.Stop()
-		look = tick.C
+	}()
+	look, end := s.glances()
+	defer end()
+	calm := pace{least: leastRest}
+	if s.mode == rueidis.ClientModeCluster {
+		calm.least = leastRestAtNode
 	}
+	var renew <-chan time.Time
 	for {
-		heard, err := s.tell(f, conn)
+		came, _ := f.Changes()
+		heard, err := s.tell(f, e.conn, came)
 		worked = worked || heard
 		if err != nil {
 			return worked, err
 		}
+		if renew == nil && f.Worn() {
+			renew = calm.next()
+		}
 		select {
 		case <-f.Wake:
+		case <-renew:
+			renew = nil
+			if f.Worn() {
+				next, err := s.replace(f, e)
+				if err != nil {
+					return worked, err
+				}
+				calm.done(next != e)
+				e = next
+			}
 		case <-look:
-			if s.strayed(f, conn, primary) {
+			if s.strayed(f, e.conn, primary) {
 				return worked, errReplaced
 			}
-		case err := <-lost:
+		case err := <-e.lost:
 			if err == nil {
 				err = errors.New("the connection was lost")
 			}
@@ -88,6 +107,44 @@ func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 			return worked, f.Context.Err()
 		}
 	}
+}
+
+// glances says when to look whether the server is a primary.
+func (s *Store) glances() (look <-chan time.Time, end func()) {
+	if s.mode == rueidis.ClientModeStandalone {
+		return nil, func() {}
+	}
+	tick := time.NewTicker(glanceAtClient)
+	if s.mode == rueidis.ClientModeCluster {
+		tick.Reset(glanceAtNode)
+	}
+	return tick.C, tick.Stop
+}
+
+// ear is a connection that a session listens over.
+type ear struct {
+	conn rueidis.DedicatedClient
+	lost <-chan error
+	mute atomic.Bool // what it hears is another's to deliver
+}
+
+// hear makes an ear, which is mute.
+func hear(f *adapter.Feed, conn rueidis.DedicatedClient) *ear {
+	e := &ear{conn: conn}
+	e.mute.Store(true)
+	e.lost = conn.SetPubSubHooks(rueidis.PubSubHooks{
+		OnMessage: func(m rueidis.PubSubMessage) {
+			if !e.mute.Load() {
+				f.Deliver(m.Channel, m.Message)
+			}
+		},
+		OnSubscription: func(e rueidis.PubSubSubscription) {
+			if e.Kind == "unsubscribe" || e.Kind == "sunsubscribe" {
+				f.Ended(e.Channel) // of the server's own accord
+			}
+		},
+	})
+	return e
 }
 
 // strayed reports whether the connection is to a server that is no primary any
@@ -103,20 +160,9 @@ func (s *Store) strayed(f *adapter.Feed, conn rueidis.DedicatedClient, primary s
 	return err == nil && text == "replica"
 }
 
-// tell tells the server what has changed. It reports whether the server has
+// tell subscribes to the channels that came. It reports whether the server has
 // confirmed anything.
-func (s *Store) tell(f *adapter.Feed, conn rueidis.DedicatedClient) (worked bool, err error) {
-	came, went := f.Changes()
-	for _, name := range went {
-		err := conn.Do(f.Context, s.unsubscribe(conn, name)).Error()
-		switch {
-		case err == nil:
-		case adapter.Unsubscribing(serverError(err)):
-			f.Kept()
-		default:
-			return worked, err
-		}
-	}
+func (s *Store) tell(f *adapter.Feed, conn rueidis.DedicatedClient, came []string) (worked bool, err error) {
 	for _, name := range came {
 		err := conn.Do(f.Context, s.subscribe(conn, name)).Error()
 		refused := serverError(err)
@@ -140,11 +186,4 @@ func (s *Store) subscribe(conn rueidis.DedicatedClient, name string) rueidis.Com
 		return conn.B().Ssubscribe().Channel(name).Build()
 	}
 	return conn.B().Subscribe().Channel(name).Build()
-}
-
-func (s *Store) unsubscribe(conn rueidis.DedicatedClient, name string) rueidis.Completed {
-	if s.mode == rueidis.ClientModeCluster {
-		return conn.B().Sunsubscribe().Channel(name).Build()
-	}
-	return conn.B().Unsubscribe().Channel(name).Build()
 }

@@ -22,7 +22,7 @@ type ear struct {
 	resumed  chan struct{}
 }
 
-func newEar() *ear { return &ear{make(chan string, 100), make(chan struct{}, 100)} }
+func newEar() *ear { return &ear{make(chan string, 100_000), make(chan struct{}, 100)} }
 
 func (e *ear) listener() holdfast.Listener {
 	return holdfast.Listener{
@@ -269,13 +269,58 @@ func TestWhoMayNotUnsubscribeStopsAtOnce(t *testing.T) {
 	if took := time.Since(start); took > redistest.Patience/2 {
 		t.Errorf("took %v", took)
 	}
+	if got := server.Do(t, "PUBLISH", "other", "hello"); got != int64(0) {
+		t.Errorf("the other is heard by %v", got)
+	}
 	server.Do(t, "PUBLISH", "mine", "hello")
 	if got := await(t, mine.messages); got != "hello" {
 		t.Errorf("got %q", got)
 	}
-	if len(mine.resumed) > 0 {
-		t.Error("the refusal broke the connection")
+}
+
+// An application that has taken the rest of the pool does not keep a subscription from
+// ending, nor the others from going on.
+func TestStopWithAFullPool(t *testing.T) {
+	server := redistest.Start(t, tests, caching)
+	s, _ := open(t, server.Addr(), func(o *rueidis.ClientOption) { o.BlockingPoolSize = 1 })
+	stays, _ := listen(t, s, "stays")
+	_, stop := listen(t, s, "gone")
+	stop()
+	redistest.Await(t, "the subscription has ended", func() bool {
+		return server.Do(t, "PUBLISH", "gone", "x") == int64(0)
+	})
+	await(t, stays.resumed)
+	server.Do(t, "PUBLISH", "stays", "hello")
+	if got := await(t, stays.messages); got != "hello" {
+		t.Errorf("got %q", got)
 	}
+}
+
+// While one of two subscriptions ends, the server counts us among those who hear the other.
+func TestStopDoesNotInterruptTheOthers(t *testing.T) {
+	server := redistest.Start(t, tests, caching)
+	s, _ := open(t, server.Addr(), nil)
+	stays, _ := listen(t, s, "stays")
+	_, stop := listen(t, s, "gone")
+	done := make(chan struct{})
+	go func() {
+		stop()
+		close(done)
+	}()
+	watch := server.Dial(t)
+	for ended := false; !ended; {
+		select {
+		case <-done:
+			ended = true
+		default:
+		}
+		if n := watch.Do(t, "PUBLISH", "stays", "x"); n == int64(0) {
+			t.Fatal("nobody hears")
+		}
+	}
+	await(t, stays.resumed)
+	server.Do(t, "PUBLISH", "stays", "hello")
+	redistest.Await(t, "the other is heard", func() bool { return await(t, stays.messages) == "hello" })
 }
 
 func TestNothingIsLeftAfterTheLastStop(t *testing.T) {

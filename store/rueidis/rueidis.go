@@ -7,10 +7,11 @@
 // (ClientOption.Sentinel) and with a Cluster.
 //
 // The store borrows the client: requests share its pipelined connection,
-// subscriptions have one of their own from its pool (per node in a Cluster),
-// and closing the client stays with its owner. When the last subscription has
-// been stopped the store holds nothing. The store needs no client-side cache:
-// DisableCache may be on or off.
+// subscriptions have one of their own from its pool (per node in a Cluster; for
+// a moment two, when one of several subscriptions ends), and closing the client
+// stays with its owner. When the last subscription has been stopped the store
+// holds nothing. The store needs no client-side cache: DisableCache may be on or
+// off.
 //
 // A rueidis client gives up a connection that is silent for its
 // ConnWriteTimeout, 10 s by default. Until then requests over it fail one by
@@ -62,7 +63,7 @@ func New(client rueidis.Client) *Store {
 	s.retry = adapter.Retry{
 		Tries: retries, Patient: s.mode != rueidis.ClientModeStandalone, Fate: fate, Refusal: serverError,
 	}
-	s.hub.Wire = adapter.Wire{Session: s.session, Patient: s.retry.Patient}
+	s.hub.Wire = adapter.Wire{Session: s.session, Patient: s.retry.Patient, Keeps: true}
 	if s.mode == rueidis.ClientModeCluster {
 		s.hub.Wire.Place = s.place
 	}

@@ -33,6 +33,9 @@ var (
 // protocol's, on any key.
 var tests = redistest.Allow("~*", "&*", "+incr", "+get", "+set", "+ping", "+unsubscribe")
 
+// debug lets a server load again what it has saved.
+var debug = redistest.Args("--enable-debug-command", "yes")
+
 // caching is for clients of rueidis as it comes.
 var caching = redistest.Needs("rueidis without")
 

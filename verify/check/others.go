@@ -239,10 +239,7 @@ func (r *Run) Ends() Result {
 		switch {
 		case e.Kind == history.Gone:
 			res.Examined++
-			if e.How == history.Broken && panicked(e) {
-				res.Excused++
-				res.Figure = fmt.Sprintf("processes that a panic of rueidis ended: %d", res.Excused)
-			} else if e.How == history.Broken {
+			if e.How == history.Broken {
 				res.findf(e.At, "", "client %d: %s", e.Proc, e.Err)
 			}
 		case e.How == history.Broken && e.Kind != history.Term:
@@ -250,13 +247,6 @@ func (r *Run) Ends() Result {
 		}
 	}
 	return res
-}
-
-// panicked reports that it was rueidis that ended a process. It panics as it ends a
-// subscription, when the server answers its PING with MASTERDOWN, or refuses the
-// unsubscribing itself with BUSY or LOADING, which it takes for the answer to the PING.
-func panicked(e history.Event) bool {
-	return strings.Contains(e.Err, "panic: protocol bug") && strings.Contains(e.Err, "rueidis.(*pipe)")
 }
 
 // Bite checks that the run was one: that each fault happened, and that clients

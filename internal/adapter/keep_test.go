@@ -1,0 +1,120 @@
+package adapter
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// obliging is a session with a node that confirms everything; it hands out its feed.
+func obliging(feeds chan<- *Feed) func(*Feed) (bool, error) {
+	return func(f *Feed) (bool, error) {
+		feeds <- f
+		for {
+			came, _ := f.Changes()
+			for _, name := range came {
+				f.Confirmed(name)
+			}
+			select {
+			case <-f.Wake:
+			case <-f.Context.Done():
+				return true, f.Context.Err()
+			}
+		}
+	}
+}
+
+// What goes while a connection is replaced is kept by the next one, and ends with that.
+func TestAChannelThatGoesWhileTheConnectionIsReplaced(t *testing.T) {
+	feeds := make(chan *Feed, 1)
+	h := &Hub{Wire: Wire{Keeps: true, Session: obliging(feeds)}}
+	resumed := make(chan string, 10)
+	stops := make(map[string]func())
+	for _, name := range []string{"a", "b", "c"} {
+		stop, err := h.Listen(t.Context(), name, holdfast.Listener{Resumed: func() { resumed <- name }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stops[name] = stop
+	}
+	f := <-feeds
+	if f.Worn() {
+		t.Error("worn before anything has gone")
+	}
+	ended := make(chan string, 3)
+	leave := func(name string) {
+		go func() {
+			stops[name]()
+			ended <- name
+		}()
+		for {
+			h.mu.Lock()
+			kept := f.kept[name] != nil
+			h.mu.Unlock()
+			if kept {
+				return
+			}
+			runtime.Gosched()
+		}
+	}
+	leave("b")
+	if !f.Worn() {
+		t.Error("not worn though b has gone")
+	}
+	names := f.Subscribed()
+	slices.Sort(names)
+	if !slices.Equal(names, []string{"a", "c"}) {
+		t.Fatalf("to be subscribed to: %q", names)
+	}
+	leave("c")
+	f.Replaced(names)
+	if got := <-ended; got != "b" || len(ended) > 0 {
+		t.Errorf("%s has ended", got)
+	}
+	if got := <-resumed; got != "a" || len(resumed) > 0 {
+		t.Errorf("%q and %d more resumed", got, len(resumed))
+	}
+	if !f.Worn() {
+		t.Error("not worn though c has gone")
+	}
+	f.Replaced(f.Subscribed())
+	if f.Worn() {
+		t.Error("worn though all that has gone has ended")
+	}
+	if got := <-ended; got != "c" {
+		t.Errorf("%s has ended", got)
+	}
+	stops["a"]()
+}
+
+// In a Cluster a connection that many listen over is not replaced for one channel.
+func TestManyListenersAreWorthSomeKeptChannels(t *testing.T) {
+	feeds := make(chan *Feed, 1)
+	h := &Hub{Wire: Wire{
+		Keeps: true, Session: obliging(feeds),
+		Place: func(_ context.Context, channels []string, _ bool) ([]string, error) {
+			return slices.Repeat([]string{"node"}, len(channels)), nil
+		},
+	}}
+	var stops []func()
+	for i := range 3 * burden {
+		stop, err := h.Listen(t.Context(), string(rune('a'+i)), holdfast.Listener{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stops = append(stops, stop)
+	}
+	f := <-feeds
+	stops[0]()
+	stops[1]()
+	if f.Worn() {
+		t.Error("worn by two")
+	}
+	go stops[2]()
+	for !f.Worn() {
+		runtime.Gosched()
+	}
+}

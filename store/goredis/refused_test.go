@@ -1,0 +1,36 @@
+package goredis_test
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/conform"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store/goredis"
+)
+
+func TestWhoStopsListeningToAServerThatRefusesLives(t *testing.T) {
+	server := redistest.Start(t, tests, redistest.Args("--enable-debug-command", "yes"))
+	conform.Refused{
+		Server: server, Publish: "PUBLISH", Codes: []string{"MASTERDOWN", "BUSY", "LOADING"},
+		Open: func(t *testing.T) holdfast.Store {
+			s, _ := open(t, server.Addr(), nil)
+			return s
+		},
+	}.Stops(t)
+}
+
+func TestWhoStopsListeningToANodeThatRefusesLives(t *testing.T) {
+	cluster := redistest.StartCluster(t, tests, redistest.Needs("in a Cluster"))
+	cluster.Forbear(t)
+	conform.Refused{
+		Server: cluster.Home("{a}"), Publish: "SPUBLISH", Tag: "{a}", Codes: []string{"BUSY"},
+		Open: func(t *testing.T) holdfast.Store {
+			rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), TLSConfig: redistest.TLS()})
+			t.Cleanup(func() { rdb.Close() })
+			return goredis.New(rdb)
+		},
+	}.Stops(t)
+}
