@@ -119,6 +119,9 @@ func (c *Client) close(ctx context.Context, release bool) (first bool, err error
 	<-idle
 	c.hub.Stop()
 	c.keeper.Stop()
+	if s, ok := c.store.(IdleCloser); ok {
+		s.CloseIdleConnections()
+	}
 	c.lastNews()
 	return true, err
 }

@@ -32,7 +32,7 @@ var (
 	// action may or may not have taken effect.
 	ErrUnknownOutcome = errors.New("holdfast: outcome unknown")
 	// ErrUnreachable: no connection to the server could be had, so that nothing
-	// was sent: the action has no effect, now or later.
+	// was sent: the request has no effect, now or later.
 	ErrUnreachable = errors.New("holdfast: server cannot be reached")
 	// ErrLimit: the semaphore has another limit. The error is a *LimitError.
 	ErrLimit = errors.New("holdfast: another limit is in use")

@@ -282,8 +282,8 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 // error is an [ErrNotHeld] if the lease had been lost before, and an
 // [ErrNotYours] too if the server says that somebody else has the lock; an
 // [ErrReleased] if it was released before, and an [ErrUnknownOutcome] if the server did not
-// answer: then the release is repeated in the background, and the lock frees
-// itself within its TTL.
+// answer, or an [ErrUnreachable] if there was no connection to it: then the release
+// is repeated in the background, and the lock frees itself within its TTL.
 func (l *Lease) Release(ctx context.Context) error {
 	if ctx == nil {
 		return errNoContext

@@ -67,6 +67,15 @@ type Gatherer interface {
 	Gathers() bool
 }
 
+// IdleCloser is a Store that has connections of its own, beside those of the
+// client that it was made with.
+type IdleCloser interface {
+	Store
+	// CloseIdleConnections closes those that nothing uses. A [Client] that closes
+	// calls it; a request that needs one later makes a new one.
+	CloseIdleConnections()
+}
+
 // Listener receives what arrives on a subscription.
 type Listener struct {
 	// Message is given the payload of each message.

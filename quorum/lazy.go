@@ -111,6 +111,16 @@ func (l *lazy) Server(ctx context.Context) (holdfast.ServerInfo, error) {
 	return store.Server(ctx)
 }
 
+// CloseIdleConnections implements [holdfast.IdleCloser].
+func (l *lazy) CloseIdleConnections() {
+	l.mu.Lock()
+	store := l.store
+	l.mu.Unlock()
+	if s, ok := store.(holdfast.IdleCloser); ok {
+		s.CloseIdleConnections()
+	}
+}
+
 // Group is that of one server, as each node is one.
 func (l *lazy) Group(string) string { return "" }
 

@@ -199,6 +199,16 @@ func (s *Store) Close() {
 	}
 	s.mu.Unlock()
 	s.work.Wait()
+	s.CloseIdleConnections()
+}
+
+// CloseIdleConnections implements [holdfast.IdleCloser] for the nodes that do.
+func (s *Store) CloseIdleConnections() {
+	for _, n := range s.nodes {
+		if own, ok := n.Store.(holdfast.IdleCloser); ok {
+			own.CloseIdleConnections()
+		}
+	}
 }
 
 // background runs f in a goroutine that Close waits for; false after Close.

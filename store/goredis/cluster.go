@@ -3,6 +3,8 @@ package goredis
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -46,6 +48,16 @@ func (c *cluster) view(node *redis.Client) *once {
 	v := onceOf(node)
 	c.views[addr] = v
 	return v
+}
+
+// closeIdle closes the connections of the store's own that nothing uses.
+func (c *cluster) closeIdle() {
+	c.mu.Lock()
+	views := slices.Collect(maps.Values(c.views))
+	c.mu.Unlock()
+	for _, v := range views {
+		v.reserve.close()
+	}
 }
 
 // node returns the node at addr, nil if the client does not know it.

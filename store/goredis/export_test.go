@@ -12,6 +12,3 @@ func (s *Store) Reserved() bool {
 	defer r.mu.Unlock()
 	return r.own != nil
 }
-
-// CloseReserve closes the store's own connections, as their idle time does.
-func (s *Store) CloseReserve() { s.single.reserve.close() }

@@ -221,6 +221,17 @@ func (s *Store) Group(key string) string {
 // Sharded implements [holdfast.Store].
 func (s *Store) Sharded() bool { return s.cluster != nil }
 
+// CloseIdleConnections implements [holdfast.IdleCloser].
+func (s *Store) CloseIdleConnections() {
+	switch {
+	case s.useless != nil:
+	case s.cluster != nil:
+		s.cluster.closeIdle()
+	default:
+		s.single.reserve.close()
+	}
+}
+
 // Gathers implements [holdfast.Gatherer]: in a Cluster few locks share a slot.
 func (s *Store) Gathers() bool { return !s.Sharded() }
 

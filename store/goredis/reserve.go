@@ -106,6 +106,10 @@ func (r *reserve) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.uses == 0 && r.own != nil {
+		if r.idle != nil {
+			r.idle.Stop()
+			r.idle = nil
+		}
 		_ = r.own.Close() // its connections are idle
 		r.own, r.view = nil, nil
 	}

@@ -74,7 +74,7 @@ func TestAFullPoolCostsNoLease(t *testing.T) {
 	if err := c.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if store.CloseReserve(); store.Reserved() {
+	if store.Reserved() {
 		t.Error("connections that nothing uses are kept")
 	}
 }

@@ -102,6 +102,13 @@ func (s *audited) Gathers() bool {
 	return ok && g.Gathers()
 }
 
+// CloseIdleConnections implements [holdfast.IdleCloser].
+func (s *audited) CloseIdleConnections() {
+	if own, ok := s.Store.(holdfast.IdleCloser); ok {
+		own.CloseIdleConnections()
+	}
+}
+
 type acking struct {
 	*audited
 	acker holdfast.Acker
