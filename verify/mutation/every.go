@@ -80,6 +80,18 @@ var inJobs = []mutant{{
 	mut:  " {",
 	by:   []check{refusing},
 }, {
+	name: "what goes while a subscription's connection is replaced goes on being heard",
+	file: "internal/adapter/feed.go",
+	old:  "		if !still[name] { // else",
+	mut:  "		if true { // else",
+	by:   []check{refusing},
+}, {
+	name: "a connection is replaced for one channel of many",
+	file: "internal/adapter/feed.go",
+	old:  "len(f.kept) > 0 && (f.hub.Wire.Place == nil || len(f.kept)*burden >= f.uses)",
+	mut:  "len(f.kept) > 0",
+	by:   []check{refusing},
+}, {
 	name: "the hint about a forbidden key is for one server only",
 	file: "hint.go",
 	old:  "strings.Contains(e.Message, \"a key\"),\n			strings.Contains(e.Message, \"' key\"):",
