@@ -25,3 +25,17 @@ func TestAMarkIsOfOneRunOfItsServer(t *testing.T) {
 		t.Errorf("a mark of the new run: %s", got)
 	}
 }
+
+// The server may find that a short life is over while it sets it, and takes the key
+// away: what is written after that must not stay for ever.
+func TestALifeThatIsOverAsItIsSetLeavesNoKey(t *testing.T) {
+	server := redistest.Start(t)
+	for range 2 {
+		for _, ttl := range []string{"60000", "0"} {
+			server.Do(t, "EVAL", script.Announce.Text, "1", "c", ttl, "app", "host", "1", "v1", "7")
+			if life := server.Do(t, "PTTL", "c"); life == int64(-1) {
+				t.Errorf("announced for %s ms: the key has no life", ttl)
+			}
+		}
+	}
+}

@@ -22,5 +22,8 @@ func ours() []goleak.Option {
 		// many tests have hundreds of these, and on a busy machine one after the other
 		// has begun and not ended yet whenever somebody looks.
 		goleak.IgnoreAnyFunction("github.com/holdfast-go/holdfast/internal/adapter.(*Alarm).After.func1"),
+		// A pool of go-redis that could not connect tries again each second, and sees
+		// only then that it was closed.
+		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"),
 	}
 }
