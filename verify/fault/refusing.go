@@ -284,15 +284,19 @@ func busy(w World, _ *rand.Rand, s *redistest.Server, _ *history.FaultSpan) refu
 		},
 		leave: func(ctx context.Context) error {
 			for end != nil {
+				// Another fault may have ended the connection, and the script spins on.
 				_, err := w.Do(ctx, s, "SCRIPT", "KILL")
+				over := err != nil && strings.Contains(err.Error(), "NOTBUSY")
 				select {
 				case <-end:
-					return nil
+					if over {
+						return nil
+					}
 				case <-ctx.Done():
 					return err
 				default:
-					last(ctx, 10*time.Millisecond)
 				}
+				last(ctx, 10*time.Millisecond)
 			}
 			return nil
 		},
