@@ -13,62 +13,20 @@ import (
 //   - A waiter who does not fit stops the walk: nobody may overtake it.
 //   - A waiter who fits is granted, briefly until its client confirms the push.
 //
-// The walk begins behind those whom an earlier one has passed over, and ends within
-// reach: unfinished if the lock may be free and others wait there. One of these is told
-// to look at once. Who was passed over and asks is looked at again.
-//
 // caller is the attempt that asks right now ("": nobody does): it is not
 // overdue, and its answer says what a push would. advance answers the caller's
 // token if it was granted (else 0), and whether a waiter stands that nobody
 // may overtake.
 func (t *step) advance(caller string) (token int64, blocked bool) {
-	l := &t.line
-	l.cursor = max(l.cursor, l.head)
-	if own := l.seat(caller); own != nil {
-		if own.place < l.cursor {
-			l.cursor = max(l.head, own.place-near)
-		}
-		if t.excessive(own) {
-			l.leave(caller)
-		}
-	}
-	token, blocked, pushed := t.walk(caller)
-	place := l.cursor
-	t.unfinished = l.len() > 0 && place <= l.tail && t.holder == nil && !blocked
-	l.clear(t.now)
-	next := place
-	for next < l.tail && next < place+16 && l.at(next) == nil {
-		next++
-	}
-	if pushed != nil && l.len() > 0 && !(l.watched > t.now && l.watcher >= next) {
-		if at := t.hint(next, t.left(), 3, pushed.attempt, caller); at != 0 {
-			l.watched, l.watcher = t.now+t.left(), at
-		}
-	}
-	if t.unfinished {
-		t.goesOn(place, caller)
-	}
-	return token, blocked || t.unfinished || t.holder != nil && l.len() > 0
-}
-
-// walk grants from the cursor on, and moves it to the first who was not passed over.
-func (t *step) walk(caller string) (token int64, blocked bool, pushed *waiter) {
-	from := t.line.cursor
-	end := min(from+reach, t.line.tail+1)
-	defer func() {
-		if t.line.len() > 0 {
-			t.line.cursor = end
-		}
-	}()
-	if t.holder != nil {
-		end = from
-	}
-	for _, w := range t.line.within(from) {
+	var pushed *waiter
+	at := t.line.tail + 1
+	for _, w := range slices.Clone(t.line.waiters) {
 		if t.holder != nil {
+			at = w.place
 			break
 		}
 		asks := w.attempt == caller
-		if w.patience <= t.now && !asks || t.excessive(w) {
+		if w.patience <= t.now && !asks {
 			t.line.leave(w.attempt)
 			continue
 		}
@@ -76,8 +34,8 @@ func (t *step) walk(caller string) (token int64, blocked bool, pushed *waiter) {
 			continue
 		}
 		if !t.fits(w.mode, w.weight) {
-			end = w.place
-			return token, true, pushed
+			blocked, at = true, w.place
+			break
 		}
 		if asks {
 			t.line.leave(w.attempt)
@@ -88,20 +46,15 @@ func (t *step) walk(caller string) (token int64, blocked bool, pushed *waiter) {
 			t.lend(w.request)
 			pushed = w
 		}
-		if t.holder != nil {
-			end = w.place + 1
-			if t.holder.admits(w.owner) {
-				t.admit(w.place+1, caller)
-			}
+		if t.holder != nil && t.holder.admits(w.owner) {
+			t.admit(caller)
 		}
 	}
-	return token, false, pushed
-}
-
-// excessive says that a waiter wants more permits than there are since the limit was
-// lowered: it leaves the line, or it would stop it for good.
-func (t *step) excessive(w *waiter) bool {
-	return w.mode == permit && t.limit != 0 && w.weight > t.limit
+	t.line.skipHoles()
+	if pushed != nil && t.line.len() > 0 && !(t.line.watched > t.now && t.line.watcher >= at) {
+		t.tellNext(at, clientOf(pushed.attempt), caller)
+	}
+	return token, blocked || t.holder != nil && t.line.len() > 0
 }
 
 // hears says whether a waiter's client listens and is not silent.
@@ -118,9 +71,9 @@ func (t *step) push(w *waiter, token int64) {
 
 // admit lets in whoever waits in the name of the owner that has just been
 // granted the lock: they hold together. Who does not listen is passed over, and
-// the caller asks by itself; so does who stands out of reach.
-func (t *step) admit(place int64, caller string) {
-	for _, w := range t.line.within(place) {
+// the caller asks by itself.
+func (t *step) admit(caller string) {
+	for _, w := range slices.Clone(t.line.waiters) {
 		if w.attempt == caller || w.owner != t.holder.name || w.patience <= t.now || !t.hears(w) {
 			continue
 		}

@@ -1,9 +1,6 @@
 package memstore
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // line is where attempts wait: one line for all modes, in order of arrival.
 //
@@ -13,7 +10,6 @@ type line struct {
 	waiters []*waiter // by place
 	tail    int64     // the last place given
 	head    int64     // no place before this one is taken
-	cursor  int64     // where the next walk begins, if it is behind head
 	watched int64     // when the waiter at watcher looks, told by hint; ms
 	watcher int64
 	silent  []string // clients that did not confirm what was pushed to them; they are passed over
@@ -42,7 +38,7 @@ func (l *line) seat(attempt string) *waiter {
 // join gives the next place.
 func (l *line) join(w *waiter) {
 	if len(l.waiters) == 0 {
-		l.head, l.tail, l.cursor = 1, 0, 1
+		l.head, l.tail = 1, 0
 	}
 	l.tail++
 	w.place = l.tail
@@ -54,58 +50,16 @@ func (l *line) leave(attempt string) bool {
 	was := len(l.waiters)
 	l.waiters = slices.DeleteFunc(l.waiters, func(w *waiter) bool { return w.attempt == attempt })
 	if len(l.waiters) == 0 {
-		l.silent, l.watched, l.watcher, l.cursor = nil, 0, 0, 1
+		l.silent, l.watched, l.watcher = nil, 0, 0
 	}
 	return len(l.waiters) < was
 }
 
-// A step looks at no more places than reach, and clears away no more than sweep in
-// front of the line: it costs the same however long the line is.
-const (
-	reach = 256
-	sweep = 64
-	near  = 64 // so many in front of one who was passed over, and asks, are looked at with it
-)
-
-// clear takes the places out of the front of the line that nobody has, and those that
-// were passed over and are overdue.
-func (l *line) clear(now int64) {
-	stop := min(l.head+sweep, l.tail+1)
-	for len(l.waiters) > 0 {
-		first := l.waiters[0]
-		if first.place >= stop {
-			l.head = stop
-			break
-		}
-		l.head = first.place
-		if first.place >= l.cursor || first.patience > now {
-			break
-		}
-		l.leave(first.attempt)
-		l.head++
+// skipHoles moves head up to the first waiter.
+func (l *line) skipHoles() {
+	if len(l.waiters) > 0 {
+		l.head = l.waiters[0].place
 	}
-	l.cursor = max(l.cursor, l.head)
-}
-
-// at is the waiter at a place, nil if it is a hole.
-func (l *line) at(place int64) *waiter {
-	i, found := slices.BinarySearchFunc(l.waiters, place, func(w *waiter, place int64) int {
-		return cmp.Compare(w.place, place)
-	})
-	if !found {
-		return nil
-	}
-	return l.waiters[i]
-}
-
-// within are the waiters from one place on that are within reach.
-func (l *line) within(from int64) (some []*waiter) {
-	for _, w := range l.waiters {
-		if from <= w.place && w.place < from+reach {
-			some = append(some, w)
-		}
-	}
-	return some
 }
 
 // mostSilent is how many silent clients a line remembers.
@@ -121,12 +75,9 @@ func (l *line) hush(client string) {
 	}
 }
 
-// lives takes that note away: the client asks. All its waiters are looked at anew.
+// lives takes that note away: the client asks.
 func (l *line) lives(client string) {
-	if slices.Contains(l.silent, client) {
-		l.silent = slices.DeleteFunc(l.silent, func(other string) bool { return other == client })
-		l.cursor = l.head
-	}
+	l.silent = slices.DeleteFunc(l.silent, func(other string) bool { return other == client })
 }
 
 // ahead is an upper bound of the waiters up to and including w: holes count.

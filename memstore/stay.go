@@ -1,9 +1,7 @@
 package memstore
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 )
 
@@ -58,34 +56,24 @@ func stay(t *step, args *arguments) string {
 
 func stays(left int64) string { return fmt.Sprintf("stays %d", left) }
 
-// hint tells some who wait, the last and the next two from place on, to look in left ms: no
-// more than most, each of another client, and none of the client of but. It answers the
-// place of the first who was told, 0 if nobody was.
-func (t *step) hint(place, left int64, most int, but, caller string) (at int64) {
-	tried := []string{clientOf(but)}
-	for _, next := range []int64{t.line.tail, place, place + 1} {
-		other := t.line.at(next)
-		if most == 0 || other == nil || other.attempt == caller || slices.Contains(tried, clientOf(other.attempt)) {
-			continue
-		}
-		tried = append(tried, clientOf(other.attempt))
-		if t.hears(other) {
-			t.sooner(other, left)
-			most--
-			at = cmp.Or(at, next)
+// tellNext lets one in the line know when a grant that was pushed to client may be over
+// unconfirmed, for nobody else looks then: the last, or the next from place on if the
+// last is of the same client.
+func (t *step) tellNext(place int64, client, caller string) {
+	other := t.line.waiters[t.line.len()-1]
+	if other.place != t.line.tail || clientOf(other.attempt) == client {
+		other = nil
+		for _, w := range t.line.waiters {
+			if w.place >= place {
+				other = w
+				break
+			}
 		}
 	}
-	return at
-}
-
-// goesOn lets one who waits look at once: the lock may be free, and who is next is out
-// of the reach of this step.
-func (t *step) goesOn(place int64, caller string) {
-	if w := t.line.seat(caller); w != nil && t.hears(w) {
-		t.sooner(w, 1)
-		return
+	if other != nil && other.attempt != caller && clientOf(other.attempt) != client && t.hears(other) {
+		t.sooner(other, t.left())
+		t.line.watched, t.line.watcher = t.now+t.left(), other.place
 	}
-	t.hint(place, 1, 1, "", caller)
 }
 
 // sooner lets a waiter know that the lock may be free in so many ms.
@@ -93,9 +81,9 @@ func (t *step) sooner(w *waiter, left int64) {
 	t.pushes = append(t.pushes, message{t.base + clientOf(w.attempt), fmt.Sprintf("stays %s %d", w.attempt, left)})
 }
 
-// tell lets the first waiter within reach who listens know that the lock is free earlier.
+// tell lets the first waiter who listens know that the lock is free earlier.
 func (t *step) tell(left int64) {
-	for _, w := range t.line.within(max(t.line.head, t.line.cursor)) {
+	for _, w := range t.line.waiters {
 		if t.hears(w) {
 			t.sooner(w, left)
 			return

@@ -14,9 +14,6 @@ type step struct {
 	// listening answers how many connections will hear a message.
 	listening func(channel string) int
 	pushes    []message // sent once the record is written
-
-	// unfinished says that the line was not looked through to its end, and the lock may be free.
-	unfinished bool
 }
 
 // message is what PUBLISH takes.

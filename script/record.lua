@@ -20,9 +20,8 @@
 --   limit      permits there are
 --   units      USED MODE SOONEST: shared holders and permits in sum
 --   h:ATTEMPT  one shared holder or permit
---   line       WAITING HEAD TAIL [~TILL:PLACE] [>CURSOR] [CLIENT…]: the line in sum; who looks at
---              TILL, told by hint; where the next walk begins, if not at HEAD; and
---              clients in it that are silent
+--   line       WAITING HEAD TAIL [~TILL:PLACE] [CLIENT…]: the line in sum; who looks at
+--              TILL, told by hint; and clients in it that are silent
 --   #PLACE     the attempt that stands at PLACE
 --   w:ATTEMPT  one waiter
 --   evicted    when, by whom and why an operator last took the lock away
@@ -43,7 +42,7 @@ local written, birth, lost, limit = got[1], tonumber(got[2]), got[3], tonumber(g
 local entries = got[4] ~= '' and got[4]
 local fence, holder, expiry
 local used, mode, soonest = 0, false, nil
-local waiting, head, tail, cursor, silent = 0, 1, 0, 1, ''
+local waiting, head, tail, silent = 0, 1, 0, ''
 local watched, watcher = 0, 0
 -- unsure: the exclusive hold was pushed, and not confirmed yet.
 local unsure = false
@@ -67,28 +66,16 @@ if got[7] and got[7] ~= '' then
   waiting, head, tail, silent = tonumber(n), tonumber(first), tonumber(last), clients
   local till, place, rest = string.match(clients, '^ ~(%d+):(%d+)(.*)$')
   if till then watched, watcher, silent = tonumber(till), tonumber(place), rest end
-  local from, others = string.match(silent, '^ >(%d+)(.*)$')
-  if from then cursor, silent = tonumber(from), others end
-  cursor = math.max(cursor, head)
 end
--- noted is the cursor that the field line has, or will have.
-local noted = cursor
 
 -- What the step changes: fields by name, empty if they go; for how long the
 -- record is to live; and who is to be told what.
 local fields, lasting, anew, pushes = {}, nil, false, {}
 
--- seen is what was read before, or ahead: see survey.
-local seen = {}
-
 -- look reads a field as the step has left it.
 local function look(field)
   local value = fields[field]
-  if value == nil then value = seen[field] end
-  if value == nil then
-    value = call('HGET', key, field)
-    seen[field] = value
-  end
+  if value == nil then value = call('HGET', key, field) end
   return value ~= '' and value
 end
 
@@ -217,24 +204,15 @@ local function units(n)
   end
 end
 
--- One step looks at no more places than reach, and clears away no more than sweep in
--- front of the line: it costs the same however long the line is, and the next goes on.
--- Who was passed over and asks is looked at again, and so are those near in front: they
--- may just have come back, too.
-local reach, sweep, near = 256, 64, 64
-
 -- queue sets the line in sum; an empty line leaves no field.
 local function queue(n, first, last)
   waiting, head, tail = n, first, last
-  cursor = math.max(cursor, head)
-  noted = cursor
   if n > 0 then
-    local passed = cursor > head and ' >' .. text(cursor) or ''
     local watch = watched > 0 and ' ~' .. text(watched) .. ':' .. text(watcher) or ''
-    fields.line = text(n) .. ' ' .. text(first) .. ' ' .. text(last) .. watch .. passed .. silent
+    fields.line = text(n) .. ' ' .. text(first) .. ' ' .. text(last) .. watch .. silent
   else
     fields.line = ''
-    head, tail, cursor, noted, silent, watched, watcher = 1, 0, 1, 1, '', 0, 0
+    head, tail, silent, watched, watcher = 1, 0, '', 0, 0
   end
 end
 
@@ -250,14 +228,13 @@ local function hush(attempt)
   queue(waiting, head, tail)
 end
 
--- lives takes that note away: the attempt's client asks. All its waiters are looked at anew.
+-- lives takes that note away: the attempt's client asks.
 local function lives(attempt)
   if silent == '' then return end
   local client = ' ' .. string.match(attempt, '^[^/]*') .. ' '
   local from, to = string.find(silent .. ' ', client, 1, true)
   if not from then return end
   silent = string.sub(silent, 1, from - 1) .. string.sub(silent, to)
-  cursor = head
   queue(waiting, head, tail)
 end
 
@@ -373,58 +350,25 @@ local function withdraw(attempt, place)
   queue(waiting - 1, head, tail)
 end
 
-local count, verb = 'NUMSUB', 'PUBLISH'
-if base and string.find(base, '{', 1, true) then count, verb = 'SHARDNUMSUB', 'SPUBLISH' end
-
 -- heard says where a waiter's client can be told something, if it listens here and is
 -- not silent. That is asked before anything is written: a push goes to the replicas too, and
 -- who listens at one is not to be told what the next in line then gets. Where counting
--- or publishing is not permitted, mute, nobody is told: waiters then find their turn by looking.
-local ears, speaks, mute = {}, nil, false
+-- or publishing is not permitted nobody is told: waiters then find their turn by looking.
+local speaks
 local function heard(attempt)
   local client = string.match(attempt, '^[^/]*')
   if silent ~= '' and string.find(silent .. ' ', ' ' .. client .. ' ', 1, true) then return nil end
+  local count, verb = 'NUMSUB', 'PUBLISH'
+  if string.find(base, '{', 1, true) then count, verb = 'SHARDNUMSUB', 'SPUBLISH' end
   local channel = base .. client
-  if not ears[channel] then
-    local there = redis.pcall('PUBSUB', count, channel)
-    mute = mute or there.err ~= nil
-    ears[channel] = there[2] or 0
-  end
-  if ears[channel] == 0 then return nil end
+  local there = redis.pcall('PUBSUB', count, channel)
+  if there.err or there[2] == 0 then return nil end
   if speaks == nil then
     local check, known, may = redis.acl_check_cmd, true, true
     if check then known, may = pcall(check, verb, channel, '') end
     speaks = known and may
-    mute = mute or not speaks
   end
   return speaks and {verb, channel}
-end
-
--- survey reads ahead who stands at the places between these two, what they want, and
--- whether they listen: in three calls.
-local function survey(from, to)
-  local places, seats, channels = {}, {}, {}
-  for place = from, to do
-    if seen['#' .. place] == nil then places[#places + 1] = '#' .. place end
-  end
-  if #places == 0 then return end
-  for i, attempt in ipairs(call('HMGET', key, unpack(places))) do
-    seen[places[i]] = attempt
-    if attempt and attempt ~= '' then
-      local channel = base .. string.match(attempt, '^[^/]*')
-      seats[#seats + 1] = 'w:' .. attempt
-      if not ears[channel] then
-        ears[channel] = 0
-        channels[#channels + 1] = channel
-      end
-    end
-  end
-  if #seats == 0 then return end
-  for i, seat in ipairs(call('HMGET', key, unpack(seats))) do seen[seats[i]] = seat end
-  if #channels == 0 then return end
-  local there = redis.pcall('PUBSUB', count, unpack(channels))
-  mute = mute or there.err ~= nil
-  for i = 1, #there, 2 do ears[there[i]] = there[i + 1] end
 end
 
 -- told says that a waiter's client will be pushed what, if it can hear it.
@@ -444,11 +388,9 @@ end
 
 -- admit lets in whoever waits from place on in the name of the owner that has
 -- just been granted the lock: they hold together. Who does not listen is passed
--- over, and caller asks by itself; so does who stands out of reach.
+-- over, and caller asks by itself.
 local function admit(place, caller)
-  local last = math.min(tail, place + reach - 1)
-  for at = place, last do
-    if (at - place) % 64 == 0 then survey(at, math.min(at + 63, last)) end
+  for at = place, tail do
     local attempt = waiting > 0 and look('#' .. at)
     local seat = attempt and attempt ~= caller and look('w:' .. attempt)
     local w = seat and words(seat)
@@ -462,76 +404,21 @@ local function admit(place, caller)
   end
 end
 
--- clear takes the places out of the front of the line that nobody has, and those that were
--- passed over and are overdue.
-local function clear()
-  local first, stop = head, math.min(head + sweep, tail + 1)
-  while waiting > 0 and first < stop do
-    if first == head + 4 then survey(first, stop - 1) end
-    local attempt = look('#' .. first)
-    if attempt then
-      local seat = first < cursor and look('w:' .. attempt)
-      if not seat or tonumber(words(seat)[5]) > now then break end
-      withdraw(attempt, first)
-    end
-    first = first + 1
-  end
-  return first
-end
-
--- hint tells some who wait, the last and the next two from place on, to look in left ms: no
--- more than most, each of another client, and none of the client of but. It answers the place
--- of the first who was told.
-local function hint(place, left, most, but, caller)
-  local tried, at = {}, nil
-  if but then tried[string.match(but, '^[^/]*')] = true end
-  for _, next in ipairs({tail, place, place + 1}) do
-    local other = most > 0 and next <= tail and look('#' .. next)
-    local client = other and string.match(other, '^[^/]*')
-    if other and other ~= caller and not tried[client] then
-      tried[client] = true
-      if told(other, 'stays ' .. other .. ' ' .. text(left)) then
-        most, at = most - 1, at or next
-      end
-    end
-  end
-  return at
-end
-
--- excessive says that a waiter wants more permits than there are since the limit was lowered:
--- it leaves the line, or it would stop it for good.
-local function excessive(w) return w[2] == 'p' and limit ~= nil and tonumber(w[3]) > limit end
-
 -- advance grants the lock to the head of the line for as long as the head
 -- fits. A waiter whose client does not listen is passed over, whether it fits or
 -- not, and keeps its place until its patience is over; caller is the attempt that
 -- asks right now: it is heard without a push. Answers the caller's token if it was
 -- granted, and whether a waiter stands that nobody may overtake.
---
--- The walk begins at cursor, behind those whom an earlier one has passed over, and ends
--- within reach: unfinished if the lock may be free and others wait there. One of these is told
--- to look at once. Who was passed over and asks is looked at again.
-local unfinished = false
 local function advance(caller)
-  local mine, blocked, pushed = nil, false, false
-  local own = caller and tonumber(string.match(look('w:' .. caller), '^%d+'))
-  if own and own < cursor then cursor = math.max(head, own - near) end
-  if own and excessive(words(look('w:' .. caller))) then withdraw(caller, own) end
-  local place, last = cursor, math.min(tail, cursor + reach - 1)
-  local known, ahead = place, 4
-  while waiting > 0 and place <= last and not holder do
-    if place > known then
-      known = math.min(last, place + ahead - 1)
-      survey(place, known)
-      ahead = ahead * 4
-    end
+  local place, mine, blocked, pushed = head, nil, false, false
+  while waiting > 0 and place <= tail and not holder do
     local attempt = look('#' .. place)
     local seat = attempt and look('w:' .. attempt)
     if seat then
       -- place mode weight ttl patience-ends joined [owner]
       local w = words(seat)
       local ttl = tonumber(w[4])
-      if (attempt ~= caller and tonumber(w[5]) <= now) or excessive(w) then
+      if attempt ~= caller and tonumber(w[5]) <= now then
         withdraw(attempt, place)
       elseif not fits(w[2], tonumber(w[3])) then
         blocked = attempt == caller or heard(attempt) ~= nil
@@ -544,33 +431,32 @@ local function advance(caller)
         if entries then admit(place + 1, caller) end
       end
     end
-    if mute then
-      -- Nobody can be told, so nobody is passed over: only who asks can be granted.
-      if mine or not own or own <= place then break end
-      place, last = own, own
-    else
-      place = place + 1
-    end
+    place = place + 1
   end
-  unfinished = waiting > 0 and place <= tail and not (holder or blocked or mute)
-  if waiting > 0 and not mute then cursor = place end
-  local first = clear()
-  if waiting > 0 and (first ~= head or cursor ~= noted) then queue(waiting, first, tail) end
-  -- Nobody else looks when a grant that was pushed may be over unconfirmed. So some in
-  -- line are told when that is. As long as the first of them looks and learns how long it
-  -- has to wait, nobody else need be told.
-  local till = holder and expiry or soonest
-  local next = place
-  while pushed and next < tail and next < place + 16 and not look('#' .. next) do next = next + 1 end
-  if pushed and waiting > 0 and not (watched > now and watcher >= next) then
-    local at = hint(next, till - now, 3, pushed, caller)
-    if at then
+  -- Skip the holes in front, so that no later step walks over them again.
+  local first = head
+  while waiting > 0 and first < tail and not look('#' .. first) do first = first + 1 end
+  if waiting > 0 and first ~= head then queue(waiting, first, tail) end
+  -- Nobody else looks when a grant that was pushed may be over unconfirmed. So one in
+  -- line is told when that is: the last, or the next if the last is of the same client.
+  -- As long as it looks and learns how long it has to wait, nobody else need be told.
+  if pushed and waiting > 0 and not (watched > now and watcher >= place) then
+    local client, other, at = string.match(pushed, '^[^/]*/'), look('#' .. tail), tail
+    if not other or string.sub(other, 1, #client) == client then
+      other, at = false, place - 1
+      while at < tail and not other do
+        at = at + 1
+        other = look('#' .. at)
+      end
+    end
+    local till = holder and expiry or soonest
+    if other and other ~= caller and string.sub(other, 1, #client) ~= client and
+      told(other, 'stays ' .. other .. ' ' .. text(till - now)) then
       watched, watcher = till, at
       queue(waiting, head, tail)
     end
   end
-  if unfinished and not (caller and told(caller, 'stays ' .. caller .. ' 1')) then hint(place, 1, 1, nil, caller) end
-  return mine, blocked or unfinished or (waiting > 0 and holder ~= false)
+  return mine, blocked or (waiting > 0 and holder ~= false)
 end
 
 -- left answers for how long the present holders can keep a waiter out, in ms.

@@ -75,24 +75,20 @@ if not owner then
       if tonumber(patience) > tonumber(now) and tonumber(token) > tonumber(fence) then
         waiting = string.format('%d', waiting - 1)
         local place, second = head, nil
-        while waiting ~= '0' and (second or '') == '' and place - head < 16 do
+        while waiting ~= '0' and (second or '') == '' do
           place = string.format('%d', place + 1)
           second = call('HGET', key, '#' .. place)
         end
-        -- Some must look when this grant may be over unconfirmed, see hint in the shared part.
-        local watch, others, tried = '', {}, {[string.match(heir, '^[^/]*')] = true}
+        -- Somebody must look when this grant may be over unconfirmed, see advance.
+        local watch, client = '', string.match(heir, '^[^/]*/')
         if watched ~= '' then watch = ' ~' .. watched .. ':' .. watcher end
-        if waiting ~= '0' and not (watched ~= '' and tonumber(watched) > tonumber(now) and
-          tonumber(watcher) >= tonumber(place)) then
-          local third = string.format('%d', place + 1)
-          local got = call('HMGET', key, '#' .. tail, '#' .. third)
-          for i, other in ipairs({got[1], second, got[2]}) do
-            local name = other and string.match(other, '^[^/]+')
-            if name and not tried[name] then
-              tried[name] = true
-              others[#others + 1] = {base .. name, other, i == 1 and tail or i == 2 and place or third}
-            end
-          end
+        local told = second and not (watched ~= '' and tonumber(watched) > tonumber(now) and
+          tonumber(watcher) >= tonumber(place))
+        if told then
+          local last = call('HGET', key, '#' .. tail) or ''
+          watcher = place
+          if last ~= '' and string.sub(last, 1, #client) ~= client then second, watcher = last, tail end
+          told = string.sub(second, 1, #client) ~= client
         end
         -- Whether it can be told is asked first, see told in the shared part.
         local count, verb = 'NUMSUB', 'PUBLISH'
@@ -101,18 +97,17 @@ if not owner then
         local there = redis.pcall('PUBSUB', count, channel)
         local check, known, may = redis.acl_check_cmd, true, true
         if check then known, may = pcall(check, verb, channel, '') end
-        local found = waiting == '0' or (second or '') ~= ''
-        if found and known and may and not there.err and there[2] > 0 then
+        if known and may and not there.err and there[2] > 0 then
           -- The life, the step, what is cleared away, and then what is told: see commit.
           local life = string.format('%d', ttl + retention)
           local lease = string.format('%d', math.min(ttl, math.max(2000, math.floor(ttl / 10))))
           lock = token .. ' 0' .. lease .. ' ' .. heir
-          local told = {}
-          for _, one in ipairs(others) do
-            there = redis.pcall('PUBSUB', count, one[1])
-            if not there.err and there[2] > 0 then told[#told + 1] = one end
+          local other = told and base .. string.match(second, '^[^/]*')
+          if told then
+            there = redis.pcall('PUBSUB', count, other)
+            told = not there.err and there[2] > 0
           end
-          if told[1] then watch = ' ~' .. string.format('%d', now + lease) .. ':' .. told[1][3] end
+          if told then watch = ' ~' .. string.format('%d', now + lease) .. ':' .. watcher end
           if waiting == '0' then
             call('PEXPIRE', key, life)
             call('HSET', key, 'lock', lock, '#' .. head, '', 'w:' .. heir, '', 'line', '')
@@ -124,10 +119,7 @@ if not owner then
             redis.pcall('HDEL', key, '#' .. head, 'w:' .. heir)
           end
           redis.pcall(verb, channel, 'granted ' .. heir .. ' ' .. token .. ' ' .. waiting .. ' ' .. now .. ' ' .. lease)
-          for _, one in ipairs(told) do
-            local other = one[1]
-            redis.pcall(verb, other, 'stays ' .. one[2] .. ' ' .. lease)
-          end
+          if told then redis.pcall(verb, other, 'stays ' .. second .. ' ' .. lease) end
           return 'released'
         end
       end

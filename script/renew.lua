@@ -49,14 +49,11 @@ local function renew(key, attempt, ttl, owner)
   if more ~= '' then
     local line = redis.call('HGET', key, 'line') or ''
     waiting = string.match(line, '^%d+') or '0'
-    -- A client that was noted to be silent is not, and all that were passed over are
-    -- looked at anew.
+    -- A client that was noted to be silent is not.
     local client = ' ' .. string.match(attempt, '^[^/]*') .. ' '
     local from, to = string.find(line .. ' ', client, 1, true)
     if from then
-      line = string.sub(line, 1, from - 1) .. string.sub(line, to)
-      line = string.gsub(line, '^([%d ~:]+) >%d+', '%1')
-      redis.call('HSET', key, 'line', line)
+      redis.call('HSET', key, 'line', string.sub(line, 1, from - 1) .. string.sub(line, to))
     end
   end
   if mine and expiry > now then

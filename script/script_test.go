@@ -293,7 +293,7 @@ func TestNoTextIsCompared(t *testing.T) {
 	var (
 		compared = regexp.MustCompile(`(\S+) (?:<=|>=|<|>) (\S+)`)
 		number   = regexp.MustCompile(`^\(?(\d+|#.+|tonumber\(.*|now|micros|expiry|soonest|waiting|used|place|` +
-			`first|bound|permits|fence|spaces|ceiling|limit|n|at|head|cursor|tail|next|most|over|h\[2\]|a\[1\])[,)]?$`)
+			`first|bound|permits|fence|spaces|ceiling|limit|n|at|over|h\[2\]|a\[1\])[,)]?$`)
 	)
 	check := func(t *testing.T, text string) {
 		for line := range strings.Lines(text) {

@@ -27,10 +27,9 @@ local after, retention, base, owner = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV
 
 --include record
 
--- sooner lets the first within reach who listens know that the lock is free earlier.
+-- sooner lets the first who listens know that the lock is free earlier.
 local function sooner(left)
-  for place = cursor, math.min(tail, cursor + reach - 1) do
-    if place == cursor + 1 then survey(place, math.min(tail, cursor + reach - 1)) end
+  for place = head, tail do
     local next = waiting > 0 and look('#' .. place)
     if next and told(next, 'stays ' .. next .. ' ' .. left) then return end
   end

@@ -132,15 +132,14 @@ func (m *machine) Check(*rapid.T) {
 }
 
 // order asserts I6 and I7: whoever was granted out of the line, or past it,
-// left nobody behind in front who listens and was not passed over before (a further entry of a named owner may
+// left nobody behind in front who listens (a further entry of a named owner may
 // come in past the line); and a lock that is free after an
 // action that serves the line has nobody in it who listens.
 func (m *machine) order(action *script.Script, o outcome, now int64) {
 	waited, waiting := line(m.before), line(o.fields)
 	attentive := func(id string) bool {
 		client := m.attempts[id].client()
-		return m.listening[client] != nil && !slices.Contains(silent(o.fields), client) &&
-			patience(o.fields, id) > now && number(strings.Fields(o.fields["w:"+id])[0]) >= cursor(m.before)
+		return m.listening[client] != nil && !slices.Contains(silent(o.fields), client) && patience(o.fields, id) > now
 	}
 	held := recorded(o.fields, now)
 	heldBefore := recorded(m.before, now)

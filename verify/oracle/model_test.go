@@ -228,23 +228,11 @@ func line(fields map[string]string) (ids []string) {
 // silent are the clients that did not confirm what was pushed to them.
 func silent(fields map[string]string) (clients []string) {
 	for i, word := range strings.Fields(fields["line"]) {
-		if i > 2 && !strings.HasPrefix(word, "~") && !strings.HasPrefix(word, ">") {
+		if i > 2 && !strings.HasPrefix(word, "~") {
 			clients = append(clients, word)
 		}
 	}
 	return clients
-}
-
-// cursor is where the next walk over a line begins: who stands before it was passed over,
-// and asks by itself.
-func cursor(fields map[string]string) int64 {
-	words := strings.Fields(fields["line"])
-	for i, word := range words {
-		if from, ok := strings.CutPrefix(word, ">"); i > 2 && ok {
-			return number(from)
-		}
-	}
-	return 0
 }
 
 func patience(fields map[string]string, id string) int64 {

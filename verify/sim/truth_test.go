@@ -22,8 +22,6 @@ type record struct {
 	holds   map[string]held // by attempt
 	line    []string        // attempts, in order
 	silent  []string        // clients that did not confirm what was pushed to them
-	passed  []string        // who was passed over, and asks by itself
-	behind  []string        // who had been when the last action began
 	highest int64           // token
 	free    time.Duration   // since when nobody holds it, by the scheduler's clock
 }
@@ -68,8 +66,7 @@ func (w *world) judge(c *call, i int, key, answer string) {
 	r, now := w.lock(key), w.serverNow()
 	before, line := r.holds, r.line
 	fields := w.store.Dump(key)
-	r.behind = r.passed
-	r.holds, r.line, r.silent, r.passed = holdsOf(fields), lineOf(fields), silentOf(fields), passedOf(fields)
+	r.holds, r.line, r.silent = holdsOf(fields), lineOf(fields), silentOf(fields)
 	if life := w.store.TTL(key); fields != nil && (life < 0 || life > w.longest()) {
 		w.violatef("I2: %s lives for %v after %s", key, life, c.says)
 	}
@@ -286,33 +283,17 @@ func lineOf(fields map[string]string) (ids []string) {
 // silentOf are the clients in a record that did not confirm what was pushed to them.
 func silentOf(fields map[string]string) (clients []string) {
 	for i, word := range strings.Fields(fields["line"]) {
-		if i > 2 && !strings.HasPrefix(word, "~") && !strings.HasPrefix(word, ">") {
+		if i > 2 && !strings.HasPrefix(word, "~") {
 			clients = append(clients, word)
 		}
 	}
 	return clients
 }
 
-// passedOf are the attempts of a record that stand before the place where the next walk
-// over its line begins.
-func passedOf(fields map[string]string) (ids []string) {
-	for word := range strings.FieldsSeq(fields["line"]) {
-		from, ok := strings.CutPrefix(word, ">")
-		for field, id := range fields {
-			place, stands := strings.CutPrefix(field, "#")
-			if ok && stands && number(place) < number(from) {
-				ids = append(ids, id)
-			}
-		}
-	}
-	return ids
-}
-
-// hushed says whether an attempt is passed over until it asks: its client was silent, or
-// did not listen when its turn came.
+// hushed says whether the client of an attempt was silent: it is passed over until it asks.
 func (r *record) hushed(id string) bool {
 	client, _, _ := strings.Cut(id, "/")
-	return slices.Contains(r.silent, client) || slices.Contains(r.behind, id)
+	return slices.Contains(r.silent, client)
 }
 
 func number(word string) int64 {
