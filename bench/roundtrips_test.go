@@ -54,7 +54,7 @@ func connecting(calls map[string]int64) int64 {
 // a request to give back, one push and, unless it is given back before, one
 // request that confirms what was pushed; each push wakes exactly one client,
 // and nobody is woken otherwise. Beside that, clients in the line are told when to
-// look in case the pushed grant is not confirmed: less than one in a turn, in a line of six.
+// look in case the pushed grant is not confirmed: at most one in a turn.
 func TestCommandsPerHandOver(t *testing.T) {
 	const clients, turns = 6, 50
 	for _, k := range kits {

@@ -353,6 +353,9 @@ func (r *round) keys(ctx context.Context) (left, eternal int64, err error) {
 			}
 		}
 		if err := scan.Err(); err != nil {
+			if strings.HasPrefix(err.Error(), "BUSY") { // its script's killer could not come through
+				rdb.ScriptKill(ctx)
+			}
 			return 0, 0, err
 		}
 	}
