@@ -9,8 +9,7 @@
 --        them; the record before; the record after; who says so, how many messages
 --        the action has published, and what it failed with, if it did. Who: the word
 --        behind CHANNEL@ in the name of a channel that somebody hears here. A record is - if absent, else its fields lock, turn,
---        entries, line (and behind it who stands at the last place, and where a walk begins) and h:ATTEMPT,
---        as far as there are any,
+--        entries, line (and behind it who stands at the last place) and h:ATTEMPT, as far as there are any,
 --        with a tab between them. After a grant the record after has one field more, next: the first place
 --        in the line of whom somebody listens here, and who stands there.
 --
@@ -31,7 +30,7 @@ local function audit_look(key)
     local sum, tail = string.match(got[3], '^(%d+ %d+ (%d+))')
     local last = redis.call('HGET', key, '#' .. tail)
     if not last or last == '' then last = '-' end -- a place that was left
-    lock = lock .. '\tline ' .. sum .. ' ' .. last .. ' ' .. (string.match(got[3], '>(%d+)') or '0')
+    lock = lock .. '\tline ' .. sum .. ' ' .. last
   end
   if not (more and got[4]) then return lock end
   local all, shares = redis.call('HGETALL', key), {}

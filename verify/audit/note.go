@@ -53,7 +53,6 @@ const Stays = "%stays"
 type Line struct {
 	Waiting, Head int64
 	Last          Waiter // who joined last, unless that one has left
-	Cursor        int64  // who stands before it was passed over, and has not asked since; 0: nobody
 }
 
 // Waiter is one who waits.
@@ -153,11 +152,8 @@ func (r *Record) parse(words []string) (err error) {
 		}
 	case len(words) >= 2 && words[0] == "entries":
 		r.Entries = words[1:]
-	case (len(words) == 5 || len(words) == 6) && words[0] == "line":
-		r.Line = Line{Waiting: number(words[1]), Head: number(words[2]), Last: Waiter{number(words[3]), words[4]}}
-		if len(words) == 6 {
-			r.Line.Cursor = number(words[5])
-		}
+	case len(words) == 5 && words[0] == "line":
+		r.Line = Line{number(words[1]), number(words[2]), Waiter{number(words[3]), words[4]}}
 	case len(words) == 3 && words[0] == "next":
 		r.Heard = Waiter{number(words[1]), words[2]}
 	case len(words) >= 6 && strings.HasPrefix(words[0], "h:"):

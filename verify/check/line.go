@@ -108,12 +108,6 @@ func (q *queue) granted(n audit.Note, g *granted) {
 	if first.Place == 0 || stood && own.number < first.Place {
 		return
 	}
-	// Whoever was passed over is looked at again when it asks, which it does as soon as
-	// its subscription stands: it may be heard a moment before.
-	if first.Place < n.Before.Line.Cursor {
-		q.res.Excused++
-		return
-	}
 	if last := n.After.Line.Last; first == last && last != n.Before.Line.Last {
 		return // it joined in this same step, after the grant
 	}
