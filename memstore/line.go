@@ -45,9 +45,13 @@ func (l *line) join(w *waiter) {
 	l.waiters = append(l.waiters, w)
 }
 
-// leave takes an attempt out of the line and says whether it stood there.
+// leave takes an attempt out of the line and says whether it stood there. Who has left
+// looks no more.
 func (l *line) leave(attempt string) bool {
 	was := len(l.waiters)
+	if w := l.seat(attempt); w != nil && w.place == l.watcher {
+		l.watched, l.watcher = 0, 0
+	}
 	l.waiters = slices.DeleteFunc(l.waiters, func(w *waiter) bool { return w.attempt == attempt })
 	if len(l.waiters) == 0 {
 		l.silent, l.watched, l.watcher = nil, 0, 0

@@ -344,9 +344,10 @@ local function grant(attempt, owner, want, weight, ttl, pushed)
   return token
 end
 
--- withdraw takes a waiter out of the line.
+-- withdraw takes a waiter out of the line. Who has left looks no more.
 local function withdraw(attempt, place)
   fields['w:' .. attempt], fields['#' .. place] = '', ''
+  if tonumber(place) == watcher then watched, watcher = 0, 0 end
   queue(waiting - 1, head, tail)
 end
 

@@ -80,7 +80,9 @@ if not owner then
           second = call('HGET', key, '#' .. place)
         end
         -- Somebody must look when this grant may be over unconfirmed, see advance.
+        -- The heir itself looks no more.
         local watch, client = '', string.match(heir, '^[^/]*/')
+        if watcher == head then watched = '' end
         if watched ~= '' then watch = ' ~' .. watched .. ':' .. watcher end
         local told = second and not (watched ~= '' and tonumber(watched) > tonumber(now) and
           tonumber(watcher) >= tonumber(place))

@@ -36,6 +36,12 @@ var mutants = slices.Concat(inScripts, inMemstore, inClient, inConnections, inLe
 
 // inScripts are those of the scripts.
 var inScripts = []mutant{{
+	name: "who was told when to look is relied on though it has left",
+	file: "script/record.lua",
+	old:  "  if tonumber(place) == watcher then watched, watcher = 0, 0 end\n",
+	mut:  "",
+	by:   []check{oracle, transcripts},
+}, {
 	name: "a dead waiter that does not fit keeps all others out",
 	file: "script/record.lua",
 	old:  "        blocked = attempt == caller or heard(attempt) ~= nil\n",

@@ -172,6 +172,9 @@ func (m *model) check(o outcome, now int64) {
 	if o.fields != nil && o.life < 0 {
 		m.rt.Fatal("I2: the record lives for ever")
 	}
+	if place := watcher(o.fields); place != "" && o.fields["#"+place] == "" {
+		m.rt.Fatalf("I7: who looks when a push may be over unconfirmed has left place %s: %s", place, show(o.fields))
+	}
 	got, want := recorded(o.fields, now), map[string]int64{}
 	for _, h := range live {
 		for id := range h.entries {
@@ -233,6 +236,16 @@ func silent(fields map[string]string) (clients []string) {
 		}
 	}
 	return clients
+}
+
+// watcher is the place of the one who was told when to look, "" without one.
+func watcher(fields map[string]string) string {
+	words := strings.Fields(fields["line"])
+	if len(words) < 4 || !strings.HasPrefix(words[3], "~") {
+		return ""
+	}
+	_, place, _ := strings.Cut(words[3], ":")
+	return place
 }
 
 func patience(fields map[string]string, id string) int64 {
