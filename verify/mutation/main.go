@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,16 +36,22 @@ type check struct {
 // verdict is what became of a mutant.
 type verdict struct {
 	mutant
-	check string // that caught it; empty: it has survived
+	caught // nobody: it has survived
+}
+
+// caught is what noticed a mutant.
+type caught struct {
+	check string
 	test  string // that failed
 }
 
-// patience bounds one check: a mutant may well hang.
-const patience = 8 * time.Minute
+// errHung is a check that took longer than it may. It has not said what is wrong: a
+// mutant that only hangs a check has survived.
+var errHung = errors.New("timed out")
 
 func main() {
 	only := flag.String("only", "", "the mutants whose names match this regular expression")
-	write := flag.Bool("write", false, "write the table to docs/track-record/mutations.md")
+	write := flag.Bool("write", false, "write what is found to docs/track-record/mutations.md")
 	flag.Parse()
 	if err := run(*only, *write, os.Stdout); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "mutation:", err)
@@ -68,25 +74,25 @@ func run(only string, write bool, out io.Writer) error {
 			chosen = append(chosen, m)
 		}
 	}
-	survived := 0
-	all, err := tryAll(root, chosen, func(v verdict) {
-		if v.check == "" {
+	known := readPage(pagePath(root))
+	survived, began := 0, time.Now()
+	all, err := tryAll(root, chosen, known, func(v verdict, took time.Duration) {
+		if v.caught == (caught{}) {
 			survived++
-			v.check, v.test = "NOBODY", "-"
+			v.caught = caught{check: "NOBODY", test: "-"}
 		}
-		_, _ = fmt.Fprintf(out, "%-72s %s: %s\n", v.name, v.check, v.test)
+		_, _ = fmt.Fprintf(out, "%5.1fs %-72s %s: %s\n", took.Seconds(), v.name, v.check, v.test)
 	})
-	if err != nil {
-		return err
-	}
-	if write && survived == 0 && only == "" {
-		page := filepath.Join(root, "docs", "track-record", "mutations.md")
-		if err := os.WriteFile(page, table(all), 0o600); err != nil {
+	_, _ = fmt.Fprintf(out, "%d of %d mutants caught in %v\n",
+		len(all)-survived, len(all), time.Since(began).Round(time.Second))
+	if write {
+		if err := writePage(pagePath(root), known, all); err != nil {
 			return err
 		}
 	}
-	_, _ = fmt.Fprintf(out, "%d of %d mutants caught\n", len(all)-survived, len(all))
 	switch {
+	case err != nil:
+		return err
 	case len(all) == 0:
 		return fmt.Errorf("no mutant matches %q", only)
 	case survived > 0:
@@ -100,20 +106,25 @@ func run(only string, write bool, out io.Writer) error {
 const abreast = 2
 
 // tryAll tries the mutants and tells of each as it is known.
-func tryAll(root string, chosen []mutant, tell func(verdict)) ([]verdict, error) {
+func tryAll(root string, chosen []mutant, known map[string]caught,
+	tell func(verdict, time.Duration),
+) ([]verdict, error) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	all, errs := make([]verdict, len(chosen)), make([]error, len(chosen))
+	var all []verdict
+	var errs []error
 	next := make(chan int)
 	for range abreast {
 		wg.Go(func() {
 			for i := range next {
-				v, err := try(root, chosen[i])
+				began := time.Now()
+				v, err := try(root, chosen[i], known[chosen[i].name])
 				mu.Lock()
-				if all[i], errs[i] = v, err; err != nil {
-					errs[i] = fmt.Errorf("%s: %w", chosen[i].name, err)
+				if err != nil {
+					errs = append(errs, fmt.Errorf("%s: %w", chosen[i].name, err))
 				} else {
-					tell(v)
+					all = append(all, v)
+					tell(v, time.Since(began))
 				}
 				mu.Unlock()
 			}
@@ -154,8 +165,9 @@ func (m mutant) apply(text string) (string, error) {
 	return strings.Replace(text, m.old, m.mut, 1), nil
 }
 
-// try asks the checks about a mutant.
-func try(root string, m mutant) (verdict, error) {
+// try asks the checks about a mutant: the test that noticed it last time, and only if
+// that one notices nothing all that its checks have.
+func try(root string, m mutant, last caught) (verdict, error) {
 	v := verdict{mutant: m}
 	file := filepath.Join(root, filepath.FromSlash(m.file))
 	text, err := os.ReadFile(file)
@@ -183,55 +195,60 @@ func try(root string, m mutant) (verdict, error) {
 	if err := os.WriteFile(list, overlay, 0o600); err != nil {
 		return v, err
 	}
-	for _, c := range m.by {
+	for _, c := range slices.Concat(again(m.by, last), m.by) {
 		test, err := c.fails(root, list)
-		if err != nil {
+		switch {
+		case errors.Is(err, errHung):
+		case err != nil:
 			return v, err
-		}
-		if test != "" {
-			v.check, v.test = c.name, test
+		case test != "":
+			v.caught = caught{check: c.name, test: test}
 			return v, nil
 		}
 	}
 	return v, nil
 }
 
-var failure = regexp.MustCompile(`(?m)^(?:--- FAIL: |panic: test timed out after .*\n\s+running tests:\n\s+)([\w/]+)`)
+// again is the check that noticed a mutant last time, of the one test that failed.
+func again(by []check, last caught) []check {
+	for _, c := range by {
+		if c.name != last.check {
+			continue
+		}
+		args := slices.DeleteFunc(slices.Clone(c.args), func(arg string) bool {
+			return strings.HasPrefix(arg, "-run=")
+		})
+		c.args = append([]string{"-run=^" + last.test + "$"}, args...)
+		return []check{c}
+	}
+	return nil
+}
+
+// failure is how go test names a test that failed, a panic in it included, and hang
+// what it prints of one that did not end.
+var (
+	failure = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
+	hang    = regexp.MustCompile(`(?m)^panic: test timed out after `)
+)
 
 // fails answers the first test that fails with an overlay, "" if all pass.
 func (c check) fails(root, overlay string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
 	args := append([]string{
-		"test", "-vet=off", "-count=1", "-failfast", "-timeout=5m", "-overlay=" + overlay,
+		"test", "-vet=off", "-count=1", "-failfast", "-timeout=3m", "-overlay=" + overlay,
 	}, c.args...)
-	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd := exec.CommandContext(context.Background(), "go", args...)
 	cmd.Dir = filepath.Join(root, c.dir)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	err := cmd.Run()
+	out, err := cmd.CombinedOutput()
 	if err == nil {
 		return "", nil
 	}
-	found := failure.FindSubmatch(out.Bytes())
-	if found == nil {
-		return "", fmt.Errorf("%s fails, and no test does: %w\n%s", c.name, err, tail(out.Bytes()))
+	if found := failure.FindSubmatch(out); found != nil {
+		return string(found[1]), nil
 	}
-	return string(found[1]), nil
+	if hang.Match(out) {
+		return "", errHung
+	}
+	return "", fmt.Errorf("%s fails, and no test does: %w\n%s", c.name, err, tail(out))
 }
 
 func tail(out []byte) []byte { return out[max(0, len(out)-2000):] }
-
-// table is the page that shows what caught what.
-func table(all []verdict) []byte {
-	var b bytes.Buffer
-	b.WriteString("# Mutations\n\n" +
-		"Each line is a defect that was put into the library on purpose, and the first check that noticed it.\n" +
-		"Written by `make mutation`, which breaks one rule after the other and fails if a defect survives; what\n" +
-		"exactly is replaced is in [verify/mutation](../../verify/mutation).\n\n" +
-		"| defect | in | caught by |\n|---|---|---|\n")
-	for _, v := range all {
-		fmt.Fprintf(&b, "| %s | `%s` | %s: `%s` |\n", v.name, v.file, v.check, v.test)
-	}
-	return b.Bytes()
-}

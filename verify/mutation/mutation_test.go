@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,7 +30,7 @@ func TestEveryMutantFindsItsPlace(t *testing.T) {
 		}
 		names[m.name] = true
 	}
-	if len(mutants) < 20 {
+	if len(mutants) < 150 {
 		t.Errorf("there are %d mutants", len(mutants))
 	}
 }
@@ -66,16 +68,59 @@ func TestAMutantWithoutItsPlaceIsRefused(t *testing.T) {
 	}
 }
 
-// The first test that failed is found in what go test says, also if it hung.
+// The first test that failed is found in what go test says; a check that hangs has found
+// nothing.
 func TestTheTestThatFailedIsFound(t *testing.T) {
 	for out, want := range map[string]string{
 		"=== x\n--- FAIL: TestA (0.1s)\n    --- FAIL: TestA/1 (0.1s)\nFAIL\n":                  "TestA",
-		"panic: test timed out after 4m0s\n\trunning tests:\n\t\tTestB/0 (3m59s)\n":            "TestB/0",
-		"panic: deadlock: all goroutines in bubble are blocked\n--- FAIL: TestC/x_1 (0.00s)\n": "TestC/x_1",
+		"panic: deadlock: all goroutines in bubble are blocked\n--- FAIL: TestC/x_1 (0.00s)\n": "TestC",
 	} {
 		found := failure.FindStringSubmatch(out)
 		if found == nil || found[1] != want {
 			t.Errorf("in %q: %v, want %s", out, found, want)
 		}
+	}
+	const hung = "panic: test timed out after 4m0s\n\trunning tests:\n\t\tTestB/0 (3m59s)\n"
+	if failure.MatchString(hung) || !hang.MatchString(hung) {
+		t.Errorf("%q is taken for a test that failed", hung)
+	}
+}
+
+// The test that noticed a mutant last time is asked first, and by itself.
+func TestWhatNoticedAMutantLastTimeIsAskedFirst(t *testing.T) {
+	by := []check{{"a", ".", []string{"-run=X|Y", "./a"}}, {"b", ".", []string{"./b"}}}
+	for last, want := range map[caught]string{
+		{"a", "TestY"}: "[{a . [-run=^TestY$ ./a]}]",
+		{"b", "TestZ"}: "[{b . [-run=^TestZ$ ./b]}]",
+		{"c", "TestY"}: "[]",
+		{}:             "[]",
+	} {
+		if got := fmt.Sprint(again(by, last)); got != want {
+			t.Errorf("%v: %s, want %s", last, got, want)
+		}
+	}
+	if by[0].args[0] != "-run=X|Y" {
+		t.Error("the check itself was changed")
+	}
+}
+
+// What is written is read again, and what was not tried keeps its row.
+func TestThePageIsReadAsItIsWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "page.md")
+	first, second := mutants[0], mutants[1]
+	err := writePage(path, readPage(path), []verdict{
+		{first, caught{"unit tests", "TestA"}}, {second, caught{"oracle", "TestB"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writePage(path, readPage(path), []verdict{{second, caught{"oracle", "TestC"}}}); err != nil {
+		t.Fatal(err)
+	}
+	got, want := readPage(path), map[string]caught{
+		first.name: {"unit tests", "TestA"}, second.name: {"oracle", "TestC"},
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("read %v, want %v", got, want)
 	}
 }
