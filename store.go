@@ -67,11 +67,11 @@ type Gatherer interface {
 	Gathers() bool
 }
 
-// IdleCloser is a Store that has connections of its own, beside those of the
-// client that it was made with.
+// IdleCloser is a Store that has connections or timers of its own, beside those of
+// the client that it was made with.
 type IdleCloser interface {
 	Store
-	// CloseIdleConnections closes those that nothing uses. A [Client] that closes
+	// CloseIdleConnections ends those that nothing uses. A [Client] that closes
 	// calls it; a request that needs one later makes a new one.
 	CloseIdleConnections()
 }

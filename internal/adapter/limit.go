@@ -3,7 +3,7 @@ package adapter
 import (
 	"cmp"
 	"context"
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
@@ -17,38 +17,99 @@ const Moment = 5 * time.Millisecond
 
 // Alarm tells when deadlines have passed, up to a grain late. A context with
 // a timer costs four allocations and must be stopped; requests with the same
-// time limit, made one after the other, share one of these.
-type Alarm struct{ next atomic.Pointer[bell] }
-
-type bell struct {
-	at   time.Time
-	rung chan struct{} // closed at that time
+// time limit, made one after the other, share a [Limit].
+//
+// A timer that runs off has a goroutine, for a moment. So an Alarm keeps no timer that no
+// request waits for, but for the newest; Stop ends that one too. A program that has
+// ended its requests and stopped the Alarm has no goroutine of it, now or later.
+type Alarm struct {
+	mu   sync.Mutex
+	next *Limit // the newest; nil before the first, and after Stop
 }
 
-// After returns a channel that is closed within a grain after deadline.
-func (a *Alarm) After(deadline time.Time) <-chan struct{} {
-	b := a.next.Load()
-	if b != nil && !b.at.Before(deadline) && b.at.Sub(deadline) <= grain {
-		return b.rung
-	}
-	b = &bell{at: deadline.Add(grain), rung: make(chan struct{})}
-	time.AfterFunc(time.Until(b.at), func() { close(b.rung) })
-	a.next.Store(b) // somebody else's may be lost; it rings all the same
-	return b.rung
+// Limit is the end of a request's time. A nil Limit never comes.
+type Limit struct {
+	alarm  *Alarm
+	at     time.Time
+	passed chan struct{} // closed at that time, or when no request waits for it
+	timer  *time.Timer
+	users  int
 }
 
-// Of is After for ctx's deadline, nil if it has none.
-func (a *Alarm) Of(ctx context.Context) <-chan struct{} {
+// Of returns the Limit for ctx's deadline, nil if it has none. The request calls Leave
+// when it ends.
+func (a *Alarm) Of(ctx context.Context) *Limit {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return nil
 	}
-	return a.After(deadline)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l := a.next
+	if l == nil || l.at.Before(deadline) || l.at.Sub(deadline) > grain {
+		a.retire()
+		l = &Limit{alarm: a, at: deadline.Add(grain), passed: make(chan struct{})}
+		l.timer = time.AfterFunc(time.Until(l.at), func() { close(l.passed) })
+		a.next = l
+	}
+	l.users++
+	return l
+}
+
+// Stop ends the timer that is kept for the next request.
+func (a *Alarm) Stop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.retire()
+}
+
+// Stopped reports whether no timer is kept for the next request.
+func (a *Alarm) Stopped() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.next == nil
+}
+
+// retire leaves the newest Limit to the requests that wait for it. The lock is held.
+func (a *Alarm) retire() {
+	l := a.next
+	a.next = nil
+	if l != nil && l.users == 0 {
+		l.stop()
+	}
+}
+
+// Passed is closed within a grain after the deadline.
+func (l *Limit) Passed() <-chan struct{} {
+	if l == nil {
+		return nil
+	}
+	return l.passed
+}
+
+// Leave says that the request has ended.
+func (l *Limit) Leave() {
+	if l == nil {
+		return
+	}
+	l.alarm.mu.Lock()
+	defer l.alarm.mu.Unlock()
+	l.users--
+	if l.users == 0 && l.alarm.next != l {
+		l.stop()
+	}
+}
+
+// stop ends the timer. What a request has left behind does not wait for it either.
+func (l *Limit) stop() {
+	if l.timer.Stop() {
+		close(l.passed)
+	}
 }
 
 // Bounded is a context that nobody can cancel, with an end to its time: Done
 // follows Deadline, which in a context of the library's it need not.
-func Bounded(ctx context.Context, late <-chan struct{}) context.Context { return bounded{ctx, late} }
+func Bounded(ctx context.Context, late *Limit) context.Context { return bounded{ctx, late.Passed()} }
 
 type bounded struct {
 	context.Context
@@ -61,7 +122,12 @@ func (b bounded) Err() error {
 	if Ended(b.Context) {
 		return context.DeadlineExceeded
 	}
-	return nil
+	select {
+	case <-b.done: // its request has left before
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
 }
 
 // linger is for how long a connection may still wait for an answer that its

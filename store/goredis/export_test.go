@@ -12,3 +12,6 @@ func (s *Store) Reserved() bool {
 	defer r.mu.Unlock()
 	return r.own != nil
 }
+
+// Timed reports whether the store keeps a timer for its next request.
+func (s *Store) Timed() bool { return !s.alarm.Stopped() }

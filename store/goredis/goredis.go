@@ -167,6 +167,7 @@ func (s *Store) process(ctx context.Context, how urgency, key string, cmds ...re
 
 func (s *Store) pass(ctx context.Context, how urgency, key string, cmds []redis.Cmder) error {
 	late := s.alarm.Of(ctx)
+	defer late.Leave()
 	switch {
 	case s.cluster != nil:
 		return await(ctx, late, func(ctx context.Context) error { return s.cluster.process(ctx, how, key, cmds) })
@@ -182,14 +183,14 @@ func (s *Store) pass(ctx context.Context, how urgency, key string, cmds []redis.
 // context's error as soon as that ends. Then send begins nothing more, but its
 // connection waits for a while: what is sent late by that is what connecting
 // had held up, as a slow network may at any time.
-func await(ctx context.Context, late <-chan struct{}, send func(context.Context) error) error {
+func await(ctx context.Context, late *adapter.Limit, send func(context.Context) error) error {
 	done, left := make(chan error, 1), make(chan struct{})
 	go func() { done <- send(adapter.Lingering(ctx, left)) }()
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-	case <-late:
+	case <-late.Passed():
 	}
 	close(left)
 	// What came at the same moment is better than nothing. And what waits for a
@@ -223,6 +224,7 @@ func (s *Store) Sharded() bool { return s.cluster != nil }
 
 // CloseIdleConnections implements [holdfast.IdleCloser].
 func (s *Store) CloseIdleConnections() {
+	s.alarm.Stop()
 	switch {
 	case s.useless != nil:
 	case s.cluster != nil:

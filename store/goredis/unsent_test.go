@@ -120,6 +120,29 @@ func saying(t *testing.T, what string) string {
 	return l.Addr().String()
 }
 
+// A program that has closed its client has no timer of the store's left, and so no
+// goroutine that begins later.
+func TestCloseLeavesNoTimer(t *testing.T) {
+	s := redistest.Start(t)
+	store := goredis.New(dialling(t, &redis.Options{Addr: s.Addr()}))
+	c, err := holdfast.New(store, holdfast.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Mutex("m").Lock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !store.Timed() {
+		t.Error("requests have no time limit")
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if store.Timed() {
+		t.Error("a timer outlives the client")
+	}
+}
+
 // What was written and not answered is not told as unsent.
 func TestWhatMayHaveBeenSentIsNotToldAsUnsent(t *testing.T) {
 	s := redistest.Start(t)

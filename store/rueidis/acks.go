@@ -34,7 +34,9 @@ func (s *Store) RunAcked(
 	}
 	var last reply
 	text, err, broke := s.retry.Do(ctx, func() (string, error) {
-		r, err := awaitAny(ctx, s.alarm.Of(ctx), func() (r reply) {
+		late := s.alarm.Of(ctx)
+		defer late.Leave()
+		r, err := awaitAny(ctx, late, func() (r reply) {
 			w := waiting{s, action, keys, args, need, limit}
 			r.text, r.got, r.err = w.run(ctx)
 			return r

@@ -151,6 +151,7 @@ func (s *Store) do(ctx context.Context, cmd rueidis.Completed) answer {
 		return answer{err: err}
 	}
 	late := s.alarm.Of(ctx)
+	defer late.Leave()
 	switch {
 	case ctx.Done() == nil && late == nil:
 		return answer{result: s.client.Do(ctx, cmd)}
@@ -166,19 +167,19 @@ func (s *Store) do(ctx context.Context, cmd rueidis.Completed) answer {
 
 // await runs send in a goroutine of its own and returns what comes of it, or
 // the context's error as soon as that ends.
-func await(ctx context.Context, late <-chan struct{}, send func() rueidis.RedisResult) answer {
+func await(ctx context.Context, late *adapter.Limit, send func() rueidis.RedisResult) answer {
 	result, err := awaitAny(ctx, late, send)
 	return answer{result, err}
 }
 
-func awaitAny[T any](ctx context.Context, late <-chan struct{}, send func() T) (result T, err error) {
+func awaitAny[T any](ctx context.Context, late *adapter.Limit, send func() T) (result T, err error) {
 	done := make(chan T, 1)
 	go func() { done <- send() }()
 	select {
 	case result := <-done:
 		return result, nil
 	case <-ctx.Done():
-	case <-late:
+	case <-late.Passed():
 	}
 	select {
 	case result := <-done:
@@ -205,6 +206,10 @@ func (s *Store) Group(key string) string {
 
 // Sharded implements [holdfast.Store].
 func (s *Store) Sharded() bool { return s.mode == rueidis.ClientModeCluster }
+
+// CloseIdleConnections implements [holdfast.IdleCloser]: the client has all
+// connections, and what ends here is a timer.
+func (s *Store) CloseIdleConnections() { s.alarm.Stop() }
 
 // Gathers implements [holdfast.Gatherer]: in a Cluster few locks share a slot.
 func (s *Store) Gathers() bool { return !s.Sharded() }
@@ -247,7 +252,9 @@ func (s *Store) Server(ctx context.Context) (holdfast.ServerInfo, error) {
 				return "", err
 			}
 			info.Address = node.addr
-			a := await(ctx, s.alarm.Of(ctx), func() rueidis.RedisResult { return node.client.Do(ctx, hello.Build()) })
+			late := s.alarm.Of(ctx)
+			defer late.Leave()
+			a := await(ctx, late, func() rueidis.RedisResult { return node.client.Do(ctx, hello.Build()) })
 			fields, err = a.fields()
 			return "", err
 		}

@@ -100,6 +100,34 @@ func TestWhatWasNotSentIsTold(t *testing.T) {
 	}
 }
 
+// A program that has closed its client has no timer of the store's left, and so no
+// goroutine that begins later.
+func TestCloseLeavesNoTimer(t *testing.T) {
+	s := redistest.Start(t)
+	rdb, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, DisableCache: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(rdb.Close)
+	store := holdfastrueidis.New(rdb)
+	c, err := holdfast.New(store, holdfast.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Mutex("m").Lock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !store.Timed() {
+		t.Error("requests have no time limit")
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if store.Timed() {
+		t.Error("a timer outlives the client")
+	}
+}
+
 // Who asks over a client that was closed is told so.
 func TestAClosedClientIsNamed(t *testing.T) {
 	s := redistest.Start(t)

@@ -17,11 +17,6 @@ func ours() []goleak.Option {
 	return []goleak.Option{
 		// One goroutine of redistest keeps the thread that servers are tied to.
 		goleak.IgnoreAnyFunction("github.com/holdfast-go/holdfast/internal/redistest.startTied.func1.1"),
-		// A time limit of requests ends some seconds after the last of them. The timer
-		// then has a goroutine close a channel, which waits for nothing. The stores of
-		// many tests have hundreds of these, and on a busy machine one after the other
-		// has begun and not ended yet whenever somebody looks.
-		goleak.IgnoreAnyFunction("github.com/holdfast-go/holdfast/internal/adapter.(*Alarm).After.func1"),
 		// A pool of go-redis that could not connect tries again each second, and sees
 		// only then that it was closed.
 		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"),

@@ -1,0 +1,121 @@
+package adapter
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// in is the Limit of a request that has d from now on.
+func (a *Alarm) in(t *testing.T, d time.Duration) *Limit {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	return a.Of(ctx)
+}
+
+func passed(l *Limit) bool {
+	select {
+	case <-l.Passed():
+		return true
+	default:
+		return false
+	}
+}
+
+// A request's limit passes within a grain after its deadline, and not before it.
+func TestALimitPassesWithItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a Alarm
+		first := a.in(t, time.Second)
+		if again := a.in(t, time.Second); again != first {
+			t.Error("requests of the same moment do not share their limit")
+		}
+		time.Sleep(grain / 2)
+		later := a.in(t, time.Second)
+		time.Sleep(time.Second - grain/2)
+		if passed(first) || passed(later) {
+			t.Error("a limit passed before its deadline")
+		}
+		time.Sleep(grain)
+		synctest.Wait()
+		if !passed(first) {
+			t.Error("a limit has not passed a grain after its deadline")
+		}
+		time.Sleep(grain)
+		synctest.Wait()
+		if !passed(later) {
+			t.Error("the second has not passed a grain after its deadline")
+		}
+	})
+}
+
+// Nothing is left to run off once the requests have ended and the Alarm is stopped. (If a
+// timer did run off later, it would close what is closed, and panic.)
+func TestNoTimerOutlivesItsRequestsAndTheAlarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a Alarm
+		one, same := a.in(t, time.Second), a.in(t, time.Second)
+		other := a.in(t, time.Minute)
+		one.Leave()
+		if passed(one) {
+			t.Error("a limit ended under a request that waits for it")
+		}
+		same.Leave()
+		if !passed(one) {
+			t.Error("a limit that no request waits for is kept")
+		}
+		other.Leave()
+		if passed(other) {
+			t.Error("the newest is not kept for the next request")
+		}
+		if next := a.in(t, time.Minute); next != other {
+			t.Error("the next request has a timer of its own")
+		}
+		a.Stop()
+		if passed(other) {
+			t.Error("the Alarm's end ended a limit under a request")
+		}
+		other.Leave()
+		if !passed(other) {
+			t.Error("the newest is kept though the Alarm has ended")
+		}
+		idle := a.in(t, time.Second)
+		idle.Leave()
+		a.Stop()
+		if !passed(idle) {
+			t.Error("Stop left a timer that no request waits for")
+		}
+		a.Stop()
+		time.Sleep(time.Hour)
+	})
+}
+
+// What a request leaves behind with its context sees that it has ended.
+func TestABoundedContextEndsWithItsRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a Alarm
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		late := a.Of(ctx)
+		left, stop := context.WithCancel(Bounded(ctx, late))
+		defer stop()
+		late.Leave()
+		a.Stop()
+		<-left.Done()
+		if left.Err() == nil {
+			t.Error("its context is done without an error")
+		}
+	})
+}
+
+// A request without a deadline has no limit.
+func TestNoDeadlineNoLimit(t *testing.T) {
+	var a Alarm
+	l := a.Of(t.Context())
+	if l != nil || l.Passed() != nil {
+		t.Errorf("got %v", l)
+	}
+	l.Leave()
+}
