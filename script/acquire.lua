@@ -151,10 +151,14 @@ end
 -- A reader that re-enters under its name does not queue behind a writer who
 -- waits for that reader to leave.
 if blocked and owner and want == 's' and mode == 's' then
+  local function ours(field, value) return string.sub(field, 1, 2) == 'h:' and words(value)[6] == owner end
   local all = call('HGETALL', key)
   for i = 1, #all, 2 do
-    local value = fields[all[i]] or all[i + 1]
-    if string.sub(all[i], 1, 2) == 'h:' and words(value)[6] == owner then blocked = false end
+    if ours(all[i], fields[all[i]] or all[i + 1]) then blocked = false end
+  end
+  -- The line may just have let it in.
+  for field, value in pairs(fields) do
+    if ours(field, value) then blocked = false end
   end
 end
 

@@ -37,6 +37,12 @@ var mutants = slices.Concat(inScripts, inMemstore, inClient, inConnections, inLe
 
 // inScripts are those of the scripts.
 var inScripts = []mutant{{
+	name: "a reader re-enters only beside those who were in before the step",
+	file: "script/acquire.lua",
+	old:  "  for field, value in pairs(fields) do\n    if ours",
+	mut:  "  for field, value in pairs({}) do\n    if ours",
+	by:   []check{transcripts},
+}, {
 	name: "who was told when to look is relied on though it has left",
 	file: "script/record.lua",
 	old:  "  if tonumber(place) == watcher then watched, watcher = 0, 0 end\n",
