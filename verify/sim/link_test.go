@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,8 +27,6 @@ type link struct {
 	belief
 
 	slept atomic.Int64 // for which its machine slept: its clock counts that, its timers do not
-	mu    sync.Mutex   // guards dice
-	dice  *rand.Rand
 }
 
 var _ holdfast.Gatherer = (*link)(nil)
@@ -42,11 +39,10 @@ func (l *link) String() string { return fmt.Sprintf("c%d", l.n) }
 // Now is the clock of the process.
 func (l *link) Now() time.Duration { return l.w.now() + time.Duration(l.slept.Load()) }
 
-// Chance spreads the polls of the process.
+// Chance spreads the polls of the process. It is drawn anew for each instant: which of
+// two goroutines draws first at one instant is not the world's to decide.
 func (l *link) Chance() float64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.dice.Float64()
+	return rand.New(rand.NewPCG(l.w.seed<<8|uint64(l.n), uint64(l.w.now()))).Float64()
 }
 
 func (l *link) Sharded() bool { return l.w.sharded }

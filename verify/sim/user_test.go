@@ -6,7 +6,6 @@ import (
 	crand "crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -48,7 +47,7 @@ func (u *user) done() bool {
 // boot starts a process.
 func (w *world) boot() {
 	n := len(w.links)
-	l := &link{w: w, n: n, belief: newBelief(), dice: rand.New(rand.NewPCG(w.seed, uint64(n)))}
+	l := &link{w: w, n: n, belief: newBelief()}
 	l.client = w.client(l, byte(n))
 	w.links = append(w.links, l)
 	var names []string
