@@ -73,8 +73,7 @@ type client struct {
 	stand     atomic.Bool
 	resume    chan struct{}
 
-	mu  sync.Mutex
-	out io.Writer
+	out *outbox
 }
 
 // Client is the main function of a client process: it is given orders on in,
@@ -83,7 +82,7 @@ type client struct {
 func Client(in io.Reader, out io.Writer, open Resource) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<20)
-	c := &client{out: out, resume: make(chan struct{}, 1)}
+	c := &client{out: newOutbox(out), resume: make(chan struct{}, 1)}
 	if !lines.Scan() {
 		return errors.New("a client process of the fault suite is started by the suite only")
 	}
@@ -105,7 +104,7 @@ func Client(in io.Reader, out io.Writer, open Resource) error {
 	if err != nil {
 		return err
 	}
-	c.say(history.Event{Kind: history.Ready, Client: c.locks.ID()})
+	c.declare(history.Event{Kind: history.Ready, Client: c.locks.ID()})
 	<-begin
 	if c.cfg.Squeezed {
 		waste(ctx)
@@ -116,7 +115,7 @@ func Client(in io.Reader, out io.Writer, open Resource) error {
 	err = errors.Join(c.locks.Close(limited), c.registers.Close())
 	closed()
 	left := leftOver(limited, before)
-	c.say(history.Event{Kind: history.Stats, Counts: left, Text: running(left)})
+	c.declare(history.Event{Kind: history.Stats, Counts: left, Text: running(left)})
 	return err
 }
 
@@ -172,23 +171,21 @@ func (c *client) Observe(e holdfast.Event) {
 	}
 }
 
-// say reports an event, in one write: a process that is killed leaves whole
-// lines.
+// say reports an event. A process that is killed leaves whole lines, and may leave
+// the events of its last moments untold: what somebody else is to know before the
+// next step is reported by declare.
 func (c *client) say(e history.Event) {
 	if e.At == 0 {
 		e.At = history.Now()
 	}
 	e.Proc = c.cfg.Proc
-	line, err := json.Marshal(e)
-	if err != nil {
-		panic("BUG: an event has no JSON: " + err.Error())
-	}
-	c.mu.Lock()
-	_, err = c.out.Write(append(line, '\n'))
-	c.mu.Unlock()
-	if err != nil {
-		os.Exit(1) // nobody listens any more
-	}
+	c.out.add(e)
+}
+
+// declare reports an event, and returns when it is out of the process.
+func (c *client) declare(e history.Event) {
+	c.say(e)
+	c.out.flush()
 }
 
 // work runs the workloads until ctx ends.

@@ -16,9 +16,10 @@ import (
 
 // How much there is of some things.
 const (
-	owners   = 3      // names in which locks are taken
-	waiters  = 1_000  // on one lock, over all processes
-	manyOnes = 10_000 // locks that are drawn from
+	owners    = 3      // names in which locks are taken
+	waiters   = 1_000  // on one lock, over all processes
+	manyOnes  = 10_000 // locks that are drawn from
+	quickOnes = 2_000  // so many that it rarely stands behind somebody who was killed, and so few that it is contended
 )
 
 // owners enters in the name of one of a few owners, which all processes share; at
@@ -51,6 +52,13 @@ func (w *worker) many(ctx context.Context) {
 	w.exclusive(ctx, name, func(h *holding) {
 		h.stay(w.upTo(10 * time.Millisecond))
 	})
+}
+
+// quick takes a lock and gives it back. Most are free, and many goroutines of each process
+// are at it: there are more acquisitions of this kind than of all others, under the same
+// faults and the same checks.
+func (w *worker) quick(ctx context.Context) {
+	w.exclusive(ctx, fmt.Sprintf("%s/%d", Quick, w.rng.IntN(quickOnes)), nil)
 }
 
 // thousand is one of so many that want one lock. That they are served slowly keeps
@@ -152,7 +160,7 @@ func (w *worker) operate(ctx context.Context) {
 	}
 	// It is told before: a process that is killed does not tell it afterwards.
 	token := state.Holders[0].Token
-	w.say(history.Event{Kind: history.Evict, Work: w.work, Lock: Evict, Token: token})
+	w.declare(history.Event{Kind: history.Evict, Work: w.work, Lock: Evict, Token: token})
 	_, _ = w.locks.Evict(limited, Evict, holdfast.Eviction{By: "suite", Reason: "to see what follows", Token: token})
 }
 

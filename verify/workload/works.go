@@ -31,6 +31,7 @@ const (
 	Least     = "least"     // a lock that stays taken for a least time
 	Evict     = "evict"     // operators, and those who try what must be refused
 	Drop      = "drop"      // leases that a program loses sight of
+	Quick     = "quick"     // locks that are given back at once, by many goroutines
 )
 
 // Permits is the limit of the semaphore.
@@ -65,6 +66,7 @@ func works() map[string]workload {
 		Least:     {"a least time for which a lock stays taken", 14, 1, false, 40 * time.Millisecond, (*worker).least},
 		Evict:     {"evictions, and what must be refused", 15, 3, false, 300 * time.Millisecond, (*worker).evict},
 		Drop:      {"leases that a program loses sight of", 16, 1, false, 200 * time.Millisecond, (*worker).drop},
+		Quick:     {"2,000 locks, each given back at once", 17, 16, false, 400 * time.Millisecond, (*worker).quick},
 	}
 }
 
@@ -88,7 +90,7 @@ func Together(names []string) []string {
 // OverQuorum are the workloads that locks over several servers can do; the other
 // kinds are refused there.
 func OverQuorum() []string {
-	return []string{Mutex, Update, ReadWrite, Cancel, Crowd, Long, Many, Thousand}
+	return []string{Mutex, Update, ReadWrite, Cancel, Crowd, Long, Many, Thousand, Quick}
 }
 
 // About says in a few words what a workload is.
@@ -117,7 +119,7 @@ func (w *worker) update(ctx context.Context) {
 		if w.stand.CompareAndSwap(true, false) {
 			stands := h.event
 			stands.Kind = history.Stand
-			w.say(stands)
+			w.declare(stands)
 			<-w.resume
 		}
 		if err := w.registers.Plain.Write(h.event.Token, e.Plain); err != nil {

@@ -1,0 +1,68 @@
+package workload
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/verify/history"
+)
+
+// linger is for how long an event may wait for others, so that they go out in one write.
+// A process that is killed takes those of its last moments with it, as it does those
+// between a call and its report: a check holds nothing against anybody for what was not
+// reported.
+const linger = 2 * time.Millisecond
+
+// outbox writes events, many at once.
+type outbox struct {
+	out   io.Writer
+	timer *time.Timer
+
+	mu    sync.Mutex
+	lines []byte
+	armed bool // the timer is
+
+	writing sync.Mutex // held for a write, and taken before mu
+	spare   []byte
+}
+
+func newOutbox(out io.Writer) *outbox {
+	o := &outbox{out: out}
+	o.timer = time.AfterFunc(time.Hour, o.flush)
+	return o
+}
+
+// add puts an event to those that are to go out.
+func (o *outbox) add(e history.Event) {
+	line, err := json.Marshal(e)
+	if err != nil {
+		panic("BUG: an event has no JSON: " + err.Error())
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lines = append(append(o.lines, line...), '\n')
+	if !o.armed {
+		o.armed = true
+		o.timer.Reset(linger)
+	}
+}
+
+// flush writes what was added before, whole lines.
+func (o *outbox) flush() {
+	o.writing.Lock()
+	defer o.writing.Unlock()
+	o.mu.Lock()
+	lines := o.lines
+	o.lines, o.armed = o.spare[:0], false
+	o.mu.Unlock()
+	o.spare = lines
+	if len(lines) == 0 {
+		return
+	}
+	if _, err := o.out.Write(lines); err != nil {
+		os.Exit(1) // nobody listens any more
+	}
+}
