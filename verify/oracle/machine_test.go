@@ -147,7 +147,7 @@ func (m *machine) order(action *script.Script, o outcome, now int64) {
 		entry := slices.Index(strings.Fields(o.fields["entries"]), id)
 		// Who leaves a lock taken is not granted it, also after its lease.
 		stays := holderOf(o.fields) == "%stays" || holderOf(o.fields) == "@%stays"
-		if heldBefore[id] != 0 || m.enters(id, heldBefore, held) || entry > 0 || stays && entry == 0 {
+		if heldBefore[id] != 0 || m.enters(id, waited, heldBefore, held) || entry > 0 || stays && entry == 0 {
 			continue
 		}
 		front := waiting // for a newcomer everybody stands in front
@@ -189,11 +189,11 @@ func (m *machine) served(action *script.Script, o outcome) bool {
 }
 
 // enters says whether an attempt may come in past the line: its named owner
-// held before and still does.
-func (m *machine) enters(id string, before, after map[string]int64) bool {
-	for other := range before {
+// holds, and held before or was let in from the line just now.
+func (m *machine) enters(id string, waited []string, before, after map[string]int64) bool {
+	for other := range after {
 		a, b := m.attempts[id], m.attempts[other]
-		if a.owner != "" && a.owner == b.owner && after[other] != 0 {
+		if other != id && a.owner != "" && a.owner == b.owner && (before[other] != 0 || slices.Contains(waited, other)) {
 			return true
 		}
 	}
