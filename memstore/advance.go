@@ -51,10 +51,34 @@ func (t *step) advance(caller string) (token int64, blocked bool) {
 		}
 	}
 	t.line.skipHoles()
-	if pushed != nil && t.line.len() > 0 && !(t.line.watched > t.now && t.line.watcher >= at) {
-		t.tellNext(at, clientOf(pushed.attempt), caller)
+	if till := t.lookAt(token, pushed); till > t.now && t.line.len() > 0 &&
+		!(t.line.watched > t.now && t.line.watcher >= at) {
+		t.tellNext(at, t.unheard(pushed), caller, till)
 	}
 	return token, blocked || t.holder != nil && t.line.len() > 0
+}
+
+// lookAt is when one who waits must look though nobody pushes to it: when a grant that
+// was pushed may be over unconfirmed, or when one who has left would have looked.
+func (t *step) lookAt(token int64, pushed *waiter) int64 {
+	switch {
+	case pushed != nil:
+		return t.now + t.left()
+	case token == 0 && (t.holder != nil || len(t.shares) > 0):
+		return t.line.orphaned
+	}
+	return 0
+}
+
+// unheard is the client of which nobody knows yet whether it has heard of its grant.
+func (t *step) unheard(pushed *waiter) string {
+	switch {
+	case pushed != nil:
+		return clientOf(pushed.attempt)
+	case t.holder != nil && t.holder.unsure:
+		return clientOf(t.holder.attempts()[0])
+	}
+	return ""
 }
 
 // hears says whether a waiter's client listens and is not silent.

@@ -12,7 +12,10 @@ type line struct {
 	head    int64     // no place before this one is taken
 	watched int64     // when the waiter at watcher looks, told by hint; ms
 	watcher int64
-	silent  []string // clients that did not confirm what was pushed to them; they are passed over
+
+	// orphaned is what watched was before this step, if who was to look has left in it.
+	orphaned int64
+	silent   []string // clients that did not confirm what was pushed to them; they are passed over
 }
 
 // waiter stands in the line. It must be heard of before its patience is over.
@@ -50,7 +53,7 @@ func (l *line) join(w *waiter) {
 func (l *line) leave(attempt string) bool {
 	was := len(l.waiters)
 	if w := l.seat(attempt); w != nil && w.place == l.watcher {
-		l.watched, l.watcher = 0, 0
+		l.orphaned, l.watched, l.watcher = l.watched, 0, 0
 	}
 	l.waiters = slices.DeleteFunc(l.waiters, func(w *waiter) bool { return w.attempt == attempt })
 	if len(l.waiters) == 0 {
@@ -89,6 +92,7 @@ func (l *line) ahead(w *waiter) int64 { return w.place - l.head + 1 }
 
 func (l *line) clone() line {
 	c := *l
+	c.orphaned = 0
 	c.silent = slices.Clone(l.silent)
 	c.waiters = make([]*waiter, len(l.waiters))
 	for i, w := range l.waiters {

@@ -19,6 +19,7 @@ func stay(t *step, args *arguments) string {
 	h := t.holder
 	switch {
 	case h != nil && h.is(attempt, staying): // asked again
+		t.line.leave(attempt) // nobody waits at a place that a late copy of its acquire has taken since
 		if h.expiry > t.now {
 			return stays(h.expiry - t.now)
 		}
@@ -56,10 +57,10 @@ func stay(t *step, args *arguments) string {
 
 func stays(left int64) string { return fmt.Sprintf("stays %d", left) }
 
-// tellNext lets one in the line know when a grant that was pushed to client may be over
-// unconfirmed, for nobody else looks then: the last, or the next from place on if the
-// last is of the same client.
-func (t *step) tellNext(place int64, client, caller string) {
+// tellNext lets one in the line know when to look: the last, or the next from place on if
+// the last is of the client that may not have heard of its grant. Caller learns it by its
+// answer.
+func (t *step) tellNext(place int64, client, caller string, till int64) {
 	other := t.line.waiters[t.line.len()-1]
 	if other.place != t.line.tail || clientOf(other.attempt) == client {
 		other = nil
@@ -70,10 +71,14 @@ func (t *step) tellNext(place int64, client, caller string) {
 			}
 		}
 	}
-	if other != nil && other.attempt != caller && clientOf(other.attempt) != client && t.hears(other) {
-		t.sooner(other, t.left())
-		t.line.watched, t.line.watcher = t.now+t.left(), other.place
+	asks := other != nil && other.attempt == caller
+	if other == nil || clientOf(other.attempt) == client || !asks && !t.hears(other) {
+		return
 	}
+	if !asks {
+		t.sooner(other, till-t.now)
+	}
+	t.line.watched, t.line.watcher = till, other.place
 }
 
 // sooner lets a waiter know that the lock may be free in so many ms.
@@ -81,11 +86,13 @@ func (t *step) sooner(w *waiter, left int64) {
 	t.pushes = append(t.pushes, message{t.base + clientOf(w.attempt), fmt.Sprintf("stays %s %d", w.attempt, left)})
 }
 
-// tell lets the first waiter who listens know that the lock is free earlier.
+// tell lets the first waiter who listens know that the lock is free earlier. If it
+// leaves, another is told.
 func (t *step) tell(left int64) {
 	for _, w := range t.line.waiters {
 		if t.hears(w) {
 			t.sooner(w, left)
+			t.line.watched, t.line.watcher = t.now+left, w.place
 			return
 		}
 	}

@@ -39,6 +39,7 @@ func stepTo(t *step, args *arguments) string {
 	default:
 		return "gone"
 	}
+	t.line.leave(attempt)
 	granted := t.grant(request{attempt: attempt, owner: owner, mode: want, weight: 1, ttl: ttl})
 	t.advance("")
 	return t.granted(granted)

@@ -344,11 +344,18 @@ local function grant(attempt, owner, want, weight, ttl, pushed)
   return token
 end
 
--- withdraw takes a waiter out of the line. Who has left looks no more.
+-- withdraw takes a waiter out of the line. Who has left looks no more: see advance.
+local orphaned = 0
 local function withdraw(attempt, place)
   fields['w:' .. attempt], fields['#' .. place] = '', ''
-  if tonumber(place) == watcher then watched, watcher = 0, 0 end
+  if tonumber(place) == watcher then orphaned, watched, watcher = watched, 0, 0 end
   queue(waiting - 1, head, tail)
+end
+
+-- leave gives up the place of an attempt, if it has one.
+local function leave(attempt)
+  local waits = waiting > 0 and look('w:' .. attempt)
+  if waits then withdraw(attempt, words(waits)[1]) end
 end
 
 -- heard says where a waiter's client can be told something, if it listens here and is
@@ -440,9 +447,17 @@ local function advance(caller)
   if waiting > 0 and first ~= head then queue(waiting, first, tail) end
   -- Nobody else looks when a grant that was pushed may be over unconfirmed. So one in
   -- line is told when that is: the last, or the next if the last is of the same client.
-  -- As long as it looks and learns how long it has to wait, nobody else need be told.
-  if pushed and waiting > 0 and not (watched > now and watcher >= place) then
-    local client, other, at = string.match(pushed, '^[^/]*/'), look('#' .. tail), tail
+  -- As long as it looks and learns how long it has to wait, nobody else need be told. If it
+  -- leaves before that, another is told.
+  local till = 0
+  if pushed then
+    till = holder and expiry or soonest
+  elseif not mine and (holder or used > 0) then
+    till = orphaned
+  end
+  if till > now and waiting > 0 and not (watched > now and watcher >= place) then
+    local heir = pushed or (unsure and words(entries or holder)[1]) or '/'
+    local client, other, at = string.match(heir, '^[^/]*/'), look('#' .. tail), tail
     if not other or string.sub(other, 1, #client) == client then
       other, at = false, place - 1
       while at < tail and not other do
@@ -450,9 +465,8 @@ local function advance(caller)
         other = look('#' .. at)
       end
     end
-    local till = holder and expiry or soonest
-    if other and other ~= caller and string.sub(other, 1, #client) ~= client and
-      told(other, 'stays ' .. other .. ' ' .. text(till - now)) then
+    if other and string.sub(other, 1, #client) ~= client and
+      (other == caller or told(other, 'stays ' .. other .. ' ' .. text(till - now))) then
       watched, watcher = till, at
       queue(waiting, head, tail)
     end
@@ -486,8 +500,7 @@ local function again(attempt, owner, ttl, enters)
     if owner and not entered(attempt) then
       entries = entries .. ' ' .. attempt
       fields.entries = entries
-      local seat = look('w:' .. attempt)
-      if seat then withdraw(attempt, words(seat)[1]) end
+      leave(attempt)
     end
     expiry, unsure = math.max(expiry, now + ttl), false
     return text(fence)

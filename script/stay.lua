@@ -27,17 +27,22 @@ local after, retention, base, owner = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV
 
 --include record
 
--- sooner lets the first who listens know that the lock is free earlier.
+-- sooner lets the first who listens know that the lock is free earlier. If it leaves,
+-- another is told: see advance.
 local function sooner(left)
   for place = head, tail do
     local next = waiting > 0 and look('#' .. place)
-    if next and told(next, 'stays ' .. next .. ' ' .. left) then return end
+    if next and told(next, 'stays ' .. next .. ' ' .. text(left)) then
+      watched, watcher = now + left, place
+      return queue(waiting, head, tail)
+    end
   end
 end
 
 if holder == '%stays' and entries == attempt then
-  -- Asked again.
-  if expiry > now then return 'stays ' .. text(expiry - now) end
+  -- Asked again. Nobody waits at a place that a late copy of its acquire has taken since.
+  leave(attempt)
+  if expiry > now then return commit('stays ' .. text(expiry - now)) end
 elseif holds(attempt, owner) then
   local till = math.max(math.min(now, math.floor(fence / 1000)) + least, now + after)
   local rest = {}
@@ -61,7 +66,7 @@ elseif holds(attempt, owner) then
     keep(till - now)
     holder, entries, expiry, unsure = '%stays', attempt, till, false
     fields.entries = entries
-    if nearer then sooner(text(till - now)) end
+    if nearer then sooner(till - now) end
     return commit('stays ' .. text(till - now))
   else
     vacate()

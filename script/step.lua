@@ -52,6 +52,7 @@ elseif want == 'x' and reads and reads[4] == token then
 else
   return commit('gone')
 end
+leave(attempt)
 local mine = grant(attempt, owner, want, 1, ttl)
 advance()
 return granted(mine)

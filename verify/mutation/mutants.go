@@ -37,6 +37,12 @@ var mutants = slices.Concat(inScripts, inMemstore, inClient, inConnections, inLe
 
 // inScripts are those of the scripts.
 var inScripts = []mutant{{
+	name: "who was told when to look leaves, and tells nobody",
+	file: "script/record.lua",
+	old:  "    till = orphaned\n",
+	mut:  "    till = 0\n",
+	by:   []check{oracle, transcripts},
+}, {
 	name: "a reader re-enters only beside those who were in before the step",
 	file: "script/acquire.lua",
 	old:  "  for field, value in pairs(fields) do\n    if ours",
@@ -45,7 +51,7 @@ var inScripts = []mutant{{
 }, {
 	name: "who was told when to look is relied on though it has left",
 	file: "script/record.lua",
-	old:  "  if tonumber(place) == watcher then watched, watcher = 0, 0 end\n",
+	old:  "  if tonumber(place) == watcher then orphaned, watched, watcher = watched, 0, 0 end\n",
 	mut:  "",
 	by:   []check{oracle, transcripts},
 }, {
@@ -230,6 +236,12 @@ var inScripts = []mutant{{
 
 // inMemstore are those of the specification, on which the simulation runs.
 var inMemstore = []mutant{{
+	name: "who was told that the lock is free sooner leaves, and tells nobody",
+	file: "memstore/stay.go",
+	old:  "			t.line.watched, t.line.watcher = t.now+left, w.place\n",
+	mut:  "",
+	by:   []check{rules},
+}, {
 	name: "memstore: release does not compare the holder",
 	file: "memstore/release.go",
 	old:  "case t.holder != nil && t.holder.is(attempt, owner):",

@@ -193,7 +193,8 @@ func (m *machine) served(action *script.Script, o outcome) bool {
 func (m *machine) enters(id string, waited []string, before, after map[string]int64) bool {
 	for other := range after {
 		a, b := m.attempts[id], m.attempts[other]
-		if other != id && a.owner != "" && a.owner == b.owner && (before[other] != 0 || slices.Contains(waited, other)) {
+		was := before[other] != 0 || slices.Contains(waited, other)
+		if was && other != id && a.owner != "" && a.owner == b.owner {
 			return true
 		}
 	}
