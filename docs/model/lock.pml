@@ -7,6 +7,12 @@
  * steps. Nobody is late for a deadline of his own: what the client may do late
  * (its program wakes up and writes) is a step of its own, see write.
  *
+ * A grant that is pushed is provisional: its lease is BRIEF ticks long until the
+ * client has confirmed it, which any renewal or poll does.
+ *
+ * A script is one step. That a script which is cut off does no harm (it writes
+ * first and publishes last) is not shown here but by the tests of the scripts.
+ *
  * A request is in flight until the server has run it. Requests pass each other;
  * FAULTS of the following happen in one run, at any time: a client gives up
  * waiting for an answer (and the request is lost, or comes later), a request
@@ -26,6 +32,7 @@
 #endif
 #define A 2        /* attempts that one client can make */
 #define TTL 2
+#define BRIEF 1    /* the lease of a grant that is pushed, until it is confirmed */
 #define NONE 3
 
 /* Requests in flight: a bit for each kind and attempt. */
@@ -122,6 +129,10 @@ inline advance(caller) {
 		:: heard ->
 			got = who[heir];
 			grant(who[heir], which[heir], heir);
+			if
+			:: got != (caller) -> left = BRIEF
+			:: else
+			fi;
 			/* I6: a client that is gone is not handed a lease to die with. */
 			assert(got == (caller) || listening[got]);
 			if
@@ -284,9 +295,9 @@ inline cancel(c, a) {
 }
 
 /* The client's side. */
-inline believe(c, age) { /* the only place where trust begins or grows */
+inline believe(c, age, lease) { /* the only place where trust begins or grows */
 	if
-	:: TTL - (age) > trust[c] -> trust[c] = TTL - (age)
+	:: lease - (age) > trust[c] -> trust[c] = lease - (age)
 	:: else
 	fi;
 	/* G2, I1 as clients see it: while one believes, nobody else does. */
@@ -315,13 +326,13 @@ inline write(c) {
 	token[c] = 0; rank[c] = 0
 }
 
-inline begin(c, t, r, age) {
+inline begin(c, t, r, age, lease) {
 	token[c] = t; rank[c] = r; push[c] = 0; push_rank[c] = 0; nudged[c] = false; reply[c] = Nothing;
 	given[c] = 0; given_rank[c] = 0;
 #ifdef DEADLINE_FROM_THE_ANSWER
-	believe(c, 0);
+	believe(c, 0, lease);
 #else
-	believe(c, age);
+	believe(c, age, lease);
 #endif
 	asked[c] = 0; said[c] = 0; since[c] = 0;
 	if
@@ -378,7 +389,7 @@ proctype client(byte c) {
 		:: undo[c] & 2 -> job = Cancel; late = true; no = 1
 
 		/* ---- answers and pushes */
-		:: (st[c] == Ask || st[c] == Look) && reply[c] == Granted -> begin(c, given[c], given_rank[c], since[c])
+		:: (st[c] == Ask || st[c] == Look) && reply[c] == Granted -> begin(c, given[c], given_rank[c], since[c], TTL)
 		:: (st[c] == Ask || st[c] == Look) && reply[c] == Queued -> asked[c] = since[c]; said[c] = given_rank[c]; unheard(c); st[c] = Wait
 		:: st[c] == Look && reply[c] == Gone ->
 #ifdef ATTEMPT_USED_AGAIN
@@ -388,20 +399,24 @@ proctype client(byte c) {
 #endif
 		:: st[c] == Wait && push[c] != 0 ->
 #ifdef PUSH_COUNTED_FROM_ITS_ARRIVAL
-			begin(c, push[c], push_rank[c], 0)
+			begin(c, push[c], push_rank[c], 0, BRIEF)
 #else
 			if
 #ifdef PUSH_FROM_BEFORE_THE_LAST_WORD
-			:: asked[c] < TTL -> begin(c, push[c], push_rank[c], asked[c])
+			:: asked[c] < BRIEF -> begin(c, push[c], push_rank[c], asked[c], BRIEF)
 #else
-			:: asked[c] < TTL && push_rank[c] > said[c] -> begin(c, push[c], push_rank[c], asked[c])
+#ifdef PUSH_TRUSTED_FOR_A_WHOLE_LEASE
+			:: asked[c] < TTL && push_rank[c] > said[c] -> begin(c, push[c], push_rank[c], asked[c], TTL)
+#else
+			:: asked[c] < BRIEF && push_rank[c] > said[c] -> begin(c, push[c], push_rank[c], asked[c], BRIEF)
+#endif
 #endif
 			:: else -> push[c] = 0; push_rank[c] = 0; nudged[c] = true
 			fi
 #endif
 		:: !listening[c] && st[c] != Dead -> /* it subscribes again, and looks */
 			listening[c] = true; nudged[c] = (st[c] == Wait || st[c] == Look)
-		:: renewing[c] && reply[c] == Yes -> renewing[c] = false; believe(c, since[c]); unheard(c)
+		:: renewing[c] && reply[c] == Yes -> renewing[c] = false; believe(c, since[c], TTL); unheard(c)
 		:: renewing[c] && reply[c] == No -> renewing[c] = false; unheard(c); trust[c] = 0; st[c] = Lost
 		:: st[c] == Give && reply[c] == Yes -> quits = true
 		:: st[c] == Lost && token[c] != 0 -> write(c) /* its program was paused, and goes on */
