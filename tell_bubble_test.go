@@ -162,6 +162,28 @@ func TestEventsOfALeaseKeepTheirOrder(t *testing.T) {
 	}
 }
 
+// What happens to a lease while the observer is still being told of its grant is told
+// after it.
+func TestNothingIsToldOfALeaseBeforeItsGrantIs(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		b := newBlocker(holdfast.EventGrant)
+		c := w.client(b.config())
+		granted := make(chan *holdfast.Lease, 1)
+		go func() { granted <- mustLock(t, c.Mutex("m")) }()
+		time.Sleep(ttl)
+		if got := b.all(); len(got) != 1 || got[0].Kind != holdfast.EventGrant {
+			t.Errorf("while the grant was told: %s", story(got))
+		}
+		close(b.gate)
+		l := <-granted
+		synctest.Wait()
+		if len(b.all(holdfast.EventRenew)) == 0 {
+			t.Error("the renewals from before are told to nobody")
+		}
+		release(t, l)
+	})
+}
+
 // wantOrder asserts that each owner's events begin with as many grants as they
 // end with ends, and have their renewals between.
 func wantOrder(t *testing.T, events []holdfast.Event) {

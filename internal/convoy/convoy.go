@@ -48,7 +48,7 @@ const (
 	left
 )
 
-// New makes a convoy. run starts a goroutine that the owner keeps account of.
+// New makes one. run starts a goroutine that the owner keeps account of.
 func New[Q, A any](send func(batch []*Ride[Q, A]), run func(f func()) bool) *Convoy[Q, A] {
 	return &Convoy[Q, A]{send: send, run: run}
 }

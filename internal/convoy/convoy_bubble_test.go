@@ -11,7 +11,7 @@ import (
 
 type ride = convoy.Ride[int, string]
 
-// road is a convoy whose batches are out until the test calls them back.
+// road is a way whose batches are out until the test calls them back.
 type road struct {
 	*convoy.Convoy[int, string]
 	out  chan []int
@@ -118,6 +118,11 @@ func TestSilenceDelaysNobodyForLong(t *testing.T) {
 		start := time.Now()
 		if got := <-r.out; len(got) != 2 || time.Since(start) != 10*time.Millisecond {
 			t.Errorf("%v left after %v", got, time.Since(start))
+		}
+		start = time.Now()
+		rides = append(rides, r.Enter(6), r.Enter(7))
+		if got := <-r.out; !slices.Equal(got, []int{6, 7}) || time.Since(start) != 10*time.Millisecond {
+			t.Errorf("behind a silent batch %v left after %v", got, time.Since(start))
 		}
 		close(r.back)
 		for _, b := range rides {

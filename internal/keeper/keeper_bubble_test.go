@@ -249,9 +249,13 @@ func TestAnExtensionToAShorterTTLDoesNotRenewInALoop(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			return make([]Outcome, len(batch)), nil
 		}
+		start := s.now()
 		l := s.add(t, "", ttl)
-		s.keeper.Extended(l, s.now(), 3*time.Second)
+		s.keeper.Extended(l, start, 3*time.Second)
 		time.Sleep(5 * ttl)
+		if first := s.seen()[0].at; first < start+ttl/3-lease.Slack(3*time.Second) {
+			t.Errorf("renewed %v after its grant, though it lasts as long as before", first-start)
+		}
 		if n := len(s.seen()); n > 5*31 {
 			t.Errorf("%d renewals of a lease of 3s in %v", n, 5*ttl)
 		}

@@ -9,10 +9,10 @@ var (
 	closing = check{"bubble tests", ".", []string{"-run=Close|ReleaseIsBounded|TwoResign", "."}}
 	nilling = check{"bubble tests", ".", []string{"-run=Nil|NoMethod|MissingFunction|BadInput", "."}}
 	goRedis = check{"store tests", "store/goredis", []string{
-		"-run=WhatWas|WhatMay|TriesAt|NoClient|FullPool|ShortLocks", ".",
+		"-run=WhatWas|WhatMay|TriesAt|NoClient|FullPool|ShortLocks|CloseLeaves", ".",
 	}}
 	rueidis = check{"store tests", "store/rueidis", []string{
-		"-run=WhatWas|TriesAt|NoClient|ClosedClient|FullPool", ".",
+		"-run=WhatWas|TriesAt|NoClient|ClosedClient|FullPool|CloseLeaves", ".",
 	}}
 )
 
@@ -150,6 +150,42 @@ var inConnections = []mutant{{
 	old:  "	case none:\n		return errNoFunction\n",
 	mut:  "",
 	by:   []check{nilling},
+}, {
+	name: "a nil option is called",
+	file: "terms.go",
+	old:  "		if option == nil {\n",
+	mut:  "		if false {\n",
+	by:   []check{nilling},
+}, {
+	name: "a time limit outlives its requests",
+	file: "internal/adapter/limit.go",
+	old:  "	if l.users == 0 && l.alarm.next != l {\n",
+	mut:  "	if false {\n",
+	by:   []check{refusing},
+}, {
+	name: "the newest time limit outlives the requests that it was left to",
+	file: "internal/adapter/limit.go",
+	old:  "	a.next = nil\n	if l != nil && l.users == 0 {\n",
+	mut:  "	if l != nil && l.users == 0 {\n",
+	by:   []check{refusing},
+}, {
+	name: "a time limit ends under a request that waits for it",
+	file: "internal/adapter/limit.go",
+	old:  "	a.next = nil\n	if l != nil && l.users == 0 {\n",
+	mut:  "	a.next = nil\n	if l != nil {\n",
+	by:   []check{refusing},
+}, {
+	name: "goredis: Close leaves a timer",
+	file: "store/goredis/goredis.go",
+	old:  "	s.alarm.Stop()\n	switch {\n",
+	mut:  "	switch {\n",
+	by:   []check{goRedis},
+}, {
+	name: "rueidis: Close leaves a timer",
+	file: "store/rueidis/rueidis.go",
+	old:  "CloseIdleConnections() { s.alarm.Stop() }",
+	mut:  "CloseIdleConnections() {}",
+	by:   []check{rueidis},
 }, {
 	name: "goredis: what was not written is an unknown outcome",
 	file: "store/goredis/once.go",

@@ -1,5 +1,8 @@
 package main
 
+// travelling is where requests travel together.
+const travelling = "internal/convoy/convoy.go"
+
 // inLease are those of how a lease begins and ends, and of who is told.
 var inLease = []mutant{{
 	name: "a lease that is dropped is renewed all the same",
@@ -68,6 +71,12 @@ var inLease = []mutant{{
 	mut:  "		if dropped < 0 {\n",
 	by:   []check{telling},
 }, {
+	name: "the observer is told of a lease before its grant",
+	file: "tell.go",
+	old:  "known != nil && !known.granted && n.event.Kind != 0 {",
+	mut:  "known != nil && known.granted && false {",
+	by:   []check{telling},
+}, {
 	name: "Close does not wait for what is still to be told",
 	file: "close.go",
 	old:  "	c.lastNews()\n",
@@ -108,6 +117,12 @@ var inLease = []mutant{{
 	file: "internal/keeper/lease.go",
 	old:  "	d = max(d, l.Deadline())\n",
 	mut:  "",
+	by:   []check{keeping},
+}, {
+	name: "an extension to a shorter TTL renews before that is due",
+	file: "internal/keeper/lease.go",
+	old:  "	l.due = max(l.due, lease.RenewAt(sent, ttl))\n",
+	mut:  "	l.due = lease.RenewAt(sent, ttl)\n",
 	by:   []check{keeping},
 }, {
 	name: "renewals that are nearly due travel alone",
@@ -195,13 +210,19 @@ var inLease = []mutant{{
 	by:   []check{lining},
 }, {
 	name: "any number of requests travel together",
-	file: "internal/convoy/convoy.go",
+	file: travelling,
 	old:  "	n := min(len(c.queue), length)\n",
 	mut:  "	n := len(c.queue)\n",
 	by:   []check{riding},
 }, {
+	name: "what gathers behind a silent batch waits for it",
+	file: travelling,
+	old:  "	batch := c.take()\n	c.mu.Unlock()\n",
+	mut:  "	batch := c.next()\n	c.mu.Unlock()\n",
+	by:   []check{riding},
+}, {
 	name: "a request that was taken back is sent",
-	file: "internal/convoy/convoy.go",
+	file: travelling,
 	old:  "		if s.state.CompareAndSwap(queued, sent) {\n",
 	mut:  "		if s.state.CompareAndSwap(queued, sent) || true {\n",
 	by:   []check{riding},

@@ -45,6 +45,13 @@ type caught struct {
 	test  string // that failed
 }
 
+func (c caught) String() string {
+	if c.check == "" {
+		return "NOBODY"
+	}
+	return c.check + ": " + c.test
+}
+
 // errHung is a check that took longer than it may. It has not said what is wrong: a
 // mutant that only hangs a check has survived.
 var errHung = errors.New("timed out")
@@ -52,14 +59,15 @@ var errHung = errors.New("timed out")
 func main() {
 	only := flag.String("only", "", "the mutants whose names match this regular expression")
 	write := flag.Bool("write", false, "write what is found to docs/track-record/mutations.md")
+	abreast := flag.Int("abreast", 2, "how many mutants are tried at a time")
 	flag.Parse()
-	if err := run(*only, *write, os.Stdout); err != nil {
+	if err := run(*only, *abreast, *write, os.Stdout); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "mutation:", err)
 		os.Exit(1)
 	}
 }
 
-func run(only string, write bool, out io.Writer) error {
+func run(only string, abreast int, write bool, out io.Writer) error {
 	names, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -74,47 +82,41 @@ func run(only string, write bool, out io.Writer) error {
 			chosen = append(chosen, m)
 		}
 	}
-	known := readPage(pagePath(root))
-	survived, began := 0, time.Now()
-	all, err := tryAll(root, chosen, known, func(v verdict, took time.Duration) {
-		if v.caught == (caught{}) {
-			survived++
-			v.caught = caught{check: "NOBODY", test: "-"}
+	path := pagePath(root)
+	known := readPage(path)
+	noticed, began := 0, time.Now()
+	var written error
+	err = tryAll(root, chosen, abreast, known, func(v verdict, took time.Duration) {
+		if v.caught != (caught{}) {
+			noticed++
 		}
-		_, _ = fmt.Fprintf(out, "%5.1fs %-72s %s: %s\n", took.Seconds(), v.name, v.check, v.test)
+		_, _ = fmt.Fprintf(out, "%5.1fs %-72s %s\n", took.Seconds(), v.name, v.caught)
+		if write {
+			written = errors.Join(written, writePage(path, v))
+		}
 	})
 	_, _ = fmt.Fprintf(out, "%d of %d mutants caught in %v\n",
-		len(all)-survived, len(all), time.Since(began).Round(time.Second))
-	if write {
-		if err := writePage(pagePath(root), known, all); err != nil {
-			return err
-		}
-	}
-	switch {
+		noticed, len(chosen), time.Since(began).Round(time.Second))
+	switch err := errors.Join(err, written); {
 	case err != nil:
 		return err
-	case len(all) == 0:
+	case len(chosen) == 0:
 		return fmt.Errorf("no mutant matches %q", only)
-	case survived > 0:
-		return fmt.Errorf("%d mutants have survived: a test is missing for each", survived)
+	case noticed < len(chosen):
+		return fmt.Errorf("%d mutants have survived: a test is missing for each", len(chosen)-noticed)
 	}
 	return nil
 }
 
-// abreast is how many mutants are tried at a time: the checks spend half of their time
-// waiting for the compiler.
-const abreast = 2
-
-// tryAll tries the mutants and tells of each as it is known.
-func tryAll(root string, chosen []mutant, known map[string]caught,
+// tryAll tries the mutants, so many abreast, and tells of each as it is known.
+func tryAll(root string, chosen []mutant, abreast int, known map[string]caught,
 	tell func(verdict, time.Duration),
-) ([]verdict, error) {
+) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	var all []verdict
 	var errs []error
 	next := make(chan int)
-	for range abreast {
+	for range max(abreast, 1) {
 		wg.Go(func() {
 			for i := range next {
 				began := time.Now()
@@ -123,7 +125,6 @@ func tryAll(root string, chosen []mutant, known map[string]caught,
 				if err != nil {
 					errs = append(errs, fmt.Errorf("%s: %w", chosen[i].name, err))
 				} else {
-					all = append(all, v)
 					tell(v, time.Since(began))
 				}
 				mu.Unlock()
@@ -135,7 +136,7 @@ func tryAll(root string, chosen []mutant, known map[string]caught,
 	}
 	close(next)
 	wg.Wait()
-	return all, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // findRoot is the repository, from anywhere in it.
@@ -224,17 +225,18 @@ func again(by []check, last caught) []check {
 	return nil
 }
 
-// failure is how go test names a test that failed, a panic in it included, and hang
-// what it prints of one that did not end.
+// failure is how go test names a test that failed, crash what stands in the trace of a
+// panic that ended the tests, and hang what is printed of one that did not end.
 var (
 	failure = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
+	crash   = regexp.MustCompile(`(?m)^(?:panic|fatal error): [\s\S]*?\.(Test\w+)[.(]`)
 	hang    = regexp.MustCompile(`(?m)^panic: test timed out after `)
 )
 
 // fails answers the first test that fails with an overlay, "" if all pass.
 func (c check) fails(root, overlay string) (string, error) {
 	args := append([]string{
-		"test", "-vet=off", "-count=1", "-failfast", "-timeout=3m", "-overlay=" + overlay,
+		"test", "-vet=off", "-count=1", "-failfast", "-timeout=3m", "-ldflags=-s -w", "-overlay=" + overlay,
 	}, c.args...)
 	cmd := exec.CommandContext(context.Background(), "go", args...)
 	cmd.Dir = filepath.Join(root, c.dir)
@@ -247,6 +249,9 @@ func (c check) fails(root, overlay string) (string, error) {
 	}
 	if hang.Match(out) {
 		return "", errHung
+	}
+	if found := crash.FindSubmatch(out); found != nil {
+		return string(found[1]), nil
 	}
 	return "", fmt.Errorf("%s fails, and no test does: %w\n%s", c.name, err, tail(out))
 }

@@ -80,6 +80,10 @@ func TestTheTestThatFailedIsFound(t *testing.T) {
 			t.Errorf("in %q: %v, want %s", out, found, want)
 		}
 	}
+	crashed := "panic: nil\n\ngoroutine 7 [running]:\nx.Of(...)\n\t/x/x.go:1\nx_test.TestD.func1()\n"
+	if found := crash.FindStringSubmatch(crashed); found == nil || found[1] != "TestD" {
+		t.Errorf("in %q: %v", crashed, found)
+	}
 	const hung = "panic: test timed out after 4m0s\n\trunning tests:\n\t\tTestB/0 (3m59s)\n"
 	if failure.MatchString(hung) || !hang.MatchString(hung) {
 		t.Errorf("%q is taken for a test that failed", hung)
@@ -108,14 +112,13 @@ func TestWhatNoticedAMutantLastTimeIsAskedFirst(t *testing.T) {
 func TestThePageIsReadAsItIsWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "page.md")
 	first, second := mutants[0], mutants[1]
-	err := writePage(path, readPage(path), []verdict{
+	for _, v := range []verdict{
 		{first, caught{"unit tests", "TestA"}}, {second, caught{"oracle", "TestB"}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := writePage(path, readPage(path), []verdict{{second, caught{"oracle", "TestC"}}}); err != nil {
-		t.Fatal(err)
+		{mutants[2], caught{"oracle", "TestB"}}, {second, caught{"oracle", "TestC"}}, {mutants[2], caught{}},
+	} {
+		if err := writePage(path, v); err != nil {
+			t.Fatal(err)
+		}
 	}
 	got, want := readPage(path), map[string]caught{
 		first.name: {"unit tests", "TestA"}, second.name: {"oracle", "TestC"},

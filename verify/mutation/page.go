@@ -29,11 +29,11 @@ func readPage(path string) map[string]caught {
 	return known
 }
 
-// writePage puts what was found into the table. A mutant that was not tried keeps its row.
-func writePage(path string, known map[string]caught, found []verdict) error {
-	for _, v := range found {
-		known[v.name] = v.caught
-	}
+// writePage puts what was found into the table. The other mutants keep their rows, and one
+// that nobody has caught has none.
+func writePage(path string, found verdict) error {
+	known := readPage(path)
+	known[found.name] = found.caught
 	var all []verdict
 	for _, m := range mutants {
 		if by := known[m.name]; by != (caught{}) {
