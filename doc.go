@@ -37,8 +37,9 @@
 //
 // [Mutex.Lock] and [Mutex.TryLock] return a lease, or an error after which
 // nothing is held: [ErrHeld] if somebody else has the lock, the context's
-// error if it ended first, a [*ServerError] if the server refused, and
-// otherwise an error that is an [ErrUnknownOutcome]. [Hint] says what to do.
+// error if it ended first, a [*ServerError] if the server refused, an
+// [ErrUnreachable] if nothing could be sent, and otherwise an error that is an
+// [ErrUnknownOutcome]. [Hint] says what to do.
 package holdfast
 
 // Version is the version of the library, as clients announce it.
