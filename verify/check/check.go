@@ -8,6 +8,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -49,7 +50,7 @@ type Hold struct {
 	Proc    int
 	Passing bool  // its process passes locks on among its goroutines
 	Since   int64 // when the attempt was first asked for: passed on, a hold is older than its lease
-	history.Event
+	*history.Event
 	Over *history.Event // how it ended; nil if the process did not live to say so
 }
 
@@ -74,6 +75,8 @@ type Run struct {
 
 	meant map[string]map[uint64]int64 // by lock and token of the server: when an eviction was about to be made
 
+	names   []string // of the locks in Holds, in order
+	records []string // the keys of Notes, in order
 	clock   clock    // of the one server
 	unread  []string // notes that could not be read
 	account *followed
@@ -105,7 +108,7 @@ func Index(events []history.Event, limits map[string]int) *Run {
 			passing[e.Client] = e.Local
 			r.Procs[e.Client] = e.Proc
 		case history.Got:
-			h := &Hold{Client: e.Client, Proc: e.Proc, Passing: passing[e.Client], Event: *e}
+			h := &Hold{Client: e.Client, Proc: e.Proc, Passing: passing[e.Client], Event: e}
 			holds[holdID{e.Client, e.ID}] = h
 			if _, known := first[e.Lock+e.Owner]; !known {
 				first[e.Lock+e.Owner] = e.Asked
@@ -145,6 +148,7 @@ func Index(events []history.Event, limits map[string]int) *Run {
 		slices.SortStableFunc(list, func(a, b audit.Note) int { return cmp.Compare(a.At, b.At) })
 	}
 	slices.SortFunc(r.Faults, func(a, b history.FaultSpan) int { return cmp.Compare(a.From, b.From) })
+	r.names, r.records = slices.Sorted(maps.Keys(r.Holds)), slices.Sorted(maps.Keys(r.Notes))
 	return r
 }
 
@@ -239,24 +243,10 @@ func (r *Run) replicated() bool {
 func (r *Run) mute() bool { return r.Setup.Topology == "quorum" }
 
 // locks lists the locks that clients held, in order.
-func (r *Run) locks() []string {
-	var names []string
-	for name := range r.Holds {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func (r *Run) locks() []string { return r.names }
 
 // keys lists the records that there are notes of, in order.
-func (r *Run) keys() []string {
-	var keys []string
-	for key := range r.Notes {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
-}
+func (r *Run) keys() []string { return r.records }
 
 // since is a duration between two instants, for people.
 func since(from, till int64) time.Duration { return time.Duration(till - from).Round(time.Microsecond) }

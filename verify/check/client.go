@@ -128,12 +128,13 @@ func (r *Run) TokensInTime() Result {
 		asking := slices.Clone(r.Holds[lock])
 		slices.SortFunc(asking, func(a, b *Hold) int { return cmp.Compare(a.Asked, b.Asked) })
 		// Who is passed a lock within its process has a token of the grant that the
-		// process got: that was asked for by the first of them.
-		first := make(map[string]int64)
+		// process got: that was asked for by the first of them. And who comes in under
+		// an owner's name has that of the grant to the first of the owner's entries.
+		first := make(map[grantID]int64)
 		var over highest
 		for _, h := range asking {
-			if _, known := first[h.Owner]; !known {
-				first[h.Owner] = h.Asked
+			if _, known := first[grantOf(h)]; !known {
+				first[grantOf(h)] = h.Asked
 			}
 			for len(ended) > 0 && ended[0].Over.At < h.Asked {
 				over.add(ended[0])
@@ -144,7 +145,7 @@ func (r *Run) TokensInTime() Result {
 			switch {
 			case before == nil || h.Token > before.Token:
 			case h.Token == before.Token && h.Name != "" && h.Name == before.Name: // entries of one owner
-			case r.parted(h.At) || r.parted(before.At), r.behind(before, h, first[h.Owner]):
+			case r.parted(h.At) || r.parted(before.At), r.behind(before, h, first[grantOf(h)]):
 				res.Excused++
 			case h.Since < h.Asked && r.excuse(h.Since, h.At, h.Proc): // it came in beside a hold that is lost
 				res.Excused++
@@ -155,6 +156,20 @@ func (r *Run) TokensInTime() Result {
 		}
 	}
 	return res
+}
+
+// grantID names the grant that a hold goes back to: by its attempt, or by the owner's
+// name and the token that all entries under that name have.
+type grantID struct {
+	who   string
+	token uint64
+}
+
+func grantOf(h *Hold) grantID {
+	if h.Name != "" {
+		return grantID{"@" + h.Name, h.Token}
+	}
+	return grantID{who: h.Owner}
 }
 
 // highest are the holds with the highest tokens of those that are over.

@@ -14,7 +14,7 @@ type clock []history.Step
 
 // of is the clock of one server; of all if it is not known which, as where there is one.
 func (c clock) of(server string) clock {
-	if server == "" {
+	if server == "" || !slices.ContainsFunc(c, func(s history.Step) bool { return s.Server != server }) {
 		return c
 	}
 	return slices.DeleteFunc(slices.Clone(c), func(s history.Step) bool { return s.Server != server })
@@ -74,6 +74,9 @@ func (c clock) ahead(at, heard int64) (ahead int64) {
 // setBack reports whether a server's clock was behind at an instant what it, or one that
 // served before it, had once been.
 func (r *Run) setBack(at int64) bool {
+	if len(r.clock) == 0 || at < r.clock[0].At-around {
+		return false
+	}
 	least, _ := r.clock.extremes(at)
 	before, _ := r.clock.extremes(at - around)
 	_, most := r.clock.extremes(at + around)

@@ -157,3 +157,22 @@ func TestALeaseThatAStepEndsWasHeldUntilThen(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// Who comes in under an owner's name has the token of the grant to the first of its
+// entries: that one was asked for behind the loss, with the clock that was set back.
+func TestAnEntryHasTheTokenOfTheGrantToItsOwner(t *testing.T) {
+	lost := history.FaultSpan{Name: "flush-all", From: at(50), Till: at(51), Loses: true}
+	for _, first := range []bool{true, false} {
+		s := newStory(stepped(40, -100, false), lost).
+			hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(38), asked: 37, got: 38.5, over: 39})
+		entry := hold{client: 2, lock: "l", owner: "c2/1", token: token(-40), asked: 59, got: 61, over: 200}
+		if first {
+			s.entry(entry, "b")
+		}
+		entry.client, entry.owner, entry.asked, entry.got = 3, "c3/1", 150, 151
+		s.entry(entry, "b")
+		if r := s.results()["tokens-in-time"]; r.Passed() != first {
+			t.Errorf("with the grant to the first entry %v: %+v", first, r)
+		}
+	}
+}

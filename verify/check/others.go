@@ -82,6 +82,8 @@ type Gap struct {
 // took cannot be told from what the next one cost.
 func (r *Run) Gaps() []Gap {
 	var gaps []Gap
+	// Other locks are one process's own, or nobody may have asked for them.
+	wanted := slices.DeleteFunc(slices.Clone(r.locks()), func(lock string) bool { return strings.Contains(lock, "/") })
 	for i, f := range r.Faults {
 		if f.Err != "" {
 			continue
@@ -93,10 +95,10 @@ func (r *Run) Gaps() []Gap {
 			}
 		}
 		gap := Gap{Fault: f}
-		for _, lock := range r.locks() {
+		for _, lock := range wanted {
 			at := r.grantAfter(lock, f.Till)
-			if at == 0 || at > next || strings.Contains(lock, "/") {
-				continue // nobody asked, the run ended, or it is one process's own
+			if at == 0 || at > next {
+				continue // nobody asked, or the run ended
 			}
 			if after := time.Duration(at - f.Till); after > gap.After {
 				gap.After, gap.Lock = after, lock

@@ -210,8 +210,10 @@ func (r *Run) Frozen() Result {
 			var granted []*granted
 			for _, g := range r.follow().holds[key] {
 				at := r.machine(g.from)
-				own := g.mode == "x" && g.name == "" && r.proc(g.attempt) == f.Procs[0]
-				if own && !g.evicted && at > f.From+unsaid && at < f.Till { // an operator delays nobody
+				if at <= f.From+unsaid || at >= f.Till || g.evicted { // an operator delays nobody
+					continue
+				}
+				if g.mode == "x" && g.name == "" && r.proc(g.attempt) == f.Procs[0] {
 					granted = append(granted, g)
 				}
 			}
