@@ -6,7 +6,6 @@ package history
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -137,7 +136,7 @@ type Log struct {
 	mu     sync.Mutex
 	events []Event
 	out    *bufio.Writer
-	enc    *json.Encoder
+	line   []byte // room for one
 	err    error
 	told   func(Event)
 }
@@ -147,8 +146,7 @@ type Log struct {
 func NewLog(w io.Writer, told func(Event)) *Log {
 	l := &Log{told: told}
 	if w != nil {
-		l.out = bufio.NewWriterSize(w, 1<<16)
-		l.enc = json.NewEncoder(l.out)
+		l.out = bufio.NewWriterSize(w, 1<<20)
 	}
 	return l
 }
@@ -160,8 +158,9 @@ func (l *Log) Add(e Event) {
 	}
 	l.mu.Lock()
 	l.events = append(l.events, e)
-	if l.enc != nil && l.err == nil {
-		l.err = l.enc.Encode(e)
+	if l.out != nil && l.err == nil {
+		l.line = AppendLine(l.line[:0], &e)
+		_, l.err = l.out.Write(l.line)
 	}
 	l.mu.Unlock()
 	if l.told != nil {
@@ -190,16 +189,21 @@ func (l *Log) Flush() error {
 // Read reads a history that was kept.
 func Read(r io.Reader) ([]Event, error) {
 	var events []Event
-	dec := json.NewDecoder(r)
-	for {
-		var e Event
-		err := dec.Decode(&e)
-		if err == io.EOF {
+	var in Reader
+	for lines := bufio.NewReaderSize(r, 1<<20); ; {
+		line, end := lines.ReadBytes('\n')
+		if end != nil && end != io.EOF {
+			return events, end
+		}
+		if len(line) > 0 {
+			e, err := in.Line(line)
+			if err != nil {
+				return events, fmt.Errorf("event %d of the history: %w", len(events)+1, err)
+			}
+			events = append(events, e)
+		}
+		if end != nil {
 			return events, nil
 		}
-		if err != nil {
-			return events, fmt.Errorf("event %d of the history: %w", len(events)+1, err)
-		}
-		events = append(events, e)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -19,7 +20,9 @@ const (
 	owners    = 3      // names in which locks are taken
 	waiters   = 1_000  // on one lock, over all processes
 	manyOnes  = 10_000 // locks that are drawn from
-	quickOnes = 2_000  // so many that it rarely stands behind somebody who was killed, and so few that it is contended
+	quickOnes = 20_000 // so many that a burst rarely has to wait for somebody who was killed
+	quickFew  = 500    // of them that are drawn more often: contended
+	burst     = 24     // of locks that are taken at one time
 )
 
 // owners enters in the name of one of a few owners, which all processes share; at
@@ -54,11 +57,33 @@ func (w *worker) many(ctx context.Context) {
 	})
 }
 
-// quick takes a lock and gives it back. Most are free, and many goroutines of each process
-// are at it: there are more acquisitions of this kind than of all others, under the same
-// faults and the same checks.
+// quick takes some locks at one time, each for a goroutine of its own, and gives them back.
+// Most are free. Requests of one moment travel together, and so there are more acquisitions
+// of this kind than of all others, under the same faults and the same checks.
 func (w *worker) quick(ctx context.Context) {
-	w.exclusive(ctx, fmt.Sprintf("%s/%d", Quick, w.rng.IntN(quickOnes)), nil)
+	crew := make([]worker, burst)
+	var all sync.WaitGroup
+	for i := range crew {
+		ones := quickOnes
+		if w.rng.IntN(8) == 0 {
+			ones = quickFew
+		}
+		name := fmt.Sprintf("%s/%d", Quick, w.rng.IntN(ones))
+		one := &crew[i]
+		one.client, one.work, one.number = w.client, w.work, w.number
+		all.Go(func() {
+			r := ordinary(request{lock: name, mode: "x"}, one.locks.Mutex(name).Lock)
+			// What is given back without a limit may travel with others.
+			r.give = func(_ context.Context, l lease) error {
+				return l.(*holdfast.Lease).Release(context.Background()) //nolint:contextcheck // see above
+			}
+			one.hold(ctx, r, nil)
+		})
+	}
+	all.Wait()
+	for i := range crew {
+		w.failures += crew[i].failures
+	}
 }
 
 // thousand is one of so many that want one lock. That they are served slowly keeps

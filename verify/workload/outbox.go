@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"encoding/json"
 	"io"
 	"os"
 	"sync"
@@ -37,13 +36,9 @@ func newOutbox(out io.Writer) *outbox {
 
 // add puts an event to those that are to go out.
 func (o *outbox) add(e history.Event) {
-	line, err := json.Marshal(e)
-	if err != nil {
-		panic("BUG: an event has no JSON: " + err.Error())
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.lines = append(append(o.lines, line...), '\n')
+	o.lines = history.AppendLine(o.lines, &e)
 	if !o.armed {
 		o.armed = true
 		o.timer.Reset(linger)
