@@ -136,7 +136,7 @@ type Log struct {
 	mu     sync.Mutex
 	events []Event
 	out    *bufio.Writer
-	line   []byte // room for one
+	line   []byte // that was written last; its memory is used again
 	err    error
 	told   func(Event)
 }

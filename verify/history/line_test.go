@@ -62,8 +62,8 @@ func TestALineIsReadAsJSONReadsIt(t *testing.T) {
 	var in history.Reader
 	lines := []string{
 		`{"text":"a\u00e4","at":1}`, ` {"at":1}`, `{"at": 1}`, `{"at":1,"more":[1,{"a":"}"}],"proc":2}`, `{}`,
-		`{"at":1,"local":false}`, `{"at":1e3}`, `{"at":1`, `{"at":1}x`, `{"at":"1"}`, `{"kind":1}`, ``, `{`, `}`, `{"at"}`,
-		`{"err":"a\\"}`, `{"err":"a\"}`, `{"err":"a\`, `{"local":1}`, `{"at":1,}`, `{"local":t}`,
+		`{"at":1,"local":false}`, `{"at":1e3}`, `{"at":1`, `{"at":1}x`, `{"at":"1"}`, `{"kind":1}`, ``, `{`, `}`,
+		`{"at"}`, `{"err":"a\\"}`, `{"err":"a\"}`, `{"err":"a\`, `{"local":1}`, `{"at":1,}`, `{"local":t}`,
 	}
 	for _, e := range events(t) {
 		lines = append(lines, string(history.AppendLine(nil, &e)))
