@@ -139,6 +139,7 @@ func TestAServerThatWasAskedLaterVouchesFromTheSecondRenewalOn(t *testing.T) {
 			w.peers[3].kill()
 			w.peers[4].kill()
 			l := w.lock(a, "x")
+			synctest.Wait() // the lease did not wait for the requests to dead servers: they fail first
 			for _, p := range w.peers[3:] {
 				p.revive(false)
 				p.slow(time.Microsecond, time.Microsecond) // what they grant begins after the renewal
@@ -200,6 +201,7 @@ func TestAServerWithoutMemoryIsNotCountedByProcessesThatCameLater(t *testing.T) 
 		w.peers[3].kill()
 		w.peers[4].kill()
 		l := w.lock(a, "x")
+		synctest.Wait() // the lease did not wait for the requests to dead servers: they fail first
 		w.peers[3].revive(false)
 		w.peers[4].revive(false)
 		w.peers[2].Restart()

@@ -288,6 +288,7 @@ func TestWhatCouldNotBeGivenBackIsCancelledLater(t *testing.T) {
 		lead, last := order[0], order[4]
 		w.peers[last].kill()
 		l := w.lock(a, "x")
+		synctest.Wait() // the lease did not wait for the requests to dead servers: they fail first
 		w.peers[last].revive(false)
 		w.peers[last].Fail(func(action string, _ []string) error {
 			if action == "cancel" {
@@ -319,6 +320,7 @@ func TestWhoStandsInALineHoldsNothing(t *testing.T) {
 			w.peers[i].kill()
 		}
 		l := w.lock(w.client(), "x")
+		synctest.Wait() // the lease did not wait for the requests to dead servers: they fail first
 		before := w.on("x")
 		for _, i := range order[3:] {
 			w.peers[i].revive(false)
