@@ -153,20 +153,28 @@ func TestANilOptionIsRefused(t *testing.T) {
 		c := w.client()
 		ctx := t.Context()
 		nothing := func(context.Context) error { return nil }
-		_, job := c.Every("a", ttl, nil).Do(ctx, nothing)
-		_, all := c.All([]string{"a"}, nil).Lock(ctx)
-		_, sem := c.Semaphore("a", 1, nil).Acquire(ctx, 1)
-		_, read := c.RWMutex("a", nil).RLock(ctx)
-		_, lead := c.Election("a", nil).Campaign(ctx, "")
-		for what, err := range map[string]error{
-			"Mutex": c.Mutex("a", holdfast.TTL(ttl), nil).Do(ctx, nothing), "Every": job, "All": all,
-			"Semaphore": sem, "RWMutex": read, "Election": lead,
+		for what, use := range map[string]func() error{
+			"Mutex":     func() error { return c.Mutex("a", holdfast.TTL(ttl), nil).Do(ctx, nothing) },
+			"RWMutex":   func() error { _, err := c.RWMutex("a", nil).RLock(ctx); return err },
+			"Semaphore": func() error { _, err := c.Semaphore("a", 1, nil).Acquire(ctx, 1); return err },
+			"All":       func() error { _, err := c.All([]string{"a"}, nil).Lock(ctx); return err },
+			"Every":     func() error { _, err := c.Every("a", ttl, nil).Do(ctx, nothing); return err },
+			"Election":  func() error { _, err := c.Election("a", nil).Campaign(ctx, ""); return err },
 		} {
-			if !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), "option") {
+			panicked, err := caught(use)
+			if panicked != nil {
+				t.Errorf("%s panics at a nil option: %v", what, panicked)
+			} else if !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), "option") {
 				t.Errorf("%s with a nil option: %v", what, err)
 			}
 		}
 	})
+}
+
+// caught runs f and answers what it panicked with, and its error.
+func caught(f func() error) (panicked any, err error) {
+	defer func() { panicked = recover() }()
+	return nil, f()
 }
 
 func TestAStoreThatIsNilIsRefused(t *testing.T) {
