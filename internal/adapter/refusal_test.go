@@ -1,6 +1,9 @@
 package adapter
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 // What servers say when a permission is lacking, word for word, from those that
 // the tests run on.
@@ -29,10 +32,32 @@ func TestALackOfPermissionIsRecognisedOnEveryServer(t *testing.T) {
 		"ERR user_script:1: ACL failure in script: said a script": "ERR",
 		"NOSCRIPT No matching script":                             "NOSCRIPT",
 		"no code":                                                 "ERR",
+		"DB index is out of range":                                "ERR",
 		"ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.": "WAITAOF",
 	} {
 		if got := Refusal(said); got.Code != want {
 			t.Errorf("%q is read as %+v", said, got)
+		}
+	}
+}
+
+func TestRedirectionsAreReadExactly(t *testing.T) {
+	for said, want := range map[string]string{
+		"MOVED 3999 127.0.0.1:6381": "3999 127.0.0.1:6381 false",
+		"ASK 3999 127.0.0.1:6381":   "3999 127.0.0.1:6381 true",
+		"MOVED 3999 :6381":          "",
+		"ASK 3999 ?:6381":           "",
+		"MOVED 3999":                "",
+		"MOVED x 127.0.0.1:6381":    "",
+		"ERR MOVED 1 127.0.0.1:1":   "",
+	} {
+		slot, addr, ask, ok := Redirection(Refusal(said))
+		got := ""
+		if ok {
+			got = fmt.Sprint(slot, " ", addr, " ", ask)
+		}
+		if got != want {
+			t.Errorf("%q is read as %q", said, got)
 		}
 	}
 }

@@ -1,0 +1,123 @@
+package adapter
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func TestTheFateOfARequestIsReadFromItsSocket(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want Fate
+	}{
+		{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, Unsent},
+		{&net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}, Unsent},
+		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, Final},
+		{&net.OpError{Op: "read", Err: syscall.ECONNRESET}, Broken},
+		{&net.OpError{Op: "write", Err: syscall.EPIPE}, Broken},
+		{errors.New("no socket's"), Final},
+	} {
+		if got := SocketFate(test.err); got != test.want {
+			t.Errorf("%v: %d, not %d", test.err, got, test.want)
+		}
+	}
+}
+
+// trial is a request that is answered by the errors in turn, and then by success.
+type trial struct {
+	errs []error
+	sent int
+	took time.Duration // each time
+}
+
+func (r *trial) send() (string, error) {
+	time.Sleep(r.took)
+	r.sent++
+	if r.sent <= len(r.errs) {
+		return "", r.errs[r.sent-1]
+	}
+	return "done", nil
+}
+
+// retry is what the stores have, with errors that say their fate.
+func retry(patient bool) Retry {
+	return Retry{
+		Tries: 2, Patient: patient,
+		Fate: func(_ context.Context, err error) Fate { return SocketFate(err) },
+		Refusal: func(err error) *holdfast.ServerError {
+			var refused *holdfast.ServerError
+			errors.As(err, &refused)
+			return refused
+		},
+	}
+}
+
+var (
+	errReset   = &net.OpError{Op: "read", Err: syscall.ECONNRESET}
+	errNoPort  = &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	errReplica = Refusal("READONLY You can't write against a read only replica.")
+	errFull    = Refusal("OOM command not allowed")
+)
+
+// Whoever sends a request again after a broken connection knows that the first may have run.
+func TestARefusalAfterABrokenConnectionProvesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &trial{errs: []error{errReset, errFull}}
+		if _, err, broke := retry(false).Do(t.Context(), r.send); !errors.Is(err, errFull) || !errors.Is(broke, errReset) {
+			t.Errorf("ended with %v after %v", err, broke)
+		}
+		r = &trial{errs: []error{errNoPort, errFull}}
+		if _, err, broke := retry(true).Do(t.Context(), r.send); !errors.Is(err, errFull) || broke != nil {
+			t.Errorf("a request that found nobody ended with %v after %v", err, broke)
+		}
+	})
+}
+
+// Only a patient request outlasts servers that replace each other.
+func TestAPatientRequestOutlastsTheChangeOfThePrimary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for patient, want := range map[bool]int{true: 4, false: 1} {
+			r := &trial{errs: []error{errReplica, errNoPort, errReplica}}
+			answer, err, broke := retry(patient).Do(t.Context(), r.send)
+			if r.sent != want || (err == nil) != patient || (answer == "done") != patient || broke != nil {
+				t.Errorf("patient %v: sent %d times, %q, %v after %v", patient, r.sent, answer, err, broke)
+			}
+		}
+	})
+}
+
+// The first repetition comes without a pause, but not after the deadline.
+func TestNothingIsSentAgainAfterItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		r := &trial{errs: []error{errReset, errReset, errReset}, took: 2 * time.Second}
+		_, err, _ := retry(true).Do(ctx, r.send)
+		if r.sent != 1 || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("sent %d times: %v", r.sent, err)
+		}
+	})
+}
+
+// Clients that lost their server together return one after the other.
+func TestPausesAreByChanceAndBounded(t *testing.T) {
+	for _, failures := range []int{1, 3, 10, 1000} {
+		longest := min(time.Second, 10*time.Millisecond<<min(failures, 10))
+		least, most := longest, time.Duration(0)
+		for range 100 {
+			pause := Backoff(failures)
+			least, most = min(least, pause), max(most, pause)
+		}
+		if least < longest/2 || most > longest || most-least < longest/10 {
+			t.Errorf("after %d failures from %v to %v", failures, least, most)
+		}
+	}
+}
