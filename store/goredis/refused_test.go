@@ -12,7 +12,7 @@ import (
 )
 
 func TestWhoStopsListeningToAServerThatRefusesLives(t *testing.T) {
-	server := redistest.Start(t, tests, redistest.Args("--enable-debug-command", "yes"))
+	server := redistest.Start(t, conform.Free, redistest.Args("--enable-debug-command", "yes"))
 	conform.Refused{
 		Server: server, Publish: "PUBLISH", Codes: []string{"MASTERDOWN", "BUSY", "LOADING"},
 		Open: func(t *testing.T) holdfast.Store {
@@ -23,7 +23,7 @@ func TestWhoStopsListeningToAServerThatRefusesLives(t *testing.T) {
 }
 
 func TestWhoStopsListeningToANodeThatRefusesLives(t *testing.T) {
-	cluster := redistest.StartCluster(t, tests, redistest.Needs("in a Cluster"))
+	cluster := redistest.StartCluster(t, conform.Free, redistest.Needs("in a Cluster"))
 	cluster.Forbear(t)
 	conform.Refused{
 		Server: cluster.Home("{a}"), Publish: "SPUBLISH", Tag: "{a}", Codes: []string{"BUSY"},

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/conform"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
@@ -73,7 +74,7 @@ func TestWhatWasNotSentIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
-			_, err := goredis.New(c.rdb).Run(ctx, echo, nil, []string{"x"})
+			_, err := goredis.New(c.rdb).Run(ctx, conform.Echo, nil, []string{"x"})
 			var refused *holdfast.ServerError
 			if c.code != "" {
 				if !errors.As(err, &refused) || refused.Code != c.code {
@@ -149,13 +150,13 @@ func TestWhatMayHaveBeenSentIsNotToldAsUnsent(t *testing.T) {
 	proxy := redistest.NewProxy(t, s.Addr())
 	rdb := dialling(t, &redis.Options{Addr: proxy.Addr(), MaxRetries: -1})
 	store := goredis.New(rdb)
-	if _, err := store.Run(t.Context(), echo, nil, []string{"x"}); err != nil {
+	if _, err := store.Run(t.Context(), conform.Echo, nil, []string{"x"}); err != nil {
 		t.Fatal(err)
 	}
 	proxy.BlackHole()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := store.Run(ctx, echo, nil, []string{"x"}); err == nil || errors.Is(err, holdfast.ErrUnreachable) {
+	if _, err := store.Run(ctx, conform.Echo, nil, []string{"x"}); err == nil || errors.Is(err, holdfast.ErrUnreachable) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -188,9 +189,9 @@ func TestAStoreOfNoClientRefusesEverything(t *testing.T) {
 		"nil Cluster":    goredis.New((*redis.ClusterClient)(nil)),
 		"another client": goredis.New(redis.NewRing(&redis.RingOptions{})),
 	} {
-		_, run := store.Run(t.Context(), echo, nil, []string{"x"})
+		_, run := store.Run(t.Context(), conform.Echo, nil, []string{"x"})
 		need := holdfast.Acknowledged{Replicas: 1}
-		_, _, acked := store.RunAcked(t.Context(), echo, nil, []string{"x"}, need, time.Second)
+		_, _, acked := store.RunAcked(t.Context(), conform.Echo, nil, []string{"x"}, need, time.Second)
 		_, listen := store.Listen(t.Context(), "channel", holdfast.Listener{})
 		_, server := store.Server(t.Context())
 		_, _ = store.Group("a"), store.Sharded()

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/conform"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	holdfastrueidis "github.com/holdfast-go/holdfast/store/rueidis"
 )
@@ -20,7 +21,7 @@ import (
 // was sent. rueidis connects when it is made, so the certificate is one that is
 // not trusted any more.
 func TestDistrustIsDefinite(t *testing.T) {
-	server := redistest.Start(t, tests)
+	server := redistest.Start(t, conform.Free)
 	foreign := httptest.NewTLSServer(nil)
 	t.Cleanup(foreign.Close)
 	var distrusted atomic.Bool
@@ -47,7 +48,7 @@ func TestDistrustIsDefinite(t *testing.T) {
 	proxy.Cut()
 	var refused *holdfast.ServerError
 	redistest.Await(t, "the connection is made anew", func() bool {
-		_, err := s.Run(t.Context(), echo, nil, []string{"x"})
+		_, err := s.Run(t.Context(), conform.Echo, nil, []string{"x"})
 		return errors.As(err, &refused)
 	})
 	if refused.Code != "TLS" || holdfast.Hint(refused) == "" {

@@ -17,7 +17,7 @@ func TestWhoStopsListeningToAServerThatRefusesLives(t *testing.T) {
 	for _, name := range []string{"RESP3", "RESP2"} {
 		change := protocols[name]
 		t.Run(name, func(t *testing.T) {
-			server := redistest.Start(t, tests, caching, debug)
+			server := redistest.Start(t, conform.Free, caching, debug)
 			conform.Refused{
 				Server: server, Publish: "PUBLISH", Codes: []string{"MASTERDOWN", "BUSY", "LOADING"},
 				Open: func(t *testing.T) holdfast.Store {
@@ -30,7 +30,7 @@ func TestWhoStopsListeningToAServerThatRefusesLives(t *testing.T) {
 }
 
 func TestWhoStopsListeningToANodeThatRefusesLives(t *testing.T) {
-	cluster := redistest.StartCluster(t, tests, caching, redistest.Needs("in a Cluster"))
+	cluster := redistest.StartCluster(t, conform.Free, caching, redistest.Needs("in a Cluster"))
 	cluster.Forbear(t)
 	conform.Refused{
 		Server: cluster.Home("{a}"), Publish: "SPUBLISH", Tag: "{a}", Codes: []string{"BUSY"},

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/conform"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	holdfastrueidis "github.com/holdfast-go/holdfast/store/rueidis"
 )
@@ -40,7 +41,7 @@ func dialled(t *testing.T, dial func(ctx context.Context) (net.Conn, error)) *ho
 	}
 	t.Cleanup(rdb.Close)
 	store := holdfastrueidis.New(rdb)
-	if _, err := store.Run(t.Context(), echo, nil, []string{"x"}); err != nil {
+	if _, err := store.Run(t.Context(), conform.Echo, nil, []string{"x"}); err != nil {
 		t.Fatal(err)
 	}
 	proxy.Cut()
@@ -85,7 +86,7 @@ func TestWhatWasNotSentIsTold(t *testing.T) {
 			redistest.Await(t, "the break is noticed", func() bool {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
-				_, err = store.Run(ctx, echo, nil, []string{"x"})
+				_, err = store.Run(ctx, conform.Echo, nil, []string{"x"})
 				return err != nil && !strings.Contains(err.Error(), "after") &&
 					!strings.Contains(err.Error(), "earlier")
 			})
@@ -137,9 +138,9 @@ func TestAClosedClientIsNamed(t *testing.T) {
 	}
 	store := holdfastrueidis.New(rdb)
 	rdb.Close()
-	_, _ = store.Run(t.Context(), echo, nil, []string{"x"}) // it may have been under way
+	_, _ = store.Run(t.Context(), conform.Echo, nil, []string{"x"}) // it may have been under way
 	var refused *holdfast.ServerError
-	_, err = store.Run(t.Context(), echo, nil, []string{"x"})
+	_, err = store.Run(t.Context(), conform.Echo, nil, []string{"x"})
 	if !errors.As(err, &refused) || refused.Code != "CLIENT" {
 		t.Errorf("got %v", err)
 	}
@@ -173,9 +174,9 @@ func TestAStoreOfNoClientRefusesEverything(t *testing.T) {
 	for name, store := range map[string]*holdfastrueidis.Store{
 		"nil": holdfastrueidis.New(nil),
 	} {
-		_, run := store.Run(t.Context(), echo, nil, []string{"x"})
+		_, run := store.Run(t.Context(), conform.Echo, nil, []string{"x"})
 		need := holdfast.Acknowledged{Replicas: 1}
-		_, _, acked := store.RunAcked(t.Context(), echo, nil, []string{"x"}, need, time.Second)
+		_, _, acked := store.RunAcked(t.Context(), conform.Echo, nil, []string{"x"}, need, time.Second)
 		_, listen := store.Listen(t.Context(), "channel", holdfast.Listener{})
 		_, server := store.Server(t.Context())
 		_, _ = store.Group("a"), store.Sharded()
