@@ -71,7 +71,8 @@ var (
 func TestARefusalAfterABrokenConnectionProvesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &trial{errs: []error{errReset, errFull}}
-		if _, err, broke := retry(false).Do(t.Context(), r.send); !errors.Is(err, errFull) || !errors.Is(broke, errReset) {
+		_, err, broke := retry(false).Do(t.Context(), r.send)
+		if !errors.Is(err, errFull) || !errors.Is(broke, errReset) {
 			t.Errorf("ended with %v after %v", err, broke)
 		}
 		r = &trial{errs: []error{errNoPort, errFull}}

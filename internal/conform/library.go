@@ -2,7 +2,7 @@ package conform
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // it is how Redis names scripts
+	"crypto/sha1" // it is how Redis names scripts
 	"encoding/hex"
 	"testing"
 	"time"
@@ -54,7 +54,7 @@ var (
 )
 
 func action(text string) *script.Script {
-	sum := sha1.Sum([]byte(text)) //nolint:gosec // see above
+	sum := sha1.Sum([]byte(text))
 	return &script.Script{Name: "test", Text: text, SHA1: hex.EncodeToString(sum[:])}
 }
 
@@ -94,8 +94,8 @@ type Ear struct {
 	Resumed  chan struct{}
 }
 
-// NewEar has room for so many messages that nobody awaits.
-func NewEar(room int) *Ear { return &Ear{make(chan string, room), make(chan struct{}, 100)} }
+// NewEar keeps so many messages that nobody awaits.
+func NewEar(most int) *Ear { return &Ear{make(chan string, most), make(chan struct{}, 100)} }
 
 // Listener tells the ear.
 func (e *Ear) Listener() holdfast.Listener {

@@ -156,7 +156,8 @@ func TestWhatMayHaveBeenSentIsNotToldAsUnsent(t *testing.T) {
 	proxy.BlackHole()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := store.Run(ctx, conform.Echo, nil, []string{"x"}); err == nil || errors.Is(err, holdfast.ErrUnreachable) {
+	_, err := store.Run(ctx, conform.Echo, nil, []string{"x"})
+	if err == nil || errors.Is(err, holdfast.ErrUnreachable) {
 		t.Errorf("got %v", err)
 	}
 }
