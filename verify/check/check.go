@@ -135,32 +135,52 @@ func Index(events []history.Event, limits map[string]int) *Run {
 		}
 	}
 	r.clock = clockOf(r.Faults)
-	for _, e := range notes {
-		r.note(e.Text, e.At)
-	}
+	r.notes(notes)
 	for _, list := range r.Holds {
 		slices.SortStableFunc(list, func(a, b *Hold) int { return cmp.Compare(a.At, b.At) })
 		for _, h := range list {
 			h.Since = first[h.Lock+h.Owner]
 		}
 	}
-	for _, list := range r.Notes {
-		slices.SortStableFunc(list, func(a, b audit.Note) int { return cmp.Compare(a.At, b.At) })
-	}
 	slices.SortFunc(r.Faults, func(a, b history.FaultSpan) int { return cmp.Compare(a.From, b.From) })
 	r.names, r.records = slices.Sorted(maps.Keys(r.Holds)), slices.Sorted(maps.Keys(r.Notes))
 	return r
 }
 
-func (r *Run) note(text string, heard int64) {
-	n, err := audit.Parse(text)
-	if err != nil {
-		r.unread = append(r.unread, err.Error())
+// notes reads the account. What one server says is heard in its order. Where several
+// do, who are heard over a connection each, their clocks put it in order.
+func (r *Run) notes(events []*history.Event) {
+	var all []audit.Note
+	var readings []reading
+	for _, e := range events {
+		n, err := audit.Parse(e.Text)
+		if err != nil {
+			r.unread = append(r.unread, err.Error())
+			continue
+		}
+		all, readings = append(all, n), append(readings, reading{r.machine(n.At), e.At})
+	}
+	alone := !r.replicated() && !r.mute()
+	var ahead []int64
+	if alone && len(r.clock) > 0 {
+		ahead = r.clock.follow(readings)
+	}
+	for i, n := range all {
+		switch {
+		case ahead != nil:
+			n.Ahead = ahead[i] / 1000
+		case !alone:
+			n.Ahead = r.clock.of(n.Server).ahead(readings[i].at, readings[i].heard) / 1000
+		}
+		n.At -= n.Ahead
+		r.Notes[n.Key] = append(r.Notes[n.Key], n)
+	}
+	if alone {
 		return
 	}
-	n.Ahead = r.clock.of(n.Server).ahead(n.At*1000-r.Setup.Skew, heard) / 1000
-	n.At -= n.Ahead
-	r.Notes[n.Key] = append(r.Notes[n.Key], n)
+	for _, list := range r.Notes {
+		slices.SortStableFunc(list, func(a, b audit.Note) int { return cmp.Compare(a.At, b.At) })
+	}
 }
 
 // machine is an instant of the server's clock, in µs, on that of the events.
