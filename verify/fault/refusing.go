@@ -283,9 +283,15 @@ func busy(w World, _ *rand.Rand, s *redistest.Server, _ *history.FaultSpan) refu
 			return nil
 		},
 		leave: func(ctx context.Context) error {
+			var said error // the last that the server itself had to say
 			for end != nil {
 				// Another fault may have ended the connection, and the script spins on.
-				_, err := w.Do(ctx, s, "SCRIPT", "KILL")
+				once, cancel := context.WithTimeout(ctx, 2*time.Second)
+				_, err := w.Do(once, s, "SCRIPT", "KILL")
+				cancel()
+				if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+					said = err
+				}
 				over := err != nil && strings.Contains(err.Error(), "NOTBUSY")
 				select {
 				case <-end:
@@ -293,7 +299,7 @@ func busy(w World, _ *rand.Rand, s *redistest.Server, _ *history.FaultSpan) refu
 						return nil
 					}
 				case <-ctx.Done():
-					return err
+					return errors.Join(err, said)
 				default:
 				}
 				last(ctx, 10*time.Millisecond)

@@ -49,12 +49,19 @@ var serverFaults = []Fault{
 // insist has a server do something, and asks until it does: beside another fault
 // it may be away, or have no ear for that yet.
 func insist(ctx context.Context, w World, s *redistest.Server, args ...any) (any, error) {
+	var said error // the last that the server itself had to say
 	for {
 		once, cancel := context.WithTimeout(ctx, 2*time.Second)
 		reply, err := w.Do(once, s, args...)
 		cancel()
-		if err == nil || ctx.Err() != nil {
-			return reply, err
+		if err == nil {
+			return reply, nil
+		}
+		if !errors.Is(err, context.DeadlineExceeded) {
+			said = err
+		}
+		if ctx.Err() != nil {
+			return reply, errors.Join(err, said)
 		}
 		last(ctx, 10*time.Millisecond)
 	}
