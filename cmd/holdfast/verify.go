@@ -266,7 +266,7 @@ func (v *verification) write(doc *report.Document, w io.Writer) error {
 }
 
 // verifyProgress shows how far a run is: at a terminal in one line that is kept
-// up to date, else a line for each step.
+// up to date, else a line for each round, and for each step if there is one round.
 type verifyProgress struct {
 	w    io.Writer
 	live bool
@@ -274,22 +274,30 @@ type verifyProgress struct {
 }
 
 func (s *verifyProgress) show(p suite.Progress) {
-	round := ""
+	round, broken, pairs := "", "", ""
 	if p.Rounds > 1 {
 		round = fmt.Sprintf("round %d of %d, ", p.Round, p.Rounds)
 	}
-	broken := ""
+	if p.Missing >= 0 {
+		pairs = fmt.Sprintf(", %d pairs to come", p.Missing)
+	}
 	if p.Violations > 0 {
 		broken = fmt.Sprintf(", %d BROKEN PROMISES", p.Violations)
 	}
-	if s.live {
-		_, _ = fmt.Fprintf(s.w, "\r\x1b[K%s%s: %v, %d acquisitions, %d faults %s%s",
-			round, p.Step, p.Elapsed, p.Acquisitions, p.Faults, p.Last, broken)
-		return
+	if p.Failed > 0 {
+		broken += fmt.Sprintf(", %d rounds FAILED", p.Failed)
 	}
-	if line := round + p.Step + broken; line != s.last {
-		_, _ = fmt.Fprintln(s.w, line)
-		s.last = line
+	sum := fmt.Sprintf("%d acquisitions, %d faults", p.Acquisitions, p.Faults)
+	switch line := round + p.Step; {
+	case s.live:
+		_, _ = fmt.Fprintf(s.w, "\r\x1b[K%s: %v, %v left, %s%s %s%s", line, p.Elapsed, p.Left, sum, pairs, p.Last, broken)
+	case p.Rounds > 1 && round != s.last:
+		_, _ = fmt.Fprintf(s.w, "%safter %v, %v left: %s, %d of them in pairs%s%s\n",
+			round, p.Elapsed, p.Left, sum, p.Paired, pairs, broken)
+		s.last = round
+	case p.Rounds <= 1 && line+broken != s.last:
+		_, _ = fmt.Fprintln(s.w, line+broken)
+		s.last = line + broken
 	}
 }
 

@@ -36,7 +36,9 @@ type Entry struct {
 	Changes      int            `json:"changes"`  // that the servers told
 	Examined     map[string]int `json:"examined"` // by check
 	Excused      map[string]int `json:"excused"`
-	Violations   []string       `json:"violations"` // at most as many as are written out, and how many more
+	Violations   []string       `json:"violations"`              // at most as many as are written out, and how many more
+	Error        string         `json:"error,omitempty"`         // why it came to no end, and shows nothing
+	Recoveries   []int64        `json:"recoveries_ms,omitempty"` // from the end of a fault until each lock was had again
 	// Explained is written by hand: what a violation was, and what became of it.
 	Explained string `json:"explained,omitempty"`
 }
@@ -49,6 +51,10 @@ func NewEntry(r suite.Round, version string, at time.Time) Entry {
 		Acquisitions: r.Tally.Acquisitions, Faults: r.Tally.Faults, Possible: r.Setup.Faults, Paired: r.Tally.Paired,
 		Triples: r.Tally.Triples, Pairs: r.Tally.Pairs, Refused: r.Tally.Refused, Losses: r.Tally.Losses,
 		Changes: r.Tally.Notes, Examined: make(map[string]int), Excused: make(map[string]int), Violations: []string{},
+	}
+	e.Error = r.Error
+	for _, took := range r.Recoveries {
+		e.Recoveries = append(e.Recoveries, took.Milliseconds())
 	}
 	for _, c := range r.Checks {
 		e.Examined[c.Name], e.Excused[c.Name] = c.Examined, c.Excused

@@ -75,6 +75,7 @@ type Broken struct {
 	Round   int    `json:"round"`
 	Command string `json:"command"`
 	History string `json:"history"`
+	Error   string `json:"error,omitempty"` // it came to no end
 }
 
 // Figure is what a check has measured in a round.
@@ -125,7 +126,7 @@ func Make(out *suite.Outcome) *Document {
 			d.Slowest = append(d.Slowest, Gap{g, i + 1})
 		}
 		if !r.OK {
-			d.Broken = append(d.Broken, Broken{i + 1, r.Setup.Command, r.History})
+			d.Broken = append(d.Broken, Broken{i + 1, r.Setup.Command, r.History, r.Error})
 		}
 		if r.Run != nil {
 			d.last = r.Run
@@ -236,7 +237,11 @@ func (d *Document) Text() string {
 		}
 	}
 	for _, r := range d.Broken {
-		line("  history: %s", r.History)
+		if r.Error != "" {
+			line("  round %d came to no end: %s", r.Round, r.Error)
+		} else {
+			line("  history: %s", r.History)
+		}
 		line("  again:   %s", r.Command)
 	}
 	return b.String()

@@ -47,7 +47,7 @@ type round struct {
 func runRound(ctx context.Context, opts Options) (res *Round, err error) {
 	redis.SetLogger(quiet{}) // what goes wrong with connections is what a run is for
 	bench := &fault.Bench{}
-	defer bench.Close()
+	defer func() { err = errors.Join(err, fault.Try(bench.Close)) }()
 	r := &round{began: time.Now()}
 	r.last.Store("")
 	r.world = &world{opts: opts, prefix: opts.Prefix, admin: make(map[string]*redis.Client),
@@ -118,9 +118,10 @@ func (r *round) put(res *Round) error {
 	if res != nil && res.OK && !r.opts.Keep {
 		return errors.Join(err, os.Remove(r.file.Name()))
 	}
-	if res != nil {
-		res.History = r.file.Name()
+	if res == nil {
+		return errors.Join(err, fmt.Errorf("what there is of its history: %s", r.file.Name()))
 	}
+	res.History = r.file.Name()
 	return err
 }
 
@@ -384,6 +385,9 @@ func Judge(events []history.Event) *Round {
 		res.OK = res.OK && c.Passed()
 	}
 	res.Gaps = run.Gaps()
+	for _, g := range res.Gaps {
+		res.Recoveries = append(res.Recoveries, g.After)
+	}
 	if len(res.Gaps) > 10 {
 		res.Gaps = res.Gaps[:10]
 	}

@@ -63,16 +63,21 @@ type Options struct {
 	Progress func(Progress) // told about once a second; may be nil
 }
 
-// Progress is how far a run is.
+// Progress is how far a run is. What it counts is of all rounds until now, but pairs,
+// failures and violations, which are of those before the present one.
 type Progress struct {
 	Round        int
 	Rounds       int
 	Step         string // what is being done
 	Elapsed      time.Duration
+	Left         time.Duration // until the run is to be over
 	Acquisitions int
 	Faults       int
+	Paired       int    // of them, at one time with another
+	Missing      int    // possible pairs of faults that were not there yet; -1: nobody asks
 	Last         string // the fault that was injected last
-	Violations   int    // in the rounds before
+	Violations   int
+	Failed       int // rounds that came to no end
 }
 
 // Limits of the options.
@@ -198,15 +203,17 @@ func (o Options) again() string {
 
 // Round is what one round of a run has shown.
 type Round struct {
-	Setup   history.Setup     `json:"setup"`
-	OK      bool              `json:"ok"`
-	Error   string            `json:"error,omitempty"` // it came to no end
-	Checks  []check.Result    `json:"checks"`
-	Tally   Tally             `json:"tally"`
-	Gaps    []check.Gap       `json:"gaps"`               // the slowest recoveries
-	Left    map[string]string `json:"left_out,omitempty"` // faults that could not be, and why
-	History string            `json:"history,omitempty"`  // the file, if it was left
-	Elapsed time.Duration     `json:"elapsed"`
+	Setup  history.Setup  `json:"setup"`
+	OK     bool           `json:"ok"`
+	Error  string         `json:"error,omitempty"` // it came to no end
+	Checks []check.Result `json:"checks"`
+	Tally  Tally          `json:"tally"`
+	Gaps   []check.Gap    `json:"gaps"` // the slowest recoveries
+	// Recoveries are how long all took, slowest first.
+	Recoveries []time.Duration   `json:"-"`
+	Left       map[string]string `json:"left_out,omitempty"` // faults that could not be, and why
+	History    string            `json:"history,omitempty"`  // the file, if it was left
+	Elapsed    time.Duration     `json:"elapsed"`
 
 	Run *check.Run `json:"-"` // for the timeline
 
@@ -242,9 +249,14 @@ type Outcome struct {
 	Tally  Tally   `json:"tally"`
 }
 
-// Run runs it, round by round. An error means that it could not be run to its
-// end; the outcome has the rounds until then. Nothing that it started runs
-// afterwards.
+// mostFailures is how many rounds one after the other may come to no end before a run is
+// given up.
+const mostFailures = 5
+
+// Run runs it, round by round. A round that comes to no end says why, and the next one
+// begins; only if it is the only one, or several fail one after the other, the run is
+// given up with an error. The outcome has the rounds until then. Nothing that it started
+// runs afterwards.
 func Run(ctx context.Context, opts Options) (*Outcome, error) {
 	opts, err := opts.Complete()
 	if err != nil {
@@ -252,44 +264,100 @@ func Run(ctx context.Context, opts Options) (*Outcome, error) {
 	}
 	out := &Outcome{OK: true}
 	began, rounds := time.Now(), opts.rounds()
-	violations := 0
+	failed := 0
 	for i := range rounds {
 		this := opts
 		this.Seed = opts.Seed + uint64(i)
 		this.until = began.Add(time.Duration(i+1) * opts.Duration / time.Duration(rounds))
 		if opts.Progress != nil {
-			this.Progress = func(p Progress) {
-				p.Round, p.Rounds, p.Violations = i+1, rounds, violations
-				opts.Progress(p)
-			}
+			before := out.sofar(opts)
+			before.Round, before.Rounds, before.Left = i+1, rounds, opts.Duration
+			this.Progress = func(p Progress) { opts.Progress(before.and(p, time.Since(began))) }
 		}
 		round, err := runRound(ctx, this)
-		if round != nil {
-			for _, c := range round.Checks {
-				violations += len(c.Violations)
-			}
-			if i < rounds-1 {
-				round.Run = nil // one timeline is enough, and histories are big
-			}
-			out.Rounds = append(out.Rounds, *round)
-			out.OK = out.OK && round.OK
-			out.Tally.add(round.Tally)
-			if opts.Each != nil {
-				err = errors.Join(err, opts.Each(*round))
-			}
-			opts.tail = max(opts.tail, round.tail)
+		if round == nil {
+			round = &Round{Setup: history.Setup{Topology: opts.Topology, Seed: this.Seed, Command: this.again()}}
 		}
-		if err != nil {
-			out.OK = false
+		round.Error = text(err)
+		if i < rounds-1 {
+			round.Run = nil // one timeline is enough, and histories are big
+		}
+		out.add(*round)
+		if opts.Each != nil {
+			if err := opts.Each(*round); err != nil {
+				return out, err
+			}
+		}
+		opts.learn(round)
+		if err == nil {
+			failed = 0
+			continue
+		}
+		if failed++; ctx.Err() != nil || rounds == 1 || failed == mostFailures {
 			return out, fmt.Errorf("round %d: %w\n  again: %s", i+1, err, this.again())
 		}
-		for pair, n := range round.Tally.Pairs {
-			if opts.Pairs != nil {
-				opts.Pairs[pair] += n
+		wait(ctx, time.Second) // what was in the way may go away
+	}
+	return out, nil
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// add takes in a round.
+func (out *Outcome) add(r Round) {
+	out.Rounds = append(out.Rounds, r)
+	out.OK = out.OK && r.OK
+	out.Tally.add(r.Tally)
+}
+
+// sofar is the progress before a round.
+func (out *Outcome) sofar(opts Options) (p Progress) {
+	p.Acquisitions, p.Faults, p.Paired = Sum(out.Tally.Acquisitions), Sum(out.Tally.Faults), out.Tally.Paired
+	for _, r := range out.Rounds {
+		for _, c := range r.Checks {
+			p.Violations += len(c.Violations)
+		}
+		if r.Error != "" {
+			p.Failed++
+		}
+	}
+	p.Missing = -1
+	if opts.Pairs != nil {
+		p.Missing = 0
+		for _, pair := range Possible(opts.Faults) {
+			if opts.Pairs[pair] == 0 {
+				p.Missing++
 			}
 		}
 	}
-	return out, nil
+	return p
+}
+
+// and is the progress within a round; the run has lasted for elapsed.
+func (p Progress) and(r Progress, elapsed time.Duration) Progress {
+	p.Step, p.Last = r.Step, r.Last
+	p.Acquisitions += r.Acquisitions
+	p.Faults += r.Faults
+	p.Elapsed = elapsed.Round(time.Second)
+	p.Left = max(p.Left-p.Elapsed, 0)
+	return p
+}
+
+// learn takes from a round what those after it go by.
+func (o *Options) learn(r *Round) {
+	if r.tail > 0 {
+		o.tail = max(r.tail, (o.tail+r.tail)/2) // one slow end says little of the next
+	}
+	for pair, n := range r.Tally.Pairs {
+		if o.Pairs != nil {
+			o.Pairs[pair] += n
+		}
+	}
 }
 
 // rounds is how many rounds the run has.
