@@ -66,7 +66,7 @@ func works() map[string]workload {
 		Least:     {"a least time for which a lock stays taken", 14, 1, false, 40 * time.Millisecond, (*worker).least},
 		Evict:     {"evictions, and what must be refused", 15, 3, false, 300 * time.Millisecond, (*worker).evict},
 		Drop:      {"leases that a program loses sight of", 16, 1, false, 200 * time.Millisecond, (*worker).drop},
-		Quick:     {"many locks at one time, given back at once", 17, 2, false, 400 * time.Millisecond, (*worker).quick},
+		Quick:     {"many locks, given back at once", 17, 2, false, 400 * time.Millisecond, (*worker).quick},
 	}
 }
 
