@@ -132,7 +132,7 @@ func (p *place) open(addr, name string) (*redis.Client, error) {
 			return nil, err
 		}
 	}
-	opts.ClientName, opts.ContextTimeoutEnabled = name, true
+	opts.ClientName, opts.DisableIdentity, opts.ContextTimeoutEnabled = name, true, true
 	opts.ReadTimeout, opts.WriteTimeout, opts.MaxRetries = 20*time.Second, 5*time.Second, -1
 	return redis.NewClient(opts), nil
 }
