@@ -36,9 +36,9 @@ type Entry struct {
 	Changes      int            `json:"changes"`  // that the servers told
 	Examined     map[string]int `json:"examined"` // by check
 	Excused      map[string]int `json:"excused"`
-	Violations   []string       `json:"violations"`              // at most as many as are written out, and how many more
-	Error        string         `json:"error,omitempty"`         // why it came to no end, and shows nothing
-	Recoveries   []int64        `json:"recoveries_ms,omitempty"` // from the end of a fault until each lock was had again
+	Violations   []string       `json:"violations"`              // those written out, and how many more
+	Error        string         `json:"error,omitempty"`         // it came to no end
+	Recoveries   []int64        `json:"recoveries_ms,omitempty"` // after faults, see check.Gap
 	// Explained is written by hand: what a violation was, and what became of it.
 	Explained string `json:"explained,omitempty"`
 }

@@ -19,8 +19,9 @@ func TestARecordIsContinued(t *testing.T) {
 		t.Fatalf("a record that is not there: %v, %v", record, err)
 	}
 	round := suite.Round{
-		Setup:   history.Setup{Topology: "sentinel", Faults: []string{"kill", "cut", "server-pause", "busy"}, Seed: 7},
-		Elapsed: time.Minute,
+		Setup: history.Setup{Topology: "sentinel", Server: "sentinel, redis 9", Seed: 7,
+			Faults: []string{"kill", "cut", "server-pause", "busy"}},
+		Elapsed: time.Minute, Recoveries: []time.Duration{3 * time.Second, 20 * time.Millisecond},
 		Tally: suite.Tally{
 			Acquisitions: map[string]int{"mutex": 600}, Faults: map[string]int{"kill": 2, "cut": 1}, Paired: 2,
 			Pairs: map[string]int{"cut+kill": 1}, Refused: map[string]int{"busy": 30},
@@ -31,12 +32,17 @@ func TestARecordIsContinued(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	round.Checks = []check.Result{{Name: "order", Violations: []check.Finding{{Lock: "l", Text: "it was not"}}}}
+	round.Checks = []check.Result{{Name: "order", Examined: 8, Excused: 2,
+		Violations: []check.Finding{{Lock: "l", Text: "it was not"}}}}
 	if err := report.Append(file, report.NewEntry(round, "v1", time.Unix(0, 0))); err != nil {
 		t.Fatal(err)
 	}
+	ended := suite.Round{Setup: history.Setup{Topology: "sentinel"}, Error: "no server starts"}
+	if err := report.Append(file, report.NewEntry(ended, "v1", time.Unix(0, 0))); err != nil {
+		t.Fatal(err)
+	}
 	record, err := report.ReadRecord(file)
-	if err != nil || len(record) != 3 {
+	if err != nil || len(record) != 4 {
 		t.Fatalf("%d rounds, %v", len(record), err)
 	}
 	if met := report.Met(record, "sentinel"); met["cut+kill"] != 3 || len(report.Met(record, "cluster")) > 0 {
@@ -46,6 +52,8 @@ func TestARecordIsContinued(t *testing.T) {
 	for _, want := range []string{
 		"| sentinel | 3, 3 | 1800 | 10 | 9 | 3 | 6 | 0 | 1 of 7 | 1 | 0 |",
 		"seed 7: order: l it was not. **open**", "busy 90", "| 2 cut | 3 |", "(b) one of them keeps",
+		"| redis 9 | v1 | 3 | 1800 | 9 | 1 |", "| sentinel | 6 | 20 ms | 3000 ms | 3000 ms |", "| order | 8 | 2 |",
+		"of which nothing is counted: 1.",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)

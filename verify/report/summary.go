@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,19 +13,31 @@ import (
 
 // total is the rounds of one topology in sum, or of all.
 type total struct {
-	rounds, acquisitions, faults, paired, triples, losses, violations, explained int
+	rounds, acquisitions, faults, paired, triples, losses, violations, explained, failed int
 
 	elapsed time.Duration
 	kinds   map[string]int
 	refused map[string]int
 	pairs   map[string]int
 	drawn   []string // the kinds of faults that were drawn from
+
+	recoveries []int64 // ms, in order
+	examined   map[string]int
+	excused    map[string]int
 }
 
-func sum(record []Entry, topology string) *total {
-	t := &total{kinds: make(map[string]int), refused: make(map[string]int), pairs: make(map[string]int)}
+// sum adds up the rounds that are wanted.
+func sum(record []Entry, wanted func(Entry) bool) *total {
+	t := &total{
+		kinds: make(map[string]int), refused: make(map[string]int), pairs: make(map[string]int),
+		examined: make(map[string]int), excused: make(map[string]int),
+	}
 	for _, e := range record {
-		if topology != "" && e.Topology != topology {
+		if !wanted(e) {
+			continue
+		}
+		if e.Error != "" {
+			t.failed++
 			continue
 		}
 		t.rounds++
@@ -42,17 +55,20 @@ func sum(record []Entry, topology string) *total {
 		}
 		for into, from := range map[*map[string]int]map[string]int{
 			&t.kinds: e.Faults, &t.refused: e.Refused, &t.pairs: e.Pairs,
+			&t.examined: e.Examined, &t.excused: e.Excused,
 		} {
 			for name, n := range from {
 				(*into)[name] += n
 			}
 		}
+		t.recoveries = append(t.recoveries, e.Recoveries...)
 		for _, name := range e.Possible {
 			if !slices.Contains(t.drawn, name) {
 				t.drawn = append(t.drawn, name)
 			}
 		}
 	}
+	slices.Sort(t.recoveries)
 	// In the order in which they are listed everywhere.
 	order := make(map[string]int)
 	for i, f := range fault.All() {
@@ -84,37 +100,100 @@ func (t *total) row(name string) string {
 		cells, t.violations, t.explained)
 }
 
+// of wants the rounds of a topology.
+func of(topology string) func(Entry) bool {
+	return func(e Entry) bool { return e.Topology == topology }
+}
+
+func every(Entry) bool { return true }
+
 // Summary is a record as a page in Markdown.
 func Summary(record []Entry) string {
 	var b strings.Builder
-	b.WriteString("# The record\n\nWritten by `holdfast verify --summary`, of rounds that were added one by one.\n\n" +
+	b.WriteString("# The record\n\nWritten by `holdfast verify --summary`, of rounds that were added one by one. " +
+		"`make track-record DURATION=60m` adds to it, and `holdfast verify --topology NAME --seed SEED` with the flags " +
+		"of `RECORDFLAGS` in the Makefile begins one round again. Minutes are those of all rounds in sum: the " +
+		"topologies run at the same time. [faults.md](faults.md) says what a round is.\n\n" +
 		"| topology | rounds, minutes | acquisitions | a second | faults | a minute" +
 		" | at one time with another | threes | possible pairs that were there" +
 		" | rounds with violations | explained |\n" +
 		"|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, topology := range fault.Topologies() {
-		if t := sum(record, topology); t.rounds > 0 {
+		if t := sum(record, of(topology)); t.rounds > 0 {
 			b.WriteString(t.row(topology))
 		}
 	}
-	all := sum(record, "")
+	all := sum(record, every)
 	b.WriteString(all.row("in all"))
 	fmt.Fprintf(&b, "\nFaults by kind: %s.\n", list(counts(all.kinds, nil)))
 	fmt.Fprintf(&b, "\nRequests that servers refused, by fault: %s.\n", list(counts(all.refused, nil)))
+	if all.failed > 0 {
+		fmt.Fprintf(&b, "\nRounds that came to no end, and of which nothing is counted: %d.\n", all.failed)
+	}
 	for _, e := range record {
 		if len(e.Violations) > 0 {
 			fmt.Fprintf(&b, "\n- %s, %s, seed %d: %s. **%s**\n", e.At.Format(time.DateOnly), e.Topology, e.Seed,
 				strings.Join(e.Violations, "; "), orOpen(e.Explained))
 		}
 	}
+	b.WriteString(servers(record) + recoveries(record) + all.checks())
 	b.WriteString("\n## Pairs\n\nHow often two faults were about at one time. The columns are the rows' numbers. " +
 		"A dot: never yet. A letter: it cannot be, see below the table.\n")
 	for _, topology := range fault.Topologies() {
-		if t := sum(record, topology); t.rounds > 0 {
+		if t := sum(record, of(topology)); t.rounds > 0 {
 			fmt.Fprintf(&b, "\n### %s\n\n%s", topology, Matrix(t.drawn, t.pairs))
 		}
 	}
 	return b.String()
+}
+
+// servers is what each version of a server, and of the library, was tried with.
+func servers(record []Entry) string {
+	type kind struct{ server, version string }
+	kindOf := func(e Entry) kind {
+		_, server, _ := strings.Cut(e.Server, ", ") // behind the topology
+		return kind{server, e.Version}
+	}
+	var kinds []kind
+	for _, e := range record {
+		if k := kindOf(e); e.Error == "" && !slices.Contains(kinds, k) {
+			kinds = append(kinds, k)
+		}
+	}
+	text := "\n## Servers\n\n| server | library | rounds | acquisitions | faults | rounds with violations |\n" +
+		"|---|---|---|---|---|---|\n"
+	for _, k := range kinds {
+		t := sum(record, func(e Entry) bool { return kindOf(e) == k })
+		text += fmt.Sprintf("| %s | %s | %d | %d | %d | %d |\n",
+			k.server, k.version, t.rounds, t.acquisitions, t.faults, t.violations+t.explained)
+	}
+	return text
+}
+
+// recoveries is how long locks stood still after faults.
+func recoveries(record []Entry) string {
+	text := "\n## Recovery\n\nFrom the end of a fault until each lock that several want was had again. " +
+		"Faults that were followed by another before that are left out.\n\n" +
+		"| topology | faults | p50 | p99 | longest |\n|---|---|---|---|---|\n"
+	for _, topology := range fault.Topologies() {
+		took := sum(record, of(topology)).recoveries
+		if len(took) == 0 {
+			continue
+		}
+		at := func(percent int) int64 { return took[max((len(took)*percent+99)/100, 1)-1] } // nearest rank
+		text += fmt.Sprintf("| %s | %d | %d ms | %d ms | %d ms |\n", topology, len(took), at(50), at(99), at(100))
+	}
+	return text
+}
+
+// checks is what was looked at.
+func (t *total) checks() string {
+	text := "\n## Checks\n\nExcused is what is not promised under the fault that was about: " +
+		"see [faults.md](faults.md).\n\n| check | examined | excused |\n|---|---|---|\n"
+	for _, name := range slices.Sorted(maps.Keys(t.examined)) {
+		text += fmt.Sprintf("| %s | %d | %d |\n", name, t.examined[name], t.excused[name])
+	}
+	return text
 }
 
 func orOpen(explained string) string {
