@@ -235,8 +235,8 @@ func (g *givenBack) add(attempt string, now, ttl time.Duration) {
 	}
 }
 
-func (g givenBack) has(attempt string) bool {
-	return slices.ContainsFunc(g, func(u unanswered) bool { return u.attempt == attempt })
+func (g *givenBack) has(attempt string) bool {
+	return slices.ContainsFunc(*g, func(u unanswered) bool { return u.attempt == attempt })
 }
 
 // first says what is to be done where no period is remembered. Periods at fixed
@@ -450,7 +450,7 @@ func (l *Lease) forgo(ctx context.Context) error {
 	} else {
 		err = h.forgo(lasting(ctx))
 	}
-	t.observe(EventRelease, cause, false, err)
+	t.observe(cause, false, err)
 	return err
 }
 

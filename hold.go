@@ -78,7 +78,7 @@ func (c *Client) begin(s *spec, attempt string, g grant) (*hold, bool) {
 	}
 	h.Hold = h
 	h.hear(g.waiting)
-	inCare := false
+	var inCare bool
 	if g.pushed > 0 {
 		inCare = c.keeper.AddPushed(&h.Lease, g.since, g.pushed, h.began)
 	} else {

@@ -65,7 +65,7 @@ type dropping struct {
 func newDropping(t *testing.T) *dropping {
 	t.Helper()
 	d := &dropping{store: memstore.New(), leaks: make(listener, 16), log: new(journal)}
-	make := func(cfg holdfast.Config) *holdfast.Client {
+	client := func(cfg holdfast.Config) *holdfast.Client {
 		cfg.TTL = fleeting
 		c, err := holdfast.New(plain{d.store}, cfg)
 		if err != nil {
@@ -74,8 +74,8 @@ func newDropping(t *testing.T) *dropping {
 		t.Cleanup(func() { _ = c.Close(context.Background()) })
 		return c
 	}
-	d.Client = make(holdfast.Config{Observer: d.leaks, Logger: slog.New(slog.NewTextHandler(d.log, nil))})
-	d.other = make(holdfast.Config{})
+	d.Client = client(holdfast.Config{Observer: d.leaks, Logger: slog.New(slog.NewTextHandler(d.log, nil))})
+	d.other = client(holdfast.Config{})
 	return d
 }
 

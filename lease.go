@@ -295,18 +295,18 @@ func (l *Lease) Release(ctx context.Context) error {
 	}
 	l.minded()
 	local, err := t.exit(ctx, cause)
-	t.observe(EventRelease, cause, local, err)
+	t.observe(cause, local, err)
 	return err
 }
 
 // observe tells how the lease ended, unless its loss or the client's closing
 // has been told before: one end for each grant.
-func (t *tenure) observe(kind EventKind, cause error, local bool, err error) {
+func (t *tenure) observe(cause error, local bool, err error) {
 	c := t.hold.spec.client
 	if !c.observed() || errors.Is(cause, ErrLost) || errors.Is(cause, ErrClosed) {
 		return
 	}
-	c.tellNow(t.hold, t.ending(kind, local, err))
+	c.tellNow(t.hold, t.ending(EventRelease, local, err))
 }
 
 // ending is the event of the lease's end.
@@ -422,7 +422,7 @@ func (l *Lease) ReleaseAfter(ctx context.Context, delay time.Duration) error {
 			local, err = false, fmt.Errorf("%w: %w", ErrNotHeld, cause)
 		}
 		t.hold.forsake()
-		t.observe(EventRelease, cause, local, err)
+		t.observe(cause, local, err)
 		return err
 	}
 	var err error
@@ -436,7 +436,7 @@ func (l *Lease) ReleaseAfter(ctx context.Context, delay time.Duration) error {
 		t.hold.dismiss()
 		err = t.hold.giveUpAfter(ctx, delay)
 	}
-	t.observe(EventRelease, cause, false, err)
+	t.observe(cause, false, err)
 	return err
 }
 

@@ -3,7 +3,6 @@ package holdfast_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -44,7 +43,7 @@ func subjects(t *testing.T, w *world) map[string]any {
 
 // arguments are those of a method, each nil or zero, except a context and a
 // function where they are to be sound.
-func arguments(method reflect.Type, ctx context.Context, sound bool) (in []reflect.Value) {
+func arguments(ctx context.Context, method reflect.Type, sound bool) (in []reflect.Value) {
 	for i := range method.NumIn() {
 		p := method.In(i)
 		switch {
@@ -65,21 +64,20 @@ func arguments(method reflect.Type, ctx context.Context, sound bool) (in []refle
 
 // called calls a method and answers the error that it returned or yielded, and
 // what it panicked with.
-func called(method reflect.Value, in []reflect.Value) (out []reflect.Value, err error, panicked any) {
+func called(method reflect.Value, in []reflect.Value) (panicked any, err error) {
 	defer func() { panicked = recover() }()
-	out = method.Call(in)
-	for _, value := range out {
+	for _, value := range method.Call(in) {
 		if value.Kind() == reflect.Func && value.Type().CanSeq2() {
 			for _, second := range value.Seq2() {
-				err, _ = second.Interface().(error)
+				err, _ = reflect.TypeAssert[error](second)
 				break
 			}
 		}
 		if value.Type() == errorType && !value.IsNil() {
-			err, _ = value.Interface().(error)
+			err, _ = reflect.TypeAssert[error](value)
 		}
 	}
-	return out, err, nil
+	return nil, err
 }
 
 func takesContext(method reflect.Type) bool {
@@ -99,7 +97,7 @@ func TestNoMethodDereferencesNil(t *testing.T) {
 					continue // it takes nothing, and ends the others
 				}
 				for _, sound := range []bool{false, true} {
-					_, err, panicked := called(method, arguments(method.Type(), nil, sound))
+					panicked, err := called(method, arguments(nil, method.Type(), sound))
 					switch {
 					case panicked != nil:
 						t.Errorf("%s panics: %v", what, panicked)
@@ -130,11 +128,11 @@ func TestAMissingFunctionIsRefused(t *testing.T) {
 					continue
 				}
 				judged++
-				args := arguments(method.Type(), t.Context(), false)
+				args := arguments(t.Context(), method.Type(), false)
 				if in == 3 && method.Type().In(1).Kind() == reflect.Int {
 					args[1] = reflect.ValueOf(1) // permits
 				}
-				_, err, panicked := called(method, args)
+				panicked, err := called(method, args)
 				if panicked != nil || !errors.Is(err, holdfast.ErrInvalid) ||
 					!strings.Contains(err.Error(), "function") {
 					t.Errorf("%s without a function: %v, %v", what, err, panicked)
@@ -223,7 +221,7 @@ func TestDurationsThatCannotWorkAreRefused(t *testing.T) {
 				}
 			}
 		}
-		for _, name := range []string{"", fmt.Sprint(make([]byte, 600)), "a\xff"} {
+		for _, name := range []string{"", strings.Repeat("a", 600), "a\xff"} {
 			_, err := c.Mutex(name).TryLock(t.Context())
 			wantIs(t, err, holdfast.ErrInvalid)
 			_, err = c.Inspect(t.Context(), name)

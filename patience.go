@@ -105,7 +105,7 @@ func waitOver(ctx, parent context.Context) bool {
 // only how a request ended at that moment. What err says for good, it says still.
 func (c *Client) held(ctx, parent context.Context, s *spec, err error) error {
 	if err == nil || !waitOver(ctx, parent) ||
-		!ofContext(err) && !errors.Is(err, ErrUnknownOutcome) && !(definite(err) && passing(err)) {
+		!ofContext(err) && !errors.Is(err, ErrUnknownOutcome) && (!definite(err) || !passing(err)) {
 		return err
 	}
 	until, _ := ctx.Deadline()

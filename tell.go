@@ -175,7 +175,8 @@ func (c *Client) tellGrant(t *tenure, e Event) {
 
 // lastNews waits until everything is told, but not for a handler that blocks.
 func (c *Client) lastNews() {
-	var late <-chan time.Time
+	late := time.NewTimer(lastWords)
+	defer late.Stop()
 	for {
 		c.teller.mu.Lock()
 		done := c.teller.done
@@ -183,14 +184,9 @@ func (c *Client) lastNews() {
 		if done == nil {
 			return
 		}
-		if late == nil {
-			timer := time.NewTimer(lastWords)
-			defer timer.Stop()
-			late = timer.C
-		}
 		select {
 		case <-done:
-		case <-late:
+		case <-late.C:
 			return
 		}
 	}

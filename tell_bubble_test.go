@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,14 +26,7 @@ type blocker struct {
 
 func newBlocker(blocks ...holdfast.EventKind) *blocker {
 	b := &blocker{gate: make(chan struct{}), Handler: slog.NewTextHandler(&bytes.Buffer{}, nil)}
-	b.blocks = func(kind holdfast.EventKind) bool {
-		for _, one := range blocks {
-			if kind == one {
-				return true
-			}
-		}
-		return false
-	}
+	b.blocks = func(kind holdfast.EventKind) bool { return slices.Contains(blocks, kind) }
 	return b
 }
 
@@ -205,6 +199,7 @@ func wantOrder(t *testing.T, events []holdfast.Event) {
 				if renewals++; grants == 0 || ends == leases {
 					t.Errorf("%s: a renewal after %d grants and %d ends: %s", name, grants, ends, story(stories[name]))
 				}
+			default: // it is of no lease
 			}
 			if ends > grants {
 				t.Errorf("%s: ends before it begins: %s", name, story(stories[name]))

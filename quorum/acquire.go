@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -411,9 +412,7 @@ func (c *claim) vouched(since time.Duration, raised []bool, failed map[int]error
 	if ok+open >= c.s.majority {
 		return false, nil
 	}
-	for i, err := range why {
-		failed[i] = err
-	}
+	maps.Copy(failed, why)
 	return false, c.s.short(failed)
 }
 

@@ -208,7 +208,8 @@ func TestAQuorumBeginsAtOnceWithOneOfFiveAway(t *testing.T) {
 // hold the lock.
 func TestNeverTwoHoldersWhateverAMinoritysClocksSay(t *testing.T) {
 	steps := []time.Duration{time.Second, 5 * time.Second, ttl, 2 * ttl, time.Hour, -time.Second, -ttl, -time.Hour}
-	for seed := range uint64(max(5/few, 1)) {
+	const seeds uint64 = max(5/few, 1)
+	for seed := range seeds {
 		founded(t, func(t *testing.T, w *world) {
 			random := rand.New(&locked{src: rand.NewPCG(seed, 11)})
 			s, until := &storm{}, time.Now().Add(30*time.Minute)

@@ -122,13 +122,14 @@ func (r *round) weigh(all bool) (a against, holder string) {
 	lead, m := r.slots[r.lead], r.c.s.majority
 	open, same, by := 0, 0, make(map[string]int)
 	for _, sl := range r.slots {
-		switch {
-		case sl.reply == majority.Open:
+		switch sl.reply {
+		case majority.Open:
 			open++
-		case sl.reply == majority.Granted:
+		case majority.Granted:
 			by[""]++
-		case sl.reply == majority.Busy:
+		case majority.Busy:
 			by[roundless(sl.last.Holder)]++
+		default: // it says nothing of holders
 		}
 	}
 	switch lead.reply {
@@ -163,5 +164,6 @@ func (r *round) weigh(all bool) (a against, holder string) {
 // pass gives the lead to the next node. c.mu is held.
 func (r *round) pass() {
 	order := slices.DeleteFunc(slices.Clone(r.order), func(i int) bool { return i == r.lead })
-	r.order = append(order, r.lead)
+	order = append(order, r.lead)
+	r.order = order
 }

@@ -330,9 +330,10 @@ func (e *youngError) Error() string {
 		return "has a clock that was last compared too long ago"
 	case majority.Stranger:
 		return "is new, or has lost its memory"
+	default: // it is young, and counts after a while
+		return fmt.Sprintf("is new, or has lost its memory, and is not counted for new locks for another %v "+
+			"(a clock that was set forward counts as a loss of memory)", e.left.Round(time.Millisecond))
 	}
-	return fmt.Sprintf("is new, or has lost its memory, and is not counted for new locks for another %v "+
-		"(a clock that was set forward counts as a loss of memory)", e.left.Round(time.Millisecond))
 }
 
 // rightClock is what the clock of a right node is ahead of ours, or less; ok says

@@ -1,7 +1,7 @@
 // Redlock holds one lock over five independent servers, of which two die.
 //
 //	go run ./redlock                       # starts five redis-servers by itself
-//	go run ./redlock ADDR ADDR ADDR        # or uses those that it is given
+//	go run ./redlock ADDR...               # or uses those that it is given
 //
 // Given servers are not killed. With its own, it kills two while the lock is
 // held: the lease is renewed on the other three, released and taken again.
@@ -34,8 +34,12 @@ func run(ctx context.Context, addrs []string) error {
 		if own, err = kit.Servers(ctx, 5); err != nil {
 			return err
 		}
+		defer func() {
+			for _, s := range own {
+				s.Kill()
+			}
+		}()
 		for _, s := range own {
-			defer s.Kill()
 			addrs = append(addrs, s.Addr)
 		}
 	}
@@ -119,10 +123,10 @@ func connect(addrs []string, observer holdfast.Observer) (*holdfast.Client, func
 	return client, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
-		client.Close(ctx) //nolint:errcheck // the program ends
+		_ = client.Close(ctx) // the program ends
 		store.Close()
 		for _, rdb := range connections {
-			rdb.Close() //nolint:errcheck // as above
+			_ = rdb.Close() // as above
 		}
 	}, nil
 }

@@ -13,12 +13,12 @@ import (
 
 // event is a line of go test -json.
 type event struct {
-	Action     string
-	Package    string
-	Test       string
-	ImportPath string // of what did not build
-	Output     string
-	Elapsed    float64
+	Action     string  `json:"Action"`
+	Package    string  `json:"Package"`
+	Test       string  `json:"Test"`
+	ImportPath string  `json:"ImportPath"` // of what did not build
+	Output     string  `json:"Output"`
+	Elapsed    float64 `json:"Elapsed"`
 }
 
 // digest makes of the events of go test -json what go test prints without it,
@@ -87,7 +87,7 @@ func (d *digest) through(r io.Reader) []string {
 	}
 }
 
-func (d *digest) say(format string, args ...any) { d.write(fmt.Sprintf(format+"\n", args...)) }
+func (d *digest) sayf(format string, args ...any) { d.write(fmt.Sprintf(format+"\n", args...)) }
 
 func (d *digest) write(text string) {
 	d.mu.Lock()
@@ -110,9 +110,9 @@ func (d *digest) slowest(n int) {
 	if len(top) == 0 {
 		return
 	}
-	d.say("== the slowest %d of %d tests, and how long each took", len(top), len(d.tests))
+	d.sayf("== the slowest %d of %d tests, and how long each took", len(top), len(d.tests))
 	for _, t := range top {
-		d.say("%8.1fs  %s", t.seconds, t.name)
+		d.sayf("%8.1fs  %s", t.seconds, t.name)
 	}
 }
 

@@ -82,8 +82,8 @@ func weight(importPath string) int {
 
 // pkg is a package as go list describes it.
 type pkg struct {
-	ImportPath string
-	Dir        string
+	ImportPath string `json:"ImportPath"`
+	Dir        string `json:"Dir"`
 }
 
 // split parts the packages, each half with the heaviest first. Some are in both.
@@ -110,7 +110,11 @@ func (r *run) modules(ctx context.Context, asked []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var work struct{ Use []struct{ DiskPath string } }
+	var work struct {
+		Use []struct {
+			DiskPath string `json:"DiskPath"`
+		} `json:"Use"`
+	}
 	if err := json.Unmarshal(text, &work); err != nil {
 		return nil, err
 	}
@@ -160,13 +164,13 @@ func (r *run) output(ctx context.Context, args ...string) ([]byte, error) {
 // isolated vets a module without the workspace, which hides what its go.mod lacks:
 // who uses one module has no workspace. To vet it, go builds all that it needs.
 func (r *run) isolated(ctx context.Context, module string) {
-	r.out.say("== vet: %s", module)
+	r.out.sayf("== vet: %s", module)
 	cmd := exec.CommandContext(ctx, r.goTool, "vet", "./...")
 	cmd.Dir, cmd.Env = module, append(os.Environ(), "GOWORK=off")
 	text, err := cmd.CombinedOutput()
 	r.out.write(string(text))
 	if err != nil {
-		r.out.say("FAIL\tgo vet ./... in %s: %v", module, err)
+		r.out.sayf("FAIL\tgo vet ./... in %s: %v", module, err)
 		r.fail("the vet of " + module)
 	}
 }
@@ -176,7 +180,7 @@ func (r *run) test(ctx context.Context, what string, env, flags, packages []stri
 	if len(packages) == 0 {
 		return
 	}
-	r.out.say("== %s: %d packages", what, len(packages))
+	r.out.sayf("== %s: %d packages", what, len(packages))
 	args := slices.Concat([]string{"test"}, flags, r.flags)
 	read := r.out.read
 	if slices.ContainsFunc(r.flags, raw) {
@@ -192,7 +196,7 @@ func (r *run) test(ctx context.Context, what string, env, flags, packages []stri
 		err = cmd.Start()
 	}
 	if err != nil {
-		r.out.say("FAIL\t%v", err)
+		r.out.sayf("FAIL\t%v", err)
 		r.fail(what)
 		return
 	}

@@ -113,7 +113,7 @@ func (r *run) all(ctx context.Context, modules []string) (int, error) {
 		fmt.Fprintf(os.Stderr, "== test: FAILED after %v in %s\n", took, strings.Join(r.broken, ", "))
 		return failed, nil
 	}
-	r.out.say("== test: %d of %d modules passed in %v%s", len(modules), len(modules), took, note)
+	r.out.sayf("== test: %d of %d modules passed in %v%s", len(modules), len(modules), took, note)
 	return 0, nil
 }
 

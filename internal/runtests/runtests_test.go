@@ -57,7 +57,7 @@ func TestAPackageThatFailedTellsOfItsFailedTestsOnly(t *testing.T) {
 		event{Action: "output", Package: root, Output: "FAIL\t" + root + "\t0.2s\n"},
 		event{Action: "fail", Package: root})
 	want := "--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/bad (0.00s)\n        a_test.go:2: got 1, want 2\n" +
-		"FAIL\nFAIL\t" + root + "\t0.2s\n"
+		"FAIL\n" + "FAIL\t" + root + "\t0.2s\n"
 	if got != want || !slices.Equal(broken, []string{root}) {
 		t.Errorf("got\n%s\nand %q, want\n%s", got, broken, want)
 	}

@@ -1,6 +1,7 @@
 package tidy
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -110,7 +111,7 @@ func run(t *testing.T, env []string, name string, args ...string) string {
 	out, err := cmd.Output()
 	if err != nil {
 		detail := ""
-		if exit, ok := err.(*exec.ExitError); ok {
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 			detail = string(exit.Stderr)
 		}
 		t.Fatal(fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, detail))

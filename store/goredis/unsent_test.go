@@ -55,7 +55,7 @@ func TestWhatWasNotSentIsTold(t *testing.T) {
 	dns := func(context.Context, string, string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "nowhere"}}
 	}
-	named := &tls.Config{ServerName: "x"} //nolint:gosec // no version is spoken
+	named := &tls.Config{ServerName: "x"} // no version is spoken
 	stranger := &redis.Options{Addr: s.Addr(), Username: "nobody", Password: "x"}
 	hangUp := saying(t, "")
 	for name, c := range map[string]struct {

@@ -1,6 +1,7 @@
 package rueidis
 
 import (
+	"cmp"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,7 @@ const (
 
 var (
 	errReplaced = errors.New("another server is the primary now")
+	errLost     = errors.New("the connection was lost")
 	errUnknown  = errors.New("the client does not know the node")
 	errWorn     = errors.New("the client's pool has no second connection to end a subscription with")
 )
@@ -99,10 +101,7 @@ func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 				return worked, errReplaced
 			}
 		case err := <-e.lost:
-			if err == nil {
-				err = errors.New("the connection was lost")
-			}
-			return worked, err
+			return worked, cmp.Or(err, errLost)
 		case <-f.Context.Done():
 			return worked, f.Context.Err()
 		}

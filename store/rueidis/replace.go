@@ -29,7 +29,7 @@ func (s *Store) replace(f *adapter.Feed, old *ear) (*ear, error) {
 	for _, name := range names {
 		if err := conn.Do(ctx, s.subscribe(conn, name)).Error(); err != nil {
 			conn.Close()
-			return old, nil //nolint:nilerr // it is tried again
+			return old, nil // it is tried again
 		}
 	}
 	old.mute.Store(true)

@@ -85,7 +85,7 @@ func Parse(text string) (Note, error) {
 		n.After, err = parseRecord(lines[5])
 	}
 	if err == nil && len(lines) == 7 {
-		err = n.parseEnd(lines[6])
+		err = parseEnd(&n, lines[6])
 	}
 	if err != nil {
 		return n, fmt.Errorf("note %q: %w", text, err)
@@ -94,7 +94,7 @@ func Parse(text string) (Note, error) {
 }
 
 // parseEnd reads the last line.
-func (n *Note) parseEnd(text string) (err error) {
+func parseEnd(n *Note, text string) (err error) {
 	who, rest, _ := strings.Cut(text, " ")
 	told, failed, _ := strings.Cut(rest, " ")
 	n.Failed = failed

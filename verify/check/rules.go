@@ -49,47 +49,59 @@ func (r *Run) Free() Result {
 	limit := int64(lease.Heartbeat(r.Setup.TTL) + time.Second)
 	var longest int64
 	for _, key := range r.keys() {
-		joined := make(map[string]int64)
-		free := int64(0) // since when it has been
-		i, holds := 0, r.follow().holds[key]
-		for _, n := range r.Notes[key] {
-			for ; i < len(holds) && holds[i].from < n.At; i++ {
-				free = max(free, holds[i].till)
-			}
-			for _, g := range r.holders(n.After, n) {
-				since, stood := joined[g.attempt]
-				delete(joined, g.attempt)
-				if !stood || g.mode != "x" || g.name != "" || free > n.At ||
-					slices.ContainsFunc(r.holders(n.Before, n), g.same) {
-					continue
-				}
-				res.Examined++
-				since = max(since, free)
-				if r.anyFault(r.machine(since), r.machine(n.At)) || r.setBack(r.machine(n.At)) {
-					if (n.At-since)*1000 > limit {
-						res.Excused++
-					}
-					continue
-				}
-				longest = max(longest, n.At-since)
-				if (n.At-since)*1000 > limit {
-					res.findf(r.machine(n.At), lockOf(key), "%s by %s was granted it %v after it was free",
-						n.Action, g.attempt, time.Duration(n.At-since)*time.Microsecond)
-				}
-			}
-			if last := n.After.Line.Last; last != n.Before.Line.Last && last.Attempt != "" && last.Attempt != "-" {
-				joined[last.Attempt] = n.At
-			}
-			if n.Action == "cancel" {
-				delete(joined, n.Caller)
-			}
-			if n.After.Line == (audit.Line{}) {
-				clear(joined)
-			}
-		}
+		longest = max(longest, r.freeLock(key, limit, &res))
 	}
 	res.Figure = fmt.Sprintf("free without a fault for at most %v", time.Duration(longest)*time.Microsecond)
 	return res
+}
+
+// freeLock judges one lock, and answers how long it was free at most without a fault.
+func (r *Run) freeLock(key string, limit int64, res *Result) (longest int64) {
+	joined := make(map[string]int64) // who stands in the line, and since when
+	free := int64(0)                 // since when it has been
+	i, holds := 0, r.follow().holds[key]
+	for _, n := range r.Notes[key] {
+		for ; i < len(holds) && holds[i].from < n.At; i++ {
+			free = max(free, holds[i].till)
+		}
+		for _, g := range r.holders(n.After, n) {
+			since, stood := joined[g.attempt]
+			delete(joined, g.attempt)
+			if !stood || g.mode != "x" || g.name != "" || free > n.At ||
+				slices.ContainsFunc(r.holders(n.Before, n), g.same) {
+				continue
+			}
+			res.Examined++
+			longest = max(longest, r.freeUntil(n, g.attempt, max(since, free), limit, res))
+		}
+		if last := n.After.Line.Last; last != n.Before.Line.Last && last.Attempt != "" && last.Attempt != "-" {
+			joined[last.Attempt] = n.At
+		}
+		if n.Action == "cancel" {
+			delete(joined, n.Caller)
+		}
+		if n.After.Line == (audit.Line{}) {
+			clear(joined)
+		}
+	}
+	return longest
+}
+
+// freeUntil judges one grant of a lock that was free since then, and answers for how long
+// it was, 0 if a fault was about.
+func (r *Run) freeUntil(n audit.Note, attempt string, since, limit int64, res *Result) int64 {
+	late := (n.At-since)*1000 > limit
+	if r.anyFault(r.machine(since), r.machine(n.At)) || r.setBack(r.machine(n.At)) {
+		if late {
+			res.Excused++
+		}
+		return 0
+	}
+	if late {
+		res.findf(r.machine(n.At), lockOf(n.Key), "%s by %s was granted it %v after it was free",
+			n.Action, attempt, time.Duration(n.At-since)*time.Microsecond)
+	}
+	return n.At - since
 }
 
 // anyFault reports whether any fault was about between two instants, or until so
@@ -207,30 +219,33 @@ func (r *Run) Frozen() Result {
 			continue
 		}
 		for _, key := range r.keys() {
-			var granted []*granted
-			for _, g := range r.follow().holds[key] {
-				at := r.machine(g.from)
-				if at <= f.From+unsaid || at >= f.Till || g.evicted { // an operator delays nobody
-					continue
-				}
-				if g.mode == "x" && g.name == "" && r.proc(g.attempt) == f.Procs[0] {
-					granted = append(granted, g)
-				}
-			}
-			if len(granted) == 0 {
+			granted := r.grantedTo(key, f)
+			switch {
+			case len(granted) == 0:
 				continue
-			}
-			res.Examined++
-			if len(granted) > 1 {
-				if r.lossBetween(f.From, f.Till) {
-					res.Excused++ // and with it who does not answer
-					continue
-				}
+			case len(granted) > 1 && r.lossBetween(f.From, f.Till):
+				res.Excused++ // and with it who does not answer
+			case len(granted) > 1:
 				res.findf(r.machine(granted[1].from), lockOf(key),
 					"client %d was stopped for %v, and was granted it %d times",
 					f.Procs[0], since(f.From, f.Till), len(granted))
 			}
+			res.Examined++
 		}
 	}
 	return res
+}
+
+// grantedTo is the exclusive grants of a lock to the client that a fault has stopped.
+func (r *Run) grantedTo(key string, f history.FaultSpan) (list []*granted) {
+	for _, g := range r.follow().holds[key] {
+		at := r.machine(g.from)
+		if at <= f.From+unsaid || at >= f.Till || g.evicted { // an operator delays nobody
+			continue
+		}
+		if g.mode == "x" && g.name == "" && r.proc(g.attempt) == f.Procs[0] {
+			list = append(list, g)
+		}
+	}
+	return list
 }

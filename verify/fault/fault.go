@@ -130,7 +130,7 @@ func Apart(a, b Fault) string {
 	switch {
 	case a.Name == b.Name && a.Side == OnServer:
 		return "it befalls several servers by itself, and twice on one server it is one fault"
-	case a.Name == b.Name && a.Name == "reorder":
+	case a.Name == "reorder" && b.Name == "reorder":
 		return "it meets all clients by itself"
 	case a.Aims && b.Aims:
 		return "only one client at a time has the lock and is about to write"

@@ -21,7 +21,7 @@ var unclustered = []string{Standalone, Durable, EverySec, Sentinel, Quorum}
 // refusingFaults are the states in which a server runs and refuses: of a quorum one or
 // two do. Each names the word of the refusal, and the fault looks whether the server
 // says it.
-var refusingFaults = []Fault{
+var refusingFaults = refusing([]Fault{
 	{Name: "read-only", About: "the server becomes a replica of nobody, and takes no write (REPLICAOF)",
 		Refuses: "READONLY", Topologies: unclustered, takes: []string{roles}},
 	{Name: "master-down", About: "the server becomes a replica of nobody that answers nothing old",
@@ -41,16 +41,18 @@ var refusingFaults = []Fault{
 		Refuses: "NOAUTH"},
 	{Name: "no-perm", About: "the clients' user may not run one of the commands that the scripts need",
 		Refuses: "NOPERM"},
-}
+})
 
-func init() {
-	for i := range refusingFaults {
-		f := &refusingFaults[i]
+// refusing is the faults with what they have in common.
+func refusing(faults []Fault) []Fault {
+	for i := range faults {
+		f := &faults[i]
 		f.Side, f.Often = OnServer, true
 		f.inject = func(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 			return refusal(ctx, w, rng, span, f.Refuses)
 		}
 	}
+	return faults
 }
 
 // order is a command for a server.
@@ -234,7 +236,7 @@ func memory(World, *rand.Rand, *redistest.Server, *history.FaultSpan) refuser {
 // loading has the server save and load. It hears others only between two keys.
 func loading(w World, rng *rand.Rand, s *redistest.Server, _ *history.FaultSpan) refuser {
 	slow := int64(between(rng, leases(w, 0.3), leases(w, 1)) / time.Microsecond)
-	var end chan error // of the loading, once it has begun
+	var end chan struct{} // closed at the end of the loading, once it has begun
 	return refuser{
 		enter: func(ctx context.Context) error {
 			reply, err := insist(ctx, w, s, "DBSIZE")
@@ -245,10 +247,10 @@ func loading(w World, rng *rand.Rand, s *redistest.Server, _ *history.FaultSpan)
 			_, err = insist(ctx, w, s, "CONFIG", "SET", "key-load-delay", slow/max(keys, 1),
 				"loading-process-events-interval-bytes", 1024)
 			if err == nil {
-				end = make(chan error, 1)
+				end = make(chan struct{})
 				go func() {
-					_, err := w.Do(context.WithoutCancel(ctx), s, "DEBUG", "RELOAD")
-					end <- err
+					defer close(end)
+					_, _ = w.Do(context.WithoutCancel(ctx), s, "DEBUG", "RELOAD") // it may have been killed meanwhile
 				}()
 			}
 			return err
@@ -259,7 +261,7 @@ func loading(w World, rng *rand.Rand, s *redistest.Server, _ *history.FaultSpan)
 				return err
 			}
 			select {
-			case <-end: // it may have been killed meanwhile
+			case <-end:
 			case <-ctx.Done():
 			}
 			return err
