@@ -83,14 +83,21 @@ func smokeOnce(t *testing.T, o suite.Options) (thin string) {
 		return ""
 	}
 	doc := report.Make(out)
-	t.Log(doc.Text())
+	defer func() { // whole reports of what went well would hide the one that did not
+		t.Logf("%s, seed %d: %d acquisitions, %d faults, %d pairs, %v; %s", o.Topology, o.Seed, doc.Acquisitions,
+			doc.Injected, len(doc.Pairs), doc.Elapsed, cmp.Or(thin, "ok"))
+		if !doc.OK || thin != "" {
+			t.Log(doc.Text())
+		}
+	}()
 	bite := slices.IndexFunc(doc.Checks, func(c check.Result) bool { return c.Name == "faults-bite" })
 	if !doc.OK && doc.Violations > len(doc.Checks[bite].Violations) {
 		t.Errorf("%s: %d promises were broken", o.Topology, doc.Violations)
 		return ""
 	}
 	if !doc.OK || len(doc.Pairs) == 0 || doc.Acquisitions < 20 || doc.Injected < len(doc.Setup.Faults) {
-		return fmt.Sprintf("%d acquisitions, %d faults, %d pairs", doc.Acquisitions, doc.Injected, len(doc.Pairs))
+		return fmt.Sprintf("too thin: %d acquisitions, %d faults, %d pairs",
+			doc.Acquisitions, doc.Injected, len(doc.Pairs))
 	}
 	if accounted := o.Topology != fault.Quorum; accounted && doc.Changes < doc.Acquisitions {
 		t.Errorf("%s: the servers told of %d changes for %d acquisitions", o.Topology, doc.Changes, doc.Acquisitions)
@@ -98,7 +105,7 @@ func smokeOnce(t *testing.T, o suite.Options) (thin string) {
 	for _, c := range doc.Checks {
 		only := []string{"order", "owners", "least", "evictions", "refused"} // each is of one workload
 		if len(o.Works) == 0 && c.Examined == 0 && slices.Contains(only, c.Name) {
-			t.Errorf("%s: %s looked at nothing", o.Topology, c.Name)
+			return c.Name + " looked at nothing" // as in a run whose locks were in other hands
 		}
 	}
 	var page strings.Builder
