@@ -4,59 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/keeper"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
-
-// Acker is a [Store] whose servers may have replicas, or a log on disk, and
-// that can wait for them. It is optional; [Acks] and [Durable] need it.
-type Acker interface {
-	Store
-
-	// RunAcked is Run, and then, on the same connection and right behind it,
-	// waits until as many replicas and disks as need says have acknowledged
-	// everything that was written until then, or limit has passed. got is
-	// what the servers counted: fewer than needed is no error.
-	//
-	// A [*ServerError] may be the refusal of the waiting, so that it says
-	// nothing about the action.
-	RunAcked(
-		ctx context.Context, action *script.Script, keys, args []string, need Acknowledged, limit time.Duration,
-	) (answer string, got Acknowledged, err error)
-}
-
-// Acknowledged is where a write has arrived.
-type Acknowledged struct {
-	Replicas     int // replicas that have it in memory
-	Disks        int // 1 if it is in the primary's append-only file, synced to disk
-	ReplicaDisks int // replicas of which the same is true
-}
-
-// Covers reports whether a is at least what is needed.
-func (a Acknowledged) Covers(need Acknowledged) bool {
-	return a.Replicas >= need.Replicas && a.Disks >= need.Disks && a.ReplicaDisks >= need.ReplicaDisks
-}
-
-func (a Acknowledged) String() string {
-	var parts []string
-	add := func(n int, what string) {
-		if n > 0 {
-			parts = append(parts, strconv.Itoa(n)+" "+what)
-		}
-	}
-	add(a.Replicas, "replicas")
-	add(a.Disks, "disk of the primary")
-	add(a.ReplicaDisks, "disks of replicas")
-	if len(parts) == 0 {
-		return "nobody"
-	}
-	return strings.Join(parts, ", ")
-}
 
 // ErrNotAcked says that a grant was not acknowledged by as many replicas or
 // disks as were asked for, and was given back. The error is an *AckError.
@@ -65,7 +19,7 @@ var ErrNotAcked = errors.New("holdfast: grant not acknowledged")
 // AckError says what was missing. It is an [ErrNotAcked].
 type AckError struct {
 	Name      string
-	Want, Got Acknowledged
+	Want, Got store.Acks
 }
 
 func (e *AckError) Error() string {
@@ -77,7 +31,7 @@ func (e *AckError) Is(target error) bool { return target == ErrNotAcked }
 
 // acks are the acknowledgements that a lock is taken with.
 type acks struct {
-	need  Acknowledged
+	need  store.Acks
 	limit time.Duration // of each kind of waiting
 }
 
@@ -85,7 +39,7 @@ func (a acks) wanted() bool { return a != acks{} }
 
 // total bounds the waiting: WAIT and WAITAOF follow each other.
 func (a acks) total() time.Duration {
-	if a.need.Replicas > 0 && a.need.Disks > 0 {
+	if a.need.Replicas > 0 && a.need.LocalAOF > 0 {
 		return 2 * a.limit
 	}
 	return a.limit
@@ -124,7 +78,7 @@ func Durable(replicas int, limit time.Duration) Option {
 		if replicas < 0 {
 			return invalid("Durable on %d replicas: use 0 for the primary alone", replicas)
 		}
-		t.ack.need.Disks, t.ack.need.ReplicaDisks = 1, replicas
+		t.ack.need.LocalAOF, t.ack.need.ReplicaAOF = 1, replicas
 		return t.awaitAcks("Durable", limit)
 	}
 }
@@ -133,7 +87,7 @@ func Durable(replicas int, limit time.Duration) Option {
 func (t *terms) awaitAcks(what string, limit time.Duration) error {
 	t.ack.limit = max(t.ack.limit, limit)
 	timeout := t.client.cfg.RequestTimeout
-	switch _, able := t.client.store.(Acker); {
+	switch _, able := t.client.store.(store.Acker); {
 	case !able:
 		return invalid("%s: this store cannot wait for acknowledgements: leave the option out", what)
 	case limit < time.Millisecond || limit%time.Millisecond != 0:
@@ -149,7 +103,7 @@ func (t *terms) awaitAcks(what string, limit time.Duration) error {
 // waits for. Nothing has been taken yet.
 func (c *Client) waits(s *spec) error {
 	info := c.server.Load()
-	if s.ack.need.Disks == 0 || info == nil || !info.older(7, 2) {
+	if s.ack.need.LocalAOF == 0 || info == nil || !older(*info, 7, 2) {
 		return nil
 	}
 	return &ServerError{Code: "WAITAOF", Message: fmt.Sprintf(
@@ -166,7 +120,7 @@ func (c *Client) runAcked(
 		answer, err := c.store.Run(limited, action, keys, args)
 		return answer, inTime(ctx, err)
 	}
-	answer, got, err := c.store.(Acker).RunAcked(limited, action, keys, args, s.ack.need, s.ack.limit)
+	answer, got, err := c.store.(store.Acker).RunAcked(limited, action, keys, args, s.ack.need, s.ack.limit)
 	err = inTime(ctx, err)
 	if err == nil && !got.Covers(s.ack.need) {
 		err = &AckError{Name: s.name, Want: s.ack.need, Got: got}

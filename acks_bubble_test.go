@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 const limit = 500 * time.Millisecond
 
 // short expects the error of a grant that too few have acknowledged, and that
 // the lock is free for others at once.
-func (w *world) short(name string, err error, want, got holdfast.Acknowledged) {
+func (w *world) short(name string, err error, want, got store.Acks) {
 	w.t.Helper()
 	var missing *holdfast.AckError
 	if !errors.As(err, &missing) || !errors.Is(err, holdfast.ErrNotAcked) {
@@ -32,13 +33,13 @@ func (w *world) short(name string, err error, want, got holdfast.Acknowledged) {
 func TestAGrantThatTooFewAcknowledgeIsGivenBack(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		w.Acknowledge(holdfast.Acknowledged{Replicas: 1})
+		w.Acknowledge(store.Acks{Replicas: 1})
 		_, err := c.Mutex("x", holdfast.Acks(2, limit)).Lock(t.Context())
-		w.short("x", err, holdfast.Acknowledged{Replicas: 2}, holdfast.Acknowledged{Replicas: 1})
+		w.short("x", err, store.Acks{Replicas: 2}, store.Acks{Replicas: 1})
 		_, err = c.Mutex("x", holdfast.Durable(0, limit)).TryLock(t.Context())
-		w.short("x", err, holdfast.Acknowledged{Disks: 1}, holdfast.Acknowledged{Replicas: 1})
+		w.short("x", err, store.Acks{LocalAOF: 1}, store.Acks{Replicas: 1})
 
-		w.Acknowledge(holdfast.Acknowledged{Replicas: 2, Disks: 1})
+		w.Acknowledge(store.Acks{Replicas: 2, LocalAOF: 1})
 		l, err := c.Mutex("x", holdfast.Acks(2, limit), holdfast.Durable(0, limit)).Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -47,15 +48,15 @@ func TestAGrantThatTooFewAcknowledgeIsGivenBack(t *testing.T) {
 			t.Errorf("trusted for %v", l.Remaining())
 		}
 		_, err = c.Mutex("y", holdfast.Durable(1, limit)).Lock(t.Context())
-		got := holdfast.Acknowledged{Disks: 1, ReplicaDisks: 1}
-		w.short("y", err, got, holdfast.Acknowledged{Replicas: 2, Disks: 1})
+		got := store.Acks{LocalAOF: 1, ReplicaAOF: 1}
+		w.short("y", err, got, store.Acks{Replicas: 2, LocalAOF: 1})
 	})
 }
 
 // A pushed grant is confirmed, too; one that is short is handed on.
 func TestAPushedGrantIsAcknowledgedOrHandedOn(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.Acknowledge(holdfast.Acknowledged{Replicas: 1})
+		w.Acknowledge(store.Acks{Replicas: 1})
 		held, err := w.client().Mutex("x").Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -97,7 +98,7 @@ func TestAPushedGrantIsAcknowledgedOrHandedOn(t *testing.T) {
 func TestARenewalThatTooFewAcknowledgeIsNone(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		w.Acknowledge(holdfast.Acknowledged{Replicas: 1})
+		w.Acknowledge(store.Acks{Replicas: 1})
 		l, err := c.Mutex("x", holdfast.Acks(1, limit)).Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -106,17 +107,17 @@ func TestARenewalThatTooFewAcknowledgeIsNone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Acknowledge(holdfast.Acknowledged{})
+		w.Acknowledge(store.Acks{})
 		time.Sleep(ttl / 2)
 		if l.Remaining() > trusted-ttl/2 {
 			t.Errorf("an unacknowledged renewal counts: %v", l.Remaining())
 		}
-		w.Acknowledge(holdfast.Acknowledged{Replicas: 1})
+		w.Acknowledge(store.Acks{Replicas: 1})
 		time.Sleep(3 * time.Second)
 		if l.Remaining() < trusted-3*time.Second {
 			t.Errorf("the renewal was not tried again: %v", l.Remaining())
 		}
-		w.Acknowledge(holdfast.Acknowledged{})
+		w.Acknowledge(store.Acks{})
 		time.Sleep(2 * ttl)
 		if !errors.Is(l.Err(), holdfast.ErrLost) || plain.Err() != nil {
 			t.Errorf("the leases: %v, %v", l.Err(), plain.Err())
@@ -142,7 +143,7 @@ func TestALeaseIsPassedOnOnlyToTheSameAcknowledgements(t *testing.T) {
 		if err := held.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		w.short("x", <-failed, holdfast.Acknowledged{Replicas: 1}, holdfast.Acknowledged{})
+		w.short("x", <-failed, store.Acks{Replicas: 1}, store.Acks{})
 	})
 }
 
@@ -161,7 +162,7 @@ func TestACancelledConfirmationLeavesNothing(t *testing.T) {
 }
 
 // plainStore is a store that cannot wait for anybody.
-type plainStore struct{ holdfast.Store }
+type plainStore struct{ store.Store }
 
 func TestAcknowledgementsThatCannotBeAreRefusedAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
@@ -193,9 +194,9 @@ func TestAcknowledgementsThatCannotBeAreRefusedAtOnce(t *testing.T) {
 // A server that cannot sync on demand is found out before anything is taken.
 func TestDurableNeedsAServerThatCanWait(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.Acknowledge(holdfast.Acknowledged{Replicas: 1, Disks: 1})
+		w.Acknowledge(store.Acks{Replicas: 1, LocalAOF: 1})
 		for version, able := range map[string]bool{"7.0.15": false, "7.2.0": true, "8.1": true, "": true} {
-			info := holdfast.ServerInfo{Product: "redis", Version: version, Role: "master"}
+			info := store.ServerInfo{Product: "redis", Version: version, Role: "master"}
 			net := &described{network: w.net, info: info}
 			c, err := holdfast.New(net, holdfast.Config{})
 			if err != nil {

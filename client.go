@@ -20,13 +20,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wake"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Client is one process's party in locking: its identity, its subscription,
 // its renewals and the lines of its goroutines. Make one per process and
 // store, and close it at the end. It is safe for use by many goroutines.
 type Client struct {
-	store  Store
+	store  store.Store
 	cfg    Config
 	id     string
 	log    *slog.Logger
@@ -63,7 +64,7 @@ type Client struct {
 	presence *time.Timer    // the next announcement; nil before the first
 
 	checked   atomic.Bool // the server has been seen to be usable
-	server    atomic.Pointer[ServerInfo]
+	server    atomic.Pointer[store.ServerInfo]
 	away      atomic.Int64  // when the log was last told that the server is; 0: never
 	allowed   atomic.Bool   // its user may run what the actions are made of
 	announced atomic.Bool   // the client has begun to make itself known
@@ -79,8 +80,8 @@ const channelLinger = 10 * time.Second
 
 // New makes a client of store. It does no I/O: the first acquisition does.
 // The error is an [ErrInvalid] that says which field of cfg cannot work.
-func New(store Store, cfg Config) (*Client, error) {
-	if v := reflect.ValueOf(store); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+func New(s store.Store, cfg Config) (*Client, error) {
+	if v := reflect.ValueOf(s); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, invalid("the store is nil: make one, for example with goredis.New(rdb)")
 	}
 	cfg, err := cfg.complete()
@@ -90,25 +91,21 @@ func New(store Store, cfg Config) (*Client, error) {
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails: it would end the program
 	c := &Client{
-		store: store, cfg: cfg, id: base64.RawURLEncoding.EncodeToString(id),
+		store: s, cfg: cfg, id: base64.RawURLEncoding.EncodeToString(id),
 		log: cfg.Logger, now: clock.Now, chance: mathrand.Float64,
-		retention: wire.Millis(cfg.Retention), sharded: store.Sharded(),
+		retention: wire.Millis(cfg.Retention), sharded: s.Sharded(),
 		closing: make(chan struct{}), gone: make(chan struct{}), quiet: make(chan struct{}, 1),
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
-	// A fake in virtual time brings the clock that its leases live by.
-	if own, ok := store.(interface{ Now() time.Duration }); ok {
-		c.now, c.fake = own.Now, true
-	}
-	// A simulation that is to repeat itself brings chance, too.
-	if own, ok := store.(interface{ Chance() float64 }); ok {
-		c.chance = own.Chance
-	}
-	// A store made of others passes on what they bring.
-	if own, ok := store.(interface{ Clock() func() time.Duration }); ok && own.Clock() != nil {
-		c.now, c.fake = own.Clock(), true
+	if fake, ok := s.(store.Simulated); ok {
+		if now := fake.Clock(); now != nil {
+			c.now, c.fake = now, true
+		}
+		if random := fake.Random(); random != nil {
+			c.chance = random
+		}
 	}
 	if !c.sharded {
 		c.base = wire.Base(cfg.Prefix, "", false)
@@ -135,7 +132,7 @@ func (c *Client) ID() string { return c.id }
 func (c *Client) listen(
 	ctx context.Context, channel string, message func(string), resumed func(),
 ) (func(), error) {
-	return c.store.Listen(ctx, channel, Listener{Message: message, Resumed: resumed})
+	return c.store.Listen(ctx, channel, store.Listener{Message: message, Resumed: resumed})
 }
 
 func (c *Client) readPush(payload string) (uint64, wake.Grant, bool) {
@@ -186,7 +183,7 @@ func (c *Client) ready(ctx context.Context) error {
 	case err != nil:
 		return unsent(inTime(ctx, err))
 	default:
-		if err := info.usable(); err != nil {
+		if err := usable(info); err != nil {
 			return err
 		}
 		c.server.Store(&info)
@@ -209,7 +206,7 @@ func (c *Client) prepare(ctx context.Context, s *spec) error {
 
 // usable refuses a server on which the actions would not work, or would
 // answer from a copy.
-func (i ServerInfo) usable() error {
+func usable(i store.ServerInfo) error {
 	if i.Role == "replica" || i.Role == "slave" {
 		return &ServerError{Code: "REPLICA", Message: "REPLICA the server at " + i.Address + " is a replica"}
 	}
@@ -217,7 +214,7 @@ func (i ServerInfo) usable() error {
 	if i.Product == "valkey" {
 		oldest = [2]int{7, 2}
 	}
-	if i.older(oldest[0], oldest[1]) {
+	if older(i, oldest[0], oldest[1]) {
 		return &ServerError{Code: "VERSION", Message: fmt.Sprintf(
 			"VERSION the server at %s is %s %s, too old", i.Address, i.Product, i.Version)}
 	}
@@ -226,7 +223,7 @@ func (i ServerInfo) usable() error {
 
 // older reports that the server's version is before major.minor; one that it
 // does not tell is not: the actions will show.
-func (i ServerInfo) older(major, minor int) bool {
+func older(i store.ServerInfo, major, minor int) bool {
 	first, rest, _ := strings.Cut(i.Version, ".")
 	second, _, _ := strings.Cut(rest, ".")
 	have, err := strconv.Atoi(first)

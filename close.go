@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/keeper"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 const (
@@ -119,7 +120,7 @@ func (c *Client) close(ctx context.Context, release bool) (first bool, err error
 	<-idle
 	c.hub.Stop()
 	c.keeper.Stop()
-	if s, ok := c.store.(IdleCloser); ok {
+	if s, ok := c.store.(store.IdleCloser); ok {
 		s.CloseIdleConnections()
 	}
 	c.lastNews()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestCloseReleasesEveryLeaseAndEndsItsContext(t *testing.T) {
@@ -270,7 +271,7 @@ func TestAnIdleClientRunsNothing(t *testing.T) {
 // Guarantee: a grant that is confirmed while the client closes, which has given it back by then, is no lease.
 func TestAGrantThatIsConfirmedAsTheClientClosesIsNoLease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.Acknowledge(holdfast.Acknowledged{Replicas: 1})
+		w.Acknowledge(store.Acks{Replicas: 1})
 		confirmed, goOn := make(chan struct{}), make(chan struct{})
 		w.Lose(func(action string, _ []string) error {
 			if action == "renew" {

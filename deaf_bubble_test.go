@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // deafNet is a network over which no subscription can be had while refuse is set.
@@ -23,7 +24,7 @@ type deafNet struct {
 	permit string // what the server says of its user's rights; empty: all is permitted
 }
 
-func (m *deafNet) Listen(ctx context.Context, channel string, l holdfast.Listener) (func(), error) {
+func (m *deafNet) Listen(ctx context.Context, channel string, l store.Listener) (func(), error) {
 	m.asked.Add(1)
 	if err := m.refuse.Load(); err != nil {
 		if errors.Is(*err, errLink) { // a proxy that swallows what it does not know
@@ -50,9 +51,9 @@ func (w *world) deafClient(err error, cfg holdfast.Config) (*holdfast.Client, *d
 }
 
 // over makes a client of a store, which is closed with the test.
-func (w *world) over(store holdfast.Store, cfg holdfast.Config) *holdfast.Client {
+func (w *world) over(s store.Store, cfg holdfast.Config) *holdfast.Client {
 	w.t.Helper()
-	c, err := holdfast.New(store, cfg)
+	c, err := holdfast.New(s, cfg)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 func mustCampaign(t *testing.T, e *holdfast.Election, value string) *holdfast.Leadership {
@@ -487,7 +488,7 @@ func TestWithoutASubscriptionWhoObservesLooks(t *testing.T) {
 // mute is a network to a server that permits no subscription.
 type mute struct{ *network }
 
-func (*mute) Listen(context.Context, string, holdfast.Listener) (func(), error) {
+func (*mute) Listen(context.Context, string, store.Listener) (func(), error) {
 	return nil, &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM no channels"}
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // The errors that callers tell apart, with errors.Is.
@@ -33,7 +35,7 @@ var (
 	ErrUnknownOutcome = errors.New("holdfast: outcome unknown")
 	// ErrUnreachable: no connection to the server could be had, so that nothing
 	// was sent: the request has no effect, now or later.
-	ErrUnreachable = errors.New("holdfast: server cannot be reached")
+	ErrUnreachable = store.ErrNotSent
 	// ErrLimit: the semaphore has another limit. The error is a *LimitError.
 	ErrLimit = errors.New("holdfast: another limit is in use")
 	// ErrPeriod: the job has another period. The error is a *PeriodError.
@@ -171,32 +173,9 @@ func (e *LostError) Error() string {
 // Is makes a LostError an ErrLost.
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
-// ServerError is a definite refusal: the server answered with an error, and
-// the action changed nothing. The stores make it from what the server said.
-type ServerError struct {
-	// Code is the error's code word: "NOPERM", "OOM", "READONLY", "WRONGTYPE".
-	// A refusal without one, as a script may raise, has the code "ERR".
-	Code string
-	// Message is what the server said, whole, its code included.
-	Message string
-
-	prefix  string   // of the client that was refused
-	lacking []string // commands that its user may not run, if that was asked
-}
-
-func (e *ServerError) Error() string { return "holdfast: server: " + e.Message }
-
-// transient reports a refusal that may pass by itself: the server loads its
-// data, fails over, moves a slot, or its disk is full (MISCONF: until somebody
-// makes room, and a release that gave up by then would be worse than a late one).
-func (e *ServerError) transient() bool {
-	switch e.Code {
-	case "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MOVED", "ASK",
-		"NOREPLICAS", "MISCONF", "MAXCLIENTS":
-		return true
-	}
-	return false
-}
+// ServerError is the refusal of a server: it answered with an error, and nothing
+// was changed.
+type ServerError = store.ServerError
 
 // errNoContext and errNoFunction refuse what must not be nil.
 var (
@@ -257,5 +236,5 @@ func refusal(err error) *ServerError {
 // passing reports that err may be gone at the next try.
 func passing(err error) bool {
 	refused := refusal(err)
-	return refused == nil || refused.transient()
+	return refused == nil || refused.Transient()
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 func ExampleLease_Name() {
@@ -77,8 +78,8 @@ func ExampleMutex_Name() {
 }
 
 func ExampleClient_ID() {
-	store := memstore.New()
-	a, b := newClient(store), newClient(store)
+	s := memstore.New()
+	a, b := newClient(s), newClient(s)
 	fmt.Println(len(a.ID()), a.ID() != b.ID())
 	// Output: 22 true
 }
@@ -98,9 +99,9 @@ func ExampleState_Held() {
 // not forget it.
 func ExampleAcks() {
 	ctx := context.Background()
-	store := memstore.New()
-	store.Acknowledge(holdfast.Acknowledged{Replicas: 1}) // as if it had one
-	client := newClient(store)
+	s := memstore.New()
+	s.Acknowledge(store.Acks{Replicas: 1}) // as if it had one
+	client := newClient(s)
 	lease, err := client.Mutex("report", holdfast.Acks(1, 10*time.Millisecond)).Lock(ctx)
 	fmt.Println("one replica:", err)
 	_ = lease.Release(ctx)
@@ -119,26 +120,17 @@ func ExampleAcks() {
 // forget it.
 func ExampleDurable() {
 	ctx := context.Background()
-	store := memstore.New()
-	client := newClient(store)
+	s := memstore.New()
+	client := newClient(s)
 	report := client.Mutex("report", holdfast.Durable(0, 10*time.Millisecond))
 	_, err := report.Lock(ctx)
 	fmt.Println("no disk:", errors.Is(err, holdfast.ErrNotAcked))
 
-	store.Acknowledge(holdfast.Acknowledged{Disks: 1})
+	s.Acknowledge(store.Acks{LocalAOF: 1})
 	lease, err := report.Lock(ctx)
 	fmt.Println("on disk:", err)
 	_ = lease.Release(ctx)
 	// Output:
 	// no disk: true
 	// on disk: <nil>
-}
-
-func ExampleAcknowledged_Covers() {
-	got := holdfast.Acknowledged{Replicas: 2}
-	fmt.Println(got.Covers(holdfast.Acknowledged{Replicas: 1}))
-	fmt.Println(got.Covers(holdfast.Acknowledged{Replicas: 1, Disks: 1}))
-	// Output:
-	// true
-	// false
 }

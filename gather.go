@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/convoy"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // asked is an acquisition or a release that may travel with others.
@@ -39,8 +40,8 @@ type roads struct {
 const mostRoads = 64
 
 func (c *Client) openRoads() {
-	g, ok := c.store.(Gatherer)
-	if !ok || !g.Gathers() {
+	g, ok := c.store.(store.Batcher)
+	if !ok || !g.Batches() {
 		return
 	}
 	c.roads.open, c.roads.in = true, make(map[string]*road)

@@ -12,14 +12,19 @@ import (
 // Hint says what to do about err, in one sentence; it is empty when nothing
 // helpful is known.
 func Hint(err error) string {
+	var lacks *permissionError
 	var refused *ServerError
 	var dial *net.OpError
 	var silent *silenceError
 	switch {
 	case err == nil:
 		return ""
+	case errors.As(err, &lacks):
+		return lacks.hint()
+	case errors.As(err, &refused) && refused.Code == "NOPERM":
+		return (&permissionError{ServerError: refused}).hint()
 	case errors.As(err, &refused):
-		return refused.hint()
+		return hints[refused.Code]
 	case errors.Is(err, ErrNotAcked):
 		return "see in the primary's INFO replication whether the replicas are connected and in step"
 	case errors.Is(err, errReads):
@@ -72,23 +77,31 @@ var hints = map[string]string{ //nolint:gosec // it speaks of passwords and has 
 	"VERSION": "Holdfast needs Redis 7.0 or Valkey 7.2, or later",
 }
 
-func (e *ServerError) hint() string {
-	if e.Code == "NOPERM" {
-		prefix := cmp.Or(e.prefix, defaultPrefix)
-		what := "the commands +evalsha +eval +time +hget +hset +hdel +hmget +hgetall +pexpire +pttl " +
-			"+pubsub|numsub +publish +subscribe"
-		switch {
-		case len(e.lacking) > 0:
-			what = grants(e.lacking, prefix)
-		case strings.Contains(e.Message, "channel"):
-			what = "the channels &" + prefix + ":*"
-		case strings.Contains(e.Message, "keys"), strings.Contains(e.Message, "a key"),
-			strings.Contains(e.Message, "' key"):
-			what = "the keys ~" + prefix + ":*"
-		}
-		return "give the server's user " + what + " (ACL SETUSER)"
+// permissionError is a refusal for lack of a permission, with what the hint needs
+// to be exact. It is the *ServerError.
+type permissionError struct {
+	*ServerError
+	prefix  string   // of the client that was refused; empty: not known
+	lacking []string // commands that its user may not run, if that was asked
+}
+
+// Unwrap makes a permissionError the ServerError that it has.
+func (e *permissionError) Unwrap() error { return e.ServerError }
+
+func (e *permissionError) hint() string {
+	prefix := cmp.Or(e.prefix, defaultPrefix)
+	what := "the commands +evalsha +eval +time +hget +hset +hdel +hmget +hgetall +pexpire +pttl " +
+		"+pubsub|numsub +publish +subscribe"
+	switch {
+	case len(e.lacking) > 0:
+		what = grants(e.lacking, prefix)
+	case strings.Contains(e.Message, "channel"):
+		what = "the channels &" + prefix + ":*"
+	case strings.Contains(e.Message, "keys"), strings.Contains(e.Message, "a key"),
+		strings.Contains(e.Message, "' key"):
+		what = "the keys ~" + prefix + ":*"
 	}
-	return hints[e.Code]
+	return "give the server's user " + what + " (ACL SETUSER)"
 }
 
 // lacksPermission reports that the server refused for lack of a permission.
@@ -99,25 +112,21 @@ func lacksPermission(err error) bool {
 
 // explained adds to a lack of permission what the hint needs to be exact.
 func (c *Client) explained(err error) error {
-	if err == nil {
-		return nil
-	}
 	var refused *ServerError
 	if !errors.As(err, &refused) || refused.Code != "NOPERM" {
 		return err
 	}
-	told := *refused
-	told.prefix = c.cfg.Prefix
-	return &told
+	return &permissionError{ServerError: refused, prefix: c.cfg.Prefix}
 }
 
 // lacking is the refusal for commands that the server's user may not run.
-func (c *Client) lacking(commands []string) *ServerError {
-	return &ServerError{
-		Code: "NOPERM", prefix: c.cfg.Prefix, lacking: commands,
+func (c *Client) lacking(commands []string) error {
+	refused := &ServerError{
+		Code: "NOPERM",
 		Message: fmt.Sprintf("NOPERM the user may not run %s, which the locks are made of: ACL SETUSER USER %s",
 			strings.Join(commands, ", "), grants(commands, c.cfg.Prefix)),
 	}
+	return &permissionError{ServerError: refused, prefix: c.cfg.Prefix, lacking: commands}
 }
 
 // grants are the rules that permit the commands. A server does not tell a

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // liar is a server that answers what it is told to, whatever it is asked: one line after the
@@ -25,13 +26,16 @@ type liar struct {
 	lines []string
 	next  int
 	asked int
-	ears  map[int]holdfast.Listener
+	ears  map[int]store.Listener
 }
 
-func (l *liar) Now() time.Duration { return time.Since(l.born) }
-func (*liar) Group(string) string  { return "" }
-func (*liar) Sharded() bool        { return false }
-func (*liar) Gathers() bool        { return true }
+func (l *liar) Clock() func() time.Duration {
+	return func() time.Duration { return time.Since(l.born) }
+}
+func (l *liar) Random() func() float64 { return nil }
+func (*liar) Group(string) string      { return "" }
+func (*liar) Sharded() bool            { return false }
+func (*liar) Batches() bool            { return true }
 
 // line is the next answer, after the pushes before it.
 func (l *liar) line(me string) string {
@@ -101,7 +105,7 @@ func (l *liar) Run(ctx context.Context, _ *script.Script, _, args []string) (str
 	return l.answer(ctx, me)
 }
 
-func (l *liar) Listen(_ context.Context, _ string, ear holdfast.Listener) (func(), error) {
+func (l *liar) Listen(_ context.Context, _ string, ear store.Listener) (func(), error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.next<<8 + len(l.ears)
@@ -113,12 +117,12 @@ func (l *liar) Listen(_ context.Context, _ string, ear holdfast.Listener) (func(
 	}, nil
 }
 
-func (l *liar) Server(ctx context.Context) (holdfast.ServerInfo, error) {
+func (l *liar) Server(ctx context.Context) (store.ServerInfo, error) {
 	if line := l.lines[0]; strings.HasPrefix(line, "=") {
 		_, err := l.answer(ctx, "-")
-		return holdfast.ServerInfo{Product: line, Version: line, Role: line, Mode: line}, err
+		return store.ServerInfo{Product: line, Version: line, Role: line, Mode: line}, err
 	}
-	return holdfast.ServerInfo{}, nil
+	return store.ServerInfo{}, nil
 }
 
 // patiently makes a call that waits for ten seconds at most, and then for requests that
@@ -210,7 +214,7 @@ func FuzzReplies(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, lines string) {
 		synctest.Test(t, func(t *testing.T) {
-			l := &liar{born: time.Now(), lines: strings.Split(lines, "\n"), ears: map[int]holdfast.Listener{}}
+			l := &liar{born: time.Now(), lines: strings.Split(lines, "\n"), ears: map[int]store.Listener{}}
 			c, err := holdfast.New(l, holdfast.Config{TTL: 3 * time.Second})
 			if err != nil {
 				t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // listener is an Observer that passes some events on.
@@ -43,7 +44,7 @@ func (j *journal) String() string {
 }
 
 // plain hides that memstore brings a clock of its own.
-type plain struct{ holdfast.Store }
+type plain struct{ store.Store }
 
 // fleeting is a TTL that a test can wait for.
 const fleeting = 600 * time.Millisecond

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // keptMulti are kept for the same reason as kept.
@@ -372,7 +373,7 @@ func TestSeveralLocksAreExtendedTogether(t *testing.T) {
 func TestSeveralLocksThatTooFewAcknowledgeAreGivenBack(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		w.Acknowledge(holdfast.Acknowledged{Replicas: 1})
+		w.Acknowledge(store.Acks{Replicas: 1})
 		_, err := c.All([]string{"a", "b"}, holdfast.Acks(2, limit)).Lock(t.Context())
 		if wantIs(t, err, holdfast.ErrNotAcked); err == nil {
 			return // nobody gives them back: who wants them next would wait for ever
@@ -385,7 +386,7 @@ func TestSeveralLocksThatTooFewAcknowledgeAreGivenBack(t *testing.T) {
 		})
 		wantIs(t, err, holdfast.ErrNotAcked)
 		synctest.Wait()
-		w.Acknowledge(holdfast.Acknowledged{Replicas: 2})
+		w.Acknowledge(store.Acks{Replicas: 2})
 		releaseAll(t, mustLockAll(t, c.All([]string{"a", "b"}, holdfast.Acks(2, limit))))
 		// The period was given back with the run.
 		again, err := c.Every("job", time.Hour, holdfast.Acks(2, limit)).Do(t.Context(),

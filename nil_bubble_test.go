@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 var (
@@ -177,10 +178,10 @@ func caught(f func() error) (panicked any, err error) {
 
 func TestAStoreThatIsNilIsRefused(t *testing.T) {
 	var none *memstore.Store
-	for _, store := range []holdfast.Store{nil, none} {
-		c, err := holdfast.New(store, holdfast.Config{})
+	for _, s := range []store.Store{nil, none} {
+		c, err := holdfast.New(s, holdfast.Config{})
 		if c != nil || !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), "goredis.New") {
-			t.Errorf("%T: %v", store, err)
+			t.Errorf("%T: %v", s, err)
 		}
 	}
 }

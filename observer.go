@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Leader is who leads an election at one moment, as the server knows it. It
@@ -142,7 +143,8 @@ func (o *observation) subscribe(ctx context.Context, done <-chan struct{}) {
 	defer o.c.exit()
 	bounded, cancel := context.WithTimeout(ctx, o.c.cfg.RequestTimeout)
 	defer cancel()
-	stop, err := o.c.store.Listen(bounded, o.e.watch, Listener{Message: func(string) { o.nudge() }, Resumed: o.nudge})
+	told := store.Listener{Message: func(string) { o.nudge() }, Resumed: o.nudge}
+	stop, err := o.c.store.Listen(bounded, o.e.watch, told)
 	if err != nil {
 		o.deaf = !passing(err)
 		return

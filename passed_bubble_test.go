@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // One in line is told that a lock is free sooner than all were told. If it gives up,
@@ -38,7 +38,7 @@ func TestWhoIsToldThatTheLockIsFreeSoonerPassesItOn(t *testing.T) {
 func (w *world) frozen(name string) {
 	w.t.Helper()
 	ctx := w.t.Context()
-	stop, err := w.Listen(ctx, "holdfast:push:frozen", holdfast.Listener{})
+	stop, err := w.Listen(ctx, "holdfast:push:frozen", store.Listener{})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestInspectShowsWhoHoldsAndWhoWaits(t *testing.T) {
@@ -193,16 +194,16 @@ func TestInspectAndEvictRefuseWhatCannotWork(t *testing.T) {
 
 func TestAServerThatCannotWorkIsRefused(t *testing.T) {
 	for _, test := range []struct {
-		info holdfast.ServerInfo
+		info store.ServerInfo
 		code string
 	}{
-		{holdfast.ServerInfo{Product: "redis", Version: "6.2.14", Role: "master"}, "VERSION"},
-		{holdfast.ServerInfo{Product: "redis", Version: "7.0.15", Role: "master"}, ""},
-		{holdfast.ServerInfo{Product: "valkey", Version: "7.0.1", Role: "master"}, "VERSION"},
-		{holdfast.ServerInfo{Product: "valkey", Version: "7.2.5", Role: "master"}, ""},
-		{holdfast.ServerInfo{Product: "redis", Version: "8.0", Role: "replica"}, "REPLICA"},
-		{holdfast.ServerInfo{Product: "redis", Version: "8.0", Role: "slave"}, "REPLICA"},
-		{holdfast.ServerInfo{Product: "other", Version: "unstable"}, ""},
+		{store.ServerInfo{Product: "redis", Version: "6.2.14", Role: "master"}, "VERSION"},
+		{store.ServerInfo{Product: "redis", Version: "7.0.15", Role: "master"}, ""},
+		{store.ServerInfo{Product: "valkey", Version: "7.0.1", Role: "master"}, "VERSION"},
+		{store.ServerInfo{Product: "valkey", Version: "7.2.5", Role: "master"}, ""},
+		{store.ServerInfo{Product: "redis", Version: "8.0", Role: "replica"}, "REPLICA"},
+		{store.ServerInfo{Product: "redis", Version: "8.0", Role: "slave"}, "REPLICA"},
+		{store.ServerInfo{Product: "other", Version: "unstable"}, ""},
 	} {
 		bubble(t, func(t *testing.T, w *world) {
 			c, err := holdfast.New(&described{network: w.net, info: test.info}, holdfast.Config{})

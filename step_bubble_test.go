@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestAWriterStepsDownWithNoWriterInBetween(t *testing.T) {
@@ -302,7 +303,7 @@ func TestAStepCountsWhenItIsAcknowledged(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		careless := must(t, c.RWMutex("a").RLock)
-		w.Acknowledge(holdfast.Acknowledged{Replicas: 1})
+		w.Acknowledge(store.Acks{Replicas: 1})
 		m := c.RWMutex("a", holdfast.Acks(1, limit))
 		l := must(t, m.RLock)
 		if l.Owner() == careless.Owner() {
@@ -310,12 +311,12 @@ func TestAStepCountsWhenItIsAcknowledged(t *testing.T) {
 		}
 		release(t, careless)
 		token := l.Token()
-		w.Acknowledge(holdfast.Acknowledged{})
+		w.Acknowledge(store.Acks{})
 		wantIs(t, l.StepUp(t.Context()), holdfast.ErrNotAcked, holdfast.ErrUnknownOutcome)
 		if l.Token() != token || l.Err() != nil {
 			t.Errorf("the reader: token %d after %d, %v", l.Token(), token, l.Err())
 		}
-		w.Acknowledge(holdfast.Acknowledged{Replicas: 1})
+		w.Acknowledge(store.Acks{Replicas: 1})
 		if err := l.StepUp(t.Context()); err != nil || l.Token() <= token {
 			t.Errorf("acknowledged: %v, token %d", err, l.Token())
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 const ttl = 30 * time.Second
@@ -29,8 +30,8 @@ type world struct {
 func bubble(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		w := &world{Store: store, net: &network{Store: store, sent: map[string]int{}}, t: t}
+		s := memstore.New()
+		w := &world{Store: s, net: &network{Store: s, sent: map[string]int{}}, t: t}
 		t.Cleanup(w.net.under.Wait)
 		f(t, w)
 	})
@@ -261,12 +262,12 @@ func (b *babbler) Run(ctx context.Context, action *script.Script, keys, args []s
 // described is a network to a server that says of itself what it is told to.
 type described struct {
 	*network
-	info  holdfast.ServerInfo
+	info  store.ServerInfo
 	err   error
 	asked int
 }
 
-func (d *described) Server(context.Context) (holdfast.ServerInfo, error) {
+func (d *described) Server(context.Context) (store.ServerInfo, error) {
 	d.asked++
 	return d.info, d.err
 }

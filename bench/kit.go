@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // kit is one Redis client library under test.
@@ -19,7 +19,7 @@ var kits = []kit{{"goredis", openGoredis}, {"rueidis", openRueidis}}
 // party is one connected client: a store for Holdfast, and the raw commands,
 // which set the limit, over the same client.
 type party struct {
-	store holdfast.Store
+	store store.Store
 	raw   raw
 	close func()
 }

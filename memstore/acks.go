@@ -4,15 +4,19 @@ import (
 	"context"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
-var _ holdfast.Acker = (*Store)(nil)
+var _ interface {
+	store.Acker
+	store.Batcher
+	store.Simulated
+} = (*Store)(nil)
 
 // Acknowledge sets what the store's replicas and disks, which it does not
 // have, acknowledge from now on of every write. At first nothing is.
-func (s *Store) Acknowledge(a holdfast.Acknowledged) {
+func (s *Store) Acknowledge(a store.Acks) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.acks = a
@@ -21,11 +25,11 @@ func (s *Store) Acknowledge(a holdfast.Acknowledged) {
 // RunAcked is Run, and then a wait until limit if fewer acknowledge than are
 // needed, as on a server.
 func (s *Store) RunAcked(
-	ctx context.Context, action *script.Script, keys, args []string, need holdfast.Acknowledged, limit time.Duration,
-) (string, holdfast.Acknowledged, error) {
+	ctx context.Context, action *script.Script, keys, args []string, need store.Acks, limit time.Duration,
+) (string, store.Acks, error) {
 	answer, err := s.Run(ctx, action, keys, args)
 	if err != nil {
-		return "", holdfast.Acknowledged{}, err
+		return "", store.Acks{}, err
 	}
 	if s.acknowledged().Covers(need) {
 		return answer, s.acknowledged(), nil
@@ -36,11 +40,11 @@ func (s *Store) RunAcked(
 	case <-timer.C:
 		return answer, s.acknowledged(), nil
 	case <-ctx.Done():
-		return "", holdfast.Acknowledged{}, ctx.Err()
+		return "", store.Acks{}, ctx.Err()
 	}
 }
 
-func (s *Store) acknowledged() holdfast.Acknowledged {
+func (s *Store) acknowledged() store.Acks {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.acks

@@ -5,14 +5,18 @@ import "time"
 // now needs mu.
 func (s *Store) now() time.Time { return s.clock().Add(s.ahead) }
 
-// Now returns the time that has passed on the store's clock since New. A
-// holdfast client whose store has this method takes it for its own clock, so
-// that leases and the store live in one time, virtual or not.
-func (s *Store) Now() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.now().Sub(s.born)
+// Clock implements [store.Simulated]: the time that has passed on the store's
+// clock since New. Leases and the store live in one time, virtual or not.
+func (s *Store) Clock() func() time.Duration {
+	return func() time.Duration {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.now().Sub(s.born)
+	}
 }
+
+// Random implements [store.Simulated]: a client draws real random numbers.
+func (s *Store) Random() func() float64 { return nil }
 
 // SetClock makes the store follow another clock instead of time.Now, as if its
 // server's clock had been set. It is called with the store locked and must not

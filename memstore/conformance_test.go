@@ -3,22 +3,22 @@ package memstore_test
 import (
 	"testing"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Env {
-		store := memstore.New()
-		store.Acknowledge(holdfast.Acknowledged{Replicas: 2})
+		st := memstore.New()
+		st.Acknowledge(store.Acks{Replicas: 2})
 		return storetest.Env{
-			Store:           store,
+			Store:           st,
 			Replicas:        2,
-			Publish:         func(channel, payload string) { store.Publish(channel, payload) },
-			Plant:           store.Plant,
-			KillSubscribers: func() { store.Cut()() },
-			Silence:         store.Stall,
+			Publish:         func(channel, payload string) { st.Publish(channel, payload) },
+			Plant:           st.Plant,
+			KillSubscribers: func() { st.Cut()() },
+			Silence:         st.Stall,
 		}
 	})
 }

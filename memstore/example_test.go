@@ -8,11 +8,12 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // party is one more process's client of the store.
-func party(store *memstore.Store) *holdfast.Client {
-	client, err := holdfast.New(store, holdfast.Config{App: "example"})
+func party(st *memstore.Store) *holdfast.Client {
+	client, err := holdfast.New(st, holdfast.Config{App: "example"})
 	if err != nil {
 		panic(err)
 	}
@@ -23,8 +24,8 @@ func party(store *memstore.Store) *holdfast.Client {
 // processes that share locks.
 func Example() {
 	ctx := context.Background()
-	store := memstore.New()
-	a, b := party(store), party(store)
+	st := memstore.New()
+	a, b := party(st), party(st)
 	defer a.Close(ctx)
 	defer b.Close(ctx)
 
@@ -49,11 +50,11 @@ func ExampleNew() {
 // A holder that is paused for longer than its lease.
 func ExampleStore_Advance() {
 	ctx := context.Background()
-	store := memstore.New()
-	a, b := party(store), party(store)
+	st := memstore.New()
+	a, b := party(st), party(st)
 	paused, _ := a.Mutex("report", holdfast.TTL(time.Minute)).Lock(ctx)
 
-	store.Advance(2 * time.Minute)
+	st.Advance(2 * time.Minute)
 	next, err := b.Mutex("report").TryLock(ctx)
 	fmt.Println("the next has it:", err == nil)
 	fmt.Println("the paused one is told:", errors.Is(paused.Release(ctx), holdfast.ErrNotHeld))
@@ -63,22 +64,22 @@ func ExampleStore_Advance() {
 	// the paused one is told: true
 }
 
-func ExampleStore_Now() {
-	store := memstore.New()
-	store.Advance(time.Hour)
-	fmt.Println(store.Now() >= time.Hour)
+func ExampleStore_Clock() {
+	st := memstore.New()
+	st.Advance(time.Hour)
+	fmt.Println(st.Clock()() >= time.Hour)
 	// Output: true
 }
 
 // The server's clock is set back by an hour: tokens go on rising.
 func ExampleStore_SetClock() {
 	ctx := context.Background()
-	store := memstore.New()
-	client := party(store)
+	st := memstore.New()
+	client := party(st)
 	first, _ := client.Mutex("report").Lock(ctx)
 	_ = first.Release(ctx)
 
-	store.SetClock(func() time.Time { return time.Now().Add(-time.Hour) })
+	st.SetClock(func() time.Time { return time.Now().Add(-time.Hour) })
 	second, _ := client.Mutex("report").Lock(ctx)
 	fmt.Println(first.Token() < second.Token())
 	_ = second.Release(ctx)
@@ -87,15 +88,15 @@ func ExampleStore_SetClock() {
 
 // The server refuses to take locks, as one does that is out of memory.
 func ExampleStore_Fail() {
-	store := memstore.New()
-	store.Fail(func(action string, _ []string) error {
+	st := memstore.New()
+	st.Fail(func(action string, _ []string) error {
 		if action == "acquire" {
-			return &holdfast.ServerError{Code: "OOM", Message: "OOM command not allowed when used memory > 'maxmemory'"}
+			return &store.ServerError{Code: "OOM", Message: "OOM command not allowed when used memory > 'maxmemory'"}
 		}
 		return nil
 	})
-	_, err := party(store).Mutex("report").Lock(context.Background())
-	var refusal *holdfast.ServerError
+	_, err := party(st).Mutex("report").Lock(context.Background())
+	var refusal *store.ServerError
 	fmt.Println(errors.As(err, &refusal) && refusal.Code == "OOM")
 	// Output: true
 }
@@ -104,9 +105,9 @@ func ExampleStore_Fail() {
 // back what it does not know to have.
 func ExampleStore_Lose() {
 	ctx := context.Background()
-	store := memstore.New()
-	a, b := party(store), party(store)
-	store.Lose(func(action string, _ []string) error {
+	st := memstore.New()
+	a, b := party(st), party(st)
+	st.Lose(func(action string, _ []string) error {
 		if action == "acquire" {
 			return errors.New("connection reset")
 		}
@@ -115,7 +116,7 @@ func ExampleStore_Lose() {
 	_, err := a.Mutex("report").TryLock(ctx)
 	fmt.Println("unknown:", errors.Is(err, holdfast.ErrUnknownOutcome))
 
-	store.Lose(nil)
+	st.Lose(nil)
 	lease, err := b.Mutex("report", holdfast.Wait(10*time.Second)).Lock(ctx)
 	fmt.Println("free again:", err == nil)
 	_ = lease.Release(ctx)
@@ -125,9 +126,9 @@ func ExampleStore_Lose() {
 }
 
 func ExampleStore_Stall() {
-	store := memstore.New()
-	client := party(store)
-	resume := store.Stall()
+	st := memstore.New()
+	client := party(st)
+	resume := st.Stall()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
 	_, err := client.Mutex("report").Lock(ctx)
@@ -145,10 +146,10 @@ func ExampleStore_Stall() {
 // The push that grants the lock is lost; the waiter's own timer finds out.
 func ExampleStore_DropPushes() {
 	ctx := context.Background()
-	store := memstore.New()
-	a, b := party(store), party(store)
+	st := memstore.New()
+	a, b := party(st), party(st)
 	first, _ := a.Mutex("report", holdfast.TTL(100*time.Millisecond)).Lock(ctx)
-	store.DropPushes(1)
+	st.DropPushes(1)
 	time.AfterFunc(10*time.Millisecond, func() { _ = first.Release(ctx) })
 
 	second, err := b.Mutex("report").Lock(ctx)
@@ -160,10 +161,10 @@ func ExampleStore_DropPushes() {
 // A subscription that breaks and stands again makes every waiter look.
 func ExampleStore_Cut() {
 	ctx := context.Background()
-	store := memstore.New()
-	a, b := party(store), party(store)
+	st := memstore.New()
+	a, b := party(st), party(st)
 	first, _ := a.Mutex("report").Lock(ctx)
-	resume := store.Cut()
+	resume := st.Cut()
 	time.AfterFunc(10*time.Millisecond, func() {
 		_ = first.Release(ctx) // nobody hears of it
 		resume()
@@ -178,40 +179,40 @@ func ExampleStore_Cut() {
 // The server restarts without its data: who held the lock is told so.
 func ExampleStore_Flush() {
 	ctx := context.Background()
-	store := memstore.New()
-	lease, _ := party(store).Mutex("report").Lock(ctx)
-	store.Flush()
+	st := memstore.New()
+	lease, _ := party(st).Mutex("report").Lock(ctx)
+	st.Flush()
 	fmt.Println(errors.Is(lease.Extend(ctx, time.Minute), holdfast.ErrNotHeld))
 	// Output: true
 }
 
 // Another program's data stands at the lock's key. It is left as it is.
 func ExampleStore_Plant() {
-	store := memstore.New()
-	store.Plant("holdfast:{report}")
-	_, err := party(store).Mutex("report").Lock(context.Background())
-	var refusal *holdfast.ServerError
+	st := memstore.New()
+	st.Plant("holdfast:{report}")
+	_, err := party(st).Mutex("report").Lock(context.Background())
+	var refusal *store.ServerError
 	fmt.Println(errors.As(err, &refusal) && refusal.Code == "WRONGTYPE")
 	// Output: true
 }
 
 func ExampleStore_PlantLater() {
-	store := memstore.New()
-	store.PlantLater("holdfast:{report}")
-	_, err := party(store).Mutex("report").Lock(context.Background())
-	var refusal *holdfast.ServerError
+	st := memstore.New()
+	st.PlantLater("holdfast:{report}")
+	_, err := party(st).Mutex("report").Lock(context.Background())
+	var refusal *store.ServerError
 	fmt.Println(errors.As(err, &refusal) && refusal.Code == "FORMAT")
 	// Output: true
 }
 
 func ExampleStore_Acknowledge() {
 	ctx := context.Background()
-	store := memstore.New()
-	client := party(store)
+	st := memstore.New()
+	client := party(st)
 	_, err := client.Mutex("report", holdfast.Acks(1, 10*time.Millisecond)).Lock(ctx)
 	fmt.Println("no replica:", errors.Is(err, holdfast.ErrNotAcked))
 
-	store.Acknowledge(holdfast.Acknowledged{Replicas: 1})
+	st.Acknowledge(store.Acks{Replicas: 1})
 	lease, err := client.Mutex("report", holdfast.Acks(1, 10*time.Millisecond)).Lock(ctx)
 	fmt.Println("one replica:", err)
 	_ = lease.Release(ctx)
@@ -223,10 +224,10 @@ func ExampleStore_Acknowledge() {
 // What a test may look at. Programs look with Client.Inspect.
 func ExampleStore_Dump() {
 	ctx := context.Background()
-	store := memstore.New()
-	client := party(store)
+	st := memstore.New()
+	client := party(st)
 	lease, _ := client.Mutex("report").Lock(ctx)
-	for field := range store.Dump("holdfast:{report}") {
+	for field := range st.Dump("holdfast:{report}") {
 		if field == "lock" {
 			fmt.Println("there is a record")
 		}
@@ -238,29 +239,29 @@ func ExampleStore_Dump() {
 // No key outlives its use.
 func ExampleStore_Keys() {
 	ctx := context.Background()
-	store := memstore.New()
-	client := party(store)
+	st := memstore.New()
+	client := party(st)
 	_ = client.Mutex("report").Do(ctx, func(context.Context) error { return nil })
 	_ = client.Close(ctx)
-	store.Advance(time.Hour)
-	fmt.Println(len(store.Keys()))
+	st.Advance(time.Hour)
+	fmt.Println(len(st.Keys()))
 	// Output: 0
 }
 
 func ExampleStore_TTL() {
 	ctx := context.Background()
-	store := memstore.New()
-	lease, _ := party(store).Mutex("report", holdfast.TTL(time.Minute)).Lock(ctx)
-	fmt.Println("lease and retention:", store.TTL("holdfast:{report}").Round(time.Minute))
+	st := memstore.New()
+	lease, _ := party(st).Mutex("report", holdfast.TTL(time.Minute)).Lock(ctx)
+	fmt.Println("lease and retention:", st.TTL("holdfast:{report}").Round(time.Minute))
 	_ = lease.Release(ctx)
 	// Output: lease and retention: 11m0s
 }
 
 func ExampleStore_Publish() {
-	store := memstore.New()
-	fmt.Println(store.Publish("news", "hello")) // nobody listens
+	st := memstore.New()
+	fmt.Println(st.Publish("news", "hello")) // nobody listens
 	heard := make(chan string, 1)
-	stop, err := store.Listen(context.Background(), "news", holdfast.Listener{
+	stop, err := st.Listen(context.Background(), "news", store.Listener{
 		Message: func(payload string) { heard <- payload },
 		Resumed: func() {},
 	})
@@ -269,7 +270,7 @@ func ExampleStore_Publish() {
 		return
 	}
 	defer stop()
-	fmt.Println(store.Publish("news", "hello"), <-heard)
+	fmt.Println(st.Publish("news", "hello"), <-heard)
 	// Output:
 	// 0
 	// 1 hello
@@ -278,9 +279,9 @@ func ExampleStore_Publish() {
 // A restart without persistence is noticed by who holds.
 func ExampleStore_Restart() {
 	ctx := context.Background()
-	store := memstore.New()
-	lease, _ := party(store).Mutex("report").Lock(ctx)
-	store.Restart()
+	st := memstore.New()
+	lease, _ := party(st).Mutex("report").Lock(ctx)
+	st.Restart()
 	err := lease.Extend(ctx, time.Minute)
 	fmt.Println(errors.Is(err, holdfast.ErrLost))
 	// Output: true

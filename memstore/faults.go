@@ -7,7 +7,7 @@ import (
 
 // Fail sets a function that is called before every action, with the action's
 // name and keys. If it returns an error, the action does not run, and Run
-// returns that error: a *holdfast.ServerError is a refusal, any other error a
+// returns that error: a *store.ServerError is a refusal, any other error a
 // request that was lost on its way. Nil takes the function away.
 //
 // f runs in the goroutine of the caller and may be called by several at once.

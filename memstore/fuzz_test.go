@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Whatever anybody sends, in whatever order: an answer or a refusal, never a panic, and no
@@ -32,8 +32,8 @@ func FuzzArguments(f *testing.F) {
 		actions[action.Name] = action
 	}
 	f.Fuzz(func(t *testing.T, requests string) {
-		store := memstore.New()
-		stop, err := store.Listen(context.Background(), "base:c", holdfast.Listener{})
+		st := memstore.New()
+		stop, err := st.Listen(context.Background(), "base:c", store.Listener{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,15 +48,15 @@ func FuzzArguments(f *testing.F) {
 			if action == script.Announce || action == script.Whois {
 				key = "client"
 			}
-			var refused *holdfast.ServerError
-			if _, err := store.Run(context.Background(), action, []string{key}, words[1:]); err != nil &&
+			var refused *store.ServerError
+			if _, err := st.Run(context.Background(), action, []string{key}, words[1:]); err != nil &&
 				!errors.As(err, &refused) {
 				t.Errorf("%q: %v", line, err)
 			}
-			if life := store.TTL(key); life == -1 {
+			if life := st.TTL(key); life == -1 {
 				t.Errorf("the key lives for ever after %q", line)
 			}
-			_ = store.Dump(key)
+			_ = st.Dump(key)
 		}
 	})
 }

@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 const key = "lock"
@@ -35,7 +35,7 @@ func do(t *testing.T, s *memstore.Store, action *script.Script, line, want strin
 func listen(t *testing.T, s *memstore.Store) (heard chan string) {
 	t.Helper()
 	heard = make(chan string, 100)
-	stop, err := s.Listen(t.Context(), "push:c2", holdfast.Listener{
+	stop, err := s.Listen(t.Context(), "push:c2", store.Listener{
 		Message: func(payload string) { heard <- payload },
 		Resumed: func() { heard <- "resumed" },
 	})
@@ -62,8 +62,8 @@ func TestVirtualTime(t *testing.T) {
 		do(t, s, script.Acquire, holds, "granted")
 		pass(10 * time.Second)
 		do(t, s, script.Acquire, "c2/1 30000 600000 x 0 push:", "busy 20000 c1/1")
-		if s.Now() != 10*time.Second {
-			t.Errorf("Now() = %v", s.Now())
+		if s.Clock()() != 10*time.Second {
+			t.Errorf("Clock()() = %v", s.Clock()())
 		}
 		pass(20 * time.Second)
 		do(t, s, script.Acquire, "c2/1 30000 600000 x 0 push:", "granted")
@@ -93,9 +93,9 @@ func TestListenerInABubble(t *testing.T) {
 func TestAdvance(t *testing.T) {
 	s := memstore.New()
 	do(t, s, script.Acquire, holds, "granted")
-	before := s.Now()
+	before := s.Clock()()
 	s.Advance(10 * time.Minute)
-	if passed := s.Now() - before; passed < 10*time.Minute {
+	if passed := s.Clock()() - before; passed < 10*time.Minute {
 		t.Errorf("Now() moved by %v", passed)
 	}
 	if ttl := s.TTL(key); ttl > 30*time.Second || ttl <= 0 {
@@ -216,7 +216,7 @@ func TestFlush(t *testing.T) {
 func refused(t *testing.T, s *memstore.Store, action *script.Script, line, code string) {
 	t.Helper()
 	_, err := run(t, s, action, line)
-	var refusal *holdfast.ServerError
+	var refusal *store.ServerError
 	if !errors.As(err, &refusal) || refusal.Code != code || !strings.HasPrefix(refusal.Message, code+" ") {
 		t.Errorf("%s %s: %v, want the code %s", action.Name, line, err, code)
 	}
@@ -260,7 +260,7 @@ func TestRefusalPushesNothing(t *testing.T) {
 func TestListenerRunsAnAction(t *testing.T) {
 	s := memstore.New()
 	done := make(chan string)
-	stop, err := s.Listen(t.Context(), "push:c2", holdfast.Listener{Message: func(string) {
+	stop, err := s.Listen(t.Context(), "push:c2", store.Listener{Message: func(string) {
 		answer, err := s.Run(context.Background(), script.Inspect, []string{key}, nil)
 		if err != nil {
 			answer = err.Error()

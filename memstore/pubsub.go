@@ -5,13 +5,13 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // subscription delivers to one Listener, one message at a time and in order,
 // from a goroutine of its own that ends with it.
 type subscription struct {
-	holdfast.Listener
+	store.Listener
 	queue []func()      // guarded by Store.mu
 	wake  chan struct{} // a token when the queue may have work
 	done  chan struct{} // closed by stop
@@ -20,7 +20,7 @@ type subscription struct {
 
 // Listen subscribes to channel. The subscription stands when Listen returns;
 // while the store is cut it hears nothing, and is resumed with the others.
-func (s *Store) Listen(ctx context.Context, channel string, l holdfast.Listener) (func(), error) {
+func (s *Store) Listen(ctx context.Context, channel string, l store.Listener) (func(), error) {
 	if err := s.reach(ctx); err != nil {
 		return nil, err
 	}

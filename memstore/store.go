@@ -6,11 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
-
-var _ holdfast.Store = (*Store)(nil)
 
 // Store is an empty server of its own. It is used by many goroutines at once.
 type Store struct {
@@ -26,7 +24,7 @@ type Store struct {
 	run       string // which run of the server this is
 	drop      int    // pushes still to drop; below 0: all
 	stalled   chan struct{}
-	acks      holdfast.Acknowledged
+	acks      store.Acks
 	fail      func(action string, keys []string) error
 	lose      func(action string, keys []string) error
 }
@@ -194,14 +192,14 @@ func (s *Store) Group(string) string { return "" }
 func (s *Store) Sharded() bool { return false }
 
 // Gathers answers true.
-func (s *Store) Gathers() bool { return true }
+func (s *Store) Batches() bool { return true }
 
 // Server describes the store itself. It honours ctx and Stall, and no hook.
-func (s *Store) Server(ctx context.Context) (holdfast.ServerInfo, error) {
+func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 	if err := s.reach(ctx); err != nil {
-		return holdfast.ServerInfo{}, err
+		return store.ServerInfo{}, err
 	}
-	return holdfast.ServerInfo{
+	return store.ServerInfo{
 		Product: "memstore",
 		Role:    "master",
 		Mode:    "standalone",
@@ -211,5 +209,5 @@ func (s *Store) Server(ctx context.Context) (holdfast.ServerInfo, error) {
 
 // refuse is an error as a server answers it.
 func refuse(code, why string) error {
-	return &holdfast.ServerError{Code: code, Message: fmt.Sprintf("%s %s", code, why)}
+	return &store.ServerError{Code: code, Message: fmt.Sprintf("%s %s", code, why)}
 }

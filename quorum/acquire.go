@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -42,7 +41,7 @@ func (c *claim) take(ctx context.Context, patience string) (string, error) {
 	at := c.phase
 	c.mu.Unlock()
 	if at == over {
-		return "", refuse(holdfast.ErrInvalid, "ERR", "the attempt %s has ended: use each once", c.attempt)
+		return "", refuse(errMisuse, "ERR", "the attempt %s has ended: use each once", c.attempt)
 	}
 	if at == held || at == waiting || at == turning {
 		return c.look(ctx) // asked again: the same answer, unless it has got further

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // onThree has a client take the lock on servers 0, 1 and 2 only: the others are
@@ -302,7 +303,7 @@ func TestTwoPrefixesOverOneStore(t *testing.T) {
 
 // alias is a name for a server, which can be given to another one.
 type alias struct {
-	holdfast.Store
+	store.Store
 	at atomic.Pointer[memstore.Store]
 }
 
@@ -319,7 +320,7 @@ func (a *alias) Run(ctx context.Context, action *script.Script, keys, args []str
 func TestTheSameServerIsForgottenWhenTheMistakeIsMended(t *testing.T) {
 	one, two := memstore.New(), memstore.New()
 	mistaken := newAlias(one)
-	_, c := open(t, []holdfast.Store{one, two, mistaken}, quorum.Config{})
+	_, c := open(t, []store.Store{one, two, mistaken}, quorum.Config{})
 	if _, err := c.Mutex("x").Lock(t.Context()); !errors.Is(err, quorum.ErrSameServer) {
 		t.Fatalf("error %v", err)
 	}

@@ -7,9 +7,9 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/majority"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Config says how a quorum works. The zero value is good for most programs.
@@ -27,11 +27,11 @@ type Config struct {
 
 // New unites nodes to one store. It does no I/O: the first use does, and refuses
 // nodes that are the same server with [ErrSameServer]. The error is a
-// [holdfast.ErrInvalid]: an even number of nodes, fewer than three, or a node
+// [ErrConfig]: an even number of nodes, fewer than three, or a node
 // that cannot be one of a quorum.
 //
 // The nodes stay open when the store is closed: they are the caller's.
-func New(nodes []holdfast.Store, cfg Config) (*Store, error) {
+func New(nodes []store.Store, cfg Config) (*Store, error) {
 	cfg.MaxTTL = cmp.Or(cfg.MaxTTL, time.Minute)
 	cfg.Timeout = cmp.Or(cfg.Timeout, 500*time.Millisecond)
 	switch n := len(nodes); {
@@ -51,23 +51,23 @@ func New(nodes []holdfast.Store, cfg Config) (*Store, error) {
 		claims: make(map[string]*claim), ears: make(map[string][]*ear), views: make(map[string]*view),
 		alone: make(map[place]*alone),
 	}
-	for i, store := range nodes {
+	for i, st := range nodes {
 		switch {
-		case isNil(store):
+		case isNil(st):
 			return nil, invalid("node %d is nil: make a store of each server, for example with goredis.New", i+1)
-		case store.Sharded():
+		case st.Sharded():
 			return nil, invalid("node %d is a Cluster, which is one system with failovers of its own: "+
 				"use independent servers", i+1)
 		}
 		for j, other := range nodes[:i] {
-			if store == other {
+			if st == other {
 				return nil, invalid("nodes %d and %d are the same store: use independent servers", j+1, i+1)
 			}
 		}
-		s.nodes = append(s.nodes, &node{Store: store, quorum: s, number: i + 1})
+		s.nodes = append(s.nodes, &node{Store: st, quorum: s, number: i + 1})
 	}
-	if own, ok := nodes[0].(interface{ Now() time.Duration }); ok {
-		s.clock, s.fake = own.Now, true
+	if fake, ok := nodes[0].(store.Simulated); ok && fake.Clock() != nil {
+		s.clock, s.fake = fake.Clock(), true
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	return s, nil
@@ -77,11 +77,11 @@ func New(nodes []holdfast.Store, cfg Config) (*Store, error) {
 const maxNodes = 99
 
 func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: %w", holdfast.ErrInvalid, fmt.Errorf("quorum: "+format, args...))
+	return fmt.Errorf("%w: %w", ErrConfig, fmt.Errorf(format, args...))
 }
 
 // isNil reports whether there is no store, be it that only its pointer is nil.
-func isNil(store holdfast.Store) bool {
-	v := reflect.ValueOf(store)
+func isNil(s store.Store) bool {
+	v := reflect.ValueOf(s)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }

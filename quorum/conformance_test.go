@@ -4,28 +4,28 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Env {
 		nodes := make([]*memstore.Store, 5)
-		stores := make([]holdfast.Store, 5)
+		stores := make([]store.Store, 5)
 		for i := range nodes {
 			nodes[i] = memstore.New()
 			nodes[i].Advance(time.Duration(i) * 7 * time.Millisecond)
 			stores[i] = nodes[i]
 		}
-		store, err := quorum.New(stores, quorum.Config{MaxTTL: 10 * time.Minute, Timeout: time.Minute})
+		s, err := quorum.New(stores, quorum.Config{MaxTTL: 10 * time.Minute, Timeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(store.Close)
+		t.Cleanup(s.Close)
 		return storetest.Env{
-			Store:     store,
+			Store:     s,
 			NoPermits: true, NoSteps: true, NoOwners: true,
 			Publish: func(channel, payload string) { nodes[0].Publish(channel, payload) },
 			Plant: func(key string) {

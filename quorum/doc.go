@@ -1,9 +1,9 @@
-// Package quorum is a [holdfast.Store] over several independent servers, the
+// Package quorum is a [store.Store] over several independent servers, the
 // algorithm that is known as Redlock: a lock is held by whoever holds it on a
 // majority of them, so that it outlives the loss of the others.
 //
 //	a, b, c := goredis.New(rdbA), goredis.New(rdbB), goredis.New(rdbC)
-//	store, err := quorum.New([]holdfast.Store{a, b, c}, quorum.Config{})
+//	store, err := quorum.New([]store.Store{a, b, c}, quorum.Config{})
 //	…
 //	defer store.Close()
 //	client, err := holdfast.New(store, holdfast.Config{})

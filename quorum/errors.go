@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // The errors that callers tell apart, with errors.Is.
@@ -22,19 +22,24 @@ var (
 	ErrSameServer = errors.New("quorum: two nodes are the same server")
 	// ErrTTL: a lease longer than [Config.MaxTTL]. Nothing was sent.
 	ErrTTL = errors.New("quorum: lease longer than Config.MaxTTL")
+	// ErrConfig: the arguments of [New] cannot work.
+	ErrConfig = errors.New("quorum: invalid configuration")
 	// ErrClosed: the store is closed.
 	ErrClosed = errors.New("quorum: store is closed")
 )
+
+// errMisuse is a call that the library does not make.
+var errMisuse = errors.New("quorum: invalid call")
 
 // refusal is a definite answer of the quorum itself: to the client it is the
 // server's, to errors.Is one of the above.
 type refusal struct {
 	kind   error
-	server holdfast.ServerError
+	server store.ServerError
 }
 
 func refuse(kind error, code, format string, args ...any) error {
-	return &refusal{kind, holdfast.ServerError{Code: code, Message: code + " " + fmt.Sprintf(format, args...)}}
+	return &refusal{kind, store.ServerError{Code: code, Message: code + " " + fmt.Sprintf(format, args...)}}
 }
 
 func (r *refusal) Error() string   { return r.kind.Error() + ": " + r.server.Message }
@@ -62,7 +67,7 @@ func (e *ShortError) Error() string {
 func (e *ShortError) Unwrap() []error {
 	var list []error
 	for _, err := range e.Missing {
-		if !refused(err) && !errors.Is(err, holdfast.ErrUnreachable) {
+		if !refused(err) && !errors.Is(err, store.ErrNotSent) {
 			list = append(list, err)
 		}
 	}
@@ -85,7 +90,7 @@ var errForgot = errors.New("has forgotten the grant")
 var errFresh = errors.New("holds for too short a time")
 
 func refused(err error) bool {
-	var r *holdfast.ServerError
+	var r *store.ServerError
 	return errors.As(err, &r)
 }
 
@@ -100,7 +105,7 @@ func (s *Store) short(failed map[int]error) error {
 			continue
 		}
 		e.Missing = append(e.Missing, &nodeError{n.title(), err})
-		var r *holdfast.ServerError
+		var r *store.ServerError
 		if errors.As(err, &r) {
 			if codes[r.Code]++; codes[r.Code] >= s.majority {
 				return &nodeError{fmt.Sprintf("quorum: %d of %d nodes, the last %s",

@@ -8,20 +8,21 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // A program would give adapters of independent servers in the place of the
 // memstores.
 func Example() {
 	ctx := context.Background()
-	nodes := []holdfast.Store{memstore.New(), memstore.New(), memstore.New()}
-	store, err := quorum.New(nodes, quorum.Config{})
+	nodes := []store.Store{memstore.New(), memstore.New(), memstore.New()}
+	s, err := quorum.New(nodes, quorum.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer store.Close()
-	client, err := holdfast.New(store, holdfast.Config{})
+	defer s.Close()
+	client, err := holdfast.New(s, holdfast.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -44,23 +45,23 @@ func Example() {
 }
 
 func ExampleNew() {
-	two := []holdfast.Store{memstore.New(), memstore.New()}
+	two := []store.Store{memstore.New(), memstore.New()}
 	_, err := quorum.New(two, quorum.Config{})
 	fmt.Println(err)
 	// Output:
-	// holdfast: invalid: quorum: a quorum of 2 nodes tolerates no failure: use 3 or 5 independent servers
+	// quorum: invalid configuration: a quorum of 2 nodes tolerates no failure: use 3 or 5 independent servers
 }
 
 // The clients are closed first: they give back what they hold.
 func ExampleStore_Close() {
 	ctx := context.Background()
-	nodes := []holdfast.Store{memstore.New(), memstore.New(), memstore.New()}
-	store, err := quorum.New(nodes, quorum.Config{})
+	nodes := []store.Store{memstore.New(), memstore.New(), memstore.New()}
+	s, err := quorum.New(nodes, quorum.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	client, err := holdfast.New(store, holdfast.Config{})
+	client, err := holdfast.New(s, holdfast.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -71,23 +72,23 @@ func ExampleStore_Close() {
 		return
 	}
 	fmt.Println(client.Close(ctx), errors.Is(lease.Err(), holdfast.ErrClosed))
-	store.Close()
+	s.Close()
 	// Output: <nil> true
 }
 
 func ExampleLazy() {
-	connect := func() (holdfast.Store, error) { // where the client connects when it is made
+	connect := func() (store.Store, error) { // where the client connects when it is made
 		return memstore.New(), nil
 	}
-	store, err := quorum.New([]holdfast.Store{
+	s, err := quorum.New([]store.Store{
 		quorum.Lazy(connect), quorum.Lazy(connect), quorum.Lazy(connect),
 	}, quorum.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer store.Close()
-	client, err := holdfast.New(store, holdfast.Config{})
+	defer s.Close()
+	client, err := holdfast.New(s, holdfast.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return

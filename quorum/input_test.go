@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // sharded is a Cluster.
@@ -25,7 +26,7 @@ type road struct {
 	role    string
 }
 
-func (r *road) Server(ctx context.Context) (holdfast.ServerInfo, error) {
+func (r *road) Server(ctx context.Context) (store.ServerInfo, error) {
 	info, err := r.Store.Server(ctx)
 	info.Address = r.address
 	if r.role != "" {
@@ -34,15 +35,15 @@ func (r *road) Server(ctx context.Context) (holdfast.ServerInfo, error) {
 	return info, err
 }
 
-func stores(n int) []holdfast.Store {
-	list := make([]holdfast.Store, n)
+func stores(n int) []store.Store {
+	list := make([]store.Store, n)
 	for i := range list {
 		list[i] = memstore.New()
 	}
 	return list
 }
 
-func open(t *testing.T, nodes []holdfast.Store, cfg quorum.Config) (*quorum.Store, *holdfast.Client) {
+func open(t *testing.T, nodes []store.Store, cfg quorum.Config) (*quorum.Store, *holdfast.Client) {
 	t.Helper()
 	cfg.Timeout = 10 * time.Second
 	s, err := quorum.New(nodes, cfg)
@@ -60,7 +61,7 @@ func open(t *testing.T, nodes []holdfast.Store, cfg quorum.Config) (*quorum.Stor
 
 func TestWhatCannotBeAQuorumIsRefused(t *testing.T) {
 	one := memstore.New()
-	for what, nodes := range map[string][]holdfast.Store{
+	for what, nodes := range map[string][]store.Store{
 		"0 nodes":                nil,
 		"1 nodes":                stores(1),
 		"2 nodes":                stores(2),
@@ -72,12 +73,12 @@ func TestWhatCannotBeAQuorumIsRefused(t *testing.T) {
 		"nodes 1 and 3 are the ": {one, memstore.New(), one},
 	} {
 		_, err := quorum.New(nodes, quorum.Config{})
-		if !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), what) {
+		if !errors.Is(err, quorum.ErrConfig) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	for _, cfg := range []quorum.Config{{MaxTTL: time.Millisecond}, {MaxTTL: -1}, {Timeout: -1}, {Timeout: 1}} {
-		if _, err := quorum.New(stores(3), cfg); !errors.Is(err, holdfast.ErrInvalid) {
+		if _, err := quorum.New(stores(3), cfg); !errors.Is(err, quorum.ErrConfig) {
 			t.Errorf("%+v: %v", cfg, err)
 		}
 	}
@@ -85,7 +86,7 @@ func TestWhatCannotBeAQuorumIsRefused(t *testing.T) {
 
 func TestTheSameServerTwiceIsRefusedBeforeAnythingIsTaken(t *testing.T) {
 	one, two := memstore.New(), memstore.New()
-	_, c := open(t, []holdfast.Store{
+	_, c := open(t, []store.Store{
 		&road{Store: one, address: "10.0.0.1:6379"}, &road{Store: two, address: "10.0.0.2:6379"},
 		&road{Store: one, address: "lock-1.example:6379"},
 	}, quorum.Config{})
@@ -122,7 +123,7 @@ func TestWhatHasNoMeaningOverSeveralServersIsRefused(t *testing.T) {
 	s, c := open(t, nodes, quorum.Config{})
 	refused := func(err, kind error) {
 		t.Helper()
-		var server *holdfast.ServerError
+		var server *store.ServerError
 		if !errors.Is(err, kind) || !errors.As(err, &server) {
 			t.Errorf("error %v (%T), want a refusal by %v", err, err, kind)
 		}
@@ -161,7 +162,7 @@ func TestAnActionWithTooFewArgumentsIsRefused(t *testing.T) {
 	for _, action := range []*script.Script{
 		script.Acquire, script.Release, script.Renew, script.Poll, script.Cancel, script.Evict,
 	} {
-		var refused *holdfast.ServerError
+		var refused *store.ServerError
 		if _, err := s.Run(t.Context(), action, []string{"holdfast:{x}"}, nil); !errors.As(err, &refused) {
 			t.Errorf("%s: %v", action.Name, err)
 		}
@@ -172,7 +173,7 @@ func TestAnActionWithTooFewArgumentsIsRefused(t *testing.T) {
 }
 
 func TestAQuorumDescribesItself(t *testing.T) {
-	s, _ := open(t, []holdfast.Store{
+	s, _ := open(t, []store.Store{
 		&road{Store: memstore.New(), address: "a:1"}, &road{Store: memstore.New(), address: "b:2"},
 		&road{Store: memstore.New(), address: "c:3"},
 	}, quorum.Config{})

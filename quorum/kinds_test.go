@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Each kind of lock works over a quorum, or says in its call that it does not,
@@ -51,7 +52,7 @@ func TestKindsThatCannotWorkSayItInTheirCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := call(name)
-			var server *holdfast.ServerError
+			var server *store.ServerError
 			if !errors.Is(err, quorum.ErrUnsupported) || !errors.As(err, &server) || server.Code != "UNSUPPORTED" ||
 				errors.Is(err, holdfast.ErrUnknownOutcome) {
 				t.Errorf("error %v", err)

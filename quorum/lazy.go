@@ -7,15 +7,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Lazy is a node that is opened when it is first needed, and again until that
 // succeeds. It is for a client library that connects when its client is made, as
 // rueidis does: with it a quorum can be opened while a server is down.
 //
-//	quorum.Lazy(func() (holdfast.Store, error) {
+//	quorum.Lazy(func() (store.Store, error) {
 //		client, err := rueidis.NewClient(option)
 //		if err != nil {
 //			return nil, err
@@ -26,14 +26,14 @@ import (
 // open is called by one goroutine at a time, and not again after a success. It
 // may take its time: requests do not wait for it longer than for an answer. What
 // it opens is the caller's, as other nodes are.
-func Lazy(open func() (holdfast.Store, error)) holdfast.Store { return &lazy{open: open} }
+func Lazy(open func() (store.Store, error)) store.Store { return &lazy{open: open} }
 
 // lazy is a node that may not be open yet.
 type lazy struct {
-	open func() (holdfast.Store, error)
+	open func() (store.Store, error)
 
 	mu      sync.Mutex
-	store   holdfast.Store
+	store   store.Store
 	opening chan struct{} // closed when the try under way is over; nil without one
 	err     error         // of the last try
 	again   time.Time     // no earlier is the next
@@ -43,17 +43,17 @@ type lazy struct {
 const between = 250 * time.Millisecond
 
 // get is the node, opened. The error says that nothing was sent.
-func (l *lazy) get(ctx context.Context) (holdfast.Store, error) {
+func (l *lazy) get(ctx context.Context) (store.Store, error) {
 	for {
 		l.mu.Lock()
-		store, err := l.store, l.err
-		if store != nil {
+		s, err := l.store, l.err
+		if s != nil {
 			l.mu.Unlock()
-			return store, nil
+			return s, nil
 		}
 		if l.opening == nil && err != nil && time.Now().Before(l.again) {
 			l.mu.Unlock()
-			return nil, fmt.Errorf("%w: %w", holdfast.ErrUnreachable, err)
+			return nil, fmt.Errorf("%w: %w", store.ErrNotSent, err)
 		}
 		if l.opening == nil {
 			l.opening = make(chan struct{})
@@ -64,59 +64,59 @@ func (l *lazy) get(ctx context.Context) (holdfast.Store, error) {
 		select {
 		case <-opening:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", holdfast.ErrUnreachable, ctx.Err())
+			return nil, fmt.Errorf("%w: %w", store.ErrNotSent, ctx.Err())
 		}
 	}
 }
 
 // try opens the node.
 func (l *lazy) try() {
-	store, err := l.open()
+	s, err := l.open()
 	switch {
 	case err != nil:
-		store = nil
-	case store == nil:
+		s = nil
+	case s == nil:
 		err = errors.New("quorum: the node was opened as nil")
-	case store.Sharded():
-		store, err = nil, errors.New("quorum: the node is a Cluster: use independent servers")
+	case s.Sharded():
+		s, err = nil, errors.New("quorum: the node is a Cluster: use independent servers")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.store, l.err, l.again = store, err, time.Now().Add(between)
+	l.store, l.err, l.again = s, err, time.Now().Add(between)
 	close(l.opening)
 	l.opening = nil
 }
 
 func (l *lazy) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
-	store, err := l.get(ctx)
+	s, err := l.get(ctx)
 	if err != nil {
 		return "", err
 	}
-	return store.Run(ctx, action, keys, args)
+	return s.Run(ctx, action, keys, args)
 }
 
-func (l *lazy) Listen(ctx context.Context, channel string, to holdfast.Listener) (stop func(), err error) {
-	store, err := l.get(ctx)
+func (l *lazy) Listen(ctx context.Context, channel string, to store.Listener) (stop func(), err error) {
+	s, err := l.get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return store.Listen(ctx, channel, to)
+	return s.Listen(ctx, channel, to)
 }
 
-func (l *lazy) Server(ctx context.Context) (holdfast.ServerInfo, error) {
-	store, err := l.get(ctx)
+func (l *lazy) Server(ctx context.Context) (store.ServerInfo, error) {
+	s, err := l.get(ctx)
 	if err != nil {
-		return holdfast.ServerInfo{}, err
+		return store.ServerInfo{}, err
 	}
-	return store.Server(ctx)
+	return s.Server(ctx)
 }
 
-// CloseIdleConnections implements [holdfast.IdleCloser].
+// CloseIdleConnections implements [store.IdleCloser].
 func (l *lazy) CloseIdleConnections() {
 	l.mu.Lock()
-	store := l.store
+	st := l.store
 	l.mu.Unlock()
-	if s, ok := store.(holdfast.IdleCloser); ok {
+	if s, ok := st.(store.IdleCloser); ok {
 		s.CloseIdleConnections()
 	}
 }

@@ -12,17 +12,18 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // lazily makes the nodes of the world lazy ones that can be opened while their
 // servers are up; opens counts the tries of each.
 func (w *world) lazily(opens *[5]atomic.Int32) *holdfast.Client {
 	w.t.Helper()
-	nodes := make([]holdfast.Store, 5)
+	nodes := make([]store.Store, 5)
 	nodes[0] = w.peers[0] // it has the clock
 	for i, p := range w.peers[1:] {
 		i++
-		nodes[i] = quorum.Lazy(func() (holdfast.Store, error) {
+		nodes[i] = quorum.Lazy(func() (store.Store, error) {
 			opens[i].Add(1)
 			time.Sleep(time.Millisecond)
 			if p.isDead() {
@@ -73,7 +74,7 @@ func TestAQuorumIsOpenedWhileServersAreDown(t *testing.T) {
 	})
 }
 
-func clientOver(t *testing.T, nodes []holdfast.Store) *holdfast.Client {
+func clientOver(t *testing.T, nodes []store.Store) *holdfast.Client {
 	t.Helper()
 	_, c := open(t, nodes, quorum.Config{})
 	return c
@@ -81,10 +82,10 @@ func clientOver(t *testing.T, nodes []holdfast.Store) *holdfast.Client {
 
 func TestWhatALazyNodeIsOpenedAsMustBeAServer(t *testing.T) {
 	bad := errors.New("a bad address")
-	for what, open := range map[string]func() (holdfast.Store, error){
-		"a bad address": func() (holdfast.Store, error) { return nil, bad },
-		"as nil":        func() (holdfast.Store, error) { return nil, nil },
-		"is a Cluster":  func() (holdfast.Store, error) { return sharded{memstore.New()}, nil },
+	for what, open := range map[string]func() (store.Store, error){
+		"a bad address": func() (store.Store, error) { return nil, bad },
+		"as nil":        func() (store.Store, error) { return nil, nil },
+		"is a Cluster":  func() (store.Store, error) { return sharded{memstore.New()}, nil },
 	} {
 		nodes := stores(3)
 		nodes[0], nodes[1] = quorum.Lazy(open), quorum.Lazy(open)
@@ -101,11 +102,11 @@ func TestWhatALazyNodeIsOpenedAsMustBeAServer(t *testing.T) {
 func TestALazyNodeThatHangsIsLikeASilentServer(t *testing.T) {
 	founded(t, func(t *testing.T, w *world) {
 		hang := make(chan struct{})
-		nodes := make([]holdfast.Store, 5)
+		nodes := make([]store.Store, 5)
 		for i, p := range w.peers {
 			nodes[i] = p
 		}
-		nodes[4] = quorum.Lazy(func() (holdfast.Store, error) { <-hang; return w.peers[4], nil })
+		nodes[4] = quorum.Lazy(func() (store.Store, error) { <-hang; return w.peers[4], nil })
 		s, err := quorum.New(nodes, quorum.Config{})
 		if err != nil {
 			t.Fatal(err)

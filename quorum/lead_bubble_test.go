@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // leads lists the servers as they are asked for the lead of a lock.
@@ -230,7 +231,7 @@ func TestAPushThatNobodyConfirmsDoesNotCount(t *testing.T) {
 		lead := w.peers[order[0]]
 		l, s := w.lock(w.client(), "x"), w.store()
 		heard := make(chan string, 10)
-		stop, err := s.Listen(t.Context(), "holdfast:push:A", holdfast.Listener{
+		stop, err := s.Listen(t.Context(), "holdfast:push:A", store.Listener{
 			Message: func(payload string) { heard <- payload }, Resumed: func() {},
 		})
 		if err != nil {
@@ -269,7 +270,7 @@ func TestAPushThatNobodyConfirmsDoesNotCount(t *testing.T) {
 // who stand beside each other there, do not have two votes by it.
 func TestOneServerHasOneVoteAlsoForReaders(t *testing.T) {
 	founded(t, func(t *testing.T, w *world) {
-		nodes := make([]holdfast.Store, 5)
+		nodes := make([]store.Store, 5)
 		name := newAlias(w.peers[4].Store)
 		for i, p := range w.peers {
 			nodes[i] = p

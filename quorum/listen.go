@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/majority"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // ear is one subscription of the client: to every node, with the grants of
@@ -14,7 +14,7 @@ import (
 type ear struct {
 	s       *Store
 	channel string
-	l       holdfast.Listener
+	l       store.Listener
 	life    context.Context
 	end     context.CancelFunc
 	work    sync.WaitGroup
@@ -25,10 +25,10 @@ type ear struct {
 	closed bool
 }
 
-// Listen implements [holdfast.Store]. It returns when a majority of the nodes
+// Listen implements [store.Store]. It returns when a majority of the nodes
 // has confirmed, and the others have failed or had time to; those are tried
 // again until they confirm, which Resumed tells.
-func (s *Store) Listen(ctx context.Context, channel string, l holdfast.Listener) (stop func(), err error) {
+func (s *Store) Listen(ctx context.Context, channel string, l store.Listener) (stop func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (e *ear) attach(i int, limit time.Duration, first chan<- result) {
 	n := e.s.nodes[i]
 	for try := 0; ; try++ {
 		ctx, cancel := context.WithTimeout(e.life, limit)
-		stop, err := n.Listen(ctx, e.channel, holdfast.Listener{
+		stop, err := n.Listen(ctx, e.channel, store.Listener{
 			Message: func(payload string) {
 				if !e.s.pushed(i, payload) {
 					e.message(payload) // not ours to judge

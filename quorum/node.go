@@ -8,13 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // node is one server of the quorum.
 type node struct {
-	holdfast.Store
+	store.Store
 	quorum *Store
 	number int
 
@@ -67,7 +67,7 @@ func (n *node) suspected() bool {
 // unsent reports that a request has certainly not reached its server.
 func unsent(err error) bool {
 	var dial *net.OpError
-	return refused(err) || errors.Is(err, errOver) || errors.Is(err, holdfast.ErrUnreachable) ||
+	return refused(err) || errors.Is(err, errOver) || errors.Is(err, store.ErrNotSent) ||
 		errors.As(err, &dial) && dial.Op == "dial"
 }
 

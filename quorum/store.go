@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Store is a quorum of nodes. It is used by many goroutines at once.
@@ -39,12 +39,11 @@ type Store struct {
 	alone  map[place]*alone
 }
 
-var _ holdfast.Store = (*Store)(nil)
+var _ store.Simulated = (*Store)(nil)
 
 func (s *Store) now() time.Duration { return s.clock() }
 
-// Clock is what leases live by if the first node is a fake with a clock of its
-// own, as memstore is; nil otherwise.
+// Clock implements [store.Simulated]: the clock of the first node, if that is a fake.
 func (s *Store) Clock() func() time.Duration {
 	if s.fake {
 		return s.clock
@@ -52,7 +51,10 @@ func (s *Store) Clock() func() time.Duration {
 	return nil
 }
 
-// Run implements [holdfast.Store]: each action is asked of all nodes, and
+// Random implements [store.Simulated]: a client draws real random numbers.
+func (s *Store) Random() func() float64 { return nil }
+
+// Run implements [store.Store]: each action is asked of all nodes, and
 // answered as they mean it in sum. An action that has no meaning over several
 // servers is refused with [ErrUnsupported].
 //
@@ -76,7 +78,7 @@ func (s *Store) Run(ctx context.Context, action *script.Script, keys, args []str
 			action.Name)
 	}
 	if len(keys) == 0 {
-		return "", refuse(holdfast.ErrInvalid, "ERR", "%s needs a key", action.Name)
+		return "", refuse(errMisuse, "ERR", "%s needs a key", action.Name)
 	}
 	return act(s, ctx, keys, args)
 }
@@ -107,7 +109,7 @@ func (s *Store) usable() error {
 	return nil
 }
 
-// Group implements [holdfast.Store].
+// Group implements [store.Store].
 func (s *Store) Group(key string) string {
 	groups := make([]string, len(s.nodes))
 	for i, n := range s.nodes {
@@ -119,20 +121,20 @@ func (s *Store) Group(key string) string {
 	return strings.Join(groups, " ")
 }
 
-// Sharded implements [holdfast.Store]: a quorum has no Cluster in it.
+// Sharded implements [store.Store]: a quorum has no Cluster in it.
 func (s *Store) Sharded() bool { return false }
 
-// Server implements [holdfast.Store]: it speaks of the oldest version, of a
+// Server implements [store.Store]: it speaks of the oldest version, of a
 // replica if there is one, and gives all addresses. It needs the answers of a
 // majority.
-func (s *Store) Server(ctx context.Context) (holdfast.ServerInfo, error) {
+func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 	if err := ctx.Err(); err != nil {
-		return holdfast.ServerInfo{}, err
+		return store.ServerInfo{}, err
 	}
 	if err := s.usable(); err != nil {
-		return holdfast.ServerInfo{}, err
+		return store.ServerInfo{}, err
 	}
-	infos := make([]holdfast.ServerInfo, len(s.nodes))
+	infos := make([]store.ServerInfo, len(s.nodes))
 	failed, err := s.each(ctx, s.limit(ctx, 0), func(ctx context.Context, i int, n *node) error {
 		info, err := n.Server(ctx)
 		n.heard(err == nil || refused(err))
@@ -145,17 +147,17 @@ func (s *Store) Server(ctx context.Context) (holdfast.ServerInfo, error) {
 		return err
 	})
 	if err != nil {
-		return holdfast.ServerInfo{}, err
+		return store.ServerInfo{}, err
 	}
 	if len(failed) > len(s.nodes)-s.majority {
-		return holdfast.ServerInfo{}, s.short(failed)
+		return store.ServerInfo{}, s.short(failed)
 	}
 	return united(infos), nil
 }
 
 // united describes several servers as one, by the least able of them.
-func united(infos []holdfast.ServerInfo) holdfast.ServerInfo {
-	var u holdfast.ServerInfo
+func united(infos []store.ServerInfo) store.ServerInfo {
+	var u store.ServerInfo
 	var addresses []string
 	for _, info := range infos {
 		switch {
@@ -202,10 +204,10 @@ func (s *Store) Close() {
 	s.CloseIdleConnections()
 }
 
-// CloseIdleConnections implements [holdfast.IdleCloser] for the nodes that do.
+// CloseIdleConnections implements [store.IdleCloser] for the nodes that do.
 func (s *Store) CloseIdleConnections() {
 	for _, n := range s.nodes {
-		if own, ok := n.Store.(holdfast.IdleCloser); ok {
+		if own, ok := n.Store.(store.IdleCloser); ok {
 			own.CloseIdleConnections()
 		}
 	}

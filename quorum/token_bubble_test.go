@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestTokensRiseWhicheverServersGrant(t *testing.T) {
@@ -212,7 +213,7 @@ func TestReadersShareAMajorityAndAWriterExcludesThem(t *testing.T) {
 			raw(t, s, script.Inspect) // it sees that the server is back
 		}
 		// Who does not listen keeps nobody out.
-		stop, err := b.Listen(t.Context(), "holdfast:push:B", holdfast.Listener{Message: func(string) {}})
+		stop, err := b.Listen(t.Context(), "holdfast:push:B", store.Listener{Message: func(string) {}})
 		if err != nil {
 			t.Fatal(err)
 		}

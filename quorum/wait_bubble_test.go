@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // granted is a lock that a goroutine got.
@@ -354,7 +355,7 @@ func TestAHoldFromBeforeTheLookDoesNotCount(t *testing.T) {
 		there := w.lock(c, "x")
 		s := w.store()
 		heard := make(chan string, 10)
-		stop, err := s.Listen(t.Context(), "holdfast:push:A", holdfast.Listener{
+		stop, err := s.Listen(t.Context(), "holdfast:push:A", store.Listener{
 			Message: func(payload string) { heard <- payload }, Resumed: func() {},
 		})
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 const ttl = 30 * time.Second
@@ -38,11 +39,13 @@ type peer struct {
 }
 
 // Now is the clock of the clients: a server's may be set, theirs is not.
-func (p *peer) Now() time.Duration { return time.Since(p.start) }
+func (p *peer) Clock() func() time.Duration {
+	return func() time.Duration { return time.Since(p.start) }
+}
 
-func (p *peer) Server(ctx context.Context) (holdfast.ServerInfo, error) {
+func (p *peer) Server(ctx context.Context) (store.ServerInfo, error) {
 	if p.isDead() {
-		return holdfast.ServerInfo{}, errRefused
+		return store.ServerInfo{}, errRefused
 	}
 	info, err := p.Store.Server(ctx)
 	info.Address = p.name
@@ -85,7 +88,7 @@ func (p *peer) Run(ctx context.Context, action *script.Script, keys, args []stri
 	}
 }
 
-func (p *peer) Listen(ctx context.Context, channel string, l holdfast.Listener) (func(), error) {
+func (p *peer) Listen(ctx context.Context, channel string, l store.Listener) (func(), error) {
 	if p.isDead() {
 		return nil, errRefused
 	}
@@ -103,7 +106,7 @@ func (p *peer) brief(payload string) string {
 	if !p.short || words[0] != "granted" {
 		return payload
 	}
-	now := p.start.Add(p.Store.Now()).UnixMilli()
+	now := p.start.Add(p.Store.Clock()()).UnixMilli()
 	return strings.Join(append(words[:4], fmt.Sprint(now), "2000"), " ")
 }
 
@@ -187,7 +190,7 @@ func founded(t *testing.T, f func(t *testing.T, w *world)) {
 // store is what one process has: a quorum of all servers.
 func (w *world) store() *quorum.Store {
 	w.t.Helper()
-	nodes := make([]holdfast.Store, len(w.peers))
+	nodes := make([]store.Store, len(w.peers))
 	for i, p := range w.peers {
 		nodes[i] = p
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/examples/internal/kit"
 	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
@@ -106,17 +107,17 @@ func (r renewals) Observe(e holdfast.Event) {
 }
 
 func connect(addrs []string, observer holdfast.Observer) (*holdfast.Client, func(), error) {
-	var nodes []holdfast.Store
+	var nodes []store.Store
 	var connections []*redis.Client
 	for _, addr := range addrs {
 		rdb := redis.NewClient(&redis.Options{Addr: addr})
 		connections, nodes = append(connections, rdb), append(nodes, goredis.New(rdb))
 	}
-	store, err := quorum.New(nodes, quorum.Config{MaxTTL: ttl})
+	s, err := quorum.New(nodes, quorum.Config{MaxTTL: ttl})
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := holdfast.New(store, holdfast.Config{TTL: ttl, Observer: observer})
+	client, err := holdfast.New(s, holdfast.Config{TTL: ttl, Observer: observer})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -124,7 +125,7 @@ func connect(addrs []string, observer holdfast.Observer) (*holdfast.Client, func
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
 		_ = client.Close(ctx) // the program ends
-		store.Close()
+		s.Close()
 		for _, rdb := range connections {
 			_ = rdb.Close() // as above
 		}

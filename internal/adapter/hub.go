@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // grace is how long stop waits for the server to confirm that it has let go.
@@ -77,7 +77,7 @@ type farewell struct {
 
 // subscription is one call of Listen.
 type subscription struct {
-	listener holdfast.Listener
+	listener store.Listener
 	outcome  chan error // gets one value: how Listen went
 	live     bool       // outcome was nil; guarded by Hub.mu
 
@@ -85,18 +85,18 @@ type subscription struct {
 	stopped bool       // guarded by calls
 }
 
-// Listen does what [holdfast.Store] says of Listen. stop returns when the
+// Listen does what [store.Store] says of Listen. stop returns when the
 // server has confirmed that it no longer counts us among those who hear: a
 // grant is not pushed to somebody who has stopped. A server that does not
 // answer is waited for no longer than a second.
 //
 // Where the session keeps channels, stop waits as long for the end of the connection.
-func (h *Hub) Listen(ctx context.Context, name string, l holdfast.Listener) (stop func(), err error) {
+func (h *Hub) Listen(ctx context.Context, name string, l store.Listener) (stop func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if deadline, ok := ctx.Deadline(); ok {
-		// Done need not follow Deadline, see holdfast.Store.
+		// Done need not follow Deadline, see store.Store.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()

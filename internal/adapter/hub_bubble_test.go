@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // errCut is how the connections of these tests break.
@@ -45,7 +45,7 @@ type heard struct {
 func listening(ctx context.Context, h *Hub, name string) *heard {
 	got := &heard{}
 	go func() {
-		got.stop, got.err = h.Listen(ctx, name, holdfast.Listener{
+		got.stop, got.err = h.Listen(ctx, name, store.Listener{
 			Message: func(payload string) { got.messages = append(got.messages, payload) },
 			Resumed: func() { got.resumed++ },
 		})
@@ -98,7 +98,7 @@ func TestAStoppedListenerHearsNothingMore(t *testing.T) {
 		var second *heard
 		var stop func()
 		go func() {
-			stop, _ = h.Listen(t.Context(), "a", holdfast.Listener{Message: func(string) { second.stop() }})
+			stop, _ = h.Listen(t.Context(), "a", store.Listener{Message: func(string) { second.stop() }})
 		}()
 		synctest.Wait()
 		f := <-p.feeds

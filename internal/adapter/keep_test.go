@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // obliging is a session with a node that confirms everything; it hands out its feed.
@@ -34,7 +34,7 @@ func TestAChannelThatGoesWhileTheConnectionIsReplaced(t *testing.T) {
 	resumed := make(chan string, 10)
 	stops := make(map[string]func())
 	for _, name := range []string{"a", "b", "c"} {
-		stop, err := h.Listen(t.Context(), name, holdfast.Listener{Resumed: func() { resumed <- name }})
+		stop, err := h.Listen(t.Context(), name, store.Listener{Resumed: func() { resumed <- name }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestManyListenersAreWorthSomeKeptChannels(t *testing.T) {
 	}}
 	var stops []func()
 	for i := range 3 * burden {
-		stop, err := h.Listen(t.Context(), string(rune('a'+i)), holdfast.Listener{})
+		stop, err := h.Listen(t.Context(), string(rune('a'+i)), store.Listener{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,29 +7,29 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Refusal makes a ServerError of what the server said, whole.
-func Refusal(message string) *holdfast.ServerError {
-	return &holdfast.ServerError{Code: code(message), Message: message}
+func Refusal(message string) *store.ServerError {
+	return &store.ServerError{Code: code(message), Message: message}
 }
 
 // Distrust is the refusal of one end to speak TLS with the other: the client does
 // not trust the server's certificate, or the server not the client's, or they
 // have no common way to speak. It is nil if err is something else. No request is
 // read before that is settled, and the next try would end the same way.
-func Distrust(err error) *holdfast.ServerError {
+func Distrust(err error) *store.ServerError {
 	var untrusted *tls.CertificateVerificationError
 	var plain tls.RecordHeaderError
 	var alert tls.AlertError
 	switch {
 	case errors.As(err, &untrusted):
-		return &holdfast.ServerError{Code: "TLS", Message: "TLS " + untrusted.Error()}
+		return &store.ServerError{Code: "TLS", Message: "TLS " + untrusted.Error()}
 	case errors.As(err, &plain):
-		return &holdfast.ServerError{Code: "TLS", Message: "TLS the server does not speak TLS: " + plain.Error()}
+		return &store.ServerError{Code: "TLS", Message: "TLS the server does not speak TLS: " + plain.Error()}
 	case errors.As(err, &alert) && ofHandshake(alert):
-		return &holdfast.ServerError{Code: "TLS", Message: "TLS the server refuses: " + alert.Error()}
+		return &store.ServerError{Code: "TLS", Message: "TLS the server refuses: " + alert.Error()}
 	}
 	return nil
 }
@@ -47,20 +47,20 @@ func ofHandshake(alert tls.AlertError) bool {
 }
 
 // Closed is the refusal of a client that its owner has closed.
-func Closed(library string) *holdfast.ServerError {
-	return &holdfast.ServerError{Code: "CLIENT", Message: "CLIENT the " + library + " client is closed: " +
+func Closed(library string) *store.ServerError {
+	return &store.ServerError{Code: "CLIENT", Message: "CLIENT the " + library + " client is closed: " +
 		"close the Holdfast client first, or make the store of another one"}
 }
 
 // NoClient is the refusal of a store that was made of no client.
-func NoClient(maker, library string) *holdfast.ServerError {
-	return &holdfast.ServerError{Code: "CLIENT", Message: "CLIENT " + maker + " was given nil: " +
+func NoClient(maker, library string) *store.ServerError {
+	return &store.ServerError{Code: "CLIENT", Message: "CLIENT " + maker + " was given nil: " +
 		"give it a " + library + " client"}
 }
 
 // Unreachable is the error for a request that was not sent.
 func Unreachable(who string, err error) error {
-	return fmt.Errorf("%w: %s: %w", holdfast.ErrUnreachable, who, err)
+	return fmt.Errorf("%w: %s: %w", store.ErrNotSent, who, err)
 }
 
 // code returns the code word of an error message.
@@ -90,7 +90,7 @@ func code(message string) string {
 
 // Redirection reads "MOVED SLOT ADDRESS" and "ASK SLOT ADDRESS"; ok is false
 // for any other refusal.
-func Redirection(refused *holdfast.ServerError) (slot int, addr string, ask, ok bool) {
+func Redirection(refused *store.ServerError) (slot int, addr string, ask, ok bool) {
 	if refused == nil || refused.Code != "MOVED" && refused.Code != "ASK" {
 		return 0, "", false, false
 	}
@@ -107,6 +107,6 @@ func Redirection(refused *holdfast.ServerError) (slot int, addr string, ask, ok 
 
 // Unsubscribing reports whether it is UNSUBSCRIBE that was refused, which a user
 // may be allowed to listen without: the server names the command.
-func Unsubscribing(refused *holdfast.ServerError) bool {
+func Unsubscribing(refused *store.ServerError) bool {
 	return refused != nil && refused.Code == "NOPERM" && strings.Contains(refused.Message, "unsubscribe'")
 }

@@ -8,7 +8,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Fate says what is known of a request that failed.
@@ -48,7 +48,7 @@ type Retry struct {
 	// Fate judges an error that is no refusal.
 	Fate func(ctx context.Context, err error) Fate
 	// Refusal is the refusal that err is, or nil.
-	Refusal func(err error) *holdfast.ServerError
+	Refusal func(err error) *store.ServerError
 }
 
 const (
@@ -96,7 +96,7 @@ func (r Retry) Do(ctx context.Context, send func() (string, error)) (answer stri
 
 // Passing reports a refusal that says only that the place of the key is
 // changing: a slot that moves, a primary that is being replaced.
-func Passing(refused *holdfast.ServerError) bool {
+func Passing(refused *store.ServerError) bool {
 	switch refused.Code {
 	case "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "MASTERDOWN", "LOADING":
 		return true
@@ -116,7 +116,7 @@ func pause(ctx context.Context, attempt int) error {
 	}
 	wait := Backoff(min(attempt, 5))
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < wait {
-		// Done need not follow Deadline, see holdfast.Store.
+		// Done need not follow Deadline, see store.Store.
 		wait = max(time.Until(deadline), 0)
 	}
 	timer := time.NewTimer(wait)

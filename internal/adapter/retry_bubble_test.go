@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestTheFateOfARequestIsReadFromItsSocket(t *testing.T) {
@@ -52,8 +52,8 @@ func retry(patient bool) Retry {
 	return Retry{
 		Tries: 2, Patient: patient,
 		Fate: func(_ context.Context, err error) Fate { return SocketFate(err) },
-		Refusal: func(err error) *holdfast.ServerError {
-			var refused *holdfast.ServerError
+		Refusal: func(err error) *store.ServerError {
+			var refused *store.ServerError
 			errors.As(err, &refused)
 			return refused
 		},

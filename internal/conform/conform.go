@@ -5,22 +5,22 @@ package conform
 import (
 	"testing"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
 // Sentinel is the environment of a store on a primary with two replicas.
-func Sentinel(t *testing.T, store holdfast.Store, group *redistest.Sentinel) storetest.Env {
-	env := Server(t, store, group.Servers[0])
+func Sentinel(t *testing.T, s store.Store, group *redistest.Sentinel) storetest.Env {
+	env := Server(t, s, group.Servers[0])
 	env.Replicas = 2
 	return env
 }
 
 // Server is the environment of a store on one server.
-func Server(t *testing.T, store holdfast.Store, server *redistest.Server) storetest.Env {
+func Server(t *testing.T, s store.Store, server *redistest.Server) storetest.Env {
 	return storetest.Env{
-		Store:           store,
+		Store:           s,
 		Publish:         func(channel, payload string) { server.Do(t, "PUBLISH", channel, payload) },
 		Plant:           func(key string) { server.Do(t, "SET", key, "foreign") },
 		FlushScripts:    func() { server.Do(t, "SCRIPT", "FLUSH") },
@@ -33,9 +33,9 @@ func Server(t *testing.T, store holdfast.Store, server *redistest.Server) storet
 }
 
 // Cluster is the environment of a store on a Cluster.
-func Cluster(t *testing.T, store holdfast.Store, cluster *redistest.Cluster) storetest.Env {
+func Cluster(t *testing.T, st store.Store, cluster *redistest.Cluster) storetest.Env {
 	return storetest.Env{
-		Store:           store,
+		Store:           st,
 		Replicas:        1,
 		Publish:         func(channel, payload string) { cluster.Do(t, channel, "SPUBLISH", channel, payload) },
 		Plant:           func(key string) { cluster.Do(t, key, "SET", key, "foreign") },

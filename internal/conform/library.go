@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Library is a client library, as the tests of its store use it. Its methods are the tests
@@ -17,7 +17,7 @@ import (
 type Library struct {
 	// Open returns a store on a new client, which is closed with the test. lent says how
 	// many connections of the client's pool somebody has; nil: the library does not tell.
-	Open func(t testing.TB, addr string, c Client) (s holdfast.Store, lent func() int)
+	Open func(t testing.TB, addr string, c Client) (s store.Store, lent func() int)
 
 	Needs     []redistest.Option // what its clients need of a server, besides [Free]
 	Protocols []string           // the ways to speak with a server that a client may choose
@@ -65,7 +65,7 @@ func (l Library) start(t testing.TB, more ...redistest.Option) *redistest.Server
 }
 
 // store is a store on a client of that kind.
-func (l Library) store(t testing.TB, addr string, c Client) holdfast.Store {
+func (l Library) store(t testing.TB, addr string, c Client) store.Store {
 	t.Helper()
 	s, _ := l.Open(t, addr, c)
 	return s
@@ -98,15 +98,15 @@ type Ear struct {
 func NewEar(most int) *Ear { return &Ear{make(chan string, most), make(chan struct{}, 100)} }
 
 // Listener tells the ear.
-func (e *Ear) Listener() holdfast.Listener {
-	return holdfast.Listener{
+func (e *Ear) Listener() store.Listener {
+	return store.Listener{
 		Message: func(payload string) { e.Messages <- payload },
 		Resumed: func() { e.Resumed <- struct{}{} },
 	}
 }
 
 // Listen subscribes until the test ends, or stop is called.
-func Listen(t *testing.T, s holdfast.Store, channel string) (e *Ear, stop func()) {
+func Listen(t *testing.T, s store.Store, channel string) (e *Ear, stop func()) {
 	t.Helper()
 	e = NewEar(100)
 	stop, err := s.Listen(t.Context(), channel, e.Listener())

@@ -6,15 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Refused is a server that refuses for a while, and a store on it.
 type Refused struct {
 	Server  *redistest.Server
-	Open    func(t *testing.T) holdfast.Store
+	Open    func(t *testing.T) store.Store
 	Publish string   // the command
 	Tag     string   // what names that live on Server begin with
 	Codes   []string // how it refuses: of MASTERDOWN, BUSY and LOADING
@@ -33,12 +33,12 @@ func (r Refused) Stops(t *testing.T) {
 }
 
 func (r Refused) stop(t *testing.T, code string, others bool) {
-	store := r.Open(t)
+	s := r.Open(t)
 	stays := func() bool { return true }
 	if others {
-		stays = r.hears(t, store, "stays")
+		stays = r.hears(t, s, "stays")
 	}
-	stop, err := store.Listen(t.Context(), r.Tag+"gone", holdfast.Listener{})
+	stop, err := s.Listen(t.Context(), r.Tag+"gone", store.Listener{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,10 +50,10 @@ func (r Refused) stop(t *testing.T, code string, others bool) {
 	}
 	redistest.Await(t, "the server refuses with "+code, refuses)
 	stop()
-	if acker, ok := store.(holdfast.Acker); ok {
+	if acker, ok := s.(store.Acker); ok {
 		// With a context that can end, and has no deadline, a library may answer in the background.
 		ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-		need := holdfast.Acknowledged{Replicas: 1}
+		need := store.Acks{Replicas: 1}
 		_, _, err := acker.RunAcked(ctx, script.Inspect, []string{r.Tag + "lock"}, nil, need, time.Second)
 		cancel()
 		if err == nil {
@@ -66,15 +66,15 @@ func (r Refused) stop(t *testing.T, code string, others bool) {
 	leave()
 	redistest.Await(t, "the server answers", func() bool { return watch.Do(t, "PING") == "PONG" })
 	// Each is an answer, for which a library may have no request any more.
-	again := r.hears(t, store, "gone")
+	again := r.hears(t, s, "gone")
 	redistest.Await(t, "it is heard again", again)
 	redistest.Await(t, "the other is heard", stays)
 }
 
 // hears listens, and returns a function that publishes and reports whether it was heard.
-func (r Refused) hears(t *testing.T, store holdfast.Store, name string) func() bool {
+func (r Refused) hears(t *testing.T, s store.Store, name string) func() bool {
 	heard := make(chan struct{}, 1)
-	stop, err := store.Listen(t.Context(), r.Tag+name, holdfast.Listener{Message: func(string) {
+	stop, err := s.Listen(t.Context(), r.Tag+name, store.Listener{Message: func(string) {
 		select {
 		case heard <- struct{}{}:
 		default:

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Requests tests what Run does of a store that is at peace or loses its connection.
@@ -144,7 +144,7 @@ func (l Library) refusalAfterALostAnswer(t *testing.T) {
 		}
 	})
 	_, err := s.Run(t.Context(), Incr, []string{"n"}, nil)
-	var refused *holdfast.ServerError
+	var refused *store.ServerError
 	if err == nil || errors.As(err, &refused) || !strings.Contains(err.Error(), "not an integer") {
 		t.Errorf("got %#v", err)
 	}
@@ -153,7 +153,7 @@ func (l Library) refusalAfterALostAnswer(t *testing.T) {
 func (l Library) server(t *testing.T) {
 	server := l.start(t)
 	product, version := server.Product(t)
-	want := holdfast.ServerInfo{
+	want := store.ServerInfo{
 		Product: product, Version: version, Role: "master", Mode: "standalone", Address: server.Addr(),
 	}
 	l.eachProtocol(t, func(t *testing.T, c Client) {
@@ -169,7 +169,7 @@ func (l Library) Refusals(t *testing.T) {
 	t.Run("ARefusedConnectionNamesTheServer", l.refusedConnection)
 	t.Run("NilIsNoAnswer", func(t *testing.T) {
 		_, err := l.store(t, l.start(t).Addr(), Client{}).Run(t.Context(), Read, []string{"x"}, nil)
-		var refused *holdfast.ServerError
+		var refused *store.ServerError
 		if err == nil || errors.As(err, &refused) {
 			t.Errorf("got %v", err)
 		}
@@ -218,7 +218,7 @@ func (l Library) serverErrors(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := l.store(t, test.server.Addr(), test.client)
 			_, err := s.Run(t.Context(), test.action, []string{test.key}, nil)
-			var refused *holdfast.ServerError
+			var refused *store.ServerError
 			if !errors.As(err, &refused) {
 				t.Fatalf("got %v", err)
 			}
@@ -233,11 +233,11 @@ func (l Library) refusedConnection(t *testing.T) {
 	addr := redistest.ClosedAddr(t)
 	s := l.store(t, addr, Client{})
 	_, err := s.Run(t.Context(), Read, []string{"x"}, nil)
-	var refused *holdfast.ServerError
+	var refused *store.ServerError
 	if err == nil || errors.As(err, &refused) || !strings.Contains(err.Error(), addr) {
 		t.Errorf("Run: %v", err)
 	}
-	if _, err := s.Listen(t.Context(), "channel", holdfast.Listener{}); err == nil ||
+	if _, err := s.Listen(t.Context(), "channel", store.Listener{}); err == nil ||
 		!strings.Contains(err.Error(), addr) {
 		t.Errorf("Listen: %v", err)
 	}

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Subscriptions tests what Listen does of a store.
@@ -136,7 +136,7 @@ func (l Library) stopWaitsForTheListener(t *testing.T) {
 	s := l.store(t, server.Addr(), Client{})
 	entered, release := make(chan struct{}), make(chan struct{})
 	var running atomic.Int32
-	stop, err := s.Listen(t.Context(), "channel", holdfast.Listener{Message: func(string) {
+	stop, err := s.Listen(t.Context(), "channel", store.Listener{Message: func(string) {
 		running.Add(1)
 		entered <- struct{}{}
 		<-release
@@ -187,7 +187,7 @@ func (l Library) refusedChannel(t *testing.T) {
 	s := l.store(t, server.Addr(), Client{User: "ann", Password: "pw"})
 	mine, _ := Listen(t, s, "mine")
 	_, err := s.Listen(t.Context(), "other", NewEar(1).Listener())
-	var refused *holdfast.ServerError
+	var refused *store.ServerError
 	if !errors.As(err, &refused) || refused.Code != "NOPERM" {
 		t.Errorf("got %v", err)
 	}

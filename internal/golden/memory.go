@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // memory drives the specification. Its clock moves by a millisecond with each
@@ -51,7 +51,7 @@ func (m *memory) Run(action *script.Script, keys, args []string) (string, error)
 
 // Listen subscribes. A number is no push but a mark of Pushes.
 func (m *memory) Listen(channel string) {
-	stop, err := m.store.Listen(context.Background(), channel, holdfast.Listener{
+	stop, err := m.store.Listen(context.Background(), channel, store.Listener{
 		Message: func(payload string) {
 			if _, err := strconv.Atoi(payload); err == nil {
 				m.sync <- payload

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // player plays one scenario.
@@ -213,7 +213,7 @@ func (p *player) gather(c *command) (keys, args []string) {
 func (p *player) run(verb string, keys, args []string) ([]string, error) {
 	i := slices.IndexFunc(script.All(), func(s *script.Script) bool { return s.Name == verb })
 	answer, err := p.driver.Run(script.All()[i], keys, args)
-	var refused *holdfast.ServerError
+	var refused *store.ServerError
 	switch {
 	case errors.As(err, &refused):
 		return []string{"=> error " + refused.Code}, nil

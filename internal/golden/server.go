@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // server drives the scripts themselves, as they are shipped, on a real server.
@@ -50,7 +50,7 @@ func (d *server) Run(action *script.Script, keys, args []string) (string, error)
 		return reply, nil
 	case redistest.Error:
 		code, _, _ := strings.Cut(string(reply), " ")
-		return "", &holdfast.ServerError{Code: code, Message: string(reply)}
+		return "", &store.ServerError{Code: code, Message: string(reply)}
 	default:
 		return "", fmt.Errorf("the script answered %v", reply)
 	}

@@ -8,19 +8,19 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
-// RunAcked implements [holdfast.Acker]: the action, WAIT and WAITAOF in one
+// RunAcked implements [store.Acker]: the action, WAIT and WAITAOF in one
 // pipeline. The client's ReadTimeout must be longer than limit.
 func (s *Store) RunAcked(
-	ctx context.Context, action *script.Script, keys, args []string, need holdfast.Acknowledged, limit time.Duration,
-) (string, holdfast.Acknowledged, error) {
+	ctx context.Context, action *script.Script, keys, args []string, need store.Acks, limit time.Duration,
+) (string, store.Acks, error) {
 	if s.useless != nil {
-		return "", holdfast.Acknowledged{}, s.useless
+		return "", store.Acks{}, s.useless
 	}
-	var got holdfast.Acknowledged
+	var got store.Acks
 	words, key, how := s.words.of(action, keys, args), firstOf(keys), urgencyOf(action)
 	answer, err, broke := s.retry.Do(ctx, func() (string, error) {
 		p := newAcked(ctx, words, need, limit)
@@ -42,7 +42,7 @@ func (s *Store) RunAcked(
 	case errors.Is(err, redis.Nil):
 		return "", got, fmt.Errorf("goredis: script %s answered nil", action.Name)
 	}
-	return "", holdfast.Acknowledged{}, s.explain(ctx, err, broke)
+	return "", store.Acks{}, s.explain(ctx, err, broke)
 }
 
 // acked is an action and what is waited for behind it.
@@ -53,27 +53,27 @@ type acked struct {
 	cmds    []redis.Cmder
 }
 
-func newAcked(ctx context.Context, words []any, need holdfast.Acknowledged, limit time.Duration) *acked {
+func newAcked(ctx context.Context, words []any, need store.Acks, limit time.Duration) *acked {
 	a := &acked{action: redis.NewStringCmd(ctx, words...)}
 	a.cmds = []redis.Cmder{a.action}
 	if need.Replicas > 0 {
 		a.wait = redis.NewIntCmd(ctx, "wait", need.Replicas, limit.Milliseconds())
 		a.cmds = append(a.cmds, a.wait)
 	}
-	if need.Disks > 0 || need.ReplicaDisks > 0 {
-		a.waitAOF = redis.NewIntSliceCmd(ctx, "waitaof", need.Disks, need.ReplicaDisks, limit.Milliseconds())
+	if need.LocalAOF > 0 || need.ReplicaAOF > 0 {
+		a.waitAOF = redis.NewIntSliceCmd(ctx, "waitaof", need.LocalAOF, need.ReplicaAOF, limit.Milliseconds())
 		a.cmds = append(a.cmds, a.waitAOF)
 	}
 	return a
 }
 
-func (a *acked) got() (got holdfast.Acknowledged) {
+func (a *acked) got() (got store.Acks) {
 	if a.wait != nil {
 		got.Replicas = int(a.wait.Val())
 	}
 	if a.waitAOF != nil {
 		if counts := a.waitAOF.Val(); len(counts) == 2 {
-			got.Disks, got.ReplicaDisks = int(counts[0]), int(counts[1])
+			got.LocalAOF, got.ReplicaAOF = int(counts[0]), int(counts[1])
 		}
 	}
 	return got

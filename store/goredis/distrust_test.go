@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/conform"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // A certificate that the client does not trust is a definite refusal: nothing
@@ -23,7 +24,7 @@ func TestDistrustIsDefinite(t *testing.T) {
 		o.DialerRetries = 1
 	})
 	_, err := s.Run(t.Context(), conform.Echo, nil, []string{"x"})
-	var refused *holdfast.ServerError
+	var refused *store.ServerError
 	if !errors.As(err, &refused) || refused.Code != "TLS" || holdfast.Hint(err) == "" {
 		t.Errorf("Run: %v", err)
 	}

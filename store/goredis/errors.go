@@ -9,11 +9,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/adapter"
+	"github.com/holdfast-go/holdfast/store"
 )
 
-// explain turns an error of go-redis into what [holdfast.Store] promises.
+// explain turns an error of go-redis into what [store.Store] promises.
 // broke is why an earlier request of the same action got no answer, or nil.
 func (s *Store) explain(ctx context.Context, err, broke error) error {
 	addr := s.addr()
@@ -47,8 +47,8 @@ func plain(err error) error {
 
 // serverError returns err as the server's refusal, nil if it is none.
 // A refused login counts, and a certificate that was: the request was not sent.
-func serverError(err error) *holdfast.ServerError {
-	var known *holdfast.ServerError
+func serverError(err error) *store.ServerError {
+	var known *store.ServerError
 	if errors.As(err, &known) {
 		return known
 	}

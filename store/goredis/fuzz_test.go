@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
@@ -62,19 +62,19 @@ func FuzzReplies(f *testing.F) {
 			Dialer: func(context.Context, string, string) (net.Conn, error) { return answering(reply), nil },
 		})
 		defer rdb.Close()
-		store := goredis.New(rdb)
+		st := goredis.New(rdb)
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
-		answer, err := store.Run(ctx, script.Inspect, []string{"k"}, nil)
+		answer, err := st.Run(ctx, script.Inspect, []string{"k"}, nil)
 		if err != nil && answer != "" {
 			t.Errorf("%q: the answer %q, and %v", reply, answer, err)
 		}
 		if err == nil && (strings.HasPrefix(reply, "*") || strings.HasPrefix(reply, "-") || reply == "") {
 			t.Errorf("%q is taken for the answer %q", reply, answer)
 		}
-		_, _ = store.Server(ctx)
-		ear := holdfast.Listener{Message: func(string) {}, Resumed: func() {}}
-		if stop, err := store.Listen(ctx, "a", ear); err == nil {
+		_, _ = st.Server(ctx)
+		ear := store.Listener{Message: func(string) {}, Resumed: func() {}}
+		if stop, err := st.Listen(ctx, "a", ear); err == nil {
 			stop()
 		}
 	})

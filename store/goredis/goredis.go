@@ -1,4 +1,4 @@
-// Package goredis is the [holdfast.Store] for users of go-redis.
+// Package goredis is the [store.Store] for users of go-redis.
 //
 //	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 //	client, err := holdfast.New(goredis.New(rdb), holdfast.Config{})
@@ -36,10 +36,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/adapter"
 	"github.com/holdfast-go/holdfast/internal/slot"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Store runs actions on Redis or Valkey through a go-redis client.
@@ -56,7 +56,7 @@ type Store struct {
 	words words
 }
 
-var _ holdfast.Acker = (*Store)(nil)
+var _ store.Acker = (*Store)(nil)
 
 // New returns a store on the server or servers of rdb: a *redis.Client, also
 // one of redis.NewFailoverClient, or a *redis.ClusterClient. With any other
@@ -83,7 +83,7 @@ func New(rdb redis.UniversalClient) *Store {
 		s.retry.Patient = true
 		s.hub.Wire.Place = s.cluster.place
 	default:
-		s.useless = &holdfast.ServerError{Code: "CLIENT", Message: fmt.Sprintf(
+		s.useless = &store.ServerError{Code: "CLIENT", Message: fmt.Sprintf(
 			"CLIENT a %T cannot carry locks: use a redis.Client or a redis.ClusterClient", rdb)}
 	}
 	s.hub.Wire.Patient = s.retry.Patient
@@ -94,13 +94,13 @@ func New(rdb redis.UniversalClient) *Store {
 // an address.
 func behindSentinel(rdb *redis.Client) bool { return rdb.Options().Addr == "FailoverClient" }
 
-// Run implements [holdfast.Store]. It sends EVALSHA, and EVAL with the whole
+// Run implements [store.Store]. It sends EVALSHA, and EVAL with the whole
 // text when the server does not know the script.
 //
 // When a connection breaks before the answer the action is sent again, as
 // often as the client's MaxRetries allows. After such a break an error answer
 // proves nothing about the first request, so it is not given as a
-// [*holdfast.ServerError].
+// [*store.ServerError].
 //
 // In a Cluster, and behind Sentinel, it is sent again until ctx's deadline:
 // a primary that is gone may have a successor by then, and a slot that moves a
@@ -210,7 +210,7 @@ func await(ctx context.Context, late *adapter.Limit, send func(context.Context) 
 	return end
 }
 
-// Group implements [holdfast.Store]: on one server all keys are together, in a
+// Group implements [store.Store]: on one server all keys are together, in a
 // Cluster those of a slot.
 func (s *Store) Group(key string) string {
 	if s.cluster == nil {
@@ -219,10 +219,10 @@ func (s *Store) Group(key string) string {
 	return slot.Group(key)
 }
 
-// Sharded implements [holdfast.Store].
+// Sharded implements [store.Store].
 func (s *Store) Sharded() bool { return s.cluster != nil }
 
-// CloseIdleConnections implements [holdfast.IdleCloser].
+// CloseIdleConnections implements [store.IdleCloser].
 func (s *Store) CloseIdleConnections() {
 	s.alarm.Stop()
 	switch {
@@ -234,10 +234,10 @@ func (s *Store) CloseIdleConnections() {
 	}
 }
 
-// Gathers implements [holdfast.Gatherer]: in a Cluster few locks share a slot.
-func (s *Store) Gathers() bool { return !s.Sharded() }
+// Batches implements [store.Batcher]: in a Cluster few locks share a slot.
+func (s *Store) Batches() bool { return !s.Sharded() }
 
-// Listen implements [holdfast.Store]. All channels of a node share one
+// Listen implements [store.Store]. All channels of a node share one
 // connection, which is opened for the first and closed after the last.
 //
 // stop returns when the server has confirmed that it no longer counts us among
@@ -245,7 +245,7 @@ func (s *Store) Gathers() bool { return !s.Sharded() }
 // that does not answer is waited for no longer than a second. stop must not be
 // called by a function of l, for which it waits, too.
 func (s *Store) Listen(
-	ctx context.Context, channel string, l holdfast.Listener,
+	ctx context.Context, channel string, l store.Listener,
 ) (stop func(), err error) {
 	if s.useless != nil {
 		return nil, s.useless
@@ -257,13 +257,13 @@ func (s *Store) Listen(
 	return stop, nil
 }
 
-// Server implements [holdfast.Store]: in a Cluster it is one of the primaries
+// Server implements [store.Store]: in a Cluster it is one of the primaries
 // that answers. Of a server that does not know HELLO only the address is told.
-func (s *Store) Server(ctx context.Context) (holdfast.ServerInfo, error) {
+func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 	if s.useless != nil {
-		return holdfast.ServerInfo{}, s.useless
+		return store.ServerInfo{}, s.useless
 	}
-	info := holdfast.ServerInfo{Address: s.addr()}
+	info := store.ServerInfo{Address: s.addr()}
 	var reply any
 	_, err, broke := s.retry.Do(ctx, func() (string, error) {
 		cmd := redis.NewCmd(ctx, "hello")
@@ -275,15 +275,15 @@ func (s *Store) Server(ctx context.Context) (holdfast.ServerInfo, error) {
 	})
 	if err != nil {
 		err = s.explain(ctx, err, broke)
-		var refused *holdfast.ServerError
+		var refused *store.ServerError
 		if errors.As(err, &refused) && refused.Code == "ERR" {
 			return info, nil
 		}
-		return holdfast.ServerInfo{}, err
+		return store.ServerInfo{}, err
 	}
 	describe(&info, reply)
 	if s.cluster != nil && info.Mode != "" && info.Mode != "cluster" {
-		return holdfast.ServerInfo{}, &holdfast.ServerError{Code: "CLIENT", Message: fmt.Sprintf(
+		return store.ServerInfo{}, &store.ServerError{Code: "CLIENT", Message: fmt.Sprintf(
 			"CLIENT a ClusterClient on servers that are no Cluster (%s): "+
 				"use redis.NewClient or redis.NewFailoverClient",
 			info.Mode)}
@@ -292,7 +292,7 @@ func (s *Store) Server(ctx context.Context) (holdfast.ServerInfo, error) {
 }
 
 // describe fills in what HELLO answered.
-func describe(info *holdfast.ServerInfo, reply any) {
+func describe(info *store.ServerInfo, reply any) {
 	set := func(field, value any) {
 		text, _ := value.(string)
 		switch field {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/conform"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
@@ -21,7 +21,7 @@ var library = conform.Library{
 	NoAuth:    "Authentication required",
 }
 
-func opened(t testing.TB, addr string, c conform.Client) (holdfast.Store, func() int) {
+func opened(t testing.TB, addr string, c conform.Client) (store.Store, func() int) {
 	t.Helper()
 	s, rdb := open(t, addr, func(o *redis.Options) {
 		o.Username, o.Password = c.User, c.Password

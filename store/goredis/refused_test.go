@@ -5,9 +5,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/conform"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
@@ -15,7 +15,7 @@ func TestWhoStopsListeningToAServerThatRefusesLives(t *testing.T) {
 	server := redistest.Start(t, conform.Free, redistest.Args("--enable-debug-command", "yes"))
 	conform.Refused{
 		Server: server, Publish: "PUBLISH", Codes: []string{"MASTERDOWN", "BUSY", "LOADING"},
-		Open: func(t *testing.T) holdfast.Store {
+		Open: func(t *testing.T) store.Store {
 			s, _ := open(t, server.Addr(), nil)
 			return s
 		},
@@ -27,7 +27,7 @@ func TestWhoStopsListeningToANodeThatRefusesLives(t *testing.T) {
 	cluster.Forbear(t)
 	conform.Refused{
 		Server: cluster.Home("{a}"), Publish: "SPUBLISH", Tag: "{a}", Codes: []string{"BUSY"},
-		Open: func(t *testing.T) holdfast.Store {
+		Open: func(t *testing.T) store.Store {
 			rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), TLSConfig: redistest.TLS()})
 			t.Cleanup(func() { rdb.Close() })
 			return goredis.New(rdb)

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/conform"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
@@ -75,14 +76,14 @@ func TestWhatWasNotSentIsTold(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			_, err := goredis.New(c.rdb).Run(ctx, conform.Echo, nil, []string{"x"})
-			var refused *holdfast.ServerError
+			var refused *store.ServerError
 			if c.code != "" {
 				if !errors.As(err, &refused) || refused.Code != c.code {
 					t.Errorf("got %v, want the refusal %s", err, c.code)
 				}
 				return
 			}
-			if !errors.Is(err, holdfast.ErrUnreachable) || errors.As(err, &refused) {
+			if !errors.Is(err, store.ErrNotSent) || errors.As(err, &refused) {
 				t.Errorf("got %v", err)
 			}
 			if addr := c.rdb.Options().Addr; !strings.Contains(err.Error(), addr) {
@@ -125,21 +126,21 @@ func saying(t *testing.T, what string) string {
 // goroutine that begins later.
 func TestCloseLeavesNoTimer(t *testing.T) {
 	s := redistest.Start(t)
-	store := goredis.New(dialling(t, &redis.Options{Addr: s.Addr()}))
-	c, err := holdfast.New(store, holdfast.Config{})
+	st := goredis.New(dialling(t, &redis.Options{Addr: s.Addr()}))
+	c, err := holdfast.New(st, holdfast.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Mutex("m").Lock(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if !store.Timed() {
+	if !st.Timed() {
 		t.Error("requests have no time limit")
 	}
 	if err := c.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if store.Timed() {
+	if st.Timed() {
 		t.Error("a timer outlives the client")
 	}
 }
@@ -149,15 +150,15 @@ func TestWhatMayHaveBeenSentIsNotToldAsUnsent(t *testing.T) {
 	s := redistest.Start(t)
 	proxy := redistest.NewProxy(t, s.Addr())
 	rdb := dialling(t, &redis.Options{Addr: proxy.Addr(), MaxRetries: -1})
-	store := goredis.New(rdb)
-	if _, err := store.Run(t.Context(), conform.Echo, nil, []string{"x"}); err != nil {
+	st := goredis.New(rdb)
+	if _, err := st.Run(t.Context(), conform.Echo, nil, []string{"x"}); err != nil {
 		t.Fatal(err)
 	}
 	proxy.BlackHole()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, err := store.Run(ctx, conform.Echo, nil, []string{"x"})
-	if err == nil || errors.Is(err, holdfast.ErrUnreachable) {
+	_, err := st.Run(ctx, conform.Echo, nil, []string{"x"})
+	if err == nil || errors.Is(err, store.ErrNotSent) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -172,7 +173,7 @@ func TestTriesAtARefusedPortLeaveNothing(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for i := range 3000 {
 		_, err := c.Mutex(fmt.Sprint(i)).TryLock(t.Context())
-		if !errors.Is(err, holdfast.ErrUnreachable) || errors.Is(err, holdfast.ErrUnknownOutcome) {
+		if !errors.Is(err, store.ErrNotSent) || errors.Is(err, holdfast.ErrUnknownOutcome) {
 			t.Fatalf("got %v", err)
 		}
 	}
@@ -184,25 +185,25 @@ func TestTriesAtARefusedPortLeaveNothing(t *testing.T) {
 
 // A store of no client refuses every call, and says what it needs.
 func TestAStoreOfNoClientRefusesEverything(t *testing.T) {
-	for name, store := range map[string]*goredis.Store{
+	for name, st := range map[string]*goredis.Store{
 		"nil":            goredis.New(nil),
 		"nil Client":     goredis.New((*redis.Client)(nil)),
 		"nil Cluster":    goredis.New((*redis.ClusterClient)(nil)),
 		"another client": goredis.New(redis.NewRing(&redis.RingOptions{})),
 	} {
-		_, run := store.Run(t.Context(), conform.Echo, nil, []string{"x"})
-		need := holdfast.Acknowledged{Replicas: 1}
-		_, _, acked := store.RunAcked(t.Context(), conform.Echo, nil, []string{"x"}, need, time.Second)
-		_, listen := store.Listen(t.Context(), "channel", holdfast.Listener{})
-		_, server := store.Server(t.Context())
-		_, _ = store.Group("a"), store.Sharded()
+		_, run := st.Run(t.Context(), conform.Echo, nil, []string{"x"})
+		need := store.Acks{Replicas: 1}
+		_, _, acked := st.RunAcked(t.Context(), conform.Echo, nil, []string{"x"}, need, time.Second)
+		_, listen := st.Listen(t.Context(), "channel", store.Listener{})
+		_, server := st.Server(t.Context())
+		_, _ = st.Group("a"), st.Sharded()
 		for what, err := range map[string]error{"Run": run, "RunAcked": acked, "Listen": listen, "Server": server} {
-			var refused *holdfast.ServerError
+			var refused *store.ServerError
 			if !errors.As(err, &refused) || refused.Code != "CLIENT" || holdfast.Hint(err) == "" {
 				t.Errorf("%s: %s: %v", name, what, err)
 			}
 		}
-		c, err := holdfast.New(store, holdfast.Config{})
+		c, err := holdfast.New(st, holdfast.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

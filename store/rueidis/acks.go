@@ -8,28 +8,28 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/adapter"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // hops bounds the redirections of one request. A slot that moves costs two.
 const hops = 5
 
-// RunAcked implements [holdfast.Acker]. It takes a connection for itself: on
+// RunAcked implements [store.Acker]. It takes a connection for itself: on
 // the shared one everybody would wait.
 func (s *Store) RunAcked(
-	ctx context.Context, action *script.Script, keys, args []string, need holdfast.Acknowledged, limit time.Duration,
-) (string, holdfast.Acknowledged, error) {
+	ctx context.Context, action *script.Script, keys, args []string, need store.Acks, limit time.Duration,
+) (string, store.Acks, error) {
 	if s.useless != nil {
-		return "", holdfast.Acknowledged{}, s.useless
+		return "", store.Acks{}, s.useless
 	}
 	if err := ctx.Err(); err != nil {
-		return "", holdfast.Acknowledged{}, s.explain(ctx, err, nil)
+		return "", store.Acks{}, s.explain(ctx, err, nil)
 	}
 	type reply struct {
 		text string
-		got  holdfast.Acknowledged
+		got  store.Acks
 		err  error
 	}
 	var last reply
@@ -50,9 +50,9 @@ func (s *Store) RunAcked(
 	case err == nil:
 		return text, last.got, nil
 	case rueidis.IsRedisNil(err):
-		return "", holdfast.Acknowledged{}, fmt.Errorf("rueidis: script %s answered nil", action.Name)
+		return "", store.Acks{}, fmt.Errorf("rueidis: script %s answered nil", action.Name)
 	}
-	return "", holdfast.Acknowledged{}, s.explain(ctx, err, broke)
+	return "", store.Acks{}, s.explain(ctx, err, broke)
 }
 
 // waiting is one action and what is waited for behind it.
@@ -60,13 +60,13 @@ type waiting struct {
 	s          *Store
 	action     *script.Script
 	keys, args []string
-	need       holdfast.Acknowledged
+	need       store.Acks
 	limit      time.Duration
 }
 
 // run finds the node and follows redirections, which a connection taken from
 // rueidis does not.
-func (w waiting) run(ctx context.Context) (text string, got holdfast.Acknowledged, err error) {
+func (w waiting) run(ctx context.Context) (text string, got store.Acks, err error) {
 	client := w.s.client
 	if w.s.mode == rueidis.ClientModeCluster {
 		if client, err = w.s.owner(ctx, w.keys); err != nil {
@@ -102,7 +102,7 @@ func (w waiting) run(ctx context.Context) (text string, got holdfast.Acknowledge
 // A dedicated one would be told to unsubscribe as it goes back, see session.
 func (w waiting) send(
 	ctx context.Context, client rueidis.Client, asking, whole bool,
-) (text string, got holdfast.Acknowledged, err error) {
+) (text string, got store.Acks, err error) {
 	n := int64(len(w.keys))
 	var cmds []rueidis.Completed
 	if asking {
@@ -118,9 +118,9 @@ func (w waiting) send(
 	if w.need.Replicas > 0 {
 		cmds = append(cmds, client.B().Arbitrary("WAIT").Args(strconv.Itoa(w.need.Replicas), ms).Blocking())
 	}
-	if w.need.Disks > 0 || w.need.ReplicaDisks > 0 {
+	if w.need.LocalAOF > 0 || w.need.ReplicaAOF > 0 {
 		cmds = append(cmds, client.B().Arbitrary("WAITAOF").
-			Args(strconv.Itoa(w.need.Disks), strconv.Itoa(w.need.ReplicaDisks), ms).Blocking())
+			Args(strconv.Itoa(w.need.LocalAOF), strconv.Itoa(w.need.ReplicaAOF), ms).Blocking())
 	}
 	results := client.DoMulti(ctx, cmds...)
 	if text, err = (answer{result: results[at]}).text(); err != nil {
@@ -139,7 +139,7 @@ func (w waiting) send(
 		if err != nil || len(counts) != 2 {
 			return "", got, err
 		}
-		got.Disks, got.ReplicaDisks = int(counts[0]), int(counts[1])
+		got.LocalAOF, got.ReplicaAOF = int(counts[0]), int(counts[1])
 	}
 	return text, got, nil
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/conform"
 	"github.com/holdfast-go/holdfast/internal/redistest"
-	store "github.com/holdfast-go/holdfast/store/rueidis"
+	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
@@ -31,7 +31,7 @@ func TestConformanceBehindSentinel(t *testing.T) {
 	group := redistest.StartSentinel(t, tenant()...)
 	group.Forbear(t)
 	storetest.Run(t, func(t *testing.T) storetest.Env {
-		return conform.Sentinel(t, store.New(connect(t, rueidis.ClientOption{
+		return conform.Sentinel(t, rueidisstore.New(connect(t, rueidis.ClientOption{
 			DisableCache: redistest.Secured(), // it would want more of the Sentinels
 			InitAddress:  group.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: redistest.SentinelName},
 		})), group)
@@ -42,6 +42,7 @@ func TestConformanceInACluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, tenant()...)
 	cluster.Forbear(t)
 	storetest.Run(t, func(t *testing.T) storetest.Env {
-		return conform.Cluster(t, store.New(connect(t, rueidis.ClientOption{InitAddress: cluster.Addrs()})), cluster)
+		rdb := connect(t, rueidis.ClientOption{InitAddress: cluster.Addrs()})
+		return conform.Cluster(t, rueidisstore.New(rdb), cluster)
 	})
 }

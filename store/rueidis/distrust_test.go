@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/conform"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store"
 	holdfastrueidis "github.com/holdfast-go/holdfast/store/rueidis"
 )
 
@@ -46,7 +47,7 @@ func TestDistrustIsDefinite(t *testing.T) {
 	s := holdfastrueidis.New(rdb)
 	distrusted.Store(true)
 	proxy.Cut()
-	var refused *holdfast.ServerError
+	var refused *store.ServerError
 	redistest.Await(t, "the connection is made anew", func() bool {
 		_, err := s.Run(t.Context(), conform.Echo, nil, []string{"x"})
 		return errors.As(err, &refused)

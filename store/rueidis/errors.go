@@ -10,11 +10,11 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/adapter"
+	"github.com/holdfast-go/holdfast/store"
 )
 
-// explain turns an error of rueidis into what [holdfast.Store] promises.
+// explain turns an error of rueidis into what [store.Store] promises.
 // broke is why an earlier request of the same action got no answer, or nil.
 func (s *Store) explain(ctx context.Context, err, broke error) error {
 	if refused := serverError(err); refused != nil {
@@ -74,11 +74,11 @@ func foreign(ctx context.Context, err error) bool {
 
 // serverError returns err as the server's refusal, nil if it is none.
 // A refused login counts, and a certificate that was: the request was not sent.
-func serverError(err error) *holdfast.ServerError {
+func serverError(err error) *store.ServerError {
 	if err == nil {
 		return nil
 	}
-	var known *holdfast.ServerError
+	var known *store.ServerError
 	if errors.As(err, &known) {
 		return known
 	}
@@ -91,7 +91,7 @@ func serverError(err error) *holdfast.ServerError {
 
 // refusal makes a ServerError of what the server said. rueidis takes the code
 // ERR away from its errors; a message without a code gets it back.
-func refusal(message string) *holdfast.ServerError {
+func refusal(message string) *store.ServerError {
 	refused := adapter.Refusal(message)
 	if refused.Code == "ERR" && !strings.HasPrefix(message, "ERR ") {
 		return adapter.Refusal("ERR " + message)

@@ -5,10 +5,10 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/conform"
 	"github.com/holdfast-go/holdfast/internal/redistest"
-	store "github.com/holdfast-go/holdfast/store/rueidis"
+	"github.com/holdfast-go/holdfast/store"
+	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
 )
 
 // rueidis reads some refusals as answers to something else when it unsubscribes, and
@@ -20,7 +20,7 @@ func TestWhoStopsListeningToAServerThatRefusesLives(t *testing.T) {
 			server := redistest.Start(t, conform.Free, caching, debug)
 			conform.Refused{
 				Server: server, Publish: "PUBLISH", Codes: []string{"MASTERDOWN", "BUSY", "LOADING"},
-				Open: func(t *testing.T) holdfast.Store {
+				Open: func(t *testing.T) store.Store {
 					s, _ := open(t, server.Addr(), change)
 					return s
 				},
@@ -34,8 +34,8 @@ func TestWhoStopsListeningToANodeThatRefusesLives(t *testing.T) {
 	cluster.Forbear(t)
 	conform.Refused{
 		Server: cluster.Home("{a}"), Publish: "SPUBLISH", Tag: "{a}", Codes: []string{"BUSY"},
-		Open: func(t *testing.T) holdfast.Store {
-			return store.New(connect(t, rueidis.ClientOption{InitAddress: cluster.Addrs()}))
+		Open: func(t *testing.T) store.Store {
+			return rueidisstore.New(connect(t, rueidis.ClientOption{InitAddress: cluster.Addrs()}))
 		},
 	}.Stops(t)
 }

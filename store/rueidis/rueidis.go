@@ -1,4 +1,4 @@
-// Package rueidis is the [holdfast.Store] for users of rueidis.
+// Package rueidis is the [store.Store] for users of rueidis.
 //
 //	rdb, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{"localhost:6379"}})
 //	client, err := holdfast.New(holdfastrueidis.New(rdb), holdfast.Config{})
@@ -30,10 +30,10 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/adapter"
 	"github.com/holdfast-go/holdfast/internal/slot"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Store runs actions on Redis or Valkey through a rueidis client.
@@ -52,7 +52,7 @@ type Store struct {
 	places  places
 }
 
-var _ holdfast.Acker = (*Store)(nil)
+var _ store.Acker = (*Store)(nil)
 
 // New returns a store on the server or servers of client. It does no I/O.
 func New(client rueidis.Client) *Store {
@@ -73,13 +73,13 @@ func New(client rueidis.Client) *Store {
 // retries is how often an action is sent again when its connection broke.
 const retries = 3
 
-// Run implements [holdfast.Store]. It sends EVALSHA, and EVAL with the whole
+// Run implements [store.Store]. It sends EVALSHA, and EVAL with the whole
 // text when the server does not know the script.
 //
 // When a connection breaks before the answer the action is sent again, a few
 // times. The store does that and not rueidis (ToRetryable), which would not
 // tell: after such a break an error answer proves nothing about the first
-// request, so it is not given as a [*holdfast.ServerError].
+// request, so it is not given as a [*store.ServerError].
 //
 // In a Cluster, and behind Sentinel, it is sent again until ctx's deadline:
 // a primary that is gone may have a successor by then, and a slot that moves a
@@ -195,7 +195,7 @@ func (s *Store) note(result rueidis.RedisResult) rueidis.RedisResult {
 	return result
 }
 
-// Group implements [holdfast.Store]: on one server all keys are together, in a
+// Group implements [store.Store]: on one server all keys are together, in a
 // Cluster those of a slot.
 func (s *Store) Group(key string) string {
 	if s.mode != rueidis.ClientModeCluster {
@@ -204,17 +204,17 @@ func (s *Store) Group(key string) string {
 	return slot.Group(key)
 }
 
-// Sharded implements [holdfast.Store].
+// Sharded implements [store.Store].
 func (s *Store) Sharded() bool { return s.mode == rueidis.ClientModeCluster }
 
-// CloseIdleConnections implements [holdfast.IdleCloser]: the client has all
+// CloseIdleConnections implements [store.IdleCloser]: the client has all
 // connections, and what ends here is a timer.
 func (s *Store) CloseIdleConnections() { s.alarm.Stop() }
 
-// Gathers implements [holdfast.Gatherer]: in a Cluster few locks share a slot.
-func (s *Store) Gathers() bool { return !s.Sharded() }
+// Batches implements [store.Batcher]: in a Cluster few locks share a slot.
+func (s *Store) Batches() bool { return !s.Sharded() }
 
-// Listen implements [holdfast.Store]. All channels of a node share one
+// Listen implements [store.Store]. All channels of a node share one
 // connection, which is opened for the first and closed after the last.
 //
 // stop returns when the server has confirmed that it no longer counts us among
@@ -222,7 +222,7 @@ func (s *Store) Gathers() bool { return !s.Sharded() }
 // that does not answer is waited for no longer than a second. stop must not be
 // called by a function of l, for which it waits, too.
 func (s *Store) Listen(
-	ctx context.Context, channel string, l holdfast.Listener,
+	ctx context.Context, channel string, l store.Listener,
 ) (stop func(), err error) {
 	if s.useless != nil {
 		return nil, s.useless
@@ -234,13 +234,13 @@ func (s *Store) Listen(
 	return stop, nil
 }
 
-// Server implements [holdfast.Store]: in a Cluster it is one of the primaries
+// Server implements [store.Store]: in a Cluster it is one of the primaries
 // that answers. Of a server that does not know HELLO only the address is told.
-func (s *Store) Server(ctx context.Context) (holdfast.ServerInfo, error) {
+func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 	if s.useless != nil {
-		return holdfast.ServerInfo{}, s.useless
+		return store.ServerInfo{}, s.useless
 	}
-	info := holdfast.ServerInfo{Address: s.addr()}
+	info := store.ServerInfo{Address: s.addr()}
 	var fields map[string]rueidis.RedisMessage
 	_, err, broke := s.retry.Do(ctx, func() (string, error) {
 		hello := s.client.B().Arbitrary("HELLO")
@@ -266,7 +266,7 @@ func (s *Store) Server(ctx context.Context) (holdfast.ServerInfo, error) {
 		return info, nil
 	}
 	if err != nil {
-		return holdfast.ServerInfo{}, s.explain(ctx, err, broke)
+		return store.ServerInfo{}, s.explain(ctx, err, broke)
 	}
 	text := func(name string) string {
 		field := fields[name]

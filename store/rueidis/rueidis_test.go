@@ -11,10 +11,10 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/conform"
 	"github.com/holdfast-go/holdfast/internal/redistest"
-	store "github.com/holdfast-go/holdfast/store/rueidis"
+	"github.com/holdfast-go/holdfast/store"
+	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
 )
 
 // library is rueidis as the tests of every store use it.
@@ -27,7 +27,7 @@ var library = conform.Library{
 	Replaces:  true,
 }
 
-func opened(t testing.TB, addr string, c conform.Client) (holdfast.Store, func() int) {
+func opened(t testing.TB, addr string, c conform.Client) (store.Store, func() int) {
 	t.Helper()
 	s, _ := open(t, addr, func(o *rueidis.ClientOption) {
 		o.Username, o.Password = c.User, c.Password
@@ -59,7 +59,7 @@ var caching = redistest.Needs("rueidis without")
 // open returns a store on addr. change may change the client's options.
 func open(
 	t testing.TB, addr string, change func(*rueidis.ClientOption),
-) (*store.Store, rueidis.Client) {
+) (*rueidisstore.Store, rueidis.Client) {
 	t.Helper()
 	opts := rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true}
 	if change != nil {
@@ -67,7 +67,7 @@ func open(
 	}
 	// ForceSingleClient: a server that refuses us is for the store to report.
 	rdb := connect(t, opts)
-	return store.New(rdb), rdb
+	return rueidisstore.New(rdb), rdb
 }
 
 func connect(t testing.TB, opts rueidis.ClientOption) rueidis.Client {

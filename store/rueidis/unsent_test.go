@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/conform"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store"
 	holdfastrueidis "github.com/holdfast-go/holdfast/store/rueidis"
 )
 
@@ -40,12 +41,12 @@ func dialled(t *testing.T, dial func(ctx context.Context) (net.Conn, error)) *ho
 		t.Fatal(err)
 	}
 	t.Cleanup(rdb.Close)
-	store := holdfastrueidis.New(rdb)
-	if _, err := store.Run(t.Context(), conform.Echo, nil, []string{"x"}); err != nil {
+	st := holdfastrueidis.New(rdb)
+	if _, err := st.Run(t.Context(), conform.Echo, nil, []string{"x"}); err != nil {
 		t.Fatal(err)
 	}
 	proxy.Cut()
-	return store
+	return st
 }
 
 // refusedDial finds nobody.
@@ -81,20 +82,20 @@ func TestWhatWasNotSentIsTold(t *testing.T) {
 		}, "TLS"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := dialled(t, c.dial)
+			st := dialled(t, c.dial)
 			var err error
 			redistest.Await(t, "the break is noticed", func() bool {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
-				_, err = store.Run(ctx, conform.Echo, nil, []string{"x"})
+				_, err = st.Run(ctx, conform.Echo, nil, []string{"x"})
 				return err != nil && !strings.Contains(err.Error(), "after") &&
 					!strings.Contains(err.Error(), "earlier")
 			})
-			var refused *holdfast.ServerError
+			var refused *store.ServerError
 			if errors.As(err, &refused) != (c.code != "") || refused != nil && refused.Code != c.code {
 				t.Errorf("got %v, want the refusal %q", err, c.code)
 			}
-			if c.code == "" && !errors.Is(err, holdfast.ErrUnreachable) {
+			if c.code == "" && !errors.Is(err, store.ErrNotSent) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -110,21 +111,21 @@ func TestCloseLeavesNoTimer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(rdb.Close)
-	store := holdfastrueidis.New(rdb)
-	c, err := holdfast.New(store, holdfast.Config{})
+	st := holdfastrueidis.New(rdb)
+	c, err := holdfast.New(st, holdfast.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Mutex("m").Lock(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if !store.Timed() {
+	if !st.Timed() {
 		t.Error("requests have no time limit")
 	}
 	if err := c.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if store.Timed() {
+	if st.Timed() {
 		t.Error("a timer outlives the client")
 	}
 }
@@ -136,11 +137,11 @@ func TestAClosedClientIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := holdfastrueidis.New(rdb)
+	st := holdfastrueidis.New(rdb)
 	rdb.Close()
-	_, _ = store.Run(t.Context(), conform.Echo, nil, []string{"x"}) // it may have been under way
-	var refused *holdfast.ServerError
-	_, err = store.Run(t.Context(), conform.Echo, nil, []string{"x"})
+	_, _ = st.Run(t.Context(), conform.Echo, nil, []string{"x"}) // it may have been under way
+	var refused *store.ServerError
+	_, err = st.Run(t.Context(), conform.Echo, nil, []string{"x"})
 	if !errors.As(err, &refused) || refused.Code != "CLIENT" {
 		t.Errorf("got %v", err)
 	}
@@ -154,12 +155,12 @@ func TestTriesAtARefusedPortLeaveNothing(t *testing.T) {
 	}
 	redistest.Await(t, "the break is noticed", func() bool {
 		_, err := c.Mutex("first").TryLock(t.Context())
-		return errors.Is(err, holdfast.ErrUnreachable)
+		return errors.Is(err, store.ErrNotSent)
 	})
 	before := runtime.NumGoroutine()
 	for i := range 3000 {
 		_, err := c.Mutex(fmt.Sprint(i)).TryLock(t.Context())
-		if !errors.Is(err, holdfast.ErrUnreachable) || errors.Is(err, holdfast.ErrUnknownOutcome) {
+		if !errors.Is(err, store.ErrNotSent) || errors.Is(err, holdfast.ErrUnknownOutcome) {
 			t.Fatalf("got %v", err)
 		}
 	}
@@ -171,22 +172,22 @@ func TestTriesAtARefusedPortLeaveNothing(t *testing.T) {
 
 // A store of no client refuses every call, and says what it needs.
 func TestAStoreOfNoClientRefusesEverything(t *testing.T) {
-	for name, store := range map[string]*holdfastrueidis.Store{
+	for name, st := range map[string]*holdfastrueidis.Store{
 		"nil": holdfastrueidis.New(nil),
 	} {
-		_, run := store.Run(t.Context(), conform.Echo, nil, []string{"x"})
-		need := holdfast.Acknowledged{Replicas: 1}
-		_, _, acked := store.RunAcked(t.Context(), conform.Echo, nil, []string{"x"}, need, time.Second)
-		_, listen := store.Listen(t.Context(), "channel", holdfast.Listener{})
-		_, server := store.Server(t.Context())
-		_, _ = store.Group("a"), store.Sharded()
+		_, run := st.Run(t.Context(), conform.Echo, nil, []string{"x"})
+		need := store.Acks{Replicas: 1}
+		_, _, acked := st.RunAcked(t.Context(), conform.Echo, nil, []string{"x"}, need, time.Second)
+		_, listen := st.Listen(t.Context(), "channel", store.Listener{})
+		_, server := st.Server(t.Context())
+		_, _ = st.Group("a"), st.Sharded()
 		for what, err := range map[string]error{"Run": run, "RunAcked": acked, "Listen": listen, "Server": server} {
-			var refused *holdfast.ServerError
+			var refused *store.ServerError
 			if !errors.As(err, &refused) || refused.Code != "CLIENT" || holdfast.Hint(err) == "" {
 				t.Errorf("%s: %s: %v", name, what, err)
 			}
 		}
-		c, err := holdfast.New(store, holdfast.Config{})
+		c, err := holdfast.New(st, holdfast.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 var ackTests = []test{
@@ -19,13 +19,13 @@ var ackTests = []test{
 }
 
 // acked acquires, and waits for so many replicas.
-func (s *suite) acked(acker holdfast.Acker, replicas int, limit time.Duration) (string, holdfast.Acknowledged) {
+func (s *suite) acked(acker store.Acker, replicas int, limit time.Duration) (string, store.Acks) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
 	answer, got, err := acker.RunAcked(ctx, script.Acquire, []string{s.key},
 		words([]any{s.attempt("a", 1), ttl, retention, "x", 0, s.base}),
-		holdfast.Acknowledged{Replicas: replicas}, limit)
+		store.Acks{Replicas: replicas}, limit)
 	if err != nil {
 		s.Fatalf("RunAcked: %v", err)
 	}
@@ -35,17 +35,17 @@ func (s *suite) acked(acker holdfast.Acker, replicas int, limit time.Duration) (
 // A limit that is reached on a loaded machine is no fault of the store: so it
 // is far away where enough replicas answer.
 func testAcked(s *suite) {
-	if acker, able := s.Store.(holdfast.Acker); able && s.Replicas > 0 {
+	if acker, able := s.Store.(store.Acker); able && s.Replicas > 0 {
 		answer, got := s.acked(acker, s.Replicas, 2*time.Second)
 		s.begins(answer, "granted")
-		if got.Replicas != s.Replicas || got.Disks != 0 {
+		if got.Replicas != s.Replicas || got.LocalAOF != 0 {
 			s.Errorf("acknowledged by %v, want %d replicas", got, s.Replicas)
 		}
 	}
 }
 
 func testAckedShort(s *suite) {
-	if acker, able := s.Store.(holdfast.Acker); able {
+	if acker, able := s.Store.(store.Acker); able {
 		answer, got := s.acked(acker, s.Replicas+1, soon)
 		s.begins(answer, "granted")
 		if got.Replicas > s.Replicas {
@@ -55,7 +55,7 @@ func testAckedShort(s *suite) {
 }
 
 func testAckedForgotten(s *suite) {
-	if acker, able := s.Store.(holdfast.Acker); able && s.FlushScripts != nil {
+	if acker, able := s.Store.(store.Acker); able && s.FlushScripts != nil {
 		s.FlushScripts()
 		answer, _ := s.acked(acker, 1, soon)
 		s.begins(answer, "granted")
@@ -63,26 +63,26 @@ func testAckedForgotten(s *suite) {
 }
 
 func testAckedRefused(s *suite) {
-	acker, able := s.Store.(holdfast.Acker)
+	acker, able := s.Store.(store.Acker)
 	if !able || s.Plant == nil {
 		return
 	}
 	s.Plant(s.key)
 	_, _, err := acker.RunAcked(s.Context(), script.Inspect, []string{s.key}, nil,
-		holdfast.Acknowledged{Replicas: 1}, soon)
-	var refused *holdfast.ServerError
+		store.Acks{Replicas: 1}, soon)
+	var refused *store.ServerError
 	if !errors.As(err, &refused) || !strings.HasPrefix(refused.Message, "WRONGTYPE ") {
 		s.Errorf("got %v", err)
 	}
 }
 
 func testAckedEnded(s *suite) {
-	acker, able := s.Store.(holdfast.Acker)
+	acker, able := s.Store.(store.Acker)
 	if !able {
 		return
 	}
 	ended, cancel := context.WithCancel(s.Context())
 	cancel()
-	_, _, err := acker.RunAcked(ended, script.Inspect, []string{s.key}, nil, holdfast.Acknowledged{Replicas: 1}, soon)
+	_, _, err := acker.RunAcked(ended, script.Inspect, []string{s.key}, nil, store.Acks{Replicas: 1}, soon)
 	s.failed("RunAcked", err, context.Canceled)
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 var contextTests = []test{
@@ -23,7 +23,7 @@ func (s *suite) calls() map[string]func(ctx context.Context) error {
 			return err
 		},
 		"Listen": func(ctx context.Context) error {
-			stop, err := s.Store.Listen(ctx, s.channel("silence"), holdfast.Listener{})
+			stop, err := s.Store.Listen(ctx, s.channel("silence"), store.Listener{})
 			if err == nil {
 				stop()
 			}
@@ -39,7 +39,7 @@ func (s *suite) calls() map[string]func(ctx context.Context) error {
 // failed expects an error that wraps the context's and is no refusal.
 func (s *suite) failed(name string, err, cause error) {
 	s.Helper()
-	var refused *holdfast.ServerError
+	var refused *store.ServerError
 	if !errors.Is(err, cause) || errors.As(err, &refused) {
 		s.Errorf("%s: %v (%T), want %v", name, err, err, cause)
 	}

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 var errorTests = []test{
@@ -51,14 +51,14 @@ func testWrongArguments(s *suite) {
 	}
 }
 
-func (s *suite) refused(action *script.Script, args []any) *holdfast.ServerError {
+func (s *suite) refused(action *script.Script, args []any) *store.ServerError {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
 	answer, err := s.Store.Run(ctx, action, []string{s.key}, words(args))
-	var refused *holdfast.ServerError
+	var refused *store.ServerError
 	if !errors.As(err, &refused) {
-		s.Fatalf("%s answered %q and the error %v, want a *holdfast.ServerError", action.Name, answer, err)
+		s.Fatalf("%s answered %q and the error %v, want a *store.ServerError", action.Name, answer, err)
 	}
 	if answer != "" {
 		s.Errorf("%s answered %q beside its error", action.Name, answer)

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 var listenTests = []test{
@@ -35,7 +35,7 @@ func (s *suite) listen(channel string) *ear {
 	e := &ear{heard: make(chan string, 10_000), resumed: make(chan struct{}, 10_000)}
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
-	stop, err := s.Store.Listen(ctx, channel, holdfast.Listener{
+	stop, err := s.Store.Listen(ctx, channel, store.Listener{
 		Message: func(payload string) { e.heard <- payload },
 		Resumed: func() { e.resumed <- struct{}{} },
 	})
@@ -108,7 +108,7 @@ func testCallsOneAtATime(s *suite) {
 		}
 		running.Add(-1)
 	}
-	stop, err := s.Store.Listen(s.Context(), s.channel("a"), holdfast.Listener{
+	stop, err := s.Store.Listen(s.Context(), s.channel("a"), store.Listener{
 		Message: func(payload string) {
 			call()
 			if calls.Add(1) == many {
@@ -151,7 +151,7 @@ func testOtherChannels(s *suite) {
 func testOutlivesContext(s *suite) {
 	heard := make(chan string, 1)
 	ctx, cancel := context.WithCancel(s.Context())
-	stop, err := s.Store.Listen(ctx, s.channel("a"), holdfast.Listener{
+	stop, err := s.Store.Listen(ctx, s.channel("a"), store.Listener{
 		Message: func(payload string) { heard <- payload },
 	})
 	if err != nil {
@@ -167,7 +167,7 @@ func testOutlivesContext(s *suite) {
 func testStopWaits(s *suite) {
 	started, proceed := make(chan struct{}), make(chan struct{})
 	var returned atomic.Bool
-	stop, err := s.Store.Listen(s.Context(), s.channel("a"), holdfast.Listener{
+	stop, err := s.Store.Listen(s.Context(), s.channel("a"), store.Listener{
 		Message: func(string) {
 			close(started)
 			<-proceed

@@ -1,5 +1,5 @@
 // Package storetest is the conformance suite for implementations of
-// holdfast.Store. Every store of this repository passes it; so should yours:
+// store.Store. Every store of this repository passes it; so should yours:
 //
 //	func TestConformance(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) storetest.Env {
@@ -22,8 +22,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Env is a store under test and a hand on what stands behind it. The suite
@@ -31,7 +31,7 @@ import (
 // so the server may be shared. Tests that need a function which is nil are not
 // run.
 type Env struct {
-	Store holdfast.Store
+	Store store.Store
 
 	// NoPermits says that the store refuses permits: over several servers
 	// they cannot be counted.
@@ -49,7 +49,7 @@ type Env struct {
 	Publish func(channel, payload string)
 
 	// Replicas is how many replicas of each server acknowledge what it
-	// writes, if the store is a holdfast.Acker.
+	// writes, if the store is a store.Acker.
 	Replicas int
 
 	// Plant puts a value that is no hash at key.

@@ -17,8 +17,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 //go:embed audit.lua
@@ -34,19 +34,19 @@ func Who(prefix, name string) string { return Channel(prefix) + "@" + name }
 // Store returns store with actions that keep an account of themselves on
 // channel, see [Channel]. What store can do beyond [holdfast.Store], the result
 // can do too.
-func Store(store holdfast.Store, channel string) holdfast.Store {
-	s := &audited{Store: store, actions: make(map[*script.Script]*script.Script)}
+func Store(st store.Store, channel string) store.Store {
+	s := &audited{Store: st, actions: make(map[*script.Script]*script.Script)}
 	for _, action := range script.All() {
 		s.actions[action] = wrap(action, channel)
 	}
-	if acker, ok := store.(holdfast.Acker); ok {
+	if acker, ok := st.(store.Acker); ok {
 		return &acking{s, acker}
 	}
 	return s
 }
 
 type audited struct {
-	holdfast.Store
+	store.Store
 	actions map[*script.Script]*script.Script
 }
 
@@ -97,26 +97,26 @@ func (s *audited) of(action *script.Script) *script.Script {
 }
 
 // Gathers implements [holdfast.Gatherer].
-func (s *audited) Gathers() bool {
-	g, ok := s.Store.(holdfast.Gatherer)
-	return ok && g.Gathers()
+func (s *audited) Batches() bool {
+	g, ok := s.Store.(store.Batcher)
+	return ok && g.Batches()
 }
 
 // CloseIdleConnections implements [holdfast.IdleCloser].
 func (s *audited) CloseIdleConnections() {
-	if own, ok := s.Store.(holdfast.IdleCloser); ok {
+	if own, ok := s.Store.(store.IdleCloser); ok {
 		own.CloseIdleConnections()
 	}
 }
 
 type acking struct {
 	*audited
-	acker holdfast.Acker
+	acker store.Acker
 }
 
 // RunAcked implements [holdfast.Acker].
 func (s *acking) RunAcked(
-	ctx context.Context, action *script.Script, keys, args []string, need holdfast.Acknowledged, limit time.Duration,
-) (string, holdfast.Acknowledged, error) {
+	ctx context.Context, action *script.Script, keys, args []string, need store.Acks, limit time.Duration,
+) (string, store.Acks, error) {
 	return s.acker.RunAcked(ctx, s.of(action), keys, args, need, limit)
 }

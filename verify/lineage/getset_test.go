@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
@@ -40,12 +41,16 @@ func (l *getset) lock(ctx context.Context) (bool, error) {
 
 // fastClock is a store on a machine whose clock is ahead.
 type fastClock struct {
-	holdfast.Store
+	store.Store
 	started time.Time
 	ahead   time.Duration
 }
 
-func (c fastClock) Now() time.Duration { return c.ahead + time.Since(c.started) }
+func (c fastClock) Clock() func() time.Duration {
+	return func() time.Duration { return c.ahead + time.Since(c.started) }
+}
+
+func (fastClock) Random() func() float64 { return nil }
 
 // Two machines disagree on the time by more than a lease. The old lock is
 // judged by whoever asks, so the fast one takes what the other holds. With

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
@@ -121,15 +122,15 @@ func TestANodeThatForgetsGivesASecondMajority(t *testing.T) {
 // quorumOn is one process that uses Holdfast over five servers.
 func quorumOn(t *testing.T, addrs []string, ttl time.Duration) *holdfast.Client {
 	t.Helper()
-	var nodes []holdfast.Store
+	var nodes []store.Store
 	for _, addr := range addrs {
 		nodes = append(nodes, goredis.New(connect(t, addr)))
 	}
-	store, err := quorum.New(nodes, quorum.Config{MaxTTL: ttl})
+	s, err := quorum.New(nodes, quorum.Config{MaxTTL: ttl})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { store.Close() })
-	c, _ := on(t, store, holdfast.Config{TTL: ttl})
+	t.Cleanup(func() { s.Close() })
+	c, _ := on(t, s, holdfast.Config{TTL: ttl})
 	return c
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 	"github.com/holdfast-go/holdfast/verify/internal/leaks"
 )
@@ -77,11 +78,11 @@ func client(t *testing.T, addr string, cfg holdfast.Config) (*holdfast.Client, *
 	return on(t, goredis.New(connect(t, addr)), cfg)
 }
 
-func on(t *testing.T, store holdfast.Store, cfg holdfast.Config) (*holdfast.Client, *watch) {
+func on(t *testing.T, s store.Store, cfg holdfast.Config) (*holdfast.Client, *watch) {
 	t.Helper()
 	seen := &watch{changed: make(chan struct{})}
 	cfg.Observer = seen
-	c, err := holdfast.New(store, cfg)
+	c, err := holdfast.New(s, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ var inJobs = []mutant{{
 }, {
 	name: "the hint about a forbidden key is for one server only",
 	file: "hint.go",
-	old:  "strings.Contains(e.Message, \"a key\"),\n			strings.Contains(e.Message, \"' key\"):",
+	old:  "strings.Contains(e.Message, \"a key\"),\n		strings.Contains(e.Message, \"' key\"):",
 	mut:  "strings.Contains(e.Message, \"' key\"):",
 	by:   []check{rules},
 }}

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 	"pgregory.net/rapid"
 )
 
@@ -89,7 +90,7 @@ func (w *world) listen(client string) {
 		return
 	}
 	w.ear.Do(w.t, "SUBSCRIBE", base+client)
-	stop, err := w.spec.Listen(context.Background(), base+client, holdfast.Listener{
+	stop, err := w.spec.Listen(context.Background(), base+client, store.Listener{
 		Message: func(payload string) {
 			if payload == syncMark {
 				w.synced <- struct{}{}

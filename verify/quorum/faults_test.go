@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/store"
 	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
 )
 
@@ -114,9 +115,9 @@ func TestAQuorumOverRueidisIsOpenedWhileANodeIsDown(t *testing.T) {
 	t.Parallel()
 	w := &world{servers: redistest.Primaries(t, 5)}
 	w.servers[3].Kill()
-	nodes := make([]holdfast.Store, 5)
+	nodes := make([]store.Store, 5)
 	for i, s := range w.servers {
-		nodes[i] = quorum.Lazy(func() (holdfast.Store, error) {
+		nodes[i] = quorum.Lazy(func() (store.Store, error) {
 			rdb, err := rueidis.NewClient(rueidis.ClientOption{
 				InitAddress: []string{s.Addr()}, TLSConfig: redistest.TLS(), DisableCache: true,
 				ConnWriteTimeout: timeout, Dialer: net.Dialer{Timeout: timeout},

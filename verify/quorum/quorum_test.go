@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
@@ -142,7 +143,7 @@ func TestTheSameServerUnderTwoNamesIsRefused(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		_, port, _ := strings.Cut(w.servers[1].Addr(), ":")
 		other := "localhost:" + port
-		s, err := quorum.New([]holdfast.Store{
+		s, err := quorum.New([]store.Store{
 			w.open(t, w.servers[0].Addr(), redistest.Patience/4), w.open(t, w.servers[1].Addr(), redistest.Patience/4),
 			w.open(t, other, redistest.Patience/4),
 		}, quorum.Config{Timeout: redistest.Patience / 4})

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
 	"github.com/holdfast-go/holdfast/verify/internal/leaks"
@@ -43,8 +44,8 @@ const (
 
 // adapters make a store with one of the client libraries, which gives up no
 // earlier than after limit.
-var adapters = map[string]func(t testing.TB, addr string, limit time.Duration) holdfast.Store{
-	"goredis": func(t testing.TB, addr string, limit time.Duration) holdfast.Store {
+var adapters = map[string]func(t testing.TB, addr string, limit time.Duration) store.Store{
+	"goredis": func(t testing.TB, addr string, limit time.Duration) store.Store {
 		rdb := redis.NewClient(&redis.Options{
 			Addr: addr, TLSConfig: redistest.TLS(),
 			DialTimeout: limit, ReadTimeout: limit, WriteTimeout: limit, PoolTimeout: limit,
@@ -52,7 +53,7 @@ var adapters = map[string]func(t testing.TB, addr string, limit time.Duration) h
 		t.Cleanup(func() { rdb.Close() })
 		return goredis.New(rdb)
 	},
-	"rueidis": func(t testing.TB, addr string, limit time.Duration) holdfast.Store {
+	"rueidis": func(t testing.TB, addr string, limit time.Duration) store.Store {
 		rdb, err := rueidis.NewClient(rueidis.ClientOption{
 			InitAddress: []string{addr}, TLSConfig: redistest.TLS(), DisableCache: true, ConnWriteTimeout: limit,
 			Dialer: net.Dialer{Timeout: limit},
@@ -68,7 +69,7 @@ var adapters = map[string]func(t testing.TB, addr string, limit time.Duration) h
 // world is five servers. The clock of the last is ahead.
 type world struct {
 	servers []*redistest.Server
-	open    func(t testing.TB, addr string, limit time.Duration) holdfast.Store
+	open    func(t testing.TB, addr string, limit time.Duration) store.Store
 }
 
 // each runs a test with each of the libraries, on servers of its own.
@@ -105,7 +106,7 @@ func (w *world) store(t testing.TB, longest, limit time.Duration) *quorum.Store 
 // storeAt is a store by ways to the servers that may not be the direct ones.
 func (w *world) storeAt(t testing.TB, longest, limit time.Duration, addrs []string) *quorum.Store {
 	t.Helper()
-	nodes := make([]holdfast.Store, len(addrs))
+	nodes := make([]store.Store, len(addrs))
 	for i, addr := range addrs {
 		nodes[i] = w.open(t, addr, limit)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
 	"github.com/holdfast-go/holdfast/verify/internal/child"
@@ -42,7 +43,7 @@ func obey(name string) int {
 	if err != nil {
 		return 2
 	}
-	store, err := childStore(os.Getenv(envAddr))
+	s, err := childStore(os.Getenv(envAddr))
 	if err != nil {
 		return 2
 	}
@@ -50,7 +51,7 @@ func obey(name string) int {
 	if os.Getenv(envKind) == "crowd" {
 		cfg.LocalPasses = -1 // each of them asks the server
 	}
-	c, err := holdfast.New(store, cfg)
+	c, err := holdfast.New(s, cfg)
 	if err != nil {
 		return 2
 	}
@@ -96,7 +97,7 @@ func obey(name string) int {
 const crowd = 4
 
 // childStore connects to the server with the client that the test is about.
-func childStore(addr string) (holdfast.Store, error) {
+func childStore(addr string) (store.Store, error) {
 	if os.Getenv(envUses) != "rueidis" {
 		return goredis.New(redis.NewClient(&redis.Options{Addr: addr, TLSConfig: redistest.TLS()})), nil
 	}

@@ -11,12 +11,13 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // run runs an action as any client of the protocol might.
-func run(t *testing.T, store holdfast.Store, action *script.Script, keys []string, args ...string) string {
+func run(t *testing.T, s store.Store, action *script.Script, keys []string, args ...string) string {
 	t.Helper()
-	answer, err := store.Run(within(t), action, keys, args)
+	answer, err := s.Run(within(t), action, keys, args)
 	if err != nil {
 		t.Fatalf("%s: %v", action.Name, err)
 	}
@@ -26,9 +27,9 @@ func run(t *testing.T, store holdfast.Store, action *script.Script, keys []strin
 // Rule 5. A holder whose name begins with another's is not that other.
 func TestOwnershipIsEqualityOfTheWholeName(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		store := w.open(t, w.Addr(), login{})
+		s := w.open(t, w.Addr(), login{})
 		keys := []string{record("x")}
-		answer := run(t, store, script.Acquire, keys, "worker/10", "60000", "61000", "x", "0", pushes)
+		answer := run(t, s, script.Acquire, keys, "worker/10", "60000", "61000", "x", "0", pushes)
 		token := strings.Fields(answer)[1]
 		for _, other := range []string{"worker/1", "worker/100", "worker", "", "WORKER/10"} {
 			for _, try := range []struct {
@@ -41,11 +42,11 @@ func TestOwnershipIsEqualityOfTheWholeName(t *testing.T) {
 				{script.Cancel, []string{other, "1000", pushes}, "none"},
 				{script.Poll, []string{other, "60000", "1000", "60000", pushes}, "gone"},
 			} {
-				if got := run(t, store, try.action, keys, try.args...); !strings.HasPrefix(got, try.want) {
+				if got := run(t, s, try.action, keys, try.args...); !strings.HasPrefix(got, try.want) {
 					t.Errorf("%s by %q is answered %q, want %q", try.action.Name, other, got, try.want)
 				}
 			}
-			run(t, store, script.Release, keys, other, token, "1000", pushes)
+			run(t, s, script.Release, keys, other, token, "1000", pushes)
 			if lock := w.Do(t, "HGET", keys[0], "lock"); lock != token+" 60000 worker/10" {
 				t.Fatalf("after the release by %q the record says %v", other, lock)
 			}
@@ -269,10 +270,10 @@ func TestOneHolderAtATime(t *testing.T) {
 
 // D15. No two clients have one identity, even in one process on one store.
 func TestEveryClientIsSomebodyElse(t *testing.T) {
-	store := openGoRedis(t, redistest.ClosedAddr(t), login{})
+	s := openGoRedis(t, redistest.ClosedAddr(t), login{})
 	seen := map[string]bool{}
 	for range 100 {
-		c, err := holdfast.New(store, holdfast.Config{})
+		c, err := holdfast.New(s, holdfast.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

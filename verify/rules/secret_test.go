@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
 )
@@ -61,9 +62,9 @@ func showsNoPassword(t *testing.T, addr string, trust *tls.Config) {
 	secretive(t, "rueidis", err)
 }
 
-func lockOver(t *testing.T, store holdfast.Store) error {
+func lockOver(t *testing.T, s store.Store) error {
 	t.Helper()
-	c, _ := on(t, store, holdfast.Config{})
+	c, _ := on(t, s, holdfast.Config{})
 	_, err := c.Mutex("x").TryLock(within(t)) // Lock would go on trying, for as long as it may
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
 	"github.com/holdfast-go/holdfast/verify/internal/leaks"
@@ -44,13 +45,13 @@ type login struct{ user, password string }
 // adapters make a store on the server at addr, with the two clients.
 var adapters = []struct {
 	name string
-	open func(t testing.TB, addr string, as login) holdfast.Store
+	open func(t testing.TB, addr string, as login) store.Store
 }{
 	{"goredis", openGoRedis},
 	{"rueidis", openRueidis},
 }
 
-func openGoRedis(t testing.TB, addr string, as login) holdfast.Store {
+func openGoRedis(t testing.TB, addr string, as login) store.Store {
 	rdb := redis.NewClient(&redis.Options{
 		Addr: addr, Username: as.user, Password: as.password, TLSConfig: redistest.TLS(),
 	})
@@ -59,7 +60,7 @@ func openGoRedis(t testing.TB, addr string, as login) holdfast.Store {
 }
 
 // openRueidis connects at once, as rueidis does: there must be a server.
-func openRueidis(t testing.TB, addr string, as login) holdfast.Store {
+func openRueidis(t testing.TB, addr string, as login) store.Store {
 	rdb, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{addr}, Username: as.user, Password: as.password, TLSConfig: redistest.TLS(),
 		DisableCache: true, ForceSingleClient: true, ConnWriteTimeout: 2 * time.Second,
@@ -75,7 +76,7 @@ func openRueidis(t testing.TB, addr string, as login) holdfast.Store {
 type world struct {
 	*redistest.Server
 	adapter string
-	open    func(t testing.TB, addr string, as login) holdfast.Store
+	open    func(t testing.TB, addr string, as login) store.Store
 }
 
 // each runs a test with each of the clients, on a server of its own. The two
@@ -111,13 +112,13 @@ func (w *world) local(t testing.TB, cfg holdfast.Config) (*holdfast.Client, *wat
 }
 
 // on makes a client of a store.
-func on(t testing.TB, store holdfast.Store, cfg holdfast.Config) (*holdfast.Client, *watch) {
+func on(t testing.TB, s store.Store, cfg holdfast.Config) (*holdfast.Client, *watch) {
 	t.Helper()
 	seen := newWatch()
 	cfg.Observer = seen
 	cfg.Prefix = cmp.Or(cfg.Prefix, redistest.Prefix())
 	cfg.App = cmp.Or(cfg.App, "rules")
-	c, err := holdfast.New(store, cfg)
+	c, err := holdfast.New(s, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

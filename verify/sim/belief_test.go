@@ -121,7 +121,7 @@ func (w *world) check() {
 
 // trusted asserts I8: nobody trusts a lease for longer than the server's answers allow.
 func (w *world) trusted(u *user) {
-	key, now := "holdfast:{"+u.lock.name+"}", u.link.Now()
+	key, now := "holdfast:{"+u.lock.name+"}", u.link.now()
 	until := u.link.trust[key+u.lease.Owner()]
 	if now <= until {
 		return

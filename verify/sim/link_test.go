@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // link is a process's way to the server: the store that its client is given.
@@ -29,24 +30,31 @@ type link struct {
 	slept atomic.Int64 // for which its machine slept: its clock counts that, its timers do not
 }
 
-var _ holdfast.Gatherer = (*link)(nil)
+var (
+	_ store.Batcher   = (*link)(nil)
+	_ store.Simulated = (*link)(nil)
+)
 
 // errLink is what a broken connection says.
 var errLink = errors.New("connection reset by peer")
 
 func (l *link) String() string { return fmt.Sprintf("c%d", l.n) }
 
-// Now is the clock of the process.
-func (l *link) Now() time.Duration { return l.w.now() + time.Duration(l.slept.Load()) }
+// now is the clock of the process.
+func (l *link) now() time.Duration { return l.w.now() + time.Duration(l.slept.Load()) }
 
-// Chance spreads the polls of the process. It is drawn anew for each instant: which of
+func (l *link) Clock() func() time.Duration { return l.now }
+
+// Random spreads the polls of the process. It is drawn anew for each instant: which of
 // two goroutines draws first at one instant is not the world's to decide.
-func (l *link) Chance() float64 {
-	return rand.New(rand.NewPCG(l.w.seed<<8|uint64(l.n), uint64(l.w.now()))).Float64()
+func (l *link) Random() func() float64 {
+	return func() float64 {
+		return rand.New(rand.NewPCG(l.w.seed<<8|uint64(l.n), uint64(l.w.now()))).Float64()
+	}
 }
 
 func (l *link) Sharded() bool { return l.w.sharded }
-func (l *link) Gathers() bool { return l.w.gathers }
+func (l *link) Batches() bool { return l.w.gathers }
 
 // Group makes a slot of every name in a Cluster.
 func (l *link) Group(key string) string {
@@ -82,7 +90,7 @@ func (l *link) send(ctx context.Context, c *call) reply {
 	if err := ctx.Err(); err != nil {
 		return reply{err: err}
 	}
-	c.link, c.sent, c.back = l, l.Now(), make(chan reply, 1)
+	c.link, c.sent, c.back = l, l.now(), make(chan reply, 1)
 	if at, ok := ctx.Deadline(); ok {
 		// Before the context's own timer, so that the scheduler does it, and so long before
 		// that several which end at one time all come before it.
@@ -112,8 +120,8 @@ func (l *link) Run(ctx context.Context, action *script.Script, keys, args []stri
 }
 
 // Server asks who is there.
-func (l *link) Server(ctx context.Context) (holdfast.ServerInfo, error) {
-	info := holdfast.ServerInfo{Product: "sim", Version: "7.0.0", Role: "master", Mode: "standalone"}
+func (l *link) Server(ctx context.Context) (store.ServerInfo, error) {
+	info := store.ServerInfo{Product: "sim", Version: "7.0.0", Role: "master", Mode: "standalone"}
 	r := l.send(ctx, &call{says: "hello", run: func() reply { return reply{} }})
 	return info, r.err
 }
@@ -238,14 +246,14 @@ func (w *world) travel() time.Duration {
 type sub struct {
 	link    *link
 	channel string
-	to      holdfast.Listener
+	to      store.Listener
 	unsub   func()        // at the server; nil while it is broken
 	ended   atomic.Bool   // by the client
 	last    time.Duration // when the last message was heard: they come in order
 }
 
 // Listen subscribes.
-func (l *link) Listen(ctx context.Context, channel string, to holdfast.Listener) (func(), error) {
+func (l *link) Listen(ctx context.Context, channel string, to store.Listener) (func(), error) {
 	s := &sub{link: l, channel: channel, to: to}
 	r := l.send(ctx, &call{says: "subscribe " + channel, run: func() reply {
 		l.subs = append(l.subs, s)
@@ -264,7 +272,7 @@ func (l *link) Listen(ctx context.Context, channel string, to holdfast.Listener)
 // stand subscribes at the server.
 func (s *sub) stand() {
 	w := s.link.w
-	s.unsub, _ = w.store.Listen(context.Background(), s.channel, holdfast.Listener{Message: func(payload string) {
+	s.unsub, _ = w.store.Listen(context.Background(), s.channel, store.Listener{Message: func(payload string) {
 		w.arrive(s.link, fmt.Sprintf("%s is pushed %s", s.link, payload), func() { w.push(s, payload) })
 	}})
 }

@@ -15,12 +15,13 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // server is what a world's requests arrive at.
 type server interface {
 	Run(ctx context.Context, action *script.Script, keys, args []string) (string, error)
-	Listen(ctx context.Context, channel string, l holdfast.Listener) (func(), error)
+	Listen(ctx context.Context, channel string, l store.Listener) (func(), error)
 	Dump(key string) map[string]string
 	TTL(key string) time.Duration
 	Keys() []string
@@ -86,7 +87,7 @@ func (s *scripted) Run(_ context.Context, action *script.Script, keys, args []st
 
 // Listen subscribes. What is published is passed on by a goroutine, as on a
 // connection.
-func (s *scripted) Listen(_ context.Context, channel string, l holdfast.Listener) (func(), error) {
+func (s *scripted) Listen(_ context.Context, channel string, l store.Listener) (func(), error) {
 	sub := s.m.NewSubscriber()
 	sub.Subscribe(channel)
 	done, ended := make(chan struct{}), make(chan struct{})

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // brief is a limit that passes: nothing is there to wait for.
@@ -76,9 +77,9 @@ func TestWaitCoversEarlierWritesOfOthers(t *testing.T) {
 		release(t, b.lock(t, "x"))
 		g.Primary().CutReplicas(t)
 		release(t, a.lock(t, "x"))
-		acker := b.store.(holdfast.Acker)
+		acker := b.store.(store.Acker)
 		_, got, err := acker.RunAcked(within(t), script.Inspect, []string{key("x")}, nil,
-			holdfast.Acknowledged{Replicas: 1}, brief)
+			store.Acks{Replicas: 1}, brief)
 		if err != nil || got.Replicas != 0 {
 			t.Errorf("behind a request that wrote nothing: %v, %v", got, err)
 		}

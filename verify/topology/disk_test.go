@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // logs makes a server keep a log, and returns when it has been written once:
@@ -41,14 +42,14 @@ func onDisk(t *testing.T, p *party, replicas, counted int) {
 			return true
 		}
 		var missing *holdfast.AckError
-		want := holdfast.Acknowledged{Disks: 1, ReplicaDisks: replicas}
-		if !errors.As(err, &missing) || missing.Want != want || missing.Got.ReplicaDisks > counted {
+		want := store.Acks{LocalAOF: 1, ReplicaAOF: replicas}
+		if !errors.As(err, &missing) || missing.Want != want || missing.Got.ReplicaAOF > counted {
 			t.Fatalf("durable on %d replicas, of which %d can be: %v", replicas, counted, err)
 		}
 		if s, err := p.Inspect(within(t), "x"); err != nil || s.Held() {
 			t.Errorf("it was not given back: %v, %v", s.Holders, err)
 		}
-		return missing.Got == holdfast.Acknowledged{Disks: 1, ReplicaDisks: counted}
+		return missing.Got == store.Acks{LocalAOF: 1, ReplicaAOF: counted}
 	})
 }
 

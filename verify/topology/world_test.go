@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
 	"github.com/holdfast-go/holdfast/verify/internal/leaks"
@@ -61,9 +62,9 @@ func restrict(t testing.TB, servers []*redistest.Server) login {
 // connections of its own.
 type adapter struct {
 	name     string
-	cluster  func(t testing.TB, addrs []string, as login) holdfast.Store
-	sentinel func(t testing.TB, addrs []string, as login) holdfast.Store
-	alone    func(t testing.TB, addr string, as login) holdfast.Store
+	cluster  func(t testing.TB, addrs []string, as login) store.Store
+	sentinel func(t testing.TB, addrs []string, as login) store.Store
+	alone    func(t testing.TB, addr string, as login) store.Store
 }
 
 var adapters = []adapter{
@@ -71,7 +72,7 @@ var adapters = []adapter{
 	{"rueidis", rueidisCluster, rueidisSentinel, rueidisAlone},
 }
 
-func goredisAlone(t testing.TB, addr string, as login) holdfast.Store {
+func goredisAlone(t testing.TB, addr string, as login) store.Store {
 	rdb := redis.NewClient(&redis.Options{
 		Addr: addr, Username: as.user, Password: as.password, TLSConfig: redistest.TLS(),
 	})
@@ -79,14 +80,14 @@ func goredisAlone(t testing.TB, addr string, as login) holdfast.Store {
 	return goredis.New(rdb)
 }
 
-func rueidisAlone(t testing.TB, addr string, as login) holdfast.Store {
+func rueidisAlone(t testing.TB, addr string, as login) store.Store {
 	return rueidisOf(t, rueidis.ClientOption{
 		InitAddress: []string{addr}, ForceSingleClient: true, Username: as.user, Password: as.password,
 		DisableCache: true, ConnWriteTimeout: 2 * time.Second,
 	})
 }
 
-func goredisCluster(t testing.TB, addrs []string, as login) holdfast.Store {
+func goredisCluster(t testing.TB, addrs []string, as login) store.Store {
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: addrs, Username: as.user, Password: as.password, TLSConfig: redistest.TLS(),
 	})
@@ -94,7 +95,7 @@ func goredisCluster(t testing.TB, addrs []string, as login) holdfast.Store {
 	return goredis.New(rdb)
 }
 
-func goredisSentinel(t testing.TB, addrs []string, as login) holdfast.Store {
+func goredisSentinel(t testing.TB, addrs []string, as login) store.Store {
 	rdb := redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: redistest.SentinelName, SentinelAddrs: addrs, Username: as.user, Password: as.password,
 		TLSConfig: redistest.TLS(),
@@ -103,21 +104,21 @@ func goredisSentinel(t testing.TB, addrs []string, as login) holdfast.Store {
 	return goredis.New(rdb)
 }
 
-func rueidisCluster(t testing.TB, addrs []string, as login) holdfast.Store {
+func rueidisCluster(t testing.TB, addrs []string, as login) store.Store {
 	return rueidisOf(t, rueidis.ClientOption{
 		InitAddress: addrs, Username: as.user, Password: as.password,
 		DisableCache: true, ConnWriteTimeout: 2 * time.Second,
 	})
 }
 
-func rueidisSentinel(t testing.TB, addrs []string, as login) holdfast.Store {
+func rueidisSentinel(t testing.TB, addrs []string, as login) store.Store {
 	return rueidisOf(t, rueidis.ClientOption{
 		InitAddress: addrs, Sentinel: rueidis.SentinelOption{MasterSet: redistest.SentinelName},
 		Username: as.user, Password: as.password, DisableCache: true, ConnWriteTimeout: 2 * time.Second,
 	})
 }
 
-func rueidisOf(t testing.TB, opts rueidis.ClientOption) holdfast.Store {
+func rueidisOf(t testing.TB, opts rueidis.ClientOption) store.Store {
 	t.Helper()
 	opts.TLSConfig, opts.Sentinel.TLSConfig = redistest.TLS(), redistest.TLS()
 	rdb, err := rueidis.NewClient(opts)
@@ -165,17 +166,17 @@ const ttl = 12 * time.Second
 // party is a client, and what it has observed.
 type party struct {
 	*holdfast.Client
-	store holdfast.Store
+	store store.Store
 
 	mu      sync.Mutex
 	events  []holdfast.Event
 	changed chan struct{}
 }
 
-func newParty(t testing.TB, store holdfast.Store) *party {
+func newParty(t testing.TB, s store.Store) *party {
 	t.Helper()
-	p := &party{store: store, changed: make(chan struct{})}
-	c, err := holdfast.New(store, holdfast.Config{
+	p := &party{store: s, changed: make(chan struct{})}
+	c, err := holdfast.New(s, holdfast.Config{
 		TTL: ttl, Observer: p, LocalPasses: -1, App: "topology", Prefix: redistest.Prefix(),
 	})
 	if err != nil {

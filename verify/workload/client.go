@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/verify/audit"
 	"github.com/holdfast-go/holdfast/verify/history"
 )
@@ -64,7 +65,7 @@ const closing = 20 * time.Second
 type client struct {
 	cfg   Config
 	locks *holdfast.Client
-	store holdfast.Store // that the locks are in
+	store store.Store // that the locks are in
 
 	registers Registers
 
@@ -122,7 +123,7 @@ func Client(in io.Reader, out io.Writer, open Resource) error {
 // open connects, and tries for as long as it takes: a server may be away.
 func (c *client) open(ctx context.Context) (func(), error) {
 	for {
-		store, closed, err := c.cfg.Servers.Open(c.cfg.Library, c.cfg.TTL)
+		s, closed, err := c.cfg.Servers.Open(c.cfg.Library, c.cfg.TTL)
 		if err != nil {
 			if pause(ctx, 50*time.Millisecond) {
 				continue
@@ -131,10 +132,10 @@ func (c *client) open(ctx context.Context) (func(), error) {
 		}
 		// Over several servers no single one knows who holds: there is no account.
 		if len(c.cfg.Servers.Quorum) == 0 {
-			store = audit.Store(store, audit.Channel(c.cfg.Prefix))
+			s = audit.Store(s, audit.Channel(c.cfg.Prefix))
 		}
-		c.store = store
-		c.locks, err = holdfast.New(store, holdfast.Config{
+		c.store = s
+		c.locks, err = holdfast.New(s, holdfast.Config{
 			Prefix: c.cfg.Prefix, TTL: c.cfg.TTL, Retention: Retention, LocalPasses: c.cfg.Passes,
 			App: fmt.Sprintf("verify-%d", c.cfg.Proc), Observer: c,
 		})

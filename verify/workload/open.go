@@ -10,9 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
 )
@@ -56,7 +56,7 @@ func (quiet) Printf(context.Context, string, ...any) {}
 
 // Open makes a store on the servers with the client library of that name. maxTTL
 // is the longest lease that anybody takes.
-func (s Servers) Open(library string, maxTTL time.Duration) (holdfast.Store, func(), error) {
+func (s Servers) Open(library string, maxTTL time.Duration) (store.Store, func(), error) {
 	if len(s.Quorum) > 0 {
 		return s.openQuorum(library, maxTTL)
 	}
@@ -70,8 +70,8 @@ func (s Servers) Open(library string, maxTTL time.Duration) (holdfast.Store, fun
 }
 
 // openQuorum makes a store over a store for each of the servers.
-func (s Servers) openQuorum(library string, maxTTL time.Duration) (holdfast.Store, func(), error) {
-	var nodes []holdfast.Store
+func (s Servers) openQuorum(library string, maxTTL time.Duration) (store.Store, func(), error) {
+	var nodes []store.Store
 	var closers []func()
 	closed := func() {
 		for _, f := range closers {
@@ -86,17 +86,17 @@ func (s Servers) openQuorum(library string, maxTTL time.Duration) (holdfast.Stor
 		}
 		nodes, closers = append(nodes, node), append(closers, f)
 	}
-	store, err := quorum.New(nodes, quorum.Config{MaxTTL: maxTTL})
+	st, err := quorum.New(nodes, quorum.Config{MaxTTL: maxTTL})
 	if err != nil {
 		closed()
 		return nil, nil, err
 	}
 	// The store first: it still speaks to the servers.
-	closers = append([]func(){func() { store.Close() }}, closers...)
-	return store, closed, nil
+	closers = append([]func(){func() { st.Close() }}, closers...)
+	return st, closed, nil
 }
 
-func (s Servers) openGoredis() (holdfast.Store, func(), error) {
+func (s Servers) openGoredis() (store.Store, func(), error) {
 	redis.SetLogger(quiet{})
 	switch {
 	case len(s.Sentinels) > 0:
@@ -122,7 +122,7 @@ func (s Servers) openGoredis() (holdfast.Store, func(), error) {
 	return goredis.New(rdb), func() { _ = rdb.Close() }, nil
 }
 
-func (s Servers) openRueidis() (holdfast.Store, func(), error) {
+func (s Servers) openRueidis() (store.Store, func(), error) {
 	opts := rueidis.ClientOption{DisableCache: true, ConnWriteTimeout: 2 * time.Second}
 	switch {
 	case len(s.Sentinels) > 0:

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 func main() {
@@ -93,7 +94,7 @@ func elsewhere(ctx context.Context, server *memstore.Store, client *holdfast.Cli
 // far is a server whose pushes do not arrive.
 type far struct{ *memstore.Store }
 
-func (f far) Listen(ctx context.Context, channel string, l holdfast.Listener) (func(), error) {
+func (f far) Listen(ctx context.Context, channel string, l store.Listener) (func(), error) {
 	l.Message = func(string) {}
 	return f.Store.Listen(ctx, channel, l)
 }

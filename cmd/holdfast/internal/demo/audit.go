@@ -11,8 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 //go:embed audit.lua
@@ -25,12 +25,12 @@ const auditKey = "holdfast-demo:audit"
 // server: audit.lua says how, and why the account is the truth. Only the demo
 // does this; it costs the server about ten microseconds for each action.
 type auditStore struct {
-	holdfast.Store
+	store.Store
 	audited map[*script.Script]*script.Script
 }
 
-func newAuditStore(store holdfast.Store) auditStore {
-	s := auditStore{Store: store, audited: make(map[*script.Script]*script.Script)}
+func newAuditStore(st store.Store) auditStore {
+	s := auditStore{Store: st, audited: make(map[*script.Script]*script.Script)}
 	for _, action := range script.All() {
 		s.audited[action] = audited(action)
 	}

@@ -1,38 +1,34 @@
-package holdfast
+package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// Store is the seam between the library and a server: what a connection to
-// one Redis, a Cluster or a fake must be able to do. The adapters under
-// store/ and the memstore package implement it; store/storetest holds the
-// suite that each of them passes. Users choose a store and hand it to [New];
-// they do not call it.
-//
-// A Store is used by many goroutines at once.
+// Store runs scripts on a server and subscribes to its channels. Many goroutines
+// use a Store at the same time.
 type Store interface {
-	// Run executes one action in a single atomic step on the server that
-	// owns keys, and returns its answer, a line of space-separated words
-	// as the script's header lists them.
+	// Run runs one script in a single atomic step on the server that owns
+	// keys, and returns its answer: a line of space-separated words, as the
+	// script's header lists them.
 	//
 	// Run returns promptly when ctx ends, even while the server is silent.
 	// ctx may have a deadline that its Done channel knows nothing of, and that
 	// channel may be nil: most requests are bounded in time and cannot be
 	// cancelled, and a store that bounds its sockets needs neither timer nor
 	// goroutine for those.
-	// An error that is a [*ServerError] is a definite answer: the server
-	// refused, and the action changed nothing. After any other error the
-	// outcome is unknown: the action may have run, may yet run, or may
-	// never run. Run may send an action more than once (a lost script
-	// cache, a client's own retry): every action tolerates that.
+	// If the error is a [*ServerError], the server refused and the script
+	// changed nothing. If it is [ErrNotSent], no byte was sent. After any
+	// other error the outcome is unknown: the script may have run, may run
+	// later, or may never run. Run may send a script more than once (a lost
+	// script cache, a client's own retry): every script tolerates that.
 	//
 	// All keys of one call have the same [Store.Group]. A store that unites
 	// several servers may answer ? for a lease of which too few of them have
 	// told anything, where others of the same renewal are decided.
-	Run(ctx context.Context, action *script.Script, keys, args []string) (string, error)
+	Run(ctx context.Context, s *script.Script, keys, args []string) (string, error)
 
 	// Listen subscribes to channel and returns once the server has
 	// confirmed the subscription: a message published after that is
@@ -58,22 +54,33 @@ type Store interface {
 	Server(ctx context.Context) (ServerInfo, error)
 }
 
-// Gatherer is a Store that may be asked to do the same thing to several locks
-// in one request ([script.AcquireFree], [script.ReleaseIdle]), where many
-// goroutines want it at one time.
-type Gatherer interface {
+// Batcher is a Store that can take the requests of several locks as one
+// ([script.AcquireFree], [script.ReleaseIdle]), when many goroutines send them at
+// the same time.
+type Batcher interface {
 	Store
-	// Gathers reports whether that pays: all keys are on one server.
-	Gathers() bool
+	// Batches reports whether that pays: all keys are on one server.
+	Batches() bool
 }
 
 // IdleCloser is a Store that has connections or timers of its own, beside those of
 // the client that it was made with.
 type IdleCloser interface {
 	Store
-	// CloseIdleConnections ends those that nothing uses. A [Client] that closes
+	// CloseIdleConnections ends those that nothing uses. A client that closes
 	// calls it; a request that needs one later makes a new one.
 	CloseIdleConnections()
+}
+
+// Simulated is a Store with a time, or randomness, of its own, such as a fake in
+// virtual time. A client takes them in place of the real ones.
+type Simulated interface {
+	Store
+	// Clock returns a monotonic clock that the leases live by. nil: the real one.
+	Clock() func() time.Duration
+	// Random returns a source of numbers in [0, 1), which spread the client's
+	// polls. nil: the real one.
+	Random() func() float64
 }
 
 // Listener receives what arrives on a subscription.

@@ -1,0 +1,55 @@
+package store
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// Acker is a [Store] whose servers may have replicas, or a log on disk, and that
+// can wait for them. It is optional.
+type Acker interface {
+	Store
+
+	// RunAcked is Run, and then, on the same connection and right behind it,
+	// waits until as many replicas and disks as need says have acknowledged
+	// everything that was written until then, or timeout has passed. got is
+	// what the servers counted: fewer than needed is no error.
+	//
+	// A [*ServerError] may be the refusal of the waiting, so that it says
+	// nothing about the script.
+	RunAcked(
+		ctx context.Context, s *script.Script, keys, args []string, need Acks, timeout time.Duration,
+	) (answer string, got Acks, err error)
+}
+
+// Acks counts where a write has arrived.
+type Acks struct {
+	Replicas   int // replicas that have it in memory
+	LocalAOF   int // 1 if it is in the primary's append-only file, synced to disk
+	ReplicaAOF int // replicas whose append-only file has it, synced to disk
+}
+
+// Covers reports whether a is at least what is needed.
+func (a Acks) Covers(need Acks) bool {
+	return a.Replicas >= need.Replicas && a.LocalAOF >= need.LocalAOF && a.ReplicaAOF >= need.ReplicaAOF
+}
+
+func (a Acks) String() string {
+	var parts []string
+	add := func(n int, what string) {
+		if n > 0 {
+			parts = append(parts, strconv.Itoa(n)+" "+what)
+		}
+	}
+	add(a.Replicas, "replicas")
+	add(a.LocalAOF, "disk of the primary")
+	add(a.ReplicaAOF, "disks of replicas")
+	if len(parts) == 0 {
+		return "nobody"
+	}
+	return strings.Join(parts, ", ")
+}
