@@ -290,7 +290,8 @@ func (s *verifyProgress) show(p suite.Progress) {
 	sum := fmt.Sprintf("%d acquisitions, %d faults", p.Acquisitions, p.Faults)
 	switch line := round + p.Step; {
 	case s.live:
-		_, _ = fmt.Fprintf(s.w, "\r\x1b[K%s: %v, %v left, %s%s %s%s", line, p.Elapsed, p.Left, sum, pairs, p.Last, broken)
+		_, _ = fmt.Fprintf(s.w, "\r\x1b[K%s: %v, %v left, %s%s %s%s",
+			line, p.Elapsed, p.Left, sum, pairs, p.Last, broken)
 	case p.Rounds > 1 && round != s.last:
 		_, _ = fmt.Fprintf(s.w, "%safter %v, %v left: %s, %d of them in pairs%s%s\n",
 			round, p.Elapsed, p.Left, sum, p.Paired, pairs, broken)

@@ -199,3 +199,36 @@ func TestWhatIsHeardLateIsFromBeforeTheStep(t *testing.T) {
 		}
 	}
 }
+
+// A client that comes in beside an owner's entry, under a lease from before its server's
+// clock was set back, trusts the hold for a lease of its own time, and no longer.
+func TestAnEntryUnderALeaseFromBeforeAStepLastsForALease(t *testing.T) {
+	lost := history.FaultSpan{Name: "flush-all", From: at(65), Till: at(66), Loses: true}
+	s := newStory(stepped(50, -100, false), lost).
+		told(1, 0, "acquire", "l", "c1/1", fmt.Sprintf("%d 100 @b\tentries c1/1", token(1))).
+		told(45, 0, "renew", "l", "c1/1", fmt.Sprintf("%d 144 @b\tentries c1/1", token(1))).
+		told(60, -100, "acquire", "l", "c2/1", fmt.Sprintf("%d 144 @b\tentries c1/1 c2/1", token(1)))
+	s.forget("l")
+	s.told(190, -100, "acquire", "l", "c3/1", set(token(90), 190, "c3/1"))
+	if r := s.results()["server-exclusion"]; !r.Passed() {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A record that is lost and made anew while nothing is said has the tokens of a clock that
+// was set back. Without such a clock they have to rise.
+func TestTokensOfARecordThatWasMadeAnewUnsaid(t *testing.T) {
+	for _, ahead := range []float64{-100, 0} {
+		silent := history.FaultSpan{Name: "no-perm", From: at(20), Till: at(70), Blind: true}
+		s := newStory(stepped(30, ahead, false), silent).
+			note(10, "acquire", "l", "c1/1", held(10, "c1/1")).
+			note(15, "release", "l", "c1/1", free(10))
+		s.forget("l")
+		s.record["p:{l}"] = set(token(-40), 60+ahead, "c2/1")
+		s.told(80, ahead, "release", "l", "c2/1", fmt.Sprint(token(-40))).
+			told(85, ahead, "acquire", "l", "c3/1", set(token(-15), 185+ahead, "c3/1"))
+		if r := s.results()["tokens-rise"]; r.Passed() != (ahead < 0) {
+			t.Errorf("a clock ahead by %v ms: %+v", ahead, r)
+		}
+	}
+}

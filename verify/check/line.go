@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/verify/audit"
@@ -118,13 +119,24 @@ func (q *queue) granted(n audit.Note, g *granted) {
 		since = q.run.machine(own.since)
 	} else if first, ever := q.joined[g.attempt]; ever { // a failover may have brought its place back
 		since = min(since, q.run.machine(first))
+	} else if g.attempt != n.Caller {
+		since = 0 // it joined, and that was not said
 	}
-	if q.run.parted(at) || q.run.lossBetween(since, at) || q.run.blindBetween(since, at) {
+	if q.run.parted(at) || q.run.untold(at) || q.run.lossBetween(since, at) || q.run.blindBetween(since, at) {
 		q.res.Excused++
 		return
 	}
 	q.res.findf(at, lockOf(q.key), "%s by %s granted it to %s (place %d) before %s, who listened at place %d",
 		n.Action, n.Caller, g.attempt, own.number, first.Attempt, first.Place)
+}
+
+// untold reports whether a server may not publish at an instant: then nobody can be told
+// of a grant, and the lock is for who asks.
+func (r *Run) untold(at int64) bool {
+	return slices.ContainsFunc(r.Faults, func(f history.FaultSpan) bool {
+		push := strings.HasPrefix(f.Text, "publish") || strings.HasPrefix(f.Text, "spublish")
+		return f.Name == "no-perm" && push && f.From-unsaid <= at && at <= f.Till+unsaid
+	})
 }
 
 // inside compares the goroutines of each process with one another: whoever asked

@@ -46,6 +46,9 @@ func (r *Run) holders(rec audit.Record, n audit.Note) []*granted {
 	add := func(g granted, expiry int64) {
 		g.from, g.due = n.At, expiry*1000
 		g.till, g.trust = r.till(g.due, n), g.due-n.Ahead
+		if g.attempt != audit.Stays { // whoever comes in under a lease from before a step trusts his own time
+			g.trust = min(g.trust, n.At+r.Setup.TTL.Microseconds()+1000)
+		}
 		all = append(all, &g)
 	}
 	exclusive := granted{attempt: rec.Holder, mode: "x", token: rec.Fence}
@@ -195,6 +198,12 @@ func (a *account) gap(n audit.Note, at int64) {
 	default:
 		a.continuity.findf(at, a.lock, "before %s by %s the record was %s, and had been left as %s",
 			n.Action, n.Caller, describe(n.Before), describe(a.last))
+	}
+	// The record may have been lost, and made anew, without a word: then its tokens are
+	// those of a clock that was set back.
+	if n.Before.Fence > 0 && n.Before.Fence < a.token && int64(a.token) >= n.Clock() && a.run.setBack(at) {
+		a.tokens.Excused++
+		a.token = n.Before.Fence
 	}
 	// What is in the record is held, whoever wrote it.
 	for _, h := range a.run.holders(n.Before, n) {

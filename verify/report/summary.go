@@ -111,8 +111,8 @@ func every(Entry) bool { return true }
 func Summary(record []Entry) string {
 	var b strings.Builder
 	b.WriteString("# The record\n\nWritten by `holdfast verify --summary`, of rounds that were added one by one. " +
-		"`make track-record DURATION=60m` adds to it, and `holdfast verify --topology NAME --seed SEED` with the flags " +
-		"of `RECORDFLAGS` in the Makefile begins one round again. Minutes are those of all rounds in sum: the " +
+		"`make track-record DURATION=60m` adds to it, and `holdfast verify --topology NAME --seed SEED` with the " +
+		"flags of `RECORDFLAGS` in the Makefile begins one round again. Minutes are those of all rounds in sum: the " +
 		"topologies run at the same time. [faults.md](faults.md) says what a round is.\n\n" +
 		"| topology | rounds, minutes | acquisitions | a second | faults | a minute" +
 		" | at one time with another | threes | possible pairs that were there" +

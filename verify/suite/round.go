@@ -37,6 +37,7 @@ type round struct {
 
 	spare   time.Duration // for which a key may be left, since clocks were moved
 	forever string        // a key without a life time
+	left    string        // one that outlives its lease
 
 	got    atomic.Int64
 	faults atomic.Int64
@@ -316,7 +317,7 @@ func (r *round) remains(ctx context.Context) error {
 	if counts["fenced"], counts["plain"], err = r.opts.Resource.Final(r.dir); err != nil {
 		return err
 	}
-	r.log.Add(history.Event{Kind: history.Stats, Counts: counts, Text: r.forever})
+	r.log.Add(history.Event{Kind: history.Stats, Counts: counts, Text: cmp.Or(r.forever, r.left)})
 	return nil
 }
 
@@ -346,6 +347,7 @@ func (r *round) keys(ctx context.Context) (left, eternal int64, err error) {
 			known := strings.HasPrefix(key, r.prefix+":client:") || key == r.prefix+":quorum"
 			if !known && !r.excused(life) {
 				left++
+				r.left = fmt.Sprintf("%s, for another %v", key, life)
 			}
 			if known && r.opts.URL != "" {
 				if err := rdb.Unlink(ctx, key).Err(); err != nil {
