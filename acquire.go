@@ -284,9 +284,9 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 			timer.Stop()
 			at.woken(WakeResume)
 		case left := <-at.w.Sooner:
-			// The lock was given up, and is free only then.
+			// The lock may be free then, and it is this waiter that is asked to look.
 			timer.Stop()
-			next = at.lookIn(wire.Answer{Left: left, Place: a.Place})
+			next = at.lookIn(wire.Answer{Left: left, Place: 1})
 			continue
 		case <-timer.C:
 			at.woken(WakePoll)

@@ -36,7 +36,7 @@ func acquire(t *step, args *arguments) string {
 	switch {
 	case token != 0:
 		return t.granted(token)
-	case seat != nil:
+	case t.line.seat(r.attempt) != nil:
 		return t.wait(seat, patience)
 	case r.mode == permit && !t.agree(limit):
 		return fmt.Sprintf("conflict %d", t.limit)
@@ -49,6 +49,9 @@ func acquire(t *step, args *arguments) string {
 	w := &waiter{request: r, patience: t.now + patience, joined: t.now}
 	t.line.join(w)
 	t.keep(patience)
+	if t.unfinished && t.hears(w) {
+		t.sooner(w, 1)
+	}
 	return fmt.Sprintf("queued %d %d %d", t.line.ahead(w), t.left(), t.now)
 }
 

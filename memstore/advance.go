@@ -12,21 +12,46 @@ import (
 //     keeps its place.
 //   - A waiter who does not fit stops the walk: nobody may overtake it.
 //   - A waiter who fits is granted, briefly until its client confirms the push.
+//   - Who is out of the reach of this step is told to look, if the lock may be free.
 //
 // caller is the attempt that asks right now ("": nobody does): it is not
-// overdue, and its answer says what a push would. advance answers the caller's
-// token if it was granted (else 0), and whether a waiter stands that nobody
-// may overtake.
+// overdue, and its answer says what a push would. Though it was passed over, it is
+// looked at again. advance answers the caller's token if it was granted (else 0), and
+// whether a waiter stands that nobody may overtake.
 func (t *step) advance(caller string) (token int64, blocked bool) {
-	var pushed *waiter
-	at := t.line.tail + 1
-	for _, w := range slices.Clone(t.line.waiters) {
-		if t.holder != nil {
-			at = w.place
-			break
+	l := &t.line
+	if own := l.seat(caller); own != nil {
+		l.cursor = min(l.cursor, own.place)
+		if t.excessive(own) {
+			l.leave(caller)
+			caller = ""
 		}
+	}
+	place, token, blocked, pushed := t.walk(caller)
+	t.unfinished = l.len() > 0 && place <= l.tail && t.holder == nil && !blocked
+	if l.len() > 0 {
+		l.cursor = max(l.cursor, place)
+		l.head = min(l.waiters[0].place, l.head+near/2)
+	}
+	if t.unfinished {
+		t.onward(place, caller)
+	}
+	if till := t.lookAt(token, pushed); till > t.now && l.len() > 0 &&
+		!(l.watched > t.now && l.watcher >= place) {
+		t.tellNext(place, t.unheard(pushed), caller, till)
+	}
+	return token, blocked || t.unfinished || t.holder != nil && l.len() > 0
+}
+
+// walk looks at those who are within reach, and answers the place where it ended.
+func (t *step) walk(caller string) (place, token int64, blocked bool, pushed *waiter) {
+	if t.holder != nil {
+		return t.line.head, 0, false, nil
+	}
+	some, place := t.line.within()
+	for _, w := range some {
 		asks := w.attempt == caller
-		if w.patience <= t.now && !asks {
+		if w.patience <= t.now && !asks || t.excessive(w) {
 			t.line.leave(w.attempt)
 			continue
 		}
@@ -34,8 +59,7 @@ func (t *step) advance(caller string) (token int64, blocked bool) {
 			continue
 		}
 		if !t.fits(w.mode, w.weight) {
-			blocked, at = true, w.place
-			break
+			return w.place, token, true, pushed
 		}
 		if asks {
 			t.line.leave(w.attempt)
@@ -46,16 +70,21 @@ func (t *step) advance(caller string) (token int64, blocked bool) {
 			t.lend(w.request)
 			pushed = w
 		}
-		if t.holder != nil && t.holder.admits(w.owner) {
+		if t.holder == nil {
+			continue
+		}
+		if t.holder.admits(w.owner) {
 			t.admit(caller)
 		}
+		return w.place, token, false, pushed
 	}
-	t.line.skipHoles()
-	if till := t.lookAt(token, pushed); till > t.now && t.line.len() > 0 &&
-		!(t.line.watched > t.now && t.line.watcher >= at) {
-		t.tellNext(at, t.unheard(pushed), caller, till)
-	}
-	return token, blocked || t.holder != nil && t.line.len() > 0
+	return place, token, false, pushed
+}
+
+// excessive says that a waiter wants more permits than there are since the limit was
+// lowered: it leaves the line, or it would stop it for good.
+func (t *step) excessive(w *waiter) bool {
+	return w.mode == permit && t.limit != 0 && w.weight > t.limit
 }
 
 // lookAt is when one who waits must look though nobody pushes to it: when a grant that
@@ -95,9 +124,10 @@ func (t *step) push(w *waiter, token int64) {
 
 // admit lets in whoever waits in the name of the owner that has just been
 // granted the lock: they hold together. Who does not listen is passed over, and
-// the caller asks by itself.
+// the caller asks by itself; so does who stands out of reach.
 func (t *step) admit(caller string) {
-	for _, w := range slices.Clone(t.line.waiters) {
+	some, _ := t.line.within()
+	for _, w := range some {
 		if w.attempt == caller || w.owner != t.holder.name || w.patience <= t.now || !t.hears(w) {
 			continue
 		}

@@ -84,6 +84,9 @@ func (r *record) fields() map[string]string {
 		if r.line.watched > 0 {
 			sum = append(sum, fmt.Sprintf("~%d:%d", r.line.watched, r.line.watcher))
 		}
+		if r.line.cursor > r.line.head+near {
+			sum = append(sum, ">"+text(r.line.cursor))
+		}
 		f["line"] = strings.Join(append(sum, r.line.silent...), " ")
 	}
 	for _, w := range r.line.waiters {

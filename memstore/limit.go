@@ -1,13 +1,10 @@
 package memstore
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // setLimit changes on purpose how many permits there are, while they are in
 // use. A lower limit takes no permit away; a waiter for more than there are now
-// leaves the line, or it would stop it for good.
+// leaves the line when its turn comes, and when it asks.
 //
 // Answers: set USED · idle.
 func setLimit(t *step, args *arguments) string {
@@ -20,11 +17,6 @@ func setLimit(t *step, args *arguments) string {
 	t.settle()
 	if t.line.len() > 0 || t.kind == permit {
 		t.keep(0)
-		for _, w := range slices.Clone(t.line.waiters) {
-			if w.mode == permit && w.weight > permits {
-				t.line.leave(w.attempt)
-			}
-		}
 		t.limit = permits
 		t.advance("")
 	}

@@ -10,6 +10,7 @@ type line struct {
 	waiters []*waiter // by place
 	tail    int64     // the last place given
 	head    int64     // no place before this one is taken
+	cursor  int64     // where a walk goes on behind those near head
 	watched int64     // when the waiter at watcher looks, told by hint; ms
 	watcher int64
 
@@ -57,16 +58,31 @@ func (l *line) leave(attempt string) bool {
 	}
 	l.waiters = slices.DeleteFunc(l.waiters, func(w *waiter) bool { return w.attempt == attempt })
 	if len(l.waiters) == 0 {
-		l.silent, l.watched, l.watcher = nil, 0, 0
+		l.silent, l.watched, l.watcher, l.cursor = nil, 0, 0, 0
 	}
 	return len(l.waiters) < was
 }
 
-// skipHoles moves head up to the first waiter.
-func (l *line) skipHoles() {
-	if len(l.waiters) > 0 {
-		l.head = l.waiters[0].place
+// A step looks at so many places from head on, and at so many from cursor on: it costs
+// the same however long the line is.
+const (
+	near  = 64
+	reach = 256
+)
+
+// within are those whom one step looks at, and the place behind them: those near head,
+// and those from cursor on, behind others who were passed over and have not asked since.
+func (l *line) within() (some []*waiter, end int64) {
+	from := max(l.head+near, l.cursor)
+	for _, w := range l.waiters {
+		if w.place < l.head+near || from <= w.place && w.place < from+reach {
+			some = append(some, w)
+		}
 	}
+	if l.tail < l.head+near-1 {
+		return some, l.tail + 1
+	}
+	return some, max(from, min(from+reach, l.tail+1))
 }
 
 // mostSilent is how many silent clients a line remembers.

@@ -29,7 +29,7 @@ func poll(t *step, args *arguments) string {
 	switch {
 	case token != 0:
 		return t.granted(token)
-	case seat != nil:
+	case t.line.seat(attempt) != nil:
 		return t.wait(seat, patience)
 	}
 	return "gone"

@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -65,7 +66,7 @@ func (t *step) tellNext(place int64, client, caller string, till int64) {
 	if other.place != t.line.tail || clientOf(other.attempt) == client {
 		other = nil
 		for _, w := range t.line.waiters {
-			if w.place >= place {
+			if place <= w.place && w.place < place+near {
 				other = w
 				break
 			}
@@ -89,10 +90,26 @@ func (t *step) sooner(w *waiter, left int64) {
 // tell lets the first waiter who listens know that the lock is free earlier. If it
 // leaves, another is told.
 func (t *step) tell(left int64) {
-	for _, w := range t.line.waiters {
+	some, _ := t.line.within()
+	for _, w := range some {
 		if t.hears(w) {
 			t.sooner(w, left)
 			t.line.watched, t.line.watcher = t.now+left, w.place
+			return
+		}
+	}
+}
+
+// onward lets one who listens look at once: the caller, or one of the last in line.
+func (t *step) onward(place int64, caller string) {
+	if w := t.line.seat(caller); w != nil && t.hears(w) {
+		t.sooner(w, 1)
+		return
+	}
+	first := max(place, t.line.tail-near+1)
+	for _, w := range slices.Backward(t.line.waiters) {
+		if w.place >= first && t.hears(w) {
+			t.sooner(w, 1)
 			return
 		}
 	}

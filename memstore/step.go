@@ -14,6 +14,9 @@ type step struct {
 	// listening answers how many connections will hear a message.
 	listening func(channel string) int
 	pushes    []message // sent once the record is written
+
+	// unfinished: the lock may be free, and others wait out of reach.
+	unfinished bool
 }
 
 // message is what PUBLISH takes.

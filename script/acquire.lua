@@ -140,6 +140,8 @@ if waiting > 0 then
   if mine then return granted(mine) end
 end
 
+-- It may have left for a limit that was lowered.
+seat = waiting > 0 and look('w:' .. attempt)
 if seat then return commit(wait(attempt, seat, patience)) end
 
 if ceiling and limit ~= ceiling then
@@ -170,4 +172,5 @@ local line = table.concat({place, want, weight, text(ttl), text(now + patience),
 fields['#' .. place], fields['w:' .. attempt] = attempt, owner and (line .. ' ' .. owner) or line
 queue(waiting + 1, head, tail + 1)
 keep(patience)
+if unfinished then hint(attempt, 1) end
 return commit('queued ' .. text(tail - head + 1) .. ' ' .. left() .. ' ' .. text(now))

@@ -13,7 +13,8 @@
 -- ANSWER changed <fence>  the named token is not held any more; nothing was done
 -- ERROR  FORMAT           the record is of a later format
 --
--- HOLDS  I3 I7. The next waiter is granted in this same step.
+-- HOLDS  I3 I7. The next waiter is granted in this same step. Of shared holders and
+--        permits it looks at all.
 -- WHY    The fence rises before anyone else is granted, so that a resource
 --        which checks tokens can refuse the evicted holder at once.
 

@@ -13,8 +13,8 @@
 --
 -- HOLDS  I1 I2 I5 I6 I7. A lower limit takes no permit away: nothing is granted until
 --        enough have come back. A waiter for more than there are now leaves
---        the line, or it would stop it for good: its poll is answered gone,
---        and its next acquire tells it the limit.
+--        the line when its turn comes, or it would stop it for good, and when it
+--        asks: its poll is answered gone, and its next acquire tells it the limit.
 -- WHY    A higher limit lets waiters in: they are granted in this same step.
 
 local key, permits, retention, base = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
@@ -25,14 +25,6 @@ if permits < 1 then return redis.error_reply('ERR limit: there must be at least 
 settle()
 if waiting > 0 or mode == 'p' then
   keep(0)
-  for place = head, tail do
-    local attempt = look('#' .. place)
-    local seat = attempt and look('w:' .. attempt)
-    if seat then
-      local w = words(seat)
-      if w[2] == 'p' and tonumber(w[3]) > permits then withdraw(attempt, place) end
-    end
-  end
   limit = permits
   fields.limit = text(limit)
   advance()

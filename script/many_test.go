@@ -29,8 +29,8 @@ func crowded(t *testing.T, conn *redistest.Conn, key, lock, sum string, n int, f
 	conn.Do(t, "PEXPIRE", key, 600_000)
 }
 
-// However many waiters have gone and shares are over, the next action clears them away:
-// what Lua can hand over in one call bounds no record.
+// However many waiters have gone and shares are over, the next actions clear them away:
+// what Lua can hand over in one call bounds no record. No action looks at the whole line.
 func TestThousandsThatAreOverAreClearedAway(t *testing.T) {
 	const n = 9000
 	conn := redistest.Start(t).Dial(t)
@@ -50,14 +50,18 @@ func TestThousandsThatAreOverAreClearedAway(t *testing.T) {
 			id := fmt.Sprintf("d%d/1", i)
 			return []any{fmt.Sprintf("#%d", i), id, "w:" + id, fmt.Sprintf("%d x 1 30000 %d %d", i, over, over)}
 		})
-	if got := acquire("{line}", "x"); !strings.HasPrefix(got, "granted ") || left("{line}") != 3 {
+	got := acquire("{line}", "x")
+	for tries := 1; got == "busy 0 -" && tries < n/256+1; tries++ {
+		got = acquire("{line}", "x")
+	}
+	if !strings.HasPrefix(got, "granted ") || left("{line}") != 3 {
 		t.Errorf("behind %d waiters that have gone: %s, and %d fields are left", n, got, left("{line}"))
 	}
 	crowded(t, conn, "{shares}", "1795252066322120 0 - +", fmt.Sprintf("units %d p OVER", n), n,
 		func(i int, over int64) []any {
 			return []any{fmt.Sprintf("h:d%d/1", i), fmt.Sprintf("p %d 1 1795252066322120 %d", over, over)}
 		})
-	if got := acquire("{shares}", "x"); !strings.HasPrefix(got, "granted ") || left("{shares}") != 4 {
+	if got = acquire("{shares}", "x"); !strings.HasPrefix(got, "granted ") || left("{shares}") != 4 {
 		t.Errorf("behind %d permits that are over: %s, and %d fields are left", n, got, left("{shares}"))
 	}
 }

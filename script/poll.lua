@@ -33,6 +33,8 @@ if not mine and waiting > 0 then
   mine = advance(seat and attempt)
   -- The line may just have let in another attempt of the same named owner.
   if owner and not mine then mine = again(attempt, owner, ttl, seat) end
+  -- It may have left for a limit that was lowered.
+  seat = waiting > 0 and look('w:' .. attempt)
   if seat and not mine then return commit(wait(attempt, seat, patience)) end
 end
 if mine then return commit('granted ' .. mine .. ' ' .. text(waiting)) end

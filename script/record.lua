@@ -20,8 +20,9 @@
 --   limit      permits there are
 --   units      USED MODE SOONEST: shared holders and permits in sum
 --   h:ATTEMPT  one shared holder or permit
---   line       WAITING HEAD TAIL [~TILL:PLACE] [CLIENT…]: the line in sum; who looks at
---              TILL, told by hint; and clients in it that are silent
+--   line       WAITING HEAD TAIL [~TILL:PLACE] [>CURSOR] [CLIENT…]: the line in sum; who
+--              looks at TILL, told by hint; where a walk goes on behind those near HEAD;
+--              and clients in it that are silent
 --   #PLACE     the attempt that stands at PLACE
 --   w:ATTEMPT  one waiter
 --   evicted    when, by whom and why an operator last took the lock away
@@ -43,7 +44,7 @@ local entries = got[4] ~= '' and got[4]
 local fence, holder, expiry
 local used, mode, soonest = 0, false, nil
 local waiting, head, tail, silent = 0, 1, 0, ''
-local watched, watcher = 0, 0
+local watched, watcher, cursor = 0, 0, 0
 -- unsure: the exclusive hold was pushed, and not confirmed yet.
 local unsure = false
 if written then
@@ -66,16 +67,22 @@ if got[7] and got[7] ~= '' then
   waiting, head, tail, silent = tonumber(n), tonumber(first), tonumber(last), clients
   local till, place, rest = string.match(clients, '^ ~(%d+):(%d+)(.*)$')
   if till then watched, watcher, silent = tonumber(till), tonumber(place), rest end
+  local from, others = string.match(silent, '^ >(%d+)(.*)$')
+  if from then cursor, silent = tonumber(from), others end
 end
 
 -- What the step changes: fields by name, empty if they go; for how long the
 -- record is to live; and who is to be told what.
 local fields, lasting, anew, pushes = {}, nil, false, {}
 
--- look reads a field as the step has left it.
+-- look reads a field as the step has left it. What was read before is in seen.
+local seen = {}
 local function look(field)
   local value = fields[field]
-  if value == nil then value = call('HGET', key, field) end
+  if value == nil then
+    if seen[field] == nil then seen[field] = call('HGET', key, field) end
+    value = seen[field]
+  end
   return value ~= '' and value
 end
 
@@ -204,15 +211,21 @@ local function units(n)
   end
 end
 
+-- A step looks at so many places from HEAD on, and at so many from CURSOR on: it costs
+-- the same however long the line is.
+local near, reach = 64, 256
+
 -- queue sets the line in sum; an empty line leaves no field.
 local function queue(n, first, last)
   waiting, head, tail = n, first, last
   if n > 0 then
     local watch = watched > 0 and ' ~' .. text(watched) .. ':' .. text(watcher) or ''
-    fields.line = text(n) .. ' ' .. text(first) .. ' ' .. text(last) .. watch .. silent
+    local from = cursor > head + near and ' >' .. text(cursor) or ''
+    local sum = text(n) .. ' ' .. text(first) .. ' ' .. text(last) .. watch .. from .. silent
+    fields.line = sum ~= got[7] and sum or nil
   else
     fields.line = ''
-    head, tail, silent, watched, watcher = 1, 0, '', 0, 0
+    head, tail, silent, watched, watcher, cursor = 1, 0, '', 0, 0, 0
   end
 end
 
@@ -255,6 +268,7 @@ end
 
 -- scan looks at all shared holders and permits. Those of which over(token, expiry)
 -- is true end; then, or if asked to count, the sum is made anew from those that stay.
+-- It reads the whole record: once when some have expired, and not for each of them.
 -- It answers, in order, the tokens that ended, the attempts that they were of, and
 -- whether they were unsure.
 local function scan(over, count)
@@ -362,21 +376,60 @@ end
 -- not silent. That is asked before anything is written: a push goes to the replicas too, and
 -- who listens at one is not to be told what the next in line then gets. Where counting
 -- or publishing is not permitted nobody is told: waiters then find their turn by looking.
-local speaks
+local ears, speaks, count, verb = {}, nil, 'NUMSUB', 'PUBLISH'
+if base and string.find(base, '{', 1, true) then count, verb = 'SHARDNUMSUB', 'SPUBLISH' end
 local function heard(attempt)
   local client = string.match(attempt, '^[^/]*')
   if silent ~= '' and string.find(silent .. ' ', ' ' .. client .. ' ', 1, true) then return nil end
-  local count, verb = 'NUMSUB', 'PUBLISH'
-  if string.find(base, '{', 1, true) then count, verb = 'SHARDNUMSUB', 'SPUBLISH' end
   local channel = base .. client
-  local there = redis.pcall('PUBSUB', count, channel)
-  if there.err or there[2] == 0 then return nil end
+  if not ears[channel] then ears[channel] = redis.pcall('PUBSUB', count, channel)[2] or 0 end
+  if ears[channel] == 0 then return nil end
   if speaks == nil then
     local check, known, may = redis.acl_check_cmd, true, true
     if check then known, may = pcall(check, verb, channel, '') end
     speaks = known and may
   end
   return speaks and {verb, channel}
+end
+
+-- survey reads ahead, in three calls, who stands at these places, what they want, and
+-- whether they listen.
+local function survey(from, to)
+  local places, waits, channels = {}, {}, {}
+  for place = from, to do places[#places + 1] = '#' .. place end
+  for i, attempt in ipairs(call('HMGET', key, unpack(places))) do
+    seen[places[i]] = attempt
+    if attempt and attempt ~= '' then
+      local channel = base .. string.match(attempt, '^[^/]*')
+      waits[#waits + 1] = 'w:' .. attempt
+      if not ears[channel] then ears[channel], channels[#channels + 1] = 0, channel end
+    end
+  end
+  if #waits == 0 then return end
+  for i, w in ipairs(call('HMGET', key, unpack(waits))) do seen[waits[i]] = w end
+  if #channels == 0 then return end
+  local there = redis.pcall('PUBSUB', count, unpack(channels))
+  for i = 1, #there, 2 do ears[there[i]] = there[i + 1] end
+end
+
+-- walk shows visit the places that are taken, in order, until it says that it is enough:
+-- those near HEAD, then those from CURSOR on, behind others who were passed over and have
+-- not asked since; none out of reach. It answers where it ended.
+local function walk(visit)
+  local place, known, ahead = head, head, 4
+  local last = math.max(head + near, cursor) + reach
+  while waiting > 0 and place <= tail and place < last do
+    if place > known then
+      known = math.min(place + ahead - 1, tail)
+      survey(place, known)
+      ahead = math.min(4 * ahead, near)
+    end
+    local attempt = look('#' .. place)
+    if attempt and visit(attempt, place) then break end
+    place = place + 1
+    if place == head + near then place = math.max(place, cursor) end
+  end
+  return place
 end
 
 -- told says that a waiter's client will be pushed what, if it can hear it.
@@ -388,63 +441,85 @@ local function told(attempt, what)
   return true
 end
 
+-- hint asks a waiter to look in so many ms, if it can be told.
+local function hint(attempt, left) return told(attempt, 'stays ' .. attempt .. ' ' .. text(left)) end
+
 -- push is told of a grant. The waiter itself still counts among those who wait.
 local function push(attempt, token, ttl)
   return told(attempt, 'granted ' .. attempt .. ' ' .. token .. ' ' .. text(waiting - 1) ..
     ' ' .. text(now) .. ' ' .. text(brief(ttl)))
 end
 
--- admit lets in whoever waits from place on in the name of the owner that has
--- just been granted the lock: they hold together. Who does not listen is passed
--- over, and caller asks by itself.
-local function admit(place, caller)
-  for at = place, tail do
-    local attempt = waiting > 0 and look('#' .. at)
-    local seat = attempt and attempt ~= caller and look('w:' .. attempt)
-    local w = seat and words(seat)
-    if w and w[7] == holder and tonumber(w[5]) > now and push(attempt, text(fence), tonumber(w[4])) then
-      withdraw(attempt, at)
+-- admit lets in whoever waits in the name of the owner that has just been granted the
+-- lock: they hold together. Who does not listen is passed over, and caller asks by
+-- itself; so does who stands out of reach.
+local function admit(caller)
+  walk(function(attempt, place)
+    local w = words(attempt ~= caller and look('w:' .. attempt) or '')
+    if w[1] and w[7] == holder and tonumber(w[5]) > now and push(attempt, text(fence), tonumber(w[4])) then
+      withdraw(attempt, place)
       keep(tonumber(w[4]))
       entries = entries .. ' ' .. attempt
       fields.entries = entries
       expiry = math.max(expiry, now + brief(tonumber(w[4])))
     end
-  end
+  end)
 end
+
+-- excessive says that a waiter wants more permits than there are since the limit was
+-- lowered: it leaves the line, or it would stop it for good.
+local function excessive(w) return w[2] == 'p' and limit and tonumber(w[3]) > limit end
 
 -- advance grants the lock to the head of the line for as long as the head
 -- fits. A waiter whose client does not listen is passed over, whether it fits or
 -- not, and keeps its place until its patience is over; caller is the attempt that
 -- asks right now: it is heard without a push. Answers the caller's token if it was
 -- granted, and whether a waiter stands that nobody may overtake.
+--
+-- Whoever asks is looked at again, though it was passed over. Unfinished: the lock may
+-- be free, and others wait out of reach.
+local unfinished = false
 local function advance(caller)
-  local place, mine, blocked, pushed = head, nil, false, false
-  while waiting > 0 and place <= tail and not holder do
-    local attempt = look('#' .. place)
-    local seat = attempt and look('w:' .. attempt)
-    if seat then
-      -- place mode weight ttl patience-ends joined [owner]
-      local w = words(seat)
-      local ttl = tonumber(w[4])
-      if attempt ~= caller and tonumber(w[5]) <= now then
-        withdraw(attempt, place)
-      elseif not fits(w[2], tonumber(w[3])) then
-        blocked = attempt == caller or heard(attempt) ~= nil
-        if blocked then break end
-      elseif attempt == caller or push(attempt, text(math.max(micros, (fence or 0) + 1)), ttl) then
-        withdraw(attempt, place)
-        if attempt ~= caller then pushed = attempt end
-        local token = grant(attempt, w[7], w[2], tonumber(w[3]), ttl, attempt ~= caller)
-        if attempt == caller then mine = token end
-        if entries then admit(place + 1, caller) end
-      end
-    end
-    place = place + 1
+  local mine, blocked, pushed = nil, false, false
+  local own = caller and words(look('w:' .. caller))
+  if own then cursor = math.min(cursor, tonumber(own[1])) end
+  if own and excessive(own) then
+    withdraw(caller, own[1])
+    caller = nil
   end
-  -- Skip the holes in front, so that no later step walks over them again.
-  local first = head
-  while waiting > 0 and first < tail and not look('#' .. first) do first = first + 1 end
-  if waiting > 0 and first ~= head then queue(waiting, first, tail) end
+  local reached = holder and head or walk(function(attempt, place)
+    -- place mode weight ttl patience-ends joined [owner]
+    local w = words(look('w:' .. attempt) or '')
+    local ttl = tonumber(w[4])
+    if not ttl then return false end
+    if attempt ~= caller and tonumber(w[5]) <= now or excessive(w) then
+      withdraw(attempt, place)
+    elseif not fits(w[2], tonumber(w[3])) then
+      blocked = attempt == caller or heard(attempt) ~= nil
+    elseif attempt == caller or push(attempt, text(math.max(micros, (fence or 0) + 1)), ttl) then
+      withdraw(attempt, place)
+      if attempt ~= caller then pushed = attempt end
+      local token = grant(attempt, w[7], w[2], tonumber(w[3]), ttl, attempt ~= caller)
+      if attempt == caller then mine = token end
+      if entries then admit(caller) end
+    end
+    return blocked or holder
+  end)
+  unfinished = waiting > 0 and reached <= tail and not (holder or blocked)
+  if waiting > 0 then
+    cursor = math.max(cursor, reached)
+    -- Skip holes in front, but fewer than are near HEAD: nobody whom this walk left out
+    -- is near it now.
+    local first, stop = head, math.min(tail, head + near / 2)
+    while first < stop and not look('#' .. first) do first = first + 1 end
+    queue(waiting, first, tail)
+  end
+  if unfinished and (mine or not caller or not hint(caller, 1)) then
+    -- One of the last looks at once: it may be somebody's turn out of reach.
+    local from, at = math.max(reached, tail - near + 1), tail
+    survey(from, tail)
+    while at >= from and not (look('#' .. at) and hint(look('#' .. at), 1)) do at = at - 1 end
+  end
   -- Nobody else looks when a grant that was pushed may be over unconfirmed. So one in
   -- line is told when that is: the last, or the next if the last is of the same client.
   -- As long as it looks and learns how long it has to wait, nobody else need be told. If it
@@ -455,23 +530,23 @@ local function advance(caller)
   elseif not mine and (holder or used > 0) then
     till = orphaned
   end
-  if till > now and waiting > 0 and not (watched > now and watcher >= place) then
+  if till > now and waiting > 0 and not (watched > now and watcher >= reached) then
     local heir = pushed or (unsure and words(entries or holder)[1]) or '/'
     local client, other, at = string.match(heir, '^[^/]*/'), look('#' .. tail), tail
     if not other or string.sub(other, 1, #client) == client then
-      other, at = false, place - 1
-      while at < tail and not other do
+      other, at = false, reached - 1
+      while at < math.min(tail, reached + near - 1) and not other do
         at = at + 1
         other = look('#' .. at)
       end
     end
     if other and string.sub(other, 1, #client) ~= client and
-      (other == caller or told(other, 'stays ' .. other .. ' ' .. text(till - now))) then
+      (other == caller or hint(other, till - now)) then
       watched, watcher = till, at
       queue(waiting, head, tail)
     end
   end
-  return mine, blocked or (waiting > 0 and holder ~= false)
+  return mine, blocked or unfinished or (waiting > 0 and holder ~= false)
 end
 
 -- left answers for how long the present holders can keep a waiter out, in ms.

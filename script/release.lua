@@ -75,7 +75,7 @@ if not owner then
       if tonumber(patience) > tonumber(now) and tonumber(token) > tonumber(fence) then
         waiting = string.format('%d', waiting - 1)
         local place, second = head, nil
-        while waiting ~= '0' and (second or '') == '' do
+        while waiting ~= '0' and (second or '') == '' and place - head < 32 do
           place = string.format('%d', place + 1)
           second = call('HGET', key, '#' .. place)
         end
@@ -99,7 +99,8 @@ if not owner then
         local there = redis.pcall('PUBSUB', count, channel)
         local check, known, may = redis.acl_check_cmd, true, true
         if check then known, may = pcall(check, verb, channel, '') end
-        if known and may and not there.err and there[2] > 0 then
+        local found = waiting == '0' or (second or '') ~= ''
+        if found and known and may and not there.err and there[2] > 0 then
           -- The life, the step, what is cleared away, and then what is told: see commit.
           local life = string.format('%d', ttl + retention)
           local lease = string.format('%d', math.min(ttl, math.max(2000, math.floor(ttl / 10))))

@@ -292,8 +292,9 @@ func TestPlainLua(t *testing.T) {
 func TestNoTextIsCompared(t *testing.T) {
 	var (
 		compared = regexp.MustCompile(`(\S+) (?:<=|>=|<|>) (\S+)`)
-		number   = regexp.MustCompile(`^\(?(\d+|#.+|tonumber\(.*|now|micros|expiry|soonest|waiting|used|place|` +
-			`first|bound|permits|fence|spaces|ceiling|limit|n|at|over|h\[2\]|a\[1\])[,)]?$`)
+		number   = regexp.MustCompile(`^\(?(\d+|#.+|tonumber\(.*|now|micros|expiry|soonest|waiting|used|` +
+			`place|first|bound|permits|fence|spaces|ceiling|limit|n|at|` +
+			`head|cursor|tail|last|reached|over|h\[2\]|a\[1\])[,)]?$`)
 	)
 	check := func(t *testing.T, text string) {
 		for line := range strings.Lines(text) {

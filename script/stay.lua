@@ -30,13 +30,12 @@ local after, retention, base, owner = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV
 -- sooner lets the first who listens know that the lock is free earlier. If it leaves,
 -- another is told: see advance.
 local function sooner(left)
-  for place = head, tail do
-    local next = waiting > 0 and look('#' .. place)
-    if next and told(next, 'stays ' .. next .. ' ' .. text(left)) then
-      watched, watcher = now + left, place
-      return queue(waiting, head, tail)
-    end
-  end
+  walk(function(next, place)
+    if not hint(next, left) then return false end
+    watched, watcher = now + left, place
+    queue(waiting, head, tail)
+    return true
+  end)
 end
 
 if holder == '%stays' and entries == attempt then

@@ -39,6 +39,42 @@ var mutants = slices.Concat(inScripts, inMemstore, inClient, inConnections, inLe
 
 // inScripts are those of the scripts.
 var inScripts = []mutant{{
+	name: "who was passed over and asks is not looked at again",
+	file: "script/record.lua",
+	old:  "  if own then cursor = math.min(cursor, tonumber(own[1])) end\n",
+	mut:  "",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "a step looks at the whole line",
+	file: "script/record.lua",
+	old:  "math.max(head + near, cursor) + reach\n",
+	mut:  "tail + 1\n",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "a walk leaves out those near the head",
+	file: "script/record.lua",
+	old:  "    if place == head + near then place",
+	mut:  "    if place == head + 1 then place",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "a walk that ends within the line tells nobody",
+	file: "script/record.lua",
+	old:  "  if unfinished and (mine or",
+	mut:  "  if false and (mine or",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "a newcomer overtakes those whom no step has looked at",
+	file: "script/record.lua",
+	old:  "return mine, blocked or unfinished or",
+	mut:  "return mine, blocked or",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "a waiter for more than a lowered limit keeps its place",
+	file: "script/record.lua",
+	old:  "return w[2] == 'p' and limit and",
+	mut:  "return false and w[2] == 'p' and",
+	by:   []check{oracle, transcripts},
+}, {
 	name: "who was told when to look leaves, and tells nobody",
 	file: "script/record.lua",
 	old:  "    till = orphaned\n",
@@ -59,8 +95,8 @@ var inScripts = []mutant{{
 }, {
 	name: "a dead waiter that does not fit keeps all others out",
 	file: "script/record.lua",
-	old:  "        blocked = attempt == caller or heard(attempt) ~= nil\n",
-	mut:  "        blocked = true\n",
+	old:  "      blocked = attempt == caller or heard(attempt) ~= nil\n",
+	mut:  "      blocked = true\n",
 	by:   []check{oracle, transcripts},
 }, {
 	name: "a pushed grant has its whole lease at once",
@@ -183,14 +219,14 @@ var inScripts = []mutant{{
 }, {
 	name: "the lock is handed to a waiter whom nobody hears",
 	file: "script/record.lua",
-	old:  "  if there.err or there[2] == 0 then return nil end\n",
+	old:  "  if ears[channel] == 0 then return nil end\n",
 	mut:  "",
 	by:   []check{oracle, transcripts},
 }, {
 	name: "release hands the lock at once to a waiter whom nobody hears",
 	file: "script/release.lua",
-	old:  "if known and may and not there.err and there[2] > 0 then",
-	mut:  "if true then",
+	old:  "if found and known and may and not there.err and there[2] > 0 then",
+	mut:  "if found then",
 	by:   []check{oracle, transcripts},
 }, {
 	name: "release grants to nobody",
@@ -213,8 +249,8 @@ var inScripts = []mutant{{
 }, {
 	name: "a waiter who does not fit is overtaken",
 	file: "script/record.lua",
-	old:  "        if blocked then break end\n",
-	mut:  "",
+	old:  "    return blocked or holder\n",
+	mut:  "    return holder\n",
 	by:   []check{oracle, transcripts},
 }, {
 	name: "one permit more than there are",
@@ -282,8 +318,8 @@ var inMemstore = []mutant{{
 }, {
 	name: "memstore: a waiter who does not fit is overtaken",
 	file: "memstore/advance.go",
-	old:  "			blocked, at = true, w.place\n			break\n",
-	mut:  "			blocked, at = true, w.place\n			continue\n",
+	old:  "			return w.place, token, true, pushed\n",
+	mut:  "			blocked = true\n			continue\n",
 	by:   []check{worlds, oracle},
 }, {
 	name: "memstore: readers come in beside a writer",

@@ -143,7 +143,13 @@ func (w *world) run(action *script.Script, keys, args []string) outcome {
 		w.rt.Fatalf("the script answers %q, the specification %q", actual.answer, spec.answer)
 	}
 	if !maps.Equal(spec.fields, actual.fields) {
-		w.rt.Fatalf("the script leaves\n%s\nthe specification\n%s", show(actual.fields), show(spec.fields))
+		both := func(name, value string) bool { return spec.fields[name] == value && actual.fields[name] == value }
+		only := func(fields map[string]string) map[string]string {
+			some := maps.Clone(fields)
+			maps.DeleteFunc(some, both)
+			return some
+		}
+		w.rt.Fatalf("the script leaves\n%s\nthe specification\n%s", show(only(actual.fields)), show(only(spec.fields)))
 	}
 	if !slices.Equal(spec.pushes, actual.pushes) {
 		w.rt.Fatalf("the script pushes %q, the specification %q", actual.pushes, spec.pushes)

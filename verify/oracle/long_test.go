@@ -1,0 +1,65 @@
+package oracle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/script"
+	"pgregory.net/rapid"
+)
+
+// A line that is longer than one step looks at, most of it of clients that have gone.
+// Both sides must agree where a walk ends and goes on. Guarantee: I11.
+func TestLongLines(t *testing.T) {
+	srv := newServer(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(srv, rt)
+		defer w.close()
+		m := &wild{world: w}
+		m.step(script.Acquire, "c1/1", 30_000, 90_000, pick(rt, "x", "x", "s", "p:3:3"), 0, base)
+		m.crowd(rt, pick(rt, 60, 70, 330, 400))
+		for _, client := range []string{"c1", "c2", "c3"} {
+			if pick(rt, true, true, false) {
+				m.listen(client)
+			}
+		}
+		rt.Repeat(rapid.StateMachineActions(m))
+	})
+}
+
+// crowd lets n wait, with those who are heard of later at places among them.
+func (m *wild) crowd(rt *rapid.T, n int) {
+	at := map[int]string{}
+	for _, id := range []string{"c1/2", "c2/1", "c2/2", "c3/1"} {
+		at[rapid.IntRange(0, n).Draw(rt, "place")] = id
+	}
+	want, patience := pick(rt, "x", "x", "s", "p:2:3"), pick(rt, 5000, 60_000, 600_000)
+	m.conn.Send(m.t, "DEL", clockKey)
+	m.conn.Send(m.t, "RPUSH", clockKey, m.micros/1e6, m.micros%1e6)
+	m.owed += 2
+	join := func(id, want string, words ...string) {
+		args := append([]string{id, "30000", "90000", want, fmt.Sprint(patience), base}, words...)
+		if _, err := m.spec.Run(context.Background(), script.Acquire, []string{key}, args); err != nil {
+			rt.Fatal(err)
+		}
+		call := []any{"EVALSHA", m.sha[script.Acquire.Name], 1, key}
+		for _, arg := range args {
+			call = append(call, arg)
+		}
+		m.conn.Send(m.t, call...)
+		m.owed++
+	}
+	// A writer stands first, or readers would not wait.
+	join("d/0", "x")
+	for place := range n {
+		if id := at[place]; id != "" {
+			join(id, pick(rt, "x", "s", "p:2:3"), slices.Repeat([]string{"alice"}, pick(rt, 0, 1))...)
+			continue
+		}
+		join(fmt.Sprintf("d%d/1", place), want, slices.Repeat([]string{"alice"}, place/7%2)...)
+	}
+	m.setLife()
+	m.step(script.Leader)
+}
