@@ -235,6 +235,17 @@ func TestWhatWasGivenUpInABlackHoleIsNotDelivered(t *testing.T) {
 	}
 }
 
+// A server answers INFO while it loads its log, and refuses to read a key.
+func TestAServerThatLoadsIsNotReady(t *testing.T) {
+	s := redistest.Start(t, redistest.Args("--appendonly", "yes", "--key-load-delay", "20")) // in us
+	s.Do(t, "EVAL", "for i = 1, 2500 do redis.call('SET', 'key' .. i, i) end", 0)
+	s.Kill()
+	s.Restart()
+	if got := s.Do(t, "GET", "key2500"); got != "2500" {
+		t.Errorf("the last key is %v", got)
+	}
+}
+
 func TestALogThatIsCutHasLostItsEnd(t *testing.T) {
 	s := redistest.Start(t, redistest.Args("--appendonly", "yes"))
 	s.Do(t, "SET", "n", "1")

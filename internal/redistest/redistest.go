@@ -259,8 +259,8 @@ func (s *Server) launch() error {
 	return s.awaitReady(cmd.Process.Pid, done)
 }
 
-// awaitReady returns once process pid itself answers on the port, in step
-// with its primary if it has one.
+// awaitReady returns once process pid itself answers on the port, has loaded what it
+// had saved, and is in step with its primary if it has one.
 func (s *Server) awaitReady(pid int, done <-chan struct{}) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -297,6 +297,9 @@ func (s *Server) probe(pid int) error {
 	}
 	if got := infoField(info, "process_id"); got != strconv.Itoa(pid) {
 		return fmt.Errorf("process %s answers, not %d", got, pid)
+	}
+	if infoField(info, "loading") == "1" { // it answers INFO, and refuses nearly all else
+		return errors.New("the server is still loading")
 	}
 	if s.primary != nil && infoField(info, "master_link_status") != "up" {
 		return errors.New("the replica is not in step yet")
