@@ -155,7 +155,7 @@ verify: servers ## run the fault suite over all topologies (DURATION=2m TOPOLOGI
 # are long enough for what a round costs at its ends. What broke leaves its history in
 # bin/verify, and the run goes on.
 RECORD := docs/track-record/rounds.jsonl
-RECORDFLAGS ?= --round 90s --rest 0.1 --clients 3
+RECORDFLAGS ?= --round 90s --rest 0.05 --clients 3 --calm 1s
 
 .PHONY: track-record
 track-record: servers ## add to the track record: all topologies at once, for DURATION (TOPOLOGIES='quorum')

@@ -54,6 +54,7 @@ func newVerify(a *app) *cobra.Command {
 	flags.Uint64Var(&v.opts.Seed, "seed", 0, "decides which faults come when, and to whom; else a new one")
 	flags.IntVar(&v.opts.Clients, "clients", 5, "how many client processes")
 	flags.Float64Var(&v.opts.Rest, "rest", 1, "pauses between acquisitions, as a part of the usual ones")
+	flags.Var(&v.calm, "calm", "how long no fault is about between bouts of them, beside a part of a lease")
 	flags.StringSliceVar(&v.opts.Faults, "faults", nil, "which faults; else all that can be")
 	flags.StringSliceVar(&v.opts.Works, "works", nil, "which workloads; else all but thousand")
 	flags.BoolVar(&v.json, "json", false, "print the result as one JSON object, and nothing else")
@@ -112,6 +113,7 @@ type verification struct {
 	*app
 	opts                 suite.Options
 	duration, round, ttl span
+	calm                 span
 	json, yes            bool
 	html, judge          string
 	pairs                bool
@@ -131,6 +133,7 @@ func (v *verification) run(cmd *cobra.Command, _ []string) error {
 	}
 	v.opts.Argv = []string{self, cmd.Name(), "client"}
 	v.opts.Duration, v.opts.Round, v.opts.TTL = time.Duration(v.duration), time.Duration(v.round), time.Duration(v.ttl)
+	v.opts.Calm = time.Duration(v.calm)
 	if err := v.place(); err != nil {
 		return err
 	}

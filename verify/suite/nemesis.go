@@ -25,7 +25,7 @@ func (w *world) nemesis(ctx context.Context, told func(string)) {
 		d.pairs = maps.Clone(w.opts.Pairs)
 	}
 	for n := uint64(0); ; n++ {
-		rest := w.opts.TTL/10 + time.Duration(rng.Int64N(int64(w.opts.TTL)/3))
+		rest := w.opts.Calm + w.opts.TTL/10 + time.Duration(rng.Int64N(int64(w.opts.TTL)/3))
 		if !wait(ctx, rest) {
 			return
 		}

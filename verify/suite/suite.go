@@ -36,6 +36,7 @@ type Options struct {
 	TTL      time.Duration // of the leases; default: 1 s, over a quorum 3 s
 	Clients  int           // processes; default: 5
 	Rest     float64       // part of the usual pauses between acquisitions; default: 1
+	Calm     time.Duration // between two bouts of faults, beside a part of a lease; default: none
 	Argv     []string      // the program that runs workload.Client
 	Command  string        // the command that runs the suite, for the line that repeats a run
 	Dir      string        // where histories are left; default: the directory for temporary files
@@ -124,6 +125,8 @@ func (o Options) Complete() (Options, error) {
 		return o, fmt.Errorf("clients: %d; it takes 2 to %d", o.Clients, MaxClients)
 	case !(o.Rest > 0 && o.Rest <= 10):
 		return o, fmt.Errorf("rest: %v; it is a part of the usual pauses, above 0 and at most 10", o.Rest)
+	case o.Calm < 0 || o.Calm > o.Round:
+		return o, fmt.Errorf("calm: %v; it is at most a round", o.Calm)
 	case len(o.Argv) == 0:
 		return o, errors.New("BUG: no program for the clients")
 	}
@@ -194,6 +197,9 @@ func (o Options) again() string {
 	}
 	if o.Rest != 1 {
 		words = append(words, fmt.Sprintf("--rest %v", o.Rest))
+	}
+	if o.Calm != 0 {
+		words = append(words, fmt.Sprintf("--calm %v", o.Calm))
 	}
 	return strings.TrimSpace(strings.Join(append(words,
 		fmt.Sprintf("--seed %d", o.Seed), fmt.Sprintf("--duration %v", o.Round), fmt.Sprintf("--ttl %v", o.TTL),

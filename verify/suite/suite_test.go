@@ -127,6 +127,7 @@ func TestWhatCannotBeRunIsRefused(t *testing.T) {
 		"ttl":                  {TTL: time.Millisecond},
 		"clients":              {Clients: 1},
 		"rest":                 {Rest: -1},
+		"calm":                 {Calm: -1},
 		"workload":             {Works: []string{"sleep"}},
 		"no fault is called":   {Faults: []string{"sleep"}},
 		"not on standalone":    {Faults: []string{"failover"}},

@@ -20,9 +20,9 @@ const (
 	owners    = 3      // names in which locks are taken
 	waiters   = 1_000  // on one lock, over all processes
 	manyOnes  = 10_000 // locks that are drawn from
-	quickOnes = 20_000 // so many that a burst rarely has to wait for somebody who was killed
+	quickOnes = 40_000 // so many that a burst rarely has to wait for somebody who was killed
 	quickFew  = 500    // of them that are drawn more often: contended
-	burst     = 24     // of locks that are taken at one time
+	burst     = 48     // of locks that are taken at one time
 )
 
 // owners enters in the name of one of a few owners, which all processes share; at
