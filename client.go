@@ -132,7 +132,14 @@ func (c *Client) ID() string { return c.id }
 func (c *Client) listen(
 	ctx context.Context, channel string, message func(string), resumed func(),
 ) (func(), error) {
-	return c.store.Listen(ctx, channel, store.Listener{Message: message, Resumed: resumed})
+	return c.store.Listen(ctx, channel, store.Listener{Message: func(payload string) {
+		if attempt, evicted := strings.CutPrefix(payload, "evicted "); evicted {
+			// Anybody can push: only the server's answer to a renewal is believed.
+			c.keeper.Recheck(func(l *keeper.Lease) bool { return l.Hold.(*hold).made(attempt) })
+			return
+		}
+		message(payload)
+	}, Resumed: resumed})
 }
 
 func (c *Client) readPush(payload string) (uint64, wake.Grant, bool) {

@@ -209,3 +209,49 @@ func TestTheErrorOfAFunctionIsPassedOnAsItIs(t *testing.T) {
 		wantIs(t, err, io.EOF, holdfast.ErrNotHeld)
 	})
 }
+
+// A goroutine that waits in the process of the holder whom another process evicts does
+// not wait for that process's next renewal.
+func TestAnEvictionByAnotherProcessIsLearntAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c, other := w.client(), w.client()
+		// It listens since it has waited for a lock of another.
+		blocks := mustLock(t, other.Mutex("b"))
+		time.AfterFunc(time.Millisecond, func() { release(t, blocks) })
+		release(t, mustLock(t, c.Mutex("b")))
+
+		first := mustLock(t, c.Mutex("a"))
+		next := make(chan *holdfast.Lease, 1)
+		go func() { next <- mustLock(t, c.Mutex("a")) }()
+		synctest.Wait()
+		start := time.Now()
+		evict(t, other, "a", 0)
+		l := <-next
+		if waited := time.Since(start); waited > 20*time.Millisecond {
+			t.Errorf("the next of its process waited for %v", waited)
+		}
+		wantEvicted(t, context.Cause(first.Context()))
+		release(t, l)
+	})
+}
+
+// What a push says of an eviction is asked, not believed: a false one costs a renewal.
+func TestAFalsePushOfAnEvictionEndsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c, other := w.client(), w.client()
+		blocks := mustLock(t, other.Mutex("b"))
+		time.AfterFunc(time.Millisecond, func() { release(t, blocks) })
+		release(t, mustLock(t, c.Mutex("b")))
+
+		l := mustLock(t, c.Mutex("a"))
+		before := w.net.count("renew")
+		for _, payload := range []string{"evicted " + l.Owner(), "evicted ", "evicted x/1", "evicted"} {
+			w.net.Publish("holdfast:push:"+c.ID(), payload)
+		}
+		synctest.Wait()
+		if n := w.net.count("renew") - before; n != 1 || l.Err() != nil {
+			t.Errorf("%d renewals, and the lease says %v", n, l.Err())
+		}
+		release(t, l)
+	})
+}

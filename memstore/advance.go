@@ -111,8 +111,9 @@ func (t *step) unheard(pushed *waiter) string {
 }
 
 // hears says whether a waiter's client listens and is not silent.
-func (t *step) hears(w *waiter) bool {
-	client := clientOf(w.attempt)
+func (t *step) hears(w *waiter) bool { return t.reaches(clientOf(w.attempt)) }
+
+func (t *step) reaches(client string) bool {
 	return !slices.Contains(t.line.silent, client) && t.listening(t.base+client) > 0
 }
 

@@ -27,6 +27,11 @@ func evict(t *step, args *arguments) string {
 		}
 		t.fence, t.evicted = t.nextToken(), e
 		t.keep(0)
+		for _, attempt := range e.attempts {
+			if client := clientOf(attempt); t.reaches(client) {
+				t.pushes = append(t.pushes, message{t.base + client, "evicted " + attempt})
+			}
+		}
 		t.advance("")
 		return fmt.Sprintf("evicted %d", len(over))
 	case only != 0:

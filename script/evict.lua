@@ -14,7 +14,7 @@
 -- ERROR  FORMAT           the record is of a later format
 --
 -- HOLDS  I3 I7. The next waiter is granted in this same step. Of shared holders and
---        permits it looks at all.
+--        permits it looks at all. Whoever held is told: evicted <attempt>.
 -- WHY    The fence rises before anyone else is granted, so that a resource
 --        which checks tokens can refuse the evicted holder at once.
 
@@ -43,6 +43,7 @@ end
 for _, token in ipairs(over) do lose(token) end
 fence = math.max(micros, fence + 1)
 keep(0)
+for _, attempt in ipairs(names) do told(attempt, 'evicted ' .. attempt) end
 fields.evicted = text(now) .. ' ' .. by .. ' ' .. reason .. ' ' .. table.concat(names, ' ')
 advance()
 return commit('evicted ' .. #over)

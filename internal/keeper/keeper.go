@@ -119,6 +119,24 @@ func (k *Keeper) add(l *Lease, since, ttl, now time.Duration) bool {
 	return true
 }
 
+// Recheck renews at once the leases that match selects, unless they are never renewed
+// or a renewal is under way: somebody says that they are lost.
+func (k *Keeper) Recheck(match func(*Lease) bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.stopped {
+		return
+	}
+	now := k.cfg.Now()
+	for _, l := range slices.Clone(k.queue) {
+		if match(l) && !l.busy && !l.last() {
+			l.next = min(l.next, now)
+			heap.Fix(&k.queue, int(l.index))
+		}
+	}
+	k.arm(now)
+}
+
 // Remove ends the care for a lease; false if it was not in care (any more): it
 // is or was reported lost. A renewal that is under way has no effect on it.
 func (k *Keeper) Remove(l *Lease) bool {

@@ -39,6 +39,12 @@ var mutants = slices.Concat(inScripts, inMemstore, inClient, inConnections, inLe
 
 // inScripts are those of the scripts.
 var inScripts = []mutant{{
+	name: "whoever is evicted is not told",
+	file: "script/evict.lua",
+	old:  "for _, attempt in ipairs(names) do told(attempt, 'evicted ' .. attempt) end\n",
+	mut:  "",
+	by:   []check{oracle, transcripts},
+}, {
 	name: "who was passed over and asks is not looked at again",
 	file: "script/record.lua",
 	old:  "  if own then cursor = math.min(cursor, tonumber(own[1])) end\n",

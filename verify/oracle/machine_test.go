@@ -99,8 +99,12 @@ func (m *machine) told(asks *attempt, o outcome, now int64) {
 	var grants []grant
 	m.pushed = nil
 	for _, push := range o.pushes {
-		// CLIENT granted ATTEMPT TOKEN WAITING NOW LEASE, or CLIENT stays ATTEMPT LEFT
+		// CLIENT granted ATTEMPT TOKEN WAITING NOW LEASE, CLIENT stays ATTEMPT LEFT, or
+		// CLIENT evicted ATTEMPT
 		words := strings.Fields(push)
+		if words[1] == "evicted" && recorded(m.before, now)[words[2]] != 0 {
+			continue
+		}
 		a := m.attempts[words[2]]
 		if words[1] == "stays" && a.client() == words[0] && slices.Contains(line(o.fields), a.id) {
 			continue
