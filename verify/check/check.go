@@ -147,35 +147,40 @@ func Index(events []history.Event, limits map[string]int) *Run {
 	return r
 }
 
-// notes reads the account. What one server says is heard in its order. Where several
-// do, who are heard over a connection each, their clocks put it in order.
+// notes reads the account. What one server says is heard in its order, and so are the
+// steps of its clock found. Where several servers speak, each is heard over a connection
+// of its own: then their clocks put the notes in order.
 func (r *Run) notes(events []*history.Event) {
 	var all []audit.Note
 	var readings []reading
+	said := make(map[string][]int) // by server: its notes in all
 	for _, e := range events {
 		n, err := audit.Parse(e.Text)
 		if err != nil {
 			r.unread = append(r.unread, err.Error())
 			continue
 		}
+		said[n.Server] = append(said[n.Server], len(all))
 		all, readings = append(all, n), append(readings, reading{r.machine(n.At), e.At})
 	}
-	alone := !r.replicated() && !r.mute()
-	var ahead []int64
-	if alone && len(r.clock) > 0 {
-		ahead = r.clock.follow(readings)
-	}
-	for i, n := range all {
-		switch {
-		case ahead != nil:
-			n.Ahead = ahead[i] / 1000
-		case !alone:
-			n.Ahead = r.clock.of(n.Server).ahead(readings[i].at, readings[i].heard) / 1000
+	for server, mine := range said {
+		steps := r.clock.of(server)
+		if len(steps) == 0 {
+			continue
 		}
+		heard := make([]reading, len(mine))
+		for i, n := range mine {
+			heard[i] = readings[n]
+		}
+		for i, ahead := range steps.follow(heard) {
+			all[mine[i]].Ahead = ahead / 1000
+		}
+	}
+	for _, n := range all {
 		n.At -= n.Ahead
 		r.Notes[n.Key] = append(r.Notes[n.Key], n)
 	}
-	if alone {
+	if !r.replicated() {
 		return
 	}
 	for _, list := range r.Notes {

@@ -232,3 +232,39 @@ func TestTokensOfARecordThatWasMadeAnewUnsaid(t *testing.T) {
 		}
 	}
 }
+
+// Of several servers each is heard in its own order, however late. A note from while one
+// server's clock was ahead is not put where that clock came once more.
+func TestWhatOneOfSeveralServersSaysIsInItsOrder(t *testing.T) {
+	for _, topology := range []string{"sentinel", "cluster"} {
+		there := stepped(20, 100, false)
+		there.Steps = append(there.Steps, history.Step{At: at(80), Ahead: 0})
+		for i := range there.Steps {
+			there.Steps[i].Server = "one"
+		}
+		s := newStory(there)
+		s.events[0].Setup.Topology = topology
+		later := token(30) + 100*1000
+		s.note(10, "acquire", "l", "c1/1", held(10, "c1/1")).
+			note(15, "release", "l", "c1/1", free(10)).
+			told(30, 100, "acquire", "l", "c2/1", set(later, 230, "c2/1")).
+			told(35, 100, "release", "l", "c2/1", fmt.Sprint(later)).
+			told(60, 100, "acquire", "l", "c2/2", set(later+5, 260, "c2/2")).
+			note(90, "release", "l", "c2/2", fmt.Sprint(later+5))
+		for i := range s.events {
+			if e := &s.events[i]; e.Kind == history.Note {
+				e.Text += "\none 0"
+				e.At = max(e.At, at(110)) // nearer to what the clock says after the second step
+			}
+		}
+		s.told(120, 0, "acquire", "l", "c3/1", set(later+9, 220, "c3/1"))
+		s.events[len(s.events)-1].Text += "\ntwo 0"
+		for check, r := range s.results() {
+			if check == "server-exclusion" || check == "record-continuity" || check == "tokens-rise" {
+				if !r.Passed() || r.Examined == 0 {
+					t.Errorf("%s, %s: %+v", topology, check, r)
+				}
+			}
+		}
+	}
+}
