@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -139,10 +139,10 @@ func (h *hold) confirm(ctx context.Context) error {
 	sent := c.now()
 	lost, err := h.extend(ctx, h.TTL+time.Millisecond)
 	if err == nil && lost == "" {
-		c.keeper.Extended(&h.Lease, sent, h.TTL)
+		c.renewer.Extended(&h.Item, sent, h.TTL)
 		return nil
 	}
-	if c.keeper.Remove(&h.Lease) && lost == "" {
+	if c.renewer.Remove(&h.Item) && lost == "" {
 		if errors.Is(err, ErrNotAcked) || definite(err) {
 			_ = h.release(ctx) // what it could not do goes on in the background
 		} else {
@@ -162,7 +162,7 @@ func (h *hold) confirm(ctx context.Context) error {
 }
 
 // extend asks the server for ttl from now on.
-func (h *hold) extend(ctx context.Context, ttl time.Duration) (keeper.Reason, error) {
+func (h *hold) extend(ctx context.Context, ttl time.Duration) (renewer.Reason, error) {
 	c := h.spec.client
 	args := []string{c.retention, h.attempt, wire.Millis(ttl), h.spec.owner}
 	answer, err := c.runAcked(ctx, h.spec, script.Renew, h.spec.keys(), args)
@@ -177,9 +177,9 @@ func (h *hold) extend(ctx context.Context, ttl time.Duration) (keeper.Reason, er
 		return "", errTooFew
 	case r[0].Evicted:
 		_, _ = h.learn(ctx)
-		return keeper.Evicted, nil
+		return renewer.Evicted, nil
 	case !r[0].Held:
-		return keeper.NotHeld, nil
+		return renewer.NotHeld, nil
 	}
 	return "", nil
 }

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/lease"
-	"github.com/holdfast-go/holdfast/internal/wake"
+	"github.com/holdfast-go/holdfast/internal/leasetime"
+	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -61,14 +61,14 @@ func (c *Client) lockSeated(ctx, parent context.Context, s *spec, try bool) (*Le
 			cause = WakeLocal
 		}
 		if passed != nil {
-			if c.keeper.TTL(&passed.Lease) == s.ttl && !s.whole && passed.spec.ack == s.ack &&
+			if c.renewer.TTL(&passed.Item) == s.ttl && !s.whole && passed.spec.ack == s.ack &&
 				passed.spec.rw.any() == s.rw.any() {
 				if l := c.lease(parent, passed); l != nil {
 					return l, cause, nil
 				}
 			}
 			// Lost on the way, or of other terms than asked for.
-			if c.keeper.Remove(&passed.Lease) {
+			if c.renewer.Remove(&passed.Item) {
 				_ = passed.release(ctx)
 			}
 		}
@@ -99,7 +99,7 @@ type attempt struct {
 	stood  bool          // the server has given a place in the line
 	queued uint64        // when it last said so, by its clock, in ms
 	since  time.Duration // before the request was sent to which it said so
-	w      *wake.Waiter
+	w      *pushes.Waiter
 	wake   Wake
 	deaf   bool // no push can be relied on: it looks often instead
 }
@@ -130,7 +130,7 @@ func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, e
 	// be known to be out of reach.
 	if !try {
 		if at.w = c.hub.Await(s.channel, number); at.w == nil && c.deaf.now(c.now()) {
-			at.w = c.hub.Alone(number)
+			at.w = c.hub.Unsubscribed(number)
 		}
 		at.deaf = at.w != nil && c.isDeaf()
 	}
@@ -250,7 +250,7 @@ func (at *attempt) granted(g grant) (*hold, error) {
 	}
 	// Close ends what is in care. If it has looked before we were, it is ours
 	// to give back: nobody would watch over the lease.
-	if ok && (!c.isClosing() || !c.keeper.Remove(&h.Lease)) {
+	if ok && (!c.isClosing() || !c.renewer.Remove(&h.Item)) {
 		return h, nil
 	}
 	at.undo()
@@ -280,10 +280,10 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 			if pushed, ok := at.believes(g); ok {
 				return at.granted(pushed)
 			}
-		case <-at.w.Nudge:
+		case <-at.w.Recheck:
 			timer.Stop()
 			at.woken(WakeResume)
-		case left := <-at.w.Sooner:
+		case left := <-at.w.FreeAt:
 			// The lock may be free then, and it is this waiter that is asked to look.
 			timer.Stop()
 			next = at.lookIn(wire.Answer{Left: left, Place: 1})
@@ -323,8 +323,8 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 // when its lease counts: too little of that may be left, or the server has said
 // since that the attempt waits. Nobody renews a fixed lease, and acknowledgements may be
 // longer in coming than the lease of a push: they ask, to have the whole TTL.
-func (at *attempt) believes(g wake.Grant) (grant, bool) {
-	p := lease.Push{Sent: at.since, Queued: at.queued, Granted: g.Now, Lease: min(g.Lease, at.spec.ttl)}
+func (at *attempt) believes(g pushes.Grant) (grant, bool) {
+	p := leasetime.Push{Sent: at.since, Queued: at.queued, Granted: g.Now, Lease: min(g.Lease, at.spec.ttl)}
 	if g.Now == 0 {
 		// It does not say when it was made: perhaps with the last answer,
 		// unless the token is older, which is the server's time in µs, or more.
@@ -358,16 +358,16 @@ func (at *attempt) renumber() {
 	at.id, at.number = c.attempt()
 	at.stood, at.risk = false, false
 	if at.w != nil {
-		at.w = c.hub.Instead(at.w, at.number)
+		at.w = c.hub.Replace(at.w, at.number)
 	}
 }
 
 // lookIn is for how long to wait for a push before looking.
 func (at *attempt) lookIn(a wire.Answer) time.Duration {
 	if at.deaf {
-		return lease.LookIn(a.Left, at.spec.ttl, at.c.chance())
+		return leasetime.PollWithoutPush(a.Left, at.spec.ttl, at.c.chance())
 	}
-	return lease.PollIn(a.Left, a.Place, at.spec.ttl, at.c.chance())
+	return leasetime.PollAfter(a.Left, a.Place, at.spec.ttl, at.c.chance())
 }
 
 func (at *attempt) woken(w Wake) {

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
-	"github.com/holdfast-go/holdfast/internal/keeper"
-	"github.com/holdfast-go/holdfast/internal/wake"
+	"github.com/holdfast-go/holdfast/internal/pushes"
+	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -43,8 +43,8 @@ type Client struct {
 	deaf      deafness
 	teller    teller
 	abandoned abandoned
-	keeper    *keeper.Keeper
-	hub       *wake.Hub
+	renewer   *renewer.Renewer
+	hub       *pushes.Hub
 	retention string
 	sharded   bool
 	base      string // channel prefix of the pushes of all locks; empty if sharded
@@ -112,7 +112,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 		c.pushes = c.base + c.id
 	}
 	c.life, c.end = context.WithCancel(context.Background())
-	c.keeper = keeper.New(keeper.Config{
+	c.renewer = renewer.New(renewer.Config{
 		Now: c.now, Renew: c.renew, Renewed: c.renewed, Lost: c.lost, Timeout: cfg.RequestTimeout,
 	})
 	c.openRoads()
@@ -122,7 +122,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 	if c.sharded {
 		linger = channelLinger
 	}
-	c.hub = wake.New(c.listen, c.readPush, c.stray, cfg.RequestTimeout, linger)
+	c.hub = pushes.New(c.listen, c.readPush, c.stray, cfg.RequestTimeout, linger)
 	return c, nil
 }
 
@@ -135,21 +135,21 @@ func (c *Client) listen(
 	return c.store.Listen(ctx, channel, store.Listener{Message: func(payload string) {
 		if attempt, evicted := strings.CutPrefix(payload, "evicted "); evicted {
 			// Anybody can push: only the server's answer to a renewal is believed.
-			c.keeper.Recheck(func(l *keeper.Lease) bool { return l.Hold.(*hold).made(attempt) })
+			c.renewer.Recheck(func(l *renewer.Item) bool { return l.Hold.(*hold).made(attempt) })
 			return
 		}
 		message(payload)
 	}, Resumed: resumed})
 }
 
-func (c *Client) readPush(payload string) (uint64, wake.Grant, bool) {
+func (c *Client) readPush(payload string) (uint64, pushes.Grant, bool) {
 	attempt, a, err := wire.ParsePush(payload)
 	client, number, _ := strings.Cut(attempt, "/")
 	n, bad := strconv.ParseUint(number, 10, 64)
 	if err != nil || bad != nil || client != c.id {
-		return 0, wake.Grant{}, false
+		return 0, pushes.Grant{}, false
 	}
-	return n, wake.Grant{
+	return n, pushes.Grant{
 		Token: a.Token, Waiting: a.Waiting, Now: a.Now, Lease: a.Lease, Later: a.Kind == wire.Stays, Left: a.Left,
 	}, true
 }

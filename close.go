@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -82,7 +82,7 @@ func (c *Client) close(ctx context.Context, release bool) (first bool, err error
 	}
 	c.mu.Unlock()
 
-	leases := c.keeper.All()
+	leases := c.renewer.All()
 	var told error
 	if !release {
 		told = ErrClosed
@@ -119,7 +119,7 @@ func (c *Client) close(ctx context.Context, release bool) (first bool, err error
 	c.end()
 	<-idle
 	c.hub.Stop()
-	c.keeper.Stop()
+	c.renewer.Stop()
 	if s, ok := c.store.(store.IdleCloser); ok {
 		s.CloseIdleConnections()
 	}
@@ -129,12 +129,12 @@ func (c *Client) close(ctx context.Context, release bool) (first bool, err error
 
 // releaseAll gives back what is held: many in one request where that can be done,
 // the others each by itself.
-func (c *Client) releaseAll(ctx context.Context, leases []*keeper.Lease) error {
+func (c *Client) releaseAll(ctx context.Context, leases []*renewer.Item) error {
 	var plain, others []*hold
 	for _, l := range leases {
 		h := l.Hold.(*hold)
 		switch {
-		case !c.keeper.Remove(l): // lost, or released by its holder meanwhile
+		case !c.renewer.Remove(l): // lost, or released by its holder meanwhile
 		case c.roads.open && h.plain():
 			plain = append(plain, h)
 		default:

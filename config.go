@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -97,8 +97,8 @@ func (c Config) complete() (Config, error) {
 
 func checkTTL(ttl time.Duration) error {
 	switch {
-	case ttl < lease.MinTTL:
-		return fmt.Errorf("the TTL is %v: it must be at least %v, for a margin is taken off it", ttl, lease.MinTTL)
+	case ttl < leasetime.MinTTL:
+		return fmt.Errorf("the TTL is %v: it must be at least %v, for a margin is taken off it", ttl, leasetime.MinTTL)
 	case ttl%time.Millisecond != 0:
 		return fmt.Errorf("the TTL is %v: the server counts whole milliseconds, use %v",
 			ttl, ttl.Truncate(time.Millisecond))

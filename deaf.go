@@ -58,7 +58,7 @@ func (at *attempt) join(ctx context.Context) (wire.Answer, error) {
 		return wire.Answer{}, ErrClosed
 	}
 	if w == nil {
-		w = c.hub.Alone(number)
+		w = c.hub.Unsubscribed(number)
 	}
 	at.w, at.deaf = w, silent != nil || c.isDeaf()
 	a, err := at.ask(ctx, script.Acquire)

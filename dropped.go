@@ -87,7 +87,7 @@ func (h *hold) forsake() {
 		}
 	}
 	c := h.spec.client
-	c.keeper.Fix(&h.Lease)
+	c.renewer.StopRenewal(&h.Item)
 	c.detach(h)
 }
 

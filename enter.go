@@ -6,7 +6,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -137,7 +137,7 @@ func (t *tenure) admit(inner *tenure) error {
 		return in.over
 	case t.left && len(in.inner) == 0:
 		return ErrReleased
-	case !lease.MayEnter(len(in.inner) + 1):
+	case !leasetime.MayEnter(len(in.inner) + 1):
 		return invalid("the lease was entered 2^31 times: something enters and never leaves, release what it enters")
 	}
 	s := t.more()

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -344,7 +344,7 @@ func (e *Every) ask(ctx context.Context, first string) (Turn, *hold, error) {
 		return turn, nil, nil
 	}
 	h, ok := c.begin(s, attempt, grant{token: line.Token, since: sent})
-	if ok && c.isClosing() && c.keeper.Remove(&h.Lease) {
+	if ok && c.isClosing() && c.renewer.Remove(&h.Item) {
 		ok = false // Close may have looked before it was in care
 	}
 	if !ok {
@@ -445,7 +445,7 @@ func (l *Lease) forgo(ctx context.Context) error {
 	}
 	l.minded()
 	var err error
-	if errors.Is(cause, ErrLost) || !c.keeper.Remove(&h.Lease) {
+	if errors.Is(cause, ErrLost) || !c.renewer.Remove(&h.Item) {
 		err = h.forfeit(ctx)
 	} else {
 		err = h.forgo(lasting(ctx))
@@ -464,7 +464,7 @@ func (h *hold) forgo(ctx context.Context) error {
 		}
 		return fault("release of", s.name, err)
 	case a.Kind == wire.None:
-		return fmt.Errorf("%w: %w", ErrNotHeld, h.lostFor(keeper.NotHeld))
+		return fmt.Errorf("%w: %w", ErrNotHeld, h.lostFor(renewer.NotHeld))
 	}
 	return nil
 }

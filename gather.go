@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/holdfast-go/holdfast/internal/convoy"
+	"github.com/holdfast-go/holdfast/internal/batch"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -21,8 +21,8 @@ type told struct {
 }
 
 type (
-	road = convoy.Convoy[asked, told]
-	ride = convoy.Ride[asked, told]
+	road = batch.Batcher[asked, told]
+	ride = batch.Item[asked, told]
 )
 
 // roads are the ways of a client on which requests travel together when many
@@ -45,7 +45,7 @@ func (c *Client) openRoads() {
 		return
 	}
 	c.roads.open, c.roads.in = true, make(map[string]*road)
-	c.roads.out = convoy.New(c.releaseTogether, c.background)
+	c.roads.out = batch.New(c.releaseTogether, c.background)
 }
 
 // road is the way of a manner's acquisitions; nil if they go alone.
@@ -58,7 +58,7 @@ func (c *Client) road(m *manner) *road {
 	r := c.roads.in[m.ttlMS]
 	if r == nil && len(c.roads.in) < mostRoads {
 		ttl, life := m.ttlMS, m.life
-		r = convoy.New(func(batch []*ride) { c.acquireTogether(batch, ttl, life) }, c.background)
+		r = batch.New(func(batch []*ride) { c.acquireTogether(batch, ttl, life) }, c.background)
 		c.roads.in[m.ttlMS] = r
 	}
 	return r

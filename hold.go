@@ -11,15 +11,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// hold is one grant of the server. It is in the keeper's care, and serves one
+// hold is one grant of the server. It is in the renewer's care, and serves one
 // lease after another while it is passed inside the process.
 type hold struct {
-	keeper.Lease
+	renewer.Item
 	spec    *spec
 	attempt string
 	server  atomic.Uint64 // the server's part of the token
@@ -49,7 +49,7 @@ type hold struct {
 	company
 }
 
-// Group implements [keeper.Hold].
+// Group implements [renewer.Hold].
 func (h *hold) Group() string { return h.spec.group }
 
 // grant is what the server has granted.
@@ -60,13 +60,13 @@ type grant struct {
 	pushed  time.Duration // the lease of a grant that answers no request; 0: the one that was asked for
 }
 
-// begin makes a hold of a grant, and gives it into the keeper's care. It reports
+// begin makes a hold of a grant, and gives it into the renewer's care. It reports
 // false when the grant came too late to be believed, or the client has closed:
 // then the caller gives it back.
 func (c *Client) begin(s *spec, attempt string, g grant) (*hold, bool) {
 	h := &hold{
-		Lease: keeper.Lease{TTL: s.ttl, Fixed: s.fixed, Renewals: s.renewals},
-		spec:  s, attempt: attempt, began: c.now(),
+		Item: renewer.Item{TTL: s.ttl, NoRenewal: s.fixed, Renewals: s.renewals},
+		spec: s, attempt: attempt, began: c.now(),
 	}
 	h.server.Store(g.token)
 	h.unseated.Store(s.want != wire.Exclusive)
@@ -74,20 +74,20 @@ func (c *Client) begin(s *spec, attempt string, g grant) (*hold, bool) {
 		h.shared, h.promised = true, 1 // to the one who asked
 	}
 	if s.most > 0 {
-		h.Until = h.began + s.most
+		h.NotAfter = h.began + s.most
 	}
 	h.Hold = h
 	h.hear(g.waiting)
 	var inCare bool
 	if g.pushed > 0 {
-		inCare = c.keeper.AddPushed(&h.Lease, g.since, g.pushed, h.began)
+		inCare = c.renewer.AddPushed(&h.Item, g.since, g.pushed, h.began)
 	} else {
-		inCare = c.keeper.Add(&h.Lease, g.since, h.began)
+		inCare = c.renewer.Add(&h.Item, g.since, h.began)
 	}
 	if !inCare {
 		return nil, false
 	}
-	if h.Deadline() <= h.began && c.keeper.Remove(&h.Lease) {
+	if h.Deadline() <= h.began && c.renewer.Remove(&h.Item) {
 		return nil, false
 	}
 	return h, true
@@ -120,8 +120,8 @@ func (h *hold) over() error {
 	case h.closed:
 		return ErrClosed
 	}
-	// Out of the keeper's care, and not told yet.
-	return h.loss(LossReason(h.Over()))
+	// Out of the renewer's care, and not told yet.
+	return h.loss(LossReason(h.EndReason()))
 }
 
 // serve makes t the lease that ends when the hold is lost or the client
@@ -152,10 +152,10 @@ func (h *hold) finish(err error) {
 	}
 }
 
-// lost is told by the keeper. The record is left alone: the holder's code may
+// lost is told by the renewer. The record is left alone: the holder's code may
 // still run, and giving the lock on early would only invite the next one to
 // meet it. Release, or the lease's end on the server, frees it.
-func (c *Client) lost(l *keeper.Lease, reason keeper.Reason) {
+func (c *Client) lost(l *renewer.Item, reason renewer.Reason) {
 	h := l.Hold.(*hold)
 	h.mu.Lock()
 	err := h.loss(LossReason(reason))
@@ -175,7 +175,7 @@ func (c *Client) lost(l *keeper.Lease, reason keeper.Reason) {
 		c.tellLoss(live, err)
 	}
 	c.detach(h)
-	if reason == keeper.NotHeld {
+	if reason == renewer.NotHeld {
 		h.withdraw()
 	}
 }
@@ -210,20 +210,20 @@ func (h *hold) loss(reason LossReason) *LostError {
 	return &LostError{Name: h.spec.name, Reason: reason, Evicted: h.evicted}
 }
 
-func (h *hold) lostFor(reason keeper.Reason) *LostError {
+func (h *hold) lostFor(reason renewer.Reason) *LostError {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.loss(LossReason(reason))
 }
 
 // learn looks in the record whether an operator took the hold away, and notes who it was.
-func (h *hold) learn(ctx context.Context) (r wire.Record, reason keeper.Reason) {
+func (h *hold) learn(ctx context.Context) (r wire.Record, reason renewer.Reason) {
 	r, err := h.spec.client.record(ctx, h.spec.keys())
 	if err != nil || r.Evicted == nil || !slices.ContainsFunc(r.Evicted.Attempts, h.made) {
-		return r, keeper.NotHeld
+		return r, renewer.NotHeld
 	}
 	h.takenAway(&Evicted{At: r.Evicted.At, By: r.Evicted.By, Reason: r.Evicted.Reason})
-	return r, keeper.Evicted
+	return r, renewer.Evicted
 }
 
 // made reports that an attempt of the record is the hold's. A store of several servers
@@ -246,8 +246,8 @@ func (h *hold) takenAway(by *Evicted) {
 // missing ends a hold that the server does not know any more.
 func (c *Client) missing(ctx context.Context, h *hold) {
 	_, reason := h.learn(lasting(ctx))
-	if c.keeper.Remove(&h.Lease) {
-		c.lost(&h.Lease, reason)
+	if c.renewer.Remove(&h.Item) {
+		c.lost(&h.Item, reason)
 	}
 }
 
@@ -265,25 +265,25 @@ func (h *hold) withdraw() {
 }
 
 // renew asks the server to extend leases of one group.
-func (c *Client) renew(ctx context.Context, batch []*keeper.Lease) ([]keeper.Outcome, error) {
+func (c *Client) renew(ctx context.Context, batch []*renewer.Item) ([]renewer.Outcome, error) {
 	keys := make([]string, len(batch))
 	args := make([]string, 1, 1+3*len(batch))
 	args[0] = c.retention
 	for i, l := range batch {
 		h := l.Hold.(*hold)
 		keys[i] = h.spec.key()
-		args = append(args, h.attempt, wire.Millis(l.Ask), h.spec.owner)
+		args = append(args, h.attempt, wire.Millis(l.Asking), h.spec.owner)
 	}
 	// All of one group wait for the same acknowledgements, or none does.
 	answer, err := c.runAcked(ctx, batch[0].Hold.(*hold).spec, script.Renew, keys, args)
 	if err != nil {
-		return nil, inTime(c.life, err) // the limit is the keeper's
+		return nil, inTime(c.life, err) // the limit is the renewer's
 	}
 	renewals, err := wire.ParseRenewals(answer, len(batch))
 	if err != nil {
 		return nil, err
 	}
-	outcomes := make([]keeper.Outcome, len(batch))
+	outcomes := make([]renewer.Outcome, len(batch))
 	var asking sync.WaitGroup
 	for i, r := range renewals {
 		switch {
@@ -292,10 +292,10 @@ func (c *Client) renew(ctx context.Context, batch []*keeper.Lease) ([]keeper.Out
 		case r.Unknown:
 			outcomes[i].Err = errTooFew
 		case r.Evicted:
-			outcomes[i].Lost = keeper.Evicted
+			outcomes[i].Lost = renewer.Evicted
 			asking.Go(func() { batch[i].Hold.(*hold).learn(ctx) }) // by whom and why
 		default:
-			outcomes[i].Lost = keeper.NotHeld
+			outcomes[i].Lost = renewer.NotHeld
 		}
 	}
 	asking.Wait()
@@ -305,8 +305,8 @@ func (c *Client) renew(ctx context.Context, batch []*keeper.Lease) ([]keeper.Out
 // errTooFew is why nothing is known of one lease while others were renewed.
 var errTooFew = errors.New("too few servers have answered")
 
-// renewed is told by the keeper of every try.
-func (c *Client) renewed(l *keeper.Lease, waiting int, lag time.Duration, err error) {
+// renewed is told by the renewer of every try.
+func (c *Client) renewed(l *renewer.Item, waiting int, lag time.Duration, err error) {
 	h := l.Hold.(*hold)
 	if err == nil {
 		h.hear(waiting)
@@ -317,7 +317,7 @@ func (c *Client) renewed(l *keeper.Lease, waiting int, lag time.Duration, err er
 }
 
 // release tells the server that the hold is over, which hands the lock on in
-// the same step. The hold is out of the keeper's care by now. Only a deadline
+// the same step. The hold is out of the renewer's care by now. Only a deadline
 // of ctx that is still ahead bounds it; a request without an answer is sent
 // once more, for it tolerates that, and after that the background goes on
 // until the lease has ended by itself.

@@ -194,14 +194,14 @@ func (t *tenure) release(why error) (first bool, cause error) {
 }
 
 // ended is why the lease ended, or nil. A lease past its deadline is lost
-// though the keeper's timer may not have run yet.
+// though the renewer's timer may not have run yet.
 func (t *tenure) ended() error {
 	t.mu.Lock()
 	cause := t.cause
 	t.mu.Unlock()
 	switch {
 	case cause == nil && t.hold.Deadline() <= t.hold.spec.client.now():
-		return t.hold.lostFor(t.hold.Over())
+		return t.hold.lostFor(t.hold.EndReason())
 	case errors.Is(cause, ErrLost):
 		return t.hold.over() // more may be known by now
 	}
@@ -255,16 +255,16 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
 	sent := c.now()
-	lost, err := h.extend(ctx, h.Within(sent, ttl))
+	lost, err := h.extend(ctx, h.TTLFor(sent, ttl))
 	switch {
 	case err != nil:
 		return fault("extension of", h.spec.name, err)
 	case lost != "":
-		if c.keeper.Remove(&h.Lease) {
-			c.lost(&h.Lease, lost)
+		if c.renewer.Remove(&h.Item) {
+			c.lost(&h.Item, lost)
 		}
 	default:
-		c.keeper.Extended(&h.Lease, sent, ttl)
+		c.renewer.Extended(&h.Item, sent, ttl)
 	}
 	if err := t.ended(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
@@ -354,7 +354,7 @@ func (h *hold) giveUp(ctx context.Context) (local bool, err error) {
 	if !h.unseated.Load() && c.pass(h.spec, h) {
 		return true, nil
 	}
-	if c.keeper.Remove(&h.Lease) {
+	if c.renewer.Remove(&h.Item) {
 		err = h.release(ctx)
 	} else {
 		err = h.forfeit(ctx)
@@ -446,7 +446,7 @@ func (h *hold) giveUpAfter(ctx context.Context, delay time.Duration) error {
 	if !h.unseated.Load() {
 		defer c.leave(h.spec, nil)
 	}
-	if !c.keeper.Remove(&h.Lease) {
+	if !c.renewer.Remove(&h.Item) {
 		return h.forfeit(ctx)
 	}
 	if h.exclusive() {

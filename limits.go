@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -41,8 +41,8 @@ func MaxRenewals(n int) Option {
 // extends it further. A TTL that is longer than d is cut to it.
 func MaxHold(d time.Duration) Option {
 	return func(t *terms) error {
-		if d < lease.MinTTL || d > maxTTL {
-			return invalid("the longest hold is %v: it must be from %v to %v", d, lease.MinTTL, maxTTL)
+		if d < leasetime.MinTTL || d > maxTTL {
+			return invalid("the longest hold is %v: it must be from %v to %v", d, leasetime.MinTTL, maxTTL)
 		}
 		t.most = d
 		return nil

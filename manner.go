@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -54,12 +54,12 @@ func (c *Client) manner(chosen choice) *manner {
 
 func (c *Client) newManner(chosen choice) manner {
 	if chosen.most > 0 {
-		chosen.ttl = min(chosen.ttl, lease.Covering(chosen.most))
+		chosen.ttl = min(chosen.ttl, leasetime.TTLFor(chosen.most))
 	}
 	m := manner{
 		choice: chosen, client: c, whole: chosen.fixed || chosen.limits != limits{},
 		ttlMS: wire.Millis(chosen.ttl), life: wire.Millis(chosen.ttl + c.cfg.Retention),
-		patience: wire.Millis(lease.Patience(chosen.ttl)),
+		patience: wire.Millis(leasetime.WaiterTTL(chosen.ttl)),
 	}
 	m.road = c.road(&m)
 	return m

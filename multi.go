@@ -322,12 +322,12 @@ func (c *Client) askAll(ctx context.Context, locks []terms) (holds []*hold, busy
 	}
 	for i, a := range g.Locks {
 		h, ok := c.begin(&locks[i].spec, attempt, grant{token: a.Token, waiting: a.Waiting, since: sent})
-		if ok && c.isClosing() && c.keeper.Remove(&h.Lease) {
+		if ok && c.isClosing() && c.renewer.Remove(&h.Item) {
 			ok = false // Close may have looked before it was in care
 		}
 		if !ok {
 			for _, other := range holds {
-				c.keeper.Remove(&other.Lease)
+				c.renewer.Remove(&other.Item)
 			}
 			undo()
 			return nil, i, c.tooLate(first)
@@ -345,7 +345,7 @@ func (c *Client) confirmAll(ctx context.Context, holds []*hold) (confirmed []*ho
 	for i, h := range holds {
 		if err := h.confirm(ctx); err != nil { // which has given it back
 			for _, other := range append(holds[:i:i], holds[i+1:]...) {
-				if c.keeper.Remove(&other.Lease) {
+				if c.renewer.Remove(&other.Item) {
 					_ = other.release(ctx)
 				}
 			}

@@ -75,7 +75,7 @@ func (b *bundle) end(cause error) {
 			h.mu.Lock()
 			h.last = true
 			h.mu.Unlock()
-			b.client.keeper.Fix(&h.Lease)
+			b.client.renewer.StopRenewal(&h.Item)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -217,5 +217,5 @@ func (o *observation) next(left time.Duration) time.Duration {
 	if !o.hears {
 		left = min(left, ttl/3)
 	}
-	return lease.PollIn(left, 1, ttl, o.c.chance())
+	return leasetime.PollAfter(left, 1, ttl, o.c.chance())
 }

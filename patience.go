@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -172,7 +172,7 @@ func (c *Client) lookAt(ctx context.Context, s *spec, told *HeldError) {
 
 // cares reports whether the attempt is one of a hold that the client has.
 func (c *Client) cares(attempt string) bool {
-	return slices.ContainsFunc(c.keeper.All(), func(l *keeper.Lease) bool { return l.Hold.(*hold).attempt == attempt })
+	return slices.ContainsFunc(c.renewer.All(), func(l *renewer.Item) bool { return l.Hold.(*hold).attempt == attempt })
 }
 
 // reason is why an acquisition failed, without the doubt whether it took effect:

@@ -126,7 +126,7 @@ func (c *Client) readFirst(
 // look renews the hold, which tells who waits, and decides anew. After an error
 // nothing is known: the reader stands in line, where it harms nobody.
 func (c *Client) look(ctx context.Context, h *hold) line.Joining {
-	ttl, sent := c.keeper.TTL(&h.Lease), c.now()
+	ttl, sent := c.renewer.TTL(&h.Item), c.now()
 	args := []string{c.retention, h.attempt, wire.Millis(ttl), ""}
 	answer, err := c.runAcked(ctx, h.spec, script.Renew, h.spec.keys(), args)
 	if err != nil {
@@ -136,7 +136,7 @@ func (c *Client) look(ctx context.Context, h *hold) line.Joining {
 	if err != nil || !r[0].Held {
 		return line.Stand // its next renewal will say that it is lost
 	}
-	c.keeper.Extended(&h.Lease, sent, ttl)
+	c.renewer.Extended(&h.Item, sent, ttl)
 	h.hear(r[0].Waiting)
 	return line.MayJoin(0, r[0].Waiting, false)
 }

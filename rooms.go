@@ -51,7 +51,7 @@ func (c *Client) shares(s *spec) bool { return c.seated(s) && !s.whole }
 
 // suits reports whether the hold is what one would get on these terms.
 func (h *hold) suits(s *spec) bool {
-	return h.spec.client.keeper.TTL(&h.Lease) == s.ttl && h.spec.ack == s.ack
+	return h.spec.client.renewer.TTL(&h.Item) == s.ttl && h.spec.ack == s.ack
 }
 
 // next is what a reader does now. sh.mu is held.

@@ -6,9 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/keeper"
-	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/line"
+	"github.com/holdfast-go/holdfast/internal/renewer"
 )
 
 // seats are the lines inside this process, one for each lock that a goroutine
@@ -108,14 +108,14 @@ func (c *Client) take(ctx context.Context, s *spec, try bool) (h *hold, waited b
 func (h *hold) stale() bool {
 	now, checked := h.spec.client.now(), h.checked.Load()
 	last := max(time.Duration(h.told.Load()), time.Duration(checked))
-	return now-last > lease.StaleAfter(h.spec.ttl) && h.checked.CompareAndSwap(checked, int64(now))
+	return now-last > leasetime.StaleAfter(h.spec.ttl) && h.checked.CompareAndSwap(checked, int64(now))
 }
 
 // recheck ends a hold, seat and all, that an operator has taken away: to this process the
 // lock is as free then as to others. It only looks, for the lease may be fixed.
 func (c *Client) recheck(ctx context.Context, h *hold) {
-	if _, reason := h.learn(ctx); reason == keeper.Evicted && c.keeper.Remove(&h.Lease) {
-		c.lost(&h.Lease, reason)
+	if _, reason := h.learn(ctx); reason == renewer.Evicted && c.renewer.Remove(&h.Item) {
+		c.lost(&h.Item, reason)
 	}
 }
 
@@ -144,7 +144,7 @@ func (c *Client) pass(s *spec, h *hold) bool {
 // leave gives the seat to the next goroutine, which will ask the server
 // itself. A hold that the leaver still has is released first.
 func (c *Client) leave(s *spec, h *hold) {
-	if h != nil && c.keeper.Remove(&h.Lease) {
+	if h != nil && c.renewer.Remove(&h.Item) {
 		_ = h.release(c.life)
 	}
 	if !c.seated(s) {

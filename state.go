@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -166,9 +166,9 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 		// Holds of this process are over at once, so that its goroutines ask the
 		// server like everybody else.
 		for _, h := range ours {
-			if c.keeper.Remove(&h.Lease) {
+			if c.renewer.Remove(&h.Item) {
 				h.takenAway(&Evicted{At: time.Now(), By: e.By, Reason: e.Reason})
-				c.lost(&h.Lease, keeper.Evicted)
+				c.lost(&h.Item, renewer.Evicted)
 			}
 		}
 	}
@@ -177,7 +177,7 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 
 // holdsOf are the holds of a lock that are in care: those with that token, if it is not 0.
 func (c *Client) holdsOf(key string, token uint64) (list []*hold) {
-	for _, l := range c.keeper.All() {
+	for _, l := range c.renewer.All() {
 		h := l.Hold.(*hold)
 		if h.spec.key() == key && (token>>10 == 0 || h.server.Load() == token>>10) {
 			list = append(list, h)

@@ -130,7 +130,7 @@ func (h *hold) step(ctx context.Context, t *tenure, want way) error {
 	h.pending = want
 	h.mu.Unlock()
 	args := []string{
-		h.attempt, wire.Number(h.server.Load()), want.mode(), wire.Millis(h.Within(c.now(), ttl)), c.retention, s.base,
+		h.attempt, wire.Number(h.server.Load()), want.mode(), wire.Millis(h.TTLFor(c.now(), ttl)), c.retention, s.base,
 	}
 	// A step that too few replicas have acknowledged is one of unknown outcome.
 	var sent time.Duration
@@ -190,7 +190,7 @@ func (h *hold) stepped(t *tenure, want way, a wire.Answer, sent, ttl time.Durati
 	h.mu.Unlock()
 
 	h.hear(a.Waiting)
-	c.keeper.Extended(&h.Lease, sent, ttl)
+	c.renewer.Extended(&h.Item, sent, ttl)
 	if want == up {
 		c.detach(h)
 		return nil

@@ -55,7 +55,7 @@ func (c *Client) tell(n news) {
 	c.teller.mu.Lock()
 	defer c.teller.mu.Unlock()
 	// A renewal that was under way may be known after the release.
-	if n.event.Kind == EventRenew && !c.keeper.Has(&n.hold.Lease) {
+	if n.event.Kind == EventRenew && !c.renewer.Has(&n.hold.Item) {
 		return
 	}
 	c.queueNews(n)

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -58,7 +58,7 @@ func (at *attempt) undo() {
 		return
 	}
 	until := c.now() + s.ttl
-	gone := until + lease.Patience(s.ttl)
+	gone := until + leasetime.WaiterTTL(s.ttl)
 	c.insist(insistence{
 		known: until, silent: gone, say: c.giveBack(script.Cancel, s, at.id),
 		again: c.abandoned.add(at.number, s, at.id, c.now(), gone),

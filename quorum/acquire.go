@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -424,7 +424,7 @@ func (c *claim) won(r *round, token uint64, holders map[int]*slot, limit time.Du
 	switch {
 	case !r.live():
 		return "", errOver
-	case lease.Deadline(c.floor, c.ttl) <= now:
+	case leasetime.Deadline(c.floor, c.ttl) <= now:
 		return "", fmt.Errorf("quorum: a majority took %v to grant a lease of %v: nothing is left of it",
 			now-c.floor, c.ttl)
 	}

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/majority"
 )
 
@@ -151,7 +151,7 @@ func (s *Store) sweep(now time.Duration) {
 		return
 	}
 	for attempt, c := range s.claims {
-		if now-time.Duration(c.touched.Load()) > s.cfg.MaxTTL+lease.Patience(s.cfg.MaxTTL) {
+		if now-time.Duration(c.touched.Load()) > s.cfg.MaxTTL+leasetime.WaiterTTL(s.cfg.MaxTTL) {
 			delete(s.claims, attempt)
 		}
 	}

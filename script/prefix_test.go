@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/internal/golden"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/transcript"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -177,7 +177,7 @@ func (tr *trial) told(t *testing.T, r result) {
 
 // trying is a driver of transcripts that lets look try each step before it is taken.
 type trying struct {
-	golden.Driver
+	transcript.Driver
 	*trial
 	look func(tr *trial)
 }
@@ -191,8 +191,8 @@ func (d *trying) Run(action *script.Script, keys, args []string) (string, error)
 
 // eachStep lets look try every step of every transcript.
 func eachStep(t *testing.T, server *redistest.Server, look func(tr *trial)) {
-	open := golden.Server(server)
-	golden.Walk(t, ".", func(t *testing.T) golden.Driver {
+	open := transcript.Server(server)
+	transcript.Walk(t, ".", func(t *testing.T) transcript.Driver {
 		return &trying{Driver: open(t), trial: newTrial(t, server), look: look}
 	})
 }

@@ -3,19 +3,19 @@ package script_test
 import (
 	"testing"
 
-	"github.com/holdfast-go/holdfast/internal/golden"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/transcript"
 )
 
 // The transcripts beside the scripts hold for the specification. To write
 // down what it answers: go test ./script -run TestTranscripts -rewrite.
 func TestTranscripts(t *testing.T) {
-	golden.Rewrite(t, ".", golden.Memory)
+	transcript.Rewrite(t, ".", transcript.Memory)
 }
 
 // They hold for the scripts as a server runs them.
 func TestTranscriptsOnServer(t *testing.T) {
-	golden.Run(t, ".", golden.Server(redistest.Start(t, redistest.Tenant(""),
+	transcript.Run(t, ".", transcript.Server(redistest.Start(t, redistest.Tenant(""),
 		// The transcripts are of a quorum's server and of a Cluster's too.
 		redistest.Allow("+info", "+spublish", "+pubsub|shardnumsub"))))
 }

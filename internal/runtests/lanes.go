@@ -52,7 +52,7 @@ func races(importPath string) bool {
 		return slices.Contains([]string{"rules", "topology", "quorum"}, rest)
 	case "internal":
 		return !slices.Contains([]string{
-			"conform", "golden", "lease", "line", "majority", "runtests", "slot", "tidy", "wire",
+			"leasetime", "line", "majority", "repocheck", "runtests", "slot", "storetestenv", "transcript", "wire",
 		}, rest)
 	}
 	return true

@@ -110,7 +110,7 @@ func TestTheSlowestTestsArePrintedWithoutThoseAboveThem(t *testing.T) {
 func TestPackagesArePartedByTheirGoroutinesAndBeginWithTheHeaviest(t *testing.T) {
 	var all []pkg
 	for _, name := range []string{
-		"", "/internal/tidy", "/internal/adapter", "/verify/sim", "/verify/rules", "/verify/topology",
+		"", "/internal/repocheck", "/internal/adapter", "/verify/sim", "/verify/rules", "/verify/topology",
 		"/bench/etcd", "/verify/suite", "/bench/crew", "/store/goredis", "/verify/internal/child",
 	} {
 		all = append(all, pkg{ImportPath: root + name})
@@ -125,7 +125,7 @@ func TestPackagesArePartedByTheirGoroutinesAndBeginWithTheHeaviest(t *testing.T)
 	if got := strings.Join(raced, " "); got != "verify/topology verify/rules . internal/adapter store/goredis" {
 		t.Errorf("with the race detector: %s", got)
 	}
-	const others = "verify/suite . internal/tidy verify/sim bench/crew verify/internal/child bench/etcd"
+	const others = "verify/suite . internal/repocheck verify/sim bench/crew verify/internal/child bench/etcd"
 	if got := strings.Join(plain, " "); got != others {
 		t.Errorf("without: %s", got)
 	}

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/conform"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/storetestenv"
 )
 
 // The keys and arguments of an acquire, about.
@@ -18,23 +18,23 @@ var (
 // BenchmarkRun is a request as the library sends it: bounded in time, not
 // to be cancelled.
 func BenchmarkRun(b *testing.B) {
-	s, _ := open(b, redistest.Start(b, conform.Free).Addr(), nil)
+	s, _ := open(b, redistest.Start(b, storetestenv.Free).Addr(), nil)
 	b.ReportAllocs()
 	for b.Loop() {
-		ctx := &conform.Limit{Context: context.Background(), At: time.Now().Add(time.Minute)}
-		if _, err := s.Run(ctx, conform.Echo, benchKeys, benchArgs); err != nil {
+		ctx := &storetestenv.Limit{Context: context.Background(), At: time.Now().Add(time.Minute)}
+		if _, err := s.Run(ctx, storetestenv.Echo, benchKeys, benchArgs); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
 func BenchmarkRunCancellable(b *testing.B) {
-	s, _ := open(b, redistest.Start(b, conform.Free).Addr(), nil)
+	s, _ := open(b, redistest.Start(b, storetestenv.Free).Addr(), nil)
 	ctx := b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
-		ctx := &conform.Limit{Context: ctx, At: time.Now().Add(time.Minute)}
-		if _, err := s.Run(ctx, conform.Echo, benchKeys, benchArgs); err != nil {
+		ctx := &storetestenv.Limit{Context: ctx, At: time.Now().Add(time.Minute)}
+		if _, err := s.Run(ctx, storetestenv.Echo, benchKeys, benchArgs); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -42,16 +42,16 @@ func BenchmarkRunCancellable(b *testing.B) {
 
 // BenchmarkEvalSha is the same request by go-redis alone.
 func BenchmarkEvalSha(b *testing.B) {
-	_, rdb := open(b, redistest.Start(b, conform.Free).Addr(), nil)
+	_, rdb := open(b, redistest.Start(b, storetestenv.Free).Addr(), nil)
 	ctx := b.Context()
-	rdb.ScriptLoad(ctx, conform.Echo.Text)
+	rdb.ScriptLoad(ctx, storetestenv.Echo.Text)
 	b.ReportAllocs()
 	for b.Loop() {
 		args := make([]any, len(benchArgs))
 		for i, arg := range benchArgs {
 			args[i] = arg
 		}
-		if err := rdb.EvalSha(ctx, conform.Echo.SHA1, benchKeys, args...).Err(); err != nil {
+		if err := rdb.EvalSha(ctx, storetestenv.Echo.SHA1, benchKeys, args...).Err(); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -5,8 +5,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/conform"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/storetestenv"
 	"github.com/holdfast-go/holdfast/store/goredis"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) {
 	server := redistest.Start(t, tenant()...)
 	storetest.Run(t, func(t *testing.T) storetest.Env {
 		store, _ := open(t, server.Addr(), nil)
-		return conform.Server(t, store, server)
+		return storetestenv.Server(t, store, server)
 	})
 }
 
@@ -34,7 +34,7 @@ func TestConformanceBehindSentinel(t *testing.T) {
 			MasterName: redistest.SentinelName, SentinelAddrs: group.Addrs(), TLSConfig: redistest.TLS(),
 		})
 		t.Cleanup(func() { rdb.Close() })
-		return conform.Sentinel(t, goredis.New(rdb), group)
+		return storetestenv.Sentinel(t, goredis.New(rdb), group)
 	})
 }
 
@@ -44,6 +44,6 @@ func TestConformanceInACluster(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Env {
 		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), TLSConfig: redistest.TLS()})
 		t.Cleanup(func() { rdb.Close() })
-		return conform.Cluster(t, goredis.New(rdb), cluster)
+		return storetestenv.Cluster(t, goredis.New(rdb), cluster)
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/conform"
+	"github.com/holdfast-go/holdfast/internal/storetestenv"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -23,7 +23,7 @@ func TestDistrustIsDefinite(t *testing.T) {
 		o.TLSConfig = &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
 		o.DialerRetries = 1
 	})
-	_, err := s.Run(t.Context(), conform.Echo, nil, []string{"x"})
+	_, err := s.Run(t.Context(), storetestenv.Echo, nil, []string{"x"})
 	var refused *store.ServerError
 	if !errors.As(err, &refused) || refused.Code != "TLS" || holdfast.Hint(err) == "" {
 		t.Errorf("Run: %v", err)

@@ -8,20 +8,20 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/conform"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/storetestenv"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
 // library is go-redis as the tests of every store use it.
-var library = conform.Library{
+var library = storetestenv.Library{
 	Open:      opened,
 	Protocols: []string{"RESP3", "RESP2"},
 	NoAuth:    "Authentication required",
 }
 
-func opened(t testing.TB, addr string, c conform.Client) (store.Store, func() int) {
+func opened(t testing.TB, addr string, c storetestenv.Client) (store.Store, func() int) {
 	t.Helper()
 	s, rdb := open(t, addr, func(o *redis.Options) {
 		o.Username, o.Password = c.User, c.Password
@@ -55,12 +55,12 @@ func open(t testing.TB, addr string, change func(*redis.Options)) (*goredis.Stor
 }
 
 func TestHooksSeeTheRequests(t *testing.T) {
-	server := redistest.Start(t, conform.Free)
+	server := redistest.Start(t, storetestenv.Free)
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), TLSConfig: redistest.TLS()})
 	t.Cleanup(func() { rdb.Close() })
 	var seen names
 	rdb.AddHook(&seen)
-	if _, err := goredis.New(rdb).Run(t.Context(), conform.Echo, nil, []string{"x"}); err != nil {
+	if _, err := goredis.New(rdb).Run(t.Context(), storetestenv.Echo, nil, []string{"x"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(seen.list, " "); got != "evalsha eval" {
@@ -90,11 +90,11 @@ func TestTheClientStaysAsItWas(t *testing.T) {
 }
 
 func TestSilentSubscriptionIsReplaced(t *testing.T) {
-	server := redistest.Start(t, conform.Free)
+	server := redistest.Start(t, storetestenv.Free)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s, _ := open(t, proxy.Addr(), nil)
 	s.SetSilence(250 * time.Millisecond)
-	e, _ := conform.Listen(t, s, "channel")
+	e, _ := storetestenv.Listen(t, s, "channel")
 
 	// What idles but answers is left alone.
 	proxy.Await(t, redistest.Forwarded, "PING", 3)
@@ -107,9 +107,9 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	proxy.Await(t, redistest.Arrived, "HELLO", before+1)
 	proxy.Cut()
 	proxy.Pass()
-	conform.Await(t, e.Resumed)
+	storetestenv.Await(t, e.Resumed)
 	server.Do(t, "PUBLISH", "channel", "hello")
-	if got := conform.Await(t, e.Messages); got != "hello" {
+	if got := storetestenv.Await(t, e.Messages); got != "hello" {
 		t.Errorf("got %q", got)
 	}
 }

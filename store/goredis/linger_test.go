@@ -8,14 +8,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/conform"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/storetestenv"
 )
 
 // A connection that takes longer to make than a request may stands for the
 // next one: else none ever would.
 func TestAConnectionOutlivesTheRequestThatItIsMadeFor(t *testing.T) {
-	server := redistest.Start(t, conform.Free)
+	server := redistest.Start(t, storetestenv.Free)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s, rdb := open(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = time.Hour })
 	hellos := func(stage redistest.Stage) int64 { return proxy.Count(stage, "HELLO") }
@@ -24,7 +24,7 @@ func TestAConnectionOutlivesTheRequestThatItIsMadeFor(t *testing.T) {
 		defer proxy.Pass()
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if _, err := s.Run(ctx, conform.Echo, nil, []string{"x"}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := s.Run(ctx, storetestenv.Echo, nil, []string{"x"}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("Run through a black hole: %v", err)
 		}
 	}
@@ -39,7 +39,7 @@ func TestAConnectionOutlivesTheRequestThatItIsMadeFor(t *testing.T) {
 		return false
 	})
 	before := hellos(redistest.Arrived)
-	if got, err := s.Run(t.Context(), conform.Echo, nil, []string{"x"}); got != "x" || err != nil {
+	if got, err := s.Run(t.Context(), storetestenv.Echo, nil, []string{"x"}); got != "x" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
 	if after := hellos(redistest.Arrived); after != before {

@@ -5,15 +5,15 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/conform"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/storetestenv"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
 func TestWhoStopsListeningToAServerThatRefusesLives(t *testing.T) {
-	server := redistest.Start(t, conform.Free, redistest.Args("--enable-debug-command", "yes"))
-	conform.Refused{
+	server := redistest.Start(t, storetestenv.Free, redistest.Args("--enable-debug-command", "yes"))
+	storetestenv.Refused{
 		Server: server, Publish: "PUBLISH", Codes: []string{"MASTERDOWN", "BUSY", "LOADING"},
 		Open: func(t *testing.T) store.Store {
 			s, _ := open(t, server.Addr(), nil)
@@ -23,9 +23,9 @@ func TestWhoStopsListeningToAServerThatRefusesLives(t *testing.T) {
 }
 
 func TestWhoStopsListeningToANodeThatRefusesLives(t *testing.T) {
-	cluster := redistest.StartCluster(t, conform.Free, redistest.Needs("in a Cluster"))
+	cluster := redistest.StartCluster(t, storetestenv.Free, redistest.Needs("in a Cluster"))
 	cluster.Forbear(t)
-	conform.Refused{
+	storetestenv.Refused{
 		Server: cluster.Home("{a}"), Publish: "SPUBLISH", Tag: "{a}", Codes: []string{"BUSY"},
 		Open: func(t *testing.T) store.Store {
 			rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), TLSConfig: redistest.TLS()})

@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/conform"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/storetestenv"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
@@ -75,7 +75,7 @@ func TestWhatWasNotSentIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
-			_, err := goredis.New(c.rdb).Run(ctx, conform.Echo, nil, []string{"x"})
+			_, err := goredis.New(c.rdb).Run(ctx, storetestenv.Echo, nil, []string{"x"})
 			var refused *store.ServerError
 			if c.code != "" {
 				if !errors.As(err, &refused) || refused.Code != c.code {
@@ -151,13 +151,13 @@ func TestWhatMayHaveBeenSentIsNotToldAsUnsent(t *testing.T) {
 	proxy := redistest.NewProxy(t, s.Addr())
 	rdb := dialling(t, &redis.Options{Addr: proxy.Addr(), MaxRetries: -1})
 	st := goredis.New(rdb)
-	if _, err := st.Run(t.Context(), conform.Echo, nil, []string{"x"}); err != nil {
+	if _, err := st.Run(t.Context(), storetestenv.Echo, nil, []string{"x"}); err != nil {
 		t.Fatal(err)
 	}
 	proxy.BlackHole()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, err := st.Run(ctx, conform.Echo, nil, []string{"x"})
+	_, err := st.Run(ctx, storetestenv.Echo, nil, []string{"x"})
 	if err == nil || errors.Is(err, store.ErrNotSent) {
 		t.Errorf("got %v", err)
 	}
@@ -191,9 +191,9 @@ func TestAStoreOfNoClientRefusesEverything(t *testing.T) {
 		"nil Cluster":    goredis.New((*redis.ClusterClient)(nil)),
 		"another client": goredis.New(redis.NewRing(&redis.RingOptions{})),
 	} {
-		_, run := st.Run(t.Context(), conform.Echo, nil, []string{"x"})
+		_, run := st.Run(t.Context(), storetestenv.Echo, nil, []string{"x"})
 		need := store.Acks{Replicas: 1}
-		_, _, acked := st.RunAcked(t.Context(), conform.Echo, nil, []string{"x"}, need, time.Second)
+		_, _, acked := st.RunAcked(t.Context(), storetestenv.Echo, nil, []string{"x"}, need, time.Second)
 		_, listen := st.Listen(t.Context(), "channel", store.Listener{})
 		_, server := st.Server(t.Context())
 		_, _ = st.Group("a"), st.Sharded()

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/conform"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/storetestenv"
 )
 
 // The keys and arguments of an acquire, about.
@@ -18,23 +18,23 @@ var (
 // BenchmarkRun is a request as the library sends it: bounded in time, not
 // to be cancelled.
 func BenchmarkRun(b *testing.B) {
-	s, _ := open(b, redistest.Start(b, conform.Free, caching).Addr(), nil)
+	s, _ := open(b, redistest.Start(b, storetestenv.Free, caching).Addr(), nil)
 	b.ReportAllocs()
 	for b.Loop() {
-		ctx := &conform.Limit{Context: context.Background(), At: time.Now().Add(time.Minute)}
-		if _, err := s.Run(ctx, conform.Echo, benchKeys, benchArgs); err != nil {
+		ctx := &storetestenv.Limit{Context: context.Background(), At: time.Now().Add(time.Minute)}
+		if _, err := s.Run(ctx, storetestenv.Echo, benchKeys, benchArgs); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
 func BenchmarkRunCancellable(b *testing.B) {
-	s, _ := open(b, redistest.Start(b, conform.Free, caching).Addr(), nil)
+	s, _ := open(b, redistest.Start(b, storetestenv.Free, caching).Addr(), nil)
 	ctx := b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
-		ctx := &conform.Limit{Context: ctx, At: time.Now().Add(time.Minute)}
-		if _, err := s.Run(ctx, conform.Echo, benchKeys, benchArgs); err != nil {
+		ctx := &storetestenv.Limit{Context: ctx, At: time.Now().Add(time.Minute)}
+		if _, err := s.Run(ctx, storetestenv.Echo, benchKeys, benchArgs); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -43,13 +43,13 @@ func BenchmarkRunCancellable(b *testing.B) {
 // BenchmarkEvalSha is the same request by rueidis alone, with a deadline: then
 // it reads the answer on the caller's goroutine, as under BenchmarkRun.
 func BenchmarkEvalSha(b *testing.B) {
-	_, rdb := open(b, redistest.Start(b, conform.Free, caching).Addr(), nil)
+	_, rdb := open(b, redistest.Start(b, storetestenv.Free, caching).Addr(), nil)
 	ctx, cancel := context.WithTimeout(b.Context(), time.Hour)
 	defer cancel()
-	rdb.Do(ctx, rdb.B().ScriptLoad().Script(conform.Echo.Text).Build())
+	rdb.Do(ctx, rdb.B().ScriptLoad().Script(storetestenv.Echo.Text).Build())
 	b.ReportAllocs()
 	for b.Loop() {
-		_, err := rdb.Do(ctx, rdb.B().Evalsha().Sha1(conform.Echo.SHA1).Numkeys(1).
+		_, err := rdb.Do(ctx, rdb.B().Evalsha().Sha1(storetestenv.Echo.SHA1).Numkeys(1).
 			Key(benchKeys...).Arg(benchArgs...).Build()).ToString()
 		if err != nil {
 			b.Fatal(err)

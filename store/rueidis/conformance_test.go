@@ -5,8 +5,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast/internal/conform"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/storetestenv"
 	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
@@ -23,7 +23,7 @@ func TestConformance(t *testing.T) {
 	server := redistest.Start(t, tenant()...)
 	storetest.Run(t, func(t *testing.T) storetest.Env {
 		s, _ := open(t, server.Addr(), nil)
-		return conform.Server(t, s, server)
+		return storetestenv.Server(t, s, server)
 	})
 }
 
@@ -31,7 +31,7 @@ func TestConformanceBehindSentinel(t *testing.T) {
 	group := redistest.StartSentinel(t, tenant()...)
 	group.Forbear(t)
 	storetest.Run(t, func(t *testing.T) storetest.Env {
-		return conform.Sentinel(t, rueidisstore.New(connect(t, rueidis.ClientOption{
+		return storetestenv.Sentinel(t, rueidisstore.New(connect(t, rueidis.ClientOption{
 			DisableCache: redistest.Secured(), // it would want more of the Sentinels
 			InitAddress:  group.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: redistest.SentinelName},
 		})), group)
@@ -43,6 +43,6 @@ func TestConformanceInACluster(t *testing.T) {
 	cluster.Forbear(t)
 	storetest.Run(t, func(t *testing.T) storetest.Env {
 		rdb := connect(t, rueidis.ClientOption{InitAddress: cluster.Addrs()})
-		return conform.Cluster(t, rueidisstore.New(rdb), cluster)
+		return storetestenv.Cluster(t, rueidisstore.New(rdb), cluster)
 	})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/conform"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/storetestenv"
 	"github.com/holdfast-go/holdfast/store"
 	holdfastrueidis "github.com/holdfast-go/holdfast/store/rueidis"
 )
@@ -22,7 +22,7 @@ import (
 // was sent. rueidis connects when it is made, so the certificate is one that is
 // not trusted any more.
 func TestDistrustIsDefinite(t *testing.T) {
-	server := redistest.Start(t, conform.Free)
+	server := redistest.Start(t, storetestenv.Free)
 	foreign := httptest.NewTLSServer(nil)
 	t.Cleanup(foreign.Close)
 	var distrusted atomic.Bool
@@ -49,7 +49,7 @@ func TestDistrustIsDefinite(t *testing.T) {
 	proxy.Cut()
 	var refused *store.ServerError
 	redistest.Await(t, "the connection is made anew", func() bool {
-		_, err := s.Run(t.Context(), conform.Echo, nil, []string{"x"})
+		_, err := s.Run(t.Context(), storetestenv.Echo, nil, []string{"x"})
 		return errors.As(err, &refused)
 	})
 	if refused.Code != "TLS" || holdfast.Hint(refused) == "" {

@@ -11,14 +11,14 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast/internal/conform"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/storetestenv"
 	"github.com/holdfast-go/holdfast/store"
 	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
 )
 
 // library is rueidis as the tests of every store use it.
-var library = conform.Library{
+var library = storetestenv.Library{
 	Open:      opened,
 	Needs:     []redistest.Option{caching},
 	Protocols: slices.Sorted(maps.Keys(protocols)),
@@ -27,7 +27,7 @@ var library = conform.Library{
 	Replaces:  true,
 }
 
-func opened(t testing.TB, addr string, c conform.Client) (store.Store, func() int) {
+func opened(t testing.TB, addr string, c storetestenv.Client) (store.Store, func() int) {
 	t.Helper()
 	s, _ := open(t, addr, func(o *rueidis.ClientOption) {
 		o.Username, o.Password = c.User, c.Password
@@ -84,20 +84,20 @@ func connect(t testing.TB, opts rueidis.ClientOption) rueidis.Client {
 // Requests share a connection, and one request's deadline breaks it. That is
 // no reason for another to fail, least of all as if its own time were over.
 func TestAnothersDeadlineIsNotOurs(t *testing.T) {
-	proxy := redistest.NewProxy(t, redistest.Start(t, conform.Free, caching).Addr())
+	proxy := redistest.NewProxy(t, redistest.Start(t, storetestenv.Free, caching).Addr())
 	s, _ := open(t, proxy.Addr(), nil)
 	proxy.DropReplies(1, "EVALSHA")
 	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	var both sync.WaitGroup
 	both.Go(func() {
-		if _, err := s.Run(short, conform.Echo, nil, []string{"x"}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := s.Run(short, storetestenv.Echo, nil, []string{"x"}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the short one got %v", err)
 		}
 	})
 	both.Go(func() {
 		proxy.Await(t, redistest.Dropped, "EVALSHA", 1)
-		if got, err := s.Run(t.Context(), conform.Echo, nil, []string{"y"}); got != "y" || err != nil {
+		if got, err := s.Run(t.Context(), storetestenv.Echo, nil, []string{"y"}); got != "y" || err != nil {
 			t.Errorf("the other got %q, %v", got, err)
 		}
 	})
@@ -105,20 +105,20 @@ func TestAnothersDeadlineIsNotOurs(t *testing.T) {
 }
 
 func TestSilentSubscriptionIsReplaced(t *testing.T) {
-	server := redistest.Start(t, conform.Free, caching)
+	server := redistest.Start(t, storetestenv.Free, caching)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s, _ := open(t, proxy.Addr(), func(o *rueidis.ClientOption) {
 		o.Dialer.KeepAlive, o.ConnWriteTimeout = 20*time.Millisecond, 100*time.Millisecond
 	})
-	e, _ := conform.Listen(t, s, "channel")
+	e, _ := storetestenv.Listen(t, s, "channel")
 	before := proxy.Count(redistest.Arrived, "HELLO")
 	proxy.BlackHole()
 	proxy.Await(t, redistest.Arrived, "HELLO", before+2) // for requests, and for this
 	proxy.Cut()
 	proxy.Pass()
-	conform.Await(t, e.Resumed)
+	storetestenv.Await(t, e.Resumed)
 	server.Do(t, "PUBLISH", "channel", "hello")
-	if got := conform.Await(t, e.Messages); got != "hello" {
+	if got := storetestenv.Await(t, e.Messages); got != "hello" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -126,32 +126,32 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 // An application that has taken the rest of the pool does not keep a subscription from
 // ending, nor the others from going on.
 func TestStopWithAFullPool(t *testing.T) {
-	server := redistest.Start(t, conform.Free, caching)
+	server := redistest.Start(t, storetestenv.Free, caching)
 	s, _ := open(t, server.Addr(), func(o *rueidis.ClientOption) { o.BlockingPoolSize = 1 })
-	stays, _ := conform.Listen(t, s, "stays")
-	_, stop := conform.Listen(t, s, "gone")
+	stays, _ := storetestenv.Listen(t, s, "stays")
+	_, stop := storetestenv.Listen(t, s, "gone")
 	stop()
 	redistest.Await(t, "the subscription has ended", func() bool {
 		return server.Do(t, "PUBLISH", "gone", "x") == int64(0)
 	})
-	conform.Await(t, stays.Resumed)
+	storetestenv.Await(t, stays.Resumed)
 	server.Do(t, "PUBLISH", "stays", "hello")
-	if got := conform.Await(t, stays.Messages); got != "hello" {
+	if got := storetestenv.Await(t, stays.Messages); got != "hello" {
 		t.Errorf("got %q", got)
 	}
 }
 
 // While one of two subscriptions ends, the server counts us among those who hear the other.
 func TestStopDoesNotInterruptTheOthers(t *testing.T) {
-	server := redistest.Start(t, conform.Free, caching)
+	server := redistest.Start(t, storetestenv.Free, caching)
 	s, _ := open(t, server.Addr(), nil)
-	stays := conform.NewEar(100_000)
+	stays := storetestenv.NewEar(100_000)
 	stopTheOther, err := s.Listen(t.Context(), "stays", stays.Listener())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(stopTheOther)
-	_, stop := conform.Listen(t, s, "gone")
+	_, stop := storetestenv.Listen(t, s, "gone")
 	done := make(chan struct{})
 	go func() {
 		stop()
@@ -168,7 +168,7 @@ func TestStopDoesNotInterruptTheOthers(t *testing.T) {
 			t.Fatal("nobody hears")
 		}
 	}
-	conform.Await(t, stays.Resumed)
+	storetestenv.Await(t, stays.Resumed)
 	server.Do(t, "PUBLISH", "stays", "hello")
-	redistest.Await(t, "the other is heard", func() bool { return conform.Await(t, stays.Messages) == "hello" })
+	redistest.Await(t, "the other is heard", func() bool { return storetestenv.Await(t, stays.Messages) == "hello" })
 }

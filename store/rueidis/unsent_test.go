@@ -15,8 +15,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/conform"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/storetestenv"
 	"github.com/holdfast-go/holdfast/store"
 	holdfastrueidis "github.com/holdfast-go/holdfast/store/rueidis"
 )
@@ -42,7 +42,7 @@ func dialled(t *testing.T, dial func(ctx context.Context) (net.Conn, error)) *ho
 	}
 	t.Cleanup(rdb.Close)
 	st := holdfastrueidis.New(rdb)
-	if _, err := st.Run(t.Context(), conform.Echo, nil, []string{"x"}); err != nil {
+	if _, err := st.Run(t.Context(), storetestenv.Echo, nil, []string{"x"}); err != nil {
 		t.Fatal(err)
 	}
 	proxy.Cut()
@@ -87,7 +87,7 @@ func TestWhatWasNotSentIsTold(t *testing.T) {
 			redistest.Await(t, "the break is noticed", func() bool {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
-				_, err = st.Run(ctx, conform.Echo, nil, []string{"x"})
+				_, err = st.Run(ctx, storetestenv.Echo, nil, []string{"x"})
 				return err != nil && !strings.Contains(err.Error(), "after") &&
 					!strings.Contains(err.Error(), "earlier")
 			})
@@ -139,9 +139,9 @@ func TestAClosedClientIsNamed(t *testing.T) {
 	}
 	st := holdfastrueidis.New(rdb)
 	rdb.Close()
-	_, _ = st.Run(t.Context(), conform.Echo, nil, []string{"x"}) // it may have been under way
+	_, _ = st.Run(t.Context(), storetestenv.Echo, nil, []string{"x"}) // it may have been under way
 	var refused *store.ServerError
-	_, err = st.Run(t.Context(), conform.Echo, nil, []string{"x"})
+	_, err = st.Run(t.Context(), storetestenv.Echo, nil, []string{"x"})
 	if !errors.As(err, &refused) || refused.Code != "CLIENT" {
 		t.Errorf("got %v", err)
 	}
@@ -175,9 +175,9 @@ func TestAStoreOfNoClientRefusesEverything(t *testing.T) {
 	for name, st := range map[string]*holdfastrueidis.Store{
 		"nil": holdfastrueidis.New(nil),
 	} {
-		_, run := st.Run(t.Context(), conform.Echo, nil, []string{"x"})
+		_, run := st.Run(t.Context(), storetestenv.Echo, nil, []string{"x"})
 		need := store.Acks{Replicas: 1}
-		_, _, acked := st.RunAcked(t.Context(), conform.Echo, nil, []string{"x"}, need, time.Second)
+		_, _, acked := st.RunAcked(t.Context(), storetestenv.Echo, nil, []string{"x"}, need, time.Second)
 		_, listen := st.Listen(t.Context(), "channel", store.Listener{})
 		_, server := st.Server(t.Context())
 		_, _ = st.Group("a"), st.Sharded()

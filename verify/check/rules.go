@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/verify/audit"
 	"github.com/holdfast-go/holdfast/verify/history"
 )
@@ -46,7 +46,7 @@ func (r *Run) Free() Result {
 		Name: "free-is-granted", Guarantees: "G9 G10",
 		Promise: "a free lock that somebody waits for is granted within a waiter's heartbeat",
 	}
-	limit := int64(lease.Heartbeat(r.Setup.TTL) + time.Second)
+	limit := int64(leasetime.Heartbeat(r.Setup.TTL) + time.Second)
 	var longest int64
 	for _, key := range r.keys() {
 		longest = max(longest, r.freeLock(key, limit, &res))

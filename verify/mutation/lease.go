@@ -1,13 +1,13 @@
 package main
 
 // travelling is where requests travel together.
-const travelling = "internal/convoy/convoy.go"
+const travelling = "internal/batch/batch.go"
 
 // inLease are those of how a lease begins and ends, and of who is told.
 var inLease = []mutant{{
 	name: "a lease that is dropped is renewed all the same",
 	file: "dropped.go",
-	old:  "	c.keeper.Fix(&h.Lease)\n",
+	old:  "	c.renewer.StopRenewal(&h.Item)\n",
 	mut:  "",
 	by:   []check{dropping},
 }, {
@@ -84,91 +84,91 @@ var inLease = []mutant{{
 	by:   []check{telling},
 }, {
 	name: "the hub tells nobody of a push for nobody",
-	file: "internal/wake/hub.go",
+	file: "internal/pushes/hub.go",
 	old:  "		h.stray(number) ",
 	mut:  "		",
 	by:   []check{waking, undoing},
 }, {
 	name: "a renewal that failed is not tried again",
-	file: "internal/keeper/keeper.go",
+	file: "internal/renewer/renewer.go",
 	old:  "				l.next = min(l.retryAt(now), l.Deadline())\n",
 	mut:  "				l.next = l.Deadline()\n",
 	by:   []check{keeping},
 }, {
 	name: "a renewal may take longer than the lease lasts",
-	file: "internal/keeper/keeper.go",
+	file: "internal/renewer/renewer.go",
 	old:  "		bound = min(bound, l.Deadline()-sent)\n		if l.unconfirmed",
 	mut:  "		if l.unconfirmed",
 	by:   []check{keeping},
 }, {
 	name: "a request renews any number of leases",
-	file: "internal/keeper/keeper.go",
+	file: "internal/renewer/renewer.go",
 	old:  "			n := min(len(leases), batchMax)\n",
 	mut:  "			n := len(leases)\n",
 	by:   []check{keeping},
 }, {
 	name: "leases of two servers share a request",
-	file: "internal/keeper/keeper.go",
+	file: "internal/renewer/renewer.go",
 	old:  "		due[l.Hold.Group()] = append(due[l.Hold.Group()], l)\n",
 	mut:  "		due[\"\"] = append(due[\"\"], l)\n",
 	by:   []check{keeping},
 }, {
 	name: "a deadline moves back",
-	file: "internal/keeper/lease.go",
+	file: "internal/renewer/item.go",
 	old:  "	d = max(d, l.Deadline())\n",
 	mut:  "",
 	by:   []check{keeping},
 }, {
 	name: "an extension to a shorter TTL renews before that is due",
-	file: "internal/keeper/lease.go",
-	old:  "	l.due = max(l.due, lease.RenewAt(sent, ttl))\n",
-	mut:  "	l.due = lease.RenewAt(sent, ttl)\n",
+	file: "internal/renewer/item.go",
+	old:  "	l.due = max(l.due, leasetime.RenewAt(sent, ttl))\n",
+	mut:  "	l.due = leasetime.RenewAt(sent, ttl)\n",
 	by:   []check{keeping},
 }, {
 	name: "renewals that are nearly due travel alone",
-	file: "internal/keeper/keeper.go",
-	old:  "l.next-lease.Slack(l.TTL) > now",
+	file: "internal/renewer/renewer.go",
+	old:  "l.next-leasetime.Slack(l.TTL) > now",
 	mut:  "l.next > now",
 	by:   []check{keeping},
 }, {
 	name: "a fixed lease is renewed",
-	file: "internal/keeper/lease.go",
-	old:  "(l.Fixed || l.spent.Load()) && !l.unconfirmed",
+	file: "internal/renewer/item.go",
+	old:  "(l.NoRenewal || l.spent.Load()) && !l.unconfirmed",
 	mut:  "l.spent.Load() && !l.unconfirmed",
 	by:   []check{keeping},
 }, {
 	name: "a confirmation that failed is tried again as late as a renewal",
-	file: "internal/keeper/lease.go",
-	old:  "	if l.unconfirmed {\n		return lease.RetryAt(now, l.Deadline()-now)\n	}\n",
+	file: "internal/renewer/item.go",
+	old:  "	if l.unconfirmed {\n		return leasetime.RetryAt(now, l.Deadline()-now)\n	}\n",
 	mut:  "	if l.unconfirmed {\n		return l.Deadline()\n	}\n",
 	by:   []check{keeping},
 }, {
 	name: "the head of the line polls as late as those behind it",
-	file: "internal/lease/lease.go",
+	file: "internal/leasetime/leasetime.go",
 	old:  "min(max(place-1, 0), 50)",
 	mut:  "min(max(place, 0), 50)",
 	by:   []check{lasting},
 }, {
 	name: "the lease that is to cover a time ends with it",
-	file: "internal/lease/lease.go",
+	file: "internal/leasetime/leasetime.go",
 	old:  "	ttl := (d+2*time.Millisecond)*100/99 + time.Millisecond\n",
 	mut:  "	ttl := d\n",
 	by:   []check{lasting},
 }, {
 	name: "a place is kept for one heartbeat",
-	file: "internal/lease/lease.go",
+	file: "internal/leasetime/leasetime.go",
 	old:  "	return 3 * Heartbeat(ttl)\n",
 	mut:  "	return Heartbeat(ttl)\n",
 	by:   []check{lasting},
 }, {
 	name: "a push is believed though nothing is left of its lease",
-	file: "internal/lease/lease.go",
+	file: "internal/leasetime/leasetime.go",
 	old:  "-now >= p.Lease/3",
 	mut:  "-now >= 0",
 	by:   []check{lasting},
 }, {
 	name: "the confirmation of a push has all that is left",
-	file: "internal/lease/lease.go",
+	file: "internal/leasetime/leasetime.go",
 	old:  "{ return left / 2 }",
 	mut:  "{ return left }",
 	by:   []check{lasting, keeping},
@@ -211,7 +211,7 @@ var inLease = []mutant{{
 }, {
 	name: "any number of requests travel together",
 	file: travelling,
-	old:  "	n := min(len(c.queue), length)\n",
+	old:  "	n := min(len(c.queue), maxBatch)\n",
 	mut:  "	n := len(c.queue)\n",
 	by:   []check{riding},
 }, {
@@ -228,8 +228,8 @@ var inLease = []mutant{{
 	by:   []check{riding},
 }, {
 	name: "a channel that nobody waits on is kept for ever",
-	file: "internal/wake/hub.go",
-	old:  "	s.idle = time.AfterFunc(h.linger, func() { h.retire(s) })\n",
+	file: "internal/pushes/hub.go",
+	old:  "	s.idle = time.AfterFunc(h.idleTimeout, func() { h.retire(s) })\n",
 	mut:  "	_ = h.retire\n",
 	by:   []check{waking},
 }, {

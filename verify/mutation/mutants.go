@@ -20,11 +20,11 @@ var (
 	}}
 	undoing = check{"bubble tests", ".", []string{"-run=Cancel|Abandoned|Place", "-timeout=60s", "."}}
 	// Its parts that decide, each by itself.
-	keeping = check{"unit tests", ".", []string{"./internal/keeper"}}
-	lasting = check{"unit tests", ".", []string{"./internal/lease"}}
+	keeping = check{"unit tests", ".", []string{"./internal/renewer"}}
+	lasting = check{"unit tests", ".", []string{"./internal/leasetime"}}
 	lining  = check{"unit tests", ".", []string{"./internal/line"}}
-	waking  = check{"unit tests", ".", []string{"./internal/wake"}}
-	riding  = check{"unit tests", ".", []string{"./internal/convoy"}}
+	waking  = check{"unit tests", ".", []string{"./internal/pushes"}}
+	riding  = check{"unit tests", ".", []string{"./internal/batch"}}
 	reading = check{"unit tests", ".", []string{"./internal/wire"}}
 	// How things are named, and how refusals are told apart.
 	naming   = check{"unit tests", ".", []string{"./internal/wire"}}

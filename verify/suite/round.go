@@ -14,7 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/check"
 	"github.com/holdfast-go/holdfast/verify/fault"
@@ -301,7 +301,7 @@ func (r *round) remains(ctx context.Context) error {
 	r.spare = r.spread()
 	left, eternal, err := r.keys(ctx)
 	// The place of a waiter that was killed is kept until its patience is over.
-	longest := max(r.opts.TTL, lease.Patience(r.opts.TTL))
+	longest := max(r.opts.TTL, leasetime.WaiterTTL(r.opts.TTL))
 	for till := time.Now().Add(longest + workload.Retention + 10*time.Second); ; {
 		if err == nil && left == 0 || time.Now().After(till) || !wait(ctx, 100*time.Millisecond) {
 			break

@@ -5,7 +5,7 @@ import (
 	"math"
 	"path/filepath"
 
-	"github.com/holdfast-go/holdfast/internal/counter"
+	"github.com/holdfast-go/holdfast/internal/filecounter"
 )
 
 // Register is a counter, the resource that the clients share. It stands for the
@@ -40,8 +40,8 @@ type Resource func(dir string) (Registers, error)
 // Files is the resource that needs nothing but files.
 func Files(dir string) (Registers, error) {
 	return Registers{
-		Fenced: fencedFile{counter.File{Path: filepath.Join(dir, "fenced")}},
-		Plain:  plainFile{counter.File{Path: filepath.Join(dir, "plain")}},
+		Fenced: fencedFile{filecounter.File{Path: filepath.Join(dir, "fenced")}},
+		Plain:  plainFile{filecounter.File{Path: filepath.Join(dir, "plain")}},
 		Close:  func() error { return nil },
 	}, nil
 }
@@ -65,7 +65,7 @@ func (open Resource) Final(dir string) (fenced, plain int64, err error) {
 var ErrStale = errors.New("the token is older than one that was seen")
 
 // fencedFile refuses older tokens.
-type fencedFile struct{ counter.File }
+type fencedFile struct{ filecounter.File }
 
 // Read implements [Register].
 func (f fencedFile) Read(token uint64) (value int64, err error) {
@@ -94,7 +94,7 @@ func (f fencedFile) shown(token uint64, next func(stands int64) int64) error {
 }
 
 // plainFile takes everything.
-type plainFile struct{ counter.File }
+type plainFile struct{ filecounter.File }
 
 // Read implements [Register].
 func (f plainFile) Read(uint64) (value int64, err error) {

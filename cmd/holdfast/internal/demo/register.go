@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/holdfast-go/holdfast/internal/counter"
+	"github.com/holdfast-go/holdfast/internal/filecounter"
 )
 
 // register is a counter in a file, the resource that the workers share. It
@@ -21,12 +21,12 @@ import (
 // the value with it for as long as it thinks, and only the lock keeps the
 // others out meanwhile.
 type register struct {
-	file   counter.File
+	file   filecounter.File
 	fenced bool
 }
 
 func newRegister(dir, name string, fenced bool) register {
-	return register{file: counter.File{Path: filepath.Join(dir, name)}, fenced: fenced}
+	return register{file: filecounter.File{Path: filepath.Join(dir, name)}, fenced: fenced}
 }
 
 // staleError is the answer to a write whose token is not the highest any more.

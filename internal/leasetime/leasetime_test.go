@@ -1,0 +1,163 @@
+package leasetime
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+func TestDeadlineEndsBeforeTheServersLease(t *testing.T) {
+	for range 10_000 {
+		ttl := MinTTL + rand.N(24*time.Hour)
+		sent := rand.N(365 * 24 * time.Hour)
+		d := Deadline(sent, ttl)
+		if d >= sent+ttl {
+			t.Fatalf("ttl %v: trusted to %v, the lease ends at %v", ttl, d, sent+ttl)
+		}
+		if d <= sent {
+			t.Fatalf("ttl %v: nothing of the lease is left after the margin", ttl)
+		}
+	}
+}
+
+func TestTwoRetriesFitBehindTheFirstRenewal(t *testing.T) {
+	for _, ttl := range []time.Duration{100 * time.Millisecond, time.Second, 30 * time.Second, time.Hour} {
+		at := RenewAt(0, ttl)
+		at = RetryAt(at, ttl)
+		at = RetryAt(at, ttl)
+		if at >= Deadline(0, ttl) {
+			t.Errorf("ttl %v: the second retry at %v misses the deadline %v", ttl, at, Deadline(0, ttl))
+		}
+	}
+}
+
+// pushedAt plays one push: the request that is answered "queued" is sent at 0 and
+// answered by the server after there, the grant is made wait later by the true
+// clock, and heard after back. The server's clock runs at rate.
+func pushedAt(there, wait, back, ttl time.Duration, rate float64) (p Push, now, end time.Duration) {
+	const born = 1_795_252_066_322 // the server's clock at the instant 0, in ms
+	server := func(at time.Duration) uint64 { return born + uint64(float64(at)*rate)/uint64(time.Millisecond) }
+	p = Push{Queued: server(there), Granted: server(there + wait), Lease: ttl}
+	lasts := (float64(p.Granted-born)*float64(time.Millisecond) + float64(ttl)) / rate
+	return p, there + wait + back, time.Duration(lasts)
+}
+
+func TestAPushedGrantIsTrustedNoLongerThanItsLease(t *testing.T) {
+	for range 100_000 {
+		ttl := MinTTL + rand.N(time.Hour)
+		rate := 0.991 + 0.018*rand.Float64()
+		p, now, end := pushedAt(rand.N(3*time.Second), rand.N(time.Minute), rand.N(10*time.Second), ttl, rate)
+		if p.Since(now) > now {
+			t.Fatalf("%+v at %v: counts from %v, which is to come", p, now, p.Since(now))
+		}
+		if d := Deadline(p.Since(now), ttl); p.Trusted(now) && d > end {
+			t.Fatalf("%+v at %v: trusted to %v, the lease ends at %v", p, now, d, end)
+		}
+	}
+}
+
+func TestAPushCountsFromItsGrantAndNotFromTheLastAnswer(t *testing.T) {
+	p, now, _ := pushedAt(time.Millisecond, 59*time.Second, time.Millisecond, 3*time.Second, 1)
+	if lag := now - p.Since(now); lag < 590*time.Millisecond || lag > 600*time.Millisecond {
+		t.Errorf("it counts from %v ago, want the drift of 59s and the two ways", lag)
+	}
+	if !p.Trusted(now) {
+		t.Error("a grant of this instant is not trusted")
+	}
+}
+
+func TestAClockThatWasSetForwardMakesNoGrantYounger(t *testing.T) {
+	for _, ahead := range []time.Duration{time.Minute, 1000 * time.Hour, 1 << 62} {
+		p, now, _ := pushedAt(time.Millisecond, time.Second, time.Millisecond, 3*time.Second, 1)
+		p.Granted += uint64(ahead / time.Millisecond)
+		if since := p.Since(now); since > now || since < now-now/50 {
+			t.Errorf("set forward by %v: counts from %v, heard at %v", ahead, since, now)
+		}
+	}
+}
+
+func TestAPushIsNotTrustedWhenItIsOfEarlierOrLittleIsLeft(t *testing.T) {
+	const ttl = 3 * time.Second
+	early, now, _ := pushedAt(0, time.Second, 0, ttl, 1)
+	early.Granted = early.Queued - 1
+	if early.Trusted(now) {
+		t.Error("a grant from before the answer is trusted")
+	}
+	late, now, _ := pushedAt(0, time.Second, ttl-ttl/3, ttl, 1)
+	if late.Trusted(now) {
+		t.Error("a grant with less than a third ahead is trusted")
+	}
+	if p, now, _ := pushedAt(0, time.Second, ttl/2, ttl, 1); !p.Trusted(now) {
+		t.Error("a grant with almost half ahead is not trusted")
+	}
+	if p, now, _ := pushedAt(0, time.Second, 0, 0, 1); p.Trusted(now) {
+		t.Error("a grant of no lease is trusted")
+	}
+	if p, now, _ := pushedAt(0, time.Second, 0, MinTTL, 1); !p.Trusted(now) && p.Since(now) > now {
+		t.Error("the shortest lease counts from what is to come")
+	}
+}
+
+func TestTwoTriesToConfirmFitIntoThePushedLease(t *testing.T) {
+	left := 2 * time.Second
+	first := ConfirmWithin(left)
+	at := RetryAt(first, left-first)
+	if second := ConfirmWithin(left - at); at+second >= left || second < left/8 {
+		t.Errorf("the first try has %v, the second %v of %v", first, second, left)
+	}
+}
+
+func TestPollComesBeforePatienceRunsOut(t *testing.T) {
+	for _, ttl := range []time.Duration{MinTTL, time.Second, 30 * time.Second, 24 * time.Hour} {
+		for _, left := range []time.Duration{0, time.Second, 48 * time.Hour} {
+			for _, place := range []int{0, 1, 2, 1000} {
+				in := PollAfter(left, place, ttl, 0.99)
+				if in <= 0 || 2*in >= WaiterTTL(ttl) {
+					t.Errorf("ttl %v left %v place %d: poll in %v, patience %v", ttl, left, place, in, WaiterTTL(ttl))
+				}
+			}
+		}
+	}
+}
+
+func TestTheHeadOfTheLinePollsRightAfterTheHoldersEnd(t *testing.T) {
+	in := PollAfter(5*time.Second, 1, 30*time.Second, 0.5)
+	if in <= 5*time.Second || in > 5*time.Second+20*time.Millisecond {
+		t.Errorf("the head polls after %v, the holder may be over after 5s", in)
+	}
+}
+
+func TestACoveringLeaseIsTrustedForTheWholeTime(t *testing.T) {
+	for range 10_000 {
+		d := rand.N(24 * time.Hour)
+		ttl := TTLFor(d)
+		if ttl.Truncate(time.Millisecond) != ttl {
+			t.Fatalf("%v: covered by %v, which is not whole milliseconds", d, ttl)
+		}
+		if end := Deadline(0, ttl); end < d || end > d+d/50+4*time.Millisecond {
+			t.Fatalf("%v: covered by %v, which is trusted until %v", d, ttl, end)
+		}
+	}
+}
+
+func TestNothingIsEnteredMoreThan2To31Times(t *testing.T) {
+	for entries, may := range map[int]bool{1: true, 1<<31 - 2: true, 1<<31 - 1: false, 1 << 31: false} {
+		if MayEnter(entries) != may {
+			t.Errorf("%d entries, one more: %v", entries, !may)
+		}
+	}
+}
+
+func TestWhoHearsNothingLooksOftenAndNotTooOften(t *testing.T) {
+	for _, ttl := range []time.Duration{MinTTL, time.Second, 30 * time.Second, 24 * time.Hour} {
+		every := min(max(ttl/30, 10*time.Millisecond), time.Second)
+		for _, jitter := range []float64{0, 0.5, 0.99} {
+			if in := PollWithoutPush(0, ttl, jitter); in < every/2 || in >= 3*every/2 {
+				t.Errorf("ttl %v jitter %v: a look in %v, apart from each other by %v", ttl, jitter, in, every)
+			}
+		}
+		if in := PollWithoutPush(2*time.Millisecond, ttl, 0.99); in != 3*time.Millisecond {
+			t.Errorf("ttl %v: the holders may be over in 2ms, a look in %v", ttl, in)
+		}
+	}
+}

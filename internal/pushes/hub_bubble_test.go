@@ -1,0 +1,288 @@
+package pushes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var errRefused = errors.New("refused")
+
+// feed is a server to subscribe to.
+type feed struct {
+	confirm time.Duration // how long a subscription takes
+	deaf    bool          // it never confirms
+	err     error
+
+	mu      sync.Mutex
+	made    int
+	stopped int
+	strays  []uint64
+	message func(string)
+	resumed func()
+}
+
+func (f *feed) listen(ctx context.Context, _ string, message func(string), resumed func()) (func(), error) {
+	if f.deaf {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	time.Sleep(f.confirm)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.made++
+	if f.err != nil {
+		return nil, f.err
+	}
+	f.message, f.resumed = message, resumed
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.stopped++
+	}, nil
+}
+
+func (f *feed) onStray(number uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.strays = append(f.strays, number)
+}
+
+func TestAPushForNobodyIsTold(t *testing.T) {
+	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
+		gone, err := h.Subscribe(t.Context(), "c", 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := h.Subscribe(t.Context(), "c", 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Forget(gone)
+		feed.message("7 1")
+		feed.message("8 1")
+		feed.message("what is this")
+		if g := <-w.Granted; g.Token != 1 || len(feed.strays) != 1 || feed.strays[0] != 7 {
+			t.Errorf("granted %+v, strays %v", g, feed.strays)
+		}
+		h.Forget(w)
+	})
+}
+
+// read takes "NUMBER TOKEN" for a push.
+func read(payload string) (uint64, Grant, bool) {
+	number, token, found := strings.Cut(payload, " ")
+	n, err := strconv.ParseUint(number, 10, 64)
+	g, bad := strconv.ParseUint(token, 10, 64)
+	return n, Grant{Token: g}, found && err == nil && bad == nil
+}
+
+func bubble(t *testing.T, f func(t *testing.T, feed *feed, h *Hub)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		feed := &feed{}
+		h := New(feed.listen, read, feed.onStray, 3*time.Second, 10*time.Second)
+		t.Cleanup(h.Stop)
+		f(t, feed, h)
+	})
+}
+
+// subscribed is a waiter on a channel.
+func subscribed(t *testing.T, h *Hub, channel string, number uint64) *Waiter {
+	t.Helper()
+	w, err := h.Subscribe(t.Context(), channel, number)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func TestManyWaitersShareOneSubscription(t *testing.T) {
+	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
+		feed.confirm = time.Second
+		var all sync.WaitGroup
+		for n := range uint64(100) {
+			all.Go(func() {
+				if _, err := h.Subscribe(t.Context(), "channel", n); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if h.Await("channel", 100) != nil {
+			t.Error("it may wait before the server confirmed")
+		}
+		all.Wait()
+		if feed.made != 1 || h.Await("channel", 101) == nil || h.Await("another", 102) != nil {
+			t.Errorf("%d subscriptions", feed.made)
+		}
+	})
+}
+
+func TestASubscriptionOutlivesWhoAskedFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
+		feed.confirm = 2 * time.Second
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := h.Subscribe(ctx, "channel", 1); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("after the end of its context: %v", err)
+		}
+		if _, err := h.Subscribe(t.Context(), "channel", 2); err != nil || feed.made != 1 {
+			t.Errorf("%v after %d subscriptions", err, feed.made)
+		}
+	})
+}
+
+func TestAFailedSubscriptionIsTriedAgainByTheNextCaller(t *testing.T) {
+	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
+		feed.err = errRefused
+		_, err := h.Subscribe(t.Context(), "channel", 1)
+		if !errors.Is(err, errRefused) || h.Await("channel", 1) != nil {
+			t.Errorf("got %v", err)
+		}
+		feed.err = nil
+		if _, err := h.Subscribe(t.Context(), "channel", 1); err != nil || h.Await("channel", 2) == nil {
+			t.Errorf("the second time: %v", err)
+		}
+	})
+}
+
+func TestASubscriptionThatIsNeverConfirmedEndsWithItsTimeout(t *testing.T) {
+	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
+		feed.deaf = true
+		start := time.Now()
+		_, err := h.Subscribe(t.Context(), "channel", 1)
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 3*time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
+func TestAPushReachesTheAttemptItIsForAndNobodyElse(t *testing.T) {
+	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
+		old := subscribed(t, h, "channel", 0)
+		feed.message("1 70") // nobody waits yet: the answer to the request will say it
+		one, two := h.Replace(old, 1), h.Await("channel", 2)
+		for _, payload := range []string{"2 71", "2 71", "0 72", "3 72", "not a push", ""} {
+			feed.message(payload)
+		}
+		if g := <-two.Granted; g.Token != 71 {
+			t.Errorf("token %d", g.Token)
+		}
+		if len(one.Granted)+len(two.Granted)+len(old.Granted) != 0 {
+			t.Error("a push was delivered to somebody else, or twice")
+		}
+		h.Forget(one)
+		feed.message("1 73")
+		if len(one.Granted) != 0 {
+			t.Error("a push reached who had given up")
+		}
+	})
+}
+
+func TestABreakOfTheSubscriptionNudgesItsWaiters(t *testing.T) {
+	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
+		other := subscribed(t, h, "another", 100)
+		waiters := []*Waiter{subscribed(t, h, "channel", 0)}
+		for n := range uint64(10) {
+			waiters = append(waiters, h.Await("channel", n+1))
+		}
+		feed.resumed()
+		feed.resumed()
+		for i, w := range waiters {
+			if len(w.Recheck) != 1 || len(w.Granted) != 0 {
+				t.Errorf("waiter %d: %d nudges", i, len(w.Recheck))
+			}
+		}
+		if len(other.Recheck) != 0 {
+			t.Error("somebody was nudged whose subscription did not break")
+		}
+	})
+}
+
+func TestAChannelThatNobodyWaitsOnIsLeftAfterAWhile(t *testing.T) {
+	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
+		one := subscribed(t, h, "channel", 1)
+		two := h.Await("channel", 2)
+		h.Forget(one)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if feed.stopped != 0 {
+			t.Fatal("it was left while somebody waited")
+		}
+		for range 100 { // a lock that is fought over
+			h.Forget(two)
+			time.Sleep(9 * time.Second)
+			if two = h.Await("channel", 2); two == nil {
+				t.Fatal("it was left at once")
+			}
+		}
+		h.Forget(two)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if feed.made != 1 || feed.stopped != 1 || h.Await("channel", 3) != nil {
+			t.Errorf("%d made, %d stopped", feed.made, feed.stopped)
+		}
+		h.Forget(subscribed(t, h, "channel", 4))
+		if feed.made != 2 {
+			t.Errorf("%d made", feed.made)
+		}
+	})
+}
+
+func TestAConfirmationThatNobodyWaitsForAnyMoreIsLeftToo(t *testing.T) {
+	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
+		feed.confirm = 2 * time.Second
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := h.Subscribe(ctx, "channel", 1); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if feed.made != 1 || feed.stopped != 1 {
+			t.Errorf("%d made, %d stopped", feed.made, feed.stopped)
+		}
+	})
+}
+
+func TestAHubWithoutLingerKeepsItsChannels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		feed := &feed{}
+		h := New(feed.listen, read, feed.onStray, 3*time.Second, 0)
+		defer h.Stop()
+		h.Forget(subscribed(t, h, "channel", 1))
+		time.Sleep(time.Hour)
+		if feed.stopped != 0 {
+			t.Error("it was left")
+		}
+	})
+}
+
+func TestStopWaitsForWhatIsUnderWayAndEndsEverySubscription(t *testing.T) {
+	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
+		for n := range uint64(3) {
+			subscribed(t, h, fmt.Sprint("channel ", n), n)
+		}
+		feed.confirm = time.Second
+		go func() { _, _ = h.Subscribe(t.Context(), "late", 3) }()
+		synctest.Wait()
+		h.Stop()
+		if feed.made != 4 || feed.stopped != 4 {
+			t.Errorf("%d made, %d stopped", feed.made, feed.stopped)
+		}
+		if _, err := h.Subscribe(t.Context(), "channel", 4); err == nil || feed.made != 4 {
+			t.Errorf("a stopped hub subscribed: %v", err)
+		}
+		h.Stop()
+		if feed.stopped != 4 {
+			t.Errorf("stopped %d times", feed.stopped)
+		}
+	})
+}

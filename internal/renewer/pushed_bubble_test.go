@@ -1,0 +1,118 @@
+package renewer
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/leasetime"
+)
+
+func TestAPushedGrantIsConfirmedAtOnceForTheWholeTTL(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		now := s.now()
+		l := s.addPushed(t, &Item{Hold: own(""), TTL: ttl}, ttl/10)
+		if want := leasetime.Deadline(now, ttl/10); l.Deadline() != want {
+			t.Errorf("trusted until %v before it is confirmed, want %v", l.Deadline(), want)
+		}
+		synctest.Wait()
+		seen := s.seen()
+		if len(seen) != 1 || seen[0].at != now {
+			t.Fatalf("pushed at %v, requests %+v", now, seen)
+		}
+		if told := s.renewals(l); l.Deadline() != now+life || len(told) != 1 || told[0].lag != 0 {
+			t.Errorf("trusted until %v, told %+v", l.Deadline(), told)
+		}
+		time.Sleep(ttl/3 - time.Millisecond)
+		if n := len(s.seen()); n > 1 {
+			t.Errorf("%d renewals in the first third of the TTL", n)
+		}
+	})
+}
+
+func TestAPushedGrantThatIsReleasedFirstIsNotConfirmed(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		if l := s.addPushed(t, &Item{Hold: own(""), TTL: ttl}, ttl/10); !s.renewer.Remove(l) {
+			t.Error("it was not in care")
+		}
+		time.Sleep(ttl)
+		if n := len(s.seen()); n != 0 {
+			t.Errorf("%d renewals", n)
+		}
+	})
+}
+
+// A request without an answer leaves time for another, however short the
+// pushed lease is beside the time-out of requests and the TTL.
+func TestAConfirmationIsTriedAgainWithinThePushedLease(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		s.answer = hang
+		lost := s.addPushed(t, &Item{Hold: own("dead"), TTL: ttl}, 2*time.Second)
+		end := lost.Deadline()
+		time.Sleep(ttl)
+		s.wantLost(t, lost, Expired, end)
+		if n := len(s.seen()); n < 3 || n > 30 {
+			t.Errorf("%d tries in 2s", n)
+		}
+	})
+	bubble(t, func(t *testing.T, s *server) {
+		var tries atomic.Int32
+		s.answer = func(ctx context.Context, batch []*Item) ([]Outcome, error) {
+			if tries.Add(1) < 3 {
+				return hang(ctx, batch)
+			}
+			return make([]Outcome, len(batch)), nil
+		}
+		l := s.addPushed(t, &Item{Hold: own(""), TTL: ttl}, 2*time.Second)
+		time.Sleep(2 * time.Second)
+		if _, lost := s.lossOf(l); lost || l.Deadline() < s.now()+ttl/2 {
+			t.Errorf("lost: %v, trusted for %v more after %d tries", lost, l.Deadline()-s.now(), tries.Load())
+		}
+	})
+}
+
+func TestToConfirmIsNoRenewalAndNoLimitForbidsIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		lease *Item
+		want  int           // requests in all
+		end   time.Duration // after the push
+	}{
+		"fixed":               {&Item{NoRenewal: true}, 1, life},
+		"one renewal":         {&Item{Renewals: 1}, 2, ttl/3 + life},
+		"shorter than pushed": {&Item{NotAfter: time.Second}, 1, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				l, now := c.lease, s.now()
+				l.Hold, l.TTL = own(""), ttl
+				if l.NotAfter > 0 {
+					l.NotAfter += now
+				}
+				s.addPushed(t, l, ttl/10)
+				time.Sleep(3 * ttl)
+				if n := len(s.seen()); n != c.want {
+					t.Errorf("%d requests, want %d", n, c.want)
+				}
+				v, lost := s.lossOf(l)
+				if !lost || v.at-now < c.end-leasetime.Slack(ttl) || v.at-now > c.end {
+					t.Errorf("lost: %v, %v after the push, want %v", lost, v.at-now, c.end)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatAnExtensionHasConfirmedIsNotConfirmedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := s.addPushed(t, &Item{Hold: own(""), TTL: ttl}, ttl/10)
+		if !s.renewer.Extended(l, s.now(), ttl) {
+			t.Error("it was not in care")
+		}
+		time.Sleep(ttl/3 - leasetime.Slack(ttl) - time.Millisecond)
+		if n := len(s.seen()); n != 0 {
+			t.Errorf("%d renewals in the first third of the TTL", n)
+		}
+	})
+}

@@ -1,0 +1,403 @@
+package renewer
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/leasetime"
+)
+
+func TestALeaseIsRenewedAfterAThirdOfItsTTL(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := s.add(t, "", ttl)
+		last := s.now()
+		time.Sleep(10 * ttl)
+		for i, r := range s.seen() {
+			if due := last + ttl/3; r.at > due || r.at < due-leasetime.Slack(ttl) {
+				t.Errorf("renewal %d at %v, due at %v", i, r.at, due)
+			}
+			last = r.at
+		}
+		if want := last + life; last < 9*ttl || l.Deadline() != want {
+			t.Errorf("last renewed at %v, trusted until %v, want %v", last, l.Deadline(), want)
+		}
+	})
+}
+
+func TestRenewalsOfOneGroupTravelInBatches(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		for i := range 300 {
+			s.add(t, fmt.Sprint("node ", i%2), ttl)
+		}
+		time.Sleep(ttl / 2)
+		sizes := map[string][]int{}
+		for _, r := range s.seen() {
+			for _, l := range r.batch {
+				if l.Hold.Group() != r.batch[0].Hold.Group() {
+					t.Fatal("two groups share a request")
+				}
+			}
+			sizes[r.batch[0].Hold.Group()] = append(sizes[r.batch[0].Hold.Group()], len(r.batch))
+		}
+		for group, n := range sizes {
+			if len(n) != 2 || n[0]+n[1] != 150 || max(n[0], n[1]) != batchMax {
+				t.Errorf("%s: batches of %v, want 128 and 22", group, n)
+			}
+		}
+	})
+}
+
+func TestRenewalsThatAreNearlyDueTravelAlong(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		for range 10 {
+			s.add(t, "", ttl)
+			time.Sleep(ttl / 300)
+		}
+		time.Sleep(ttl)
+		if n := len(s.seen()); n == 0 || n > 8 {
+			t.Errorf("%d requests for three renewals of ten leases that are 100ms apart", n)
+		}
+	})
+}
+
+func TestASilentGroupDelaysNobodyElse(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		s.answer = func(ctx context.Context, batch []*Item) ([]Outcome, error) {
+			if batch[0].Hold.Group() == "dead" {
+				return hang(ctx, batch)
+			}
+			return make([]Outcome, len(batch)), nil
+		}
+		dead, alive := s.add(t, "dead", ttl), s.add(t, "alive", ttl)
+		second := s.add(t, "dead too", ttl)
+		end := dead.Deadline()
+		s.renewer.Remove(second)
+		fixed := &Item{Hold: own("dead"), TTL: 5 * time.Second, NoRenewal: true}
+		s.renewer.Add(fixed, s.now(), s.now())
+		fixedEnd := fixed.Deadline()
+		start := s.now()
+		time.Sleep(2 * ttl)
+		s.wantLost(t, dead, Expired, end)
+		s.wantLost(t, fixed, Expired, fixedEnd)
+		last := start
+		for _, r := range s.seen() {
+			if r.batch[0] != alive {
+				continue
+			}
+			if r.at > last+ttl/3 {
+				t.Errorf("the other group was renewed at %v, %v after the last time", r.at-start, r.at-last)
+			}
+			last = r.at
+		}
+		if _, lost := s.lossOf(alive); lost || last < start+2*ttl-ttl/3 {
+			t.Errorf("the other group was renewed at %v for the last time", last-start)
+		}
+	})
+}
+
+func TestLossIsSignalledExactlyAtTheTrustDeadline(t *testing.T) {
+	for name, answer := range map[string]func(context.Context, []*Item) ([]Outcome, error){
+		"hangs":  hang,
+		"fails":  func(context.Context, []*Item) ([]Outcome, error) { return nil, errSilent },
+		"sleeps": func(context.Context, []*Item) ([]Outcome, error) { time.Sleep(time.Hour); return nil, errSilent },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				s.answer = answer
+				l := s.add(t, "", ttl)
+				end := l.Deadline()
+				time.Sleep(2 * time.Hour)
+				s.wantLost(t, l, Expired, end)
+				if l.Deadline() != end {
+					t.Errorf("the deadline moved from %v to %v without an answer", end, l.Deadline())
+				}
+				if s.renewer.Remove(l) {
+					t.Error("a lost lease is still in care")
+				}
+			})
+		})
+	}
+}
+
+func TestARenewalIsBoundedByTheTimeoutAndTheOldDeadline(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		s.answer = hang
+		l := s.add(t, "", ttl)
+		end := l.Deadline()
+		time.Sleep(2 * ttl)
+		seen := s.seen()
+		for i, r := range seen {
+			if want := min(3*time.Second, end-r.at); r.bound != want {
+				t.Errorf("try %d at %v may take %v, want %v", i, r.at, r.bound, want)
+			}
+		}
+		if last := seen[len(seen)-1]; len(seen) < 4 || last.at >= end {
+			t.Errorf("%d tries, the last at %v of %v, bounded by %v", len(seen), last.at, end, last.bound)
+		}
+	})
+}
+
+func TestAFailedRenewalIsTriedAgainInsideTheLease(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		failures := 0
+		s.answer = func(_ context.Context, batch []*Item) ([]Outcome, error) {
+			if failures++; failures <= 15 {
+				return nil, errSilent
+			}
+			return []Outcome{{Waiting: 7}}, nil
+		}
+		l := s.add(t, "", ttl)
+		time.Sleep(10 * ttl)
+		if v, lost := s.lossOf(l); lost {
+			t.Fatalf("lost at %v", v.at)
+		}
+		told := s.renewals(l)
+		for i, v := range told[:16] {
+			if (v.err != nil) != (i < 15) {
+				t.Errorf("try %d was told as %v", i, v.err)
+			}
+		}
+		if ok := told[15]; ok.waiting != 7 || ok.lag < 13*time.Second {
+			t.Errorf("the renewal that worked was told as %+v", ok)
+		}
+	})
+}
+
+func TestWhatTheServerSaysOfEachLeaseDecides(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		lease := func() *Item { return &Item{Hold: own("a"), TTL: ttl} }
+		kept, gone, evicted := lease(), lease(), lease()
+		said := map[*Item]Outcome{gone: {Lost: NotHeld}, evicted: {Lost: Evicted}}
+		s.answer = func(_ context.Context, batch []*Item) (outcomes []Outcome, _ error) {
+			time.Sleep(time.Second)
+			for _, l := range batch {
+				outcomes = append(outcomes, said[l])
+			}
+			return outcomes, nil
+		}
+		for _, l := range []*Item{kept, gone, evicted} {
+			s.renewer.Add(l, s.now(), s.now())
+		}
+		time.Sleep(ttl / 2)
+		at := s.seen()[0].at + time.Second
+		s.wantLost(t, gone, NotHeld, at)
+		s.wantLost(t, evicted, Evicted, at)
+		if _, lost := s.lossOf(kept); lost {
+			t.Error("the third lease was lost with them")
+		}
+	})
+}
+
+func TestALateAnswerChangesNothingForALeaseThatWasRemoved(t *testing.T) {
+	for name, outcome := range map[string]Outcome{"renewed": {}, "lost": {Lost: NotHeld}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				s.answer = func(context.Context, []*Item) ([]Outcome, error) {
+					time.Sleep(2 * time.Second)
+					return []Outcome{outcome}, nil
+				}
+				l := s.add(t, "", ttl)
+				end := l.Deadline()
+				time.Sleep(ttl / 3)
+				if len(s.seen()) != 1 || !s.renewer.Remove(l) {
+					t.Fatal("no renewal is under way")
+				}
+				time.Sleep(2 * ttl)
+				if _, lost := s.lossOf(l); lost || len(s.renewals(l)) > 0 || l.Deadline() != end {
+					t.Errorf("lost %v, renewals %v, deadline %v after %v", lost, s.renewals(l), l.Deadline(), end)
+				}
+			})
+		})
+	}
+}
+
+func TestAnAnswerAfterTheLossDoesNotReviveTheLease(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		s.answer = func(context.Context, []*Item) ([]Outcome, error) {
+			time.Sleep(ttl) // deaf to its context
+			return []Outcome{{}}, nil
+		}
+		l := s.add(t, "", ttl)
+		end := l.Deadline()
+		time.Sleep(3 * ttl)
+		s.wantLost(t, l, Expired, end)
+		if len(s.renewals(l)) > 0 {
+			t.Errorf("told as renewed: %v", s.renewals(l))
+		}
+	})
+}
+
+func TestADeadlineNeverMovesBack(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := s.add(t, "", ttl)
+		s.renewer.Extended(l, s.now(), 10*ttl)
+		end := l.Deadline()
+		for _, ttl := range []time.Duration{ttl, time.Second, 5 * ttl} {
+			if !s.renewer.Extended(l, s.now(), ttl) || l.Deadline() != end {
+				t.Errorf("extended to %v, trusted until %v, want %v", ttl, l.Deadline(), end)
+			}
+		}
+	})
+}
+
+func TestAnExtensionToAShorterTTLDoesNotRenewInALoop(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		s.answer = func(_ context.Context, batch []*Item) ([]Outcome, error) {
+			time.Sleep(time.Millisecond)
+			return make([]Outcome, len(batch)), nil
+		}
+		start := s.now()
+		l := s.add(t, "", ttl)
+		s.renewer.Extended(l, start, 3*time.Second)
+		time.Sleep(5 * ttl)
+		if first := s.seen()[0].at; first < start+ttl/3-leasetime.Slack(3*time.Second) {
+			t.Errorf("renewed %v after its grant, though it lasts as long as before", first-start)
+		}
+		if n := len(s.seen()); n > 5*31 {
+			t.Errorf("%d renewals of a lease of 3s in %v", n, 5*ttl)
+		}
+		if _, lost := s.lossOf(l); lost {
+			t.Error("the lease was lost")
+		}
+	})
+}
+
+func TestARenewalThatAskedForLessThanAnExtensionIsNotCountedAsMore(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		s.answer = func(context.Context, []*Item) ([]Outcome, error) {
+			time.Sleep(2 * time.Second)
+			return []Outcome{{}}, nil
+		}
+		l := s.add(t, "", ttl)
+		time.Sleep(ttl/3 - 2*time.Second)
+		sent := s.now() // of an extension that is answered late
+		time.Sleep(2 * time.Second)
+		s.renewer.Extended(l, sent, ttl+10*time.Second)
+		end := l.Deadline()
+		time.Sleep(2 * time.Second)
+		if len(s.renewals(l)) != 1 || l.Deadline() != end {
+			t.Errorf("%d renewals, trusted until %v, the server counts to %v", len(s.renewals(l)), l.Deadline(), end)
+		}
+	})
+}
+
+func TestAnExtensionIsAskedForByEveryLaterRenewal(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := s.add(t, "", ttl)
+		s.renewer.Extended(l, s.now(), 3*ttl)
+		start := s.now()
+		time.Sleep(ttl + time.Second)
+		seen := s.seen()
+		if len(seen) != 1 || seen[0].at < start+ttl-3*ttl/20 || l.Deadline() != leasetime.Deadline(seen[0].at, 3*ttl) {
+			t.Errorf("renewals %v, trusted until %v", seen, l.Deadline())
+		}
+		s.renewer.Remove(l)
+		if s.renewer.Extended(l, s.now(), 9*ttl) {
+			t.Error("a removed lease was extended")
+		}
+	})
+}
+
+func TestAFixedLeaseIsNeverRenewed(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := &Item{Hold: own("a"), TTL: ttl, NoRenewal: true}
+		s.renewer.Add(l, s.now(), s.now())
+		s.renewer.Extended(l, s.now(), 3*ttl)
+		end := l.Deadline()
+		time.Sleep(10 * ttl)
+		if seen := s.seen(); len(seen) > 0 {
+			t.Errorf("renewed %d times", len(seen))
+		}
+		s.wantLost(t, l, Expired, end)
+	})
+}
+
+func TestASuspensionIsNoticedWithinASecondOfWakingUp(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := s.add(t, "", time.Hour)
+		time.Sleep(time.Minute)
+		s.ahead.Store(int64(2 * time.Hour)) // the timers stood still, the clock of trust did not
+		woke := s.now()
+		time.Sleep(time.Minute)
+		v, lost := s.lossOf(l)
+		if !lost || v.reason != Expired || v.at > woke+time.Second {
+			t.Errorf("lost %v after %v", lost, v.at-woke)
+		}
+		if len(s.seen()) > 0 {
+			t.Error("a lease past its deadline was renewed")
+		}
+	})
+}
+
+func TestASuspensionThatEndsBeforeTheDeadlineIsFollowedByARenewal(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := s.add(t, "", time.Hour)
+		time.Sleep(time.Minute)
+		s.ahead.Store(int64(50 * time.Minute))
+		woke := s.now()
+		time.Sleep(2 * time.Second)
+		if seen := s.seen(); len(seen) != 1 || seen[0].at > woke+time.Second {
+			t.Errorf("renewals %v after waking at %v", seen, woke)
+		}
+		if l.Deadline() < woke+time.Hour-time.Minute {
+			t.Errorf("trusted until %v", l.Deadline())
+		}
+	})
+}
+
+func TestStopEndsRequestsAndLeavesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		s.answer = hang
+		l, idle := s.add(t, "", ttl), s.add(t, "", 10*ttl)
+		time.Sleep(ttl / 3)
+		synctest.Wait()
+		if len(s.seen()) != 1 {
+			t.Fatal("no renewal is under way")
+		}
+		s.renewer.Stop()
+		s.renewer.Stop()
+		if s.renewer.Add(&Item{Hold: own("a"), TTL: ttl}, s.now(), s.now()) {
+			t.Error("a stopped renewer takes leases")
+		}
+		if s.renewer.Remove(l) || s.renewer.Extended(idle, s.now(), ttl) || len(s.renewer.All()) > 0 {
+			t.Error("a stopped renewer has leases in care")
+		}
+		time.Sleep(time.Hour)
+		if _, lost := s.lossOf(l); lost || len(s.seen()) > 0 {
+			t.Error("a stopped renewer works")
+		}
+	})
+}
+
+func TestStopWaitsForARequestThatIsDeafToItsContext(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		s.answer = func(context.Context, []*Item) ([]Outcome, error) {
+			time.Sleep(time.Minute)
+			return nil, errSilent
+		}
+		s.add(t, "", ttl)
+		time.Sleep(ttl / 3)
+		synctest.Wait()
+		end := s.seen()[0].at + time.Minute
+		s.renewer.Stop()
+		if s.now() != end {
+			t.Errorf("Stop returned at %v, the request at %v", s.now(), end)
+		}
+	})
+}
+
+func TestAllListsWhatIsInCare(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		a, b := s.add(t, "", ttl), s.add(t, "", ttl)
+		s.renewer.Remove(a)
+		if all := s.renewer.All(); len(all) != 1 || all[0] != b {
+			t.Errorf("in care: %v", all)
+		}
+		if s.renewer.Remove(a) {
+			t.Error("a lease was removed twice")
+		}
+	})
+}

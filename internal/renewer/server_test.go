@@ -1,0 +1,163 @@
+package renewer
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/leasetime"
+)
+
+var errSilent = errors.New("the server is silent")
+
+// request is one renewal as the server saw it.
+type request struct {
+	at    time.Duration
+	bound time.Duration // until when its context lets it take
+	batch []*Item
+}
+
+// verdict is what the renewer said of one lease.
+type verdict struct {
+	at      time.Duration
+	reason  Reason // of a loss
+	err     error  // of a renewal
+	lag     time.Duration
+	waiting int
+}
+
+// server is the other end of a renewer in a bubble: it counts what it is asked,
+// and answers as told.
+type server struct {
+	renewer *Renewer
+	start   time.Time
+	ahead   atomic.Int64 // by how much the clock of trust ran while timers stood still
+
+	// answer decides about one request; nil renews everything at once.
+	answer func(ctx context.Context, batch []*Item) ([]Outcome, error)
+
+	mu       sync.Mutex
+	requests []request
+	lost     map[*Item]verdict
+	renewed  map[*Item][]verdict
+}
+
+// serve makes a renewer and its server, and stops the renewer with the test.
+func serve(t *testing.T) *server {
+	t.Helper()
+	s := &server{start: time.Now(), lost: map[*Item]verdict{}, renewed: map[*Item][]verdict{}}
+	s.renewer = New(Config{Now: s.now, Renew: s.renew, Renewed: s.onRenewed, Lost: s.onLost, Timeout: 3 * time.Second})
+	t.Cleanup(s.renewer.Stop)
+	return s
+}
+
+func (s *server) now() time.Duration {
+	return time.Hour + time.Since(s.start) + time.Duration(s.ahead.Load())
+}
+
+func (s *server) renew(ctx context.Context, batch []*Item) ([]Outcome, error) {
+	r := request{at: s.now(), batch: batch}
+	if at, bounded := ctx.Deadline(); bounded {
+		r.bound = time.Until(at)
+	}
+	s.mu.Lock()
+	s.requests = append(s.requests, r)
+	s.mu.Unlock()
+	if s.answer != nil {
+		return s.answer(ctx, batch)
+	}
+	return make([]Outcome, len(batch)), nil
+}
+
+func (s *server) onRenewed(l *Item, waiting int, lag time.Duration, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.renewed[l] = append(s.renewed[l], verdict{at: s.now(), waiting: waiting, lag: lag, err: err})
+}
+
+func (s *server) onLost(l *Item, reason Reason) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, twice := s.lost[l]; twice {
+		panic("a lease was lost twice")
+	}
+	s.lost[l] = verdict{at: s.now(), reason: reason}
+}
+
+// own is a hold of that group.
+type own string
+
+func (o own) Group() string { return string(o) }
+
+// add puts a new lease in care, granted by a request sent right now.
+func (s *server) add(t *testing.T, name string, ttl time.Duration) *Item {
+	t.Helper()
+	l := &Item{Hold: own(name), TTL: ttl}
+	if !s.renewer.Add(l, s.now(), s.now()) {
+		t.Fatal("the renewer takes no lease")
+	}
+	return l
+}
+
+// addPushed puts a lease in care that was pushed right now, for less than its TTL.
+func (s *server) addPushed(t *testing.T, l *Item, lasts time.Duration) *Item {
+	t.Helper()
+	if !s.renewer.AddPushed(l, s.now(), lasts, s.now()) {
+		t.Fatal("the renewer takes no lease")
+	}
+	return l
+}
+
+// lossOf answers what was said of the loss of l, if anything.
+func (s *server) lossOf(l *Item) (verdict, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, lost := s.lost[l]
+	return v, lost
+}
+
+// renewals answers what was told of the renewals of l.
+func (s *server) renewals(l *Item) []verdict {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.renewed[l]
+}
+
+// seen answers the requests so far, and forgets them.
+func (s *server) seen() []request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := s.requests
+	s.requests = nil
+	return seen
+}
+
+// hang never answers: it returns when the request's context ends.
+func hang(ctx context.Context, _ []*Item) ([]Outcome, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// wantLost asserts that l was lost for a reason, at the instant given.
+func (s *server) wantLost(t *testing.T, l *Item, reason Reason, at time.Duration) {
+	t.Helper()
+	v, lost := s.lossOf(l)
+	if !lost || v.reason != reason || v.at != at {
+		t.Errorf("lost: %v for %q at %v, want %q at %v", lost, v.reason, v.at, reason, at)
+	}
+}
+
+// bubble runs f in virtual time.
+func bubble(t *testing.T, f func(t *testing.T, s *server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, serve(t)) })
+}
+
+const ttl = 30 * time.Second
+
+// life is for how long a lease is trusted from the sending of its request.
+var life = leasetime.Deadline(0, ttl)

@@ -1,0 +1,80 @@
+package repocheck
+
+import (
+	"flag"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the records of testdata anew")
+
+// The packages that other programs import.
+var imported = []string{
+	".", "memstore", "quorum", "script", "store", "store/goredis", "store/rueidis", "store/storetest",
+}
+
+// A change of the public API shows in the diff of testdata/api, where a reviewer
+// cannot overlook it:
+//
+//	go test ./internal/repocheck -run TestThePublicAPIIsAsRecorded -rewrite
+func TestThePublicAPIIsAsRecorded(t *testing.T) {
+	packages := map[string]map[string]string{}
+	for file, text := range readTree(t) {
+		dir := path.Dir(file)
+		if packages[dir] == nil {
+			packages[dir] = map[string]string{}
+		}
+		packages[dir][file] = text
+	}
+	for _, dir := range imported {
+		t.Run(dir, func(t *testing.T) {
+			got, err := API(path.Join("github.com/holdfast-go/holdfast", dir), packages[dir])
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := strings.ReplaceAll(strings.ReplaceAll(dir, "/", "_"), ".", "holdfast")
+			compareRecord(t, filepath.Join("testdata", "api", name+".txt"), got)
+		})
+	}
+}
+
+// compareRecord compares a text with the record in a file, or writes the record.
+func compareRecord(t *testing.T, file, got string) {
+	t.Helper()
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got == string(want) {
+		return
+	}
+	was, is := lineSet(string(want)), lineSet(got)
+	for _, line := range lines(string(want)) {
+		if !is[line] {
+			t.Errorf("%s: gone: %s", file, line)
+		}
+	}
+	for _, line := range lines(got) {
+		if !was[line] {
+			t.Errorf("%s: new: %s", file, line)
+		}
+	}
+	t.Errorf("%s is not what it was; if that is on purpose, run this test with -rewrite", file)
+}
+
+func lineSet(text string) map[string]bool {
+	set := map[string]bool{}
+	for _, line := range lines(text) {
+		set[line] = true
+	}
+	return set
+}

@@ -1,0 +1,205 @@
+package repocheck
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The tests in this file judge the repository itself.
+//
+// docs/guarantees.md has this form, on which TestGuaranteesHaveTests relies:
+//
+//   - A guarantee begins where G and its number are the first word of a table
+//     row, a bullet or a heading: "| G1 | …", "- **G1** …", "### G1. …".
+//   - A table row ends with its line. What a bullet or heading begins goes on
+//     to the next guarantee or heading.
+//   - In it stands, in backquotes, the name of at least one test function:
+//     `TestNoTwoHolders`, `verify.TestNoTwoHolders`, `TestStore/hand-over`.
+//     A fuzz target, an example or a benchmark counts as well.
+//   - The same guarantee may be stated at several places (a table on top, a
+//     section below); a test at one of them is enough.
+//   - Every test name in backquotes on the page exists, wherever it stands.
+
+// tree is the repository: paths relative to its root, with their contents.
+// Binary files are left out.
+type tree map[string]string
+
+// readTree reads every file that git tracks or would track; where there is no
+// git or no clone, every file but what make builds.
+//
+// The walk comes first and git only filters it: go test remembers a result by
+// the files and directories that the test opened, and cannot see git's.
+func readTree(t *testing.T) tree {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	known := gitFiles(root)
+	files := tree{}
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		switch {
+		case d.IsDir() && (rel == ".git" || rel == "bin" || rel == "bench/results"):
+			return fs.SkipDir
+		case !d.Type().IsRegular() || known != nil && !known[rel]:
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if !bytes.ContainsRune(text, 0) {
+			files[rel] = string(text)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := files["internal/repocheck/repocheck_test.go"]; !ok {
+		t.Fatalf("read %d files, and this test is not among them", len(files))
+	}
+	return files
+}
+
+// gitFiles answers what git tracks or would track, nil if it cannot tell.
+func gitFiles(root string) map[string]bool {
+	out, err := exec.Command("git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
+	if err != nil || len(out) == 0 {
+		return nil
+	}
+	known := map[string]bool{}
+	for name := range strings.SplitSeq(string(out), "\x00") {
+		known[name] = true
+	}
+	return known
+}
+
+// each runs check over the files whose names end in suffix, of which there
+// must be some: a check that finds nothing to look at proves nothing.
+func (files tree) each(t *testing.T, suffix string, check func(file, text string) []Problem) {
+	t.Helper()
+	seen := 0
+	for file, text := range files {
+		if strings.HasSuffix(file, suffix) {
+			seen++
+			report(t, check(file, text))
+		}
+	}
+	if seen == 0 {
+		t.Errorf("there is no %s file", suffix)
+	}
+}
+
+func report(t *testing.T, problems []Problem) {
+	t.Helper()
+	for _, p := range problems {
+		t.Error(p)
+	}
+}
+
+func TestGoFilesKeepTheLimits(t *testing.T) {
+	readTree(t).each(t, ".go", GoFile)
+}
+
+func TestNoUnfinishedWork(t *testing.T) {
+	readTree(t).each(t, "", Markers)
+}
+
+func TestNoMachinePaths(t *testing.T) {
+	readTree(t).each(t, "", MachinePaths)
+}
+
+func TestMarkdownLinksLead(t *testing.T) {
+	files := readTree(t)
+	there := map[string]bool{}
+	for file := range files {
+		for ; file != "."; file = path.Dir(file) {
+			there[file] = true
+		}
+	}
+	files.each(t, ".md", func(file, text string) []Problem {
+		return Links(file, text, func(target string) bool { return there[target] })
+	})
+}
+
+func TestScriptsHaveTranscripts(t *testing.T) {
+	texts := map[string]string{}
+	for file, text := range readTree(t) {
+		if strings.HasPrefix(file, "script/") {
+			texts[file] = text
+		}
+	}
+	report(t, Transcripts(texts))
+}
+
+func TestWorkspaceIsComplete(t *testing.T) {
+	files := readTree(t)
+	var modules []string
+	for file := range files {
+		if path.Base(file) == "go.mod" && !strings.Contains(file, "testdata/") {
+			modules = append(modules, path.Dir(file))
+		}
+	}
+	report(t, Workspace(files["go.work"], modules))
+	report(t, NoRequire("go.mod", files["go.mod"]))
+}
+
+func TestGuaranteesHaveTests(t *testing.T) {
+	const page = "docs/guarantees.md"
+	files := readTree(t)
+	if _, ok := files[page]; !ok {
+		return // nothing is promised yet
+	}
+	tests := map[string]bool{}
+	for file, text := range files {
+		for _, name := range TestFuncs(file, text) {
+			tests[name] = true
+		}
+	}
+	report(t, Guarantees(page, files[page], tests))
+}
+
+// What users call, in the packages that they import. A store's own methods are
+// called by the library.
+func TestEveryPublicCallHasAnExample(t *testing.T) {
+	packages := map[string]map[string]string{}
+	for _, dir := range []string{".", "memstore", "quorum", "store", "store/goredis", "store/rueidis"} {
+		packages[dir] = map[string]string{}
+	}
+	seam := map[string]bool{}
+	for file, text := range readTree(t) {
+		if path.Ext(file) != ".go" {
+			continue
+		}
+		if files, ok := packages[path.Dir(file)]; ok {
+			files[file] = text
+		}
+		if path.Dir(file) == "store" {
+			for _, name := range InterfaceMethods(file, text) {
+				seam[name] = true
+			}
+		}
+	}
+	for dir, files := range packages {
+		if len(files) == 0 {
+			t.Errorf("%s has no Go files", dir)
+		}
+		called := seam
+		if dir == "." {
+			called = nil
+		}
+		report(t, Examples(files, called))
+	}
+}

@@ -1,0 +1,120 @@
+package repocheck
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A reader who follows a call enters the functions that are longer than this. Shorter
+// ones are read where they are called.
+const shortFunc = 5
+
+// What a reader has to follow today. The numbers only fall; the aim is 20 functions in
+// 9 files for lock, and 14 in 7 for release.
+var walks = map[string]struct{ funcs, files int }{
+	"lock":    {43, 17},
+	"release": {33, 14},
+}
+
+// Parsing and arithmetic are leaves: their names say what they do. The store is
+// another's.
+var leaves = []string{"internal/wire/", "internal/leasetime/", "internal/repocheck/", "memstore/"}
+
+// TestTheWalkIsShort counts, by coverage counters, how many functions the commonest two
+// calls enter, and in how many files.
+func TestTheWalkIsShort(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "walk")
+	run(t, nil, "go", "build", "-cover", "-covermode=atomic", "-coverpkg=github.com/holdfast-go/holdfast/...",
+		"-o", program, "./walk")
+	for call, limit := range walks {
+		t.Run(call, func(t *testing.T) {
+			counters := t.TempDir()
+			run(t, []string{"GOCOVERDIR=" + t.TempDir()}, program, call, counters)
+			funcs, files := followed(t, run(t, nil, "go", "tool", "covdata", "func", "-i="+counters))
+			if len(funcs) > limit.funcs || len(files) > limit.files {
+				t.Errorf("%s enters %d functions in %d files, more than %d in %d:\n%s",
+					call, len(funcs), len(files), limit.funcs, limit.files, strings.Join(funcs, "\n"))
+			}
+		})
+	}
+}
+
+// followed lists the functions of a report that were entered and are no leaves.
+func followed(t *testing.T, report string) (funcs []string, files map[string]bool) {
+	t.Helper()
+	files = map[string]bool{}
+	for _, line := range lines(report) {
+		// github.com/holdfast-go/holdfast/hold.go:66:  *Client.begin  72.2%
+		words := strings.Fields(line)
+		place, ok := strings.CutPrefix(words[0], "github.com/holdfast-go/holdfast/")
+		if !ok || words[2] == "0.0%" {
+			continue
+		}
+		file, number, _ := strings.Cut(strings.TrimSuffix(place, ":"), ":")
+		if isLeaf(file) || length(t, file, number) <= shortFunc {
+			continue
+		}
+		funcs = append(funcs, place+" "+words[1])
+		files[file] = true
+	}
+	if len(funcs) == 0 {
+		t.Fatalf("no function was entered:\n%s", report)
+	}
+	return funcs, files
+}
+
+func isLeaf(file string) bool {
+	for _, leaf := range leaves {
+		if strings.HasPrefix(file, leaf) {
+			return true
+		}
+	}
+	return false
+}
+
+// length is how many lines the function at a line has, from func to its last brace.
+func length(t *testing.T, file, number string) int {
+	t.Helper()
+	at, err := strconv.Atoi(number)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fset := token.NewFileSet()
+	tree, err := parser.ParseFile(fset, filepath.Join("..", "..", file), nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, decl := range tree.Decls {
+		f, ok := decl.(*ast.FuncDecl)
+		if ok && fset.Position(f.Pos()).Line == at {
+			return fset.Position(f.End()).Line - fset.Position(f.Pos()).Line + 1
+		}
+	}
+	return 0 // a function literal is part of the one around it
+}
+
+// run runs a program and answers what it prints.
+func run(t *testing.T, env []string, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.Output()
+	if err != nil {
+		detail := ""
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+			detail = string(exit.Stderr)
+		}
+		t.Fatal(fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, detail))
+	}
+	return string(out)
+}

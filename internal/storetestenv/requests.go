@@ -1,0 +1,247 @@
+package storetestenv
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Requests tests what Run does of a store that is at peace or loses its connection.
+func (l Library) Requests(t *testing.T) {
+	t.Run("TheScriptIsLoadedWhenTheServerForgotIt", l.loadsTheScript)
+	t.Run("RunReturnsWhenTheContextEnds", l.runReturnsWhenTheContextEnds)
+	t.Run("RunSendsAgainOnABrokenConnection", l.runSendsAgain)
+	t.Run("ARefusalAfterALostAnswerIsNotDefinite", l.refusalAfterALostAnswer)
+	t.Run("Server", l.server)
+}
+
+func (l Library) loadsTheScript(t *testing.T) {
+	server := l.start(t)
+	s := l.store(t, server.Addr(), Client{})
+	for _, want := range []string{"1", "2"} {
+		if got, err := s.Run(t.Context(), Incr, []string{"n"}, nil); got != want || err != nil {
+			t.Fatalf("got %q, %v", got, err)
+		}
+	}
+	server.Do(t, "SCRIPT", "FLUSH")
+	if got, err := s.Run(t.Context(), Incr, []string{"n"}, nil); got != "3" || err != nil {
+		t.Errorf("after the flush: %q, %v", got, err)
+	}
+	calls := server.CommandCalls(t)
+	if calls["evalsha"] != 3 || calls["eval"] != 2 {
+		t.Errorf("sent %d EVALSHA and %d EVAL", calls["evalsha"], calls["eval"])
+	}
+}
+
+// end is how a context ends, and what a request that it ends is told.
+type end struct {
+	begin func(context.Context) (context.Context, context.CancelFunc)
+	want  error
+}
+
+// ends are the ways.
+func ends() map[string]end {
+	const short = 50 * time.Millisecond
+	return map[string]end{
+		"Cancel": {context.WithCancel, context.Canceled},
+		"CancelBeforeTheDeadline": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, time.Hour)
+		}, context.Canceled},
+		"Deadline": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, short)
+		}, context.DeadlineExceeded},
+		"DeadlineWithoutDone": {func(context.Context) (context.Context, context.CancelFunc) {
+			return Limit{context.Background(), time.Now().Add(short)}, func() {}
+		}, context.DeadlineExceeded},
+		"DeadlineBeforeDone": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return Limit{ctx, time.Now().Add(short)}, func() {}
+		}, context.DeadlineExceeded},
+	}
+}
+
+func (l Library) runReturnsWhenTheContextEnds(t *testing.T) {
+	server := l.start(t)
+	for name, how := range ends() {
+		for _, awaited := range []string{"EVALSHA", "HELLO"} {
+			t.Run(name+"/"+awaited, func(t *testing.T) { l.runReturns(t, server, how, awaited) })
+		}
+	}
+}
+
+// runReturns ends a request while a command of it is not answered.
+func (l Library) runReturns(t *testing.T, server *redistest.Server, how end, awaited string) {
+	proxy := redistest.NewProxy(t, server.Addr())
+	s := l.store(t, proxy.Addr(), Client{Waits: true})
+	t.Cleanup(proxy.Cut) // ends what still waits for an answer
+	if _, err := s.Run(t.Context(), Echo, nil, []string{"x"}); err != nil {
+		t.Fatal(err)
+	}
+	if awaited == "HELLO" {
+		proxy.Cut() // it has to connect anew
+	}
+	before := proxy.Count(redistest.Arrived, awaited)
+	proxy.BlackHole()
+
+	ctx, cancel := how.begin(t.Context())
+	defer cancel()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := s.Run(ctx, Echo, nil, []string{"x"})
+		failed <- err
+	}()
+	proxy.Await(t, redistest.Arrived, awaited, before+1)
+	start := time.Now()
+	if errors.Is(how.want, context.Canceled) {
+		cancel()
+	}
+	err := <-failed
+	if took := time.Since(start); took > redistest.Patience/2 {
+		t.Errorf("took %v", took)
+	}
+	if !errors.Is(err, how.want) || !strings.Contains(err.Error(), proxy.Addr()) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func (l Library) runSendsAgain(t *testing.T) {
+	server := l.start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	s := l.store(t, proxy.Addr(), Client{})
+	if _, err := s.Run(t.Context(), Incr, []string{"n"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	proxy.DropRepliesAndCut(2, "EVALSHA")
+	if got, err := s.Run(t.Context(), Incr, []string{"n"}, nil); got != "4" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+
+	// A server that was away and is back: a pool is full of dead connections.
+	server.Restart()
+	if got, err := s.Run(t.Context(), Incr, []string{"n"}, nil); got != "1" || err != nil {
+		t.Errorf("after the restart: %q, %v", got, err)
+	}
+}
+
+// A request whose answer was lost may have taken effect: a refusal of its repetition is no
+// definite answer.
+func (l Library) refusalAfterALostAnswer(t *testing.T) {
+	server := l.start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	s := l.store(t, proxy.Addr(), Client{})
+	if _, err := s.Run(t.Context(), Incr, []string{"n"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	proxy.DropRepliesAndCut(1, "EVALSHA")
+	proxy.Hook(func(e redistest.Event) {
+		if e.Stage == redistest.Dropped {
+			server.Do(t, "SET", "n", "no number")
+		}
+	})
+	_, err := s.Run(t.Context(), Incr, []string{"n"}, nil)
+	var refused *store.ServerError
+	if err == nil || errors.As(err, &refused) || !strings.Contains(err.Error(), "not an integer") {
+		t.Errorf("got %#v", err)
+	}
+}
+
+func (l Library) server(t *testing.T) {
+	server := l.start(t)
+	product, version := server.Product(t)
+	want := store.ServerInfo{
+		Product: product, Version: version, Role: "master", Mode: "standalone", Address: server.Addr(),
+	}
+	l.eachProtocol(t, func(t *testing.T, c Client) {
+		if info, err := l.store(t, server.Addr(), c).Server(t.Context()); info != want || err != nil {
+			t.Errorf("got %+v, %v", info, err)
+		}
+	})
+}
+
+// Refusals tests how a store tells what a server refuses.
+func (l Library) Refusals(t *testing.T) {
+	t.Run("ServerErrors", l.serverErrors)
+	t.Run("ARefusedConnectionNamesTheServer", l.refusedConnection)
+	t.Run("NilIsNoAnswer", func(t *testing.T) {
+		_, err := l.store(t, l.start(t).Addr(), Client{}).Run(t.Context(), Read, []string{"x"}, nil)
+		var refused *store.ServerError
+		if err == nil || errors.As(err, &refused) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func (l Library) serverErrors(t *testing.T) {
+	server := l.start(t)
+	guarded := l.start(t, redistest.Password("secret"))
+	full := l.start(t, redistest.Args("--maxmemory", "1"))
+	replica := l.start(t, redistest.ReplicaOf(server))
+	server.Do(t, "SADD", "set", "x")
+	user := func(rules ...string) {
+		words := []any{"ACL", "SETUSER"}
+		for _, rule := range append(rules, l.Commands...) {
+			words = append(words, rule)
+		}
+		server.Do(t, words...)
+	}
+	user("ann", "on", ">pw", "~mine", "resetchannels", "+evalsha", "+eval", "+get", "+hello")
+	user("bob", "on", ">pw", "~*", "+get", "+hello")
+	anybody, ann, bob := Client{}, Client{User: "ann", Password: "pw"}, Client{User: "bob", Password: "pw"}
+
+	for _, test := range []struct {
+		name   string
+		server *redistest.Server
+		client Client
+		action *script.Script
+		key    string
+		code   string
+		says   string
+	}{
+		{"WrongType", server, anybody, Read, "set", "WRONGTYPE", "wrong kind of value"},
+		{"Crash", server, anybody, crash, "x", "ERR", "attempt to index"},
+		{"CustomCode", server, anybody, custom, "x", "BADARG", "BADARG no such mode"},
+		{"NoCode", server, anybody, bare, "x", "ERR", "no code"},
+		{"NoPermission", server, bob, Read, "x", "NOPERM", "evalsha"},
+		{"NoPermissionForKey", server, ann, Read, "other", "NOPERM", "key"},
+		{"NoPermissionInScript", server, ann, write, "mine", "NOPERM", "script"},
+		{"NoPermissionToPublish", server, ann, publish, "mine", "NOPERM", "script"},
+		{"NoAuth", guarded, anybody, Read, "x", "NOAUTH", l.NoAuth},
+		{"WrongPass", guarded, Client{Password: "guess"}, Read, "x", "WRONGPASS", "invalid"},
+		{"OutOfMemory", full, anybody, write, "x", "OOM", "maxmemory"},
+		{"ReadOnly", replica, anybody, write, "x", "READONLY", "read only replica"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := l.store(t, test.server.Addr(), test.client)
+			_, err := s.Run(t.Context(), test.action, []string{test.key}, nil)
+			var refused *store.ServerError
+			if !errors.As(err, &refused) {
+				t.Fatalf("got %v", err)
+			}
+			if refused.Code != test.code || !strings.Contains(refused.Message, test.says) {
+				t.Errorf("got %+v", refused)
+			}
+		})
+	}
+}
+
+func (l Library) refusedConnection(t *testing.T) {
+	addr := redistest.ClosedAddr(t)
+	s := l.store(t, addr, Client{})
+	_, err := s.Run(t.Context(), Read, []string{"x"}, nil)
+	var refused *store.ServerError
+	if err == nil || errors.As(err, &refused) || !strings.Contains(err.Error(), addr) {
+		t.Errorf("Run: %v", err)
+	}
+	if _, err := s.Listen(t.Context(), "channel", store.Listener{}); err == nil ||
+		!strings.Contains(err.Error(), addr) {
+		t.Errorf("Listen: %v", err)
+	}
+	if _, err := s.Server(t.Context()); err == nil || !strings.Contains(err.Error(), addr) {
+		t.Errorf("Server: %v", err)
+	}
+}

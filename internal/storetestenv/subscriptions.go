@@ -1,0 +1,251 @@
+package storetestenv
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Subscriptions tests what Listen does of a store.
+func (l Library) Subscriptions(t *testing.T) {
+	t.Run("ListenIsConfirmedWhenItReturns", func(t *testing.T) { l.eachProtocol(t, l.listenIsConfirmed) })
+	t.Run("ListenersOfOneChannel", l.listenersOfOneChannel)
+	t.Run("ListenResumesAfterABreak", func(t *testing.T) { l.eachProtocol(t, l.listenResumes) })
+	t.Run("ListenReturnsWhenTheContextEnds", l.listenReturnsWhenTheContextEnds)
+	t.Run("StopUnsubscribes", l.stopUnsubscribes)
+	t.Run("StopWaitsForTheListener", l.stopWaitsForTheListener)
+	t.Run("StopDoesNotWaitForASilentServer", l.stopAtASilentServer)
+	t.Run("ARefusedChannelLeavesOthersAlone", l.refusedChannel)
+	t.Run("StopsAtOnceWithoutTheRightToUnsubscribe", l.mayNotUnsubscribe)
+	t.Run("NothingIsLeftAfterTheLastStop", func(t *testing.T) { l.eachProtocol(t, l.nothingIsLeft) })
+}
+
+func (l Library) listenIsConfirmed(t *testing.T, c Client) {
+	server := l.start(t)
+	s := l.store(t, server.Addr(), c)
+	for _, channel := range []string{"first", "second"} {
+		e, _ := Listen(t, s, channel)
+		if got := server.Do(t, "PUBLISH", channel, "hello"); got != int64(1) {
+			t.Errorf("%s was heard by %v", channel, got)
+		}
+		if got := Await(t, e.Messages); got != "hello" {
+			t.Errorf("got %q", got)
+		}
+	}
+	clients := server.Do(t, "CLIENT", "LIST", "TYPE", "pubsub").(string)
+	if n := strings.Count(clients, "\n"); n != 1 {
+		t.Errorf("%d connections for two channels", n)
+	}
+}
+
+func (l Library) listenersOfOneChannel(t *testing.T) {
+	server := l.start(t)
+	s := l.store(t, server.Addr(), Client{})
+	first, stop := Listen(t, s, "channel")
+	second, _ := Listen(t, s, "channel")
+	server.Do(t, "PUBLISH", "channel", "1")
+	Await(t, first.Messages)
+	Await(t, second.Messages)
+	stop()
+	stop()
+	if got := server.Do(t, "PUBLISH", "channel", "2"); got != int64(1) {
+		t.Errorf("heard by %v", got)
+	}
+	if got := Await(t, second.Messages); got != "2" {
+		t.Errorf("got %q", got)
+	}
+	if len(first.Messages) > 0 {
+		t.Error("a stopped listener was called")
+	}
+}
+
+func (l Library) listenResumes(t *testing.T, c Client) {
+	server := l.start(t)
+	s := l.store(t, server.Addr(), c)
+	one, _ := Listen(t, s, "one")
+	two, _ := Listen(t, s, "two")
+	for name, disturb := range map[string]func(){
+		"Kill":    func() { server.Do(t, "CLIENT", "KILL", "TYPE", "pubsub") },
+		"Restart": server.Restart,
+	} {
+		t.Run(name, func(t *testing.T) {
+			disturb()
+			Await(t, one.Resumed)
+			Await(t, two.Resumed)
+			server.Do(t, "PUBLISH", "one", name)
+			if got := Await(t, one.Messages); got != name {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+func (l Library) listenReturnsWhenTheContextEnds(t *testing.T) {
+	proxy := redistest.NewProxy(t, l.start(t).Addr())
+	s := l.store(t, proxy.Addr(), Client{})
+	before := proxy.Count(redistest.Arrived, "HELLO")
+	proxy.BlackHole()
+	t.Cleanup(proxy.Pass)
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := s.Listen(ctx, "channel", NewEar(1).Listener())
+		failed <- err
+	}()
+	proxy.Await(t, redistest.Arrived, "HELLO", before+1)
+	cancel()
+	if err := Await(t, failed); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	proxy.Pass()
+	Listen(t, s, "channel")
+}
+
+func (l Library) stopUnsubscribes(t *testing.T) {
+	server := l.start(t)
+	s := l.store(t, server.Addr(), Client{})
+	_, stopOnly := Listen(t, s, "only")
+	stopOnly()
+	if got := server.Do(t, "PUBLISH", "only", "x"); got != int64(0) {
+		t.Errorf("the only channel is heard by %v", got)
+	}
+	_, stop := Listen(t, s, "gone")
+	stays, _ := Listen(t, s, "stays")
+	stop()
+	if got := server.Do(t, "PUBLISH", "gone", "x"); got != int64(0) {
+		t.Errorf("heard by %v", got)
+	}
+	back, _ := Listen(t, s, "gone")
+	for channel, e := range map[string]*Ear{"gone": back, "stays": stays} {
+		server.Do(t, "PUBLISH", channel, channel)
+		if got := Await(t, e.Messages); got != channel {
+			t.Errorf("got %q on %s", got, channel)
+		}
+	}
+}
+
+func (l Library) stopWaitsForTheListener(t *testing.T) {
+	server := l.start(t)
+	s := l.store(t, server.Addr(), Client{})
+	entered, release := make(chan struct{}), make(chan struct{})
+	var running atomic.Int32
+	stop, err := s.Listen(t.Context(), "channel", store.Listener{Message: func(string) {
+		running.Add(1)
+		entered <- struct{}{}
+		<-release
+		running.Add(-1)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Do(t, "PUBLISH", "channel", "1")
+	server.Do(t, "PUBLISH", "channel", "2")
+	Await(t, entered)
+	left := make(chan int32)
+	go func() {
+		stop()
+		left <- running.Load()
+	}()
+	release <- struct{}{}
+	// The second message may have come first; it is let go, too.
+	select {
+	case <-entered:
+		release <- struct{}{}
+		if n := Await(t, left); n != 0 {
+			t.Errorf("stop returned while %d calls ran", n)
+		}
+	case n := <-left:
+		if n != 0 {
+			t.Errorf("stop returned while %d calls ran", n)
+		}
+	}
+}
+
+func (l Library) stopAtASilentServer(t *testing.T) {
+	proxy := redistest.NewProxy(t, l.start(t).Addr())
+	s := l.store(t, proxy.Addr(), Client{})
+	t.Cleanup(proxy.Cut)
+	_, stop := Listen(t, s, "channel")
+	proxy.BlackHole()
+	start := time.Now()
+	stop()
+	if took := time.Since(start); took > redistest.Patience/4 {
+		t.Errorf("took %v", took)
+	}
+}
+
+func (l Library) refusedChannel(t *testing.T) {
+	server := l.start(t)
+	server.Do(t, "ACL", "SETUSER", "ann", "on", ">pw", "resetchannels", "&mine", "+@all")
+	s := l.store(t, server.Addr(), Client{User: "ann", Password: "pw"})
+	mine, _ := Listen(t, s, "mine")
+	_, err := s.Listen(t.Context(), "other", NewEar(1).Listener())
+	var refused *store.ServerError
+	if !errors.As(err, &refused) || refused.Code != "NOPERM" {
+		t.Errorf("got %v", err)
+	}
+	server.Do(t, "PUBLISH", "mine", "hello")
+	if got := Await(t, mine.Messages); got != "hello" {
+		t.Errorf("got %q", got)
+	}
+	if len(mine.Resumed) > 0 {
+		t.Error("the refusal broke the connection")
+	}
+}
+
+// A user that may listen and may not stop listening is not kept waiting by that, and neither
+// is anybody else.
+func (l Library) mayNotUnsubscribe(t *testing.T) {
+	server := redistest.Start(t)
+	server.Do(t, "ACL", "SETUSER", "ann", "on", ">pw", "allchannels", "+@all", "-unsubscribe")
+	s := l.store(t, server.Addr(), Client{User: "ann", Password: "pw"})
+	mine, _ := Listen(t, s, "mine")
+	start := time.Now()
+	for range 60 { // a second each, if it waited
+		_, stop := Listen(t, s, "other")
+		stop()
+	}
+	if took := time.Since(start); took > redistest.Patience/2 {
+		t.Errorf("took %v", took)
+	}
+	if got := server.Do(t, "PUBLISH", "other", "hello"); l.Replaces && got != int64(0) {
+		t.Errorf("the other is heard by %v", got)
+	}
+	server.Do(t, "PUBLISH", "mine", "hello")
+	if got := Await(t, mine.Messages); got != "hello" {
+		t.Errorf("got %q", got)
+	}
+	if len(mine.Resumed) > 0 && !l.Replaces {
+		t.Error("the refusal broke the connection")
+	}
+}
+
+func (l Library) nothingIsLeft(t *testing.T, c Client) {
+	server := l.start(t)
+	s, lent := l.Open(t, server.Addr(), c)
+	// With a context that can end, so that the client's own goroutines are there.
+	if _, err := s.Run(t.Context(), Echo, nil, []string{"x"}); err != nil {
+		t.Fatal(err)
+	}
+	before := runtime.NumGoroutine()
+	for range 3 {
+		_, stopOne := Listen(t, s, "one")
+		_, stopTwo := Listen(t, s, "two")
+		stopOne()
+		stopTwo()
+	}
+	redistest.Await(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
+	redistest.Await(t, "no connection is left", func() bool {
+		return server.Do(t, "CLIENT", "LIST", "TYPE", "pubsub") == ""
+	})
+	if lent != nil && lent() != 0 {
+		t.Errorf("the pool misses %d connections", lent())
+	}
+}

@@ -1,0 +1,324 @@
+package transcript
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// player plays one scenario.
+type player struct {
+	driver  Driver
+	symbols symbols
+	lock    string
+	sharded bool
+}
+
+func newPlayer(d Driver) *player { return &player{driver: d, lock: "a"} }
+
+// play returns the scenario with the answers that it got.
+func (p *player) play(t *testing.T, s scenario) (out []string) {
+	t.Helper()
+	for i, line := range s.lines {
+		if isOutput(line) {
+			continue
+		}
+		out = append(out, line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		answer, err := p.command(line)
+		if err != nil {
+			t.Fatalf("line %d: %s: %v", s.start+i, line, err)
+		}
+		out = append(out, answer...)
+	}
+	return out
+}
+
+func (p *player) key() string { return "golden:{" + p.lock + "}" }
+
+func (p *player) base() string {
+	if p.sharded {
+		return "golden:push:{" + p.lock + "}:"
+	}
+	return "golden:push:"
+}
+
+func (p *player) watched() string {
+	if p.sharded {
+		return "golden:{" + p.lock + "}:watch"
+	}
+	return "golden:watch=" + p.lock
+}
+
+// command carries out one line and returns what is to be seen.
+func (p *player) command(line string) ([]string, error) {
+	c, err := p.parse(line)
+	if err != nil {
+		return nil, err
+	}
+	var shown []string
+	switch c.verb {
+	case "listen":
+		p.driver.Listen(p.base() + c.word())
+	case "deafen":
+		p.driver.Deafen(p.base() + c.word())
+	case "advance":
+		d, err := time.ParseDuration(c.word())
+		if err != nil {
+			return nil, err
+		}
+		p.symbols.move(p.driver.Advance(d))
+	case "lock":
+		p.lock = c.word()
+	case "watch":
+		p.driver.Listen(p.watched())
+	case "sharded":
+		p.sharded = true
+	case "plant":
+		p.driver.Plant(p.key(), c.word() == "later")
+	case "dump":
+		shown = p.dump()
+	case "ttl":
+		shown = []string{"=> " + p.symbols.duration(p.driver.TTL(p.key()))}
+	default:
+		shown, err = p.act(c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := c.leftover(); err != nil {
+		return nil, err
+	}
+	return append(shown, p.pushes()...), nil
+}
+
+// act runs an action of the protocol.
+func (p *player) act(c *command) ([]string, error) {
+	keys, args := []string{p.key()}, []string(nil)
+	switch c.verb {
+	case "acquire":
+		attempt, ttl := c.word(), c.opt("ttl", "30s")
+		args = []string{attempt, ttl, sum(ttl, c.opt("retention", "600s")), c.opt("want", "x"),
+			c.opt("patience", "0"), p.base()}
+	case "release":
+		args = []string{c.word(), c.opt("token", "0"), c.opt("retention", "600s"), p.base()}
+	case "poll":
+		args = []string{c.word(), c.opt("ttl", "30s"), c.opt("retention", "600s"),
+			c.opt("patience", "60s"), p.base()}
+	case "cancel":
+		args = []string{c.word(), c.opt("retention", "600s"), p.base()}
+	case "inspect":
+	case "evict":
+		args = []string{c.opt("by", "ops"), c.opt("reason", "stuck"), c.opt("token", "0"),
+			c.opt("retention", "600s"), p.base()}
+	case "acquire_free", "release_idle":
+		keys, args = p.several(c)
+	case "step":
+		args = []string{c.word(), c.opt("token", "0"), c.opt("want", "s"), c.opt("ttl", "30s"),
+			c.opt("retention", "600s"), p.base()}
+	case "limit":
+		args = []string{c.word(), c.opt("retention", "600s"), p.base()}
+	case "renew":
+		keys, args = p.renew(c)
+	case "gather":
+		keys, args = p.gather(c)
+	case "turn":
+		args = []string{c.word(), c.opt("ttl", "30s"), c.opt("retention", "600s"), c.opt("period", "3600s"),
+			c.opt("offset", "-"), c.opt("first", "now"), p.base()}
+	case "forgo":
+		args = []string{c.word(), c.opt("retention", "600s"), p.base()}
+	case "proclaim":
+		args = []string{c.word(), c.opt("token", "0"), c.opt("number", "1"), c.opt("value", ""), p.watched(),
+			c.opt("retention", "600s")}
+	case "stay":
+		args = []string{c.word(), c.opt("token", "0"), c.opt("least", "0"), c.opt("after", "0"),
+			c.opt("retention", "600s"), p.base()}
+	case "permit":
+		args = []string{p.base() + c.word()}
+	case "leader":
+	case "announce":
+		keys = []string{"golden:client:" + c.word()}
+		args = []string{c.opt("ttl", "900s"), c.opt("app", "shop"), c.opt("host", "web-1"), c.opt("pid", "42"),
+			c.opt("version", "v1"), c.opt("started", "7")}
+	case "raise":
+		args = []string{c.word(), c.opt("token", "0"), c.opt("retention", "600s")}
+	case "node":
+		keys, args = []string{"golden:quorum"}, []string{c.opt("life", "3600s")}
+		if mark := c.opt("new", ""); mark != "" {
+			args = append(args, c.opt("old", "-"), mark)
+		}
+	case "whois":
+		keys = []string{"golden:client:" + c.word()}
+	default:
+		return nil, errors.New("no such command")
+	}
+	if owner := c.opt("owner", ""); owner != "" {
+		args = append(args, owner)
+	}
+	return p.run(c.verb, keys, args)
+}
+
+// several takes acquisitions as [LOCK:]ATTEMPT.
+func (p *player) several(c *command) (keys, args []string) {
+	if c.verb == "acquire_free" {
+		ttl := c.opt("ttl", "30s")
+		args = []string{ttl, sum(ttl, c.opt("retention", "600s"))}
+	}
+	for len(c.words) > 0 {
+		key, attempt := p.named(c.word())
+		keys, args = append(keys, key), append(args, attempt)
+	}
+	return keys, args
+}
+
+// named takes [LOCK:]ATTEMPT apart.
+func (p *player) named(word string) (key, attempt string) {
+	if name, attempt, ok := strings.Cut(word, ":"); ok {
+		return "golden:{" + name + "}", attempt
+	}
+	return p.key(), word
+}
+
+// renew takes leases as [LOCK:]ATTEMPT[@OWNER].
+func (p *player) renew(c *command) (keys, args []string) {
+	args = []string{c.opt("retention", "600s")}
+	ttl := c.opt("ttl", "30s")
+	for len(c.words) > 0 {
+		lease, owner, _ := strings.Cut(c.word(), "@")
+		key, attempt := p.named(lease)
+		keys, args = append(keys, key), append(args, attempt, ttl, owner)
+	}
+	return keys, args
+}
+
+// gather takes an attempt and names of locks.
+func (p *player) gather(c *command) (keys, args []string) {
+	args = []string{c.word(), c.opt("ttl", "30s"), c.opt("retention", "600s")}
+	for len(c.words) > 0 {
+		keys, args = append(keys, "golden:{"+c.word()+"}"), append(args, p.base())
+	}
+	return keys, args
+}
+
+func (p *player) run(verb string, keys, args []string) ([]string, error) {
+	i := slices.IndexFunc(script.All(), func(s *script.Script) bool { return s.Name == verb })
+	answer, err := p.driver.Run(script.All()[i], keys, args)
+	var refused *store.ServerError
+	switch {
+	case errors.As(err, &refused):
+		return []string{"=> error " + refused.Code}, nil
+	case err != nil:
+		return nil, err
+	}
+	var shown []string
+	for line := range strings.SplitSeq(answer, "\n") {
+		shown = append(shown, "=> "+p.symbols.line(line, p.driver.Now()))
+	}
+	return shown, nil
+}
+
+func (p *player) dump() []string {
+	fields := p.driver.Fields(p.key())
+	if fields == nil {
+		return []string{"=> nothing"}
+	}
+	var shown []string
+	now := p.driver.Now()
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		show := p.symbols.line
+		if name == "lock" {
+			show = p.symbols.lock
+		}
+		shown = append(shown, "=> "+name+" "+show(fields[name], now))
+	}
+	return shown
+}
+
+// pushes shows what was heard; the order between clients is by name.
+func (p *player) pushes() (shown []string) {
+	heard := p.driver.Pushes()
+	slices.SortStableFunc(heard, func(a, b Push) int { return strings.Compare(a.Channel, b.Channel) })
+	for _, push := range heard {
+		client := push.Channel[strings.LastIndex(push.Channel, ":")+1:]
+		shown = append(shown, client+" <- "+p.symbols.line(push.Payload, p.driver.Now()))
+	}
+	return shown
+}
+
+// command is one parsed line.
+type command struct {
+	verb  string
+	words []string
+	opts  map[string]string
+}
+
+func (p *player) parse(line string) (*command, error) {
+	words := strings.Fields(line)
+	c := &command{verb: words[0], opts: map[string]string{}}
+	for _, word := range words[1:] {
+		name, value, ok := strings.Cut(word, "=")
+		if !ok {
+			c.words = append(c.words, word)
+			continue
+		}
+		if strings.HasPrefix(value, "T") && name == "token" {
+			token, err := p.symbols.token(value)
+			if err != nil {
+				return nil, err
+			}
+			value = token
+		}
+		c.opts[name] = value
+	}
+	return c, nil
+}
+
+// word takes the next word, empty if there is none.
+func (c *command) word() string {
+	if len(c.words) == 0 {
+		return ""
+	}
+	word := c.words[0]
+	c.words = c.words[1:]
+	return word
+}
+
+// opt takes an option; a duration is answered in ms.
+func (c *command) opt(name, without string) string {
+	value, ok := c.opts[name]
+	delete(c.opts, name)
+	if !ok {
+		value = without
+	}
+	if d, err := time.ParseDuration(value); err == nil && value != "0" {
+		return strconv.FormatInt(d.Milliseconds(), 10)
+	}
+	return value
+}
+
+// sum adds durations in ms; what is none is left to the action to refuse.
+func sum(a, b string) string {
+	m, bad := strconv.ParseInt(a, 10, 64)
+	n, wrong := strconv.ParseInt(b, 10, 64)
+	if bad != nil || wrong != nil {
+		return b
+	}
+	return strconv.FormatInt(m+n, 10)
+}
+
+func (c *command) leftover() error {
+	if len(c.words) > 0 || len(c.opts) > 0 {
+		return fmt.Errorf("%s does not take %v %v", c.verb, c.words, c.opts)
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package transcript
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// server drives the scripts themselves, as they are shipped, on a real server.
+//
+// Nobody can advance a server's clock, so Advance makes the records older
+// instead: it moves every point in time in them, and their lives, back by that
+// much. Nothing in a record matters but its distance from now, so that is the
+// same. Tokens are only compared with one another and with the clock; they stay
+// where they are, unless the clock is to be set back, when they move ahead.
+type server struct {
+	t     *testing.T
+	conn  *redistest.Conn
+	user  *redistest.Conn // with the rights that a client has
+	ear   *redistest.Conn // in subscriber mode
+	syncs int
+}
+
+// syncChannel carries the marks of Pushes.
+const syncChannel = "golden:sync"
+
+// Server returns an opener of drivers on s, which is emptied each time.
+func Server(s *redistest.Server) func(t *testing.T) Driver {
+	return func(t *testing.T) Driver {
+		d := &server{t: t, conn: s.Dial(t), user: redistest.Dial(t, s.Addr()), ear: s.Dial(t)}
+		d.conn.Do(t, "FLUSHALL")
+		d.ear.Do(t, "SUBSCRIBE", syncChannel)
+		return d
+	}
+}
+
+func (d *server) Run(action *script.Script, keys, args []string) (string, error) {
+	words := []any{"EVAL", action.Text, len(keys)}
+	for _, word := range append(keys, args...) {
+		words = append(words, word)
+	}
+	switch reply := d.user.Do(d.t, words...).(type) {
+	case string:
+		return reply, nil
+	case redistest.Error:
+		code, _, _ := strings.Cut(string(reply), " ")
+		return "", &store.ServerError{Code: code, Message: string(reply)}
+	default:
+		return "", fmt.Errorf("the script answered %v", reply)
+	}
+}
+
+func (d *server) Listen(channel string) { d.hear("SUBSCRIBE", channel) }
+func (d *server) Deafen(channel string) { d.hear("UNSUBSCRIBE", channel) }
+
+func (d *server) hear(verb, channel string) {
+	if strings.Contains(channel, "{") {
+		verb = "S" + verb
+	}
+	d.ear.Do(d.t, verb, channel)
+}
+
+// Pushes publishes a mark and takes what comes before it.
+func (d *server) Pushes() (heard []Push) {
+	d.syncs++
+	mark := strconv.Itoa(d.syncs)
+	d.conn.Do(d.t, "PUBLISH", syncChannel, mark)
+	for {
+		list, ok := d.ear.Receive(d.t).([]any)
+		if !ok || len(list) != 3 {
+			d.t.Fatalf("not a message: %v", list)
+		}
+		push := Push{fmt.Sprint(list[1]), fmt.Sprint(list[2])}
+		if push.Channel == syncChannel {
+			return heard
+		}
+		heard = append(heard, push)
+	}
+}
+
+func (d *server) Now() int64 {
+	clock := d.conn.Do(d.t, "TIME").([]any)
+	return number(clock[0].(string))*1000 + number(clock[1].(string))/1000
+}
+
+func (d *server) Fields(key string) map[string]string {
+	list := d.conn.Do(d.t, "HGETALL", key).([]any)
+	if len(list) == 0 {
+		return nil
+	}
+	fields := map[string]string{}
+	for i := 0; i < len(list); i += 2 {
+		fields[list[i].(string)] = list[i+1].(string)
+	}
+	return fields
+}
+
+func (d *server) TTL(key string) int64 { return d.conn.Do(d.t, "PTTL", key).(int64) }
+
+func (d *server) Plant(key string, later bool) {
+	if later {
+		d.conn.Do(d.t, "HSET", key, "lock", "a record of a later format")
+	} else {
+		d.conn.Do(d.t, "SET", key, "foreign")
+	}
+}
+
+func (d *server) Advance(by time.Duration) (tokens int64) {
+	ms := by.Milliseconds()
+	if ms < 0 {
+		tokens = -ms * 1000
+	}
+	for _, key := range d.conn.Do(d.t, "KEYS", "*").([]any) {
+		d.age(key.(string), ms, tokens)
+	}
+	return tokens
+}
+
+// age makes one record older.
+func (d *server) age(key string, ms, tokens int64) {
+	life := d.TTL(key) - ms
+	if life <= 0 {
+		d.conn.Do(d.t, "DEL", key)
+		return
+	}
+	for field, value := range d.Fields(key) {
+		if aged := older(field, value, ms, tokens); aged != value {
+			d.conn.Do(d.t, "HSET", key, field, aged)
+		}
+	}
+	d.conn.Do(d.t, "PEXPIRE", key, life)
+}
+
+// older is what a field of the record would be if all had happened ms earlier.
+func older(field, value string, ms, tokens int64) string {
+	words := strings.Split(value, " ")
+	add := func(by int64, places ...int) {
+		for _, i := range places {
+			words[i] = unsure(strings.TrimPrefix(words[i], "-")) + strconv.FormatInt(number(words[i])+by, 10)
+			words[i] = strings.NewReplacer("~-", "-0", "~", "0").Replace(words[i])
+		}
+	}
+	switch {
+	case field == "evicted" || field == "born":
+		add(-ms, 0)
+	case field == "turn":
+		add(-ms, 0)
+	case field == "line" && len(words) > 3 && words[3][0] == '~':
+		till, place, _ := strings.Cut(words[3][1:], ":")
+		words[3] = "~" + strconv.FormatInt(number(till)-ms, 10) + ":" + place
+	case field == "units":
+		add(-ms, 2)
+	case field == "lock" && tokens == 0 && len(words) > 2 && words[2] != "-":
+		add(-ms, 1)
+	case field == "lock" || field == "birth" || field == "value":
+		add(tokens, 0)
+	case field == "lost":
+		for i := range words {
+			add(tokens, i)
+		}
+	case strings.HasPrefix(field, "h:"):
+		add(-ms, 1, 4)
+		add(tokens, 3)
+	case strings.HasPrefix(field, "w:"):
+		add(-ms, 4, 5)
+	}
+	return strings.Join(words, " ")
+}
+
+func number(word string) int64 {
+	n, err := strconv.ParseInt(word, 10, 64)
+	if err != nil {
+		panic("BUG: not a number in a record: " + word)
+	}
+	return n
+}

@@ -1,0 +1,170 @@
+package transcript
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// symbols shows numbers by what they mean. Their size tells it: tokens are
+// microseconds since 1970, points in time milliseconds since 1970, durations at
+// least a second, counts less than 1000.
+type symbols struct {
+	tokens []int64 // T1, T2, …
+}
+
+const (
+	leastToken    = 100_000_000_000_000
+	leastInstant  = 100_000_000_000
+	leastDuration = 1000
+)
+
+// runID is what a server calls one run of itself.
+var runID = regexp.MustCompile(`^[0-9a-f]{40}$`)
+
+// line shows every number of a line.
+func (s *symbols) line(line string, now int64) string {
+	words := strings.Split(line, " ")
+	for i, word := range words {
+		if runID.MatchString(word) {
+			words[i] = "RUN"
+			continue
+		}
+		if till, place, ok := strings.Cut(word, ":"); ok && strings.HasPrefix(till, "~") {
+			n, _ := strconv.ParseInt(till[1:], 10, 64)
+			words[i] = "~" + s.show(n, now) + ":" + place
+			continue
+		}
+		if n, err := strconv.ParseInt(word, 10, 64); err == nil {
+			words[i] = unsure(word) + s.show(n, now)
+		}
+	}
+	// An exclusive holder's time of grant is its token's, which does not move
+	// when a driver makes a record older.
+	was := strings.Split(line, " ")
+	switch {
+	case len(was) > 6 && was[0] == "holder" && was[1] == "x":
+		words[6] = sinceToken(was[6], words[6], was[5], words[5])
+	case len(was) > 2 && was[0] == "leader":
+		words[2] = sinceToken(was[2], words[2], was[1], words[1])
+	}
+	return strings.Join(words, " ")
+}
+
+// lock shows the field lock: its lease is counted from the token before it, and
+// shown as the instant at which it ends.
+func (s *symbols) lock(value string, now int64) string {
+	words := strings.Split(value, " ")
+	if len(words) < 3 || words[2] == "-" {
+		return s.line(value, now)
+	}
+	token, _ := strconv.ParseInt(words[0], 10, 64)
+	lease, _ := strconv.ParseInt(words[1], 10, 64)
+	mark := ""
+	if unsure(strings.TrimPrefix(words[1], "-")) != "" {
+		mark = "0"
+	}
+	words[1] = mark + strconv.FormatInt(token/1000+lease, 10)
+	return s.line(strings.Join(words, " "), now)
+}
+
+// unsure is ~ for a number with a 0 in front: what was pushed and is not confirmed.
+func unsure(word string) string {
+	if len(word) > 1 && word[0] == '0' {
+		return "~"
+	}
+	return ""
+}
+
+// sinceToken shows a time of grant by its token if it is that of the token.
+func sinceToken(since, shown, token, symbol string) string {
+	if len(token) > 3 && since == token[:len(token)-3] {
+		return "at" + symbol
+	}
+	return shown
+}
+
+func (s *symbols) show(n, now int64) string {
+	switch {
+	case n >= leastToken:
+		return s.name(n)
+	case n >= leastInstant:
+		return instant(n - now)
+	case n >= leastDuration:
+		return s.duration(n)
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// adjacent is how far apart tokens of one step can be: they are consecutive,
+// while those of two steps are a request apart.
+const adjacent = 8
+
+func (s *symbols) name(token int64) string {
+	for i, known := range s.tokens {
+		switch d := token - known; {
+		case d == 0:
+			return fmt.Sprintf("T%d", i+1)
+		case 0 < d && d < adjacent:
+			return fmt.Sprintf("T%d+%d", i+1, d)
+		}
+	}
+	s.tokens = append(s.tokens, token)
+	return fmt.Sprintf("T%d", len(s.tokens))
+}
+
+// token is the number that a symbol stands for.
+func (s *symbols) token(symbol string) (string, error) {
+	name, plus, _ := strings.Cut(strings.TrimPrefix(symbol, "T"), "+")
+	i, err := strconv.Atoi(name)
+	if err != nil || i < 1 || i > len(s.tokens) {
+		return "", fmt.Errorf("no token %s has been seen", symbol)
+	}
+	n := s.tokens[i-1]
+	if plus != "" {
+		d, err := strconv.Atoi(plus)
+		if err != nil {
+			return "", err
+		}
+		n += int64(d)
+	}
+	return strconv.FormatInt(n, 10), nil
+}
+
+// move follows tokens that a driver had to move.
+func (s *symbols) move(by int64) {
+	for i := range s.tokens {
+		s.tokens[i] += by
+	}
+}
+
+func instant(ms int64) string {
+	switch s := seconds(ms); {
+	case s > 0:
+		return fmt.Sprintf("now+%ds", s)
+	case s < 0:
+		return fmt.Sprintf("now%ds", s)
+	}
+	return "now"
+}
+
+func (s *symbols) duration(ms int64) string {
+	switch {
+	case ms < 0:
+		return "none"
+	case ms == 0:
+		return "0"
+	}
+	return fmt.Sprintf("%ds", seconds(ms))
+}
+
+// seconds rounds up, so that a value that has lost some milliseconds since it
+// was set shows what it was set to.
+func seconds(ms int64) int64 {
+	s := ms / 1000
+	if ms%1000 > 0 {
+		s++
+	}
+	return s
+}

@@ -1,0 +1,205 @@
+// Package golden plays the transcripts that stand beside the Lua scripts:
+// commands with the answers that they must get, on any driver of the lock
+// machine. The same file is played on the specification (memstore) and on a
+// server that runs the scripts, so that neither can drift alone.
+//
+// A transcript is a text file of scenarios. A scenario begins with a comment
+// that says the rule which it shows, starts on an empty store, and ends with
+// the next comment that follows a blank line:
+//
+//	# A release hands the lock to the next in line.
+//	acquire c1/1
+//	=> granted T1 0
+//	listen c2
+//	acquire c2/1 patience=60s
+//	=> queued 1 30s
+//	release c1/1 token=T1
+//	=> released
+//	c2 <- granted c2/1 T2 0
+//
+// Behind a command stand its answer, a => for each line of it, and what the
+// clients heard. A command takes words and options (name=value); options that
+// are left out have the defaults of play.go. The commands are the actions by
+// their names, and
+//
+//	listen CLIENT    subscribe to the client's pushes
+//	watch            subscribe to what leaders proclaim about the lock
+//	deafen CLIENT    end that subscription, as a crash would
+//	advance TIME     let time pass; a negative one sets the server's clock back
+//	dump             show the record's fields
+//	ttl              show how long the record lives
+//	lock NAME        what follows is about another lock; the first one is a
+//	sharded          from here on pushes travel over sharded pub/sub
+//	plant KIND       put something at the lock's key: string or later
+//
+// What differs from run to run is shown by symbols. Tokens are T1, T2, … in
+// order of appearance, and T1+1 is the number after T1: tokens that one step
+// grants follow one another. Points in time are
+// relative to the moment of the answer: now+30s. Durations and points in time
+// are rounded up to whole seconds, so a server that needs some milliseconds for
+// a scenario shows the same; numbers below 1000 are counts and stand as they
+// are, so durations in transcripts are 0 or at least 2s. What was pushed and is not confirmed yet
+// (a 0 in front) has a ~ there. A server's run id is RUN.
+package transcript
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/script"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the answers of the specification into the transcripts")
+
+// Driver is one way to carry out the commands. A driver starts empty.
+type Driver interface {
+	// Run executes an action and returns its answer.
+	Run(action *script.Script, keys, args []string) (string, error)
+	Listen(channel string)
+	Deafen(channel string)
+	// Pushes returns what was heard since the last call, in order.
+	Pushes() []Push
+	// Advance lets time pass for all records. It returns by how much their
+	// tokens have moved (0 unless the driver cannot set a clock back).
+	Advance(d time.Duration) (tokens int64)
+	// Now is the server's time in ms.
+	Now() int64
+	// Fields returns the hash at key, nil if there is none.
+	Fields(key string) map[string]string
+	// TTL returns the life of key in ms, below 0 if there is none.
+	TTL(key string) int64
+	// Plant puts a string at key, or the record of a later format.
+	Plant(key string, later bool)
+}
+
+// Push is a message that a subscription got.
+type Push struct{ Channel, Payload string }
+
+// slow is how long a scenario may take on the wall clock before rounding to
+// seconds shows it. One that took longer is played again.
+const slow = 900 * time.Millisecond
+
+// Run plays every transcript in dir, each scenario on a driver of its own.
+func Run(t *testing.T, dir string, open func(t *testing.T) Driver) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts in %s (%v)", dir, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			runFile(t, file, open)
+		})
+	}
+}
+
+// Rewrite is Run, except that under -rewrite it writes down what the driver
+// answers instead of comparing.
+func Rewrite(t *testing.T, dir string, open func(t *testing.T) Driver) {
+	if !*rewrite {
+		Run(t, dir, open)
+		return
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts in %s (%v)", dir, err)
+	}
+	for _, file := range files {
+		var out []string
+		for _, s := range read(t, file) {
+			out = append(out, playScenario(t, s, open)...)
+		}
+		if err := os.WriteFile(file, []byte(strings.Join(out, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Walk takes every step of the transcripts in dir, whatever is answered: for
+// drivers that look at each step themselves.
+func Walk(t *testing.T, dir string, open func(t *testing.T) Driver) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts in %s (%v)", dir, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			for _, s := range read(t, file) {
+				t.Run(s.title, func(t *testing.T) { newPlayer(open(t)).play(t, s) })
+			}
+		})
+	}
+}
+
+func runFile(t *testing.T, file string, open func(t *testing.T) Driver) {
+	for _, s := range read(t, file) {
+		t.Run(s.title, func(t *testing.T) {
+			got := playScenario(t, s, open)
+			for i := range max(len(got), len(s.lines)) {
+				want, is := at(s.lines, i), at(got, i)
+				if want != is {
+					t.Fatalf("%s:%d\nwant %q\n got %q\nall of it:\n%s",
+						filepath.Base(file), s.start+i, want, is, strings.Join(got, "\n"))
+				}
+			}
+		})
+	}
+}
+
+func playScenario(t *testing.T, s scenario, open func(t *testing.T) Driver) []string {
+	t.Helper()
+	for range 10 {
+		start := time.Now()
+		out := newPlayer(open(t)).play(t, s)
+		if time.Since(start) < slow {
+			return out
+		}
+	}
+	t.Fatalf("%s: took longer than %v ten times", s.title, slow)
+	return nil
+}
+
+func at(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return "(the end)"
+}
+
+// scenario is a part of a transcript, with its comments and blank lines.
+type scenario struct {
+	title string
+	start int // number of its first line in the file
+	lines []string
+}
+
+func read(t *testing.T, file string) []scenario {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []scenario
+	blank := true
+	for i, line := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n") {
+		if blank && strings.HasPrefix(line, "# ") {
+			title := strings.TrimPrefix(line, "# ")
+			all = append(all, scenario{title: title, start: i + 1})
+		}
+		if len(all) == 0 {
+			t.Fatalf("%s:%d: a transcript begins with a comment", file, i+1)
+		}
+		blank = line == ""
+		last := &all[len(all)-1]
+		last.lines = append(last.lines, line)
+	}
+	return all
+}
+
+// isOutput says whether a line is an answer or a push.
+func isOutput(line string) bool {
+	return strings.HasPrefix(line, "=>") || strings.Contains(line, " <- ")
+}
