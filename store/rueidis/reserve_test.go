@@ -47,7 +47,12 @@ func TestAFullPoolCostsNoLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	redistest.Await(t, "it is renewed for longer than its TTL", func() bool { return seen.confirmed.Load() >= 5 })
+	redistest.Await(t, "it is renewed for longer than its TTL, or lost", func() bool {
+		return seen.confirmed.Load() >= 5 || l.Err() != nil
+	})
+	if l.Err() != nil {
+		t.Errorf("the lease is lost: %v", l.Err())
+	}
 	if err := l.Release(t.Context()); err != nil {
 		t.Errorf("release: %v", err)
 	}
