@@ -35,7 +35,8 @@ var (
 )
 
 // mutants are all that there are.
-var mutants = slices.Concat(inScripts, inMemstore, inClient, inConnections, inLease, inJobs, inQuorum)
+var mutants = slices.Concat(inScripts, inMemstore, inClient, inConnections, inAdapters,
+	inLease, inKinds, inJobs, inQuorum)
 
 // inScripts are those of the scripts.
 var inScripts = []mutant{{

@@ -1,0 +1,165 @@
+package main
+
+// Where what the two stores have in common is decided.
+const (
+	subscribing = "internal/adapter/hub.go"
+	receiving   = "internal/adapter/feed.go"
+	retrying    = "internal/adapter/retry.go"
+)
+
+// The stores with their client libraries, each on a server of its own.
+var (
+	allGoRedis = check{"store tests", "store/goredis", []string{"."}}
+	allRueidis = check{"store tests", "store/rueidis", []string{"."}}
+	slots      = check{"unit tests", ".", []string{"./internal/slot"}}
+)
+
+// inAdapters are those of subscriptions, of requests that are sent again, and of the two
+// stores.
+var inAdapters = []mutant{{
+	name: "a listener is told of a message before its subscription stands",
+	file: receiving,
+	old:  "		if slices.ContainsFunc(subs, waits) {\n",
+	mut:  "		if false && slices.ContainsFunc(subs, waits) {\n",
+	by:   []check{refusing, allGoRedis},
+}, {
+	name: "a listener that has stopped is told of messages",
+	file: subscribing,
+	old:  "	if !sub.stopped && f != nil {\n",
+	mut:  "	if f != nil {\n",
+	by:   []check{refusing, allGoRedis},
+}, {
+	name: "a subscription that stands again is told to nobody",
+	file: receiving,
+	old:  "			resumed = append(resumed, sub)\n",
+	mut:  "			continue\n",
+	by:   []check{refusing, allGoRedis},
+}, {
+	name: "the end of a subscription does not wait until the server has let go",
+	file: subscribing,
+	old:  "		case <-left:\n		case <-late.C:\n",
+	mut:  "		case <-left:\n		default:\n",
+	by:   []check{refusing, allGoRedis},
+}, {
+	name: "what is not subscribed to after a break is believed to be",
+	file: receiving,
+	old:  "		c.asked, c.confirmed = false, false\n		f.came = append(f.came, name)\n",
+	mut:  "		c.asked, c.confirmed = true, true\n",
+	by:   []check{refusing, allGoRedis},
+}, {
+	name: "a refused subscription fails only with its time limit",
+	file: receiving,
+	old:  "			c.refuse(err)\n			bereft = bereft || c.bereft()\n",
+	mut:  "			bereft = bereft || c.bereft()\n",
+	by:   []check{refusing, allGoRedis},
+}, {
+	name: "a slot that has moved leaves its channels where they were",
+	file: receiving,
+	old: "	if c := h.channels[name]; c != nil && c.feed == f && c.asked && h.Wire.Place != nil {\n" +
+		"		h.evict(name, c, \"\")\n	}\n",
+	mut: "",
+	by:  []check{refusing, allGoRedis},
+}, {
+	name: "a channel that came back is left all the same",
+	file: receiving,
+	old:  "		case c != nil && c.feed == f:\n			h.forget(name) // it came back\n",
+	mut:  "		case c != nil && c.feed == f && c.confirmed:\n			h.forget(name) // it came back\n",
+	by:   []check{refusing, allGoRedis},
+}, {
+	name: "a request that may have run counts as one that was never sent",
+	file: retrying,
+	old:  "		if fate != Unsent {\n			broke = err\n		}\n",
+	mut:  "",
+	by:   []check{refusing, allGoRedis},
+}, {
+	name: "a time limit that has passed is a connection that broke",
+	file: retrying,
+	old:  "	case op.Timeout():\n		return Final\n",
+	mut:  "",
+	by:   []check{refusing, allGoRedis},
+}, {
+	name: "a port that nobody listens at is a connection that broke",
+	file: retrying,
+	old:  "	case op.Op == \"dial\":\n		return Unsent\n",
+	mut:  "",
+	by:   []check{refusing, allGoRedis},
+}, {
+	name: "a replica that was the primary is the last word",
+	file: retrying,
+	old:  "\"CLUSTERDOWN\", \"READONLY\", ",
+	mut:  "\"CLUSTERDOWN\", ",
+	by:   []check{refusing, allGoRedis},
+}, {
+	name: "a request is sent again after its time is over",
+	file: retrying,
+	old: "	if Ended(ctx) {\n		return cmp.Or(ctx.Err(), context.DeadlineExceeded)\n	}\n" +
+		"	if attempt == 0 {\n",
+	mut: "	if attempt == 0 {\n",
+	by:  []check{refusing, allGoRedis},
+}, {
+	name: "clients that lost their server together return together",
+	file: retrying,
+	old:  "	return longest/2 + rand.N(longest/2)\n",
+	mut:  "	return longest/2 + rand.N(longest/2)/1e9\n",
+	by:   []check{refusing},
+}, {
+	name: "a script's own message is a code",
+	file: "internal/adapter/refusal.go",
+	old:  "	if len(word) < 3 || ",
+	mut:  "	if len(word) < 1 || ",
+	by:   []check{refusing},
+}, {
+	name: "a redirection without a host is followed",
+	file: "internal/adapter/refusal.go",
+	old:  "err != nil || strings.HasPrefix(words[2], \":\") || strings.HasPrefix(words[2], \"?\")",
+	mut:  "err != nil",
+	by:   []check{refusing, allGoRedis},
+}, {
+	name: "an ASK is followed like a MOVED",
+	file: "internal/adapter/refusal.go",
+	old:  "	return slot, words[2], refused.Code == \"ASK\", true\n",
+	mut:  "	return slot, words[2], false, true\n",
+	by:   []check{refusing},
+}, {
+	name: "a key's slot is not that of its hash tag",
+	file: "internal/slot/slot.go",
+	old:  "tag, _, found := strings.Cut(tail, \"}\"); found && tag != \"\" {",
+	mut:  "tag, _, found := strings.Cut(tail, \"}\"); found && tag == \"\" {",
+	by:   []check{slots},
+}, {
+	name: "goredis: a refusal after a broken connection is definite",
+	file: "store/goredis/errors.go",
+	old:  "		if broke == nil {\n			return refused\n		}\n",
+	mut:  "		return refused\n",
+	by:   []check{allGoRedis},
+}, {
+	name: "goredis: a word of another request is sent",
+	file: "store/goredis/words.go",
+	old:  "same, _ := before[i].(string); same == word {",
+	mut:  "_, same := before[i].(string); same {",
+	by:   []check{allGoRedis},
+}, {
+	name: "goredis: renewals wait for the user's own requests",
+	file: "store/goredis/reserve.go",
+	old:  "	case script.Renew:\n		return keeping\n",
+	mut:  "",
+	by:   []check{allGoRedis},
+}, {
+	name: "rueidis: a refusal after a broken connection is definite",
+	file: "store/rueidis/errors.go",
+	old:  "		if broke == nil {\n			return refused\n		}\n",
+	mut:  "		return refused\n",
+	by:   []check{allRueidis},
+}, {
+	name: "rueidis: the end of another request's context is the caller's",
+	file: "store/rueidis/errors.go",
+	old:  "	if foreign(ctx, err) {\n",
+	mut:  "	if false && foreign(ctx, err) {\n",
+	by:   []check{allRueidis},
+}, {
+	name: "rueidis: a refusal has no code",
+	file: "store/rueidis/errors.go",
+	old:  "		return adapter.Refusal(\"ERR \" + message)\n",
+	mut:  "		return refused\n",
+	by:   []check{allRueidis},
+}}

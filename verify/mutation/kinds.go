@@ -1,0 +1,217 @@
+package main
+
+// The library in virtual time, of what a store, an observer and a reader are promised.
+var promised = check{"bubble tests", ".", []string{
+	"-run=AStoreIsTold|NoMomentLess|FirstThatEnds|EarlierLeader|ShortAbsence|NotEnteredUnder|" +
+		"LeavesAsItIs|AtOnceAreAck", ".",
+}}
+
+// inKinds are those of what only some kinds of lock do: elections, readers that become
+// writers, several locks at once, permits, limits of a hold, and what people are shown.
+var inKinds = []mutant{{
+	name: "a late proclamation undoes a later one",
+	file: "script/proclaim.lua",
+	old:  "if said[1] == token and tonumber(said[2]) > tonumber(number) then return 'late' end\n",
+	mut:  "",
+	by:   []check{transcripts, oracle},
+}, {
+	name: "a leader that is over proclaims",
+	file: "script/proclaim.lua",
+	old:  " or expiry <= now then return 'gone' end",
+	mut:  " then return 'gone' end",
+	by:   []check{transcripts, oracle},
+}, {
+	name: "a new leader is seen with the value of the one before",
+	file: "script/leader.lua",
+	old:  "if token and token == text(fence) then\n",
+	mut:  "if token then\n",
+	by:   []check{transcripts, oracle},
+}, {
+	name: "a lock that stays taken is free when it is given up",
+	file: "script/stay.lua",
+	old:  "  elseif till > now then\n",
+	mut:  "  elseif till > now + 1000000 then\n",
+	by:   []check{transcripts, oracle},
+}, {
+	name: "waiters are not told that a lock which stays taken is free sooner",
+	file: "script/stay.lua",
+	old:  "    if nearer then sooner(till - now) end\n",
+	mut:  "",
+	by:   []check{transcripts, oracle},
+}, {
+	name: "of several locks those before the one that is held stay taken",
+	file: "script/gather.lua",
+	old:  "    for _, other in ipairs(locks) do other.drop() end\n",
+	mut:  "",
+	by:   []check{transcripts, oracle},
+}, {
+	name: "a higher limit lets nobody in",
+	file: "script/limit.lua",
+	old:  "  fields.limit = text(limit)\n  advance()\n",
+	mut:  "  fields.limit = text(limit)\n",
+	by:   []check{transcripts, oracle},
+}, {
+	name: "a batch takes a lock that is held",
+	file: "script/acquire_free.lua",
+	old:  "elseif #last == 16 and string.find(last, '^%d+$') and",
+	mut:  "elseif",
+	by:   []check{transcripts, oracle},
+}, {
+	name: "a batch releases another's lock",
+	file: "script/release_idle.lua",
+	old:  "if known and string.sub(lock, -#attempt - 1) == ' ' .. attempt and",
+	mut:  "if known and",
+	by:   []check{transcripts, oracle},
+}, {
+	name: "what is shown counts those whose lease is over",
+	file: "script/inspect.lua",
+	old:  "    if h[2] > now then\n",
+	mut:  "    if h[2] > 0 then\n",
+	by:   []check{transcripts, oracle},
+}, {
+	name: "a client's record stays for ever",
+	file: "script/announce.lua",
+	old: "'started', started)\n" +
+		"redis.call('PEXPIRE', key, ttl)\n",
+	mut: "'started', started)\n",
+	by:  []check{transcripts, oracle},
+}, {
+	name: "a set-up without a needed command is found good",
+	file: "script/permit.lua",
+	old:  "need('hdel', key, 'f')\n",
+	mut:  "",
+	by:   []check{transcripts, oracle},
+}, {
+	name: "a reader of two becomes a writer at once",
+	file: "step.go",
+	old: "	case h.shared && want == up && h.reading() > 1:\n" +
+		"		return nil, &HeldError{Name: h.spec.name, Owner: h.attempt}\n",
+	mut: "",
+	by:  []check{rules},
+}, {
+	name: "a step keeps its token",
+	file: "step.go",
+	old:  "	t.token.Store(h.token())\n",
+	mut:  "",
+	by:   []check{rules},
+}, {
+	name: "a step of unknown outcome is forgotten",
+	file: "step.go",
+	old:  "		steps = []way{h.pending, want}\n",
+	mut:  "		steps = []way{want}\n",
+	by:   []check{rules},
+}, {
+	name: "a lock is held for less at most than it is to stay taken",
+	file: "limits.go",
+	old:  "	case t.most > 0 && t.least > t.most:\n",
+	mut:  "	case t.most < 0:\n",
+	by:   []check{rules},
+}, {
+	name: "several locks are trusted as long as the last of them",
+	file: "multilease.go",
+	old:  "		least = min(least, part.Remaining())\n",
+	mut:  "		least = part.Remaining()\n",
+	by:   []check{promised},
+}, {
+	name: "an observer is told of an older leader again",
+	file: "observer.go",
+	old:  "	case err == nil && leader.Term != 0 && leader.Term < o.highest:\n",
+	mut:  "	case err == nil && leader.Term != 0 && leader.Term < 0:\n",
+	by:   []check{promised},
+}, {
+	name: "an observer of an election is told the same leader twice",
+	file: "observer.go",
+	old:  "changed := o.quiet || leader.Term != o.last.Term || leader.Value != o.last.Value",
+	mut:  "changed := true",
+	by:   []check{rules},
+}, {
+	name: "an observer is told at once that the server is away, though the leader's lease is not over",
+	file: "observer.go",
+	old:  "	if o.c.now() >= o.until && !o.lost {\n",
+	mut:  "	if !o.lost {\n",
+	by:   []check{promised},
+}, {
+	name: "the lock is free when the first of those that entered again leaves",
+	file: "enter.go",
+	old:  "	return first.left && len(in) == 0\n",
+	mut:  "	return first.left || len(in) == 0\n",
+	by:   []check{rules},
+}, {
+	name: "a waiter that cannot be pushed to waits for a push",
+	file: "deaf.go",
+	old:  "	at.w, at.deaf = w, silent != nil || c.isDeaf()\n",
+	mut:  "	at.w, at.deaf = w, false\n",
+	by:   []check{rules},
+}, {
+	name: "a command that the server's user lacks is found out in the midst of an action",
+	file: "deaf.go",
+	old:  "	if len(needed) > 0 {\n",
+	mut:  "	if len(needed) > 99 {\n",
+	by:   []check{rules},
+}, {
+	name: "readers of one process do not share a hold",
+	file: "rooms.go",
+	old:  "	if h.joinable() {\n		rm.hold = h\n	}\n	for _, told",
+	mut:  "	for _, told",
+	by:   []check{rules},
+}, {
+	name: "readers that come in together are not counted",
+	file: "rooms.go",
+	old:  "	for rm.Waiting() > 0 && h.promise() {\n		rm.Give(h)\n	}\n",
+	mut:  "	for rm.Waiting() > 0 && h.reading() > 0 {\n		rm.Give(h)\n	}\n",
+	by:   []check{rules},
+}, {
+	name: "a reader joins a hold with another TTL",
+	file: "rooms.go",
+	old:  "	return h.spec.client.renewer.TTL(&h.Item) == s.ttl && h.spec.ack == s.ack\n",
+	mut:  "	return h.spec.ack == s.ack\n",
+	by:   []check{rules},
+}, {
+	name: "what a reader is given while it leaves stays taken",
+	file: "rooms.go",
+	old:  "	if !left && p.Hold != nil {\n		p.Hold.breakPromise()\n	}\n",
+	mut:  "",
+	by:   []check{promised},
+}, {
+	name: "a deadline that has passed keeps a request open",
+	file: "within.go",
+	old:  "	if !time.Now().Before(l.at) {\n",
+	mut:  "	if false {\n",
+	by:   []check{promised},
+}, {
+	name: "a time limit lengthens the caller's deadline",
+	file: "within.go",
+	old:  "ok && earlier.Before(at) {",
+	mut:  "ok && earlier.Before(at) && at.IsZero() {",
+	by:   []check{promised},
+}, {
+	name: "a TTL that the server cannot count is accepted",
+	file: "config.go",
+	old:  "	case ttl%time.Millisecond != 0:\n",
+	mut:  "	case ttl < 0:\n",
+	by:   []check{rules},
+}, {
+	name: "a request may take so long that no renewal is tried again",
+	file: "config.go",
+	old:  "	case c.RequestTimeout > c.TTL/2:\n",
+	mut:  "	case c.RequestTimeout > 2*c.TTL:\n",
+	by:   []check{rules},
+}, {
+	name: "an eviction by an old token takes the permits of others",
+	file: "script/evict.lua",
+	old:  "function(token) return only == '0' or token == only end",
+	mut:  "function() return true end",
+	by:   []check{transcripts, oracle},
+}, {
+	name: "holds of the evicting process go on",
+	file: "state.go",
+	old:  "			if c.renewer.Remove(&h.Item) {\n",
+	mut:  "			if false {\n",
+	by:   []check{rules},
+}, {
+	name: "a client announces itself once",
+	file: "presence.go",
+	old:  "			c.presence = time.AfterFunc(presenceEvery, c.announce)\n",
+	mut:  "			c.presence = time.AfterFunc(presenceTTL*99, c.announce)\n",
+	by:   []check{rules},
+}}
