@@ -1,0 +1,46 @@
+package check_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/verify/history"
+)
+
+// Whoever joined the line while the account was silent may have stood there for long, and
+// before those whose places are known. Without such a time it has passed them over.
+func TestAPlaceThatWasTakenUnsaid(t *testing.T) {
+	for _, silent := range []bool{true, false} {
+		s := newStory(history.FaultSpan{Name: "no-perm", From: at(20), Till: at(30), Blind: silent}).
+			note(1, "acquire", "l", "c1/1", held(1, "c1/1"))
+		s.record["p:{l}"] = lined(held(1, "c1/1"), 1, 1, 1, "c2/1") // c2/1 joins at 25, and that is not said
+		s.note(300, "acquire", "l", "c3/1", lined(held(1, "c1/1"), 2, 1, 2, "c3/1")).
+			note(600, "release", "l", "c1/1", heard(lined(held(600, "c2/1"), 1, 2, 2, "c3/1"), 2, "c3/1"))
+		if r := s.results()["order"]; r.Passed() != silent || (r.Excused == 1) != silent {
+			t.Errorf("the account was silent: %v: %+v", silent, r)
+		}
+	}
+}
+
+// While the server may not publish it can tell nobody of a grant: the lock is for whoever
+// asks. Before and after that a newcomer passes over those who wait.
+func TestAGrantThatNobodyCanBeToldOf(t *testing.T) {
+	for name, c := range map[string]struct {
+		what       string
+		from, till float64
+		excused    bool
+	}{
+		"the server may not publish":          {"publish", 1, 10, true},
+		"a node may not publish in its shard": {"spublish, 98 refused on 1", 1, 10, true},
+		"it may publish, and not write":       {"hset", 1, 10, false},
+		"it may publish again":                {"publish", -900, -500, false},
+		"it may publish still":                {"publish", 500, 900, false},
+	} {
+		s := twoWait().note(4, "acquire", "l", "c1/2", heard(lined(held(4, "c1/2"), 2, 1, 2, "c3/1"), 1, "c2/1"))
+		s.add(history.Event{Kind: history.Fault, Fault: &history.FaultSpan{
+			Name: "no-perm", Text: c.what, From: at(c.from), Till: at(c.till),
+		}})
+		if r := s.results()["order"]; r.Passed() != c.excused || (r.Excused == 1) != c.excused {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
