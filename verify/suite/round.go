@@ -284,6 +284,7 @@ func (r *round) config(number int) workload.Config {
 	c := workload.Config{
 		Proc: number, Procs: r.opts.Clients, Seed: r.opts.Seed, Library: workload.Goredis, Prefix: r.prefix,
 		TTL: r.opts.TTL, Dir: r.dir, Works: r.opts.Works, Passes: -1, Rest: r.opts.Rest,
+		Burst: burst(r.opts.Topology),
 	}
 	if number%2 == 0 {
 		c.Library = workload.Rueidis
@@ -292,6 +293,19 @@ func (r *round) config(number int) workload.Config {
 		c.Passes = 0 // the default: many
 	}
 	return c
+}
+
+// burst is how many locks a client takes at one time, twice. With more than a topology
+// can answer in time, on a machine that is busy, nearly every request is given up, the
+// connections are made anew, and what a server grants is cancelled before it is heard of.
+func burst(topology string) int {
+	switch topology {
+	case fault.Quorum: // each is a request to five servers, of which a client has twenty connections to each
+		return 8
+	case fault.Durable: // each waits until the disk has it
+		return 16
+	}
+	return 48
 }
 
 // remains looks at the registers, and for keys: after a lease and the retention

@@ -41,6 +41,7 @@ type Config struct {
 	Dir     string        `json:"dir"`    // where the registers are
 	Works   []string      `json:"works"`  // which workloads
 	Rest    float64       `json:"rest"`   // part of the usual pauses between acquisitions
+	Burst   int           `json:"burst"`  // so many locks are taken at one time
 
 	Squeezed bool `json:"squeezed,omitempty"` // it makes garbage beside its work
 }

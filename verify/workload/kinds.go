@@ -22,7 +22,6 @@ const (
 	manyOnes  = 10_000 // locks that are drawn from
 	quickOnes = 40_000 // so many that a burst rarely has to wait for somebody who was killed
 	quickFew  = 500    // of them that are drawn more often: contended
-	burst     = 48     // of locks that are taken at one time
 )
 
 // owners enters in the name of one of a few owners, which all processes share; at
@@ -61,7 +60,7 @@ func (w *worker) many(ctx context.Context) {
 // Most are free. Requests of one moment travel together, and so there are more acquisitions
 // of this kind than of all others, under the same faults and the same checks.
 func (w *worker) quick(ctx context.Context) {
-	crew := make([]worker, burst)
+	crew := make([]worker, w.cfg.Burst)
 	var all sync.WaitGroup
 	for i := range crew {
 		ones := quickOnes
