@@ -28,13 +28,14 @@ func (t *step) keep(ms int64) { t.expires = max(t.expires, t.life(ms)) }
 
 // life is the end of a life of ms and the retention after it. A fence that runs
 // ahead of the clock (the clock was set back) is kept until the clock has
-// passed it, so that tokens go on rising.
+// passed it, so that tokens go on rising. So does a lease from before that last
+// longer: the two are not added.
 func (t *step) life(ms int64) int64 {
 	var ahead int64
 	if t.fence > t.micros {
 		ahead = (t.fence - t.micros + 999) / 1000
 	}
-	return t.now + ms + t.retention + ahead
+	return t.now + max(ms, ahead) + t.retention
 }
 
 // left is for how long the present holders can keep a waiter out, in ms.

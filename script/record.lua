@@ -106,10 +106,11 @@ local function prolong()
   end
   if not lasting then return end
   -- A fence that runs ahead of the clock (the clock was set back) is kept until
-  -- the clock has passed it, so that tokens go on rising.
+  -- the clock has passed it, so that tokens go on rising. So does a lease from before
+  -- that last longer: the two are not added.
   local ahead = 0
   if fence and fence > micros then ahead = math.ceil((fence - micros) / 1000) end
-  span = text(lasting + retention + ahead)
+  span = text(math.max(lasting, ahead) + retention)
   if anew then
     known = call('PEXPIRE', key, span) == 1
   elseif call('PEXPIRE', key, span, 'GT') == 0 then

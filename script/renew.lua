@@ -22,7 +22,7 @@ local micros = clock[1] * 1000000 + clock[2]
 
 local function keep(key, ttl, fence)
   local ahead = math.max(0, math.ceil((fence - micros) / 1000))
-  local ms = string.format('%d', ttl + retention + ahead)
+  local ms = string.format('%d', math.max(ttl, ahead) + retention)
   if redis.call('PEXPIRE', key, ms, 'GT') == 0 and redis.call('PTTL', key) < 0 then
     redis.call('PEXPIRE', key, ms)
   end

@@ -40,6 +40,12 @@ var mutants = slices.Concat(inScripts, inMemstore, inClient, inConnections, inAd
 
 // inScripts are those of the scripts.
 var inScripts = []mutant{{
+	name: "a lease from before the clock was set back is kept for twice as long",
+	file: "script/record.lua",
+	old:  "span = text(math.max(lasting, ahead) + retention)",
+	mut:  "span = text(lasting + ahead + retention)",
+	by:   []check{transcripts},
+}, {
 	name: "whoever is evicted is not told",
 	file: "script/evict.lua",
 	old:  "for _, attempt in ipairs(names) do told(attempt, 'evicted ' .. attempt) end\n",
