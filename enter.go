@@ -160,7 +160,7 @@ func (t *tenure) leave() (last bool) {
 	return first.left && len(in) == 0
 }
 
-// finish ends the stay, and answers the leases that were live until now.
+// finish ends the stay, and answers the leases whose end is still to be told.
 func (t *tenure) finish(cause error) (live []*tenure) {
 	t.mu.Lock()
 	s := t.more()
@@ -168,9 +168,12 @@ func (t *tenure) finish(cause error) (live []*tenure) {
 	all := append([]*tenure{t}, s.inner...)
 	t.mu.Unlock()
 	for _, one := range all {
-		if one.end(cause) {
+		one.mu.Lock()
+		if one.endWith(cause) || one.early {
 			live = append(live, one)
 		}
+		one.early = false
+		one.mu.Unlock()
 	}
 	return live
 }

@@ -39,6 +39,7 @@ type tenure struct {
 	released bool   // Release was called
 	left     bool   // it is a first lease that was released; others of its stay may be in
 	dropped  bool   // the caller has forgotten it
+	early    bool   // somebody has seen its loss before the renewer has told of it
 	cause    error  // why it ended; nil while held
 	extra    *extra // nil until there is something in it
 }
@@ -132,6 +133,10 @@ func (l *Lease) Token() uint64 { return l.tenure.token.Load() }
 // trust deadline; [context.Cause] says which: a [*LostError], [ErrReleased] or
 // [ErrClosed]. It carries the values of the context that the lock was taken
 // with, but not its end.
+//
+// Who looks at its Err, or asks for its Done, after the trust deadline finds it done.
+// Who is blocked on Done, and whatever is derived from it, is woken by a timer: as soon
+// after the deadline as the machine runs it, and within a second after a suspension.
 func (l *Lease) Context() context.Context {
 	t := l.tenure
 	t.mu.Lock()
@@ -139,7 +144,7 @@ func (l *Lease) Context() context.Context {
 	e := t.more()
 	if e.own == nil {
 		ctx, cancel := context.WithCancelCause(context.WithoutCancel(t.parent))
-		e.own = context.WithValue(ctx, tenureKey{}, t)
+		e.own = &leaseContext{ctx, t, t}
 		t.onEnd(cancel)
 	}
 	return e.own
@@ -148,11 +153,11 @@ func (l *Lease) Context() context.Context {
 // bind makes a child of ctx that is also done when the lease ends.
 func (l *Lease) bind(ctx context.Context) (context.Context, context.CancelFunc) {
 	t := l.tenure
-	inner, cancel := context.WithCancelCause(context.WithValue(ctx, tenureKey{}, t))
+	inner, cancel := context.WithCancelCause(ctx)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.onEnd(cancel)
-	return inner, func() { cancel(ErrReleased) }
+	return &leaseContext{inner, t, t}, func() { cancel(ErrReleased) }
 }
 
 // onEnd has cancel called with the cause of the lease's end. t.mu is held.
@@ -169,6 +174,11 @@ func (t *tenure) onEnd(cancel context.CancelCauseFunc) {
 func (t *tenure) end(cause error) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.endWith(cause)
+}
+
+// endWith is end; t.mu is held.
+func (t *tenure) endWith(cause error) bool {
 	if t.cause != nil {
 		return false
 	}
@@ -193,16 +203,13 @@ func (t *tenure) release(why error) (first bool, cause error) {
 	return first, t.cause
 }
 
-// ended is why the lease ended, or nil. A lease past its deadline is lost
-// though the renewer's timer may not have run yet.
+// ended is why the lease ended, or nil.
 func (t *tenure) ended() error {
+	t.overdue()
 	t.mu.Lock()
 	cause := t.cause
 	t.mu.Unlock()
-	switch {
-	case cause == nil && t.hold.Deadline() <= t.hold.spec.client.now():
-		return t.hold.lostFor(t.hold.EndReason())
-	case errors.Is(cause, ErrLost):
+	if errors.Is(cause, ErrLost) {
 		return t.hold.over() // more may be known by now
 	}
 	return cause

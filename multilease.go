@@ -39,7 +39,7 @@ func (c *Client) bundle(ctx, parent context.Context, parts []*Lease) *MultiLease
 	b := &bundle{client: c, parts: parts}
 	inner, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	b.cancel = append(b.cancel, cancel)
-	b.ctx = context.WithValue(inner, tenureKey{}, tenureOf(parent))
+	b.ctx = &leaseContext{inner, tenureOf(parent), together(parts)}
 	for _, part := range parts {
 		t := part.tenure
 		t.mu.Lock()
@@ -91,7 +91,7 @@ func (b *bundle) release() (first bool, cause error) {
 
 // bind makes a child of ctx that is also done when the lease ends.
 func (b *bundle) bind(ctx context.Context) (context.Context, context.CancelCauseFunc) {
-	inner, cancel := context.WithCancelCause(context.WithValue(ctx, tenureKey{}, tenureOf(b.ctx)))
+	inner, cancel := context.WithCancelCause(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.cause != nil {
@@ -99,7 +99,7 @@ func (b *bundle) bind(ctx context.Context) (context.Context, context.CancelCause
 	} else {
 		b.cancel = append(b.cancel, cancel)
 	}
-	return inner, cancel
+	return &leaseContext{inner, tenureOf(b.ctx), together(b.parts)}, cancel
 }
 
 // Names are the names of the locks, in the order in which they are taken.

@@ -33,6 +33,7 @@ type Item struct {
 	NoRenewal   bool        // not renewed: only its end is watched; after Add for the renewer only
 	busy        bool        // a renewal is under way
 	unconfirmed bool        // pushed, and not confirmed yet
+	over        bool        // somebody has seen that it is lost
 }
 
 // Deadline is the instant after which the lease must not be believed.
@@ -42,6 +43,10 @@ func (l *Item) Deadline() time.Duration { return time.Duration(l.trust.Load()) }
 // overtook another says nothing against the later one. Nor does the next
 // renewal, or a lease extended to a shorter ttl would be due all the time.
 func (l *Item) extend(sent, ttl time.Duration) {
+	if l.over {
+		l.next = l.Deadline()
+		return
+	}
 	d := leasetime.Deadline(sent, ttl)
 	if l.NotAfter != 0 {
 		d = min(d, l.NotAfter)

@@ -149,6 +149,19 @@ func (k *Renewer) Remove(l *Item) bool {
 	return true
 }
 
+// Expire says of a lease whose deadline has passed, and that somebody has seen it, that
+// it is lost: no renewal revives it from then on, and the timer, which is late, tells.
+// It reports false if the lease has been renewed meanwhile.
+func (k *Renewer) Expire(l *Item) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if l.index >= 0 && l.Deadline() > k.cfg.Now() {
+		return false
+	}
+	l.over = true
+	return true
+}
+
 // Has reports whether the lease is in care.
 func (k *Renewer) Has(l *Item) bool {
 	k.mu.Lock()

@@ -89,6 +89,24 @@ var inLease = []mutant{{
 	mut:  "		",
 	by:   []check{waking, undoing},
 }, {
+	name: "who looks past the deadline does not end the lease",
+	file: "leasecontext.go",
+	old:  "	if t.endWith(lost) {\n",
+	mut:  "	if t.cause == nil && lost == nil {\n",
+	by:   []check{rules},
+}, {
+	name: "a renewal takes a loss back that was seen",
+	file: "internal/renewer/renewer.go",
+	old:  "	l.over = true\n",
+	mut:  "",
+	by:   []check{rules},
+}, {
+	name: "a loss that was seen early is not told",
+	file: "enter.go",
+	old:  "one.endWith(cause) || one.early {",
+	mut:  "one.endWith(cause) {",
+	by:   []check{rules},
+}, {
 	name: "a renewal that failed is not tried again",
 	file: "internal/renewer/renewer.go",
 	old:  "				l.next = min(l.retryAt(now), l.Deadline())\n",

@@ -3,7 +3,6 @@ package rules_test
 import (
 	"context"
 	"errors"
-	"strconv"
 	"testing"
 	"time"
 
@@ -11,10 +10,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Rule 1. The holder's link goes silent: its lease's context is done before
-// anybody else can be granted the lock, however the lock gets on: to a waiter
-// that looks by itself, to a waiter that is pushed the grant, or to one who
-// happens to ask.
+// Rule 1. The holder's link goes silent: when the lock is granted to anybody else, however
+// it gets on (to a waiter that looks by itself, to one that is pushed the grant, or to one
+// who happens to ask), who looks at the old lease finds it lost and its context done. Who
+// is blocked on the context is woken by a timer, and how soon a busy machine runs that
+// nobody can promise: that it is set for the deadline is asserted in virtual time, by
+// TestLeaseContextEndsNoLaterThanItsTrustDeadline.
 func TestLossIsSignalledByTheTrustDeadline(t *testing.T) {
 	for _, next := range []struct {
 		name           string
@@ -26,32 +27,43 @@ func TestLossIsSignalledByTheTrustDeadline(t *testing.T) {
 	} {
 		t.Run(next.name, func(t *testing.T) {
 			apart(t, func(t *testing.T, w *world) {
-				for run, judged := 0, 0; judged < 3 && !t.Failed(); run++ {
-					if run == 20 {
-						t.Fatal("this machine is too slow for its own timers")
-					}
-					t.Run(strconv.Itoa(run), func(t *testing.T) {
-						if lossRun(t, w, next.waits, next.someone) {
-							judged++
-						}
-					})
+				for _, look := range looks {
+					t.Run(look.name, func(t *testing.T) { lossRun(t, w, next.waits, next.someone, look.first) })
 				}
 			})
 		})
 	}
 }
 
+// looks are the ways to look first: each of them ends what is over.
+var looks = []struct {
+	name  string
+	first func(l *holdfast.Lease, ctx context.Context) bool // it is over
+}{
+	{"Err", func(l *holdfast.Lease, _ context.Context) bool { return l.Err() != nil }},
+	{"ContextErr", func(_ *holdfast.Lease, ctx context.Context) bool { return ctx.Err() != nil }},
+	{"ContextDone", func(_ *holdfast.Lease, ctx context.Context) bool {
+		select {
+		case <-ctx.Done():
+			return true
+		default:
+			return false
+		}
+	}},
+}
+
 // follower is who gets the lock next, and what the old holder knew by then.
 type follower struct {
 	outcome
-	err  error // the old lease's Err
+	over bool  // the first look said so
+	err  error // then: the old lease's Err
 	done bool  // its context was done
 }
 
 // lossRun is one holder behind a link that goes silent, and one who follows.
-// It reports false, and judges less, when the machine was so slow that one of
-// some witnesses, set between the two instants in question, came after both.
-func lossRun(t *testing.T, w *world, waits, someone bool) (judged bool) {
+func lossRun(
+	t *testing.T, w *world, waits, someone bool, over func(l *holdfast.Lease, ctx context.Context) bool,
+) {
 	const ttl = time.Second
 	proxy := redistest.NewProxy(t, w.Addr())
 	// The longest time limit there may be: a renewal is under way, and not
@@ -62,9 +74,18 @@ func lossRun(t *testing.T, w *world, waits, someone bool) (judged bool) {
 		return err == nil
 	})
 	held := lock(t, a.Mutex("x"))
+	ctx := held.Context()
+	before := ctx.Done()
 	next := make(chan follower, 2)
 	follow := func(l *holdfast.Lease, err error) {
-		next <- follower{outcome{l, err, time.Now()}, held.Err(), held.Context().Err() != nil}
+		f := follower{outcome: outcome{l, err, time.Now()}, over: over(held, ctx)}
+		select {
+		case <-before:
+			f.done = true
+		default:
+		}
+		f.err = held.Err()
+		next <- f
 	}
 	if waits {
 		c, seen := w.local(t, holdfast.Config{TTL: time.Minute})
@@ -73,8 +94,6 @@ func lossRun(t *testing.T, w *world, waits, someone bool) (judged bool) {
 	}
 	seen.renewed(t, "x")
 	proxy.BlackHole()
-	left := held.Remaining()
-	witnessed := witnesses(left + 6*time.Millisecond)
 	if someone {
 		keepAsking(t, w, func(l *holdfast.Lease) {
 			if waits { // it came between: the waiter had not been quick enough
@@ -89,11 +108,10 @@ func lossRun(t *testing.T, w *world, waits, someone bool) (judged bool) {
 	if f.outcome.err != nil {
 		t.Fatalf("the next holder: %v", f.outcome.err)
 	}
-	if f.err == nil {
-		t.Error("the old lease says that it is held while the next holder has the lock")
+	if !f.over || f.err == nil {
+		t.Errorf("the old lease is held while the next holder has the lock: over %v, Err %v", f.over, f.err)
 	}
-	judged = !redistest.Next(t, "the witnesses", witnessed).After(f.at)
-	if judged && !f.done {
+	if !f.done {
 		t.Error("the lock was granted to the next while the old lease's context was not done")
 	}
 	lost(t, held, holdfast.LossExpired)
@@ -105,35 +123,6 @@ func lossRun(t *testing.T, w *world, waits, someone bool) (judged bool) {
 	}
 	proxy.Pass()
 	release(t, f.lease)
-	return judged
-}
-
-// witnesses do, after d, what it takes to signal a loss: a goroutine wakes up by a
-// timer and wakes another. It tells when the last of them was through.
-func witnesses(d time.Duration) <-chan time.Time {
-	const some = 4
-	through, all := make(chan time.Time, some), make(chan time.Time, 1)
-	for range some {
-		woken := make(chan struct{})
-		go func() {
-			<-time.After(d)
-			close(woken)
-		}()
-		go func() {
-			<-woken
-			through <- time.Now()
-		}()
-	}
-	go func() {
-		var last time.Time
-		for range some {
-			if at := <-through; at.After(last) {
-				last = at
-			}
-		}
-		all <- last
-	}()
-	return all
 }
 
 // keepAsking tries to take x, without standing in line, until it gets it.

@@ -1,0 +1,157 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// sleepy is a network whose machine sleeps: its clock counts that, its timers do not.
+type sleepy struct {
+	*network
+	slept atomic.Int64
+}
+
+func (s *sleepy) Clock() func() time.Duration {
+	now := s.network.Clock()
+	return func() time.Duration { return now() + time.Duration(s.slept.Load()) }
+}
+
+func (s *sleepy) sleep(d time.Duration) { s.slept.Add(int64(d)) }
+
+// awake makes a client on a machine that may sleep.
+func (w *world) awake(cfg holdfast.Config) (*holdfast.Client, *sleepy) {
+	w.t.Helper()
+	s := &sleepy{network: w.net}
+	c, err := holdfast.New(s, cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c, s
+}
+
+// closed reports whether the channel is closed.
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// Timers are late after a suspension, and on a machine that has no time for them. Who
+// looks at the lease finds its end all the same, and all that belongs to it has ended.
+func TestWhoLooksPastTheDeadlineFindsTheContextDone(t *testing.T) {
+	for name, look := range map[string]func(l *holdfast.Lease, ctx context.Context) bool{
+		"Err":       func(l *holdfast.Lease, _ context.Context) bool { return l.Err() != nil },
+		"Remaining": func(l *holdfast.Lease, _ context.Context) bool { return l.Remaining() == 0 },
+		"HoldCount": func(l *holdfast.Lease, _ context.Context) bool { return l.HoldCount() == 0 },
+		"ctx.Err":   func(_ *holdfast.Lease, ctx context.Context) bool { return ctx.Err() != nil },
+		"ctx.Done":  func(_ *holdfast.Lease, ctx context.Context) bool { return closed(ctx.Done()) },
+		"Extend": func(l *holdfast.Lease, _ context.Context) bool {
+			return errors.Is(l.Extend(context.Background(), ttl), holdfast.ErrLost)
+		},
+		"a child made late": func(l *holdfast.Lease, ctx context.Context) bool {
+			inner, cancel := context.WithCancel(ctx)
+			defer cancel()
+			return inner.Err() != nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				seen := new(recorder)
+				c, machine := w.awake(holdfast.Config{Observer: seen})
+				l := mustLock(t, c.Mutex("a"))
+				ctx := l.Context()
+				before, inner := ctx.Done(), make(chan struct{})
+				context.AfterFunc(ctx, func() { close(inner) })
+				machine.sleep(trusted - time.Nanosecond)
+				if l.Err() != nil || ctx.Err() != nil || closed(before) {
+					t.Fatal("the lease ended before its deadline")
+				}
+				machine.sleep(time.Nanosecond)
+				start := time.Now()
+				if !look(l, ctx) {
+					t.Error("the end is not seen")
+				}
+				if !closed(before) {
+					t.Error("the context is not done")
+				}
+				wantLost(t, context.Cause(ctx), holdfast.LossExpired)
+				wantLost(t, l.Err(), holdfast.LossExpired)
+				synctest.Wait()
+				if !closed(inner) || time.Since(start) != 0 {
+					t.Error("what hangs on the context has not ended")
+				}
+				time.Sleep(time.Second)
+				if lost := seen.all(holdfast.EventLost); len(lost) != 1 {
+					t.Fatalf("the observer was told of these losses: %v", lost)
+				}
+				wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+				release(t, mustLock(t, c.Mutex("a"))) // others may ask the server
+			})
+		})
+	}
+}
+
+// The contexts of Do end as those of leases do, and one of several locks with the first
+// that is over.
+func TestTheContextOfDoEndsForWhoLooks(t *testing.T) {
+	overdue := func(machine *sleepy) func(ctx context.Context) error {
+		return func(ctx context.Context) error {
+			before := ctx.Done()
+			machine.sleep(trusted - time.Nanosecond)
+			if ctx.Err() != nil {
+				return errors.New("it ended before its deadline")
+			}
+			machine.sleep(time.Nanosecond)
+			if ctx.Err() == nil || !closed(before) {
+				return errors.New("it is not done")
+			}
+			return context.Cause(ctx)
+		}
+	}
+	bubble(t, func(t *testing.T, w *world) {
+		c, machine := w.awake(holdfast.Config{})
+		err := c.Mutex("a").Do(t.Context(), overdue(machine))
+		wantLost(t, err, holdfast.LossExpired)
+		err = c.All([]string{"b", "c"}).Do(t.Context(), overdue(machine))
+		wantLost(t, err, holdfast.LossExpired)
+		l, err := c.All([]string{"d", "e"}).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantLost(t, overdue(machine)(l.Context()), holdfast.LossExpired)
+		wantLost(t, l.Err(), holdfast.LossExpired)
+		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+	})
+}
+
+// What was seen as lost is lost for good, whatever answer was still on its way, and is told.
+func TestALossThatWasSeenIsNotTakenBackByALateAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		seen := new(recorder)
+		c, machine := w.awake(holdfast.Config{Observer: seen})
+		l := mustLock(t, c.Mutex("a"))
+		w.net.slow(func(action string) (there, back time.Duration) { return 0, 400 * time.Millisecond })
+		for w.net.count("renew") == 0 {
+			time.Sleep(100 * time.Millisecond)
+		}
+		machine.sleep(l.Remaining()) // the answer will count from its sending
+		wantLost(t, l.Err(), holdfast.LossExpired)
+		w.net.slow(nil)
+		time.Sleep(2 * time.Second)
+		wantLost(t, l.Err(), holdfast.LossExpired)
+		if lost := seen.all(holdfast.EventLost); len(lost) != 1 {
+			t.Errorf("the observer was told of these losses: %v", lost)
+		}
+		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+	})
+}
