@@ -45,7 +45,7 @@ func (a acks) total() time.Duration {
 	return a.limit
 }
 
-// Acks makes a grant count only when so many replicas have it (WAIT), and a
+// WaitReplicas makes a grant count only when so many replicas have it (WAIT), and a
 // renewal too. A grant that is not acknowledged within limit is given back, and
 // the lock call fails with an [*AckError]; a renewal that is not is tried again
 // until the lease's old deadline.
@@ -57,29 +57,29 @@ func (a acks) total() time.Duration {
 //
 // Each grant costs one more round trip. Stores that cannot wait for replicas
 // are refused as [ErrInvalid].
-func Acks(replicas int, limit time.Duration) Option {
+func WaitReplicas(replicas int, limit time.Duration) Option {
 	return func(t *terms) error {
 		if replicas < 1 {
-			return invalid("Acks of %d replicas: at least one must acknowledge", replicas)
+			return invalid("WaitReplicas of %d replicas: at least one must acknowledge", replicas)
 		}
 		t.ack.need.Replicas = replicas
-		return t.awaitAcks("Acks", limit)
+		return t.awaitAcks("WaitReplicas", limit)
 	}
 }
 
-// Durable is [Acks] for disks: a grant counts when it has been synced to the
+// WaitAOF is [WaitReplicas] for disks: a grant counts when it has been synced to the
 // append-only file of the primary, and of so many replicas (WAITAOF), so that
 // it survives the crash of all of them. 0 replicas means the primary alone.
 //
 // It needs Redis 7.2 or Valkey 7.2 with appendonly on; an older server is
 // refused before anything is taken, if it tells its version.
-func Durable(replicas int, limit time.Duration) Option {
+func WaitAOF(replicas int, limit time.Duration) Option {
 	return func(t *terms) error {
 		if replicas < 0 {
-			return invalid("Durable on %d replicas: use 0 for the primary alone", replicas)
+			return invalid("WaitAOF on %d replicas: use 0 for the primary alone", replicas)
 		}
 		t.ack.need.LocalAOF, t.ack.need.ReplicaAOF = 1, replicas
-		return t.awaitAcks("Durable", limit)
+		return t.awaitAcks("WaitAOF", limit)
 	}
 }
 

@@ -33,21 +33,21 @@ func (w *world) short(name string, err error, want, got store.Acks) {
 func TestAGrantThatTooFewAcknowledgeIsGivenBack(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		w.Acknowledge(store.Acks{Replicas: 1})
-		_, err := c.Mutex("x", holdfast.Acks(2, limit)).Lock(t.Context())
+		w.SetAcks(store.Acks{Replicas: 1})
+		_, err := c.Mutex("x", holdfast.WaitReplicas(2, limit)).Lock(t.Context())
 		w.short("x", err, store.Acks{Replicas: 2}, store.Acks{Replicas: 1})
-		_, err = c.Mutex("x", holdfast.Durable(0, limit)).TryLock(t.Context())
+		_, err = c.Mutex("x", holdfast.WaitAOF(0, limit)).TryLock(t.Context())
 		w.short("x", err, store.Acks{LocalAOF: 1}, store.Acks{Replicas: 1})
 
-		w.Acknowledge(store.Acks{Replicas: 2, LocalAOF: 1})
-		l, err := c.Mutex("x", holdfast.Acks(2, limit), holdfast.Durable(0, limit)).Lock(t.Context())
+		w.SetAcks(store.Acks{Replicas: 2, LocalAOF: 1})
+		l, err := c.Mutex("x", holdfast.WaitReplicas(2, limit), holdfast.WaitAOF(0, limit)).Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if l.Remaining() != trusted {
 			t.Errorf("trusted for %v", l.Remaining())
 		}
-		_, err = c.Mutex("y", holdfast.Durable(1, limit)).Lock(t.Context())
+		_, err = c.Mutex("y", holdfast.WaitAOF(1, limit)).Lock(t.Context())
 		got := store.Acks{LocalAOF: 1, ReplicaAOF: 1}
 		w.short("y", err, got, store.Acks{Replicas: 2, LocalAOF: 1})
 	})
@@ -56,20 +56,20 @@ func TestAGrantThatTooFewAcknowledgeIsGivenBack(t *testing.T) {
 // A pushed grant is confirmed, too; one that is short is handed on.
 func TestAPushedGrantIsAcknowledgedOrHandedOn(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.Acknowledge(store.Acks{Replicas: 1})
+		w.SetAcks(store.Acks{Replicas: 1})
 		held, err := w.client().Mutex("x").Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		careful, failed := w.client(), make(chan error, 1)
 		go func() {
-			_, err := careful.Mutex("x", holdfast.Acks(2, limit)).Lock(t.Context())
+			_, err := careful.Mutex("x", holdfast.WaitReplicas(2, limit)).Lock(t.Context())
 			failed <- err
 		}()
 		synctest.Wait()
 		careless, granted := w.client(), make(chan *holdfast.Lease, 1)
 		go func() {
-			l, err := careless.Mutex("x", holdfast.Acks(1, limit)).Lock(t.Context())
+			l, err := careless.Mutex("x", holdfast.WaitReplicas(1, limit)).Lock(t.Context())
 			if err != nil {
 				t.Error(err)
 			}
@@ -98,8 +98,8 @@ func TestAPushedGrantIsAcknowledgedOrHandedOn(t *testing.T) {
 func TestARenewalThatTooFewAcknowledgeIsNone(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		w.Acknowledge(store.Acks{Replicas: 1})
-		l, err := c.Mutex("x", holdfast.Acks(1, limit)).Lock(t.Context())
+		w.SetAcks(store.Acks{Replicas: 1})
+		l, err := c.Mutex("x", holdfast.WaitReplicas(1, limit)).Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,17 +107,17 @@ func TestARenewalThatTooFewAcknowledgeIsNone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Acknowledge(store.Acks{})
+		w.SetAcks(store.Acks{})
 		time.Sleep(ttl / 2)
 		if l.Remaining() > trusted-ttl/2 {
 			t.Errorf("an unacknowledged renewal counts: %v", l.Remaining())
 		}
-		w.Acknowledge(store.Acks{Replicas: 1})
+		w.SetAcks(store.Acks{Replicas: 1})
 		time.Sleep(3 * time.Second)
 		if l.Remaining() < trusted-3*time.Second {
 			t.Errorf("the renewal was not tried again: %v", l.Remaining())
 		}
-		w.Acknowledge(store.Acks{})
+		w.SetAcks(store.Acks{})
 		time.Sleep(2 * ttl)
 		if !errors.Is(l.Err(), holdfast.ErrLost) || plain.Err() != nil {
 			t.Errorf("the leases: %v, %v", l.Err(), plain.Err())
@@ -136,7 +136,7 @@ func TestALeaseIsPassedOnOnlyToTheSameAcknowledgements(t *testing.T) {
 		}
 		failed := make(chan error, 1)
 		go func() {
-			_, err := c.Mutex("x", holdfast.Acks(1, limit)).Lock(t.Context())
+			_, err := c.Mutex("x", holdfast.WaitReplicas(1, limit)).Lock(t.Context())
 			failed <- err
 		}()
 		synctest.Wait()
@@ -152,7 +152,7 @@ func TestACancelledConfirmationLeavesNothing(t *testing.T) {
 		c := w.client()
 		ctx, cancel := context.WithTimeout(t.Context(), limit/2)
 		defer cancel()
-		_, err := c.Mutex("x", holdfast.Acks(1, limit)).Lock(ctx)
+		_, err := c.Mutex("x", holdfast.WaitReplicas(1, limit)).Lock(ctx)
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrUnknownOutcome) {
 			t.Errorf("got %v", err)
 		}
@@ -173,13 +173,14 @@ func TestAcknowledgementsThatCannotBeAreRefusedAtOnce(t *testing.T) {
 		}
 		defer func() { _ = plain.Close(t.Context()) }()
 		for name, m := range map[string]*holdfast.Mutex{
-			"no replicas":       c.Mutex("x", holdfast.Acks(0, limit)),
-			"negative replicas": c.Mutex("x", holdfast.Durable(-1, limit)),
-			"no limit":          c.Mutex("x", holdfast.Acks(1, 0)),
-			"half milliseconds": c.Mutex("x", holdfast.Acks(1, 1500*time.Microsecond)),
-			"too long":          c.Mutex("x", holdfast.Acks(1, 3*time.Second)),
-			"too long in sum":   c.Mutex("x", holdfast.Acks(1, 2*time.Second), holdfast.Durable(0, 2*time.Second)),
-			"a plain store":     plain.Mutex("x", holdfast.Acks(1, limit)),
+			"no replicas":       c.Mutex("x", holdfast.WaitReplicas(0, limit)),
+			"negative replicas": c.Mutex("x", holdfast.WaitAOF(-1, limit)),
+			"no limit":          c.Mutex("x", holdfast.WaitReplicas(1, 0)),
+			"half milliseconds": c.Mutex("x", holdfast.WaitReplicas(1, 1500*time.Microsecond)),
+			"too long":          c.Mutex("x", holdfast.WaitReplicas(1, 3*time.Second)),
+			"too long in sum": c.Mutex("x",
+				holdfast.WaitReplicas(1, 2*time.Second), holdfast.WaitAOF(0, 2*time.Second)),
+			"a plain store": plain.Mutex("x", holdfast.WaitReplicas(1, limit)),
 		} {
 			if _, err := m.Lock(t.Context()); !errors.Is(err, holdfast.ErrInvalid) {
 				t.Errorf("%s: %v", name, err)
@@ -194,7 +195,7 @@ func TestAcknowledgementsThatCannotBeAreRefusedAtOnce(t *testing.T) {
 // A server that cannot sync on demand is found out before anything is taken.
 func TestDurableNeedsAServerThatCanWait(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.Acknowledge(store.Acks{Replicas: 1, LocalAOF: 1})
+		w.SetAcks(store.Acks{Replicas: 1, LocalAOF: 1})
 		for version, able := range map[string]bool{"7.0.15": false, "7.2.0": true, "8.1": true, "": true} {
 			info := store.ServerInfo{Product: "redis", Version: version, Role: "master"}
 			net := &described{network: w.net, info: info}
@@ -203,7 +204,7 @@ func TestDurableNeedsAServerThatCanWait(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := w.net.count("acquire")
-			_, err = c.Mutex("x", holdfast.Durable(0, limit)).Lock(t.Context())
+			_, err = c.Mutex("x", holdfast.WaitAOF(0, limit)).Lock(t.Context())
 			var refused *holdfast.ServerError
 			if !able && (!errors.As(err, &refused) || refused.Code != "WAITAOF" || holdfast.Hint(err) == "" ||
 				w.net.count("acquire") != before) {
@@ -212,7 +213,7 @@ func TestDurableNeedsAServerThatCanWait(t *testing.T) {
 			if able && err != nil {
 				t.Errorf("version %q: %v", version, err)
 			}
-			if _, err := c.Mutex("y", holdfast.Acks(1, limit)).Lock(t.Context()); err != nil {
+			if _, err := c.Mutex("y", holdfast.WaitReplicas(1, limit)).Lock(t.Context()); err != nil {
 				t.Errorf("version %q: replicas: %v", version, err)
 			}
 			if err := c.Close(t.Context()); err != nil {

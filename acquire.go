@@ -227,11 +227,11 @@ func (at *attempt) settle(ctx context.Context, a wire.Answer) (*hold, error) {
 	case wire.Granted:
 		return at.granted(grant{token: a.Token, waiting: a.Waiting, since: at.asked})
 	case wire.Busy:
-		return nil, &HeldError{Name: s.name, Owner: wire.Holder(a.Holder), Remaining: a.Left}
+		return nil, &HeldError{Name: s.name, HeldBy: wire.Holder(a.Holder), Remaining: a.Left}
 	case wire.Conflict:
 		return nil, &LimitError{Name: s.name, InUse: a.Count, Asked: s.limit}
 	case wire.Queued:
-		c.observe(Event{Kind: EventWait, Name: s.name, Owner: at.id, Place: a.Place})
+		c.observe(Event{Kind: EventWait, Name: s.name, HolderID: at.id, Position: a.Place})
 		return at.await(ctx, a)
 	default:
 		at.undo()
@@ -372,5 +372,5 @@ func (at *attempt) lookIn(a wire.Answer) time.Duration {
 
 func (at *attempt) woken(w Wake) {
 	at.wake = w
-	at.c.observe(Event{Kind: EventWake, Name: at.spec.name, Owner: at.id, Wake: w})
+	at.c.observe(Event{Kind: EventWake, Name: at.spec.name, HolderID: at.id, Wake: w})
 }

@@ -68,7 +68,7 @@ func TestCloseEndsTheWaiting(t *testing.T) {
 		waiters := []<-chan outcome{
 			w.waiting(c.Mutex("remote"), t.Context()),
 			w.waiting(c.Mutex("remote"), t.Context()),
-			w.waiting(c.Mutex("local", holdfast.Wait(time.Hour)), t.Context()),
+			w.waiting(c.Mutex("local", holdfast.MaxWait(time.Hour)), t.Context()),
 		}
 		if err := c.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -155,8 +155,8 @@ func TestCloseWaitsForWhatIsBeingUndone(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		release(t, mustLock(t, c.Mutex("warm")))
-		w.Lose(only("acquire", 1, errLink))
-		w.Fail(only("cancel", 5, errLink))
+		w.LoseReply(only("acquire", 1, errLink))
+		w.FailRequest(only("cancel", 5, errLink))
 		_, err := c.Mutex("a").TryLock(t.Context())
 		wantIs(t, err, holdfast.ErrUnknownOutcome)
 		if !w.state("a").Held() {
@@ -271,9 +271,9 @@ func TestAnIdleClientRunsNothing(t *testing.T) {
 // Guarantee: a grant that is confirmed while the client closes, which has given it back by then, is no lease.
 func TestAGrantThatIsConfirmedAsTheClientClosesIsNoLease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.Acknowledge(store.Acks{Replicas: 1})
+		w.SetAcks(store.Acks{Replicas: 1})
 		confirmed, goOn := make(chan struct{}), make(chan struct{})
-		w.Lose(func(action string, _ []string) error {
+		w.LoseReply(func(action string, _ []string) error {
 			if action == "renew" {
 				close(confirmed)
 				<-goOn
@@ -281,7 +281,7 @@ func TestAGrantThatIsConfirmedAsTheClientClosesIsNoLease(t *testing.T) {
 			return nil
 		})
 		c := w.client()
-		next := w.waiting(c.Mutex("a", holdfast.Acks(1, time.Second)), t.Context())
+		next := w.waiting(c.Mutex("a", holdfast.WaitReplicas(1, time.Second)), t.Context())
 		<-confirmed
 		closed := make(chan error, 1)
 		go func() { closed <- c.Close(t.Context()) }()
@@ -376,8 +376,8 @@ func TestCloseDoesNotWaitForeverForWhatIsBeingUndone(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		release(t, mustLock(t, c.Mutex("warm")))
-		w.Lose(only("acquire", 1, errLink))
-		w.Fail(only("cancel", -1, errLink))
+		w.LoseReply(only("acquire", 1, errLink))
+		w.FailRequest(only("cancel", -1, errLink))
 		_, err := c.Mutex("a").TryLock(t.Context())
 		wantIs(t, err, holdfast.ErrUnknownOutcome)
 		start := time.Now()
@@ -385,7 +385,7 @@ func TestCloseDoesNotWaitForeverForWhatIsBeingUndone(t *testing.T) {
 		if took := time.Since(start); took > 5*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		w.Fail(nil)
+		w.FailRequest(nil)
 	})
 }
 
@@ -407,7 +407,7 @@ func TestAReleaseIsBounded(t *testing.T) {
 					keep(sem), mustLock(t, c.Mutex("a")), mustLock(t, c.Mutex("b", holdfast.Owner("ann"))),
 					mustLock(t, c.Mutex("m", holdfast.MinHold(time.Millisecond))),
 				}
-				all, err := c.All([]string{"x", "y"}).Lock(t.Context())
+				all, err := c.MultiMutex([]string{"x", "y"}).Lock(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -46,11 +46,11 @@ type Config struct {
 	// Observer is told of every event, for metrics and traces. Default: nobody.
 	Observer Observer
 
-	// LocalPasses bounds how often one grant of the server is passed on
+	// MaxLocalHandOvers bounds how often one grant of the server is passed on
 	// between goroutines of this process before the lock goes back to the
 	// server: at most 1,023, the default. Negative: never, every
 	// acquisition asks the server.
-	LocalPasses int
+	MaxLocalHandOvers int
 }
 
 const (
@@ -74,7 +74,7 @@ func (c Config) complete() (Config, error) {
 			c.App = filepath.Base(os.Args[0])
 		}
 	}
-	c.LocalPasses = cmp.Or(c.LocalPasses, 1023)
+	c.MaxLocalHandOvers = cmp.Or(c.MaxLocalHandOvers, 1023)
 	if err := wire.CheckPrefix(c.Prefix); err != nil {
 		return c, invalid("Config.Prefix: %v", err)
 	}

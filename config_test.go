@@ -18,7 +18,7 @@ func TestAConfigThatCannotWorkIsRefusedWithTheFieldsName(t *testing.T) {
 		want string // empty: it is good
 	}{
 		{holdfast.Config{}, ""},
-		{holdfast.Config{TTL: 10 * time.Millisecond, LocalPasses: -1, App: "a", Prefix: "a:b/c"}, ""},
+		{holdfast.Config{TTL: 10 * time.Millisecond, MaxLocalHandOvers: -1, App: "a", Prefix: "a:b/c"}, ""},
 		{holdfast.Config{Prefix: "a b"}, "Config.Prefix"},
 		{holdfast.Config{Prefix: strings.Repeat("a", 65)}, "Config.Prefix"},
 		{holdfast.Config{TTL: 9 * time.Millisecond}, "Config.TTL"},
@@ -100,7 +100,7 @@ func TestErrorsTellWhatHappened(t *testing.T) {
 	}{
 		{&holdfast.HeldError{Name: "a"}, `holdfast: lock "a" is held`},
 		{
-			&holdfast.HeldError{Name: "a", Owner: "c/1", Remaining: time.Second, Waited: 1500 * time.Microsecond},
+			&holdfast.HeldError{Name: "a", HeldBy: "c/1", Remaining: time.Second, Waited: 1500 * time.Microsecond},
 			`holdfast: lock "a" is held by c/1, its lease ends in 1s unless renewed (waited 2ms)`,
 		},
 		{

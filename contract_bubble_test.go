@@ -91,8 +91,8 @@ func TestALockStaysTakenForNoMomentLess(t *testing.T) {
 // Several locks are trusted as long as the one that ends first.
 func TestSeveralLocksAreTrustedAsLongAsTheFirstThatEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		l := mustLockAll(t, w.client().All([]string{"a", "b", "c"}, holdfast.NoRenewal()))
-		w.Fail(func(action string, keys []string) error {
+		l := mustLockAll(t, w.client().MultiMutex([]string{"a", "b", "c"}, holdfast.NoRenewal()))
+		w.FailRequest(func(action string, keys []string) error {
 			if action == "renew" && keys[0] == "holdfast:{a}" {
 				return errLink
 			}
@@ -101,7 +101,7 @@ func TestSeveralLocksAreTrustedAsLongAsTheFirstThatEnds(t *testing.T) {
 		if err := l.Extend(t.Context(), time.Hour); err == nil {
 			t.Error("the lock a was extended over a link that is broken")
 		}
-		w.Fail(nil)
+		w.FailRequest(nil)
 		if left := l.Remaining(); left > trusted {
 			t.Errorf("all are trusted for %v, and one of them for %v", left, trusted)
 		}
@@ -159,7 +159,7 @@ func TestAnObserverIsNotToldOfAShortAbsenceOfTheServer(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		lead := mustCampaign(t, w.client().Election("e"), "one")
 		seen, done := observe(ctx, t, w.client().Election("e"))
-		w.Fail(only("leader", 3, errLink))
+		w.FailRequest(only("leader", 3, errLink))
 		if err := lead.Proclaim(t.Context(), "two"); err != nil {
 			t.Fatal(err)
 		}

@@ -94,7 +94,8 @@ func TestWithoutSubscriptionsWaitersLook(t *testing.T) {
 				if n := strings.Count(said.String(), "look by themselves"); n != 1 {
 					t.Errorf("said %d times:\n%s", n, said.String())
 				}
-				if deaf := events.all(holdfast.EventDeaf); len(deaf) != 1 || !errors.Is(deaf[0].Err, refusal) {
+				deaf := events.all(holdfast.EventPushUnavailable)
+				if len(deaf) != 1 || !errors.Is(deaf[0].Err, refusal) {
 					t.Errorf("the observer is told %v", deaf)
 				}
 			})
@@ -157,7 +158,7 @@ func TestADeafWaiterLeavesTheLineLikeAnyOther(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c, _ := w.deafClient(errNoPerm, holdfast.Config{})
 		l := mustLock(t, w.client().Mutex("a"))
-		_, err := c.Mutex("a", holdfast.Wait(5*time.Second)).Lock(t.Context())
+		_, err := c.Mutex("a", holdfast.MaxWait(5*time.Second)).Lock(t.Context())
 		wantIs(t, err, holdfast.ErrHeld)
 		_, err = c.Mutex("a").TryLock(t.Context())
 		wantIs(t, err, holdfast.ErrHeld)
@@ -201,7 +202,7 @@ func TestWithoutPublishingWaitersLook(t *testing.T) {
 			t.Errorf("%v after %v", got.err, waited)
 		}
 		release(t, got.Lease)
-		if n := len(events.all(holdfast.EventDeaf)); n != 1 {
+		if n := len(events.all(holdfast.EventPushUnavailable)); n != 1 {
 			t.Errorf("the observer is told %d times", n)
 		}
 	})
@@ -212,9 +213,9 @@ func TestAServerThatCannotTellItsPermissionsIsTriedAllTheSame(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.over(&deafNet{network: w.net, permit: "unknown"}, holdfast.Config{})
 		release(t, mustLock(t, c.Mutex("a")))
-		w.Fail(only("permit", 1, &holdfast.ServerError{Code: "ERR", Message: "ERR unknown"}))
+		w.FailRequest(only("permit", 1, &holdfast.ServerError{Code: "ERR", Message: "ERR unknown"}))
 		release(t, mustLock(t, w.client().Mutex("a")))
-		w.Fail(only("permit", 1, errLink))
+		w.FailRequest(only("permit", 1, errLink))
 		_, err := w.client().Mutex("a").TryLock(t.Context())
 		wantIs(t, err, holdfast.ErrUnreachable, errLink)
 		w.wantFree("a")
@@ -229,7 +230,8 @@ func TestTriesAreCountedAndSpread(t *testing.T) {
 		before, start := w.net.count("acquire"), time.Now()
 		_, err := mu.Lock(t.Context())
 		var held *holdfast.HeldError
-		if !errors.As(err, &held) || held.Tries != 5 || held.Waited != time.Since(start) || held.Owner != l.Owner() {
+		if !errors.As(err, &held) || held.Tries != 5 || held.Waited != time.Since(start) ||
+			held.HeldBy != l.HolderID() {
 			t.Errorf("got %+v", err)
 		}
 		if n := w.net.count("acquire") - before; n != 5 {

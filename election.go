@@ -165,8 +165,8 @@ func wavering(err error) bool {
 // Term is the fencing token of the lead: every later leader's is higher.
 func (l *Leadership) Term() uint64 { return l.lease.Token() }
 
-// Owner is the identity of the lead on the server, as [Lease.Owner] has it.
-func (l *Leadership) Owner() string { return l.lease.Owner() }
+// HolderID is the identity of the lead on the server, as [Lease.HolderID] has it.
+func (l *Leadership) HolderID() string { return l.lease.HolderID() }
 
 // Context is done when the lead is lost or given up, like that of a [Lease].
 func (l *Leadership) Context() context.Context { return l.lease.Context() }

@@ -73,8 +73,8 @@ func TestALeaderIsSeenWithItsValueAndTerm(t *testing.T) {
 		wantLeader(t, eye, "10.0.0.1:80", lead.Term())
 		synctest.Wait() // the client makes itself known beside its first acquisition
 		l, _ := eye.Leader(t.Context())
-		if l.Owner != lead.Owner() || l.Client != c.ID() || l.Remaining != ttl || l.Since.IsZero() ||
-			l.Who == nil || l.Who.App != "shop" {
+		if l.HolderID != lead.HolderID() || l.ClientID != c.ID() || l.Remaining != ttl || l.Since.IsZero() ||
+			l.Client == nil || l.Client.App != "shop" {
 			t.Errorf("%+v", l)
 		}
 		if err := lead.Proclaim(t.Context(), "a b\x00ü%"); err != nil || lead.Value() != "a b\x00ü%" {
@@ -233,8 +233,8 @@ func TestALoopCampaignsAgainAfterALoss(t *testing.T) {
 				<-ctx.Done()
 				return ctx.Err()
 			case 3: // the server is away for longer than the lease, and when it campaigns again
-				w.Fail(func(string, []string) error { return errLink })
-				time.AfterFunc(time.Minute, func() { w.Fail(nil) })
+				w.FailRequest(func(string, []string) error { return errLink })
+				time.AfterFunc(time.Minute, func() { w.FailRequest(nil) })
 				<-ctx.Done()
 				return nil
 			}
@@ -270,16 +270,16 @@ func TestAFailedCampaignLeadsNothing(t *testing.T) {
 		}
 
 		// A proclamation without an answer is sent again.
-		w.Lose(only("proclaim", 2, errLink))
+		w.LoseReply(only("proclaim", 2, errLink))
 		lead := mustCampaign(t, c.Election("e"), strings.Repeat("x", holdfast.MaxValue))
 		wantIs(t, lead.Proclaim(lead.Context(), strings.Repeat("x", holdfast.MaxValue+1)), holdfast.ErrInvalid)
 		_, err = c.Election("e").Campaign(lead.Context(), "v")
 		wantIs(t, err, holdfast.ErrDeadlock)
-		_, err = w.client().Election("e", holdfast.Wait(time.Second)).Campaign(t.Context(), "v")
+		_, err = w.client().Election("e", holdfast.MaxWait(time.Second)).Campaign(t.Context(), "v")
 		wantIs(t, err, holdfast.ErrHeld)
 		resign(t, lead)
 
-		w.Fail(func(action string, _ []string) error {
+		w.FailRequest(func(action string, _ []string) error {
 			if action == "proclaim" {
 				return errLink
 			}
@@ -409,7 +409,7 @@ func TestALostPushDelaysWhoObservesByNoMoreThanALease(t *testing.T) {
 		seen.want(t, "-")
 		time.Sleep(ttl + 100*time.Millisecond)
 		seen.want(t, "-", "one")
-		resume := w.Cut()
+		resume := w.BreakSubscriptions()
 		if err := lead.Proclaim(t.Context(), "two"); err != nil {
 			t.Fatal(err)
 		}
@@ -434,24 +434,24 @@ func TestWhoObservesIsToldWhenNothingIsKnownAnyMore(t *testing.T) {
 			}
 			return nil
 		}
-		w.Fail(broken)
+		w.FailRequest(broken)
 		time.Sleep(10 * time.Minute)
 		seen.want(t, "one", "?")
-		w.Fail(nil)
+		w.FailRequest(nil)
 		time.Sleep(2 * time.Second)
 		seen.want(t, "one", "?", "one")
 		cancel()
 		<-done
 
-		w.Fail(broken)
+		w.FailRequest(broken)
 		seen, done = observe(t.Context(), t, c.Election("e"))
 		seen.want(t, "?")
-		w.Fail(func(string, []string) error {
+		w.FailRequest(func(string, []string) error {
 			return &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM no"}
 		})
 		<-done
 		seen.want(t, "?", "end")
-		w.Fail(nil)
+		w.FailRequest(nil)
 		seen, done = observe(t.Context(), t, c.Election("e"))
 		if err := c.Close(t.Context()); err != nil {
 			t.Error(err)

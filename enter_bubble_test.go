@@ -36,7 +36,7 @@ func TestALockIsEnteredAgainUnderItsLeaseWithoutTheNetwork(t *testing.T) {
 		asked := w.net.count("acquire")
 		inner := within(t, mu, outer)
 		innermost := within(t, mu, inner)
-		if n := w.net.count("acquire"); n != asked || innermost.Owner() != outer.Owner() {
+		if n := w.net.count("acquire"); n != asked || innermost.HolderID() != outer.HolderID() {
 			t.Errorf("%d acquisitions were sent for entering again", n-asked)
 		}
 		if inner.Token() != outer.Token() || innermost.Token() != outer.Token() {
@@ -134,7 +134,7 @@ func TestALossAfterTheFirstLeaseHasLeftEndsTheOthers(t *testing.T) {
 		outer := mustLock(t, mu)
 		inner := within(t, mu, outer)
 		release(t, outer)
-		w.Fail(only("renew", -1, errLink))
+		w.FailRequest(only("renew", -1, errLink))
 		start := time.Now()
 		wantLost(t, ended(inner.Context()), holdfast.LossExpired)
 		if held := time.Since(start); held > trusted {
@@ -191,15 +191,16 @@ func TestANamedOwnerEntersFromAnotherProcess(t *testing.T) {
 		first := mustLock(t, a.Mutex("a", order))
 		second := mustLock(t, b.Mutex("a", order))
 		third := mustLock(t, b.Mutex("a", order)) // another goroutine of the same process
-		if first.Token() != second.Token() || first.Owner() == second.Owner() {
-			t.Errorf("tokens %d and %d of %s and %s", first.Token(), second.Token(), first.Owner(), second.Owner())
+		if first.Token() != second.Token() || first.HolderID() == second.HolderID() {
+			t.Errorf("tokens %d and %d of %s and %s",
+				first.Token(), second.Token(), first.HolderID(), second.HolderID())
 		}
 		wantCount(t, c.Mutex("a", order), t.Context(), 3)
 		other := c.Mutex("a", holdfast.Owner("order"))
 		_, err := other.TryLock(t.Context())
 		wantIs(t, err, holdfast.ErrHeld)
 		_, err = other.HoldCount(t.Context())
-		wantIs(t, err, holdfast.ErrNotYours)
+		wantIs(t, err, holdfast.ErrHeldByOther)
 		if h, err := other.Holder(t.Context()); err != nil || h.Owner != "order 42 {x} %" || h.Entries != 3 {
 			t.Errorf("the holder is %+v (%v)", h, err)
 		}
@@ -293,14 +294,14 @@ func TestAnEntryOfUnknownOutcomeIsUndone(t *testing.T) {
 		a, b := w.client(), w.client()
 		alice := holdfast.Owner("alice")
 		l := mustLock(t, a.Mutex("a", alice))
-		w.Lose(only("acquire", 1, errLink))
+		w.LoseReply(only("acquire", 1, errLink))
 		_, err := b.Mutex("a", alice).TryLock(t.Context())
 		wantIs(t, err, holdfast.ErrUnknownOutcome)
 		synctest.Wait()
 		wantCount(t, a.Mutex("a", alice), t.Context(), 1)
 		// And a lost answer to leaving is no error.
 		second := mustLock(t, b.Mutex("a", alice))
-		w.Lose(only("release", 1, errLink))
+		w.LoseReply(only("release", 1, errLink))
 		release(t, second)
 		wantCount(t, a.Mutex("a", alice), t.Context(), 1)
 		// A wait that is given up leaves no place.
@@ -333,7 +334,7 @@ func TestNotHeldAndNotYoursAreToldApart(t *testing.T) {
 			w.Flush()
 			time.Sleep(time.Second)
 			other := mustLock(t, b.Mutex("a"))
-			wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld, holdfast.ErrNotYours)
+			wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld, holdfast.ErrHeldByOther)
 			release(t, other)
 		}
 	})

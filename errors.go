@@ -19,9 +19,9 @@ var (
 	// ErrNotHeld: a release or extension found that the lease had ended
 	// before: the work under it may have overlapped with somebody else's.
 	ErrNotHeld = errors.New("holdfast: lease is not held any more")
-	// ErrNotYours: the lock is held, but by somebody else: more than
+	// ErrHeldByOther: the lock is held, but by somebody else: more than
 	// ErrNotHeld says, where both apply.
-	ErrNotYours = errors.New("holdfast: lock is held by somebody else")
+	ErrHeldByOther = errors.New("holdfast: lock is held by somebody else")
 	// ErrReleased: the lease has been released. Also the cause of a lease's
 	// context after its release.
 	ErrReleased = errors.New("holdfast: lease is released")
@@ -49,7 +49,7 @@ var (
 // HeldError says who has the lock. It is an [ErrHeld].
 type HeldError struct {
 	Name      string
-	Owner     string        // the holder's attempt or name; empty if unknown or several
+	HeldBy    string        // the holder's attempt or name; empty if unknown or several
 	Remaining time.Duration // until its lease ends unless renewed; 0 if unknown
 	Waited    time.Duration // how long this call waited for it; 0 for a single try
 	Tries     int           // how often it was tried, see Tries; 0 otherwise
@@ -64,8 +64,8 @@ func (e *HeldError) Error() string {
 	if e.Err != nil {
 		s = fmt.Sprintf("holdfast: lock %q was not had in time", e.Name)
 	}
-	if e.Owner != "" {
-		s += " by " + e.Owner
+	if e.HeldBy != "" {
+		s += " by " + e.HeldBy
 	}
 	if e.Remaining > 0 {
 		s += fmt.Sprintf(", its lease ends in %v unless renewed", e.Remaining)
@@ -117,7 +117,7 @@ type PeriodError struct {
 // Schedule says when the periods of a job begin.
 type Schedule struct {
 	Period  time.Duration
-	Aligned bool          // at fixed times, see [At]; else each begins with its run
+	Aligned bool          // at fixed times, see [StartAt]; else each begins with its run
 	Offset  time.Duration // from 1970 to the first of the fixed times
 }
 
@@ -139,7 +139,7 @@ func (e *PeriodError) Is(target error) bool { return target == ErrPeriod }
 type LostError struct {
 	Name    string
 	Reason  LossReason
-	Evicted *Evicted // who took the lock away, when and why; nil unless the server has told that
+	Evicted *EvictionInfo // who took the lock away, when and why; nil unless the server has told that
 }
 
 // LossReason says why a lease was lost.

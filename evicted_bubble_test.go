@@ -64,9 +64,9 @@ func TestAReleaseTellsOfAnEvictionThatNobodyHeardOf(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a"))
 		evict(t, w.client(), "a", 0)
-		w.Fail(only("renew", -1, errLink))
+		w.FailRequest(only("renew", -1, errLink))
 		wantLost(t, ended(l.Context()), holdfast.LossExpired)
-		w.Fail(nil)
+		w.FailRequest(nil)
 		err := l.Release(t.Context())
 		wantIs(t, err, holdfast.ErrNotHeld)
 		wantEvicted(t, err)
@@ -91,7 +91,7 @@ func TestALeaderAndAReaderAreToldOfTheirEviction(t *testing.T) {
 		wantIs(t, err, holdfast.ErrNotHeld)
 		wantEvicted(t, err)
 		wantEvicted(t, ended(lead.Context()))
-		wantEvicted(t, reader.StepUp(t.Context()))
+		wantEvicted(t, reader.Upgrade(t.Context()))
 		wantEvicted(t, ended(keep(reader).Context()))
 	})
 }
@@ -186,17 +186,17 @@ func TestTheErrorOfAFunctionIsPassedOnAsItIs(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c, ctx := w.client(), t.Context()
 		f := func(context.Context) error { return io.EOF }
-		_, every := c.Every("job", time.Hour).Do(ctx, f)
+		_, every := c.Periodic("job", time.Hour).Do(ctx, f)
 		for name, err := range map[string]error{
 			"Mutex":     c.Mutex("a").Do(ctx, f),
 			"RWMutex":   c.RWMutex("b").Do(ctx, f),
 			"reader":    c.RWMutex("b").RDo(ctx, f),
 			"Semaphore": c.Semaphore("c", 2).Do(ctx, 1, f),
-			"several":   c.All([]string{"a", "d"}).Do(ctx, f),
+			"several":   c.MultiMutex([]string{"a", "d"}).Do(ctx, f),
 			"Election": c.Election("e").Do(ctx, "x", func(context.Context, *holdfast.Leadership) error {
 				return io.EOF
 			}),
-			"Every": every,
+			"Periodic": every,
 		} {
 			if err != io.EOF { //nolint:errorlint // this very error, and nothing around it
 				t.Errorf("%s: %v", name, err)
@@ -245,7 +245,7 @@ func TestAFalsePushOfAnEvictionEndsNothing(t *testing.T) {
 
 		l := mustLock(t, c.Mutex("a"))
 		before := w.net.count("renew")
-		for _, payload := range []string{"evicted " + l.Owner(), "evicted ", "evicted x/1", "evicted"} {
+		for _, payload := range []string{"evicted " + l.HolderID(), "evicted ", "evicted x/1", "evicted"} {
 			w.net.Publish("holdfast:push:"+c.ID(), payload)
 		}
 		synctest.Wait()

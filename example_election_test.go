@@ -177,12 +177,12 @@ func ExampleLeadership_Remaining() {
 	// 0s
 }
 
-func ExampleLeadership_Owner() {
+func ExampleLeadership_HolderID() {
 	ctx := context.Background()
 	election := newClient(memstore.New()).Election("scheduler")
 	lead, _ := election.Campaign(ctx, "a")
 	leader, _ := election.Leader(ctx)
-	fmt.Println("it is me:", leader.Owner == lead.Owner())
+	fmt.Println("it is me:", leader.HolderID == lead.HolderID())
 	_ = lead.Resign(ctx)
 	// Output: it is me: true
 }

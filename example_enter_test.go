@@ -45,7 +45,7 @@ func ExampleOwner() {
 
 	_, err := customer.Mutex("order/42").TryLock(ctx)
 	var held *holdfast.HeldError
-	fmt.Println(errors.As(err, &held), held.Owner)
+	fmt.Println(errors.As(err, &held), held.HeldBy)
 	fmt.Println(shipped.Release(ctx))
 	// Output:
 	// true workflow of order 42
@@ -62,7 +62,7 @@ func ExampleMutex_HoldCount() {
 	second, _ := order.Lock(ctx)
 	fmt.Println(order.HoldCount(ctx))
 	_, err := b.Mutex("order/42", holdfast.Owner("bob")).HoldCount(ctx)
-	fmt.Println(errors.Is(err, holdfast.ErrNotYours), err)
+	fmt.Println(errors.Is(err, holdfast.ErrHeldByOther), err)
 	_, _ = first.Release(ctx), second.Release(ctx)
 	fmt.Println(order.HoldCount(ctx))
 	// Output:
@@ -160,7 +160,7 @@ func ExampleMaxHold() {
 func ExampleMinHold() {
 	client := newClient(memstore.New())
 	for _, machine := range []string{"a", "b"} {
-		err := client.Mutex("nightly", holdfast.MinHold(time.Minute), holdfast.Wait(0)).Do(context.Background(),
+		err := client.Mutex("nightly", holdfast.MinHold(time.Minute), holdfast.MaxWait(0)).Do(context.Background(),
 			func(context.Context) error {
 				fmt.Println(machine, "runs the job")
 				return nil

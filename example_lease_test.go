@@ -19,12 +19,12 @@ func ExampleLease_Name() {
 	// Output: report
 }
 
-func ExampleLease_Owner() {
+func ExampleLease_HolderID() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
 	lease, _ := client.Mutex("report").Lock(ctx)
 	state, _ := client.Inspect(ctx, "report")
-	fmt.Println("it is me:", state.Holders[0].Owner == lease.Owner())
+	fmt.Println("it is me:", state.Holders[0].HolderID == lease.HolderID())
 	_ = lease.Release(ctx)
 	// Output: it is me: true
 }
@@ -66,7 +66,7 @@ func ExampleLease_Deadline() {
 
 func ExampleClient_Mutex() {
 	client := newClient(memstore.New())
-	report := client.Mutex("report", holdfast.TTL(10*time.Second), holdfast.Wait(time.Minute))
+	report := client.Mutex("report", holdfast.TTL(10*time.Second), holdfast.MaxWait(time.Minute))
 	err := report.Do(context.Background(), func(ctx context.Context) error { return ctx.Err() })
 	fmt.Println(err)
 	// Output: <nil>
@@ -84,7 +84,7 @@ func ExampleClient_ID() {
 	// Output: 22 true
 }
 
-func ExampleState_Held() {
+func ExampleLockInfo_Held() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
 	lease, _ := client.Mutex("report").Lock(ctx)
@@ -97,16 +97,16 @@ func ExampleState_Held() {
 
 // A grant counts when a replica has it, so that a failover to that one does
 // not forget it.
-func ExampleAcks() {
+func ExampleWaitReplicas() {
 	ctx := context.Background()
 	s := memstore.New()
-	s.Acknowledge(store.Acks{Replicas: 1}) // as if it had one
+	s.SetAcks(store.Acks{Replicas: 1}) // as if it had one
 	client := newClient(s)
-	lease, err := client.Mutex("report", holdfast.Acks(1, 10*time.Millisecond)).Lock(ctx)
+	lease, err := client.Mutex("report", holdfast.WaitReplicas(1, 10*time.Millisecond)).Lock(ctx)
 	fmt.Println("one replica:", err)
 	_ = lease.Release(ctx)
 
-	_, err = client.Mutex("report", holdfast.Acks(2, 10*time.Millisecond)).Lock(ctx)
+	_, err = client.Mutex("report", holdfast.WaitReplicas(2, 10*time.Millisecond)).Lock(ctx)
 	var missing *holdfast.AckError
 	if errors.As(err, &missing) {
 		fmt.Println("two of them:", missing.Got.Replicas, "of", missing.Want.Replicas)
@@ -118,15 +118,15 @@ func ExampleAcks() {
 
 // A grant counts when it is on disk, so that a crash of the server does not
 // forget it.
-func ExampleDurable() {
+func ExampleWaitAOF() {
 	ctx := context.Background()
 	s := memstore.New()
 	client := newClient(s)
-	report := client.Mutex("report", holdfast.Durable(0, 10*time.Millisecond))
+	report := client.Mutex("report", holdfast.WaitAOF(0, 10*time.Millisecond))
 	_, err := report.Lock(ctx)
 	fmt.Println("no disk:", errors.Is(err, holdfast.ErrNotAcked))
 
-	s.Acknowledge(store.Acks{LocalAOF: 1})
+	s.SetAcks(store.Acks{LocalAOF: 1})
 	lease, err := report.Lock(ctx)
 	fmt.Println("on disk:", err)
 	_ = lease.Release(ctx)

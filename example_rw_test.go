@@ -151,12 +151,12 @@ func ExampleRWMutex_RDo() {
 }
 
 // What was written is read back before anybody else can write.
-func ExampleLease_StepDown() {
+func ExampleLease_Downgrade() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
 	lease, _ := client.RWMutex("catalogue").Lock(ctx)
 	written := lease.Token()
-	if err := lease.StepDown(ctx); err != nil {
+	if err := lease.Downgrade(ctx); err != nil {
 		fmt.Println(err)
 	}
 	other, err := client.RWMutex("catalogue").TryRLock(ctx)
@@ -166,11 +166,11 @@ func ExampleLease_StepDown() {
 }
 
 // Read first, and write only if something is to be written.
-func ExampleLease_StepUp() {
+func ExampleLease_Upgrade() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
 	lease, _ := client.RWMutex("catalogue").RLock(ctx)
-	switch err := lease.StepUp(ctx); {
+	switch err := lease.Upgrade(ctx); {
 	case errors.Is(err, holdfast.ErrHeld):
 		fmt.Println("others read: let go, and take the lock as a writer")
 	case err == nil:

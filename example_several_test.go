@@ -11,10 +11,10 @@ import (
 )
 
 // A transfer needs both accounts, whatever order others name them in.
-func ExampleClient_All() {
+func ExampleClient_MultiMutex() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
-	lease, err := client.All([]string{"account/7", "account/3"}).Lock(ctx)
+	lease, err := client.MultiMutex([]string{"account/7", "account/3"}).Lock(ctx)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -34,7 +34,7 @@ func ExampleMultiMutex_TryLock() {
 	held, _ := client.Mutex("account/7").Lock(ctx)
 	defer held.Release(ctx)
 
-	_, err := client.All([]string{"account/3", "account/7"}).TryLock(ctx)
+	_, err := client.MultiMutex([]string{"account/3", "account/7"}).TryLock(ctx)
 	var busy *holdfast.HeldError
 	fmt.Println(errors.As(err, &busy), busy.Name)
 	// Output: true account/7
@@ -42,7 +42,7 @@ func ExampleMultiMutex_TryLock() {
 
 func ExampleMultiMutex_Lock() {
 	ctx := context.Background()
-	accounts := newClient(memstore.New()).All([]string{"account/3", "account/7"}, holdfast.Wait(time.Second))
+	accounts := newClient(memstore.New()).MultiMutex([]string{"account/3", "account/7"}, holdfast.MaxWait(time.Second))
 	lease, err := accounts.Lock(ctx) // both, or neither and an error that names the one in the way
 	if err != nil {
 		fmt.Println(err)
@@ -57,7 +57,7 @@ func ExampleMultiMutex_Lock() {
 func ExampleMultiLease_Context() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
-	lease, _ := client.All([]string{"account/3", "account/7"}).Lock(ctx)
+	lease, _ := client.MultiMutex([]string{"account/3", "account/7"}).Lock(ctx)
 	_, _ = client.Evict(ctx, "account/7", holdfast.Eviction{By: "ann", Reason: "hangs"})
 	_ = lease.Extend(ctx, time.Minute) // asks the server; without it the next renewal tells
 
@@ -72,7 +72,7 @@ func ExampleMultiLease_Context() {
 
 func ExampleMultiLease_Err() {
 	ctx := context.Background()
-	lease, _ := newClient(memstore.New()).All([]string{"a", "b"}).Lock(ctx)
+	lease, _ := newClient(memstore.New()).MultiMutex([]string{"a", "b"}).Lock(ctx)
 	fmt.Println(lease.Err())
 	_ = lease.Release(ctx)
 	fmt.Println(lease.Err())
@@ -83,7 +83,7 @@ func ExampleMultiLease_Err() {
 
 func ExampleMultiLease_Names() {
 	ctx := context.Background()
-	lease, _ := newClient(memstore.New()).All([]string{"b", "a"}).Lock(ctx)
+	lease, _ := newClient(memstore.New()).MultiMutex([]string{"b", "a"}).Lock(ctx)
 	fmt.Println(lease.Names()) // in the order that everybody takes them in
 	_ = lease.Release(ctx)
 	// Output: [a b]
@@ -92,7 +92,7 @@ func ExampleMultiLease_Names() {
 // Each of the locks has a token of its own, for the resource that it guards.
 func ExampleMultiLease_Token() {
 	ctx := context.Background()
-	lease, _ := newClient(memstore.New()).All([]string{"account/3", "account/7"}).Lock(ctx)
+	lease, _ := newClient(memstore.New()).MultiMutex([]string{"account/3", "account/7"}).Lock(ctx)
 	for _, name := range lease.Names() {
 		fmt.Println(name, lease.Token(name) > 0)
 	}
@@ -106,7 +106,7 @@ func ExampleMultiLease_Token() {
 
 func ExampleMultiLease_Remaining() {
 	ctx := context.Background()
-	lease, _ := newClient(memstore.New()).All([]string{"a", "b"}, holdfast.TTL(time.Minute)).Lock(ctx)
+	lease, _ := newClient(memstore.New()).MultiMutex([]string{"a", "b"}, holdfast.TTL(time.Minute)).Lock(ctx)
 	fmt.Println(lease.Remaining() > 50*time.Second)
 	_ = lease.Release(ctx)
 	fmt.Println(lease.Remaining())
@@ -117,7 +117,7 @@ func ExampleMultiLease_Remaining() {
 
 func ExampleMultiLease_Deadline() {
 	ctx := context.Background()
-	lease, _ := newClient(memstore.New()).All([]string{"a", "b"}, holdfast.TTL(time.Minute)).Lock(ctx)
+	lease, _ := newClient(memstore.New()).MultiMutex([]string{"a", "b"}, holdfast.TTL(time.Minute)).Lock(ctx)
 	fmt.Println("to be renewed before", lease.Deadline().Before(time.Now().Add(time.Minute))) // for people and logs
 	_ = lease.Release(ctx)
 	// Output: to be renewed before true
@@ -126,7 +126,7 @@ func ExampleMultiLease_Deadline() {
 func ExampleMultiLease_Release() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
-	lease, _ := client.All([]string{"a", "b"}).Lock(ctx)
+	lease, _ := client.MultiMutex([]string{"a", "b"}).Lock(ctx)
 	fmt.Println(lease.Release(ctx)) // all of them
 	_, err := client.Mutex("b").TryLock(ctx)
 	fmt.Println("b is free:", err == nil)
@@ -137,7 +137,8 @@ func ExampleMultiLease_Release() {
 
 func ExampleMultiMutex_Do() {
 	client := newClient(memstore.New())
-	err := client.All([]string{"account/3", "account/7"}).Do(context.Background(), func(ctx context.Context) error {
+	accounts := client.MultiMutex([]string{"account/3", "account/7"})
+	err := accounts.Do(context.Background(), func(ctx context.Context) error {
 		return ctx.Err() // ctx ends if either lock is lost
 	})
 	fmt.Println(err)
@@ -147,19 +148,19 @@ func ExampleMultiMutex_Do() {
 func ExampleMultiLease_Extend() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
-	lease, _ := client.All([]string{"a", "b"}, holdfast.TTL(time.Second)).Lock(ctx)
+	lease, _ := client.MultiMutex([]string{"a", "b"}, holdfast.TTL(time.Second)).Lock(ctx)
 	defer lease.Release(ctx)
 	fmt.Println(lease.Extend(ctx, time.Minute), lease.Remaining() > 50*time.Second)
 	// Output: <nil> true
 }
 
 // Three copies of a nightly job start; one of them runs.
-func ExampleClient_Every() {
+func ExampleClient_Periodic() {
 	ctx := context.Background()
 	store := memstore.New()
 	for i := range 3 {
 		client := newClient(store)
-		turn, err := client.Every("nightly report", 12*time.Hour).Do(ctx, func(context.Context) error {
+		turn, err := client.Periodic("nightly report", 12*time.Hour).Do(ctx, func(context.Context) error {
 			fmt.Println("copy", i, "runs")
 			return nil
 		})
@@ -177,9 +178,9 @@ func ExampleClient_Every() {
 }
 
 // At most one run in a period, whichever process comes first.
-func ExampleEvery_Do() {
+func ExamplePeriodic_Do() {
 	ctx := context.Background()
-	report := newClient(memstore.New()).Every("report", 24*time.Hour)
+	report := newClient(memstore.New()).Periodic("report", 24*time.Hour)
 	write := func(ctx context.Context) error {
 		fmt.Println("writing the report") // ctx ends if the run's lease is lost
 		return ctx.Err()
@@ -194,17 +195,17 @@ func ExampleEvery_Do() {
 	// false <nil>
 }
 
-func ExampleEvery_Name() {
-	fmt.Println(newClient(memstore.New()).Every("report", 24*time.Hour).Name())
+func ExamplePeriodic_Name() {
+	fmt.Println(newClient(memstore.New()).Periodic("report", 24*time.Hour).Name())
 	// Output: report
 }
 
 // The job is to run once a day from now on. Processes that still ask for once an
 // hour are told so.
-func ExampleEvery_Reschedule() {
+func ExamplePeriodic_Reschedule() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
-	hourly, daily := client.Every("report", time.Hour), client.Every("report", 24*time.Hour)
+	hourly, daily := client.Periodic("report", time.Hour), client.Periodic("report", 24*time.Hour)
 	run := func(context.Context) error { return nil }
 	_, err := hourly.Do(ctx, run)
 	fmt.Println(err)
@@ -221,11 +222,11 @@ func ExampleEvery_Reschedule() {
 }
 
 // A lottery at noon, UTC: every process loops, one of them runs it each day.
-func ExampleEvery_Loop() {
+func ExamplePeriodic_Loop() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
 	client := newClient(memstore.New())
-	noon := client.Every("lottery", 24*time.Hour, holdfast.At(12*time.Hour))
+	noon := client.Periodic("lottery", 24*time.Hour, holdfast.StartAt(12*time.Hour))
 	err := noon.Loop(ctx, func(context.Context) error {
 		fmt.Println("and the winner is")
 		return nil
@@ -234,10 +235,10 @@ func ExampleEvery_Loop() {
 	// Output: stopped: true
 }
 
-func ExampleAgainOnError() {
+func ExampleRetryOnError() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
-	job := client.Every("import", time.Hour, holdfast.AgainOnError())
+	job := client.Periodic("import", time.Hour, holdfast.RetryOnError())
 	for _, failure := range []error{errors.New("no route"), nil} {
 		turn, err := job.Do(ctx, func(context.Context) error { return failure })
 		fmt.Println(turn.Ran, err)
@@ -247,9 +248,9 @@ func ExampleAgainOnError() {
 	// true <nil>
 }
 
-func ExampleAt() {
+func ExampleStartAt() {
 	client := newClient(memstore.New())
-	hourly := client.Every("tick", time.Hour, holdfast.At(5*time.Minute)) // at five past, by the server's clock
+	hourly := client.Periodic("tick", time.Hour, holdfast.StartAt(5*time.Minute)) // at five past, by the server's clock
 	turn, err := hourly.Do(context.Background(), func(context.Context) error { return nil })
 	fmt.Println(turn.Ran, turn.Next <= time.Hour, err)
 	// Output: true true <nil>

@@ -90,7 +90,7 @@ func ExampleMutex_TryLock() {
 	_, err := client.Mutex("report").TryLock(ctx)
 	var held *holdfast.HeldError
 	if errors.As(err, &held) {
-		fmt.Println(held.Name, "is held by", held.Owner == lease.Owner(), "for", held.Remaining > 29*time.Second)
+		fmt.Println(held.Name, "is held by", held.HeldBy == lease.HolderID(), "for", held.Remaining > 29*time.Second)
 	}
 	_ = lease.Release(ctx)
 	// Output: report is held by true for true
@@ -109,12 +109,12 @@ func ExampleMutex_Do() {
 	// <nil>
 }
 
-func ExampleWait() {
+func ExampleMaxWait() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
 	lease, _ := client.Mutex("report").Lock(ctx)
 
-	_, err := client.Mutex("report", holdfast.Wait(5*time.Millisecond)).Lock(ctx)
+	_, err := client.Mutex("report", holdfast.MaxWait(5*time.Millisecond)).Lock(ctx)
 	fmt.Println(errors.Is(err, holdfast.ErrHeld))
 	_ = lease.Release(ctx)
 	// Output: true
@@ -243,7 +243,7 @@ func ExampleClient_Inspect() {
 
 	state, err := client.Inspect(ctx, "report")
 	fmt.Println(err, state.Held(), len(state.Holders), len(state.Waiters))
-	fmt.Println(state.Holders[0].Mode, state.Holders[0].Client == client.ID())
+	fmt.Println(state.Holders[0].Mode, state.Holders[0].ClientID == client.ID())
 	_ = lease.Release(ctx)
 	// Output:
 	// <nil> true 1 0
@@ -262,7 +262,7 @@ func ExampleClient_Evict() {
 	fmt.Println(ended, err)
 
 	state, _ = client.Inspect(ctx, "report")
-	fmt.Println(state.Held(), state.Evicted.By, state.Evicted.Reason)
+	fmt.Println(state.Held(), state.LastEviction.By, state.LastEviction.Reason)
 	fmt.Println(errors.Is(stuck.Release(ctx), holdfast.ErrNotHeld))
 	// Output:
 	// 1 <nil>
@@ -300,7 +300,7 @@ func ExampleClient_Abandon() {
 
 func ExampleHint() {
 	store := memstore.New()
-	store.Plant("holdfast:{report}") // some other program's data
+	store.PlantForeign("holdfast:{report}") // some other program's data
 	_, err := newClient(store).Mutex("report").Lock(context.Background())
 	fmt.Println(holdfast.Hint(err))
 	// Output: the lock's key holds data of another kind; choose another name or prefix (the key was left as it is)

@@ -33,8 +33,8 @@ func TestManyAcquisitionsShareRequests(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if s := w.state(m.Name()); len(s.Holders) != 1 || s.Holders[0].Owner != l.Owner() {
-				t.Errorf("%s is held by %v, not by %s", m.Name(), s.Holders, l.Owner())
+			if s := w.state(m.Name()); len(s.Holders) != 1 || s.Holders[0].HolderID != l.HolderID() {
+				t.Errorf("%s is held by %v, not by %s", m.Name(), s.Holders, l.HolderID())
 			}
 			release(t, l)
 			w.wantFree(m.Name())
@@ -54,7 +54,7 @@ func TestALostAnswerToABatchIsUndone(t *testing.T) {
 		c := w.client()
 		release(t, mustLock(t, c.Mutex("warm")))
 		w.net.slow(func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond })
-		w.Lose(only("acquire_free", 1, errLink))
+		w.LoseReply(only("acquire_free", 1, errLink))
 		var mu sync.Mutex
 		failed := 0
 		fleet(c, 20, func(m *holdfast.Mutex) {

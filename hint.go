@@ -28,14 +28,14 @@ func Hint(err error) string {
 	case errors.Is(err, ErrNotAcked):
 		return "see in the primary's INFO replication whether the replicas are connected and in step"
 	case errors.Is(err, errReads):
-		return "let the reader's lease step up (Lease.StepUp), or release it first"
+		return "let the reader's lease step up (Lease.Upgrade), or release it first"
 	case errors.Is(err, ErrLimit):
 		return "give all processes the same limit, or change the one in use with Semaphore.SetLimit"
 	case errors.Is(err, ErrPeriod):
-		return "give all processes the same period and At, or change those in use with Every.Reschedule"
+		return "give all processes the same period and StartAt, or change those in use with Periodic.Reschedule"
 	case errors.Is(err, ErrDeadlock):
 		return "do not lock a name again under the context of its own lease; pass the lease on, or make it Reentrant"
-	case errors.Is(err, ErrNotYours) && !errors.Is(err, ErrNotHeld):
+	case errors.Is(err, ErrHeldByOther) && !errors.Is(err, ErrNotHeld):
 		return "another owner has the lock: wait for it, or ask who it is with Inspect"
 	case errors.Is(err, ErrNotHeld), errors.Is(err, ErrLost):
 		return "check what the work wrote, and send the lease's token along with writes so that late ones are refused"
@@ -72,7 +72,7 @@ var hints = map[string]string{ //nolint:gosec // it speaks of passwords and has 
 	"TLS": "let the client trust the server's certificate (RootCAs) and use an address that is named in it, " +
 		"and give it the certificate that the server asks for; a server without TLS wants none",
 	"FORMAT":  "another program uses a newer Holdfast here: update this one",
-	"WAITAOF": "Durable needs Redis 7.2 or Valkey 7.2, or later, with appendonly yes",
+	"WAITAOF": "WaitAOF needs Redis 7.2 or Valkey 7.2, or later, with appendonly yes",
 	"CLIENT":  "make the store of a client for this kind of server",
 	"VERSION": "Holdfast needs Redis 7.0 or Valkey 7.2, or later",
 }

@@ -45,7 +45,7 @@ type hold struct {
 	tenure  *tenure // the lease that it serves now
 	lost    *LostError
 	// evicted: who took it away, if that is known
-	evicted *Evicted
+	evicted *EvictionInfo
 	company
 }
 
@@ -222,7 +222,7 @@ func (h *hold) learn(ctx context.Context) (r wire.Record, reason renewer.Reason)
 	if err != nil || r.Evicted == nil || !slices.ContainsFunc(r.Evicted.Attempts, h.made) {
 		return r, renewer.NotHeld
 	}
-	h.takenAway(&Evicted{At: r.Evicted.At, By: r.Evicted.By, Reason: r.Evicted.Reason})
+	h.takenAway(&EvictionInfo{At: r.Evicted.At, By: r.Evicted.By, Reason: r.Evicted.Reason})
 	return r, renewer.Evicted
 }
 
@@ -234,7 +234,7 @@ func (h *hold) made(attempt string) bool {
 }
 
 // takenAway notes who evicted the hold, also if it was lost for less before.
-func (h *hold) takenAway(by *Evicted) {
+func (h *hold) takenAway(by *EvictionInfo) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.evicted = by
@@ -312,7 +312,7 @@ func (c *Client) renewed(l *renewer.Item, waiting int, lag time.Duration, err er
 		h.hear(waiting)
 	}
 	c.tell(news{hold: h, event: Event{
-		Kind: EventRenew, Name: h.spec.name, Owner: h.attempt, Waiting: waiting, Lag: max(lag, 0), Err: err,
+		Kind: EventRenew, Name: h.spec.name, HolderID: h.attempt, Waiters: waiting, Lag: max(lag, 0), Err: err,
 	}})
 }
 

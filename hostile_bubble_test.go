@@ -148,8 +148,8 @@ func against(t *testing.T, what string, l *holdfast.Lease, err error) error {
 		return err
 	}
 	patiently(t, what+", extend", func(ctx context.Context) error { return l.Extend(ctx, 5*time.Second) })
-	patiently(t, what+", step", func(ctx context.Context) error { return l.StepDown(ctx) })
-	patiently(t, what+", step", func(ctx context.Context) error { return l.StepUp(ctx) })
+	patiently(t, what+", step", func(ctx context.Context) error { return l.Downgrade(ctx) })
+	patiently(t, what+", step", func(ctx context.Context) error { return l.Upgrade(ctx) })
 	time.Sleep(2 * time.Second)
 	patiently(t, what+", release", func(ctx context.Context) error { return l.Release(ctx) })
 	if l.Context().Err() == nil {
@@ -177,8 +177,8 @@ func everything(t *testing.T, c *holdfast.Client) {
 		})
 	}
 	work := func(context.Context) error { return nil }
-	patiently(t, "all", func(ctx context.Context) error { return c.All([]string{"a", "b"}).Do(ctx, work) })
-	patiently(t, "every", func(ctx context.Context) error { return c.Every("d", time.Minute).Loop(ctx, work) })
+	patiently(t, "all", func(ctx context.Context) error { return c.MultiMutex([]string{"a", "b"}).Do(ctx, work) })
+	patiently(t, "every", func(ctx context.Context) error { return c.Periodic("d", time.Minute).Loop(ctx, work) })
 	patiently(t, "limit", func(ctx context.Context) error { return sem.SetLimit(ctx, 4) })
 	patiently(t, "campaign", func(ctx context.Context) error {
 		return c.Election("e").Do(ctx, "me", func(context.Context, *holdfast.Leadership) error { return nil })

@@ -15,7 +15,7 @@ import (
 func TestBadInputIsRefusedWithWhatToDo(t *testing.T) {
 	lock := func(_ *holdfast.Lease, err error) error { return err }
 	locks := func(_ *holdfast.MultiLease, err error) error { return err }
-	run := func(e *holdfast.Every) error {
+	run := func(e *holdfast.Periodic) error {
 		_, err := e.Do(context.Background(), func(context.Context) error { return errors.New("it ran") })
 		return err
 	}
@@ -29,19 +29,20 @@ func TestBadInputIsRefusedWithWhatToDo(t *testing.T) {
 			"0 permits are asked for: ask for at least 1": lock(
 				pool.TryAcquire(ctx, 0)),
 			"9 permits are asked for, and there are 8: ask for fewer": lock(pool.Acquire(ctx, 9)),
-			`the name "b" is given twice: give it once`:               locks(c.All([]string{"b", "a", "b"}).Lock(ctx)),
-			"there is no name: give the locks":                        locks(c.All(nil).TryLock(ctx)),
+			`the name "b" is given twice: give it once`: locks(
+				c.MultiMutex([]string{"b", "a", "b"}).Lock(ctx)),
+			"there is no name: give the locks": locks(c.MultiMutex(nil).TryLock(ctx)),
 			"at most 128 locks": locks(
-				c.All(make([]string, holdfast.MaxLocks+1)).Lock(ctx)),
+				c.MultiMutex(make([]string, holdfast.MaxLocks+1)).Lock(ctx)),
 			"the period of 20s is shorter than the TTL of 30s": run(
-				c.Every("job", 20*time.Second, holdfast.TTL(30*time.Second))),
-			"give a longer period, or a shorter TTL": run(c.Every("job", 0)),
+				c.Periodic("job", 20*time.Second, holdfast.TTL(30*time.Second))),
+			"give a longer period, or a shorter TTL": run(c.Periodic("job", 0)),
 			"MinHold is 2m0s and MaxHold 1m0s": lock(
 				c.Mutex("a", holdfast.MinHold(2*time.Minute), holdfast.MaxHold(time.Minute)).Lock(ctx)),
 			"NoRenewal and MaxRenewals exclude each other: leave one": lock(
 				c.Mutex("a", holdfast.NoRenewal(), holdfast.MaxRenewals(3)).Lock(ctx)),
 			"Wait and Tries exclude each other": lock(
-				c.Mutex("a", holdfast.Tries(3, time.Second), holdfast.Wait(time.Second)).Lock(ctx)),
+				c.Mutex("a", holdfast.Tries(3, time.Second), holdfast.MaxWait(time.Second)).Lock(ctx)),
 			"0 tries were asked for: at least one": lock(c.Mutex("a", holdfast.Tries(0, time.Second)).Lock(ctx)),
 			"at most 0 renewals were asked for: use NoRenewal": lock(
 				c.Mutex("a", holdfast.MaxRenewals(0)).Lock(ctx)),
@@ -50,7 +51,7 @@ func TestBadInputIsRefusedWithWhatToDo(t *testing.T) {
 				c.RWMutex("a", holdfast.Owner("order/42")).RLock(ctx)),
 			"ReadTTL is for an RWMutex: use TTL": lock(c.Mutex("a", holdfast.ReadTTL(time.Second)).Lock(ctx)),
 			"Tries is for one lock: use Wait": locks(
-				c.All([]string{"a"}, holdfast.Tries(3, time.Second)).Lock(ctx)),
+				c.MultiMutex([]string{"a"}, holdfast.Tries(3, time.Second)).Lock(ctx)),
 		} {
 			if !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), says) {
 				t.Errorf("%v: it does not say %q", err, says)
@@ -86,7 +87,7 @@ func TestAConflictIsRefusedWithWhatToDo(t *testing.T) {
 			readers := []*holdfast.Lease{must(t, a.RWMutex("page").RLock), must(t, other.RWMutex("page").RLock)}
 			refusals := make(chan error, len(readers))
 			for _, l := range readers {
-				go func() { refusals <- l.StepUp(t.Context()) }()
+				go func() { refusals <- l.Upgrade(t.Context()) }()
 			}
 			for range readers {
 				err := <-refusals

@@ -148,7 +148,7 @@ func TestALeaseThatIsDroppedIsReportedAndEndsWithItsTTL(t *testing.T) {
 			return l.Term()
 		},
 		"several": func(d *dropping) uint64 {
-			l, err := d.All([]string{"a"}).Lock(ctx)
+			l, err := d.MultiMutex([]string{"a"}).Lock(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -196,13 +196,13 @@ func TestEachOfSeveralLocksThatWereDroppedEndsWithItsTTL(t *testing.T) {
 	d, ctx := newDropping(t), soon(t)
 	var tokens map[string]uint64
 	d.dropped(t, 2, func() {
-		l, err := d.All([]string{"a", "b"}).Lock(ctx)
+		l, err := d.MultiMutex([]string{"a", "b"}).Lock(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
 		tokens = map[string]uint64{"a": l.Token("a"), "b": l.Token("b")}
 	})
-	l, err := d.other.All([]string{"a", "b"}).Lock(ctx)
+	l, err := d.other.MultiMutex([]string{"a", "b"}).Lock(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +272,7 @@ func TestAFixedLeaseThatIsDroppedIsNotReported(t *testing.T) {
 		return l.Token()
 	}()
 	func() {
-		if _, err := d.All([]string{"b"}, holdfast.NoRenewal()).Lock(ctx); err != nil {
+		if _, err := d.MultiMutex([]string{"b"}, holdfast.NoRenewal()).Lock(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}()

@@ -117,10 +117,10 @@ func (l *Lease) minded() {
 // Name is the lock's name.
 func (l *Lease) Name() string { return l.tenure.hold.spec.name }
 
-// Owner is the identity of the acquisition on the server: the client's ID, a
+// HolderID is the identity of the acquisition on the server: the client's ID, a
 // slash and a number. Leases that were passed inside the process share it, and
 // those that entered again under its context.
-func (l *Lease) Owner() string { return l.tenure.hold.attempt }
+func (l *Lease) HolderID() string { return l.tenure.hold.attempt }
 
 // Token is the fencing token: higher than that of every lease granted before
 // on this lock, except that leases which share a hold ([Reentrant], [Owner])
@@ -287,7 +287,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 // It works although ctx has ended, and is not stopped when ctx is cancelled: a
 // deadline of ctx that is still ahead bounds it, and [Config.RequestTimeout]. The
 // error is an [ErrNotHeld] if the lease had been lost before, and an
-// [ErrNotYours] too if the server says that somebody else has the lock; an
+// [ErrHeldByOther] too if the server says that somebody else has the lock; an
 // [ErrReleased] if it was released before, and an [ErrUnknownOutcome] if the server did not
 // answer, or an [ErrUnreachable] if there was no connection to it: then the release
 // is repeated in the background, and the lock frees itself within its TTL.
@@ -320,7 +320,7 @@ func (t *tenure) observe(cause error, local bool, err error) {
 func (t *tenure) ending(kind EventKind, local bool, err error) Event {
 	h := t.hold
 	return Event{
-		Kind: kind, Name: h.spec.name, Owner: h.attempt, Token: t.token.Load(), Local: local,
+		Kind: kind, Name: h.spec.name, HolderID: h.attempt, Token: t.token.Load(), Local: local,
 		Held: h.spec.client.now() - t.start, Err: err,
 	}
 }

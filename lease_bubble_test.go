@@ -110,7 +110,7 @@ func TestLeaseContextEndsNoLaterThanItsTrustDeadline(t *testing.T) {
 func TestALostLeaseThatTheServerStillKnowsIsFreedByItsRelease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a"))
-		w.Lose(only("renew", -1, errLink)) // the server hears us, and we not it
+		w.LoseReply(only("renew", -1, errLink)) // the server hears us, and we not it
 		wantLost(t, ended(l.Context()), holdfast.LossExpired)
 		if !w.state("a").Held() {
 			t.Fatal("the server should believe that it is held")
@@ -136,7 +136,7 @@ func TestReleaseSurvivesACancelledContext(t *testing.T) {
 func TestALostReplyToAReleaseIsNoError(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a"))
-		w.Lose(only("release", 1, errLink))
+		w.LoseReply(only("release", 1, errLink))
 		release(t, l)
 		if n := w.net.count("release"); n != 2 {
 			t.Errorf("released in %d requests", n)
@@ -148,7 +148,7 @@ func TestALostReplyToAReleaseIsNoError(t *testing.T) {
 func TestAReleaseThatFailsIsRepeatedInTheBackground(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a"))
-		w.Fail(only("release", -1, errLink))
+		w.FailRequest(only("release", -1, errLink))
 		err := l.Release(t.Context())
 		wantIs(t, err, holdfast.ErrUnknownOutcome, errLink)
 		if errors.Is(err, holdfast.ErrNotHeld) {
@@ -162,7 +162,7 @@ func TestAReleaseThatFailsIsRepeatedInTheBackground(t *testing.T) {
 func TestARefusedReleaseSaysSo(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a"))
-		w.Fail(only("release", -1, &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM no"}))
+		w.FailRequest(only("release", -1, &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM no"}))
 		var refused *holdfast.ServerError
 		err := l.Release(t.Context())
 		if !errors.As(err, &refused) || refused.Code != "NOPERM" || errors.Is(err, holdfast.ErrUnknownOutcome) {
@@ -224,7 +224,7 @@ func TestExtendMovesTheDeadlineAndEveryLaterRenewal(t *testing.T) {
 func TestExtendReportsALossAndLeavesTheLeaseAfterAnyOtherError(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a"))
-		w.Fail(only("renew", 1, errLink))
+		w.FailRequest(only("renew", 1, errLink))
 		wantIs(t, l.Extend(t.Context(), time.Hour), holdfast.ErrUnknownOutcome, errLink)
 		if l.Err() != nil || l.Remaining() != trusted {
 			t.Errorf("after an unknown outcome: %v, %v left", l.Err(), l.Remaining())
@@ -333,7 +333,7 @@ func TestReleaseAfterReportsWhatReleaseReports(t *testing.T) {
 		wantIs(t, err, holdfast.ErrNotHeld)
 
 		l = mustLock(t, c.Mutex("unknown"))
-		w.Fail(only("stay", 2, errLink)) // the second time it asks is part of the first
+		w.FailRequest(only("stay", 2, errLink)) // the second time it asks is part of the first
 		wantIs(t, l.ReleaseAfter(t.Context(), time.Minute), holdfast.ErrUnknownOutcome)
 
 		l = mustLock(t, c.Mutex("closed"))

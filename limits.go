@@ -122,7 +122,7 @@ func (h *hold) gone(ctx context.Context) error {
 	err := fmt.Errorf("%w: %w", ErrNotHeld, h.lostFor(reason))
 	for _, other := range r.Holders {
 		if other.Mode == wire.Exclusive && (h.spec.owner == "" || wire.Owner(other.Owner) != h.spec.owner) {
-			return fmt.Errorf("%w: %w", ErrNotYours, err)
+			return fmt.Errorf("%w: %w", ErrHeldByOther, err)
 		}
 	}
 	return err

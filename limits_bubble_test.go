@@ -113,7 +113,7 @@ func TestNoStepGoesPastALimit(t *testing.T) {
 		l := must(t, w.client().RWMutex("a", holdfast.MaxHold(most)).Lock)
 		next := taking(t, w.client().RWMutex("a").Lock)
 		time.Sleep(most - time.Second)
-		if err := errors.Join(l.StepDown(t.Context()), l.StepUp(t.Context())); err != nil {
+		if err := errors.Join(l.Downgrade(t.Context()), l.Upgrade(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		wantLost(t, ended(l.Context()), holdfast.LossLimit)
@@ -165,8 +165,8 @@ func TestAHoldWithLimitsIsNotPassedInsideTheProcess(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		release(t, l)
 		last := (<-third).Lease
-		if last.Owner() == l.Owner() || l.Owner() == first.Owner() || last.Token() <= l.Token() {
-			t.Errorf("holds %s, %s, %s", first.Owner(), l.Owner(), last.Owner())
+		if last.HolderID() == l.HolderID() || l.HolderID() == first.HolderID() || last.Token() <= l.Token() {
+			t.Errorf("holds %s, %s, %s", first.HolderID(), l.HolderID(), last.HolderID())
 		}
 		time.Sleep(time.Hour)
 		release(t, last)
@@ -254,7 +254,7 @@ func TestALostAnswerDoesNotShortenTheLeastTime(t *testing.T) {
 		mu := w.client().Mutex("a", holdfast.MinHold(time.Minute))
 		l := mustLock(t, mu)
 		time.Sleep(time.Second)
-		w.Lose(only("stay", 1, errLink))
+		w.LoseReply(only("stay", 1, errLink))
 		release(t, l)
 		if left := w.state("a").Holders[0].Remaining; left != 59*time.Second {
 			t.Errorf("%v left", left)
@@ -262,8 +262,8 @@ func TestALostAnswerDoesNotShortenTheLeastTime(t *testing.T) {
 		time.Sleep(time.Minute)
 
 		l = mustLock(t, mu)
-		w.Lose(nil)
-		w.Fail(only("stay", 5, errLink))
+		w.LoseReply(nil)
+		w.FailRequest(only("stay", 5, errLink))
 		wantIs(t, l.Release(t.Context()), holdfast.ErrUnknownOutcome)
 		time.Sleep(10 * time.Second) // the background goes on
 		if left := w.state("a").Holders[0].Remaining; left != 50*time.Second {
@@ -277,7 +277,7 @@ func TestALostAnswerDoesNotShortenTheLeastTime(t *testing.T) {
 func TestALeaseThatWasLostInDoubtStillStaysForItsLeastTime(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a", holdfast.MinHold(time.Minute)))
-		w.Lose(only("renew", -1, errLink)) // renewed, but nobody hears of it
+		w.LoseReply(only("renew", -1, errLink)) // renewed, but nobody hears of it
 		wantLost(t, ended(l.Context()), holdfast.LossExpired)
 		start := time.Now().Add(-trusted)
 		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
@@ -302,7 +302,7 @@ func TestLimitsThatMakeNoSenseAreRefused(t *testing.T) {
 			"no least":      {holdfast.MinHold(0)},
 			"no tries":      {holdfast.Tries(0, time.Second)},
 			"no interval":   {holdfast.Tries(3, 0)},
-			"tries in line": {holdfast.Tries(3, time.Second), holdfast.Wait(time.Minute)},
+			"tries in line": {holdfast.Tries(3, time.Second), holdfast.MaxWait(time.Minute)},
 		} {
 			_, err := c.Mutex("a", options...).Lock(t.Context())
 			wantIs(t, err, holdfast.ErrInvalid)

@@ -24,8 +24,8 @@ func TestGoroutinesOfOneProcessPassTheLockInOrderWithoutTheServer(t *testing.T) 
 			all.Go(func() {
 				l := mustLock(t, c.Mutex("a"))
 				order = append(order, i)
-				if l.Token() <= last || l.Owner() != first.Owner() {
-					t.Errorf("turn %d: %s with token %d after %d", i, l.Owner(), l.Token(), last)
+				if l.Token() <= last || l.HolderID() != first.HolderID() {
+					t.Errorf("turn %d: %s with token %d after %d", i, l.HolderID(), l.Token(), last)
 				}
 				last = l.Token()
 				release(t, l)
@@ -80,7 +80,7 @@ func TestPassesInsideTheProcessAreBoundedByCount(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
-				crowd(t, w.client(holdfast.Config{LocalPasses: test.limit}), test.waiters)
+				crowd(t, w.client(holdfast.Config{MaxLocalHandOvers: test.limit}), test.waiters)
 				if n := w.net.count("release"); n != test.grants {
 					t.Errorf("%d goroutines shared %d grants, want %d", test.waiters+1, n, test.grants)
 				}
@@ -129,8 +129,8 @@ func TestAHoldOfOtherTermsIsNotPassedOn(t *testing.T) {
 			next := w.waiting(c.Mutex("a", options...), t.Context())
 			release(t, l)
 			got := <-next
-			if got.err != nil || got.Owner() == l.Owner() || got.Token() <= l.Token() {
-				t.Errorf("got %s after %s: %v", got.Owner(), l.Owner(), got.err)
+			if got.err != nil || got.HolderID() == l.HolderID() || got.Token() <= l.Token() {
+				t.Errorf("got %s after %s: %v", got.HolderID(), l.HolderID(), got.err)
 			}
 			if left := w.state("a").Holders[0].Remaining; left != got.Remaining()+margin(left) {
 				t.Errorf("%v are left on the server, %v here", left, got.Remaining())
@@ -166,7 +166,7 @@ func TestALostHoldIsNotPassedOn(t *testing.T) {
 		wantLost(t, ended(l.Context()), holdfast.LossNotHeld)
 		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 		got := <-next
-		if got.err != nil || got.Owner() == l.Owner() {
+		if got.err != nil || got.HolderID() == l.HolderID() {
 			t.Fatalf("got %v, %v", got.Lease, got.err)
 		}
 		release(t, got.Lease)
@@ -205,7 +205,7 @@ func TestAWaiterInTheLocalLineMayGiveUp(t *testing.T) {
 
 func TestTheTurnMovesOnWhenWhoHasItFails(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		c := w.client(holdfast.Config{LocalPasses: 1})
+		c := w.client(holdfast.Config{MaxLocalHandOvers: 1})
 		other := mustLock(t, w.client().Mutex("a"))
 		ctx, cancel := context.WithCancel(t.Context())
 		first := w.waiting(c.Mutex("a"), ctx)

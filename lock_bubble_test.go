@@ -17,9 +17,9 @@ func TestAFreeLockIsGrantedAtOnceAndFreedByRelease(t *testing.T) {
 		c := w.client()
 		l := mustLock(t, c.Mutex("a"))
 		s := w.state("a")
-		if !s.Held() || s.Holders[0].Owner != l.Owner() || s.Holders[0].Client != c.ID() ||
+		if !s.Held() || s.Holders[0].HolderID != l.HolderID() || s.Holders[0].ClientID != c.ID() ||
 			s.Holders[0].Token != l.Token() {
-			t.Errorf("lease %s with token %d, the server says %+v", l.Owner(), l.Token(), s.Holders)
+			t.Errorf("lease %s with token %d, the server says %+v", l.HolderID(), l.Token(), s.Holders)
 		}
 		if l.Name() != "a" || c.Mutex("a").Name() != "a" || l.Err() != nil || l.Remaining() != trusted {
 			t.Errorf("a new lease of %q: %v left, %v", l.Name(), l.Remaining(), l.Err())
@@ -41,7 +41,7 @@ func TestTryLockSaysWhoHoldsTheLockAndForHowLong(t *testing.T) {
 			got, err := c.Mutex("a").TryLock(t.Context())
 			var held *holdfast.HeldError
 			wantIs(t, err, holdfast.ErrHeld)
-			if got != nil || !errors.As(err, &held) || held.Name != "a" || held.Owner != l.Owner() ||
+			if got != nil || !errors.As(err, &held) || held.Name != "a" || held.HeldBy != l.HolderID() ||
 				held.Remaining > ttl-time.Second || held.Remaining < trusted-time.Second {
 				t.Errorf("lease %v, %+v", got, err)
 			}
@@ -114,7 +114,7 @@ func TestTheWaitLimitEndsWithErrHeld(t *testing.T) {
 		l := mustLock(t, a.Mutex("a"))
 		for _, c := range []*holdfast.Client{a, b} {
 			start := time.Now()
-			_, err := c.Mutex("a", holdfast.Wait(5*time.Second)).Lock(t.Context())
+			_, err := c.Mutex("a", holdfast.MaxWait(5*time.Second)).Lock(t.Context())
 			var held *holdfast.HeldError
 			wantIs(t, err, holdfast.ErrHeld)
 			if !errors.As(err, &held) || held.Waited != 5*time.Second || time.Since(start) != 5*time.Second ||
@@ -125,7 +125,7 @@ func TestTheWaitLimitEndsWithErrHeld(t *testing.T) {
 				t.Errorf("it says %q", err)
 			}
 			start = time.Now()
-			_, err = c.Mutex("a", holdfast.Wait(0)).Lock(t.Context())
+			_, err = c.Mutex("a", holdfast.MaxWait(0)).Lock(t.Context())
 			wantIs(t, err, holdfast.ErrHeld)
 			if time.Since(start) != 0 {
 				t.Errorf("a limit of 0 waited %v", time.Since(start))
@@ -136,7 +136,7 @@ func TestTheWaitLimitEndsWithErrHeld(t *testing.T) {
 			t.Errorf("who gave up still waits: %v", s.Waiters)
 		}
 		release(t, l)
-		release(t, mustLock(t, b.Mutex("a", holdfast.Wait(time.Second))))
+		release(t, mustLock(t, b.Mutex("a", holdfast.MaxWait(time.Second))))
 	})
 }
 
@@ -146,7 +146,7 @@ func TestAContextThatEndsEndsTheWaitingAndLeavesNoPlace(t *testing.T) {
 		l := mustLock(t, a.Mutex("a"))
 		for _, c := range []*holdfast.Client{a, b} {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			_, err := c.Mutex("a", holdfast.Wait(time.Hour)).Lock(ctx)
+			_, err := c.Mutex("a", holdfast.MaxWait(time.Hour)).Lock(ctx)
 			cancel()
 			wantIs(t, err, context.DeadlineExceeded)
 			if errors.Is(err, holdfast.ErrHeld) || !strings.Contains(err.Error(), `lock "a"`) {
@@ -177,7 +177,7 @@ func TestWhatCannotWorkIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			"short TTL":      {t.Context(), c.Mutex("a", holdfast.TTL(time.Millisecond)), holdfast.ErrInvalid},
 			"uneven TTL":     {t.Context(), c.Mutex("a", holdfast.TTL(time.Second+1)), holdfast.ErrInvalid},
 			"endless TTL":    {t.Context(), c.Mutex("a", holdfast.TTL(500*24*time.Hour)), holdfast.ErrInvalid},
-			"negative limit": {t.Context(), c.Mutex("a", holdfast.Wait(-1)), holdfast.ErrInvalid},
+			"negative limit": {t.Context(), c.Mutex("a", holdfast.MaxWait(-1)), holdfast.ErrInvalid},
 			"no context":     {nil, c.Mutex("a"), holdfast.ErrInvalid},
 			"context over":   {over, c.Mutex("a"), context.Canceled},
 		} {
@@ -346,7 +346,7 @@ func TestNamesOfAnyKindAreLocksOfTheirOwn(t *testing.T) {
 		names := []string{"a", "a b", "a%20b", "{a}", "日本語", "a\nb", "client:x"}
 		for _, name := range names {
 			l := mustLock(t, c.Mutex(name))
-			if s := w.state(name); len(s.Holders) != 1 || s.Holders[0].Owner != l.Owner() {
+			if s := w.state(name); len(s.Holders) != 1 || s.Holders[0].HolderID != l.HolderID() {
 				t.Errorf("%q: %v", name, fmt.Sprint(s.Holders))
 			}
 		}

@@ -34,10 +34,10 @@ type MultiMutex struct {
 	err    error   // what was wrong with the names or the options
 }
 
-// All names locks that are taken together: 1 to [MaxLocks] different names, in
+// MultiMutex names locks that are taken together: 1 to [MaxLocks] different names, in
 // any order. It does no I/O. What cannot work is reported by the first use, as
 // an [ErrInvalid].
-func (c *Client) All(names []string, options ...Option) *MultiMutex {
+func (c *Client) MultiMutex(names []string, options ...Option) *MultiMutex {
 	m := &MultiMutex{client: c}
 	switch {
 	case len(names) == 0:
@@ -318,7 +318,7 @@ func (c *Client) askAll(ctx context.Context, locks []terms) (holds []*hold, busy
 		return nil, 0, fault("lock", first.name, err)
 	}
 	if g.Locks == nil {
-		return nil, g.Busy, &HeldError{Name: locks[g.Busy].name, Owner: g.Holder, Remaining: g.Left}
+		return nil, g.Busy, &HeldError{Name: locks[g.Busy].name, HeldBy: g.Holder, Remaining: g.Left}
 	}
 	for i, a := range g.Locks {
 		h, ok := c.begin(&locks[i].spec, attempt, grant{token: a.Token, waiting: a.Waiting, since: sent})

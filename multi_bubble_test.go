@@ -56,7 +56,7 @@ func waitingAll(ctx context.Context, m *holdfast.MultiMutex) <-chan error {
 func TestSeveralLocksAreTakenInOneStep(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		l := mustLockAll(t, c.All([]string{"b", "c", "a"}))
+		l := mustLockAll(t, c.MultiMutex([]string{"b", "c", "a"}))
 		if w.net.count("gather") != 1 || w.net.count("acquire") != 0 {
 			t.Errorf("sent %v", w.net.sent)
 		}
@@ -91,9 +91,9 @@ func TestOfSeveralLocksNoneIsTakenIfOneIsHeld(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		held := mustLock(t, w.client().Mutex("b"))
 		c := w.client()
-		_, err := c.All([]string{"a", "b", "c"}).TryLock(t.Context())
+		_, err := c.MultiMutex([]string{"a", "b", "c"}).TryLock(t.Context())
 		var busy *holdfast.HeldError
-		if !errors.As(err, &busy) || busy.Name != "b" || busy.Owner != held.Owner() || busy.Remaining <= 0 {
+		if !errors.As(err, &busy) || busy.Name != "b" || busy.HeldBy != held.HolderID() || busy.Remaining <= 0 {
 			t.Errorf("error %v", err)
 		}
 		w.wantFree("a")
@@ -102,13 +102,13 @@ func TestOfSeveralLocksNoneIsTakenIfOneIsHeld(t *testing.T) {
 		// One that a goroutine of the same process has is not even asked for.
 		mine := mustLock(t, c.Mutex("a"))
 		asked := w.net.count("gather")
-		_, err = c.All([]string{"c", "a"}).TryLock(t.Context())
+		_, err = c.MultiMutex([]string{"c", "a"}).TryLock(t.Context())
 		if !errors.As(err, &busy) || busy.Name != "a" || w.net.count("gather") != asked {
 			t.Errorf("error %v after %d requests", err, w.net.count("gather")-asked)
 		}
 		release(t, mine)
 		release(t, held)
-		l, err := c.All([]string{"a", "b", "c"}).TryLock(t.Context())
+		l, err := c.MultiMutex([]string{"a", "b", "c"}).TryLock(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func TestALockOfSeveralWaitsForEachThatIsHeld(t *testing.T) {
 		other, c := w.client(), w.client()
 		b, d := mustLock(t, other.Mutex("b")), mustLock(t, other.Mutex("d"))
 		start := time.Now()
-		done := waitingAll(t.Context(), c.All([]string{"d", "c", "b", "a"}))
+		done := waitingAll(t.Context(), c.MultiMutex([]string{"d", "c", "b", "a"}))
 		if !w.state("a").Held() || w.state("c").Held() {
 			t.Error("not in order of the keys")
 		}
@@ -143,14 +143,14 @@ func TestAWaitForSeveralLocksThatEndsLeavesNothingBehind(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, w *world, c *holdfast.Client) error{
 		"cancelled": func(t *testing.T, w *world, c *holdfast.Client) error {
 			ctx, cancel := context.WithCancel(t.Context())
-			done := waitingAll(ctx, c.All([]string{"a", "b", "c"}))
+			done := waitingAll(ctx, c.MultiMutex([]string{"a", "b", "c"}))
 			cancel()
 			err := <-done
 			wantIs(t, err, context.Canceled)
 			return err
 		},
 		"out of time": func(t *testing.T, w *world, c *holdfast.Client) error {
-			_, err := c.All([]string{"a", "b", "c"}, holdfast.Wait(time.Second)).Lock(t.Context())
+			_, err := c.MultiMutex([]string{"a", "b", "c"}, holdfast.MaxWait(time.Second)).Lock(t.Context())
 			var busy *holdfast.HeldError
 			if !errors.As(err, &busy) || busy.Name != "b" || busy.Waited != time.Second {
 				t.Errorf("error %v", err)
@@ -158,7 +158,7 @@ func TestAWaitForSeveralLocksThatEndsLeavesNothingBehind(t *testing.T) {
 			return err
 		},
 		"one lost meanwhile": func(t *testing.T, w *world, c *holdfast.Client) error {
-			done := waitingAll(t.Context(), c.All([]string{"a", "b", "c"}))
+			done := waitingAll(t.Context(), c.MultiMutex([]string{"a", "b", "c"}))
 			if _, err := c.Evict(t.Context(), "a", holdfast.Eviction{By: "ann", Reason: "test"}); err != nil {
 				t.Fatal(err)
 			}
@@ -188,7 +188,7 @@ func TestAWaitForSeveralLocksThatEndsLeavesNothingBehind(t *testing.T) {
 func TestTheLossOfOneOfSeveralLocksIsTheLossOfAll(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		l := mustLockAll(t, c.All([]string{"a", "b", "c"}))
+		l := mustLockAll(t, c.MultiMutex([]string{"a", "b", "c"}))
 		if _, err := c.Evict(t.Context(), "b", holdfast.Eviction{By: "ann", Reason: "test"}); err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +218,7 @@ func TestTheLossOfOneOfSeveralLocksIsTheLossOfAll(t *testing.T) {
 func TestAfterALossTheOtherLocksEndThoughReleaseNeverComes(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		l := mustLockAll(t, c.All([]string{"a", "b"}))
+		l := mustLockAll(t, c.MultiMutex([]string{"a", "b"}))
 		if _, err := c.Evict(t.Context(), "b", holdfast.Eviction{By: "ann", Reason: "test"}); err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +234,7 @@ func TestAfterALossTheOtherLocksEndThoughReleaseNeverComes(t *testing.T) {
 func TestAfterALossTheOtherLocksAreNotPassedOnInsideTheProcess(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		l := mustLockAll(t, c.All([]string{"a", "b"}))
+		l := mustLockAll(t, c.MultiMutex([]string{"a", "b"}))
 		next := w.waiting(c.Mutex("a"), t.Context())
 		if _, err := c.Evict(t.Context(), "b", holdfast.Eviction{By: "ann", Reason: "test"}); err != nil {
 			t.Fatal(err)
@@ -255,8 +255,8 @@ func TestAfterALossTheOtherLocksAreNotPassedOnInsideTheProcess(t *testing.T) {
 
 func TestSeveralLocksOfUnknownOutcomeAreUndone(t *testing.T) {
 	for name, fault := range map[string]func(w *world){
-		"reply lost":   func(w *world) { w.Lose(only("gather", 1, errLink)) },
-		"request lost": func(w *world) { w.Fail(only("gather", 1, errLink)) },
+		"reply lost":   func(w *world) { w.LoseReply(only("gather", 1, errLink)) },
+		"request lost": func(w *world) { w.FailRequest(only("gather", 1, errLink)) },
 		"request late": func(w *world) {
 			w.net.slow(func(action string) (there, back time.Duration) {
 				if action == "gather" {
@@ -270,13 +270,13 @@ func TestSeveralLocksOfUnknownOutcomeAreUndone(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				fault(w)
 				c := w.client()
-				_, err := c.All([]string{"a", "b"}).TryLock(t.Context())
+				_, err := c.MultiMutex([]string{"a", "b"}).TryLock(t.Context())
 				wantIs(t, err, holdfast.ErrUnknownOutcome)
 				time.Sleep(12 * time.Second)
 				w.wantFree("a")
 				w.wantFree("b")
 				w.net.slow(nil)
-				releaseAll(t, mustLockAll(t, c.All([]string{"a", "b"})))
+				releaseAll(t, mustLockAll(t, c.MultiMutex([]string{"a", "b"})))
 			})
 		})
 	}
@@ -286,7 +286,7 @@ func TestAGrantOfSeveralLocksThatComesTooLateIsGivenBack(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client(holdfast.Config{TTL: time.Second, RequestTimeout: 400 * time.Millisecond})
 		w.net.slow(func(string) (there, back time.Duration) { return 0, 200 * time.Millisecond })
-		_, err := c.All([]string{"a", "b"}, holdfast.TTL(100*time.Millisecond)).Lock(t.Context())
+		_, err := c.MultiMutex([]string{"a", "b"}, holdfast.TTL(100*time.Millisecond)).Lock(t.Context())
 		wantLost(t, err, holdfast.LossExpired)
 		time.Sleep(time.Second)
 		w.wantFree("a")
@@ -297,22 +297,22 @@ func TestAGrantOfSeveralLocksThatComesTooLateIsGivenBack(t *testing.T) {
 func TestAContextOfSeveralLocksRefusesADeadlockOnEachOfThem(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		l := mustLockAll(t, c.All([]string{"a", "b", "c"}))
+		l := mustLockAll(t, c.MultiMutex([]string{"a", "b", "c"}))
 		for _, name := range []string{"a", "b", "c"} {
 			_, err := c.Mutex(name).Lock(l.Context())
 			wantIs(t, err, holdfast.ErrDeadlock)
 		}
-		_, err := c.All([]string{"d", "b"}).Lock(l.Context())
+		_, err := c.MultiMutex([]string{"d", "b"}).Lock(l.Context())
 		wantIs(t, err, holdfast.ErrDeadlock)
 		d, err := c.Mutex("d").Lock(l.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = c.All([]string{"e", "d"}).Lock(d.Context())
+		_, err = c.MultiMutex([]string{"e", "d"}).Lock(d.Context())
 		wantIs(t, err, holdfast.ErrDeadlock)
 		release(t, d)
 		releaseAll(t, l)
-		err = c.All([]string{"a", "b"}).Do(t.Context(), func(ctx context.Context) error {
+		err = c.MultiMutex([]string{"a", "b"}).Do(t.Context(), func(ctx context.Context) error {
 			_, err := c.Mutex("b").Lock(ctx)
 			wantIs(t, err, holdfast.ErrDeadlock)
 			return ctx.Err()
@@ -331,12 +331,12 @@ func TestWhatCannotBeLockedTogetherIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			many[i] = fmt.Sprint(i)
 		}
 		for name, m := range map[string]*holdfast.MultiMutex{
-			"no name":         c.All(nil),
-			"one name empty":  c.All([]string{"a", ""}),
-			"one name twice":  c.All([]string{"a", "b", "a"}),
-			"too many":        c.All(many),
-			"a bad option":    c.All([]string{"a"}, holdfast.TTL(1)),
-			"a name too long": c.All([]string{string(make([]byte, 513))}),
+			"no name":         c.MultiMutex(nil),
+			"one name empty":  c.MultiMutex([]string{"a", ""}),
+			"one name twice":  c.MultiMutex([]string{"a", "b", "a"}),
+			"too many":        c.MultiMutex(many),
+			"a bad option":    c.MultiMutex([]string{"a"}, holdfast.TTL(1)),
+			"a name too long": c.MultiMutex([]string{string(make([]byte, 513))}),
 		} {
 			_, err := m.Lock(t.Context())
 			wantIs(t, err, holdfast.ErrInvalid)
@@ -349,14 +349,14 @@ func TestWhatCannotBeLockedTogetherIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		if len(w.net.sent) > 0 {
 			t.Errorf("sent %v", w.net.sent)
 		}
-		releaseAll(t, mustLockAll(t, c.All(many[1:])))
+		releaseAll(t, mustLockAll(t, c.MultiMutex(many[1:])))
 	})
 }
 
 func TestSeveralLocksAreExtendedTogether(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		l := mustLockAll(t, c.All([]string{"a", "b"}, holdfast.NoRenewal()))
+		l := mustLockAll(t, c.MultiMutex([]string{"a", "b"}, holdfast.NoRenewal()))
 		time.Sleep(10 * time.Second)
 		if err := l.Extend(t.Context(), time.Minute); err != nil {
 			t.Fatal(err)
@@ -373,23 +373,24 @@ func TestSeveralLocksAreExtendedTogether(t *testing.T) {
 func TestSeveralLocksThatTooFewAcknowledgeAreGivenBack(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		w.Acknowledge(store.Acks{Replicas: 1})
-		_, err := c.All([]string{"a", "b"}, holdfast.Acks(2, limit)).Lock(t.Context())
+		w.SetAcks(store.Acks{Replicas: 1})
+		_, err := c.MultiMutex([]string{"a", "b"}, holdfast.WaitReplicas(2, limit)).Lock(t.Context())
 		if wantIs(t, err, holdfast.ErrNotAcked); err == nil {
 			return // nobody gives them back: who wants them next would wait for ever
 		}
 		w.wantFree("a")
 		w.wantFree("b")
-		turn, err := c.Every("job", time.Hour, holdfast.Acks(2, limit)).Do(t.Context(), func(context.Context) error {
+		job := c.Periodic("job", time.Hour, holdfast.WaitReplicas(2, limit))
+		turn, err := job.Do(t.Context(), func(context.Context) error {
 			t.Error("ran")
 			return nil
 		})
 		wantIs(t, err, holdfast.ErrNotAcked)
 		synctest.Wait()
-		w.Acknowledge(store.Acks{Replicas: 2})
-		releaseAll(t, mustLockAll(t, c.All([]string{"a", "b"}, holdfast.Acks(2, limit))))
+		w.SetAcks(store.Acks{Replicas: 2})
+		releaseAll(t, mustLockAll(t, c.MultiMutex([]string{"a", "b"}, holdfast.WaitReplicas(2, limit))))
 		// The period was given back with the run.
-		again, err := c.Every("job", time.Hour, holdfast.Acks(2, limit)).Do(t.Context(),
+		again, err := c.Periodic("job", time.Hour, holdfast.WaitReplicas(2, limit)).Do(t.Context(),
 			func(context.Context) error { return nil })
 		if turn.Ran || !again.Ran || err != nil {
 			t.Errorf("%+v, then %+v, %v", turn, again, err)
@@ -401,8 +402,8 @@ func TestAClosedClientHoldsNoneOfSeveralLocks(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		held := mustLock(t, w.client().Mutex("b"))
 		c := w.client()
-		l := mustLockAll(t, c.All([]string{"x", "y"}))
-		done := waitingAll(t.Context(), c.All([]string{"a", "b", "c"}))
+		l := mustLockAll(t, c.MultiMutex([]string{"x", "y"}))
+		done := waitingAll(t.Context(), c.MultiMutex([]string{"a", "b", "c"}))
 		if err := c.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -412,7 +413,7 @@ func TestAClosedClientHoldsNoneOfSeveralLocks(t *testing.T) {
 		for _, name := range []string{"a", "c", "x", "y"} {
 			w.wantFree(name)
 		}
-		_, err := c.All([]string{"a"}).Lock(t.Context())
+		_, err := c.MultiMutex([]string{"a"}).Lock(t.Context())
 		wantIs(t, err, holdfast.ErrClosed)
 		release(t, held)
 	})
@@ -456,7 +457,7 @@ func sets(t *testing.T, w *world, dice *rand.Rand) {
 	})
 	roll := func(n int) int { mu.Lock(); defer mu.Unlock(); return dice.IntN(n) }
 	for p := range 3 {
-		c := w.client(holdfast.Config{LocalPasses: []int{0, 3, -1}[p]})
+		c := w.client(holdfast.Config{MaxLocalHandOvers: []int{0, 3, -1}[p]})
 		for g := range 6 {
 			id := 1 + p*10 + g
 			all.Go(func() {
@@ -470,7 +471,7 @@ func sets(t *testing.T, w *world, dice *rand.Rand) {
 						release(t, l)
 						continue
 					}
-					l := mustLockAll(t, c.All(names))
+					l := mustLockAll(t, c.MultiMutex(names))
 					for _, name := range names {
 						enter(id, name, l.Token(name))
 					}

@@ -24,7 +24,7 @@ func (c *Client) Mutex(name string, options ...Option) *Mutex {
 func (m *Mutex) Name() string { return m.terms.name }
 
 // Lock waits for the lock and returns the lease. It waits in order of arrival,
-// until ctx ends or the limit of [Wait] passes; or it tries as often as [Tries] says.
+// until ctx ends or the limit of [MaxWait] passes; or it tries as often as [Tries] says.
 // While the server is away, or refuses in a way that will pass, it goes on trying
 // for as long.
 //

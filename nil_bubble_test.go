@@ -27,7 +27,7 @@ func subjects(t *testing.T, w *world) map[string]any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	several, err := c.All([]string{"x", "y"}).Lock(t.Context())
+	several, err := c.MultiMutex([]string{"x", "y"}).Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func subjects(t *testing.T, w *world) map[string]any {
 	}
 	return map[string]any{
 		"Client": c, "Mutex": c.Mutex("a"), "RWMutex": c.RWMutex("a"), "Semaphore": c.Semaphore("s", 2),
-		"MultiMutex": c.All([]string{"a", "b"}), "Election": c.Election("e"), "Every": c.Every("j", ttl),
+		"MultiMutex": c.MultiMutex([]string{"a", "b"}), "Election": c.Election("e"), "Periodic": c.Periodic("j", ttl),
 		"Lease": l, "reader's Lease": keep(reads), "MultiLease": several, "Leadership": lead,
 	}
 }
@@ -156,8 +156,8 @@ func TestANilOptionIsRefused(t *testing.T) {
 			"Mutex":     func() error { return c.Mutex("a", holdfast.TTL(ttl), nil).Do(ctx, nothing) },
 			"RWMutex":   func() error { _, err := c.RWMutex("a", nil).RLock(ctx); return err },
 			"Semaphore": func() error { _, err := c.Semaphore("a", 1, nil).Acquire(ctx, 1); return err },
-			"All":       func() error { _, err := c.All([]string{"a"}, nil).Lock(ctx); return err },
-			"Every":     func() error { _, err := c.Every("a", ttl, nil).Do(ctx, nothing); return err },
+			"All":       func() error { _, err := c.MultiMutex([]string{"a"}, nil).Lock(ctx); return err },
+			"Periodic":  func() error { _, err := c.Periodic("a", ttl, nil).Do(ctx, nothing); return err },
 			"Election":  func() error { _, err := c.Election("a", nil).Campaign(ctx, ""); return err },
 		} {
 			panicked, err := caught(use)
@@ -189,14 +189,14 @@ func TestAStoreThatIsNilIsRefused(t *testing.T) {
 // Durations that cannot work are refused by the first use, whatever takes them.
 func TestDurationsThatCannotWorkAreRefused(t *testing.T) {
 	options := map[string]func(d int64) holdfast.Option{
-		"TTL":     func(d int64) holdfast.Option { return holdfast.TTL(time.Duration(d)) },
-		"ReadTTL": func(d int64) holdfast.Option { return holdfast.ReadTTL(time.Duration(d)) },
-		"Wait":    func(d int64) holdfast.Option { return holdfast.Wait(time.Duration(d)) },
-		"Tries":   func(d int64) holdfast.Option { return holdfast.Tries(1, time.Duration(d)) },
-		"MaxHold": func(d int64) holdfast.Option { return holdfast.MaxHold(time.Duration(d)) },
-		"MinHold": func(d int64) holdfast.Option { return holdfast.MinHold(time.Duration(d)) },
-		"Acks":    func(d int64) holdfast.Option { return holdfast.Acks(1, time.Duration(d)) },
-		"Durable": func(d int64) holdfast.Option { return holdfast.Durable(0, time.Duration(d)) },
+		"TTL":          func(d int64) holdfast.Option { return holdfast.TTL(time.Duration(d)) },
+		"ReadTTL":      func(d int64) holdfast.Option { return holdfast.ReadTTL(time.Duration(d)) },
+		"Wait":         func(d int64) holdfast.Option { return holdfast.MaxWait(time.Duration(d)) },
+		"Tries":        func(d int64) holdfast.Option { return holdfast.Tries(1, time.Duration(d)) },
+		"MaxHold":      func(d int64) holdfast.Option { return holdfast.MaxHold(time.Duration(d)) },
+		"MinHold":      func(d int64) holdfast.Option { return holdfast.MinHold(time.Duration(d)) },
+		"WaitReplicas": func(d int64) holdfast.Option { return holdfast.WaitReplicas(1, time.Duration(d)) },
+		"WaitAOF":      func(d int64) holdfast.Option { return holdfast.WaitAOF(0, time.Duration(d)) },
 	}
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
@@ -211,7 +211,7 @@ func TestDurationsThatCannotWorkAreRefused(t *testing.T) {
 		}
 		for _, d := range []int64{0, -1, -1 << 62} {
 			wantIs(t, l.Extend(t.Context(), time.Duration(d)), holdfast.ErrInvalid)
-			_, err := c.Every("a", time.Duration(d)).Do(t.Context(), func(context.Context) error { return nil })
+			_, err := c.Periodic("a", time.Duration(d)).Do(t.Context(), func(context.Context) error { return nil })
 			wantIs(t, err, holdfast.ErrInvalid)
 			for name, cfg := range map[string]holdfast.Config{
 				"TTL": {TTL: time.Duration(d)}, "Retention": {Retention: time.Duration(d)},

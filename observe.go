@@ -20,16 +20,16 @@ type EventKind uint8
 // followed by one Release, Lost or Leak: a Release by Close too, with the Err
 // ErrClosed if the client was abandoned.
 const (
-	EventWait    EventKind = iota + 1 // an acquisition began to wait; Place
-	EventWake                         // a waiter was woken; Wake
-	EventGrant                        // a lease began; Token, Wait, Wake, Local
-	EventFail                         // an acquisition ended without a lease; Wait, Err
-	EventRenew                        // a renewal was confirmed (Lag, Waiting) or failed (Err)
-	EventLost                         // a lease was lost; Held, Err
-	EventRelease                      // a lease was released; Held, Local, Err
-	EventLeak                         // a lease was garbage collected unreleased; Held
-	EventDeaf                         // grants cannot be pushed: from now on waiters look by themselves; Err
-	EventAway                         // the server cannot serve an acquisition, which goes on trying; Err
+	EventWait            EventKind = iota + 1 // an acquisition began to wait; Place
+	EventWake                                 // a waiter was woken; Wake
+	EventGrant                                // a lease began; Token, Wait, Wake, Local
+	EventFail                                 // an acquisition ended without a lease; Wait, Err
+	EventRenew                                // a renewal was confirmed (Lag, Waiting) or failed (Err)
+	EventLost                                 // a lease was lost; Held, Err
+	EventRelease                              // a lease was released; Held, Local, Err
+	EventLeak                                 // a lease was garbage collected unreleased; Held
+	EventPushUnavailable                      // grants cannot be pushed: from now on waiters look by themselves; Err
+	EventAway                                 // the server cannot serve an acquisition, which goes on trying; Err
 )
 
 var eventNames = [...]string{"", "wait", "wake", "grant", "fail", "renew", "lost", "release", "leak", "deaf",
@@ -55,18 +55,18 @@ func (w Wake) String() string { return wakeNames[w] }
 
 // Event is one thing that happened. Fields that do not apply are zero.
 type Event struct {
-	Kind    EventKind
-	Name    string        // the lock's name
-	Owner   string        // the attempt
-	Token   uint64        // the lease's fencing token
-	Place   int           // in the line, an upper bound
-	Waiting int           // how many wait on the server
-	Wake    Wake          // what woke the waiter, or brought the grant
-	Local   bool          // passed inside the process, without the server
-	Wait    time.Duration // from the call to the grant or the failure
-	Held    time.Duration // from the grant to the end
-	Lag     time.Duration // how late after its due time a renewal went out
-	Err     error
+	Kind     EventKind
+	Name     string        // the lock's name
+	HolderID string        // the attempt
+	Token    uint64        // the lease's fencing token
+	Position int           // in the line, an upper bound
+	Waiters  int           // how many wait on the server
+	Wake     Wake          // what woke the waiter, or brought the grant
+	Local    bool          // passed inside the process, without the server
+	Wait     time.Duration // from the call to the grant or the failure
+	Held     time.Duration // from the grant to the end
+	Lag      time.Duration // how late after its due time a renewal went out
+	Err      error
 }
 
 // observed reports whether anybody wants events: they are not even made if not.

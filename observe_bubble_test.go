@@ -64,13 +64,13 @@ func TestTheObserverIsToldAWholeLife(t *testing.T) {
 		}
 		all := events.all()
 		wait, grant, lost := all[0], all[2], all[len(all)-1]
-		if wait.Place != 1 || wait.Name != "a" || !strings.HasPrefix(wait.Owner, c.ID()) {
+		if wait.Position != 1 || wait.Name != "a" || !strings.HasPrefix(wait.HolderID, c.ID()) {
 			t.Errorf("wait %+v", wait)
 		}
-		if grant.Wait != time.Second || grant.Token == 0 || grant.Owner != wait.Owner || grant.Waiting != 0 {
+		if grant.Wait != time.Second || grant.Token == 0 || grant.HolderID != wait.HolderID || grant.Waiters != 0 {
 			t.Errorf("grant %+v", grant)
 		}
-		if lost.Token != l.Token() || lost.Held < ttl/2 || lost.Owner != l.Owner() {
+		if lost.Token != l.Token() || lost.Held < ttl/2 || lost.HolderID != l.HolderID() {
 			t.Errorf("lost %+v", lost)
 		}
 	})
@@ -90,11 +90,11 @@ func TestEveryGrantIsFollowedByOneEnd(t *testing.T) {
 		closed := mustLock(t, c.Mutex("closed"))
 		mustLock(t, c.Mutex("closed, never released"))
 		failed := mustLock(t, c.Mutex("failed"))
-		w.Fail(only("release", 2, errLink))
+		w.FailRequest(only("release", 2, errLink))
 		wantIs(t, failed.Release(t.Context()), holdfast.ErrUnknownOutcome)
 		time.Sleep(time.Minute)
 		lost := mustLock(t, c.Mutex("lost"))
-		w.Fail(func(action string, keys []string) error {
+		w.FailRequest(func(action string, keys []string) error {
 			if action == "renew" && len(keys) == 1 && keys[0] == "holdfast:{lost}" {
 				return errLink
 			}

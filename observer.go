@@ -19,9 +19,9 @@ import (
 type Leader struct {
 	Value     string
 	Term      uint64      // rises with every leader; 0: nobody leads
-	Owner     string      // the leader's attempt
-	Client    string      // the ID of its client
-	Who       *ClientInfo // nil if the client did not make itself known; from Leader only
+	HolderID  string      // the leader's attempt
+	ClientID  string      // the ID of its client
+	Client    *ClientInfo // nil if the client did not make itself known; from Leader only
 	Since     time.Time   // by the server's clock
 	Remaining time.Duration
 }
@@ -43,7 +43,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	case l.Term == 0:
 		return Leader{}, fmt.Errorf("%w: election %q", ErrNoLeader, t.name)
 	}
-	l.Who = t.client.whois(ctx, make(map[string]*ClientInfo), l.Owner)
+	l.Client = t.client.whois(ctx, make(map[string]*ClientInfo), l.HolderID)
 	return l, nil
 }
 
@@ -58,7 +58,7 @@ func (e *Election) look(ctx context.Context) (Leader, time.Duration, error) {
 		return Leader{}, line.Left, err
 	}
 	return Leader{
-		Value: line.Value, Term: line.Token << 10, Owner: line.Attempt, Client: wire.Client(line.Attempt),
+		Value: line.Value, Term: line.Token << 10, HolderID: line.Attempt, ClientID: wire.Client(line.Attempt),
 		Since: line.Since, Remaining: line.Left,
 	}, line.Left, nil
 }

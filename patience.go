@@ -163,10 +163,10 @@ func (c *Client) lookAt(ctx context.Context, s *spec, told *HeldError) {
 			continue // what the wait's end has cut off, and is being given back
 		}
 		if seen++; seen == 1 {
-			told.Owner, told.Remaining = ownerName(h.Owner, h.Attempt), h.Left
+			told.HeldBy, told.Remaining = ownerName(h.Owner, h.Attempt), h.Left
 			continue
 		}
-		told.Owner, told.Remaining = "", min(told.Remaining, h.Left) // there are several
+		told.HeldBy, told.Remaining = "", min(told.Remaining, h.Left) // there are several
 	}
 }
 

@@ -55,7 +55,7 @@ func takers(c *holdfast.Client, options ...holdfast.Option) map[string]func(cont
 			return c.Semaphore("a", 3, options...).Acquire(ctx, 2)
 		},
 		"All": func(ctx context.Context) (*holdfast.Lease, error) {
-			l, err := c.All([]string{"0", "a", "b"}, options...).Lock(ctx)
+			l, err := c.MultiMutex([]string{"0", "a", "b"}, options...).Lock(ctx)
 			return nil, errors.Join(err, releaseIf(ctx, l))
 		},
 		"Campaign": func(ctx context.Context) (*holdfast.Lease, error) {
@@ -84,8 +84,8 @@ func TestTheEndOfAWaitIsNoErrorOfARequest(t *testing.T) {
 					const way = 20 * time.Millisecond
 					w.net.slow(func(string) (time.Duration, time.Duration) { return way, way })
 					c := w.client()
-					held := wantOver(t, limit, takers(c, holdfast.Wait(limit))[kind])
-					if held.Owner != l.Owner() || held.Remaining <= 0 || held.Waited < limit || held.Err != nil {
+					held := wantOver(t, limit, takers(c, holdfast.MaxWait(limit))[kind])
+					if held.HeldBy != l.HolderID() || held.Remaining <= 0 || held.Waited < limit || held.Err != nil {
 						t.Errorf("after %v: %+v", limit, held)
 					}
 					w.net.slow(nil)
@@ -116,16 +116,18 @@ func nilClient(t *testing.T) *holdfast.Client {
 // outages are the ways in which a server may be away for a while.
 var outages = map[string]func(w *world) (back func()){
 	"nothing is sent": func(w *world) func() {
-		w.Fail(func(string, []string) error { return fmt.Errorf("%w: connection refused", holdfast.ErrUnreachable) })
-		return func() { w.Fail(nil) }
+		w.FailRequest(func(string, []string) error {
+			return fmt.Errorf("%w: connection refused", holdfast.ErrUnreachable)
+		})
+		return func() { w.FailRequest(nil) }
 	},
 	"the connection breaks": func(w *world) func() {
-		w.Fail(func(string, []string) error { return errLink })
-		return func() { w.Fail(nil) }
+		w.FailRequest(func(string, []string) error { return errLink })
+		return func() { w.FailRequest(nil) }
 	},
 	"answers are lost": func(w *world) func() {
-		w.Lose(func(string, []string) error { return errLink })
-		return func() { w.Lose(nil) }
+		w.LoseReply(func(string, []string) error { return errLink })
+		return func() { w.LoseReply(nil) }
 	},
 	"silent":      func(w *world) func() { return w.Stall() },
 	"loading":     refusing("LOADING"),
@@ -141,10 +143,10 @@ var outages = map[string]func(w *world) (back func()){
 
 func refusing(code string) func(w *world) func() {
 	return func(w *world) func() {
-		w.Fail(func(string, []string) error {
+		w.FailRequest(func(string, []string) error {
 			return &holdfast.ServerError{Code: code, Message: code + " come back later"}
 		})
-		return func() { w.Fail(nil) }
+		return func() { w.FailRequest(nil) }
 	}
 }
 
@@ -152,7 +154,7 @@ func refusing(code string) func(w *world) func() {
 func TestACallThatWaitsOutlastsAServerThatIsAwayWhenItArrives(t *testing.T) {
 	patience := map[string][]holdfast.Option{
 		"until the context ends": nil,
-		"Wait":                   {holdfast.Wait(20 * time.Second)},
+		"Wait":                   {holdfast.MaxWait(20 * time.Second)},
 	}
 	for kind := range takers(nilClient(t)) {
 		for name, begin := range outages {
@@ -202,7 +204,7 @@ func TestAWaitForAServerThatStaysAwaySaysWhatKeptIt(t *testing.T) {
 				bubble(t, func(t *testing.T, w *world) {
 					back := begin(w)
 					defer back()
-					held := wantOver(t, 5*time.Second, takers(w.client(), holdfast.Wait(5*time.Second))[kind])
+					held := wantOver(t, 5*time.Second, takers(w.client(), holdfast.MaxWait(5*time.Second))[kind])
 					if held.Err == nil || holdfast.Hint(held) == "" {
 						t.Errorf("%v, hint %q", held, holdfast.Hint(held))
 					}
@@ -266,7 +268,7 @@ func TestARefusalThatWillNotPassIsToldAtOnce(t *testing.T) {
 					defer refusing(code)(w)()
 					var refused *holdfast.ServerError
 					start := time.Now()
-					_, err := takers(w.client(), holdfast.Wait(time.Minute))[kind](t.Context())
+					_, err := takers(w.client(), holdfast.MaxWait(time.Minute))[kind](t.Context())
 					if !errors.As(err, &refused) || refused.Code != code || errors.Is(err, holdfast.ErrHeld) {
 						t.Errorf("got %v", err)
 					}
@@ -288,7 +290,7 @@ func TestTheEndOfTheCallersContextIsTold(t *testing.T) {
 					defer begin(w)()
 					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 					defer cancel()
-					_, err := takers(w.client(), holdfast.Wait(time.Minute))[kind](ctx)
+					_, err := takers(w.client(), holdfast.MaxWait(time.Minute))[kind](ctx)
 					wantIs(t, err, context.DeadlineExceeded)
 					if errors.Is(err, holdfast.ErrHeld) {
 						t.Errorf("it says %v", err)
@@ -312,11 +314,11 @@ func TestWhatWasNotSentLeavesNothingBehind(t *testing.T) {
 				t.Fatalf("it says %v", err)
 			}
 		}
-		_, err := c.All([]string{"a", "b"}).TryLock(t.Context())
+		_, err := c.MultiMutex([]string{"a", "b"}).TryLock(t.Context())
 		wantIs(t, err, holdfast.ErrUnreachable)
 		_, err = c.Semaphore("s", 2).TryAcquire(t.Context(), 1)
 		wantIs(t, err, holdfast.ErrUnreachable)
-		_, err = c.Every("e", time.Hour).Do(t.Context(), func(context.Context) error { return nil })
+		_, err = c.Periodic("e", time.Hour).Do(t.Context(), func(context.Context) error { return nil })
 		wantIs(t, err, holdfast.ErrUnreachable)
 		synctest.Wait()
 		if n := w.net.count("cancel") + w.net.count("forgo"); n > 0 {
@@ -333,14 +335,14 @@ func TestAPeriodicJobThatWaitsOutlastsTheServer(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				back := begin(w)
 				time.AfterFunc(5*time.Second, back)
-				job := w.client().Every("a", time.Hour, holdfast.Wait(time.Minute))
+				job := w.client().Periodic("a", time.Hour, holdfast.MaxWait(time.Minute))
 				turn, err := job.Do(t.Context(), func(context.Context) error { return nil })
 				if err != nil || !turn.Ran {
 					t.Errorf("%+v, %v", turn, err)
 				}
 				defer begin(w)()
 				start := time.Now()
-				other := w.client().Every("b", time.Hour, holdfast.Wait(5*time.Second))
+				other := w.client().Periodic("b", time.Hour, holdfast.MaxWait(5*time.Second))
 				_, err = other.Do(t.Context(), func(context.Context) error { return nil })
 				if held := wantHeld(t, err, time.Since(start)); held.Err == nil {
 					t.Errorf("%+v", held)

@@ -33,9 +33,9 @@ func TestPrefixesThatContainEachOtherAreApart(t *testing.T) {
 		}
 		for prefix, c := range clients { // while all locks are held
 			for _, name := range names {
-				turn, err := c.Every(name, time.Hour).Do(ctx, func(context.Context) error { return nil })
+				turn, err := c.Periodic(name, time.Hour).Do(ctx, func(context.Context) error { return nil })
 				if err != nil || !turn.Ran {
-					t.Fatalf("%s: Every(%q): %+v, %v", prefix, name, turn, err)
+					t.Fatalf("%s: Periodic(%q): %+v, %v", prefix, name, turn, err)
 				}
 			}
 			told := new(atomic.Int64)

@@ -19,8 +19,8 @@ func (w *world) pushed(name string, ago, lasts time.Duration) {
 		w.t.Fatalf("%d wait", len(waiters))
 	}
 	at := time.Now().Add(-ago)
-	w.Publish("holdfast:push:"+waiters[0].Client, fmt.Sprintf("granted %s %d 0 %d %d",
-		waiters[0].Owner, at.UnixMicro(), at.UnixMilli(), lasts.Milliseconds()))
+	w.Publish("holdfast:push:"+waiters[0].ClientID, fmt.Sprintf("granted %s %d 0 %d %d",
+		waiters[0].HolderID, at.UnixMicro(), at.UnixMilli(), lasts.Milliseconds()))
 }
 
 // Whatever is pushed, by a script that then failed or by anybody: it is believed
@@ -103,8 +103,8 @@ func TestAPushOfWhichTooLittleIsLeftIsAskedAbout(t *testing.T) {
 		w.DropPushes(1)
 		release(t, l)
 		time.Sleep(2200 * time.Millisecond)
-		w.Publish("holdfast:push:"+w.state("a").Holders[0].Client, fmt.Sprintf("granted %s %d 0 %d %d",
-			w.state("a").Holders[0].Owner, w.state("a").Fence>>10, time.Now().UnixMilli()-2200, 3000))
+		w.Publish("holdfast:push:"+w.state("a").Holders[0].ClientID, fmt.Sprintf("granted %s %d 0 %d %d",
+			w.state("a").Holders[0].HolderID, w.state("a").Fence>>10, time.Now().UnixMilli()-2200, 3000))
 		got := <-next
 		if got.err != nil || got.Remaining() != trusted {
 			t.Fatalf("%v, trusted for %v", got.err, got.Remaining())
@@ -142,12 +142,12 @@ func TestAConfirmationOfAFixedLeaseThatFails(t *testing.T) {
 		fault   func(w *world)
 		refused bool
 	}{
-		"reply lost":   {func(w *world) { w.Lose(only("poll", 1, errLink)) }, false},
-		"request lost": {func(w *world) { w.Fail(only("poll", 3, errLink)) }, false},
+		"reply lost":   {func(w *world) { w.LoseReply(only("poll", 1, errLink)) }, false},
+		"request lost": {func(w *world) { w.FailRequest(only("poll", 3, errLink)) }, false},
 		"away": {func(w *world) {
-			w.Fail(only("poll", 2, &holdfast.ServerError{Code: "READONLY", Message: "READONLY a replica"}))
+			w.FailRequest(only("poll", 2, &holdfast.ServerError{Code: "READONLY", Message: "READONLY a replica"}))
 		}, false},
-		"refused": {func(w *world) { w.Fail(only("poll", 1, errNoPerm)) }, true},
+		"refused": {func(w *world) { w.FailRequest(only("poll", 1, errNoPerm)) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {

@@ -39,7 +39,7 @@ func (m *Mutex) Holder(ctx context.Context) (*Holder, error) {
 // them.
 //
 // It is 0 if nobody holds the lock; if another does, the error is an
-// [ErrNotYours]. The other errors are those of [Client.Inspect].
+// [ErrHeldByOther]. The other errors are those of [Client.Inspect].
 func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
 	t := &m.terms
 	if t.err != nil {
@@ -75,7 +75,7 @@ func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
 
 // notYours says who has a lock that the caller has not.
 func notYours(name string, h wire.HolderLine) error {
-	return fmt.Errorf("%w: %q is held by %s", ErrNotYours, name, ownerName(h.Owner, h.Attempt))
+	return fmt.Errorf("%w: %q is held by %s", ErrHeldByOther, name, ownerName(h.Owner, h.Attempt))
 }
 
 // record reads what the server keeps of a lock.

@@ -77,8 +77,8 @@ func (s *storm) network(faults bool) {
 		}
 		return nil
 	}
-	s.w.Fail(sometimes)
-	s.w.Lose(sometimes)
+	s.w.FailRequest(sometimes)
+	s.w.LoseReply(sometimes)
 	s.w.DropPushes(s.rng.IntN(3))
 }
 
@@ -87,7 +87,7 @@ func (s *storm) run(t *testing.T, clients, workers int, faults bool) {
 	var all sync.WaitGroup
 	for i := range clients {
 		passes := []int{0, 2, -1}[i%3]
-		c := s.w.client(holdfast.Config{LocalPasses: passes, TTL: time.Second})
+		c := s.w.client(holdfast.Config{MaxLocalHandOvers: passes, TTL: time.Second})
 		for range workers {
 			all.Go(func() { s.worker(t, c) })
 		}
@@ -97,8 +97,8 @@ func (s *storm) run(t *testing.T, clients, workers int, faults bool) {
 	// under way has arrived; what was lost with a push, by the next look.
 	time.Sleep(5 * time.Second)
 	synctest.Wait()
-	s.w.Fail(nil)
-	s.w.Lose(nil)
+	s.w.FailRequest(nil)
+	s.w.LoseReply(nil)
 	s.w.wantFree("a")
 	l, err := s.w.client().Mutex("a").TryLock(t.Context())
 	if err != nil {
@@ -135,7 +135,8 @@ func TestACancellationThatRacesWithAGrantLeaksNothing(t *testing.T) {
 func TestACancellationAtTheInstantOfTheHandOverLeaksNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		clients := []*holdfast.Client{
-			w.client(), w.client(holdfast.Config{LocalPasses: -1}), w.client(holdfast.Config{LocalPasses: 1}),
+			w.client(), w.client(holdfast.Config{MaxLocalHandOvers: -1}),
+			w.client(holdfast.Config{MaxLocalHandOvers: 1}),
 		}
 		for i := range 1000 {
 			l := mustLock(t, clients[i%3].Mutex("a"))

@@ -64,7 +64,7 @@ func (m *RWMutex) Name() string { return m.write.name }
 
 // Lock waits for the lock as its only holder, see [Mutex.Lock]. Under the
 // context of a lease of this lock it is refused as an [ErrDeadlock]; a reader
-// becomes the writer by [Lease.StepUp].
+// becomes the writer by [Lease.Upgrade].
 func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.write.lock(ctx) }
 
 // TryLock takes the lock as its only holder if it is free, see [Mutex.TryLock].
@@ -80,7 +80,7 @@ func (m *RWMutex) Do(ctx context.Context, f func(ctx context.Context) error) err
 // Under the context of a lease of this lock it enters again, without the
 // network, and whoever waits: they wait for that lease. Under a reader's lease
 // it gives one more, in every way like the first. Under the writer's it gives a lease that
-// ends when the writer's does, unless [Lease.StepDown] comes before.
+// ends when the writer's does, unless [Lease.Downgrade] comes before.
 //
 // Readers that share a hold have one token, which is higher than that of every
 // writer before them and lower than that of every writer after them: a resource that

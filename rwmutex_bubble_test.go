@@ -286,14 +286,14 @@ func TestAReaderThatLocksIsRefusedAndToldOfTheStepUp(t *testing.T) {
 		reader := must(t, m.RLock)
 		_, err := m.Lock(reader.Context())
 		wantIs(t, err, holdfast.ErrDeadlock)
-		if hint := holdfast.Hint(err); !strings.Contains(hint, "StepUp") {
+		if hint := holdfast.Hint(err); !strings.Contains(hint, "Upgrade") {
 			t.Errorf("the hint is %q", hint)
 		}
 		release(t, reader)
 		writer := must(t, m.Lock)
 		_, err = m.Lock(writer.Context())
 		wantIs(t, err, holdfast.ErrDeadlock)
-		if hint := holdfast.Hint(err); strings.Contains(hint, "StepUp") {
+		if hint := holdfast.Hint(err); strings.Contains(hint, "Upgrade") {
 			t.Errorf("the hint is %q", hint)
 		}
 		release(t, writer)
@@ -310,7 +310,7 @@ func TestACrashedReadersShareEndsByItself(t *testing.T) {
 		time.Sleep(time.Second)
 		dead.Abandon()
 		time.Sleep(ttl)
-		if s := w.state("a"); len(s.Holders) != 1 || s.Holders[0].Client != alive.ID() || l.Err() != nil {
+		if s := w.state("a"); len(s.Holders) != 1 || s.Holders[0].ClientID != alive.ID() || l.Err() != nil {
 			t.Errorf("holders %+v, the other reader: %v", s.Holders, l.Err())
 		}
 		// And a writer waits for it no longer than its lease.
@@ -353,7 +353,7 @@ func TestReadersOfOtherTermsDoNotShareAHold(t *testing.T) {
 		if len(holders) != 3 || holders[1].Remaining != 5*time.Second {
 			t.Errorf("holders %+v", holders)
 		}
-		single := w.client(holdfast.Config{LocalPasses: -1})
+		single := w.client(holdfast.Config{MaxLocalHandOvers: -1})
 		for range 3 {
 			must(t, single.RWMutex("a").RLock)
 		}

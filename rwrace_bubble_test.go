@@ -96,7 +96,7 @@ func (s *readersAndWriters) writing(t *testing.T, l *holdfast.Lease) {
 		return
 	}
 	// Whatever comes of it, it does not write any more.
-	if err := l.StepDown(t.Context()); err == nil {
+	if err := l.Downgrade(t.Context()); err == nil {
 		s.in(t, 1, 0, l.Token())
 		time.Sleep(s.upTo(2 * time.Millisecond))
 		s.out(1, 0)
@@ -119,7 +119,7 @@ func (s *readersAndWriters) reading(t *testing.T, m *holdfast.RWMutex, l *holdfa
 	if !s.chance(3) {
 		return
 	}
-	switch err := l.StepUp(t.Context()); {
+	switch err := l.Upgrade(t.Context()); {
 	case err == nil:
 		s.count.Lock()
 		s.stepped++
@@ -141,7 +141,7 @@ func TestReadersAndWritersThatRaceExcludeEachOtherAndLeakNothing(t *testing.T) {
 			s.network(seed%2 == 1)
 			var all sync.WaitGroup
 			for i := range 3 {
-				c := w.client(holdfast.Config{LocalPasses: []int{0, 2, -1}[i], TTL: time.Second})
+				c := w.client(holdfast.Config{MaxLocalHandOvers: []int{0, 2, -1}[i], TTL: time.Second})
 				for range 8 {
 					all.Go(func() { s.worker(t, c) })
 				}
@@ -149,8 +149,8 @@ func TestReadersAndWritersThatRaceExcludeEachOtherAndLeakNothing(t *testing.T) {
 			all.Wait()
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
-			w.Fail(nil)
-			w.Lose(nil)
+			w.FailRequest(nil)
+			w.LoseReply(nil)
 			w.wantFree("a")
 			release(t, must(t, w.client().RWMutex("a").TryLock))
 			served, gaveUp = served+s.served.Load(), gaveUp+s.gaveUp.Load()

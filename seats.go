@@ -40,7 +40,7 @@ func (s *seats) shard(key string) *shard {
 // seated reports whether the goroutines of this process share a line for the
 // lock. Those of a lock that is taken alone ask the server each for itself, and
 // nothing is passed between them.
-func (c *Client) seated(s *spec) bool { return c.cfg.LocalPasses >= 0 && !s.alone }
+func (c *Client) seated(s *spec) bool { return c.cfg.MaxLocalHandOvers >= 0 && !s.alone }
 
 // take returns with the seat, and a hold if one was passed along. While the
 // seat is taken it waits in line, unless try is set: then it answers with a
@@ -73,7 +73,7 @@ func (c *Client) take(ctx context.Context, s *spec, try bool) (h *hold, waited b
 	if try {
 		held := &HeldError{Name: s.name}
 		if ln.hold != nil {
-			held.Owner = ln.hold.attempt
+			held.HeldBy = ln.hold.attempt
 			held.Remaining = max(ln.hold.Deadline()-c.now(), 0).Round(time.Millisecond)
 		}
 		sh.mu.Unlock()
@@ -134,7 +134,7 @@ func (c *Client) pass(s *spec, h *hold) bool {
 		elsewhere++ // our own readers
 	}
 	if ln == nil || ln.Waiting() == 0 || !h.mayPass() ||
-		!line.MayPass(int(h.passes.Load()), c.now()-h.began, elsewhere, c.cfg.LocalPasses) {
+		!line.MayPass(int(h.passes.Load()), c.now()-h.began, elsewhere, c.cfg.MaxLocalHandOvers) {
 		return false
 	}
 	h.passes.Add(1)

@@ -148,7 +148,7 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 // Who only tries is not held up by that, and cannot overtake: the server lets
 // nobody past its line.
 func (c *Client) lockPermits(ctx, parent context.Context, s *spec, try bool) (*Lease, Wake, error) {
-	if try || c.cfg.LocalPasses < 0 {
+	if try || c.cfg.MaxLocalHandOvers < 0 {
 		return c.takePermits(ctx, parent, s, try)
 	}
 	key := "permits:" + s.key()

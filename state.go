@@ -10,26 +10,27 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// State is one lock at one moment, as the server knows it.
-type State struct {
-	Name    string
-	Fence   uint64   // the last fencing token of the server; 0 if nothing is known
-	Limit   int      // permits that there are, by the last one who said it; 0 if nobody did
-	Holders []Holder // empty: the lock is free
-	Waiters []Waiter // in order
-	Evicted *Evicted // the last eviction, nil if none is remembered
+// LockInfo is one lock at one moment, as the server knows it.
+type LockInfo struct {
+	Name         string
+	Fence        uint64        // the last fencing token of the server; 0 if nothing is known
+	Limit        int           // permits that there are, by the last one who said it; 0 if nobody did
+	Holders      []Holder      // empty: the lock is free
+	Waiters      []Waiter      // in order
+	LastEviction *EvictionInfo // the last eviction, nil if none is remembered
 }
 
 // Held reports whether anybody holds the lock.
-func (s State) Held() bool { return len(s.Holders) > 0 }
+func (s LockInfo) Held() bool { return len(s.Holders) > 0 }
 
 // Holder is one who holds a lock.
 type Holder struct {
 	Mode      string      // "exclusive", "shared" or "permits"
-	Owner     string      // the name that the holder gave, else its attempt
-	Client    string      // the client's ID
-	Who       *ClientInfo // nil if the client did not make itself known
-	Weight    int         // permits held; 1 otherwise
+	HolderID  string      // the attempt that the lock was granted to; of a named owner the first that is in
+	Owner     string      // the name that the holder gave, see [Owner]; empty if it gave none
+	ClientID  string      // the client's ID
+	Client    *ClientInfo // nil if the client did not make itself known
+	Permits   int         // permits held; 1 otherwise
 	Entries   int         // how often a named owner has entered
 	Token     uint64
 	Since     time.Time // by the server's clock
@@ -40,16 +41,17 @@ type Holder struct {
 
 // Waiter is one who waits for a lock.
 type Waiter struct {
-	Place  int
-	Mode   string
-	Owner  string
-	Client string
-	Who    *ClientInfo
-	Waited time.Duration
+	Position int
+	Mode     string
+	HolderID string // the attempt that waits
+	Owner    string // the name that it gave, see [Owner]; empty if it gave none
+	ClientID string
+	Client   *ClientInfo
+	Waited   time.Duration
 }
 
-// Evicted says who took a lock away from its holder, and why.
-type Evicted struct {
+// EvictionInfo says who took a lock away from its holder, and why.
+type EvictionInfo struct {
 	At         time.Time // by the server's clock
 	By, Reason string
 }
@@ -68,8 +70,8 @@ var modes = map[string]string{"x": "exclusive", "s": "shared", "p": "permits"}
 
 // Inspect reads a lock, changing nothing. What it says may be over when it
 // arrives: never decide by it whether to work.
-func (c *Client) Inspect(ctx context.Context, name string) (State, error) {
-	s := State{Name: name}
+func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
+	s := LockInfo{Name: name}
 	if err := c.askable(ctx, name); err != nil {
 		return s, err
 	}
@@ -81,19 +83,19 @@ func (c *Client) Inspect(ctx context.Context, name string) (State, error) {
 	known := make(map[string]*ClientInfo)
 	for _, h := range r.Holders {
 		s.Holders = append(s.Holders, Holder{
-			Mode: modes[h.Mode], Owner: ownerName(h.Owner, h.Attempt), Client: wire.Client(h.Attempt),
-			Who: c.whois(ctx, known, h.Attempt), Weight: h.Weight, Entries: h.Entries, Token: h.Token << 10,
+			Mode: modes[h.Mode], HolderID: h.Attempt, Owner: h.Owner, ClientID: wire.Client(h.Attempt),
+			Client: c.whois(ctx, known, h.Attempt), Permits: h.Weight, Entries: h.Entries, Token: h.Token << 10,
 			Since: h.Since, Age: r.Now.Sub(h.Since), Remaining: h.Left, Released: h.Stays,
 		})
 	}
 	for _, w := range r.Waiters {
 		s.Waiters = append(s.Waiters, Waiter{
-			Place: w.Place, Mode: modes[w.Mode], Owner: ownerName(w.Owner, w.Attempt),
-			Client: wire.Client(w.Attempt), Who: c.whois(ctx, known, w.Attempt), Waited: r.Now.Sub(w.Joined),
+			Position: w.Place, Mode: modes[w.Mode], HolderID: w.Attempt, Owner: w.Owner,
+			ClientID: wire.Client(w.Attempt), Client: c.whois(ctx, known, w.Attempt), Waited: r.Now.Sub(w.Joined),
 		})
 	}
 	if e := r.Evicted; e != nil {
-		s.Evicted = &Evicted{At: e.At, By: e.By, Reason: e.Reason}
+		s.LastEviction = &EvictionInfo{At: e.At, By: e.By, Reason: e.Reason}
 	}
 	return s, nil
 }
@@ -129,7 +131,7 @@ func (c *Client) whois(ctx context.Context, known map[string]*ClientInfo, attemp
 type Eviction struct {
 	By     string // a person or a job; at most 128 bytes
 	Reason string // at most 512 bytes
-	// Token, if not 0, is the token that a holder must have, as State shows
+	// Token, if not 0, is the token that a holder must have, as LockInfo shows
 	// it: then nobody is evicted who took the lock meanwhile.
 	Token uint64
 }
@@ -167,7 +169,7 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 		// server like everybody else.
 		for _, h := range ours {
 			if c.renewer.Remove(&h.Item) {
-				h.takenAway(&Evicted{At: time.Now(), By: e.By, Reason: e.Reason})
+				h.takenAway(&EvictionInfo{At: time.Now(), By: e.By, Reason: e.Reason})
 				c.lost(&h.Item, renewer.Evicted)
 			}
 		}

@@ -31,20 +31,21 @@ func TestInspectShowsWhoHoldsAndWhoWaits(t *testing.T) {
 			t.Fatalf("%+v, %v", s, err)
 		}
 		h, q := s.Holders[0], s.Waiters[0]
-		if h.Mode != "exclusive" || h.Owner != l.Owner() || h.Client != a.ID() || h.Weight != 1 || h.Entries != 1 ||
+		if h.Mode != "exclusive" || h.HolderID != l.HolderID() || h.ClientID != a.ID() ||
+			h.Permits != 1 || h.Entries != 1 ||
 			h.Token != l.Token() || h.Age != 5*time.Second || h.Remaining != ttl-5*time.Second || s.Fence != l.Token() {
 			t.Errorf("holder %+v", h)
 		}
-		if q.Place != 1 || q.Mode != "exclusive" || q.Client != b.ID() || q.Waited != 5*time.Second {
+		if q.Position != 1 || q.Mode != "exclusive" || q.ClientID != b.ID() || q.Waited != 5*time.Second {
 			t.Errorf("waiter %+v", q)
 		}
 		host, _ := os.Hostname()
-		if h.Who == nil || h.Who.App != "billing job" || h.Who.PID != os.Getpid() || h.Who.Host != host ||
-			h.Who.Version != holdfast.Version || q.Who == nil || q.Who.App != "report" {
-			t.Errorf("the holder is %v, the waiter %v", h.Who, q.Who)
+		if h.Client == nil || h.Client.App != "billing job" || h.Client.PID != os.Getpid() || h.Client.Host != host ||
+			h.Client.Version != holdfast.Version || q.Client == nil || q.Client.App != "report" {
+			t.Errorf("the holder is %v, the waiter %v", h.Client, q.Client)
 		}
-		if !strings.HasPrefix(h.Who.String(), "billing job@") {
-			t.Errorf("it is shown as %v", h.Who)
+		if !strings.HasPrefix(h.Client.String(), "billing job@") {
+			t.Errorf("it is shown as %v", h.Client)
 		}
 		cancel()
 		<-waiter
@@ -93,20 +94,20 @@ func TestAClientIsKnownWhileItWorksAndForgottenAfterItsClose(t *testing.T) {
 func TestAnAnnouncementThatFailsHarmsNobody(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		w.Fail(func(action string, _ []string) error {
+		w.FailRequest(func(action string, _ []string) error {
 			if action == "announce" || action == "whois" {
 				return errLink
 			}
 			return nil
 		})
 		l := mustLock(t, c.Mutex("a"))
-		if s, err := c.Inspect(t.Context(), "a"); err != nil || len(s.Holders) != 1 || s.Holders[0].Who != nil {
+		if s, err := c.Inspect(t.Context(), "a"); err != nil || len(s.Holders) != 1 || s.Holders[0].Client != nil {
 			t.Errorf("%+v, %v", s, err)
 		}
 		time.Sleep(time.Minute)
-		w.Fail(nil)
+		w.FailRequest(nil)
 		time.Sleep(5 * time.Minute)
-		if s := w.state("a"); s.Holders[0].Who == nil {
+		if s := w.state("a"); s.Holders[0].Client == nil {
 			t.Error("the client is not known after the next announcement")
 		}
 		release(t, l)
@@ -130,7 +131,7 @@ func TestEvictTakesTheLockAwayAndSaysWhoDidIt(t *testing.T) {
 			t.Errorf("the next one: token %d after %d, %v", got.Token(), l.Token(), got.err)
 		}
 		s := w.state("a")
-		if e := s.Evicted; e == nil || e.By != "ann" || e.Reason != "stuck for an hour" || !e.At.Equal(at) {
+		if e := s.LastEviction; e == nil || e.By != "ann" || e.Reason != "stuck for an hour" || !e.At.Equal(at) {
 			t.Errorf("the eviction is remembered as %+v", e)
 		}
 		wantLost(t, ended(l.Context()), holdfast.LossEvicted)

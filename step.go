@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// StepDown lets the writer of an [RWMutex] go on as a reader: no writer comes
+// Downgrade lets the writer of an [RWMutex] go on as a reader: no writer comes
 // in between, and readers who head the line come in together with it. It does
 // nothing for a lease that is a reader's.
 //
@@ -20,11 +20,11 @@ import (
 //
 // If the error is an [ErrNotHeld], the lease is lost. After an
 // [ErrUnknownOutcome] it is held, as a reader's or still as the writer's: read
-// and do not write, until a further StepDown or StepUp has told. After any
+// and do not write, until a further Downgrade or Upgrade has told. After any
 // other error nothing has changed.
-func (l *Lease) StepDown(ctx context.Context) error { return l.tenure.step(ctx, down) }
+func (l *Lease) Downgrade(ctx context.Context) error { return l.tenure.step(ctx, down) }
 
-// StepUp makes the reader of an [RWMutex] its writer, if it is the only reader:
+// Upgrade makes the reader of an [RWMutex] its writer, if it is the only reader:
 // at once and past the line, for all in it wait for that reader. It never waits. While
 // others read too, in this process or elsewhere, it is refused with a [*HeldError]:
 // of two readers that step up at most one becomes the writer, and neither waits for the
@@ -35,9 +35,9 @@ func (l *Lease) StepDown(ctx context.Context) error { return l.tenure.step(ctx, 
 //
 // If the error is an [ErrNotHeld], the lease is lost. After an
 // [ErrUnknownOutcome] it is held as a reader's, and perhaps keeps other readers
-// out until it is released, or a further StepUp or StepDown has told. After any other
+// out until it is released, or a further Upgrade or Downgrade has told. After any other
 // error it is the reader's that it was.
-func (l *Lease) StepUp(ctx context.Context) error { return l.tenure.step(ctx, up) }
+func (l *Lease) Upgrade(ctx context.Context) error { return l.tenure.step(ctx, up) }
 
 // way is where a step leads.
 type way uint8
@@ -105,7 +105,7 @@ func (h *hold) beginStep(t *tenure, want way) ([]way, error) {
 	case reads && !h.shared:
 		return nil, invalid("the lease of %q was entered under its writer's: let that one step", h.spec.name)
 	case h.shared && want == up && h.reading() > 1:
-		return nil, &HeldError{Name: h.spec.name, Owner: h.attempt}
+		return nil, &HeldError{Name: h.spec.name, HeldBy: h.attempt}
 	case h.pending == still && h.shared == (want == down):
 		return nil, nil
 	}
@@ -155,7 +155,7 @@ func (h *hold) step(ctx context.Context, t *tenure, want way) error {
 	case err != nil:
 		return fault("step of", s.name, err)
 	case a.Kind == wire.Busy:
-		return &HeldError{Name: s.name, Owner: wire.Decode(a.Holder), Remaining: a.Left}
+		return &HeldError{Name: s.name, HeldBy: wire.Decode(a.Holder), Remaining: a.Left}
 	case a.Kind == wire.Gone:
 		c.missing(ctx, h)
 		return fmt.Errorf("%w: %w", ErrNotHeld, h.over())

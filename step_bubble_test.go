@@ -23,13 +23,13 @@ func TestAWriterStepsDownWithNoWriterInBetween(t *testing.T) {
 		writer := taking(t, w.client().RWMutex("a").Lock)
 		next := taking(t, m.Lock) // behind the seat that the lease has
 		late := taking(t, w.client().RWMutex("a").RLock)
-		if err := l.StepDown(t.Context()); err != nil {
+		if err := l.Downgrade(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if ctx.Err() != nil || l.Token() <= token || l.Remaining() != 40*time.Second-margin(40*time.Second) {
 			t.Errorf("stepped down: %v, token %d after %d, %v left", ctx.Err(), l.Token(), token, l.Remaining())
 		}
-		if err := l.StepDown(t.Context()); err != nil || w.net.count("step") != 1 {
+		if err := l.Downgrade(t.Context()); err != nil || w.net.count("step") != 1 {
 			t.Errorf("a reader's step down: %v", err)
 		}
 		readers := []*holdfast.Lease{l, done(t, "a reader elsewhere", elsewhere), done(t, "a reader here", ours)}
@@ -56,12 +56,12 @@ func TestReadersOfTheProcessJoinAWriterThatSteppedDown(t *testing.T) {
 		m := w.client().RWMutex("a")
 		l := must(t, m.Lock)
 		guest, err := m.RLock(l.Context())
-		if err != nil || l.StepDown(t.Context()) != nil {
+		if err != nil || l.Downgrade(t.Context()) != nil {
 			t.Fatal(err)
 		}
 		other := must(t, m.RLock)
 		release(t, l)
-		if w.net.count("acquire") != 1 || guest.Err() != nil || other.Owner() != l.Owner() {
+		if w.net.count("acquire") != 1 || guest.Err() != nil || other.HolderID() != l.HolderID() {
 			t.Errorf("sent %v, the guest: %v", w.net.sent, guest.Err())
 		}
 		release(t, keep(guest))
@@ -78,7 +78,7 @@ func TestOnlyTheOnlyReaderStepsUp(t *testing.T) {
 		beside := must(t, m.RLock)
 		refused := func(who string, sent int) {
 			t.Helper()
-			err := l.StepUp(t.Context())
+			err := l.Upgrade(t.Context())
 			wantIs(t, err, holdfast.ErrHeld)
 			if n := w.net.count("step"); n != sent || l.Err() != nil {
 				t.Errorf("beside %s: %v, after %d requests; the lease: %v", who, err, n, l.Err())
@@ -99,7 +99,7 @@ func TestOnlyTheOnlyReaderStepsUp(t *testing.T) {
 		writer := taking(t, w.client().RWMutex("a").Lock)
 		ours := taking(t, m.Lock)
 		token := l.Token()
-		if err := l.StepUp(t.Context()); err != nil {
+		if err := l.Upgrade(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if l.Token() <= token || l.Remaining() != 40*time.Second-margin(40*time.Second) {
@@ -111,7 +111,7 @@ func TestOnlyTheOnlyReaderStepsUp(t *testing.T) {
 		reader := taking(t, m.RLock)
 		waits(t, "a reader beside the writer", reader)
 		waits(t, "a writer beside the writer", writer)
-		if err := l.StepUp(t.Context()); err != nil || w.net.count("step") != 2 {
+		if err := l.Upgrade(t.Context()); err != nil || w.net.count("step") != 2 {
 			t.Errorf("a writer's step up: %v", err)
 		}
 		release(t, l)
@@ -136,7 +136,7 @@ func TestTwoReadersThatStepUpAtOnceNeverWaitForEachOther(t *testing.T) {
 			refused.Add(2)
 			for _, l := range readers {
 				wg.Go(func() {
-					wantIs(t, l.StepUp(t.Context()), holdfast.ErrHeld)
+					wantIs(t, l.Upgrade(t.Context()), holdfast.ErrHeld)
 					refused.Done()
 					refused.Wait() // none gives way to the other
 					release(t, l)
@@ -148,9 +148,9 @@ func TestTwoReadersThatStepUpAtOnceNeverWaitForEachOther(t *testing.T) {
 			}
 			// Who gives way lets the other one through.
 			readers = []*holdfast.Lease{must(t, all[0].RWMutex("a").RLock), must(t, all[1].RWMutex("a").RLock)}
-			wantIs(t, readers[0].StepUp(t.Context()), holdfast.ErrHeld)
+			wantIs(t, readers[0].Upgrade(t.Context()), holdfast.ErrHeld)
 			release(t, readers[0])
-			if err := readers[1].StepUp(t.Context()); err != nil {
+			if err := readers[1].Upgrade(t.Context()); err != nil {
 				t.Error(err)
 			}
 			release(t, readers[1])
@@ -165,35 +165,35 @@ func TestAStepOfUnknownOutcomeIsFoundOutByTheNext(t *testing.T) {
 				m := w.client().RWMutex("a")
 				unknown := func(step func(context.Context) error) {
 					t.Helper()
-					fault := w.Fail
+					fault := w.FailRequest
 					if lost {
-						fault = w.Lose
+						fault = w.LoseReply
 					}
 					fault(only("step", 2, errLink))
 					wantIs(t, step(t.Context()), holdfast.ErrUnknownOutcome)
 					fault(nil)
 				}
 				l := must(t, m.Lock)
-				unknown(l.StepDown)
+				unknown(l.Downgrade)
 				// Nobody joins what may be a writer, and nobody is passed what may be a reader's.
 				if _, err := m.TryRLock(t.Context()); lost != (err == nil) {
 					t.Errorf("a reader beside it: %v", err)
 				}
-				if err := l.StepDown(t.Context()); err != nil || w.state("a").Holders[0].Token != l.Token() {
+				if err := l.Downgrade(t.Context()); err != nil || w.state("a").Holders[0].Token != l.Token() {
 					t.Fatal(err)
 				}
 				release(t, l)
 
 				l = must(t, w.client().RWMutex("b").RLock)
-				unknown(l.StepUp)
-				if err := l.StepDown(t.Context()); err != nil || w.state("b").Holders[0].Mode != "shared" {
+				unknown(l.Upgrade)
+				if err := l.Downgrade(t.Context()); err != nil || w.state("b").Holders[0].Mode != "shared" {
 					t.Fatalf("%v, %+v", err, w.state("b"))
 				}
-				unknown(l.StepUp)
-				if err := l.StepUp(t.Context()); err != nil || w.state("b").Holders[0].Mode != "exclusive" {
+				unknown(l.Upgrade)
+				if err := l.Upgrade(t.Context()); err != nil || w.state("b").Holders[0].Mode != "exclusive" {
 					t.Fatalf("%v, %+v", err, w.state("b"))
 				}
-				unknown(l.StepDown)
+				unknown(l.Downgrade)
 				release(t, l)
 				w.wantFree("b")
 			})
@@ -206,8 +206,8 @@ func TestWhatMayBeAReadersHoldIsNotPassedToAWriter(t *testing.T) {
 		m := w.client().RWMutex("a")
 		l := must(t, m.Lock)
 		next := taking(t, m.Lock)
-		w.Lose(only("step", 2, errLink))
-		wantIs(t, l.StepDown(t.Context()), holdfast.ErrUnknownOutcome)
+		w.LoseReply(only("step", 2, errLink))
+		wantIs(t, l.Downgrade(t.Context()), holdfast.ErrUnknownOutcome)
 		release(t, l)
 		l = done(t, "the next writer", next)
 		if h := w.state("a").Holders; len(h) != 1 || h[0].Mode != "exclusive" {
@@ -231,7 +231,7 @@ func TestAStepOfALostLeaseIsRefused(t *testing.T) {
 				time.Sleep(ttl)
 				resume()
 			}
-			err := l.StepDown(t.Context())
+			err := l.Downgrade(t.Context())
 			wantIs(t, err, holdfast.ErrNotHeld, holdfast.ErrLost)
 			if l.Err() == nil || !errors.Is(l.Release(t.Context()), holdfast.ErrNotHeld) {
 				t.Errorf("%s: the lease: %v", name, l.Err())
@@ -244,20 +244,20 @@ func TestAStepOfWhatIsNoReadWriteLockIsInvalid(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		l := must(t, c.Mutex("a").Lock)
-		wantIs(t, l.StepDown(t.Context()), holdfast.ErrInvalid)
+		wantIs(t, l.Downgrade(t.Context()), holdfast.ErrInvalid)
 		release(t, l)
-		wantIs(t, l.StepDown(t.Context()), holdfast.ErrInvalid)
+		wantIs(t, l.Downgrade(t.Context()), holdfast.ErrInvalid)
 		m := c.RWMutex("a")
 		l = must(t, m.Lock)
 		guest, err := m.RLock(l.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantIs(t, guest.StepUp(t.Context()), holdfast.ErrInvalid)
-		wantIs(t, l.StepUp(nil), holdfast.ErrInvalid) //nolint:staticcheck // it is refused
+		wantIs(t, guest.Upgrade(t.Context()), holdfast.ErrInvalid)
+		wantIs(t, l.Upgrade(nil), holdfast.ErrInvalid) //nolint:staticcheck // it is refused
 		release(t, keep(guest))
 		release(t, l)
-		wantIs(t, l.StepDown(t.Context()), holdfast.ErrNotHeld, holdfast.ErrReleased)
+		wantIs(t, l.Downgrade(t.Context()), holdfast.ErrNotHeld, holdfast.ErrReleased)
 		if w.net.count("step") != 0 {
 			t.Error("the server was asked")
 		}
@@ -270,9 +270,9 @@ func TestAReleaseDuringAStepLeavesNothingBehind(t *testing.T) {
 		for name, read := range map[string]bool{"down": false, "up": true} {
 			bubble(t, func(t *testing.T, w *world) {
 				m := w.client().RWMutex("a")
-				take, step := m.Lock, (*holdfast.Lease).StepDown
+				take, step := m.Lock, (*holdfast.Lease).Downgrade
 				if read {
-					take, step = m.RLock, (*holdfast.Lease).StepUp
+					take, step = m.RLock, (*holdfast.Lease).Upgrade
 				}
 				l := must(t, take)
 				other := taking(t, m.Lock)
@@ -303,21 +303,21 @@ func TestAStepCountsWhenItIsAcknowledged(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		careless := must(t, c.RWMutex("a").RLock)
-		w.Acknowledge(store.Acks{Replicas: 1})
-		m := c.RWMutex("a", holdfast.Acks(1, limit))
+		w.SetAcks(store.Acks{Replicas: 1})
+		m := c.RWMutex("a", holdfast.WaitReplicas(1, limit))
 		l := must(t, m.RLock)
-		if l.Owner() == careless.Owner() {
+		if l.HolderID() == careless.HolderID() {
 			t.Error("a reader shares a hold that nobody has acknowledged")
 		}
 		release(t, careless)
 		token := l.Token()
-		w.Acknowledge(store.Acks{})
-		wantIs(t, l.StepUp(t.Context()), holdfast.ErrNotAcked, holdfast.ErrUnknownOutcome)
+		w.SetAcks(store.Acks{})
+		wantIs(t, l.Upgrade(t.Context()), holdfast.ErrNotAcked, holdfast.ErrUnknownOutcome)
 		if l.Token() != token || l.Err() != nil {
 			t.Errorf("the reader: token %d after %d, %v", l.Token(), token, l.Err())
 		}
-		w.Acknowledge(store.Acks{Replicas: 1})
-		if err := l.StepUp(t.Context()); err != nil || l.Token() <= token {
+		w.SetAcks(store.Acks{Replicas: 1})
+		if err := l.Upgrade(t.Context()); err != nil || l.Token() <= token {
 			t.Errorf("acknowledged: %v, token %d", err, l.Token())
 		}
 		release(t, l)

@@ -156,8 +156,8 @@ func (c *Client) tellGrant(t *tenure, e Event) {
 		return
 	}
 	h := t.hold
-	e.Kind, e.Name, e.Owner, e.Token = EventGrant, h.spec.name, h.attempt, t.token.Load()
-	e.Local, e.Waiting = t.local, int(h.waiting.Load())
+	e.Kind, e.Name, e.HolderID, e.Token = EventGrant, h.spec.name, h.attempt, t.token.Load()
+	e.Local, e.Waiters = t.local, int(h.waiting.Load())
 	c.tellNow(h, e)
 	c.teller.mu.Lock()
 	defer c.teller.mu.Unlock()

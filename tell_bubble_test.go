@@ -66,7 +66,7 @@ func TestAHandlerThatBlocksDelaysNobody(t *testing.T) {
 				live := mustLock(t, c.Mutex("live", holdfast.TTL(5*time.Second)))
 				start := time.Now()
 				time.Sleep(ttl / 2) // all were renewed once
-				w.Fail(func(action string, keys []string) error {
+				w.FailRequest(func(action string, keys []string) error {
 					if action == "renew" && (len(keys) > 1 || keys[0] != "holdfast:{live}") {
 						return errLink
 					}
@@ -96,7 +96,7 @@ func TestAHandlerThatBlocksDelaysNobody(t *testing.T) {
 					t.Errorf("lease %v ended %v after its deadline", i, late)
 					return false
 				})
-				w.Fail(nil)
+				w.FailRequest(nil)
 				if time.Since(start) < ttl {
 					t.Error("nothing was ever renewed")
 				}

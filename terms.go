@@ -39,11 +39,11 @@ func TTL(d time.Duration) Option {
 	}
 }
 
-// Wait bounds the waiting of Lock and Do: after limit they give up with a
+// MaxWait bounds the waiting of Lock and Do: after limit they give up with a
 // [*HeldError], which names the holder if the server says in a moment who it is.
 // If no server could be asked, its Err says why. 0 means to try once. Without
-// Wait they wait until their context ends.
-func Wait(limit time.Duration) Option {
+// MaxWait they wait until their context ends.
+func MaxWait(limit time.Duration) Option {
 	return func(t *terms) error {
 		if limit < 0 {
 			return invalid("the wait limit is %v: use 0 to try once, or leave it out to wait for the context", limit)

@@ -14,7 +14,7 @@ func (w *world) leaves(t *testing.T, m *holdfast.Mutex) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := w.waiting(m, ctx)
-	w.Fail(only("cancel", -1, errLink))
+	w.FailRequest(only("cancel", -1, errLink))
 	cancel()
 	wantIs(t, (<-gone).err, context.Canceled)
 }
@@ -29,7 +29,7 @@ func TestAPlaceIsCancelledUntilItIsCertainlyGone(t *testing.T) {
 			if n := len(w.state("a").Waiters); n != 1 {
 				t.Fatalf("%d stand in the line after %v", n, away)
 			}
-			w.Fail(nil)
+			w.FailRequest(nil)
 			time.Sleep(2 * time.Second)
 			if waiters := w.state("a").Waiters; len(waiters) != 0 {
 				t.Errorf("a ghost stands in the line: %+v", waiters)
@@ -63,7 +63,7 @@ func TestAPushForAnAbandonedAttemptIsAnsweredWithACancel(t *testing.T) {
 		w.leaves(t, w.client().Mutex("a"))
 		next := w.waiting(w.client().Mutex("a"), t.Context())
 		time.Sleep(ttl) // the pause between two cancels is long by now
-		w.Fail(nil)
+		w.FailRequest(nil)
 		start := time.Now()
 		release(t, l)
 		got := <-next

@@ -25,7 +25,7 @@ func slowly(action string, there, back time.Duration) func(string) (time.Duratio
 func TestAnAcquisitionOfUnknownOutcomeIsUndoneInTheBackground(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		w.Lose(only("acquire", 1, errLink))
+		w.LoseReply(only("acquire", 1, errLink))
 		l, err := c.Mutex("a").TryLock(t.Context())
 		wantIs(t, err, holdfast.ErrUnknownOutcome, errLink)
 		if l != nil || errors.Is(err, holdfast.ErrHeld) {
@@ -70,8 +70,8 @@ func TestAnAcquisitionThatTimedOutWhileItJoinedLeavesNoPlace(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		cancel()
 		w.net.slow(slowly("acquire", 0, time.Hour))
-		held := wantOver(t, time.Second, b.Mutex("a", holdfast.Wait(time.Second)).Lock)
-		if held.Owner != l.Owner() || held.Err != nil {
+		held := wantOver(t, time.Second, b.Mutex("a", holdfast.MaxWait(time.Second)).Lock)
+		if held.HeldBy != l.HolderID() || held.Err != nil {
 			t.Errorf("it says %+v", held)
 		}
 		synctest.Wait()
@@ -131,8 +131,8 @@ func TestAContextThatEndsDuringTheRequestUndoesIt(t *testing.T) {
 func TestARefusalIsDefiniteAndUndoesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		w.Plant("holdfast:{planted}")
-		w.PlantLater("holdfast:{later}")
+		w.PlantForeign("holdfast:{planted}")
+		w.PlantNewerFormat("holdfast:{later}")
 		for name, code := range map[string]string{"planted": "WRONGTYPE", "later": "FORMAT"} {
 			var refused *holdfast.ServerError
 			_, err := c.Mutex(name).Lock(t.Context())
@@ -232,7 +232,7 @@ func TestAPlaceThatAFailoverBroughtBackIsGivenUp(t *testing.T) {
 				w.Flush()
 				other := mustLock(t, w.client().Mutex("a"))
 				answer, err := w.Store.Run(t.Context(), script.Acquire, []string{"holdfast:{a}"},
-					[]string{l.Owner(), "30000", "60000", "x", "60000", "holdfast:push:"})
+					[]string{l.HolderID(), "30000", "60000", "x", "60000", "holdfast:push:"})
 				if err != nil || !strings.HasPrefix(answer, "queued 1 ") {
 					t.Fatalf("it is not in the line again: %q, %v", answer, err)
 				}
@@ -254,7 +254,7 @@ func TestManyUnknownOutcomesTogetherAskTenTimesASecond(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		release(t, mustLock(t, c.Mutex("warm")))
-		w.Fail(func(string, []string) error { return errLink })
+		w.FailRequest(func(string, []string) error { return errLink })
 		for range 200 {
 			_, err := c.Mutex("a").TryLock(t.Context())
 			wantIs(t, err, holdfast.ErrUnknownOutcome)
@@ -265,7 +265,7 @@ func TestManyUnknownOutcomesTogetherAskTenTimesASecond(t *testing.T) {
 		if n := w.net.count("cancel") - before; n > 5*10+30 {
 			t.Errorf("%d requests in 5 s", n)
 		}
-		w.Fail(nil)
+		w.FailRequest(nil)
 		time.Sleep(ttl)
 		before = w.net.count("cancel")
 		time.Sleep(ttl)

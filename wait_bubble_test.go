@@ -61,7 +61,7 @@ func TestABrokenSubscriptionIsFollowedByALook(t *testing.T) {
 		a, b := w.client(), w.client(holdfast.Config{Observer: events})
 		l := mustLock(t, a.Mutex("a"))
 		next := w.waiting(b.Mutex("a"), t.Context())
-		resume := w.Cut()
+		resume := w.BreakSubscriptions()
 		release(t, l) // nobody hears of it
 		time.Sleep(time.Second)
 		start := time.Now()
@@ -82,7 +82,7 @@ func TestAWaiterWhoseClientIsDeafIsPassedOverAndKeepsItsPlace(t *testing.T) {
 		l := mustLock(t, w.client().Mutex("a"))
 		first := w.waiting(w.client().Mutex("a"), t.Context())
 		second := w.waiting(w.client().Mutex("a"), t.Context())
-		resume := w.Cut()
+		resume := w.BreakSubscriptions()
 		release(t, l)
 		resume()
 		one := <-first
@@ -120,7 +120,7 @@ func TestADeadWaiterDelaysTheLineByNoMoreThanItsLease(t *testing.T) {
 		defer cancel()
 		gone := w.waiting(dead.Mutex("a"), ctx)
 		next := w.waiting(w.client().Mutex("a"), t.Context())
-		w.Fail(only("cancel", -1, errLink)) // its death: it says nothing any more
+		w.FailRequest(only("cancel", -1, errLink)) // its death: it says nothing any more
 		dead.Abandon()
 		wantIs(t, (<-gone).err, holdfast.ErrClosed)
 		start := time.Now()
@@ -143,10 +143,10 @@ func TestAWaiterOutlastsAServerThatIsAwayForAMinute(t *testing.T) {
 				a, b := w.client(), w.client()
 				l := mustLock(t, a.Mutex("a"))
 				next := w.waiting(b.Mutex("a"), t.Context())
-				w.Fail(func(string, []string) error { return fault })
+				w.FailRequest(func(string, []string) error { return fault })
 				time.Sleep(time.Minute)
 				wantLost(t, l.Err(), holdfast.LossExpired)
-				w.Fail(nil)
+				w.FailRequest(nil)
 				got := <-next
 				if got.err != nil {
 					t.Fatal(got.err)
@@ -165,9 +165,9 @@ func TestAWaiterOutlastsAServerThatIsSilentForLongerThanItKeepsThePlace(t *testi
 	bubble(t, func(t *testing.T, w *world) {
 		mustLock(t, w.client().Mutex("a"))
 		next := w.waiting(w.client().Mutex("a"), t.Context())
-		w.Fail(func(string, []string) error { return errLink })
+		w.FailRequest(func(string, []string) error { return errLink })
 		time.Sleep(time.Hour)
-		w.Fail(nil)
+		w.FailRequest(nil)
 		got := <-next
 		if got.err != nil {
 			t.Fatal(got.err)
@@ -187,7 +187,7 @@ func TestAWaiterWhomTheServerForgotJoinsAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Minute) // the waiter looks, and stands in the line of the new record
-		if s := w.state("a"); len(s.Waiters) != 1 || s.Waiters[0].Client != b.ID() {
+		if s := w.state("a"); len(s.Waiters) != 1 || s.Waiters[0].ClientID != b.ID() {
 			t.Fatalf("waiters: %+v", s.Waiters)
 		}
 		release(t, l)
@@ -206,7 +206,7 @@ func TestAPushFromBeforeAWaiterJoinedAgainIsNotBelieved(t *testing.T) {
 		a, b := w.client(), w.client()
 		l := mustLock(t, a.Mutex("a"))
 		next := w.waiting(b.Mutex("a"), t.Context())
-		waiter := w.state("a").Waiters[0].Owner
+		waiter := w.state("a").Waiters[0].HolderID
 		w.Flush()
 		<-l.Context().Done()
 		other := mustLock(t, w.client().Mutex("a"))
@@ -218,7 +218,7 @@ func TestAPushFromBeforeAWaiterJoinedAgainIsNotBelieved(t *testing.T) {
 		synctest.Wait()
 		select {
 		case got := <-next:
-			t.Errorf("granted %v, %v while %s holds the lock", got.Lease, got.err, other.Owner())
+			t.Errorf("granted %v, %v while %s holds the lock", got.Lease, got.err, other.HolderID())
 		default:
 			release(t, other)
 			release(t, (<-next).Lease)
@@ -233,7 +233,7 @@ func TestAPushFromBeforeTheServerSaidThatAWaiterWaitsIsNotBelieved(t *testing.T)
 		a, b := w.client(), w.client()
 		l := mustLock(t, a.Mutex("a"))
 		next := w.waiting(b.Mutex("a"), t.Context())
-		waiter := w.state("a").Waiters[0].Owner
+		waiter := w.state("a").Waiters[0].HolderID
 		time.Sleep(time.Second)
 		then := time.Now().UnixMicro()
 		polled := w.net.count("poll")
@@ -245,7 +245,7 @@ func TestAPushFromBeforeTheServerSaidThatAWaiterWaitsIsNotBelieved(t *testing.T)
 		synctest.Wait()
 		select {
 		case got := <-next:
-			t.Errorf("granted %v, %v while %s holds the lock", got.Lease, got.err, l.Owner())
+			t.Errorf("granted %v, %v while %s holds the lock", got.Lease, got.err, l.HolderID())
 		default:
 			release(t, l)
 			release(t, (<-next).Lease)
@@ -280,7 +280,7 @@ func TestARefusalEndsTheWaitingAndLeavesNoPlace(t *testing.T) {
 		a, b := w.client(), w.client()
 		l := mustLock(t, a.Mutex("a"))
 		next := w.waiting(b.Mutex("a"), t.Context())
-		w.Fail(only("poll", 1, &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM not allowed"}))
+		w.FailRequest(only("poll", 1, &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM not allowed"}))
 		got := <-next
 		var refused *holdfast.ServerError
 		if !errors.As(got.err, &refused) || errors.Is(got.err, holdfast.ErrUnknownOutcome) {
@@ -301,17 +301,17 @@ func TestASubscriptionThatFailsIsTriedAgainAndLeavesNothing(t *testing.T) {
 		l := mustLock(t, a.Mutex("a"))
 		release(t, mustLock(t, b.Mutex("other")))
 		var resume func()
-		w.Lose(func(action string, _ []string) error {
+		w.LoseReply(func(action string, _ []string) error {
 			if action == "acquire" {
 				resume = w.Stall() // between the first answer and the subscription
 			}
 			return nil
 		})
-		held := wantOver(t, 20*time.Second, b.Mutex("a", holdfast.Wait(20*time.Second)).Lock)
+		held := wantOver(t, 20*time.Second, b.Mutex("a", holdfast.MaxWait(20*time.Second)).Lock)
 		if held.Err == nil || !strings.Contains(held.Err.Error(), "no answer in time") {
 			t.Errorf("it says %q", held)
 		}
-		w.Lose(nil)
+		w.LoseReply(nil)
 		resume()
 		release(t, l)
 		w.wantFree("a")

@@ -53,7 +53,7 @@ func (w *world) client(configs ...holdfast.Config) *holdfast.Client {
 }
 
 // state inspects a lock past the network and all faults but Stall.
-func (w *world) state(name string) holdfast.State {
+func (w *world) state(name string) holdfast.LockInfo {
 	w.t.Helper()
 	c, err := holdfast.New(w.Store, holdfast.Config{})
 	if err != nil {

@@ -16,12 +16,12 @@ const fighters = 16
 // its turn.
 //
 //	holdfast  as it is: the lock is passed on inside the process
-//	apart     the same with Config.LocalPasses: -1, each asks the server
+//	apart     the same with Config.MaxLocalHandOvers: -1, each asks the server
 //	raw       a token that RPUSH gives to whoever waits in BLPOP
 func BenchmarkContended16(b *testing.B) {
 	eachKit(b, func(b *testing.B, r *rig) {
 		shared := r.party.client(b, holdfast.Config{})
-		apart := r.join(b).client(b, holdfast.Config{LocalPasses: -1})
+		apart := r.join(b).client(b, holdfast.Config{MaxLocalHandOvers: -1})
 		local := fight(enterLock(shared.Mutex("local")), 200*time.Millisecond)
 		server := fight(enterLock(apart.Mutex("apart")), 500*time.Millisecond)
 		check(b, r.party.raw.Push(context.Background(), "token", "1"))

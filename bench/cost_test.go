@@ -155,7 +155,7 @@ func reportBill(b *testing.B, action string, bills, raw []bill) {
 // of a crowd of which each asks the server for itself.
 func BenchmarkServerCostOfHandOver(b *testing.B) {
 	r := newRig(b, kitNamed("goredis"))
-	client := r.party.client(b, holdfast.Config{LocalPasses: -1})
+	client := r.party.client(b, holdfast.Config{MaxLocalHandOvers: -1})
 	members := make([]crew.Enter, fighters)
 	for i := range members {
 		members[i] = enterLock(client.Mutex("turns"))

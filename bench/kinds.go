@@ -38,7 +38,7 @@ func enterKind(c *holdfast.Client, kind, name string) (crew.Enter, error) {
 		s := c.Semaphore(name, 8)
 		return enterLease(func(ctx context.Context) (*holdfast.Lease, error) { return s.Acquire(ctx, 1) }), nil
 	case kindAll3:
-		return enterAll(c.All([]string{name + "/1", name + "/2", name + "/3"})), nil
+		return enterAll(c.MultiMutex([]string{name + "/1", name + "/2", name + "/3"})), nil
 	case kindElection:
 		return enterLead(c.Election(name)), nil
 	case kindEvery:
@@ -87,7 +87,7 @@ var jobs atomic.Uint64
 // does not come as long as a benchmark waits. The whole run is the entering.
 func enterEvery(c *holdfast.Client, name string) crew.Enter {
 	return func(ctx context.Context) (uint64, func(context.Context) error, error) {
-		job := c.Every(name+"/"+strconv.FormatUint(jobs.Add(1), 10), time.Minute)
+		job := c.Periodic(name+"/"+strconv.FormatUint(jobs.Add(1), 10), time.Minute)
 		turn, err := job.Do(ctx, func(context.Context) error { return nil })
 		if err == nil && !turn.Ran {
 			err = errTaken

@@ -47,13 +47,13 @@ func BenchmarkScaleHeld(b *testing.B) {
 }
 
 // BenchmarkScaleWaiters is the cost of a turn while so many wait for the one
-// lock, each with a place of its own in the server's line (LocalPasses: -1). An
+// lock, each with a place of its own in the server's line (MaxLocalHandOvers: -1). An
 // op is a shift of a second and what it takes until all have had their turn.
 func BenchmarkScaleWaiters(b *testing.B) {
 	for _, n := range []int{10, 100, 1_000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			r := newRig(b, kitNamed("rueidis"))
-			client := r.party.client(b, holdfast.Config{LocalPasses: -1})
+			client := r.party.client(b, holdfast.Config{MaxLocalHandOvers: -1})
 			members := make([]crew.Enter, n)
 			for i := range members {
 				members[i] = again(enterLock(client.Mutex("line")))

@@ -14,9 +14,9 @@ var _ interface {
 	store.Simulated
 } = (*Store)(nil)
 
-// Acknowledge sets what the store's replicas and disks, which it does not
+// SetAcks sets what the store's replicas and disks, which it does not
 // have, acknowledge from now on of every write. At first nothing is.
-func (s *Store) Acknowledge(a store.Acks) {
+func (s *Store) SetAcks(a store.Acks) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.acks = a

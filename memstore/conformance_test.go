@@ -11,13 +11,13 @@ import (
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Env {
 		st := memstore.New()
-		st.Acknowledge(store.Acks{Replicas: 2})
+		st.SetAcks(store.Acks{Replicas: 2})
 		return storetest.Env{
 			Store:           st,
 			Replicas:        2,
 			Publish:         func(channel, payload string) { st.Publish(channel, payload) },
-			Plant:           st.Plant,
-			KillSubscribers: func() { st.Cut()() },
+			Plant:           st.PlantForeign,
+			KillSubscribers: func() { st.BreakSubscriptions()() },
 			Silence:         st.Stall,
 		}
 	})

@@ -15,9 +15,9 @@
 //     without a server. The store follows Go's clock, so inside a
 //     testing/synctest bubble an hour of waiting costs nothing; elsewhere
 //     [Store.Advance] lets leases expire. Faults happen on demand: refused
-//     actions ([Store.Fail]), lost replies ([Store.Lose]), a silent server
+//     actions ([Store.FailRequest]), lost replies ([Store.LoseReply]), a silent server
 //     ([Store.Stall]), lost pushes ([Store.DropPushes]), a broken subscription
-//     ([Store.Cut]) and lost memory ([Store.Flush]).
+//     ([Store.BreakSubscriptions]) and lost memory ([Store.Flush]).
 //
 // What it does not do: it has no network and no persistence; locks in it are
 // seen by the clients of this one process that share the Store; it is not a

@@ -87,9 +87,9 @@ func ExampleStore_SetClock() {
 }
 
 // The server refuses to take locks, as one does that is out of memory.
-func ExampleStore_Fail() {
+func ExampleStore_FailRequest() {
 	st := memstore.New()
-	st.Fail(func(action string, _ []string) error {
+	st.FailRequest(func(action string, _ []string) error {
 		if action == "acquire" {
 			return &store.ServerError{Code: "OOM", Message: "OOM command not allowed when used memory > 'maxmemory'"}
 		}
@@ -103,11 +103,11 @@ func ExampleStore_Fail() {
 
 // The lock was granted, and the answer is lost on its way: the client gives
 // back what it does not know to have.
-func ExampleStore_Lose() {
+func ExampleStore_LoseReply() {
 	ctx := context.Background()
 	st := memstore.New()
 	a, b := party(st), party(st)
-	st.Lose(func(action string, _ []string) error {
+	st.LoseReply(func(action string, _ []string) error {
 		if action == "acquire" {
 			return errors.New("connection reset")
 		}
@@ -116,8 +116,8 @@ func ExampleStore_Lose() {
 	_, err := a.Mutex("report").TryLock(ctx)
 	fmt.Println("unknown:", errors.Is(err, holdfast.ErrUnknownOutcome))
 
-	st.Lose(nil)
-	lease, err := b.Mutex("report", holdfast.Wait(10*time.Second)).Lock(ctx)
+	st.LoseReply(nil)
+	lease, err := b.Mutex("report", holdfast.MaxWait(10*time.Second)).Lock(ctx)
 	fmt.Println("free again:", err == nil)
 	_ = lease.Release(ctx)
 	// Output:
@@ -159,12 +159,12 @@ func ExampleStore_DropPushes() {
 }
 
 // A subscription that breaks and stands again makes every waiter look.
-func ExampleStore_Cut() {
+func ExampleStore_BreakSubscriptions() {
 	ctx := context.Background()
 	st := memstore.New()
 	a, b := party(st), party(st)
 	first, _ := a.Mutex("report").Lock(ctx)
-	resume := st.Cut()
+	resume := st.BreakSubscriptions()
 	time.AfterFunc(10*time.Millisecond, func() {
 		_ = first.Release(ctx) // nobody hears of it
 		resume()
@@ -187,33 +187,33 @@ func ExampleStore_Flush() {
 }
 
 // Another program's data stands at the lock's key. It is left as it is.
-func ExampleStore_Plant() {
+func ExampleStore_PlantForeign() {
 	st := memstore.New()
-	st.Plant("holdfast:{report}")
+	st.PlantForeign("holdfast:{report}")
 	_, err := party(st).Mutex("report").Lock(context.Background())
 	var refusal *store.ServerError
 	fmt.Println(errors.As(err, &refusal) && refusal.Code == "WRONGTYPE")
 	// Output: true
 }
 
-func ExampleStore_PlantLater() {
+func ExampleStore_PlantNewerFormat() {
 	st := memstore.New()
-	st.PlantLater("holdfast:{report}")
+	st.PlantNewerFormat("holdfast:{report}")
 	_, err := party(st).Mutex("report").Lock(context.Background())
 	var refusal *store.ServerError
 	fmt.Println(errors.As(err, &refusal) && refusal.Code == "FORMAT")
 	// Output: true
 }
 
-func ExampleStore_Acknowledge() {
+func ExampleStore_SetAcks() {
 	ctx := context.Background()
 	st := memstore.New()
 	client := party(st)
-	_, err := client.Mutex("report", holdfast.Acks(1, 10*time.Millisecond)).Lock(ctx)
+	_, err := client.Mutex("report", holdfast.WaitReplicas(1, 10*time.Millisecond)).Lock(ctx)
 	fmt.Println("no replica:", errors.Is(err, holdfast.ErrNotAcked))
 
-	st.Acknowledge(store.Acks{Replicas: 1})
-	lease, err := client.Mutex("report", holdfast.Acks(1, 10*time.Millisecond)).Lock(ctx)
+	st.SetAcks(store.Acks{Replicas: 1})
+	lease, err := client.Mutex("report", holdfast.WaitReplicas(1, 10*time.Millisecond)).Lock(ctx)
 	fmt.Println("one replica:", err)
 	_ = lease.Release(ctx)
 	// Output:

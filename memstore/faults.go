@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// Fail sets a function that is called before every action, with the action's
+// FailRequest sets a function that is called before every action, with the action's
 // name and keys. If it returns an error, the action does not run, and Run
 // returns that error: a *store.ServerError is a refusal, any other error a
 // request that was lost on its way. Nil takes the function away.
 //
 // f runs in the goroutine of the caller and may be called by several at once.
-func (s *Store) Fail(f func(action string, keys []string) error) {
+func (s *Store) FailRequest(f func(action string, keys []string) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fail = f
 }
 
-// Lose is Fail for the way back: f is called after the action has run, and the
+// LoseReply is FailRequest for the way back: f is called after the action has run, and the
 // error that it returns stands in for the reply. The caller cannot tell a lost
 // reply from a lost request.
-func (s *Store) Lose(f func(action string, keys []string) error) {
+func (s *Store) LoseReply(f func(action string, keys []string) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lose = f
@@ -92,9 +92,9 @@ func (s *Store) DropPushes(n int) {
 	s.drop = max(n, -1)
 }
 
-// Cut breaks all subscriptions: what is published is heard by nobody until
+// BreakSubscriptions breaks all subscriptions: what is published is heard by nobody until
 // resume is called, which tells every listener that it was.
-func (s *Store) Cut() (resume func()) {
+func (s *Store) BreakSubscriptions() (resume func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cut = true
@@ -123,23 +123,23 @@ func (s *Store) Flush() {
 	clear(s.entries)
 }
 
-// What Plant and PlantLater put at a key.
+// What Plant and PlantNewerFormat put at a key.
 const (
 	wrongType   = "a value of another type"
 	laterFormat = "a record of a later format"
 )
 
-// Plant puts a value at key that is no hash: every action on it is refused
+// PlantForeign puts a value at key that is no hash: every action on it is refused
 // with the code WRONGTYPE.
-func (s *Store) Plant(key string) {
+func (s *Store) PlantForeign(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.entries[key] = &entry{foreign: wrongType}
 }
 
-// PlantLater puts a record at key that a later Holdfast wrote: every action on
+// PlantNewerFormat puts a record at key that a later Holdfast wrote: every action on
 // a lock refuses it with the code FORMAT.
-func (s *Store) PlantLater(key string) {
+func (s *Store) PlantNewerFormat(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.entries[key] = &entry{foreign: laterFormat}

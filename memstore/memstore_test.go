@@ -113,7 +113,7 @@ var errNet = errors.New("network down")
 func TestFailAndLose(t *testing.T) {
 	s := memstore.New()
 	var names []string
-	s.Fail(func(action string, keys []string) error {
+	s.FailRequest(func(action string, keys []string) error {
 		names = append(names, action+" "+keys[0])
 		return errNet
 	})
@@ -123,12 +123,12 @@ func TestFailAndLose(t *testing.T) {
 	if s.Dump(key) != nil || !slices.Equal(names, []string{"acquire lock"}) {
 		t.Errorf("after Fail: %v, called for %q", s.Dump(key), names)
 	}
-	s.Fail(nil)
-	s.Lose(func(string, []string) error { return errNet })
+	s.FailRequest(nil)
+	s.LoseReply(func(string, []string) error { return errNet })
 	if _, err := run(t, s, script.Acquire, holds); !errors.Is(err, errNet) {
 		t.Errorf("Lose: %v", err)
 	}
-	s.Lose(nil)
+	s.LoseReply(nil)
 	if !strings.HasSuffix(s.Dump(key)["lock"], " c1/1") {
 		t.Errorf("after Lose: %v", s.Dump(key))
 	}
@@ -189,7 +189,7 @@ func TestCut(t *testing.T) {
 	heard := listen(t, s)
 	do(t, s, script.Acquire, holds, "granted")
 	do(t, s, script.Acquire, waits, "queued")
-	resume := s.Cut()
+	resume := s.BreakSubscriptions()
 	do(t, s, script.Release, gives, "released")
 	if !strings.HasSuffix(s.Dump(key)["lock"], " 0 - +") {
 		t.Errorf("handed over to nobody: %v", s.Dump(key))
@@ -235,9 +235,9 @@ func TestRefusals(t *testing.T) {
 	if s.Keys() != nil {
 		t.Errorf("what was refused left %q", s.Keys())
 	}
-	s.Plant(key)
+	s.PlantForeign(key)
 	refused(t, s, script.Acquire, holds, "WRONGTYPE")
-	s.PlantLater(key)
+	s.PlantNewerFormat(key)
 	refused(t, s, script.Acquire, holds, "FORMAT")
 	do(t, s, script.Renew, "600000 c1/1 30000 alice", "renewed -")
 }

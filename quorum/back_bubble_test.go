@@ -12,12 +12,12 @@ import (
 var ways = map[string]func(p *peer) (mend func()){
 	"it is silent": func(p *peer) func() { return p.Stall() },
 	"its connections break": func(p *peer) func() {
-		p.Fail(func(string, []string) error { return io.EOF })
-		return func() { p.Fail(nil) }
+		p.FailRequest(func(string, []string) error { return io.EOF })
+		return func() { p.FailRequest(nil) }
 	},
 	"its answers are lost": func(p *peer) func() {
-		p.Lose(func(string, []string) error { return errors.New("connection reset by peer") })
-		return func() { p.Lose(nil) }
+		p.LoseReply(func(string, []string) error { return errors.New("connection reset by peer") })
+		return func() { p.LoseReply(nil) }
 	},
 	"it is down":             func(p *peer) func() { p.kill(); return func() { p.revive(false) } },
 	"it was down, and empty": func(p *peer) func() { p.kill(); return func() { p.revive(true) } },

@@ -90,7 +90,8 @@ func (s *Store) parse(keys, args []string) (demand, error) {
 // fits refuses a lease that may outlive the probation of a node.
 func (s *Store) fits(ttl time.Duration) error {
 	if ttl > s.cfg.MaxTTL {
-		return refuse(ErrTTL, "TTL", "a lease of %v, and quorum.Config.MaxTTL is %v: raise that in every process",
+		return refuse(ErrTTLTooLong, "TTL",
+			"a lease of %v, and quorum.Config.MaxTTL is %v: raise that in every process",
 			ttl, s.cfg.MaxTTL)
 	}
 	return nil

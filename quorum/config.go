@@ -15,7 +15,7 @@ import (
 // Config says how a quorum works. The zero value is good for most programs.
 type Config struct {
 	// MaxTTL is the longest lease that any process takes on these nodes, the
-	// same in every process: longer ones are refused with [ErrTTL]. A node
+	// same in every process: longer ones are refused with [ErrTTLTooLong]. A node
 	// that has lost its memory is not counted for new grants for as long.
 	// Default: 1 min.
 	MaxTTL time.Duration

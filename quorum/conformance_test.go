@@ -30,12 +30,12 @@ func TestConformance(t *testing.T) {
 			Publish: func(channel, payload string) { nodes[0].Publish(channel, payload) },
 			Plant: func(key string) {
 				for _, n := range nodes {
-					n.Plant(key)
+					n.PlantForeign(key)
 				}
 			},
 			KillSubscribers: func() {
 				for _, n := range nodes {
-					n.Cut()()
+					n.BreakSubscriptions()()
 				}
 			},
 			Silence: func() (resume func()) {

@@ -20,8 +20,8 @@ var (
 	// ErrSameServer: two nodes are one server, by its run id. The error names
 	// both addresses.
 	ErrSameServer = errors.New("quorum: two nodes are the same server")
-	// ErrTTL: a lease longer than [Config.MaxTTL]. Nothing was sent.
-	ErrTTL = errors.New("quorum: lease longer than Config.MaxTTL")
+	// ErrTTLTooLong: a lease longer than [Config.MaxTTL]. Nothing was sent.
+	ErrTTLTooLong = errors.New("quorum: lease longer than Config.MaxTTL")
 	// ErrConfig: the arguments of [New] cannot work.
 	ErrConfig = errors.New("quorum: invalid configuration")
 	// ErrClosed: the store is closed.
@@ -45,15 +45,15 @@ func refuse(kind error, code, format string, args ...any) error {
 func (r *refusal) Error() string   { return r.kind.Error() + ": " + r.server.Message }
 func (r *refusal) Unwrap() []error { return []error{r.kind, &r.server} }
 
-// ShortError says that too few nodes answered, or count, for a majority, and
+// NoMajorityError says that too few nodes answered, or count, for a majority, and
 // what each of the others said. Those that are new or have lost their memory
 // count again after [Config.MaxTTL] at the latest, and say when.
-type ShortError struct {
+type NoMajorityError struct {
 	Have, Nodes int     // so many of so many nodes can be counted on
 	Missing     []error // one for each of the others, which names it
 }
 
-func (e *ShortError) Error() string {
+func (e *NoMajorityError) Error() string {
 	why := make([]string, len(e.Missing))
 	for i, err := range e.Missing {
 		why[i] = err.Error()
@@ -64,7 +64,7 @@ func (e *ShortError) Error() string {
 
 // Unwrap gives what the nodes said, but nothing that is definite for one of them
 // alone, a refusal or that nothing was sent: it is not the answer of all.
-func (e *ShortError) Unwrap() []error {
+func (e *NoMajorityError) Unwrap() []error {
 	var list []error
 	for _, err := range e.Missing {
 		if !refused(err) && !errors.Is(err, store.ErrNotSent) {
@@ -97,7 +97,7 @@ func refused(err error) bool {
 // short makes the error for nodes of which too few count. Where so many have
 // refused that none of the others matters, the refusal is the quorum's own.
 func (s *Store) short(failed map[int]error) error {
-	e := &ShortError{Have: len(s.nodes) - len(failed), Nodes: len(s.nodes)}
+	e := &NoMajorityError{Have: len(s.nodes) - len(failed), Nodes: len(s.nodes)}
 	codes := make(map[string]int)
 	for i, n := range s.nodes {
 		err := failed[i]

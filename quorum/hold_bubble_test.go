@@ -66,7 +66,7 @@ func TestWithoutAMajorityTheErrorNamesTheServers(t *testing.T) {
 		}
 		_, err := a.Mutex("x").TryLock(t.Context())
 		w.wantIs(err, holdfast.ErrUnknownOutcome)
-		var short *quorum.ShortError
+		var short *quorum.NoMajorityError
 		if !errors.As(err, &short) || short.Have != 2 || short.Nodes != 5 {
 			t.Fatalf("error %v", err)
 		}
@@ -250,7 +250,7 @@ func TestALostAnswerLeavesNothingBehind(t *testing.T) {
 			a := w.client()
 			w.release(w.lock(a, "x"))
 			for _, i := range []int{0, 1, 4} {
-				w.peers[i].Lose(func(name string, _ []string) error {
+				w.peers[i].LoseReply(func(name string, _ []string) error {
 					if name == action {
 						return lost
 					}
@@ -266,7 +266,7 @@ func TestALostAnswerLeavesNothingBehind(t *testing.T) {
 				}
 			}
 			for _, i := range []int{0, 1, 4} {
-				w.peers[i].Lose(nil)
+				w.peers[i].LoseReply(nil)
 			}
 			time.Sleep(5 * time.Second) // much less than a lease
 			synctest.Wait()

@@ -137,13 +137,13 @@ func TestWhatHasNoMeaningOverSeveralServersIsRefused(t *testing.T) {
 		refused(err, quorum.ErrUnsupported)
 	}
 	_, err = c.Mutex("x", holdfast.TTL(2*time.Minute)).Lock(t.Context())
-	refused(err, quorum.ErrTTL)
+	refused(err, quorum.ErrTTLTooLong)
 
 	l, err := c.Mutex("x").Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused(l.Extend(t.Context(), 2*time.Minute), quorum.ErrTTL)
+	refused(l.Extend(t.Context(), 2*time.Minute), quorum.ErrTTLTooLong)
 	if l.Err() != nil {
 		t.Errorf("a refused extension cost the lease: %v", l.Err())
 	}

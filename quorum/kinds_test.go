@@ -32,10 +32,10 @@ func TestKindsThatCannotWorkSayItInTheirCall(t *testing.T) {
 			return c.Semaphore(name, 8).SetLimit(ctx, 9)
 		},
 		"every": func(name string) error {
-			_, err := c.Every(name, time.Hour).Do(ctx, nothing)
+			_, err := c.Periodic(name, time.Hour).Do(ctx, nothing)
 			return err
 		},
-		"every, in a loop": func(name string) error { return c.Every(name, time.Hour).Loop(ctx, nothing) },
+		"every, in a loop": func(name string) error { return c.Periodic(name, time.Hour).Loop(ctx, nothing) },
 		"election": func(name string) error {
 			_, err := c.Election(name).Campaign(ctx, "me")
 			return err
@@ -71,7 +71,7 @@ func TestAStepIsRefusedAndCostsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := reader.StepUp(t.Context()); !errors.Is(err, quorum.ErrUnsupported) ||
+	if err := reader.Upgrade(t.Context()); !errors.Is(err, quorum.ErrUnsupported) ||
 		errors.Is(err, holdfast.ErrUnknownOutcome) {
 		t.Errorf("up: %v", err)
 	}
@@ -82,7 +82,7 @@ func TestAStepIsRefusedAndCostsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := writer.StepDown(t.Context()); !errors.Is(err, quorum.ErrUnsupported) ||
+	if err := writer.Downgrade(t.Context()); !errors.Is(err, quorum.ErrUnsupported) ||
 		errors.Is(err, holdfast.ErrUnknownOutcome) {
 		t.Errorf("down: %v", err)
 	}
@@ -93,7 +93,7 @@ func TestAStepIsRefusedAndCostsNothing(t *testing.T) {
 
 func TestAcknowledgementsAreRefused(t *testing.T) {
 	_, c := open(t, stores(3), quorum.Config{})
-	_, err := c.Mutex("x", holdfast.Acks(1, time.Second)).Lock(t.Context())
+	_, err := c.Mutex("x", holdfast.WaitReplicas(1, time.Second)).Lock(t.Context())
 	if !errors.Is(err, holdfast.ErrInvalid) {
 		t.Errorf("error %v", err)
 	}

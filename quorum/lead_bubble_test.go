@@ -247,7 +247,7 @@ func TestAPushThatNobodyConfirmsDoesNotCount(t *testing.T) {
 			p.short = true
 			p.mu.Unlock()
 		}
-		lead.Fail(func(action string, _ []string) error {
+		lead.FailRequest(func(action string, _ []string) error {
 			if action == "poll" {
 				return errors.New("connection reset by peer")
 			}
@@ -258,7 +258,7 @@ func TestAPushThatNobodyConfirmsDoesNotCount(t *testing.T) {
 		if len(heard) > 0 {
 			t.Errorf("pushed %q", <-heard)
 		}
-		lead.Fail(nil)
+		lead.FailRequest(nil)
 		time.Sleep(10 * time.Second)
 		if len(heard) == 0 {
 			t.Error("it was never granted")

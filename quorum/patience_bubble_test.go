@@ -22,7 +22,7 @@ func TestAWaitOverAQuorumThatIsOverIsHeld(t *testing.T) {
 		l := w.lock(a, "x")
 		for wait := time.Millisecond; wait < 200*time.Millisecond; wait += 7 * time.Millisecond {
 			c := w.client()
-			_, err := c.Mutex("x", holdfast.Wait(wait)).Lock(t.Context())
+			_, err := c.Mutex("x", holdfast.MaxWait(wait)).Lock(t.Context())
 			var held *holdfast.HeldError
 			if !errors.As(err, &held) || !errors.Is(err, holdfast.ErrHeld) {
 				t.Fatalf("after %v: %v", wait, err)
@@ -31,8 +31,8 @@ func TestAWaitOverAQuorumThatIsOverIsHeld(t *testing.T) {
 				errors.Is(err, context.Canceled) {
 				t.Errorf("after %v: %v", wait, err)
 			}
-			if wait > 150*time.Millisecond && (!strings.HasPrefix(held.Owner, a.ID()) || held.Remaining <= 0) {
-				t.Errorf("after %v: held by %q for %v", wait, held.Owner, held.Remaining)
+			if wait > 150*time.Millisecond && (!strings.HasPrefix(held.HeldBy, a.ID()) || held.Remaining <= 0) {
+				t.Errorf("after %v: held by %q for %v", wait, held.HeldBy, held.Remaining)
 			}
 		}
 		time.Sleep(time.Second)
@@ -60,7 +60,7 @@ func TestAWaitWithoutAMajorityIsHeldAndSaysWhy(t *testing.T) {
 				for _, p := range w.peers[:3] {
 					mend = append(mend, harm(p))
 				}
-				_, err := c.Mutex("x", holdfast.Wait(10*time.Second)).Lock(t.Context())
+				_, err := c.Mutex("x", holdfast.MaxWait(10*time.Second)).Lock(t.Context())
 				w.wantIs(err, holdfast.ErrHeld)
 				if err == nil || !strings.Contains(err.Error(), what) {
 					t.Errorf("error %v does not say %q", err, what)

@@ -14,7 +14,7 @@ func TestSeveralLocksAreTakenAllOrNone(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
 		names := []string{"x", "y", "z"}
-		l, err := a.All(names).TryLock(t.Context())
+		l, err := a.MultiMutex(names).TryLock(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,9 +27,9 @@ func TestSeveralLocksAreTakenAllOrNone(t *testing.T) {
 		if err := l.Err(); err != nil {
 			t.Errorf("over the loss of two: %v", err)
 		}
-		_, err = b.All([]string{"w", "z"}).TryLock(t.Context())
+		_, err = b.MultiMutex([]string{"w", "z"}).TryLock(t.Context())
 		var held *holdfast.HeldError
-		if !errors.As(err, &held) || held.Name != "z" || held.Owner == "" {
+		if !errors.As(err, &held) || held.Name != "z" || held.HeldBy == "" {
 			t.Errorf("error %v", err)
 		}
 		time.Sleep(time.Second)
@@ -57,7 +57,7 @@ func TestWhoWantsSeveralLocksGetsThem(t *testing.T) {
 			c := w.client()
 			all.Go(func() {
 				for range 10 {
-					l, err := c.All(set).Lock(t.Context())
+					l, err := c.MultiMutex(set).Lock(t.Context())
 					if err != nil {
 						t.Error(err)
 						return

@@ -59,7 +59,7 @@ func (s *Store) Random() func() float64 { return nil }
 // servers is refused with [ErrUnsupported].
 //
 // An error that is no refusal names the nodes that could not be counted on; a
-// [*ShortError] lists what they said.
+// [*NoMajorityError] lists what they said.
 func (s *Store) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err

@@ -151,7 +151,7 @@ func TestAnAcquisitionThatDiesBetweenThePhasesHoldsNothingBack(t *testing.T) {
 		before := w.lock(a, "x")
 		w.release(before)
 		for _, p := range w.peers[1:] {
-			p.Fail(func(action string, _ []string) error {
+			p.FailRequest(func(action string, _ []string) error {
 				if action == "raise" {
 					return errors.New("connection reset by peer")
 				}
@@ -161,7 +161,7 @@ func TestAnAcquisitionThatDiesBetweenThePhasesHoldsNothingBack(t *testing.T) {
 		_, err := a.Mutex("x").TryLock(t.Context())
 		w.wantIs(err, holdfast.ErrUnknownOutcome)
 		for _, p := range w.peers[1:] {
-			p.Fail(nil)
+			p.FailRequest(nil)
 		}
 		time.Sleep(time.Second)
 		w.wantOn("x", "00000")
@@ -243,7 +243,7 @@ func TestAnEvictedHolderLearnsOfIt(t *testing.T) {
 		a, b := w.client(), w.client()
 		l := w.lock(a, "x")
 		s, err := b.Inspect(t.Context(), "x")
-		if err != nil || len(s.Holders) != 1 || s.Holders[0].Client != a.ID() || s.Holders[0].Token != l.Token() {
+		if err != nil || len(s.Holders) != 1 || s.Holders[0].ClientID != a.ID() || s.Holders[0].Token != l.Token() {
 			t.Fatalf("state %+v, %v; token %d", s, err, l.Token())
 		}
 		w.peers[2].kill()
@@ -291,7 +291,7 @@ func (s *storm) run(t *testing.T, c *holdfast.Client, random *rand.Rand, until t
 		}
 		s.mu.Lock()
 		if s.inside != nil && s.inside.Err() == nil {
-			t.Errorf("%s was granted while %s holds", l.Owner(), s.inside.Owner())
+			t.Errorf("%s was granted while %s holds", l.HolderID(), s.inside.HolderID())
 		}
 		if l.Token() <= s.last {
 			t.Errorf("token %d after %d", l.Token(), s.last)
@@ -329,14 +329,14 @@ func (w *world) harm(random *rand.Rand, p *peer) {
 		p.slow(0, 0)
 	case 3:
 		p.DropPushes(-1)
-		p.Lose(func(string, []string) error {
+		p.LoseReply(func(string, []string) error {
 			if random.IntN(3) == 0 {
 				return errors.New("connection reset by peer")
 			}
 			return nil
 		})
 		time.Sleep(spell)
-		p.Lose(nil)
+		p.LoseReply(nil)
 		p.DropPushes(0)
 	case 4:
 		p.kill()

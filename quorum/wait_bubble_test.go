@@ -291,7 +291,7 @@ func TestWhatCouldNotBeGivenBackIsCancelledLater(t *testing.T) {
 		l := w.lock(a, "x")
 		synctest.Wait() // the lease did not wait for the requests to dead servers: they fail first
 		w.peers[last].revive(false)
-		w.peers[last].Fail(func(action string, _ []string) error {
+		w.peers[last].FailRequest(func(action string, _ []string) error {
 			if action == "cancel" {
 				return errors.New("connection reset by peer")
 			}
@@ -302,7 +302,7 @@ func TestWhatCouldNotBeGivenBackIsCancelledLater(t *testing.T) {
 		go func() { next <- w.lock(b, "x") }()
 		time.Sleep(100 * time.Millisecond)
 		w.wantOn("x", "11111") // there it is b
-		w.peers[last].Fail(nil)
+		w.peers[last].FailRequest(nil)
 		time.Sleep(2 * time.Second)
 		want := []byte("11111")
 		want[last] = '0'
@@ -367,7 +367,7 @@ func TestAHoldFromBeforeTheLookDoesNotCount(t *testing.T) {
 			t.Fatalf("answered %q", answer)
 		}
 		for _, i := range order[:2] {
-			w.peers[i].Fail(func(action string, _ []string) error {
+			w.peers[i].FailRequest(func(action string, _ []string) error {
 				if action == "poll" {
 					return errors.New("connection reset by peer")
 				}
@@ -382,7 +382,7 @@ func TestAHoldFromBeforeTheLookDoesNotCount(t *testing.T) {
 			t.Errorf("pushed %q", <-heard)
 		}
 		for _, i := range order[:2] {
-			w.peers[i].Fail(nil)
+			w.peers[i].FailRequest(nil)
 		}
 		answer = raw(t, s, script.Poll, "A/1", 30_000, 600_000, 180_000, "holdfast:push:")
 		if !strings.HasPrefix(answer, "granted ") {

@@ -121,7 +121,7 @@ func (p *peer) kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.dead {
-		p.dead, p.resume = true, p.Cut()
+		p.dead, p.resume = true, p.BreakSubscriptions()
 	}
 }
 

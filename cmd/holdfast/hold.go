@@ -186,7 +186,7 @@ func (r *run) acquire() (os.Signal, error) {
 	}
 	options := []holdfast.Option{}
 	if r.limited {
-		options = append(options, holdfast.Wait(time.Duration(r.wait)))
+		options = append(options, holdfast.MaxWait(time.Duration(r.wait)))
 	}
 	if r.noRenew {
 		options = append(options, holdfast.NoRenewal())
@@ -260,10 +260,10 @@ func (r *run) waitOn(ctx context.Context, done <-chan struct{}) os.Signal {
 				r.away(e.Err)
 				continue
 			}
-			r.events.emit(event{Event: "waiting", Place: e.Place})
+			r.events.emit(event{Event: "waiting", Place: e.Position})
 			switch {
 			case r.say.level >= levelVerbose:
-				go r.tellWho(ctx, e.Place)
+				go r.tellWho(ctx, e.Position)
 			case r.say.level == levelNormal && term.IsTerminal(int(os.Stderr.Fd())):
 				who = time.After(sayWho)
 			}
@@ -313,7 +313,7 @@ func unasked(err error) error {
 // though nothing kept it from that but time.
 func cutShort(err error) bool {
 	held, ok := errors.AsType[*holdfast.HeldError](err)
-	if !ok || held.Owner != "" {
+	if !ok || held.HeldBy != "" {
 		return false
 	}
 	late, ok := errors.AsType[net.Error](held.Err)

@@ -95,7 +95,7 @@ func runStatus(a *app, name string, asJSON bool, w io.Writer) error {
 }
 
 // printState is for people: what is asked most comes first.
-func printState(w io.Writer, s holdfast.State, verbose bool) error {
+func printState(w io.Writer, s holdfast.LockInfo, verbose bool) error {
 	var b strings.Builder
 	name := oneLine(s.Name)
 	if !s.Held() {
@@ -104,7 +104,7 @@ func printState(w io.Writer, s holdfast.State, verbose bool) error {
 		fmt.Fprintf(&b, "%s is held\n", name)
 	}
 	for _, h := range s.Holders {
-		fmt.Fprintf(&b, "  by       %s\n", who(h.Who, h.Client))
+		fmt.Fprintf(&b, "  by       %s\n", who(h.Client, h.ClientID))
 		fmt.Fprintf(&b, "  since    %s (%s ago)\n", h.Since.UTC().Format("2006-01-02 15:04:05 UTC"), length(h.Age))
 		fmt.Fprintf(&b, "  lease    ends in %s unless renewed\n", length(h.Remaining))
 		fmt.Fprintf(&b, "  fence    %d\n", h.Token)
@@ -114,10 +114,10 @@ func printState(w io.Writer, s holdfast.State, verbose bool) error {
 	}
 	if verbose {
 		for _, v := range s.Waiters {
-			fmt.Fprintf(&b, "    %d. %s, for %s\n", v.Place, who(v.Who, v.Client), length(v.Waited))
+			fmt.Fprintf(&b, "    %d. %s, for %s\n", v.Position, who(v.Client, v.ClientID), length(v.Waited))
 		}
 	}
-	if e := s.Evicted; e != nil {
+	if e := s.LastEviction; e != nil {
 		fmt.Fprintf(&b, "  evicted  %s by %s: %s\n", e.At.UTC().Format("2006-01-02 15:04:05 UTC"),
 			oneLine(e.By), oneLine(e.Reason))
 	}
@@ -136,7 +136,7 @@ func who(info *holdfast.ClientInfo, client string) string {
 // briefly is a holder in half a sentence.
 func briefly(h holdfast.Holder) string {
 	return fmt.Sprintf("by %s for %s, lease ends in %s unless renewed",
-		who(h.Who, h.Client), length(h.Age), length(h.Remaining))
+		who(h.Client, h.ClientID), length(h.Age), length(h.Remaining))
 }
 
 // length writes a time as short as it says something.
@@ -194,23 +194,24 @@ type (
 	}
 )
 
-func jsonState(s holdfast.State, key string) stateJSON {
+func jsonState(s holdfast.LockInfo, key string) stateJSON {
 	j := stateJSON{
 		Name: s.Name, Key: key, Held: s.Held(), Fence: strconv.FormatUint(s.Fence, 10),
 		Holders: []holderJSON{}, Waiting: len(s.Waiters), Waiters: []waiterJSON{},
 	}
 	for _, h := range s.Holders {
 		j.Holders = append(j.Holders, holderJSON{
-			Mode: h.Mode, clientJSON: jsonClient(h.Who, h.Client), Token: strconv.FormatUint(h.Token, 10),
+			Mode: h.Mode, clientJSON: jsonClient(h.Client, h.ClientID), Token: strconv.FormatUint(h.Token, 10),
 			Since: stamp(h.Since), AgeMS: h.Age.Milliseconds(), RemainingMS: h.Remaining.Milliseconds(),
 		})
 	}
 	for _, w := range s.Waiters {
 		j.Waiters = append(j.Waiters, waiterJSON{
-			Place: w.Place, Mode: w.Mode, clientJSON: jsonClient(w.Who, w.Client), WaitedMS: w.Waited.Milliseconds(),
+			Place: w.Position, Mode: w.Mode, clientJSON: jsonClient(w.Client, w.ClientID),
+			WaitedMS: w.Waited.Milliseconds(),
 		})
 	}
-	if e := s.Evicted; e != nil {
+	if e := s.LastEviction; e != nil {
 		j.Evicted = &evictedJSON{stamp(e.At), e.By, e.Reason}
 	}
 	return j

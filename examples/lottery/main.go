@@ -50,7 +50,7 @@ func child(ctx context.Context, args []string) error {
 		return err
 	}
 	defer done()
-	lottery := client.Every("example/lottery", 24*time.Hour, holdfast.At(12*time.Hour))
+	lottery := client.Periodic("example/lottery", 24*time.Hour, holdfast.StartAt(12*time.Hour))
 	turn, err := lottery.Do(ctx, func(ctx context.Context) error {
 		drawn, err := rand.Int(rand.Reader, big.NewInt(49))
 		if err != nil {

@@ -4,7 +4,7 @@
 //	go run ./nightly
 //
 // The machine that runs the job in the first night is killed in the middle of
-// it. That night is not made up for: at most once is what Every promises. In
+// it. That night is not made up for: at most once is what Periodic promises. In
 // the second and third night another machine runs the job.
 package main
 
@@ -62,7 +62,7 @@ func child(ctx context.Context, _ []string) error {
 		return err
 	}
 	defer done()
-	return client.Every("example/nightly", night, holdfast.TTL(night)).Loop(ctx, func(ctx context.Context) error {
+	return client.Periodic("example/nightly", night, holdfast.TTL(night)).Loop(ctx, func(ctx context.Context) error {
 		run, err := rdb.Incr(ctx, "example/nightly/runs").Result()
 		if err != nil {
 			return err

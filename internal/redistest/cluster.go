@@ -80,7 +80,7 @@ func (c *Cluster) meet() error {
 // the usual one, 10,000 above, may be nobody's to give.
 func inCluster(s *Server) {
 	replicated(s)
-	Needs("for `Acks`")(s)
+	Needs("for `WaitReplicas`")(s)
 	BusPort()(s)
 	NodeTimeout(nodeTimeout)(s)
 	s.args = append(s.args, "--cluster-enabled", "yes",

@@ -106,8 +106,8 @@ func (m *memory) TTL(key string) int64 {
 
 func (m *memory) Plant(key string, later bool) {
 	if later {
-		m.store.PlantLater(key)
+		m.store.PlantNewerFormat(key)
 	} else {
-		m.store.Plant(key)
+		m.store.PlantForeign(key)
 	}
 }

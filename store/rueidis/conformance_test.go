@@ -14,7 +14,8 @@ import (
 // tenant is whom the servers are for: the keys are those of storetest.
 func tenant() []redistest.Option {
 	return []redistest.Option{
-		redistest.Tenant("storetest"), redistest.Needs("for `Acks`"), redistest.Needs("where clients are closed"),
+		redistest.Tenant("storetest"), redistest.Needs("for `WaitReplicas`"),
+		redistest.Needs("where clients are closed"),
 		caching,
 	}
 }

@@ -54,6 +54,6 @@ func ExampleNew_sentinel() {
 		log.Fatal(err)
 	}
 	defer client.Close(context.Background())
-	report := client.Mutex("report", holdfast.Acks(1, 500*time.Millisecond))
+	report := client.Mutex("report", holdfast.WaitReplicas(1, 500*time.Millisecond))
 	fmt.Println(report.Name())
 }

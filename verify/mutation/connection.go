@@ -109,7 +109,7 @@ var inConnections = []mutant{{
 	by:   []check{outlasting},
 }, {
 	name: "a job that waits does not outlast the server",
-	file: "every.go",
+	file: "periodic.go",
 	old:  "case err != nil && wavering(err) && away.outlast(waits, err):",
 	mut:  "case false && away.outlast(waits, err):",
 	by:   []check{outlasting},

@@ -71,7 +71,7 @@ func TestWithoutAMajorityTheErrorNamesTheServers(t *testing.T) {
 		w.servers[2].Pause()
 		defer w.servers[2].Continue()
 		_, err := a.Mutex("x").TryLock(within(t))
-		var short *quorum.ShortError
+		var short *quorum.NoMajorityError
 		if !errors.As(err, &short) || short.Nodes != 5 {
 			t.Fatalf("error %v", err)
 		}

@@ -49,7 +49,7 @@ func obey(name string) int {
 	}
 	cfg := holdfast.Config{TTL: ttl, Prefix: redistest.Prefix()}
 	if os.Getenv(envKind) == "crowd" {
-		cfg.LocalPasses = -1 // each of them asks the server
+		cfg.MaxLocalHandOvers = -1 // each of them asks the server
 	}
 	c, err := holdfast.New(s, cfg)
 	if err != nil {
@@ -125,7 +125,7 @@ func leadingChild(c *holdfast.Client, name string) int {
 
 // jobChild runs a job of one hour until its standard input ends.
 func jobChild(c *holdfast.Client, name string) int {
-	_, err := c.Every(name, time.Hour).Do(context.Background(), func(context.Context) error {
+	_, err := c.Periodic(name, time.Hour).Do(context.Background(), func(context.Context) error {
 		fmt.Println("held 1")
 		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		}

@@ -29,7 +29,7 @@ func TestNoRequestCarriesAClocksTime(t *testing.T) {
 				mu.Unlock()
 			}
 		})
-		cfg := holdfast.Config{TTL: time.Second, LocalPasses: -1}
+		cfg := holdfast.Config{TTL: time.Second, MaxLocalHandOvers: -1}
 		a, seenA := w.client(t, proxy.Addr(), cfg)
 		b, seenB := w.client(t, proxy.Addr(), cfg)
 		given := map[string]bool{}
@@ -43,7 +43,7 @@ func TestNoRequestCarriesAClocksTime(t *testing.T) {
 		seenA.renewed(t, "x")
 		seenB.await(t, holdfast.EventWake, "x", 1) // a poll
 		ctx, cancel := context.WithCancel(within(t))
-		left := locking(ctx, a.Mutex("x", holdfast.Wait(time.Hour)))
+		left := locking(ctx, a.Mutex("x", holdfast.MaxWait(time.Hour)))
 		seenA.await(t, holdfast.EventWait, "x", 1)
 		cancel()
 		if o := redistest.Next(t, "Lock", left); !errors.Is(o.err, context.Canceled) {

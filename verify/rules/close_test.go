@@ -90,7 +90,7 @@ func TestCloseReleasesAndEndsEverything(t *testing.T) {
 		ended(t, held, waits)
 		for _, name := range []string{"a", "b", "c", "x", "y"} {
 			s := state(t, watcher, name)
-			if len(s.Waiters) != 0 || len(s.Holders) > 0 && s.Holders[0].Client == c.ID() {
+			if len(s.Waiters) != 0 || len(s.Holders) > 0 && s.Holders[0].ClientID == c.ID() {
 				t.Errorf("after Close: %+v", s)
 			}
 		}
@@ -144,7 +144,7 @@ func TestAbandonLeavesTheLocks(t *testing.T) {
 		nothingRuns(t)
 		for i, name := range []string{"a", "b", "c"} {
 			s := state(t, watcher, name)
-			if len(s.Holders) != 1 || s.Holders[0].Owner != held[i].Owner() {
+			if len(s.Holders) != 1 || s.Holders[0].HolderID != held[i].HolderID() {
 				t.Errorf("after Abandon: %+v", s)
 			}
 		}

@@ -39,7 +39,7 @@ func (w *world) handOver(t *testing.T, c *holdfast.Client, seen *watch, said *jo
 		l := lock(t, other.Mutex("x"))
 		got := locking(within(t), c.Mutex("x"))
 		seen.await(t, holdfast.EventWait, "x", n)
-		if s := state(t, other, "x"); len(s.Waiters) != 1 || s.Waiters[0].Client != c.ID() {
+		if s := state(t, other, "x"); len(s.Waiters) != 1 || s.Waiters[0].ClientID != c.ID() {
 			t.Errorf("in the line stand %+v", s.Waiters)
 		}
 		release(t, l)
@@ -55,7 +55,7 @@ func (w *world) handOver(t *testing.T, c *holdfast.Client, seen *watch, said *jo
 	if n := said.count("look by themselves"); n != 1 {
 		t.Errorf("said %d times:\n%s", n, said.text.String())
 	}
-	deaf := seen.of(holdfast.EventDeaf, "")
+	deaf := seen.of(holdfast.EventPushUnavailable, "")
 	if len(deaf) != 1 {
 		t.Fatalf("the observer is told %v", deaf)
 	}

@@ -25,7 +25,7 @@ func TestANamedOwnerEntersAndLeavesFromSeveralProcesses(t *testing.T) {
 			t.Errorf("tokens %d and %d of one hold", first.Token(), second.Token())
 		}
 		stranger := c.Mutex("x", holdfast.Owner("order/43"))
-		if n, err := stranger.HoldCount(within(t)); n != 0 || !errors.Is(err, holdfast.ErrNotYours) {
+		if n, err := stranger.HoldCount(within(t)); n != 0 || !errors.Is(err, holdfast.ErrHeldByOther) {
 			t.Errorf("a stranger's count is %d (%v)", n, err)
 		}
 		if n, err := c.Mutex("x", order).HoldCount(within(t)); n != 2 || err != nil {
@@ -100,13 +100,15 @@ func TestNotHeldIsToldApartFromNotYours(t *testing.T) {
 		b, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		l := lock(t, a.Mutex("x"))
 		w.Do(t, "DEL", record("x"))
-		if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) || errors.Is(err, holdfast.ErrNotYours) {
+		err := l.Release(within(t))
+		if !errors.Is(err, holdfast.ErrNotHeld) || errors.Is(err, holdfast.ErrHeldByOther) {
 			t.Errorf("nobody has it: %v", err)
 		}
 		l = lock(t, a.Mutex("x", holdfast.Owner("alice")))
 		w.Do(t, "DEL", record("x"))
 		other := lock(t, b.Mutex("x", holdfast.Owner("bob")))
-		if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) || !errors.Is(err, holdfast.ErrNotYours) {
+		err = l.Release(within(t))
+		if !errors.Is(err, holdfast.ErrNotHeld) || !errors.Is(err, holdfast.ErrHeldByOther) {
 			t.Errorf("another has it: %v", err)
 		}
 		release(t, other)

@@ -30,7 +30,7 @@ func TestAFrozenProcessDelaysTheLineOnce(t *testing.T) {
 		frozen.Resume()
 		redistest.Await(t, "one of the crowd has the lock", func() bool {
 			s := state(t, a, "x")
-			return len(s.Holders) == 1 && s.Holders[0].Client != a.ID() && s.Holders[0].Client != b.ID()
+			return len(s.Holders) == 1 && s.Holders[0].ClientID != a.ID() && s.Holders[0].ClientID != b.ID()
 		})
 	})
 }
@@ -48,7 +48,7 @@ func TestADeadWriterKeepsNoReaderOut(t *testing.T) {
 		redistest.Await(t, "the writer waits", func() bool { return len(state(t, a, "x").Waiters) == 1 })
 		dead.Kill()
 		redistest.Await(t, "the server has seen its end", func() bool {
-			channel := redistest.Prefix() + ":push:" + state(t, a, "x").Waiters[0].Client
+			channel := redistest.Prefix() + ":push:" + state(t, a, "x").Waiters[0].ClientID
 			return w.Do(t, "PUBSUB", "NUMSUB", channel).([]any)[1] == int64(0)
 		})
 		b, _ := w.local(t, holdfast.Config{TTL: time.Minute})

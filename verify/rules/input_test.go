@@ -36,7 +36,7 @@ func TestWhatCannotWorkIsRefusedUnasked(t *testing.T) {
 		{"BrokenTTL", c.Mutex("x", holdfast.TTL(1500*time.Microsecond+time.Second)),
 			[]string{"1.0015s", "whole milliseconds", "1.001s"}},
 		{"EndlessTTL", c.Mutex("x", holdfast.TTL(366*24*time.Hour)), []string{"at most"}},
-		{"NegativeWait", c.Mutex("x", holdfast.Wait(-time.Second)), []string{"-1s", "use 0"}},
+		{"NegativeWait", c.Mutex("x", holdfast.MaxWait(-time.Second)), []string{"-1s", "use 0"}},
 	} {
 		for what, try := range map[string]func() error{
 			"Lock":    func() error { _, err := test.m.Lock(t.Context()); return err },
@@ -96,8 +96,11 @@ func TestANilContextIsRefused(t *testing.T) {
 		var none context.Context
 		eviction := holdfast.Eviction{By: "a", Reason: "b"}
 		tries := map[string]func() error{
-			"Lock":         func() error { _, err := m.Lock(none); return err },
-			"Lock limited": func() error { _, err := c.Mutex("x", holdfast.Wait(time.Second)).Lock(none); return err },
+			"Lock": func() error { _, err := m.Lock(none); return err },
+			"Lock limited": func() error {
+				_, err := c.Mutex("x", holdfast.MaxWait(time.Second)).Lock(none)
+				return err
+			},
 			"TryLock":      func() error { _, err := m.TryLock(none); return err },
 			"Do":           func() error { return m.Do(none, func(context.Context) error { return nil }) },
 			"Extend":       func() error { return l.Extend(none, time.Second) },

@@ -94,7 +94,7 @@ func TestAKilledReaderEndsAlone(t *testing.T) {
 		if l.Err() != nil {
 			t.Errorf("the other reader: %v", l.Err())
 		}
-		if err := l.StepUp(within(t)); err != nil || l.Token() <= token {
+		if err := l.Upgrade(within(t)); err != nil || l.Token() <= token {
 			t.Errorf("the only reader left steps up: %v, token %d after %d", err, l.Token(), token)
 		}
 		release(t, l)
@@ -111,7 +111,7 @@ func TestStepsNeverWaitAndLetNobodyInBetween(t *testing.T) {
 		var all sync.WaitGroup
 		for _, l := range readers {
 			all.Go(func() {
-				if err := l.StepUp(within(t)); !errors.Is(err, holdfast.ErrHeld) {
+				if err := l.Upgrade(within(t)); !errors.Is(err, holdfast.ErrHeld) {
 					t.Errorf("a step up beside a reader: %v", err)
 				}
 			})
@@ -119,14 +119,14 @@ func TestStepsNeverWaitAndLetNobodyInBetween(t *testing.T) {
 		all.Wait()
 		release(t, readers[0])
 		l := readers[1]
-		if err := l.StepUp(within(t)); err != nil {
+		if err := l.Upgrade(within(t)); err != nil {
 			t.Fatal(err)
 		}
 		reader := taking(t, a.RWMutex("x").RLock)
 		queued(t, a, 1)
 		writer := taking(t, a.RWMutex("x").Lock)
 		queued(t, a, 2)
-		if err := l.StepDown(within(t)); err != nil {
+		if err := l.Downgrade(within(t)); err != nil {
 			t.Fatal(err)
 		}
 		other := granted(t, reader)

@@ -31,7 +31,7 @@ func TestSelfDeadlockIsRefused(t *testing.T) {
 		l := lock(t, x)
 		_, err := x.Lock(l.Context())
 		refused("Lock under its own lease", err)
-		_, err = c.Mutex("x", holdfast.Wait(time.Second)).TryLock(l.Context())
+		_, err = c.Mutex("x", holdfast.MaxWait(time.Second)).TryLock(l.Context())
 		refused("TryLock under its own lease", err)
 		inner, err := y.Lock(l.Context())
 		if err != nil {

@@ -147,14 +147,14 @@ func TestTheWaitLimitEndsTheWaiting(t *testing.T) {
 		b, _ := w.local(t, holdfast.Config{})
 		const limit = time.Second // the request that joins the line is answered well before
 		l := lock(t, holder.Mutex("x"))
-		_, err := b.Mutex("x", holdfast.Wait(limit)).Lock(within(t))
+		_, err := b.Mutex("x", holdfast.MaxWait(limit)).Lock(within(t))
 		var held *holdfast.HeldError
 		if !errors.As(err, &held) || held.Waited < limit || !errors.Is(err, holdfast.ErrHeld) {
 			t.Errorf("Lock: %v", err)
 		}
 		redistest.Await(t, "it has left", func() bool { return len(state(t, holder, "x").Waiters) == 0 })
-		_, err = b.Mutex("x", holdfast.Wait(0)).Lock(within(t))
-		if !errors.As(err, &held) || held.Owner != l.Owner() || held.Remaining <= 0 {
+		_, err = b.Mutex("x", holdfast.MaxWait(0)).Lock(within(t))
+		if !errors.As(err, &held) || held.HeldBy != l.HolderID() || held.Remaining <= 0 {
 			t.Errorf("Lock with a limit of 0: %v", err)
 		}
 		release(t, l)

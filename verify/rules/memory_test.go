@@ -42,7 +42,7 @@ func TestOutOfMemoryCostsNoLease(t *testing.T) {
 		if _, err := c.Mutex("x").Lock(within(t)); !refused(err, "OOM") {
 			t.Errorf("Lock of a held name: %v", err)
 		}
-		if s := state(t, b, "x"); len(s.Waiters) != 1 || s.Waiters[0].Client != b.ID() {
+		if s := state(t, b, "x"); len(s.Waiters) != 1 || s.Waiters[0].ClientID != b.ID() {
 			t.Errorf("the line is %+v", s.Waiters)
 		}
 		release(t, l)

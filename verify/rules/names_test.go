@@ -38,7 +38,7 @@ func TestAnyTextIsAName(t *testing.T) {
 		for _, name := range names {
 			held = append(held, lock(t, a.Mutex(name))) // all at once: none is another's
 			s := state(t, b, name)
-			if s.Name != name || len(s.Holders) != 1 || s.Holders[0].Owner != held[len(held)-1].Owner() {
+			if s.Name != name || len(s.Holders) != 1 || s.Holders[0].HolderID != held[len(held)-1].HolderID() {
 				t.Errorf("%q: the state is %+v", name, s)
 			}
 			var taken *holdfast.HeldError

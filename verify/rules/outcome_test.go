@@ -240,7 +240,7 @@ func TestASecondReleaseSaysSoAndTouchesNobody(t *testing.T) {
 		if !errors.Is(err, holdfast.ErrNotHeld) || !errors.Is(err, holdfast.ErrReleased) {
 			t.Errorf("Extend: %v", err)
 		}
-		if s := state(t, b, "x"); !s.Held() || s.Holders[0].Owner != next.Owner() {
+		if s := state(t, b, "x"); !s.Held() || s.Holders[0].HolderID != next.HolderID() {
 			t.Errorf("the state is %+v", s)
 		}
 		release(t, next)

@@ -77,7 +77,8 @@ func TestAStaleHolderDoesNothingToTheNext(t *testing.T) {
 			}
 			lostOrReleased(t, stale)
 			s := state(t, b, act.name)
-			if len(s.Holders) != 1 || s.Holders[0].Owner != fresh.Owner() || s.Holders[0].Remaining > 10*time.Second {
+			if len(s.Holders) != 1 || s.Holders[0].HolderID != fresh.HolderID() ||
+				s.Holders[0].Remaining > 10*time.Second {
 				t.Errorf("after %s: %+v", act.name, s.Holders)
 			}
 			if fresh.Token() <= stale.Token() {
@@ -158,8 +159,8 @@ func TestAnEvictedHolderIsRefused(t *testing.T) {
 			t.Errorf("Release: %v", err)
 		}
 		s := state(t, b, "x")
-		if s.Evicted == nil || s.Evicted.By != eviction.By || s.Evicted.Reason != eviction.Reason {
-			t.Errorf("the record says of the eviction: %+v", s.Evicted)
+		if s.LastEviction == nil || s.LastEviction.By != eviction.By || s.LastEviction.Reason != eviction.Reason {
+			t.Errorf("the record says of the eviction: %+v", s.LastEviction)
 		}
 		// Named by its token, only the holder that was meant is evicted.
 		eviction.Token = l.Token()
@@ -176,7 +177,7 @@ func TestALeaseBelongsToOneAcquisition(t *testing.T) {
 	for name, passes := range map[string]int{"Passing": 0, "WithoutPassing": -1} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, w *world) {
-				a, seen := w.local(t, holdfast.Config{LocalPasses: passes})
+				a, seen := w.local(t, holdfast.Config{MaxLocalHandOvers: passes})
 				mu := a.Mutex("x")
 				first := lock(t, mu)
 				got := locking(within(t), mu)
@@ -200,7 +201,7 @@ func TestALeaseBelongsToOneAcquisition(t *testing.T) {
 					if err := second.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
 						t.Errorf("Release of the lost lease: %v", err)
 					}
-					if s := state(t, a, "x"); !s.Held() || s.Holders[0].Owner != l.Owner() {
+					if s := state(t, a, "x"); !s.Held() || s.Holders[0].HolderID != l.HolderID() {
 						t.Errorf("the state is %+v", s)
 					}
 					release(t, l)

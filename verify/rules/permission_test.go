@@ -53,12 +53,13 @@ func TestTheLeastUserCanDoEverything(t *testing.T) {
 		if e := seenB.await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakePush {
 			t.Errorf("the grant came by %v", e.Wake)
 		}
-		_, err := a.Mutex("x", holdfast.Wait(50*time.Millisecond)).Lock(within(t))
+		_, err := a.Mutex("x", holdfast.MaxWait(50*time.Millisecond)).Lock(within(t))
 		if !errors.Is(err, holdfast.ErrHeld) {
 			t.Errorf("Lock: %v", err)
 		}
 		redistest.Await(t, "who gave up has left", func() bool { return len(state(t, a, "x").Waiters) == 0 })
-		if s := state(t, a, "x"); len(s.Holders) != 1 || s.Holders[0].Who == nil || s.Holders[0].Who.App != "rules" {
+		s := state(t, a, "x")
+		if len(s.Holders) != 1 || s.Holders[0].Client == nil || s.Holders[0].Client.App != "rules" {
 			t.Errorf("the holder is %+v", s.Holders)
 		}
 		if n, err := a.Evict(within(t), "x", holdfast.Eviction{By: "test", Reason: "test"}); n != 1 || err != nil {

@@ -68,7 +68,7 @@ func TestAStoppedHolderIsRefusedWhenItGoesOn(t *testing.T) {
 		if err := stopped.Hear(t, "released"); !strings.Contains(err, holdfast.ErrNotHeld.Error()) {
 			t.Errorf("its Release: %s", err)
 		}
-		if next.Err() != nil || state(t, b, "x").Holders[0].Owner != next.Owner() {
+		if next.Err() != nil || state(t, b, "x").Holders[0].HolderID != next.HolderID() {
 			t.Error("the stopped holder's release freed the next one's lock")
 		}
 		release(t, next)

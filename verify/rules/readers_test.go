@@ -105,8 +105,8 @@ func TestAThousandReadersOfTenProcessesAreTenHolders(t *testing.T) {
 			t.Errorf("%d readers are %d holders", readingProcesses*readersEach, len(s.Holders))
 		}
 		for _, h := range s.Holders {
-			if !strings.HasSuffix(h.Owner, "/1") {
-				t.Errorf("%s: a process has asked more than once", h.Owner)
+			if !strings.HasSuffix(h.HolderID, "/1") {
+				t.Errorf("%s: a process has asked more than once", h.HolderID)
 			}
 		}
 

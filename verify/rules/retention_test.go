@@ -86,7 +86,7 @@ func wander(t *testing.T, c *holdfast.Client, seed uint64, rounds int) {
 	for range rounds {
 		name := fmt.Sprint("lock ", chance.IntN(3))
 		limit := time.Duration(chance.IntN(40)) * time.Millisecond
-		l, err := c.Mutex(name, holdfast.Wait(limit)).Lock(t.Context())
+		l, err := c.Mutex(name, holdfast.MaxWait(limit)).Lock(t.Context())
 		switch what := chance.IntN(8); {
 		case err != nil && what == 0:
 			c.Evict(t.Context(), name, holdfast.Eviction{By: "test", Reason: "chance"})

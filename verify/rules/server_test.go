@@ -123,7 +123,7 @@ func TestAStoppedServerIsALossInTime(t *testing.T) {
 			t.Errorf("token %d after %d", next.Token(), l.Token())
 		}
 		l.Release(within(t))
-		if s := state(t, b, "x"); next.Err() == nil && (!s.Held() || s.Holders[0].Owner != next.Owner()) {
+		if s := state(t, b, "x"); next.Err() == nil && (!s.Held() || s.Holders[0].HolderID != next.HolderID()) {
 			t.Errorf("the old holder's release hurt the next: %+v", s)
 		}
 		next.Release(within(t))

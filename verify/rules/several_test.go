@@ -24,7 +24,7 @@ func TestSetsOfLocksNeverOverlap(t *testing.T) {
 		}
 		var all sync.WaitGroup
 		for p := range 3 {
-			c, _ := w.local(t, holdfast.Config{LocalPasses: []int{0, 2, -1}[p]})
+			c, _ := w.local(t, holdfast.Config{MaxLocalHandOvers: []int{0, 2, -1}[p]})
 			for g := range 4 {
 				dice := rand.New(rand.NewPCG(uint64(p), uint64(g)))
 				all.Go(func() {
@@ -32,7 +32,7 @@ func TestSetsOfLocksNeverOverlap(t *testing.T) {
 						set := append([]string(nil), names[dice.IntN(3):]...)
 						dice.Shuffle(len(set), func(i, j int) { set[i], set[j] = set[j], set[i] })
 						set = set[:1+dice.IntN(len(set))]
-						l, err := c.All(set).Lock(within(t))
+						l, err := c.MultiMutex(set).Lock(within(t))
 						if err != nil {
 							t.Errorf("Lock of %v: %v", set, err)
 							return
@@ -77,7 +77,7 @@ func TestSeveralLocksAreOneStepOfTheServer(t *testing.T) {
 		a, _ := w.local(t, holdfast.Config{TTL: 5 * time.Second})
 		b, seen := w.local(t, holdfast.Config{TTL: 5 * time.Second})
 		w.warm(t, a)
-		l, err := a.All([]string{"z", "x", "y"}).Lock(within(t))
+		l, err := a.MultiMutex([]string{"z", "x", "y"}).Lock(within(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,14 +86,14 @@ func TestSeveralLocksAreOneStepOfTheServer(t *testing.T) {
 				t.Errorf("%s: %+v, want token %d", name, s, l.Token(name))
 			}
 		}
-		_, err = b.All([]string{"w", "y"}).TryLock(within(t))
+		_, err = b.MultiMutex([]string{"w", "y"}).TryLock(within(t))
 		var held *holdfast.HeldError
 		if !errors.As(err, &held) || held.Name != "y" || state(t, b, "w").Held() {
 			t.Errorf("TryLock: %v", err)
 		}
 		got := make(chan error, 1)
 		go func() {
-			next, err := b.All([]string{"v", "x", "y", "z"}).Lock(within(t))
+			next, err := b.MultiMutex([]string{"v", "x", "y", "z"}).Lock(within(t))
 			if err == nil {
 				err = next.Release(within(t))
 			}
@@ -126,10 +126,10 @@ func TestOutOfMemoryTakesNoPartOfSeveralLocks(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Do(t, "CONFIG", "SET", "maxmemory", "1")
-		if _, err := c.All([]string{"a", "b"}).Lock(within(t)); !refused(err, "OOM") {
+		if _, err := c.MultiMutex([]string{"a", "b"}).Lock(within(t)); !refused(err, "OOM") {
 			t.Errorf("Lock of several: %v", err)
 		}
-		turn, err := c.Every("job", time.Hour).Do(within(t), func(context.Context) error { return nil })
+		turn, err := c.Periodic("job", time.Hour).Do(within(t), func(context.Context) error { return nil })
 		if !refused(err, "OOM") || turn.Ran {
 			t.Errorf("Do: %+v, %v", turn, err)
 		}
@@ -145,7 +145,8 @@ func TestOutOfMemoryTakesNoPartOfSeveralLocks(t *testing.T) {
 				t.Errorf("%s is held", name)
 			}
 		}
-		if turn, err := c.Every("job", time.Hour).Do(within(t), func(context.Context) error { return nil }); !turn.Ran {
+		turn, err = c.Periodic("job", time.Hour).Do(within(t), func(context.Context) error { return nil })
+		if !turn.Ran {
 			t.Errorf("Do: %+v, %v", turn, err)
 		}
 	})
@@ -161,11 +162,11 @@ func TestAKilledRunKeepsItsPeriod(t *testing.T) {
 		c, _ := w.local(t, holdfast.Config{TTL: time.Second})
 		key := redistest.Prefix() + ":{job}:periodic"
 		redistest.Await(t, "the lease of the dead has ended", func() bool {
-			turn, err := c.Every("job", time.Hour).Do(within(t), func(context.Context) error {
+			turn, err := c.Periodic("job", time.Hour).Do(within(t), func(context.Context) error {
 				t.Error("ran again in the same period")
 				return nil
 			})
-			if err != nil || turn.Ran || turn.Owner[:len(id)] != id || turn.Next > time.Hour {
+			if err != nil || turn.Ran || turn.HolderID[:len(id)] != id || turn.Next > time.Hour {
 				t.Fatalf("%+v, %v", turn, err)
 			}
 			// The first to look after that has noted the loss.
@@ -193,7 +194,7 @@ func TestAJobOfManyClientsRunsOncePerPeriod(t *testing.T) {
 			c, seen := w.local(t, holdfast.Config{TTL: 300 * time.Millisecond})
 			watches = append(watches, seen)
 			all.Go(func() {
-				err := c.Every("job", period, holdfast.At(offset)).Loop(ctx, func(context.Context) error {
+				err := c.Periodic("job", period, holdfast.StartAt(offset)).Loop(ctx, func(context.Context) error {
 					guard.enter(t, "job", uint64(runs.Load()))
 					defer guard.leave()
 					if runs.Add(1) == periods {
@@ -243,7 +244,7 @@ func TestAKilledLeaderIsFollowed(t *testing.T) {
 				told <- l
 			}
 		})
-		if l := redistest.Next(t, "the child", told); l.Term != term || l.Value != "the child" || l.Client != id {
+		if l := redistest.Next(t, "the child", told); l.Term != term || l.Value != "the child" || l.ClientID != id {
 			t.Errorf("the leader is %+v, want term %d of %s", l, term, id)
 		}
 		b, seen := w.local(t, holdfast.Config{TTL: 1500 * time.Millisecond})
@@ -336,15 +337,15 @@ func TestTheLeastUserCanHoldSeveralRunAndLead(t *testing.T) {
 		as := w.user(t, "least", w.without(t, "")...)
 		c, _ := on(t, w.open(t, w.Addr(), as), holdfast.Config{TTL: 5 * time.Second})
 		do := func(ctx context.Context) error { return ctx.Err() }
-		if err := c.All([]string{"a", "b"}).Do(within(t), do); err != nil {
+		if err := c.MultiMutex([]string{"a", "b"}).Do(within(t), do); err != nil {
 			t.Errorf("All: %v", err)
 		}
 		failed := errors.New("no luck")
 		for range 2 {
-			turn, err := c.Every("job", time.Hour, holdfast.AgainOnError()).Do(within(t),
+			turn, err := c.Periodic("job", time.Hour, holdfast.RetryOnError()).Do(within(t),
 				func(context.Context) error { return failed })
 			if !turn.Ran || !errors.Is(err, failed) || errors.Is(err, holdfast.ErrNotHeld) {
-				t.Errorf("Every: %+v, %v", turn, err)
+				t.Errorf("Periodic: %+v, %v", turn, err)
 			}
 		}
 		ctx, cancel := context.WithCancel(within(t))

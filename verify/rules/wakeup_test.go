@@ -77,7 +77,7 @@ func TestAGrantThatWasNotHeardIsFound(t *testing.T) {
 		proxy.BlackHole()
 		release(t, l)
 		s := state(t, holder, "x")
-		if !s.Held() || s.Holders[0].Client != b.ID() {
+		if !s.Held() || s.Holders[0].ClientID != b.ID() {
 			t.Fatalf("the lock was not handed over: %+v", s)
 		}
 		proxy.Cut()
@@ -128,7 +128,7 @@ func TestAWaiterThatLeavesWithTheSignalPassesItOn(t *testing.T) {
 	for _, where := range []struct {
 		name   string
 		rounds int
-		passes int // Config.LocalPasses
+		passes int // Config.MaxLocalHandOvers
 		apart  bool
 	}{
 		{"InsideAProcess", 200, 0, false},
@@ -137,7 +137,7 @@ func TestAWaiterThatLeavesWithTheSignalPassesItOn(t *testing.T) {
 	} {
 		t.Run(where.name, func(t *testing.T) {
 			each(t, func(t *testing.T, w *world) {
-				cfg := holdfast.Config{TTL: time.Minute, LocalPasses: where.passes}
+				cfg := holdfast.Config{TTL: time.Minute, MaxLocalHandOvers: where.passes}
 				a, seenA := w.local(t, cfg)
 				b, seenB, c, seenC := a, seenA, a, seenA
 				if where.apart {

@@ -202,7 +202,7 @@ func granted(t testing.TB, c <-chan outcome) *holdfast.Lease {
 }
 
 // state inspects a lock.
-func state(t testing.TB, c *holdfast.Client, name string) holdfast.State {
+func state(t testing.TB, c *holdfast.Client, name string) holdfast.LockInfo {
 	t.Helper()
 	s, err := c.Inspect(within(t), name)
 	if err != nil {

@@ -122,7 +122,7 @@ func (w *world) check() {
 // trusted asserts I8: nobody trusts a lease for longer than the server's answers allow.
 func (w *world) trusted(u *user) {
 	key, now := "holdfast:{"+u.lock.name+"}", u.link.now()
-	until := u.link.trust[key+u.lease.Owner()]
+	until := u.link.trust[key+u.lease.HolderID()]
 	if now <= until {
 		return
 	}

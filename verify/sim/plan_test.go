@@ -27,7 +27,7 @@ type plan struct {
 	sharded   bool
 	gathers   bool
 	crowd     bool
-	passes    []int // LocalPasses, by process
+	passes    []int // MaxLocalHandOvers, by process
 	objects   []*object
 
 	loss    float64 // of requests, of answers and of pushes, each

@@ -78,7 +78,7 @@ func (w *world) client(l *link, n byte) *holdfast.Client {
 	crand.Reader = bytes.NewReader(bytes.Repeat([]byte{n + 1}, 16))
 	defer func() { crand.Reader = was }()
 	c, err := holdfast.New(l, holdfast.Config{
-		TTL: w.ttl, Retention: w.retention, LocalPasses: w.passes[int(n)%w.processes], App: "sim",
+		TTL: w.ttl, Retention: w.retention, MaxLocalHandOvers: w.passes[int(n)%w.processes], App: "sim",
 	})
 	if err != nil {
 		panic(err)
@@ -283,10 +283,10 @@ func (u *user) enter() error {
 func (u *user) step() {
 	if u.mode == 'x' {
 		u.mode = 's'
-		u.act("step down", func() error { return u.lease.StepDown(context.Background()) })
+		u.act("step down", func() error { return u.lease.Downgrade(context.Background()) })
 		return
 	}
-	u.do("step up", func() error { return u.lease.StepUp(context.Background()) }, func(err error) {
+	u.do("step up", func() error { return u.lease.Upgrade(context.Background()) }, func(err error) {
 		if u.link.dead {
 			return
 		}

@@ -30,23 +30,23 @@ func short(t testing.TB, p *party, name string, err error, want int) {
 
 func acks(t *testing.T, primary *redistest.Server, replicas int, open func(testing.TB) *party) {
 	a, b := open(t), open(t)
-	release(t, a.lock(t, "x", holdfast.Acks(replicas, time.Second)))
-	_, err := a.Mutex("x", holdfast.Acks(replicas+1, brief)).TryLock(within(t))
+	release(t, a.lock(t, "x", holdfast.WaitReplicas(replicas, time.Second)))
+	_, err := a.Mutex("x", holdfast.WaitReplicas(replicas+1, brief)).TryLock(within(t))
 	if !errors.Is(err, holdfast.ErrNotAcked) {
 		t.Errorf("one more than there are: %v", err)
 	}
 
 	held := a.lock(t, "x")
-	pushed := b.waiting(t, "x", holdfast.Acks(replicas, brief))
+	pushed := b.waiting(t, "x", holdfast.WaitReplicas(replicas, brief))
 	primary.CutReplicas(t)
 	release(t, held)
 	short(t, b, "x", (<-pushed).err, replicas)
-	_, err = a.Mutex("x", holdfast.Acks(replicas, brief)).Lock(within(t))
+	_, err = a.Mutex("x", holdfast.WaitReplicas(replicas, brief)).Lock(within(t))
 	short(t, a, "x", err, replicas)
 
 	primary.HealReplicas(t)
 	redistest.Await(t, "the replicas are back", func() bool {
-		l, err := a.Mutex("x", holdfast.Acks(replicas, brief)).TryLock(within(t))
+		l, err := a.Mutex("x", holdfast.WaitReplicas(replicas, brief)).TryLock(within(t))
 		if err == nil {
 			release(t, l)
 		}
@@ -99,7 +99,7 @@ func TestDurableWaitsForTheDiskOrSaysWhatItNeeds(t *testing.T) {
 				strings.Contains(info, "aof_rewrite_scheduled:0")
 		})
 		_, unknown := g.Primary().Do(t, "WAITAOF", 0, 0, 0).(redistest.Error)
-		l, err := p.Mutex("x", holdfast.Durable(0, time.Second)).Lock(within(t))
+		l, err := p.Mutex("x", holdfast.WaitAOF(0, time.Second)).Lock(within(t))
 		var refused *holdfast.ServerError
 		switch {
 		case !unknown && err != nil:

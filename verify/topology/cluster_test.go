@@ -113,7 +113,7 @@ func TestAskIsFollowedToANodeThatDoesNotKnowTheScript(t *testing.T) {
 		if got := to.Do(t, "CLUSTER", "COUNTKEYSINSLOT", n); got != int64(1) {
 			t.Errorf("the new owner has %v records", got)
 		}
-		acked := open(t).lock(t, "x2{x}", holdfast.Acks(1, time.Second))
+		acked := open(t).lock(t, "x2{x}", holdfast.WaitReplicas(1, time.Second))
 		release(t, acked)
 		release(t, first)
 		second := a.lock(t, "x")

@@ -27,13 +27,13 @@ func logs(t testing.TB, servers ...*redistest.Server) {
 	}
 }
 
-// onDisk takes the lock with Durable until so many disks of replicas have been
+// onDisk takes the lock with WaitAOF until so many disks of replicas have been
 // counted beside the primary's, and never more. Where that is less than was
 // wanted, the lock is given back each time, and the error says both.
 func onDisk(t *testing.T, p *party, replicas, counted int) {
 	t.Helper()
 	redistest.Await(t, "so many are counted", func() bool {
-		l, err := p.Mutex("x", holdfast.Durable(replicas, 2*time.Second)).TryLock(within(t))
+		l, err := p.Mutex("x", holdfast.WaitAOF(replicas, 2*time.Second)).TryLock(within(t))
 		if err == nil {
 			release(t, l)
 			if counted < replicas {
@@ -73,10 +73,10 @@ func TestDurableCountsTheDisksThatHaveIt(t *testing.T) {
 	behindSentinel(t, func(t *testing.T, g *redistest.Sentinel, open func(testing.TB) *party) {
 		g.Forbear(t)
 		p, primary := open(t), g.Primary()
-		_, err := p.Mutex("x", holdfast.Durable(0, time.Second)).TryLock(within(t))
+		_, err := p.Mutex("x", holdfast.WaitAOF(0, time.Second)).TryLock(within(t))
 		notDurable(t, primary, err) // it has no log, or no such command
 		if !primary.WaitsForDisks(t) {
-			return // and what an old server does about Durable has been seen
+			return // and what an old server does about WaitAOF has been seen
 		}
 		logs(t, g.Servers...)
 		onDisk(t, p, 0, 0)
@@ -90,7 +90,7 @@ func TestDurableCountsTheDisksThatHaveIt(t *testing.T) {
 		}
 		onDisk(t, p, 1, 1)
 		onDisk(t, p, 2, 1)
-		release(t, p.lock(t, "x", holdfast.Acks(2, time.Second), holdfast.Durable(1, time.Second)))
+		release(t, p.lock(t, "x", holdfast.WaitReplicas(2, time.Second), holdfast.WaitAOF(1, time.Second)))
 		primary.CutReplicas(t)
 		onDisk(t, p, 1, 0)
 		onDisk(t, p, 0, 0)
@@ -101,7 +101,7 @@ func TestDurableCountsTheDisksThatHaveIt(t *testing.T) {
 func TestDurableHoldsAreRenewedAndHandedOver(t *testing.T) {
 	behindSentinel(t, func(t *testing.T, g *redistest.Sentinel, open func(testing.TB) *party) {
 		a, b, primary := open(t), open(t), g.Primary()
-		durable := holdfast.Durable(0, 2*time.Second)
+		durable := holdfast.WaitAOF(0, 2*time.Second)
 		if !primary.WaitsForDisks(t) {
 			_, err := a.Mutex("x", durable).TryLock(within(t))
 			notDurable(t, primary, err)
@@ -129,10 +129,10 @@ func TestDurableHoldsAreRenewedAndHandedOver(t *testing.T) {
 func TestWhatIsDurableOutlivesTheMachine(t *testing.T) {
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
-			s := redistest.Start(t, redistest.Needs("for `Acks`"),
+			s := redistest.Start(t, redistest.Needs("for `WaitReplicas`"),
 				redistest.Args("--appendonly", "yes", "--appendfsync", "everysec"))
 			p := newParty(t, a.alone(t, s.Addr(), restrict(t, []*redistest.Server{s})))
-			l, err := p.Mutex("x", holdfast.Durable(0, 2*time.Second), holdfast.TTL(time.Minute),
+			l, err := p.Mutex("x", holdfast.WaitAOF(0, 2*time.Second), holdfast.TTL(time.Minute),
 				holdfast.NoRenewal()).TryLock(within(t))
 			if !s.WaitsForDisks(t) {
 				notDurable(t, s, err)
@@ -150,8 +150,8 @@ func TestWhatIsDurableOutlivesTheMachine(t *testing.T) {
 				return s.Do(t, "EXISTS", "later") == int64(0)
 			})
 			lock, _ := s.Do(t, "HGET", key("x"), "lock").(string)
-			if !strings.Contains(lock, " "+l.Owner()) {
-				t.Errorf("the record says %q, the lease is of %s", lock, l.Owner())
+			if !strings.Contains(lock, " "+l.HolderID()) {
+				t.Errorf("the record says %q, the lease is of %s", lock, l.HolderID())
 			}
 		})
 	}

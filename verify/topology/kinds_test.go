@@ -28,7 +28,7 @@ func TestEveryKindBehindSentinel(t *testing.T) {
 		k := kinds{one: open(t), other: open(t), tokens: make(map[string]uint64)}
 		k.all(t)
 		// What is taken last is acknowledged, and with it all that was before.
-		release(t, k.one.lock(t, "mark", holdfast.Acks(2, time.Second)))
+		release(t, k.one.lock(t, "mark", holdfast.WaitReplicas(2, time.Second)))
 		arrived(t, g.FailOver(), k.one, k.other)
 		k.all(t)
 	})
@@ -88,17 +88,17 @@ func (k *kinds) readersAndSteps(t *testing.T) {
 	const name = "rw"
 	first := take(t, k.one.RWMutex(name).RLock)
 	second := take(t, k.other.RWMutex(name).RLock)
-	if err := first.StepUp(within(t)); !errors.Is(err, holdfast.ErrHeld) {
+	if err := first.Upgrade(within(t)); !errors.Is(err, holdfast.ErrHeld) {
 		t.Errorf("a step up beside a reader: %v", err)
 	}
 	release(t, second)
-	if err := first.StepUp(within(t)); err != nil {
-		t.Fatalf("StepUp: %v", err)
+	if err := first.Upgrade(within(t)); err != nil {
+		t.Fatalf("Upgrade: %v", err)
 	}
 	k.rises(t, name, first.Token())
 	reader := k.other.taking(t, name, k.other.RWMutex(name).RLock)
-	if err := first.StepDown(within(t)); err != nil {
-		t.Fatalf("StepDown: %v", err)
+	if err := first.Downgrade(within(t)); err != nil {
+		t.Fatalf("Downgrade: %v", err)
 	}
 	second = granted(t, reader)
 	k.rises(t, name, second.Token())
@@ -136,14 +136,14 @@ func (k *kinds) several(t *testing.T) {
 	for i := range 8 {
 		names = append(names, fmt.Sprint("part", i))
 	}
-	l, err := k.one.All(names).Lock(within(t))
+	l, err := k.one.MultiMutex(names).Lock(within(t))
 	if err != nil {
 		t.Fatalf("All: %v", err)
 	}
 	for _, name := range names {
 		k.rises(t, name, l.Token(name))
 	}
-	if _, err := k.other.All(names[3:5]).TryLock(within(t)); !errors.Is(err, holdfast.ErrHeld) {
+	if _, err := k.other.MultiMutex(names[3:5]).TryLock(within(t)); !errors.Is(err, holdfast.ErrHeld) {
 		t.Errorf("two that are held: %v", err)
 	}
 	type got struct {
@@ -153,7 +153,7 @@ func (k *kinds) several(t *testing.T) {
 	done := make(chan got, 1)
 	before, ctx := k.other.count(holdfast.EventWait, names[3]), within(t)
 	go func() {
-		l, err := k.other.All(names[3:5]).Lock(ctx)
+		l, err := k.other.MultiMutex(names[3:5]).Lock(ctx)
 		done <- got{l, err}
 	}()
 	k.other.await(t, holdfast.EventWait, names[3], before+1)
@@ -176,9 +176,9 @@ func (k *kinds) several(t *testing.T) {
 func (k *kinds) period(t *testing.T) {
 	ran := 0
 	for _, p := range []*party{k.one, k.other} {
-		turn, err := p.Every("job", time.Hour).Do(within(t), func(context.Context) error { ran++; return nil })
+		turn, err := p.Periodic("job", time.Hour).Do(within(t), func(context.Context) error { ran++; return nil })
 		if err != nil {
-			t.Errorf("Every: %v", err)
+			t.Errorf("Periodic: %v", err)
 		}
 		if turn.Ran {
 			k.rises(t, "job", turn.Token)

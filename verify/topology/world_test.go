@@ -177,7 +177,7 @@ func newParty(t testing.TB, s store.Store) *party {
 	t.Helper()
 	p := &party{store: s, changed: make(chan struct{})}
 	c, err := holdfast.New(s, holdfast.Config{
-		TTL: ttl, Observer: p, LocalPasses: -1, App: "topology", Prefix: redistest.Prefix(),
+		TTL: ttl, Observer: p, MaxLocalHandOvers: -1, App: "topology", Prefix: redistest.Prefix(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -326,7 +326,7 @@ type history struct {
 func (h *history) hold(l *holdfast.Lease) {
 	h.mu.Lock()
 	if h.inside != nil && h.inside.Err() == nil {
-		h.t.Errorf("two holders: %s and %s", h.inside.Owner(), l.Owner())
+		h.t.Errorf("two holders: %s and %s", h.inside.HolderID(), l.HolderID())
 	}
 	if l.Token() <= h.last {
 		h.t.Errorf("token %d after %d", l.Token(), h.last)

@@ -37,7 +37,7 @@ type Config struct {
 	Servers Servers       `json:"servers"`
 	Prefix  string        `json:"prefix"`
 	TTL     time.Duration `json:"ttl"`
-	Passes  int           `json:"passes"` // as holdfast.Config.LocalPasses
+	Passes  int           `json:"passes"` // as holdfast.Config.MaxLocalHandOvers
 	Dir     string        `json:"dir"`    // where the registers are
 	Works   []string      `json:"works"`  // which workloads
 	Rest    float64       `json:"rest"`   // part of the usual pauses between acquisitions
@@ -137,7 +137,7 @@ func (c *client) open(ctx context.Context) (func(), error) {
 		}
 		c.store = s
 		c.locks, err = holdfast.New(s, holdfast.Config{
-			Prefix: c.cfg.Prefix, TTL: c.cfg.TTL, Retention: Retention, LocalPasses: c.cfg.Passes,
+			Prefix: c.cfg.Prefix, TTL: c.cfg.TTL, Retention: Retention, MaxLocalHandOvers: c.cfg.Passes,
 			App: fmt.Sprintf("verify-%d", c.cfg.Proc), Observer: c,
 		})
 		return closed, err
@@ -169,7 +169,7 @@ func (c *client) obey(lines *bufio.Scanner, begin chan struct{}, stop func()) {
 // Observe implements [holdfast.Observer].
 func (c *client) Observe(e holdfast.Event) {
 	if e.Kind == holdfast.EventRenew && e.Err == nil {
-		c.confirmed.Store(e.Owner, history.Now())
+		c.confirmed.Store(e.HolderID, history.Now())
 	}
 }
 

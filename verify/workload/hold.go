@@ -40,7 +40,7 @@ func (w *worker) upTo(d time.Duration) time.Duration {
 type lease interface {
 	Context() context.Context
 	Err() error
-	Owner() string
+	HolderID() string
 }
 
 // request is one acquisition.
@@ -98,7 +98,7 @@ func (w *worker) hold(ctx context.Context, r request, do func(h *holding)) {
 		w.say(e)
 		return
 	}
-	e.Owner, e.Token = l.Owner(), r.token(l)
+	e.Owner, e.Token = l.HolderID(), r.token(l)
 	h := &holding{worker: w, lease: l, event: e}
 	e.Kind, e.At = history.Got, at
 	w.say(e)

@@ -121,7 +121,7 @@ func (w *worker) drop(ctx context.Context) {
 		w.say(e)
 		return
 	}
-	e.Kind, e.Owner, e.Token = history.Got, l.Owner(), l.Token()
+	e.Kind, e.Owner, e.Token = history.Got, l.HolderID(), l.Token()
 	w.say(e)
 	l = nil
 	// What ends the lease runs once the collector has seen that nobody has it.

@@ -228,11 +228,11 @@ func (w *worker) watch(ctx context.Context, e *holdfast.Election) {
 			continue
 		}
 		event := history.Event{
-			At: at, Kind: history.Term, Work: Election, Lock: Election, Token: leader.Term, Owner: leader.Owner,
+			At: at, Kind: history.Term, Work: Election, Lock: Election, Token: leader.Term, Owner: leader.HolderID,
 		}
-		if client, _, _ := strings.Cut(leader.Value, " "); client != leader.Client {
+		if client, _, _ := strings.Cut(leader.Value, " "); client != leader.ClientID {
 			event.How = history.Broken
-			event.Err = fmt.Sprintf("value %q of the leader %s", leader.Value, leader.Owner)
+			event.Err = fmt.Sprintf("value %q of the leader %s", leader.Value, leader.HolderID)
 		}
 		w.say(event)
 	}
@@ -240,7 +240,7 @@ func (w *worker) watch(ctx context.Context, e *holdfast.Election) {
 
 // period: every process wants to run the job of each period.
 func (w *worker) period(ctx context.Context) {
-	job := w.locks.Every(Period, w.cfg.TTL, holdfast.At(0))
+	job := w.locks.Periodic(Period, w.cfg.TTL, holdfast.StartAt(0))
 	asked := history.Now()
 	e := history.Event{Kind: history.Run, Work: Period, Lock: Period, ID: w.ids.Add(1), Asked: asked}
 	turn, err := job.Do(ctx, func(ctx context.Context) error {
@@ -249,7 +249,7 @@ func (w *worker) period(ctx context.Context) {
 		return nil
 	})
 	if e.At != 0 {
-		e.Token, e.Owner = turn.Token, turn.Owner
+		e.Token, e.Owner = turn.Token, turn.HolderID
 		w.say(e)
 		return
 	}

@@ -18,7 +18,7 @@ import (
 const late = 60 * time.Millisecond
 
 // loop runs a job in a loop for some time and returns how that ended.
-func loop(t *testing.T, e *holdfast.Every, during time.Duration, f func(ctx context.Context) error) error {
+func loop(t *testing.T, e *holdfast.Periodic, during time.Duration, f func(ctx context.Context) error) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), during)
 	defer cancel()
@@ -28,12 +28,12 @@ func loop(t *testing.T, e *holdfast.Every, during time.Duration, f func(ctx cont
 func TestALoopCountsPeriodsFromTheirBeginning(t *testing.T) {
 	const period, periods = time.Minute, 3000
 	for name, options := range map[string][]holdfast.Option{
-		"each with its run": nil, "at fixed times": {holdfast.At(17 * time.Second)},
+		"each with its run": nil, "at fixed times": {holdfast.StartAt(17 * time.Second)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				j := &job{t: t, take: 40 * time.Second}
-				e := w.client().Every("job", period, options...)
+				e := w.client().Periodic("job", period, options...)
 				wantIs(t, loop(t, e, periods*period+time.Second, j.run), context.DeadlineExceeded)
 				// A period that begins with its run is as long as it takes to
 				// see that it is due: 11 ms at most, here.
@@ -60,7 +60,7 @@ func TestALoopCountsPeriodsFromTheirBeginning(t *testing.T) {
 func TestALoopOfRunsOfEveryLengthKeepsItsTimes(t *testing.T) {
 	const period, runs = time.Minute, 2000 / few
 	for name, options := range map[string][]holdfast.Option{
-		"each with its run": nil, "at fixed times": {holdfast.At(17 * time.Second)},
+		"each with its run": nil, "at fixed times": {holdfast.StartAt(17 * time.Second)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
@@ -68,7 +68,7 @@ func TestALoopOfRunsOfEveryLengthKeepsItsTimes(t *testing.T) {
 				var due, last time.Time
 				n := 0
 				done := errors.New("done")
-				e := w.client().Every("job", period, options...)
+				e := w.client().Periodic("job", period, options...)
 				err := e.Loop(t.Context(), func(context.Context) error {
 					at := time.Now()
 					if n > 0 && (at.Before(due) || at.Sub(due) > late) {
@@ -103,7 +103,7 @@ func TestAFailedRunOfALoopIsRepeatedInItsPeriod(t *testing.T) {
 		tries := 0
 		ctx, cancel := context.WithTimeout(t.Context(), periods*period)
 		defer cancel()
-		e := w.client().Every("job", period, holdfast.At(0), holdfast.AgainOnError())
+		e := w.client().Periodic("job", period, holdfast.StartAt(0), holdfast.RetryOnError())
 		for ctx.Err() == nil {
 			err := e.Loop(ctx, func(context.Context) error {
 				index := time.Now().UnixMilli() / period.Milliseconds()
@@ -145,7 +145,7 @@ func TestAProcessThatDiesInItsRunCostsItsPeriodOnly(t *testing.T) {
 		for ctx.Err() == nil {
 			c := w.client()
 			n := 0
-			err := c.Every("job", period, holdfast.At(0)).Loop(ctx, func(context.Context) error {
+			err := c.Periodic("job", period, holdfast.StartAt(0)).Loop(ctx, func(context.Context) error {
 				index := time.Now().UnixMilli() / period.Milliseconds()
 				if seen[index] {
 					t.Errorf("period %d has two runs", index)
@@ -183,7 +183,7 @@ func TestAClockThatIsSetBackRepeatsNoRun(t *testing.T) {
 				var back atomic.Int64
 				w.SetClock(func() time.Time { return server.Add(time.Since(start) - time.Duration(back.Load())) })
 				j := &job{t: t}
-				e := w.client().Every("lottery", 24*time.Hour, holdfast.At(12*time.Hour))
+				e := w.client().Periodic("lottery", 24*time.Hour, holdfast.StartAt(12*time.Hour))
 				if turn := j.do(e); !turn.Ran {
 					t.Fatalf("%+v", turn)
 				}
@@ -205,14 +205,14 @@ func TestAClockThatIsSetBackRepeatsNoRun(t *testing.T) {
 func TestAnotherPeriodOfAJobIsRefusedAndItsMarkKept(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		j := &job{t: t}
-		hourly := w.client().Every("job", time.Hour)
-		others := map[string]*holdfast.Every{
-			"24h0m0s":        w.client().Every("job", 24*time.Hour),
-			"1m0s":           w.client().Every("job", time.Minute),
-			"1h0m0s at 5m0s": w.client().Every("job", time.Hour, holdfast.At(5*time.Minute)),
-			"24h0m0s at 0s":  w.client().Every("job", 24*time.Hour, holdfast.At(0)),
-			"24h0m0s at 5h0m": w.client().Every("job", 24*time.Hour,
-				holdfast.At(5*time.Hour), holdfast.Wait(time.Hour)),
+		hourly := w.client().Periodic("job", time.Hour)
+		others := map[string]*holdfast.Periodic{
+			"24h0m0s":        w.client().Periodic("job", 24*time.Hour),
+			"1m0s":           w.client().Periodic("job", time.Minute),
+			"1h0m0s at 5m0s": w.client().Periodic("job", time.Hour, holdfast.StartAt(5*time.Minute)),
+			"24h0m0s at 0s":  w.client().Periodic("job", 24*time.Hour, holdfast.StartAt(0)),
+			"24h0m0s at 5h0m": w.client().Periodic("job", 24*time.Hour,
+				holdfast.StartAt(5*time.Hour), holdfast.MaxWait(time.Hour)),
 		}
 		const hours = 50
 		for range hours {
@@ -263,12 +263,12 @@ func TestOffsetsOfTheSameInstantsAreTheSamePeriod(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		j := &job{t: t}
 		for _, at := range []time.Duration{5 * time.Minute, 65 * time.Minute, -55 * time.Minute} {
-			j.do(w.client().Every("job", time.Hour, holdfast.At(at)))
+			j.do(w.client().Periodic("job", time.Hour, holdfast.StartAt(at)))
 		}
 		if j.count() != 1 {
 			t.Errorf("%d runs", j.count())
 		}
-		e := w.client().Every("job", time.Hour)
+		e := w.client().Periodic("job", time.Hour)
 		time.Sleep(45 * time.Minute)
 		if turn := j.do(e); !turn.Ran || time.Now().Add(turn.Next).Minute() != 5 {
 			t.Errorf("%+v at %v", turn, time.Now())
@@ -279,9 +279,9 @@ func TestOffsetsOfTheSameInstantsAreTheSamePeriod(t *testing.T) {
 func TestAJobIsRescheduledOnPurpose(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		j := &job{t: t}
-		hourly, daily := w.client().Every("job", time.Hour), w.client().Every("job", 24*time.Hour)
-		noon := w.client().Every("job", 24*time.Hour, holdfast.At(12*time.Hour))
-		reschedule := func(e *holdfast.Every) {
+		hourly, daily := w.client().Periodic("job", time.Hour), w.client().Periodic("job", 24*time.Hour)
+		noon := w.client().Periodic("job", 24*time.Hour, holdfast.StartAt(12*time.Hour))
+		reschedule := func(e *holdfast.Periodic) {
 			t.Helper()
 			for range 2 { // once more changes nothing
 				if err := e.Reschedule(t.Context()); err != nil {
@@ -311,11 +311,11 @@ func TestAJobIsRescheduledOnPurpose(t *testing.T) {
 		if turn := j.do(noon); !turn.Ran || time.Now().UTC().Hour() != 12 {
 			t.Errorf("%+v at %v", turn, time.Now().UTC())
 		}
-		w.Fail(only("turn", 1, errLink))
+		w.FailRequest(only("turn", 1, errLink))
 		wantIs(t, daily.Reschedule(t.Context()), holdfast.ErrUnknownOutcome)
-		wantIs(t, w.client().Every("", time.Hour).Reschedule(t.Context()), holdfast.ErrInvalid)
+		wantIs(t, w.client().Periodic("", time.Hour).Reschedule(t.Context()), holdfast.ErrInvalid)
 		c := w.client()
-		late := c.Every("job", time.Hour)
+		late := c.Periodic("job", time.Hour)
 		_ = c.Close(t.Context())
 		wantIs(t, late.Reschedule(t.Context()), holdfast.ErrClosed)
 	})
@@ -331,7 +331,7 @@ func TestALoopOutlivesRequestsWithoutAnswer(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				j := &job{t: t, take: time.Minute}
 				turns, forgoes := 0, 0
-				w.Lose(func(asked string, _ []string) error {
+				w.LoseReply(func(asked string, _ []string) error {
 					switch {
 					case asked == "turn":
 						turns++
@@ -343,7 +343,7 @@ func TestALoopOutlivesRequestsWithoutAnswer(t *testing.T) {
 					}
 					return nil
 				})
-				w.Fail(func(asked string, _ []string) error {
+				w.FailRequest(func(asked string, _ []string) error {
 					if asked == "forgo" {
 						if forgoes++; forgoes%5 != 0 {
 							return errLink
@@ -351,7 +351,7 @@ func TestALoopOutlivesRequestsWithoutAnswer(t *testing.T) {
 					}
 					return nil
 				})
-				e := w.client().Every("job", period, holdfast.At(0))
+				e := w.client().Periodic("job", period, holdfast.StartAt(0))
 				wantIs(t, loop(t, e, periods*period, j.run), context.DeadlineExceeded)
 				if n := j.count(); n < periods-1 || n > periods {
 					t.Errorf("%d runs in %d periods", n, periods)

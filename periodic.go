@@ -15,7 +15,7 @@ import (
 // maxPeriod bounds a period: the server keeps its mark for two of them.
 const maxPeriod = 10 * 365 * 24 * time.Hour
 
-// Every is a job that runs at most once per period over all processes,
+// Periodic is a job that runs at most once per period over all processes,
 // whoever comes first. The period is marked in the same step in which the run
 // is granted, and kept though the run is short, fails, or its process dies: at
 // most one run begins in a period. It is counted by the server's clock; those
@@ -26,24 +26,24 @@ const maxPeriod = 10 * 365 * 24 * time.Hour
 // more than one at a time. A run whose process dies is not made up for before
 // the next period.
 //
-// The name is none of a lock's: Mutex("a") and Every("a", …) have nothing to do
+// The name is none of a lock's: Mutex("a") and Periodic("a", …) have nothing to do
 // with each other. Like a Mutex it is a name and options.
-type Every struct {
+type Periodic struct {
 	terms  terms
 	period time.Duration
 }
 
-// Every names a job that runs once per period; a period must be at least the
+// Periodic names a job that runs once per period; a period must be at least the
 // TTL of the run's lease. All processes must name the same period: who names
 // another one is told by a [*PeriodError], and runs nothing, for as long as the
 // job is remembered (two periods and [Config.Retention] after its last run).
-// [Every.Reschedule] changes it. A period begins with its run, unless [At] says
+// [Periodic.Reschedule] changes it. A period begins with its run, unless [StartAt] says
 // otherwise, here or where the job has run last. It does no I/O. What cannot
 // work is reported by the first use, as an [ErrInvalid].
 //
-// Wait makes a Do that comes too early wait for the next period for so long.
-func (c *Client) Every(name string, period time.Duration, options ...Option) *Every {
-	e := &Every{terms: c.terms(name, wire.Exclusive, options), period: period}
+// MaxWait makes a Do that comes too early wait for the next period for so long.
+func (c *Client) Periodic(name string, period time.Duration, options ...Option) *Periodic {
+	e := &Periodic{terms: c.terms(name, wire.Exclusive, options), period: period}
 	t := &e.terms
 	t.mutexOnly()
 	t.noTries()
@@ -67,11 +67,11 @@ func (c *Client) Every(name string, period time.Duration, options ...Option) *Ev
 	return e
 }
 
-// At makes the periods of an [Every] begin at fixed times, by the server's
+// StartAt makes the periods of a [Periodic] begin at fixed times, by the server's
 // clock: one begins offset after 1970 began in UTC, and one every period from
-// there. So Every("lottery", 24*time.Hour, At(12*time.Hour)) has periods from
+// there. So Periodic("lottery", 24*time.Hour, StartAt(12*time.Hour)) has periods from
 // noon to noon, UTC. It has no effect on locks.
-func At(offset time.Duration) Option {
+func StartAt(offset time.Duration) Option {
 	return func(t *terms) error {
 		if offset%time.Millisecond != 0 {
 			return invalid("the offset is %v: the server counts whole milliseconds, use %v",
@@ -82,11 +82,11 @@ func At(offset time.Duration) Option {
 	}
 }
 
-// AgainOnError makes an [Every] give the period back when its function returns
+// RetryOnError makes a [Periodic] give the period back when its function returns
 // an error: whoever comes next in the same period runs it again. A run that
 // panics, loses its lease or dies with its process still counts. It has no
 // effect on locks.
-func AgainOnError() Option {
+func RetryOnError() Option {
 	return func(t *terms) error {
 		t.again = true
 		return nil
@@ -94,34 +94,34 @@ func AgainOnError() Option {
 }
 
 // Name is the job's name.
-func (e *Every) Name() string { return e.terms.name }
+func (e *Periodic) Name() string { return e.terms.name }
 
-// Turn says what a [Every.Do] found.
-type Turn struct {
-	Ran   bool          // the function ran, here
-	Owner string        // whose run it is that this period has; empty if nobody's is known
-	Token uint64        // of the run, if it ran here: rises with every run of the job
-	Busy  bool          // a run goes on that began in an earlier period; the next one follows it
-	Next  time.Duration // until the next period begins; with Busy, until the run ends unless renewed
+// RunResult says what a [Periodic.Do] found.
+type RunResult struct {
+	Ran      bool          // the function ran, here
+	HolderID string        // whose run it is that this period has; empty if nobody's is known
+	Token    uint64        // of the run, if it ran here: rises with every run of the job
+	Busy     bool          // a run goes on that began in an earlier period; the next one follows it
+	Next     time.Duration // until the next period begins; with Busy, until the run ends unless renewed
 }
 
 // Do runs f if this period has had no run yet. Else it returns at once with
 // Ran unset, which is no error, or waits for the next period as long as the
-// option [Wait] says.
+// option [MaxWait] says.
 //
 // The context that f is given is ctx's child, and is also done when the run's
 // lease is lost. The error joins f's error and what went wrong with the lease,
 // as that of [Mutex.Do]. If f did not run, the error is one of those of
 // [Mutex.TryLock], and the period, if it may have been marked, is given back in
-// the background. While [Wait] lasts it also waits for a server that is away; if that
+// the background. While [MaxWait] lasts it also waits for a server that is away; if that
 // never answers, the error is a [*HeldError] that says why.
-func (e *Every) Do(ctx context.Context, f func(ctx context.Context) error) (Turn, error) {
+func (e *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (RunResult, error) {
 	t := &e.terms
 	if err := t.usable(ctx); err != nil {
-		return Turn{}, err
+		return RunResult{}, err
 	}
 	if f == nil {
-		return Turn{}, errNoFunction
+		return RunResult{}, errNoFunction
 	}
 	waits, cancel := ctx, func() {}
 	if t.wait > 0 {
@@ -129,7 +129,7 @@ func (e *Every) Do(ctx context.Context, f func(ctx context.Context) error) (Turn
 	}
 	defer cancel()
 	away := &outage{c: t.client, name: t.name, try: t.wait <= 0}
-	var seen *Turn
+	var seen *RunResult
 	for {
 		turn, l, err := e.begin(waits, ctx, "now")
 		now := t.client.now()
@@ -139,7 +139,7 @@ func (e *Every) Do(ctx context.Context, f func(ctx context.Context) error) (Turn
 		case err != nil && seen != nil && waitOver(waits, ctx):
 			return *seen, nil
 		case err != nil:
-			return Turn{}, t.client.held(waits, ctx, &t.spec, away.ended(waits, err))
+			return RunResult{}, t.client.held(waits, ctx, &t.spec, away.ended(waits, err))
 		case l != nil:
 			return turn, e.run(ctx, l, f)
 		}
@@ -170,11 +170,11 @@ func (t *terms) interrupted(ctx context.Context) error {
 // that is shorter than the period delays no other. After a longer one the next
 // begins at once, in the period that it is then.
 //
-// With [At], a job that nobody has run lately is begun with the next period,
+// With [StartAt], a job that nobody has run lately is begun with the next period,
 // as a cron job is; without it, at once. A period whose beginning nobody saw is
 // begun by whoever comes in it, if the run before is still remembered (for a
 // period and [Config.Retention]).
-func (e *Every) Loop(ctx context.Context, f func(ctx context.Context) error) error {
+func (e *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) error {
 	t := &e.terms
 	if err := t.usable(ctx); err != nil {
 		return err
@@ -189,7 +189,7 @@ func (e *Every) Loop(ctx context.Context, f func(ctx context.Context) error) err
 		turn, l, err := e.begin(ctx, ctx, first)
 		seen := t.client.now() // before the run, which takes its time
 		if err != nil {
-			back.add(turn.Owner, seen, t.ttl)
+			back.add(turn.HolderID, seen, t.ttl)
 			again := wavering(err) || errors.Is(err, ErrLost)
 			if ctx.Err() != nil || !again || !t.client.sleep(ctx, pause) {
 				return err
@@ -210,7 +210,7 @@ func (e *Every) Loop(ctx context.Context, f func(ctx context.Context) error) err
 			}
 		}
 		first = e.first(turn.Next <= closeBy)
-		if l == nil && back.has(turn.Owner) {
+		if l == nil && back.has(turn.HolderID) {
 			turn.Busy = true // until it has been given back
 		}
 		if !e.until(ctx, turn, seen) {
@@ -241,7 +241,7 @@ func (g *givenBack) has(attempt string) bool {
 
 // first says what is to be done where no period is remembered. Periods at fixed
 // times are begun at their beginning, and then by all who have waited for it.
-func (e *Every) first(beginning bool) string {
+func (e *Periodic) first(beginning bool) string {
 	if e.terms.aligned && !beginning {
 		return "next"
 	}
@@ -255,7 +255,7 @@ const closeBy = 2 * time.Second
 
 // until waits until it makes sense to ask again: turn was seen at that time. It
 // reports false if ctx ended or the client closes before.
-func (e *Every) until(ctx context.Context, turn Turn, seen time.Duration) bool {
+func (e *Periodic) until(ctx context.Context, turn RunResult, seen time.Duration) bool {
 	c := e.terms.client
 	wait := max(turn.Next-(c.now()-seen), 0)
 	switch {
@@ -281,10 +281,10 @@ func (e *Every) until(ctx context.Context, turn Turn, seen time.Duration) bool {
 // begin asks for the run of this period. Without a lease and an error, the
 // turn says who has it. ctx bounds the request; parent is what the lease's own
 // context descends from.
-func (e *Every) begin(ctx, parent context.Context, first string) (Turn, *Lease, error) {
+func (e *Periodic) begin(ctx, parent context.Context, first string) (RunResult, *Lease, error) {
 	c, s := e.terms.client, &e.terms.spec
 	if !c.enter() {
-		return Turn{}, nil, ErrClosed
+		return RunResult{}, nil, ErrClosed
 	}
 	defer c.exit()
 	start := c.now()
@@ -302,9 +302,9 @@ func (e *Every) begin(ctx, parent context.Context, first string) (Turn, *Lease, 
 		err = h.over()
 		c.undoBy(script.Forgo, s, h.attempt, c.now()+s.ttl)
 		c.observe(Event{Kind: EventFail, Name: s.name, Wait: c.now() - start, Err: err})
-		return Turn{Owner: h.attempt}, nil, err
+		return RunResult{HolderID: h.attempt}, nil, err
 	}
-	turn.Ran, turn.Owner, turn.Token = true, h.attempt, l.Token()
+	turn.Ran, turn.HolderID, turn.Token = true, h.attempt, l.Token()
 	c.tellGrant(l.tenure, Event{Wait: c.now() - start})
 	return turn, l, nil
 }
@@ -313,13 +313,13 @@ func (e *Every) begin(ctx, parent context.Context, first string) (Turn, *Lease, 
 // error neither run nor period is ours, or is being given back in the
 // background: a cancel alone would leave the period marked and nobody running.
 // Of which attempt that is the turn says then.
-func (e *Every) ask(ctx context.Context, first string) (Turn, *hold, error) {
+func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, error) {
 	c, s := e.terms.client, &e.terms.spec
 	if err := c.prepare(ctx, s); err != nil {
 		if end := ended(ctx); end != nil && passing(err) {
 			err = end
 		}
-		return Turn{}, nil, fault("turn of", s.name, err)
+		return RunResult{}, nil, fault("turn of", s.name, err)
 	}
 	c.introduce()
 	attempt, _ := c.attempt()
@@ -327,19 +327,19 @@ func (e *Every) ask(ctx context.Context, first string) (Turn, *hold, error) {
 	sent := c.now()
 	line, err := e.turn(ctx, attempt, first)
 	if definite(err) {
-		return Turn{}, nil, fault("turn of", s.name, err)
+		return RunResult{}, nil, fault("turn of", s.name, err)
 	}
 	if err != nil {
 		undo()
 		if end := ended(ctx); end != nil {
 			err = end
 		}
-		return Turn{Owner: attempt}, nil, fault("turn of", s.name, err)
+		return RunResult{HolderID: attempt}, nil, fault("turn of", s.name, err)
 	}
 	if line.Other != nil {
-		return Turn{}, nil, &PeriodError{Name: s.name, InUse: Schedule(*line.Other), Asked: e.schedule()}
+		return RunResult{}, nil, &PeriodError{Name: s.name, InUse: Schedule(*line.Other), Asked: e.schedule()}
 	}
-	turn := Turn{Owner: line.Attempt, Busy: line.Busy, Next: line.Left}
+	turn := RunResult{HolderID: line.Attempt, Busy: line.Busy, Next: line.Left}
 	if !line.Granted {
 		return turn, nil, nil
 	}
@@ -349,19 +349,19 @@ func (e *Every) ask(ctx context.Context, first string) (Turn, *hold, error) {
 	}
 	if !ok {
 		undo()
-		return Turn{Owner: attempt}, nil, c.tooLate(s)
+		return RunResult{HolderID: attempt}, nil, c.tooLate(s)
 	}
 	if s.ack.wanted() {
 		if err := h.confirm(ctx); err != nil { // which has given the run back, but not its period
 			undo()
-			return Turn{Owner: attempt}, nil, err
+			return RunResult{HolderID: attempt}, nil, err
 		}
 	}
 	return turn, h, nil
 }
 
 // turn sends one request.
-func (e *Every) turn(ctx context.Context, attempt, first string) (wire.TurnLine, error) {
+func (e *Periodic) turn(ctx context.Context, attempt, first string) (wire.TurnLine, error) {
 	c, s, offset := e.terms.client, &e.terms.spec, "-"
 	if asked := e.schedule(); asked.Aligned {
 		offset = wire.Millis(asked.Offset)
@@ -377,7 +377,7 @@ func (e *Every) turn(ctx context.Context, attempt, first string) (wire.TurnLine,
 
 // schedule is what is asked for. The offset is less than a period: so that all
 // who mean the same instants say the same.
-func (e *Every) schedule() Schedule {
+func (e *Periodic) schedule() Schedule {
 	s := Schedule{Period: e.period, Aligned: e.terms.aligned}
 	if s.Aligned {
 		s.Offset = (e.terms.offset%e.period + e.period) % e.period
@@ -385,14 +385,14 @@ func (e *Every) schedule() Schedule {
 	return s
 }
 
-// Reschedule gives the job the period, and the beginning by [At], of this
-// Every. Who asks by the old ones is told so by a [*PeriodError] from then on.
+// Reschedule gives the job the period, and the beginning by [StartAt], of this
+// Periodic. Who asks by the old ones is told so by a [*PeriodError] from then on.
 // A period that is due stays due; otherwise the next begins a period from now,
 // or with the next of the fixed times. It runs nothing. Where no period of the
 // job is remembered there is nothing to change.
 //
 // It can be repeated: after an [ErrUnknownOutcome] the job may have either.
-func (e *Every) Reschedule(ctx context.Context) error {
+func (e *Periodic) Reschedule(ctx context.Context) error {
 	t := &e.terms
 	if err := t.usable(ctx); err != nil {
 		return err
@@ -417,7 +417,7 @@ func (e *Every) Reschedule(ctx context.Context) error {
 }
 
 // run runs f under the lease, and gives the period back if it is to be.
-func (e *Every) run(ctx context.Context, l *Lease, f func(ctx context.Context) error) (err error) {
+func (e *Periodic) run(ctx context.Context, l *Lease, f func(ctx context.Context) error) (err error) {
 	inner, cancel := l.bind(ctx)
 	end := l.Release
 	defer func() {

@@ -47,7 +47,7 @@ func (j *job) count() int {
 }
 
 // do runs the job if it is due.
-func (j *job) do(e *holdfast.Every) holdfast.Turn {
+func (j *job) do(e *holdfast.Periodic) holdfast.RunResult {
 	j.t.Helper()
 	turn, err := e.Do(j.t.Context(), j.run)
 	if err != nil {
@@ -59,14 +59,15 @@ func (j *job) do(e *holdfast.Every) holdfast.Turn {
 func TestAJobRunsOncePerPeriodWhoeverComesFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		j := &job{t: t}
-		a, b := w.client().Every("job", time.Hour), w.client().Every("job", time.Hour)
+		a, b := w.client().Periodic("job", time.Hour), w.client().Periodic("job", time.Hour)
 		first := j.do(a)
-		if !first.Ran || first.Next != time.Hour || first.Owner == "" || first.Token == 0 {
+		if !first.Ran || first.Next != time.Hour || first.HolderID == "" || first.Token == 0 {
 			t.Errorf("the first: %+v", first)
 		}
 		time.Sleep(time.Minute)
-		for _, e := range []*holdfast.Every{a, b} {
-			if turn := j.do(e); turn.Ran || turn.Owner != first.Owner || turn.Next != 59*time.Minute || turn.Busy {
+		for _, e := range []*holdfast.Periodic{a, b} {
+			turn := j.do(e)
+			if turn.Ran || turn.HolderID != first.HolderID || turn.Next != 59*time.Minute || turn.Busy {
 				t.Errorf("in the same period: %+v", turn)
 			}
 		}
@@ -90,12 +91,12 @@ func TestThePeriodIsKeptThoughTheProcessDied(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _ = c.Every("job", time.Hour).Do(t.Context(), j.run)
+			_, _ = c.Periodic("job", time.Hour).Do(t.Context(), j.run)
 		}()
 		synctest.Wait()
 		c.Abandon()
 		<-done
-		other := w.client().Every("job", time.Hour)
+		other := w.client().Periodic("job", time.Hour)
 		for range 59 {
 			time.Sleep(time.Minute)
 			if turn := j.do(other); turn.Ran {
@@ -113,11 +114,11 @@ func TestThePeriodIsKeptThoughTheProcessDied(t *testing.T) {
 func TestARunLongerThanItsPeriodIsFollowedWhenItEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		j := &job{t: t, take: 90 * time.Second}
-		long, other := w.client().Every("job", time.Minute), w.client().Every("job", time.Minute)
+		long, other := w.client().Periodic("job", time.Minute), w.client().Periodic("job", time.Minute)
 		done := make(chan struct{})
 		go func() { defer close(done); j.do(long) }()
 		time.Sleep(75 * time.Second)
-		if turn := j.do(other); turn.Ran || !turn.Busy || turn.Owner == "" || turn.Next > ttl {
+		if turn := j.do(other); turn.Ran || !turn.Busy || turn.HolderID == "" || turn.Next > ttl {
 			t.Errorf("while it runs: %+v", turn)
 		}
 		<-done
@@ -131,17 +132,17 @@ func TestAFailedRunCountsUnlessItIsToBeRepeated(t *testing.T) {
 	errJob := errors.New("no luck")
 	bubble(t, func(t *testing.T, w *world) {
 		for name, options := range map[string][]holdfast.Option{
-			"counts": nil, "again": {holdfast.AgainOnError()},
+			"counts": nil, "again": {holdfast.RetryOnError()},
 		} {
 			events := &recorder{}
-			e := w.client(holdfast.Config{Observer: events}).Every(name, time.Hour, options...)
+			e := w.client(holdfast.Config{Observer: events}).Periodic(name, time.Hour, options...)
 			turn, err := e.Do(t.Context(), func(context.Context) error { return errJob })
 			wantIs(t, err, errJob)
 			if !turn.Ran {
 				t.Errorf("%+v", turn)
 			}
 			j := &job{t: t}
-			if next := j.do(w.client().Every(name, time.Hour)); next.Ran != (name == "again") {
+			if next := j.do(w.client().Periodic(name, time.Hour)); next.Ran != (name == "again") {
 				t.Errorf("%s: %+v", name, next)
 			}
 			if n := len(events.all(holdfast.EventRelease)); n != 1 || len(events.all(holdfast.EventLost)) > 0 {
@@ -153,7 +154,7 @@ func TestAFailedRunCountsUnlessItIsToBeRepeated(t *testing.T) {
 
 func TestAPanicOfARunCountsAndIsReleased(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		e := w.client().Every("job", time.Hour, holdfast.AgainOnError())
+		e := w.client().Periodic("job", time.Hour, holdfast.RetryOnError())
 		func() {
 			defer func() {
 				if recover() == nil {
@@ -175,8 +176,8 @@ func TestAPanicOfARunCountsAndIsReleased(t *testing.T) {
 
 func TestATurnOfUnknownOutcomeIsGivenBackWithItsPeriod(t *testing.T) {
 	for name, fault := range map[string]func(w *world){
-		"reply lost":   func(w *world) { w.Lose(only("turn", 1, errLink)) },
-		"request lost": func(w *world) { w.Fail(only("turn", 1, errLink)) },
+		"reply lost":   func(w *world) { w.LoseReply(only("turn", 1, errLink)) },
+		"request lost": func(w *world) { w.FailRequest(only("turn", 1, errLink)) },
 		"request late": func(w *world) {
 			w.net.slow(func(action string) (there, back time.Duration) {
 				if action == "turn" {
@@ -190,11 +191,11 @@ func TestATurnOfUnknownOutcomeIsGivenBackWithItsPeriod(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				fault(w)
 				j := &job{t: t}
-				_, err := w.client().Every("job", time.Hour).Do(t.Context(), j.run)
+				_, err := w.client().Periodic("job", time.Hour).Do(t.Context(), j.run)
 				wantIs(t, err, holdfast.ErrUnknownOutcome)
 				time.Sleep(12 * time.Second)
 				w.net.slow(nil)
-				if turn := j.do(w.client().Every("job", time.Hour)); !turn.Ran || j.count() != 1 {
+				if turn := j.do(w.client().Periodic("job", time.Hour)); !turn.Ran || j.count() != 1 {
 					t.Errorf("%+v after %d runs", turn, j.count())
 				}
 			})
@@ -209,10 +210,10 @@ func TestARunThatLosesItsLeaseIsToldAndKeepsItsPeriod(t *testing.T) {
 		stalled := make(chan func(), 1)
 		time.AfterFunc(time.Minute, func() { stalled <- w.Stall() })
 		time.AfterFunc(2*time.Minute, func() { (<-stalled)() })
-		_, err := c.Every("job", 24*time.Hour, holdfast.AgainOnError()).Do(t.Context(), j.run)
+		_, err := c.Periodic("job", 24*time.Hour, holdfast.RetryOnError()).Do(t.Context(), j.run)
 		wantIs(t, err, holdfast.ErrNotHeld)
 		time.Sleep(2 * time.Minute)
-		if turn := j.do(w.client().Every("job", 24*time.Hour)); turn.Ran {
+		if turn := j.do(w.client().Periodic("job", 24*time.Hour)); turn.Ran {
 			t.Errorf("%+v", turn)
 		}
 	})
@@ -224,8 +225,8 @@ func TestPeriodsAtFixedTimesAreThoseOfTheServersClock(t *testing.T) {
 		start := time.Now()
 		server := time.Date(2031, 5, 6, 11, 59, 0, 0, time.UTC)
 		w.SetClock(func() time.Time { return server.Add(time.Since(start)) })
-		noon := func() *holdfast.Every {
-			return w.client().Every("lottery", 24*time.Hour, holdfast.At(12*time.Hour))
+		noon := func() *holdfast.Periodic {
+			return w.client().Periodic("lottery", 24*time.Hour, holdfast.StartAt(12*time.Hour))
 		}
 		j := &job{t: t}
 		if turn := j.do(noon()); !turn.Ran || turn.Next != time.Minute {
@@ -241,13 +242,13 @@ func TestPeriodsAtFixedTimesAreThoseOfTheServersClock(t *testing.T) {
 		}
 		// A copy whose clock is ahead waits for the server's noon.
 		early := time.Now()
-		turn, err := w.client().Every("lottery", 24*time.Hour, holdfast.At(12*time.Hour),
-			holdfast.Wait(5*time.Minute)).Do(t.Context(), j.run)
+		turn, err := w.client().Periodic("lottery", 24*time.Hour, holdfast.StartAt(12*time.Hour),
+			holdfast.MaxWait(5*time.Minute)).Do(t.Context(), j.run)
 		if late := time.Since(early) - time.Minute; err != nil || !turn.Ran || late < 0 || late > 100*time.Millisecond {
 			t.Errorf("%+v, %v, %v after noon", turn, err, late)
 		}
 		// And one that does not wait so long gives up without an error.
-		turn, err = w.client().Every("lottery", 24*time.Hour, holdfast.Wait(time.Minute)).Do(t.Context(), j.run)
+		turn, err = w.client().Periodic("lottery", 24*time.Hour, holdfast.MaxWait(time.Minute)).Do(t.Context(), j.run)
 		if err != nil || turn.Ran {
 			t.Errorf("%+v, %v", turn, err)
 		}
@@ -269,7 +270,7 @@ func TestALoopOfManyProcessesRunsTheJobOnceAtEachFixedTime(t *testing.T) {
 				time.AfterFunc(2*time.Hour+35*time.Minute, c.Abandon)
 			}
 			all.Go(func() {
-				err := c.Every("lottery", 24*time.Hour, holdfast.At(12*time.Hour)).Loop(ctx, j.run)
+				err := c.Periodic("lottery", 24*time.Hour, holdfast.StartAt(12*time.Hour)).Loop(ctx, j.run)
 				if !errors.Is(err, context.Canceled) && !errors.Is(err, holdfast.ErrClosed) {
 					t.Errorf("the loop ended: %v", err)
 				}
@@ -301,7 +302,7 @@ func TestALoopGoesOnWhileTheServerIsAwayAndEndsWithItsJob(t *testing.T) {
 		done := make(chan error, 1)
 		c := w.client()
 		go func() {
-			done <- c.Every("job", 5*time.Minute).Loop(t.Context(), func(ctx context.Context) error {
+			done <- c.Periodic("job", 5*time.Minute).Loop(t.Context(), func(ctx context.Context) error {
 				err := j.run(ctx)
 				if j.count() == 4 {
 					return errJob
@@ -310,12 +311,12 @@ func TestALoopGoesOnWhileTheServerIsAwayAndEndsWithItsJob(t *testing.T) {
 			})
 		}()
 		time.Sleep(150 * time.Second) // one run
-		w.Fail(func(string, []string) error { return errLink })
+		w.FailRequest(func(string, []string) error { return errLink })
 		time.Sleep(10 * time.Minute) // two periods
 		if j.count() != 1 {
 			t.Errorf("%d runs without a server", j.count())
 		}
-		w.Fail(nil)
+		w.FailRequest(nil)
 		time.Sleep(50 * time.Second)
 		if j.count() != 2 {
 			t.Errorf("%d runs when it is back", j.count())
@@ -332,23 +333,23 @@ func TestALoopGoesOnWhileTheServerIsAwayAndEndsWithItsJob(t *testing.T) {
 func TestAPeriodThatCannotWorkIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		for name, e := range map[string]*holdfast.Every{
-			"under the TTL":       c.Every("job", ttl-time.Millisecond),
-			"under the own TTL":   c.Every("job", 59*time.Second, holdfast.TTL(time.Minute)),
-			"none":                c.Every("job", 0),
-			"negative":            c.Every("job", -time.Hour),
-			"of microseconds":     c.Every("job", time.Hour+time.Microsecond),
-			"too long":            c.Every("job", 20*365*24*time.Hour),
-			"at microseconds":     c.Every("job", time.Hour, holdfast.At(time.Microsecond)),
-			"without a name":      c.Every("", time.Hour),
-			"with a bad option":   c.Every("job", time.Hour, holdfast.TTL(0)),
-			"waiting below zero":  c.Every("job", time.Hour, holdfast.Wait(-1)),
-			"with too long a TTL": c.Every("job", time.Hour, holdfast.TTL(2*time.Hour)),
+		for name, e := range map[string]*holdfast.Periodic{
+			"under the TTL":       c.Periodic("job", ttl-time.Millisecond),
+			"under the own TTL":   c.Periodic("job", 59*time.Second, holdfast.TTL(time.Minute)),
+			"none":                c.Periodic("job", 0),
+			"negative":            c.Periodic("job", -time.Hour),
+			"of microseconds":     c.Periodic("job", time.Hour+time.Microsecond),
+			"too long":            c.Periodic("job", 20*365*24*time.Hour),
+			"at microseconds":     c.Periodic("job", time.Hour, holdfast.StartAt(time.Microsecond)),
+			"without a name":      c.Periodic("", time.Hour),
+			"with a bad option":   c.Periodic("job", time.Hour, holdfast.TTL(0)),
+			"waiting below zero":  c.Periodic("job", time.Hour, holdfast.MaxWait(-1)),
+			"with too long a TTL": c.Periodic("job", time.Hour, holdfast.TTL(2*time.Hour)),
 		} {
 			turn, err := e.Do(t.Context(), func(context.Context) error { return errors.New("ran") })
 			wantIs(t, err, holdfast.ErrInvalid)
 			wantIs(t, e.Loop(t.Context(), nil), holdfast.ErrInvalid)
-			if turn != (holdfast.Turn{}) {
+			if turn != (holdfast.RunResult{}) {
 				t.Errorf("%s: %+v", name, turn)
 			}
 		}
@@ -360,7 +361,7 @@ func TestAPeriodThatCannotWorkIsRefusedBeforeAnythingIsSent(t *testing.T) {
 
 func TestAJobIsNotBegunWithinItself(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		e := w.client().Every("job", time.Minute)
+		e := w.client().Periodic("job", time.Minute)
 		_, err := e.Do(t.Context(), func(ctx context.Context) error {
 			_, err := e.Do(ctx, func(context.Context) error { return nil })
 			return err
@@ -372,11 +373,11 @@ func TestAJobIsNotBegunWithinItself(t *testing.T) {
 func TestAWaitForATurnEndsWithItsContextAndItsClient(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		j := &job{t: t}
-		j.do(w.client().Every("job", time.Hour))
+		j.do(w.client().Periodic("job", time.Hour))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		c := w.client()
-		e := c.Every("job", time.Hour, holdfast.Wait(2*time.Hour))
+		e := c.Periodic("job", time.Hour, holdfast.MaxWait(2*time.Hour))
 		_, err := e.Do(ctx, j.run)
 		wantIs(t, err, context.DeadlineExceeded)
 		done := make(chan error, 2)
@@ -403,9 +404,9 @@ func TestNoPeriodHasTwoRuns(t *testing.T) {
 				const period = time.Minute
 				var options []holdfast.Option
 				if at {
-					options = append(options, holdfast.At(17*time.Second))
+					options = append(options, holdfast.StartAt(17*time.Second))
 				}
-				w.Lose(func(action string, _ []string) error {
+				w.LoseReply(func(action string, _ []string) error {
 					if action == "release" {
 						return errLink
 					}
@@ -418,7 +419,7 @@ func TestNoPeriodHasTwoRuns(t *testing.T) {
 					for range 3 {
 						all.Go(func() {
 							for range 200 {
-								_, _ = c.Every("job", period, options...).Do(t.Context(), j.run)
+								_, _ = c.Periodic("job", period, options...).Do(t.Context(), j.run)
 								time.Sleep(5 * time.Second)
 							}
 						})
