@@ -233,11 +233,11 @@ func TestManyAcquisitionsAtOnceAreAcknowledged(t *testing.T) {
 		c := w.client()
 		release(t, mustLock(t, c.Mutex("warm")))
 		w.net.slow(func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond })
-		w.Acknowledge(store.Acks{Replicas: 1})
+		w.SetAcks(store.Acks{Replicas: 1})
 		var all sync.WaitGroup
 		for i := range 20 {
 			all.Go(func() {
-				l, err := c.Mutex(fmt.Sprint("own-", i), holdfast.Acks(2, limit)).TryLock(t.Context())
+				l, err := c.Mutex(fmt.Sprint("own-", i), holdfast.WaitReplicas(2, limit)).TryLock(t.Context())
 				if wantIs(t, err, holdfast.ErrNotAcked); l != nil {
 					release(t, l)
 				}

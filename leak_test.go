@@ -43,6 +43,16 @@ func (j *journal) String() string {
 	return j.text.String()
 }
 
+// says reports whether a line about the lease with that token has the text.
+func (j *journal) says(text string, token uint64) bool {
+	for line := range strings.Lines(j.String()) {
+		if strings.Contains(line, text) && strings.Contains(line, "token="+strconv.FormatUint(token, 10)) {
+			return true
+		}
+	}
+	return false
+}
+
 // plain hides that memstore brings a clock of its own.
 type plain struct{ store.Store }
 
@@ -185,7 +195,7 @@ func TestALeaseThatIsDroppedIsReportedAndEndsWithItsTTL(t *testing.T) {
 			}
 			text := d.log.String()
 			if !strings.Contains(text, "without Release") || !strings.Contains(text, "leak_test.go:") ||
-				strings.Contains(text, "lease lost") {
+				d.log.says("lease lost", token) {
 				t.Errorf("logged: %q", text)
 			}
 		})
