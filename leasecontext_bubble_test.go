@@ -122,9 +122,9 @@ func TestTheContextOfDoEndsForWhoLooks(t *testing.T) {
 		c, machine := w.awake(holdfast.Config{})
 		err := c.Mutex("a").Do(t.Context(), overdue(machine))
 		wantLost(t, err, holdfast.LossExpired)
-		err = c.All([]string{"b", "c"}).Do(t.Context(), overdue(machine))
+		err = c.MultiMutex([]string{"b", "c"}).Do(t.Context(), overdue(machine))
 		wantLost(t, err, holdfast.LossExpired)
-		l, err := c.All([]string{"d", "e"}).Lock(t.Context())
+		l, err := c.MultiMutex([]string{"d", "e"}).Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
