@@ -82,6 +82,28 @@ type Run struct {
 	account *followed
 }
 
+// unsettled prolongs a change of the primary that nobody saw the end of: it lasts until
+// the servers were next seen to have settled, at the end of another, or to the end.
+func (r *Run) unsettled() {
+	role := func(f history.FaultSpan) bool { return f.Loses && (f.Name == "crash" || f.Name == "failover") }
+	for i := range r.Faults {
+		f := &r.Faults[i]
+		if f.Err == "" || !role(*f) || !r.replicated() {
+			continue
+		}
+		till := f.Till
+		for i := range r.Events {
+			till = max(till, r.Events[i].At)
+		}
+		for _, next := range r.Faults[i+1:] {
+			if next.Err == "" && role(next) && next.Till > f.Till {
+				till = min(till, next.Till)
+			}
+		}
+		f.Till = till
+	}
+}
+
 // holdID finds a hold's other events.
 type holdID struct {
 	client string
@@ -143,6 +165,7 @@ func Index(events []history.Event, limits map[string]int) *Run {
 		}
 	}
 	slices.SortFunc(r.Faults, func(a, b history.FaultSpan) int { return cmp.Compare(a.From, b.From) })
+	r.unsettled()
 	r.names, r.records = slices.Sorted(maps.Keys(r.Holds)), slices.Sorted(maps.Keys(r.Notes))
 	return r
 }

@@ -81,7 +81,7 @@ type hold struct {
 	client           int
 	lock, mode       string
 	weight           int
-	owner            string
+	owner, name      string
 	token            int64
 	asked, got, over float64
 	trusted          float64
@@ -92,7 +92,8 @@ func (s *story) hold(h hold) *story {
 	s.ids++
 	e := history.Event{
 		Proc: h.client, Client: fmt.Sprintf("c%d", h.client), Lock: h.lock, Work: h.lock, ID: s.ids,
-		Mode: h.mode, Weight: h.weight, Owner: h.owner, Token: uint64(h.token) * 1024,
+		Mode: h.mode, Weight: h.weight, Owner: h.owner, Name: h.name,
+		Token: uint64(h.token) * 1024,
 	}
 	if e.Mode == "" {
 		e.Mode = "x"

@@ -130,7 +130,7 @@ func (r *Run) TokensInTime() Result {
 		// Who is passed a lock within its process has a token of the grant that the
 		// process got: that was asked for by the first of them. And who comes in under
 		// an owner's name has that of the grant to the first of the owner's entries.
-		first := make(map[grantID]int64)
+		first, lost := make(map[grantID]int64), make(map[grantID]bool)
 		var over highest
 		for _, h := range asking {
 			if _, known := first[grantOf(h)]; !known {
@@ -147,7 +147,10 @@ func (r *Run) TokensInTime() Result {
 			case h.Token == before.Token && h.Name != "" && h.Name == before.Name: // entries of one owner
 			case r.parted(h.At) || r.parted(before.At), r.behind(before, h, first[grantOf(h)]):
 				res.Excused++
-			case h.Since < h.Asked && r.excuse(h.Since, h.At, h.Proc): // it came in beside a hold that is lost
+			case first[grantOf(h)] < h.Asked && (lost[grantOf(h)] || r.excuse(first[grantOf(h)], h.At, h.Proc)):
+				// It came in beside a hold of which a loss has brought back what was over, and
+				// so does whoever comes in beside it.
+				lost[grantOf(h)] = true
 				res.Excused++
 			default:
 				res.findf(h.At, lock, "client %d got token %d after the hold of client %d with token %d was over",

@@ -120,3 +120,65 @@ func TestACheckThatLooksAtNothingHasFailed(t *testing.T) {
 		}
 	}
 }
+
+// What a client had asked before it was stopped comes late to a server that has much to
+// do: the client shows life by it. Without that it is granted the lock once.
+func TestWhoAskedBeforeItWasStoppedMayBeGrantedTheLockAnew(t *testing.T) {
+	s := stopped(1).note(400, "poll", "l", "c1/1", held(400, "c1/2"))
+	if r := s.results()["frozen-once"]; !r.Passed() || r.Examined == 0 {
+		t.Errorf("%+v", r)
+	}
+	s.note(550, "poll", "l", "c2/1", held(550, "c1/3"))
+	if r := s.results()["frozen-once"]; r.Passed() {
+		t.Error("it asked once, and was granted the lock twice since")
+	}
+}
+
+// A loss brings back a hold that was given up, and others come in beside it in the name
+// of its owner.
+func TestWhoComesInBesideAHoldThatALossBroughtBackHasItsToken(t *testing.T) {
+	for name, c := range map[string]struct {
+		from    float64
+		excused int
+	}{
+		"a loss":             {10, 2},
+		"a loss long before": {-500, 0},
+	} {
+		s := newStory(history.FaultSpan{Name: "server-kill", From: at(c.from), Till: at(c.from + 20), Loses: true}).
+			hold(hold{client: 1, lock: "l", owner: "c1/1", name: "o", token: token(2), asked: 1, got: 2, over: 5}).
+			hold(hold{client: 2, lock: "l", owner: "c2/1", name: "p", token: token(8), asked: 7, got: 8, over: 9}).
+			hold(hold{client: 1, lock: "l", owner: "c1/2", name: "o", token: token(2), asked: 32, got: 33, over: 300}).
+			hold(hold{client: 3, lock: "l", owner: "c3/1", name: "o", token: token(2), asked: 290, got: 291, over: 295})
+		r := s.results()["tokens-in-time"]
+		if r.Passed() != (c.excused > 0) || r.Excused != c.excused {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+// A change of the primary that nobody saw the end of goes on until another has ended.
+func TestAFailoverThatWasNotSeenToEndGoesOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  string
+		next float64 // when another was over, 0 if there was none
+		pass bool
+	}{
+		"seen to end":                           {"", 0, false},
+		"not seen to end":                       {"the others do not follow", 0, true},
+		"another was over afterwards":           {"the others do not follow", 2500, true},
+		"another was over long before the loss": {"the others do not follow", 300, false},
+	} {
+		faults := []history.FaultSpan{{Name: "crash", From: at(1), Till: at(2), Loses: true, Err: c.err}}
+		if c.next > 0 {
+			faults = append(faults, history.FaultSpan{Name: "crash", From: at(250), Till: at(c.next), Loses: true})
+		}
+		s := newStory(faults...)
+		s.events[0].Setup.Topology = "sentinel"
+		s.note(2000, "acquire", "l", "c1/1", held(2000, "c1/1")).forget("l").
+			note(2010, "acquire", "l", "c2/1", held(2010, "c2/1"))
+		r := s.results()["record-continuity"]
+		if r.Passed() != c.pass || (r.Excused > 0) != c.pass {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
