@@ -238,21 +238,16 @@ func (c *Cluster) FailOver(s *Server) *Server {
 // redis-cli takes: between them requests are answered with ASK.
 func (c *Cluster) Migrate(n int, from, to *Server) {
 	c.t.Helper()
-	c.ok(to.Do(c.t, "CLUSTER", "SETSLOT", n, "IMPORTING", from.id))
-	c.ok(from.Do(c.t, "CLUSTER", "SETSLOT", n, "MIGRATING", to.id))
+	c.insist(to, "CLUSTER", "SETSLOT", n, "IMPORTING", from.id)
+	c.insist(from, "CLUSTER", "SETSLOT", n, "MIGRATING", to.id)
 	for {
-		keys, _ := from.Do(c.t, "CLUSTER", "GETKEYSINSLOT", n, 100).([]any)
+		// Who is busy does not say which keys there are: that is no slot without keys.
+		keys, _ := c.insist(from, "CLUSTER", "GETKEYSINSLOT", n, 100).([]any)
 		if len(keys) == 0 {
 			break
 		}
 		for _, key := range keys {
-			until(c.t, "a key moves", func() error {
-				reply := from.Do(c.t, migrate(to, key)...)
-				if e, refused := reply.(Error); refused {
-					return e
-				}
-				return nil
-			})
+			c.insist(from, migrate(to, key)...)
 		}
 	}
 	c.Assign(n, from, to)
@@ -274,8 +269,8 @@ func (c *Cluster) Assign(n int, from, to *Server) {
 	c.t.Helper()
 	// The new owner first: two may say for a moment that they own the slot,
 	// which is better than nobody.
-	c.ok(to.Do(c.t, "CLUSTER", "SETSLOT", n, "NODE", to.id))
-	c.ok(from.Do(c.t, "CLUSTER", "SETSLOT", n, "NODE", to.id))
+	c.insist(to, "CLUSTER", "SETSLOT", n, "NODE", to.id)
+	c.insist(from, "CLUSTER", "SETSLOT", n, "NODE", to.id)
 	until(c.t, "all nodes know the slot's new owner", func() error {
 		claim, err := to.epoch("cluster_my_epoch")
 		if err != nil {
@@ -341,6 +336,19 @@ func (c *Cluster) MigrateLoop(n int) (moves func() int64, stop func()) {
 	})
 	c.t.Cleanup(stop)
 	return count.Load, stop
+}
+
+// insist repeats an order until the server does not refuse it, and answers what it says.
+func (c *Cluster) insist(s *Server, args ...any) (reply any) {
+	c.t.Helper()
+	until(c.t, fmt.Sprintf("%s carries out %v", s.Addr(), args), func() error {
+		reply = s.Do(c.t, args...)
+		if e, refused := reply.(Error); refused {
+			return e
+		}
+		return nil
+	})
+	return reply
 }
 
 func (c *Cluster) ok(reply any) {

@@ -1,6 +1,9 @@
 package redistest_test
 
 import (
+	"fmt"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -29,6 +32,36 @@ func TestClusterFailsOverAndMigrates(t *testing.T) {
 	}
 	next.Restart()
 	c.AwaitReady()
+}
+
+// A server that is busy while its slot moves says of no key that it is there: the slot is
+// not given away without what is in it.
+func TestASlotOfABusyServerMovesWithItsKeys(t *testing.T) {
+	c := redistest.StartCluster(t)
+	n := slot.Of("key")
+	from := c.Owner(n)
+	to := c.Nodes[0]
+	for _, s := range c.Nodes {
+		if s != from && s.Info(t, "role") == "master" {
+			to = s
+		}
+	}
+	from.Do(t, "SET", "key", "value")
+	from.Do(t, "CONFIG", "SET", "busy-reply-threshold", 1)
+	var busy, moved sync.WaitGroup
+	busy.Go(func() { redistest.Dial(t, from.Addr()).Do(t, "EVAL", "while true do end", 0) })
+	said := func(word string) bool { return strings.Contains(fmt.Sprint(from.Do(t, "GET", "{key}")), word) }
+	redistest.Await(t, "it is busy", func() bool { return said("BUSY") })
+	moved.Go(func() { c.Migrate(n, from, to) })
+	redistest.Await(t, "the slot is to move", func() bool {
+		return strings.Contains(fmt.Sprint(to.Do(t, "CLUSTER", "NODES")), fmt.Sprintf("[%d-<-", n))
+	})
+	from.Do(t, "SCRIPT", "KILL")
+	busy.Wait()
+	moved.Wait()
+	if got := to.Do(t, "GET", "key"); got != "value" {
+		t.Errorf("it moved without its key: %v", got)
+	}
 }
 
 func TestSentinelFailsOver(t *testing.T) {

@@ -29,10 +29,10 @@ var refusingFaults = refusing([]Fault{
 	{Name: "no-replicas", About: "the server takes no write for want of replicas (min-replicas-to-write)",
 		Refuses: "NOREPLICAS"},
 	{Name: "save-failed", About: "the server cannot save, and takes no write (stop-writes-on-bgsave-error)",
-		Refuses: "MISCONF"},
+		Refuses: "MISCONF", takes: []string{saving}},
 	{Name: "memory", About: "the server has no memory left", Refuses: "OOM", takes: []string{room}},
 	{Name: "loading", About: "the server loads what it has saved", Refuses: "LOADING", Late: true,
-		takes: []string{standing}},
+		takes: []string{standing, saving}},
 	{Name: "busy", About: "a script spins until it is killed", Refuses: "BUSY", Late: true,
 		takes: []string{standing}},
 	{Name: "cluster-down", About: "a slot of a server's is nobody's", Refuses: "CLUSTERDOWN",
@@ -63,7 +63,8 @@ type refuser struct {
 	in, out []order
 	enter   func(ctx context.Context) error // after in
 	leave   func(ctx context.Context) error // before out
-	settle  func()                          // after out
+	over    func(ctx context.Context) error // after out: waits until the state is gone
+	settle  func()                          // after that
 	probe   order                           // what it refuses
 	shows   func(said string) bool          // or what the answer to the probe says; nil: the word
 }
@@ -146,6 +147,9 @@ func (r refuser) end(ctx context.Context, w World, s *redistest.Server) (err err
 		_, e := insist(ctx, w, s, o...)
 		err = errors.Join(err, e)
 	}
+	if r.over != nil {
+		err = errors.Join(err, r.over(ctx))
+	}
 	if r.settle != nil {
 		r.settle()
 	}
@@ -222,7 +226,29 @@ func saveFailed(w World, _ *rand.Rand, s *redistest.Server, _ *history.FaultSpan
 		},
 		leave: func(context.Context) error { return s.MendSaves() },
 		out:   []order{{"BGSAVE", "SCHEDULE"}, {"CONFIG", "SET", "save", ""}},
+		// A save that goes on in the background would be what the next fault has it load.
+		over: func(ctx context.Context) error {
+			return persists(ctx, w, s, "rdb_bgsave_in_progress:0", "rdb_last_bgsave_status:ok")
+		},
 		probe: write,
+	}
+}
+
+// persists waits until the server says all this of what it saves.
+func persists(ctx context.Context, w World, s *redistest.Server, all ...string) error {
+	for {
+		reply, err := insist(ctx, w, s, "INFO", "persistence")
+		if err != nil {
+			return err
+		}
+		said, _ := reply.(string)
+		if !slices.ContainsFunc(all, func(one string) bool { return !strings.Contains(said, one) }) {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s does not come to %v: %s", s.Addr(), all, said)
+		}
+		last(ctx, 10*time.Millisecond)
 	}
 }
 
@@ -233,12 +259,17 @@ func memory(World, *rand.Rand, *redistest.Server, *history.FaultSpan) refuser {
 	}
 }
 
-// loading has the server save and load. It hears others only between two keys.
+// loading has the server save and load. It hears others only between two keys. A save in
+// the background that ends between the two would put what was before it into the place of
+// what was just saved, and writes would be lost.
 func loading(w World, rng *rand.Rand, s *redistest.Server, _ *history.FaultSpan) refuser {
 	slow := int64(between(rng, leases(w, 0.3), leases(w, 1)) / time.Microsecond)
 	var end chan struct{} // closed at the end of the loading, once it has begun
 	return refuser{
 		enter: func(ctx context.Context) error {
+			if err := persists(ctx, w, s, "rdb_bgsave_in_progress:0"); err != nil {
+				return err
+			}
 			reply, err := insist(ctx, w, s, "DBSIZE")
 			if err != nil {
 				return err
