@@ -363,6 +363,7 @@ func crash(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan
 	if g := w.Sentinel(); g != nil {
 		s := w.Server(rng)
 		span.Text = s.Addr()
+		defer g.Forbear(w.T()) // however it ends: nobody is replaced behind its end
 		for _, watcher := range g.Sentinels {
 			watcher.Do(w.T(), "SENTINEL", "SET", redistest.SentinelName, "down-after-milliseconds", attentive)
 		}
@@ -374,13 +375,13 @@ func crash(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan
 			return err
 		}
 		settled(w, g)
-		g.Forbear(w.T())
 		return nil
 	}
 	c := w.Cluster()
 	n := slot.Of(w.Key(rng))
 	s := c.Owner(n)
 	span.Text = s.Addr()
+	defer Forbear(w.T(), c)
 	c.Each(w.T(), "CONFIG", "SET", "cluster-node-timeout", attentive)
 	s.CutReplicas(w.T())
 	last(ctx, d)
@@ -392,7 +393,6 @@ func crash(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan
 		return err
 	}
 	c.AwaitReady()
-	Forbear(w.T(), c)
 	return nil
 }
 
