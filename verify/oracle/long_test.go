@@ -2,8 +2,10 @@ package oracle
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/script"
@@ -13,6 +15,7 @@ import (
 // A line that is longer than one step looks at, most of it of clients that have gone.
 // Both sides must agree where a walk ends and goes on. Guarantee: I11.
 func TestLongLines(t *testing.T) {
+	fewer(t, 5)
 	srv := newServer(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(srv, rt)
@@ -62,4 +65,19 @@ func (m *wild) crowd(rt *rapid.T, n int) {
 	}
 	m.setLife()
 	m.step(script.Leader)
+}
+
+// fewer divides the number of sequences of a test whose steps are as much more work.
+func fewer(t *testing.T, by int) {
+	t.Helper()
+	number := flag.Lookup("rapid.checks")
+	all := number.Value.String()
+	n, err := strconv.Atoi(all)
+	if err == nil {
+		err = number.Value.Set(strconv.Itoa(max(n/by, 1)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = number.Value.Set(all) })
 }
