@@ -12,7 +12,7 @@ type leaseContext struct {
 	lease           interface{ overdue() }
 }
 
-// Value adds the lease to the values.
+// Value adds the lease to the values that a context carries.
 func (c *leaseContext) Value(key any) any {
 	if key == (tenureKey{}) {
 		return c.own
@@ -36,7 +36,8 @@ func (c *leaseContext) Err() error {
 }
 
 // overdue ends the lease for its user if its trust deadline has passed. The renewer's
-// timer, which has not run yet, does the rest: it tells, and lets the next goroutine of the process ask the server.
+// timer, which has not run yet, does the rest: it tells, and lets the next goroutine
+// of the process ask the server.
 func (t *tenure) overdue() {
 	h := t.hold
 	if h.Deadline() > h.spec.client.now() {
