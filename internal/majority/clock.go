@@ -112,26 +112,30 @@ func Tolerance(age time.Duration) time.Duration { return apart(age, 0)/50 + 2*ti
 
 func apart(a, b time.Duration) time.Duration { return max(a-b, b-a) }
 
-// says is where the clock of the quorum is, as this server has it.
-func (r Reading) says(now time.Duration) span {
+// forever is an age that no comparison has.
+const forever = 2 * time.Duration(MostMillis) * time.Millisecond
+
+// says is where the clock of the quorum is, as this server has it. A comparison
+// that is older than oldest is taken to be no less exact than one of that age.
+func (r Reading) says(now, oldest time.Duration) span {
 	at := span{r.Low - r.Mark.Shift, r.High - r.Mark.Shift}
-	loose := Tolerance(now+at.middle()-r.Mark.At) + max(r.Mark.Error, 0)
+	loose := Tolerance(min(apart(now+at.middle(), r.Mark.At), oldest)) + max(r.Mark.Error, 0)
 	return span{at.low - loose, at.high + loose}
 }
 
 // agree finds the most servers of those named whose words on the quorum's clock
 // can be true together, and what is true then. Of several such sets it takes the
 // one with the earliest clock: then no lease is over sooner than it is.
-func agree(now time.Duration, readings []Reading, of []bool) (common span, in []bool, n int) {
+func agree(now, oldest time.Duration, readings []Reading, of []bool) (common span, in []bool, n int) {
 	in = make([]bool, len(readings))
 	for i, r := range readings {
 		if !of[i] {
 			continue
 		}
-		at := r.says(now).low
+		at := r.says(now, oldest).low
 		set, count, high := make([]bool, len(readings)), 0, time.Duration(1<<63-1)
 		for j, other := range readings {
-			if s := other.says(now); of[j] && s.low <= at && at <= s.high {
+			if s := other.says(now, oldest); of[j] && s.low <= at && at <= s.high {
 				set[j], high = true, min(high, s.high)
 				count++
 			}
@@ -201,7 +205,15 @@ func Look(now time.Duration, readings []Reading, longest, fresh time.Duration) S
 		s.begin(now, readings, Mark{Epoch: 1}, longest, answered >= Founders(len(readings)))
 		return s
 	}
-	common, in, most := agree(now, readings, current)
+	common, in, most := agree(now, forever, readings, current)
+	if most == n && n < Of(len(readings)) {
+		// Those who were left behind may have been so by a comparison that reached
+		// the others only: they are heard if they confirm what those say, as exactly
+		// as if they had been compared a lease ago. One of a majority is right.
+		if wider, who, all := agree(now, longest, readings, of); all >= Of(len(readings)) && holds(who, current) {
+			common, in, most = wider, who, all
+		}
+	}
 	if most < n && most < Of(len(readings)) {
 		s.begin(now, readings, Mark{Epoch: quorum.Epoch + 1}, longest, false)
 		return s
@@ -216,7 +228,7 @@ func Look(now time.Duration, readings []Reading, longest, fresh time.Duration) S
 		if next.Epoch, next.Name = quorum.Epoch, quorum.Name; anew || !in[i] {
 			next = r.compared(next, common.middle(), today)
 		}
-		switch at := r.says(now); {
+		switch at := r.says(now, forever); {
 		case in[i]:
 		case current[i] && at.high < common.low: // set back: what it holds lasts longer than it should
 		case of[i] && !current[i] && most >= Of(len(readings)) && at.low <= common.high: // it was away
@@ -231,6 +243,16 @@ func Look(now time.Duration, readings []Reading, longest, fresh time.Duration) S
 		}
 	}
 	return s
+}
+
+// holds reports whether all that are in part are in whole.
+func holds(whole, part []bool) bool {
+	for i := range part {
+		if part[i] && !whole[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // due reports whether the clocks of those that agree are to be compared anew: all
@@ -293,7 +315,7 @@ func (s *Survey) begin(now time.Duration, readings []Reading, quorum Mark, longe
 func Vouch(now time.Duration, readings []Reading, quorum Mark, longest time.Duration) Survey {
 	s := Survey{Standings: make([]Standing, len(readings)), Left: make([]time.Duration, len(readings))}
 	of, current, _ := members(readings, quorum, longest)
-	common, in, most := agree(now, readings, current)
+	common, in, most := agree(now, forever, readings, current)
 	for i, r := range readings {
 		switch {
 		case !r.OK:

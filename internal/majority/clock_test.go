@@ -317,3 +317,54 @@ func TestNobodyWaitsForLongerThanMaxTTLWhereMostClocksAreSetBack(t *testing.T) {
 	s.pass(longest + 2*time.Second)
 	want(t, "after MaxTTL", s.look(), Counts, Counts, Counts, Counts, Counts)
 }
+
+// Three servers of five answer, and nobody has compared their clocks for a while. A
+// client does, and its word does not reach one of them: that one was left behind by
+// the others, and has forgotten nothing.
+func TestAServerThatAComparisonDidNotReachGoesOn(t *testing.T) {
+	for _, idle := range []time.Duration{longest + time.Second, time.Hour, 1000 * time.Hour} {
+		s := founders(5, 5)
+		s.look()
+		s.silent(3, 4)
+		s.pass(idle)
+		before, other := s.list[1].Mark, s.list[2].Mark
+		want(t, "all three are compared", s.look(), Counts, Counts, Counts, Unread, Unread)
+		s.list[1].Mark = before
+		want(t, "the comparison was lost on one", s.look(), Counts, Counts, Counts, Unread, Unread)
+		s.list[1].Mark, s.list[2].Mark = before, other
+		want(t, "on two", s.look(), Counts, Counts, Counts, Unread, Unread)
+		want(t, "and their grants", s.vouch(0, 1, 2), Counts, Counts, Counts, Unread, Unread)
+	}
+}
+
+// The word of one who was left behind is no looser for its age: two who were stepped
+// by the same find nobody who confirms them.
+func TestWhoWasLeftBehindConfirmsNoStep(t *testing.T) {
+	for _, by := range []time.Duration{2 * time.Second, time.Minute, time.Hour} {
+		s := founders(5, 5)
+		s.look()
+		s.silent(3, 4)
+		s.pass(1000 * time.Hour) // 20 h of drift would be no wonder
+		before := s.list[1].Mark
+		s.look()
+		s.list[1].Mark = before
+		s.step(0, by)
+		s.step(2, by)
+		if got := s.look(); got[1] == Counts {
+			t.Errorf("stepped by %v: %v", by, got)
+		}
+	}
+	for _, by := range []time.Duration{2 * time.Second, -2 * time.Second, time.Hour, -time.Hour} {
+		s := founders(5, 5)
+		s.look()
+		s.silent(3, 4)
+		s.pass(1000 * time.Hour)
+		before := s.list[1].Mark
+		s.look()
+		s.list[1].Mark = before
+		s.step(1, by)
+		if got := s.look(); got[1] == Counts {
+			t.Errorf("it was stepped itself, by %v: %v", by, got)
+		}
+	}
+}
