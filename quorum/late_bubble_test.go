@@ -73,46 +73,55 @@ func TestWhatIsLateCostsNoLeaseWhereEveryServerIsNeeded(t *testing.T) {
 	}
 }
 
-// An acquire that arrives when another one of its slot was answered, and what
-// that took has been given back, is given back too.
-func TestAnAcquireThatArrivesAfterTheReleaseIsGivenBack(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		a := w.client()
-		w.release(w.lock(a, "x"))
-		l := w.lock(a, "y")
-		b := w.client()
-		got := make(chan *holdfast.Lease)
-		go func() {
-			m, err := b.Mutex("y").Lock(t.Context())
-			if err != nil {
-				t.Error(err)
-			}
-			got <- m
-		}()
-		time.Sleep(time.Second) // it stands in line
-		lead := w.lead("y")
-		slow := w.peers[(lead+1)%5]
-		first := true
+// Acquires that arrive when another one of their slot was answered, and what that
+// took has been given back, are given back too: each of them.
+func TestAcquiresThatArriveAfterTheReleaseAreGivenBack(t *testing.T) {
+	for _, arrive := range [][]time.Duration{{20 * time.Second}, {20 * time.Second, 25 * time.Second}} {
+		t.Run(fmt.Sprint(len(arrive)), func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) { acquiresArriveLate(t, w, arrive) })
+		})
+	}
+}
+
+func acquiresArriveLate(t *testing.T, w *world, arrive []time.Duration) {
+	a := w.client()
+	w.release(w.lock(a, "x"))
+	l := w.lock(a, "y")
+	b := w.client()
+	got := make(chan *holdfast.Lease)
+	go func() {
+		m, err := b.Mutex("y").Lock(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		got <- m
+	}()
+	time.Sleep(time.Second) // it stands in line
+	lead := w.lead("y")
+	slow := w.peers[(lead+1)%5]
+	late, arrived := arrive, slow.count("acquire")
+	slow.mu.Lock()
+	slow.delay = func(action string) (there, back time.Duration) {
 		slow.mu.Lock()
-		slow.delay = func(action string) (there, back time.Duration) {
-			slow.mu.Lock()
-			defer slow.mu.Unlock()
-			if action == "acquire" && first {
-				first = false
-				return 20 * time.Second, 0 // long after all is over
-			}
-			return time.Millisecond, time.Millisecond
+		defer slow.mu.Unlock()
+		if action == "acquire" && len(late) > 0 {
+			there, late = late[0], late[1:]
+			return there, 0 // long after all is over
 		}
-		slow.mu.Unlock()
-		for _, p := range []*peer{w.peers[(lead+2)%5], w.peers[(lead+3)%5]} {
-			p.kill() // so that it is needed
-		}
-		w.release(l)
-		w.release(<-got)
-		time.Sleep(22 * time.Second)
-		synctest.Wait()
-		if held := w.on("y"); held[(lead+1)%5] != '0' {
-			t.Errorf("held on %s, and nobody holds on server %d", held, (lead+1)%5)
-		}
-	})
+		return time.Millisecond, time.Millisecond
+	}
+	slow.mu.Unlock()
+	for _, p := range []*peer{w.peers[(lead+2)%5], w.peers[(lead+3)%5]} {
+		p.kill() // so that it is needed
+	}
+	w.release(l)
+	w.release(<-got)
+	if sent := slow.count("acquire") - arrived; sent <= len(arrive) {
+		t.Fatalf("%d acquires were sent: none was answered", sent)
+	}
+	time.Sleep(arrive[len(arrive)-1] + 2*time.Second)
+	synctest.Wait()
+	if held := w.on("y"); held[(lead+1)%5] != '0' {
+		t.Errorf("held on %s, and nobody holds on server %d", held, (lead+1)%5)
+	}
 }

@@ -76,6 +76,7 @@ func unsent(err error) bool {
 type debt struct {
 	keys  []string
 	args  []string
+	times int           // how many requests there are that may each have it grant once
 	until time.Duration // when such a grant would have ended by itself
 }
 
@@ -83,8 +84,8 @@ type debt struct {
 // oldest, which end soonest by themselves, are forgotten first.
 const maxDebts = 10_000
 
-// owe has the debt cancelled in the background until the node says that there
-// was something, or until it has ended by itself.
+// owe has the debt cancelled in the background until the node has said for each of
+// its requests that there was something, or until it has ended by itself.
 func (n *node) owe(d debt) {
 	n.mu.Lock()
 	if len(n.debts) == maxDebts {
@@ -122,8 +123,11 @@ func (n *node) pay() {
 				left = append(left, due[i:]...)
 				break // silent: the others would wait in vain, too
 			}
-			if answer == "none" {
-				left = append(left, d) // its request may still be on the way
+			if answer != "none" {
+				d.times--
+			}
+			if err == nil && d.times > 0 {
+				left = append(left, d) // a request of it may still be on the way
 			}
 		}
 		n.mu.Lock()

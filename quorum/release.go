@@ -130,10 +130,9 @@ func (sl *slot) release(limit time.Duration, args []string) error {
 	mine := append([]string{sl.id, wire.Number(token)}, args[2:]...)
 	a, err := sl.send(limit, script.Release, mine)
 	if err != nil && !refused(err) {
-		cancel := []string{sl.id, c.retention, c.base}
-		sl.node.owe(debt{keys: sl.keys, args: cancel, until: c.s.now() + c.ttl})
+		sl.owe(1, c.s.now()+c.ttl)
 	} else {
-		sl.chase()
+		sl.owe(0, 0)
 	}
 	return releasedBy(a, err)
 }

@@ -27,6 +27,7 @@ type slot struct {
 	stands bool          // it has a place in the node's line
 	short  bool          // it was granted by a push, for a short time, until a request confirms it
 	stray  time.Duration // until then an acquire that got no answer may yet take the lock, even after it was given back
+	strays int           // how many such acquires there are
 	token  uint64
 	waits  int           // how many stood in the node's line when it granted
 	asked  time.Duration // before the last request was sent that may have led to a place
@@ -71,6 +72,7 @@ func (sl *slot) send(limit time.Duration, action *script.Script, args []string) 
 		c.mu.Lock()
 		if err != nil && !unsent(err) && action == script.Acquire {
 			sl.stray = c.s.now() + c.ttl
+			sl.strays++
 		}
 		sl.note(a, sent, err)
 		c.mu.Unlock()
@@ -184,26 +186,29 @@ func (sl *slot) giveBack(limit time.Duration) (wire.Kind, error) {
 	if nothing {
 		return wire.None, nil
 	}
-	args := []string{sl.id, c.retention, c.base}
-	a, err := sl.send(limit, script.Cancel, args)
+	a, err := sl.send(limit, script.Cancel, []string{sl.id, c.retention, c.base})
 	if err != nil && !refused(err) {
-		sl.node.owe(debt{keys: sl.keys, args: args, until: max(until, c.s.now()+limit)})
+		sl.owe(1, max(until, c.s.now()+limit))
 	} else {
-		sl.chase()
+		sl.owe(0, 0)
 	}
 	return a.Kind, err
 }
 
-// chase cancels what an acquire may yet take that was sent and not answered: it
-// may arrive after another one of the slot was answered, and what that had
-// taken was given back.
-func (sl *slot) chase() {
+// owe has the node cancelled in the background until then, so often that it was found
+// to have something. And what any acquire may yet take that was sent and not answered:
+// each of them may arrive after another one of the slot was answered, or has arrived,
+// and what that had taken was given back.
+func (sl *slot) owe(times int, until time.Duration) {
 	c := sl.r.c
 	c.mu.Lock()
-	until := sl.stray
+	if c.s.now() < sl.stray {
+		times, until = times+sl.strays, max(until, sl.stray)
+	}
 	c.mu.Unlock()
-	if c.s.now() < until {
-		sl.node.owe(debt{keys: sl.keys, args: []string{sl.id, c.retention, c.base}, until: until})
+	if times > 0 {
+		args := []string{sl.id, c.retention, c.base}
+		sl.node.owe(debt{keys: sl.keys, args: args, times: times, until: until})
 	}
 }
 

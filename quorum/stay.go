@@ -70,7 +70,7 @@ func (sl *slot) stay(limit time.Duration, args []string) (wire.Answer, error) {
 	}
 	a, err := sl.send(limit, script.Stay, append([]string{sl.id, wire.Number(token)}, args[2:]...))
 	if err == nil {
-		sl.chase()
+		sl.owe(0, 0)
 		if a.Kind == wire.Gone {
 			err = errForgot
 		}
