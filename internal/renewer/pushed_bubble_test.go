@@ -12,11 +12,17 @@ import (
 
 func TestAPushedGrantIsConfirmedAtOnceForTheWholeTTL(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
+		answer := make(chan struct{})
+		s.answer = func(_ context.Context, batch []*Item) ([]Outcome, error) {
+			<-answer
+			return make([]Outcome, len(batch)), nil
+		}
 		now := s.now()
 		l := s.addPushed(t, &Item{Hold: own(""), TTL: ttl}, ttl/10)
 		if want := leasetime.Deadline(now, ttl/10); l.Deadline() != want {
 			t.Errorf("trusted until %v before it is confirmed, want %v", l.Deadline(), want)
 		}
+		close(answer)
 		synctest.Wait()
 		seen := s.seen()
 		if len(seen) != 1 || seen[0].at != now {
