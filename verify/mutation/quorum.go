@@ -40,8 +40,8 @@ var inQuorum = []mutant{{
 }, {
 	name: "quorum: what a server may yet grant is not cancelled",
 	file: "quorum/round.go",
-	old:  "sl.node.owe(debt{keys: sl.keys, args: args, until: max(until, c.s.now()+limit)})",
-	mut:  "_ = debt{keys: sl.keys, args: args, until: max(until, c.s.now()+limit)}",
+	old:  "sl.owe(1, max(until, c.s.now()+limit))",
+	mut:  "_ = until",
 	by:   []check{uniting},
 }, {
 	name: "quorum: half of the servers are a majority",
@@ -250,8 +250,8 @@ var inQuorum = []mutant{{
 }, {
 	name: "quorum: what comes late after a release stays",
 	file: "quorum/round.go",
-	old:  "\tif c.s.now() < until {\n\t\tsl.node.owe",
-	mut:  "\tif c.s.now() < 0*until {\n\t\tsl.node.owe",
+	old:  "if c.s.now() < sl.stray {",
+	mut:  "if c.s.now() < 0*sl.stray {",
 	by:   []check{uniting},
 }, {
 	name: "quorum: what got no answer is not given back",
@@ -298,9 +298,27 @@ var inQuorum = []mutant{{
 }, {
 	name: "quorum: a cancel that found nothing is not sent again",
 	file: "quorum/node.go",
-	old:  "if answer == \"none\" {",
-	mut:  "if answer == \"nothing\" {",
+	old:  "if answer != \"none\" {",
+	mut:  "if answer != \"nothing\" {",
 	by:   []check{uniting},
+}, {
+	name: "quorum: of several that come late one is cancelled",
+	file: "quorum/node.go",
+	old:  "if err == nil && d.times > 0 {",
+	mut:  "if answer == \"none\" {",
+	by:   []check{uniting},
+}, {
+	name: "quorum: whom a comparison did not reach is as good as new",
+	file: "internal/majority/clock.go",
+	old:  "if most == n && n < Of(len(readings)) {",
+	mut:  "if most == n && n < 0 {",
+	by:   []check{counting, uniting},
+}, {
+	name: "quorum: who was left behind is heard however inexact its word is",
+	file: "internal/majority/clock.go",
+	old:  "agree(now, longest, readings, of)",
+	mut:  "agree(now, forever, readings, of)",
+	by:   []check{counting},
 }, {
 	name: "quorum: a lead that a majority contradicts keeps the lead",
 	file: "quorum/claim.go",
