@@ -89,15 +89,16 @@ func (p Push) Since(now time.Duration) time.Duration {
 // waited; if it was set forward by more than that, the push seems to come from later
 // than now.
 func (p Push) Trusted(now time.Duration) bool {
-	return p.Granted >= p.Queued && !p.early(now) && Deadline(p.Since(now), p.Lease)-now >= p.Lease*2/3
+	return p.possible(now) && Deadline(p.Since(now), p.Lease)-now >= p.Lease*2/3
 }
 
-// early reports whether more time has passed between answer and grant by the server's
-// clock than can have passed by ours.
-func (p Push) early(now time.Duration) bool {
+// possible reports whether what the server's clock says of the time between answer and
+// grant can have passed by ours.
+func (p Push) possible(now time.Duration) bool {
 	waited := max(now-p.Sent, 0)
 	most := waited + waited/50 + 2*time.Millisecond // clocks drift, and the server tells whole ms
-	return p.Granted-p.Queued > uint64(most/time.Millisecond)
+	passed := int64(p.Granted - p.Queued)
+	return passed >= 0 && passed <= most.Milliseconds()
 }
 
 // ConfirmWithin bounds one request that confirms a pushed grant, of whose lease left is
