@@ -188,7 +188,7 @@ var inLease = []mutant{{
 	name: "a push from later than now is believed",
 	file: "internal/leasetime/leasetime.go",
 	old:  "passed >= 0 && passed <= most.Milliseconds()",
-	mut:  "passed >= 0",
+	mut:  "passed >= 0 && most >= 0",
 	by:   []check{lasting},
 }, {
 	name: "the confirmation of a push has all that is left",
