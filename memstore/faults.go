@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -33,20 +34,22 @@ func (s *Store) hooks() (fail, lose func(string, []string) error) {
 }
 
 // Stall makes the server silent: Run, Listen and Server wait until resume is
-// called, or return when their context ends, in which case nothing has run.
+// called, or return when their context ends, in which case nothing has run. After
+// several calls it is silent until each resume was called.
 func (s *Store) Stall() (resume func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	stalled := make(chan struct{})
-	s.stalled = stalled
-	return func() {
+	if s.stalls++; s.stalls == 1 {
+		s.stalled = make(chan struct{})
+	}
+	return sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.stalled == stalled {
+		if s.stalls--; s.stalls == 0 {
+			close(s.stalled)
 			s.stalled = nil
-			close(stalled)
 		}
-	}
+	})
 }
 
 // reach returns once the server can be talked to, or with ctx's error.

@@ -24,6 +24,7 @@ type Store struct {
 	run       string // which run of the server this is
 	drop      int    // pushes still to drop; below 0: all
 	stalled   chan struct{}
+	stalls    int // how many want it so
 	acks      store.Acks
 	fail      func(action string, keys []string) error
 	lose      func(action string, keys []string) error
