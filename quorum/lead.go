@@ -2,7 +2,7 @@ package quorum
 
 import (
 	"context"
-	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -32,7 +32,8 @@ type place struct {
 func lasting(ttl time.Duration) time.Duration { return ttl * 2 / 3 }
 
 // contradicted notes that a node has a holder that a majority does not have, and
-// reports whether that has lasted.
+// reports whether that has lasted. The holder is the client's attempt: who tries and
+// who looks name it alike.
 func (s *Store) contradicted(key string, node int, holder string, ttl time.Duration) bool {
 	now := s.now()
 	s.mu.Lock()
@@ -73,9 +74,11 @@ func (s *Store) overruled(key string, node int) bool {
 // contradicts the lead, and has done so for long.
 func (c *claim) probe(ctx context.Context, r *round) bool {
 	c.mu.Lock()
-	lead, near := r.lead, r.slots[r.lead].last.Place <= nearest
+	lead, last := r.lead, r.slots[r.lead].last
 	c.mu.Unlock()
-	if !near {
+	// The dead stand in a line that does not move, so who is far from the head may be
+	// the first who lives. A lease that is longer than any is none of a right clock.
+	if last.Place > nearest && last.Left <= c.s.cfg.MaxTTL && rand.IntN(last.Place) >= nearest {
 		return false
 	}
 	_, own, err := c.s.record(ctx, []string{c.key}, nil)
@@ -97,12 +100,11 @@ func (c *claim) probe(ctx context.Context, r *round) bool {
 			return false
 		}
 	}
-	first := there.Holders[0]
-	return c.s.contradicted(c.key, lead, fmt.Sprint(first.Attempt, first.Token), c.ttl)
+	return c.s.contradicted(c.key, lead, there.Holders[0].Attempt, c.ttl)
 }
 
-// nearest is how far from the head of a line one probes: the answer of the lead
-// is as long as its line.
+// nearest is how far from the head of a line one always probes, and about how many
+// do so of those behind: the answer of the lead is as long as its line.
 const nearest = 8
 
 // against says what the other nodes say of what the lead says, if anything can be
@@ -152,7 +154,7 @@ func (r *round) weigh(all bool) (a against, holder string) {
 			}
 		}
 		if others := len(r.slots) - same - open; others >= m {
-			return heldThere, lead.last.Holder
+			return heldThere, roundless(lead.last.Holder)
 		} else if others+open >= m && !all {
 			return unsettled, ""
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,6 +92,34 @@ func TestALeadThatAlwaysSaysHeldHasNoVeto(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The line of such a lead does not move, so those who died in it stay before those
+// who live.
+func TestALeadWithADeadLineHasNoVeto(t *testing.T) {
+	founded(t, func(t *testing.T, w *world) {
+		lead := w.peers[leads("x")[0]]
+		vetoes["its clock was set back"](t, w, lead)
+		for i := range 100 {
+			_, err := lead.Run(t.Context(), script.Acquire, []string{"holdfast:{x}"}, []string{
+				fmt.Sprintf("dead/%d.1", i), "30000", "630000", "x", "180000", "holdfast:push:",
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		var all sync.WaitGroup
+		defer all.Wait()
+		start := time.Now()
+		for range 3 {
+			all.Go(func() {
+				w.release(w.lock(w.client(), "x"))
+				if took := time.Since(start); took > 2*ttl {
+					t.Errorf("granted after %v", took)
+				}
+			})
+		}
+	})
 }
 
 // Some know that the lead is not to be asked, and others come to know it while
