@@ -1,6 +1,7 @@
 package quorum_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -124,4 +125,51 @@ func acquiresArriveLate(t *testing.T, w *world, arrive []time.Duration) {
 	if held := w.on("y"); held[(lead+1)%5] != '0' {
 		t.Errorf("held on %s, and nobody holds on server %d", held, (lead+1)%5)
 	}
+}
+
+// A request for a place arrives long after its attempt was given up and cancelled: the
+// place is given back when it is granted, and whoever stands behind it does not wait.
+func TestAPlaceThatComesLateDelaysNobody(t *testing.T) {
+	founded(t, func(t *testing.T, w *world) {
+		lead := w.peers[leads("x")[0]]
+		a, b := w.client(), w.client()
+		l := w.lock(a, "x")
+		giveUp := func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			if _, err := b.Mutex("x").Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("what is held is locked: %v", err)
+			}
+		}
+		giveUp() // it listens from now on, and its first request is for a place
+		late := true
+		lead.mu.Lock()
+		lead.delay = func(action string) (there, back time.Duration) {
+			lead.mu.Lock()
+			defer lead.mu.Unlock()
+			if late && action == "acquire" {
+				late = false
+				return 2 * ttl, 0
+			}
+			return 0, 0
+		}
+		lead.mu.Unlock()
+		giveUp()
+		time.Sleep(2*ttl + time.Second)
+		if w.lead("x") != leads("x")[0] {
+			t.Fatal("the late request took no place")
+		}
+		got := make(chan time.Time)
+		go func() {
+			m := w.lock(w.client(), "x")
+			got <- time.Now()
+			w.release(m)
+		}()
+		time.Sleep(time.Second) // it stands behind
+		given := time.Now()
+		w.release(l)
+		if took := (<-got).Sub(given); took > time.Millisecond {
+			t.Errorf("it waited for %v", took)
+		}
+	})
 }

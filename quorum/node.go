@@ -24,6 +24,10 @@ type node struct {
 	suspect bool // its last request got no answer
 	debts   []debt
 	paying  bool
+	// What was owed is known by its identity for longer than it is cancelled: a
+	// server that was stopped may carry a request out long after that.
+	late  map[string]debt
+	order []string // of the identities in late, oldest first
 }
 
 // title names the node to people.
@@ -92,12 +96,50 @@ func (n *node) owe(d debt) {
 		n.debts = n.debts[1:]
 	}
 	n.debts = append(n.debts, d)
+	n.remember(d)
 	first := !n.paying
 	n.paying = true
 	n.mu.Unlock()
 	if first {
 		n.quorum.background(n.pay) // not after Close, which says so
 	}
+}
+
+// mostLate bounds what is remembered of each node for a push that comes late.
+const mostLate = 1 << 12
+
+// remember keeps a debt for the push that may yet name it. n.mu is held.
+func (n *node) remember(d debt) {
+	if n.late == nil {
+		n.late = make(map[string]debt)
+	}
+	id := d.args[0]
+	if _, known := n.late[id]; !known {
+		if len(n.order) == mostLate {
+			delete(n.late, n.order[0])
+			n.order = n.order[1:]
+		}
+		n.order = append(n.order, id)
+	}
+	n.late[id] = d
+}
+
+// stray is told of a push for nobody here. If it is for what was given back, a request
+// has come after all, and holds up whoever is next: it is cancelled at once.
+func (n *node) stray(id string) {
+	n.mu.Lock()
+	d, known := n.late[id]
+	n.mu.Unlock()
+	if !known {
+		return // its cancel is on the way
+	}
+	n.quorum.background(func() {
+		_, err := n.call(n.quorum.cfg.Timeout, script.Cancel, d.keys, d.args)
+		if err != nil && !refused(err) {
+			d.times, d.until = 1, n.quorum.now()+n.quorum.cfg.MaxTTL
+			n.owe(d)
+		}
+	})
 }
 
 // pay works through the debts until there are none: one request at a time, and

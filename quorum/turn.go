@@ -14,7 +14,7 @@ import (
 // who stood in its line; if that is the lead, the rest is asked for. Or it says
 // when the lock is free there, which is news if the lead says it. It must not
 // block: what follows has a goroutine of its own. What is for nobody here,
-// or for a round that is over, needs no answer: its cancel is on the way.
+// or for a round that is over, is cancelled unless its cancel is on the way.
 func (s *Store) pushed(i int, payload string) bool {
 	id, a, err := wire.ParsePush(payload)
 	if err != nil {
@@ -22,12 +22,14 @@ func (s *Store) pushed(i int, payload string) bool {
 	}
 	c := s.waiter(roundless(id))
 	if c == nil {
+		s.nodes[i].stray(id)
 		return true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.round
 	if r == nil || !r.live() || r.slots[i].id != id {
+		s.nodes[i].stray(id)
 		return true
 	}
 	sl := r.slots[i]

@@ -308,6 +308,18 @@ var inQuorum = []mutant{{
 	mut:  "if answer == \"none\" {",
 	by:   []check{uniting},
 }, {
+	name: "quorum: a place that comes late is kept when it is granted",
+	file: "quorum/node.go",
+	old:  "	if !known {\n		return // its cancel",
+	mut:  "	if known || !known {\n		return // its cancel",
+	by:   []check{uniting},
+}, {
+	name: "quorum: who stands behind the dead asks nobody whether the lead is right",
+	file: "quorum/lead.go",
+	old:  "last.Left <= c.s.cfg.MaxTTL && rand.IntN(last.Place) >= nearest",
+	mut:  "rand.IntN(last.Place) >= 0",
+	by:   []check{uniting},
+}, {
 	name: "quorum: whom a comparison did not reach is as good as new",
 	file: "internal/majority/clock.go",
 	old:  "if most == n && n < Of(len(readings)) {",
