@@ -93,6 +93,24 @@ func repeat(ctx context.Context, w World, rng *rand.Rand, do func(ctx context.Co
 	return err
 }
 
+// written waits until the server has nothing to write to its log that it has answered
+// already. While a disk is slow to sync it puts that off for up to two seconds, and
+// what was lost then would have begun before the fault.
+func written(ctx context.Context, w World, s *redistest.Server) error {
+	limited, cancel := begun(ctx, w)
+	defer cancel()
+	for {
+		reply, err := insist(limited, w, s, "INFO", "persistence")
+		if err != nil {
+			return err
+		}
+		if text, _ := reply.(string); strings.Contains(text, "aof_buffer_length:0\r") {
+			return nil
+		}
+		last(limited, time.Millisecond)
+	}
+}
+
 // serverKill ends the server as a crash would. What it had is lost, unless it
 // keeps a log: of one that is synced once a second the end is lost, too. Of a
 // quorum it ends one or two.
@@ -108,6 +126,9 @@ func serverKill(ctx context.Context, w World, rng *rand.Rand, span *history.Faul
 	log := make(map[*redistest.Server]int64)
 	if w.Topology() == EverySec {
 		for _, s := range servers {
+			if err := written(ctx, w, s); err != nil {
+				return err
+			}
 			log[s] = s.LogSize()
 		}
 		last(ctx, unsynced)
