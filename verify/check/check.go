@@ -286,6 +286,10 @@ func (r *Run) replicated() bool {
 	return r.Setup.Topology == "sentinel" || r.Setup.Topology == "cluster"
 }
 
+// reverts reports whether a record may be again what it was a while ago: by another
+// server that has an older one, or by a log of which the end is lost.
+func (r *Run) reverts() bool { return r.replicated() || r.Setup.Topology == "everysec" }
+
 // mute reports whether there is no account of the servers: over a quorum no single
 // one knows who holds. Then only the clients' views are judged.
 func (r *Run) mute() bool { return r.Setup.Topology == "quorum" }

@@ -395,6 +395,22 @@ func TestLegalWaysPass(t *testing.T) {
 	}
 }
 
+// A client that is stopped with a grant in its hands tells of it long after it is over, and
+// after those that came next.
+func TestAHoldThatNobodySawMayHaveEndedBeforeItWasToldOf(t *testing.T) {
+	s := newStory().
+		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0, got: 500, over: 501, how: history.NotHeld}).
+		hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(150), asked: 149, got: 151, over: 160})
+	for i := range s.events {
+		if e := &s.events[i]; e.Kind == history.End && e.How == history.NotHeld {
+			e.Trusted = 0
+		}
+	}
+	if r := s.results()["linearizable"]; !r.Passed() || r.Examined == 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // What a client library keeps after it was closed is not ours to give back, but
 // nothing of ours may hide behind it.
 func TestConnectionsThatTheClientLibraryKeepsAreCounted(t *testing.T) {

@@ -136,6 +136,8 @@ func (k *kept) next(r *Run, res *Result, lock string, n audit.Note) time.Duratio
 		return 0
 	case late < -time.Duration(k.about)*time.Millisecond:
 		res.findf(at, lock, "%s by %s was granted it %v before its least time was over", n.Action, n.Caller, -late)
+	case k.waited && late > r.Setup.TTL+patience && r.anyFault(r.machine(k.till*1000-k.ahead), at):
+		res.Excused++ // as where a lock is free, see freeUntil
 	case k.waited && late > r.Setup.TTL+patience:
 		res.findf(at, lock, "%s by %s was granted it only %v after its least time, though somebody waited",
 			n.Action, n.Caller, late)

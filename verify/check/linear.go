@@ -107,17 +107,18 @@ func (r *Run) decide(res *Result, holds []*Hold) {
 }
 
 // operations are the calls that make up the holds. A hold that was evicted was over
-// at some time since it was asked for, whatever its client thought.
+// at some time since it was asked for, whatever its client thought. So was one that
+// its client has never been seen to trust: it was stopped with the grant in its hands.
 func (r *Run) operations(holds []*Hold) []porcupine.Operation {
 	ops := make([]porcupine.Operation, 0, 2*len(holds))
 	for i, h := range holds {
 		ops = append(ops, porcupine.Operation{ClientId: i, Input: step{true, h.Token}, Call: h.Asked, Return: h.At})
 		end := porcupine.Operation{
-			ClientId: i, Input: step{false, h.Token}, Call: max(h.At, h.Trusted()), Return: math.MaxInt64,
+			ClientId: i, Input: step{false, h.Token}, Call: h.Trusted(), Return: math.MaxInt64,
 		}
 		if h.Over != nil && h.Over.How == history.Released {
 			end.Call, end.Return = h.Over.Asked, h.Over.At
-		} else if r.evicted(h) {
+		} else if r.evicted(h) || h.Trusted() < h.At {
 			end.Call = h.Asked
 		}
 		ops = append(ops, end)

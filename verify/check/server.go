@@ -286,7 +286,7 @@ func (a *account) begin(n audit.Note, g *granted) {
 		switch {
 		case a.run.parted(at):
 			a.tokens.Excused++
-		case (n.Before.Fence == 0 || a.run.replicated() && a.run.lossBetween(a.granted, at)) &&
+		case (n.Before.Fence == 0 || a.run.reverts() && a.run.lossBetween(a.granted, at)) &&
 			int64(a.token) >= n.Clock() && a.run.setBack(at):
 			// The record is gone, or what came last, and with it the only thing that
 			// knew of tokens ahead of a clock that was set back.
