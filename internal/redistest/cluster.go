@@ -111,14 +111,61 @@ func (c *Cluster) Addrs() []string {
 // are in step.
 func (c *Cluster) AwaitReady() {
 	c.t.Helper()
+	begun := time.Now()
 	until(c.t, "the Cluster is ready", func() error {
 		for _, s := range c.Nodes {
 			if err := c.ready(s); err != nil {
+				if time.Since(begun) > Patience/4 {
+					err = errors.Join(err, s.adopt())
+				}
 				return fmt.Errorf("%s: %w", s.Addr(), err)
 			}
 		}
 		return nil
 	})
+}
+
+// adopt gives the server, if it is a primary, the slots that are nobody's for it. A
+// replica that takes over just after a slot was given back to its primary may not have
+// heard of that: then it is nobody's for good, and Redis leaves that to the operator.
+func (s *Server) adopt() error {
+	c, err := s.dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	role, err := c.try("ROLE")
+	if words, ok := role.([]any); err != nil || !ok || len(words) == 0 || words[0] != "master" {
+		return err
+	}
+	ranges, err := c.try("CLUSTER", "SLOTS")
+	if err != nil {
+		return err
+	}
+	taken := make(map[int64]bool)
+	list, _ := ranges.([]any)
+	for _, one := range list {
+		words, _ := one.([]any)
+		if len(words) < 2 {
+			continue
+		}
+		first, _ := words[0].(int64)
+		last, _ := words[1].(int64)
+		for n := first; n <= last; n++ {
+			taken[n] = true
+		}
+	}
+	for n := range int64(slot.Count) {
+		if taken[n] {
+			continue
+		}
+		for _, order := range [][]any{{"CLUSTER", "ADDSLOTS", n}, {"CLUSTER", "BUMPEPOCH"}} {
+			if _, err := c.try(order...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (c *Cluster) ready(s *Server) error {

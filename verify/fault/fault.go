@@ -122,6 +122,7 @@ const (
 	roles    = "both change whose replica a server is, or which slots it serves"
 	room     = "both set how much memory the server may use"
 	standing = "one of them keeps the server from taking the order by which the other begins"
+	door     = "one of them keeps those out of the server who carry out the other"
 	saving   = "one of them keeps the server from saving what the other has it load"
 	majority = "together they would befall more than a minority"
 )

@@ -39,11 +39,11 @@ var serverFaults = []Fault{
 		inject: connections},
 	{Name: "deaf", About: "the subscriptions end, and nothing else", Side: OnServer, inject: deaf},
 	{Name: "failover", About: "a replica takes over while the primary runs", Side: OnServer,
-		Topologies: replicated, Loses: []string{Sentinel}, takes: []string{roles}, inject: failover},
+		Topologies: replicated, Loses: []string{Sentinel}, takes: []string{roles, door}, inject: failover},
 	{Name: "crash", About: "a primary is cut off from its replicas, and killed", Side: OnServer, Late: true,
-		Topologies: replicated, Loses: replicated, takes: []string{roles}, inject: crash},
+		Topologies: replicated, Loses: replicated, takes: []string{roles, door}, inject: crash},
 	{Name: "migrate", About: "the slot of a lock moves to another server and back", Side: OnServer,
-		Topologies: []string{Cluster}, takes: []string{roles}, inject: migrate},
+		Topologies: []string{Cluster}, takes: []string{roles, door}, inject: migrate},
 }
 
 // insist has a server do something, and asks until it does: beside another fault
@@ -235,10 +235,17 @@ func scriptFlush(ctx context.Context, w World, rng *rand.Rand, span *history.Fau
 
 func flushAll(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	s := one(w, rng, span)
-	return repeat(ctx, w, rng, func(ctx context.Context) error {
+	err := repeat(ctx, w, rng, func(ctx context.Context) error {
 		_, err := insist(ctx, w, s, "FLUSHALL")
 		return err
 	})
+	if err != nil {
+		// What got no answer may still be carried out: when the server answers, it was.
+		heal, cancel := healed(ctx)
+		defer cancel()
+		_, _ = insist(heal, w, s, "PING")
+	}
+	return err
 }
 
 // evict keeps the server a little short of memory while it may evict what it

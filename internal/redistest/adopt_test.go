@@ -1,0 +1,26 @@
+package redistest
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/slot"
+)
+
+func TestASlotThatIsNobodysIsAdopted(t *testing.T) {
+	c := StartCluster(t)
+	n := slot.Of("key")
+	owner := c.Owner(n)
+	for _, s := range c.Nodes {
+		s.Do(t, "CLUSTER", "DELSLOTS", n)
+	}
+	if _, err := owner.ask("GET", "key"); err == nil {
+		t.Fatal("the slot still is somebody's")
+	}
+	if err := owner.adopt(); err != nil {
+		t.Fatal(err)
+	}
+	c.AwaitReady()
+	if got := c.Owner(n); got != owner {
+		t.Errorf("it is %s's", got.Addr())
+	}
+}
