@@ -83,10 +83,22 @@ func (p Push) Since(now time.Duration) time.Duration {
 
 // Trusted reports whether the push may be believed without asking. A grant from
 // before the answer is of a record that has been lost since, or of an earlier copy of
-// the request, and its lease may be over. A third of the lease must still be
-// ahead, so that its confirmation and a second try fit.
+// the request, and its lease may be over. Two thirds of the lease must still be
+// ahead: so its confirmation and a second try fit, and who was frozen in the meantime
+// asks. He cannot tell how late the push is if the server's clock was set while he
+// waited; if it was set forward by more than that, the push seems to come from later
+// than now.
 func (p Push) Trusted(now time.Duration) bool {
-	return p.Granted >= p.Queued && Deadline(p.Since(now), p.Lease)-now >= p.Lease/3
+	return p.possible(now) && Deadline(p.Since(now), p.Lease)-now >= p.Lease*2/3
+}
+
+// possible reports whether what the server's clock says of the time between answer and
+// grant can have passed by ours.
+func (p Push) possible(now time.Duration) bool {
+	waited := max(now-p.Sent, 0)
+	most := waited + waited/50 + 2*time.Millisecond // clocks drift, and the server tells whole ms
+	passed := int64(p.Granted - p.Queued)
+	return passed >= 0 && passed <= most.Milliseconds()
 }
 
 // ConfirmWithin bounds one request that confirms a pushed grant, of whose lease left is

@@ -83,18 +83,34 @@ func TestAPushIsNotTrustedWhenItIsOfEarlierOrLittleIsLeft(t *testing.T) {
 	if early.Trusted(now) {
 		t.Error("a grant from before the answer is trusted")
 	}
-	late, now, _ := pushedAt(0, time.Second, ttl-ttl/3, ttl, 1)
+	late, now, _ := pushedAt(0, time.Second, ttl/3, ttl, 1)
 	if late.Trusted(now) {
-		t.Error("a grant with less than a third ahead is trusted")
+		t.Error("a grant with less than two thirds ahead is trusted")
 	}
-	if p, now, _ := pushedAt(0, time.Second, ttl/2, ttl, 1); !p.Trusted(now) {
-		t.Error("a grant with almost half ahead is not trusted")
+	if p, now, _ := pushedAt(0, time.Second, ttl/4, ttl, 1); !p.Trusted(now) {
+		t.Error("a grant with almost three quarters ahead is not trusted")
 	}
 	if p, now, _ := pushedAt(0, time.Second, 0, 0, 1); p.Trusted(now) {
 		t.Error("a grant of no lease is trusted")
 	}
 	if p, now, _ := pushedAt(0, time.Second, 0, MinTTL, 1); !p.Trusted(now) && p.Since(now) > now {
 		t.Error("the shortest lease counts from what is to come")
+	}
+}
+
+// A clock that was set forward while the waiter waited makes a push that comes late look
+// like one that has just been sent.
+func TestAPushFromBehindAStepOfTheClockIsNotTrusted(t *testing.T) {
+	const ttl = 3 * time.Second
+	for _, late := range []time.Duration{0, time.Second, ttl, time.Minute} {
+		for _, step := range []time.Duration{2 * time.Second, time.Minute, time.Hour} {
+			p, now, _ := pushedAt(0, 5*time.Second, late, ttl, 1)
+			p.Granted += uint64(step / time.Millisecond)
+			// What is left is a push that is late by just as much as the clock was set.
+			if seems := late - step; p.Trusted(now) && (seems < -ttl/10 || seems > ttl/3) {
+				t.Errorf("set by %v, and %v late: it is trusted from %v on", step, late, p.Since(now))
+			}
+		}
 	}
 }
 

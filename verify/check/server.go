@@ -166,14 +166,19 @@ func (a *account) step(n audit.Note) {
 	if !same(n.Before, a.last) {
 		a.gap(n, at)
 	}
-	after := a.run.holders(n.After, n)
-	for _, h := range a.run.holders(n.Before, n) {
+	before, after := a.run.holders(n.Before, n), a.run.holders(n.After, n)
+	for _, h := range before {
 		if !slices.ContainsFunc(after, h.same) {
 			a.end(n, h)
 		}
 	}
 	for _, h := range after {
-		a.begin(n, h)
+		// A lease that was over when a step granted stays in the record if the step had
+		// read the time before: no later step grants what it leaves as it is.
+		left := slices.ContainsFunc(before, func(b *granted) bool { return b.same(h) && b.due == h.due })
+		if !left || a.find(h) != nil || a.run.setBack(a.run.machine(n.At)) {
+			a.begin(n, h)
+		}
 	}
 	a.last, a.lastAt = n.After, n.At
 }

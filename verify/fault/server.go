@@ -36,7 +36,7 @@ var serverFaults = []Fault{
 	{Name: "evict", About: "the server evicts keys, against what the documentation asks for", Side: OnServer,
 		Topologies: single, Loses: single, takes: []string{room}, inject: evict},
 	{Name: "connections", About: "clients are cut off, and the server takes no new connection", Side: OnServer,
-		inject: connections},
+		takes: []string{standing, door}, inject: connections},
 	{Name: "deaf", About: "the subscriptions end, and nothing else", Side: OnServer, inject: deaf},
 	{Name: "failover", About: "a replica takes over while the primary runs", Side: OnServer,
 		Topologies: replicated, Loses: []string{Sentinel}, takes: []string{roles, door}, inject: failover},
@@ -302,6 +302,12 @@ func connections(ctx context.Context, w World, rng *rand.Rand, span *history.Fau
 	s := one(w, rng, span)
 	limited, cancel := begun(ctx, w)
 	defer cancel()
+	// Whoever lost a connection meanwhile finds no other one, also to end this.
+	var spare *redistest.Conn
+	if err := Try(func() { spare = s.Dial(w.T()) }); err != nil {
+		return err
+	}
+	defer spare.Close()
 	few := max(len(w.Clients()), 2)
 	if _, err := insist(limited, w, s, "CONFIG", "SET", "maxclients", few); err != nil {
 		return err
@@ -311,6 +317,14 @@ func connections(ctx context.Context, w World, rng *rand.Rand, span *history.Fau
 	last(ctx, d)
 	heal, cancelHeal := healed(ctx)
 	defer cancelHeal()
+	for heal.Err() == nil {
+		var said any
+		err := Try(func() { said = spare.Do(w.T(), "CONFIG", "SET", "maxclients", 10_000) })
+		if err != nil || said == "OK" {
+			break // a server that was started again knows nothing of it
+		}
+		last(heal, 10*time.Millisecond)
+	}
 	_, err := insist(heal, w, s, "CONFIG", "SET", "maxclients", 10_000)
 	return err
 }

@@ -22,8 +22,8 @@ var inClient = []mutant{{
 }, {
 	name: "a push from before the last word of the server is believed",
 	file: "internal/leasetime/leasetime.go",
-	old:  "	return p.Granted >= p.Queued && Deadline",
-	mut:  "	return Deadline",
+	old:  "return passed >= 0 && passed",
+	mut:  "return passed",
 	by:   []check{lasting, rules},
 }, {
 	name: "a push is believed as far as the server's clock was set forward",

@@ -181,8 +181,14 @@ var inLease = []mutant{{
 }, {
 	name: "a push is believed though nothing is left of its lease",
 	file: "internal/leasetime/leasetime.go",
-	old:  "-now >= p.Lease/3",
+	old:  "-now >= p.Lease*2/3",
 	mut:  "-now >= 0",
+	by:   []check{lasting},
+}, {
+	name: "a push from later than now is believed",
+	file: "internal/leasetime/leasetime.go",
+	old:  "passed >= 0 && passed <= most.Milliseconds()",
+	mut:  "passed >= 0 && most >= 0",
 	by:   []check{lasting},
 }, {
 	name: "the confirmation of a push has all that is left",

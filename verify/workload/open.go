@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -69,31 +70,51 @@ func (s Servers) Open(library string, maxTTL time.Duration) (store.Store, func()
 	return nil, nil, fmt.Errorf("no client library is called %q", library)
 }
 
-// openQuorum makes a store over a store for each of the servers.
+// openQuorum makes a store over a store for each of the servers, of which one may be away.
 func (s Servers) openQuorum(library string, maxTTL time.Duration) (store.Store, func(), error) {
 	var nodes []store.Store
-	var closers []func()
-	closed := func() {
-		for _, f := range closers {
-			f()
-		}
-	}
+	var all closers
 	for _, url := range s.Quorum {
-		node, f, err := Servers{URL: url, Route: s.Route}.Open(library, maxTTL)
-		if err != nil {
-			closed()
-			return nil, nil, err
-		}
-		nodes, closers = append(nodes, node), append(closers, f)
+		one := Servers{URL: url, Route: s.Route}
+		nodes = append(nodes, quorum.Lazy(func() (store.Store, error) {
+			node, closed, err := one.Open(library, maxTTL)
+			if err == nil {
+				all.add(closed)
+			}
+			return node, err
+		}))
 	}
 	st, err := quorum.New(nodes, quorum.Config{MaxTTL: maxTTL})
 	if err != nil {
-		closed()
 		return nil, nil, err
 	}
-	// The store first: it still speaks to the servers.
-	closers = append([]func(){func() { st.Close() }}, closers...)
-	return st, closed, nil
+	return st, func() { st.Close(); all.close() }, nil // the store first: it still speaks to the servers
+}
+
+// closers close what was opened, also what is opened after the end.
+type closers struct {
+	mu   sync.Mutex
+	over bool
+	list []func()
+}
+
+func (c *closers) add(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		f()
+		return
+	}
+	c.list = append(c.list, f)
+}
+
+func (c *closers) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+	for _, f := range c.list {
+		f()
+	}
 }
 
 func (s Servers) openGoredis() (store.Store, func(), error) {
