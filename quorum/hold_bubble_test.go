@@ -61,6 +61,7 @@ func TestWithoutAMajorityTheErrorNamesTheServers(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a := w.client()
 		w.release(w.lock(a, "x"))
+		synctest.Wait() // a majority has released it; the others are about to
 		for _, i := range []int{0, 2, 3} {
 			w.peers[i].kill()
 		}

@@ -159,17 +159,15 @@ func TestAPlaceThatComesLateDelaysNobody(t *testing.T) {
 		if w.lead("x") != leads("x")[0] {
 			t.Fatal("the late request took no place")
 		}
-		got := make(chan time.Time)
-		go func() {
-			m := w.lock(w.client(), "x")
-			got <- time.Now()
-			w.release(m)
-		}()
+		c, got := w.client(), make(chan *holdfast.Lease)
+		go func() { got <- w.lock(c, "x") }()
 		time.Sleep(time.Second) // it stands behind
 		given := time.Now()
 		w.release(l)
-		if took := (<-got).Sub(given); took > time.Millisecond {
+		m := <-got
+		if took := time.Since(given); took > time.Millisecond {
 			t.Errorf("it waited for %v", took)
 		}
+		w.release(m)
 	})
 }

@@ -320,6 +320,7 @@ func TestOneServerHasOneVoteAlsoForReaders(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.release(l)
+		synctest.Wait() // what is under way to the servers knows the old name
 		name.at.Store(w.peers[2].Store)
 		w.peers[0].kill()
 		w.peers[1].kill() // 2, 3, and 2 again

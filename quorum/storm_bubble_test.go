@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -226,7 +227,7 @@ var storms = []struct {
 	{"dead", false, func(_ *weather, p *peer) func() { p.kill(); return func() { p.revive(false) } }},
 	{"dead, and then empty", false, func(_ *weather, p *peer) func() { p.kill(); return func() { p.revive(true) } }},
 	{"silent", false, func(_ *weather, p *peer) func() { return p.Stall() }},
-	{"deaf", false, func(_ *weather, p *peer) func() { return p.BreakSubscriptions() }},
+	{"its subscriptions end", false, func(_ *weather, p *peer) func() { return p.BreakSubscriptions() }},
 	{"ahead by a lease", false, func(s *weather, p *peer) func() { return moved(p, s.ttl*6/5) }},
 	{"ahead by an hour", false, func(_ *weather, p *peer) func() { return moved(p, time.Hour) }},
 	{"behind by an hour", false, func(_ *weather, p *peer) func() { return moved(p, -time.Hour) }},
@@ -304,7 +305,7 @@ func (s *weather) calm(over time.Time) {
 	}
 }
 
-var runs = flag.Int("storms", 4, "how many runs in which faults meet")
+var runs = flag.Int("storms", 2, "how many runs in which faults meet")
 
 // Whatever faults have met, the locks are had again soon after the last of them.
 func TestTheLineGoesOnAfterAStorm(t *testing.T) {
@@ -335,6 +336,7 @@ func TestTheLineGoesOnAfterAStorm(t *testing.T) {
 				over := time.Now()
 				s.tell("over")
 				time.Sleep(5 * s.ttl)
+				synctest.Wait()
 				s.calm(over)
 				for _, end := range s.ends {
 					end()

@@ -183,6 +183,7 @@ func founded(t *testing.T, f func(t *testing.T, w *world)) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		w.release(w.lock(c, "founding"))
+		synctest.Wait()
 		f(t, w)
 	})
 }

@@ -38,13 +38,18 @@ func TestTheWalkIsShort(t *testing.T) {
 		"-o", program, "./walk")
 	for call, limit := range walks {
 		t.Run(call, func(t *testing.T) {
-			counters := t.TempDir()
-			run(t, []string{"GOCOVERDIR=" + t.TempDir()}, program, call, counters)
-			funcs, files := followed(t, run(t, nil, "go", "tool", "covdata", "func", "-i="+counters))
-			if len(funcs) > limit.funcs || len(files) > limit.files {
-				t.Errorf("%s enters %d functions in %d files, more than %d in %d:\n%s",
-					call, len(funcs), len(files), limit.funcs, limit.files, strings.Join(funcs, "\n"))
+			var funcs []string
+			var files map[string]bool
+			for range 3 { // on a machine that stands still for a while a timer adds what the call does not enter
+				counters := t.TempDir()
+				run(t, []string{"GOCOVERDIR=" + t.TempDir()}, program, call, counters)
+				funcs, files = followed(t, run(t, nil, "go", "tool", "covdata", "func", "-i="+counters))
+				if len(funcs) <= limit.funcs && len(files) <= limit.files {
+					return
+				}
 			}
+			t.Errorf("%s enters %d functions in %d files, more than %d in %d:\n%s",
+				call, len(funcs), len(files), limit.funcs, limit.files, strings.Join(funcs, "\n"))
 		})
 	}
 }

@@ -405,7 +405,9 @@ func TestLegalWaysPass(t *testing.T) {
 // after those that came next.
 func TestAHoldThatNobodySawMayHaveEndedBeforeItWasToldOf(t *testing.T) {
 	s := newStory().
-		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0, got: 500, over: 501, how: history.NotHeld}).
+		hold(hold{
+			client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0, got: 500, over: 501, how: history.NotHeld,
+		}).
 		hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(150), asked: 149, got: 151, over: 160})
 	for i := range s.events {
 		if e := &s.events[i]; e.Kind == history.End && e.How == history.NotHeld {

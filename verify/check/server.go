@@ -173,7 +173,7 @@ func (a *account) step(n audit.Note) {
 		}
 	}
 	for _, h := range after {
-		// A lease that was over when a step granted stays in the record if the step had
+		// A lease that was over when a step granted is left in the record if the step had
 		// read the time before: no later step grants what it leaves as it is.
 		left := slices.ContainsFunc(before, func(b *granted) bool { return b.same(h) && b.due == h.due })
 		if !left || a.find(h) != nil || a.run.setBack(a.run.machine(n.At)) {
