@@ -142,9 +142,10 @@ func field(ts *testscript.TestScript, name, field string) string {
 	return text
 }
 
-// awaitHeldCmd: await-held NAME: somebody holds it.
+// awaitHeldCmd: await-held NAME: somebody holds it. An id may begin with a dash, as one of
+// 64 does; a dash alone is nobody's.
 func awaitHeldCmd(ts *testscript.TestScript, _ bool, args []string) {
-	awaitField(ts, args[0], "lock", regexp.MustCompile(`^\d+ \d+ [^-]`))
+	awaitField(ts, args[0], "lock", regexp.MustCompile(`^\d+ \d+ \S{2}`))
 }
 
 // awaitWaitingCmd: await-waiting NAME N: so many wait for it.
