@@ -119,7 +119,7 @@ func (q *queue) granted(n audit.Note, g *granted) {
 		since = q.run.machine(own.since)
 	} else if first, ever := q.joined[g.attempt]; ever { // a failover may have brought its place back
 		since = min(since, q.run.machine(first))
-	} else if g.attempt != n.Caller {
+	} else if g.attempt != n.Caller || n.Action == "poll" {
 		since = 0 // it joined, and that was not said
 	}
 	if q.run.parted(at) || q.run.untold(at) || q.run.lossBetween(since, at) || q.run.blindBetween(since, at) {

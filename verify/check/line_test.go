@@ -10,13 +10,15 @@ import (
 // before those whose places are known. Without such a time it has passed them over.
 func TestAPlaceThatWasTakenUnsaid(t *testing.T) {
 	for _, silent := range []bool{true, false} {
-		s := newStory(history.FaultSpan{Name: "no-perm", From: at(20), Till: at(30), Blind: silent}).
-			note(1, "acquire", "l", "c1/1", held(1, "c1/1"))
-		s.record["p:{l}"] = lined(held(1, "c1/1"), 1, 1, 1, "c2/1") // c2/1 joins at 25, and that is not said
-		s.note(300, "acquire", "l", "c3/1", lined(held(1, "c1/1"), 2, 1, 2, "c3/1")).
-			note(600, "release", "l", "c1/1", heard(lined(held(600, "c2/1"), 1, 2, 2, "c3/1"), 2, "c3/1"))
-		if r := s.results()["order"]; r.Passed() != silent || (r.Excused == 1) != silent {
-			t.Errorf("the account was silent: %v: %+v", silent, r)
+		for action, caller := range map[string]string{"release": "c1/1", "poll": "c2/1"} { // or it looks for itself
+			s := newStory(history.FaultSpan{Name: "no-perm", From: at(20), Till: at(30), Blind: silent}).
+				note(1, "acquire", "l", "c1/1", held(1, "c1/1"))
+			s.record["p:{l}"] = lined(held(1, "c1/1"), 1, 1, 1, "c2/1") // c2/1 joins at 25, and that is not said
+			s.note(300, "acquire", "l", "c3/1", lined(held(1, "c1/1"), 2, 1, 2, "c3/1")).
+				note(600, action, "l", caller, heard(lined(held(600, "c2/1"), 1, 2, 2, "c3/1"), 2, "c3/1"))
+			if r := s.results()["order"]; r.Passed() != silent || (r.Excused == 1) != silent {
+				t.Errorf("%s, the account was silent: %v: %+v", action, silent, r)
+			}
 		}
 	}
 }
