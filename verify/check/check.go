@@ -269,11 +269,24 @@ func (r *Run) lossBetween(from, till int64) bool {
 const unsaid = int64(100 * time.Millisecond)
 
 // blindBetween reports whether notes may be missing between two instants: those
-// of what a server did just before it was killed.
+// of what a server did just before it was killed. If it was stopped then, that is
+// what it did before the stop.
 func (r *Run) blindBetween(from, till int64) bool {
 	return slices.ContainsFunc(r.Faults, func(f history.FaultSpan) bool {
-		return f.Blind && f.From-unsaid <= till && from <= f.Till
+		return f.Blind && from <= f.Till && r.stopped(f.From)-unsaid <= till
 	})
+}
+
+// stopped is since when a server has stood still at an instant: the instant itself if
+// none has.
+func (r *Run) stopped(at int64) int64 {
+	since := at
+	for _, f := range r.Faults {
+		if f.Name == "server-stop" && f.From <= at && at-unsaid <= f.Till {
+			since = min(since, f.From)
+		}
+	}
+	return since
 }
 
 // parted reports whether two servers may both have been primaries at an instant.

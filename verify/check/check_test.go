@@ -349,6 +349,17 @@ func TestWhatAKilledServerDidNotSay(t *testing.T) {
 	if r := ended.results()["releases-true"]; !r.Passed() || r.Excused != 1 {
 		t.Errorf("a release that was answered before the note: %+v", r)
 	}
+	// A server that is stopped when it is killed has said nothing since the stop.
+	killed.From, killed.Till = at(400), at(500)
+	stopped := history.FaultSpan{Name: "server-stop", From: at(2), Till: at(450)}
+	for _, faults := range [][]history.FaultSpan{{killed, stopped}, {stopped, killed}, {killed}} {
+		r := newStory(faults...).note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
+			hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0.5, got: 1.1, over: 1.95}).
+			results()["releases-true"]
+		if r.Passed() != (len(faults) > 1) {
+			t.Errorf("a release before a stop that a kill ended, %d faults: %+v", len(faults), r)
+		}
+	}
 	s.note(5, "acquire", "l", "c3/1", held(5, "c3/1"))
 	if s.results()["server-exclusion"].Passed() {
 		t.Error("an overlap after it passed")
