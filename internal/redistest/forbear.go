@@ -1,10 +1,17 @@
 package redistest
 
-import "testing"
+import (
+	"errors"
+	"testing"
+)
 
 // forbearance is the silence, in milliseconds, after which nodes that forbear
 // are replaced: no test keeps them silent for so long.
 const forbearance = 60_000
+
+// attentive is the silence, in milliseconds, after which a node that was killed
+// is replaced.
+const attentive = 1000
 
 // Forbear keeps the Cluster from replacing a node that a test makes silent.
 func (c *Cluster) Forbear(t testing.TB) {
@@ -12,11 +19,47 @@ func (c *Cluster) Forbear(t testing.TB) {
 	c.Each(t, "CONFIG", "SET", "cluster-node-timeout", forbearance)
 }
 
+// Lose kills the owner of a slot, and returns it once a replica has taken over.
+// From then on the Cluster forbears: a busy machine would bring a second failover,
+// which loses what the successor has written.
+func (c *Cluster) Lose(t testing.TB, n int) *Server {
+	t.Helper()
+	old := c.Owner(n)
+	c.Each(t, "CONFIG", "SET", "cluster-node-timeout", attentive)
+	old.Kill()
+	until(t, "a replica takes over", func() error {
+		if c.Owner(n) == old {
+			return errors.New("it is the old one still")
+		}
+		return nil
+	})
+	c.Forbear(t)
+	return old
+}
+
 // Forbear keeps the Sentinels from replacing a primary that a test makes
 // silent.
 func (g *Sentinel) Forbear(t testing.TB) {
 	t.Helper()
+	g.mind(t, forbearance)
+}
+
+// Lose kills the primary, and returns it once there is another. From then on the
+// Sentinels forbear, as in [Cluster.Lose].
+func (g *Sentinel) Lose(t testing.TB) *Server {
+	t.Helper()
+	old := g.Primary()
+	g.mind(t, attentive)
+	old.Kill()
+	g.AwaitFailOver(old)
+	g.Forbear(t)
+	return old
+}
+
+// mind sets after which silence of the primary, in milliseconds, it is replaced.
+func (g *Sentinel) mind(t testing.TB, silence int) {
+	t.Helper()
 	for _, s := range g.Sentinels {
-		s.Do(t, "SENTINEL", "SET", SentinelName, "down-after-milliseconds", forbearance)
+		s.Do(t, "SENTINEL", "SET", SentinelName, "down-after-milliseconds", silence)
 	}
 }

@@ -56,7 +56,6 @@ func acks(t *testing.T, primary *redistest.Server, replicas int, open func(testi
 
 func TestAcknowledgementsAreCountedBehindSentinel(t *testing.T) {
 	behindSentinel(t, func(t *testing.T, g *redistest.Sentinel, open func(testing.TB) *party) {
-		g.Forbear(t)
 		acks(t, g.Primary(), 2, open)
 	})
 }
@@ -72,7 +71,6 @@ func TestAcknowledgementsAreCountedInACluster(t *testing.T) {
 // another connection: the server counts from where its log stood.
 func TestWaitCoversEarlierWritesOfOthers(t *testing.T) {
 	behindSentinel(t, func(t *testing.T, g *redistest.Sentinel, open func(testing.TB) *party) {
-		g.Forbear(t)
 		a, b := open(t), open(t)
 		release(t, b.lock(t, "x"))
 		g.Primary().CutReplicas(t)

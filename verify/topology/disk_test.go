@@ -71,7 +71,6 @@ func notDurable(t *testing.T, s *redistest.Server, err error) {
 // and are there.
 func TestDurableCountsTheDisksThatHaveIt(t *testing.T) {
 	behindSentinel(t, func(t *testing.T, g *redistest.Sentinel, open func(testing.TB) *party) {
-		g.Forbear(t)
 		p, primary := open(t), g.Primary()
 		_, err := p.Mutex("x", holdfast.WaitAOF(0, time.Second)).TryLock(within(t))
 		notDurable(t, primary, err) // it has no log, or no such command

@@ -154,6 +154,7 @@ func behindSentinel(t *testing.T, test func(t *testing.T, g *redistest.Sentinel,
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
 			g := redistest.StartSentinel(t)
+			g.Forbear(t)
 			as := restrict(t, g.Servers)
 			test(t, g, func(t testing.TB) *party { return newParty(t, a.sentinel(t, g.Addrs(), as)) })
 		})
