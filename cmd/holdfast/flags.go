@@ -204,3 +204,64 @@ func edits(a, b string) int {
 	}
 	return row[len(b)]
 }
+
+// named gives a flag's value a name in --help.
+type named struct {
+	pflag.Value
+	name string
+}
+
+func (n named) Type() string { return n.name }
+
+// rename gives values their names in --help.
+func rename(flags *pflag.FlagSet, names map[string]string) {
+	for flag, name := range names {
+		flags.Lookup(flag).Value = named{flags.Lookup(flag).Value, name}
+	}
+}
+
+// missingDashes finds the first word of a command that stands before any --,
+// and answers the command line with -- put in. It walks the words as the flag
+// parser does, which has given up or taken the command's flags for its own.
+func missingDashes(cmd *cobra.Command, words []string) (hint string, ok bool) {
+	if cmd.Name() != "run" || slices.Contains(words, "--") {
+		return "", false
+	}
+	plain := 0 // words that are no flags: run, the name, the command
+	for i := 0; i < len(words); i++ {
+		word := words[i]
+		if strings.HasPrefix(word, "-") && word != "-" {
+			name, _, inline := strings.Cut(strings.TrimLeft(word, "-"), "=")
+			flag := cmd.Flags().Lookup(name)
+			if !strings.HasPrefix(word, "--") {
+				flag = cmd.Flags().ShorthandLookup(word[len(word)-1:])
+			}
+			if flag == nil {
+				return "", false // the mistake is before the command
+			}
+			if !inline && flag.NoOptDefVal == "" {
+				i++
+			}
+			continue
+		}
+		if plain++; plain == 3 {
+			return "write holdfast " + quote(words[:i]...) + " -- " + quote(words[i:]...), true
+		}
+	}
+	return "", false
+}
+
+// unquoted are the characters that mean nothing to a shell.
+const unquoted = "%+,-./:=@_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+// quote writes words as a shell reads them.
+func quote(words ...string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = w
+		if w == "" || strings.ContainsFunc(w, func(r rune) bool { return !strings.ContainsRune(unquoted, r) }) {
+			quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(quoted, " ")
+}

@@ -1,56 +1,26 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
 	"os"
-	"slices"
+	"os/signal"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
-
-const (
-	defaultTTL = 30 * time.Second
-	maxGrace   = 10 * time.Second // the longest default of --kill-after
-	minTTL     = 10 * time.Millisecond
-	maxOwner   = 128
-)
-
-// runOptions are the flags of run, as they were given.
-type runOptions struct {
-	name    string
-	command []string
-
-	nonblock   bool
-	wait       span
-	limited    bool // --wait was given
-	skipIfHeld bool
-	busyCode   exitCode
-
-	ttl       span
-	noRenew   bool
-	maxRun    span
-	onLost    string
-	killAfter span
-	lostCode  exitCode
-	lostExec  string
-	tookExec  string
-	minHold   span
-	oncePer   span
-	splay     span
-
-	owner       string
-	shell       string
-	noStdin     bool
-	signalGroup bool
-	passURL     bool
-	eventsFD    int
-}
 
 const runLong = `run waits for the lock, runs the command while it is held, gives it back and ends
 with the command's exit code. Locks are handed over in order of arrival.
@@ -106,189 +76,396 @@ func newRun(a *app) *cobra.Command {
 	return cmd
 }
 
-func waitFlags(flags *pflag.FlagSet, o *runOptions) {
-	o.busyCode = codeBusy
-	flags.BoolVarP(&o.nonblock, "nonblock", "n", false, "do not wait")
-	flags.VarP(&o.wait, "wait", "w", "wait at most so long; 0 is -n (also --timeout)")
-	flags.Lookup("wait").DefValue = ""
-	exclusive := flags.BoolP("exclusive", "x", true, "the only kind of lock in this version")
-	_ = exclusive // accepted for those who write flock -x
-	flags.Lookup("exclusive").DefValue = "false"
-	flags.VarP(&o.busyCode, "conflict-exit-code", "E", "exit code for a lock that another holds")
-	flags.BoolVar(&o.skipIfHeld, "skip-if-held", false, "for cron: -n -E 0 -q")
-	flags.Var(&o.splay, "splay", "wait a random time up to DUR before trying")
-	flags.Lookup("splay").DefValue = ""
+// farewell bounds what is said to the server at the end. A lease that cannot be
+// given back in this time ends by itself.
+const farewell = 3 * time.Second
+
+// lostFarewell is the same for a lease that is lost: whoever started us waits
+// for the news more urgently than the server for ours.
+const lostFarewell = 300 * time.Millisecond
+
+// sayWho is how long a person at a terminal waits before being told for whom.
+const sayWho = 500 * time.Millisecond
+
+// run is one holdfast run.
+type run struct {
+	*runOptions
+	say     *printer
+	events  *events
+	signals chan os.Signal
+	waiting chan holdfast.Event // from the observer
+
+	path   string // of the command
+	server *server
+	lease  *holdfast.Lease
+	since  time.Duration // when the lease was granted, by clock
+	kept   bool          // the lock stays taken after our end
+	lost   bool          // the lease ended too early
+	grant  grant
 }
 
-func leaseFlags(flags *pflag.FlagSet, o *runOptions) {
-	o.ttl, o.lostCode = span(defaultTTL), codeLost
-	flags.Var(&o.ttl, "ttl", "the lease: a crashed holder keeps others out for so long")
-	flags.BoolVar(&o.noRenew, "no-renew", false, "let the lease end after --ttl, and the command with it")
-	flags.Var(&o.maxRun, "max-run", "stop a command that runs longer (exit 124)")
-	flags.StringVar(&o.onLost, "on-lost", "TERM", "signal that stops the command before the lease is lost, or ignore")
-	flags.Var(&o.killAfter, "kill-after", "from that signal to KILL (default a third of --ttl, at most 10s)")
-	flags.Var(&o.lostCode, "lost-exit-code", "exit code for a lost lock")
-	flags.StringVar(&o.lostExec, "on-lost-exec", "", "run STRING in the shell when the lock is lost")
-	flags.StringVar(&o.tookExec, "on-acquire-exec", "", "run STRING in the shell before the command, under the lock")
-	flags.Var(&o.minHold, "min-hold", "keep the lock taken for so long from its grant, though the command ends earlier")
-	flags.Var(&o.oncePer, "once-per", "one run in so long: --min-hold, and do not wait unless --wait is given")
-	for _, name := range []string{"max-run", "kill-after", "min-hold", "once-per"} {
-		flags.Lookup(name).DefValue = ""
+// runRun holds a lock round a command.
+func runRun(a *app, o *runOptions) error {
+	ev, err := openEvents(o.name, o.eventsFD)
+	if err != nil {
+		return err
 	}
-	rename(flags, map[string]string{
-		"on-lost": "TERM|INT|KILL|ignore", "on-lost-exec": "STRING", "on-acquire-exec": "STRING",
-	})
-}
-
-func commandFlags(flags *pflag.FlagSet, o *runOptions) {
-	flags.StringVar(&o.owner, "owner", "", "by what name to be shown as the holder (default the command's)")
-	flags.StringVarP(&o.shell, "command", "c", "", "run STRING through $SHELL -c instead of a command after --")
-	flags.BoolVar(&o.noStdin, "no-stdin", false, "give the command an empty standard input")
-	flags.BoolVar(&o.signalGroup, "signal-group", false,
-		"give the command its own process group even on a terminal (it cannot read from it then)")
-	flags.BoolVar(&o.passURL, "pass-url", false, "leave the server's URL and password in the command's environment")
-	flags.IntVar(&o.eventsFD, "events-fd", 0, "write what happens to this open file descriptor, as JSON (help events)")
-	flags.Lookup("events-fd").DefValue = "0"
-	rename(flags, map[string]string{"owner": "NAME", "command": "STRING", "events-fd": "N"})
-}
-
-// rename gives values their names in --help.
-func rename(flags *pflag.FlagSet, names map[string]string) {
-	for flag, name := range names {
-		flags.Lookup(flag).Value = named{flags.Lookup(flag).Value, name}
+	r := &run{runOptions: o, say: a.say, events: ev,
+		signals: make(chan os.Signal, 16), waiting: make(chan holdfast.Event, 4)}
+	// From here on signals are ours: one that comes while we wait must give the
+	// place in line back before it ends us.
+	signal.Notify(r.signals, proc.Signals()...)
+	code, reason, err := r.whole(a)
+	if err != nil {
+		a.say.fail(err)
 	}
+	ev.emit(event{Event: "end", Code: &code, Reason: reason})
+	return silent(code)
 }
 
-// read takes the arguments and refuses what cannot work.
-func (o *runOptions) read(cmd *cobra.Command, args []string) error {
-	dash := cmd.ArgsLenAtDash()
-	names := args
-	if dash >= 0 {
-		names, o.command = args[:dash], args[dash:]
+// whole is the run from the first check to the last word. It answers the exit
+// code and why it is that.
+func (r *run) whole(a *app) (code int, reason string, err error) {
+	defer func() {
+		if err != nil && code == 0 {
+			code = codeOf(err)
+		}
+		if reason == "" {
+			reason = reasons[code]
+		}
+	}()
+	if r.path, err = proc.Look(r.argv()[0]); err != nil {
+		return proc.StartCode(err), "not-started", r.cannotStart(err)
 	}
-	const example = "write holdfast run NAME -- COMMAND, as in holdfast run nightly -- ./report.sh"
+	if r.server, err = a.open(r.config()); err != nil {
+		return 0, "", err
+	}
+	defer r.leave()
+	if err := r.nested(a.server.prefix); err != nil {
+		return int(r.busyCode), "busy", err
+	}
+	sig, err := r.acquire()
 	switch {
-	case len(names) == 0:
-		return usageError("the lock's name is missing", example)
-	case len(names) > 1 && dash < 0 && o.shell == "":
-		hint, _ := missingDashes(cmd, os.Args[1:])
-		return usageError("nothing says where the command begins: -- is missing", hint)
-	case len(names) > 1:
-		return usageError(fmt.Sprintf("%q is one name too many: a run holds one lock", names[1]), example)
-	case o.shell != "" && len(o.command) > 0:
-		return usageError("there is a command after -- and one in -c", "leave one of them out")
-	case o.shell == "" && len(o.command) == 0:
-		return usageError("the command is missing", "write it behind --, as in holdfast run "+
-			quote(names[0])+" -- ./report.sh")
+	case sig != nil:
+		r.say.infof("%v while waiting for %q; the place in line is given back", sig, r.name)
+		return 128 + proc.Number(sig), "interrupted", nil
+	case errors.Is(err, holdfast.ErrHeld) && unasked(err) == nil:
+		r.busy(err)
+		return int(r.busyCode), "busy", nil
+	case err != nil:
+		return 0, "", r.server.explain(r.name, err)
 	}
-	o.name = names[0]
-	if err := wire.CheckName(o.name); err != nil {
-		return usageError("lock name: "+err.Error(), "")
-	}
-	return o.check()
+	code, reason, err = r.perform()
+	return r.release(code, reason), reason, err
 }
 
-// check refuses values that contradict each other, and fills in defaults that
-// depend on others.
-func (o *runOptions) check() error {
-	ttl := time.Duration(o.ttl)
-	switch {
-	case ttl < minTTL || ttl%time.Millisecond != 0:
-		return usageError(fmt.Sprintf("--ttl %v: a lease has whole milliseconds, and at least %v", ttl, minTTL),
-			"write --ttl 30s, the default, or what a crashed holder may keep others out for")
-	case len(o.owner) > maxOwner:
-		return usageError(fmt.Sprintf("--owner has %d bytes, the limit is %d", len(o.owner), maxOwner), "shorten it")
-	case o.nonblock && o.limited && o.wait > 0:
-		return usageError(fmt.Sprintf("-n means not to wait, --wait %v to wait", &o.wait), "leave one of them out")
-	case o.onLost != "ignore" && o.signal() == nil:
-		return usageError(fmt.Sprintf("--on-lost: %q is none of TERM, INT, KILL and ignore", o.onLost),
-			"write --on-lost=TERM, the default")
-	case time.Duration(o.killAfter) > ttl/2:
-		return usageError(fmt.Sprintf("--kill-after %v is more than half of the lease of %v: "+
-			"the command would be stopped before a renewal could be tried again", &o.killAfter, ttl),
-			fmt.Sprintf("write --ttl %v or more, or a shorter --kill-after", 2*time.Duration(o.killAfter)))
+// leave gives back what is still ours, the place in the line too. A lock that
+// is to stay taken keeps the name of its holder, which the client would take
+// with it.
+func (r *run) leave() {
+	if r.kept {
+		r.server.client.Abandon()
+		return
 	}
-	if o.killAfter == 0 {
-		o.killAfter = span(min(maxGrace, ttl/3))
+	ctx, cancel := r.farewell()
+	defer cancel()
+	r.server.close(ctx)
+}
+
+// farewell bounds a last request.
+func (r *run) farewell() (context.Context, context.CancelFunc) {
+	if r.lost {
+		return context.WithTimeout(context.Background(), lostFarewell)
 	}
-	if o.skipIfHeld {
-		o.nonblock, o.busyCode = true, codeOK
+	return context.WithTimeout(context.Background(), farewell)
+}
+
+func (r *run) config() holdfast.Config {
+	app := r.owner
+	if app == "" {
+		word, _, _ := strings.Cut(strings.TrimSpace(r.shell), " ")
+		if r.shell == "" {
+			word = r.command[0]
+		}
+		app = filepath.Base(word)
+		app = app[:min(len(app), maxOwner)]
 	}
-	if o.oncePer > 0 {
-		o.minHold = max(o.minHold, o.oncePer)
-		o.nonblock = o.nonblock || !o.limited
+	return holdfast.Config{TTL: time.Duration(r.ttl), App: app, Observer: observer(r.waiting), Logger: r.logger()}
+}
+
+// observer hears when the waiting begins, for the lock or for the server.
+type observer chan holdfast.Event
+
+// Observe must not block: whoever reads may have stopped.
+func (o observer) Observe(e holdfast.Event) {
+	if e.Kind == holdfast.EventWait || e.Kind == holdfast.EventAway {
+		select {
+		case o <- e:
+		default:
+		}
 	}
-	if o.nonblock {
-		o.limited, o.wait = true, 0
+}
+
+// logger shows the library's own words to those who ask for them.
+func (r *run) logger() *slog.Logger {
+	if r.say.level < levelVerbose {
+		return nil
+	}
+	return slog.New(logHandler{say: r.say})
+}
+
+// nested refuses to wait for a lock that is held around us.
+func (r *run) nested(prefix string) error {
+	key := wire.Key(prefix, r.name)
+	here := link(r.server.address, key)
+	chain := os.Getenv(envChain)
+	if within(chain, here) {
+		return &exitError{codeBusy,
+			fmt.Errorf("would deadlock: %q is held by the holdfast run around this one", r.name),
+			"run the inner command without holdfast, or under another name"}
+	}
+	r.grant = grant{name: r.name, key: key, ttl: time.Duration(r.ttl), server: r.server.public,
+		chain: strings.TrimSpace(chain + " " + here)}
+	return nil
+}
+
+// acquire takes the lock. A signal that ends the waiting is answered; then
+// nothing is held, and no place in the line is kept once the server is closed.
+func (r *run) acquire() (os.Signal, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if r.splay > 0 {
+		if sig := r.sleep(rand.N(time.Duration(r.splay))); sig != nil {
+			return sig, nil
+		}
+	}
+	options := []holdfast.Option{}
+	if r.limited {
+		options = append(options, holdfast.MaxWait(time.Duration(r.wait)))
+	}
+	if r.noRenew {
+		options = append(options, holdfast.NoRenewal())
+	}
+	began := clock.Now()
+	var err error
+	done := make(chan struct{})
+	go func() {
+		mutex := r.server.client.Mutex(r.name, options...)
+		r.lease, err = mutex.Lock(ctx)
+		if r.limited && time.Duration(r.wait) < farewell && cutShort(err) {
+			// The limit may have been shorter than the way to the server, which
+			// says nothing about the lock nor the server. So try once, as -n does.
+			r.lease, err = mutex.TryLock(ctx)
+			if held, ok := errors.AsType[*holdfast.HeldError](err); ok {
+				held.Waited = clock.Now() - began
+			}
+		}
+		close(done)
+	}()
+	sig := r.waitOn(ctx, done)
+	cancel()
+	<-done
+	if err != nil {
+		return sig, err
+	}
+	if sig != nil {
+		// The grant crossed the signal. The command has not run.
+		r.giveBack(0) //nolint:errcheck // closing the client is the second try
+		return sig, nil
+	}
+	if err := r.settle(); err != nil {
+		return nil, err
+	}
+	r.since, r.grant.at, r.grant.fence = clock.Now(), time.Now(), r.lease.Token()
+	r.say.infof("acquired %q in %v, fence %d", r.name, (r.since - began).Round(time.Millisecond), r.grant.fence)
+	r.events.emit(event{Event: "acquired", Fence: fmt.Sprint(r.grant.fence), WaitedMS: millis(r.since - began)})
+	return nil, nil
+}
+
+// settle makes sure that the lease lasts for its TTL before the command begins. A
+// grant that was pushed lasts for less until it is confirmed, and a command must be
+// stopped a while before its lease can end. A request without an answer is left to
+// the renewals.
+func (r *run) settle() error {
+	ttl := time.Duration(r.ttl)
+	if r.noRenew || r.lease.Remaining() >= ttl/2 {
+		return nil
+	}
+	err := r.lease.Extend(context.Background(), ttl)
+	if errors.Is(err, holdfast.ErrNotHeld) {
+		return err
 	}
 	return nil
 }
 
-// signal is what stops the command when the lock is lost; nil: nothing.
-func (o *runOptions) signal() os.Signal {
-	sig, _ := proc.Named(strings.TrimPrefix(strings.ToUpper(o.onLost), "SIG"))
-	return sig
-}
-
-// argv is the command as it is executed.
-func (o *runOptions) argv() []string {
-	if o.shell == "" {
-		return o.command
-	}
-	return shell(o.shell)
-}
-
-// shell runs text through the user's shell.
-func shell(text string) []string {
-	sh := os.Getenv("SHELL")
-	if sh == "" {
-		sh = "/bin/sh"
-	}
-	return []string{sh, "-c", text}
-}
-
-// missingDashes finds the first word of a command that stands before any --,
-// and answers the command line with -- put in. It walks the words as the flag
-// parser does, which has given up or taken the command's flags for its own.
-func missingDashes(cmd *cobra.Command, words []string) (hint string, ok bool) {
-	if cmd.Name() != "run" || slices.Contains(words, "--") {
-		return "", false
-	}
-	plain := 0 // words that are no flags: run, the name, the command
-	for i := 0; i < len(words); i++ {
-		word := words[i]
-		if strings.HasPrefix(word, "-") && word != "-" {
-			name, _, inline := strings.Cut(strings.TrimLeft(word, "-"), "=")
-			flag := cmd.Flags().Lookup(name)
-			if !strings.HasPrefix(word, "--") {
-				flag = cmd.Flags().ShorthandLookup(word[len(word)-1:])
+// waitOn waits until done is closed, or a signal comes that ends us. It tells
+// whom we wait for: at once if that was asked for, after a moment at a terminal.
+func (r *run) waitOn(ctx context.Context, done <-chan struct{}) os.Signal {
+	var who <-chan time.Time
+	for {
+		select {
+		case <-done:
+			return nil
+		case sig := <-r.signals:
+			if proc.Ends(sig) {
+				return sig
 			}
-			if flag == nil {
-				return "", false // the mistake is before the command
+		case e := <-r.waiting:
+			if e.Kind == holdfast.EventAway {
+				r.away(e.Err)
+				continue
 			}
-			if !inline && flag.NoOptDefVal == "" {
-				i++
+			r.events.emit(event{Event: "waiting", Place: e.Position})
+			switch {
+			case r.say.level >= levelVerbose:
+				go r.tellWho(ctx, e.Position)
+			case r.say.level == levelNormal && term.IsTerminal(int(os.Stderr.Fd())):
+				who = time.After(sayWho)
 			}
-			continue
-		}
-		if plain++; plain == 3 {
-			return "write holdfast " + quote(words[:i]...) + " -- " + quote(words[i:]...), true
+		case <-who:
+			go r.tellWho(ctx, 0)
 		}
 	}
-	return "", false
 }
 
-// unquoted are the characters that mean nothing to a shell.
-const unquoted = "%+,-./:=@_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+// sleep waits for d, or for a signal that ends us.
+func (r *run) sleep(d time.Duration) os.Signal {
+	over := make(chan struct{})
+	timer := time.AfterFunc(d, func() { close(over) })
+	defer timer.Stop()
+	return r.waitOn(context.Background(), over)
+}
 
-// quote writes words as a shell reads them.
-func quote(words ...string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = w
-		if w == "" || strings.ContainsFunc(w, func(r rune) bool { return !strings.ContainsRune(unquoted, r) }) {
-			quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+// tellWho says who holds the lock that we wait for.
+func (r *run) tellWho(ctx context.Context, place int) {
+	text := fmt.Sprintf("waiting for %q", r.name)
+	if place > 0 {
+		text += fmt.Sprintf(", place %d", place)
+	}
+	if state, err := r.server.client.Inspect(ctx, r.name); err == nil && state.Held() {
+		text += ", held " + briefly(state.Holders[0])
+	}
+	if ctx.Err() == nil {
+		r.say.noticef("", "%s", text)
+	}
+}
+
+// away says that we wait for the server.
+func (r *run) away(err error) {
+	why := r.server.explain(r.name, err)
+	r.say.warnf(hintOf(why), "%s; waiting for the server", plain(why))
+}
+
+// unasked is why the server could not be asked until a wait was over, or nil.
+func unasked(err error) error {
+	if held, ok := errors.AsType[*holdfast.HeldError](err); ok {
+		return held.Err
+	}
+	return nil
+}
+
+// cutShort reports that a wait was over before the server could say anything,
+// though nothing kept it from that but time.
+func cutShort(err error) bool {
+	held, ok := errors.AsType[*holdfast.HeldError](err)
+	if !ok || held.HeldBy != "" {
+		return false
+	}
+	late, ok := errors.AsType[net.Error](held.Err)
+	return held.Err == nil || ok && late.Timeout()
+}
+
+// busy says who has the lock that we did not get.
+func (r *run) busy(err error) {
+	if r.say.level < levelNormal {
+		return
+	}
+	text := fmt.Sprintf("%q is held", r.name)
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
+	if state, seen := r.server.client.Inspect(ctx, r.name); seen == nil && state.Held() {
+		text += " " + briefly(state.Holders[0])
+	}
+	var held *holdfast.HeldError
+	if errors.As(err, &held) && held.Waited > 0 {
+		text += fmt.Sprintf("; waited %v", held.Waited.Round(time.Millisecond))
+	}
+	r.say.noticef("", "%s", text)
+}
+
+// perform runs the hook and the command under the lease, and answers the exit
+// code and why it is that.
+func (r *run) perform() (code int, reason string, err error) {
+	if r.tookExec != "" {
+		code, reason, err = r.hook()
+		if code != 0 || err != nil {
+			return code, reason, err
 		}
 	}
-	return strings.Join(quoted, " ")
+	s, err := r.start(r.path, r.argv(), true)
+	if err != nil {
+		return proc.StartCode(err), "not-started", r.cannotStart(err)
+	}
+	r.events.emit(event{Event: "started", PID: s.child.PID()})
+	s.wait()
+	code = s.child.Code()
+	r.events.emit(event{Event: "exited", Code: &code})
+	code, reason = s.verdict()
+	return code, reason, nil
+}
+
+// hook runs --on-acquire-exec to its end. If it fails the command is not run.
+func (r *run) hook() (code int, reason string, err error) {
+	argv := shell(r.tookExec)
+	s, err := r.start(argv[0], argv, false)
+	if err != nil {
+		return codeNotStarted, "", fmt.Errorf("--on-acquire-exec: %w", err)
+	}
+	s.wait()
+	code, reason = s.verdict()
+	switch {
+	case code == 0 || reason != "done":
+		return code, reason, nil
+	case code > 128: // a signal ended it; the command would have ended like that
+		return code, "interrupted", nil
+	}
+	err = fmt.Errorf("--on-acquire-exec failed with exit code %d; the command was not started", code)
+	return codeNotStarted, "", err
+}
+
+// release gives the lock back and answers the exit code, which it changes only
+// if the lock turns out not to have been ours.
+func (r *run) release(code int, reason string) int {
+	held := clock.Now() - r.since
+	r.lost = reason == "lost"
+	keep := time.Duration(r.minHold) - held
+	err := r.giveBack(keep)
+	switch {
+	case err == nil:
+		r.events.emit(event{Event: "released", HeldMS: millis(held)})
+		r.say.infof("released %q after %v", r.name, held.Round(time.Millisecond))
+		if keep > 0 {
+			r.say.infof("%q stays taken for another %v", r.name, keep.Round(time.Millisecond))
+		}
+	case r.lost:
+		// Said before; that it cannot be given back is no news.
+	case errors.Is(err, holdfast.ErrNotHeld), errors.Is(err, holdfast.ErrLost):
+		r.say.put("error", fmt.Sprintf("%q was not held any more when the command ended", r.name), hintOf(err))
+		return int(r.lostCode)
+	default:
+		r.say.warnf("the lease ends by itself within "+time.Duration(r.ttl).String(),
+			"%q could not be given back: %s", r.name, cause(err))
+	}
+	return code
+}
+
+// giveBack releases the lease, or leaves the lock taken for keep more.
+func (r *run) giveBack(keep time.Duration) error {
+	ctx, cancel := r.farewell()
+	defer cancel()
+	if keep > 0 {
+		r.kept = true
+		return r.lease.ReleaseAfter(ctx, keep)
+	}
+	return r.lease.Release(ctx)
 }

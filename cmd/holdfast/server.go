@@ -43,14 +43,6 @@ func (s *serverFlags) add(flags *pflag.FlagSet) {
 	s.urlFlag = flags.Lookup("redis")
 }
 
-// named gives a flag's value a name in --help.
-type named struct {
-	pflag.Value
-	name string
-}
-
-func (n named) Type() string { return n.name }
-
 // server is where the locks are.
 type server struct {
 	client  *holdfast.Client

@@ -16,46 +16,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
-// perform runs the hook and the command under the lease, and answers the exit
-// code and why it is that.
-func (r *run) perform() (code int, reason string, err error) {
-	if r.tookExec != "" {
-		code, reason, err = r.hook()
-		if code != 0 || err != nil {
-			return code, reason, err
-		}
-	}
-	s, err := r.start(r.path, r.argv(), true)
-	if err != nil {
-		return proc.StartCode(err), "not-started", r.cannotStart(err)
-	}
-	r.events.emit(event{Event: "started", PID: s.child.PID()})
-	s.wait()
-	code = s.child.Code()
-	r.events.emit(event{Event: "exited", Code: &code})
-	code, reason = s.verdict()
-	return code, reason, nil
-}
-
-// hook runs --on-acquire-exec to its end. If it fails the command is not run.
-func (r *run) hook() (code int, reason string, err error) {
-	argv := shell(r.tookExec)
-	s, err := r.start(argv[0], argv, false)
-	if err != nil {
-		return codeNotStarted, "", fmt.Errorf("--on-acquire-exec: %w", err)
-	}
-	s.wait()
-	code, reason = s.verdict()
-	switch {
-	case code == 0 || reason != "done":
-		return code, reason, nil
-	case code > 128: // a signal ended it; the command would have ended like that
-		return code, "interrupted", nil
-	}
-	err = fmt.Errorf("--on-acquire-exec failed with exit code %d; the command was not started", code)
-	return codeNotStarted, "", err
-}
-
 // start runs argv under the lease. Only the command itself is limited by
 // --max-run.
 func (r *run) start(path string, argv []string, limited bool) (*supervisor, error) {
@@ -282,6 +242,96 @@ func (s *supervisor) verdict() (int, string) {
 		return codeMaxRun, "max-run"
 	}
 	return s.child.Code(), "done"
+}
+
+// action is what has to be done to the command at some moment.
+type action int
+
+const (
+	goOn action = iota
+	tell        // send the signal that asks it to stop
+	kill        // send KILL
+)
+
+// lookAgain bounds the time between two looks at the lease: timers stand
+// still while a machine sleeps, and after that the lease may be over.
+const lookAgain = time.Second
+
+// plan decides when a command must be told to stop and when it is killed, so
+// that it has ended before its lease can end. It is pure: its times are those
+// of a clock that counts suspension.
+//
+//	running ──(lease has grace left)──▶ stopping ──(grace over)──▶ killed
+//	   └──────(maxRun has passed)──────────▲
+//
+// Invariant: killAt is never after deadline − margin while the lease is
+// believed, so that the command is dead when the lease ends.
+type plan struct {
+	grace  time.Duration // from telling to killing
+	margin time.Duration // from killing to the lease's end: what the kernel needs
+	ignore bool          // a lost lease does not stop the command
+	maxAt  time.Duration // when the command has run for too long; 0: never
+
+	deadline time.Duration // the lease's last known end
+	killAt   time.Duration
+	stopping bool
+	killed   bool
+	lost     bool // the lease ended, or would have
+	overtime bool // stopped because of maxAt
+}
+
+func newPlan(grace time.Duration) plan {
+	return plan{grace: grace, margin: min(max(grace/10, 5*time.Millisecond), 200*time.Millisecond)}
+}
+
+// step judges the moment now, at which the lease has left to go or is gone. It
+// answers what to do and after how long to ask again at the latest.
+func (p *plan) step(now, left time.Duration, gone bool) (action, time.Duration) {
+	if !gone {
+		p.deadline = now + left
+	}
+	if gone || left <= 0 {
+		p.lost = true
+	}
+	ending := p.lost || p.deadline-now <= max(p.grace, p.margin)
+	switch {
+	case p.killed:
+		return goOn, lookAgain
+	case p.stopping:
+		if !p.ignore {
+			p.killAt = min(p.killAt, p.deadline-p.margin)
+		}
+	case ending && !p.ignore:
+		p.lost = true
+		return p.stop(now, min(now+p.grace, p.deadline-p.margin))
+	case p.maxAt > 0 && now >= p.maxAt:
+		p.overtime = true
+		return p.stop(now, now+p.grace)
+	default:
+		again := lookAgain
+		if !p.ignore {
+			again = min(again, p.deadline-now-max(p.grace, p.margin))
+		}
+		if p.maxAt > 0 {
+			again = min(again, p.maxAt-now)
+		}
+		return goOn, max(again, time.Millisecond)
+	}
+	if now >= p.killAt {
+		p.killed = true
+		return kill, lookAgain
+	}
+	return goOn, min(lookAgain, p.killAt-now)
+}
+
+// stop begins to end the command; if there is no time left it ends it.
+func (p *plan) stop(now, killAt time.Duration) (action, time.Duration) {
+	p.stopping, p.killAt = true, killAt
+	if now >= killAt {
+		p.killed = true
+		return kill, lookAgain
+	}
+	return tell, min(lookAgain, killAt-now)
 }
 
 func (p *plan) reason() string {

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+const (
+	defaultTTL = 30 * time.Second
+	maxGrace   = 10 * time.Second // the longest default of --kill-after
+	minTTL     = 10 * time.Millisecond
+	maxOwner   = 128
+)
+
+// runOptions are the flags of run, as they were given.
+type runOptions struct {
+	name    string
+	command []string
+
+	nonblock   bool
+	wait       span
+	limited    bool // --wait was given
+	skipIfHeld bool
+	busyCode   exitCode
+
+	ttl       span
+	noRenew   bool
+	maxRun    span
+	onLost    string
+	killAfter span
+	lostCode  exitCode
+	lostExec  string
+	tookExec  string
+	minHold   span
+	oncePer   span
+	splay     span
+
+	owner       string
+	shell       string
+	noStdin     bool
+	signalGroup bool
+	passURL     bool
+	eventsFD    int
+}
+
+func waitFlags(flags *pflag.FlagSet, o *runOptions) {
+	o.busyCode = codeBusy
+	flags.BoolVarP(&o.nonblock, "nonblock", "n", false, "do not wait")
+	flags.VarP(&o.wait, "wait", "w", "wait at most so long; 0 is -n (also --timeout)")
+	flags.Lookup("wait").DefValue = ""
+	exclusive := flags.BoolP("exclusive", "x", true, "the only kind of lock in this version")
+	_ = exclusive // accepted for those who write flock -x
+	flags.Lookup("exclusive").DefValue = "false"
+	flags.VarP(&o.busyCode, "conflict-exit-code", "E", "exit code for a lock that another holds")
+	flags.BoolVar(&o.skipIfHeld, "skip-if-held", false, "for cron: -n -E 0 -q")
+	flags.Var(&o.splay, "splay", "wait a random time up to DUR before trying")
+	flags.Lookup("splay").DefValue = ""
+}
+
+func leaseFlags(flags *pflag.FlagSet, o *runOptions) {
+	o.ttl, o.lostCode = span(defaultTTL), codeLost
+	flags.Var(&o.ttl, "ttl", "the lease: a crashed holder keeps others out for so long")
+	flags.BoolVar(&o.noRenew, "no-renew", false, "let the lease end after --ttl, and the command with it")
+	flags.Var(&o.maxRun, "max-run", "stop a command that runs longer (exit 124)")
+	flags.StringVar(&o.onLost, "on-lost", "TERM", "signal that stops the command before the lease is lost, or ignore")
+	flags.Var(&o.killAfter, "kill-after", "from that signal to KILL (default a third of --ttl, at most 10s)")
+	flags.Var(&o.lostCode, "lost-exit-code", "exit code for a lost lock")
+	flags.StringVar(&o.lostExec, "on-lost-exec", "", "run STRING in the shell when the lock is lost")
+	flags.StringVar(&o.tookExec, "on-acquire-exec", "", "run STRING in the shell before the command, under the lock")
+	flags.Var(&o.minHold, "min-hold", "keep the lock taken for so long from its grant, though the command ends earlier")
+	flags.Var(&o.oncePer, "once-per", "one run in so long: --min-hold, and do not wait unless --wait is given")
+	for _, name := range []string{"max-run", "kill-after", "min-hold", "once-per"} {
+		flags.Lookup(name).DefValue = ""
+	}
+	rename(flags, map[string]string{
+		"on-lost": "TERM|INT|KILL|ignore", "on-lost-exec": "STRING", "on-acquire-exec": "STRING",
+	})
+}
+
+func commandFlags(flags *pflag.FlagSet, o *runOptions) {
+	flags.StringVar(&o.owner, "owner", "", "by what name to be shown as the holder (default the command's)")
+	flags.StringVarP(&o.shell, "command", "c", "", "run STRING through $SHELL -c instead of a command after --")
+	flags.BoolVar(&o.noStdin, "no-stdin", false, "give the command an empty standard input")
+	flags.BoolVar(&o.signalGroup, "signal-group", false,
+		"give the command its own process group even on a terminal (it cannot read from it then)")
+	flags.BoolVar(&o.passURL, "pass-url", false, "leave the server's URL and password in the command's environment")
+	flags.IntVar(&o.eventsFD, "events-fd", 0, "write what happens to this open file descriptor, as JSON (help events)")
+	flags.Lookup("events-fd").DefValue = "0"
+	rename(flags, map[string]string{"owner": "NAME", "command": "STRING", "events-fd": "N"})
+}
+
+// read takes the arguments and refuses what cannot work.
+func (o *runOptions) read(cmd *cobra.Command, args []string) error {
+	dash := cmd.ArgsLenAtDash()
+	names := args
+	if dash >= 0 {
+		names, o.command = args[:dash], args[dash:]
+	}
+	const example = "write holdfast run NAME -- COMMAND, as in holdfast run nightly -- ./report.sh"
+	switch {
+	case len(names) == 0:
+		return usageError("the lock's name is missing", example)
+	case len(names) > 1 && dash < 0 && o.shell == "":
+		hint, _ := missingDashes(cmd, os.Args[1:])
+		return usageError("nothing says where the command begins: -- is missing", hint)
+	case len(names) > 1:
+		return usageError(fmt.Sprintf("%q is one name too many: a run holds one lock", names[1]), example)
+	case o.shell != "" && len(o.command) > 0:
+		return usageError("there is a command after -- and one in -c", "leave one of them out")
+	case o.shell == "" && len(o.command) == 0:
+		return usageError("the command is missing", "write it behind --, as in holdfast run "+
+			quote(names[0])+" -- ./report.sh")
+	}
+	o.name = names[0]
+	if err := wire.CheckName(o.name); err != nil {
+		return usageError("lock name: "+err.Error(), "")
+	}
+	return o.check()
+}
+
+// check refuses values that contradict each other, and fills in defaults that
+// depend on others.
+func (o *runOptions) check() error {
+	ttl := time.Duration(o.ttl)
+	switch {
+	case ttl < minTTL || ttl%time.Millisecond != 0:
+		return usageError(fmt.Sprintf("--ttl %v: a lease has whole milliseconds, and at least %v", ttl, minTTL),
+			"write --ttl 30s, the default, or what a crashed holder may keep others out for")
+	case len(o.owner) > maxOwner:
+		return usageError(fmt.Sprintf("--owner has %d bytes, the limit is %d", len(o.owner), maxOwner), "shorten it")
+	case o.nonblock && o.limited && o.wait > 0:
+		return usageError(fmt.Sprintf("-n means not to wait, --wait %v to wait", &o.wait), "leave one of them out")
+	case o.onLost != "ignore" && o.signal() == nil:
+		return usageError(fmt.Sprintf("--on-lost: %q is none of TERM, INT, KILL and ignore", o.onLost),
+			"write --on-lost=TERM, the default")
+	case time.Duration(o.killAfter) > ttl/2:
+		return usageError(fmt.Sprintf("--kill-after %v is more than half of the lease of %v: "+
+			"the command would be stopped before a renewal could be tried again", &o.killAfter, ttl),
+			fmt.Sprintf("write --ttl %v or more, or a shorter --kill-after", 2*time.Duration(o.killAfter)))
+	}
+	if o.killAfter == 0 {
+		o.killAfter = span(min(maxGrace, ttl/3))
+	}
+	if o.skipIfHeld {
+		o.nonblock, o.busyCode = true, codeOK
+	}
+	if o.oncePer > 0 {
+		o.minHold = max(o.minHold, o.oncePer)
+		o.nonblock = o.nonblock || !o.limited
+	}
+	if o.nonblock {
+		o.limited, o.wait = true, 0
+	}
+	return nil
+}
+
+// signal is what stops the command when the lock is lost; nil: nothing.
+func (o *runOptions) signal() os.Signal {
+	sig, _ := proc.Named(strings.TrimPrefix(strings.ToUpper(o.onLost), "SIG"))
+	return sig
+}
+
+// argv is the command as it is executed.
+func (o *runOptions) argv() []string {
+	if o.shell == "" {
+		return o.command
+	}
+	return shell(o.shell)
+}
+
+// shell runs text through the user's shell.
+func shell(text string) []string {
+	sh := os.Getenv("SHELL")
+	if sh == "" {
+		sh = "/bin/sh"
+	}
+	return []string{sh, "-c", text}
+}
