@@ -18,7 +18,7 @@ const (
 // knows the holder is not in it: whoever has that can renew and release.
 type grant struct {
 	name, key string
-	fence     uint64
+	token     uint64
 	ttl       time.Duration
 	at        time.Time
 	chain     string
@@ -36,7 +36,7 @@ func environment(base []string, g grant, passURL bool) []string {
 		envHeld + "=true",
 		envLock + "=" + g.name,
 		"HOLDFAST_LOCK_KEY=" + g.key,
-		fmt.Sprintf("HOLDFAST_LOCK_FENCE=%d", g.fence),
+		fmt.Sprintf("HOLDFAST_LOCK_TOKEN=%d", g.token),
 		fmt.Sprintf("HOLDFAST_LOCK_TTL_MS=%d", g.ttl.Milliseconds()),
 		"HOLDFAST_LOCK_MODE=exclusive",
 		"HOLDFAST_LOCK_ACQUIRED_AT=" + stamp(g.at),

@@ -25,7 +25,7 @@ A command under holdfast run finds in its environment:
   HOLDFAST_LOCK_HELD         true
   HOLDFAST_LOCK_NAME         the lock's name
   HOLDFAST_LOCK_KEY          the key of its record on the server
-  HOLDFAST_LOCK_FENCE        the fencing token: it rises with every holder. A resource
+  HOLDFAST_LOCK_TOKEN        the fencing token: it rises with every holder. A resource
                              that remembers the highest it saw can refuse late writers
   HOLDFAST_LOCK_TTL_MS       the lease
   HOLDFAST_LOCK_MODE         exclusive

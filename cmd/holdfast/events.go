@@ -17,8 +17,8 @@ object a line, as in
 
 Every object has "time" (UTC), "event" and "name" (the lock's). The events, in order:
 
-  waiting   another holds the lock; "place" in line, an upper bound
-  acquired  "fence" (a string: it may be larger than a JSON number can be exact),
+  waiting   another holds the lock; "position" in the wait queue, an upper bound
+  acquired  "token" (a string: it may be larger than a JSON number can be exact),
             "waited_ms"
   started   "pid" of the command
   stopping  the command is told to stop or killed; "signal", "reason": lost or max-run
@@ -35,8 +35,8 @@ type event struct {
 	Time     string `json:"time"`
 	Event    string `json:"event"`
 	Name     string `json:"name"`
-	Place    int    `json:"place,omitempty"`
-	Fence    string `json:"fence,omitempty"`
+	Position int    `json:"position,omitempty"`
+	Token    string `json:"token,omitempty"`
 	WaitedMS *int64 `json:"waited_ms,omitempty"`
 	PID      int    `json:"pid,omitempty"`
 	Signal   string `json:"signal,omitempty"`

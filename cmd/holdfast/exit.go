@@ -40,8 +40,8 @@ const exitCodesText = `The exit code of holdfast run is the command's own, unles
   125  --on-acquire-exec failed, so the command was not started
   126  the command was found, but cannot be executed
   127  the command was not found
-  128+n  signal n ended the command, or ended holdfast while it waited; the place
-       in line is given back first
+  128+n  signal n ended the command, or ended holdfast while it waited; it left
+       the wait queue first
 
 A release that fails after the command has ended does not change the code: it is
 a warning, and the lease ends by itself. If the reply proves that the lock was

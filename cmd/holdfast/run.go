@@ -29,8 +29,8 @@ The lease is renewed while the command runs. If it cannot be, the command is tol
 to stop (--on-lost) before the lease can end, and is killed at the latest then; the
 exit code is 79. On Linux the command is killed too if holdfast itself is killed.
 
-Signals are passed on to the command. While holdfast waits they end it, and its
-place in line is given back. Without a terminal on standard input the command has a
+Signals are passed on to the command. While holdfast waits they end it, and it
+leaves the wait queue first. Without a terminal on standard input the command has a
 process group of its own, and signals reach all of it; on a terminal it shares
 holdfast's, so that Ctrl-C and Ctrl-Z work as ever.
 
@@ -44,7 +44,7 @@ const runExample = `  holdfast run nightly -- ./report.sh --full
   holdfast run nightly -c 'dump | gzip > out'   through the shell
   holdfast run --skip-if-held --once-per 50m hourly -- ./report.sh
                                                 cron on many machines, one run an hour
-  holdfast run db -- sh -c 'migrate --fence "$HOLDFAST_LOCK_FENCE"'`
+  holdfast run db -- sh -c 'migrate --token "$HOLDFAST_LOCK_TOKEN"'`
 
 func newRun(a *app) *cobra.Command {
 	o := &runOptions{}
@@ -112,8 +112,8 @@ func runRun(a *app, o *runOptions) error {
 	}
 	r := &run{runOptions: o, say: a.say, events: ev,
 		signals: make(chan os.Signal, 16), waiting: make(chan holdfast.Event, 4)}
-	// From here on signals are ours: one that comes while we wait must give the
-	// place in line back before it ends us.
+	// From here on signals are ours: if one comes while we wait, we must leave the
+	// wait queue before we end.
 	signal.Notify(r.signals, proc.Signals()...)
 	code, reason, err := r.whole(a)
 	if err != nil {
@@ -147,7 +147,7 @@ func (r *run) whole(a *app) (code int, reason string, err error) {
 	sig, err := r.acquire()
 	switch {
 	case sig != nil:
-		r.say.infof("%v while waiting for %q; the place in line is given back", sig, r.name)
+		r.say.infof("%v while waiting for %q; holdfast has left the wait queue", sig, r.name)
 		return 128 + proc.Number(sig), "interrupted", nil
 	case errors.Is(err, holdfast.ErrHeld) && unasked(err) == nil:
 		r.busy(err)
@@ -159,8 +159,8 @@ func (r *run) whole(a *app) (code int, reason string, err error) {
 	return r.release(code, reason), reason, err
 }
 
-// leave gives back what is still ours, the place in the line too. A lock that
-// is to stay taken keeps the name of its holder, which the client would take
+// leave releases what is still ours, and leaves the wait queue. A lock that
+// is kept has the name of its holder, which the client would take
 // with it.
 func (r *run) leave() {
 	if r.kept {
@@ -181,14 +181,14 @@ func (r *run) farewell() (context.Context, context.CancelFunc) {
 }
 
 func (r *run) config() holdfast.Config {
-	app := r.owner
+	app := r.app
 	if app == "" {
 		word, _, _ := strings.Cut(strings.TrimSpace(r.shell), " ")
 		if r.shell == "" {
 			word = r.command[0]
 		}
 		app = filepath.Base(word)
-		app = app[:min(len(app), maxOwner)]
+		app = app[:min(len(app), maxApp)]
 	}
 	return holdfast.Config{TTL: time.Duration(r.ttl), App: app, Observer: observer(r.waiting), Logger: r.logger()}
 }
@@ -229,8 +229,8 @@ func (r *run) nested(prefix string) error {
 	return nil
 }
 
-// acquire takes the lock. A signal that ends the waiting is answered; then
-// nothing is held, and no place in the line is kept once the server is closed.
+// acquire acquires the lock. It returns the signal that ended the waiting, if one
+// did: then nothing is held, and closing the server leaves the wait queue.
 func (r *run) acquire() (os.Signal, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -276,9 +276,9 @@ func (r *run) acquire() (os.Signal, error) {
 	if err := r.settle(); err != nil {
 		return nil, err
 	}
-	r.since, r.grant.at, r.grant.fence = clock.Now(), time.Now(), r.lease.Token()
-	r.say.infof("acquired %q in %v, fence %d", r.name, (r.since - began).Round(time.Millisecond), r.grant.fence)
-	r.events.emit(event{Event: "acquired", Fence: fmt.Sprint(r.grant.fence), WaitedMS: millis(r.since - began)})
+	r.since, r.grant.at, r.grant.token = clock.Now(), time.Now(), r.lease.Token()
+	r.say.infof("acquired %q in %v, token %d", r.name, (r.since - began).Round(time.Millisecond), r.grant.token)
+	r.events.emit(event{Event: "acquired", Token: fmt.Sprint(r.grant.token), WaitedMS: millis(r.since - began)})
 	return nil, nil
 }
 
@@ -315,7 +315,7 @@ func (r *run) waitOn(ctx context.Context, done <-chan struct{}) os.Signal {
 				r.away(e.Err)
 				continue
 			}
-			r.events.emit(event{Event: "waiting", Place: e.Position})
+			r.events.emit(event{Event: "waiting", Position: e.Position})
 			switch {
 			case r.say.level >= levelVerbose:
 				go r.tellWho(ctx, e.Position)
@@ -337,10 +337,10 @@ func (r *run) sleep(d time.Duration) os.Signal {
 }
 
 // tellWho says who holds the lock that we wait for.
-func (r *run) tellWho(ctx context.Context, place int) {
+func (r *run) tellWho(ctx context.Context, position int) {
 	text := fmt.Sprintf("waiting for %q", r.name)
-	if place > 0 {
-		text += fmt.Sprintf(", place %d", place)
+	if position > 0 {
+		text += fmt.Sprintf(", position %d", position)
 	}
 	if state, err := r.server.client.Inspect(ctx, r.name); err == nil && state.Held() {
 		text += ", held " + briefly(state.Holders[0])

@@ -17,7 +17,7 @@ const (
 	defaultTTL = 30 * time.Second
 	maxGrace   = 10 * time.Second // the longest default of --kill-after
 	minTTL     = 10 * time.Millisecond
-	maxOwner   = 128
+	maxApp     = 128
 )
 
 // runOptions are the flags of run, as they were given.
@@ -43,7 +43,7 @@ type runOptions struct {
 	oncePer   span
 	splay     span
 
-	owner       string
+	app         string
 	shell       string
 	noStdin     bool
 	signalGroup bool
@@ -86,7 +86,7 @@ func leaseFlags(flags *pflag.FlagSet, o *runOptions) {
 }
 
 func commandFlags(flags *pflag.FlagSet, o *runOptions) {
-	flags.StringVar(&o.owner, "owner", "", "by what name to be shown as the holder (default the command's)")
+	flags.StringVar(&o.app, "app", "", "name of the holder that status shows (default the command's)")
 	flags.StringVarP(&o.shell, "command", "c", "", "run STRING through $SHELL -c instead of a command after --")
 	flags.BoolVar(&o.noStdin, "no-stdin", false, "give the command an empty standard input")
 	flags.BoolVar(&o.signalGroup, "signal-group", false,
@@ -94,7 +94,7 @@ func commandFlags(flags *pflag.FlagSet, o *runOptions) {
 	flags.BoolVar(&o.passURL, "pass-url", false, "leave the server's URL and password in the command's environment")
 	flags.IntVar(&o.eventsFD, "events-fd", 0, "write what happens to this open file descriptor, as JSON (help events)")
 	flags.Lookup("events-fd").DefValue = "0"
-	rename(flags, map[string]string{"owner": "NAME", "command": "STRING", "events-fd": "N"})
+	rename(flags, map[string]string{"app": "NAME", "command": "STRING", "events-fd": "N"})
 }
 
 // read takes the arguments and refuses what cannot work.
@@ -134,8 +134,8 @@ func (o *runOptions) check() error {
 	case ttl < minTTL || ttl%time.Millisecond != 0:
 		return usageError(fmt.Sprintf("--ttl %v: a lease has whole milliseconds, and at least %v", ttl, minTTL),
 			"write --ttl 30s, the default, or what a crashed holder may keep others out for")
-	case len(o.owner) > maxOwner:
-		return usageError(fmt.Sprintf("--owner has %d bytes, the limit is %d", len(o.owner), maxOwner), "shorten it")
+	case len(o.app) > maxApp:
+		return usageError(fmt.Sprintf("--app has %d bytes, the limit is %d", len(o.app), maxApp), "shorten it")
 	case o.nonblock && o.limited && o.wait > 0:
 		return usageError(fmt.Sprintf("-n means not to wait, --wait %v to wait", &o.wait), "leave one of them out")
 	case o.onLost != "ignore" && o.signal() == nil:

@@ -73,7 +73,7 @@ func (a *app) open(cfg holdfast.Config) (*server, error) {
 	return s, nil
 }
 
-// close gives back everything, the place in a line too, as far as ctx allows.
+// close releases everything and leaves the wait queue, as far as ctx allows.
 func (s *server) close(ctx context.Context) {
 	s.client.Close(ctx) //nolint:errcheck // what was held was released before, or is lost
 	s.rdb.Close()       //nolint:errcheck // the process ends

@@ -29,12 +29,12 @@ Exit code: 0 free, 75 held; 64, 69, 70, 76 and 77 as in holdfast help exit-codes
   held       true or false
   fence      the last fencing token the server gave, a string: it may be larger than
              a JSON number can be exact; "0" if nothing is known
-  holders    list of: mode, client (a random id), app, host, pid, version (empty or 0
+  holders    list of: mode, client_id (random), app, host, pid, version (empty or 0
              if the holder did not make itself known), token (a string), since (UTC,
              the server's clock), age_ms, remaining_ms
   waiting    how many wait
-  waiters    list, in order, of: place, mode, client, app, host, pid, version, waited_ms
-  evicted    null, or the last eviction: at, by, reason
+  waiters    list, in order, of: position, mode, client_id, app, host, pid, version, waited_ms
+  last_eviction  null, or: at, by, reason
 Fields may be added. They are never renamed, removed or given another type.`
 
 func newStatus(a *app) *cobra.Command {
@@ -107,7 +107,7 @@ func printState(w io.Writer, s holdfast.LockInfo, verbose bool) error {
 		fmt.Fprintf(&b, "  by       %s\n", who(h.Client, h.ClientID))
 		fmt.Fprintf(&b, "  since    %s (%s ago)\n", h.Since.UTC().Format("2006-01-02 15:04:05 UTC"), length(h.Age))
 		fmt.Fprintf(&b, "  lease    ends in %s unless renewed\n", length(h.Remaining))
-		fmt.Fprintf(&b, "  fence    %d\n", h.Token)
+		fmt.Fprintf(&b, "  token    %d\n", h.Token)
 	}
 	if s.Held() || len(s.Waiters) > 0 {
 		fmt.Fprintf(&b, "  waiting  %d\n", len(s.Waiters))
@@ -157,21 +157,21 @@ func length(d time.Duration) string {
 // The JSON of status: a contract, described in statusLong.
 type (
 	stateJSON struct {
-		Name    string       `json:"name"`
-		Key     string       `json:"key"`
-		Held    bool         `json:"held"`
-		Fence   string       `json:"fence"`
-		Holders []holderJSON `json:"holders"`
-		Waiting int          `json:"waiting"`
-		Waiters []waiterJSON `json:"waiters"`
-		Evicted *evictedJSON `json:"evicted"`
+		Name         string        `json:"name"`
+		Key          string        `json:"key"`
+		Held         bool          `json:"held"`
+		Fence        string        `json:"fence"`
+		Holders      []holderJSON  `json:"holders"`
+		Waiting      int           `json:"waiting"`
+		Waiters      []waiterJSON  `json:"waiters"`
+		LastEviction *evictionJSON `json:"last_eviction"`
 	}
 	clientJSON struct {
-		Client  string `json:"client"`
-		App     string `json:"app"`
-		Host    string `json:"host"`
-		PID     int    `json:"pid"`
-		Version string `json:"version"`
+		ClientID string `json:"client_id"`
+		App      string `json:"app"`
+		Host     string `json:"host"`
+		PID      int    `json:"pid"`
+		Version  string `json:"version"`
 	}
 	holderJSON struct {
 		Mode string `json:"mode"`
@@ -182,12 +182,12 @@ type (
 		RemainingMS int64  `json:"remaining_ms"`
 	}
 	waiterJSON struct {
-		Place int    `json:"place"`
-		Mode  string `json:"mode"`
+		Position int    `json:"position"`
+		Mode     string `json:"mode"`
 		clientJSON
 		WaitedMS int64 `json:"waited_ms"`
 	}
-	evictedJSON struct {
+	evictionJSON struct {
 		At     string `json:"at"`
 		By     string `json:"by"`
 		Reason string `json:"reason"`
@@ -207,18 +207,18 @@ func jsonState(s holdfast.LockInfo, key string) stateJSON {
 	}
 	for _, w := range s.Waiters {
 		j.Waiters = append(j.Waiters, waiterJSON{
-			Place: w.Position, Mode: w.Mode, clientJSON: jsonClient(w.Client, w.ClientID),
+			Position: w.Position, Mode: w.Mode, clientJSON: jsonClient(w.Client, w.ClientID),
 			WaitedMS: w.Waited.Milliseconds(),
 		})
 	}
 	if e := s.LastEviction; e != nil {
-		j.Evicted = &evictedJSON{stamp(e.At), e.By, e.Reason}
+		j.LastEviction = &evictionJSON{stamp(e.At), e.By, e.Reason}
 	}
 	return j
 }
 
-func jsonClient(info *holdfast.ClientInfo, client string) clientJSON {
-	j := clientJSON{Client: client}
+func jsonClient(info *holdfast.ClientInfo, id string) clientJSON {
+	j := clientJSON{ClientID: id}
 	if info != nil {
 		j.App, j.Host, j.PID, j.Version = info.App, info.Host, info.PID, info.Version
 	}
