@@ -100,9 +100,9 @@ func runDemo(cmd *cobra.Command, opts demo.Options, asJSON bool) error {
 	var by signalError
 	switch {
 	case errors.As(err, &by):
-		return &exitError{128 + int(by.Signal), errors.New("ended before the end: nothing was shown"), ""}
+		return &exitError{codeSignal + int(by.Signal), errors.New("ended before the end: nothing was shown"), ""}
 	case err != nil:
-		return &exitError{1, err, ""}
+		return &exitError{codeFailed, err, ""}
 	case asJSON:
 		err = json.NewEncoder(out).Encode(result)
 	default:
@@ -110,7 +110,7 @@ func runDemo(cmd *cobra.Command, opts demo.Options, asJSON bool) error {
 		_, err = fmt.Fprint(out, result.Text(look))
 	}
 	if err == nil && !result.OK {
-		err = silent(1)
+		err = silent(codeFailed)
 	}
 	return err
 }

@@ -24,8 +24,8 @@ Every object has "time" (UTC), "event" and "name" (the lock's). The events, in o
   stopping  the command is told to stop or killed; "signal", "reason": lost or max-run
   exited    "code" of the command
   released  the lock is given back; "held_ms"
-  end       always the last; "code" of holdfast, "reason": done, busy, interrupted, lost,
-            max-run, not-started, refused, unreachable, usage, protocol, internal
+  end       always the last; "code" of holdfast, "reason": its name in
+            holdfast help exit-codes
 
 Events and fields may be added. They are never renamed, removed or given another type.
 The command does not inherit the file descriptor.`
@@ -86,11 +86,4 @@ func (e *events) emit(ev event) {
 func millis(d time.Duration) *int64 {
 	ms := d.Milliseconds()
 	return &ms
-}
-
-// reasons names exit codes for the end event.
-var reasons = map[int]string{
-	codeUsage: "usage", codeUnreachable: "unreachable", codeInternal: "internal", codeBusy: "busy",
-	codeProtocol: "protocol", codeRefused: "refused", codeLost: "lost", codeMaxRun: "max-run",
-	codeNotStarted: "not-started",
 }

@@ -3,51 +3,132 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 )
 
 // The exit codes. They are a contract with scripts: a number is never given
-// another meaning. 64 to 78 are those of sysexits.h.
+// another meaning. 64 to 78 are those of sysexits.h. No other file of the tool has
+// an exit code as a number.
 const (
-	codeOK          = 0
-	codeUsage       = 64
-	codeUnreachable = 69
-	codeInternal    = 70
-	codeBusy        = 75
-	codeProtocol    = 76
-	codeRefused     = 77
-	codeLost        = 79
-	codeMaxRun      = 124
-	codeNotStarted  = 125
+	codeOK            = 0
+	codeFailed        = 1
+	codeUsage         = 64
+	codeUnreachable   = 69
+	codeInternal      = 70
+	codeBusy          = 75
+	codeProtocol      = 76
+	codeRefused       = 77
+	codeLost          = 79
+	codeMaxRun        = 124
+	codeNotStarted    = 125
+	codeNotExecutable = proc.CodeNotExecutable // 126
+	codeNotFound      = proc.CodeNotFound      // 127
+	codeSignal        = proc.CodeSignal        // 128, to which the signal's number is added
 )
 
-const exitCodesText = `The exit code of holdfast run is the command's own, unless:
+// meaning is one row of the table of exit codes.
+type meaning struct {
+	code int
+	name string // the reason in the last event of a run
+	text string
+}
 
-  64   usage: a flag, a name or a value is wrong; nothing was tried
-  69   the server is unreachable or cannot serve now
-  70   internal error
-  75   busy: another holds the lock and the wait, if any, is over (-E changes it)
-  76   the server answered something impossible: another kind of value at the key,
-       a reply that is none
-  77   the server refused: password, user or permissions
-  79   the lock was lost while the command ran, or the release found it gone; this
-       wins over any code of the command, even 0 (--lost-exit-code changes it)
-  124  --max-run has passed
-  125  --on-acquire-exec failed, so the command was not started
-  126  the command was found, but cannot be executed
-  127  the command was not found
-  128+n  signal n ended the command, or ended holdfast while it waited; it left
-       the wait queue first
+// meanings is the table of exit codes: for --help, and for the last event of a run.
+// docs/operating.md has the same table.
+var meanings = []meaning{
+	{codeOK, "done", "run: the command exited with 0. status: the lock is free. demo, verify: nothing was broken."},
+	{codeFailed, "failed", "demo, verify: something was broken, or the run did not get to its end."},
+	{codeUsage, "usage", "A flag, a name or a value is wrong. Nothing was tried."},
+	{codeUnreachable, "unreachable", "The server cannot be reached, or it cannot serve now."},
+	{codeInternal, "internal", "Internal error."},
+	{
+		codeBusy, "busy", "run: another client holds the lock, and the time to wait is over (with -n, at once). " +
+			"-E sets another code. status: the lock is held.",
+	},
+	{
+		codeProtocol, "protocol", "The server's answer makes no sense: for example, the key holds a value that is " +
+			"not a lock.",
+	},
+	{codeRefused, "refused", "The server refused the password, the user or a command."},
+	{
+		codeLost, "lost", "The lock was lost before the command ended. This code replaces the command's own, even 0. " +
+			"--lost-exit-code sets another.",
+	},
+	{codeMaxRun, "max-run", "The command ran longer than --max-run, and was stopped."},
+	{codeNotStarted, "not-started", "--on-acquire-exec failed, so the command was not started."},
+	{codeNotExecutable, "not-started", "The command was found, but cannot be executed."},
+	{codeNotFound, "not-started", "The command was not found."},
+	{
+		codeSignal, "interrupted", "Signal n ended the command, or ended holdfast while holdfast was waiting.",
+	},
+}
 
-A release that fails after the command has ended does not change the code: it is
-a warning, and the lease ends by itself. If the reply proves that the lock was
-not ours any more, it is 79.
+// number is a row's code as people write it.
+func (m meaning) number() string {
+	if m.code == codeSignal {
+		return "128+n"
+	}
+	return strconv.Itoa(m.code)
+}
 
-holdfast status: 0 free, 75 held; 64, 69, 70, 76 and 77 as above.`
+// nameOf is the name of an exit code, or "" if the table does not have it.
+func nameOf(code int) string {
+	if code > codeSignal {
+		code = codeSignal
+	}
+	for _, m := range meanings {
+		if m.code == code {
+			return m.name
+		}
+	}
+	return ""
+}
+
+// exitCodesText is the table, with what it does not say.
+func exitCodesText() string {
+	var b strings.Builder
+	b.WriteString("holdfast run exits with the command's own exit code, or with one of these:\n\n")
+	for _, m := range meanings {
+		for i, line := range wrap(m.text, 56) {
+			if i == 0 {
+				fmt.Fprintf(&b, "  %-7s%-13s%s\n", m.number(), m.name, line)
+			} else {
+				fmt.Fprintf(&b, "%22s%s\n", "", line)
+			}
+		}
+	}
+	b.WriteString(`
+If the release fails after the command has ended, holdfast warns and keeps the
+command's exit code: the lease expires by itself. If the server answers that the
+lease was gone already, the exit code is 79.
+
+holdfast status exits with 0, 64, 69, 70, 75, 76 or 77.
+holdfast demo and holdfast verify exit with 0, 1, 64 or 128+n.`)
+	return b.String()
+}
+
+// wrap breaks a text into lines of at most width characters.
+func wrap(text string, width int) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
 
 // exitError is an error that has decided how the process ends.
 type exitError struct {

@@ -86,6 +86,7 @@ var foreign = map[string]string{
 	"no-fork":  "leave it out: holdfast must stay to keep the lease alive",
 	"F":        "leave it out: holdfast must stay to keep the lease alive",
 	"unlock":   "leave it out: the lock is given back when the command ends",
+	"fcntl":    "leave it out: the lock is on a server, not in a file",
 	"try":      "write -n, or --wait DUR to limit the wait",
 }
 

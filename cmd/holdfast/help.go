@@ -5,7 +5,7 @@ import "github.com/spf13/cobra"
 // helpTopics are pages of help that belong to no command.
 func helpTopics() []*cobra.Command {
 	return []*cobra.Command{
-		{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesText},
+		{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesText()},
 		{Use: "environment", Short: "Variables that are read, and that commands are given", Long: environmentText},
 		{
 			Use: "events", Short: "The JSON of run --events-fd, and of --log-format json",

@@ -52,7 +52,7 @@ func newRun(a *app) *cobra.Command {
 		Use:     "run [flags] NAME -- COMMAND [ARG...]",
 		Aliases: []string{"lock", "exec"},
 		Short:   "Run a command while holding a lock",
-		Long:    runLong + exitCodesText,
+		Long:    runLong + exitCodesText(),
 		Example: runExample,
 	}
 	flags := cmd.Flags()
@@ -131,7 +131,7 @@ func (r *run) whole(a *app) (code int, reason string, err error) {
 			code = codeOf(err)
 		}
 		if reason == "" {
-			reason = reasons[code]
+			reason = nameOf(code)
 		}
 	}()
 	if r.path, err = proc.Look(r.argv()[0]); err != nil {
@@ -148,7 +148,7 @@ func (r *run) whole(a *app) (code int, reason string, err error) {
 	switch {
 	case sig != nil:
 		r.say.infof("%v while waiting for %q; holdfast has left the wait queue", sig, r.name)
-		return 128 + proc.Number(sig), "interrupted", nil
+		return codeSignal + proc.Number(sig), "interrupted", nil
 	case errors.Is(err, holdfast.ErrHeld) && unasked(err) == nil:
 		r.busy(err)
 		return int(r.busyCode), "busy", nil
@@ -426,7 +426,7 @@ func (r *run) hook() (code int, reason string, err error) {
 	switch {
 	case code == 0 || reason != "done":
 		return code, reason, nil
-	case code > 128: // a signal ended it; the command would have ended like that
+	case code > codeSignal: // a signal ended it; the command would have ended like that
 		return code, "interrupted", nil
 	}
 	err = fmt.Errorf("--on-acquire-exec failed with exit code %d; the command was not started", code)

@@ -56,9 +56,11 @@ func waitFlags(flags *pflag.FlagSet, o *runOptions) {
 	flags.BoolVarP(&o.nonblock, "nonblock", "n", false, "do not wait")
 	flags.VarP(&o.wait, "wait", "w", "wait at most so long; 0 is -n (also --timeout)")
 	flags.Lookup("wait").DefValue = ""
-	exclusive := flags.BoolP("exclusive", "x", true, "the only kind of lock in this version")
-	_ = exclusive // accepted for those who write flock -x
+	// flock has -x and -e for what every lock is here.
+	flags.BoolP("exclusive", "x", true, "the only kind of lock in this version")
+	flags.BoolP("ex", "e", true, "the same as -x")
 	flags.Lookup("exclusive").DefValue = "false"
+	flags.Lookup("ex").Hidden = true
 	flags.VarP(&o.busyCode, "conflict-exit-code", "E", "exit code for a lock that another holds")
 	flags.BoolVar(&o.skipIfHeld, "skip-if-held", false, "for cron: -n -E 0 -q")
 	flags.Var(&o.splay, "splay", "wait a random time up to DUR before trying")

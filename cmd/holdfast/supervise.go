@@ -51,11 +51,11 @@ func (r *run) cannotStart(err error) error {
 	case errors.As(err, &path):
 		err = path.Err
 	}
-	if proc.StartCode(err) == proc.CodeNotFound {
-		return &exitError{proc.CodeNotFound, fmt.Errorf("command not found: %s", name),
+	if proc.StartCode(err) == codeNotFound {
+		return &exitError{codeNotFound, fmt.Errorf("command not found: %s", name),
 			"check its spelling and PATH; what the shell itself does (pipes, built-ins) goes into -c 'STRING'"}
 	}
-	return &exitError{proc.CodeNotExecutable, fmt.Errorf("cannot execute %s: %w", name, err),
+	return &exitError{codeNotExecutable, fmt.Errorf("cannot execute %s: %w", name, err),
 		"it needs execute permission (chmod +x), and a script a first line such as #!/bin/sh"}
 }
 

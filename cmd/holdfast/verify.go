@@ -153,10 +153,10 @@ func (v *verification) run(cmd *cobra.Command, _ []string) error {
 	out, err := suite.Run(ctx, v.opts)
 	shown.clear()
 	if by, ok := errors.AsType[signalError](context.Cause(ctx)); ok {
-		return &exitError{128 + int(by.Signal), errors.New("ended before the end: nothing was shown"), ""}
+		return &exitError{codeSignal + int(by.Signal), errors.New("ended before the end: nothing was shown"), ""}
 	}
 	if err != nil {
-		return &exitError{1, err, ""}
+		return &exitError{codeFailed, err, ""}
 	}
 	return v.write(report.Make(out), cmd.OutOrStdout())
 }
@@ -226,7 +226,7 @@ Go on? [y/N] `, v.opts.Clients, v.opts.Duration, strings.TrimPrefix(v.opts.Comma
 		v.opts.Prefix, strings.Join(v.opts.Faults, ", "))
 	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer is none
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return &exitError{1, errors.New("nothing was done"), ""}
+		return &exitError{codeFailed, errors.New("nothing was done"), ""}
 	}
 	return nil
 }
@@ -240,7 +240,7 @@ func (v *verification) again(w io.Writer) error {
 	defer file.Close() //nolint:errcheck // it was only read
 	doc, err := report.FromHistory(file)
 	if err != nil {
-		return &exitError{1, fmt.Errorf("%s: %w", v.judge, err), ""}
+		return &exitError{codeFailed, fmt.Errorf("%s: %w", v.judge, err), ""}
 	}
 	return v.write(doc, w)
 }
@@ -250,10 +250,10 @@ func (v *verification) write(doc *report.Document, w io.Writer) error {
 	if v.html != "" {
 		file, err := os.Create(v.html)
 		if err != nil {
-			return &exitError{1, err, ""}
+			return &exitError{codeFailed, err, ""}
 		}
 		if err := errors.Join(doc.HTML(file), file.Close()); err != nil {
-			return &exitError{1, err, ""}
+			return &exitError{codeFailed, err, ""}
 		}
 	}
 	var err error
@@ -263,7 +263,7 @@ func (v *verification) write(doc *report.Document, w io.Writer) error {
 		_, err = io.WriteString(w, doc.Text())
 	}
 	if err == nil && !doc.OK {
-		err = silent(1)
+		err = silent(codeFailed)
 	}
 	return err
 }

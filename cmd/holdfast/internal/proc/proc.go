@@ -18,10 +18,12 @@ import (
 	"sync"
 )
 
-// Exit codes that shells give to commands that could not be started.
+// Exit codes that shells give to commands that could not be started, or that a
+// signal ended.
 const (
 	CodeNotExecutable = 126
 	CodeNotFound      = 127
+	CodeSignal        = 128 // to which the signal's number is added
 )
 
 // Spec says what to start.
@@ -110,7 +112,7 @@ func (c *Child) PID() int { return c.cmd.Process.Pid }
 func (c *Child) Done() <-chan struct{} { return c.done }
 
 // Code is the exit code of a command that has ended, as a shell reports it:
-// its own, or 128 + n if signal n ended it.
+// its own, or CodeSignal + n if signal n ended it.
 func (c *Child) Code() int { return code(c.cmd.ProcessState) }
 
 // Signal sends sig to the command, or to its group. A command that has ended

@@ -26,7 +26,7 @@ func Continues(os.Signal) bool { return false }
 // Stops is never true: nothing stops a process here.
 func Stops(os.Signal) bool { return false }
 
-// Number is the signal's number, for exit codes of 128 + n.
+// Number is the signal's number, for exit codes.
 func Number(sig os.Signal) int {
 	if s, ok := sig.(syscall.Signal); ok {
 		return int(s)

@@ -58,7 +58,7 @@ func Continues(sig os.Signal) bool { return sig == syscall.SIGCONT }
 // Stops reports whether sig is what Ctrl-Z sends.
 func Stops(sig os.Signal) bool { return sig == syscall.SIGTSTP }
 
-// Number is the signal's number, for exit codes of 128 + n.
+// Number is the signal's number, for exit codes.
 func Number(sig os.Signal) int {
 	if s, ok := sig.(syscall.Signal); ok {
 		return int(s)
@@ -133,7 +133,7 @@ func groupEmpty(pid int) bool { return errors.Is(syscall.Kill(-pid, 0), syscall.
 
 func code(state *os.ProcessState) int {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return 128 + int(status.Signal())
+		return CodeSignal + int(status.Signal())
 	}
 	return state.ExitCode()
 }

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// table is the table of exit codes in the form in which the others are compared to it.
+func table() (rows []string) {
+	for _, m := range meanings {
+		rows = append(rows, m.number()+" "+m.name+" "+m.text)
+	}
+	return rows
+}
+
+func readDoc(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestTheDocumentsHaveTheExitCodesOfTheTool(t *testing.T) {
+	_, section, _ := strings.Cut(readDoc(t, "docs/operating.md"), "\n## Exit codes of the tool\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	row := regexp.MustCompile(`(?m)^\| ([0-9+n]+) \| (\S+) \| (.*) \|$`)
+	var rows []string
+	for _, cells := range row.FindAllStringSubmatch(strings.ReplaceAll(section, "`", ""), -1) {
+		rows = append(rows, strings.Join(cells[1:], " "))
+	}
+	if !slices.Equal(rows, table()) {
+		t.Errorf("docs/operating.md has\n%s\nand exit.go\n%s", strings.Join(rows, "\n"), strings.Join(table(), "\n"))
+	}
+
+	_, short, found := strings.Cut(readDoc(t, "README.md"), "\nExit codes: ")
+	short, _, _ = strings.Cut(short, "\n\n")
+	named := regexp.MustCompile(`([0-9]+) \(([a-z-]+)\)`).FindAllStringSubmatch(short, -1)
+	for _, cells := range named {
+		if !slices.ContainsFunc(meanings, func(m meaning) bool { return m.number() == cells[1] && m.name == cells[2] }) {
+			t.Errorf("README.md: %s is not in the table", cells[0])
+		}
+	}
+	if !found || len(named) == 0 {
+		t.Error("README.md names no exit code")
+	}
+}
+
+func TestHelpHasTheExitCodes(t *testing.T) {
+	text := exitCodesText()
+	for _, line := range strings.Split(text, "\n") {
+		if len(line) > 80 {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+	words := strings.Join(strings.Fields(text), " ")
+	for _, row := range table() {
+		if !strings.Contains(words, row) {
+			t.Errorf("%q is not in\n%s", row, text)
+		}
+	}
+}
+
+// Guarantee: an exit code has a name and a row in the table, and nothing ends the
+// tool with another.
+func TestEveryExitCodeIsInTheTable(t *testing.T) {
+	source, err := os.ReadFile("exit.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	constants := regexp.MustCompile(`(?m)^\t(code[A-Z]\w*) += `).FindAllStringSubmatch(string(source), -1)
+	for _, c := range constants {
+		if !strings.Contains(string(source), c[1]+`, "`) {
+			t.Errorf("%s has no row in the table", c[1])
+		}
+	}
+	if len(constants) != len(meanings) {
+		t.Errorf("%d constants, %d rows", len(constants), len(meanings))
+	}
+	files, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare := regexp.MustCompile(`exitError\{-?\d|silent\(-?\d|os\.Exit\(\d`)
+	for _, file := range files {
+		if !strings.HasSuffix(file.Name(), ".go") || strings.HasSuffix(file.Name(), "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if number := bare.Find(text); number != nil {
+			t.Errorf("%s: %s: an exit code without a name", file.Name(), number)
+		}
+	}
+}
+
+func TestAnExitCodeHasAName(t *testing.T) {
+	for code, want := range map[int]string{
+		codeOK: "done", codeBusy: "busy", codeNotFound: "not-started", codeSignal + 15: "interrupted", 7: "",
+	} {
+		if got := nameOf(code); got != want {
+			t.Errorf("%d: %q, want %q", code, got, want)
+		}
+	}
+}
