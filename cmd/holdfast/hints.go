@@ -1,0 +1,191 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// foreign are flags of other tools, and of later versions of this one.
+var foreign = map[string]string{
+	"shared":   laterLocks,
+	"s":        laterLocks,
+	"permits":  laterLocks,
+	"weight":   laterLocks,
+	"priority": "priorities come in a later version; locks are handed over in order of arrival",
+	"fair":     "leave it out: locks are always handed over in order of arrival",
+	"close":    "leave it out: the command never inherits the lock",
+	"o":        "leave it out: the command never inherits the lock",
+	"no-fork":  "leave it out: holdfast must stay to keep the lease alive",
+	"F":        "leave it out: holdfast must stay to keep the lease alive",
+	"unlock":   "leave it out: the lock is given back when the command ends",
+	"fcntl":    "leave it out: the lock is on a server, not in a file",
+	"try":      "write -n, or --wait DUR to limit the wait",
+}
+
+const laterLocks = "shared and counted locks come in a later version; this one has exclusive locks"
+
+// flagError turns what the flag parser says into what to write instead.
+func flagError(cmd *cobra.Command, err error) error {
+	if hint, ok := missingDashes(cmd, os.Args[1:]); ok {
+		return usageError("nothing says where the command begins: -- is missing", hint)
+	}
+	var unknown *pflag.NotExistError
+	var value *pflag.InvalidValueError
+	var lacking *pflag.ValueRequiredError
+	help := cmd.CommandPath() + " --help lists the flags"
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		return err
+	case errors.As(err, &unknown):
+		name := unknown.GetSpecifiedName()
+		dashes := "--"
+		if unknown.GetSpecifiedShortnames() != "" {
+			name, dashes = name[:1], "-"
+		}
+		text := fmt.Sprintf("%s has no flag %s%s", cmd.CommandPath(), dashes, name)
+		if hint := foreign[name]; hint != "" {
+			return usageError(text, hint)
+		}
+		if like := closest(name, flagNames(cmd)); dashes == "--" && like != "" {
+			return usageError(text, "did you mean --"+like+"?")
+		}
+		if cmd.HasSubCommands() && ofCommand(cmd, name, dashes) {
+			return usageError(text, "it belongs behind the command, as in "+cmd.Name()+" run "+dashes+name)
+		}
+		return usageError(text, help)
+	case errors.As(err, &value):
+		flag := value.GetFlag()
+		cause := value.Unwrap()
+		if flag.Value.Type() == "bool" {
+			cause = fmt.Errorf("%q is neither true nor false", value.GetValue())
+		}
+		return usageError(fmt.Sprintf("--%s: %v", flag.Name, cause), help)
+	case errors.As(err, &lacking):
+		flag := lacking.GetFlag()
+		return usageError(fmt.Sprintf("--%s needs a value", flag.Name),
+			fmt.Sprintf("write --%s=%s", flag.Name, sample(flag)))
+	}
+	return usageError(err.Error(), help)
+}
+
+// ofCommand reports whether a flag that was given too early is one of run.
+func ofCommand(root *cobra.Command, name, dashes string) bool {
+	run, _, err := root.Find([]string{"run"})
+	if err != nil {
+		return false
+	}
+	if dashes == "-" {
+		return run.Flags().ShorthandLookup(name) != nil
+	}
+	return run.Flags().Lookup(name) != nil
+}
+
+// sample is a value that a flag would take.
+func sample(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "DUR":
+		return "10s"
+	case "N":
+		return "75"
+	case "string":
+		return "TEXT"
+	}
+	return f.Value.Type()
+}
+
+func flagNames(cmd *cobra.Command) []string {
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	return append(names, "timeout", "url")
+}
+
+// closest is the name that is most like what was written, or "" if none is.
+func closest(written string, names []string) string {
+	best, distance := "", max(2, len(written)/3)+1
+	slices.Sort(names)
+	for _, name := range names {
+		if d := edits(written, name); d < distance {
+			best, distance = name, d
+		} else if distance > 1 && best == "" && len(written) > 2 && strings.HasPrefix(name, written) {
+			best = name
+		}
+	}
+	return best
+}
+
+// edits counts the letters to insert, drop or change to make b of a.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// missingDashes finds the first word of a command that stands before any --,
+// and answers the command line with -- put in. It walks the words as the flag
+// parser does, which has given up or taken the command's flags for its own.
+func missingDashes(cmd *cobra.Command, words []string) (hint string, ok bool) {
+	if cmd.Name() != "run" || slices.Contains(words, "--") {
+		return "", false
+	}
+	plain := 0 // words that are no flags: run, the name, the command
+	for i := 0; i < len(words); i++ {
+		word := words[i]
+		if strings.HasPrefix(word, "-") && word != "-" {
+			name, _, inline := strings.Cut(strings.TrimLeft(word, "-"), "=")
+			flag := cmd.Flags().Lookup(name)
+			if !strings.HasPrefix(word, "--") {
+				flag = cmd.Flags().ShorthandLookup(word[len(word)-1:])
+			}
+			if flag == nil {
+				return "", false // the mistake is before the command
+			}
+			if !inline && flag.NoOptDefVal == "" {
+				i++
+			}
+			continue
+		}
+		if plain++; plain == 3 {
+			return "write holdfast " + quote(words[:i]...) + " -- " + quote(words[i:]...), true
+		}
+	}
+	return "", false
+}
+
+// unquoted are the characters that mean nothing to a shell.
+const unquoted = "%+,-./:=@_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+// quote writes words as a shell reads them.
+func quote(words ...string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = w
+		if w == "" || strings.ContainsFunc(w, func(r rune) bool { return !strings.ContainsRune(unquoted, r) }) {
+			quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(quoted, " ")
+}
