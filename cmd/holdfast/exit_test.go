@@ -41,7 +41,8 @@ func TestTheDocumentsHaveTheExitCodesOfTheTool(t *testing.T) {
 	short, _, _ = strings.Cut(short, "\n\n")
 	named := regexp.MustCompile(`([0-9]+) \(([a-z-]+)\)`).FindAllStringSubmatch(short, -1)
 	for _, cells := range named {
-		if !slices.ContainsFunc(meanings, func(m meaning) bool { return m.number() == cells[1] && m.name == cells[2] }) {
+		is := func(m meaning) bool { return m.number() == cells[1] && m.name == cells[2] }
+		if !slices.ContainsFunc(meanings, is) {
 			t.Errorf("README.md: %s is not in the table", cells[0])
 		}
 	}

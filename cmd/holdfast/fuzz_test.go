@@ -18,6 +18,7 @@ func FuzzFlags(f *testing.F) {
 		"run --wait", "run --wait=-1 a",
 		"run --ttl NaN a -- x", "run -E 300 a -- x", "run --nonblok a -- x", "run -s a -- x", "run --prefix {} a -- x",
 		"status --json a", "status", "statu a", "--redis redis://:secret@h:1/0 status a", "run a true", "-x", "--", "",
+		"run -- -a -- true", "run -nightly -- x", "status -vv", "run -w5x",
 		"run --url \x00 a -- x", "run --once-per 0 a -- x", "version --json", "help", "run --timeout 1e99 a -- x",
 	} {
 		f.Add(line)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -44,13 +45,14 @@ func flagError(cmd *cobra.Command, err error) error {
 		return err
 	case errors.As(err, &unknown):
 		name := unknown.GetSpecifiedName()
-		dashes := "--"
-		if unknown.GetSpecifiedShortnames() != "" {
-			name, dashes = name[:1], "-"
+		dashes, asWritten := "--", func(word string) bool { return word == "--"+name }
+		if group := unknown.GetSpecifiedShortnames(); group != "" {
+			dashes = "-"
+			asWritten = func(word string) bool { return shortFlags(word) && strings.HasSuffix(word, group) }
 		}
 		text := fmt.Sprintf("%s has no flag %s%s", cmd.CommandPath(), dashes, name)
 		if hint := foreign[name]; hint != "" {
-			return usageError(text, hint)
+			return usageError(text, hint+mayBeName(cmd, os.Args[1:], asWritten))
 		}
 		if like := closest(name, flagNames(cmd)); dashes == "--" && like != "" {
 			return usageError(text, "did you mean --"+like+"?")
@@ -58,14 +60,17 @@ func flagError(cmd *cobra.Command, err error) error {
 		if cmd.HasSubCommands() && ofCommand(cmd, name, dashes) {
 			return usageError(text, "it belongs behind the command, as in "+cmd.Name()+" run "+dashes+name)
 		}
-		return usageError(text, help)
+		return usageError(text, help+mayBeName(cmd, os.Args[1:], asWritten))
 	case errors.As(err, &value):
 		flag := value.GetFlag()
 		cause := value.Unwrap()
 		if flag.Value.Type() == "bool" {
 			cause = fmt.Errorf("%q is neither true nor false", value.GetValue())
 		}
-		return usageError(fmt.Sprintf("--%s: %v", flag.Name, cause), help)
+		return usageError(fmt.Sprintf("--%s: %v", flag.Name, cause),
+			help+mayBeName(cmd, os.Args[1:], func(word string) bool {
+				return shortFlags(word) && word == "-"+flag.Shorthand+value.GetValue()
+			}))
 	case errors.As(err, &lacking):
 		flag := lacking.GetFlag()
 		return usageError(fmt.Sprintf("--%s needs a value", flag.Name),
@@ -144,39 +149,107 @@ func edits(a, b string) int {
 	return row[len(b)]
 }
 
-// missingDashes finds the first word of a command that stands before any --,
-// and answers the command line with -- put in. It walks the words as the flag
-// parser does, which has given up or taken the command's flags for its own.
+// operands finds the words of a command line that are neither flags nor values of
+// flags. It walks the words as the flag parser does, and passes over flags that the
+// command does not have: strange is the first of those, or len(words).
+func operands(cmd *cobra.Command, words []string) (at []int, strange int) {
+	strange = len(words)
+	for i := 0; i < len(words); i++ {
+		word := words[i]
+		if !strings.HasPrefix(word, "-") || word == "-" {
+			at = append(at, i)
+			continue
+		}
+		name, _, inline := strings.Cut(strings.TrimLeft(word, "-"), "=")
+		flag := cmd.Flags().Lookup(name)
+		if !strings.HasPrefix(word, "--") {
+			flag = cmd.Flags().ShorthandLookup(word[len(word)-1:])
+		}
+		switch {
+		case flag == nil:
+			strange = min(strange, i)
+		case !inline && flag.NoOptDefVal == "":
+			i++
+		}
+	}
+	return at, strange
+}
+
+// missingDashes finds the first word of a command that stands before any --, and
+// answers the command line with -- put in.
 func missingDashes(cmd *cobra.Command, words []string) (hint string, ok bool) {
 	if cmd.Name() != "run" || slices.Contains(words, "--") {
 		return "", false
 	}
-	plain := 0 // words that are no flags: run, the name, the command
-	for i := 0; i < len(words); i++ {
-		word := words[i]
-		if strings.HasPrefix(word, "-") && word != "-" {
-			name, _, inline := strings.Cut(strings.TrimLeft(word, "-"), "=")
-			flag := cmd.Flags().Lookup(name)
-			if !strings.HasPrefix(word, "--") {
-				flag = cmd.Flags().ShorthandLookup(word[len(word)-1:])
-			}
-			if flag == nil {
-				return "", false // the mistake is before the command
-			}
-			if !inline && flag.NoOptDefVal == "" {
-				i++
-			}
-			continue
-		}
-		if plain++; plain == 3 {
-			return "write holdfast " + quote(words[:i]...) + " -- " + quote(words[i:]...), true
+	// Operands are run, the name and the command. After the command's first word its
+	// own flags follow; a strange flag before that is another mistake.
+	at, strange := operands(cmd, words)
+	if len(at) < 3 || strange < at[2] {
+		return "", false
+	}
+	return "write holdfast " + quote(withoutSecrets(words[:at[2]])...) + " -- " + quote(words[at[2]:]...), true
+}
+
+// mayBeName is the part of a hint for a command line that has no name, but has a word
+// that looks like a flag: it says what to write if that word is the name. It is empty
+// if the command takes no name, or if no word matches.
+func mayBeName(cmd *cobra.Command, words []string, match func(word string) bool) string {
+	end := slices.Index(words, "--")
+	if end < 0 {
+		end = len(words)
+	}
+	i := slices.IndexFunc(words[:end], match)
+	at, _ := operands(cmd, words[:end])
+	if i < 0 || len(at) > 1 || cmd.Name() != "run" && cmd.Name() != "status" {
+		return ""
+	}
+	// All flags stand before the name: behind -- there are none.
+	rest := withoutSecrets(slices.Delete(slices.Clone(words[:end]), i, i+1))
+	line := slices.Concat([]string{"holdfast"}, rest, []string{"--", words[i]})
+	if cmd.Name() == "run" && !slices.Contains(rest, "-c") {
+		line = append(line, "--", "COMMAND")
+		if end+1 < len(words) {
+			line = append(line[:len(line)-1], words[end+1:]...)
 		}
 	}
-	return "", false
+	return fmt.Sprintf("; if %s is the lock's name, write %s", quote(words[i]), quote(line...))
 }
+
+// shortFlags matches words such as -nq: a group of flags, or a lock's name.
+func shortFlags(word string) bool {
+	return len(word) > 2 && word[0] == '-' && word[1] != '-'
+}
+
+// withoutSecrets is a command line that may be shown: without passwords in URLs.
+func withoutSecrets(words []string) []string {
+	shown := slices.Clone(words)
+	for i, word := range words {
+		switch flag, _, inline := strings.Cut(word, "="); {
+		case !passwordInURL.MatchString(word):
+		case strings.HasPrefix(word, "--") && inline:
+			shown[i] = flag + "=URL"
+		case strings.HasPrefix(word, "-"):
+			shown[i] = word[:2] + "URL"
+		default:
+			shown[i] = "URL"
+		}
+	}
+	return shown
+}
+
+var passwordInURL = regexp.MustCompile(`:.*@`)
 
 // unquoted are the characters that mean nothing to a shell.
 const unquoted = "%+,-./:=@_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+// operand writes a lock's name as an argument: one that begins with a dash stands
+// behind --.
+func operand(name string) string {
+	if strings.HasPrefix(name, "-") {
+		return "-- " + quote(name)
+	}
+	return quote(name)
+}
 
 // quote writes words as a shell reads them.
 func quote(words ...string) string {

@@ -34,6 +34,9 @@ leaves the wait queue first. Without a terminal on standard input the command ha
 process group of its own, and signals reach all of it; on a terminal it shares
 holdfast's, so that Ctrl-C and Ctrl-Z work as ever.
 
+If the lock's name begins with a dash, write a -- of its own before it, behind all
+flags: holdfast run -n -- -NAME -- COMMAND. That is right for any other name, too.
+
 DUR is a number of seconds such as 2.5, or 500ms, 5m, 1h30m.
 
 `

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -101,15 +102,21 @@ func commandFlags(flags *pflag.FlagSet, o *runOptions) {
 
 // read takes the arguments and refuses what cannot work.
 func (o *runOptions) read(cmd *cobra.Command, args []string) error {
-	dash := cmd.ArgsLenAtDash()
-	names := args
+	names, dash := args, cmd.ArgsLenAtDash()
 	if dash >= 0 {
 		names, o.command = args[:dash], args[dash:]
 	}
+	// A name that begins with a dash stands behind a -- of its own.
+	if dash == 0 && (len(args) > 1 && args[1] == "--" || len(args) == 1 && o.shell != "") {
+		names, o.command = args[:1], args[min(2, len(args)):]
+	}
 	const example = "write holdfast run NAME -- COMMAND, as in holdfast run nightly -- ./report.sh"
 	switch {
+	case len(args) > 0 && dash == 0 && len(names) == 0 && strings.HasPrefix(args[0], "-"):
+		return usageError("nothing says where the command begins: -- is missing",
+			"write holdfast run -- "+quote(args[0])+" -- "+cmp.Or(quote(args[1:]...), "COMMAND"))
 	case len(names) == 0:
-		return usageError("the lock's name is missing", example)
+		return usageError("the lock's name is missing", example+mayBeName(cmd, os.Args[1:], shortFlags))
 	case len(names) > 1 && dash < 0 && o.shell == "":
 		hint, _ := missingDashes(cmd, os.Args[1:])
 		return usageError("nothing says where the command begins: -- is missing", hint)
@@ -119,7 +126,7 @@ func (o *runOptions) read(cmd *cobra.Command, args []string) error {
 		return usageError("there is a command after -- and one in -c", "leave one of them out")
 	case o.shell == "" && len(o.command) == 0:
 		return usageError("the command is missing", "write it behind --, as in holdfast run "+
-			quote(names[0])+" -- ./report.sh")
+			operand(names[0])+" -- ./report.sh")
 	}
 	o.name = names[0]
 	if err := wire.CheckName(o.name); err != nil {

@@ -264,7 +264,7 @@ func signalCmd(ts *testscript.TestScript, _ bool, args []string) {
 
 // look is what holdfast status says, past the proxy.
 func look(ts *testscript.TestScript, name string) (state stateJSON, ok bool) {
-	_ = ts.Exec("holdfast", "status", "--json", "-u", scheme()+worldOf(ts).server.Addr(), name) // 75 if held
+	_ = ts.Exec("holdfast", "status", "--json", "-u", scheme()+worldOf(ts).server.Addr(), "--", name) // 75 if held
 	err := json.Unmarshal([]byte(ts.ReadFile("stdout")), &state)
 	return state, err == nil
 }

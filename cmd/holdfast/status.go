@@ -21,6 +21,8 @@ unless renewed, how many wait, and the last time it was taken away from a holder
 It changes nothing. What it says may be over when you read it: to do something only
 if the lock is free, use holdfast run -n.
 
+If the lock's name begins with a dash, write -- before it: holdfast status -- -NAME.
+
 Exit code: 0 free, 75 held; 64, 69, 70, 76 and 77 as in holdfast help exit-codes.
 
 --json prints one object:
@@ -51,16 +53,17 @@ func newStatus(a *app) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	level := verbosity(a, cmd.Flags())
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := level(); err != nil {
 			return err
 		}
 		switch {
 		case len(args) == 0:
-			return usageError("the lock's name is missing", "write holdfast status NAME, as in holdfast status nightly")
+			return usageError("the lock's name is missing",
+				"write holdfast status NAME, as in holdfast status nightly"+mayBeName(cmd, os.Args[1:], shortFlags))
 		case len(args) > 1:
 			return usageError(fmt.Sprintf("%q is one name too many: status tells of one lock", args[1]),
-				"write holdfast status "+quote(args[0]))
+				"write holdfast status "+operand(args[0]))
 		}
 		return runStatus(a, args[0], asJSON, os.Stdout)
 	}
