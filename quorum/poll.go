@@ -84,7 +84,9 @@ func (c *claim) lookAtLead(ctx context.Context, r *round) (string, error) {
 
 // lookAtAll prolongs what the round has on each node and, while no majority has
 // granted, asks those that have nothing for it. What is not confirmed by it
-// does not count any more, since the client counts its lease anew from it.
+// does not count any more, since the client counts its lease anew from it. A claim
+// that had a majority and cannot have it any more is over: the client, which has no
+// lease yet, joins anew. To prolong what is left of it would keep the lock from all.
 func (c *claim) lookAtAll(ctx context.Context, r *round) (string, error) {
 	limit := c.s.limit(ctx, c.ttl)
 	c.mu.Lock()
@@ -126,11 +128,30 @@ func (c *claim) lookAtAll(ctx context.Context, r *round) (string, error) {
 		}
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if gathers {
+		defer c.mu.Unlock()
 		return c.turning(), nil
 	}
-	return "", c.s.short(r.unconfirmed())
+	gone, err := r.mayHold() < c.s.majority, c.s.short(r.unconfirmed())
+	c.mu.Unlock()
+	if !gone {
+		return "", err
+	}
+	c.s.finished(c)
+	r.abandon(limit)
+	return "gone", nil
+}
+
+// mayHold counts the nodes that may have held since the claim was won: those that have
+// said so, and those that have not answered for less than a lease. c.mu is held.
+func (r *round) mayHold() (n int) {
+	now := r.c.s.now()
+	for _, sl := range r.slots {
+		if sl.holds && sl.known <= r.c.renewed && now-sl.since < r.c.ttl {
+			n++
+		}
+	}
+	return n
 }
 
 // complete ends the acquisition if a majority has granted by now: with the

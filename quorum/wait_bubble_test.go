@@ -390,3 +390,38 @@ func TestAHoldFromBeforeTheLookDoesNotCount(t *testing.T) {
 		}
 	})
 }
+
+// A claim has a majority, and the client hears of it too late: its process stood still,
+// or the push was not to be believed. What it then has on a minority is no lease and no
+// place, and must not keep the lock from the others.
+func TestAGrantThatIsOverIsNotKeptOnAMinority(t *testing.T) {
+	for _, test := range []struct {
+		left   int // servers that have it still, for their clocks have been set back
+		silent int // servers that do not say
+	}{{0, 0}, {1, 0}, {2, 0}, {1, 2}, {2, 2}} {
+		t.Run(fmt.Sprint(test), func(t *testing.T) {
+			founded(t, func(t *testing.T, w *world) {
+				s := w.store()
+				answer := raw(t, s, script.Acquire, "A/1", 30_000, 630_000, "x", 180_000, "holdfast:push:")
+				if !strings.HasPrefix(answer, "granted ") {
+					t.Fatalf("answered %q", answer)
+				}
+				order := majority.Order("holdfast:{x}", 5)
+				for _, i := range order[:test.left] {
+					w.peers[i].Advance(-10 * time.Second)
+				}
+				time.Sleep(ttl + time.Second)
+				for _, i := range order[5-test.silent:] {
+					w.peers[i].kill()
+				}
+				for range 2 {
+					answer = raw(t, s, script.Poll, "A/1", 30_000, 600_000, 180_000, "holdfast:push:")
+					if answer != "gone" {
+						t.Errorf("a poll for what is over: %q", answer)
+					}
+				}
+				w.wantOn("x", "00000")
+			})
+		})
+	}
+}

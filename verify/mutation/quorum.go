@@ -350,6 +350,18 @@ var inQuorum = []mutant{{
 	mut:  "\t\tif most >= 2*m {",
 	by:   []check{uniting},
 }, {
+	name: "quorum: what is left of a lost majority is prolonged",
+	file: "quorum/poll.go",
+	old:  "	gone, err := r.mayHold() < c.s.majority, ",
+	mut:  "	gone, err := false, ",
+	by:   []check{uniting},
+}, {
+	name: "quorum: who has been silent for a lease may hold",
+	file: "quorum/poll.go",
+	old:  " && now-sl.since < r.c.ttl {\n",
+	mut:  " && now >= 0 {\n",
+	by:   []check{uniting},
+}, {
 	name: "quorum: a pushed grant is not confirmed",
 	file: "quorum/turn.go",
 	old:  "\t\ts.background(sl.confirm)\n",
