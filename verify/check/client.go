@@ -109,6 +109,10 @@ func (r *Run) Backed() Result {
 	return res
 }
 
+// manyAimed is of how many holders that are stopped before they write some lose an update
+// for sure: of two in a run one time in ten none did.
+const manyAimed = 4
+
 // TokensInTime checks tokens as users see them: a hold that was asked for after
 // another was over has the higher token. Of readers only the order to writers
 // is promised.
@@ -227,7 +231,8 @@ func (r *Run) Updates() Result {
 			aimed++
 		}
 	}
-	if aimed > 0 && l.Plain <= 0 {
+	// One who is stopped loses an update only if another one writes meanwhile.
+	if aimed >= manyAimed && l.Plain <= 0 {
 		res.findf(0, "", "%d holders were stopped before they wrote, and no update was lost without fencing: "+
 			"the fault did not bite", aimed)
 	}

@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/holdfast-go/holdfast/verify/audit"
 	"github.com/holdfast-go/holdfast/verify/history"
@@ -71,6 +72,35 @@ func (c clock) ahead(at, heard int64) (ahead int64) {
 	return ahead
 }
 
+// retained is for how long a record is kept beyond its last lease: Config.Retention.
+const retained = int64(10 * time.Minute)
+
+// setForward reports whether a server's clock was set forward between two instants, over
+// the ends of all records: they are forgotten as if the server had been killed.
+func (c clock) setForward(from, till int64) bool {
+	ahead := make(map[string]int64)
+	for _, s := range c {
+		if s.Ahead-ahead[s.Server] > retained && from <= s.At && s.At <= till {
+			return true
+		}
+		ahead[s.Server] = s.Ahead
+	}
+	return false
+}
+
+// readings are what the server's clock may have said to the script that a note is of. The
+// script reads the clock once, and the note once more: the clock may have been set in between.
+func (r *Run) readings(n audit.Note) []int64 {
+	list, ahead := []int64{n.Clock()}, int64(0)
+	for _, s := range r.clock.of(n.Server) {
+		if at := r.machine(n.At); s.At-around <= at && at <= s.At+unsaid {
+			list = append(list, n.At+ahead/1000)
+		}
+		ahead = s.Ahead
+	}
+	return list
+}
+
 // setBack reports whether a server's clock was behind at an instant what it, or one that
 // served before it, had once been.
 func (r *Run) setBack(at int64) bool {
@@ -79,8 +109,8 @@ func (r *Run) setBack(at int64) bool {
 	}
 	least, _ := r.clock.extremes(at)
 	before, _ := r.clock.extremes(at - around)
-	_, most := r.clock.extremes(at + around)
-	return min(least, before) < most
+	after, most := r.clock.extremes(at + around)
+	return min(least, before, after) < most
 }
 
 // till is when a lease is over that a note says is due, by a clock that is never
@@ -103,7 +133,8 @@ func (r *Run) behind(h, next *Hold, asked int64) bool {
 	us := int64(h.Token / 1024)
 	if r.mute() {
 		forgot := func(f history.FaultSpan) bool { return f.Blind && f.From < next.At && h.Asked < f.Till }
-		return us >= (asked+r.Setup.Skew)/1000 && slices.ContainsFunc(r.Faults, forgot)
+		return us >= (asked+r.Setup.Skew)/1000 &&
+			(slices.ContainsFunc(r.Faults, forgot) || r.clock.setForward(h.Asked, next.At))
 	}
 	least, _ := r.clock.extremes(asked)
 	back := r.setBack(asked) || r.setBack(next.At)

@@ -126,6 +126,9 @@ func TestATokenOfAClockThatWasBehindForAMoment(t *testing.T) {
 func TestAQuorumsTokensThatFallAreExcusedOnlyAheadOfTheClocksAndBehindALoss(t *testing.T) {
 	killed := history.FaultSpan{Name: "server-kill", From: at(6), Till: at(7), Blind: true}
 	early := history.FaultSpan{Name: "server-kill", From: at(-5), Till: at(-4), Blind: true}
+	forward := history.FaultSpan{Name: "clock-forward", From: at(100), Till: at(100), Steps: []history.Step{
+		{At: at(100), Server: "another", Ahead: 3600_000 * ms},
+	}}
 	for name, c := range map[string]struct {
 		fault   history.FaultSpan
 		first   int64
@@ -134,11 +137,13 @@ func TestAQuorumsTokensThatFallAreExcusedOnlyAheadOfTheClocksAndBehindALoss(t *t
 		"ahead, and a server forgot": {killed, token(500), true},
 		"only ahead":                 {early, token(500), false},
 		"only a server forgot":       {killed, token(15), false},
+		"ahead, and a clock was set": {forward, token(500), true},
+		"only a clock was set":       {forward, token(15), false},
 	} {
 		s := newStory(stepped(0, 1000, false), c.fault)
 		s.events[0].Setup.Topology = "quorum"
 		s.hold(hold{client: 1, lock: "l", owner: "c1/1", token: c.first, asked: 1, got: 2, over: 5}).
-			hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(11), asked: 20, got: 21, over: 25})
+			hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(11), asked: 220, got: 221, over: 225})
 		r := s.results()["tokens-in-time"]
 		if r.Passed() != c.excused || (r.Excused > 0) != c.excused {
 			t.Errorf("%s: %+v", name, r)
@@ -266,5 +271,29 @@ func TestWhatOneOfSeveralServersSaysIsInItsOrder(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A script that has read the clock, and a note that reads it after a step: what the script
+// wrote is by the time before.
+func TestAStepBetweenAScriptAndItsNote(t *testing.T) {
+	for _, ahead := range []float64{-3_600_000, 3_600_000} {
+		s := least()
+		s.events[0].Setup.Topology = "everysec"
+		s.add(history.Event{Kind: history.Fault, Fault: &history.FaultSpan{
+			Name: "clock", From: at(4.5), Till: at(4.5), Steps: []history.Step{{At: at(4.5), Ahead: int64(ahead * float64(ms))}},
+		}}).told(5, ahead, "stay", "l", "c1/1", stays(1, "c1/1", 50))
+		if r := s.results()["least"]; !r.Passed() || r.Examined == 0 {
+			t.Errorf("a clock ahead by %v ms: %+v", ahead, r)
+		}
+	}
+	// The record is lost, and the grant after it is heard of with the step.
+	lost := history.FaultSpan{Name: "flush-all", From: at(50), Till: at(51), Loses: true}
+	s := newStory(stepped(70, -3_600_000, false), lost).
+		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).note(5, "release", "l", "c1/1", free(1))
+	s.forget("l")
+	s.told(65, -3_600_000, "acquire", "l", "c2/1", set(token(65-3_600_000), 165-3_600_000, "c2/1"))
+	if r := s.results()["tokens-rise"]; !r.Passed() || r.Excused != 1 {
+		t.Errorf("%+v", r)
 	}
 }

@@ -106,20 +106,25 @@ type kept struct {
 // keeps judges a note by which a lock stays taken.
 func keeps(r *Run, res *Result, lock string, n audit.Note, least time.Duration) *kept {
 	res.Examined++
-	k := &kept{from: int64(n.Before.Fence / 1000), ahead: n.Ahead, waited: n.After.Line.Waiting > 0}
-	// A token runs ahead of a clock that was set back: then the time counts from
-	// when the script looked at the clock, which was just before the note did.
-	off := int64(0)
-	if now := n.Clock() / 1000; now < k.from {
-		k.from, off = now, unsaid/int64(time.Millisecond)
-		k.about = off
+	var first *kept
+	for _, clock := range r.readings(n) {
+		k := &kept{from: int64(n.Before.Fence / 1000), ahead: n.Ahead, waited: n.After.Line.Waiting > 0}
+		// A token runs ahead of a clock that was set back: then the time counts from
+		// when the script looked at the clock, which was just before the note did.
+		if now := clock / 1000; now < k.from {
+			k.from, k.about = now, unsaid/int64(time.Millisecond)
+		}
+		k.till = k.from + least.Milliseconds()
+		if more := n.After.Expiry - k.till; more <= 0 && more >= -k.about {
+			return k
+		}
+		if first == nil {
+			first = k
+		}
 	}
-	k.till = k.from + least.Milliseconds()
-	if more := n.After.Expiry - k.till; more > 0 || more < -off {
-		res.findf(r.machine(n.At), lock, "%s gave it up, and it stays taken for %d ms more than its least time",
-			n.Caller, more)
-	}
-	return k
+	res.findf(r.machine(n.At), lock, "%s gave it up, and it stays taken for %d ms more than its least time",
+		n.Caller, n.After.Expiry-first.till)
+	return first
 }
 
 // next judges the next grant: it is not to come before the least time is

@@ -363,11 +363,19 @@ func failover(_ context.Context, w World, rng *rand.Rand, span *history.FaultSpa
 	// Nodes vote for one successor of a primary in twice this time.
 	c := w.Cluster()
 	c.Each(w.T(), "CONFIG", "SET", "cluster-node-timeout", attentive)
+	begun := time.Now()
 	c.FailOver(s)
+	// The old primary waits for its successor so long, and then takes writes again, which
+	// the successor does not get.
+	span.Loses = span.Loses || time.Since(begun) > pausing
 	c.AwaitReady()
 	Forbear(w.T(), c)
 	return nil
 }
+
+// pausing is for how long a primary of a Cluster that is replaced by agreement takes no
+// writes (CLUSTER_MF_TIMEOUT in Redis), less what this process may be late.
+const pausing = 4 * time.Second
 
 // forbearance is the silence, in ms, that is borne in a Cluster at other times:
 // a machine at many times its capacity has been seen to stand still for 12 s.
