@@ -37,66 +37,32 @@ type acks struct {
 
 func (a acks) wanted() bool { return a != acks{} }
 
+// setLimit notes for how long an option waits.
+func (a *acks) setLimit(option string, limit time.Duration) error {
+	if limit < time.Millisecond || limit%time.Millisecond != 0 {
+		return invalid("%s: the limit is %v: the server counts whole milliseconds, from 1ms on", option, limit)
+	}
+	a.limit = max(a.limit, limit)
+	return nil
+}
+
+// options names those that asked for this.
+func (a *acks) options() string {
+	switch {
+	case a.need.LocalAOF == 0:
+		return "WaitReplicas"
+	case a.need.Replicas == 0:
+		return "WaitAOF"
+	}
+	return "WaitReplicas and WaitAOF"
+}
+
 // total bounds the waiting: WAIT and WAITAOF follow each other.
 func (a acks) total() time.Duration {
 	if a.need.Replicas > 0 && a.need.LocalAOF > 0 {
 		return 2 * a.limit
 	}
 	return a.limit
-}
-
-// WaitReplicas makes a grant count only when so many replicas have it (WAIT), and a
-// renewal too. A grant that is not acknowledged within limit is given back, and
-// the lock call fails with an [*AckError]; a renewal that is not is tried again
-// until the lease's old deadline.
-//
-// It narrows the window in which a failover loses a grant, and does not close
-// it: the replica that is promoted may be one that has not acknowledged. Ask
-// for all replicas that can be promoted, and still check tokens. limit is in
-// whole milliseconds and below [Config.RequestTimeout].
-//
-// Each grant costs one more round trip. Stores that cannot wait for replicas
-// are refused as [ErrInvalid].
-func WaitReplicas(replicas int, limit time.Duration) Option {
-	return func(t *terms) error {
-		if replicas < 1 {
-			return invalid("WaitReplicas of %d replicas: at least one must acknowledge", replicas)
-		}
-		t.ack.need.Replicas = replicas
-		return t.awaitAcks("WaitReplicas", limit)
-	}
-}
-
-// WaitAOF is [WaitReplicas] for disks: a grant counts when it has been synced to the
-// append-only file of the primary, and of so many replicas (WAITAOF), so that
-// it survives the crash of all of them. 0 replicas means the primary alone.
-//
-// It needs Redis 7.2 or Valkey 7.2 with appendonly on; an older server is
-// refused before anything is taken, if it tells its version.
-func WaitAOF(replicas int, limit time.Duration) Option {
-	return func(t *terms) error {
-		if replicas < 0 {
-			return invalid("WaitAOF on %d replicas: use 0 for the primary alone", replicas)
-		}
-		t.ack.need.LocalAOF, t.ack.need.ReplicaAOF = 1, replicas
-		return t.awaitAcks("WaitAOF", limit)
-	}
-}
-
-// awaitAcks notes the limit, and refuses what cannot work.
-func (t *terms) awaitAcks(what string, limit time.Duration) error {
-	t.ack.limit = max(t.ack.limit, limit)
-	timeout := t.client.cfg.RequestTimeout
-	switch _, able := t.client.store.(store.Acker); {
-	case !able:
-		return invalid("%s: this store cannot wait for acknowledgements: leave the option out", what)
-	case limit < time.Millisecond || limit%time.Millisecond != 0:
-		return invalid("%s: the limit is %v: the server counts whole milliseconds, from 1ms on", what, limit)
-	case t.ack.total() >= timeout:
-		return invalid("%s: the waiting may take %v: it must end within Config.RequestTimeout, which is %v",
-			what, t.ack.total(), timeout)
-	}
-	return nil
 }
 
 // waits refuses, as far as it can be known, a server that cannot do what s

@@ -29,13 +29,11 @@ type Election struct {
 
 // Election names an election. It does no I/O. A name or an option that cannot
 // work is reported by the first use, as an [ErrInvalid].
-func (c *Client) Election(name string, options ...Option) *Election {
-	e := &Election{terms: c.terms(name, wire.Exclusive, options), watch: wire.Watch(c.cfg.Prefix, name, c.sharded)}
+func (c *Client) Election(name string, options ...ElectionOption) *Election {
 	// A lead that was passed inside the process would be another leader under
 	// the same token of the server: nobody could see the change.
-	e.terms.but(func(ch *choice) { ch.alone = true })
-	e.terms.mutexOnly()
-	return e
+	chosen, err := choose(c, name, choice{want: wire.Exclusive, alone: true}, options)
+	return &Election{terms: c.terms(name, chosen, err), watch: wire.Watch(c.cfg.Prefix, name, c.sharded)}
 }
 
 // Name is the election's name.

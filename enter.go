@@ -4,57 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/internal/leasetime"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
-
-// Reentrant lets a lock be taken again under the context of a live lease of
-// it, instead of refusing that as an [ErrDeadlock]. It needs no network. Each
-// time gives a lease of its own, with the token of the first: the hold is the
-// same, and its writers are to be let through together. The leases are released
-// in any order, and the lock is free when the last one is. Its loss ends all.
-//
-// The TTL, the limits and the renewal of the first lease hold for all.
-func Reentrant() Option {
-	return func(t *terms) error {
-		t.enters = true
-		return nil
-	}
-}
-
-// Owner takes the lock in a name: whoever takes it in the same name, here or
-// in another process, comes in beside those who are in already, past all who
-// wait, and the lock is free when the last of them has left. Others are kept
-// out, as ever. It is for work that several processes do together or after one
-// another: the second one enters before the first one leaves. Under the context
-// of a lease of the same owner it is [Reentrant].
-//
-// All entries have one token and one lease on the server, which each of them
-// renews. A process that dies without leaving keeps the lock taken for as long
-// as others of its owner are in, and then until that lease ends. Every entry
-// stands in the lock's record and makes its requests a little dearer: it is
-// meant for some entries, not for thousands. Over a quorum it is refused, and
-// nothing is taken.
-//
-// name has 1 to 512 bytes of UTF-8. It is no secret, and no proof: who knows it
-// can enter.
-func Owner(name string) Option {
-	return func(t *terms) error {
-		switch {
-		case name == "":
-			return invalid("the owner has no name: give one that the other process knows, such as order/42")
-		case len(name) > wire.MaxName:
-			return invalid("the owner's name has %d bytes, the limit is %d: shorten it or use a digest of it",
-				len(name), wire.MaxName)
-		case !utf8.ValidString(name):
-			return invalid("the owner's name is not valid UTF-8: encode binary names, for example as hex")
-		}
-		t.owner = wire.Owner(name)
-		return nil
-	}
-}
 
 // owned puts the owner's name behind an action's arguments, if there is one.
 func (s *spec) owned(args []string) []string {
@@ -83,13 +35,6 @@ func (t *terms) begin(ctx context.Context) (*Lease, error) {
 		return nil, held.deadlock()
 	}
 	return t.client.reenter(ctx, held)
-}
-
-// mutexOnly refuses what only a Mutex can be told.
-func (t *terms) mutexOnly() {
-	if t.enters || t.owner != "" || t.least > 0 {
-		t.fail(invalid("Reentrant, Owner and MinHold are options of a Mutex: leave them out here"))
-	}
 }
 
 // stay are the leases of one stay in the lock: the first one's tenure keeps

@@ -319,7 +319,7 @@ func TestNotHeldAndNotYoursAreToldApart(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
 		for _, owner := range []string{"", "alice"} {
-			var options []holdfast.Option
+			var options []holdfast.MutexOption
 			if owner != "" {
 				options = append(options, holdfast.Owner(owner))
 			}

@@ -99,7 +99,7 @@ func TestALeaderAndAReaderAreToldOfTheirEviction(t *testing.T) {
 // C16: to the process that evicts, and to the one that held, a free lock is as free
 // as to everybody else.
 func TestAfterAnEvictionTheLockIsFreeForEverybodyAtOnce(t *testing.T) {
-	for name, options := range map[string][]holdfast.Option{"mutex": nil, "fixed": {holdfast.NoRenewal()}} {
+	for name, options := range map[string][]holdfast.MutexOption{"mutex": nil, "fixed": {holdfast.NoRenewal()}} {
 		for _, try := range []bool{true, false} {
 			t.Run(name, func(t *testing.T) {
 				bubble(t, func(t *testing.T, w *world) {

@@ -133,7 +133,7 @@ func ExampleTries() {
 func ExampleMaxRenewals() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
-	options := []holdfast.Option{holdfast.TTL(300 * time.Millisecond), holdfast.MaxRenewals(1)}
+	options := []holdfast.MutexOption{holdfast.TTL(300 * time.Millisecond), holdfast.MaxRenewals(1)}
 	lease, _ := client.Mutex("report", options...).Lock(ctx)
 
 	<-lease.Context().Done() // a TTL after the renewal, which comes after a third of one

@@ -41,17 +41,12 @@ func TestBadInputIsRefusedWithWhatToDo(t *testing.T) {
 				c.Mutex("a", holdfast.MinHold(2*time.Minute), holdfast.MaxHold(time.Minute)).Lock(ctx)),
 			"NoRenewal and MaxRenewals exclude each other: leave one": lock(
 				c.Mutex("a", holdfast.NoRenewal(), holdfast.MaxRenewals(3)).Lock(ctx)),
-			"Wait and Tries exclude each other": lock(
+			"MaxWait and Tries exclude each other": lock(
 				c.Mutex("a", holdfast.Tries(3, time.Second), holdfast.MaxWait(time.Second)).Lock(ctx)),
 			"0 tries were asked for: at least one": lock(c.Mutex("a", holdfast.Tries(0, time.Second)).Lock(ctx)),
 			"at most 0 renewals were asked for: use NoRenewal": lock(
 				c.Mutex("a", holdfast.MaxRenewals(0)).Lock(ctx)),
 			"the owner has no name: give one": lock(c.Mutex("a", holdfast.Owner("")).Lock(ctx)),
-			"options of a Mutex: leave them out": lock(
-				c.RWMutex("a", holdfast.Owner("order/42")).RLock(ctx)),
-			"ReadTTL is for an RWMutex: use TTL": lock(c.Mutex("a", holdfast.ReadTTL(time.Second)).Lock(ctx)),
-			"Tries is for one lock: use Wait": locks(
-				c.MultiMutex([]string{"a"}, holdfast.Tries(3, time.Second)).Lock(ctx)),
 		} {
 			if !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), says) {
 				t.Errorf("%v: it does not say %q", err, says)

@@ -292,7 +292,7 @@ func TestALeaseThatWasLostInDoubtStillStaysForItsLeastTime(t *testing.T) {
 func TestLimitsThatMakeNoSenseAreRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		for name, options := range map[string][]holdfast.Option{
+		for name, options := range map[string][]holdfast.MutexOption{
 			"no renewals":   {holdfast.MaxRenewals(0)},
 			"both":          {holdfast.NoRenewal(), holdfast.MaxRenewals(3)},
 			"no time":       {holdfast.MaxHold(0)},

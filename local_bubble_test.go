@@ -121,7 +121,7 @@ func TestAProcessDoesNotStarveAnother(t *testing.T) {
 func TestAHoldOfOtherTermsIsNotPassedOn(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		for _, options := range [][]holdfast.Option{
+		for _, options := range [][]holdfast.MutexOption{
 			{holdfast.TTL(10 * time.Second)},
 			{holdfast.NoRenewal()},
 		} {

@@ -47,15 +47,12 @@ type manner struct {
 	err      error // what was wrong with the name or the options; such a manner is nobody else's
 }
 
-// manner is what follows from a choice. The lease is cut to the longest hold.
+// manner is what follows from a choice.
 func (c *Client) manner(chosen choice) *manner {
 	return c.manners.of(chosen, func() manner { return c.newManner(chosen) })
 }
 
 func (c *Client) newManner(chosen choice) manner {
-	if chosen.most > 0 {
-		chosen.ttl = min(chosen.ttl, leasetime.TTLFor(chosen.most))
-	}
 	m := manner{
 		choice: chosen, client: c, whole: chosen.fixed || chosen.limits != limits{},
 		ttlMS: wire.Millis(chosen.ttl), life: wire.Millis(chosen.ttl + c.cfg.Retention),

@@ -37,7 +37,7 @@ type MultiMutex struct {
 // MultiMutex names locks that are taken together: 1 to [MaxLocks] different names, in
 // any order. It does no I/O. What cannot work is reported by the first use, as
 // an [ErrInvalid].
-func (c *Client) MultiMutex(names []string, options ...Option) *MultiMutex {
+func (c *Client) MultiMutex(names []string, options ...MultiMutexOption) *MultiMutex {
 	m := &MultiMutex{client: c}
 	switch {
 	case len(names) == 0:
@@ -48,10 +48,9 @@ func (c *Client) MultiMutex(names []string, options ...Option) *MultiMutex {
 	if m.err != nil {
 		return m
 	}
+	chosen, err := choose(c, names[0], choice{want: wire.Exclusive}, options)
 	for _, name := range names {
-		t := c.terms(name, wire.Exclusive, options)
-		t.mutexOnly()
-		t.noTries()
+		t := c.terms(name, chosen, err)
 		if t.err != nil {
 			m.err = t.err
 			return m

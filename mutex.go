@@ -14,10 +14,9 @@ type Mutex struct{ terms terms }
 
 // Mutex names a lock: 1 to 512 bytes of UTF-8. It does no I/O. A name or an
 // option that cannot work is reported by the first use, as an [ErrInvalid].
-func (c *Client) Mutex(name string, options ...Option) *Mutex {
-	t := c.terms(name, wire.Exclusive, options)
-	t.noReaders()
-	return &Mutex{t}
+func (c *Client) Mutex(name string, options ...MutexOption) *Mutex {
+	chosen, err := choose(c, name, choice{want: wire.Exclusive}, options)
+	return &Mutex{c.terms(name, chosen, err)}
 }
 
 // Name is the lock's name.

@@ -156,6 +156,7 @@ func TestANilOptionIsRefused(t *testing.T) {
 			"Mutex":     func() error { return c.Mutex("a", holdfast.TTL(ttl), nil).Do(ctx, nothing) },
 			"RWMutex":   func() error { _, err := c.RWMutex("a", nil).RLock(ctx); return err },
 			"Semaphore": func() error { _, err := c.Semaphore("a", 1, nil).Acquire(ctx, 1); return err },
+			"an Option": func() error { _, err := c.Mutex("a", holdfast.Option(nil)).Lock(ctx); return err },
 			"All":       func() error { _, err := c.MultiMutex([]string{"a"}, nil).Lock(ctx); return err },
 			"Periodic":  func() error { _, err := c.Periodic("a", ttl, nil).Do(ctx, nothing); return err },
 			"Election":  func() error { _, err := c.Election("a", nil).Campaign(ctx, ""); return err },
@@ -188,24 +189,22 @@ func TestAStoreThatIsNilIsRefused(t *testing.T) {
 
 // Durations that cannot work are refused by the first use, whatever takes them.
 func TestDurationsThatCannotWorkAreRefused(t *testing.T) {
-	options := map[string]func(d int64) holdfast.Option{
-		"TTL":          func(d int64) holdfast.Option { return holdfast.TTL(time.Duration(d)) },
-		"ReadTTL":      func(d int64) holdfast.Option { return holdfast.ReadTTL(time.Duration(d)) },
-		"Wait":         func(d int64) holdfast.Option { return holdfast.MaxWait(time.Duration(d)) },
-		"Tries":        func(d int64) holdfast.Option { return holdfast.Tries(1, time.Duration(d)) },
-		"MaxHold":      func(d int64) holdfast.Option { return holdfast.MaxHold(time.Duration(d)) },
-		"MinHold":      func(d int64) holdfast.Option { return holdfast.MinHold(time.Duration(d)) },
-		"WaitReplicas": func(d int64) holdfast.Option { return holdfast.WaitReplicas(1, time.Duration(d)) },
-		"WaitAOF":      func(d int64) holdfast.Option { return holdfast.WaitAOF(0, time.Duration(d)) },
-	}
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		l := mustLock(t, c.Mutex("held"))
-		for name, option := range options {
-			for _, d := range []int64{-1, -1 << 62} {
-				_, err := c.RWMutex("a", option(d)).TryRLock(t.Context())
-				if !errors.Is(err, holdfast.ErrInvalid) {
-					t.Errorf("%s of %v: %v", name, time.Duration(d), err)
+		for _, d := range []time.Duration{-1, -1 << 62} {
+			for name, try := range map[string]func(context.Context) (*holdfast.Lease, error){
+				"TTL":          c.RWMutex("a", holdfast.TTL(d)).TryRLock,
+				"ReadTTL":      c.RWMutex("a", holdfast.ReadTTL(d)).TryRLock,
+				"MaxWait":      c.RWMutex("a", holdfast.MaxWait(d)).TryRLock,
+				"Tries":        c.RWMutex("a", holdfast.Tries(1, d)).TryRLock,
+				"MaxHold":      c.RWMutex("a", holdfast.MaxHold(d)).TryRLock,
+				"MinHold":      c.Mutex("a", holdfast.MinHold(d)).TryLock,
+				"WaitReplicas": c.RWMutex("a", holdfast.WaitReplicas(1, d)).TryRLock,
+				"WaitAOF":      c.RWMutex("a", holdfast.WaitAOF(0, d)).TryRLock,
+			} {
+				if _, err := try(t.Context()); !errors.Is(err, holdfast.ErrInvalid) {
+					t.Errorf("%s of %v: %v", name, d, err)
 				}
 			}
 		}

@@ -48,21 +48,29 @@ func wantHeld(t *testing.T, err error, took time.Duration) *holdfast.HeldError {
 // takers are all ways to wait for the lock "a" that somebody else holds.
 func takers(c *holdfast.Client, options ...holdfast.Option) map[string]func(context.Context) (*holdfast.Lease, error) {
 	return map[string]func(context.Context) (*holdfast.Lease, error){
-		"Mutex":   c.Mutex("a", options...).Lock,
-		"RWMutex": c.RWMutex("a", options...).Lock,
-		"RLock":   c.RWMutex("a", options...).RLock,
+		"Mutex":   c.Mutex("a", each[holdfast.MutexOption](options)...).Lock,
+		"RWMutex": c.RWMutex("a", each[holdfast.RWMutexOption](options)...).Lock,
+		"RLock":   c.RWMutex("a", each[holdfast.RWMutexOption](options)...).RLock,
 		"permits": func(ctx context.Context) (*holdfast.Lease, error) {
-			return c.Semaphore("a", 3, options...).Acquire(ctx, 2)
+			return c.Semaphore("a", 3, each[holdfast.SemaphoreOption](options)...).Acquire(ctx, 2)
 		},
 		"All": func(ctx context.Context) (*holdfast.Lease, error) {
-			l, err := c.MultiMutex([]string{"0", "a", "b"}, options...).Lock(ctx)
+			l, err := c.MultiMutex([]string{"0", "a", "b"}, each[holdfast.MultiMutexOption](options)...).Lock(ctx)
 			return nil, errors.Join(err, releaseIf(ctx, l))
 		},
 		"Campaign": func(ctx context.Context) (*holdfast.Lease, error) {
-			_, err := c.Election("a", options...).Campaign(ctx, "me")
+			_, err := c.Election("a", each[holdfast.ElectionOption](options)...).Campaign(ctx, "me")
 			return nil, err
 		},
 	}
+}
+
+// each are options of every kind as options of one kind.
+func each[O any](options []holdfast.Option) (of []O) {
+	for _, option := range options {
+		of = append(of, option.(O))
+	}
+	return of
 }
 
 func releaseIf(ctx context.Context, l *holdfast.MultiLease) error {

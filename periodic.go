@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,55 +43,27 @@ type Periodic struct {
 // work is reported by the first use, as an [ErrInvalid].
 //
 // MaxWait makes a Do that comes too early wait for the next period for so long.
-func (c *Client) Periodic(name string, period time.Duration, options ...Option) *Periodic {
-	e := &Periodic{terms: c.terms(name, wire.Exclusive, options), period: period}
-	t := &e.terms
-	t.mutexOnly()
-	t.noTries()
-	if t.err != nil {
-		return e
-	}
-	switch {
-	case period%time.Millisecond != 0:
-		t.fail(invalid("the period is %v: the server counts whole milliseconds, use %v",
-			period, period.Truncate(time.Millisecond)))
-	case period < t.ttl:
-		t.fail(invalid("the period of %v is shorter than the TTL of %v: a run that died would keep the next out; "+
-			"give a longer period, or a shorter TTL by the option", period, t.ttl))
-	case period > maxPeriod:
-		t.fail(invalid("the period is %v: at most %v make sense", period, maxPeriod))
-	}
-	t.one[0] = wire.EveryKey(c.cfg.Prefix, name) // of the lock's slot, and so of its group
+func (c *Client) Periodic(name string, period time.Duration, options ...PeriodicOption) *Periodic {
 	// Each goroutine that asks is one more who may come first: there is
 	// nothing to pass on between them.
-	t.but(func(ch *choice) { ch.alone = true })
+	chosen, err := choose(c, name, choice{want: wire.Exclusive, alone: true}, options)
+	e := &Periodic{terms: c.terms(name, chosen, cmp.Or(err, checkPeriod(period, chosen.ttl))), period: period}
+	e.terms.one[0] = wire.EveryKey(c.cfg.Prefix, name) // of the lock's slot, and so of its group
 	return e
 }
 
-// StartAt makes the periods of a [Periodic] begin at fixed times, by the server's
-// clock: one begins offset after 1970 began in UTC, and one every period from
-// there. So Periodic("lottery", 24*time.Hour, StartAt(12*time.Hour)) has periods from
-// noon to noon, UTC. It has no effect on locks.
-func StartAt(offset time.Duration) Option {
-	return func(t *terms) error {
-		if offset%time.Millisecond != 0 {
-			return invalid("the offset is %v: the server counts whole milliseconds, use %v",
-				offset, offset.Truncate(time.Millisecond))
-		}
-		t.aligned, t.offset = true, offset
-		return nil
+func checkPeriod(period, ttl time.Duration) error {
+	switch {
+	case period%time.Millisecond != 0:
+		return invalid("the period is %v: the server counts whole milliseconds, use %v",
+			period, period.Truncate(time.Millisecond))
+	case period < ttl:
+		return invalid("the period of %v is shorter than the TTL of %v: a run that died would keep the next out; "+
+			"give a longer period, or a shorter TTL by the option", period, ttl)
+	case period > maxPeriod:
+		return invalid("the period is %v: at most %v make sense", period, maxPeriod)
 	}
-}
-
-// RetryOnError makes a [Periodic] give the period back when its function returns
-// an error: whoever comes next in the same period runs it again. A run that
-// panics, loses its lease or dies with its process still counts. It has no
-// effect on locks.
-func RetryOnError() Option {
-	return func(t *terms) error {
-		t.again = true
-		return nil
-	}
+	return nil
 }
 
 // Name is the job's name.

@@ -131,7 +131,7 @@ func TestARunLongerThanItsPeriodIsFollowedWhenItEnds(t *testing.T) {
 func TestAFailedRunCountsUnlessItIsToBeRepeated(t *testing.T) {
 	errJob := errors.New("no luck")
 	bubble(t, func(t *testing.T, w *world) {
-		for name, options := range map[string][]holdfast.Option{
+		for name, options := range map[string][]holdfast.PeriodicOption{
 			"counts": nil, "again": {holdfast.RetryOnError()},
 		} {
 			events := &recorder{}
@@ -402,7 +402,7 @@ func TestNoPeriodHasTwoRuns(t *testing.T) {
 		t.Run(fmt.Sprint("at fixed times ", at), func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				const period = time.Minute
-				var options []holdfast.Option
+				var options []holdfast.PeriodicOption
 				if at {
 					options = append(options, holdfast.StartAt(17*time.Second))
 				}

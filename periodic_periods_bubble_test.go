@@ -27,7 +27,7 @@ func loop(t *testing.T, e *holdfast.Periodic, during time.Duration, f func(ctx c
 
 func TestALoopCountsPeriodsFromTheirBeginning(t *testing.T) {
 	const period, periods = time.Minute, 3000
-	for name, options := range map[string][]holdfast.Option{
+	for name, options := range map[string][]holdfast.PeriodicOption{
 		"each with its run": nil, "at fixed times": {holdfast.StartAt(17 * time.Second)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestALoopCountsPeriodsFromTheirBeginning(t *testing.T) {
 // with its period, or at once if that has begun.
 func TestALoopOfRunsOfEveryLengthKeepsItsTimes(t *testing.T) {
 	const period, runs = time.Minute, 2000 / few
-	for name, options := range map[string][]holdfast.Option{
+	for name, options := range map[string][]holdfast.PeriodicOption{
 		"each with its run": nil, "at fixed times": {holdfast.StartAt(17 * time.Second)},
 	} {
 		t.Run(name, func(t *testing.T) {

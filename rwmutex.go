@@ -27,36 +27,16 @@ type leases struct{ read, write time.Duration }
 func (l leases) any() bool { return l != leases{} }
 
 // RWMutex names a read-write lock, see [Client.Mutex].
-func (c *Client) RWMutex(name string, options ...Option) *RWMutex {
-	m := &RWMutex{c.terms(name, wire.Exclusive, options), c.terms(name, wire.Shared, options)}
-	m.read.mutexOnly()
-	m.write.mutexOnly()
-	if m.read.read > 0 {
-		m.read.but(func(ch *choice) { ch.ttl = ch.read })
+func (c *Client) RWMutex(name string, options ...RWMutexOption) *RWMutex {
+	write, err := choose(c, name, choice{want: wire.Exclusive}, options)
+	read := write
+	read.want = wire.Shared
+	if write.read > 0 {
+		read.ttl = write.read
 	}
-	both := func(ch *choice) { ch.rw = leases{read: m.read.ttl, write: m.write.ttl} }
-	m.read.but(both)
-	m.write.but(both)
-	return m
-}
-
-// ReadTTL sets the lease of the readers of an [RWMutex] where it is not to be
-// that of the writers, which [TTL] sets for both.
-func ReadTTL(d time.Duration) Option {
-	return func(t *terms) error {
-		if err := checkTTL(d); err != nil {
-			return invalid("%v", err)
-		}
-		t.read = d
-		return nil
-	}
-}
-
-// noReaders refuses what only an RWMutex can be told.
-func (t *terms) noReaders() {
-	if t.read > 0 {
-		t.fail(invalid("ReadTTL is for an RWMutex: use TTL"))
-	}
+	write.rw = leases{read: read.ttl, write: write.ttl}
+	read.rw = write.rw
+	return &RWMutex{write: c.terms(name, write, err), read: c.terms(name, read, err)}
 }
 
 // Name is the lock's name.

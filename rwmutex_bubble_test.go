@@ -346,7 +346,9 @@ func TestReadersHaveALeaseOfTheirOwnLength(t *testing.T) {
 func TestReadersOfOtherTermsDoNotShareAHold(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		for _, options := range [][]holdfast.Option{nil, {holdfast.ReadTTL(5 * time.Second)}, {holdfast.NoRenewal()}} {
+		for _, options := range [][]holdfast.RWMutexOption{
+			nil, {holdfast.ReadTTL(5 * time.Second)}, {holdfast.NoRenewal()},
+		} {
 			must(t, c.RWMutex("a", options...).RLock)
 		}
 		holders := w.state("a").Holders

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -27,11 +28,9 @@ const maxLimit = 1<<31 - 1
 
 // Semaphore names a semaphore with so many permits, see [Client.Mutex]. A limit
 // under 1 is reported by the first use, as an [ErrInvalid].
-func (c *Client) Semaphore(name string, limit int, options ...Option) *Semaphore {
-	s := &Semaphore{terms: c.terms(name, wire.Permits(1, limit), options)}
-	s.terms.noReaders()
-	s.terms.mutexOnly()
-	s.terms.fail(checkLimit(limit))
+func (c *Client) Semaphore(name string, limit int, options ...SemaphoreOption) *Semaphore {
+	chosen, err := choose(c, name, choice{want: wire.Permits(1, limit)}, options)
+	s := &Semaphore{terms: c.terms(name, chosen, cmp.Or(err, checkLimit(limit)))}
 	s.limit.Store(int64(limit))
 	return s
 }

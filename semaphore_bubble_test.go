@@ -259,10 +259,6 @@ func TestPermitsThatCannotBeAreRefusedBeforeAnythingIsSent(t *testing.T) {
 			wantIs(t, err, holdfast.ErrInvalid)
 			wantIs(t, s.SetLimit(t.Context(), limit), holdfast.ErrInvalid)
 		}
-		_, err := c.Semaphore("a", 3, holdfast.ReadTTL(time.Second)).Acquire(t.Context(), 1)
-		wantIs(t, err, holdfast.ErrInvalid)
-		_, err = c.Mutex("a", holdfast.ReadTTL(time.Second)).Lock(t.Context())
-		wantIs(t, err, holdfast.ErrInvalid)
 		if s.Limit() != 3 || len(w.net.sent) != 0 {
 			t.Errorf("sent %v", w.net.sent)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -25,89 +24,19 @@ func (s *spec) keys() []string { return s.one[:] }
 // is made of. They do not change once they are made.
 type terms struct{ spec }
 
-// Option changes how one lock is used.
-type Option func(*terms) error
-
-// TTL sets the lease of this lock instead of [Config.TTL].
-func TTL(d time.Duration) Option {
-	return func(t *terms) error {
-		if err := checkTTL(d); err != nil {
-			return invalid("%v", err)
-		}
-		t.ttl = d
-		return nil
+// terms makes the terms of a lock that is taken as chosen. What is wrong with the
+// name or the options is kept for the first use.
+func (c *Client) terms(name string, chosen choice, err error) terms {
+	if bad := wire.CheckName(name); bad != nil {
+		err = invalid("%v", bad)
 	}
-}
-
-// MaxWait bounds the waiting of Lock and Do: after limit they give up with a
-// [*HeldError], which names the holder if the server says in a moment who it is.
-// If no server could be asked, its Err says why. 0 means to try once. Without
-// MaxWait they wait until their context ends.
-func MaxWait(limit time.Duration) Option {
-	return func(t *terms) error {
-		if limit < 0 {
-			return invalid("the wait limit is %v: use 0 to try once, or leave it out to wait for the context", limit)
-		}
-		t.wait = limit
-		return nil
+	if err != nil {
+		return terms{spec{name: name, place: new(place), manner: &manner{choice: chosen, client: c, err: err}}}
 	}
-}
-
-// NoRenewal makes leases that end after their TTL unless extended by hand.
-// They are not passed on inside the process: each starts with a whole TTL.
-func NoRenewal() Option {
-	return func(t *terms) error {
-		t.fixed = true
-		return nil
-	}
-}
-
-// terms makes the terms of a lock. What is wrong with them is kept for the
-// first use.
-func (c *Client) terms(name, want string, options []Option) terms {
-	t := terms{spec: spec{name: name, place: new(place), manner: &manner{client: c, choice: choice{
-		want: want, wait: -1, ttl: c.cfg.TTL,
-	}}}}
-	if err := wire.CheckName(name); err != nil {
-		t.err = invalid("%v", err)
-		return t
-	}
-	for _, option := range options {
-		if option == nil {
-			t.err = invalid("an option of the lock %q is nil: leave it out", name)
-			return t
-		}
-		if t.err = option(&t); t.err != nil {
-			return t
-		}
-	}
-	if t.err = t.conflict(); t.err != nil {
-		return t
-	}
-	t.alone = t.owner != ""
-	t.manner = c.manner(t.choice)
-	t.one[0] = wire.Key(c.cfg.Prefix, name)
-	t.place = c.place(name, t.one[0], t.ack)
-	return t
-}
-
-// fail notes what is wrong with the terms, unless something was before.
-func (t *terms) fail(err error) {
-	if t.err == nil && err != nil {
-		m := *t.manner
-		m.err = err
-		t.manner = &m
-	}
-}
-
-// but changes what was chosen for locks of this kind.
-func (t *terms) but(change func(*choice)) {
-	if t.err != nil {
-		return
-	}
-	chosen := t.choice
-	change(&chosen)
-	t.manner = t.client.manner(chosen)
+	key := wire.Key(c.cfg.Prefix, name)
+	return terms{spec{
+		name: name, one: [1]string{key}, place: c.place(name, key, chosen.ack), manner: c.manner(chosen),
+	}}
 }
 
 // lock waits for the lock, as long as the terms allow.

@@ -242,7 +242,7 @@ func (r *run) acquire() (os.Signal, error) {
 			return sig, nil
 		}
 	}
-	options := []holdfast.Option{}
+	options := []holdfast.MutexOption{}
 	if r.limited {
 		options = append(options, holdfast.MaxWait(time.Duration(r.wait)))
 	}

@@ -152,8 +152,8 @@ var inConnections = []mutant{{
 	by:   []check{nilling},
 }, {
 	name: "a nil option is called",
-	file: "terms.go",
-	old:  "		if option == nil {\n",
+	file: "options.go",
+	old:  "		if any(option) == nil {\n",
 	mut:  "		if false {\n",
 	by:   []check{nilling},
 }, {

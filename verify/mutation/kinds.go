@@ -102,9 +102,9 @@ var inKinds = []mutant{{
 	by:   []check{rules},
 }, {
 	name: "a lock is held for less at most than it is to stay taken",
-	file: "limits.go",
-	old:  "	case t.most > 0 && t.least > t.most:\n",
-	mut:  "	case t.most < 0:\n",
+	file: "options.go",
+	old:  "	case ch.most > 0 && ch.least > ch.most:\n",
+	mut:  "	case ch.most < 0:\n",
 	by:   []check{rules},
 }, {
 	name: "several locks are trusted as long as the last of them",

@@ -179,7 +179,7 @@ func TestEnteringAgainCostsNoRequest(t *testing.T) {
 		other, seen := w.local(t, holdfast.Config{TTL: time.Minute})
 		w.warm(t, c)
 		w.warm(t, other)
-		for name, option := range map[string]holdfast.Option{
+		for name, option := range map[string]holdfast.MutexOption{
 			"context": holdfast.Reentrant(), "owner": holdfast.Owner("alice"),
 		} {
 			m := c.Mutex(name, option)

@@ -244,7 +244,7 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-func (p *party) lock(t testing.TB, name string, options ...holdfast.Option) *holdfast.Lease {
+func (p *party) lock(t testing.TB, name string, options ...holdfast.MutexOption) *holdfast.Lease {
 	t.Helper()
 	l, err := p.Mutex(name, options...).Lock(within(t))
 	if err != nil {
@@ -267,7 +267,7 @@ type outcome struct {
 }
 
 // waiting locks in a goroutine of its own, and returns once it stands in line.
-func (p *party) waiting(t testing.TB, name string, options ...holdfast.Option) <-chan outcome {
+func (p *party) waiting(t testing.TB, name string, options ...holdfast.MutexOption) <-chan outcome {
 	t.Helper()
 	done := make(chan outcome, 1)
 	before := p.count(holdfast.EventWait, name)

@@ -108,7 +108,7 @@ func (w *worker) least(ctx context.Context) {
 // drop takes a lease and loses sight of it, as code does that writes _, err := Lock(ctx):
 // what is left of it is for the garbage collector, and for the lease's time.
 func (w *worker) drop(ctx context.Context) {
-	var opts []holdfast.Option
+	var opts []holdfast.MutexOption
 	if w.rng.IntN(2) == 0 {
 		opts = append(opts, holdfast.NoRenewal())
 	}

@@ -1,0 +1,166 @@
+package holdfast_test
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// The kinds, each with a call that takes an option.
+var kinds = []struct{ name, call string }{
+	{"Mutex", `c.Mutex("x", %s)`},
+	{"RWMutex", `c.RWMutex("x", %s)`},
+	{"Semaphore", `c.Semaphore("x", 1, %s)`},
+	{"MultiMutex", `c.MultiMutex([]string{"x", "y"}, %s)`},
+	{"Periodic", `c.Periodic("x", time.Hour, %s)`},
+	{"Election", `c.Election("x", %s)`},
+}
+
+// Every option, and for which kinds it has a meaning.
+var optionsOf = []struct{ option, kinds string }{
+	{"TTL(time.Second)", "Mutex RWMutex Semaphore MultiMutex Periodic Election"},
+	{"NoRenewal()", "Mutex RWMutex Semaphore MultiMutex Periodic Election"},
+	{"MaxRenewals(3)", "Mutex RWMutex Semaphore MultiMutex Periodic Election"},
+	{"MaxHold(time.Minute)", "Mutex RWMutex Semaphore MultiMutex Periodic Election"},
+	{"MaxWait(time.Second)", "Mutex RWMutex Semaphore MultiMutex Periodic Election"},
+	{"WaitReplicas(1, time.Second)", "Mutex RWMutex Semaphore MultiMutex Periodic Election"},
+	{"WaitAOF(0, time.Second)", "Mutex RWMutex Semaphore MultiMutex Periodic Election"},
+	{"Tries(3, time.Second)", "Mutex RWMutex Semaphore Election"},
+	{"Reentrant()", "Mutex"},
+	{`Owner("order/42")`, "Mutex"},
+	{"MinHold(time.Second)", "Mutex"},
+	{"ReadTTL(time.Second)", "RWMutex"},
+	{"StartAt(0)", "Periodic"},
+	{"RetryOnError()", "Periodic"},
+}
+
+// An option that has no meaning for a kind does not compile there, and one that has
+// a meaning does: the compiler's type checker judges every option with every kind.
+func TestAnOptionWithoutAMeaningDoesNotCompile(t *testing.T) {
+	var program strings.Builder
+	program.WriteString("package main; import (\"time\"; \"github.com/holdfast-go/holdfast\"); type _ time.Time\n")
+	var calls []string // by line, from the second on
+	wanted := map[string]bool{}
+	for _, o := range optionsOf {
+		for _, kind := range kinds {
+			call := fmt.Sprintf(kind.call, "holdfast."+o.option)
+			fmt.Fprintf(&program, "func _(c *holdfast.Client) { %s }\n", call)
+			calls, wanted[call] = append(calls, call), slices.Contains(strings.Fields(o.kinds), kind.name)
+		}
+	}
+	library := compiled(t)
+	refused := map[string]error{}
+	for line, err := range refusals(t, library, program.String()) {
+		refused[calls[line-2]] = err
+	}
+	for _, call := range calls {
+		err := refused[call]
+		switch {
+		case wanted[call] && err != nil:
+			t.Errorf("%s is refused: %v", call, err)
+		case !wanted[call] && err == nil:
+			t.Errorf("%s compiles", call)
+		case !wanted[call] && !strings.Contains(err.Error(), "does not implement holdfast."):
+			t.Errorf("%s is refused for another reason: %v", call, err)
+		}
+	}
+	wantComplete(t, library)
+}
+
+// wantComplete compares the tables with the library's own list of options and kinds.
+func wantComplete(t *testing.T, library types.Importer) {
+	t.Helper()
+	root, err := library.Import("github.com/holdfast-go/holdfast")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var has []string
+	for _, name := range root.Scope().Names() {
+		f, ok := root.Scope().Lookup(name).(*types.Func)
+		if ok && f.Exported() && f.Signature().Results().Len() == 1 &&
+			strings.HasSuffix(f.Signature().Results().At(0).Type().String(), "Option") {
+			has = append(has, name)
+		}
+	}
+	listed := map[string]bool{}
+	for _, o := range optionsOf {
+		name, _, _ := strings.Cut(o.option, "(")
+		listed[name] = true
+	}
+	if want := slices.Sorted(maps.Keys(listed)); !slices.Equal(has, want) {
+		t.Errorf("the options are %v, and %v are judged", has, want)
+	}
+	takers := map[string]bool{}
+	client := reflect.TypeFor[*holdfast.Client]()
+	for i := range client.NumMethod() {
+		if m := client.Method(i); m.Type.IsVariadic() {
+			takers[m.Name] = true
+		}
+	}
+	for _, kind := range kinds {
+		if !takers[kind.name] {
+			t.Errorf("%s takes no options", kind.name)
+		}
+		delete(takers, kind.name)
+	}
+	if len(takers) > 0 {
+		t.Errorf("options of %v are not judged", takers)
+	}
+}
+
+// compiled finds the library and the packages that a user's program needs as the
+// compiler has left them.
+func compiled(t *testing.T) types.Importer {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-export", "-f", "{{.ImportPath}} {{.Export}}", ".", "time")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		name, file, _ := strings.Cut(strings.TrimSpace(line), " ")
+		files[name] = file
+	}
+	return importer.ForCompiler(token.NewFileSet(), "gc", func(name string) (io.ReadCloser, error) {
+		return os.Open(files[name])
+	})
+}
+
+// refusals are the errors of a program's types, by line.
+func refusals(t *testing.T, library types.Importer, program string) map[int]error {
+	t.Helper()
+	fset := token.NewFileSet()
+	tree, err := parser.ParseFile(fset, "main.go", program, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[int]error{}
+	cfg := types.Config{Importer: library, Error: func(err error) {
+		var at types.Error
+		if !errors.As(err, &at) || fset.Position(at.Pos).Line < 2 {
+			t.Fatalf("the program: %v", err)
+		}
+		found[fset.Position(at.Pos).Line] = err
+	}}
+	_, err = cfg.Check("main", fset, []*ast.File{tree}, nil)
+	if (err != nil) != (len(found) > 0) {
+		t.Fatal(err)
+	}
+	return found
+}
