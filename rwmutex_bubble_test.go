@@ -343,6 +343,26 @@ func TestReadersHaveALeaseOfTheirOwnLength(t *testing.T) {
 	})
 }
 
+// A lease that were longer than the longest hold would keep the next one out after it.
+func TestMaxHoldCutsTheLeasesOfReadersAndWriters(t *testing.T) {
+	const longest = 3 * time.Second
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		options := []holdfast.RWMutexOption{holdfast.MaxHold(longest), holdfast.ReadTTL(20 * time.Second)}
+		for range 2 {
+			m := c.RWMutex("a", options...)
+			for _, take := range []func(context.Context) (*holdfast.Lease, error){m.Lock, m.RLock} {
+				l := must(t, take)
+				if left := w.state("a").Holders[0].Remaining; left < longest || left > longest+longest/20 {
+					t.Errorf("%v are left on the server", left)
+				}
+				release(t, l)
+			}
+			options = options[:1]
+		}
+	})
+}
+
 func TestReadersOfOtherTermsDoNotShareAHold(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()

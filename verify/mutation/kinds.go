@@ -107,6 +107,18 @@ var inKinds = []mutant{{
 	mut:  "	case ch.most < 0:\n",
 	by:   []check{rules},
 }, {
+	name: "a reader's lease is longer than it may hold the lock",
+	file: "options.go",
+	old:  "		kind.read = min(kind.read, leasetime.TTLFor(kind.most))\n",
+	mut:  "",
+	by:   []check{rules},
+}, {
+	name: "acknowledgements are waited for longer than a request may take",
+	file: "options.go",
+	old:  "	case ch.ack.wanted() && ch.ack.total() >= c.cfg.RequestTimeout:\n",
+	mut:  "	case ch.ack.wanted() && ch.ack.limit >= c.cfg.RequestTimeout:\n",
+	by:   []check{rules},
+}, {
 	name: "several locks are trusted as long as the last of them",
 	file: "multilease.go",
 	old:  "		least = min(least, part.Remaining())\n",
