@@ -122,7 +122,7 @@ func keeps(r *Run, res *Result, lock string, n audit.Note, least time.Duration) 
 			first = k
 		}
 	}
-	res.findf(r.machine(n.At), lock, "%s gave it up, and it stays taken for %d ms more than its least time",
+	res.findf(r.machine(n.At), lock, "%s gave it up, and it remains taken for %d ms more than its least time",
 		n.Caller, n.After.Expiry-first.till)
 	return first
 }
