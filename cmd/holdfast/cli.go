@@ -4,8 +4,8 @@ package main
 //
 //   - Standard output carries the result, or belongs to the command that is run.
 //   - Standard error carries messages: lines that begin with "holdfast: ", lower
-//     case, no full stop. An error is followed by a line that begins with "hint: "
-//     when something helpful is known.
+//     case, no full stop. If there is a next step to suggest, a line that begins
+//     with "hint: " follows an error.
 //   - A password is never printed, wherever it came from.
 //   - Exit codes are in exit.go, and in --help of the commands that set them.
 //   - --json prints one object with documented fields: fields may be added, and
@@ -36,7 +36,7 @@ func (f *logFormat) String() string { return string(*f) }
 func (f *logFormat) Type() string   { return "text|json" }
 func (f *logFormat) Set(s string) error {
 	if s != "text" && s != "json" {
-		return fmt.Errorf("%q is no log format: write text or json", s)
+		return fmt.Errorf("%q is not a log format: write text or json", s)
 	}
 	*f = logFormat(s)
 	return nil
@@ -58,14 +58,14 @@ func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "holdfast",
 		Short: "Distributed locks on Redis and Valkey, from the shell",
-		Long: `holdfast runs a command while it holds a lock that all machines share, and tells
-who holds one. The lock lives in a Redis or Valkey server.`,
-		Example: `  holdfast run nightly -- ./report.sh           wait for the lock, run, give it back
-  holdfast run -n nightly -- ./report.sh        do not wait: exit 75 if it is held
-  holdfast run --skip-if-held nightly -- ./report.sh     the same for cron: silent, exit 0
-  holdfast status nightly                       who holds it, and how many wait
-  holdfast demo                                 see it work, no server needed
-  holdfast verify                               try to break it`,
+		Long: `holdfast holds a lock on a Redis or Valkey server while it runs a command. It also
+shows which client holds a lock, and how many wait.`,
+		Example: `  holdfast run nightly -- ./report.sh           wait for the lock, run, release
+  holdfast run -n nightly -- ./report.sh        do not wait: exit with 75 if it is held
+  holdfast run --skip-if-held nightly -- ./report.sh     for cron: no message, exit with 0
+  holdfast status nightly                       show the holder, and how many wait
+  holdfast demo                                 watch locks at work; needs no server
+  holdfast verify                               try to break the locks`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		DisableAutoGenTag: true,
@@ -112,8 +112,8 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 
 // verbosity adds --quiet and --verbose to a command.
 func verbosity(a *app, flags *pflag.FlagSet) func() error {
-	quiet := flags.BoolP("quiet", "q", false, "say nothing but errors and warnings")
-	verbose := flags.BoolP("verbose", "v", false, "say on standard error what goes on")
+	quiet := flags.BoolP("quiet", "q", false, "print only errors and warnings")
+	verbose := flags.BoolP("verbose", "v", false, "print each step on standard error")
 	return func() error {
 		switch {
 		case *quiet && *verbose:

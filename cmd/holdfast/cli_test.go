@@ -98,7 +98,7 @@ func TestTheServerIsFoundInOrder(t *testing.T) {
 		}
 	}
 	if _, word, said := located(t, []string{"-u", "redis://:s3cret@h"}, nil); word != "s3cret" ||
-		!strings.Contains(said, "can be read by every user") || strings.Contains(said, word) {
+		!strings.Contains(said, "every user of this machine can read") || strings.Contains(said, word) {
 		t.Errorf("a password on the command line: %q, said %q", word, said)
 	}
 }

@@ -12,29 +12,30 @@ import (
 
 const envPrefix = "HOLDFAST_"
 
-const environmentText = `Every flag can be set in the environment: --max-run is HOLDFAST_MAX_RUN, a flag
-without a value is set by 1 or true. The command line wins over the environment.
+const environmentText = `Every flag can be set in the environment: HOLDFAST_MAX_RUN sets --max-run. For a flag
+without a value, write 1 or true. A flag on the command line wins.
 
-The server, first one that is set:
+holdfast uses the first server that is set:
   --redis URL, HOLDFAST_REDIS, REDIS_URL, redis://127.0.0.1:6379
-The password: in the URL of one of those variables, in the file of --password-file
-(HOLDFAST_PASSWORD_FILE), or in HOLDFAST_PASSWORD. Command lines can be read by
-every user of a machine, so a password in --redis is used, with a warning.
 
-A command under holdfast run finds in its environment:
+The password is in the URL of one of those variables, in the file of --password-file
+(HOLDFAST_PASSWORD_FILE), or in HOLDFAST_PASSWORD. Every user of a machine can read
+its command lines. So holdfast accepts a password in --redis, but prints a warning.
+
+A command under holdfast run finds these variables:
   HOLDFAST_LOCK_HELD         true
   HOLDFAST_LOCK_NAME         the lock's name
   HOLDFAST_LOCK_KEY          the key of its record on the server
-  HOLDFAST_LOCK_TOKEN        the fencing token: it rises with every holder. A resource
-                             that remembers the highest it saw can refuse late writers
-  HOLDFAST_LOCK_TTL_MS       the lease
+  HOLDFAST_LOCK_TOKEN        the fencing token, which rises with every grant. A resource
+                             that remembers the highest token can refuse late writes
+  HOLDFAST_LOCK_TTL_MS       the TTL of the lease, in milliseconds
   HOLDFAST_LOCK_MODE         exclusive
-  HOLDFAST_LOCK_ACQUIRED_AT  when, in UTC, by this machine's clock
-  HOLDFAST_LOCK_CHAIN        the locks held around the command, to notice a run inside
-                             a run of the same lock, which would wait for itself
+  HOLDFAST_LOCK_ACQUIRED_AT  the time of the grant: UTC, by this machine's clock
+  HOLDFAST_LOCK_CHAIN        the locks held around the command. With it, a run inside a
+                             run of the same lock fails, instead of waiting for itself
   HOLDFAST_REDIS             the server's URL without its password, for a holdfast inside
-HOLDFAST_PASSWORD is taken out. --pass-url leaves both as they are. REDIS_URL is the
-command's own: it is left as it is, with the password that may be in it.`
+holdfast removes HOLDFAST_PASSWORD. With --pass-url, it leaves both variables as they
+are. REDIS_URL belongs to the command: holdfast passes it on as it is, with a password.`
 
 // envName is the variable that sets a flag.
 func envName(flag string) string {
@@ -78,8 +79,8 @@ func badEnvironment(f *pflag.Flag, err error) error {
 		cause = inner
 	}
 	if f.Value.Type() == "bool" {
-		cause = errors.New("it is set by 1 or true, and unset by 0 or false")
+		cause = errors.New("write 1 or true to set it, 0 or false to unset it")
 	}
 	return usageError(fmt.Sprintf("%s in the environment: %v", envName(f.Name), cause),
-		fmt.Sprintf("correct or unset it, or give --%s", f.Name))
+		fmt.Sprintf("correct or unset the variable, or write --%s", f.Name))
 }

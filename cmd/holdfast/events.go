@@ -10,25 +10,24 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 )
 
-const eventsText = `holdfast run --events-fd N writes what happens to the open file descriptor N, one JSON
-object a line, as in
+const eventsText = `holdfast run --events-fd N writes events to the open file descriptor N, one JSON object
+per line. Example:
 
   holdfast run --events-fd 3 nightly -- ./report.sh 3>events.jsonl
 
 Every object has "time" (UTC), "event" and "name" (the lock's). The events, in order:
 
-  waiting   another holds the lock; "position" in the wait queue, an upper bound
-  acquired  "token" (a string: it may be larger than a JSON number can be exact),
-            "waited_ms"
+  waiting   another client holds the lock; "position" in the wait queue, an upper bound
+  acquired  "token" (a string: it may be too large for a JSON number), "waited_ms"
   started   "pid" of the command
-  stopping  the command is told to stop or killed; "signal", "reason": lost or max-run
+  stopping  holdfast stops or kills the command; "signal", and "reason": lost or max-run
   exited    "code" of the command
-  released  the lock is given back; "held_ms"
-  end       always the last; "code" of holdfast, "reason": its name in
+  released  holdfast has released the lock; "held_ms"
+  end       always the last; "code" of holdfast, and "reason", the name of the code in
             holdfast help exit-codes
 
-Events and fields may be added. They are never renamed, removed or given another type.
-The command does not inherit the file descriptor.`
+Later versions may add events and fields. They do not rename or remove any, and do not
+change a type. The command does not inherit the file descriptor.`
 
 // event is one line on the events file descriptor.
 type event struct {
@@ -63,7 +62,7 @@ func openEvents(name string, fd int) (*events, error) {
 			"write --events-fd 3 and redirect it, as in 3>events.jsonl")
 	}
 	if !proc.Inherited(fd) {
-		return nil, usageError(fmt.Sprintf("--events-fd %d: no such file is open", fd),
+		return nil, usageError(fmt.Sprintf("--events-fd %d: this file descriptor is not open", fd),
 			fmt.Sprintf("open it in the shell, as in %d>events.jsonl", fd))
 	}
 	proc.CloseOnExec(fd)

@@ -32,7 +32,7 @@ func parseSpan(text string) (time.Duration, error) {
 		}
 		d = time.Duration(seconds * float64(time.Second))
 	} else if d, err = time.ParseDuration(text); err != nil {
-		return 0, fmt.Errorf("%q is not a length of time: write seconds, as in 2.5, or 500ms, 10s, 5m, 1h30m", text)
+		return 0, fmt.Errorf("%q is not a duration: write seconds, as in 2.5, or 500ms, 10s, 5m, 1h30m", text)
 	}
 	if d < 0 {
 		return 0, fmt.Errorf("%q is negative: write 0 or more, as in 10s", text)

@@ -6,7 +6,7 @@ import "github.com/spf13/cobra"
 func helpTopics() []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesText()},
-		{Use: "environment", Short: "Variables that are read, and that commands are given", Long: environmentText},
+		{Use: "environment", Short: "Variables that holdfast reads, and those that it sets", Long: environmentText},
 		{
 			Use: "events", Short: "The JSON of run --events-fd, and of --log-format json",
 			Long: eventsText + "\n\n" + logText,
@@ -14,5 +14,6 @@ func helpTopics() []*cobra.Command {
 	}
 }
 
-const logText = `With --log-format json the messages on standard error are JSON objects, one a line:
-"time" (UTC), "level" (error, warning, notice or info), "msg", and "hint" if there is one.`
+const logText = `With --log-format json, every message on standard error is a JSON object on its own
+line: "time" (UTC), "level" (error, warning, notice or info), "msg", and "hint" if there
+is one.`

@@ -12,29 +12,30 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// foreign are flags of other tools, and of later versions of this one.
+// foreign are flags of other tools, with what to write here.
 var foreign = map[string]string{
-	"shared":   laterLocks,
-	"s":        laterLocks,
-	"permits":  laterLocks,
-	"weight":   laterLocks,
-	"priority": "priorities come in a later version; locks are handed over in order of arrival",
-	"fair":     "leave it out: locks are always handed over in order of arrival",
+	"shared":   exclusiveOnly,
+	"s":        exclusiveOnly,
+	"permits":  exclusiveOnly,
+	"weight":   exclusiveOnly,
+	"priority": "leave it out: this version has no priorities; waiters get the lock in order of arrival",
+	"fair":     "leave it out: waiters always get the lock in order of arrival",
 	"close":    "leave it out: the command never inherits the lock",
 	"o":        "leave it out: the command never inherits the lock",
-	"no-fork":  "leave it out: holdfast must stay to keep the lease alive",
-	"F":        "leave it out: holdfast must stay to keep the lease alive",
-	"unlock":   "leave it out: the lock is given back when the command ends",
+	"no-fork":  "leave it out: holdfast must run to renew the lease",
+	"F":        "leave it out: holdfast must run to renew the lease",
+	"unlock":   "leave it out: holdfast releases the lock when the command ends",
 	"fcntl":    "leave it out: the lock is on a server, not in a file",
 	"try":      "write -n, or --wait DUR to limit the wait",
 }
 
-const laterLocks = "shared and counted locks come in a later version; this one has exclusive locks"
+const exclusiveOnly = "this version of the tool has exclusive locks only; " +
+	"the Go library has read-write locks and semaphores"
 
 // flagError turns what the flag parser says into what to write instead.
 func flagError(cmd *cobra.Command, err error) error {
 	if hint, ok := missingDashes(cmd, os.Args[1:]); ok {
-		return usageError("nothing says where the command begins: -- is missing", hint)
+		return usageError("-- is missing between the lock's name and the command", hint)
 	}
 	var unknown *pflag.NotExistError
 	var value *pflag.InvalidValueError
@@ -58,7 +59,7 @@ func flagError(cmd *cobra.Command, err error) error {
 			return usageError(text, "did you mean --"+like+"?")
 		}
 		if cmd.HasSubCommands() && ofCommand(cmd, name, dashes) {
-			return usageError(text, "it belongs behind the command, as in "+cmd.Name()+" run "+dashes+name)
+			return usageError(text, "write it after the command, as in "+cmd.Name()+" run "+dashes+name)
 		}
 		return usageError(text, help+mayBeName(cmd, os.Args[1:], asWritten))
 	case errors.As(err, &value):
@@ -203,7 +204,7 @@ func mayBeName(cmd *cobra.Command, words []string, match func(word string) bool)
 	if i < 0 || len(at) > 1 || cmd.Name() != "run" && cmd.Name() != "status" {
 		return ""
 	}
-	// All flags stand before the name: behind -- there are none.
+	// All flags stand before the name: after -- there are none.
 	rest := withoutSecrets(slices.Delete(slices.Clone(words[:end]), i, i+1))
 	line := slices.Concat([]string{"holdfast"}, rest, []string{"--", words[i]})
 	if cmd.Name() == "run" && !slices.Contains(rest, "-c") {
@@ -242,8 +243,7 @@ var passwordInURL = regexp.MustCompile(`:.*@`)
 // unquoted are the characters that mean nothing to a shell.
 const unquoted = "%+,-./:=@_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// operand writes a lock's name as an argument: one that begins with a dash stands
-// behind --.
+// operand writes a lock's name as an argument: if it begins with a dash, after --.
 func operand(name string) string {
 	if strings.HasPrefix(name, "-") {
 		return "-- " + quote(name)

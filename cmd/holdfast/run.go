@@ -22,31 +22,32 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-const runLong = `run waits for the lock, runs the command while it is held, gives it back and ends
-with the command's exit code. Locks are handed over in order of arrival.
+const runLong = `run waits for the lock, runs the command while holding the lock, and releases it.
+It exits with the command's exit code. Waiters get the lock in order of arrival.
 
-The lease is renewed while the command runs. If it cannot be, the command is told
-to stop (--on-lost) before the lease can end, and is killed at the latest then; the
-exit code is 79. On Linux the command is killed too if holdfast itself is killed.
+holdfast renews the lease while the command runs. If the renewals fail, holdfast
+sends the command a signal (--on-lost) before the lease can expire. If the command
+goes on, holdfast kills it in time. The exit code is then 79. On Linux, the command
+is also killed if holdfast itself is killed.
 
-Signals are passed on to the command. While holdfast waits they end it, and it
-leaves the wait queue first. Without a terminal on standard input the command has a
-process group of its own, and signals reach all of it; on a terminal it shares
-holdfast's, so that Ctrl-C and Ctrl-Z work as ever.
+holdfast passes signals on to the command. If a signal ends holdfast while it waits,
+holdfast leaves the wait queue first. If standard input is not a terminal, the
+command has its own process group, and signals reach the whole group. On a terminal,
+the command is in holdfast's group, so that Ctrl-C and Ctrl-Z work as usual.
 
-If the lock's name begins with a dash, write a -- of its own before it, behind all
-flags: holdfast run -n -- -NAME -- COMMAND. That is right for any other name, too.
+If the lock's name begins with a dash, write -- before it too, after all flags:
+holdfast run -n -- -NAME -- COMMAND. This form is right for every name.
 
-DUR is a number of seconds such as 2.5, or 500ms, 5m, 1h30m.
+DUR is a number of seconds, as in 2.5, or has a unit: 500ms, 5m, 1h30m.
 
 `
 
 const runExample = `  holdfast run nightly -- ./report.sh --full
-  holdfast run -n nightly -- ./report.sh        busy: exit 75 at once
-  holdfast run -w 30 nightly -- ./report.sh     busy for 30 s: exit 75
+  holdfast run -n nightly -- ./report.sh        if busy: exit with 75 at once
+  holdfast run -w 30 nightly -- ./report.sh     if busy for 30 s: exit with 75
   holdfast run nightly -c 'dump | gzip > out'   through the shell
   holdfast run --skip-if-held --once-per 50m hourly -- ./report.sh
-                                                cron on many machines, one run an hour
+                                                by cron on many machines: one run an hour
   holdfast run db -- sh -c 'migrate --token "$HOLDFAST_LOCK_TOKEN"'`
 
 func newRun(a *app) *cobra.Command {
@@ -150,7 +151,7 @@ func (r *run) whole(a *app) (code int, reason string, err error) {
 	sig, err := r.acquire()
 	switch {
 	case sig != nil:
-		r.say.infof("%v while waiting for %q; holdfast has left the wait queue", sig, r.name)
+		r.say.infof("%v while waiting for %q: holdfast left the wait queue", sig, r.name)
 		return codeSignal + proc.Number(sig), "interrupted", nil
 	case errors.Is(err, holdfast.ErrHeld) && unasked(err) == nil:
 		r.busy(err)
@@ -225,7 +226,7 @@ func (r *run) nested(prefix string) error {
 	if within(chain, here) {
 		return &exitError{codeBusy,
 			fmt.Errorf("would deadlock: %q is held by the holdfast run around this one", r.name),
-			"run the inner command without holdfast, or under another name"}
+			"run the inner command without holdfast, or use another lock name"}
 	}
 	r.grant = grant{name: r.name, key: key, ttl: time.Duration(r.ttl), server: r.server.public,
 		chain: strings.TrimSpace(chain + " " + here)}
@@ -448,16 +449,16 @@ func (r *run) release(code int, reason string) int {
 		r.events.emit(event{Event: "released", HeldMS: millis(held)})
 		r.say.infof("released %q after %v", r.name, held.Round(time.Millisecond))
 		if keep > 0 {
-			r.say.infof("%q stays taken for another %v", r.name, keep.Round(time.Millisecond))
+			r.say.infof("%q is kept locked for another %v", r.name, keep.Round(time.Millisecond))
 		}
 	case r.lost:
 		// Said before; that it cannot be given back is no news.
 	case errors.Is(err, holdfast.ErrNotHeld), errors.Is(err, holdfast.ErrLost):
-		r.say.put("error", fmt.Sprintf("%q was not held any more when the command ended", r.name), hintOf(err))
+		r.say.put("error", fmt.Sprintf("%q was no longer held when the command ended", r.name), hintOf(err))
 		return int(r.lostCode)
 	default:
-		r.say.warnf("the lease ends by itself within "+time.Duration(r.ttl).String(),
-			"%q could not be given back: %s", r.name, cause(err))
+		r.say.warnf("the lease expires by itself within "+time.Duration(r.ttl).String(),
+			"cannot release %q: %s", r.name, cause(err))
 	}
 	return code
 }

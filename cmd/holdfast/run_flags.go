@@ -55,31 +55,33 @@ type runOptions struct {
 func waitFlags(flags *pflag.FlagSet, o *runOptions) {
 	o.busyCode = codeBusy
 	flags.BoolVarP(&o.nonblock, "nonblock", "n", false, "do not wait")
-	flags.VarP(&o.wait, "wait", "w", "wait at most so long; 0 is -n (also --timeout)")
+	flags.VarP(&o.wait, "wait", "w", "wait at most DUR; 0 is the same as -n (also --timeout)")
 	flags.Lookup("wait").DefValue = ""
 	// flock has -x and -e for what every lock is here.
-	flags.BoolP("exclusive", "x", true, "the only kind of lock in this version")
+	flags.BoolP("exclusive", "x", true, "exclusive lock, the only mode in this version")
 	flags.BoolP("ex", "e", true, "the same as -x")
 	flags.Lookup("exclusive").DefValue = "false"
 	flags.Lookup("ex").Hidden = true
-	flags.VarP(&o.busyCode, "conflict-exit-code", "E", "exit code for a lock that another holds")
-	flags.BoolVar(&o.skipIfHeld, "skip-if-held", false, "for cron: -n -E 0 -q")
-	flags.Var(&o.splay, "splay", "wait a random time up to DUR before trying")
+	flags.VarP(&o.busyCode, "conflict-exit-code", "E", "exit code if another client holds the lock")
+	flags.BoolVar(&o.skipIfHeld, "skip-if-held", false, "for cron: the same as -n -E 0 -q")
+	flags.Var(&o.splay, "splay", "wait a random time, at most DUR, before the first try")
 	flags.Lookup("splay").DefValue = ""
 }
 
 func leaseFlags(flags *pflag.FlagSet, o *runOptions) {
 	o.ttl, o.lostCode = span(defaultTTL), codeLost
-	flags.Var(&o.ttl, "ttl", "the lease: a crashed holder keeps others out for so long")
-	flags.BoolVar(&o.noRenew, "no-renew", false, "let the lease end after --ttl, and the command with it")
-	flags.Var(&o.maxRun, "max-run", "stop a command that runs longer (exit 124)")
-	flags.StringVar(&o.onLost, "on-lost", "TERM", "signal that stops the command before the lease is lost, or ignore")
-	flags.Var(&o.killAfter, "kill-after", "from that signal to KILL (default a third of --ttl, at most 10s)")
-	flags.Var(&o.lostCode, "lost-exit-code", "exit code for a lost lock")
-	flags.StringVar(&o.lostExec, "on-lost-exec", "", "run STRING in the shell when the lock is lost")
-	flags.StringVar(&o.tookExec, "on-acquire-exec", "", "run STRING in the shell before the command, under the lock")
-	flags.Var(&o.minHold, "min-hold", "keep the lock taken for so long from its grant, though the command ends earlier")
-	flags.Var(&o.oncePer, "once-per", "one run in so long: --min-hold, and do not wait unless --wait is given")
+	flags.Var(&o.ttl, "ttl", "TTL of the lease: if holdfast crashes, others wait up to DUR")
+	flags.BoolVar(&o.noRenew, "no-renew", false, "do not renew the lease: stop the command before --ttl is over")
+	flags.Var(&o.maxRun, "max-run", "stop the command if it runs longer than DUR (exit 124)")
+	flags.StringVar(&o.onLost, "on-lost", "TERM", "signal for the command before its lease expires; ignore: none")
+	flags.Var(&o.killAfter, "kill-after", "time from the first signal to KILL (default: a third of --ttl, at most 10s)")
+	flags.Var(&o.lostCode, "lost-exit-code", "exit code if the lock is lost")
+	flags.StringVar(&o.lostExec, "on-lost-exec", "", "run STRING in the shell if the lock is lost")
+	flags.StringVar(&o.tookExec, "on-acquire-exec", "",
+		"run STRING in the shell before the command, while holding the lock")
+	flags.Var(&o.minHold, "min-hold",
+		"keep the lock for at least DUR from its grant, even if the command ends earlier")
+	flags.Var(&o.oncePer, "once-per", "at most one run in DUR: --min-hold DUR, and -n unless --wait is given")
 	for _, name := range []string{"max-run", "kill-after", "min-hold", "once-per"} {
 		flags.Lookup(name).DefValue = ""
 	}
@@ -89,13 +91,14 @@ func leaseFlags(flags *pflag.FlagSet, o *runOptions) {
 }
 
 func commandFlags(flags *pflag.FlagSet, o *runOptions) {
-	flags.StringVar(&o.app, "app", "", "name of the holder that status shows (default the command's)")
+	flags.StringVar(&o.app, "app", "", "name that status shows for this holder (default: the command's)")
 	flags.StringVarP(&o.shell, "command", "c", "", "run STRING through $SHELL -c instead of a command after --")
 	flags.BoolVar(&o.noStdin, "no-stdin", false, "give the command an empty standard input")
 	flags.BoolVar(&o.signalGroup, "signal-group", false,
-		"give the command its own process group even on a terminal (it cannot read from it then)")
-	flags.BoolVar(&o.passURL, "pass-url", false, "leave the server's URL and password in the command's environment")
-	flags.IntVar(&o.eventsFD, "events-fd", 0, "write what happens to this open file descriptor, as JSON (help events)")
+		"give the command its own process group even on a terminal (it cannot read the terminal then)")
+	flags.BoolVar(&o.passURL, "pass-url", false, "keep the server's URL and password in the command's environment")
+	flags.IntVar(&o.eventsFD, "events-fd", 0,
+		"write events as JSON to the open file descriptor N (holdfast help events)")
 	flags.Lookup("events-fd").DefValue = "0"
 	rename(flags, map[string]string{"app": "NAME", "command": "STRING", "events-fd": "N"})
 }
@@ -106,26 +109,26 @@ func (o *runOptions) read(cmd *cobra.Command, args []string) error {
 	if dash >= 0 {
 		names, o.command = args[:dash], args[dash:]
 	}
-	// A name that begins with a dash stands behind a -- of its own.
+	// A name that begins with a dash has a -- of its own before it.
 	if dash == 0 && (len(args) > 1 && args[1] == "--" || len(args) == 1 && o.shell != "") {
 		names, o.command = args[:1], args[min(2, len(args)):]
 	}
 	const example = "write holdfast run NAME -- COMMAND, as in holdfast run nightly -- ./report.sh"
 	switch {
 	case len(args) > 0 && dash == 0 && len(names) == 0 && strings.HasPrefix(args[0], "-"):
-		return usageError("nothing says where the command begins: -- is missing",
+		return usageError("-- is missing between the lock's name and the command",
 			"write holdfast run -- "+quote(args[0])+" -- "+cmp.Or(quote(args[1:]...), "COMMAND"))
 	case len(names) == 0:
 		return usageError("the lock's name is missing", example+mayBeName(cmd, os.Args[1:], shortFlags))
 	case len(names) > 1 && dash < 0 && o.shell == "":
 		hint, _ := missingDashes(cmd, os.Args[1:])
-		return usageError("nothing says where the command begins: -- is missing", hint)
+		return usageError("-- is missing between the lock's name and the command", hint)
 	case len(names) > 1:
-		return usageError(fmt.Sprintf("%q is one name too many: a run holds one lock", names[1]), example)
+		return usageError(fmt.Sprintf("%q is one name too many: run takes one lock", names[1]), example)
 	case o.shell != "" && len(o.command) > 0:
-		return usageError("there is a command after -- and one in -c", "leave one of them out")
+		return usageError("the command is given twice: with -c, and after --", "leave one of them out")
 	case o.shell == "" && len(o.command) == 0:
-		return usageError("the command is missing", "write it behind --, as in holdfast run "+
+		return usageError("the command is missing", "write it after --, as in holdfast run "+
 			operand(names[0])+" -- ./report.sh")
 	}
 	o.name = names[0]
@@ -141,18 +144,19 @@ func (o *runOptions) check() error {
 	ttl := time.Duration(o.ttl)
 	switch {
 	case ttl < minTTL || ttl%time.Millisecond != 0:
-		return usageError(fmt.Sprintf("--ttl %v: a lease has whole milliseconds, and at least %v", ttl, minTTL),
-			"write --ttl 30s, the default, or what a crashed holder may keep others out for")
+		return usageError(fmt.Sprintf("--ttl %v: a lease takes whole milliseconds, at least %v", ttl, minTTL),
+			"write --ttl 30s (the default), or how long others may wait after a crash")
 	case len(o.app) > maxApp:
-		return usageError(fmt.Sprintf("--app has %d bytes, the limit is %d", len(o.app), maxApp), "shorten it")
+		return usageError(fmt.Sprintf("--app has %d bytes; the limit is %d", len(o.app), maxApp),
+			"write a shorter name")
 	case o.nonblock && o.limited && o.wait > 0:
-		return usageError(fmt.Sprintf("-n means not to wait, --wait %v to wait", &o.wait), "leave one of them out")
+		return usageError(fmt.Sprintf("-n and --wait %v contradict each other", &o.wait), "leave one of them out")
 	case o.onLost != "ignore" && o.signal() == nil:
-		return usageError(fmt.Sprintf("--on-lost: %q is none of TERM, INT, KILL and ignore", o.onLost),
+		return usageError(fmt.Sprintf("--on-lost: %q is not TERM, INT, KILL or ignore", o.onLost),
 			"write --on-lost=TERM, the default")
 	case time.Duration(o.killAfter) > ttl/2:
-		return usageError(fmt.Sprintf("--kill-after %v is more than half of the lease of %v: "+
-			"the command would be stopped before a renewal could be tried again", &o.killAfter, ttl),
+		return usageError(fmt.Sprintf("--kill-after %v is more than half of --ttl %v: "+
+			"holdfast would stop the command before it can retry a renewal", &o.killAfter, ttl),
 			fmt.Sprintf("write --ttl %v or more, or a shorter --kill-after", 2*time.Duration(o.killAfter)))
 	}
 	if o.killAfter == 0 {

@@ -34,9 +34,10 @@ type serverFlags struct {
 }
 
 func (s *serverFlags) add(flags *pflag.FlagSet) {
-	flags.StringVarP(&s.url, "redis", "u", "", "the server; else HOLDFAST_REDIS, REDIS_URL, "+defaultURL)
-	flags.StringVar(&s.passwordFile, "password-file", "", "file with the server's password; else HOLDFAST_PASSWORD")
-	flags.StringVar(&s.prefix, "prefix", defaultPrefix, "what stands before every key on the server")
+	flags.StringVarP(&s.url, "redis", "u", "", "the server (default: HOLDFAST_REDIS, REDIS_URL, "+defaultURL+")")
+	flags.StringVar(&s.passwordFile, "password-file", "",
+		"file with the server's password (default: HOLDFAST_PASSWORD)")
+	flags.StringVar(&s.prefix, "prefix", defaultPrefix, "prefix of every key on the server")
 	for name, value := range map[string]string{"redis": "URL", "password-file": "FILE", "prefix": "TEXT"} {
 		flags.Lookup(name).Value = named{flags.Lookup(name).Value, value}
 	}
@@ -103,7 +104,7 @@ func (a *app) locate(lookup func(string) (string, bool)) (*redis.Options, *serve
 	}
 	if options.Password != "" && onCommandLine {
 		a.say.warnf("put the URL into HOLDFAST_REDIS, or the password into a file for --password-file",
-			"the password in %s can be read by every user of this machine while holdfast runs", source)
+			"every user of this machine can read the password in %s while holdfast runs", source)
 	}
 	if err := a.password(options, lookup); err != nil {
 		return nil, nil, err
@@ -219,23 +220,23 @@ func (s *server) explain(name string, err error) error {
 	var refused *holdfast.ServerError
 	switch {
 	case errors.As(err, &refused) && refused.Code == "NOAUTH":
-		return &exitError{codeRefused, fmt.Errorf("%s wants a password", s.address),
+		return &exitError{codeRefused, fmt.Errorf("%s requires a password", s.address),
 			"put it into HOLDFAST_PASSWORD, or into a file for --password-file"}
 	case errors.As(err, &refused) && refused.Code == "WRONGPASS":
 		return &exitError{codeRefused, fmt.Errorf("%s: wrong user or password", s.address),
-			"check the URL's user, and HOLDFAST_PASSWORD or the file of --password-file"}
+			"check the user in the URL, and the password in HOLDFAST_PASSWORD or --password-file"}
 	case errors.As(err, &refused) && refused.Code == "WRONGTYPE":
 		key := wire.Key(s.prefix, name)
-		return &exitError{codeProtocol, fmt.Errorf("the key %s holds a value of another kind, not a lock", key),
-			"choose another name or another --prefix; the value was left as it is"}
+		return &exitError{codeProtocol, fmt.Errorf("the key %s holds a value that is not a lock", key),
+			"use another name or another --prefix; holdfast has not changed the value"}
 	case codeOf(err) != codeUnreachable || errors.As(err, &refused):
 		return err
 	}
-	hint := "check that the server runs there and can be reached from here " +
-		"(--redis, HOLDFAST_REDIS or REDIS_URL name it)"
+	hint := "check that the server runs at this address and that this machine can reach it; " +
+		"--redis, HOLDFAST_REDIS or REDIS_URL set the address"
 	if !s.byHand {
-		hint = "start redis-server, or name your server with --redis URL or HOLDFAST_REDIS; " +
-			"holdfast demo shows locks at work without one"
+		hint = "start redis-server, or set your server with --redis URL or HOLDFAST_REDIS; " +
+			"holdfast demo needs no server"
 	}
 	return &exitError{codeUnreachable, fmt.Errorf("no server answers at %s: %s", s.address, cause(err)), hint}
 }

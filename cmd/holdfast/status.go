@@ -16,43 +16,48 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-const statusLong = `status tells whether a lock is held: by whom, since when, how long its lease lasts
-unless renewed, how many wait, and the last time it was taken away from a holder.
-It changes nothing. What it says may be over when you read it: to do something only
-if the lock is free, use holdfast run -n.
+const statusLong = `status shows whether a lock is held: the holder, the time since the grant, when the
+lease expires, the number of waiters, and the last eviction. It changes nothing.
 
-If the lock's name begins with a dash, write -- before it: holdfast status -- -NAME.
+The answer may be out of date when you read it. To do something only if the lock is
+free, use holdfast run -n. If the lock's name begins with a dash, write -- before it:
+holdfast status -- -NAME.
 
-Exit code: 0 free, 75 held; 64, 69, 70, 76 and 77 as in holdfast help exit-codes.
+Exit code: 0 if the lock is free, 75 if it is held. For others, see
+holdfast help exit-codes.
 
 --json prints one object:
-  name       the lock's name
-  key        the key of its record on the server
-  held       true or false
-  fence      the last fencing token the server gave, a string: it may be larger than
-             a JSON number can be exact; "0" if nothing is known
-  holders    list of: mode, client_id (random), app, host, pid, version (empty or 0
-             if the holder did not make itself known), token (a string), since (UTC,
-             the server's clock), age_ms, remaining_ms
-  waiting    how many wait
-  waiters    list, in order, of: position, mode, client_id, app, host, pid, version, waited_ms
+  name           the lock's name
+  key            the key of its record on the server
+  held           true or false
+  fence          the highest token in the record, "0" without one. Tokens are strings:
+                 they may be too large for a JSON number
+  holders        list of: mode, client_id (random), app, host, pid, version, token,
+                 since (UTC, the server's clock), age_ms, remaining_ms
+  waiting        the number of waiters
+  waiters        list, in order, of: position, mode, client_id, app, host, pid, version,
+                 waited_ms
   last_eviction  null, or: at, by, reason
-Fields may be added. They are never renamed, removed or given another type.`
+If the server does not know the client, app, host and version are empty, and pid is 0.
+Later versions may add fields. They do not rename or remove any, and do not change a
+type.`
 
 func newStatus(a *app) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "status [flags] NAME",
 		Aliases: []string{"test"},
-		Short:   "Tell who holds a lock and who waits",
+		Short:   "Show who holds a lock and who waits",
 		Long:    statusLong,
 		Example: `  holdfast status nightly
-  holdfast status -v nightly                    with everybody who waits
-  holdfast status -q nightly && echo free       by the exit code alone
+  holdfast status -v nightly                    with every waiter
+  holdfast status -q nightly && echo free       by the exit code only
   holdfast status --json nightly | jq .waiting`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	level := verbosity(a, cmd.Flags())
+	cmd.Flags().Lookup("quiet").Usage = "print nothing: only the exit code tells"
+	cmd.Flags().Lookup("verbose").Usage = "print every waiter, too"
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := level(); err != nil {
 			return err
@@ -62,7 +67,7 @@ func newStatus(a *app) *cobra.Command {
 			return usageError("the lock's name is missing",
 				"write holdfast status NAME, as in holdfast status nightly"+mayBeName(cmd, os.Args[1:], shortFlags))
 		case len(args) > 1:
-			return usageError(fmt.Sprintf("%q is one name too many: status tells of one lock", args[1]),
+			return usageError(fmt.Sprintf("%q is one name too many: status takes one lock", args[1]),
 				"write holdfast status "+operand(args[0]))
 		}
 		return runStatus(a, args[0], asJSON, os.Stdout)
@@ -109,7 +114,7 @@ func printState(w io.Writer, s holdfast.LockInfo, verbose bool) error {
 	for _, h := range s.Holders {
 		fmt.Fprintf(&b, "  by       %s\n", who(h.Client, h.ClientID))
 		fmt.Fprintf(&b, "  since    %s (%s ago)\n", h.Since.UTC().Format("2006-01-02 15:04:05 UTC"), length(h.Age))
-		fmt.Fprintf(&b, "  lease    ends in %s unless renewed\n", length(h.Remaining))
+		fmt.Fprintf(&b, "  lease    expires in %s unless renewed\n", length(h.Remaining))
 		fmt.Fprintf(&b, "  token    %d\n", h.Token)
 	}
 	if s.Held() || len(s.Waiters) > 0 {
@@ -138,7 +143,7 @@ func who(info *holdfast.ClientInfo, client string) string {
 
 // briefly is a holder in half a sentence.
 func briefly(h holdfast.Holder) string {
-	return fmt.Sprintf("by %s for %s, lease ends in %s unless renewed",
+	return fmt.Sprintf("by %s for %s, lease expires in %s unless renewed",
 		who(h.Client, h.ClientID), length(h.Age), length(h.Remaining))
 }
 

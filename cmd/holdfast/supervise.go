@@ -53,10 +53,10 @@ func (r *run) cannotStart(err error) error {
 	}
 	if proc.StartCode(err) == codeNotFound {
 		return &exitError{codeNotFound, fmt.Errorf("command not found: %s", name),
-			"check its spelling and PATH; what the shell itself does (pipes, built-ins) goes into -c 'STRING'"}
+			"check the spelling and PATH; for pipes and shell built-ins, use -c 'STRING'"}
 	}
 	return &exitError{codeNotExecutable, fmt.Errorf("cannot execute %s: %w", name, err),
-		"it needs execute permission (chmod +x), and a script a first line such as #!/bin/sh"}
+		"the file needs execute permission (chmod +x); a script also needs a first line such as #!/bin/sh"}
 }
 
 // supervisor stays with one command while it runs under the lease.
@@ -105,7 +105,7 @@ func (s *supervisor) look() time.Duration {
 	if s.plan.lost {
 		s.tellLoss()
 	} else if do == tell && s.plan.overtime {
-		s.say.put("error", fmt.Sprintf("the command has run for %v (--max-run): it is stopped", &s.maxRun), "")
+		s.say.put("error", fmt.Sprintf("the command has run for %v (--max-run): holdfast stops it", &s.maxRun), "")
 	}
 	switch do {
 	case tell:
@@ -130,18 +130,18 @@ func (s *supervisor) tellLoss() {
 	var lost *holdfast.LostError
 	switch {
 	case s.noRenew && s.lease.Err() == nil:
-		why = fmt.Sprintf("its lease of %v ends (--no-renew)", &s.ttl)
+		why = fmt.Sprintf("its lease of %v expires (--no-renew)", &s.ttl)
 	case errors.As(s.lease.Err(), &lost) && lost.Reason == holdfast.LossEvicted:
-		why = "an operator took it away"
+		why = "an operator evicted the holder"
 	case errors.As(s.lease.Err(), &lost) && lost.Reason == holdfast.LossNotHeld:
-		why = "the server does not know the lease any more"
+		why = "the server no longer knows the lease"
 	}
-	then := "the command is stopped"
+	then := "holdfast stops the command"
 	switch {
 	case s.child.Gone():
 		then = "the command has ended"
 	case s.plan.ignore:
-		then = "the command runs on (--on-lost=ignore)"
+		then = "the command goes on (--on-lost=ignore)"
 	}
 	s.say.put("error", fmt.Sprintf("%q is lost: %s; %s", s.name, why, then), hintOf(holdfast.ErrLost))
 	if s.lostExec == "" {
@@ -185,7 +185,7 @@ func (s *supervisor) awaitHook() {
 		}
 	case <-time.After(maxGrace):
 		s.lostHook.Kill()
-		s.say.warnf("", "--on-lost-exec took more than %v and was killed", maxGrace)
+		s.say.warnf("", "--on-lost-exec took more than %v: holdfast killed it", maxGrace)
 	}
 }
 
