@@ -17,15 +17,15 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
 )
 
-const demoText = `Shows locks at work: starts a server of its own, and processes that fight for one
-lock around a counter in a file. It kills one holder, pauses another past its
-lease, and says who held when and whether anything went wrong.
+const demoText = `demo shows locks at work. It starts a server and worker processes, which compete for
+one lock around a counter in a file. It kills one holder, and pauses another past the
+end of its lease. Then it shows who held the lock when, and whether anything went wrong.
 
-The server is redis-server or valkey-server from PATH, else an embedded one.
-Nothing is left behind.
+The server is redis-server or valkey-server from PATH, or else an embedded one. The
+demo removes everything that it started or wrote.
 
-Exit codes: 0 no overlap and no lost update, 1 there was one or the run came to
-nothing, 64 usage, 128+n ended by signal n.`
+Exit code: 0 if no holds overlapped and no update was lost. 1 if something went wrong,
+or if the demo did not get to its end. For others, see holdfast help exit-codes.`
 
 // newDemoCommand makes holdfast demo. It needs no server, so none of the
 // flags that name one mean anything to it.
@@ -35,14 +35,14 @@ func newDemoCommand() *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "See locks at work, in seconds and with nothing installed",
+		Short: "Watch locks at work for a few seconds; needs no server",
 		Long:  demoText,
 		Example: `  holdfast demo
   holdfast demo --workers 8 --duration 10s
   holdfast demo --json | jq .handover_p50_us`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError(fmt.Sprintf("demo takes no argument, and %q is one", args[0]), "write holdfast demo")
+				return usageError(fmt.Sprintf("demo takes no arguments: %q is one too many", args[0]), "write holdfast demo")
 			}
 			return nil
 		},
@@ -52,8 +52,8 @@ func newDemoCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.IntVar(&opts.Workers, "workers", 4, "how many processes fight")
-	flags.Var(&duration, "duration", "for how long")
+	flags.IntVar(&opts.Workers, "workers", 4, "number of worker processes")
+	flags.Var(&duration, "duration", "length of the demo")
 	flags.StringVar(&opts.Server, "server", opts.Server, "auto, redis-server, valkey-server or embedded")
 	flags.BoolVar(&asJSON, "json", false, "print the result as one JSON object, and nothing else")
 	cmd.AddCommand(newDemoWorker())
@@ -100,7 +100,7 @@ func runDemo(cmd *cobra.Command, opts demo.Options, asJSON bool) error {
 	var by signalError
 	switch {
 	case errors.As(err, &by):
-		return &exitError{codeSignal + int(by.Signal), errors.New("ended before the end: nothing was shown"), ""}
+		return &exitError{codeSignal + int(by.Signal), errors.New("the demo was interrupted before its end"), ""}
 	case err != nil:
 		return &exitError{codeFailed, err, ""}
 	case asJSON:

@@ -55,16 +55,16 @@ type Options struct {
 func (o Options) Check() error {
 	switch {
 	case o.Workers < MinWorkers || o.Workers > MaxWorkers:
-		return fmt.Errorf("workers: %d; it takes %d to %d", o.Workers, MinWorkers, MaxWorkers)
+		return fmt.Errorf("--workers %d: write %d to %d", o.Workers, MinWorkers, MaxWorkers)
 	case o.Duration < MinDuration || o.Duration > MaxDuration:
-		return fmt.Errorf("duration: %v; it takes 1s to 10m", o.Duration)
+		return fmt.Errorf("--duration %v: write 1s to 10m", o.Duration)
 	}
 	switch o.Server {
 	case ServerAuto, ServerRedis, ServerValkey, ServerEmbedded:
 		return nil
 	}
-	return fmt.Errorf("server: %q; it is one of %s", o.Server,
-		strings.Join([]string{ServerAuto, ServerRedis, ServerValkey, ServerEmbedded}, ", "))
+	return fmt.Errorf("--server %q: write %s, %s, %s or %s", o.Server,
+		ServerAuto, ServerRedis, ServerValkey, ServerEmbedded)
 }
 
 // lease is the TTL of the lock: so short that two leases can run out in the
@@ -174,7 +174,7 @@ func (r *run) gather(ctx context.Context) error {
 				return err
 			}
 		case <-deadline.C:
-			return errors.New("the workers did not get ready in 20s")
+			return errors.New("the workers were not ready after 20s")
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -223,7 +223,7 @@ func (r *run) fight(ctx context.Context) error {
 				return nil
 			}
 			if elapsed >= r.opts.Duration+grace {
-				return fmt.Errorf("no end after %v: the machine may be too busy; try a longer --duration",
+				return fmt.Errorf("the demo did not end after %v: the machine may be too busy; try a longer --duration",
 					elapsed.Round(time.Second))
 			}
 		case <-ctx.Done():
@@ -352,7 +352,7 @@ func (r *run) finish(ctx context.Context) error {
 				return err
 			}
 		case <-deadline.C:
-			return fmt.Errorf("the workers did not end in %v", lastWords)
+			return fmt.Errorf("the workers had not ended after %v", lastWords)
 		case <-ctx.Done():
 			return ctx.Err()
 		}

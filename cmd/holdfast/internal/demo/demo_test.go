@@ -148,7 +148,7 @@ func TestDemoSaysWhyAWorkerFailed(t *testing.T) {
 	opts := testOptions(t, ServerEmbedded)
 	opts.Worker = []string{"/bin/sh", "-c", "echo out of luck >&2; exit 3"}
 	_, err := Run(t.Context(), opts)
-	if err == nil || !strings.Contains(err.Error(), "exit status 3; it said: out of luck") {
+	if err == nil || !strings.Contains(err.Error(), "exit status 3; its last message: out of luck") {
 		t.Errorf("a worker that ends at once: %v", err)
 	}
 }
@@ -170,7 +170,7 @@ func TestServerThatEndsAtOnceIsExplained(t *testing.T) {
 	opts := testOptions(t, ServerRedis)
 	t.Setenv("PATH", dir)
 	_, err := Run(t.Context(), opts)
-	if err == nil || !strings.Contains(err.Error(), "redis-server: it ended at once; it said: no memory") {
+	if err == nil || !strings.Contains(err.Error(), "redis-server: the server ended at once; its last message: no memory") {
 		t.Errorf("a server that ends at once: %v", err)
 	}
 }
@@ -181,12 +181,12 @@ func TestOptionsAreChecked(t *testing.T) {
 		t.Errorf("the defaults are refused: %v", err)
 	}
 	for want, change := range map[string]func(*Options){
-		"workers: 1":     func(o *Options) { o.Workers = 1 },
-		"workers: 65":    func(o *Options) { o.Workers = 65 },
-		"duration: 10ms": func(o *Options) { o.Duration = 10 * time.Millisecond },
-		"duration: 1h":   func(o *Options) { o.Duration = time.Hour },
-		`server: "etcd"`: func(o *Options) { o.Server = "etcd" },
-		"duration: -1ns": func(o *Options) { o.Duration = -1 },
+		"--workers 1:":     func(o *Options) { o.Workers = 1 },
+		"--workers 65:":    func(o *Options) { o.Workers = 65 },
+		"--duration 10ms:": func(o *Options) { o.Duration = 10 * time.Millisecond },
+		"--duration 1h":    func(o *Options) { o.Duration = time.Hour },
+		`--server "etcd"`:  func(o *Options) { o.Server = "etcd" },
+		"--duration -1ns":  func(o *Options) { o.Duration = -1 },
 	} {
 		o := good
 		change(&o)
@@ -204,7 +204,7 @@ func TestVerdictNamesWhatMustNotBe(t *testing.T) {
 	res.Problems = res.problems()
 	text := res.Text(Look{})
 	for _, want := range []string{
-		"This must not be:", "2 times the server had two holders at once", "3 updates were lost in spite of fencing",
+		"Something went wrong:", "2 times the server had two holders at once", "3 updates were lost despite fencing",
 		"late write was not refused",
 	} {
 		if !strings.Contains(text, want) {

@@ -128,10 +128,10 @@ func (w *worker) failure() error {
 	}
 	err := w.err
 	if err == nil {
-		err = errors.New("it ended")
+		err = errors.New("the process ended")
 	}
 	if text := lastLine(w.stderr.String()); text != "" {
-		err = fmt.Errorf("%w; it said: %s", err, strings.TrimSpace(text))
+		err = fmt.Errorf("%w; its last message: %s", err, strings.TrimSpace(text))
 	}
 	return fmt.Errorf("worker %d: %w", w.number, err)
 }

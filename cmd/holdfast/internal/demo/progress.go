@@ -41,7 +41,7 @@ func (p *progress) status(at, whole time.Duration, turns, holder int) {
 	}
 	who := "free"
 	if holder > 0 {
-		who = fmt.Sprintf("worker %d has it", holder)
+		who = fmt.Sprintf("held by worker %d", holder)
 	}
 	if p.live {
 		p.say(fmt.Sprintf("%s  %4.1fs  of %.0fs   %d holds so far   now: %s", toLineStart,
@@ -68,7 +68,7 @@ func (p *progress) clear() {
 // What the reader is told, and when.
 
 func intro(o Options) string {
-	return fmt.Sprintf("%d processes fight for one lock for %v. One holder is killed, one paused.\n\n",
+	return fmt.Sprintf("%d processes compete for one lock for %v.\nThe demo kills one holder and pauses another.\n\n",
 		o.Workers, o.Duration)
 }
 
@@ -76,14 +76,14 @@ func setting(s *server, o Options) string {
 	text := fmt.Sprintf("  server  %s on %s", s.title(), s.Addr)
 	switch {
 	case s.Embedded && o.Server == ServerAuto:
-		text += " (embedded: none on PATH)"
+		text += " (embedded: no server on PATH)"
 	case s.Embedded:
 		text += " (embedded)"
 	default:
 		text += " (from PATH)"
 	}
-	return text + fmt.Sprintf("\n  work    read a counter from a file, think %v to %v, write it back plus one\n"+
-		"  lock    a lease of %v, renewed while the process lives\n\n",
+	return text + fmt.Sprintf("\n  work    read a counter from a file, wait %v to %v, write it plus one\n"+
+		"  lock    a lease of %v, renewed while the process runs\n\n",
 		thinkLeast, thinkMost, o.lease())
 }
 
@@ -96,20 +96,20 @@ func (s *server) title() string {
 
 func standsText(scene scene, worker int, value int64) string {
 	if scene == aimingToKill {
-		return fmt.Sprintf("worker %d has the lock: killed (SIGKILL)", worker)
+		return fmt.Sprintf("worker %d holds the lock: killed (SIGKILL)", worker)
 	}
-	return fmt.Sprintf("worker %d has the lock and is about to write %d: paused (SIGSTOP)", worker, value)
+	return fmt.Sprintf("worker %d holds the lock and is about to write %d: paused (SIGSTOP)", worker, value)
 }
 
 func takenOverText(worker int) string {
-	return fmt.Sprintf("its lease is over: the lock went on to worker %d", worker)
+	return fmt.Sprintf("its lease expired: worker %d holds the lock now", worker)
 }
 
 func wokenText(worker int, after time.Duration) string {
-	return fmt.Sprintf("its lease is over, others wrote %d times: worker %d goes on, %.2fs late",
+	return fmt.Sprintf("its lease expired, others wrote %d times: worker %d continues, %.2fs late",
 		enoughTurns, worker, after.Seconds())
 }
 
 func refusedText(worker int, value, stands int64) string {
-	return fmt.Sprintf("worker %d writes %d over %d, with an old token: refused", worker, value, stands)
+	return fmt.Sprintf("worker %d writes %d over %d with an old token: refused", worker, value, stands)
 }

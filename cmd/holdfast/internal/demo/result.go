@@ -93,11 +93,11 @@ func (res *Result) problems() []string {
 		}
 	}
 	add(res.Overlaps > 0, "%d times the server had two holders at once", res.Overlaps)
-	add(res.LostUpdates != 0, "%d updates were lost in spite of fencing", res.LostUpdates)
+	add(res.LostUpdates != 0, "%d updates were lost despite fencing", res.LostUpdates)
 	add(res.Killed == 0, "no holder was killed")
 	add(res.Paused == 0, "no holder was paused")
 	add(res.StaleWritesRefused == 0, "the paused holder's late write was not refused")
-	add(res.Acquisitions == 0, "nobody got the lock")
+	add(res.Acquisitions == 0, "no worker got the lock")
 	return problems
 }
 
@@ -153,10 +153,10 @@ func (res *Result) Text(look Look) string {
 		g = unicodeGlyphs
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nWho had the lock, by the server's account. A column is one look, every %d ms:\n\n",
+	fmt.Fprintf(&b, "\nWho held the lock, as the server recorded it. One sample per column, every %d ms:\n\n",
 		(res.till-res.from)/columns/1000)
 	b.WriteString(timeline(res.rows, res.from, res.till, columns, g))
-	fmt.Fprintf(&b, "\n  %c has it   %c killed   %c dead, its lease runs out   %c paused   %c late write refused\n\n",
+	fmt.Fprintf(&b, "\n  %c holds  %c killed  %c dead, lease not expired  %c paused  %c late write refused\n\n",
 		g.holds, g.killed, g.dead, g.stopped, g.refused)
 	res.figures(&b, look)
 	res.verdict(&b, look)
@@ -176,32 +176,32 @@ func (res *Result) figures(b *strings.Builder, look Look) {
 		fmt.Sprintf("by %d processes in %.1fs", res.Workers, float64(res.DurationMS)/1000), res.Acquisitions == 0)
 	line("hand-over p50", millis(res.HandoverP50US),
 		"from Release to the next process's Lock", false)
-	line("hand-over p99", millis(res.HandoverP99US), fmt.Sprintf("of %d that were pushed", res.Handovers), false)
-	line("overlaps at the server", count(res.Overlaps), "holds begun before another was over", res.Overlaps > 0)
+	line("hand-over p99", millis(res.HandoverP99US), fmt.Sprintf("of %d hand-overs by push", res.Handovers), false)
+	line("overlaps at the server", count(res.Overlaps), "grants before the earlier hold had ended", res.Overlaps > 0)
 	line("lost updates, fenced", fmt.Sprint(res.LostUpdates),
-		fmt.Sprintf("of %d writes: old tokens are refused", res.Writes), res.LostUpdates != 0)
-	line("stale writes refused", count(res.StaleWritesRefused), "by a holder whose lease was over",
+		fmt.Sprintf("of %d writes, checked by token", res.Writes), res.LostUpdates != 0)
+	line("stale writes refused", count(res.StaleWritesRefused), "from a holder whose lease had expired",
 		res.StaleWritesRefused == 0)
 	line("lost updates, not fenced", fmt.Sprint(res.LostUpdatesUnfenced),
-		"same work, a file that takes every write", false)
+		"same work, a file without that check", false)
 }
 
 func (res *Result) verdict(b *strings.Builder, look Look) {
 	if !res.OK {
-		fmt.Fprintf(b, "\n%s\n", look.paint(red, "This must not be:"))
+		fmt.Fprintf(b, "\n%s\n", look.paint(red, "Something went wrong:"))
 		for _, p := range res.Problems {
 			fmt.Fprintf(b, "  %s\n", p)
 		}
 		return
 	}
-	fmt.Fprintf(b, "\n%s the server never had two holders at once, the lock of the killed holder\n"+
-		"went on by itself %.2fs later, and with tokens no update was lost.\n"+
-		"%s that a lock alone keeps a file safe. No lock can: a paused process\n"+
-		"writes when it wakes, lease or no lease. Only the resource can refuse that, by\n"+
-		"the token. The last figure is what is lost where it does not.\n",
+	fmt.Fprintf(b, "\n%s the server never had two holders at once. The next worker got the lock\n"+
+		"of the killed holder after %.2fs. With tokens, no update was lost.\n"+
+		"%s that a lock alone protects a file. No lock can do that: a paused\n"+
+		"process writes when it wakes, even if its lease has expired. Only the resource\n"+
+		"can refuse that write, by its token. The last figure is the loss without tokens.\n",
 		look.paint(green, "Shown:"), float64(res.TakeoverMS)/1000, look.paint(green, "Not shown:"))
 	if res.Embedded {
-		b.WriteString("The embedded server is no Redis: its times say nothing about one.\n")
+		b.WriteString("The embedded server is not Redis: these times say nothing about a real server.\n")
 	}
 }
 

@@ -132,7 +132,7 @@ func tryProgram(ctx context.Context, name, path, dir string) (*server, error) {
 	if s.Version, err = waitServer(ctx, s.Addr, cmd.Process.Pid, ended); err != nil {
 		s.stop()
 		if text := lastLine(said.String()); text != "" && ctx.Err() == nil {
-			err = fmt.Errorf("%w; it said: %s", err, text)
+			err = fmt.Errorf("%w; its last message: %s", err, text)
 		}
 		return nil, err
 	}
@@ -165,16 +165,16 @@ func waitServer(ctx context.Context, addr string, pid int, ended <-chan struct{}
 		select {
 		case <-tick.C:
 		case <-ended:
-			return "", errors.New("it ended at once")
+			return "", errors.New("the server ended at once")
 		case <-ctx.Done():
-			return "", fmt.Errorf("it did not answer: %w", err)
+			return "", fmt.Errorf("the server did not answer: %w", err)
 		}
 	}
 	rdb := redis.NewClient(serverOptions(addr))
 	defer rdb.Close() //nolint:errcheck // one question was asked, and answered or not
 	text, err := rdb.Info(ctx, "server").Result()
 	if err != nil {
-		return "", fmt.Errorf("it did not answer: %w", err)
+		return "", fmt.Errorf("the server did not answer: %w", err)
 	}
 	info := parseInfo(text)
 	if info["process_id"] != strconv.Itoa(pid) {

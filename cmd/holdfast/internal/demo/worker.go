@@ -95,7 +95,7 @@ func Work(in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
 	p := &workerProcess{out: json.NewEncoder(out), resume: make(chan struct{}, 1)}
 	if !lines.Scan() {
-		return errors.New("a worker of the demo is started by the demo only")
+		return errors.New("only the demo starts its workers")
 	}
 	if err := json.Unmarshal(lines.Bytes(), &p.cfg); err != nil {
 		return fmt.Errorf("first line of a worker: %w", err)
