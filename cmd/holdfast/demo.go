@@ -42,7 +42,8 @@ func newDemoCommand() *cobra.Command {
   holdfast demo --json | jq .handover_p50_us`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError(fmt.Sprintf("demo takes no arguments: %q is one too many", args[0]), "write holdfast demo")
+				return usageError(fmt.Sprintf("demo takes no arguments: %q is one too many", args[0]),
+					"write holdfast demo")
 			}
 			return nil
 		},

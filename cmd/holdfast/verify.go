@@ -27,18 +27,18 @@ func newVerify(a *app) *cobra.Command {
 	v := &verification{app: a, duration: span(time.Minute), round: span(time.Minute)}
 	cmd := &cobra.Command{
 		Use:   "verify [flags]",
-		Short: "Try to break the locks, and report what was kept",
+		Short: "Try to break the locks, and report which promises were kept",
 		Long:  verifyText(),
-		Example: `  holdfast verify                               on a server of its own, for a minute
+		Example: `  holdfast verify                               on its own server, for a minute
   holdfast verify --topology cluster --duration 10m --html report.html
-  holdfast verify --redis redis://staging:6379  on your server: asks first
-  holdfast verify --judge HISTORY.jsonl         judge once more what was kept
+  holdfast verify --redis redis://staging:6379  on your server, after asking
+  holdfast verify --judge HISTORY.jsonl         judge a saved history again
   holdfast verify --topology quorum --duration 1h --pairs --record record.jsonl
-                                                add to a record: first the pairs of faults that it lacks
-  holdfast verify --summary record.jsonl        the record in sum, with the tables of pairs`,
+                                                add rounds to a record, missing pairs of faults first
+  holdfast verify --summary record.jsonl        a summary of the record, with the tables of pairs`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError(fmt.Sprintf("verify takes no argument, and %q is one", args[0]),
+				return usageError(fmt.Sprintf("verify takes no arguments: %q is one too many", args[0]),
 					"holdfast verify --help lists the flags")
 			}
 			return nil
@@ -46,25 +46,26 @@ func newVerify(a *app) *cobra.Command {
 		RunE: v.run,
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&v.opts.Topology, "topology", "", "start own servers: "+strings.Join(fault.Topologies(), ", "))
-	flags.Var(&v.duration, "duration", "for how long, from the first server to the verdict")
-	flags.Var(&v.round, "round", "for how long one round goes; each has fresh servers, and is judged by itself")
-	flags.Var(&v.ttl, "ttl", "lease of the locks (default 1s, over a quorum 3s)")
+	flags.StringVar(&v.opts.Topology, "topology", "",
+		"start servers for this run: "+strings.Join(fault.Topologies(), ", "))
+	flags.Var(&v.duration, "duration", "length of the run, from the first server to the verdict")
+	flags.Var(&v.round, "round", "length of a round; each round has new servers and its own verdict")
+	flags.Var(&v.ttl, "ttl", "TTL of the locks (default 1s; 3s on a quorum)")
 	flags.Lookup("ttl").DefValue = "" // it depends
-	flags.Uint64Var(&v.opts.Seed, "seed", 0, "decides which faults come when, and to whom; else a new one")
-	flags.IntVar(&v.opts.Clients, "clients", 5, "how many client processes")
-	flags.Float64Var(&v.opts.Rest, "rest", 1, "pauses between acquisitions, as a part of the usual ones")
-	flags.Var(&v.calm, "calm", "how long no fault is about between bouts of them, beside a part of a lease")
-	flags.StringSliceVar(&v.opts.Faults, "faults", nil, "which faults; else all that can be")
-	flags.StringSliceVar(&v.opts.Works, "works", nil, "which workloads; else all but thousand")
+	flags.Uint64Var(&v.opts.Seed, "seed", 0, "decides when and where faults occur (default: random)")
+	flags.IntVar(&v.opts.Clients, "clients", 5, "number of client processes")
+	flags.Float64Var(&v.opts.Rest, "rest", 1, "factor for the pauses between acquisitions")
+	flags.Var(&v.calm, "calm", "time without faults between groups of faults, added to a part of a lease")
+	flags.StringSliceVar(&v.opts.Faults, "faults", nil, "faults to inject (default: all that are possible)")
+	flags.StringSliceVar(&v.opts.Works, "works", nil, "workloads to run (default: all but thousand)")
 	flags.BoolVar(&v.json, "json", false, "print the result as one JSON object, and nothing else")
-	flags.StringVar(&v.html, "html", "", "write a page for a browser to this file")
-	flags.StringVar(&v.opts.Dir, "dir", "", "where the history of a broken round is left")
-	flags.BoolVar(&v.opts.Keep, "keep", false, "leave the histories of the other rounds, too")
+	flags.StringVar(&v.html, "html", "", "write an HTML report to this file")
+	flags.StringVar(&v.opts.Dir, "dir", "", "directory for the history of a broken round")
+	flags.BoolVar(&v.opts.Keep, "keep", false, "keep the histories of the other rounds, too")
 	flags.StringVar(&v.judge, "judge", "", "run nothing: judge the history in this file")
-	flags.BoolVar(&v.pairs, "pairs", false, "draw faults first that have not met yet, until all have")
-	flags.StringVar(&v.record, "record", "", "add each round to the record in this file; --pairs counts what it has")
-	flags.StringVar(&v.summary, "summary", "", "run nothing: print the record in this file in sum, as Markdown")
+	flags.BoolVar(&v.pairs, "pairs", false, "first inject pairs of faults that have not occurred together yet")
+	flags.StringVar(&v.record, "record", "", "add each round to the record in this file; --pairs skips the pairs in it")
+	flags.StringVar(&v.summary, "summary", "", "run nothing: print a summary of the record in this file, as Markdown")
 	flags.BoolVarP(&v.yes, "yes", "y", false, "do not ask")
 	cmd.AddCommand(&cobra.Command{
 		Use: "client", Hidden: true, Args: cobra.NoArgs,
@@ -77,17 +78,16 @@ func newVerify(a *app) *cobra.Command {
 
 func verifyText() string {
 	var b strings.Builder
-	b.WriteString(`Runs real client processes that take locks in every way there is, hurts them and
-their servers, and judges by the servers' own account whether the promises of
-docs/guarantees.md were kept. It prints the verdict, and for a broken promise the
-history and the command that runs the round again.
+	b.WriteString(`verify starts client processes that use the locks in every way, and injects faults
+into them and their servers. Then it checks the promises of docs/guarantees.md against
+the servers' own record, and prints a verdict. For a broken promise, it also prints the
+history file and the command that repeats the round.
 
-On servers of its own (--topology, or no server named) it does whatever it can to
-them; they are thrown away. On yours (--redis, HOLDFAST_REDIS, REDIS_URL) it asks
-first, stops and kills only its own processes, and cuts only its own connections;
-it uses keys under --prefix and a word of its own, and takes them away again. The
-server's user must be allowed what docs/operating.md lists, and to publish on
-PREFIX:audit.
+On its own servers (--topology, or no server is set), verify can inject every fault. It
+removes these servers afterwards. On your server (--redis, HOLDFAST_REDIS, REDIS_URL),
+it asks first. There it stops and kills only its own processes, and cuts only its own
+connections. Its keys begin with PREFIX:verify, and it removes them again. The server's
+user needs the permissions in docs/operating.md, and may publish on PREFIX:audit.
 
 Faults:
 `)
@@ -103,8 +103,8 @@ Faults:
 		fmt.Fprintf(&b, "  %-14s %s\n", name, workload.About(name))
 	}
 	b.WriteString(`
-Exit codes: 0 every promise was kept, 1 one was broken or the run came to no end,
-64 usage, 128+n ended by signal n.`)
+Exit code: 0 if every promise was kept. 1 if one was broken, or if the run did not get to
+its end. For others, see holdfast help exit-codes.`)
 	return b.String()
 }
 
@@ -153,7 +153,7 @@ func (v *verification) run(cmd *cobra.Command, _ []string) error {
 	out, err := suite.Run(ctx, v.opts)
 	shown.clear()
 	if by, ok := errors.AsType[signalError](context.Cause(ctx)); ok {
-		return &exitError{codeSignal + int(by.Signal), errors.New("ended before the end: nothing was shown"), ""}
+		return &exitError{codeSignal + int(by.Signal), errors.New("verify was interrupted before its end"), ""}
 	}
 	if err != nil {
 		return &exitError{codeFailed, err, ""}
@@ -201,7 +201,7 @@ func (v *verification) place() error {
 	v.opts.Command = "holdfast verify"
 	if v.opts.Topology != "" || !s.byHand {
 		if v.server.urlFlag.Changed && v.opts.Topology != "" && v.server.onCommandLine(os.LookupEnv) {
-			return usageError("--redis names your server, and --topology servers of holdfast's own", "leave one out")
+			return usageError("--redis and --topology contradict each other: your server, or new ones", "leave one out")
 		}
 		return nil
 	}
@@ -216,17 +216,17 @@ func (v *verification) permission(in io.Reader, out io.Writer) error {
 		return nil
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return usageError("verify asks before it works on your server, and nobody is there to answer",
-			"look at holdfast verify --help, and add --yes")
+		return usageError("verify asks before it uses your server, but standard input is no terminal",
+			"read holdfast verify --help, and add --yes")
 	}
-	_, _ = fmt.Fprintf(out, `It is about to run %d client processes for %v on %s:
-hundreds of requests in a second, and keys under %s: that it takes away again.
-Faults, all on its own side: %s.
-Go on? [y/N] `, v.opts.Clients, v.opts.Duration, strings.TrimPrefix(v.opts.Command, "holdfast verify --redis "),
+	_, _ = fmt.Fprintf(out, `verify will run %d client processes for %v on %s.
+They send hundreds of requests per second. Their keys begin with %s: and are removed again.
+Faults, all in these processes and their connections: %s.
+Continue? [y/N] `, v.opts.Clients, v.opts.Duration, strings.TrimPrefix(v.opts.Command, "holdfast verify --redis "),
 		v.opts.Prefix, strings.Join(v.opts.Faults, ", "))
 	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer is none
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return &exitError{codeFailed, errors.New("nothing was done"), ""}
+		return &exitError{codeFailed, errors.New("verify did nothing, because you did not answer yes"), ""}
 	}
 	return nil
 }
@@ -282,7 +282,7 @@ func (s *verifyProgress) show(p suite.Progress) {
 		round = fmt.Sprintf("round %d of %d, ", p.Round, p.Rounds)
 	}
 	if p.Missing >= 0 {
-		pairs = fmt.Sprintf(", %d pairs to come", p.Missing)
+		pairs = fmt.Sprintf(", %d pairs missing", p.Missing)
 	}
 	if p.Violations > 0 {
 		broken = fmt.Sprintf(", %d BROKEN PROMISES", p.Violations)

@@ -16,7 +16,7 @@ import (
 func (r *Run) ClientExclusion() Result {
 	res := Result{
 		Name: "client-exclusion", Guarantees: "G1 G2 G24 G28",
-		Promise: "no two clients trust holds that exclude each other at one instant",
+		Promise: "no two clients trust incompatible holds at the same time",
 	}
 	for _, lock := range r.locks() {
 		var live []*Hold
@@ -119,7 +119,7 @@ const manyAimed = 4
 func (r *Run) TokensInTime() Result {
 	res := Result{
 		Name: "tokens-in-time", Guarantees: "G3",
-		Promise: "who asks after another's hold is over gets a higher token",
+		Promise: "a client that asks after the end of another hold gets a higher token",
 	}
 	for _, lock := range r.locks() {
 		var ended []*Hold
@@ -205,8 +205,8 @@ func (t *highest) before(h *Hold) *Hold {
 func (r *Run) Updates() Result {
 	res := Result{
 		Name: "updates", Guarantees: "G5",
-		Promise: "of the writes that a fenced register took none is lost; without fencing some are, " +
-			"when holders are stopped before they write",
+		Promise: "no write that a fenced register took is lost; without fencing, some are lost " +
+			"when a holder is stopped before it writes",
 	}
 	l := r.Losses()
 	if l.Written == 0 {
@@ -300,7 +300,7 @@ func missing(written []int64, final int64) int64 {
 func (r *Run) LossSignalled() Result {
 	res := Result{
 		Name: "loss-signalled", Guarantees: "G2",
-		Promise: "the loss of a lease is signalled within a lease of the last confirmation",
+		Promise: "a client signals the loss of a lease within one TTL of the last confirmation",
 	}
 	limit := max(r.Setup.TTL, time.Second)
 	var latest int64

@@ -16,7 +16,7 @@ import (
 func (r *Run) Owners() Result {
 	res := Result{
 		Name: "owners", Guarantees: "G29 G30",
-		Promise: "entries of one owner are one hold with one token, and it lasts until the last of them is out",
+		Promise: "the entries of an owner share one hold and one token until the last entry leaves",
 	}
 	var together int
 	for _, lock := range r.locks() {
@@ -66,7 +66,7 @@ func (r *Run) stay(res *Result, lock string) (beside int) {
 func (r *Run) Least() Result {
 	res := Result{
 		Name: "least", Guarantees: "G32",
-		Promise: "a lock that is given up before its least time stays taken until then, and is to be had soon after",
+		Promise: "a lock that is released before its minimum time is kept until then, and is free soon after",
 	}
 	var latest time.Duration
 	for _, lock := range r.locks() {
@@ -158,7 +158,8 @@ func (k *kept) next(r *Run, res *Result, lock string, n audit.Note) time.Duratio
 func (r *Run) Evictions() Result {
 	res := Result{
 		Name: "evictions", Guarantees: "G2 G3 G4",
-		Promise: "an eviction ends the hold that is meant and no other, raises the fence, and is learned in a lease",
+		Promise: "an eviction ends only the holds that it names, and raises the fence; " +
+			"the holder learns of it within one TTL",
 	}
 	if len(r.meant) == 0 || r.mute() {
 		return res
@@ -209,7 +210,7 @@ func (r *Run) learned(res *Result) (longest time.Duration) {
 func (r *Run) Refused() Result {
 	res := Result{
 		Name: "refused", Guarantees: "G4 G18",
-		Promise: "who tries to end or extend a hold that is not his is refused, and changes nothing",
+		Promise: "a request to end or extend another client's hold is refused, and changes nothing",
 	}
 	stranger := make(map[string]bool)
 	for _, e := range r.Events {

@@ -18,7 +18,7 @@ import (
 func (r *Run) Order() Result {
 	res := Result{
 		Name: "order", Guarantees: "G8 G9 G15",
-		Promise: "who waits and listens is passed over by nobody; the goroutines of a process are served in order",
+		Promise: "nobody overtakes a waiter that listens; the goroutines of a process are served in order",
 	}
 	q := queue{run: r, res: &res}
 	for _, key := range r.keys() {

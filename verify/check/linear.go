@@ -56,7 +56,7 @@ var lockModel = porcupine.Model{
 func (r *Run) Linearizable() Result {
 	res := Result{
 		Name: "linearizable", Guarantees: "G1 G3",
-		Promise: "the clients' calls have an order in which a lock with rising tokens answers just so",
+		Promise: "in some order of the clients' calls, a lock with rising tokens gives the same answers",
 	}
 	all := make(map[string][][]*Hold) // by workload
 	for _, lock := range r.locks() {

@@ -15,7 +15,7 @@ import (
 func (r *Run) Periods() Result {
 	res := Result{
 		Name: "once-per-period", Guarantees: "G20 G21",
-		Promise: "in each period at most one run of a job begins",
+		Promise: "at most one run of a job begins in each period",
 	}
 	for _, key := range r.keys() {
 		begun := make(map[int64]string) // end of a period: whose run
@@ -47,7 +47,7 @@ func (r *Run) Periods() Result {
 func (r *Run) Terms() Result {
 	res := Result{
 		Name: "terms", Guarantees: "G22 G23",
-		Promise: "who observes an election sees terms that never go back, each with its own leader's value",
+		Promise: "an observer of an election sees terms that never fall, each with the value of its own leader",
 	}
 	last := make(map[string]uint64)
 	for _, e := range r.Events {
@@ -130,7 +130,7 @@ const patience = 15 * time.Second
 func (r *Run) Recovery() Result {
 	res := Result{
 		Name: "recovery", Guarantees: "G9 G10",
-		Promise: "after a fault every lock is to be had again within a lease and the time that connecting takes",
+		Promise: "after a fault, every lock is granted again within one TTL and the time to connect",
 	}
 	gaps := r.Gaps()
 	res.Examined = len(gaps)
@@ -161,7 +161,7 @@ func (r *Run) Recovery() Result {
 func (r *Run) NothingLeft() Result {
 	res := Result{
 		Name: "nothing-left", Guarantees: "G13",
-		Promise: "no key is without a life time or outlives it, and a closed client has given back all it used",
+		Promise: "every key has a TTL and does not outlive it, and a closed client has released all that it used",
 	}
 	kept := int64(0)
 	for _, e := range r.Events {
@@ -235,7 +235,7 @@ func (r *Run) orphans(e history.Event) int64 {
 func (r *Run) Ends() Result {
 	res := Result{
 		Name: "orderly-ends", Guarantees: "G10 G18",
-		Promise: "every process ends when it is told to, and no error is of an unknown kind",
+		Promise: "every process ends when it is told to, and every error is of a known kind",
 	}
 	for _, e := range r.Events {
 		switch {
@@ -256,7 +256,7 @@ func (r *Run) Ends() Result {
 func (r *Run) Bite() Result {
 	res := Result{
 		Name:    "faults-bite",
-		Promise: "each fault that was asked for was injected, and each workload got its locks",
+		Promise: "each requested fault was injected, and each workload acquired its locks",
 	}
 	done := make(map[string]int)
 	for _, f := range r.Faults {

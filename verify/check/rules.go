@@ -16,7 +16,7 @@ import (
 func (r *Run) Told() Result {
 	res := Result{
 		Name: "told-after-written", Guarantees: "G1 G4",
-		Promise: "nothing is published by an action that then fails",
+		Promise: "a script that fails has published nothing",
 	}
 	failed := 0
 	for _, key := range r.keys() {
@@ -45,7 +45,7 @@ func (r *Run) Told() Result {
 func (r *Run) Free() Result {
 	res := Result{
 		Name: "free-is-granted", Guarantees: "G9 G10",
-		Promise: "a free lock that somebody waits for is granted within a waiter's heartbeat",
+		Promise: "a free lock with a waiter is granted within one heartbeat of the waiter",
 	}
 	limit := int64(leasetime.Heartbeat(r.Setup.TTL) + time.Second)
 	var longest int64
@@ -119,7 +119,7 @@ func (r *Run) anyFault(from, till int64) bool {
 func (r *Run) Veto() Result {
 	res := Result{
 		Name: "no-veto", Guarantees: "Q1 Q2",
-		Promise: "over a quorum a lock that a minority of servers does not give is had within two leases",
+		Promise: "on a quorum, a lock is granted within two leases, even if a minority does not grant it",
 	}
 	if !r.mute() {
 		return res
@@ -174,7 +174,7 @@ func (r *Run) onlyMinority(from, till int64) bool {
 func (r *Run) Dropped() Result {
 	res := Result{
 		Name: "dropped-handles", Guarantees: "G7",
-		Promise: "a lease that its program has lost sight of lasts until its time is over",
+		Promise: "a lease that its program has dropped lasts until its time is over",
 	}
 	if r.mute() {
 		return res
@@ -212,7 +212,7 @@ func (r *Run) Dropped() Result {
 func (r *Run) Frozen() Result {
 	res := Result{
 		Name: "frozen-once", Guarantees: "G9",
-		Promise: "a client that is stopped with many waiters delays the line once, not once for each",
+		Promise: "a stopped client with many waiters delays the wait queue once, not once per waiter",
 	}
 	if r.mute() {
 		return res

@@ -102,16 +102,16 @@ func (r *Run) follow() *followed {
 	}
 	exclusion := Result{
 		Name: "server-exclusion", Guarantees: "G1 G4 G24 G28",
-		Promise: "by the server's own account no two holds exclude each other at one instant, " +
-			"and nobody ends another's",
+		Promise: "in the server's own record, no two incompatible holds exist at the same time, " +
+			"and no client ends another's hold",
 	}
 	continuity := Result{
 		Name: "record-continuity", Guarantees: "G4",
-		Promise: "nothing but the actions changes a record, and it is never forgotten while somebody holds",
+		Promise: "only the scripts change a record, and no record is lost while a client holds the lock",
 	}
 	tokens := Result{
 		Name: "tokens-rise", Guarantees: "G3",
-		Promise: "every grant has a higher token than every grant before, over losses of the record too",
+		Promise: "every grant has a higher token than all grants before, even after a loss of the record",
 	}
 	holds, evicted := make(map[string][]*granted), make(map[string]map[string]bool)
 	for _, text := range r.unread {

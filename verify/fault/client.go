@@ -12,9 +12,9 @@ var clientFaults = []Fault{
 	{Name: "stop", About: "a client is stopped for 0.5 to 3 leases", Often: true, inject: stop},
 	{Name: "stop-writer", About: "a client is stopped for 1.2 to 3 leases just before it writes", Aims: true,
 		inject: stopWriter},
-	{Name: "squeeze", About: "a client is killed, and another takes its place that has one processor and little memory",
+	{Name: "squeeze", About: "a client is killed, and replaced by one with one processor and little memory",
 		inject: squeeze},
-	{Name: "kill", About: "a client is killed, and another takes its place", inject: kill},
+	{Name: "kill", About: "a client is killed, and replaced", inject: kill},
 }
 
 func stop(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {

@@ -25,11 +25,11 @@ var wrong = []string{Standalone, Durable, EverySec, Sentinel, Cluster}
 var replicated = []string{Sentinel, Cluster}
 
 var clockFaults = []Fault{
-	{Name: "clock-forward", About: "a server's clock is set forward by a lease or an hour; of a quorum's, one or two",
+	{Name: "clock-forward", About: "the clock of a server is set forward by a lease or an hour (quorum: one or two)",
 		Side: OnServer, Often: true, Forgets: true, Loses: wrong, inject: clockForward},
-	{Name: "clock-back", About: "a server's clock is set back by a lease; of a quorum's, one or two",
+	{Name: "clock-back", About: "the clock of a server is set back by a lease (quorum: one or two)",
 		Side: OnServer, Often: true, Forgets: true, Loses: replicated, inject: clockBack},
-	{Name: "clock-wrong", About: "a server's clock is an hour behind for a while; of a quorum's, one or two",
+	{Name: "clock-wrong", About: "the clock of a server is an hour slow for a while (quorum: one or two)",
 		Side: OnServer, Forgets: true, Loses: wrong, inject: clockWrong},
 	{Name: "clock-many", About: "the clocks of three of five servers are set forward by a lease",
 		Side: OnServer, Topologies: []string{Quorum}, Loses: []string{Quorum}, takes: []string{majority},

@@ -181,7 +181,7 @@ func Named(names []string) ([]Fault, error) {
 	for _, name := range names {
 		i := slices.IndexFunc(All(), func(f Fault) bool { return f.Name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("no fault is called %q", name)
+			return nil, fmt.Errorf("there is no fault %q", name)
 		}
 		faults = append(faults, All()[i])
 	}

@@ -13,15 +13,15 @@ import (
 )
 
 var networkFaults = []Fault{
-	{Name: "latency", About: "answers to a client are late", Side: OnNetwork, inject: latency},
+	{Name: "latency", About: "a client gets its answers late", Side: OnNetwork, inject: latency},
 	{Name: "cut", About: "the connections of a client are cut", Side: OnNetwork, inject: cut},
-	{Name: "half-open", About: "nothing gets through to or from a client, and no connection is closed",
+	{Name: "half-open", About: "a client can neither send nor receive, and no connection is closed",
 		Side: OnNetwork, inject: halfOpen},
 	{Name: "refuse", About: "the connections of a client are cut, and new ones refused",
 		Side: OnNetwork, inject: refuse},
-	{Name: "reorder", About: "requests of clients overtake each other, over several connections",
+	{Name: "reorder", About: "requests of clients overtake each other on several connections",
 		Side: OnNetwork, inject: reorder},
-	{Name: "reply-lost", About: "requests of a client are carried out, and their answers lost",
+	{Name: "reply-lost", About: "the server executes requests of a client, and the answers are lost",
 		Side: OnNetwork, inject: replyLost},
 }
 

@@ -88,8 +88,9 @@ func timelines(r *check.Run) []timeline {
 	for _, f := range r.Faults {
 		from, till = min(from, f.From), max(till, f.Till)
 	}
-	about := "One row for each client process. Blue: it trusts its hold. Yellow: its call is not over, and it trusts " +
-		"the hold no more. Bands: a fault, of one client or of all. Point at anything to see what it is."
+	about := "One row for each client process. Blue: it trusts its hold. Yellow: it no longer trusts " +
+		"the hold, but its call has not ended. Bands: a fault, of one client or of all. " +
+		"Point at a part to see what it is."
 	all := []timeline{{
 		Title: fmt.Sprintf("The last round: who held %q", lock), About: about, SVG: draw(r, lock, from, till),
 	}}
@@ -110,7 +111,7 @@ func timelines(r *check.Run) []timeline {
 // closeUp draws a lease before and two leases after an instant.
 func closeUp(r *check.Run, title, lock string, at int64) timeline {
 	return timeline{
-		Title: title, About: fmt.Sprintf("Who held %q, a lease before and two after.", lock),
+		Title: title, About: fmt.Sprintf("Who held %q, from one lease before to two leases after.", lock),
 		SVG: draw(r, lock, at-int64(r.Setup.TTL), at+2*int64(r.Setup.TTL)),
 	}
 }

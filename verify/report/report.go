@@ -202,7 +202,7 @@ func (d *Document) Text() string {
 		}
 	}
 	line("")
-	line("  excused: not as promised under a fault under which it is not promised, such as a flush")
+	line("  excused: a promise that does not hold under the fault at that time, such as a flush")
 	line("")
 	line("  faults: %s", list(d.Faults))
 	for _, r := range d.Left {
@@ -212,11 +212,11 @@ func (d *Document) Text() string {
 	for _, c := range d.Pairs {
 		pairs += c.N
 	}
-	line("  at one time with another: %d faults, in %d pairs and %d threes; %d of %d possible pairs were there",
+	line("  simultaneous: %d faults, in %d pairs and %d triples; %d of %d possible pairs occurred",
 		d.Paired, pairs, d.Triples, len(d.Pairs), len(d.Pairs)+len(d.Missing))
 	line("  refused by servers: %s", list(d.Refused))
 	line("  acquisitions: %s", list(d.Works))
-	line("  that came to nothing: %s", list(d.Failures))
+	line("  failed acquisitions: %s", list(d.Failures))
 	if len(d.Slowest) > 0 {
 		g := d.Slowest[0]
 		line("  slowest recovery: %v after %s (lock %q)", g.After.Round(time.Millisecond), g.Fault.Name, g.Lock)
@@ -238,11 +238,11 @@ func (d *Document) Text() string {
 	}
 	for _, r := range d.Broken {
 		if r.Error != "" {
-			line("  round %d came to no end: %s", r.Round, r.Error)
+			line("  round %d did not finish: %s", r.Round, r.Error)
 		} else {
 			line("  history: %s", r.History)
 		}
-		line("  again:   %s", r.Command)
+		line("  repeat:  %s", r.Command)
 	}
 	return b.String()
 }

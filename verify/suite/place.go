@@ -97,12 +97,12 @@ func (p *place) theirs(text string) error {
 		return err
 	}
 	if opts.Network == "unix" {
-		return errors.New("a server behind a Unix socket cannot be verified: name its port")
+		return errors.New("verify cannot use a Unix socket: name the port of the server")
 	}
 	p.url, p.servers.URL, p.addrs = text, text, []string{opts.Addr}
 	p.proxied = opts.TLSConfig == nil
 	if host, _, err := net.SplitHostPort(opts.Addr); err != nil || host == "" {
-		return fmt.Errorf("the address %q is none: write redis://HOST:PORT", opts.Addr)
+		return fmt.Errorf("%q is not an address: write redis://HOST:PORT", opts.Addr)
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"os/exec"
 )
 
-var errUnsupported = errors.New("the suite stops and kills processes in ways that this system does not have: " +
+var errUnsupported = errors.New("this system cannot stop and kill processes as the suite needs it: " +
 	"run it on Linux, macOS or BSD")
 
 func supported() error         { return errUnsupported }

@@ -116,23 +116,23 @@ func (o Options) Complete() (Options, error) {
 	case supported() != nil:
 		return o, supported()
 	case !slices.Contains(fault.Topologies(), o.Topology):
-		return o, fmt.Errorf("topology %q: it is one of %s", o.Topology, strings.Join(fault.Topologies(), ", "))
+		return o, fmt.Errorf("--topology %q: write one of %s", o.Topology, strings.Join(fault.Topologies(), ", "))
 	case o.Duration < MinDuration || o.Round < MinDuration:
-		return o, fmt.Errorf("duration: %v; it takes at least %v", min(o.Duration, o.Round), MinDuration)
+		return o, fmt.Errorf("--duration or --round %v: write at least %v", min(o.Duration, o.Round), MinDuration)
 	case o.TTL < MinTTL || o.TTL > o.Duration:
-		return o, fmt.Errorf("ttl: %v; it takes at least %v, and no more than the duration", o.TTL, MinTTL)
+		return o, fmt.Errorf("--ttl %v: write at least %v, and at most the duration", o.TTL, MinTTL)
 	case o.Clients < 2 || o.Clients > MaxClients:
-		return o, fmt.Errorf("clients: %d; it takes 2 to %d", o.Clients, MaxClients)
+		return o, fmt.Errorf("--clients %d: write 2 to %d", o.Clients, MaxClients)
 	case !(o.Rest > 0 && o.Rest <= 10):
-		return o, fmt.Errorf("rest: %v; it is a part of the usual pauses, above 0 and at most 10", o.Rest)
+		return o, fmt.Errorf("--rest %v: write a factor above 0, at most 10", o.Rest)
 	case o.Calm < 0 || o.Calm > o.Round:
-		return o, fmt.Errorf("calm: %v; it is at most a round", o.Calm)
+		return o, fmt.Errorf("--calm %v: write at most the length of a round", o.Calm)
 	case len(o.Argv) == 0:
 		return o, errors.New("BUG: no program for the clients")
 	}
 	for _, name := range o.Works {
 		if !slices.Contains(able, name) {
-			return o, fmt.Errorf("workload %q: here it is one of %s", name, strings.Join(able, ", "))
+			return o, fmt.Errorf("--works %q: write one of %s", name, strings.Join(able, ", "))
 		}
 	}
 	return o.faults()
@@ -157,7 +157,7 @@ func (o Options) faults() (Options, error) {
 	o.Asked = o.Asked || !slices.Equal(o.Faults, able)
 	asked, err := fault.Named(o.Faults)
 	if err != nil {
-		return o, fmt.Errorf("%w; here there are %s", err, strings.Join(able, ", "))
+		return o, fmt.Errorf("--faults: %w; write some of %s", err, strings.Join(able, ", "))
 	}
 	for _, f := range asked {
 		if err := o.able(f); err != nil {
@@ -171,14 +171,14 @@ func (o Options) faults() (Options, error) {
 func (o Options) able(f fault.Fault) error {
 	switch {
 	case !f.In(o.Topology):
-		return fmt.Errorf("fault %s: not on %s", f.Name, o.Topology)
+		return fmt.Errorf("fault %s is not possible on %s", f.Name, o.Topology)
 	case slices.Contains(fault.Clocks(), f.Name) && fault.Movable() != nil:
 		return fmt.Errorf("fault %s: %w", f.Name, fault.Movable())
 	case o.URL != "" && f.Side == fault.OnServer:
-		return fmt.Errorf("fault %s would break the server at the URL: leave the URL out, "+
-			"and it is done to servers that the suite starts", f.Name)
+		return fmt.Errorf("fault %s would break your server: leave out the URL, "+
+			"and verify starts a server for it", f.Name)
 	case o.URL != "" && strings.HasPrefix(o.URL, "rediss:") && f.Side == fault.OnNetwork:
-		return fmt.Errorf("fault %s: the suite's proxies cannot look into TLS", f.Name)
+		return fmt.Errorf("fault %s is not possible with TLS, which the proxies cannot read", f.Name)
 	case f.Name == "stop-writer" && !slices.Contains(o.Works, workload.Update):
 		return fmt.Errorf("fault %s needs the workload %s", f.Name, workload.Update)
 	}
@@ -300,7 +300,7 @@ func Run(ctx context.Context, opts Options) (*Outcome, error) {
 			continue
 		}
 		if failed++; ctx.Err() != nil || rounds == 1 || failed == mostFailures {
-			return out, fmt.Errorf("round %d: %w\n  again: %s", i+1, err, this.again())
+			return out, fmt.Errorf("round %d: %w\n  repeat: %s", i+1, err, this.again())
 		}
 		wait(ctx, time.Second) // what was in the way may go away
 	}

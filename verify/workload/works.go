@@ -50,23 +50,23 @@ type workload struct {
 // works has them by name.
 func works() map[string]workload {
 	return map[string]workload{
-		Mutex:     {"lock history", 1, 2, false, 40 * time.Millisecond, (*worker).mutex},
-		Update:    {"read-modify-write, fenced and not", 2, 1, false, 20 * time.Millisecond, (*worker).update},
-		Semaphore: {"permits up to a limit", 3, 2, false, 40 * time.Millisecond, (*worker).semaphore},
+		Mutex:     {"one lock, acquired and released", 1, 2, false, 40 * time.Millisecond, (*worker).mutex},
+		Update:    {"read-modify-write, with and without fencing", 2, 1, false, 20 * time.Millisecond, (*worker).update},
+		Semaphore: {"permits of a semaphore", 3, 2, false, 40 * time.Millisecond, (*worker).semaphore},
 		ReadWrite: {"readers together, writers alone", 4, 3, false, 40 * time.Millisecond, (*worker).readWrite},
 		Cancel:    {"contexts that end at random points", 5, 1, false, 60 * time.Millisecond, (*worker).cancel},
-		Crowd:     {"many waiters", 6, 12, false, 400 * time.Millisecond, (*worker).crowd},
-		Long:      {"many renewals", 7, 1, false, 50 * time.Millisecond, (*worker).long},
+		Crowd:     {"many goroutines at one lock", 6, 12, false, 400 * time.Millisecond, (*worker).crowd},
+		Long:      {"long holds with many renewals", 7, 1, false, 50 * time.Millisecond, (*worker).long},
 		Election:  {"leaders and observers", 8, 2, false, 30 * time.Millisecond, (*worker).election},
-		Period:    {"once per period", 9, 1, false, 100 * time.Millisecond, (*worker).period},
-		Owners:    {"entries in the names of owners", 10, 2, false, 40 * time.Millisecond, (*worker).owners},
-		Line:      {"a line that is never empty", 11, 2, false, 10 * time.Millisecond, (*worker).line},
+		Period:    {"a job that runs once per period", 9, 1, false, 100 * time.Millisecond, (*worker).period},
+		Owners:    {"entries of named owners", 10, 2, false, 40 * time.Millisecond, (*worker).owners},
+		Line:      {"a wait queue that is never empty", 11, 2, false, 10 * time.Millisecond, (*worker).line},
 		Many:      {"10,000 locks", 12, 4, false, 160 * time.Millisecond, (*worker).many},
 		Thousand:  {"1,000 waiters on one lock; only if named", 13, waiters, true, time.Second, (*worker).thousand},
-		Least:     {"a least time for which a lock stays taken", 14, 1, false, 40 * time.Millisecond, (*worker).least},
-		Evict:     {"evictions, and what must be refused", 15, 3, false, 300 * time.Millisecond, (*worker).evict},
-		Drop:      {"leases that a program loses sight of", 16, 1, false, 200 * time.Millisecond, (*worker).drop},
-		Quick:     {"many locks, given back at once", 17, 2, false, 400 * time.Millisecond, (*worker).quick},
+		Least:     {"locks with a minimum time of a hold", 14, 1, false, 40 * time.Millisecond, (*worker).least},
+		Evict:     {"evictions, and requests that must be refused", 15, 3, false, 300 * time.Millisecond, (*worker).evict},
+		Drop:      {"leases that a program drops without a release", 16, 1, false, 200 * time.Millisecond, (*worker).drop},
+		Quick:     {"many locks, each released at once", 17, 2, false, 400 * time.Millisecond, (*worker).quick},
 	}
 }
 

@@ -170,7 +170,8 @@ func TestServerThatEndsAtOnceIsExplained(t *testing.T) {
 	opts := testOptions(t, ServerRedis)
 	t.Setenv("PATH", dir)
 	_, err := Run(t.Context(), opts)
-	if err == nil || !strings.Contains(err.Error(), "redis-server: the server ended at once; its last message: no memory") {
+	want := "redis-server: the server ended at once; its last message: no memory"
+	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("a server that ends at once: %v", err)
 	}
 }
