@@ -461,6 +461,20 @@ func TestConnectionsThatTheClientLibraryKeepsAreCounted(t *testing.T) {
 	}
 }
 
+// What is late because nothing ran in the process is the machine's; what is later is not.
+func TestALossIsToldLateOnlyByAProcessThatRuns(t *testing.T) {
+	for stalled, ok := range map[float64]bool{0: false, 3000: false, 4500: true} {
+		r := newStory().
+			add(history.Event{Kind: history.Stall, Proc: 1, Asked: at(200), At: at(200 + stalled)}).
+			add(history.Event{Kind: history.Stall, Proc: 2, Asked: at(100), At: at(9000)}).
+			add(history.Event{Kind: history.Lost, Proc: 1, Client: "c1", Lock: "l", At: at(5000), Trusted: at(100)}).
+			results()["loss-signalled"]
+		if r.Passed() != ok {
+			t.Errorf("stalled for %v ms: %+v", stalled, r)
+		}
+	}
+}
+
 // aimed are faults that each met a holder before its write.
 func aimed(n int) []history.FaultSpan {
 	return slices.Repeat([]history.FaultSpan{{Name: "stop-writer", Aimed: true}}, n)

@@ -316,7 +316,7 @@ func (r *Run) LossSignalled() Result {
 			continue
 		}
 		res.Examined++
-		late := e.At - e.Trusted
+		late := e.At - e.Trusted - r.stalled(e.Proc, e.Trusted, e.At)
 		latest = max(latest, late)
 		if late > int64(limit) {
 			res.findf(e.At, e.Lock, "client %d was told of the loss of %s %v late",
@@ -325,6 +325,17 @@ func (r *Run) LossSignalled() Result {
 	}
 	res.Figure = fmt.Sprintf("latest: %v after a whole lease", max(since(0, latest), 0))
 	return res
+}
+
+// stalled is for how long, between two instants, a client process got no processor: by its
+// own account, and so no longer than it was.
+func (r *Run) stalled(proc int, from, till int64) (sum int64) {
+	for _, e := range r.Events {
+		if e.Kind == history.Stall && e.Proc == proc {
+			sum += max(min(e.At, till)-max(e.Asked, from), 0)
+		}
+	}
+	return sum
 }
 
 // ReleasesTrue checks that no unknown outcome counts as a success: a release

@@ -3,10 +3,10 @@ package check
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"github.com/holdfast-go/holdfast/verify/audit"
 	"github.com/holdfast-go/holdfast/verify/history"
+	"github.com/holdfast-go/holdfast/verify/workload"
 )
 
 // clock is how a server's clock was moved, or those of all servers: steps in their
@@ -72,15 +72,12 @@ func (c clock) ahead(at, heard int64) (ahead int64) {
 	return ahead
 }
 
-// retained is for how long a record is kept beyond its last lease: Config.Retention.
-const retained = int64(10 * time.Minute)
-
 // setForward reports whether a server's clock was set forward between two instants, over
-// the ends of all records: they are forgotten as if the server had been killed.
+// the ends of records that nobody holds: they are forgotten as if the server had been killed.
 func (c clock) setForward(from, till int64) bool {
 	ahead := make(map[string]int64)
 	for _, s := range c {
-		if s.Ahead-ahead[s.Server] > retained && from <= s.At && s.At <= till {
+		if s.Ahead-ahead[s.Server] > int64(workload.Retention) && from <= s.At && s.At <= till {
 			return true
 		}
 		ahead[s.Server] = s.Ahead

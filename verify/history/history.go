@@ -32,6 +32,7 @@ const (
 	Stats Kind = "stats" // what a client or the server has left at its end; Counts
 	Drop  Kind = "drop"  // a lease is out of everybody's hands, and not released
 	Evict Kind = "evict" // an operator is about to end the hold with Token
+	Stall Kind = "stall" // nothing ran in a client process from Asked on, or late
 	Try   Kind = "try"   // somebody tried what must be refused, as the attempt Owner; How, Text
 	Note  Kind = "note"  // the server's account; Text
 	Fault Kind = "fault" // a fault, told when it is over; Fault

@@ -193,6 +193,7 @@ func (c *client) declare(e history.Event) {
 // work runs the workloads until ctx ends.
 func (c *client) work(ctx context.Context) {
 	var all sync.WaitGroup
+	all.Go(func() { c.watch(ctx) })
 	for _, name := range c.cfg.Works {
 		w := works()[name]
 		crew := w.crew
@@ -206,6 +207,30 @@ func (c *client) work(ctx context.Context) {
 		}
 	}
 	all.Wait()
+}
+
+const (
+	beat = 50 * time.Millisecond
+	// stalled is how late a beat is that is worth telling.
+	stalled = 5 * beat
+)
+
+// watch tells when the process got no processor: whatever it was to do then was late.
+func (c *client) watch(ctx context.Context) {
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	for last := history.Now(); ; {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		now := history.Now()
+		if now-last > int64(stalled) {
+			c.say(history.Event{Kind: history.Stall, At: now, Asked: last})
+		}
+		last = now
+	}
 }
 
 // usual is what a process uses that has used the network and uses it no more.
