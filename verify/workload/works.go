@@ -51,7 +51,7 @@ type workload struct {
 func works() map[string]workload {
 	return map[string]workload{
 		Mutex:     {"one lock, acquired and released", 1, 2, false, 40 * time.Millisecond, (*worker).mutex},
-		Update:    {"read-modify-write, with and without fencing", 2, 1, false, 20 * time.Millisecond, (*worker).update},
+		Update:    {"read-modify-write, fenced and unfenced", 2, 1, false, 20 * time.Millisecond, (*worker).update},
 		Semaphore: {"permits of a semaphore", 3, 2, false, 40 * time.Millisecond, (*worker).semaphore},
 		ReadWrite: {"readers together, writers alone", 4, 3, false, 40 * time.Millisecond, (*worker).readWrite},
 		Cancel:    {"contexts that end at random points", 5, 1, false, 60 * time.Millisecond, (*worker).cancel},
@@ -64,8 +64,8 @@ func works() map[string]workload {
 		Many:      {"10,000 locks", 12, 4, false, 160 * time.Millisecond, (*worker).many},
 		Thousand:  {"1,000 waiters on one lock; only if named", 13, waiters, true, time.Second, (*worker).thousand},
 		Least:     {"locks with a minimum time of a hold", 14, 1, false, 40 * time.Millisecond, (*worker).least},
-		Evict:     {"evictions, and requests that must be refused", 15, 3, false, 300 * time.Millisecond, (*worker).evict},
-		Drop:      {"leases that a program drops without a release", 16, 1, false, 200 * time.Millisecond, (*worker).drop},
+		Evict:     {"evictions, and requests to refuse", 15, 3, false, 300 * time.Millisecond, (*worker).evict},
+		Drop:      {"leases dropped without a release", 16, 1, false, 200 * time.Millisecond, (*worker).drop},
 		Quick:     {"many locks, each released at once", 17, 2, false, 400 * time.Millisecond, (*worker).quick},
 	}
 }
