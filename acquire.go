@@ -17,10 +17,10 @@ import (
 // came with it, the lock on the server. ctx bounds the waiting; parent is what
 // the lease's own context descends from.
 func (c *Client) lock(ctx, parent context.Context, s *spec, try bool) (*Lease, error) {
-	if !c.enter() {
+	if !c.life.Enter() {
 		return nil, ErrClosed
 	}
-	defer c.exit()
+	defer c.life.Exit()
 	var start time.Duration
 	if c.observed() {
 		start = c.now()
@@ -114,7 +114,7 @@ func (c *Client) attempt() (id string, number uint64) {
 // acquire takes the lock on the server, or waits for it there. On error
 // nothing is held there, or is being given back in the background.
 func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, error) {
-	if c.isClosing() {
+	if c.life.IsClosing() {
 		return nil, WakeNone, ErrClosed
 	}
 	away := &outage{c: c, name: s.name, try: try}
@@ -211,7 +211,7 @@ func (at *attempt) failed(ctx context.Context, err, last error) error {
 	switch {
 	case end != nil && passing(err):
 		return &endedError{name: at.spec.name, end: end, last: last, unknown: at.risk}
-	case c.isClosing() && passing(err):
+	case c.life.IsClosing() && passing(err):
 		return ErrClosed
 	}
 	return fault("lock", at.spec.name, err)
@@ -250,11 +250,11 @@ func (at *attempt) granted(g grant) (*hold, error) {
 	}
 	// Close ends what is in care. If it has looked before we were, it is ours
 	// to give back: nobody would watch over the lease.
-	if ok && (!c.isClosing() || !c.renewer.Remove(&h.Item)) {
+	if ok && (!c.life.IsClosing() || !c.renewer.Remove(&h.Item)) {
 		return h, nil
 	}
 	at.undo()
-	if c.isClosing() {
+	if c.life.IsClosing() {
 		return nil, ErrClosed
 	}
 	return nil, fmt.Errorf("holdfast: lock %q: the grant took longer to arrive than its lease of %v is to be "+
@@ -297,7 +297,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 				return nil, &endedError{name: s.name, end: ctx.Err(), last: silence}
 			}
 			return nil, ctx.Err()
-		case <-c.closing:
+		case <-c.life.Closing():
 			timer.Stop()
 			at.undo()
 			return nil, ErrClosed

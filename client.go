@@ -11,11 +11,11 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/lifecycle"
 	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -50,27 +50,18 @@ type Client struct {
 	base      string // channel prefix of the pushes of all locks; empty if sharded
 	pushes    string // where this client's arrive
 
-	life    context.Context // ends when the client may not work any more
-	end     context.CancelFunc
-	closing chan struct{} // closed when no new lease is to begin
-	gone    chan struct{} // closed when nothing runs any more
+	life     *lifecycle.Group // the acquisitions under way, and what runs in the background
+	gone     chan struct{}    // closed when nothing runs any more
+	closeErr error            // of the first Close; written before gone is closed
 
-	closeErr error // of the first Close; written before gone is closed
-
-	// mu guards the fields below; it is never held over I/O.
-	mu       sync.Mutex
-	closed   bool
-	tasks    sync.WaitGroup // what runs in the background; Add only while not closed
-	presence *time.Timer    // the next announcement; nil before the first
+	presence presence
 
 	checked   atomic.Bool // the server has been seen to be usable
 	server    atomic.Pointer[store.ServerInfo]
-	away      atomic.Int64  // when the log was last told that the server is; 0: never
-	allowed   atomic.Bool   // its user may run what the actions are made of
-	announced atomic.Bool   // the client has begun to make itself known
-	calls     atomic.Int64  // acquisitions under way
-	insisting atomic.Int64  // what [Client.insist] has under way
-	quiet     chan struct{} // told when calls falls to 0 while closing
+	away      atomic.Int64 // when the log was last told that the server is; 0: never
+	allowed   atomic.Bool  // its user may run what the actions are made of
+	announced atomic.Bool  // the client has begun to make itself known
+	insisting atomic.Int64 // what [Client.insist] has under way
 }
 
 // channelLinger is for how long the subscription to one lock of a Cluster is
@@ -94,7 +85,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 		store: s, cfg: cfg, id: base64.RawURLEncoding.EncodeToString(id),
 		log: cfg.Logger, now: clock.Now, chance: mathrand.Float64,
 		retention: wire.Millis(cfg.Retention), sharded: s.Sharded(),
-		closing: make(chan struct{}), gone: make(chan struct{}), quiet: make(chan struct{}, 1),
+		life: lifecycle.New(), gone: make(chan struct{}),
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
@@ -111,7 +102,6 @@ func New(s store.Store, cfg Config) (*Client, error) {
 		c.base = wire.Base(cfg.Prefix, "", false)
 		c.pushes = c.base + c.id
 	}
-	c.life, c.end = context.WithCancel(context.Background())
 	c.renewer = renewer.New(renewer.Config{
 		Now: c.now, Renew: c.renew, Renewed: c.renewed, Lost: c.lost, Timeout: cfg.RequestTimeout,
 	})
@@ -239,44 +229,4 @@ func older(i store.ServerInfo, major, minor int) bool {
 	}
 	sub, _ := strconv.Atoi(second)
 	return have < major || have == major && sub < minor
-}
-
-// background runs f in a goroutine that Close waits for. After Close it
-// reports false and f does not run.
-func (c *Client) background(f func()) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return false
-	}
-	c.tasks.Go(f)
-	return true
-}
-
-// enter counts a call that Close waits for; false when the client is closing.
-func (c *Client) enter() bool {
-	c.calls.Add(1)
-	if c.isClosing() {
-		c.exit()
-		return false
-	}
-	return true
-}
-
-func (c *Client) exit() {
-	if c.calls.Add(-1) == 0 && c.isClosing() {
-		select {
-		case c.quiet <- struct{}{}:
-		default:
-		}
-	}
-}
-
-func (c *Client) isClosing() bool {
-	select {
-	case <-c.closing:
-		return true
-	default:
-		return false
-	}
 }

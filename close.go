@@ -71,16 +71,10 @@ func (c *Client) Abandon() {
 
 // close reports whether it was the first.
 func (c *Client) close(ctx context.Context, release bool) (first bool, err error) {
-	c.mu.Lock()
-	if c.isClosing() {
-		c.mu.Unlock()
+	if !c.life.Close() {
 		return false, nil
 	}
-	close(c.closing)
-	if c.presence != nil {
-		c.presence.Stop()
-	}
-	c.mu.Unlock()
+	c.presence.stop()
 
 	leases := c.renewer.All()
 	var told error
@@ -98,26 +92,7 @@ func (c *Client) close(ctx context.Context, release bool) (first bool, err error
 
 	// Acquisitions under way end by themselves; what they leave behind is
 	// cancelled in the background, for as long as ctx allows.
-	for c.calls.Load() > 0 && ctx.Err() == nil {
-		select {
-		case <-c.quiet:
-		case <-ctx.Done():
-		}
-	}
-	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
-	idle := make(chan struct{})
-	go func() {
-		c.tasks.Wait()
-		close(idle)
-	}()
-	select {
-	case <-idle:
-	case <-ctx.Done():
-	}
-	c.end()
-	<-idle
+	c.life.Wait(ctx)
 	c.hub.Stop()
 	c.renewer.Stop()
 	if s, ok := c.store.(store.IdleCloser); ok {

@@ -103,7 +103,7 @@ func (h *hold) breakPromise() {
 	last := h.alone()
 	h.mu.Unlock()
 	if last {
-		_ = h.disband(h.spec.client.life)
+		_ = h.disband(h.spec.client.life.Context())
 	}
 }
 

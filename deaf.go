@@ -54,7 +54,7 @@ func (at *attempt) join(ctx context.Context) (wire.Answer, error) {
 		c.deaf.until.Store(0)
 	case ended(ctx) != nil:
 		return wire.Answer{}, ended(ctx)
-	case c.isClosing():
+	case c.life.IsClosing():
 		return wire.Answer{}, ErrClosed
 	}
 	if w == nil {

@@ -79,7 +79,7 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 		if err = l.Proclaim(ctx, value); err == nil {
 			return l, nil
 		}
-		if ctx.Err() != nil || !passing(err) || lease.Err() != nil || !e.terms.client.sleep(ctx, pause) {
+		if ctx.Err() != nil || !passing(err) || lease.Err() != nil || !e.terms.client.life.Sleep(ctx, pause) {
 			_ = l.Resign(ctx)
 			return nil, err
 		}
@@ -148,7 +148,7 @@ func (e *Election) Loop(
 			}
 		}
 		again := errors.Is(err, ErrHeld) || errors.Is(err, ErrNotHeld) || errors.Is(err, ErrLost) || wavering(err)
-		if ctx.Err() != nil || !again || !e.terms.client.sleep(ctx, pause) {
+		if ctx.Err() != nil || !again || !e.terms.client.life.Sleep(ctx, pause) {
 			return err
 		}
 		pause = min(2*pause, time.Second)

@@ -45,7 +45,7 @@ func (c *Client) openRoads() {
 		return
 	}
 	c.roads.open, c.roads.in = true, make(map[string]*road)
-	c.roads.out = batch.New(c.releaseTogether, c.background)
+	c.roads.out = batch.New(c.releaseTogether, c.life.Go)
 }
 
 // road is the way of a manner's acquisitions; nil if they go alone.
@@ -58,7 +58,7 @@ func (c *Client) road(m *manner) *road {
 	r := c.roads.in[m.ttlMS]
 	if r == nil && len(c.roads.in) < mostRoads {
 		ttl, life := m.ttlMS, m.life
-		r = batch.New(func(batch []*ride) { c.acquireTogether(batch, ttl, life) }, c.background)
+		r = batch.New(func(batch []*ride) { c.acquireTogether(batch, ttl, life) }, c.life.Go)
 		c.roads.in[m.ttlMS] = r
 	}
 	return r
@@ -85,7 +85,7 @@ func (c *Client) releaseTogether(batch []*ride) {
 }
 
 func (c *Client) together(batch []*ride, action *script.Script, keys, args []string) {
-	answer, err := c.run(c.life, action, keys, args)
+	answer, err := c.run(c.life.Context(), action, keys, args)
 	var token uint64
 	var each string
 	if err == nil {

@@ -193,8 +193,8 @@ func (c *Client) tellLoss(live []*tenure, err *LostError) {
 				level = slog.LevelDebug
 			}
 			n.log = func(log *slog.Logger) {
-				log.Log(c.life, level, "holdfast: lease lost", "lock", h.spec.name, "reason", string(err.Reason),
-					"token", token)
+				log.Log(c.life.Context(), level, "holdfast: lease lost", "lock", h.spec.name,
+					"reason", string(err.Reason), "token", token)
 			}
 		}
 		c.tell(n)
@@ -277,7 +277,7 @@ func (c *Client) renew(ctx context.Context, batch []*renewer.Item) ([]renewer.Ou
 	// All of one group wait for the same acknowledgements, or none does.
 	answer, err := c.runAcked(ctx, batch[0].Hold.(*hold).spec, script.Renew, keys, args)
 	if err != nil {
-		return nil, inTime(c.life, err) // the limit is the renewer's
+		return nil, inTime(c.life.Context(), err) // the limit is the renewer's
 	}
 	renewals, err := wire.ParseRenewals(answer, len(batch))
 	if err != nil {

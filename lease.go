@@ -389,7 +389,7 @@ func (h *hold) forfeit(ctx context.Context) error {
 	switch {
 	case lost.Reason != LossExpired && lost.Reason != LossLimit:
 	case h.spec.least > 0:
-		h.spec.client.background(func() { _ = h.stay(h.spec.client.life, 0) })
+		h.spec.client.life.Go(func() { _ = h.stay(h.spec.client.life.Context(), 0) })
 	default:
 		h.spec.client.undo(h.spec, h.attempt, h.spec.client.now())
 	}

@@ -135,10 +135,10 @@ func (m *MultiMutex) usable(ctx context.Context) error {
 // is kept, each lock is waited for at most once.
 func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease, error) {
 	c := m.client
-	if !c.enter() {
+	if !c.life.Enter() {
 		return nil, ErrClosed
 	}
-	defer c.exit()
+	defer c.life.Exit()
 	waits := ctx
 	if limit > 0 {
 		var cancel context.CancelFunc
@@ -279,7 +279,7 @@ func (c *Client) takeAll(
 // askAll asks the server for the locks. On error nothing is held there, or
 // is being given back in the background.
 func (c *Client) askAll(ctx context.Context, locks []terms) (holds []*hold, busy int, err error) {
-	if c.isClosing() {
+	if c.life.IsClosing() {
 		return nil, 0, ErrClosed
 	}
 	first := &locks[0].spec
@@ -321,7 +321,7 @@ func (c *Client) askAll(ctx context.Context, locks []terms) (holds []*hold, busy
 	}
 	for i, a := range g.Locks {
 		h, ok := c.begin(&locks[i].spec, attempt, grant{token: a.Token, waiting: a.Waiting, since: sent})
-		if ok && c.isClosing() && c.renewer.Remove(&h.Item) {
+		if ok && c.life.IsClosing() && c.renewer.Remove(&h.Item) {
 			ok = false // Close may have looked before it was in care
 		}
 		if !ok {
@@ -356,7 +356,7 @@ func (c *Client) confirmAll(ctx context.Context, holds []*hold) (confirmed []*ho
 
 // tooLate is why a grant that has arrived is not believed.
 func (c *Client) tooLate(s *spec) error {
-	if c.isClosing() {
+	if c.life.IsClosing() {
 		return ErrClosed
 	}
 	return fmt.Errorf("holdfast: lock %q: the grant took longer to arrive than its lease of %v is to be "+

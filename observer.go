@@ -92,7 +92,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 			case <-o.wake:
 			case <-timer.C:
 			case <-ctx.Done():
-			case <-o.c.closing:
+			case <-o.c.life.Closing():
 			}
 			timer.Stop()
 		}
@@ -137,10 +137,10 @@ func (o *observation) nudge() {
 // subscribe makes the subscription if there is none yet. Without one there are
 // still the looks. It ends with the observation or the client, whichever is first.
 func (o *observation) subscribe(ctx context.Context, done <-chan struct{}) {
-	if o.hears || o.deaf || ctx.Err() != nil || !o.c.enter() {
+	if o.hears || o.deaf || ctx.Err() != nil || !o.c.life.Enter() {
 		return
 	}
-	defer o.c.exit()
+	defer o.c.life.Exit()
 	bounded, cancel := context.WithTimeout(ctx, o.c.cfg.RequestTimeout)
 	defer cancel()
 	told := store.Listener{Message: func(string) { o.nudge() }, Resumed: o.nudge}
@@ -149,10 +149,10 @@ func (o *observation) subscribe(ctx context.Context, done <-chan struct{}) {
 		o.deaf = !passing(err)
 		return
 	}
-	o.hears = o.c.background(func() {
+	o.hears = o.c.life.Go(func() {
 		select {
 		case <-done:
-		case <-o.c.closing:
+		case <-o.c.life.Closing():
 		}
 		stop()
 	})
@@ -197,10 +197,10 @@ func (o *observation) look(ctx context.Context) (next time.Duration, more bool) 
 }
 
 func (o *observation) ask(ctx context.Context) (Leader, time.Duration, error) {
-	if !o.c.enter() {
+	if !o.c.life.Enter() {
 		return Leader{}, 0, ErrClosed
 	}
-	defer o.c.exit()
+	defer o.c.life.Exit()
 	if err := o.c.ready(ctx); err != nil {
 		return Leader{}, 0, err
 	}

@@ -36,7 +36,7 @@ type outage struct {
 // call is to end: it only tries, the failure is there to stay, ctx has ended,
 // or the client closes.
 func (o *outage) outlast(ctx context.Context, err error) bool {
-	if o.try || !passing(err) || ended(ctx) != nil || o.c.isClosing() {
+	if o.try || !passing(err) || ended(ctx) != nil || o.c.life.IsClosing() {
 		return false
 	}
 	if o.last == nil {
@@ -48,7 +48,7 @@ func (o *outage) outlast(ctx context.Context, err error) bool {
 	// return together.
 	wait := o.pause/2 + time.Duration(o.c.chance()*float64(o.pause/2))
 	o.pause = min(2*o.pause, longestPause)
-	return o.c.sleep(ctx, wait)
+	return o.c.life.Sleep(ctx, wait)
 }
 
 // over is the error of a call that has asked for nothing yet and gives up.
@@ -57,7 +57,7 @@ func (o *outage) over(ctx context.Context, err error) error {
 	switch {
 	case end != nil && passing(err):
 		return &endedError{name: o.name, end: end, last: o.last}
-	case o.c.isClosing() && passing(err):
+	case o.c.life.IsClosing() && passing(err):
 		return ErrClosed
 	}
 	return fault("lock", o.name, err)

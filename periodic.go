@@ -126,7 +126,7 @@ func (e *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (R
 // interrupted is the error of a wait that its limit did not end.
 func (t *terms) interrupted(ctx context.Context) error {
 	switch {
-	case t.client.isClosing():
+	case t.client.life.IsClosing():
 		return ErrClosed
 	case ctx.Err() != nil:
 		return fmt.Errorf("holdfast: %q: %w", t.name, ctx.Err())
@@ -164,7 +164,7 @@ func (e *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) 
 		if err != nil {
 			back.add(turn.HolderID, seen, t.ttl)
 			again := wavering(err) || errors.Is(err, ErrLost)
-			if ctx.Err() != nil || !again || !t.client.sleep(ctx, pause) {
+			if ctx.Err() != nil || !again || !t.client.life.Sleep(ctx, pause) {
 				return err
 			}
 			pause = min(2*pause, time.Second)
@@ -245,7 +245,7 @@ func (e *Periodic) until(ctx context.Context, turn RunResult, seen time.Duration
 		if left <= 0 {
 			return true
 		}
-		if !c.sleep(ctx, min(left, time.Minute)) {
+		if !c.life.Sleep(ctx, min(left, time.Minute)) {
 			return false
 		}
 	}
@@ -256,10 +256,10 @@ func (e *Periodic) until(ctx context.Context, turn RunResult, seen time.Duration
 // context descends from.
 func (e *Periodic) begin(ctx, parent context.Context, first string) (RunResult, *Lease, error) {
 	c, s := e.terms.client, &e.terms.spec
-	if !c.enter() {
+	if !c.life.Enter() {
 		return RunResult{}, nil, ErrClosed
 	}
-	defer c.exit()
+	defer c.life.Exit()
 	start := c.now()
 	turn, h, err := e.ask(ctx, first)
 	if err != nil {
@@ -317,7 +317,7 @@ func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 		return turn, nil, nil
 	}
 	h, ok := c.begin(s, attempt, grant{token: line.Token, since: sent})
-	if ok && c.isClosing() && c.renewer.Remove(&h.Item) {
+	if ok && c.life.IsClosing() && c.renewer.Remove(&h.Item) {
 		ok = false // Close may have looked before it was in care
 	}
 	if !ok {
@@ -371,10 +371,10 @@ func (e *Periodic) Reschedule(ctx context.Context) error {
 		return err
 	}
 	c := t.client
-	if !c.enter() {
+	if !c.life.Enter() {
 		return ErrClosed
 	}
-	defer c.exit()
+	defer c.life.Exit()
 	if err := c.prepare(ctx, &t.spec); err != nil {
 		return fault("period of", t.name, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -44,17 +45,37 @@ func (c *Client) introduce() {
 // announce makes the client known, now and from time to time, beside the
 // acquisitions: nobody waits for it. A failure is left to the next time.
 func (c *Client) announce() {
-	c.background(func() {
-		_, err := c.run(c.life, script.Announce, []string{c.clientKey()}, c.introduction(presenceTTL))
-		if err != nil && !c.isClosing() {
+	c.life.Go(func() {
+		_, err := c.run(c.life.Context(), script.Announce, []string{c.clientKey()}, c.introduction(presenceTTL))
+		if err != nil && !c.life.IsClosing() {
 			c.tell(news{log: func(log *slog.Logger) {
 				log.Debug("holdfast: client not announced", "client", c.id, "error", err)
 			}})
 		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if !c.isClosing() {
-			c.presence = time.AfterFunc(presenceEvery, c.announce)
-		}
+		c.presence.after(presenceEvery, c.announce, c.life.IsClosing)
 	})
+}
+
+// presence is the timer of the next announcement.
+type presence struct {
+	mu    sync.Mutex
+	timer *time.Timer // nil before the first announcement
+}
+
+// after sets the timer, unless the client is closing: then it would outlive stop.
+func (p *presence) after(d time.Duration, announce func(), closing func() bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !closing() {
+		p.timer = time.AfterFunc(d, announce)
+	}
+}
+
+// stop ends the announcements of a client that is closing.
+func (p *presence) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timer != nil {
+		p.timer.Stop()
+	}
 }

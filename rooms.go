@@ -116,7 +116,7 @@ func (c *Client) turn(ctx context.Context, given <-chan struct{}) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-c.closing:
+	case <-c.life.Closing():
 		return ErrClosed
 	}
 }
@@ -157,11 +157,11 @@ func (c *Client) peek(ctx context.Context, sh *shard, rm *room, s *spec) (*hold,
 		return g.hold, nil
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-c.closing:
+	case <-c.life.Closing():
 		err = ErrClosed
 	}
 	// The one who asks tells it in any case: what it keeps for us is given back.
-	c.background(func() {
+	c.life.Go(func() {
 		if g := <-told; g.hold != nil {
 			g.hold.breakPromise()
 		}

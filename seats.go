@@ -68,7 +68,7 @@ func (c *Client) take(ctx context.Context, s *spec, try bool) (h *hold, waited b
 			c.recheck(ctx, h)
 			return c.take(ctx, s, try)
 		}
-		c.background(func() { c.recheck(c.life, h) })
+		c.life.Go(func() { c.recheck(c.life.Context(), h) })
 	}
 	if try {
 		held := &HeldError{Name: s.name}
@@ -88,7 +88,7 @@ func (c *Client) take(ctx context.Context, s *spec, try bool) (h *hold, waited b
 		return p.Hold, true, nil
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-c.closing:
+	case <-c.life.Closing():
 		err = ErrClosed
 	}
 	sh.mu.Lock()
@@ -122,7 +122,7 @@ func (c *Client) recheck(ctx context.Context, h *hold) {
 // pass gives the hold to the next goroutine of this process, if one waits and
 // the bounds allow it. It reports false, and nothing has changed, if not.
 func (c *Client) pass(s *spec, h *hold) bool {
-	if h.spec.whole || !c.seated(s) || c.isClosing() {
+	if h.spec.whole || !c.seated(s) || c.life.IsClosing() {
 		return false
 	}
 	sh := c.seats.shard(s.key())
@@ -145,7 +145,7 @@ func (c *Client) pass(s *spec, h *hold) bool {
 // itself. A hold that the leaver still has is released first.
 func (c *Client) leave(s *spec, h *hold) {
 	if h != nil && c.renewer.Remove(&h.Item) {
-		_ = h.release(c.life)
+		_ = h.release(c.life.Context())
 	}
 	if !c.seated(s) {
 		return

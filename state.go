@@ -194,7 +194,7 @@ func (c *Client) askable(ctx context.Context, name string) error {
 		return errNoContext
 	case err != nil:
 		return invalid("%v", err)
-	case c.isClosing():
+	case c.life.IsClosing():
 		return ErrClosed
 	}
 	if err := c.ready(ctx); err != nil {

@@ -123,7 +123,7 @@ func (t *terms) sound(ctx context.Context) error {
 		return t.err
 	case ctx == nil:
 		return errNoContext
-	case t.client.isClosing():
+	case t.client.life.IsClosing():
 		return ErrClosed
 	case ctx.Err() != nil:
 		return fmt.Errorf("holdfast: lock %q: %w", t.name, ctx.Err())

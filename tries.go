@@ -38,7 +38,7 @@ func (t *terms) tryOften(ctx context.Context) (*Lease, error) {
 		case <-ctx.Done():
 			timer.Stop()
 			return nil, fmt.Errorf("holdfast: lock %q: %w", t.name, ctx.Err())
-		case <-t.client.closing:
+		case <-t.client.life.Closing():
 			timer.Stop()
 			return nil, fmt.Errorf("holdfast: lock %q: %w", t.name, ErrClosed)
 		}

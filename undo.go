@@ -152,7 +152,7 @@ func (c *Client) insist(i insistence) {
 		defer c.insisting.Add(-1)
 		pause := 20 * time.Millisecond
 		for {
-			known, err := i.say(c.life)
+			known, err := i.say(c.life.Context())
 			until := i.known
 			if err != nil {
 				until = i.silent
@@ -160,7 +160,7 @@ func (c *Client) insist(i insistence) {
 			switch {
 			case err == nil && known, err != nil && !passing(err):
 				return
-			case c.life.Err() != nil || c.now() >= until:
+			case c.life.Context().Err() != nil || c.now() >= until:
 				return
 			}
 			spread := pause/2 + time.Duration(c.chance()*float64(pause))
@@ -169,7 +169,7 @@ func (c *Client) insist(i insistence) {
 			case <-timer.C:
 			case <-i.again:
 				timer.Stop()
-			case <-c.life.Done():
+			case <-c.life.Context().Done():
 				timer.Stop()
 				return
 			}
@@ -178,7 +178,7 @@ func (c *Client) insist(i insistence) {
 			}
 		}
 	}
-	if !c.background(work) {
+	if !c.life.Go(work) {
 		// The client has closed meanwhile: nobody would wait for the
 		// background, so try once here.
 		_, _ = i.say(context.Background())

@@ -96,7 +96,7 @@ func (c *claim) attemptRound(ctx context.Context) (string, error) {
 	}
 	done := make(chan struct{}, (insist+2)*len(slots))
 	ask := func(sl *slot, patience string) {
-		if !c.s.background(func() { _ = sl.acquire(limit, patience); done <- struct{}{} }) {
+		if !c.s.life.Go(func() { _ = sl.acquire(limit, patience); done <- struct{}{} }) {
 			sl.fail(ErrClosed)
 			done <- struct{}{}
 		}
@@ -130,7 +130,7 @@ func (c *claim) attemptRound(ctx context.Context) (string, error) {
 		case d == majority.Join:
 			ask(slots[r.lead], patience)
 		case d == majority.Split && patience == "0" && tries < insist:
-			if !c.s.sleep(majority.Pause(tries, rand.Float64())) {
+			if !c.s.life.Sleep(context.Background(), majority.Pause(tries, rand.Float64())) {
 				return "", ErrClosed
 			}
 			tries++
@@ -359,7 +359,7 @@ func (c *claim) finish(ctx context.Context, r *round, limit time.Duration) (stri
 
 	done := make(chan result, len(holders))
 	for i, sl := range holders {
-		if !c.s.background(func() { done <- result{i, sl.raise(limit, token)} }) {
+		if !c.s.life.Go(func() { done <- result{i, sl.raise(limit, token)} }) {
 			done <- result{i, ErrClosed}
 		}
 	}
@@ -433,7 +433,7 @@ func (c *claim) won(r *round, token uint64, holders map[int]*slot, limit time.Du
 	// Who granted while the others were raised gets the token, too.
 	for i, sl := range r.slots {
 		if sl.holds && holders[i] != sl {
-			c.s.background(func() { _ = sl.raise(limit, token) })
+			c.s.life.Go(func() { _ = sl.raise(limit, token) })
 		}
 	}
 	c.stir()
@@ -446,6 +446,6 @@ func (sl *slot) late() {
 	c := sl.r.c
 	if c.phase == held && sl.r.live() && !sl.over {
 		token, limit := c.token, majority.Limit(c.s.cfg.Timeout, c.ttl, 0)
-		c.s.background(func() { _ = sl.raise(limit, token) })
+		c.s.life.Go(func() { _ = sl.raise(limit, token) })
 	}
 }

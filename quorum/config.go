@@ -2,12 +2,12 @@ package quorum
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"reflect"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/lifecycle"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -47,7 +47,7 @@ func New(nodes []store.Store, cfg Config) (*Store, error) {
 		return nil, invalid("Config.Timeout is %v: it must be at least 1ms", cfg.Timeout)
 	}
 	s := &Store{
-		cfg: cfg, majority: majority.Of(len(nodes)), clock: clock.Now, closing: make(chan struct{}),
+		cfg: cfg, majority: majority.Of(len(nodes)), clock: clock.Now, life: lifecycle.New(),
 		claims: make(map[string]*claim), ears: make(map[string][]*ear), views: make(map[string]*view),
 		alone: make(map[place]*alone),
 	}
@@ -69,7 +69,6 @@ func New(nodes []store.Store, cfg Config) (*Store, error) {
 	if fake, ok := nodes[0].(store.Simulated); ok && fake.Clock() != nil {
 		s.clock, s.fake = fake.Clock(), true
 	}
-	s.life, s.end = context.WithCancel(context.Background())
 	return s, nil
 }
 

@@ -36,7 +36,7 @@ func (s *Store) Listen(ctx context.Context, channel string, l store.Listener) (s
 		return nil, err
 	}
 	e := &ear{s: s, channel: channel, l: l}
-	e.life, e.end = context.WithCancel(s.life)
+	e.life, e.end = context.WithCancel(s.life.Context())
 	limit := s.limit(ctx, 0)
 	first := make(chan result, len(s.nodes))
 	for i := range s.nodes {

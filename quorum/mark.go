@@ -179,7 +179,7 @@ func (v *view) begin() *look {
 	}
 	l := &look{began: v.s.now(), done: make(chan struct{})}
 	v.look, v.looked, v.doubtful = l, l.began, false
-	if !v.s.background(func() { v.run(l) }) {
+	if !v.s.life.Go(func() { v.run(l) }) {
 		l.err = ErrClosed
 		v.look = nil
 		close(l.done)

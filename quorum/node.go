@@ -43,7 +43,7 @@ func (n *node) title() string {
 // call sends one action and waits for at most limit. A caller who gives up
 // earlier does not end it: what it has done must be known here.
 func (n *node) call(limit time.Duration, action *script.Script, keys, args []string) (string, error) {
-	ctx, cancel := context.WithTimeout(n.quorum.life, limit)
+	ctx, cancel := context.WithTimeout(n.quorum.life.Context(), limit)
 	defer cancel()
 	answer, err := n.Run(ctx, action, keys, args)
 	n.heard(err == nil || refused(err))
@@ -101,7 +101,7 @@ func (n *node) owe(d debt) {
 	n.paying = true
 	n.mu.Unlock()
 	if first {
-		n.quorum.background(n.pay) // not after Close, which says so
+		n.quorum.life.Go(n.pay) // not after Close, which says so
 	}
 }
 
@@ -133,7 +133,7 @@ func (n *node) stray(id string) {
 	if !known {
 		return // its cancel is on the way
 	}
-	n.quorum.background(func() {
+	n.quorum.life.Go(func() {
 		_, err := n.call(n.quorum.cfg.Timeout, script.Cancel, d.keys, d.args)
 		if err != nil && !refused(err) {
 			d.times, d.until = 1, n.quorum.now()+n.quorum.cfg.MaxTTL
@@ -147,7 +147,7 @@ func (n *node) stray(id string) {
 func (n *node) pay() {
 	pause := 20 * time.Millisecond
 	for {
-		if !n.quorum.sleep(pause) {
+		if !n.quorum.life.Sleep(context.Background(), pause) {
 			return
 		}
 		pause = min(2*pause, time.Second)

@@ -37,7 +37,7 @@ func (s *Store) one(ctx context.Context, action *script.Script, keys, args []str
 	failed := make(map[int]error)
 	for _, i := range s.order(keys[0]) {
 		replies := make(chan reply, 1)
-		if !s.background(func() {
+		if !s.life.Go(func() {
 			answer, err := s.nodes[i].call(limit, action, keys, args)
 			replies <- reply{i, answer, err}
 		}) {
@@ -235,7 +235,7 @@ func (s *Store) first(ctx context.Context, action *script.Script, keys, args []s
 	replies := make(chan reply, len(s.nodes))
 	limit := s.limit(ctx, 0)
 	for i, n := range s.nodes {
-		if !s.background(func() {
+		if !s.life.Go(func() {
 			answer, err := n.call(limit, action, keys, args)
 			replies <- reply{i, answer, err}
 		}) {

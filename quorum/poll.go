@@ -54,7 +54,7 @@ func (c *claim) lookAtLead(ctx context.Context, r *round) (string, error) {
 	lead := r.slots[r.lead]
 	c.mu.Unlock()
 	done := make(chan error, 1)
-	if !c.s.background(func() { done <- lead.poll(limit) }) {
+	if !c.s.life.Go(func() { done <- lead.poll(limit) }) {
 		return "", ErrClosed
 	}
 	var err error

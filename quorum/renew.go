@@ -259,7 +259,7 @@ func (c *claim) bringBack(i int, limit time.Duration) {
 	before, sl := r.slots[i], r.fresh(i)
 	before.over, before.holds = true, false
 	r.slots[i] = sl
-	c.s.background(func() {
+	c.s.life.Go(func() {
 		_, _ = before.giveBack(limit) // what fails is owed
 		if sl.acquire(limit, "0") != nil {
 			return

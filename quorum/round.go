@@ -149,7 +149,7 @@ func (sl *slot) poll(limit time.Duration) error {
 func (sl *slot) raise(limit time.Duration, token uint64) error {
 	c := sl.r.c
 	met := make(chan error, 1)
-	if !c.s.background(func() { met <- c.view.read(sl.i, limit, "") }) {
+	if !c.s.life.Go(func() { met <- c.view.read(sl.i, limit, "") }) {
 		return ErrClosed
 	}
 	sl.gate <- struct{}{}
@@ -219,7 +219,7 @@ func (r *round) replace(i int, limit time.Duration) {
 	old.over = true
 	r.slots[i] = r.fresh(i)
 	r.slots[i].reply = majority.Busy
-	r.c.s.background(func() { _, _ = old.giveBack(limit) })
+	r.c.s.life.Go(func() { _, _ = old.giveBack(limit) })
 }
 
 // end ends the round: nothing more is taken in it. c.mu is held.
@@ -243,7 +243,7 @@ func (r *round) all() []*slot {
 // abandon gives back what an ended round has on the nodes, in the background.
 func (r *round) abandon(limit time.Duration) {
 	for _, sl := range r.all() {
-		r.c.s.background(func() { _, _ = sl.giveBack(limit) })
+		r.c.s.life.Go(func() { _, _ = sl.giveBack(limit) })
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lifecycle"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -22,16 +23,12 @@ type Store struct {
 	clock    func() time.Duration
 	fake     bool
 
-	life    context.Context // ends all requests when the store closes
-	end     context.CancelFunc
-	closing chan struct{}
-	ids     atomic.Uint64  // identities of slots so far: none is used twice
-	work    sync.WaitGroup // what runs in the background; Add only while not closed
+	life *lifecycle.Group // its context ends all requests when the store closes
+	ids  atomic.Uint64    // identities of slots so far: none is used twice
 
 	// mu guards the fields below. Nothing is sent and nobody is called under
 	// it, the mutexes of nodes excepted.
 	mu     sync.Mutex
-	closed bool
 	claims map[string]*claim // by the client's attempt
 	swept  int               // how many claims were left by the last sweep
 	ears   map[string][]*ear // by channel
@@ -101,9 +98,7 @@ var actions = map[string]func(s *Store, ctx context.Context, keys, args []string
 }
 
 func (s *Store) usable() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+	if s.life.IsClosing() {
 		return ErrClosed
 	}
 	return nil
@@ -193,14 +188,7 @@ func older(a, b string) bool {
 // that do not answer, which then ends by itself within its TTL. Close the
 // clients first. Later calls do nothing.
 func (s *Store) Close() {
-	s.mu.Lock()
-	if !s.closed {
-		s.closed = true
-		close(s.closing)
-		s.end()
-	}
-	s.mu.Unlock()
-	s.work.Wait()
+	s.life.Stop()
 	s.CloseIdleConnections()
 }
 
@@ -210,29 +198,6 @@ func (s *Store) CloseIdleConnections() {
 		if own, ok := n.Store.(store.IdleCloser); ok {
 			own.CloseIdleConnections()
 		}
-	}
-}
-
-// background runs f in a goroutine that Close waits for; false after Close.
-func (s *Store) background(f func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	s.work.Go(f)
-	return true
-}
-
-// sleep waits; false when the store closes meanwhile.
-func (s *Store) sleep(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-s.closing:
-		return false
 	}
 }
 
@@ -255,7 +220,7 @@ func (s *Store) each(
 ) (map[int]error, error) {
 	failed := make(map[int]error)
 	done := s.spread(func(i int, n *node) error {
-		bounded, cancel := context.WithTimeout(s.life, limit)
+		bounded, cancel := context.WithTimeout(s.life.Context(), limit)
 		defer cancel()
 		return ask(bounded, i, n)
 	})
@@ -283,7 +248,7 @@ type result struct {
 func (s *Store) spread(ask func(i int, n *node) error) <-chan result {
 	done := make(chan result, len(s.nodes))
 	for i, n := range s.nodes {
-		if !s.background(func() { done <- result{i, ask(i, n)} }) {
+		if !s.life.Go(func() { done <- result{i, ask(i, n)} }) {
 			done <- result{i, ErrClosed}
 		}
 	}

@@ -36,17 +36,17 @@ func (s *Store) pushed(i int, payload string) bool {
 	if a.Kind == wire.Stays {
 		if c.phase == waiting && i == r.lead {
 			sl.last.Left = a.Left
-			s.background(func() { c.message("stays " + c.attempt + " " + wire.Millis(a.Left)) })
+			s.life.Go(func() { c.message("stays " + c.attempt + " " + wire.Millis(a.Left)) })
 		}
 		return true
 	}
 	sl.hold(a.Token, a.Waiting, sl.asked)
 	if sl.short = a.Lease > 0 && a.Lease < c.ttl; sl.short {
-		s.background(sl.confirm)
+		s.life.Go(sl.confirm)
 	}
 	switch {
 	case c.phase == waiting && i == r.lead:
-		s.background(func() { c.turn(r) })
+		s.life.Go(func() { c.turn(r) })
 	case c.phase == turning:
 		c.stir()
 	default:
@@ -79,13 +79,13 @@ func (c *claim) turn(r *round) {
 	c.view.refresh()
 	limit := majority.Limit(c.s.cfg.Timeout, c.ttl, 0)
 	for _, sl := range missing {
-		c.s.background(func() {
+		c.s.life.Go(func() {
 			_ = sl.acquire(limit, c.patience())
 			c.stir()
 		})
 	}
 	c.stir()
-	c.s.background(func() { c.finishTurn(r, limit) })
+	c.s.life.Go(func() { c.finishTurn(r, limit) })
 }
 
 // reopen lists the slots that have nothing yet: they are about to be asked, and
@@ -115,7 +115,7 @@ func (c *claim) finishTurn(r *round, limit time.Duration) {
 			return
 		case <-r.stop:
 			return
-		case <-c.s.closing:
+		case <-c.s.life.Closing():
 			return
 		}
 		if c.tryTurn(r, limit) {
@@ -123,8 +123,8 @@ func (c *claim) finishTurn(r *round, limit time.Duration) {
 		}
 		if !mended && c.view.isDoubtful() {
 			mended = true
-			c.s.background(func() {
-				_ = c.s.meet(c.s.life, c.view) // what comes of it is in the view
+			c.s.life.Go(func() {
+				_ = c.s.meet(c.s.life.Context(), c.view) // what comes of it is in the view
 				c.stir()
 			})
 		}
@@ -144,7 +144,7 @@ func (c *claim) tryTurn(r *round, limit time.Duration) bool {
 	if !mine {
 		return true
 	}
-	answer, won, _ := c.complete(c.s.life, r, limit)
+	answer, won, _ := c.complete(c.s.life.Context(), r, limit)
 	if !won {
 		return false // there is more to come, or the stint ends
 	}
@@ -180,7 +180,7 @@ func (c *claim) backOff(r *round, limit time.Duration) {
 		c.drop(r, limit)
 	}
 	c.leave()
-	if !mine || !c.s.sleep(pause) || !c.enter(c.s.closing) {
+	if !mine || !c.s.life.Sleep(context.Background(), pause) || !c.enter(c.s.life.Closing()) {
 		return
 	}
 	defer c.leave()
@@ -190,7 +190,7 @@ func (c *claim) backOff(r *round, limit time.Duration) {
 	if !mine {
 		return // cancelled, or taken further by a poll
 	}
-	ctx, cancel := context.WithTimeout(c.s.life, 4*limit)
+	ctx, cancel := context.WithTimeout(c.s.life.Context(), 4*limit)
 	defer cancel()
 	answer, err := c.gather(ctx)
 	switch {

@@ -223,7 +223,7 @@ var inKinds = []mutant{{
 }, {
 	name: "a client announces itself once",
 	file: "presence.go",
-	old:  "			c.presence = time.AfterFunc(presenceEvery, c.announce)\n",
-	mut:  "			c.presence = time.AfterFunc(presenceTTL*99, c.announce)\n",
+	old:  "		c.presence.after(presenceEvery, c.announce, c.life.IsClosing)\n",
+	mut:  "		c.presence.after(presenceTTL*99, c.announce, c.life.IsClosing)\n",
 	by:   []check{rules},
 }}

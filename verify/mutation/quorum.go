@@ -364,7 +364,7 @@ var inQuorum = []mutant{{
 }, {
 	name: "quorum: a pushed grant is not confirmed",
 	file: "quorum/turn.go",
-	old:  "\t\ts.background(sl.confirm)\n",
+	old:  "\t\ts.life.Go(sl.confirm)\n",
 	mut:  "\t\t_ = sl.confirm\n",
 	by:   []check{uniting},
 }, {

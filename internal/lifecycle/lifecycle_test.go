@@ -1,0 +1,113 @@
+package lifecycle_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lifecycle"
+)
+
+// ended is a context that has ended.
+func ended() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+func TestCallsAndWorkAreWaitedForInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := lifecycle.New()
+		if !g.Enter() || g.IsClosing() {
+			t.Fatal("a new group takes no call")
+		}
+		if !g.Close() || g.Close() {
+			t.Error("one Close is the first")
+		}
+		if g.Enter() || !g.IsClosing() {
+			t.Error("a call began behind Close")
+		}
+		waited, finish := make(chan struct{}), make(chan struct{})
+		go func() {
+			g.Wait(t.Context())
+			close(waited)
+		}()
+		synctest.Wait()
+		if !g.Go(func() { <-finish }) {
+			t.Error("a call under way could leave nothing behind")
+		}
+		g.Exit()
+		synctest.Wait()
+		if g.Go(func() {}) {
+			t.Error("work began when no call was left")
+		}
+		select {
+		case <-waited:
+			t.Error("Wait did not wait for the background")
+		default:
+		}
+		if g.Context().Err() != nil {
+			t.Error("the context ended before the work")
+		}
+		close(finish)
+		<-waited
+		if g.Context().Err() == nil {
+			t.Error("the context outlived the group")
+		}
+	})
+}
+
+func TestStopEndsTheBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := lifecycle.New()
+		g.Enter() // and does not return
+		g.Go(func() { <-g.Context().Done() })
+		g.Stop()
+		if g.Go(func() {}) {
+			t.Error("work began after Stop")
+		}
+		g.Stop() // a second one has nothing to wait for
+	})
+}
+
+// The last call may return between Close and Wait, and several may: each tells, and
+// what nobody reads keeps no one.
+func TestWaitFindsCallsThatHaveReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := lifecycle.New()
+		g.Enter()
+		g.Enter()
+		g.Close()
+		g.Exit()
+		g.Enter()
+		g.Exit()
+		g.Enter()
+		g.Wait(t.Context())
+	})
+}
+
+func TestSleepEndsWithTheTimeTheContextOrTheGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := lifecycle.New()
+		start := time.Now()
+		if !g.Sleep(t.Context(), time.Minute) || time.Since(start) != time.Minute {
+			t.Errorf("a minute took %v", time.Since(start))
+		}
+		if g.Sleep(ended(), time.Minute) {
+			t.Error("it slept though its context had ended")
+		}
+		slept := make(chan bool)
+		go func() { slept <- g.Sleep(t.Context(), time.Hour) }()
+		synctest.Wait()
+		g.Close()
+		if <-slept {
+			t.Error("it slept on while the group closed")
+		}
+		select {
+		case <-g.Closing():
+		default:
+			t.Error("Closing is open after Close")
+		}
+	})
+}
