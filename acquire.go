@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -267,8 +268,7 @@ func (at *attempt) granted(g grant) (*hold, error) {
 // client's closing, or a refusal that will not pass.
 func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 	c, s := at.c, at.spec
-	pause := firstPause
-	next := at.lookIn(a)
+	next, failures := at.lookIn(a), 0
 	var silence error // of the last look; nil if it was answered
 	for {
 		timer := time.NewTimer(next)
@@ -305,8 +305,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		a, err := at.look(ctx)
 		switch {
 		case err == nil && a.Kind == wire.Queued:
-			pause, silence = firstPause, nil
-			next = at.lookIn(a)
+			next, failures, silence = at.lookIn(a), 0, nil
 		case err == nil:
 			return at.settle(ctx, a)
 		case ended(ctx) != nil || !passing(err):
@@ -314,7 +313,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		default:
 			// The server is silent or away: ask again, more slowly. If it has
 			// given the place away by then, the look joins anew.
-			next, pause, silence = pause, min(2*pause, longestPause), err
+			next, failures, silence = backoff.Default.After(failures, c.chance()), failures+1, err
 		}
 	}
 }

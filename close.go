@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
@@ -184,7 +185,7 @@ func (c *Client) releaseBatch(ctx context.Context, batch []*hold) (left []*hold,
 	for i, h := range batch {
 		keys[i], args[i] = h.spec.key(), h.attempt
 	}
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+	for failures := 0; ; failures++ {
 		var each string
 		answer, err := c.run(ctx, script.ReleaseIdle, keys, args)
 		if err == nil {
@@ -201,7 +202,7 @@ func (c *Client) releaseBatch(ctx context.Context, batch []*hold) (left []*hold,
 		case refusal(err) != nil && !passing(err), errors.Is(err, wire.ErrAnswer):
 			return batch, nil
 		}
-		timer := time.NewTimer(pause)
+		timer := time.NewTimer(backoff.Default.After(failures, c.chance()))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():

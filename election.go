@@ -74,16 +74,14 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 		return nil, err
 	}
 	l := &Leadership{election: e, lease: lease, turn: make(chan struct{}, 1), resigning: make(chan struct{}, 1)}
-	pause := 20 * time.Millisecond
-	for {
+	for failures := 0; ; failures++ {
 		if err = l.Proclaim(ctx, value); err == nil {
 			return l, nil
 		}
-		if ctx.Err() != nil || !passing(err) || lease.Err() != nil || !e.terms.client.life.Sleep(ctx, pause) {
+		if ctx.Err() != nil || !passing(err) || lease.Err() != nil || !e.terms.client.rest(ctx, failures) {
 			_ = l.Resign(ctx)
 			return nil, err
 		}
-		pause = min(2*pause, time.Second)
 	}
 }
 
@@ -137,21 +135,19 @@ func (e *Election) Loop(
 	if err := runnable(ctx, f == nil); err != nil {
 		return err
 	}
-	pause := 20 * time.Millisecond
-	for {
+	for failures := 0; ; failures++ {
 		lead, err := e.Campaign(ctx, value)
 		if err == nil {
-			pause = 20 * time.Millisecond
+			failures = 0
 			err = lead.run(ctx, f)
 			if ctx.Err() != nil || !errors.Is(lead.Err(), ErrLost) {
 				return err
 			}
 		}
 		again := errors.Is(err, ErrHeld) || errors.Is(err, ErrNotHeld) || errors.Is(err, ErrLost) || wavering(err)
-		if ctx.Err() != nil || !again || !e.terms.client.life.Sleep(ctx, pause) {
+		if ctx.Err() != nil || !again || !e.terms.client.rest(ctx, failures) {
 			return err
 		}
-		pause = min(2*pause, time.Second)
 	}
 }
 

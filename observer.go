@@ -7,6 +7,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
@@ -124,7 +125,7 @@ type observation struct {
 	quiet   bool          // nothing was told, or an error: whatever is seen is news
 	lost    bool          // the error was told
 	until   time.Duration // what was told can be true until then
-	pause   time.Duration // before the next try of a server that is away
+	failed  int           // how many looks in a row
 }
 
 func (o *observation) nudge() {
@@ -172,7 +173,7 @@ func (o *observation) look(ctx context.Context) (next time.Duration, more bool) 
 	case err == nil && leader.Term != 0 && leader.Term < o.highest:
 		return ttl, true // a copy of an older record: it says nothing new
 	case err == nil:
-		o.pause, o.until = 0, o.c.now()+left
+		o.failed, o.until = 0, o.c.now()+left
 		o.highest = max(o.highest, leader.Term)
 		changed := o.quiet || leader.Term != o.last.Term || leader.Value != o.last.Value
 		o.last, o.quiet, o.lost = leader, false, false
@@ -192,8 +193,8 @@ func (o *observation) look(ctx context.Context) (next time.Duration, more bool) 
 			return 0, false
 		}
 	}
-	o.pause = min(max(2*o.pause, 20*time.Millisecond), time.Second)
-	return o.pause, true
+	o.failed++
+	return backoff.Default.After(o.failed-1, o.c.chance()), true
 }
 
 func (o *observation) ask(ctx context.Context) (Leader, time.Duration, error) {

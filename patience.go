@@ -7,15 +7,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 const (
-	firstPause = 10 * time.Millisecond
-	// longestPause is the longest time between two tries of a call that waits
-	// for the server.
-	longestPause = time.Second
 	// tellAgain is how often the log is told that the server is away.
 	tellAgain = time.Minute
 	// lastLook bounds the question who has the lock when a wait is over.
@@ -25,11 +22,11 @@ const (
 // outage is what a call goes through while the server cannot serve it. A call
 // that waits has said for how long, and that covers the way to the server too.
 type outage struct {
-	c     *Client
-	name  string
-	try   bool // the call does not wait: the first failure ends it
-	pause time.Duration
-	last  error // why the last request failed; nil if it was answered
+	c        *Client
+	name     string
+	try      bool // the call does not wait: the first failure ends it
+	failures int
+	last     error // why the last request failed; nil if it was answered
 }
 
 // outlast waits until the next request makes sense. It reports false if the
@@ -40,15 +37,17 @@ func (o *outage) outlast(ctx context.Context, err error) bool {
 		return false
 	}
 	if o.last == nil {
-		o.pause = firstPause
 		o.c.tellAway(o.name, err)
 	}
 	o.last = err
-	// The upper half by chance: those who lost their server together do not
-	// return together.
-	wait := o.pause/2 + time.Duration(o.c.chance()*float64(o.pause/2))
-	o.pause = min(2*o.pause, longestPause)
-	return o.c.life.Sleep(ctx, wait)
+	o.failures++
+	return o.c.rest(ctx, o.failures-1)
+}
+
+// rest waits before the next try after so many failures before the last one. It reports
+// false if ctx ends or the client closes before.
+func (c *Client) rest(ctx context.Context, failures int) bool {
+	return c.life.Sleep(ctx, backoff.Default.After(failures, c.chance()))
 }
 
 // over is the error of a call that has asked for nothing yet and gives up.

@@ -156,21 +156,20 @@ func (e *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) 
 		return errNoFunction
 	}
 	first := e.first(false)
-	pause := 20 * time.Millisecond
 	var back givenBack
-	for {
+	for failures := 0; ; {
 		turn, l, err := e.begin(ctx, ctx, first)
 		seen := t.client.now() // before the run, which takes its time
 		if err != nil {
 			back.add(turn.HolderID, seen, t.ttl)
 			again := wavering(err) || errors.Is(err, ErrLost)
-			if ctx.Err() != nil || !again || !t.client.life.Sleep(ctx, pause) {
+			if ctx.Err() != nil || !again || !t.client.rest(ctx, failures) {
 				return err
 			}
-			pause = min(2*pause, time.Second)
+			failures++
 			continue
 		}
-		pause = 20 * time.Millisecond
+		failures = 0
 		if l != nil {
 			var failed error
 			err = e.run(ctx, l, func(ctx context.Context) error {

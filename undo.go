@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
@@ -150,8 +151,7 @@ func (c *Client) insist(i insistence) {
 	work := func() {
 		c.insisting.Add(1)
 		defer c.insisting.Add(-1)
-		pause := 20 * time.Millisecond
-		for {
+		for tries := 0; ; tries++ {
 			known, err := i.say(c.life.Context())
 			until := i.known
 			if err != nil {
@@ -163,8 +163,7 @@ func (c *Client) insist(i insistence) {
 			case c.life.Context().Err() != nil || c.now() >= until:
 				return
 			}
-			spread := pause/2 + time.Duration(c.chance()*float64(pause))
-			timer := time.NewTimer(min(spread, max(until-c.now(), time.Millisecond)))
+			timer := time.NewTimer(min(c.nextSay(tries), max(until-c.now(), time.Millisecond)))
 			select {
 			case <-timer.C:
 			case <-i.again:
@@ -173,9 +172,6 @@ func (c *Client) insist(i insistence) {
 				timer.Stop()
 				return
 			}
-			if pause *= 2; pause > time.Second {
-				pause = max(time.Second, time.Duration(c.insisting.Load())*eachSay)
-			}
 		}
 	}
 	if !c.life.Go(work) {
@@ -183,4 +179,14 @@ func (c *Client) insist(i insistence) {
 		// background, so try once here.
 		_, _ = i.say(context.Background())
 	}
+}
+
+// nextSay is when it is said again: soon at first, and then when all who insist have had
+// their share.
+func (c *Client) nextSay(tries int) time.Duration {
+	pause, share := backoff.Default, time.Duration(c.insisting.Load())*eachSay
+	if share > pause.Longest && pause.After(tries, 1) == pause.Longest {
+		pause = backoff.Exponential{First: share, Longest: share}
+	}
+	return pause.After(tries, c.chance())
 }

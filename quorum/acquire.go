@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -130,7 +131,7 @@ func (c *claim) attemptRound(ctx context.Context) (string, error) {
 		case d == majority.Join:
 			ask(slots[r.lead], patience)
 		case d == majority.Split && patience == "0" && tries < insist:
-			if !c.s.life.Sleep(context.Background(), majority.Pause(tries, rand.Float64())) {
+			if !c.s.life.Sleep(context.Background(), backoff.Default.After(tries, rand.Float64())) {
 				return "", ErrClosed
 			}
 			tries++

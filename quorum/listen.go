@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/majority"
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -90,7 +90,7 @@ func (e *ear) attach(i int, limit time.Duration, first chan<- result) {
 			stop()
 			return
 		}
-		timer := time.NewTimer(majority.Pause(try+3, 1))
+		timer := time.NewTimer(backoff.Default.After(try+3, 1))
 		select {
 		case <-timer.C:
 		case <-e.life.Done():

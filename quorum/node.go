@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -145,12 +147,10 @@ func (n *node) stray(id string) {
 // pay works through the debts until there are none: one request at a time, and
 // a pause that grows while the node does not answer or has nothing to cancel.
 func (n *node) pay() {
-	pause := 20 * time.Millisecond
-	for {
-		if !n.quorum.life.Sleep(context.Background(), pause) {
+	for failures := 0; ; failures++ {
+		if !n.quorum.life.Sleep(context.Background(), backoff.Default.After(failures, rand.Float64())) {
 			return
 		}
-		pause = min(2*pause, time.Second)
 		n.mu.Lock()
 		due := n.debts
 		n.debts = nil

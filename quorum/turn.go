@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -174,7 +175,7 @@ func (c *claim) backOff(r *round, limit time.Duration) {
 	c.mu.Lock()
 	mine := r.live() && c.phase == turning
 	c.stints++
-	pause := majority.Pause(c.stints, rand.Float64())
+	pause := backoff.Default.After(c.stints, rand.Float64())
 	c.mu.Unlock()
 	if mine {
 		c.drop(r, limit)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -132,10 +133,5 @@ func pause(ctx context.Context, attempt int) error {
 	}
 }
 
-// Backoff returns how long to wait after so many failures in a row: from
-// 10 ms up to a second, the upper half of it by chance, so that clients which
-// lost their server together do not return together.
-func Backoff(failures int) time.Duration {
-	longest := min(time.Second, 10*time.Millisecond<<min(failures, 10))
-	return longest/2 + rand.N(longest/2)
-}
+// Backoff returns how long to wait after so many failures in a row.
+func Backoff(failures int) time.Duration { return backoff.Default.After(failures, rand.Float64()) }

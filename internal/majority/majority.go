@@ -245,9 +245,3 @@ func Stint(limit, ttl time.Duration, stints int, jitter float64) time.Duration {
 	least := min(3*limit<<min(stints, 10), ttl/3)
 	return least + time.Duration(jitter*float64(least))
 }
-
-// Pause is the wait before the next try after so many stints in vain.
-func Pause(stints int, jitter float64) time.Duration {
-	most := min(10*time.Millisecond<<min(stints, 7), time.Second)
-	return time.Duration((0.5 + jitter/2) * float64(most))
-}

@@ -98,9 +98,9 @@ var inAdapters = []mutant{{
 	by:  []check{refusing, allGoRedis},
 }, {
 	name: "clients that lost their server together return together",
-	file: retrying,
-	old:  "	return longest/2 + rand.N(longest/2)\n",
-	mut:  "	return longest/2 + rand.N(longest/2)/1e9\n",
+	file: "internal/backoff/backoff.go",
+	old:  "	return longest/2 + time.Duration(spread*",
+	mut:  "	return longest/2 + time.Duration(0*spread*",
 	by:   []check{refusing},
 }, {
 	name: "a script's own message is a code",

@@ -30,7 +30,9 @@ func nothingRuns(t *testing.T) {
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	for _, stack := range strings.Split(string(stacks), "\n\n")[1:] {
-		for _, part := range []string{"holdfast.(*", "/internal/renewer.", "/internal/pushes.", "/internal/lifecycle.", "/internal/line."} {
+		for _, part := range []string{
+			"holdfast.(*", "/internal/lifecycle.", "/internal/line.", "/internal/pushes.", "/internal/renewer.",
+		} {
 			if strings.Contains(stack, part) {
 				t.Errorf("after Close there is still:\n%s", stack)
 			}
