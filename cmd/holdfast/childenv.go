@@ -7,31 +7,31 @@ import (
 	"time"
 )
 
-// Variables that a command is given.
+// Variables that a command finds.
 const (
 	envHeld  = "HOLDFAST_LOCK_HELD"
 	envLock  = "HOLDFAST_LOCK_NAME"
 	envChain = "HOLDFAST_LOCK_CHAIN"
 )
 
-// grant is what a command is told of its lock. The attempt by which the server
-// knows the holder is not in it: whoever has that can renew and release.
-type grant struct {
+// heldLock is what a command finds about its lock. The holder ID is not in it: with
+// that, a program can renew and release the lock.
+type heldLock struct {
 	name, key string
 	token     uint64
 	ttl       time.Duration
 	at        time.Time
 	chain     string
-	server    string // its URL without the password; empty: as the command finds it by itself
+	server    string // its URL without the password; empty: the command finds it by itself
 }
 
-// environment is what a command finds around it. Ours come last, and instead
-// of those of an outer run: of two with one name some programs take the first.
+// environment is the environment of a command. Our variables replace those of an outer
+// run: of two with one name, some programs take the first.
 //
-// Unless the URL is to be passed on, the password is not in it. The rest of the
-// URL is: a holdfast inside the command that fell back to another server would
-// lock nothing, and nobody would notice.
-func environment(base []string, g grant, passURL bool) []string {
+// Without --pass-url, the password is not in it. The rest of the URL is: a holdfast
+// inside the command might fall back to another server otherwise. It would lock nothing,
+// and nobody would notice.
+func environment(base []string, g heldLock, passURL bool) []string {
 	ours := []string{
 		envHeld + "=true",
 		envLock + "=" + g.name,

@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// app is what all commands share.
+// app has what all commands share.
 type app struct {
 	say    *printer
 	server serverFlags
@@ -42,7 +42,7 @@ func (f *logFormat) Set(s string) error {
 	return nil
 }
 
-// execute runs the tool and answers its exit code.
+// execute runs the tool and returns its exit code.
 func execute(args []string) int {
 	a := &app{say: &printer{w: os.Stderr, level: levelNormal}, log: "text"}
 	root := newRoot(a)
@@ -86,7 +86,7 @@ shows which client holds a lock, and how many wait.`,
 	return root
 }
 
-// prepare applies the environment and what all commands understand.
+// prepare applies the environment and the flags of all commands.
 func (a *app) prepare(cmd *cobra.Command) error {
 	if err := fromEnvironment(cmd, os.LookupEnv); err != nil {
 		return err

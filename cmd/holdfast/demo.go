@@ -27,8 +27,8 @@ demo removes everything that it started or wrote.
 Exit code: 0 if no holds overlapped and no update was lost. 1 if something went wrong,
 or if the demo did not get to its end. For others, see holdfast help exit-codes.`
 
-// newDemoCommand makes holdfast demo. It needs no server, so none of the
-// flags that name one mean anything to it.
+// newDemoCommand makes holdfast demo. It ignores the flags that name a server: the demo
+// starts its own.
 func newDemoCommand() *cobra.Command {
 	opts := demo.Options{Server: demo.ServerAuto}
 	duration := span(5 * time.Second)
@@ -61,7 +61,7 @@ func newDemoCommand() *cobra.Command {
 	return cmd
 }
 
-// newDemoWorker is what the demo starts its worker processes with.
+// newDemoWorker makes the command of the demo's worker processes.
 func newDemoWorker() *cobra.Command {
 	return &cobra.Command{
 		Use:    "worker",
@@ -116,13 +116,13 @@ func runDemo(cmd *cobra.Command, opts demo.Options, asJSON bool) error {
 	return err
 }
 
-// signalError is the cause of a context that a signal has ended.
+// signalError is the cause of a context that a signal ended.
 type signalError struct{ syscall.Signal }
 
 func (e signalError) Error() string { return e.Signal.String() }
 
-// signalled ends the context, with the signal as its cause, when the user or
-// the system wants an end.
+// signalled ends the context when INT, TERM or HUP comes, with the signal as its
+// cause.
 func signalled(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)

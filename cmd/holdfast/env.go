@@ -42,8 +42,8 @@ func envName(flag string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// alternatives are flags that say different things about the same question. If
-// the command line has answered it, the environment is not asked.
+// alternatives are flags that exclude each other. If the command line has one of them,
+// the environment sets none.
 var alternatives = [][]string{
 	{"nonblock", "wait", "skip-if-held"},
 	{"quiet", "verbose"},

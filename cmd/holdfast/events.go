@@ -52,7 +52,7 @@ type events struct {
 	file *os.File
 }
 
-// openEvents checks fd before anything is locked; 0 means none.
+// openEvents checks fd before the run acquires the lock; 0 means no events.
 func openEvents(name string, fd int) (*events, error) {
 	if fd == 0 {
 		return &events{name: name}, nil
@@ -69,7 +69,7 @@ func openEvents(name string, fd int) (*events, error) {
 	return &events{name: name, file: os.NewFile(uintptr(fd), "events")}, nil
 }
 
-// emit writes one event. A reader that has gone away does not harm the run.
+// emit writes one event. If the reader is gone, the run continues.
 func (e *events) emit(ev event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

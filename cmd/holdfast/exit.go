@@ -130,7 +130,7 @@ func wrap(text string, width int) []string {
 	return append(lines, line)
 }
 
-// exitError is an error that has decided how the process ends.
+// exitError is an error with an exit code.
 type exitError struct {
 	code int
 	err  error
@@ -145,7 +145,7 @@ func usageError(text, hint string) error {
 	return &exitError{codeUsage, errors.New(text), hint}
 }
 
-// silent ends the process with a code and says nothing: everything was said.
+// silent ends the process with a code and no message: the message was printed before.
 type silent int
 
 func (silent) Error() string { return "" }
@@ -178,8 +178,8 @@ func codeOf(err error) int {
 	return codeInternal
 }
 
-// codeOfReply sorts the error replies of a server by their first word. What is
-// not known is a reply that makes no sense to us.
+// codeOfReply sorts the error replies of a server by their first word. An unknown one
+// makes no sense to us.
 func codeOfReply(code string) int {
 	switch code {
 	case "NOAUTH", "WRONGPASS", "NOPERM":
@@ -191,7 +191,7 @@ func codeOfReply(code string) int {
 	return codeProtocol
 }
 
-// unreachable reports whether err says that no answer came.
+// unreachable reports whether err means that no answer came.
 func unreachable(err error) bool {
 	var network net.Error
 	return errors.Is(err, holdfast.ErrUnknownOutcome) || errors.Is(err, holdfast.ErrUnreachable) ||

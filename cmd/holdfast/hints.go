@@ -32,7 +32,7 @@ var foreign = map[string]string{
 const exclusiveOnly = "this version of the tool has exclusive locks only; " +
 	"the Go library has read-write locks and semaphores"
 
-// flagError turns what the flag parser says into what to write instead.
+// flagError turns an error of the flag parser into one that says what to write.
 func flagError(cmd *cobra.Command, err error) error {
 	if hint, ok := missingDashes(cmd, os.Args[1:]); ok {
 		return usageError("-- is missing between the lock's name and the command", hint)

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// logHandler brings the library's log to standard error, in the tool's form.
+// logHandler prints the library's log on standard error, in the tool's form.
 type logHandler struct {
 	say   *printer
 	attrs []slog.Attr
 }
 
-// Enabled drops what is of use only to those who work on the library.
+// Enabled drops debug records: they are for work on the library.
 func (logHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
 
 // Handle prints a record as one line.

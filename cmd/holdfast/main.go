@@ -1,5 +1,5 @@
-// Command holdfast holds distributed locks on Redis or Valkey from the shell:
-// it runs a command while a lock is held, and tells who holds one.
+// Command holdfast holds distributed locks on Redis or Valkey from the shell: it
+// runs a command while it holds a lock, and shows which client holds one.
 //
 //	holdfast run nightly-report -- ./report.sh
 //	holdfast status nightly-report

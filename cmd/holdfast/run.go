@@ -80,16 +80,17 @@ func newRun(a *app) *cobra.Command {
 	return cmd
 }
 
-// farewell bounds what is said to the server at the end. A lease that cannot be
-// given back in this time ends by itself.
-const farewell = 3 * time.Second
+// closeTimeout bounds the last requests to the server. If a release takes longer, the
+// lease expires by itself.
+const closeTimeout = 3 * time.Second
 
-// lostFarewell is the same for a lease that is lost: whoever started us waits
-// for the news more urgently than the server for ours.
-const lostFarewell = 300 * time.Millisecond
+// lostCloseTimeout is the same for a lost lease: our exit code is urgent then, and a
+// release has nothing left to free.
+const lostCloseTimeout = 300 * time.Millisecond
 
-// sayWho is how long a person at a terminal waits before being told for whom.
-const sayWho = 500 * time.Millisecond
+// showHolderAfter is how long a person at a terminal waits before the tool shows the
+// holder.
+const showHolderAfter = 500 * time.Millisecond
 
 // run is one holdfast run.
 type run struct {
@@ -97,18 +98,18 @@ type run struct {
 	say     *printer
 	events  *events
 	signals chan os.Signal
-	waiting chan holdfast.Event // from the observer
+	waiting chan holdfast.Event // the observer's events
 
 	path   string // of the command
 	server *server
 	lease  *holdfast.Lease
-	since  time.Duration // when the lease was granted, by clock
-	kept   bool          // the lock stays taken after our end
-	lost   bool          // the lease ended too early
-	grant  grant
+	since  time.Duration // the time of the grant, by clock
+	kept   bool          // the lock is kept after our end
+	lost   bool          // the lease was lost
+	held   heldLock
 }
 
-// runRun holds a lock round a command.
+// runRun runs a command while holding a lock.
 func runRun(a *app, o *runOptions) error {
 	ev, err := openEvents(o.name, o.eventsFD)
 	if err != nil {
@@ -119,7 +120,7 @@ func runRun(a *app, o *runOptions) error {
 	// From here on signals are ours: if one comes while we wait, we must leave the
 	// wait queue before we end.
 	signal.Notify(r.signals, proc.Signals()...)
-	code, reason, err := r.whole(a)
+	code, reason, err := r.carryOut(a)
 	if err != nil {
 		a.say.fail(err)
 	}
@@ -127,9 +128,9 @@ func runRun(a *app, o *runOptions) error {
 	return silent(code)
 }
 
-// whole is the run from the first check to the last word. It answers the exit
-// code and why it is that.
-func (r *run) whole(a *app) (code int, reason string, err error) {
+// carryOut is the run from the first check to the release. It returns the exit code
+// and its reason.
+func (r *run) carryOut(a *app) (code int, reason string, err error) {
 	defer func() {
 		if err != nil && code == 0 {
 			code = codeOf(err)
@@ -144,7 +145,7 @@ func (r *run) whole(a *app) (code int, reason string, err error) {
 	if r.server, err = a.open(r.config()); err != nil {
 		return 0, "", err
 	}
-	defer r.leave()
+	defer r.close()
 	if err := r.nested(a.server.prefix); err != nil {
 		return int(r.busyCode), "busy", err
 	}
@@ -154,34 +155,34 @@ func (r *run) whole(a *app) (code int, reason string, err error) {
 		r.say.infof("%v while waiting for %q: holdfast left the wait queue", sig, r.name)
 		return codeSignal + proc.Number(sig), "interrupted", nil
 	case errors.Is(err, holdfast.ErrHeld) && unasked(err) == nil:
-		r.busy(err)
+		r.showBusy(err)
 		return int(r.busyCode), "busy", nil
 	case err != nil:
 		return 0, "", r.server.explain(r.name, err)
 	}
-	code, reason, err = r.perform()
+	code, reason, err = r.runCommand()
 	return r.release(code, reason), reason, err
 }
 
-// leave releases what is still ours, and leaves the wait queue. A lock that
-// is kept has the name of its holder, which the client would take
-// with it.
-func (r *run) leave() {
+// close releases what is left and leaves the wait queue. If the lock is kept, it
+// abandons the client instead: closing it would remove the holder's name from the
+// server, and status could not show it.
+func (r *run) close() {
 	if r.kept {
 		r.server.client.Abandon()
 		return
 	}
-	ctx, cancel := r.farewell()
+	ctx, cancel := r.closing()
 	defer cancel()
 	r.server.close(ctx)
 }
 
-// farewell bounds a last request.
-func (r *run) farewell() (context.Context, context.CancelFunc) {
+// closing bounds the last requests.
+func (r *run) closing() (context.Context, context.CancelFunc) {
 	if r.lost {
-		return context.WithTimeout(context.Background(), lostFarewell)
+		return context.WithTimeout(context.Background(), lostCloseTimeout)
 	}
-	return context.WithTimeout(context.Background(), farewell)
+	return context.WithTimeout(context.Background(), closeTimeout)
 }
 
 func (r *run) config() holdfast.Config {
@@ -197,10 +198,10 @@ func (r *run) config() holdfast.Config {
 	return holdfast.Config{TTL: time.Duration(r.ttl), App: app, Observer: observer(r.waiting), Logger: r.logger()}
 }
 
-// observer hears when the waiting begins, for the lock or for the server.
+// observer passes on that a wait begins, for the lock or for the server.
 type observer chan holdfast.Event
 
-// Observe must not block: whoever reads may have stopped.
+// Observe must not block: the reader may have stopped.
 func (o observer) Observe(e holdfast.Event) {
 	if e.Kind == holdfast.EventWait || e.Kind == holdfast.EventAway {
 		select {
@@ -210,7 +211,7 @@ func (o observer) Observe(e holdfast.Event) {
 	}
 }
 
-// logger shows the library's own words to those who ask for them.
+// logger prints the library's log with --verbose.
 func (r *run) logger() *slog.Logger {
 	if r.say.level < levelVerbose {
 		return nil
@@ -218,7 +219,7 @@ func (r *run) logger() *slog.Logger {
 	return slog.New(logHandler{say: r.say})
 }
 
-// nested refuses to wait for a lock that is held around us.
+// nested refuses to wait for a lock that an outer run holds: that would never end.
 func (r *run) nested(prefix string) error {
 	key := wire.Key(prefix, r.name)
 	here := link(r.server.address, key)
@@ -228,7 +229,7 @@ func (r *run) nested(prefix string) error {
 			fmt.Errorf("would deadlock: %q is held by the holdfast run around this one", r.name),
 			"run the inner command without holdfast, or use another lock name"}
 	}
-	r.grant = grant{name: r.name, key: key, ttl: time.Duration(r.ttl), server: r.server.public,
+	r.held = heldLock{name: r.name, key: key, ttl: time.Duration(r.ttl), server: r.server.public,
 		chain: strings.TrimSpace(chain + " " + here)}
 	return nil
 }
@@ -256,9 +257,9 @@ func (r *run) acquire() (os.Signal, error) {
 	go func() {
 		mutex := r.server.client.Mutex(r.name, options...)
 		r.lease, err = mutex.Lock(ctx)
-		if r.limited && time.Duration(r.wait) < farewell && cutShort(err) {
-			// The limit may have been shorter than the way to the server, which
-			// says nothing about the lock nor the server. So try once, as -n does.
+		if r.limited && time.Duration(r.wait) < closeTimeout && cutShort(err) {
+			// The limit may have been shorter than a request takes, which says nothing
+			// about the lock or the server. So try once, as -n does.
 			r.lease, err = mutex.TryLock(ctx)
 			if held, ok := errors.AsType[*holdfast.HeldError](err); ok {
 				held.Waited = clock.Now() - began
@@ -273,24 +274,23 @@ func (r *run) acquire() (os.Signal, error) {
 		return sig, err
 	}
 	if sig != nil {
-		// The grant crossed the signal. The command has not run.
-		r.giveBack(0) //nolint:errcheck // closing the client is the second try
+		// The grant came after the signal. The command has not run.
+		r.releaseOrKeep(0) //nolint:errcheck // closing the client is the second try
 		return sig, nil
 	}
-	if err := r.settle(); err != nil {
+	if err := r.confirm(); err != nil {
 		return nil, err
 	}
-	r.since, r.grant.at, r.grant.token = clock.Now(), time.Now(), r.lease.Token()
-	r.say.infof("acquired %q in %v, token %d", r.name, (r.since - began).Round(time.Millisecond), r.grant.token)
-	r.events.emit(event{Event: "acquired", Token: fmt.Sprint(r.grant.token), WaitedMS: millis(r.since - began)})
+	r.since, r.held.at, r.held.token = clock.Now(), time.Now(), r.lease.Token()
+	r.say.infof("acquired %q in %v, token %d", r.name, (r.since - began).Round(time.Millisecond), r.held.token)
+	r.events.emit(event{Event: "acquired", Token: fmt.Sprint(r.held.token), WaitedMS: millis(r.since - began)})
 	return nil, nil
 }
 
-// settle makes sure that the lease lasts for its TTL before the command begins. A
-// grant that was pushed lasts for less until it is confirmed, and a command must be
-// stopped a while before its lease can end. A request without an answer is left to
-// the renewals.
-func (r *run) settle() error {
+// confirm extends the lease to its TTL before the command begins. A pushed grant
+// lasts for less until it is confirmed, and the command must be stopped before its
+// lease can expire. If the request gets no answer, the renewals repeat it.
+func (r *run) confirm() error {
 	ttl := time.Duration(r.ttl)
 	if r.noRenew || r.lease.Remaining() >= ttl/2 {
 		return nil
@@ -302,10 +302,10 @@ func (r *run) settle() error {
 	return nil
 }
 
-// waitOn waits until done is closed, or a signal comes that ends us. It tells
-// whom we wait for: at once if that was asked for, after a moment at a terminal.
+// waitOn waits until done is closed, or until a signal comes that ends us. It shows
+// the holder: with --verbose at once, at a terminal after a moment.
 func (r *run) waitOn(ctx context.Context, done <-chan struct{}) os.Signal {
-	var who <-chan time.Time
+	var late <-chan time.Time
 	for {
 		select {
 		case <-done:
@@ -316,23 +316,23 @@ func (r *run) waitOn(ctx context.Context, done <-chan struct{}) os.Signal {
 			}
 		case e := <-r.waiting:
 			if e.Kind == holdfast.EventAway {
-				r.away(e.Err)
+				r.showAway(e.Err)
 				continue
 			}
 			r.events.emit(event{Event: "waiting", Position: e.Position})
 			switch {
 			case r.say.level >= levelVerbose:
-				go r.tellWho(ctx, e.Position)
+				go r.showHolder(ctx, e.Position)
 			case r.say.level == levelNormal && term.IsTerminal(int(os.Stderr.Fd())):
-				who = time.After(sayWho)
+				late = time.After(showHolderAfter)
 			}
-		case <-who:
-			go r.tellWho(ctx, 0)
+		case <-late:
+			go r.showHolder(ctx, 0)
 		}
 	}
 }
 
-// sleep waits for d, or for a signal that ends us.
+// sleep waits for d, or until a signal comes that ends us.
 func (r *run) sleep(d time.Duration) os.Signal {
 	over := make(chan struct{})
 	timer := time.AfterFunc(d, func() { close(over) })
@@ -340,8 +340,8 @@ func (r *run) sleep(d time.Duration) os.Signal {
 	return r.waitOn(context.Background(), over)
 }
 
-// tellWho says who holds the lock that we wait for.
-func (r *run) tellWho(ctx context.Context, position int) {
+// showHolder prints the holder of the lock that we wait for.
+func (r *run) showHolder(ctx context.Context, position int) {
 	text := fmt.Sprintf("waiting for %q", r.name)
 	if position > 0 {
 		text += fmt.Sprintf(", position %d", position)
@@ -354,13 +354,13 @@ func (r *run) tellWho(ctx context.Context, position int) {
 	}
 }
 
-// away says that we wait for the server.
-func (r *run) away(err error) {
+// showAway prints that we wait for the server.
+func (r *run) showAway(err error) {
 	why := r.server.explain(r.name, err)
 	r.say.warnf(hintOf(why), "%s; waiting for the server", plain(why))
 }
 
-// unasked is why the server could not be asked until a wait was over, or nil.
+// unasked returns why a wait ended without an answer of the server, or nil.
 func unasked(err error) error {
 	if held, ok := errors.AsType[*holdfast.HeldError](err); ok {
 		return held.Err
@@ -368,8 +368,8 @@ func unasked(err error) error {
 	return nil
 }
 
-// cutShort reports that a wait was over before the server could say anything,
-// though nothing kept it from that but time.
+// cutShort reports that a wait ended before the server could answer, for lack of time
+// only.
 func cutShort(err error) bool {
 	held, ok := errors.AsType[*holdfast.HeldError](err)
 	if !ok || held.HeldBy != "" {
@@ -379,13 +379,13 @@ func cutShort(err error) bool {
 	return held.Err == nil || ok && late.Timeout()
 }
 
-// busy says who has the lock that we did not get.
-func (r *run) busy(err error) {
+// showBusy prints the holder of the lock that we did not get.
+func (r *run) showBusy(err error) {
 	if r.say.level < levelNormal {
 		return
 	}
 	text := fmt.Sprintf("%q is held", r.name)
-	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if state, seen := r.server.client.Inspect(ctx, r.name); seen == nil && state.Held() {
 		text += " " + briefly(state.Holders[0])
@@ -397,10 +397,10 @@ func (r *run) busy(err error) {
 	r.say.noticef("", "%s", text)
 }
 
-// perform runs the hook and the command under the lease, and answers the exit
-// code and why it is that.
-func (r *run) perform() (code int, reason string, err error) {
-	if r.tookExec != "" {
+// runCommand runs the hook and the command under the lease. It returns the exit code
+// and its reason.
+func (r *run) runCommand() (code int, reason string, err error) {
+	if r.acquireExec != "" {
 		code, reason, err = r.hook()
 		if code != 0 || err != nil {
 			return code, reason, err
@@ -418,9 +418,9 @@ func (r *run) perform() (code int, reason string, err error) {
 	return code, reason, nil
 }
 
-// hook runs --on-acquire-exec to its end. If it fails the command is not run.
+// hook runs --on-acquire-exec to its end. If it fails, the command is not started.
 func (r *run) hook() (code int, reason string, err error) {
-	argv := shell(r.tookExec)
+	argv := shell(r.acquireExec)
 	s, err := r.start(argv[0], argv, false)
 	if err != nil {
 		return codeNotStarted, "", fmt.Errorf("--on-acquire-exec: %w", err)
@@ -430,20 +430,20 @@ func (r *run) hook() (code int, reason string, err error) {
 	switch {
 	case code == 0 || reason != "done":
 		return code, reason, nil
-	case code > codeSignal: // a signal ended it; the command would have ended like that
+	case code > codeSignal: // a signal ended it, and would have ended the command
 		return code, "interrupted", nil
 	}
 	err = fmt.Errorf("--on-acquire-exec failed with exit code %d; the command was not started", code)
 	return codeNotStarted, "", err
 }
 
-// release gives the lock back and answers the exit code, which it changes only
-// if the lock turns out not to have been ours.
+// release releases the lock and returns the exit code. It changes the code only if
+// the lease turns out to be gone.
 func (r *run) release(code int, reason string) int {
 	held := clock.Now() - r.since
 	r.lost = reason == "lost"
 	keep := time.Duration(r.minHold) - held
-	err := r.giveBack(keep)
+	err := r.releaseOrKeep(keep)
 	switch {
 	case err == nil:
 		r.events.emit(event{Event: "released", HeldMS: millis(held)})
@@ -452,7 +452,7 @@ func (r *run) release(code int, reason string) int {
 			r.say.infof("%q is kept locked for another %v", r.name, keep.Round(time.Millisecond))
 		}
 	case r.lost:
-		// Said before; that it cannot be given back is no news.
+		// The loss was printed before, and explains why the release fails.
 	case errors.Is(err, holdfast.ErrNotHeld), errors.Is(err, holdfast.ErrLost):
 		r.say.put("error", fmt.Sprintf("%q was no longer held when the command ended", r.name), hintOf(err))
 		return int(r.lostCode)
@@ -463,9 +463,9 @@ func (r *run) release(code int, reason string) int {
 	return code
 }
 
-// giveBack releases the lease, or leaves the lock taken for keep more.
-func (r *run) giveBack(keep time.Duration) error {
-	ctx, cancel := r.farewell()
+// releaseOrKeep releases the lease, or keeps the lock for keep longer.
+func (r *run) releaseOrKeep(keep time.Duration) error {
+	ctx, cancel := r.closing()
 	defer cancel()
 	if keep > 0 {
 		r.kept = true

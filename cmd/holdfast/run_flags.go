@@ -21,7 +21,7 @@ const (
 	maxApp     = 128
 )
 
-// runOptions are the flags of run, as they were given.
+// runOptions are the flags of run.
 type runOptions struct {
 	name    string
 	command []string
@@ -32,17 +32,17 @@ type runOptions struct {
 	skipIfHeld bool
 	busyCode   exitCode
 
-	ttl       span
-	noRenew   bool
-	maxRun    span
-	onLost    string
-	killAfter span
-	lostCode  exitCode
-	lostExec  string
-	tookExec  string
-	minHold   span
-	oncePer   span
-	splay     span
+	ttl         span
+	noRenew     bool
+	maxRun      span
+	onLost      string
+	killAfter   span
+	lostCode    exitCode
+	lostExec    string
+	acquireExec string
+	minHold     span
+	oncePer     span
+	splay       span
 
 	app         string
 	shell       string
@@ -77,7 +77,7 @@ func leaseFlags(flags *pflag.FlagSet, o *runOptions) {
 	flags.Var(&o.killAfter, "kill-after", "time from the first signal to KILL (default: a third of --ttl, at most 10s)")
 	flags.Var(&o.lostCode, "lost-exit-code", "exit code if the lock is lost")
 	flags.StringVar(&o.lostExec, "on-lost-exec", "", "run STRING in the shell if the lock is lost")
-	flags.StringVar(&o.tookExec, "on-acquire-exec", "",
+	flags.StringVar(&o.acquireExec, "on-acquire-exec", "",
 		"run STRING in the shell before the command, while holding the lock")
 	flags.Var(&o.minHold, "min-hold",
 		"keep the lock for at least DUR from its grant, even if the command ends earlier")
@@ -103,7 +103,7 @@ func commandFlags(flags *pflag.FlagSet, o *runOptions) {
 	rename(flags, map[string]string{"app": "NAME", "command": "STRING", "events-fd": "N"})
 }
 
-// read takes the arguments and refuses what cannot work.
+// read reads the arguments and refuses what cannot work.
 func (o *runOptions) read(cmd *cobra.Command, args []string) error {
 	names, dash := args, cmd.ArgsLenAtDash()
 	if dash >= 0 {
@@ -138,8 +138,8 @@ func (o *runOptions) read(cmd *cobra.Command, args []string) error {
 	return o.check()
 }
 
-// check refuses values that contradict each other, and fills in defaults that
-// depend on others.
+// check refuses values that contradict each other, and sets the defaults that depend
+// on other flags.
 func (o *runOptions) check() error {
 	ttl := time.Duration(o.ttl)
 	switch {
@@ -175,7 +175,7 @@ func (o *runOptions) check() error {
 	return nil
 }
 
-// signal is what stops the command when the lock is lost; nil: nothing.
+// signal is what the command is sent when the lock is lost; nil: nothing.
 func (o *runOptions) signal() os.Signal {
 	sig, _ := proc.Named(strings.TrimPrefix(strings.ToUpper(o.onLost), "SIG"))
 	return sig

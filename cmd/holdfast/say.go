@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// level says how much the user wants to hear.
+// level is how much the user wants to read.
 type level int
 
 const (
 	levelQuiet   level = iota // errors and warnings
-	levelNormal               // and why nothing was done
-	levelVerbose              // and what goes on
+	levelNormal               // and why the command did not run
+	levelVerbose              // and each step
 )
 
-// printer is the one way to standard error.
+// printer writes every message on standard error.
 type printer struct {
 	mu    sync.Mutex // keeps an error and its hint together
 	w     io.Writer
@@ -33,8 +33,8 @@ func (p *printer) fail(err error) {
 	}
 }
 
-// plain is an error's text without the library's own mark, which every line of
-// ours has already.
+// plain is an error's text without the library's prefix: every line of ours has one
+// already.
 func plain(err error) string {
 	text := strings.ReplaceAll(": "+err.Error(), ": holdfast: ", ": ")
 	return strings.TrimPrefix(text, ": ")
@@ -72,7 +72,7 @@ func (p *printer) put(level, text, hint string) {
 	if p.json {
 		b, err := json.Marshal(line{stamp(time.Now()), level, text, hint})
 		if err == nil {
-			fmt.Fprintf(p.w, "%s\n", b) //nolint:errcheck // there is nowhere else to say it
+			fmt.Fprintf(p.w, "%s\n", b) //nolint:errcheck // there is no other place for it
 		}
 		return
 	}
@@ -80,14 +80,14 @@ func (p *printer) put(level, text, hint string) {
 		text = "warning: " + text
 	}
 	// One message stays one line, whatever a lock or a server is called.
-	fmt.Fprintf(p.w, "holdfast: %s\n", oneLine(text)) //nolint:errcheck // there is nowhere else to say it
+	fmt.Fprintf(p.w, "holdfast: %s\n", oneLine(text)) //nolint:errcheck // there is no other place for it
 	if hint != "" {
-		fmt.Fprintf(p.w, "hint: %s\n", oneLine(hint)) //nolint:errcheck // there is nowhere else to say it
+		fmt.Fprintf(p.w, "hint: %s\n", oneLine(hint)) //nolint:errcheck // there is no other place for it
 	}
 }
 
-// oneLine writes the characters that would end a line, or command a terminal,
-// as Go does.
+// oneLine escapes the characters that would end a line or control a terminal, as Go
+// does.
 func oneLine(text string) string {
 	var b strings.Builder
 	for _, r := range text {

@@ -50,7 +50,7 @@ type server struct {
 	rdb     *redis.Client
 	address string // without user and password
 	prefix  string
-	byHand  bool   // somebody named it
+	byHand  bool   // the user named it
 	full    string // the URL with the password, wherever that came from
 	public  string // what a holdfast inside a command is told: the URL without its password
 }
@@ -61,8 +61,8 @@ func (a *app) open(cfg holdfast.Config) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Its messages would break the rules of output, and tell of connections
-	// that nobody here has a use for: errors arrive as errors.
+	// The client library's messages would break the rules of output. Its errors arrive
+	// as errors.
 	logging.Disable()
 	cfg.Prefix = a.server.prefix
 	s.rdb = redis.NewClient(options)
@@ -84,8 +84,7 @@ func (s *server) close(ctx context.Context) {
 // file.
 func (a *app) locate(lookup func(string) (string, bool)) (*redis.Options, *server, error) {
 	text, source := a.server.url, "--redis"
-	// A flag that the environment has set has changed too, but is no text that
-	// others can read.
+	// The environment sets flags, too, but other users cannot read it.
 	onCommandLine := a.server.onCommandLine(lookup)
 	if text == "" {
 		text, _ = lookup("REDIS_URL")
@@ -156,20 +155,20 @@ func parseServer(text string) (*redis.Options, error) {
 	}
 	options.DialTimeout = 3 * time.Second
 	options.DialerRetries = 1
-	// For people who look at the server's list of clients. That we may not say who
-	// we are is no reason to do nothing, as ClientName would have it.
+	// The name is for operators who read CLIENT LIST. ClientName would fail if the user
+	// may not set it; this does not.
 	options.OnConnect = func(ctx context.Context, conn *redis.Conn) error {
 		_ = conn.ClientSetName(ctx, "holdfast").Err()
 		return nil
 	}
-	// It would look up the host's addresses, and ask for news that only a
+	// It would look up the host's addresses, and ask for notifications that only a
 	// managed service sends.
 	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return options, nil
 }
 
-// password fills in the password that the URL does not have. One in a file
-// was named explicitly, so it wins over the URL's.
+// password sets the password if the URL has none. The user named a password file
+// explicitly, so that wins over the URL.
 func (a *app) password(options *redis.Options, lookup func(string) (string, bool)) error {
 	if file := a.server.passwordFile; file != "" {
 		b, err := os.ReadFile(file)
@@ -199,7 +198,7 @@ func address(o *redis.Options) string {
 	return scheme + o.Addr
 }
 
-// withoutPassword is a URL that may be shown to anybody.
+// withoutPassword is a URL that everybody may see.
 func withoutPassword(text string) string {
 	if !strings.Contains(text, "://") {
 		text = "redis://" + text
@@ -214,8 +213,8 @@ func withoutPassword(text string) string {
 	return u.String()
 }
 
-// explain adds the address to an error that says that no answer came, and
-// what to do about it to one that knows more about the tool than the library.
+// explain adds the address to an error without an answer, and the tool's own hint where
+// the library's hint does not know the tool's flags.
 func (s *server) explain(name string, err error) error {
 	var refused *holdfast.ServerError
 	switch {

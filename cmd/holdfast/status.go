@@ -83,7 +83,7 @@ func runStatus(a *app, name string, asJSON bool, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*farewell)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
 	defer cancel()
 	defer s.close(ctx)
 	state, err := s.client.Inspect(ctx, name)
@@ -102,7 +102,7 @@ func runStatus(a *app, name string, asJSON bool, w io.Writer) error {
 	return err
 }
 
-// printState is for people: what is asked most comes first.
+// printState prints the state for people.
 func printState(w io.Writer, s holdfast.LockInfo, verbose bool) error {
 	var b strings.Builder
 	name := oneLine(s.Name)
@@ -133,7 +133,7 @@ func printState(w io.Writer, s holdfast.LockInfo, verbose bool) error {
 	return err
 }
 
-// who names a client; one that did not make itself known has only its id.
+// who names a client: by its id only, if the server does not know more.
 func who(info *holdfast.ClientInfo, client string) string {
 	if info == nil {
 		return "client " + oneLine(client)
@@ -141,13 +141,13 @@ func who(info *holdfast.ClientInfo, client string) string {
 	return oneLine(info.String())
 }
 
-// briefly is a holder in half a sentence.
+// briefly describes a holder within a message.
 func briefly(h holdfast.Holder) string {
 	return fmt.Sprintf("by %s for %s, lease expires in %s unless renewed",
 		who(h.Client, h.ClientID), length(h.Age), length(h.Remaining))
 }
 
-// length writes a time as short as it says something.
+// length writes a duration with as many digits as a reader needs.
 func length(d time.Duration) string {
 	switch {
 	case d < 0:

@@ -16,12 +16,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
-// start runs argv under the lease. Only the command itself is limited by
-// --max-run.
+// start starts argv under the lease. --max-run limits the command only, so it is
+// limited if argv is the command.
 func (r *run) start(path string, argv []string, limited bool) (*supervisor, error) {
 	shared := term.IsTerminal(int(os.Stdin.Fd())) && !r.signalGroup
 	spec := proc.Spec{
-		Path: path, Args: argv, Env: environment(os.Environ(), r.grant, r.passURL),
+		Path: path, Args: argv, Env: environment(os.Environ(), r.held, r.passURL),
 		Group: !shared, DieWithParent: r.onLost != "ignore",
 	}
 	if !r.noStdin {
@@ -59,19 +59,19 @@ func (r *run) cannotStart(err error) error {
 		"the file needs execute permission (chmod +x); a script also needs a first line such as #!/bin/sh"}
 }
 
-// supervisor stays with one command while it runs under the lease.
+// supervisor watches one command while it runs under the lease.
 type supervisor struct {
 	*run
 	child  *proc.Child
 	shared bool // the command shares our terminal and process group
 	plan   plan
 
-	told     bool // the loss was told
+	shown    bool // the loss was printed
 	lostHook *proc.Child
 }
 
-// wait returns when the command has ended, and what it started as far as we
-// had to end it.
+// wait returns when the command has ended. If we had to stop it, the processes that it
+// started have ended, too.
 func (s *supervisor) wait() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -79,7 +79,7 @@ func (s *supervisor) wait() {
 	for {
 		select {
 		case <-s.child.Done():
-			s.sweep()
+			s.endGroup()
 			return
 		case sig := <-s.signals:
 			s.pass(sig)
@@ -87,13 +87,13 @@ func (s *supervisor) wait() {
 			gone = nil
 		case <-timer.C:
 		}
-		timer.Reset(s.look())
+		timer.Reset(s.check())
 	}
 }
 
-// look asks the plan what this moment demands and does it. It answers when to
-// look again.
-func (s *supervisor) look() time.Duration {
+// check does what the plan says for this moment. It returns the time until the next
+// check.
+func (s *supervisor) check() time.Duration {
 	do, again := s.plan.step(clock.Now(), s.lease.Remaining(), s.lease.Err() != nil)
 	sig := s.signal()
 	if s.plan.overtime && !s.plan.lost {
@@ -103,7 +103,7 @@ func (s *supervisor) look() time.Duration {
 		sig = os.Kill
 	}
 	if s.plan.lost {
-		s.tellLoss()
+		s.showLoss()
 	} else if do == tell && s.plan.overtime {
 		s.say.put("error", fmt.Sprintf("the command has run for %v (--max-run): holdfast stops it", &s.maxRun), "")
 	}
@@ -120,12 +120,12 @@ func (s *supervisor) look() time.Duration {
 	return again
 }
 
-// tellLoss says once that the lock is lost, and runs what was asked for then.
-func (s *supervisor) tellLoss() {
-	if s.told {
+// showLoss prints once that the lock is lost, and starts --on-lost-exec.
+func (s *supervisor) showLoss() {
+	if s.shown {
 		return
 	}
-	s.told = true
+	s.shown = true
 	why := "no renewal was confirmed in time"
 	var lost *holdfast.LostError
 	switch {
@@ -149,7 +149,7 @@ func (s *supervisor) tellLoss() {
 	}
 	argv := shell(s.lostExec)
 	hook, err := proc.Start(proc.Spec{Path: argv[0], Args: argv, Group: true, DieWithParent: true,
-		Env: environment(os.Environ(), s.grant, s.passURL)})
+		Env: environment(os.Environ(), s.held, s.passURL)})
 	if err != nil {
 		s.say.warnf("", "--on-lost-exec: %v", err)
 		return
@@ -157,9 +157,9 @@ func (s *supervisor) tellLoss() {
 	s.lostHook = hook
 }
 
-// sweep ends what is left of the group of a command that had to be stopped, at
-// the plan's time: children may need a moment more than their parent.
-func (s *supervisor) sweep() {
+// endGroup ends what is left of the group of a command that we stopped, at the plan's
+// time: children may need a moment longer than their parent.
+func (s *supervisor) endGroup() {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for s.plan.stopping && !s.plan.killed && !s.child.Gone() {
@@ -173,7 +173,7 @@ func (s *supervisor) sweep() {
 	}
 }
 
-// awaitHook gives the hook of a loss its time.
+// awaitHook waits until --on-lost-exec has ended, or kills it when its time is over.
 func (s *supervisor) awaitHook() {
 	if s.lostHook == nil {
 		return
@@ -189,16 +189,16 @@ func (s *supervisor) awaitHook() {
 	}
 }
 
-// pass hands a signal to the command, unless a terminal has done so.
+// pass passes a signal on to the command, unless the terminal has done so.
 func (s *supervisor) pass(sig os.Signal) {
 	if proc.Stops(sig) {
 		s.suspend(sig)
 		return
 	}
 	if proc.Continues(sig) && !s.shared {
-		// While we were stopped the lease may have ended. If so the command
-		// must not go on.
-		s.look()
+		// While we were stopped, the lease may have expired. Then the command must not
+		// continue.
+		s.check()
 		if s.plan.stopping {
 			return
 		}
@@ -211,9 +211,9 @@ func (s *supervisor) pass(sig os.Signal) {
 	}
 }
 
-// suspend does what Ctrl-Z asks for. With a shell that waits for us to stop we
-// stop too, and nobody renews: what that costs is seen when we go on. Without
-// one we stay awake and keep the lock for the stopped command.
+// suspend stops the command, as Ctrl-Z asks. If a shell waits for us, we stop too, and
+// the lease may expire meanwhile: we check it when we continue. Without a shell we keep
+// running, and hold the lock for the stopped command.
 func (s *supervisor) suspend(sig os.Signal) {
 	if !s.shared {
 		s.child.Signal(sig) //nolint:errcheck // it may have ended
@@ -224,18 +224,18 @@ func (s *supervisor) suspend(sig os.Signal) {
 	if err := proc.StopSelf(); err != nil {
 		return
 	}
-	s.look() // first of all: the lease may be over
+	s.check() // first of all: the lease may have expired
 	if cont, ok := proc.ContinueSignal(); ok && !s.shared && !s.plan.stopping {
 		s.child.Signal(cont) //nolint:errcheck // it may have ended
 	}
 }
 
-// verdict is the exit code and the reason. A lost lock wins over everything.
+// verdict is the exit code and its reason. A lost lock decides, whatever else happened.
 func (s *supervisor) verdict() (int, string) {
 	switch {
 	case s.plan.lost || s.lease.Err() != nil:
 		s.plan.lost = true
-		s.tellLoss()
+		s.showLoss()
 		s.awaitHook()
 		return int(s.lostCode), "lost"
 	case s.plan.overtime:
@@ -244,28 +244,28 @@ func (s *supervisor) verdict() (int, string) {
 	return s.child.Code(), "done"
 }
 
-// action is what has to be done to the command at some moment.
+// action is what to do to the command at a moment.
 type action int
 
 const (
 	goOn action = iota
-	tell        // send the signal that asks it to stop
+	tell        // send the signal that asks the command to stop
 	kill        // send KILL
 )
 
-// lookAgain bounds the time between two looks at the lease: timers stand
-// still while a machine sleeps, and after that the lease may be over.
-const lookAgain = time.Second
+// maxPause bounds the time between two checks of the lease: timers stop while a
+// machine sleeps, and the lease may have expired when it wakes.
+const maxPause = time.Second
 
 // plan decides when a command must be told to stop and when it is killed, so
-// that it has ended before its lease can end. It is pure: its times are those
-// of a clock that counts suspension.
+// that it has ended before its lease can expire. It is pure: its times are those of a
+// clock that counts suspension.
 //
 //	running ──(lease has grace left)──▶ stopping ──(grace over)──▶ killed
 //	   └──────(maxRun has passed)──────────▲
 //
 // Invariant: killAt is never after deadline − margin while the lease is
-// believed, so that the command is dead when the lease ends.
+// trusted, so that the command is dead when the lease expires.
 type plan struct {
 	grace  time.Duration // from telling to killing
 	margin time.Duration // from killing to the lease's end: what the kernel needs
@@ -284,8 +284,8 @@ func newPlan(grace time.Duration) plan {
 	return plan{grace: grace, margin: min(max(grace/10, 5*time.Millisecond), 200*time.Millisecond)}
 }
 
-// step judges the moment now, at which the lease has left to go or is gone. It
-// answers what to do and after how long to ask again at the latest.
+// step judges the moment now, at which the lease has left time to go or is gone. It
+// returns what to do, and the longest time until the next step.
 func (p *plan) step(now, left time.Duration, gone bool) (action, time.Duration) {
 	if !gone {
 		p.deadline = now + left
@@ -296,7 +296,7 @@ func (p *plan) step(now, left time.Duration, gone bool) (action, time.Duration) 
 	ending := p.lost || p.deadline-now <= max(p.grace, p.margin)
 	switch {
 	case p.killed:
-		return goOn, lookAgain
+		return goOn, maxPause
 	case p.stopping:
 		if !p.ignore {
 			p.killAt = min(p.killAt, p.deadline-p.margin)
@@ -308,7 +308,7 @@ func (p *plan) step(now, left time.Duration, gone bool) (action, time.Duration) 
 		p.overtime = true
 		return p.stop(now, now+p.grace)
 	default:
-		again := lookAgain
+		again := maxPause
 		if !p.ignore {
 			again = min(again, p.deadline-now-max(p.grace, p.margin))
 		}
@@ -319,19 +319,19 @@ func (p *plan) step(now, left time.Duration, gone bool) (action, time.Duration) 
 	}
 	if now >= p.killAt {
 		p.killed = true
-		return kill, lookAgain
+		return kill, maxPause
 	}
-	return goOn, min(lookAgain, p.killAt-now)
+	return goOn, min(maxPause, p.killAt-now)
 }
 
-// stop begins to end the command; if there is no time left it ends it.
+// stop begins to end the command, or kills it at once if no time is left.
 func (p *plan) stop(now, killAt time.Duration) (action, time.Duration) {
 	p.stopping, p.killAt = true, killAt
 	if now >= killAt {
 		p.killed = true
-		return kill, lookAgain
+		return kill, maxPause
 	}
-	return tell, min(lookAgain, killAt-now)
+	return tell, min(maxPause, killAt-now)
 }
 
 func (p *plan) reason() string {

@@ -134,7 +134,7 @@ func (v *verification) run(cmd *cobra.Command, _ []string) error {
 	v.opts.Argv = []string{self, cmd.Name(), "client"}
 	v.opts.Duration, v.opts.Round, v.opts.TTL = time.Duration(v.duration), time.Duration(v.round), time.Duration(v.ttl)
 	v.opts.Calm = time.Duration(v.calm)
-	if err := v.place(); err != nil {
+	if err := v.servers(); err != nil {
 		return err
 	}
 	if v.opts, err = v.opts.Complete(); err != nil {
@@ -161,7 +161,7 @@ func (v *verification) run(cmd *cobra.Command, _ []string) error {
 	return v.write(report.Make(out), cmd.OutOrStdout())
 }
 
-// recording has each round added to the record, and reads which pairs that has.
+// recording adds each round to the record, and reads which pairs the record has.
 func (v *verification) recording() error {
 	var record []report.Entry
 	if v.record != "" {
@@ -179,7 +179,7 @@ func (v *verification) recording() error {
 	return nil
 }
 
-// sum prints a record in sum.
+// sum prints the summary of a record.
 func (v *verification) sum(w io.Writer) error {
 	record, err := report.ReadRecord(v.summary)
 	if err == nil && len(record) == 0 {
@@ -192,8 +192,8 @@ func (v *verification) sum(w io.Writer) error {
 	return err
 }
 
-// place decides whose servers it is about.
-func (v *verification) place() error {
+// servers decides between own servers and the user's.
+func (v *verification) servers() error {
 	_, s, err := v.locate(os.LookupEnv)
 	if err != nil {
 		return err
@@ -210,7 +210,7 @@ func (v *verification) place() error {
 	return nil
 }
 
-// permission asks, if it is about a server of the user's.
+// permission asks before it uses a server of the user.
 func (v *verification) permission(in io.Reader, out io.Writer) error {
 	if v.opts.URL == "" || v.yes {
 		return nil
@@ -231,7 +231,7 @@ Continue? [y/N] `, v.opts.Clients, v.opts.Duration, strings.TrimPrefix(v.opts.Co
 	return nil
 }
 
-// again judges a history that was kept.
+// again judges a saved history.
 func (v *verification) again(w io.Writer) error {
 	file, err := os.Open(v.judge)
 	if err != nil {
@@ -245,7 +245,7 @@ func (v *verification) again(w io.Writer) error {
 	return v.write(doc, w)
 }
 
-// write writes the result in the forms that were asked for.
+// write writes the result as text, JSON or HTML.
 func (v *verification) write(doc *report.Document, w io.Writer) error {
 	if v.html != "" {
 		file, err := os.Create(v.html)
@@ -268,8 +268,8 @@ func (v *verification) write(doc *report.Document, w io.Writer) error {
 	return err
 }
 
-// verifyProgress shows how far a run is: at a terminal in one line that is kept
-// up to date, else a line for each round, and for each step if there is one round.
+// verifyProgress shows the progress of a run: at a terminal in one line that it
+// updates, else in a line per round, or per step if there is one round only.
 type verifyProgress struct {
 	w    io.Writer
 	live bool
