@@ -227,8 +227,8 @@ func (r *Run) Frozen() Result {
 			case len(granted) == 0:
 				continue
 			case r.mostUnasked(key, f.Procs[0], granted) < 2:
-			case r.lossBetween(f.From, f.Till):
-				res.Excused++ // and with it who does not answer
+			case r.lossBetween(f.From, f.Till), r.blindBetween(f.From, f.Till):
+				res.Excused++ // and with it who does not answer, or what was asked for
 			default:
 				res.findf(r.machine(granted[1].from), lockOf(key),
 					"client %d was stopped for %v, and was granted it %d times",

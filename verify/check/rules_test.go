@@ -132,6 +132,13 @@ func TestWhoAskedBeforeItWasStoppedMayBeGrantedTheLockAnew(t *testing.T) {
 	if r := s.results()["frozen-once"]; r.Passed() {
 		t.Error("it asked once, and was granted the lock twice since")
 	}
+	// Where the account has a gap, nobody knows what was asked.
+	s.add(history.Event{Kind: history.Fault, Fault: &history.FaultSpan{
+		Name: "no-perm", From: at(100), Till: at(300), Blind: true,
+	}})
+	if r := s.results()["frozen-once"]; !r.Passed() || r.Excused == 0 {
+		t.Errorf("with a gap: %+v", r)
+	}
 }
 
 // A loss brings back a hold that was given up, and others come in beside it in the name
