@@ -103,7 +103,7 @@ func checkValue(value string) error {
 // of [Election.Campaign].
 func (e *Election) Do(
 	ctx context.Context, value string, f func(ctx context.Context, lead *Leadership) error,
-) (err error) {
+) error {
 	if err := runnable(ctx, f == nil); err != nil {
 		return err
 	}
@@ -114,16 +114,19 @@ func (e *Election) Do(
 	return lead.run(ctx, f)
 }
 
-func (l *Leadership) run(
-	ctx context.Context, f func(ctx context.Context, lead *Leadership) error,
-) (err error) {
-	inner, cancel := l.lease.bind(ctx)
-	defer func() {
-		cancel()
-		err = both(err, l.Resign(ctx))
-	}()
-	return f(inner, l)
+// run runs f as the leader, and resigns.
+func (l *Leadership) run(ctx context.Context, f func(ctx context.Context, lead *Leadership) error) error {
+	return do(ctx, lead{l.lease, l}, func(ctx context.Context) error { return f(ctx, l) })
 }
+
+// lead is a lease that ends with the leader's resignation.
+type lead struct {
+	*Lease
+	leadership *Leadership
+}
+
+// Release resigns.
+func (l lead) Release(ctx context.Context) error { return l.leadership.Resign(ctx) }
 
 // Loop is Do again and again: after each loss of the lead it campaigns anew,
 // once f has returned, and while the server is away it goes on trying. It ends

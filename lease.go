@@ -160,6 +160,34 @@ func (l *Lease) bind(ctx context.Context) (context.Context, context.CancelFunc) 
 	return &leaseContext{inner, t, t}, func() { cancel(ErrReleased) }
 }
 
+// boundLease is what a function runs under.
+type boundLease interface {
+	bind(ctx context.Context) (context.Context, context.CancelFunc)
+	Release(ctx context.Context) error
+}
+
+// do runs f under a lease, and releases it when f has returned or panicked.
+func do(ctx context.Context, l boundLease, f func(ctx context.Context) error) (err error) {
+	inner, cancel := l.bind(ctx)
+	defer func() {
+		cancel()
+		err = both(err, l.Release(ctx))
+	}()
+	return f(inner)
+}
+
+// both joins what a function answered with what went wrong with its lock. An error that
+// comes alone stays as it is.
+func both(err, lock error) error {
+	switch {
+	case lock == nil:
+		return err
+	case err == nil:
+		return lock
+	}
+	return errors.Join(err, lock)
+}
+
 // onEnd has cancel called with the cause of the lease's end. t.mu is held.
 func (t *tenure) onEnd(cancel context.CancelCauseFunc) {
 	if t.cause != nil {

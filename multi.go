@@ -97,7 +97,7 @@ func (m *MultiMutex) placed(l *MultiLease, err error) (*MultiLease, error) {
 
 // Do runs f under the locks, as [Mutex.Do] does under one: the context that f
 // is given is also done when any of them is lost.
-func (m *MultiMutex) Do(ctx context.Context, f func(ctx context.Context) error) (err error) {
+func (m *MultiMutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	if err := runnable(ctx, f == nil); err != nil {
 		return err
 	}
@@ -105,12 +105,7 @@ func (m *MultiMutex) Do(ctx context.Context, f func(ctx context.Context) error) 
 	if err != nil {
 		return err
 	}
-	inner, cancel := l.bundle.bind(ctx)
-	defer func() {
-		cancel(ErrReleased)
-		err = both(err, l.Release(ctx))
-	}()
-	return f(inner)
+	return do(ctx, l, f)
 }
 
 func (m *MultiMutex) usable(ctx context.Context) error {

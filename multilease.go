@@ -90,7 +90,8 @@ func (b *bundle) release() (first bool, cause error) {
 }
 
 // bind makes a child of ctx that is also done when the lease ends.
-func (b *bundle) bind(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+func (l *MultiLease) bind(ctx context.Context) (context.Context, context.CancelFunc) {
+	b := l.bundle
 	inner, cancel := context.WithCancelCause(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -99,7 +100,7 @@ func (b *bundle) bind(ctx context.Context) (context.Context, context.CancelCause
 	} else {
 		b.cancel = append(b.cancel, cancel)
 	}
-	return &leaseContext{inner, tenureOf(b.ctx), together(b.parts)}, cancel
+	return &leaseContext{inner, tenureOf(b.ctx), together(b.parts)}, func() { cancel(ErrReleased) }
 }
 
 // Names are the names of the locks, in the order in which they are taken.

@@ -389,17 +389,27 @@ func (e *Periodic) Reschedule(ctx context.Context) error {
 }
 
 // run runs f under the lease, and gives the period back if it is to be.
-func (e *Periodic) run(ctx context.Context, l *Lease, f func(ctx context.Context) error) (err error) {
-	inner, cancel := l.bind(ctx)
-	end := l.Release
-	defer func() {
-		cancel()
-		err = both(err, end(ctx))
-	}()
-	if err = f(inner); err != nil && e.terms.again {
-		end = l.forgo
+func (e *Periodic) run(ctx context.Context, l *Lease, f func(ctx context.Context) error) error {
+	r := &run{Lease: l}
+	return do(ctx, r, func(ctx context.Context) error {
+		err := f(ctx)
+		r.reopen = err != nil && e.terms.again
+		return err
+	})
+}
+
+// run is the lease of one run of a job.
+type run struct {
+	*Lease
+	reopen bool // the period goes back: the run has failed
+}
+
+// Release ends the run.
+func (r *run) Release(ctx context.Context) error {
+	if r.reopen {
+		return r.forgo(ctx)
 	}
-	return err
+	return r.Lease.Release(ctx)
 }
 
 // forgo is Release that also gives back the period of a run. What is lost when

@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -76,20 +75,8 @@ func (t *terms) try(ctx context.Context) (*Lease, error) {
 	return t.placed(t.client.lock(ctx, ctx, &t.spec, true))
 }
 
-// both joins what a function answered with what went wrong with its lock. An error that
-// comes alone stays as it is.
-func both(err, lock error) error {
-	switch {
-	case lock == nil:
-		return err
-	case err == nil:
-		return lock
-	}
-	return errors.Join(err, lock)
-}
-
 // do runs f under the lock.
-func (t *terms) do(ctx context.Context, f func(ctx context.Context) error) (err error) {
+func (t *terms) do(ctx context.Context, f func(ctx context.Context) error) error {
 	if err := runnable(ctx, f == nil); err != nil {
 		return err
 	}
@@ -97,12 +84,7 @@ func (t *terms) do(ctx context.Context, f func(ctx context.Context) error) (err 
 	if err != nil {
 		return err
 	}
-	inner, cancel := l.bind(ctx)
-	defer func() {
-		cancel()
-		err = both(err, l.Release(ctx))
-	}()
-	return f(inner)
+	return do(ctx, l, f)
 }
 
 // usable refuses what needs no question to the server.

@@ -57,9 +57,9 @@ var inJobs = []mutant{{
 	by:   []check{rules},
 }, {
 	name: "the function's own error of a run is wrapped",
-	file: "periodic.go",
-	old:  "		err = both(err, end(ctx))\n",
-	mut:  "		err = errors.Join(err, end(ctx))\n",
+	file: "lease.go",
+	old:  "		err = both(err, l.Release(ctx))\n",
+	mut:  "		err = errors.Join(err, l.Release(ctx))\n",
 	by:   []check{rules},
 }, {
 	name: "a job's record is that of a lock under another prefix",
