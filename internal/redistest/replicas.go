@@ -11,6 +11,9 @@ const replicator = "replicator"
 // replicated lets a server have replicas that can be cut off, and be one.
 func replicated(s *Server) {
 	s.args = append(s.args, "--repl-timeout", "5",
+		// A server that cannot save and becomes a replica would end at the first write
+		// that it is sent.
+		"--replica-ignore-disk-write-errors", "yes",
 		"--user", replicator, "on", "nopass", "+psync", "+replconf", "+ping",
 		"--masteruser", replicator, "--masterauth", "any")
 }
