@@ -67,6 +67,7 @@ type reserve struct {
 	view *redis.Conn // own with the user's hooks
 	uses int
 	idle *time.Timer // closes own; nil while it is in use
+	over bool        // own is to be closed when its last use ends
 }
 
 // take returns the view; give must be called after use.
@@ -74,6 +75,7 @@ func (r *reserve) take() *redis.Conn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.uses++
+	r.over = false
 	if r.idle != nil {
 		r.idle.Stop()
 		r.idle = nil
@@ -97,20 +99,33 @@ func (r *reserve) take() *redis.Conn {
 func (r *reserve) give() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.uses--; r.uses == 0 {
+	switch r.uses--; {
+	case r.uses > 0:
+	case r.over:
+		r.end()
+	default:
 		r.idle = time.AfterFunc(reserveIdle, r.close)
 	}
 }
 
+// close closes the connections, at once or when their last use ends: a request that its
+// caller has given up lingers on one.
 func (r *reserve) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.uses == 0 && r.own != nil {
-		if r.idle != nil {
-			r.idle.Stop()
-			r.idle = nil
-		}
-		_ = r.own.Close() // its connections are idle
+	if r.over = r.uses > 0; !r.over {
+		r.end()
+	}
+}
+
+// end closes the connections, which are idle. r.mu is held.
+func (r *reserve) end() {
+	if r.idle != nil {
+		r.idle.Stop()
+		r.idle = nil
+	}
+	if r.own != nil {
+		_ = r.own.Close()
 		r.own, r.view = nil, nil
 	}
 }

@@ -2,6 +2,7 @@ package goredis_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
@@ -108,4 +110,25 @@ func TestShortLocksNeedNoConnectionOfTheirOwn(t *testing.T) {
 	if err := c.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// A renewal that nobody waits for any more lingers on its connection. The store is closed
+// meanwhile: when the renewal ends, so does the connection.
+func TestWhatLingersKeepsNoConnection(t *testing.T) {
+	s := redistest.Start(t)
+	rdb := dialling(t, &redis.Options{Addr: s.Addr(), PoolSize: 4})
+	st := goredis.New(rdb)
+	s.Pause()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := st.Run(ctx, script.Renew, []string{"holdfast:{x}"}, []string{"600000", "a/1", "1000", ""})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a renewal at a server that stands still: %v", err)
+	}
+	if !st.Reserved() {
+		t.Error("it went over no connection of the store's own")
+	}
+	st.CloseIdleConnections()
+	s.Continue()
+	redistest.Await(t, "the connection is closed", func() bool { return !st.Reserved() })
 }

@@ -139,6 +139,12 @@ var inAdapters = []mutant{{
 	mut:  "_, same := before[i].(string); same {",
 	by:   []check{allGoRedis},
 }, {
+	name: "goredis: what lingers keeps the store's own connections",
+	file: "store/goredis/reserve.go",
+	old:  "	case r.over:\n",
+	mut:  "	case false:\n",
+	by:   []check{allGoRedis},
+}, {
 	name: "goredis: renewals wait for the user's own requests",
 	file: "store/goredis/reserve.go",
 	old:  "	case script.Renew:\n		return keeping\n",
