@@ -113,11 +113,15 @@ func (r *Run) setBack(at int64) bool {
 // till is when a lease is over that a note says is due, by a clock that is never
 // moved. What a step leaves out is over with the step; what it repeats lasts.
 func (r *Run) till(due int64, n audit.Note) int64 {
-	till := due - n.Ahead
+	till, ahead := due-n.Ahead, int64(0)
 	for _, s := range r.clock.of(n.Server) {
-		if step := (s.At + r.Setup.Skew) / 1000; step > n.At && step < till {
+		switch step := (s.At + r.Setup.Skew) / 1000; {
+		case step > n.At && step < till:
 			till = max(due-s.Ahead/1000, step)
+		case step <= n.At && n.At-step <= unsaid/1000: // due may be by the time before, see readings
+			till = max(till, min(due-ahead/1000, step))
 		}
+		ahead = s.Ahead
 	}
 	return till
 }

@@ -288,6 +288,16 @@ func TestAStepBetweenAScriptAndItsNote(t *testing.T) {
 			t.Errorf("a clock ahead by %v ms: %+v", ahead, r)
 		}
 	}
+	// A renewal by the time before the step: the lease lasts until the step.
+	for trusted, ok := range map[float64]bool{53: true, 54.4: true, 99: false} {
+		s := newStory(stepped(54.5, 3_600_000, false)).
+			note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
+			hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0.5, got: 1.5, over: 100, trusted: trusted}).
+			told(55, 3_600_000, "renew", "l", "c1/1", set(token(1), 154, "c1/1"))
+		if r := s.results()["trust-is-backed"]; r.Passed() != ok {
+			t.Errorf("trusted until %v: %+v", trusted, r)
+		}
+	}
 	// The record is lost, and the grant after it is heard of with the step.
 	lost := history.FaultSpan{Name: "flush-all", From: at(50), Till: at(51), Loses: true}
 	s := newStory(stepped(70, -3_600_000, false), lost).
