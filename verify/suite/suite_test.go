@@ -122,18 +122,18 @@ func smokeOnce(t *testing.T, o suite.Options) (thin string) {
 
 func TestWhatCannotBeRunIsRefused(t *testing.T) {
 	for want, o := range map[string]suite.Options{
-		"topology":             {Topology: "moon"},
-		"duration":             {Duration: time.Second},
-		"ttl":                  {TTL: time.Millisecond},
-		"clients":              {Clients: 1},
-		"rest":                 {Rest: -1},
-		"calm":                 {Calm: -1},
-		"workload":             {Works: []string{"sleep"}},
-		"no fault is called":   {Faults: []string{"sleep"}},
-		"not on standalone":    {Faults: []string{"failover"}},
-		"would break":          {Faults: []string{"flush-all"}, URL: "redis://127.0.0.1:1"},
-		"cannot look into TLS": {Faults: []string{"cut"}, URL: "rediss://127.0.0.1:1"},
-		"needs the workload":   {Faults: []string{"stop-writer"}, Works: []string{workload.Mutex}},
+		"topology":              {Topology: "moon"},
+		"duration":              {Duration: time.Second},
+		"ttl":                   {TTL: time.Millisecond},
+		"clients":               {Clients: 1},
+		"rest":                  {Rest: -1},
+		"calm":                  {Calm: -1},
+		`--works "sleep"`:       {Works: []string{"sleep"}},
+		"there is no fault":     {Faults: []string{"sleep"}},
+		"on standalone":         {Faults: []string{"failover"}},
+		"would break":           {Faults: []string{"flush-all"}, URL: "redis://127.0.0.1:1"},
+		"not possible with TLS": {Faults: []string{"cut"}, URL: "rediss://127.0.0.1:1"},
+		"needs the workload":    {Faults: []string{"stop-writer"}, Works: []string{workload.Mutex}},
 	} {
 		o.Argv = []string{"true"}
 		if _, err := o.Complete(); err == nil || !strings.Contains(err.Error(), want) {
