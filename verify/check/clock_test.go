@@ -292,7 +292,9 @@ func TestAStepBetweenAScriptAndItsNote(t *testing.T) {
 	for trusted, ok := range map[float64]bool{53: true, 54.4: true, 99: false} {
 		s := newStory(stepped(54.5, 3_600_000, false)).
 			note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
-			hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0.5, got: 1.5, over: 100, trusted: trusted}).
+			hold(hold{
+				client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0.5, got: 1.5, over: 100, trusted: trusted,
+			}).
 			told(55, 3_600_000, "renew", "l", "c1/1", set(token(1), 154, "c1/1"))
 		if r := s.results()["trust-is-backed"]; r.Passed() != ok {
 			t.Errorf("trusted until %v: %+v", trusted, r)
