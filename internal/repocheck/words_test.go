@@ -42,7 +42,8 @@ func TestRetiredWordsGo(t *testing.T) {
 	}
 	counts := map[string]int{}
 	for file, text := range readTree(t) {
-		if strings.HasPrefix(file, "internal/repocheck/") {
+		// The record is printed from data: names of faults, and what rounds have said.
+		if strings.HasPrefix(file, "internal/repocheck/") || file == "docs/track-record/record.md" {
 			continue
 		}
 		for word, n := range Words(file, text, words) {
