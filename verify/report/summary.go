@@ -132,8 +132,8 @@ func Summary(record []Entry) string {
 	}
 	for _, e := range record {
 		if len(e.Violations) > 0 {
-			fmt.Fprintf(&b, "\n- %s, %s, seed %d: %s. **%s**\n", e.At.Format(time.DateOnly), e.Topology, e.Seed,
-				strings.Join(e.Violations, "; "), orOpen(e.Explained))
+			fmt.Fprintf(&b, "\n- %s, %s, seed %d. **%s**\n  - %s\n", e.At.Format(time.DateOnly), e.Topology, e.Seed,
+				orOpen(e.Explained), strings.Join(e.Violations, "\n  - "))
 		}
 	}
 	b.WriteString(servers(record) + recoveries(record) + all.checks())
