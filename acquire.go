@@ -102,7 +102,6 @@ type attempt struct {
 	since  time.Duration // before the request was sent to which it said so
 	w      *pushes.Waiter
 	wake   Wake
-	deaf   bool // no push can be relied on: it looks often instead
 }
 
 // attempt names one more acquisition of this client's.
@@ -130,10 +129,9 @@ func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, e
 	// To join in the first request, the subscription must stand already, or
 	// be known to be out of reach.
 	if !try {
-		if at.w = c.hub.Await(s.channel, number); at.w == nil && c.deaf.now(c.now()) {
-			at.w = c.hub.Unsubscribed(number)
+		if at.w = c.hub.Await(s.channel, number); at.w == nil && c.pushing.refused(c.now()) {
+			at.w = c.hub.Unsubscribed(s.channel, number)
 		}
-		at.deaf = at.w != nil && c.isDeaf()
 	}
 	a, err := at.enter(ctx, away)
 	if at.w != nil {
@@ -363,7 +361,8 @@ func (at *attempt) renumber() {
 
 // lookIn is for how long to wait for a push before looking.
 func (at *attempt) lookIn(a wire.Answer) time.Duration {
-	if at.deaf {
+	if at.pushUnavailable() {
+		at.subscribeAgain()
 		return leasetime.PollWithoutPush(a.Left, at.spec.ttl, at.c.chance())
 	}
 	return leasetime.PollAfter(a.Left, a.Place, at.spec.ttl, at.c.chance())

@@ -40,7 +40,7 @@ type Client struct {
 	roads     roads
 	manners   shared[choice, manner]
 	places    shared[place, place]
-	deaf      deafness
+	pushing   pushState
 	teller    teller
 	abandoned abandoned
 	renewer   *renewer.Renewer
@@ -112,7 +112,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 	if c.sharded {
 		linger = channelLinger
 	}
-	c.hub = pushes.New(c.listen, c.readPush, c.stray, cfg.RequestTimeout, linger)
+	c.hub = pushes.New(c.listen, c.readPush, c.stray, max(cfg.RequestTimeout, subscribing), linger)
 	return c, nil
 }
 

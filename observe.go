@@ -32,8 +32,8 @@ const (
 	EventAway                                 // the server cannot serve an acquisition, which goes on trying; Err
 )
 
-var eventNames = [...]string{"", "wait", "wake", "grant", "fail", "renew", "lost", "release", "leak", "deaf",
-	"away"}
+var eventNames = [...]string{"", "wait", "wake", "grant", "fail", "renew", "lost", "release", "leak",
+	"push-unavailable", "away"}
 
 func (k EventKind) String() string { return eventNames[k] }
 

@@ -119,7 +119,7 @@ type observation struct {
 	wake  chan struct{}
 
 	hears   bool // the subscription stands
-	deaf    bool // the server does not permit one
+	refused bool // the server does not permit one
 	last    Leader
 	highest uint64        // term
 	quiet   bool          // nothing was told, or an error: whatever is seen is news
@@ -138,7 +138,7 @@ func (o *observation) nudge() {
 // subscribe makes the subscription if there is none yet. Without one there are
 // still the looks. It ends with the observation or the client, whichever is first.
 func (o *observation) subscribe(ctx context.Context, done <-chan struct{}) {
-	if o.hears || o.deaf || ctx.Err() != nil || !o.c.life.Enter() {
+	if o.hears || o.refused || ctx.Err() != nil || !o.c.life.Enter() {
 		return
 	}
 	defer o.c.life.Exit()
@@ -147,7 +147,7 @@ func (o *observation) subscribe(ctx context.Context, done <-chan struct{}) {
 	told := store.Listener{Message: func(string) { o.nudge() }, Resumed: o.nudge}
 	stop, err := o.c.store.Listen(bounded, o.e.watch, told)
 	if err != nil {
-		o.deaf = !passing(err)
+		o.refused = !passing(err)
 		return
 	}
 	o.hears = o.c.life.Go(func() {

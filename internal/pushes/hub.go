@@ -55,8 +55,9 @@ type subscription struct {
 	err     error
 
 	// Guarded by Hub.mu.
-	users int         // waiters, and those who wait for the confirmation
-	idle  *time.Timer // ends the subscription; nil while it has users
+	users int           // waiters, and those who wait for the confirmation
+	idle  *time.Timer   // ends the subscription; nil while it has users
+	told  []func(error) // called when it is made, or could not be made
 }
 
 // Waiter is one attempt that waits.
@@ -65,7 +66,8 @@ type Waiter struct {
 	Recheck chan struct{}      // receives when the waiter should look by itself
 	FreeAt  chan time.Duration // receives for how long the lock still stays taken, when that changed
 	number  uint64
-	sub     *subscription // nil: it hears nothing
+	channel string
+	sub     *subscription // nil: no push can reach it
 }
 
 // New makes a hub. timeout bounds the making of one subscription. A
@@ -100,7 +102,7 @@ func (h *Hub) Await(channel string, number uint64) *Waiter {
 		return nil
 	}
 	h.use(s)
-	return h.enlist(s, number)
+	return h.enlist(channel, s, number)
 }
 
 // Subscribe is Await for a subscription that may not stand yet: it returns
@@ -108,18 +110,43 @@ func (h *Hub) Await(channel string, number uint64) *Waiter {
 // it outlives the one who asked first, whose ctx bounds only its own wait.
 // After an error the next caller tries anew.
 func (h *Hub) Subscribe(ctx context.Context, channel string, number uint64) (*Waiter, error) {
+	s, err := h.subscribed(ctx, channel)
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.enlist(channel, s, number), nil
+}
+
+// Prepare has the channel's subscription made, and waits for nothing. told is called
+// with what became of it, unless the hub is stopped.
+func (h *Hub) Prepare(channel string, told func(error)) {
+	h.mu.Lock()
+	if h.stopped {
+		h.mu.Unlock()
+		return
+	}
+	s := h.subscription(channel)
+	select {
+	case <-s.made:
+		h.mu.Unlock()
+		told(nil)
+	default:
+		s.told = append(s.told, told)
+		h.mu.Unlock()
+	}
+}
+
+// subscribed returns the channel's subscription once it is confirmed, with the
+// caller counted among its users.
+func (h *Hub) subscribed(ctx context.Context, channel string) (*subscription, error) {
 	h.mu.Lock()
 	if h.stopped {
 		h.mu.Unlock()
 		return nil, context.Canceled
 	}
-	s := h.subs[channel]
-	if s == nil {
-		s = &subscription{channel: channel, made: make(chan struct{})}
-		h.subs[channel] = s
-		h.work.Add(1)
-		go h.subscribe(s)
-	}
+	s := h.subscription(channel)
 	h.use(s)
 	h.mu.Unlock()
 	var err error
@@ -129,21 +156,40 @@ func (h *Hub) Subscribe(ctx context.Context, channel string, number uint64) (*Wa
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	if err != nil {
+		h.mu.Lock()
 		h.leave(s)
+		h.mu.Unlock()
 		return nil, err
 	}
-	return h.enlist(s, number), nil
+	return s, nil
 }
 
-// Unsubscribed registers a waiter without a subscription. It hears nothing, and has to
-// look by itself.
-func (h *Hub) Unsubscribed(number uint64) *Waiter {
+// subscription is the channel's, which is being made if there was none. mu is held.
+func (h *Hub) subscription(channel string) *subscription {
+	s := h.subs[channel]
+	if s == nil {
+		s = &subscription{channel: channel, made: make(chan struct{})}
+		h.subs[channel] = s
+		h.work.Add(1)
+		go h.subscribe(s)
+	}
+	return s
+}
+
+// Unsubscribed registers a waiter that does not wait for a subscription. It has to look
+// by itself until one stands; then its Recheck receives.
+func (h *Hub) Unsubscribed(channel string, number uint64) *Waiter {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.enlist(nil, number)
+	return h.enlist(channel, nil, number)
+}
+
+// Reaches reports whether w has a subscription, so that a push reaches it.
+func (h *Hub) Reaches(w *Waiter) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return w.sub != nil
 }
 
 // Replace registers a waiter in the place of w, which is forgotten.
@@ -151,7 +197,7 @@ func (h *Hub) Replace(w *Waiter, number uint64) *Waiter {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.waiters, w.number)
-	return h.enlist(w.sub, number)
+	return h.enlist(w.channel, w.sub, number)
 }
 
 // Forget ends the waiting. A push that comes later finds nobody.
@@ -165,10 +211,10 @@ func (h *Hub) Forget(w *Waiter) {
 }
 
 // enlist makes a waiter of one who is counted among s's users. mu is held.
-func (h *Hub) enlist(s *subscription, number uint64) *Waiter {
+func (h *Hub) enlist(channel string, s *subscription, number uint64) *Waiter {
 	w := &Waiter{
 		Granted: make(chan Grant, 1), Recheck: make(chan struct{}, 1), FreeAt: make(chan time.Duration, 1),
-		number: number, sub: s,
+		number: number, channel: channel, sub: s,
 	}
 	h.waiters[number] = w
 	return w
@@ -223,12 +269,40 @@ func (h *Hub) subscribe(s *subscription) {
 	s.stop, s.err = stop, err
 	if err != nil {
 		delete(h.subs, s.channel)
-	} else if s.users == 0 && s.idle == nil {
-		s.users++
-		h.leave(s)
+	} else {
+		h.adopt(s)
 	}
 	close(s.made)
+	told := s.told
+	if h.stopped {
+		told = nil
+	}
 	h.mu.Unlock()
+	for _, f := range told {
+		f(err)
+	}
+}
+
+// adopt gives a new subscription to those who waited without one. Before it stood,
+// a push could not reach them: they look once more. mu is held.
+func (h *Hub) adopt(s *subscription) {
+	s.users++
+	for _, w := range h.waiters {
+		if w.sub == nil && w.channel == s.channel {
+			w.sub = s
+			s.users++
+			w.recheck()
+		}
+	}
+	h.leave(s)
+}
+
+// recheck tells a waiter to look by itself.
+func (w *Waiter) recheck() {
+	select {
+	case w.Recheck <- struct{}{}:
+	default: // told already
+	}
 }
 
 // Stop ends all subscriptions and returns when nothing of the hub runs any more.
@@ -287,9 +361,6 @@ func (h *Hub) resumed(s *subscription) {
 		if w.sub != s {
 			continue
 		}
-		select {
-		case w.Recheck <- struct{}{}:
-		default: // nudged already
-		}
+		w.recheck()
 	}
 }

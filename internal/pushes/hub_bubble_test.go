@@ -139,6 +139,68 @@ func TestASubscriptionOutlivesWhoAskedFirst(t *testing.T) {
 	})
 }
 
+func TestWhoCouldNotWaitForASubscriptionHasItWhenItStands(t *testing.T) {
+	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
+		feed.confirm = 2 * time.Second
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := h.Subscribe(ctx, "channel", 1); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("after the end of its context: %v", err)
+		}
+		w, other := h.Unsubscribed("channel", 1), h.Unsubscribed("another", 2)
+		w = h.Replace(w, 3)
+		told := make(chan error, 2)
+		h.Prepare("channel", func(err error) { told <- err })
+		if h.Reaches(w) {
+			t.Error("a push reaches it before the server confirmed")
+		}
+		if err := <-told; err != nil || feed.made != 1 {
+			t.Errorf("%v, %d subscriptions", err, feed.made)
+		}
+		if !h.Reaches(w) || len(w.Recheck) != 1 || h.Reaches(other) || len(other.Recheck) != 0 {
+			t.Errorf("%d and %d were told to look", len(w.Recheck), len(other.Recheck))
+		}
+		h.Prepare("channel", func(err error) { told <- err })
+		if err := <-told; err != nil || feed.made != 1 {
+			t.Errorf("for one that stands: %v, %d subscriptions", err, feed.made)
+		}
+		feed.message("3 71")
+		if g := <-w.Granted; g.Token != 71 {
+			t.Errorf("token %d", g.Token)
+		}
+		h.Forget(other)
+		time.Sleep(time.Minute)
+		if feed.stopped != 0 {
+			t.Error("the channel was left while somebody waited")
+		}
+		h.Forget(w)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if feed.stopped != 1 {
+			t.Error("the channel was not left")
+		}
+	})
+}
+
+func TestWhoPreparesIsToldOfARefusal(t *testing.T) {
+	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
+		feed.err = errRefused
+		told := make(chan error, 1)
+		h.Prepare("channel", func(err error) { told <- err })
+		if err := <-told; !errors.Is(err, errRefused) {
+			t.Errorf("got %v", err)
+		}
+		feed.confirm = time.Second
+		h.Prepare("channel", func(err error) { told <- err })
+		synctest.Wait()
+		h.Stop()
+		h.Prepare("channel", func(err error) { told <- err })
+		if len(told) != 0 {
+			t.Errorf("after Stop: %v", <-told)
+		}
+	})
+}
+
 func TestAFailedSubscriptionIsTriedAgainByTheNextCaller(t *testing.T) {
 	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
 		feed.err = errRefused

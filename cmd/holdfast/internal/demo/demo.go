@@ -223,8 +223,8 @@ func (r *run) fight(ctx context.Context) error {
 				return nil
 			}
 			if elapsed >= r.opts.Duration+grace {
-				return fmt.Errorf("the demo did not end after %v: the machine may be too busy; try a longer --duration",
-					elapsed.Round(time.Second))
+				return fmt.Errorf("the demo did not end after %v, still waiting for %s: the machine may be too busy; "+
+					"try a longer --duration", elapsed.Round(time.Second), r.director.awaited())
 			}
 		case <-ctx.Done():
 			return ctx.Err()

@@ -1,6 +1,9 @@
 package demo
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // The demo does two cruel things in each run, and it does them on purpose: the
 // director decides when and to whom. It is told what happens and answers what
@@ -85,6 +88,25 @@ func (d *director) stands(worker int, token uint64) (act, int) {
 		return actPause, worker
 	}
 	return actNone, 0
+}
+
+// awaited names what the next step of the run needs.
+func (d *director) awaited() string {
+	switch d.scene {
+	case calmBeforeKill, calmBeforePause, over:
+		return "the time"
+	case aimingToKill:
+		return fmt.Sprintf("worker %d to hold the lock", d.killed)
+	case afterKill:
+		return fmt.Sprintf("another worker to take over from worker %d", d.killed)
+	case aimingToPause:
+		return fmt.Sprintf("worker %d to hold the lock", d.paused)
+	case whilePaused:
+		return fmt.Sprintf("others to hold the lock while worker %d is paused", d.paused)
+	case afterWaking:
+		return fmt.Sprintf("worker %d to write after its pause", d.paused)
+	}
+	return "nothing"
 }
 
 // turn is told that a worker has ended a hold.

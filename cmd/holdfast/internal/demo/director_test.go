@@ -47,3 +47,17 @@ func TestDirectorCastsTwoOfTwo(t *testing.T) {
 		t.Errorf("kills %d and pauses %d of two workers", d.killed, d.paused)
 	}
 }
+
+func TestDirectorNamesWhatItWaitsFor(t *testing.T) {
+	d := newDirector(4, 5*time.Second)
+	d.clock(time.Second)
+	if got := d.awaited(); got != "worker 2 to hold the lock" {
+		t.Error(got)
+	}
+	d.stands(2, 11)
+	d.turn(1, 12)
+	d.clock(4 * time.Second)
+	if got := d.awaited(); got != "worker 3 to hold the lock" {
+		t.Error(got)
+	}
+}
