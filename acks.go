@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/renewer"
+	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -81,13 +82,13 @@ func (c *Client) waits(s *spec) error {
 func (c *Client) runAcked(
 	ctx context.Context, s *spec, action *script.Script, keys, args []string,
 ) (string, error) {
-	limited := within(ctx, c.cfg.RequestTimeout)
+	limited := request.Within(ctx, c.cfg.RequestTimeout)
 	if !s.ack.wanted() {
 		answer, err := c.store.Run(limited, action, keys, args)
-		return answer, inTime(ctx, err)
+		return answer, request.InTime(ctx, err)
 	}
 	answer, got, err := c.store.(store.Acker).RunAcked(limited, action, keys, args, s.ack.need, s.ack.limit)
-	err = inTime(ctx, err)
+	err = request.InTime(ctx, err)
 	if err == nil && !got.Covers(s.ack.need) {
 		err = &AckError{Name: s.name, Want: s.ack.need, Got: got}
 	}
@@ -109,7 +110,7 @@ func (h *hold) confirm(ctx context.Context) error {
 		return nil
 	}
 	if c.renewer.Remove(&h.Item) && lost == "" {
-		if errors.Is(err, ErrNotAcked) || definite(err) {
+		if errors.Is(err, ErrNotAcked) || request.Definite(err) {
 			_ = h.release(ctx) // what it could not do goes on in the background
 		} else {
 			c.undo(s, h.attempt, c.now()+s.ttl)
@@ -121,8 +122,8 @@ func (h *hold) confirm(ctx context.Context) error {
 			s.name, h.lostFor(lost))
 	case errors.Is(err, ErrNotAcked):
 		return err
-	case ended(ctx) != nil:
-		err = ended(ctx)
+	case request.Ended(ctx) != nil:
+		err = request.Ended(ctx)
 	}
 	return fault("lock", s.name, err)
 }

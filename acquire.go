@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/pushes"
+	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -184,7 +185,7 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 	args = s.owned(args)
 	sent := c.now()
 	a, err := c.ask(ctx, action, s.keys(), args)
-	if err == nil || !definite(err) {
+	if err == nil || !request.Definite(err) {
 		at.asked = sent
 		// An answer that leaves nothing there says so of what was asked before, too.
 		at.risk = err != nil || a.Kind != wire.Busy && a.Kind != wire.Conflict && a.Kind != wire.Gone
@@ -206,11 +207,11 @@ func (at *attempt) failed(ctx context.Context, err, last error) error {
 	if at.risk {
 		at.undo()
 	}
-	end := ended(ctx)
+	end := request.Ended(ctx)
 	switch {
-	case end != nil && passing(err):
+	case end != nil && request.Transient(err):
 		return &endedError{name: at.spec.name, end: end, last: last, unknown: at.risk}
-	case c.life.IsClosing() && passing(err):
+	case c.life.IsClosing() && request.Transient(err):
 		return ErrClosed
 	}
 	return fault("lock", at.spec.name, err)
@@ -306,7 +307,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 			next, failures, silence = at.lookIn(a), 0, nil
 		case err == nil:
 			return at.settle(ctx, a)
-		case ended(ctx) != nil || !passing(err):
+		case request.Ended(ctx) != nil || !request.Transient(err):
 			return nil, at.failed(ctx, err, silence)
 		default:
 			// The server is silent or away: ask again, more slowly. If it has

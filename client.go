@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lifecycle"
 	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/internal/renewer"
+	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -147,9 +148,9 @@ func (c *Client) readPush(payload string) (uint64, pushes.Grant, bool) {
 // run sends one action. Its error says nothing about whether the action ran,
 // unless it is the server's refusal.
 func (c *Client) run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
-	answer, err := c.store.Run(within(ctx, c.cfg.RequestTimeout), action, keys, args)
+	answer, err := c.store.Run(request.Within(ctx, c.cfg.RequestTimeout), action, keys, args)
 	if err != nil {
-		err = c.explained(inTime(ctx, err))
+		err = c.explained(request.InTime(ctx, err))
 	}
 	return answer, err
 }
@@ -178,7 +179,7 @@ func (c *Client) ready(ctx context.Context) error {
 	case errors.As(err, &refused) && refused.Code == "NOPERM":
 		// Not allowed to ask: the actions will show what is missing.
 	case err != nil:
-		return unsent(inTime(ctx, err))
+		return request.Unsent(request.InTime(ctx, err))
 	default:
 		if err := usable(info); err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/renewer"
+	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -37,7 +38,7 @@ func (c *Client) Close(ctx context.Context) error {
 		return errNoContext
 	}
 	limit, parent := closeLimit, ctx
-	if ended(ctx) != nil {
+	if request.Ended(ctx) != nil {
 		// Like a release it works although ctx has ended: for one request's time.
 		limit, parent = min(limit, c.cfg.RequestTimeout), context.WithoutCancel(ctx)
 	}
@@ -45,7 +46,7 @@ func (c *Client) Close(ctx context.Context) error {
 	defer cancel()
 	first, err := c.close(limited, true)
 	if first {
-		c.closeErr = inTime(ctx, err)
+		c.closeErr = request.InTime(ctx, err)
 		close(c.gone)
 		return c.closeErr
 	}
@@ -199,7 +200,7 @@ func (c *Client) releaseBatch(ctx context.Context, batch []*hold) (left []*hold,
 				}
 			}
 			return left, nil
-		case refusal(err) != nil && !passing(err), errors.Is(err, wire.ErrAnswer):
+		case request.Refusal(err) != nil && !request.Transient(err), errors.Is(err, wire.ErrAnswer):
 			return batch, nil
 		}
 		timer := time.NewTimer(backoff.Default.After(failures, c.chance()))

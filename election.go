@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -78,7 +79,7 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 		if err = l.Proclaim(ctx, value); err == nil {
 			return l, nil
 		}
-		if ctx.Err() != nil || !passing(err) || lease.Err() != nil || !e.terms.client.rest(ctx, failures) {
+		if ctx.Err() != nil || !request.Transient(err) || lease.Err() != nil || !e.terms.client.rest(ctx, failures) {
 			_ = l.Resign(ctx)
 			return nil, err
 		}
@@ -156,7 +157,7 @@ func (e *Election) Loop(
 
 // wavering reports an error of the server or the way to it that may pass.
 func wavering(err error) bool {
-	return passing(err) && (definite(err) || errors.Is(err, ErrUnknownOutcome))
+	return request.Transient(err) && (request.Definite(err) || errors.Is(err, ErrUnknownOutcome))
 }
 
 // Term is the fencing token of the lead: every later leader's is higher.
@@ -248,7 +249,7 @@ func (l *Leadership) Resign(ctx context.Context) error {
 		// A courtesy: without it, who observes looks when the lease may be over.
 		select {
 		case l.turn <- struct{}{}:
-			_, _ = l.say(within(lasting(ctx), farewellLimit), "")
+			_, _ = l.say(request.Within(request.Lasting(ctx), farewellLimit), "")
 			<-l.turn
 		default: // a proclamation is under way, and stands until the next leader's
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -214,27 +215,8 @@ func (e *unknownError) Unwrap() error        { return e.cause }
 // fault puts an error of the store into words for the caller: what is definite
 // stays so, anything else is an unknown outcome.
 func fault(what, name string, err error) error {
-	if definite(err) || errors.Is(err, ErrClosed) {
+	if request.Definite(err) || errors.Is(err, ErrClosed) {
 		return fmt.Errorf("holdfast: %s %q: %w", what, name, err)
 	}
 	return &unknownError{what: what, name: name, cause: err}
-}
-
-// definite reports that nothing has changed at the server: it has refused, or
-// nothing was sent.
-func definite(err error) bool { return refusal(err) != nil || errors.Is(err, ErrUnreachable) }
-
-// refusal is the server's own refusal, nil if err is something else.
-func refusal(err error) *ServerError {
-	var refused *ServerError
-	if errors.As(err, &refused) {
-		return refused
-	}
-	return nil
-}
-
-// passing reports that err may be gone at the next try.
-func passing(err error) bool {
-	refused := refusal(err)
-	return refused == nil || refused.Transient()
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/holdfast-go/holdfast/internal/batch"
+	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -124,7 +125,7 @@ func (at *attempt) first(ctx context.Context) (a wire.Answer, err error) {
 	}
 	switch {
 	case t.err != nil:
-		at.risk = !definite(t.err)
+		at.risk = !request.Definite(t.err)
 		return a, t.err
 	case !t.done:
 		return at.ask(ctx, script.Acquire)

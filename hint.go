@@ -7,22 +7,24 @@ import (
 	"net"
 	"slices"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/request"
 )
 
 // Hint says what to do about err, in one sentence; it is empty when nothing
 // helpful is known.
 func Hint(err error) string {
-	var lacks *permissionError
+	var lacks *request.PermissionError
 	var refused *ServerError
 	var dial *net.OpError
-	var silent *silenceError
+	var silent *request.SilenceError
 	switch {
 	case err == nil:
 		return ""
 	case errors.As(err, &lacks):
-		return lacks.hint()
+		return permissionHint(lacks)
 	case errors.As(err, &refused) && refused.Code == "NOPERM":
-		return (&permissionError{ServerError: refused}).hint()
+		return permissionHint(&request.PermissionError{ServerError: refused})
 	case errors.As(err, &refused):
 		return hints[refused.Code]
 	case errors.Is(err, ErrNotAcked):
@@ -77,24 +79,14 @@ var hints = map[string]string{ //nolint:gosec // it speaks of passwords and has 
 	"VERSION": "Holdfast needs Redis 7.0 or Valkey 7.2, or later",
 }
 
-// permissionError is a refusal for lack of a permission, with what the hint needs
-// to be exact. It is the *ServerError.
-type permissionError struct {
-	*ServerError
-	prefix  string   // of the client that was refused; empty: not known
-	lacking []string // commands that its user may not run, if that was asked
-}
-
-// Unwrap makes a permissionError the ServerError that it has.
-func (e *permissionError) Unwrap() error { return e.ServerError }
-
-func (e *permissionError) hint() string {
-	prefix := cmp.Or(e.prefix, defaultPrefix)
+// permissionHint says what the server's user lacks.
+func permissionHint(e *request.PermissionError) string {
+	prefix := cmp.Or(e.Prefix, defaultPrefix)
 	what := "the commands +evalsha +eval +time +hget +hset +hdel +hmget +hgetall +pexpire +pttl " +
 		"+pubsub|numsub +publish +subscribe"
 	switch {
-	case len(e.lacking) > 0:
-		what = grants(e.lacking, prefix)
+	case len(e.Lacking) > 0:
+		what = grants(e.Lacking, prefix)
 	case strings.Contains(e.Message, "channel"):
 		what = "the channels &" + prefix + ":*"
 	case strings.Contains(e.Message, "keys"), strings.Contains(e.Message, "a key"),
@@ -104,19 +96,13 @@ func (e *permissionError) hint() string {
 	return "give the server's user " + what + " (ACL SETUSER)"
 }
 
-// lacksPermission reports that the server refused for lack of a permission.
-func lacksPermission(err error) bool {
-	var refused *ServerError
-	return errors.As(err, &refused) && refused.Code == "NOPERM"
-}
-
 // explained adds to a lack of permission what the hint needs to be exact.
 func (c *Client) explained(err error) error {
 	var refused *ServerError
 	if !errors.As(err, &refused) || refused.Code != "NOPERM" {
 		return err
 	}
-	return &permissionError{ServerError: refused, prefix: c.cfg.Prefix}
+	return &request.PermissionError{ServerError: refused, Prefix: c.cfg.Prefix}
 }
 
 // lacking is the refusal for commands that the server's user may not run.
@@ -126,7 +112,7 @@ func (c *Client) lacking(commands []string) error {
 		Message: fmt.Sprintf("NOPERM the user may not run %s, which the locks are made of: ACL SETUSER USER %s",
 			strings.Join(commands, ", "), grants(commands, c.cfg.Prefix)),
 	}
-	return &permissionError{ServerError: refused, prefix: c.cfg.Prefix, lacking: commands}
+	return &request.PermissionError{ServerError: refused, Prefix: c.cfg.Prefix, Lacking: commands}
 }
 
 // grants are the rules that permit the commands. A server does not tell a

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/renewer"
+	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -245,7 +246,7 @@ func (h *hold) takenAway(by *EvictionInfo) {
 
 // missing ends a hold that the server does not know any more.
 func (c *Client) missing(ctx context.Context, h *hold) {
-	_, reason := h.learn(lasting(ctx))
+	_, reason := h.learn(request.Lasting(ctx))
 	if c.renewer.Remove(&h.Item) {
 		c.lost(&h.Item, reason)
 	}
@@ -277,7 +278,7 @@ func (c *Client) renew(ctx context.Context, batch []*renewer.Item) ([]renewer.Ou
 	// All of one group wait for the same acknowledgements, or none does.
 	answer, err := c.runAcked(ctx, batch[0].Hold.(*hold).spec, script.Renew, keys, args)
 	if err != nil {
-		return nil, inTime(c.life.Context(), err) // the limit is the renewer's
+		return nil, request.InTime(c.life.Context(), err) // the limit is the renewer's
 	}
 	renewals, err := wire.ParseRenewals(answer, len(batch))
 	if err != nil {
@@ -325,14 +326,14 @@ func (h *hold) release(ctx context.Context) error {
 	if h.spec.least > 0 {
 		return h.stay(ctx, 0)
 	}
-	ctx = lasting(ctx)
+	ctx = request.Lasting(ctx)
 	limit := h.spec.client.twiceAtMost(ctx)
 	return h.leaveTogether(ctx, func() error { return h.releaseAlone(ctx, limit) })
 }
 
 // twiceAtMost is ctx for as long as a request and one more of the same may take.
 func (c *Client) twiceAtMost(ctx context.Context) context.Context {
-	return within(ctx, 2*c.cfg.RequestTimeout)
+	return request.Within(ctx, 2*c.cfg.RequestTimeout)
 }
 
 // releaseAlone releases the hold as far as limit allows, which is ctx's or shorter.
@@ -341,10 +342,10 @@ func (h *hold) releaseAlone(ctx, limit context.Context) error {
 	args := s.owned([]string{h.attempt, wire.Number(h.server.Load()), c.retention, s.base})
 	// A copy that ran is answered like the first.
 	a, err := twice(limit, func() (wire.Answer, error) { return c.ask(limit, script.Release, s.keys(), args) })
-	err = inTime(ctx, err)
+	err = request.InTime(ctx, err)
 	switch {
 	case err != nil:
-		if passing(err) {
+		if request.Transient(err) {
 			c.undo(s, h.attempt, max(c.now(), h.Deadline()))
 		}
 		return fault("release of", s.name, err)

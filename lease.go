@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/request"
 )
 
 // Lease is one acquisition of a lock. It is safe for use by many goroutines,
@@ -412,7 +414,7 @@ func (h *hold) forfeit(ctx context.Context) error {
 		return err
 	}
 	if lost.Reason == LossExpired || lost.Reason == LossLimit {
-		_, _ = h.learn(lasting(ctx))
+		_, _ = h.learn(request.Lasting(ctx))
 	}
 	switch {
 	case lost.Reason != LossExpired && lost.Reason != LossLimit:
@@ -487,7 +489,7 @@ func (h *hold) giveUpAfter(ctx context.Context, delay time.Duration) error {
 	if h.exclusive() {
 		return h.stay(ctx, delay)
 	}
-	ctx = lasting(ctx)
+	ctx = request.Lasting(ctx)
 	delay = (delay + time.Millisecond - 1).Truncate(time.Millisecond)
 	lost, err := h.extend(ctx, delay)
 	if err != nil {

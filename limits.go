@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -26,16 +27,16 @@ type limits struct {
 // lock may be free too early, if that is earlier.
 func (h *hold) stay(ctx context.Context, after time.Duration) error {
 	c, s := h.spec.client, h.spec
-	ctx = lasting(ctx)
+	ctx = request.Lasting(ctx)
 	args := s.owned([]string{
 		h.attempt, wire.Number(h.server.Load()), ceilMillis(s.least), ceilMillis(after), c.retention, s.base,
 	})
 	limit := c.twiceAtMost(ctx)
 	a, err := twice(limit, func() (wire.Answer, error) { return c.ask(limit, script.Stay, s.keys(), args) })
-	err = inTime(ctx, err)
+	err = request.InTime(ctx, err)
 	switch {
 	case err != nil:
-		if passing(err) {
+		if request.Transient(err) {
 			until := max(c.now(), h.Deadline())
 			c.insist(insistence{known: until, silent: until, say: func(ctx context.Context) (known bool, err error) {
 				_, err = c.ask(ctx, script.Stay, s.keys(), args)

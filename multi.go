@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -279,7 +280,7 @@ func (c *Client) askAll(ctx context.Context, locks []terms) (holds []*hold, busy
 	}
 	first := &locks[0].spec
 	if err := c.prepare(ctx, first); err != nil {
-		if end := ended(ctx); end != nil && passing(err) {
+		if end := request.Ended(ctx); end != nil && request.Transient(err) {
 			err = end
 		}
 		return nil, 0, fault("lock", first.name, err)
@@ -297,7 +298,7 @@ func (c *Client) askAll(ctx context.Context, locks []terms) (holds []*hold, busy
 	}
 	sent := c.now()
 	answer, err := c.run(ctx, script.Gather, keys, args)
-	if definite(err) {
+	if request.Definite(err) {
 		return nil, 0, fault("lock", first.name, err)
 	}
 	var g wire.Gathered
@@ -306,7 +307,7 @@ func (c *Client) askAll(ctx context.Context, locks []terms) (holds []*hold, busy
 	}
 	if err != nil {
 		undo()
-		if end := ended(ctx); end != nil {
+		if end := request.Ended(ctx); end != nil {
 			err = end
 		}
 		return nil, 0, fault("lock", first.name, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/leasetime"
+	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -147,7 +148,7 @@ func (o *observation) subscribe(ctx context.Context, done <-chan struct{}) {
 	told := store.Listener{Message: func(string) { o.nudge() }, Resumed: o.nudge}
 	stop, err := o.c.store.Listen(bounded, o.e.watch, told)
 	if err != nil {
-		o.refused = !passing(err)
+		o.refused = !request.Transient(err)
 		return
 	}
 	o.hears = o.c.life.Go(func() {
@@ -183,7 +184,7 @@ func (o *observation) look(ctx context.Context) (next time.Duration, more bool) 
 		return o.next(left), true
 	case ctx.Err() != nil:
 		return 0, false
-	case errors.Is(err, ErrClosed) || !passing(err):
+	case errors.Is(err, ErrClosed) || !request.Transient(err):
 		o.yield(Leader{}, fault("observation of", o.e.terms.name, err))
 		return 0, false
 	}

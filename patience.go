@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/renewer"
+	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -33,7 +34,7 @@ type outage struct {
 // call is to end: it only tries, the failure is there to stay, ctx has ended,
 // or the client closes.
 func (o *outage) outlast(ctx context.Context, err error) bool {
-	if o.try || !passing(err) || ended(ctx) != nil || o.c.life.IsClosing() {
+	if o.try || !request.Transient(err) || request.Ended(ctx) != nil || o.c.life.IsClosing() {
 		return false
 	}
 	if o.last == nil {
@@ -52,11 +53,11 @@ func (c *Client) rest(ctx context.Context, failures int) bool {
 
 // over is the error of a call that has asked for nothing yet and gives up.
 func (o *outage) over(ctx context.Context, err error) error {
-	end := ended(ctx)
+	end := request.Ended(ctx)
 	switch {
-	case end != nil && passing(err):
+	case end != nil && request.Transient(err):
 		return &endedError{name: o.name, end: end, last: o.last}
-	case o.c.life.IsClosing() && passing(err):
+	case o.c.life.IsClosing() && request.Transient(err):
 		return ErrClosed
 	}
 	return fault("lock", o.name, err)
@@ -65,7 +66,7 @@ func (o *outage) over(ctx context.Context, err error) error {
 // ended is the error of a call whose ctx has ended while it waited for the server,
 // in the place of err; else it is err.
 func (o *outage) ended(ctx context.Context, err error) error {
-	if end := ended(ctx); end != nil && o.last != nil && passing(err) {
+	if end := request.Ended(ctx); end != nil && o.last != nil && request.Transient(err) {
 		return &endedError{name: o.name, end: end, last: reason(o.last), unknown: errors.Is(err, ErrUnknownOutcome)}
 	}
 	return err
@@ -93,7 +94,7 @@ func bounded(ctx context.Context, limit time.Duration) (context.Context, context
 // waitOver reports whether it is the limit of a wait that has ended ctx, and
 // not the context around it, which the caller gave.
 func waitOver(ctx, parent context.Context) bool {
-	if ended(ctx) == nil || ended(parent) != nil {
+	if request.Ended(ctx) == nil || request.Ended(parent) != nil {
 		return false
 	}
 	cause := context.Cause(ctx)
@@ -104,7 +105,8 @@ func waitOver(ctx, parent context.Context) bool {
 // only how a request ended at that moment. What err says for good, it says still.
 func (c *Client) held(ctx, parent context.Context, s *spec, err error) error {
 	if err == nil || !waitOver(ctx, parent) ||
-		!ofContext(err) && !errors.Is(err, ErrUnknownOutcome) && (!definite(err) || !passing(err)) {
+		!request.IsContextEnd(err) && !errors.Is(err, ErrUnknownOutcome) &&
+			(!request.Definite(err) || !request.Transient(err)) {
 		return err
 	}
 	until, _ := ctx.Deadline()
@@ -113,7 +115,7 @@ func (c *Client) held(ctx, parent context.Context, s *spec, err error) error {
 	switch {
 	case errors.As(err, &stopped):
 		told.Err = stopped.last
-	case definite(err):
+	case request.Definite(err):
 		told.Err = err
 	}
 	if told.Err == nil {
@@ -153,7 +155,7 @@ func (c *Client) lookAt(ctx context.Context, s *spec, told *HeldError) {
 	defer cancel()
 	r, err := c.record(look, s.keys())
 	if err != nil {
-		told.Err = inTime(ctx, err)
+		told.Err = request.InTime(ctx, err)
 		return
 	}
 	seen := 0

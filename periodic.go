@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/renewer"
+	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -288,7 +289,7 @@ func (e *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, error) {
 	c, s := e.terms.client, &e.terms.spec
 	if err := c.prepare(ctx, s); err != nil {
-		if end := ended(ctx); end != nil && passing(err) {
+		if end := request.Ended(ctx); end != nil && request.Transient(err) {
 			err = end
 		}
 		return RunResult{}, nil, fault("turn of", s.name, err)
@@ -298,12 +299,12 @@ func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 	undo := func() { c.undoBy(script.Forgo, s, attempt, c.now()+s.ttl) }
 	sent := c.now()
 	line, err := e.turn(ctx, attempt, first)
-	if definite(err) {
+	if request.Definite(err) {
 		return RunResult{}, nil, fault("turn of", s.name, err)
 	}
 	if err != nil {
 		undo()
-		if end := ended(ctx); end != nil {
+		if end := request.Ended(ctx); end != nil {
 			err = end
 		}
 		return RunResult{HolderID: attempt}, nil, fault("turn of", s.name, err)
@@ -430,7 +431,7 @@ func (l *Lease) forgo(ctx context.Context) error {
 	if errors.Is(cause, ErrLost) || !c.renewer.Remove(&h.Item) {
 		err = h.forfeit(ctx)
 	} else {
-		err = h.forgo(lasting(ctx))
+		err = h.forgo(request.Lasting(ctx))
 	}
 	t.observe(cause, false, err)
 	return err
@@ -441,7 +442,7 @@ func (h *hold) forgo(ctx context.Context) error {
 	a, err := c.ask(ctx, script.Forgo, s.keys(), []string{h.attempt, c.retention, s.base})
 	switch {
 	case err != nil:
-		if passing(err) {
+		if request.Transient(err) {
 			c.undoBy(script.Forgo, s, h.attempt, c.now()+s.ttl)
 		}
 		return fault("release of", s.name, err)

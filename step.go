@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -143,7 +144,7 @@ func (h *hold) step(ctx context.Context, t *tenure, want way) error {
 		return wire.Parse(answer)
 	})
 	switch {
-	case err != nil && !definite(err):
+	case err != nil && !request.Definite(err):
 		return fault("step of", s.name, err)
 	case err == nil && a.Kind == wire.Granted:
 		return h.stepped(t, want, a, sent, ttl)

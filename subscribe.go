@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
+	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -75,8 +76,8 @@ func (at *attempt) subscribeAgain() {
 			c.pushing.stands()
 			return
 		}
-		err = inTime(context.Background(), err)
-		c.pushing.learn(c.now(), definite(err) && !passing(err), c.chance())
+		err = request.InTime(context.Background(), err)
+		c.pushing.learn(c.now(), request.Definite(err) && !request.Transient(err), c.chance())
 		c.reportPushUnavailable(s, err)
 	})
 }
@@ -99,13 +100,13 @@ func (at *attempt) join(ctx context.Context) (wire.Answer, error) {
 	brief, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
 	w, silent := c.hub.Subscribe(brief, s.channel, number)
 	cancel()
-	silent = inTime(ctx, silent)
-	refused := silent != nil && definite(silent) && !passing(silent)
+	silent = request.InTime(ctx, silent)
+	refused := silent != nil && request.Definite(silent) && !request.Transient(silent)
 	switch {
 	case silent == nil:
 		c.pushing.stands()
-	case ended(ctx) != nil:
-		return wire.Answer{}, ended(ctx)
+	case request.Ended(ctx) != nil:
+		return wire.Answer{}, request.Ended(ctx)
 	case c.life.IsClosing():
 		return wire.Answer{}, ErrClosed
 	}
@@ -138,10 +139,10 @@ func (c *Client) permitted(ctx context.Context, s *spec) error {
 	}
 	answer, err := c.run(ctx, script.Permit, s.keys(), []string{s.channel})
 	if err != nil {
-		if refusal(err) != nil && !lacksPermission(err) {
+		if request.Refusal(err) != nil && !request.IsPermission(err) {
 			return nil
 		}
-		return unsent(err) // it changes nothing
+		return request.Unsent(err) // it changes nothing
 	}
 	var needed, pushing []string
 	for _, command := range wire.ParseMissing(answer) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/request"
 )
 
 // trying says how often, and about how far apart.
@@ -21,7 +23,7 @@ func (t *terms) tryOften(ctx context.Context) (*Lease, error) {
 		l, err := t.client.lock(ctx, ctx, &t.spec, true)
 		var held *HeldError
 		known := errors.As(err, &held)
-		if err == nil || !known && !wavering(err) || ended(ctx) != nil {
+		if err == nil || !known && !wavering(err) || request.Ended(ctx) != nil {
 			return l, err
 		}
 		if n == t.tries {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/leasetime"
+	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -17,11 +18,11 @@ import (
 // outcome is as unknown as before.
 func twice(ctx context.Context, ask func() (wire.Answer, error)) (wire.Answer, error) {
 	a, err := ask()
-	if err == nil || definite(err) || ctx.Err() != nil {
+	if err == nil || request.Definite(err) || ctx.Err() != nil {
 		return a, err
 	}
 	again, second := ask()
-	if definite(second) {
+	if request.Definite(second) {
 		return a, err
 	}
 	return again, second
@@ -158,7 +159,7 @@ func (c *Client) insist(i insistence) {
 				until = i.silent
 			}
 			switch {
-			case err == nil && known, err != nil && !passing(err):
+			case err == nil && known, err != nil && !request.Transient(err):
 				return
 			case c.life.Context().Err() != nil || c.now() >= until:
 				return

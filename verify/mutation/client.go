@@ -100,8 +100,8 @@ var inClient = []mutant{{
 }, {
 	name: "what an acquisition of unknown outcome was granted is kept",
 	file: "acquire.go",
-	old:  "	if at.risk {\n		at.undo()\n	}\n	end := ended(ctx)\n",
-	mut:  "	end := ended(ctx)\n",
+	old:  "	if at.risk {\n		at.undo()\n	}\n	end := request.Ended(ctx)\n",
+	mut:  "	end := request.Ended(ctx)\n",
 	by:   []check{rules, worlds},
 }, {
 	name: "a cancel that came before its request is enough",
@@ -149,12 +149,12 @@ var inClient = []mutant{{
 	name: "a release of unknown outcome is left to the lease",
 	file: "hold.go",
 	old:  "			c.undo(s, h.attempt, max(c.now(), h.Deadline()))\n",
-	mut:  "			_ = passing(err)\n",
+	mut:  "			_ = request.Transient(err)\n",
 	by:   []check{rules, worlds},
 }, {
 	name: "a release is stopped by its context",
 	file: "hold.go",
-	old:  "	ctx = lasting(ctx)\n	limit := h.spec.client.twiceAtMost(ctx)\n",
+	old:  "	ctx = request.Lasting(ctx)\n	limit := h.spec.client.twiceAtMost(ctx)\n",
 	mut:  "	limit := h.spec.client.twiceAtMost(ctx)\n",
 	by:   []check{worlds, rules},
 }, {

@@ -20,20 +20,20 @@ var (
 var inConnections = []mutant{{
 	name: "a call that waits fails with the first failure",
 	file: "patience.go",
-	old:  "	if o.try || !passing(err) || ended",
-	mut:  "	if true || !passing(err) || ended",
+	old:  "	if o.try || !request.Transient(err) || request.Ended",
+	mut:  "	if true || !request.Transient(err) || request.Ended",
 	by:   []check{outlasting},
 }, {
 	name: "a try waits for the server",
 	file: "patience.go",
-	old:  "	if o.try || !passing(err) || ended",
-	mut:  "	if o.last != nil && o.try || !passing(err) || ended",
+	old:  "	if o.try || !request.Transient(err) || request.Ended",
+	mut:  "	if o.last != nil && o.try || !request.Transient(err) || request.Ended",
 	by:   []check{outlasting},
 }, {
 	name: "a call that waits tries again what is refused for good",
 	file: "patience.go",
-	old:  "	if o.try || !passing(err) || ended",
-	mut:  "	if o.try || ended",
+	old:  "	if o.try || !request.Transient(err) || request.Ended",
+	mut:  "	if o.try || request.Ended",
 	by:   []check{outlasting},
 }, {
 	name: "the end of a wait is the error of what was under way",
@@ -44,8 +44,8 @@ var inConnections = []mutant{{
 }, {
 	name: "the end of the caller's context is told as the end of the wait",
 	file: "patience.go",
-	old:  "	if ended(ctx) == nil || ended(parent) != nil {\n",
-	mut:  "	if ended(ctx) == nil {\n",
+	old:  "	if request.Ended(ctx) == nil || request.Ended(parent) != nil {\n",
+	mut:  "	if request.Ended(ctx) == nil {\n",
 	by:   []check{outlasting},
 }, {
 	name: "the end of a wait does not say who has the lock",
@@ -74,20 +74,20 @@ var inConnections = []mutant{{
 }, {
 	name: "what was not sent is undone",
 	file: "acquire.go",
-	old:  "	if at.risk {\n		at.undo()\n	}\n	end := ended(ctx)\n",
-	mut:  "	at.undo()\n	end := ended(ctx)\n",
+	old:  "	if at.risk {\n		at.undo()\n	}\n	end := request.Ended(ctx)\n",
+	mut:  "	at.undo()\n	end := request.Ended(ctx)\n",
 	by:   []check{outlasting},
 }, {
 	name: "what was not sent is an unknown outcome",
-	file: "errors.go",
-	old:  "return refusal(err) != nil || errors.Is(err, ErrUnreachable) }",
-	mut:  "return refusal(err) != nil }",
+	file: "internal/request/errors.go",
+	old:  "return Refusal(err) != nil || errors.Is(err, store.ErrNotSent) }",
+	mut:  "return Refusal(err) != nil }",
 	by:   []check{outlasting},
 }, {
 	name: "a time limit of the library shows as the end of a context",
-	file: "silence.go",
-	old:  "	if !ofContext(err) || ended(ctx) != nil {\n",
-	mut:  "	if true || ended(ctx) != nil {\n",
+	file: "internal/request/errors.go",
+	old:  "	if !IsContextEnd(err) || Ended(ctx) != nil {\n",
+	mut:  "	if true || Ended(ctx) != nil {\n",
 	by:   []check{outlasting},
 }, {
 	name: "permits that are waited for do not outlast the server",
@@ -134,8 +134,8 @@ var inConnections = []mutant{{
 }, {
 	name: "a release is given up before its first request can be answered",
 	file: "hold.go",
-	old:  "	return within(ctx, 2*c.cfg.RequestTimeout)\n",
-	mut:  "	return within(ctx, c.cfg.RequestTimeout/4)\n",
+	old:  "	return request.Within(ctx, 2*c.cfg.RequestTimeout)\n",
+	mut:  "	return request.Within(ctx, c.cfg.RequestTimeout/4)\n",
 	by:   []check{rules},
 }, {
 	name: "who resigns second overtakes the first",

@@ -198,13 +198,13 @@ var inKinds = []mutant{{
 	by:   []check{promised},
 }, {
 	name: "a deadline that has passed keeps a request open",
-	file: "within.go",
+	file: "internal/request/deadline.go",
 	old:  "	if !time.Now().Before(l.at) {\n",
 	mut:  "	if false {\n",
 	by:   []check{promised},
 }, {
 	name: "a time limit lengthens the caller's deadline",
-	file: "within.go",
+	file: "internal/request/deadline.go",
 	old:  "ok && earlier.Before(at) {",
 	mut:  "ok && earlier.Before(at) && at.IsZero() {",
 	by:   []check{promised},

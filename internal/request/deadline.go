@@ -1,4 +1,4 @@
-package holdfast
+package request
 
 import (
 	"context"
@@ -9,13 +9,14 @@ import (
 // runs for it and its Done channel is its parent's, nil if that can not be
 // cancelled. It costs one allocation where context.WithTimeout costs four and
 // a timer, which counts in a request that takes some ten microseconds. Only
-// stores see it, see [Store].
+// stores see it, see [store.Store].
 type timeLimit struct {
 	context.Context
 	at time.Time
 }
 
-func within(ctx context.Context, limit time.Duration) context.Context {
+// Within is ctx for at most limit from now.
+func Within(ctx context.Context, limit time.Duration) context.Context {
 	at := time.Now().Add(limit)
 	if earlier, ok := ctx.Deadline(); ok && earlier.Before(at) {
 		return ctx
@@ -23,10 +24,10 @@ func within(ctx context.Context, limit time.Duration) context.Context {
 	return &timeLimit{Context: ctx, at: at}
 }
 
-// lasting is ctx without its cancellation: all that is left of it is a deadline
+// Lasting is ctx without its cancellation: all that is left of it is a deadline
 // that is still ahead. It is for what must be sent although the work is over,
 // and also spares the store a goroutine that would watch for the cancellation.
-func lasting(ctx context.Context) context.Context {
+func Lasting(ctx context.Context) context.Context {
 	if ctx.Done() == nil {
 		return ctx
 	}

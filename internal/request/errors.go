@@ -1,0 +1,109 @@
+// Package request sends requests to the store and says what an error means.
+package request
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Refusal is the server's own refusal, or nil if err is something else.
+func Refusal(err error) *store.ServerError {
+	var refused *store.ServerError
+	if errors.As(err, &refused) {
+		return refused
+	}
+	return nil
+}
+
+// Definite reports that nothing has changed at the server: the server has refused, or
+// nothing was sent.
+func Definite(err error) bool { return Refusal(err) != nil || errors.Is(err, store.ErrNotSent) }
+
+// Transient reports that err may be gone at the next try.
+func Transient(err error) bool {
+	refused := Refusal(err)
+	return refused == nil || refused.Transient()
+}
+
+// Unsent is err of a request that has changed nothing, whether it was answered or not.
+func Unsent(err error) error {
+	if err == nil || Definite(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", store.ErrNotSent, err)
+}
+
+// Ended is ctx's error. A deadline that has passed counts, though the timer
+// behind Done may not have fired yet.
+func Ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if at, ok := ctx.Deadline(); ok && !time.Now().Before(at) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// SilenceError says that the server did not answer within a time limit of the
+// library's own. It hides the context that carried the limit, and nothing else of
+// what it wraps: a context's error only ever means the caller's context.
+type SilenceError struct {
+	text string
+	err  error
+}
+
+func (e *SilenceError) Error() string { return e.text }
+
+// Timeout implements [net.Error].
+func (e *SilenceError) Timeout() bool { return true }
+
+// Temporary implements [net.Error].
+func (e *SilenceError) Temporary() bool { return true }
+
+// As finds what the error wraps.
+func (e *SilenceError) As(target any) bool { return errors.As(e.err, target) }
+
+// Is finds what the error wraps, but no context's error.
+func (e *SilenceError) Is(target error) bool {
+	return target != context.DeadlineExceeded && target != context.Canceled && errors.Is(e.err, target)
+}
+
+// InTime makes a [SilenceError] of the error of a context that has ended, unless
+// it is ctx that has ended: the caller's, or a context derived from it.
+func InTime(ctx context.Context, err error) error {
+	if !IsContextEnd(err) || Ended(ctx) != nil {
+		return err
+	}
+	text := strings.NewReplacer(
+		context.DeadlineExceeded.Error(), "no answer in time", context.Canceled.Error(), "no answer in time",
+	).Replace(err.Error())
+	return &SilenceError{text: text, err: err}
+}
+
+// IsContextEnd reports whether err is, or wraps, the end of some context.
+func IsContextEnd(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+// PermissionError is a refusal for lack of a permission, with what a hint needs
+// to be exact. It is the *store.ServerError.
+type PermissionError struct {
+	*store.ServerError
+	Prefix  string   // of the client that was refused
+	Lacking []string // commands that its user may not run, if the server was asked
+}
+
+// Unwrap makes a PermissionError the ServerError that it has.
+func (e *PermissionError) Unwrap() error { return e.ServerError }
+
+// IsPermission reports that the server refused for lack of a permission.
+func IsPermission(err error) bool {
+	refused := Refusal(err)
+	return refused != nil && refused.Code == "NOPERM"
+}
