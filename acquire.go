@@ -271,24 +271,17 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 	var silence error // of the last look; nil if it was answered
 	for {
 		timer := time.NewTimer(next)
+		wake := WakePush
+		var pushed pushes.Grant
+		var freeIn time.Duration
 		select {
-		case g := <-at.w.Granted:
-			timer.Stop()
-			at.woken(WakePush)
-			// Unless it can be believed, a poll confirms it and starts the lease anew.
-			if pushed, ok := at.believes(g); ok {
-				return at.granted(pushed)
-			}
+		case pushed = <-at.w.Granted:
 		case <-at.w.Recheck:
-			timer.Stop()
-			at.woken(WakeResume)
-		case left := <-at.w.FreeAt:
-			// The lock may be free then, and it is this waiter that is asked to look.
-			timer.Stop()
-			next = at.lookIn(wire.Answer{Left: left, Place: 1})
-			continue
+			wake = WakeResume
+		case freeIn = <-at.w.FreeAt:
+			wake = WakeNone
 		case <-timer.C:
-			at.woken(WakePoll)
+			wake = WakePoll
 		case <-ctx.Done():
 			timer.Stop()
 			at.undo()
@@ -300,6 +293,24 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 			timer.Stop()
 			at.undo()
 			return nil, ErrClosed
+		}
+		timer.Stop()
+		select {
+		case pushed = <-at.w.Granted: // before anything else that has come meanwhile
+			wake = WakePush
+		default:
+		}
+		if wake == WakeNone {
+			// The lock may be free then, and it is this waiter that is asked to look.
+			next = at.lookIn(wire.Answer{Left: freeIn, Place: 1})
+			continue
+		}
+		at.woken(wake)
+		if wake == WakePush {
+			// Unless it can be believed, a poll confirms it and starts the lease anew.
+			if g, ok := at.believes(pushed); ok {
+				return at.granted(g)
+			}
 		}
 		a, err := at.look(ctx)
 		switch {

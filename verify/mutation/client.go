@@ -82,8 +82,8 @@ var inClient = []mutant{{
 }, {
 	name: "a waiter never looks by itself",
 	file: "acquire.go",
-	old:  "			at.woken(WakePoll)\n",
-	mut:  "			at.woken(WakePoll)\n			continue\n",
+	old:  "			wake = WakePoll\n",
+	mut:  "			continue\n",
 	by:   []check{worlds, rules},
 }, {
 	name: "a waiter does not look when its subscription stands again",
