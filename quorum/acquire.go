@@ -25,179 +25,179 @@ func (s *Store) acquire(ctx context.Context, keys, args []string) (string, error
 	if err != nil {
 		return "", err
 	}
-	if err := s.meet(ctx, d.view); err != nil {
+	if err := s.identify(ctx, d.states); err != nil {
 		return "", err
 	}
-	return s.claim(d.attempt, d).take(ctx, args[4])
+	return s.acquisition(d.attempt, d).acquire(ctx, args[4])
 }
 
-// take takes the claim as far as it gets now.
-func (c *claim) take(ctx context.Context, patience string) (string, error) {
-	if !c.enter(ctx.Done()) {
+// acquire takes the claim as far as it gets now.
+func (acq *acquisition) acquire(ctx context.Context, waiterTTL string) (string, error) {
+	if !acq.lockDriver(ctx.Done()) {
 		return "", ctx.Err()
 	}
-	defer c.leave()
-	c.mu.Lock()
-	c.patient = patience
-	at := c.phase
-	c.mu.Unlock()
-	if at == over {
-		return "", refuse(errMisuse, "ERR", "the attempt %s has ended: use each once", c.attempt)
+	defer acq.unlockDriver()
+	acq.mu.Lock()
+	acq.waiterTTL = waiterTTL
+	at := acq.phase
+	acq.mu.Unlock()
+	if at == ended {
+		return "", refuse(errInvalidCall, "ERR", "the attempt %s has ended: use each once", acq.attempt)
 	}
-	if at == held || at == waiting || at == turning {
-		return c.look(ctx) // asked again: the same answer, unless it has got further
+	if at == held || at == waiting || at == collecting {
+		return acq.poll(ctx) // asked again: the same answer, unless it has got further
 	}
-	return c.gather(ctx)
+	return acq.runRounds(ctx)
 }
 
-// gather takes the lock or a place in the line, in a round of its own. A
+// runRounds takes the lock or a place in the line, in a round of its own. A
 // round that a majority had granted and that nodes without their memory were
 // part of is done again without them: each node is found out once. The caller
 // is the driver.
-func (c *claim) gather(ctx context.Context) (string, error) {
+func (acq *acquisition) runRounds(ctx context.Context) (string, error) {
 	for tries := 0; ; tries++ {
-		answer, err := c.attemptRound(ctx)
-		var again *recount
-		if !errors.As(err, &again) {
+		answer, err := acq.runRound(ctx)
+		var retry *retryRoundError
+		if !errors.As(err, &retry) {
 			return answer, err
 		}
-		if tries == len(c.s.nodes) {
-			return "", again.err
+		if tries == len(acq.s.nodes) {
+			return "", retry.err
 		}
-		if err := c.s.meet(ctx, c.view); err != nil {
+		if err := acq.s.identify(ctx, acq.states); err != nil {
 			return "", err
 		}
 	}
 }
 
-// recount says that a round came to nothing because of nodes that are known
+// retryRoundError says that a round came to nothing because of nodes that are known
 // for it by now, and do not count in the next.
-type recount struct{ err error }
+type retryRoundError struct{ err error }
 
-func (r *recount) Error() string { return r.err.Error() }
+func (r *retryRoundError) Error() string { return r.err.Error() }
 
-// attemptRound asks all nodes at once, and decides as soon as their answers
+// runRound asks all nodes at once, and decides as soon as their answers
 // allow it.
-func (c *claim) attemptRound(ctx context.Context) (string, error) {
-	limit := c.s.limit(ctx, c.ttl)
-	c.mu.Lock()
-	if c.phase == over {
-		c.mu.Unlock()
-		return "", errOver
+func (acq *acquisition) runRound(ctx context.Context) (string, error) {
+	timeout := acq.s.requestTimeout(ctx, acq.ttl)
+	acq.mu.Lock()
+	if acq.phase == ended {
+		acq.mu.Unlock()
+		return "", errEnded
 	}
-	before := c.round
+	before := acq.round
 	if before != nil {
 		before.end()
 	}
-	r, patience := c.begin(), c.patient
-	slots := append([]*slot(nil), r.slots...)
-	c.mu.Unlock()
+	r, waiterTTL := acq.newRound(), acq.waiterTTL
+	attempts := append([]*nodeAttempt(nil), r.attempts...)
+	acq.mu.Unlock()
 	if before != nil {
-		before.abandon(limit)
+		before.cancelAll(timeout)
 	}
-	done := make(chan struct{}, (insist+2)*len(slots))
-	ask := func(sl *slot, patience string) {
-		if !c.s.life.Go(func() { _ = sl.acquire(limit, patience); done <- struct{}{} }) {
-			sl.fail(ErrClosed)
+	done := make(chan struct{}, (maxReasks+2)*len(attempts))
+	ask := func(na *nodeAttempt, waiterTTL string) {
+		if !acq.s.life.Go(func() { _ = na.acquire(timeout, waiterTTL); done <- struct{}{} }) {
+			na.noteFailure(ErrClosed)
 			done <- struct{}{}
 		}
 	}
-	for i, sl := range slots {
-		if i == r.lead {
-			ask(sl, patience)
+	for i, na := range attempts {
+		if i == r.coordinator {
+			ask(na, waiterTTL)
 		} else {
-			ask(sl, "0")
+			ask(na, "0")
 		}
 	}
 	grace := time.NewTimer(forever) // for those that have not answered when a majority has granted
 	defer grace.Stop()
-	start := c.s.now()
+	start := acq.s.now()
 	for tries, late, graced := 0, false, false; ; {
 		select {
 		case <-done:
 		case <-grace.C:
 			late = true
-		case <-r.stop:
-			return "", errOver
+		case <-r.done:
+			return "", errEnded
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
-		switch d, all := c.judge(r, patience != "0"); {
+		switch d, all := acq.decide(r, waiterTTL != "0"); {
 		case d == majority.Undecided:
 		case d == majority.Won && !all && !late:
 			if !graced {
-				graced = grace.Reset(majority.Grace(c.s.now()-start, limit))
+				graced = grace.Reset(majority.Grace(acq.s.now()-start, timeout))
 			}
-		case d == majority.Join:
-			ask(slots[r.lead], patience)
-		case d == majority.Split && patience == "0" && tries < insist:
-			if !c.s.life.Sleep(context.Background(), backoff.Default.After(tries, rand.Float64())) {
+		case d == majority.JoinQueue:
+			ask(attempts[r.coordinator], waiterTTL)
+		case d == majority.Split && waiterTTL == "0" && tries < maxReasks:
+			if !acq.s.life.Sleep(context.Background(), backoff.Default.After(tries, rand.Float64())) {
 				return "", ErrClosed
 			}
 			tries++
-			for _, sl := range r.askAgain() {
-				ask(sl, patience)
+			for _, na := range r.reaskBusy() {
+				ask(na, waiterTTL)
 			}
 		default:
-			return c.decided(ctx, r, d, limit)
+			return acq.conclude(ctx, r, d, timeout)
 		}
 	}
 }
 
-// judge decides by the replies so far, and notes who has the lead: a node whose word
+// decide decides by the replies so far, and notes who has the lead: a node whose word
 // a majority contradicts has not. all says that every node has replied of which a
 // reply is expected.
-func (c *claim) judge(r *round, joins bool) (d majority.Decision, all bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (acq *acquisition) decide(r *round, waits bool) (d majority.Decision, all bool) {
+	acq.mu.Lock()
+	defer acq.mu.Unlock()
 	replies, counts := r.replies()
-	all = c.s.onlySuspects(said(replies))
-	for range r.slots {
-		d, r.lead = majority.Judge(replies, counts, r.order, joins)
-		if d == majority.Won || d == majority.Short {
+	all = acq.s.onlySilentLeft(haveReplied(replies))
+	for range r.attempts {
+		d, r.coordinator = majority.Decide(replies, counts, r.order, waits)
+		if d == majority.Won || d == majority.TooFew {
 			break
 		}
-		a, holder := r.weigh(all)
-		if a == heldByOthers && !joins {
+		a, holder := r.compare(all)
+		if a == heldByOthers && !waits {
 			break // they may be giving back, see insist
 		}
-		if (d == majority.Taken || d == majority.Split && joins) && a == unsettled {
+		if (d == majority.Taken || d == majority.Split && waits) && a == undecided {
 			d = majority.Undecided // the others may yet contradict the lead
 		}
-		if a != heldByOthers && (a != heldThere || !c.s.contradicted(c.key, r.lead, holder, c.ttl)) {
+		if a != heldByOthers && (a != heldThere || !acq.s.noteContradiction(acq.key, r.coordinator, holder, acq.ttl)) {
 			break
 		}
-		r.pass()
+		r.passCoordinator()
 	}
-	if r.slots[r.lead].holds {
-		c.waits = r.slots[r.lead].waits
+	if r.attempts[r.coordinator].holds {
+		acq.waiters = r.attempts[r.coordinator].waiters
 	}
-	if d == majority.Join {
-		r.slots[r.lead].reply = majority.Open
+	if d == majority.JoinQueue {
+		r.attempts[r.coordinator].reply = majority.Open
 	}
 	return d, all
 }
 
-// insist is how often one who does not wait asks again where somebody was in the
+// maxReasks is how often one who does not wait asks again where somebody was in the
 // way, once the lead has granted: the others, whom the lead has not, are giving
 // back. Without that, of several who try at once none might get the lock.
-const insist = 5
+const maxReasks = 5
 
-// askAgain picks the nodes where somebody was in the way.
-func (r *round) askAgain() (again []*slot) {
-	r.c.mu.Lock()
-	defer r.c.mu.Unlock()
-	for _, sl := range r.slots {
-		if sl.reply == majority.Busy {
-			sl.reply = majority.Open
-			again = append(again, sl)
+// reaskBusy picks the nodes where somebody was in the way.
+func (r *round) reaskBusy() (again []*nodeAttempt) {
+	r.acq.mu.Lock()
+	defer r.acq.mu.Unlock()
+	for _, na := range r.attempts {
+		if na.reply == majority.Busy {
+			na.reply = majority.Open
+			again = append(again, na)
 		}
 	}
 	return again
 }
 
-// said are the nodes that have replied.
-func said(replies []majority.Reply) []bool {
+// haveReplied are the nodes that have replied.
+func haveReplied(replies []majority.Reply) []bool {
 	list := make([]bool, len(replies))
 	for i, r := range replies {
 		list[i] = r != majority.Open
@@ -205,79 +205,81 @@ func said(replies []majority.Reply) []bool {
 	return list
 }
 
-// decided carries out what the first answers mean.
-func (c *claim) decided(ctx context.Context, r *round, d majority.Decision, limit time.Duration) (string, error) {
+// conclude carries out what the first answers mean.
+func (acq *acquisition) conclude(
+	ctx context.Context, r *round, d majority.Decision, timeout time.Duration,
+) (string, error) {
 	switch {
 	case d == majority.Won:
-		answer, err := c.finish(ctx, r, limit)
-		var young *youngError
+		answer, err := acq.writeToken(ctx, r, timeout)
+		var probation *probationError
 		switch {
 		case err == nil || ctx.Err() != nil:
-		case errors.As(err, &young) || errors.Is(err, errForgot):
-			return "", c.settle(ctx, r, limit, &recount{err})
+		case errors.As(err, &probation) || errors.Is(err, errForgot):
+			return "", acq.cancelRoundAndWait(ctx, r, timeout, &retryRoundError{err})
 		default:
-			c.drop(r, limit)
+			acq.cancelRound(r, timeout)
 		}
 		return answer, err
-	case d == majority.Line:
-		return c.stand(r, limit), nil
-	case d == majority.Split && c.patience() != "0":
-		c.turn(r)
-		return c.turning(), nil
-	case d == majority.Short:
-		c.mu.Lock()
-		err := c.s.short(r.failures())
-		c.mu.Unlock()
-		c.drop(r, limit)
-		if refused(err) {
-			c.s.forget(c) // nobody cancels what was refused
+	case d == majority.InQueue:
+		return acq.keepPosition(r, timeout), nil
+	case d == majority.Split && acq.currentWaiterTTL() != "0":
+		acq.collect(r)
+		return acq.collectingAnswer(), nil
+	case d == majority.TooFew:
+		acq.mu.Lock()
+		err := acq.s.noMajority(r.failures())
+		acq.mu.Unlock()
+		acq.cancelRound(r, timeout)
+		if isRefusal(err) {
+			acq.s.forget(acq) // nobody cancels what was refused
 		}
 		return "", err
 	}
-	answer := c.busy(r)
+	answer := acq.busyAnswer(r)
 	if r.holdsAny() {
 		// Who asks again at once must not stand behind what it had itself.
-		if err := c.settle(ctx, r, limit, nil); err != nil {
+		if err := acq.cancelRoundAndWait(ctx, r, timeout, nil); err != nil {
 			return "", err
 		}
 	} else {
-		c.drop(r, limit)
+		acq.cancelRound(r, timeout)
 	}
-	c.s.forget(c)
+	acq.s.forget(acq)
 	return answer, nil
 }
 
 // holdsAny reports whether a node has granted.
 func (r *round) holdsAny() bool {
-	r.c.mu.Lock()
-	defer r.c.mu.Unlock()
-	return slices.ContainsFunc(r.slots, func(sl *slot) bool { return sl.holds })
+	r.acq.mu.Lock()
+	defer r.acq.mu.Unlock()
+	return slices.ContainsFunc(r.attempts, func(na *nodeAttempt) bool { return na.holds })
 }
 
-// drop gives the round back: the claim has nothing any more.
-func (c *claim) drop(r *round, limit time.Duration) {
-	c.mu.Lock()
+// cancelRound gives the round back: the claim has nothing any more.
+func (acq *acquisition) cancelRound(r *round, timeout time.Duration) {
+	acq.mu.Lock()
 	r.end()
-	if c.round == r && c.phase != over {
-		c.phase = idle
+	if acq.round == r && acq.phase != ended {
+		acq.phase = idle
 	}
-	c.mu.Unlock()
-	r.abandon(limit)
+	acq.mu.Unlock()
+	r.cancelAll(timeout)
 }
 
-// settle gives the round back like drop, and waits until the nodes that are
+// cancelRoundAndWait gives the round back like drop, and waits until the nodes that are
 // expected to answer have done so: the next round must not find itself in the
 // way. It answers why.
-func (c *claim) settle(ctx context.Context, r *round, limit time.Duration, why error) error {
-	c.mu.Lock()
+func (acq *acquisition) cancelRoundAndWait(ctx context.Context, r *round, timeout time.Duration, why error) error {
+	acq.mu.Lock()
 	r.end()
-	if c.round == r && c.phase != over {
-		c.phase = idle
+	if acq.round == r && acq.phase != ended {
+		acq.phase = idle
 	}
-	c.mu.Unlock()
-	slots, heard := r.all(), make([]bool, len(r.slots))
-	done := c.s.spread(func(i int, _ *node) error { _, err := slots[i].giveBack(limit); return err })
-	for !c.s.onlySuspects(heard) {
+	acq.mu.Unlock()
+	attempts, heard := r.snapshot(), make([]bool, len(r.attempts))
+	done := acq.s.startOnEach(func(i int, _ *node) error { _, err := attempts[i].cancel(timeout); return err })
+	for !acq.s.onlySilentLeft(heard) {
 		select {
 		case one := <-done:
 			heard[one.i] = true
@@ -288,51 +290,51 @@ func (c *claim) settle(ctx context.Context, r *round, limit time.Duration, why e
 	return why
 }
 
-// stand keeps the place in the lead's line, and gives back what other nodes
+// keepPosition keeps the place in the lead's line, and gives back what other nodes
 // have granted: whose turn it is finds them free.
-func (c *claim) stand(r *round, limit time.Duration) string {
-	c.mu.Lock()
-	for i := range r.slots {
-		if i != r.lead {
-			r.replace(i, limit)
+func (acq *acquisition) keepPosition(r *round, timeout time.Duration) string {
+	acq.mu.Lock()
+	for i := range r.attempts {
+		if i != r.coordinator {
+			r.replace(i, timeout)
 		}
 	}
-	lead := r.slots[r.lead]
-	turn := lead.holds // the push has overtaken the answer
-	answer := c.queued(lead)
-	if r.live() && c.phase == asking && !turn {
-		c.phase = waiting
+	coordinator := r.attempts[r.coordinator]
+	granted := coordinator.holds // the push has overtaken the answer
+	answer := acq.queuedAnswer(coordinator)
+	if r.live() && acq.phase == asking && !granted {
+		acq.phase = waiting
 	}
-	c.mu.Unlock()
-	if turn {
-		c.turn(r)
-		return c.turning()
+	acq.mu.Unlock()
+	if granted {
+		acq.collect(r)
+		return acq.collectingAnswer()
 	}
 	return answer
 }
 
-// queued is the lead's answer to one who waits. It looks again after a third
+// queuedAnswer is the lead's answer to one who waits. It looks again after a third
 // of its lease at the latest, for its lead may be gone. It tells no time: no
 // server pushes to the client, and what the claim tells it is never old.
-func (c *claim) queued(sl *slot) string {
-	return fmt.Sprintf("queued %d %s 0", sl.last.Place, wire.Millis(min(sl.last.Left, c.ttl/3)))
+func (acq *acquisition) queuedAnswer(na *nodeAttempt) string {
+	return fmt.Sprintf("queued %d %s 0", na.lastAnswer.Place, wire.Millis(min(na.lastAnswer.Left, acq.ttl/3)))
 }
 
-// turning is the answer to one whose turn it is, and who has no majority yet:
+// collectingAnswer is the answer to one whose turn it is, and who has no majority yet:
 // first in line, and to look again while the lead still holds.
-func (c *claim) turning() string {
-	return "queued 1 " + wire.Millis(c.ttl/3) + " 0"
+func (acq *acquisition) collectingAnswer() string {
+	return "queued 1 " + wire.Millis(acq.ttl/3) + " 0"
 }
 
-// busy answers who holds, as the first node in the order says it that says so.
-func (c *claim) busy(r *round) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// busyAnswer answers who holds, as the first node in the order says it that says so.
+func (acq *acquisition) busyAnswer(r *round) string {
+	acq.mu.Lock()
+	defer acq.mu.Unlock()
 	for _, i := range r.order {
-		if b := r.slots[i].last; b.Kind == wire.Busy {
+		if b := r.attempts[i].lastAnswer; b.Kind == wire.Busy {
 			holder := "-"
 			if b.Holder != "" {
-				holder = roundless(b.Holder)
+				holder = clientAttempt(b.Holder)
 			}
 			return fmt.Sprintf("busy %s %s", wire.Millis(b.Left), holder)
 		}
@@ -343,47 +345,47 @@ func (c *claim) busy(r *round) string {
 // errNoGrant says that a node was not among those that granted.
 var errNoGrant = errors.New("has not granted")
 
-// finish is the second phase: it writes a token above those of all grants to a
+// writeToken is the second phase: it writes a token above those of all grants to a
 // majority of the nodes that hold, and sees that these have forgotten nothing.
 // Only then the grant is believed. The caller is the driver.
-func (c *claim) finish(ctx context.Context, r *round, limit time.Duration) (string, error) {
-	c.mu.Lock()
+func (acq *acquisition) writeToken(ctx context.Context, r *round, timeout time.Duration) (string, error) {
+	acq.mu.Lock()
 	_, counts := r.replies()
-	holders, drawn := make(map[int]*slot), []uint64(nil)
-	for i, sl := range r.slots {
-		if sl.holds && counts[i] {
-			holders[i], drawn = sl, append(drawn, sl.token)
+	holders, drawn := make(map[int]*nodeAttempt), []uint64(nil)
+	for i, na := range r.attempts {
+		if na.holds && counts[i] {
+			holders[i], drawn = na, append(drawn, na.token)
 		}
 	}
-	token, granted := majority.Token(drawn, len(r.slots)), c.s.now()
-	c.mu.Unlock()
+	token, granted := majority.Token(drawn, len(r.attempts)), acq.s.now()
+	acq.mu.Unlock()
 
 	done := make(chan result, len(holders))
-	for i, sl := range holders {
-		if !c.s.life.Go(func() { done <- result{i, sl.raise(limit, token)} }) {
+	for i, na := range holders {
+		if !acq.s.life.Go(func() { done <- result{i, na.raiseToken(timeout, token)} }) {
 			done <- result{i, ErrClosed}
 		}
 	}
-	failed, raised := make(map[int]error), make([]bool, len(r.slots))
-	for i := range r.slots {
+	failed, raised := make(map[int]error), make([]bool, len(r.attempts))
+	for i := range r.attempts {
 		if holders[i] == nil {
 			failed[i] = errNoGrant
 		}
 	}
 	for open := len(holders); ; open-- {
-		ok, err := c.vouched(granted, raised, failed, open)
+		ok, err := acq.vouched(granted, raised, failed, open)
 		if err != nil {
 			return "", err
 		} else if ok {
-			return c.won(r, token, holders, limit)
+			return acq.granted(r, token, holders, timeout)
 		}
 		select {
 		case one := <-done:
 			if raised[one.i] = one.err == nil; one.err != nil {
 				failed[one.i] = one.err
 			}
-		case <-r.stop:
-			return "", errOver
+		case <-r.done:
+			return "", errEnded
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
@@ -393,60 +395,62 @@ func (c *claim) finish(ctx context.Context, r *round, limit time.Duration) (stri
 // vouched reports whether a majority of those that have the token vouch for what
 // they granted, by what they said of themselves since then. open answers are to
 // come; the error is that it cannot be a majority any more.
-func (c *claim) vouched(since time.Duration, raised []bool, failed map[int]error, open int) (bool, error) {
-	ok, why, sure := c.view.vouch(since, raised)
+func (acq *acquisition) vouched(since time.Duration, raised []bool, failed map[int]error, open int) (bool, error) {
+	ok, why, sure := acq.states.vouch(since, raised)
 	if sure || open == 0 {
-		c.view.doubt(why)
+		acq.states.noteWrongMarks(why)
 	}
-	if ok >= c.s.majority {
-		c.view.refresh()
+	if ok >= acq.s.majority {
+		acq.states.refresh()
 		// Two of them may have turned out to be one server.
-		c.view.mu.Lock()
-		defer c.view.mu.Unlock()
-		c.view.same = c.view.twice(since)
-		return c.view.same == nil, c.view.same
+		acq.states.mu.Lock()
+		defer acq.states.mu.Unlock()
+		acq.states.sameServer = acq.states.findSameServer(since)
+		return acq.states.sameServer == nil, acq.states.sameServer
 	}
 	if !sure && open > 0 {
 		ok += len(why)
 	}
-	if ok+open >= c.s.majority {
+	if ok+open >= acq.s.majority {
 		return false, nil
 	}
 	maps.Copy(failed, why)
-	return false, c.s.short(failed)
+	return false, acq.s.noMajority(failed)
 }
 
-// won makes the round's holds the claim's, unless it has ended meanwhile or its
+// granted makes the round's holds the claim's, unless it has ended meanwhile or its
 // lease is over before it began.
-func (c *claim) won(r *round, token uint64, holders map[int]*slot, limit time.Duration) (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.s.now()
+func (acq *acquisition) granted(
+	r *round, token uint64, holders map[int]*nodeAttempt, timeout time.Duration,
+) (string, error) {
+	acq.mu.Lock()
+	defer acq.mu.Unlock()
+	now := acq.s.now()
 	switch {
 	case !r.live():
-		return "", errOver
-	case leasetime.Deadline(c.floor, c.ttl) <= now:
+		return "", errEnded
+	case leasetime.Deadline(acq.countsFrom, acq.ttl) <= now:
 		return "", fmt.Errorf("quorum: a majority took %v to grant a lease of %v: nothing is left of it",
-			now-c.floor, c.ttl)
+			now-acq.countsFrom, acq.ttl)
 	}
-	c.phase, c.token, c.renewed = held, token, now
-	c.touch()
+	acq.phase, acq.token, acq.renewedAt = held, token, now
+	acq.touch()
 	// Who granted while the others were raised gets the token, too.
-	for i, sl := range r.slots {
-		if sl.holds && holders[i] != sl {
-			c.s.life.Go(func() { _ = sl.raise(limit, token) })
+	for i, na := range r.attempts {
+		if na.holds && holders[i] != na {
+			acq.s.life.Go(func() { _ = na.raiseToken(timeout, token) })
 		}
 	}
-	c.stir()
-	return fmt.Sprintf("granted %d %d", token, c.waits), nil
+	acq.notify()
+	return fmt.Sprintf("granted %d %d", token, acq.waiters), nil
 }
 
-// late raises a hold that a node has granted after the claim was won. c.mu is
+// raiseLate raises a hold that a node has granted after the claim was won. c.mu is
 // held.
-func (sl *slot) late() {
-	c := sl.r.c
-	if c.phase == held && sl.r.live() && !sl.over {
-		token, limit := c.token, majority.Limit(c.s.cfg.Timeout, c.ttl, 0)
-		c.s.life.Go(func() { _ = sl.raise(limit, token) })
+func (na *nodeAttempt) raiseLate() {
+	acq := na.r.acq
+	if acq.phase == held && na.r.live() && !na.ended {
+		token, timeout := acq.token, majority.RequestTimeout(acq.s.cfg.Timeout, acq.ttl, 0)
+		acq.s.life.Go(func() { _ = na.raiseToken(timeout, token) })
 	}
 }

@@ -16,79 +16,81 @@ import (
 type phase uint8
 
 const (
-	asking  phase = iota // a round of requests is under way
-	idle                 // the last round took nothing
-	waiting              // in the line of the lead
-	turning              // the lead has granted; the rest is being gathered
-	held                 // a majority has granted and has the token
-	over                 // released, cancelled or lost
+	asking     phase = iota // a round of requests is under way
+	idle                    // the last round took nothing
+	waiting                 // in the line of the lead
+	collecting              // the lead has granted; the rest is being gathered
+	held                    // a majority has granted and has the token
+	ended                   // released, cancelled or lost
 )
 
-// claim is one acquisition of the client: what it asks for, and how far it has
+// acquisition is one acquisition of the client: what it asks for, and how far it has
 // come. It may need several rounds. Whatever it asks of a node has an identity of
 // its own there (ATTEMPT.NUMBER), so that what is late of one means nothing to
 // the next.
-type claim struct {
+type acquisition struct {
 	s    *Store
 	name string // under which the store knows it
-	demand
-	driver chan struct{} // has room for the one who takes the claim further
-	news   chan struct{} // receives when a node has told something by itself
+	acquireArgs
+	driver  chan struct{} // has room for the one who takes the claim further
+	changed chan struct{} // receives when a node has told something by itself
 
 	// mu guards the fields below, and all rounds. Nothing is sent under it.
-	mu      sync.Mutex
-	phase   phase
-	stays   bool // given up, and left taken
-	stints  int  // turns in vain
-	round   *round
-	token   uint64
-	patient string        // the patience that was last asked for, in ms; 0: it does not wait
-	waits   int           // how many stand in the lead's line
-	floor   time.Duration // the client may count its lease from here: no older hold counts
-	renewed time.Duration // the start of the last renewal that was confirmed
+	mu             sync.Mutex
+	phase          phase
+	kept           bool // given up, and left taken
+	failedCollects int  // turns in vain
+	round          *round
+	token          uint64
+	waiterTTL      string        // the patience that was last asked for, in ms; 0: it does not wait
+	waiters        int           // how many stand in the lead's line
+	countsFrom     time.Duration // the client may count its lease from here: no older hold counts
+	renewedAt      time.Duration // the start of the last renewal that was confirmed
 
 	touched atomic.Int64 // on the clock of the store
 }
 
-// demand is an acquisition as its arguments say it.
-type demand struct {
-	key, attempt, ttlMS, life, retention, want, base string
-	ttl                                              time.Duration
-	view                                             *view
+// acquireArgs is an acquisition as its arguments say it.
+type acquireArgs struct {
+	key, attempt, ttlMS, recordTTL, retention, mode, channelPrefix string
+	ttl                                                            time.Duration
+	states                                                         *nodeStates
 }
 
 // parse reads the arguments of acquire, and refuses what a quorum cannot give.
-func (s *Store) parse(keys, args []string) (demand, error) {
+func (s *Store) parse(keys, args []string) (acquireArgs, error) {
 	switch {
 	case len(args) == 7:
-		return demand{}, refuse(ErrUnsupported, "UNSUPPORTED", "an owner's name over several servers: those who "+
+		return acquireArgs{}, refuse(ErrUnsupported, "UNSUPPORTED", "an owner's name over several servers: those who "+
 			"enter in one name would have different tokens, and a resource that checks them would refuse the "+
 			"earlier; use a lock without holdfast.Owner")
 	case len(args) != 6:
-		return demand{}, refuse(ErrUnsupported, "ERR", "acquire takes 6 arguments, not %d", len(args))
+		return acquireArgs{}, refuse(ErrUnsupported, "ERR", "acquire takes 6 arguments, not %d", len(args))
 	}
-	d := demand{key: keys[0], attempt: args[0], ttlMS: args[1], life: args[2], want: args[3], base: args[5]}
-	d.view = s.view(prefix(d.key))
+	d := acquireArgs{
+		key: keys[0], attempt: args[0], ttlMS: args[1], recordTTL: args[2], mode: args[3], channelPrefix: args[5],
+	}
+	d.states = s.statesOf(prefix(d.key))
 	ms, err := strconv.ParseInt(d.ttlMS, 10, 64)
 	if err != nil || ms < 1 {
 		return d, refuse(ErrUnsupported, "ERR", "acquire: the TTL %q is no number of milliseconds", d.ttlMS)
 	}
 	d.ttl = time.Duration(ms) * time.Millisecond
-	life, err := strconv.ParseInt(d.life, 10, 64)
-	if err != nil || life < ms {
+	recordTTL, err := strconv.ParseInt(d.recordTTL, 10, 64)
+	if err != nil || recordTTL < ms {
 		return d, refuse(ErrUnsupported, "ERR", "acquire: the life %q is not that of a record with a lease of %d ms",
-			d.life, ms)
+			d.recordTTL, ms)
 	}
-	d.retention = strconv.FormatInt(life-ms, 10)
-	if d.want != "x" && d.want != "s" {
+	d.retention = strconv.FormatInt(recordTTL-ms, 10)
+	if d.mode != "x" && d.mode != "s" {
 		return d, refuse(ErrUnsupported, "UNSUPPORTED", "permits over several servers: each counts its own, and "+
 			"majorities together would admit more than there are; take one of several mutexes instead")
 	}
-	return d, s.fits(d.ttl)
+	return d, s.checkTTL(d.ttl)
 }
 
-// fits refuses a lease that may outlive the probation of a node.
-func (s *Store) fits(ttl time.Duration) error {
+// checkTTL refuses a lease that may outlive the probation of a node.
+func (s *Store) checkTTL(ttl time.Duration) error {
 	if ttl > s.cfg.MaxTTL {
 		return refuse(ErrTTLTooLong, "TTL",
 			"a lease of %v, and quorum.Config.MaxTTL is %v: raise that in every process",
@@ -97,50 +99,50 @@ func (s *Store) fits(ttl time.Duration) error {
 	return nil
 }
 
-// claim finds the claim of that name, or makes one. The name is the attempt, and
+// acquisition finds the claim of that name, or makes one. The name is the attempt, and
 // the lock's key with it if the attempt takes several.
-func (s *Store) claim(name string, d demand) *claim {
+func (s *Store) acquisition(name string, d acquireArgs) *acquisition {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.claims[name]
-	if c == nil {
-		c = &claim{
-			s: s, name: name, demand: d, driver: make(chan struct{}, 1), news: make(chan struct{}, 1), phase: idle,
+	acq := s.acquisitions[name]
+	if acq == nil {
+		acq = &acquisition{
+			s: s, name: name, acquireArgs: d, driver: make(chan struct{}, 1), changed: make(chan struct{}, 1), phase: idle,
 		}
-		c.touched.Store(int64(now))
-		s.claims[name] = c
+		acq.touched.Store(int64(now))
+		s.acquisitions[name] = acq
 		s.sweep(now)
 	}
-	return c
+	return acq
 }
 
-// known is an attempt's claim on the lock at key, nil if there is none.
-func (s *Store) known(key, attempt string) *claim {
+// find is an attempt's claim on the lock at key, nil if there is none.
+func (s *Store) find(key, attempt string) *acquisition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.claims[attempt]; c != nil {
-		return c
+	if acq := s.acquisitions[attempt]; acq != nil {
+		return acq
 	}
-	return s.claims[oneOf(key, attempt)]
+	return s.acquisitions[nameFor(key, attempt)]
 }
 
-// oneOf names the claim on one lock of an attempt that takes several.
-func oneOf(key, attempt string) string { return attempt + " " + key }
+// nameFor names the claim on one lock of an attempt that takes several.
+func nameFor(key, attempt string) string { return attempt + " " + key }
 
-// waiter is the claim of an attempt that may stand in a line.
-func (s *Store) waiter(attempt string) *claim {
+// findWaiter is the claim of an attempt that may stand in a line.
+func (s *Store) findWaiter(attempt string) *acquisition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.claims[attempt]
+	return s.acquisitions[attempt]
 }
 
 // forget lets go of a claim, unless there is another one of its name by now.
-func (s *Store) forget(c *claim) {
+func (s *Store) forget(acq *acquisition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.claims[c.name] == c {
-		delete(s.claims, c.name)
+	if s.acquisitions[acq.name] == acq {
+		delete(s.acquisitions, acq.name)
 	}
 }
 
@@ -148,68 +150,68 @@ func (s *Store) forget(c *claim) {
 // the last time: those of clients that are gone, and that hold nothing by now.
 // s.mu is held.
 func (s *Store) sweep(now time.Duration) {
-	if len(s.claims) < 2*max(s.swept, 512) {
+	if len(s.acquisitions) < 2*max(s.lastSweep, 512) {
 		return
 	}
-	for attempt, c := range s.claims {
-		if now-time.Duration(c.touched.Load()) > s.cfg.MaxTTL+leasetime.WaiterTTL(s.cfg.MaxTTL) {
-			delete(s.claims, attempt)
+	for attempt, acq := range s.acquisitions {
+		if now-time.Duration(acq.touched.Load()) > s.cfg.MaxTTL+leasetime.WaiterTTL(s.cfg.MaxTTL) {
+			delete(s.acquisitions, attempt)
 		}
 	}
-	s.swept = len(s.claims)
+	s.lastSweep = len(s.acquisitions)
 }
 
-// patience is for how long the client keeps a place without a sign of life.
-func (c *claim) patience() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.patient
+// currentWaiterTTL is for how long the client keeps a place without a sign of life.
+func (acq *acquisition) currentWaiterTTL() string {
+	acq.mu.Lock()
+	defer acq.mu.Unlock()
+	return acq.waiterTTL
 }
 
-func (c *claim) touch() { c.touched.Store(int64(c.s.now())) }
+func (acq *acquisition) touch() { acq.touched.Store(int64(acq.s.now())) }
 
-// enter makes the caller the one who takes the claim further; false if done
+// lockDriver makes the caller the one who takes the claim further; false if done
 // is closed first.
-func (c *claim) enter(done <-chan struct{}) bool {
+func (acq *acquisition) lockDriver(done <-chan struct{}) bool {
 	select {
-	case c.driver <- struct{}{}:
+	case acq.driver <- struct{}{}:
 		return true
 	case <-done:
 		return false
 	}
 }
 
-func (c *claim) leave() { <-c.driver }
+func (acq *acquisition) unlockDriver() { <-acq.driver }
 
-// stir wakes whoever gathers what is missing.
-func (c *claim) stir() {
+// notify wakes whoever gathers what is missing.
+func (acq *acquisition) notify() {
 	select {
-	case c.news <- struct{}{}:
+	case acq.changed <- struct{}{}:
 	default:
 	}
 }
 
 // round is one try to get a majority.
 type round struct {
-	c     *claim
-	order []int // who is asked for the lead, first to last
-	lead  int
-	stop  chan struct{} // closed when the round is over
-	ended bool
-	slots []*slot
+	acq         *acquisition
+	order       []int // who is asked for the lead, first to last
+	coordinator int
+	done        chan struct{} // closed when the round is over
+	ended       bool
+	attempts    []*nodeAttempt
 }
 
-// begin starts a round. c.mu is held.
-func (c *claim) begin() *round {
+// newRound starts a round. c.mu is held.
+func (acq *acquisition) newRound() *round {
 	r := &round{
-		c: c, order: c.s.order(c.key), stop: make(chan struct{}), slots: make([]*slot, len(c.s.nodes)),
+		acq: acq, order: acq.s.order(acq.key), done: make(chan struct{}), attempts: make([]*nodeAttempt, len(acq.s.nodes)),
 	}
-	r.lead = r.order[0]
-	for i := range r.slots {
-		r.slots[i] = r.fresh(i)
+	r.coordinator = r.order[0]
+	for i := range r.attempts {
+		r.attempts[i] = r.newAttempt(i)
 	}
-	c.phase, c.round, c.floor = asking, r, c.s.now()
-	c.touch()
+	acq.phase, acq.round, acq.countsFrom = asking, r, acq.s.now()
+	acq.touch()
 	return r
 }
 
@@ -218,7 +220,7 @@ func (c *claim) begin() *round {
 func (s *Store) order(key string) []int {
 	var order, silent []int
 	for _, i := range majority.Order(key, len(s.nodes)) {
-		if s.nodes[i].suspected() || s.overruled(key, i) {
+		if s.nodes[i].isSilent() || s.isContradicted(key, i) {
 			silent = append(silent, i)
 		} else {
 			order = append(order, i)
@@ -227,8 +229,8 @@ func (s *Store) order(key string) []int {
 	return append(order, silent...)
 }
 
-// roundless is the client's attempt behind what a node calls it.
-func roundless(id string) string {
+// clientAttempt is the client's attempt behind what a node calls it.
+func clientAttempt(id string) string {
 	client, number, ok := strings.Cut(id, "/")
 	n, round, dotted := strings.Cut(number, ".")
 	if !ok || !dotted || !digits(n) || !digits(round) {

@@ -48,8 +48,9 @@ func New(nodes []store.Store, cfg Config) (*Store, error) {
 	}
 	s := &Store{
 		cfg: cfg, majority: majority.Of(len(nodes)), clock: clock.Now, life: lifecycle.New(),
-		claims: make(map[string]*claim), ears: make(map[string][]*ear), views: make(map[string]*view),
-		alone: make(map[place]*alone),
+		acquisitions: make(map[string]*acquisition), subscriptions: make(map[string][]*subscription),
+		states:         make(map[string]*nodeStates),
+		contradictions: make(map[nodeLock]*contradiction),
 	}
 	for i, st := range nodes {
 		switch {
@@ -64,10 +65,10 @@ func New(nodes []store.Store, cfg Config) (*Store, error) {
 				return nil, invalid("nodes %d and %d are the same store: use independent servers", j+1, i+1)
 			}
 		}
-		s.nodes = append(s.nodes, &node{Store: st, quorum: s, number: i + 1})
+		s.nodes = append(s.nodes, &node{Store: st, store: s, number: i + 1})
 	}
 	if fake, ok := nodes[0].(store.Simulated); ok && fake.Clock() != nil {
-		s.clock, s.fake = fake.Clock(), true
+		s.clock, s.simulated = fake.Clock(), true
 	}
 	return s, nil
 }

@@ -28,8 +28,8 @@ var (
 	ErrClosed = errors.New("quorum: store is closed")
 )
 
-// errMisuse is a call that the library does not make.
-var errMisuse = errors.New("quorum: invalid call")
+// errInvalidCall is a call that the library does not make.
+var errInvalidCall = errors.New("quorum: invalid call")
 
 // refusal is a definite answer of the quorum itself: to the client it is the
 // server's, to errors.Is one of the above.
@@ -67,7 +67,7 @@ func (e *NoMajorityError) Error() string {
 func (e *NoMajorityError) Unwrap() []error {
 	var list []error
 	for _, err := range e.Missing {
-		if !refused(err) && !errors.Is(err, store.ErrNotSent) {
+		if !isRefusal(err) && !errors.Is(err, store.ErrNotSent) {
 			list = append(list, err)
 		}
 	}
@@ -86,17 +86,17 @@ func (e *nodeError) Unwrap() error { return e.err }
 // errForgot says that a node does not know of a hold that it had granted.
 var errForgot = errors.New("has forgotten the grant")
 
-// errFresh says that a node holds, and does not vouch for all of the time.
-var errFresh = errors.New("holds for too short a time")
+// errTooRecent says that a node holds, and does not vouch for all of the time.
+var errTooRecent = errors.New("holds for too short a time")
 
-func refused(err error) bool {
+func isRefusal(err error) bool {
 	var r *store.ServerError
 	return errors.As(err, &r)
 }
 
-// short makes the error for nodes of which too few count. Where so many have
+// noMajority makes the error for nodes of which too few count. Where so many have
 // refused that none of the others matters, the refusal is the quorum's own.
-func (s *Store) short(failed map[int]error) error {
+func (s *Store) noMajority(failed map[int]error) error {
 	e := &NoMajorityError{Have: len(s.nodes) - len(failed), Nodes: len(s.nodes)}
 	codes := make(map[string]int)
 	for i, n := range s.nodes {
@@ -104,12 +104,12 @@ func (s *Store) short(failed map[int]error) error {
 		if err == nil {
 			continue
 		}
-		e.Missing = append(e.Missing, &nodeError{n.title(), err})
+		e.Missing = append(e.Missing, &nodeError{n.name(), err})
 		var r *store.ServerError
 		if errors.As(err, &r) {
 			if codes[r.Code]++; codes[r.Code] >= s.majority {
 				return &nodeError{fmt.Sprintf("quorum: %d of %d nodes, the last %s",
-					codes[r.Code], len(s.nodes), n.title()), err}
+					codes[r.Code], len(s.nodes), n.name()), err}
 			}
 		}
 	}

@@ -278,7 +278,7 @@ func TestALostAnswerLeavesNothingBehind(t *testing.T) {
 }
 
 func TestServersFoundOutToBeWithoutMemoryAreLeftOutAtOnce(t *testing.T) {
-	for _, patience := range []string{"waits", "does not wait"} {
+	for _, waiterTTL := range []string{"waits", "does not wait"} {
 		bubble(t, func(t *testing.T, w *world) {
 			a := w.client()
 			w.release(w.lock(a, "x"))
@@ -292,7 +292,7 @@ func TestServersFoundOutToBeWithoutMemoryAreLeftOutAtOnce(t *testing.T) {
 			w.peers[4].slow(20*time.Millisecond, 20*time.Millisecond)
 			for _, name := range []string{"x", "a", "b", "c", "d", "e"} {
 				take := a.Mutex(name).Lock
-				if patience != "waits" {
+				if waiterTTL != "waits" {
 					take = a.Mutex(name).TryLock
 				}
 				l, err := take(t.Context())

@@ -98,8 +98,8 @@ func acquiresArriveLate(t *testing.T, w *world, arrive []time.Duration) {
 		got <- m
 	}()
 	time.Sleep(time.Second) // it stands in line
-	lead := w.lead("y")
-	slow := w.peers[(lead+1)%5]
+	coordinator := w.lead("y")
+	slow := w.peers[(coordinator+1)%5]
 	late, arrived := arrive, slow.count("acquire")
 	slow.mu.Lock()
 	slow.delay = func(action string) (there, back time.Duration) {
@@ -112,7 +112,7 @@ func acquiresArriveLate(t *testing.T, w *world, arrive []time.Duration) {
 		return time.Millisecond, time.Millisecond
 	}
 	slow.mu.Unlock()
-	for _, p := range []*peer{w.peers[(lead+2)%5], w.peers[(lead+3)%5]} {
+	for _, p := range []*peer{w.peers[(coordinator+2)%5], w.peers[(coordinator+3)%5]} {
 		p.kill() // so that it is needed
 	}
 	w.release(l)
@@ -122,8 +122,8 @@ func acquiresArriveLate(t *testing.T, w *world, arrive []time.Duration) {
 	}
 	time.Sleep(arrive[len(arrive)-1] + 2*time.Second)
 	synctest.Wait()
-	if held := w.on("y"); held[(lead+1)%5] != '0' {
-		t.Errorf("held on %s, and nobody holds on server %d", held, (lead+1)%5)
+	if held := w.on("y"); held[(coordinator+1)%5] != '0' {
+		t.Errorf("held on %s, and nobody holds on server %d", held, (coordinator+1)%5)
 	}
 }
 

@@ -32,15 +32,15 @@ func Lazy(open func() (store.Store, error)) store.Store { return &lazy{open: ope
 type lazy struct {
 	open func() (store.Store, error)
 
-	mu      sync.Mutex
-	store   store.Store
-	opening chan struct{} // closed when the try under way is over; nil without one
-	err     error         // of the last try
-	again   time.Time     // no earlier is the next
+	mu        sync.Mutex
+	store     store.Store
+	opening   chan struct{} // closed when the try under way is over; nil without one
+	err       error         // of the last try
+	notBefore time.Time     // no earlier is the next
 }
 
-// between is the least time between two tries to open a node.
-const between = 250 * time.Millisecond
+// retryPause is the least time between two tries to open a node.
+const retryPause = 250 * time.Millisecond
 
 // get is the node, opened. The error says that nothing was sent.
 func (l *lazy) get(ctx context.Context) (store.Store, error) {
@@ -51,13 +51,13 @@ func (l *lazy) get(ctx context.Context) (store.Store, error) {
 			l.mu.Unlock()
 			return s, nil
 		}
-		if l.opening == nil && err != nil && time.Now().Before(l.again) {
+		if l.opening == nil && err != nil && time.Now().Before(l.notBefore) {
 			l.mu.Unlock()
 			return nil, fmt.Errorf("%w: %w", store.ErrNotSent, err)
 		}
 		if l.opening == nil {
 			l.opening = make(chan struct{})
-			go l.try()
+			go l.openNode()
 		}
 		opening := l.opening
 		l.mu.Unlock()
@@ -69,8 +69,8 @@ func (l *lazy) get(ctx context.Context) (store.Store, error) {
 	}
 }
 
-// try opens the node.
-func (l *lazy) try() {
+// openNode opens the node.
+func (l *lazy) openNode() {
 	s, err := l.open()
 	switch {
 	case err != nil:
@@ -82,7 +82,7 @@ func (l *lazy) try() {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.store, l.err, l.again = s, err, time.Now().Add(between)
+	l.store, l.err, l.notBefore = s, err, time.Now().Add(retryPause)
 	close(l.opening)
 	l.opening = nil
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// ear is one subscription of the client: to every node, with the grants of
+// subscription is one subscription of the client: to every node, with the grants of
 // single nodes taken out and those of majorities put in.
-type ear struct {
-	s       *Store
-	channel string
-	l       store.Listener
-	life    context.Context
-	end     context.CancelFunc
-	work    sync.WaitGroup
+type subscription struct {
+	s        *Store
+	channel  string
+	listener store.Listener
+	life     context.Context
+	end      context.CancelFunc
+	work     sync.WaitGroup
 
 	// mu is held while a function of l runs, which must not block: so they
 	// run one at a time, and none once closed is set.
@@ -35,15 +35,15 @@ func (s *Store) Listen(ctx context.Context, channel string, l store.Listener) (s
 	if err := s.usable(); err != nil {
 		return nil, err
 	}
-	e := &ear{s: s, channel: channel, l: l}
-	e.life, e.end = context.WithCancel(s.life.Context())
-	limit := s.limit(ctx, 0)
+	sub := &subscription{s: s, channel: channel, listener: l}
+	sub.life, sub.end = context.WithCancel(s.life.Context())
+	timeout := s.requestTimeout(ctx, 0)
 	first := make(chan result, len(s.nodes))
 	for i := range s.nodes {
-		e.work.Go(func() { e.attach(i, limit, first) })
+		sub.work.Go(func() { sub.keepSubscribed(i, timeout, first) })
 	}
 	s.mu.Lock()
-	s.ears[channel] = append(s.ears[channel], e)
+	s.subscriptions[channel] = append(s.subscriptions[channel], sub)
 	s.mu.Unlock()
 	failed := make(map[int]error)
 	for range s.nodes {
@@ -53,30 +53,30 @@ func (s *Store) Listen(ctx context.Context, channel string, l store.Listener) (s
 				failed[r.i] = r.err
 			}
 		case <-ctx.Done():
-			e.close()
+			sub.close()
 			return nil, ctx.Err()
 		}
 	}
 	if len(failed) > len(s.nodes)-s.majority {
-		e.close()
-		return nil, s.short(failed)
+		sub.close()
+		return nil, s.noMajority(failed)
 	}
-	return e.close, nil
+	return sub.close, nil
 }
 
-// attach keeps the subscription to one node until the ear closes. first is told
+// keepSubscribed keeps the subscription to one node until the ear closes. first is told
 // how the first try ended.
-func (e *ear) attach(i int, limit time.Duration, first chan<- result) {
-	n := e.s.nodes[i]
+func (sub *subscription) keepSubscribed(i int, timeout time.Duration, first chan<- result) {
+	n := sub.s.nodes[i]
 	for try := 0; ; try++ {
-		ctx, cancel := context.WithTimeout(e.life, limit)
-		stop, err := n.Listen(ctx, e.channel, store.Listener{
+		ctx, cancel := context.WithTimeout(sub.life, timeout)
+		stop, err := n.Listen(ctx, sub.channel, store.Listener{
 			Message: func(payload string) {
-				if !e.s.pushed(i, payload) {
-					e.message(payload) // not ours to judge
+				if !sub.s.handlePush(i, payload) {
+					sub.message(payload) // not ours to judge
 				}
 			},
-			Resumed: e.resumed,
+			Resumed: sub.resumed,
 		})
 		cancel()
 		if try == 0 {
@@ -84,16 +84,16 @@ func (e *ear) attach(i int, limit time.Duration, first chan<- result) {
 		}
 		if err == nil {
 			if try > 0 {
-				e.resumed()
+				sub.resumed()
 			}
-			<-e.life.Done()
+			<-sub.life.Done()
 			stop()
 			return
 		}
 		timer := time.NewTimer(backoff.Default.After(try+3, 1))
 		select {
 		case <-timer.C:
-		case <-e.life.Done():
+		case <-sub.life.Done():
 			timer.Stop()
 			return
 		}
@@ -102,59 +102,59 @@ func (e *ear) attach(i int, limit time.Duration, first chan<- result) {
 
 // close ends the subscription, and returns when none of its functions runs any
 // more.
-func (e *ear) close() {
-	s := e.s
+func (sub *subscription) close() {
+	s := sub.s
 	s.mu.Lock()
-	var rest []*ear
-	for _, other := range s.ears[e.channel] {
-		if other != e {
+	var rest []*subscription
+	for _, other := range s.subscriptions[sub.channel] {
+		if other != sub {
 			rest = append(rest, other)
 		}
 	}
-	if s.ears[e.channel] = rest; len(rest) == 0 {
-		delete(s.ears, e.channel)
+	if s.subscriptions[sub.channel] = rest; len(rest) == 0 {
+		delete(s.subscriptions, sub.channel)
 	}
 	s.mu.Unlock()
-	e.end()
-	e.mu.Lock()
-	e.closed = true
-	e.mu.Unlock()
-	e.work.Wait()
+	sub.end()
+	sub.mu.Lock()
+	sub.closed = true
+	sub.mu.Unlock()
+	sub.work.Wait()
 }
 
-func (e *ear) message(payload string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.closed && e.l.Message != nil {
-		e.l.Message(payload)
+func (sub *subscription) message(payload string) {
+	sub.mu.Lock()
+	defer sub.mu.Unlock()
+	if !sub.closed && sub.listener.Message != nil {
+		sub.listener.Message(payload)
 	}
 }
 
-func (e *ear) resumed() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.closed && e.l.Resumed != nil {
-		e.l.Resumed()
+func (sub *subscription) resumed() {
+	sub.mu.Lock()
+	defer sub.mu.Unlock()
+	if !sub.closed && sub.listener.Resumed != nil {
+		sub.listener.Resumed()
 	}
 }
 
-// listeners are those of a channel.
-func (s *Store) listeners(channel string) []*ear {
+// subscriptionsTo are those of a channel.
+func (s *Store) subscriptionsTo(channel string) []*subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]*ear(nil), s.ears[channel]...)
+	return append([]*subscription(nil), s.subscriptions[channel]...)
 }
 
-// nudge makes all clients look: a node that orders some of their waiters has
+// recheckAll makes all clients look: a node that orders some of their waiters has
 // stopped to answer.
-func (s *Store) nudge() {
+func (s *Store) recheckAll() {
 	s.mu.Lock()
-	var all []*ear
-	for _, list := range s.ears {
+	var all []*subscription
+	for _, list := range s.subscriptions {
 		all = append(all, list...)
 	}
 	s.mu.Unlock()
-	for _, e := range all {
-		e.resumed()
+	for _, sub := range all {
+		sub.resumed()
 	}
 }

@@ -18,61 +18,61 @@ import (
 // markLife is for how long a node keeps its mark without being looked at.
 const markLife = 7 * 24 * time.Hour
 
-// view is what is known of the nodes' memories and clocks, for the locks of one
+// nodeStates is what is known of the nodes' memories and clocks, for the locks of one
 // prefix: each application has marks of its own.
-type view struct {
+type nodeStates struct {
 	s      *Store
 	prefix string
 
 	// mu guards the fields below; nothing is sent under it.
-	mu       sync.Mutex
-	seen     []seen
-	look     *look         // under way
-	looked   time.Duration // when the last began
-	met      bool          // there was one
-	doubtful bool          // a grant has shown since that the marks have to be set right
-	same     error         // two nodes are one server
+	mu         sync.Mutex
+	nodes      []nodeState
+	reading    *readRound    // under way
+	lastRead   time.Duration // when the last began
+	identified bool          // there was one
+	marksWrong bool          // a grant has shown since that the marks have to be set right
+	sameServer error         // two nodes are one server
 }
 
-// seen is what one node said last.
-type seen struct {
+// nodeState is what one node said last.
+type nodeState struct {
 	majority.Reading
-	mark   string        // as the node has it
-	at     time.Duration // before it was asked
-	counts time.Duration // from when on it counts for new grants
+	mark       string        // as the node has it
+	askedAt    time.Duration // before it was asked
+	countsFrom time.Duration // from when on it counts for new grants
 }
 
-// look is a round in which all nodes are read.
-type look struct {
+// readRound is a round in which all nodes are read.
+type readRound struct {
 	began time.Duration
 	done  chan struct{}
 	err   error // set before done is closed
 }
 
-// view finds what is known of the nodes for a prefix.
-func (s *Store) view(prefix string) *view {
+// statesOf finds what is known of the nodes for a prefix.
+func (s *Store) statesOf(prefix string) *nodeStates {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := s.views[prefix]
-	if v == nil {
-		v = &view{s: s, prefix: prefix, seen: make([]seen, len(s.nodes))}
-		s.views[prefix] = v
+	ns := s.states[prefix]
+	if ns == nil {
+		ns = &nodeStates{s: s, prefix: prefix, nodes: make([]nodeState, len(s.nodes))}
+		s.states[prefix] = ns
 	}
-	return v
+	return ns
 }
 
-// read asks a node who it is, and has it note mark in place of what it had, if
+// readNode asks a node who it is, and has it note mark in place of what it had, if
 // that is not empty. It must be asked after what it is to vouch for: it may
 // restart at any time.
-func (v *view) read(i int, limit time.Duration, mark string) error {
+func (ns *nodeStates) readNode(i int, timeout time.Duration, mark string) error {
 	args := []string{wire.Millis(markLife)}
 	if mark != "" {
-		v.mu.Lock()
-		args = append(args, v.seen[i].mark, mark)
-		v.mu.Unlock()
+		ns.mu.Lock()
+		args = append(args, ns.nodes[i].mark, mark)
+		ns.mu.Unlock()
 	}
-	sent := v.s.now()
-	answer, err := v.s.nodes[i].call(limit, script.Node, []string{v.prefix + ":quorum"}, args)
+	sent := ns.s.now()
+	answer, err := ns.s.nodes[i].call(timeout, script.Node, []string{ns.prefix + ":quorum"}, args)
 	if err != nil {
 		return err
 	}
@@ -85,144 +85,144 @@ func (v *view) read(i int, limit time.Duration, mark string) error {
 		return wire.BadAnswer(answer)
 	}
 	clock := time.Duration(ms) * time.Millisecond
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.seen[i].at > sent {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if ns.nodes[i].askedAt > sent {
 		return nil // a later one has overtaken it
 	}
-	v.seen[i] = seen{
+	ns.nodes[i] = nodeState{
 		Reading: majority.Reading{
-			OK: true, Low: clock - v.s.now(), High: clock + time.Millisecond - sent, Run: words[2],
+			OK: true, Low: clock - ns.s.now(), High: clock + time.Millisecond - sent, RunID: words[2],
 			Mark: majority.ParseMark(words[3]),
 		},
-		mark: words[3], at: sent, counts: v.seen[i].counts,
+		mark: words[3], askedAt: sent, countsFrom: ns.nodes[i].countsFrom,
 	}
 	return nil
 }
 
 // readings are those that were asked for since then, of the nodes named; nil
 // names all. v.mu is held.
-func (v *view) readings(since time.Duration, of []bool) []majority.Reading {
-	list := make([]majority.Reading, len(v.seen))
-	for i, one := range v.seen {
-		if one.OK && one.at >= since && (of == nil || of[i]) {
+func (ns *nodeStates) readings(since time.Duration, of []bool) []majority.Reading {
+	list := make([]majority.Reading, len(ns.nodes))
+	for i, one := range ns.nodes {
+		if one.OK && one.askedAt >= since && (of == nil || of[i]) {
 			list[i] = one.Reading
 		}
 	}
 	return list
 }
 
-// fresh is for how long a comparison of clocks is not repeated: it is the less
+// comparisonLife is for how long a comparison of clocks is not repeated: it is the less
 // exact the older it is.
-func (s *Store) fresh() time.Duration { return s.cfg.MaxTTL / 20 }
+func (s *Store) comparisonLife() time.Duration { return s.cfg.MaxTTL / 20 }
 
-// meet makes sure that the nodes are different servers of one quorum, and that
+// identify makes sure that the nodes are different servers of one quorum, and that
 // their marks are right. It waits for that where nothing is to be believed
 // otherwise; a comparison of clocks that is only getting old is renewed beside.
 // Nodes that do not answer are met later.
-func (s *Store) meet(ctx context.Context, v *view) error {
+func (s *Store) identify(ctx context.Context, ns *nodeStates) error {
 	entered := s.now()
 	for {
-		v.mu.Lock()
-		age := s.now() - v.looked
-		must := !v.met || v.doubtful || v.same != nil || age >= s.cfg.MaxTTL/4
-		if !must && age < s.fresh() {
-			v.mu.Unlock()
+		ns.mu.Lock()
+		age := s.now() - ns.lastRead
+		must := !ns.identified || ns.marksWrong || ns.sameServer != nil || age >= s.cfg.MaxTTL/4
+		if !must && age < s.comparisonLife() {
+			ns.mu.Unlock()
 			return nil
 		}
-		l := v.begin()
-		v.mu.Unlock()
+		read := ns.startRead()
+		ns.mu.Unlock()
 		if !must {
 			return nil
 		}
 		select {
-		case <-l.done:
+		case <-read.done:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if l.err != nil || l.began >= entered {
-			return l.err
+		if read.err != nil || read.began >= entered {
+			return read.err
 		}
 	}
 }
 
 // refresh looks at the nodes again, in the background, where that is due.
-func (v *view) refresh() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.doubtful || v.s.now()-v.looked >= v.s.fresh() {
-		v.begin()
+func (ns *nodeStates) refresh() {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if ns.marksWrong || ns.s.now()-ns.lastRead >= ns.s.comparisonLife() {
+		ns.startRead()
 	}
 }
 
-// doubt says that a node did not vouch for what it had granted because its mark
+// noteWrongMarks says that a node did not vouch for what it had granted because its mark
 // has to be set right.
-func (v *view) doubt(why map[int]error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+func (ns *nodeStates) noteWrongMarks(why map[int]error) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
 	for _, err := range why {
-		var young *youngError
-		v.doubtful = v.doubtful || errors.As(err, &young) && young.standing != majority.Young
+		var probation *probationError
+		ns.marksWrong = ns.marksWrong || errors.As(err, &probation) && probation.standing != majority.OnProbation
 	}
 }
 
-func (v *view) isDoubtful() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.doubtful
+func (ns *nodeStates) haveWrongMarks() bool {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return ns.marksWrong
 }
 
-// begin starts a look unless one is under way. v.mu is held.
-func (v *view) begin() *look {
-	if v.look != nil {
-		return v.look
+// startRead starts a look unless one is under way. v.mu is held.
+func (ns *nodeStates) startRead() *readRound {
+	if ns.reading != nil {
+		return ns.reading
 	}
-	l := &look{began: v.s.now(), done: make(chan struct{})}
-	v.look, v.looked, v.doubtful = l, l.began, false
-	if !v.s.life.Go(func() { v.run(l) }) {
-		l.err = ErrClosed
-		v.look = nil
-		close(l.done)
+	read := &readRound{began: ns.s.now(), done: make(chan struct{})}
+	ns.reading, ns.lastRead, ns.marksWrong = read, read.began, false
+	if !ns.s.life.Go(func() { ns.readAll(read) }) {
+		read.err = ErrClosed
+		ns.reading = nil
+		close(read.done)
 	}
-	return l
+	return read
 }
 
-// run reads all nodes, and sets their marks right.
-func (v *view) run(l *look) {
-	limit := majority.Limit(v.s.cfg.Timeout, 0, 0)
-	failed := v.ask(limit, make([]string, len(v.seen)), nil)
+// readAll reads all nodes, and sets their marks right.
+func (ns *nodeStates) readAll(read *readRound) {
+	timeout := majority.RequestTimeout(ns.s.cfg.Timeout, 0, 0)
+	failed := ns.readEach(timeout, make([]string, len(ns.nodes)), nil)
 	// What another client has written meanwhile is looked at again.
 	for range 3 {
-		marks, due := v.survey(l.began)
+		marks, due := ns.decideMarks(read.began)
 		if !due {
 			break
 		}
-		v.ask(limit, marks, given(marks))
+		ns.readEach(timeout, marks, present(marks))
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.same = v.twice(l.began); v.same != nil {
-		l.err = v.same
-	} else if len(failed) > len(v.seen)-v.s.majority {
-		l.err = v.s.short(failed)
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if ns.sameServer = ns.findSameServer(read.began); ns.sameServer != nil {
+		read.err = ns.sameServer
+	} else if len(failed) > len(ns.nodes)-ns.s.majority {
+		read.err = ns.s.noMajority(failed)
 	}
-	v.met, v.look = v.met || l.err == nil, nil
-	close(l.done)
+	ns.identified, ns.reading = ns.identified || read.err == nil, nil
+	close(read.done)
 }
 
-// ask reads those nodes that are named, all if none is, and waits for those of
+// readEach reads those nodes that are named, all if none is, and waits for those of
 // which an answer is expected, or a majority needs one.
-func (v *view) ask(limit time.Duration, marks []string, named []bool) (failed map[int]error) {
+func (ns *nodeStates) readEach(timeout time.Duration, marks []string, named []bool) (failed map[int]error) {
 	failed = make(map[int]error)
-	heard := make([]bool, len(v.seen))
-	done := v.s.spread(func(i int, _ *node) error {
+	heard := make([]bool, len(ns.nodes))
+	done := ns.s.startOnEach(func(i int, _ *node) error {
 		if named != nil && !named[i] {
 			return nil
 		}
-		return v.read(i, limit, marks[i])
+		return ns.readNode(i, timeout, marks[i])
 	})
-	for n := range v.seen {
-		if n-len(failed) >= v.s.majority && v.s.onlySuspects(heard) {
+	for n := range ns.nodes {
+		if n-len(failed) >= ns.s.majority && ns.s.onlySilentLeft(heard) {
 			break
 		}
 		r := <-done
@@ -233,20 +233,20 @@ func (v *view) ask(limit time.Duration, marks []string, named []bool) (failed ma
 	return failed
 }
 
-// survey says which marks are to be written, by what was read since then, and
+// decideMarks says which marks are to be written, by what was read since then, and
 // notes from when on each node counts.
-func (v *view) survey(since time.Duration) (marks []string, due bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	now := v.s.now()
-	readings := v.readings(since, nil)
-	s := majority.Look(now, readings, v.s.cfg.MaxTTL, v.s.fresh())
+func (ns *nodeStates) decideMarks(since time.Duration) (marks []string, due bool) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	now := ns.s.now()
+	readings := ns.readings(since, nil)
+	s := majority.Assess(now, readings, ns.s.cfg.MaxTTL, ns.s.comparisonLife())
 	marks = make([]string, len(readings))
 	for i, next := range s.Next {
 		if s.Standings[i] == majority.Unread {
 			continue
 		}
-		v.seen[i].counts = now + s.Left[i]
+		ns.nodes[i].countsFrom = now + s.Left[i]
 		if next.Epoch > 0 {
 			marks[i], due = next.String(), true
 		}
@@ -254,8 +254,8 @@ func (v *view) survey(since time.Duration) (marks []string, due bool) {
 	return marks, due
 }
 
-// given names the nodes for which there is a mark.
-func given(marks []string) []bool {
+// present names the nodes for which there is a mark.
+func present(marks []string) []bool {
 	list := make([]bool, len(marks))
 	for i, mark := range marks {
 		list[i] = mark != ""
@@ -263,19 +263,19 @@ func given(marks []string) []bool {
 	return list
 }
 
-// twice finds two nodes that are one server, by what was read since then. v.mu
+// findSameServer finds two nodes that are one server, by what was read since then. v.mu
 // is held.
-func (v *view) twice(since time.Duration) error {
-	for i, one := range v.readings(since, nil) {
-		if one.Run == "" || one.Run == "-" {
+func (ns *nodeStates) findSameServer(since time.Duration) error {
+	for i, one := range ns.readings(since, nil) {
+		if one.RunID == "" || one.RunID == "-" {
 			continue
 		}
-		at := slices.IndexFunc(v.seen[:i], func(other seen) bool {
-			return other.OK && other.at >= since && other.Run == one.Run
+		at := slices.IndexFunc(ns.nodes[:i], func(other nodeState) bool {
+			return other.OK && other.askedAt >= since && other.RunID == one.RunID
 		})
 		if at >= 0 {
 			return refuse(ErrSameServer, "QUORUM", "%s and %s are one server (run id %s): "+
-				"name independent servers", v.s.nodes[at].title(), v.s.nodes[i].title(), one.Run)
+				"name independent servers", ns.s.nodes[at].name(), ns.s.nodes[i].name(), one.RunID)
 		}
 	}
 	return nil
@@ -283,48 +283,48 @@ func (v *view) twice(since time.Duration) error {
 
 // probation is for how long the node does not count for new grants, as far as
 // is known: it may have forgotten leases that are still held.
-func (v *view) probation(i int) time.Duration {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return max(v.seen[i].counts-v.s.now(), 0)
+func (ns *nodeStates) probation(i int) time.Duration {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return max(ns.nodes[i].countsFrom-ns.s.now(), 0)
 }
 
 // vouch asks which of the nodes, read since then, vouch for what they had
 // granted before. What those say that do not is the other answer; sure says that
 // no other node's word can change it.
-func (v *view) vouch(since time.Duration, of []bool) (ok int, why map[int]error, sure bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	readings := v.readings(since, of)
-	all := make([]majority.Reading, len(v.seen))
-	for i, one := range v.seen {
+func (ns *nodeStates) vouch(since time.Duration, of []bool) (ok int, why map[int]error, sure bool) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	readings := ns.readings(since, of)
+	all := make([]majority.Reading, len(ns.nodes))
+	for i, one := range ns.nodes {
 		all[i] = one.Reading
 	}
-	s := majority.Vouch(v.s.now(), readings, majority.Newest(all), v.s.cfg.MaxTTL)
+	s := majority.Vouch(ns.s.now(), readings, majority.Newest(all), ns.s.cfg.MaxTTL)
 	why, sure = make(map[int]error), true
 	for i, standing := range s.Standings {
 		if standing == majority.Counts {
 			ok++
 		} else if of[i] {
-			v.seen[i].counts = max(v.seen[i].counts, v.s.now()+s.Left[i])
-			why[i] = &youngError{standing: standing, left: s.Left[i]}
-			sure = sure && standing != majority.Doubtful
+			ns.nodes[i].countsFrom = max(ns.nodes[i].countsFrom, ns.s.now()+s.Left[i])
+			why[i] = &probationError{standing: standing, left: s.Left[i]}
+			sure = sure && standing != majority.ClocksDiffer
 		}
 	}
 	return ok, why, sure
 }
 
-// youngError says why a node does not count.
-type youngError struct {
+// probationError says why a node does not count.
+type probationError struct {
 	standing majority.Standing
 	left     time.Duration
 }
 
-func (e *youngError) Error() string {
+func (e *probationError) Error() string {
 	switch e.standing {
-	case majority.Doubtful:
+	case majority.ClocksDiffer:
 		return "has a clock that differs from those of the others, and too few agree to tell which are right"
-	case majority.Astray:
+	case majority.ClockStepped:
 		return "has a clock that was set, which counts as a loss of its memory"
 	case majority.Stale:
 		return "has a clock that was last compared too long ago"
@@ -338,14 +338,14 @@ func (e *youngError) Error() string {
 
 // rightClock is what the clock of a right node is ahead of ours, or less; ok says
 // that enough of them are known.
-func (v *view) rightClock() (ahead time.Duration, ok bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+func (ns *nodeStates) rightClock() (ahead time.Duration, ok bool) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
 	var known []time.Duration
-	for _, one := range v.seen {
+	for _, one := range ns.nodes {
 		if one.OK {
 			known = append(known, one.Low)
 		}
 	}
-	return majority.Clock(known, len(v.seen))
+	return majority.Clock(known, len(ns.nodes))
 }

@@ -17,23 +17,23 @@ import (
 // node is one server of the quorum.
 type node struct {
 	store.Store
-	quorum *Store
+	store  *Store
 	number int
 
 	// mu guards the fields below; nothing is sent under it.
-	mu      sync.Mutex
-	address string
-	suspect bool // its last request got no answer
-	debts   []debt
-	paying  bool
+	mu             sync.Mutex
+	address        string
+	silent         bool // its last request got no answer
+	cancels        []pendingCancel
+	sendingCancels bool
 	// What was owed is known by its identity for longer than it is cancelled: a
 	// server that was stopped may carry a request out long after that.
-	late  map[string]debt
-	order []string // of the identities in late, oldest first
+	lateCancels map[string]pendingCancel
+	lateOrder   []string // of the identities in late, oldest first
 }
 
-// title names the node to people.
-func (n *node) title() string {
+// name names the node to people.
+func (n *node) name() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.address != "" {
@@ -44,138 +44,138 @@ func (n *node) title() string {
 
 // call sends one action and waits for at most limit. A caller who gives up
 // earlier does not end it: what it has done must be known here.
-func (n *node) call(limit time.Duration, action *script.Script, keys, args []string) (string, error) {
-	ctx, cancel := context.WithTimeout(n.quorum.life.Context(), limit)
+func (n *node) call(timeout time.Duration, action *script.Script, keys, args []string) (string, error) {
+	ctx, cancel := context.WithTimeout(n.store.life.Context(), timeout)
 	defer cancel()
 	answer, err := n.Run(ctx, action, keys, args)
-	n.heard(err == nil || refused(err))
+	n.noteAnswers(err == nil || isRefusal(err))
 	return answer, err
 }
 
-// heard notes whether the node answers. When it has just stopped to, whoever
+// noteAnswers notes whether the node answers. When it has just stopped to, whoever
 // waits in its line looks for another one.
-func (n *node) heard(answers bool) {
+func (n *node) noteAnswers(answers bool) {
 	n.mu.Lock()
-	news := n.suspect == answers
-	n.suspect = !answers
+	news := n.silent == answers
+	n.silent = !answers
 	n.mu.Unlock()
 	if news && !answers {
-		n.quorum.nudge()
+		n.store.recheckAll()
 	}
 }
 
-func (n *node) suspected() bool {
+func (n *node) isSilent() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.suspect
+	return n.silent
 }
 
-// unsent reports that a request has certainly not reached its server.
-func unsent(err error) bool {
+// notSent reports that a request has certainly not reached its server.
+func notSent(err error) bool {
 	var dial *net.OpError
-	return refused(err) || errors.Is(err, errOver) || errors.Is(err, store.ErrNotSent) ||
+	return isRefusal(err) || errors.Is(err, errEnded) || errors.Is(err, store.ErrNotSent) ||
 		errors.As(err, &dial) && dial.Op == "dial"
 }
 
-// debt is an attempt of which the node may yet be granting something that
+// pendingCancel is an attempt of which the node may yet be granting something that
 // nobody wants any more.
-type debt struct {
+type pendingCancel struct {
 	keys  []string
 	args  []string
 	times int           // how many requests there are that may each have it grant once
 	until time.Duration // when such a grant would have ended by itself
 }
 
-// maxDebts bounds what is remembered for a node that does not answer; the
+// maxPendingCancels bounds what is remembered for a node that does not answer; the
 // oldest, which end soonest by themselves, are forgotten first.
-const maxDebts = 10_000
+const maxPendingCancels = 10_000
 
-// owe has the debt cancelled in the background until the node has said for each of
+// addCancel has the debt cancelled in the background until the node has said for each of
 // its requests that there was something, or until it has ended by itself.
-func (n *node) owe(d debt) {
+func (n *node) addCancel(pending pendingCancel) {
 	n.mu.Lock()
-	if len(n.debts) == maxDebts {
-		n.debts = n.debts[1:]
+	if len(n.cancels) == maxPendingCancels {
+		n.cancels = n.cancels[1:]
 	}
-	n.debts = append(n.debts, d)
-	n.remember(d)
-	first := !n.paying
-	n.paying = true
+	n.cancels = append(n.cancels, pending)
+	n.rememberCancel(pending)
+	first := !n.sendingCancels
+	n.sendingCancels = true
 	n.mu.Unlock()
 	if first {
-		n.quorum.life.Go(n.pay) // not after Close, which says so
+		n.store.life.Go(n.sendCancels) // not after Close, which says so
 	}
 }
 
-// mostLate bounds what is remembered of each node for a push that comes late.
-const mostLate = 1 << 12
+// maxLateCancels bounds what is remembered of each node for a push that comes late.
+const maxLateCancels = 1 << 12
 
-// remember keeps a debt for the push that may yet name it. n.mu is held.
-func (n *node) remember(d debt) {
-	if n.late == nil {
-		n.late = make(map[string]debt)
+// rememberCancel keeps a debt for the push that may yet name it. n.mu is held.
+func (n *node) rememberCancel(pending pendingCancel) {
+	if n.lateCancels == nil {
+		n.lateCancels = make(map[string]pendingCancel)
 	}
-	id := d.args[0]
-	if _, known := n.late[id]; !known {
-		if len(n.order) == mostLate {
-			delete(n.late, n.order[0])
-			n.order = n.order[1:]
+	id := pending.args[0]
+	if _, known := n.lateCancels[id]; !known {
+		if len(n.lateOrder) == maxLateCancels {
+			delete(n.lateCancels, n.lateOrder[0])
+			n.lateOrder = n.lateOrder[1:]
 		}
-		n.order = append(n.order, id)
+		n.lateOrder = append(n.lateOrder, id)
 	}
-	n.late[id] = d
+	n.lateCancels[id] = pending
 }
 
-// stray is told of a push for nobody here. If it is for what was given back, a request
+// unexpectedPush is told of a push for nobody here. If it is for what was given back, a request
 // has come after all, and holds up whoever is next: it is cancelled at once.
-func (n *node) stray(id string) {
+func (n *node) unexpectedPush(id string) {
 	n.mu.Lock()
-	d, known := n.late[id]
+	pending, known := n.lateCancels[id]
 	n.mu.Unlock()
 	if !known {
 		return // its cancel is on the way
 	}
-	n.quorum.life.Go(func() {
-		_, err := n.call(n.quorum.cfg.Timeout, script.Cancel, d.keys, d.args)
-		if err != nil && !refused(err) {
-			d.times, d.until = 1, n.quorum.now()+n.quorum.cfg.MaxTTL
-			n.owe(d)
+	n.store.life.Go(func() {
+		_, err := n.call(n.store.cfg.Timeout, script.Cancel, pending.keys, pending.args)
+		if err != nil && !isRefusal(err) {
+			pending.times, pending.until = 1, n.store.now()+n.store.cfg.MaxTTL
+			n.addCancel(pending)
 		}
 	})
 }
 
-// pay works through the debts until there are none: one request at a time, and
+// sendCancels works through the debts until there are none: one request at a time, and
 // a pause that grows while the node does not answer or has nothing to cancel.
-func (n *node) pay() {
+func (n *node) sendCancels() {
 	for failures := 0; ; failures++ {
-		if !n.quorum.life.Sleep(context.Background(), backoff.Default.After(failures, rand.Float64())) {
+		if !n.store.life.Sleep(context.Background(), backoff.Default.After(failures, rand.Float64())) {
 			return
 		}
 		n.mu.Lock()
-		due := n.debts
-		n.debts = nil
+		due := n.cancels
+		n.cancels = nil
 		n.mu.Unlock()
-		var left []debt
-		for i, d := range due {
-			if n.quorum.now() >= d.until {
+		var left []pendingCancel
+		for i, pending := range due {
+			if n.store.now() >= pending.until {
 				continue
 			}
-			answer, err := n.call(n.quorum.cfg.Timeout, script.Cancel, d.keys, d.args)
-			if err != nil && !refused(err) {
+			answer, err := n.call(n.store.cfg.Timeout, script.Cancel, pending.keys, pending.args)
+			if err != nil && !isRefusal(err) {
 				left = append(left, due[i:]...)
 				break // silent: the others would wait in vain, too
 			}
 			if answer != "none" {
-				d.times--
+				pending.times--
 			}
-			if err == nil && d.times > 0 {
-				left = append(left, d) // a request of it may still be on the way
+			if err == nil && pending.times > 0 {
+				left = append(left, pending) // a request of it may still be on the way
 			}
 		}
 		n.mu.Lock()
-		n.debts = append(left, n.debts...)
-		if len(n.debts) == 0 {
-			n.debts, n.paying = nil, false
+		n.cancels = append(left, n.cancels...)
+		if len(n.cancels) == 0 {
+			n.cancels, n.sendingCancels = nil, false
 			n.mu.Unlock()
 			return
 		}

@@ -12,40 +12,40 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// answers asks all nodes and waits for each, in order; "" where one failed. The
+// askMajority asks all nodes and waits for each, in order; "" where one failed. The
 // error says that fewer than a majority answered.
-func (s *Store) answers(ctx context.Context, action *script.Script, keys, args []string) ([]string, error) {
+func (s *Store) askMajority(ctx context.Context, action *script.Script, keys, args []string) ([]string, error) {
 	list := make([]string, len(s.nodes))
-	limit := s.limit(ctx, 0)
-	failed, err := s.each(ctx, limit, func(_ context.Context, i int, n *node) (err error) {
-		list[i], err = n.call(limit, action, keys, args)
+	timeout := s.requestTimeout(ctx, 0)
+	failed, err := s.askEach(ctx, timeout, func(_ context.Context, i int, n *node) (err error) {
+		list[i], err = n.call(timeout, action, keys, args)
 		return err
 	})
 	switch {
 	case err != nil:
 		return nil, err
 	case len(failed) > len(s.nodes)-s.majority:
-		return nil, s.short(failed)
+		return nil, s.noMajority(failed)
 	}
 	return list, nil
 }
 
-// one asks the nodes in order until one answers: for attempts that the quorum
+// askInOrder asks the nodes in order until one answers: for attempts that the quorum
 // does not know, which hold nothing anywhere.
-func (s *Store) one(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
-	limit := s.limit(ctx, 0)
+func (s *Store) askInOrder(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
+	timeout := s.requestTimeout(ctx, 0)
 	failed := make(map[int]error)
 	for _, i := range s.order(keys[0]) {
 		replies := make(chan reply, 1)
 		if !s.life.Go(func() {
-			answer, err := s.nodes[i].call(limit, action, keys, args)
+			answer, err := s.nodes[i].call(timeout, action, keys, args)
 			replies <- reply{i, answer, err}
 		}) {
 			return "", ErrClosed
 		}
 		select {
 		case r := <-replies:
-			if r.err == nil || refused(r.err) {
+			if r.err == nil || isRefusal(r.err) {
 				return r.answer, r.err
 			}
 			failed[i] = r.err
@@ -53,7 +53,7 @@ func (s *Store) one(ctx context.Context, action *script.Script, keys, args []str
 			return "", ctx.Err()
 		}
 	}
-	return "", s.short(failed)
+	return "", s.noMajority(failed)
 }
 
 // reply is what one node answered.
@@ -66,16 +66,16 @@ type reply struct {
 // inspect reads the lock as a majority sees it: held by those who hold it on a
 // majority, waited for by those in the line of its lead.
 func (s *Store) inspect(ctx context.Context, keys, args []string) (string, error) {
-	merged, _, err := s.record(ctx, keys, args)
+	merged, _, err := s.readRecord(ctx, keys, args)
 	if err != nil {
 		return "", err
 	}
 	return majority.Format(&merged), nil
 }
 
-// record is the lock as a majority sees it, and as each node that answered does.
-func (s *Store) record(ctx context.Context, keys, args []string) (wire.Record, map[int]wire.Record, error) {
-	answers, err := s.answers(ctx, script.Inspect, keys, args)
+// readRecord is the lock as a majority sees it, and as each node that answered does.
+func (s *Store) readRecord(ctx context.Context, keys, args []string) (wire.Record, map[int]wire.Record, error) {
+	answers, err := s.askMajority(ctx, script.Inspect, keys, args)
 	if err != nil {
 		return wire.Record{}, nil, err
 	}
@@ -87,13 +87,13 @@ func (s *Store) record(ctx context.Context, keys, args []string) (wire.Record, m
 		}
 		r, err := wire.ParseRecord(answers[i])
 		if err != nil {
-			return wire.Record{}, nil, &nodeError{s.nodes[i].title(), err}
+			return wire.Record{}, nil, &nodeError{s.nodes[i].name(), err}
 		}
 		for h := range r.Holders {
-			r.Holders[h].Attempt = roundless(r.Holders[h].Attempt)
+			r.Holders[h].Attempt = clientAttempt(r.Holders[h].Attempt)
 		}
 		for w := range r.Waiters {
-			r.Waiters[w].Attempt = roundless(r.Waiters[w].Attempt)
+			r.Waiters[w].Attempt = clientAttempt(r.Waiters[w].Attempt)
 		}
 		records = append(records, r)
 		own[i] = r
@@ -101,17 +101,17 @@ func (s *Store) record(ctx context.Context, keys, args []string) (wire.Record, m
 	return majority.Merge(records, len(s.nodes)), own, nil
 }
 
-// tokens are what the nodes call the hold that has this token in sum: a node
+// tokensOnNodes are what the nodes call the hold that has this token in sum: a node
 // that granted late, or was not reached by the second phase, has another. The hold
 // is that of attempt, if that is known already.
-func (s *Store) tokens(
+func (s *Store) tokensOnNodes(
 	ctx context.Context, keys []string, token, attempt string,
 ) (list []string, of string, err error) {
 	list = slices.Repeat([]string{token}, len(s.nodes))
 	if token == "0" {
 		return list, "", nil
 	}
-	_, own, err := s.record(ctx, keys, nil)
+	_, own, err := s.readRecord(ctx, keys, nil)
 	if err != nil {
 		return nil, "", err
 	}
@@ -141,12 +141,12 @@ func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) 
 	}
 	ended, attempt := make(map[int]int), ""
 	for tries := 0; ; tries++ {
-		tokens, of, err := s.tokens(ctx, keys, args[2], attempt)
+		tokens, of, err := s.tokensOnNodes(ctx, keys, args[2], attempt)
 		if err != nil {
 			return "", err
 		}
 		attempt = of
-		changed, err := s.evictBy(ctx, keys, args, tokens, ended)
+		changed, err := s.evictTokens(ctx, keys, args, tokens, ended)
 		if err != nil {
 			return "", err
 		}
@@ -162,24 +162,24 @@ func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) 
 	}
 }
 
-// evictBy evicts on each node who holds there by its token, and adds to ended how
+// evictTokens evicts on each node who holds there by its token, and adds to ended how
 // many holds that were. It answers the tokens of others who hold instead.
-func (s *Store) evictBy(
+func (s *Store) evictTokens(
 	ctx context.Context, keys, args, tokens []string, ended map[int]int,
 ) (changed []uint64, err error) {
 	answers := make([]string, len(s.nodes))
-	limit := s.limit(ctx, 0)
-	failed, err := s.each(ctx, limit, func(_ context.Context, i int, n *node) (err error) {
-		mine := slices.Clone(args)
-		mine[2] = tokens[i]
-		answers[i], err = n.call(limit, script.Evict, keys, mine)
+	timeout := s.requestTimeout(ctx, 0)
+	failed, err := s.askEach(ctx, timeout, func(_ context.Context, i int, n *node) (err error) {
+		own := slices.Clone(args)
+		own[2] = tokens[i]
+		answers[i], err = n.call(timeout, script.Evict, keys, own)
 		return err
 	})
 	switch {
 	case err != nil:
 		return nil, err
 	case len(failed) > len(s.nodes)-s.majority:
-		return nil, s.short(failed)
+		return nil, s.noMajority(failed)
 	}
 	for i, answer := range answers {
 		if answer == "" {
@@ -187,7 +187,7 @@ func (s *Store) evictBy(
 		}
 		a, err := wire.Parse(answer)
 		if err != nil {
-			return nil, &nodeError{s.nodes[i].title(), err}
+			return nil, &nodeError{s.nodes[i].name(), err}
 		}
 		switch a.Kind {
 		case wire.Evicted:
@@ -200,10 +200,10 @@ func (s *Store) evictBy(
 	return changed, nil
 }
 
-// permit asks all nodes what their user may not run: what is missing on one is
+// checkACL asks all nodes what their user may not run: what is missing on one is
 // missing.
-func (s *Store) permit(ctx context.Context, keys, args []string) (string, error) {
-	answers, err := s.answers(ctx, script.Permit, keys, args)
+func (s *Store) checkACL(ctx context.Context, keys, args []string) (string, error) {
+	answers, err := s.askMajority(ctx, script.Permit, keys, args)
 	if err != nil {
 		return "", err
 	}
@@ -219,31 +219,33 @@ func (s *Store) permit(ctx context.Context, keys, args []string) (string, error)
 	return said, nil
 }
 
-// announce makes the client known on the nodes that answer: one is enough.
-func (s *Store) announce(ctx context.Context, keys, args []string) (string, error) {
-	return s.first(ctx, script.Announce, keys, args, "announced")
+// registerClient makes the client known on the nodes that answer: one is enough.
+func (s *Store) registerClient(ctx context.Context, keys, args []string) (string, error) {
+	return s.askForFirst(ctx, script.Announce, keys, args, "announced")
 }
 
-// whois asks who a client is: the word of one node is enough.
-func (s *Store) whois(ctx context.Context, keys, args []string) (string, error) {
-	return s.first(ctx, script.Whois, keys, args, "client")
+// readClient asks who a client is: the word of one node is enough.
+func (s *Store) readClient(ctx context.Context, keys, args []string) (string, error) {
+	return s.askForFirst(ctx, script.Whois, keys, args, "client")
 }
 
-// first asks all nodes and waits for those that are expected to answer. It
+// askForFirst asks all nodes and waits for those that are expected to answer. It
 // answers what one said that begins with word, else what any said.
-func (s *Store) first(ctx context.Context, action *script.Script, keys, args []string, word string) (string, error) {
+func (s *Store) askForFirst(
+	ctx context.Context, action *script.Script, keys, args []string, word string,
+) (string, error) {
 	replies := make(chan reply, len(s.nodes))
-	limit := s.limit(ctx, 0)
+	timeout := s.requestTimeout(ctx, 0)
 	for i, n := range s.nodes {
 		if !s.life.Go(func() {
-			answer, err := n.call(limit, action, keys, args)
+			answer, err := n.call(timeout, action, keys, args)
 			replies <- reply{i, answer, err}
 		}) {
 			return "", ErrClosed
 		}
 	}
 	found, heard, failed := "", make([]bool, len(s.nodes)), make(map[int]error)
-	for open := len(s.nodes); open > 0 && (found == "" || !s.onlySuspects(heard)); open-- {
+	for open := len(s.nodes); open > 0 && (found == "" || !s.onlySilentLeft(heard)); open-- {
 		select {
 		case r := <-replies:
 			heard[r.i] = true
@@ -257,7 +259,7 @@ func (s *Store) first(ctx context.Context, action *script.Script, keys, args []s
 		}
 	}
 	if found == "" {
-		return "", s.short(failed)
+		return "", s.noMajority(failed)
 	}
 	return found, nil
 }

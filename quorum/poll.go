@@ -16,45 +16,45 @@ func (s *Store) poll(ctx context.Context, keys, args []string) (string, error) {
 	if len(args) != 5 {
 		return "", refuse(ErrUnsupported, "ERR", "poll takes 5 arguments, not %d", len(args))
 	}
-	c := s.known(keys[0], args[0])
-	if c == nil {
-		return s.one(ctx, script.Poll, keys, args)
+	acq := s.find(keys[0], args[0])
+	if acq == nil {
+		return s.askInOrder(ctx, script.Poll, keys, args)
 	}
-	if !c.enter(ctx.Done()) {
+	if !acq.lockDriver(ctx.Done()) {
 		return "", ctx.Err()
 	}
-	defer c.leave()
-	return c.look(ctx)
+	defer acq.unlockDriver()
+	return acq.poll(ctx)
 }
 
-// look finds out how far the claim is, and takes it further. The caller is the
+// poll finds out how far the claim is, and takes it further. The caller is the
 // driver.
-func (c *claim) look(ctx context.Context) (string, error) {
-	c.touch()
-	c.mu.Lock()
-	at, r := c.phase, c.round
-	c.mu.Unlock()
+func (acq *acquisition) poll(ctx context.Context) (string, error) {
+	acq.touch()
+	acq.mu.Lock()
+	at, r := acq.phase, acq.round
+	acq.mu.Unlock()
 	switch at {
-	case over:
+	case ended:
 		return "gone", nil
 	case waiting:
-		return c.lookAtLead(ctx, r)
-	case turning, held:
-		return c.lookAtAll(ctx, r)
+		return acq.pollCoordinator(ctx, r)
+	case collecting, held:
+		return acq.pollAll(ctx, r)
 	default:
-		return c.gather(ctx)
+		return acq.runRounds(ctx)
 	}
 }
 
-func (c *claim) lookAtLead(ctx context.Context, r *round) (string, error) {
-	c.view.refresh()
-	limit := c.s.limit(ctx, c.ttl)
-	start := c.s.now()
-	c.mu.Lock()
-	lead := r.slots[r.lead]
-	c.mu.Unlock()
+func (acq *acquisition) pollCoordinator(ctx context.Context, r *round) (string, error) {
+	acq.states.refresh()
+	timeout := acq.s.requestTimeout(ctx, acq.ttl)
+	start := acq.s.now()
+	acq.mu.Lock()
+	coordinator := r.attempts[r.coordinator]
+	acq.mu.Unlock()
 	done := make(chan error, 1)
-	if !c.s.life.Go(func() { done <- lead.poll(limit) }) {
+	if !acq.s.life.Go(func() { done <- coordinator.poll(timeout) }) {
 		return "", ErrClosed
 	}
 	var err error
@@ -63,91 +63,91 @@ func (c *claim) lookAtLead(ctx context.Context, r *round) (string, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	c.mu.Lock()
-	c.floor = start
-	at, stands, answer := c.phase, lead.stands && err == nil, c.queued(lead)
-	if lead.holds && at == waiting {
-		at = turning
+	acq.mu.Lock()
+	acq.countsFrom = start
+	at, stands, answer := acq.phase, coordinator.queued && err == nil, acq.queuedAnswer(coordinator)
+	if coordinator.holds && at == waiting {
+		at = collecting
 	}
-	c.mu.Unlock()
+	acq.mu.Unlock()
 	switch {
-	case at == turning:
-		c.turn(r)
-		return c.lookAtAll(ctx, r)
-	case at == over:
+	case at == collecting:
+		acq.collect(r)
+		return acq.pollAll(ctx, r)
+	case at == ended:
 		return "gone", nil
-	case stands && !c.probe(ctx, r):
+	case stands && !acq.checkCoordinator(ctx, r):
 		return answer, nil
 	}
-	return c.gather(ctx)
+	return acq.runRounds(ctx)
 }
 
-// lookAtAll prolongs what the round has on each node and, while no majority has
+// pollAll prolongs what the round has on each node and, while no majority has
 // granted, asks those that have nothing for it. What is not confirmed by it
 // does not count any more, since the client counts its lease anew from it. A claim
 // that had a majority and cannot have it any more is over: the client, which has no
 // lease yet, joins anew. To prolong what is left of it would keep the lock from all.
-func (c *claim) lookAtAll(ctx context.Context, r *round) (string, error) {
-	limit := c.s.limit(ctx, c.ttl)
-	c.mu.Lock()
-	c.floor = c.s.now()
-	gathers := c.phase == turning
-	if gathers {
+func (acq *acquisition) pollAll(ctx context.Context, r *round) (string, error) {
+	timeout := acq.s.requestTimeout(ctx, acq.ttl)
+	acq.mu.Lock()
+	acq.countsFrom = acq.s.now()
+	collects := acq.phase == collecting
+	if collects {
 		r.reopen()
 	}
-	c.mu.Unlock()
-	slots := r.all()
-	done := c.s.spread(func(i int, _ *node) error {
-		sl := slots[i]
-		c.mu.Lock()
-		has := sl.holds || sl.stands
-		c.mu.Unlock()
+	acq.mu.Unlock()
+	attempts := r.snapshot()
+	done := acq.s.startOnEach(func(i int, _ *node) error {
+		na := attempts[i]
+		acq.mu.Lock()
+		has := na.holds || na.queued
+		acq.mu.Unlock()
 		switch {
 		case has:
-			return sl.poll(limit)
-		case gathers:
-			return sl.acquire(limit, c.patience())
+			return na.poll(timeout)
+		case collects:
+			return na.acquire(timeout, acq.currentWaiterTTL())
 		}
 		return nil
 	})
-	heard := make([]bool, len(slots))
-	for range slots {
+	heard := make([]bool, len(attempts))
+	for range attempts {
 		select {
 		case one := <-done:
 			heard[one.i] = true
-		case <-r.stop:
+		case <-r.done:
 			return "gone", nil
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
-		if !heard[r.lead] && !c.s.onlySuspects(heard) {
+		if !heard[r.coordinator] && !acq.s.onlySilentLeft(heard) {
 			continue // it knows who waits
 		}
-		if answer, won, err := c.complete(ctx, r, limit); won || err != nil {
+		if answer, won, err := acq.complete(ctx, r, timeout); won || err != nil {
 			return answer, err
 		}
 	}
-	c.mu.Lock()
-	if gathers {
-		defer c.mu.Unlock()
-		return c.turning(), nil
+	acq.mu.Lock()
+	if collects {
+		defer acq.mu.Unlock()
+		return acq.collectingAnswer(), nil
 	}
-	gone, err := r.mayHold() < c.s.majority, c.s.short(r.unconfirmed())
-	c.mu.Unlock()
+	gone, err := r.mayHold() < acq.s.majority, acq.s.noMajority(r.unconfirmed())
+	acq.mu.Unlock()
 	if !gone {
 		return "", err
 	}
-	c.s.finished(c)
-	r.abandon(limit)
+	acq.s.end(acq)
+	r.cancelAll(timeout)
 	return "gone", nil
 }
 
 // mayHold counts the nodes that may have held since the claim was won: those that have
 // said so, and those that have not answered for less than a lease. c.mu is held.
 func (r *round) mayHold() (n int) {
-	now := r.c.s.now()
-	for _, sl := range r.slots {
-		if sl.holds && sl.known <= r.c.renewed && now-sl.since < r.c.ttl {
+	now := r.acq.s.now()
+	for _, na := range r.attempts {
+		if na.holds && na.heldSince <= r.acq.renewedAt && now-na.countsFrom < r.acq.ttl {
 			n++
 		}
 	}
@@ -157,40 +157,42 @@ func (r *round) mayHold() (n int) {
 // complete ends the acquisition if a majority has granted by now: with the
 // second phase, or with its token if that was done before. The caller is the
 // driver.
-func (c *claim) complete(ctx context.Context, r *round, limit time.Duration) (answer string, won bool, err error) {
-	c.mu.Lock()
+func (acq *acquisition) complete(
+	ctx context.Context, r *round, timeout time.Duration,
+) (answer string, won bool, err error) {
+	acq.mu.Lock()
 	if !r.live() {
-		c.mu.Unlock()
-		return "", false, errOver
+		acq.mu.Unlock()
+		return "", false, errEnded
 	}
-	answer = fmt.Sprintf("granted %d %d", c.token, c.waits)
-	at, n := c.phase, 0
+	answer = fmt.Sprintf("granted %d %d", acq.token, acq.waiters)
+	at, n := acq.phase, 0
 	_, counts := r.replies()
 	if at == held {
 		counts = r.confirmed()
 	}
-	for i, sl := range r.slots {
-		if sl.holds && counts[i] {
+	for i, na := range r.attempts {
+		if na.holds && counts[i] {
 			n++
 		}
 	}
-	c.mu.Unlock()
+	acq.mu.Unlock()
 	switch {
-	case n < c.s.majority:
+	case n < acq.s.majority:
 		return "", false, nil
 	case at == held:
 		return answer, true, nil
 	}
-	answer, err = c.finish(ctx, r, limit)
+	answer, err = acq.writeToken(ctx, r, timeout)
 	return answer, err == nil, err
 }
 
 // confirmed are the nodes that hold, have done so since the claim was won, and
 // have said so since the floor. c.mu is held.
 func (r *round) confirmed() []bool {
-	list := make([]bool, len(r.slots))
-	for i, sl := range r.slots {
-		list[i] = sl.holds && sl.since >= r.c.floor && sl.known <= r.c.renewed
+	list := make([]bool, len(r.attempts))
+	for i, na := range r.attempts {
+		list[i] = na.holds && na.countsFrom >= r.acq.countsFrom && na.heldSince <= r.acq.renewedAt
 	}
 	return list
 }
@@ -201,8 +203,8 @@ func (r *round) unconfirmed() map[int]error {
 	for i, ok := range r.confirmed() {
 		switch {
 		case ok:
-		case r.slots[i].reply == majority.Failed && r.slots[i].err != nil:
-			failed[i] = r.slots[i].err
+		case r.attempts[i].reply == majority.Failed && r.attempts[i].err != nil:
+			failed[i] = r.attempts[i].err
 		default:
 			failed[i] = errForgot
 		}

@@ -18,22 +18,22 @@ func (s *Store) release(ctx context.Context, keys, args []string) (string, error
 	if len(args) != 4 {
 		return "", refuse(ErrUnsupported, "ERR", "release takes 4 arguments, not %d", len(args))
 	}
-	limit := s.limit(ctx, 0)
-	c := s.known(keys[0], args[0])
-	if c == nil {
-		return s.releaseAgain(ctx, limit, keys, args)
+	timeout := s.requestTimeout(ctx, 0)
+	acq := s.find(keys[0], args[0])
+	if acq == nil {
+		return s.releaseAgain(ctx, timeout, keys, args)
 	}
-	slots, lead, won := s.finished(c)
+	attempts, coordinator, won := s.end(acq)
 	if !won {
-		s.spread(func(i int, _ *node) error { _, err := slots[i].giveBack(limit); return err })
-		return s.releaseAgain(ctx, limit, keys, args)
+		s.startOnEach(func(i int, _ *node) error { _, err := attempts[i].cancel(timeout); return err })
+		return s.releaseAgain(ctx, timeout, keys, args)
 	}
-	done := s.spread(func(i int, _ *node) error { return slots[i].release(limit, args) })
-	return s.released(ctx, done, lead)
+	done := s.startOnEach(func(i int, _ *node) error { return attempts[i].release(timeout, args) })
+	return s.releaseAnswer(ctx, done, coordinator)
 }
 
-func (s *Store) released(ctx context.Context, done <-chan result, lead int) (string, error) {
-	given, err := s.given(ctx, done, lead)
+func (s *Store) releaseAnswer(ctx context.Context, done <-chan result, coordinator int) (string, error) {
+	given, err := s.awaitReleased(ctx, done, coordinator)
 	switch {
 	case err != nil:
 		return "", err
@@ -43,10 +43,10 @@ func (s *Store) released(ctx context.Context, done <-chan result, lead int) (str
 	return "released", nil
 }
 
-// given waits until a majority has said that it gave the lock up, the lead among
+// awaitReleased waits until a majority has said that it gave the lock up, the lead among
 // them, for who comes next asks it first; it answers which nodes have. None
 // means that no majority had it.
-func (s *Store) given(ctx context.Context, done <-chan result, lead int) (given []int, err error) {
+func (s *Store) awaitReleased(ctx context.Context, done <-chan result, coordinator int) (given []int, err error) {
 	failed, heard := make(map[int]error), make([]bool, len(s.nodes))
 	no := 0
 	for range s.nodes {
@@ -67,31 +67,31 @@ func (s *Store) given(ctx context.Context, done <-chan result, lead int) (given 
 		}
 		has, can := majority.Count(len(given), no, len(s.nodes))
 		switch {
-		case has && (heard[lead] || s.onlySuspects(heard)):
+		case has && (heard[coordinator] || s.onlySilentLeft(heard)):
 			return given, nil
 		case !can:
 			return nil, nil
 		}
 	}
-	return nil, s.short(failed)
+	return nil, s.noMajority(failed)
 }
 
 // releaseAgain answers a release that was sent before, by what the nodes
 // remember of the token.
-func (s *Store) releaseAgain(ctx context.Context, limit time.Duration, keys, args []string) (string, error) {
-	done := s.spread(func(_ int, n *node) error {
-		answer, err := n.call(limit, script.Release, keys, args)
+func (s *Store) releaseAgain(ctx context.Context, timeout time.Duration, keys, args []string) (string, error) {
+	done := s.startOnEach(func(_ int, n *node) error {
+		answer, err := n.call(timeout, script.Release, keys, args)
 		if err != nil {
 			return err
 		}
-		return releasedBy(wire.Parse(answer))
+		return checkReleased(wire.Parse(answer))
 	})
-	return s.released(ctx, done, s.order(keys[0])[0])
+	return s.releaseAnswer(ctx, done, s.order(keys[0])[0])
 }
 
-// releasedBy is nil for a node that has released, and says otherwise what it has
+// checkReleased is nil for a node that has released, and says otherwise what it has
 // done.
-func releasedBy(a wire.Answer, err error) error {
+func checkReleased(a wire.Answer, err error) error {
 	switch {
 	case err != nil:
 		return err
@@ -103,54 +103,54 @@ func releasedBy(a wire.Answer, err error) error {
 	return nil
 }
 
-// finished ends a claim and answers what it has on the nodes, its lead, and
+// end ends a claim and answers what it has on the nodes, its lead, and
 // whether it had been won.
-func (s *Store) finished(c *claim) (slots []*slot, lead int, won bool) {
-	s.forget(c)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	won = c.phase == held
-	c.phase = over
-	r := c.round
+func (s *Store) end(acq *acquisition) (attempts []*nodeAttempt, coordinator int, won bool) {
+	s.forget(acq)
+	acq.mu.Lock()
+	defer acq.mu.Unlock()
+	won = acq.phase == held
+	acq.phase = ended
+	r := acq.round
 	if r == nil {
-		r = c.begin() // it never got to ask
-		c.phase = over
+		r = acq.newRound() // it never got to ask
+		acq.phase = ended
 	}
 	r.end()
-	return append([]*slot(nil), r.slots...), r.lead, won
+	return append([]*nodeAttempt(nil), r.attempts...), r.coordinator, won
 }
 
 // release gives up what the slot has.
-func (sl *slot) release(limit time.Duration, args []string) error {
-	token, err := sl.part(limit)
+func (na *nodeAttempt) release(timeout time.Duration, args []string) error {
+	token, err := na.end(timeout)
 	if err != nil {
 		return err
 	}
-	c := sl.r.c
-	mine := append([]string{sl.id, wire.Number(token)}, args[2:]...)
-	a, err := sl.send(limit, script.Release, mine)
-	if err != nil && !refused(err) {
-		sl.owe(1, c.s.now()+c.ttl)
+	acq := na.r.acq
+	own := append([]string{na.id, wire.Number(token)}, args[2:]...)
+	a, err := na.send(timeout, script.Release, own)
+	if err != nil && !isRefusal(err) {
+		na.cancelLater(1, acq.s.now()+acq.ttl)
 	} else {
-		sl.owe(0, 0)
+		na.cancelLater(0, 0)
 	}
-	return releasedBy(a, err)
+	return checkReleased(a, err)
 }
 
-// part ends the slot, and answers the token of what it holds. A node that does
+// end ends the slot, and answers the token of what it holds. A node that does
 // not hold has nothing to give up: errForgot, once what it may have is given back.
-func (sl *slot) part(limit time.Duration) (token uint64, err error) {
-	c := sl.r.c
-	sl.gate <- struct{}{} // what is under way there comes first
-	c.mu.Lock()
-	holds := sl.holds
-	token, sl.over = sl.token, true
-	c.mu.Unlock()
-	<-sl.gate
+func (na *nodeAttempt) end(timeout time.Duration) (token uint64, err error) {
+	acq := na.r.acq
+	na.gate <- struct{}{} // what is under way there comes first
+	acq.mu.Lock()
+	holds := na.holds
+	token, na.ended = na.token, true
+	acq.mu.Unlock()
+	<-na.gate
 	if holds {
 		return token, nil
 	}
-	if _, err := sl.giveBack(limit); err != nil && !refused(err) {
+	if _, err := na.cancel(timeout); err != nil && !isRefusal(err) {
 		return 0, err
 	}
 	return 0, errForgot
@@ -162,15 +162,15 @@ func (s *Store) cancel(ctx context.Context, keys, args []string) (string, error)
 	if len(args) != 3 {
 		return "", refuse(ErrUnsupported, "ERR", "cancel takes 3 arguments, not %d", len(args))
 	}
-	c := s.known(keys[0], args[0])
-	if c == nil {
-		return s.one(ctx, script.Cancel, keys, args)
+	acq := s.find(keys[0], args[0])
+	if acq == nil {
+		return s.askInOrder(ctx, script.Cancel, keys, args)
 	}
-	limit := s.limit(ctx, 0)
-	slots, _, _ := s.finished(c)
+	timeout := s.requestTimeout(ctx, 0)
+	attempts, _, _ := s.end(acq)
 	kinds := make(chan wire.Kind, len(s.nodes))
-	done := s.spread(func(i int, _ *node) error {
-		kind, err := slots[i].giveBack(limit)
+	done := s.startOnEach(func(i int, _ *node) error {
+		kind, err := attempts[i].cancel(timeout)
 		kinds <- kind
 		return err
 	})

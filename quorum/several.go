@@ -9,14 +9,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// several takes locks one after the other, in the order in which they are given
+// acquireAll takes locks one after the other, in the order in which they are given
 // and without waiting, and gives all of them back if one is not free. They are
 // not taken in one step: of those who want some of the same locks the one that
 // has the first of them gets the others, unless who wants fewer is faster.
 //
 // After an error some may be held, until the cancel of each that the client
 // sends; a refusal is answered when all have been given back.
-func (s *Store) several(ctx context.Context, keys, args []string) (string, error) {
+func (s *Store) acquireAll(ctx context.Context, keys, args []string) (string, error) {
 	if len(args) != 3+len(keys) {
 		return "", refuse(ErrUnsupported, "ERR", "gather takes %d arguments for %d keys, not %d",
 			3+len(keys), len(keys), len(args))
@@ -27,30 +27,30 @@ func (s *Store) several(ctx context.Context, keys, args []string) (string, error
 	if bad != nil || worse != nil {
 		return "", refuse(ErrUnsupported, "ERR", "gather: %q and %q are no numbers of milliseconds", ttl, retention)
 	}
-	life := strconv.FormatInt(ms+more, 10)
-	claims := make([]*claim, len(keys))
+	recordTTL := strconv.FormatInt(ms+more, 10)
+	acqs := make([]*acquisition, len(keys))
 	for i, key := range keys {
-		d, err := s.parse([]string{key}, []string{attempt, ttl, life, wire.Exclusive, "0", args[3+i]})
+		d, err := s.parse([]string{key}, []string{attempt, ttl, recordTTL, wire.Exclusive, "0", args[3+i]})
 		if err != nil {
 			return "", err // the same for each of them, so nothing has been claimed
 		}
 		if i == 0 {
-			if err := s.meet(ctx, d.view); err != nil {
+			if err := s.identify(ctx, d.states); err != nil {
 				return "", err
 			}
 		}
-		claims[i] = s.claim(oneOf(key, attempt), d)
+		acqs[i] = s.acquisition(nameFor(key, attempt), d)
 	}
 	granted := []string{"granted"}
-	for i, c := range claims {
-		answer, err := c.take(ctx, "0")
+	for i, acq := range acqs {
+		answer, err := acq.acquire(ctx, "0")
 		got, ok := strings.CutPrefix(answer, "granted ")
 		if err == nil && ok {
 			granted = append(granted, got)
 			continue
 		}
-		if err == nil || refused(err) {
-			if failed := s.giveBackAll(ctx, claims, retention); failed != nil {
+		if err == nil || isRefusal(err) {
+			if failed := s.cancelAll(ctx, acqs, retention); failed != nil {
 				return "", failed
 			}
 		}
@@ -62,14 +62,14 @@ func (s *Store) several(ctx context.Context, keys, args []string) (string, error
 	return strings.Join(granted, " "), nil
 }
 
-// giveBackAll cancels the claims. What nodes that do not answer have granted is
+// cancelAll cancels the claims. What nodes that do not answer have granted is
 // cancelled in the background; the error is ctx's, or that of a closed store.
-func (s *Store) giveBackAll(ctx context.Context, claims []*claim, retention string) error {
-	for _, c := range claims {
-		if s.known(c.key, c.attempt) != c {
+func (s *Store) cancelAll(ctx context.Context, acqs []*acquisition, retention string) error {
+	for _, acq := range acqs {
+		if s.find(acq.key, acq.attempt) != acq {
 			continue // it has given itself back
 		}
-		if _, err := s.cancel(ctx, []string{c.key}, []string{c.attempt, retention, c.base}); err != nil {
+		if _, err := s.cancel(ctx, []string{acq.key}, []string{acq.attempt, retention, acq.channelPrefix}); err != nil {
 			return err
 		}
 	}

@@ -17,23 +17,23 @@ import (
 
 // Store is a quorum of nodes. It is used by many goroutines at once.
 type Store struct {
-	cfg      Config
-	nodes    []*node
-	majority int
-	clock    func() time.Duration
-	fake     bool
+	cfg       Config
+	nodes     []*node
+	majority  int
+	clock     func() time.Duration
+	simulated bool
 
 	life *lifecycle.Group // its context ends all requests when the store closes
 	ids  atomic.Uint64    // identities of slots so far: none is used twice
 
 	// mu guards the fields below. Nothing is sent and nobody is called under
 	// it, the mutexes of nodes excepted.
-	mu     sync.Mutex
-	claims map[string]*claim // by the client's attempt
-	swept  int               // how many claims were left by the last sweep
-	ears   map[string][]*ear // by channel
-	views  map[string]*view  // by prefix
-	alone  map[place]*alone
+	mu             sync.Mutex
+	acquisitions   map[string]*acquisition    // by the client's attempt
+	lastSweep      int                        // how many claims were left by the last sweep
+	subscriptions  map[string][]*subscription // by channel
+	states         map[string]*nodeStates     // by prefix
+	contradictions map[nodeLock]*contradiction
 }
 
 var _ store.Simulated = (*Store)(nil)
@@ -42,7 +42,7 @@ func (s *Store) now() time.Duration { return s.clock() }
 
 // Clock implements [store.Simulated]: the clock of the first node, if that is a fake.
 func (s *Store) Clock() func() time.Duration {
-	if s.fake {
+	if s.simulated {
 		return s.clock
 	}
 	return nil
@@ -75,7 +75,7 @@ func (s *Store) Run(ctx context.Context, action *script.Script, keys, args []str
 			action.Name)
 	}
 	if len(keys) == 0 {
-		return "", refuse(errMisuse, "ERR", "%s needs a key", action.Name)
+		return "", refuse(errInvalidCall, "ERR", "%s needs a key", action.Name)
 	}
 	return act(s, ctx, keys, args)
 }
@@ -84,17 +84,17 @@ func (s *Store) Run(ctx context.Context, action *script.Script, keys, args []str
 // Node are its own, for one server each.
 var actions = map[string]func(s *Store, ctx context.Context, keys, args []string) (string, error){
 	script.Acquire.Name:  (*Store).acquire,
-	script.Gather.Name:   (*Store).several,
+	script.Gather.Name:   (*Store).acquireAll,
 	script.Release.Name:  (*Store).release,
-	script.Stay.Name:     (*Store).stay,
+	script.Stay.Name:     (*Store).releaseAfter,
 	script.Renew.Name:    (*Store).renew,
 	script.Poll.Name:     (*Store).poll,
 	script.Cancel.Name:   (*Store).cancel,
 	script.Inspect.Name:  (*Store).inspect,
 	script.Evict.Name:    (*Store).evict,
-	script.Permit.Name:   (*Store).permit,
-	script.Announce.Name: (*Store).announce,
-	script.Whois.Name:    (*Store).whois,
+	script.Permit.Name:   (*Store).checkACL,
+	script.Announce.Name: (*Store).registerClient,
+	script.Whois.Name:    (*Store).readClient,
 }
 
 func (s *Store) usable() error {
@@ -130,9 +130,9 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 		return store.ServerInfo{}, err
 	}
 	infos := make([]store.ServerInfo, len(s.nodes))
-	failed, err := s.each(ctx, s.limit(ctx, 0), func(ctx context.Context, i int, n *node) error {
+	failed, err := s.askEach(ctx, s.requestTimeout(ctx, 0), func(ctx context.Context, i int, n *node) error {
 		info, err := n.Server(ctx)
-		n.heard(err == nil || refused(err))
+		n.noteAnswers(err == nil || isRefusal(err))
 		if err == nil {
 			infos[i] = info
 			n.mu.Lock()
@@ -145,7 +145,7 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 		return store.ServerInfo{}, err
 	}
 	if len(failed) > len(s.nodes)-s.majority {
-		return store.ServerInfo{}, s.short(failed)
+		return store.ServerInfo{}, s.noMajority(failed)
 	}
 	return united(infos), nil
 }
@@ -204,23 +204,23 @@ func (s *Store) CloseIdleConnections() {
 // forever is when a timer goes off that has yet to be set.
 const forever = math.MaxInt64 * time.Nanosecond
 
-// limit bounds one request to one node, made for a lease of ttl (0: none).
-func (s *Store) limit(ctx context.Context, ttl time.Duration) time.Duration {
+// requestTimeout bounds one request to one node, made for a lease of ttl (0: none).
+func (s *Store) requestTimeout(ctx context.Context, ttl time.Duration) time.Duration {
 	var left time.Duration
 	if at, ok := ctx.Deadline(); ok {
 		left = max(time.Until(at), time.Millisecond)
 	}
-	return majority.Limit(s.cfg.Timeout, ttl, left)
+	return majority.RequestTimeout(s.cfg.Timeout, ttl, left)
 }
 
-// each asks all nodes at once and waits for all of them, for at most limit. It
+// askEach asks all nodes at once and waits for all of them, for at most limit. It
 // answers what the failed ones said; the error is ctx's.
-func (s *Store) each(
-	ctx context.Context, limit time.Duration, ask func(ctx context.Context, i int, n *node) error,
+func (s *Store) askEach(
+	ctx context.Context, timeout time.Duration, ask func(ctx context.Context, i int, n *node) error,
 ) (map[int]error, error) {
 	failed := make(map[int]error)
-	done := s.spread(func(i int, n *node) error {
-		bounded, cancel := context.WithTimeout(s.life.Context(), limit)
+	done := s.startOnEach(func(i int, n *node) error {
+		bounded, cancel := context.WithTimeout(s.life.Context(), timeout)
 		defer cancel()
 		return ask(bounded, i, n)
 	})
@@ -243,9 +243,9 @@ type result struct {
 	err error
 }
 
-// spread runs ask for every node at once. Each result is sent, whether
+// startOnEach runs ask for every node at once. Each result is sent, whether
 // somebody still waits for it or not.
-func (s *Store) spread(ask func(i int, n *node) error) <-chan result {
+func (s *Store) startOnEach(ask func(i int, n *node) error) <-chan result {
 	done := make(chan result, len(s.nodes))
 	for i, n := range s.nodes {
 		if !s.life.Go(func() { done <- result{i, ask(i, n)} }) {
@@ -255,16 +255,16 @@ func (s *Store) spread(ask func(i int, n *node) error) <-chan result {
 	return done
 }
 
-// onlySuspects reports that the nodes which have not been heard are those of
+// onlySilentLeft reports that the nodes which have not been heard are those of
 // which no answer is expected.
-func (s *Store) onlySuspects(heard []bool) bool {
+func (s *Store) onlySilentLeft(heard []bool) bool {
 	for i, n := range s.nodes {
-		if !heard[i] && !n.suspected() {
+		if !heard[i] && !n.isSilent() {
 			return false
 		}
 	}
 	return true
 }
 
-// errOver is why nothing is sent for an attempt that has ended.
-var errOver = errors.New("the attempt has ended")
+// errEnded is why nothing is sent for an attempt that has ended.
+var errEnded = errors.New("the attempt has ended")

@@ -11,200 +11,200 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// pushed is told of a push by one node. It says that the node has granted to
+// handlePush is told of a push by one node. It says that the node has granted to
 // who stood in its line; if that is the lead, the rest is asked for. Or it says
 // when the lock is free there, which is news if the lead says it. It must not
 // block: what follows has a goroutine of its own. What is for nobody here,
 // or for a round that is over, is cancelled unless its cancel is on the way.
-func (s *Store) pushed(i int, payload string) bool {
+func (s *Store) handlePush(i int, payload string) bool {
 	id, a, err := wire.ParsePush(payload)
 	if err != nil {
 		return false
 	}
-	c := s.waiter(roundless(id))
-	if c == nil {
-		s.nodes[i].stray(id)
+	acq := s.findWaiter(clientAttempt(id))
+	if acq == nil {
+		s.nodes[i].unexpectedPush(id)
 		return true
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := c.round
-	if r == nil || !r.live() || r.slots[i].id != id {
-		s.nodes[i].stray(id)
+	acq.mu.Lock()
+	defer acq.mu.Unlock()
+	r := acq.round
+	if r == nil || !r.live() || r.attempts[i].id != id {
+		s.nodes[i].unexpectedPush(id)
 		return true
 	}
-	sl := r.slots[i]
+	na := r.attempts[i]
 	if a.Kind == wire.Stays {
-		if c.phase == waiting && i == r.lead {
-			sl.last.Left = a.Left
-			s.life.Go(func() { c.message("stays " + c.attempt + " " + wire.Millis(a.Left)) })
+		if acq.phase == waiting && i == r.coordinator {
+			na.lastAnswer.Left = a.Left
+			s.life.Go(func() { acq.push("stays " + acq.attempt + " " + wire.Millis(a.Left)) })
 		}
 		return true
 	}
-	sl.hold(a.Token, a.Waiting, sl.asked)
-	if sl.short = a.Lease > 0 && a.Lease < c.ttl; sl.short {
-		s.life.Go(sl.confirm)
+	na.noteGrant(a.Token, a.Waiting, na.askedAt)
+	if na.unconfirmed = a.Lease > 0 && a.Lease < acq.ttl; na.unconfirmed {
+		s.life.Go(na.confirm)
 	}
 	switch {
-	case c.phase == waiting && i == r.lead:
-		s.life.Go(func() { c.turn(r) })
-	case c.phase == turning:
-		c.stir()
+	case acq.phase == waiting && i == r.coordinator:
+		s.life.Go(func() { acq.collect(r) })
+	case acq.phase == collecting:
+		acq.notify()
 	default:
-		sl.late()
+		na.raiseLate()
 	}
 	return true
 }
 
 // confirm makes a grant that was pushed count: until then its lease is short, so
 // that one to a client that hears nothing costs little.
-func (sl *slot) confirm() {
-	c := sl.r.c
-	_ = sl.poll(majority.Limit(c.s.cfg.Timeout, c.ttl, 0)) // what comes of it is in the slot
-	c.stir()
+func (na *nodeAttempt) confirm() {
+	acq := na.r.acq
+	_ = na.poll(majority.RequestTimeout(acq.s.cfg.Timeout, acq.ttl, 0)) // what comes of it is in the slot
+	acq.notify()
 }
 
-// turn begins the gathering of the rest, for the one whom the lead has granted:
+// collect begins the gathering of the rest, for the one whom the lead has granted:
 // it stands in the lines of the others, where only those can be in its way who
 // had another lead. It is bounded: behind it is a timer, after which everything
 // is given back.
-func (c *claim) turn(r *round) {
-	c.mu.Lock()
-	if !r.live() || c.phase != waiting && c.phase != asking {
-		c.mu.Unlock()
+func (acq *acquisition) collect(r *round) {
+	acq.mu.Lock()
+	if !r.live() || acq.phase != waiting && acq.phase != asking {
+		acq.mu.Unlock()
 		return
 	}
-	c.phase = turning
+	acq.phase = collecting
 	missing := r.reopen()
-	c.mu.Unlock()
-	c.view.refresh()
-	limit := majority.Limit(c.s.cfg.Timeout, c.ttl, 0)
-	for _, sl := range missing {
-		c.s.life.Go(func() {
-			_ = sl.acquire(limit, c.patience())
-			c.stir()
+	acq.mu.Unlock()
+	acq.states.refresh()
+	timeout := majority.RequestTimeout(acq.s.cfg.Timeout, acq.ttl, 0)
+	for _, na := range missing {
+		acq.s.life.Go(func() {
+			_ = na.acquire(timeout, acq.currentWaiterTTL())
+			acq.notify()
 		})
 	}
-	c.stir()
-	c.s.life.Go(func() { c.finishTurn(r, limit) })
+	acq.notify()
+	acq.s.life.Go(func() { acq.awaitCollect(r, timeout) })
 }
 
 // reopen lists the slots that have nothing yet: they are about to be asked, and
 // what they answered before counts no more. c.mu is held.
-func (r *round) reopen() (list []*slot) {
-	for _, sl := range r.slots {
-		if !sl.holds && !sl.stands {
-			sl.reply = majority.Open
-			list = append(list, sl)
+func (r *round) reopen() (list []*nodeAttempt) {
+	for _, na := range r.attempts {
+		if !na.holds && !na.queued {
+			na.reply = majority.Open
+			list = append(list, na)
 		}
 	}
 	return list
 }
 
-// finishTurn waits until a majority has granted, and tells the client.
-func (c *claim) finishTurn(r *round, limit time.Duration) {
-	c.mu.Lock()
-	stints := c.stints
-	c.mu.Unlock()
-	stint := time.NewTimer(majority.Stint(limit, c.ttl, stints, rand.Float64()))
-	defer stint.Stop()
+// awaitCollect waits until a majority has granted, and tells the client.
+func (acq *acquisition) awaitCollect(r *round, timeout time.Duration) {
+	acq.mu.Lock()
+	failures := acq.failedCollects
+	acq.mu.Unlock()
+	timer := time.NewTimer(majority.CollectTime(timeout, acq.ttl, failures, rand.Float64()))
+	defer timer.Stop()
 	for mended := false; ; {
 		select {
-		case <-c.news:
-		case <-stint.C:
-			c.backOff(r, limit)
+		case <-acq.changed:
+		case <-timer.C:
+			acq.backOff(r, timeout)
 			return
-		case <-r.stop:
+		case <-r.done:
 			return
-		case <-c.s.life.Closing():
-			return
-		}
-		if c.tryTurn(r, limit) {
+		case <-acq.s.life.Closing():
 			return
 		}
-		if !mended && c.view.isDoubtful() {
+		if acq.tryComplete(r, timeout) {
+			return
+		}
+		if !mended && acq.states.haveWrongMarks() {
 			mended = true
-			c.s.life.Go(func() {
-				_ = c.s.meet(c.s.life.Context(), c.view) // what comes of it is in the view
-				c.stir()
+			acq.s.life.Go(func() {
+				_ = acq.s.identify(acq.s.life.Context(), acq.states) // what comes of it is in the view
+				acq.notify()
 			})
 		}
 	}
 }
 
-// tryTurn reports whether the turn is over: by a grant, or because somebody
+// tryComplete reports whether the turn is over: by a grant, or because somebody
 // else took the claim further.
-func (c *claim) tryTurn(r *round, limit time.Duration) bool {
-	if !c.enter(r.stop) {
+func (acq *acquisition) tryComplete(r *round, timeout time.Duration) bool {
+	if !acq.lockDriver(r.done) {
 		return true
 	}
-	defer c.leave()
-	c.mu.Lock()
-	mine := r.live() && c.phase == turning
-	c.mu.Unlock()
+	defer acq.unlockDriver()
+	acq.mu.Lock()
+	mine := r.live() && acq.phase == collecting
+	acq.mu.Unlock()
 	if !mine {
 		return true
 	}
-	answer, won, _ := c.complete(c.s.life.Context(), r, limit)
+	answer, won, _ := acq.complete(acq.s.life.Context(), r, timeout)
 	if !won {
 		return false // there is more to come, or the stint ends
 	}
-	c.tell(answer)
+	acq.pushGrant(answer)
 	return true
 }
 
-// tell pushes a grant to the client. If nobody listens it finds out by a poll.
-func (c *claim) tell(answer string) {
-	c.message("granted " + c.attempt + strings.TrimPrefix(answer, "granted"))
+// pushGrant pushes a grant to the client. If nobody listens it finds out by a poll.
+func (acq *acquisition) pushGrant(answer string) {
+	acq.push("granted " + acq.attempt + strings.TrimPrefix(answer, "granted"))
 }
 
-// message pushes to the client. What of the claim it reads never changes.
-func (c *claim) message(payload string) {
-	for _, e := range c.s.listeners(c.base + wire.Client(c.attempt)) {
-		e.message(payload)
+// push pushes to the client. What of the claim it reads never changes.
+func (acq *acquisition) push(payload string) {
+	for _, sub := range acq.s.subscriptionsTo(acq.channelPrefix + wire.Client(acq.attempt)) {
+		sub.message(payload)
 	}
 }
 
 // backOff gives everything back after a stint in vain, and joins again after a
 // pause by chance: two who keep each other from a majority must not do so for
 // ever. The client goes on waiting, and finds its place by a poll if that fails.
-func (c *claim) backOff(r *round, limit time.Duration) {
-	if !c.enter(r.stop) {
+func (acq *acquisition) backOff(r *round, timeout time.Duration) {
+	if !acq.lockDriver(r.done) {
 		return
 	}
-	c.mu.Lock()
-	mine := r.live() && c.phase == turning
-	c.stints++
-	pause := backoff.Default.After(c.stints, rand.Float64())
-	c.mu.Unlock()
+	acq.mu.Lock()
+	mine := r.live() && acq.phase == collecting
+	acq.failedCollects++
+	pause := backoff.Default.After(acq.failedCollects, rand.Float64())
+	acq.mu.Unlock()
 	if mine {
-		c.drop(r, limit)
+		acq.cancelRound(r, timeout)
 	}
-	c.leave()
-	if !mine || !c.s.life.Sleep(context.Background(), pause) || !c.enter(c.s.life.Closing()) {
+	acq.unlockDriver()
+	if !mine || !acq.s.life.Sleep(context.Background(), pause) || !acq.lockDriver(acq.s.life.Closing()) {
 		return
 	}
-	defer c.leave()
-	c.mu.Lock()
-	mine = c.round == r && c.phase == idle
-	c.mu.Unlock()
+	defer acq.unlockDriver()
+	acq.mu.Lock()
+	mine = acq.round == r && acq.phase == idle
+	acq.mu.Unlock()
 	if !mine {
 		return // cancelled, or taken further by a poll
 	}
-	ctx, cancel := context.WithTimeout(c.s.life.Context(), 4*limit)
+	ctx, cancel := context.WithTimeout(acq.s.life.Context(), 4*timeout)
 	defer cancel()
-	answer, err := c.gather(ctx)
+	answer, err := acq.runRounds(ctx)
 	switch {
 	case err != nil:
-		c.nudge()
+		acq.recheck()
 	case strings.HasPrefix(answer, "granted "):
-		c.tell(answer)
+		acq.pushGrant(answer)
 	}
 }
 
-// nudge makes the client look by itself.
-func (c *claim) nudge() {
-	for _, e := range c.s.listeners(c.base + wire.Client(c.attempt)) {
-		e.resumed()
+// recheck makes the client look by itself.
+func (acq *acquisition) recheck() {
+	for _, sub := range acq.s.subscriptionsTo(acq.channelPrefix + wire.Client(acq.attempt)) {
+		sub.resumed()
 	}
 }

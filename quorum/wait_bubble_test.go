@@ -85,12 +85,12 @@ func TestWaitersAreServedThoughTheServerWithTheLineDies(t *testing.T) {
 		bubble(t, func(t *testing.T, w *world) {
 			l := w.lock(w.client(), "x")
 			got := w.waiters("x", 3)
-			lead := w.lead("x")
+			coordinator := w.lead("x")
 			resume := func() {}
 			if silent {
-				resume = w.peers[lead].Stall()
+				resume = w.peers[coordinator].Stall()
 			} else {
-				w.peers[lead].kill()
+				w.peers[coordinator].kill()
 			}
 			start := time.Now()
 			w.release(l)
@@ -286,7 +286,7 @@ func TestWhatCouldNotBeGivenBackIsCancelledLater(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
 		order := majority.Order("holdfast:{x}", 5)
-		lead, last := order[0], order[4]
+		coordinator, last := order[0], order[4]
 		w.peers[last].kill()
 		l := w.lock(a, "x")
 		synctest.Wait() // the lease did not wait for the requests to dead servers: they fail first
@@ -297,7 +297,7 @@ func TestWhatCouldNotBeGivenBackIsCancelledLater(t *testing.T) {
 			}
 			return nil
 		})
-		w.peers[lead].slow(time.Millisecond, time.Millisecond) // the last has granted when it answers
+		w.peers[coordinator].slow(time.Millisecond, time.Millisecond) // the last has granted when it answers
 		next := make(chan *holdfast.Lease, 1)
 		go func() { next <- w.lock(b, "x") }()
 		time.Sleep(100 * time.Millisecond)

@@ -51,11 +51,11 @@ func (m Mark) String() string {
 		m.Born.Milliseconds(), m.Shift.Milliseconds(), m.At.Milliseconds(), m.Error.Milliseconds())
 }
 
-// of reports whether two marks are of one quorum.
-func (m Mark) of(other Mark) bool { return m.Epoch == other.Epoch && m.Name == other.Name }
+// sameQuorum reports whether two marks are of one quorum.
+func (m Mark) sameQuorum(other Mark) bool { return m.Epoch == other.Epoch && m.Name == other.Name }
 
-// older orders quorums: of two that servers name, the one that began later goes on.
-func (m Mark) older(other Mark) bool {
+// olderThan orders quorums: of two that servers name, the one that began later goes on.
+func (m Mark) olderThan(other Mark) bool {
 	return m.Epoch < other.Epoch || m.Epoch == other.Epoch && m.Name < other.Name
 }
 
@@ -63,19 +63,19 @@ func (m Mark) older(other Mark) bool {
 type Reading struct {
 	OK        bool          // it has answered
 	Low, High time.Duration // its clock is ahead of ours by something in between
-	Run       string        // which run of the server this is
+	RunID     string        // which run of the server this is
 	Mark      Mark
 }
 
-// middle is what the clock is ahead of ours, by no more than wrong more or less.
-func (r Reading) middle() (ahead, wrong time.Duration) {
+// estimate is what the clock is ahead of ours, by no more than wrong more or less.
+func (r Reading) estimate() (ahead, wrong time.Duration) {
 	return r.Low + (r.High-r.Low)/2, (r.High - r.Low) / 2
 }
 
-// compared is the mark with a new comparison, to a clock of the quorum that is
+// withComparison is the mark with a new comparison, to a clock of the quorum that is
 // ahead of ours by so much, at an instant on it.
-func (r Reading) compared(m Mark, clock, today time.Duration) Mark {
-	ahead, wrong := r.middle()
+func (r Reading) withComparison(m Mark, clock, today time.Duration) Mark {
+	ahead, wrong := r.estimate()
 	m.Shift, m.At, m.Error = ahead-clock, today, wrong
 	return m
 }
@@ -85,13 +85,13 @@ type Standing uint8
 
 // The standings.
 const (
-	Unread   Standing = iota // it has not answered
-	Counts                   // it remembers, and its clock agrees with the others'
-	Young                    // it may have forgotten leases that are not over
-	Stranger                 // it is no server of this quorum: it is new, or has lost its memory
-	Astray                   // its clock was stepped, as the others say
-	Doubtful                 // clocks differ, and nobody can say which are right
-	Stale                    // its clock was last compared too long ago
+	Unread       Standing = iota // it has not answered
+	Counts                       // it remembers, and its clock agrees with the others'
+	OnProbation                  // it may have forgotten leases that are not over
+	Stranger                     // it is no server of this quorum: it is new, or has lost its memory
+	ClockStepped                 // its clock was stepped, as the others say
+	ClocksDiffer                 // clocks differ, and nobody can say which are right
+	Stale                        // its clock was last compared too long ago
 )
 
 // Survey is what the readings of one round say together.
@@ -115,9 +115,9 @@ func apart(a, b time.Duration) time.Duration { return max(a-b, b-a) }
 // forever is an age that no comparison has.
 const forever = 2 * time.Duration(MostMillis) * time.Millisecond
 
-// says is where the clock of the quorum is, as this server has it. A comparison
+// quorumClock is where the clock of the quorum is, as this server has it. A comparison
 // that is older than oldest is taken to be no less exact than one of that age.
-func (r Reading) says(now, oldest time.Duration) span {
+func (r Reading) quorumClock(now, oldest time.Duration) span {
 	at := span{r.Low - r.Mark.Shift, r.High - r.Mark.Shift}
 	loose := Tolerance(min(apart(now+at.middle(), r.Mark.At), oldest)) + max(r.Mark.Error, 0)
 	return span{at.low - loose, at.high + loose}
@@ -132,10 +132,10 @@ func agree(now, oldest time.Duration, readings []Reading, of []bool) (common spa
 		if !of[i] {
 			continue
 		}
-		at := r.says(now, oldest).low
+		at := r.quorumClock(now, oldest).low
 		set, count, high := make([]bool, len(readings)), 0, time.Duration(1<<63-1)
 		for j, other := range readings {
-			if s := other.says(now, oldest); of[j] && s.low <= at && at <= s.high {
+			if s := other.quorumClock(now, oldest); of[j] && s.low <= at && at <= s.high {
 				set[j], high = true, min(high, s.high)
 				count++
 			}
@@ -150,7 +150,7 @@ func agree(now, oldest time.Duration, readings []Reading, of []bool) (common spa
 // Newest is the quorum that the marks name, the newest if there are several.
 func Newest(readings []Reading) (newest Mark) {
 	for _, r := range readings {
-		if newest.older(r.Mark) {
+		if newest.olderThan(r.Mark) {
 			newest = r.Mark
 		}
 	}
@@ -166,7 +166,7 @@ func members(readings []Reading, quorum Mark, longest time.Duration) (of, curren
 	of, current = make([]bool, len(readings)), make([]bool, len(readings))
 	last := -MostMillis * int64(time.Millisecond)
 	for i, r := range readings {
-		if of[i] = r.OK && r.Mark.Epoch > 0 && r.Mark.of(quorum); of[i] {
+		if of[i] = r.OK && r.Mark.Epoch > 0 && r.Mark.sameQuorum(quorum); of[i] {
 			last = max(last, int64(r.Mark.At))
 		}
 	}
@@ -178,7 +178,7 @@ func members(readings []Reading, quorum Mark, longest time.Duration) (of, curren
 	return of, current, n
 }
 
-// Look decides what the servers that have answered are to each other, and what
+// Assess decides what the servers that have answered are to each other, and what
 // their marks are to say: no lease lasts for longer than longest, and clocks
 // that were compared before fresh are compared anew. Without the answers of a
 // majority nothing is said.
@@ -186,7 +186,7 @@ func members(readings []Reading, quorum Mark, longest time.Duration) (of, curren
 // At most a minority of the servers is wrong at a time, so a majority that has
 // answered has a right one among it. Where all that are of the quorum agree, or
 // a majority does, it is with that one.
-func Look(now time.Duration, readings []Reading, longest, fresh time.Duration) Survey {
+func Assess(now time.Duration, readings []Reading, longest, fresh time.Duration) Survey {
 	s := Survey{
 		make([]Standing, len(readings)), make([]time.Duration, len(readings)), make([]Mark, len(readings)),
 	}
@@ -202,7 +202,7 @@ func Look(now time.Duration, readings []Reading, longest, fresh time.Duration) S
 	quorum := Newest(readings)
 	of, current, n := members(readings, quorum, longest)
 	if n == 0 {
-		s.begin(now, readings, Mark{Epoch: 1}, longest, answered >= Founders(len(readings)))
+		s.beginQuorum(now, readings, Mark{Epoch: 1}, longest, answered >= Founders(len(readings)))
 		return s
 	}
 	common, in, most := agree(now, forever, readings, current)
@@ -210,25 +210,25 @@ func Look(now time.Duration, readings []Reading, longest, fresh time.Duration) S
 		// Those who were left behind may have been so by a comparison that reached
 		// the others only: they are heard if they confirm what those say, as exactly
 		// as if they had been compared a lease ago. One of a majority is right.
-		if wider, who, all := agree(now, longest, readings, of); all >= Of(len(readings)) && holds(who, current) {
+		if wider, who, all := agree(now, longest, readings, of); all >= Of(len(readings)) && containsAll(who, current) {
 			common, in, most = wider, who, all
 		}
 	}
 	if most < n && most < Of(len(readings)) {
-		s.begin(now, readings, Mark{Epoch: quorum.Epoch + 1}, longest, false)
+		s.beginQuorum(now, readings, Mark{Epoch: quorum.Epoch + 1}, longest, false)
 		return s
 	}
 	today := now + common.middle()
-	anew := due(today, readings, in, longest, fresh)
+	anew := comparisonDue(today, readings, in, longest, fresh)
 	for i, r := range readings {
 		if !r.OK {
 			continue
 		}
 		next := r.Mark
 		if next.Epoch, next.Name = quorum.Epoch, quorum.Name; anew || !in[i] {
-			next = r.compared(next, common.middle(), today)
+			next = r.withComparison(next, common.middle(), today)
 		}
-		switch at := r.says(now, forever); {
+		switch at := r.quorumClock(now, forever); {
 		case in[i]:
 		case current[i] && at.high < common.low: // set back: what it holds lasts longer than it should
 		case of[i] && !current[i] && most >= Of(len(readings)) && at.low <= common.high: // it was away
@@ -237,7 +237,7 @@ func Look(now time.Duration, readings []Reading, longest, fresh time.Duration) S
 		}
 		// Where most clocks were set back, nothing was born later than now.
 		next.Born = min(next.Born, today)
-		s.stand(i, now+common.low, next.Born, longest)
+		s.setStanding(i, now+common.low, next.Born, longest)
 		if next != r.Mark {
 			s.Next[i] = next
 		}
@@ -245,8 +245,8 @@ func Look(now time.Duration, readings []Reading, longest, fresh time.Duration) S
 	return s
 }
 
-// holds reports whether all that are in part are in whole.
-func holds(whole, part []bool) bool {
+// containsAll reports whether all that are in part are in whole.
+func containsAll(whole, part []bool) bool {
 	for i := range part {
 		if part[i] && !whole[i] {
 			return false
@@ -255,25 +255,25 @@ func holds(whole, part []bool) bool {
 	return true
 }
 
-// due reports whether the clocks of those that agree are to be compared anew: all
+// comparisonDue reports whether the clocks of those that agree are to be compared anew: all
 // of them at once, so that they agree as well as they can, and with readings that
 // are exact, unless it is high time.
-func due(today time.Duration, readings []Reading, in []bool, longest, fresh time.Duration) bool {
+func comparisonDue(today time.Duration, readings []Reading, in []bool, longest, fresh time.Duration) bool {
 	oldest, worst := time.Duration(0), time.Duration(0)
 	for i, r := range readings {
 		if in[i] {
-			_, wrong := r.middle()
+			_, wrong := r.estimate()
 			oldest, worst = max(oldest, apart(today, r.Mark.At)), max(worst, wrong)
 		}
 	}
 	return oldest >= fresh && worst <= Tolerance(fresh) || oldest >= longest/4
 }
 
-// stand says whether a server counts that was born then.
-func (s *Survey) stand(i int, today, born, longest time.Duration) {
+// setStanding says whether a server counts that was born then.
+func (s *Survey) setStanding(i int, today, born, longest time.Duration) {
 	s.Standings[i] = Counts
 	if left := born + longest - today; left > 0 {
-		s.Standings[i], s.Left[i] = Young, left
+		s.Standings[i], s.Left[i] = OnProbation, left
 	}
 }
 
@@ -283,17 +283,17 @@ func (s *Survey) stand(i int, today, born, longest time.Duration) {
 // forgotten it, or have never been met.
 func Founders(n int) int { return (n+Of(n)-1)/2 + 1 }
 
-// begin makes a new quorum of the servers that have answered. Unless it is known
+// beginQuorum makes a new quorum of the servers that have answered. Unless it is known
 // that there was none before, all of them wait until the leases of that one are over.
-func (s *Survey) begin(now time.Duration, readings []Reading, quorum Mark, longest time.Duration, atOnce bool) {
+func (s *Survey) beginQuorum(now time.Duration, readings []Reading, quorum Mark, longest time.Duration, atOnce bool) {
 	h := fnv.New64a()
 	for i, r := range readings {
 		if r.OK {
-			_, _ = fmt.Fprintf(h, "%d %d %s\n", quorum.Epoch, i, r.Run) // never fails
+			_, _ = fmt.Fprintf(h, "%d %d %s\n", quorum.Epoch, i, r.RunID) // never fails
 		}
 	}
 	first := slices.IndexFunc(readings, func(r Reading) bool { return r.OK })
-	zero, _ := readings[first].middle() // its clock is the quorum's
+	zero, _ := readings[first].estimate() // its clock is the quorum's
 	quorum.Name = strconv.FormatUint(h.Sum64(), 36)
 	today := (now + zero).Truncate(time.Millisecond)
 	quorum.Born = today
@@ -304,8 +304,8 @@ func (s *Survey) begin(now time.Duration, readings []Reading, quorum Mark, longe
 		if !r.OK {
 			continue
 		}
-		s.Next[i] = r.compared(quorum, zero, today)
-		s.stand(i, today, quorum.Born, longest)
+		s.Next[i] = r.withComparison(quorum, zero, today)
+		s.setStanding(i, today, quorum.Born, longest)
 	}
 }
 
@@ -324,13 +324,13 @@ func Vouch(now time.Duration, readings []Reading, quorum Mark, longest time.Dura
 		case !current[i]:
 			s.Standings[i] = Stale
 		case most < Of(len(readings)):
-			s.Standings[i] = Doubtful
+			s.Standings[i] = ClocksDiffer
 		case !in[i]:
-			s.Standings[i] = Astray
+			s.Standings[i] = ClockStepped
 		case apart(now+common.middle(), r.Mark.At) > longest:
 			s.Standings[i] = Stale
 		default:
-			s.stand(i, now+common.low, r.Mark.Born, longest)
+			s.setStanding(i, now+common.low, r.Mark.Born, longest)
 		}
 	}
 	return s

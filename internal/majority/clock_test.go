@@ -23,7 +23,7 @@ const wrong = time.Millisecond
 
 // read is what a server says whose clock is ahead by so much.
 func read(ahead time.Duration, mark Mark) Reading {
-	return Reading{OK: true, Low: ahead - wrong, High: ahead + wrong, Run: "r" + ahead.String(), Mark: mark}
+	return Reading{OK: true, Low: ahead - wrong, High: ahead + wrong, RunID: "r" + ahead.String(), Mark: mark}
 }
 
 // founders are so many servers without a mark; the others have not answered.
@@ -37,7 +37,7 @@ func founders(n, answer int) *servers {
 
 // look writes what a look wants written, as it would be, and answers the standings.
 func (s *servers) look() []Standing {
-	found := Look(s.now, s.list, longest, fresh)
+	found := Assess(s.now, s.list, longest, fresh)
 	for i, mark := range found.Next {
 		if mark.Epoch > 0 {
 			s.list[i].Mark = ParseMark(mark.String())
@@ -88,9 +88,9 @@ func TestANewQuorumBeginsAtOnceWhereEnoughServersAreKnown(t *testing.T) {
 		n, answer int
 		want      Standing
 	}{
-		{3, 3, Counts}, {3, 2, Young}, {3, 1, Unread},
-		{5, 5, Counts}, {5, 4, Counts}, {5, 3, Young}, {5, 2, Unread},
-		{7, 7, Counts}, {7, 6, Counts}, {7, 5, Young}, {7, 4, Young}, {7, 3, Unread},
+		{3, 3, Counts}, {3, 2, OnProbation}, {3, 1, Unread},
+		{5, 5, Counts}, {5, 4, Counts}, {5, 3, OnProbation}, {5, 2, Unread},
+		{7, 7, Counts}, {7, 6, Counts}, {7, 5, OnProbation}, {7, 4, OnProbation}, {7, 3, Unread},
 	} {
 		s := founders(test.n, test.answer)
 		for range 2 {
@@ -107,7 +107,7 @@ func TestANewQuorumBeginsAtOnceWhereEnoughServersAreKnown(t *testing.T) {
 				s.pass(time.Second)
 			}
 		}
-		if test.want == Young {
+		if test.want == OnProbation {
 			s.pass(longest + 2*time.Second)
 			if got := s.look(); got[0] != Counts {
 				t.Errorf("%d of %d after MaxTTL: %v", test.answer, test.n, got)
@@ -136,10 +136,10 @@ func TestAServerWithoutMemoryDoesNotCountHoweverYoungTheOthersAre(t *testing.T) 
 	s.forget(2)
 	want(t, "before a look", s.vouch(0, 1, 2, 3), Counts, Counts, Stranger, Counts, Unread)
 	back := s.silent(0, 1)
-	want(t, "among three", s.look(), Unread, Unread, Young, Counts, Counts)
+	want(t, "among three", s.look(), Unread, Unread, OnProbation, Counts, Counts)
 	back()
 	s.pass(longest - time.Second)
-	want(t, "before the end", s.look(), Counts, Counts, Young, Counts, Counts)
+	want(t, "before the end", s.look(), Counts, Counts, OnProbation, Counts, Counts)
 	s.pass(time.Second + 100*time.Millisecond)
 	want(t, "at the end", s.look(), Counts, Counts, Counts, Counts, Counts)
 }
@@ -151,14 +151,14 @@ func TestAClockThatIsSteppedIsFoundOut(t *testing.T) {
 			s.look()
 			s.pass(age)
 			s.step(2, by)
-			want(t, "by its grants", s.vouch(0, 1, 2, 3), Counts, Counts, Astray, Counts, Unread)
-			want(t, "where too few can tell", s.vouch(2, 3, 4), Unread, Unread, Doubtful, Doubtful, Doubtful)
-			want(t, "by a look", s.look(), Counts, Counts, Young, Counts, Counts)
+			want(t, "by its grants", s.vouch(0, 1, 2, 3), Counts, Counts, ClockStepped, Counts, Unread)
+			want(t, "where too few can tell", s.vouch(2, 3, 4), Unread, Unread, ClocksDiffer, ClocksDiffer, ClocksDiffer)
+			want(t, "by a look", s.look(), Counts, Counts, OnProbation, Counts, Counts)
 			s.pass(longest / 2)
 			s.step(2, by) // once more: its time begins again
-			want(t, "once more", s.look(), Counts, Counts, Young, Counts, Counts)
+			want(t, "once more", s.look(), Counts, Counts, OnProbation, Counts, Counts)
 			s.pass(longest / 2)
-			want(t, "half of its time later", s.look(), Counts, Counts, Young, Counts, Counts)
+			want(t, "half of its time later", s.look(), Counts, Counts, OnProbation, Counts, Counts)
 			s.pass(longest)
 			want(t, "in the end", s.look(), Counts, Counts, Counts, Counts, Counts)
 		}
@@ -172,11 +172,11 @@ func TestAStepDuringTheProbationDoesNotEndIt(t *testing.T) {
 	s.look()
 	s.pass(time.Second)
 	s.step(2, time.Hour)
-	want(t, "after the step", s.look(), Counts, Counts, Young, Counts, Counts)
+	want(t, "after the step", s.look(), Counts, Counts, OnProbation, Counts, Counts)
 	s.pass(longest - time.Second)
-	want(t, "nearly MaxTTL after it", s.look(), Counts, Counts, Young, Counts, Counts)
+	want(t, "nearly MaxTTL after it", s.look(), Counts, Counts, OnProbation, Counts, Counts)
 	s.step(2, -time.Hour)
-	want(t, "and back", s.look(), Counts, Counts, Young, Counts, Counts)
+	want(t, "and back", s.look(), Counts, Counts, OnProbation, Counts, Counts)
 }
 
 // What a server holds while its clock is behind ends early when it is set right.
@@ -184,12 +184,12 @@ func TestAClockThatIsSetBackCountsUntilItIsSetRight(t *testing.T) {
 	s := founders(5, 5)
 	s.look()
 	s.step(2, -time.Hour)
-	want(t, "by its grants", s.vouch(0, 1, 2, 3), Counts, Counts, Astray, Counts, Unread)
+	want(t, "by its grants", s.vouch(0, 1, 2, 3), Counts, Counts, ClockStepped, Counts, Unread)
 	want(t, "set back", s.look(), Counts, Counts, Counts, Counts, Counts)
 	want(t, "with a mark that says so", s.vouch(0, 1, 2), Counts, Counts, Counts, Unread, Unread)
 	s.step(2, time.Hour)
-	want(t, "set right", s.vouch(0, 1, 2, 3), Counts, Counts, Astray, Counts, Unread)
-	want(t, "set right", s.look(), Counts, Counts, Young, Counts, Counts)
+	want(t, "set right", s.vouch(0, 1, 2, 3), Counts, Counts, ClockStepped, Counts, Unread)
+	want(t, "set right", s.look(), Counts, Counts, OnProbation, Counts, Counts)
 }
 
 // Of three that answer one was stepped, and nobody knows which: those who count
@@ -199,16 +199,16 @@ func TestWhereNobodyKnowsWhichClockIsRightAllWait(t *testing.T) {
 	s.look()
 	back := s.silent(3, 4)
 	s.step(0, time.Hour)
-	want(t, "three that differ", s.look(), Young, Young, Young, Unread, Unread)
+	want(t, "three that differ", s.look(), OnProbation, OnProbation, OnProbation, Unread, Unread)
 	if got := s.list[1].Mark.Epoch; got != 2 {
 		t.Errorf("the quorum that begins anew is number %d", got) // or those of the first could go on
 	}
 	s.pass(longest / 2)
 	back()
-	want(t, "of an older quorum", s.vouch(1, 2, 3, 4), Unread, Doubtful, Doubtful, Stranger, Stranger)
-	want(t, "the others are back", s.look(), Young, Young, Young, Young, Young)
+	want(t, "of an older quorum", s.vouch(1, 2, 3, 4), Unread, ClocksDiffer, ClocksDiffer, Stranger, Stranger)
+	want(t, "the others are back", s.look(), OnProbation, OnProbation, OnProbation, OnProbation, OnProbation)
 	s.pass(longest/2 + time.Second)
-	want(t, "the first three have waited", s.look(), Counts, Counts, Counts, Young, Young)
+	want(t, "the first three have waited", s.look(), Counts, Counts, Counts, OnProbation, OnProbation)
 	s.pass(longest / 2)
 	want(t, "all have waited", s.look(), Counts, Counts, Counts, Counts, Counts)
 }
@@ -219,8 +219,8 @@ func TestAMajorityThatAgreesIsBelieved(t *testing.T) {
 		steps [5]time.Duration
 		want  [5]Standing
 	}{
-		{[5]time.Duration{1: time.Hour, 3: time.Hour}, [5]Standing{Counts, Young, Counts, Young, Counts}},
-		{[5]time.Duration{1: time.Hour, 3: -time.Hour}, [5]Standing{Counts, Young, Counts, Counts, Counts}},
+		{[5]time.Duration{1: time.Hour, 3: time.Hour}, [5]Standing{Counts, OnProbation, Counts, OnProbation, Counts}},
+		{[5]time.Duration{1: time.Hour, 3: -time.Hour}, [5]Standing{Counts, OnProbation, Counts, Counts, Counts}},
 		{[5]time.Duration{0: -time.Hour, 1: -time.Hour}, [5]Standing{Counts, Counts, Counts, Counts, Counts}},
 	} {
 		s := founders(5, 5)
@@ -276,13 +276,13 @@ func TestOfTwoQuorumsTheNewerGoesOn(t *testing.T) {
 	s := founders(5, 5)
 	s.look()
 	other := founders(5, 5)
-	other.list[0].Run = "another"
+	other.list[0].RunID = "another"
 	other.look()
 	s.list[0].Mark = other.list[0].Mark
 	s.list[0].Mark.Epoch = 2
-	want(t, "one is of a newer quorum", s.look(), Counts, Young, Young, Young, Young)
+	want(t, "one is of a newer quorum", s.look(), Counts, OnProbation, OnProbation, OnProbation, OnProbation)
 	for i := range 5 {
-		if !s.list[i].Mark.of(s.list[0].Mark) {
+		if !s.list[i].Mark.sameQuorum(s.list[0].Mark) {
 			t.Errorf("server %d is of %v", i, s.list[i].Mark)
 		}
 	}

@@ -47,19 +47,19 @@ type Decision uint8
 const (
 	Undecided Decision = iota
 	Won                // a majority granted, the lead among them
-	Line               // the lead has given a place in its line
+	InQueue            // the lead has given a place in its line
 	Taken              // the lead says that somebody else holds
-	Join               // the lead has to be asked for a place in its line
+	JoinQueue          // the lead has to be asked for a place in its line
 	Split              // the lead granted, and a majority cannot any more
-	Short              // too few servers are left that count
+	TooFew             // too few servers are left that count
 )
 
-// Judge decides by the replies so far. order is how the servers are asked for
+// Decide decides by the replies so far. order is how the servers are asked for
 // the lead: the first that did not fail has it, so that one server's line
 // orders those who wait and no two of them end with half of the servers each.
 // A server that does not count may hold, and may have the lead. joins says
 // that the caller wants to wait.
-func Judge(replies []Reply, counts []bool, order []int, joins bool) (d Decision, lead int) {
+func Decide(replies []Reply, counts []bool, order []int, waits bool) (d Decision, coordinator int) {
 	m := Of(len(replies))
 	granted, open, left := 0, 0, 0
 	for i, r := range replies {
@@ -77,27 +77,27 @@ func Judge(replies []Reply, counts []bool, order []int, joins bool) (d Decision,
 	}
 	at := slices.IndexFunc(order, func(i int) bool { return replies[i] != Failed })
 	if left < m || at < 0 {
-		return Short, order[0]
+		return TooFew, order[0]
 	}
-	lead = order[at]
-	switch replies[lead] {
+	coordinator = order[at]
+	switch replies[coordinator] {
 	case Queued:
-		return Line, lead
+		return InQueue, coordinator
 	case Busy:
-		if joins {
-			return Join, lead
+		if waits {
+			return JoinQueue, coordinator
 		}
-		return Taken, lead
+		return Taken, coordinator
 	case Granted:
 		switch {
 		case granted >= m:
-			return Won, lead
+			return Won, coordinator
 		case granted+open < m:
-			return Split, lead
+			return Split, coordinator
 		}
 	default: // it has yet to answer
 	}
-	return Undecided, lead
+	return Undecided, coordinator
 }
 
 // Token is the token of a grant for which servers drew these: greater than
@@ -131,9 +131,9 @@ func Clock(known []time.Duration, n int) (ahead time.Duration, ok bool) {
 	return slices.Sorted(slices.Values(known))[len(known)-most-1], true
 }
 
-// Spare takes servers out of the count that are ahead of what any right clock has
+// WithoutAhead takes servers out of the count that are ahead of what any right clock has
 // come to, as long as the others can be a majority that grants.
-func Spare(replies []Reply, counts, ahead []bool) []bool {
+func WithoutAhead(replies []Reply, counts, ahead []bool) []bool {
 	without, can := slices.Clone(counts), 0
 	for i, r := range replies {
 		without[i] = counts[i] && !ahead[i]
@@ -152,11 +152,11 @@ type Vote uint8
 
 // The votes.
 const (
-	Silent  Vote = iota
-	Held         // without a break since the renewal before
-	Fresh        // held, but not for long enough to vouch for the time before
-	NotHeld      //
-	Evicted      // not held: an operator ended it
+	Silent    Vote = iota
+	Held           // without a break since the renewal before
+	TooRecent      // held, but not for long enough to vouch for the time before
+	NotHeld        //
+	Evicted        // not held: an operator ended it
 )
 
 // Outcome is what the votes mean together.
@@ -165,7 +165,7 @@ type Outcome uint8
 // The outcomes.
 const (
 	Unknown Outcome = iota
-	Kept
+	Renewed
 	Lost
 	Ended // by an operator
 )
@@ -187,7 +187,7 @@ func Tally(votes []Vote) Outcome {
 	}
 	switch m := Of(len(votes)); {
 	case held >= m:
-		return Kept
+		return Renewed
 	case held+silent >= m:
 		return Unknown
 	case evicted:
@@ -214,34 +214,34 @@ func Rank[T int | uint64 | time.Duration](values []T, n int) T {
 	return sorted[len(sorted)-m]
 }
 
-// Limit bounds one request to one server: what was configured, but at most a
+// RequestTimeout bounds one request to one server: what was configured, but at most a
 // tenth of the lease, and a third of the time that the caller has, so that a
 // silent server leaves time for the second phase and for giving back.
-func Limit(configured, ttl, left time.Duration) time.Duration {
-	limit := configured
+func RequestTimeout(configured, ttl, left time.Duration) time.Duration {
+	timeout := configured
 	if ttl > 0 {
-		limit = min(limit, ttl/10)
+		timeout = min(timeout, ttl/10)
 	}
 	if left > 0 {
-		limit = min(limit, left/3)
+		timeout = min(timeout, left/3)
 	}
-	return max(limit, time.Millisecond)
+	return max(timeout, time.Millisecond)
 }
 
 // Grace is for how long an acquisition that a majority has granted after took
 // waits for the other servers: one that grants later does not vouch for the
 // lease until its second renewal. It never waits for a limit.
-func Grace(took, limit time.Duration) time.Duration {
-	return min(2*took+2*time.Millisecond, limit)
+func Grace(took, timeout time.Duration) time.Duration {
+	return min(2*took+2*time.Millisecond, timeout)
 }
 
-// Stint is for how long who has the lead tries for the rest before it gives
+// CollectTime is for how long who has the lead tries for the rest before it gives
 // everything back, after so many tries in vain: by chance, so that two who keep
 // each other from a majority do not do so again. At first it is what the two
 // phases need, with a request of each that takes its whole limit, for it takes no
 // more than one late answer to have two such; then twice as long each time, up to
 // a part of the lease there. jitter is in [0, 1).
-func Stint(limit, ttl time.Duration, stints int, jitter float64) time.Duration {
-	least := min(3*limit<<min(stints, 10), ttl/3)
+func CollectTime(timeout, ttl time.Duration, failures int, jitter float64) time.Duration {
+	least := min(3*timeout<<min(failures, 10), ttl/3)
 	return least + time.Duration(jitter*float64(least))
 }

@@ -53,29 +53,29 @@ func TestJudge(t *testing.T) {
 		{replies: []Reply{f, g, g, g, o}, want: Won, lead: 1},
 		{replies: []Reply{f, o, g, g, g}, want: Undecided, lead: 1},
 		{replies: []Reply{f, f, g, g, g}, want: Won, lead: 2},
-		{replies: []Reply{f, f, f, g, g}, want: Short},
-		{replies: []Reply{f, f, f, f, f}, want: Short},
-		{replies: []Reply{q, g, g, g, g}, joins: true, want: Line},
-		{replies: []Reply{q, o, o, o, o}, joins: true, want: Line},
+		{replies: []Reply{f, f, f, g, g}, want: TooFew},
+		{replies: []Reply{f, f, f, f, f}, want: TooFew},
+		{replies: []Reply{q, g, g, g, g}, joins: true, want: InQueue},
+		{replies: []Reply{q, o, o, o, o}, joins: true, want: InQueue},
 		{replies: []Reply{b, g, g, g, g}, want: Taken},
 		{replies: []Reply{f, b, g, g, g}, want: Taken, lead: 1},
-		{replies: []Reply{f, b, g, g, g}, joins: true, want: Join, lead: 1},
+		{replies: []Reply{f, b, g, g, g}, joins: true, want: JoinQueue, lead: 1},
 		{replies: []Reply{g, b, b, o, o}, want: Undecided},
 		{replies: []Reply{g, b, b, b, o}, want: Split},
 		{replies: []Reply{g, g, b, f, b}, want: Split},
 		{replies: []Reply{g, g, g, b, b}, without: []int{0}, want: Split},
 		{replies: []Reply{g, g, g, o, o}, without: []int{4}, want: Won},
 		{replies: []Reply{g, g, g, g, o}, without: []int{0}, want: Won},
-		{replies: []Reply{g, g, g, g, g}, without: []int{0, 1, 2}, want: Short},
-		{replies: []Reply{o, o, o, f, f}, without: []int{0}, want: Short},
+		{replies: []Reply{g, g, g, g, g}, without: []int{0, 1, 2}, want: TooFew},
+		{replies: []Reply{o, o, o, f, f}, without: []int{0}, want: TooFew},
 	} {
 		counts := slices.Repeat([]bool{true}, 5)
 		for _, i := range test.without {
 			counts[i] = false
 		}
-		got, lead := Judge(test.replies, counts, []int{0, 1, 2, 3, 4}, test.joins)
-		if got != test.want || lead != test.lead && got != Short {
-			t.Errorf("%v without %v: %v by %d, want %v by %d", test.replies, test.without, got, lead,
+		got, coordinator := Decide(test.replies, counts, []int{0, 1, 2, 3, 4}, test.joins)
+		if got != test.want || coordinator != test.lead && got != TooFew {
+			t.Errorf("%v without %v: %v by %d, want %v by %d", test.replies, test.without, got, coordinator,
 				test.want, test.lead)
 		}
 	}
@@ -85,7 +85,7 @@ func TestJudge(t *testing.T) {
 // were granted by different servers cannot both win.
 func FuzzJudge(f *testing.F) {
 	f.Add(uint32(0x12345), uint8(0), true)
-	f.Fuzz(func(t *testing.T, seed uint32, out uint8, joins bool) {
+	f.Fuzz(func(t *testing.T, seed uint32, out uint8, waits bool) {
 		replies, rival := make([]Reply, 5), make([]Reply, 5)
 		counts := make([]bool, 5)
 		granted := 0
@@ -100,11 +100,11 @@ func FuzzJudge(f *testing.F) {
 			}
 			seed /= 5
 		}
-		d, _ := Judge(replies, counts, []int{0, 1, 2, 3, 4}, joins)
+		d, _ := Decide(replies, counts, []int{0, 1, 2, 3, 4}, waits)
 		if d == Won && granted < 3 {
 			t.Errorf("%v wins with %d", replies, granted)
 		}
-		if other, _ := Judge(rival, counts, []int{0, 1, 2, 3, 4}, joins); d == Won && other == Won {
+		if other, _ := Decide(rival, counts, []int{0, 1, 2, 3, 4}, waits); d == Won && other == Won {
 			t.Errorf("%v and %v both win", replies, rival)
 		}
 	})
@@ -130,19 +130,19 @@ func TestTokenIsAboveAllThatWereDrawn(t *testing.T) {
 
 func TestTally(t *testing.T) {
 	const (
-		s, h, f, n, e = Silent, Held, Fresh, NotHeld, Evicted
+		s, h, f, n, e = Silent, Held, TooRecent, NotHeld, Evicted
 	)
 	for _, test := range []struct {
 		votes []Vote
 		want  Outcome
 	}{
-		{[]Vote{h, h, h, s, s}, Kept},
+		{[]Vote{h, h, h, s, s}, Renewed},
 		{[]Vote{h, h, s, n, n}, Unknown},
 		{[]Vote{h, h, n, n, n}, Lost},
 		{[]Vote{h, h, f, f, f}, Lost}, // held everywhere now, and not always
 		{[]Vote{h, h, f, f, s}, Unknown},
 		{[]Vote{h, h, e, e, e}, Ended},
-		{[]Vote{h, h, h, e, e}, Kept}, // an eviction that is under way
+		{[]Vote{h, h, h, e, e}, Renewed}, // an eviction that is under way
 		{[]Vote{s, s, s, s, s}, Unknown},
 		{[]Vote{s, s, s, n, n}, Unknown},
 		{[]Vote{s, s, n, n, n}, Lost},
@@ -214,7 +214,7 @@ func TestAServerThatIsAheadIsSparedWhileTheOthersCanBeAMajority(t *testing.T) {
 		if test.without {
 			want[0], want[4] = false, false
 		}
-		if got := Spare(test.replies, counts, ahead); !slices.Equal(got, want) {
+		if got := WithoutAhead(test.replies, counts, ahead); !slices.Equal(got, want) {
 			t.Errorf("%v, %v: %v, want %v", test.replies, counts, got, want)
 		}
 	}
@@ -227,14 +227,14 @@ func TestLimitsLeaveTimeForTheRest(t *testing.T) {
 		{time.Second, time.Minute, 300 * time.Millisecond, 100 * time.Millisecond},
 		{time.Second, 10 * time.Millisecond, time.Microsecond, time.Millisecond},
 	} {
-		if got := Limit(test.configured, test.ttl, test.left); got != test.want {
+		if got := RequestTimeout(test.configured, test.ttl, test.left); got != test.want {
 			t.Errorf("%+v: %v", test, got)
 		}
 	}
-	for stints := range 100 {
+	for failures := range 100 {
 		for _, jitter := range []float64{0, 0.5, 0.999} {
-			least := min(1500*time.Millisecond<<min(stints, 5), 20*time.Second)
-			if d := Stint(500*time.Millisecond, time.Minute, stints, jitter); d < least || d > 2*least {
+			least := min(1500*time.Millisecond<<min(failures, 5), 20*time.Second)
+			if d := CollectTime(500*time.Millisecond, time.Minute, failures, jitter); d < least || d > 2*least {
 				t.Errorf("stint: %v", d)
 			}
 		}

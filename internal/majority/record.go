@@ -14,8 +14,8 @@ import (
 // majority. records are those of the servers that answered, the one whose line
 // orders the waiters first; the clock is that one's.
 func Merge(records []wire.Record, n int) wire.Record {
-	lead := records[0]
-	r := wire.Record{Absent: true, Now: lead.Now}
+	coordinator := records[0]
+	r := wire.Record{Absent: true, Now: coordinator.Now}
 	var fences []uint64
 	for i := range records {
 		one := &records[i]
@@ -38,7 +38,7 @@ func Merge(records []wire.Record, n int) wire.Record {
 			r.Used += h.Weight
 		}
 	}
-	for _, w := range lead.Waiters {
+	for _, w := range coordinator.Waiters {
 		if !slices.ContainsFunc(r.Holders, func(h wire.HolderLine) bool { return h.Attempt == w.Attempt }) {
 			w.Place = len(r.Waiters) + 1
 			r.Waiters = append(r.Waiters, w)
