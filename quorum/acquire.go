@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
-	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -144,6 +141,11 @@ func (acq *acquisition) runRound(ctx context.Context) (string, error) {
 	}
 }
 
+// maxReasks is how often one who does not wait asks again where somebody was in the
+// way, once the lead has granted: the others, whom the lead has not, are giving
+// back. Without that, of several who try at once none might get the lock.
+const maxReasks = 5
+
 // decide decides by the replies so far, and notes who has the lead: a node whose word
 // a majority contradicts has not. all says that every node has replied of which a
 // reply is expected.
@@ -176,33 +178,6 @@ func (acq *acquisition) decide(r *round, waits bool) (d majority.Decision, all b
 		r.attempts[r.coordinator].reply = majority.Open
 	}
 	return d, all
-}
-
-// maxReasks is how often one who does not wait asks again where somebody was in the
-// way, once the lead has granted: the others, whom the lead has not, are giving
-// back. Without that, of several who try at once none might get the lock.
-const maxReasks = 5
-
-// reaskBusy picks the nodes where somebody was in the way.
-func (r *round) reaskBusy() (again []*nodeAttempt) {
-	r.acq.mu.Lock()
-	defer r.acq.mu.Unlock()
-	for _, na := range r.attempts {
-		if na.reply == majority.Busy {
-			na.reply = majority.Open
-			again = append(again, na)
-		}
-	}
-	return again
-}
-
-// haveReplied are the nodes that have replied.
-func haveReplied(replies []majority.Reply) []bool {
-	list := make([]bool, len(replies))
-	for i, r := range replies {
-		list[i] = r != majority.Open
-	}
-	return list
 }
 
 // conclude carries out what the first answers mean.
@@ -247,13 +222,6 @@ func (acq *acquisition) conclude(
 	}
 	acq.s.forget(acq)
 	return answer, nil
-}
-
-// holdsAny reports whether a node has granted.
-func (r *round) holdsAny() bool {
-	r.acq.mu.Lock()
-	defer r.acq.mu.Unlock()
-	return slices.ContainsFunc(r.attempts, func(na *nodeAttempt) bool { return na.holds })
 }
 
 // cancelRound gives the round back: the claim has nothing any more.
@@ -340,117 +308,4 @@ func (acq *acquisition) busyAnswer(r *round) string {
 		}
 	}
 	return "busy 0 -"
-}
-
-// errNoGrant says that a node was not among those that granted.
-var errNoGrant = errors.New("has not granted")
-
-// writeToken is the second phase: it writes a token above those of all grants to a
-// majority of the nodes that hold, and sees that these have forgotten nothing.
-// Only then the grant is believed. The caller is the driver.
-func (acq *acquisition) writeToken(ctx context.Context, r *round, timeout time.Duration) (string, error) {
-	acq.mu.Lock()
-	_, counts := r.replies()
-	holders, drawn := make(map[int]*nodeAttempt), []uint64(nil)
-	for i, na := range r.attempts {
-		if na.holds && counts[i] {
-			holders[i], drawn = na, append(drawn, na.token)
-		}
-	}
-	token, granted := majority.Token(drawn, len(r.attempts)), acq.s.now()
-	acq.mu.Unlock()
-
-	done := make(chan result, len(holders))
-	for i, na := range holders {
-		if !acq.s.life.Go(func() { done <- result{i, na.raiseToken(timeout, token)} }) {
-			done <- result{i, ErrClosed}
-		}
-	}
-	failed, raised := make(map[int]error), make([]bool, len(r.attempts))
-	for i := range r.attempts {
-		if holders[i] == nil {
-			failed[i] = errNoGrant
-		}
-	}
-	for open := len(holders); ; open-- {
-		ok, err := acq.vouched(granted, raised, failed, open)
-		if err != nil {
-			return "", err
-		} else if ok {
-			return acq.granted(r, token, holders, timeout)
-		}
-		select {
-		case one := <-done:
-			if raised[one.i] = one.err == nil; one.err != nil {
-				failed[one.i] = one.err
-			}
-		case <-r.done:
-			return "", errEnded
-		case <-ctx.Done():
-			return "", ctx.Err()
-		}
-	}
-}
-
-// vouched reports whether a majority of those that have the token vouch for what
-// they granted, by what they said of themselves since then. open answers are to
-// come; the error is that it cannot be a majority any more.
-func (acq *acquisition) vouched(since time.Duration, raised []bool, failed map[int]error, open int) (bool, error) {
-	ok, why, sure := acq.states.vouch(since, raised)
-	if sure || open == 0 {
-		acq.states.noteWrongMarks(why)
-	}
-	if ok >= acq.s.majority {
-		acq.states.refresh()
-		// Two of them may have turned out to be one server.
-		acq.states.mu.Lock()
-		defer acq.states.mu.Unlock()
-		acq.states.sameServer = acq.states.findSameServer(since)
-		return acq.states.sameServer == nil, acq.states.sameServer
-	}
-	if !sure && open > 0 {
-		ok += len(why)
-	}
-	if ok+open >= acq.s.majority {
-		return false, nil
-	}
-	maps.Copy(failed, why)
-	return false, acq.s.noMajority(failed)
-}
-
-// granted makes the round's holds the claim's, unless it has ended meanwhile or its
-// lease is over before it began.
-func (acq *acquisition) granted(
-	r *round, token uint64, holders map[int]*nodeAttempt, timeout time.Duration,
-) (string, error) {
-	acq.mu.Lock()
-	defer acq.mu.Unlock()
-	now := acq.s.now()
-	switch {
-	case !r.live():
-		return "", errEnded
-	case leasetime.Deadline(acq.countsFrom, acq.ttl) <= now:
-		return "", fmt.Errorf("quorum: a majority took %v to grant a lease of %v: nothing is left of it",
-			now-acq.countsFrom, acq.ttl)
-	}
-	acq.phase, acq.token, acq.renewedAt = held, token, now
-	acq.touch()
-	// Who granted while the others were raised gets the token, too.
-	for i, na := range r.attempts {
-		if na.holds && holders[i] != na {
-			acq.s.life.Go(func() { _ = na.raiseToken(timeout, token) })
-		}
-	}
-	acq.notify()
-	return fmt.Sprintf("granted %d %d", token, acq.waiters), nil
-}
-
-// raiseLate raises a hold that a node has granted after the claim was won. c.mu is
-// held.
-func (na *nodeAttempt) raiseLate() {
-	acq := na.r.acq
-	if acq.phase == held && na.r.live() && !na.ended {
-		token, timeout := acq.token, majority.RequestTimeout(acq.s.cfg.Timeout, acq.ttl, 0)
-		acq.s.life.Go(func() { _ = na.raiseToken(timeout, token) })
-	}
 }

@@ -31,6 +31,18 @@ var (
 // errInvalidCall is a call that the library does not make.
 var errInvalidCall = errors.New("quorum: invalid call")
 
+// errEnded is why nothing is sent for an attempt that has ended.
+var errEnded = errors.New("the attempt has ended")
+
+// errForgot says that a node does not know of a hold that it had granted.
+var errForgot = errors.New("has forgotten the grant")
+
+// errTooRecent says that a node holds, and does not vouch for all of the time.
+var errTooRecent = errors.New("holds for too short a time")
+
+// errNoGrant says that a node was not among those that granted.
+var errNoGrant = errors.New("has not granted")
+
 // refusal is a definite answer of the quorum itself: to the client it is the
 // server's, to errors.Is one of the above.
 type refusal struct {
@@ -42,7 +54,8 @@ func refuse(kind error, code, format string, args ...any) error {
 	return &refusal{kind, store.ServerError{Code: code, Message: code + " " + fmt.Sprintf(format, args...)}}
 }
 
-func (r *refusal) Error() string   { return r.kind.Error() + ": " + r.server.Message }
+func (r *refusal) Error() string { return r.kind.Error() + ": " + r.server.Message }
+
 func (r *refusal) Unwrap() []error { return []error{r.kind, &r.server} }
 
 // NoMajorityError says that too few nodes answered, or count, for a majority, and
@@ -81,13 +94,8 @@ type nodeError struct {
 }
 
 func (e *nodeError) Error() string { return e.node + ": " + e.err.Error() }
+
 func (e *nodeError) Unwrap() error { return e.err }
-
-// errForgot says that a node does not know of a hold that it had granted.
-var errForgot = errors.New("has forgotten the grant")
-
-// errTooRecent says that a node holds, and does not vouch for all of the time.
-var errTooRecent = errors.New("holds for too short a time")
 
 func isRefusal(err error) bool {
 	var r *store.ServerError

@@ -103,57 +103,57 @@ func checkReleased(a wire.Answer, err error) error {
 	return nil
 }
 
-// end ends a claim and answers what it has on the nodes, its lead, and
-// whether it had been won.
-func (s *Store) end(acq *acquisition) (attempts []*nodeAttempt, coordinator int, won bool) {
-	s.forget(acq)
+// releaseAfter gives the lock up on all nodes at once, and has it stay taken there for a
+// while: until then nobody has a majority. Asked again it is answered the same.
+// A node that is not reached lets somebody in when the lease there is over, be
+// that earlier or later; after an error nobody may have been reached.
+func (s *Store) releaseAfter(ctx context.Context, keys, args []string) (string, error) {
+	if len(args) != 6 {
+		return "", refuse(ErrUnsupported, "ERR", "stay takes 6 arguments, not %d", len(args))
+	}
+	acq := s.find(keys[0], args[0])
+	if acq == nil {
+		return "gone", nil
+	}
+	timeout := s.requestTimeout(ctx, 0)
+	attempts, coordinator, won := acq.endKept()
+	if !won {
+		return "gone", nil
+	}
+	replies := make([]wire.Answer, len(s.nodes)) // each is written before its result is sent
+	done := s.startOnEach(func(i int, _ *node) (err error) {
+		replies[i], err = attempts[i].releaseAfter(timeout, args)
+		return err
+	})
+	given, err := s.awaitReleased(ctx, done, coordinator)
+	switch {
+	case err != nil:
+		return "", err
+	case given == nil:
+		return "gone", nil
+	}
+	lefts := make([]time.Duration, len(given))
+	for i, one := range given {
+		lefts[i] = replies[one].Left
+	}
+	// The lock is free when a majority can be had.
+	if left := majority.Rank(lefts, len(s.nodes)); left > 0 {
+		return "stays " + wire.Millis(left), nil
+	}
+	return "released", nil
+}
+
+// endKept ends the claim for a stay. It is still known, so that it can be asked
+// again. won says that there was a grant to give up.
+func (acq *acquisition) endKept() (attempts []*nodeAttempt, coordinator int, won bool) {
 	acq.mu.Lock()
 	defer acq.mu.Unlock()
-	won = acq.phase == held
-	acq.phase = ended
-	r := acq.round
-	if r == nil {
-		r = acq.newRound() // it never got to ask
-		acq.phase = ended
+	if won = acq.phase == held || acq.kept; !won {
+		return nil, 0, false
 	}
-	r.end()
-	return append([]*nodeAttempt(nil), r.attempts...), r.coordinator, won
-}
-
-// release gives up what the slot has.
-func (na *nodeAttempt) release(timeout time.Duration, args []string) error {
-	token, err := na.end(timeout)
-	if err != nil {
-		return err
-	}
-	acq := na.r.acq
-	own := append([]string{na.id, wire.Number(token)}, args[2:]...)
-	a, err := na.send(timeout, script.Release, own)
-	if err != nil && !isRefusal(err) {
-		na.cancelLater(1, acq.s.now()+acq.ttl)
-	} else {
-		na.cancelLater(0, 0)
-	}
-	return checkReleased(a, err)
-}
-
-// end ends the slot, and answers the token of what it holds. A node that does
-// not hold has nothing to give up: errForgot, once what it may have is given back.
-func (na *nodeAttempt) end(timeout time.Duration) (token uint64, err error) {
-	acq := na.r.acq
-	na.gate <- struct{}{} // what is under way there comes first
-	acq.mu.Lock()
-	holds := na.holds
-	token, na.ended = na.token, true
-	acq.mu.Unlock()
-	<-na.gate
-	if holds {
-		return token, nil
-	}
-	if _, err := na.cancel(timeout); err != nil && !isRefusal(err) {
-		return 0, err
-	}
-	return 0, errForgot
+	acq.phase, acq.kept = ended, true
+	acq.round.end()
+	return append([]*nodeAttempt(nil), acq.round.attempts...), acq.round.coordinator, true
 }
 
 // cancel undoes an acquisition. What nodes that do not answer may have granted

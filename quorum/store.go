@@ -2,15 +2,12 @@ package quorum
 
 import (
 	"context"
-	"errors"
-	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lifecycle"
-	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -200,71 +197,3 @@ func (s *Store) CloseIdleConnections() {
 		}
 	}
 }
-
-// forever is when a timer goes off that has yet to be set.
-const forever = math.MaxInt64 * time.Nanosecond
-
-// requestTimeout bounds one request to one node, made for a lease of ttl (0: none).
-func (s *Store) requestTimeout(ctx context.Context, ttl time.Duration) time.Duration {
-	var left time.Duration
-	if at, ok := ctx.Deadline(); ok {
-		left = max(time.Until(at), time.Millisecond)
-	}
-	return majority.RequestTimeout(s.cfg.Timeout, ttl, left)
-}
-
-// askEach asks all nodes at once and waits for all of them, for at most limit. It
-// answers what the failed ones said; the error is ctx's.
-func (s *Store) askEach(
-	ctx context.Context, timeout time.Duration, ask func(ctx context.Context, i int, n *node) error,
-) (map[int]error, error) {
-	failed := make(map[int]error)
-	done := s.startOnEach(func(i int, n *node) error {
-		bounded, cancel := context.WithTimeout(s.life.Context(), timeout)
-		defer cancel()
-		return ask(bounded, i, n)
-	})
-	for range s.nodes {
-		select {
-		case r := <-done:
-			if r.err != nil {
-				failed[r.i] = r.err
-			}
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	return failed, nil
-}
-
-// result is what came of a request to a node.
-type result struct {
-	i   int
-	err error
-}
-
-// startOnEach runs ask for every node at once. Each result is sent, whether
-// somebody still waits for it or not.
-func (s *Store) startOnEach(ask func(i int, n *node) error) <-chan result {
-	done := make(chan result, len(s.nodes))
-	for i, n := range s.nodes {
-		if !s.life.Go(func() { done <- result{i, ask(i, n)} }) {
-			done <- result{i, ErrClosed}
-		}
-	}
-	return done
-}
-
-// onlySilentLeft reports that the nodes which have not been heard are those of
-// which no answer is expected.
-func (s *Store) onlySilentLeft(heard []bool) bool {
-	for i, n := range s.nodes {
-		if !heard[i] && !n.isSilent() {
-			return false
-		}
-	}
-	return true
-}
-
-// errEnded is why nothing is sent for an attempt that has ended.
-var errEnded = errors.New("the attempt has ended")

@@ -9,6 +9,20 @@ import (
 	"github.com/holdfast-go/holdfast/internal/majority"
 )
 
+// order lists the nodes as they are asked for the lead: those that do not
+// answer, and those that a majority contradicts, are asked last.
+func (s *Store) order(key string) []int {
+	var order, silent []int
+	for _, i := range majority.Order(key, len(s.nodes)) {
+		if s.nodes[i].isSilent() || s.isContradicted(key, i) {
+			silent = append(silent, i)
+		} else {
+			order = append(order, i)
+		}
+	}
+	return append(order, silent...)
+}
+
 // contradiction is a node that says of a lock what a majority contradicts: it is held
 // there by who has it nowhere else. That is so for a moment while a lock changes
 // hands. What lasts is a clock that was set back, or somebody who took the lock on

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/leasetime"
-	"github.com/holdfast-go/holdfast/internal/majority"
 )
 
 // phase is how far a claim has come.
@@ -161,6 +160,23 @@ func (s *Store) sweep(now time.Duration) {
 	s.lastSweep = len(s.acquisitions)
 }
 
+// end ends a claim and answers what it has on the nodes, its lead, and
+// whether it had been won.
+func (s *Store) end(acq *acquisition) (attempts []*nodeAttempt, coordinator int, won bool) {
+	s.forget(acq)
+	acq.mu.Lock()
+	defer acq.mu.Unlock()
+	won = acq.phase == held
+	acq.phase = ended
+	r := acq.round
+	if r == nil {
+		r = acq.newRound() // it never got to ask
+		acq.phase = ended
+	}
+	r.end()
+	return append([]*nodeAttempt(nil), r.attempts...), r.coordinator, won
+}
+
 // currentWaiterTTL is for how long the client keeps a place without a sign of life.
 func (acq *acquisition) currentWaiterTTL() string {
 	acq.mu.Lock()
@@ -189,44 +205,6 @@ func (acq *acquisition) notify() {
 	case acq.changed <- struct{}{}:
 	default:
 	}
-}
-
-// round is one try to get a majority.
-type round struct {
-	acq         *acquisition
-	order       []int // who is asked for the lead, first to last
-	coordinator int
-	done        chan struct{} // closed when the round is over
-	ended       bool
-	attempts    []*nodeAttempt
-}
-
-// newRound starts a round. c.mu is held.
-func (acq *acquisition) newRound() *round {
-	r := &round{
-		acq: acq, order: acq.s.order(acq.key), done: make(chan struct{}), attempts: make([]*nodeAttempt, len(acq.s.nodes)),
-	}
-	r.coordinator = r.order[0]
-	for i := range r.attempts {
-		r.attempts[i] = r.newAttempt(i)
-	}
-	acq.phase, acq.round, acq.countsFrom = asking, r, acq.s.now()
-	acq.touch()
-	return r
-}
-
-// order lists the nodes as they are asked for the lead: those that do not
-// answer, and those that a majority contradicts, are asked last.
-func (s *Store) order(key string) []int {
-	var order, silent []int
-	for _, i := range majority.Order(key, len(s.nodes)) {
-		if s.nodes[i].isSilent() || s.isContradicted(key, i) {
-			silent = append(silent, i)
-		} else {
-			order = append(order, i)
-		}
-	}
-	return append(order, silent...)
 }
 
 // clientAttempt is the client's attempt behind what a node calls it.

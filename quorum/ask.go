@@ -1,0 +1,162 @@
+package quorum
+
+import (
+	"context"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/majority"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// forever is when a timer goes off that has yet to be set.
+const forever = math.MaxInt64 * time.Nanosecond
+
+// requestTimeout bounds one request to one node, made for a lease of ttl (0: none).
+func (s *Store) requestTimeout(ctx context.Context, ttl time.Duration) time.Duration {
+	var left time.Duration
+	if at, ok := ctx.Deadline(); ok {
+		left = max(time.Until(at), time.Millisecond)
+	}
+	return majority.RequestTimeout(s.cfg.Timeout, ttl, left)
+}
+
+// askEach asks all nodes at once and waits for all of them, for at most limit. It
+// answers what the failed ones said; the error is ctx's.
+func (s *Store) askEach(
+	ctx context.Context, timeout time.Duration, ask func(ctx context.Context, i int, n *node) error,
+) (map[int]error, error) {
+	failed := make(map[int]error)
+	done := s.startOnEach(func(i int, n *node) error {
+		bounded, cancel := context.WithTimeout(s.life.Context(), timeout)
+		defer cancel()
+		return ask(bounded, i, n)
+	})
+	for range s.nodes {
+		select {
+		case r := <-done:
+			if r.err != nil {
+				failed[r.i] = r.err
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return failed, nil
+}
+
+// askMajority asks all nodes and waits for each, in order; "" where one failed. The
+// error says that fewer than a majority answered.
+func (s *Store) askMajority(ctx context.Context, action *script.Script, keys, args []string) ([]string, error) {
+	list := make([]string, len(s.nodes))
+	timeout := s.requestTimeout(ctx, 0)
+	failed, err := s.askEach(ctx, timeout, func(_ context.Context, i int, n *node) (err error) {
+		list[i], err = n.call(timeout, action, keys, args)
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(failed) > len(s.nodes)-s.majority:
+		return nil, s.noMajority(failed)
+	}
+	return list, nil
+}
+
+// askInOrder asks the nodes in order until one answers: for attempts that the quorum
+// does not know, which hold nothing anywhere.
+func (s *Store) askInOrder(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
+	timeout := s.requestTimeout(ctx, 0)
+	failed := make(map[int]error)
+	for _, i := range s.order(keys[0]) {
+		replies := make(chan reply, 1)
+		if !s.life.Go(func() {
+			answer, err := s.nodes[i].call(timeout, action, keys, args)
+			replies <- reply{i, answer, err}
+		}) {
+			return "", ErrClosed
+		}
+		select {
+		case r := <-replies:
+			if r.err == nil || isRefusal(r.err) {
+				return r.answer, r.err
+			}
+			failed[i] = r.err
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+	return "", s.noMajority(failed)
+}
+
+// askForFirst asks all nodes and waits for those that are expected to answer. It
+// answers what one said that begins with word, else what any said.
+func (s *Store) askForFirst(
+	ctx context.Context, action *script.Script, keys, args []string, word string,
+) (string, error) {
+	replies := make(chan reply, len(s.nodes))
+	timeout := s.requestTimeout(ctx, 0)
+	for i, n := range s.nodes {
+		if !s.life.Go(func() {
+			answer, err := n.call(timeout, action, keys, args)
+			replies <- reply{i, answer, err}
+		}) {
+			return "", ErrClosed
+		}
+	}
+	found, heard, failed := "", make([]bool, len(s.nodes)), make(map[int]error)
+	for open := len(s.nodes); open > 0 && (found == "" || !s.onlySilentLeft(heard)); open-- {
+		select {
+		case r := <-replies:
+			heard[r.i] = true
+			if r.err != nil {
+				failed[r.i] = r.err
+			} else if found == "" || strings.HasPrefix(r.answer, word+" ") {
+				found = r.answer
+			}
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+	if found == "" {
+		return "", s.noMajority(failed)
+	}
+	return found, nil
+}
+
+// reply is what one node answered.
+type reply struct {
+	i      int
+	answer string
+	err    error
+}
+
+// startOnEach runs ask for every node at once. Each result is sent, whether
+// somebody still waits for it or not.
+func (s *Store) startOnEach(ask func(i int, n *node) error) <-chan result {
+	done := make(chan result, len(s.nodes))
+	for i, n := range s.nodes {
+		if !s.life.Go(func() { done <- result{i, ask(i, n)} }) {
+			done <- result{i, ErrClosed}
+		}
+	}
+	return done
+}
+
+// result is what came of a request to a node.
+type result struct {
+	i   int
+	err error
+}
+
+// onlySilentLeft reports that the nodes which have not been heard are those of
+// which no answer is expected.
+func (s *Store) onlySilentLeft(heard []bool) bool {
+	for i, n := range s.nodes {
+		if !heard[i] && !n.isSilent() {
+			return false
+		}
+	}
+	return true
+}

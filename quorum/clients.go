@@ -1,0 +1,37 @@
+package quorum
+
+import (
+	"context"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// checkACL asks all nodes what their user may not run: what is missing on one is
+// missing.
+func (s *Store) checkACL(ctx context.Context, keys, args []string) (string, error) {
+	answers, err := s.askMajority(ctx, script.Permit, keys, args)
+	if err != nil {
+		return "", err
+	}
+	said := "permitted"
+	for _, answer := range answers {
+		switch {
+		case strings.HasPrefix(answer, "missing "):
+			return answer, nil
+		case answer == "unknown":
+			said = answer
+		}
+	}
+	return said, nil
+}
+
+// registerClient makes the client known on the nodes that answer: one is enough.
+func (s *Store) registerClient(ctx context.Context, keys, args []string) (string, error) {
+	return s.askForFirst(ctx, script.Announce, keys, args, "announced")
+}
+
+// readClient asks who a client is: the word of one node is enough.
+func (s *Store) readClient(ctx context.Context, keys, args []string) (string, error) {
+	return s.askForFirst(ctx, script.Whois, keys, args, "client")
+}
