@@ -107,7 +107,8 @@ func (s *Store) acquisition(name string, d acquireArgs) *acquisition {
 	acq := s.acquisitions[name]
 	if acq == nil {
 		acq = &acquisition{
-			s: s, name: name, acquireArgs: d, driver: make(chan struct{}, 1), changed: make(chan struct{}, 1), phase: idle,
+			s: s, name: name, acquireArgs: d, phase: idle,
+			driver: make(chan struct{}, 1), changed: make(chan struct{}, 1),
 		}
 		acq.touched.Store(int64(now))
 		s.acquisitions[name] = acq

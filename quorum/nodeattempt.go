@@ -25,7 +25,7 @@ type nodeAttempt struct {
 	holds           bool          // the node has granted
 	queued          bool          // it has a place in the node's line
 	unconfirmed     bool          // it was granted by a push, for a short time, until a request confirms it
-	unansweredUntil time.Duration // until then an acquire without an answer may yet take the lock, even after the cancel
+	unansweredUntil time.Duration // until then an acquire without an answer may yet take the lock
 	unanswered      int           // how many such acquires there are
 	token           uint64
 	waiters         int           // how many stood in the node's line when it granted

@@ -21,7 +21,8 @@ type round struct {
 // newRound starts a round. c.mu is held.
 func (acq *acquisition) newRound() *round {
 	r := &round{
-		acq: acq, order: acq.s.order(acq.key), done: make(chan struct{}), attempts: make([]*nodeAttempt, len(acq.s.nodes)),
+		acq: acq, order: acq.s.order(acq.key),
+		done: make(chan struct{}), attempts: make([]*nodeAttempt, len(acq.s.nodes)),
 	}
 	r.coordinator = r.order[0]
 	for i := range r.attempts {
@@ -68,7 +69,8 @@ func (r *round) replies() (replies []majority.Reply, counts []bool) {
 		replies[i] = na.reply
 		// A hold from before the instant from which the client may count its
 		// lease could end before the client thinks so, as could one that is not confirmed.
-		counts[i] = r.acq.states.probation(i) == 0 && (!na.holds || na.countsFrom >= r.acq.countsFrom && !na.unconfirmed)
+		counts[i] = r.acq.states.probation(i) == 0 &&
+			(!na.holds || na.countsFrom >= r.acq.countsFrom && !na.unconfirmed)
 	}
 	return replies, majority.WithoutAhead(replies, counts, r.tokensAhead())
 }

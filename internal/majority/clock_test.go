@@ -152,7 +152,8 @@ func TestAClockThatIsSteppedIsFoundOut(t *testing.T) {
 			s.pass(age)
 			s.step(2, by)
 			want(t, "by its grants", s.vouch(0, 1, 2, 3), Counts, Counts, ClockStepped, Counts, Unread)
-			want(t, "where too few can tell", s.vouch(2, 3, 4), Unread, Unread, ClocksDiffer, ClocksDiffer, ClocksDiffer)
+			want(t, "where too few can tell", s.vouch(2, 3, 4),
+				Unread, Unread, ClocksDiffer, ClocksDiffer, ClocksDiffer)
 			want(t, "by a look", s.look(), Counts, Counts, OnProbation, Counts, Counts)
 			s.pass(longest / 2)
 			s.step(2, by) // once more: its time begins again
