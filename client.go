@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/request"
+	"github.com/holdfast-go/holdfast/internal/waitqueue"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -38,6 +39,7 @@ type Client struct {
 
 	attempts  atomic.Uint64
 	seats     seats
+	queue     *waitqueue.Queue[*hold, *spec] // the goroutines of this process that want a lock
 	roads     roads
 	manners   shared[choice, manner]
 	places    shared[place, place]
@@ -106,6 +108,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 	c.renewer = renewer.New(renewer.Config{
 		Now: c.now, Renew: c.renew, Renewed: c.renewed, Lost: c.lost, Timeout: cfg.RequestTimeout,
 	})
+	c.queue = c.newQueue()
 	c.openRoads()
 	// One channel serves all locks of a server, for good. In a Cluster each
 	// lock has its own: a client may come to wait for a million of them.

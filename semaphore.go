@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/holdfast-go/holdfast/internal/waitqueue"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -150,36 +151,19 @@ func (c *Client) lockPermits(ctx, parent context.Context, s *spec, try bool) (*L
 	if try || c.cfg.MaxLocalHandOvers < 0 {
 		return c.takePermits(ctx, parent, s, try)
 	}
-	key := "permits:" + s.key()
-	sh := c.seats.shard(key)
-	sh.mu.Lock()
-	_, others := sh.rooms[key]
-	sh.mu.Unlock()
-	if !others {
+	if !c.queue.Busy(s.key(), waitqueue.Permits) {
 		// Nobody of this process waits: perhaps nobody need.
 		l, w, err := c.takePermits(ctx, parent, s, true)
 		if !errors.Is(err, ErrHeld) && !wavering(err) {
 			return l, w, err
 		}
 	}
-
-	sh.mu.Lock()
-	rm := sh.room(key)
-	if !rm.Take() {
-		p := rm.Join()
-		sh.mu.Unlock()
-		c.observe(Event{Kind: EventWait, Name: s.name, Local: true})
-		if err := c.turn(ctx, p.Given); err != nil {
-			c.quit(sh, rm, key, p)
-			return nil, WakeNone, err
-		}
-	} else {
-		sh.mu.Unlock()
+	turn, err := c.queue.Enter(ctx, s.key(), waitqueue.Permits, s, false)
+	if err != nil {
+		return nil, WakeNone, err
 	}
 	l, w, err := c.takePermits(ctx, parent, s, false)
-	sh.mu.Lock()
-	c.vacate(sh, rm, key)
-	sh.mu.Unlock()
+	turn.Leave()
 	return l, w, err
 }
 

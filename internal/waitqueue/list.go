@@ -1,0 +1,63 @@
+package waitqueue
+
+// waiter is one goroutine that waits.
+type waiter[H comparable] struct {
+	ready chan struct{} // closed when the waiter has its answer
+	hold  H             // the answer: a hold; written before ready is closed
+	err   error         // or that the lock was refused
+
+	prev, next *waiter[H] // nil when the waiter is in no list
+}
+
+// list is goroutines that wait for the same thing, in order of arrival. It is a ring, and so
+// one word, for a process may hold a million locks that nobody waits for. The zero value
+// is empty.
+type list[H comparable] struct{ last *waiter[H] }
+
+// enqueue puts a new waiter at the end.
+func (l *list[H]) enqueue() *waiter[H] {
+	w := &waiter[H]{ready: make(chan struct{})}
+	if l.last == nil {
+		w.prev, w.next = w, w
+	} else {
+		w.prev, w.next = l.last, l.last.next
+		w.prev.next, w.next.prev = w, w
+	}
+	l.last = w
+	return w
+}
+
+// remove takes a waiter out that gives up. It reports false if the waiter has its answer
+// already.
+func (l *list[H]) remove(w *waiter[H]) bool {
+	if w.next == nil {
+		return false
+	}
+	if l.last == w {
+		l.last = w.prev
+	}
+	if l.last == w {
+		l.last = nil
+	}
+	w.prev.next, w.next.prev = w.next, w.prev
+	w.prev, w.next = nil, nil
+	return true
+}
+
+// give answers the first waiter, which leaves the list. It reports false if nobody waits.
+func (l *list[H]) give(hold H, err error) bool {
+	if l.last == nil {
+		return false
+	}
+	first := l.last.next
+	l.remove(first)
+	first.hold, first.err = hold, err
+	close(first.ready)
+	return true
+}
+
+// giveAll answers all waiters.
+func (l *list[H]) giveAll(hold H, err error) {
+	for l.give(hold, err) {
+	}
+}

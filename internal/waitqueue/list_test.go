@@ -1,0 +1,110 @@
+package waitqueue
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// ready reports whether a waiter has its answer.
+func ready[H comparable](w *waiter[H]) bool {
+	select {
+	case <-w.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestWaitersAreAnsweredInOrderOfArrival(t *testing.T) {
+	var l list[string]
+	a, b, c := l.enqueue(), l.enqueue(), l.enqueue()
+	refused := errors.New("refused")
+	for i, w := range []*waiter[string]{a, b, c} {
+		if ready(w) {
+			t.Fatalf("waiter %d is answered before its time", i)
+		}
+		if hold := string(rune('a' + i)); !l.give(hold, refused) || !ready(w) || w.hold != hold || w.err != refused {
+			t.Fatalf("waiter %d: %v, with %q and %v", i, ready(w), w.hold, w.err)
+		}
+	}
+	if l.give("", nil) || l.last != nil {
+		t.Error("an answer was given to nobody")
+	}
+}
+
+func TestAWaiterThatLeavesIsPassedOver(t *testing.T) {
+	for leaver := range 3 {
+		var l list[string]
+		all := []*waiter[string]{l.enqueue(), l.enqueue(), l.enqueue()}
+		if !l.remove(all[leaver]) {
+			t.Fatalf("waiter %d could not leave", leaver)
+		}
+		for i, w := range slices.Delete(slices.Clone(all), leaver, leaver+1) {
+			if !l.give("", nil) || !ready(w) {
+				t.Errorf("waiter %d has left, answer %d was not given", leaver, i)
+			}
+		}
+		if l.give("", nil) || ready(all[leaver]) {
+			t.Errorf("waiter %d was answered though it has left", leaver)
+		}
+	}
+}
+
+func TestAWaiterThatLeavesTooLateHasItsAnswer(t *testing.T) {
+	var l list[string]
+	a, b := l.enqueue(), l.enqueue()
+	l.give("hold", nil)
+	if l.remove(a) || a.hold != "hold" {
+		t.Fatal("the waiter was answered already")
+	}
+	l.giveAll("", nil)
+	if !ready(b) || l.remove(b) {
+		t.Error("the last waiter has no answer")
+	}
+}
+
+// Against a slice as the model: whatever the order of calls, the same waiter is next.
+func TestAListIsAQueueWithHoles(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var l list[int]
+	var model []*waiter[int]
+	for i := range 20_000 {
+		switch rng.IntN(5) {
+		case 0, 1:
+			model = append(model, l.enqueue())
+		case 2:
+			if len(model) > 0 {
+				at := rng.IntN(len(model))
+				if !l.remove(model[at]) {
+					t.Fatalf("step %d: a waiter could not leave", i)
+				}
+				model = slices.Delete(model, at, at+1)
+			}
+		case 3:
+			if l.give(i, nil) != (len(model) > 0) {
+				t.Fatalf("step %d: %d wait", i, len(model))
+			}
+			if len(model) > 0 {
+				if !ready(model[0]) || model[0].hold != i || l.remove(model[0]) {
+					t.Fatalf("step %d: somebody else was answered", i)
+				}
+				model = model[1:]
+			}
+		case 4:
+			if rng.IntN(50) == 0 {
+				l.giveAll(i, nil)
+				for _, w := range model {
+					if !ready(w) || w.hold != i {
+						t.Fatalf("step %d: a waiter has no answer", i)
+					}
+				}
+				model = nil
+			}
+		}
+		if (l.last == nil) != (len(model) == 0) {
+			t.Fatalf("step %d: empty: %v, %d wait", i, l.last == nil, len(model))
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package waitqueue
+
+import "time"
+
+// Decision is what a reader does that has arrived.
+type Decision uint8
+
+// What a reader does.
+const (
+	Ask   Decision = iota // ask the server, at first without waiting there
+	Share                 // share the hold that its process has, without the server
+	Check                 // ask the server whether somebody waits, and decide then
+	Wait                  // wait at the server, behind those that wait there
+)
+
+// shareFor is for how long the server's answer that nobody waits is relied on. A reader may
+// arrive so much later than a writer of another process, and still be in before it.
+const shareFor = 10 * time.Millisecond
+
+// Join decides whether one more reader may share a live hold of its process. It may not
+// while anybody waits, or readers that keep coming would keep a writer out for ever. age is
+// the age of the server's answer that so many wait there. writerHere says whether a
+// goroutine of this process wants the lock as a writer.
+func Join(age time.Duration, waiters int, writerHere bool) Decision {
+	switch {
+	case writerHere:
+		return Wait
+	case age >= shareFor:
+		return Check
+	case waiters > 0:
+		return Wait
+	}
+	return Share
+}
+
+// bounds limit how often and for how long a hold is handed over inside the process before it
+// goes back to the server, so that no process starves another.
+type bounds struct {
+	count int
+	time  time.Duration
+}
+
+// The bounds. A fencing token has room for 1,023 hand-overs. A waiter of another process
+// that came after the grant is not known before the next renewal, so the time is bounded
+// also when nobody is known to wait.
+var (
+	nobodyWaits  = bounds{count: 1023, time: 10 * time.Millisecond}
+	othersWait   = bounds{count: 32, time: 2 * time.Millisecond}
+	maxHandOvers = 1023
+)
+
+// MayHandOver decides whether a hold may be handed over once more inside its process. It was
+// granted age ago and handed over so often; so many wait in other processes. limit is the
+// user's own bound.
+func MayHandOver(handOvers int, age time.Duration, waiters, limit int) bool {
+	b := nobodyWaits
+	if waiters > 0 {
+		b = othersWait
+	}
+	return handOvers < min(b.count, limit, maxHandOvers) && age < b.time
+}

@@ -1,0 +1,256 @@
+// Package waitqueue orders the goroutines of one process that want the same lock.
+//
+// One of them has the turn: the right to ask the server about the lock. The others wait in
+// order of arrival. They get the turn, or the hold that the goroutine with the turn had or has
+// got. Nothing blocks and nothing is sent while the mutex of a shard is locked.
+package waitqueue
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+)
+
+// Class says how a goroutine wants a lock. Each class of a lock has a turn of its own.
+type Class uint8
+
+// The classes.
+const (
+	Exclusive Class = iota // the turn goes with the hold, from goroutine to goroutine
+	Shared                 // readers: one asks, and the others join the hold that it gets
+	Permits                // each has a hold of its own, and one at a time waits for it
+	classes
+)
+
+// Rules are what the queue does not know itself: what a hold is, H, and in which way one is
+// wanted, W. They are given once, so that a call allocates nothing for them. Those of
+// the first group are called while the mutex of a shard is locked, and must not call the queue.
+type Rules[H comparable, W any] struct {
+	// Join decides what a reader does. h is the hold that the readers of this process
+	// share, or the zero value. Share and Check are for a hold that the reader can use.
+	Join func(h H, want W, writerHere bool) Decision
+	// Joinable reports whether readers may share h from now on.
+	Joinable func(h H) bool
+	// Reserve keeps h for one more reader. It reports false if h cannot be shared now.
+	Reserve func(h H) bool
+	// HandOver reports whether h may go to one more goroutine, and counts that one.
+	// readersWait says whether readers of this process wait for the lock at the server.
+	HandOver func(h H, readersWait bool) bool
+
+	// Unreserve gives back what Reserve has kept.
+	Unreserve func(h H)
+	// Release gives a hold back that nobody wants any more.
+	Release func(h H)
+	// Waits is told that a goroutine begins to wait. h is the hold of the goroutine with
+	// the turn, or the zero value.
+	Waits func(want W, h H)
+	// Refuse is the error for a goroutine that only tries. nil: the try is repeated.
+	Refuse func(ctx context.Context, want W, h H) error
+	// Closed is the error for a goroutine that waits when the queue closes.
+	Closed error
+}
+
+// Queue is the goroutines of one process, by lock. It has no goroutine of its own: who waits
+// does so in Enter. It is safe for use by many goroutines.
+type Queue[H comparable, W any] struct {
+	rules   Rules[H, W]
+	closing <-chan struct{}
+	seed    maphash.Seed
+	shards  [64]shard[H]
+}
+
+type shard[H comparable] struct {
+	mu      sync.Mutex
+	entries [classes]map[string]*entry[H]
+	spare   *entry[H] // one that is not in use; nil or one
+}
+
+// entry is one class of one lock. There is an entry as long as the turn is taken or there is a
+// hold that readers may join.
+type entry[H comparable] struct {
+	queue   list[H] // goroutines that wait for the turn
+	tries   list[H] // readers that only try, and wait for the answer that the one with the turn gets
+	hold    H       // the one that goes with the turn, or the one that readers may join
+	taken   bool    // a goroutine has the turn
+	waits   bool    // the reader with the turn waits at the server
+	unknown bool    // or for the server, which has not answered: whether the lock is free is not known
+}
+
+// New makes a queue. Enter waits no longer when closing is closed.
+func New[H comparable, W any](rules Rules[H, W], closing <-chan struct{}) *Queue[H, W] {
+	return &Queue[H, W]{rules: rules, closing: closing, seed: maphash.MakeSeed()}
+}
+
+// lock locks the shard of a key.
+func (q *Queue[H, W]) lock(key string) *shard[H] {
+	s := &q.shards[maphash.String(q.seed, key)%uint64(len(q.shards))]
+	s.mu.Lock()
+	return s
+}
+
+// entry is that of a key. It is made if there is none.
+func (s *shard[H]) entry(c Class, key string) *entry[H] {
+	if e := s.entries[c][key]; e != nil {
+		return e
+	}
+	if s.entries[c] == nil {
+		s.entries[c] = map[string]*entry[H]{}
+	}
+	e := s.spare
+	if s.spare = nil; e == nil {
+		e = new(entry[H])
+	}
+	s.entries[c][key] = e
+	return e
+}
+
+// drop forgets an entry that is idle.
+func (s *shard[H]) drop(c Class, key string, e *entry[H]) {
+	delete(s.entries[c], key)
+	s.spare = e
+}
+
+// idle reports that nothing is left of an entry.
+func (e *entry[H]) idle() bool {
+	var none H
+	return !e.taken && e.hold == none
+}
+
+// vacate gives the turn to the next goroutine. Those that only try are told err; with nil they look again.
+func (e *entry[H]) vacate(err error) {
+	var none H
+	e.tries.giveAll(none, err)
+	e.taken, e.waits, e.unknown = e.queue.give(none, nil), false, false
+}
+
+// Turn is what a goroutine has got from Enter. Its methods are for the goroutine that has
+// the turn, or for the hold with which it goes.
+type Turn[H comparable, W any] struct {
+	Hold   H        // that came with the turn, that is reserved for a reader, or that a reader is to check
+	Joined bool     // Hold is reserved for the reader, which does not have the turn
+	Do     Decision // what a reader does with its turn
+	Waited bool     // for other goroutines of this process
+
+	queue *Queue[H, W]
+	key   string
+	class Class
+}
+
+// Enter waits until the caller has the turn, or a reader a hold that it can join. With try it
+// does not wait for the turn. A reader that tries waits for the answer to another one's request; if
+// the server does not answer that, it gets a Turn that is none, and asks for itself alone. On
+// error the caller has nothing.
+func (q *Queue[H, W]) Enter(ctx context.Context, key string, c Class, want W, try bool) (Turn[H, W], error) {
+	t := Turn[H, W]{queue: q, key: key, class: c}
+	if c == Shared {
+		return t.enterShared(ctx, want, try)
+	}
+	s := q.lock(key)
+	e := s.entry(c, key)
+	if !e.taken {
+		e.taken = true
+		s.mu.Unlock()
+		return t, nil
+	}
+	h := e.hold
+	if try {
+		s.mu.Unlock()
+		if err := q.rules.Refuse(ctx, want, h); err != nil {
+			return Turn[H, W]{}, err
+		}
+		return q.Enter(ctx, key, c, want, try)
+	}
+	w := e.queue.enqueue()
+	s.mu.Unlock()
+	q.rules.Waits(want, h)
+	if err := q.await(ctx, w); err != nil {
+		t.giveUp(&e.queue, w)
+		return Turn[H, W]{}, err
+	}
+	t.Hold, t.Waited = w.hold, true
+	return t, nil
+}
+
+// await waits for the answer to a waiter.
+func (q *Queue[H, W]) await(ctx context.Context, w *waiter[H]) error {
+	select {
+	case <-w.ready:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-q.closing:
+		return q.rules.Closed
+	}
+}
+
+// giveUp takes a waiter out of its list. If its answer came as it left, that goes to the next
+// goroutine, or all behind it would hang.
+func (t Turn[H, W]) giveUp(l *list[H], w *waiter[H]) {
+	var none H
+	q := t.queue
+	s := q.lock(t.key)
+	left := l.remove(w)
+	s.mu.Unlock()
+	switch {
+	case left:
+	case w.hold == none:
+		t.Leave()
+	case t.class == Shared:
+		q.rules.Unreserve(w.hold)
+	case !t.HandOver(w.hold):
+		q.rules.Release(w.hold)
+		t.Leave()
+	}
+}
+
+// Turn is the turn of the caller, which has not kept what Enter answered.
+func (q *Queue[H, W]) Turn(key string, c Class) Turn[H, W] {
+	return Turn[H, W]{queue: q, key: key, class: c}
+}
+
+// Busy reports whether a goroutine of this process has the turn.
+func (q *Queue[H, W]) Busy(key string, c Class) bool {
+	s := q.lock(key)
+	defer s.mu.Unlock()
+	e := s.entries[c][key]
+	return e != nil && e.taken
+}
+
+// Keep notes the hold that goes with an exclusive turn, for those that are in its way.
+func (t Turn[H, W]) Keep(h H) {
+	s := t.queue.lock(t.key)
+	s.entries[t.class][t.key].hold = h
+	s.mu.Unlock()
+}
+
+// HandOver gives the next goroutine the hold, and with it the turn. It reports false, and
+// nothing has changed, if nobody waits or the rules do not allow it.
+func (t Turn[H, W]) HandOver(h H) bool {
+	q := t.queue
+	s := q.lock(t.key)
+	defer s.mu.Unlock()
+	e, readers := s.entries[t.class][t.key], s.entries[Shared][t.key]
+	if e == nil || e.queue.last == nil {
+		return false
+	}
+	readersWait := readers != nil && readers.waits
+	return q.rules.HandOver(h, readersWait) && e.queue.give(h, nil)
+}
+
+// Leave gives the turn to the next goroutine, which asks the server itself.
+func (t Turn[H, W]) Leave() { t.Refuse(nil) }
+
+// Refuse is Leave after the server has refused the lock: readers that only try are told err.
+func (t Turn[H, W]) Refuse(err error) {
+	s := t.queue.lock(t.key)
+	defer s.mu.Unlock()
+	e := s.entries[t.class][t.key]
+	if t.class == Exclusive {
+		var none H
+		e.hold = none
+	}
+	e.vacate(err)
+	if e.idle() {
+		s.drop(t.class, t.key, e)
+	}
+}

@@ -1,0 +1,477 @@
+package waitqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+var (
+	errRefused = errors.New("refused")
+	errClosed  = errors.New("closed")
+)
+
+// hold is a hold as these tests have it.
+type hold struct {
+	id int
+
+	mu       sync.Mutex
+	stale    bool // a reader is to ask before it joins
+	over     bool // nobody may join it
+	readers  int  // reservations and members
+	handed   int
+	limit    int // of hand-overs
+	waits    bool
+	released int
+}
+
+// fixture is a queue of such holds.
+type fixture struct {
+	*Queue[*hold, string]
+	closing chan struct{}
+
+	mu      sync.Mutex // guards the fields below
+	waiting []string
+	again   int // so many refusals are to be repeated
+}
+
+func newFixture() *fixture {
+	f := &fixture{closing: make(chan struct{})}
+	f.Queue = New(Rules[*hold, string]{
+		Join: func(h *hold, want string, writerHere bool) Decision {
+			switch {
+			case writerHere:
+				return Wait
+			case h == nil || want == "other":
+				return Ask
+			}
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if h.stale {
+				return Check
+			}
+			return Share
+		},
+		Joinable: func(h *hold) bool {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return !h.over
+		},
+		Reserve: func(h *hold) bool {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if h.over {
+				return false
+			}
+			h.readers++
+			return true
+		},
+		Unreserve: func(h *hold) { f.part(h) },
+		HandOver: func(h *hold, readersWait bool) bool {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.waits = readersWait
+			if h.handed >= h.limit {
+				return false
+			}
+			h.handed++
+			return true
+		},
+		Release: func(h *hold) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.released++
+		},
+		Waits: func(want string, h *hold) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.waiting = append(f.waiting, fmt.Sprint(want, h != nil))
+		},
+		Refuse: func(context.Context, string, *hold) error {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if f.again > 0 {
+				f.again--
+				return nil
+			}
+			return errRefused
+		},
+		Closed: errClosed,
+	}, f.closing)
+	return f
+}
+
+// part ends the part of one reader in a hold of "a".
+func (f *fixture) part(h *hold) {
+	h.mu.Lock()
+	h.readers--
+	last := h.readers == 0
+	h.over = h.over || last
+	h.mu.Unlock()
+	if last {
+		f.Unshare("a", h)
+	}
+}
+
+// caller is a goroutine that has called Enter.
+type caller struct {
+	turn   Turn[*hold, string]
+	err    error
+	done   bool // it has its answer
+	cancel context.CancelFunc
+}
+
+// enter begins a call, and returns when it waits or is answered.
+func (f *fixture) enter(key string, c Class, want string, try bool) *caller {
+	a := &caller{}
+	var ctx context.Context
+	ctx, a.cancel = context.WithCancel(context.Background())
+	go func() {
+		a.turn, a.err = f.Enter(ctx, key, c, want, try)
+		a.done = true
+	}()
+	synctest.Wait()
+	return a
+}
+
+// wantTurn checks that the caller has the turn, and decided so.
+func (a *caller) wantTurn(t *testing.T, h *hold, do Decision) {
+	t.Helper()
+	synctest.Wait()
+	if !a.done || a.err != nil || a.turn.Joined || a.turn.None() || a.turn.Hold != h || a.turn.Do != do {
+		t.Errorf("want the turn with %v and %d, got %+v, %v, %v", h, do, a.turn, a.err, a.done)
+	}
+}
+
+func (a *caller) wantJoined(t *testing.T, h *hold) {
+	t.Helper()
+	synctest.Wait()
+	if !a.done || a.err != nil || !a.turn.Joined || a.turn.Hold != h {
+		t.Errorf("want to have joined %v, got %+v, %v, %v", h, a.turn, a.err, a.done)
+	}
+}
+
+func (a *caller) wantErr(t *testing.T, err error) {
+	t.Helper()
+	synctest.Wait()
+	if !a.done || !errors.Is(a.err, err) || a.turn != (Turn[*hold, string]{}) {
+		t.Errorf("want %v, got %+v, %v, %v", err, a.turn, a.err, a.done)
+	}
+}
+
+func (a *caller) wantWaiting(t *testing.T) {
+	t.Helper()
+	synctest.Wait()
+	if a.done {
+		t.Errorf("want it to wait, got %+v, %v", a.turn, a.err)
+	}
+}
+
+// wantEmpty checks that nothing is kept of any lock.
+func (f *fixture) wantEmpty(t *testing.T) {
+	t.Helper()
+	for i := range f.shards {
+		for c, entries := range f.shards[i].entries {
+			for key, e := range entries {
+				t.Errorf("class %d of %q: %+v is left", c, key, e)
+			}
+		}
+		if e := f.shards[i].spare; e != nil && *e != (entry[*hold]{}) {
+			t.Errorf("the spare entry is %+v", e)
+		}
+	}
+}
+
+func bubble(t *testing.T, test func(t *testing.T, f *fixture)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture()
+		test(t, f)
+		synctest.Wait()
+		f.wantEmpty(t)
+	})
+}
+
+func TestTheTurnGoesRoundWithTheHold(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fixture) {
+		h := &hold{limit: 1}
+		first := f.enter("a", Exclusive, "1", false)
+		first.wantTurn(t, nil, Ask)
+		first.turn.Keep(h)
+		second, third := f.enter("a", Exclusive, "2", false), f.enter("a", Exclusive, "3", false)
+		f.enter("b", Exclusive, "4", false).turn.Leave() // another lock
+		if fmt.Sprint(f.waiting) != "[2true 3true]" || second.done || third.done {
+			t.Errorf("told of %v", f.waiting)
+		}
+		if !first.turn.HandOver(h) {
+			t.Error("not handed over")
+		}
+		second.wantTurn(t, h, Ask)
+		if !second.turn.Waited || first.turn.Waited {
+			t.Error("the second has waited, the first has not")
+		}
+		if turn := f.Turn("a", Exclusive); turn.HandOver(h) || third.done {
+			t.Error("handed over once more than allowed")
+		} else {
+			turn.Leave()
+		}
+		third.wantTurn(t, nil, Ask)
+		if f.enter("a", Exclusive, "5", true).wantErr(t, errRefused); third.turn.HandOver(h) {
+			t.Error("handed over to nobody")
+		}
+		third.turn.Leave()
+		if f.Turn("a", Exclusive).HandOver(h) || f.Busy("a", Exclusive) {
+			t.Error("the lock is not known any more")
+		}
+	})
+}
+
+func TestATryIsRepeatedAsTheRulesSay(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fixture) {
+		for _, class := range []Class{Exclusive, Permits} {
+			first := f.enter("a", class, "1", true)
+			first.wantTurn(t, nil, Ask)
+			f.again = 2
+			f.enter("a", class, "2", true).wantErr(t, errRefused)
+			if f.again != 0 || !f.Busy("a", class) {
+				t.Errorf("%d tries are left, busy: %v", f.again, f.Busy("a", class))
+			}
+			first.turn.Leave()
+		}
+	})
+}
+
+func TestAWaiterThatLeavesTakesNothingAlong(t *testing.T) {
+	for _, class := range []Class{Exclusive, Permits, Shared} {
+		bubble(t, func(t *testing.T, f *fixture) {
+			first := f.enter("a", class, "1", false)
+			second, third := f.enter("a", class, "2", false), f.enter("a", class, "3", false)
+			second.cancel()
+			second.wantErr(t, context.Canceled)
+			first.turn.Leave()
+			third.wantTurn(t, nil, Ask)
+			third.turn.Leave()
+		})
+	}
+}
+
+func TestAQueueThatClosesEndsAllWaiting(t *testing.T) {
+	for _, class := range []Class{Exclusive, Permits, Shared} {
+		bubble(t, func(t *testing.T, f *fixture) {
+			first, second := f.enter("a", class, "1", false), f.enter("a", class, "2", false)
+			close(f.closing)
+			second.wantErr(t, errClosed)
+			first.turn.Leave()
+		})
+	}
+}
+
+// late lets a waiter give up in the moment in which it is answered: its context has ended
+// and its answer is there before it runs. Which of the two it sees is a matter of chance.
+func late(t *testing.T, f *fixture, class Class, try bool, answer func(first Turn[*hold, string])) (gaveUp bool) {
+	t.Helper()
+	first := f.enter("a", class, "1", false)
+	second := f.enter("a", class, "2", try)
+	second.cancel()
+	answer(first.turn)
+	synctest.Wait()
+	switch {
+	case second.err != nil:
+		return true
+	case second.turn.Joined:
+		second.turn.Hold.mu.Lock()
+		second.turn.Hold.readers--
+		second.turn.Hold.mu.Unlock()
+	case second.turn.Hold == nil || !second.turn.HandOver(second.turn.Hold):
+		if second.turn.Hold != nil {
+			second.turn.Hold.released++
+		}
+		second.turn.Leave()
+	}
+	return false
+}
+
+// untilLate repeats a test until a waiter has given up too late.
+func untilLate(t *testing.T, test func(t *testing.T, f *fixture) (gaveUp bool)) {
+	t.Helper()
+	for i := 0; ; i++ {
+		gaveUp := false
+		bubble(t, func(t *testing.T, f *fixture) { gaveUp = test(t, f) })
+		if gaveUp || t.Failed() {
+			return
+		}
+		if i == 1000 {
+			t.Fatal("in a thousand tries no waiter gave up")
+		}
+	}
+}
+
+func TestAWaiterThatLeavesTooLatePassesTheTurnOn(t *testing.T) {
+	for _, class := range []Class{Exclusive, Permits, Shared} {
+		untilLate(t, func(t *testing.T, f *fixture) bool {
+			var third *caller
+			gaveUp := late(t, f, class, false, func(first Turn[*hold, string]) {
+				third = &caller{}
+				go func() {
+					third.turn, third.err = f.Enter(context.Background(), "a", class, "3", false)
+					third.done = true
+				}()
+				first.Leave()
+			})
+			third.wantTurn(t, nil, Ask)
+			third.turn.Leave()
+			return gaveUp
+		})
+	}
+}
+
+func TestAHoldForAWaiterThatLeavesTooLateGoesOnOrBack(t *testing.T) {
+	for _, limit := range []int{1, 2} {
+		untilLate(t, func(t *testing.T, f *fixture) bool {
+			h := &hold{limit: limit}
+			gaveUp := late(t, f, Exclusive, false, func(first Turn[*hold, string]) { first.HandOver(h) })
+			if h.released != 1 {
+				t.Errorf("released %d times", h.released)
+			}
+			return gaveUp
+		})
+	}
+}
+
+func TestAReservationForAReaderThatLeavesTooLateIsGivenBack(t *testing.T) {
+	for _, try := range []bool{false, true} {
+		untilLate(t, func(t *testing.T, f *fixture) bool {
+			h := &hold{}
+			gaveUp := late(t, f, Shared, try, func(first Turn[*hold, string]) { first.Share(h) })
+			if h.readers != 0 {
+				t.Errorf("%d readers are left", h.readers)
+			}
+			f.Unshare("a", h)
+			return gaveUp
+		})
+	}
+}
+
+func TestReadersComeInTogether(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fixture) {
+		h := &hold{}
+		first := f.enter("a", Shared, "1", false)
+		first.wantTurn(t, nil, Ask)
+		second, try := f.enter("a", Shared, "2", false), f.enter("a", Shared, "3", true)
+		third := f.enter("a", Shared, "4", false)
+		try.wantWaiting(t) // for the answer to the first
+		first.turn.Share(h)
+		second.wantJoined(t, h)
+		try.wantJoined(t, h)
+		third.wantJoined(t, h)
+		f.enter("a", Shared, "5", true).wantJoined(t, h)
+		if h.readers != 4 || f.Busy("a", Shared) {
+			t.Errorf("%d readers, busy: %v", h.readers, f.Busy("a", Shared))
+		}
+		// Who wants another hold asks, and does not hear of this one.
+		other := f.enter("a", Shared, "other", false)
+		other.wantTurn(t, nil, Ask)
+		other.turn.Leave()
+		h.over = true
+		last := f.enter("a", Shared, "6", false)
+		last.wantTurn(t, nil, Ask) // the hold is over, and nobody has said so yet
+		f.Unshare("a", &hold{})
+		f.Unshare("a", h)
+		last.turn.Share(h) // too late
+	})
+}
+
+func TestAHoldThatEndsWhileReadersComeInLetsTheRestAsk(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fixture) {
+		h := &hold{over: true}
+		first := f.enter("a", Shared, "1", false)
+		try, second := f.enter("a", Shared, "2", true), f.enter("a", Shared, "3", false)
+		first.turn.Share(h)
+		second.wantTurn(t, nil, Ask)
+		try.wantWaiting(t) // for the answer to the second
+		second.turn.Leave()
+		try.wantTurn(t, nil, Ask)
+		try.turn.Leave()
+	})
+}
+
+func TestAReaderThatTriesIsToldWhatTheServerSaid(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fixture) {
+		first := f.enter("a", Shared, "1", false)
+		told := errors.New("told")
+		for i, answer := range []func(error){first.turn.Waiting, first.turn.Refuse} {
+			if try := f.enter("a", Shared, "2", true); i == 0 {
+				answer(told)
+				try.wantErr(t, told)
+				f.again = 1
+				f.enter("a", Shared, "3", true).wantErr(t, errRefused) // it waits there
+				first.turn.Leave()
+				first = f.enter("a", Shared, "4", false)
+			} else {
+				first.turn.Refuse(told)
+				try.wantErr(t, told)
+			}
+		}
+		// A server that is silent answers nobody: the try asks for itself.
+		first = f.enter("a", Shared, "5", false)
+		try := f.enter("a", Shared, "6", true)
+		first.turn.Waiting(nil)
+		synctest.Wait()
+		if !try.done || try.err != nil || !try.turn.None() {
+			t.Errorf("got %+v, %v", try.turn, try.err)
+		}
+		first.turn.Leave()
+	})
+}
+
+func TestAReaderDoesWhatIsRightWhenItsTurnComes(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fixture) {
+		h := &hold{stale: true}
+		f.Share("a", &hold{over: true}) // is not kept
+		f.wantEmpty(t)
+		f.Share("a", h)
+		f.Share("a", &hold{}) // there is one
+		first := f.enter("a", Shared, "1", false)
+		first.wantTurn(t, h, Check)
+		second, third := f.enter("a", Shared, "2", false), f.enter("a", Shared, "3", false)
+		h.stale = false
+		first.turn.Leave()
+		second.wantJoined(t, h)
+		third.wantJoined(t, h)
+		writer := f.enter("a", Exclusive, "w", false)
+		fourth := f.enter("a", Shared, "4", false)
+		fourth.wantTurn(t, nil, Wait)
+		fifth := f.enter("a", Shared, "5", false)
+		writer.turn.Leave()
+		h.stale = true
+		fourth.turn.Leave()
+		fifth.wantTurn(t, h, Check)
+		fifth.turn.Leave()
+		f.Unshare("a", h)
+	})
+}
+
+func TestAHandOverHearsOfReadersThatWaitAtTheServer(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fixture) {
+		h := &hold{limit: 9}
+		writer, next := f.enter("a", Exclusive, "1", false), f.enter("a", Exclusive, "2", false)
+		reader := f.enter("a", Shared, "3", false)
+		writer.turn.HandOver(h)
+		if h.waits {
+			t.Error("the reader does not wait yet")
+		}
+		last := f.enter("a", Exclusive, "4", false)
+		reader.turn.Waiting(errRefused)
+		next.wantTurn(t, h, Ask)
+		next.turn.HandOver(h)
+		if !h.waits {
+			t.Error("the reader waits")
+		}
+		last.wantTurn(t, h, Ask)
+		last.turn.Leave()
+		reader.turn.Leave()
+	})
+}

@@ -1,0 +1,166 @@
+package waitqueue
+
+import "context"
+
+// enterShared is Enter for a reader.
+func (t Turn[H, W]) enterShared(ctx context.Context, want W, try bool) (Turn[H, W], error) {
+	var none H
+	q := t.queue
+	for ; ; t.Waited = true {
+		s := q.lock(t.key)
+		e := s.entry(Shared, t.key)
+		t.decide(s, e, want)
+		switch {
+		case t.Joined:
+			s.mu.Unlock()
+			return t, nil
+		case !e.taken:
+			e.taken = true
+			s.mu.Unlock()
+			return t, nil
+		case !try:
+			w := e.queue.enqueue()
+			s.mu.Unlock()
+			return t.awaitTurn(ctx, e, w, want)
+		case e.unknown:
+			s.mu.Unlock()
+			return Turn[H, W]{}, nil
+		case e.waits:
+			s.mu.Unlock()
+			if err := q.rules.Refuse(ctx, want, none); err != nil {
+				return Turn[H, W]{}, err
+			}
+		default:
+			w := e.tries.enqueue()
+			s.mu.Unlock()
+			if err := t.awaitAnswer(ctx, e, w); err != nil {
+				return Turn[H, W]{}, err
+			}
+			if w.hold != none {
+				t.Hold, t.Joined, t.Waited = w.hold, true, true
+				return t, nil
+			}
+		}
+	}
+}
+
+// decide notes what the reader does, and reserves the hold that it joins. s.mu is locked.
+func (t *Turn[H, W]) decide(s *shard[H], e *entry[H], want W) {
+	var none H
+	t.Hold = e.hold
+	t.Do = t.queue.rules.Join(e.hold, want, s.entries[Exclusive][t.key] != nil)
+	switch {
+	case t.Do == Share && t.queue.rules.Reserve(t.Hold):
+		t.Joined = true
+	case t.Do == Share:
+		t.Hold, t.Do = none, Ask
+	case t.Do != Check:
+		t.Hold = none
+	}
+}
+
+// awaitTurn waits for the turn, or for the hold that another reader gets.
+func (t Turn[H, W]) awaitTurn(ctx context.Context, e *entry[H], w *waiter[H], want W) (Turn[H, W], error) {
+	var none H
+	q := t.queue
+	q.rules.Waits(want, none)
+	if err := q.await(ctx, w); err != nil {
+		t.giveUp(&e.queue, w)
+		return Turn[H, W]{}, err
+	}
+	t.Waited = true
+	if w.hold != none {
+		t.Hold, t.Joined = w.hold, true
+		return t, nil
+	}
+	// The turn came: the reader does what is right now, not when it arrived.
+	s := q.lock(t.key)
+	defer s.mu.Unlock()
+	if t.decide(s, e, want); t.Joined {
+		e.vacate(nil)
+	}
+	return t, nil
+}
+
+// awaitAnswer waits, for a reader that only tries, until the request of the reader with the
+// turn is answered. With neither hold nor error the caller looks again.
+func (t Turn[H, W]) awaitAnswer(ctx context.Context, e *entry[H], w *waiter[H]) error {
+	var none H
+	q := t.queue
+	err := q.await(ctx, w)
+	if err == nil {
+		return w.err
+	}
+	s := q.lock(t.key)
+	left := e.tries.remove(w)
+	s.mu.Unlock()
+	if !left && w.hold != none {
+		q.rules.Unreserve(w.hold)
+	}
+	return err
+}
+
+// None reports that the caller has neither the turn nor a hold.
+func (t Turn[H, W]) None() bool { return t.queue == nil }
+
+// Waiting notes that the reader with the turn waits at the server from now on: the server has
+// refused it with err. With nil it waits for the server, which has not answered.
+func (t Turn[H, W]) Waiting(err error) {
+	var none H
+	s := t.queue.lock(t.key)
+	defer s.mu.Unlock()
+	e := s.entries[Shared][t.key]
+	e.waits, e.unknown = true, err == nil
+	e.tries.giveAll(none, err)
+}
+
+// Share lets all readers that wait join h, and gives up the turn. Readers that come later may
+// join it too.
+func (t Turn[H, W]) Share(h H) {
+	q := t.queue
+	s := q.lock(t.key)
+	defer s.mu.Unlock()
+	e := s.entries[Shared][t.key]
+	if q.rules.Joinable(h) {
+		e.hold = h
+	}
+	for e.tries.last != nil && q.rules.Reserve(h) {
+		e.tries.give(h, nil)
+	}
+	for e.queue.last != nil && q.rules.Reserve(h) {
+		e.queue.give(h, nil)
+	}
+	e.vacate(nil)
+	if e.idle() {
+		s.drop(Shared, t.key, e)
+	}
+}
+
+// Share makes h the hold that readers of this process may join, unless they have one.
+func (q *Queue[H, W]) Share(key string, h H) {
+	s := q.lock(key)
+	defer s.mu.Unlock()
+	var none H
+	e := s.entry(Shared, key)
+	if e.hold == none && q.rules.Joinable(h) {
+		e.hold = h
+	}
+	if e.idle() {
+		s.drop(Shared, key, e)
+	}
+}
+
+// Unshare ends that readers join h.
+func (q *Queue[H, W]) Unshare(key string, h H) {
+	s := q.lock(key)
+	defer s.mu.Unlock()
+	e := s.entries[Shared][key]
+	if e == nil || e.hold != h {
+		return
+	}
+	var none H
+	e.hold = none
+	if e.idle() {
+		s.drop(Shared, key, e)
+	}
+}
