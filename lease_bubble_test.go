@@ -333,7 +333,7 @@ func TestReleaseAfterReportsWhatReleaseReports(t *testing.T) {
 		wantIs(t, err, holdfast.ErrNotHeld)
 
 		l = mustLock(t, c.Mutex("unknown"))
-		w.FailRequest(only("stay", 2, errLink)) // the second time it asks is part of the first
+		w.FailRequest(only("release_after", 2, errLink)) // the second time it asks is part of the first
 		wantIs(t, l.ReleaseAfter(t.Context(), time.Minute), holdfast.ErrUnknownOutcome)
 
 		l = mustLock(t, c.Mutex("closed"))

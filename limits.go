@@ -32,14 +32,14 @@ func (h *hold) stay(ctx context.Context, after time.Duration) error {
 		h.attempt, wire.Number(h.server.Load()), ceilMillis(s.least), ceilMillis(after), c.retention, s.base,
 	})
 	limit := c.twiceAtMost(ctx)
-	a, err := twice(limit, func() (wire.Answer, error) { return c.ask(limit, script.Stay, s.keys(), args) })
+	a, err := twice(limit, func() (wire.Answer, error) { return c.ask(limit, script.ReleaseAfter, s.keys(), args) })
 	err = request.InTime(ctx, err)
 	switch {
 	case err != nil:
 		if request.Transient(err) {
 			until := max(c.now(), h.Deadline())
 			c.insist(insistence{known: until, silent: until, say: func(ctx context.Context) (known bool, err error) {
-				_, err = c.ask(ctx, script.Stay, s.keys(), args)
+				_, err = c.ask(ctx, script.ReleaseAfter, s.keys(), args)
 				return true, err
 			}})
 		}

@@ -254,7 +254,7 @@ func TestALostAnswerDoesNotShortenTheLeastTime(t *testing.T) {
 		mu := w.client().Mutex("a", holdfast.MinHold(time.Minute))
 		l := mustLock(t, mu)
 		time.Sleep(time.Second)
-		w.LoseReply(only("stay", 1, errLink))
+		w.LoseReply(only("release_after", 1, errLink))
 		release(t, l)
 		if left := w.state("a").Holders[0].Remaining; left != 59*time.Second {
 			t.Errorf("%v left", left)
@@ -263,7 +263,7 @@ func TestALostAnswerDoesNotShortenTheLeastTime(t *testing.T) {
 
 		l = mustLock(t, mu)
 		w.LoseReply(nil)
-		w.FailRequest(only("stay", 5, errLink))
+		w.FailRequest(only("release_after", 5, errLink))
 		wantIs(t, l.Release(t.Context()), holdfast.ErrUnknownOutcome)
 		time.Sleep(10 * time.Second) // the background goes on
 		if left := w.state("a").Holders[0].Remaining; left != 50*time.Second {

@@ -87,9 +87,9 @@ var actions = map[string]func(*step, *arguments) string{
 	"turn":    turn,
 	"forgo":   forgo,
 
-	"proclaim": proclaim,
-	"leader":   leader,
-	"stay":     stay,
+	"proclaim":      proclaim,
+	"leader":        leader,
+	"release_after": releaseAfter,
 
 	"raise": raise,
 }

@@ -202,7 +202,7 @@ func (na *nodeAttempt) releaseAfter(timeout time.Duration, args []string) (wire.
 	if err != nil {
 		return wire.Answer{}, err
 	}
-	a, err := na.send(timeout, script.Stay, append([]string{na.id, wire.Number(token)}, args[2:]...))
+	a, err := na.send(timeout, script.ReleaseAfter, append([]string{na.id, wire.Number(token)}, args[2:]...))
 	if err == nil {
 		na.cancelLater(0, 0)
 		if a.Kind == wire.Gone {

@@ -61,7 +61,7 @@ func TestServerOutOfMemory(t *testing.T) {
 	take("{permit}", "c1/6", "p:1:3")
 	take("{step}", "c1/7", "x")
 	f.acquire(t, "{step}", "c2/3", "s", "60000")
-	take("{stay}", "c1/8", "x")
+	take("{release_after}", "c1/8", "x")
 	f.acquire(t, "{plain}", "c2/1", "x", "60000")
 	f.acquire(t, "{named}", "c2/2", "x", "60000")
 	f.Do(t, "CONFIG", "SET", "maxmemory", "1")
@@ -115,7 +115,8 @@ func (f *full) leave(t *testing.T, expect func(what, got, want string)) {
 	expect("release the last entry", release("{named}", "c1/2", "alice"), "released")
 	expect("release with a waiter", release("{plain}", "c1/1"), "released")
 	expect("the waiter's turn", f.run(t, script.Poll, "{plain}", "c2/1", "30000", "600000", "60000", base), "granted")
-	expect("stay", f.run(t, script.Stay, "{stay}", "c1/8", f.tokens["c1/8"], "60000", "0", "600000", base), "stays")
+	expect("release_after", f.run(t, script.ReleaseAfter, "{release_after}", "c1/8", f.tokens["c1/8"], "60000", "0",
+		"600000", base), "stays")
 	expect("release a reader", release("{shared}", "c1/5"), "released")
 	expect("evict", f.run(t, script.Evict, "{permit}", "ann", "test", "0", "600000", base), "evicted")
 	expect("release after it", release("{permit}", "c1/6"), "gone")

@@ -21,35 +21,35 @@ var files embed.FS
 // once per period; Announce and Whois on the record of one client; Permit on none.
 // Raise and Node are for one server of a quorum, Node on a mark there.
 var (
-	Acquire     = load("acquire")
-	AcquireFree = load("acquire_free")
-	Release     = load("release")
-	ReleaseIdle = load("release_idle")
-	Renew       = load("renew")
-	Poll        = load("poll")
-	Cancel      = load("cancel")
-	Inspect     = load("inspect")
-	Evict       = load("evict")
-	Step        = load("step")
-	Limit       = load("limit")
-	Announce    = load("announce")
-	Whois       = load("whois")
-	Gather      = load("gather")
-	Turn        = load("turn")
-	Forgo       = load("forgo")
-	Proclaim    = load("proclaim")
-	Leader      = load("leader")
-	Stay        = load("stay")
-	Permit      = load("permit")
-	Raise       = load("raise")
-	Node        = load("node")
+	Acquire      = load("acquire")
+	AcquireFree  = load("acquire_free")
+	Release      = load("release")
+	ReleaseIdle  = load("release_idle")
+	Renew        = load("renew")
+	Poll         = load("poll")
+	Cancel       = load("cancel")
+	Inspect      = load("inspect")
+	Evict        = load("evict")
+	Step         = load("step")
+	Limit        = load("limit")
+	Announce     = load("announce")
+	Whois        = load("whois")
+	Gather       = load("gather")
+	Turn         = load("turn")
+	Forgo        = load("forgo")
+	Proclaim     = load("proclaim")
+	Leader       = load("leader")
+	ReleaseAfter = load("release_after")
+	Permit       = load("permit")
+	Raise        = load("raise")
+	Node         = load("node")
 )
 
 // All lists every action, in the order of the protocol's description.
 func All() []*Script {
 	return []*Script{
 		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Step, Limit,
-		Gather, Turn, Forgo, Proclaim, Leader, Stay, Permit, Announce, Whois, Raise, Node,
+		Gather, Turn, Forgo, Proclaim, Leader, ReleaseAfter, Permit, Announce, Whois, Raise, Node,
 	}
 }
 

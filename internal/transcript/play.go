@@ -140,7 +140,7 @@ func (p *player) act(c *command) ([]string, error) {
 	case "proclaim":
 		args = []string{c.word(), c.opt("token", "0"), c.opt("number", "1"), c.opt("value", ""), p.watched(),
 			c.opt("retention", "600s")}
-	case "stay":
+	case "release_after":
 		args = []string{c.word(), c.opt("token", "0"), c.opt("least", "0"), c.opt("after", "0"),
 			c.opt("retention", "600s"), p.base()}
 	case "permit":

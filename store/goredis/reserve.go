@@ -44,7 +44,7 @@ func urgencyOf(action *script.Script) urgency {
 	switch action {
 	case script.Renew:
 		return keeping
-	case script.Release, script.ReleaseIdle, script.Stay, script.Cancel, script.Forgo, script.Poll, script.Step,
+	case script.Release, script.ReleaseIdle, script.ReleaseAfter, script.Cancel, script.Forgo, script.Poll, script.Step,
 		script.Proclaim:
 		return giving
 	}

@@ -8,7 +8,7 @@ import (
 
 var entryTests = []test{
 	{"entering together", testTogether},
-	{"stay", testStay},
+	{"release_after", testReleaseAfter},
 	{"permit", testPermit},
 }
 
@@ -36,17 +36,17 @@ func testTogether(s *suite) {
 
 // A lock that is given up and stays taken is nobody's, and the first in line is
 // told for how long.
-func testStay(s *suite) {
-	stay := func(attempt, token string, least int, owner ...any) string {
-		return s.run(script.Stay, append([]any{attempt, token, least, 0, retention, s.base}, owner...)...)
+func testReleaseAfter(s *suite) {
+	giveUp := func(attempt, token string, least int, owner ...any) string {
+		return s.run(script.ReleaseAfter, append([]any{attempt, token, least, 0, retention, s.base}, owner...)...)
 	}
 	ear := s.listen(s.channel("b"))
-	s.is(stay(s.attempt("a", 1), "7", 5000), "gone")
+	s.is(giveUp(s.attempt("a", 1), "7", 5000), "gone")
 	token := s.take(s.attempt("a", 1), "x")
 	s.begins(s.acquire(s.attempt("b", 1), "x", waits), "queued 1")
-	s.begins(stay(s.attempt("a", 1), token, 5000), "stays")
+	s.begins(giveUp(s.attempt("a", 1), token, 5000), "stays")
 	s.begins(ear.next(s), "stays "+s.attempt("b", 1))
-	s.begins(stay(s.attempt("a", 1), token, 5000), "stays")
+	s.begins(giveUp(s.attempt("a", 1), token, 5000), "stays")
 	s.is(s.run(script.Renew, retention, s.attempt("a", 1), ttl, ""), "renewed -")
 	s.begins(s.acquire(s.attempt("c", 1), "x", 0), "busy")
 
@@ -56,8 +56,8 @@ func testStay(s *suite) {
 	s.key += "entries"
 	token = s.take(s.attempt("a", 2), "x", "alice")
 	s.is(s.acquire(s.attempt("c", 2), "x", 0, "alice"), "granted "+token+" 0")
-	s.is(stay(s.attempt("a", 2), token, 5000, "alice"), "held 1")
-	s.is(stay(s.attempt("c", 2), token, 0, "alice"), "released")
+	s.is(giveUp(s.attempt("a", 2), token, 5000, "alice"), "held 1")
+	s.is(giveUp(s.attempt("c", 2), token, 0, "alice"), "released")
 }
 
 func testPermit(s *suite) {

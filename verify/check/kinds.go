@@ -86,7 +86,7 @@ func (r *Run) Least() Result {
 				stays = nil
 			}
 			d, known := least[n.Before.Holder]
-			if known && n.Action == "stay" && n.After.Holder == audit.Stays {
+			if known && n.Action == "release_after" && n.After.Holder == audit.Stays {
 				stays = keeps(r, &res, lock, n, d)
 			}
 		}

@@ -28,13 +28,13 @@ var inKinds = []mutant{{
 	by:   []check{transcripts, oracle},
 }, {
 	name: "a lock that stays taken is free when it is given up",
-	file: "script/stay.lua",
+	file: "script/release_after.lua",
 	old:  "  elseif till > now then\n",
 	mut:  "  elseif till > now + 1000000 then\n",
 	by:   []check{transcripts, oracle},
 }, {
 	name: "waiters are not told that a lock which stays taken is free sooner",
-	file: "script/stay.lua",
+	file: "script/release_after.lua",
 	old:  "    if nearer then sooner(till - now) end\n",
 	mut:  "",
 	by:   []check{transcripts, oracle},

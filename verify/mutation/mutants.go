@@ -288,7 +288,7 @@ var inScripts = []mutant{{
 // inMemstore are those of the specification, on which the simulation runs.
 var inMemstore = []mutant{{
 	name: "who was told that the lock is free sooner leaves, and tells nobody",
-	file: "memstore/stay.go",
+	file: "memstore/release_after.go",
 	old:  "			t.line.watched, t.line.watcher = t.now+left, w.place\n",
 	mut:  "",
 	by:   []check{rules},

@@ -186,7 +186,7 @@ func (m *machine) served(action *script.Script, o outcome) bool {
 		return o.answer != "idle" || !maps.Equal(m.before, o.fields)
 	case script.Evict:
 		return !strings.HasPrefix(o.answer, "changed")
-	case script.Release, script.Cancel, script.Stay:
+	case script.Release, script.Cancel, script.ReleaseAfter:
 		return !maps.Equal(m.before, o.fields) && holderOf(o.fields) == ""
 	}
 	return false
@@ -303,7 +303,7 @@ func (m *machine) Release(rt *rapid.T) {
 	m.ends(a.id)
 }
 
-func (m *machine) Stay(rt *rapid.T) {
+func (m *machine) ReleaseAfter(rt *rapid.T) {
 	a := m.known(rt)
 	if a.token == 0 || a.want != "x" {
 		rt.Skip("never granted, or a share")
@@ -314,7 +314,8 @@ func (m *machine) Stay(rt *rapid.T) {
 	}
 	least := rapid.SampledFrom([]int64{0, 1, 3000, 40_000}).Draw(rt, "least")
 	after := rapid.SampledFrom([]int64{0, 0, 2000, 20_000}).Draw(rt, "after")
-	answer := strings.Fields(m.step(true, script.Stay, owned(a, a.id, a.token, least, after, retention, base)...))
+	args := owned(a, a.id, a.token, least, after, retention, base)
+	answer := strings.Fields(m.step(true, script.ReleaseAfter, args...))
 	switch {
 	case answer[0] == "gone" && m.live(h, m.at):
 		rt.Fatalf("%s held and was told that it did not", a.id)

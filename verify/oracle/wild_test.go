@@ -67,9 +67,9 @@ func (m *wild) Poll(rt *rapid.T) {
 	m.step(script.Poll, withOwner(rt, anyAttempt(rt), pick(rt, 1, 30_000), 60_000, pick(rt, 0, 60_000), base)...)
 }
 
-func (m *wild) Stay(rt *rapid.T) {
-	m.step(script.Stay, withOwner(rt, anyAttempt(rt), m.token(rt), pick(rt, 0, 1, 3000, 60_000), pick(rt, 0, 2000),
-		60_000, base)...)
+func (m *wild) ReleaseAfter(rt *rapid.T) {
+	m.step(script.ReleaseAfter, withOwner(rt, anyAttempt(rt), m.token(rt), pick(rt, 0, 1, 3000, 60_000),
+		pick(rt, 0, 2000), 60_000, base)...)
 }
 
 func (m *wild) Release(rt *rapid.T) {

@@ -76,7 +76,7 @@ func (w *world) judge(c *call, i int, key, answer string) {
 		h, was := r.holds[id], before[id]
 		switch {
 		case h.token == was.token:
-			if h.expiry < was.expiry && c.action != script.Stay {
+			if h.expiry < was.expiry && c.action != script.ReleaseAfter {
 				w.violatef("I5: the lease of %s was shortened by %s", id, c.says)
 			}
 			if h.expiry > was.expiry && was.expiry <= now && c.action == script.Renew {
@@ -140,7 +140,7 @@ func (w *world) ended(c *call, i int, key string, before map[string]held, r *rec
 			continue
 		}
 		switch c.action {
-		case script.Release, script.Cancel, script.Stay:
+		case script.Release, script.Cancel, script.ReleaseAfter:
 			if c.args[0] == id {
 				continue
 			}

@@ -213,7 +213,7 @@ func (w *worker) trespass(ctx context.Context, lock, owner string) {
 		args   []string
 	}{
 		{script.Release, named(e.Owner, token, retention, base)},
-		{script.Stay, named(e.Owner, token, "1", "0", retention, base)},
+		{script.ReleaseAfter, named(e.Owner, token, "1", "0", retention, base)},
 		{script.Cancel, named(e.Owner, retention, base)},
 		{script.Step, named(e.Owner, token, "s", ttl, retention, base)},
 		{script.ReleaseIdle, []string{e.Owner}},

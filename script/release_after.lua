@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- stay — give up a hold, or one entry of it, but leave the lock taken for a while.
+-- release_after — give up a hold, or one entry of it, but leave the lock taken for a while.
 --
 -- KEYS   1 key        the lock's record
 -- ARGV   1 attempt    the acquisition that ends

@@ -6,11 +6,11 @@ import (
 	"strconv"
 )
 
-// stay gives up a hold, or one entry of it, but leaves the lock taken until
+// releaseAfter gives up a hold, or one entry of it, but leaves the lock taken until
 // least has passed since its grant and after has passed from now.
 //
 // Answers: stays LEFT · released · held ENTRIES · gone.
-func stay(t *step, args *arguments) string {
+func releaseAfter(t *step, args *arguments) string {
 	attempt, word := args.text(), args.text()
 	least, after := args.whole(), args.whole()
 	t.retention, t.base = args.whole(), args.text()
