@@ -137,7 +137,7 @@ func (h *hold) step(ctx context.Context, t *tenure, want way) error {
 	var sent time.Duration
 	a, err := twice(ctx, func() (wire.Answer, error) {
 		sent = c.now()
-		answer, err := c.runAcked(ctx, s, script.Step, s.keys(), args)
+		answer, err := c.runAcked(ctx, s, script.Convert, s.keys(), args)
 		if err != nil {
 			return wire.Answer{}, err
 		}

@@ -29,7 +29,7 @@ func TestAWriterStepsDownWithNoWriterInBetween(t *testing.T) {
 		if ctx.Err() != nil || l.Token() <= token || l.Remaining() != 40*time.Second-margin(40*time.Second) {
 			t.Errorf("stepped down: %v, token %d after %d, %v left", ctx.Err(), l.Token(), token, l.Remaining())
 		}
-		if err := l.Downgrade(t.Context()); err != nil || w.net.count("step") != 1 {
+		if err := l.Downgrade(t.Context()); err != nil || w.net.count("convert") != 1 {
 			t.Errorf("a reader's step down: %v", err)
 		}
 		readers := []*holdfast.Lease{l, done(t, "a reader elsewhere", elsewhere), done(t, "a reader here", ours)}
@@ -80,7 +80,7 @@ func TestOnlyTheOnlyReaderStepsUp(t *testing.T) {
 			t.Helper()
 			err := l.Upgrade(t.Context())
 			wantIs(t, err, holdfast.ErrHeld)
-			if n := w.net.count("step"); n != sent || l.Err() != nil {
+			if n := w.net.count("convert"); n != sent || l.Err() != nil {
 				t.Errorf("beside %s: %v, after %d requests; the lease: %v", who, err, n, l.Err())
 			}
 		}
@@ -111,7 +111,7 @@ func TestOnlyTheOnlyReaderStepsUp(t *testing.T) {
 		reader := taking(t, m.RLock)
 		waits(t, "a reader beside the writer", reader)
 		waits(t, "a writer beside the writer", writer)
-		if err := l.Upgrade(t.Context()); err != nil || w.net.count("step") != 2 {
+		if err := l.Upgrade(t.Context()); err != nil || w.net.count("convert") != 2 {
 			t.Errorf("a writer's step up: %v", err)
 		}
 		release(t, l)
@@ -169,7 +169,7 @@ func TestAStepOfUnknownOutcomeIsFoundOutByTheNext(t *testing.T) {
 					if lost {
 						fault = w.LoseReply
 					}
-					fault(only("step", 2, errLink))
+					fault(only("convert", 2, errLink))
 					wantIs(t, step(t.Context()), holdfast.ErrUnknownOutcome)
 					fault(nil)
 				}
@@ -206,7 +206,7 @@ func TestWhatMayBeAReadersHoldIsNotPassedToAWriter(t *testing.T) {
 		m := w.client().RWMutex("a")
 		l := must(t, m.Lock)
 		next := taking(t, m.Lock)
-		w.LoseReply(only("step", 2, errLink))
+		w.LoseReply(only("convert", 2, errLink))
 		wantIs(t, l.Downgrade(t.Context()), holdfast.ErrUnknownOutcome)
 		release(t, l)
 		l = done(t, "the next writer", next)
@@ -258,7 +258,7 @@ func TestAStepOfWhatIsNoReadWriteLockIsInvalid(t *testing.T) {
 		release(t, keep(guest))
 		release(t, l)
 		wantIs(t, l.Downgrade(t.Context()), holdfast.ErrNotHeld, holdfast.ErrReleased)
-		if w.net.count("step") != 0 {
+		if w.net.count("convert") != 0 {
 			t.Error("the server was asked")
 		}
 	})

@@ -82,7 +82,7 @@ var actions = map[string]func(*step, *arguments) string{
 	"cancel":  cancel,
 	"inspect": inspect,
 	"evict":   evict,
-	"step":    stepTo,
+	"convert": convert,
 	"limit":   setLimit,
 	"turn":    turn,
 	"forgo":   forgo,

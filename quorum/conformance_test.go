@@ -26,7 +26,7 @@ func TestConformance(t *testing.T) {
 		t.Cleanup(s.Close)
 		return storetest.Env{
 			Store:     s,
-			NoPermits: true, NoSteps: true, NoOwners: true,
+			NoPermits: true, NoConversions: true, NoOwners: true,
 			Publish: func(channel, payload string) { nodes[0].Publish(channel, payload) },
 			Plant: func(key string) {
 				for _, n := range nodes {

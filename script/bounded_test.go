@@ -106,7 +106,7 @@ func steps(owner string) map[*script.Script][]string {
 		script.Renew:        {"600000", "h/1", "30000", ""},
 		script.Poll:         poll,
 		script.Evict:        {"ann", "test", "0", "600000", ear},
-		script.Step:         {"h/1", fence, "s", "30000", "600000", ear},
+		script.Convert:      {"h/1", fence, "s", "30000", "600000", ear},
 		script.Limit:        {"3", "600000", ear},
 		script.Gather:       {"n/1", "30000", "600000", ear},
 		script.Turn:         {"n/1", "30000", "600000", "60000", "-", "now", ear},

@@ -21,7 +21,7 @@ var later = []struct {
 	{script.Gather, "c/1 30000 600000 f:push:"},
 	{script.Poll, "c/1 30000 600000 60000 f:push:"},
 	{script.Renew, "600000 c/1 30000 "},
-	{script.Step, "c/1 5 s 30000 600000 f:push:"},
+	{script.Convert, "c/1 5 s 30000 600000 f:push:"},
 	{script.Limit, "3 600000 f:push:"},
 	{script.Turn, "c/1 30000 600000 60000 - now f:push:"},
 	{script.Forgo, "c/1 600000 f:push:"},

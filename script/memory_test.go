@@ -59,8 +59,8 @@ func TestServerOutOfMemory(t *testing.T) {
 	take("{named}", "c1/4", "x", "alice")
 	take("{shared}", "c1/5", "s")
 	take("{permit}", "c1/6", "p:1:3")
-	take("{step}", "c1/7", "x")
-	f.acquire(t, "{step}", "c2/3", "s", "60000")
+	take("{convert}", "c1/7", "x")
+	f.acquire(t, "{convert}", "c2/3", "s", "60000")
 	take("{release_after}", "c1/8", "x")
 	f.acquire(t, "{plain}", "c2/1", "x", "60000")
 	f.acquire(t, "{named}", "c2/2", "x", "60000")
@@ -92,12 +92,12 @@ func TestServerOutOfMemory(t *testing.T) {
 		}
 		expect("renew "+attempt, answer, "renewed")
 	}
-	step := func(token, want string) string {
-		return f.run(t, script.Step, "{step}", "c1/7", token, want, "30000", "600000", base)
+	convert := func(token, want string) string {
+		return f.run(t, script.Convert, "{convert}", "c1/7", token, want, "30000", "600000", base)
 	}
-	answer := step(f.tokens["c1/7"], "s")
-	expect("a step down", answer, "granted")
-	expect("a step up", step(strings.Fields(answer)[1], "x"), "granted")
+	answer := convert(f.tokens["c1/7"], "s")
+	expect("a downgrade", answer, "granted")
+	expect("an upgrade", convert(strings.Fields(answer)[1], "x"), "granted")
 	expect("a lower limit", f.run(t, script.Limit, "{permit}", "2", "600000", base), "set")
 	f.leave(t, expect)
 }

@@ -30,7 +30,7 @@ var (
 	Cancel       = load("cancel")
 	Inspect      = load("inspect")
 	Evict        = load("evict")
-	Step         = load("step")
+	Convert      = load("convert")
 	Limit        = load("limit")
 	Announce     = load("announce")
 	Whois        = load("whois")
@@ -48,7 +48,7 @@ var (
 // All lists every action, in the order of the protocol's description.
 func All() []*Script {
 	return []*Script{
-		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Step, Limit,
+		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Convert, Limit,
 		Gather, Turn, Forgo, Proclaim, Leader, ReleaseAfter, Permit, Announce, Whois, Raise, Node,
 	}
 }

@@ -123,7 +123,7 @@ func (p *player) act(c *command) ([]string, error) {
 			c.opt("retention", "600s"), p.base()}
 	case "acquire_free", "release_idle":
 		keys, args = p.several(c)
-	case "step":
+	case "convert":
 		args = []string{c.word(), c.opt("token", "0"), c.opt("want", "s"), c.opt("ttl", "30s"),
 			c.opt("retention", "600s"), p.base()}
 	case "limit":

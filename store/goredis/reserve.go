@@ -44,8 +44,8 @@ func urgencyOf(action *script.Script) urgency {
 	switch action {
 	case script.Renew:
 		return keeping
-	case script.Release, script.ReleaseIdle, script.ReleaseAfter, script.Cancel, script.Forgo, script.Poll, script.Step,
-		script.Proclaim:
+	case script.Release, script.ReleaseIdle, script.ReleaseAfter, script.Cancel, script.Forgo, script.Poll,
+		script.Convert, script.Proclaim:
 		return giving
 	}
 	return ordinary

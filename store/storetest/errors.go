@@ -28,11 +28,11 @@ func testWrongType(s *suite) {
 		script.Poll:    {s.attempt("a", 1), ttl, retention, waits, s.base},
 		script.Cancel:  {s.attempt("a", 1), retention, s.base},
 		script.Evict:   {"ops", "test", 0, retention, s.base},
-		script.Step:    {s.attempt("a", 1), 7, "s", ttl, retention, s.base},
+		script.Convert: {s.attempt("a", 1), 7, "s", ttl, retention, s.base},
 		script.Limit:   {2, retention, s.base},
 		script.Inspect: nil,
 	} {
-		if action == script.Step && s.NoSteps || action == script.Limit && s.NoPermits {
+		if action == script.Convert && s.NoConversions || action == script.Limit && s.NoPermits {
 			continue
 		}
 		refused := s.refused(action, args)

@@ -7,30 +7,30 @@ import (
 )
 
 var sharedTests = []test{
-	{"step", testStep},
+	{"convert", testConvert},
 	{"limit", testLimit},
 }
 
-func testStep(s *suite) {
-	if s.NoSteps {
+func testConvert(s *suite) {
+	if s.NoConversions {
 		return
 	}
-	step := func(attempt, token, want string) string {
-		return s.run(script.Step, attempt, token, want, ttl, retention, s.base)
+	convert := func(attempt, token, want string) string {
+		return s.run(script.Convert, attempt, token, want, ttl, retention, s.base)
 	}
 	ear := s.listen(s.channel("b"))
-	s.is(step(s.attempt("a", 1), "7", "s"), "gone")
+	s.is(convert(s.attempt("a", 1), "7", "s"), "gone")
 	token := s.take(s.attempt("a", 1), "x")
 	s.begins(s.acquire(s.attempt("b", 1), "s", waits), "queued 1")
-	down := step(s.attempt("a", 1), token, "s")
+	down := convert(s.attempt("a", 1), token, "s")
 	s.begins(down, "granted")
-	s.is(step(s.attempt("a", 1), token, "s"), down)
+	s.is(convert(s.attempt("a", 1), token, "s"), down)
 	s.begins(ear.next(s), "granted "+s.attempt("b", 1))
 	token = strings.Fields(down)[1]
-	s.begins(step(s.attempt("a", 1), token, "x"), "busy")
+	s.begins(convert(s.attempt("a", 1), token, "x"), "busy")
 	s.begins(s.run(script.Cancel, s.attempt("b", 1), retention, s.base), "released")
-	s.begins(step(s.attempt("a", 1), token, "x"), "granted")
-	s.is(step(s.attempt("a", 1), token, "s"), "gone")
+	s.begins(convert(s.attempt("a", 1), token, "x"), "granted")
+	s.is(convert(s.attempt("a", 1), token, "s"), "gone")
 	s.begins(s.acquire(s.attempt("b", 2), "s", 0), "busy")
 }
 

@@ -41,8 +41,8 @@ type Env struct {
 	// servers their entries would have tokens of their own.
 	NoOwners bool
 
-	// NoSteps says that the store refuses to step between reading and writing.
-	NoSteps bool
+	// NoConversions says that the store refuses to convert holds between reading and writing.
+	NoConversions bool
 
 	// Publish sends a message on a connection that is not the store's, by
 	// SPUBLISH if the store is sharded. It is needed.

@@ -390,7 +390,7 @@ func TestLegalWaysPass(t *testing.T) {
 		// Readers together, in one step, and an upgrade.
 		note(1, "acquire", "rw", "c1/4", free(2)+" 0 - +\t"+share("c1/4", "s", 2, 1)+"\t"+share("c2/4", "s", 1, 1)).
 		note(3, "release", "rw", "c2/4", free(2)+" 0 - +\t"+share("c1/4", "s", 2, 1)).
-		note(4, "step", "rw", "c1/4", held(4, "c1/4")).
+		note(4, "convert", "rw", "c1/4", held(4, "c1/4")).
 		// A permit that ran out while a step granted another one: it had read the time before.
 		note(1, "acquire", "permits", "c1/7", free(1)+" 0 - +\t"+share("c1/7", "p", 1, 1)).
 		note(101.5, "acquire", "permits", "c2/7",

@@ -139,7 +139,7 @@ func TestLegalWaysOfOtherKindsPass(t *testing.T) {
 		// A stranger's request ends what is over.
 		add(history.Event{Kind: history.Try, Lock: "s", Owner: "c2/9", How: history.NotHeld}).
 		note(1, "acquire", "s", "c1/9", held(1, "c1/9")).
-		note(150, "step", "s", "c2/9", free(1)).
+		note(150, "convert", "s", "c2/9", free(1)).
 		// An operator who comes when the lease is over evicts nobody.
 		note(1, "acquire", "e", "c1/8", held(1, "c1/8")).
 		note(150, "evict", "e", "-", free(1)).

@@ -279,7 +279,7 @@ var inScripts = []mutant{{
 	by:   []check{oracle, transcripts},
 }, {
 	name: "a reader steps up beside another",
-	file: "script/step.lua",
+	file: "script/convert.lua",
 	old:  "if used > tonumber(reads[3]) then return busy() end",
 	mut:  "",
 	by:   []check{oracle, transcripts},

@@ -49,7 +49,7 @@ func (m *machine) step(twice bool, action *script.Script, words ...any) string {
 	w := m.world
 	var asks *attempt
 	switch action {
-	case script.Acquire, script.Poll, script.Step, script.Gather:
+	case script.Acquire, script.Poll, script.Convert, script.Gather:
 		asks = m.attempts[words[0].(string)]
 	}
 	w.micros += rapid.SampledFrom([]int64{0, 0, 1, 700, 1500}).Draw(w.rt, "micros")
@@ -68,7 +68,7 @@ func (m *machine) step(twice bool, action *script.Script, words ...any) string {
 	if action == script.AcquireFree && strings.HasSuffix(o.answer, " 1") {
 		asks = m.attempts[args[2]]
 	}
-	if action == script.Step && strings.HasPrefix(o.answer, "granted") {
+	if action == script.Convert && strings.HasPrefix(o.answer, "granted") {
 		m.stepped(asks, args[2], number(strings.Fields(o.answer)[1]), now, number(args[3]))
 		asks = nil
 	}
@@ -358,7 +358,7 @@ func (m *machine) Renew(rt *rapid.T) {
 }
 
 // Step goes down and up, under the token that the client knows.
-func (m *machine) Step(rt *rapid.T) {
+func (m *machine) Convert(rt *rapid.T) {
 	a := m.known(rt)
 	if a.token == 0 {
 		rt.Skip("never granted")
@@ -369,7 +369,7 @@ func (m *machine) Step(rt *rapid.T) {
 		was = h.mode
 	}
 	others := len(m.holds)
-	answer := m.step(true, script.Step, owned(a, a.id, a.token, want, a.ttl, retention, base)...)
+	answer := m.step(true, script.Convert, owned(a, a.id, a.token, want, a.ttl, retention, base)...)
 	word, _, _ := strings.Cut(answer, " ")
 	mine := m.live(h, m.at) && was != "p"
 	if mine == (word == "gone") {

@@ -91,8 +91,8 @@ func (m *wild) Evict(rt *rapid.T) {
 	m.step(script.Evict, "ann", "test", m.token(rt), 60_000, base)
 }
 
-func (m *wild) Step(rt *rapid.T) {
-	m.step(script.Step, withOwner(rt, anyAttempt(rt), m.token(rt), pick(rt, "x", "s", "s", "q"),
+func (m *wild) Convert(rt *rapid.T) {
+	m.step(script.Convert, withOwner(rt, anyAttempt(rt), m.token(rt), pick(rt, "x", "s", "s", "q"),
 		pick(rt, 1, 3000, 30_000), 60_000, base)...)
 }
 

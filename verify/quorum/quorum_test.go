@@ -181,7 +181,7 @@ func TestConformance(t *testing.T) {
 				// The suite's leases are long. So is what one server is given: a
 				// busy machine must not pass for a silent server.
 				Store:     w.store(t, 10*time.Minute, redistest.Patience),
-				NoPermits: true, NoSteps: true, NoOwners: true,
+				NoPermits: true, NoConversions: true, NoOwners: true,
 				Publish: func(channel, payload string) { w.servers[0].Do(t, "PUBLISH", channel, payload) },
 				Plant: func(key string) {
 					all(func(s *redistest.Server) { s.Do(t, "SET", key, "foreign") })

@@ -63,7 +63,7 @@ func (b *belief) believe(c *call, answer string) {
 				b.until(key, c.args[1+3*i], c.sent, millis(c.args[2+3*i]))
 			}
 		}
-	case script.Step:
+	case script.Convert:
 		if words[0] == "granted" {
 			b.until(c.keys[0], c.args[0], c.sent, millis(c.args[3]))
 		}

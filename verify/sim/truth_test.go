@@ -85,10 +85,10 @@ func (w *world) judge(c *call, i int, key, answer string) {
 			continue
 		case h.token <= r.highest:
 			w.violatef("I3: token %d was granted after %d by %s", h.token, r.highest, c.says)
-		case was.expiry > now && c.action != script.Step:
+		case was.expiry > now && c.action != script.Convert:
 			w.violatef("I5: %s held token %d and was granted %d by %s", id, was.token, h.token, c.says)
 		}
-		if c.action != script.Step {
+		if c.action != script.Convert {
 			w.inOrder(id, line, r, c, i)
 		}
 	}
@@ -205,7 +205,7 @@ func (w *world) served(c *call, key string, r *record, answer string, now int64)
 func (w *world) said(c *call, key string, r *record, answer string) {
 	words := strings.Fields(answer)
 	switch c.action {
-	case script.Acquire, script.Poll, script.Step:
+	case script.Acquire, script.Poll, script.Convert:
 		if words[0] == "granted" && r.holds[c.args[0]].token != number(words[1]) {
 			w.violatef("%s is told %q, and holds %+v", c.args[0], answer, r.holds[c.args[0]])
 		}

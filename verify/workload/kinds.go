@@ -215,7 +215,7 @@ func (w *worker) trespass(ctx context.Context, lock, owner string) {
 		{script.Release, named(e.Owner, token, retention, base)},
 		{script.ReleaseAfter, named(e.Owner, token, "1", "0", retention, base)},
 		{script.Cancel, named(e.Owner, retention, base)},
-		{script.Step, named(e.Owner, token, "s", ttl, retention, base)},
+		{script.Convert, named(e.Owner, token, "s", ttl, retention, base)},
 		{script.ReleaseIdle, []string{e.Owner}},
 		{script.Renew, []string{retention, e.Owner, ttl, owner}},
 	} {
@@ -229,7 +229,7 @@ func (w *worker) trespass(ctx context.Context, lock, owner string) {
 		switch word, rest, _ := strings.Cut(answer, " "); {
 		case try.action == script.Renew && rest != "-",
 			try.action == script.ReleaseIdle && rest != "-",
-			try.action == script.Step && word != "gone",
+			try.action == script.Convert && word != "gone",
 			try.action == script.Cancel && word != "none":
 			e.How = history.Released
 		}

@@ -2,11 +2,11 @@ package memstore
 
 import "fmt"
 
-// stepTo lets a writer go on as a reader, or the only reader as the writer,
+// convert lets a writer go on as a reader, or the only reader as the writer,
 // with nobody in between.
 //
 // Answers: granted TOKEN WAITING · busy LEFT HOLDER · gone.
-func stepTo(t *step, args *arguments) string {
+func convert(t *step, args *arguments) string {
 	attempt, token, want := args.text(), args.whole(), mode(args.text())
 	ttl := args.whole()
 	t.retention, t.base = args.whole(), args.text()

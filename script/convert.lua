@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- step — let a writer go on as a reader, or the only reader as the writer, with nobody in between.
+-- convert — let a writer go on as a reader, or the only reader as the writer, with nobody in between.
 --
 -- KEYS   1 key        the lock's record
 -- ARGV   1 attempt    who holds
