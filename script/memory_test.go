@@ -98,7 +98,7 @@ func TestServerOutOfMemory(t *testing.T) {
 	answer := convert(f.tokens["c1/7"], "s")
 	expect("a downgrade", answer, "granted")
 	expect("an upgrade", convert(strings.Fields(answer)[1], "x"), "granted")
-	expect("a lower limit", f.run(t, script.Limit, "{permit}", "2", "600000", base), "set")
+	expect("a lower limit", f.run(t, script.SetLimit, "{permit}", "2", "600000", base), "set")
 	f.leave(t, expect)
 }
 

@@ -31,7 +31,7 @@ var (
 	Inspect      = load("inspect")
 	Evict        = load("evict")
 	Convert      = load("convert")
-	Limit        = load("limit")
+	SetLimit     = load("set_limit")
 	Announce     = load("announce")
 	Whois        = load("whois")
 	Gather       = load("gather")
@@ -48,7 +48,7 @@ var (
 // All lists every action, in the order of the protocol's description.
 func All() []*Script {
 	return []*Script{
-		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Convert, Limit,
+		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Convert, SetLimit,
 		Gather, Turn, Forgo, Proclaim, Leader, ReleaseAfter, Permit, Announce, Whois, Raise, Node,
 	}
 }

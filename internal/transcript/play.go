@@ -126,7 +126,7 @@ func (p *player) act(c *command) ([]string, error) {
 	case "convert":
 		args = []string{c.word(), c.opt("token", "0"), c.opt("want", "s"), c.opt("ttl", "30s"),
 			c.opt("retention", "600s"), p.base()}
-	case "limit":
+	case "set_limit":
 		args = []string{c.word(), c.opt("retention", "600s"), p.base()}
 	case "renew":
 		keys, args = p.renew(c)

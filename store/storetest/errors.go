@@ -23,16 +23,16 @@ func testWrongType(s *suite) {
 	}
 	s.Plant(s.key)
 	for action, args := range map[*script.Script][]any{
-		script.Acquire: {s.attempt("a", 1), ttl, life, "x", 0, s.base},
-		script.Release: {s.attempt("a", 1), 7, retention, s.base},
-		script.Poll:    {s.attempt("a", 1), ttl, retention, waits, s.base},
-		script.Cancel:  {s.attempt("a", 1), retention, s.base},
-		script.Evict:   {"ops", "test", 0, retention, s.base},
-		script.Convert: {s.attempt("a", 1), 7, "s", ttl, retention, s.base},
-		script.Limit:   {2, retention, s.base},
-		script.Inspect: nil,
+		script.Acquire:  {s.attempt("a", 1), ttl, life, "x", 0, s.base},
+		script.Release:  {s.attempt("a", 1), 7, retention, s.base},
+		script.Poll:     {s.attempt("a", 1), ttl, retention, waits, s.base},
+		script.Cancel:   {s.attempt("a", 1), retention, s.base},
+		script.Evict:    {"ops", "test", 0, retention, s.base},
+		script.Convert:  {s.attempt("a", 1), 7, "s", ttl, retention, s.base},
+		script.SetLimit: {2, retention, s.base},
+		script.Inspect:  nil,
 	} {
-		if action == script.Convert && s.NoConversions || action == script.Limit && s.NoPermits {
+		if action == script.Convert && s.NoConversions || action == script.SetLimit && s.NoPermits {
 			continue
 		}
 		refused := s.refused(action, args)

@@ -8,7 +8,7 @@ import (
 
 var sharedTests = []test{
 	{"convert", testConvert},
-	{"limit", testLimit},
+	{"set_limit", testSetLimit},
 }
 
 func testConvert(s *suite) {
@@ -34,11 +34,11 @@ func testConvert(s *suite) {
 	s.begins(s.acquire(s.attempt("b", 2), "s", 0), "busy")
 }
 
-func testLimit(s *suite) {
+func testSetLimit(s *suite) {
 	if s.NoPermits {
 		return
 	}
-	limit := func(permits int) string { return s.run(script.Limit, permits, retention, s.base) }
+	limit := func(permits int) string { return s.run(script.SetLimit, permits, retention, s.base) }
 	ear := s.listen(s.channel("b"))
 	s.is(limit(2), "idle")
 	token := s.take(s.attempt("a", 1), "p:2:2")

@@ -57,7 +57,7 @@ var callers = map[string]string{
 	"release_idle": "ARGV[i]",
 	"renew":        "ARGV[3 * i - 1]",
 	"evict":        "'-'",
-	"limit":        "'-'",
+	"set_limit":    "'-'",
 }
 
 // wrap is the action with its notes. What is no record of a lock is left as it is.

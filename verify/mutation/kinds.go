@@ -46,7 +46,7 @@ var inKinds = []mutant{{
 	by:   []check{transcripts, oracle},
 }, {
 	name: "a higher limit lets nobody in",
-	file: "script/limit.lua",
+	file: "script/set_limit.lua",
 	old:  "  fields.limit = text(limit)\n  advance()\n",
 	mut:  "  fields.limit = text(limit)\n",
 	by:   []check{transcripts, oracle},

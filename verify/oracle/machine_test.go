@@ -182,7 +182,7 @@ func (m *machine) served(action *script.Script, o outcome) bool {
 		return !strings.HasPrefix(o.answer, "conflict")
 	case script.Poll, script.Gather:
 		return true
-	case script.Limit:
+	case script.SetLimit:
 		return o.answer != "idle" || !maps.Equal(m.before, o.fields)
 	case script.Evict:
 		return !strings.HasPrefix(o.answer, "changed")
@@ -381,8 +381,8 @@ func (m *machine) Convert(rt *rapid.T) {
 }
 
 // Limit changes how many permits there are.
-func (m *machine) Limit(rt *rapid.T) {
-	m.step(true, script.Limit, pick(rt, 1, 2, 3, 4), retention, base)
+func (m *machine) SetLimit(rt *rapid.T) {
+	m.step(true, script.SetLimit, pick(rt, 1, 2, 3, 4), retention, base)
 }
 
 // Gather asks for the lock as one of several, of which it is the only one here.

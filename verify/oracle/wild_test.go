@@ -96,8 +96,8 @@ func (m *wild) Convert(rt *rapid.T) {
 		pick(rt, 1, 3000, 30_000), 60_000, base)...)
 }
 
-func (m *wild) Limit(rt *rapid.T) {
-	m.step(script.Limit, pick(rt, 0, 1, 2, 3, 4), pick(rt, 5000, 60_000), base)
+func (m *wild) SetLimit(rt *rapid.T) {
+	m.step(script.SetLimit, pick(rt, 0, 1, 2, 3, 4), pick(rt, 5000, 60_000), base)
 }
 
 func (m *wild) Gather(rt *rapid.T) {

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- limit — change on purpose how many permits there are, while they are in use.
+-- set_limit — change on purpose how many permits there are, while they are in use.
 --
 -- KEYS   1 key        the lock's record
 -- ARGV   1 permits    so many there are from now on, at least 1
@@ -21,7 +21,7 @@ local key, permits, retention, base = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[
 
 --include record
 
-if permits < 1 then return redis.error_reply('ERR limit: there must be at least 1 permit') end
+if permits < 1 then return redis.error_reply('ERR set_limit: there must be at least 1 permit') end
 settle()
 if waiting > 0 or mode == 'p' then
   keep(0)
