@@ -297,13 +297,13 @@ func (c *Client) askAll(ctx context.Context, locks []terms) (holds []*hold, busy
 		}
 	}
 	sent := c.now()
-	answer, err := c.run(ctx, script.Gather, keys, args)
+	answer, err := c.run(ctx, script.AcquireAll, keys, args)
 	if request.Definite(err) {
 		return nil, 0, fault("lock", first.name, err)
 	}
-	var g wire.Gathered
+	var g wire.AllAnswer
 	if err == nil {
-		g, err = wire.ParseGather(answer, len(locks))
+		g, err = wire.ParseAll(answer, len(locks))
 	}
 	if err != nil {
 		undo()

@@ -57,7 +57,7 @@ func TestSeveralLocksAreTakenInOneStep(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		l := mustLockAll(t, c.MultiMutex([]string{"b", "c", "a"}))
-		if w.net.count("gather") != 1 || w.net.count("acquire") != 0 {
+		if w.net.count("acquire_all") != 1 || w.net.count("acquire") != 0 {
 			t.Errorf("sent %v", w.net.sent)
 		}
 		if l.Err() != nil || l.Remaining() != trusted || l.Context().Err() != nil {
@@ -101,10 +101,10 @@ func TestOfSeveralLocksNoneIsTakenIfOneIsHeld(t *testing.T) {
 
 		// One that a goroutine of the same process has is not even asked for.
 		mine := mustLock(t, c.Mutex("a"))
-		asked := w.net.count("gather")
+		asked := w.net.count("acquire_all")
 		_, err = c.MultiMutex([]string{"c", "a"}).TryLock(t.Context())
-		if !errors.As(err, &busy) || busy.Name != "a" || w.net.count("gather") != asked {
-			t.Errorf("error %v after %d requests", err, w.net.count("gather")-asked)
+		if !errors.As(err, &busy) || busy.Name != "a" || w.net.count("acquire_all") != asked {
+			t.Errorf("error %v after %d requests", err, w.net.count("acquire_all")-asked)
 		}
 		release(t, mine)
 		release(t, held)
@@ -255,11 +255,11 @@ func TestAfterALossTheOtherLocksAreNotPassedOnInsideTheProcess(t *testing.T) {
 
 func TestSeveralLocksOfUnknownOutcomeAreUndone(t *testing.T) {
 	for name, fault := range map[string]func(w *world){
-		"reply lost":   func(w *world) { w.LoseReply(only("gather", 1, errLink)) },
-		"request lost": func(w *world) { w.FailRequest(only("gather", 1, errLink)) },
+		"reply lost":   func(w *world) { w.LoseReply(only("acquire_all", 1, errLink)) },
+		"request lost": func(w *world) { w.FailRequest(only("acquire_all", 1, errLink)) },
 		"request late": func(w *world) {
 			w.net.slow(func(action string) (there, back time.Duration) {
-				if action == "gather" {
+				if action == "acquire_all" {
 					there = 10 * time.Second
 				}
 				return there, 0

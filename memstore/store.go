@@ -108,8 +108,8 @@ func (s *Store) act(name string, keys, words []string) (string, error) {
 		return s.acquireFree(keys, args)
 	case "release_idle":
 		return s.releaseIdle(keys, args)
-	case "gather":
-		return s.gather(keys, args)
+	case "acquire_all":
+		return s.acquireAll(keys, args)
 	case "permit":
 		return "permitted", nil // there are no users here
 	case "announce":

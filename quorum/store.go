@@ -81,7 +81,7 @@ func (s *Store) Run(ctx context.Context, action *script.Script, keys, args []str
 // Node are its own, for one server each.
 var actions = map[string]func(s *Store, ctx context.Context, keys, args []string) (string, error){
 	script.Acquire.Name:      (*Store).acquire,
-	script.Gather.Name:       (*Store).acquireAll,
+	script.AcquireAll.Name:   (*Store).acquireAll,
 	script.Release.Name:      (*Store).release,
 	script.ReleaseAfter.Name: (*Store).releaseAfter,
 	script.Renew.Name:        (*Store).renew,

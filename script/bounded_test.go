@@ -108,7 +108,7 @@ func steps(owner string) map[*script.Script][]string {
 		script.Evict:        {"ann", "test", "0", "600000", ear},
 		script.Convert:      {"h/1", fence, "s", "30000", "600000", ear},
 		script.SetLimit:     {"3", "600000", ear},
-		script.Gather:       {"n/1", "30000", "600000", ear},
+		script.AcquireAll:   {"n/1", "30000", "600000", ear},
 		script.Turn:         {"n/1", "30000", "600000", "60000", "-", "now", ear},
 		script.Proclaim:     {"h/1", fence, "1", "=v", ear + "x", "600000"},
 		script.Leader:       {},

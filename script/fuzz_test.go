@@ -18,7 +18,7 @@ var later = []struct {
 	{script.Acquire, "c/1 30000 630000 s 60000 f:push:"},
 	{script.Acquire, "c/1 30000 630000 p:1:3 60000 f:push:"},
 	{script.AcquireFree, "30000 630000 c/1"},
-	{script.Gather, "c/1 30000 600000 f:push:"},
+	{script.AcquireAll, "c/1 30000 600000 f:push:"},
 	{script.Poll, "c/1 30000 600000 60000 f:push:"},
 	{script.Renew, "600000 c/1 30000 "},
 	{script.Convert, "c/1 5 s 30000 600000 f:push:"},

@@ -16,7 +16,7 @@ import (
 //go:embed *.lua
 var files embed.FS
 
-// The actions. Each works on the record of one lock; Renew, Gather, AcquireFree
+// The actions. Each works on the record of one lock; Renew, AcquireAll, AcquireFree
 // and ReleaseIdle on several; Turn and Forgo on the record of a job that runs
 // once per period; Announce and Whois on the record of one client; Permit on none.
 // Raise and Node are for one server of a quorum, Node on a mark there.
@@ -34,7 +34,7 @@ var (
 	SetLimit     = load("set_limit")
 	Announce     = load("announce")
 	Whois        = load("whois")
-	Gather       = load("gather")
+	AcquireAll   = load("acquire_all")
 	Turn         = load("turn")
 	Forgo        = load("forgo")
 	Proclaim     = load("proclaim")
@@ -49,7 +49,7 @@ var (
 func All() []*Script {
 	return []*Script{
 		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Convert, SetLimit,
-		Gather, Turn, Forgo, Proclaim, Leader, ReleaseAfter, Permit, Announce, Whois, Raise, Node,
+		AcquireAll, Turn, Forgo, Proclaim, Leader, ReleaseAfter, Permit, Announce, Whois, Raise, Node,
 	}
 }
 

@@ -130,8 +130,8 @@ func (p *player) act(c *command) ([]string, error) {
 		args = []string{c.word(), c.opt("retention", "600s"), p.base()}
 	case "renew":
 		keys, args = p.renew(c)
-	case "gather":
-		keys, args = p.gather(c)
+	case "acquire_all":
+		keys, args = p.acquireAll(c)
 	case "turn":
 		args = []string{c.word(), c.opt("ttl", "30s"), c.opt("retention", "600s"), c.opt("period", "3600s"),
 			c.opt("offset", "-"), c.opt("first", "now"), p.base()}
@@ -201,8 +201,8 @@ func (p *player) renew(c *command) (keys, args []string) {
 	return keys, args
 }
 
-// gather takes an attempt and names of locks.
-func (p *player) gather(c *command) (keys, args []string) {
+// acquireAll takes an attempt and names of locks.
+func (p *player) acquireAll(c *command) (keys, args []string) {
 	args = []string{c.word(), c.opt("ttl", "30s"), c.opt("retention", "600s")}
 	for len(c.words) > 0 {
 		keys, args = append(keys, "golden:{"+c.word()+"}"), append(args, p.base())

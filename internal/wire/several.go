@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Gathered is what gather answered.
-type Gathered struct {
+// AllAnswer is what acquire_all answered.
+type AllAnswer struct {
 	Locks  []Answer // granted ones, in order; nil: one was busy and none is held
 	Busy   int      // index of the lock that was not free, from 0
 	Left   time.Duration
 	Holder string // empty unless exclusive
 }
 
-// ParseGather reads the answer of a gather of n locks.
-func ParseGather(answer string, n int) (Gathered, error) {
+// ParseAll reads the answer of an acquire_all of n locks.
+func ParseAll(answer string, n int) (AllAnswer, error) {
 	s := scan{words: strings.Fields(answer)}
-	var g Gathered
+	var g AllAnswer
 	switch s.word() {
 	case "granted":
 		for range n {
@@ -30,7 +30,7 @@ func ParseGather(answer string, n int) (Gathered, error) {
 		s.bad = true
 	}
 	if s.bad || len(s.words) > 0 {
-		return Gathered{}, BadAnswer(answer)
+		return AllAnswer{}, BadAnswer(answer)
 	}
 	return g, nil
 }

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-func TestAGatherIsReadInOrder(t *testing.T) {
-	g, err := ParseGather("granted 7 0 9 3", 2)
+func TestAnAnswerOnAllLocksIsReadInOrder(t *testing.T) {
+	g, err := ParseAll("granted 7 0 9 3", 2)
 	if err != nil || len(g.Locks) != 2 || g.Locks[0].Token != 7 || g.Locks[1].Token != 9 || g.Locks[1].Waiting != 3 {
 		t.Errorf("read %+v, %v", g, err)
 	}
-	g, err = ParseGather("busy 2 1500 c/7", 2)
+	g, err = ParseAll("busy 2 1500 c/7", 2)
 	if err != nil || g.Locks != nil || g.Busy != 1 || g.Left != 1500*time.Millisecond || g.Holder != "c/7" {
 		t.Errorf("read %+v, %v", g, err)
 	}
@@ -19,8 +19,8 @@ func TestAGatherIsReadInOrder(t *testing.T) {
 		"", "granted", "granted 1 0", "granted 1 0 2", "granted 1 0 2 0 3 0", "busy 0 1 -", "busy 3 1 -", "busy 1 1",
 		"gone",
 	} {
-		if g, err := ParseGather(s, 2); err == nil {
-			t.Errorf("ParseGather(%q) = %+v", s, g)
+		if g, err := ParseAll(s, 2); err == nil {
+			t.Errorf("ParseAll(%q) = %+v", s, g)
 		}
 	}
 }
@@ -80,7 +80,7 @@ func FuzzParseSeveral(f *testing.F) {
 	f.Add("busy 2 1500 c/7")
 	f.Add("leader 7 1000 20 c/7 =a")
 	f.Fuzz(func(_ *testing.T, s string) {
-		_, _ = ParseGather(s, 2)
+		_, _ = ParseAll(s, 2)
 		_, _ = ParseTurn(s)
 		_, _ = ParseLeader(s)
 	})

@@ -40,7 +40,7 @@ var inKinds = []mutant{{
 	by:   []check{transcripts, oracle},
 }, {
 	name: "of several locks those before the one that is held stay taken",
-	file: "script/gather.lua",
+	file: "script/acquire_all.lua",
 	old:  "    for _, other in ipairs(locks) do other.drop() end\n",
 	mut:  "",
 	by:   []check{transcripts, oracle},

@@ -49,7 +49,7 @@ func (m *machine) step(twice bool, action *script.Script, words ...any) string {
 	w := m.world
 	var asks *attempt
 	switch action {
-	case script.Acquire, script.Poll, script.Convert, script.Gather:
+	case script.Acquire, script.Poll, script.Convert, script.AcquireAll:
 		asks = m.attempts[words[0].(string)]
 	}
 	w.micros += rapid.SampledFrom([]int64{0, 0, 1, 700, 1500}).Draw(w.rt, "micros")
@@ -180,7 +180,7 @@ func (m *machine) served(action *script.Script, o outcome) bool {
 	switch action {
 	case script.Acquire:
 		return !strings.HasPrefix(o.answer, "conflict")
-	case script.Poll, script.Gather:
+	case script.Poll, script.AcquireAll:
 		return true
 	case script.SetLimit:
 		return o.answer != "idle" || !maps.Equal(m.before, o.fields)
@@ -386,10 +386,10 @@ func (m *machine) SetLimit(rt *rapid.T) {
 }
 
 // Gather asks for the lock as one of several, of which it is the only one here.
-func (m *machine) Gather(rt *rapid.T) {
+func (m *machine) AcquireAll(rt *rapid.T) {
 	a := m.fresh(rt)
 	a.owner, a.want = "", "x"
-	m.step(true, script.Gather, a.id, a.ttl, retention, base)
+	m.step(true, script.AcquireAll, a.id, a.ttl, retention, base)
 }
 
 // Proclaim is heard only if the attempt holds with the token that it was granted.

@@ -1,5 +1,5 @@
 #!lua
--- gather — take several locks, all or none.
+-- acquire_all — take several locks, all or none.
 --
 -- KEYS   n key        the records, one for each lock, no two the same
 -- ARGV   1 attempt    who asks: <client>/<number>; all the holds are this one acquisition's

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// gather takes several locks, all or none. Every key must hold a record or
+// acquireAll takes several locks, all or none. Every key must hold a record or
 // nothing before anything changes.
 //
 // Answers: granted and for each lock TOKEN WAITING · busy INDEX LEFT HOLDER.
-func (s *Store) gather(keys []string, args *arguments) (string, error) {
+func (s *Store) acquireAll(keys []string, args *arguments) (string, error) {
 	r := request{attempt: args.text(), ttl: args.whole(), mode: exclusive, weight: 1}
 	retention := args.whole()
 	bases := make([]string, len(keys))
 	for i := range bases {
 		bases[i] = args.text()
 	}
-	if err := args.problem("gather"); err != nil {
+	if err := args.problem("acquire_all"); err != nil {
 		return "", err
 	}
 	steps := make([]*step, len(keys))
