@@ -49,7 +49,7 @@ func (c *Client) Periodic(name string, period time.Duration, options ...Periodic
 	// nothing to pass on between them.
 	chosen, err := choose(c, name, choice{want: wire.Exclusive, alone: true}, options)
 	e := &Periodic{terms: c.terms(name, chosen, cmp.Or(err, checkPeriod(period, chosen.ttl))), period: period}
-	e.terms.one[0] = wire.EveryKey(c.cfg.Prefix, name) // of the lock's slot, and so of its group
+	e.terms.one[0] = wire.PeriodicKey(c.cfg.Prefix, name) // of the lock's slot, and so of its group
 	return e
 }
 
@@ -334,18 +334,18 @@ func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 }
 
 // turn sends one request.
-func (e *Periodic) turn(ctx context.Context, attempt, first string) (wire.TurnLine, error) {
+func (e *Periodic) turn(ctx context.Context, attempt, first string) (wire.RunAnswer, error) {
 	c, s, offset := e.terms.client, &e.terms.spec, "-"
 	if asked := e.schedule(); asked.Aligned {
 		offset = wire.Millis(asked.Offset)
 	}
-	answer, err := c.run(ctx, script.Turn, s.keys(), []string{
+	answer, err := c.run(ctx, script.BeginRun, s.keys(), []string{
 		attempt, s.ttlMS, c.retention, wire.Millis(e.period), offset, first, s.base,
 	})
 	if err != nil {
-		return wire.TurnLine{}, err
+		return wire.RunAnswer{}, err
 	}
-	return wire.ParseTurn(answer)
+	return wire.ParseRun(answer)
 }
 
 // schedule is what is asked for. The offset is less than a period: so that all

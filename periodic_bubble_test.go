@@ -176,11 +176,11 @@ func TestAPanicOfARunCountsAndIsReleased(t *testing.T) {
 
 func TestATurnOfUnknownOutcomeIsGivenBackWithItsPeriod(t *testing.T) {
 	for name, fault := range map[string]func(w *world){
-		"reply lost":   func(w *world) { w.LoseReply(only("turn", 1, errLink)) },
-		"request lost": func(w *world) { w.FailRequest(only("turn", 1, errLink)) },
+		"reply lost":   func(w *world) { w.LoseReply(only("begin_run", 1, errLink)) },
+		"request lost": func(w *world) { w.FailRequest(only("begin_run", 1, errLink)) },
 		"request late": func(w *world) {
 			w.net.slow(func(action string) (there, back time.Duration) {
-				if action == "turn" {
+				if action == "begin_run" {
 					there = 10 * time.Second
 				}
 				return there, 0
@@ -289,7 +289,7 @@ func TestALoopOfManyProcessesRunsTheJobOnceAtEachFixedTime(t *testing.T) {
 				t.Errorf("run %d came %v after noon", i, late)
 			}
 		}
-		if n := w.net.count("turn"); n > processes*days*8 {
+		if n := w.net.count("begin_run"); n > processes*days*8 {
 			t.Errorf("%d requests", n)
 		}
 	})

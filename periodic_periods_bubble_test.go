@@ -311,7 +311,7 @@ func TestAJobIsRescheduledOnPurpose(t *testing.T) {
 		if turn := j.do(noon); !turn.Ran || time.Now().UTC().Hour() != 12 {
 			t.Errorf("%+v at %v", turn, time.Now().UTC())
 		}
-		w.FailRequest(only("turn", 1, errLink))
+		w.FailRequest(only("begin_run", 1, errLink))
 		wantIs(t, daily.Reschedule(t.Context()), holdfast.ErrUnknownOutcome)
 		wantIs(t, w.client().Periodic("", time.Hour).Reschedule(t.Context()), holdfast.ErrInvalid)
 		c := w.client()
@@ -326,16 +326,16 @@ func TestAJobIsRescheduledOnPurpose(t *testing.T) {
 // also when it sees the period marked before that is done.
 func TestALoopOutlivesRequestsWithoutAnswer(t *testing.T) {
 	const period, periods = time.Hour, 200
-	for _, action := range []string{"turn", "release"} {
+	for _, action := range []string{"begin_run", "release"} {
 		t.Run(action, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				j := &job{t: t, take: time.Minute}
 				turns, forgoes := 0, 0
 				w.LoseReply(func(asked string, _ []string) error {
 					switch {
-					case asked == "turn":
+					case asked == "begin_run":
 						turns++
-						if action == "turn" && turns%3 == 0 {
+						if action == "begin_run" && turns%3 == 0 {
 							return errLink
 						}
 					case asked == "release" && action == "release" && j.count()%3 == 0:

@@ -84,7 +84,7 @@ var actions = map[string]func(*step, *arguments) string{
 	"evict":     evict,
 	"convert":   convert,
 	"set_limit": setLimit,
-	"turn":      turn,
+	"begin_run": beginRun,
 	"forgo":     forgo,
 
 	"proclaim":      proclaim,

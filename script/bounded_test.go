@@ -109,7 +109,7 @@ func steps(owner string) map[*script.Script][]string {
 		script.Convert:      {"h/1", fence, "s", "30000", "600000", ear},
 		script.SetLimit:     {"3", "600000", ear},
 		script.AcquireAll:   {"n/1", "30000", "600000", ear},
-		script.Turn:         {"n/1", "30000", "600000", "60000", "-", "now", ear},
+		script.BeginRun:     {"n/1", "30000", "600000", "60000", "-", "now", ear},
 		script.Proclaim:     {"h/1", fence, "1", "=v", ear + "x", "600000"},
 		script.Leader:       {},
 		script.ReleaseAfter: {"h/1", fence, "1000", "100", "600000", ear},

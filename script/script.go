@@ -17,7 +17,7 @@ import (
 var files embed.FS
 
 // The actions. Each works on the record of one lock; Renew, AcquireAll, AcquireFree
-// and ReleaseIdle on several; Turn and Forgo on the record of a job that runs
+// and ReleaseIdle on several; BeginRun and Forgo on the record of a job that runs
 // once per period; Announce and Whois on the record of one client; Permit on none.
 // Raise and Node are for one server of a quorum, Node on a mark there.
 var (
@@ -35,7 +35,7 @@ var (
 	Announce     = load("announce")
 	Whois        = load("whois")
 	AcquireAll   = load("acquire_all")
-	Turn         = load("turn")
+	BeginRun     = load("begin_run")
 	Forgo        = load("forgo")
 	Proclaim     = load("proclaim")
 	Leader       = load("leader")
@@ -49,7 +49,7 @@ var (
 func All() []*Script {
 	return []*Script{
 		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Convert, SetLimit,
-		AcquireAll, Turn, Forgo, Proclaim, Leader, ReleaseAfter, Permit, Announce, Whois, Raise, Node,
+		AcquireAll, BeginRun, Forgo, Proclaim, Leader, ReleaseAfter, Permit, Announce, Whois, Raise, Node,
 	}
 }
 

@@ -132,7 +132,7 @@ func (p *player) act(c *command) ([]string, error) {
 		keys, args = p.renew(c)
 	case "acquire_all":
 		keys, args = p.acquireAll(c)
-	case "turn":
+	case "begin_run":
 		args = []string{c.word(), c.opt("ttl", "30s"), c.opt("retention", "600s"), c.opt("period", "3600s"),
 			c.opt("offset", "-"), c.opt("first", "now"), p.base()}
 	case "forgo":

@@ -29,7 +29,7 @@ func FuzzNames(f *testing.F) {
 			t.Errorf("%q is written as %q and read as %q", name, word, back)
 		}
 		for _, there := range []string{
-			Key("p", name), Base("p", name, true) + "c", EveryKey("p", name), Watch("p", name, true),
+			Key("p", name), Base("p", name, true) + "c", PeriodicKey("p", name), Watch("p", name, true),
 		} {
 			if tag(there) != word {
 				t.Errorf("%q: the slot of %q is that of %q", name, there, tag(there))
@@ -45,7 +45,7 @@ func FuzzTimes(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, n uint64) {
 		a, err := Parse("queued 1 " + Number(n) + " 7")
-		turn, wrong := ParseTurn("early " + Number(n) + " -")
+		turn, wrong := ParseRun("early " + Number(n) + " -")
 		if (err == nil) != (wrong == nil) {
 			t.Errorf("%d ms: %v and %v", n, err, wrong)
 		}

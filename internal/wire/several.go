@@ -35,8 +35,8 @@ func ParseAll(answer string, n int) (AllAnswer, error) {
 	return g, nil
 }
 
-// TurnLine is what turn answered.
-type TurnLine struct {
+// RunAnswer is what begin_run answered.
+type RunAnswer struct {
 	Granted bool
 	Busy    bool   // due, but an earlier run goes on
 	Token   uint64 // of a grant
@@ -63,10 +63,10 @@ func (s *scan) plan() (p Plan) {
 	return p
 }
 
-// ParseTurn reads the answer of turn.
-func ParseTurn(answer string) (TurnLine, error) {
+// ParseRun reads the answer of begin_run.
+func ParseRun(answer string) (RunAnswer, error) {
 	s := scan{words: strings.Fields(answer)}
-	var t TurnLine
+	var t RunAnswer
 	switch kind := s.word(); kind {
 	case "granted":
 		t.Granted, t.Token, t.Left = true, s.token(), s.millis()
@@ -79,7 +79,7 @@ func ParseTurn(answer string) (TurnLine, error) {
 		s.bad = true
 	}
 	if s.bad || len(s.words) > 0 {
-		return TurnLine{}, BadAnswer(answer)
+		return RunAnswer{}, BadAnswer(answer)
 	}
 	return t, nil
 }
@@ -118,10 +118,10 @@ func ParseLeader(answer string) (LeaderLine, error) {
 // Value writes what a leader stands for as one word, which is never empty.
 func Value(value string) string { return "=" + Encode(value) }
 
-// EveryKey is the name of the record of a job that runs once per period. It
+// PeriodicKey is the name of the record of a job that runs once per period. It
 // is none of a lock's, so that nobody who locks the name shortens its life:
 // a lock's record ends with a brace, whatever its prefix.
-func EveryKey(prefix, name string) string { return prefix + ":{" + Encode(name) + "}:periodic" }
+func PeriodicKey(prefix, name string) string { return prefix + ":{" + Encode(name) + "}:periodic" }
 
 // Watch is the channel of those who observe an election: in a Cluster it is in
 // the lock's slot. The byte before the name is one that no prefix has: so no

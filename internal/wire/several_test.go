@@ -26,14 +26,14 @@ func TestAnAnswerOnAllLocksIsReadInOrder(t *testing.T) {
 }
 
 func TestATurnIsRead(t *testing.T) {
-	for s, want := range map[string]TurnLine{
+	for s, want := range map[string]RunAnswer{
 		"granted 7 1500": {Granted: true, Token: 7, Left: 1500 * time.Millisecond},
 		"early 20 c/7":   {Left: 20 * time.Millisecond, Attempt: "c/7"},
 		"early 20 -":     {Left: 20 * time.Millisecond},
 		"busy 20 c/7":    {Busy: true, Left: 20 * time.Millisecond, Attempt: "c/7"},
 	} {
-		if got, err := ParseTurn(s); err != nil || got != want {
-			t.Errorf("ParseTurn(%q) = %+v, %v", s, got, err)
+		if got, err := ParseRun(s); err != nil || got != want {
+			t.Errorf("ParseRun(%q) = %+v, %v", s, got, err)
 		}
 	}
 	for s, want := range map[string]Plan{
@@ -41,16 +41,16 @@ func TestATurnIsRead(t *testing.T) {
 		"other 1500 0": {Period: 1500 * time.Millisecond, Aligned: true},
 		"other 20 7":   {Period: 20 * time.Millisecond, Aligned: true, Offset: 7 * time.Millisecond},
 	} {
-		if got, err := ParseTurn(s); err != nil || got.Other == nil || *got.Other != want {
-			t.Errorf("ParseTurn(%q) = %+v, %v", s, got, err)
+		if got, err := ParseRun(s); err != nil || got.Other == nil || *got.Other != want {
+			t.Errorf("ParseRun(%q) = %+v, %v", s, got, err)
 		}
 	}
 	for _, s := range []string{
 		"", "granted 7", "granted 7 1 2", "early -1 c/7", "early 1", "late 1 c/7",
 		"other", "other 7", "other - 7", "other 7 -1", "other 7 - 1",
 	} {
-		if got, err := ParseTurn(s); err == nil {
-			t.Errorf("ParseTurn(%q) = %+v", s, got)
+		if got, err := ParseRun(s); err == nil {
+			t.Errorf("ParseRun(%q) = %+v", s, got)
 		}
 	}
 }
@@ -81,7 +81,7 @@ func FuzzParseSeveral(f *testing.F) {
 	f.Add("leader 7 1000 20 c/7 =a")
 	f.Fuzz(func(_ *testing.T, s string) {
 		_, _ = ParseAll(s, 2)
-		_, _ = ParseTurn(s)
+		_, _ = ParseRun(s)
 		_, _ = ParseLeader(s)
 	})
 }
@@ -89,8 +89,8 @@ func FuzzParseSeveral(f *testing.F) {
 func TestNamesOfOneLockShareASlot(t *testing.T) {
 	for _, name := range []string{"a", "a{b}", "}", "with space"} {
 		want := tag(Key("p", name))
-		if tag(EveryKey("p", name)) != want || tag(Watch("p", name, true)) != want {
-			t.Errorf("%q: %q and %q are apart", name, EveryKey("p", name), Watch("p", name, true))
+		if tag(PeriodicKey("p", name)) != want || tag(Watch("p", name, true)) != want {
+			t.Errorf("%q: %q and %q are apart", name, PeriodicKey("p", name), Watch("p", name, true))
 		}
 		// A channel with a brace is a sharded one.
 		if strings.Contains(Watch("p", name, false), "{") {

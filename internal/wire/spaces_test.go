@@ -9,7 +9,7 @@ import (
 // Kinds of keys and channels, by what makes their names different.
 var spaces = map[string]func(prefix, name, client string) string{
 	"lock":         func(prefix, name, _ string) string { return Key(prefix, name) },
-	"job":          func(prefix, name, _ string) string { return EveryKey(prefix, name) },
+	"job":          func(prefix, name, _ string) string { return PeriodicKey(prefix, name) },
 	"client":       func(prefix, _, client string) string { return ClientKey(prefix, client) },
 	"quorum":       func(prefix, _, _ string) string { return prefix + ":quorum" },
 	"push":         func(prefix, name, client string) string { return Base(prefix, name, false) + client },

@@ -23,7 +23,7 @@ func (r *Run) Periods() Result {
 			switch {
 			case n.Action == "forgo" && n.Before.Run != "" && n.After.Run == "":
 				delete(begun, n.Before.Next)
-			case n.Action == "turn" && n.After.Run != "" && n.After.Run != n.Before.Run:
+			case n.Action == "begin_run" && n.After.Run != "" && n.After.Run != n.Before.Run:
 				res.Examined++
 				before, twice := begun[n.After.Next]
 				begun[n.After.Next] = n.After.Run

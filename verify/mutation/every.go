@@ -3,19 +3,19 @@ package main
 // inJobs are those of jobs, of names and of refusals.
 var inJobs = []mutant{{
 	name: "another period of a job is put into its mark",
-	file: "script/turn.lua",
+	file: "script/begin_run.lua",
 	old:  "  if first ~= 'change' then return commit('other ' .. agreed) end\n",
 	mut:  "",
 	by:   []check{transcripts},
 }, {
 	name: "a fixed time comes twice after a clock was set back",
-	file: "script/turn.lua",
+	file: "script/begin_run.lua",
 	old:  "  limit = upcoming + period\n",
 	mut:  "",
 	by:   []check{oracle},
 }, {
 	name: "a run does not mark its period",
-	file: "script/turn.lua",
+	file: "script/begin_run.lua",
 	old:  "fields.turn = text(upcoming) .. ' ' .. attempt .. ' ' .. plan\n",
 	mut:  "",
 	by:   []check{transcripts},
@@ -27,7 +27,7 @@ var inJobs = []mutant{{
 	by:   []check{transcripts},
 }, {
 	name: "a fixed time comes twice after a clock was set back, in the twin",
-	file: "memstore/turn.go",
+	file: "memstore/begin_run.go",
 	old:  "	return next, next + p.period\n",
 	mut:  "	return next, now + p.period\n",
 	by:   []check{rules},

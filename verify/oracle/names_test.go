@@ -21,7 +21,7 @@ func (n *named) key() string {
 		return wire.Key(n.prefix, n.name)
 	case "job":
 		n.client = ""
-		return wire.EveryKey(n.prefix, n.name)
+		return wire.PeriodicKey(n.prefix, n.name)
 	case "client":
 		n.name = ""
 		return wire.ClientKey(n.prefix, n.client)

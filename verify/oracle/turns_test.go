@@ -61,13 +61,13 @@ func (m *turns) step(action *script.Script, words ...any) string {
 }
 
 // Turn asks for a run, twice.
-func (m *turns) Turn(rt *rapid.T) {
+func (m *turns) BeginRun(rt *rapid.T) {
 	m.micros += pick(rt, int64(0), 1, 1500)
 	m.number++
 	id := fmt.Sprint(pick(rt, "c1/", "c2/"), m.number)
 	args := []any{id, turnTTL, retention, m.period, m.offset, "now", base}
-	answer := m.step(script.Turn, args...)
-	if again := m.step(script.Turn, args...); again != answer {
+	answer := m.step(script.BeginRun, args...)
+	if again := m.step(script.BeginRun, args...); again != answer {
 		rt.Fatalf("I5: answered %q, and to the same request again %q", answer, again)
 	}
 	words := strings.Fields(answer)
@@ -97,7 +97,7 @@ func (m *turns) Other(rt *rapid.T) {
 		fmt.Sprint("c3/", m.number), fmt.Sprint(turnTTL), fmt.Sprint(retention),
 		fmt.Sprint(period), offset, "next", base,
 	}
-	o := m.run(script.Turn, []string{key}, args)
+	o := m.run(script.BeginRun, []string{key}, args)
 	want := fmt.Sprint("other ", m.period, " ", m.offset)
 	if _, marked := o.fields["turn"]; marked && o.answer != want || !marked && !strings.HasPrefix(o.answer, "early ") {
 		rt.Fatalf("with the fields %v it is answered %q", o.fields, o.answer)

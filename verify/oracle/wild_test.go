@@ -104,8 +104,8 @@ func (m *wild) AcquireAll(rt *rapid.T) {
 	m.step(script.AcquireAll, anyAttempt(rt), pick(rt, 1, 3000, 30_000), pick(rt, 5000, 60_000), base)
 }
 
-func (m *wild) Turn(rt *rapid.T) {
-	m.step(script.Turn, anyAttempt(rt), pick(rt, 1, 3000, 30_000), pick(rt, 5000, 60_000),
+func (m *wild) BeginRun(rt *rapid.T) {
+	m.step(script.BeginRun, anyAttempt(rt), pick(rt, 1, 3000, 30_000), pick(rt, 5000, 60_000),
 		pick(rt, 1, 3000, 10_000), pick(rt, "-", "0", "700", "999999999999999"),
 		pick(rt, "now", "now", "next", "change"), base)
 }

@@ -1,5 +1,5 @@
 #!lua
--- turn — begin the run of a period, if nobody has begun it.
+-- begin_run — begin the run of a period, if nobody has begun it.
 --
 -- KEYS   1 key        the record of the periods
 -- ARGV   1 attempt    who asks: <client>/<number>, unique for each run

@@ -34,11 +34,11 @@ func (p plan) upcoming(now int64) (next, limit int64) {
 	return next, next + p.period
 }
 
-// turn begins the run of a period, if nobody has begun it.
+// beginRun begins the run of a period, if nobody has begun it.
 //
 // Answers: granted TOKEN LEFT · early LEFT ATTEMPT · busy LEFT HOLDER ·
 // other PERIOD OFFSET.
-func turn(t *step, args *arguments) string {
+func beginRun(t *step, args *arguments) string {
 	r := request{attempt: args.text(), ttl: args.whole(), mode: exclusive, weight: 1}
 	t.retention = args.whole()
 	asked := args.plan()
