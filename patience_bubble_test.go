@@ -329,7 +329,7 @@ func TestWhatWasNotSentLeavesNothingBehind(t *testing.T) {
 		_, err = c.Periodic("e", time.Hour).Do(t.Context(), func(context.Context) error { return nil })
 		wantIs(t, err, holdfast.ErrUnreachable)
 		synctest.Wait()
-		if n := w.net.count("cancel") + w.net.count("forgo"); n > 0 {
+		if n := w.net.count("cancel") + w.net.count("cancel_run"); n > 0 {
 			t.Errorf("%d requests to undo what was not sent", n)
 		}
 		back()

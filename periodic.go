@@ -273,7 +273,7 @@ func (e *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 	if l == nil {
 		// Closed meanwhile, or lost: f did not run.
 		err = h.over()
-		c.undoBy(script.Forgo, s, h.attempt, c.now()+s.ttl)
+		c.undoBy(script.CancelRun, s, h.attempt, c.now()+s.ttl)
 		c.observe(Event{Kind: EventFail, Name: s.name, Wait: c.now() - start, Err: err})
 		return RunResult{HolderID: h.attempt}, nil, err
 	}
@@ -296,7 +296,7 @@ func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 	}
 	c.introduce()
 	attempt, _ := c.attempt()
-	undo := func() { c.undoBy(script.Forgo, s, attempt, c.now()+s.ttl) }
+	undo := func() { c.undoBy(script.CancelRun, s, attempt, c.now()+s.ttl) }
 	sent := c.now()
 	line, err := e.turn(ctx, attempt, first)
 	if request.Definite(err) {
@@ -439,11 +439,11 @@ func (l *Lease) forgo(ctx context.Context) error {
 
 func (h *hold) forgo(ctx context.Context) error {
 	c, s := h.spec.client, h.spec
-	a, err := c.ask(ctx, script.Forgo, s.keys(), []string{h.attempt, c.retention, s.base})
+	a, err := c.ask(ctx, script.CancelRun, s.keys(), []string{h.attempt, c.retention, s.base})
 	switch {
 	case err != nil:
 		if request.Transient(err) {
-			c.undoBy(script.Forgo, s, h.attempt, c.now()+s.ttl)
+			c.undoBy(script.CancelRun, s, h.attempt, c.now()+s.ttl)
 		}
 		return fault("release of", s.name, err)
 	case a.Kind == wire.None:

@@ -344,7 +344,7 @@ func TestALoopOutlivesRequestsWithoutAnswer(t *testing.T) {
 					return nil
 				})
 				w.FailRequest(func(asked string, _ []string) error {
-					if asked == "forgo" {
+					if asked == "cancel_run" {
 						if forgoes++; forgoes%5 != 0 {
 							return errLink
 						}

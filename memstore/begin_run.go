@@ -107,27 +107,3 @@ func (a *arguments) plan() (p plan) {
 	p.aligned, p.offset = true, a.whole()
 	return p
 }
-
-// forgo gives the period of a run back.
-//
-// Answers: released · none.
-func forgo(t *step, args *arguments) string {
-	attempt := args.text()
-	t.retention, t.base = args.whole(), args.text()
-
-	known := t.mark != nil && t.mark.attempt == attempt
-	if known {
-		t.keep(0)
-		t.mark = &mark{till: t.now, attempt: "-", plan: t.mark.plan}
-	}
-	if t.holder != nil && t.holder.is(attempt, "") {
-		t.holder = nil
-		known = true
-	}
-	if !known {
-		return "none"
-	}
-	t.settle()
-	t.advance("")
-	return "released"
-}

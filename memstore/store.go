@@ -76,16 +76,16 @@ func (s *Store) Run(ctx context.Context, action *script.Script, keys, args []str
 
 // actions has what each action does to the record of one lock.
 var actions = map[string]func(*step, *arguments) string{
-	"acquire":   acquire,
-	"release":   release,
-	"poll":      poll,
-	"cancel":    cancel,
-	"inspect":   inspect,
-	"evict":     evict,
-	"convert":   convert,
-	"set_limit": setLimit,
-	"begin_run": beginRun,
-	"forgo":     forgo,
+	"acquire":    acquire,
+	"release":    release,
+	"poll":       poll,
+	"cancel":     cancel,
+	"inspect":    inspect,
+	"evict":      evict,
+	"convert":    convert,
+	"set_limit":  setLimit,
+	"begin_run":  beginRun,
+	"cancel_run": cancelRun,
 
 	"proclaim":      proclaim,
 	"leader":        leader,

@@ -17,7 +17,7 @@ import (
 var files embed.FS
 
 // The actions. Each works on the record of one lock; Renew, AcquireAll, AcquireFree
-// and ReleaseIdle on several; BeginRun and Forgo on the record of a job that runs
+// and ReleaseIdle on several; BeginRun and CancelRun on the record of a job that runs
 // once per period; Announce and Whois on the record of one client; Permit on none.
 // Raise and Node are for one server of a quorum, Node on a mark there.
 var (
@@ -36,7 +36,7 @@ var (
 	Whois        = load("whois")
 	AcquireAll   = load("acquire_all")
 	BeginRun     = load("begin_run")
-	Forgo        = load("forgo")
+	CancelRun    = load("cancel_run")
 	Proclaim     = load("proclaim")
 	Leader       = load("leader")
 	ReleaseAfter = load("release_after")
@@ -49,7 +49,7 @@ var (
 func All() []*Script {
 	return []*Script{
 		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Convert, SetLimit,
-		AcquireAll, BeginRun, Forgo, Proclaim, Leader, ReleaseAfter, Permit, Announce, Whois, Raise, Node,
+		AcquireAll, BeginRun, CancelRun, Proclaim, Leader, ReleaseAfter, Permit, Announce, Whois, Raise, Node,
 	}
 }
 

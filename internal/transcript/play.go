@@ -135,7 +135,7 @@ func (p *player) act(c *command) ([]string, error) {
 	case "begin_run":
 		args = []string{c.word(), c.opt("ttl", "30s"), c.opt("retention", "600s"), c.opt("period", "3600s"),
 			c.opt("offset", "-"), c.opt("first", "now"), p.base()}
-	case "forgo":
+	case "cancel_run":
 		args = []string{c.word(), c.opt("retention", "600s"), p.base()}
 	case "proclaim":
 		args = []string{c.word(), c.opt("token", "0"), c.opt("number", "1"), c.opt("value", ""), p.watched(),

@@ -44,7 +44,7 @@ func urgencyOf(action *script.Script) urgency {
 	switch action {
 	case script.Renew:
 		return keeping
-	case script.Release, script.ReleaseIdle, script.ReleaseAfter, script.Cancel, script.Forgo, script.Poll,
+	case script.Release, script.ReleaseIdle, script.ReleaseAfter, script.Cancel, script.CancelRun, script.Poll,
 		script.Convert, script.Proclaim:
 		return giving
 	}

@@ -403,7 +403,7 @@ func TestLegalWaysPass(t *testing.T) {
 		note(5000, "acquire", "old", "c2/5", held(5000, "c2/5")).
 		// A period that was given back.
 		note(1, "begin_run", "j", "c1/6", held(1, "c1/6")+turn(1000, "c1/6")).
-		note(2, "forgo", "j", "c1/6", free(1)+turn(2, "-")).
+		note(2, "cancel_run", "j", "c1/6", free(1)+turn(2, "-")).
 		note(3, "begin_run", "j", "c2/6", held(3, "c2/6")+turn(1000, "c2/6"))
 	for _, name := range []string{"server-exclusion", "record-continuity", "tokens-rise", "once-per-period"} {
 		if r := s.results()[name]; !r.Passed() || r.Excused > 0 {

@@ -21,7 +21,7 @@ func (r *Run) Periods() Result {
 		begun := make(map[int64]string) // end of a period: whose run
 		for _, n := range r.Notes[key] {
 			switch {
-			case n.Action == "forgo" && n.Before.Run != "" && n.After.Run == "":
+			case n.Action == "cancel_run" && n.Before.Run != "" && n.After.Run == "":
 				delete(begun, n.Before.Next)
 			case n.Action == "begin_run" && n.After.Run != "" && n.After.Run != n.Before.Run:
 				res.Examined++

@@ -235,7 +235,7 @@ func (a *account) find(g *granted) *granted {
 
 // giving are the actions by which an attempt ends its own hold.
 var giving = map[string]bool{
-	"release": true, "release_idle": true, "cancel": true, "forgo": true, "convert": true, "release_after": true,
+	"release": true, "release_idle": true, "cancel": true, "cancel_run": true, "convert": true, "release_after": true,
 }
 
 // end closes a hold that is no longer in the record. Only its own attempt ends

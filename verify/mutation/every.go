@@ -21,7 +21,7 @@ var inJobs = []mutant{{
 	by:   []check{transcripts},
 }, {
 	name: "a period that is given back forgets which the job has",
-	file: "script/forgo.lua",
+	file: "script/cancel_run.lua",
 	old:  "  fields.turn = text(now) .. ' - ' .. plan\n",
 	mut:  "  fields.turn = text(now) .. ' - 1 -'\n",
 	by:   []check{transcripts},

@@ -166,9 +166,9 @@ func (m *turns) Release(rt *rapid.T) {
 	r.expiry = 0
 }
 
-func (m *turns) Forgo(rt *rapid.T) {
+func (m *turns) CancelRun(rt *rapid.T) {
 	r := m.known(rt)
-	m.step(script.Forgo, r.id, retention, base)
+	m.step(script.CancelRun, r.id, retention, base)
 	r.expiry = 0
 	if m.last == r {
 		m.last = nil

@@ -110,8 +110,8 @@ func (m *wild) BeginRun(rt *rapid.T) {
 		pick(rt, "now", "now", "next", "change"), base)
 }
 
-func (m *wild) Forgo(rt *rapid.T) {
-	m.step(script.Forgo, anyAttempt(rt), pick(rt, 5000, 60_000), base)
+func (m *wild) CancelRun(rt *rapid.T) {
+	m.step(script.CancelRun, anyAttempt(rt), pick(rt, 5000, 60_000), base)
 }
 
 func (m *wild) Proclaim(rt *rapid.T) {

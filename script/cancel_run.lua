@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- forgo — give the period of a run back: it did not happen, or is to happen again.
+-- cancel_run — give the period of a run back: it did not happen, or is to happen again.
 --
 -- KEYS   1 key        the record of the periods
 -- ARGV   1 attempt    the run
