@@ -120,7 +120,7 @@ func TestAnObserverIsNotToldOfAnEarlierLeaderAgain(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
-			case action != "leader":
+			case action != "read_leader":
 			case lags:
 				*answer = old
 			case old == "":
@@ -159,7 +159,7 @@ func TestAnObserverIsNotToldOfAShortAbsenceOfTheServer(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		lead := mustCampaign(t, w.client().Election("e"), "one")
 		seen, done := observe(ctx, t, w.client().Election("e"))
-		w.FailRequest(only("leader", 3, errLink))
+		w.FailRequest(only("read_leader", 3, errLink))
 		if err := lead.Proclaim(t.Context(), "two"); err != nil {
 			t.Fatal(err)
 		}

@@ -383,7 +383,7 @@ func TestWhoObservesSeesACrashWhenTheLeaseIsOver(t *testing.T) {
 		_ = mustCampaign(t, c.Election("e"), "one")
 		seen, done := observe(ctx, t, w.client().Election("e"))
 		time.Sleep(time.Hour)
-		asked := w.net.count("leader")
+		asked := w.net.count("read_leader")
 		if asked > 200 {
 			t.Errorf("%d looks in an hour", asked)
 		}
@@ -429,7 +429,7 @@ func TestWhoObservesIsToldWhenNothingIsKnownAnyMore(t *testing.T) {
 		c := w.client()
 		seen, done := observe(ctx, t, c.Election("e"))
 		broken := func(action string, _ []string) error {
-			if action == "leader" {
+			if action == "read_leader" {
 				return errLink
 			}
 			return nil

@@ -51,7 +51,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 
 // look reads the leader, and for how long that can be true at most.
 func (e *Election) look(ctx context.Context) (Leader, time.Duration, error) {
-	answer, err := e.terms.client.run(ctx, script.Leader, e.terms.keys(), nil)
+	answer, err := e.terms.client.run(ctx, script.ReadLeader, e.terms.keys(), nil)
 	if err != nil {
 		return Leader{}, 0, err
 	}

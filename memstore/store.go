@@ -88,7 +88,7 @@ var actions = map[string]func(*step, *arguments) string{
 	"cancel_run": cancelRun,
 
 	"proclaim":      proclaim,
-	"leader":        leader,
+	"read_leader":   readLeader,
 	"release_after": releaseAfter,
 
 	"raise": raise,

@@ -111,7 +111,7 @@ func steps(owner string) map[*script.Script][]string {
 		script.AcquireAll:   {"n/1", "30000", "600000", ear},
 		script.BeginRun:     {"n/1", "30000", "600000", "60000", "-", "now", ear},
 		script.Proclaim:     {"h/1", fence, "1", "=v", ear + "x", "600000"},
-		script.Leader:       {},
+		script.ReadLeader:   {},
 		script.ReleaseAfter: {"h/1", fence, "1000", "100", "600000", ear},
 		script.Raise:        {"h/1", "8", "600000"},
 		script.Inspect:      nil, // it is there to show the whole line

@@ -26,7 +26,7 @@ var later = []struct {
 	{script.BeginRun, "c/1 30000 600000 60000 - now f:push:"},
 	{script.CancelRun, "c/1 600000 f:push:"},
 	{script.Proclaim, "c/1 5 1 =a f:watch 600000"},
-	{script.Leader, ""},
+	{script.ReadLeader, ""},
 	{script.Inspect, ""},
 	{script.Evict, "ann test 0 600000 f:push:"},
 	{script.Release, "c/1 5 600000 f:push:"},

@@ -38,7 +38,7 @@ var (
 	BeginRun     = load("begin_run")
 	CancelRun    = load("cancel_run")
 	Proclaim     = load("proclaim")
-	Leader       = load("leader")
+	ReadLeader   = load("read_leader")
 	ReleaseAfter = load("release_after")
 	Permit       = load("permit")
 	Raise        = load("raise")
@@ -49,7 +49,7 @@ var (
 func All() []*Script {
 	return []*Script{
 		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Convert, SetLimit,
-		AcquireAll, BeginRun, CancelRun, Proclaim, Leader, ReleaseAfter, Permit, Announce, Whois, Raise, Node,
+		AcquireAll, BeginRun, CancelRun, Proclaim, ReadLeader, ReleaseAfter, Permit, Announce, Whois, Raise, Node,
 	}
 }
 

@@ -145,7 +145,7 @@ func (p *player) act(c *command) ([]string, error) {
 			c.opt("retention", "600s"), p.base()}
 	case "permit":
 		args = []string{p.base() + c.word()}
-	case "leader":
+	case "read_leader":
 	case "announce":
 		keys = []string{"golden:client:" + c.word()}
 		args = []string{c.opt("ttl", "900s"), c.opt("app", "shop"), c.opt("host", "web-1"), c.opt("pid", "42"),

@@ -84,7 +84,7 @@ func ParseRun(answer string) (RunAnswer, error) {
 	return t, nil
 }
 
-// LeaderLine is what leader answered.
+// LeaderLine is what read_leader answered.
 type LeaderLine struct {
 	Known   bool
 	Token   uint64
@@ -94,7 +94,7 @@ type LeaderLine struct {
 	Value   string
 }
 
-// ParseLeader reads the answer of leader.
+// ParseLeader reads the answer of read_leader.
 func ParseLeader(answer string) (LeaderLine, error) {
 	s := scan{words: strings.Fields(answer)}
 	kind := s.word()

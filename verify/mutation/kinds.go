@@ -22,7 +22,7 @@ var inKinds = []mutant{{
 	by:   []check{transcripts, oracle},
 }, {
 	name: "a new leader is seen with the value of the one before",
-	file: "script/leader.lua",
+	file: "script/read_leader.lua",
 	old:  "if token and token == text(fence) then\n",
 	mut:  "if token then\n",
 	by:   []check{transcripts, oracle},

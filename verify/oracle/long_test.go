@@ -64,7 +64,7 @@ func (m *wild) crowd(rt *rapid.T, n int) {
 		join(fmt.Sprintf("d%d/1", place), want, slices.Repeat([]string{"alice"}, place/7%2)...)
 	}
 	m.setLife()
-	m.step(script.Leader)
+	m.step(script.ReadLeader)
 }
 
 // fewer divides the number of sequences of a test whose steps are as much more work.

@@ -404,8 +404,8 @@ func (m *machine) Proclaim(rt *rapid.T) {
 }
 
 // Leader shows nobody but the holder.
-func (m *machine) Leader(rt *rapid.T) {
-	words := strings.Fields(m.step(true, script.Leader))
+func (m *machine) ReadLeader(rt *rapid.T) {
+	words := strings.Fields(m.step(true, script.ReadLeader))
 	if words[0] != "leader" {
 		return
 	}

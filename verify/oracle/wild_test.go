@@ -119,7 +119,7 @@ func (m *wild) Proclaim(rt *rapid.T) {
 		pick(rt, "", "=", "=a", "=b%20c"), base+"c1", 60_000)
 }
 
-func (m *wild) Leader(*rapid.T) { m.step(script.Leader) }
+func (m *wild) ReadLeader(*rapid.T) { m.step(script.ReadLeader) }
 
 func (m *wild) Advance(rt *rapid.T) {
 	m.advance(time.Duration(pick(rt, 1, 2999, 3000, 10_000, 70_000, -5000)) * time.Millisecond)

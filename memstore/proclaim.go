@@ -1,9 +1,6 @@
 package memstore
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // said is what a leader stands for.
 type said struct {
@@ -38,16 +35,4 @@ func proclaim(t *step, args *arguments) string {
 	}
 	t.pushes = append(t.pushes, message{watch, payload})
 	return "proclaimed"
-}
-
-// leader reads who leads, changing nothing.
-//
-// Answers: leader TOKEN SINCE LEFT ATTEMPT VALUE · none LEFT.
-func leader(t *step, _ *arguments) string {
-	h := t.holder
-	if h == nil || len(h.entries) > 0 || h.expiry <= t.now || // who stands under a name leads nobody
-		t.said == nil || t.said.value == "" || t.said.token != text(t.fence) {
-		return fmt.Sprintf("none %d", t.left())
-	}
-	return fmt.Sprintf("leader %d %d %d %s %s", t.fence, min(t.now, t.fence/1000), t.left(), h.name, t.said.value)
 }

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- leader — read who leads, changing nothing.
+-- read_leader — read who leads, changing nothing.
 --
 -- KEYS   1 key    the lock's record
 --
