@@ -137,7 +137,7 @@ func (c *Client) permitted(ctx context.Context, s *spec) error {
 	if c.allowed.Load() {
 		return nil
 	}
-	answer, err := c.run(ctx, script.Permit, s.keys(), []string{s.channel})
+	answer, err := c.run(ctx, script.CheckACL, s.keys(), []string{s.channel})
 	if err != nil {
 		if request.Refusal(err) != nil && !request.IsPermission(err) {
 			return nil

@@ -42,7 +42,7 @@ func (m *deafNet) Listen(ctx context.Context, channel string, l store.Listener) 
 }
 
 func (m *deafNet) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
-	if action == script.Permit && m.permit != "" {
+	if action == script.CheckACL && m.permit != "" {
 		return m.permit, nil
 	}
 	return m.network.Run(ctx, action, keys, args)
@@ -282,9 +282,9 @@ func TestAServerThatCannotTellItsPermissionsIsTriedAllTheSame(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.over(&deafNet{network: w.net, permit: "unknown"}, holdfast.Config{})
 		release(t, mustLock(t, c.Mutex("a")))
-		w.FailRequest(only("permit", 1, &holdfast.ServerError{Code: "ERR", Message: "ERR unknown"}))
+		w.FailRequest(only("check_acl", 1, &holdfast.ServerError{Code: "ERR", Message: "ERR unknown"}))
 		release(t, mustLock(t, w.client().Mutex("a")))
-		w.FailRequest(only("permit", 1, errLink))
+		w.FailRequest(only("check_acl", 1, errLink))
 		_, err := w.client().Mutex("a").TryLock(t.Context())
 		wantIs(t, err, holdfast.ErrUnreachable, errLink)
 		w.wantFree("a")

@@ -110,8 +110,8 @@ func (s *Store) act(name string, keys, words []string) (string, error) {
 		return s.releaseIdle(keys, args)
 	case "acquire_all":
 		return s.acquireAll(keys, args)
-	case "permit":
-		return "permitted", nil // there are no users here
+	case "check_acl":
+		return checkACL()
 	case "announce":
 		return s.announce(keys[0], args)
 	case "whois":

@@ -10,7 +10,7 @@ import (
 // checkACL asks all nodes what their user may not run: what is missing on one is
 // missing.
 func (s *Store) checkACL(ctx context.Context, keys, args []string) (string, error) {
-	answers, err := s.askMajority(ctx, script.Permit, keys, args)
+	answers, err := s.askMajority(ctx, script.CheckACL, keys, args)
 	if err != nil {
 		return "", err
 	}

@@ -89,7 +89,7 @@ var actions = map[string]func(s *Store, ctx context.Context, keys, args []string
 	script.Cancel.Name:       (*Store).cancel,
 	script.Inspect.Name:      (*Store).inspect,
 	script.Evict.Name:        (*Store).evict,
-	script.Permit.Name:       (*Store).checkACL,
+	script.CheckACL.Name:     (*Store).checkACL,
 	script.Announce.Name:     (*Store).registerClient,
 	script.Whois.Name:        (*Store).readClient,
 }

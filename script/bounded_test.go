@@ -115,7 +115,7 @@ func steps(owner string) map[*script.Script][]string {
 		script.ReleaseAfter: {"h/1", fence, "1000", "100", "600000", ear},
 		script.Raise:        {"h/1", "8", "600000"},
 		script.Inspect:      nil, // it is there to show the whole line
-		script.Permit:       nil, // no lock's record, from here on
+		script.CheckACL:     nil, // no lock's record, from here on
 		script.Announce:     nil,
 		script.Whois:        nil,
 		script.Node:         nil,

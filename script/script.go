@@ -18,7 +18,7 @@ var files embed.FS
 
 // The actions. Each works on the record of one lock; Renew, AcquireAll, AcquireFree
 // and ReleaseIdle on several; BeginRun and CancelRun on the record of a job that runs
-// once per period; Announce and Whois on the record of one client; Permit on none.
+// once per period; Announce and Whois on the record of one client; CheckACL on none.
 // Raise and Node are for one server of a quorum, Node on a mark there.
 var (
 	Acquire      = load("acquire")
@@ -40,7 +40,7 @@ var (
 	Proclaim     = load("proclaim")
 	ReadLeader   = load("read_leader")
 	ReleaseAfter = load("release_after")
-	Permit       = load("permit")
+	CheckACL     = load("check_acl")
 	Raise        = load("raise")
 	Node         = load("node")
 )
@@ -49,7 +49,7 @@ var (
 func All() []*Script {
 	return []*Script{
 		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Convert, SetLimit,
-		AcquireAll, BeginRun, CancelRun, Proclaim, ReadLeader, ReleaseAfter, Permit, Announce, Whois, Raise, Node,
+		AcquireAll, BeginRun, CancelRun, Proclaim, ReadLeader, ReleaseAfter, CheckACL, Announce, Whois, Raise, Node,
 	}
 }
 

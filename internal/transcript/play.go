@@ -143,7 +143,7 @@ func (p *player) act(c *command) ([]string, error) {
 	case "release_after":
 		args = []string{c.word(), c.opt("token", "0"), c.opt("least", "0"), c.opt("after", "0"),
 			c.opt("retention", "600s"), p.base()}
-	case "permit":
+	case "check_acl":
 		args = []string{p.base() + c.word()}
 	case "read_leader":
 	case "announce":

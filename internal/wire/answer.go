@@ -216,7 +216,7 @@ func ParsePush(payload string) (attempt string, a Answer, err error) {
 	return words[1], a, nil
 }
 
-// ParseMissing reads the answer of permit: the commands that the server's user
+// ParseMissing reads the answer of check_acl: the commands that the server's user
 // may not run. What the server could not tell is not missing.
 func ParseMissing(answer string) []string {
 	list, missing := strings.CutPrefix(answer, "missing ")

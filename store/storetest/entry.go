@@ -9,7 +9,7 @@ import (
 var entryTests = []test{
 	{"entering together", testTogether},
 	{"release_after", testReleaseAfter},
-	{"permit", testPermit},
+	{"check_acl", testCheckACL},
 }
 
 // Who waits in the name that is let in comes in too, and hears of it.
@@ -60,8 +60,8 @@ func testReleaseAfter(s *suite) {
 	s.is(giveUp(s.attempt("c", 2), token, 0, "alice"), "released")
 }
 
-func testPermit(s *suite) {
-	answer := s.run(script.Permit, s.channel("a"))
+func testCheckACL(s *suite) {
+	answer := s.run(script.CheckACL, s.channel("a"))
 	if answer != "permitted" && answer != "unknown" {
 		s.Errorf("the user of this suite may not run everything: %s", answer)
 	}

@@ -77,7 +77,7 @@ var inKinds = []mutant{{
 	by:  []check{transcripts, oracle},
 }, {
 	name: "a set-up without a needed command is found good",
-	file: "script/permit.lua",
+	file: "script/check_acl.lua",
 	old:  "need('hdel', key, 'f')\n",
 	mut:  "",
 	by:   []check{transcripts, oracle},

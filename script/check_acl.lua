@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- permit — which commands of the actions the server's user may not run.
+-- check_acl — which commands of the actions the server's user may not run.
 --
 -- KEYS   1 key      a lock's record
 -- ARGV   1 channel  where the pushes for it arrive
