@@ -219,5 +219,5 @@ func (c *Client) farewell(ctx context.Context) {
 	if !c.announced.Load() {
 		return
 	}
-	_, _ = c.run(ctx, script.Announce, []string{c.clientKey()}, c.introduction(time.Millisecond))
+	_, _ = c.run(ctx, script.RegisterClient, []string{c.clientKey()}, c.introduction(time.Millisecond))
 }

@@ -220,11 +220,11 @@ func TestAbandonSendsNothingAndLeavesTheLockTakenForItsLease(t *testing.T) {
 		c := w.client()
 		l := mustLock(t, c.Mutex("a"))
 		synctest.Wait()
-		before := w.net.count("release") + w.net.count("announce") + w.net.count("cancel")
+		before := w.net.count("release") + w.net.count("register_client") + w.net.count("cancel")
 		c.Abandon()
 		wantIs(t, ended(l.Context()), holdfast.ErrClosed)
 		wantIs(t, l.Release(t.Context()), holdfast.ErrClosed)
-		if after := w.net.count("release") + w.net.count("announce") + w.net.count("cancel"); after != before {
+		if after := w.net.count("release") + w.net.count("register_client") + w.net.count("cancel"); after != before {
 			t.Errorf("sent %v", w.net.sent)
 		}
 		start := time.Now()

@@ -46,7 +46,7 @@ func (c *Client) introduce() {
 // acquisitions: nobody waits for it. A failure is left to the next time.
 func (c *Client) announce() {
 	c.life.Go(func() {
-		_, err := c.run(c.life.Context(), script.Announce, []string{c.clientKey()}, c.introduction(presenceTTL))
+		_, err := c.run(c.life.Context(), script.RegisterClient, []string{c.clientKey()}, c.introduction(presenceTTL))
 		if err != nil && !c.life.IsClosing() {
 			c.tell(news{log: func(log *slog.Logger) {
 				log.Debug("holdfast: client not announced", "client", c.id, "error", err)

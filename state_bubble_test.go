@@ -66,7 +66,7 @@ func TestAClientIsKnownWhileItWorksAndForgottenAfterItsClose(t *testing.T) {
 		}
 		release(t, mustLock(t, c.Mutex("a")))
 		synctest.Wait()
-		first := w.net.count("announce")
+		first := w.net.count("register_client")
 		for range 12 {
 			time.Sleep(10 * time.Minute)
 			if w.TTL(key) < 9*time.Minute {
@@ -74,7 +74,7 @@ func TestAClientIsKnownWhileItWorksAndForgottenAfterItsClose(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if n := w.net.count("announce"); first != 1 || n != 25 {
+		if n := w.net.count("register_client"); first != 1 || n != 25 {
 			t.Errorf("announced %d times, then %d", first, n)
 		}
 		if err := c.Close(t.Context()); err != nil {
@@ -85,7 +85,7 @@ func TestAClientIsKnownWhileItWorksAndForgottenAfterItsClose(t *testing.T) {
 			t.Error("known after its close")
 		}
 		time.Sleep(time.Hour)
-		if n := w.net.count("announce"); n != 26 {
+		if n := w.net.count("register_client"); n != 26 {
 			t.Errorf("announced %d times after its close", n-26)
 		}
 	})
@@ -95,7 +95,7 @@ func TestAnAnnouncementThatFailsHarmsNobody(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		w.FailRequest(func(action string, _ []string) error {
-			if action == "announce" || action == "whois" {
+			if action == "register_client" || action == "whois" {
 				return errLink
 			}
 			return nil

@@ -33,7 +33,7 @@ type Store struct {
 // entry is what stands at a key: one of its fields is set.
 type entry struct {
 	record  *record // a lock's
-	client  *client // what a client announced
+	client  *client // what a client registered as
 	badge   *badge  // a quorum's
 	foreign string  // what Plant put there
 	expires int64   // ms; 0: never
@@ -112,8 +112,8 @@ func (s *Store) act(name string, keys, words []string) (string, error) {
 		return s.acquireAll(keys, args)
 	case "check_acl":
 		return checkACL()
-	case "announce":
-		return s.announce(keys[0], args)
+	case "register_client":
+		return s.registerClient(keys[0], args)
 	case "whois":
 		return s.whois(keys[0])
 	case "node":

@@ -28,7 +28,7 @@ func (s *Store) checkACL(ctx context.Context, keys, args []string) (string, erro
 
 // registerClient makes the client known on the nodes that answer: one is enough.
 func (s *Store) registerClient(ctx context.Context, keys, args []string) (string, error) {
-	return s.askForFirst(ctx, script.Announce, keys, args, "announced")
+	return s.askForFirst(ctx, script.RegisterClient, keys, args, "announced")
 }
 
 // readClient asks who a client is: the word of one node is enough.

@@ -80,18 +80,18 @@ func (s *Store) Run(ctx context.Context, action *script.Script, keys, args []str
 // actions are those that the quorum knows, by their scripts' names. Raise and
 // Node are its own, for one server each.
 var actions = map[string]func(s *Store, ctx context.Context, keys, args []string) (string, error){
-	script.Acquire.Name:      (*Store).acquire,
-	script.AcquireAll.Name:   (*Store).acquireAll,
-	script.Release.Name:      (*Store).release,
-	script.ReleaseAfter.Name: (*Store).releaseAfter,
-	script.Renew.Name:        (*Store).renew,
-	script.Poll.Name:         (*Store).poll,
-	script.Cancel.Name:       (*Store).cancel,
-	script.Inspect.Name:      (*Store).inspect,
-	script.Evict.Name:        (*Store).evict,
-	script.CheckACL.Name:     (*Store).checkACL,
-	script.Announce.Name:     (*Store).registerClient,
-	script.Whois.Name:        (*Store).readClient,
+	script.Acquire.Name:        (*Store).acquire,
+	script.AcquireAll.Name:     (*Store).acquireAll,
+	script.Release.Name:        (*Store).release,
+	script.ReleaseAfter.Name:   (*Store).releaseAfter,
+	script.Renew.Name:          (*Store).renew,
+	script.Poll.Name:           (*Store).poll,
+	script.Cancel.Name:         (*Store).cancel,
+	script.Inspect.Name:        (*Store).inspect,
+	script.Evict.Name:          (*Store).evict,
+	script.CheckACL.Name:       (*Store).checkACL,
+	script.RegisterClient.Name: (*Store).registerClient,
+	script.Whois.Name:          (*Store).readClient,
 }
 
 func (s *Store) usable() error {

@@ -99,26 +99,26 @@ func steps(owner string) map[*script.Script][]string {
 		poll = append(poll, owner)
 	}
 	return map[*script.Script][]string{
-		script.Acquire:      {"n/1", "30000", "630000", "x", "90000", ear},
-		script.AcquireFree:  {"30000", "630000", "n/1"},
-		script.ReleaseIdle:  {"h/1"},
-		script.Release:      {"h/1", fence, "600000", ear},
-		script.Renew:        {"600000", "h/1", "30000", ""},
-		script.Poll:         poll,
-		script.Evict:        {"ann", "test", "0", "600000", ear},
-		script.Convert:      {"h/1", fence, "s", "30000", "600000", ear},
-		script.SetLimit:     {"3", "600000", ear},
-		script.AcquireAll:   {"n/1", "30000", "600000", ear},
-		script.BeginRun:     {"n/1", "30000", "600000", "60000", "-", "now", ear},
-		script.Proclaim:     {"h/1", fence, "1", "=v", ear + "x", "600000"},
-		script.ReadLeader:   {},
-		script.ReleaseAfter: {"h/1", fence, "1000", "100", "600000", ear},
-		script.Raise:        {"h/1", "8", "600000"},
-		script.Inspect:      nil, // it is there to show the whole line
-		script.CheckACL:     nil, // no lock's record, from here on
-		script.Announce:     nil,
-		script.Whois:        nil,
-		script.Node:         nil,
+		script.Acquire:        {"n/1", "30000", "630000", "x", "90000", ear},
+		script.AcquireFree:    {"30000", "630000", "n/1"},
+		script.ReleaseIdle:    {"h/1"},
+		script.Release:        {"h/1", fence, "600000", ear},
+		script.Renew:          {"600000", "h/1", "30000", ""},
+		script.Poll:           poll,
+		script.Evict:          {"ann", "test", "0", "600000", ear},
+		script.Convert:        {"h/1", fence, "s", "30000", "600000", ear},
+		script.SetLimit:       {"3", "600000", ear},
+		script.AcquireAll:     {"n/1", "30000", "600000", ear},
+		script.BeginRun:       {"n/1", "30000", "600000", "60000", "-", "now", ear},
+		script.Proclaim:       {"h/1", fence, "1", "=v", ear + "x", "600000"},
+		script.ReadLeader:     {},
+		script.ReleaseAfter:   {"h/1", fence, "1000", "100", "600000", ear},
+		script.Raise:          {"h/1", "8", "600000"},
+		script.Inspect:        nil, // it is there to show the whole line
+		script.CheckACL:       nil, // no lock's record, from here on
+		script.RegisterClient: nil,
+		script.Whois:          nil,
+		script.Node:           nil,
 	}
 }
 

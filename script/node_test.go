@@ -32,7 +32,7 @@ func TestALifeThatIsOverAsItIsSetLeavesNoKey(t *testing.T) {
 	server := redistest.Start(t)
 	for range 2 {
 		for _, ttl := range []string{"60000", "0"} {
-			server.Do(t, "EVAL", script.Announce.Text, "1", "c", ttl, "app", "host", "1", "v1", "7")
+			server.Do(t, "EVAL", script.RegisterClient.Text, "1", "c", ttl, "app", "host", "1", "v1", "7")
 			if life := server.Do(t, "PTTL", "c"); life == int64(-1) {
 				t.Errorf("announced for %s ms: the key has no life", ttl)
 			}

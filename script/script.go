@@ -18,38 +18,39 @@ var files embed.FS
 
 // The actions. Each works on the record of one lock; Renew, AcquireAll, AcquireFree
 // and ReleaseIdle on several; BeginRun and CancelRun on the record of a job that runs
-// once per period; Announce and Whois on the record of one client; CheckACL on none.
+// once per period; RegisterClient and Whois on the record of one client; CheckACL on none.
 // Raise and Node are for one server of a quorum, Node on a mark there.
 var (
-	Acquire      = load("acquire")
-	AcquireFree  = load("acquire_free")
-	Release      = load("release")
-	ReleaseIdle  = load("release_idle")
-	Renew        = load("renew")
-	Poll         = load("poll")
-	Cancel       = load("cancel")
-	Inspect      = load("inspect")
-	Evict        = load("evict")
-	Convert      = load("convert")
-	SetLimit     = load("set_limit")
-	Announce     = load("announce")
-	Whois        = load("whois")
-	AcquireAll   = load("acquire_all")
-	BeginRun     = load("begin_run")
-	CancelRun    = load("cancel_run")
-	Proclaim     = load("proclaim")
-	ReadLeader   = load("read_leader")
-	ReleaseAfter = load("release_after")
-	CheckACL     = load("check_acl")
-	Raise        = load("raise")
-	Node         = load("node")
+	Acquire        = load("acquire")
+	AcquireFree    = load("acquire_free")
+	Release        = load("release")
+	ReleaseIdle    = load("release_idle")
+	Renew          = load("renew")
+	Poll           = load("poll")
+	Cancel         = load("cancel")
+	Inspect        = load("inspect")
+	Evict          = load("evict")
+	Convert        = load("convert")
+	SetLimit       = load("set_limit")
+	RegisterClient = load("register_client")
+	Whois          = load("whois")
+	AcquireAll     = load("acquire_all")
+	BeginRun       = load("begin_run")
+	CancelRun      = load("cancel_run")
+	Proclaim       = load("proclaim")
+	ReadLeader     = load("read_leader")
+	ReleaseAfter   = load("release_after")
+	CheckACL       = load("check_acl")
+	Raise          = load("raise")
+	Node           = load("node")
 )
 
 // All lists every action, in the order of the protocol's description.
 func All() []*Script {
 	return []*Script{
 		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Convert, SetLimit,
-		AcquireAll, BeginRun, CancelRun, Proclaim, ReadLeader, ReleaseAfter, CheckACL, Announce, Whois, Raise, Node,
+		AcquireAll, BeginRun, CancelRun, Proclaim, ReadLeader, ReleaseAfter,
+		CheckACL, RegisterClient, Whois, Raise, Node,
 	}
 }
 

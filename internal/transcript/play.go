@@ -146,7 +146,7 @@ func (p *player) act(c *command) ([]string, error) {
 	case "check_acl":
 		args = []string{p.base() + c.word()}
 	case "read_leader":
-	case "announce":
+	case "register_client":
 		keys = []string{"golden:client:" + c.word()}
 		args = []string{c.opt("ttl", "900s"), c.opt("app", "shop"), c.opt("host", "web-1"), c.opt("pid", "42"),
 			c.opt("version", "v1"), c.opt("started", "7")}

@@ -18,7 +18,7 @@ var actionTests = []test{
 	{"cancel", testCancel},
 	{"inspect", testInspect},
 	{"evict", testEvict},
-	{"announce and whois", testAnnounce},
+	{"register_client and whois", testRegisterClient},
 	{"many at once", testManyAtOnce},
 	{"one at a time", testOneAtATime},
 }
@@ -190,9 +190,9 @@ func testEvict(s *suite) {
 	s.is(s.release(s.attempt("a", 1), token), "gone")
 }
 
-func testAnnounce(s *suite) {
+func testRegisterClient(s *suite) {
 	s.is(s.run(script.Whois), "unknown")
-	s.is(s.run(script.Announce, ttl, "shop", "web-1", 42, "v1", 1700000000000), "announced")
+	s.is(s.run(script.RegisterClient, ttl, "shop", "web-1", 42, "v1", 1700000000000), "announced")
 	s.is(s.run(script.Whois), "client shop web-1 42 v1 1700000000000")
 }
 

@@ -37,7 +37,7 @@ func testKeys(s *suite) {
 // An argument arrives as it was given.
 func testArguments(s *suite) {
 	for _, value := range append(odd, "") {
-		s.is(s.run(script.Announce, ttl, value, "web-1", 42, "v1", 5), "announced")
+		s.is(s.run(script.RegisterClient, ttl, value, "web-1", 42, "v1", 5), "announced")
 		s.is(s.run(script.Whois), "client "+value+" web-1 42 v1 5")
 	}
 }

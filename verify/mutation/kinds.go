@@ -70,7 +70,7 @@ var inKinds = []mutant{{
 	by:   []check{transcripts, oracle},
 }, {
 	name: "a client's record stays for ever",
-	file: "script/announce.lua",
+	file: "script/register_client.lua",
 	old: "'started', started)\n" +
 		"redis.call('PEXPIRE', key, ttl)\n",
 	mut: "'started', started)\n",

@@ -109,8 +109,8 @@ func (l *link) send(ctx context.Context, c *call) reply {
 // Run is a request.
 func (l *link) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
 	c := &call{action: action, keys: slices.Clone(keys), args: slices.Clone(args)}
-	if action == script.Announce { // it says who runs the test
-		c.says = "announce"
+	if action == script.RegisterClient { // it says who runs the test
+		c.says = "register_client"
 	} else {
 		c.says = action.Name + " " + strings.Join(keys, " ") + " " + strings.Join(args, " ")
 	}

@@ -1,5 +1,5 @@
 #!lua
--- announce — a client makes itself known, so that a holder can be named to a person.
+-- register_client — a client makes itself known, so that a holder can be named to a person.
 --
 -- KEYS   1 key      the client's own record
 -- ARGV   1 ttl      ms until it is forgotten unless announced again

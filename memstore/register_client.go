@@ -7,13 +7,13 @@ type client struct {
 	app, host, pid, version, started string
 }
 
-// announce makes a client known, so that a holder can be named to a person.
+// registerClient makes a client known, so that a holder can be named to a person.
 //
 // Answers: announced.
-func (s *Store) announce(key string, args *arguments) (string, error) {
+func (s *Store) registerClient(key string, args *arguments) (string, error) {
 	ttl := args.whole()
 	c := &client{args.text(), args.text(), args.text(), args.text(), args.text()}
-	if err := args.problem("announce"); err != nil {
+	if err := args.problem("register_client"); err != nil {
 		return "", err
 	}
 	if _, err := s.clientAt(key); err != nil {
