@@ -115,7 +115,7 @@ func (c *Client) whois(ctx context.Context, known map[string]*ClientInfo, attemp
 		return info
 	}
 	known[id] = nil
-	answer, err := c.run(ctx, script.Whois, []string{wire.ClientKey(c.cfg.Prefix, id)}, nil)
+	answer, err := c.run(ctx, script.ReadClient, []string{wire.ClientKey(c.cfg.Prefix, id)}, nil)
 	if err != nil {
 		return nil
 	}

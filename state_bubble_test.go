@@ -95,7 +95,7 @@ func TestAnAnnouncementThatFailsHarmsNobody(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		w.FailRequest(func(action string, _ []string) error {
-			if action == "register_client" || action == "whois" {
+			if action == "register_client" || action == "read_client" {
 				return errLink
 			}
 			return nil

@@ -23,7 +23,7 @@ func FuzzArguments(f *testing.F) {
 		"begin_run c/1 1000 1000 60000 - now base:\ncancel_run c/1 1000 base:",
 		"acquire_all c/1 1000 1000 base:\nproclaim c/1 5 1 =a watch 1000\nread_leader",
 		"acquire_free 1000 2000 c/1\nrelease_idle c/1\nevict me why 0 1000 base:\ncancel c/1 1000 base:",
-		"register_client 1000 app host 1 v 2\nwhois", "acquire", "poll - - -", "renew",
+		"register_client 1000 app host 1 v 2\nread_client", "acquire", "poll - - -", "renew",
 	} {
 		f.Add(requests)
 	}
@@ -45,7 +45,7 @@ func FuzzArguments(f *testing.F) {
 				continue
 			}
 			key := "lock"
-			if action == script.RegisterClient || action == script.Whois {
+			if action == script.RegisterClient || action == script.ReadClient {
 				key = "client"
 			}
 			var refused *store.ServerError

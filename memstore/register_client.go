@@ -23,17 +23,6 @@ func (s *Store) registerClient(key string, args *arguments) (string, error) {
 	return "announced", nil
 }
 
-// whois answers who a client said that it is.
-//
-// Answers: client APP HOST PID VERSION STARTED · unknown.
-func (s *Store) whois(key string) (string, error) {
-	c, err := s.clientAt(key)
-	if c == nil {
-		return "unknown", err
-	}
-	return "client " + c.app + " " + c.host + " " + c.pid + " " + c.version + " " + c.started, nil
-}
-
 // clientAt answers the client's record at key, nil if there is none.
 func (s *Store) clientAt(key string) (*client, error) {
 	at := s.lookup(key)

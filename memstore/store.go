@@ -114,8 +114,8 @@ func (s *Store) act(name string, keys, words []string) (string, error) {
 		return checkACL()
 	case "register_client":
 		return s.registerClient(keys[0], args)
-	case "whois":
-		return s.whois(keys[0])
+	case "read_client":
+		return s.readClient(keys[0])
 	case "node":
 		return s.node(keys[0], args)
 	}

@@ -33,5 +33,5 @@ func (s *Store) registerClient(ctx context.Context, keys, args []string) (string
 
 // readClient asks who a client is: the word of one node is enough.
 func (s *Store) readClient(ctx context.Context, keys, args []string) (string, error) {
-	return s.askForFirst(ctx, script.Whois, keys, args, "client")
+	return s.askForFirst(ctx, script.ReadClient, keys, args, "client")
 }

@@ -91,7 +91,7 @@ var actions = map[string]func(s *Store, ctx context.Context, keys, args []string
 	script.Evict.Name:          (*Store).evict,
 	script.CheckACL.Name:       (*Store).checkACL,
 	script.RegisterClient.Name: (*Store).registerClient,
-	script.Whois.Name:          (*Store).readClient,
+	script.ReadClient.Name:     (*Store).readClient,
 }
 
 func (s *Store) usable() error {

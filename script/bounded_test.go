@@ -117,7 +117,7 @@ func steps(owner string) map[*script.Script][]string {
 		script.Inspect:        nil, // it is there to show the whole line
 		script.CheckACL:       nil, // no lock's record, from here on
 		script.RegisterClient: nil,
-		script.Whois:          nil,
+		script.ReadClient:     nil,
 		script.Node:           nil,
 	}
 }

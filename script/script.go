@@ -18,7 +18,7 @@ var files embed.FS
 
 // The actions. Each works on the record of one lock; Renew, AcquireAll, AcquireFree
 // and ReleaseIdle on several; BeginRun and CancelRun on the record of a job that runs
-// once per period; RegisterClient and Whois on the record of one client; CheckACL on none.
+// once per period; RegisterClient and ReadClient on the record of one client; CheckACL on none.
 // Raise and Node are for one server of a quorum, Node on a mark there.
 var (
 	Acquire        = load("acquire")
@@ -33,7 +33,7 @@ var (
 	Convert        = load("convert")
 	SetLimit       = load("set_limit")
 	RegisterClient = load("register_client")
-	Whois          = load("whois")
+	ReadClient     = load("read_client")
 	AcquireAll     = load("acquire_all")
 	BeginRun       = load("begin_run")
 	CancelRun      = load("cancel_run")
@@ -50,7 +50,7 @@ func All() []*Script {
 	return []*Script{
 		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Convert, SetLimit,
 		AcquireAll, BeginRun, CancelRun, Proclaim, ReadLeader, ReleaseAfter,
-		CheckACL, RegisterClient, Whois, Raise, Node,
+		CheckACL, RegisterClient, ReadClient, Raise, Node,
 	}
 }
 

@@ -157,7 +157,7 @@ func (p *player) act(c *command) ([]string, error) {
 		if mark := c.opt("new", ""); mark != "" {
 			args = append(args, c.opt("old", "-"), mark)
 		}
-	case "whois":
+	case "read_client":
 		keys = []string{"golden:client:" + c.word()}
 	default:
 		return nil, errors.New("no such command")

@@ -144,7 +144,7 @@ type ClientLine struct {
 	Started            time.Time
 }
 
-// ParseClient reads the answer of whois; known is false for "unknown".
+// ParseClient reads the answer of read_client; known is false for "unknown".
 func ParseClient(answer string) (c ClientLine, known bool, err error) {
 	if answer == "unknown" {
 		return ClientLine{}, false, nil

@@ -18,7 +18,7 @@ var actionTests = []test{
 	{"cancel", testCancel},
 	{"inspect", testInspect},
 	{"evict", testEvict},
-	{"register_client and whois", testRegisterClient},
+	{"register_client and read_client", testRegisterClient},
 	{"many at once", testManyAtOnce},
 	{"one at a time", testOneAtATime},
 }
@@ -191,9 +191,9 @@ func testEvict(s *suite) {
 }
 
 func testRegisterClient(s *suite) {
-	s.is(s.run(script.Whois), "unknown")
+	s.is(s.run(script.ReadClient), "unknown")
 	s.is(s.run(script.RegisterClient, ttl, "shop", "web-1", 42, "v1", 1700000000000), "announced")
-	s.is(s.run(script.Whois), "client shop web-1 42 v1 1700000000000")
+	s.is(s.run(script.ReadClient), "client shop web-1 42 v1 1700000000000")
 }
 
 // A Store is used by many goroutines; every answer belongs to its request.

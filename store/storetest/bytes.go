@@ -38,7 +38,7 @@ func testKeys(s *suite) {
 func testArguments(s *suite) {
 	for _, value := range append(odd, "") {
 		s.is(s.run(script.RegisterClient, ttl, value, "web-1", 42, "v1", 5), "announced")
-		s.is(s.run(script.Whois), "client "+value+" web-1 42 v1 5")
+		s.is(s.run(script.ReadClient), "client "+value+" web-1 42 v1 5")
 	}
 }
 

@@ -63,7 +63,7 @@ var callers = map[string]string{
 // wrap is the action with its notes. What is no record of a lock is left as it is.
 func wrap(action *script.Script, channel string) *script.Script {
 	switch action {
-	case script.RegisterClient, script.Whois, script.Inspect, script.ReadLeader:
+	case script.RegisterClient, script.ReadClient, script.Inspect, script.ReadLeader:
 		return action
 	}
 	caller := callers[action.Name]

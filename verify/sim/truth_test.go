@@ -54,7 +54,7 @@ func (w *world) execute(c *call) reply {
 		return reply{err: err}
 	}
 	for i, key := range c.keys {
-		if c.action != script.RegisterClient && c.action != script.Whois {
+		if c.action != script.RegisterClient && c.action != script.ReadClient {
 			w.judge(c, i, key, answer)
 		}
 	}

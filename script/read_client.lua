@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- whois — who a client said that it is.
+-- read_client — who a client said that it is.
 --
 -- KEYS   1 key  the client's own record
 --

@@ -1,0 +1,12 @@
+package memstore
+
+// readClient answers who a client said that it is.
+//
+// Answers: client APP HOST PID VERSION STARTED · unknown.
+func (s *Store) readClient(key string) (string, error) {
+	c, err := s.clientAt(key)
+	if c == nil {
+		return "unknown", err
+	}
+	return "client " + c.app + " " + c.host + " " + c.pid + " " + c.version + " " + c.started, nil
+}
