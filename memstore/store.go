@@ -91,7 +91,7 @@ var actions = map[string]func(*step, *arguments) string{
 	"read_leader":   readLeader,
 	"release_after": releaseAfter,
 
-	"raise": raise,
+	"raise_fence": raiseFence,
 }
 
 func (s *Store) act(name string, keys, words []string) (string, error) {

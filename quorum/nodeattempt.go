@@ -150,7 +150,7 @@ func (na *nodeAttempt) raiseToken(timeout time.Duration, token uint64) error {
 		return ErrClosed
 	}
 	na.gate <- struct{}{}
-	answer, err := na.node.call(timeout, script.Raise, na.keys,
+	answer, err := na.node.call(timeout, script.RaiseFence, na.keys,
 		[]string{na.id, wire.Number(token), acq.retention})
 	<-na.gate
 	if other := <-met; err == nil {

@@ -152,7 +152,7 @@ func TestAnAcquisitionThatDiesBetweenThePhasesHoldsNothingBack(t *testing.T) {
 		w.release(before)
 		for _, p := range w.peers[1:] {
 			p.FailRequest(func(action string, _ []string) error {
-				if action == "raise" {
+				if action == "raise_fence" {
 					return errors.New("connection reset by peer")
 				}
 				return nil

@@ -113,7 +113,7 @@ func steps(owner string) map[*script.Script][]string {
 		script.Proclaim:       {"h/1", fence, "1", "=v", ear + "x", "600000"},
 		script.ReadLeader:     {},
 		script.ReleaseAfter:   {"h/1", fence, "1000", "100", "600000", ear},
-		script.Raise:          {"h/1", "8", "600000"},
+		script.RaiseFence:     {"h/1", "8", "600000"},
 		script.Inspect:        nil, // it is there to show the whole line
 		script.CheckACL:       nil, // no lock's record, from here on
 		script.RegisterClient: nil,

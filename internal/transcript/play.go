@@ -150,7 +150,7 @@ func (p *player) act(c *command) ([]string, error) {
 		keys = []string{"golden:client:" + c.word()}
 		args = []string{c.opt("ttl", "900s"), c.opt("app", "shop"), c.opt("host", "web-1"), c.opt("pid", "42"),
 			c.opt("version", "v1"), c.opt("started", "7")}
-	case "raise":
+	case "raise_fence":
 		args = []string{c.word(), c.opt("token", "0"), c.opt("retention", "600s")}
 	case "node":
 		keys, args = []string{"golden:quorum"}, []string{c.opt("life", "3600s")}

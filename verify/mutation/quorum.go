@@ -387,19 +387,19 @@ var inQuorum = []mutant{{
 	by:   []check{transcripts},
 }, {
 	name: "quorum: a token is lifted for who holds no longer",
-	file: "script/raise.lua",
+	file: "script/raise_fence.lua",
 	old:  "  if expiry <= now then return 'gone' end\n",
 	mut:  "",
 	by:   []check{transcripts},
 }, {
 	name: "quorum: a token is lowered",
-	file: "script/raise.lua",
+	file: "script/raise_fence.lua",
 	old:  "  if token > fence then\n",
 	mut:  "  if token then\n",
 	by:   []check{transcripts},
 }, {
 	name: "quorum: a reader's token is lifted beyond its lease",
-	file: "script/raise.lua",
+	file: "script/raise_fence.lua",
 	old:  "if h[2] <= now then return 'gone' end\n",
 	mut:  "",
 	by:   []check{transcripts},

@@ -2,11 +2,11 @@ package memstore
 
 import "fmt"
 
-// raise lifts the token of a hold to one that several servers have agreed on.
+// raiseFence lifts the token of a hold to one that several servers have agreed on.
 // It neither lowers a token nor extends a lease.
 //
 // Answers: raised TOKEN · gone.
-func raise(t *step, args *arguments) string {
+func raiseFence(t *step, args *arguments) string {
 	attempt, token := args.text(), args.whole()
 	t.retention = args.whole()
 	owner := args.owner()

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- raise — lift the token of a hold: the second phase of a grant over several servers.
+-- raise_fence — lift the token of a hold: the second phase of a grant over several servers.
 --
 -- KEYS   1 key        the lock's record
 -- ARGV   1 attempt    the acquisition that holds here
