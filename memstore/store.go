@@ -116,8 +116,8 @@ func (s *Store) act(name string, keys, words []string) (string, error) {
 		return s.registerClient(keys[0], args)
 	case "read_client":
 		return s.readClient(keys[0])
-	case "node":
-		return s.node(keys[0], args)
+	case "mark_server":
+		return s.markServer(keys[0], args)
 	}
 	act := actions[name]
 	if act == nil {

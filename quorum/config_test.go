@@ -132,7 +132,7 @@ func TestWhatHasNoMeaningOverSeveralServersIsRefused(t *testing.T) {
 	_, err := s.Run(t.Context(), script.Acquire, key,
 		[]string{"A/1", "30000", "600000", "p:1:3", "0", "holdfast:push:"})
 	refused(err, quorum.ErrUnsupported)
-	for _, action := range []*script.Script{script.RaiseFence, script.Node, {Name: "of a later version"}} {
+	for _, action := range []*script.Script{script.RaiseFence, script.MarkServer, {Name: "of a later version"}} {
 		_, err = s.Run(t.Context(), action, key, []string{"A/1", "7", "600000"})
 		refused(err, quorum.ErrUnsupported)
 	}

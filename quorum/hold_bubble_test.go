@@ -246,7 +246,7 @@ func TestASilentServerDelaysNobodyTwice(t *testing.T) {
 
 func TestALostAnswerLeavesNothingBehind(t *testing.T) {
 	lost := errors.New("connection reset by peer")
-	for _, action := range []string{"acquire", "raise_fence", "node", "release", "cancel"} {
+	for _, action := range []string{"acquire", "raise_fence", "mark_server", "release", "cancel"} {
 		bubble(t, func(t *testing.T, w *world) {
 			a := w.client()
 			w.release(w.lock(a, "x"))

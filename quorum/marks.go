@@ -72,7 +72,7 @@ func (ns *nodeStates) readNode(i int, timeout time.Duration, mark string) error 
 		ns.mu.Unlock()
 	}
 	sent := ns.s.now()
-	answer, err := ns.s.nodes[i].call(timeout, script.Node, []string{ns.prefix + ":quorum"}, args)
+	answer, err := ns.s.nodes[i].call(timeout, script.MarkServer, []string{ns.prefix + ":quorum"}, args)
 	if err != nil {
 		return err
 	}

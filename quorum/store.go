@@ -78,7 +78,7 @@ func (s *Store) Run(ctx context.Context, action *script.Script, keys, args []str
 }
 
 // actions are those that the quorum knows, by their scripts' names. RaiseFence and
-// Node are its own, for one server each.
+// MarkServer are its own, for one server each.
 var actions = map[string]func(s *Store, ctx context.Context, keys, args []string) (string, error){
 	script.Acquire.Name:        (*Store).acquire,
 	script.AcquireAll.Name:     (*Store).acquireAll,

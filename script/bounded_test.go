@@ -118,7 +118,7 @@ func steps(owner string) map[*script.Script][]string {
 		script.CheckACL:       nil, // no lock's record, from here on
 		script.RegisterClient: nil,
 		script.ReadClient:     nil,
-		script.Node:           nil,
+		script.MarkServer:     nil,
 	}
 }
 

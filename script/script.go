@@ -19,7 +19,7 @@ var files embed.FS
 // The actions. Each works on the record of one lock; Renew, AcquireAll, AcquireFree
 // and ReleaseIdle on several; BeginRun and CancelRun on the record of a job that runs
 // once per period; RegisterClient and ReadClient on the record of one client; CheckACL on none.
-// RaiseFence and Node are for one server of a quorum, Node on a mark there.
+// RaiseFence and MarkServer are for one server of a quorum, MarkServer on a mark there.
 var (
 	Acquire        = load("acquire")
 	AcquireFree    = load("acquire_free")
@@ -42,7 +42,7 @@ var (
 	ReleaseAfter   = load("release_after")
 	CheckACL       = load("check_acl")
 	RaiseFence     = load("raise_fence")
-	Node           = load("node")
+	MarkServer     = load("mark_server")
 )
 
 // All lists every action, in the order of the protocol's description.
@@ -50,7 +50,7 @@ func All() []*Script {
 	return []*Script{
 		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Convert, SetLimit,
 		AcquireAll, BeginRun, CancelRun, Proclaim, ReadLeader, ReleaseAfter,
-		CheckACL, RegisterClient, ReadClient, RaiseFence, Node,
+		CheckACL, RegisterClient, ReadClient, RaiseFence, MarkServer,
 	}
 }
 

@@ -152,7 +152,7 @@ func (p *player) act(c *command) ([]string, error) {
 			c.opt("version", "v1"), c.opt("started", "7")}
 	case "raise_fence":
 		args = []string{c.word(), c.opt("token", "0"), c.opt("retention", "600s")}
-	case "node":
+	case "mark_server":
 		keys, args = []string{"golden:quorum"}, []string{c.opt("life", "3600s")}
 		if mark := c.opt("new", ""); mark != "" {
 			args = append(args, c.opt("old", "-"), mark)

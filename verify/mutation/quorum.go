@@ -375,13 +375,13 @@ var inQuorum = []mutant{{
 	by:   []check{uniting},
 }, {
 	name: "quorum: a mark that the disk brought back is believed",
-	file: "script/node.lua",
+	file: "script/mark_server.lua",
 	old:  "got[1] == run and got[2] or '-'",
 	mut:  "got[2] or '-'",
 	by:   []check{transcripts},
 }, {
 	name: "quorum: a mark is written over another client's",
-	file: "script/node.lua",
+	file: "script/mark_server.lua",
 	old:  "if new and old == mark then",
 	mut:  "if new then",
 	by:   []check{transcripts},

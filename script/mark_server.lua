@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- node — which server this is, and what its quorum has noted on it.
+-- mark_server — which server this is, and what its quorum has noted on it.
 --
 -- KEYS   1 key   the mark that a quorum leaves on each of its servers
 -- ARGV   1 life  ms for which the mark is kept from now on

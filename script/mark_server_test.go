@@ -13,15 +13,15 @@ import (
 func TestAMarkIsOfOneRunOfItsServer(t *testing.T) {
 	const key = "mark:quorum"
 	f := &full{Server: redistest.Start(t, redistest.Args("--appendonly", "yes", "--appendfsync", "always"))}
-	if got := f.run(t, script.Node, key, "60000", "-", "one"); !strings.HasSuffix(got, " one") {
+	if got := f.run(t, script.MarkServer, key, "60000", "-", "one"); !strings.HasSuffix(got, " one") {
 		t.Errorf("a mark is written: %s", got)
 	}
 	f.Restart()
 	redistest.Await(t, "the server has read its data", func() bool { return f.Do(t, "EXISTS", key) == int64(1) })
-	if got := f.run(t, script.Node, key, "60000"); !strings.HasSuffix(got, " -") {
+	if got := f.run(t, script.MarkServer, key, "60000"); !strings.HasSuffix(got, " -") {
 		t.Errorf("after a restart: %s", got)
 	}
-	if got := f.run(t, script.Node, key, "60000", "-", "two"); !strings.HasSuffix(got, " two") {
+	if got := f.run(t, script.MarkServer, key, "60000", "-", "two"); !strings.HasSuffix(got, " two") {
 		t.Errorf("a mark of the new run: %s", got)
 	}
 }

@@ -11,16 +11,16 @@ import (
 // it was made in, and is lost with everything else.
 type badge struct{ run, mark string }
 
-// node answers which server this is, and what its quorum has noted on it: a new
+// markServer answers which server this is, and what its quorum has noted on it: a new
 // mark if the old one is the one that was read.
 //
 // Answers: node NOW RUN MARK.
-func (s *Store) node(key string, args *arguments) (string, error) {
+func (s *Store) markServer(key string, args *arguments) (string, error) {
 	life, old, mark := args.whole(), "", ""
 	if len(args.words) > 1 {
 		old, mark = args.text(), args.text()
 	}
-	if err := args.problem("node"); err != nil {
+	if err := args.problem("mark_server"); err != nil {
 		return "", err
 	}
 	at, now := s.lookup(key), s.now().UnixMilli()
