@@ -1,0 +1,18 @@
+package memstore_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// Whoever reads a script finds its twin by the name: memstore/NAME.go is that of
+// script/NAME.lua.
+func TestEveryScriptHasATwin(t *testing.T) {
+	for _, action := range script.All() {
+		if _, err := os.Stat(action.Name + ".go"); err != nil {
+			t.Errorf("%s has no twin of its name", action.Name)
+		}
+	}
+}
