@@ -18,14 +18,15 @@ import (
 // sends; a refusal is answered when all have been given back.
 func (s *Store) acquireAll(ctx context.Context, keys, args []string) (string, error) {
 	if len(args) != 3+len(keys) {
-		return "", refuse(ErrUnsupported, "ERR", "gather takes %d arguments for %d keys, not %d",
+		return "", refuse(ErrUnsupported, "ERR", "acquire_all takes %d arguments for %d keys, not %d",
 			3+len(keys), len(keys), len(args))
 	}
 	attempt, ttl, retention := args[0], args[1], args[2]
 	ms, bad := strconv.ParseInt(ttl, 10, 64)
 	more, worse := strconv.ParseInt(retention, 10, 64)
 	if bad != nil || worse != nil {
-		return "", refuse(ErrUnsupported, "ERR", "gather: %q and %q are no numbers of milliseconds", ttl, retention)
+		return "", refuse(ErrUnsupported, "ERR", "acquire_all: %q and %q are no numbers of milliseconds",
+			ttl, retention)
 	}
 	recordTTL := strconv.FormatInt(ms+more, 10)
 	acqs := make([]*acquisition, len(keys))

@@ -109,7 +109,7 @@ func checkReleased(a wire.Answer, err error) error {
 // that earlier or later; after an error nobody may have been reached.
 func (s *Store) releaseAfter(ctx context.Context, keys, args []string) (string, error) {
 	if len(args) != 6 {
-		return "", refuse(ErrUnsupported, "ERR", "stay takes 6 arguments, not %d", len(args))
+		return "", refuse(ErrUnsupported, "ERR", "release_after takes 6 arguments, not %d", len(args))
 	}
 	acq := s.find(keys[0], args[0])
 	if acq == nil {
