@@ -12,11 +12,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// acquire takes the lock on a majority, or a place in the line of its lead.
+// acquire acquires the lock on a majority, or a position in the coordinator's queue.
 //
-// When it fails, nothing stays: what nodes have granted is given back, in the
-// background as far as they do not answer. When its ctx ends, that is left to
-// the cancel that the client then sends.
+// If it fails, nothing is left: nodes that have granted are cancelled, in the background if
+// they do not answer. If ctx ends, the cancel that the client then sends does that.
 func (s *Store) acquire(ctx context.Context, keys, args []string) (string, error) {
 	d, err := s.parse(keys, args)
 	if err != nil {
@@ -28,7 +27,7 @@ func (s *Store) acquire(ctx context.Context, keys, args []string) (string, error
 	return s.acquisition(d.attempt, d).acquire(ctx, args[4])
 }
 
-// acquire takes the claim as far as it gets now.
+// acquire takes the acquisition as far as it gets now.
 func (acq *acquisition) acquire(ctx context.Context, waiterTTL string) (string, error) {
 	if !acq.lockDriver(ctx.Done()) {
 		return "", ctx.Err()
@@ -42,15 +41,14 @@ func (acq *acquisition) acquire(ctx context.Context, waiterTTL string) (string, 
 		return "", refuse(errInvalidCall, "ERR", "the attempt %s has ended: use each once", acq.attempt)
 	}
 	if at == held || at == waiting || at == collecting {
-		return acq.poll(ctx) // asked again: the same answer, unless it has got further
+		return acq.poll(ctx) // the request was repeated: answer as before, unless there is progress
 	}
 	return acq.runRounds(ctx)
 }
 
-// runRounds takes the lock or a place in the line, in a round of its own. A
-// round that a majority had granted and that nodes without their memory were
-// part of is done again without them: each node is found out once. The caller
-// is the driver.
+// runRounds acquires the lock or a position in the queue, in a round of its own. If nodes that
+// have lost their memory were part of the majority, it starts another round without them; each
+// node is found out only once. The caller is the driver.
 func (acq *acquisition) runRounds(ctx context.Context) (string, error) {
 	for tries := 0; ; tries++ {
 		answer, err := acq.runRound(ctx)
@@ -67,14 +65,13 @@ func (acq *acquisition) runRounds(ctx context.Context) (string, error) {
 	}
 }
 
-// retryRoundError says that a round came to nothing because of nodes that are known
-// for it by now, and do not count in the next.
+// retryRoundError says that a round failed because of nodes that are known by now not to
+// count. The next round leaves them out.
 type retryRoundError struct{ err error }
 
 func (r *retryRoundError) Error() string { return r.err.Error() }
 
-// runRound asks all nodes at once, and decides as soon as their answers
-// allow it.
+// runRound asks all nodes at once. It decides as soon as their answers allow it.
 func (acq *acquisition) runRound(ctx context.Context) (string, error) {
 	timeout := acq.s.requestTimeout(ctx, acq.ttl)
 	acq.mu.Lock()
@@ -106,7 +103,7 @@ func (acq *acquisition) runRound(ctx context.Context) (string, error) {
 			ask(na, "0")
 		}
 	}
-	grace := time.NewTimer(forever) // for those that have not answered when a majority has granted
+	grace := time.NewTimer(forever) // for nodes that have not answered when a majority has granted
 	defer grace.Stop()
 	start := acq.s.now()
 	for tries, late, graced := 0, false, false; ; {
@@ -141,14 +138,13 @@ func (acq *acquisition) runRound(ctx context.Context) (string, error) {
 	}
 }
 
-// maxReasks is how often one who does not wait asks again where somebody was in the
-// way, once the lead has granted: the others, whom the lead has not, are giving
-// back. Without that, of several who try at once none might get the lock.
+// maxReasks is how often an attempt that does not wait asks busy nodes again after the
+// coordinator has granted: the other attempts, which the coordinator has not granted, are
+// being cancelled. Without that, none of several attempts at the same time might get the lock.
 const maxReasks = 5
 
-// decide decides by the replies so far, and notes who has the lead: a node whose word
-// a majority contradicts has not. all says that every node has replied of which a
-// reply is expected.
+// decide decides by the replies so far, and notes the coordinator: a node that a majority
+// contradicts is none. all says that every node has replied from which a reply is expected.
 func (acq *acquisition) decide(r *round, waits bool) (d majority.Decision, all bool) {
 	acq.mu.Lock()
 	defer acq.mu.Unlock()
@@ -161,10 +157,10 @@ func (acq *acquisition) decide(r *round, waits bool) (d majority.Decision, all b
 		}
 		a, holder := r.compare(all)
 		if a == heldByOthers && !waits {
-			break // they may be giving back, see insist
+			break // other attempts may be cancelling, see maxReasks
 		}
 		if (d == majority.Taken || d == majority.Split && waits) && a == undecided {
-			d = majority.Undecided // the others may yet contradict the lead
+			d = majority.Undecided // the other nodes may yet contradict the coordinator
 		}
 		if a != heldByOthers && (a != heldThere || !acq.s.noteContradiction(acq.key, r.coordinator, holder, acq.ttl)) {
 			break
@@ -180,7 +176,7 @@ func (acq *acquisition) decide(r *round, waits bool) (d majority.Decision, all b
 	return d, all
 }
 
-// conclude carries out what the first answers mean.
+// conclude carries out the decision on a round.
 func (acq *acquisition) conclude(
 	ctx context.Context, r *round, d majority.Decision, timeout time.Duration,
 ) (string, error) {
@@ -207,13 +203,13 @@ func (acq *acquisition) conclude(
 		acq.mu.Unlock()
 		acq.cancelRound(r, timeout)
 		if isRefusal(err) {
-			acq.s.forget(acq) // nobody cancels what was refused
+			acq.s.forget(acq) // the client sends no cancel after a refusal
 		}
 		return "", err
 	}
 	answer := acq.busyAnswer(r)
 	if r.holdsAny() {
-		// Who asks again at once must not stand behind what it had itself.
+		// If the caller tries again at once, it must not meet its own hold.
 		if err := acq.cancelRoundAndWait(ctx, r, timeout, nil); err != nil {
 			return "", err
 		}
@@ -224,7 +220,7 @@ func (acq *acquisition) conclude(
 	return answer, nil
 }
 
-// cancelRound gives the round back: the claim has nothing any more.
+// cancelRound cancels the round: the acquisition has nothing any more.
 func (acq *acquisition) cancelRound(r *round, timeout time.Duration) {
 	acq.mu.Lock()
 	r.end()
@@ -235,9 +231,8 @@ func (acq *acquisition) cancelRound(r *round, timeout time.Duration) {
 	r.cancelAll(timeout)
 }
 
-// cancelRoundAndWait gives the round back like drop, and waits until the nodes that are
-// expected to answer have done so: the next round must not find itself in the
-// way. It answers why.
+// cancelRoundAndWait cancels the round and waits for the nodes that are expected to answer, so
+// that the next round does not meet what this one held. It returns why.
 func (acq *acquisition) cancelRoundAndWait(ctx context.Context, r *round, timeout time.Duration, why error) error {
 	acq.mu.Lock()
 	r.end()
@@ -258,8 +253,8 @@ func (acq *acquisition) cancelRoundAndWait(ctx context.Context, r *round, timeou
 	return why
 }
 
-// keepPosition keeps the place in the lead's line, and gives back what other nodes
-// have granted: whose turn it is finds them free.
+// keepPosition keeps the position in the coordinator's queue and cancels what other nodes have
+// granted: the attempt whose turn it is must find them free.
 func (acq *acquisition) keepPosition(r *round, timeout time.Duration) string {
 	acq.mu.Lock()
 	for i := range r.attempts {
@@ -281,20 +276,20 @@ func (acq *acquisition) keepPosition(r *round, timeout time.Duration) string {
 	return answer
 }
 
-// queuedAnswer is the lead's answer to one who waits. It looks again after a third
-// of its lease at the latest, for its lead may be gone. It tells no time: no
-// server pushes to the client, and what the claim tells it is never old.
+// queuedAnswer is the coordinator's answer to a waiter. The client polls after a third of its
+// lease at the latest, because the coordinator may be gone. The answer contains no server
+// time: no server pushes to the client, and what the acquisition pushes is never old.
 func (acq *acquisition) queuedAnswer(na *nodeAttempt) string {
 	return fmt.Sprintf("queued %d %s 0", na.lastAnswer.Place, wire.Millis(min(na.lastAnswer.Left, acq.ttl/3)))
 }
 
-// collectingAnswer is the answer to one whose turn it is, and who has no majority yet:
-// first in line, and to look again while the lead still holds.
+// collectingAnswer is the answer to a waiter whose turn it is and that has no majority yet:
+// first in the queue, to poll again while the coordinator still holds.
 func (acq *acquisition) collectingAnswer() string {
 	return "queued 1 " + wire.Millis(acq.ttl/3) + " 0"
 }
 
-// busyAnswer answers who holds, as the first node in the order says it that says so.
+// busyAnswer names the holder, by the first node in the order that names one.
 func (acq *acquisition) busyAnswer(r *round) string {
 	acq.mu.Lock()
 	defer acq.mu.Unlock()

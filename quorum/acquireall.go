@@ -9,13 +9,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// acquireAll takes locks one after the other, in the order in which they are given
-// and without waiting, and gives all of them back if one is not free. They are
-// not taken in one step: of those who want some of the same locks the one that
-// has the first of them gets the others, unless who wants fewer is faster.
+// acquireAll acquires locks one after the other, in the given order and without waiting. If
+// one is not free, it cancels all of them. They are not acquired in one step: if several
+// attempts want some of the same locks, the one that gets the first of them usually gets the
+// others.
 //
-// After an error some may be held, until the cancel of each that the client
-// sends; a refusal is answered when all have been given back.
+// After an error some locks may be held, until the cancel that the client sends for each. A
+// refusal is returned once all have been cancelled.
 func (s *Store) acquireAll(ctx context.Context, keys, args []string) (string, error) {
 	if len(args) != 3+len(keys) {
 		return "", refuse(ErrUnsupported, "ERR", "acquire_all takes %d arguments for %d keys, not %d",
@@ -33,7 +33,7 @@ func (s *Store) acquireAll(ctx context.Context, keys, args []string) (string, er
 	for i, key := range keys {
 		d, err := s.parse([]string{key}, []string{attempt, ttl, recordTTL, wire.Exclusive, "0", args[3+i]})
 		if err != nil {
-			return "", err // the same for each of them, so nothing has been claimed
+			return "", err // it is the same for each key, so nothing has been acquired
 		}
 		if i == 0 {
 			if err := s.identify(ctx, d.states); err != nil {
@@ -63,12 +63,12 @@ func (s *Store) acquireAll(ctx context.Context, keys, args []string) (string, er
 	return strings.Join(granted, " "), nil
 }
 
-// cancelAll cancels the claims. What nodes that do not answer have granted is
-// cancelled in the background; the error is ctx's, or that of a closed store.
+// cancelAll cancels the acquisitions. Grants of nodes that do not answer are cancelled in the
+// background. The error is that of ctx, or of a closed store.
 func (s *Store) cancelAll(ctx context.Context, acqs []*acquisition, retention string) error {
 	for _, acq := range acqs {
 		if s.find(acq.key, acq.attempt) != acq {
-			continue // it has given itself back
+			continue // it has cancelled itself
 		}
 		if _, err := s.cancel(ctx, []string{acq.key}, []string{acq.attempt, retention, acq.channelPrefix}); err != nil {
 			return err

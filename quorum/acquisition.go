@@ -11,52 +11,51 @@ import (
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 )
 
-// phase is how far a claim has come.
+// phase is how far an acquisition has come.
 type phase uint8
 
 const (
 	asking     phase = iota // a round of requests is under way
-	idle                    // the last round took nothing
-	waiting                 // in the line of the lead
-	collecting              // the lead has granted; the rest is being gathered
+	idle                    // the last round got nothing
+	waiting                 // in the coordinator's wait queue
+	collecting              // the coordinator has granted; the other nodes are being asked
 	held                    // a majority has granted and has the token
 	ended                   // released, cancelled or lost
 )
 
-// acquisition is one acquisition of the client: what it asks for, and how far it has
-// come. It may need several rounds. Whatever it asks of a node has an identity of
-// its own there (ATTEMPT.NUMBER), so that what is late of one means nothing to
-// the next.
+// acquisition is one attempt of the client to get a lock: what it asks for, and how far it has
+// come. It may need several rounds. At each node every round uses an identity of its own
+// (ATTEMPT.NUMBER), so a late answer to one round means nothing to the next.
 type acquisition struct {
 	s    *Store
-	name string // under which the store knows it
+	name string // its key in Store.acquisitions, see nameFor
 	acquireArgs
-	driver  chan struct{} // has room for the one who takes the claim further
-	changed chan struct{} // receives when a node has told something by itself
+	driver  chan struct{} // has room for the one goroutine that drives the acquisition
+	changed chan struct{} // receives when a node's push has changed something
 
 	// mu guards the fields below, and all rounds. Nothing is sent under it.
 	mu             sync.Mutex
 	phase          phase
-	kept           bool // given up, and left taken
-	failedCollects int  // turns in vain
+	kept           bool // released, but locked until a minimum time is over
+	failedCollects int  // how often the coordinator's grant found no majority
 	round          *round
 	token          uint64
-	waiterTTL      string        // the patience that was last asked for, in ms; 0: it does not wait
-	waiters        int           // how many stand in the lead's line
-	countsFrom     time.Duration // the client may count its lease from here: no older hold counts
+	waiterTTL      string        // as the client last asked for it, in ms; "0": it does not wait
+	waiters        int           // how many attempts wait in the coordinator's queue
+	countsFrom     time.Duration // the client may count its lease from here, so no older hold counts
 	renewedAt      time.Duration // the start of the last renewal that was confirmed
 
-	touched atomic.Int64 // on the clock of the store
+	touched atomic.Int64 // the time of the last use, on the store's clock
 }
 
-// acquireArgs is an acquisition as its arguments say it.
+// acquireArgs are the arguments of acquire.
 type acquireArgs struct {
 	key, attempt, ttlMS, recordTTL, retention, mode, channelPrefix string
 	ttl                                                            time.Duration
 	states                                                         *nodeStates
 }
 
-// parse reads the arguments of acquire, and refuses what a quorum cannot give.
+// parse reads the arguments of acquire. It refuses what a quorum cannot provide.
 func (s *Store) parse(keys, args []string) (acquireArgs, error) {
 	switch {
 	case len(args) == 7:
@@ -98,8 +97,7 @@ func (s *Store) checkTTL(ttl time.Duration) error {
 	return nil
 }
 
-// acquisition finds the claim of that name, or makes one. The name is the attempt, and
-// the lock's key with it if the attempt takes several.
+// acquisition finds the acquisition of that name, or makes one. See nameFor.
 func (s *Store) acquisition(name string, d acquireArgs) *acquisition {
 	now := s.now()
 	s.mu.Lock()
@@ -117,7 +115,7 @@ func (s *Store) acquisition(name string, d acquireArgs) *acquisition {
 	return acq
 }
 
-// find is an attempt's claim on the lock at key, nil if there is none.
+// find returns the acquisition of an attempt on the lock at key, nil if there is none.
 func (s *Store) find(key, attempt string) *acquisition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,17 +125,19 @@ func (s *Store) find(key, attempt string) *acquisition {
 	return s.acquisitions[nameFor(key, attempt)]
 }
 
-// nameFor names the claim on one lock of an attempt that takes several.
+// nameFor names an acquisition if its attempt acquires several locks. If the attempt acquires
+// one lock, the name is the attempt ID.
 func nameFor(key, attempt string) string { return attempt + " " + key }
 
-// findWaiter is the claim of an attempt that may stand in a line.
+// findWaiter returns the acquisition of an attempt that may wait; only one that acquires a
+// single lock may.
 func (s *Store) findWaiter(attempt string) *acquisition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.acquisitions[attempt]
 }
 
-// forget lets go of a claim, unless there is another one of its name by now.
+// forget removes an acquisition, unless another one has its name by now.
 func (s *Store) forget(acq *acquisition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,9 +146,9 @@ func (s *Store) forget(acq *acquisition) {
 	}
 }
 
-// sweep forgets claims that nobody has ended, once there are twice as many as
-// the last time: those of clients that are gone, and that hold nothing by now.
-// s.mu is held.
+// sweep removes acquisitions that nobody ends: their clients are gone, and they hold nothing
+// any more. It runs when there are twice as many acquisitions as after the last sweep. s.mu is
+// held.
 func (s *Store) sweep(now time.Duration) {
 	if len(s.acquisitions) < 2*max(s.lastSweep, 512) {
 		return
@@ -161,8 +161,8 @@ func (s *Store) sweep(now time.Duration) {
 	s.lastSweep = len(s.acquisitions)
 }
 
-// end ends a claim and answers what it has on the nodes, its lead, and
-// whether it had been won.
+// end ends an acquisition. It returns its attempts on the nodes and its coordinator; won says
+// that a majority had granted it.
 func (s *Store) end(acq *acquisition) (attempts []*nodeAttempt, coordinator int, won bool) {
 	s.forget(acq)
 	acq.mu.Lock()
@@ -171,14 +171,14 @@ func (s *Store) end(acq *acquisition) (attempts []*nodeAttempt, coordinator int,
 	acq.phase = ended
 	r := acq.round
 	if r == nil {
-		r = acq.newRound() // it never got to ask
+		r = acq.newRound() // it never asked a node
 		acq.phase = ended
 	}
 	r.end()
 	return append([]*nodeAttempt(nil), r.attempts...), r.coordinator, won
 }
 
-// currentWaiterTTL is for how long the client keeps a place without a sign of life.
+// currentWaiterTTL is how long a node keeps the attempt in its queue without a heartbeat.
 func (acq *acquisition) currentWaiterTTL() string {
 	acq.mu.Lock()
 	defer acq.mu.Unlock()
@@ -187,8 +187,8 @@ func (acq *acquisition) currentWaiterTTL() string {
 
 func (acq *acquisition) touch() { acq.touched.Store(int64(acq.s.now())) }
 
-// lockDriver makes the caller the one who takes the claim further; false if done
-// is closed first.
+// lockDriver makes the caller the goroutine that drives the acquisition. It reports false if
+// done is closed first.
 func (acq *acquisition) lockDriver(done <-chan struct{}) bool {
 	select {
 	case acq.driver <- struct{}{}:
@@ -200,7 +200,7 @@ func (acq *acquisition) lockDriver(done <-chan struct{}) bool {
 
 func (acq *acquisition) unlockDriver() { <-acq.driver }
 
-// notify wakes whoever gathers what is missing.
+// notify wakes the goroutine that waits for a majority.
 func (acq *acquisition) notify() {
 	select {
 	case acq.changed <- struct{}{}:
@@ -208,7 +208,7 @@ func (acq *acquisition) notify() {
 	}
 }
 
-// clientAttempt is the client's attempt behind what a node calls it.
+// clientAttempt is the client's attempt ID in the identity that a node knows.
 func clientAttempt(id string) string {
 	client, number, ok := strings.Cut(id, "/")
 	n, round, dotted := strings.Cut(number, ".")
@@ -222,7 +222,7 @@ func digits(word string) bool {
 	return word != "" && strings.Trim(word, "0123456789") == ""
 }
 
-// prefix is what stands before every key of the lock's application.
+// prefix is the application's prefix: the part of a key before the lock's name.
 func prefix(key string) string {
 	before, _, found := strings.Cut(key, ":{")
 	if !found {

@@ -10,10 +10,10 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// forever is when a timer goes off that has yet to be set.
+// forever is the delay of a timer that is not set yet.
 const forever = math.MaxInt64 * time.Nanosecond
 
-// requestTimeout bounds one request to one node, made for a lease of ttl (0: none).
+// requestTimeout bounds one request to one node, for a lease of ttl; 0 means no lease.
 func (s *Store) requestTimeout(ctx context.Context, ttl time.Duration) time.Duration {
 	var left time.Duration
 	if at, ok := ctx.Deadline(); ok {
@@ -22,8 +22,8 @@ func (s *Store) requestTimeout(ctx context.Context, ttl time.Duration) time.Dura
 	return majority.RequestTimeout(s.cfg.Timeout, ttl, left)
 }
 
-// askEach asks all nodes at once and waits for all of them, for at most limit. It
-// answers what the failed ones said; the error is ctx's.
+// askEach asks all nodes at once and waits for all of them, each for at most timeout. It
+// returns the errors of the nodes that failed. Its own error is that of ctx.
 func (s *Store) askEach(
 	ctx context.Context, timeout time.Duration, ask func(ctx context.Context, i int, n *node) error,
 ) (map[int]error, error) {
@@ -46,8 +46,8 @@ func (s *Store) askEach(
 	return failed, nil
 }
 
-// askMajority asks all nodes and waits for each, in order; "" where one failed. The
-// error says that fewer than a majority answered.
+// askMajority asks all nodes and waits for all of them. It returns their answers by node, ""
+// for a node that failed. It returns an error if fewer than a majority answered.
 func (s *Store) askMajority(ctx context.Context, action *script.Script, keys, args []string) ([]string, error) {
 	list := make([]string, len(s.nodes))
 	timeout := s.requestTimeout(ctx, 0)
@@ -64,8 +64,8 @@ func (s *Store) askMajority(ctx context.Context, action *script.Script, keys, ar
 	return list, nil
 }
 
-// askInOrder asks the nodes in order until one answers: for attempts that the quorum
-// does not know, which hold nothing anywhere.
+// askInOrder asks one node after the other until one answers. It serves attempts that the
+// quorum does not know: they hold nothing on any node.
 func (s *Store) askInOrder(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
 	timeout := s.requestTimeout(ctx, 0)
 	failed := make(map[int]error)
@@ -90,8 +90,8 @@ func (s *Store) askInOrder(ctx context.Context, action *script.Script, keys, arg
 	return "", s.noMajority(failed)
 }
 
-// askForFirst asks all nodes and waits for those that are expected to answer. It
-// answers what one said that begins with word, else what any said.
+// askForFirst asks all nodes and waits for those that are expected to answer. It prefers an
+// answer that begins with word; without one it returns any answer.
 func (s *Store) askForFirst(
 	ctx context.Context, action *script.Script, keys, args []string, word string,
 ) (string, error) {
@@ -125,15 +125,15 @@ func (s *Store) askForFirst(
 	return found, nil
 }
 
-// reply is what one node answered.
+// reply is the answer of one node.
 type reply struct {
 	i      int
 	answer string
 	err    error
 }
 
-// startOnEach runs ask for every node at once. Each result is sent, whether
-// somebody still waits for it or not.
+// startOnEach runs ask for every node at once. It sends each result, whether anybody still
+// waits for it or not.
 func (s *Store) startOnEach(ask func(i int, n *node) error) <-chan result {
 	done := make(chan result, len(s.nodes))
 	for i, n := range s.nodes {
@@ -144,13 +144,13 @@ func (s *Store) startOnEach(ask func(i int, n *node) error) <-chan result {
 	return done
 }
 
-// result is what came of a request to a node.
+// result is the outcome of a request to a node.
 type result struct {
 	i   int
 	err error
 }
 
-// onlySilentLeft reports that the nodes which have not been heard are those of
+// onlySilentLeft reports whether every node that has not been heard is a silent one, from
 // which no answer is expected.
 func (s *Store) onlySilentLeft(heard []bool) bool {
 	for i, n := range s.nodes {

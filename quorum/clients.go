@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// checkACL asks all nodes what their user may not run: what is missing on one is
-// missing.
+// checkACL asks all nodes what their user may not run: if one node lacks a permission, the
+// quorum does.
 func (s *Store) checkACL(ctx context.Context, keys, args []string) (string, error) {
 	answers, err := s.askMajority(ctx, script.CheckACL, keys, args)
 	if err != nil {
@@ -26,12 +26,12 @@ func (s *Store) checkACL(ctx context.Context, keys, args []string) (string, erro
 	return said, nil
 }
 
-// registerClient makes the client known on the nodes that answer: one is enough.
+// registerClient registers the client on all nodes. One that answers is enough.
 func (s *Store) registerClient(ctx context.Context, keys, args []string) (string, error) {
 	return s.askForFirst(ctx, script.RegisterClient, keys, args, "announced")
 }
 
-// readClient asks who a client is: the word of one node is enough.
+// readClient reads what is known of a client. The answer of one node is enough.
 func (s *Store) readClient(ctx context.Context, keys, args []string) (string, error) {
 	return s.askForFirst(ctx, script.ReadClient, keys, args, "client")
 }

@@ -12,25 +12,23 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Config says how a quorum works. The zero value is good for most programs.
+// Config configures a quorum. The zero value is good for most programs.
 type Config struct {
-	// MaxTTL is the longest lease that any process takes on these nodes, the
-	// same in every process: longer ones are refused with [ErrTTLTooLong]. A node
-	// that has lost its memory is not counted for new grants for as long.
-	// Default: 1 min.
+	// MaxTTL is the longest lease that any process takes on these nodes. It must be the same
+	// in every process. Longer leases are refused with [ErrTTLTooLong]. If a node loses its
+	// memory, it does not count for new grants for this long. Default: 1 min.
 	MaxTTL time.Duration
 
-	// Timeout bounds one request to one node. A tenth of a lease's TTL bounds
-	// it too, so that a silent node leaves time for the others. Default: 500 ms.
+	// Timeout bounds one request to one node. A tenth of the lease's TTL bounds it too, so
+	// that a silent node leaves time for the others. Default: 500 ms.
 	Timeout time.Duration
 }
 
-// New unites nodes to one store. It does no I/O: the first use does, and refuses
-// nodes that are the same server with [ErrSameServer]. The error is a
-// [ErrConfig]: an even number of nodes, fewer than three, or a node
-// that cannot be one of a quorum.
+// New makes one store of several nodes. It does no I/O: the first use does, and refuses nodes
+// that are the same server with [ErrSameServer]. New returns an [ErrConfig] if the number of
+// nodes is even or less than three, or if a store cannot be a node.
 //
-// The nodes stay open when the store is closed: they are the caller's.
+// The nodes belong to the caller: closing the store does not close them.
 func New(nodes []store.Store, cfg Config) (*Store, error) {
 	cfg.MaxTTL = cmp.Or(cfg.MaxTTL, time.Minute)
 	cfg.Timeout = cmp.Or(cfg.Timeout, 500*time.Millisecond)
@@ -80,7 +78,7 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrConfig, fmt.Errorf(format, args...))
 }
 
-// isNil reports whether there is no store, be it that only its pointer is nil.
+// isNil reports whether there is no store, or one with a nil pointer.
 func isNil(s store.Store) bool {
 	v := reflect.ValueOf(s)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()

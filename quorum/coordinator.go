@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/majority"
 )
 
-// order lists the nodes as they are asked for the lead: those that do not
-// answer, and those that a majority contradicts, are asked last.
+// order lists the nodes in the order in which they may become coordinator. Silent nodes, and
+// nodes that a majority contradicts, come last.
 func (s *Store) order(key string) []int {
 	var order, silent []int
 	for _, i := range majority.Order(key, len(s.nodes)) {
@@ -23,31 +23,30 @@ func (s *Store) order(key string) []int {
 	return append(order, silent...)
 }
 
-// contradiction is a node that says of a lock what a majority contradicts: it is held
-// there by who has it nowhere else. That is so for a moment while a lock changes
-// hands. What lasts is a clock that was set back, or somebody who took the lock on
-// that node alone.
+// contradiction is about a node whose holder of a lock has it nowhere else. While a lock
+// changes hands that is so for a moment. If it lasts, the node's clock was set back, or
+// somebody acquired the lock on that node alone.
 type contradiction struct {
 	holder   string
 	since    time.Duration
 	lastSeen time.Duration
-	lasting  bool // it has been so for so long that the node is not asked for the lead
+	lasting  bool // it has lasted for so long that the node may not be coordinator
 }
 
-// nodeLock is a lock on a node.
+// nodeLock is a lock on one node.
 type nodeLock struct {
 	key  string
 	node int
 }
 
-// contradictionTime is for how long a majority must have contradicted a node: longer than
-// who has been granted by a lead tries for the rest, and short enough that a free
-// majority grants within two leases, though waiters look after a third of one.
+// contradictionTime is how long a majority must have contradicted a node. It is longer than an
+// attempt collects the other nodes' grants. It is short enough that a free majority grants
+// within two leases, though a waiter polls only every third of a lease.
 func contradictionTime(ttl time.Duration) time.Duration { return ttl * 2 / 3 }
 
-// noteContradiction notes that a node has a holder that a majority does not have, and
-// reports whether that has lasted. The holder is the client's attempt: who tries and
-// who looks name it alike.
+// noteContradiction records that a node has a holder that a majority does not have, and
+// reports whether that has lasted. holder is the client's attempt ID, so that acquisitions and
+// polls name it alike.
 func (s *Store) noteContradiction(key string, node int, holder string, ttl time.Duration) bool {
 	now := s.now()
 	s.mu.Lock()
@@ -56,7 +55,7 @@ func (s *Store) noteContradiction(key string, node int, holder string, ttl time.
 	a := s.contradictions[at]
 	if a == nil || a.holder != holder || now-a.lastSeen > s.cfg.MaxTTL {
 		if len(s.contradictions) >= maxContradictions {
-			clear(s.contradictions) // it takes a while longer, then
+			clear(s.contradictions) // forgetting only delays the decision
 		}
 		a = &contradiction{holder: holder, since: now}
 		s.contradictions[at] = a
@@ -66,17 +65,17 @@ func (s *Store) noteContradiction(key string, node int, holder string, ttl time.
 	return a.lasting
 }
 
-// maxContradictions bounds what is remembered of such nodes.
+// maxContradictions bounds how many contradictions are remembered.
 const maxContradictions = 1000
 
-// clearContradiction notes that a majority may well have what the node has.
+// clearContradiction records that a majority may have what the node has.
 func (s *Store) clearContradiction(key string, node int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.contradictions, nodeLock{key, node})
 }
 
-// isContradicted reports whether the node is not asked for the lead of the lock.
+// isContradicted reports whether the node may not be the lock's coordinator.
 func (s *Store) isContradicted(key string, node int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,14 +83,14 @@ func (s *Store) isContradicted(key string, node int) bool {
 	return a != nil && a.lasting && s.now()-a.lastSeen <= s.cfg.MaxTTL
 }
 
-// checkCoordinator asks the nodes, for one who waits in the lead's line, whether a majority
-// contradicts the lead, and has done so for long.
+// checkCoordinator asks the nodes, for a waiter, whether a majority has contradicted the
+// coordinator for long.
 func (acq *acquisition) checkCoordinator(ctx context.Context, r *round) bool {
 	acq.mu.Lock()
 	coordinator, last := r.coordinator, r.attempts[r.coordinator].lastAnswer
 	acq.mu.Unlock()
-	// The dead stand in a line that does not move, so who is far from the head may be
-	// the first who lives. A lease that is longer than any is none of a right clock.
+	// Dead waiters stay in a queue that does not move, so a waiter far from its head may be
+	// the first live one. If the lease is longer than MaxTTL, the node's clock is wrong.
 	if last.Place > alwaysChecked && last.Left <= acq.s.cfg.MaxTTL && rand.IntN(last.Place) >= alwaysChecked {
 		return false
 	}
@@ -101,7 +100,7 @@ func (acq *acquisition) checkCoordinator(ctx context.Context, r *round) bool {
 		return false
 	}
 	for _, h := range there.Holders {
-		may := len(acq.s.nodes) - len(own) // those that did not answer may have it
+		may := len(acq.s.nodes) - len(own) // a node that did not answer may have it
 		for _, other := range own {
 			for _, mine := range other.Holders {
 				if mine.Attempt == h.Attempt {
@@ -117,23 +116,22 @@ func (acq *acquisition) checkCoordinator(ctx context.Context, r *round) bool {
 	return acq.s.noteContradiction(acq.key, coordinator, there.Holders[0].Attempt, acq.ttl)
 }
 
-// alwaysChecked is how far from the head of a line one always probes, and about how many
-// do so of those behind: the answer of the lead is as long as its line.
+// alwaysChecked is how many waiters at the head of a queue check at every poll. About as many
+// of those behind them do: a coordinator's answer is as long as its queue.
 const alwaysChecked = 8
 
-// comparison says what the other nodes say of what the lead says, if anything can be
-// said yet.
+// comparison is how the other nodes' answers fit the coordinator's.
 type comparison uint8
 
 const (
 	undecided    comparison = iota
-	plausible               // a majority may have what the lead has
-	heldByOthers            // the lead has granted what somebody else has on a majority
-	heldThere               // a majority does not have the holder that the lead names
+	plausible               // a majority may have what the coordinator has
+	heldByOthers            // the coordinator granted, and somebody else holds on a majority
+	heldThere               // a majority does not have the coordinator's holder
 )
 
-// compare compares the lead's word with that of the others. all says that no more
-// answers are expected. c.mu is held.
+// compare compares the coordinator's answer with those of the others. all says that no more
+// answers are expected. acq.mu is held.
 func (r *round) compare(all bool) (a comparison, holder string) {
 	coordinator, m := r.attempts[r.coordinator], r.acq.s.majority
 	open, same, by := 0, 0, make(map[string]int)
@@ -145,7 +143,7 @@ func (r *round) compare(all bool) (a comparison, holder string) {
 			by[""]++
 		case majority.Busy:
 			by[clientAttempt(na.lastAnswer.Holder)]++
-		default: // it says nothing of holders
+		default: // it names no holder
 		}
 	}
 	switch coordinator.reply {
@@ -173,12 +171,12 @@ func (r *round) compare(all bool) (a comparison, holder string) {
 		} else if others+open >= m && !all {
 			return undecided, ""
 		}
-	default: // it says nothing of holders
+	default: // it names no holder
 	}
 	return plausible, ""
 }
 
-// passCoordinator gives the lead to the next node. c.mu is held.
+// passCoordinator makes the next node the coordinator. acq.mu is held.
 func (r *round) passCoordinator() {
 	order := slices.DeleteFunc(slices.Clone(r.order), func(i int) bool { return i == r.coordinator })
 	order = append(order, r.coordinator)

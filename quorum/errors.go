@@ -8,17 +8,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The errors that callers tell apart, with errors.Is.
+// Errors that callers tell apart with errors.Is.
 var (
-	// ErrUnsupported: the action has no meaning over several servers that is
-	// right, or none that this version knows: permits (each server counts its
-	// own, and majorities together would admit more than there are), owners by
-	// name (their tokens would differ), steps between reading and writing,
-	// periods, and what a leader proclaims.
-	// Nothing was sent.
+	// ErrUnsupported: the action has no right meaning over several servers, or none that this
+	// version knows. Nothing was sent. Such actions are permits (each server counts its own,
+	// and majorities together would admit more than there are), named owners (their tokens
+	// would differ), conversions, periods, and what a leader proclaims.
 	ErrUnsupported = errors.New("quorum: not supported over several servers")
-	// ErrSameServer: two nodes are one server, by its run id. The error names
-	// both addresses.
+	// ErrSameServer: two nodes are one server, by its run id. The error names both addresses.
 	ErrSameServer = errors.New("quorum: two nodes are the same server")
 	// ErrTTLTooLong: a lease longer than [Config.MaxTTL]. Nothing was sent.
 	ErrTTLTooLong = errors.New("quorum: lease longer than Config.MaxTTL")
@@ -28,23 +25,23 @@ var (
 	ErrClosed = errors.New("quorum: store is closed")
 )
 
-// errInvalidCall is a call that the library does not make.
+// errInvalidCall marks a call that the library does not make.
 var errInvalidCall = errors.New("quorum: invalid call")
 
 // errEnded is why nothing is sent for an attempt that has ended.
 var errEnded = errors.New("the attempt has ended")
 
-// errForgot says that a node does not know of a hold that it had granted.
+// errForgot says that a node does not know a hold that it had granted.
 var errForgot = errors.New("has forgotten the grant")
 
-// errTooRecent says that a node holds, and does not vouch for all of the time.
+// errTooRecent says that a node holds, but not for long enough to vouch for all of the time.
 var errTooRecent = errors.New("holds for too short a time")
 
 // errNoGrant says that a node was not among those that granted.
 var errNoGrant = errors.New("has not granted")
 
-// refusal is a definite answer of the quorum itself: to the client it is the
-// server's, to errors.Is one of the above.
+// refusal is a definite answer of the quorum itself. To the client it is the server's refusal;
+// errors.Is finds one of the errors above in it.
 type refusal struct {
 	kind   error
 	server store.ServerError
@@ -58,12 +55,12 @@ func (r *refusal) Error() string { return r.kind.Error() + ": " + r.server.Messa
 
 func (r *refusal) Unwrap() []error { return []error{r.kind, &r.server} }
 
-// NoMajorityError says that too few nodes answered, or count, for a majority, and
-// what each of the others said. Those that are new or have lost their memory
-// count again after [Config.MaxTTL] at the latest, and say when.
+// NoMajorityError says that too few nodes answered, or count, for a majority, and what each of
+// the others said. Nodes that are new or have lost their memory count again after
+// [Config.MaxTTL] at the latest; their errors say when.
 type NoMajorityError struct {
-	Have, Nodes int     // so many of so many nodes can be counted on
-	Missing     []error // one for each of the others, which names it
+	Have, Nodes int     // how many nodes count, and how many there are
+	Missing     []error // one for each node that does not count, with its name
 }
 
 func (e *NoMajorityError) Error() string {
@@ -75,8 +72,8 @@ func (e *NoMajorityError) Error() string {
 		e.Have, e.Nodes, strings.Join(why, "; "))
 }
 
-// Unwrap gives what the nodes said, but nothing that is definite for one of them
-// alone, a refusal or that nothing was sent: it is not the answer of all.
+// Unwrap returns what the nodes said. It leaves out what is definite for one node alone, a
+// refusal or [store.ErrNotSent], because it is not the answer of all.
 func (e *NoMajorityError) Unwrap() []error {
 	var list []error
 	for _, err := range e.Missing {
@@ -87,7 +84,7 @@ func (e *NoMajorityError) Unwrap() []error {
 	return list
 }
 
-// nodeError is what one node said.
+// nodeError is the error of one node.
 type nodeError struct {
 	node string
 	err  error
@@ -102,8 +99,8 @@ func isRefusal(err error) bool {
 	return errors.As(err, &r)
 }
 
-// noMajority makes the error for nodes of which too few count. Where so many have
-// refused that none of the others matters, the refusal is the quorum's own.
+// noMajority makes the error for nodes of which too few count. If a majority refused with the
+// same code, it returns that refusal as the quorum's own.
 func (s *Store) noMajority(failed map[int]error) error {
 	e := &NoMajorityError{Have: len(s.nodes) - len(failed), Nodes: len(s.nodes)}
 	codes := make(map[string]int)

@@ -11,9 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// evict takes the lock away on all nodes that answer, which must be a majority:
-// the holder's next renewal then finds that it has none. As many holds have
-// ended as a majority says.
+// evict ends the holds on all nodes that answer, which must be a majority. The holder's next
+// renewal then finds that it holds nothing. The number of ended holds is that of a majority.
 func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) {
 	if len(args) != 5 {
 		return "", refuse(ErrUnsupported, "ERR", "evict takes 5 arguments, not %d", len(args))
@@ -37,12 +36,12 @@ func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) 
 		case len(ended) == 0 || tries == 3:
 			return fmt.Sprintf("changed %d", majority.Rank(changed, len(s.nodes))), nil
 		}
-		// The token of the hold that is meant was just being lifted on some.
+		// The second phase was just writing the hold's token to some nodes.
 	}
 }
 
-// evictTokens evicts on each node who holds there by its token, and adds to ended how
-// many holds that were. It answers the tokens of others who hold instead.
+// evictTokens evicts the holder on each node by the holder's token there, and adds the number
+// of ended holds to ended. It returns the tokens of other holders that it met.
 func (s *Store) evictTokens(
 	ctx context.Context, keys, args, tokens []string, ended map[int]int,
 ) (changed []uint64, err error) {
@@ -73,15 +72,15 @@ func (s *Store) evictTokens(
 			ended[i] += a.Count
 		case wire.Changed:
 			changed = append(changed, a.Token)
-		default: // free there
+		default: // free on this node
 		}
 	}
 	return changed, nil
 }
 
-// tokensOnNodes are what the nodes call the hold that has this token in sum: a node
-// that granted late, or was not reached by the second phase, has another. The hold
-// is that of attempt, if that is known already.
+// tokensOnNodes returns the tokens that the nodes have for the hold with this token on the
+// majority. A node that granted late, or that the second phase did not reach, has another one.
+// If attempt is known already, the hold is that attempt's.
 func (s *Store) tokensOnNodes(
 	ctx context.Context, keys []string, token, attempt string,
 ) (list []string, of string, err error) {
@@ -96,7 +95,7 @@ func (s *Store) tokensOnNodes(
 	for _, r := range own {
 		for _, h := range r.Holders {
 			if attempt == "" && wire.Number(h.Token) == token {
-				attempt = h.Attempt // no two leases have it, on any node
+				attempt = h.Attempt // no two leases have the same token, on any node
 			}
 		}
 	}

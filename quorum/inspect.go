@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// inspect reads the lock as a majority sees it: held by those who hold it on a
-// majority, waited for by those in the line of its lead.
+// inspect reads the lock as a majority sees it. Holders are those of a majority; waiters are
+// those of the coordinator's queue.
 func (s *Store) inspect(ctx context.Context, keys, args []string) (string, error) {
 	merged, _, err := s.readRecord(ctx, keys, args)
 	if err != nil {
@@ -18,7 +18,7 @@ func (s *Store) inspect(ctx context.Context, keys, args []string) (string, error
 	return majority.Format(&merged), nil
 }
 
-// readRecord is the lock as a majority sees it, and as each node that answered does.
+// readRecord reads the record as a majority sees it, and as each node that answered does.
 func (s *Store) readRecord(ctx context.Context, keys, args []string) (wire.Record, map[int]wire.Record, error) {
 	answers, err := s.askMajority(ctx, script.Inspect, keys, args)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Lazy is a node that is opened when it is first needed, and again until that
-// succeeds. It is for a client library that connects when its client is made, as
-// rueidis does: with it a quorum can be opened while a server is down.
+// Lazy is a node that is opened when it is first needed, and again until that succeeds. It is
+// for a client library that connects when its client is made, as rueidis does: with Lazy a
+// quorum can be opened while a server is down.
 //
 //	quorum.Lazy(func() (store.Store, error) {
 //		client, err := rueidis.NewClient(option)
@@ -23,9 +23,9 @@ import (
 //		return rueidisstore.New(client), nil
 //	})
 //
-// open is called by one goroutine at a time, and not again after a success. It
-// may take its time: requests do not wait for it longer than for an answer. What
-// it opens is the caller's, as other nodes are.
+// One goroutine at a time calls open, and none after a success. open may take its time: a
+// request waits for it no longer than for an answer. The opened store belongs to the caller,
+// as other nodes do.
 func Lazy(open func() (store.Store, error)) store.Store { return &lazy{open: open} }
 
 // lazy is a node that may not be open yet.
@@ -34,15 +34,15 @@ type lazy struct {
 
 	mu        sync.Mutex
 	store     store.Store
-	opening   chan struct{} // closed when the try under way is over; nil without one
+	opening   chan struct{} // closed when the try that is under way ends; nil without one
 	err       error         // of the last try
-	notBefore time.Time     // no earlier is the next
+	notBefore time.Time     // the earliest time of the next try
 }
 
-// retryPause is the least time between two tries to open a node.
+// retryPause is the shortest time between two tries to open a node.
 const retryPause = 250 * time.Millisecond
 
-// get is the node, opened. The error says that nothing was sent.
+// get returns the node, opened. An error says that nothing was sent.
 func (l *lazy) get(ctx context.Context) (store.Store, error) {
 	for {
 		l.mu.Lock()
@@ -69,7 +69,7 @@ func (l *lazy) get(ctx context.Context) (store.Store, error) {
 	}
 }
 
-// openNode opens the node.
+// openNode tries to open the node.
 func (l *lazy) openNode() {
 	s, err := l.open()
 	switch {
@@ -121,7 +121,7 @@ func (l *lazy) CloseIdleConnections() {
 	}
 }
 
-// Group is that of one server, as each node is one.
+// Group implements [store.Store]: a node is one server, so all keys are together.
 func (l *lazy) Group(string) string { return "" }
 
 func (l *lazy) Sharded() bool { return false }

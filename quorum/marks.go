@@ -15,11 +15,11 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// markLife is for how long a node keeps its mark without being looked at.
+// markLife is how long a node keeps its mark after the last read.
 const markLife = 7 * 24 * time.Hour
 
-// nodeStates is what is known of the nodes' memories and clocks, for the locks of one
-// prefix: each application has marks of its own.
+// nodeStates is what is known of the nodes' memories and clocks, for the locks of one prefix.
+// Each application has marks of its own.
 type nodeStates struct {
 	s      *Store
 	prefix string
@@ -27,19 +27,19 @@ type nodeStates struct {
 	// mu guards the fields below; nothing is sent under it.
 	mu         sync.Mutex
 	nodes      []nodeState
-	reading    *readRound    // under way
-	lastRead   time.Duration // when the last began
-	identified bool          // there was one
-	marksWrong bool          // a grant has shown since that the marks have to be set right
-	sameServer error         // two nodes are one server
+	reading    *readRound    // the read that is under way
+	lastRead   time.Duration // when the last read began
+	identified bool          // a read has succeeded
+	marksWrong bool          // a grant has shown that marks have to be corrected
+	sameServer error         // set if two nodes are one server
 }
 
 // nodeState is what one node said last.
 type nodeState struct {
 	majority.Reading
 	mark       string        // as the node has it
-	askedAt    time.Duration // before it was asked
-	countsFrom time.Duration // from when on it counts for new grants
+	askedAt    time.Duration // before the request was sent
+	countsFrom time.Duration // the node counts for new grants from then on
 }
 
 // readRound is a round in which all nodes are read.
@@ -49,7 +49,7 @@ type readRound struct {
 	err   error // set before done is closed
 }
 
-// statesOf finds what is known of the nodes for a prefix.
+// statesOf finds the node states for a prefix.
 func (s *Store) statesOf(prefix string) *nodeStates {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,9 +61,9 @@ func (s *Store) statesOf(prefix string) *nodeStates {
 	return ns
 }
 
-// readNode asks a node who it is, and has it note mark in place of what it had, if
-// that is not empty. It must be asked after what it is to vouch for: it may
-// restart at any time.
+// readNode reads a node's identity, clock and mark. If mark is not empty, it replaces the mark
+// that the node had. A read must follow what it is to vouch for, because the node may restart
+// at any time.
 func (ns *nodeStates) readNode(i int, timeout time.Duration, mark string) error {
 	args := []string{wire.Millis(markLife)}
 	if mark != "" {
@@ -88,7 +88,7 @@ func (ns *nodeStates) readNode(i int, timeout time.Duration, mark string) error 
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	if ns.nodes[i].askedAt > sent {
-		return nil // a later one has overtaken it
+		return nil // a later read has overtaken this one
 	}
 	ns.nodes[i] = nodeState{
 		Reading: majority.Reading{
@@ -100,8 +100,8 @@ func (ns *nodeStates) readNode(i int, timeout time.Duration, mark string) error 
 	return nil
 }
 
-// readings are those that were asked for since then, of the nodes named; nil
-// names all. v.mu is held.
+// readings returns the readings that were asked for since then, of the nodes in of; nil means
+// all nodes. ns.mu is held.
 func (ns *nodeStates) readings(since time.Duration, of []bool) []majority.Reading {
 	list := make([]majority.Reading, len(ns.nodes))
 	for i, one := range ns.nodes {
@@ -112,14 +112,13 @@ func (ns *nodeStates) readings(since time.Duration, of []bool) []majority.Readin
 	return list
 }
 
-// comparisonLife is for how long a comparison of clocks is not repeated: it is the less
-// exact the older it is.
+// comparisonLife is how long clocks are not compared again. The older a comparison, the less
+// exact it is.
 func (s *Store) comparisonLife() time.Duration { return s.cfg.MaxTTL / 20 }
 
-// identify makes sure that the nodes are different servers of one quorum, and that
-// their marks are right. It waits for that where nothing is to be believed
-// otherwise; a comparison of clocks that is only getting old is renewed beside.
-// Nodes that do not answer are met later.
+// identify makes sure that the nodes are different servers of one quorum, and that their marks
+// are right. It waits only if no grant can be believed otherwise; a comparison of clocks that
+// only gets old is renewed in the background. Nodes that do not answer are identified later.
 func (s *Store) identify(ctx context.Context, ns *nodeStates) error {
 	entered := s.now()
 	for {
@@ -146,7 +145,7 @@ func (s *Store) identify(ctx context.Context, ns *nodeStates) error {
 	}
 }
 
-// refresh looks at the nodes again, in the background, where that is due.
+// refresh reads the nodes again, in the background, if that is due.
 func (ns *nodeStates) refresh() {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -155,8 +154,8 @@ func (ns *nodeStates) refresh() {
 	}
 }
 
-// noteWrongMarks says that a node did not vouch for what it had granted because its mark
-// has to be set right.
+// noteWrongMarks records that a node did not vouch for its grant because its mark must be
+// corrected.
 func (ns *nodeStates) noteWrongMarks(why map[int]error) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -172,7 +171,7 @@ func (ns *nodeStates) haveWrongMarks() bool {
 	return ns.marksWrong
 }
 
-// startRead starts a look unless one is under way. v.mu is held.
+// startRead starts a read unless one is under way. ns.mu is held.
 func (ns *nodeStates) startRead() *readRound {
 	if ns.reading != nil {
 		return ns.reading
@@ -187,11 +186,11 @@ func (ns *nodeStates) startRead() *readRound {
 	return read
 }
 
-// readAll reads all nodes, and sets their marks right.
+// readAll reads all nodes and corrects their marks.
 func (ns *nodeStates) readAll(read *readRound) {
 	timeout := majority.RequestTimeout(ns.s.cfg.Timeout, 0, 0)
 	failed := ns.readEach(timeout, make([]string, len(ns.nodes)), nil)
-	// What another client has written meanwhile is looked at again.
+	// If another client has written a mark meanwhile, that mark is read again.
 	for range 3 {
 		marks, due := ns.decideMarks(read.began)
 		if !due {
@@ -210,8 +209,8 @@ func (ns *nodeStates) readAll(read *readRound) {
 	close(read.done)
 }
 
-// readEach reads those nodes that are named, all if none is, and waits for those of
-// which an answer is expected, or a majority needs one.
+// readEach reads the named nodes; nil means all nodes. It waits for the nodes from which an
+// answer is expected, and for silent ones while a majority needs them.
 func (ns *nodeStates) readEach(timeout time.Duration, marks []string, named []bool) (failed map[int]error) {
 	failed = make(map[int]error)
 	heard := make([]bool, len(ns.nodes))
@@ -233,8 +232,8 @@ func (ns *nodeStates) readEach(timeout time.Duration, marks []string, named []bo
 	return failed
 }
 
-// decideMarks says which marks are to be written, by what was read since then, and
-// notes from when on each node counts.
+// decideMarks returns the marks to write, by what was read since then, and records from when
+// on each node counts.
 func (ns *nodeStates) decideMarks(since time.Duration) (marks []string, due bool) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -254,7 +253,7 @@ func (ns *nodeStates) decideMarks(since time.Duration) (marks []string, due bool
 	return marks, due
 }
 
-// present names the nodes for which there is a mark.
+// present says which nodes have a mark to write.
 func present(marks []string) []bool {
 	list := make([]bool, len(marks))
 	for i, mark := range marks {
@@ -263,8 +262,8 @@ func present(marks []string) []bool {
 	return list
 }
 
-// findSameServer finds two nodes that are one server, by what was read since then. v.mu
-// is held.
+// findSameServer returns an error if two nodes are one server, by what was read since then.
+// ns.mu is held.
 func (ns *nodeStates) findSameServer(since time.Duration) error {
 	for i, one := range ns.readings(since, nil) {
 		if one.RunID == "" || one.RunID == "-" {
@@ -281,17 +280,16 @@ func (ns *nodeStates) findSameServer(since time.Duration) error {
 	return nil
 }
 
-// probation is for how long the node does not count for new grants, as far as
-// is known: it may have forgotten leases that are still held.
+// probation is how long the node does not count for new grants, as far as is known: it may
+// have forgotten leases that are still held.
 func (ns *nodeStates) probation(i int) time.Duration {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	return max(ns.nodes[i].countsFrom-ns.s.now(), 0)
 }
 
-// vouch asks which of the nodes, read since then, vouch for what they had
-// granted before. What those say that do not is the other answer; sure says that
-// no other node's word can change it.
+// vouch counts the nodes, read since then, that vouch for their earlier grants. why has the
+// reasons of the others. sure says that no further answer can change them.
 func (ns *nodeStates) vouch(since time.Duration, of []bool) (ok int, why map[int]error, sure bool) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -330,14 +328,14 @@ func (e *probationError) Error() string {
 		return "has a clock that was last compared too long ago"
 	case majority.Stranger:
 		return "is new, or has lost its memory"
-	default: // it is young, and counts after a while
+	default: // it is on probation, and counts after that
 		return fmt.Sprintf("is new, or has lost its memory, and is not counted for new locks for another %v "+
 			"(a clock that was set forward counts as a loss of memory)", e.left.Round(time.Millisecond))
 	}
 }
 
-// rightClock is what the clock of a right node is ahead of ours, or less; ok says
-// that enough of them are known.
+// rightClock is how far the clock of a right node is ahead of ours, at least. ok says that
+// enough clocks are known.
 func (ns *nodeStates) rightClock() (ahead time.Duration, ok bool) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()

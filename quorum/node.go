@@ -26,13 +26,13 @@ type node struct {
 	silent         bool // its last request got no answer
 	cancels        []pendingCancel
 	sendingCancels bool
-	// What was owed is known by its identity for longer than it is cancelled: a
-	// server that was stopped may carry a request out long after that.
+	// Cancels that a push may yet name, by the identity of their attempts: longer than they
+	// are pending, for a stopped server may run a request long after that.
 	lateCancels map[string]pendingCancel
-	lateOrder   []string // of the identities in late, oldest first
+	lateOrder   []string // the identities in lateCancels, oldest first
 }
 
-// name names the node to people.
+// name is how error messages call the node.
 func (n *node) name() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -42,8 +42,8 @@ func (n *node) name() string {
 	return fmt.Sprintf("node %d", n.number)
 }
 
-// call sends one action and waits for at most limit. A caller who gives up
-// earlier does not end it: what it has done must be known here.
+// call sends one action and waits for at most timeout. It goes on if its caller gives up
+// earlier, because the store must know what the action has done.
 func (n *node) call(timeout time.Duration, action *script.Script, keys, args []string) (string, error) {
 	ctx, cancel := context.WithTimeout(n.store.life.Context(), timeout)
 	defer cancel()
@@ -52,8 +52,8 @@ func (n *node) call(timeout time.Duration, action *script.Script, keys, args []s
 	return answer, err
 }
 
-// noteAnswers notes whether the node answers. When it has just stopped to, whoever
-// waits in its line looks for another one.
+// noteAnswers records whether the node answers. If it has just stopped, waiters in its queue
+// look for another coordinator.
 func (n *node) noteAnswers(answers bool) {
 	n.mu.Lock()
 	news := n.silent == answers
@@ -70,28 +70,28 @@ func (n *node) isSilent() bool {
 	return n.silent
 }
 
-// notSent reports that a request has certainly not reached its server.
+// notSent reports whether a request has certainly not reached its server.
 func notSent(err error) bool {
 	var dial *net.OpError
 	return isRefusal(err) || errors.Is(err, errEnded) || errors.Is(err, store.ErrNotSent) ||
 		errors.As(err, &dial) && dial.Op == "dial"
 }
 
-// pendingCancel is an attempt of which the node may yet be granting something that
-// nobody wants any more.
+// pendingCancel is an attempt for which the node may yet grant something that nobody wants any
+// more.
 type pendingCancel struct {
 	keys  []string
 	args  []string
-	times int           // how many requests there are that may each have it grant once
-	until time.Duration // when such a grant would have ended by itself
+	times int           // how many requests may each have led to a grant
+	until time.Duration // when such a grant would have expired
 }
 
-// maxPendingCancels bounds what is remembered for a node that does not answer; the
-// oldest, which end soonest by themselves, are forgotten first.
+// maxPendingCancels bounds what is remembered for a node that does not answer. The oldest,
+// which expire first, are forgotten first.
 const maxPendingCancels = 10_000
 
-// addCancel has the debt cancelled in the background until the node has said for each of
-// its requests that there was something, or until it has ended by itself.
+// addCancel cancels an attempt in the background: until the node has found something to cancel
+// for each of its requests, or until the grants have expired.
 func (n *node) addCancel(pending pendingCancel) {
 	n.mu.Lock()
 	if len(n.cancels) == maxPendingCancels {
@@ -103,14 +103,14 @@ func (n *node) addCancel(pending pendingCancel) {
 	n.sendingCancels = true
 	n.mu.Unlock()
 	if first {
-		n.store.life.Go(n.sendCancels) // not after Close, which says so
+		n.store.life.Go(n.sendCancels) // after Close it does not start
 	}
 }
 
-// maxLateCancels bounds what is remembered of each node for a push that comes late.
+// maxLateCancels bounds what is remembered of each node for late pushes.
 const maxLateCancels = 1 << 12
 
-// rememberCancel keeps a debt for the push that may yet name it. n.mu is held.
+// rememberCancel keeps a cancel for the push that may yet name it. n.mu is held.
 func (n *node) rememberCancel(pending pendingCancel) {
 	if n.lateCancels == nil {
 		n.lateCancels = make(map[string]pendingCancel)
@@ -126,8 +126,8 @@ func (n *node) rememberCancel(pending pendingCancel) {
 	n.lateCancels[id] = pending
 }
 
-// unexpectedPush is told of a push for nobody here. If it is for what was given back, a request
-// has come after all, and holds up whoever is next: it is cancelled at once.
+// unexpectedPush handles a push for no live attempt. If its attempt was cancelled, a request
+// has arrived after the cancel and blocks the next waiter, so it is cancelled at once.
 func (n *node) unexpectedPush(id string) {
 	n.mu.Lock()
 	pending, known := n.lateCancels[id]
@@ -144,8 +144,8 @@ func (n *node) unexpectedPush(id string) {
 	})
 }
 
-// sendCancels works through the debts until there are none: one request at a time, and
-// a pause that grows while the node does not answer or has nothing to cancel.
+// sendCancels sends the pending cancels until there are none: one request at a time, with a
+// pause that grows while the node does not answer or has nothing to cancel.
 func (n *node) sendCancels() {
 	for failures := 0; ; failures++ {
 		if !n.store.life.Sleep(context.Background(), backoff.Default.After(failures, rand.Float64())) {
@@ -163,13 +163,13 @@ func (n *node) sendCancels() {
 			answer, err := n.call(n.store.cfg.Timeout, script.Cancel, pending.keys, pending.args)
 			if err != nil && !isRefusal(err) {
 				left = append(left, due[i:]...)
-				break // silent: the others would wait in vain, too
+				break // the node is silent, so the others would wait in vain, too
 			}
 			if answer != "none" {
 				pending.times--
 			}
 			if err == nil && pending.times > 0 {
-				left = append(left, pending) // a request of it may still be on the way
+				left = append(left, pending) // another request of it may still be on the way
 			}
 		}
 		n.mu.Lock()

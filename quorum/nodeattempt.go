@@ -17,30 +17,30 @@ type nodeAttempt struct {
 	id   string
 	gate chan struct{} // has room for one request at a time
 
-	// The claim's mu guards the fields below.
-	ended           bool // given back: nothing more is taken under this identity
+	// The acquisition's mu guards the fields below.
+	ended           bool // cancelled or released: it may not acquire under this identity again
 	reply           majority.Reply
-	err             error // why it failed
+	err             error // of the last request, if that failed
 	lastAnswer      wire.Answer
 	holds           bool          // the node has granted
-	queued          bool          // it has a place in the node's line
-	unconfirmed     bool          // it was granted by a push, for a short time, until a request confirms it
-	unansweredUntil time.Duration // until then an acquire without an answer may yet take the lock
-	unanswered      int           // how many such acquires there are
+	queued          bool          // the node has it in its wait queue
+	unconfirmed     bool          // a push granted it, for a short time, until a request confirms it
+	unansweredUntil time.Duration // until then an acquire that got no answer may yet take the lock
+	unanswered      int           // how many acquires got no answer
 	token           uint64
-	waiters         int           // how many stood in the node's line when it granted
-	askedAt         time.Duration // before the last request was sent that may have led to a place
-	countsFrom      time.Duration // the hold counts from here: the node has not started to count earlier
+	waiters         int           // how many waited in the node's queue when it granted
+	askedAt         time.Duration // before the last request was sent that may have queued it
+	countsFrom      time.Duration // the hold counts from here: the node's TTL began no earlier
 	heldSince       time.Duration // the node has held without a break since then, as far as it told
 }
 
-// send sends an action to the node when no earlier request of the slot is under
-// way there: so a cancel never overtakes what it is to undo. What takes
-// something is not sent any more once the slot is over.
+// send sends an action to the node once no earlier request of the attempt is under way there.
+// So a cancel never overtakes the request that it cancels. Once the attempt has ended, nothing
+// is sent that could acquire.
 func (na *nodeAttempt) send(timeout time.Duration, action *script.Script, args []string) (wire.Answer, error) {
 	acq := na.r.acq
 	takes := action == script.Acquire || action == script.Poll
-	na.gate <- struct{}{} // every request is bounded, so this wait is too
+	na.gate <- struct{}{} // every request is bounded, so this wait is bounded too
 	defer func() { <-na.gate }()
 	acq.mu.Lock()
 	if takes && (na.ended || na.r.ended) {
@@ -69,7 +69,7 @@ func (na *nodeAttempt) send(timeout time.Duration, action *script.Script, args [
 	return a, err
 }
 
-// noteAnswer keeps what an answer says. c.mu is held.
+// noteAnswer records an answer. acq.mu is held.
 func (na *nodeAttempt) noteAnswer(a wire.Answer, sent time.Duration, err error) {
 	switch {
 	case err != nil:
@@ -84,8 +84,8 @@ func (na *nodeAttempt) noteAnswer(a wire.Answer, sent time.Duration, err error) 
 		}
 		na.reply, na.queued, na.askedAt, na.lastAnswer = majority.Queued, true, sent, a
 	case a.Kind == wire.Gone:
-		// It has nothing here any more. A push for what it had may be on its
-		// way, so it does not ask again under this identity.
+		// The attempt has nothing on the node any more. A push for what it had may be under
+		// way, so the next request uses a new identity.
 		na.ended, na.holds, na.queued = true, false, false
 		if r := na.r; r.attempts[na.i] == na {
 			r.attempts[na.i] = r.newAttempt(na.i)
@@ -96,7 +96,8 @@ func (na *nodeAttempt) noteAnswer(a wire.Answer, sent time.Duration, err error) 
 	}
 }
 
-// noteGrant notes that the node has granted, and counts from sent. c.mu is held.
+// noteGrant records that the node has granted, and that the grant counts from sent. acq.mu is
+// held.
 func (na *nodeAttempt) noteGrant(token uint64, waiting int, sent time.Duration) {
 	acq := na.r.acq
 	if !na.holds {
@@ -109,15 +110,14 @@ func (na *nodeAttempt) noteGrant(token uint64, waiting int, sent time.Duration) 
 	}
 }
 
-// noteFailure notes why nothing is to be expected of the node.
+// noteFailure records why no answer is expected.
 func (na *nodeAttempt) noteFailure(err error) {
 	na.r.acq.mu.Lock()
 	defer na.r.acq.mu.Unlock()
 	na.reply, na.err = majority.Failed, err
 }
 
-// acquire asks the node for the lock, and for a place in its line unless
-// patience is 0.
+// acquire asks the node for the lock, and for a position in its queue unless waiterTTL is "0".
 func (na *nodeAttempt) acquire(timeout time.Duration, waiterTTL string) error {
 	acq := na.r.acq
 	_, err := na.send(timeout, script.Acquire,
@@ -125,7 +125,7 @@ func (na *nodeAttempt) acquire(timeout time.Duration, waiterTTL string) error {
 	return err
 }
 
-// poll looks what has become of a place or a hold, and prolongs both.
+// poll reads the state of a position or a hold, and extends either.
 func (na *nodeAttempt) poll(timeout time.Duration) error {
 	acq := na.r.acq
 	_, err := na.send(timeout, script.Poll,
@@ -133,16 +133,16 @@ func (na *nodeAttempt) poll(timeout time.Duration) error {
 	return err
 }
 
-// confirm makes a grant that was pushed count: until then its lease is short, so
-// that one to a client that hears nothing costs little.
+// confirm makes a pushed grant count. Until then its lease is short, so that a grant to a
+// client that no longer receives pushes costs little.
 func (na *nodeAttempt) confirm() {
 	acq := na.r.acq
-	_ = na.poll(majority.RequestTimeout(acq.s.cfg.Timeout, acq.ttl, 0)) // what comes of it is in the slot
+	_ = na.poll(majority.RequestTimeout(acq.s.cfg.Timeout, acq.ttl, 0)) // the outcome is in the attempt
 	acq.notify()
 }
 
-// raiseToken writes the token to the node, which must hold, and reads its mark: both
-// after its grant.
+// raiseToken writes the token to the node, which must hold, and reads the node's mark. Both
+// happen after the grant.
 func (na *nodeAttempt) raiseToken(timeout time.Duration, token uint64) error {
 	acq := na.r.acq
 	met := make(chan error, 1)
@@ -169,7 +169,7 @@ func (na *nodeAttempt) raiseToken(timeout time.Duration, token uint64) error {
 	return nil
 }
 
-// raiseLate raises a hold that a node has granted after the claim was won. c.mu is
+// raiseLate writes the token to a node that granted after the acquisition was won. acq.mu is
 // held.
 func (na *nodeAttempt) raiseLate() {
 	acq := na.r.acq
@@ -179,7 +179,7 @@ func (na *nodeAttempt) raiseLate() {
 	}
 }
 
-// release gives up what the slot has.
+// release releases what the attempt holds on the node.
 func (na *nodeAttempt) release(timeout time.Duration, args []string) error {
 	token, err := na.end(timeout)
 	if err != nil {
@@ -196,7 +196,7 @@ func (na *nodeAttempt) release(timeout time.Duration, args []string) error {
 	return checkReleased(a, err)
 }
 
-// releaseAfter gives up what the slot has.
+// releaseAfter releases what the attempt holds on the node once a minimum time is over.
 func (na *nodeAttempt) releaseAfter(timeout time.Duration, args []string) (wire.Answer, error) {
 	token, err := na.end(timeout)
 	if err != nil {
@@ -212,11 +212,11 @@ func (na *nodeAttempt) releaseAfter(timeout time.Duration, args []string) (wire.
 	return a, err
 }
 
-// end ends the slot, and answers the token of what it holds. A node that does
-// not hold has nothing to give up: errForgot, once what it may have is given back.
+// end ends the attempt and returns the token of what it holds. If the node does not hold, end
+// cancels what it may have and returns errForgot.
 func (na *nodeAttempt) end(timeout time.Duration) (token uint64, err error) {
 	acq := na.r.acq
-	na.gate <- struct{}{} // what is under way there comes first
+	na.gate <- struct{}{} // a request that is under way there ends first
 	acq.mu.Lock()
 	holds := na.holds
 	token, na.ended = na.token, true
@@ -231,8 +231,8 @@ func (na *nodeAttempt) end(timeout time.Duration) (token uint64, err error) {
 	return 0, errForgot
 }
 
-// cancel ends what the slot has, as far as it can be known; what stays in
-// doubt is cancelled in the background. It answers what was ended.
+// cancel ends what the attempt has, as far as that can be known, and returns what it ended. It
+// leaves what is in doubt to the node's pending cancels.
 func (na *nodeAttempt) cancel(timeout time.Duration) (wire.Kind, error) {
 	acq := na.r.acq
 	na.gate <- struct{}{}
@@ -254,10 +254,10 @@ func (na *nodeAttempt) cancel(timeout time.Duration) (wire.Kind, error) {
 	return a.Kind, err
 }
 
-// cancelLater has the node cancelled in the background until then, so often that it was found
-// to have something. And what any acquire may yet take that was sent and not answered:
-// each of them may arrive after another one of the slot was answered, or has arrived,
-// and what that had taken was given back.
+// cancelLater leaves a cancel to the node's pending cancels, until it has ended something as
+// often as times says. It adds a time for each acquire that got no answer. Such an acquire may
+// arrive after another one was answered, or may have arrived already with its grant cancelled
+// since.
 func (na *nodeAttempt) cancelLater(times int, until time.Duration) {
 	acq := na.r.acq
 	acq.mu.Lock()

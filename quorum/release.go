@@ -10,10 +10,10 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// release gives the lock up on all nodes at once; the lead grants to the next
-// in its line in the same step. It is released when a majority says so: until
-// then nobody else had one. After an error it may be held on some nodes until
-// the cancel that goes on in the background reaches them.
+// release releases the lock on all nodes at once. The coordinator grants to the next waiter in
+// the same step. The lock is released when a majority says so: until then nobody else had a
+// majority. After an error some nodes may still hold, until the cancel in the background
+// reaches them.
 func (s *Store) release(ctx context.Context, keys, args []string) (string, error) {
 	if len(args) != 4 {
 		return "", refuse(ErrUnsupported, "ERR", "release takes 4 arguments, not %d", len(args))
@@ -43,9 +43,9 @@ func (s *Store) releaseAnswer(ctx context.Context, done <-chan result, coordinat
 	return "released", nil
 }
 
-// awaitReleased waits until a majority has said that it gave the lock up, the lead among
-// them, for who comes next asks it first; it answers which nodes have. None
-// means that no majority had it.
+// awaitReleased waits until a majority has released, and the coordinator with it, because the
+// next attempt asks the coordinator first. It returns the nodes that have released; none means
+// that no majority held.
 func (s *Store) awaitReleased(ctx context.Context, done <-chan result, coordinator int) (given []int, err error) {
 	failed, heard := make(map[int]error), make([]bool, len(s.nodes))
 	no := 0
@@ -76,8 +76,8 @@ func (s *Store) awaitReleased(ctx context.Context, done <-chan result, coordinat
 	return nil, s.noMajority(failed)
 }
 
-// releaseAgain answers a release that was sent before, by what the nodes
-// remember of the token.
+// releaseAgain answers a release that was sent before, by what the nodes remember of the
+// token.
 func (s *Store) releaseAgain(ctx context.Context, timeout time.Duration, keys, args []string) (string, error) {
 	done := s.startOnEach(func(_ int, n *node) error {
 		answer, err := n.call(timeout, script.Release, keys, args)
@@ -89,8 +89,7 @@ func (s *Store) releaseAgain(ctx context.Context, timeout time.Duration, keys, a
 	return s.releaseAnswer(ctx, done, s.order(keys[0])[0])
 }
 
-// checkReleased is nil for a node that has released, and says otherwise what it has
-// done.
+// checkReleased returns nil for a node that has released, and otherwise what the node did.
 func checkReleased(a wire.Answer, err error) error {
 	switch {
 	case err != nil:
@@ -103,10 +102,10 @@ func checkReleased(a wire.Answer, err error) error {
 	return nil
 }
 
-// releaseAfter gives the lock up on all nodes at once, and has it stay taken there for a
-// while: until then nobody has a majority. Asked again it is answered the same.
-// A node that is not reached lets somebody in when the lease there is over, be
-// that earlier or later; after an error nobody may have been reached.
+// releaseAfter releases the lock on all nodes at once, and keeps it locked there for a while:
+// until then nobody can get a majority. A repeated call gets the same answer. If a node is not
+// reached, it grants again when its lease is over, which may be earlier or later. After an
+// error no node may have been reached.
 func (s *Store) releaseAfter(ctx context.Context, keys, args []string) (string, error) {
 	if len(args) != 6 {
 		return "", refuse(ErrUnsupported, "ERR", "release_after takes 6 arguments, not %d", len(args))
@@ -143,8 +142,8 @@ func (s *Store) releaseAfter(ctx context.Context, keys, args []string) (string, 
 	return "released", nil
 }
 
-// endKept ends the claim for a stay. It is still known, so that it can be asked
-// again. won says that there was a grant to give up.
+// endKept ends the acquisition for a release after a minimum time. The store still knows it,
+// so that the release can be repeated. won says that there was a grant to release.
 func (acq *acquisition) endKept() (attempts []*nodeAttempt, coordinator int, won bool) {
 	acq.mu.Lock()
 	defer acq.mu.Unlock()
@@ -156,8 +155,8 @@ func (acq *acquisition) endKept() (attempts []*nodeAttempt, coordinator int, won
 	return append([]*nodeAttempt(nil), acq.round.attempts...), acq.round.coordinator, true
 }
 
-// cancel undoes an acquisition. What nodes that do not answer may have granted
-// is cancelled in the background.
+// cancel cancels an acquisition. Grants of nodes that do not answer are cancelled in the
+// background.
 func (s *Store) cancel(ctx context.Context, keys, args []string) (string, error) {
 	if len(args) != 3 {
 		return "", refuse(ErrUnsupported, "ERR", "cancel takes 3 arguments, not %d", len(args))
@@ -174,7 +173,7 @@ func (s *Store) cancel(ctx context.Context, keys, args []string) (string, error)
 		kinds <- kind
 		return err
 	})
-	answer := "left" // whatever it had is being given back
+	answer := "left" // whatever it had is being cancelled
 	for range s.nodes {
 		select {
 		case <-done:

@@ -12,28 +12,27 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// renewal is one lease of a renew.
+// renewal is the renewal of one lease.
 type renewal struct {
 	key, attempt, ttlMS, owner string
 	ttl                        time.Duration
 	acq                        *acquisition
-	attempts                   []*nodeAttempt // as they were at the start; nil for an unknown claim
-	since                      time.Duration  // who has held since then vouches for the time until now
+	attempts                   []*nodeAttempt // as they were at the start; nil for an unknown acquisition
+	since                      time.Duration  // a node that has held since then vouches for the time until now
 	votes                      []majority.Vote
 	waiters                    []int
 }
 
-// renew extends leases on all nodes. A lease goes on if a majority of the nodes
-// has held it without a break since the start of the renewal before: then there
-// was no instant at which others could have had a majority. Nodes that do not
-// hold it (any more) are asked to, for the time to come.
+// renew extends leases on all nodes. A lease goes on if a majority has held it without a break
+// since the start of the renewal before: at no instant could others have had a majority. Nodes
+// that do not hold it are asked to hold from now on.
 func (s *Store) renew(ctx context.Context, keys, args []string) (string, error) {
 	leases, timeout, err := s.parseRenewals(ctx, keys, args)
 	if err != nil {
 		return "", err
 	}
 	for _, p := range prefixes(keys) {
-		s.statesOf(p).refresh() // it keeps the marks alive, and the comparison of clocks young
+		s.statesOf(p).refresh() // keeps the marks alive and the comparison of clocks recent
 	}
 	start := s.now()
 	answers := make([]chan []wire.Renewal, len(s.nodes))
@@ -50,7 +49,7 @@ func (s *Store) renew(ctx context.Context, keys, args []string) (string, error) 
 		return err
 	})
 	failed, heard := make(map[int]error), make([]bool, len(s.nodes))
-	grace := time.NewTimer(forever) // for those of which no answer is expected: they may be back
+	grace := time.NewTimer(forever) // for silent nodes: they may be back
 	defer grace.Stop()
 	for open, late, graced := len(s.nodes), false, false; open > 0 && !late; {
 		if !graced && allRenewed(leases) && s.onlySilentLeft(heard) {
@@ -77,7 +76,7 @@ func (s *Store) renew(ctx context.Context, keys, args []string) (string, error) 
 	return s.renewAnswer(leases, failed, start, timeout)
 }
 
-// prefixes are those of the keys.
+// prefixes returns the prefixes of the keys, each once.
 func prefixes(keys []string) []string {
 	list := make([]string, len(keys))
 	for i, key := range keys {
@@ -87,7 +86,7 @@ func prefixes(keys []string) []string {
 	return slices.Compact(list)
 }
 
-// parseRenewals reads the arguments.
+// parseRenewals reads the arguments of renew.
 func (s *Store) parseRenewals(ctx context.Context, keys, args []string) ([]renewal, time.Duration, error) {
 	if len(args) != 1+3*len(keys) {
 		return nil, 0, refuse(ErrUnsupported, "ERR", "renew takes %d arguments for %d keys, not %d",
@@ -122,8 +121,8 @@ func (s *Store) parseRenewals(ctx context.Context, keys, args []string) ([]renew
 	return leases, s.requestTimeout(ctx, shortest), nil
 }
 
-// renewArgs are the arguments for one node, which knows each attempt by an
-// identity of its own.
+// renewArgs returns the arguments for node i, which knows each attempt by an identity of its
+// own.
 func renewArgs(i int, retention string, leases []renewal) []string {
 	args := []string{retention}
 	for l := range leases {
@@ -136,7 +135,7 @@ func renewArgs(i int, retention string, leases []renewal) []string {
 	return args
 }
 
-// note files what a node said of the lease.
+// note records what node i said of the lease.
 func (l *renewal) note(i int, r wire.Renewal) {
 	l.waiters[i] = r.Waiting
 	switch {
@@ -166,7 +165,7 @@ func allRenewed(leases []renewal) bool {
 	return true
 }
 
-// renewAnswer answers, and brings the leases back to the nodes that lack them.
+// renewAnswer makes the answer, and restores leases on the nodes that lack them.
 func (s *Store) renewAnswer(
 	leases []renewal, failed map[int]error, start time.Duration, timeout time.Duration,
 ) (string, error) {
@@ -202,12 +201,12 @@ func (l *renewal) explain(failed map[int]error) {
 			failed[i] = errTooRecent
 		case majority.NotHeld, majority.Evicted:
 			failed[i] = errForgot
-		default: // it vouches, or is among the failed
+		default: // the node vouches, or has failed
 		}
 	}
 }
 
-// noteRenewed notes that the lease goes on, and answers how many wait for it.
+// noteRenewed records that the lease goes on. It returns how many attempts wait for it.
 func (l *renewal) noteRenewed(start, timeout time.Duration) (waiters int) {
 	acq := l.acq
 	if l.attempts == nil {
@@ -228,12 +227,12 @@ func (l *renewal) noteRenewed(start, timeout time.Duration) (waiters int) {
 	}
 	for i, na := range acq.round.attempts {
 		if na != l.attempts[i] {
-			continue // changed meanwhile
+			continue // replaced meanwhile
 		}
 		switch l.votes[i] {
 		case majority.NotHeld:
-			// What was granted since the start the node could not know of, nor
-			// what is under way there.
+			// The node's answer does not include a grant since the start, nor a request that
+			// is under way.
 			if (!na.holds || na.heldSince < start) && len(na.gate) == 0 {
 				acq.restore(i, timeout)
 			}
@@ -244,23 +243,22 @@ func (l *renewal) noteRenewed(start, timeout time.Duration) (waiters int) {
 			}
 		case majority.Held:
 			na.countsFrom, na.unconfirmed = max(na.countsFrom, start), false
-		default: // nothing is known
+		default: // the node said nothing
 		}
 	}
 	return waiters
 }
 
-// restore asks a node to hold what others hold already: it had been away, or has
-// not answered, or somebody was in the way there, or it has forgotten. What an
-// earlier request may have led to there, or may yet lead to, is cancelled. c.mu is
-// held.
+// restore asks a node to hold what the others hold: the node was away, did not answer, had
+// another holder, or has forgotten. It cancels what an earlier request led to there, or may
+// yet lead to. acq.mu is held.
 func (acq *acquisition) restore(i int, timeout time.Duration) {
 	r := acq.round
 	before, na := r.attempts[i], r.newAttempt(i)
 	before.ended, before.holds = true, false
 	r.attempts[i] = na
 	acq.s.life.Go(func() {
-		_, _ = before.cancel(timeout) // what fails is owed
+		_, _ = before.cancel(timeout) // a failed cancel becomes a pending one
 		if na.acquire(timeout, "0") != nil {
 			return
 		}
@@ -272,8 +270,8 @@ func (acq *acquisition) restore(i int, timeout time.Duration) {
 	})
 }
 
-// endLost ends the claim. What some nodes still hold is left alone: the holder's
-// code may still run, and it ends by itself.
+// endLost ends the acquisition. What some nodes still hold stays: the holder's code may still
+// run, and the holds expire.
 func (s *Store) endLost(l *renewal) {
 	acq := l.acq
 	if acq == nil {

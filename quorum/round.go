@@ -11,14 +11,14 @@ import (
 // round is one try to get a majority.
 type round struct {
 	acq         *acquisition
-	order       []int // who is asked for the lead, first to last
+	order       []int // the nodes in the order in which they may become coordinator
 	coordinator int
-	done        chan struct{} // closed when the round is over
+	done        chan struct{} // closed when the round has ended
 	ended       bool
 	attempts    []*nodeAttempt
 }
 
-// newRound starts a round. c.mu is held.
+// newRound starts a round. acq.mu is held.
 func (acq *acquisition) newRound() *round {
 	r := &round{
 		acq: acq, order: acq.s.order(acq.key),
@@ -33,7 +33,7 @@ func (acq *acquisition) newRound() *round {
 	return r
 }
 
-// newAttempt makes an empty slot. c.mu is held.
+// newAttempt makes an attempt that has nothing on its node yet. acq.mu is held.
 func (r *round) newAttempt(i int) *nodeAttempt {
 	acq := r.acq
 	return &nodeAttempt{
@@ -43,7 +43,7 @@ func (r *round) newAttempt(i int) *nodeAttempt {
 	}
 }
 
-// end ends the round: nothing more is taken in it. c.mu is held.
+// end ends the round: it asks for nothing more. acq.mu is held.
 func (r *round) end() {
 	if !r.ended {
 		r.ended = true
@@ -51,34 +51,34 @@ func (r *round) end() {
 	}
 }
 
-// live reports whether the round is the claim's, and not over. c.mu is held.
+// live reports whether the round is the acquisition's current one and has not ended. acq.mu is
+// held.
 func (r *round) live() bool { return !r.ended && r.acq.round == r }
 
-// snapshot are the slots as they are now.
+// snapshot returns the attempts as they are now.
 func (r *round) snapshot() []*nodeAttempt {
 	r.acq.mu.Lock()
 	defer r.acq.mu.Unlock()
 	return append([]*nodeAttempt(nil), r.attempts...)
 }
 
-// replies are what the nodes have said so far, and who of them counts. c.mu is
-// held.
+// replies returns what the nodes have said so far, and which of them count. acq.mu is held.
 func (r *round) replies() (replies []majority.Reply, counts []bool) {
 	replies, counts = make([]majority.Reply, len(r.attempts)), make([]bool, len(r.attempts))
 	for i, na := range r.attempts {
 		replies[i] = na.reply
-		// A hold from before the instant from which the client may count its
-		// lease could end before the client thinks so, as could one that is not confirmed.
+		// The client may count its lease from countsFrom. An older hold could end before the
+		// client expects it, and so could an unconfirmed one.
 		counts[i] = r.acq.states.probation(i) == 0 &&
 			(!na.holds || na.countsFrom >= r.acq.countsFrom && !na.unconfirmed)
 	}
 	return replies, majority.WithoutAhead(replies, counts, r.tokensAhead())
 }
 
-// tokensAhead says which nodes drew tokens that no right clock can have come to. Once such
-// a token is written to others, and one of them has lost its memory, it draws lower
-// ones: its clock has yet to come there. Half of MaxTTL is allowed: who has lost its
-// memory draws for none for all of it. c.mu is held.
+// tokensAhead says which nodes drew tokens that no right clock can have reached. If such a
+// token is written to other nodes and one of them loses its memory, it draws lower tokens
+// until its clock gets there. Half of MaxTTL is tolerated: a node that has lost its memory
+// draws no token for all of MaxTTL. acq.mu is held.
 func (r *round) tokensAhead() []bool {
 	list, s := make([]bool, len(r.attempts)), r.acq.s
 	clock, ok := r.acq.states.rightClock()
@@ -87,12 +87,12 @@ func (r *round) tokensAhead() []bool {
 	}
 	latest := s.now() + clock + s.cfg.MaxTTL/2
 	for i, na := range r.attempts {
-		list[i] = na.holds && na.token > uint64(max(latest, 0)/time.Microsecond) // it is an instant in us
+		list[i] = na.holds && na.token > uint64(max(latest, 0)/time.Microsecond) // a token is an instant in µs
 	}
 	return list
 }
 
-// failures are why nodes cannot be counted on. c.mu is held.
+// failures returns why nodes do not count. acq.mu is held.
 func (r *round) failures() map[int]error {
 	failed := make(map[int]error)
 	for i, na := range r.attempts {
@@ -105,15 +105,15 @@ func (r *round) failures() map[int]error {
 	return failed
 }
 
-// holdsAny reports whether a node has granted.
+// holdsAny reports whether any node has granted.
 func (r *round) holdsAny() bool {
 	r.acq.mu.Lock()
 	defer r.acq.mu.Unlock()
 	return slices.ContainsFunc(r.attempts, func(na *nodeAttempt) bool { return na.holds })
 }
 
-// mayHold counts the nodes that may have held since the claim was won: those that have
-// said so, and those that have not answered for less than a lease. c.mu is held.
+// mayHold counts the nodes that may have held since the acquisition was won: nodes that said
+// so, and nodes that have been silent for less than a lease. acq.mu is held.
 func (r *round) mayHold() (n int) {
 	now := r.acq.s.now()
 	for _, na := range r.attempts {
@@ -124,8 +124,8 @@ func (r *round) mayHold() (n int) {
 	return n
 }
 
-// confirmed are the nodes that hold, have done so since the claim was won, and
-// have said so since the floor. c.mu is held.
+// confirmed says which nodes hold, have held since the acquisition was won, and have said so
+// since countsFrom. acq.mu is held.
 func (r *round) confirmed() []bool {
 	list := make([]bool, len(r.attempts))
 	for i, na := range r.attempts {
@@ -134,7 +134,7 @@ func (r *round) confirmed() []bool {
 	return list
 }
 
-// unconfirmed are those that have not, and why. c.mu is held.
+// unconfirmed returns the other nodes, with the reasons. acq.mu is held.
 func (r *round) unconfirmed() map[int]error {
 	failed := make(map[int]error)
 	for i, ok := range r.confirmed() {
@@ -149,7 +149,8 @@ func (r *round) unconfirmed() map[int]error {
 	return failed
 }
 
-// reaskBusy picks the nodes where somebody was in the way.
+// reaskBusy returns the attempts on nodes where another attempt held, so that they are asked
+// again.
 func (r *round) reaskBusy() (again []*nodeAttempt) {
 	r.acq.mu.Lock()
 	defer r.acq.mu.Unlock()
@@ -162,8 +163,8 @@ func (r *round) reaskBusy() (again []*nodeAttempt) {
 	return again
 }
 
-// reopen lists the slots that have nothing yet: they are about to be asked, and
-// what they answered before counts no more. c.mu is held.
+// reopen returns the attempts that have nothing yet. They are about to be asked again, so
+// their earlier answers no longer count. acq.mu is held.
 func (r *round) reopen() (list []*nodeAttempt) {
 	for _, na := range r.attempts {
 		if !na.holds && !na.queued {
@@ -174,8 +175,8 @@ func (r *round) reopen() (list []*nodeAttempt) {
 	return list
 }
 
-// replace gives back, in the background, what the round has on a node, and
-// makes a new slot there that has nothing. c.mu is held.
+// replace puts a new attempt in the place of the one on node i, and cancels the old one in the
+// background. acq.mu is held.
 func (r *round) replace(i int, timeout time.Duration) {
 	old := r.attempts[i]
 	old.ended = true
@@ -184,14 +185,14 @@ func (r *round) replace(i int, timeout time.Duration) {
 	r.acq.s.life.Go(func() { _, _ = old.cancel(timeout) })
 }
 
-// cancelAll gives back what an ended round has on the nodes, in the background.
+// cancelAll cancels, in the background, what an ended round has on the nodes.
 func (r *round) cancelAll(timeout time.Duration) {
 	for _, na := range r.snapshot() {
 		r.acq.s.life.Go(func() { _, _ = na.cancel(timeout) })
 	}
 }
 
-// haveReplied are the nodes that have replied.
+// haveReplied says which nodes have replied.
 func haveReplied(replies []majority.Reply) []bool {
 	list := make([]bool, len(replies))
 	for i, r := range replies {

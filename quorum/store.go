@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Store is a quorum of nodes. It is used by many goroutines at once.
+// Store is a lock store over a quorum of nodes. Many goroutines may use it at once.
 type Store struct {
 	cfg       Config
 	nodes     []*node
@@ -21,13 +21,13 @@ type Store struct {
 	simulated bool
 
 	life *lifecycle.Group // its context ends all requests when the store closes
-	ids  atomic.Uint64    // identities of slots so far: none is used twice
+	ids  atomic.Uint64    // the numbers of node attempts so far: none is used twice
 
-	// mu guards the fields below. Nothing is sent and nobody is called under
-	// it, the mutexes of nodes excepted.
+	// mu guards the fields below. Under it nothing is sent and no callback runs; only a node's
+	// mutex may be locked.
 	mu             sync.Mutex
-	acquisitions   map[string]*acquisition    // by the client's attempt
-	lastSweep      int                        // how many claims were left by the last sweep
+	acquisitions   map[string]*acquisition    // by attempt ID, see nameFor
+	lastSweep      int                        // how many acquisitions the last sweep left
 	subscriptions  map[string][]*subscription // by channel
 	states         map[string]*nodeStates     // by prefix
 	contradictions map[nodeLock]*contradiction
@@ -37,7 +37,7 @@ var _ store.Simulated = (*Store)(nil)
 
 func (s *Store) now() time.Duration { return s.clock() }
 
-// Clock implements [store.Simulated]: the clock of the first node, if that is a fake.
+// Clock implements [store.Simulated]: the clock of the first node, if that clock is simulated.
 func (s *Store) Clock() func() time.Duration {
 	if s.simulated {
 		return s.clock
@@ -48,12 +48,12 @@ func (s *Store) Clock() func() time.Duration {
 // Random implements [store.Simulated]: a client draws real random numbers.
 func (s *Store) Random() func() float64 { return nil }
 
-// Run implements [store.Store]: each action is asked of all nodes, and
-// answered as they mean it in sum. An action that has no meaning over several
-// servers is refused with [ErrUnsupported].
+// Run implements [store.Store]: it sends the action to all nodes and combines their answers
+// into one. If an action has no meaning over several servers, Run refuses it with
+// [ErrUnsupported].
 //
-// An error that is no refusal names the nodes that could not be counted on; a
-// [*NoMajorityError] lists what they said.
+// An error that is not a refusal names the nodes that do not count; a [*NoMajorityError] lists
+// what each of them said.
 func (s *Store) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -77,8 +77,8 @@ func (s *Store) Run(ctx context.Context, action *script.Script, keys, args []str
 	return act(s, ctx, keys, args)
 }
 
-// actions are those that the quorum knows, by their scripts' names. RaiseFence and
-// MarkServer are its own, for one server each.
+// actions are those that a quorum supports, by the names of their scripts. The quorum itself
+// runs RaiseFence and MarkServer on single servers.
 var actions = map[string]func(s *Store, ctx context.Context, keys, args []string) (string, error){
 	script.Acquire.Name:        (*Store).acquire,
 	script.AcquireAll.Name:     (*Store).acquireAll,
@@ -113,12 +113,11 @@ func (s *Store) Group(key string) string {
 	return strings.Join(groups, " ")
 }
 
-// Sharded implements [store.Store]: a quorum has no Cluster in it.
+// Sharded implements [store.Store]: no node of a quorum is a Cluster.
 func (s *Store) Sharded() bool { return false }
 
-// Server implements [store.Store]: it speaks of the oldest version, of a
-// replica if there is one, and gives all addresses. It needs the answers of a
-// majority.
+// Server implements [store.Store]. It reports the oldest version, the role of a replica if a
+// node is one, and all addresses. It needs the answers of a majority.
 func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 	if err := ctx.Err(); err != nil {
 		return store.ServerInfo{}, err
@@ -147,14 +146,14 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 	return united(infos), nil
 }
 
-// united describes several servers as one, by the least able of them.
+// united describes several servers as one, by the least capable of them.
 func united(infos []store.ServerInfo) store.ServerInfo {
 	var u store.ServerInfo
 	var addresses []string
 	for _, info := range infos {
 		switch {
 		case info.Address == "":
-			continue // it did not answer
+			continue // this node did not answer
 		case info.Role == "replica" || info.Role == "slave":
 			info.Mode = "quorum"
 			return info
@@ -167,7 +166,7 @@ func united(infos []store.ServerInfo) store.ServerInfo {
 	return u
 }
 
-// older compares versions by their numbers.
+// older compares version numbers field by field.
 func older(a, b string) bool {
 	for a != "" && b != "" {
 		var x, y string
@@ -180,10 +179,9 @@ func older(a, b string) bool {
 	return false
 }
 
-// Close ends what the store does in the background: requests under way, places
-// in lines that wait for their turn, and what is still to be cancelled on nodes
-// that do not answer, which then ends by itself within its TTL. Close the
-// clients first. Later calls do nothing.
+// Close ends the store's background work: requests under way, positions in wait queues, and
+// cancels for nodes that do not answer. What such a node still holds expires within its TTL.
+// Close the clients first. Later calls do nothing.
 func (s *Store) Close() {
 	s.life.Stop()
 	s.CloseIdleConnections()

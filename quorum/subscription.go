@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// subscription is one subscription of the client: to every node, with the grants of
-// single nodes taken out and those of majorities put in.
+// subscription is one subscription of the client, at every node. Grants of single nodes are
+// taken out of it, and grants of majorities put in.
 type subscription struct {
 	s        *Store
 	channel  string
@@ -19,15 +19,15 @@ type subscription struct {
 	end      context.CancelFunc
 	work     sync.WaitGroup
 
-	// mu is held while a function of l runs, which must not block: so they
-	// run one at a time, and none once closed is set.
+	// The listener's functions run under mu and must not block: so they run one at a time, and
+	// none once closed is set.
 	mu     sync.Mutex
 	closed bool
 }
 
-// Listen implements [store.Store]. It returns when a majority of the nodes
-// has confirmed, and the others have failed or had time to; those are tried
-// again until they confirm, which Resumed tells.
+// Listen implements [store.Store]. It returns when a majority has confirmed, and the other
+// nodes have failed or had time to answer. Those are tried again until they confirm, which
+// Resumed reports.
 func (s *Store) Listen(ctx context.Context, channel string, l store.Listener) (stop func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -64,8 +64,8 @@ func (s *Store) Listen(ctx context.Context, channel string, l store.Listener) (s
 	return sub.close, nil
 }
 
-// keepSubscribed keeps the subscription to one node until the ear closes. first is told
-// how the first try ended.
+// keepSubscribed keeps the subscription to one node until it is closed. first receives the
+// result of the first try.
 func (sub *subscription) keepSubscribed(i int, timeout time.Duration, first chan<- result) {
 	n := sub.s.nodes[i]
 	for try := 0; ; try++ {
@@ -73,7 +73,7 @@ func (sub *subscription) keepSubscribed(i int, timeout time.Duration, first chan
 		stop, err := n.Listen(ctx, sub.channel, store.Listener{
 			Message: func(payload string) {
 				if !sub.s.handlePush(i, payload) {
-					sub.message(payload) // not ours to judge
+					sub.message(payload) // not a push of a grant
 				}
 			},
 			Resumed: sub.resumed,
@@ -100,8 +100,7 @@ func (sub *subscription) keepSubscribed(i int, timeout time.Duration, first chan
 	}
 }
 
-// close ends the subscription, and returns when none of its functions runs any
-// more.
+// close ends the subscription. It returns when none of the listener's functions runs any more.
 func (sub *subscription) close() {
 	s := sub.s
 	s.mu.Lock()
@@ -138,14 +137,14 @@ func (sub *subscription) resumed() {
 	}
 }
 
-// subscriptionsTo are those of a channel.
+// subscriptionsTo returns the subscriptions to a channel.
 func (s *Store) subscriptionsTo(channel string) []*subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]*subscription(nil), s.subscriptions[channel]...)
 }
 
-// recheckAll makes all clients look: a node that orders some of their waiters has
+// recheckAll makes all clients poll: a node that keeps the queue for some of their waiters has
 // stopped to answer.
 func (s *Store) recheckAll() {
 	s.mu.Lock()

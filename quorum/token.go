@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/majority"
 )
 
-// writeToken is the second phase: it writes a token above those of all grants to a
-// majority of the nodes that hold, and sees that these have forgotten nothing.
-// Only then the grant is believed. The caller is the driver.
+// writeToken is the second phase: it writes a token above those of all grants to a majority of
+// the nodes that hold, and checks that these have forgotten nothing. Only then does the grant
+// count. The caller is the driver.
 func (acq *acquisition) writeToken(ctx context.Context, r *round, timeout time.Duration) (string, error) {
 	acq.mu.Lock()
 	_, counts := r.replies()
@@ -57,9 +57,9 @@ func (acq *acquisition) writeToken(ctx context.Context, r *round, timeout time.D
 	}
 }
 
-// vouched reports whether a majority of those that have the token vouch for what
-// they granted, by what they said of themselves since then. open answers are to
-// come; the error is that it cannot be a majority any more.
+// vouched reports whether a majority vouches for its grants: the nodes that have the token, by
+// what they said of themselves since then. open is how many answers are to come. An error says
+// that there can be no majority any more.
 func (acq *acquisition) vouched(since time.Duration, raised []bool, failed map[int]error, open int) (bool, error) {
 	ok, why, sure := acq.states.vouch(since, raised)
 	if sure || open == 0 {
@@ -83,8 +83,8 @@ func (acq *acquisition) vouched(since time.Duration, raised []bool, failed map[i
 	return false, acq.s.noMajority(failed)
 }
 
-// granted makes the round's holds the claim's, unless it has ended meanwhile or its
-// lease is over before it began.
+// granted makes the round's holds the acquisition's, unless the acquisition has ended
+// meanwhile or its lease is over before it began.
 func (acq *acquisition) granted(
 	r *round, token uint64, holders map[int]*nodeAttempt, timeout time.Duration,
 ) (string, error) {
@@ -100,7 +100,7 @@ func (acq *acquisition) granted(
 	}
 	acq.phase, acq.token, acq.renewedAt = held, token, now
 	acq.touch()
-	// Who granted while the others were raised gets the token, too.
+	// A node that granted while the token was being written gets it, too.
 	for i, na := range r.attempts {
 		if na.holds && holders[i] != na {
 			acq.s.life.Go(func() { _ = na.raiseToken(timeout, token) })

@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// poll is a waiter's second look: at its lead, or at all nodes once it is its
-// turn. A waiter whose lead is silent or has forgotten it joins the line of the
-// next one in the same call.
+// poll answers a waiter's poll: it asks the coordinator, or all nodes once the coordinator has
+// granted. If the coordinator is silent or has forgotten the waiter, the waiter joins the next
+// one's queue in the same call.
 func (s *Store) poll(ctx context.Context, keys, args []string) (string, error) {
 	if len(args) != 5 {
 		return "", refuse(ErrUnsupported, "ERR", "poll takes 5 arguments, not %d", len(args))
@@ -31,8 +31,7 @@ func (s *Store) poll(ctx context.Context, keys, args []string) (string, error) {
 	return acq.poll(ctx)
 }
 
-// poll finds out how far the claim is, and takes it further. The caller is the
-// driver.
+// poll finds out how far the acquisition is, and takes it further. The caller is the driver.
 func (acq *acquisition) poll(ctx context.Context) (string, error) {
 	acq.touch()
 	acq.mu.Lock()
@@ -86,11 +85,13 @@ func (acq *acquisition) pollCoordinator(ctx context.Context, r *round) (string, 
 	return acq.runRounds(ctx)
 }
 
-// pollAll prolongs what the round has on each node and, while no majority has
-// granted, asks those that have nothing for it. What is not confirmed by it
-// does not count any more, since the client counts its lease anew from it. A claim
-// that had a majority and cannot have it any more is over: the client, which has no
-// lease yet, joins anew. To prolong what is left of it would keep the lock from all.
+// pollAll extends what the round has on each node. While no majority has granted, it also asks
+// the nodes on which the round has nothing. The client counts its lease from this poll, so
+// what the poll does not confirm no longer counts.
+//
+// If an acquisition had a majority and cannot have it any more, it ends: the client has no
+// lease yet, and joins the queue anew. Extending the rest would only keep the lock from
+// everybody.
 func (acq *acquisition) pollAll(ctx context.Context, r *round) (string, error) {
 	timeout := acq.s.requestTimeout(ctx, acq.ttl)
 	acq.mu.Lock()
@@ -125,7 +126,7 @@ func (acq *acquisition) pollAll(ctx context.Context, r *round) (string, error) {
 			return "", ctx.Err()
 		}
 		if !heard[r.coordinator] && !acq.s.onlySilentLeft(heard) {
-			continue // it knows who waits
+			continue // the coordinator knows who waits
 		}
 		if answer, won, err := acq.complete(ctx, r, timeout); won || err != nil {
 			return answer, err
@@ -146,9 +147,8 @@ func (acq *acquisition) pollAll(ctx context.Context, r *round) (string, error) {
 	return "gone", nil
 }
 
-// complete ends the acquisition if a majority has granted by now: with the
-// second phase, or with its token if that was done before. The caller is the
-// driver.
+// complete ends the acquisition if a majority has granted by now: with the second phase, or
+// with its token if that phase is done. The caller is the driver.
 func (acq *acquisition) complete(
 	ctx context.Context, r *round, timeout time.Duration,
 ) (answer string, won bool, err error) {
@@ -179,11 +179,11 @@ func (acq *acquisition) complete(
 	return answer, err == nil, err
 }
 
-// handlePush is told of a push by one node. It says that the node has granted to
-// who stood in its line; if that is the lead, the rest is asked for. Or it says
-// when the lock is free there, which is news if the lead says it. It must not
-// block: what follows has a goroutine of its own. What is for nobody here,
-// or for a round that is over, is cancelled unless its cancel is on the way.
+// handlePush receives a push of one node. The push may say that the node has granted to a
+// waiter in its queue; if the node is the coordinator, the other nodes are asked next. Or it
+// says when the lock becomes free there, which matters only from the coordinator. A grant for
+// an unknown attempt or an ended round is cancelled, unless a cancel is under way. handlePush
+// must not block, so what follows runs in goroutines of its own.
 func (s *Store) handlePush(i int, payload string) bool {
 	id, a, err := wire.ParsePush(payload)
 	if err != nil {
@@ -224,10 +224,9 @@ func (s *Store) handlePush(i int, payload string) bool {
 	return true
 }
 
-// collect begins the gathering of the rest, for the one whom the lead has granted:
-// it stands in the lines of the others, where only those can be in its way who
-// had another lead. It is bounded: behind it is a timer, after which everything
-// is given back.
+// collect begins to ask the other nodes once the coordinator has granted. It joins their
+// queues, where only an attempt with another coordinator can be in its way. A timer bounds it:
+// after that everything is cancelled.
 func (acq *acquisition) collect(r *round) {
 	acq.mu.Lock()
 	if !r.live() || acq.phase != waiting && acq.phase != asking {
@@ -249,7 +248,7 @@ func (acq *acquisition) collect(r *round) {
 	acq.s.life.Go(func() { acq.awaitCollect(r, timeout) })
 }
 
-// awaitCollect waits until a majority has granted, and tells the client.
+// awaitCollect waits until a majority has granted, and pushes that to the client.
 func (acq *acquisition) awaitCollect(r *round, timeout time.Duration) {
 	acq.mu.Lock()
 	failures := acq.failedCollects
@@ -273,15 +272,15 @@ func (acq *acquisition) awaitCollect(r *round, timeout time.Duration) {
 		if !mended && acq.states.haveWrongMarks() {
 			mended = true
 			acq.s.life.Go(func() {
-				_ = acq.s.identify(acq.s.life.Context(), acq.states) // what comes of it is in the view
+				_ = acq.s.identify(acq.s.life.Context(), acq.states) // the outcome is in the states
 				acq.notify()
 			})
 		}
 	}
 }
 
-// tryComplete reports whether the turn is over: by a grant, or because somebody
-// else took the claim further.
+// tryComplete reports whether collecting is over: by a grant, or because another goroutine
+// took the acquisition further.
 func (acq *acquisition) tryComplete(r *round, timeout time.Duration) bool {
 	if !acq.lockDriver(r.done) {
 		return true
@@ -295,15 +294,15 @@ func (acq *acquisition) tryComplete(r *round, timeout time.Duration) bool {
 	}
 	answer, won, _ := acq.complete(acq.s.life.Context(), r, timeout)
 	if !won {
-		return false // there is more to come, or the stint ends
+		return false // more answers are to come, or the timer ends the collecting
 	}
 	acq.pushGrant(answer)
 	return true
 }
 
-// backOff gives everything back after a stint in vain, and joins again after a
-// pause by chance: two who keep each other from a majority must not do so for
-// ever. The client goes on waiting, and finds its place by a poll if that fails.
+// backOff cancels everything after a failed try to collect a majority, and joins again after a
+// random pause: two attempts that keep each other from a majority must not do so for ever. The
+// client waits on. If this fails, the client finds its position by a poll.
 func (acq *acquisition) backOff(r *round, timeout time.Duration) {
 	if !acq.lockDriver(r.done) {
 		return
@@ -338,19 +337,19 @@ func (acq *acquisition) backOff(r *round, timeout time.Duration) {
 	}
 }
 
-// pushGrant pushes a grant to the client. If nobody listens it finds out by a poll.
+// pushGrant pushes a grant to the client. A client that does not listen finds it by a poll.
 func (acq *acquisition) pushGrant(answer string) {
 	acq.push("granted " + acq.attempt + strings.TrimPrefix(answer, "granted"))
 }
 
-// push pushes to the client. What of the claim it reads never changes.
+// push sends a push to the client. It reads only fields that never change.
 func (acq *acquisition) push(payload string) {
 	for _, sub := range acq.s.subscriptionsTo(acq.channelPrefix + wire.Client(acq.attempt)) {
 		sub.message(payload)
 	}
 }
 
-// recheck makes the client look by itself.
+// recheck makes the client poll.
 func (acq *acquisition) recheck() {
 	for _, sub := range acq.s.subscriptionsTo(acq.channelPrefix + wire.Client(acq.attempt)) {
 		sub.resumed()

@@ -268,7 +268,7 @@ var inQuorum = []mutant{{
 }, {
 	name: "quorum: what the old attempt may have is left when a server is brought back",
 	file: "quorum/renew.go",
-	old:  "_, _ = before.cancel(timeout) // what fails is owed",
+	old:  "_, _ = before.cancel(timeout) // a failed cancel becomes a pending one",
 	mut:  "_ = before",
 	by:   []check{uniting},
 }, {
