@@ -38,7 +38,7 @@ func (acq *acquisition) acquire(ctx context.Context, waiterTTL string) (string, 
 	at := acq.phase
 	acq.mu.Unlock()
 	if at == ended {
-		return "", refuse(errInvalidCall, "ERR", "the attempt %s has ended: use each once", acq.attempt)
+		return "", refuse(errInvalidCall, "ERR", "attempt %s has ended: use each attempt once", acq.attempt)
 	}
 	if at == held || at == waiting || at == collecting {
 		return acq.poll(ctx) // the request was repeated: answer as before, unless there is progress

@@ -25,7 +25,7 @@ func (s *Store) acquireAll(ctx context.Context, keys, args []string) (string, er
 	ms, bad := strconv.ParseInt(ttl, 10, 64)
 	more, worse := strconv.ParseInt(retention, 10, 64)
 	if bad != nil || worse != nil {
-		return "", refuse(ErrUnsupported, "ERR", "acquire_all: %q and %q are no numbers of milliseconds",
+		return "", refuse(ErrUnsupported, "ERR", "acquire_all: %q or %q is not a number of milliseconds",
 			ttl, retention)
 	}
 	recordTTL := strconv.FormatInt(ms+more, 10)

@@ -59,9 +59,9 @@ type acquireArgs struct {
 func (s *Store) parse(keys, args []string) (acquireArgs, error) {
 	switch {
 	case len(args) == 7:
-		return acquireArgs{}, refuse(ErrUnsupported, "UNSUPPORTED", "an owner's name over several servers: those who "+
-			"enter in one name would have different tokens, and a resource that checks them would refuse the "+
-			"earlier; use a lock without holdfast.Owner")
+		return acquireArgs{}, refuse(ErrUnsupported, "UNSUPPORTED", "a named owner over several servers: the "+
+			"clients of one owner would have different tokens, and a resource that checks tokens would reject "+
+			"the earlier one; use a lock without holdfast.Owner")
 	case len(args) != 6:
 		return acquireArgs{}, refuse(ErrUnsupported, "ERR", "acquire takes 6 arguments, not %d", len(args))
 	}
@@ -71,18 +71,18 @@ func (s *Store) parse(keys, args []string) (acquireArgs, error) {
 	d.states = s.statesOf(prefix(d.key))
 	ms, err := strconv.ParseInt(d.ttlMS, 10, 64)
 	if err != nil || ms < 1 {
-		return d, refuse(ErrUnsupported, "ERR", "acquire: the TTL %q is no number of milliseconds", d.ttlMS)
+		return d, refuse(ErrUnsupported, "ERR", "acquire: the TTL %q is not a number of milliseconds", d.ttlMS)
 	}
 	d.ttl = time.Duration(ms) * time.Millisecond
 	recordTTL, err := strconv.ParseInt(d.recordTTL, 10, 64)
 	if err != nil || recordTTL < ms {
-		return d, refuse(ErrUnsupported, "ERR", "acquire: the life %q is not that of a record with a lease of %d ms",
+		return d, refuse(ErrUnsupported, "ERR", "acquire: the record TTL %q does not fit a lease of %d ms",
 			d.recordTTL, ms)
 	}
 	d.retention = strconv.FormatInt(recordTTL-ms, 10)
 	if d.mode != "x" && d.mode != "s" {
-		return d, refuse(ErrUnsupported, "UNSUPPORTED", "permits over several servers: each counts its own, and "+
-			"majorities together would admit more than there are; take one of several mutexes instead")
+		return d, refuse(ErrUnsupported, "UNSUPPORTED", "permits over several servers: each server counts its own, and "+
+			"majorities together would grant more than there are; use one of several mutexes instead")
 	}
 	return d, s.checkTTL(d.ttl)
 }
@@ -91,7 +91,7 @@ func (s *Store) parse(keys, args []string) (acquireArgs, error) {
 func (s *Store) checkTTL(ttl time.Duration) error {
 	if ttl > s.cfg.MaxTTL {
 		return refuse(ErrTTLTooLong, "TTL",
-			"a lease of %v, and quorum.Config.MaxTTL is %v: raise that in every process",
+			"the lease (%v) is longer than quorum.Config.MaxTTL (%v): raise MaxTTL in every process",
 			ttl, s.cfg.MaxTTL)
 	}
 	return nil

@@ -38,7 +38,7 @@ func New(nodes []store.Store, cfg Config) (*Store, error) {
 	case n%2 == 0:
 		return nil, invalid("a quorum of %d nodes tolerates no more failures than one of %d: use an odd number", n, n-1)
 	case n > maxNodes:
-		return nil, invalid("a quorum of %d nodes: at most %d make sense", n, maxNodes)
+		return nil, invalid("a quorum of %d nodes is too large: use at most %d", n, maxNodes)
 	case cfg.MaxTTL < 10*time.Millisecond:
 		return nil, invalid("Config.MaxTTL is %v: it must be at least the longest TTL in use", cfg.MaxTTL)
 	case cfg.Timeout < time.Millisecond:
@@ -55,7 +55,7 @@ func New(nodes []store.Store, cfg Config) (*Store, error) {
 		case isNil(st):
 			return nil, invalid("node %d is nil: make a store of each server, for example with goredis.New", i+1)
 		case st.Sharded():
-			return nil, invalid("node %d is a Cluster, which is one system with failovers of its own: "+
+			return nil, invalid("node %d is a Cluster, a single system with failovers of its own: "+
 				"use independent servers", i+1)
 		}
 		for j, other := range nodes[:i] {

@@ -68,7 +68,7 @@ func (e *NoMajorityError) Error() string {
 	for i, err := range e.Missing {
 		why[i] = err.Error()
 	}
-	return fmt.Sprintf("quorum: %d of %d nodes can be counted on, too few for a majority: %s",
+	return fmt.Sprintf("quorum: %d of %d nodes count, too few for a majority: %s",
 		e.Have, e.Nodes, strings.Join(why, "; "))
 }
 

@@ -273,8 +273,8 @@ func (ns *nodeStates) findSameServer(since time.Duration) error {
 			return other.OK && other.askedAt >= since && other.RunID == one.RunID
 		})
 		if at >= 0 {
-			return refuse(ErrSameServer, "QUORUM", "%s and %s are one server (run id %s): "+
-				"name independent servers", ns.s.nodes[at].name(), ns.s.nodes[i].name(), one.RunID)
+			return refuse(ErrSameServer, "QUORUM", "%s and %s are the same server (run id %s): "+
+				"use independent servers", ns.s.nodes[at].name(), ns.s.nodes[i].name(), one.RunID)
 		}
 	}
 	return nil
@@ -321,15 +321,15 @@ type probationError struct {
 func (e *probationError) Error() string {
 	switch e.standing {
 	case majority.ClocksDiffer:
-		return "has a clock that differs from those of the others, and too few agree to tell which are right"
+		return "has a clock that differs from the others, and too few clocks agree to tell which are right"
 	case majority.ClockStepped:
-		return "has a clock that was set, which counts as a loss of its memory"
+		return "has a clock that was set, which counts as a loss of memory"
 	case majority.Stale:
 		return "has a clock that was last compared too long ago"
 	case majority.Stranger:
 		return "is new, or has lost its memory"
 	default: // it is on probation, and counts after that
-		return fmt.Sprintf("is new, or has lost its memory, and is not counted for new locks for another %v "+
+		return fmt.Sprintf("is new, or has lost its memory, and does not count for new locks for another %v "+
 			"(a clock that was set forward counts as a loss of memory)", e.left.Round(time.Millisecond))
 	}
 }

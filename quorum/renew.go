@@ -98,7 +98,7 @@ func (s *Store) parseRenewals(ctx context.Context, keys, args []string) ([]renew
 		l.key, l.attempt, l.ttlMS, l.owner = keys[i], args[3*i+1], args[3*i+2], args[3*i+3]
 		ms, err := strconv.ParseInt(l.ttlMS, 10, 64)
 		if err != nil || ms < 1 {
-			return nil, 0, refuse(ErrUnsupported, "ERR", "renew: the TTL %q is no number of milliseconds", l.ttlMS)
+			return nil, 0, refuse(ErrUnsupported, "ERR", "renew: the TTL %q is not a number of milliseconds", l.ttlMS)
 		}
 		l.ttl = time.Duration(ms) * time.Millisecond
 		if err := s.checkTTL(l.ttl); err != nil {

@@ -68,7 +68,7 @@ func (s *Store) Run(ctx context.Context, action *script.Script, keys, args []str
 	}
 	act := actions[action.Name]
 	if act == nil {
-		return "", refuse(ErrUnsupported, "UNSUPPORTED", "the action %s has no meaning over several servers",
+		return "", refuse(ErrUnsupported, "UNSUPPORTED", "the action %s is not supported over several servers",
 			action.Name)
 	}
 	if len(keys) == 0 {

@@ -95,7 +95,7 @@ func (acq *acquisition) granted(
 	case !r.live():
 		return "", errEnded
 	case leasetime.Deadline(acq.countsFrom, acq.ttl) <= now:
-		return "", fmt.Errorf("quorum: a majority took %v to grant a lease of %v: nothing is left of it",
+		return "", fmt.Errorf("quorum: the grants arrived too late: they took %v, and the lease is %v long",
 			now-acq.countsFrom, acq.ttl)
 	}
 	acq.phase, acq.token, acq.renewedAt = held, token, now

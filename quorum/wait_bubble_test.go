@@ -271,7 +271,7 @@ func TestWhoWaitedInVainIsToldWhichServersDoNotCount(t *testing.T) {
 		}
 		err := <-failed
 		w.wantIs(err, context.DeadlineExceeded)
-		if !strings.Contains(err.Error(), "lost its memory, and is not counted for new locks for another") {
+		if !strings.Contains(err.Error(), "lost its memory, and does not count for new locks for another") {
 			t.Errorf("error %q does not say why", err)
 		}
 		if errors.Is(err, context.Canceled) || errors.Is(err, holdfast.ErrUnknownOutcome) {
