@@ -40,7 +40,7 @@ func TestSeveralLocksAreTakenAllOrNone(t *testing.T) {
 		for _, i := range []int{1, 3} {
 			w.peers[i].revive(false)
 		}
-		time.Sleep(2 * time.Second) // what could not be given back was owed
+		time.Sleep(2 * time.Second) // failed cancels are sent again
 		for _, name := range names {
 			w.wantOn(name, "00000")
 		}

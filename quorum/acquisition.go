@@ -81,8 +81,8 @@ func (s *Store) parse(keys, args []string) (acquireArgs, error) {
 	}
 	d.retention = strconv.FormatInt(recordTTL-ms, 10)
 	if d.mode != "x" && d.mode != "s" {
-		return d, refuse(ErrUnsupported, "UNSUPPORTED", "permits over several servers: each server counts its own, and "+
-			"majorities together would grant more than there are; use one of several mutexes instead")
+		return d, refuse(ErrUnsupported, "UNSUPPORTED", "permits over several servers: each server counts its own, "+
+			"and majorities together would grant more than there are; use one of several mutexes instead")
 	}
 	return d, s.checkTTL(d.ttl)
 }

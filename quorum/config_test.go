@@ -19,14 +19,14 @@ type sharded struct{ *memstore.Store }
 
 func (sharded) Sharded() bool { return true }
 
-// road is another way to a server.
-type road struct {
+// secondRoute is another route to a server.
+type secondRoute struct {
 	*memstore.Store
 	address string
 	role    string
 }
 
-func (r *road) Server(ctx context.Context) (store.ServerInfo, error) {
+func (r *secondRoute) Server(ctx context.Context) (store.ServerInfo, error) {
 	info, err := r.Store.Server(ctx)
 	info.Address = r.address
 	if r.role != "" {
@@ -87,8 +87,8 @@ func TestWhatCannotBeAQuorumIsRefused(t *testing.T) {
 func TestTheSameServerTwiceIsRefusedBeforeAnythingIsTaken(t *testing.T) {
 	one, two := memstore.New(), memstore.New()
 	_, c := open(t, []store.Store{
-		&road{Store: one, address: "10.0.0.1:6379"}, &road{Store: two, address: "10.0.0.2:6379"},
-		&road{Store: one, address: "lock-1.example:6379"},
+		&secondRoute{Store: one, address: "10.0.0.1:6379"}, &secondRoute{Store: two, address: "10.0.0.2:6379"},
+		&secondRoute{Store: one, address: "lock-1.example:6379"},
 	}, quorum.Config{})
 	for range 2 {
 		_, err := c.Mutex("x").Lock(t.Context())
@@ -110,7 +110,7 @@ func TestTheSameServerTwiceIsRefusedBeforeAnythingIsTaken(t *testing.T) {
 
 func TestAReplicaInAQuorumIsRefused(t *testing.T) {
 	nodes := stores(3)
-	nodes[1] = &road{Store: memstore.New(), address: "10.0.0.2:6379", role: "replica"}
+	nodes[1] = &secondRoute{Store: memstore.New(), address: "10.0.0.2:6379", role: "replica"}
 	_, c := open(t, nodes, quorum.Config{})
 	_, err := c.Mutex("x").Lock(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "10.0.0.2:6379 is a replica") {
@@ -174,8 +174,8 @@ func TestAnActionWithTooFewArgumentsIsRefused(t *testing.T) {
 
 func TestAQuorumDescribesItself(t *testing.T) {
 	s, _ := open(t, []store.Store{
-		&road{Store: memstore.New(), address: "a:1"}, &road{Store: memstore.New(), address: "b:2"},
-		&road{Store: memstore.New(), address: "c:3"},
+		&secondRoute{Store: memstore.New(), address: "a:1"}, &secondRoute{Store: memstore.New(), address: "b:2"},
+		&secondRoute{Store: memstore.New(), address: "c:3"},
 	}, quorum.Config{})
 	info, err := s.Server(t.Context())
 	if err != nil || info.Mode != "quorum" || info.Role != "master" || info.Address != "a:1,b:2,c:3" {

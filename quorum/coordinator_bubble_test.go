@@ -16,30 +16,31 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// leads lists the servers as they are asked for the lead of a lock.
-func leads(name string) []int { return majority.Order("holdfast:{"+name+"}", 5) }
+// coordinators lists the servers in the order in which they may be a lock's coordinator.
+func coordinators(name string) []int { return majority.Order("holdfast:{"+name+"}", 5) }
 
-// vetoes make the lead of the lock x say that it is held, and nobody else.
-var vetoes = map[string]func(t *testing.T, w *world, lead *peer){
-	"its clock was set back": func(t *testing.T, w *world, lead *peer) {
+// wrongCoordinators are ways to make the coordinator of lock x say that it is held, though no
+// other server says so.
+var wrongCoordinators = map[string]func(t *testing.T, w *world, coordinator *peer){
+	"its clock was set back": func(t *testing.T, w *world, coordinator *peer) {
 		a := w.client()
 		if _, err := a.Mutex("x", holdfast.NoRenewal()).Lock(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		lead.Advance(-time.Hour)
+		coordinator.Advance(-time.Hour)
 		time.Sleep(ttl) // the others are free
 	},
-	"somebody took the lock there alone": func(t *testing.T, w *world, lead *peer) {
-		c, err := holdfast.New(lead.Store, holdfast.Config{})
+	"somebody took the lock there alone": func(t *testing.T, w *world, coordinator *peer) {
+		c, err := holdfast.New(coordinator.Store, holdfast.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = c.Close(context.Background()) })
 		w.lock(c, "x")
 	},
-	"readers are there alone": func(t *testing.T, w *world, lead *peer) {
+	"readers are there alone": func(t *testing.T, w *world, coordinator *peer) {
 		for range 2 {
-			c, err := holdfast.New(lead.Store, holdfast.Config{})
+			c, err := holdfast.New(coordinator.Store, holdfast.Config{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,10 +55,10 @@ var vetoes = map[string]func(t *testing.T, w *world, lead *peer){
 }
 
 func TestALeadThatAlwaysSaysHeldHasNoVeto(t *testing.T) {
-	for what, veto := range vetoes {
+	for what, veto := range wrongCoordinators {
 		t.Run(what, func(t *testing.T) {
-			founded(t, func(t *testing.T, w *world) {
-				veto(t, w, w.peers[leads("x")[0]])
+			identifiedBubble(t, func(t *testing.T, w *world) {
+				veto(t, w, w.peers[coordinators("x")[0]])
 				start := time.Now()
 				within := func(how string) {
 					t.Helper()
@@ -66,7 +67,7 @@ func TestALeadThatAlwaysSaysHeldHasNoVeto(t *testing.T) {
 					}
 				}
 				a, b := w.client(), w.client()
-				l := w.lock(a, "x") // it stands in line first
+				l := w.lock(a, "x") // its waiter is the first in the queue
 				within("one who waits")
 				w.release(l)
 
@@ -94,14 +95,13 @@ func TestALeadThatAlwaysSaysHeldHasNoVeto(t *testing.T) {
 	}
 }
 
-// The line of such a lead does not move, so those who died in it stay before those
-// who live.
+// The queue of such a coordinator does not move, so dead waiters stay before live ones.
 func TestALeadWithADeadLineHasNoVeto(t *testing.T) {
-	founded(t, func(t *testing.T, w *world) {
-		lead := w.peers[leads("x")[0]]
-		vetoes["its clock was set back"](t, w, lead)
+	identifiedBubble(t, func(t *testing.T, w *world) {
+		coordinator := w.peers[coordinators("x")[0]]
+		wrongCoordinators["its clock was set back"](t, w, coordinator)
 		for i := range 100 {
-			_, err := lead.Run(t.Context(), script.Acquire, []string{"holdfast:{x}"}, []string{
+			_, err := coordinator.Run(t.Context(), script.Acquire, []string{"holdfast:{x}"}, []string{
 				fmt.Sprintf("dead/%d.1", i), "30000", "630000", "x", "180000", "holdfast:push:",
 			})
 			if err != nil {
@@ -122,11 +122,11 @@ func TestALeadWithADeadLineHasNoVeto(t *testing.T) {
 	})
 }
 
-// Some know that the lead is not to be asked, and others come to know it while
-// those keep the lock busy.
+// Some clients know that the coordinator is contradicted. Others find out while those keep the
+// lock busy.
 func TestALeadThatAlwaysSaysHeldStarvesNobody(t *testing.T) {
-	founded(t, func(t *testing.T, w *world) {
-		vetoes["somebody took the lock there alone"](t, w, w.peers[leads("x")[0]])
+	identifiedBubble(t, func(t *testing.T, w *world) {
+		wrongCoordinators["somebody took the lock there alone"](t, w, w.peers[coordinators("x")[0]])
 		inside, done := 0, make(chan error, 6)
 		for i := range 6 {
 			c := w.client()
@@ -160,24 +160,24 @@ func TestALeadThatAlwaysSaysHeldStarvesNobody(t *testing.T) {
 	})
 }
 
-// A holder that only a lead and too few others have is a moment of a hand-over,
-// and not enough to overrule the lead.
+// In a hand-over the coordinator's holder may be missing on a majority for a moment. That is
+// not enough to replace the coordinator.
 func TestALeadIsNotOverruledForAMoment(t *testing.T) {
-	founded(t, func(t *testing.T, w *world) {
-		lead := w.peers[leads("x")[0]]
-		c, err := holdfast.New(lead.Store, holdfast.Config{})
+	identifiedBubble(t, func(t *testing.T, w *world) {
+		coordinator := w.peers[coordinators("x")[0]]
+		c, err := holdfast.New(coordinator.Store, holdfast.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = c.Close(context.Background()) })
 		b := w.client()
-		for range 10 { // always another holder
+		for range 10 { // another holder each time
 			l, err := c.Mutex("x").Lock(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			if _, err := b.Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrHeld) {
-				t.Errorf("a lead was overruled: %v", err)
+				t.Errorf("a coordinator was replaced: %v", err)
 			}
 			time.Sleep(10 * time.Second)
 			w.release(l)
@@ -185,13 +185,13 @@ func TestALeadIsNotOverruledForAMoment(t *testing.T) {
 	})
 }
 
-// The server with the line is cut off, and back when others have the line: who
-// comes new does not get in before those who waited.
+// The coordinator is cut off, and comes back when another server has the queue. A new client
+// does not get the lock before the clients that wait.
 func TestALeadThatComesBackDoesNotOvertakeTheLine(t *testing.T) {
 	for _, empty := range []bool{false, true} {
-		founded(t, func(t *testing.T, w *world) {
-			lead := w.peers[leads("x")[0]]
-			lead.kill()
+		identifiedBubble(t, func(t *testing.T, w *world) {
+			coordinator := w.peers[coordinators("x")[0]]
+			coordinator.kill()
 			holder := w.lock(w.client(), "x")
 			got := make(chan granted, 4)
 			wait := func(i int) {
@@ -206,9 +206,9 @@ func TestALeadThatComesBackDoesNotOvertakeTheLine(t *testing.T) {
 			wait(0)
 			wait(1)
 			wait(2)
-			lead.revive(empty)
+			coordinator.revive(empty)
 			wait(3)
-			time.Sleep(time.Second) // no renewal has brought it back yet
+			time.Sleep(time.Second) // no renewal has restored the lease there yet
 			for i := range 4 {
 				w.release(holder)
 				g := <-got
@@ -225,18 +225,18 @@ func TestALeadThatComesBackDoesNotOvertakeTheLine(t *testing.T) {
 	}
 }
 
-// A push that grants for a short time is confirmed in the round trip in which the
-// others are asked.
+// A pushed grant that is short is confirmed in the round trip in which the other servers are
+// asked.
 func TestAPushThatGrantsForAShortTimeIsConfirmed(t *testing.T) {
-	founded(t, func(t *testing.T, w *world) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
 		for _, p := range w.peers {
 			p.slow(time.Millisecond, time.Millisecond)
-			p.short = true
+			p.shortPushes = true
 		}
-		lead := w.peers[leads("x")[0]]
+		coordinator := w.peers[coordinators("x")[0]]
 		l := w.lock(w.client(), "x")
 		got := w.waiters("x", 1)
-		polls, start := lead.count("poll"), time.Now()
+		polls, start := coordinator.count("poll"), time.Now()
 		w.release(l)
 		g := <-got
 		if g.err != nil {
@@ -246,18 +246,18 @@ func TestAPushThatGrantsForAShortTimeIsConfirmed(t *testing.T) {
 		if took := time.Since(start); took > 8*time.Millisecond {
 			t.Errorf("the hand-over took %v", took)
 		}
-		if lead.count("poll") == polls {
+		if coordinator.count("poll") == polls {
 			t.Error("nobody confirmed the grant")
 		}
 		w.release(g.lease)
 	})
 }
 
-// Until then it does not count.
+// Until it is confirmed, it does not count.
 func TestAPushThatNobodyConfirmsDoesNotCount(t *testing.T) {
-	founded(t, func(t *testing.T, w *world) {
-		order := leads("x")
-		lead := w.peers[order[0]]
+	identifiedBubble(t, func(t *testing.T, w *world) {
+		order := coordinators("x")
+		coordinator := w.peers[order[0]]
 		l, s := w.lock(w.client(), "x"), w.store()
 		heard := make(chan string, 10)
 		stop, err := s.Listen(t.Context(), "holdfast:push:A", store.Listener{
@@ -273,21 +273,21 @@ func TestAPushThatNobodyConfirmsDoesNotCount(t *testing.T) {
 		}
 		for _, p := range w.peers {
 			p.mu.Lock()
-			p.short = true
+			p.shortPushes = true
 			p.mu.Unlock()
 		}
-		lead.FailRequest(func(action string, _ []string) error {
+		coordinator.FailRequest(func(action string, _ []string) error {
 			if action == "poll" {
 				return errors.New("connection reset by peer")
 			}
 			return nil
 		})
 		w.release(l)
-		time.Sleep(time.Second) // before it gives back and joins again
+		time.Sleep(time.Second) // before it cancels and joins again
 		if len(heard) > 0 {
 			t.Errorf("pushed %q", <-heard)
 		}
-		lead.FailRequest(nil)
+		coordinator.FailRequest(nil)
 		time.Sleep(10 * time.Second)
 		if len(heard) == 0 {
 			t.Error("it was never granted")
@@ -295,10 +295,10 @@ func TestAPushThatNobodyConfirmsDoesNotCount(t *testing.T) {
 	})
 }
 
-// Two servers die, and one of the others is given the name of another one: readers,
-// who stand beside each other there, do not have two votes by it.
+// Two servers die, and one of the others gets the name of another one. Readers, who share a
+// server, must not get two votes by that.
 func TestOneServerHasOneVoteAlsoForReaders(t *testing.T) {
-	founded(t, func(t *testing.T, w *world) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
 		nodes := make([]store.Store, 5)
 		name := newAlias(w.peers[4].Store)
 		for i, p := range w.peers {
@@ -320,7 +320,7 @@ func TestOneServerHasOneVoteAlsoForReaders(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.release(l)
-		synctest.Wait() // what is under way to the servers knows the old name
+		synctest.Wait() // requests that are under way use the old name
 		name.at.Store(w.peers[2].Store)
 		w.peers[0].kill()
 		w.peers[1].kill() // 2, 3, and 2 again

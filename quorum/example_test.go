@@ -11,8 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A program would give adapters of independent servers in the place of the
-// memstores.
+// A program would use adapters of independent servers instead of memstores.
 func Example() {
 	ctx := context.Background()
 	nodes := []store.Store{memstore.New(), memstore.New(), memstore.New()}
@@ -52,7 +51,7 @@ func ExampleNew() {
 	// quorum: invalid configuration: a quorum of 2 nodes tolerates no failure: use 3 or 5 independent servers
 }
 
-// The clients are closed first: they give back what they hold.
+// Close the clients first: they release what they hold.
 func ExampleStore_Close() {
 	ctx := context.Background()
 	nodes := []store.Store{memstore.New(), memstore.New(), memstore.New()}
@@ -77,7 +76,7 @@ func ExampleStore_Close() {
 }
 
 func ExampleLazy() {
-	connect := func() (store.Store, error) { // where the client connects when it is made
+	connect := func() (store.Store, error) { // with a library that connects when its client is made
 		return memstore.New(), nil
 	}
 	s, err := quorum.New([]store.Store{

@@ -61,7 +61,7 @@ func TestWithoutAMajorityTheErrorNamesTheServers(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a := w.client()
 		w.release(w.lock(a, "x"))
-		synctest.Wait() // a majority has released it; the others are about to
+		synctest.Wait() // a majority has released; the other servers are about to
 		for _, i := range []int{0, 2, 3} {
 			w.peers[i].kill()
 		}
@@ -79,7 +79,7 @@ func TestWithoutAMajorityTheErrorNamesTheServers(t *testing.T) {
 		for _, i := range []int{0, 2, 3} {
 			w.peers[i].revive(false)
 		}
-		time.Sleep(2 * time.Second) // what could not be given back was owed
+		time.Sleep(2 * time.Second) // failed cancels are sent again
 		w.wantOn("x", "00000")
 	})
 }
@@ -96,7 +96,7 @@ func TestAServerThatComesBackHoldsTheLeaseAgain(t *testing.T) {
 		w.peers[4].revive(true)
 		time.Sleep(ttl / 2) // one renewal
 		w.wantOn("x", "11111")
-		time.Sleep(ttl) // and two more, from which on they count
+		time.Sleep(ttl) // two more renewals; from the second on they vouch
 		w.peers[0].kill()
 		w.peers[1].kill()
 		time.Sleep(3 * ttl)
@@ -108,14 +108,14 @@ func TestAServerThatComesBackHoldsTheLeaseAgain(t *testing.T) {
 }
 
 func TestAServerThatWasJustBroughtBackDoesNotVouchForTheTimeBefore(t *testing.T) {
-	founded(t, func(t *testing.T, w *world) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
 		a := w.client()
 		w.peers[3].kill()
 		w.peers[4].kill()
 		l := w.lock(a, "x")
 		w.wantOn("x", "11100")
-		// Two forget the lease. With one that remembers, it is over: in
-		// between somebody else could have had a majority.
+		// Two servers forget the lease. With only one left that remembers, the lease is over:
+		// in between somebody else could have had a majority.
 		w.peers[3].revive(false)
 		w.peers[4].revive(false)
 		w.peers[1].Restart()
@@ -131,11 +131,11 @@ func TestAServerThatWasJustBroughtBackDoesNotVouchForTheTimeBefore(t *testing.T)
 	})
 }
 
-// Who was asked to hold by a renewal vouches from the second one after it on: nothing
-// shows before that nobody was in between.
+// A server that was asked to hold by a renewal vouches from the second renewal after it.
+// Before that nothing shows that nobody was in between.
 func TestAServerThatWasAskedLaterVouchesFromTheSecondRenewalOn(t *testing.T) {
 	for renewals, kept := range map[int]bool{1: false, 2: true} {
-		founded(t, func(t *testing.T, w *world) {
+		identifiedBubble(t, func(t *testing.T, w *world) {
 			a := w.client()
 			w.peers[3].kill()
 			w.peers[4].kill()
@@ -143,7 +143,7 @@ func TestAServerThatWasAskedLaterVouchesFromTheSecondRenewalOn(t *testing.T) {
 			synctest.Wait() // the lease did not wait for the requests to dead servers: they fail first
 			for _, p := range w.peers[3:] {
 				p.revive(false)
-				p.slow(time.Microsecond, time.Microsecond) // what they grant begins after the renewal
+				p.slow(time.Microsecond, time.Microsecond) // their grants begin after the renewal
 			}
 			time.Sleep(time.Duration(renewals)*ttl/3 + ttl/6)
 			w.wantOn("x", "11111")
@@ -163,7 +163,7 @@ func TestAServerThatWasAskedLaterVouchesFromTheSecondRenewalOn(t *testing.T) {
 func TestAServerWithoutMemoryIsNotCountedUntilAllIsOverThatItMayHaveForgotten(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
-		w.release(w.lock(b, "y")) // all servers are known for longer than a lease
+		w.release(w.lock(b, "y")) // all servers have been known for longer than a lease
 		time.Sleep(2 * time.Minute)
 		w.peers[3].kill()
 		w.peers[4].kill()
@@ -172,7 +172,7 @@ func TestAServerWithoutMemoryIsNotCountedUntilAllIsOverThatItMayHaveForgotten(t 
 		w.peers[3].revive(false)
 		w.peers[4].revive(false)
 		w.peers[2].Restart()
-		// 2, 3 and 4 know of nobody, and are a majority.
+		// Servers 2, 3 and 4 know no holder, and are a majority.
 		if m, err := b.Mutex("x").TryLock(t.Context()); err == nil {
 			t.Fatalf("granted %d while %d is held: %v", m.Token(), l.Token(), l.Err())
 		}
@@ -225,7 +225,7 @@ func TestASilentServerDelaysNobodyTwice(t *testing.T) {
 		a := w.client()
 		w.release(w.lock(a, "x"))
 		resume := w.peers[2].Stall()
-		for range 5 { // whichever server has the lead of these
+		for range 5 { // so that every server coordinates one of them
 			time.Sleep(time.Second)
 			for _, name := range []string{"a", "b", "c", "d", "e"} {
 				w.release(w.lock(a, name))
@@ -282,12 +282,12 @@ func TestServersFoundOutToBeWithoutMemoryAreLeftOutAtOnce(t *testing.T) {
 		bubble(t, func(t *testing.T, w *world) {
 			a := w.client()
 			w.release(w.lock(a, "x"))
-			time.Sleep(time.Minute) // the servers are no new quorum's
+			time.Sleep(time.Minute) // so that the quorum is not a new one
 			for _, i := range []int{0, 1} {
 				w.peers[i].kill()
 				w.peers[i].revive(true)
 			}
-			// Those that remember are slow: the others make up a majority.
+			// The servers that remember are slow: the others make up a majority.
 			w.peers[3].slow(20*time.Millisecond, 20*time.Millisecond)
 			w.peers[4].slow(20*time.Millisecond, 20*time.Millisecond)
 			for _, name := range []string{"x", "a", "b", "c", "d", "e"} {

@@ -13,8 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// late lets one in fifty requests and answers take longer than a server is
-// waited for.
+// late makes one in fifty requests and answers take longer than the timeout of a request.
 func (w *world) late(random *rand.Rand) {
 	upTo := func(most time.Duration) time.Duration { return time.Duration(random.Int64N(int64(most))) }
 	way := func() time.Duration {
@@ -30,14 +29,13 @@ func (w *world) late(random *rand.Rand) {
 	}
 }
 
-// Of five servers one is dead and one silent, and two of the others have been
-// away and come back empty: each is needed for every grant. What is late then
-// costs another try, and no lease.
+// Of five servers one is dead and one silent, and two of the others have come back empty:
+// every grant needs each of the three. A late answer then costs another try, and no lease.
 func TestWhatIsLateCostsNoLeaseWhereEveryServerIsNeeded(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
-				random := rand.New(&locked{src: rand.NewPCG(seed, 7)})
+				random := rand.New(&lockedSource{src: rand.NewPCG(seed, 7)})
 				clients := []*holdfast.Client{w.client(), w.client(), w.client()}
 				w.release(w.lock(clients[0], "x"))
 				time.Sleep(time.Minute)
@@ -61,7 +59,7 @@ func TestWhatIsLateCostsNoLeaseWhereEveryServerIsNeeded(t *testing.T) {
 							}
 							switch {
 							case err == nil:
-								_ = l.Release(t.Context()) // done, or being done
+								_ = l.Release(t.Context()) // done, or under way
 							case !errors.Is(err, holdfast.ErrUnknownOutcome):
 								t.Error(err)
 							}
@@ -74,8 +72,8 @@ func TestWhatIsLateCostsNoLeaseWhereEveryServerIsNeeded(t *testing.T) {
 	}
 }
 
-// Acquires that arrive when another one of their slot was answered, and what that
-// took has been given back, are given back too: each of them.
+// Some acquires arrive after another one of the same attempt was answered, and after its grant
+// was cancelled. Each of them is cancelled too.
 func TestAcquiresThatArriveAfterTheReleaseAreGivenBack(t *testing.T) {
 	for _, arrive := range [][]time.Duration{{20 * time.Second}, {20 * time.Second, 25 * time.Second}} {
 		t.Run(fmt.Sprint(len(arrive)), func(t *testing.T) {
@@ -97,8 +95,8 @@ func acquiresArriveLate(t *testing.T, w *world, arrive []time.Duration) {
 		}
 		got <- m
 	}()
-	time.Sleep(time.Second) // it stands in line
-	coordinator := w.lead("y")
+	time.Sleep(time.Second) // it is in the queue
+	coordinator := w.coordinatorOf("y")
 	slow := w.peers[(coordinator+1)%5]
 	late, arrived := arrive, slow.count("acquire")
 	slow.mu.Lock()
@@ -107,13 +105,13 @@ func acquiresArriveLate(t *testing.T, w *world, arrive []time.Duration) {
 		defer slow.mu.Unlock()
 		if action == "acquire" && len(late) > 0 {
 			there, late = late[0], late[1:]
-			return there, 0 // long after all is over
+			return there, 0 // long after everything else
 		}
 		return time.Millisecond, time.Millisecond
 	}
 	slow.mu.Unlock()
 	for _, p := range []*peer{w.peers[(coordinator+2)%5], w.peers[(coordinator+3)%5]} {
-		p.kill() // so that it is needed
+		p.kill() // so that every other server is needed
 	}
 	w.release(l)
 	w.release(<-got)
@@ -127,11 +125,11 @@ func acquiresArriveLate(t *testing.T, w *world, arrive []time.Duration) {
 	}
 }
 
-// A request for a place arrives long after its attempt was given up and cancelled: the
-// place is given back when it is granted, and whoever stands behind it does not wait.
+// A request for a queue position arrives long after its attempt was cancelled. The position is
+// cancelled when it is granted, and the next waiter does not wait for it.
 func TestAPlaceThatComesLateDelaysNobody(t *testing.T) {
-	founded(t, func(t *testing.T, w *world) {
-		lead := w.peers[leads("x")[0]]
+	identifiedBubble(t, func(t *testing.T, w *world) {
+		coordinator := w.peers[coordinators("x")[0]]
 		a, b := w.client(), w.client()
 		l := w.lock(a, "x")
 		giveUp := func() {
@@ -141,27 +139,27 @@ func TestAPlaceThatComesLateDelaysNobody(t *testing.T) {
 				t.Fatalf("what is held is locked: %v", err)
 			}
 		}
-		giveUp() // it listens from now on, and its first request is for a place
+		giveUp() // from now on the client listens, and its first request asks for a position
 		late := true
-		lead.mu.Lock()
-		lead.delay = func(action string) (there, back time.Duration) {
-			lead.mu.Lock()
-			defer lead.mu.Unlock()
+		coordinator.mu.Lock()
+		coordinator.delay = func(action string) (there, back time.Duration) {
+			coordinator.mu.Lock()
+			defer coordinator.mu.Unlock()
 			if late && action == "acquire" {
 				late = false
 				return 2 * ttl, 0
 			}
 			return 0, 0
 		}
-		lead.mu.Unlock()
+		coordinator.mu.Unlock()
 		giveUp()
 		time.Sleep(2*ttl + time.Second)
-		if w.lead("x") != leads("x")[0] {
+		if w.coordinatorOf("x") != coordinators("x")[0] {
 			t.Fatal("the late request took no place")
 		}
 		c, got := w.client(), make(chan *holdfast.Lease)
 		go func() { got <- w.lock(c, "x") }()
-		time.Sleep(time.Second) // it stands behind
+		time.Sleep(time.Second) // it waits behind
 		given := time.Now()
 		w.release(l)
 		m := <-got

@@ -15,12 +15,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// lazily makes the nodes of the world lazy ones that can be opened while their
-// servers are up; opens counts the tries of each.
-func (w *world) lazily(opens *[5]atomic.Int32) *holdfast.Client {
+// lazyClient makes a client over lazy nodes, which can be opened while their servers are up.
+// opens counts the tries of each.
+func (w *world) lazyClient(opens *[5]atomic.Int32) *holdfast.Client {
 	w.t.Helper()
 	nodes := make([]store.Store, 5)
-	nodes[0] = w.peers[0] // it has the clock
+	nodes[0] = w.peers[0] // it provides the clock
 	for i, p := range w.peers[1:] {
 		i++
 		nodes[i] = quorum.Lazy(func() (store.Store, error) {
@@ -46,12 +46,12 @@ func (w *world) lazily(opens *[5]atomic.Int32) *holdfast.Client {
 }
 
 func TestAQuorumIsOpenedWhileServersAreDown(t *testing.T) {
-	founded(t, func(t *testing.T, w *world) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
 		for _, i := range []int{1, 3} {
 			w.peers[i].kill()
 		}
 		var opens [5]atomic.Int32
-		c := w.lazily(&opens)
+		c := w.lazyClient(&opens)
 		l := w.lock(c, "x")
 		w.wantOn("x", "10101")
 		time.Sleep(time.Minute)
@@ -97,10 +97,9 @@ func TestWhatALazyNodeIsOpenedAsMustBeAServer(t *testing.T) {
 	}
 }
 
-// A server that takes long to be opened delays nobody for longer than one that
-// is silent.
+// A node that takes long to open delays nobody for longer than a silent server.
 func TestALazyNodeThatHangsIsLikeASilentServer(t *testing.T) {
-	founded(t, func(t *testing.T, w *world) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
 		hang := make(chan struct{})
 		nodes := make([]store.Store, 5)
 		for i, p := range w.peers {

@@ -18,9 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// onThree has a client take the lock on servers 0, 1 and 2 only: the others are
-// away meanwhile, and back afterwards. It is a fixed lease, which nothing brings
-// back to them.
+// onThree acquires the lock on servers 0, 1 and 2 only: the others are away meanwhile, and
+// back afterwards. The lease is not renewed, so nothing restores it on them.
 func (w *world) onThree(c *holdfast.Client) *holdfast.Lease {
 	w.t.Helper()
 	w.peers[3].kill()
@@ -37,9 +36,9 @@ func (w *world) onThree(c *holdfast.Client) *holdfast.Lease {
 	return l
 }
 
-// wantAlone has a client try until it gets the lock, which must not be before the
-// lease is over.
-func (w *world) wantAlone(l *holdfast.Lease, c *holdfast.Client) {
+// wantAfter makes a client try until it gets the lock, which must not be before the lease is
+// over.
+func (w *world) wantAfter(l *holdfast.Lease, c *holdfast.Client) {
 	w.t.Helper()
 	start := time.Now()
 	for time.Since(start) < 3*time.Minute {
@@ -56,17 +55,17 @@ func (w *world) wantAlone(l *holdfast.Lease, c *holdfast.Client) {
 	w.t.Error("the lock was not to be had for 3 min")
 }
 
-// The clock of one server that a lease stands on is set forward past its end: the
-// server is as one that forgot, for clients that knew it and for those that did not.
+// One server that holds a lease has its clock set forward past the end of the lease. It counts
+// as one that forgot, for clients that knew it and for clients that did not.
 func TestAServerWhoseClockWasSetForwardDoesNotGrantASecondTime(t *testing.T) {
 	for _, age := range []time.Duration{0, 5 * time.Minute, 48 * time.Hour} {
 		for _, by := range []time.Duration{ttl, time.Hour, 300 * 24 * time.Hour} {
 			for _, knew := range []bool{false, true} {
 				for _, reach := range []string{"11111", "10111", "00111"} {
 					if age > time.Hour && (by > ttl || knew || few > 1) {
-						continue // where the comparison is old, a small step is the hard one
+						continue // a small step is hard to see where the comparison is old
 					}
-					founded(t, func(t *testing.T, w *world) {
+					identifiedBubble(t, func(t *testing.T, w *world) {
 						a, b := w.client(), w.client()
 						if knew {
 							w.release(w.lock(b, "y"))
@@ -79,7 +78,7 @@ func TestAServerWhoseClockWasSetForwardDoesNotGrantASecondTime(t *testing.T) {
 								w.peers[i].kill()
 							}
 						}
-						if w.wantAlone(l, b); t.Failed() {
+						if w.wantAfter(l, b); t.Failed() {
 							t.Fatalf("after %v, set by %v, the other client knew: %v, reached %s", age, by, knew, reach)
 						}
 					})
@@ -92,25 +91,25 @@ func TestAServerWhoseClockWasSetForwardDoesNotGrantASecondTime(t *testing.T) {
 // A clock that was behind is set right: what the server granted meanwhile ends early.
 func TestAServerWhoseClockWasSetBackAndRightDoesNotGrantASecondTime(t *testing.T) {
 	for _, knew := range []bool{false, true} {
-		founded(t, func(t *testing.T, w *world) {
+		identifiedBubble(t, func(t *testing.T, w *world) {
 			a, b := w.client(), w.client()
 			if knew {
 				w.release(w.lock(b, "y"))
 			}
 			time.Sleep(5 * time.Minute)
 			w.peers[2].Advance(-time.Hour)
-			w.release(w.lock(a, "z")) // it is found out
+			w.release(w.lock(a, "z")) // which finds it out
 			time.Sleep(time.Minute)
 			l := w.onThree(a)
 			w.peers[2].Advance(time.Hour)
-			w.wantAlone(l, b)
+			w.wantAfter(l, b)
 		})
 	}
 }
 
-// The clock is behind for a while in the life of one lease, between two renewals.
+// The clock is behind for a while during one lease, between two renewals.
 func TestALeaseIsRenewedOnAServerWhoseClockIsBehindForAWhile(t *testing.T) {
-	founded(t, func(t *testing.T, w *world) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
 		w.peers[3].kill()
 		w.peers[4].kill()
@@ -126,10 +125,10 @@ func TestALeaseIsRenewedOnAServerWhoseClockIsBehindForAWhile(t *testing.T) {
 	})
 }
 
-// A forward step while a server is on probation does not end it.
+// A forward step of a server on probation does not end the probation.
 func TestAServerThatForgotIsNotBelievedBecauseItsClockIsSetForward(t *testing.T) {
 	for _, knew := range []bool{false, true} {
-		founded(t, func(t *testing.T, w *world) {
+		identifiedBubble(t, func(t *testing.T, w *world) {
 			a, b := w.client(), w.client()
 			if knew {
 				w.release(w.lock(b, "y"))
@@ -141,17 +140,17 @@ func TestAServerThatForgotIsNotBelievedBecauseItsClockIsSetForward(t *testing.T)
 				t.Errorf("granted %d beside %d", m.Token(), l.Token())
 			}
 			w.peers[2].Advance(2 * time.Minute)
-			w.wantAlone(l, b)
+			w.wantAfter(l, b)
 		})
 	}
 }
 
-// A restart with empty memory right after the beginning of a quorum: the others
-// are no older than the server that forgot, and it is no new quorum.
+// A server restarts empty right after a quorum began. The others are no older than it, and yet
+// this is no new quorum.
 func TestAServerThatForgetsInTheFirstSecondsOfAQuorumDoesNotGrantASecondTime(t *testing.T) {
 	for _, knew := range []string{"nothing", "the servers", "of no loss that others have found out"} {
 		for _, reach := range []string{"11111", "00111"} {
-			founded(t, func(t *testing.T, w *world) {
+			identifiedBubble(t, func(t *testing.T, w *world) {
 				a, b, c := w.client(), w.client(), w.client()
 				if knew != "nothing" {
 					w.release(w.lock(b, "y"))
@@ -166,14 +165,14 @@ func TestAServerThatForgetsInTheFirstSecondsOfAQuorumDoesNotGrantASecondTime(t *
 						w.peers[i].kill()
 					}
 				}
-				w.wantAlone(l, b)
+				w.wantAfter(l, b)
 			})
 		}
 	}
 }
 
-// A quorum that begins while a minority is away waits first: it could be another
-// one's.
+// If a quorum begins while a minority is away, it waits first: the servers could belong to
+// another quorum.
 func TestAQuorumThatBeginsWithAMinorityAwayCannotBeTwo(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
@@ -188,11 +187,11 @@ func TestAQuorumThatBeginsWithAMinorityAwayCannotBeTwo(t *testing.T) {
 		w.peers[2].Restart()
 		w.peers[0].kill()
 		w.peers[1].kill()
-		w.wantAlone(l, b)
+		w.wantAfter(l, b)
 	})
 }
 
-// With one of five away it begins at once.
+// With one of five servers away it begins at once.
 func TestAQuorumBeginsAtOnceWithOneOfFiveAway(t *testing.T) {
 	for away := range 5 {
 		bubble(t, func(_ *testing.T, w *world) {
@@ -205,15 +204,15 @@ func TestAQuorumBeginsAtOnceWithOneOfFiveAway(t *testing.T) {
 	}
 }
 
-// One server at a time is set forward or back, a second one falls silent or slow: at no time two
-// hold the lock.
+// One server at a time has its clock set forward or back, and a second one falls silent or
+// slow. No two clients ever hold the lock.
 func TestNeverTwoHoldersWhateverAMinoritysClocksSay(t *testing.T) {
 	steps := []time.Duration{time.Second, 5 * time.Second, ttl, 2 * ttl, time.Hour, -time.Second, -ttl, -time.Hour}
 	const seeds uint64 = max(5/few, 1)
 	for seed := range seeds {
-		founded(t, func(t *testing.T, w *world) {
-			random := rand.New(&locked{src: rand.NewPCG(seed, 11)})
-			s, until := &storm{}, time.Now().Add(30*time.Minute)
+		identifiedBubble(t, func(t *testing.T, w *world) {
+			random := rand.New(&lockedSource{src: rand.NewPCG(seed, 11)})
+			s, until := &tokenRun{}, time.Now().Add(30*time.Minute)
 			done := make(chan struct{})
 			for range 4 {
 				c := w.client()
@@ -253,10 +252,10 @@ func TestNeverTwoHoldersWhateverAMinoritysClocksSay(t *testing.T) {
 	}
 }
 
-// What a grant shows is put right at once, and not when it is time to look again.
+// A mark that a grant finds wrong is corrected at once, not at the next regular read.
 func TestAMarkThatIsWrongIsPutRightAtOnce(t *testing.T) {
 	mark := func(p *memstore.Store) majority.Mark { return majority.ParseMark(p.Dump("holdfast:quorum")["mark"]) }
-	founded(t, func(t *testing.T, w *world) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
 		b := w.client()
 		w.release(w.lock(b, "y"))
 		w.peers[2].Restart()
@@ -271,9 +270,9 @@ func TestAMarkThatIsWrongIsPutRightAtOnce(t *testing.T) {
 	})
 }
 
-// Each application has marks of its own, in one store too.
+// Each application has marks of its own, even in one store.
 func TestTwoPrefixesOverOneStore(t *testing.T) {
-	founded(t, func(t *testing.T, w *world) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
 		s := w.store()
 		var clients []*holdfast.Client
 		for _, prefix := range []string{"app", "app:every", "other"} {
@@ -301,7 +300,7 @@ func TestTwoPrefixesOverOneStore(t *testing.T) {
 	})
 }
 
-// alias is a name for a server, which can be given to another one.
+// alias is a name of a server that can be moved to another server.
 type alias struct {
 	store.Store
 	at atomic.Pointer[memstore.Store]

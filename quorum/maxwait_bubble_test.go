@@ -11,10 +11,10 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A wait that is over is an ErrHeld that names the holder, whatever request is
-// under way at its end.
+// A wait that ends without the lock returns an ErrHeld that names the holder, whatever request
+// is under way at its end.
 func TestAWaitOverAQuorumThatIsOverIsHeld(t *testing.T) {
-	founded(t, func(t *testing.T, w *world) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
 		for i, p := range w.peers {
 			p.slow(time.Duration(8+i)*time.Millisecond, 10*time.Millisecond)
 		}
@@ -42,17 +42,17 @@ func TestAWaitOverAQuorumThatIsOverIsHeld(t *testing.T) {
 	})
 }
 
-// Too few servers answer, or count: the wait is over all the same, and the error
-// says what was missing. A context that ends is the caller's.
+// Too few servers answer, or count: the wait ends all the same, and the error says what was
+// missing. If the context ends, the error is the context's.
 func TestAWaitWithoutAMajorityIsHeldAndSaysWhy(t *testing.T) {
 	for what, harm := range map[string]func(p *peer) (mend func()){
-		"connection refused": ways["it is down"],
-		"no answer in time":  ways["it is silent"],
-		"EOF":                ways["its connections break"],
+		"connection refused": failures["it is down"],
+		"no answer in time":  failures["it is silent"],
+		"EOF":                failures["its connections break"],
 		"lost its memory":    func(p *peer) func() { p.kill(); p.revive(true); return func() {} },
 	} {
 		t.Run(what, func(t *testing.T) {
-			founded(t, func(t *testing.T, w *world) {
+			identifiedBubble(t, func(t *testing.T, w *world) {
 				c := w.client()
 				w.release(w.lock(c, "y"))
 				time.Sleep(time.Minute)
@@ -79,13 +79,13 @@ func TestAWaitWithoutAMajorityIsHeldAndSaysWhy(t *testing.T) {
 				for _, f := range mend {
 					f()
 				}
-				w.release(w.lock(c, "x")) // who goes on waiting gets it
+				w.release(w.lock(c, "x")) // a client that waits on gets the lock
 			})
 		})
 	}
 }
 
-// A quorum that begins with a minority away: who waits gets the lock when it counts.
+// A quorum begins while a minority is away: a waiter gets the lock once the servers count.
 func TestWhoWaitsGetsTheLockOfAQuorumThatHasYetToBegin(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.peers[0].kill()

@@ -2,6 +2,6 @@
 
 package quorum_test
 
-// few divides the length of searches in virtual time. The race detector makes them ten
-// times as slow: make test has them short with it, and in full without.
+// few divides the length of searches in virtual time. The race detector makes them ten times
+// as slow, so make test runs them short with it and in full without.
 const few = 10

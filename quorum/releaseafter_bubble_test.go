@@ -30,7 +30,7 @@ func TestWhoWaitsIsLetInWhenTheMinimumHoldIsOver(t *testing.T) {
 				w.release(m)
 				close(tokens)
 			}()
-			synctest.Wait() // it stands in line
+			synctest.Wait() // it is in the queue
 			for i := range dead {
 				w.peers[i].kill()
 			}
@@ -46,8 +46,7 @@ func TestWhoWaitsIsLetInWhenTheMinimumHoldIsOver(t *testing.T) {
 	}
 }
 
-// A stay is answered the same when it is asked for twice: a lost answer costs
-// no more than the second question.
+// A repeated release_after gets the same answer, so a lost answer costs only a second request.
 func TestALostAnswerToAMinimumHoldIsNoError(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a := w.client()
@@ -56,7 +55,7 @@ func TestALostAnswerToAMinimumHoldIsNoError(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, p := range w.peers[:3] {
-			p.slow(0, time.Minute) // it is done, and nobody hears of it
+			p.slow(0, time.Minute) // the action runs, and its answer is lost
 		}
 		done := make(chan error)
 		go func() { done <- l.Release(t.Context()) }()

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ways are those in which a server does not answer an acquisition.
-var ways = map[string]func(p *peer) (mend func()){
+// failures are ways in which a server does not answer an acquisition.
+var failures = map[string]func(p *peer) (mend func()){
 	"it is silent": func(p *peer) func() { return p.Stall() },
 	"its connections break": func(p *peer) func() {
 		p.FailRequest(func(string, []string) error { return io.EOF })
@@ -27,14 +27,14 @@ var ways = map[string]func(p *peer) (mend func()){
 	},
 }
 
-// A server that did not answer the acquisition holds the lease as the others do
-// from the next renewals on, and vouches for it.
+// A server that did not answer the acquisition holds the lease from the next renewals on, and
+// vouches for it like the others.
 func TestAServerThatDidNotAnswerIsBroughtIntoTheLease(t *testing.T) {
-	for what, way := range ways {
-		for _, first := range []int{0, 1} { // whether the lead is among them
+	for what, way := range failures {
+		for _, first := range []int{0, 1} { // with the coordinator among them, and without
 			t.Run(what, func(t *testing.T) {
-				founded(t, func(t *testing.T, w *world) {
-					order := leads("x")
+				identifiedBubble(t, func(t *testing.T, w *world) {
+					order := coordinators("x")
 					two := []*peer{w.peers[order[first]], w.peers[order[3]]}
 					var mend []func()
 					for _, p := range two {
@@ -44,7 +44,7 @@ func TestAServerThatDidNotAnswerIsBroughtIntoTheLease(t *testing.T) {
 					for _, f := range mend {
 						f()
 					}
-					time.Sleep(ttl + ttl/2) // until what was late is over
+					time.Sleep(ttl + ttl/2) // until late requests are done
 					w.wantOn("x", "11111")
 					time.Sleep(2 * ttl)
 					w.wantOn("x", "11111")
@@ -67,10 +67,10 @@ func TestAServerThatDidNotAnswerIsBroughtIntoTheLease(t *testing.T) {
 	}
 }
 
-// What is held for long keeps the marks of the servers, though nobody is granted
+// A lease that is held for long keeps the marks of the servers, though nobody acquires
 // anything meanwhile.
 func TestRenewalsKeepTheMarks(t *testing.T) {
-	founded(t, func(t *testing.T, w *world) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
 		l := w.lock(w.client(), "x")
 		time.Sleep(time.Hour)
 		for i, p := range w.peers {

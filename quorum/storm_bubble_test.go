@@ -21,14 +21,14 @@ import (
 // process is a client program with a network of its own.
 type process struct {
 	mu    sync.Mutex
-	gone  bool          // killed: nothing of it reaches a server any more
-	cut   chan struct{} // nothing gets through until it is closed; nil: all does
+	gone  bool          // killed: none of its requests reaches a server any more
+	cut   chan struct{} // nothing gets through until it is closed; nil: everything does
 	stops map[int]func()
 	next  int
 }
 
-// through returns when the network lets something through.
-func (p *process) through(ctx context.Context) error {
+// awaitNetwork returns when the network lets the process through.
+func (p *process) awaitNetwork(ctx context.Context) error {
 	for {
 		p.mu.Lock()
 		gone, cut := p.gone, p.cut
@@ -59,32 +59,32 @@ func (p *process) kill() {
 	}
 }
 
-// link is the way of a process to a server.
+// link is the connection of a process to a server.
 type link struct {
 	*peer
 	p *process
 }
 
 func (l link) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
-	if err := l.p.through(ctx); err != nil {
+	if err := l.p.awaitNetwork(ctx); err != nil {
 		return "", err
 	}
 	answer, err := l.peer.Run(ctx, action, keys, args)
-	if err := l.p.through(ctx); err != nil {
+	if err := l.p.awaitNetwork(ctx); err != nil {
 		return "", err
 	}
 	return answer, err
 }
 
 func (l link) Server(ctx context.Context) (store.ServerInfo, error) {
-	if err := l.p.through(ctx); err != nil {
+	if err := l.p.awaitNetwork(ctx); err != nil {
 		return store.ServerInfo{}, err
 	}
 	return l.peer.Server(ctx)
 }
 
 func (l link) Listen(ctx context.Context, channel string, to store.Listener) (func(), error) {
-	if err := l.p.through(ctx); err != nil {
+	if err := l.p.awaitNetwork(ctx); err != nil {
 		return nil, err
 	}
 	told := to.Message
@@ -117,8 +117,8 @@ func (l link) Listen(ctx context.Context, channel string, to store.Listener) (fu
 	}, nil
 }
 
-// weather is a run of processes that want the same locks while faults meet.
-type weather struct {
+// storm is a run of processes that want the same locks while several faults are active.
+type storm struct {
 	*world
 	random *rand.Rand
 	ttl    time.Duration
@@ -128,19 +128,19 @@ type weather struct {
 	begun  time.Time
 
 	mu   sync.Mutex
-	last map[string]time.Time // when each lock was granted last
+	last map[string]time.Time // when each lock was last granted
 	log  []string
 }
 
-// tell says what happens, for the one who reads why a run failed.
-func (s *weather) tell(format string, a ...any) {
+// logf logs what happens, for whoever reads why a run failed.
+func (s *storm) logf(format string, a ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.log = append(s.log, fmt.Sprintf("%8.3f %s", time.Since(s.begun).Seconds(), fmt.Sprintf(format, a...)))
 }
 
-// start starts a process in a place in which there is none.
-func (s *weather) start(i int) {
+// start starts process i.
+func (s *storm) start(i int) {
 	p := &process{stops: map[int]func(){}}
 	nodes := make([]store.Store, len(s.peers))
 	for n, peer := range s.peers {
@@ -164,14 +164,14 @@ func (s *weather) start(i int) {
 		stop()
 		s.all.Go(func() {
 			work.Wait()
-			_ = c.Close(context.Background()) // of one that was killed, nobody hears
+			_ = c.Close(context.Background()) // nobody notices if the process was killed
 			q.Close()
 		})
 	}
 }
 
-// work takes a lock and gives it back, again and again.
-func (s *weather) work(ctx context.Context, c *holdfast.Client, name string) {
+// work acquires and releases a lock again and again.
+func (s *storm) work(ctx context.Context, c *holdfast.Client, name string) {
 	m := c.Mutex(name, holdfast.TTL(s.ttl))
 	for ctx.Err() == nil {
 		l, err := m.Lock(ctx)
@@ -182,28 +182,28 @@ func (s *weather) work(ctx context.Context, c *holdfast.Client, name string) {
 		s.last[name] = time.Now()
 		s.mu.Unlock()
 		time.Sleep(time.Duration(s.random.Int64N(int64(20 * time.Millisecond))))
-		_ = l.Release(ctx) // done, or being done
+		_ = l.Release(ctx) // done, or under way
 	}
 }
 
-// some are one or two of the servers.
-func (s *weather) some() (list []*peer) {
+// somePeers returns one or two of the servers.
+func (s *storm) somePeers() (list []*peer) {
 	for _, i := range s.random.Perm(len(s.peers))[:1+s.random.IntN(2)] {
 		list = append(list, s.peers[i])
 	}
 	return list
 }
 
-// fault is about for a while.
-func (s *weather) fault() {
+// fault starts a fault that lasts for a while.
+func (s *storm) fault() {
 	long := time.Duration(500+s.random.IntN(3500)) * time.Millisecond
 	if s.random.IntN(4) == 0 {
 		s.harmProcess(long)
 		return
 	}
-	servers := s.some()
-	kind := s.random.IntN(len(storms))
-	what := storms[kind]
+	servers := s.somePeers()
+	kind := s.random.IntN(len(faults))
+	what := faults[kind]
 	if what.all {
 		servers = s.peers[:3]
 	}
@@ -211,34 +211,34 @@ func (s *weather) fault() {
 	for _, p := range servers {
 		names = append(names, p.name)
 	}
-	s.tell("%s for %v: %s", what.name, long, strings.Join(names, " "))
+	s.logf("%s for %v: %s", what.name, long, strings.Join(names, " "))
 	for _, p := range servers {
 		defer what.begin(s, p)()
 	}
 	time.Sleep(long)
 }
 
-// storms are what befalls servers. The function that begin answers ends it.
-var storms = []struct {
+// faults are what can happen to servers. begin returns the function that ends the fault.
+var faults = []struct {
 	name  string
-	all   bool // it befalls a majority
-	begin func(s *weather, p *peer) (end func())
+	all   bool // it affects a majority
+	begin func(s *storm, p *peer) (end func())
 }{
-	{"dead", false, func(_ *weather, p *peer) func() { p.kill(); return func() { p.revive(false) } }},
-	{"dead, and then empty", false, func(_ *weather, p *peer) func() { p.kill(); return func() { p.revive(true) } }},
-	{"silent", false, func(_ *weather, p *peer) func() { return p.Stall() }},
-	{"its subscriptions end", false, func(_ *weather, p *peer) func() { return p.BreakSubscriptions() }},
-	{"ahead by a lease", false, func(s *weather, p *peer) func() { return moved(p, s.ttl*6/5) }},
-	{"ahead by an hour", false, func(_ *weather, p *peer) func() { return moved(p, time.Hour) }},
-	{"behind by an hour", false, func(_ *weather, p *peer) func() { return moved(p, -time.Hour) }},
-	{"ahead by a lease, most of them", true, func(s *weather, p *peer) func() { return moved(p, s.ttl*6/5) }},
-	{"takes no writes", false, func(_ *weather, p *peer) func() {
+	{"dead", false, func(_ *storm, p *peer) func() { p.kill(); return func() { p.revive(false) } }},
+	{"dead, and then empty", false, func(_ *storm, p *peer) func() { p.kill(); return func() { p.revive(true) } }},
+	{"silent", false, func(_ *storm, p *peer) func() { return p.Stall() }},
+	{"its subscriptions end", false, func(_ *storm, p *peer) func() { return p.BreakSubscriptions() }},
+	{"ahead by a lease", false, func(s *storm, p *peer) func() { return moved(p, s.ttl*6/5) }},
+	{"ahead by an hour", false, func(_ *storm, p *peer) func() { return moved(p, time.Hour) }},
+	{"behind by an hour", false, func(_ *storm, p *peer) func() { return moved(p, -time.Hour) }},
+	{"ahead by a lease, most of them", true, func(s *storm, p *peer) func() { return moved(p, s.ttl*6/5) }},
+	{"takes no writes", false, func(_ *storm, p *peer) func() {
 		p.FailRequest(func(string, []string) error {
 			return &store.ServerError{Code: "READONLY", Message: "READONLY it is a replica"}
 		})
 		return func() { p.FailRequest(nil) }
 	}},
-	{"answers are lost", false, func(s *weather, p *peer) func() {
+	{"answers are lost", false, func(s *storm, p *peer) func() {
 		p.LoseReply(func(string, []string) error {
 			if s.random.IntN(3) == 0 {
 				return errors.New("connection reset by peer")
@@ -247,7 +247,7 @@ var storms = []struct {
 		})
 		return func() { p.LoseReply(nil) }
 	}},
-	{"late", true, func(s *weather, _ *peer) func() {
+	{"late", true, func(s *storm, _ *peer) func() {
 		s.late(s.random)
 		return func() {
 			for _, p := range s.peers {
@@ -262,12 +262,12 @@ func moved(p *peer, by time.Duration) (back func()) {
 	return func() { p.Advance(-by) }
 }
 
-// harmProcess kills a process, and starts another in its place; or cuts it off.
-func (s *weather) harmProcess(long time.Duration) {
+// harmProcess kills a process and starts another one in its place, or cuts it off.
+func (s *storm) harmProcess(long time.Duration) {
 	i := s.random.IntN(len(s.procs))
 	p := s.procs[i]
 	if s.random.IntN(3) == 0 {
-		s.tell("process %d is killed", i)
+		s.logf("process %d is killed", i)
 		p.kill()
 		s.ends[i]()
 		s.start(i)
@@ -281,7 +281,7 @@ func (s *weather) harmProcess(long time.Duration) {
 	}
 	p.cut = cut
 	p.mu.Unlock()
-	s.tell("process %d is cut off for %v", i, long)
+	s.logf("process %d is cut off for %v", i, long)
 	time.Sleep(long)
 	p.mu.Lock()
 	p.cut = nil
@@ -289,8 +289,9 @@ func (s *weather) harmProcess(long time.Duration) {
 	close(cut)
 }
 
-// calm reports the locks that nobody has had in the last while, with all that is known.
-func (s *weather) calm(over time.Time) {
+// checkProgress reports the locks that nobody has held recently, with everything that is
+// known.
+func (s *storm) checkProgress(over time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, at := range s.last {
@@ -307,13 +308,14 @@ func (s *weather) calm(over time.Time) {
 
 var runs = flag.Int("storms", 2, "how many runs in which faults meet")
 
-// Whatever faults have met, the locks are had again soon after the last of them.
+// Whatever faults were active together, every lock is granted again soon after the last of
+// them.
 func TestTheLineGoesOnAfterAStorm(t *testing.T) {
 	for seed := range uint64(*runs) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
-				s := &weather{
-					world: w, random: rand.New(&locked{src: rand.NewPCG(seed, 0)}), ttl: 3 * time.Second,
+				s := &storm{
+					world: w, random: rand.New(&lockedSource{src: rand.NewPCG(seed, 0)}), ttl: 3 * time.Second,
 					begun: time.Now(), last: map[string]time.Time{},
 				}
 				for _, p := range w.peers {
@@ -334,10 +336,10 @@ func TestTheLineGoesOnAfterAStorm(t *testing.T) {
 					time.Sleep(time.Duration(s.random.Int64N(int64(time.Second))))
 				}
 				over := time.Now()
-				s.tell("over")
+				s.logf("over")
 				time.Sleep(5 * s.ttl)
 				synctest.Wait()
-				s.calm(over)
+				s.checkProgress(over)
 				for _, end := range s.ends {
 					end()
 				}

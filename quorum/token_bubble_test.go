@@ -18,7 +18,7 @@ import (
 )
 
 func TestTokensRiseWhicheverServersGrant(t *testing.T) {
-	founded(t, func(t *testing.T, w *world) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
 		a := w.client()
 		random := rand.New(rand.NewPCG(1, 2))
 		last := uint64(0)
@@ -41,22 +41,21 @@ func TestTokensRiseWhicheverServersGrant(t *testing.T) {
 	})
 }
 
-// meet has a client meet servers that are new, and waits until
-// they count.
-func (w *world) meet(c *holdfast.Client) {
+// identify makes a client read the marks of new servers, and waits until the servers count.
+func (w *world) identify(c *holdfast.Client) {
 	if l, err := c.Mutex("other").TryLock(w.t.Context()); err == nil {
 		w.release(l)
 	}
 	time.Sleep(time.Minute + 2*time.Second) // comparisons of clocks are no more exact
 }
 
-// One server's clock is ahead by an hour, another one forgets now and then. Two of
-// the others are slow, or the first is away and one is. Would a token of the first be written
-// to others, they could not count on from it once the second has forgotten it.
+// One server's clock is an hour ahead, and another one forgets now and then. Two of the others
+// are slow, or the first is away and one is slow. If a token of the first server were written
+// to the others, they could not continue from it once the second has forgotten it.
 func TestTokensRiseThoughOneClockIsAheadAndAnotherServerForgets(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a := w.client()
-		w.meet(a)
+		w.identify(a)
 		w.peers[0].Advance(time.Hour)
 		random := rand.New(rand.NewPCG(1, 2))
 		last := uint64(0)
@@ -83,20 +82,20 @@ func TestTokensRiseThoughOneClockIsAheadAndAnotherServerForgets(t *testing.T) {
 			if random.IntN(5) == 0 {
 				w.peers[1].kill()
 				w.peers[1].revive(true)
-				w.meet(a)
+				w.identify(a)
 			}
 		}
 	})
 }
 
-// Who cannot do without a server that is ahead has the lock all the same.
+// If a server that is ahead is needed for the majority, the lock is granted all the same.
 func TestAServerThatIsAheadCountsWhereItIsNeeded(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
-		w.meet(a)
+		w.identify(a)
 		w.peers[0].Advance(time.Hour)
-		for range 2 { // that is found out, and then it is like one that forgot
-			w.meet(a)
+		for range 2 { // the step is noticed, and the server counts as one that forgot
+			w.identify(a)
 		}
 		for _, out := range [][]int{{1, 2}, {3, 4}, {2, 4}} {
 			for _, i := range out {
@@ -120,8 +119,8 @@ func TestAServerThatIsAheadCountsWhereItIsNeeded(t *testing.T) {
 	})
 }
 
-// A majority that was ahead and was set right has written tokens that no clock
-// has come to: they are the lock's, and it goes on from there.
+// A majority was ahead and has been set right, and has written tokens that no clock has
+// reached. The lock keeps them and continues from there.
 func TestALockGoesOnAfterMostClocksWereAhead(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a := w.client()
@@ -133,7 +132,7 @@ func TestALockGoesOnAfterMostClocksWereAhead(t *testing.T) {
 		for _, p := range w.peers[:3] {
 			p.Advance(-time.Hour)
 		}
-		w.meet(a) // a clock that is set back makes its server new
+		w.identify(a) // a clock that is set back makes its server a new one
 		for range 3 {
 			l := w.lock(a, "x")
 			if l.Token() <= before.Token() {
@@ -210,9 +209,9 @@ func TestReadersShareAMajorityAndAWriterExcludesThem(t *testing.T) {
 		two := token(take(b, "B/1", "s", 0))
 		w.peers[4].revive(false)
 		for _, s := range []*quorum.Store{a, b} {
-			raw(t, s, script.Inspect) // it sees that the server is back
+			raw(t, s, script.Inspect) // it notices that the server is back
 		}
-		// Who does not listen keeps nobody out.
+		// A client that does not listen blocks nobody.
 		stop, err := b.Listen(t.Context(), "holdfast:push:B", store.Listener{Message: func(string) {}})
 		if err != nil {
 			t.Fatal(err)
@@ -271,16 +270,16 @@ func TestAnEvictedHolderLearnsOfIt(t *testing.T) {
 	})
 }
 
-// storm is one process that takes and releases the lock, and what all of them
-// saw.
-type storm struct {
+// tokenRun is one process that acquires and releases the lock, and what all processes have
+// seen.
+type tokenRun struct {
 	mu     sync.Mutex
 	inside *holdfast.Lease
 	last   uint64
 	grants int
 }
 
-func (s *storm) run(t *testing.T, c *holdfast.Client, random *rand.Rand, until time.Time) {
+func (s *tokenRun) run(t *testing.T, c *holdfast.Client, random *rand.Rand, until time.Time) {
 	for time.Now().Before(until) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		l, err := c.Mutex("x").Lock(ctx)
@@ -311,7 +310,7 @@ func (s *storm) run(t *testing.T, c *holdfast.Client, random *rand.Rand, until t
 	}
 }
 
-// harm does one thing to a server, and undoes it after a while.
+// harm does one thing to a server, and reverts it after a while.
 func (w *world) harm(random *rand.Rand, p *peer) {
 	spell := time.Duration(1+random.IntN(60)) * time.Second
 	switch random.IntN(5) {
@@ -345,14 +344,14 @@ func (w *world) harm(random *rand.Rand, p *peer) {
 	}
 }
 
-// One server at a time loses its memory or falls silent, a second one is slow
-// or loses answers: at no time two hold the lock, and tokens rise.
+// One server at a time loses its memory or falls silent, and a second one is slow or loses
+// answers. No two clients ever hold the lock, and tokens rise.
 func TestNeverTwoHoldersWhateverHappensToAMinority(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
-				random := rand.New(&locked{src: rand.NewPCG(seed, 7)})
-				s, until := &storm{}, time.Now().Add(30*time.Minute)
+				random := rand.New(&lockedSource{src: rand.NewPCG(seed, 7)})
+				s, until := &tokenRun{}, time.Now().Add(30*time.Minute)
 				var all sync.WaitGroup
 				for range 4 {
 					c := w.client()
@@ -377,13 +376,13 @@ func TestNeverTwoHoldersWhateverHappensToAMinority(t *testing.T) {
 	}
 }
 
-// locked is a source of chance for many goroutines.
-type locked struct {
+// lockedSource is a random source for many goroutines.
+type lockedSource struct {
 	mu  sync.Mutex
 	src rand.Source
 }
 
-func (l *locked) Uint64() uint64 {
+func (l *lockedSource) Uint64() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.src.Uint64()

@@ -22,13 +22,13 @@ type granted struct {
 	err   error
 }
 
-// waiters are clients that wait for a lock, in this order.
+// waiters starts n clients that wait for a lock, in this order.
 func (w *world) waiters(name string, n int) <-chan granted {
 	got := make(chan granted, n)
 	for i := range n {
 		c := w.client()
 		go func() {
-			ctx, cancel := w.patience()
+			ctx, cancel := w.boundedContext()
 			defer cancel()
 			l, err := c.Mutex(name).Lock(ctx)
 			got <- granted{i, l, err}
@@ -57,7 +57,7 @@ func TestWaitersAreWokenByAPushInOrderOfArrival(t *testing.T) {
 			if g.err != nil || g.who != i {
 				t.Fatalf("waiter %d was granted before %d (%v)", g.who, i, g.err)
 			}
-			// There to the lead, to the rest and back, the token and back.
+			// A round trip to the coordinator, one to the others, and one for the token.
 			if took := time.Since(start); took > 8*time.Millisecond {
 				t.Errorf("the hand-over took %v", took)
 			}
@@ -70,7 +70,7 @@ func TestWaitersAreWokenByAPushInOrderOfArrival(t *testing.T) {
 		for _, p := range w.peers {
 			polls += p.count("poll")
 		}
-		// A server is asked once for what it has pushed.
+		// Each server is polled once for what it has pushed.
 		if polls > 6*len(w.peers) {
 			t.Errorf("%d polls for 6 hand-overs", polls)
 		}
@@ -85,7 +85,7 @@ func TestWaitersAreServedThoughTheServerWithTheLineDies(t *testing.T) {
 		bubble(t, func(t *testing.T, w *world) {
 			l := w.lock(w.client(), "x")
 			got := w.waiters("x", 3)
-			coordinator := w.lead("x")
+			coordinator := w.coordinatorOf("x")
 			resume := func() {}
 			if silent {
 				resume = w.peers[coordinator].Stall()
@@ -114,7 +114,7 @@ func TestWaitersAreServedThoughTheServerWithTheLineForgetsIt(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := w.lock(w.client(), "x")
 		got := w.waiters("x", 3)
-		w.peers[w.lead("x")].Restart()
+		w.peers[w.coordinatorOf("x")].Restart()
 		time.Sleep(2 * ttl)
 		if err := l.Err(); err != nil {
 			t.Fatal(err)
@@ -178,9 +178,9 @@ func TestAWaiterThatGivesUpLeavesNothingBehind(t *testing.T) {
 }
 
 func TestProcessesThatDisagreeOnTheLineStillGetTheLock(t *testing.T) {
-	founded(t, func(t *testing.T, w *world) {
-		// Each client names the servers in another order, so that they stand
-		// in different lines: a mistake, which costs time and nothing else.
+	identifiedBubble(t, func(t *testing.T, w *world) {
+		// By mistake each client names the servers in another order, so their waiters are in
+		// different queues. That costs time and nothing else.
 		got := make(chan granted, 5)
 		inside := 0
 		for i := range 5 {
@@ -255,7 +255,7 @@ func TestWhoWaitedInVainIsToldWhichServersDoNotCount(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
 		w.release(w.lock(a, "y"))
-		time.Sleep(time.Minute) // the servers are no new quorum
+		time.Sleep(time.Minute) // so that the quorum is not a new one
 		w.lock(a, "x")
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
 		defer cancel()
@@ -280,8 +280,8 @@ func TestWhoWaitedInVainIsToldWhichServersDoNotCount(t *testing.T) {
 	})
 }
 
-// Who joins a line gives back what other servers have granted. One that does not
-// answer just then is told later, and not left to the end of the lease.
+// A client that joins a queue cancels what other servers have granted. If one does not answer
+// just then, the cancel is sent later, and does not wait for the end of the lease.
 func TestWhatCouldNotBeGivenBackIsCancelledLater(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
@@ -297,11 +297,11 @@ func TestWhatCouldNotBeGivenBackIsCancelledLater(t *testing.T) {
 			}
 			return nil
 		})
-		w.peers[coordinator].slow(time.Millisecond, time.Millisecond) // the last has granted when it answers
+		w.peers[coordinator].slow(time.Millisecond, time.Millisecond) // so that the last server grants before the coordinator answers
 		next := make(chan *holdfast.Lease, 1)
 		go func() { next <- w.lock(b, "x") }()
 		time.Sleep(100 * time.Millisecond)
-		w.wantOn("x", "11111") // there it is b
+		w.wantOn("x", "11111") // there b holds
 		w.peers[last].FailRequest(nil)
 		time.Sleep(2 * time.Second)
 		want := []byte("11111")
@@ -312,10 +312,10 @@ func TestWhatCouldNotBeGivenBackIsCancelledLater(t *testing.T) {
 	})
 }
 
-// Who stands in a line has nothing on the other servers: the holder is brought
-// back to them, and whose turn it is finds them free.
+// A waiter holds nothing on the other servers: the holder's lease is restored on them, and the
+// waiter whose turn it is finds them free.
 func TestWhoStandsInALineHoldsNothing(t *testing.T) {
-	founded(t, func(t *testing.T, w *world) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
 		order := majority.Order("holdfast:{x}", 5)
 		for _, i := range order[3:] {
 			w.peers[i].kill()
@@ -338,10 +338,10 @@ func TestWhoStandsInALineHoldsNothing(t *testing.T) {
 	})
 }
 
-// A waiter has some servers, and looks: those whose answers are lost do not count
-// for a lease that begins with the look.
+// A waiter holds on some servers, and polls. Servers whose answers are lost do not count for a
+// lease that begins with the poll.
 func TestAHoldFromBeforeTheLookDoesNotCount(t *testing.T) {
-	founded(t, func(t *testing.T, w *world) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
 		order := majority.Order("holdfast:{x}", 5)
 		for _, i := range order[3:] {
 			w.peers[i].kill()
@@ -376,7 +376,7 @@ func TestAHoldFromBeforeTheLookDoesNotCount(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 		raw(t, s, script.Poll, "A/1", 30_000, 600_000, 180_000, "holdfast:push:")
-		w.release(there) // and A has the third server, too
+		w.release(there) // and A holds on the third server, too
 		time.Sleep(100 * time.Millisecond)
 		if len(heard) > 0 {
 			t.Errorf("pushed %q", <-heard)
@@ -391,16 +391,16 @@ func TestAHoldFromBeforeTheLookDoesNotCount(t *testing.T) {
 	})
 }
 
-// A claim has a majority, and the client hears of it too late: its process stood still,
-// or the push was not to be believed. What it then has on a minority is no lease and no
-// place, and must not keep the lock from the others.
+// An acquisition has a majority, and the client learns of it too late: its process stood
+// still, or it could not trust the push. What is left on a minority is neither a lease nor a
+// position, and must not keep the lock from others.
 func TestAGrantThatIsOverIsNotKeptOnAMinority(t *testing.T) {
 	for _, test := range []struct {
-		left   int // servers that have it still, for their clocks have been set back
-		silent int // servers that do not say
+		left   int // servers that still hold, because their clocks were set back
+		silent int // servers that do not answer
 	}{{0, 0}, {1, 0}, {2, 0}, {1, 2}, {2, 2}} {
 		t.Run(fmt.Sprint(test), func(t *testing.T) {
-			founded(t, func(t *testing.T, w *world) {
+			identifiedBubble(t, func(t *testing.T, w *world) {
 				s := w.store()
 				answer := raw(t, s, script.Acquire, "A/1", 30_000, 630_000, "x", 180_000, "holdfast:push:")
 				if !strings.HasPrefix(answer, "granted ") {

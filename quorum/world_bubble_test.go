@@ -20,7 +20,7 @@ import (
 
 const ttl = 30 * time.Second
 
-// errRefused is what a dead server's port says.
+// errRefused is the error of a dead server's port.
 var errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
 
 // peer is one server and the network to it, in virtual time.
@@ -29,16 +29,16 @@ type peer struct {
 	name  string
 	start time.Time
 
-	mu     sync.Mutex
-	dead   bool
-	resume func()
-	delay  func(action string) (there, back time.Duration)
-	short  bool // its pushes grant for a short time, see brief
-	sent   map[string]int
-	under  sync.WaitGroup
+	mu          sync.Mutex
+	dead        bool
+	resume      func()
+	delay       func(action string) (there, back time.Duration)
+	shortPushes bool // its pushes grant for a short time, see shortenGrant
+	sent        map[string]int
+	under       sync.WaitGroup
 }
 
-// Now is the clock of the clients: a server's may be set, theirs is not.
+// Clock is the clock of the clients: a test may set a server's clock, never theirs.
 func (p *peer) Clock() func() time.Duration {
 	return func() time.Duration { return time.Since(p.start) }
 }
@@ -93,17 +93,16 @@ func (p *peer) Listen(ctx context.Context, channel string, l store.Listener) (fu
 		return nil, errRefused
 	}
 	told := l.Message
-	l.Message = func(payload string) { told(p.brief(payload)) }
+	l.Message = func(payload string) { told(p.shortenGrant(payload)) }
 	return p.Store.Listen(ctx, channel, l)
 }
 
-// brief has a push say that it grants for two seconds, as servers do until the
-// grant is confirmed.
-func (p *peer) brief(payload string) string {
+// shortenGrant makes a push grant for two seconds, as servers do until the grant is confirmed.
+func (p *peer) shortenGrant(payload string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	words := strings.Fields(payload)
-	if !p.short || words[0] != "granted" {
+	if !p.shortPushes || words[0] != "granted" {
 		return payload
 	}
 	now := p.start.Add(p.Store.Clock()()).UnixMilli()
@@ -116,7 +115,7 @@ func (p *peer) isDead() bool {
 	return p.dead
 }
 
-// kill ends the server; its subscribers hear nothing any more.
+// kill ends the server; its subscribers receive nothing any more.
 func (p *peer) kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,7 +124,7 @@ func (p *peer) kill() {
 	}
 }
 
-// revive starts it again, with its memory or without.
+// revive starts the server again, with its memory or without.
 func (p *peer) revive(empty bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,7 +156,7 @@ type world struct {
 	keep  []*holdfast.Lease
 }
 
-// skew is how far the servers' clocks are apart: no token of two is the same.
+// skew is how far the servers' clocks are apart: no two servers draw the same token.
 var skew = []time.Duration{0, 3 * time.Millisecond, -7 * time.Millisecond, 20 * time.Second, -9 * time.Second}
 
 func bubble(t *testing.T, f func(t *testing.T, w *world)) {
@@ -172,13 +171,13 @@ func bubble(t *testing.T, f func(t *testing.T, w *world)) {
 			w.peers = append(w.peers, p)
 			t.Cleanup(p.under.Wait)
 		}
-		time.Sleep(time.Minute) // no instant of the servers' clocks is the first
+		time.Sleep(time.Minute) // no server's clock is at its start
 		f(t, w)
 	})
 }
 
-// founded is a bubble in which all servers have met before the test begins.
-func founded(t *testing.T, f func(t *testing.T, w *world)) {
+// identifiedBubble is a bubble in which all servers are identified before the test begins.
+func identifiedBubble(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
@@ -188,7 +187,7 @@ func founded(t *testing.T, f func(t *testing.T, w *world)) {
 	})
 }
 
-// store is what one process has: a quorum of all servers.
+// store is the store of one process: a quorum of all servers.
 func (w *world) store() *quorum.Store {
 	w.t.Helper()
 	nodes := make([]store.Store, len(w.peers))
@@ -203,7 +202,7 @@ func (w *world) store() *quorum.Store {
 	return s
 }
 
-// client is a process of its own.
+// client is a client of a process of its own.
 func (w *world) client() *holdfast.Client {
 	w.t.Helper()
 	c, err := holdfast.New(w.store(), holdfast.Config{})
@@ -214,10 +213,10 @@ func (w *world) client() *holdfast.Client {
 	return c
 }
 
-// lock takes the lock or fails the test.
+// lock acquires the lock or fails the test.
 func (w *world) lock(c *holdfast.Client, name string) *holdfast.Lease {
 	w.t.Helper()
-	ctx, cancel := w.patience()
+	ctx, cancel := w.boundedContext()
 	defer cancel()
 	l, err := c.Mutex(name).Lock(ctx)
 	if err != nil {
@@ -227,8 +226,8 @@ func (w *world) lock(c *holdfast.Client, name string) *holdfast.Lease {
 	return l
 }
 
-// patience is for longer than anything takes that is right: what would hang fails.
-func (w *world) patience() (context.Context, context.CancelFunc) {
+// boundedContext is bounded by far more than any correct step takes, so a hang fails the test.
+func (w *world) boundedContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(w.t.Context(), time.Hour)
 }
 
@@ -264,8 +263,8 @@ func (w *world) wantOn(name, want string) {
 	}
 }
 
-// lead is the server that keeps the line of a lock: the one where a waiter is.
-func (w *world) lead(name string) int {
+// coordinatorOf returns the server that keeps the lock's queue: the one with a waiter.
+func (w *world) coordinatorOf(name string) int {
 	w.t.Helper()
 	for i, p := range w.peers {
 		c, err := holdfast.New(p.Store, holdfast.Config{})
