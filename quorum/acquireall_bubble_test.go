@@ -47,7 +47,7 @@ func TestSeveralLocksAreTakenAllOrNone(t *testing.T) {
 	})
 }
 
-func TestWhoWantsSeveralLocksGetsThem(t *testing.T) {
+func TestAClientThatWantsSeveralLocksGetsThem(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		sets := [][]string{{"x", "y"}, {"y", "z"}, {"z", "x"}, {"x", "y", "z"}}
 		inside, last := map[string]int{}, map[string]uint64{}

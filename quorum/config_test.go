@@ -59,7 +59,7 @@ func open(t *testing.T, nodes []store.Store, cfg quorum.Config) (*quorum.Store, 
 	return s, c
 }
 
-func TestWhatCannotBeAQuorumIsRefused(t *testing.T) {
+func TestNewRefusesWhatCannotBeAQuorum(t *testing.T) {
 	one := memstore.New()
 	for what, nodes := range map[string][]store.Store{
 		"0 nodes":                nil,
@@ -118,7 +118,7 @@ func TestAReplicaInAQuorumIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatHasNoMeaningOverSeveralServersIsRefused(t *testing.T) {
+func TestUnsupportedActionsAreRefused(t *testing.T) {
 	nodes := stores(3)
 	s, c := open(t, nodes, quorum.Config{})
 	refused := func(err, kind error) {

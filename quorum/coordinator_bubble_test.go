@@ -54,7 +54,7 @@ var wrongCoordinators = map[string]func(t *testing.T, w *world, coordinator *pee
 	},
 }
 
-func TestALeadThatAlwaysSaysHeldHasNoVeto(t *testing.T) {
+func TestACoordinatorThatAlwaysSaysHeldHasNoVeto(t *testing.T) {
 	for what, veto := range wrongCoordinators {
 		t.Run(what, func(t *testing.T) {
 			identifiedBubble(t, func(t *testing.T, w *world) {
@@ -96,7 +96,7 @@ func TestALeadThatAlwaysSaysHeldHasNoVeto(t *testing.T) {
 }
 
 // The queue of such a coordinator does not move, so dead waiters stay before live ones.
-func TestALeadWithADeadLineHasNoVeto(t *testing.T) {
+func TestACoordinatorWithADeadQueueHasNoVeto(t *testing.T) {
 	identifiedBubble(t, func(t *testing.T, w *world) {
 		coordinator := w.peers[coordinators("x")[0]]
 		wrongCoordinators["its clock was set back"](t, w, coordinator)
@@ -124,7 +124,7 @@ func TestALeadWithADeadLineHasNoVeto(t *testing.T) {
 
 // Some clients know that the coordinator is contradicted. Others find out while those keep the
 // lock busy.
-func TestALeadThatAlwaysSaysHeldStarvesNobody(t *testing.T) {
+func TestACoordinatorThatAlwaysSaysHeldStarvesNobody(t *testing.T) {
 	identifiedBubble(t, func(t *testing.T, w *world) {
 		wrongCoordinators["somebody took the lock there alone"](t, w, w.peers[coordinators("x")[0]])
 		inside, done := 0, make(chan error, 6)
@@ -162,7 +162,7 @@ func TestALeadThatAlwaysSaysHeldStarvesNobody(t *testing.T) {
 
 // In a hand-over the coordinator's holder may be missing on a majority for a moment. That is
 // not enough to replace the coordinator.
-func TestALeadIsNotOverruledForAMoment(t *testing.T) {
+func TestAMomentaryContradictionKeepsTheCoordinator(t *testing.T) {
 	identifiedBubble(t, func(t *testing.T, w *world) {
 		coordinator := w.peers[coordinators("x")[0]]
 		c, err := holdfast.New(coordinator.Store, holdfast.Config{})
@@ -187,7 +187,7 @@ func TestALeadIsNotOverruledForAMoment(t *testing.T) {
 
 // The coordinator is cut off, and comes back when another server has the queue. A new client
 // does not get the lock before the clients that wait.
-func TestALeadThatComesBackDoesNotOvertakeTheLine(t *testing.T) {
+func TestACoordinatorThatComesBackDoesNotOvertakeTheQueue(t *testing.T) {
 	for _, empty := range []bool{false, true} {
 		identifiedBubble(t, func(t *testing.T, w *world) {
 			coordinator := w.peers[coordinators("x")[0]]

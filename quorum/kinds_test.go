@@ -14,7 +14,7 @@ import (
 
 // Each kind of lock works over a quorum, or its call returns an error that says so and nothing
 // is held.
-func TestKindsThatCannotWorkSayItInTheirCall(t *testing.T) {
+func TestKindsThatCannotWorkAreRefusedInTheirCall(t *testing.T) {
 	nodes := stores(3)
 	_, c := open(t, nodes, quorum.Config{})
 	ctx := t.Context()
@@ -64,7 +64,7 @@ func TestKindsThatCannotWorkSayItInTheirCall(t *testing.T) {
 	}
 }
 
-func TestAStepIsRefusedAndCostsNothing(t *testing.T) {
+func TestAConversionIsRefusedAndCostsNothing(t *testing.T) {
 	_, c := open(t, stores(3), quorum.Config{})
 	rw := c.RWMutex("x")
 	reader, err := rw.RLock(t.Context())

@@ -31,7 +31,7 @@ func (w *world) late(random *rand.Rand) {
 
 // Of five servers one is dead and one silent, and two of the others have come back empty:
 // every grant needs each of the three. A late answer then costs another try, and no lease.
-func TestWhatIsLateCostsNoLeaseWhereEveryServerIsNeeded(t *testing.T) {
+func TestLateAnswersCostNoLeaseWhereEveryServerIsNeeded(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
@@ -74,7 +74,7 @@ func TestWhatIsLateCostsNoLeaseWhereEveryServerIsNeeded(t *testing.T) {
 
 // Some acquires arrive after another one of the same attempt was answered, and after its grant
 // was cancelled. Each of them is cancelled too.
-func TestAcquiresThatArriveAfterTheReleaseAreGivenBack(t *testing.T) {
+func TestAcquiresThatArriveAfterTheReleaseAreCancelled(t *testing.T) {
 	for _, arrive := range [][]time.Duration{{20 * time.Second}, {20 * time.Second, 25 * time.Second}} {
 		t.Run(fmt.Sprint(len(arrive)), func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) { acquiresArriveLate(t, w, arrive) })
@@ -127,7 +127,7 @@ func acquiresArriveLate(t *testing.T, w *world, arrive []time.Duration) {
 
 // A request for a queue position arrives long after its attempt was cancelled. The position is
 // cancelled when it is granted, and the next waiter does not wait for it.
-func TestAPlaceThatComesLateDelaysNobody(t *testing.T) {
+func TestALateQueueEntryDelaysNobody(t *testing.T) {
 	identifiedBubble(t, func(t *testing.T, w *world) {
 		coordinator := w.peers[coordinators("x")[0]]
 		a, b := w.client(), w.client()

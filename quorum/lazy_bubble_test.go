@@ -80,7 +80,7 @@ func clientOver(t *testing.T, nodes []store.Store) *holdfast.Client {
 	return c
 }
 
-func TestWhatALazyNodeIsOpenedAsMustBeAServer(t *testing.T) {
+func TestALazyNodeMustBeAServer(t *testing.T) {
 	bad := errors.New("a bad address")
 	for what, open := range map[string]func() (store.Store, error){
 		"a bad address": func() (store.Store, error) { return nil, bad },

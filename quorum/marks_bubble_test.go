@@ -253,7 +253,7 @@ func TestNeverTwoHoldersWhateverAMinoritysClocksSay(t *testing.T) {
 }
 
 // A mark that a grant finds wrong is corrected at once, not at the next regular read.
-func TestAMarkThatIsWrongIsPutRightAtOnce(t *testing.T) {
+func TestAWrongMarkIsCorrectedAtOnce(t *testing.T) {
 	mark := func(p *memstore.Store) majority.Mark { return majority.ParseMark(p.Dump("holdfast:quorum")["mark"]) }
 	identifiedBubble(t, func(t *testing.T, w *world) {
 		b := w.client()
@@ -316,7 +316,7 @@ func (a *alias) Run(ctx context.Context, action *script.Script, keys, args []str
 	return a.at.Load().Run(ctx, action, keys, args)
 }
 
-func TestTheSameServerIsForgottenWhenTheMistakeIsMended(t *testing.T) {
+func TestTheSameServerIsForgottenOnceTheMistakeIsCorrected(t *testing.T) {
 	one, two := memstore.New(), memstore.New()
 	mistaken := newAlias(one)
 	_, c := open(t, []store.Store{one, two, mistaken}, quorum.Config{})

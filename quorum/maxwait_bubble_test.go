@@ -13,7 +13,7 @@ import (
 
 // A wait that ends without the lock returns an ErrHeld that names the holder, whatever request
 // is under way at its end.
-func TestAWaitOverAQuorumThatIsOverIsHeld(t *testing.T) {
+func TestAnExpiredWaitOverAQuorumReturnsErrHeld(t *testing.T) {
 	identifiedBubble(t, func(t *testing.T, w *world) {
 		for i, p := range w.peers {
 			p.slow(time.Duration(8+i)*time.Millisecond, 10*time.Millisecond)
@@ -44,7 +44,7 @@ func TestAWaitOverAQuorumThatIsOverIsHeld(t *testing.T) {
 
 // Too few servers answer, or count: the wait ends all the same, and the error says what was
 // missing. If the context ends, the error is the context's.
-func TestAWaitWithoutAMajorityIsHeldAndSaysWhy(t *testing.T) {
+func TestAnExpiredWaitWithoutAMajorityReturnsErrHeldAndSaysWhy(t *testing.T) {
 	for what, harm := range map[string]func(p *peer) (mend func()){
 		"connection refused": failures["it is down"],
 		"no answer in time":  failures["it is silent"],
@@ -86,7 +86,7 @@ func TestAWaitWithoutAMajorityIsHeldAndSaysWhy(t *testing.T) {
 }
 
 // A quorum begins while a minority is away: a waiter gets the lock once the servers count.
-func TestWhoWaitsGetsTheLockOfAQuorumThatHasYetToBegin(t *testing.T) {
+func TestAWaiterGetsTheLockOnceANewQuorumCounts(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.peers[0].kill()
 		w.peers[3].kill()

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-func TestWhoWaitsIsLetInWhenTheMinimumHoldIsOver(t *testing.T) {
+func TestAWaiterIsGrantedWhenTheMinimumHoldIsOver(t *testing.T) {
 	for _, dead := range []int{0, 2} {
 		bubble(t, func(t *testing.T, w *world) {
 			const least = 2 * ttl
@@ -47,7 +47,7 @@ func TestWhoWaitsIsLetInWhenTheMinimumHoldIsOver(t *testing.T) {
 }
 
 // A repeated release_after gets the same answer, so a lost answer costs only a second request.
-func TestALostAnswerToAMinimumHoldIsNoError(t *testing.T) {
+func TestALostAnswerToAReleaseWithAMinimumHoldIsNoError(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a := w.client()
 		l, err := a.Mutex("x", holdfast.MinHold(time.Hour)).Lock(t.Context())

@@ -29,7 +29,7 @@ var failures = map[string]func(p *peer) (mend func()){
 
 // A server that did not answer the acquisition holds the lease from the next renewals on, and
 // vouches for it like the others.
-func TestAServerThatDidNotAnswerIsBroughtIntoTheLease(t *testing.T) {
+func TestAServerThatDidNotAnswerJoinsTheLease(t *testing.T) {
 	for what, way := range failures {
 		for _, first := range []int{0, 1} { // with the coordinator among them, and without
 			t.Run(what, func(t *testing.T) {

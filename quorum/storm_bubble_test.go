@@ -310,7 +310,7 @@ var runs = flag.Int("storms", 2, "how many runs in which faults meet")
 
 // Whatever faults were active together, every lock is granted again soon after the last of
 // them.
-func TestTheLineGoesOnAfterAStorm(t *testing.T) {
+func TestLocksAreGrantedAgainAfterManyFaults(t *testing.T) {
 	for seed := range uint64(*runs) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {

@@ -80,7 +80,7 @@ func TestWaitersAreWokenByAPushInOrderOfArrival(t *testing.T) {
 	})
 }
 
-func TestWaitersAreServedThoughTheServerWithTheLineDies(t *testing.T) {
+func TestWaitersAreServedThoughTheServerWithTheQueueDies(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		bubble(t, func(t *testing.T, w *world) {
 			l := w.lock(w.client(), "x")
@@ -110,7 +110,7 @@ func TestWaitersAreServedThoughTheServerWithTheLineDies(t *testing.T) {
 	}
 }
 
-func TestWaitersAreServedThoughTheServerWithTheLineForgetsIt(t *testing.T) {
+func TestWaitersAreServedThoughTheServerWithTheQueueForgetsIt(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := w.lock(w.client(), "x")
 		got := w.waiters("x", 3)
@@ -135,7 +135,7 @@ func TestWaitersAreServedThoughTheServerWithTheLineForgetsIt(t *testing.T) {
 	})
 }
 
-func TestALostPushCostsALookAndNeverTheLock(t *testing.T) {
+func TestALostPushCostsAPollAndNeverTheLock(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := w.lock(w.client(), "x")
 		got := w.waiters("x", 2)
@@ -177,7 +177,7 @@ func TestAWaiterThatGivesUpLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-func TestProcessesThatDisagreeOnTheLineStillGetTheLock(t *testing.T) {
+func TestProcessesWithDifferentCoordinatorsStillGetTheLock(t *testing.T) {
 	identifiedBubble(t, func(t *testing.T, w *world) {
 		// By mistake each client names the servers in another order, so their waiters are in
 		// different queues. That costs time and nothing else.
@@ -217,7 +217,7 @@ func TestProcessesThatDisagreeOnTheLineStillGetTheLock(t *testing.T) {
 	})
 }
 
-func TestOfManyWhoTryOneGetsTheLock(t *testing.T) {
+func TestOneOfManyTriesGetsTheLock(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		for i, p := range w.peers {
 			p.slow(time.Duration(i)*time.Millisecond, time.Millisecond)
@@ -251,7 +251,7 @@ func TestOfManyWhoTryOneGetsTheLock(t *testing.T) {
 	})
 }
 
-func TestWhoWaitedInVainIsToldWhichServersDoNotCount(t *testing.T) {
+func TestAFailedWaitNamesTheServersThatDoNotCount(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
 		w.release(w.lock(a, "y"))
@@ -282,7 +282,7 @@ func TestWhoWaitedInVainIsToldWhichServersDoNotCount(t *testing.T) {
 
 // A client that joins a queue cancels what other servers have granted. If one does not answer
 // just then, the cancel is sent later, and does not wait for the end of the lease.
-func TestWhatCouldNotBeGivenBackIsCancelledLater(t *testing.T) {
+func TestAFailedCancelIsSentAgainLater(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
 		order := majority.Order("holdfast:{x}", 5)
@@ -314,7 +314,7 @@ func TestWhatCouldNotBeGivenBackIsCancelledLater(t *testing.T) {
 
 // A waiter holds nothing on the other servers: the holder's lease is restored on them, and the
 // waiter whose turn it is finds them free.
-func TestWhoStandsInALineHoldsNothing(t *testing.T) {
+func TestAWaiterHoldsNothingOnTheOtherServers(t *testing.T) {
 	identifiedBubble(t, func(t *testing.T, w *world) {
 		order := majority.Order("holdfast:{x}", 5)
 		for _, i := range order[3:] {
@@ -340,7 +340,7 @@ func TestWhoStandsInALineHoldsNothing(t *testing.T) {
 
 // A waiter holds on some servers, and polls. Servers whose answers are lost do not count for a
 // lease that begins with the poll.
-func TestAHoldFromBeforeTheLookDoesNotCount(t *testing.T) {
+func TestAHoldFromBeforeThePollDoesNotCount(t *testing.T) {
 	identifiedBubble(t, func(t *testing.T, w *world) {
 		order := majority.Order("holdfast:{x}", 5)
 		for _, i := range order[3:] {
@@ -394,7 +394,7 @@ func TestAHoldFromBeforeTheLookDoesNotCount(t *testing.T) {
 // An acquisition has a majority, and the client learns of it too late: its process stood
 // still, or it could not trust the push. What is left on a minority is neither a lease nor a
 // position, and must not keep the lock from others.
-func TestAGrantThatIsOverIsNotKeptOnAMinority(t *testing.T) {
+func TestALateGrantIsNotKeptOnAMinority(t *testing.T) {
 	for _, test := range []struct {
 		left   int // servers that still hold, because their clocks were set back
 		silent int // servers that do not answer

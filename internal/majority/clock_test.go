@@ -340,7 +340,7 @@ func TestAServerThatAComparisonDidNotReachGoesOn(t *testing.T) {
 
 // The word of one who was left behind is no looser for its age: two who were stepped
 // by the same find nobody who confirms them.
-func TestWhoWasLeftBehindConfirmsNoStep(t *testing.T) {
+func TestAServerLeftBehindConfirmsNoStep(t *testing.T) {
 	for _, by := range []time.Duration{2 * time.Second, time.Minute, time.Hour} {
 		s := founders(5, 5)
 		s.look()

@@ -252,7 +252,7 @@ func TestTheOthersAreGivenAMomentAndNotALimit(t *testing.T) {
 	}
 }
 
-func TestWhoHoldsOnAFewServersIsNoHolder(t *testing.T) {
+func TestAHolderOnAFewServersIsNoHolder(t *testing.T) {
 	has := func(attempts ...string) (r wire.Record) {
 		for _, a := range attempts {
 			r.Holders = append(r.Holders, wire.HolderLine{

@@ -54,7 +54,7 @@ func TestAServerWhoseClockWasSetForwardDoesNotGrantASecondTime(t *testing.T) {
 }
 
 // A lead where somebody took the lock alone blocks nobody for longer than two leases.
-func TestALeadThatAlwaysSaysHeldHasNoVeto(t *testing.T) {
+func TestACoordinatorThatAlwaysSaysHeldHasNoVeto(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		b := w.client(t)
 		h := &history{}
@@ -81,7 +81,7 @@ func TestALeadThatAlwaysSaysHeldHasNoVeto(t *testing.T) {
 }
 
 // A server that was stopped during the acquisition is brought into the lease.
-func TestAServerThatDidNotAnswerIsBroughtIntoTheLease(t *testing.T) {
+func TestAServerThatDidNotAnswerJoinsTheLease(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		a := w.client(t)
 		h := &history{}
