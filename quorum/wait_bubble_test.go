@@ -297,7 +297,7 @@ func TestAFailedCancelIsSentAgainLater(t *testing.T) {
 			}
 			return nil
 		})
-		w.peers[coordinator].slow(time.Millisecond, time.Millisecond) // so that the last server grants before the coordinator answers
+		w.peers[coordinator].slow(time.Millisecond, time.Millisecond) // the last server grants before it answers
 		next := make(chan *holdfast.Lease, 1)
 		go func() { next <- w.lock(b, "x") }()
 		time.Sleep(100 * time.Millisecond)

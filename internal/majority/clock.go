@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// Mark is what a quorum leaves on each of its servers. Its instants are on the
-// quorum's clock: that of a server, less its Shift. The servers of one quorum
-// agree on that clock, so one whose clock was stepped is found out by the others.
+// Mark is what a quorum stores on each of its servers. Its instants are on the quorum's clock:
+// a server's clock less its Shift. The servers of one quorum agree on that clock, so the
+// others reveal a server whose clock was stepped.
 type Mark struct {
 	Epoch uint64        // 0: there is no mark
 	Name  string        // Epoch and Name are those of the quorum
-	Born  time.Duration // what the server granted before may have been forgotten
-	Shift time.Duration // what the server's clock is ahead of the quorum's
-	At    time.Duration // when that was compared
-	Error time.Duration // by how much Shift may be wrong
+	Born  time.Duration // the server may have forgotten what it granted before
+	Shift time.Duration // how far the server's clock is ahead of the quorum's
+	At    time.Duration // when the clocks were compared
+	Error time.Duration // how wrong Shift may be
 }
 
-// MostMillis is the latest instant that a clock may show, in the year 2070: what is
-// computed with two such still is a duration.
+// MostMillis is the latest instant that a clock may show, in the year 2070: sums of two such
+// instants still fit a duration.
 const MostMillis = int64(100 * 365 * 24 * time.Hour / time.Millisecond)
 
-// ParseMark reads a mark as String writes it; what is no mark is none.
+// ParseMark reads a mark as String writes it. Any other text is no mark.
 func ParseMark(text string) Mark {
 	words := strings.Split(text, ":")
 	if len(words) != 6 {
@@ -51,10 +51,10 @@ func (m Mark) String() string {
 		m.Born.Milliseconds(), m.Shift.Milliseconds(), m.At.Milliseconds(), m.Error.Milliseconds())
 }
 
-// sameQuorum reports whether two marks are of one quorum.
+// sameQuorum reports whether two marks are of the same quorum.
 func (m Mark) sameQuorum(other Mark) bool { return m.Epoch == other.Epoch && m.Name == other.Name }
 
-// olderThan orders quorums: of two that servers name, the one that began later goes on.
+// olderThan orders quorums: if servers name two, the one that began later goes on.
 func (m Mark) olderThan(other Mark) bool {
 	return m.Epoch < other.Epoch || m.Epoch == other.Epoch && m.Name < other.Name
 }
@@ -62,18 +62,18 @@ func (m Mark) olderThan(other Mark) bool {
 // Reading is what one server said of itself.
 type Reading struct {
 	OK        bool          // it has answered
-	Low, High time.Duration // its clock is ahead of ours by something in between
-	RunID     string        // which run of the server this is
+	Low, High time.Duration // its clock is ahead of ours by a value between these two
+	RunID     string        // of this run of the server
 	Mark      Mark
 }
 
-// estimate is what the clock is ahead of ours, by no more than wrong more or less.
+// estimate is how far the clock is ahead of ours; wrong bounds the error.
 func (r Reading) estimate() (ahead, wrong time.Duration) {
 	return r.Low + (r.High-r.Low)/2, (r.High - r.Low) / 2
 }
 
-// withComparison is the mark with a new comparison, to a clock of the quorum that is
-// ahead of ours by so much, at an instant on it.
+// withComparison is the mark with a new comparison, made at today on the quorum's clock, which
+// is ahead of ours by clock.
 func (r Reading) withComparison(m Mark, clock, today time.Duration) Mark {
 	ahead, wrong := r.estimate()
 	m.Shift, m.At, m.Error = ahead-clock, today, wrong
@@ -86,19 +86,19 @@ type Standing uint8
 // The standings.
 const (
 	Unread       Standing = iota // it has not answered
-	Counts                       // it remembers, and its clock agrees with the others'
+	Counts                       // it remembers, and its clock agrees with the others
 	OnProbation                  // it may have forgotten leases that are not over
-	Stranger                     // it is no server of this quorum: it is new, or has lost its memory
-	ClockStepped                 // its clock was stepped, as the others say
-	ClocksDiffer                 // clocks differ, and nobody can say which are right
+	Stranger                     // not a server of this quorum: new, or without its memory
+	ClockStepped                 // its clock was stepped, the others say
+	ClocksDiffer                 // clocks differ, and nobody can tell which are right
 	Stale                        // its clock was last compared too long ago
 )
 
 // Survey is what the readings of one round say together.
 type Survey struct {
 	Standings []Standing
-	Left      []time.Duration // for so long a Young one does not count
-	Next      []Mark          // the marks that are to be written; Epoch 0: none
+	Left      []time.Duration // how long a server on probation does not count
+	Next      []Mark          // the marks to write; Epoch 0: none
 }
 
 // span is where the quorum's clock may be, ahead of ours.
@@ -106,8 +106,8 @@ type span struct{ low, high time.Duration }
 
 func (s span) middle() time.Duration { return s.low + (s.high-s.low)/2 }
 
-// Tolerance is by how much clocks may have gone apart that were compared so long
-// ago: one part in a hundred each, and what readings lose to whole milliseconds.
+// Tolerance is how far clocks may have drifted apart since a comparison of that age: one part
+// in a hundred each, and what readings lose by whole milliseconds.
 func Tolerance(age time.Duration) time.Duration { return apart(age, 0)/50 + 2*time.Millisecond }
 
 func apart(a, b time.Duration) time.Duration { return max(a-b, b-a) }
@@ -115,17 +115,17 @@ func apart(a, b time.Duration) time.Duration { return max(a-b, b-a) }
 // forever is an age that no comparison has.
 const forever = 2 * time.Duration(MostMillis) * time.Millisecond
 
-// quorumClock is where the clock of the quorum is, as this server has it. A comparison
-// that is older than oldest is taken to be no less exact than one of that age.
+// quorumClock is where the quorum's clock is, as this server has it. A comparison older than
+// oldest counts as exact as one of that age.
 func (r Reading) quorumClock(now, oldest time.Duration) span {
 	at := span{r.Low - r.Mark.Shift, r.High - r.Mark.Shift}
 	loose := Tolerance(min(apart(now+at.middle(), r.Mark.At), oldest)) + max(r.Mark.Error, 0)
 	return span{at.low - loose, at.high + loose}
 }
 
-// agree finds the most servers of those named whose words on the quorum's clock
-// can be true together, and what is true then. Of several such sets it takes the
-// one with the earliest clock: then no lease is over sooner than it is.
+// agree finds the largest set of the servers in of whose words on the quorum's clock can be
+// true together, and the clock that they agree on. Of several such sets it takes the one with
+// the earliest clock: then no lease ends too early.
 func agree(now, oldest time.Duration, readings []Reading, of []bool) (common span, in []bool, n int) {
 	in = make([]bool, len(readings))
 	for i, r := range readings {
@@ -147,7 +147,7 @@ func agree(now, oldest time.Duration, readings []Reading, of []bool) (common spa
 	return common, in, n
 }
 
-// Newest is the quorum that the marks name, the newest if there are several.
+// Newest is the quorum that the marks name; the newest one if there are several.
 func Newest(readings []Reading) (newest Mark) {
 	for _, r := range readings {
 		if newest.olderThan(r.Mark) {
@@ -157,11 +157,11 @@ func Newest(readings []Reading) (newest Mark) {
 	return newest
 }
 
-// members are the servers that name this quorum. Those are current that have not
-// been left behind: a lease of longest that is not over was granted by a majority
-// that had just been compared, of which one is among any majority that answers.
-// So who was compared so long before another one has no such lease to vouch for,
-// and no word on the clocks.
+// members returns the servers that name this quorum, and which of them are current: not left
+// behind by a comparison. A lease of longest that is not over was granted by a majority that
+// had just been compared, and every majority that answers contains one of those servers. So a
+// server that was compared longest before another one has no such lease to vouch for, and no
+// word on the clocks.
 func members(readings []Reading, quorum Mark, longest time.Duration) (of, current []bool, n int) {
 	of, current = make([]bool, len(readings)), make([]bool, len(readings))
 	last := -MostMillis * int64(time.Millisecond)
@@ -178,14 +178,13 @@ func members(readings []Reading, quorum Mark, longest time.Duration) (of, curren
 	return of, current, n
 }
 
-// Assess decides what the servers that have answered are to each other, and what
-// their marks are to say: no lease lasts for longer than longest, and clocks
-// that were compared before fresh are compared anew. Without the answers of a
-// majority nothing is said.
+// Assess decides what the servers that have answered are to each other, and what their marks
+// must say. No lease lasts longer than longest. Clocks that were compared before fresh are
+// compared anew. Without the answers of a majority it decides nothing.
 //
-// At most a minority of the servers is wrong at a time, so a majority that has
-// answered has a right one among it. Where all that are of the quorum agree, or
-// a majority does, it is with that one.
+// At most a minority of the servers is wrong at a time, so every majority that answers
+// contains a right one. If all servers of the quorum agree, or a majority does, the right one
+// is among them.
 func Assess(now time.Duration, readings []Reading, longest, fresh time.Duration) Survey {
 	s := Survey{
 		make([]Standing, len(readings)), make([]time.Duration, len(readings)), make([]Mark, len(readings)),
@@ -207,9 +206,9 @@ func Assess(now time.Duration, readings []Reading, longest, fresh time.Duration)
 	}
 	common, in, most := agree(now, forever, readings, current)
 	if most == n && n < Of(len(readings)) {
-		// Those who were left behind may have been so by a comparison that reached
-		// the others only: they are heard if they confirm what those say, as exactly
-		// as if they had been compared a lease ago. One of a majority is right.
+		// A comparison may have reached only the other servers. The servers left behind are
+		// heard if they confirm those, as exactly as if they had been compared a lease ago.
+		// One of a majority is right.
 		if wider, who, all := agree(now, longest, readings, of); all >= Of(len(readings)) && containsAll(who, current) {
 			common, in, most = wider, who, all
 		}
@@ -230,12 +229,12 @@ func Assess(now time.Duration, readings []Reading, longest, fresh time.Duration)
 		}
 		switch at := r.quorumClock(now, forever); {
 		case in[i]:
-		case current[i] && at.high < common.low: // set back: what it holds lasts longer than it should
+		case current[i] && at.high < common.low: // set back: its holds last longer than they should
 		case of[i] && !current[i] && most >= Of(len(readings)) && at.low <= common.high: // it was away
 		default:
 			next.Born = today
 		}
-		// Where most clocks were set back, nothing was born later than now.
+		// If most clocks were set back, no server was born later than now.
 		next.Born = min(next.Born, today)
 		s.setStanding(i, now+common.low, next.Born, longest)
 		if next != r.Mark {
@@ -245,7 +244,7 @@ func Assess(now time.Duration, readings []Reading, longest, fresh time.Duration)
 	return s
 }
 
-// containsAll reports whether all that are in part are in whole.
+// containsAll reports whether every server in part is in whole.
 func containsAll(whole, part []bool) bool {
 	for i := range part {
 		if part[i] && !whole[i] {
@@ -255,9 +254,9 @@ func containsAll(whole, part []bool) bool {
 	return true
 }
 
-// comparisonDue reports whether the clocks of those that agree are to be compared anew: all
-// of them at once, so that they agree as well as they can, and with readings that
-// are exact, unless it is high time.
+// comparisonDue reports whether the agreeing clocks must be compared anew. All of them are
+// compared at once, so that they agree as well as they can. The readings must be exact, unless
+// the last comparison is very old.
 func comparisonDue(today time.Duration, readings []Reading, in []bool, longest, fresh time.Duration) bool {
 	oldest, worst := time.Duration(0), time.Duration(0)
 	for i, r := range readings {
@@ -269,7 +268,7 @@ func comparisonDue(today time.Duration, readings []Reading, in []bool, longest, 
 	return oldest >= fresh && worst <= Tolerance(fresh) || oldest >= longest/4
 }
 
-// setStanding says whether a server counts that was born then.
+// setStanding sets whether a server counts that was born at that time.
 func (s *Survey) setStanding(i int, today, born, longest time.Duration) {
 	s.Standings[i] = Counts
 	if left := born + longest - today; left > 0 {
@@ -277,14 +276,14 @@ func (s *Survey) setStanding(i int, today, born, longest time.Duration) {
 	}
 }
 
-// Founders is how many of n servers a new quorum needs to begin at once. If some
-// did not answer, they could be what is left of a quorum that began before, whose
-// other servers have forgotten: so many without a mark are more than can have
-// forgotten it, or have never been met.
+// Founders is how many of n servers a new quorum needs to begin at once. If some do not
+// answer, they could be the rest of an older quorum whose other servers have forgotten it. So
+// many servers without a mark are more than can have forgotten it, or have never been
+// compared.
 func Founders(n int) int { return (n+Of(n)-1)/2 + 1 }
 
-// beginQuorum makes a new quorum of the servers that have answered. Unless it is known
-// that there was none before, all of them wait until the leases of that one are over.
+// beginQuorum makes a new quorum of the servers that have answered. Unless there certainly was
+// none before, all of them wait until the leases of the older one are over.
 func (s *Survey) beginQuorum(now time.Duration, readings []Reading, quorum Mark, longest time.Duration, atOnce bool) {
 	h := fnv.New64a()
 	for i, r := range readings {
@@ -298,7 +297,7 @@ func (s *Survey) beginQuorum(now time.Duration, readings []Reading, quorum Mark,
 	today := (now + zero).Truncate(time.Millisecond)
 	quorum.Born = today
 	if atOnce {
-		quorum.Born -= longest + time.Hour // however inexact the readings are
+		quorum.Born -= longest + time.Hour // earlier than any error of the readings
 	}
 	for i, r := range readings {
 		if !r.OK {
@@ -309,9 +308,9 @@ func (s *Survey) beginQuorum(now time.Duration, readings []Reading, quorum Mark,
 	}
 }
 
-// Vouch is what the servers that have answered are, as their marks stand: for
-// grants that they made before. It takes a majority that is of this quorum and
-// agrees on the time that has passed. One of them is right, so none was stepped.
+// Vouch decides which servers that have answered may vouch for their earlier grants, as their
+// marks stand. It needs a majority that is of this quorum and agrees on the time that has
+// passed. One of them is right, so none was stepped.
 func Vouch(now time.Duration, readings []Reading, quorum Mark, longest time.Duration) Survey {
 	s := Survey{Standings: make([]Standing, len(readings)), Left: make([]time.Duration, len(readings))}
 	of, current, _ := members(readings, quorum, longest)

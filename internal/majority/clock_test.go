@@ -11,8 +11,7 @@ const (
 	fresh   = 3 * time.Second
 )
 
-// servers are those of one quorum, with clocks that differ from ours by a skew, at
-// one instant of ours.
+// servers are the servers of one quorum at one instant. Their clocks differ from ours.
 type servers struct {
 	now  time.Duration
 	list []Reading
@@ -21,12 +20,12 @@ type servers struct {
 // wrong is how inexact the readings of the tests are.
 const wrong = time.Millisecond
 
-// read is what a server says whose clock is ahead by so much.
+// read is the reading of a server whose clock is ahead by that much.
 func read(ahead time.Duration, mark Mark) Reading {
 	return Reading{OK: true, Low: ahead - wrong, High: ahead + wrong, RunID: "r" + ahead.String(), Mark: mark}
 }
 
-// founders are so many servers without a mark; the others have not answered.
+// founders makes n servers without a mark, of which the first answer answer.
 func founders(n, answer int) *servers {
 	s := &servers{now: time.Hour, list: make([]Reading, n)}
 	for i := range answer {
@@ -35,7 +34,8 @@ func founders(n, answer int) *servers {
 	return s
 }
 
-// look writes what a look wants written, as it would be, and answers the standings.
+// look writes the marks that Assess wants written, as a client would, and returns the
+// standings.
 func (s *servers) look() []Standing {
 	found := Assess(s.now, s.list, longest, fresh)
 	for i, mark := range found.Next {
@@ -63,7 +63,7 @@ func (s *servers) step(i int, d time.Duration) { s.list[i].Low += d; s.list[i].H
 // forget takes the memory of a server.
 func (s *servers) forget(i int) { s.list[i].Mark = Mark{} }
 
-// silent has servers not answer until the function is called that it returns.
+// silent makes servers not answer until the returned function is called.
 func (s *servers) silent(of ...int) (back func()) {
 	before := slices.Clone(s.list)
 	for _, i := range of {
@@ -116,8 +116,8 @@ func TestANewQuorumBeginsAtOnceWhereEnoughServersAreKnown(t *testing.T) {
 	}
 }
 
-// Where those of a quorum that had answered when it began and have not forgotten it
-// are silent, no others begin one at once.
+// If the servers are silent that answered when a quorum began and have not forgotten it, no
+// others begin a quorum at once.
 func TestNoMinorityThatForgotAndNoLateComersMakeANewQuorum(t *testing.T) {
 	for _, n := range []int{3, 5, 7, 9} {
 		begun, forgot := Founders(n), n-Of(n)
@@ -180,7 +180,7 @@ func TestAStepDuringTheProbationDoesNotEndIt(t *testing.T) {
 	want(t, "and back", s.look(), Counts, Counts, OnProbation, Counts, Counts)
 }
 
-// What a server holds while its clock is behind ends early when it is set right.
+// What a server holds while its clock is behind ends early when the clock is set right.
 func TestAClockThatIsSetBackCountsUntilItIsSetRight(t *testing.T) {
 	s := founders(5, 5)
 	s.look()
@@ -193,16 +193,16 @@ func TestAClockThatIsSetBackCountsUntilItIsSetRight(t *testing.T) {
 	want(t, "set right", s.look(), Counts, Counts, OnProbation, Counts, Counts)
 }
 
-// Of three that answer one was stepped, and nobody knows which: those who count
-// afterwards have all waited, also who was silent then.
-func TestWhereNobodyKnowsWhichClockIsRightAllWait(t *testing.T) {
+// One of three servers that answer was stepped, and nobody knows which. All that count
+// afterwards have waited, and so has a server that was silent then.
+func TestIfNobodyKnowsWhichClockIsRightAllServersWait(t *testing.T) {
 	s := founders(5, 5)
 	s.look()
 	back := s.silent(3, 4)
 	s.step(0, time.Hour)
 	want(t, "three that differ", s.look(), OnProbation, OnProbation, OnProbation, Unread, Unread)
 	if got := s.list[1].Mark.Epoch; got != 2 {
-		t.Errorf("the quorum that begins anew is number %d", got) // or those of the first could go on
+		t.Errorf("the quorum that begins anew is number %d", got) // or servers of the first could go on
 	}
 	s.pass(longest / 2)
 	back()
@@ -246,8 +246,7 @@ func TestAComparisonThatIsOldDoesNotVouch(t *testing.T) {
 	want(t, "compared anew", s.vouch(0, 1, 2, 3, 4), Counts, Counts, Counts, Counts, Counts)
 }
 
-// Clocks of right rates may be apart by two parts in a hundred of the time since
-// they were compared.
+// Right clocks may be apart by two parts in a hundred of the time since the comparison.
 func TestClocksThatDriftAreNotSteppedOnes(t *testing.T) {
 	s := founders(5, 5)
 	s.look()
@@ -304,8 +303,8 @@ func TestMarksAreReadAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-// Most clocks are set back at once: who has just joined does not wait until they
-// have come there again.
+// Most clocks are set back at once. A server that has just joined does not wait until they get
+// there again.
 func TestNobodyWaitsForLongerThanMaxTTLWhereMostClocksAreSetBack(t *testing.T) {
 	s := founders(5, 5)
 	s.look()
@@ -319,9 +318,9 @@ func TestNobodyWaitsForLongerThanMaxTTLWhereMostClocksAreSetBack(t *testing.T) {
 	want(t, "after MaxTTL", s.look(), Counts, Counts, Counts, Counts, Counts)
 }
 
-// Three servers of five answer, and nobody has compared their clocks for a while. A
-// client does, and its word does not reach one of them: that one was left behind by
-// the others, and has forgotten nothing.
+// Three of five servers answer, and their clocks have not been compared for a while. A client
+// compares them, and its mark does not reach one of them. That server was left behind, and has
+// forgotten nothing.
 func TestAServerThatAComparisonDidNotReachGoesOn(t *testing.T) {
 	for _, idle := range []time.Duration{longest + time.Second, time.Hour, 1000 * time.Hour} {
 		s := founders(5, 5)
@@ -338,14 +337,14 @@ func TestAServerThatAComparisonDidNotReachGoesOn(t *testing.T) {
 	}
 }
 
-// The word of one who was left behind is no looser for its age: two who were stepped
-// by the same find nobody who confirms them.
+// The age of the comparison does not make the word of a server left behind less exact: two
+// servers with the same step find no server that confirms them.
 func TestAServerLeftBehindConfirmsNoStep(t *testing.T) {
 	for _, by := range []time.Duration{2 * time.Second, time.Minute, time.Hour} {
 		s := founders(5, 5)
 		s.look()
 		s.silent(3, 4)
-		s.pass(1000 * time.Hour) // 20 h of drift would be no wonder
+		s.pass(1000 * time.Hour) // so long that 20 h of drift are possible
 		before := s.list[1].Mark
 		s.look()
 		s.list[1].Mark = before

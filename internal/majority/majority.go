@@ -1,8 +1,8 @@
-// Package majority decides what the answers of several independent servers mean
-// together: who holds, which token, until when, and whom to ask next. It is
-// arithmetic: no clock is read and nothing is sent here.
+// Package majority decides what the answers of several independent servers mean together: who
+// holds, which token, until when, and which server to ask next. It is arithmetic: it reads no
+// clock and sends nothing.
 //
-// docs/quorum.md has the arguments.
+// docs/quorum.md has the proofs.
 package majority
 
 import (
@@ -14,9 +14,9 @@ import (
 // Of is how many of n servers are a majority: any two majorities share one.
 func Of(n int) int { return n/2 + 1 }
 
-// Order lists the servers in the order in which they are asked to keep the line
-// of the lock at key. It is the same in every process that has the servers in
-// the same order, and spreads the locks over them.
+// Order lists the servers in the order in which they may coordinate the lock at key. It is the
+// same in every process that has the servers in the same order, and it spreads the locks over
+// the servers.
 func Order(key string, n int) []int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(key)) // never fails
@@ -28,15 +28,15 @@ func Order(key string, n int) []int {
 	return order
 }
 
-// Reply is what one server said to an acquisition.
+// Reply is what one server answered to an acquisition.
 type Reply uint8
 
 // The replies.
 const (
 	Open    Reply = iota // none yet
-	Granted              // it holds here
-	Queued               // it stands in the line here
-	Busy                 // somebody else holds here
+	Granted              // the attempt holds there
+	Queued               // the attempt is in the server's wait queue
+	Busy                 // another attempt holds there
 	Failed               // refused, or silent for too long
 )
 
@@ -46,19 +46,18 @@ type Decision uint8
 // The decisions.
 const (
 	Undecided Decision = iota
-	Won                // a majority granted, the lead among them
-	InQueue            // the lead has given a place in its line
-	Taken              // the lead says that somebody else holds
-	JoinQueue          // the lead has to be asked for a place in its line
-	Split              // the lead granted, and a majority cannot any more
-	TooFew             // too few servers are left that count
+	Won                // a majority granted, the coordinator among them
+	InQueue            // the coordinator has queued the attempt
+	Taken              // the coordinator says that somebody else holds
+	JoinQueue          // the coordinator has to be asked for a position in its queue
+	Split              // the coordinator granted, and a majority no longer can
+	TooFew             // fewer servers than a majority count
 )
 
-// Decide decides by the replies so far. order is how the servers are asked for
-// the lead: the first that did not fail has it, so that one server's line
-// orders those who wait and no two of them end with half of the servers each.
-// A server that does not count may hold, and may have the lead. joins says
-// that the caller wants to wait.
+// Decide decides by the replies so far. order lists the servers as they may become
+// coordinator: it is the first that did not fail. So the queue of one server orders the
+// waiters, and no two of them end up with half of the servers each. A server that does not
+// count may hold, and may be the coordinator. waits says that the caller wants to wait.
 func Decide(replies []Reply, counts []bool, order []int, waits bool) (d Decision, coordinator int) {
 	m := Of(len(replies))
 	granted, open, left := 0, 0, 0
@@ -72,7 +71,7 @@ func Decide(replies []Reply, counts []bool, order []int, waits bool) (d Decision
 			granted++
 		case Open:
 			open++
-		default: // no help
+		default: // no grant and no open answer
 		}
 	}
 	at := slices.IndexFunc(order, func(i int) bool { return replies[i] != Failed })
@@ -95,14 +94,13 @@ func Decide(replies []Reply, counts []bool, order []int, waits bool) (d Decision
 		case granted+open < m:
 			return Split, coordinator
 		}
-	default: // it has yet to answer
+	default: // the coordinator has yet to answer
 	}
 	return Undecided, coordinator
 }
 
-// Token is the token of a grant for which servers drew these: greater than
-// each. Where a majority has the greatest already it has been agreed before,
-// and stays.
+// Token is the token of a grant for which the servers drew these tokens: greater than each. If
+// a majority has the greatest one already, it was agreed before, and stays.
 func Token(drawn []uint64, n int) uint64 {
 	if len(drawn) == 0 {
 		return 0
@@ -119,12 +117,12 @@ func Token(drawn []uint64, n int) uint64 {
 	return greatest + 1
 }
 
-// Clock is what a right server's clock is ahead of ours, or less: by the clocks of
-// the servers that are known, of n. It holds while no more than a minority of all
-// are wrong, whichever of them are known. It takes the clocks of a majority; ok
-// says that there are so many.
+// Clock is how far a right server's clock is ahead of ours, at least: known are the clocks of
+// those of the n servers that are known. It is right while no more than a minority of all
+// servers is wrong, whichever they are. It needs the clocks of enough servers; ok says whether
+// there are enough.
 func Clock(known []time.Duration, n int) (ahead time.Duration, ok bool) {
-	most := n - Of(n) // so many may be wrong
+	most := n - Of(n) // how many clocks may be wrong
 	if len(known) <= most {
 		return 0, false
 	}
@@ -132,7 +130,7 @@ func Clock(known []time.Duration, n int) (ahead time.Duration, ok bool) {
 }
 
 // WithoutAhead takes servers out of the count that are ahead of what any right clock has
-// come to, as long as the others can be a majority that grants.
+// reached, as long as the others can be a majority that grants.
 func WithoutAhead(replies []Reply, counts, ahead []bool) []bool {
 	without, can := slices.Clone(counts), 0
 	for i, r := range replies {
@@ -170,8 +168,8 @@ const (
 	Ended // by an operator
 )
 
-// Tally counts the votes of a renewal. A lease is kept if a majority held it
-// without a break, and lost once that cannot be.
+// Tally counts the votes of a renewal. A lease goes on if a majority held it without a break.
+// It is lost once that cannot be.
 func Tally(votes []Vote) Outcome {
 	held, silent, evicted := 0, 0, false
 	for _, v := range votes {
@@ -182,7 +180,7 @@ func Tally(votes []Vote) Outcome {
 			silent++
 		case Evicted:
 			evicted = true
-		default: // counted by what is left
+		default: // seen by what is left
 		}
 	}
 	switch m := Of(len(votes)); {
@@ -196,15 +194,15 @@ func Tally(votes []Vote) Outcome {
 	return Lost
 }
 
-// Count counts yes and no of n servers, of which the others are silent. It
-// answers whether yes has a majority, and whether it still can.
+// Count counts the yes and no of n servers, of which the others are silent. has says that yes
+// has a majority, can that it still may get one.
 func Count(yes, no, n int) (has, can bool) {
 	m := Of(n)
 	return yes >= m, n-no >= m
 }
 
-// Rank is the greatest value that a majority of n servers reaches, 0 if there
-// is none; values are those of the servers that have one.
+// Rank is the greatest value that a majority of n servers reaches, 0 if there is none. values
+// are those of the servers that have one.
 func Rank[T int | uint64 | time.Duration](values []T, n int) T {
 	m := Of(n)
 	if len(values) < m {
@@ -214,9 +212,9 @@ func Rank[T int | uint64 | time.Duration](values []T, n int) T {
 	return sorted[len(sorted)-m]
 }
 
-// RequestTimeout bounds one request to one server: what was configured, but at most a
-// tenth of the lease, and a third of the time that the caller has, so that a
-// silent server leaves time for the second phase and for giving back.
+// RequestTimeout bounds one request to one server. It is the configured timeout, but at most a
+// tenth of the lease and a third of the time that the caller has left. So a silent server
+// leaves time for the second phase and for the cancel.
 func RequestTimeout(configured, ttl, left time.Duration) time.Duration {
 	timeout := configured
 	if ttl > 0 {
@@ -228,19 +226,19 @@ func RequestTimeout(configured, ttl, left time.Duration) time.Duration {
 	return max(timeout, time.Millisecond)
 }
 
-// Grace is for how long an acquisition that a majority has granted after took
-// waits for the other servers: one that grants later does not vouch for the
-// lease until its second renewal. It never waits for a limit.
+// Grace is how long an acquisition waits for the other servers when a majority has granted
+// after took. A server that grants later does not vouch for the lease until its second
+// renewal. Grace never waits for a timeout.
 func Grace(took, timeout time.Duration) time.Duration {
 	return min(2*took+2*time.Millisecond, timeout)
 }
 
-// CollectTime is for how long who has the lead tries for the rest before it gives
-// everything back, after so many tries in vain: by chance, so that two who keep
-// each other from a majority do not do so again. At first it is what the two
-// phases need, with a request of each that takes its whole limit, for it takes no
-// more than one late answer to have two such; then twice as long each time, up to
-// a part of the lease there. jitter is in [0, 1).
+// CollectTime is how long an attempt that the coordinator has granted tries to get the other
+// servers before it cancels everything; failures is how often it has failed. It is random, so
+// that two attempts that keep each other from a majority do not do so again. At first it is
+// the time of both phases with one request of each taking its whole timeout, because a single
+// late answer is enough for two such requests. It doubles with each failure, up to a part of
+// the lease. jitter is in [0, 1).
 func CollectTime(timeout, ttl time.Duration, failures int, jitter float64) time.Duration {
 	least := min(3*timeout<<min(failures, 10), ttl/3)
 	return least + time.Duration(jitter*float64(least))

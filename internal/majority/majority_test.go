@@ -34,13 +34,13 @@ func TestTheOrderIsTheSameForAllAndSpreadsTheLocks(t *testing.T) {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestDecide(t *testing.T) {
 	const (
 		o, g, q, b, f = Open, Granted, Queued, Busy, Failed
 	)
 	for _, test := range []struct {
 		replies []Reply
-		without []int // these do not count
+		without []int // servers that do not count
 		joins   bool
 		want    Decision
 		lead    int
@@ -81,9 +81,9 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Whatever the replies: nobody wins without a majority that counts, and two who
-// were granted by different servers cannot both win.
-func FuzzJudge(f *testing.F) {
+// Whatever the replies: nobody wins without a majority that counts, and two attempts that
+// different servers granted cannot both win.
+func FuzzDecide(f *testing.F) {
 	f.Add(uint32(0x12345), uint8(0), true)
 	f.Fuzz(func(t *testing.T, seed uint32, out uint8, waits bool) {
 		replies, rival := make([]Reply, 5), make([]Reply, 5)
@@ -139,10 +139,10 @@ func TestTally(t *testing.T) {
 		{[]Vote{h, h, h, s, s}, Renewed},
 		{[]Vote{h, h, s, n, n}, Unknown},
 		{[]Vote{h, h, n, n, n}, Lost},
-		{[]Vote{h, h, f, f, f}, Lost}, // held everywhere now, and not always
+		{[]Vote{h, h, f, f, f}, Lost}, // held everywhere now, but with a break
 		{[]Vote{h, h, f, f, s}, Unknown},
 		{[]Vote{h, h, e, e, e}, Ended},
-		{[]Vote{h, h, h, e, e}, Renewed}, // an eviction that is under way
+		{[]Vote{h, h, h, e, e}, Renewed}, // an eviction is under way
 		{[]Vote{s, s, s, s, s}, Unknown},
 		{[]Vote{s, s, s, n, n}, Unknown},
 		{[]Vote{s, s, n, n, n}, Lost},
@@ -167,7 +167,7 @@ func TestRankIsWhatAMajorityReaches(t *testing.T) {
 }
 
 func TestTheClockIsARightOneOrBehindIt(t *testing.T) {
-	const wrong = time.Hour // and the right ones are within a second
+	const wrong = time.Hour // the right clocks are within a second
 	for _, test := range []struct {
 		known       []time.Duration
 		least, most time.Duration
@@ -192,7 +192,7 @@ func TestTheClockIsARightOneOrBehindIt(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsAheadIsSparedWhileTheOthersCanBeAMajority(t *testing.T) {
+func TestAServerThatIsAheadIsLeftOutWhileTheOthersCanBeAMajority(t *testing.T) {
 	ahead := []bool{true, false, false, false, true}
 	for _, test := range []struct {
 		replies []Reply
@@ -220,7 +220,7 @@ func TestAServerThatIsAheadIsSparedWhileTheOthersCanBeAMajority(t *testing.T) {
 	}
 }
 
-func TestLimitsLeaveTimeForTheRest(t *testing.T) {
+func TestTimeoutsLeaveTimeForTheRest(t *testing.T) {
 	for _, test := range []struct{ configured, ttl, left, want time.Duration }{
 		{time.Second, 0, 0, time.Second},
 		{time.Second, 5 * time.Second, 0, 500 * time.Millisecond},
@@ -241,7 +241,7 @@ func TestLimitsLeaveTimeForTheRest(t *testing.T) {
 	}
 }
 
-func TestTheOthersAreGivenAMomentAndNotALimit(t *testing.T) {
+func TestTheOtherServersGetAMomentAndNotATimeout(t *testing.T) {
 	const limit = 500 * time.Millisecond
 	for took, want := range map[time.Duration]time.Duration{
 		0: 2 * time.Millisecond, 5 * time.Millisecond: 12 * time.Millisecond, time.Second: limit,

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// Merge is what n servers say of a lock in sum: it is held by those who have a
-// majority. records are those of the servers that answered, the one whose line
-// orders the waiters first; the clock is that one's.
+// Merge makes one record of those of n servers: holders are those with a majority. records are
+// those of the servers that answered, the coordinator's first. The record has the
+// coordinator's clock.
 func Merge(records []wire.Record, n int) wire.Record {
 	coordinator := records[0]
 	r := wire.Record{Absent: true, Now: coordinator.Now}
@@ -48,7 +48,7 @@ func Merge(records []wire.Record, n int) wire.Record {
 	return r
 }
 
-// holders are those whom a majority of n servers has, by their tokens.
+// holders returns the holders that a majority of n servers has, ordered by token.
 func holders(records []wire.Record, now time.Time, n int) []wire.HolderLine {
 	type holder struct {
 		line    wire.HolderLine
@@ -87,8 +87,8 @@ func holders(records []wire.Record, now time.Time, n int) []wire.HolderLine {
 	return list
 }
 
-// Format writes a record as inspect answers it. The life of the record is told
-// as 0: several servers have no common one.
+// Format writes a record as inspect answers it. It writes 0 for the record's TTL, because
+// several servers have no common one.
 func Format(r *wire.Record) string {
 	if r.Absent {
 		return "absent"
@@ -111,7 +111,7 @@ func Format(r *wire.Record) string {
 	return strings.Join(lines, "\n")
 }
 
-// holder is how a holder is known to others.
+// holder is how other clients see a holder.
 func holder(h *wire.HolderLine) string {
 	if h.Stays {
 		return wire.Staying
