@@ -8,14 +8,14 @@ import (
 )
 
 // in is the Limit of a request that has d from now on.
-func (a *Alarm) in(t *testing.T, d time.Duration) *Limit {
+func (a *Deadlines) in(t *testing.T, d time.Duration) *Deadline {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	return a.Of(ctx)
 }
 
-func passed(l *Limit) bool {
+func passed(l *Deadline) bool {
 	select {
 	case <-l.Passed():
 		return true
@@ -27,23 +27,23 @@ func passed(l *Limit) bool {
 // A request's limit passes within a grain after its deadline, and not before it.
 func TestALimitPassesWithItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var a Alarm
+		var a Deadlines
 		first := a.in(t, time.Second)
 		if again := a.in(t, time.Second); again != first {
 			t.Error("requests of the same moment do not share their limit")
 		}
-		time.Sleep(grain / 2)
+		time.Sleep(granularity / 2)
 		later := a.in(t, time.Second)
-		time.Sleep(time.Second - grain/2)
+		time.Sleep(time.Second - granularity/2)
 		if passed(first) || passed(later) {
 			t.Error("a limit passed before its deadline")
 		}
-		time.Sleep(grain)
+		time.Sleep(granularity)
 		synctest.Wait()
 		if !passed(first) {
 			t.Error("a limit has not passed a grain after its deadline")
 		}
-		time.Sleep(grain)
+		time.Sleep(granularity)
 		synctest.Wait()
 		if !passed(later) {
 			t.Error("the second has not passed a grain after its deadline")
@@ -55,7 +55,7 @@ func TestALimitPassesWithItsDeadline(t *testing.T) {
 // timer did run off later, it would close what is closed, and panic.)
 func TestNoTimerOutlivesItsRequestsAndTheAlarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var a Alarm
+		var a Deadlines
 		one, same := a.in(t, time.Second), a.in(t, time.Second)
 		other := a.in(t, time.Minute)
 		one.Leave()
@@ -95,13 +95,13 @@ func TestNoTimerOutlivesItsRequestsAndTheAlarm(t *testing.T) {
 // What a request leaves behind with its context sees that it has ended.
 func TestABoundedContextEndsWithItsRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var a Alarm
+		var a Deadlines
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		late := a.Of(ctx)
-		left, stop := context.WithCancel(Bounded(ctx, late))
+		deadline := a.Of(ctx)
+		left, stop := context.WithCancel(Bounded(ctx, deadline))
 		defer stop()
-		late.Leave()
+		deadline.Leave()
 		a.Stop()
 		<-left.Done()
 		if left.Err() == nil {
@@ -112,7 +112,7 @@ func TestABoundedContextEndsWithItsRequest(t *testing.T) {
 
 // A request without a deadline has no limit.
 func TestNoDeadlineNoLimit(t *testing.T) {
-	var a Alarm
+	var a Deadlines
 	l := a.Of(t.Context())
 	if l != nil || l.Passed() != nil {
 		t.Errorf("got %v", l)

@@ -19,11 +19,11 @@ type Feed struct {
 	cancel context.CancelFunc
 
 	// Guarded by hub.mu.
-	uses int            // channels
-	byes int            // farewells that somebody waits for
-	came []string       // to be subscribed to, if they are still here
-	went []string       // to be unsubscribed from, if they did not come back
-	owed map[string]int // confirmations of UNSUBSCRIBE to come on this connection
+	channels            int            // channels
+	awaitedUnsubscribes int            // farewells that somebody waits for
+	toSubscribe         []string       // to be subscribed to, if they are still here
+	toUnsubscribe       []string       // to be unsubscribed from, if they did not come back
+	unsubscribesSent    map[string]int // confirmations of UNSUBSCRIBE to come on this connection
 
 	// kept is the channels that are subscribed to on this connection though nobody
 	// listens to them any more; only where the session keeps channels. Each is closed
@@ -33,7 +33,7 @@ type Feed struct {
 
 // burden is to how many listeners of a Cluster's node another connection may be
 // worth a channel that nobody listens to: each of them asks the node then.
-const burden = 8
+const listenersPerKept = 8
 
 func startFeed(h *Hub, node string) *Feed {
 	f := &Feed{Node: node, Wake: make(chan struct{}, 1), hub: h, kept: make(map[string]chan struct{})}
@@ -43,7 +43,7 @@ func startFeed(h *Hub, node string) *Feed {
 }
 
 // poke says that there may be changes.
-func (f *Feed) poke() {
+func (f *Feed) wake() {
 	select {
 	case f.Wake <- struct{}{}:
 	default:
@@ -54,7 +54,7 @@ func (f *Feed) poke() {
 func (f *Feed) run() {
 	failures := 0
 	for f.Context.Err() == nil {
-		worked, err := f.hub.Wire.Session(f)
+		worked, err := f.hub.Driver.Session(f)
 		if worked {
 			failures = 0
 		}
@@ -71,34 +71,34 @@ func (f *Feed) run() {
 
 // Changes returns what to tell the node: channels that came and channels that
 // went.
-func (f *Feed) Changes() (came, went []string) {
+func (f *Feed) Changes() (subscribe, unsubscribe []string) {
 	h := f.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, name := range f.came {
-		if c := h.channels[name]; c != nil && c.feed == f && !c.asked {
-			c.asked = true
-			f.let(name)
-			came = append(came, name)
+	for _, name := range f.toSubscribe {
+		if c := h.channels[name]; c != nil && c.feed == f && !c.subscribeSent {
+			c.subscribeSent = true
+			f.endKept(name)
+			subscribe = append(subscribe, name)
 		}
 	}
-	for _, name := range f.went {
-		bye, c := h.gone[name], h.channels[name]
+	for _, name := range f.toUnsubscribe {
+		pending, c := h.unsubscribing[name], h.channels[name]
 		switch {
-		case bye == nil || bye.feed != f || bye.told:
+		case pending == nil || pending.feed != f || pending.sent:
 		case c != nil && c.feed == f:
-			h.forget(name) // it came back
+			h.endUnsubscribe(name) // it came back
 		default:
-			bye.told = true
-			if f.owed == nil {
-				f.owed = make(map[string]int)
+			pending.sent = true
+			if f.unsubscribesSent == nil {
+				f.unsubscribesSent = make(map[string]int)
 			}
-			f.owed[name]++
-			went = append(went, name)
+			f.unsubscribesSent[name]++
+			unsubscribe = append(unsubscribe, name)
 		}
 	}
-	f.came, f.went = nil, nil
-	return came, went
+	f.toSubscribe, f.toUnsubscribe = nil, nil
+	return subscribe, unsubscribe
 }
 
 // disconnected forgets what was asked and confirmed on a connection that is
@@ -109,54 +109,54 @@ func (f *Feed) disconnected(worked bool, err error) {
 	h := f.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	f.owed, f.went = nil, nil
+	f.unsubscribesSent, f.toUnsubscribe = nil, nil
 	for name := range f.kept {
-		f.let(name)
+		f.endKept(name)
 	}
 	for name, c := range h.channels {
 		if c.feed != f {
 			continue
 		}
-		c.why = err
-		if !worked && !h.Wire.Patient {
+		c.lastErr = err
+		if !worked && !h.Driver.WaitsToConnect {
 			c.refuse(err)
 		}
-		if h.Wire.Place != nil {
-			h.evict(name, c, "")
+		if h.Driver.Nodes != nil {
+			h.unassign(name, c, "")
 			continue
 		}
-		c.asked, c.confirmed = false, false
-		f.came = append(f.came, name)
+		c.subscribeSent, c.confirmed = false, false
+		f.toSubscribe = append(f.toSubscribe, name)
 	}
-	for name, bye := range h.gone {
-		if bye.feed == f {
-			h.forget(name)
+	for name, pending := range h.unsubscribing {
+		if pending.feed == f {
+			h.endUnsubscribe(name)
 		}
 	}
-	h.rest(f)
+	h.closeIfUnused(f)
 }
 
 // Refused is told that the node refused to subscribe to a channel; name is
 // empty if it does not say which. It reports whether somebody who had listened
 // before is now without a subscription: then the session is to end.
-func (f *Feed) Refused(name string, err error) (bereft bool) {
+func (f *Feed) SubscribeRefused(name string, err error) (liveListener bool) {
 	h := f.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	refuse := func(c *channel) {
-		if c != nil && c.feed == f && c.asked && !c.confirmed {
+		if c != nil && c.feed == f && c.subscribeSent && !c.confirmed {
 			c.refuse(err)
-			bereft = bereft || c.bereft()
+			liveListener = liveListener || c.hasLiveListener()
 		}
 	}
 	if name != "" {
 		refuse(h.channels[name])
-		return bereft
+		return liveListener
 	}
 	for _, c := range h.channels {
 		refuse(c)
 	}
-	return bereft
+	return liveListener
 }
 
 // Moved is told that a channel which was asked for lives at the node to; name
@@ -167,13 +167,13 @@ func (f *Feed) Moved(name string, n int, to string) {
 	defer h.mu.Unlock()
 	if name != "" {
 		if c := h.channels[name]; c != nil && c.feed == f {
-			h.evict(name, c, to)
+			h.unassign(name, c, to)
 		}
 		return
 	}
 	for name, c := range h.channels {
-		if c.feed == f && c.asked && !c.confirmed && slot.Of(name) == n {
-			h.evict(name, c, to)
+		if c.feed == f && c.subscribeSent && !c.confirmed && slot.Of(name) == n {
+			h.unassign(name, c, to)
 		}
 	}
 }
@@ -183,17 +183,17 @@ func (f *Feed) Confirmed(name string) {
 	h := f.hub
 	h.mu.Lock()
 	c := h.channels[name]
-	if c == nil || c.feed != f || !c.asked {
+	if c == nil || c.feed != f || !c.subscribeSent {
 		h.mu.Unlock()
 		return
 	}
-	c.confirmed, c.failures, c.why = true, 0, nil
+	c.confirmed, c.failures, c.lastErr = true, 0, nil
 	var resumed []*subscription
 	for _, sub := range c.subs {
 		if sub.live {
 			resumed = append(resumed, sub)
 		} else {
-			sub.settle(nil)
+			sub.report(nil)
 		}
 	}
 	h.mu.Unlock()
@@ -204,60 +204,60 @@ func (f *Feed) Confirmed(name string) {
 
 // Ended is told that the node has ended a subscription: because it was asked
 // to, or of its own accord, when the channel's slot has moved.
-func (f *Feed) Ended(name string) {
+func (f *Feed) Unsubscribed(name string) {
 	h := f.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if f.let(name) {
+	if f.endKept(name) {
 		return
 	}
-	if f.owed[name] > 0 {
-		if f.owed[name]--; f.owed[name] == 0 {
-			delete(f.owed, name)
+	if f.unsubscribesSent[name] > 0 {
+		if f.unsubscribesSent[name]--; f.unsubscribesSent[name] == 0 {
+			delete(f.unsubscribesSent, name)
 		}
-		if bye := h.gone[name]; bye != nil && bye.feed == f && bye.told {
-			h.forget(name)
+		if pending := h.unsubscribing[name]; pending != nil && pending.feed == f && pending.sent {
+			h.endUnsubscribe(name)
 		}
 		return
 	}
-	if bye := h.gone[name]; bye != nil && bye.feed == f {
-		h.forget(name) // before we could ask for it
+	if pending := h.unsubscribing[name]; pending != nil && pending.feed == f {
+		h.endUnsubscribe(name) // before we could ask for it
 		return
 	}
-	if c := h.channels[name]; c != nil && c.feed == f && c.asked && h.Wire.Place != nil {
-		h.evict(name, c, "")
+	if c := h.channels[name]; c != nil && c.feed == f && c.subscribeSent && h.Driver.Nodes != nil {
+		h.unassign(name, c, "")
 	}
 }
 
 // Kept is told that the node refuses to end subscriptions: nobody has to wait
 // for that any more. It goes on pushing to us, and nobody listens.
-func (f *Feed) Kept() {
+func (f *Feed) UnsubscribeRefused() {
 	h := f.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for name, bye := range h.gone {
-		if bye.feed == f && bye.told {
-			delete(f.owed, name)
-			h.forget(name)
+	for name, pending := range h.unsubscribing {
+		if pending.feed == f && pending.sent {
+			delete(f.unsubscribesSent, name)
+			h.endUnsubscribe(name)
 		}
 	}
 }
 
 // keep leaves a channel subscribed to that nobody listens to any more. left is
 // closed when that is over; nil if it may last. hub.mu is held.
-func (f *Feed) keep(name string) (left <-chan struct{}) {
+func (f *Feed) keepSubscribed(name string) (left <-chan struct{}) {
 	if f.kept[name] == nil {
 		f.kept[name] = make(chan struct{})
 	}
-	f.poke()
-	if f.uses > 0 && !f.worn() {
+	f.wake()
+	if f.channels > 0 && !f.needsReplacement() {
 		return nil
 	}
 	return f.kept[name]
 }
 
 // let ends what keep began, if it has. hub.mu is held.
-func (f *Feed) let(name string) (kept bool) {
+func (f *Feed) endKept(name string) (kept bool) {
 	left, kept := f.kept[name]
 	if kept {
 		delete(f.kept, name)
@@ -274,14 +274,14 @@ func (f *Feed) let(name string) (kept bool) {
 // few. In a Cluster it is that of one lock. There a connection keeps some of them:
 // grants on it are for waiters that could not cancel, and last as long as any that
 // nobody confirms.
-func (f *Feed) Worn() bool {
+func (f *Feed) NeedsReplacement() bool {
 	f.hub.mu.Lock()
 	defer f.hub.mu.Unlock()
-	return f.worn()
+	return f.needsReplacement()
 }
 
-func (f *Feed) worn() bool {
-	return len(f.kept) > 0 && (f.hub.Wire.Place == nil || len(f.kept)*burden >= f.uses)
+func (f *Feed) needsReplacement() bool {
+	return len(f.kept) > 0 && (f.hub.Driver.Nodes == nil || len(f.kept)*listenersPerKept >= f.channels)
 }
 
 // Subscribed returns the channels that another connection must be subscribed to
@@ -291,7 +291,7 @@ func (f *Feed) Subscribed() (names []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for name, c := range h.channels {
-		if c.feed == f && c.asked {
+		if c.feed == f && c.subscribeSent {
 			names = append(names, name)
 		}
 	}
@@ -309,7 +309,7 @@ func (f *Feed) Replaced(names []string) {
 	h.mu.Lock()
 	for name := range f.kept {
 		if !still[name] { // else it has gone meanwhile, and is kept again
-			f.let(name)
+			f.endKept(name)
 		}
 	}
 	h.mu.Unlock()
@@ -319,7 +319,7 @@ func (f *Feed) Replaced(names []string) {
 }
 
 // Sample returns a channel that the node has confirmed, "" if there is none.
-func (f *Feed) Sample() string {
+func (f *Feed) ConfirmedChannel() string {
 	h := f.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -332,7 +332,7 @@ func (f *Feed) Sample() string {
 }
 
 // Listens reports whether the node has confirmed the channel.
-func (f *Feed) Listens(name string) bool {
+func (f *Feed) HasConfirmed(name string) bool {
 	h := f.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -348,9 +348,9 @@ func (f *Feed) Deliver(name, payload string) {
 	var subs []*subscription
 	if c := h.channels[name]; c != nil {
 		subs = c.subs
-		waits := func(sub *subscription) bool { return !sub.live }
-		if slices.ContainsFunc(subs, waits) {
-			subs = slices.DeleteFunc(slices.Clone(subs), waits)
+		unconfirmed := func(sub *subscription) bool { return !sub.live }
+		if slices.ContainsFunc(subs, unconfirmed) {
+			subs = slices.DeleteFunc(slices.Clone(subs), unconfirmed)
 		}
 	}
 	h.mu.Unlock()

@@ -11,10 +11,10 @@ import (
 )
 
 // grace is how long stop waits for the server to confirm that it has let go.
-const grace = time.Second
+const stopTimeout = time.Second
 
 // Wire is how a store subscribes with its client library.
-type Wire struct {
+type Driver struct {
 	// Session connects to f's node, says f.Changes to it whenever f.Wake
 	// receives, and tells f what the node says, until the connection breaks
 	// or f.Context is done. It reports whether the node has said anything.
@@ -23,17 +23,17 @@ type Wire struct {
 	// Place names the node of each channel, "" for one that nobody knows.
 	// stale says that what was known before has proved wrong. Without Place
 	// there is one node, named "".
-	Place func(ctx context.Context, channels []string, stale bool) ([]string, error)
+	Nodes func(ctx context.Context, channels []string, stale bool) ([]string, error)
 
 	// Patient makes Listen wait for a connection as long as it may, instead of
 	// failing with the first that cannot be made.
-	Patient bool
+	WaitsToConnect bool
 
 	// Keeps says that the session does not unsubscribe: a channel that nobody
 	// listens to any more stays subscribed to until the connection ends. When
 	// the feed is worn the session puts another connection in the place of that
 	// one, see [Feed.Worn].
-	Keeps bool
+	KeepsChannels bool
 }
 
 // Hub knows who listens to what, and has a [Feed] for each node that somebody
@@ -43,36 +43,36 @@ type Wire struct {
 // home until its new place is known; who listens to it then is told that the
 // subscription stands again, like after any break.
 type Hub struct {
-	Wire Wire
+	Driver Driver
 
-	mu       sync.Mutex // guards what follows; no I/O and no callback while it is held
-	channels map[string]*channel
-	gone     map[string]*farewell // channels to unsubscribe from, unless they come back
-	feeds    map[string]*Feed     // by node. Invariant: each has channels, or farewells that somebody waits for
-	homeless map[string]*channel  // Invariant: the channels without a feed
-	placer   *placer              // Invariant: not nil while there are homeless channels
+	mu            sync.Mutex // guards what follows; no I/O and no callback while it is held
+	channels      map[string]*channel
+	unsubscribing map[string]*pendingUnsubscribe // channels to unsubscribe from, unless they come back
+	feeds         map[string]*Feed               // by node. Invariant: each has channels, or farewells that somebody waits for
+	unrouted      map[string]*channel            // Invariant: the channels without a feed
+	router        *router                        // Invariant: not nil while there are homeless channels
 }
 
 // channel is one that somebody listens to.
 type channel struct {
-	subs      []*subscription // replaced, never changed in place: readers keep it without mu
-	feed      *Feed           // nil: its place is not known
-	asked     bool            // SUBSCRIBE was sent on the present connection
-	confirmed bool            // and the server has confirmed it
+	subs          []*subscription // replaced, never changed in place: readers keep it without mu
+	feed          *Feed           // nil: its place is not known
+	subscribeSent bool            // SUBSCRIBE was sent on the present connection
+	confirmed     bool            // and the server has confirmed it
 
 	// What follows is about the search for its place.
-	hint     string    // where it is said to be; may be empty
+	movedTo  string    // where it is said to be; may be empty
 	stale    bool      // what was known of its place is wrong
 	failures int       // in a row
-	due      time.Time // of the next try
-	why      error     // of the last failure
+	retryAt  time.Time // of the next try
+	lastErr  error     // of the last failure
 }
 
 // farewell is a channel that nobody listens to any more.
-type farewell struct {
+type pendingUnsubscribe struct {
 	feed *Feed
-	told bool          // UNSUBSCRIBE was sent
-	left chan struct{} // closed when the server has let go; nil if nobody waits for that
+	sent bool          // UNSUBSCRIBE was sent
+	done chan struct{} // closed when the server has let go; nil if nobody waits for that
 }
 
 // subscription is one call of Listen.
@@ -107,7 +107,7 @@ func (h *Hub) Listen(ctx context.Context, name string, l store.Listener) (stop f
 	case err = <-sub.outcome:
 	case <-ctx.Done():
 		err = ctx.Err()
-		if why := h.why(name); why != nil {
+		if why := h.lastError(name); why != nil {
 			err = fmt.Errorf("%w, after %w", err, why)
 		}
 	}
@@ -120,7 +120,7 @@ func (h *Hub) Listen(ctx context.Context, name string, l store.Listener) (stop f
 		if left == nil {
 			return
 		}
-		late := time.NewTimer(grace)
+		late := time.NewTimer(stopTimeout)
 		defer late.Stop()
 		select {
 		case <-left:
@@ -130,11 +130,11 @@ func (h *Hub) Listen(ctx context.Context, name string, l store.Listener) (stop f
 }
 
 // why is what keeps a channel from being subscribed, nil if nothing is known.
-func (h *Hub) why(name string) error {
+func (h *Hub) lastError(name string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if c := h.channels[name]; c != nil && !c.confirmed {
-		return c.why
+		return c.lastErr
 	}
 	return nil
 }
@@ -153,17 +153,17 @@ func (h *Hub) add(name string, sub *subscription) {
 	c.subs = append(slices.Clone(c.subs), sub)
 	switch {
 	case c.confirmed:
-		sub.settle(nil)
+		sub.report(nil)
 	case c.feed != nil: // asked for already
-	case h.Wire.Place == nil:
-		h.house(name, c, "")
+	case h.Driver.Nodes == nil:
+		h.assign(name, c, "")
 	default:
-		h.seek(name, c)
+		h.startRouting(name, c)
 	}
 }
 
 // house gives a channel to the feed of a node. mu is held.
-func (h *Hub) house(name string, c *channel, node string) {
+func (h *Hub) assign(name string, c *channel, node string) {
 	f := h.feeds[node]
 	if f == nil {
 		if h.feeds == nil {
@@ -172,12 +172,12 @@ func (h *Hub) house(name string, c *channel, node string) {
 		f = startFeed(h, node)
 		h.feeds[node] = f
 	}
-	delete(h.homeless, name)
-	c.feed, c.asked, c.confirmed = f, false, false
-	c.hint, c.stale = "", false
-	f.uses++
-	f.came = append(f.came, name)
-	f.poke()
+	delete(h.unrouted, name)
+	c.feed, c.subscribeSent, c.confirmed = f, false, false
+	c.movedTo, c.stale = "", false
+	f.channels++
+	f.toSubscribe = append(f.toSubscribe, name)
+	f.wake()
 }
 
 // remove ends a subscription and waits until none of its functions runs.
@@ -188,7 +188,7 @@ func (h *Hub) remove(name string, sub *subscription) (left <-chan struct{}) {
 	if c := h.channels[name]; c != nil {
 		c.subs = slices.DeleteFunc(slices.Clone(c.subs), func(s *subscription) bool { return s == sub })
 		if len(c.subs) == 0 {
-			left = h.drop(name, c)
+			left = h.removeChannel(name, c)
 		}
 	}
 	h.mu.Unlock()
@@ -200,112 +200,112 @@ func (h *Hub) remove(name string, sub *subscription) (left <-chan struct{}) {
 }
 
 // drop takes leave of a channel. mu is held.
-func (h *Hub) drop(name string, c *channel) (left <-chan struct{}) {
+func (h *Hub) removeChannel(name string, c *channel) (left <-chan struct{}) {
 	delete(h.channels, name)
 	f := c.feed
 	if f == nil {
-		h.found(name)
+		h.endRouting(name)
 		return nil
 	}
-	f.uses--
-	h.forget(name)
+	f.channels--
+	h.endUnsubscribe(name)
 	switch {
-	case !c.asked:
-	case h.Wire.Keeps:
-		left = f.keep(name)
+	case !c.subscribeSent:
+	case h.Driver.KeepsChannels:
+		left = f.keepSubscribed(name)
 	default:
-		left = h.bid(name, c)
+		left = h.unsubscribe(name, c)
 	}
-	h.rest(f)
+	h.closeIfUnused(f)
 	return left
 }
 
 // bid has the feed unsubscribe from a channel. mu is held.
-func (h *Hub) bid(name string, c *channel) (left <-chan struct{}) {
+func (h *Hub) unsubscribe(name string, c *channel) (left <-chan struct{}) {
 	f := c.feed
-	bye := &farewell{feed: f}
+	pending := &pendingUnsubscribe{feed: f}
 	if c.confirmed {
-		bye.left = make(chan struct{})
-		time.AfterFunc(grace, func() {
+		pending.done = make(chan struct{})
+		time.AfterFunc(stopTimeout, func() {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			if h.gone[name] == bye {
-				h.forget(name)
+			if h.unsubscribing[name] == pending {
+				h.endUnsubscribe(name)
 			}
 		})
 	}
-	if h.gone == nil {
-		h.gone = make(map[string]*farewell)
+	if h.unsubscribing == nil {
+		h.unsubscribing = make(map[string]*pendingUnsubscribe)
 	}
-	h.gone[name] = bye
-	if bye.left != nil {
-		f.byes++
+	h.unsubscribing[name] = pending
+	if pending.done != nil {
+		f.awaitedUnsubscribes++
 	}
-	f.went = append(f.went, name)
-	f.poke()
-	return bye.left
+	f.toUnsubscribe = append(f.toUnsubscribe, name)
+	f.wake()
+	return pending.done
 }
 
 // forget ends a farewell. mu is held.
-func (h *Hub) forget(name string) {
-	bye := h.gone[name]
-	if bye == nil {
+func (h *Hub) endUnsubscribe(name string) {
+	pending := h.unsubscribing[name]
+	if pending == nil {
 		return
 	}
-	delete(h.gone, name)
-	if bye.left != nil {
-		close(bye.left)
-		bye.feed.byes--
+	delete(h.unsubscribing, name)
+	if pending.done != nil {
+		close(pending.done)
+		pending.feed.awaitedUnsubscribes--
 	}
-	h.rest(bye.feed)
+	h.closeIfUnused(pending.feed)
 }
 
 // rest ends a feed if there is nothing to listen to at its node and nobody
 // waits for a farewell. mu is held.
-func (h *Hub) rest(f *Feed) {
-	if f.uses > 0 || f.byes > 0 || h.feeds[f.Node] != f {
+func (h *Hub) closeIfUnused(f *Feed) {
+	if f.channels > 0 || f.awaitedUnsubscribes > 0 || h.feeds[f.Node] != f {
 		return
 	}
 	f.cancel()
 	delete(h.feeds, f.Node)
-	for name, bye := range h.gone {
-		if bye.feed == f {
-			delete(h.gone, name)
+	for name, pending := range h.unsubscribing {
+		if pending.feed == f {
+			delete(h.unsubscribing, name)
 		}
 	}
 }
 
 // evict takes a channel from its feed and begins the search for its place.
 // mu is held.
-func (h *Hub) evict(name string, c *channel, to string) {
+func (h *Hub) unassign(name string, c *channel, to string) {
 	f := c.feed
-	f.uses--
-	c.feed, c.asked, c.confirmed = nil, false, false
-	c.hint, c.stale = to, to == ""
+	f.channels--
+	c.feed, c.subscribeSent, c.confirmed = nil, false, false
+	c.movedTo, c.stale = to, to == ""
 	c.failures++
-	c.due = time.Now()
+	c.retryAt = time.Now()
 	if c.failures > 1 {
-		c.due = c.due.Add(Backoff(c.failures))
+		c.retryAt = c.retryAt.Add(Backoff(c.failures))
 	}
-	h.seek(name, c)
-	h.rest(f)
+	h.startRouting(name, c)
+	h.closeIfUnused(f)
 }
 
 func (c *channel) refuse(err error) {
 	for _, sub := range c.subs {
 		if !sub.live {
-			sub.settle(err)
+			sub.report(err)
 		}
 	}
 }
 
-func (c *channel) bereft() bool {
+func (c *channel) hasLiveListener() bool {
 	return slices.ContainsFunc(c.subs, func(s *subscription) bool { return s.live })
 }
 
 // settle tells Listen how it went. The first word counts: a subscription that
 // is given up stays in place until its Listen has taken it out.
-func (sub *subscription) settle(err error) {
+func (sub *subscription) report(err error) {
 	select {
 	case sub.outcome <- err:
 		sub.live = err == nil

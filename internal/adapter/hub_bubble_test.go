@@ -16,14 +16,14 @@ var errCut = errors.New("cut")
 
 // played are the nodes of a test. The test says for each of their sessions what its
 // node says, and when the connection breaks.
-type played struct {
+type fakeNodes struct {
 	feeds  chan *Feed // of each session that begins
 	broken chan bool  // ends a session; true: its node has said something
 }
 
-func play() *played { return &played{make(chan *Feed, 10), make(chan bool)} }
+func play() *fakeNodes { return &fakeNodes{make(chan *Feed, 10), make(chan bool)} }
 
-func (p *played) session(f *Feed) (bool, error) {
+func (p *fakeNodes) session(f *Feed) (bool, error) {
 	p.feeds <- f
 	select {
 	case worked := <-p.broken:
@@ -34,7 +34,7 @@ func (p *played) session(f *Feed) (bool, error) {
 }
 
 // heard is what a listener of a test was told, and what its Listen came to.
-type heard struct {
+type recorder struct {
 	messages []string
 	resumed  int
 	stop     func() // nil until Listen has returned
@@ -42,8 +42,8 @@ type heard struct {
 }
 
 // listening begins a Listen, which goes on in a goroutine.
-func listening(ctx context.Context, h *Hub, name string) *heard {
-	got := &heard{}
+func startListen(ctx context.Context, h *Hub, name string) *recorder {
+	got := &recorder{}
 	go func() {
 		got.stop, got.err = h.Listen(ctx, name, store.Listener{
 			Message: func(payload string) { got.messages = append(got.messages, payload) },
@@ -55,27 +55,27 @@ func listening(ctx context.Context, h *Hub, name string) *heard {
 }
 
 // confirm lets the node confirm all that it is asked for, and answers that.
-func confirm(f *Feed) (came, went []string) {
-	came, went = f.Changes()
-	for _, name := range came {
+func confirmAll(f *Feed) (subscribe, unsubscribe []string) {
+	subscribe, unsubscribe = f.Changes()
+	for _, name := range subscribe {
 		f.Confirmed(name)
 	}
-	for _, name := range went {
-		f.Ended(name)
+	for _, name := range unsubscribe {
+		f.Unsubscribed(name)
 	}
 	synctest.Wait()
-	return came, went
+	return subscribe, unsubscribe
 }
 
 func TestNobodyHearsAMessageBeforeTheSubscriptionStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play()
-		h := &Hub{Wire: Wire{Session: p.session}}
-		first := listening(t.Context(), h, "a")
+		h := &Hub{Driver: Driver{Session: p.session}}
+		first := startListen(t.Context(), h, "a")
 		f := <-p.feeds
 		f.Deliver("a", "early")
-		confirm(f)
-		second := listening(t.Context(), h, "a")
+		confirmAll(f)
+		second := startListen(t.Context(), h, "a")
 		f.Deliver("a", "in time")
 		if !slices.Equal(first.messages, []string{"in time"}) || first.stop == nil {
 			t.Errorf("the first has heard %q, %v", first.messages, first.err)
@@ -86,7 +86,7 @@ func TestNobodyHearsAMessageBeforeTheSubscriptionStands(t *testing.T) {
 		first.stop()
 		go second.stop()
 		synctest.Wait()
-		confirm(f)
+		confirmAll(f)
 	})
 }
 
@@ -94,45 +94,45 @@ func TestNobodyHearsAMessageBeforeTheSubscriptionStands(t *testing.T) {
 func TestAStoppedListenerHearsNothingMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play()
-		h := &Hub{Wire: Wire{Session: p.session}}
-		var second *heard
+		h := &Hub{Driver: Driver{Session: p.session}}
+		var second *recorder
 		var stop func()
 		go func() {
 			stop, _ = h.Listen(t.Context(), "a", store.Listener{Message: func(string) { second.stop() }})
 		}()
 		synctest.Wait()
 		f := <-p.feeds
-		confirm(f)
-		second = listening(t.Context(), h, "a")
+		confirmAll(f)
+		second = startListen(t.Context(), h, "a")
 		f.Deliver("a", "stop")
 		if len(second.messages) > 0 {
 			t.Errorf("heard %q after its end", second.messages)
 		}
 		go stop()
 		synctest.Wait()
-		confirm(f)
+		confirmAll(f)
 	})
 }
 
 func TestASubscriptionThatStandsAgainIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play()
-		h := &Hub{Wire: Wire{Session: p.session}}
-		got := listening(t.Context(), h, "a")
+		h := &Hub{Driver: Driver{Session: p.session}}
+		got := startListen(t.Context(), h, "a")
 		f := <-p.feeds
-		confirm(f)
+		confirmAll(f)
 		p.broken <- true
 		synctest.Wait()
-		if f.Listens("a") {
+		if f.HasConfirmed("a") {
 			t.Error("a subscription stands without a connection")
 		}
 		f = <-p.feeds
-		if came, _ := confirm(f); !slices.Equal(came, []string{"a"}) || got.resumed != 1 {
-			t.Errorf("the next connection subscribes to %q, and %d resumed", came, got.resumed)
+		if subscribe, _ := confirmAll(f); !slices.Equal(subscribe, []string{"a"}) || got.resumed != 1 {
+			t.Errorf("the next connection subscribes to %q, and %d resumed", subscribe, got.resumed)
 		}
 		go got.stop()
 		synctest.Wait()
-		confirm(f)
+		confirmAll(f)
 	})
 }
 
@@ -142,10 +142,10 @@ func TestStopWaitsUntilTheServerHasLetGo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := play()
-				h := &Hub{Wire: Wire{Session: p.session}}
-				got := listening(t.Context(), h, "a")
+				h := &Hub{Driver: Driver{Session: p.session}}
+				got := startListen(t.Context(), h, "a")
 				f := <-p.feeds
-				confirm(f)
+				confirmAll(f)
 				start, stopped := time.Now(), make(chan time.Duration, 1)
 				go func() {
 					got.stop()
@@ -155,11 +155,11 @@ func TestStopWaitsUntilTheServerHasLetGo(t *testing.T) {
 				if len(stopped) > 0 {
 					t.Fatal("stop did not wait for the server")
 				}
-				want := grace
+				want := stopTimeout
 				if !silent {
 					want = 0
-					if _, went := confirm(f); !slices.Equal(went, []string{"a"}) {
-						t.Errorf("the node was asked to end %q", went)
+					if _, unsubscribe := confirmAll(f); !slices.Equal(unsubscribe, []string{"a"}) {
+						t.Errorf("the node was asked to end %q", unsubscribe)
 					}
 				}
 				if took := <-stopped; took != want {
@@ -173,27 +173,27 @@ func TestStopWaitsUntilTheServerHasLetGo(t *testing.T) {
 func TestARefusedSubscriptionFailsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play()
-		h := &Hub{Wire: Wire{Session: p.session}}
-		stands := listening(t.Context(), h, "a")
+		h := &Hub{Driver: Driver{Session: p.session}}
+		stands := startListen(t.Context(), h, "a")
 		f := <-p.feeds
-		confirm(f)
+		confirmAll(f)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		refused := listening(ctx, h, "b")
+		refused := startListen(ctx, h, "b")
 		f.Changes()
-		if f.Refused("b", errCut) {
+		if f.SubscribeRefused("b", errCut) {
 			t.Error("the refusal of one channel takes the subscription of another")
 		}
 		synctest.Wait()
 		if !errors.Is(refused.err, errCut) {
 			t.Errorf("the refused Listen: %v", refused.err)
 		}
-		if !f.Listens("a") || f.Listens("b") {
-			t.Errorf("subscribed: a %v, b %v", f.Listens("a"), f.Listens("b"))
+		if !f.HasConfirmed("a") || f.HasConfirmed("b") {
+			t.Errorf("subscribed: a %v, b %v", f.HasConfirmed("a"), f.HasConfirmed("b"))
 		}
 		go stands.stop()
 		synctest.Wait()
-		confirm(f)
+		confirmAll(f)
 	})
 }
 
@@ -202,17 +202,17 @@ func TestAChannelFollowsItsSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play()
 		home, asked := "one", []bool(nil)
-		h := &Hub{Wire: Wire{Session: p.session, Place: func(
+		h := &Hub{Driver: Driver{Session: p.session, Nodes: func(
 			_ context.Context, channels []string, stale bool,
 		) ([]string, error) {
 			asked = append(asked, stale)
 			return slices.Repeat([]string{home}, len(channels)), nil
 		}}}
-		got := listening(t.Context(), h, "a")
+		got := startListen(t.Context(), h, "a")
 		f := <-p.feeds
-		confirm(f)
+		confirmAll(f)
 		home = "two"
-		f.Ended("a")
+		f.Unsubscribed("a")
 		synctest.Wait()
 		if len(p.feeds) == 0 {
 			t.Fatal("the channel stays where its slot was")
@@ -220,12 +220,12 @@ func TestAChannelFollowsItsSlot(t *testing.T) {
 		if f = <-p.feeds; f.Node != "two" || !slices.Equal(asked, []bool{false, true}) {
 			t.Errorf("it went to %s; asked with stale %v", f.Node, asked)
 		}
-		if confirm(f); got.resumed != 1 {
+		if confirmAll(f); got.resumed != 1 {
 			t.Errorf("it was told %d times", got.resumed)
 		}
 		go got.stop()
 		synctest.Wait()
-		confirm(f)
+		confirmAll(f)
 	})
 }
 
@@ -233,15 +233,15 @@ func TestAChannelFollowsItsSlot(t *testing.T) {
 func TestAChannelThatComesBackIsNotLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play()
-		h := &Hub{Wire: Wire{Session: p.session}}
-		first, other := listening(t.Context(), h, "a"), listening(t.Context(), h, "b")
+		h := &Hub{Driver: Driver{Session: p.session}}
+		first, other := startListen(t.Context(), h, "a"), startListen(t.Context(), h, "b")
 		f := <-p.feeds
-		confirm(f)
+		confirmAll(f)
 		go first.stop()
 		synctest.Wait()
-		second := listening(t.Context(), h, "a")
-		if came, went := confirm(f); !slices.Equal(came, []string{"a"}) || len(went) > 0 {
-			t.Errorf("the node is asked to begin %q and to end %q", came, went)
+		second := startListen(t.Context(), h, "a")
+		if subscribe, unsubscribe := confirmAll(f); !slices.Equal(subscribe, []string{"a"}) || len(unsubscribe) > 0 {
+			t.Errorf("the node is asked to begin %q and to end %q", subscribe, unsubscribe)
 		}
 		f.Deliver("a", "x")
 		if !slices.Equal(second.messages, []string{"x"}) {
@@ -250,6 +250,6 @@ func TestAChannelThatComesBackIsNotLeft(t *testing.T) {
 		go second.stop()
 		go other.stop()
 		synctest.Wait()
-		confirm(f)
+		confirmAll(f)
 	})
 }

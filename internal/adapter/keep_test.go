@@ -10,12 +10,12 @@ import (
 )
 
 // obliging is a session with a node that confirms everything; it hands out its feed.
-func obliging(feeds chan<- *Feed) func(*Feed) (bool, error) {
+func confirmingSession(feeds chan<- *Feed) func(*Feed) (bool, error) {
 	return func(f *Feed) (bool, error) {
 		feeds <- f
 		for {
-			came, _ := f.Changes()
-			for _, name := range came {
+			subscribe, _ := f.Changes()
+			for _, name := range subscribe {
 				f.Confirmed(name)
 			}
 			select {
@@ -30,7 +30,7 @@ func obliging(feeds chan<- *Feed) func(*Feed) (bool, error) {
 // What goes while a connection is replaced is kept by the next one, and ends with that.
 func TestAChannelThatGoesWhileTheConnectionIsReplaced(t *testing.T) {
 	feeds := make(chan *Feed, 1)
-	h := &Hub{Wire: Wire{Keeps: true, Session: obliging(feeds)}}
+	h := &Hub{Driver: Driver{KeepsChannels: true, Session: confirmingSession(feeds)}}
 	resumed := make(chan string, 10)
 	stops := make(map[string]func())
 	for _, name := range []string{"a", "b", "c"} {
@@ -41,7 +41,7 @@ func TestAChannelThatGoesWhileTheConnectionIsReplaced(t *testing.T) {
 		stops[name] = stop
 	}
 	f := <-feeds
-	if f.Worn() {
+	if f.NeedsReplacement() {
 		t.Error("worn before anything has gone")
 	}
 	ended := make(chan string, 3)
@@ -61,7 +61,7 @@ func TestAChannelThatGoesWhileTheConnectionIsReplaced(t *testing.T) {
 		}
 	}
 	leave("b")
-	if !f.Worn() {
+	if !f.NeedsReplacement() {
 		t.Error("not worn though b has gone")
 	}
 	names := f.Subscribed()
@@ -77,11 +77,11 @@ func TestAChannelThatGoesWhileTheConnectionIsReplaced(t *testing.T) {
 	if got := <-resumed; got != "a" || len(resumed) > 0 {
 		t.Errorf("%q and %d more resumed", got, len(resumed))
 	}
-	if !f.Worn() {
+	if !f.NeedsReplacement() {
 		t.Error("not worn though c has gone")
 	}
 	f.Replaced(f.Subscribed())
-	if f.Worn() {
+	if f.NeedsReplacement() {
 		t.Error("worn though all that has gone has ended")
 	}
 	if got := <-ended; got != "c" {
@@ -93,14 +93,14 @@ func TestAChannelThatGoesWhileTheConnectionIsReplaced(t *testing.T) {
 // In a Cluster a connection that many listen over is not replaced for one channel.
 func TestManyListenersAreWorthSomeKeptChannels(t *testing.T) {
 	feeds := make(chan *Feed, 1)
-	h := &Hub{Wire: Wire{
-		Keeps: true, Session: obliging(feeds),
-		Place: func(_ context.Context, channels []string, _ bool) ([]string, error) {
+	h := &Hub{Driver: Driver{
+		KeepsChannels: true, Session: confirmingSession(feeds),
+		Nodes: func(_ context.Context, channels []string, _ bool) ([]string, error) {
 			return slices.Repeat([]string{"node"}, len(channels)), nil
 		},
 	}}
 	var stops []func()
-	for i := range 3 * burden {
+	for i := range 3 * listenersPerKept {
 		stop, err := h.Listen(t.Context(), string(rune('a'+i)), store.Listener{})
 		if err != nil {
 			t.Fatal(err)
@@ -110,11 +110,11 @@ func TestManyListenersAreWorthSomeKeptChannels(t *testing.T) {
 	f := <-feeds
 	stops[0]()
 	stops[1]()
-	if f.Worn() {
+	if f.NeedsReplacement() {
 		t.Error("worn by two")
 	}
 	go stops[2]()
-	for !f.Worn() {
+	for !f.NeedsReplacement() {
 		runtime.Gosched()
 	}
 }

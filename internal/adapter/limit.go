@@ -9,11 +9,11 @@ import (
 
 // grain is how late the end of a time limit may be told where no socket's
 // deadline tells it exactly: while connecting, or waiting for a connection.
-const grain = 50 * time.Millisecond
+const granularity = 50 * time.Millisecond
 
 // Moment is how long a request whose time is over may take to say that it was
 // not sent.
-const Moment = 5 * time.Millisecond
+const FinalWait = 5 * time.Millisecond
 
 // Alarm tells when deadlines have passed, up to a grain late. A context with
 // a timer costs four allocations and must be stopped; requests with the same
@@ -22,23 +22,23 @@ const Moment = 5 * time.Millisecond
 // A timer that runs off has a goroutine, for a moment. So an Alarm keeps no timer that no
 // request waits for, but for the newest; Stop ends that one too. A program that has
 // ended its requests and stopped the Alarm has no goroutine of it, now or later.
-type Alarm struct {
+type Deadlines struct {
 	mu   sync.Mutex
-	next *Limit // the newest; nil before the first, and after Stop
+	next *Deadline // the newest; nil before the first, and after Stop
 }
 
 // Limit is the end of a request's time. A nil Limit never comes.
-type Limit struct {
-	alarm  *Alarm
-	at     time.Time
-	passed chan struct{} // closed at that time, or when no request waits for it
-	timer  *time.Timer
-	users  int
+type Deadline struct {
+	deadlines *Deadlines
+	at        time.Time
+	passed    chan struct{} // closed at that time, or when no request waits for it
+	timer     *time.Timer
+	users     int
 }
 
 // Of returns the Limit for ctx's deadline, nil if it has none. The request calls Leave
 // when it ends.
-func (a *Alarm) Of(ctx context.Context) *Limit {
+func (a *Deadlines) Of(ctx context.Context) *Deadline {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return nil
@@ -46,9 +46,9 @@ func (a *Alarm) Of(ctx context.Context) *Limit {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	l := a.next
-	if l == nil || l.at.Before(deadline) || l.at.Sub(deadline) > grain {
+	if l == nil || l.at.Before(deadline) || l.at.Sub(deadline) > granularity {
 		a.retire()
-		l = &Limit{alarm: a, at: deadline.Add(grain), passed: make(chan struct{})}
+		l = &Deadline{deadlines: a, at: deadline.Add(granularity), passed: make(chan struct{})}
 		l.timer = time.AfterFunc(time.Until(l.at), func() { close(l.passed) })
 		a.next = l
 	}
@@ -57,21 +57,21 @@ func (a *Alarm) Of(ctx context.Context) *Limit {
 }
 
 // Stop ends the timer that is kept for the next request.
-func (a *Alarm) Stop() {
+func (a *Deadlines) Stop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.retire()
 }
 
 // Stopped reports whether no timer is kept for the next request.
-func (a *Alarm) Stopped() bool {
+func (a *Deadlines) Stopped() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.next == nil
 }
 
 // retire leaves the newest Limit to the requests that wait for it. The lock is held.
-func (a *Alarm) retire() {
+func (a *Deadlines) retire() {
 	l := a.next
 	a.next = nil
 	if l != nil && l.users == 0 {
@@ -80,7 +80,7 @@ func (a *Alarm) retire() {
 }
 
 // Passed is closed within a grain after the deadline.
-func (l *Limit) Passed() <-chan struct{} {
+func (l *Deadline) Passed() <-chan struct{} {
 	if l == nil {
 		return nil
 	}
@@ -88,20 +88,20 @@ func (l *Limit) Passed() <-chan struct{} {
 }
 
 // Leave says that the request has ended.
-func (l *Limit) Leave() {
+func (l *Deadline) Leave() {
 	if l == nil {
 		return
 	}
-	l.alarm.mu.Lock()
-	defer l.alarm.mu.Unlock()
+	l.deadlines.mu.Lock()
+	defer l.deadlines.mu.Unlock()
 	l.users--
-	if l.users == 0 && l.alarm.next != l {
+	if l.users == 0 && l.deadlines.next != l {
 		l.stop()
 	}
 }
 
 // stop ends the timer. What a request has left behind does not wait for it either.
-func (l *Limit) stop() {
+func (l *Deadline) stop() {
 	if l.timer.Stop() {
 		close(l.passed)
 	}
@@ -109,7 +109,9 @@ func (l *Limit) stop() {
 
 // Bounded is a context that nobody can cancel, with an end to its time: Done
 // follows Deadline, which in a context of the library's it need not.
-func Bounded(ctx context.Context, late *Limit) context.Context { return bounded{ctx, late.Passed()} }
+func Bounded(ctx context.Context, deadline *Deadline) context.Context {
+	return bounded{ctx, deadline.Passed()}
+}
 
 type bounded struct {
 	context.Context
@@ -132,7 +134,7 @@ func (b bounded) Err() error {
 
 // linger is for how long a connection may still wait for an answer that its
 // caller no longer does.
-const linger = time.Second
+const lingerTime = time.Second
 
 // Lingering is a context for the socket of a request. It ends when its caller has
 // left, with left: then nothing is begun any more. But its deadline, which what
@@ -157,7 +159,7 @@ func (l lingering) Deadline() (time.Time, bool) {
 	if !ok {
 		return deadline, false
 	}
-	return deadline.Add(linger), true
+	return deadline.Add(lingerTime), true
 }
 
 func (l lingering) Done() <-chan struct{} { return l.left }

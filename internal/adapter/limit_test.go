@@ -12,7 +12,7 @@ func TestLingering(t *testing.T) {
 	parent, cancel := context.WithDeadline(t.Context(), at)
 	left := make(chan struct{})
 	ctx := Lingering(parent, left)
-	if deadline, ok := ctx.Deadline(); !ok || !deadline.Equal(at.Add(linger)) {
+	if deadline, ok := ctx.Deadline(); !ok || !deadline.Equal(at.Add(lingerTime)) {
 		t.Errorf("the deadline is %v after the caller's, %v", deadline.Sub(at), ok)
 	}
 	cancel()
@@ -30,19 +30,19 @@ func TestLingering(t *testing.T) {
 }
 
 func TestCalm(t *testing.T) {
-	var c Calm
-	for range settled - 1 {
+	var c Steady
+	for range enoughAnswers - 1 {
 		c.Note(true)
 	}
-	if c.Settled() {
+	if c.Reached() {
 		t.Error("settled too early")
 	}
 	c.Note(true)
-	if !c.Settled() {
+	if !c.Reached() {
 		t.Error("not settled")
 	}
 	c.Note(false)
-	if c.Settled() {
+	if c.Reached() {
 		t.Error("settled after a request without an answer")
 	}
 }

@@ -7,53 +7,53 @@ import (
 )
 
 // placeLimit bounds one question for the places of channels.
-const placeLimit = 3 * time.Second
+const routeTimeout = 3 * time.Second
 
 var errNowhere = errors.New("no node is known to serve its slot")
 
 // placer finds the nodes of homeless channels, while there are any.
-type placer struct {
+type router struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wake   chan struct{} // has room for one: a channel has become homeless
 }
 
 // seek begins the search for a channel's place. mu is held.
-func (h *Hub) seek(name string, c *channel) {
-	if h.homeless == nil {
-		h.homeless = make(map[string]*channel)
+func (h *Hub) startRouting(name string, c *channel) {
+	if h.unrouted == nil {
+		h.unrouted = make(map[string]*channel)
 	}
-	h.homeless[name] = c
-	if h.placer == nil {
-		p := &placer{wake: make(chan struct{}, 1)}
+	h.unrouted[name] = c
+	if h.router == nil {
+		p := &router{wake: make(chan struct{}, 1)}
 		p.ctx, p.cancel = context.WithCancel(context.Background())
-		h.placer = p
-		go h.place(p)
+		h.router = p
+		go h.route(p)
 	}
 	select {
-	case h.placer.wake <- struct{}{}:
+	case h.router.wake <- struct{}{}:
 	default:
 	}
 }
 
 // found ends the search for a channel, and the placer with the last. mu is held.
-func (h *Hub) found(name string) {
-	delete(h.homeless, name)
-	if len(h.homeless) == 0 && h.placer != nil {
-		h.placer.cancel()
-		h.placer = nil
+func (h *Hub) endRouting(name string) {
+	delete(h.unrouted, name)
+	if len(h.unrouted) == 0 && h.router != nil {
+		h.router.cancel()
+		h.router = nil
 	}
 }
 
 // place finds homes until none is without one.
-func (h *Hub) place(p *placer) {
+func (h *Hub) route(p *router) {
 	for {
-		names, channels, stale, next := h.due(p)
+		names, channels, stale, next := h.dueChannels(p)
 		if len(names) > 0 {
-			ctx, cancel := context.WithTimeout(p.ctx, placeLimit)
-			nodes, err := h.Wire.Place(ctx, names, stale)
+			ctx, cancel := context.WithTimeout(p.ctx, routeTimeout)
+			nodes, err := h.Driver.Nodes(ctx, names, stale)
 			cancel()
-			h.placed(names, channels, nodes, err)
+			h.assignAll(names, channels, nodes, err)
 			continue
 		}
 		timer := time.NewTimer(next)
@@ -70,54 +70,54 @@ func (h *Hub) place(p *placer) {
 
 // due houses the channels that were told where they live, and returns those to
 // ask about now, or after which time the next is due.
-func (h *Hub) due(p *placer) (names []string, channels []*channel, stale bool, next time.Duration) {
+func (h *Hub) dueChannels(p *router) (names []string, channels []*channel, stale bool, next time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.placer != p {
-		return nil, nil, false, placeLimit // it is cancelled
+	if h.router != p {
+		return nil, nil, false, routeTimeout // it is cancelled
 	}
 	now := time.Now()
-	next = placeLimit
-	for name, c := range h.homeless {
-		switch wait := c.due.Sub(now); {
+	next = routeTimeout
+	for name, c := range h.unrouted {
+		switch wait := c.retryAt.Sub(now); {
 		case wait > 0:
 			next = min(next, wait)
-		case c.hint != "":
-			h.house(name, c, c.hint)
+		case c.movedTo != "":
+			h.assign(name, c, c.movedTo)
 		default:
 			names, channels = append(names, name), append(channels, c)
 			stale = stale || c.stale
 		}
 	}
-	if len(h.homeless) == 0 {
+	if len(h.unrouted) == 0 {
 		p.cancel()
-		h.placer = nil
+		h.router = nil
 	}
 	return names, channels, stale, next
 }
 
 // placed houses the channels whose nodes are known.
-func (h *Hub) placed(names []string, channels []*channel, nodes []string, err error) {
+func (h *Hub) assignAll(names []string, channels []*channel, nodes []string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i, name := range names {
 		c := channels[i]
-		if h.homeless[name] != c {
+		if h.unrouted[name] != c {
 			continue // nobody listens any more
 		}
 		if err == nil && nodes[i] != "" {
-			h.house(name, c, nodes[i])
+			h.assign(name, c, nodes[i])
 			continue
 		}
 		c.failures++
-		c.due = time.Now().Add(Backoff(c.failures))
-		if c.why = err; err == nil {
-			c.why = errNowhere
+		c.retryAt = time.Now().Add(Backoff(c.failures))
+		if c.lastErr = err; err == nil {
+			c.lastErr = errNowhere
 		}
 		c.stale = true
 	}
-	if len(h.homeless) == 0 && h.placer != nil {
-		h.placer.cancel()
-		h.placer = nil
+	if len(h.unrouted) == 0 && h.router != nil {
+		h.router.cancel()
+		h.router = nil
 	}
 }

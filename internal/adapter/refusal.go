@@ -19,7 +19,7 @@ func Refusal(message string) *store.ServerError {
 // not trust the server's certificate, or the server not the client's, or they
 // have no common way to speak. It is nil if err is something else. No request is
 // read before that is settled, and the next try would end the same way.
-func Distrust(err error) *store.ServerError {
+func TLSRefusal(err error) *store.ServerError {
 	var untrusted *tls.CertificateVerificationError
 	var plain tls.RecordHeaderError
 	var alert tls.AlertError
@@ -47,7 +47,7 @@ func ofHandshake(alert tls.AlertError) bool {
 }
 
 // Closed is the refusal of a client that its owner has closed.
-func Closed(library string) *store.ServerError {
+func ClosedClient(library string) *store.ServerError {
 	return &store.ServerError{Code: "CLIENT", Message: "CLIENT the " + library + " client is closed: " +
 		"close the Holdfast client first, or make the store of another one"}
 }
@@ -59,7 +59,7 @@ func NoClient(maker, library string) *store.ServerError {
 }
 
 // Unreachable is the error for a request that was not sent.
-func Unreachable(who string, err error) error {
+func NotSentError(who string, err error) error {
 	return fmt.Errorf("%w: %s: %w", store.ErrNotSent, who, err)
 }
 
@@ -107,6 +107,6 @@ func Redirection(refused *store.ServerError) (slot int, addr string, ask, ok boo
 
 // Unsubscribing reports whether it is UNSUBSCRIBE that was refused, which a user
 // may be allowed to listen without: the server names the command.
-func Unsubscribing(refused *store.ServerError) bool {
+func IsUnsubscribeRefusal(refused *store.ServerError) bool {
 	return refused != nil && refused.Code == "NOPERM" && strings.Contains(refused.Message, "unsubscribe'")
 }

@@ -13,25 +13,25 @@ import (
 )
 
 // Fate says what is known of a request that failed.
-type Fate int
+type Failure int
 
 // The fates.
 const (
-	Final  Fate = iota // another try would change nothing, or there is no time for it
-	Broken             // the connection broke under it: it may have run
-	Unsent             // it found nobody to go to: it has not run
-	Lost               // the client took its connection away: it may have run, and trying again may be in vain
+	Final   Failure = iota // another try would change nothing, or there is no time for it
+	Broken                 // the connection broke under it: it may have run
+	NotSent                // it found nobody to go to: it has not run
+	Lost                   // the client took its connection away: it may have run, and trying again may be in vain
 )
 
 // SocketFate is the fate of a request by how its socket failed. Whatever is no
 // failure of a socket is final, and so is a time limit that passed.
-func SocketFate(err error) Fate {
+func SocketFailure(err error) Failure {
 	var op *net.OpError
 	switch {
 	case !errors.As(err, &op):
 		return Final
 	case op.Op == "dial":
-		return Unsent
+		return NotSent
 	case op.Timeout():
 		return Final
 	}
@@ -45,18 +45,18 @@ type Retry struct {
 	// Patient is for servers that replace each other: while ctx allows, it is
 	// sent again, too, when nobody was there, or who was there refused it
 	// because the place of its key is changing.
-	Patient bool
+	Failover bool
 	// Fate judges an error that is no refusal.
-	Fate func(ctx context.Context, err error) Fate
+	Classify func(ctx context.Context, err error) Failure
 	// Refusal is the refusal that err is, or nil.
 	Refusal func(err error) *store.ServerError
 }
 
 const (
 	// most bounds the tries of a patient request whose context has no deadline.
-	most = 100
+	maxTries = 100
 	// few bounds those of one whose client may have been closed for good.
-	few = 8
+	maxTriesLost = 8
 )
 
 // Do calls send until it succeeds or there is no reason to call it again. It
@@ -67,23 +67,23 @@ func (r Retry) Do(ctx context.Context, send func() (string, error)) (answer stri
 		if answer, err = send(); err == nil {
 			return answer, nil, nil
 		}
-		fate := Final
+		failure := Final
 		if refused := r.Refusal(err); refused == nil {
-			fate = r.Fate(ctx, err)
-		} else if Passing(refused) {
-			fate = Unsent
+			failure = r.Classify(ctx, err)
+		} else if Transient(refused) {
+			failure = NotSent
 		}
 		tries := r.Tries
 		switch {
-		case r.Patient && fate == Lost:
-			tries = few
-		case r.Patient:
-			tries = most
+		case r.Failover && failure == Lost:
+			tries = maxTriesLost
+		case r.Failover:
+			tries = maxTries
 		}
-		if fate == Final || fate != Broken && !r.Patient || attempt >= tries {
+		if failure == Final || failure != Broken && !r.Failover || attempt >= tries {
 			return "", err, broke
 		}
-		if fate != Unsent {
+		if failure != NotSent {
 			broke = err
 		}
 		if ended := pause(ctx, attempt); ended != nil {
@@ -97,7 +97,7 @@ func (r Retry) Do(ctx context.Context, send func() (string, error)) (answer stri
 
 // Passing reports a refusal that says only that the place of the key is
 // changing: a slot that moves, a primary that is being replaced.
-func Passing(refused *store.ServerError) bool {
+func Transient(refused *store.ServerError) bool {
 	switch refused.Code {
 	case "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "MASTERDOWN", "LOADING":
 		return true

@@ -16,16 +16,16 @@ import (
 func TestTheFateOfARequestIsReadFromItsSocket(t *testing.T) {
 	for _, test := range []struct {
 		err  error
-		want Fate
+		want Failure
 	}{
-		{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, Unsent},
-		{&net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}, Unsent},
+		{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, NotSent},
+		{&net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}, NotSent},
 		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, Final},
 		{&net.OpError{Op: "read", Err: syscall.ECONNRESET}, Broken},
 		{&net.OpError{Op: "write", Err: syscall.EPIPE}, Broken},
 		{errors.New("no socket's"), Final},
 	} {
-		if got := SocketFate(test.err); got != test.want {
+		if got := SocketFailure(test.err); got != test.want {
 			t.Errorf("%v: %d, not %d", test.err, got, test.want)
 		}
 	}
@@ -50,8 +50,8 @@ func (r *trial) send() (string, error) {
 // retry is what the stores have, with errors that say their fate.
 func retry(patient bool) Retry {
 	return Retry{
-		Tries: 2, Patient: patient,
-		Fate: func(_ context.Context, err error) Fate { return SocketFate(err) },
+		Tries: 2, Failover: patient,
+		Classify: func(_ context.Context, err error) Failure { return SocketFailure(err) },
 		Refusal: func(err error) *store.ServerError {
 			var refused *store.ServerError
 			errors.As(err, &refused)

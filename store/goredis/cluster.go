@@ -101,7 +101,7 @@ func (c *cluster) follow(ctx context.Context, key string, send func(v *once, ask
 	node, err := c.client.MasterForKey(ctx, key)
 	switch {
 	case errors.Is(err, redis.ErrClosed):
-		return adapter.Closed("go-redis")
+		return adapter.ClosedClient("go-redis")
 	case err != nil:
 		return unsentError{err}
 	}
@@ -112,7 +112,7 @@ func (c *cluster) follow(ctx context.Context, key string, send func(v *once, ask
 			return nil
 		}
 		refused := serverError(err)
-		if refused == nil || adapter.Passing(refused) {
+		if refused == nil || adapter.Transient(refused) {
 			// The node may be gone, or another's replica by now. go-redis asks
 			// beside us, and no more often than it finds right.
 			c.client.ReloadState(ctx)

@@ -24,8 +24,8 @@ func (s *Store) explain(ctx context.Context, err, broke error) error {
 		return fmt.Errorf("goredis: %s: no answer to an earlier request: %w; then: %s",
 			addr, broke, refused.Message)
 	}
-	if broke == nil && fate(ctx, err) == adapter.Unsent {
-		return adapter.Unreachable("goredis: "+addr, err)
+	if broke == nil && fate(ctx, err) == adapter.NotSent {
+		return adapter.NotSentError("goredis: "+addr, err)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = adapter.Timeout(ctx, err)
@@ -54,22 +54,22 @@ func serverError(err error) *store.ServerError {
 	}
 	var refused redis.Error
 	if !errors.As(err, &refused) || errors.Is(err, redis.Nil) {
-		return adapter.Distrust(err)
+		return adapter.TLSRefusal(err)
 	}
 	return adapter.Refusal(refused.Error())
 }
 
 // fate says what an error that is no refusal means for the request. A time
 // limit that passed is final.
-func fate(_ context.Context, err error) adapter.Fate {
+func fate(_ context.Context, err error) adapter.Failure {
 	var unsent unsentError
 	switch {
 	case errors.As(err, &unsent):
-		return adapter.Unsent
+		return adapter.NotSent
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return adapter.Broken
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, redis.Nil):
 		return adapter.Final
 	}
-	return adapter.SocketFate(err)
+	return adapter.SocketFailure(err)
 }

@@ -97,7 +97,7 @@ func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 			case "subscribe", "ssubscribe":
 				f.Confirmed(msg.Channel)
 			case "unsubscribe", "sunsubscribe":
-				f.Ended(msg.Channel)
+				f.Unsubscribed(msg.Channel)
 			}
 		case *redis.Message:
 			f.Deliver(msg.Channel, msg.Payload)
@@ -117,11 +117,11 @@ func refused(f *adapter.Feed, err error) bool {
 		f.Moved("", slot, to)
 		return false
 	}
-	if adapter.Unsubscribing(refusal) {
-		f.Kept()
+	if adapter.IsUnsubscribeRefusal(refusal) {
+		f.UnsubscribeRefused()
 		return false
 	}
-	return adapter.Passing(refusal) || f.Refused("", err)
+	return adapter.Transient(refusal) || f.SubscribeRefused("", err)
 }
 
 // write tells the server of changes, and asks after it when it is silent,
@@ -132,7 +132,7 @@ func (s *Store) write(
 	tick := time.NewTicker(s.feeds.silence)
 	defer tick.Stop()
 	var look <-chan time.Time
-	if s.retry.Patient {
+	if s.retry.Failover {
 		tick := time.NewTicker(glanceAtPrimary)
 		if s.cluster != nil {
 			tick.Reset(glanceAtClient)
@@ -173,7 +173,7 @@ func (s *Store) write(
 // strayed reports whether f's subscriptions are not where pushes come from.
 // A server that does not answer says nothing about it.
 func (s *Store) strayed(f *adapter.Feed) bool {
-	channel := f.Sample()
+	channel := f.ConfirmedChannel()
 	if channel == "" {
 		return false
 	}
@@ -181,7 +181,7 @@ func (s *Store) strayed(f *adapter.Feed) bool {
 		return s.cluster.strayed(f, channel)
 	}
 	count, err := s.single.client.PubSubNumSub(f.Context, channel).Result()
-	return err == nil && count[channel] == 0 && f.Listens(channel)
+	return err == nil && count[channel] == 0 && f.HasConfirmed(channel)
 }
 
 // tell sends the server what has changed. In a Cluster one channel at a time:

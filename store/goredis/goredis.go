@@ -49,8 +49,8 @@ type Store struct {
 	useless error    // or neither, and why
 
 	retry adapter.Retry
-	alarm adapter.Alarm
-	calm  adapter.Calm
+	alarm adapter.Deadlines
+	calm  adapter.Steady
 	hub   adapter.Hub
 	feeds feeds
 	words words
@@ -67,8 +67,8 @@ var _ store.Acker = (*Store)(nil)
 // ClusterClient.OnNewNode adds to them see all.
 func New(rdb redis.UniversalClient) *Store {
 	s := &Store{feeds: feeds{silence: silence}}
-	s.retry = adapter.Retry{Fate: fate, Refusal: serverError}
-	s.hub.Wire.Session = s.session
+	s.retry = adapter.Retry{Classify: fate, Refusal: serverError}
+	s.hub.Driver.Session = s.session
 	if v := reflect.ValueOf(rdb); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		s.useless = adapter.NoClient("goredis.New", "go-redis")
 		return s
@@ -77,16 +77,16 @@ func New(rdb redis.UniversalClient) *Store {
 	case *redis.Client:
 		s.single = onceOf(rdb)
 		s.retry.Tries = rdb.Options().MaxRetries
-		s.retry.Patient = behindSentinel(rdb)
+		s.retry.Failover = behindSentinel(rdb)
 	case *redis.ClusterClient:
 		s.cluster = &cluster{client: rdb}
-		s.retry.Patient = true
-		s.hub.Wire.Place = s.cluster.place
+		s.retry.Failover = true
+		s.hub.Driver.Nodes = s.cluster.place
 	default:
 		s.useless = &store.ServerError{Code: "CLIENT", Message: fmt.Sprintf(
 			"CLIENT a %T cannot carry locks: use a redis.Client or a redis.ClusterClient", rdb)}
 	}
-	s.hub.Wire.Patient = s.retry.Patient
+	s.hub.Driver.WaitsToConnect = s.retry.Failover
 	return s
 }
 
@@ -173,7 +173,7 @@ func (s *Store) pass(ctx context.Context, how urgency, key string, cmds []redis.
 		return await(ctx, late, func(ctx context.Context) error { return s.cluster.process(ctx, how, key, cmds) })
 	case ctx.Done() == nil && late == nil:
 		return s.single.sendUrgent(ctx, how, cmds)
-	case ctx.Done() == nil && s.calm.Settled():
+	case ctx.Done() == nil && s.calm.Reached():
 		return s.single.sendUrgent(adapter.Bounded(ctx, late), how, cmds)
 	}
 	return await(ctx, late, func(ctx context.Context) error { return s.single.sendUrgent(ctx, how, cmds) })
@@ -183,7 +183,7 @@ func (s *Store) pass(ctx context.Context, how urgency, key string, cmds []redis.
 // context's error as soon as that ends. Then send begins nothing more, but its
 // connection waits for a while: what is sent late by that is what connecting
 // had held up, as a slow network may at any time.
-func await(ctx context.Context, late *adapter.Limit, send func(context.Context) error) error {
+func await(ctx context.Context, late *adapter.Deadline, send func(context.Context) error) error {
 	done, left := make(chan error, 1), make(chan struct{})
 	go func() { done <- send(adapter.Lingering(ctx, left)) }()
 	select {
@@ -195,12 +195,12 @@ func await(ctx context.Context, late *adapter.Limit, send func(context.Context) 
 	close(left)
 	// What came at the same moment is better than nothing. And what waits for a
 	// connection says now that it was not sent.
-	last := time.NewTimer(adapter.Moment)
+	last := time.NewTimer(adapter.FinalWait)
 	defer last.Stop()
 	end := cmp.Or(ctx.Err(), context.DeadlineExceeded)
 	select {
 	case err := <-done:
-		if fate := fate(ctx, err); fate == adapter.Unsent && serverError(err) == nil {
+		if fate := fate(ctx, err); fate == adapter.NotSent && serverError(err) == nil {
 			return unsentError{end}
 		} else if err == nil || serverError(err) != nil {
 			return err
@@ -325,7 +325,7 @@ func (s *Store) addr() string {
 	switch {
 	case s.cluster != nil:
 		return "cluster of " + strings.Join(s.cluster.client.Options().Addrs, ", ")
-	case s.retry.Patient:
+	case s.retry.Failover:
 		return "primary behind Sentinel"
 	}
 	return s.single.addr

@@ -114,7 +114,7 @@ func unbegun(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, redis.ErrClosed):
-		return adapter.Closed("go-redis")
+		return adapter.ClosedClient("go-redis")
 	}
 	return unsentError{err}
 }

@@ -25,10 +25,10 @@ func (s *Store) explain(ctx context.Context, err, broke error) error {
 			s.addr(), own(ctx, broke), refused.Message)
 	}
 	if s.shut(err) {
-		return adapter.Closed("rueidis")
+		return adapter.ClosedClient("rueidis")
 	}
-	if broke == nil && fate(ctx, err) == adapter.Unsent {
-		return adapter.Unreachable("rueidis: "+s.addr(), err)
+	if broke == nil && fate(ctx, err) == adapter.NotSent {
+		return adapter.NotSentError("rueidis: "+s.addr(), err)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = adapter.Timeout(ctx, err)
@@ -84,7 +84,7 @@ func serverError(err error) *store.ServerError {
 	}
 	var refused *rueidis.RedisError
 	if !errors.As(err, &refused) || refused.IsNil() {
-		return adapter.Distrust(err)
+		return adapter.TLSRefusal(err)
 	}
 	return refusal(refused.Error())
 }
@@ -109,11 +109,11 @@ func (e unsentError) Unwrap() error { return e.error }
 //
 // ErrClosing is what requests get when rueidis takes their connection away:
 // the user has closed the client, or Sentinel has named another primary.
-func fate(ctx context.Context, err error) adapter.Fate {
+func fate(ctx context.Context, err error) adapter.Failure {
 	var unsent unsentError
 	switch {
 	case errors.As(err, &unsent):
-		return adapter.Unsent
+		return adapter.NotSent
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), foreign(ctx, err):
 		return adapter.Broken
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -121,7 +121,7 @@ func fate(ctx context.Context, err error) adapter.Fate {
 	case errors.Is(err, rueidis.ErrClosing):
 		return adapter.Lost
 	case errors.Is(err, rueidis.ErrNoSlot):
-		return adapter.Unsent
+		return adapter.NotSent
 	}
-	return adapter.SocketFate(err)
+	return adapter.SocketFailure(err)
 }

@@ -81,14 +81,14 @@ func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 		if err != nil {
 			return worked, err
 		}
-		if renew == nil && f.Worn() {
+		if renew == nil && f.NeedsReplacement() {
 			renew = calm.next()
 		}
 		select {
 		case <-f.Wake:
 		case <-renew:
 			renew = nil
-			if f.Worn() {
+			if f.NeedsReplacement() {
 				next, err := s.replace(f, e)
 				if err != nil {
 					return worked, err
@@ -139,7 +139,7 @@ func hear(f *adapter.Feed, conn rueidis.DedicatedClient) *ear {
 		},
 		OnSubscription: func(e rueidis.PubSubSubscription) {
 			if e.Kind == "unsubscribe" || e.Kind == "sunsubscribe" {
-				f.Ended(e.Channel) // of the server's own accord
+				f.Unsubscribed(e.Channel) // of the server's own accord
 			}
 		},
 	})
@@ -173,7 +173,7 @@ func (s *Store) tell(f *adapter.Feed, conn rueidis.DedicatedClient, came []strin
 		case moved:
 			worked = true
 			f.Moved(name, slot, to)
-		case refused == nil || adapter.Passing(refused) || f.Refused(name, err):
+		case refused == nil || adapter.Transient(refused) || f.SubscribeRefused(name, err):
 			return worked, err
 		}
 	}

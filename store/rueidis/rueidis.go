@@ -44,8 +44,8 @@ type Store struct {
 	useless error
 
 	retry adapter.Retry
-	alarm adapter.Alarm
-	calm  adapter.Calm
+	alarm adapter.Deadlines
+	calm  adapter.Steady
 	// closing: a request has found the client closed.
 	closing atomic.Bool
 	hub     adapter.Hub
@@ -61,11 +61,11 @@ func New(client rueidis.Client) *Store {
 	}
 	s := &Store{client: client, mode: client.Mode()}
 	s.retry = adapter.Retry{
-		Tries: retries, Patient: s.mode != rueidis.ClientModeStandalone, Fate: fate, Refusal: serverError,
+		Tries: retries, Failover: s.mode != rueidis.ClientModeStandalone, Classify: fate, Refusal: serverError,
 	}
-	s.hub.Wire = adapter.Wire{Session: s.session, Patient: s.retry.Patient, Keeps: true}
+	s.hub.Driver = adapter.Driver{Session: s.session, WaitsToConnect: s.retry.Failover, KeepsChannels: true}
 	if s.mode == rueidis.ClientModeCluster {
-		s.hub.Wire.Place = s.place
+		s.hub.Driver.Nodes = s.place
 	}
 	return s
 }
@@ -155,7 +155,7 @@ func (s *Store) do(ctx context.Context, cmd rueidis.Completed) answer {
 	switch {
 	case ctx.Done() == nil && late == nil:
 		return answer{result: s.client.Do(ctx, cmd)}
-	case ctx.Done() == nil && s.calm.Settled() && !s.retry.Patient:
+	case ctx.Done() == nil && s.calm.Reached() && !s.retry.Failover:
 		return answer{result: s.note(s.client.Do(adapter.Bounded(ctx, late), cmd))}
 	}
 	a := await(ctx, late, func() rueidis.RedisResult { return s.note(s.client.Do(ctx, cmd)) })
@@ -167,12 +167,12 @@ func (s *Store) do(ctx context.Context, cmd rueidis.Completed) answer {
 
 // await runs send in a goroutine of its own and returns what comes of it, or
 // the context's error as soon as that ends.
-func await(ctx context.Context, late *adapter.Limit, send func() rueidis.RedisResult) answer {
+func await(ctx context.Context, late *adapter.Deadline, send func() rueidis.RedisResult) answer {
 	result, err := awaitAny(ctx, late, send)
 	return answer{result, err}
 }
 
-func awaitAny[T any](ctx context.Context, late *adapter.Limit, send func() T) (result T, err error) {
+func awaitAny[T any](ctx context.Context, late *adapter.Deadline, send func() T) (result T, err error) {
 	done := make(chan T, 1)
 	go func() { done <- send() }()
 	select {

@@ -19,8 +19,8 @@ var (
 var inAdapters = []mutant{{
 	name: "a listener is told of a message before its subscription stands",
 	file: receiving,
-	old:  "		if slices.ContainsFunc(subs, waits) {\n",
-	mut:  "		if false && slices.ContainsFunc(subs, waits) {\n",
+	old:  "\t\tif slices.ContainsFunc(subs, unconfirmed) {\n",
+	mut:  "\t\tif false && slices.ContainsFunc(subs, unconfirmed) {\n",
 	by:   []check{refusing, allGoRedis},
 }, {
 	name: "a listener that has stopped is told of messages",
@@ -43,32 +43,31 @@ var inAdapters = []mutant{{
 }, {
 	name: "what is not subscribed to after a break is believed to be",
 	file: receiving,
-	old:  "		c.asked, c.confirmed = false, false\n		f.came = append(f.came, name)\n",
-	mut:  "		c.asked, c.confirmed = true, true\n",
+	old:  "\t\tc.subscribeSent, c.confirmed = false, false\n\t\tf.toSubscribe = append(f.toSubscribe, name)\n",
+	mut:  "\t\tc.subscribeSent, c.confirmed = true, true\n",
 	by:   []check{refusing, allGoRedis},
 }, {
 	name: "a refused subscription fails only with its time limit",
 	file: receiving,
-	old:  "			c.refuse(err)\n			bereft = bereft || c.bereft()\n",
-	mut:  "			bereft = bereft || c.bereft()\n",
+	old:  "\t\t\tc.refuse(err)\n\t\t\tliveListener = liveListener || c.hasLiveListener()\n",
+	mut:  "\t\t\tliveListener = liveListener || c.hasLiveListener()\n",
 	by:   []check{refusing, allGoRedis},
 }, {
 	name: "a slot that has moved leaves its channels where they were",
 	file: receiving,
-	old: "	if c := h.channels[name]; c != nil && c.feed == f && c.asked && h.Wire.Place != nil {\n" +
-		"		h.evict(name, c, \"\")\n	}\n",
+	old: "\tif c := h.channels[name]; c != nil && c.feed == f && c.subscribeSent && h.Driver.Nodes != nil {\n\t\th.unassign(name, c, \"\")\n\t}\n",
 	mut: "",
 	by:  []check{refusing, allGoRedis},
 }, {
 	name: "a channel that came back is left all the same",
 	file: receiving,
-	old:  "		case c != nil && c.feed == f:\n			h.forget(name) // it came back\n",
-	mut:  "		case c != nil && c.feed == f && c.confirmed:\n			h.forget(name) // it came back\n",
+	old:  "\t\tcase c != nil && c.feed == f:\n\t\t\th.endUnsubscribe(name) // it came back\n",
+	mut:  "\t\tcase c != nil && c.feed == f && c.confirmed:\n\t\t\th.endUnsubscribe(name) // it came back\n",
 	by:   []check{refusing, allGoRedis},
 }, {
 	name: "a request that may have run counts as one that was never sent",
 	file: retrying,
-	old:  "		if fate != Unsent {\n			broke = err\n		}\n",
+	old:  "\t\tif failure != NotSent {\n\t\t\tbroke = err\n\t\t}\n",
 	mut:  "",
 	by:   []check{refusing, allGoRedis},
 }, {
@@ -80,7 +79,7 @@ var inAdapters = []mutant{{
 }, {
 	name: "a port that nobody listens at is a connection that broke",
 	file: retrying,
-	old:  "	case op.Op == \"dial\":\n		return Unsent\n",
+	old:  "\tcase op.Op == \"dial\":\n\t\treturn NotSent\n",
 	mut:  "",
 	by:   []check{refusing, allGoRedis},
 }, {

@@ -159,7 +159,7 @@ var inConnections = []mutant{{
 }, {
 	name: "a time limit outlives its requests",
 	file: "internal/adapter/limit.go",
-	old:  "	if l.users == 0 && l.alarm.next != l {\n",
+	old:  "\tif l.users == 0 && l.deadlines.next != l {\n",
 	mut:  "	if false {\n",
 	by:   []check{refusing},
 }, {
@@ -195,7 +195,7 @@ var inConnections = []mutant{{
 }, {
 	name: "rueidis: what was not sent is an unknown outcome",
 	file: "store/rueidis/errors.go",
-	old:  "	if broke == nil && fate(ctx, err) == adapter.Unsent {\n",
+	old:  "\tif broke == nil && fate(ctx, err) == adapter.NotSent {\n",
 	mut:  "	if false {\n",
 	by:   []check{rueidis},
 }, {

@@ -88,7 +88,7 @@ var inJobs = []mutant{{
 }, {
 	name: "a connection is replaced for one channel of many",
 	file: "internal/adapter/feed.go",
-	old:  "len(f.kept) > 0 && (f.hub.Wire.Place == nil || len(f.kept)*burden >= f.uses)",
+	old:  "len(f.kept) > 0 && (f.hub.Driver.Nodes == nil || len(f.kept)*listenersPerKept >= f.channels)",
 	mut:  "len(f.kept) > 0",
 	by:   []check{refusing},
 }, {
