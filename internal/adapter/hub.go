@@ -48,7 +48,7 @@ type Hub struct {
 	mu            sync.Mutex // guards what follows; no I/O and no callback while it is held
 	channels      map[string]*channel
 	unsubscribing map[string]*pendingUnsubscribe // channels to unsubscribe from, unless they come back
-	feeds         map[string]*Feed               // by node. Invariant: each has channels, or farewells that somebody waits for
+	feeds         map[string]*Feed               // by node; each has channels, or unsubscribes that are awaited
 	unrouted      map[string]*channel            // Invariant: the channels without a feed
 	router        *router                        // Invariant: not nil while there are homeless channels
 }

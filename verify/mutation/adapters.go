@@ -55,7 +55,8 @@ var inAdapters = []mutant{{
 }, {
 	name: "a slot that has moved leaves its channels where they were",
 	file: receiving,
-	old: "\tif c := h.channels[name]; c != nil && c.feed == f && c.subscribeSent && h.Driver.Nodes != nil {\n\t\th.unassign(name, c, \"\")\n\t}\n",
+	old: "\tif c := h.channels[name]; c != nil && c.feed == f && c.subscribeSent && h.Driver.Nodes != nil {\n" +
+		"\t\th.unassign(name, c, \"\")\n\t}\n",
 	mut: "",
 	by:  []check{refusing, allGoRedis},
 }, {
