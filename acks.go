@@ -8,8 +8,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/request"
-	"github.com/holdfast-go/holdfast/internal/wire"
-	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -30,69 +28,13 @@ func (e *AckError) Error() string {
 // Is makes an AckError an ErrNotAcked.
 func (e *AckError) Is(target error) bool { return target == ErrNotAcked }
 
-// acks are the acknowledgements that a lock is taken with.
-type acks struct {
-	need  store.Acks
-	limit time.Duration // of each kind of waiting
-}
-
-func (a acks) wanted() bool { return a != acks{} }
-
-// setLimit notes for how long an option waits.
-func (a *acks) setLimit(option string, limit time.Duration) error {
-	if limit < time.Millisecond || limit%time.Millisecond != 0 {
-		return invalid("%s: the limit is %v: the server counts whole milliseconds, from 1ms on", option, limit)
-	}
-	a.limit = max(a.limit, limit)
-	return nil
-}
-
-// options names those that asked for this.
-func (a *acks) options() string {
-	switch {
-	case a.need.LocalAOF == 0:
-		return "WaitReplicas"
-	case a.need.Replicas == 0:
-		return "WaitAOF"
-	}
-	return "WaitReplicas and WaitAOF"
-}
-
-// total bounds the waiting: WAIT and WAITAOF follow each other.
-func (a acks) total() time.Duration {
-	if a.need.Replicas > 0 && a.need.LocalAOF > 0 {
-		return 2 * a.limit
-	}
-	return a.limit
-}
-
-// waits refuses, as far as it can be known, a server that cannot do what s
-// waits for. Nothing has been taken yet.
-func (c *Client) waits(s *spec) error {
-	info := c.server.Load()
-	if s.ack.need.LocalAOF == 0 || info == nil || !older(*info, 7, 2) {
+// acked refuses an answer that too few replicas or disks have acknowledged: then the
+// script has run all the same.
+func (s *spec) acked(got store.Acks) error {
+	if !s.ack.Wanted() || got.Covers(s.ack.Need) {
 		return nil
 	}
-	return &ServerError{Code: "WAITAOF", Message: fmt.Sprintf(
-		"WAITAOF the server at %s is %s %s", info.Address, info.Product, info.Version)}
-}
-
-// runAcked sends an action on holds that s is the terms of. Too few
-// acknowledgements are an AckError: the action has run.
-func (c *Client) runAcked(
-	ctx context.Context, s *spec, action *script.Script, keys, args []string,
-) (string, error) {
-	limited := request.Within(ctx, c.cfg.RequestTimeout)
-	if !s.ack.wanted() {
-		answer, err := c.store.Run(limited, action, keys, args)
-		return answer, request.InTime(ctx, err)
-	}
-	answer, got, err := c.store.(store.Acker).RunAcked(limited, action, keys, args, s.ack.need, s.ack.limit)
-	err = request.InTime(ctx, err)
-	if err == nil && !got.Covers(s.ack.need) {
-		err = &AckError{Name: s.name, Want: s.ack.need, Got: got}
-	}
-	return answer, err
+	return &AckError{Name: s.name, Want: s.ack.Need, Got: got}
 }
 
 // confirm sees a grant acknowledged, or gives it back and says why. A pushed
@@ -113,7 +55,7 @@ func (h *hold) confirm(ctx context.Context) error {
 		if errors.Is(err, ErrNotAcked) || request.Definite(err) {
 			_ = h.release(ctx) // what it could not do goes on in the background
 		} else {
-			c.undo(s, h.attempt, c.now()+s.ttl)
+			c.canceller.Cancel(s.attempt(h.attempt), c.now()+s.ttl)
 		}
 	}
 	switch {
@@ -131,12 +73,10 @@ func (h *hold) confirm(ctx context.Context) error {
 // extend asks the server for ttl from now on.
 func (h *hold) extend(ctx context.Context, ttl time.Duration) (renewer.Reason, error) {
 	c := h.spec.client
-	args := []string{c.retention, h.attempt, wire.Millis(ttl), h.spec.owner}
-	answer, err := c.runAcked(ctx, h.spec, script.Renew, h.spec.keys(), args)
-	if err != nil {
-		return "", err
+	r, got, err := c.sender.Renew(ctx, h.spec.ack, []request.Renewal{h.renewal(ttl)})
+	if err == nil {
+		err = h.spec.acked(got)
 	}
-	r, err := wire.ParseRenewals(answer, 1)
 	switch {
 	case err != nil:
 		return "", err
@@ -149,4 +89,9 @@ func (h *hold) extend(ctx context.Context, ttl time.Duration) (renewer.Reason, e
 		return renewer.NotHeld, nil
 	}
 	return "", nil
+}
+
+// renewal asks for ttl from now on.
+func (h *hold) renewal(ttl time.Duration) request.Renewal {
+	return request.Renewal{Key: h.spec.key(), Attempt: h.attempt, Owner: h.spec.owner, TTL: ttl}
 }

@@ -124,7 +124,7 @@ func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, e
 			return nil, WakeNone, away.over(ctx, err)
 		}
 	}
-	c.introduce()
+	c.registration.Start()
 	id, number := c.attempt()
 	at := &attempt{c: c, spec: s, id: id, number: number}
 	// To join in the first request, the subscription must stand already, or
@@ -142,7 +142,7 @@ func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, e
 		return nil, WakeNone, at.failed(ctx, err, away.last)
 	}
 	h, err := at.settle(ctx, a)
-	if err == nil && s.ack.wanted() {
+	if err == nil && s.ack.Wanted() {
 		if err = h.confirm(ctx); err != nil {
 			h = nil
 		}
@@ -184,7 +184,7 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 	}
 	args = s.owned(args)
 	sent := c.now()
-	a, err := c.ask(ctx, action, s.keys(), args)
+	a, err := c.sender.Ask(ctx, action, s.keys(), args)
 	if err == nil || !request.Definite(err) {
 		at.asked = sent
 		// An answer that leaves nothing there says so of what was asked before, too.
@@ -199,13 +199,60 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 	return a, err
 }
 
+// first sends the first request of an attempt, in a batch if many are under way.
+func (at *attempt) first(ctx context.Context) (a wire.Answer, err error) {
+	batch := at.spec.batch
+	if batch == nil {
+		return at.ask(ctx, script.Acquire)
+	}
+	entered := at.c.now() // before anything is sent, so trust may be counted from it
+	item := batch.Enter(request.One{Key: at.spec.key(), Attempt: at.id})
+	if item == nil {
+		defer batch.Exit()
+		return at.ask(ctx, script.Acquire)
+	}
+	var o request.Outcome
+	select {
+	case o = <-item.Answer:
+	case <-ctx.Done():
+		if item.Leave() {
+			return a, ctx.Err() // before anything was sent
+		}
+		o.Err = ctx.Err()
+	}
+	switch {
+	case o.Err != nil:
+		at.risk = !request.Definite(o.Err)
+		return a, o.Err
+	case !o.Done:
+		return at.ask(ctx, script.Acquire)
+	}
+	at.asked, at.sure, at.risk = entered, true, true
+	return wire.Answer{Kind: wire.Granted, Token: o.Token}, nil
+}
+
+// cancel gives back what the attempt has or may yet get.
+func (at *attempt) cancel() {
+	c, a := at.c, at.spec.attempt(at.id)
+	if at.w == nil {
+		c.canceller.Cancel(a, c.now()+a.TTL)
+		return
+	}
+	c.canceller.Abandon(a, at.number)
+}
+
+// attempt is an attempt for the lock as its cancels need it.
+func (s *spec) attempt(id string) request.Attempt {
+	return request.Attempt{ID: id, Keys: s.keys(), Owner: s.owner, Base: s.base, TTL: s.ttl}
+}
+
 // failed is the end of an attempt by an error of a request. last is why the one
 // before it failed, if it did. What was refused or not sent leaves nothing
 // behind, but what was asked before may.
 func (at *attempt) failed(ctx context.Context, err, last error) error {
 	c := at.c
 	if at.risk {
-		at.undo()
+		at.cancel()
 	}
 	end := request.Ended(ctx)
 	switch {
@@ -234,7 +281,7 @@ func (at *attempt) settle(ctx context.Context, a wire.Answer) (*hold, error) {
 		c.observe(Event{Kind: EventWait, Name: s.name, HolderID: at.id, Position: a.Place})
 		return at.await(ctx, a)
 	default:
-		at.undo()
+		at.cancel()
 		return nil, fault("lock", s.name, wire.BadAnswer("another kind to acquire"))
 	}
 }
@@ -253,7 +300,7 @@ func (at *attempt) granted(g grant) (*hold, error) {
 	if ok && (!c.life.IsClosing() || !c.renewer.Remove(&h.Item)) {
 		return h, nil
 	}
-	at.undo()
+	at.cancel()
 	if c.life.IsClosing() {
 		return nil, ErrClosed
 	}
@@ -284,14 +331,14 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 			wake = WakePoll
 		case <-ctx.Done():
 			timer.Stop()
-			at.undo()
+			at.cancel()
 			if silence != nil {
 				return nil, &endedError{name: s.name, end: ctx.Err(), last: silence}
 			}
 			return nil, ctx.Err()
 		case <-c.life.Closing():
 			timer.Stop()
-			at.undo()
+			at.cancel()
 			return nil, ErrClosed
 		}
 		timer.Stop()
@@ -340,7 +387,7 @@ func (at *attempt) believes(g pushes.Grant) (grant, bool) {
 		p.Granted, p.Lease = min(at.queued, g.Token/1000), at.spec.ttl
 	}
 	now := at.c.now()
-	if !at.stood || at.spec.fixed || at.spec.ack.wanted() || !p.Trusted(now) {
+	if !at.stood || at.spec.fixed || at.spec.ack.Wanted() || !p.Trusted(now) {
 		return grant{}, false
 	}
 	return grant{token: g.Token, waiting: g.Waiting, since: p.Since(now), pushed: p.Lease}, true
@@ -362,7 +409,7 @@ func (at *attempt) look(ctx context.Context) (wire.Answer, error) {
 func (at *attempt) renumber() {
 	c := at.c
 	if !at.sure {
-		at.undo()
+		at.cancel()
 	}
 	at.id, at.number = c.attempt()
 	at.stood, at.risk = false, false

@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"errors"
-	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"reflect"
@@ -21,7 +19,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/waitqueue"
 	"github.com/holdfast-go/holdfast/internal/wire"
-	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -40,12 +37,10 @@ type Client struct {
 	attempts  atomic.Uint64
 	seats     seats
 	queue     *waitqueue.Queue[*hold, *spec] // the goroutines of this process that want a lock
-	roads     roads
 	manners   shared[choice, manner]
 	places    shared[place, place]
 	pushing   pushState
 	teller    teller
-	abandoned abandoned
 	renewer   *renewer.Renewer
 	hub       *pushes.Hub
 	retention string
@@ -57,14 +52,12 @@ type Client struct {
 	gone     chan struct{}    // closed when nothing runs any more
 	closeErr error            // of the first Close; written before gone is closed
 
-	presence presence
+	sender       *request.Sender
+	preflight    *request.Preflight
+	canceller    *request.Canceller
+	registration *request.Registration
 
-	checked   atomic.Bool // the server has been seen to be usable
-	server    atomic.Pointer[store.ServerInfo]
-	away      atomic.Int64 // when the log was last told that the server is; 0: never
-	allowed   atomic.Bool  // its user may run what the actions are made of
-	announced atomic.Bool  // the client has begun to make itself known
-	insisting atomic.Int64 // what [Client.insist] has under way
+	away atomic.Int64 // when the log was last told that the server is; 0: never
 }
 
 // channelLinger is for how long the subscription to one lock of a Cluster is
@@ -109,14 +102,20 @@ func New(s store.Store, cfg Config) (*Client, error) {
 		Now: c.now, Renew: c.renew, Renewed: c.renewed, Lost: c.lost, Timeout: cfg.RequestTimeout,
 	})
 	c.queue = c.newQueue()
-	c.openRoads()
+	c.sender = request.New(request.Config{
+		Store: s, Prefix: cfg.Prefix, Timeout: cfg.RequestTimeout, Retention: c.retention,
+		Now: c.now, Random: c.chance, Life: c.life,
+	})
+	c.preflight = request.NewPreflight(c.sender)
+	c.canceller = request.NewCanceller(c.sender)
+	c.registration = request.NewRegistration(c.sender, c.id, cfg.App, Version, c.notRegistered)
 	// One channel serves all locks of a server, for good. In a Cluster each
 	// lock has its own: a client may come to wait for a million of them.
 	var linger time.Duration
 	if c.sharded {
 		linger = channelLinger
 	}
-	c.hub = pushes.New(c.listen, c.readPush, c.stray, max(cfg.RequestTimeout, subscribing), linger)
+	c.hub = pushes.New(c.listen, c.readPush, c.canceller.Stray, max(cfg.RequestTimeout, subscribing), linger)
 	return c, nil
 }
 
@@ -148,89 +147,9 @@ func (c *Client) readPush(payload string) (uint64, pushes.Grant, bool) {
 	}, true
 }
 
-// run sends one action. Its error says nothing about whether the action ran,
-// unless it is the server's refusal.
-func (c *Client) run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
-	answer, err := c.store.Run(request.Within(ctx, c.cfg.RequestTimeout), action, keys, args)
-	if err != nil {
-		err = c.explained(request.InTime(ctx, err))
-	}
-	return answer, err
-}
-
-// ask sends one action on one lock and reads its answer.
-func (c *Client) ask(ctx context.Context, action *script.Script, keys, args []string) (wire.Answer, error) {
-	answer, err := c.run(ctx, action, keys, args)
-	if err != nil {
-		return wire.Answer{}, err
-	}
-	return wire.Parse(answer)
-}
-
-// ready makes sure, once, that the server can run the actions: a primary, new
-// enough. Without an error nothing more is asked of it later; a server that
-// becomes a replica refuses the actions themselves.
-func (c *Client) ready(ctx context.Context) error {
-	if c.checked.Load() {
-		return nil
-	}
-	limited, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
-	defer cancel()
-	info, err := c.store.Server(limited)
-	var refused *ServerError
-	switch {
-	case errors.As(err, &refused) && refused.Code == "NOPERM":
-		// Not allowed to ask: the actions will show what is missing.
-	case err != nil:
-		return request.Unsent(request.InTime(ctx, err))
-	default:
-		if err := usable(info); err != nil {
-			return err
-		}
-		c.server.Store(&info)
-	}
-	c.checked.Store(true)
-	return nil
-}
-
-// prepare makes sure, once, that the server can run the actions and its user
-// may, and can wait for the acknowledgements that the lock is taken with.
-func (c *Client) prepare(ctx context.Context, s *spec) error {
-	if err := c.ready(ctx); err != nil {
-		return err
-	}
-	if err := c.waits(s); err != nil {
-		return err
-	}
-	return c.permitted(ctx, s)
-}
-
-// usable refuses a server on which the actions would not work, or would
-// answer from a copy.
-func usable(i store.ServerInfo) error {
-	if i.Role == "replica" || i.Role == "slave" {
-		return &ServerError{Code: "REPLICA", Message: "REPLICA the server at " + i.Address + " is a replica"}
-	}
-	oldest := [2]int{7, 0}
-	if i.Product == "valkey" {
-		oldest = [2]int{7, 2}
-	}
-	if older(i, oldest[0], oldest[1]) {
-		return &ServerError{Code: "VERSION", Message: fmt.Sprintf(
-			"VERSION the server at %s is %s %s, too old", i.Address, i.Product, i.Version)}
-	}
-	return nil
-}
-
-// older reports that the server's version is before major.minor; one that it
-// does not tell is not: the actions will show.
-func older(i store.ServerInfo, major, minor int) bool {
-	first, rest, _ := strings.Cut(i.Version, ".")
-	second, _, _ := strings.Cut(rest, ".")
-	have, err := strconv.Atoi(first)
-	if err != nil {
-		return false
-	}
-	sub, _ := strconv.Atoi(second)
-	return have < major || have == major && sub < minor
+// notRegistered notes that people cannot see this client by name.
+func (c *Client) notRegistered(err error) {
+	c.tell(news{log: func(log *slog.Logger) {
+		log.Debug("holdfast: client not registered", "client", c.id, "error", err)
+	}})
 }

@@ -76,7 +76,7 @@ func (c *Client) close(ctx context.Context, release bool) (first bool, err error
 	if !c.life.Close() {
 		return false, nil
 	}
-	c.presence.stop()
+	c.registration.Stop()
 
 	leases := c.renewer.All()
 	var told error
@@ -88,7 +88,7 @@ func (c *Client) close(ctx context.Context, release bool) (first bool, err error
 	}
 	if release {
 		if err = c.releaseAll(ctx, leases); err == nil {
-			c.farewell(ctx)
+			c.registration.End(ctx)
 		}
 	}
 
@@ -112,7 +112,7 @@ func (c *Client) releaseAll(ctx context.Context, leases []*renewer.Item) error {
 		h := l.Hold.(*hold)
 		switch {
 		case !c.renewer.Remove(l): // lost, or released by its holder meanwhile
-		case c.roads.open && h.plain():
+		case c.sender.Batches() && h.plain():
 			plain = append(plain, h)
 		default:
 			others = append(others, h)
@@ -187,11 +187,7 @@ func (c *Client) releaseBatch(ctx context.Context, batch []*hold) (left []*hold,
 		keys[i], args[i] = h.spec.key(), h.attempt
 	}
 	for failures := 0; ; failures++ {
-		var each string
-		answer, err := c.run(ctx, script.ReleaseIdle, keys, args)
-		if err == nil {
-			_, each, err = wire.ParseSeveral(answer, len(batch))
-		}
+		_, each, err := c.sender.RunSeveral(ctx, script.ReleaseIdle, keys, args)
 		switch {
 		case err == nil:
 			for i, h := range batch {
@@ -211,13 +207,4 @@ func (c *Client) releaseBatch(ctx context.Context, batch []*hold) (left []*hold,
 			return nil, fault("release of", batch[0].spec.name, err)
 		}
 	}
-}
-
-// farewell lets the client's own record end soon instead of in a quarter of
-// an hour. It is a courtesy: nothing depends on it.
-func (c *Client) farewell(ctx context.Context) {
-	if !c.announced.Load() {
-		return
-	}
-	_, _ = c.run(ctx, script.RegisterClient, []string{c.clientKey()}, c.introduction(time.Millisecond))
 }

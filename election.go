@@ -79,7 +79,8 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 		if err = l.Proclaim(ctx, value); err == nil {
 			return l, nil
 		}
-		if ctx.Err() != nil || !request.Transient(err) || lease.Err() != nil || !e.terms.client.rest(ctx, failures) {
+		if ctx.Err() != nil || !request.Transient(err) || lease.Err() != nil ||
+			!e.terms.client.sender.Pause(ctx, failures) {
 			_ = l.Resign(ctx)
 			return nil, err
 		}
@@ -149,7 +150,7 @@ func (e *Election) Loop(
 			}
 		}
 		again := errors.Is(err, ErrHeld) || errors.Is(err, ErrNotHeld) || errors.Is(err, ErrLost) || wavering(err)
-		if ctx.Err() != nil || !again || !e.terms.client.rest(ctx, failures) {
+		if ctx.Err() != nil || !again || !e.terms.client.sender.Pause(ctx, failures) {
 			return err
 		}
 	}
@@ -225,7 +226,7 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 func (l *Leadership) say(ctx context.Context, word string) (string, error) {
 	h := l.lease.tenure.hold
 	l.number++
-	return h.spec.client.run(ctx, script.Proclaim, h.spec.keys(), []string{
+	return h.spec.client.sender.Run(ctx, script.Proclaim, h.spec.keys(), []string{
 		h.attempt, wire.Number(h.server.Load()), strconv.FormatUint(l.number, 10), word, l.election.watch,
 		h.spec.client.retention,
 	})

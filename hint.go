@@ -3,9 +3,7 @@ package holdfast
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"net"
-	"slices"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/request"
@@ -86,7 +84,7 @@ func permissionHint(e *request.PermissionError) string {
 		"+pubsub|numsub +publish +subscribe"
 	switch {
 	case len(e.Lacking) > 0:
-		what = grants(e.Lacking, prefix)
+		what = request.Grants(e.Lacking, prefix)
 	case strings.Contains(e.Message, "channel"):
 		what = "the channels &" + prefix + ":*"
 	case strings.Contains(e.Message, "keys"), strings.Contains(e.Message, "a key"),
@@ -94,33 +92,4 @@ func permissionHint(e *request.PermissionError) string {
 		what = "the keys ~" + prefix + ":*"
 	}
 	return "give the server's user " + what + " (ACL SETUSER)"
-}
-
-// explained adds to a lack of permission what the hint needs to be exact.
-func (c *Client) explained(err error) error {
-	var refused *ServerError
-	if !errors.As(err, &refused) || refused.Code != "NOPERM" {
-		return err
-	}
-	return &request.PermissionError{ServerError: refused, Prefix: c.cfg.Prefix}
-}
-
-// lacking is the refusal for commands that the server's user may not run.
-func (c *Client) lacking(commands []string) error {
-	refused := &ServerError{
-		Code: "NOPERM",
-		Message: fmt.Sprintf("NOPERM the user may not run %s, which the locks are made of: ACL SETUSER USER %s",
-			strings.Join(commands, ", "), grants(commands, c.cfg.Prefix)),
-	}
-	return &request.PermissionError{ServerError: refused, Prefix: c.cfg.Prefix, Lacking: commands}
-}
-
-// grants are the rules that permit the commands. A server does not tell a
-// forbidden channel from a forbidden publish.
-func grants(commands []string, prefix string) string {
-	rules := "+" + strings.Join(commands, " +")
-	if slices.Contains(commands, "publish") || slices.Contains(commands, "spublish") {
-		rules += " &" + prefix + ":*"
-	}
-	return rules
 }

@@ -261,28 +261,24 @@ func (h *hold) withdraw() {
 	stood := h.stood
 	h.mu.Unlock()
 	if stood {
-		h.spec.client.undo(h.spec, h.attempt, h.spec.client.now())
+		h.spec.client.canceller.Cancel(h.spec.attempt(h.attempt), h.spec.client.now())
 	}
 }
 
 // renew asks the server to extend leases of one group.
 func (c *Client) renew(ctx context.Context, batch []*renewer.Item) ([]renewer.Outcome, error) {
-	keys := make([]string, len(batch))
-	args := make([]string, 1, 1+3*len(batch))
-	args[0] = c.retention
+	holds := make([]request.Renewal, len(batch))
 	for i, l := range batch {
-		h := l.Hold.(*hold)
-		keys[i] = h.spec.key()
-		args = append(args, h.attempt, wire.Millis(l.Asking), h.spec.owner)
+		holds[i] = l.Hold.(*hold).renewal(l.Asking)
 	}
 	// All of one group wait for the same acknowledgements, or none does.
-	answer, err := c.runAcked(ctx, batch[0].Hold.(*hold).spec, script.Renew, keys, args)
+	first := batch[0].Hold.(*hold).spec
+	renewals, got, err := c.sender.Renew(ctx, first.ack, holds)
+	if err == nil {
+		err = first.acked(got)
+	}
 	if err != nil {
 		return nil, request.InTime(c.life.Context(), err) // the limit is the renewer's
-	}
-	renewals, err := wire.ParseRenewals(answer, len(batch))
-	if err != nil {
-		return nil, err
 	}
 	outcomes := make([]renewer.Outcome, len(batch))
 	var asking sync.WaitGroup
@@ -327,13 +323,8 @@ func (h *hold) release(ctx context.Context) error {
 		return h.stay(ctx, 0)
 	}
 	ctx = request.Lasting(ctx)
-	limit := h.spec.client.twiceAtMost(ctx)
-	return h.leaveTogether(ctx, func() error { return h.releaseAlone(ctx, limit) })
-}
-
-// twiceAtMost is ctx for as long as a request and one more of the same may take.
-func (c *Client) twiceAtMost(ctx context.Context) context.Context {
-	return request.Within(ctx, 2*c.cfg.RequestTimeout)
+	limit := h.spec.client.sender.Twice(ctx)
+	return h.releaseInBatch(ctx, func() error { return h.releaseAlone(ctx, limit) })
 }
 
 // releaseAlone releases the hold as far as limit allows, which is ctx's or shorter.
@@ -341,12 +332,12 @@ func (h *hold) releaseAlone(ctx, limit context.Context) error {
 	c, s := h.spec.client, h.spec
 	args := s.owned([]string{h.attempt, wire.Number(h.server.Load()), c.retention, s.base})
 	// A copy that ran is answered like the first.
-	a, err := twice(limit, func() (wire.Answer, error) { return c.ask(limit, script.Release, s.keys(), args) })
+	a, err := c.sender.AskTwice(limit, script.Release, s.keys(), args)
 	err = request.InTime(ctx, err)
 	switch {
 	case err != nil:
 		if request.Transient(err) {
-			c.undo(s, h.attempt, max(c.now(), h.Deadline()))
+			c.canceller.Cancel(s.attempt(h.attempt), max(c.now(), h.Deadline()))
 		}
 		return fault("release of", s.name, err)
 	case a.Kind == wire.Released, a.Kind == wire.Held: // Held: others of the named owner are in
@@ -355,4 +346,24 @@ func (h *hold) releaseAlone(ctx, limit context.Context) error {
 		return h.gone(limit)
 	}
 	return fault("release of", s.name, wire.BadAnswer("another kind to release"))
+}
+
+// releaseInBatch releases the hold with others if many are under way. If not, nothing or
+// no more is known than before.
+func (h *hold) releaseInBatch(ctx context.Context, alone func() error) (err error) {
+	batch := h.spec.client.sender.Releases()
+	_, limited := ctx.Deadline()
+	if batch == nil || limited || h.spec.want != wire.Exclusive || h.spec.owner != "" || h.waiting.Load() > 0 {
+		return alone()
+	}
+	item := batch.Enter(request.One{Key: h.spec.key(), Attempt: h.attempt})
+	if item == nil {
+		defer batch.Exit()
+		return alone()
+	}
+	if o := <-item.Answer; o.Done {
+		return nil
+	}
+	// Not done, or not known: release finds out, for it may come twice.
+	return alone()
 }

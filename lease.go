@@ -421,7 +421,7 @@ func (h *hold) forfeit(ctx context.Context) error {
 	case h.spec.least > 0:
 		h.spec.client.life.Go(func() { _ = h.stay(h.spec.client.life.Context(), 0) })
 	default:
-		h.spec.client.undo(h.spec, h.attempt, h.spec.client.now())
+		h.spec.client.canceller.Cancel(h.spec.attempt(h.attempt), h.spec.client.now())
 	}
 	return fmt.Errorf("%w: %w", ErrNotHeld, h.over())
 }

@@ -31,17 +31,18 @@ func (h *hold) stay(ctx context.Context, after time.Duration) error {
 	args := s.owned([]string{
 		h.attempt, wire.Number(h.server.Load()), ceilMillis(s.least), ceilMillis(after), c.retention, s.base,
 	})
-	limit := c.twiceAtMost(ctx)
-	a, err := twice(limit, func() (wire.Answer, error) { return c.ask(limit, script.ReleaseAfter, s.keys(), args) })
+	limit := c.sender.Twice(ctx)
+	a, err := c.sender.AskTwice(limit, script.ReleaseAfter, s.keys(), args)
 	err = request.InTime(ctx, err)
 	switch {
 	case err != nil:
 		if request.Transient(err) {
 			until := max(c.now(), h.Deadline())
-			c.insist(insistence{known: until, silent: until, say: func(ctx context.Context) (known bool, err error) {
-				_, err = c.ask(ctx, script.ReleaseAfter, s.keys(), args)
+			again := func(ctx context.Context) (known bool, err error) {
+				_, err = c.sender.Ask(ctx, script.ReleaseAfter, s.keys(), args)
 				return true, err
-			}})
+			}
+			c.canceller.Until(request.Message{Known: until, Silent: until, Send: again})
 		}
 		return fault("release of", s.name, err)
 	case a.Kind == wire.Stays || a.Kind == wire.Released || a.Kind == wire.Held:

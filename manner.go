@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/leasetime"
+	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -14,7 +15,7 @@ type choice struct {
 	want   string // the mode, as acquire is told it
 	ttl    time.Duration
 	fixed  bool
-	ack    acks
+	ack    request.Acks
 	rw     leases        // of a read-write lock; zero: of another kind
 	wait   time.Duration // limit of the waiting; negative: none
 	read   time.Duration // lease of readers, if it is another than that of writers
@@ -40,11 +41,11 @@ type manner struct {
 	ttlMS    string
 	life     string // ms for which the record is to live: the lease and the retention after it
 	patience string
-	road     *road // on which its acquisitions travel with others; nil: alone
-	whole    bool  // never passed inside the process: each lease has a hold of its own
-	limit    int   // of a semaphore
-	weight   int   // permits of it that are asked for
-	err      error // what was wrong with the name or the options; such a manner is nobody else's
+	batch    *request.Batcher // of its acquisitions; nil: each is sent alone
+	whole    bool             // never passed inside the process: each lease has a hold of its own
+	limit    int              // of a semaphore
+	weight   int              // permits of it that are asked for
+	err      error            // what was wrong with the name or the options; such a manner is nobody else's
 }
 
 // manner is what follows from a choice.
@@ -58,7 +59,9 @@ func (c *Client) newManner(chosen choice) manner {
 		ttlMS: wire.Millis(chosen.ttl), life: wire.Millis(chosen.ttl + c.cfg.Retention),
 		patience: wire.Millis(leasetime.WaiterTTL(chosen.ttl)),
 	}
-	m.road = c.road(&m)
+	if m.want == wire.Exclusive && m.owner == "" && !m.ack.Wanted() {
+		m.batch = c.sender.Acquires(m.ttlMS, m.life)
+	}
 	return m
 }
 
@@ -71,10 +74,10 @@ type place struct {
 }
 
 // place is where the lock lives. On one server that is the same for all.
-func (c *Client) place(name, key string, ack acks) *place {
+func (c *Client) place(name, key string, ack request.Acks) *place {
 	group := c.store.Group(key)
-	if ack.wanted() {
-		group += fmt.Sprintf(" acknowledged by %+v in %v", ack.need, ack.limit)
+	if ack.Wanted() {
+		group += fmt.Sprintf(" acknowledged by %+v in %v", ack.Need, ack.Limit)
 	}
 	if c.sharded {
 		base := wire.Base(c.cfg.Prefix, name, true)

@@ -285,7 +285,7 @@ func (c *Client) askAll(ctx context.Context, locks []terms) (holds []*hold, busy
 		}
 		return nil, 0, fault("lock", first.name, err)
 	}
-	c.introduce()
+	c.registration.Start()
 	attempt, _ := c.attempt()
 	keys, args := make([]string, len(locks)), []string{attempt, first.ttlMS, c.retention}
 	for i := range locks {
@@ -293,11 +293,11 @@ func (c *Client) askAll(ctx context.Context, locks []terms) (holds []*hold, busy
 	}
 	undo := func() {
 		for i := range locks {
-			c.undo(&locks[i].spec, attempt, c.now()+first.ttl)
+			c.canceller.Cancel(locks[i].attempt(attempt), c.now()+first.ttl)
 		}
 	}
 	sent := c.now()
-	answer, err := c.run(ctx, script.AcquireAll, keys, args)
+	answer, err := c.sender.Run(ctx, script.AcquireAll, keys, args)
 	if request.Definite(err) {
 		return nil, 0, fault("lock", first.name, err)
 	}
@@ -334,7 +334,7 @@ func (c *Client) askAll(ctx context.Context, locks []terms) (holds []*hold, busy
 
 // confirmAll sees the grants acknowledged, or gives all of them back.
 func (c *Client) confirmAll(ctx context.Context, holds []*hold) (confirmed []*hold, failed int, err error) {
-	if !holds[0].spec.ack.wanted() {
+	if !holds[0].spec.ack.Wanted() {
 		return holds, 0, nil
 	}
 	for i, h := range holds {

@@ -51,7 +51,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 
 // look reads the leader, and for how long that can be true at most.
 func (e *Election) look(ctx context.Context) (Leader, time.Duration, error) {
-	answer, err := e.terms.client.run(ctx, script.ReadLeader, e.terms.keys(), nil)
+	answer, err := e.terms.client.sender.Run(ctx, script.ReadLeader, e.terms.keys(), nil)
 	if err != nil {
 		return Leader{}, 0, err
 	}
@@ -203,7 +203,7 @@ func (o *observation) ask(ctx context.Context) (Leader, time.Duration, error) {
 		return Leader{}, 0, ErrClosed
 	}
 	defer o.c.life.Exit()
-	if err := o.c.ready(ctx); err != nil {
+	if err := o.c.preflight.Server(ctx); err != nil {
 		return Leader{}, 0, err
 	}
 	return o.e.look(ctx)

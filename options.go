@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/internal/leasetime"
+	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -146,11 +147,11 @@ func (ch *choice) validate(c *Client) error {
 	case ch.tries > 0 && ch.wait >= 0:
 		return invalid("MaxWait and Tries exclude each other: the one waits in line, the other does not; " +
 			"leave one of them out")
-	case ch.ack.wanted() && !acker:
-		return invalid("%s: this store cannot wait for acknowledgements: leave the option out", ch.ack.options())
-	case ch.ack.wanted() && ch.ack.total() >= c.cfg.RequestTimeout:
+	case ch.ack.Wanted() && !acker:
+		return invalid("%s: this store cannot wait for acknowledgements: leave the option out", ackOptions(ch.ack))
+	case ch.ack.Wanted() && ch.ack.Total() >= c.cfg.RequestTimeout:
 		return invalid("%s: the waiting may take %v: it must end within Config.RequestTimeout, which is %v",
-			ch.ack.options(), ch.ack.total(), c.cfg.RequestTimeout)
+			ackOptions(ch.ack), ch.ack.Total(), c.cfg.RequestTimeout)
 	}
 	return nil
 }
@@ -386,8 +387,8 @@ func WaitReplicas(replicas int, timeout time.Duration) Option {
 		if replicas < 1 {
 			return invalid("WaitReplicas of %d replicas: at least one must acknowledge", replicas)
 		}
-		ch.ack.need.Replicas = replicas
-		return ch.ack.setLimit("WaitReplicas", timeout)
+		ch.ack.Need.Replicas = replicas
+		return setAckLimit(&ch.ack, "WaitReplicas", timeout)
 	})
 }
 
@@ -403,7 +404,27 @@ func WaitAOF(replicas int, timeout time.Duration) Option {
 		if replicas < 0 {
 			return invalid("WaitAOF on %d replicas: use 0 for the primary alone", replicas)
 		}
-		ch.ack.need.LocalAOF, ch.ack.need.ReplicaAOF = 1, replicas
-		return ch.ack.setLimit("WaitAOF", timeout)
+		ch.ack.Need.LocalAOF, ch.ack.Need.ReplicaAOF = 1, replicas
+		return setAckLimit(&ch.ack, "WaitAOF", timeout)
 	})
+}
+
+// setAckLimit notes for how long an option waits.
+func setAckLimit(a *request.Acks, option string, limit time.Duration) error {
+	if limit < time.Millisecond || limit%time.Millisecond != 0 {
+		return invalid("%s: the limit is %v: the server counts whole milliseconds, from 1ms on", option, limit)
+	}
+	a.Limit = max(a.Limit, limit)
+	return nil
+}
+
+// ackOptions names those that asked for this.
+func ackOptions(a request.Acks) string {
+	switch {
+	case a.Need.LocalAOF == 0:
+		return "WaitReplicas"
+	case a.Need.Replicas == 0:
+		return "WaitAOF"
+	}
+	return "WaitReplicas and WaitAOF"
 }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -42,13 +41,7 @@ func (o *outage) outlast(ctx context.Context, err error) bool {
 	}
 	o.last = err
 	o.failures++
-	return o.c.rest(ctx, o.failures-1)
-}
-
-// rest waits before the next try after so many failures before the last one. It reports
-// false if ctx ends or the client closes before.
-func (c *Client) rest(ctx context.Context, failures int) bool {
-	return c.life.Sleep(ctx, backoff.Default.After(failures, c.chance()))
+	return o.c.sender.Pause(ctx, o.failures-1)
 }
 
 // over is the error of a call that has asked for nothing yet and gives up.

@@ -164,7 +164,7 @@ func (e *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) 
 		if err != nil {
 			back.add(turn.HolderID, seen, t.ttl)
 			again := wavering(err) || errors.Is(err, ErrLost)
-			if ctx.Err() != nil || !again || !t.client.rest(ctx, failures) {
+			if ctx.Err() != nil || !again || !t.client.sender.Pause(ctx, failures) {
 				return err
 			}
 			failures++
@@ -273,7 +273,7 @@ func (e *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 	if l == nil {
 		// Closed meanwhile, or lost: f did not run.
 		err = h.over()
-		c.undoBy(script.CancelRun, s, h.attempt, c.now()+s.ttl)
+		c.canceller.CancelBy(script.CancelRun, s.attempt(h.attempt), c.now()+s.ttl)
 		c.observe(Event{Kind: EventFail, Name: s.name, Wait: c.now() - start, Err: err})
 		return RunResult{HolderID: h.attempt}, nil, err
 	}
@@ -294,9 +294,9 @@ func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 		}
 		return RunResult{}, nil, fault("turn of", s.name, err)
 	}
-	c.introduce()
+	c.registration.Start()
 	attempt, _ := c.attempt()
-	undo := func() { c.undoBy(script.CancelRun, s, attempt, c.now()+s.ttl) }
+	undo := func() { c.canceller.CancelBy(script.CancelRun, s.attempt(attempt), c.now()+s.ttl) }
 	sent := c.now()
 	line, err := e.turn(ctx, attempt, first)
 	if request.Definite(err) {
@@ -324,7 +324,7 @@ func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 		undo()
 		return RunResult{HolderID: attempt}, nil, c.tooLate(s)
 	}
-	if s.ack.wanted() {
+	if s.ack.Wanted() {
 		if err := h.confirm(ctx); err != nil { // which has given the run back, but not its period
 			undo()
 			return RunResult{HolderID: attempt}, nil, err
@@ -339,7 +339,7 @@ func (e *Periodic) turn(ctx context.Context, attempt, first string) (wire.RunAns
 	if asked := e.schedule(); asked.Aligned {
 		offset = wire.Millis(asked.Offset)
 	}
-	answer, err := c.run(ctx, script.BeginRun, s.keys(), []string{
+	answer, err := c.sender.Run(ctx, script.BeginRun, s.keys(), []string{
 		attempt, s.ttlMS, c.retention, wire.Millis(e.period), offset, first, s.base,
 	})
 	if err != nil {
@@ -439,11 +439,11 @@ func (l *Lease) forgo(ctx context.Context) error {
 
 func (h *hold) forgo(ctx context.Context) error {
 	c, s := h.spec.client, h.spec
-	a, err := c.ask(ctx, script.CancelRun, s.keys(), []string{h.attempt, c.retention, s.base})
+	a, err := c.sender.Ask(ctx, script.CancelRun, s.keys(), []string{h.attempt, c.retention, s.base})
 	switch {
 	case err != nil:
 		if request.Transient(err) {
-			c.undoBy(script.CancelRun, s, h.attempt, c.now()+s.ttl)
+			c.canceller.CancelBy(script.CancelRun, s.attempt(h.attempt), c.now()+s.ttl)
 		}
 		return fault("release of", s.name, err)
 	case a.Kind == wire.None:

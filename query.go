@@ -80,7 +80,7 @@ func notYours(name string, h wire.HolderLine) error {
 
 // record reads what the server keeps of a lock.
 func (c *Client) record(ctx context.Context, keys []string) (wire.Record, error) {
-	answer, err := c.run(ctx, script.Inspect, keys, nil)
+	answer, err := c.sender.Run(ctx, script.Inspect, keys, nil)
 	if err != nil {
 		return wire.Record{}, err
 	}

@@ -5,8 +5,7 @@ import (
 	"errors"
 
 	"github.com/holdfast-go/holdfast/internal/line"
-	"github.com/holdfast-go/holdfast/internal/wire"
-	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/internal/request"
 )
 
 // lockShared takes the lock as a reader: under the lease of this very call
@@ -127,12 +126,10 @@ func (c *Client) readFirst(
 // nothing is known: the reader stands in line, where it harms nobody.
 func (c *Client) look(ctx context.Context, h *hold) line.Joining {
 	ttl, sent := c.renewer.TTL(&h.Item), c.now()
-	args := []string{c.retention, h.attempt, wire.Millis(ttl), ""}
-	answer, err := c.runAcked(ctx, h.spec, script.Renew, h.spec.keys(), args)
-	if err != nil {
-		return line.Stand
+	r, got, err := c.sender.Renew(ctx, h.spec.ack, []request.Renewal{h.renewal(ttl)})
+	if err == nil {
+		err = h.spec.acked(got)
 	}
-	r, err := wire.ParseRenewals(answer, 1)
 	if err != nil || !r[0].Held {
 		return line.Stand // its next renewal will say that it is lost
 	}

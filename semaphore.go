@@ -131,7 +131,7 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 		return err
 	}
 	args := []string{wire.Number(uint64(limit)), t.client.retention, t.base}
-	a, err := t.client.ask(ctx, script.SetLimit, t.keys(), args)
+	a, err := t.client.sender.Ask(ctx, script.SetLimit, t.keys(), args)
 	switch {
 	case err != nil:
 		return fault("limit of", t.name, err)

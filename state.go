@@ -115,7 +115,7 @@ func (c *Client) whois(ctx context.Context, known map[string]*ClientInfo, attemp
 		return info
 	}
 	known[id] = nil
-	answer, err := c.run(ctx, script.ReadClient, []string{wire.ClientKey(c.cfg.Prefix, id)}, nil)
+	answer, err := c.sender.Run(ctx, script.ReadClient, []string{wire.ClientKey(c.cfg.Prefix, id)}, nil)
 	if err != nil {
 		return nil
 	}
@@ -157,7 +157,7 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 	}
 	key := wire.Key(c.cfg.Prefix, name)
 	ours := c.holdsOf(key, e.Token)
-	a, err := c.ask(ctx, script.Evict, []string{key}, []string{
+	a, err := c.sender.Ask(ctx, script.Evict, []string{key}, []string{
 		wire.Encode(e.By), wire.Encode(e.Reason), wire.Number(e.Token >> 10), c.retention,
 		wire.Base(c.cfg.Prefix, name, c.sharded),
 	})
@@ -197,7 +197,7 @@ func (c *Client) askable(ctx context.Context, name string) error {
 	case c.life.IsClosing():
 		return ErrClosed
 	}
-	if err := c.ready(ctx); err != nil {
+	if err := c.preflight.Server(ctx); err != nil {
 		return fault("inspection of", name, err)
 	}
 	return nil

@@ -135,9 +135,12 @@ func (h *hold) step(ctx context.Context, t *tenure, want way) error {
 	}
 	// A step that too few replicas have acknowledged is one of unknown outcome.
 	var sent time.Duration
-	a, err := twice(ctx, func() (wire.Answer, error) {
+	a, err := request.Resend(ctx, func() (wire.Answer, error) {
 		sent = c.now()
-		answer, err := c.runAcked(ctx, s, script.Convert, s.keys(), args)
+		answer, got, err := c.sender.RunAcked(ctx, s.ack, script.Convert, s.keys(), args)
+		if err == nil {
+			err = s.acked(got)
+		}
 		if err != nil {
 			return wire.Answer{}, err
 		}

@@ -130,36 +130,13 @@ func (at *attempt) join(ctx context.Context) (wire.Answer, error) {
 	return a, err
 }
 
-// permitted asks, once, whether the server's user may run what the actions are
-// made of: a command that is refused in the middle of an action would leave its
-// first writes behind. Every refusal but that one is left to the action itself.
-func (c *Client) permitted(ctx context.Context, s *spec) error {
-	if c.allowed.Load() {
-		return nil
-	}
-	answer, err := c.run(ctx, script.CheckACL, s.keys(), []string{s.channel})
-	if err != nil {
-		if request.Refusal(err) != nil && !request.IsPermission(err) {
-			return nil
-		}
-		return request.Unsent(err) // it changes nothing
-	}
-	var needed, pushing []string
-	for _, command := range wire.ParseMissing(answer) {
-		switch command {
-		case "publish", "spublish", "pubsub|numsub", "pubsub|shardnumsub":
-			pushing = append(pushing, command)
-		default:
-			needed = append(needed, command)
-		}
-	}
-	if len(pushing) > 0 {
+// prepare makes sure, once, that the server can run the scripts and its user may, and
+// that it can wait for the acknowledgements that the lock is taken with.
+func (c *Client) prepare(ctx context.Context, s *spec) error {
+	noPushes, err := c.preflight.Check(ctx, s.ack, s.keys(), s.channel)
+	if noPushes != nil {
 		c.pushing.mute.Store(true)
-		c.reportPushUnavailable(s, c.lacking(pushing))
+		c.reportPushUnavailable(s, noPushes)
 	}
-	if len(needed) > 0 {
-		return c.lacking(needed)
-	}
-	c.allowed.Store(true)
-	return nil
+	return err
 }

@@ -4,8 +4,8 @@ package main
 var inClient = []mutant{{
 	name: "the deadline is counted from the reply to an acquisition",
 	file: "acquire.go",
-	old:  "	sent := c.now()\n	a, err := c.ask(ctx, action, s.keys(), args)\n",
-	mut:  "	a, err := c.ask(ctx, action, s.keys(), args)\n	sent := c.now()\n",
+	old:  "	sent := c.now()\n	a, err := c.sender.Ask(ctx, action, s.keys(), args)\n",
+	mut:  "	a, err := c.sender.Ask(ctx, action, s.keys(), args)\n	sent := c.now()\n",
 	by:   []check{worlds, rules},
 }, {
 	name: "the deadline is counted from the reply to a renewal",
@@ -100,19 +100,19 @@ var inClient = []mutant{{
 }, {
 	name: "what an acquisition of unknown outcome was granted is kept",
 	file: "acquire.go",
-	old:  "	if at.risk {\n		at.undo()\n	}\n	end := request.Ended(ctx)\n",
+	old:  "	if at.risk {\n		at.cancel()\n	}\n	end := request.Ended(ctx)\n",
 	mut:  "	end := request.Ended(ctx)\n",
 	by:   []check{rules, worlds},
 }, {
 	name: "a cancel that came before its request is enough",
-	file: "undo.go",
-	old:  "		return a.Kind != wire.None, err\n",
-	mut:  "		return a.Kind != wire.None || err == nil, err\n",
+	file: "internal/request/cancel.go",
+	old:  "		return answer.Kind != wire.None, err\n",
+	mut:  "		return answer.Kind != wire.None || err == nil, err\n",
 	by:   []check{rules, worlds},
 }, {
 	name: "who gives up a wait leaves its place behind",
 	file: "acquire.go",
-	old:  "			timer.Stop()\n			at.undo()\n			if silence != nil {\n",
+	old:  "			timer.Stop()\n			at.cancel()\n			if silence != nil {\n",
 	mut:  "			timer.Stop()\n			if silence != nil {\n",
 	by:   []check{rules, worlds},
 }, {
@@ -148,20 +148,20 @@ var inClient = []mutant{{
 }, {
 	name: "a release of unknown outcome is left to the lease",
 	file: "hold.go",
-	old:  "			c.undo(s, h.attempt, max(c.now(), h.Deadline()))\n",
+	old:  "			c.canceller.Cancel(s.attempt(h.attempt), max(c.now(), h.Deadline()))\n",
 	mut:  "			_ = request.Transient(err)\n",
 	by:   []check{rules, worlds},
 }, {
 	name: "a release is stopped by its context",
 	file: "hold.go",
-	old:  "	ctx = request.Lasting(ctx)\n	limit := h.spec.client.twiceAtMost(ctx)\n",
-	mut:  "	limit := h.spec.client.twiceAtMost(ctx)\n",
+	old:  "	ctx = request.Lasting(ctx)\n	limit := h.spec.client.sender.Twice(ctx)\n",
+	mut:  "	limit := h.spec.client.sender.Twice(ctx)\n",
 	by:   []check{worlds, rules},
 }, {
 	name: "a swallowed WAIT count",
 	file: "acks.go",
-	old:  "	if err == nil && !got.Covers(s.ack.need) {\n",
-	mut:  "	if err == nil && got.Replicas < 0 {\n",
+	old:  "	if !s.ack.Wanted() || got.Covers(s.ack.Need) {\n",
+	mut:  "	if !s.ack.Wanted() || got.Replicas >= 0 {\n",
 	by:   []check{rules},
 }, {
 	name: "a reader joins a hold that is about to be a writer's",

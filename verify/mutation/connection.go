@@ -74,8 +74,8 @@ var inConnections = []mutant{{
 }, {
 	name: "what was not sent is undone",
 	file: "acquire.go",
-	old:  "	if at.risk {\n		at.undo()\n	}\n	end := request.Ended(ctx)\n",
-	mut:  "	at.undo()\n	end := request.Ended(ctx)\n",
+	old:  "	if at.risk {\n		at.cancel()\n	}\n	end := request.Ended(ctx)\n",
+	mut:  "	at.cancel()\n	end := request.Ended(ctx)\n",
 	by:   []check{outlasting},
 }, {
 	name: "what was not sent is an unknown outcome",
@@ -122,7 +122,7 @@ var inConnections = []mutant{{
 }, {
 	name: "Close releases each lease by itself, a few at a time",
 	file: "close.go",
-	old:  "		case c.roads.open && h.plain():\n			plain = append(plain, h)\n",
+	old:  "		case c.sender.Batches() && h.plain():\n			plain = append(plain, h)\n",
 	mut:  "",
 	by:   []check{closing},
 }, {
@@ -133,9 +133,9 @@ var inConnections = []mutant{{
 	by:   []check{closing},
 }, {
 	name: "a release is given up before its first request can be answered",
-	file: "hold.go",
-	old:  "	return request.Within(ctx, 2*c.cfg.RequestTimeout)\n",
-	mut:  "	return request.Within(ctx, c.cfg.RequestTimeout/4)\n",
+	file: "internal/request/sender.go",
+	old:  "{ return Within(ctx, 2*s.Timeout) }",
+	mut:  "{ return Within(ctx, s.Timeout/4) }",
 	by:   []check{rules},
 }, {
 	name: "who resigns second overtakes the first",

@@ -115,8 +115,8 @@ var inKinds = []mutant{{
 }, {
 	name: "acknowledgements are waited for longer than a request may take",
 	file: "options.go",
-	old:  "	case ch.ack.wanted() && ch.ack.total() >= c.cfg.RequestTimeout:\n",
-	mut:  "	case ch.ack.wanted() && ch.ack.limit >= c.cfg.RequestTimeout:\n",
+	old:  "	case ch.ack.Wanted() && ch.ack.Total() >= c.cfg.RequestTimeout:\n",
+	mut:  "	case ch.ack.Wanted() && ch.ack.Limit >= c.cfg.RequestTimeout:\n",
 	by:   []check{rules},
 }, {
 	name: "several locks are trusted as long as the last of them",
@@ -168,7 +168,7 @@ var inKinds = []mutant{{
 	by:   []check{waking, rules},
 }, {
 	name: "a command that the server's user lacks is found out in the midst of an action",
-	file: "subscribe.go",
+	file: "internal/request/preflight.go",
 	old:  "	if len(needed) > 0 {\n",
 	mut:  "	if len(needed) > 99 {\n",
 	by:   []check{rules},
@@ -234,8 +234,8 @@ var inKinds = []mutant{{
 	by:   []check{rules},
 }, {
 	name: "a client announces itself once",
-	file: "presence.go",
-	old:  "		c.presence.after(presenceEvery, c.announce, c.life.IsClosing)\n",
-	mut:  "		c.presence.after(presenceTTL*99, c.announce, c.life.IsClosing)\n",
+	file: "internal/request/registration.go",
+	old:  "time.AfterFunc(refreshEvery, r.refresh)",
+	mut:  "time.AfterFunc(99*registrationTTL, r.refresh)",
 	by:   []check{rules},
 }}

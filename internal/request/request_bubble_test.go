@@ -1,0 +1,545 @@
+package request_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/lifecycle"
+	"github.com/holdfast-go/holdfast/internal/request"
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	key     = "holdfast:{a}"
+	base    = "holdfast:push:"
+	ttl     = 30 * time.Second
+	timeout = time.Second
+)
+
+// bench is a sender over a store in the time of a bubble.
+type bench struct {
+	*request.Sender
+	mem  *memstore.Store
+	life *lifecycle.Group
+	sent atomic.Int64 // requests that reached the store
+}
+
+func bubble(t *testing.T, f func(t *testing.T, b *bench)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{mem: memstore.New(), life: lifecycle.New()}
+		b.Sender = b.over(b.mem)
+		b.count(nil)
+		f(t, b)
+		b.life.Stop()
+	})
+}
+
+func (b *bench) over(s store.Store) *request.Sender {
+	return request.New(request.Config{
+		Store: s, Prefix: "holdfast", Timeout: timeout, Retention: "60000",
+		Now: clock.Now, Random: func() float64 { return 0.5 }, Life: b.life,
+	})
+}
+
+// count counts requests, and fails those that fail refuses.
+func (b *bench) count(fail func(action string) error) {
+	b.mem.FailRequest(func(action string, _ []string) error {
+		b.sent.Add(1)
+		if fail == nil {
+			return nil
+		}
+		return fail(action)
+	})
+}
+
+// acquire takes the lock for an attempt of client c.
+func (b *bench) acquire(t *testing.T, id string) wire.Answer {
+	t.Helper()
+	a, err := b.Ask(t.Context(), script.Acquire, []string{key},
+		[]string{id, wire.Millis(ttl), wire.Millis(ttl), wire.Exclusive, "0", base})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func attempt(id string) request.Attempt {
+	return request.Attempt{ID: id, Keys: []string{key}, Base: base, TTL: ttl}
+}
+
+var errLink = errors.New("the link broke")
+
+func TestAnAnswerIsRead(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		if a := b.acquire(t, "c/1"); a.Kind != wire.Granted || a.Token == 0 {
+			t.Errorf("got %+v", a)
+		}
+		if a := b.acquire(t, "c/2"); a.Kind != wire.Busy || a.Left != ttl {
+			t.Errorf("got %+v", a)
+		}
+	})
+}
+
+func TestSilenceIsNoEndOfAContext(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		resume := b.mem.Stall()
+		defer resume()
+		start := time.Now()
+		_, err := b.Run(t.Context(), script.Inspect, []string{key}, nil)
+		var silent *request.SilenceError
+		if !errors.As(err, &silent) || !silent.Timeout() || !silent.Temporary() || request.IsContextEnd(err) {
+			t.Errorf("got %v", err)
+		}
+		if time.Since(start) != timeout || request.Definite(err) || !request.Transient(err) {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), timeout/2)
+		defer cancel()
+		if _, err := b.Run(ctx, script.Inspect, []string{key}, nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the caller's own limit: %v", err)
+		}
+	})
+}
+
+func TestARequestWithoutAnAnswerIsSentOnceMore(t *testing.T) {
+	refused := &store.ServerError{Code: "NOPERM", Message: "NOPERM no"}
+	for name, c := range map[string]struct {
+		errs []error // of the first and the second copy
+		sent int64
+		want error
+	}{
+		"answered":                  {[]error{nil}, 1, nil},
+		"refused":                   {[]error{refused}, 1, refused},
+		"not sent":                  {[]error{store.ErrNotSent}, 1, store.ErrNotSent},
+		"the second is answered":    {[]error{errLink, nil}, 2, nil},
+		"neither is answered":       {[]error{errLink, errLink}, 2, errLink},
+		"the second is refused":     {[]error{errLink, refused}, 2, errLink},
+		"the second was never sent": {[]error{errLink, store.ErrNotSent}, 2, errLink},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, b *bench) {
+				b.count(func(string) error { return c.errs[b.sent.Load()-1] })
+				_, err := b.AskTwice(b.Twice(t.Context()), script.Inspect, []string{key}, nil)
+				if errors.Is(err, wire.ErrAnswer) {
+					err = nil // of another kind than Ask reads, but an answer
+				}
+				if b.sent.Load() != c.sent || !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+					t.Errorf("%v after %d requests", err, b.sent.Load())
+				}
+			})
+		})
+	}
+}
+
+func TestALackOfPermissionNamesThePrefix(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		b.count(func(string) error { return &store.ServerError{Code: "NOPERM", Message: "NOPERM no keys"} })
+		_, err := b.Run(t.Context(), script.Inspect, []string{key}, nil)
+		var lacks *request.PermissionError
+		if !errors.As(err, &lacks) || lacks.Prefix != "holdfast" || !request.IsPermission(err) || !request.Definite(err) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestRenewalsAreOneRequest(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		b.acquire(t, "c/1")
+		before := b.sent.Load()
+		got, _, err := b.Renew(t.Context(), request.Acks{}, []request.Renewal{
+			{Key: key, Attempt: "c/1", TTL: 2 * ttl}, {Key: "holdfast:{b}", Attempt: "c/2", TTL: ttl},
+		})
+		if err != nil || b.sent.Load() != before+1 || len(got) != 2 || !got[0].Held || got[1].Held {
+			t.Errorf("%+v, %v after %d requests", got, err, b.sent.Load()-before)
+		}
+		if left := b.acquire(t, "c/3").Left; left != 2*ttl {
+			t.Errorf("%v are left", left)
+		}
+		b.count(func(string) error { return errLink })
+		if _, _, err := b.Renew(t.Context(), request.Acks{}, []request.Renewal{{Key: key}}); !errors.Is(err, errLink) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestAcknowledgementsAreCounted(t *testing.T) {
+	need := request.Acks{Need: store.Acks{Replicas: 2}, Limit: 100 * time.Millisecond}
+	both := request.Acks{Need: store.Acks{Replicas: 1, LocalAOF: 1}, Limit: 100 * time.Millisecond}
+	if !need.Wanted() || need.Total() != need.Limit || both.Total() != 2*both.Limit || (request.Acks{}).Wanted() {
+		t.Errorf("%+v: %v", need, need.Total())
+	}
+	bubble(t, func(t *testing.T, b *bench) {
+		b.mem.SetAcks(store.Acks{Replicas: 1})
+		b.acquire(t, "c/1")
+		_, got, err := b.RunAcked(t.Context(), need, script.Renew, []string{key},
+			[]string{"60000", "c/1", wire.Millis(ttl), ""})
+		if err != nil || got.Replicas != 1 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
+func TestABatchTakesWhatIsFree(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		b.acquire(t, "other/1")
+		free := b.Acquires(wire.Millis(ttl), wire.Millis(ttl))
+		if free == nil || free != b.Acquires(wire.Millis(ttl), wire.Millis(ttl)) {
+			t.Fatal("acquisitions of one TTL are not sent together")
+		}
+		var alone int
+		for free.Enter(request.One{}) == nil { // until one has to queue
+			alone++
+		}
+		taken := free.Enter(request.One{Key: "holdfast:{b}", Attempt: "c/1"})
+		busy := free.Enter(request.One{Key: key, Attempt: "c/2"})
+		before := b.sent.Load()
+		for range alone {
+			free.Exit()
+		}
+		if o := <-taken.Answer; !o.Done || o.Token == 0 || o.Err != nil {
+			t.Errorf("a free lock: %+v", o)
+		}
+		if o := <-busy.Answer; o.Done || o.Err != nil {
+			t.Errorf("a lock that is held: %+v", o)
+		}
+		if n := b.sent.Load() - before; n != 1 {
+			t.Errorf("%d requests", n)
+		}
+		released := b.Releases()
+		for range alone {
+			released.Enter(request.One{})
+		}
+		gone := released.Enter(request.One{Key: "holdfast:{b}", Attempt: "c/1"})
+		b.count(func(string) error { return errLink })
+		for range alone {
+			released.Exit()
+		}
+		if o := <-gone.Answer; o.Done || !errors.Is(o.Err, errLink) {
+			t.Errorf("without an answer: %+v", o)
+		}
+		for i := range 100 {
+			b.Acquires(wire.Number(uint64(i)), "")
+		}
+		if b.Acquires("new", "") != nil {
+			t.Error("the batches are not bounded")
+		}
+	})
+}
+
+// single is a store that takes one lock at a time.
+type single struct{ store.Store }
+
+func TestAStoreWithoutBatchesSendsEachAlone(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		s := b.over(single{b.mem})
+		if s.Batches() || s.Releases() != nil || s.Acquires("1", "1") != nil {
+			t.Error("it has batches")
+		}
+	})
+}
+
+func TestACancelThatFoundNothingIsSentAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		c := request.NewCanceller(b.Sender)
+		start := clock.Now()
+		c.Cancel(attempt("c/1"), start+ttl)
+		time.Sleep(ttl / 2)
+		synctest.Wait()
+		if n := b.sent.Load(); n < 10 || n > 40 {
+			t.Errorf("%d cancels in half a lease", n)
+		}
+		b.acquire(t, "c/1") // it was late
+		time.Sleep(2 * time.Second)
+		if a := b.acquire(t, "c/2"); a.Kind != wire.Granted {
+			t.Errorf("what came late is kept: %+v", a)
+		}
+		before := b.sent.Load()
+		time.Sleep(time.Hour)
+		if n := b.sent.Load() - before; n != 0 {
+			t.Errorf("%d more cancels after it was found", n)
+		}
+	})
+}
+
+func TestACancelEndsWhenNothingCanComeAnyMore(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		c := request.NewCanceller(b.Sender)
+		c.Cancel(attempt("c/1"), clock.Now()+ttl)
+		time.Sleep(ttl)
+		synctest.Wait()
+		before := b.sent.Load()
+		time.Sleep(time.Hour)
+		if n := b.sent.Load() - before; n != 0 {
+			t.Errorf("%d cancels after the last instant", n)
+		}
+		b.count(func(string) error { return &store.ServerError{Code: "NOPERM", Message: "NOPERM no"} })
+		before = b.sent.Load()
+		c.Cancel(attempt("c/2"), clock.Now()+ttl)
+		time.Sleep(time.Hour)
+		if n := b.sent.Load() - before; n != 1 {
+			t.Errorf("%d cancels after a refusal", n)
+		}
+	})
+}
+
+func TestAnAbandonedAttemptIsCancelledForAsLongAsItsPositionMayLive(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		c := request.NewCanceller(b.Sender)
+		b.count(func(string) error { return errLink })
+		c.Abandon(attempt("c/1"), 1)
+		time.Sleep(2 * ttl)
+		synctest.Wait()
+		before := b.sent.Load()
+		b.count(nil) // the server is back
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if n := b.sent.Load() - before; n == 0 {
+			t.Error("it gave up before the position was gone")
+		}
+	})
+}
+
+func TestAPushForAnAbandonedAttemptIsAnsweredWithACancel(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		c := request.NewCanceller(b.Sender)
+		b.acquire(t, "c/1")
+		c.Abandon(attempt("c/1"), 1)
+		synctest.Wait() // it is found, and cancelled
+		b.acquire(t, "c/1")
+		before := b.sent.Load()
+		c.Stray(1)
+		c.Stray(1)
+		c.Stray(2) // of another client
+		synctest.Wait()
+		if n := b.sent.Load() - before; n != 1 {
+			t.Errorf("%d cancels", n)
+		}
+		if a := b.acquire(t, "c/2"); a.Kind != wire.Granted {
+			t.Errorf("what was granted is kept: %+v", a)
+		}
+	})
+}
+
+func TestAPushWakesTheCancelThatIsUnderWay(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		c := request.NewCanceller(b.Sender)
+		c.Abandon(attempt("c/1"), 1) // nothing is found: it is sent again and again
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		b.acquire(t, "c/1")
+		before := b.sent.Load()
+		c.Stray(1)
+		synctest.Wait()
+		if n := b.sent.Load() - before; n != 1 {
+			t.Errorf("%d cancels at once", n)
+		}
+	})
+}
+
+func TestManyMessagesShareTheServersTime(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		c := request.NewCanceller(b.Sender)
+		b.count(func(string) error { return errLink })
+		for range 1000 {
+			c.Cancel(attempt("c/1"), clock.Now()+time.Hour)
+		}
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		before := b.sent.Load()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if n := b.sent.Load() - before; n > 10*600*2 {
+			t.Errorf("%d requests in 10 minutes, want about 10 a second", n)
+		}
+	})
+}
+
+func TestAClosedClientCancelsOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		b.life.Stop()
+		b.acquire(t, "c/1")
+		before := b.sent.Load()
+		request.NewCanceller(b.Sender).Cancel(attempt("c/1"), clock.Now()+ttl)
+		if n := b.sent.Load() - before; n != 1 {
+			t.Errorf("%d cancels", n)
+		}
+	})
+}
+
+// server answers with what it is told to.
+type server struct {
+	store.Store
+	info   store.ServerInfo
+	err    error
+	permit string // the answer to the question for permissions
+	asked  int
+}
+
+func (s *server) Server(context.Context) (store.ServerInfo, error) {
+	s.asked++
+	return s.info, s.err
+}
+
+func (s *server) Run(ctx context.Context, a *script.Script, keys, args []string) (string, error) {
+	if a == script.CheckACL && s.permit != "" {
+		s.asked++
+		return s.permit, nil
+	}
+	return s.Store.Run(ctx, a, keys, args)
+}
+
+func TestAServerThatCannotServeIsRefused(t *testing.T) {
+	redis := store.ServerInfo{Product: "redis", Version: "7.0.15", Role: "master", Address: "h:1"}
+	valkey := store.ServerInfo{Product: "valkey", Version: "7.1.0", Role: "master"}
+	for name, c := range map[string]struct {
+		server server
+		need   store.Acks
+		want   string // in the error; empty: none
+	}{
+		"good":            {server: server{info: redis}},
+		"replica":         {server: server{info: store.ServerInfo{Role: "slave", Address: "h:1"}}, want: "h:1 is a replica"},
+		"old redis":       {server: server{info: store.ServerInfo{Product: "redis", Version: "6.2.1"}}, want: "too old"},
+		"old valkey":      {server: server{info: valkey}, want: "too old"},
+		"unknown version": {server: server{info: store.ServerInfo{Product: "redis", Version: "unstable"}}},
+		"no WAITAOF":      {server: server{info: redis}, need: store.Acks{LocalAOF: 1}, want: "WAITAOF the server at h:1"},
+		"not to be asked": {server: server{err: &store.ServerError{Code: "NOPERM"}}},
+		"away":            {server: server{err: errLink}, want: "the link broke"},
+		"no permission":   {server: server{info: redis, permit: "missing hset publish"}, want: "+hset"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, b *bench) {
+				c.server.Store = b.mem
+				p := request.NewPreflight(b.over(&c.server))
+				_, err := p.Check(t.Context(), request.Acks{Need: c.need}, []string{key}, base+"c")
+				if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+					t.Fatalf("got %v", err)
+				}
+				if err != nil && !request.Definite(err) {
+					t.Errorf("%v may have changed something", err)
+				}
+				if err == nil {
+					asked := c.server.asked
+					if _, err := p.Check(t.Context(), request.Acks{}, []string{key}, base+"c"); err != nil || c.server.asked != asked {
+						t.Errorf("asked again: %v", err)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestAServerThatMayNotPushServes(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		s := &server{Store: b.mem, permit: "missing publish"}
+		p := request.NewPreflight(b.over(s))
+		noPushes, err := p.Check(t.Context(), request.Acks{}, []string{key}, base+"c")
+		if err != nil || noPushes == nil || !strings.Contains(noPushes.Error(), "+publish &holdfast:*") {
+			t.Errorf("%v, %v", noPushes, err)
+		}
+		if noPushes, err := p.Check(t.Context(), request.Acks{}, []string{key}, base+"c"); err != nil || noPushes != nil {
+			t.Errorf("again: %v, %v", noPushes, err)
+		}
+	})
+}
+
+func TestPermissionsThatCannotBeAskedForAreLeftToTheScripts(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		p := request.NewPreflight(b.Sender)
+		b.count(func(string) error { return &store.ServerError{Code: "ERR", Message: "ERR unknown command"} })
+		if _, err := p.Check(t.Context(), request.Acks{}, []string{key}, base+"c"); err != nil {
+			t.Errorf("a refusal: %v", err)
+		}
+		b.count(func(string) error { return errLink })
+		if _, err := p.Check(t.Context(), request.Acks{}, []string{key}, base+"c"); !errors.Is(err, store.ErrNotSent) {
+			t.Errorf("no answer: %v", err)
+		}
+	})
+}
+
+func TestAClientIsKnownWhileItWorks(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		var failed int
+		r := request.NewRegistration(b.Sender, "c", "billing", "1.0", func(error) { failed++ })
+		r.End(t.Context()) // nobody knows of it
+		r.Start()
+		r.Start()
+		synctest.Wait()
+		if n := b.sent.Load(); n != 1 || !strings.Contains(b.mem.Dump("holdfast:client:c")["app"], "billing") {
+			t.Errorf("%d requests: %v", n, b.mem.Dump("holdfast:client:c"))
+		}
+		b.count(func(string) error { return errLink })
+		time.Sleep(6 * time.Minute)
+		synctest.Wait()
+		if failed != 1 {
+			t.Errorf("told of %d failures", failed)
+		}
+		b.count(nil)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if b.mem.Dump("holdfast:client:c") == nil {
+			t.Error("it is not known any more")
+		}
+		r.Stop()
+		r.End(t.Context())
+		time.Sleep(time.Second)
+		if known := b.mem.Dump("holdfast:client:c"); known != nil {
+			t.Errorf("after its end: %v", known)
+		}
+	})
+}
+
+func TestALimitShortensAndNeverLengthens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		soon, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if request.Within(soon, time.Minute) != soon {
+			t.Error("the caller's deadline was lengthened")
+		}
+		limited := request.Within(t.Context(), time.Second)
+		at, ok := limited.Deadline()
+		if !ok || time.Until(at) != time.Second || limited.Err() != nil || limited.Done() != t.Context().Done() {
+			t.Errorf("ends in %v: %v", time.Until(at), limited.Err())
+		}
+		lasting := request.Lasting(soon)
+		time.Sleep(time.Second)
+		if !errors.Is(limited.Err(), context.DeadlineExceeded) || !errors.Is(request.Ended(limited), context.DeadlineExceeded) {
+			t.Errorf("past its deadline: %v", limited.Err())
+		}
+		if lasting.Done() != nil || lasting.Err() == nil {
+			t.Errorf("a deadline that was ahead: %v", lasting.Err())
+		}
+		if free := request.Lasting(soon); free.Done() != nil || free.Err() != nil {
+			t.Errorf("a context that has ended: %v", free.Err())
+		}
+		if background := context.Background(); request.Lasting(background) != background {
+			t.Error("a context without an end was wrapped")
+		}
+		cancelled, stop := context.WithCancel(t.Context())
+		stop()
+		if err := request.Within(cancelled, time.Minute).Err(); !errors.Is(err, context.Canceled) {
+			t.Errorf("of a context that was cancelled: %v", err)
+		}
+	})
+}
+
+func TestPauseEndsWithTheClient(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		if !b.Pause(t.Context(), 0) {
+			t.Error("it did not wait")
+		}
+		b.life.Close()
+		if b.Pause(t.Context(), 0) {
+			t.Error("it waited for a client that closes")
+		}
+	})
+}
