@@ -11,11 +11,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/internal/request"
+	"github.com/holdfast-go/holdfast/internal/waitqueue"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// lock takes the lock: the seat inside the process first, then, unless a hold
+// lock takes the lock: the turn inside the process first, then, unless a hold
 // came with it, the lock on the server. ctx bounds the waiting; parent is what
 // the lease's own context descends from.
 func (c *Client) lock(ctx, parent context.Context, s *spec, try bool) (*Lease, error) {
@@ -27,7 +28,7 @@ func (c *Client) lock(ctx, parent context.Context, s *spec, try bool) (*Lease, e
 	if c.observed() {
 		start = c.now()
 	}
-	take := c.lockSeated
+	take := c.lockExclusive
 	switch s.want[0] {
 	case 's':
 		take = c.lockShared
@@ -52,17 +53,17 @@ func (c *Client) lock(ctx, parent context.Context, s *spec, try bool) (*Lease, e
 	return l, err
 }
 
-func (c *Client) lockSeated(ctx, parent context.Context, s *spec, try bool) (*Lease, Wake, error) {
+func (c *Client) lockExclusive(ctx, parent context.Context, s *spec, try bool) (*Lease, Wake, error) {
 	cause := WakeNone
-	if c.seated(s) {
-		passed, waited, err := c.take(ctx, s, try)
+	if c.queued(s) {
+		turn, err := c.queue.Enter(ctx, s.key(), waitqueue.Exclusive, s, try)
 		if err != nil {
 			return nil, cause, err
 		}
-		if waited {
+		if turn.Waited {
 			cause = WakeLocal
 		}
-		if passed != nil {
+		if passed := turn.Hold; passed != nil {
 			if c.renewer.TTL(&passed.Item) == s.ttl && !s.whole && passed.spec.ack == s.ack &&
 				passed.spec.rw.any() == s.rw.any() {
 				if l := c.lease(parent, passed); l != nil {
@@ -77,15 +78,17 @@ func (c *Client) lockSeated(ctx, parent context.Context, s *spec, try bool) (*Le
 	}
 	h, w, err := c.acquire(ctx, s, try)
 	if err == nil {
-		if c.seated(s) {
-			c.sit(s, h)
+		if c.queued(s) {
+			c.turnOf(s).Keep(h)
 		}
 		if l := c.lease(parent, h); l != nil {
 			return l, max(cause, w), nil
 		}
 		err = h.over()
 	}
-	c.leave(s, nil)
+	if c.queued(s) {
+		c.turnOf(s).Leave()
+	}
 	return nil, cause, err
 }
 

@@ -33,8 +33,8 @@ type hold struct {
 
 	reported reported // guarded by the teller
 
-	// unseated: no seat came with it. It is never passed inside the process.
-	unseated atomic.Bool
+	// hasTurn: the local turn of the lock goes with it. Without, it is never handed over.
+	hasTurn atomic.Bool
 
 	// mu guards the fields below.
 	mu     sync.Mutex
@@ -70,7 +70,7 @@ func (c *Client) begin(s *spec, attempt string, g grant) (*hold, bool) {
 		spec: s, attempt: attempt, began: c.now(),
 	}
 	h.server.Store(g.token)
-	h.unseated.Store(s.want != wire.Exclusive)
+	h.hasTurn.Store(s.want == wire.Exclusive && c.queued(s))
 	if s.want == wire.Shared {
 		h.shared, h.promised = true, 1 // to the one who asked
 	}
@@ -168,10 +168,10 @@ func (c *Client) lost(l *renewer.Item, reason renewer.Reason) {
 		if len(live) == 0 {
 			continue
 		}
-		if t == first && !h.unseated.Load() {
-			// The holder has lost the seat too: the next goroutine of this process may
+		if t == first {
+			// The holder has lost the turn too: the next goroutine of this process may
 			// ask the server like anybody else, whenever the holder notices.
-			c.leave(h.spec, nil)
+			h.leaveTurn()
 		}
 		c.tellLoss(live, err)
 	}

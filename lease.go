@@ -369,7 +369,7 @@ func (t *tenure) exit(ctx context.Context, cause error) (local bool, err error) 
 	return true, nil
 }
 
-// giveUp ends what the lease had. What was lost is gone already, seat and all;
+// giveUp ends what the lease had. What was lost is gone already, and its turn;
 // what the client's closing ended, Close has released.
 func (t *tenure) giveUp(ctx context.Context, cause error) (local bool, err error) {
 	if errors.Is(cause, ErrClosed) {
@@ -385,10 +385,10 @@ func (t *tenure) giveUp(ctx context.Context, cause error) (local bool, err error
 	return t.hold.giveUp(ctx)
 }
 
-// giveUp passes the hold on or releases it, and gives up the seat.
+// giveUp hands the hold over or releases it, and gives up the turn.
 func (h *hold) giveUp(ctx context.Context) (local bool, err error) {
 	c := h.spec.client
-	if !h.unseated.Load() && c.pass(h.spec, h) {
+	if h.hasTurn.Load() && c.turnOf(h.spec).HandOver(h) {
 		return true, nil
 	}
 	if c.renewer.Remove(&h.Item) {
@@ -396,9 +396,7 @@ func (h *hold) giveUp(ctx context.Context) (local bool, err error) {
 	} else {
 		err = h.forfeit(ctx)
 	}
-	if !h.unseated.Load() {
-		c.leave(h.spec, nil)
-	}
+	h.leaveTurn()
 	return false, err
 }
 
@@ -477,12 +475,10 @@ func (l *Lease) ReleaseAfter(ctx context.Context, delay time.Duration) error {
 	return err
 }
 
-// giveUpAfter leaves the lock taken for delay, and gives up the seat.
+// giveUpAfter leaves the lock taken for delay, and gives up the turn.
 func (h *hold) giveUpAfter(ctx context.Context, delay time.Duration) error {
 	c := h.spec.client
-	if !h.unseated.Load() {
-		defer c.leave(h.spec, nil)
-	}
+	defer h.leaveTurn()
 	if !c.renewer.Remove(&h.Item) {
 		return h.forfeit(ctx)
 	}

@@ -203,6 +203,53 @@ func TestAWaiterInTheLocalLineMayGiveUp(t *testing.T) {
 	})
 }
 
+// lateContext is one whose end is noticed too late: what is to happen in between happens when
+// the waiter, which has seen the end, asks for the reason.
+type lateContext struct {
+	context.Context
+	done    chan struct{}
+	once    sync.Once
+	between func()
+}
+
+func (c *lateContext) Done() <-chan struct{} { return c.done }
+
+func (c *lateContext) Err() error {
+	select {
+	case <-c.done:
+		c.once.Do(c.between)
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+// The lock comes to a waiter that has given up, and has not left the local queue yet: as a
+// hold, or as the turn alone.
+func TestAWaiterThatLeavesAsTheLockComesToItKeepsNothing(t *testing.T) {
+	for _, handedOver := range []bool{true, false} {
+		bubble(t, func(t *testing.T, w *world) {
+			var options []holdfast.MutexOption
+			if !handedOver {
+				options = append(options, holdfast.NoRenewal())
+			}
+			c := w.client()
+			l := mustLock(t, c.Mutex("a", options...))
+			ctx := &lateContext{Context: t.Context(), done: make(chan struct{}), between: func() { release(t, l) }}
+			late := w.waiting(c.Mutex("a"), ctx)
+			close(ctx.done)
+			wantIs(t, (<-late).err, context.Canceled)
+			w.wantFree("a")
+			next, err := c.Mutex("a").TryLock(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			release(t, next)
+			w.wantFree("a")
+		})
+	}
+}
+
 func TestTheTurnMovesOnWhenWhoHasItFails(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client(holdfast.Config{MaxLocalHandOvers: 1})

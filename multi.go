@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/request"
+	"github.com/holdfast-go/holdfast/internal/waitqueue"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -124,7 +125,7 @@ func (m *MultiMutex) usable(ctx context.Context) error {
 // take takes all of the locks. limit bounds the waiting: 0 tries once, below 0
 // waits until ctx ends.
 //
-// It waits for a lock only while it has nothing but locks in front of it, seats
+// It waits for a lock only while it has nothing but locks in front of it, turns
 // inside the process included, and the order is one for all. A step that takes
 // several at once never waits. So among those who take locks the wait-for
 // relation follows that order and has no cycle; and since what was waited for
@@ -232,13 +233,13 @@ func group(list []terms) []terms {
 
 // takeAll takes the locks in one step, or none of them: then busy is the index
 // of the one that stood in the way, and for a HeldError nothing was changed.
-// The seats inside the process are taken first, without waiting.
+// The turns inside the process are taken first, without waiting.
 func (c *Client) takeAll(
 	ctx, parent context.Context, locks []terms, start time.Duration,
 ) (leases []*Lease, busy int, err error) {
 	for i := range locks {
-		if s := &locks[i].spec; c.seated(s) {
-			if _, _, err := c.take(ctx, s, true); err != nil {
+		if s := &locks[i].spec; c.queued(s) {
+			if _, err := c.queue.Enter(ctx, s.key(), waitqueue.Exclusive, s, true); err != nil {
 				c.leaveAll(locks[:i])
 				return nil, i, err
 			}
@@ -250,17 +251,18 @@ func (c *Client) takeAll(
 		return nil, busy, err
 	}
 	for i, h := range holds {
-		if c.seated(h.spec) {
-			c.sit(h.spec, h)
+		if c.queued(h.spec) {
+			c.turnOf(h.spec).Keep(h)
 		}
 		l := c.lease(under(parent, leases), h)
 		if l == nil {
-			// Lost or closed already: the seat goes with it. The rest is
+			// Lost or closed already: the turn goes with it. The rest is
 			// given back like leases, and the first of them says why.
 			err = h.over()
-			c.leave(h.spec, nil)
+			h.leaveTurn()
 			for _, rest := range holds[i+1:] {
-				c.leave(rest.spec, rest)
+				rest.discard()
+				rest.leaveTurn()
 			}
 			_ = giveBack(ctx, leases)
 			return nil, i, err
@@ -359,9 +361,11 @@ func (c *Client) tooLate(s *spec) error {
 		"trusted: %w", s.name, s.ttl, &LostError{Name: s.name, Reason: LossExpired})
 }
 
-// leaveAll gives up the seats of locks that are not held.
+// leaveAll gives up the turns of locks that are not held.
 func (c *Client) leaveAll(locks []terms) {
 	for i := range locks {
-		c.leave(&locks[i].spec, nil)
+		if s := &locks[i].spec; c.queued(s) {
+			c.turnOf(s).Leave()
+		}
 	}
 }

@@ -3,14 +3,44 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"hash/maphash"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/line"
+	"github.com/holdfast-go/holdfast/internal/waitqueue"
 )
 
+// seats are where the readers of this process meet, by lock.
+type seats struct {
+	shards [64]shard
+}
+
+type shard struct {
+	// mu guards the shard, and is held for moments only. While it is locked, the queue must
+	// not be called: the queue calls readersWait.
+	mu    sync.Mutex
+	rooms map[string]*room
+}
+
+var seed = maphash.MakeSeed()
+
+func (s *seats) shard(key string) *shard {
+	return &s.shards[maphash.String(seed, key)%uint64(len(s.shards))]
+}
+
+// readersWait reports whether readers of this process wait for the lock at the server.
+func (c *Client) readersWait(key string) bool {
+	sh := c.seats.shard(key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	rm := sh.rooms[key]
+	return rm != nil && rm.waits
+}
+
 // room is where the goroutines of this process meet that share a lock: readers
-// of one name, or those who want permits of it. Who has the seat asks the
-// server; the others wait for what comes of that. The shard's mutex guards it.
+// of one name. Who has the seat asks the server; the others wait for what comes of
+// that. The shard's mutex guards it.
 type room struct {
 	line.Line[*hold]
 	hold    *hold           // that readers may join; nil if there is none
@@ -47,16 +77,15 @@ func (sh *shard) close(key string, rm *room) {
 }
 
 // shares reports whether readers on these terms share holds.
-func (c *Client) shares(s *spec) bool { return c.seated(s) && !s.whole }
+func (c *Client) shares(s *spec) bool { return c.queued(s) && !s.whole }
 
 // suits reports whether the hold is what one would get on these terms.
 func (h *hold) suits(s *spec) bool {
 	return h.spec.client.renewer.TTL(&h.Item) == s.ttl && h.spec.ack == s.ack
 }
 
-// next is what a reader does now. sh.mu is held.
-func (c *Client) next(sh *shard, rm *room, s *spec) (h *hold, do line.Joining) {
-	_, writers := sh.lines[s.key()]
+// next is what a reader does now, while writers of its process want the lock or not. sh.mu is held.
+func (c *Client) next(rm *room, s *spec, writers bool) (h *hold, do line.Joining) {
 	if h = rm.hold; h == nil || !h.suits(s) {
 		return nil, line.MayJoin(0, 0, writers)
 	}
@@ -74,9 +103,10 @@ func (c *Client) next(sh *shard, rm *room, s *spec) (h *hold, do line.Joining) {
 func (c *Client) enterRoom(ctx context.Context, s *spec, try bool) (h *hold, do line.Joining, waited bool, err error) {
 	sh := c.seats.shard(s.key())
 	for {
+		writers := c.queue.Busy(s.key(), waitqueue.Exclusive)
 		sh.mu.Lock()
 		rm := sh.room(s.key())
-		h, do = c.next(sh, rm, s)
+		h, do = c.next(rm, s, writers)
 		if h != nil && do == line.Join || rm.Take() {
 			sh.mu.Unlock()
 			return h, do, false, nil
@@ -96,8 +126,9 @@ func (c *Client) enterRoom(ctx context.Context, s *spec, try bool) (h *hold, do 
 				return p.Hold, line.Join, true, nil
 			}
 			// The seat came: to ask on the terms of now.
+			writers = c.queue.Busy(s.key(), waitqueue.Exclusive)
 			sh.mu.Lock()
-			h, do = c.next(sh, rm, s)
+			h, do = c.next(rm, s, writers)
 			if h != nil && do == line.Join {
 				c.vacate(sh, rm, s.key())
 			}

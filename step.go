@@ -177,7 +177,7 @@ func (h *hold) stepped(t *tenure, want way, a wire.Answer, sent, ttl time.Durati
 		h.mu.Unlock()
 		return fmt.Errorf("%w: %w", ErrNotHeld, h.ending(t))
 	}
-	seated := !h.unseated.Load()
+	hadTurn := h.hasTurn.Load()
 	h.pending = still
 	h.passes.Store(0)
 	h.server.Store(a.Token)
@@ -189,8 +189,8 @@ func (h *hold) stepped(t *tenure, want way, a wire.Answer, sent, ttl time.Durati
 		delete(h.readers, t)
 		h.tenure = t
 	}
-	// The seat stays behind: a writer of this process may have it by now.
-	h.unseated.Store(true)
+	// The turn stays behind: a writer of this process may have it by now.
+	h.hasTurn.Store(false)
 	h.mu.Unlock()
 
 	h.hear(a.Waiting)
@@ -200,8 +200,8 @@ func (h *hold) stepped(t *tenure, want way, a wire.Answer, sent, ttl time.Durati
 		return nil
 	}
 	c.settle(h)
-	if seated {
-		c.leave(h.spec, nil)
+	if hadTurn {
+		c.turnOf(h.spec).Leave()
 	}
 	return nil
 }

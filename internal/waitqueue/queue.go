@@ -192,13 +192,13 @@ func (t Turn[H, W]) giveUp(l *list[H], w *waiter[H]) {
 	left := l.remove(w)
 	s.mu.Unlock()
 	switch {
-	case left:
-	case w.hold == none:
-		t.Leave()
-	case t.class == Shared:
+	case left, w.hold != none && t.class != Shared && t.HandOver(w.hold):
+	case w.hold != none && t.class == Shared:
 		q.rules.Unreserve(w.hold)
-	case !t.HandOver(w.hold):
-		q.rules.Release(w.hold)
+	default:
+		if w.hold != none {
+			q.rules.Release(w.hold)
+		}
 		t.Leave()
 	}
 }

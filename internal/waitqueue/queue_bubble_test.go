@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -104,6 +105,13 @@ func newFixture() *fixture {
 	return f
 }
 
+// somebodyWaits reports whether a goroutine waits for the exclusive turn.
+func (f *fixture) somebodyWaits(key string) bool {
+	s := f.lock(key)
+	defer s.mu.Unlock()
+	return s.entries[Exclusive][key].queue.last != nil
+}
+
 // part ends the part of one reader in a hold of "a".
 func (f *fixture) part(h *hold) {
 	h.mu.Lock()
@@ -126,6 +134,13 @@ type caller struct {
 
 // enter begins a call, and returns when it waits or is answered.
 func (f *fixture) enter(key string, c Class, want string, try bool) *caller {
+	a := f.begin(key, c, want, try)
+	synctest.Wait()
+	return a
+}
+
+// begin begins a call.
+func (f *fixture) begin(key string, c Class, want string, try bool) *caller {
 	a := &caller{}
 	var ctx context.Context
 	ctx, a.cancel = context.WithCancel(context.Background())
@@ -133,7 +148,6 @@ func (f *fixture) enter(key string, c Class, want string, try bool) *caller {
 		a.turn, a.err = f.Enter(ctx, key, c, want, try)
 		a.done = true
 	}()
-	synctest.Wait()
 	return a
 }
 
@@ -269,90 +283,109 @@ func TestAQueueThatClosesEndsAllWaiting(t *testing.T) {
 	}
 }
 
-// late lets a waiter give up in the moment in which it is answered: its context has ended
-// and its answer is there before it runs. Which of the two it sees is a matter of chance.
-func late(t *testing.T, f *fixture, class Class, try bool, answer func(first Turn[*hold, string])) (gaveUp bool) {
-	t.Helper()
-	first := f.enter("a", class, "1", false)
-	second := f.enter("a", class, "2", try)
-	second.cancel()
-	answer(first.turn)
-	synctest.Wait()
-	switch {
-	case second.err != nil:
-		return true
-	case second.turn.Joined:
-		second.turn.Hold.mu.Lock()
-		second.turn.Hold.readers--
-		second.turn.Hold.mu.Unlock()
-	case second.turn.Hold == nil || !second.turn.HandOver(second.turn.Hold):
-		if second.turn.Hold != nil {
-			second.turn.Hold.released++
-		}
-		second.turn.Leave()
-	}
-	return false
+// lateContext is one whose end is noticed too late: what is to happen in between happens when
+// the waiter, which has seen the end, asks for the reason.
+type lateContext struct {
+	context.Context
+	done    chan struct{}
+	between func()
 }
 
-// untilLate repeats a test until a waiter has given up too late.
-func untilLate(t *testing.T, test func(t *testing.T, f *fixture) (gaveUp bool)) {
+func (c *lateContext) Done() <-chan struct{} { return c.done }
+
+func (c *lateContext) Err() error {
+	c.between()
+	return context.Canceled
+}
+
+// tooLate lets a waiter give up, and answers it before it has left.
+func (f *fixture) tooLate(t *testing.T, c Class, try bool, answer func(first Turn[*hold, string])) {
 	t.Helper()
-	for i := 0; ; i++ {
-		gaveUp := false
-		bubble(t, func(t *testing.T, f *fixture) { gaveUp = test(t, f) })
-		if gaveUp || t.Failed() {
-			return
-		}
-		if i == 1000 {
-			t.Fatal("in a thousand tries no waiter gave up")
-		}
-	}
+	first := f.enter("a", c, "1", false)
+	ctx := &lateContext{context.Background(), make(chan struct{}), func() { answer(first.turn) }}
+	second := &caller{}
+	go func() {
+		second.turn, second.err = f.Enter(ctx, "a", c, "2", try)
+		second.done = true
+	}()
+	synctest.Wait()
+	close(ctx.done)
+	second.wantErr(t, context.Canceled)
 }
 
 func TestAWaiterThatLeavesTooLatePassesTheTurnOn(t *testing.T) {
 	for _, class := range []Class{Exclusive, Permits, Shared} {
-		untilLate(t, func(t *testing.T, f *fixture) bool {
+		bubble(t, func(t *testing.T, f *fixture) {
 			var third *caller
-			gaveUp := late(t, f, class, false, func(first Turn[*hold, string]) {
-				third = &caller{}
-				go func() {
-					third.turn, third.err = f.Enter(context.Background(), "a", class, "3", false)
-					third.done = true
-				}()
+			f.tooLate(t, class, false, func(first Turn[*hold, string]) {
+				third = f.begin("a", class, "3", false)
 				first.Leave()
 			})
 			third.wantTurn(t, nil, Ask)
 			third.turn.Leave()
-			return gaveUp
 		})
 	}
 }
 
-func TestAHoldForAWaiterThatLeavesTooLateGoesOnOrBack(t *testing.T) {
-	for _, limit := range []int{1, 2} {
-		untilLate(t, func(t *testing.T, f *fixture) bool {
-			h := &hold{limit: limit}
-			gaveUp := late(t, f, Exclusive, false, func(first Turn[*hold, string]) { first.HandOver(h) })
-			if h.released != 1 {
-				t.Errorf("released %d times", h.released)
+func TestAHoldForAWaiterThatLeavesTooLateGoesOn(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fixture) {
+		h := &hold{limit: 2}
+		var third *caller
+		f.tooLate(t, Exclusive, false, func(first Turn[*hold, string]) {
+			if !first.HandOver(h) {
+				t.Error("nobody waits")
 			}
-			return gaveUp
+			third = f.begin("a", Exclusive, "3", false)
+			for !f.somebodyWaits("a") { // synctest.Wait is for the test's own goroutine
+				runtime.Gosched()
+			}
 		})
-	}
+		third.wantTurn(t, h, Ask)
+		third.turn.Leave()
+		if h.handed != 2 || h.released != 0 {
+			t.Errorf("handed over %d times, released %d times", h.handed, h.released)
+		}
+	})
+}
+
+func TestAHoldForAWaiterThatLeavesTooLateGoesBack(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fixture) {
+		h := &hold{limit: 2}
+		f.tooLate(t, Exclusive, false, func(first Turn[*hold, string]) {
+			if !first.HandOver(h) {
+				t.Error("nobody waits")
+			}
+		})
+		if h.released != 1 {
+			t.Errorf("released %d times", h.released)
+		}
+	})
 }
 
 func TestAReservationForAReaderThatLeavesTooLateIsGivenBack(t *testing.T) {
 	for _, try := range []bool{false, true} {
-		untilLate(t, func(t *testing.T, f *fixture) bool {
-			h := &hold{}
-			gaveUp := late(t, f, Shared, try, func(first Turn[*hold, string]) { first.Share(h) })
-			if h.readers != 0 {
+		bubble(t, func(t *testing.T, f *fixture) {
+			h := &hold{readers: 1}
+			f.tooLate(t, Shared, try, func(first Turn[*hold, string]) { first.Share(h) })
+			if h.readers != 1 {
 				t.Errorf("%d readers are left", h.readers)
 			}
-			f.Unshare("a", h)
-			return gaveUp
+			f.part(h)
 		})
 	}
+}
+
+// A reader that only tries, and leaves as it is told to look again, has nothing to give back.
+func TestATryThatLeavesTooLateLeavesTheTurnAlone(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fixture) {
+		var third *caller
+		f.tooLate(t, Shared, true, func(first Turn[*hold, string]) {
+			first.Leave()
+			third = f.begin("a", Shared, "3", false)
+		})
+		third.wantTurn(t, nil, Ask)
+		third.turn.Leave()
+	})
 }
 
 func TestReadersComeInTogether(t *testing.T) {

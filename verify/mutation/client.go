@@ -116,16 +116,17 @@ var inClient = []mutant{{
 	mut:  "			timer.Stop()\n			if silence != nil {\n",
 	by:   []check{rules, worlds},
 }, {
-	name: "who leaves with the seat takes it along",
-	file: "seats.go",
-	old:  "			c.leave(s, p.Hold)\n		}\n	}\n	return nil, true, err\n",
-	mut:  "			_ = p\n		}\n	}\n	return nil, true, err\n",
-	by:   []check{rules, worlds},
+	name: "who leaves with the turn takes it along",
+	file: "internal/waitqueue/queue.go",
+	old: "		if w.hold != none {\n			q.rules.Release(w.hold)\n		}\n" +
+		"		t.Leave()\n",
+	mut: "",
+	by:  []check{leaving, rules},
 }, {
 	name: "a local pass without a new token",
-	file: "seats.go",
-	old:  "	h.passes.Add(1)\n	return ln.Give(h)\n",
-	mut:  "	return ln.Give(h)\n",
+	file: "localqueue.go",
+	old:  "	h.passes.Add(1)\n	return true\n",
+	mut:  "	return true\n",
 	by:   []check{worlds, rules},
 }, {
 	name: "a hold that is lost, or that Close has given back, becomes a lease",
@@ -135,10 +136,10 @@ var inClient = []mutant{{
 	by:   []check{rules, worlds},
 }, {
 	name: "passing inside the process has no bounds",
-	file: "internal/line/line.go",
-	old:  "	return passes < min(b.Passes, limit, ceiling) && since < b.Time\n",
-	mut:  "	return passes < min(limit, ceiling) || b.Time == 0\n",
-	by:   []check{lining, rules},
+	file: "internal/waitqueue/policy.go",
+	old:  "	return handOvers < min(b.count, limit, maxHandOvers) && age < b.time\n",
+	mut:  "	return handOvers < min(limit, maxHandOvers) || b.time == 0\n",
+	by:   []check{queuing, rules},
 }, {
 	name: "a lease is renewed after its release",
 	file: "internal/renewer/renewer.go",
@@ -176,9 +177,9 @@ var inClient = []mutant{{
 	mut:  "func (h *hold) alone() bool { return h.shared && len(h.readers) == 0 }",
 	by:   []check{rules, worlds},
 }, {
-	name: "a lost lease leaves the seat to nobody",
+	name: "a lost lease leaves the turn to nobody",
 	file: "hold.go",
-	old:  "			c.leave(h.spec, nil)\n		}\n		c.tellLoss(live, err)\n",
+	old:  "			h.leaveTurn()\n		}\n		c.tellLoss(live, err)\n",
 	mut:  "		}\n		c.tellLoss(live, err)\n",
 	by:   []check{worlds, rules},
 }, {

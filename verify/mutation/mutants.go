@@ -18,11 +18,13 @@ var (
 	telling  = check{"bubble tests", ".", []string{
 		"-run=Handler|EventsOf|Observer|BeforeItsGrant", "-timeout=60s", ".",
 	}}
+	leaving = check{"bubble tests", ".", []string{"-run=LeavesAsTheLock|ACancellationThatRaces", "-timeout=60s", "."}}
 	undoing = check{"bubble tests", ".", []string{"-run=Cancel|Abandoned|Place", "-timeout=60s", "."}}
 	// Its parts that decide, each by itself.
 	keeping = check{"unit tests", ".", []string{"./internal/renewer"}}
 	lasting = check{"unit tests", ".", []string{"./internal/leasetime"}}
 	lining  = check{"unit tests", ".", []string{"./internal/line"}}
+	queuing = check{"unit tests", ".", []string{"./internal/waitqueue"}}
 	waking  = check{"unit tests", ".", []string{"./internal/pushes"}}
 	riding  = check{"unit tests", ".", []string{"./internal/batch"}}
 	reading = check{"unit tests", ".", []string{"./internal/wire"}}
