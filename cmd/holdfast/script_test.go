@@ -142,10 +142,15 @@ func field(ts *testscript.TestScript, name, field string) string {
 	return text
 }
 
-// awaitHeldCmd: await-held NAME: somebody holds it. An id may begin with a dash, as one of
-// 64 does; a dash alone is nobody's.
+// awaitHeldCmd: await-held NAME: somebody holds it, and has told the server who that is. An
+// id may begin with a dash, as one of 64 does; a dash alone is nobody's.
 func awaitHeldCmd(ts *testscript.TestScript, _ bool, args []string) {
-	awaitField(ts, args[0], "lock", regexp.MustCompile(`^\d+ \d+ \S{2}`))
+	held := regexp.MustCompile(`^\d+ \d+ (\S+)/\d+`)
+	poll(ts, args[0]+" is held by a client that is known", func() bool {
+		lock := held.FindStringSubmatch(field(ts, args[0], "lock"))
+		w := worldOf(ts)
+		return lock != nil && w.server.Do(w.t, "EXISTS", "holdfast:client:"+lock[1]) == int64(1)
+	})
 }
 
 // awaitWaitingCmd: await-waiting NAME N: so many wait for it.

@@ -129,7 +129,7 @@ func (s *supervisor) showLoss() {
 	why := "no renewal was confirmed in time"
 	var lost *holdfast.LostError
 	switch {
-	case s.noRenew && s.lease.Err() == nil:
+	case s.noRenew && (s.lease.Err() == nil || errors.As(s.lease.Err(), &lost) && lost.Reason == holdfast.LossExpired):
 		why = fmt.Sprintf("its lease of %v expires (--no-renew)", &s.ttl)
 	case errors.As(s.lease.Err(), &lost) && lost.Reason == holdfast.LossEvicted:
 		why = "an operator evicted the holder"

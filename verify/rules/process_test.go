@@ -80,7 +80,7 @@ func TestAStoppedHolderIsRefusedWhenItGoesOn(t *testing.T) {
 func TestAStoppedWaiterDelaysTheLineByOneLease(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const ttl = time.Second
-		holder, _ := w.local(t, holdfast.Config{TTL: ttl})
+		holder, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		l := lock(t, holder.Mutex("x"))
 		stopped := start(t, w.Addr(), "x", ttl)
 		stopped.Hear(t, "client")

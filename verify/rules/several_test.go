@@ -159,7 +159,7 @@ func TestAKilledRunKeepsItsPeriod(t *testing.T) {
 		id := child.Hear(t, "client")
 		child.Hear(t, "held")
 		child.Kill()
-		c, _ := w.local(t, holdfast.Config{TTL: time.Second})
+		c, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		key := redistest.Prefix() + ":{job}:periodic"
 		redistest.Await(t, "the lease of the dead has ended", func() bool {
 			turn, err := c.Periodic("job", time.Hour).Do(within(t), func(context.Context) error {
