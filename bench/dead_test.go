@@ -47,7 +47,7 @@ func layLine(b *testing.B, conn *redistest.Conn, n int, holes bool) {
 		waiting = 1
 	}
 	conn.Do(b, "HSET", "{k}", "lock", fmt.Sprintf("%d000 300000 h/1 +", now), "birth", "1",
-		"line", fmt.Sprintf("%d 1 %d", waiting, n+1))
+		"queue", fmt.Sprintf("%d 1 %d", waiting, n+1))
 	sent := 0
 	for place := n + 1; place > n+1-waiting; place-- {
 		id := fmt.Sprintf("d%d/1", place)

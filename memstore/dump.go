@@ -87,7 +87,7 @@ func (r *record) fields() map[string]string {
 		if r.line.cursor > r.line.head+near {
 			sum = append(sum, ">"+text(r.line.cursor))
 		}
-		f["line"] = strings.Join(append(sum, r.line.silent...), " ")
+		f["queue"] = strings.Join(append(sum, r.line.silent...), " ")
 	}
 	for _, w := range r.line.waiters {
 		f["#"+text(w.place)] = w.attempt

@@ -69,7 +69,7 @@ if want ~= 'x' and not owner then
     kind, weight, ceiling = string.match(want, '^(p):(%d+):(%d+)$')
     weight = kind and #weight < 16 and tonumber(weight) or 0
   end
-  local got = call('HMGET', key, 'lock', 'units', 'line', 'h:' .. attempt, 'limit')
+  local got = call('HMGET', key, 'lock', 'units', 'queue', 'h:' .. attempt, 'limit')
   -- An empty field has gone, see commit in the shared part.
   for i = 2, 4 do if got[i] == '' then got[i] = false end end
   local last, sum = got[1], got[2]

@@ -73,7 +73,7 @@ func line(t *testing.T, conn *redistest.Conn, key, mode, owner string, n int, de
 	if holes {
 		waiting = 1
 	}
-	conn.Do(t, "HSET", key, "lock", hold, "birth", "1", "limit", "3", "line", fmt.Sprintf("%d 1 %d", waiting, n+1))
+	conn.Do(t, "HSET", key, "lock", hold, "birth", "1", "limit", "3", "queue", fmt.Sprintf("%d 1 %d", waiting, n+1))
 	for place := 1; place <= n+1; place++ {
 		id := fmt.Sprintf("l/%d", n+2-place)
 		if dead && place <= n {

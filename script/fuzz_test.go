@@ -52,7 +52,7 @@ func FuzzRecordsOfLaterFormats(f *testing.F) {
 		"", "v2", "{\"format\":2}", " 5", "+5", "x 1795252066322120 30000 c/1", "\x00", "ü", "-1 0 - +",
 		"#2 is of 16 byte", "v2 is of 16 byte", "#2 5             c/1",
 	} {
-		f.Add(lock, "line", "1 1 1")
+		f.Add(lock, "queue", "1 1 1")
 	}
 	f.Add("v2 c/1", "h:c/1", "s 9999999999999 1 5 5")
 	f.Add("v2 c/1 +", "w:c/1", "1 x 1 30000 9999999999999 5")

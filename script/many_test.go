@@ -45,17 +45,17 @@ func TestThousandsThatAreOverAreClearedAway(t *testing.T) {
 	}
 	left := func(key string) int64 { return conn.Do(t, "HLEN", key).(int64) }
 
-	crowded(t, conn, "{line}", "1795252066322120 0 - +", fmt.Sprintf("line %d 1 %d", n, n), n,
+	crowded(t, conn, "{queue}", "1795252066322120 0 - +", fmt.Sprintf("queue %d 1 %d", n, n), n,
 		func(i int, over int64) []any {
 			id := fmt.Sprintf("d%d/1", i)
 			return []any{fmt.Sprintf("#%d", i), id, "w:" + id, fmt.Sprintf("%d x 1 30000 %d %d", i, over, over)}
 		})
-	got := acquire("{line}", "x")
+	got := acquire("{queue}", "x")
 	for tries := 1; got == "busy 0 -" && tries < n/256+1; tries++ {
-		got = acquire("{line}", "x")
+		got = acquire("{queue}", "x")
 	}
-	if !strings.HasPrefix(got, "granted ") || left("{line}") != 3 {
-		t.Errorf("behind %d waiters that have gone: %s, and %d fields are left", n, got, left("{line}"))
+	if !strings.HasPrefix(got, "granted ") || left("{queue}") != 3 {
+		t.Errorf("behind %d waiters that have gone: %s, and %d fields are left", n, got, left("{queue}"))
 	}
 	crowded(t, conn, "{shares}", "1795252066322120 0 - +", fmt.Sprintf("units %d p OVER", n), n,
 		func(i int, over int64) []any {

@@ -20,7 +20,7 @@
 --   limit      permits there are
 --   units      USED MODE SOONEST: shared holders and permits in sum
 --   h:ATTEMPT  one shared holder or permit
---   line       WAITING HEAD TAIL [~TILL:PLACE] [>CURSOR] [CLIENT…]: the line in sum; who
+--   queue      WAITING HEAD TAIL [~TILL:PLACE] [>CURSOR] [CLIENT…]: the line in sum; who
 --              looks at TILL, told by hint; where a walk goes on behind those near HEAD;
 --              and clients in it that are silent
 --   #PLACE     the attempt that stands at PLACE
@@ -37,7 +37,7 @@ local function text(n) return string.format('%d', n) end
 
 -- An array costs the server half a microsecond an element on its way into Lua:
 -- so what is read together is one field.
-local got = call('HMGET', key, 'lock', 'birth', 'lost', 'entries', 'limit', 'units', 'line')
+local got = call('HMGET', key, 'lock', 'birth', 'lost', 'entries', 'limit', 'units', 'queue')
 local written, birth, lost, limit = got[1], tonumber(got[2]), got[3], tonumber(got[5])
 -- An empty field has gone, see commit.
 local entries = got[4] ~= '' and got[4]
@@ -223,9 +223,9 @@ local function queue(n, first, last)
     local watch = watched > 0 and ' ~' .. text(watched) .. ':' .. text(watcher) or ''
     local from = cursor > head + near and ' >' .. text(cursor) or ''
     local sum = text(n) .. ' ' .. text(first) .. ' ' .. text(last) .. watch .. from .. silent
-    fields.line = sum ~= got[7] and sum or nil
+    fields.queue = sum ~= got[7] and sum or nil
   else
-    fields.line = ''
+    fields.queue = ''
     head, tail, silent, watched, watcher, cursor = 1, 0, '', 0, 0, 0
   end
 end

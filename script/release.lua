@@ -41,7 +41,7 @@ if not owner then
   elseif lock and #lock == 22 and string.sub(lock, 17) == ' 0 - +' then
     -- A reader's, or permits, and nobody waits. Whether others of them are over
     -- is asked only if there are others.
-    local got = call('HMGET', key, 'units', 'line', 'h:' .. attempt)
+    local got = call('HMGET', key, 'units', 'queue', 'h:' .. attempt)
     local weight = got[3] and string.match(got[3], '^%a %d+ (%d+) ')
     local used, mode, soonest = string.match(got[1] or '', '^(%d+) (%a) (%d+)$')
     if weight and used and (got[2] or '') == '' then
@@ -62,7 +62,7 @@ if not owner then
   elseif lock and string.sub(lock, -#attempt - 3) == ' ' .. attempt .. ' +' then
     -- The head of the line is one who wants it as a mutex and listens; a head
     -- of any other kind is left to the long way, and so is a line without one.
-    local line = call('HGET', key, 'line')
+    local line = call('HGET', key, 'queue')
     local waiting, head, tail, watched, watcher = string.match(line or '', '^(%d+) (%d+) (%d+) ?~?(%d*):?(%d*)$')
     local heir = head and call('HGET', key, '#' .. head)
     local ttl, patience
@@ -113,12 +113,12 @@ if not owner then
           if told then watch = ' ~' .. string.format('%d', now + lease) .. ':' .. watcher end
           if waiting == '0' then
             call('PEXPIRE', key, life)
-            call('HSET', key, 'lock', lock, '#' .. head, '', 'w:' .. heir, '', 'line', '')
-            redis.pcall('HDEL', key, '#' .. head, 'w:' .. heir, 'line')
+            call('HSET', key, 'lock', lock, '#' .. head, '', 'w:' .. heir, '', 'queue', '')
+            redis.pcall('HDEL', key, '#' .. head, 'w:' .. heir, 'queue')
           else
             call('PEXPIRE', key, life, 'GT')
             call('HSET', key, 'lock', lock .. ' +', '#' .. head, '', 'w:' .. heir, '',
-              'line', waiting .. ' ' .. place .. ' ' .. tail .. watch)
+              'queue', waiting .. ' ' .. place .. ' ' .. tail .. watch)
             redis.pcall('HDEL', key, '#' .. head, 'w:' .. heir)
           end
           redis.pcall(verb, channel, 'granted ' .. heir .. ' ' .. token .. ' ' .. waiting .. ' ' .. now .. ' ' .. lease)

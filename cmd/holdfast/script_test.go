@@ -155,7 +155,7 @@ func awaitHeldCmd(ts *testscript.TestScript, _ bool, args []string) {
 
 // awaitWaitingCmd: await-waiting NAME N: so many wait for it.
 func awaitWaitingCmd(ts *testscript.TestScript, _ bool, args []string) {
-	awaitField(ts, args[0], "line", regexp.MustCompile(`^`+args[1]+` `))
+	awaitField(ts, args[0], "queue", regexp.MustCompile(`^`+args[1]+` `))
 }
 
 // awaitField waits for a field of a lock's record.

@@ -151,7 +151,7 @@ func older(field, value string, ms, tokens int64) string {
 		add(-ms, 0)
 	case field == "turn":
 		add(-ms, 0)
-	case field == "line" && len(words) > 3 && words[3][0] == '~':
+	case field == "queue" && len(words) > 3 && words[3][0] == '~':
 		till, place, _ := strings.Cut(words[3][1:], ":")
 		words[3] = "~" + strconv.FormatInt(number(till)-ms, 10) + ":" + place
 	case field == "units":

@@ -9,7 +9,7 @@
 --        them; the record before; the record after; who says so, how many messages
 --        the action has published, and what it failed with, if it did. Who: the word
 --        behind CHANNEL@ in the name of a channel that somebody hears here. A record is - if absent, else its fields lock, turn,
---        entries, line (and behind it who stands at the last place) and h:ATTEMPT, as far as there are any,
+--        entries, queue (and behind it who stands at the last place) and h:ATTEMPT, as far as there are any,
 --        with a tab between them. After a grant the record after has one field more, next: the first place
 --        in the line of whom somebody listens here, and who stands there.
 --
@@ -22,7 +22,7 @@
 local function audit_look(key)
   local lock = redis.pcall('HGET', key, 'lock')
   if type(lock) ~= 'string' then return '-' end
-  local got = redis.call('HMGET', key, 'turn', 'entries', 'line', 'units')
+  local got = redis.call('HMGET', key, 'turn', 'entries', 'queue', 'units')
   local more = string.find(lock, '+', 1, true)
   if got[1] then lock = lock .. '\tturn ' .. got[1] end
   if got[2] and got[2] ~= '' then lock = lock .. '\tentries ' .. got[2] end
@@ -30,7 +30,7 @@ local function audit_look(key)
     local sum, tail = string.match(got[3], '^(%d+ %d+ (%d+))')
     local last = redis.call('HGET', key, '#' .. tail)
     if not last or last == '' then last = '-' end -- a place that was left
-    lock = lock .. '\tline ' .. sum .. ' ' .. last
+    lock = lock .. '\tqueue ' .. sum .. ' ' .. last
   end
   if not (more and got[4]) then return lock end
   local all, shares = redis.call('HGETALL', key), {}
@@ -50,7 +50,7 @@ for _, word in ipairs(ARGV) do
   if string.sub(word, 1, #'PUSHES') == 'PUSHES' then audit_base = word end
 end
 local function audit_next(key)
-  local line = audit_base and redis.call('HGET', key, 'line')
+  local line = audit_base and redis.call('HGET', key, 'queue')
   if not line or line == '' then return '' end
   local first, last, silent = string.match(line, '^%d+ (%d+) (%d+)(.*)$')
   local count = string.find(audit_base, '{', 1, true) and 'SHARDNUMSUB' or 'NUMSUB'

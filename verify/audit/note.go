@@ -37,8 +37,8 @@ type Record struct {
 	// Entries are the attempts that are in under the owner's name; beside [Stays]
 	// the one that gave up.
 	Entries []string
-	Line    Line
-	// Heard is the first in the line of whom somebody listened at a grant: its
+	Queue   Queue
+	// Heard is the first in the queue of whom somebody listened at a grant: its
 	// place and its attempt. It is only told of a record after a grant.
 	Heard Waiter
 	Next  int64  // of a job: when the next period begins, in ms; 0 if none is marked
@@ -48,9 +48,9 @@ type Record struct {
 // Stays is the holder of a lock that was given up and stays taken.
 const Stays = "%stays"
 
-// Line is the waiting line in sum; the zero Line is that of a lock for which nobody
+// Queue is the wait queue in sum; the zero Queue is that of a lock for which nobody
 // waits.
-type Line struct {
+type Queue struct {
 	Waiting, Head int64
 	Last          Waiter // who joined last, unless that one has left
 }
@@ -152,8 +152,8 @@ func (r *Record) parse(words []string) (err error) {
 		}
 	case len(words) >= 2 && words[0] == "entries":
 		r.Entries = words[1:]
-	case len(words) == 5 && words[0] == "line":
-		r.Line = Line{number(words[1]), number(words[2]), Waiter{number(words[3]), words[4]}}
+	case len(words) == 5 && words[0] == "queue":
+		r.Queue = Queue{number(words[1]), number(words[2]), Waiter{number(words[3]), words[4]}}
 	case len(words) == 3 && words[0] == "next":
 		r.Heard = Waiter{number(words[1]), words[2]}
 	case len(words) >= 6 && strings.HasPrefix(words[0], "h:"):

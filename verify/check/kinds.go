@@ -108,7 +108,7 @@ func keeps(r *Run, res *Result, lock string, n audit.Note, least time.Duration) 
 	res.Examined++
 	var first *kept
 	for _, clock := range r.readings(n) {
-		k := &kept{from: int64(n.Before.Fence / 1000), ahead: n.Ahead, waited: n.After.Line.Waiting > 0}
+		k := &kept{from: int64(n.Before.Fence / 1000), ahead: n.Ahead, waited: n.After.Queue.Waiting > 0}
 		// A token runs ahead of a clock that was set back: then the time counts from
 		// when the script looked at the clock, which was just before the note did.
 		if now := clock / 1000; now < k.from {

@@ -15,7 +15,7 @@ func lined(record string, waiting, first, last int, attempt string) string {
 	if !strings.HasSuffix(record, " -") && strings.Count(record, " ") == 0 {
 		record += " 0 -"
 	}
-	return fmt.Sprintf("%s +\tline %d %d %d %s", record, waiting, first, last, attempt)
+	return fmt.Sprintf("%s +\tqueue %d %d %d %s", record, waiting, first, last, attempt)
 }
 
 // heard puts behind a record who in its line listens.
@@ -111,7 +111,8 @@ var illegalKinds = []illegalStory{
 		note(7, "acquire", "l", "c2/1", held(7, "c2/1"))},
 	{"a lock nobody gets after its least time", "least", least().
 		note(2, "acquire", "l", "c2/1", lined(held(1, "c1/1"), 1, 1, 1, "c2/1")).
-		note(5, "release_after", "l", "c1/1", fmt.Sprintf("%d 50 @%%stays +\tentries c1/1\tline 1 1 1 c2/1", token(1))).
+		note(5, "release_after", "l", "c1/1", fmt.Sprintf(
+			"%d 50 @%%stays +\tentries c1/1\tqueue 1 1 1 c2/1", token(1))).
 		note(60_000, "poll", "l", "c2/1", held(60_000, "c2/1"))},
 	{"an eviction of somebody else", "evictions", evicted(5).
 		note(3, "release", "l", "c1/1", free(1)).
@@ -154,8 +155,8 @@ func TestLegalWaysOfOtherKindsPass(t *testing.T) {
 		note(1, "acquire", "o", "c1/3", in(1, "a", "c1/3")).
 		note(2, "acquire", "o", "c2/3", in(1, "a", "c1/3", "c2/3")).
 		note(3, "release", "o", "c1/3", in(1, "a", "c2/3")).
-		note(4, "acquire", "o", "c3/3", fmt.Sprintf("%d 100 @a +\tentries c2/3\tline 1 1 1 c3/3", token(1))).
-		note(5, "acquire", "o", "c1/4", fmt.Sprintf("%d 100 @a +\tentries c2/3\tline 2 1 2 c1/4", token(1))).
+		note(4, "acquire", "o", "c3/3", fmt.Sprintf("%d 100 @a +\tentries c2/3\tqueue 1 1 1 c3/3", token(1))).
+		note(5, "acquire", "o", "c1/4", fmt.Sprintf("%d 100 @a +\tentries c2/3\tqueue 2 1 2 c1/4", token(1))).
 		note(6, "release", "o", "c2/3", in(6, "b", "c3/3", "c1/4")).
 		entry(hold{client: 1, lock: "o", owner: "c1/3", token: token(1), asked: 0.5, got: 1.1, over: 3.1}, "a").
 		entry(hold{client: 2, lock: "o", owner: "c2/3", token: token(1), asked: 1.5, got: 2.1, over: 6.1}, "a")

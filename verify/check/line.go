@@ -66,7 +66,7 @@ func (q *queue) step(n audit.Note) {
 		}
 		delete(q.places, g.attempt)
 	}
-	if last := n.After.Line.Last; last != n.Before.Line.Last && last.Attempt != "-" && last.Attempt != "" {
+	if last := n.After.Queue.Last; last != n.Before.Queue.Last && last.Attempt != "-" && last.Attempt != "" {
 		q.places[last.Attempt] = place{last.Place, n.At}
 		if _, known := q.joined[last.Attempt]; !known {
 			q.joined[last.Attempt] = n.At
@@ -80,7 +80,7 @@ func (q *queue) step(n audit.Note) {
 		q.places[first.Attempt] = place{first.Place, n.At}
 	}
 	for attempt, p := range q.places {
-		if n.After.Line.Waiting == 0 || p.number < n.After.Line.Head {
+		if n.After.Queue.Waiting == 0 || p.number < n.After.Queue.Head {
 			delete(q.places, attempt)
 		}
 	}
@@ -96,7 +96,7 @@ func (q *queue) granted(n audit.Note, g *granted) {
 			passed++
 		}
 	}
-	passed = min(passed, int(n.After.Line.Waiting))
+	passed = min(passed, int(n.After.Queue.Waiting))
 	q.res.Examined++
 	if stood {
 		q.served++
@@ -109,7 +109,7 @@ func (q *queue) granted(n audit.Note, g *granted) {
 	if first.Place == 0 || stood && own.number < first.Place {
 		return
 	}
-	if last := n.After.Line.Last; first == last && last != n.Before.Line.Last {
+	if last := n.After.Queue.Last; first == last && last != n.Before.Queue.Last {
 		return // it joined in this same step, after the grant
 	}
 	// Of a record that was lost, and of what a killed server did not say, the

@@ -75,13 +75,13 @@ func (r *Run) freeLock(key string, limit int64, res *Result) (longest int64) {
 			res.Examined++
 			longest = max(longest, r.freeUntil(n, g.attempt, max(since, free), limit, res))
 		}
-		if last := n.After.Line.Last; last != n.Before.Line.Last && last.Attempt != "" && last.Attempt != "-" {
+		if last := n.After.Queue.Last; last != n.Before.Queue.Last && last.Attempt != "" && last.Attempt != "-" {
 			joined[last.Attempt] = n.At
 		}
 		if n.Action == "cancel" {
 			delete(joined, n.Caller)
 		}
-		if n.After.Line == (audit.Line{}) {
+		if n.After.Queue == (audit.Queue{}) {
 			clear(joined)
 		}
 	}

@@ -16,7 +16,7 @@ func (s *story) ended(told int, failed string) *story {
 }
 
 // waiting is a record with the first of a line of one.
-func waiting(record, attempt string) string { return record + "\tline 1 1 1 " + attempt }
+func waiting(record, attempt string) string { return record + "\tqueue 1 1 1 " + attempt }
 
 func drop(owner string, n float64) history.Event {
 	return history.Event{Kind: history.Drop, Proc: 1, Client: "c1", Lock: "l", Owner: owner, At: at(n), Asked: at(0.5)}

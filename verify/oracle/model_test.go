@@ -230,7 +230,7 @@ func line(fields map[string]string) (ids []string) {
 
 // silent are the clients that did not confirm what was pushed to them.
 func silent(fields map[string]string) (clients []string) {
-	for i, word := range strings.Fields(fields["line"]) {
+	for i, word := range strings.Fields(fields["queue"]) {
 		if i > 2 && !strings.HasPrefix(word, "~") {
 			clients = append(clients, word)
 		}
@@ -240,7 +240,7 @@ func silent(fields map[string]string) (clients []string) {
 
 // watcher is the place of the one who was told when to look, "" without one.
 func watcher(fields map[string]string) string {
-	words := strings.Fields(fields["line"])
+	words := strings.Fields(fields["queue"])
 	if len(words) < 4 || !strings.HasPrefix(words[3], "~") {
 		return ""
 	}

@@ -282,7 +282,7 @@ func lineOf(fields map[string]string) (ids []string) {
 
 // silentOf are the clients in a record that did not confirm what was pushed to them.
 func silentOf(fields map[string]string) (clients []string) {
-	for i, word := range strings.Fields(fields["line"]) {
+	for i, word := range strings.Fields(fields["queue"]) {
 		if i > 2 && !strings.HasPrefix(word, "~") {
 			clients = append(clients, word)
 		}
