@@ -71,7 +71,7 @@ func (r *record) fields() map[string]string {
 		f["entries"] = strings.Join(h.entries, " ")
 	}
 	if len(r.shares) > 0 {
-		f["units"] = fmt.Sprint(r.used(), " ", r.kind, " ", r.soonest)
+		f["shares"] = fmt.Sprint(r.used(), " ", r.kind, " ", r.soonest)
 	}
 	if r.limit != 0 {
 		f["limit"] = text(r.limit)

@@ -69,7 +69,7 @@ if want ~= 'x' and not owner then
     kind, weight, ceiling = string.match(want, '^(p):(%d+):(%d+)$')
     weight = kind and #weight < 16 and tonumber(weight) or 0
   end
-  local got = call('HMGET', key, 'lock', 'units', 'queue', 'h:' .. attempt, 'limit')
+  local got = call('HMGET', key, 'lock', 'shares', 'queue', 'h:' .. attempt, 'limit')
   -- An empty field has gone, see commit in the shared part.
   for i = 2, 4 do if got[i] == '' then got[i] = false end end
   local last, sum = got[1], got[2]
@@ -96,10 +96,10 @@ if want ~= 'x' and not owner then
       sum = string.format('%d', used + weight) .. ' ' .. kind .. ' ' .. string.format('%d', math.min(soonest, till))
       if last then
         if call('PEXPIRE', key, life, 'GT') == 0 and call('PTTL', key) < 0 then call('PEXPIRE', key, life) end
-        call('HSET', key, 'lock', token .. ' 0 - +', 'h:' .. attempt, share, 'units', sum)
+        call('HSET', key, 'lock', token .. ' 0 - +', 'h:' .. attempt, share, 'shares', sum)
       else
         local known = call('PEXPIRE', key, life)
-        call('HSET', key, 'lock', token .. ' 0 - +', 'h:' .. attempt, share, 'units', sum, 'birth', token)
+        call('HSET', key, 'lock', token .. ' 0 - +', 'h:' .. attempt, share, 'shares', sum, 'birth', token)
         if known == 0 then call('PEXPIRE', key, life) end
       end
       return 'granted ' .. token .. ' 0'

@@ -44,7 +44,7 @@ else
   local share = look('h:' .. attempt)
   if not share then return 'none' end
   fields['h:' .. attempt] = ''
-  units(used - words(share)[3])
+  set_shares(used - words(share)[3])
   answer = 'released'
 end
 settle()

@@ -48,7 +48,7 @@ elseif want == 'x' and reads and reads[4] == token then
   ttl, owner = math.max(ttl, reads[2] - now), reads[6]
   keep(ttl)
   fields['h:' .. attempt] = ''
-  units(0)
+  set_shares(0)
 else
   return commit('gone')
 end

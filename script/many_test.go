@@ -57,7 +57,7 @@ func TestThousandsThatAreOverAreClearedAway(t *testing.T) {
 	if !strings.HasPrefix(got, "granted ") || left("{queue}") != 3 {
 		t.Errorf("behind %d waiters that have gone: %s, and %d fields are left", n, got, left("{queue}"))
 	}
-	crowded(t, conn, "{shares}", "1795252066322120 0 - +", fmt.Sprintf("units %d p OVER", n), n,
+	crowded(t, conn, "{shares}", "1795252066322120 0 - +", fmt.Sprintf("shares %d p OVER", n), n,
 		func(i int, over int64) []any {
 			return []any{fmt.Sprintf("h:d%d/1", i), fmt.Sprintf("p %d 1 1795252066322120 %d", over, over)}
 		})

@@ -12,13 +12,13 @@
 -- Fields of the record (docs/protocol.md has them byte by byte):
 --
 --   lock       FENCE [LEASE HOLDER [+]]: last token granted, or higher after an
---              eviction; the exclusive holder; and + if any field from units on says more
+--              eviction; the exclusive holder; and + if any field from shares on says more
 --   birth      tokens below this one are not remembered
 --   lost       tokens of the last holds that ended by expiry or eviction
 --   entries    attempts that entered under a named owner; the owner %stays
 --              stands for an attempt that has given up a lock which stays taken
 --   limit      permits there are
---   units      USED MODE SOONEST: shared holders and permits in sum
+--   shares     USED MODE SOONEST: shared holders and permits in sum
 --   h:ATTEMPT  one shared holder or permit
 --   queue      WAITING HEAD TAIL [~TILL:PLACE] [>CURSOR] [CLIENT…]: the line in sum; who
 --              looks at TILL, told by hint; where a walk goes on behind those near HEAD;
@@ -37,7 +37,7 @@ local function text(n) return string.format('%d', n) end
 
 -- An array costs the server half a microsecond an element on its way into Lua:
 -- so what is read together is one field.
-local got = call('HMGET', key, 'lock', 'birth', 'lost', 'entries', 'limit', 'units', 'queue')
+local got = call('HMGET', key, 'lock', 'birth', 'lost', 'entries', 'limit', 'shares', 'queue')
 local written, birth, lost, limit = got[1], tonumber(got[2]), got[3], tonumber(got[5])
 -- An empty field has gone, see commit.
 local entries = got[4] ~= '' and got[4]
@@ -201,13 +201,13 @@ local function vacate()
   holder, entries, expiry, unsure = false, false, nil, false
 end
 
--- units sets the sum over shared holders and permits.
-local function units(n)
+-- set_shares sets the sum over shared holders and permits.
+local function set_shares(n)
   used = n
   if n > 0 then
-    fields.units = text(n) .. ' ' .. mode .. ' ' .. text(soonest)
+    fields.shares = text(n) .. ' ' .. mode .. ' ' .. text(soonest)
   else
-    fields.units = ''
+    fields.shares = ''
     mode, soonest = false, nil
   end
 end
@@ -293,7 +293,7 @@ local function scan(over, count)
   end
   if count or #gone > 0 then
     soonest = bound
-    units(left)
+    set_shares(left)
   end
   table.sort(gone, function(a, b) return a[1] < b[1] end)
   return gone
@@ -350,7 +350,7 @@ local function grant(attempt, owner, want, weight, ttl, pushed)
     fields['h:' .. attempt] = owner and (line .. ' ' .. owner) or line
     mode = want
     soonest = soonest and math.min(soonest, now + lease) or now + lease
-    units(used + weight)
+    set_shares(used + weight)
   end
   if not birth then
     birth = fence

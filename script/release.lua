@@ -41,20 +41,20 @@ if not owner then
   elseif lock and #lock == 22 and string.sub(lock, 17) == ' 0 - +' then
     -- A reader's, or permits, and nobody waits. Whether others of them are over
     -- is asked only if there are others.
-    local got = call('HMGET', key, 'units', 'queue', 'h:' .. attempt)
+    local got = call('HMGET', key, 'shares', 'queue', 'h:' .. attempt)
     local weight = got[3] and string.match(got[3], '^%a %d+ (%d+) ')
     local used, mode, soonest = string.match(got[1] or '', '^(%d+) (%a) (%d+)$')
     if weight and used and (got[2] or '') == '' then
       -- One HSET is the step, as in commit: what goes is empty first.
       local rest = used - weight
       if rest == 0 then
-        call('HSET', key, 'lock', string.sub(lock, 1, 16), 'h:' .. attempt, '', 'units', '')
-        redis.pcall('HDEL', key, 'h:' .. attempt, 'units')
+        call('HSET', key, 'lock', string.sub(lock, 1, 16), 'h:' .. attempt, '', 'shares', '')
+        redis.pcall('HDEL', key, 'h:' .. attempt, 'shares')
         return 'released'
       end
       if tonumber(soonest) > tonumber(string.sub(instant(), 1, -4)) then
         call('HSET', key, 'h:' .. attempt, '',
-          'units', string.format('%d', rest) .. ' ' .. mode .. ' ' .. soonest)
+          'shares', string.format('%d', rest) .. ' ' .. mode .. ' ' .. soonest)
         redis.pcall('HDEL', key, 'h:' .. attempt)
         return 'released'
       end
@@ -160,7 +160,7 @@ else
     return ended(token) and 'released' or 'gone'
   end
   fields['h:' .. attempt] = ''
-  units(used - words(share)[3])
+  set_shares(used - words(share)[3])
 end
 settle()
 advance()

@@ -154,7 +154,7 @@ func older(field, value string, ms, tokens int64) string {
 	case field == "queue" && len(words) > 3 && words[3][0] == '~':
 		till, place, _ := strings.Cut(words[3][1:], ":")
 		words[3] = "~" + strconv.FormatInt(number(till)-ms, 10) + ":" + place
-	case field == "units":
+	case field == "shares":
 		add(-ms, 2)
 	case field == "lock" && tokens == 0 && len(words) > 2 && words[2] != "-":
 		add(-ms, 1)

@@ -22,7 +22,7 @@
 local function audit_look(key)
   local lock = redis.pcall('HGET', key, 'lock')
   if type(lock) ~= 'string' then return '-' end
-  local got = redis.call('HMGET', key, 'turn', 'entries', 'queue', 'units')
+  local got = redis.call('HMGET', key, 'turn', 'entries', 'queue', 'shares')
   local more = string.find(lock, '+', 1, true)
   if got[1] then lock = lock .. '\tturn ' .. got[1] end
   if got[2] and got[2] ~= '' then lock = lock .. '\tentries ' .. got[2] end
