@@ -32,7 +32,7 @@ local period, offset, first, base = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
 --include record
 
 settle()
-local past = look('turn')
+local past = look('period')
 local till, who, agreed, begins = 0, '-', text(period), offset
 if past then
   till, who, agreed, begins = string.match(past, '^(%-?%d+) (%S+) (%d+) (%S+)$')
@@ -57,7 +57,7 @@ if past and agreed ~= plan then
   -- run before nobody knows when in its period it began.
   if till > now then till = upcoming end
   keep(upcoming - now + period)
-  fields.turn = text(till) .. ' ' .. who .. ' ' .. plan
+  fields.period = text(till) .. ' ' .. who .. ' ' .. plan
 end
 if first == 'change' or (not past and first == 'next') then
   return commit('early ' .. text(math.max((past and till or upcoming) - now, 0)) .. ' ' .. who)
@@ -67,7 +67,7 @@ end
 -- waited for once more: it would have two.
 if till > limit then
   till = limit
-  fields.turn = text(till) .. ' ' .. who .. ' ' .. plan
+  fields.period = text(till) .. ' ' .. who .. ' ' .. plan
 end
 if till > now then return commit('early ' .. text(till - now) .. ' ' .. who) end
 
@@ -75,7 +75,7 @@ local blocked = false
 if waiting > 0 then mine, blocked = advance() end
 if blocked or not fits('x', 1) then return commit('busy ' .. left() .. ' ' .. (holder or '-')) end
 local token = grant(attempt, nil, 'x', 1, ttl)
-fields.turn = text(upcoming) .. ' ' .. attempt .. ' ' .. plan
+fields.period = text(upcoming) .. ' ' .. attempt .. ' ' .. plan
 -- Who comes late for a period that nobody has run still sees that there were
 -- periods before: the mark is kept for one more.
 keep(upcoming - now + period)

@@ -20,12 +20,12 @@ local base = ARGV[3]
 
 --include record
 
-local past = look('turn')
+local past = look('period')
 local who, plan = string.match(past or '', '^%S+ (%S+) (.+)$')
 local known = who == attempt
 if known then
   keep(0)
-  fields.turn = text(now) .. ' - ' .. plan
+  fields.period = text(now) .. ' - ' .. plan
 end
 if holds(attempt) then
   vacate()

@@ -149,7 +149,7 @@ func older(field, value string, ms, tokens int64) string {
 	switch {
 	case field == "evicted" || field == "born":
 		add(-ms, 0)
-	case field == "turn":
+	case field == "period":
 		add(-ms, 0)
 	case field == "queue" && len(words) > 3 && words[3][0] == '~':
 		till, place, _ := strings.Cut(words[3][1:], ":")

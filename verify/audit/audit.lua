@@ -8,7 +8,7 @@
 --        action; the key; the attempts that it was sent for, with commas between
 --        them; the record before; the record after; who says so, how many messages
 --        the action has published, and what it failed with, if it did. Who: the word
---        behind CHANNEL@ in the name of a channel that somebody hears here. A record is - if absent, else its fields lock, turn,
+--        behind CHANNEL@ in the name of a channel that somebody hears here. A record is - if absent, else its fields lock, period,
 --        entries, queue (and behind it who stands at the last place) and h:ATTEMPT, as far as there are any,
 --        with a tab between them. After a grant the record after has one field more, next: the first place
 --        in the line of whom somebody listens here, and who stands there.
@@ -22,9 +22,9 @@
 local function audit_look(key)
   local lock = redis.pcall('HGET', key, 'lock')
   if type(lock) ~= 'string' then return '-' end
-  local got = redis.call('HMGET', key, 'turn', 'entries', 'queue', 'shares')
+  local got = redis.call('HMGET', key, 'period', 'entries', 'queue', 'shares')
   local more = string.find(lock, '+', 1, true)
-  if got[1] then lock = lock .. '\tturn ' .. got[1] end
+  if got[1] then lock = lock .. '\tperiod ' .. got[1] end
   if got[2] and got[2] ~= '' then lock = lock .. '\tentries ' .. got[2] end
   if got[3] and got[3] ~= '' then
     local sum, tail = string.match(got[3], '^(%d+ %d+ (%d+))')

@@ -145,7 +145,7 @@ func (r *Record) parse(words []string) (err error) {
 		return n
 	}
 	switch {
-	case len(words) == 5 && words[0] == "turn":
+	case len(words) == 5 && words[0] == "period":
 		r.Next = number(words[1])
 		if words[2] != "-" {
 			r.Run = words[2]

@@ -219,9 +219,9 @@ var illegal = []illegalStory{
 		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
 		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0, got: 1.5, over: 5})},
 	{"two runs in one period", "once-per-period", newStory().
-		note(1, "begin_run", "j", "c1/1", held(1, "c1/1")+turn(1000, "c1/1")).
-		note(2, "release", "j", "c1/1", free(1)+turn(1000, "c1/1")).
-		note(3, "begin_run", "j", "c2/1", held(3, "c2/1")+turn(1000, "c2/1"))},
+		note(1, "begin_run", "j", "c1/1", held(1, "c1/1")+period(1000, "c1/1")).
+		note(2, "release", "j", "c1/1", free(1)+period(1000, "c1/1")).
+		note(3, "begin_run", "j", "c2/1", held(3, "c2/1")+period(1000, "c2/1"))},
 	{"a term that goes back", "terms", newStory().
 		add(history.Event{Kind: history.Term, Client: "c1", Token: 2}).
 		add(history.Event{Kind: history.Term, Client: "c1", Token: 1})},
@@ -254,8 +254,8 @@ func share(attempt, mode string, n float64, weight int) string {
 	return fmt.Sprintf("h:%s %s %d %d %d %d", attempt, mode, at(n)/ms+ttl.Milliseconds(), weight, token(n), at(n)/ms)
 }
 
-func turn(next float64, attempt string) string {
-	return fmt.Sprintf("\tturn %d %s 60000 -", at(next)/ms, attempt)
+func period(next float64, attempt string) string {
+	return fmt.Sprintf("\tperiod %d %s 60000 -", at(next)/ms, attempt)
 }
 
 func write(value, plain int64) history.Event {
@@ -402,9 +402,9 @@ func TestLegalWaysPass(t *testing.T) {
 		forget("old").
 		note(5000, "acquire", "old", "c2/5", held(5000, "c2/5")).
 		// A period that was given back.
-		note(1, "begin_run", "j", "c1/6", held(1, "c1/6")+turn(1000, "c1/6")).
-		note(2, "cancel_run", "j", "c1/6", free(1)+turn(2, "-")).
-		note(3, "begin_run", "j", "c2/6", held(3, "c2/6")+turn(1000, "c2/6"))
+		note(1, "begin_run", "j", "c1/6", held(1, "c1/6")+period(1000, "c1/6")).
+		note(2, "cancel_run", "j", "c1/6", free(1)+period(2, "-")).
+		note(3, "begin_run", "j", "c2/6", held(3, "c2/6")+period(1000, "c2/6"))
 	for _, name := range []string{"server-exclusion", "record-continuity", "tokens-rise", "once-per-period"} {
 		if r := s.results()[name]; !r.Passed() || r.Excused > 0 {
 			t.Errorf("%s: %+v", name, r)

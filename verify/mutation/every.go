@@ -16,14 +16,14 @@ var inJobs = []mutant{{
 }, {
 	name: "a run does not mark its period",
 	file: "script/begin_run.lua",
-	old:  "fields.turn = text(upcoming) .. ' ' .. attempt .. ' ' .. plan\n",
+	old:  "fields.period = text(upcoming) .. ' ' .. attempt .. ' ' .. plan\n",
 	mut:  "",
 	by:   []check{transcripts},
 }, {
 	name: "a period that is given back forgets which the job has",
 	file: "script/cancel_run.lua",
-	old:  "  fields.turn = text(now) .. ' - ' .. plan\n",
-	mut:  "  fields.turn = text(now) .. ' - 1 -'\n",
+	old:  "  fields.period = text(now) .. ' - ' .. plan\n",
+	mut:  "  fields.period = text(now) .. ' - 1 -'\n",
 	by:   []check{transcripts},
 }, {
 	name: "a fixed time comes twice after a clock was set back, in the twin",

@@ -99,7 +99,8 @@ func (m *turns) Other(rt *rapid.T) {
 	}
 	o := m.run(script.BeginRun, []string{key}, args)
 	want := fmt.Sprint("other ", m.period, " ", m.offset)
-	if _, marked := o.fields["turn"]; marked && o.answer != want || !marked && !strings.HasPrefix(o.answer, "early ") {
+	_, marked := o.fields["period"]
+	if marked && o.answer != want || !marked && !strings.HasPrefix(o.answer, "early ") {
 		rt.Fatalf("with the fields %v it is answered %q", o.fields, o.answer)
 	}
 }
