@@ -100,7 +100,7 @@ func (r *record) fields() map[string]string {
 		f["period"] = text(r.mark.till) + " " + r.mark.attempt + " " + r.mark.plan.String()
 	}
 	if r.said != nil {
-		f["value"] = r.said.String()
+		f["leader"] = r.said.String()
 	}
 	return f
 }

@@ -25,11 +25,11 @@ local value, watch, retention, base = ARGV[4], ARGV[5], tonumber(ARGV[6]), ''
 --include record
 
 if not holds(attempt) or text(fence) ~= token or expiry <= now then return 'gone' end
-local said = words(look('value') or '')
+local said = words(look('leader') or '')
 if said[1] == token and tonumber(said[2]) > tonumber(number) then return 'late' end
 keep(0)
 local line = token .. ' ' .. number
-fields.value = value == '' and line or line .. ' ' .. value
+fields.leader = value == '' and line or line .. ' ' .. value
 local news = value == '' and 'none ' .. token or 'leader ' .. token
 -- Who cannot be told looks by itself when the lease may be over.
 local verb = string.find(watch, '{', 1, true) and 'SPUBLISH' or 'PUBLISH'

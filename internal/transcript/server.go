@@ -158,7 +158,7 @@ func older(field, value string, ms, tokens int64) string {
 		add(-ms, 2)
 	case field == "lock" && tokens == 0 && len(words) > 2 && words[2] != "-":
 		add(-ms, 1)
-	case field == "lock" || field == "birth" || field == "value":
+	case field == "lock" || field == "birth" || field == "leader":
 		add(tokens, 0)
 	case field == "lost":
 		for i := range words {
