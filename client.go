@@ -143,7 +143,7 @@ func (c *Client) readPush(payload string) (uint64, pushes.Grant, bool) {
 		return 0, pushes.Grant{}, false
 	}
 	return n, pushes.Grant{
-		Token: a.Token, Waiting: a.Waiting, Now: a.Now, Lease: a.Lease, Later: a.Kind == wire.Stays, Left: a.Left,
+		Token: a.Token, Waiting: a.Waiting, Now: a.Now, Lease: a.Lease, Later: a.Kind == wire.Kept, Left: a.Left,
 	}, true
 }
 

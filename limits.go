@@ -45,7 +45,7 @@ func (h *hold) stay(ctx context.Context, after time.Duration) error {
 			c.canceller.Until(request.Message{Known: until, Silent: until, Send: again})
 		}
 		return fault("release of", s.name, err)
-	case a.Kind == wire.Stays || a.Kind == wire.Released || a.Kind == wire.Held:
+	case a.Kind == wire.Kept || a.Kind == wire.Released || a.Kind == wire.Held:
 		return nil
 	case a.Kind == wire.Gone:
 		return h.gone(limit)

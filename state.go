@@ -85,7 +85,7 @@ func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 		s.Holders = append(s.Holders, Holder{
 			Mode: modes[h.Mode], HolderID: h.Attempt, Owner: h.Owner, ClientID: wire.Client(h.Attempt),
 			Client: c.whois(ctx, known, h.Attempt), Permits: h.Weight, Entries: h.Entries, Token: h.Token << 10,
-			Since: h.Since, Age: r.Now.Sub(h.Since), Remaining: h.Left, Released: h.Stays,
+			Since: h.Since, Age: r.Now.Sub(h.Since), Remaining: h.Left, Released: h.Kept,
 		})
 	}
 	for _, w := range r.Waiters {

@@ -49,9 +49,9 @@ type holder struct {
 	unsure  bool // it was pushed, and is not confirmed yet
 }
 
-// staying is the name in which an attempt stands that has given up a lock which
+// keptHolder is the name in which an attempt stands that has given up a lock which
 // stays taken for a while: no owner's, and no attempt's.
-const staying = "%stays"
+const keptHolder = "%kept"
 
 // is says whether attempt is this holder, or one of its entries under owner.
 func (h *holder) is(attempt, owner string) bool {

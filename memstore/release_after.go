@@ -9,7 +9,7 @@ import (
 // releaseAfter gives up a hold, or one entry of it, but leaves the lock taken until
 // least has passed since its grant and after has passed from now.
 //
-// Answers: stays LEFT · released · held ENTRIES · gone.
+// Answers: kept LEFT · released · held ENTRIES · gone.
 func releaseAfter(t *step, args *arguments) string {
 	attempt, word := args.text(), args.text()
 	least, after := args.whole(), args.whole()
@@ -19,21 +19,21 @@ func releaseAfter(t *step, args *arguments) string {
 
 	h := t.holder
 	switch {
-	case h != nil && h.is(attempt, staying): // asked again
+	case h != nil && h.is(attempt, keptHolder): // asked again
 		t.line.leave(attempt) // nobody waits at a place that a late copy of its acquire has taken since
 		if h.expiry > t.now {
-			return stays(h.expiry - t.now)
+			return kept(h.expiry - t.now)
 		}
 	case h != nil && h.is(attempt, owner):
 		till := max(min(t.now, t.fence/1000)+least, t.now+after)
 		if len(h.attempts()) == 1 && till > t.now {
 			t.keep(till - t.now)
 			nearer := till < h.expiry
-			t.holder = &holder{name: staying, entries: []string{attempt}, expiry: till}
+			t.holder = &holder{name: keptHolder, entries: []string{attempt}, expiry: till}
 			if nearer {
 				t.tell(till - t.now)
 			}
-			return stays(till - t.now)
+			return kept(till - t.now)
 		}
 		if t.overForAll() {
 			return "gone"
@@ -56,7 +56,7 @@ func releaseAfter(t *step, args *arguments) string {
 	return "released"
 }
 
-func stays(left int64) string { return fmt.Sprintf("stays %d", left) }
+func kept(left int64) string { return fmt.Sprintf("kept %d", left) }
 
 // tellNext lets one in the line know when to look: the last, or the next from place on if
 // the last is of the client that may not have heard of its grant. Caller learns it by its
@@ -84,7 +84,7 @@ func (t *step) tellNext(place int64, client, caller string, till int64) {
 
 // sooner lets a waiter know that the lock may be free in so many ms.
 func (t *step) sooner(w *waiter, left int64) {
-	t.pushes = append(t.pushes, message{t.base + clientOf(w.attempt), fmt.Sprintf("stays %s %d", w.attempt, left)})
+	t.pushes = append(t.pushes, message{t.base + clientOf(w.attempt), fmt.Sprintf("kept %s %d", w.attempt, left)})
 }
 
 // tell lets the first waiter who listens know that the lock is free earlier. If it

@@ -5,7 +5,7 @@ package memstore
 // one of them may be over; the look finds the true soonest.
 func (t *step) settle() {
 	if t.holder != nil && t.holder.expiry <= t.now {
-		if t.holder.name != staying { // what was given up is over, not lost
+		if t.holder.name != keptHolder { // what was given up is over, not lost
 			t.lose(t.fence)
 		}
 		if t.holder.unsure {

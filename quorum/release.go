@@ -137,7 +137,7 @@ func (s *Store) releaseAfter(ctx context.Context, keys, args []string) (string, 
 	}
 	// The lock is free when a majority can be had.
 	if left := majority.Rank(lefts, len(s.nodes)); left > 0 {
-		return "stays " + wire.Millis(left), nil
+		return "kept " + wire.Millis(left), nil
 	}
 	return "released", nil
 }

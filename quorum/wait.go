@@ -202,10 +202,10 @@ func (s *Store) handlePush(i int, payload string) bool {
 		return true
 	}
 	na := r.attempts[i]
-	if a.Kind == wire.Stays {
+	if a.Kind == wire.Kept {
 		if acq.phase == waiting && i == r.coordinator {
 			na.lastAnswer.Left = a.Left
-			s.life.Go(func() { acq.push("stays " + acq.attempt + " " + wire.Millis(a.Left)) })
+			s.life.Go(func() { acq.push("kept " + acq.attempt + " " + wire.Millis(a.Left)) })
 		}
 		return true
 	}

@@ -116,7 +116,7 @@ func (f *full) leave(t *testing.T, expect func(what, got, want string)) {
 	expect("release with a waiter", release("{plain}", "c1/1"), "released")
 	expect("the waiter's turn", f.run(t, script.Poll, "{plain}", "c2/1", "30000", "600000", "60000", base), "granted")
 	expect("release_after", f.run(t, script.ReleaseAfter, "{release_after}", "c1/8", f.tokens["c1/8"], "60000", "0",
-		"600000", base), "stays")
+		"600000", base), "kept")
 	expect("release a reader", release("{shared}", "c1/5"), "released")
 	expect("evict", f.run(t, script.Evict, "{permit}", "ann", "test", "0", "600000", base), "evicted")
 	expect("release after it", release("{permit}", "c1/6"), "gone")

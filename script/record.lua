@@ -15,7 +15,7 @@
 --              eviction; the exclusive holder; and + if any field from shares on says more
 --   birth      tokens below this one are not remembered
 --   lost       tokens of the last holds that ended by expiry or eviction
---   entries    attempts that entered under a named owner; the owner %stays
+--   entries    attempts that entered under a named owner; the owner %kept
 --              stands for an attempt that has given up a lock which stays taken
 --   limit      permits there are
 --   shares     USED MODE SOONEST: shared holders and permits in sum
@@ -309,7 +309,7 @@ local function settle()
     end
     vacate()
     -- What was given up and stayed taken is over, not lost.
-    if who ~= '%stays' then lose(text(fence)) end
+    if who ~= '%kept' then lose(text(fence)) end
   end
   if used > 0 and soonest <= now then
     local gone = scan(function(_, till) return till <= now end, true)
@@ -443,7 +443,7 @@ local function told(attempt, what)
 end
 
 -- hint asks a waiter to look in so many ms, if it can be told.
-local function hint(attempt, left) return told(attempt, 'stays ' .. attempt .. ' ' .. text(left)) end
+local function hint(attempt, left) return told(attempt, 'kept ' .. attempt .. ' ' .. text(left)) end
 
 -- push is told of a grant. The waiter itself still counts among those who wait.
 local function push(attempt, token, ttl)

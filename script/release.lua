@@ -122,7 +122,7 @@ if not owner then
             redis.pcall('HDEL', key, '#' .. head, 'w:' .. heir)
           end
           redis.pcall(verb, channel, 'granted ' .. heir .. ' ' .. token .. ' ' .. waiting .. ' ' .. now .. ' ' .. lease)
-          if told then redis.pcall(verb, other, 'stays ' .. second .. ' ' .. lease) end
+          if told then redis.pcall(verb, other, 'kept ' .. second .. ' ' .. lease) end
           return 'released'
         end
       end

@@ -10,14 +10,14 @@
 -- ARGV   6 base       channel prefix of the pushes
 -- ARGV   7 owner      as given to acquire
 --
--- ANSWER stays <left>    given up, and free in left ms, whatever its lease was
+-- ANSWER kept <left>     given up, and free in left ms, whatever its lease was
 -- ANSWER released        given up, and free: the time had passed
 -- ANSWER held <entries>  this entry has ended; others of the named owner remain, for least and after at least
 -- ANSWER gone            the hold had ended before, by expiry, eviction or loss of the record
 -- ERROR  FORMAT          the record is of a later format
 --
 -- HOLDS  I3 I4 I5 I7. The first waiter that listens is told of an end that has
---        come nearer: stays <attempt> <left>. Nobody renews such a hold.
+--        come nearer: kept <attempt> <left>. Nobody renews such a hold.
 -- WHY    A holder that leaves its lease alone cannot make it end earlier, and
 --        one that extends it instead could be followed by a renewal of its own
 --        that was long on its way.
@@ -38,10 +38,10 @@ local function sooner(left)
   end)
 end
 
-if holder == '%stays' and entries == attempt then
+if holder == '%kept' and entries == attempt then
   -- Asked again. Nobody waits at a place that a late copy of its acquire has taken since.
   leave(attempt)
-  if expiry > now then return commit('stays ' .. text(expiry - now)) end
+  if expiry > now then return commit('kept ' .. text(expiry - now)) end
 elseif holds(attempt, owner) then
   local till = math.max(math.min(now, math.floor(fence / 1000)) + least, now + after)
   local rest = {}
@@ -63,10 +63,10 @@ elseif holds(attempt, owner) then
   elseif till > now then
     local nearer = till < expiry
     keep(till - now)
-    holder, entries, expiry, unsure = '%stays', attempt, till, false
+    holder, entries, expiry, unsure = '%kept', attempt, till, false
     fields.entries = entries
     if nearer then sooner(till - now) end
-    return commit('stays ' .. text(till - now))
+    return commit('kept ' .. text(till - now))
   else
     vacate()
   end

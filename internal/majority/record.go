@@ -113,8 +113,8 @@ func Format(r *wire.Record) string {
 
 // holder is how other clients see a holder.
 func holder(h *wire.HolderLine) string {
-	if h.Stays {
-		return wire.Staying
+	if h.Kept {
+		return wire.KeptHolder
 	}
 	return owner(h.Owner)
 }

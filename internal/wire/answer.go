@@ -27,14 +27,14 @@ const (
 	Changed                  // Token: the fence
 	Set                      // Count: permits held
 	Idle                     //
-	Stays                    // Left
+	Kept                     // Left
 )
 
 var kinds = map[string]Kind{
 	"granted": Granted, "queued": Queued, "busy": Busy, "conflict": Conflict,
 	"released": Released, "held": Held, "gone": Gone, "left": Left, "none": None,
 	"evicted": Evicted, "free": Free, "changed": Changed,
-	"set": Set, "idle": Idle, "stays": Stays,
+	"set": Set, "idle": Idle, "kept": Kept,
 }
 
 // Answer is what an action answered; which fields mean something depends on
@@ -78,7 +78,7 @@ func Parse(s string) (Answer, error) {
 		if a.Holder = second; second == "-" {
 			a.Holder = ""
 		}
-	case Stays:
+	case Kept:
 		a.Left, err = parseMillis(rest)
 	case Conflict, Held, Evicted, Set:
 		a.Count, err = parseCount(first)
@@ -195,7 +195,7 @@ func ParseRenewals(s string, n int) ([]Renewal, error) {
 // clock and what lease it is of.
 func ParsePush(payload string) (attempt string, a Answer, err error) {
 	words := strings.Split(payload, " ")
-	if len(words) < 3 || words[0] != "granted" && words[0] != "stays" || words[1] == "" {
+	if len(words) < 3 || words[0] != "granted" && words[0] != "kept" || words[1] == "" {
 		return "", Answer{}, BadAnswer(payload)
 	}
 	said := words[2:]

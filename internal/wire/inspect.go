@@ -27,7 +27,7 @@ type HolderLine struct {
 	Token                uint64
 	Since                time.Time
 	Left                 time.Duration
-	Stays                bool // given up, and left taken
+	Kept                 bool // given up, and left taken
 }
 
 // WaiterLine is one waiter.
@@ -112,13 +112,13 @@ func ParseRecord(answer string) (Record, error) {
 			_ = s.word() // the record's own life, of interest to operators only
 			r.Used, r.Limit = s.count(), s.count()
 		case "holder":
-			stays := len(s.words) > 2 && s.words[2] == Staying
+			kept := len(s.words) > 2 && s.words[2] == KeptHolder
 			h := HolderLine{
 				Mode: s.word(), Attempt: s.word(), Owner: s.name(), Weight: s.count(),
 				Token: s.token(), Since: s.instant(), Left: s.millis(), Entries: s.count(),
 			}
-			if stays {
-				h.Owner, h.Entries, h.Stays = "", 1, true
+			if kept {
+				h.Owner, h.Entries, h.Kept = "", 1, true
 			}
 			r.Holders = append(r.Holders, h)
 		case "waiter":

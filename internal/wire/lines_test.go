@@ -20,7 +20,7 @@ func TestPushesAreReadExactly(t *testing.T) {
 		"", "granted", "granted c/7", "granted c/7 1", "granted  1 0", "queued c/7 1 0", "granted c/7 x 0",
 		"granted c/7 1 0 5", "granted c/7 1 0 5 x", "granted c/7 1 0 x 5", "granted c/7 1 0 5 6 7",
 		"granted c/7 1 0 0 5",
-		"granted c/7 1 0 5 0", "granted c/7 1 0 5 9223372036854", "stays c/7 1 0", "granted c/7 1 0 -5 5",
+		"granted c/7 1 0 5 0", "granted c/7 1 0 5 9223372036854", "kept c/7 1 0", "granted c/7 1 0 -5 5",
 	} {
 		if _, _, err := ParsePush(s); err == nil {
 			t.Errorf("ParsePush(%q) is accepted", s)

@@ -74,9 +74,9 @@ func Encode(name string) string {
 	return string(b)
 }
 
-// Staying stands in the place of an exclusive holder that has given up a lock
+// KeptHolder stands in the place of an exclusive holder that has given up a lock
 // which stays taken for a while. No encoded name is like it.
-const Staying = "%stays"
+const KeptHolder = "%kept"
 
 // Owner writes an owner's name as one word that no answer takes for "nobody".
 func Owner(name string) string {
@@ -88,7 +88,7 @@ func Owner(name string) string {
 
 // Holder reads the holder of an answer: empty if nobody is to be named.
 func Holder(word string) string {
-	if word == Staying {
+	if word == KeptHolder {
 		return ""
 	}
 	return Decode(word)

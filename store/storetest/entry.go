@@ -44,9 +44,9 @@ func testReleaseAfter(s *suite) {
 	s.is(giveUp(s.attempt("a", 1), "7", 5000), "gone")
 	token := s.take(s.attempt("a", 1), "x")
 	s.begins(s.acquire(s.attempt("b", 1), "x", waits), "queued 1")
-	s.begins(giveUp(s.attempt("a", 1), token, 5000), "stays")
-	s.begins(ear.next(s), "stays "+s.attempt("b", 1))
-	s.begins(giveUp(s.attempt("a", 1), token, 5000), "stays")
+	s.begins(giveUp(s.attempt("a", 1), token, 5000), "kept")
+	s.begins(ear.next(s), "kept "+s.attempt("b", 1))
+	s.begins(giveUp(s.attempt("a", 1), token, 5000), "kept")
 	s.is(s.run(script.Renew, retention, s.attempt("a", 1), ttl, ""), "renewed -")
 	s.begins(s.acquire(s.attempt("c", 1), "x", 0), "busy")
 

@@ -31,10 +31,10 @@ func (n Note) For(attempt string) bool { return slices.Contains(strings.Split(n.
 type Record struct {
 	Fence  uint64 // the last token granted, or higher after an eviction
 	Holder string // the attempt that holds exclusively, or the name of its owner
-	Named  bool   // Holder is an owner's name, or [Stays]
+	Named  bool   // Holder is an owner's name, or [Kept]
 	Expiry int64  // of its lease, in ms of the server's clock
 	Shares []Share
-	// Entries are the attempts that are in under the owner's name; beside [Stays]
+	// Entries are the attempts that are in under the owner's name; beside [Kept]
 	// the one that gave up.
 	Entries []string
 	Queue   Queue
@@ -45,8 +45,8 @@ type Record struct {
 	Run   string // of a job: the attempt that has had the present period
 }
 
-// Stays is the holder of a lock that was given up and stays taken.
-const Stays = "%stays"
+// Kept is the holder of a lock that was released and is kept for a while.
+const Kept = "%kept"
 
 // Queue is the wait queue in sum; the zero Queue is that of a lock for which nobody
 // waits.

@@ -283,7 +283,7 @@ func TestAStepBetweenAScriptAndItsNote(t *testing.T) {
 		s.add(history.Event{Kind: history.Fault, Fault: &history.FaultSpan{
 			Name: "clock", From: at(4.5), Till: at(4.5),
 			Steps: []history.Step{{At: at(4.5), Ahead: int64(ahead * float64(ms))}},
-		}}).told(5, ahead, "release_after", "l", "c1/1", stays(1, "c1/1", 50))
+		}}).told(5, ahead, "release_after", "l", "c1/1", keptBy(1, "c1/1", 50))
 		if r := s.results()["least"]; !r.Passed() || r.Examined == 0 {
 			t.Errorf("a clock ahead by %v ms: %+v", ahead, r)
 		}

@@ -47,7 +47,7 @@ func (r *Run) stay(res *Result, lock string) (beside int) {
 			}
 		}
 		// Who leaves takes nobody along.
-		if n.Before.Holder == audit.Stays || !n.Before.Named || !giving[n.Action] {
+		if n.Before.Holder == audit.Kept || !n.Before.Named || !giving[n.Action] {
 			continue
 		}
 		for _, h := range before {
@@ -86,7 +86,7 @@ func (r *Run) Least() Result {
 				stays = nil
 			}
 			d, known := least[n.Before.Holder]
-			if known && n.Action == "release_after" && n.After.Holder == audit.Stays {
+			if known && n.Action == "release_after" && n.After.Holder == audit.Kept {
 				stays = keeps(r, &res, lock, n, d)
 			}
 		}

@@ -30,8 +30,8 @@ func in(n float64, owner string, entries ...string) string {
 }
 
 // stays is a record that stays taken after the hold of the token from n on, for ms.
-func stays(n float64, attempt string, ms int) string {
-	return fmt.Sprintf("%d %d @%%stays\tentries %s", token(n), ms, attempt)
+func keptBy(n float64, attempt string, ms int) string {
+	return fmt.Sprintf("%d %d @%%kept\tentries %s", token(n), ms, attempt)
 }
 
 // entry is a hold in an owner's name.
@@ -101,18 +101,18 @@ var illegalKinds = []illegalStory{
 		entry(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), got: 1.5, over: 5}, "a")},
 	{"a grant while the lock stays taken", "server-exclusion", newStory().
 		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
-		note(5, "release_after", "l", "c1/1", stays(1, "c1/1", 50)).
+		note(5, "release_after", "l", "c1/1", keptBy(1, "c1/1", 50)).
 		note(30, "acquire", "l", "c2/1", held(30, "c2/1"))},
 	{"a lock that stays taken for too long", "least", least().
-		note(5, "release_after", "l", "c1/1", stays(1, "c1/1", 70))},
+		note(5, "release_after", "l", "c1/1", keptBy(1, "c1/1", 70))},
 	{"a least time that is cut short", "least", least().
-		note(5, "release_after", "l", "c1/1", stays(1, "c1/1", 50)).
+		note(5, "release_after", "l", "c1/1", keptBy(1, "c1/1", 50)).
 		note(6, "release", "l", "c1/1", free(1)).
 		note(7, "acquire", "l", "c2/1", held(7, "c2/1"))},
 	{"a lock nobody gets after its least time", "least", least().
 		note(2, "acquire", "l", "c2/1", lined(held(1, "c1/1"), 1, 1, 1, "c2/1")).
 		note(5, "release_after", "l", "c1/1", fmt.Sprintf(
-			"%d 50 @%%stays +\tentries c1/1\tqueue 1 1 1 c2/1", token(1))).
+			"%d 50 @%%kept +\tentries c1/1\tqueue 1 1 1 c2/1", token(1))).
 		note(60_000, "poll", "l", "c2/1", held(60_000, "c2/1"))},
 	{"an eviction of somebody else", "evictions", evicted(5).
 		note(3, "release", "l", "c1/1", free(1)).
@@ -166,7 +166,7 @@ func TestLegalWaysOfOtherKindsPass(t *testing.T) {
 		}
 	}
 	kept := least().
-		note(5, "release_after", "l", "c1/1", stays(1, "c1/1", 50)).
+		note(5, "release_after", "l", "c1/1", keptBy(1, "c1/1", 50)).
 		note(51, "acquire", "l", "c2/1", held(51, "c2/1"))
 	// Who is evicted believes in its hold until it renews it; the next is in before.
 	out := evicted(40).note(20, "evict", "l", "-", held(20, "c2/1")).

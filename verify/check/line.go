@@ -58,7 +58,7 @@ func (q *queue) step(n audit.Note) {
 		// stand in line, and whoever steps stands in none.
 		together := g.name != "" && slices.Contains(names, g.name) || slices.ContainsFunc(before, g.together)
 		names = append(names, g.name)
-		if slices.ContainsFunc(before, g.same) || n.Action == "convert" || g.attempt == audit.Stays {
+		if slices.ContainsFunc(before, g.same) || n.Action == "convert" || g.attempt == audit.Kept {
 			continue
 		}
 		if !together {

@@ -46,7 +46,7 @@ func (r *Run) holders(rec audit.Record, n audit.Note) []*granted {
 	add := func(g granted, expiry int64) {
 		g.from, g.due = n.At, expiry*1000
 		g.till, g.trust = r.till(g.due, n), g.due-n.Ahead
-		if g.attempt != audit.Stays { // whoever comes in under a lease from before a step trusts his own time
+		if g.attempt != audit.Kept { // whoever comes in under a lease from before a step trusts his own time
 			g.trust = min(g.trust, n.At+r.Setup.TTL.Microseconds()+1000)
 		}
 		all = append(all, &g)
@@ -54,7 +54,7 @@ func (r *Run) holders(rec audit.Record, n audit.Note) []*granted {
 	exclusive := granted{attempt: rec.Holder, mode: "x", token: rec.Fence}
 	switch {
 	case rec.Holder == "":
-	case rec.Named && rec.Holder != audit.Stays:
+	case rec.Named && rec.Holder != audit.Kept:
 		for _, entry := range rec.Entries {
 			g := exclusive
 			g.attempt, g.name = entry, rec.Holder
@@ -286,7 +286,7 @@ func (a *account) begin(n audit.Note, g *granted) {
 	a.tokens.Examined++
 	// What goes on under the token of the hold before it is no new grant: one more
 	// entry, and a lock that was given up and stays taken.
-	goesOn := g.attempt == audit.Stays && g.token == n.Before.Fence || slices.ContainsFunc(a.live, g.together)
+	goesOn := g.attempt == audit.Kept && g.token == n.Before.Fence || slices.ContainsFunc(a.live, g.together)
 	if g.token <= a.token && !goesOn {
 		switch {
 		case a.run.parted(at):
@@ -355,7 +355,7 @@ func (a *account) overlap(at int64, g *granted, what string, other *granted) {
 
 // excuse reports whether a hold's record may have been lost.
 func (a *account) excuse(h *granted, at int64) bool {
-	if h.attempt == audit.Stays && a.run.lossBetween(a.run.machine(h.from), at) {
+	if h.attempt == audit.Kept && a.run.lossBetween(a.run.machine(h.from), at) {
 		return true // that is not bound by a lease
 	}
 	return a.run.excuse(a.run.machine(h.from), at, a.run.proc(h.attempt))

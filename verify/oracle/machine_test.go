@@ -106,7 +106,7 @@ func (m *machine) told(asks *attempt, o outcome, now int64) {
 			continue
 		}
 		a := m.attempts[words[2]]
-		if words[1] == "stays" && a.client() == words[0] && slices.Contains(line(o.fields), a.id) {
+		if words[1] == "kept" && a.client() == words[0] && slices.Contains(line(o.fields), a.id) {
 			continue
 		}
 		if words[1] != "granted" || a.client() != words[0] {
@@ -150,8 +150,8 @@ func (m *machine) order(action *script.Script, o outcome, now int64) {
 	for id := range held {
 		entry := slices.Index(strings.Fields(o.fields["entries"]), id)
 		// Who leaves a lock taken is not granted it, also after its lease.
-		stays := holderOf(o.fields) == "%stays" || holderOf(o.fields) == "@%stays"
-		if heldBefore[id] != 0 || m.enters(id, waited, heldBefore, held) || entry > 0 || stays && entry == 0 {
+		kept := holderOf(o.fields) == "%kept" || holderOf(o.fields) == "@%kept"
+		if heldBefore[id] != 0 || m.enters(id, waited, heldBefore, held) || entry > 0 || kept && entry == 0 {
 			continue
 		}
 		front := waiting // for a newcomer everybody stands in front
@@ -319,7 +319,7 @@ func (m *machine) ReleaseAfter(rt *rapid.T) {
 	switch {
 	case answer[0] == "gone" && m.live(h, m.at):
 		rt.Fatalf("%s held and was told that it did not", a.id)
-	case answer[0] == "stays":
+	case answer[0] == "kept":
 		m.stay(a, m.at+number(answer[1]))
 	case answer[0] == "held" && h != nil:
 		h.expiry = max(h.expiry, m.at+after, min(m.at, h.token/1000)+least)
@@ -460,7 +460,7 @@ func (m *machine) SetBack(rt *rapid.T) {
 		for id := range maps.Clone(h.entries) {
 			switch {
 			case still[id] == h.expiry:
-			case h.stays:
+			case h.kept:
 				h.entries = nil
 			default:
 				m.ends(id)

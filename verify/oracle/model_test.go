@@ -41,7 +41,7 @@ type hold struct {
 	expiry  int64
 	weight  int64
 	entries map[string]bool
-	stays   bool // given up: nobody believes in it, and nobody else is let in
+	kept    bool // given up: nobody believes in it, and nobody else is let in
 }
 
 // model follows who was told what, in server time.
@@ -56,7 +56,7 @@ type model struct {
 // of finds the hold that an attempt believes in, live or not.
 func (m *model) of(id string) *hold {
 	for _, h := range m.holds {
-		if h.entries[id] && !h.stays {
+		if h.entries[id] && !h.kept {
 			return h
 		}
 	}
@@ -133,7 +133,7 @@ func (m *model) within(live []*hold, o outcome) {
 // ends notes that an attempt holds no more.
 func (m *model) ends(id string) {
 	for _, h := range m.holds {
-		if !h.stays {
+		if !h.kept {
 			delete(h.entries, id)
 		}
 	}
@@ -143,7 +143,7 @@ func (m *model) ends(id string) {
 // stay notes that an attempt gave the lock up, which stays taken until expiry.
 func (m *model) stay(a *attempt, expiry int64) {
 	if h := m.of(a.id); h != nil {
-		h.stays, h.expiry = true, expiry
+		h.kept, h.expiry = true, expiry
 	}
 }
 
