@@ -198,7 +198,7 @@ func TestAnAnswerOfAnotherProtocolIsAnUnknownOutcome(t *testing.T) {
 		}
 		defer func() { _ = c.Close(context.Background()) }()
 		l := mustLock(t, c.Mutex("a"))
-		for _, answer := range []string{"OK", "renewed", "gone x", "left"} {
+		for _, answer := range []string{"OK", "renewed", "gone x", "withdrawn"} {
 			strange.say(answer)
 			_, err = c.Mutex("b").Lock(t.Context())
 			wantIs(t, err, holdfast.ErrUnknownOutcome)

@@ -3,7 +3,7 @@ package memstore
 // cancel undoes an acquisition of which the outcome is unknown or no longer
 // wanted.
 //
-// Answers: left · released · none.
+// Answers: withdrawn · released · none.
 func cancel(t *step, args *arguments) string {
 	attempt := args.text()
 	t.retention, t.base = args.whole(), args.text()
@@ -12,7 +12,7 @@ func cancel(t *step, args *arguments) string {
 	answer := "released"
 	switch {
 	case t.line.leave(attempt):
-		answer = "left"
+		answer = "withdrawn"
 	case t.holder != nil && t.holder.is(attempt, owner):
 		if t.overForAll() || t.exit(attempt) > 0 {
 			return "released"

@@ -173,7 +173,7 @@ func (s *Store) cancel(ctx context.Context, keys, args []string) (string, error)
 		kinds <- kind
 		return err
 	})
-	answer := "left" // whatever it had is being cancelled
+	answer := "withdrawn" // whatever it had is being cancelled
 	for range s.nodes {
 		select {
 		case <-done:

@@ -7,10 +7,10 @@
 -- ARGV   3 base       channel prefix of the pushes
 -- ARGV   4 owner      as given to acquire
 --
--- ANSWER left      it stood in the line and stands there no more
--- ANSWER released  it had been granted; the hold, or this entry of it, has ended
--- ANSWER none      the record does not know it (yet: a request may still be under way)
--- ERROR  FORMAT    the record is of a later format
+-- ANSWER withdrawn  it stood in the line and stands there no more
+-- ANSWER released   it had been granted; the hold, or this entry of it, has ended
+-- ANSWER none       the record does not know it (yet: a request may still be under way)
+-- ERROR  FORMAT     the record is of a later format
 --
 -- HOLDS  I5 I6 I7. A grant that crosses the cancelling is given on at once.
 -- WHY    Leaving the line and releasing must be one step: between two, the
@@ -25,7 +25,7 @@ local answer
 local seat = look('w:' .. attempt)
 if seat then
   withdraw(attempt, words(seat)[1])
-  answer = 'left'
+  answer = 'withdrawn'
 elseif holds(attempt, owner) then
   local rest = {}
   for _, entry in ipairs(words(entries or '')) do

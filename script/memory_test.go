@@ -111,7 +111,7 @@ func (f *full) leave(t *testing.T, expect func(what, got, want string)) {
 	}
 	expect("cancel an entry", f.run(t, script.Cancel, "{named}", "c1/4", "600000", base, "alice"), "released")
 	expect("release an entry", release("{named}", "c1/3", "alice"), "held")
-	expect("cancel a waiter", f.run(t, script.Cancel, "{named}", "c2/2", "600000", base), "left")
+	expect("cancel a waiter", f.run(t, script.Cancel, "{named}", "c2/2", "600000", base), "withdrawn")
 	expect("release the last entry", release("{named}", "c1/2", "alice"), "released")
 	expect("release with a waiter", release("{plain}", "c1/1"), "released")
 	expect("the waiter's turn", f.run(t, script.Poll, "{plain}", "c2/1", "30000", "600000", "60000", base), "granted")

@@ -13,26 +13,26 @@ type Kind uint8
 
 // The kinds of answers, over all actions that take part in an acquisition.
 const (
-	Granted  Kind = iota + 1 // Token, Waiting
-	Queued                   // Place, Left, Now
-	Busy                     // Left, Holder
-	Conflict                 // Count: the limit in force
-	Released                 //
-	Held                     // Count: entries that remain
-	Gone                     //
-	Left                     //
-	None                     //
-	Evicted                  // Count: holds ended
-	Free                     //
-	Changed                  // Token: the fence
-	Set                      // Count: permits held
-	Idle                     //
-	Kept                     // Left
+	Granted   Kind = iota + 1 // Token, Waiting
+	Queued                    // Place, Left, Now
+	Busy                      // Left, Holder
+	Conflict                  // Count: the limit in force
+	Released                  //
+	Held                      // Count: entries that remain
+	Gone                      //
+	Withdrawn                 //
+	None                      //
+	Evicted                   // Count: holds ended
+	Free                      //
+	Changed                   // Token: the fence
+	Set                       // Count: permits held
+	Idle                      //
+	Kept                      // Left
 )
 
 var kinds = map[string]Kind{
 	"granted": Granted, "queued": Queued, "busy": Busy, "conflict": Conflict,
-	"released": Released, "held": Held, "gone": Gone, "left": Left, "none": None,
+	"released": Released, "held": Held, "gone": Gone, "withdrawn": Withdrawn, "none": None,
 	"evicted": Evicted, "free": Free, "changed": Changed,
 	"set": Set, "idle": Idle, "kept": Kept,
 }
@@ -84,7 +84,7 @@ func Parse(s string) (Answer, error) {
 		a.Count, err = parseCount(first)
 	case Changed:
 		a.Token, err = parseToken(first)
-	case Released, Gone, Left, None, Free, Idle:
+	case Released, Gone, Withdrawn, None, Free, Idle:
 		if rest != "" {
 			err = strconv.ErrSyntax
 		}

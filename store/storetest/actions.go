@@ -155,7 +155,7 @@ func testCancel(s *suite) {
 	s.is(cancel(s.attempt("a", 1)), "none")
 	s.take(s.attempt("a", 1), "x")
 	s.begins(s.acquire(s.attempt("b", 1), "x", waits), "queued 1")
-	s.is(cancel(s.attempt("b", 1)), "left")
+	s.is(cancel(s.attempt("b", 1)), "withdrawn")
 	s.is(cancel(s.attempt("b", 1)), "none")
 	s.is(cancel(s.attempt("a", 1)), "released")
 	s.is(cancel(s.attempt("a", 1)), "none")
