@@ -46,13 +46,13 @@ type EvictedLine struct {
 	Attempts   []string
 }
 
-// scan takes words off a line; after the first bad one everything is zero.
-type scan struct {
+// reader takes words off a line; after the first bad one everything is zero.
+type reader struct {
 	words []string
 	bad   bool
 }
 
-func (s *scan) word() string {
+func (s *reader) word() string {
 	if len(s.words) == 0 {
 		s.bad = true
 		return ""
@@ -62,32 +62,32 @@ func (s *scan) word() string {
 	return w
 }
 
-func (s *scan) name() string {
+func (s *reader) name() string {
 	if w := s.word(); w != "-" {
 		return Decode(w)
 	}
 	return ""
 }
 
-func (s *scan) count() int {
+func (s *reader) count() int {
 	n, err := parseCount(s.word())
 	s.bad = s.bad || err != nil
 	return n
 }
 
-func (s *scan) token() uint64 {
+func (s *reader) token() uint64 {
 	n, err := parseToken(s.word())
 	s.bad = s.bad || err != nil
 	return n
 }
 
-func (s *scan) millis() time.Duration {
+func (s *reader) millis() time.Duration {
 	d, err := parseMillis(s.word())
 	s.bad = s.bad || err != nil
 	return d
 }
 
-func (s *scan) instant() time.Time {
+func (s *reader) instant() time.Time {
 	n, err := strconv.ParseInt(s.word(), 10, 64)
 	s.bad = s.bad || err != nil
 	return time.UnixMilli(n)
@@ -101,7 +101,7 @@ func ParseRecord(answer string) (Record, error) {
 	}
 	var r Record
 	for i, line := range strings.Split(answer, "\n") {
-		s := scan{words: strings.Split(line, " ")} // a name may have other spaces in it
+		s := reader{words: strings.Split(line, " ")} // a name may have other spaces in it
 		kind := s.word()
 		if (kind == "lock") != (i == 0) {
 			return Record{}, BadAnswer(answer)
@@ -149,7 +149,7 @@ func ParseClient(answer string) (c ClientLine, known bool, err error) {
 	if answer == "unknown" {
 		return ClientLine{}, false, nil
 	}
-	s := scan{words: strings.Split(answer, " ")}
+	s := reader{words: strings.Split(answer, " ")}
 	if s.word() != "client" {
 		return ClientLine{}, false, BadAnswer(answer)
 	}

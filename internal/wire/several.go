@@ -15,7 +15,7 @@ type AllAnswer struct {
 
 // ParseAll reads the answer of an acquire_all of n locks.
 func ParseAll(answer string, n int) (AllAnswer, error) {
-	s := scan{words: strings.Fields(answer)}
+	s := reader{words: strings.Fields(answer)}
 	var g AllAnswer
 	switch s.word() {
 	case "granted":
@@ -53,7 +53,7 @@ type Plan struct {
 }
 
 // plan reads the two words of a plan.
-func (s *scan) plan() (p Plan) {
+func (s *reader) plan() (p Plan) {
 	p.Period = s.millis()
 	if len(s.words) > 0 && s.words[0] == "-" {
 		s.words = s.words[1:]
@@ -65,7 +65,7 @@ func (s *scan) plan() (p Plan) {
 
 // ParseRun reads the answer of begin_run.
 func ParseRun(answer string) (RunAnswer, error) {
-	s := scan{words: strings.Fields(answer)}
+	s := reader{words: strings.Fields(answer)}
 	var t RunAnswer
 	switch kind := s.word(); kind {
 	case "granted":
@@ -96,7 +96,7 @@ type LeaderLine struct {
 
 // ParseLeader reads the answer of read_leader.
 func ParseLeader(answer string) (LeaderLine, error) {
-	s := scan{words: strings.Fields(answer)}
+	s := reader{words: strings.Fields(answer)}
 	kind := s.word()
 	l := LeaderLine{Known: kind == "leader"}
 	if l.Known {
