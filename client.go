@@ -35,7 +35,6 @@ type Client struct {
 	fake   bool           // the store lives in a time of its own
 
 	attempts  atomic.Uint64
-	seats     seats
 	queue     *waitqueue.Queue[*hold, *spec] // the goroutines of this process that want a lock
 	manners   shared[choice, manner]
 	places    shared[place, place]

@@ -158,7 +158,7 @@ func (h *hold) part(ctx context.Context, as departure) (local bool, err error) {
 
 // disband gives up a hold that nobody reads under any more.
 func (h *hold) disband(ctx context.Context) error {
-	h.spec.client.detach(h)
+	h.unshare()
 	h.mu.Lock()
 	stays := h.stays - h.spec.client.now()
 	h.mu.Unlock()

@@ -86,9 +86,8 @@ func (h *hold) forsake() {
 			break
 		}
 	}
-	c := h.spec.client
-	c.renewer.StopRenewal(&h.Item)
-	c.detach(h)
+	h.spec.client.renewer.StopRenewal(&h.Item)
+	h.unshare()
 }
 
 // inUse reports whether somebody has a lease of the stay that t began.

@@ -175,7 +175,7 @@ func (c *Client) lost(l *renewer.Item, reason renewer.Reason) {
 		}
 		c.tellLoss(live, err)
 	}
-	c.detach(h)
+	h.unshare()
 	if reason == renewer.NotHeld {
 		h.withdraw()
 	}

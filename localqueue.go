@@ -15,6 +15,7 @@ type localTurn = waitqueue.Turn[*hold, *spec]
 // newQueue makes the queue in which the goroutines of this process wait for each other.
 func (c *Client) newQueue() *waitqueue.Queue[*hold, *spec] {
 	return waitqueue.New(waitqueue.Rules[*hold, *spec]{
+		Join: (*hold).joinedBy, Joinable: (*hold).joinable, Reserve: (*hold).promise, Unreserve: (*hold).breakPromise,
 		HandOver: (*hold).handsOver, Release: (*hold).discard,
 		Waits: c.waitsLocally, Refuse: c.refuse, Closed: ErrClosed,
 	}, c.life.Closing())
@@ -24,6 +25,40 @@ func (c *Client) newQueue() *waitqueue.Queue[*hold, *spec] {
 // of a lock that is taken alone ask the server each for itself, and nothing is handed over
 // between them.
 func (c *Client) queued(s *spec) bool { return c.cfg.MaxLocalHandOvers >= 0 && !s.alone }
+
+// shares reports whether readers on these terms share holds.
+func (c *Client) shares(s *spec) bool { return c.queued(s) && !s.whole }
+
+// suits reports whether the hold is what one would get on these terms.
+func (h *hold) suits(s *spec) bool {
+	return h.spec.client.renewer.TTL(&h.Item) == s.ttl && h.spec.ack == s.ack
+}
+
+// joinedBy is what a reader does while the readers of its process have h, or none.
+func (h *hold) joinedBy(s *spec, writerHere bool) waitqueue.Decision {
+	switch {
+	case h != nil && h.suits(s):
+		age := s.client.now() - time.Duration(h.told.Load())
+		return waitqueue.Join(age, int(h.waiting.Load()), writerHere)
+	case writerHere:
+		return waitqueue.Wait
+	}
+	return waitqueue.Ask
+}
+
+// share lets readers of this process join the hold, unless they have one.
+func (h *hold) share() {
+	if c := h.spec.client; c.shares(h.spec) {
+		c.queue.Share(h.spec.key(), h)
+	}
+}
+
+// unshare ends that readers of this process join the hold.
+func (h *hold) unshare() {
+	if h.spec.rw.any() {
+		h.spec.client.queue.Unshare(h.spec.key(), h)
+	}
+}
 
 // turnOf is the turn of an exclusive lock, for the goroutine or the hold that has it.
 func (c *Client) turnOf(s *spec) localTurn { return c.queue.Turn(s.key(), waitqueue.Exclusive) }
@@ -78,7 +113,7 @@ func (c *Client) recheck(ctx context.Context, h *hold) {
 // that one: its token is the next.
 func (h *hold) handsOver(readersWait bool) bool {
 	c, waiters := h.spec.client, int(h.waiting.Load())
-	if readersWait || c.readersWait(h.spec.key()) {
+	if readersWait {
 		waiters++
 	}
 	passes, age := int(h.passes.Load()), c.now()-h.began

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/holdfast-go/holdfast/internal/line"
 	"github.com/holdfast-go/holdfast/internal/request"
+	"github.com/holdfast-go/holdfast/internal/waitqueue"
 )
 
 // lockShared takes the lock as a reader: under the lease of this very call
@@ -19,17 +19,17 @@ func (c *Client) lockShared(ctx, parent context.Context, s *spec, try bool) (*Le
 	}
 	cause := WakeNone
 	for {
-		h, do, waited, err := c.enterRoom(ctx, s, try)
-		if waited {
+		turn, err := c.queue.Enter(ctx, s.key(), waitqueue.Shared, s, try)
+		if turn.Waited {
 			cause = WakeLocal
 		}
 		switch {
-		case errors.Is(err, errBlind):
-			return c.readAlone(ctx, parent, s, try)
 		case err != nil:
 			return nil, cause, err
-		case h == nil || do != line.Join:
-			h, w, err := c.readFirst(ctx, s, try, h, do)
+		case turn.None():
+			return c.readAlone(ctx, parent, s, try)
+		case !turn.Joined:
+			h, w, err := c.readFirst(ctx, s, try, turn)
 			if err != nil {
 				return nil, max(cause, w), err
 			}
@@ -37,12 +37,12 @@ func (c *Client) lockShared(ctx, parent context.Context, s *spec, try bool) (*Le
 				return l, max(cause, w), nil
 			}
 			return nil, cause, h.over()
-		case !h.suits(s):
-			// We waited for one who reads on other terms.
-			h.breakPromise()
+		case !turn.Hold.suits(s):
+			// It waited for a reader that has other terms.
+			turn.Hold.breakPromise()
 			return c.readAlone(ctx, parent, s, try)
 		}
-		if l := c.reader(parent, h, true); l != nil {
+		if l := c.reader(parent, turn.Hold, true); l != nil {
 			return l, cause, nil
 		}
 	}
@@ -88,52 +88,58 @@ func (c *Client) reader(parent context.Context, h *hold, local bool) *Lease {
 }
 
 // readFirst asks the server for the readers of this process; the caller has the
-// seat, and gives it up with that. The hold that it brings is kept for the
-// caller. present is the hold that the process has, if any.
-func (c *Client) readFirst(
-	ctx context.Context, s *spec, try bool, present *hold, do line.Joining,
-) (*hold, Wake, error) {
-	if do == line.Look {
-		if do = c.look(ctx, present); do == line.Join && present.promise() {
-			c.gather(s, present)
-			return present, WakeNone, nil
+// turn, and gives it up with that. The hold that it brings is kept for the caller.
+func (c *Client) readFirst(ctx context.Context, s *spec, try bool, turn localTurn) (*hold, Wake, error) {
+	do := turn.Do
+	if do == waitqueue.Check {
+		if do = c.look(ctx, turn.Hold); do == waitqueue.Share && turn.Hold.promise() {
+			turn.Share(turn.Hold)
+			return turn.Hold, WakeNone, nil
 		}
 	}
-	// Who knows that somebody waits stands behind at once. Else the first
-	// request does not wait, for those who try wait for its answer.
+	// A reader that knows that somebody waits stands behind at once. Else the first
+	// request does not wait, for those that only try wait for its answer.
 	var h *hold
 	var w Wake
 	var err error
-	if try || do == line.Join {
+	if try || do != waitqueue.Wait {
 		h, w, err = c.acquire(ctx, s, true)
 	} else {
 		err = &HeldError{Name: s.name}
 	}
-	var held *HeldError
-	if (errors.As(err, &held) || wavering(err)) && !try {
-		c.standing(s, held)
+	if held := heldIn(err); (held != nil || wavering(err)) && !try {
+		turn.Waiting(held)
 		h, w, err = c.acquire(ctx, s, false)
 	}
 	if err != nil {
-		c.leaveRoom(s, err)
+		turn.Refuse(heldIn(err))
 		return nil, w, err
 	}
-	c.gather(s, h)
+	turn.Share(h)
 	return h, w, nil
+}
+
+// heldIn is what err says of the holder; nil if it is another error, or none.
+func heldIn(err error) error {
+	var held *HeldError
+	if errors.As(err, &held) {
+		return held
+	}
+	return nil
 }
 
 // look renews the hold, which tells who waits, and decides anew. After an error
 // nothing is known: the reader stands in line, where it harms nobody.
-func (c *Client) look(ctx context.Context, h *hold) line.Joining {
+func (c *Client) look(ctx context.Context, h *hold) waitqueue.Decision {
 	ttl, sent := c.renewer.TTL(&h.Item), c.now()
 	r, got, err := c.sender.Renew(ctx, h.spec.ack, []request.Renewal{h.renewal(ttl)})
 	if err == nil {
 		err = h.spec.acked(got)
 	}
 	if err != nil || !r[0].Held {
-		return line.Stand // its next renewal will say that it is lost
+		return waitqueue.Wait // its next renewal will say that it is lost
 	}
 	c.renewer.Extended(&h.Item, sent, ttl)
 	h.hear(r[0].Waiting)
-	return line.MayJoin(0, r[0].Waiting, false)
+	return waitqueue.Join(0, r[0].Waiting, false)
 }

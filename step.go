@@ -196,10 +196,10 @@ func (h *hold) stepped(t *tenure, want way, a wire.Answer, sent, ttl time.Durati
 	h.hear(a.Waiting)
 	c.renewer.Extended(&h.Item, sent, ttl)
 	if want == up {
-		c.detach(h)
+		h.unshare()
 		return nil
 	}
-	c.settle(h)
+	h.share()
 	if hadTurn {
 		c.turnOf(h.spec).Leave()
 	}

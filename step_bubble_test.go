@@ -21,7 +21,7 @@ func TestAWriterStepsDownWithNoWriterInBetween(t *testing.T) {
 		elsewhere := taking(t, w.client().RWMutex("a").RLock)
 		ours := taking(t, m.RLock)
 		writer := taking(t, w.client().RWMutex("a").Lock)
-		next := taking(t, m.Lock) // behind the seat that the lease has
+		next := taking(t, m.Lock) // behind the turn that the lease has
 		late := taking(t, w.client().RWMutex("a").RLock)
 		if err := l.Downgrade(t.Context()); err != nil {
 			t.Fatal(err)
@@ -44,7 +44,7 @@ func TestAWriterStepsDownWithNoWriterInBetween(t *testing.T) {
 		}
 		release(t, wl)
 		// The reader waits at the server longer than our writer, who had to
-		// wait for the seat.
+		// wait for the turn.
 		release(t, done(t, "the late reader", late))
 		release(t, done(t, "the next writer", next))
 		w.wantFree("a")

@@ -98,8 +98,8 @@ var inConnections = []mutant{{
 }, {
 	name: "a reader that waits does not outlast the server",
 	file: "readers.go",
-	old:  "	if (errors.As(err, &held) || wavering(err)) && !try {\n",
-	mut:  "	if errors.As(err, &held) && !try {\n",
+	old:  "	if held := heldIn(err); (held != nil || wavering(err)) && !try {\n",
+	mut:  "	if held := heldIn(err); held != nil && !try {\n",
 	by:   []check{outlasting},
 }, {
 	name: "several locks do not outlast the server",

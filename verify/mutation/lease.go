@@ -7,7 +7,7 @@ const travelling = "internal/batch/batch.go"
 var inLease = []mutant{{
 	name: "a lease that is dropped is renewed all the same",
 	file: "dropped.go",
-	old:  "	c.renewer.StopRenewal(&h.Item)\n",
+	old:  "	h.spec.client.renewer.StopRenewal(&h.Item)\n",
 	mut:  "",
 	by:   []check{dropping},
 }, {
@@ -25,7 +25,7 @@ var inLease = []mutant{{
 }, {
 	name: "a reader joins a hold that is not renewed any more",
 	file: "dropped.go",
-	old:  "	c.detach(h)\n",
+	old:  "	h.unshare()\n",
 	mut:  "	h.last = false\n",
 	by:   []check{dropping},
 }, {
@@ -240,16 +240,16 @@ var inLease = []mutant{{
 	by:   []check{queuing},
 }, {
 	name: "a reader joins though a writer of its process waits",
-	file: "internal/line/join.go",
-	old:  "	case writers:\n",
-	mut:  "	case writers && false:\n",
-	by:   []check{lining},
+	file: "internal/waitqueue/policy.go",
+	old:  "	case writerHere:\n",
+	mut:  "	case writerHere && false:\n",
+	by:   []check{queuing},
 }, {
 	name: "a reader joins on an old word of the server",
-	file: "internal/line/join.go",
-	old:  "	case since >= joinFor:\n",
-	mut:  "	case since >= 100*joinFor:\n",
-	by:   []check{lining},
+	file: "internal/waitqueue/policy.go",
+	old:  "	case age >= shareFor:\n",
+	mut:  "	case age >= 100*shareFor:\n",
+	by:   []check{queuing},
 }, {
 	name: "any number of requests travel together",
 	file: travelling,

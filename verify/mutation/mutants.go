@@ -23,7 +23,6 @@ var (
 	// Its parts that decide, each by itself.
 	keeping = check{"unit tests", ".", []string{"./internal/renewer"}}
 	lasting = check{"unit tests", ".", []string{"./internal/leasetime"}}
-	lining  = check{"unit tests", ".", []string{"./internal/line"}}
 	queuing = check{"unit tests", ".", []string{"./internal/waitqueue"}}
 	waking  = check{"unit tests", ".", []string{"./internal/pushes"}}
 	riding  = check{"unit tests", ".", []string{"./internal/batch"}}
