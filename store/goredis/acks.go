@@ -17,8 +17,8 @@ import (
 func (s *Store) RunAcked(
 	ctx context.Context, action *script.Script, keys, args []string, need store.Acks, limit time.Duration,
 ) (string, store.Acks, error) {
-	if s.useless != nil {
-		return "", store.Acks{}, s.useless
+	if s.unusable != nil {
+		return "", store.Acks{}, s.unusable
 	}
 	var got store.Acks
 	words, key, how := s.words.of(action, keys, args), firstOf(keys), urgencyOf(action)

@@ -13,7 +13,7 @@ import (
 )
 
 // hops bounds the redirections of one request. A slot that moves costs two.
-const hops = 5
+const maxRedirects = 5
 
 // cluster sends requests to the nodes of a Cluster.
 //
@@ -23,37 +23,37 @@ const hops = 5
 type cluster struct {
 	client *redis.ClusterClient
 
-	mu    sync.Mutex // guards views; no I/O while it is held
-	views map[string]*once
+	mu      sync.Mutex // guards views; no I/O while it is held
+	clients map[string]*noRetry
 }
 
 // unsentError says that a request found no node to go to.
-type unsentError struct{ error }
+type notSentError struct{ error }
 
-func (e unsentError) Unwrap() error { return e.error }
+func (e notSentError) Unwrap() error { return e.error }
 
 var errUnknownNode = errors.New("the node that the slot has moved to is not known yet")
 
 // view is how the store speaks to a node.
-func (c *cluster) view(node *redis.Client) *once {
+func (c *cluster) clientFor(node *redis.Client) *noRetry {
 	addr := node.Options().Addr
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if v := c.views[addr]; v != nil && v.client == node {
+	if v := c.clients[addr]; v != nil && v.client == node {
 		return v
 	}
-	if c.views == nil {
-		c.views = make(map[string]*once)
+	if c.clients == nil {
+		c.clients = make(map[string]*noRetry)
 	}
-	v := onceOf(node)
-	c.views[addr] = v
+	v := newNoRetry(node)
+	c.clients[addr] = v
 	return v
 }
 
 // closeIdle closes the connections of the store's own that nothing uses.
 func (c *cluster) closeIdle() {
 	c.mu.Lock()
-	views := slices.Collect(maps.Values(c.views))
+	views := slices.Collect(maps.Values(c.clients))
 	c.mu.Unlock()
 	for _, v := range views {
 		v.reserve.close()
@@ -77,7 +77,7 @@ func (c *cluster) node(ctx context.Context, addr string) *redis.Client {
 
 // process runs cmds on the node that owns key, and follows redirections.
 func (c *cluster) process(ctx context.Context, how urgency, key string, cmds []redis.Cmder) error {
-	err := c.follow(ctx, key, func(v *once, asking bool) error {
+	err := c.follow(ctx, key, func(v *noRetry, asking bool) error {
 		if asking {
 			return v.sendUrgent(ctx, how, append([]redis.Cmder{redis.NewStatusCmd(ctx, "asking")}, cmds...))
 		}
@@ -97,42 +97,42 @@ func (c *cluster) process(ctx context.Context, how urgency, key string, cmds []r
 
 // follow calls send with the node that owns key, and with each that it is
 // redirected to.
-func (c *cluster) follow(ctx context.Context, key string, send func(v *once, asking bool) error) error {
+func (c *cluster) follow(ctx context.Context, key string, send func(v *noRetry, asking bool) error) error {
 	node, err := c.client.MasterForKey(ctx, key)
 	switch {
 	case errors.Is(err, redis.ErrClosed):
 		return adapter.ClosedClient("go-redis")
 	case err != nil:
-		return unsentError{err}
+		return notSentError{err}
 	}
 	asking := false
 	for hop := 0; ; hop++ {
-		err := send(c.view(node), asking)
+		err := send(c.clientFor(node), asking)
 		if err == nil {
 			return nil
 		}
-		refused := serverError(err)
-		if refused == nil || adapter.Transient(refused) {
+		refusal := serverError(err)
+		if refusal == nil || adapter.Transient(refusal) {
 			// The node may be gone, or another's replica by now. go-redis asks
 			// beside us, and no more often than it finds right.
 			c.client.ReloadState(ctx)
 		}
-		if refused != nil && refused.Code == "CLIENT" || errors.Is(err, redis.ErrClosed) {
-			return unsentError{redis.ErrClosed} // of a node that has left the Cluster
+		if refusal != nil && refusal.Code == "CLIENT" || errors.Is(err, redis.ErrClosed) {
+			return notSentError{redis.ErrClosed} // of a node that has left the Cluster
 		}
-		_, to, ask, redirected := adapter.Redirection(refused)
-		if !redirected || hop == hops {
+		_, to, ask, redirected := adapter.Redirection(refusal)
+		if !redirected || hop == maxRedirects {
 			return err
 		}
 		if node = c.node(ctx, to); node == nil {
-			return unsentError{errUnknownNode}
+			return notSentError{errUnknownNode}
 		}
 		asking = ask
 	}
 }
 
 // place implements [adapter.Wire].
-func (c *cluster) place(ctx context.Context, channels []string, stale bool) ([]string, error) {
+func (c *cluster) nodesOf(ctx context.Context, channels []string, stale bool) ([]string, error) {
 	if stale {
 		c.client.ReloadState(ctx)
 	}
@@ -150,7 +150,7 @@ func (c *cluster) place(ctx context.Context, channels []string, stale bool) ([]s
 // strayed reports whether the client knows another node as the home of a
 // channel that f listens to. It looks again at the Cluster from time to time by
 // itself.
-func (c *cluster) strayed(f *adapter.Feed, channel string) bool {
+func (c *cluster) misplaced(f *adapter.Feed, channel string) bool {
 	node, err := c.client.MasterForKey(f.Context, channel)
 	return err == nil && node.Options().Addr != f.Node
 }

@@ -24,11 +24,11 @@ func TestDistrustIsDefinite(t *testing.T) {
 		o.DialerRetries = 1
 	})
 	_, err := s.Run(t.Context(), storetestenv.Echo, nil, []string{"x"})
-	var refused *store.ServerError
-	if !errors.As(err, &refused) || refused.Code != "TLS" || holdfast.Hint(err) == "" {
+	var refusal *store.ServerError
+	if !errors.As(err, &refusal) || refusal.Code != "TLS" || holdfast.Hint(err) == "" {
 		t.Errorf("Run: %v", err)
 	}
-	if _, err := s.Server(t.Context()); !errors.As(err, &refused) {
+	if _, err := s.Server(t.Context()); !errors.As(err, &refusal) {
 		t.Errorf("Server: %v", err)
 	}
 }

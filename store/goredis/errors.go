@@ -17,28 +17,28 @@ import (
 // broke is why an earlier request of the same action got no answer, or nil.
 func (s *Store) explain(ctx context.Context, err, broke error) error {
 	addr := s.addr()
-	if refused := serverError(err); refused != nil {
+	if refusal := serverError(err); refusal != nil {
 		if broke == nil {
-			return refused
+			return refusal
 		}
 		return fmt.Errorf("goredis: %s: no answer to an earlier request: %w; then: %s",
-			addr, broke, refused.Message)
+			addr, broke, refusal.Message)
 	}
-	if broke == nil && fate(ctx, err) == adapter.NotSent {
+	if broke == nil && classify(ctx, err) == adapter.NotSent {
 		return adapter.NotSentError("goredis: "+addr, err)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = adapter.Timeout(ctx, err)
 	}
 	if broke != nil {
-		return fmt.Errorf("goredis: %s: %w, after %w", addr, err, plain(broke))
+		return fmt.Errorf("goredis: %s: %w, after %w", addr, err, asText(broke))
 	}
 	return fmt.Errorf("goredis: %s: %w", addr, err)
 }
 
 // plain returns err as a text if it is a refusal: the request that it was the
 // answer to is not the last one.
-func plain(err error) error {
+func asText(err error) error {
 	if serverError(err) != nil {
 		return errors.New(err.Error())
 	}
@@ -61,8 +61,8 @@ func serverError(err error) *store.ServerError {
 
 // fate says what an error that is no refusal means for the request. A time
 // limit that passed is final.
-func fate(_ context.Context, err error) adapter.Failure {
-	var unsent unsentError
+func classify(_ context.Context, err error) adapter.Failure {
+	var unsent notSentError
 	switch {
 	case errors.As(err, &unsent):
 		return adapter.NotSent

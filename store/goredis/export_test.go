@@ -14,4 +14,4 @@ func (s *Store) Reserved() bool {
 }
 
 // Timed reports whether the store keeps a timer for its next request.
-func (s *Store) Timed() bool { return !s.alarm.Stopped() }
+func (s *Store) Timed() bool { return !s.deadlines.Stopped() }

@@ -19,15 +19,15 @@ import (
 // costs a silent client one PING a minute: a hundred idle waiters less than two
 // commands a second. Nobody hangs on a deaf connection meanwhile, for every
 // waiter also looks by itself.
-const silence = 30 * time.Second
+const maxSilence = 30 * time.Second
 
 // A server that is replaced and lives on keeps its subscriptions, and nobody
 // counts them. So a subscription makes sure that it is where pushes come from:
 // in a Cluster from what the client knows; behind Sentinel by asking the primary
 // whether it counts it, at the cost of a request every few seconds.
 const (
-	glanceAtClient  = time.Second
-	glanceAtPrimary = 3 * time.Second
+	checkClientEvery  = time.Second
+	checkPrimaryEvery = 3 * time.Second
 )
 
 var (
@@ -39,7 +39,7 @@ var (
 type feeds struct{ silence time.Duration }
 
 // open makes a PubSub for a node. It connects with its first word.
-func (s *Store) open(f *adapter.Feed) (*redis.PubSub, error) {
+func (s *Store) openPubSub(f *adapter.Feed) (*redis.PubSub, error) {
 	if s.cluster == nil {
 		return s.single.client.Subscribe(f.Context), nil
 	}
@@ -58,7 +58,7 @@ func (s *Store) open(f *adapter.Feed) (*redis.PubSub, error) {
 // PubSub. It has forgotten channels in doing so, and does not tell when it
 // did, so each connection gets a PubSub of its own.
 func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
-	ps, err := s.open(f)
+	ps, err := s.openPubSub(f)
 	if err != nil {
 		return false, err
 	}
@@ -73,14 +73,14 @@ func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 	unhook := context.AfterFunc(f.Context, func() { end(context.Canceled) })
 	defer unhook()
 
-	if err := s.tell(f, ps); err != nil {
+	if err := s.sendChanges(f, ps); err != nil {
 		end(err)
 		return false, err
 	}
 	var heard atomic.Bool
 	var writing sync.WaitGroup
 	ended := make(chan struct{})
-	writing.Go(func() { s.write(f, ps, &heard, ended, end) })
+	writing.Go(func() { s.writeChanges(f, ps, &heard, ended, end) })
 	for {
 		var msg any
 		if msg, err = ps.Receive(f.Context); err != nil && serverError(err) == nil {
@@ -88,7 +88,7 @@ func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 		}
 		worked = true
 		heard.Store(true)
-		if err != nil && refused(f, err) {
+		if err != nil && endsSession(f, err) {
 			break
 		}
 		switch msg := msg.(type) {
@@ -111,7 +111,7 @@ func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 
 // refused reports whether the session is to end after a refusal. The answer
 // does not say which channel it is about, but a redirection names the slot.
-func refused(f *adapter.Feed, err error) bool {
+func endsSession(f *adapter.Feed, err error) bool {
 	refusal := serverError(err)
 	if slot, to, _, ok := adapter.Redirection(refusal); ok {
 		f.Moved("", slot, to)
@@ -126,19 +126,19 @@ func refused(f *adapter.Feed, err error) bool {
 
 // write tells the server of changes, and asks after it when it is silent,
 // until the session has ended.
-func (s *Store) write(
+func (s *Store) writeChanges(
 	f *adapter.Feed, ps *redis.PubSub, heard *atomic.Bool, ended <-chan struct{}, end func(error),
 ) {
 	tick := time.NewTicker(s.feeds.silence)
 	defer tick.Stop()
-	var look <-chan time.Time
+	var check <-chan time.Time
 	if s.retry.Failover {
-		tick := time.NewTicker(glanceAtPrimary)
+		tick := time.NewTicker(checkPrimaryEvery)
 		if s.cluster != nil {
-			tick.Reset(glanceAtClient)
+			tick.Reset(checkClientEvery)
 		}
 		defer tick.Stop()
-		look = tick.C
+		check = tick.C
 	}
 	asked := false
 	for {
@@ -147,9 +147,9 @@ func (s *Store) write(
 		case <-ended:
 			return
 		case <-f.Wake:
-			err = s.tell(f, ps)
-		case <-look:
-			if s.strayed(f) {
+			err = s.sendChanges(f, ps)
+		case <-check:
+			if s.misplaced(f) {
 				err = errReplaced
 			}
 		case <-tick.C:
@@ -172,13 +172,13 @@ func (s *Store) write(
 
 // strayed reports whether f's subscriptions are not where pushes come from.
 // A server that does not answer says nothing about it.
-func (s *Store) strayed(f *adapter.Feed) bool {
+func (s *Store) misplaced(f *adapter.Feed) bool {
 	channel := f.ConfirmedChannel()
 	if channel == "" {
 		return false
 	}
 	if s.cluster != nil {
-		return s.cluster.strayed(f, channel)
+		return s.cluster.misplaced(f, channel)
 	}
 	count, err := s.single.client.PubSubNumSub(f.Context, channel).Result()
 	return err == nil && count[channel] == 0 && f.HasConfirmed(channel)
@@ -186,7 +186,7 @@ func (s *Store) strayed(f *adapter.Feed) bool {
 
 // tell sends the server what has changed. In a Cluster one channel at a time:
 // a refusal of several would say for none of them where it lives.
-func (s *Store) tell(f *adapter.Feed, ps *redis.PubSub) error {
+func (s *Store) sendChanges(f *adapter.Feed, ps *redis.PubSub) error {
 	came, went := f.Changes()
 	if s.cluster == nil {
 		if len(went) > 0 {

@@ -44,16 +44,16 @@ import (
 
 // Store runs actions on Redis or Valkey through a go-redis client.
 type Store struct {
-	single  *once    // one server, or the primary behind Sentinel
-	cluster *cluster // or this
-	useless error    // or neither, and why
+	single   *noRetry // one server, or the primary behind Sentinel
+	cluster  *cluster // or this
+	unusable error    // or neither, and why
 
-	retry adapter.Retry
-	alarm adapter.Deadlines
-	calm  adapter.Steady
-	hub   adapter.Hub
-	feeds feeds
-	words words
+	retry     adapter.Retry
+	deadlines adapter.Deadlines
+	steady    adapter.Steady
+	hub       adapter.Hub
+	feeds     feeds
+	words     words
 }
 
 var _ store.Acker = (*Store)(nil)
@@ -66,24 +66,24 @@ var _ store.Acker = (*Store)(nil)
 // a ClusterClient never do, for the store speaks to the nodes: hooks that
 // ClusterClient.OnNewNode adds to them see all.
 func New(rdb redis.UniversalClient) *Store {
-	s := &Store{feeds: feeds{silence: silence}}
-	s.retry = adapter.Retry{Classify: fate, Refusal: serverError}
+	s := &Store{feeds: feeds{silence: maxSilence}}
+	s.retry = adapter.Retry{Classify: classify, Refusal: serverError}
 	s.hub.Driver.Session = s.session
 	if v := reflect.ValueOf(rdb); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-		s.useless = adapter.NoClient("goredis.New", "go-redis")
+		s.unusable = adapter.NoClient("goredis.New", "go-redis")
 		return s
 	}
 	switch rdb := rdb.(type) {
 	case *redis.Client:
-		s.single = onceOf(rdb)
+		s.single = newNoRetry(rdb)
 		s.retry.Tries = rdb.Options().MaxRetries
 		s.retry.Failover = behindSentinel(rdb)
 	case *redis.ClusterClient:
 		s.cluster = &cluster{client: rdb}
 		s.retry.Failover = true
-		s.hub.Driver.Nodes = s.cluster.place
+		s.hub.Driver.Nodes = s.cluster.nodesOf
 	default:
-		s.useless = &store.ServerError{Code: "CLIENT", Message: fmt.Sprintf(
+		s.unusable = &store.ServerError{Code: "CLIENT", Message: fmt.Sprintf(
 			"CLIENT a %T cannot carry locks: use a redis.Client or a redis.ClusterClient", rdb)}
 	}
 	s.hub.Driver.WaitsToConnect = s.retry.Failover
@@ -112,8 +112,8 @@ func behindSentinel(rdb *redis.Client) bool { return rdb.Options().Addr == "Fail
 func (s *Store) Run(
 	ctx context.Context, action *script.Script, keys, args []string,
 ) (string, error) {
-	if s.useless != nil {
-		return "", s.useless
+	if s.unusable != nil {
+		return "", s.unusable
 	}
 	words := s.words.of(action, keys, args)
 	key, how := firstOf(keys), urgencyOf(action)
@@ -160,37 +160,37 @@ func (s *Store) process(ctx context.Context, how urgency, key string, cmds ...re
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err := s.pass(ctx, how, key, cmds)
-	s.calm.Note(err == nil || errors.Is(err, redis.Nil) || serverError(err) != nil)
+	err := s.send(ctx, how, key, cmds)
+	s.steady.Note(err == nil || errors.Is(err, redis.Nil) || serverError(err) != nil)
 	return err
 }
 
-func (s *Store) pass(ctx context.Context, how urgency, key string, cmds []redis.Cmder) error {
-	late := s.alarm.Of(ctx)
-	defer late.Leave()
+func (s *Store) send(ctx context.Context, how urgency, key string, cmds []redis.Cmder) error {
+	deadline := s.deadlines.Of(ctx)
+	defer deadline.Leave()
 	switch {
 	case s.cluster != nil:
-		return await(ctx, late, func(ctx context.Context) error { return s.cluster.process(ctx, how, key, cmds) })
-	case ctx.Done() == nil && late == nil:
+		return await(ctx, deadline, func(ctx context.Context) error { return s.cluster.process(ctx, how, key, cmds) })
+	case ctx.Done() == nil && deadline == nil:
 		return s.single.sendUrgent(ctx, how, cmds)
-	case ctx.Done() == nil && s.calm.Reached():
-		return s.single.sendUrgent(adapter.Bounded(ctx, late), how, cmds)
+	case ctx.Done() == nil && s.steady.Reached():
+		return s.single.sendUrgent(adapter.Bounded(ctx, deadline), how, cmds)
 	}
-	return await(ctx, late, func(ctx context.Context) error { return s.single.sendUrgent(ctx, how, cmds) })
+	return await(ctx, deadline, func(ctx context.Context) error { return s.single.sendUrgent(ctx, how, cmds) })
 }
 
 // await runs send in a goroutine of its own and returns what it does, or the
 // context's error as soon as that ends. Then send begins nothing more, but its
 // connection waits for a while: what is sent late by that is what connecting
 // had held up, as a slow network may at any time.
-func await(ctx context.Context, late *adapter.Deadline, send func(context.Context) error) error {
+func await(ctx context.Context, deadline *adapter.Deadline, send func(context.Context) error) error {
 	done, left := make(chan error, 1), make(chan struct{})
 	go func() { done <- send(adapter.Lingering(ctx, left)) }()
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-	case <-late.Passed():
+	case <-deadline.Passed():
 	}
 	close(left)
 	// What came at the same moment is better than nothing. And what waits for a
@@ -200,8 +200,8 @@ func await(ctx context.Context, late *adapter.Deadline, send func(context.Contex
 	end := cmp.Or(ctx.Err(), context.DeadlineExceeded)
 	select {
 	case err := <-done:
-		if fate := fate(ctx, err); fate == adapter.NotSent && serverError(err) == nil {
-			return unsentError{end}
+		if failure := classify(ctx, err); failure == adapter.NotSent && serverError(err) == nil {
+			return notSentError{end}
 		} else if err == nil || serverError(err) != nil {
 			return err
 		}
@@ -224,9 +224,9 @@ func (s *Store) Sharded() bool { return s.cluster != nil }
 
 // CloseIdleConnections implements [store.IdleCloser].
 func (s *Store) CloseIdleConnections() {
-	s.alarm.Stop()
+	s.deadlines.Stop()
 	switch {
-	case s.useless != nil:
+	case s.unusable != nil:
 	case s.cluster != nil:
 		s.cluster.closeIdle()
 	default:
@@ -247,8 +247,8 @@ func (s *Store) Batches() bool { return !s.Sharded() }
 func (s *Store) Listen(
 	ctx context.Context, channel string, l store.Listener,
 ) (stop func(), err error) {
-	if s.useless != nil {
-		return nil, s.useless
+	if s.unusable != nil {
+		return nil, s.unusable
 	}
 	stop, err = s.hub.Listen(ctx, channel, l)
 	if err != nil {
@@ -260,8 +260,8 @@ func (s *Store) Listen(
 // Server implements [store.Store]: in a Cluster it is one of the primaries
 // that answers. Of a server that does not know HELLO only the address is told.
 func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
-	if s.useless != nil {
-		return store.ServerInfo{}, s.useless
+	if s.unusable != nil {
+		return store.ServerInfo{}, s.unusable
 	}
 	info := store.ServerInfo{Address: s.addr()}
 	var reply any
@@ -275,8 +275,8 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 	})
 	if err != nil {
 		err = s.explain(ctx, err, broke)
-		var refused *store.ServerError
-		if errors.As(err, &refused) && refused.Code == "ERR" {
+		var refusal *store.ServerError
+		if errors.As(err, &refusal) && refusal.Code == "ERR" {
 			return info, nil
 		}
 		return store.ServerInfo{}, err

@@ -12,7 +12,7 @@ import (
 // once is a view of a client that sends each command once and gives up at the
 // context's deadline. It has the client's connection pool and its hooks; the
 // client itself stays as it is.
-type once struct {
+type noRetry struct {
 	*redis.Conn
 	client  *redis.Client
 	addr    string
@@ -30,7 +30,7 @@ const failoverAddr = "FailoverClient"
 // would lose the traces and counts of their requests. Conn has the hooks, but
 // shares the options. So Conn's hooks are put in front of WithTimeout's
 // client, and the Conn itself never takes a connection.
-func onceOf(rdb *redis.Client) *once {
+func newNoRetry(rdb *redis.Client) *noRetry {
 	opts := rdb.Options()
 	view := rdb.WithTimeout(opts.ReadTimeout)
 	own := view.Options()
@@ -41,10 +41,10 @@ func onceOf(rdb *redis.Client) *once {
 	own.ContextTimeoutEnabled = true
 	own.MaxRetries = 0
 	conn := rdb.Conn()
-	conn.AddHook(redirect{view})
-	return &once{Conn: conn, client: rdb, addr: opts.Addr, reserve: reserve{
-		client: rdb,
-		moving: opts.Addr == failoverAddr,
+	conn.AddHook(forward{view})
+	return &noRetry{Conn: conn, client: rdb, addr: opts.Addr, reserve: reserve{
+		client:         rdb,
+		followsPrimary: opts.Addr == failoverAddr,
 	}}
 }
 
@@ -63,58 +63,58 @@ func send(ctx context.Context, conn *redis.Conn, cmds []redis.Cmder) error {
 
 // redirect is a hook that hands each command to another client, instead of to
 // the one that it is a hook of.
-type redirect struct{ to *redis.Client }
+type forward struct{ to *redis.Client }
 
-func (r redirect) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (r forward) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (r redirect) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+func (r forward) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		w := written{Cmder: cmd}
+		w := watched{Cmder: cmd}
 		err := r.to.Process(ctx, &w)
-		if err != nil && !w.begun {
-			return unbegun(err)
+		if err != nil && !w.written {
+			return notWritten(err)
 		}
 		return err
 	}
 }
 
-func (r redirect) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (r forward) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		pipe := r.to.Pipeline()
-		watched := make([]written, len(cmds))
+		watched := make([]watched, len(cmds))
 		for i, cmd := range cmds {
 			watched[i].Cmder = cmd
 			_ = pipe.Process(ctx, &watched[i]) // it only notes the command
 		}
 		_, err := pipe.Exec(ctx)
 		for i := range watched {
-			if watched[i].begun {
+			if watched[i].written {
 				return err
 			}
 		}
-		return unbegun(err)
+		return notWritten(err)
 	}
 }
 
 // written is a command that knows whether go-redis has begun to write it: it asks
 // for the words only then, once it has a connection that stands and is logged in.
-type written struct {
+type watched struct {
 	redis.Cmder
-	begun bool
+	written bool
 }
 
-func (w *written) Args() []any {
-	w.begun = true
+func (w *watched) Args() []any {
+	w.written = true
 	return w.Cmder.Args()
 }
 
 // unbegun is the error of a command of which nothing was written.
-func unbegun(err error) error {
+func notWritten(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, redis.ErrClosed):
 		return adapter.ClosedClient("go-redis")
 	}
-	return unsentError{err}
+	return notSentError{err}
 }

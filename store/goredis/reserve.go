@@ -23,7 +23,7 @@ const (
 	reserveSize = 10
 	// reserveGuests bounds how many requests other than renewals use the reserve
 	// at once: some of its connections are always left to renewals.
-	reserveGuests = 6
+	reserveShared = 6
 	// reserveIdle is how long a reserve is kept after its last use.
 	reserveIdle = 2 * time.Minute
 	// reserveMoving is how long a connection of the reserve is used if the client
@@ -36,17 +36,17 @@ type urgency uint8
 
 const (
 	ordinary urgency = iota // over the client's pool
-	giving                  // gives something back or keeps a place: over the pool unless that is full
-	keeping                 // keeps a lease: never behind anybody else's traffic
+	freeing                 // gives something back or keeps a place: over the pool unless that is full
+	renewing                // keeps a lease: never behind anybody else's traffic
 )
 
 func urgencyOf(action *script.Script) urgency {
 	switch action {
 	case script.Renew:
-		return keeping
+		return renewing
 	case script.Release, script.ReleaseIdle, script.ReleaseAfter, script.Cancel, script.CancelRun, script.Poll,
 		script.Convert, script.Proclaim:
-		return giving
+		return freeing
 	}
 	return ordinary
 }
@@ -58,24 +58,24 @@ func urgencyOf(action *script.Script) urgency {
 // answers would say that it does not know a lease. So such a client's
 // reserve is used only while its pool is full, and no connection for long.
 type reserve struct {
-	client *redis.Client // the user's
-	moving bool          // it follows a primary
-	guests atomic.Int32
+	client         *redis.Client // the user's
+	followsPrimary bool          // it follows a primary
+	shared         atomic.Int32
 
-	mu   sync.Mutex // guards the fields below; no I/O while it is held
-	own  *redis.Client
-	view *redis.Conn // own with the user's hooks
-	uses int
-	idle *time.Timer // closes own; nil while it is in use
-	over bool        // own is to be closed when its last use ends
+	mu      sync.Mutex // guards the fields below; no I/O while it is held
+	own     *redis.Client
+	view    *redis.Conn // own with the user's hooks
+	users   int
+	idle    *time.Timer // closes own; nil while it is in use
+	closing bool        // own is to be closed when its last use ends
 }
 
 // take returns the view; give must be called after use.
-func (r *reserve) take() *redis.Conn {
+func (r *reserve) get() *redis.Conn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.uses++
-	r.over = false
+	r.users++
+	r.closing = false
 	if r.idle != nil {
 		r.idle.Stop()
 		r.idle = nil
@@ -85,23 +85,23 @@ func (r *reserve) take() *redis.Conn {
 		options.PoolSize, options.MinIdleConns, options.MaxIdleConns, options.MaxActiveConns = reserveSize, 0, 0, 0
 		options.MaxRetries, options.ContextTimeoutEnabled = -1, true
 		options.PushNotificationProcessor = nil
-		if r.moving {
+		if r.followsPrimary {
 			options.ConnMaxLifetime, options.ConnMaxLifetimeJitter = reserveMoving, 0
 		}
 		options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 		r.own = redis.NewClient(&options)
 		r.view = r.client.Conn()
-		r.view.AddHook(redirect{r.own})
+		r.view.AddHook(forward{r.own})
 	}
 	return r.view
 }
 
-func (r *reserve) give() {
+func (r *reserve) put() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch r.uses--; {
-	case r.uses > 0:
-	case r.over:
+	switch r.users--; {
+	case r.users > 0:
+	case r.closing:
 		r.end()
 	default:
 		r.idle = time.AfterFunc(reserveIdle, r.close)
@@ -113,7 +113,7 @@ func (r *reserve) give() {
 func (r *reserve) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.over = r.uses > 0; !r.over {
+	if r.closing = r.users > 0; !r.closing {
 		r.end()
 	}
 }
@@ -137,20 +137,20 @@ func (r *reserve) full() bool {
 }
 
 // sendUrgent is send over the connection that the request is due.
-func (o *once) sendUrgent(ctx context.Context, how urgency, cmds []redis.Cmder) error {
+func (o *noRetry) sendUrgent(ctx context.Context, how urgency, cmds []redis.Cmder) error {
 	r := &o.reserve
 	switch {
-	case how == ordinary, (how == giving || r.moving) && !r.full():
+	case how == ordinary, (how == freeing || r.followsPrimary) && !r.full():
 		return send(ctx, o.Conn, cmds)
-	case how == giving:
-		defer r.guests.Add(-1)
-		if r.guests.Add(1) > reserveGuests {
+	case how == freeing:
+		defer r.shared.Add(-1)
+		if r.shared.Add(1) > reserveShared {
 			return send(ctx, o.Conn, cmds)
 		}
 	}
-	defer r.give()
-	err := send(ctx, r.take(), cmds)
-	var unsent unsentError
+	defer r.put()
+	err := send(ctx, r.get(), cmds)
+	var unsent notSentError
 	if errors.As(err, &unsent) && ctx.Err() == nil && serverError(err) == nil {
 		return send(ctx, o.Conn, cmds) // the server lets no more connections in
 	}

@@ -76,14 +76,14 @@ func TestWhatWasNotSentIsTold(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			_, err := goredis.New(c.rdb).Run(ctx, storetestenv.Echo, nil, []string{"x"})
-			var refused *store.ServerError
+			var refusal *store.ServerError
 			if c.code != "" {
-				if !errors.As(err, &refused) || refused.Code != c.code {
+				if !errors.As(err, &refusal) || refusal.Code != c.code {
 					t.Errorf("got %v, want the refusal %s", err, c.code)
 				}
 				return
 			}
-			if !errors.Is(err, store.ErrNotSent) || errors.As(err, &refused) {
+			if !errors.Is(err, store.ErrNotSent) || errors.As(err, &refusal) {
 				t.Errorf("got %v", err)
 			}
 			if addr := c.rdb.Options().Addr; !strings.Contains(err.Error(), addr) {
@@ -198,8 +198,8 @@ func TestAStoreOfNoClientRefusesEverything(t *testing.T) {
 		_, server := st.Server(t.Context())
 		_, _ = st.Group("a"), st.Sharded()
 		for what, err := range map[string]error{"Run": run, "RunAcked": acked, "Listen": listen, "Server": server} {
-			var refused *store.ServerError
-			if !errors.As(err, &refused) || refused.Code != "CLIENT" || holdfast.Hint(err) == "" {
+			var refusal *store.ServerError
+			if !errors.As(err, &refusal) || refusal.Code != "CLIENT" || holdfast.Hint(err) == "" {
 				t.Errorf("%s: %s: %v", name, what, err)
 			}
 		}

@@ -14,15 +14,15 @@ import (
 )
 
 // hops bounds the redirections of one request. A slot that moves costs two.
-const hops = 5
+const maxRedirects = 5
 
 // RunAcked implements [store.Acker]. It takes a connection for itself: on
 // the shared one everybody would wait.
 func (s *Store) RunAcked(
 	ctx context.Context, action *script.Script, keys, args []string, need store.Acks, limit time.Duration,
 ) (string, store.Acks, error) {
-	if s.useless != nil {
-		return "", store.Acks{}, s.useless
+	if s.unusable != nil {
+		return "", store.Acks{}, s.unusable
 	}
 	if err := ctx.Err(); err != nil {
 		return "", store.Acks{}, s.explain(ctx, err, nil)
@@ -34,10 +34,10 @@ func (s *Store) RunAcked(
 	}
 	var last reply
 	text, err, broke := s.retry.Do(ctx, func() (string, error) {
-		late := s.alarm.Of(ctx)
-		defer late.Leave()
-		r, err := awaitAny(ctx, late, func() (r reply) {
-			w := waiting{s, action, keys, args, need, limit}
+		deadline := s.deadlines.Of(ctx)
+		defer deadline.Leave()
+		r, err := awaitAny(ctx, deadline, func() (r reply) {
+			w := ackedRequest{s, action, keys, args, need, limit}
 			r.text, r.got, r.err = w.run(ctx)
 			return r
 		})
@@ -56,7 +56,7 @@ func (s *Store) RunAcked(
 }
 
 // waiting is one action and what is waited for behind it.
-type waiting struct {
+type ackedRequest struct {
 	s          *Store
 	action     *script.Script
 	keys, args []string
@@ -66,33 +66,33 @@ type waiting struct {
 
 // run finds the node and follows redirections, which a connection taken from
 // rueidis does not.
-func (w waiting) run(ctx context.Context) (text string, got store.Acks, err error) {
+func (w ackedRequest) run(ctx context.Context) (text string, got store.Acks, err error) {
 	client := w.s.client
 	if w.s.mode == rueidis.ClientModeCluster {
 		if client, err = w.s.owner(ctx, w.keys); err != nil {
 			return "", got, err
 		}
 	}
-	asking, whole := false, false
+	asking, withText := false, false
 	for hop := 0; ; hop++ {
-		text, got, err = w.send(ctx, client, asking, whole)
-		refused := serverError(err)
-		_, to, ask, moved := adapter.Redirection(refused)
+		text, got, err = w.send(ctx, client, asking, withText)
+		refusal := serverError(err)
+		_, to, ask, moved := adapter.Redirection(refusal)
 		switch {
-		case refused != nil && refused.Code == "NOSCRIPT" && !whole:
-			whole = true
+		case refusal != nil && refusal.Code == "NOSCRIPT" && !withText:
+			withText = true
 			continue
-		case !moved || hop == hops:
-			if err != nil && refused == nil {
-				w.s.places.forget() // the node may be gone
+		case !moved || hop == maxRedirects:
+			if err != nil && refusal == nil {
+				w.s.slots.forget() // the node may be gone
 			}
 			return text, got, err
 		}
 		if !ask {
-			w.s.places.forget()
+			w.s.slots.forget()
 		}
 		if client, asking = w.s.client.Nodes()[to], ask; client == nil {
-			return "", got, unsentError{errUnknown}
+			return "", got, notSentError{errUnknownNode}
 		}
 	}
 }
@@ -100,15 +100,15 @@ func (w waiting) run(ctx context.Context) (text string, got store.Acks, err erro
 // send sends the action and the waiting over one connection: rueidis takes one for
 // a pipeline with a blocking command, and its ConnLifetime does not end it meanwhile.
 // A dedicated one would be told to unsubscribe as it goes back, see session.
-func (w waiting) send(
-	ctx context.Context, client rueidis.Client, asking, whole bool,
+func (w ackedRequest) send(
+	ctx context.Context, client rueidis.Client, asking, withText bool,
 ) (text string, got store.Acks, err error) {
 	n := int64(len(w.keys))
 	var cmds []rueidis.Completed
 	if asking {
 		cmds = append(cmds, client.B().Asking().Build())
 	}
-	if whole {
+	if withText {
 		cmds = append(cmds, client.B().Eval().Script(w.action.Text).Numkeys(n).Key(w.keys...).Arg(w.args...).Build())
 	} else {
 		cmds = append(cmds, client.B().Evalsha().Sha1(w.action.SHA1).Numkeys(n).Key(w.keys...).Arg(w.args...).Build())

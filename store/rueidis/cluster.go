@@ -15,13 +15,13 @@ import (
 var errNoNode = errors.New("no node of the Cluster says who serves the slots")
 
 // places is where a Cluster's slots live. rueidis knows, too, but does not tell.
-type places struct {
-	mu    sync.Mutex // guards known; no I/O while it is held
-	known []span     // as one node said; empty before it was asked
+type slotMap struct {
+	mu    sync.Mutex  // guards known; no I/O while it is held
+	known []slotRange // as one node said; empty before it was asked
 }
 
 // span is slots that one node serves.
-type span struct {
+type slotRange struct {
 	first, last int
 	addr        string
 }
@@ -33,8 +33,8 @@ type node struct {
 }
 
 // place implements [adapter.Wire].
-func (s *Store) place(ctx context.Context, channels []string, stale bool) ([]string, error) {
-	spans, err := s.spans(ctx, stale)
+func (s *Store) nodesOf(ctx context.Context, channels []string, stale bool) ([]string, error) {
+	ranges, err := s.slotRanges(ctx, stale)
 	if err != nil {
 		return nil, err
 	}
@@ -42,13 +42,13 @@ func (s *Store) place(ctx context.Context, channels []string, stale bool) ([]str
 	met := s.client.Nodes()
 	for i, channel := range channels {
 		n := slot.Of(channel)
-		for _, span := range spans {
-			if span.first <= n && n <= span.last {
-				nodes[i] = span.addr
+		for _, r := range ranges {
+			if r.first <= n && n <= r.last {
+				nodes[i] = r.addr
 			}
 		}
 		if met != nil && nodes[i] != "" && met[nodes[i]] == nil {
-			s.meet(ctx, channel)
+			s.refreshClient(ctx, channel)
 			met = nil // once is enough
 		}
 	}
@@ -59,24 +59,24 @@ func (s *Store) place(ctx context.Context, channels []string, stale bool) ([]str
 // when a request of its own is answered with MOVED, and until then does not
 // lend us connections to it. What else is answered does not matter: it may be
 // that there is no such key, or that we may not ask.
-func (s *Store) meet(ctx context.Context, key string) {
+func (s *Store) refreshClient(ctx context.Context, key string) {
 	_ = s.do(ctx, s.client.B().Pttl().Key(key).Build())
 }
 
 // primary returns a node that serves slots.
 func (s *Store) primary(ctx context.Context) (node, error) {
-	spans, err := s.spans(ctx, false)
+	ranges, err := s.slotRanges(ctx, false)
 	if err != nil {
 		return node{}, err
 	}
 	nodes := s.client.Nodes()
-	for _, span := range spans {
-		if client := nodes[span.addr]; client != nil {
-			return node{span.addr, client}, nil
+	for _, r := range ranges {
+		if client := nodes[r.addr]; client != nil {
+			return node{r.addr, client}, nil
 		}
 	}
-	s.places.forget()
-	return node{}, unsentError{errNoNode}
+	s.slots.forget()
+	return node{}, notSentError{errNoNode}
 }
 
 // owner returns the node that serves the keys' slot.
@@ -85,31 +85,31 @@ func (s *Store) owner(ctx context.Context, keys []string) (rueidis.Client, error
 		node, err := s.primary(ctx)
 		return node.client, err
 	}
-	addrs, err := s.place(ctx, keys[:1], false)
+	addrs, err := s.nodesOf(ctx, keys[:1], false)
 	if err != nil {
 		return nil, err
 	}
 	client := s.client.Nodes()[addrs[0]]
 	if client == nil {
-		s.places.forget()
-		return nil, unsentError{errUnknown}
+		s.slots.forget()
+		return nil, notSentError{errUnknownNode}
 	}
 	return client, nil
 }
 
 // forget is for when what was known has proved wrong: the next question is
 // put to the Cluster.
-func (p *places) forget() {
+func (p *slotMap) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.known = nil
 }
 
 // spans returns who serves what, as the first node says that answers.
-func (s *Store) spans(ctx context.Context, stale bool) ([]span, error) {
-	s.places.mu.Lock()
-	known := s.places.known
-	s.places.mu.Unlock()
+func (s *Store) slotRanges(ctx context.Context, stale bool) ([]slotRange, error) {
+	s.slots.mu.Lock()
+	known := s.slots.known
+	s.slots.mu.Unlock()
 	if len(known) > 0 && !stale {
 		return known, nil
 	}
@@ -118,25 +118,25 @@ func (s *Store) spans(ctx context.Context, stale bool) ([]span, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		var spans []span
-		if spans, err = slotsOf(ctx, addr, client); err == nil && len(spans) > 0 {
-			s.places.mu.Lock()
-			s.places.known = spans
-			s.places.mu.Unlock()
-			return spans, nil
+		var ranges []slotRange
+		if ranges, err = slotsOf(ctx, addr, client); err == nil && len(ranges) > 0 {
+			s.slots.mu.Lock()
+			s.slots.known = ranges
+			s.slots.mu.Unlock()
+			return ranges, nil
 		}
 	}
-	return nil, unsentError{err}
+	return nil, notSentError{err}
 }
 
 // slotsOf asks the node at addr.
-func slotsOf(ctx context.Context, addr string, client rueidis.Client) ([]span, error) {
+func slotsOf(ctx context.Context, addr string, client rueidis.Client) ([]slotRange, error) {
 	reply, err := client.Do(ctx, client.B().ClusterSlots().Build()).ToArray()
 	if err != nil {
 		return nil, err
 	}
 	host, _, _ := net.SplitHostPort(addr)
-	var spans []span
+	var ranges []slotRange
 	for _, entry := range reply {
 		fields, err := entry.ToArray()
 		if err != nil || len(fields) < 3 {
@@ -153,7 +153,7 @@ func slotsOf(ctx context.Context, addr string, client rueidis.Client) ([]span, e
 			at = host // it does not tell: the same as its own
 		}
 		port, _ := owner[1].AsInt64()
-		spans = append(spans, span{int(first), int(last), net.JoinHostPort(at, strconv.FormatInt(port, 10))})
+		ranges = append(ranges, slotRange{int(first), int(last), net.JoinHostPort(at, strconv.FormatInt(port, 10))})
 	}
-	return spans, nil
+	return ranges, nil
 }

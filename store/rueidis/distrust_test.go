@@ -47,12 +47,12 @@ func TestDistrustIsDefinite(t *testing.T) {
 	s := holdfastrueidis.New(rdb)
 	distrusted.Store(true)
 	proxy.Cut()
-	var refused *store.ServerError
+	var refusal *store.ServerError
 	redistest.Await(t, "the connection is made anew", func() bool {
 		_, err := s.Run(t.Context(), storetestenv.Echo, nil, []string{"x"})
-		return errors.As(err, &refused)
+		return errors.As(err, &refusal)
 	})
-	if refused.Code != "TLS" || holdfast.Hint(refused) == "" {
-		t.Errorf("Run: %v", refused)
+	if refusal.Code != "TLS" || holdfast.Hint(refusal) == "" {
+		t.Errorf("Run: %v", refusal)
 	}
 }

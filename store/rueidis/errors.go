@@ -17,40 +17,40 @@ import (
 // explain turns an error of rueidis into what [store.Store] promises.
 // broke is why an earlier request of the same action got no answer, or nil.
 func (s *Store) explain(ctx context.Context, err, broke error) error {
-	if refused := serverError(err); refused != nil {
+	if refusal := serverError(err); refusal != nil {
 		if broke == nil {
-			return refused
+			return refusal
 		}
 		return fmt.Errorf("rueidis: %s: no answer to an earlier request: %w; then: %s",
-			s.addr(), own(ctx, broke), refused.Message)
+			s.addr(), notCallers(ctx, broke), refusal.Message)
 	}
-	if s.shut(err) {
+	if s.isClosed(err) {
 		return adapter.ClosedClient("rueidis")
 	}
-	if broke == nil && fate(ctx, err) == adapter.NotSent {
+	if broke == nil && classify(ctx, err) == adapter.NotSent {
 		return adapter.NotSentError("rueidis: "+s.addr(), err)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = adapter.Timeout(ctx, err)
 	}
 	if broke != nil {
-		return fmt.Errorf("rueidis: %s: %w, after %w", s.addr(), own(ctx, err), own(ctx, plain(broke)))
+		return fmt.Errorf("rueidis: %s: %w, after %w", s.addr(), notCallers(ctx, err), notCallers(ctx, asText(broke)))
 	}
-	return fmt.Errorf("rueidis: %s: %w", s.addr(), own(ctx, err))
+	return fmt.Errorf("rueidis: %s: %w", s.addr(), notCallers(ctx, err))
 }
 
 // shut reports whether the user has closed the client. The first request that
 // finds that may have been under way by then, those after it were not sent.
 // With Sentinel and in a Cluster connections are taken away at other times too.
-func (s *Store) shut(err error) bool {
-	return errors.Is(err, rueidis.ErrClosing) && s.mode == rueidis.ClientModeStandalone && s.closing.Swap(true)
+func (s *Store) isClosed(err error) bool {
+	return errors.Is(err, rueidis.ErrClosing) && s.mode == rueidis.ClientModeStandalone && s.foundClosed.Swap(true)
 }
 
 // own returns err, as a mere text if it is the end of somebody else's context.
 // Requests share a connection, and rueidis breaks it, for everybody, with the
 // error of the one whose deadline passed. The caller must not take it for the
 // end of its own context.
-func own(ctx context.Context, err error) error {
+func notCallers(ctx context.Context, err error) error {
 	if foreign(ctx, err) {
 		//nolint:errorlint // a text, so that errors.Is does not find the other context's end
 		return fmt.Errorf("the connection broke under another request: %v", err)
@@ -60,7 +60,7 @@ func own(ctx context.Context, err error) error {
 
 // plain returns err as a text if it is a refusal: the request that it was the
 // answer to is not the last one.
-func plain(err error) error {
+func asText(err error) error {
 	if serverError(err) != nil {
 		return errors.New(err.Error())
 	}
@@ -92,25 +92,25 @@ func serverError(err error) *store.ServerError {
 // refusal makes a ServerError of what the server said. rueidis takes the code
 // ERR away from its errors; a message without a code gets it back.
 func refusal(message string) *store.ServerError {
-	refused := adapter.Refusal(message)
-	if refused.Code == "ERR" && !strings.HasPrefix(message, "ERR ") {
+	refusal := adapter.Refusal(message)
+	if refusal.Code == "ERR" && !strings.HasPrefix(message, "ERR ") {
 		return adapter.Refusal("ERR " + message)
 	}
-	return refused
+	return refusal
 }
 
 // unsentError says that a request found no node to go to.
-type unsentError struct{ error }
+type notSentError struct{ error }
 
-func (e unsentError) Unwrap() error { return e.error }
+func (e notSentError) Unwrap() error { return e.error }
 
 // fate says what an error that is no refusal means for the request. A time
 // limit of our own that passed is final.
 //
 // ErrClosing is what requests get when rueidis takes their connection away:
 // the user has closed the client, or Sentinel has named another primary.
-func fate(ctx context.Context, err error) adapter.Failure {
-	var unsent unsentError
+func classify(ctx context.Context, err error) adapter.Failure {
+	var unsent notSentError
 	switch {
 	case errors.As(err, &unsent):
 		return adapter.NotSent

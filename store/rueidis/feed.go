@@ -17,15 +17,15 @@ import (
 // Cluster the node is asked, which costs a client that waits a request to each
 // node every few seconds.
 const (
-	glanceAtClient = time.Second
-	glanceAtNode   = 3 * time.Second
+	checkClientEvery = time.Second
+	checkNodeEvery   = 3 * time.Second
 )
 
 var (
-	errReplaced = errors.New("another server is the primary now")
-	errLost     = errors.New("the connection was lost")
-	errUnknown  = errors.New("the client does not know the node")
-	errWorn     = errors.New("the client's pool has no second connection to end a subscription with")
+	errReplaced           = errors.New("another server is the primary now")
+	errLost               = errors.New("the connection was lost")
+	errUnknownNode        = errors.New("the client does not know the node")
+	errNoSecondConnection = errors.New("the client's pool has no second connection to end a subscription with")
 )
 
 // connect takes a connection to f's node out of the client's pool.
@@ -33,7 +33,7 @@ func (s *Store) connect(f *adapter.Feed) (rueidis.DedicatedClient, error) {
 	client := s.client
 	if s.mode == rueidis.ClientModeCluster {
 		if client = s.client.Nodes()[f.Node]; client == nil {
-			return nil, errUnknown
+			return nil, errUnknownNode
 		}
 	}
 	conn, _ := client.Dedicate()
@@ -59,48 +59,48 @@ func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	e := hear(f, conn)
-	e.mute.Store(false)
+	sub := newPubSubConn(f, conn)
+	sub.mute.Store(false)
 	defer func() {
-		e.conn.Close()
+		sub.conn.Close()
 		if f.Context.Err() != nil {
-			s.settle(f)
+			s.awaitClosed(f)
 		}
 	}()
-	look, end := s.glances()
+	check, end := s.checks()
 	defer end()
-	calm := pace{least: leastRest}
+	replacing := pace{shortest: shortestPause}
 	if s.mode == rueidis.ClientModeCluster {
-		calm.least = leastRestAtNode
+		replacing.shortest = shortestPauseAtNode
 	}
-	var renew <-chan time.Time
+	var replaceAt <-chan time.Time
 	for {
 		came, _ := f.Changes()
-		heard, err := s.tell(f, e.conn, came)
-		worked = worked || heard
+		confirmed, err := s.subscribeAll(f, sub.conn, came)
+		worked = worked || confirmed
 		if err != nil {
 			return worked, err
 		}
-		if renew == nil && f.NeedsReplacement() {
-			renew = calm.next()
+		if replaceAt == nil && f.NeedsReplacement() {
+			replaceAt = replacing.next()
 		}
 		select {
 		case <-f.Wake:
-		case <-renew:
-			renew = nil
+		case <-replaceAt:
+			replaceAt = nil
 			if f.NeedsReplacement() {
-				next, err := s.replace(f, e)
+				next, err := s.replace(f, sub)
 				if err != nil {
 					return worked, err
 				}
-				calm.done(next != e)
-				e = next
+				replacing.done(next != sub)
+				sub = next
 			}
-		case <-look:
-			if s.strayed(f, e.conn, primary) {
+		case <-check:
+			if s.misplaced(f, sub.conn, primary) {
 				return worked, errReplaced
 			}
-		case err := <-e.lost:
+		case err := <-sub.lost:
 			return worked, cmp.Or(err, errLost)
 		case <-f.Context.Done():
 			return worked, f.Context.Err()
@@ -109,31 +109,31 @@ func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 }
 
 // glances says when to look whether the server is a primary.
-func (s *Store) glances() (look <-chan time.Time, end func()) {
+func (s *Store) checks() (check <-chan time.Time, end func()) {
 	if s.mode == rueidis.ClientModeStandalone {
 		return nil, func() {}
 	}
-	tick := time.NewTicker(glanceAtClient)
+	tick := time.NewTicker(checkClientEvery)
 	if s.mode == rueidis.ClientModeCluster {
-		tick.Reset(glanceAtNode)
+		tick.Reset(checkNodeEvery)
 	}
 	return tick.C, tick.Stop
 }
 
 // ear is a connection that a session listens over.
-type ear struct {
+type pubSubConn struct {
 	conn rueidis.DedicatedClient
 	lost <-chan error
 	mute atomic.Bool // what it hears is another's to deliver
 }
 
 // hear makes an ear, which is mute.
-func hear(f *adapter.Feed, conn rueidis.DedicatedClient) *ear {
-	e := &ear{conn: conn}
-	e.mute.Store(true)
-	e.lost = conn.SetPubSubHooks(rueidis.PubSubHooks{
+func newPubSubConn(f *adapter.Feed, conn rueidis.DedicatedClient) *pubSubConn {
+	sub := &pubSubConn{conn: conn}
+	sub.mute.Store(true)
+	sub.lost = conn.SetPubSubHooks(rueidis.PubSubHooks{
 		OnMessage: func(m rueidis.PubSubMessage) {
-			if !e.mute.Load() {
+			if !sub.mute.Load() {
 				f.Deliver(m.Channel, m.Message)
 			}
 		},
@@ -143,12 +143,12 @@ func hear(f *adapter.Feed, conn rueidis.DedicatedClient) *ear {
 			}
 		},
 	})
-	return e
+	return sub
 }
 
 // strayed reports whether the connection is to a server that is no primary any
 // more. A node that does not answer is for rueidis to give up.
-func (s *Store) strayed(f *adapter.Feed, conn rueidis.DedicatedClient, primary string) bool {
+func (s *Store) misplaced(f *adapter.Feed, conn rueidis.DedicatedClient, primary string) bool {
 	if s.mode == rueidis.ClientModeSentinel {
 		return s.addr() != primary
 	}
@@ -161,11 +161,11 @@ func (s *Store) strayed(f *adapter.Feed, conn rueidis.DedicatedClient, primary s
 
 // tell subscribes to the channels that came. It reports whether the server has
 // confirmed anything.
-func (s *Store) tell(f *adapter.Feed, conn rueidis.DedicatedClient, came []string) (worked bool, err error) {
+func (s *Store) subscribeAll(f *adapter.Feed, conn rueidis.DedicatedClient, came []string) (worked bool, err error) {
 	for _, name := range came {
 		err := conn.Do(f.Context, s.subscribe(conn, name)).Error()
-		refused := serverError(err)
-		slot, to, _, moved := adapter.Redirection(refused)
+		refusal := serverError(err)
+		slot, to, _, moved := adapter.Redirection(refusal)
 		switch {
 		case err == nil:
 			worked = true
@@ -173,7 +173,7 @@ func (s *Store) tell(f *adapter.Feed, conn rueidis.DedicatedClient, came []strin
 		case moved:
 			worked = true
 			f.Moved(name, slot, to)
-		case refused == nil || adapter.Transient(refused) || f.SubscribeRefused(name, err):
+		case refusal == nil || adapter.Transient(refusal) || f.SubscribeRefused(name, err):
 			return worked, err
 		}
 	}

@@ -17,14 +17,14 @@ const replaceLimit = time.Second
 // among those who hear that all the time. It returns old if the server does not
 // let us do so now; then nothing has changed. The error is that there is no
 // connection to be had beside the present one.
-func (s *Store) replace(f *adapter.Feed, old *ear) (*ear, error) {
+func (s *Store) replace(f *adapter.Feed, old *pubSubConn) (*pubSubConn, error) {
 	ctx, cancel := context.WithTimeout(f.Context, replaceLimit)
 	defer cancel()
 	conn, err := s.second(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	next := hear(f, conn)
+	next := newPubSubConn(f, conn)
 	names := f.Subscribed()
 	for _, name := range names {
 		if err := conn.Do(ctx, s.subscribe(conn, name)).Error(); err != nil {
@@ -35,7 +35,7 @@ func (s *Store) replace(f *adapter.Feed, old *ear) (*ear, error) {
 	old.mute.Store(true)
 	next.mute.Store(false)
 	old.conn.Close()
-	s.settle(f)
+	s.awaitClosed(f)
 	f.Replaced(names)
 	return next, nil
 }
@@ -61,7 +61,7 @@ func (s *Store) second(ctx context.Context, f *adapter.Feed) (rueidis.DedicatedC
 				t.conn.Close()
 			}
 		}()
-		return nil, errWorn
+		return nil, errNoSecondConnection
 	}
 }
 
@@ -69,7 +69,7 @@ func (s *Store) second(ctx context.Context, f *adapter.Feed) (rueidis.DedicatedC
 // latest after a while. It reads that before it reads what is sent after the close, and
 // forgets the connection before it reads what is sent after the answer. A refusal is an
 // answer, too.
-func (s *Store) settle(f *adapter.Feed) {
+func (s *Store) awaitClosed(f *adapter.Feed) {
 	client := s.client
 	if s.mode == rueidis.ClientModeCluster {
 		if client = s.client.Nodes()[f.Node]; client == nil {
@@ -84,29 +84,29 @@ func (s *Store) settle(f *adapter.Feed) {
 // pace is how often a connection is replaced: so that it takes a small part of the
 // time, however many listeners there are.
 type pace struct {
-	least time.Duration
-	began time.Time
-	rest  time.Duration
+	shortest time.Duration
+	began    time.Time
+	pause    time.Duration
 }
 
 // In a Cluster the locks of a node come and go, elsewhere only clients do.
 const (
-	leastRest       = 10 * time.Millisecond
-	leastRestAtNode = 100 * time.Millisecond
-	restRatio       = 10
+	shortestPause       = 10 * time.Millisecond
+	shortestPauseAtNode = 100 * time.Millisecond
+	pauseRatio          = 10
 )
 
 // next says when to replace.
 func (p *pace) next() <-chan time.Time {
-	p.began = time.Now().Add(max(0, time.Until(p.began.Add(p.rest))))
+	p.began = time.Now().Add(max(0, time.Until(p.began.Add(p.pause))))
 	return time.After(time.Until(p.began))
 }
 
 // done is told how a replacement went that began when next said.
 func (p *pace) done(well bool) {
 	took := time.Since(p.began)
-	p.rest = took + max(p.least, restRatio*took)
+	p.pause = took + max(p.shortest, pauseRatio*took)
 	if !well {
-		p.rest = took + replaceLimit
+		p.pause = took + replaceLimit
 	}
 }

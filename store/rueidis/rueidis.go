@@ -41,15 +41,15 @@ type Store struct {
 	client rueidis.Client
 	mode   rueidis.ClientMode
 	// useless is why no request can be made; nil if they can.
-	useless error
+	unusable error
 
-	retry adapter.Retry
-	alarm adapter.Deadlines
-	calm  adapter.Steady
+	retry     adapter.Retry
+	deadlines adapter.Deadlines
+	steady    adapter.Steady
 	// closing: a request has found the client closed.
-	closing atomic.Bool
-	hub     adapter.Hub
-	places  places
+	foundClosed atomic.Bool
+	hub         adapter.Hub
+	slots       slotMap
 }
 
 var _ store.Acker = (*Store)(nil)
@@ -57,15 +57,15 @@ var _ store.Acker = (*Store)(nil)
 // New returns a store on the server or servers of client. It does no I/O.
 func New(client rueidis.Client) *Store {
 	if v := reflect.ValueOf(client); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-		return &Store{mode: rueidis.ClientModeStandalone, useless: adapter.NoClient("rueidis.New", "rueidis")}
+		return &Store{mode: rueidis.ClientModeStandalone, unusable: adapter.NoClient("rueidis.New", "rueidis")}
 	}
 	s := &Store{client: client, mode: client.Mode()}
 	s.retry = adapter.Retry{
-		Tries: retries, Failover: s.mode != rueidis.ClientModeStandalone, Classify: fate, Refusal: serverError,
+		Tries: retries, Failover: s.mode != rueidis.ClientModeStandalone, Classify: classify, Refusal: serverError,
 	}
 	s.hub.Driver = adapter.Driver{Session: s.session, WaitsToConnect: s.retry.Failover, KeepsChannels: true}
 	if s.mode == rueidis.ClientModeCluster {
-		s.hub.Driver.Nodes = s.place
+		s.hub.Driver.Nodes = s.nodesOf
 	}
 	return s
 }
@@ -90,14 +90,14 @@ const retries = 3
 func (s *Store) Run(
 	ctx context.Context, action *script.Script, keys, args []string,
 ) (string, error) {
-	if s.useless != nil {
-		return "", s.useless
+	if s.unusable != nil {
+		return "", s.unusable
 	}
 	n := int64(len(keys))
 	text, err, broke := s.retry.Do(ctx, func() (string, error) {
 		text, err := s.do(ctx, s.client.B().Evalsha().Sha1(action.SHA1).Numkeys(n).
 			Key(keys...).Arg(args...).Build()).text()
-		if refused := serverError(err); refused != nil && refused.Code == "NOSCRIPT" {
+		if refusal := serverError(err); refusal != nil && refusal.Code == "NOSCRIPT" {
 			text, err = s.do(ctx, s.client.B().Eval().Script(action.Text).Numkeys(n).
 				Key(keys...).Arg(args...).Build()).text()
 		}
@@ -150,36 +150,36 @@ func (s *Store) do(ctx context.Context, cmd rueidis.Completed) answer {
 	if err := ctx.Err(); err != nil {
 		return answer{err: err}
 	}
-	late := s.alarm.Of(ctx)
-	defer late.Leave()
+	deadline := s.deadlines.Of(ctx)
+	defer deadline.Leave()
 	switch {
-	case ctx.Done() == nil && late == nil:
+	case ctx.Done() == nil && deadline == nil:
 		return answer{result: s.client.Do(ctx, cmd)}
-	case ctx.Done() == nil && s.calm.Reached() && !s.retry.Failover:
-		return answer{result: s.note(s.client.Do(adapter.Bounded(ctx, late), cmd))}
+	case ctx.Done() == nil && s.steady.Reached() && !s.retry.Failover:
+		return answer{result: s.noteAnswer(s.client.Do(adapter.Bounded(ctx, deadline), cmd))}
 	}
-	a := await(ctx, late, func() rueidis.RedisResult { return s.note(s.client.Do(ctx, cmd)) })
+	a := await(ctx, deadline, func() rueidis.RedisResult { return s.noteAnswer(s.client.Do(ctx, cmd)) })
 	if a.err != nil {
-		s.calm.Note(false)
+		s.steady.Note(false)
 	}
 	return a
 }
 
 // await runs send in a goroutine of its own and returns what comes of it, or
 // the context's error as soon as that ends.
-func await(ctx context.Context, late *adapter.Deadline, send func() rueidis.RedisResult) answer {
-	result, err := awaitAny(ctx, late, send)
+func await(ctx context.Context, deadline *adapter.Deadline, send func() rueidis.RedisResult) answer {
+	result, err := awaitAny(ctx, deadline, send)
 	return answer{result, err}
 }
 
-func awaitAny[T any](ctx context.Context, late *adapter.Deadline, send func() T) (result T, err error) {
+func awaitAny[T any](ctx context.Context, deadline *adapter.Deadline, send func() T) (result T, err error) {
 	done := make(chan T, 1)
 	go func() { done <- send() }()
 	select {
 	case result := <-done:
 		return result, nil
 	case <-ctx.Done():
-	case <-late.Passed():
+	case <-deadline.Passed():
 	}
 	select {
 	case result := <-done:
@@ -190,8 +190,8 @@ func awaitAny[T any](ctx context.Context, late *adapter.Deadline, send func() T)
 }
 
 // note remembers whether the server answers.
-func (s *Store) note(result rueidis.RedisResult) rueidis.RedisResult {
-	s.calm.Note(result.NonRedisError() == nil)
+func (s *Store) noteAnswer(result rueidis.RedisResult) rueidis.RedisResult {
+	s.steady.Note(result.NonRedisError() == nil)
 	return result
 }
 
@@ -209,7 +209,7 @@ func (s *Store) Sharded() bool { return s.mode == rueidis.ClientModeCluster }
 
 // CloseIdleConnections implements [store.IdleCloser]: the client has all
 // connections, and what ends here is a timer.
-func (s *Store) CloseIdleConnections() { s.alarm.Stop() }
+func (s *Store) CloseIdleConnections() { s.deadlines.Stop() }
 
 // Batches implements [store.Batcher]: in a Cluster few locks share a slot.
 func (s *Store) Batches() bool { return !s.Sharded() }
@@ -224,8 +224,8 @@ func (s *Store) Batches() bool { return !s.Sharded() }
 func (s *Store) Listen(
 	ctx context.Context, channel string, l store.Listener,
 ) (stop func(), err error) {
-	if s.useless != nil {
-		return nil, s.useless
+	if s.unusable != nil {
+		return nil, s.unusable
 	}
 	stop, err = s.hub.Listen(ctx, channel, l)
 	if err != nil {
@@ -237,8 +237,8 @@ func (s *Store) Listen(
 // Server implements [store.Store]: in a Cluster it is one of the primaries
 // that answers. Of a server that does not know HELLO only the address is told.
 func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
-	if s.useless != nil {
-		return store.ServerInfo{}, s.useless
+	if s.unusable != nil {
+		return store.ServerInfo{}, s.unusable
 	}
 	info := store.ServerInfo{Address: s.addr()}
 	var fields map[string]rueidis.RedisMessage
@@ -252,9 +252,9 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 				return "", err
 			}
 			info.Address = node.addr
-			late := s.alarm.Of(ctx)
-			defer late.Leave()
-			a := await(ctx, late, func() rueidis.RedisResult { return node.client.Do(ctx, hello.Build()) })
+			deadline := s.deadlines.Of(ctx)
+			defer deadline.Leave()
+			a := await(ctx, deadline, func() rueidis.RedisResult { return node.client.Do(ctx, hello.Build()) })
 			fields, err = a.fields()
 			return "", err
 		}
@@ -262,7 +262,7 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 		fields, err = s.do(ctx, hello.Build()).fields() // a map in RESP3, flat in RESP2
 		return "", err
 	})
-	if refused := serverError(err); refused != nil && refused.Code == "ERR" {
+	if refusal := serverError(err); refusal != nil && refusal.Code == "ERR" {
 		return info, nil
 	}
 	if err != nil {

@@ -91,8 +91,8 @@ func TestWhatWasNotSentIsTold(t *testing.T) {
 				return err != nil && !strings.Contains(err.Error(), "after") &&
 					!strings.Contains(err.Error(), "earlier")
 			})
-			var refused *store.ServerError
-			if errors.As(err, &refused) != (c.code != "") || refused != nil && refused.Code != c.code {
+			var refusal *store.ServerError
+			if errors.As(err, &refusal) != (c.code != "") || refusal != nil && refusal.Code != c.code {
 				t.Errorf("got %v, want the refusal %q", err, c.code)
 			}
 			if c.code == "" && !errors.Is(err, store.ErrNotSent) {
@@ -140,9 +140,9 @@ func TestAClosedClientIsNamed(t *testing.T) {
 	st := holdfastrueidis.New(rdb)
 	rdb.Close()
 	_, _ = st.Run(t.Context(), storetestenv.Echo, nil, []string{"x"}) // it may have been under way
-	var refused *store.ServerError
+	var refusal *store.ServerError
 	_, err = st.Run(t.Context(), storetestenv.Echo, nil, []string{"x"})
-	if !errors.As(err, &refused) || refused.Code != "CLIENT" {
+	if !errors.As(err, &refusal) || refusal.Code != "CLIENT" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -182,8 +182,8 @@ func TestAStoreOfNoClientRefusesEverything(t *testing.T) {
 		_, server := st.Server(t.Context())
 		_, _ = st.Group("a"), st.Sharded()
 		for what, err := range map[string]error{"Run": run, "RunAcked": acked, "Listen": listen, "Server": server} {
-			var refused *store.ServerError
-			if !errors.As(err, &refused) || refused.Code != "CLIENT" || holdfast.Hint(err) == "" {
+			var refusal *store.ServerError
+			if !errors.As(err, &refusal) || refusal.Code != "CLIENT" || holdfast.Hint(err) == "" {
 				t.Errorf("%s: %s: %v", name, what, err)
 			}
 		}

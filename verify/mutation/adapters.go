@@ -129,8 +129,8 @@ var inAdapters = []mutant{{
 }, {
 	name: "goredis: a refusal after a broken connection is definite",
 	file: "store/goredis/errors.go",
-	old:  "		if broke == nil {\n			return refused\n		}\n",
-	mut:  "		return refused\n",
+	old:  "\t\tif broke == nil {\n\t\t\treturn refusal\n\t\t}\n",
+	mut:  "\t\treturn refusal\n",
 	by:   []check{allGoRedis},
 }, {
 	name: "goredis: a word of another request is sent",
@@ -141,20 +141,20 @@ var inAdapters = []mutant{{
 }, {
 	name: "goredis: what lingers keeps the store's own connections",
 	file: "store/goredis/reserve.go",
-	old:  "	case r.over:\n",
+	old:  "\tcase r.closing:\n",
 	mut:  "	case false:\n",
 	by:   []check{allGoRedis},
 }, {
 	name: "goredis: renewals wait for the user's own requests",
 	file: "store/goredis/reserve.go",
-	old:  "	case script.Renew:\n		return keeping\n",
+	old:  "\tcase script.Renew:\n\t\treturn renewing\n",
 	mut:  "",
 	by:   []check{allGoRedis},
 }, {
 	name: "rueidis: a refusal after a broken connection is definite",
 	file: "store/rueidis/errors.go",
-	old:  "		if broke == nil {\n			return refused\n		}\n",
-	mut:  "		return refused\n",
+	old:  "\t\tif broke == nil {\n\t\t\treturn refusal\n\t\t}\n",
+	mut:  "\t\treturn refusal\n",
 	by:   []check{allRueidis},
 }, {
 	name: "rueidis: the end of another request's context is the caller's",

@@ -177,25 +177,25 @@ var inConnections = []mutant{{
 }, {
 	name: "goredis: Close leaves a timer",
 	file: "store/goredis/goredis.go",
-	old:  "	s.alarm.Stop()\n	switch {\n",
+	old:  "\ts.deadlines.Stop()\n\tswitch {\n",
 	mut:  "	switch {\n",
 	by:   []check{goRedis},
 }, {
 	name: "rueidis: Close leaves a timer",
 	file: "store/rueidis/rueidis.go",
-	old:  "CloseIdleConnections() { s.alarm.Stop() }",
+	old:  "CloseIdleConnections() { s.deadlines.Stop() }",
 	mut:  "CloseIdleConnections() {}",
 	by:   []check{rueidis},
 }, {
 	name: "goredis: what was not written is an unknown outcome",
 	file: "store/goredis/once.go",
-	old:  "		if err != nil && !w.begun {\n			return unbegun(err)\n		}\n",
+	old:  "\t\tif err != nil && !w.written {\n\t\t\treturn notWritten(err)\n\t\t}\n",
 	mut:  "",
 	by:   []check{goRedis},
 }, {
 	name: "rueidis: what was not sent is an unknown outcome",
 	file: "store/rueidis/errors.go",
-	old:  "\tif broke == nil && fate(ctx, err) == adapter.NotSent {\n",
+	old:  "\tif broke == nil && classify(ctx, err) == adapter.NotSent {\n",
 	mut:  "	if false {\n",
 	by:   []check{rueidis},
 }, {
