@@ -104,19 +104,19 @@ var inAdapters = []mutant{{
 	by:   []check{refusing},
 }, {
 	name: "a script's own message is a code",
-	file: "internal/adapter/refusal.go",
+	file: "internal/adapter/refusals.go",
 	old:  "	if len(word) < 3 || ",
 	mut:  "	if len(word) < 1 || ",
 	by:   []check{refusing},
 }, {
 	name: "a redirection without a host is followed",
-	file: "internal/adapter/refusal.go",
+	file: "internal/adapter/refusals.go",
 	old:  "err != nil || strings.HasPrefix(words[2], \":\") || strings.HasPrefix(words[2], \"?\")",
 	mut:  "err != nil",
 	by:   []check{refusing, allGoRedis},
 }, {
 	name: "an ASK is followed like a MOVED",
-	file: "internal/adapter/refusal.go",
+	file: "internal/adapter/refusals.go",
 	old:  "	return slot, words[2], refused.Code == \"ASK\", true\n",
 	mut:  "	return slot, words[2], false, true\n",
 	by:   []check{refusing},
@@ -166,6 +166,6 @@ var inAdapters = []mutant{{
 	name: "rueidis: a refusal has no code",
 	file: "store/rueidis/errors.go",
 	old:  "		return adapter.Refusal(\"ERR \" + message)\n",
-	mut:  "		return refused\n",
+	mut:  "		return refusal\n",
 	by:   []check{allRueidis},
 }}

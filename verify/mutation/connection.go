@@ -158,19 +158,19 @@ var inConnections = []mutant{{
 	by:   []check{nilling},
 }, {
 	name: "a time limit outlives its requests",
-	file: "internal/adapter/limit.go",
+	file: "internal/adapter/deadline.go",
 	old:  "\tif l.users == 0 && l.deadlines.next != l {\n",
 	mut:  "	if false {\n",
 	by:   []check{refusing},
 }, {
 	name: "the newest time limit outlives the requests that it was left to",
-	file: "internal/adapter/limit.go",
+	file: "internal/adapter/deadline.go",
 	old:  "	a.next = nil\n	if l != nil && l.users == 0 {\n",
 	mut:  "	if l != nil && l.users == 0 {\n",
 	by:   []check{refusing},
 }, {
 	name: "a time limit ends under a request that waits for it",
-	file: "internal/adapter/limit.go",
+	file: "internal/adapter/deadline.go",
 	old:  "	a.next = nil\n	if l != nil && l.users == 0 {\n",
 	mut:  "	a.next = nil\n	if l != nil {\n",
 	by:   []check{refusing},
@@ -188,7 +188,7 @@ var inConnections = []mutant{{
 	by:   []check{rueidis},
 }, {
 	name: "goredis: what was not written is an unknown outcome",
-	file: "store/goredis/once.go",
+	file: "store/goredis/noretry.go",
 	old:  "\t\tif err != nil && !w.written {\n\t\t\treturn notWritten(err)\n\t\t}\n",
 	mut:  "",
 	by:   []check{goRedis},
@@ -206,7 +206,7 @@ var inConnections = []mutant{{
 	by:   []check{rueidis},
 }, {
 	name: "TLS that cannot work is tried again",
-	file: "internal/adapter/refusal.go",
+	file: "internal/adapter/refusals.go",
 	old:  "	case errors.As(err, &plain):\n",
 	mut:  "	case false:\n",
 	by:   []check{rueidis},

@@ -75,7 +75,7 @@ var inJobs = []mutant{{
 	by:   []check{naming},
 }, {
 	name: "a refusal in a script is not known on newer servers",
-	file: "internal/adapter/refusal.go",
+	file: "internal/adapter/refusals.go",
 	old:  " ||\n		strings.HasPrefix(message, \"ERR ACL failure in script: \") {",
 	mut:  " {",
 	by:   []check{refusing},
