@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// RunAcked implements [store.Acker]: the action, WAIT and WAITAOF in one
-// pipeline. The client's ReadTimeout must be longer than limit.
+// RunAcked implements [store.Acker]: it sends the action, WAIT and WAITAOF in one pipeline.
+// The client's ReadTimeout must be longer than limit.
 func (s *Store) RunAcked(
 	ctx context.Context, action *script.Script, keys, args []string, need store.Acks, limit time.Duration,
 ) (string, store.Acks, error) {
@@ -45,7 +45,7 @@ func (s *Store) RunAcked(
 	return "", store.Acks{}, s.explain(ctx, err, broke)
 }
 
-// acked is an action and what is waited for behind it.
+// acked is an action with the commands that wait for its acknowledgements.
 type acked struct {
 	action  *redis.StringCmd
 	wait    *redis.IntCmd

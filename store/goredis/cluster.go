@@ -12,29 +12,29 @@ import (
 	"github.com/holdfast-go/holdfast/internal/adapter"
 )
 
-// hops bounds the redirections of one request. A slot that moves costs two.
+// maxRedirects bounds the redirections of one request. A slot that moves costs two.
 const maxRedirects = 5
 
 // cluster sends requests to the nodes of a Cluster.
 //
-// ClusterClient.Process would do that too, but it sends a command again when a
-// connection broke, and does not tell: a refusal of the second would pass for
-// one of the first. So the store asks it only where a key lives.
+// ClusterClient.Process would do that too, but it silently sends a command again when a
+// connection broke: a refusal of the second request would pass for one of the first. So the
+// store only asks it which node has a key.
 type cluster struct {
 	client *redis.ClusterClient
 
-	mu      sync.Mutex // guards views; no I/O while it is held
+	mu      sync.Mutex // guards clients; no I/O while it is held
 	clients map[string]*noRetry
 }
 
-// unsentError says that a request found no node to go to.
+// notSentError says that a request found no node to go to.
 type notSentError struct{ error }
 
 func (e notSentError) Unwrap() error { return e.error }
 
 var errUnknownNode = errors.New("the node that the slot has moved to is not known yet")
 
-// view is how the store speaks to a node.
+// clientFor returns the client for requests to a node.
 func (c *cluster) clientFor(node *redis.Client) *noRetry {
 	addr := node.Options().Addr
 	c.mu.Lock()
@@ -50,7 +50,7 @@ func (c *cluster) clientFor(node *redis.Client) *noRetry {
 	return v
 }
 
-// closeIdle closes the connections of the store's own that nothing uses.
+// closeIdle closes the store's own connections that nothing uses.
 func (c *cluster) closeIdle() {
 	c.mu.Lock()
 	views := slices.Collect(maps.Values(c.clients))
@@ -86,8 +86,8 @@ func (c *cluster) process(ctx context.Context, how urgency, key string, cmds []r
 	if !errors.Is(err, errUnknownNode) || len(cmds) > 1 {
 		return err
 	}
-	// The slot moves to a node that has none yet, which only the client's own
-	// way finds. It may send twice: what is refused then is no definite answer.
+	// The slot moves to a node that had none, which only ClusterClient itself finds. It may
+	// send twice, so a refusal is no definite answer.
 	err = c.client.Process(ctx, cmds[0])
 	if serverError(err) != nil && !redis.HasErrorPrefix(err, "NOSCRIPT ") {
 		return errors.New(err.Error())
@@ -95,8 +95,7 @@ func (c *cluster) process(ctx context.Context, how urgency, key string, cmds []r
 	return err
 }
 
-// follow calls send with the node that owns key, and with each that it is
-// redirected to.
+// follow calls send with the node that owns key, and with each node that it is redirected to.
 func (c *cluster) follow(ctx context.Context, key string, send func(v *noRetry, asking bool) error) error {
 	node, err := c.client.MasterForKey(ctx, key)
 	switch {
@@ -113,12 +112,12 @@ func (c *cluster) follow(ctx context.Context, key string, send func(v *noRetry, 
 		}
 		refusal := serverError(err)
 		if refusal == nil || adapter.Transient(refusal) {
-			// The node may be gone, or another's replica by now. go-redis asks
-			// beside us, and no more often than it finds right.
+			// The node may be gone, or a replica by now. go-redis asks in the background, and
+			// limits how often.
 			c.client.ReloadState(ctx)
 		}
 		if refusal != nil && refusal.Code == "CLIENT" || errors.Is(err, redis.ErrClosed) {
-			return notSentError{redis.ErrClosed} // of a node that has left the Cluster
+			return notSentError{redis.ErrClosed} // the node has left the Cluster
 		}
 		_, to, ask, redirected := adapter.Redirection(refusal)
 		if !redirected || hop == maxRedirects {
@@ -131,7 +130,7 @@ func (c *cluster) follow(ctx context.Context, key string, send func(v *noRetry, 
 	}
 }
 
-// place implements [adapter.Wire].
+// nodesOf implements [adapter.Driver].
 func (c *cluster) nodesOf(ctx context.Context, channels []string, stale bool) ([]string, error) {
 	if stale {
 		c.client.ReloadState(ctx)
@@ -147,9 +146,8 @@ func (c *cluster) nodesOf(ctx context.Context, channels []string, stale bool) ([
 	return nodes, nil
 }
 
-// strayed reports whether the client knows another node as the home of a
-// channel that f listens to. It looks again at the Cluster from time to time by
-// itself.
+// misplaced reports whether the client knows another node for a channel that f listens to. The
+// client refreshes its view of the Cluster from time to time.
 func (c *cluster) misplaced(f *adapter.Feed, channel string) bool {
 	node, err := c.client.MasterForKey(f.Context, channel)
 	return err == nil && node.Options().Addr != f.Node

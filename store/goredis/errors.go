@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// explain turns an error of go-redis into what [store.Store] promises.
-// broke is why an earlier request of the same action got no answer, or nil.
+// explain turns an error of go-redis into what [store.Store] promises. broke is why an earlier
+// request of the same action got no answer, or nil.
 func (s *Store) explain(ctx context.Context, err, broke error) error {
 	addr := s.addr()
 	if refusal := serverError(err); refusal != nil {
@@ -36,8 +36,8 @@ func (s *Store) explain(ctx context.Context, err, broke error) error {
 	return fmt.Errorf("goredis: %s: %w", addr, err)
 }
 
-// plain returns err as a text if it is a refusal: the request that it was the
-// answer to is not the last one.
+// asText returns err as a text if it is a refusal, because it does not answer the last
+// request.
 func asText(err error) error {
 	if serverError(err) != nil {
 		return errors.New(err.Error())
@@ -45,8 +45,8 @@ func asText(err error) error {
 	return err
 }
 
-// serverError returns err as the server's refusal, nil if it is none.
-// A refused login counts, and a certificate that was: the request was not sent.
+// serverError returns err as the server's refusal, nil if it is none. A refused login and a
+// rejected certificate count as refusals: the request was not sent.
 func serverError(err error) *store.ServerError {
 	var known *store.ServerError
 	if errors.As(err, &known) {
@@ -59,8 +59,8 @@ func serverError(err error) *store.ServerError {
 	return adapter.Refusal(refused.Error())
 }
 
-// fate says what an error that is no refusal means for the request. A time
-// limit that passed is final.
+// classify says what an error that is no refusal means for the request. An exceeded deadline
+// is final.
 func classify(_ context.Context, err error) adapter.Failure {
 	var unsent notSentError
 	switch {

@@ -6,22 +6,20 @@
 // The store works with a single server, with a primary behind Sentinel
 // (redis.NewFailoverClient) and with a Cluster (redis.NewClusterClient).
 //
-// The store borrows the client: requests go through its connection pool and
-// its hooks, subscriptions over one connection of their own (per node in a
-// Cluster), and closing the client stays with its owner. When the last
-// subscription has been stopped the store holds nothing but idle connections.
+// The store borrows the client, and its owner closes it. Requests use the client's connection
+// pool and its hooks. Subscriptions share one connection of their own (per node in a Cluster).
+// When the last subscription has been stopped, the store holds nothing but idle connections.
 //
-// Renewals never wait for a connection that the application has in use: they go
-// over a few that the store makes from the client's options, when the first
-// lease is renewed, and closes when they have been idle for two minutes. While the
-// client's pool is full, releases and the waiters' questions go over those too.
+// Renewals never wait for a connection that the application is using. They use a few
+// connections of the store's own, made from the client's options when the first lease is
+// renewed, and closed when they have been idle for two minutes. While the client's pool is
+// full, releases and polls use them too.
 //
-// go-redis by itself keeps a caller waiting on a silent server until its
-// ReadTimeout, whatever the context says, and sends a command up to four
-// times without telling. Both matter to a lock: the first delays the news
-// that a lease is lost, the second makes a refusal out of a request that took
-// effect when it was sent first. So the store returns when the context ends
-// and does the repeating itself, see [Store.Run].
+// By itself, go-redis keeps a caller waiting on a silent server until its ReadTimeout,
+// whatever the context says. It also sends a command up to four times without telling. Both
+// matter to a lock: the first delays the news that a lease is lost, and the second turns a
+// request that took effect into a refusal. So the store returns when the context ends, and
+// repeats requests itself, see [Store.Run].
 package goredis
 
 import (
@@ -45,8 +43,8 @@ import (
 // Store runs actions on Redis or Valkey through a go-redis client.
 type Store struct {
 	single   *noRetry // one server, or the primary behind Sentinel
-	cluster  *cluster // or this
-	unusable error    // or neither, and why
+	cluster  *cluster // or a Cluster
+	unusable error    // or neither: why
 
 	retry     adapter.Retry
 	deadlines adapter.Deadlines
@@ -58,13 +56,13 @@ type Store struct {
 
 var _ store.Acker = (*Store)(nil)
 
-// New returns a store on the server or servers of rdb: a *redis.Client, also
-// one of redis.NewFailoverClient, or a *redis.ClusterClient. With any other
-// client every call is refused. New does no I/O.
+// New returns a store on the server or servers of rdb: a *redis.Client, also one of
+// redis.NewFailoverClient, or a *redis.ClusterClient. With any other client every call is
+// refused. New does no I/O.
 //
-// Hooks that are added to rdb later do not see the store's requests. Those of
-// a ClusterClient never do, for the store speaks to the nodes: hooks that
-// ClusterClient.OnNewNode adds to them see all.
+// Hooks that are added to rdb later do not see the store's requests. Hooks of a ClusterClient
+// never see them, because the store sends to the nodes; hooks that ClusterClient.OnNewNode
+// adds to the nodes see all of them.
 func New(rdb redis.UniversalClient) *Store {
 	s := &Store{feeds: feeds{silence: maxSilence}}
 	s.retry = adapter.Retry{Classify: classify, Refusal: serverError}
@@ -90,25 +88,24 @@ func New(rdb redis.UniversalClient) *Store {
 	return s
 }
 
-// behindSentinel tells a client of NewFailoverClient: it has this instead of
-// an address.
+// behindSentinel reports whether NewFailoverClient made the client: it has this name instead
+// of an address.
 func behindSentinel(rdb *redis.Client) bool { return rdb.Options().Addr == "FailoverClient" }
 
-// Run implements [store.Store]. It sends EVALSHA, and EVAL with the whole
-// text when the server does not know the script.
+// Run implements [store.Store]. It sends EVALSHA, and EVAL with the whole text if the server
+// does not know the script.
 //
-// When a connection breaks before the answer the action is sent again, as
-// often as the client's MaxRetries allows. After such a break an error answer
-// proves nothing about the first request, so it is not given as a
-// [*store.ServerError].
+// If a connection breaks before the answer, Run sends the action again, as often as the
+// client's MaxRetries allows. After such a break a refusal proves nothing about the first
+// request, so Run does not return it as a [*store.ServerError].
 //
-// In a Cluster, and behind Sentinel, it is sent again until ctx's deadline:
-// a primary that is gone may have a successor by then, and a slot that moves a
-// home. MOVED and ASK are followed at once.
+// In a Cluster, and behind Sentinel, Run repeats the action until ctx's deadline: a lost
+// primary may have a successor by then, and a moving slot a node. It follows MOVED and ASK at
+// once.
 //
-// When ctx ends, Run returns at once and leaves its connection to wait for
-// the answer, until a second after ctx's deadline or the client's ReadTimeout:
-// so a connection comes to stand that takes longer to make than one request may.
+// When ctx ends, Run returns at once. Its connection goes on waiting for the answer, until a
+// second after ctx's deadline or the client's ReadTimeout. So a connection that takes longer
+// to make than one request may take is made nevertheless.
 func (s *Store) Run(
 	ctx context.Context, action *script.Script, keys, args []string,
 ) (string, error) {
@@ -121,7 +118,7 @@ func (s *Store) Run(
 		cmd := redis.NewStringCmd(ctx, words...)
 		err := s.process(ctx, how, key, cmd)
 		if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT ") {
-			words = slices.Clone(words) // a hook may still look at the first
+			words = slices.Clone(words) // a hook may still read the first ones
 			words[0], words[1] = "eval", action.Text
 			cmd = redis.NewStringCmd(ctx, words...)
 			err = s.process(ctx, how, key, cmd)
@@ -147,15 +144,15 @@ func firstOf(keys []string) string {
 	return keys[0]
 }
 
-// process runs cmds, one behind the other on one connection, where key lives.
-// It returns the first error, or the context's as soon as that ends; then cmds
-// must no longer be touched.
+// process runs cmds one after the other on one connection, at the node with key. It returns
+// the first error, or the context's as soon as the context ends; then cmds must no longer be
+// touched.
 //
-// For a deadline go-redis does: the view puts it on the socket, and heeds
-// Done while it connects. But nothing wakes a read when a context is cancelled
-// before its deadline. Hence the goroutine, for a context that can be; for
-// a Cluster, where a redirection may cost more than one connection; and while
-// the server leaves requests unanswered, see [adapter.Lingering].
+// go-redis handles deadlines: noRetry makes it set them on the socket, and it watches Done
+// while it connects. But nothing wakes a read when a context is cancelled before its deadline.
+// Hence the goroutine, for three cases: a context that can be cancelled; a Cluster, where a
+// redirection may cost another connection; and while the server leaves requests unanswered,
+// see [adapter.Lingering].
 func (s *Store) process(ctx context.Context, how urgency, key string, cmds ...redis.Cmder) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -179,10 +176,9 @@ func (s *Store) send(ctx context.Context, how urgency, key string, cmds []redis.
 	return await(ctx, deadline, func(ctx context.Context) error { return s.single.sendUrgent(ctx, how, cmds) })
 }
 
-// await runs send in a goroutine of its own and returns what it does, or the
-// context's error as soon as that ends. Then send begins nothing more, but its
-// connection waits for a while: what is sent late by that is what connecting
-// had held up, as a slow network may at any time.
+// await runs send in a goroutine of its own and returns its error, or the context's as soon as
+// the context ends. Then send begins nothing more, but its connection waits a while longer:
+// for a request that was delayed by connecting.
 func await(ctx context.Context, deadline *adapter.Deadline, send func(context.Context) error) error {
 	done, left := make(chan error, 1), make(chan struct{})
 	go func() { done <- send(adapter.Lingering(ctx, left)) }()
@@ -193,8 +189,8 @@ func await(ctx context.Context, deadline *adapter.Deadline, send func(context.Co
 	case <-deadline.Passed():
 	}
 	close(left)
-	// What came at the same moment is better than nothing. And what waits for a
-	// connection says now that it was not sent.
+	// An answer that arrives at the same moment is better than none. A request that waits for
+	// a connection says now that it was not sent.
 	last := time.NewTimer(adapter.FinalWait)
 	defer last.Stop()
 	end := cmp.Or(ctx.Err(), context.DeadlineExceeded)
@@ -210,8 +206,8 @@ func await(ctx context.Context, deadline *adapter.Deadline, send func(context.Co
 	return end
 }
 
-// Group implements [store.Store]: on one server all keys are together, in a
-// Cluster those of a slot.
+// Group implements [store.Store]: on one server all keys are one group, in a Cluster those of
+// a slot.
 func (s *Store) Group(key string) string {
 	if s.cluster == nil {
 		return ""
@@ -234,16 +230,15 @@ func (s *Store) CloseIdleConnections() {
 	}
 }
 
-// Batches implements [store.Batcher]: in a Cluster few locks share a slot.
+// Batches implements [store.Batcher]: not in a Cluster, where few locks share a slot.
 func (s *Store) Batches() bool { return !s.Sharded() }
 
-// Listen implements [store.Store]. All channels of a node share one
-// connection, which is opened for the first and closed after the last.
+// Listen implements [store.Store]. All channels of a node share one connection, which is
+// opened for the first channel and closed after the last.
 //
-// stop returns when the server has confirmed that it no longer counts us among
-// those who hear: a grant is not pushed to somebody who has stopped. A server
-// that does not answer is waited for no longer than a second. stop must not be
-// called by a function of l, for which it waits, too.
+// stop returns when the server has confirmed the end of the subscription, so no grant is
+// pushed to a listener that has stopped. It waits at most a second for a server that does not
+// answer. A function of l must not call stop, because stop waits for it, too.
 func (s *Store) Listen(
 	ctx context.Context, channel string, l store.Listener,
 ) (stop func(), err error) {
@@ -257,8 +252,8 @@ func (s *Store) Listen(
 	return stop, nil
 }
 
-// Server implements [store.Store]: in a Cluster it is one of the primaries
-// that answers. Of a server that does not know HELLO only the address is told.
+// Server implements [store.Store]. In a Cluster it describes one of the primaries. If the
+// server does not know HELLO, only the address is set.
 func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 	if s.unusable != nil {
 		return store.ServerInfo{}, s.unusable
@@ -291,7 +286,7 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 	return info, nil
 }
 
-// describe fills in what HELLO answered.
+// describe reads the answer to HELLO.
 func describe(info *store.ServerInfo, reply any) {
 	set := func(field, value any) {
 		text, _ := value.(string)

@@ -9,9 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/adapter"
 )
 
-// once is a view of a client that sends each command once and gives up at the
-// context's deadline. It has the client's connection pool and its hooks; the
-// client itself stays as it is.
+// noRetry is a view of a client that sends each command once and gives up at the context's
+// deadline. It has the client's connection pool and hooks. The client itself is not changed.
 type noRetry struct {
 	*redis.Conn
 	client  *redis.Client
@@ -19,17 +18,15 @@ type noRetry struct {
 	reserve reserve
 }
 
-// failoverAddr is what go-redis calls the server of a client that asks Sentinels
-// for it.
+// failoverAddr is the address in the options of a client that asks Sentinels for it.
 const failoverAddr = "FailoverClient"
 
-// onceOf returns a view of rdb.
+// newNoRetry returns a view of rdb.
 //
-// go-redis has no public way to ask for such a view. WithTimeout returns a
-// client with options of its own on the same pool, but drops the hooks: users
-// would lose the traces and counts of their requests. Conn has the hooks, but
-// shares the options. So Conn's hooks are put in front of WithTimeout's
-// client, and the Conn itself never takes a connection.
+// go-redis has no public function for such a view. WithTimeout returns a client with options
+// of its own on the same pool, but drops the hooks: users would lose the traces and counts of
+// their requests. Conn has the hooks, but shares the options. So Conn's hooks are put in front
+// of WithTimeout's client, and the Conn itself never takes a connection.
 func newNoRetry(rdb *redis.Client) *noRetry {
 	opts := rdb.Options()
 	view := rdb.WithTimeout(opts.ReadTimeout)
@@ -37,7 +34,7 @@ func newNoRetry(rdb *redis.Client) *noRetry {
 	if own == opts {
 		panic("BUG: goredis: in this version of go-redis WithTimeout shares the client's options")
 	}
-	own.WriteTimeout = opts.WriteTimeout // WithTimeout set both
+	own.WriteTimeout = opts.WriteTimeout // WithTimeout has changed it too
 	own.ContextTimeoutEnabled = true
 	own.MaxRetries = 0
 	conn := rdb.Conn()
@@ -61,8 +58,7 @@ func send(ctx context.Context, conn *redis.Conn, cmds []redis.Cmder) error {
 	return err
 }
 
-// redirect is a hook that hands each command to another client, instead of to
-// the one that it is a hook of.
+// forward is a hook that hands each command to another client.
 type forward struct{ to *redis.Client }
 
 func (r forward) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -96,8 +92,8 @@ func (r forward) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPip
 	}
 }
 
-// written is a command that knows whether go-redis has begun to write it: it asks
-// for the words only then, once it has a connection that stands and is logged in.
+// watched is a command that knows whether go-redis has begun to write it. go-redis asks for
+// the words only then, once its connection is made and logged in.
 type watched struct {
 	redis.Cmder
 	written bool
@@ -108,7 +104,7 @@ func (w *watched) Args() []any {
 	return w.Cmder.Args()
 }
 
-// unbegun is the error of a command of which nothing was written.
+// notWritten is the error of a command of which nothing was written.
 func notWritten(err error) error {
 	switch {
 	case err == nil:

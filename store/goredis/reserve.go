@@ -13,21 +13,20 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// An application may have all connections of its pool in use for long, by BLPOP
-// for example. A renewal that waited for one would lose its lease. So the store has
-// a few connections of its own, made with the client's options and used with its
-// hooks. They are dialled when they are first needed, and closed when nothing has
-// needed them for a while: a lock that is released before its first renewal never
-// makes one.
+// An application may use all connections of its pool for long, for example with BLPOP. A
+// renewal that waited for one would lose its lease. So the store has a few connections of its
+// own, made with the client's options and used with its hooks. It dials them when they are
+// first needed, and closes them when nothing has needed them for a while. A lock that is
+// released before its first renewal never makes one.
 const (
 	reserveSize = 10
-	// reserveGuests bounds how many requests other than renewals use the reserve
-	// at once: some of its connections are always left to renewals.
+	// reserveShared bounds how many other requests than renewals use the reserve at once: some
+	// of its connections are always left to renewals.
 	reserveShared = 6
 	// reserveIdle is how long a reserve is kept after its last use.
 	reserveIdle = 2 * time.Minute
-	// reserveMoving is how long a connection of the reserve is used if the client
-	// follows a primary that moves.
+	// reserveMoving is how long a connection of the reserve lives if the client follows a
+	// primary that moves.
 	reserveMoving = time.Second
 )
 
@@ -36,8 +35,8 @@ type urgency uint8
 
 const (
 	ordinary urgency = iota // over the client's pool
-	freeing                 // gives something back or keeps a place: over the pool unless that is full
-	renewing                // keeps a lease: never behind anybody else's traffic
+	freeing                 // releases a hold or keeps a position: over the pool unless that is full
+	renewing                // keeps a lease: never waits for the application's requests
 )
 
 func urgencyOf(action *script.Script) urgency {
@@ -51,12 +50,12 @@ func urgencyOf(action *script.Script) urgency {
 	return ordinary
 }
 
-// reserve is the connections of the store's own to one server.
+// reserve is the store's own connections to one server.
 //
-// A client that follows a primary by Sentinels drops its connections when another
-// server becomes the primary. It cannot drop these: an old primary that still
-// answers would say that it does not know a lease. So such a client's
-// reserve is used only while its pool is full, and no connection for long.
+// A client that follows a primary by Sentinels drops its connections when another server
+// becomes the primary. It cannot drop these. An old primary that still answers would say that
+// it does not know a lease. So such a client's reserve is used only while its pool is full,
+// and each of its connections lives only shortly.
 type reserve struct {
 	client         *redis.Client // the user's
 	followsPrimary bool          // it follows a primary
@@ -70,7 +69,7 @@ type reserve struct {
 	closing bool        // own is to be closed when its last use ends
 }
 
-// take returns the view; give must be called after use.
+// get returns the view; put must be called after use.
 func (r *reserve) get() *redis.Conn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,8 +107,8 @@ func (r *reserve) put() {
 	}
 }
 
-// close closes the connections, at once or when their last use ends: a request that its
-// caller has given up lingers on one.
+// close closes the connections at once, or when their last use ends: a request that its caller
+// has given up may linger on one.
 func (r *reserve) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -136,7 +135,7 @@ func (r *reserve) full() bool {
 	return stats.IdleConns == 0 && int(stats.TotalConns) >= r.client.Options().PoolSize
 }
 
-// sendUrgent is send over the connection that the request is due.
+// sendUrgent is send over the connection that suits the request.
 func (o *noRetry) sendUrgent(ctx context.Context, how urgency, cmds []redis.Cmder) error {
 	r := &o.reserve
 	switch {
@@ -152,7 +151,7 @@ func (o *noRetry) sendUrgent(ctx context.Context, how urgency, cmds []redis.Cmde
 	err := send(ctx, r.get(), cmds)
 	var unsent notSentError
 	if errors.As(err, &unsent) && ctx.Err() == nil && serverError(err) == nil {
-		return send(ctx, o.Conn, cmds) // the server lets no more connections in
+		return send(ctx, o.Conn, cmds) // the server accepts no more connections
 	}
 	return err
 }

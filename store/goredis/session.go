@@ -13,18 +13,17 @@ import (
 	"github.com/holdfast-go/holdfast/internal/adapter"
 )
 
-// silence is how long the server may say nothing before it is asked, and then
-// again before the connection is given up. A connection whose other end is
-// gone without a word would otherwise stay open, and deaf, for minutes. It
-// costs a silent client one PING a minute: a hundred idle waiters less than two
-// commands a second. Nobody hangs on a deaf connection meanwhile, for every
-// waiter also looks by itself.
+// maxSilence is how long the server may be silent before it gets a PING, and again before the
+// connection is given up. Otherwise a connection whose other end has vanished would stay open
+// for minutes. An idle client costs one PING a minute, and a hundred idle waiters less than
+// two commands a second. No waiter depends on a dead connection meanwhile, because every
+// waiter also polls.
 const maxSilence = 30 * time.Second
 
-// A server that is replaced and lives on keeps its subscriptions, and nobody
-// counts them. So a subscription makes sure that it is where pushes come from:
-// in a Cluster from what the client knows; behind Sentinel by asking the primary
-// whether it counts it, at the cost of a request every few seconds.
+// A server that was replaced and lives on keeps its subscriptions, but receives no pushes. So
+// a subscription checks that it is where pushes come from. In a Cluster it compares with what
+// the client knows. Behind Sentinel it asks the primary whether it counts the subscription,
+// which costs a request every few seconds.
 const (
 	checkClientEvery  = time.Second
 	checkPrimaryEvery = 3 * time.Second
@@ -35,10 +34,10 @@ var (
 	errReplaced = errors.New("another server is the primary now")
 )
 
-// feeds is how the store subscribes.
+// feeds configures subscriptions.
 type feeds struct{ silence time.Duration }
 
-// open makes a PubSub for a node. It connects with its first word.
+// openPubSub makes a PubSub for a node. It connects with its first command.
 func (s *Store) openPubSub(f *adapter.Feed) (*redis.PubSub, error) {
 	if s.cluster == nil {
 		return s.single.client.Subscribe(f.Context), nil
@@ -51,12 +50,11 @@ func (s *Store) openPubSub(f *adapter.Feed) (*redis.PubSub, error) {
 	return node.Subscribe(f.Context), nil
 }
 
-// session opens a connection, subscribes and receives until it breaks.
-// It reports whether the server has said anything.
+// session opens a connection, subscribes and receives until the connection breaks. It reports
+// whether the server has said anything.
 //
-// go-redis would connect and subscribe again by itself, under the same
-// PubSub. It has forgotten channels in doing so, and does not tell when it
-// did, so each connection gets a PubSub of its own.
+// Each connection gets a PubSub of its own. go-redis would reconnect and subscribe again under
+// the same PubSub, but it has lost channels in doing so, and does not report it.
 func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 	ps, err := s.openPubSub(f)
 	if err != nil {
@@ -109,8 +107,8 @@ func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 	return worked, reason
 }
 
-// refused reports whether the session is to end after a refusal. The answer
-// does not say which channel it is about, but a redirection names the slot.
+// endsSession reports whether a refusal ends the session. The answer does not say which
+// channel it is about, but a redirection names the slot.
 func endsSession(f *adapter.Feed, err error) bool {
 	refusal := serverError(err)
 	if slot, to, _, ok := adapter.Redirection(refusal); ok {
@@ -124,8 +122,8 @@ func endsSession(f *adapter.Feed, err error) bool {
 	return adapter.Transient(refusal) || f.SubscribeRefused("", err)
 }
 
-// write tells the server of changes, and asks after it when it is silent,
-// until the session has ended.
+// writeChanges sends the server the changed subscriptions, and a PING when it is silent, until
+// the session has ended.
 func (s *Store) writeChanges(
 	f *adapter.Feed, ps *redis.PubSub, heard *atomic.Bool, ended <-chan struct{}, end func(error),
 ) {
@@ -170,8 +168,8 @@ func (s *Store) writeChanges(
 	}
 }
 
-// strayed reports whether f's subscriptions are not where pushes come from.
-// A server that does not answer says nothing about it.
+// misplaced reports whether f's subscriptions are not where pushes come from. If the server
+// does not answer, that is not known.
 func (s *Store) misplaced(f *adapter.Feed) bool {
 	channel := f.ConfirmedChannel()
 	if channel == "" {
@@ -184,8 +182,8 @@ func (s *Store) misplaced(f *adapter.Feed) bool {
 	return err == nil && count[channel] == 0 && f.HasConfirmed(channel)
 }
 
-// tell sends the server what has changed. In a Cluster one channel at a time:
-// a refusal of several would say for none of them where it lives.
+// sendChanges sends the server what has changed. In a Cluster it sends one channel at a time:
+// a refusal of several would not say where each of them belongs.
 func (s *Store) sendChanges(f *adapter.Feed, ps *redis.PubSub) error {
 	came, went := f.Changes()
 	if s.cluster == nil {

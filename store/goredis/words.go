@@ -6,12 +6,12 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// words remembers the words of the last request of each length. go-redis takes
-// them as interfaces, each of which costs an allocation; but most words of a
-// request, such as a TTL, were in the one before, and are taken from there.
+// words remembers the words of the last request of each length. go-redis takes words as
+// interfaces, each of which costs an allocation. Most words of a request, such as a TTL, were
+// in the request before, and are taken from there.
 type words struct{ last [16]atomic.Pointer[[]any] }
 
-// of are the words of a request. Nobody may change them.
+// of returns the words of a request. Nobody may change them.
 func (w *words) of(action *script.Script, keys, args []string) []any {
 	n := 3 + len(keys) + len(args)
 	all := make([]any, 0, n)

@@ -13,11 +13,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// hops bounds the redirections of one request. A slot that moves costs two.
+// maxRedirects bounds the redirections of one request. A slot that moves costs two.
 const maxRedirects = 5
 
-// RunAcked implements [store.Acker]. It takes a connection for itself: on
-// the shared one everybody would wait.
+// RunAcked implements [store.Acker]. It uses a connection of its own: on the shared one every
+// other request would wait, too.
 func (s *Store) RunAcked(
 	ctx context.Context, action *script.Script, keys, args []string, need store.Acks, limit time.Duration,
 ) (string, store.Acks, error) {
@@ -55,7 +55,7 @@ func (s *Store) RunAcked(
 	return "", store.Acks{}, s.explain(ctx, err, broke)
 }
 
-// waiting is one action and what is waited for behind it.
+// ackedRequest is one action with the acknowledgements that it waits for.
 type ackedRequest struct {
 	s          *Store
 	action     *script.Script
@@ -64,8 +64,7 @@ type ackedRequest struct {
 	limit      time.Duration
 }
 
-// run finds the node and follows redirections, which a connection taken from
-// rueidis does not.
+// run finds the node and follows redirections, which a connection taken from rueidis does not.
 func (w ackedRequest) run(ctx context.Context) (text string, got store.Acks, err error) {
 	client := w.s.client
 	if w.s.mode == rueidis.ClientModeCluster {
@@ -97,9 +96,10 @@ func (w ackedRequest) run(ctx context.Context) (text string, got store.Acks, err
 	}
 }
 
-// send sends the action and the waiting over one connection: rueidis takes one for
-// a pipeline with a blocking command, and its ConnLifetime does not end it meanwhile.
-// A dedicated one would be told to unsubscribe as it goes back, see session.
+// send sends the action and the waiting commands over one connection. rueidis takes a
+// connection for a pipeline with a blocking command, and ConnLifetime does not end it
+// meanwhile. A dedicated connection would be told to unsubscribe when it goes back, see
+// session.
 func (w ackedRequest) send(
 	ctx context.Context, client rueidis.Client, asking, withText bool,
 ) (text string, got store.Acks, err error) {

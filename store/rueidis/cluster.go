@@ -14,25 +14,25 @@ import (
 
 var errNoNode = errors.New("no node of the Cluster says who serves the slots")
 
-// places is where a Cluster's slots live. rueidis knows, too, but does not tell.
+// slotMap says which node has a Cluster's slots. rueidis knows, too, but does not tell.
 type slotMap struct {
 	mu    sync.Mutex  // guards known; no I/O while it is held
-	known []slotRange // as one node said; empty before it was asked
+	known []slotRange // as one node said; empty before the first question
 }
 
-// span is slots that one node serves.
+// slotRange is a range of slots that one node serves.
 type slotRange struct {
 	first, last int
 	addr        string
 }
 
-// node is one of a Cluster's.
+// node is one node of a Cluster.
 type node struct {
 	addr   string
 	client rueidis.Client
 }
 
-// place implements [adapter.Wire].
+// nodesOf implements [adapter.Driver].
 func (s *Store) nodesOf(ctx context.Context, channels []string, stale bool) ([]string, error) {
 	ranges, err := s.slotRanges(ctx, stale)
 	if err != nil {
@@ -49,16 +49,15 @@ func (s *Store) nodesOf(ctx context.Context, channels []string, stale bool) ([]s
 		}
 		if met != nil && nodes[i] != "" && met[nodes[i]] == nil {
 			s.refreshClient(ctx, channel)
-			met = nil // once is enough
+			met = nil // one refresh is enough
 		}
 	}
 	return nodes, nil
 }
 
-// meet has rueidis look at the Cluster again. It learns of a new primary only
-// when a request of its own is answered with MOVED, and until then does not
-// lend us connections to it. What else is answered does not matter: it may be
-// that there is no such key, or that we may not ask.
+// refreshClient makes rueidis read the Cluster's slots again. It learns of a new primary only
+// when a request of its own is answered with MOVED, and until then lends no connections to it.
+// Any other answer is ignored: there may be no such key, or the user may lack the permission.
 func (s *Store) refreshClient(ctx context.Context, key string) {
 	_ = s.do(ctx, s.client.B().Pttl().Key(key).Build())
 }
@@ -97,15 +96,14 @@ func (s *Store) owner(ctx context.Context, keys []string) (rueidis.Client, error
 	return client, nil
 }
 
-// forget is for when what was known has proved wrong: the next question is
-// put to the Cluster.
+// forget is called when the map has proved wrong: the next question goes to the Cluster.
 func (p *slotMap) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.known = nil
 }
 
-// spans returns who serves what, as the first node says that answers.
+// slotRanges returns which node serves which slots, from the first node that answers.
 func (s *Store) slotRanges(ctx context.Context, stale bool) ([]slotRange, error) {
 	s.slots.mu.Lock()
 	known := s.slots.known
@@ -150,7 +148,7 @@ func slotsOf(ctx context.Context, addr string, client rueidis.Client) ([]slotRan
 		}
 		at, _ := owner[0].ToString()
 		if at == "" || at == "?" {
-			at = host // it does not tell: the same as its own
+			at = host // it names no host: the same as its own
 		}
 		port, _ := owner[1].AsInt64()
 		ranges = append(ranges, slotRange{int(first), int(last), net.JoinHostPort(at, strconv.FormatInt(port, 10))})

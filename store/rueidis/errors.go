@@ -14,15 +14,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// explain turns an error of rueidis into what [store.Store] promises.
-// broke is why an earlier request of the same action got no answer, or nil.
+// explain turns an error of rueidis into what [store.Store] promises. broke is why an earlier
+// request of the same action got no answer, or nil.
 func (s *Store) explain(ctx context.Context, err, broke error) error {
 	if refusal := serverError(err); refusal != nil {
 		if broke == nil {
 			return refusal
 		}
 		return fmt.Errorf("rueidis: %s: no answer to an earlier request: %w; then: %s",
-			s.addr(), notCallers(ctx, broke), refusal.Message)
+			s.addr(), hideForeign(ctx, broke), refusal.Message)
 	}
 	if s.isClosed(err) {
 		return adapter.ClosedClient("rueidis")
@@ -34,23 +34,22 @@ func (s *Store) explain(ctx context.Context, err, broke error) error {
 		err = adapter.Timeout(ctx, err)
 	}
 	if broke != nil {
-		return fmt.Errorf("rueidis: %s: %w, after %w", s.addr(), notCallers(ctx, err), notCallers(ctx, asText(broke)))
+		return fmt.Errorf("rueidis: %s: %w, after %w", s.addr(), hideForeign(ctx, err), hideForeign(ctx, asText(broke)))
 	}
-	return fmt.Errorf("rueidis: %s: %w", s.addr(), notCallers(ctx, err))
+	return fmt.Errorf("rueidis: %s: %w", s.addr(), hideForeign(ctx, err))
 }
 
-// shut reports whether the user has closed the client. The first request that
-// finds that may have been under way by then, those after it were not sent.
-// With Sentinel and in a Cluster connections are taken away at other times too.
+// isClosed reports whether the user has closed the client. The first request that finds out
+// may have been under way by then; later ones were not sent. With Sentinel and in a Cluster
+// rueidis takes connections away at other times too.
 func (s *Store) isClosed(err error) bool {
 	return errors.Is(err, rueidis.ErrClosing) && s.mode == rueidis.ClientModeStandalone && s.foundClosed.Swap(true)
 }
 
-// own returns err, as a mere text if it is the end of somebody else's context.
-// Requests share a connection, and rueidis breaks it, for everybody, with the
-// error of the one whose deadline passed. The caller must not take it for the
-// end of its own context.
-func notCallers(ctx context.Context, err error) error {
+// hideForeign returns err as a mere text if it is the end of another request's context.
+// Requests share a connection. If the deadline of one passes, rueidis breaks the connection
+// for all of them with that error. A caller must not take it for the end of its own context.
+func hideForeign(ctx context.Context, err error) error {
 	if foreign(ctx, err) {
 		//nolint:errorlint // a text, so that errors.Is does not find the other context's end
 		return fmt.Errorf("the connection broke under another request: %v", err)
@@ -58,8 +57,8 @@ func notCallers(ctx context.Context, err error) error {
 	return err
 }
 
-// plain returns err as a text if it is a refusal: the request that it was the
-// answer to is not the last one.
+// asText returns err as a text if it is a refusal, because it does not answer the last
+// request.
 func asText(err error) error {
 	if serverError(err) != nil {
 		return errors.New(err.Error())
@@ -72,8 +71,8 @@ func foreign(ctx context.Context, err error) bool {
 		!adapter.Ended(ctx)
 }
 
-// serverError returns err as the server's refusal, nil if it is none.
-// A refused login counts, and a certificate that was: the request was not sent.
+// serverError returns err as the server's refusal, nil if it is none. A refused login and a
+// rejected certificate count as refusals: the request was not sent.
 func serverError(err error) *store.ServerError {
 	if err == nil {
 		return nil
@@ -89,8 +88,8 @@ func serverError(err error) *store.ServerError {
 	return refusal(refused.Error())
 }
 
-// refusal makes a ServerError of what the server said. rueidis takes the code
-// ERR away from its errors; a message without a code gets it back.
+// refusal makes a ServerError of the server's message. rueidis removes the code ERR from its
+// errors; a message without a code gets it back.
 func refusal(message string) *store.ServerError {
 	refusal := adapter.Refusal(message)
 	if refusal.Code == "ERR" && !strings.HasPrefix(message, "ERR ") {
@@ -99,16 +98,16 @@ func refusal(message string) *store.ServerError {
 	return refusal
 }
 
-// unsentError says that a request found no node to go to.
+// notSentError says that a request found no node to go to.
 type notSentError struct{ error }
 
 func (e notSentError) Unwrap() error { return e.error }
 
-// fate says what an error that is no refusal means for the request. A time
-// limit of our own that passed is final.
+// classify says what an error that is no refusal means for the request. An exceeded deadline
+// of the request's own is final.
 //
-// ErrClosing is what requests get when rueidis takes their connection away:
-// the user has closed the client, or Sentinel has named another primary.
+// Requests get ErrClosing when rueidis takes their connection away: the user has closed the
+// client, or Sentinel has named another primary.
 func classify(ctx context.Context, err error) adapter.Failure {
 	var unsent notSentError
 	switch {

@@ -9,14 +9,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/adapter"
 )
 
-// replaceLimit bounds one try to put another connection in the place of one.
+// replaceLimit bounds one try to replace a connection.
 const replaceLimit = time.Second
 
-// replace closes the connection of old, to end subscriptions. Before that it
-// subscribes over another one to what somebody listens to: the server counts us
-// among those who hear that all the time. It returns old if the server does not
-// let us do so now; then nothing has changed. The error is that there is no
-// connection to be had beside the present one.
+// replace closes the connection of old, to end subscriptions. Before that it subscribes, on
+// another connection, to the channels that still have listeners: the server counts those at
+// all times. It returns old if the server does not permit that now; then nothing has changed.
+// An error says that the pool has no second connection.
 func (s *Store) replace(f *adapter.Feed, old *pubSubConn) (*pubSubConn, error) {
 	ctx, cancel := context.WithTimeout(f.Context, replaceLimit)
 	defer cancel()
@@ -29,7 +28,7 @@ func (s *Store) replace(f *adapter.Feed, old *pubSubConn) (*pubSubConn, error) {
 	for _, name := range names {
 		if err := conn.Do(ctx, s.subscribe(conn, name)).Error(); err != nil {
 			conn.Close()
-			return old, nil // it is tried again
+			return old, nil // the session tries again
 		}
 	}
 	old.mute.Store(true)
@@ -40,8 +39,8 @@ func (s *Store) replace(f *adapter.Feed, old *pubSubConn) (*pubSubConn, error) {
 	return next, nil
 }
 
-// second takes a connection out of the client's pool, which may be empty: who waits
-// for it in vain would never end.
+// second takes a connection from the client's pool. The pool may be empty, and waiting for it
+// could then last for ever.
 func (s *Store) second(ctx context.Context, f *adapter.Feed) (rueidis.DedicatedClient, error) {
 	type taken struct {
 		conn rueidis.DedicatedClient
@@ -65,10 +64,9 @@ func (s *Store) second(ctx context.Context, f *adapter.Feed) (rueidis.DedicatedC
 	}
 }
 
-// settle returns when the server has noticed that a connection is closed, at the
-// latest after a while. It reads that before it reads what is sent after the close, and
-// forgets the connection before it reads what is sent after the answer. A refusal is an
-// answer, too.
+// awaitClosed returns when the server has noticed that a connection is closed, or after a
+// while. The server reads the close before it reads a later request, and drops the connection
+// before it reads the request after that. A refusal is an answer, too.
 func (s *Store) awaitClosed(f *adapter.Feed) {
 	client := s.client
 	if s.mode == rueidis.ClientModeCluster {
@@ -81,8 +79,8 @@ func (s *Store) awaitClosed(f *adapter.Feed) {
 	_ = client.Do(ctx, client.B().Arbitrary("PING").Build())
 }
 
-// pace is how often a connection is replaced: so that it takes a small part of the
-// time, however many listeners there are.
+// pace is how often a connection is replaced: replacing takes only a small part of the time,
+// however many listeners there are.
 type pace struct {
 	shortest time.Duration
 	began    time.Time
@@ -96,13 +94,13 @@ const (
 	pauseRatio          = 10
 )
 
-// next says when to replace.
+// next ticks when to replace the connection.
 func (p *pace) next() <-chan time.Time {
 	p.began = time.Now().Add(max(0, time.Until(p.began.Add(p.pause))))
 	return time.After(time.Until(p.began))
 }
 
-// done is told how a replacement went that began when next said.
+// done records the outcome of a replacement that began when next ticked.
 func (p *pace) done(well bool) {
 	took := time.Since(p.began)
 	p.pause = took + max(p.shortest, pauseRatio*took)

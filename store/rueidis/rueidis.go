@@ -3,20 +3,19 @@
 //	rdb, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{"localhost:6379"}})
 //	client, err := holdfast.New(holdfastrueidis.New(rdb), holdfast.Config{})
 //
-// The store works with a single server, with a primary behind Sentinel
-// (ClientOption.Sentinel) and with a Cluster.
+// The store works with a single server, with a primary behind Sentinel (ClientOption.Sentinel)
+// and with a Cluster.
 //
-// The store borrows the client: requests share its pipelined connection,
-// subscriptions have one of their own from its pool (per node in a Cluster; for
-// a moment two, when one of several subscriptions ends), and closing the client
-// stays with its owner. When the last subscription has been stopped the store
-// holds nothing. The store needs no client-side cache: DisableCache may be on or
-// off.
+// The store borrows the client, and its owner closes it. Requests share the client's pipelined
+// connection. Subscriptions share one connection of their own from its pool (per node in a
+// Cluster; for a moment two, when one of several subscriptions ends). When the last
+// subscription has been stopped, the store holds nothing. The store needs no client-side
+// cache: DisableCache may be on or off.
 //
-// A rueidis client gives up a connection that is silent for its
-// ConnWriteTimeout, 10 s by default. Until then requests over it fail one by
-// one as their contexts end. A lease must outlive that and the reconnecting:
-// for leases under half a minute set ConnWriteTimeout to a few seconds.
+// A rueidis client gives up a connection that is silent for its ConnWriteTimeout, 10 s by
+// default. Until then requests on it fail one by one as their contexts end. A lease must
+// outlive that and the reconnecting: for leases under half a minute set ConnWriteTimeout to a
+// few seconds.
 package rueidis
 
 import (
@@ -40,13 +39,13 @@ import (
 type Store struct {
 	client rueidis.Client
 	mode   rueidis.ClientMode
-	// useless is why no request can be made; nil if they can.
+	// unusable is why no request can be made; nil if requests can.
 	unusable error
 
 	retry     adapter.Retry
 	deadlines adapter.Deadlines
 	steady    adapter.Steady
-	// closing: a request has found the client closed.
+	// foundClosed: a request has found the client closed.
 	foundClosed atomic.Bool
 	hub         adapter.Hub
 	slots       slotMap
@@ -70,23 +69,21 @@ func New(client rueidis.Client) *Store {
 	return s
 }
 
-// retries is how often an action is sent again when its connection broke.
+// retries is how often an action is sent again after its connection broke.
 const retries = 3
 
-// Run implements [store.Store]. It sends EVALSHA, and EVAL with the whole
-// text when the server does not know the script.
+// Run implements [store.Store]. It sends EVALSHA, and EVAL with the whole text if the server
+// does not know the script.
 //
-// When a connection breaks before the answer the action is sent again, a few
-// times. The store does that and not rueidis (ToRetryable), which would not
-// tell: after such a break an error answer proves nothing about the first
-// request, so it is not given as a [*store.ServerError].
+// If a connection breaks before the answer, Run sends the action again, a few times. The store
+// does that and not rueidis (ToRetryable), which would not tell: after such a break a refusal
+// proves nothing about the first request, so Run does not return it as a [*store.ServerError].
 //
-// In a Cluster, and behind Sentinel, it is sent again until ctx's deadline:
-// a primary that is gone may have a successor by then, and a slot that moves a
-// home. rueidis follows MOVED and ASK.
+// In a Cluster, and behind Sentinel, Run repeats the action until ctx's deadline: a lost
+// primary may have a successor by then, and a moving slot a node. rueidis follows MOVED and
+// ASK.
 //
-// When ctx ends, Run returns at once; what waits for the answer is left to
-// the client.
+// When ctx ends, Run returns at once; the client goes on waiting for the answer.
 func (s *Store) Run(
 	ctx context.Context, action *script.Script, keys, args []string,
 ) (string, error) {
@@ -112,10 +109,10 @@ func (s *Store) Run(
 	return "", s.explain(ctx, err, broke)
 }
 
-// answer is what came of a command.
+// answer is the outcome of a command.
 type answer struct {
 	result rueidis.RedisResult
-	err    error // the context's, if it ended first
+	err    error // the context's, if the context ended first
 }
 
 func (a answer) text() (string, error) {
@@ -124,7 +121,7 @@ func (a answer) text() (string, error) {
 	}
 	text, err := a.result.ToString()
 	if _, refused := rueidis.IsRedisErr(err); refused && text != "" {
-		return "", refusal(text) // the message whole, which err is not
+		return "", refusal(text) // the whole message, which err lacks
 	}
 	return text, err
 }
@@ -136,16 +133,14 @@ func (a answer) fields() (map[string]rueidis.RedisMessage, error) {
 	return a.result.AsMap()
 }
 
-// do runs cmd and returns its answer, or the context's error as soon as that
-// ends.
+// do runs cmd and returns its answer, or the context's error as soon as the context ends.
 //
-// rueidis heeds a context while a command stands in its pipeline. It does not
-// while it connects for somebody else's command, nor, when a context has a
-// deadline and the connection is idle, before that deadline: then it reads on
-// the caller's goroutine, and nothing wakes it. Hence one more goroutine, but
-// for a context that cannot be cancelled once all connections stand, which
-// rueidis makes when they are first needed, four by default. (One that
-// broke by itself since may still keep such a caller for ConnWriteTimeout.)
+// rueidis watches a context while a command is in its pipeline. It does not while it connects
+// for another command. If a context has a deadline and the connection is idle, it reads on the
+// caller's goroutine, and nothing wakes that before the deadline. Hence one more goroutine,
+// except for a context that cannot be cancelled once all connections are made. rueidis makes
+// them when they are first needed, four by default. (One that broke by itself since may still
+// delay such a caller for ConnWriteTimeout.)
 func (s *Store) do(ctx context.Context, cmd rueidis.Completed) answer {
 	if err := ctx.Err(); err != nil {
 		return answer{err: err}
@@ -165,8 +160,8 @@ func (s *Store) do(ctx context.Context, cmd rueidis.Completed) answer {
 	return a
 }
 
-// await runs send in a goroutine of its own and returns what comes of it, or
-// the context's error as soon as that ends.
+// await runs send in a goroutine of its own and returns its result, or the context's error as
+// soon as the context ends.
 func await(ctx context.Context, deadline *adapter.Deadline, send func() rueidis.RedisResult) answer {
 	result, err := awaitAny(ctx, deadline, send)
 	return answer{result, err}
@@ -183,20 +178,20 @@ func awaitAny[T any](ctx context.Context, deadline *adapter.Deadline, send func(
 	}
 	select {
 	case result := <-done:
-		return result, nil // it came at the same moment: better than none
+		return result, nil // an answer that arrives at the same moment is better than none
 	default:
 		return result, cmp.Or(ctx.Err(), context.DeadlineExceeded)
 	}
 }
 
-// note remembers whether the server answers.
+// noteAnswer records whether the server answers.
 func (s *Store) noteAnswer(result rueidis.RedisResult) rueidis.RedisResult {
 	s.steady.Note(result.NonRedisError() == nil)
 	return result
 }
 
-// Group implements [store.Store]: on one server all keys are together, in a
-// Cluster those of a slot.
+// Group implements [store.Store]: on one server all keys are one group, in a Cluster those of
+// a slot.
 func (s *Store) Group(key string) string {
 	if s.mode != rueidis.ClientModeCluster {
 		return ""
@@ -207,20 +202,19 @@ func (s *Store) Group(key string) string {
 // Sharded implements [store.Store].
 func (s *Store) Sharded() bool { return s.mode == rueidis.ClientModeCluster }
 
-// CloseIdleConnections implements [store.IdleCloser]: the client has all
-// connections, and what ends here is a timer.
+// CloseIdleConnections implements [store.IdleCloser]: all connections are the client's, and
+// only a timer ends here.
 func (s *Store) CloseIdleConnections() { s.deadlines.Stop() }
 
-// Batches implements [store.Batcher]: in a Cluster few locks share a slot.
+// Batches implements [store.Batcher]: not in a Cluster, where few locks share a slot.
 func (s *Store) Batches() bool { return !s.Sharded() }
 
-// Listen implements [store.Store]. All channels of a node share one
-// connection, which is opened for the first and closed after the last.
+// Listen implements [store.Store]. All channels of a node share one connection, which is
+// opened for the first channel and closed after the last.
 //
-// stop returns when the server has confirmed that it no longer counts us among
-// those who hear: a grant is not pushed to somebody who has stopped. A server
-// that does not answer is waited for no longer than a second. stop must not be
-// called by a function of l, for which it waits, too.
+// stop returns when the server has confirmed the end of the subscription, so no grant is
+// pushed to a listener that has stopped. It waits at most a second for a server that does not
+// answer. A function of l must not call stop, because stop waits for it, too.
 func (s *Store) Listen(
 	ctx context.Context, channel string, l store.Listener,
 ) (stop func(), err error) {
@@ -234,8 +228,8 @@ func (s *Store) Listen(
 	return stop, nil
 }
 
-// Server implements [store.Store]: in a Cluster it is one of the primaries
-// that answers. Of a server that does not know HELLO only the address is told.
+// Server implements [store.Store]. In a Cluster it describes one of the primaries. If the
+// server does not know HELLO, only the address is set.
 func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 	if s.unusable != nil {
 		return store.ServerInfo{}, s.unusable
@@ -245,7 +239,7 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 	_, err, broke := s.retry.Do(ctx, func() (string, error) {
 		hello := s.client.B().Arbitrary("HELLO")
 		if s.mode == rueidis.ClientModeCluster {
-			// To the owner of some slot: anybody else may be a replica.
+			// Ask a primary that serves slots: any other node may be a replica.
 			fields = nil
 			node, err := s.primary(ctx)
 			if err != nil {

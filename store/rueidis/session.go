@@ -11,11 +11,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/adapter"
 )
 
-// glance is how often a subscription makes sure that it is at a primary. A
-// server that is replaced may live on as a replica, and keep its subscriptions,
-// but nobody counts them. Behind Sentinel rueidis knows the primary; in a
-// Cluster the node is asked, which costs a client that waits a request to each
-// node every few seconds.
+// How often a subscription checks that it is at a primary. A server that was replaced may live
+// on as a replica and keep its subscriptions, but it receives no pushes. Behind Sentinel
+// rueidis knows the primary. In a Cluster the node is asked, so a client that waits sends a
+// request to each node every few seconds.
 const (
 	checkClientEvery = time.Second
 	checkNodeEvery   = 3 * time.Second
@@ -28,7 +27,7 @@ var (
 	errNoSecondConnection = errors.New("the client's pool has no second connection to end a subscription with")
 )
 
-// connect takes a connection to f's node out of the client's pool.
+// connect takes a connection to f's node from the client's pool.
 func (s *Store) connect(f *adapter.Feed) (rueidis.DedicatedClient, error) {
 	client := s.client
 	if s.mode == rueidis.ClientModeCluster {
@@ -40,19 +39,19 @@ func (s *Store) connect(f *adapter.Feed) (rueidis.DedicatedClient, error) {
 	return conn, nil
 }
 
-// session takes a connection, subscribes and receives until it breaks, which
-// rueidis notices by itself: it asks after a silent server. session reports
-// whether the server has confirmed anything.
+// session takes a connection, subscribes and receives until the connection breaks. rueidis
+// notices a silent server by itself. session reports whether the server has confirmed
+// anything.
 //
-// The connection is dedicated. Over the client's shared one a subscription
-// would last as long as somebody else's requests let that connection live,
-// and a listener would hold up everybody's answers.
+// The connection is dedicated. On the client's shared connection a subscription would last
+// only as long as other requests let that connection live, and a slow listener would delay the
+// answers to all of them.
 //
-// It is never told to unsubscribe, and never given back to the pool, which would tell
-// it. rueidis sends a PING behind that, and takes what comes for the answer to the one
-// or the other. If the server refuses either in a way that rueidis does not expect
-// (BUSY, MASTERDOWN, MISCONF), the answers no longer fit the requests, and rueidis ends the
-// process by a panic. So a subscription ends with its connection.
+// The connection is never told to unsubscribe, and never returned to the pool, which would
+// tell it. rueidis sends a PING after UNSUBSCRIBE, and takes whatever comes for the answer to
+// one or the other. If the server refuses either in a way that rueidis does not expect (BUSY,
+// MASTERDOWN, MISCONF), the answers no longer match the requests, and rueidis panics. So a
+// subscription ends with its connection.
 func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 	primary := s.addr()
 	conn, err := s.connect(f)
@@ -108,7 +107,7 @@ func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 	}
 }
 
-// glances says when to look whether the server is a primary.
+// checks ticks when the session must check that the server is a primary.
 func (s *Store) checks() (check <-chan time.Time, end func()) {
 	if s.mode == rueidis.ClientModeStandalone {
 		return nil, func() {}
@@ -120,14 +119,14 @@ func (s *Store) checks() (check <-chan time.Time, end func()) {
 	return tick.C, tick.Stop
 }
 
-// ear is a connection that a session listens over.
+// pubSubConn is a connection that a session listens on.
 type pubSubConn struct {
 	conn rueidis.DedicatedClient
 	lost <-chan error
-	mute atomic.Bool // what it hears is another's to deliver
+	mute atomic.Bool // another connection delivers the messages
 }
 
-// hear makes an ear, which is mute.
+// newPubSubConn makes a connection that delivers nothing yet.
 func newPubSubConn(f *adapter.Feed, conn rueidis.DedicatedClient) *pubSubConn {
 	sub := &pubSubConn{conn: conn}
 	sub.mute.Store(true)
@@ -139,15 +138,15 @@ func newPubSubConn(f *adapter.Feed, conn rueidis.DedicatedClient) *pubSubConn {
 		},
 		OnSubscription: func(e rueidis.PubSubSubscription) {
 			if e.Kind == "unsubscribe" || e.Kind == "sunsubscribe" {
-				f.Unsubscribed(e.Channel) // of the server's own accord
+				f.Unsubscribed(e.Channel) // the server ended it without a request
 			}
 		},
 	})
 	return sub
 }
 
-// strayed reports whether the connection is to a server that is no primary any
-// more. A node that does not answer is for rueidis to give up.
+// misplaced reports whether the connection is to a server that is no primary any more. If a
+// node does not answer, rueidis gives it up.
 func (s *Store) misplaced(f *adapter.Feed, conn rueidis.DedicatedClient, primary string) bool {
 	if s.mode == rueidis.ClientModeSentinel {
 		return s.addr() != primary
@@ -159,8 +158,8 @@ func (s *Store) misplaced(f *adapter.Feed, conn rueidis.DedicatedClient, primary
 	return err == nil && text == "replica"
 }
 
-// tell subscribes to the channels that came. It reports whether the server has
-// confirmed anything.
+// subscribeAll subscribes to new channels. It reports whether the server has confirmed
+// anything.
 func (s *Store) subscribeAll(f *adapter.Feed, conn rueidis.DedicatedClient, came []string) (worked bool, err error) {
 	for _, name := range came {
 		err := conn.Do(f.Context, s.subscribe(conn, name)).Error()
