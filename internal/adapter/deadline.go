@@ -7,27 +7,26 @@ import (
 	"time"
 )
 
-// grain is how late the end of a time limit may be told where no socket's
-// deadline tells it exactly: while connecting, or waiting for a connection.
+// granularity is how late the end of a deadline may be noticed if no socket's deadline tells
+// it exactly: while connecting, or while waiting for a connection.
 const granularity = 50 * time.Millisecond
 
-// Moment is how long a request whose time is over may take to say that it was
-// not sent.
+// FinalWait is how long a request past its deadline may take to report that it was not sent.
 const FinalWait = 5 * time.Millisecond
 
-// Alarm tells when deadlines have passed, up to a grain late. A context with
-// a timer costs four allocations and must be stopped; requests with the same
-// time limit, made one after the other, share a [Limit].
+// Deadlines tells when deadlines have passed, late by at most granularity. A context with a
+// timer costs four allocations and must be stopped; successive requests with the same timeout
+// share a [Deadline].
 //
-// A timer that runs off has a goroutine, for a moment. So an Alarm keeps no timer that no
-// request waits for, but for the newest; Stop ends that one too. A program that has
-// ended its requests and stopped the Alarm has no goroutine of it, now or later.
+// A timer that fires has a goroutine for a moment. So Deadlines keeps no timer without a
+// waiting request, except the newest; Stop ends that one too. A program that has ended its
+// requests and called Stop has none of its goroutines, now or later.
 type Deadlines struct {
 	mu   sync.Mutex
 	next *Deadline // the newest; nil before the first, and after Stop
 }
 
-// Limit is the end of a request's time. A nil Limit never comes.
+// Deadline is the end of a request's time. A nil Deadline never passes.
 type Deadline struct {
 	deadlines *Deadlines
 	at        time.Time
@@ -36,8 +35,7 @@ type Deadline struct {
 	users     int
 }
 
-// Of returns the Limit for ctx's deadline, nil if it has none. The request calls Leave
-// when it ends.
+// Of returns the Deadline of ctx, nil if ctx has none. The request calls Leave when it ends.
 func (a *Deadlines) Of(ctx context.Context) *Deadline {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -70,7 +68,7 @@ func (a *Deadlines) Stopped() bool {
 	return a.next == nil
 }
 
-// retire leaves the newest Limit to the requests that wait for it. The lock is held.
+// retire leaves the newest Deadline to the requests that wait for it. a.mu is held.
 func (a *Deadlines) retire() {
 	l := a.next
 	a.next = nil
@@ -79,7 +77,7 @@ func (a *Deadlines) retire() {
 	}
 }
 
-// Passed is closed within a grain after the deadline.
+// Passed is closed within granularity after the deadline.
 func (l *Deadline) Passed() <-chan struct{} {
 	if l == nil {
 		return nil
@@ -100,15 +98,15 @@ func (l *Deadline) Leave() {
 	}
 }
 
-// stop ends the timer. What a request has left behind does not wait for it either.
+// stop ends the timer. Whatever a request has left behind stops waiting, too.
 func (l *Deadline) stop() {
 	if l.timer.Stop() {
 		close(l.passed)
 	}
 }
 
-// Bounded is a context that nobody can cancel, with an end to its time: Done
-// follows Deadline, which in a context of the library's it need not.
+// Bounded is a context that nobody can cancel, with a deadline: its Done follows its Deadline,
+// which in a context of the library need not be so.
 func Bounded(ctx context.Context, deadline *Deadline) context.Context {
 	return bounded{ctx, deadline.Passed()}
 }
@@ -132,19 +130,18 @@ func (b bounded) Err() error {
 	}
 }
 
-// linger is for how long a connection may still wait for an answer that its
-// caller no longer does.
+// lingerTime is how long a connection may go on waiting for an answer after its caller has
+// stopped.
 const lingerTime = time.Second
 
-// Lingering is a context for the socket of a request. It ends when its caller has
-// left, with left: then nothing is begun any more. But its deadline, which what
-// has begun goes by, is a while later than ctx's.
+// Lingering is a context for the socket of a request. It ends when its caller has left, with
+// left: then nothing new is begun. But its deadline, for what has begun, is later than that of
+// ctx.
 //
-// A client drops the connection under a request whose deadline passes, and one
-// that it was about to log in. If making one takes longer than a request
-// may, by a slow network, a handshake of TLS or a busy machine, and nothing
-// lingered, no connection would ever stand, and every try to make one would add
-// to the load.
+// A client drops the connection of a request whose deadline passes, and one that it was about
+// to log in. Making a connection may take longer than a request may, because of a slow
+// network, a TLS handshake or a busy machine. Without Lingering no connection would ever be
+// made then, and every try would add to the load.
 func Lingering(ctx context.Context, left <-chan struct{}) context.Context {
 	return lingering{ctx, left}
 }
@@ -173,14 +170,14 @@ func (l lingering) Err() error {
 	}
 }
 
-// Ended reports whether ctx has ended, be it that only its deadline says so.
+// Ended reports whether ctx has ended, even if only its deadline says so.
 func Ended(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
-// Timeout returns the context's error in the place of a socket's timeout, if
-// that is where it came from: the two fire at the same instant, in any order.
+// Timeout returns the context's error instead of a socket's timeout if the context caused the
+// timeout: the two happen at the same instant, in any order.
 func Timeout(ctx context.Context, err error) error {
 	if err := ctx.Err(); err != nil {
 		return err

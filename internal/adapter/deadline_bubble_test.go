@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// in is the Limit of a request that has d from now on.
+// in returns the Deadline of a request that has d from now on.
 func (a *Deadlines) in(t *testing.T, d time.Duration) *Deadline {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -24,7 +24,7 @@ func passed(l *Deadline) bool {
 	}
 }
 
-// A request's limit passes within a grain after its deadline, and not before it.
+// A request's deadline passes within the granularity, and not too early.
 func TestALimitPassesWithItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a Deadlines
@@ -51,8 +51,8 @@ func TestALimitPassesWithItsDeadline(t *testing.T) {
 	})
 }
 
-// Nothing is left to run off once the requests have ended and the Alarm is stopped. (If a
-// timer did run off later, it would close what is closed, and panic.)
+// No timer is left once the requests have ended and Deadlines is stopped. (A timer that fired
+// later would close a closed channel, and panic.)
 func TestNoTimerOutlivesItsRequestsAndTheAlarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a Deadlines
@@ -92,7 +92,7 @@ func TestNoTimerOutlivesItsRequestsAndTheAlarm(t *testing.T) {
 	})
 }
 
-// What a request leaves behind with its context sees that it has ended.
+// Whatever a request leaves behind with its context sees that the request has ended.
 func TestABoundedContextEndsWithItsRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a Deadlines

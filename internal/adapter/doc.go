@@ -1,7 +1,6 @@
-// Package adapter is what the stores under store/ have in common whatever
-// client library they use: subscriptions that come back by themselves, on one
-// server or on the nodes of a Cluster; which failures are worth another try;
-// time limits; and the reading of the server's refusals.
+// Package adapter is what the stores under store/ share, whatever client library they use. It
+// restores subscriptions, on one server or on the nodes of a Cluster. It decides which
+// failures are worth another try. It keeps deadlines, and reads the server's refusals.
 //
-// What it needs of a library it is given as functions.
+// What it needs of a library, the store passes as functions.
 package adapter

@@ -8,31 +8,30 @@ import (
 	"github.com/holdfast-go/holdfast/internal/slot"
 )
 
-// Feed receives what one node pushes, from the first channel's coming to the
-// last one's going, over one connection at a time.
+// Feed receives what one node pushes, over one connection at a time. It lasts while the node
+// has channels that somebody listens to.
 type Feed struct {
 	Node    string
-	Context context.Context // done when the last channel has gone
-	Wake    chan struct{}   // has room for one: there may be changes
+	Context context.Context // done when the last channel is gone
+	Wake    chan struct{}   // has room for one: the subscriptions may have changed
 
 	hub    *Hub
 	cancel context.CancelFunc
 
 	// Guarded by hub.mu.
 	channels            int            // channels
-	awaitedUnsubscribes int            // farewells that somebody waits for
-	toSubscribe         []string       // to be subscribed to, if they are still here
-	toUnsubscribe       []string       // to be unsubscribed from, if they did not come back
-	unsubscribesSent    map[string]int // confirmations of UNSUBSCRIBE to come on this connection
+	awaitedUnsubscribes int            // unsubscribes that somebody waits for
+	toSubscribe         []string       // if they still have listeners
+	toUnsubscribe       []string       // if they have no new listeners
+	unsubscribesSent    map[string]int // how many confirmations of UNSUBSCRIBE are to come on this connection
 
-	// kept is the channels that are subscribed to on this connection though nobody
-	// listens to them any more; only where the session keeps channels. Each is closed
-	// when that is over.
+	// kept has the channels that stay subscribed on this connection without listeners, if the
+	// driver keeps channels. Each is closed when its subscription ends.
 	kept map[string]chan struct{}
 }
 
-// burden is to how many listeners of a Cluster's node another connection may be
-// worth a channel that nobody listens to: each of them asks the node then.
+// listenersPerKept is how many listeners of a Cluster's node justify one kept channel: after a
+// new connection each of them polls the node.
 const listenersPerKept = 8
 
 func startFeed(h *Hub, node string) *Feed {
@@ -42,7 +41,7 @@ func startFeed(h *Hub, node string) *Feed {
 	return f
 }
 
-// poke says that there may be changes.
+// wake says that the subscriptions may have changed.
 func (f *Feed) wake() {
 	select {
 	case f.Wake <- struct{}{}:
@@ -69,8 +68,7 @@ func (f *Feed) run() {
 	}
 }
 
-// Changes returns what to tell the node: channels that came and channels that
-// went.
+// Changes returns which channels to subscribe to, and which to unsubscribe from.
 func (f *Feed) Changes() (subscribe, unsubscribe []string) {
 	h := f.hub
 	h.mu.Lock()
@@ -87,7 +85,7 @@ func (f *Feed) Changes() (subscribe, unsubscribe []string) {
 		switch {
 		case pending == nil || pending.feed != f || pending.sent:
 		case c != nil && c.feed == f:
-			h.endUnsubscribe(name) // it came back
+			h.endUnsubscribe(name) // it has a listener again
 		default:
 			pending.sent = true
 			if f.unsubscribesSent == nil {
@@ -101,10 +99,10 @@ func (f *Feed) Changes() (subscribe, unsubscribe []string) {
 	return subscribe, unsubscribe
 }
 
-// disconnected forgets what was asked and confirmed on a connection that is
-// no more. Where there is one node, those who still wait for their first
-// confirmation are told why if it never worked; the others wait for the next
-// connection. Where there are several the channels may live elsewhere by now.
+// disconnected forgets what was sent and confirmed on a broken connection. With one node,
+// listeners that wait for their first confirmation get err if the connection never worked; the
+// others wait for the next connection. With several nodes the channels may belong to other
+// nodes by now.
 func (f *Feed) disconnected(worked bool, err error) {
 	h := f.hub
 	h.mu.Lock()
@@ -136,9 +134,9 @@ func (f *Feed) disconnected(worked bool, err error) {
 	h.closeIfUnused(f)
 }
 
-// Refused is told that the node refused to subscribe to a channel; name is
-// empty if it does not say which. It reports whether somebody who had listened
-// before is now without a subscription: then the session is to end.
+// SubscribeRefused records that the node refused to subscribe to a channel; name is empty if
+// the answer names none. It reports whether a listener that was subscribed before has no
+// subscription now. Then the session must end.
 func (f *Feed) SubscribeRefused(name string, err error) (liveListener bool) {
 	h := f.hub
 	h.mu.Lock()
@@ -159,8 +157,8 @@ func (f *Feed) SubscribeRefused(name string, err error) (liveListener bool) {
 	return liveListener
 }
 
-// Moved is told that a channel which was asked for lives at the node to; name
-// is empty if only its slot is known.
+// Moved records that a requested channel belongs to the node to; name is empty if only its
+// slot is known.
 func (f *Feed) Moved(name string, n int, to string) {
 	h := f.hub
 	h.mu.Lock()
@@ -178,7 +176,7 @@ func (f *Feed) Moved(name string, n int, to string) {
 	}
 }
 
-// Confirmed is told that the node has confirmed a subscription.
+// Confirmed records that the node has confirmed a subscription.
 func (f *Feed) Confirmed(name string) {
 	h := f.hub
 	h.mu.Lock()
@@ -202,8 +200,8 @@ func (f *Feed) Confirmed(name string) {
 	}
 }
 
-// Ended is told that the node has ended a subscription: because it was asked
-// to, or of its own accord, when the channel's slot has moved.
+// Unsubscribed records that the node has ended a subscription: by request, or of its own
+// accord when the channel's slot has moved.
 func (f *Feed) Unsubscribed(name string) {
 	h := f.hub
 	h.mu.Lock()
@@ -221,7 +219,7 @@ func (f *Feed) Unsubscribed(name string) {
 		return
 	}
 	if pending := h.unsubscribing[name]; pending != nil && pending.feed == f {
-		h.endUnsubscribe(name) // before we could ask for it
+		h.endUnsubscribe(name) // before UNSUBSCRIBE was sent
 		return
 	}
 	if c := h.channels[name]; c != nil && c.feed == f && c.subscribeSent && h.Driver.Nodes != nil {
@@ -229,8 +227,8 @@ func (f *Feed) Unsubscribed(name string) {
 	}
 }
 
-// Kept is told that the node refuses to end subscriptions: nobody has to wait
-// for that any more. It goes on pushing to us, and nobody listens.
+// UnsubscribeRefused records that the node refuses to end subscriptions, so nobody waits for
+// that any more. The node goes on pushing, and nobody listens.
 func (f *Feed) UnsubscribeRefused() {
 	h := f.hub
 	h.mu.Lock()
@@ -243,8 +241,8 @@ func (f *Feed) UnsubscribeRefused() {
 	}
 }
 
-// keep leaves a channel subscribed to that nobody listens to any more. left is
-// closed when that is over; nil if it may last. hub.mu is held.
+// keepSubscribed leaves a channel without listeners subscribed. The result is closed when that
+// ends; nil if it may last. hub.mu is held.
 func (f *Feed) keepSubscribed(name string) (left <-chan struct{}) {
 	if f.kept[name] == nil {
 		f.kept[name] = make(chan struct{})
@@ -256,7 +254,7 @@ func (f *Feed) keepSubscribed(name string) (left <-chan struct{}) {
 	return f.kept[name]
 }
 
-// let ends what keep began, if it has. hub.mu is held.
+// endKept ends what keepSubscribed began, if it has. hub.mu is held.
 func (f *Feed) endKept(name string) (kept bool) {
 	left, kept := f.kept[name]
 	if kept {
@@ -266,14 +264,13 @@ func (f *Feed) endKept(name string) (kept bool) {
 	return kept
 }
 
-// Worn reports that the session should put another connection in the place of the
-// present one, which is subscribed to what nobody listens to. The server counts us
-// among those who hear it, and may push a grant that nobody takes.
+// NeedsReplacement reports whether the session should replace its connection, which is
+// subscribed to channels without listeners. The server counts those subscriptions, and may
+// push a grant that nobody takes.
 //
-// On one server such a channel is that of a client that was closed, and there are
-// few. In a Cluster it is that of one lock. There a connection keeps some of them:
-// grants on it are for waiters that could not cancel, and last as long as any that
-// nobody confirms.
+// On one server such a channel belongs to a closed client, so there are few. In a Cluster it
+// belongs to one lock, and a connection may keep some. Grants on them are for waiters that
+// could not cancel, and last as long as any unconfirmed grant.
 func (f *Feed) NeedsReplacement() bool {
 	f.hub.mu.Lock()
 	defer f.hub.mu.Unlock()
@@ -284,8 +281,8 @@ func (f *Feed) needsReplacement() bool {
 	return len(f.kept) > 0 && (f.hub.Driver.Nodes == nil || len(f.kept)*listenersPerKept >= f.channels)
 }
 
-// Subscribed returns the channels that another connection must be subscribed to
-// before it may take the place of the present one.
+// Subscribed returns the channels that another connection must be subscribed to before it may
+// replace the present one.
 func (f *Feed) Subscribed() (names []string) {
 	h := f.hub
 	h.mu.Lock()
@@ -298,8 +295,8 @@ func (f *Feed) Subscribed() (names []string) {
 	return names
 }
 
-// Replaced is told that a connection which is subscribed to names has taken the
-// place of the one before, which is closed. What was pushed in between is lost.
+// Replaced records that a connection subscribed to names has replaced the one before, which is
+// closed. Pushes in between are lost.
 func (f *Feed) Replaced(names []string) {
 	still := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -308,7 +305,7 @@ func (f *Feed) Replaced(names []string) {
 	h := f.hub
 	h.mu.Lock()
 	for name := range f.kept {
-		if !still[name] { // else it has gone meanwhile, and is kept again
+		if !still[name] { // else it was dropped meanwhile, and is kept again
 			f.endKept(name)
 		}
 	}
@@ -318,7 +315,7 @@ func (f *Feed) Replaced(names []string) {
 	}
 }
 
-// Sample returns a channel that the node has confirmed, "" if there is none.
+// ConfirmedChannel returns a channel that the node has confirmed, "" if there is none.
 func (f *Feed) ConfirmedChannel() string {
 	h := f.hub
 	h.mu.Lock()
@@ -331,7 +328,7 @@ func (f *Feed) ConfirmedChannel() string {
 	return ""
 }
 
-// Listens reports whether the node has confirmed the channel.
+// HasConfirmed reports whether the node has confirmed the channel.
 func (f *Feed) HasConfirmed(name string) bool {
 	h := f.hub
 	h.mu.Lock()
@@ -340,8 +337,8 @@ func (f *Feed) HasConfirmed(name string) bool {
 	return c != nil && c.feed == f && c.confirmed
 }
 
-// Deliver hands a message to those who listen. Those who still wait for the
-// confirmation do not yet: it may be from an earlier subscription.
+// Deliver passes a message to the listeners. It leaves out those whose subscription is not
+// confirmed yet: the message may belong to an earlier one.
 func (f *Feed) Deliver(name, payload string) {
 	h := f.hub
 	h.mu.Lock()

@@ -10,87 +10,82 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// grace is how long stop waits for the server to confirm that it has let go.
+// stopTimeout is how long stop waits for the server to confirm the end of a subscription.
 const stopTimeout = time.Second
 
-// Wire is how a store subscribes with its client library.
+// Driver is how a store subscribes with its client library.
 type Driver struct {
-	// Session connects to f's node, says f.Changes to it whenever f.Wake
-	// receives, and tells f what the node says, until the connection breaks
-	// or f.Context is done. It reports whether the node has said anything.
+	// Session connects to f's node. It sends f.Changes whenever f.Wake receives, and calls f's
+	// methods for what the node says, until the connection breaks or f.Context is done. It
+	// reports whether the node has said anything.
 	Session func(f *Feed) (worked bool, err error)
 
-	// Place names the node of each channel, "" for one that nobody knows.
-	// stale says that what was known before has proved wrong. Without Place
-	// there is one node, named "".
+	// Nodes returns the node of each channel, "" for an unknown one. stale says that earlier
+	// answers have proved wrong. Without Nodes there is one node, named "".
 	Nodes func(ctx context.Context, channels []string, stale bool) ([]string, error)
 
-	// Patient makes Listen wait for a connection as long as it may, instead of
-	// failing with the first that cannot be made.
+	// WaitsToConnect makes Listen wait for a connection as long as it may. Otherwise Listen
+	// fails with the first connection that cannot be made.
 	WaitsToConnect bool
 
-	// Keeps says that the session does not unsubscribe: a channel that nobody
-	// listens to any more stays subscribed to until the connection ends. When
-	// the feed is worn the session puts another connection in the place of that
-	// one, see [Feed.Worn].
+	// KeepsChannels says that the session does not unsubscribe: a channel without listeners
+	// stays subscribed until the connection ends. If the feed needs it, the session replaces
+	// that connection, see [Feed.NeedsReplacement].
 	KeepsChannels bool
 }
 
-// Hub knows who listens to what, and has a [Feed] for each node that somebody
-// listens at.
+// Hub knows who listens to which channel. It has a [Feed] for each node with a channel.
 //
-// A channel that moves to another node, or whose node is lost, is without a
-// home until its new place is known; who listens to it then is told that the
-// subscription stands again, like after any break.
+// If a channel moves to another node, or its node is lost, it is unrouted until its new node
+// is known. Then its listeners' Resumed is called, as after any break.
 type Hub struct {
 	Driver Driver
 
-	mu            sync.Mutex // guards what follows; no I/O and no callback while it is held
+	mu            sync.Mutex // guards the fields below; no I/O and no callback while it is held
 	channels      map[string]*channel
-	unsubscribing map[string]*pendingUnsubscribe // channels to unsubscribe from, unless they come back
+	unsubscribing map[string]*pendingUnsubscribe // channels to unsubscribe from, unless they get new listeners
 	feeds         map[string]*Feed               // by node; each has channels, or unsubscribes that are awaited
-	unrouted      map[string]*channel            // Invariant: the channels without a feed
-	router        *router                        // Invariant: not nil while there are homeless channels
+	unrouted      map[string]*channel            // the channels without a feed
+	router        *router                        // not nil while there are unrouted channels
 }
 
-// channel is one that somebody listens to.
+// channel is a channel with listeners.
 type channel struct {
 	subs          []*subscription // replaced, never changed in place: readers keep it without mu
-	feed          *Feed           // nil: its place is not known
+	feed          *Feed           // nil: its node is not known
 	subscribeSent bool            // SUBSCRIBE was sent on the present connection
-	confirmed     bool            // and the server has confirmed it
+	confirmed     bool            // the server has confirmed it
 
-	// What follows is about the search for its place.
-	movedTo  string    // where it is said to be; may be empty
-	stale    bool      // what was known of its place is wrong
+	// The fields below are about the search for its node.
+	movedTo  string    // the node that a redirection named; may be empty
+	stale    bool      // what was known of its node is wrong
 	failures int       // in a row
-	retryAt  time.Time // of the next try
+	retryAt  time.Time // earliest time of the next try
 	lastErr  error     // of the last failure
 }
 
-// farewell is a channel that nobody listens to any more.
+// pendingUnsubscribe is the end of a subscription to a channel without listeners.
 type pendingUnsubscribe struct {
 	feed *Feed
 	sent bool          // UNSUBSCRIBE was sent
-	done chan struct{} // closed when the server has let go; nil if nobody waits for that
+	done chan struct{} // closed when the server has confirmed; nil if nobody waits for that
 }
 
 // subscription is one call of Listen.
 type subscription struct {
 	listener store.Listener
-	outcome  chan error // gets one value: how Listen went
+	outcome  chan error // gets one value: the result of Listen
 	live     bool       // outcome was nil; guarded by Hub.mu
 
 	calls   sync.Mutex // held while a function of listener runs
 	stopped bool       // guarded by calls
 }
 
-// Listen does what [store.Store] says of Listen. stop returns when the
-// server has confirmed that it no longer counts us among those who hear: a
-// grant is not pushed to somebody who has stopped. A server that does not
-// answer is waited for no longer than a second.
+// Listen implements Listen of [store.Store]. stop returns when the server has confirmed the
+// end of the subscription, so no grant is pushed to a listener that has stopped. It waits at
+// most a second for a server that does not answer.
 //
-// Where the session keeps channels, stop waits as long for the end of the connection.
+// If the session keeps channels, stop waits as long for the end of the connection.
 func (h *Hub) Listen(ctx context.Context, name string, l store.Listener) (stop func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -129,7 +124,7 @@ func (h *Hub) Listen(ctx context.Context, name string, l store.Listener) (stop f
 	}, nil
 }
 
-// why is what keeps a channel from being subscribed, nil if nothing is known.
+// lastError is what keeps a channel from being subscribed, nil if nothing is known.
 func (h *Hub) lastError(name string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -154,7 +149,7 @@ func (h *Hub) add(name string, sub *subscription) {
 	switch {
 	case c.confirmed:
 		sub.report(nil)
-	case c.feed != nil: // asked for already
+	case c.feed != nil: // requested already
 	case h.Driver.Nodes == nil:
 		h.assign(name, c, "")
 	default:
@@ -162,7 +157,7 @@ func (h *Hub) add(name string, sub *subscription) {
 	}
 }
 
-// house gives a channel to the feed of a node. mu is held.
+// assign gives a channel to the feed of a node. mu is held.
 func (h *Hub) assign(name string, c *channel, node string) {
 	f := h.feeds[node]
 	if f == nil {
@@ -180,9 +175,9 @@ func (h *Hub) assign(name string, c *channel, node string) {
 	f.wake()
 }
 
-// remove ends a subscription and waits until none of its functions runs.
-// If it was the channel's last, left is closed when the server has let go, or
-// after a grace. remove may be called again.
+// remove ends a subscription and waits until none of its functions runs. If it was the
+// channel's last one, left is closed when the server has ended its subscription, or after
+// stopTimeout. remove may be called again.
 func (h *Hub) remove(name string, sub *subscription) (left <-chan struct{}) {
 	h.mu.Lock()
 	if c := h.channels[name]; c != nil {
@@ -199,7 +194,7 @@ func (h *Hub) remove(name string, sub *subscription) (left <-chan struct{}) {
 	return left
 }
 
-// drop takes leave of a channel. mu is held.
+// removeChannel ends the subscription to a channel. mu is held.
 func (h *Hub) removeChannel(name string, c *channel) (left <-chan struct{}) {
 	delete(h.channels, name)
 	f := c.feed
@@ -220,7 +215,7 @@ func (h *Hub) removeChannel(name string, c *channel) (left <-chan struct{}) {
 	return left
 }
 
-// bid has the feed unsubscribe from a channel. mu is held.
+// unsubscribe makes the feed unsubscribe from a channel. mu is held.
 func (h *Hub) unsubscribe(name string, c *channel) (left <-chan struct{}) {
 	f := c.feed
 	pending := &pendingUnsubscribe{feed: f}
@@ -246,7 +241,7 @@ func (h *Hub) unsubscribe(name string, c *channel) (left <-chan struct{}) {
 	return pending.done
 }
 
-// forget ends a farewell. mu is held.
+// endUnsubscribe removes a pending unsubscribe. mu is held.
 func (h *Hub) endUnsubscribe(name string) {
 	pending := h.unsubscribing[name]
 	if pending == nil {
@@ -260,8 +255,8 @@ func (h *Hub) endUnsubscribe(name string) {
 	h.closeIfUnused(pending.feed)
 }
 
-// rest ends a feed if there is nothing to listen to at its node and nobody
-// waits for a farewell. mu is held.
+// closeIfUnused ends a feed if its node has no channels and nobody waits for an unsubscribe.
+// mu is held.
 func (h *Hub) closeIfUnused(f *Feed) {
 	if f.channels > 0 || f.awaitedUnsubscribes > 0 || h.feeds[f.Node] != f {
 		return
@@ -275,8 +270,7 @@ func (h *Hub) closeIfUnused(f *Feed) {
 	}
 }
 
-// evict takes a channel from its feed and begins the search for its place.
-// mu is held.
+// unassign takes a channel from its feed and begins to look for its node. mu is held.
 func (h *Hub) unassign(name string, c *channel, to string) {
 	f := c.feed
 	f.channels--
@@ -303,8 +297,8 @@ func (c *channel) hasLiveListener() bool {
 	return slices.ContainsFunc(c.subs, func(s *subscription) bool { return s.live })
 }
 
-// settle tells Listen how it went. The first word counts: a subscription that
-// is given up stays in place until its Listen has taken it out.
+// report gives Listen its result. The first one counts: a subscription that is given up stays
+// until its Listen has removed it.
 func (sub *subscription) report(err error) {
 	select {
 	case sub.outcome <- err:

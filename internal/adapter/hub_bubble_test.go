@@ -11,11 +11,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// errCut is how the connections of these tests break.
+// errCut is the error of a broken connection in these tests.
 var errCut = errors.New("cut")
 
-// played are the nodes of a test. The test says for each of their sessions what its
-// node says, and when the connection breaks.
+// fakeNodes are the nodes of a test. For each session the test says what the node answers, and
+// when the connection breaks.
 type fakeNodes struct {
 	feeds  chan *Feed // of each session that begins
 	broken chan bool  // ends a session; true: its node has said something
@@ -33,7 +33,7 @@ func (p *fakeNodes) session(f *Feed) (bool, error) {
 	}
 }
 
-// heard is what a listener of a test was told, and what its Listen came to.
+// recorder is a listener that records what it is told, and the result of its Listen.
 type recorder struct {
 	messages []string
 	resumed  int
@@ -41,7 +41,7 @@ type recorder struct {
 	err      error
 }
 
-// listening begins a Listen, which goes on in a goroutine.
+// startListen calls Listen in a goroutine.
 func startListen(ctx context.Context, h *Hub, name string) *recorder {
 	got := &recorder{}
 	go func() {
@@ -54,7 +54,7 @@ func startListen(ctx context.Context, h *Hub, name string) *recorder {
 	return got
 }
 
-// confirm lets the node confirm all that it is asked for, and answers that.
+// confirmAll makes the node confirm everything that it is asked for, and returns that.
 func confirmAll(f *Feed) (subscribe, unsubscribe []string) {
 	subscribe, unsubscribe = f.Changes()
 	for _, name := range subscribe {
@@ -90,7 +90,7 @@ func TestNobodyHearsAMessageBeforeTheSubscriptionStands(t *testing.T) {
 	})
 }
 
-// A message is on its way to two listeners. The first one stops the second.
+// A message is being delivered to two listeners. The first one stops the second.
 func TestAStoppedListenerHearsNothingMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play()
@@ -136,7 +136,7 @@ func TestASubscriptionThatStandsAgainIsTold(t *testing.T) {
 	})
 }
 
-// The end of a subscription is waited for, but not for longer than a grace.
+// stop waits for the end of a subscription, but not longer than stopTimeout.
 func TestStopWaitsUntilTheServerHasLetGo(t *testing.T) {
 	for name, silent := range map[string]bool{"Answers": false, "Silent": true} {
 		t.Run(name, func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestARefusedSubscriptionFailsAtOnce(t *testing.T) {
 	})
 }
 
-// A node that ends a subscription of its own accord does not serve the slot any more.
+// If a node ends a subscription of its own accord, it no longer serves the slot.
 func TestAChannelFollowsItsSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play()
@@ -229,7 +229,7 @@ func TestAChannelFollowsItsSlot(t *testing.T) {
 	})
 }
 
-// A channel that somebody listens to again, before its end was sent, is not left.
+// A channel that gets a listener again, before UNSUBSCRIBE was sent, stays subscribed.
 func TestAChannelThatComesBackIsNotLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play()

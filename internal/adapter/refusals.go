@@ -10,15 +10,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Refusal makes a ServerError of what the server said, whole.
+// Refusal makes a ServerError of the server's whole message.
 func Refusal(message string) *store.ServerError {
 	return &store.ServerError{Code: code(message), Message: message}
 }
 
-// Distrust is the refusal of one end to speak TLS with the other: the client does
-// not trust the server's certificate, or the server not the client's, or they
-// have no common way to speak. It is nil if err is something else. No request is
-// read before that is settled, and the next try would end the same way.
+// TLSRefusal is the refusal of one end to use TLS with the other: the client does not trust
+// the server's certificate, or the server not the client's, or they have no common version. It
+// is nil if err is something else. No request is read before that is decided, and the next try
+// would fail the same way.
 func TLSRefusal(err error) *store.ServerError {
 	var untrusted *tls.CertificateVerificationError
 	var plain tls.RecordHeaderError
@@ -34,10 +34,9 @@ func TLSRefusal(err error) *store.ServerError {
 	return nil
 }
 
-// ofHandshake tells the alerts that refuse a connection from those that end one:
-// handshake_failure, those about certificates, protocol_version,
-// insufficient_security, unrecognized_name, certificate_required and
-// no_application_protocol.
+// ofHandshake reports whether an alert refuses a connection, rather than ends one:
+// handshake_failure, the alerts about certificates, protocol_version, insufficient_security,
+// unrecognized_name, certificate_required and no_application_protocol.
 func ofHandshake(alert tls.AlertError) bool {
 	switch alert {
 	case 40, 42, 43, 44, 45, 46, 48, 49, 70, 71, 112, 116, 120:
@@ -46,50 +45,50 @@ func ofHandshake(alert tls.AlertError) bool {
 	return false
 }
 
-// Closed is the refusal of a client that its owner has closed.
+// ClosedClient is the refusal of a client that its owner has closed.
 func ClosedClient(library string) *store.ServerError {
 	return &store.ServerError{Code: "CLIENT", Message: "CLIENT the " + library + " client is closed: " +
 		"close the Holdfast client first, or make the store of another one"}
 }
 
-// NoClient is the refusal of a store that was made of no client.
+// NoClient is the refusal of a store that was made with a nil client.
 func NoClient(maker, library string) *store.ServerError {
 	return &store.ServerError{Code: "CLIENT", Message: "CLIENT " + maker + " was given nil: " +
 		"give it a " + library + " client"}
 }
 
-// Unreachable is the error for a request that was not sent.
+// NotSentError is the error of a request that was not sent.
 func NotSentError(who string, err error) error {
 	return fmt.Errorf("%w: %s: %w", store.ErrNotSent, who, err)
 }
 
 // code returns the code word of an error message.
 //
-// A lack of permission is NOPERM for the command that the client sent, and ERR
-// with a sentence for one that a script calls: the first sentence is that of
-// Redis 7.0, the second that of later ones and of Valkey.
+// A missing permission is NOPERM for a command of the client, and ERR with a sentence for a
+// command of a script. The first sentence is that of Redis 7.0, the second that of later
+// versions and of Valkey.
 func code(message string) string {
 	if strings.HasPrefix(message, "ERR The user executing the script can't ") ||
 		strings.HasPrefix(message, "ERR ACL failure in script: ") {
 		return "NOPERM"
 	}
 	if strings.HasPrefix(message, "ERR WAITAOF cannot be used ") {
-		return "WAITAOF" // the server has no log
+		return "WAITAOF" // the server has no append-only file
 	}
 	if strings.HasPrefix(message, "ERR max number of clients ") {
 		return "MAXCLIENTS"
 	}
 	word, _, _ := strings.Cut(message, " ")
-	// Short words in capitals are no codes: "ERR DB index is out of range",
-	// which a library may have cut. Nor has a script's own message one.
+	// Short words in capitals are no codes: "ERR DB index is out of range", from which a
+	// library may have removed the code. Nor does a script's own message have one.
 	if len(word) < 3 || strings.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "" {
 		return "ERR"
 	}
 	return word
 }
 
-// Redirection reads "MOVED SLOT ADDRESS" and "ASK SLOT ADDRESS"; ok is false
-// for any other refusal.
+// Redirection reads "MOVED SLOT ADDRESS" and "ASK SLOT ADDRESS"; ok is false for any other
+// refusal.
 func Redirection(refused *store.ServerError) (slot int, addr string, ask, ok bool) {
 	if refused == nil || refused.Code != "MOVED" && refused.Code != "ASK" {
 		return 0, "", false, false
@@ -100,13 +99,13 @@ func Redirection(refused *store.ServerError) (slot int, addr string, ask, ok boo
 	}
 	slot, err := strconv.Atoi(words[1])
 	if err != nil || strings.HasPrefix(words[2], ":") || strings.HasPrefix(words[2], "?") {
-		return 0, "", false, false // the node does not tell the other's host
+		return 0, "", false, false // the node does not name the other's host
 	}
 	return slot, words[2], refused.Code == "ASK", true
 }
 
-// Unsubscribing reports whether it is UNSUBSCRIBE that was refused, which a user
-// may be allowed to listen without: the server names the command.
+// IsUnsubscribeRefusal reports whether UNSUBSCRIBE was refused, by the command that the server
+// names. A user may have the permission to subscribe without the one to unsubscribe.
 func IsUnsubscribeRefusal(refused *store.ServerError) bool {
 	return refused != nil && refused.Code == "NOPERM" && strings.Contains(refused.Message, "unsubscribe'")
 }

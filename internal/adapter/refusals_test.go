@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What servers say when a permission is lacking, word for word, from those that
-// the tests run on.
+// The messages of servers for a missing permission, word for word, from the versions that the
+// tests run on.
 func TestALackOfPermissionIsRecognisedOnEveryServer(t *testing.T) {
 	for _, said := range []string{
 		// Redis 7.0

@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// obliging is a session with a node that confirms everything; it hands out its feed.
+// confirmingSession is a session with a node that confirms everything; it sends its feed to
+// feeds.
 func confirmingSession(feeds chan<- *Feed) func(*Feed) (bool, error) {
 	return func(f *Feed) (bool, error) {
 		feeds <- f
@@ -27,7 +28,8 @@ func confirmingSession(feeds chan<- *Feed) func(*Feed) (bool, error) {
 	}
 }
 
-// What goes while a connection is replaced is kept by the next one, and ends with that.
+// A channel that loses its listeners while a connection is replaced is kept by the next
+// connection, and ends with that one.
 func TestAChannelThatGoesWhileTheConnectionIsReplaced(t *testing.T) {
 	feeds := make(chan *Feed, 1)
 	h := &Hub{Driver: Driver{KeepsChannels: true, Session: confirmingSession(feeds)}}
@@ -90,7 +92,7 @@ func TestAChannelThatGoesWhileTheConnectionIsReplaced(t *testing.T) {
 	stops["a"]()
 }
 
-// In a Cluster a connection that many listen over is not replaced for one channel.
+// In a Cluster a connection with many listeners is not replaced for one channel.
 func TestManyListenersAreWorthSomeKeptChannels(t *testing.T) {
 	feeds := make(chan *Feed, 1)
 	h := &Hub{Driver: Driver{

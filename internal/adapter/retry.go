@@ -12,19 +12,19 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Fate says what is known of a request that failed.
+// Failure says what is known of a request that failed.
 type Failure int
 
-// The fates.
+// The failures.
 const (
-	Final   Failure = iota // another try would change nothing, or there is no time for it
-	Broken                 // the connection broke under it: it may have run
-	NotSent                // it found nobody to go to: it has not run
-	Lost                   // the client took its connection away: it may have run, and trying again may be in vain
+	Final   Failure = iota // another try would change nothing, or there is no time for one
+	Broken                 // the connection broke, so the request may have run
+	NotSent                // the request reached no server, so it has not run
+	Lost                   // the client took its connection away: the request may have run, and another try may fail the same way
 )
 
-// SocketFate is the fate of a request by how its socket failed. Whatever is no
-// failure of a socket is final, and so is a time limit that passed.
+// SocketFailure classifies a request by its socket's error. An error that is not a socket's is
+// final, and so is a timeout.
 func SocketFailure(err error) Failure {
 	var op *net.OpError
 	switch {
@@ -38,30 +38,30 @@ func SocketFailure(err error) Failure {
 	return Broken
 }
 
-// Retry is how a request that every action tolerates twice is sent again.
+// Retry repeats a request. Every action may run twice.
 type Retry struct {
-	// Tries bounds how often it is sent again after its connection broke.
+	// Tries bounds how often the request is sent again after its connection broke.
 	Tries int
-	// Patient is for servers that replace each other: while ctx allows, it is
-	// sent again, too, when nobody was there, or who was there refused it
-	// because the place of its key is changing.
+	// Failover is set if servers replace each other. Then, while ctx allows, the request is
+	// also sent again if no server was there, or if a server refused it because the key's
+	// place is changing.
 	Failover bool
-	// Fate judges an error that is no refusal.
+	// Classify judges an error that is no refusal.
 	Classify func(ctx context.Context, err error) Failure
-	// Refusal is the refusal that err is, or nil.
+	// Refusal returns the refusal that err is, or nil.
 	Refusal func(err error) *store.ServerError
 }
 
 const (
-	// most bounds the tries of a patient request whose context has no deadline.
+	// maxTries bounds the tries of a request with Failover whose context has no deadline.
 	maxTries = 100
-	// few bounds those of one whose client may have been closed for good.
+	// maxTriesLost bounds them if the client may have been closed for good.
 	maxTriesLost = 8
 )
 
-// Do calls send until it succeeds or there is no reason to call it again. It
-// returns the last error, and why an earlier request got no answer, if one
-// did not: then a refusal proves nothing about that one.
+// Do calls send until it succeeds or there is no reason to call it again. It returns the last
+// error; broke is why an earlier request got no answer, if one did not. A refusal proves
+// nothing about that earlier request.
 func (r Retry) Do(ctx context.Context, send func() (string, error)) (answer string, err, broke error) {
 	for attempt := 0; ; attempt++ {
 		if answer, err = send(); err == nil {
@@ -88,15 +88,15 @@ func (r Retry) Do(ctx context.Context, send func() (string, error)) (answer stri
 		}
 		if ended := pause(ctx, attempt); ended != nil {
 			if broke == nil {
-				return "", err, nil // nothing was sent, or the last word was the server's
+				return "", err, nil // nothing was sent, or the server answered last
 			}
 			return "", ended, err
 		}
 	}
 }
 
-// Passing reports a refusal that says only that the place of the key is
-// changing: a slot that moves, a primary that is being replaced.
+// Transient reports whether a refusal says only that the key's place is changing: a slot
+// moves, or a primary is being replaced.
 func Transient(refused *store.ServerError) bool {
 	switch refused.Code {
 	case "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "MASTERDOWN", "LOADING":
@@ -105,9 +105,9 @@ func Transient(refused *store.ServerError) bool {
 	return false
 }
 
-// pause waits before the next attempt: not at all after the first, which may
-// have found a connection that had died unnoticed, then longer each time. It
-// returns the context's error if that ends first.
+// pause waits before the next try: not at all after the first, which may have found a
+// connection that had died unnoticed, then longer each time. It returns the context's error if
+// that ends first.
 func pause(ctx context.Context, attempt int) error {
 	if Ended(ctx) {
 		return cmp.Or(ctx.Err(), context.DeadlineExceeded)

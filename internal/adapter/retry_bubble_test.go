@@ -31,11 +31,11 @@ func TestTheFateOfARequestIsReadFromItsSocket(t *testing.T) {
 	}
 }
 
-// trial is a request that is answered by the errors in turn, and then by success.
+// trial is a request that gets the errors in turn, and then succeeds.
 type trial struct {
 	errs []error
 	sent int
-	took time.Duration // each time
+	took time.Duration // of each try
 }
 
 func (r *trial) send() (string, error) {
@@ -47,7 +47,7 @@ func (r *trial) send() (string, error) {
 	return "done", nil
 }
 
-// retry is what the stores have, with errors that say their fate.
+// retry is a Retry as the stores have, with errors that name their failure.
 func retry(patient bool) Retry {
 	return Retry{
 		Tries: 2, Failover: patient,
@@ -67,7 +67,8 @@ var (
 	errFull    = Refusal("OOM command not allowed")
 )
 
-// Whoever sends a request again after a broken connection knows that the first may have run.
+// If a request is sent again after a broken connection, the caller learns that the first one
+// may have run.
 func TestARefusalAfterABrokenConnectionProvesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &trial{errs: []error{errReset, errFull}}
@@ -82,7 +83,7 @@ func TestARefusalAfterABrokenConnectionProvesNothing(t *testing.T) {
 	})
 }
 
-// Only a patient request outlasts servers that replace each other.
+// Only a request with Failover outlasts servers that replace each other.
 func TestAPatientRequestOutlastsTheChangeOfThePrimary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for patient, want := range map[bool]int{true: 4, false: 1} {

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// placeLimit bounds one question for the places of channels.
+// routeTimeout bounds one question for the nodes of channels.
 const routeTimeout = 3 * time.Second
 
 var errNowhere = errors.New("no node is known to serve its slot")
 
-// placer finds the nodes of homeless channels, while there are any.
+// router finds the nodes of unrouted channels, while there are any.
 type router struct {
 	ctx    context.Context
 	cancel context.CancelFunc
-	wake   chan struct{} // has room for one: a channel has become homeless
+	wake   chan struct{} // has room for one: a channel has become unrouted
 }
 
-// seek begins the search for a channel's place. mu is held.
+// startRouting begins the search for a channel's node. mu is held.
 func (h *Hub) startRouting(name string, c *channel) {
 	if h.unrouted == nil {
 		h.unrouted = make(map[string]*channel)
@@ -36,7 +36,7 @@ func (h *Hub) startRouting(name string, c *channel) {
 	}
 }
 
-// found ends the search for a channel, and the placer with the last. mu is held.
+// endRouting ends the search for a channel, and the router with the last one. mu is held.
 func (h *Hub) endRouting(name string) {
 	delete(h.unrouted, name)
 	if len(h.unrouted) == 0 && h.router != nil {
@@ -45,7 +45,7 @@ func (h *Hub) endRouting(name string) {
 	}
 }
 
-// place finds homes until none is without one.
+// route assigns channels to nodes until none is unrouted.
 func (h *Hub) route(p *router) {
 	for {
 		names, channels, stale, next := h.dueChannels(p)
@@ -68,7 +68,7 @@ func (h *Hub) route(p *router) {
 	}
 }
 
-// due houses the channels that were told where they live, and returns those to
+// dueChannels assigns the channels whose node a redirection named. It returns the channels to
 // ask about now, or after which time the next is due.
 func (h *Hub) dueChannels(p *router) (names []string, channels []*channel, stale bool, next time.Duration) {
 	h.mu.Lock()
@@ -96,14 +96,14 @@ func (h *Hub) dueChannels(p *router) (names []string, channels []*channel, stale
 	return names, channels, stale, next
 }
 
-// placed houses the channels whose nodes are known.
+// assignAll assigns the channels whose nodes are known.
 func (h *Hub) assignAll(names []string, channels []*channel, nodes []string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i, name := range names {
 		c := channels[i]
 		if h.unrouted[name] != c {
-			continue // nobody listens any more
+			continue // it has no listeners any more
 		}
 		if err == nil && nodes[i] != "" {
 			h.assign(name, c, nodes[i])
