@@ -25,7 +25,7 @@ func passed(l *Deadline) bool {
 }
 
 // A request's deadline passes within the granularity, and not too early.
-func TestALimitPassesWithItsDeadline(t *testing.T) {
+func TestADeadlinePassesWithinTheGranularity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a Deadlines
 		first := a.in(t, time.Second)
@@ -53,7 +53,7 @@ func TestALimitPassesWithItsDeadline(t *testing.T) {
 
 // No timer is left once the requests have ended and Deadlines is stopped. (A timer that fired
 // later would close a closed channel, and panic.)
-func TestNoTimerOutlivesItsRequestsAndTheAlarm(t *testing.T) {
+func TestNoTimerOutlivesItsRequestsAndStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a Deadlines
 		one, same := a.in(t, time.Second), a.in(t, time.Second)
@@ -111,7 +111,7 @@ func TestABoundedContextEndsWithItsRequest(t *testing.T) {
 }
 
 // A request without a deadline has no limit.
-func TestNoDeadlineNoLimit(t *testing.T) {
+func TestARequestWithoutADeadlineHasNone(t *testing.T) {
 	var a Deadlines
 	l := a.Of(t.Context())
 	if l != nil || l.Passed() != nil {

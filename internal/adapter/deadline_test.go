@@ -29,7 +29,7 @@ func TestLingering(t *testing.T) {
 	}
 }
 
-func TestCalm(t *testing.T) {
+func TestSteady(t *testing.T) {
 	var c Steady
 	for range enoughAnswers - 1 {
 		c.Note(true)

@@ -67,7 +67,7 @@ func confirmAll(f *Feed) (subscribe, unsubscribe []string) {
 	return subscribe, unsubscribe
 }
 
-func TestNobodyHearsAMessageBeforeTheSubscriptionStands(t *testing.T) {
+func TestNoListenerGetsAMessageBeforeItsSubscriptionIsConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play()
 		h := &Hub{Driver: Driver{Session: p.session}}
@@ -91,7 +91,7 @@ func TestNobodyHearsAMessageBeforeTheSubscriptionStands(t *testing.T) {
 }
 
 // A message is being delivered to two listeners. The first one stops the second.
-func TestAStoppedListenerHearsNothingMore(t *testing.T) {
+func TestAStoppedListenerGetsNothingMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play()
 		h := &Hub{Driver: Driver{Session: p.session}}
@@ -114,7 +114,7 @@ func TestAStoppedListenerHearsNothingMore(t *testing.T) {
 	})
 }
 
-func TestASubscriptionThatStandsAgainIsTold(t *testing.T) {
+func TestResumedIsCalledWhenASubscriptionIsRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play()
 		h := &Hub{Driver: Driver{Session: p.session}}
@@ -137,7 +137,7 @@ func TestASubscriptionThatStandsAgainIsTold(t *testing.T) {
 }
 
 // stop waits for the end of a subscription, but not longer than stopTimeout.
-func TestStopWaitsUntilTheServerHasLetGo(t *testing.T) {
+func TestStopWaitsUntilTheServerHasUnsubscribed(t *testing.T) {
 	for name, silent := range map[string]bool{"Answers": false, "Silent": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -230,7 +230,7 @@ func TestAChannelFollowsItsSlot(t *testing.T) {
 }
 
 // A channel that gets a listener again, before UNSUBSCRIBE was sent, stays subscribed.
-func TestAChannelThatComesBackIsNotLeft(t *testing.T) {
+func TestAChannelWithANewListenerStaysSubscribed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play()
 		h := &Hub{Driver: Driver{Session: p.session}}

@@ -30,7 +30,7 @@ func confirmingSession(feeds chan<- *Feed) func(*Feed) (bool, error) {
 
 // A channel that loses its listeners while a connection is replaced is kept by the next
 // connection, and ends with that one.
-func TestAChannelThatGoesWhileTheConnectionIsReplaced(t *testing.T) {
+func TestAChannelDroppedWhileTheConnectionIsReplaced(t *testing.T) {
 	feeds := make(chan *Feed, 1)
 	h := &Hub{Driver: Driver{KeepsChannels: true, Session: confirmingSession(feeds)}}
 	resumed := make(chan string, 10)
@@ -93,7 +93,7 @@ func TestAChannelThatGoesWhileTheConnectionIsReplaced(t *testing.T) {
 }
 
 // In a Cluster a connection with many listeners is not replaced for one channel.
-func TestManyListenersAreWorthSomeKeptChannels(t *testing.T) {
+func TestManyListenersJustifySomeKeptChannels(t *testing.T) {
 	feeds := make(chan *Feed, 1)
 	h := &Hub{Driver: Driver{
 		KeepsChannels: true, Session: confirmingSession(feeds),

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func TestTheFateOfARequestIsReadFromItsSocket(t *testing.T) {
+func TestTheFailureOfARequestIsReadFromItsSocket(t *testing.T) {
 	for _, test := range []struct {
 		err  error
 		want Failure
@@ -84,7 +84,7 @@ func TestARefusalAfterABrokenConnectionProvesNothing(t *testing.T) {
 }
 
 // Only a request with Failover outlasts servers that replace each other.
-func TestAPatientRequestOutlastsTheChangeOfThePrimary(t *testing.T) {
+func TestARequestWithFailoverOutlastsTheChangeOfThePrimary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for patient, want := range map[bool]int{true: 4, false: 1} {
 			r := &trial{errs: []error{errReplica, errNoPort, errReplica}}
@@ -97,7 +97,7 @@ func TestAPatientRequestOutlastsTheChangeOfThePrimary(t *testing.T) {
 }
 
 // The first repetition comes without a pause, but not after the deadline.
-func TestNothingIsSentAgainAfterItsTime(t *testing.T) {
+func TestNothingIsSentAgainAfterItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -110,7 +110,7 @@ func TestNothingIsSentAgainAfterItsTime(t *testing.T) {
 }
 
 // Clients that lost their server together return one after the other.
-func TestPausesAreByChanceAndBounded(t *testing.T) {
+func TestPausesAreRandomAndBounded(t *testing.T) {
 	for _, failures := range []int{1, 3, 10, 1000} {
 		longest := min(time.Second, 10*time.Millisecond<<min(failures, 10))
 		least, most := longest, time.Duration(0)

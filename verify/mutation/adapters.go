@@ -62,8 +62,8 @@ var inAdapters = []mutant{{
 }, {
 	name: "a channel that came back is left all the same",
 	file: receiving,
-	old:  "\t\tcase c != nil && c.feed == f:\n\t\t\th.endUnsubscribe(name) // it came back\n",
-	mut:  "\t\tcase c != nil && c.feed == f && c.confirmed:\n\t\t\th.endUnsubscribe(name) // it came back\n",
+	old:  "\t\tcase c != nil && c.feed == f:\n\t\t\th.endUnsubscribe(name) // it has a listener again\n",
+	mut:  "\t\tcase c != nil && c.feed == f && c.confirmed:\n\t\t\th.endUnsubscribe(name) // it has a listener again\n",
 	by:   []check{refusing, allGoRedis},
 }, {
 	name: "a request that may have run counts as one that was never sent",
