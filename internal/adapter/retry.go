@@ -20,7 +20,7 @@ const (
 	Final   Failure = iota // another try would change nothing, or there is no time for one
 	Broken                 // the connection broke, so the request may have run
 	NotSent                // the request reached no server, so it has not run
-	Lost                   // the client took its connection away: the request may have run, and another try may fail the same way
+	Lost                   // the client took the connection away: it may have run, and another try may fail as well
 )
 
 // SocketFailure classifies a request by its socket's error. An error that is not a socket's is
