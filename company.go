@@ -12,7 +12,7 @@ import (
 type company struct {
 	readers  map[*tenure]struct{}
 	stays    time.Duration // the lock stays taken until then, though the last one has left
-	promised int32         // readers that have been let in and have no lease yet
+	reserved int32         // reservations: readers that are let in and have no lease yet
 	pending  way           // of a step that is under way, or of unknown outcome
 	shared   bool          // held as a reader on the server, as far as is known here
 	stepping bool          // it is under way
@@ -20,7 +20,7 @@ type company struct {
 }
 
 // reading is how many read under the hold, or will. h.mu is held.
-func (h *hold) reading() int { return len(h.readers) + int(h.promised) }
+func (h *hold) reading() int { return len(h.readers) + int(h.reserved) }
 
 // leases are all leases under the hold. h.mu is held.
 func (h *hold) leases() (all []*tenure) {
@@ -33,24 +33,24 @@ func (h *hold) leases() (all []*tenure) {
 	return all
 }
 
-// promise keeps the hold for one more reader, until its lease is let in or the
-// promise is broken. It reports false when the hold is over or about to step.
-func (h *hold) promise() bool {
+// reserve keeps the hold for one more reader, until its lease is let in or the
+// reservation is given back. It reports false when the hold is over or about to step.
+func (h *hold) reserve() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.lost != nil || h.closed || h.last || !h.shared || h.pending != still || h.reading() == 0 {
 		return false
 	}
-	h.promised++
+	h.reserved++
 	return true
 }
 
-// keepPromise lets the lease in for which the hold was kept. It reports false,
-// and the promise is gone, if the hold was lost or the client has closed.
-func (h *hold) keepPromise(t *tenure) bool {
+// redeem lets the lease in for which the hold was kept. It reports false,
+// and the reservation is gone, if the hold was lost or the client has closed.
+func (h *hold) redeem(t *tenure) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.promised--
+	h.reserved--
 	if h.lost != nil || h.closed {
 		return false
 	}
@@ -96,10 +96,10 @@ func (t *tenure) of(c *Client, s *spec) bool {
 	return t.hold.spec.client == c && t.hold.spec.key() == s.key()
 }
 
-// breakPromise gives a promise back: who was to have the lease does not want it.
-func (h *hold) breakPromise() {
+// unreserve gives a reservation back: the reader does not want the lease any more.
+func (h *hold) unreserve() {
 	h.mu.Lock()
-	h.promised--
+	h.reserved--
 	last := h.alone()
 	h.mu.Unlock()
 	if last {

@@ -71,13 +71,13 @@ func (t *tenure) drop() bool {
 func (h *hold) forsake() {
 	for {
 		h.mu.Lock()
-		dropped, promised, all := h.dropped, h.promised, h.leases()
+		dropped, reserved, all := h.dropped, h.reserved, h.leases()
 		h.mu.Unlock()
-		if !dropped || promised > 0 || slices.ContainsFunc(all, (*tenure).inUse) {
+		if !dropped || reserved > 0 || slices.ContainsFunc(all, (*tenure).inUse) {
 			return
 		}
 		h.mu.Lock()
-		same := h.promised == 0 && len(h.leases()) == len(all)
+		same := h.reserved == 0 && len(h.leases()) == len(all)
 		if same {
 			h.last = true
 		}

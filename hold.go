@@ -72,7 +72,7 @@ func (c *Client) begin(s *spec, attempt string, g grant) (*hold, bool) {
 	h.server.Store(g.token)
 	h.hasTurn.Store(s.want == wire.Exclusive && c.queued(s))
 	if s.want == wire.Shared {
-		h.shared, h.promised = true, 1 // to the one who asked
+		h.shared, h.reserved = true, 1 // to the one who asked
 	}
 	if s.most > 0 {
 		h.NotAfter = h.began + s.most

@@ -15,7 +15,7 @@ type localTurn = waitqueue.Turn[*hold, *spec]
 // newQueue makes the queue in which the goroutines of this process wait for each other.
 func (c *Client) newQueue() *waitqueue.Queue[*hold, *spec] {
 	return waitqueue.New(waitqueue.Rules[*hold, *spec]{
-		Join: (*hold).joinedBy, Joinable: (*hold).joinable, Reserve: (*hold).promise, Unreserve: (*hold).breakPromise,
+		Join: (*hold).joinedBy, Joinable: (*hold).joinable, Reserve: (*hold).reserve, Unreserve: (*hold).unreserve,
 		HandOver: (*hold).handsOver, Release: (*hold).discard,
 		Waits: c.waitsLocally, Refuse: c.refuse, Closed: ErrClosed,
 	}, c.life.Closing())

@@ -39,7 +39,7 @@ func (c *Client) lockShared(ctx, parent context.Context, s *spec, try bool) (*Le
 			return nil, cause, h.over()
 		case !turn.Hold.suits(s):
 			// It waited for a reader that has other terms.
-			turn.Hold.breakPromise()
+			turn.Hold.unreserve()
 			return c.readAlone(ctx, parent, s, try)
 		}
 		if l := c.reader(parent, turn.Hold, true); l != nil {
@@ -81,7 +81,7 @@ func (c *Client) readAlone(ctx, parent context.Context, s *spec, try bool) (*Lea
 
 // reader begins a lease under a hold that is kept for it; nil if the hold is lost.
 func (c *Client) reader(parent context.Context, h *hold, local bool) *Lease {
-	if t := h.begun(parent, local); h.keepPromise(t) {
+	if t := h.begun(parent, local); h.redeem(t) {
 		return c.handle(t)
 	}
 	return nil
@@ -92,7 +92,7 @@ func (c *Client) reader(parent context.Context, h *hold, local bool) *Lease {
 func (c *Client) readFirst(ctx context.Context, s *spec, try bool, turn localTurn) (*hold, Wake, error) {
 	do := turn.Do
 	if do == waitqueue.Check {
-		if do = c.look(ctx, turn.Hold); do == waitqueue.Share && turn.Hold.promise() {
+		if do = c.look(ctx, turn.Hold); do == waitqueue.Share && turn.Hold.reserve() {
 			turn.Share(turn.Hold)
 			return turn.Hold, WakeNone, nil
 		}

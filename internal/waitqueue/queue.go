@@ -50,8 +50,8 @@ type Rules[H comparable, W any] struct {
 	Closed error
 }
 
-// Queue is the goroutines of one process, by lock. It has no goroutine of its own: who waits
-// does so in Enter. It is safe for use by many goroutines.
+// Queue is the goroutines of one process, by lock. It has no goroutine of its own: its
+// callers wait in Enter. It is safe for use by many goroutines.
 type Queue[H comparable, W any] struct {
 	rules   Rules[H, W]
 	closing <-chan struct{}
@@ -72,8 +72,8 @@ type entry[H comparable] struct {
 	tries   list[H] // readers that only try, and wait for the answer that the one with the turn gets
 	hold    H       // the one that goes with the turn, or the one that readers may join
 	taken   bool    // a goroutine has the turn
-	waits   bool    // the reader with the turn waits at the server
-	unknown bool    // or for the server, which has not answered: whether the lock is free is not known
+	waits   bool    // the reader with the turn waits at the server, or for the server
+	unknown bool    // it waits for the server, which has not answered: the lock may be free
 }
 
 // New makes a queue. Enter waits no longer when closing is closed.
@@ -116,15 +116,16 @@ func (e *entry[H]) idle() bool {
 	return !e.taken && e.hold == none
 }
 
-// vacate gives the turn to the next goroutine. Those that only try are told err; with nil they look again.
+// vacate gives the turn to the next goroutine. Readers that only try get err; if it is nil they
+// look again.
 func (e *entry[H]) vacate(err error) {
 	var none H
 	e.tries.giveAll(none, err)
 	e.taken, e.waits, e.unknown = e.queue.give(none, nil), false, false
 }
 
-// Turn is what a goroutine has got from Enter. Its methods are for the goroutine that has
-// the turn, or for the hold with which it goes.
+// Turn is what Enter answers. Only the goroutine that has the turn, or the hold with which the
+// turn goes, may use its methods.
 type Turn[H comparable, W any] struct {
 	Hold   H        // that came with the turn, that is reserved for a reader, or that a reader is to check
 	Joined bool     // Hold is reserved for the reader, which does not have the turn
@@ -136,10 +137,10 @@ type Turn[H comparable, W any] struct {
 	class Class
 }
 
-// Enter waits until the caller has the turn, or a reader a hold that it can join. With try it
-// does not wait for the turn. A reader that tries waits for the answer to another one's request; if
-// the server does not answer that, it gets a Turn that is none, and asks for itself alone. On
-// error the caller has nothing.
+// Enter waits until the caller has the turn or, if it is a reader, a hold to join. With try it
+// does not wait for the turn. A reader that tries waits until the request of the reader with
+// the turn is answered. If the server is silent, it gets no turn (None) and asks the server for
+// itself alone. On error the caller has nothing.
 func (q *Queue[H, W]) Enter(ctx context.Context, key string, c Class, want W, try bool) (Turn[H, W], error) {
 	t := Turn[H, W]{queue: q, key: key, class: c}
 	if c == Shared {
@@ -183,8 +184,8 @@ func (q *Queue[H, W]) await(ctx context.Context, w *waiter[H]) error {
 	}
 }
 
-// giveUp takes a waiter out of its list. If its answer came as it left, that goes to the next
-// goroutine, or all behind it would hang.
+// giveUp takes a waiter out of its list. If its answer came as it left, the turn goes to the
+// next goroutine; otherwise all behind it would hang.
 func (t Turn[H, W]) giveUp(l *list[H], w *waiter[H]) {
 	var none H
 	q := t.queue
@@ -203,7 +204,7 @@ func (t Turn[H, W]) giveUp(l *list[H], w *waiter[H]) {
 	}
 }
 
-// Turn is the turn of the caller, which has not kept what Enter answered.
+// Turn is the turn that the caller has, without what Enter answered.
 func (q *Queue[H, W]) Turn(key string, c Class) Turn[H, W] {
 	return Turn[H, W]{queue: q, key: key, class: c}
 }
@@ -216,7 +217,8 @@ func (q *Queue[H, W]) Busy(key string, c Class) bool {
 	return e != nil && e.taken
 }
 
-// Keep notes the hold that goes with an exclusive turn, for those that are in its way.
+// Keep notes the hold that goes with an exclusive turn, for the goroutines that wait for it
+// or are refused because of it.
 func (t Turn[H, W]) Keep(h H) {
 	s := t.queue.lock(t.key)
 	s.entries[t.class][t.key].hold = h
@@ -240,7 +242,7 @@ func (t Turn[H, W]) HandOver(h H) bool {
 // Leave gives the turn to the next goroutine, which asks the server itself.
 func (t Turn[H, W]) Leave() { t.Refuse(nil) }
 
-// Refuse is Leave after the server has refused the lock: readers that only try are told err.
+// Refuse is Leave after the server has refused the lock: readers that only try get err.
 func (t Turn[H, W]) Refuse(err error) {
 	s := t.queue.lock(t.key)
 	defer s.mu.Unlock()

@@ -13,8 +13,8 @@ var inLease = []mutant{{
 }, {
 	name: "a lease that is dropped stops the renewals of those who read beside it",
 	file: "dropped.go",
-	old:  "promised > 0 || slices.ContainsFunc(all, (*tenure).inUse) {",
-	mut:  "promised > 0 {",
+	old:  "reserved > 0 || slices.ContainsFunc(all, (*tenure).inUse) {",
+	mut:  "reserved > 0 {",
 	by:   []check{dropping},
 }, {
 	name: "a stay of which all that is left was dropped is renewed",
