@@ -289,26 +289,14 @@ func (at *attempt) settle(ctx context.Context, a wire.Answer) (*hold, error) {
 	}
 }
 
-// granted turns a grant into a hold, unless it cannot be believed any more.
+// granted makes a hold of a grant, or gives it back.
 func (at *attempt) granted(g grant) (*hold, error) {
-	c, s := at.c, at.spec
-	h, ok := c.begin(s, at.id, g)
-	if ok {
-		h.mu.Lock()
-		h.stood = at.stood
-		h.mu.Unlock()
+	g.attempt, g.stood = at.id, at.stood
+	h, err := newHold(at.spec, g)
+	if err != nil {
+		at.cancel()
 	}
-	// Close ends what is in care. If it has looked before we were, it is ours
-	// to give back: nobody would watch over the lease.
-	if ok && (!c.life.IsClosing() || !c.renewer.Remove(&h.Item)) {
-		return h, nil
-	}
-	at.cancel()
-	if c.life.IsClosing() {
-		return nil, ErrClosed
-	}
-	return nil, fmt.Errorf("holdfast: lock %q: the grant took longer to arrive than its lease of %v is to be "+
-		"trusted: %w", s.name, s.ttl, &LostError{Name: s.name, Reason: LossExpired})
+	return h, err
 }
 
 // await waits in the line for the push, and looks by itself when the holders

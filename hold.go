@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"slices"
@@ -53,21 +54,23 @@ type hold struct {
 // Group implements [renewer.Hold].
 func (h *hold) Group() string { return h.spec.group }
 
-// grant is what the server has granted.
+// grant is what the server has granted to an attempt.
 type grant struct {
+	attempt string
 	token   uint64
 	waiting int
 	since   time.Duration // its lease counts from then: the server did not grant it earlier
 	pushed  time.Duration // the lease of a grant that answers no request; 0: the one that was asked for
+	stood   bool          // it was waited for in the server's wait queue
 }
 
-// begin makes a hold of a grant, and gives it into the renewer's care. It reports
-// false when the grant came too late to be believed, or the client has closed:
-// then the caller gives it back.
-func (c *Client) begin(s *spec, attempt string, g grant) (*hold, bool) {
+// newHold makes a hold of a grant, and gives it into the renewer's care. On error the
+// grant came too late to be believed, or the client has closed: the caller cancels it.
+func newHold(s *spec, g grant) (*hold, error) {
+	c := s.client
 	h := &hold{
 		Item: renewer.Item{TTL: s.ttl, NoRenewal: s.fixed, Renewals: s.renewals},
-		spec: s, attempt: attempt, began: c.now(),
+		spec: s, attempt: g.attempt, began: c.now(), stood: g.stood,
 	}
 	h.server.Store(g.token)
 	h.hasTurn.Store(s.want == wire.Exclusive && c.queued(s))
@@ -85,13 +88,17 @@ func (c *Client) begin(s *spec, attempt string, g grant) (*hold, bool) {
 	} else {
 		inCare = c.renewer.Add(&h.Item, g.since, h.began)
 	}
-	if !inCare {
-		return nil, false
+	// Close ends what is in care. If it has looked before this hold was, nobody would
+	// watch over the lease.
+	over := h.Deadline() <= h.began || c.life.IsClosing()
+	if inCare && (!over || !c.renewer.Remove(&h.Item)) {
+		return h, nil
 	}
-	if h.Deadline() <= h.began && c.renewer.Remove(&h.Item) {
-		return nil, false
+	if c.life.IsClosing() {
+		return nil, ErrClosed
 	}
-	return h, true
+	return nil, fmt.Errorf("holdfast: lock %q: the grant took longer to arrive than its lease of %v is to be "+
+		"trusted: %w", s.name, s.ttl, &LostError{Name: s.name, Reason: LossExpired})
 }
 
 // token is the fencing token of the present pass: the server's part, and room

@@ -318,16 +318,14 @@ func (c *Client) askAll(ctx context.Context, locks []terms) (holds []*hold, busy
 		return nil, g.Busy, &HeldError{Name: locks[g.Busy].name, HeldBy: g.Holder, Remaining: g.Left}
 	}
 	for i, a := range g.Locks {
-		h, ok := c.begin(&locks[i].spec, attempt, grant{token: a.Token, waiting: a.Waiting, since: sent})
-		if ok && c.life.IsClosing() && c.renewer.Remove(&h.Item) {
-			ok = false // Close may have looked before it was in care
-		}
-		if !ok {
+		g := grant{attempt: attempt, token: a.Token, waiting: a.Waiting, since: sent}
+		h, err := newHold(&locks[i].spec, g)
+		if err != nil {
 			for _, other := range holds {
 				c.renewer.Remove(&other.Item)
 			}
 			undo()
-			return nil, i, c.tooLate(first)
+			return nil, i, err
 		}
 		holds = append(holds, h)
 	}
@@ -350,15 +348,6 @@ func (c *Client) confirmAll(ctx context.Context, holds []*hold) (confirmed []*ho
 		}
 	}
 	return holds, 0, nil
-}
-
-// tooLate is why a grant that has arrived is not believed.
-func (c *Client) tooLate(s *spec) error {
-	if c.life.IsClosing() {
-		return ErrClosed
-	}
-	return fmt.Errorf("holdfast: lock %q: the grant took longer to arrive than its lease of %v is to be "+
-		"trusted: %w", s.name, s.ttl, &LostError{Name: s.name, Reason: LossExpired})
 }
 
 // leaveAll gives up the turns of locks that are not held.

@@ -316,13 +316,10 @@ func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 	if !line.Granted {
 		return turn, nil, nil
 	}
-	h, ok := c.begin(s, attempt, grant{token: line.Token, since: sent})
-	if ok && c.life.IsClosing() && c.renewer.Remove(&h.Item) {
-		ok = false // Close may have looked before it was in care
-	}
-	if !ok {
+	h, err := newHold(s, grant{attempt: attempt, token: line.Token, since: sent})
+	if err != nil {
 		undo()
-		return RunResult{HolderID: attempt}, nil, c.tooLate(s)
+		return RunResult{HolderID: attempt}, nil, err
 	}
 	if s.ack.Wanted() {
 		if err := h.confirm(ctx); err != nil { // which has given the run back, but not its period
