@@ -53,7 +53,7 @@ func (h *hold) confirm(ctx context.Context) error {
 	}
 	if c.renewer.Remove(&h.Item) && lost == "" {
 		if errors.Is(err, ErrNotAcked) || request.Definite(err) {
-			_ = h.release(ctx) // what it could not do goes on in the background
+			_ = h.release(ctx, releaseMode{}) // what it could not do goes on in the background
 		} else {
 			c.canceller.Cancel(s.attempt(h.attempt), c.now()+s.ttl)
 		}

@@ -72,7 +72,7 @@ func (c *Client) lockExclusive(ctx, parent context.Context, s *spec, try bool) (
 			}
 			// Lost on the way, or of other terms than asked for.
 			if c.renewer.Remove(&passed.Item) {
-				_ = passed.release(ctx)
+				_ = passed.release(ctx, releaseMode{})
 			}
 		}
 	}

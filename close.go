@@ -142,7 +142,7 @@ func (c *Client) releaseAll(ctx context.Context, leases []*renewer.Item) error {
 	abreast(others, func(h *hold) {
 		err := ctx.Err() // what is left when time is up is not even tried
 		if err == nil {
-			err = h.release(ctx)
+			err = h.release(ctx, releaseMode{})
 		}
 		note(1, err)
 	})

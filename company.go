@@ -160,12 +160,9 @@ func (h *hold) part(ctx context.Context, as departure) (local bool, err error) {
 func (h *hold) disband(ctx context.Context) error {
 	h.unshare()
 	h.mu.Lock()
-	stays := h.stays - h.spec.client.now()
+	keep := max(h.stays-h.spec.client.now(), 0)
 	h.mu.Unlock()
-	if stays > 0 {
-		return h.giveUpAfter(ctx, stays)
-	}
-	_, err := h.giveUp(ctx)
+	_, err := h.giveUp(ctx, releaseMode{keep: keep})
 	return err
 }
 
@@ -174,7 +171,7 @@ func (t *tenure) staysFor(delay time.Duration) {
 	h := t.hold
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, reads := h.readers[t]; reads && h.shared {
+	if _, reads := h.readers[t]; delay > 0 && reads && h.shared {
 		h.stays = max(h.stays, h.spec.client.now()+delay)
 	}
 }

@@ -320,57 +320,145 @@ func (c *Client) renewed(l *renewer.Item, waiting int, lag time.Duration, err er
 	}})
 }
 
+// releaseMode says how a hold is given up. The zero value frees the lock.
+type releaseMode struct {
+	keep   time.Duration // the lock stays taken for so long from now
+	reopen bool          // the period of a run is given back
+}
+
 // release tells the server that the hold is over, which hands the lock on in
 // the same step. The hold is out of the renewer's care by now. Only a deadline
 // of ctx that is still ahead bounds it; a request without an answer is sent
 // once more, for it tolerates that, and after that the background goes on
 // until the lease has ended by itself.
-func (h *hold) release(ctx context.Context) error {
-	if h.spec.least > 0 {
-		return h.stay(ctx, 0)
-	}
+func (h *hold) release(ctx context.Context, how releaseMode) error {
 	ctx = request.Lasting(ctx)
-	limit := h.spec.client.sender.Twice(ctx)
-	return h.releaseInBatch(ctx, func() error { return h.releaseAlone(ctx, limit) })
+	c, s := h.spec.client, h.spec
+	start := c.now()
+	switch {
+	case how.reopen:
+		return h.reopen(ctx)
+	case how.keep > 0 && !h.exclusive():
+		return h.keep(ctx, how.keep)
+	case how.keep > 0 || s.least > 0:
+		args := s.owned([]string{
+			h.attempt, wire.Number(h.server.Load()), ceilMillis(s.least), ceilMillis(how.keep), c.retention, s.base,
+		})
+		return h.sendRelease(ctx, ctx, start, script.ReleaseAfter, args)
+	}
+	limit := ctx
+	if batch := h.batch(ctx); batch != nil {
+		if item := batch.Enter(request.One{Key: s.key(), Attempt: h.attempt}); item == nil {
+			defer batch.Exit()
+		} else {
+			limit = c.sender.Twice(ctx, start) // the wait for the batch counts
+			if o := <-item.Answer; o.Done {
+				return nil
+			}
+			// Not done, or not known: release finds out, for it may come twice.
+		}
+	}
+	args := s.owned([]string{h.attempt, wire.Number(h.server.Load()), c.retention, s.base})
+	return h.sendRelease(ctx, limit, start, script.Release, args)
 }
 
-// releaseAlone releases the hold as far as limit allows, which is ctx's or shorter.
-func (h *hold) releaseAlone(ctx, limit context.Context) error {
+// batch is that of releases which nobody waits for; nil if the hold's is not one of them.
+func (h *hold) batch(ctx context.Context) *request.Batcher {
+	if _, limited := ctx.Deadline(); limited ||
+		h.spec.want != wire.Exclusive || h.spec.owner != "" || h.waiting.Load() > 0 {
+		return nil
+	}
+	return h.spec.client.sender.Releases()
+}
+
+// sendRelease sends a release or a release_after, as far as limit allows, which is ctx's or
+// shorter. A copy that ran is answered like the first.
+func (h *hold) sendRelease(
+	ctx, limit context.Context, start time.Duration, action *script.Script, args []string,
+) error {
 	c, s := h.spec.client, h.spec
-	args := s.owned([]string{h.attempt, wire.Number(h.server.Load()), c.retention, s.base})
-	// A copy that ran is answered like the first.
-	a, err := c.sender.AskTwice(limit, script.Release, s.keys(), args)
+	a, err := c.sender.AskTwice(limit, action, s.keys(), args)
 	err = request.InTime(ctx, err)
 	switch {
 	case err != nil:
 		if request.Transient(err) {
-			c.canceller.Cancel(s.attempt(h.attempt), max(c.now(), h.Deadline()))
+			h.releaseLater(action, args)
 		}
 		return fault("release of", s.name, err)
-	case a.Kind == wire.Released, a.Kind == wire.Held: // Held: others of the named owner are in
+	case a.Kind == wire.Released, a.Kind == wire.Kept, a.Kind == wire.Held: // Held: others of the named owner are in
 		return nil
 	case a.Kind == wire.Gone:
-		return h.gone(limit)
+		return h.gone(c.sender.Twice(limit, start))
 	}
 	return fault("release of", s.name, wire.BadAnswer("another kind to release"))
 }
 
-// releaseInBatch releases the hold with others if many are under way. If not, nothing or
-// no more is known than before.
-func (h *hold) releaseInBatch(ctx context.Context, alone func() error) (err error) {
-	batch := h.spec.client.sender.Releases()
-	_, limited := ctx.Deadline()
-	if batch == nil || limited || h.spec.want != wire.Exclusive || h.spec.owner != "" || h.waiting.Load() > 0 {
-		return alone()
+// releaseLater goes on in the background until the lease has ended by itself. After a
+// release_after without an answer the lock may be free too early then, if that is earlier.
+func (h *hold) releaseLater(action *script.Script, args []string) {
+	c, s := h.spec.client, h.spec
+	until := max(c.now(), h.Deadline())
+	if action == script.Release {
+		c.canceller.Cancel(s.attempt(h.attempt), until)
+		return
 	}
-	item := batch.Enter(request.One{Key: h.spec.key(), Attempt: h.attempt})
-	if item == nil {
-		defer batch.Exit()
-		return alone()
+	again := func(ctx context.Context) (known bool, err error) {
+		_, err = c.sender.Ask(ctx, action, s.keys(), args)
+		return true, err
 	}
-	if o := <-item.Answer; o.Done {
-		return nil
-	}
-	// Not done, or not known: release finds out, for it may come twice.
-	return alone()
+	c.canceller.Until(request.Message{Known: until, Silent: until, Send: again})
 }
+
+// reopen gives the run up, and its period back. What is lost when there is no answer: the
+// period stays marked or not; it is tried again in the background for the time of a lease.
+func (h *hold) reopen(ctx context.Context) error {
+	c, s := h.spec.client, h.spec
+	a, err := c.sender.Ask(ctx, script.CancelRun, s.keys(), []string{h.attempt, c.retention, s.base})
+	switch {
+	case err != nil:
+		if request.Transient(err) {
+			c.canceller.CancelBy(script.CancelRun, s.attempt(h.attempt), c.now()+s.ttl)
+		}
+		return fault("release of", s.name, err)
+	case a.Kind == wire.None:
+		return fmt.Errorf("%w: %w", ErrNotHeld, h.lostFor(renewer.NotHeld))
+	}
+	return nil
+}
+
+// keep makes the lease of a reader or of permits last for delay, and no longer.
+func (h *hold) keep(ctx context.Context, delay time.Duration) error {
+	delay = (delay + time.Millisecond - 1).Truncate(time.Millisecond)
+	lost, err := h.extend(ctx, delay)
+	if err != nil {
+		return fault("release of", h.spec.name, err)
+	}
+	if lost != "" {
+		return fmt.Errorf("%w: %w", ErrNotHeld, h.lostFor(lost))
+	}
+	return nil
+}
+
+// exclusive reports that the hold is not one of readers or permits.
+func (h *hold) exclusive() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.spec.limit == 0 && !h.shared
+}
+
+// gone is the error for a hold that the server does not know any more. It asks
+// who took it away, and who has the lock now; when nobody can say, it is not said.
+func (h *hold) gone(ctx context.Context) error {
+	h.withdraw()
+	r, reason := h.learn(ctx)
+	err := fmt.Errorf("%w: %w", ErrNotHeld, h.lostFor(reason))
+	for _, other := range r.Holders {
+		if other.Mode == wire.Exclusive && (h.spec.owner == "" || wire.Owner(other.Owner) != h.spec.owner) {
+			return fmt.Errorf("%w: %w", ErrHeldByOther, err)
+		}
+	}
+	return err
+}
+
+// ceilMillis writes a duration as whole milliseconds, not less than it is.
+func ceilMillis(d time.Duration) string { return wire.Millis(d + time.Millisecond - 1) }

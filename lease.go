@@ -321,7 +321,9 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 // [ErrReleased] if it was released before, and an [ErrUnknownOutcome] if the server did not
 // answer, or an [ErrUnreachable] if there was no connection to it: then the release
 // is repeated in the background, and the lock frees itself within its TTL.
-func (l *Lease) Release(ctx context.Context) error {
+func (l *Lease) Release(ctx context.Context) error { return l.release(ctx, releaseMode{}) }
+
+func (l *Lease) release(ctx context.Context, how releaseMode) error {
 	if ctx == nil {
 		return errNoContext
 	}
@@ -331,7 +333,7 @@ func (l *Lease) Release(ctx context.Context) error {
 		return ErrReleased
 	}
 	l.minded()
-	local, err := t.exit(ctx, cause)
+	local, err := t.exit(ctx, cause, how)
 	t.observe(cause, local, err)
 	return err
 }
@@ -355,44 +357,39 @@ func (t *tenure) ending(kind EventKind, local bool, err error) Event {
 	}
 }
 
-// exit gives up what the lease had, if no other lease of its stay is in.
-func (t *tenure) exit(ctx context.Context, cause error) (local bool, err error) {
-	switch last := t.leave(); {
-	case last:
-		return t.root().giveUp(ctx, cause)
+// exit gives up what the lease had, if no other lease of its stay is in. What was lost is
+// gone already, and its turn; what the client's closing ended, Close has released.
+func (t *tenure) exit(ctx context.Context, cause error, how releaseMode) (local bool, err error) {
+	h, last := t.hold, t.leave()
+	switch {
 	case errors.Is(cause, ErrClosed):
 		return false, ErrClosed
-	case errors.Is(cause, ErrLost):
-		return false, fmt.Errorf("%w: %w", ErrNotHeld, t.hold.over())
+	case !last && errors.Is(cause, ErrLost):
+		return false, fmt.Errorf("%w: %w", ErrNotHeld, h.over())
+	case !last:
+		h.forsake()
+		return true, nil
 	}
-	t.hold.forsake()
-	return true, nil
-}
-
-// giveUp ends what the lease had. What was lost is gone already, and its turn;
-// what the client's closing ended, Close has released.
-func (t *tenure) giveUp(ctx context.Context, cause error) (local bool, err error) {
-	if errors.Is(cause, ErrClosed) {
-		return false, ErrClosed
-	}
-	if as := t.hold.depart(t); as != asHolder {
-		return t.hold.part(ctx, as)
+	root := t.root()
+	root.staysFor(how.keep)
+	if as := h.depart(root); as != asHolder {
+		return h.part(ctx, as)
 	}
 	if errors.Is(cause, ErrLost) {
-		return false, t.hold.forfeit(ctx)
+		return false, h.forfeit(ctx)
 	}
-	t.hold.dismiss()
-	return t.hold.giveUp(ctx)
+	h.dismiss()
+	return h.giveUp(ctx, how)
 }
 
 // giveUp hands the hold over or releases it, and gives up the turn.
-func (h *hold) giveUp(ctx context.Context) (local bool, err error) {
+func (h *hold) giveUp(ctx context.Context, how releaseMode) (local bool, err error) {
 	c := h.spec.client
-	if h.hasTurn.Load() && c.turnOf(h.spec).HandOver(h) {
+	if how == (releaseMode{}) && h.hasTurn.Load() && c.turnOf(h.spec).HandOver(h) {
 		return true, nil
 	}
 	if c.renewer.Remove(&h.Item) {
-		err = h.release(ctx)
+		err = h.release(ctx, how)
 	} else {
 		err = h.forfeit(ctx)
 	}
@@ -417,7 +414,7 @@ func (h *hold) forfeit(ctx context.Context) error {
 	switch {
 	case lost.Reason != LossExpired && lost.Reason != LossLimit:
 	case h.spec.least > 0:
-		h.spec.client.life.Go(func() { _ = h.stay(h.spec.client.life.Context(), 0) })
+		h.spec.client.life.Go(func() { _ = h.release(h.spec.client.life.Context(), releaseMode{}) })
 	default:
 		h.spec.client.canceller.Cancel(h.spec.attempt(h.attempt), h.spec.client.now())
 	}
@@ -433,73 +430,8 @@ func (h *hold) forfeit(ctx context.Context) error {
 // Its errors are those of [Lease.Release]; after an [ErrUnknownOutcome] the
 // lock stays taken for the delay or for the lease.
 func (l *Lease) ReleaseAfter(ctx context.Context, delay time.Duration) error {
-	if delay <= 0 {
-		return l.Release(ctx)
-	}
-	if ctx == nil {
-		return errNoContext
-	}
 	if delay > maxTTL {
 		return invalid("the delay is %v: at most %v make sense", delay, maxTTL)
 	}
-	t := l.tenure
-	first, cause := t.release(ErrReleased)
-	if !first {
-		return ErrReleased
-	}
-	l.minded()
-	if errors.Is(cause, ErrClosed) {
-		return ErrClosed
-	}
-	if !t.leave() {
-		local, err := true, error(nil)
-		if errors.Is(cause, ErrLost) {
-			local, err = false, fmt.Errorf("%w: %w", ErrNotHeld, cause)
-		}
-		t.hold.forsake()
-		t.observe(cause, local, err)
-		return err
-	}
-	var err error
-	t.root().staysFor(delay)
-	switch as := t.hold.depart(t.root()); {
-	case as != asHolder:
-		_, err = t.hold.part(ctx, as)
-	case errors.Is(cause, ErrLost):
-		err = t.hold.forfeit(ctx)
-	default:
-		t.hold.dismiss()
-		err = t.hold.giveUpAfter(ctx, delay)
-	}
-	t.observe(cause, false, err)
-	return err
-}
-
-// giveUpAfter leaves the lock taken for delay, and gives up the turn.
-func (h *hold) giveUpAfter(ctx context.Context, delay time.Duration) error {
-	c := h.spec.client
-	defer h.leaveTurn()
-	if !c.renewer.Remove(&h.Item) {
-		return h.forfeit(ctx)
-	}
-	if h.exclusive() {
-		return h.stay(ctx, delay)
-	}
-	ctx = request.Lasting(ctx)
-	delay = (delay + time.Millisecond - 1).Truncate(time.Millisecond)
-	lost, err := h.extend(ctx, delay)
-	if err != nil {
-		return fault("release of", h.spec.name, err)
-	}
-	if lost != "" {
-		return fmt.Errorf("%w: %w", ErrNotHeld, h.lostFor(lost))
-	}
-	return nil
-}
-
-// exclusive reports that the hold is not one of readers or permits.
-func (h *hold) exclusive() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.spec.limit == 0 && !h.shared
+	return l.release(ctx, releaseMode{keep: max(delay, 0)})
 }

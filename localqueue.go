@@ -129,6 +129,6 @@ func (h *hold) handsOver(readersWait bool) bool {
 func (h *hold) discard() {
 	c := h.spec.client
 	if c.renewer.Remove(&h.Item) {
-		_ = h.release(c.life.Context())
+		_ = h.release(c.life.Context(), releaseMode{})
 	}
 }

@@ -27,6 +27,16 @@ type choice struct {
 	trying // instead of waiting in line
 }
 
+// limits bound for how long a lock is held. A hold that has any is never
+// passed inside the process: the next goroutine starts with limits of its own,
+// and is kept out by a minimum like everybody else. So what holds for the hold
+// holds for its one lease.
+type limits struct {
+	renewals int32         // at most so many; 0: as many as it takes
+	most     time.Duration // not longer than this; 0: as long as it takes
+	least    time.Duration // taken for so long, though released earlier
+}
+
 // every is what the options say about periods.
 type every struct {
 	aligned bool // periods begin at fixed times

@@ -341,7 +341,7 @@ func (c *Client) confirmAll(ctx context.Context, holds []*hold) (confirmed []*ho
 		if err := h.confirm(ctx); err != nil { // which has given it back
 			for _, other := range append(holds[:i:i], holds[i+1:]...) {
 				if c.renewer.Remove(&other.Item) {
-					_ = other.release(ctx)
+					_ = other.release(ctx, releaseMode{})
 				}
 			}
 			return nil, i, err

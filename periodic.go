@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
@@ -404,47 +403,5 @@ type run struct {
 
 // Release ends the run.
 func (r *run) Release(ctx context.Context) error {
-	if r.reopen {
-		return r.forgo(ctx)
-	}
-	return r.Lease.Release(ctx)
-}
-
-// forgo is Release that also gives back the period of a run. What is lost when
-// there is no answer: the period stays marked or not; it is tried again in the
-// background for the time of a lease.
-func (l *Lease) forgo(ctx context.Context) error {
-	t := l.tenure
-	h, c := t.hold, t.hold.spec.client
-	first, cause := t.release(ErrReleased)
-	switch {
-	case !first:
-		return ErrReleased
-	case errors.Is(cause, ErrClosed):
-		return ErrClosed
-	}
-	l.minded()
-	var err error
-	if errors.Is(cause, ErrLost) || !c.renewer.Remove(&h.Item) {
-		err = h.forfeit(ctx)
-	} else {
-		err = h.forgo(request.Lasting(ctx))
-	}
-	t.observe(cause, false, err)
-	return err
-}
-
-func (h *hold) forgo(ctx context.Context) error {
-	c, s := h.spec.client, h.spec
-	a, err := c.sender.Ask(ctx, script.CancelRun, s.keys(), []string{h.attempt, c.retention, s.base})
-	switch {
-	case err != nil:
-		if request.Transient(err) {
-			c.canceller.CancelBy(script.CancelRun, s.attempt(h.attempt), c.now()+s.ttl)
-		}
-		return fault("release of", s.name, err)
-	case a.Kind == wire.None:
-		return fmt.Errorf("%w: %w", ErrNotHeld, h.lostFor(renewer.NotHeld))
-	}
-	return nil
+	return r.release(ctx, releaseMode{reopen: r.reopen})
 }

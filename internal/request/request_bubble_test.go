@@ -128,13 +128,25 @@ func TestARequestWithoutAnAnswerIsSentOnceMore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, b *bench) {
 				b.count(func(string) error { return c.errs[b.sent.Load()-1] })
-				_, err := b.AskTwice(b.Twice(t.Context()), script.Cancel, []string{key}, []string{"c/1", "60000", base})
+				args := []string{"c/1", "60000", base}
+				_, err := b.AskTwice(t.Context(), script.Cancel, []string{key}, args)
 				if b.sent.Load() != c.sent || !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 					t.Errorf("%v after %d requests", err, b.sent.Load())
 				}
 			})
 		})
 	}
+}
+
+func TestARequestAndOneMoreHaveTheTimeOfBoth(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		start := b.Now()
+		time.Sleep(timeout / 2)
+		at, ok := b.Twice(t.Context(), start).Deadline()
+		if left := time.Until(at); !ok || left != 2*timeout-timeout/2 {
+			t.Errorf("%v are left", left)
+		}
+	})
 }
 
 func TestALackOfPermissionNamesThePrefix(t *testing.T) {

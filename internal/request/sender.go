@@ -90,8 +90,11 @@ func (s *Sender) RunAcked(
 	return answer, got, InTime(ctx, err)
 }
 
-// Twice is ctx for as long as a request and one more of the same may take.
-func (s *Sender) Twice(ctx context.Context) context.Context { return Within(ctx, 2*s.Timeout) }
+// Twice is ctx for as long as a request and one more of the same may take that began at
+// start.
+func (s *Sender) Twice(ctx context.Context, start time.Duration) context.Context {
+	return Within(ctx, start+2*s.Timeout-s.Now())
+}
 
 // Resend sends a request, and once more if it brought no answer, for a script that
 // tolerates that. What refuses the second copy says nothing about the first: then the

@@ -149,14 +149,14 @@ var inClient = []mutant{{
 }, {
 	name: "a release of unknown outcome is left to the lease",
 	file: "hold.go",
-	old:  "			c.canceller.Cancel(s.attempt(h.attempt), max(c.now(), h.Deadline()))\n",
+	old:  "			h.releaseLater(action, args)\n",
 	mut:  "			_ = request.Transient(err)\n",
 	by:   []check{rules, worlds},
 }, {
 	name: "a release is stopped by its context",
 	file: "hold.go",
-	old:  "	ctx = request.Lasting(ctx)\n	limit := h.spec.client.sender.Twice(ctx)\n",
-	mut:  "	limit := h.spec.client.sender.Twice(ctx)\n",
+	old:  "	ctx = request.Lasting(ctx)\n	c, s := h.spec.client, h.spec\n	start := c.now()\n",
+	mut:  "	c, s := h.spec.client, h.spec\n	start := c.now()\n",
 	by:   []check{worlds, rules},
 }, {
 	name: "a swallowed WAIT count",

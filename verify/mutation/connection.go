@@ -134,9 +134,9 @@ var inConnections = []mutant{{
 }, {
 	name: "a release is given up before its first request can be answered",
 	file: "internal/request/sender.go",
-	old:  "{ return Within(ctx, 2*s.Timeout) }",
-	mut:  "{ return Within(ctx, s.Timeout/4) }",
-	by:   []check{rules},
+	old:  "start+2*s.Timeout-s.Now()",
+	mut:  "start+s.Timeout/4-s.Now()",
+	by:   []check{requesting, rules},
 }, {
 	name: "who resigns second overtakes the first",
 	file: "election.go",

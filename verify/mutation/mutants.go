@@ -21,12 +21,13 @@ var (
 	leaving = check{"bubble tests", ".", []string{"-run=LeavesAsTheLock|ACancellationThatRaces", "-timeout=60s", "."}}
 	undoing = check{"bubble tests", ".", []string{"-run=Cancel|Abandoned|Place", "-timeout=60s", "."}}
 	// Its parts that decide, each by itself.
-	keeping = check{"unit tests", ".", []string{"./internal/renewer"}}
-	lasting = check{"unit tests", ".", []string{"./internal/leasetime"}}
-	queuing = check{"unit tests", ".", []string{"./internal/waitqueue"}}
-	waking  = check{"unit tests", ".", []string{"./internal/pushes"}}
-	riding  = check{"unit tests", ".", []string{"./internal/batch"}}
-	reading = check{"unit tests", ".", []string{"./internal/wire"}}
+	keeping    = check{"unit tests", ".", []string{"./internal/renewer"}}
+	lasting    = check{"unit tests", ".", []string{"./internal/leasetime"}}
+	queuing    = check{"unit tests", ".", []string{"./internal/waitqueue"}}
+	waking     = check{"unit tests", ".", []string{"./internal/pushes"}}
+	riding     = check{"unit tests", ".", []string{"./internal/batch"}}
+	reading    = check{"unit tests", ".", []string{"./internal/wire"}}
+	requesting = check{"unit tests", ".", []string{"./internal/request"}}
 	// How things are named, and how refusals are told apart.
 	naming   = check{"unit tests", ".", []string{"./internal/wire"}}
 	refusing = check{"unit tests", ".", []string{"./internal/adapter"}}
