@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -434,4 +436,143 @@ func (l *Lease) ReleaseAfter(ctx context.Context, delay time.Duration) error {
 		return invalid("the delay is %v: at most %v make sense", delay, maxTTL)
 	}
 	return l.release(ctx, releaseMode{keep: max(delay, 0)})
+}
+
+// leaseContext is what a user's code sees of a lease: the values of the context that
+// the lock was taken with, and an end in time. Timers are late on a busy machine, and
+// after a suspension: whoever looks past the trust deadline ends the lease by that, and
+// does not wait for the renewer's.
+type leaseContext struct {
+	context.Context     // ends with the lease
+	own             any // the innermost lease that what runs under it belongs to
+	lease           interface{ overdue() }
+}
+
+// Value adds the lease to the values that a context carries.
+func (c *leaseContext) Value(key any) any {
+	if key == (tenureKey{}) {
+		return c.own
+	}
+	return c.Context.Value(key)
+}
+
+// Done is closed on return if the lease is over.
+func (c *leaseContext) Done() <-chan struct{} {
+	c.lease.overdue()
+	return c.Context.Done()
+}
+
+// Err is not nil if the lease is over.
+func (c *leaseContext) Err() error {
+	if err := c.Context.Err(); err != nil {
+		return err
+	}
+	c.lease.overdue()
+	return c.Context.Err()
+}
+
+// overdue ends the lease for its user if its trust deadline has passed. The renewer's
+// timer, which has not run yet, does the rest: it tells, and lets the next goroutine
+// of the process ask the server.
+func (t *tenure) overdue() {
+	h := t.hold
+	if h.Deadline() > h.spec.client.now() {
+		return
+	}
+	t.mu.Lock()
+	ended := t.cause != nil
+	t.mu.Unlock()
+	if ended || !h.spec.client.renewer.Expire(&h.Item) {
+		return
+	}
+	lost := h.lostFor(h.EndReason())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.endWith(lost) {
+		t.early = true
+	}
+}
+
+// together are the leases of several locks that end as one.
+type together []*Lease
+
+// overdue ends the lease if the trust deadline of one of the locks has passed.
+func (all together) overdue() {
+	for _, part := range all {
+		_ = part.Err()
+	}
+}
+
+// A lease whose handle was dropped, that is garbage collected without a release, is
+// never released by that: its holder's code may still run, and nobody else may come
+// in before the TTL is over. It is not renewed any more, so the TTL ends it; and it
+// is reported, for it is most often a mistake. A fixed lease ends with its TTL
+// anyway, and to take one and let it run out is a way to use it.
+
+// leaked is told by the collector that the handle was dropped.
+func (l *Lease) leaked() {
+	t := l.tenure
+	if !t.drop() {
+		return
+	}
+	t.hold.forsake()
+	c, at := t.hold.spec.client, location(t.taken)
+	left := max(t.hold.Deadline()-c.now(), 0)
+	c.tell(news{hold: t.hold, lease: t, event: t.ending(EventLeak, false, nil), log: func(log *slog.Logger) {
+		log.Error("holdfast: a lease was dropped without Release: it is renewed no more, and the lock stays taken "+
+			"until its TTL ends it", "lock", t.hold.spec.name, "taken at", at, "token", t.token.Load(), "left", left)
+	}})
+}
+
+// drop notes that nobody has the lease any more. It reports false if it had ended.
+func (t *tenure) drop() bool {
+	t.hold.mu.Lock()
+	t.hold.dropped = true
+	t.hold.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.released || t.cause != nil {
+		return false
+	}
+	t.dropped = true
+	return true
+}
+
+// forsake ends the renewals of a hold of which nothing is left but leases that were
+// dropped. Nobody joins it from then on, nor is it passed on.
+func (h *hold) forsake() {
+	for {
+		h.mu.Lock()
+		dropped, reserved, all := h.dropped, h.reserved, h.leases()
+		h.mu.Unlock()
+		if !dropped || reserved > 0 || slices.ContainsFunc(all, (*tenure).inUse) {
+			return
+		}
+		h.mu.Lock()
+		same := h.reserved == 0 && len(h.leases()) == len(all)
+		if same {
+			h.last = true
+		}
+		h.mu.Unlock()
+		if same {
+			break
+		}
+	}
+	h.spec.client.renewer.StopRenewal(&h.Item)
+	h.unshare()
+}
+
+// inUse reports whether somebody has a lease of the stay that t began.
+func (t *tenure) inUse() bool {
+	t.mu.Lock()
+	begun := !t.left && !t.dropped
+	inner := slices.Clone(t.inside().inner)
+	t.mu.Unlock()
+	return begun || slices.ContainsFunc(inner, func(in *tenure) bool { return !in.isDropped() })
+}
+
+func (t *tenure) isDropped() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.dropped
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"sync"
 	"time"
@@ -225,4 +226,29 @@ func each(leases []*Lease, do func(*Lease) error) error {
 	close(next)
 	all.Wait()
 	return errors.Join(errs...)
+}
+
+// leakedBundle is leaked for a lease of several locks.
+func leakedBundle(b *bundle) {
+	b.mu.Lock()
+	ended := b.released || errors.Is(b.cause, ErrClosed)
+	b.mu.Unlock()
+	if ended {
+		return
+	}
+	c, at := b.client, location(b.taken)
+	names := make([]string, len(b.parts))
+	for i, part := range b.parts {
+		names[i] = part.Name()
+	}
+	c.tell(news{log: func(log *slog.Logger) {
+		log.Error("holdfast: a lease of several locks was dropped without Release: it is renewed no more, and the "+
+			"locks stay taken until its TTL ends it", "locks", names, "taken at", at)
+	}})
+	for _, part := range b.parts {
+		if t := part.tenure; t.drop() {
+			t.hold.forsake()
+			c.tell(news{hold: t.hold, lease: t, event: t.ending(EventLeak, false, nil)})
+		}
+	}
 }

@@ -115,19 +115,19 @@ var inConnections = []mutant{{
 	by:   []check{outlasting},
 }, {
 	name: "Close is bounded by the caller alone",
-	file: "close.go",
+	file: "client.go",
 	old:  "	limit, parent := closeLimit, ctx\n",
 	mut:  "	limit, parent := 50*closeLimit, ctx\n",
 	by:   []check{closing},
 }, {
 	name: "Close releases each lease by itself, a few at a time",
-	file: "close.go",
+	file: "client.go",
 	old:  "		case c.sender.Batches() && h.plain():\n			plain = append(plain, h)\n",
 	mut:  "",
 	by:   []check{closing},
 }, {
 	name: "a second Close does not wait for the first",
-	file: "close.go",
+	file: "client.go",
 	old:  "	select {\n	case <-c.gone:\n		return c.closeErr\n",
 	mut:  "	select {\n	default:\n		return nil\n	case <-c.gone:\n		return c.closeErr\n",
 	by:   []check{closing},

@@ -83,20 +83,20 @@ var inKinds = []mutant{{
 	by:   []check{transcripts, oracle},
 }, {
 	name: "a reader of two becomes a writer at once",
-	file: "step.go",
+	file: "upgrade.go",
 	old: "	case h.shared && want == up && h.reading() > 1:\n" +
 		"		return nil, &HeldError{Name: h.spec.name, HeldBy: h.attempt}\n",
 	mut: "",
 	by:  []check{rules},
 }, {
 	name: "a step keeps its token",
-	file: "step.go",
+	file: "upgrade.go",
 	old:  "	t.token.Store(h.token())\n",
 	mut:  "",
 	by:   []check{rules},
 }, {
 	name: "a step of unknown outcome is forgotten",
-	file: "step.go",
+	file: "upgrade.go",
 	old:  "		steps = []way{h.pending, want}\n",
 	mut:  "		steps = []way{want}\n",
 	by:   []check{rules},
@@ -126,19 +126,19 @@ var inKinds = []mutant{{
 	by:   []check{promised},
 }, {
 	name: "an observer is told of an older leader again",
-	file: "observer.go",
+	file: "election_observe.go",
 	old:  "	case err == nil && leader.Term != 0 && leader.Term < o.highest:\n",
 	mut:  "	case err == nil && leader.Term != 0 && leader.Term < 0:\n",
 	by:   []check{promised},
 }, {
 	name: "an observer of an election is told the same leader twice",
-	file: "observer.go",
+	file: "election_observe.go",
 	old:  "changed := o.quiet || leader.Term != o.last.Term || leader.Value != o.last.Value",
 	mut:  "changed := true",
 	by:   []check{rules},
 }, {
 	name: "an observer is told at once that the server is away, though the leader's lease is not over",
-	file: "observer.go",
+	file: "election_observe.go",
 	old:  "	if o.c.now() >= o.until && !o.lost {\n",
 	mut:  "	if !o.lost {\n",
 	by:   []check{promised},
@@ -252,7 +252,7 @@ var inKinds = []mutant{{
 	by:   []check{transcripts, oracle},
 }, {
 	name: "holds of the evicting process go on",
-	file: "state.go",
+	file: "inspect.go",
 	old:  "			if c.renewer.Remove(&h.Item) {\n",
 	mut:  "			if false {\n",
 	by:   []check{rules},
