@@ -14,9 +14,9 @@ func acquire(t *step, args *arguments) string {
 	patience := args.whole()
 	t.base, r.owner = args.text(), args.owner()
 
-	t.settle()
+	t.expire()
 	t.line.lives(clientOf(r.attempt))
-	if token, held := t.again(r.attempt, r.owner, r.ttl, true); held {
+	if token, held := t.reacquire(r.attempt, r.owner, r.ttl, true); held {
 		return t.granted(token)
 	}
 	if r.mode == permit && r.weight > limit {
@@ -28,19 +28,19 @@ func acquire(t *step, args *arguments) string {
 	if seat != nil {
 		caller = r.attempt
 	}
-	token, blocked := t.advance(caller)
+	token, blocked := t.serveQueue(caller)
 	if token == 0 && r.owner != "" {
 		// The line may just have let in another attempt of the same named owner.
-		token, _ = t.again(r.attempt, r.owner, r.ttl, true)
+		token, _ = t.reacquire(r.attempt, r.owner, r.ttl, true)
 	}
 	switch {
 	case token != 0:
 		return t.granted(token)
 	case t.line.seat(r.attempt) != nil:
-		return t.wait(seat, patience)
+		return t.keepWaiting(seat, patience)
 	case r.mode == permit && !t.agree(limit):
 		return fmt.Sprintf("conflict %d", t.limit)
-	case t.fits(r.mode, r.weight) && (!blocked || t.reenters(r)):
+	case t.compatible(r.mode, r.weight) && (!blocked || t.reenters(r)):
 		return t.granted(t.grant(r))
 	case patience == 0:
 		return t.busy()
@@ -48,11 +48,11 @@ func acquire(t *step, args *arguments) string {
 
 	w := &waiter{request: r, patience: t.now + patience, joined: t.now}
 	t.line.join(w)
-	t.keep(patience)
+	t.extendRecord(patience)
 	if t.unfinished && t.hears(w) {
 		t.sooner(w, 1)
 	}
-	return fmt.Sprintf("queued %d %d %d", t.line.ahead(w), t.left(), t.now)
+	return fmt.Sprintf("queued %d %d %d", t.line.ahead(w), t.msUntilFree(), t.now)
 }
 
 // granted is the answer to an attempt that holds the lock.
@@ -60,11 +60,11 @@ func (t *step) granted(token int64) string {
 	return fmt.Sprintf("granted %d %d", token, t.line.len())
 }
 
-// wait prolongs a waiter's patience and answers its place.
-func (t *step) wait(w *waiter, patience int64) string {
+// keepWaiting prolongs a waiter's patience and answers its place.
+func (t *step) keepWaiting(w *waiter, patience int64) string {
 	w.patience = t.now + patience
-	t.keep(patience)
-	return fmt.Sprintf("queued %d %d %d", t.line.ahead(w), t.left(), t.now)
+	t.extendRecord(patience)
+	return fmt.Sprintf("queued %d %d %d", t.line.ahead(w), t.msUntilFree(), t.now)
 }
 
 // agree settles how many permits there are. A limit is in force while permits

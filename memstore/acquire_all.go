@@ -40,11 +40,11 @@ func takeAll(locks []*step, r request) string {
 	tokens := make([]int64, len(locks))
 	held := make([]bool, len(locks))
 	for i, t := range locks {
-		t.settle()
-		if tokens[i], held[i] = t.again(r.attempt, "", r.ttl, true); held[i] {
+		t.expire()
+		if tokens[i], held[i] = t.reacquire(r.attempt, "", r.ttl, true); held[i] {
 			continue
 		}
-		if _, blocked := t.advance(""); !blocked && t.fits(exclusive, 1) {
+		if _, blocked := t.serveQueue(""); !blocked && t.compatible(exclusive, 1) {
 			continue
 		}
 		for j, other := range locks {
@@ -52,7 +52,7 @@ func takeAll(locks []*step, r request) string {
 				other.giveUp(r.attempt)
 			}
 		}
-		return fmt.Sprintf("busy %d %d %s", i+1, t.left(), t.holderName())
+		return fmt.Sprintf("busy %d %d %s", i+1, t.msUntilFree(), t.holderName())
 	}
 	each := []string{"granted"}
 	for i, t := range locks {
@@ -70,7 +70,7 @@ func (t *step) giveUp(attempt string) bool {
 		return false
 	}
 	t.holder = nil
-	t.settle()
-	t.advance("")
+	t.expire()
+	t.serveQueue("")
 	return true
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// advance grants the lock to the head of the line for as long as the head fits.
+// serveQueue grants the lock to the head of the line for as long as the head fits.
 //
 //   - A waiter whose patience is over is removed.
 //   - A waiter whose client does not hear pushes, or is silent, is passed over and
@@ -16,9 +16,9 @@ import (
 //
 // caller is the attempt that asks right now ("": nobody does): it is not
 // overdue, and its answer says what a push would. Though it was passed over, it is
-// looked at again. advance answers the caller's token if it was granted (else 0), and
+// looked at again. serveQueue answers the caller's token if it was granted (else 0), and
 // whether a waiter stands that nobody may overtake.
-func (t *step) advance(caller string) (token int64, blocked bool) {
+func (t *step) serveQueue(caller string) (token int64, blocked bool) {
 	l := &t.line
 	if own := l.seat(caller); own != nil {
 		l.cursor = min(l.cursor, own.place)
@@ -58,14 +58,14 @@ func (t *step) walk(caller string) (place, token int64, blocked bool, pushed *wa
 		if !asks && !t.hears(w) {
 			continue
 		}
-		if !t.fits(w.mode, w.weight) {
+		if !t.compatible(w.mode, w.weight) {
 			return w.place, token, true, pushed
 		}
 		if asks {
 			t.line.leave(w.attempt)
 			token = t.grant(w.request)
 		} else {
-			t.push(w, t.nextToken())
+			t.notify(w, t.nextToken())
 			t.line.leave(w.attempt)
 			t.lend(w.request)
 			pushed = w
@@ -74,7 +74,7 @@ func (t *step) walk(caller string) (place, token int64, blocked bool, pushed *wa
 			continue
 		}
 		if t.holder.admits(w.owner) {
-			t.admit(caller)
+			t.grantSameOwner(caller)
 		}
 		return w.place, token, false, pushed
 	}
@@ -92,7 +92,7 @@ func (t *step) excessive(w *waiter) bool {
 func (t *step) lookAt(token int64, pushed *waiter) int64 {
 	switch {
 	case pushed != nil:
-		return t.now + t.left()
+		return t.now + t.msUntilFree()
 	case token == 0 && (t.holder != nil || len(t.shares) > 0):
 		return t.line.orphaned
 	}
@@ -117,24 +117,24 @@ func (t *step) reaches(client string) bool {
 	return !slices.Contains(t.line.silent, client) && t.listening(t.base+client) > 0
 }
 
-// push tells a waiter's client of its grant.
-func (t *step) push(w *waiter, token int64) {
+// notify tells a waiter's client of its grant.
+func (t *step) notify(w *waiter, token int64) {
 	payload := fmt.Sprintf("granted %s %d %d %d %d", w.attempt, token, t.line.len()-1, t.now, briefly(w.ttl))
 	t.pushes = append(t.pushes, message{t.base + clientOf(w.attempt), payload})
 }
 
-// admit lets in whoever waits in the name of the owner that has just been
+// grantSameOwner lets in whoever waits in the name of the owner that has just been
 // granted the lock: they hold together. Who does not listen is passed over, and
 // the caller asks by itself; so does who stands out of reach.
-func (t *step) admit(caller string) {
+func (t *step) grantSameOwner(caller string) {
 	some, _ := t.line.within()
 	for _, w := range some {
 		if w.attempt == caller || w.owner != t.holder.name || w.patience <= t.now || !t.hears(w) {
 			continue
 		}
-		t.push(w, t.fence)
+		t.notify(w, t.fence)
 		t.line.leave(w.attempt)
-		t.keep(w.ttl)
+		t.extendRecord(w.ttl)
 		t.holder.entries = append(t.holder.entries, w.attempt)
 		t.holder.expiry = max(t.holder.expiry, t.now+briefly(w.ttl))
 	}

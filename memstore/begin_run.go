@@ -45,7 +45,7 @@ func beginRun(t *step, args *arguments) string {
 	first := args.text()
 	t.base = args.text()
 
-	t.settle()
+	t.expire()
 	last := mark{attempt: "-", plan: asked}
 	if t.mark != nil {
 		last = *t.mark
@@ -53,7 +53,7 @@ func beginRun(t *step, args *arguments) string {
 			asked = last.plan
 		}
 	}
-	if token, held := t.again(r.attempt, "", r.ttl, true); held {
+	if token, held := t.reacquire(r.attempt, "", r.ttl, true); held {
 		return fmt.Sprintf("granted %d %d", token, max(last.till-t.now, 0))
 	}
 	upcoming, limit := asked.upcoming(t.now)
@@ -66,7 +66,7 @@ func beginRun(t *step, args *arguments) string {
 			last.till = upcoming
 		}
 		t.mark = &last
-		t.keep(upcoming - t.now + asked.period)
+		t.extendRecord(upcoming - t.now + asked.period)
 	}
 	if t.mark == nil && (first == "next" || first == "change") {
 		return fmt.Sprintf("early %d -", upcoming-t.now)
@@ -81,12 +81,12 @@ func beginRun(t *step, args *arguments) string {
 	if last.till > t.now {
 		return fmt.Sprintf("early %d %s", last.till-t.now, last.attempt)
 	}
-	if _, blocked := t.advance(""); blocked || !t.fits(exclusive, 1) {
-		return fmt.Sprintf("busy %d %s", t.left(), t.holderName())
+	if _, blocked := t.serveQueue(""); blocked || !t.compatible(exclusive, 1) {
+		return fmt.Sprintf("busy %d %s", t.msUntilFree(), t.holderName())
 	}
 	token := t.grant(r)
 	t.mark = &mark{till: upcoming, attempt: r.attempt, plan: asked}
-	t.keep(upcoming - t.now + asked.period)
+	t.extendRecord(upcoming - t.now + asked.period)
 	return fmt.Sprintf("granted %d %d", token, upcoming-t.now)
 }
 

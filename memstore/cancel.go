@@ -22,7 +22,7 @@ func cancel(t *step, args *arguments) string {
 	default:
 		return "none"
 	}
-	t.settle()
-	t.advance("")
+	t.expire()
+	t.serveQueue("")
 	return answer
 }

@@ -9,7 +9,7 @@ func cancelRun(t *step, args *arguments) string {
 
 	known := t.mark != nil && t.mark.attempt == attempt
 	if known {
-		t.keep(0)
+		t.extendRecord(0)
 		t.mark = &mark{till: t.now, attempt: "-", plan: t.mark.plan}
 	}
 	if t.holder != nil && t.holder.is(attempt, "") {
@@ -19,7 +19,7 @@ func cancelRun(t *step, args *arguments) string {
 	if !known {
 		return "none"
 	}
-	t.settle()
-	t.advance("")
+	t.expire()
+	t.serveQueue("")
 	return "released"
 }

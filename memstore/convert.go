@@ -12,7 +12,7 @@ func convert(t *step, args *arguments) string {
 	t.retention, t.base = args.whole(), args.text()
 	owner := args.owner()
 
-	t.settle()
+	t.expire()
 	writes := t.holder != nil && t.holder.is(attempt, owner)
 	reads := t.shares[attempt]
 	if writes || reads != nil && reads.mode != shared {
@@ -20,30 +20,30 @@ func convert(t *step, args *arguments) string {
 	}
 	switch {
 	case want == exclusive && writes, want == shared && reads != nil:
-		same, _ := t.again(attempt, owner, ttl, false)
+		same, _ := t.reacquire(attempt, owner, ttl, false)
 		return t.granted(same)
 	case want == shared && writes && token == t.fence:
 		if len(t.holder.entries) > 1 {
 			return t.busy()
 		}
 		ttl = max(ttl, t.holder.expiry-t.now)
-		t.keep(ttl)
+		t.extendRecord(ttl)
 		t.holder = nil
 	case want == exclusive && reads != nil && token == reads.token:
 		if len(t.shares) > 1 {
 			return t.busy()
 		}
 		ttl, owner = max(ttl, reads.expiry-t.now), reads.owner
-		t.keep(ttl)
+		t.extendRecord(ttl)
 		t.drop(attempt)
 	default:
 		return "gone"
 	}
 	t.line.leave(attempt)
 	granted := t.grant(request{attempt: attempt, owner: owner, mode: want, weight: 1, ttl: ttl})
-	t.advance("")
+	t.serveQueue("")
 	return t.granted(granted)
 }
 
 // busy is the answer to an attempt that others keep out.
-func (t *step) busy() string { return fmt.Sprintf("busy %d %s", t.left(), t.holderName()) }
+func (t *step) busy() string { return fmt.Sprintf("busy %d %s", t.msUntilFree(), t.holderName()) }

@@ -18,26 +18,26 @@ func evict(t *step, args *arguments) string {
 	if t.fence == 0 {
 		return "free"
 	}
-	t.settle()
+	t.expire()
 	over := t.takeAway(e, only)
 	switch {
 	case len(over) > 0:
 		for _, token := range over {
-			t.lose(token)
+			t.noteLost(token)
 		}
 		t.fence, t.evicted = t.nextToken(), e
-		t.keep(0)
+		t.extendRecord(0)
 		for _, attempt := range e.attempts {
 			if client := clientOf(attempt); t.reaches(client) {
 				t.pushes = append(t.pushes, message{t.base + client, "evicted " + attempt})
 			}
 		}
-		t.advance("")
+		t.serveQueue("")
 		return fmt.Sprintf("evicted %d", len(over))
 	case only != 0:
 		return fmt.Sprintf("changed %d", t.fence)
 	}
-	t.advance("")
+	t.serveQueue("")
 	return "free"
 }
 

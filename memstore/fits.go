@@ -1,9 +1,9 @@
 package memstore
 
-// fits says whether a hold of this mode and weight may stand beside those that
+// compatible says whether a hold of this mode and weight may stand beside those that
 // stand: nobody beside an exclusive holder, shared beside shared, permits
 // beside permits up to the limit, and anybody where nobody holds.
-func (t *step) fits(want mode, weight int64) bool {
+func (t *step) compatible(want mode, weight int64) bool {
 	switch {
 	case t.holder != nil:
 		return false

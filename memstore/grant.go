@@ -39,7 +39,7 @@ func (t *step) enter(r request, lease int64, unsure bool) (token int64) {
 	if r.mode == exclusive && t.line.len() == 0 {
 		t.expires = t.life(r.ttl) // nothing but this lease needs the record
 	} else {
-		t.keep(r.ttl)
+		t.extendRecord(r.ttl)
 	}
 	return t.fence
 }
@@ -61,13 +61,13 @@ func (t *step) share(r request, expiry int64, unsure bool) {
 	}
 }
 
-// again answers the token of a hold that the attempt has already: its request
+// reacquire answers the token of a hold that the attempt has already: its request
 // came twice, or, if it enters, it is one more entry under a named owner. The
 // lease is counted from now; a place in the line that it no longer needs is
 // given up.
-func (t *step) again(attempt, owner string, ttl int64, enters bool) (token int64, held bool) {
+func (t *step) reacquire(attempt, owner string, ttl int64, enters bool) (token int64, held bool) {
 	if h := t.holder; h != nil && (h.is(attempt, owner) || enters && h.admits(owner)) {
-		t.keep(ttl)
+		t.extendRecord(ttl)
 		if !h.is(attempt, owner) {
 			h.entries = append(h.entries, attempt)
 			t.line.leave(attempt)
@@ -80,6 +80,6 @@ func (t *step) again(attempt, owner string, ttl int64, enters bool) (token int64
 		return 0, false
 	}
 	h.expiry, h.unsure = max(h.expiry, t.now+ttl), false
-	t.keep(ttl)
+	t.extendRecord(ttl)
 	return h.token, true
 }

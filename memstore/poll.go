@@ -10,27 +10,27 @@ func poll(t *step, args *arguments) string {
 	t.base = args.text()
 	owner := args.owner()
 
-	t.settle()
+	t.expire()
 	t.line.lives(clientOf(attempt))
 	seat, caller := t.line.seat(attempt), ""
 	// Only a waiter enters under its named owner: one that has cancelled does
 	// not come back by a poll that was long on its way.
-	if token, held := t.again(attempt, owner, ttl, seat != nil); held {
+	if token, held := t.reacquire(attempt, owner, ttl, seat != nil); held {
 		return t.granted(token)
 	}
 	if seat != nil {
 		caller = attempt
 	}
-	token, _ := t.advance(caller)
+	token, _ := t.serveQueue(caller)
 	if token == 0 && owner != "" {
 		// The line may just have let in another attempt of the same named owner.
-		token, _ = t.again(attempt, owner, ttl, seat != nil)
+		token, _ = t.reacquire(attempt, owner, ttl, seat != nil)
 	}
 	switch {
 	case token != 0:
 		return t.granted(token)
 	case t.line.seat(attempt) != nil:
-		return t.wait(seat, patience)
+		return t.keepWaiting(seat, patience)
 	}
 	return "gone"
 }

@@ -27,7 +27,7 @@ func proclaim(t *step, args *arguments) string {
 	case t.said != nil && t.said.token == news.token && t.said.number > news.number:
 		return "late"
 	}
-	t.keep(0)
+	t.extendRecord(0)
 	t.said = news
 	payload := "leader " + news.token
 	if news.value == "" {

@@ -17,7 +17,7 @@ func raiseFence(t *step, args *arguments) string {
 		}
 		if token > t.fence {
 			t.fence = token
-			t.keep(h.expiry - t.now)
+			t.extendRecord(h.expiry - t.now)
 		}
 		return fmt.Sprintf("raised %d", t.fence)
 	}
@@ -28,7 +28,7 @@ func raiseFence(t *step, args *arguments) string {
 	if token > h.token {
 		h.token = token
 		t.fence = max(t.fence, token)
-		t.keep(h.expiry - t.now)
+		t.extendRecord(h.expiry - t.now)
 	}
 	return fmt.Sprintf("raised %d", h.token)
 }

@@ -9,7 +9,8 @@ func readLeader(t *step, _ *arguments) string {
 	h := t.holder
 	if h == nil || len(h.entries) > 0 || h.expiry <= t.now || // who stands under a name leads nobody
 		t.said == nil || t.said.value == "" || t.said.token != text(t.fence) {
-		return fmt.Sprintf("none %d", t.left())
+		return fmt.Sprintf("none %d", t.msUntilFree())
 	}
-	return fmt.Sprintf("leader %d %d %d %s %s", t.fence, min(t.now, t.fence/1000), t.left(), h.name, t.said.value)
+	return fmt.Sprintf("leader %d %d %d %s %s",
+		t.fence, min(t.now, t.fence/1000), t.msUntilFree(), h.name, t.said.value)
 }

@@ -129,8 +129,8 @@ func (r *record) earliest() (at int64) {
 // remembered is how many lost tokens a record keeps.
 const remembered = 16
 
-// lose remembers a token whose hold did not end by its own release.
-func (r *record) lose(token int64) {
+// noteLost remembers a token whose hold did not end by its own release.
+func (r *record) noteLost(token int64) {
 	r.lost = append(r.lost, token)
 	if len(r.lost) > remembered {
 		r.birth = max(r.birth, r.lost[0]+1)
@@ -138,9 +138,9 @@ func (r *record) lose(token int64) {
 	}
 }
 
-// released says that the hold with this token ended by its own release: the
+// wasReleased says that the hold with this token ended by its own release: the
 // record is old enough to know, and remembers nothing else.
-func (r *record) released(token int64) bool {
+func (r *record) wasReleased(token int64) bool {
 	return r.fence != 0 && r.birth <= token && token <= r.fence && !slices.Contains(r.lost, token)
 }
 

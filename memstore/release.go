@@ -29,13 +29,13 @@ func release(t *step, args *arguments) string {
 	case t.holder != nil && t.holder.admits(owner) && token == t.fence:
 		// This entry has ended before; others of its owner remain.
 		return fmt.Sprintf("held %d", len(t.holder.entries))
-	case t.released(token):
+	case t.wasReleased(token):
 		return "released"
 	default:
 		return "gone"
 	}
-	t.settle()
-	t.advance("")
+	t.expire()
+	t.serveQueue("")
 	return "released"
 }
 
@@ -45,8 +45,8 @@ func (t *step) overForAll() bool {
 	if len(t.holder.entries) < 2 || t.holder.expiry > t.now {
 		return false
 	}
-	t.settle()
-	t.advance("")
+	t.expire()
+	t.serveQueue("")
 	return true
 }
 
@@ -56,7 +56,7 @@ func (t *step) exit(attempt string) int {
 	h := t.holder
 	h.entries = slices.DeleteFunc(h.entries, func(e string) bool { return e == attempt })
 	if len(h.entries) > 0 {
-		t.keep(0)
+		t.extendRecord(0)
 		return len(h.entries)
 	}
 	t.holder = nil

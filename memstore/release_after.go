@@ -27,7 +27,7 @@ func releaseAfter(t *step, args *arguments) string {
 	case h != nil && h.is(attempt, owner):
 		till := max(min(t.now, t.fence/1000)+least, t.now+after)
 		if len(h.attempts()) == 1 && till > t.now {
-			t.keep(till - t.now)
+			t.extendRecord(till - t.now)
 			nearer := till < h.expiry
 			t.holder = &holder{name: keptHolder, entries: []string{attempt}, expiry: till}
 			if nearer {
@@ -39,20 +39,20 @@ func releaseAfter(t *step, args *arguments) string {
 			return "gone"
 		}
 		if rest := t.exit(attempt); rest > 0 {
-			t.keep(max(till-t.now, 0))
+			t.extendRecord(max(till-t.now, 0))
 			h.expiry = max(h.expiry, till)
 			return fmt.Sprintf("held %d", rest)
 		}
 	case h != nil && h.admits(owner) && token == t.fence:
 		// This entry has ended before; others of its owner remain.
 		return fmt.Sprintf("held %d", len(h.entries))
-	case t.released(token):
+	case t.wasReleased(token):
 		return "released"
 	default:
 		return "gone"
 	}
-	t.settle()
-	t.advance("")
+	t.expire()
+	t.serveQueue("")
 	return "released"
 }
 

@@ -47,7 +47,7 @@ func (t *step) extend(r request) string {
 	switch {
 	case expiry != nil && *expiry > t.now:
 		*expiry, *unsure = max(*expiry, t.now+r.ttl), false
-		t.keep(r.ttl)
+		t.extendRecord(r.ttl)
 		return strconv.FormatInt(t.line.len(), 10)
 	case t.evicted != nil && slices.Contains(t.evicted.attempts, r.attempt):
 		return "evicted"

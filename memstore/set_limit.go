@@ -14,11 +14,11 @@ func setLimit(t *step, args *arguments) string {
 	}
 	t.retention, t.base = args.whole(), args.text()
 
-	t.settle()
+	t.expire()
 	if t.line.len() > 0 || t.kind == permit {
-		t.keep(0)
+		t.extendRecord(0)
 		t.limit = permits
-		t.advance("")
+		t.serveQueue("")
 	}
 	if t.line.len() > 0 || t.kind == permit {
 		return fmt.Sprintf("set %d", t.used())

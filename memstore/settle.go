@@ -1,12 +1,12 @@
 package memstore
 
-// settle ends every hold whose expiry has passed and remembers its token as
+// expire ends every hold whose expiry has passed and remembers its token as
 // lost. soonest is a lower bound, so the shares are looked through only when
 // one of them may be over; the look finds the true soonest.
-func (t *step) settle() {
+func (t *step) expire() {
 	if t.holder != nil && t.holder.expiry <= t.now {
 		if t.holder.name != keptHolder { // what was given up is over, not lost
-			t.lose(t.fence)
+			t.noteLost(t.fence)
 		}
 		if t.holder.unsure {
 			for _, attempt := range t.holder.attempts() {
@@ -23,7 +23,7 @@ func (t *step) settle() {
 		if h.expiry > t.now {
 			continue
 		}
-		t.lose(h.token)
+		t.noteLost(h.token)
 		if h.unsure {
 			t.line.hush(clientOf(attempt))
 		}

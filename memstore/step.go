@@ -22,9 +22,9 @@ type step struct {
 // message is what PUBLISH takes.
 type message struct{ channel, payload string }
 
-// keep makes the record live for at least ms and the retention after it, and
+// extendRecord makes the record live for at least ms and the retention after it, and
 // never shortens its life.
-func (t *step) keep(ms int64) { t.expires = max(t.expires, t.life(ms)) }
+func (t *step) extendRecord(ms int64) { t.expires = max(t.expires, t.life(ms)) }
 
 // life is the end of a life of ms and the retention after it. A fence that runs
 // ahead of the clock (the clock was set back) is kept until the clock has
@@ -38,8 +38,8 @@ func (t *step) life(ms int64) int64 {
 	return t.now + max(ms, ahead) + t.retention
 }
 
-// left is for how long the present holders can keep a waiter out, in ms.
-func (t *step) left() int64 {
+// msUntilFree is for how long the present holders can keep a waiter out, in ms.
+func (t *step) msUntilFree() int64 {
 	switch {
 	case t.holder != nil:
 		return max(t.holder.expiry-t.now, 0)

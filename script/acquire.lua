@@ -123,10 +123,10 @@ end
 
 local function granted(token) return commit('granted ' .. token .. ' ' .. text(waiting)) end
 
-settle()
+expire()
 lives(attempt)
 
-local mine = again(attempt, owner, ttl, true)
+local mine = reacquire(attempt, owner, ttl, true)
 if mine then return granted(mine) end
 
 if ceiling and weight > ceiling then return commit('conflict ' .. text(ceiling)) end
@@ -134,15 +134,15 @@ if ceiling and weight > ceiling then return commit('conflict ' .. text(ceiling))
 local seat = waiting > 0 and look('w:' .. attempt)
 local blocked = false
 if waiting > 0 then
-  mine, blocked = advance(seat and attempt)
+  mine, blocked = serve_queue(seat and attempt)
   -- The line may just have let in another attempt of the same named owner.
-  if owner and not mine then mine = again(attempt, owner, ttl, true) end
+  if owner and not mine then mine = reacquire(attempt, owner, ttl, true) end
   if mine then return granted(mine) end
 end
 
 -- It may have left for a limit that was lowered.
 seat = waiting > 0 and look('w:' .. attempt)
-if seat then return commit(wait(attempt, seat, patience)) end
+if seat then return commit(keep_waiting(attempt, seat, patience)) end
 
 if ceiling and limit ~= ceiling then
   if limit and (waiting > 0 or (used > 0 and mode == 'p')) then return commit('conflict ' .. text(limit)) end
@@ -164,13 +164,13 @@ if blocked and owner and want == 's' and mode == 's' then
   end
 end
 
-if not blocked and fits(want, weight) then return granted(grant(attempt, owner, want, weight, ttl)) end
-if patience == 0 then return commit('busy ' .. left() .. ' ' .. (holder or '-')) end
+if not blocked and compatible(want, weight) then return granted(grant(attempt, owner, want, weight, ttl)) end
+if patience == 0 then return commit('busy ' .. ms_until_free() .. ' ' .. (holder or '-')) end
 
 local place = text(tail + 1)
 local line = table.concat({place, want, weight, text(ttl), text(now + patience), text(now)}, ' ')
 fields['#' .. place], fields['w:' .. attempt] = attempt, owner and (line .. ' ' .. owner) or line
-queue(waiting + 1, head, tail + 1)
-keep(patience)
+set_queue(waiting + 1, head, tail + 1)
+extend_record(patience)
 if unfinished then hint(attempt, 1) end
-return commit('queued ' .. text(tail - head + 1) .. ' ' .. left() .. ' ' .. text(now))
+return commit('queued ' .. text(tail - head + 1) .. ' ' .. ms_until_free() .. ' ' .. text(now))

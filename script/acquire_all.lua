@@ -29,15 +29,15 @@ local function open(key, base)
 
   -- try says whether attempt holds the lock or may take it.
   function lock.try()
-    settle()
-    lock.token = again(attempt, nil, ttl, true)
+    expire()
+    lock.token = reacquire(attempt, nil, ttl, true)
     if lock.token then return true end
     local blocked = false
     if waiting > 0 then
       local _
-      _, blocked = advance()
+      _, blocked = serve_queue()
     end
-    local free = not blocked and fits('x', 1)
+    local free = not blocked and compatible('x', 1)
     return free
   end
 
@@ -49,12 +49,12 @@ local function open(key, base)
   -- drop ends a hold that try has found.
   function lock.drop()
     if not lock.token or not holds(attempt) then return end
-    vacate()
-    settle()
-    advance()
+    end_exclusive()
+    expire()
+    serve_queue()
   end
 
-  function lock.busy(index) return 'busy ' .. text(index) .. ' ' .. left() .. ' ' .. (holder or '-') end
+  function lock.busy(index) return 'busy ' .. text(index) .. ' ' .. ms_until_free() .. ' ' .. (holder or '-') end
 
   return lock
 --include ends

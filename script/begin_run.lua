@@ -31,7 +31,7 @@ local period, offset, first, base = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
 
 --include record
 
-settle()
+expire()
 local past = look('period')
 local till, who, agreed, begins = 0, '-', text(period), offset
 if past then
@@ -42,7 +42,7 @@ if past then
 end
 local plan = text(period) .. ' ' .. (offset == '-' and offset or text(tonumber(offset)))
 agreed = agreed .. ' ' .. begins
-local mine = again(attempt, nil, ttl, true)
+local mine = reacquire(attempt, nil, ttl, true)
 if mine then return commit('granted ' .. mine .. ' ' .. text(math.max(till - now, 0))) end
 
 -- limit is the latest beginning that a mark may name.
@@ -56,7 +56,7 @@ if past and agreed ~= plan then
   -- What is due stays so. What is not is due with the next beginning: of the
   -- run before nobody knows when in its period it began.
   if till > now then till = upcoming end
-  keep(upcoming - now + period)
+  extend_record(upcoming - now + period)
   fields.period = text(till) .. ' ' .. who .. ' ' .. plan
 end
 if first == 'change' or (not past and first == 'next') then
@@ -72,11 +72,11 @@ end
 if till > now then return commit('early ' .. text(till - now) .. ' ' .. who) end
 
 local blocked = false
-if waiting > 0 then mine, blocked = advance() end
-if blocked or not fits('x', 1) then return commit('busy ' .. left() .. ' ' .. (holder or '-')) end
+if waiting > 0 then mine, blocked = serve_queue() end
+if blocked or not compatible('x', 1) then return commit('busy ' .. ms_until_free() .. ' ' .. (holder or '-')) end
 local token = grant(attempt, nil, 'x', 1, ttl)
 fields.period = text(upcoming) .. ' ' .. attempt .. ' ' .. plan
 -- Who comes late for a period that nobody has run still sees that there were
 -- periods before: the mark is kept for one more.
-keep(upcoming - now + period)
+extend_record(upcoming - now + period)
 return commit('granted ' .. token .. ' ' .. text(upcoming - now))

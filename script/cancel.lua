@@ -24,7 +24,7 @@ local base, owner = ARGV[3], ARGV[4]
 local answer
 local seat = look('w:' .. attempt)
 if seat then
-  withdraw(attempt, words(seat)[1])
+  leave_queue(attempt, words(seat)[1])
   answer = 'withdrawn'
 elseif holds(attempt, owner) then
   local rest = {}
@@ -32,13 +32,13 @@ elseif holds(attempt, owner) then
     if entry ~= attempt then rest[#rest + 1] = entry end
   end
   if #rest > 0 and expiry > now then
-    keep(0)
+    extend_record(0)
     entries = table.concat(rest, ' ')
     fields.entries = entries
     return commit('released')
   end
   -- What is over for the others too was lost.
-  if #rest > 0 then settle() else vacate() end
+  if #rest > 0 then expire() else end_exclusive() end
   answer = 'released'
 else
   local share = look('h:' .. attempt)
@@ -47,6 +47,6 @@ else
   set_shares(used - words(share)[3])
   answer = 'released'
 end
-settle()
-advance()
+expire()
+serve_queue()
 return commit(answer)

@@ -24,14 +24,14 @@ local past = look('period')
 local who, plan = string.match(past or '', '^%S+ (%S+) (.+)$')
 local known = who == attempt
 if known then
-  keep(0)
+  extend_record(0)
   fields.period = text(now) .. ' - ' .. plan
 end
 if holds(attempt) then
-  vacate()
+  end_exclusive()
   known = true
 end
 if not known then return 'none' end
-settle()
-advance()
+expire()
+serve_queue()
 return commit('released')

@@ -29,30 +29,30 @@ local ttl, retention, base, owner = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6
 --include record
 
 local function granted(by) return commit('granted ' .. by .. ' ' .. text(waiting)) end
-local function busy() return commit('busy ' .. left() .. ' ' .. (holder or '-')) end
+local function busy() return commit('busy ' .. ms_until_free() .. ' ' .. (holder or '-')) end
 
-settle()
+expire()
 local writes, share = holds(attempt, owner), look('h:' .. attempt)
 local reads = not writes and share and sharing(share)
 if reads and reads[1] ~= 's' then reads = nil end
 
-if (want == 'x' and writes) or (want == 's' and reads) then return granted(again(attempt, owner, ttl, false)) end
+if (want == 'x' and writes) or (want == 's' and reads) then return granted(reacquire(attempt, owner, ttl, false)) end
 
 if want == 's' and writes and text(fence) == token then
   if entries and #words(entries) > 1 then return busy() end
   ttl = math.max(ttl, expiry - now)
-  keep(ttl)
-  vacate()
+  extend_record(ttl)
+  end_exclusive()
 elseif want == 'x' and reads and reads[4] == token then
   if used > tonumber(reads[3]) then return busy() end
   ttl, owner = math.max(ttl, reads[2] - now), reads[6]
-  keep(ttl)
+  extend_record(ttl)
   fields['h:' .. attempt] = ''
   set_shares(0)
 else
   return commit('gone')
 end
-leave(attempt)
+stop_waiting(attempt)
 local mine = grant(attempt, owner, want, 1, ttl)
-advance()
+serve_queue()
 return granted(mine)

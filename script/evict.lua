@@ -24,12 +24,12 @@ local retention, base = tonumber(ARGV[4]), ARGV[5]
 --include record
 
 if not fence then return 'free' end
-settle()
+expire()
 local over, names = {}, {}
 if holder and (only == '0' or text(fence) == only) then
   for _, attempt in ipairs(words(entries or holder)) do names[#names + 1] = attempt end
   over[1] = text(fence)
-  vacate()
+  end_exclusive()
 elseif used > 0 then
   for _, h in ipairs(scan(function(token) return only == '0' or token == only end)) do
     over[#over + 1], names[#names + 1] = h[2], h[3]
@@ -37,13 +37,13 @@ elseif used > 0 then
 end
 if #over == 0 then
   if only ~= '0' then return commit('changed ' .. text(fence)) end
-  advance()
+  serve_queue()
   return commit('free')
 end
-for _, token in ipairs(over) do lose(token) end
+for _, token in ipairs(over) do note_lost(token) end
 fence = math.max(micros, fence + 1)
-keep(0)
+extend_record(0)
 for _, attempt in ipairs(names) do told(attempt, 'evicted ' .. attempt) end
 fields.evicted = text(now) .. ' ' .. by .. ' ' .. reason .. ' ' .. table.concat(names, ' ')
-advance()
+serve_queue()
 return commit('evicted ' .. #over)

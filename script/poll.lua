@@ -23,19 +23,19 @@ local patience, base, owner = tonumber(ARGV[4]), ARGV[5], ARGV[6]
 
 --include record
 
-settle()
+expire()
 lives(attempt)
 local seat = waiting > 0 and look('w:' .. attempt)
 -- Only a waiter enters under its named owner: one that has cancelled does not
 -- come back by a poll that was long on its way.
-local mine = again(attempt, owner, ttl, seat)
+local mine = reacquire(attempt, owner, ttl, seat)
 if not mine and waiting > 0 then
-  mine = advance(seat and attempt)
+  mine = serve_queue(seat and attempt)
   -- The line may just have let in another attempt of the same named owner.
-  if owner and not mine then mine = again(attempt, owner, ttl, seat) end
+  if owner and not mine then mine = reacquire(attempt, owner, ttl, seat) end
   -- It may have left for a limit that was lowered.
   seat = waiting > 0 and look('w:' .. attempt)
-  if seat and not mine then return commit(wait(attempt, seat, patience)) end
+  if seat and not mine then return commit(keep_waiting(attempt, seat, patience)) end
 end
 if mine then return commit('granted ' .. mine .. ' ' .. text(waiting)) end
 return commit('gone')

@@ -27,7 +27,7 @@ local value, watch, retention, base = ARGV[4], ARGV[5], tonumber(ARGV[6]), ''
 if not holds(attempt) or text(fence) ~= token or expiry <= now then return 'gone' end
 local said = words(look('leader') or '')
 if said[1] == token and tonumber(said[2]) > tonumber(number) then return 'late' end
-keep(0)
+extend_record(0)
 local line = token .. ' ' .. number
 fields.leader = value == '' and line or line .. ' ' .. value
 local news = value == '' and 'none ' .. token or 'leader ' .. token

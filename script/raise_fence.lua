@@ -25,7 +25,7 @@ if holds(attempt, owner) then
   if expiry <= now then return 'gone' end
   if token > fence then
     fence = token
-    keep(expiry - now)
+    extend_record(expiry - now)
   end
   return commit('raised ' .. text(fence))
 end
@@ -36,7 +36,7 @@ if h[2] <= now then return 'gone' end
 if token > tonumber(h[4]) then
   fence = math.max(fence, token)
   h[4] = text(token)
-  keep(h[2] - now)
+  extend_record(h[2] - now)
   h[2] = (h.unsure and '0' or '') .. text(h[2])
   fields['h:' .. attempt] = table.concat(h, ' ')
 end

@@ -20,6 +20,6 @@ local token, said
 if value then token, said = string.match(value, '^(%d+) %d+ (.+)$') end
 if token and token == text(fence) then
   return 'leader ' .. token .. ' ' .. text(math.min(now, math.floor(fence / 1000))) .. ' ' ..
-    left() .. ' ' .. holder .. ' ' .. said
+    ms_until_free() .. ' ' .. holder .. ' ' .. said
 end
-return 'none ' .. left()
+return 'none ' .. ms_until_free()

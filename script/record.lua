@@ -86,9 +86,9 @@ local function look(field)
   return value ~= '' and value
 end
 
--- keep makes the record outlive ms and the retention after it, and never
+-- extend_record makes the record outlive ms and the retention after it, and never
 -- shortens its life.
-local function keep(ms) lasting = math.max(lasting or 0, ms) end
+local function extend_record(ms) lasting = math.max(lasting or 0, ms) end
 
 -- What the step has changed is written in three parts, and each prefix of them is
 -- safe. The life comes first: where it may not be set nothing is written, and a key
@@ -174,8 +174,8 @@ local function commit(answer)
   return answer
 end
 
--- lose remembers a token whose hold did not end by its own release.
-local function lose(token)
+-- note_lost remembers a token whose hold did not end by its own release.
+local function note_lost(token)
   local list = lost and (lost .. ' ' .. token) or token
   local _, spaces = string.gsub(list, ' ', '')
   if spaces >= 16 then
@@ -188,15 +188,15 @@ local function lose(token)
   fields.lost = list
 end
 
--- ended tells a hold that was released (or never lost) from one that was lost.
-local function ended(token)
+-- was_released tells a hold that was released (or never lost) from one that was lost.
+local function was_released(token)
   local n = tonumber(token)
   if not (n and fence) or n < birth or n > fence then return false end
   return not string.find(' ' .. (lost or '') .. ' ', ' ' .. token .. ' ', 1, true)
 end
 
--- vacate ends the exclusive hold.
-local function vacate()
+-- end_exclusive ends the exclusive hold.
+local function end_exclusive()
   if entries then fields.entries = '' end
   holder, entries, expiry, unsure = false, false, nil, false
 end
@@ -216,8 +216,8 @@ end
 -- the same however long the line is.
 local near, reach = 64, 256
 
--- queue sets the line in sum; an empty line leaves no field.
-local function queue(n, first, last)
+-- set_queue sets the line in sum; an empty line leaves no field.
+local function set_queue(n, first, last)
   waiting, head, tail = n, first, last
   if n > 0 then
     local watch = watched > 0 and ' ~' .. text(watched) .. ':' .. text(watcher) or ''
@@ -239,7 +239,7 @@ local function hush(attempt)
   silent = silent .. client
   local _, count = string.gsub(silent, ' ', '')
   if count > 16 then silent = string.match(silent, '^ %S+(.*)$') end
-  queue(waiting, head, tail)
+  set_queue(waiting, head, tail)
 end
 
 -- lives takes that note away: the attempt's client asks.
@@ -249,7 +249,7 @@ local function lives(attempt)
   local from, to = string.find(silent .. ' ', client, 1, true)
   if not from then return end
   silent = string.sub(silent, 1, from - 1) .. string.sub(silent, to)
-  queue(waiting, head, tail)
+  set_queue(waiting, head, tail)
 end
 
 local function words(line)
@@ -299,30 +299,30 @@ local function scan(over, count)
   return gone
 end
 
--- settle ends every hold whose expiry has passed. Soonest is a lower bound of
+-- expire ends every hold whose expiry has passed. Soonest is a lower bound of
 -- the shared holders' expiries, so the scan runs only when one may be over.
-local function settle()
+local function expire()
   if holder and expiry <= now then
     local who = holder
     if unsure then
       for _, attempt in ipairs(words(entries or holder)) do hush(attempt) end
     end
-    vacate()
+    end_exclusive()
     -- What was given up and stayed taken is over, not lost.
-    if who ~= '%kept' then lose(text(fence)) end
+    if who ~= '%kept' then note_lost(text(fence)) end
   end
   if used > 0 and soonest <= now then
     local gone = scan(function(_, till) return till <= now end, true)
     for _, h in ipairs(gone) do
-      lose(h[2])
+      note_lost(h[2])
       if h[4] then hush(h[3]) end
     end
   end
 end
 
--- fits says whether a hold of this mode and weight may stand beside those
+-- compatible says whether a hold of this mode and weight may stand beside those
 -- that stand.
-local function fits(want, weight)
+local function compatible(want, weight)
   if holder then return false end
   if used == 0 then return true end
   if want == 'x' or want ~= mode then return false end
@@ -337,7 +337,7 @@ local function brief(ttl) return math.min(ttl, math.max(2000, math.floor(ttl / 1
 local function grant(attempt, owner, want, weight, ttl, pushed)
   fence = math.max(micros, (fence or 0) + 1)
   local token, lease = text(fence), pushed and brief(ttl) or ttl
-  keep(ttl)
+  extend_record(ttl)
   if want == 'x' then
     holder, entries, expiry, unsure = owner or attempt, owner and attempt, now + lease, pushed
     if entries then fields.entries = entries end
@@ -359,18 +359,18 @@ local function grant(attempt, owner, want, weight, ttl, pushed)
   return token
 end
 
--- withdraw takes a waiter out of the line. Who has left looks no more: see advance.
+-- leave_queue takes a waiter out of the line. Who has left looks no more: see serve_queue.
 local orphaned = 0
-local function withdraw(attempt, place)
+local function leave_queue(attempt, place)
   fields['w:' .. attempt], fields['#' .. place] = '', ''
   if tonumber(place) == watcher then orphaned, watched, watcher = watched, 0, 0 end
-  queue(waiting - 1, head, tail)
+  set_queue(waiting - 1, head, tail)
 end
 
--- leave gives up the place of an attempt, if it has one.
-local function leave(attempt)
+-- stop_waiting gives up the place of an attempt, if it has one.
+local function stop_waiting(attempt)
   local waits = waiting > 0 and look('w:' .. attempt)
-  if waits then withdraw(attempt, words(waits)[1]) end
+  if waits then leave_queue(attempt, words(waits)[1]) end
 end
 
 -- heard says where a waiter's client can be told something, if it listens here and is
@@ -445,21 +445,21 @@ end
 -- hint asks a waiter to look in so many ms, if it can be told.
 local function hint(attempt, left) return told(attempt, 'kept ' .. attempt .. ' ' .. text(left)) end
 
--- push is told of a grant. The waiter itself still counts among those who wait.
-local function push(attempt, token, ttl)
+-- notify is told of a grant. The waiter itself still counts among those who wait.
+local function notify(attempt, token, ttl)
   return told(attempt, 'granted ' .. attempt .. ' ' .. token .. ' ' .. text(waiting - 1) ..
     ' ' .. text(now) .. ' ' .. text(brief(ttl)))
 end
 
--- admit lets in whoever waits in the name of the owner that has just been granted the
+-- grant_same_owner lets in whoever waits in the name of the owner that has just been granted the
 -- lock: they hold together. Who does not listen is passed over, and caller asks by
 -- itself; so does who stands out of reach.
-local function admit(caller)
+local function grant_same_owner(caller)
   walk(function(attempt, place)
     local w = words(attempt ~= caller and look('w:' .. attempt) or '')
-    if w[1] and w[7] == holder and tonumber(w[5]) > now and push(attempt, text(fence), tonumber(w[4])) then
-      withdraw(attempt, place)
-      keep(tonumber(w[4]))
+    if w[1] and w[7] == holder and tonumber(w[5]) > now and notify(attempt, text(fence), tonumber(w[4])) then
+      leave_queue(attempt, place)
+      extend_record(tonumber(w[4]))
       entries = entries .. ' ' .. attempt
       fields.entries = entries
       expiry = math.max(expiry, now + brief(tonumber(w[4])))
@@ -480,12 +480,12 @@ local function excessive(w) return w[2] == 'p' and limit and tonumber(w[3]) > li
 -- Whoever asks is looked at again, though it was passed over. Unfinished: the lock may
 -- be free, and others wait out of reach.
 local unfinished = false
-local function advance(caller)
+local function serve_queue(caller)
   local mine, blocked, pushed = nil, false, false
   local own = caller and words(look('w:' .. caller))
   if own then cursor = math.min(cursor, tonumber(own[1])) end
   if own and excessive(own) then
-    withdraw(caller, own[1])
+    leave_queue(caller, own[1])
     caller = nil
   end
   local reached = holder and head or walk(function(attempt, place)
@@ -494,15 +494,15 @@ local function advance(caller)
     local ttl = tonumber(w[4])
     if not ttl then return false end
     if attempt ~= caller and tonumber(w[5]) <= now or excessive(w) then
-      withdraw(attempt, place)
-    elseif not fits(w[2], tonumber(w[3])) then
+      leave_queue(attempt, place)
+    elseif not compatible(w[2], tonumber(w[3])) then
       blocked = attempt == caller or heard(attempt) ~= nil
-    elseif attempt == caller or push(attempt, text(math.max(micros, (fence or 0) + 1)), ttl) then
-      withdraw(attempt, place)
+    elseif attempt == caller or notify(attempt, text(math.max(micros, (fence or 0) + 1)), ttl) then
+      leave_queue(attempt, place)
       if attempt ~= caller then pushed = attempt end
       local token = grant(attempt, w[7], w[2], tonumber(w[3]), ttl, attempt ~= caller)
       if attempt == caller then mine = token end
-      if entries then admit(caller) end
+      if entries then grant_same_owner(caller) end
     end
     return blocked or holder
   end)
@@ -513,7 +513,7 @@ local function advance(caller)
     -- is near it now.
     local first, stop = head, math.min(tail, head + near / 2)
     while first < stop and not look('#' .. first) do first = first + 1 end
-    queue(waiting, first, tail)
+    set_queue(waiting, first, tail)
   end
   if unfinished and (mine or not caller or not hint(caller, 1)) then
     -- One of the last looks at once: it may be somebody's turn out of reach.
@@ -544,39 +544,39 @@ local function advance(caller)
     if other and string.sub(other, 1, #client) ~= client and
       (other == caller or hint(other, till - now)) then
       watched, watcher = till, at
-      queue(waiting, head, tail)
+      set_queue(waiting, head, tail)
     end
   end
   return mine, blocked or unfinished or (waiting > 0 and holder ~= false)
 end
 
--- left answers for how long the present holders can keep a waiter out, in ms.
-local function left()
+-- ms_until_free answers for how long the present holders can keep a waiter out, in ms.
+local function ms_until_free()
   local till = holder and expiry or (used > 0 and soonest) or now
   return text(math.max(till - now, 0))
 end
 
--- entered says whether attempt is among the entries of the named owner.
-local function entered(attempt)
+-- is_entry says whether attempt is among the entries of the named owner.
+local function is_entry(attempt)
   return entries and string.find(' ' .. entries .. ' ', ' ' .. attempt .. ' ', 1, true) ~= nil
 end
 
 -- holds says whether attempt is the exclusive holder, or an entry of it.
 local function holds(attempt, owner)
-  if owner then return holder == owner and entered(attempt) end
+  if owner then return holder == owner and is_entry(attempt) end
   return holder == attempt and not entries
 end
 
--- again answers the token of a hold that attempt already has: a request that
+-- reacquire answers the token of a hold that attempt already has: a request that
 -- came twice, or, if it enters, one more entry under a named owner. Its lease
 -- is counted from now; a place in the line that it no longer needs is given up.
-local function again(attempt, owner, ttl, enters)
+local function reacquire(attempt, owner, ttl, enters)
   if holder and (holds(attempt, owner) or (enters and owner and entries and holder == owner)) then
-    keep(ttl)
-    if owner and not entered(attempt) then
+    extend_record(ttl)
+    if owner and not is_entry(attempt) then
       entries = entries .. ' ' .. attempt
       fields.entries = entries
-      leave(attempt)
+      stop_waiting(attempt)
     end
     expiry, unsure = math.max(expiry, now + ttl), false
     return text(fence)
@@ -585,16 +585,16 @@ local function again(attempt, owner, ttl, enters)
   if not share then return nil end
   local h = sharing(share)
   h[2] = text(math.max(h[2], now + ttl))
-  keep(ttl)
+  extend_record(ttl)
   fields['h:' .. attempt] = table.concat(h, ' ')
   return h[4]
 end
 
--- wait prolongs a waiter's patience and answers its place.
-local function wait(attempt, seat, patience)
+-- keep_waiting prolongs a waiter's patience and answers its place.
+local function keep_waiting(attempt, seat, patience)
   local w = words(seat)
   w[5] = text(now + patience)
-  keep(patience)
+  extend_record(patience)
   fields['w:' .. attempt] = table.concat(w, ' ')
-  return 'queued ' .. text(w[1] - head + 1) .. ' ' .. left() .. ' ' .. text(now)
+  return 'queued ' .. text(w[1] - head + 1) .. ' ' .. ms_until_free() .. ' ' .. text(now)
 end

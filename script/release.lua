@@ -79,7 +79,7 @@ if not owner then
           place = string.format('%d', place + 1)
           second = call('HGET', key, '#' .. place)
         end
-        -- Somebody must look when this grant may be over unconfirmed, see advance.
+        -- Somebody must look when this grant may be over unconfirmed, see serve_queue.
         -- The heir itself looks no more.
         local watch, client = '', string.match(heir, '^[^/]*/')
         if watcher == head then watched = '' end
@@ -142,26 +142,26 @@ if holds(attempt, owner) then
     if #rest > 0 then
       if expiry <= now then
         -- It is over for the others too, who do not ask: so it was lost.
-        settle()
-        advance()
+        expire()
+        serve_queue()
         return commit('gone')
       end
-      keep(0)
+      extend_record(0)
       entries = table.concat(rest, ' ')
       fields.entries = entries
       return commit('held ' .. #rest)
     end
   end
-  vacate()
+  end_exclusive()
 else
   local share = look('h:' .. attempt)
   if not share then
     if owner and entries and holder == owner and text(fence) == token then return 'held ' .. #words(entries) end
-    return ended(token) and 'released' or 'gone'
+    return was_released(token) and 'released' or 'gone'
   end
   fields['h:' .. attempt] = ''
   set_shares(used - words(share)[3])
 end
-settle()
-advance()
+expire()
+serve_queue()
 return commit('released')

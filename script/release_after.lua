@@ -28,19 +28,19 @@ local after, retention, base, owner = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV
 --include record
 
 -- sooner lets the first who listens know that the lock is free earlier. If it leaves,
--- another is told: see advance.
+-- another is told: see serve_queue.
 local function sooner(left)
   walk(function(next, place)
     if not hint(next, left) then return false end
     watched, watcher = now + left, place
-    queue(waiting, head, tail)
+    set_queue(waiting, head, tail)
     return true
   end)
 end
 
 if holder == '%kept' and entries == attempt then
   -- Asked again. Nobody waits at a place that a late copy of its acquire has taken since.
-  leave(attempt)
+  stop_waiting(attempt)
   if expiry > now then return commit('kept ' .. text(expiry - now)) end
 elseif holds(attempt, owner) then
   local till = math.max(math.min(now, math.floor(fence / 1000)) + least, now + after)
@@ -51,29 +51,29 @@ elseif holds(attempt, owner) then
   if #rest > 0 then
     if expiry <= now then
       -- It is over for the others too, who do not ask: so it was lost.
-      settle()
-      advance()
+      expire()
+      serve_queue()
       return commit('gone')
     end
-    keep(math.max(till - now, 0))
+    extend_record(math.max(till - now, 0))
     entries = table.concat(rest, ' ')
     fields.entries = entries
     expiry = math.max(expiry, till)
     return commit('held ' .. #rest)
   elseif till > now then
     local nearer = till < expiry
-    keep(till - now)
+    extend_record(till - now)
     holder, entries, expiry, unsure = '%kept', attempt, till, false
     fields.entries = entries
     if nearer then sooner(till - now) end
     return commit('kept ' .. text(till - now))
   else
-    vacate()
+    end_exclusive()
   end
 else
   if owner and entries and holder == owner and text(fence) == token then return 'held ' .. #words(entries) end
-  return ended(token) and 'released' or 'gone'
+  return was_released(token) and 'released' or 'gone'
 end
-settle()
-advance()
+expire()
+serve_queue()
 return commit('released')

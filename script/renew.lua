@@ -20,7 +20,7 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local micros = clock[1] * 1000000 + clock[2]
 
-local function keep(key, ttl, fence)
+local function extend_record(key, ttl, fence)
   local ahead = math.max(0, math.ceil((fence - micros) / 1000))
   local ms = string.format('%d', math.max(ttl, ahead) + retention)
   if redis.call('PEXPIRE', key, ms, 'GT') == 0 and redis.call('PTTL', key) < 0 then
@@ -57,7 +57,7 @@ local function renew(key, attempt, ttl, owner)
     end
   end
   if mine and expiry > now then
-    keep(key, ttl, fence)
+    extend_record(key, ttl, fence)
     -- What was pushed is confirmed, however short it is: see grant in the shared part.
     if now + ttl > expiry or string.find(lease, '^%-?0%d') then
       expiry = math.max(expiry, now + ttl)
@@ -72,7 +72,7 @@ local function renew(key, attempt, ttl, owner)
     local want, till, rest = string.match(share, '^(%a) (%d+) (.*)$')
     local over = tonumber(till, 10)
     if over > now then
-      keep(key, ttl, fence)
+      extend_record(key, ttl, fence)
       if now + ttl > over or string.find(till, '^0') then
         till = string.format('%d', math.max(over, now + ttl))
         redis.call('HSET', key, 'h:' .. attempt, want .. ' ' .. till .. ' ' .. rest)

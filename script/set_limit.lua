@@ -22,12 +22,12 @@ local key, permits, retention, base = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[
 --include record
 
 if permits < 1 then return redis.error_reply('ERR set_limit: there must be at least 1 permit') end
-settle()
+expire()
 if waiting > 0 or mode == 'p' then
-  keep(0)
+  extend_record(0)
   limit = permits
   fields.limit = text(limit)
-  advance()
+  serve_queue()
 end
 if waiting > 0 or mode == 'p' then return commit('set ' .. text(used)) end
 return commit('idle')

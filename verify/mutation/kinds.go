@@ -47,7 +47,7 @@ var inKinds = []mutant{{
 }, {
 	name: "a higher limit lets nobody in",
 	file: "script/set_limit.lua",
-	old:  "  fields.limit = text(limit)\n  advance()\n",
+	old:  "  fields.limit = text(limit)\n  serve_queue()\n",
 	mut:  "  fields.limit = text(limit)\n",
 	by:   []check{transcripts, oracle},
 }, {

@@ -246,8 +246,8 @@ var inScripts = []mutant{{
 }, {
 	name: "release grants to nobody",
 	file: "script/release.lua",
-	old:  "settle()\nadvance()\nreturn commit('released')",
-	mut:  "settle()\nreturn commit('released')",
+	old:  "expire()\nserve_queue()\nreturn commit('released')",
+	mut:  "expire()\nreturn commit('released')",
 	by:   []check{oracle, transcripts},
 }, {
 	name: "cancel loses the grant that it crosses",
@@ -258,7 +258,7 @@ var inScripts = []mutant{{
 }, {
 	name: "poll does not find a grant whose push was lost",
 	file: "script/poll.lua",
-	old:  "local mine = again(attempt, owner, ttl, seat)",
+	old:  "local mine = reacquire(attempt, owner, ttl, seat)",
 	mut:  "local mine = nil",
 	by:   []check{oracle, transcripts},
 }, {
