@@ -15,7 +15,7 @@ func acquire(t *step, args *arguments) string {
 	t.base, r.owner = args.text(), args.owner()
 
 	t.expire()
-	t.line.lives(clientOf(r.attempt))
+	t.line.clearSilent(clientOf(r.attempt))
 	if token, held := t.reacquire(r.attempt, r.owner, r.ttl, true); held {
 		return t.granted(token)
 	}
@@ -50,7 +50,7 @@ func acquire(t *step, args *arguments) string {
 	t.line.join(w)
 	t.extendRecord(patience)
 	if t.unfinished && t.hears(w) {
-		t.sooner(w, 1)
+		t.askToPoll(w, 1)
 	}
 	return fmt.Sprintf("queued %d %d %d", t.line.ahead(w), t.msUntilFree(), t.now)
 }

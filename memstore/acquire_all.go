@@ -49,7 +49,7 @@ func takeAll(locks []*step, r request) string {
 		}
 		for j, other := range locks {
 			if held[j] {
-				other.giveUp(r.attempt)
+				other.endExclusive(r.attempt)
 			}
 		}
 		return fmt.Sprintf("busy %d %d %s", i+1, t.msUntilFree(), t.holderName())
@@ -64,8 +64,8 @@ func takeAll(locks []*step, r request) string {
 	return strings.Join(each, " ")
 }
 
-// giveUp ends an exclusive hold of the attempt's own, and serves the line.
-func (t *step) giveUp(attempt string) bool {
+// endExclusive ends an exclusive hold of the attempt's own, and serves the line.
+func (t *step) endExclusive(attempt string) bool {
 	if t.holder == nil || !t.holder.is(attempt, "") {
 		return false
 	}

@@ -11,7 +11,7 @@ import (
 //   - A waiter whose client does not hear pushes, or is silent, is passed over and
 //     keeps its place.
 //   - A waiter who does not fit stops the walk: nobody may overtake it.
-//   - A waiter who fits is granted, briefly until its client confirms the push.
+//   - A waiter who fits is granted, provisionalLease until its client confirms the push.
 //   - Who is out of the reach of this step is told to look, if the lock may be free.
 //
 // caller is the attempt that asks right now ("": nobody does): it is not
@@ -22,36 +22,36 @@ func (t *step) serveQueue(caller string) (token int64, blocked bool) {
 	l := &t.line
 	if own := l.seat(caller); own != nil {
 		l.cursor = min(l.cursor, own.place)
-		if t.excessive(own) {
+		if t.aboveLimit(own) {
 			l.leave(caller)
 			caller = ""
 		}
 	}
-	place, token, blocked, pushed := t.walk(caller)
+	place, token, blocked, pushed := t.grantWaiting(caller)
 	t.unfinished = l.len() > 0 && place <= l.tail && t.holder == nil && !blocked
 	if l.len() > 0 {
 		l.cursor = max(l.cursor, place)
 		l.head = min(l.waiters[0].place, l.head+near/2)
 	}
 	if t.unfinished {
-		t.onward(place, caller)
+		t.askOneToPoll(place, caller)
 	}
-	if till := t.lookAt(token, pushed); till > t.now && l.len() > 0 &&
+	if till := t.pollTime(token, pushed); till > t.now && l.len() > 0 &&
 		!(l.watched > t.now && l.watcher >= place) {
-		t.tellNext(place, t.unheard(pushed), caller, till)
+		t.askNextToPoll(place, t.unconfirmedClient(pushed), caller, till)
 	}
 	return token, blocked || t.unfinished || t.holder != nil && l.len() > 0
 }
 
-// walk looks at those who are within reach, and answers the place where it ended.
-func (t *step) walk(caller string) (place, token int64, blocked bool, pushed *waiter) {
+// grantWaiting looks at those who are within reach, and answers the place where it ended.
+func (t *step) grantWaiting(caller string) (place, token int64, blocked bool, pushed *waiter) {
 	if t.holder != nil {
 		return t.line.head, 0, false, nil
 	}
 	some, place := t.line.within()
 	for _, w := range some {
 		asks := w.attempt == caller
-		if w.patience <= t.now && !asks || t.excessive(w) {
+		if w.patience <= t.now && !asks || t.aboveLimit(w) {
 			t.line.leave(w.attempt)
 			continue
 		}
@@ -67,7 +67,7 @@ func (t *step) walk(caller string) (place, token int64, blocked bool, pushed *wa
 		} else {
 			t.notify(w, t.nextToken())
 			t.line.leave(w.attempt)
-			t.lend(w.request)
+			t.grantProvisional(w.request)
 			pushed = w
 		}
 		if t.holder == nil {
@@ -81,15 +81,15 @@ func (t *step) walk(caller string) (place, token int64, blocked bool, pushed *wa
 	return place, token, false, pushed
 }
 
-// excessive says that a waiter wants more permits than there are since the limit was
+// aboveLimit says that a waiter wants more permits than there are since the limit was
 // lowered: it leaves the line, or it would stop it for good.
-func (t *step) excessive(w *waiter) bool {
+func (t *step) aboveLimit(w *waiter) bool {
 	return w.mode == permit && t.limit != 0 && w.weight > t.limit
 }
 
-// lookAt is when one who waits must look though nobody pushes to it: when a grant that
+// pollTime is when one who waits must look though nobody pushes to it: when a grant that
 // was pushed may be over unconfirmed, or when one who has left would have looked.
-func (t *step) lookAt(token int64, pushed *waiter) int64 {
+func (t *step) pollTime(token int64, pushed *waiter) int64 {
 	switch {
 	case pushed != nil:
 		return t.now + t.msUntilFree()
@@ -99,8 +99,8 @@ func (t *step) lookAt(token int64, pushed *waiter) int64 {
 	return 0
 }
 
-// unheard is the client of which nobody knows yet whether it has heard of its grant.
-func (t *step) unheard(pushed *waiter) string {
+// unconfirmedClient is the client of which nobody knows yet whether it has heard of its grant.
+func (t *step) unconfirmedClient(pushed *waiter) string {
 	switch {
 	case pushed != nil:
 		return clientOf(pushed.attempt)
@@ -119,7 +119,7 @@ func (t *step) reaches(client string) bool {
 
 // notify tells a waiter's client of its grant.
 func (t *step) notify(w *waiter, token int64) {
-	payload := fmt.Sprintf("granted %s %d %d %d %d", w.attempt, token, t.line.len()-1, t.now, briefly(w.ttl))
+	payload := fmt.Sprintf("granted %s %d %d %d %d", w.attempt, token, t.line.len()-1, t.now, provisionalLease(w.ttl))
 	t.pushes = append(t.pushes, message{t.base + clientOf(w.attempt), payload})
 }
 
@@ -136,6 +136,6 @@ func (t *step) grantSameOwner(caller string) {
 		t.line.leave(w.attempt)
 		t.extendRecord(w.ttl)
 		t.holder.entries = append(t.holder.entries, w.attempt)
-		t.holder.expiry = max(t.holder.expiry, t.now+briefly(w.ttl))
+		t.holder.expiry = max(t.holder.expiry, t.now+provisionalLease(w.ttl))
 	}
 }

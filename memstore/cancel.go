@@ -14,11 +14,11 @@ func cancel(t *step, args *arguments) string {
 	case t.line.leave(attempt):
 		answer = "withdrawn"
 	case t.holder != nil && t.holder.is(attempt, owner):
-		if t.overForAll() || t.exit(attempt) > 0 {
+		if t.expiredForAll() || t.removeEntry(attempt) > 0 {
 			return "released"
 		}
 	case t.shares[attempt] != nil:
-		t.drop(attempt)
+		t.removeShare(attempt)
 	default:
 		return "none"
 	}

@@ -35,7 +35,7 @@ func convert(t *step, args *arguments) string {
 		}
 		ttl, owner = max(ttl, reads.expiry-t.now), reads.owner
 		t.extendRecord(ttl)
-		t.drop(attempt)
+		t.removeShare(attempt)
 	default:
 		return "gone"
 	}

@@ -77,7 +77,7 @@ func (r *record) fields() map[string]string {
 		f["limit"] = text(r.limit)
 	}
 	for attempt, h := range r.shares {
-		f["h:"+attempt] = owned(h.owner, h.mode, brief(h.expiry, h.unsure), h.weight, h.token, h.since)
+		f["h:"+attempt] = owned(h.owner, h.mode, confirmable(h.expiry, h.unsure), h.weight, h.token, h.since)
 	}
 	if len(r.line.waiters) > 0 {
 		sum := []string{text(r.line.len()), text(r.line.head), text(r.line.tail)}
@@ -114,17 +114,17 @@ func (r *record) lock() string {
 	}
 	switch h := r.holder; {
 	case h != nil && len(h.entries) > 0:
-		form += " " + brief(h.expiry-r.fence/1000, h.unsure) + " @" + h.name + more
+		form += " " + confirmable(h.expiry-r.fence/1000, h.unsure) + " @" + h.name + more
 	case h != nil:
-		form += " " + brief(h.expiry-r.fence/1000, h.unsure) + " " + h.name + more
+		form += " " + confirmable(h.expiry-r.fence/1000, h.unsure) + " " + h.name + more
 	case more != "":
 		form += " 0 -" + more
 	}
 	return form
 }
 
-// brief writes a lease, or when it ends: a 0 in front says that it is not confirmed.
-func brief(ms int64, unsure bool) string {
+// confirmable writes a lease, or when it ends: a 0 in front says that it is not confirmed.
+func confirmable(ms int64, unsure bool) string {
 	switch {
 	case !unsure:
 		return text(ms)

@@ -51,7 +51,7 @@ func (t *step) takeAway(e *eviction, only int64) (over []int64) {
 	for _, attempt := range t.byToken() {
 		if h := t.shares[attempt]; only == 0 || only == h.token {
 			over, e.attempts = append(over, h.token), append(e.attempts, attempt)
-			t.drop(attempt)
+			t.removeShare(attempt)
 		}
 	}
 	if len(over) > 0 {

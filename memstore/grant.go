@@ -13,17 +13,19 @@ type request struct {
 // clock where that is higher.
 func (t *step) nextToken() int64 { return max(t.micros, t.fence+1) }
 
-// briefly is the lease of a grant that is pushed, in ms, until it is confirmed.
-func briefly(ttl int64) int64 { return min(ttl, max(2000, ttl/10)) }
+// provisionalLease is the lease of a grant that is pushed, in ms, until it is confirmed.
+func provisionalLease(ttl int64) int64 { return min(ttl, max(2000, ttl/10)) }
 
 // grant writes a holder in and answers its token. The caller has made sure
 // that it fits.
-func (t *step) grant(r request) (token int64) { return t.enter(r, r.ttl, false) }
+func (t *step) grant(r request) (token int64) { return t.addHolder(r, r.ttl, false) }
 
-// lend is grant for one who is told by a push: it holds briefly until it asks.
-func (t *step) lend(r request) (token int64) { return t.enter(r, briefly(r.ttl), true) }
+// grantProvisional is grant for one who is told by a push: it holds provisionalLease until it asks.
+func (t *step) grantProvisional(r request) (token int64) {
+	return t.addHolder(r, provisionalLease(r.ttl), true)
+}
 
-func (t *step) enter(r request, lease int64, unsure bool) (token int64) {
+func (t *step) addHolder(r request, lease int64, unsure bool) (token int64) {
 	t.fence = t.nextToken()
 	if t.birth == 0 {
 		t.birth = t.fence
@@ -37,7 +39,7 @@ func (t *step) enter(r request, lease int64, unsure bool) (token int64) {
 		t.share(r, t.now+lease, unsure)
 	}
 	if r.mode == exclusive && t.line.len() == 0 {
-		t.expires = t.life(r.ttl) // nothing but this lease needs the record
+		t.expires = t.lifeEnd(r.ttl) // nothing but this lease needs the record
 	} else {
 		t.extendRecord(r.ttl)
 	}

@@ -88,8 +88,8 @@ func (l *line) within() (some []*waiter, end int64) {
 // mostSilent is how many silent clients a line remembers.
 const mostSilent = 16
 
-// hush notes that a client is silent.
-func (l *line) hush(client string) {
+// markSilent notes that a client is silent.
+func (l *line) markSilent(client string) {
 	if len(l.waiters) == 0 || slices.Contains(l.silent, client) {
 		return
 	}
@@ -98,8 +98,8 @@ func (l *line) hush(client string) {
 	}
 }
 
-// lives takes that note away: the client asks.
-func (l *line) lives(client string) {
+// clearSilent takes that note away: the client asks.
+func (l *line) clearSilent(client string) {
 	l.silent = slices.DeleteFunc(l.silent, func(other string) bool { return other == client })
 }
 

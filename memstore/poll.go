@@ -11,7 +11,7 @@ func poll(t *step, args *arguments) string {
 	owner := args.owner()
 
 	t.expire()
-	t.line.lives(clientOf(attempt))
+	t.line.clearSilent(clientOf(attempt))
 	seat, caller := t.line.seat(attempt), ""
 	// Only a waiter enters under its named owner: one that has cancelled does
 	// not come back by a poll that was long on its way.

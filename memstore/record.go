@@ -108,8 +108,8 @@ func (r *record) byToken() []string {
 	})
 }
 
-// drop ends one share.
-func (r *record) drop(attempt string) {
+// removeShare ends one share.
+func (r *record) removeShare(attempt string) {
 	delete(r.shares, attempt)
 	if len(r.shares) == 0 {
 		r.kind, r.soonest = "", 0

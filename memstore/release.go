@@ -18,14 +18,14 @@ func release(t *step, args *arguments) string {
 
 	switch {
 	case t.holder != nil && t.holder.is(attempt, owner):
-		if t.overForAll() {
+		if t.expiredForAll() {
 			return "gone"
 		}
-		if rest := t.exit(attempt); rest > 0 {
+		if rest := t.removeEntry(attempt); rest > 0 {
 			return fmt.Sprintf("held %d", rest)
 		}
 	case t.shares[attempt] != nil:
-		t.drop(attempt)
+		t.removeShare(attempt)
 	case t.holder != nil && t.holder.admits(owner) && token == t.fence:
 		// This entry has ended before; others of its owner remain.
 		return fmt.Sprintf("held %d", len(t.holder.entries))
@@ -39,9 +39,9 @@ func release(t *step, args *arguments) string {
 	return "released"
 }
 
-// overForAll says whether the lease of several entries is over. Then the hold is
+// expiredForAll says whether the lease of several entries is over. Then the hold is
 // lost, for the others have not asked, and the line is served.
-func (t *step) overForAll() bool {
+func (t *step) expiredForAll() bool {
 	if len(t.holder.entries) < 2 || t.holder.expiry > t.now {
 		return false
 	}
@@ -50,9 +50,9 @@ func (t *step) overForAll() bool {
 	return true
 }
 
-// exit ends the exclusive hold, or one entry of it, and answers how many
+// removeEntry ends the exclusive hold, or one entry of it, and answers how many
 // entries remain.
-func (t *step) exit(attempt string) int {
+func (t *step) removeEntry(attempt string) int {
 	h := t.holder
 	h.entries = slices.DeleteFunc(h.entries, func(e string) bool { return e == attempt })
 	if len(h.entries) > 0 {

@@ -31,14 +31,14 @@ func releaseAfter(t *step, args *arguments) string {
 			nearer := till < h.expiry
 			t.holder = &holder{name: keptHolder, entries: []string{attempt}, expiry: till}
 			if nearer {
-				t.tell(till - t.now)
+				t.askFirstToPoll(till - t.now)
 			}
 			return kept(till - t.now)
 		}
-		if t.overForAll() {
+		if t.expiredForAll() {
 			return "gone"
 		}
-		if rest := t.exit(attempt); rest > 0 {
+		if rest := t.removeEntry(attempt); rest > 0 {
 			t.extendRecord(max(till-t.now, 0))
 			h.expiry = max(h.expiry, till)
 			return fmt.Sprintf("held %d", rest)
@@ -58,10 +58,10 @@ func releaseAfter(t *step, args *arguments) string {
 
 func kept(left int64) string { return fmt.Sprintf("kept %d", left) }
 
-// tellNext lets one in the line know when to look: the last, or the next from place on if
+// askNextToPoll lets one in the line know when to look: the last, or the next from place on if
 // the last is of the client that may not have heard of its grant. Caller learns it by its
 // answer.
-func (t *step) tellNext(place int64, client, caller string, till int64) {
+func (t *step) askNextToPoll(place int64, client, caller string, till int64) {
 	other := t.line.waiters[t.line.len()-1]
 	if other.place != t.line.tail || clientOf(other.attempt) == client {
 		other = nil
@@ -77,39 +77,39 @@ func (t *step) tellNext(place int64, client, caller string, till int64) {
 		return
 	}
 	if !asks {
-		t.sooner(other, till-t.now)
+		t.askToPoll(other, till-t.now)
 	}
 	t.line.watched, t.line.watcher = till, other.place
 }
 
-// sooner lets a waiter know that the lock may be free in so many ms.
-func (t *step) sooner(w *waiter, left int64) {
+// askToPoll lets a waiter know that the lock may be free in so many ms.
+func (t *step) askToPoll(w *waiter, left int64) {
 	t.pushes = append(t.pushes, message{t.base + clientOf(w.attempt), fmt.Sprintf("kept %s %d", w.attempt, left)})
 }
 
-// tell lets the first waiter who listens know that the lock is free earlier. If it
+// askFirstToPoll lets the first waiter who listens know that the lock is free earlier. If it
 // leaves, another is told.
-func (t *step) tell(left int64) {
+func (t *step) askFirstToPoll(left int64) {
 	some, _ := t.line.within()
 	for _, w := range some {
 		if t.hears(w) {
-			t.sooner(w, left)
+			t.askToPoll(w, left)
 			t.line.watched, t.line.watcher = t.now+left, w.place
 			return
 		}
 	}
 }
 
-// onward lets one who listens look at once: the caller, or one of the last in line.
-func (t *step) onward(place int64, caller string) {
+// askOneToPoll lets one who listens look at once: the caller, or one of the last in line.
+func (t *step) askOneToPoll(place int64, caller string) {
 	if w := t.line.seat(caller); w != nil && t.hears(w) {
-		t.sooner(w, 1)
+		t.askToPoll(w, 1)
 		return
 	}
 	first := max(place, t.line.tail-near+1)
 	for _, w := range slices.Backward(t.line.waiters) {
 		if w.place >= first && t.hears(w) {
-			t.sooner(w, 1)
+			t.askToPoll(w, 1)
 			return
 		}
 	}

@@ -38,7 +38,7 @@ func (s *Store) renew(keys []string, args *arguments) (string, error) {
 func (t *step) extend(r request) string {
 	var expiry *int64
 	var unsure *bool
-	t.line.lives(clientOf(r.attempt))
+	t.line.clearSilent(clientOf(r.attempt))
 	if t.holder != nil && t.holder.is(r.attempt, r.owner) {
 		expiry, unsure = &t.holder.expiry, &t.holder.unsure
 	} else if h := t.shares[r.attempt]; h != nil {

@@ -10,7 +10,7 @@ func (t *step) expire() {
 		}
 		if t.holder.unsure {
 			for _, attempt := range t.holder.attempts() {
-				t.line.hush(clientOf(attempt))
+				t.line.markSilent(clientOf(attempt))
 			}
 		}
 		t.holder = nil
@@ -25,9 +25,9 @@ func (t *step) expire() {
 		}
 		t.noteLost(h.token)
 		if h.unsure {
-			t.line.hush(clientOf(attempt))
+			t.line.markSilent(clientOf(attempt))
 		}
-		t.drop(attempt)
+		t.removeShare(attempt)
 	}
 	t.soonest = t.earliest()
 }

@@ -24,13 +24,13 @@ type message struct{ channel, payload string }
 
 // extendRecord makes the record live for at least ms and the retention after it, and
 // never shortens its life.
-func (t *step) extendRecord(ms int64) { t.expires = max(t.expires, t.life(ms)) }
+func (t *step) extendRecord(ms int64) { t.expires = max(t.expires, t.lifeEnd(ms)) }
 
-// life is the end of a life of ms and the retention after it. A fence that runs
+// lifeEnd is the end of a life of ms and the retention after it. A fence that runs
 // ahead of the clock (the clock was set back) is kept until the clock has
 // passed it, so that tokens go on rising. So does a lease from before that last
 // longer: the two are not added.
-func (t *step) life(ms int64) int64 {
+func (t *step) lifeEnd(ms int64) int64 {
 	var ahead int64
 	if t.fence > t.micros {
 		ahead = (t.fence - t.micros + 999) / 1000

@@ -29,8 +29,8 @@
 local key, attempt, ttl, life = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local want, patience, base, owner = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
--- instant is the server's time as a token; all but its last three digits are ms.
-local function instant()
+-- clock_token is the server's time as a token; all but its last three digits are ms.
+local function clock_token()
   local clock = redis.call('TIME')
   return clock[1] .. string.sub('00000' .. clock[2], -6)
 end
@@ -44,7 +44,7 @@ if want == 'x' and not owner then
   local call = redis.call
   local last = call('HGET', key, 'lock')
   if not last or (#last == 16 and string.find(last, '^%d+$')) then
-    local token = instant()
+    local token = clock_token()
     local hold = token .. ' ' .. ttl .. ' ' .. attempt
     if not last then
       local known = call('PEXPIRE', key, life)
@@ -74,7 +74,7 @@ if want ~= 'x' and not owner then
   for i = 2, 4 do if got[i] == '' then got[i] = false end end
   local last, sum = got[1], got[2]
   if weight > 0 and not got[3] and not got[4] and (not ceiling or got[5] == ceiling) then
-    local token = instant()
+    local token = clock_token()
     local now = string.sub(token, 1, -4)
     local till = now + ttl
     local used, mode, soonest = 0, kind, till
@@ -124,14 +124,14 @@ end
 local function granted(token) return commit('granted ' .. token .. ' ' .. text(waiting)) end
 
 expire()
-lives(attempt)
+clear_silent(attempt)
 
 local mine = reacquire(attempt, owner, ttl, true)
 if mine then return granted(mine) end
 
 if ceiling and weight > ceiling then return commit('conflict ' .. text(ceiling)) end
 
-local seat = waiting > 0 and look('w:' .. attempt)
+local seat = waiting > 0 and read_field('w:' .. attempt)
 local blocked = false
 if waiting > 0 then
   mine, blocked = serve_queue(seat and attempt)
@@ -141,7 +141,7 @@ if waiting > 0 then
 end
 
 -- It may have left for a limit that was lowered.
-seat = waiting > 0 and look('w:' .. attempt)
+seat = waiting > 0 and read_field('w:' .. attempt)
 if seat then return commit(keep_waiting(attempt, seat, patience)) end
 
 if ceiling and limit ~= ceiling then
@@ -172,5 +172,5 @@ local line = table.concat({place, want, weight, text(ttl), text(now + patience),
 fields['#' .. place], fields['w:' .. attempt] = attempt, owner and (line .. ' ' .. owner) or line
 set_queue(waiting + 1, head, tail + 1)
 extend_record(patience)
-if unfinished then hint(attempt, 1) end
+if unfinished then ask_to_poll(attempt, 1) end
 return commit('queued ' .. text(tail - head + 1) .. ' ' .. ms_until_free() .. ' ' .. text(now))

@@ -25,7 +25,7 @@ local instant = redis.call('TIME')
 
 local function open(key, base)
 --include record
-  local lock = {prolong = prolong, write = write, tell = tell}
+  local lock = {set_record_ttl = set_record_ttl, write_fields = write_fields, publish = publish}
 
   -- try says whether attempt holds the lock or may take it.
   function lock.try()
@@ -67,9 +67,9 @@ for i, key in ipairs(KEYS) do
 end
 -- commit writes to all of them before anybody is told anything.
 local function commit(answer)
-  for _, lock in ipairs(locks) do lock.prolong() end
-  for _, lock in ipairs(locks) do lock.write() end
-  for _, lock in ipairs(locks) do lock.tell() end
+  for _, lock in ipairs(locks) do lock.set_record_ttl() end
+  for _, lock in ipairs(locks) do lock.write_fields() end
+  for _, lock in ipairs(locks) do lock.publish() end
   return answer
 end
 

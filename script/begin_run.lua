@@ -32,7 +32,7 @@ local period, offset, first, base = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
 --include record
 
 expire()
-local past = look('period')
+local past = read_field('period')
 local till, who, agreed, begins = 0, '-', text(period), offset
 if past then
   till, who, agreed, begins = string.match(past, '^(%-?%d+) (%S+) (%d+) (%S+)$')

@@ -22,7 +22,7 @@ local base, owner = ARGV[3], ARGV[4]
 --include record
 
 local answer
-local seat = look('w:' .. attempt)
+local seat = read_field('w:' .. attempt)
 if seat then
   leave_queue(attempt, words(seat)[1])
   answer = 'withdrawn'
@@ -41,7 +41,7 @@ elseif holds(attempt, owner) then
   if #rest > 0 then expire() else end_exclusive() end
   answer = 'released'
 else
-  local share = look('h:' .. attempt)
+  local share = read_field('h:' .. attempt)
   if not share then return 'none' end
   fields['h:' .. attempt] = ''
   set_shares(used - words(share)[3])

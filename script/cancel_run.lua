@@ -20,7 +20,7 @@ local base = ARGV[3]
 
 --include record
 
-local past = look('period')
+local past = read_field('period')
 local who, plan = string.match(past or '', '^%S+ (%S+) (.+)$')
 local known = who == attempt
 if known then

@@ -32,8 +32,8 @@ local function granted(by) return commit('granted ' .. by .. ' ' .. text(waiting
 local function busy() return commit('busy ' .. ms_until_free() .. ' ' .. (holder or '-')) end
 
 expire()
-local writes, share = holds(attempt, owner), look('h:' .. attempt)
-local reads = not writes and share and sharing(share)
+local writes, share = holds(attempt, owner), read_field('h:' .. attempt)
+local reads = not writes and share and parse_share(share)
 if reads and reads[1] ~= 's' then reads = nil end
 
 if (want == 'x' and writes) or (want == 's' and reads) then return granted(reacquire(attempt, owner, ttl, false)) end

@@ -31,7 +31,7 @@ if holder and (only == '0' or text(fence) == only) then
   over[1] = text(fence)
   end_exclusive()
 elseif used > 0 then
-  for _, h in ipairs(scan(function(token) return only == '0' or token == only end)) do
+  for _, h in ipairs(end_shares(function(token) return only == '0' or token == only end)) do
     over[#over + 1], names[#names + 1] = h[2], h[3]
   end
 end
@@ -43,7 +43,7 @@ end
 for _, token in ipairs(over) do note_lost(token) end
 fence = math.max(micros, fence + 1)
 extend_record(0)
-for _, attempt in ipairs(names) do told(attempt, 'evicted ' .. attempt) end
+for _, attempt in ipairs(names) do send(attempt, 'evicted ' .. attempt) end
 fields.evicted = text(now) .. ' ' .. by .. ' ' .. reason .. ' ' .. table.concat(names, ' ')
 serve_queue()
 return commit('evicted ' .. #over)

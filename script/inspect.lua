@@ -28,7 +28,7 @@ for i = 1, #all, 2 do
   if all[i + 1] == '' then
     -- It has gone, see commit.
   elseif kind == 'h:' then
-    local h = sharing(all[i + 1])
+    local h = parse_share(all[i + 1])
     if h[2] > now then
       live = live + h[3]
       shared[#shared + 1] = {tonumber(h[4]), attempt, h}
@@ -56,6 +56,6 @@ for i, q in ipairs(queue) do
   local w = q[3]
   add('waiter', text(i), w[2], q[2], w[7] or '-', w[3], w[6], text(math.max(w[5] - now, 0)))
 end
-local evicted = look('evicted')
+local evicted = read_field('evicted')
 if evicted then add('evicted', evicted) end
 return table.concat(lines, '\n')

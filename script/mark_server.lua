@@ -19,7 +19,7 @@ local info = redis.pcall('INFO', 'server')
 local run = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or '-'
 local got = redis.call('HMGET', key, 'run', 'mark')
 local mark = got[1] == run and got[2] or '-'
--- The life comes first, see prolong in the shared part of the other actions.
+-- The life comes first, see set_record_ttl in the shared part of the other actions.
 local known = redis.call('PEXPIRE', key, life)
 if new and old == mark then
   mark = new

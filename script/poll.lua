@@ -24,8 +24,8 @@ local patience, base, owner = tonumber(ARGV[4]), ARGV[5], ARGV[6]
 --include record
 
 expire()
-lives(attempt)
-local seat = waiting > 0 and look('w:' .. attempt)
+clear_silent(attempt)
+local seat = waiting > 0 and read_field('w:' .. attempt)
 -- Only a waiter enters under its named owner: one that has cancelled does not
 -- come back by a poll that was long on its way.
 local mine = reacquire(attempt, owner, ttl, seat)
@@ -34,7 +34,7 @@ if not mine and waiting > 0 then
   -- The line may just have let in another attempt of the same named owner.
   if owner and not mine then mine = reacquire(attempt, owner, ttl, seat) end
   -- It may have left for a limit that was lowered.
-  seat = waiting > 0 and look('w:' .. attempt)
+  seat = waiting > 0 and read_field('w:' .. attempt)
   if seat and not mine then return commit(keep_waiting(attempt, seat, patience)) end
 end
 if mine then return commit('granted ' .. mine .. ' ' .. text(waiting)) end

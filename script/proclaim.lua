@@ -25,7 +25,7 @@ local value, watch, retention, base = ARGV[4], ARGV[5], tonumber(ARGV[6]), ''
 --include record
 
 if not holds(attempt) or text(fence) ~= token or expiry <= now then return 'gone' end
-local said = words(look('leader') or '')
+local said = words(read_field('leader') or '')
 if said[1] == token and tonumber(said[2]) > tonumber(number) then return 'late' end
 extend_record(0)
 local line = token .. ' ' .. number

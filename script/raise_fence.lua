@@ -29,9 +29,9 @@ if holds(attempt, owner) then
   end
   return commit('raised ' .. text(fence))
 end
-local share = look('h:' .. attempt)
+local share = read_field('h:' .. attempt)
 if not share then return 'gone' end
-local h = sharing(share)
+local h = parse_share(share)
 if h[2] <= now then return 'gone' end
 if token > tonumber(h[4]) then
   fence = math.max(fence, token)

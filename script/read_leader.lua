@@ -15,7 +15,7 @@ local key, retention, base = KEYS[1], 0, ''
 --include record
 
 -- Who stands under a name, as one that has left and a lock that stays taken, leads nobody.
-local value = holder and not entries and expiry > now and look('leader')
+local value = holder and not entries and expiry > now and read_field('leader')
 local token, said
 if value then token, said = string.match(value, '^(%d+) %d+ (.+)$') end
 if token and token == text(fence) then

@@ -75,9 +75,9 @@ end
 -- record is to live; and who is to be told what.
 local fields, lasting, anew, pushes = {}, nil, false, {}
 
--- look reads a field as the step has left it. What was read before is in seen.
+-- read_field reads a field as the step has left it. What was read before is in seen.
 local seen = {}
-local function look(field)
+local function read_field(field)
   local value = fields[field]
   if value == nil then
     if seen[field] == nil then seen[field] = call('HGET', key, field) end
@@ -96,10 +96,10 @@ local function extend_record(ms) lasting = math.max(lasting or 0, ms) end
 -- are made empty by it, which counts as absent; the HDEL behind it only clears them
 -- away. What is published last is true by then, and who cannot be told looks by itself.
 
--- prolong sets the record's life. Known is false if there is no record yet, span is
+-- set_record_ttl sets the record's life. Known is false if there is no record yet, span is
 -- the life in ms.
 local known, span = true, nil
-local function prolong()
+local function set_record_ttl()
   -- Who made the record may not have come to give it a life: its first hold shows that.
   if not lasting and fence and birth == fence and call('PTTL', key) == -1 then
     lasting = math.max((expiry or soonest or now) - now, 0)
@@ -120,10 +120,10 @@ local function prolong()
   end
 end
 
--- write writes the fields, no more than most values in one call. The field lock is as fence, exclusive holder, and whether
+-- write_fields writes the fields, no more than most values in one call. The field lock is as fence, exclusive holder, and whether
 -- anybody shares or waits are now.
 local most = 1000
-local function write()
+local function write_fields()
   if fence then
     local more = (used > 0 or waiting > 0) and ' +' or ''
     local form = text(fence)
@@ -161,16 +161,16 @@ local function write()
   end
 end
 
--- tell publishes.
-local function tell()
+-- publish publishes.
+local function publish()
   for _, push in ipairs(pushes) do redis.pcall(push[1], push[2], push[3]) end
 end
 
 -- commit ends the step, and answers answer.
 local function commit(answer)
-  prolong()
-  write()
-  tell()
+  set_record_ttl()
+  write_fields()
+  publish()
   return answer
 end
 
@@ -230,10 +230,10 @@ local function set_queue(n, first, last)
   end
 end
 
--- hush notes that the client of an attempt is silent: what was pushed to it was not
+-- mark_silent notes that the client of an attempt is silent: what was pushed to it was not
 -- confirmed. Its waiters are passed over until it shows life. No more than 16 are
 -- remembered; one that is forgotten costs the line the time of one more push.
-local function hush(attempt)
+local function mark_silent(attempt)
   local client = ' ' .. string.match(attempt, '^[^/]*')
   if waiting == 0 or string.find(silent .. ' ', client .. ' ', 1, true) then return end
   silent = silent .. client
@@ -242,8 +242,8 @@ local function hush(attempt)
   set_queue(waiting, head, tail)
 end
 
--- lives takes that note away: the attempt's client asks.
-local function lives(attempt)
+-- clear_silent takes that note away: the attempt's client asks.
+local function clear_silent(attempt)
   if silent == '' then return end
   local client = ' ' .. string.match(attempt, '^[^/]*') .. ' '
   local from, to = string.find(silent .. ' ', client, 1, true)
@@ -258,21 +258,21 @@ local function words(line)
   return list
 end
 
--- sharing reads a field h:ATTEMPT. A 0 in front of its expiry says that it was pushed,
+-- parse_share reads a field h:ATTEMPT. A 0 in front of its expiry says that it was pushed,
 -- and not confirmed yet.
-local function sharing(line)
+local function parse_share(line)
   local h = words(line)
   h.unsure = string.sub(h[2], 1, 1) == '0'
   h[2] = tonumber(h[2], 10)
   return h
 end
 
--- scan looks at all shared holders and permits. Those of which over(token, expiry)
+-- end_shares looks at all shared holders and permits. Those of which over(token, expiry)
 -- is true end; then, or if asked to count, the sum is made anew from those that stay.
 -- It reads the whole record: once when some have expired, and not for each of them.
 -- It answers, in order, the tokens that ended, the attempts that they were of, and
 -- whether they were unsure.
-local function scan(over, count)
+local function end_shares(over, count)
   local left, bound, gone = 0, nil, {}
   local all = call('HGETALL', key)
   for i = 1, #all, 2 do
@@ -280,7 +280,7 @@ local function scan(over, count)
     if value == '' then
       fields[all[i]] = ''
     elseif string.sub(all[i], 1, 2) == 'h:' then
-      local h = sharing(value)
+      local h = parse_share(value)
       local till = h[2]
       if over(h[4], till) then
         fields[all[i]] = ''
@@ -305,17 +305,17 @@ local function expire()
   if holder and expiry <= now then
     local who = holder
     if unsure then
-      for _, attempt in ipairs(words(entries or holder)) do hush(attempt) end
+      for _, attempt in ipairs(words(entries or holder)) do mark_silent(attempt) end
     end
     end_exclusive()
     -- What was given up and stayed taken is over, not lost.
     if who ~= '%kept' then note_lost(text(fence)) end
   end
   if used > 0 and soonest <= now then
-    local gone = scan(function(_, till) return till <= now end, true)
+    local gone = end_shares(function(_, till) return till <= now end, true)
     for _, h in ipairs(gone) do
       note_lost(h[2])
-      if h[4] then hush(h[3]) end
+      if h[4] then mark_silent(h[3]) end
     end
   end
 end
@@ -329,14 +329,14 @@ local function compatible(want, weight)
   return want == 's' or used + weight <= limit
 end
 
--- brief is the lease of a grant that is pushed, until it is confirmed.
-local function brief(ttl) return math.min(ttl, math.max(2000, math.floor(ttl / 10))) end
+-- provisional_lease is the lease of a grant that is pushed, until it is confirmed.
+local function provisional_lease(ttl) return math.min(ttl, math.max(2000, math.floor(ttl / 10))) end
 
 -- grant writes a holder in and answers its token. One that is pushed holds briefly
 -- until it asks: the 0 in front of its lease, or expiry, says so.
 local function grant(attempt, owner, want, weight, ttl, pushed)
   fence = math.max(micros, (fence or 0) + 1)
-  local token, lease = text(fence), pushed and brief(ttl) or ttl
+  local token, lease = text(fence), pushed and provisional_lease(ttl) or ttl
   extend_record(ttl)
   if want == 'x' then
     holder, entries, expiry, unsure = owner or attempt, owner and attempt, now + lease, pushed
@@ -369,17 +369,17 @@ end
 
 -- stop_waiting gives up the place of an attempt, if it has one.
 local function stop_waiting(attempt)
-  local waits = waiting > 0 and look('w:' .. attempt)
+  local waits = waiting > 0 and read_field('w:' .. attempt)
   if waits then leave_queue(attempt, words(waits)[1]) end
 end
 
--- heard says where a waiter's client can be told something, if it listens here and is
+-- channel_of says where a waiter's client can be told something, if it listens here and is
 -- not silent. That is asked before anything is written: a push goes to the replicas too, and
 -- who listens at one is not to be told what the next in line then gets. Where counting
 -- or publishing is not permitted nobody is told: waiters then find their turn by looking.
 local ears, speaks, count, verb = {}, nil, 'NUMSUB', 'PUBLISH'
 if base and string.find(base, '{', 1, true) then count, verb = 'SHARDNUMSUB', 'SPUBLISH' end
-local function heard(attempt)
+local function channel_of(attempt)
   local client = string.match(attempt, '^[^/]*')
   if silent ~= '' and string.find(silent .. ' ', ' ' .. client .. ' ', 1, true) then return nil end
   local channel = base .. client
@@ -393,9 +393,9 @@ local function heard(attempt)
   return speaks and {verb, channel}
 end
 
--- survey reads ahead, in three calls, who stands at these places, what they want, and
+-- read_ahead reads ahead, in three calls, who stands at these places, what they want, and
 -- whether they listen.
-local function survey(from, to)
+local function read_ahead(from, to)
   local places, waits, channels = {}, {}, {}
   for place = from, to do places[#places + 1] = '#' .. place end
   for i, attempt in ipairs(call('HMGET', key, unpack(places))) do
@@ -413,19 +413,19 @@ local function survey(from, to)
   for i = 1, #there, 2 do ears[there[i]] = there[i + 1] end
 end
 
--- walk shows visit the places that are taken, in order, until it says that it is enough:
+-- each_waiter shows visit the places that are taken, in order, until it says that it is enough:
 -- those near HEAD, then those from CURSOR on, behind others who were passed over and have
 -- not asked since; none out of reach. It answers where it ended.
-local function walk(visit)
+local function each_waiter(visit)
   local place, known, ahead = head, head, 4
   local last = math.max(head + near, cursor) + reach
   while waiting > 0 and place <= tail and place < last do
     if place > known then
       known = math.min(place + ahead - 1, tail)
-      survey(place, known)
+      read_ahead(place, known)
       ahead = math.min(4 * ahead, near)
     end
-    local attempt = look('#' .. place)
+    local attempt = read_field('#' .. place)
     if attempt and visit(attempt, place) then break end
     place = place + 1
     if place == head + near then place = math.max(place, cursor) end
@@ -433,43 +433,43 @@ local function walk(visit)
   return place
 end
 
--- told says that a waiter's client will be pushed what, if it can hear it.
-local function told(attempt, what)
-  local push = heard(attempt)
+-- send says that a waiter's client will be pushed what, if it can hear it.
+local function send(attempt, what)
+  local push = channel_of(attempt)
   if not push then return false end
   push[3] = what
   pushes[#pushes + 1] = push
   return true
 end
 
--- hint asks a waiter to look in so many ms, if it can be told.
-local function hint(attempt, left) return told(attempt, 'kept ' .. attempt .. ' ' .. text(left)) end
+-- ask_to_poll asks a waiter to look in so many ms, if it can be told.
+local function ask_to_poll(attempt, left) return send(attempt, 'kept ' .. attempt .. ' ' .. text(left)) end
 
 -- notify is told of a grant. The waiter itself still counts among those who wait.
 local function notify(attempt, token, ttl)
-  return told(attempt, 'granted ' .. attempt .. ' ' .. token .. ' ' .. text(waiting - 1) ..
-    ' ' .. text(now) .. ' ' .. text(brief(ttl)))
+  return send(attempt, 'granted ' .. attempt .. ' ' .. token .. ' ' .. text(waiting - 1) ..
+    ' ' .. text(now) .. ' ' .. text(provisional_lease(ttl)))
 end
 
 -- grant_same_owner lets in whoever waits in the name of the owner that has just been granted the
 -- lock: they hold together. Who does not listen is passed over, and caller asks by
 -- itself; so does who stands out of reach.
 local function grant_same_owner(caller)
-  walk(function(attempt, place)
-    local w = words(attempt ~= caller and look('w:' .. attempt) or '')
+  each_waiter(function(attempt, place)
+    local w = words(attempt ~= caller and read_field('w:' .. attempt) or '')
     if w[1] and w[7] == holder and tonumber(w[5]) > now and notify(attempt, text(fence), tonumber(w[4])) then
       leave_queue(attempt, place)
       extend_record(tonumber(w[4]))
       entries = entries .. ' ' .. attempt
       fields.entries = entries
-      expiry = math.max(expiry, now + brief(tonumber(w[4])))
+      expiry = math.max(expiry, now + provisional_lease(tonumber(w[4])))
     end
   end)
 end
 
--- excessive says that a waiter wants more permits than there are since the limit was
+-- above_limit says that a waiter wants more permits than there are since the limit was
 -- lowered: it leaves the line, or it would stop it for good.
-local function excessive(w) return w[2] == 'p' and limit and tonumber(w[3]) > limit end
+local function above_limit(w) return w[2] == 'p' and limit and tonumber(w[3]) > limit end
 
 -- advance grants the lock to the head of the line for as long as the head
 -- fits. A waiter whose client does not listen is passed over, whether it fits or
@@ -482,21 +482,21 @@ local function excessive(w) return w[2] == 'p' and limit and tonumber(w[3]) > li
 local unfinished = false
 local function serve_queue(caller)
   local mine, blocked, pushed = nil, false, false
-  local own = caller and words(look('w:' .. caller))
+  local own = caller and words(read_field('w:' .. caller))
   if own then cursor = math.min(cursor, tonumber(own[1])) end
-  if own and excessive(own) then
+  if own and above_limit(own) then
     leave_queue(caller, own[1])
     caller = nil
   end
-  local reached = holder and head or walk(function(attempt, place)
+  local reached = holder and head or each_waiter(function(attempt, place)
     -- place mode weight ttl patience-ends joined [owner]
-    local w = words(look('w:' .. attempt) or '')
+    local w = words(read_field('w:' .. attempt) or '')
     local ttl = tonumber(w[4])
     if not ttl then return false end
-    if attempt ~= caller and tonumber(w[5]) <= now or excessive(w) then
+    if attempt ~= caller and tonumber(w[5]) <= now or above_limit(w) then
       leave_queue(attempt, place)
     elseif not compatible(w[2], tonumber(w[3])) then
-      blocked = attempt == caller or heard(attempt) ~= nil
+      blocked = attempt == caller or channel_of(attempt) ~= nil
     elseif attempt == caller or notify(attempt, text(math.max(micros, (fence or 0) + 1)), ttl) then
       leave_queue(attempt, place)
       if attempt ~= caller then pushed = attempt end
@@ -512,14 +512,14 @@ local function serve_queue(caller)
     -- Skip holes in front, but fewer than are near HEAD: nobody whom this walk left out
     -- is near it now.
     local first, stop = head, math.min(tail, head + near / 2)
-    while first < stop and not look('#' .. first) do first = first + 1 end
+    while first < stop and not read_field('#' .. first) do first = first + 1 end
     set_queue(waiting, first, tail)
   end
-  if unfinished and (mine or not caller or not hint(caller, 1)) then
+  if unfinished and (mine or not caller or not ask_to_poll(caller, 1)) then
     -- One of the last looks at once: it may be somebody's turn out of reach.
     local from, at = math.max(reached, tail - near + 1), tail
-    survey(from, tail)
-    while at >= from and not (look('#' .. at) and hint(look('#' .. at), 1)) do at = at - 1 end
+    read_ahead(from, tail)
+    while at >= from and not (read_field('#' .. at) and ask_to_poll(read_field('#' .. at), 1)) do at = at - 1 end
   end
   -- Nobody else looks when a grant that was pushed may be over unconfirmed. So one in
   -- line is told when that is: the last, or the next if the last is of the same client.
@@ -533,16 +533,16 @@ local function serve_queue(caller)
   end
   if till > now and waiting > 0 and not (watched > now and watcher >= reached) then
     local heir = pushed or (unsure and words(entries or holder)[1]) or '/'
-    local client, other, at = string.match(heir, '^[^/]*/'), look('#' .. tail), tail
+    local client, other, at = string.match(heir, '^[^/]*/'), read_field('#' .. tail), tail
     if not other or string.sub(other, 1, #client) == client then
       other, at = false, reached - 1
       while at < math.min(tail, reached + near - 1) and not other do
         at = at + 1
-        other = look('#' .. at)
+        other = read_field('#' .. at)
       end
     end
     if other and string.sub(other, 1, #client) ~= client and
-      (other == caller or hint(other, till - now)) then
+      (other == caller or ask_to_poll(other, till - now)) then
       watched, watcher = till, at
       set_queue(waiting, head, tail)
     end
@@ -581,9 +581,9 @@ local function reacquire(attempt, owner, ttl, enters)
     expiry, unsure = math.max(expiry, now + ttl), false
     return text(fence)
   end
-  local share = look('h:' .. attempt)
+  local share = read_field('h:' .. attempt)
   if not share then return nil end
-  local h = sharing(share)
+  local h = parse_share(share)
   h[2] = text(math.max(h[2], now + ttl))
   extend_record(ttl)
   fields['h:' .. attempt] = table.concat(h, ' ')

@@ -16,7 +16,7 @@
 --        once per acquisition.
 
 local key, ttl, app, host, pid, version, started = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
--- The life comes first, see prolong in the shared part of the other actions; and last,
+-- The life comes first, see set_record_ttl in the shared part of the other actions; and last,
 -- for a short one may be over as it is set: then there is no key any more.
 redis.call('PEXPIRE', key, ttl)
 redis.call('HSET', key, 'app', app, 'host', host, 'pid', pid, 'version', version, 'started', started)

@@ -22,8 +22,8 @@
 local key, attempt, token, retention = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local base, owner = ARGV[4], ARGV[5]
 
--- instant is the server's time as a token; all but its last three digits are ms.
-local function instant()
+-- clock_token is the server's time as a token; all but its last three digits are ms.
+local function clock_token()
   local clock = redis.call('TIME')
   return clock[1] .. string.sub('00000' .. clock[2], -6)
 end
@@ -52,7 +52,7 @@ if not owner then
         redis.pcall('HDEL', key, 'h:' .. attempt, 'shares')
         return 'released'
       end
-      if tonumber(soonest) > tonumber(string.sub(instant(), 1, -4)) then
+      if tonumber(soonest) > tonumber(string.sub(clock_token(), 1, -4)) then
         call('HSET', key, 'h:' .. attempt, '',
           'shares', string.format('%d', rest) .. ' ' .. mode .. ' ' .. soonest)
         redis.pcall('HDEL', key, 'h:' .. attempt)
@@ -70,7 +70,7 @@ if not owner then
       ttl, patience = string.match(call('HGET', key, 'w:' .. heir) or '', '^%d+ x %d+ (%d+) (%d+) %d+$')
     end
     if ttl then
-      local token = instant()
+      local token = clock_token()
       local now, fence = string.sub(token, 1, -4), string.match(lock, '^%d+')
       if tonumber(patience) > tonumber(now) and tonumber(token) > tonumber(fence) then
         waiting = string.format('%d', waiting - 1)
@@ -92,7 +92,7 @@ if not owner then
           if last ~= '' and string.sub(last, 1, #client) ~= client then second, watcher = last, tail end
           told = string.sub(second, 1, #client) ~= client
         end
-        -- Whether it can be told is asked first, see told in the shared part.
+        -- Whether it can be told is asked first, see send in the shared part.
         local count, verb = 'NUMSUB', 'PUBLISH'
         if string.find(base, '{', 1, true) then count, verb = 'SHARDNUMSUB', 'SPUBLISH' end
         local channel = base .. string.match(heir, '^[^/]*')
@@ -154,7 +154,7 @@ if holds(attempt, owner) then
   end
   end_exclusive()
 else
-  local share = look('h:' .. attempt)
+  local share = read_field('h:' .. attempt)
   if not share then
     if owner and entries and holder == owner and text(fence) == token then return 'held ' .. #words(entries) end
     return was_released(token) and 'released' or 'gone'

@@ -27,11 +27,11 @@ local after, retention, base, owner = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV
 
 --include record
 
--- sooner lets the first who listens know that the lock is free earlier. If it leaves,
+-- ask_first_to_poll lets the first who listens know that the lock is free earlier. If it leaves,
 -- another is told: see serve_queue.
-local function sooner(left)
-  walk(function(next, place)
-    if not hint(next, left) then return false end
+local function ask_first_to_poll(left)
+  each_waiter(function(next, place)
+    if not ask_to_poll(next, left) then return false end
     watched, watcher = now + left, place
     set_queue(waiting, head, tail)
     return true
@@ -65,7 +65,7 @@ elseif holds(attempt, owner) then
     extend_record(till - now)
     holder, entries, expiry, unsure = '%kept', attempt, till, false
     fields.entries = entries
-    if nearer then sooner(till - now) end
+    if nearer then ask_first_to_poll(till - now) end
     return commit('kept ' .. text(till - now))
   else
     end_exclusive()

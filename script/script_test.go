@@ -223,7 +223,7 @@ func TestNoKeyIsBuilt(t *testing.T) {
 		for _, m := range command.FindAllStringSubmatch(text, -1) {
 			switch name, key := m[1], m[3]; {
 			case name == "TIME" && key == "":
-			case m[0] == "pcall(push": // what told or proclaim has put there
+			case m[0] == "pcall(push": // what send or proclaim has put there
 			case name == "" && m[2] == "verb" && (key == "channel" || key == "other"):
 			case name == "PUBSUB" && key == "count":
 			case name == "INFO" && key == "'server'":

@@ -35,7 +35,7 @@ var inKinds = []mutant{{
 }, {
 	name: "waiters are not told that a lock which stays taken is free sooner",
 	file: "script/release_after.lua",
-	old:  "    if nearer then sooner(till - now) end\n",
+	old:  "    if nearer then ask_first_to_poll(till - now) end\n",
 	mut:  "",
 	by:   []check{transcripts, oracle},
 }, {

@@ -50,7 +50,7 @@ var inScripts = []mutant{{
 }, {
 	name: "whoever is evicted is not told",
 	file: "script/evict.lua",
-	old:  "for _, attempt in ipairs(names) do told(attempt, 'evicted ' .. attempt) end\n",
+	old:  "for _, attempt in ipairs(names) do send(attempt, 'evicted ' .. attempt) end\n",
 	mut:  "",
 	by:   []check{oracle, transcripts},
 }, {
@@ -110,13 +110,13 @@ var inScripts = []mutant{{
 }, {
 	name: "a dead waiter that does not fit keeps all others out",
 	file: "script/record.lua",
-	old:  "      blocked = attempt == caller or heard(attempt) ~= nil\n",
+	old:  "      blocked = attempt == caller or channel_of(attempt) ~= nil\n",
 	mut:  "      blocked = true\n",
 	by:   []check{oracle, transcripts},
 }, {
 	name: "a pushed grant has its whole lease at once",
 	file: "script/record.lua",
-	old:  "pushed and brief(ttl) or ttl\n",
+	old:  "pushed and provisional_lease(ttl) or ttl\n",
 	mut:  "ttl\n",
 	by:   []check{oracle, transcripts},
 }, {
@@ -134,8 +134,8 @@ var inScripts = []mutant{{
 }, {
 	name: "a grant is told before it is written",
 	file: "script/record.lua",
-	old:  "  write()\n  tell()\n",
-	mut:  "  tell()\n  write()\n",
+	old:  "  write_fields()\n  publish()\n",
+	mut:  "  publish()\n  write_fields()\n",
 	by:   []check{transcripts},
 }, {
 	name: "a release tells its heir before it writes",
@@ -309,7 +309,7 @@ var inMemstore = []mutant{{
 }, {
 	name: "memstore: a key without TTL",
 	file: "memstore/grant.go",
-	old:  "t.expires = t.life(r.ttl) // nothing but this lease needs the record",
+	old:  "t.expires = t.lifeEnd(r.ttl) // nothing but this lease needs the record",
 	mut:  "t.expires = 0",
 	by:   []check{worlds, oracle},
 }, {
