@@ -11,8 +11,8 @@ func acquire(t *step, args *arguments) string {
 	t.retention = args.whole() - r.ttl
 	var limit int64
 	r.mode, r.weight, limit = args.want()
-	patience := args.whole()
-	t.base, r.owner = args.text(), args.owner()
+	waiterTTL := args.whole()
+	t.channelPrefix, r.owner = args.text(), args.owner()
 
 	t.expire()
 	t.line.clearSilent(clientOf(r.attempt))
@@ -37,18 +37,18 @@ func acquire(t *step, args *arguments) string {
 	case token != 0:
 		return t.granted(token)
 	case t.line.seat(r.attempt) != nil:
-		return t.keepWaiting(seat, patience)
+		return t.keepWaiting(seat, waiterTTL)
 	case r.mode == permit && !t.agree(limit):
 		return fmt.Sprintf("conflict %d", t.limit)
 	case t.compatible(r.mode, r.weight) && (!blocked || t.reenters(r)):
 		return t.granted(t.grant(r))
-	case patience == 0:
+	case waiterTTL == 0:
 		return t.busy()
 	}
 
-	w := &waiter{request: r, patience: t.now + patience, joined: t.now}
+	w := &waiter{request: r, expiry: t.now + waiterTTL, joined: t.now}
 	t.line.join(w)
-	t.extendRecord(patience)
+	t.extendRecord(waiterTTL)
 	if t.unfinished && t.hears(w) {
 		t.askToPoll(w, 1)
 	}
@@ -60,10 +60,10 @@ func (t *step) granted(token int64) string {
 	return fmt.Sprintf("granted %d %d", token, t.line.len())
 }
 
-// keepWaiting prolongs a waiter's patience and answers its place.
-func (t *step) keepWaiting(w *waiter, patience int64) string {
-	w.patience = t.now + patience
-	t.extendRecord(patience)
+// keepWaiting keeps a waiter's place for longer and answers its place.
+func (t *step) keepWaiting(w *waiter, waiterTTL int64) string {
+	w.expiry = t.now + waiterTTL
+	t.extendRecord(waiterTTL)
 	return fmt.Sprintf("queued %d %d %d", t.line.ahead(w), t.msUntilFree(), t.now)
 }
 

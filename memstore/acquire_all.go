@@ -12,9 +12,9 @@ import (
 func (s *Store) acquireAll(keys []string, args *arguments) (string, error) {
 	r := request{attempt: args.text(), ttl: args.whole(), mode: exclusive, weight: 1}
 	retention := args.whole()
-	bases := make([]string, len(keys))
-	for i := range bases {
-		bases[i] = args.text()
+	channelPrefixes := make([]string, len(keys))
+	for i := range channelPrefixes {
+		channelPrefixes[i] = args.text()
 	}
 	if err := args.problem("acquire_all"); err != nil {
 		return "", err
@@ -25,7 +25,7 @@ func (s *Store) acquireAll(keys []string, args *arguments) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		t.retention, t.base = retention, bases[i]
+		t.retention, t.channelPrefix = retention, channelPrefixes[i]
 		steps[i] = t
 	}
 	answer := takeAll(steps, r)

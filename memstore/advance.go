@@ -7,7 +7,7 @@ import (
 
 // serveQueue grants the lock to the head of the line for as long as the head fits.
 //
-//   - A waiter whose patience is over is removed.
+//   - A waiter whose place has expired is removed.
 //   - A waiter whose client does not hear pushes, or is silent, is passed over and
 //     keeps its place.
 //   - A waiter who does not fit stops the walk: nobody may overtake it.
@@ -51,7 +51,7 @@ func (t *step) grantWaiting(caller string) (place, token int64, blocked bool, pu
 	some, place := t.line.within()
 	for _, w := range some {
 		asks := w.attempt == caller
-		if w.patience <= t.now && !asks || t.aboveLimit(w) {
+		if w.expiry <= t.now && !asks || t.aboveLimit(w) {
 			t.line.leave(w.attempt)
 			continue
 		}
@@ -114,13 +114,13 @@ func (t *step) unconfirmedClient(pushed *waiter) string {
 func (t *step) hears(w *waiter) bool { return t.reaches(clientOf(w.attempt)) }
 
 func (t *step) reaches(client string) bool {
-	return !slices.Contains(t.line.silent, client) && t.listening(t.base+client) > 0
+	return !slices.Contains(t.line.silent, client) && t.listening(t.channelPrefix+client) > 0
 }
 
 // notify tells a waiter's client of its grant.
 func (t *step) notify(w *waiter, token int64) {
 	payload := fmt.Sprintf("granted %s %d %d %d %d", w.attempt, token, t.line.len()-1, t.now, provisionalLease(w.ttl))
-	t.pushes = append(t.pushes, message{t.base + clientOf(w.attempt), payload})
+	t.pushes = append(t.pushes, message{t.channelPrefix + clientOf(w.attempt), payload})
 }
 
 // grantSameOwner lets in whoever waits in the name of the owner that has just been
@@ -129,7 +129,7 @@ func (t *step) notify(w *waiter, token int64) {
 func (t *step) grantSameOwner(caller string) {
 	some, _ := t.line.within()
 	for _, w := range some {
-		if w.attempt == caller || w.owner != t.holder.name || w.patience <= t.now || !t.hears(w) {
+		if w.attempt == caller || w.owner != t.holder.name || w.expiry <= t.now || !t.hears(w) {
 			continue
 		}
 		t.notify(w, t.fence)

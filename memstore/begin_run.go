@@ -43,7 +43,7 @@ func beginRun(t *step, args *arguments) string {
 	t.retention = args.whole()
 	asked := args.plan()
 	first := args.text()
-	t.base = args.text()
+	t.channelPrefix = args.text()
 
 	t.expire()
 	last := mark{attempt: "-", plan: asked}

@@ -6,7 +6,7 @@ package memstore
 // Answers: withdrawn · released · none.
 func cancel(t *step, args *arguments) string {
 	attempt := args.text()
-	t.retention, t.base = args.whole(), args.text()
+	t.retention, t.channelPrefix = args.whole(), args.text()
 	owner := args.owner()
 
 	answer := "released"

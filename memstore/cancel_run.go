@@ -5,7 +5,7 @@ package memstore
 // Answers: released · none.
 func cancelRun(t *step, args *arguments) string {
 	attempt := args.text()
-	t.retention, t.base = args.whole(), args.text()
+	t.retention, t.channelPrefix = args.whole(), args.text()
 
 	known := t.mark != nil && t.mark.attempt == attempt
 	if known {

@@ -9,7 +9,7 @@ import "fmt"
 func convert(t *step, args *arguments) string {
 	attempt, token, want := args.text(), args.whole(), mode(args.text())
 	ttl := args.whole()
-	t.retention, t.base = args.whole(), args.text()
+	t.retention, t.channelPrefix = args.whole(), args.text()
 	owner := args.owner()
 
 	t.expire()

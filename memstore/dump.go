@@ -91,7 +91,7 @@ func (r *record) fields() map[string]string {
 	}
 	for _, w := range r.line.waiters {
 		f["#"+text(w.place)] = w.attempt
-		f["w:"+w.attempt] = owned(w.owner, w.place, w.mode, w.weight, w.ttl, w.patience, w.joined)
+		f["w:"+w.attempt] = owned(w.owner, w.place, w.mode, w.weight, w.ttl, w.expiry, w.joined)
 	}
 	if r.evicted != nil {
 		f["evicted"] = r.evicted.String()

@@ -13,7 +13,7 @@ import (
 func evict(t *step, args *arguments) string {
 	e := &eviction{when: t.now, by: args.text(), reason: args.text()}
 	only := args.whole() // 0: whatever is held
-	t.retention, t.base = args.whole(), args.text()
+	t.retention, t.channelPrefix = args.whole(), args.text()
 
 	if t.fence == 0 {
 		return "free"
@@ -29,7 +29,7 @@ func evict(t *step, args *arguments) string {
 		t.extendRecord(0)
 		for _, attempt := range e.attempts {
 			if client := clientOf(attempt); t.reaches(client) {
-				t.pushes = append(t.pushes, message{t.base + client, "evicted " + attempt})
+				t.pushes = append(t.pushes, message{t.channelPrefix + client, "evicted " + attempt})
 			}
 		}
 		t.serveQueue("")

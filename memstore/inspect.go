@@ -39,7 +39,7 @@ func inspect(t *step, _ *arguments) string {
 	}
 	for i, w := range t.line.waiters {
 		lines = append(lines, fmt.Sprintf("waiter %d %s %s %s %d %d %d", i+1, w.mode, w.attempt,
-			cmp.Or(w.owner, "-"), w.weight, w.joined, max(w.patience-t.now, 0)))
+			cmp.Or(w.owner, "-"), w.weight, w.joined, max(w.expiry-t.now, 0)))
 	}
 	if t.evicted != nil {
 		lines = append(lines, "evicted "+t.evicted.String())

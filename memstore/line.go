@@ -19,12 +19,12 @@ type line struct {
 	silent   []string // clients that did not confirm what was pushed to them; they are passed over
 }
 
-// waiter stands in the line. It must be heard of before its patience is over.
+// waiter stands in the line. It must be heard of before its place expires.
 type waiter struct {
 	request
-	place    int64
-	patience int64 // when its place lapses
-	joined   int64
+	place  int64
+	expiry int64 // when its place in the line ends unless it is heard of
+	joined int64
 }
 
 func (l *line) len() int64 { return int64(len(l.waiters)) }

@@ -6,8 +6,8 @@ package memstore
 func poll(t *step, args *arguments) string {
 	attempt, ttl := args.text(), args.whole()
 	t.retention = args.whole()
-	patience := args.whole()
-	t.base = args.text()
+	waiterTTL := args.whole()
+	t.channelPrefix = args.text()
 	owner := args.owner()
 
 	t.expire()
@@ -30,7 +30,7 @@ func poll(t *step, args *arguments) string {
 	case token != 0:
 		return t.granted(token)
 	case t.line.seat(attempt) != nil:
-		return t.keepWaiting(seat, patience)
+		return t.keepWaiting(seat, waiterTTL)
 	}
 	return "gone"
 }

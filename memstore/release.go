@@ -12,7 +12,7 @@ import (
 // Answers: released · held ENTRIES · gone.
 func release(t *step, args *arguments) string {
 	attempt, word := args.text(), args.text()
-	t.retention, t.base = args.whole(), args.text()
+	t.retention, t.channelPrefix = args.whole(), args.text()
 	owner := args.owner()
 	token, _ := strconv.ParseInt(word, 10, 64) // what is no number was never a token
 

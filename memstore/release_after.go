@@ -13,7 +13,7 @@ import (
 func releaseAfter(t *step, args *arguments) string {
 	attempt, word := args.text(), args.text()
 	least, after := args.whole(), args.whole()
-	t.retention, t.base = args.whole(), args.text()
+	t.retention, t.channelPrefix = args.whole(), args.text()
 	owner := args.owner()
 	token, _ := strconv.ParseInt(word, 10, 64) // what is no number was never a token
 
@@ -84,7 +84,8 @@ func (t *step) askNextToPoll(place int64, client, caller string, till int64) {
 
 // askToPoll lets a waiter know that the lock may be free in so many ms.
 func (t *step) askToPoll(w *waiter, left int64) {
-	t.pushes = append(t.pushes, message{t.base + clientOf(w.attempt), fmt.Sprintf("kept %s %d", w.attempt, left)})
+	t.pushes = append(t.pushes,
+		message{t.channelPrefix + clientOf(w.attempt), fmt.Sprintf("kept %s %d", w.attempt, left)})
 }
 
 // askFirstToPoll lets the first waiter who listens know that the lock is free earlier. If it

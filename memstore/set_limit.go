@@ -12,7 +12,7 @@ func setLimit(t *step, args *arguments) string {
 	if permits < 1 {
 		args.blame("is less than 1")
 	}
-	t.retention, t.base = args.whole(), args.text()
+	t.retention, t.channelPrefix = args.whole(), args.text()
 
 	t.expire()
 	if t.line.len() > 0 || t.kind == permit {

@@ -8,8 +8,8 @@ type step struct {
 	now     int64 // ms
 	micros  int64 // the same instant
 
-	retention int64  // ms for which the record outlives its last lease
-	base      string // channel prefix of the pushes
+	retention     int64  // ms for which the record outlives its last lease
+	channelPrefix string // channel prefix of the pushes
 
 	// listening answers how many connections will hear a message.
 	listening func(channel string) int

@@ -1,14 +1,14 @@
 #!lua
 -- acquire — take the lock if it is free; else, if asked, join its line.
 --
--- KEYS   1 key        the lock's record
--- ARGV   1 attempt    who asks: <client>/<number>, unique for each acquisition
--- ARGV   2 ttl        lease in ms, at least 1
--- ARGV   3 life       ms for which the record is to live: ttl and the retention after it
--- ARGV   4 want       x exclusive | s shared | p:<weight>:<limit> permits
--- ARGV   5 patience   ms for which a place in the line is kept without a sign of life; 0: do not join
--- ARGV   6 base       channel prefix of the pushes
--- ARGV   7 owner      optional: the name under which several attempts hold together
+-- KEYS   1 key             the lock's record
+-- ARGV   1 attempt         who asks: <client>/<number>, unique for each acquisition
+-- ARGV   2 ttl             lease in ms, at least 1
+-- ARGV   3 record_ttl      ms for which the record is to live: ttl and the retention after it
+-- ARGV   4 mode            x exclusive | s shared | p:<weight>:<limit> permits
+-- ARGV   5 waiter_ttl      ms for which a place in the line is kept without a sign of life; 0: do not join
+-- ARGV   6 channel_prefix  channel prefix of the pushes
+-- ARGV   7 owner           optional: the name under which several attempts hold together
 --
 -- ANSWER granted <token> <waiting>     the lock is held for ttl from now on
 -- ANSWER queued <place> <left> <now>   joined, or joined before; left: ms until the holders may be over;
@@ -16,7 +16,7 @@
 -- ANSWER busy <left> <holder>          not free; holder is - unless exclusive
 -- ANSWER conflict <limit>              another limit is in force, or the weight is above the limit asked for
 -- ERROR  FORMAT                        the record is of a later format
--- ERROR  ERR                           want is of no such form, or asks for no permit
+-- ERROR  ERR                           mode is of no such form, or asks for no permit
 --
 -- HOLDS  I1 I2 I3 I5 I6. Sent again by the same attempt it gives the same
 --        token, or the same place, and counts the lease from the later time.
@@ -26,8 +26,8 @@
 -- WHY    A look and a grant in two steps would let two clients see the lock
 --        free; a token drawn apart from its grant could be given out of order.
 
-local key, attempt, ttl, life = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
-local want, patience, base, owner = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local key, attempt, ttl, record_ttl = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local mode, waiter_ttl, channel_prefix, owner = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
 -- clock_token is the server's time as a token; all but its last three digits are ms.
 local function clock_token()
@@ -40,19 +40,19 @@ end
 -- at once. Nothing but its next lease needs the record, so its life is set and
 -- not compared: first, as in commit, and again where there was no record. A token
 -- has 16 digits until the year 2286, and what is no number is of a later format.
-if want == 'x' and not owner then
+if mode == 'x' and not owner then
   local call = redis.call
   local last = call('HGET', key, 'lock')
   if not last or (#last == 16 and string.find(last, '^%d+$')) then
     local token = clock_token()
     local hold = token .. ' ' .. ttl .. ' ' .. attempt
     if not last then
-      local known = call('PEXPIRE', key, life)
+      local known = call('PEXPIRE', key, record_ttl)
       call('HSET', key, 'lock', hold, 'birth', token)
-      if known == 0 then call('PEXPIRE', key, life) end
+      if known == 0 then call('PEXPIRE', key, record_ttl) end
       return 'granted ' .. token .. ' 0'
     elseif tonumber(token) > tonumber(last) then
-      call('PEXPIRE', key, life)
+      call('PEXPIRE', key, record_ttl)
       call('HSET', key, 'lock', hold)
       return 'granted ' .. token .. ' 0'
     end
@@ -62,11 +62,11 @@ end
 -- The short way for readers and permits that come in beside their like, or to a
 -- lock that is free, while nobody waits. The sum over those who share tells
 -- that none of them may be over; what else there is to do is left to the long way.
-if want ~= 'x' and not owner then
+if mode ~= 'x' and not owner then
   local call = redis.call
-  local kind, weight, ceiling = want, 1, nil
-  if want ~= 's' then
-    kind, weight, ceiling = string.match(want, '^(p):(%d+):(%d+)$')
+  local kind, weight, ceiling = mode, 1, nil
+  if mode ~= 's' then
+    kind, weight, ceiling = string.match(mode, '^(p):(%d+):(%d+)$')
     weight = kind and #weight < 16 and tonumber(weight) or 0
   end
   local got = call('HMGET', key, 'lock', 'shares', 'queue', 'h:' .. attempt, 'limit')
@@ -77,16 +77,16 @@ if want ~= 'x' and not owner then
     local token = clock_token()
     local now = string.sub(token, 1, -4)
     local till = now + ttl
-    local used, mode, soonest = 0, kind, till
+    local used, shared_mode, soonest = 0, kind, till
     if sum then
-      used, mode, soonest = string.match(sum, '^(%d+) (%a) (%d+)$')
+      used, shared_mode, soonest = string.match(sum, '^(%d+) (%a) (%d+)$')
       used, soonest = tonumber(used), tonumber(soonest)
     end
     local open = not last and not sum
     local fence = last and string.match(last, '^%d+')
     if fence and #fence == 16 and tonumber(token) > tonumber(fence) then
       if sum then
-        open = string.sub(last, 17) == ' 0 - +' and mode == kind and soonest > tonumber(now)
+        open = string.sub(last, 17) == ' 0 - +' and shared_mode == kind and soonest > tonumber(now)
       else
         open = #last == 16
       end
@@ -95,30 +95,30 @@ if want ~= 'x' and not owner then
       local share = kind .. ' ' .. string.format('%d', till) .. ' ' .. weight .. ' ' .. token .. ' ' .. now
       sum = string.format('%d', used + weight) .. ' ' .. kind .. ' ' .. string.format('%d', math.min(soonest, till))
       if last then
-        if call('PEXPIRE', key, life, 'GT') == 0 and call('PTTL', key) < 0 then call('PEXPIRE', key, life) end
+        if call('PEXPIRE', key, record_ttl, 'GT') == 0 and call('PTTL', key) < 0 then call('PEXPIRE', key, record_ttl) end
         call('HSET', key, 'lock', token .. ' 0 - +', 'h:' .. attempt, share, 'shares', sum)
       else
-        local known = call('PEXPIRE', key, life)
+        local known = call('PEXPIRE', key, record_ttl)
         call('HSET', key, 'lock', token .. ' 0 - +', 'h:' .. attempt, share, 'shares', sum, 'birth', token)
-        if known == 0 then call('PEXPIRE', key, life) end
+        if known == 0 then call('PEXPIRE', key, record_ttl) end
       end
       return 'granted ' .. token .. ' 0'
     end
   end
 end
 
-local retention = life - ttl
+local retention = record_ttl - ttl
 
 --include record
 
-ttl, patience = tonumber(ttl), tonumber(patience)
+ttl, waiter_ttl = tonumber(ttl), tonumber(waiter_ttl)
 local weight, ceiling = 1, nil
-if want ~= 'x' and want ~= 's' then
-  weight, ceiling = string.match(want, '^p:(%d+):(%d+)$')
+if mode ~= 'x' and mode ~= 's' then
+  weight, ceiling = string.match(mode, '^p:(%d+):(%d+)$')
   if not weight or #weight > 15 or #ceiling > 15 or tonumber(weight) == 0 then
-    return redis.error_reply('ERR acquire: want is of no such form, or asks for no permit')
+    return redis.error_reply('ERR acquire: mode is of no such form, or asks for no permit')
   end
-  want, weight, ceiling = 'p', tonumber(weight), tonumber(ceiling)
+  mode, weight, ceiling = 'p', tonumber(weight), tonumber(ceiling)
 end
 
 local function granted(token) return commit('granted ' .. token .. ' ' .. text(waiting)) end
@@ -142,17 +142,17 @@ end
 
 -- It may have left for a limit that was lowered.
 seat = waiting > 0 and read_field('w:' .. attempt)
-if seat then return commit(keep_waiting(attempt, seat, patience)) end
+if seat then return commit(keep_waiting(attempt, seat, waiter_ttl)) end
 
 if ceiling and limit ~= ceiling then
-  if limit and (waiting > 0 or (used > 0 and mode == 'p')) then return commit('conflict ' .. text(limit)) end
+  if limit and (waiting > 0 or (used > 0 and shared_mode == 'p')) then return commit('conflict ' .. text(limit)) end
   limit = ceiling
   fields.limit = text(limit)
 end
 
 -- A reader that re-enters under its name does not queue behind a writer who
 -- waits for that reader to leave.
-if blocked and owner and want == 's' and mode == 's' then
+if blocked and owner and mode == 's' and shared_mode == 's' then
   local function ours(field, value) return string.sub(field, 1, 2) == 'h:' and words(value)[6] == owner end
   local all = call('HGETALL', key)
   for i = 1, #all, 2 do
@@ -164,13 +164,13 @@ if blocked and owner and want == 's' and mode == 's' then
   end
 end
 
-if not blocked and compatible(want, weight) then return granted(grant(attempt, owner, want, weight, ttl)) end
-if patience == 0 then return commit('busy ' .. ms_until_free() .. ' ' .. (holder or '-')) end
+if not blocked and compatible(mode, weight) then return granted(grant(attempt, owner, mode, weight, ttl)) end
+if waiter_ttl == 0 then return commit('busy ' .. ms_until_free() .. ' ' .. (holder or '-')) end
 
 local place = text(tail + 1)
-local line = table.concat({place, want, weight, text(ttl), text(now + patience), text(now)}, ' ')
+local line = table.concat({place, mode, weight, text(ttl), text(now + waiter_ttl), text(now)}, ' ')
 fields['#' .. place], fields['w:' .. attempt] = attempt, owner and (line .. ' ' .. owner) or line
 set_queue(waiting + 1, head, tail + 1)
-extend_record(patience)
+extend_record(waiter_ttl)
 if unfinished then ask_to_poll(attempt, 1) end
 return commit('queued ' .. text(tail - head + 1) .. ' ' .. ms_until_free() .. ' ' .. text(now))

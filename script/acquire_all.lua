@@ -1,11 +1,11 @@
 #!lua
 -- acquire_all — take several locks, all or none.
 --
--- KEYS   n key        the records, one for each lock, no two the same
--- ARGV   1 attempt    who asks: <client>/<number>; all the holds are this one acquisition's
--- ARGV   2 ttl        lease in ms, at least 1
--- ARGV   3 retention  ms for which a record outlives its last lease
--- ARGV   n base       for the i-th key, argument i+3: channel prefix of its pushes
+-- KEYS   n key             the records, one for each lock, no two the same
+-- ARGV   1 attempt         who asks: <client>/<number>; all the holds are this one acquisition's
+-- ARGV   2 ttl             lease in ms, at least 1
+-- ARGV   3 retention       ms for which a record outlives its last lease
+-- ARGV   n channel_prefix  for the i-th key, argument i+3: channel prefix of its pushes
 --
 -- ANSWER granted <each…>                a token and a number of waiters for each lock, in order:
 --                                       all are held for ttl from now on
@@ -23,7 +23,7 @@
 local attempt, ttl, retention = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local instant = redis.call('TIME')
 
-local function open(key, base)
+local function open(key, channel_prefix)
 --include record
   local lock = {set_record_ttl = set_record_ttl, write_fields = write_fields, publish = publish}
 

@@ -1,10 +1,10 @@
 #!lua
 -- acquire_free — take several mutexes at once, those of them that are free.
 --
--- KEYS   n key        the records
--- ARGV   1 ttl        lease in ms, at least 1
--- ARGV   2 life       ms for which the records are to live: ttl and the retention after it
--- ARGV   n attempt    who asks, one for each key, from 3 on
+-- KEYS   n key         the records
+-- ARGV   1 ttl         lease in ms, at least 1
+-- ARGV   2 record_ttl  ms for which the records are to live: ttl and the retention after it
+-- ARGV   n attempt     who asks, one for each key, from 3 on
 --
 -- ANSWER granted <token> <each>  each: for every key, in order, 1 if it was granted with
 --                                this token, or - if it was not and nothing has changed
@@ -15,7 +15,7 @@
 --        goroutines of a process want at one time share it, and are still
 --        each other's strangers: none depends on another.
 
-local ttl, life = ARGV[1], ARGV[2]
+local ttl, record_ttl = ARGV[1], ARGV[2]
 local clock = redis.call('TIME')
 local token = clock[1] .. string.sub('00000' .. clock[2], -6)
 local hold = token .. ' ' .. ttl .. ' '
@@ -24,13 +24,13 @@ for i, key in ipairs(KEYS) do
   local last, known, done = redis.pcall('HGET', key, 'lock'), nil, nil
   -- The life comes first, see commit in the shared part.
   if not last then
-    known = redis.pcall('PEXPIRE', key, life)
+    known = redis.pcall('PEXPIRE', key, record_ttl)
     if type(known) == 'number' then
       done = redis.pcall('HSET', key, 'lock', hold .. ARGV[i + 2], 'birth', token)
     end
-    if known == 0 and type(done) == 'number' then redis.pcall('PEXPIRE', key, life) end
+    if known == 0 and type(done) == 'number' then redis.pcall('PEXPIRE', key, record_ttl) end
   elseif #last == 16 and string.find(last, '^%d+$') and tonumber(token) > tonumber(last) then
-    known = redis.pcall('PEXPIRE', key, life)
+    known = redis.pcall('PEXPIRE', key, record_ttl)
     if type(known) == 'number' then done = redis.pcall('HSET', key, 'lock', hold .. ARGV[i + 2]) end
   end
   each[i] = type(done) == 'number' and '1' or '-'

@@ -1,16 +1,16 @@
 #!lua
 -- begin_run — begin the run of a period, if nobody has begun it.
 --
--- KEYS   1 key        the record of the periods
--- ARGV   1 attempt    who asks: <client>/<number>, unique for each run
--- ARGV   2 ttl        lease of the run in ms, at least 1
--- ARGV   3 retention  ms for which the record outlives its last lease
--- ARGV   4 period     length in ms, at least ttl
--- ARGV   5 offset     ms since 1970 at which one of the periods begins; -: each begins with its run,
---                     or as the job's periods do if one is remembered
--- ARGV   6 first      where no period is remembered: now is it due, or only with the next;
---                     change: no run is asked for, but the job is given this period and offset
--- ARGV   7 base       channel prefix of the pushes
+-- KEYS   1 key             the record of the periods
+-- ARGV   1 attempt         who asks: <client>/<number>, unique for each run
+-- ARGV   2 ttl             lease of the run in ms, at least 1
+-- ARGV   3 retention       ms for which the record outlives its last lease
+-- ARGV   4 period          length in ms, at least ttl
+-- ARGV   5 offset          ms since 1970 at which one of the periods begins; -: each begins with its run,
+--                          or as the job's periods do if one is remembered
+-- ARGV   6 first           where no period is remembered: now is it due, or only with the next;
+--                          change: no run is asked for, but the job is given this period and offset
+-- ARGV   7 channel_prefix  channel prefix of the pushes
 --
 -- ANSWER granted <token> <left>   the run is ours, held for ttl from now on; left: ms until the next period
 -- ANSWER early <left> <attempt>   this period has had its run, by attempt; -: nobody knows of one
@@ -27,7 +27,7 @@
 --        so that those of the starters do not matter.
 
 local key, attempt, ttl, retention = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local period, offset, first, base = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
+local period, offset, first, channel_prefix = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
 
 --include record
 

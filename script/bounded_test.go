@@ -60,7 +60,7 @@ func charge(t *testing.T, conn *redistest.Conn, s *script.Script, key string, ar
 	return cost{reply[0].(string), reply[1].(int64), reply[2].(int64)}
 }
 
-const ear = "bounded:" // base of the pushes; the client l listens
+const ear = "bounded:" // channel prefix of the pushes; the client l listens
 
 // line is a record of a lock held by h/1 for which n stand in line, and l/1 behind them.
 func line(t *testing.T, conn *redistest.Conn, key, mode, owner string, n int, dead, holes bool) {

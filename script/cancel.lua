@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
 -- cancel — undo an acquisition of which the outcome is unknown or no longer wanted.
 --
--- KEYS   1 key        the lock's record
--- ARGV   1 attempt    the acquisition
--- ARGV   2 retention  ms for which the record outlives its last lease
--- ARGV   3 base       channel prefix of the pushes
--- ARGV   4 owner      as given to acquire
+-- KEYS   1 key             the lock's record
+-- ARGV   1 attempt         the acquisition
+-- ARGV   2 retention       ms for which the record outlives its last lease
+-- ARGV   3 channel_prefix  channel prefix of the pushes
+-- ARGV   4 owner           as given to acquire
 --
 -- ANSWER withdrawn  it stood in the line and stands there no more
 -- ANSWER released   it had been granted; the hold, or this entry of it, has ended
@@ -17,7 +17,7 @@
 --        line could grant the lock to the one who leaves.
 
 local key, attempt, retention = KEYS[1], ARGV[1], tonumber(ARGV[2])
-local base, owner = ARGV[3], ARGV[4]
+local channel_prefix, owner = ARGV[3], ARGV[4]
 
 --include record
 

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 -- cancel_run — give the period of a run back: it did not happen, or is to happen again.
 --
--- KEYS   1 key        the record of the periods
--- ARGV   1 attempt    the run
--- ARGV   2 retention  ms for which the record outlives its last lease
--- ARGV   3 base       channel prefix of the pushes
+-- KEYS   1 key             the record of the periods
+-- ARGV   1 attempt         the run
+-- ARGV   2 retention       ms for which the record outlives its last lease
+-- ARGV   3 channel_prefix  channel prefix of the pushes
 --
 -- ANSWER released   the run has ended, and its period is due again
 -- ANSWER none       the record does not know the run (yet: its request may still be under way)
@@ -16,7 +16,7 @@
 --        after a crash between the two nobody would, for a whole period.
 
 local key, attempt, retention = KEYS[1], ARGV[1], tonumber(ARGV[2])
-local base = ARGV[3]
+local channel_prefix = ARGV[3]
 
 --include record
 

@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
 -- evict — an operator takes the lock away from whoever holds it.
 --
--- KEYS   1 key        the lock's record
--- ARGV   1 by         who does it, one word
--- ARGV   2 reason     why, one word (spaces encoded)
--- ARGV   3 only       the token of the one hold to end; 0: whatever is held
--- ARGV   4 retention  ms for which the record outlives its last lease
--- ARGV   5 base       channel prefix of the pushes
+-- KEYS   1 key             the lock's record
+-- ARGV   1 by              who does it, one word
+-- ARGV   2 reason          why, one word (spaces encoded)
+-- ARGV   3 only            the token of the one hold to end; 0: whatever is held
+-- ARGV   4 retention       ms for which the record outlives its last lease
+-- ARGV   5 channel_prefix  channel prefix of the pushes
 --
 -- ANSWER evicted <holds>  so many holds have ended, and the fence has risen above them
 -- ANSWER free             nobody held it
@@ -19,7 +19,7 @@
 --        which checks tokens can refuse the evicted holder at once.
 
 local key, by, reason, only = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
-local retention, base = tonumber(ARGV[4]), ARGV[5]
+local retention, channel_prefix = tonumber(ARGV[4]), ARGV[5]
 
 --include record
 

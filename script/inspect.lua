@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- inspect — read one lock, changing nothing.
 --
--- KEYS   1 key    the lock's record
+-- KEYS   1 key  the lock's record
 --
 -- ANSWER absent                                                          no record
 -- ANSWER lock <now> <fence> <waiting> <record-ttl> <used> <limit>        first line; limit 0: none
@@ -14,7 +14,7 @@
 --        - stands for no owner.
 -- WHY    One step, so that holders and line belong to one moment.
 
-local key, retention, base = KEYS[1], 0, ''
+local key, retention, channel_prefix = KEYS[1], 0, ''
 
 --include record
 

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
 -- poll — a waiter's heartbeat and second look.
 --
--- KEYS   1 key        the lock's record
--- ARGV   1 attempt    the waiter
--- ARGV   2 ttl        lease in ms, for an answer that finds the lock granted
--- ARGV   3 retention  ms for which the record outlives its last lease
--- ARGV   4 patience   ms for which the place is kept from now on
--- ARGV   5 base       channel prefix of the pushes
--- ARGV   6 owner      as given to acquire
+-- KEYS   1 key             the lock's record
+-- ARGV   1 attempt         the waiter
+-- ARGV   2 ttl             lease in ms, for an answer that finds the lock granted
+-- ARGV   3 retention       ms for which the record outlives its last lease
+-- ARGV   4 waiter_ttl      ms for which the place is kept from now on
+-- ARGV   5 channel_prefix  channel prefix of the pushes
+-- ARGV   6 owner           as given to acquire
 --
 -- ANSWER granted <token> <waiting>  the lock is held for ttl from now on
 -- ANSWER queued <place> <left> <now>  still in the line; now: as in acquire
@@ -19,7 +19,7 @@
 -- WHY    A push can be lost. The poll finds a grant that was not heard.
 
 local key, attempt, ttl, retention = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local patience, base, owner = tonumber(ARGV[4]), ARGV[5], ARGV[6]
+local waiter_ttl, channel_prefix, owner = tonumber(ARGV[4]), ARGV[5], ARGV[6]
 
 --include record
 
@@ -35,7 +35,7 @@ if not mine and waiting > 0 then
   if owner and not mine then mine = reacquire(attempt, owner, ttl, seat) end
   -- It may have left for a limit that was lowered.
   seat = waiting > 0 and read_field('w:' .. attempt)
-  if seat and not mine then return commit(keep_waiting(attempt, seat, patience)) end
+  if seat and not mine then return commit(keep_waiting(attempt, seat, waiter_ttl)) end
 end
 if mine then return commit('granted ' .. mine .. ' ' .. text(waiting)) end
 return commit('gone')

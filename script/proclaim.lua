@@ -20,7 +20,7 @@
 -- WHY    Between a look and a write the lead could pass to somebody else.
 
 local key, attempt, token, number = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
-local value, watch, retention, base = ARGV[4], ARGV[5], tonumber(ARGV[6]), ''
+local value, watch, retention, channel_prefix = ARGV[4], ARGV[5], tonumber(ARGV[6]), ''
 
 --include record
 

@@ -17,7 +17,7 @@
 --        later majority has a server that counts on from there.
 
 local key, attempt, token, retention, owner = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
-local base
+local channel_prefix
 
 --include record
 

@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- read_leader — read who leads, changing nothing.
 --
--- KEYS   1 key    the lock's record
+-- KEYS   1 key  the lock's record
 --
 -- ANSWER leader <token> <since> <left> <attempt> <value>   left: ms until its lease ends unless renewed
 -- ANSWER none <left>   nobody leads; left: ms until a holder that has proclaimed nothing may be over, or 0
@@ -10,7 +10,7 @@
 -- HOLDS  Writes nothing. A value shows only with the token that it was proclaimed under.
 -- WHY    One step, so that leader, token and value belong to one moment.
 
-local key, retention, base = KEYS[1], 0, ''
+local key, retention, channel_prefix = KEYS[1], 0, ''
 
 --include record
 

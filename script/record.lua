@@ -4,7 +4,7 @@
 --
 --   key        the record's name
 --   retention  ms for which a record outlives its last lease
---   base       channel prefix of the pushes; nil where nothing can be granted
+--   channel_prefix  channel prefix of the pushes; nil where nothing can be granted
 --
 -- A step is computed first and written last: what it changes is collected here, and
 -- commit writes it. Until then a refusal leaves the record as it was.
@@ -42,7 +42,7 @@ local written, birth, lost, limit = got[1], tonumber(got[2]), got[3], tonumber(g
 -- An empty field has gone, see commit.
 local entries = got[4] ~= '' and got[4]
 local fence, holder, expiry
-local used, mode, soonest = 0, false, nil
+local used, shared_mode, soonest = 0, false, nil
 local waiting, head, tail, silent = 0, 1, 0, ''
 local watched, watcher, cursor = 0, 0, 0
 -- unsure: the exclusive hold was pushed, and not confirmed yet.
@@ -60,7 +60,7 @@ if written then
 end
 if got[6] and got[6] ~= '' then
   local n, kind, bound = string.match(got[6], '^(%d+) (%a) (%d+)$')
-  used, mode, soonest = tonumber(n), kind, tonumber(bound)
+  used, shared_mode, soonest = tonumber(n), kind, tonumber(bound)
 end
 if got[7] and got[7] ~= '' then
   local n, first, last, clients = string.match(got[7], '^(%d+) (%d+) (%d+)(.*)$')
@@ -205,10 +205,10 @@ end
 local function set_shares(n)
   used = n
   if n > 0 then
-    fields.shares = text(n) .. ' ' .. mode .. ' ' .. text(soonest)
+    fields.shares = text(n) .. ' ' .. shared_mode .. ' ' .. text(soonest)
   else
     fields.shares = ''
-    mode, soonest = false, nil
+    shared_mode, soonest = false, nil
   end
 end
 
@@ -322,11 +322,11 @@ end
 
 -- compatible says whether a hold of this mode and weight may stand beside those
 -- that stand.
-local function compatible(want, weight)
+local function compatible(mode, weight)
   if holder then return false end
   if used == 0 then return true end
-  if want == 'x' or want ~= mode then return false end
-  return want == 's' or used + weight <= limit
+  if mode == 'x' or mode ~= shared_mode then return false end
+  return mode == 's' or used + weight <= limit
 end
 
 -- provisional_lease is the lease of a grant that is pushed, until it is confirmed.
@@ -334,11 +334,11 @@ local function provisional_lease(ttl) return math.min(ttl, math.max(2000, math.f
 
 -- grant writes a holder in and answers its token. One that is pushed holds briefly
 -- until it asks: the 0 in front of its lease, or expiry, says so.
-local function grant(attempt, owner, want, weight, ttl, pushed)
+local function grant(attempt, owner, mode, weight, ttl, pushed)
   fence = math.max(micros, (fence or 0) + 1)
   local token, lease = text(fence), pushed and provisional_lease(ttl) or ttl
   extend_record(ttl)
-  if want == 'x' then
+  if mode == 'x' then
     holder, entries, expiry, unsure = owner or attempt, owner and attempt, now + lease, pushed
     if entries then fields.entries = entries end
     -- Nothing but this lease needs the record: its life is set, as the short
@@ -346,9 +346,9 @@ local function grant(attempt, owner, want, weight, ttl, pushed)
     if waiting == 0 then lasting, anew = ttl, true end
   else
     local till = (pushed and '0' or '') .. text(now + lease)
-    local line = want .. ' ' .. till .. ' ' .. weight .. ' ' .. token .. ' ' .. text(now)
+    local line = mode .. ' ' .. till .. ' ' .. weight .. ' ' .. token .. ' ' .. text(now)
     fields['h:' .. attempt] = owner and (line .. ' ' .. owner) or line
-    mode = want
+    shared_mode = mode
     soonest = soonest and math.min(soonest, now + lease) or now + lease
     set_shares(used + weight)
   end
@@ -378,11 +378,11 @@ end
 -- who listens at one is not to be told what the next in line then gets. Where counting
 -- or publishing is not permitted nobody is told: waiters then find their turn by looking.
 local ears, speaks, count, verb = {}, nil, 'NUMSUB', 'PUBLISH'
-if base and string.find(base, '{', 1, true) then count, verb = 'SHARDNUMSUB', 'SPUBLISH' end
+if channel_prefix and string.find(channel_prefix, '{', 1, true) then count, verb = 'SHARDNUMSUB', 'SPUBLISH' end
 local function channel_of(attempt)
   local client = string.match(attempt, '^[^/]*')
   if silent ~= '' and string.find(silent .. ' ', ' ' .. client .. ' ', 1, true) then return nil end
-  local channel = base .. client
+  local channel = channel_prefix .. client
   if not ears[channel] then ears[channel] = redis.pcall('PUBSUB', count, channel)[2] or 0 end
   if ears[channel] == 0 then return nil end
   if speaks == nil then
@@ -401,7 +401,7 @@ local function read_ahead(from, to)
   for i, attempt in ipairs(call('HMGET', key, unpack(places))) do
     seen[places[i]] = attempt
     if attempt and attempt ~= '' then
-      local channel = base .. string.match(attempt, '^[^/]*')
+      local channel = channel_prefix .. string.match(attempt, '^[^/]*')
       waits[#waits + 1] = 'w:' .. attempt
       if not ears[channel] then ears[channel], channels[#channels + 1] = 0, channel end
     end
@@ -591,10 +591,10 @@ local function reacquire(attempt, owner, ttl, enters)
 end
 
 -- keep_waiting prolongs a waiter's patience and answers its place.
-local function keep_waiting(attempt, seat, patience)
+local function keep_waiting(attempt, seat, waiter_ttl)
   local w = words(seat)
-  w[5] = text(now + patience)
-  extend_record(patience)
+  w[5] = text(now + waiter_ttl)
+  extend_record(waiter_ttl)
   fields['w:' .. attempt] = table.concat(w, ' ')
   return 'queued ' .. text(w[1] - head + 1) .. ' ' .. ms_until_free() .. ' ' .. text(now)
 end

@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
 -- release — give up a hold, or one entry of it; when the lock is free, hand it over.
 --
--- KEYS   1 key        the lock's record
--- ARGV   1 attempt    the acquisition that ends
--- ARGV   2 token      the token of its grant
--- ARGV   3 retention  ms for which the record outlives its last lease
--- ARGV   4 base       channel prefix of the pushes
--- ARGV   5 owner      as given to acquire
+-- KEYS   1 key             the lock's record
+-- ARGV   1 attempt         the acquisition that ends
+-- ARGV   2 token           the token of its grant
+-- ARGV   3 retention       ms for which the record outlives its last lease
+-- ARGV   4 channel_prefix  channel prefix of the pushes
+-- ARGV   5 owner           as given to acquire
 --
 -- ANSWER released        the hold has ended here, now or by an earlier copy of this request
 -- ANSWER held <entries>  this entry has ended; others of the named owner remain
@@ -20,7 +20,7 @@
 --        releasing it says truly that nobody was granted the lock in between.
 
 local key, attempt, token, retention = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
-local base, owner = ARGV[4], ARGV[5]
+local channel_prefix, owner = ARGV[4], ARGV[5]
 
 -- clock_token is the server's time as a token; all but its last three digits are ms.
 local function clock_token()
@@ -43,7 +43,7 @@ if not owner then
     -- is asked only if there are others.
     local got = call('HMGET', key, 'shares', 'queue', 'h:' .. attempt)
     local weight = got[3] and string.match(got[3], '^%a %d+ (%d+) ')
-    local used, mode, soonest = string.match(got[1] or '', '^(%d+) (%a) (%d+)$')
+    local used, shared_mode, soonest = string.match(got[1] or '', '^(%d+) (%a) (%d+)$')
     if weight and used and (got[2] or '') == '' then
       -- One HSET is the step, as in commit: what goes is empty first.
       local rest = used - weight
@@ -54,7 +54,7 @@ if not owner then
       end
       if tonumber(soonest) > tonumber(string.sub(clock_token(), 1, -4)) then
         call('HSET', key, 'h:' .. attempt, '',
-          'shares', string.format('%d', rest) .. ' ' .. mode .. ' ' .. soonest)
+          'shares', string.format('%d', rest) .. ' ' .. shared_mode .. ' ' .. soonest)
         redis.pcall('HDEL', key, 'h:' .. attempt)
         return 'released'
       end
@@ -65,14 +65,14 @@ if not owner then
     local line = call('HGET', key, 'queue')
     local waiting, head, tail, watched, watcher = string.match(line or '', '^(%d+) (%d+) (%d+) ?~?(%d*):?(%d*)$')
     local heir = head and call('HGET', key, '#' .. head)
-    local ttl, patience
+    local ttl, waiter_expiry
     if heir then
-      ttl, patience = string.match(call('HGET', key, 'w:' .. heir) or '', '^%d+ x %d+ (%d+) (%d+) %d+$')
+      ttl, waiter_expiry = string.match(call('HGET', key, 'w:' .. heir) or '', '^%d+ x %d+ (%d+) (%d+) %d+$')
     end
     if ttl then
       local token = clock_token()
       local now, fence = string.sub(token, 1, -4), string.match(lock, '^%d+')
-      if tonumber(patience) > tonumber(now) and tonumber(token) > tonumber(fence) then
+      if tonumber(waiter_expiry) > tonumber(now) and tonumber(token) > tonumber(fence) then
         waiting = string.format('%d', waiting - 1)
         local place, second = head, nil
         while waiting ~= '0' and (second or '') == '' and place - head < 32 do
@@ -94,29 +94,29 @@ if not owner then
         end
         -- Whether it can be told is asked first, see send in the shared part.
         local count, verb = 'NUMSUB', 'PUBLISH'
-        if string.find(base, '{', 1, true) then count, verb = 'SHARDNUMSUB', 'SPUBLISH' end
-        local channel = base .. string.match(heir, '^[^/]*')
+        if string.find(channel_prefix, '{', 1, true) then count, verb = 'SHARDNUMSUB', 'SPUBLISH' end
+        local channel = channel_prefix .. string.match(heir, '^[^/]*')
         local there = redis.pcall('PUBSUB', count, channel)
         local check, known, may = redis.acl_check_cmd, true, true
         if check then known, may = pcall(check, verb, channel, '') end
         local found = waiting == '0' or (second or '') ~= ''
         if found and known and may and not there.err and there[2] > 0 then
           -- The life, the step, what is cleared away, and then what is told: see commit.
-          local life = string.format('%d', ttl + retention)
+          local record_ttl = string.format('%d', ttl + retention)
           local lease = string.format('%d', math.min(ttl, math.max(2000, math.floor(ttl / 10))))
           lock = token .. ' 0' .. lease .. ' ' .. heir
-          local other = told and base .. string.match(second, '^[^/]*')
+          local other = told and channel_prefix .. string.match(second, '^[^/]*')
           if told then
             there = redis.pcall('PUBSUB', count, other)
             told = not there.err and there[2] > 0
           end
           if told then watch = ' ~' .. string.format('%d', now + lease) .. ':' .. watcher end
           if waiting == '0' then
-            call('PEXPIRE', key, life)
+            call('PEXPIRE', key, record_ttl)
             call('HSET', key, 'lock', lock, '#' .. head, '', 'w:' .. heir, '', 'queue', '')
             redis.pcall('HDEL', key, '#' .. head, 'w:' .. heir, 'queue')
           else
-            call('PEXPIRE', key, life, 'GT')
+            call('PEXPIRE', key, record_ttl, 'GT')
             call('HSET', key, 'lock', lock .. ' +', '#' .. head, '', 'w:' .. heir, '',
               'queue', waiting .. ' ' .. place .. ' ' .. tail .. watch)
             redis.pcall('HDEL', key, '#' .. head, 'w:' .. heir)

@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
 -- release_after — give up a hold, or one entry of it, but leave the lock taken for a while.
 --
--- KEYS   1 key        the lock's record
--- ARGV   1 attempt    the acquisition that ends
--- ARGV   2 token      the token of its grant
--- ARGV   3 least      ms from its grant in which nobody is let in
--- ARGV   4 after      ms from now in which nobody is let in
--- ARGV   5 retention  ms for which the record outlives its last lease
--- ARGV   6 base       channel prefix of the pushes
--- ARGV   7 owner      as given to acquire
+-- KEYS   1 key             the lock's record
+-- ARGV   1 attempt         the acquisition that ends
+-- ARGV   2 token           the token of its grant
+-- ARGV   3 min_hold        ms from its grant in which nobody is let in
+-- ARGV   4 keep            ms from now in which nobody is let in
+-- ARGV   5 retention       ms for which the record outlives its last lease
+-- ARGV   6 channel_prefix  channel prefix of the pushes
+-- ARGV   7 owner           as given to acquire
 --
 -- ANSWER kept <left>     given up, and free in left ms, whatever its lease was
 -- ANSWER released        given up, and free: the time had passed
@@ -22,8 +22,8 @@
 --        one that extends it instead could be followed by a renewal of its own
 --        that was long on its way.
 
-local key, attempt, token, least = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
-local after, retention, base, owner = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], ARGV[7]
+local key, attempt, token, min_hold = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
+local keep, retention, channel_prefix, owner = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], ARGV[7]
 
 --include record
 
@@ -43,7 +43,7 @@ if holder == '%kept' and entries == attempt then
   stop_waiting(attempt)
   if expiry > now then return commit('kept ' .. text(expiry - now)) end
 elseif holds(attempt, owner) then
-  local till = math.max(math.min(now, math.floor(fence / 1000)) + least, now + after)
+  local till = math.max(math.min(now, math.floor(fence / 1000)) + min_hold, now + keep)
   local rest = {}
   for _, entry in ipairs(words(entries or '')) do
     if entry ~= attempt then rest[#rest + 1] = entry end

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- release_idle — give up several mutexes, those of them that nobody waits for.
 --
--- KEYS   n key        the records
--- ARGV   n attempt    the acquisitions that end, one for each key, from 1 on
+-- KEYS   n key      the records
+-- ARGV   n attempt  the acquisitions that end, one for each key, from 1 on
 --
 -- ANSWER released <each>  each: for every key, in order, 1 if it was released, or - if
 --                         it was not and nothing has changed

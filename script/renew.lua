@@ -69,13 +69,13 @@ local function renew(key, attempt, ttl, owner)
   local share = not mine and more ~= '' and redis.call('HGET', key, 'h:' .. attempt)
   -- An empty field has gone, see commit in the shared part.
   if share and share ~= '' then
-    local want, till, rest = string.match(share, '^(%a) (%d+) (.*)$')
+    local mode, till, rest = string.match(share, '^(%a) (%d+) (.*)$')
     local over = tonumber(till, 10)
     if over > now then
       extend_record(key, ttl, fence)
       if now + ttl > over or string.find(till, '^0') then
         till = string.format('%d', math.max(over, now + ttl))
-        redis.call('HSET', key, 'h:' .. attempt, want .. ' ' .. till .. ' ' .. rest)
+        redis.call('HSET', key, 'h:' .. attempt, mode .. ' ' .. till .. ' ' .. rest)
       end
       return waiting
     end

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 -- set_limit — change on purpose how many permits there are, while they are in use.
 --
--- KEYS   1 key        the lock's record
--- ARGV   1 permits    so many there are from now on, at least 1
--- ARGV   2 retention  ms for which the record outlives its last lease
--- ARGV   3 base       channel prefix of the pushes
+-- KEYS   1 key             the lock's record
+-- ARGV   1 permits         so many there are from now on, at least 1
+-- ARGV   2 retention       ms for which the record outlives its last lease
+-- ARGV   3 channel_prefix  channel prefix of the pushes
 --
 -- ANSWER set <used>  the limit is in force; so many permits are held now, perhaps more than the limit
 -- ANSWER idle        no permit is held and nobody waits: the next acquisition says the limit
@@ -17,17 +17,17 @@
 --        asks: its poll is answered gone, and its next acquire tells it the limit.
 -- WHY    A higher limit lets waiters in: they are granted in this same step.
 
-local key, permits, retention, base = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+local key, permits, retention, channel_prefix = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 
 --include record
 
 if permits < 1 then return redis.error_reply('ERR set_limit: there must be at least 1 permit') end
 expire()
-if waiting > 0 or mode == 'p' then
+if waiting > 0 or shared_mode == 'p' then
   extend_record(0)
   limit = permits
   fields.limit = text(limit)
   serve_queue()
 end
-if waiting > 0 or mode == 'p' then return commit('set ' .. text(used)) end
+if waiting > 0 or shared_mode == 'p' then return commit('set ' .. text(used)) end
 return commit('idle')

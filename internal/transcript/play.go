@@ -108,13 +108,13 @@ func (p *player) act(c *command) ([]string, error) {
 	switch c.verb {
 	case "acquire":
 		attempt, ttl := c.word(), c.opt("ttl", "30s")
-		args = []string{attempt, ttl, sum(ttl, c.opt("retention", "600s")), c.opt("want", "x"),
-			c.opt("patience", "0"), p.base()}
+		args = []string{attempt, ttl, sum(ttl, c.opt("retention", "600s")), c.opt("mode", "x"),
+			c.opt("waiter_ttl", "0"), p.base()}
 	case "release":
 		args = []string{c.word(), c.opt("token", "0"), c.opt("retention", "600s"), p.base()}
 	case "poll":
 		args = []string{c.word(), c.opt("ttl", "30s"), c.opt("retention", "600s"),
-			c.opt("patience", "60s"), p.base()}
+			c.opt("waiter_ttl", "60s"), p.base()}
 	case "cancel":
 		args = []string{c.word(), c.opt("retention", "600s"), p.base()}
 	case "inspect":
@@ -124,7 +124,7 @@ func (p *player) act(c *command) ([]string, error) {
 	case "acquire_free", "release_idle":
 		keys, args = p.several(c)
 	case "convert":
-		args = []string{c.word(), c.opt("token", "0"), c.opt("want", "s"), c.opt("ttl", "30s"),
+		args = []string{c.word(), c.opt("token", "0"), c.opt("mode", "s"), c.opt("ttl", "30s"),
 			c.opt("retention", "600s"), p.base()}
 	case "set_limit":
 		args = []string{c.word(), c.opt("retention", "600s"), p.base()}
@@ -141,7 +141,7 @@ func (p *player) act(c *command) ([]string, error) {
 		args = []string{c.word(), c.opt("token", "0"), c.opt("number", "1"), c.opt("value", ""), p.watched(),
 			c.opt("retention", "600s")}
 	case "release_after":
-		args = []string{c.word(), c.opt("token", "0"), c.opt("least", "0"), c.opt("after", "0"),
+		args = []string{c.word(), c.opt("token", "0"), c.opt("min_hold", "0"), c.opt("keep", "0"),
 			c.opt("retention", "600s"), p.base()}
 	case "check_acl":
 		args = []string{p.base() + c.word()}
@@ -153,7 +153,7 @@ func (p *player) act(c *command) ([]string, error) {
 	case "raise_fence":
 		args = []string{c.word(), c.opt("token", "0"), c.opt("retention", "600s")}
 	case "mark_server":
-		keys, args = []string{"golden:quorum"}, []string{c.opt("life", "3600s")}
+		keys, args = []string{"golden:quorum"}, []string{c.opt("ttl", "3600s")}
 		if mark := c.opt("new", ""); mark != "" {
 			args = append(args, c.opt("old", "-"), mark)
 		}

@@ -154,7 +154,7 @@ var inScripts = []mutant{{
 }, {
 	name: "a new record is written where its life may not be set",
 	file: "script/acquire.lua",
-	old: "      local known = call('PEXPIRE', key, life)\n" +
+	old: "      local known = call('PEXPIRE', key, record_ttl)\n" +
 		"      call('HSET', key, 'lock', hold, 'birth', token)\n",
 	mut: "      local known = 0\n" +
 		"      call('HSET', key, 'lock', hold, 'birth', token)\n",
@@ -192,7 +192,7 @@ var inScripts = []mutant{{
 }, {
 	name: "acquire leaves a key without TTL",
 	file: "script/acquire.lua",
-	old:  "      if known == 0 then call('PEXPIRE', key, life) end\n      return",
+	old:  "      if known == 0 then call('PEXPIRE', key, record_ttl) end\n      return",
 	mut:  "      return",
 	by:   []check{oracle, transcripts},
 }, {
@@ -216,8 +216,8 @@ var inScripts = []mutant{{
 }, {
 	name: "a reader on the short way stands beside one who is over",
 	file: "script/acquire.lua",
-	old:  "mode == kind and soonest > tonumber(now)",
-	mut:  "mode == kind",
+	old:  "shared_mode == kind and soonest > tonumber(now)",
+	mut:  "shared_mode == kind",
 	by:   []check{oracle, transcripts},
 }, {
 	name: "one permit more than there are, on the short way",
