@@ -31,13 +31,13 @@ func (t *step) serveQueue(caller string) (token int64, blocked bool) {
 	t.unfinished = l.len() > 0 && place <= l.tail && t.holder == nil && !blocked
 	if l.len() > 0 {
 		l.cursor = max(l.cursor, place)
-		l.head = min(l.waiters[0].place, l.head+near/2)
+		l.head = min(l.waiters[0].place, l.head+headWindow/2)
 	}
 	if t.unfinished {
 		t.askOneToPoll(place, caller)
 	}
 	if till := t.pollTime(token, pushed); till > t.now && l.len() > 0 &&
-		!(l.watched > t.now && l.watcher >= place) {
+		!(l.pollAt > t.now && l.pollPlace >= place) {
 		t.askNextToPoll(place, t.unconfirmedClient(pushed), caller, till)
 	}
 	return token, blocked || t.unfinished || t.holder != nil && l.len() > 0
@@ -94,7 +94,7 @@ func (t *step) pollTime(token int64, pushed *waiter) int64 {
 	case pushed != nil:
 		return t.now + t.msUntilFree()
 	case token == 0 && (t.holder != nil || len(t.shares) > 0):
-		return t.line.orphaned
+		return t.line.missedPollAt
 	}
 	return 0
 }
@@ -104,7 +104,7 @@ func (t *step) unconfirmedClient(pushed *waiter) string {
 	switch {
 	case pushed != nil:
 		return clientOf(pushed.attempt)
-	case t.holder != nil && t.holder.unsure:
+	case t.holder != nil && t.holder.provisional:
 		return clientOf(t.holder.attempts()[0])
 	}
 	return ""

@@ -77,14 +77,14 @@ func (r *record) fields() map[string]string {
 		f["limit"] = text(r.limit)
 	}
 	for attempt, h := range r.shares {
-		f["h:"+attempt] = owned(h.owner, h.mode, confirmable(h.expiry, h.unsure), h.weight, h.token, h.since)
+		f["h:"+attempt] = owned(h.owner, h.mode, confirmable(h.expiry, h.provisional), h.weight, h.token, h.since)
 	}
 	if len(r.line.waiters) > 0 {
 		sum := []string{text(r.line.len()), text(r.line.head), text(r.line.tail)}
-		if r.line.watched > 0 {
-			sum = append(sum, fmt.Sprintf("~%d:%d", r.line.watched, r.line.watcher))
+		if r.line.pollAt > 0 {
+			sum = append(sum, fmt.Sprintf("~%d:%d", r.line.pollAt, r.line.pollPlace))
 		}
-		if r.line.cursor > r.line.head+near {
+		if r.line.cursor > r.line.head+headWindow {
 			sum = append(sum, ">"+text(r.line.cursor))
 		}
 		f["queue"] = strings.Join(append(sum, r.line.silent...), " ")
@@ -114,9 +114,9 @@ func (r *record) lock() string {
 	}
 	switch h := r.holder; {
 	case h != nil && len(h.entries) > 0:
-		form += " " + confirmable(h.expiry-r.fence/1000, h.unsure) + " @" + h.name + more
+		form += " " + confirmable(h.expiry-r.fence/1000, h.provisional) + " @" + h.name + more
 	case h != nil:
-		form += " " + confirmable(h.expiry-r.fence/1000, h.unsure) + " " + h.name + more
+		form += " " + confirmable(h.expiry-r.fence/1000, h.provisional) + " " + h.name + more
 	case more != "":
 		form += " 0 -" + more
 	}
@@ -124,9 +124,9 @@ func (r *record) lock() string {
 }
 
 // confirmable writes a lease, or when it ends: a 0 in front says that it is not confirmed.
-func confirmable(ms int64, unsure bool) string {
+func confirmable(ms int64, provisional bool) string {
 	switch {
-	case !unsure:
+	case !provisional:
 		return text(ms)
 	case ms < 0:
 		return "-0" + text(-ms)

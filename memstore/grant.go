@@ -25,18 +25,18 @@ func (t *step) grantProvisional(r request) (token int64) {
 	return t.addHolder(r, provisionalLease(r.ttl), true)
 }
 
-func (t *step) addHolder(r request, lease int64, unsure bool) (token int64) {
+func (t *step) addHolder(r request, lease int64, provisional bool) (token int64) {
 	t.fence = t.nextToken()
 	if t.birth == 0 {
 		t.birth = t.fence
 	}
 	if r.mode == exclusive {
-		t.holder = &holder{name: r.attempt, expiry: t.now + lease, unsure: unsure}
+		t.holder = &holder{name: r.attempt, expiry: t.now + lease, provisional: provisional}
 		if r.owner != "" {
 			t.holder.name, t.holder.entries = r.owner, []string{r.attempt}
 		}
 	} else {
-		t.share(r, t.now+lease, unsure)
+		t.share(r, t.now+lease, provisional)
 	}
 	if r.mode == exclusive && t.line.len() == 0 {
 		t.expires = t.lifeEnd(r.ttl) // nothing but this lease needs the record
@@ -46,20 +46,20 @@ func (t *step) addHolder(r request, lease int64, unsure bool) (token int64) {
 	return t.fence
 }
 
-func (t *step) share(r request, expiry int64, unsure bool) {
+func (t *step) share(r request, expiry int64, provisional bool) {
 	if len(t.shares) == 0 {
 		t.kind, t.soonest = r.mode, expiry
 		t.shares = map[string]*share{}
 	}
 	t.soonest = min(t.soonest, expiry)
 	t.shares[r.attempt] = &share{
-		mode:   r.mode,
-		expiry: expiry,
-		weight: r.weight,
-		token:  t.fence,
-		since:  t.now,
-		owner:  r.owner,
-		unsure: unsure,
+		mode:        r.mode,
+		expiry:      expiry,
+		weight:      r.weight,
+		token:       t.fence,
+		since:       t.now,
+		owner:       r.owner,
+		provisional: provisional,
 	}
 }
 
@@ -74,14 +74,14 @@ func (t *step) reacquire(attempt, owner string, ttl int64, enters bool) (token i
 			h.entries = append(h.entries, attempt)
 			t.line.leave(attempt)
 		}
-		h.expiry, h.unsure = max(h.expiry, t.now+ttl), false
+		h.expiry, h.provisional = max(h.expiry, t.now+ttl), false
 		return t.fence, true
 	}
 	h := t.shares[attempt]
 	if h == nil {
 		return 0, false
 	}
-	h.expiry, h.unsure = max(h.expiry, t.now+ttl), false
+	h.expiry, h.provisional = max(h.expiry, t.now+ttl), false
 	t.extendRecord(ttl)
 	return h.token, true
 }

@@ -7,16 +7,16 @@ import "slices"
 // A waiter that goes leaves a hole: places are never given again while
 // anybody waits. An empty line starts over at place 1.
 type line struct {
-	waiters []*waiter // by place
-	tail    int64     // the last place given
-	head    int64     // no place before this one is taken
-	cursor  int64     // where a walk goes on behind those near head
-	watched int64     // when the waiter at watcher looks, told by hint; ms
-	watcher int64
+	waiters   []*waiter // by place
+	tail      int64     // the last place given
+	head      int64     // no place before this one is taken
+	cursor    int64     // where a walk goes on behind those near head
+	pollAt    int64     // when the waiter at pollPlace looks, told by hint; ms
+	pollPlace int64
 
-	// orphaned is what watched was before this step, if who was to look has left in it.
-	orphaned int64
-	silent   []string // clients that did not confirm what was pushed to them; they are passed over
+	// missedPollAt is what watched was before this step, if who was to look has left in it.
+	missedPollAt int64
+	silent       []string // clients that did not confirm what was pushed to them; they are passed over
 }
 
 // waiter stands in the line. It must be heard of before its place expires.
@@ -53,12 +53,12 @@ func (l *line) join(w *waiter) {
 // looks no more.
 func (l *line) leave(attempt string) bool {
 	was := len(l.waiters)
-	if w := l.seat(attempt); w != nil && w.place == l.watcher {
-		l.orphaned, l.watched, l.watcher = l.watched, 0, 0
+	if w := l.seat(attempt); w != nil && w.place == l.pollPlace {
+		l.missedPollAt, l.pollAt, l.pollPlace = l.pollAt, 0, 0
 	}
 	l.waiters = slices.DeleteFunc(l.waiters, func(w *waiter) bool { return w.attempt == attempt })
 	if len(l.waiters) == 0 {
-		l.silent, l.watched, l.watcher, l.cursor = nil, 0, 0, 0
+		l.silent, l.pollAt, l.pollPlace, l.cursor = nil, 0, 0, 0
 	}
 	return len(l.waiters) < was
 }
@@ -66,23 +66,23 @@ func (l *line) leave(attempt string) bool {
 // A step looks at so many places from head on, and at so many from cursor on: it costs
 // the same however long the line is.
 const (
-	near  = 64
-	reach = 256
+	headWindow   = 64
+	cursorWindow = 256
 )
 
 // within are those whom one step looks at, and the place behind them: those near head,
 // and those from cursor on, behind others who were passed over and have not asked since.
 func (l *line) within() (some []*waiter, end int64) {
-	from := max(l.head+near, l.cursor)
+	from := max(l.head+headWindow, l.cursor)
 	for _, w := range l.waiters {
-		if w.place < l.head+near || from <= w.place && w.place < from+reach {
+		if w.place < l.head+headWindow || from <= w.place && w.place < from+cursorWindow {
 			some = append(some, w)
 		}
 	}
-	if l.tail < l.head+near-1 {
+	if l.tail < l.head+headWindow-1 {
 		return some, l.tail + 1
 	}
-	return some, max(from, min(from+reach, l.tail+1))
+	return some, max(from, min(from+cursorWindow, l.tail+1))
 }
 
 // mostSilent is how many silent clients a line remembers.
@@ -108,7 +108,7 @@ func (l *line) ahead(w *waiter) int64 { return w.place - l.head + 1 }
 
 func (l *line) clone() line {
 	c := *l
-	c.orphaned = 0
+	c.missedPollAt = 0
 	c.silent = slices.Clone(l.silent)
 	c.waiters = make([]*waiter, len(l.waiters))
 	for i, w := range l.waiters {

@@ -43,10 +43,10 @@ type record struct {
 // holder holds exclusively. Invariant: entries is empty if and only if the
 // hold is an attempt's own; under a named owner at least one attempt is in.
 type holder struct {
-	name    string   // the attempt, or the owner's name
-	entries []string // attempts under the named owner
-	expiry  int64
-	unsure  bool // it was pushed, and is not confirmed yet
+	name        string   // the attempt, or the owner's name
+	entries     []string // attempts under the named owner
+	expiry      int64
+	provisional bool // it was pushed, and is not confirmed yet
 }
 
 // keptHolder is the name in which an attempt stands that has given up a lock which
@@ -76,13 +76,13 @@ func (h *holder) attempts() []string {
 
 // share is one shared holder, or one holder of permits.
 type share struct {
-	mode   mode
-	expiry int64
-	weight int64
-	token  int64
-	since  int64
-	owner  string
-	unsure bool // it was pushed, and is not confirmed yet
+	mode        mode
+	expiry      int64
+	weight      int64
+	token       int64
+	since       int64
+	owner       string
+	provisional bool // it was pushed, and is not confirmed yet
 }
 
 // eviction is an operator's forced release.

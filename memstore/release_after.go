@@ -66,7 +66,7 @@ func (t *step) askNextToPoll(place int64, client, caller string, till int64) {
 	if other.place != t.line.tail || clientOf(other.attempt) == client {
 		other = nil
 		for _, w := range t.line.waiters {
-			if place <= w.place && w.place < place+near {
+			if place <= w.place && w.place < place+headWindow {
 				other = w
 				break
 			}
@@ -79,7 +79,7 @@ func (t *step) askNextToPoll(place int64, client, caller string, till int64) {
 	if !asks {
 		t.askToPoll(other, till-t.now)
 	}
-	t.line.watched, t.line.watcher = till, other.place
+	t.line.pollAt, t.line.pollPlace = till, other.place
 }
 
 // askToPoll lets a waiter know that the lock may be free in so many ms.
@@ -95,7 +95,7 @@ func (t *step) askFirstToPoll(left int64) {
 	for _, w := range some {
 		if t.hears(w) {
 			t.askToPoll(w, left)
-			t.line.watched, t.line.watcher = t.now+left, w.place
+			t.line.pollAt, t.line.pollPlace = t.now+left, w.place
 			return
 		}
 	}
@@ -107,7 +107,7 @@ func (t *step) askOneToPoll(place int64, caller string) {
 		t.askToPoll(w, 1)
 		return
 	}
-	first := max(place, t.line.tail-near+1)
+	first := max(place, t.line.tail-headWindow+1)
 	for _, w := range slices.Backward(t.line.waiters) {
 		if w.place >= first && t.hears(w) {
 			t.askToPoll(w, 1)

@@ -37,16 +37,16 @@ func (s *Store) renew(keys []string, args *arguments) (string, error) {
 // extend renews one lease.
 func (t *step) extend(r request) string {
 	var expiry *int64
-	var unsure *bool
+	var provisional *bool
 	t.line.clearSilent(clientOf(r.attempt))
 	if t.holder != nil && t.holder.is(r.attempt, r.owner) {
-		expiry, unsure = &t.holder.expiry, &t.holder.unsure
+		expiry, provisional = &t.holder.expiry, &t.holder.provisional
 	} else if h := t.shares[r.attempt]; h != nil {
-		expiry, unsure = &h.expiry, &h.unsure
+		expiry, provisional = &h.expiry, &h.provisional
 	}
 	switch {
 	case expiry != nil && *expiry > t.now:
-		*expiry, *unsure = max(*expiry, t.now+r.ttl), false
+		*expiry, *provisional = max(*expiry, t.now+r.ttl), false
 		t.extendRecord(r.ttl)
 		return strconv.FormatInt(t.line.len(), 10)
 	case t.evicted != nil && slices.Contains(t.evicted.attempts, r.attempt):

@@ -8,7 +8,7 @@ func (t *step) expire() {
 		if t.holder.name != keptHolder { // what was given up is over, not lost
 			t.noteLost(t.fence)
 		}
-		if t.holder.unsure {
+		if t.holder.provisional {
 			for _, attempt := range t.holder.attempts() {
 				t.line.markSilent(clientOf(attempt))
 			}
@@ -24,7 +24,7 @@ func (t *step) expire() {
 			continue
 		}
 		t.noteLost(h.token)
-		if h.unsure {
+		if h.provisional {
 			t.line.markSilent(clientOf(attempt))
 		}
 		t.removeShare(attempt)

@@ -64,16 +64,16 @@ end
 -- that none of them may be over; what else there is to do is left to the long way.
 if mode ~= 'x' and not owner then
   local call = redis.call
-  local kind, weight, ceiling = mode, 1, nil
+  local kind, weight, asked_limit = mode, 1, nil
   if mode ~= 's' then
-    kind, weight, ceiling = string.match(mode, '^(p):(%d+):(%d+)$')
+    kind, weight, asked_limit = string.match(mode, '^(p):(%d+):(%d+)$')
     weight = kind and #weight < 16 and tonumber(weight) or 0
   end
   local got = call('HMGET', key, 'lock', 'shares', 'queue', 'h:' .. attempt, 'limit')
   -- An empty field has gone, see commit in the shared part.
   for i = 2, 4 do if got[i] == '' then got[i] = false end end
   local last, sum = got[1], got[2]
-  if weight > 0 and not got[3] and not got[4] and (not ceiling or got[5] == ceiling) then
+  if weight > 0 and not got[3] and not got[4] and (not asked_limit or got[5] == asked_limit) then
     local token = clock_token()
     local now = string.sub(token, 1, -4)
     local till = now + ttl
@@ -91,11 +91,13 @@ if mode ~= 'x' and not owner then
         open = #last == 16
       end
     end
-    if open and (not ceiling or used + weight <= tonumber(ceiling)) then
+    if open and (not asked_limit or used + weight <= tonumber(asked_limit)) then
       local share = kind .. ' ' .. string.format('%d', till) .. ' ' .. weight .. ' ' .. token .. ' ' .. now
       sum = string.format('%d', used + weight) .. ' ' .. kind .. ' ' .. string.format('%d', math.min(soonest, till))
       if last then
-        if call('PEXPIRE', key, record_ttl, 'GT') == 0 and call('PTTL', key) < 0 then call('PEXPIRE', key, record_ttl) end
+        if call('PEXPIRE', key, record_ttl, 'GT') == 0 and call('PTTL', key) < 0 then
+          call('PEXPIRE', key, record_ttl)
+        end
         call('HSET', key, 'lock', token .. ' 0 - +', 'h:' .. attempt, share, 'shares', sum)
       else
         local known = call('PEXPIRE', key, record_ttl)
@@ -112,13 +114,13 @@ local retention = record_ttl - ttl
 --include record
 
 ttl, waiter_ttl = tonumber(ttl), tonumber(waiter_ttl)
-local weight, ceiling = 1, nil
+local weight, asked_limit = 1, nil
 if mode ~= 'x' and mode ~= 's' then
-  weight, ceiling = string.match(mode, '^p:(%d+):(%d+)$')
-  if not weight or #weight > 15 or #ceiling > 15 or tonumber(weight) == 0 then
+  weight, asked_limit = string.match(mode, '^p:(%d+):(%d+)$')
+  if not weight or #weight > 15 or #asked_limit > 15 or tonumber(weight) == 0 then
     return redis.error_reply('ERR acquire: mode is of no such form, or asks for no permit')
   end
-  mode, weight, ceiling = 'p', tonumber(weight), tonumber(ceiling)
+  mode, weight, asked_limit = 'p', tonumber(weight), tonumber(asked_limit)
 end
 
 local function granted(token) return commit('granted ' .. token .. ' ' .. text(waiting)) end
@@ -129,24 +131,24 @@ clear_silent(attempt)
 local mine = reacquire(attempt, owner, ttl, true)
 if mine then return granted(mine) end
 
-if ceiling and weight > ceiling then return commit('conflict ' .. text(ceiling)) end
+if asked_limit and weight > asked_limit then return commit('conflict ' .. text(asked_limit)) end
 
-local seat = waiting > 0 and read_field('w:' .. attempt)
+local waiter = waiting > 0 and read_field('w:' .. attempt)
 local blocked = false
 if waiting > 0 then
-  mine, blocked = serve_queue(seat and attempt)
+  mine, blocked = serve_queue(waiter and attempt)
   -- The line may just have let in another attempt of the same named owner.
   if owner and not mine then mine = reacquire(attempt, owner, ttl, true) end
   if mine then return granted(mine) end
 end
 
 -- It may have left for a limit that was lowered.
-seat = waiting > 0 and read_field('w:' .. attempt)
-if seat then return commit(keep_waiting(attempt, seat, waiter_ttl)) end
+waiter = waiting > 0 and read_field('w:' .. attempt)
+if waiter then return commit(keep_waiting(attempt, waiter, waiter_ttl)) end
 
-if ceiling and limit ~= ceiling then
+if asked_limit and limit ~= asked_limit then
   if limit and (waiting > 0 or (used > 0 and shared_mode == 'p')) then return commit('conflict ' .. text(limit)) end
-  limit = ceiling
+  limit = asked_limit
   fields.limit = text(limit)
 end
 
@@ -168,8 +170,8 @@ if not blocked and compatible(mode, weight) then return granted(grant(attempt, o
 if waiter_ttl == 0 then return commit('busy ' .. ms_until_free() .. ' ' .. (holder or '-')) end
 
 local place = text(tail + 1)
-local line = table.concat({place, mode, weight, text(ttl), text(now + waiter_ttl), text(now)}, ' ')
-fields['#' .. place], fields['w:' .. attempt] = attempt, owner and (line .. ' ' .. owner) or line
+local value = table.concat({place, mode, weight, text(ttl), text(now + waiter_ttl), text(now)}, ' ')
+fields['#' .. place], fields['w:' .. attempt] = attempt, owner and (value .. ' ' .. owner) or value
 set_queue(waiting + 1, head, tail + 1)
 extend_record(waiter_ttl)
 if unfinished then ask_to_poll(attempt, 1) end

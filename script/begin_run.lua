@@ -32,44 +32,44 @@ local period, offset, first, channel_prefix = tonumber(ARGV[4]), ARGV[5], ARGV[6
 --include record
 
 expire()
-local past = read_field('period')
-local till, who, agreed, begins = 0, '-', text(period), offset
-if past then
-  till, who, agreed, begins = string.match(past, '^(%-?%d+) (%S+) (%d+) (%S+)$')
-  till = tonumber(till)
+local mark = read_field('period')
+local next_run, last_run, agreed, agreed_offset = 0, '-', text(period), offset
+if mark then
+  next_run, last_run, agreed, agreed_offset = string.match(mark, '^(%-?%d+) (%S+) (%d+) (%S+)$')
+  next_run = tonumber(next_run)
   -- Who names no beginning takes the one that the job has.
-  if offset == '-' and first ~= 'change' then offset = begins end
+  if offset == '-' and first ~= 'change' then offset = agreed_offset end
 end
 local plan = text(period) .. ' ' .. (offset == '-' and offset or text(tonumber(offset)))
-agreed = agreed .. ' ' .. begins
+agreed = agreed .. ' ' .. agreed_offset
 local mine = reacquire(attempt, nil, ttl, true)
-if mine then return commit('granted ' .. mine .. ' ' .. text(math.max(till - now, 0))) end
+if mine then return commit('granted ' .. mine .. ' ' .. text(math.max(next_run - now, 0))) end
 
 -- limit is the latest beginning that a mark may name.
-local upcoming, limit = now + period, now + period
+local upcoming, latest = now + period, now + period
 if offset ~= '-' then
   upcoming = upcoming - (now - tonumber(offset)) % period
-  limit = upcoming + period
+  latest = upcoming + period
 end
-if past and agreed ~= plan then
+if mark and agreed ~= plan then
   if first ~= 'change' then return commit('other ' .. agreed) end
   -- What is due stays so. What is not is due with the next beginning: of the
   -- run before nobody knows when in its period it began.
-  if till > now then till = upcoming end
+  if next_run > now then next_run = upcoming end
   extend_record(upcoming - now + period)
-  fields.period = text(till) .. ' ' .. who .. ' ' .. plan
+  fields.period = text(next_run) .. ' ' .. last_run .. ' ' .. plan
 end
-if first == 'change' or (not past and first == 'next') then
-  return commit('early ' .. text(math.max((past and till or upcoming) - now, 0)) .. ' ' .. who)
+if first == 'change' or (not mark and first == 'next') then
+  return commit('early ' .. text(math.max((mark and next_run or upcoming) - now, 0)) .. ' ' .. last_run)
 end
 -- The clock was set back: nobody is to wait for much longer than a period
 -- because of that. The beginning of a fixed time that has had its run is not
 -- waited for once more: it would have two.
-if till > limit then
-  till = limit
-  fields.period = text(till) .. ' ' .. who .. ' ' .. plan
+if next_run > latest then
+  next_run = latest
+  fields.period = text(next_run) .. ' ' .. last_run .. ' ' .. plan
 end
-if till > now then return commit('early ' .. text(till - now) .. ' ' .. who) end
+if next_run > now then return commit('early ' .. text(next_run - now) .. ' ' .. last_run) end
 
 local blocked = false
 if waiting > 0 then mine, blocked = serve_queue() end

@@ -22,9 +22,9 @@ local channel_prefix, owner = ARGV[3], ARGV[4]
 --include record
 
 local answer
-local seat = read_field('w:' .. attempt)
-if seat then
-  leave_queue(attempt, words(seat)[1])
+local waiter = read_field('w:' .. attempt)
+if waiter then
+  leave_queue(attempt, words(waiter)[1])
   answer = 'withdrawn'
 elseif holds(attempt, owner) then
   local rest = {}

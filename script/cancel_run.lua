@@ -20,9 +20,9 @@ local channel_prefix = ARGV[3]
 
 --include record
 
-local past = read_field('period')
-local who, plan = string.match(past or '', '^%S+ (%S+) (.+)$')
-local known = who == attempt
+local mark = read_field('period')
+local last_run, plan = string.match(mark or '', '^%S+ (%S+) (.+)$')
+local known = last_run == attempt
 if known then
   extend_record(0)
   fields.period = text(now) .. ' - ' .. plan

@@ -25,17 +25,17 @@ local waiter_ttl, channel_prefix, owner = tonumber(ARGV[4]), ARGV[5], ARGV[6]
 
 expire()
 clear_silent(attempt)
-local seat = waiting > 0 and read_field('w:' .. attempt)
+local waiter = waiting > 0 and read_field('w:' .. attempt)
 -- Only a waiter enters under its named owner: one that has cancelled does not
 -- come back by a poll that was long on its way.
-local mine = reacquire(attempt, owner, ttl, seat)
+local mine = reacquire(attempt, owner, ttl, waiter)
 if not mine and waiting > 0 then
-  mine = serve_queue(seat and attempt)
+  mine = serve_queue(waiter and attempt)
   -- The line may just have let in another attempt of the same named owner.
-  if owner and not mine then mine = reacquire(attempt, owner, ttl, seat) end
+  if owner and not mine then mine = reacquire(attempt, owner, ttl, waiter) end
   -- It may have left for a limit that was lowered.
-  seat = waiting > 0 and read_field('w:' .. attempt)
-  if seat and not mine then return commit(keep_waiting(attempt, seat, waiter_ttl)) end
+  waiter = waiting > 0 and read_field('w:' .. attempt)
+  if waiter and not mine then return commit(keep_waiting(attempt, waiter, waiter_ttl)) end
 end
 if mine then return commit('granted ' .. mine .. ' ' .. text(waiting)) end
 return commit('gone')

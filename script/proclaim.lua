@@ -28,8 +28,8 @@ if not holds(attempt) or text(fence) ~= token or expiry <= now then return 'gone
 local said = words(read_field('leader') or '')
 if said[1] == token and tonumber(said[2]) > tonumber(number) then return 'late' end
 extend_record(0)
-local line = token .. ' ' .. number
-fields.leader = value == '' and line or line .. ' ' .. value
+local proclaimed = token .. ' ' .. number
+fields.leader = value == '' and proclaimed or proclaimed .. ' ' .. value
 local news = value == '' and 'none ' .. token or 'leader ' .. token
 -- Who cannot be told looks by itself when the lease may be over.
 local verb = string.find(watch, '{', 1, true) and 'SPUBLISH' or 'PUBLISH'

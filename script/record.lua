@@ -38,24 +38,24 @@ local function text(n) return string.format('%d', n) end
 -- An array costs the server half a microsecond an element on its way into Lua:
 -- so what is read together is one field.
 local got = call('HMGET', key, 'lock', 'birth', 'lost', 'entries', 'limit', 'shares', 'queue')
-local written, birth, lost, limit = got[1], tonumber(got[2]), got[3], tonumber(got[5])
+local lock_field, birth, lost, limit = got[1], tonumber(got[2]), got[3], tonumber(got[5])
 -- An empty field has gone, see commit.
 local entries = got[4] ~= '' and got[4]
 local fence, holder, expiry
 local used, shared_mode, soonest = 0, false, nil
 local waiting, head, tail, silent = 0, 1, 0, ''
-local watched, watcher, cursor = 0, 0, 0
+local poll_at, poll_place, cursor = 0, 0, 0
 -- unsure: the exclusive hold was pushed, and not confirmed yet.
-local unsure = false
-if written then
-  local word, lease, name = string.match(written, '^(%d+) ?(%-?%d*) ?@?(%S*)')
+local provisional = false
+if lock_field then
+  local word, lease, name = string.match(lock_field, '^(%d+) ?(%-?%d*) ?@?(%S*)')
   if not word then
     return redis.error_reply('FORMAT the record ' .. key .. ' was written by a newer Holdfast')
   end
   fence, holder = tonumber(word), name ~= '' and name ~= '-' and name
   if holder then
     expiry = math.floor(fence / 1000) + tonumber(lease, 10)
-    unsure = string.find(lease, '^%-?0%d') ~= nil
+    provisional = string.find(lease, '^%-?0%d') ~= nil
   end
 end
 if got[6] and got[6] ~= '' then
@@ -66,29 +66,29 @@ if got[7] and got[7] ~= '' then
   local n, first, last, clients = string.match(got[7], '^(%d+) (%d+) (%d+)(.*)$')
   waiting, head, tail, silent = tonumber(n), tonumber(first), tonumber(last), clients
   local till, place, rest = string.match(clients, '^ ~(%d+):(%d+)(.*)$')
-  if till then watched, watcher, silent = tonumber(till), tonumber(place), rest end
+  if till then poll_at, poll_place, silent = tonumber(till), tonumber(place), rest end
   local from, others = string.match(silent, '^ >(%d+)(.*)$')
   if from then cursor, silent = tonumber(from), others end
 end
 
 -- What the step changes: fields by name, empty if they go; for how long the
 -- record is to live; and who is to be told what.
-local fields, lasting, anew, pushes = {}, nil, false, {}
+local fields, record_life, reset_life, pushes = {}, nil, false, {}
 
 -- read_field reads a field as the step has left it. What was read before is in seen.
-local seen = {}
+local cached = {}
 local function read_field(field)
   local value = fields[field]
   if value == nil then
-    if seen[field] == nil then seen[field] = call('HGET', key, field) end
-    value = seen[field]
+    if cached[field] == nil then cached[field] = call('HGET', key, field) end
+    value = cached[field]
   end
   return value ~= '' and value
 end
 
 -- extend_record makes the record outlive ms and the retention after it, and never
 -- shortens its life.
-local function extend_record(ms) lasting = math.max(lasting or 0, ms) end
+local function extend_record(ms) record_life = math.max(record_life or 0, ms) end
 
 -- What the step has changed is written in three parts, and each prefix of them is
 -- safe. The life comes first: where it may not be set nothing is written, and a key
@@ -98,24 +98,24 @@ local function extend_record(ms) lasting = math.max(lasting or 0, ms) end
 
 -- set_record_ttl sets the record's life. Known is false if there is no record yet, span is
 -- the life in ms.
-local known, span = true, nil
+local known, life_ms = true, nil
 local function set_record_ttl()
   -- Who made the record may not have come to give it a life: its first hold shows that.
-  if not lasting and fence and birth == fence and call('PTTL', key) == -1 then
-    lasting = math.max((expiry or soonest or now) - now, 0)
+  if not record_life and fence and birth == fence and call('PTTL', key) == -1 then
+    record_life = math.max((expiry or soonest or now) - now, 0)
   end
-  if not lasting then return end
+  if not record_life then return end
   -- A fence that runs ahead of the clock (the clock was set back) is kept until
   -- the clock has passed it, so that tokens go on rising. So does a lease from before
   -- that last longer: the two are not added.
   local ahead = 0
   if fence and fence > micros then ahead = math.ceil((fence - micros) / 1000) end
-  span = text(math.max(lasting, ahead) + retention)
-  if anew then
-    known = call('PEXPIRE', key, span) == 1
-  elseif call('PEXPIRE', key, span, 'GT') == 0 then
+  life_ms = text(math.max(record_life, ahead) + retention)
+  if reset_life then
+    known = call('PEXPIRE', key, life_ms) == 1
+  elseif call('PEXPIRE', key, life_ms, 'GT') == 0 then
     local life = call('PTTL', key)
-    if life == -1 then call('PEXPIRE', key, span) end
+    if life == -1 then call('PEXPIRE', key, life_ms) end
     known = life ~= -2
   end
 end
@@ -129,12 +129,12 @@ local function write_fields()
     local form = text(fence)
     if holder then
       local lease = text(expiry - math.floor(fence / 1000))
-      if unsure then lease = string.gsub(lease, '^%-?', '%00') end
+      if provisional then lease = string.gsub(lease, '^%-?', '%00') end
       form = form .. ' ' .. lease .. (entries and ' @' or ' ') .. holder .. more
     elseif more ~= '' then
       form = form .. ' 0 - +'
     end
-    if form ~= written then fields.lock = form end
+    if form ~= lock_field then fields.lock = form end
   end
   local set, gone = {}, {}
   for field, value in pairs(fields) do
@@ -155,7 +155,7 @@ local function write_fields()
     end
   end
   if #set > 0 then call('HSET', key, unpack(set)) end
-  if not known then call('PEXPIRE', key, span) end
+  if not known then call('PEXPIRE', key, life_ms) end
   for first = 1, #gone, most do
     redis.pcall('HDEL', key, unpack(gone, first, math.min(first + most - 1, #gone)))
   end
@@ -198,7 +198,7 @@ end
 -- end_exclusive ends the exclusive hold.
 local function end_exclusive()
   if entries then fields.entries = '' end
-  holder, entries, expiry, unsure = false, false, nil, false
+  holder, entries, expiry, provisional = false, false, nil, false
 end
 
 -- set_shares sets the sum over shared holders and permits.
@@ -214,19 +214,19 @@ end
 
 -- A step looks at so many places from HEAD on, and at so many from CURSOR on: it costs
 -- the same however long the line is.
-local near, reach = 64, 256
+local head_window, cursor_window = 64, 256
 
 -- set_queue sets the line in sum; an empty line leaves no field.
 local function set_queue(n, first, last)
   waiting, head, tail = n, first, last
   if n > 0 then
-    local watch = watched > 0 and ' ~' .. text(watched) .. ':' .. text(watcher) or ''
-    local from = cursor > head + near and ' >' .. text(cursor) or ''
+    local watch = poll_at > 0 and ' ~' .. text(poll_at) .. ':' .. text(poll_place) or ''
+    local from = cursor > head + head_window and ' >' .. text(cursor) or ''
     local sum = text(n) .. ' ' .. text(first) .. ' ' .. text(last) .. watch .. from .. silent
     fields.queue = sum ~= got[7] and sum or nil
   else
     fields.queue = ''
-    head, tail, silent, watched, watcher, cursor = 1, 0, '', 0, 0, 0
+    head, tail, silent, poll_at, poll_place, cursor = 1, 0, '', 0, 0, 0
   end
 end
 
@@ -252,17 +252,17 @@ local function clear_silent(attempt)
   set_queue(waiting, head, tail)
 end
 
-local function words(line)
+local function words(value)
   local list = {}
-  for word in string.gmatch(line, '%S+') do list[#list + 1] = word end
+  for word in string.gmatch(value, '%S+') do list[#list + 1] = word end
   return list
 end
 
 -- parse_share reads a field h:ATTEMPT. A 0 in front of its expiry says that it was pushed,
 -- and not confirmed yet.
-local function parse_share(line)
-  local h = words(line)
-  h.unsure = string.sub(h[2], 1, 1) == '0'
+local function parse_share(value)
+  local h = words(value)
+  h.provisional = string.sub(h[2], 1, 1) == '0'
   h[2] = tonumber(h[2], 10)
   return h
 end
@@ -284,7 +284,7 @@ local function end_shares(over, count)
       local till = h[2]
       if over(h[4], till) then
         fields[all[i]] = ''
-        gone[#gone + 1] = {tonumber(h[4]), h[4], string.sub(all[i], 3), h.unsure}
+        gone[#gone + 1] = {tonumber(h[4]), h[4], string.sub(all[i], 3), h.provisional}
       else
         left = left + h[3]
         if not bound or till < bound then bound = till end
@@ -304,7 +304,7 @@ end
 local function expire()
   if holder and expiry <= now then
     local who = holder
-    if unsure then
+    if provisional then
       for _, attempt in ipairs(words(entries or holder)) do mark_silent(attempt) end
     end
     end_exclusive()
@@ -339,15 +339,15 @@ local function grant(attempt, owner, mode, weight, ttl, pushed)
   local token, lease = text(fence), pushed and provisional_lease(ttl) or ttl
   extend_record(ttl)
   if mode == 'x' then
-    holder, entries, expiry, unsure = owner or attempt, owner and attempt, now + lease, pushed
+    holder, entries, expiry, provisional = owner or attempt, owner and attempt, now + lease, pushed
     if entries then fields.entries = entries end
     -- Nothing but this lease needs the record: its life is set, as the short
     -- way of acquire does it.
-    if waiting == 0 then lasting, anew = ttl, true end
+    if waiting == 0 then record_life, reset_life = ttl, true end
   else
     local till = (pushed and '0' or '') .. text(now + lease)
-    local line = mode .. ' ' .. till .. ' ' .. weight .. ' ' .. token .. ' ' .. text(now)
-    fields['h:' .. attempt] = owner and (line .. ' ' .. owner) or line
+    local value = mode .. ' ' .. till .. ' ' .. weight .. ' ' .. token .. ' ' .. text(now)
+    fields['h:' .. attempt] = owner and (value .. ' ' .. owner) or value
     shared_mode = mode
     soonest = soonest and math.min(soonest, now + lease) or now + lease
     set_shares(used + weight)
@@ -360,10 +360,10 @@ local function grant(attempt, owner, mode, weight, ttl, pushed)
 end
 
 -- leave_queue takes a waiter out of the line. Who has left looks no more: see serve_queue.
-local orphaned = 0
+local missed_poll_at = 0
 local function leave_queue(attempt, place)
   fields['w:' .. attempt], fields['#' .. place] = '', ''
-  if tonumber(place) == watcher then orphaned, watched, watcher = watched, 0, 0 end
+  if tonumber(place) == poll_place then missed_poll_at, poll_at, poll_place = poll_at, 0, 0 end
   set_queue(waiting - 1, head, tail)
 end
 
@@ -377,20 +377,20 @@ end
 -- not silent. That is asked before anything is written: a push goes to the replicas too, and
 -- who listens at one is not to be told what the next in line then gets. Where counting
 -- or publishing is not permitted nobody is told: waiters then find their turn by looking.
-local ears, speaks, count, verb = {}, nil, 'NUMSUB', 'PUBLISH'
+local subscribers, may_publish, count, verb = {}, nil, 'NUMSUB', 'PUBLISH'
 if channel_prefix and string.find(channel_prefix, '{', 1, true) then count, verb = 'SHARDNUMSUB', 'SPUBLISH' end
 local function channel_of(attempt)
   local client = string.match(attempt, '^[^/]*')
   if silent ~= '' and string.find(silent .. ' ', ' ' .. client .. ' ', 1, true) then return nil end
   local channel = channel_prefix .. client
-  if not ears[channel] then ears[channel] = redis.pcall('PUBSUB', count, channel)[2] or 0 end
-  if ears[channel] == 0 then return nil end
-  if speaks == nil then
+  if not subscribers[channel] then subscribers[channel] = redis.pcall('PUBSUB', count, channel)[2] or 0 end
+  if subscribers[channel] == 0 then return nil end
+  if may_publish == nil then
     local check, known, may = redis.acl_check_cmd, true, true
     if check then known, may = pcall(check, verb, channel, '') end
-    speaks = known and may
+    may_publish = known and may
   end
-  return speaks and {verb, channel}
+  return may_publish and {verb, channel}
 end
 
 -- read_ahead reads ahead, in three calls, who stands at these places, what they want, and
@@ -399,18 +399,18 @@ local function read_ahead(from, to)
   local places, waits, channels = {}, {}, {}
   for place = from, to do places[#places + 1] = '#' .. place end
   for i, attempt in ipairs(call('HMGET', key, unpack(places))) do
-    seen[places[i]] = attempt
+    cached[places[i]] = attempt
     if attempt and attempt ~= '' then
       local channel = channel_prefix .. string.match(attempt, '^[^/]*')
       waits[#waits + 1] = 'w:' .. attempt
-      if not ears[channel] then ears[channel], channels[#channels + 1] = 0, channel end
+      if not subscribers[channel] then subscribers[channel], channels[#channels + 1] = 0, channel end
     end
   end
   if #waits == 0 then return end
-  for i, w in ipairs(call('HMGET', key, unpack(waits))) do seen[waits[i]] = w end
+  for i, w in ipairs(call('HMGET', key, unpack(waits))) do cached[waits[i]] = w end
   if #channels == 0 then return end
   local there = redis.pcall('PUBSUB', count, unpack(channels))
-  for i = 1, #there, 2 do ears[there[i]] = there[i + 1] end
+  for i = 1, #there, 2 do subscribers[there[i]] = there[i + 1] end
 end
 
 -- each_waiter shows visit the places that are taken, in order, until it says that it is enough:
@@ -418,17 +418,17 @@ end
 -- not asked since; none out of reach. It answers where it ended.
 local function each_waiter(visit)
   local place, known, ahead = head, head, 4
-  local last = math.max(head + near, cursor) + reach
+  local last = math.max(head + head_window, cursor) + cursor_window
   while waiting > 0 and place <= tail and place < last do
     if place > known then
       known = math.min(place + ahead - 1, tail)
       read_ahead(place, known)
-      ahead = math.min(4 * ahead, near)
+      ahead = math.min(4 * ahead, head_window)
     end
     local attempt = read_field('#' .. place)
     if attempt and visit(attempt, place) then break end
     place = place + 1
-    if place == head + near then place = math.max(place, cursor) end
+    if place == head + head_window then place = math.max(place, cursor) end
   end
   return place
 end
@@ -511,13 +511,13 @@ local function serve_queue(caller)
     cursor = math.max(cursor, reached)
     -- Skip holes in front, but fewer than are near HEAD: nobody whom this walk left out
     -- is near it now.
-    local first, stop = head, math.min(tail, head + near / 2)
+    local first, stop = head, math.min(tail, head + head_window / 2)
     while first < stop and not read_field('#' .. first) do first = first + 1 end
     set_queue(waiting, first, tail)
   end
   if unfinished and (mine or not caller or not ask_to_poll(caller, 1)) then
     -- One of the last looks at once: it may be somebody's turn out of reach.
-    local from, at = math.max(reached, tail - near + 1), tail
+    local from, at = math.max(reached, tail - head_window + 1), tail
     read_ahead(from, tail)
     while at >= from and not (read_field('#' .. at) and ask_to_poll(read_field('#' .. at), 1)) do at = at - 1 end
   end
@@ -529,21 +529,21 @@ local function serve_queue(caller)
   if pushed then
     till = holder and expiry or soonest
   elseif not mine and (holder or used > 0) then
-    till = orphaned
+    till = missed_poll_at
   end
-  if till > now and waiting > 0 and not (watched > now and watcher >= reached) then
-    local heir = pushed or (unsure and words(entries or holder)[1]) or '/'
-    local client, other, at = string.match(heir, '^[^/]*/'), read_field('#' .. tail), tail
+  if till > now and waiting > 0 and not (poll_at > now and poll_place >= reached) then
+    local unconfirmed = pushed or (provisional and words(entries or holder)[1]) or '/'
+    local client, other, at = string.match(unconfirmed, '^[^/]*/'), read_field('#' .. tail), tail
     if not other or string.sub(other, 1, #client) == client then
       other, at = false, reached - 1
-      while at < math.min(tail, reached + near - 1) and not other do
+      while at < math.min(tail, reached + head_window - 1) and not other do
         at = at + 1
         other = read_field('#' .. at)
       end
     end
     if other and string.sub(other, 1, #client) ~= client and
       (other == caller or ask_to_poll(other, till - now)) then
-      watched, watcher = till, at
+      poll_at, poll_place = till, at
       set_queue(waiting, head, tail)
     end
   end
@@ -578,7 +578,7 @@ local function reacquire(attempt, owner, ttl, enters)
       fields.entries = entries
       stop_waiting(attempt)
     end
-    expiry, unsure = math.max(expiry, now + ttl), false
+    expiry, provisional = math.max(expiry, now + ttl), false
     return text(fence)
   end
   local share = read_field('h:' .. attempt)
@@ -591,8 +591,8 @@ local function reacquire(attempt, owner, ttl, enters)
 end
 
 -- keep_waiting prolongs a waiter's patience and answers its place.
-local function keep_waiting(attempt, seat, waiter_ttl)
-  local w = words(seat)
+local function keep_waiting(attempt, waiter, waiter_ttl)
+  local w = words(waiter)
   w[5] = text(now + waiter_ttl)
   extend_record(waiter_ttl)
   fields['w:' .. attempt] = table.concat(w, ' ')

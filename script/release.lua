@@ -62,67 +62,67 @@ if not owner then
   elseif lock and string.sub(lock, -#attempt - 3) == ' ' .. attempt .. ' +' then
     -- The head of the line is one who wants it as a mutex and listens; a head
     -- of any other kind is left to the long way, and so is a line without one.
-    local line = call('HGET', key, 'queue')
-    local waiting, head, tail, watched, watcher = string.match(line or '', '^(%d+) (%d+) (%d+) ?~?(%d*):?(%d*)$')
-    local heir = head and call('HGET', key, '#' .. head)
+    local queue = call('HGET', key, 'queue')
+    local waiting, head, tail, poll_at, poll_place = string.match(queue or '', '^(%d+) (%d+) (%d+) ?~?(%d*):?(%d*)$')
+    local next_attempt = head and call('HGET', key, '#' .. head)
     local ttl, waiter_expiry
-    if heir then
-      ttl, waiter_expiry = string.match(call('HGET', key, 'w:' .. heir) or '', '^%d+ x %d+ (%d+) (%d+) %d+$')
+    if next_attempt then
+      ttl, waiter_expiry = string.match(call('HGET', key, 'w:' .. next_attempt) or '', '^%d+ x %d+ (%d+) (%d+) %d+$')
     end
     if ttl then
       local token = clock_token()
       local now, fence = string.sub(token, 1, -4), string.match(lock, '^%d+')
       if tonumber(waiter_expiry) > tonumber(now) and tonumber(token) > tonumber(fence) then
         waiting = string.format('%d', waiting - 1)
-        local place, second = head, nil
-        while waiting ~= '0' and (second or '') == '' and place - head < 32 do
+        local place, following = head, nil
+        while waiting ~= '0' and (following or '') == '' and place - head < 32 do
           place = string.format('%d', place + 1)
-          second = call('HGET', key, '#' .. place)
+          following = call('HGET', key, '#' .. place)
         end
         -- Somebody must look when this grant may be over unconfirmed, see serve_queue.
         -- The heir itself looks no more.
-        local watch, client = '', string.match(heir, '^[^/]*/')
-        if watcher == head then watched = '' end
-        if watched ~= '' then watch = ' ~' .. watched .. ':' .. watcher end
-        local told = second and not (watched ~= '' and tonumber(watched) > tonumber(now) and
-          tonumber(watcher) >= tonumber(place))
-        if told then
+        local watch, client = '', string.match(next_attempt, '^[^/]*/')
+        if poll_place == head then poll_at = '' end
+        if poll_at ~= '' then watch = ' ~' .. poll_at .. ':' .. poll_place end
+        local poller_told = following and not (poll_at ~= '' and tonumber(poll_at) > tonumber(now) and
+          tonumber(poll_place) >= tonumber(place))
+        if poller_told then
           local last = call('HGET', key, '#' .. tail) or ''
-          watcher = place
-          if last ~= '' and string.sub(last, 1, #client) ~= client then second, watcher = last, tail end
-          told = string.sub(second, 1, #client) ~= client
+          poll_place = place
+          if last ~= '' and string.sub(last, 1, #client) ~= client then following, poll_place = last, tail end
+          poller_told = string.sub(following, 1, #client) ~= client
         end
         -- Whether it can be told is asked first, see send in the shared part.
         local count, verb = 'NUMSUB', 'PUBLISH'
         if string.find(channel_prefix, '{', 1, true) then count, verb = 'SHARDNUMSUB', 'SPUBLISH' end
-        local channel = channel_prefix .. string.match(heir, '^[^/]*')
+        local channel = channel_prefix .. string.match(next_attempt, '^[^/]*')
         local there = redis.pcall('PUBSUB', count, channel)
         local check, known, may = redis.acl_check_cmd, true, true
         if check then known, may = pcall(check, verb, channel, '') end
-        local found = waiting == '0' or (second or '') ~= ''
+        local found = waiting == '0' or (following or '') ~= ''
         if found and known and may and not there.err and there[2] > 0 then
           -- The life, the step, what is cleared away, and then what is told: see commit.
           local record_ttl = string.format('%d', ttl + retention)
           local lease = string.format('%d', math.min(ttl, math.max(2000, math.floor(ttl / 10))))
-          lock = token .. ' 0' .. lease .. ' ' .. heir
-          local other = told and channel_prefix .. string.match(second, '^[^/]*')
-          if told then
+          lock = token .. ' 0' .. lease .. ' ' .. next_attempt
+          local other = poller_told and channel_prefix .. string.match(following, '^[^/]*')
+          if poller_told then
             there = redis.pcall('PUBSUB', count, other)
-            told = not there.err and there[2] > 0
+            poller_told = not there.err and there[2] > 0
           end
-          if told then watch = ' ~' .. string.format('%d', now + lease) .. ':' .. watcher end
+          if poller_told then watch = ' ~' .. string.format('%d', now + lease) .. ':' .. poll_place end
           if waiting == '0' then
             call('PEXPIRE', key, record_ttl)
-            call('HSET', key, 'lock', lock, '#' .. head, '', 'w:' .. heir, '', 'queue', '')
-            redis.pcall('HDEL', key, '#' .. head, 'w:' .. heir, 'queue')
+            call('HSET', key, 'lock', lock, '#' .. head, '', 'w:' .. next_attempt, '', 'queue', '')
+            redis.pcall('HDEL', key, '#' .. head, 'w:' .. next_attempt, 'queue')
           else
             call('PEXPIRE', key, record_ttl, 'GT')
-            call('HSET', key, 'lock', lock .. ' +', '#' .. head, '', 'w:' .. heir, '',
+            call('HSET', key, 'lock', lock .. ' +', '#' .. head, '', 'w:' .. next_attempt, '',
               'queue', waiting .. ' ' .. place .. ' ' .. tail .. watch)
-            redis.pcall('HDEL', key, '#' .. head, 'w:' .. heir)
+            redis.pcall('HDEL', key, '#' .. head, 'w:' .. next_attempt)
           end
-          redis.pcall(verb, channel, 'granted ' .. heir .. ' ' .. token .. ' ' .. waiting .. ' ' .. now .. ' ' .. lease)
-          if told then redis.pcall(verb, other, 'kept ' .. second .. ' ' .. lease) end
+          redis.pcall(verb, channel, 'granted ' .. next_attempt .. ' ' .. token .. ' ' .. waiting .. ' ' .. now .. ' ' .. lease)
+          if poller_told then redis.pcall(verb, other, 'kept ' .. following .. ' ' .. lease) end
           return 'released'
         end
       end

@@ -32,7 +32,7 @@ local keep, retention, channel_prefix, owner = tonumber(ARGV[4]), tonumber(ARGV[
 local function ask_first_to_poll(left)
   each_waiter(function(next, place)
     if not ask_to_poll(next, left) then return false end
-    watched, watcher = now + left, place
+    poll_at, poll_place = now + left, place
     set_queue(waiting, head, tail)
     return true
   end)
@@ -63,7 +63,7 @@ elseif holds(attempt, owner) then
   elseif till > now then
     local nearer = till < expiry
     extend_record(till - now)
-    holder, entries, expiry, unsure = '%kept', attempt, till, false
+    holder, entries, expiry, provisional = '%kept', attempt, till, false
     fields.entries = entries
     if nearer then ask_first_to_poll(till - now) end
     return commit('kept ' .. text(till - now))

@@ -47,13 +47,13 @@ local function renew(key, attempt, ttl, owner)
   end
   local waiting = '0'
   if more ~= '' then
-    local line = redis.call('HGET', key, 'queue') or ''
-    waiting = string.match(line, '^%d+') or '0'
+    local queue = redis.call('HGET', key, 'queue') or ''
+    waiting = string.match(queue, '^%d+') or '0'
     -- A client that was noted to be silent is not.
     local client = ' ' .. string.match(attempt, '^[^/]*') .. ' '
-    local from, to = string.find(line .. ' ', client, 1, true)
+    local from, to = string.find(queue .. ' ', client, 1, true)
     if from then
-      redis.call('HSET', key, 'queue', string.sub(line, 1, from - 1) .. string.sub(line, to))
+      redis.call('HSET', key, 'queue', string.sub(queue, 1, from - 1) .. string.sub(queue, to))
     end
   end
   if mine and expiry > now then

@@ -293,7 +293,7 @@ func TestNoTextIsCompared(t *testing.T) {
 	var (
 		compared = regexp.MustCompile(`(\S+) (?:<=|>=|<|>) (\S+)`)
 		number   = regexp.MustCompile(`^\(?(\d+|#.+|tonumber\(.*|now|micros|expiry|soonest|waiting|used|` +
-			`place|first|bound|permits|fence|spaces|ceiling|limit|n|at|` +
+			`place|first|bound|latest|permits|fence|spaces|asked_limit|limit|n|at|` +
 			`head|cursor|tail|last|reached|over|h\[2\]|a\[1\])[,)]?$`)
 	)
 	check := func(t *testing.T, text string) {

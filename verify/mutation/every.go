@@ -10,7 +10,7 @@ var inJobs = []mutant{{
 }, {
 	name: "a fixed time comes twice after a clock was set back",
 	file: "script/begin_run.lua",
-	old:  "  limit = upcoming + period\n",
+	old:  "  latest = upcoming + period\n",
 	mut:  "",
 	by:   []check{oracle},
 }, {

@@ -44,8 +44,8 @@ var mutants = slices.Concat(inScripts, inMemstore, inClient, inConnections, inAd
 var inScripts = []mutant{{
 	name: "a lease from before the clock was set back is kept for twice as long",
 	file: "script/record.lua",
-	old:  "span = text(math.max(lasting, ahead) + retention)",
-	mut:  "span = text(lasting + ahead + retention)",
+	old:  "life_ms = text(math.max(record_life, ahead) + retention)",
+	mut:  "life_ms = text(record_life + ahead + retention)",
 	by:   []check{transcripts},
 }, {
 	name: "whoever is evicted is not told",
@@ -62,13 +62,13 @@ var inScripts = []mutant{{
 }, {
 	name: "a step looks at the whole line",
 	file: "script/record.lua",
-	old:  "math.max(head + near, cursor) + reach\n",
+	old:  "math.max(head + head_window, cursor) + cursor_window\n",
 	mut:  "tail + 1\n",
 	by:   []check{oracle, transcripts},
 }, {
 	name: "a walk leaves out those near the head",
 	file: "script/record.lua",
-	old:  "    if place == head + near then place",
+	old:  "    if place == head + head_window then place",
 	mut:  "    if place == head + 1 then place",
 	by:   []check{oracle, transcripts},
 }, {
@@ -92,7 +92,7 @@ var inScripts = []mutant{{
 }, {
 	name: "who was told when to look leaves, and tells nobody",
 	file: "script/record.lua",
-	old:  "    till = orphaned\n",
+	old:  "    till = missed_poll_at\n",
 	mut:  "    till = 0\n",
 	by:   []check{oracle, transcripts},
 }, {
@@ -104,7 +104,7 @@ var inScripts = []mutant{{
 }, {
 	name: "who was told when to look is relied on though it has left",
 	file: "script/record.lua",
-	old:  "  if tonumber(place) == watcher then orphaned, watched, watcher = watched, 0, 0 end\n",
+	old:  "  if tonumber(place) == poll_place then missed_poll_at, poll_at, poll_place = poll_at, 0, 0 end\n",
 	mut:  "",
 	by:   []check{oracle, transcripts},
 }, {
@@ -141,7 +141,7 @@ var inScripts = []mutant{{
 	name: "a release tells its heir before it writes",
 	file: "script/release.lua",
 	old:  "          -- The life, the step, what is cleared away, and then what is told: see commit.\n",
-	mut: "          redis.pcall(verb, channel, 'granted ' .. heir .. ' ' .. token .. ' ' .. waiting)\n" +
+	mut: "          redis.pcall(verb, channel, 'granted ' .. next_attempt .. ' ' .. token .. ' ' .. waiting)\n" +
 		"          verb = 'ECHO'\n",
 	by: []check{transcripts},
 }, {
@@ -222,8 +222,8 @@ var inScripts = []mutant{{
 }, {
 	name: "one permit more than there are, on the short way",
 	file: "script/acquire.lua",
-	old:  "used + weight <= tonumber(ceiling)",
-	mut:  "used + weight <= tonumber(ceiling) + 1",
+	old:  "used + weight <= tonumber(asked_limit)",
+	mut:  "used + weight <= tonumber(asked_limit) + 1",
 	by:   []check{oracle, transcripts},
 }, {
 	name: "the last reader on the short way leaves the lock taken",
@@ -234,7 +234,7 @@ var inScripts = []mutant{{
 }, {
 	name: "the lock is handed to a waiter whom nobody hears",
 	file: "script/record.lua",
-	old:  "  if ears[channel] == 0 then return nil end\n",
+	old:  "  if subscribers[channel] == 0 then return nil end\n",
 	mut:  "",
 	by:   []check{oracle, transcripts},
 }, {
@@ -258,7 +258,7 @@ var inScripts = []mutant{{
 }, {
 	name: "poll does not find a grant whose push was lost",
 	file: "script/poll.lua",
-	old:  "local mine = reacquire(attempt, owner, ttl, seat)",
+	old:  "local mine = reacquire(attempt, owner, ttl, waiter)",
 	mut:  "local mine = nil",
 	by:   []check{oracle, transcripts},
 }, {
@@ -291,7 +291,7 @@ var inScripts = []mutant{{
 var inMemstore = []mutant{{
 	name: "who was told that the lock is free sooner leaves, and tells nobody",
 	file: "memstore/release_after.go",
-	old:  "			t.line.watched, t.line.watcher = t.now+left, w.place\n",
+	old:  "			t.line.pollAt, t.line.pollPlace = t.now+left, w.place\n",
 	mut:  "",
 	by:   []check{rules},
 }, {
