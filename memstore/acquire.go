@@ -15,7 +15,7 @@ func acquire(t *step, args *arguments) string {
 	t.channelPrefix, r.owner = args.text(), args.owner()
 
 	t.expire()
-	t.line.clearSilent(clientOf(r.attempt))
+	t.queue.clearSilent(clientOf(r.attempt))
 	if token, held := t.reacquire(r.attempt, r.owner, r.ttl, true); held {
 		return t.granted(token)
 	}
@@ -23,9 +23,9 @@ func acquire(t *step, args *arguments) string {
 		return fmt.Sprintf("conflict %d", limit)
 	}
 
-	seat := t.line.seat(r.attempt)
+	own := t.queue.find(r.attempt)
 	caller := ""
-	if seat != nil {
+	if own != nil {
 		caller = r.attempt
 	}
 	token, blocked := t.serveQueue(caller)
@@ -36,8 +36,8 @@ func acquire(t *step, args *arguments) string {
 	switch {
 	case token != 0:
 		return t.granted(token)
-	case t.line.seat(r.attempt) != nil:
-		return t.keepWaiting(seat, waiterTTL)
+	case t.queue.find(r.attempt) != nil:
+		return t.keepWaiting(own, waiterTTL)
 	case r.mode == permit && !t.agree(limit):
 		return fmt.Sprintf("conflict %d", t.limit)
 	case t.compatible(r.mode, r.weight) && (!blocked || t.reenters(r)):
@@ -47,31 +47,24 @@ func acquire(t *step, args *arguments) string {
 	}
 
 	w := &waiter{request: r, expiry: t.now + waiterTTL, joined: t.now}
-	t.line.join(w)
+	t.queue.join(w)
 	t.extendRecord(waiterTTL)
 	if t.unfinished && t.hears(w) {
 		t.askToPoll(w, 1)
 	}
-	return fmt.Sprintf("queued %d %d %d", t.line.ahead(w), t.msUntilFree(), t.now)
+	return fmt.Sprintf("queued %d %d %d", t.queue.ahead(w), t.msUntilFree(), t.now)
 }
 
 // granted is the answer to an attempt that holds the lock.
 func (t *step) granted(token int64) string {
-	return fmt.Sprintf("granted %d %d", token, t.line.len())
-}
-
-// keepWaiting keeps a waiter's place for longer and answers its place.
-func (t *step) keepWaiting(w *waiter, waiterTTL int64) string {
-	w.expiry = t.now + waiterTTL
-	t.extendRecord(waiterTTL)
-	return fmt.Sprintf("queued %d %d %d", t.line.ahead(w), t.msUntilFree(), t.now)
+	return fmt.Sprintf("granted %d %d", token, t.queue.len())
 }
 
 // agree settles how many permits there are. A limit is in force while permits
 // are held or somebody waits: then others must say the same. Who finds none in
 // force says it.
 func (t *step) agree(limit int64) bool {
-	inForce := t.limit != 0 && (t.line.len() > 0 || t.kind == permit)
+	inForce := t.limit != 0 && (t.queue.len() > 0 || t.kind == permit)
 	if !inForce {
 		t.limit = limit
 	}

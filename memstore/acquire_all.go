@@ -59,7 +59,7 @@ func takeAll(locks []*step, r request) string {
 		if !held[i] {
 			tokens[i] = t.grant(r)
 		}
-		each = append(each, fmt.Sprintf("%d %d", tokens[i], t.line.len()))
+		each = append(each, fmt.Sprintf("%d %d", tokens[i], t.queue.len()))
 	}
 	return strings.Join(each, " ")
 }

@@ -17,7 +17,7 @@ func (s *Store) acquireFree(keys []string, args *arguments) (string, error) {
 	}
 	token := s.now().UnixMicro()
 	each := s.several(keys, func(i int, t *step) bool {
-		if t.holder != nil || len(t.shares) > 0 || t.line.len() > 0 || t.fence >= token {
+		if t.holder != nil || len(t.shares) > 0 || t.queue.len() > 0 || t.fence >= token {
 			return false
 		}
 		t.retention = life - ttl

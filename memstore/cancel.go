@@ -11,7 +11,7 @@ func cancel(t *step, args *arguments) string {
 
 	answer := "released"
 	switch {
-	case t.line.leave(attempt):
+	case t.queue.leave(attempt):
 		answer = "withdrawn"
 	case t.holder != nil && t.holder.is(attempt, owner):
 		if t.expiredForAll() || t.removeEntry(attempt) > 0 {

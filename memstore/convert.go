@@ -39,7 +39,7 @@ func convert(t *step, args *arguments) string {
 	default:
 		return "gone"
 	}
-	t.line.leave(attempt)
+	t.queue.leave(attempt)
 	granted := t.grant(request{attempt: attempt, owner: owner, mode: want, weight: 1, ttl: ttl})
 	t.serveQueue("")
 	return t.granted(granted)

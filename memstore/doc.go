@@ -3,11 +3,11 @@
 //
 // It is three things at once.
 //
-//   - The specification to read. Each action has a file of its own (acquire.go,
-//     release.go, …) and so has each rule that they share: settle.go ends what
-//     has expired, fits.go says who may stand beside whom, grant.go writes a
-//     holder in, line.go is the waiting line, advance.go serves it. The words
-//     are those of docs/protocol.md.
+//   - The specification to read. The twin of script/NAME.lua is NAME.go. The
+//     rules of record.lua are in record.go and queue.go, under the same names:
+//     record.go ends what has expired, says which holds are compatible and
+//     grants; queue.go is the wait queue and serves it. The words are those of
+//     docs/protocol.md.
 //   - The oracle for the scripts. The same steps give the same answers, the same
 //     record ([Store.Dump]) and the same pushes here and on a Redis, byte for
 //     byte; verify/oracle compares them step by step.

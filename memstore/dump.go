@@ -79,17 +79,17 @@ func (r *record) fields() map[string]string {
 	for attempt, h := range r.shares {
 		f["h:"+attempt] = owned(h.owner, h.mode, confirmable(h.expiry, h.provisional), h.weight, h.token, h.since)
 	}
-	if len(r.line.waiters) > 0 {
-		sum := []string{text(r.line.len()), text(r.line.head), text(r.line.tail)}
-		if r.line.pollAt > 0 {
-			sum = append(sum, fmt.Sprintf("~%d:%d", r.line.pollAt, r.line.pollPlace))
+	if len(r.queue.waiters) > 0 {
+		sum := []string{text(r.queue.len()), text(r.queue.head), text(r.queue.tail)}
+		if r.queue.pollAt > 0 {
+			sum = append(sum, fmt.Sprintf("~%d:%d", r.queue.pollAt, r.queue.pollPlace))
 		}
-		if r.line.cursor > r.line.head+headWindow {
-			sum = append(sum, ">"+text(r.line.cursor))
+		if r.queue.cursor > r.queue.head+headWindow {
+			sum = append(sum, ">"+text(r.queue.cursor))
 		}
-		f["queue"] = strings.Join(append(sum, r.line.silent...), " ")
+		f["queue"] = strings.Join(append(sum, r.queue.silent...), " ")
 	}
-	for _, w := range r.line.waiters {
+	for _, w := range r.queue.waiters {
 		f["#"+text(w.place)] = w.attempt
 		f["w:"+w.attempt] = owned(w.owner, w.place, w.mode, w.weight, w.ttl, w.expiry, w.joined)
 	}
@@ -109,7 +109,7 @@ func (r *record) fields() map[string]string {
 // whether other fields say more.
 func (r *record) lock() string {
 	form, more := text(r.fence), ""
-	if len(r.shares) > 0 || r.line.len() > 0 {
+	if len(r.shares) > 0 || r.queue.len() > 0 {
 		more = " +"
 	}
 	switch h := r.holder; {

@@ -23,7 +23,7 @@ func inspect(t *step, _ *arguments) string {
 	}
 
 	lines := []string{fmt.Sprintf("lock %d %d %d %d %d %d",
-		t.now, t.fence, t.line.len(), t.expires-t.now, live, t.limit)}
+		t.now, t.fence, t.queue.len(), t.expires-t.now, live, t.limit)}
 	if h := t.holder; h != nil && h.expiry > t.now {
 		owner := "-"
 		if len(h.entries) > 0 {
@@ -37,7 +37,7 @@ func inspect(t *step, _ *arguments) string {
 		lines = append(lines, fmt.Sprintf("holder %s %s %s %d %d %d %d 1", h.mode, attempt,
 			cmp.Or(h.owner, "-"), h.weight, h.token, h.since, h.expiry-t.now))
 	}
-	for i, w := range t.line.waiters {
+	for i, w := range t.queue.waiters {
 		lines = append(lines, fmt.Sprintf("waiter %d %s %s %s %d %d %d", i+1, w.mode, w.attempt,
 			cmp.Or(w.owner, "-"), w.weight, w.joined, max(w.expiry-t.now, 0)))
 	}

@@ -11,26 +11,26 @@ func poll(t *step, args *arguments) string {
 	owner := args.owner()
 
 	t.expire()
-	t.line.clearSilent(clientOf(attempt))
-	seat, caller := t.line.seat(attempt), ""
+	t.queue.clearSilent(clientOf(attempt))
+	own, caller := t.queue.find(attempt), ""
 	// Only a waiter enters under its named owner: one that has cancelled does
 	// not come back by a poll that was long on its way.
-	if token, held := t.reacquire(attempt, owner, ttl, seat != nil); held {
+	if token, held := t.reacquire(attempt, owner, ttl, own != nil); held {
 		return t.granted(token)
 	}
-	if seat != nil {
+	if own != nil {
 		caller = attempt
 	}
 	token, _ := t.serveQueue(caller)
 	if token == 0 && owner != "" {
 		// The line may just have let in another attempt of the same named owner.
-		token, _ = t.reacquire(attempt, owner, ttl, seat != nil)
+		token, _ = t.reacquire(attempt, owner, ttl, own != nil)
 	}
 	switch {
 	case token != 0:
 		return t.granted(token)
-	case t.line.seat(attempt) != nil:
-		return t.keepWaiting(seat, waiterTTL)
+	case t.queue.find(attempt) != nil:
+		return t.keepWaiting(own, waiterTTL)
 	}
 	return "gone"
 }

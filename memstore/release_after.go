@@ -2,7 +2,6 @@ package memstore
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 )
 
@@ -20,7 +19,7 @@ func releaseAfter(t *step, args *arguments) string {
 	h := t.holder
 	switch {
 	case h != nil && h.is(attempt, keptHolder): // asked again
-		t.line.leave(attempt) // nobody waits at a place that a late copy of its acquire has taken since
+		t.queue.leave(attempt) // nobody waits at a place that a late copy of its acquire has taken since
 		if h.expiry > t.now {
 			return kept(h.expiry - t.now)
 		}
@@ -57,61 +56,3 @@ func releaseAfter(t *step, args *arguments) string {
 }
 
 func kept(left int64) string { return fmt.Sprintf("kept %d", left) }
-
-// askNextToPoll lets one in the line know when to look: the last, or the next from place on if
-// the last is of the client that may not have heard of its grant. Caller learns it by its
-// answer.
-func (t *step) askNextToPoll(place int64, client, caller string, till int64) {
-	other := t.line.waiters[t.line.len()-1]
-	if other.place != t.line.tail || clientOf(other.attempt) == client {
-		other = nil
-		for _, w := range t.line.waiters {
-			if place <= w.place && w.place < place+headWindow {
-				other = w
-				break
-			}
-		}
-	}
-	asks := other != nil && other.attempt == caller
-	if other == nil || clientOf(other.attempt) == client || !asks && !t.hears(other) {
-		return
-	}
-	if !asks {
-		t.askToPoll(other, till-t.now)
-	}
-	t.line.pollAt, t.line.pollPlace = till, other.place
-}
-
-// askToPoll lets a waiter know that the lock may be free in so many ms.
-func (t *step) askToPoll(w *waiter, left int64) {
-	t.pushes = append(t.pushes,
-		message{t.channelPrefix + clientOf(w.attempt), fmt.Sprintf("kept %s %d", w.attempt, left)})
-}
-
-// askFirstToPoll lets the first waiter who listens know that the lock is free earlier. If it
-// leaves, another is told.
-func (t *step) askFirstToPoll(left int64) {
-	some, _ := t.line.within()
-	for _, w := range some {
-		if t.hears(w) {
-			t.askToPoll(w, left)
-			t.line.pollAt, t.line.pollPlace = t.now+left, w.place
-			return
-		}
-	}
-}
-
-// askOneToPoll lets one who listens look at once: the caller, or one of the last in line.
-func (t *step) askOneToPoll(place int64, caller string) {
-	if w := t.line.seat(caller); w != nil && t.hears(w) {
-		t.askToPoll(w, 1)
-		return
-	}
-	first := max(place, t.line.tail-headWindow+1)
-	for _, w := range slices.Backward(t.line.waiters) {
-		if w.place >= first && t.hears(w) {
-			t.askToPoll(w, 1)
-			return
-		}
-	}
-}

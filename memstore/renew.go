@@ -38,7 +38,7 @@ func (s *Store) renew(keys []string, args *arguments) (string, error) {
 func (t *step) extend(r request) string {
 	var expiry *int64
 	var provisional *bool
-	t.line.clearSilent(clientOf(r.attempt))
+	t.queue.clearSilent(clientOf(r.attempt))
 	if t.holder != nil && t.holder.is(r.attempt, r.owner) {
 		expiry, provisional = &t.holder.expiry, &t.holder.provisional
 	} else if h := t.shares[r.attempt]; h != nil {
@@ -48,7 +48,7 @@ func (t *step) extend(r request) string {
 	case expiry != nil && *expiry > t.now:
 		*expiry, *provisional = max(*expiry, t.now+r.ttl), false
 		t.extendRecord(r.ttl)
-		return strconv.FormatInt(t.line.len(), 10)
+		return strconv.FormatInt(t.queue.len(), 10)
 	case t.evicted != nil && slices.Contains(t.evicted.attempts, r.attempt):
 		return "evicted"
 	}

@@ -15,12 +15,12 @@ func setLimit(t *step, args *arguments) string {
 	t.retention, t.channelPrefix = args.whole(), args.text()
 
 	t.expire()
-	if t.line.len() > 0 || t.kind == permit {
+	if t.queue.len() > 0 || t.kind == permit {
 		t.extendRecord(0)
 		t.limit = permits
 		t.serveQueue("")
 	}
-	if t.line.len() > 0 || t.kind == permit {
+	if t.queue.len() > 0 || t.kind == permit {
 		return fmt.Sprintf("set %d", t.used())
 	}
 	return "idle"

@@ -290,8 +290,8 @@ var inScripts = []mutant{{
 // inMemstore are those of the specification, on which the simulation runs.
 var inMemstore = []mutant{{
 	name: "who was told that the lock is free sooner leaves, and tells nobody",
-	file: "memstore/release_after.go",
-	old:  "			t.line.pollAt, t.line.pollPlace = t.now+left, w.place\n",
+	file: "memstore/queue.go",
+	old:  "			t.queue.pollAt, t.queue.pollPlace = t.now+left, w.place\n",
 	mut:  "",
 	by:   []check{rules},
 }, {
@@ -308,19 +308,19 @@ var inMemstore = []mutant{{
 	by:   []check{worlds, oracle},
 }, {
 	name: "memstore: a key without TTL",
-	file: "memstore/grant.go",
+	file: "memstore/record.go",
 	old:  "t.expires = t.lifeEnd(r.ttl) // nothing but this lease needs the record",
 	mut:  "t.expires = 0",
 	by:   []check{worlds, oracle},
 }, {
 	name: "memstore: tokens are counted and not drawn from the clock",
-	file: "memstore/grant.go",
+	file: "memstore/record.go",
 	old:  "return max(t.micros, t.fence+1)",
 	mut:  "return t.fence + 1",
 	by:   []check{worlds, oracle},
 }, {
 	name: "memstore: the lock is handed to a waiter whom nobody hears",
-	file: "memstore/advance.go",
+	file: "memstore/queue.go",
 	old:  "		if !asks && !t.hears(w) {\n			continue\n		}\n",
 	mut:  "",
 	by:   []check{oracle, worlds},
@@ -332,13 +332,13 @@ var inMemstore = []mutant{{
 	by:   []check{oracle, worlds},
 }, {
 	name: "memstore: a waiter who does not fit is overtaken",
-	file: "memstore/advance.go",
+	file: "memstore/queue.go",
 	old:  "			return w.place, token, true, pushed\n",
 	mut:  "			blocked = true\n			continue\n",
 	by:   []check{worlds, oracle},
 }, {
 	name: "memstore: readers come in beside a writer",
-	file: "memstore/fits.go",
+	file: "memstore/record.go",
 	old:  "	case t.holder != nil:\n		return false\n",
 	mut:  "	case t.holder != nil:\n		return want == shared\n",
 	by:   []check{worlds, oracle},
