@@ -1,3 +1,5 @@
+// Package storetestenv has the tests that the stores for client libraries share. A store's
+// test describes its [Library], and runs them on real servers of every topology.
 package storetestenv
 
 import (
@@ -19,10 +21,24 @@ type Library struct {
 	// many connections of the client's pool somebody has; nil: the library does not tell.
 	Open func(t testing.TB, addr string, c Client) (s store.Store, lent func() int)
 
+	// OpenSentinel and OpenCluster return a store on a new client of several servers.
+	OpenSentinel func(t testing.TB, group *redistest.Sentinel) store.Store
+	OpenCluster  func(t testing.TB, cluster *redistest.Cluster) store.Store
+
+	// OpenRefused returns a store that finds a closed port when it connects again.
+	OpenRefused func(t *testing.T) store.Store
+
+	// OpenOccupied returns a store whose client's pool occupy takes for the test.
+	OpenOccupied func(t *testing.T, server *redistest.Server) (s store.Store, occupy func())
+
+	// Unusable returns stores that were made without a client that can send, by name.
+	Unusable func() map[string]store.Store
+
 	Needs     []redistest.Option // what its clients need of a server, besides [Free]
-	Protocols []string           // the ways to speak with a server that a client may choose
 	Commands  []string           // what a user must be allowed for it, besides the tests' commands
 	NoAuth    string             // what a server says to a client without the password
+	Protocols []string           // the ways to speak with a server that a client may choose
+	Refused   []string           // those of Protocols for tests of a server that refuses
 
 	// Replaces says that a subscription ends with its connection. Another one takes the
 	// place of that, and the other subscriptions resume.
@@ -88,33 +104,35 @@ type Limit struct {
 // Deadline implements [context.Context].
 func (l Limit) Deadline() (time.Time, bool) { return l.At, true }
 
-// Ear is a listener whose events a test awaits.
-type Ear struct {
+// Recorder is a listener whose events a test awaits.
+type Recorder struct {
 	Messages chan string
 	Resumed  chan struct{}
 }
 
-// NewEar keeps so many messages that nobody awaits.
-func NewEar(most int) *Ear { return &Ear{make(chan string, most), make(chan struct{}, 100)} }
+// NewRecorder makes a recorder that buffers that many messages.
+func NewRecorder(most int) *Recorder {
+	return &Recorder{make(chan string, most), make(chan struct{}, 100)}
+}
 
-// Listener tells the ear.
-func (e *Ear) Listener() store.Listener {
+// Listener returns the listener.
+func (r *Recorder) Listener() store.Listener {
 	return store.Listener{
-		Message: func(payload string) { e.Messages <- payload },
-		Resumed: func() { e.Resumed <- struct{}{} },
+		Message: func(payload string) { r.Messages <- payload },
+		Resumed: func() { r.Resumed <- struct{}{} },
 	}
 }
 
 // Listen subscribes until the test ends, or stop is called.
-func Listen(t *testing.T, s store.Store, channel string) (e *Ear, stop func()) {
+func Listen(t *testing.T, s store.Store, channel string) (r *Recorder, stop func()) {
 	t.Helper()
-	e = NewEar(100)
-	stop, err := s.Listen(t.Context(), channel, e.Listener())
+	r = NewRecorder(100)
+	stop, err := s.Listen(t.Context(), channel, r.Listener())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
-	return e, stop
+	return r, stop
 }
 
 // Await waits for an event.

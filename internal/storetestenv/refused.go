@@ -11,39 +11,61 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Refused is a server that refuses for a while, and a store on it.
-type Refused struct {
-	Server  *redistest.Server
-	Open    func(t *testing.T) store.Store
-	Publish string   // the command
-	Tag     string   // what names that live on Server begin with
-	Codes   []string // how it refuses: of MASTERDOWN, BUSY and LOADING
+// StopsAtAServerThatRefuses tests that subscriptions, and requests that wait for replicas,
+// end while the server refuses. That harms neither the process nor the other subscriptions.
+// A client library that takes an answer for that to another request panics, and ends the
+// test with the process.
+func (l Library) StopsAtAServerThatRefuses(t *testing.T) {
+	for _, protocol := range l.Refused {
+		t.Run(protocol, func(t *testing.T) {
+			server := l.start(t, redistest.Args("--enable-debug-command", "yes"))
+			refusing{
+				server: server, publish: "PUBLISH", codes: []string{"MASTERDOWN", "BUSY", "LOADING"},
+				open: func(t *testing.T) store.Store { return l.store(t, server.Addr(), Client{Protocol: protocol}) },
+			}.stops(t)
+		})
+	}
 }
 
-// Stops tests that subscriptions, and requests that wait for replicas, end while the
-// server refuses. Neither the process nor what goes on listening is hurt by that.
-// A client library that reads an answer as that to another request panics: then the test
-// is over with the process.
-func (r Refused) Stops(t *testing.T) {
-	for _, code := range r.Codes {
+// StopsAtANodeThatRefuses tests the same on a node of a Cluster.
+func (l Library) StopsAtANodeThatRefuses(t *testing.T) {
+	cluster := redistest.StartCluster(t, append([]redistest.Option{Free, redistest.Needs("in a Cluster")}, l.Needs...)...)
+	cluster.Forbear(t)
+	refusing{
+		server: cluster.Home("{a}"), publish: "SPUBLISH", tag: "{a}", codes: []string{"BUSY"},
+		open: func(t *testing.T) store.Store { return l.OpenCluster(t, cluster) },
+	}.stops(t)
+}
+
+// refusing is a server that refuses for a while, and a store on it.
+type refusing struct {
+	server  *redistest.Server
+	open    func(t *testing.T) store.Store
+	publish string   // the command
+	tag     string   // the beginning of names that belong to server
+	codes   []string // how it refuses: of MASTERDOWN, BUSY and LOADING
+}
+
+func (r refusing) stops(t *testing.T) {
+	for _, code := range r.codes {
 		for name, others := range map[string]bool{"TheLast": false, "OneOfTwo": true} {
 			t.Run(code+"/"+name, func(t *testing.T) { r.stop(t, code, others) })
 		}
 	}
 }
 
-func (r Refused) stop(t *testing.T, code string, others bool) {
-	s := r.Open(t)
+func (r refusing) stop(t *testing.T, code string, others bool) {
+	s := r.open(t)
 	stays := func() bool { return true }
 	if others {
 		stays = r.hears(t, s, "stays")
 	}
-	stop, err := s.Listen(t.Context(), r.Tag+"gone", store.Listener{})
+	stop, err := s.Listen(t.Context(), r.tag+"gone", store.Listener{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	leave := refusals[code](t, r.Server)
-	watch := r.Server.Dial(t)
+	leave := refusals[code](t, r.server)
+	watch := r.server.Dial(t)
 	refuses := func() bool {
 		said, refused := watch.Do(t, "PING").(redistest.Error)
 		return refused && strings.HasPrefix(string(said), code)
@@ -54,7 +76,7 @@ func (r Refused) stop(t *testing.T, code string, others bool) {
 		// With a context that can end, and has no deadline, a library may answer in the background.
 		ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 		need := store.Acks{Replicas: 1}
-		_, _, err := acker.RunAcked(ctx, script.Inspect, []string{r.Tag + "lock"}, nil, need, time.Second)
+		_, _, err := acker.RunAcked(ctx, script.Inspect, []string{r.tag + "lock"}, nil, need, time.Second)
 		cancel()
 		if err == nil {
 			t.Error("the request was not refused")
@@ -72,9 +94,9 @@ func (r Refused) stop(t *testing.T, code string, others bool) {
 }
 
 // hears listens, and returns a function that publishes and reports whether it was heard.
-func (r Refused) hears(t *testing.T, s store.Store, name string) func() bool {
+func (r refusing) hears(t *testing.T, s store.Store, name string) func() bool {
 	heard := make(chan struct{}, 1)
-	stop, err := s.Listen(t.Context(), r.Tag+name, store.Listener{Message: func(string) {
+	stop, err := s.Listen(t.Context(), r.tag+name, store.Listener{Message: func(string) {
 		select {
 		case heard <- struct{}{}:
 		default:
@@ -85,7 +107,7 @@ func (r Refused) hears(t *testing.T, s store.Store, name string) func() bool {
 	}
 	t.Cleanup(stop)
 	return func() bool {
-		r.Server.Do(t, r.Publish, r.Tag+name, "hello")
+		r.server.Do(t, r.publish, r.tag+name, "hello")
 		select {
 		case <-heard:
 			return true

@@ -96,7 +96,7 @@ func (l Library) listenReturnsWhenTheContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	go func() {
-		_, err := s.Listen(ctx, "channel", NewEar(1).Listener())
+		_, err := s.Listen(ctx, "channel", NewRecorder(1).Listener())
 		failed <- err
 	}()
 	proxy.Await(t, redistest.Arrived, "HELLO", before+1)
@@ -123,7 +123,7 @@ func (l Library) stopUnsubscribes(t *testing.T) {
 		t.Errorf("heard by %v", got)
 	}
 	back, _ := Listen(t, s, "gone")
-	for channel, e := range map[string]*Ear{"gone": back, "stays": stays} {
+	for channel, e := range map[string]*Recorder{"gone": back, "stays": stays} {
 		server.Do(t, "PUBLISH", channel, channel)
 		if got := Await(t, e.Messages); got != channel {
 			t.Errorf("got %q on %s", got, channel)
@@ -186,7 +186,7 @@ func (l Library) refusedChannel(t *testing.T) {
 	server.Do(t, "ACL", "SETUSER", "ann", "on", ">pw", "resetchannels", "&mine", "+@all")
 	s := l.store(t, server.Addr(), Client{User: "ann", Password: "pw"})
 	mine, _ := Listen(t, s, "mine")
-	_, err := s.Listen(t.Context(), "other", NewEar(1).Listener())
+	_, err := s.Listen(t.Context(), "other", NewRecorder(1).Listener())
 	var refused *store.ServerError
 	if !errors.As(err, &refused) || refused.Code != "NOPERM" {
 		t.Errorf("got %v", err)

@@ -16,8 +16,23 @@ import (
 
 // library is go-redis as the tests of every store use it.
 var library = storetestenv.Library{
-	Open:      opened,
+	Open:         opened,
+	OpenSentinel: openedSentinel,
+	OpenCluster:  openedCluster,
+	OpenRefused: func(t *testing.T) store.Store {
+		return goredis.New(dialling(t, &redis.Options{Addr: refusedAddr(t)}))
+	},
+	OpenOccupied: occupied,
+	Unusable: func() map[string]store.Store {
+		return map[string]store.Store{
+			"nil":            goredis.New(nil),
+			"nil Client":     goredis.New((*redis.Client)(nil)),
+			"nil Cluster":    goredis.New((*redis.ClusterClient)(nil)),
+			"another client": goredis.New(redis.NewRing(&redis.RingOptions{})),
+		}
+	},
 	Protocols: []string{"RESP3", "RESP2"},
+	Refused:   []string{"RESP3"},
 	NoAuth:    "Authentication required",
 }
 
@@ -38,9 +53,33 @@ func opened(t testing.TB, addr string, c storetestenv.Client) (store.Store, func
 	}
 }
 
-func TestRequests(t *testing.T)      { library.Requests(t) }
-func TestRefusals(t *testing.T)      { library.Refusals(t) }
-func TestSubscriptions(t *testing.T) { library.Subscriptions(t) }
+func openedSentinel(t testing.TB, group *redistest.Sentinel) store.Store {
+	t.Helper()
+	rdb := redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: redistest.SentinelName, SentinelAddrs: group.Addrs(), TLSConfig: redistest.TLS(),
+	})
+	t.Cleanup(func() { rdb.Close() })
+	return goredis.New(rdb)
+}
+
+func openedCluster(t testing.TB, cluster *redistest.Cluster) store.Store {
+	t.Helper()
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), TLSConfig: redistest.TLS()})
+	t.Cleanup(func() { rdb.Close() })
+	return goredis.New(rdb)
+}
+
+func TestConformance(t *testing.T)                       { library.Conformance(t) }
+func TestConformanceBehindSentinel(t *testing.T)         { library.ConformanceBehindSentinel(t) }
+func TestConformanceInACluster(t *testing.T)             { library.ConformanceInACluster(t) }
+func TestRequests(t *testing.T)                          { library.Requests(t) }
+func TestRefusals(t *testing.T)                          { library.Refusals(t) }
+func TestSubscriptions(t *testing.T)                     { library.Subscriptions(t) }
+func TestStopAtAServerThatRefuses(t *testing.T)          { library.StopsAtAServerThatRefuses(t) }
+func TestStopAtANodeThatRefuses(t *testing.T)            { library.StopsAtANodeThatRefuses(t) }
+func TestCloseLeavesNoTimer(t *testing.T)                { library.CloseLeavesNoTimer(t) }
+func TestTriesAtARefusedPortLeaveNothing(t *testing.T)   { library.TriesAtARefusedPortLeaveNothing(t) }
+func TestAStoreOfNoClientRefusesEverything(t *testing.T) { library.UnusableClients(t) }
 
 // open returns a store on addr. change may change the client's options.
 func open(t testing.TB, addr string, change func(*redis.Options)) (*goredis.Store, *redis.Client) {

@@ -4,16 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/storetestenv"
 	"github.com/holdfast-go/holdfast/store"
@@ -122,29 +119,6 @@ func saying(t *testing.T, what string) string {
 	return l.Addr().String()
 }
 
-// A program that has closed its client has no timer of the store's left, and so no
-// goroutine that begins later.
-func TestCloseLeavesNoTimer(t *testing.T) {
-	s := redistest.Start(t)
-	st := goredis.New(dialling(t, &redis.Options{Addr: s.Addr()}))
-	c, err := holdfast.New(st, holdfast.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Mutex("m").Lock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if !st.Timed() {
-		t.Error("requests have no time limit")
-	}
-	if err := c.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if st.Timed() {
-		t.Error("a timer outlives the client")
-	}
-}
-
 // What was written and not answered is not told as unsent.
 func TestWhatMayHaveBeenSentIsNotToldAsUnsent(t *testing.T) {
 	s := redistest.Start(t)
@@ -160,58 +134,5 @@ func TestWhatMayHaveBeenSentIsNotToldAsUnsent(t *testing.T) {
 	_, err := st.Run(ctx, storetestenv.Echo, nil, []string{"x"})
 	if err == nil || errors.Is(err, store.ErrNotSent) {
 		t.Errorf("got %v", err)
-	}
-}
-
-// Thousands of tries at a server that is not there leave nothing behind.
-func TestTriesAtARefusedPortLeaveNothing(t *testing.T) {
-	rdb := dialling(t, &redis.Options{Addr: refusedAddr(t)})
-	c, err := holdfast.New(goredis.New(rdb), holdfast.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := runtime.NumGoroutine()
-	for i := range 3000 {
-		_, err := c.Mutex(fmt.Sprint(i)).TryLock(t.Context())
-		if !errors.Is(err, store.ErrNotSent) || errors.Is(err, holdfast.ErrUnknownOutcome) {
-			t.Fatalf("got %v", err)
-		}
-	}
-	redistest.Await(t, "nothing goes on", func() bool { return runtime.NumGoroutine() <= before+2 })
-	if err := c.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
-// A store of no client refuses every call, and says what it needs.
-func TestAStoreOfNoClientRefusesEverything(t *testing.T) {
-	for name, st := range map[string]*goredis.Store{
-		"nil":            goredis.New(nil),
-		"nil Client":     goredis.New((*redis.Client)(nil)),
-		"nil Cluster":    goredis.New((*redis.ClusterClient)(nil)),
-		"another client": goredis.New(redis.NewRing(&redis.RingOptions{})),
-	} {
-		_, run := st.Run(t.Context(), storetestenv.Echo, nil, []string{"x"})
-		need := store.Acks{Replicas: 1}
-		_, _, acked := st.RunAcked(t.Context(), storetestenv.Echo, nil, []string{"x"}, need, time.Second)
-		_, listen := st.Listen(t.Context(), "channel", store.Listener{})
-		_, server := st.Server(t.Context())
-		_, _ = st.Group("a"), st.Sharded()
-		for what, err := range map[string]error{"Run": run, "RunAcked": acked, "Listen": listen, "Server": server} {
-			var refusal *store.ServerError
-			if !errors.As(err, &refusal) || refusal.Code != "CLIENT" || holdfast.Hint(err) == "" {
-				t.Errorf("%s: %s: %v", name, what, err)
-			}
-		}
-		c, err := holdfast.New(st, holdfast.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Mutex("a").Lock(t.Context()); err == nil || !strings.Contains(err.Error(), "CLIENT") {
-			t.Errorf("%s: %v", name, err)
-		}
-		if err := c.Close(t.Context()); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }

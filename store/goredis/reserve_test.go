@@ -3,7 +3,6 @@ package goredis_test
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,17 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
-
-// renewals counts those that were confirmed.
-type renewals struct{ confirmed atomic.Int32 }
-
-func (r *renewals) Observe(e holdfast.Event) {
-	if e.Kind == holdfast.EventRenew && e.Err == nil {
-		r.confirmed.Add(1)
-	}
-}
 
 // occupy takes all connections of a pool, as BLPOP does.
 func occupy(t *testing.T, s *redistest.Server, rdb *redis.Client, n int) {
@@ -50,35 +41,16 @@ func occupy(t *testing.T, s *redistest.Server, rdb *redis.Client, n int) {
 	})
 }
 
-// The application's own traffic takes no lease away, and holds up no release.
-func TestAFullPoolCostsNoLease(t *testing.T) {
-	s := redistest.Start(t)
+// occupied has a pool of two connections, which BLPOP takes.
+func occupied(t *testing.T, s *redistest.Server) (st store.Store, take func()) {
+	t.Helper()
 	rdb := dialling(t, &redis.Options{Addr: s.Addr(), PoolSize: 2, PoolTimeout: time.Minute})
-	var seen renewals
-	cfg := holdfast.Config{TTL: 2 * time.Second, RequestTimeout: time.Second, Observer: &seen}
-	store := goredis.New(rdb)
-	c, err := holdfast.New(store, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := c.Mutex("a").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	occupy(t, s, rdb, 2)
-	redistest.Await(t, "it is renewed for longer than its TTL, or lost", func() bool {
-		return seen.confirmed.Load() >= 5 || l.Err() != nil
-	})
-	if l.Err() != nil {
-		t.Errorf("the lease is lost: %v", l.Err())
-	}
-	if err := l.Release(t.Context()); err != nil {
-		t.Errorf("release: %v", err)
-	}
-	if err := c.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if store.Reserved() {
+	return goredis.New(rdb), func() { occupy(t, s, rdb, 2) }
+}
+
+// The application's own requests take no lease away, and delay no release.
+func TestAFullPoolCostsNoLease(t *testing.T) {
+	if library.FullPoolCostsNoLease(t).(*goredis.Store).Reserved() {
 		t.Error("connections that nothing uses are kept")
 	}
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,7 +12,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/storetestenv"
 	"github.com/holdfast-go/holdfast/store"
@@ -102,34 +99,6 @@ func TestWhatWasNotSentIsTold(t *testing.T) {
 	}
 }
 
-// A program that has closed its client has no timer of the store's left, and so no
-// goroutine that begins later.
-func TestCloseLeavesNoTimer(t *testing.T) {
-	s := redistest.Start(t)
-	rdb, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, DisableCache: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(rdb.Close)
-	st := holdfastrueidis.New(rdb)
-	c, err := holdfast.New(st, holdfast.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Mutex("m").Lock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if !st.Timed() {
-		t.Error("requests have no time limit")
-	}
-	if err := c.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if st.Timed() {
-		t.Error("a timer outlives the client")
-	}
-}
-
 // Who asks over a client that was closed is told so.
 func TestAClosedClientIsNamed(t *testing.T) {
 	s := redistest.Start(t)
@@ -144,58 +113,5 @@ func TestAClosedClientIsNamed(t *testing.T) {
 	_, err = st.Run(t.Context(), storetestenv.Echo, nil, []string{"x"})
 	if !errors.As(err, &refusal) || refusal.Code != "CLIENT" {
 		t.Errorf("got %v", err)
-	}
-}
-
-// Thousands of tries at a server that is not there leave nothing behind.
-func TestTriesAtARefusedPortLeaveNothing(t *testing.T) {
-	c, err := holdfast.New(dialled(t, refusedDial(t)), holdfast.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	redistest.Await(t, "the break is noticed", func() bool {
-		_, err := c.Mutex("first").TryLock(t.Context())
-		return errors.Is(err, store.ErrNotSent)
-	})
-	before := runtime.NumGoroutine()
-	for i := range 3000 {
-		_, err := c.Mutex(fmt.Sprint(i)).TryLock(t.Context())
-		if !errors.Is(err, store.ErrNotSent) || errors.Is(err, holdfast.ErrUnknownOutcome) {
-			t.Fatalf("got %v", err)
-		}
-	}
-	redistest.Await(t, "nothing goes on", func() bool { return runtime.NumGoroutine() <= before+2 })
-	if err := c.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
-// A store of no client refuses every call, and says what it needs.
-func TestAStoreOfNoClientRefusesEverything(t *testing.T) {
-	for name, st := range map[string]*holdfastrueidis.Store{
-		"nil": holdfastrueidis.New(nil),
-	} {
-		_, run := st.Run(t.Context(), storetestenv.Echo, nil, []string{"x"})
-		need := store.Acks{Replicas: 1}
-		_, _, acked := st.RunAcked(t.Context(), storetestenv.Echo, nil, []string{"x"}, need, time.Second)
-		_, listen := st.Listen(t.Context(), "channel", store.Listener{})
-		_, server := st.Server(t.Context())
-		_, _ = st.Group("a"), st.Sharded()
-		for what, err := range map[string]error{"Run": run, "RunAcked": acked, "Listen": listen, "Server": server} {
-			var refusal *store.ServerError
-			if !errors.As(err, &refusal) || refusal.Code != "CLIENT" || holdfast.Hint(err) == "" {
-				t.Errorf("%s: %s: %v", name, what, err)
-			}
-		}
-		c, err := holdfast.New(st, holdfast.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Mutex("a").Lock(t.Context()); err == nil || !strings.Contains(err.Error(), "CLIENT") {
-			t.Errorf("%s: %v", name, err)
-		}
-		if err := c.Close(t.Context()); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }

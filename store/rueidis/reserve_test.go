@@ -2,65 +2,39 @@ package rueidis_test
 
 import (
 	"context"
-	"sync/atomic"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store"
 	holdfastrueidis "github.com/holdfast-go/holdfast/store/rueidis"
 )
 
-// renewals counts those that were confirmed.
-type renewals struct{ confirmed atomic.Int32 }
-
-func (r *renewals) Observe(e holdfast.Event) {
-	if e.Kind == holdfast.EventRenew && e.Err == nil {
-		r.confirmed.Add(1)
-	}
-}
-
-// An application that blocks on all connections of rueidis's pool takes no lease
-// away: requests are pipelined over another one.
-func TestAFullPoolCostsNoLease(t *testing.T) {
-	s := redistest.Start(t)
-	rdb, err := rueidis.NewClient(rueidis.ClientOption{
+// occupied has a pool of one connection, which BLPOP takes at once.
+func occupied(t *testing.T, s *redistest.Server) (st store.Store, take func()) {
+	t.Helper()
+	rdb := connect(t, rueidis.ClientOption{
 		InitAddress: []string{s.Addr()}, DisableCache: true, BlockingPoolSize: 1,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(rdb.Close)
-	var seen renewals
-	cfg := holdfast.Config{TTL: 2 * time.Second, RequestTimeout: time.Second, Observer: &seen}
-	c, err := holdfast.New(holdfastrueidis.New(rdb), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
 	done := make(chan error, 1)
 	go func() {
 		done <- rdb.Do(context.Background(), rdb.B().Blpop().Key("nothing").Timeout(0).Build()).Error()
 	}()
-	l, err := c.Mutex("a").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	redistest.Await(t, "it is renewed for longer than its TTL, or lost", func() bool {
-		return seen.confirmed.Load() >= 5 || l.Err() != nil
+	t.Cleanup(func() {
+		s.Do(t, "RPUSH", "nothing", "but the end")
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	})
-	if l.Err() != nil {
-		t.Errorf("the lease is lost: %v", l.Err())
-	}
-	if err := l.Release(t.Context()); err != nil {
-		t.Errorf("release: %v", err)
-	}
-	s.Do(t, "RPUSH", "nothing", "but the end")
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	if err := c.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	redistest.Await(t, "the pool is full", func() bool {
+		clients, _ := s.Do(t, "CLIENT", "LIST").(string)
+		return strings.Contains(clients, "cmd=blpop")
+	})
+	return holdfastrueidis.New(rdb), func() {}
 }
+
+// An application that blocks on all connections of rueidis's pool takes no lease away:
+// requests are pipelined over another one.
+func TestAFullPoolCostsNoLease(t *testing.T) { library.FullPoolCostsNoLease(t) }

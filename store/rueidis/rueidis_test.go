@@ -19,9 +19,17 @@ import (
 
 // library is rueidis as the tests of every store use it.
 var library = storetestenv.Library{
-	Open:      opened,
+	Open:         opened,
+	OpenSentinel: openedSentinel,
+	OpenCluster:  openedCluster,
+	OpenRefused:  func(t *testing.T) store.Store { return dialled(t, refusedDial(t)) },
+	OpenOccupied: occupied,
+	Unusable: func() map[string]store.Store {
+		return map[string]store.Store{"nil": rueidisstore.New(nil)}
+	},
 	Needs:     []redistest.Option{caching},
 	Protocols: slices.Sorted(maps.Keys(protocols)),
+	Refused:   []string{"RESP3", "RESP2"},
 	Commands:  []string{"+client"},
 	NoAuth:    "already authenticated",
 	Replaces:  true,
@@ -38,9 +46,34 @@ func opened(t testing.TB, addr string, c storetestenv.Client) (store.Store, func
 	return s, nil
 }
 
-func TestRequests(t *testing.T)      { library.Requests(t) }
-func TestRefusals(t *testing.T)      { library.Refusals(t) }
-func TestSubscriptions(t *testing.T) { library.Subscriptions(t) }
+func openedSentinel(t testing.TB, group *redistest.Sentinel) store.Store {
+	t.Helper()
+	return rueidisstore.New(connect(t, rueidis.ClientOption{
+		DisableCache: redistest.Secured(), // it would want more of the Sentinels
+		InitAddress:  group.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: redistest.SentinelName},
+	}))
+}
+
+func openedCluster(t testing.TB, cluster *redistest.Cluster) store.Store {
+	t.Helper()
+	return rueidisstore.New(connect(t, rueidis.ClientOption{InitAddress: cluster.Addrs()}))
+}
+
+func TestConformance(t *testing.T)               { library.Conformance(t) }
+func TestConformanceBehindSentinel(t *testing.T) { library.ConformanceBehindSentinel(t) }
+func TestConformanceInACluster(t *testing.T)     { library.ConformanceInACluster(t) }
+func TestRequests(t *testing.T)                  { library.Requests(t) }
+func TestRefusals(t *testing.T)                  { library.Refusals(t) }
+func TestSubscriptions(t *testing.T)             { library.Subscriptions(t) }
+
+// When it unsubscribes, rueidis takes some refusals for answers to something else, and
+// panics.
+func TestStopAtAServerThatRefuses(t *testing.T) { library.StopsAtAServerThatRefuses(t) }
+func TestStopAtANodeThatRefuses(t *testing.T)   { library.StopsAtANodeThatRefuses(t) }
+
+func TestCloseLeavesNoTimer(t *testing.T)                { library.CloseLeavesNoTimer(t) }
+func TestTriesAtARefusedPortLeaveNothing(t *testing.T)   { library.TriesAtARefusedPortLeaveNothing(t) }
+func TestAStoreOfNoClientRefusesEverything(t *testing.T) { library.UnusableClients(t) }
 
 // protocols are the ways to speak with a server that a client may choose.
 var protocols = map[string]func(*rueidis.ClientOption){
@@ -49,9 +82,6 @@ var protocols = map[string]func(*rueidis.ClientOption){
 	"RESP2":        func(o *rueidis.ClientOption) { o.DisableCache, o.AlwaysRESP2 = true, true },
 	"Pool":         func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true },
 }
-
-// debug lets a server load again what it has saved.
-var debug = redistest.Args("--enable-debug-command", "yes")
 
 // caching is for clients of rueidis as it comes.
 var caching = redistest.Needs("rueidis without")
@@ -145,7 +175,7 @@ func TestStopWithAFullPool(t *testing.T) {
 func TestStopDoesNotInterruptTheOthers(t *testing.T) {
 	server := redistest.Start(t, storetestenv.Free, caching)
 	s, _ := open(t, server.Addr(), nil)
-	stays := storetestenv.NewEar(100_000)
+	stays := storetestenv.NewRecorder(100_000)
 	stopTheOther, err := s.Listen(t.Context(), "stays", stays.Listener())
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,134 @@
+package storetestenv
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// CloseLeavesNoTimer tests that no timer of the store outlives the client, so that no
+// goroutine begins later.
+func (l Library) CloseLeavesNoTimer(t *testing.T) {
+	st := l.store(t, redistest.Start(t, l.Needs...).Addr(), Client{})
+	timed, ok := st.(interface{ Timed() bool })
+	if !ok {
+		t.Fatal("the store does not tell whether it keeps a timer")
+	}
+	c, err := holdfast.New(st, holdfast.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Mutex("m").Lock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !timed.Timed() {
+		t.Error("requests have no time limit")
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if timed.Timed() {
+		t.Error("a timer outlives the client")
+	}
+}
+
+// TriesAtARefusedPortLeaveNothing tests that thousands of tries at an absent server leave
+// nothing behind.
+func (l Library) TriesAtARefusedPortLeaveNothing(t *testing.T) {
+	c, err := holdfast.New(l.OpenRefused(t), holdfast.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	redistest.Await(t, "the store finds no server", func() bool {
+		_, err := c.Mutex("first").TryLock(t.Context())
+		return errors.Is(err, store.ErrNotSent)
+	})
+	before := runtime.NumGoroutine()
+	for i := range 3000 {
+		_, err := c.Mutex(fmt.Sprint(i)).TryLock(t.Context())
+		if !errors.Is(err, store.ErrNotSent) || errors.Is(err, holdfast.ErrUnknownOutcome) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	redistest.Await(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before+2 })
+	if err := c.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// UnusableClients tests that a store without a usable client refuses every call, and says
+// what it needs.
+func (l Library) UnusableClients(t *testing.T) {
+	for name, st := range l.Unusable() {
+		_, run := st.Run(t.Context(), Echo, nil, []string{"x"})
+		need := store.Acks{Replicas: 1}
+		_, _, acked := st.(store.Acker).RunAcked(t.Context(), Echo, nil, []string{"x"}, need, time.Second)
+		_, listen := st.Listen(t.Context(), "channel", store.Listener{})
+		_, server := st.Server(t.Context())
+		_, _ = st.Group("a"), st.Sharded()
+		for what, err := range map[string]error{"Run": run, "RunAcked": acked, "Listen": listen, "Server": server} {
+			var refusal *store.ServerError
+			if !errors.As(err, &refusal) || refusal.Code != "CLIENT" || holdfast.Hint(err) == "" {
+				t.Errorf("%s: %s: %v", name, what, err)
+			}
+		}
+		c, err := holdfast.New(st, holdfast.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Mutex("a").Lock(t.Context()); err == nil || !strings.Contains(err.Error(), "CLIENT") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// renewals counts the renewals that were confirmed.
+type renewals struct{ confirmed atomic.Int32 }
+
+func (r *renewals) Observe(e holdfast.Event) {
+	if e.Kind == holdfast.EventRenew && e.Err == nil {
+		r.confirmed.Add(1)
+	}
+}
+
+// FullPoolCostsNoLease tests that an application that uses all connections of the client's
+// pool takes no lease away, and delays no release. It returns the store, whose client is
+// closed.
+func (l Library) FullPoolCostsNoLease(t *testing.T) store.Store {
+	st, occupy := l.OpenOccupied(t, redistest.Start(t, l.Needs...))
+	var seen renewals
+	cfg := holdfast.Config{TTL: 2 * time.Second, RequestTimeout: time.Second, Observer: &seen}
+	c, err := holdfast.New(st, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease, err := c.Mutex("a").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	occupy()
+	redistest.Await(t, "it is renewed for longer than its TTL, or lost", func() bool {
+		return seen.confirmed.Load() >= 5 || lease.Err() != nil
+	})
+	if lease.Err() != nil {
+		t.Errorf("the lease is lost: %v", lease.Err())
+	}
+	if err := lease.Release(t.Context()); err != nil {
+		t.Errorf("release: %v", err)
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	return st
+}
