@@ -42,7 +42,7 @@ type Library struct {
 
 	// Replaces says that a subscription ends with its connection. Another one takes the
 	// place of that, and the other subscriptions resume.
-	Replaces bool
+	ReplacesConnection bool
 }
 
 // Client says which client to open. The zero value is the library's default.

@@ -56,15 +56,15 @@ func (r refusing) stops(t *testing.T) {
 
 func (r refusing) stop(t *testing.T, code string, others bool) {
 	s := r.open(t)
-	stays := func() bool { return true }
+	otherHeard := func() bool { return true }
 	if others {
-		stays = r.hears(t, s, "stays")
+		otherHeard = r.heardOn(t, s, "other")
 	}
 	stop, err := s.Listen(t.Context(), r.tag+"gone", store.Listener{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	leave := refusals[code](t, r.server)
+	leave := startRefusing[code](t, r.server)
 	watch := r.server.Dial(t)
 	refuses := func() bool {
 		said, refused := watch.Do(t, "PING").(redistest.Error)
@@ -88,13 +88,13 @@ func (r refusing) stop(t *testing.T, code string, others bool) {
 	leave()
 	redistest.Await(t, "the server answers", func() bool { return watch.Do(t, "PING") == "PONG" })
 	// Each is an answer, for which a library may have no request any more.
-	again := r.hears(t, s, "gone")
+	again := r.heardOn(t, s, "gone")
 	redistest.Await(t, "it is heard again", again)
-	redistest.Await(t, "the other is heard", stays)
+	redistest.Await(t, "the other is heard", otherHeard)
 }
 
 // hears listens, and returns a function that publishes and reports whether it was heard.
-func (r refusing) hears(t *testing.T, s store.Store, name string) func() bool {
+func (r refusing) heardOn(t *testing.T, s store.Store, name string) func() bool {
 	heard := make(chan struct{}, 1)
 	stop, err := s.Listen(t.Context(), r.tag+name, store.Listener{Message: func(string) {
 		select {
@@ -118,7 +118,7 @@ func (r refusing) hears(t *testing.T, s store.Store, name string) func() bool {
 }
 
 // refusals have a server refuse until leave is called.
-var refusals = map[string]func(t *testing.T, s *redistest.Server) (leave func()){
+var startRefusing = map[string]func(t *testing.T, s *redistest.Server) (leave func()){
 	"MASTERDOWN": func(t *testing.T, s *redistest.Server) func() {
 		admin := s.Dial(t)
 		admin.Do(t, "CONFIG", "SET", "replica-serve-stale-data", "no")

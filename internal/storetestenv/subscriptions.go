@@ -31,11 +31,11 @@ func (l Library) listenIsConfirmed(t *testing.T, c Client) {
 	server := l.start(t)
 	s := l.store(t, server.Addr(), c)
 	for _, channel := range []string{"first", "second"} {
-		e, _ := Listen(t, s, channel)
+		rec, _ := Listen(t, s, channel)
 		if got := server.Do(t, "PUBLISH", channel, "hello"); got != int64(1) {
 			t.Errorf("%s was heard by %v", channel, got)
 		}
-		if got := Await(t, e.Messages); got != "hello" {
+		if got := Await(t, rec.Messages); got != "hello" {
 			t.Errorf("got %q", got)
 		}
 	}
@@ -117,15 +117,15 @@ func (l Library) stopUnsubscribes(t *testing.T) {
 		t.Errorf("the only channel is heard by %v", got)
 	}
 	_, stop := Listen(t, s, "gone")
-	stays, _ := Listen(t, s, "stays")
+	other, _ := Listen(t, s, "other")
 	stop()
 	if got := server.Do(t, "PUBLISH", "gone", "x"); got != int64(0) {
 		t.Errorf("heard by %v", got)
 	}
 	back, _ := Listen(t, s, "gone")
-	for channel, e := range map[string]*Recorder{"gone": back, "stays": stays} {
+	for channel, rec := range map[string]*Recorder{"gone": back, "other": other} {
 		server.Do(t, "PUBLISH", channel, channel)
-		if got := Await(t, e.Messages); got != channel {
+		if got := Await(t, rec.Messages); got != channel {
 			t.Errorf("got %q on %s", got, channel)
 		}
 	}
@@ -215,14 +215,14 @@ func (l Library) mayNotUnsubscribe(t *testing.T) {
 	if took := time.Since(start); took > redistest.Patience/2 {
 		t.Errorf("took %v", took)
 	}
-	if got := server.Do(t, "PUBLISH", "other", "hello"); l.Replaces && got != int64(0) {
+	if got := server.Do(t, "PUBLISH", "other", "hello"); l.ReplacesConnection && got != int64(0) {
 		t.Errorf("the other is heard by %v", got)
 	}
 	server.Do(t, "PUBLISH", "mine", "hello")
 	if got := Await(t, mine.Messages); got != "hello" {
 		t.Errorf("got %q", got)
 	}
-	if len(mine.Resumed) > 0 && !l.Replaces {
+	if len(mine.Resumed) > 0 && !l.ReplacesConnection {
 		t.Error("the refusal broke the connection")
 	}
 }

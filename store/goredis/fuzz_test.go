@@ -73,8 +73,8 @@ func FuzzReplies(f *testing.F) {
 			t.Errorf("%q is taken for the answer %q", reply, answer)
 		}
 		_, _ = st.Server(ctx)
-		ear := store.Listener{Message: func(string) {}, Resumed: func() {}}
-		if stop, err := st.Listen(ctx, "a", ear); err == nil {
+		listener := store.Listener{Message: func(string) {}, Resumed: func() {}}
+		if stop, err := st.Listen(ctx, "a", listener); err == nil {
 			stop()
 		}
 	})

@@ -133,11 +133,11 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	proxy := redistest.NewProxy(t, server.Addr())
 	s, _ := open(t, proxy.Addr(), nil)
 	s.SetSilence(250 * time.Millisecond)
-	e, _ := storetestenv.Listen(t, s, "channel")
+	rec, _ := storetestenv.Listen(t, s, "channel")
 
 	// What idles but answers is left alone.
 	proxy.Await(t, redistest.Forwarded, "PING", 3)
-	if len(e.Resumed) > 0 {
+	if len(rec.Resumed) > 0 {
 		t.Error("an idle connection was replaced")
 	}
 	// The old connection gets nothing any more, a new one does.
@@ -146,9 +146,9 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	proxy.Await(t, redistest.Arrived, "HELLO", before+1)
 	proxy.Cut()
 	proxy.Pass()
-	storetestenv.Await(t, e.Resumed)
+	storetestenv.Await(t, rec.Resumed)
 	server.Do(t, "PUBLISH", "channel", "hello")
-	if got := storetestenv.Await(t, e.Messages); got != "hello" {
+	if got := storetestenv.Await(t, rec.Messages); got != "hello" {
 		t.Errorf("got %q", got)
 	}
 }

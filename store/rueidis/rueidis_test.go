@@ -32,7 +32,7 @@ var library = storetestenv.Library{
 	Refused:   []string{"RESP3", "RESP2"},
 	Commands:  []string{"+client"},
 	NoAuth:    "already authenticated",
-	Replaces:  true,
+	ReplacesConnection:  true,
 }
 
 func opened(t testing.TB, addr string, c storetestenv.Client) (store.Store, func() int) {
@@ -140,15 +140,15 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	s, _ := open(t, proxy.Addr(), func(o *rueidis.ClientOption) {
 		o.Dialer.KeepAlive, o.ConnWriteTimeout = 20*time.Millisecond, 100*time.Millisecond
 	})
-	e, _ := storetestenv.Listen(t, s, "channel")
+	rec, _ := storetestenv.Listen(t, s, "channel")
 	before := proxy.Count(redistest.Arrived, "HELLO")
 	proxy.BlackHole()
 	proxy.Await(t, redistest.Arrived, "HELLO", before+2) // for requests, and for this
 	proxy.Cut()
 	proxy.Pass()
-	storetestenv.Await(t, e.Resumed)
+	storetestenv.Await(t, rec.Resumed)
 	server.Do(t, "PUBLISH", "channel", "hello")
-	if got := storetestenv.Await(t, e.Messages); got != "hello" {
+	if got := storetestenv.Await(t, rec.Messages); got != "hello" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -158,15 +158,15 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 func TestStopWithAFullPool(t *testing.T) {
 	server := redistest.Start(t, storetestenv.Free, caching)
 	s, _ := open(t, server.Addr(), func(o *rueidis.ClientOption) { o.BlockingPoolSize = 1 })
-	stays, _ := storetestenv.Listen(t, s, "stays")
+	other, _ := storetestenv.Listen(t, s, "other")
 	_, stop := storetestenv.Listen(t, s, "gone")
 	stop()
 	redistest.Await(t, "the subscription has ended", func() bool {
 		return server.Do(t, "PUBLISH", "gone", "x") == int64(0)
 	})
-	storetestenv.Await(t, stays.Resumed)
-	server.Do(t, "PUBLISH", "stays", "hello")
-	if got := storetestenv.Await(t, stays.Messages); got != "hello" {
+	storetestenv.Await(t, other.Resumed)
+	server.Do(t, "PUBLISH", "other", "hello")
+	if got := storetestenv.Await(t, other.Messages); got != "hello" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -175,8 +175,8 @@ func TestStopWithAFullPool(t *testing.T) {
 func TestStopDoesNotInterruptTheOthers(t *testing.T) {
 	server := redistest.Start(t, storetestenv.Free, caching)
 	s, _ := open(t, server.Addr(), nil)
-	stays := storetestenv.NewRecorder(100_000)
-	stopTheOther, err := s.Listen(t.Context(), "stays", stays.Listener())
+	other := storetestenv.NewRecorder(100_000)
+	stopTheOther, err := s.Listen(t.Context(), "other", other.Listener())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,11 +194,11 @@ func TestStopDoesNotInterruptTheOthers(t *testing.T) {
 			ended = true
 		default:
 		}
-		if n := watch.Do(t, "PUBLISH", "stays", "x"); n == int64(0) {
+		if n := watch.Do(t, "PUBLISH", "other", "x"); n == int64(0) {
 			t.Fatal("nobody hears")
 		}
 	}
-	storetestenv.Await(t, stays.Resumed)
-	server.Do(t, "PUBLISH", "stays", "hello")
-	redistest.Await(t, "the other is heard", func() bool { return storetestenv.Await(t, stays.Messages) == "hello" })
+	storetestenv.Await(t, other.Resumed)
+	server.Do(t, "PUBLISH", "other", "hello")
+	redistest.Await(t, "the other is heard", func() bool { return storetestenv.Await(t, other.Messages) == "hello" })
 }

@@ -81,12 +81,12 @@ func testNamedOwner(s *suite) {
 }
 
 func testHandOver(s *suite) {
-	ear := s.listen(s.channel("b"))
+	rec := s.listen(s.channel("b"))
 	token := s.take(s.attempt("a", 1), "x")
 	s.begins(s.acquire(s.attempt("b", 1), "x", waits), "queued 1")
 	s.begins(s.acquire(s.attempt("b", 2), "x", waits), "queued 2")
 	s.is(s.release(s.attempt("a", 1), token), "released")
-	push := ear.next(s)
+	push := rec.next(s)
 	s.begins(push, "granted "+s.attempt("b", 1))
 	words := strings.Fields(push)
 	if len(words) != 4 && len(words) != 6 || words[3] != "1" {
@@ -94,20 +94,20 @@ func testHandOver(s *suite) {
 	}
 	s.is(s.acquire(s.attempt("b", 1), "x", waits), "granted "+words[2]+" 1")
 	s.is(s.release(s.attempt("b", 1), words[2]), "released")
-	s.begins(ear.next(s), "granted "+s.attempt("b", 2))
+	s.begins(rec.next(s), "granted "+s.attempt("b", 2))
 }
 
 // A waiter that nobody can tell is passed over, so a store must not hear for
 // clients that have stopped.
 func testNobodyListens(s *suite) {
-	deaf := s.listen(s.channel("b"))
-	ear := s.listen(s.channel("c"))
+	stopped := s.listen(s.channel("b"))
+	rec := s.listen(s.channel("c"))
 	token := s.take(s.attempt("a", 1), "x")
 	s.begins(s.acquire(s.attempt("b", 1), "x", waits), "queued 1")
 	s.begins(s.acquire(s.attempt("c", 1), "x", waits), "queued 2")
-	deaf.stop()
+	stopped.stop()
 	s.is(s.release(s.attempt("a", 1), token), "released")
-	s.begins(ear.next(s), "granted "+s.attempt("c", 1))
+	s.begins(rec.next(s), "granted "+s.attempt("c", 1))
 	s.begins(s.acquire(s.attempt("b", 1), "x", waits), "queued 1")
 }
 
@@ -181,12 +181,12 @@ func testInspect(s *suite) {
 
 func testEvict(s *suite) {
 	s.is(s.run(script.Evict, "ops", "test", 0, retention, s.base), "free")
-	ear := s.listen(s.channel("b"))
+	rec := s.listen(s.channel("b"))
 	token := s.take(s.attempt("a", 1), "x")
 	s.is(s.run(script.Evict, "ops", "test", 7, retention, s.base), "changed "+token)
 	s.acquire(s.attempt("b", 1), "x", waits)
 	s.is(s.run(script.Evict, "ops", "test", token, retention, s.base), "evicted 1")
-	s.begins(ear.next(s), "granted "+s.attempt("b", 1))
+	s.begins(rec.next(s), "granted "+s.attempt("b", 1))
 	s.is(s.release(s.attempt("a", 1), token), "gone")
 }
 

@@ -45,12 +45,12 @@ func testArguments(s *suite) {
 // So does a message, on a channel of any name.
 func testMessages(s *suite) {
 	for _, name := range odd {
-		ear := s.listen(s.channel(name))
+		rec := s.listen(s.channel(name))
 		for _, payload := range append(odd, "") {
 			s.Publish(s.channel(name), payload)
-			s.is(ear.next(s), payload)
+			s.is(rec.next(s), payload)
 		}
-		ear.stop()
+		rec.stop()
 	}
 }
 

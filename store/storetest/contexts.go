@@ -94,7 +94,7 @@ func testAfterSilence(s *suite) {
 	if s.Silence == nil {
 		return
 	}
-	ear := s.listen(s.channel("b"))
+	rec := s.listen(s.channel("b"))
 	s.take(s.attempt("a", 1), "x")
 	resume := s.Silence()
 	for range 3 {
@@ -109,5 +109,5 @@ func testAfterSilence(s *suite) {
 	resume()
 	s.begins(s.run(script.Inspect), "lock")
 	s.begins(s.acquire(s.attempt("b", 1), "x", 0), "busy")
-	s.eventually(ear, s.channel("b"))
+	s.eventually(rec, s.channel("b"))
 }

@@ -17,13 +17,13 @@ func testTogether(s *suite) {
 	if s.NoOwners {
 		return
 	}
-	ear := s.listen(s.channel("b"))
+	rec := s.listen(s.channel("b"))
 	token := s.take(s.attempt("a", 1), "x")
 	s.begins(s.acquire(s.attempt("b", 1), "x", waits, "alice"), "queued 1")
 	s.begins(s.acquire(s.attempt("c", 1), "x", waits, "carol"), "queued 2")
 	s.begins(s.acquire(s.attempt("b", 2), "x", waits, "alice"), "queued 3")
 	s.is(s.release(s.attempt("a", 1), token), "released")
-	first, second := strings.Fields(ear.next(s)), strings.Fields(ear.next(s))
+	first, second := strings.Fields(rec.next(s)), strings.Fields(rec.next(s))
 	if len(first) < 4 || len(second) < 4 || first[1] != s.attempt("b", 1) || second[1] != s.attempt("b", 2) {
 		s.Fatalf("pushed %q and %q, want a grant to each in order", first, second)
 	}
@@ -40,12 +40,12 @@ func testReleaseAfter(s *suite) {
 	giveUp := func(attempt, token string, least int, owner ...any) string {
 		return s.run(script.ReleaseAfter, append([]any{attempt, token, least, 0, retention, s.base}, owner...)...)
 	}
-	ear := s.listen(s.channel("b"))
+	rec := s.listen(s.channel("b"))
 	s.is(giveUp(s.attempt("a", 1), "7", 5000), "gone")
 	token := s.take(s.attempt("a", 1), "x")
 	s.begins(s.acquire(s.attempt("b", 1), "x", waits), "queued 1")
 	s.begins(giveUp(s.attempt("a", 1), token, 5000), "kept")
-	s.begins(ear.next(s), "kept "+s.attempt("b", 1))
+	s.begins(rec.next(s), "kept "+s.attempt("b", 1))
 	s.begins(giveUp(s.attempt("a", 1), token, 5000), "kept")
 	s.is(s.run(script.Renew, retention, s.attempt("a", 1), ttl, ""), "renewed -")
 	s.begins(s.acquire(s.attempt("c", 1), "x", 0), "busy")

@@ -24,34 +24,34 @@ var listenTests = []test{
 }
 
 // ear is a subscription that keeps what it hears.
-type ear struct {
+type recorder struct {
 	heard   chan string
 	resumed chan struct{}
 	stop    func()
 }
 
-func (s *suite) listen(channel string) *ear {
+func (s *suite) listen(channel string) *recorder {
 	s.Helper()
-	e := &ear{heard: make(chan string, 10_000), resumed: make(chan struct{}, 10_000)}
+	rec := &recorder{heard: make(chan string, 10_000), resumed: make(chan struct{}, 10_000)}
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
 	stop, err := s.Store.Listen(ctx, channel, store.Listener{
-		Message: func(payload string) { e.heard <- payload },
-		Resumed: func() { e.resumed <- struct{}{} },
+		Message: func(payload string) { rec.heard <- payload },
+		Resumed: func() { rec.resumed <- struct{}{} },
 	})
 	if err != nil {
 		s.Fatalf("Listen: %v", err)
 	}
-	e.stop = stop
+	rec.stop = stop
 	s.Cleanup(stop)
-	return e
+	return rec
 }
 
 // next waits for a message.
-func (e *ear) next(s *suite) string {
+func (rec *recorder) next(s *suite) string {
 	s.Helper()
 	select {
-	case payload := <-e.heard:
+	case payload := <-rec.heard:
 		return payload
 	case <-time.After(patience):
 		s.Fatal("no message came")
@@ -61,13 +61,13 @@ func (e *ear) next(s *suite) string {
 
 // eventually publishes until a message is heard: for when the subscription may
 // be broken, and mend, at any moment.
-func (s *suite) eventually(e *ear, channel string) {
+func (s *suite) eventually(rec *recorder, channel string) {
 	s.Helper()
 	late := time.After(patience)
 	for {
 		s.Publish(channel, "knock")
 		select {
-		case <-e.heard:
+		case <-rec.heard:
 			return
 		case <-late:
 			s.Fatal("the subscription did not come back")
@@ -80,20 +80,20 @@ func (s *suite) eventually(e *ear, channel string) {
 func testConfirmed(s *suite) {
 	for i := range 50 {
 		name := strconv.Itoa(i)
-		e := s.listen(s.channel(name))
+		rec := s.listen(s.channel(name))
 		s.Publish(s.channel(name), name)
-		s.is(e.next(s), name)
+		s.is(rec.next(s), name)
 	}
 }
 
 func testInOrder(s *suite) {
-	e := s.listen(s.channel("a"))
+	rec := s.listen(s.channel("a"))
 	const many = 1000
 	for i := range many {
 		s.Publish(s.channel("a"), strconv.Itoa(i))
 	}
 	for i := range many {
-		s.is(e.next(s), strconv.Itoa(i))
+		s.is(rec.next(s), strconv.Itoa(i))
 	}
 }
 
@@ -141,10 +141,10 @@ func testSeveralChannels(s *suite) {
 
 // A channel's name is no pattern.
 func testOtherChannels(s *suite) {
-	e := s.listen(s.channel("*"))
+	rec := s.listen(s.channel("*"))
 	s.Publish(s.channel("other"), "not for us")
 	s.Publish(s.channel("*"), "for us")
-	s.is(e.next(s), "for us")
+	s.is(rec.next(s), "for us")
 }
 
 // The context of Listen bounds the wait for the confirmation, nothing else.
@@ -217,10 +217,10 @@ func testKilled(s *suite) {
 	}
 	a, b := s.listen(s.channel("a")), s.listen(s.channel("b"))
 	s.KillSubscribers()
-	for name, e := range map[string]*ear{"a": a, "b": b} {
-		s.within("Resumed", func() { <-e.resumed })
+	for name, rec := range map[string]*recorder{"a": a, "b": b} {
+		s.within("Resumed", func() { <-rec.resumed })
 		s.Publish(s.channel(name), "after it")
-		s.is(e.next(s), "after it")
+		s.is(rec.next(s), "after it")
 	}
 	s.within("stop", a.stop)
 	s.within("stop", b.stop)
@@ -230,15 +230,15 @@ func testKilledOften(s *suite) {
 	if s.KillSubscribers == nil {
 		return
 	}
-	e := s.listen(s.channel("a"))
+	rec := s.listen(s.channel("a"))
 	for range 5 {
 		s.KillSubscribers()
-		s.within("Resumed", func() { <-e.resumed })
+		s.within("Resumed", func() { <-rec.resumed })
 		s.Publish(s.channel("a"), "still here")
-		s.is(e.next(s), "still here")
+		s.is(rec.next(s), "still here")
 	}
 	s.KillSubscribers()
-	s.within("stop", e.stop)
+	s.within("stop", rec.stop)
 	fresh := s.listen(s.channel("c"))
 	s.Publish(s.channel("c"), "fresh")
 	s.is(fresh.next(s), "fresh")

@@ -18,14 +18,14 @@ func testConvert(s *suite) {
 	convert := func(attempt, token, want string) string {
 		return s.run(script.Convert, attempt, token, want, ttl, retention, s.base)
 	}
-	ear := s.listen(s.channel("b"))
+	rec := s.listen(s.channel("b"))
 	s.is(convert(s.attempt("a", 1), "7", "s"), "gone")
 	token := s.take(s.attempt("a", 1), "x")
 	s.begins(s.acquire(s.attempt("b", 1), "s", waits), "queued 1")
 	down := convert(s.attempt("a", 1), token, "s")
 	s.begins(down, "granted")
 	s.is(convert(s.attempt("a", 1), token, "s"), down)
-	s.begins(ear.next(s), "granted "+s.attempt("b", 1))
+	s.begins(rec.next(s), "granted "+s.attempt("b", 1))
 	token = strings.Fields(down)[1]
 	s.begins(convert(s.attempt("a", 1), token, "x"), "busy")
 	s.begins(s.run(script.Cancel, s.attempt("b", 1), retention, s.base), "released")
@@ -39,12 +39,12 @@ func testSetLimit(s *suite) {
 		return
 	}
 	limit := func(permits int) string { return s.run(script.SetLimit, permits, retention, s.base) }
-	ear := s.listen(s.channel("b"))
+	rec := s.listen(s.channel("b"))
 	s.is(limit(2), "idle")
 	token := s.take(s.attempt("a", 1), "p:2:2")
 	s.begins(s.acquire(s.attempt("b", 1), "p:1:2", waits), "queued 1")
 	s.is(limit(3), "set 3")
-	s.begins(ear.next(s), "granted "+s.attempt("b", 1))
+	s.begins(rec.next(s), "granted "+s.attempt("b", 1))
 	s.is(s.acquire(s.attempt("c", 1), "p:1:2", 0), "conflict 3")
 	s.is(limit(1), "set 3")
 	s.is(s.release(s.attempt("a", 1), token), "released")
