@@ -9,18 +9,17 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// Acker is a [Store] whose servers may have replicas, or a log on disk, and that
-// can wait for them. It is optional.
+// Acker is a [Store] whose servers may have replicas, or an append-only file, and that can
+// wait for them. It is optional.
 type Acker interface {
 	Store
 
-	// RunAcked is Run, and then, on the same connection and right behind it,
-	// waits until as many replicas and disks as need says have acknowledged
-	// everything that was written until then, or timeout has passed. got is
-	// what the servers counted: fewer than needed is no error.
+	// RunAcked is Run. Then, on the same connection and right behind the script, it waits
+	// until as many replicas and disks as need says have acknowledged all earlier writes, or
+	// until timeout has passed. got is what the servers counted: fewer than needed is no
+	// error.
 	//
-	// A [*ServerError] may be the refusal of the waiting, so that it says
-	// nothing about the script.
+	// A [*ServerError] may be the refusal of the wait, so it says nothing about the script.
 	RunAcked(
 		ctx context.Context, s *script.Script, keys, args []string, need Acks, timeout time.Duration,
 	) (answer string, got Acks, err error)

@@ -15,7 +15,8 @@ func ExampleAcks_Covers() {
 	// false
 }
 
-// A server that loads its data will answer later. A missing permission does not pass.
+// A server that loads its data will answer later. A missing permission does not pass by
+// itself.
 func ExampleServerError_Transient() {
 	loading := &store.ServerError{Code: "LOADING", Message: "LOADING the data is on its way"}
 	forbidden := &store.ServerError{Code: "NOPERM", Message: "NOPERM this user has no permissions"}

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// tenant says whom the servers are for: the keys are those of storetest.
+// tenant returns the options of servers for storetest's keys.
 func (l Library) tenant() []redistest.Option {
 	return append([]redistest.Option{
 		redistest.Tenant("storetest"), redistest.Needs("for `WaitReplicas`"),

@@ -4,7 +4,7 @@ package storetestenv
 
 import (
 	"context"
-	"crypto/sha1" // it is how Redis names scripts
+	"crypto/sha1" // Redis names scripts by it
 	"encoding/hex"
 	"testing"
 	"time"
@@ -15,10 +15,10 @@ import (
 )
 
 // Library is a client library, as the tests of its store use it. Its methods are the tests
-// that the stores on one server have in common. Each test starts servers of its own.
+// that the stores share. Each test starts servers of its own.
 type Library struct {
-	// Open returns a store on a new client, which is closed with the test. lent says how
-	// many connections of the client's pool somebody has; nil: the library does not tell.
+	// Open returns a store on a new client, which is closed with the test. lent returns how
+	// many connections of the client's pool are in use; nil if the library does not tell.
 	Open func(t testing.TB, addr string, c Client) (s store.Store, lent func() int)
 
 	// OpenSentinel and OpenCluster return a store on a new client of several servers.
@@ -28,20 +28,21 @@ type Library struct {
 	// OpenRefused returns a store that finds a closed port when it connects again.
 	OpenRefused func(t *testing.T) store.Store
 
-	// OpenOccupied returns a store whose client's pool occupy takes for the test.
+	// OpenOccupied returns a store, and a function that occupies its client's pool for the
+	// test.
 	OpenOccupied func(t *testing.T, server *redistest.Server) (s store.Store, occupy func())
 
 	// Unusable returns stores that were made without a client that can send, by name.
 	Unusable func() map[string]store.Store
 
 	Needs     []redistest.Option // what its clients need of a server, besides [Free]
-	Commands  []string           // what a user must be allowed for it, besides the tests' commands
-	NoAuth    string             // what a server says to a client without the password
-	Protocols []string           // the ways to speak with a server that a client may choose
-	Refused   []string           // those of Protocols for tests of a server that refuses
+	Commands  []string           // additional permissions of a user for the library
+	NoAuth    string             // a server's answer to a client without the password
+	Protocols []string           // the protocols that a client may choose
+	Refused   []string           // those of Protocols that the tests with a refusing server use
 
-	// Replaces says that a subscription ends with its connection. Another one takes the
-	// place of that, and the other subscriptions resume.
+	// ReplacesConnection says that a subscription ends with its connection. Another connection
+	// replaces that one, and the other subscriptions resume.
 	ReplacesConnection bool
 }
 
@@ -49,14 +50,13 @@ type Library struct {
 type Client struct {
 	User, Password string
 	Protocol       string // one of Library.Protocols
-	Waits          bool   // for an answer as long as the context allows
+	Waits          bool   // waits for an answer as long as the context allows
 }
 
-// Free lets clients run the actions of these tests, which are none of the protocol's, on
-// any key.
+// Free lets clients run the scripts of these tests, which are not Holdfast's, on any key.
 var Free = redistest.Allow("~*", "&*", "+incr", "+get", "+set", "+ping", "+unsubscribe")
 
-// Actions of the tests.
+// Scripts of the tests.
 var (
 	Echo = action("return ARGV[1]")
 	Incr = action("return tostring(redis.call('INCR', KEYS[1]))")
@@ -80,14 +80,14 @@ func (l Library) start(t testing.TB, more ...redistest.Option) *redistest.Server
 	return redistest.Start(t, append(append([]redistest.Option{Free}, l.Needs...), more...)...)
 }
 
-// store is a store on a client of that kind.
+// store returns a store on such a client.
 func (l Library) store(t testing.TB, addr string, c Client) store.Store {
 	t.Helper()
 	s, _ := l.Open(t, addr, c)
 	return s
 }
 
-// eachProtocol runs a test for each way to speak with a server.
+// eachProtocol runs a test with each protocol.
 func (l Library) eachProtocol(t *testing.T, test func(t *testing.T, c Client)) {
 	t.Helper()
 	for _, protocol := range l.Protocols {
@@ -95,7 +95,7 @@ func (l Library) eachProtocol(t *testing.T, test func(t *testing.T, c Client)) {
 	}
 }
 
-// Limit is a context whose Done does not follow its Deadline, as the library's are.
+// Limit is a context whose Done does not follow its Deadline, like the library's contexts.
 type Limit struct {
 	context.Context
 	At time.Time

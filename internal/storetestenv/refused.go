@@ -29,7 +29,8 @@ func (l Library) StopsAtAServerThatRefuses(t *testing.T) {
 
 // StopsAtANodeThatRefuses tests the same on a node of a Cluster.
 func (l Library) StopsAtANodeThatRefuses(t *testing.T) {
-	cluster := redistest.StartCluster(t, append([]redistest.Option{Free, redistest.Needs("in a Cluster")}, l.Needs...)...)
+	options := append([]redistest.Option{Free, redistest.Needs("in a Cluster")}, l.Needs...)
+	cluster := redistest.StartCluster(t, options...)
 	cluster.Forbear(t)
 	refusing{
 		server: cluster.Home("{a}"), publish: "SPUBLISH", tag: "{a}", codes: []string{"BUSY"},
@@ -37,7 +38,7 @@ func (l Library) StopsAtANodeThatRefuses(t *testing.T) {
 	}.stops(t)
 }
 
-// refusing is a server that refuses for a while, and a store on it.
+// refusing is a server that refuses for a while, and stores on it.
 type refusing struct {
 	server  *redistest.Server
 	open    func(t *testing.T) store.Store
@@ -73,7 +74,7 @@ func (r refusing) stop(t *testing.T, code string, others bool) {
 	redistest.Await(t, "the server refuses with "+code, refuses)
 	stop()
 	if acker, ok := s.(store.Acker); ok {
-		// With a context that can end, and has no deadline, a library may answer in the background.
+		// If the context can end and has no deadline, a library may answer in the background.
 		ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 		need := store.Acks{Replicas: 1}
 		_, _, err := acker.RunAcked(ctx, script.Inspect, []string{r.tag + "lock"}, nil, need, time.Second)
@@ -87,13 +88,13 @@ func (r refusing) stop(t *testing.T, code string, others bool) {
 	}
 	leave()
 	redistest.Await(t, "the server answers", func() bool { return watch.Do(t, "PING") == "PONG" })
-	// Each is an answer, for which a library may have no request any more.
+	// Each confirmation is an answer for which a library may have no request left.
 	again := r.heardOn(t, s, "gone")
 	redistest.Await(t, "it is heard again", again)
 	redistest.Await(t, "the other is heard", otherHeard)
 }
 
-// hears listens, and returns a function that publishes and reports whether it was heard.
+// heardOn listens. It returns a function that publishes and reports whether that was heard.
 func (r refusing) heardOn(t *testing.T, s store.Store, name string) func() bool {
 	heard := make(chan struct{}, 1)
 	stop, err := s.Listen(t.Context(), r.tag+name, store.Listener{Message: func(string) {
@@ -117,12 +118,12 @@ func (r refusing) heardOn(t *testing.T, s store.Store, name string) func() bool 
 	}
 }
 
-// refusals have a server refuse until leave is called.
+// startRefusing makes a server refuse until leave is called.
 var startRefusing = map[string]func(t *testing.T, s *redistest.Server) (leave func()){
 	"MASTERDOWN": func(t *testing.T, s *redistest.Server) func() {
 		admin := s.Dial(t)
 		admin.Do(t, "CONFIG", "SET", "replica-serve-stale-data", "no")
-		admin.Do(t, "REPLICAOF", "127.0.0.1", "1") // where nobody is
+		admin.Do(t, "REPLICAOF", "127.0.0.1", "1") // no server is there
 		return func() { admin.Do(t, "REPLICAOF", "NO", "ONE") }
 	},
 	"BUSY": func(t *testing.T, s *redistest.Server) func() {
@@ -136,7 +137,8 @@ var startRefusing = map[string]func(t *testing.T, s *redistest.Server) (leave fu
 	},
 	"LOADING": func(t *testing.T, s *redistest.Server) func() {
 		admin, loads := s.Dial(t), s.Dial(t)
-		// It hears others after each so many bytes: here after each key, which takes 50 ms.
+		// The server serves other clients after every so many bytes: here after each key,
+		// which takes 50 ms.
 		admin.Do(t, "CONFIG", "SET", "rdbcompression", "no", "key-load-delay", 50_000,
 			"loading-process-events-interval-bytes", 1024)
 		admin.Do(t, "EVAL", "for i = 1, 1000 do redis.call('SET', ARGV[1] .. i, string.rep('x', 1500)) end", 0, "many")

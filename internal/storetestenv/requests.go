@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Requests tests what Run does of a store that is at peace or loses its connection.
+// Requests tests Run, with connections that last and connections that break.
 func (l Library) Requests(t *testing.T) {
 	t.Run("TheScriptIsLoadedWhenTheServerForgotIt", l.loadsTheScript)
 	t.Run("RunReturnsWhenTheContextEnds", l.runReturnsWhenTheContextEnds)
@@ -39,13 +39,13 @@ func (l Library) loadsTheScript(t *testing.T) {
 	}
 }
 
-// end is how a context ends, and what a request that it ends is told.
+// end is a way in which a context ends, and the error of its request.
 type end struct {
 	begin func(context.Context) (context.Context, context.CancelFunc)
 	want  error
 }
 
-// ends are the ways.
+// ends returns the ways in which a context ends.
 func ends() map[string]end {
 	const short = 50 * time.Millisecond
 	return map[string]end{
@@ -74,16 +74,16 @@ func (l Library) runReturnsWhenTheContextEnds(t *testing.T) {
 	}
 }
 
-// runReturns ends a request while a command of it is not answered.
+// runReturns ends a request while one of its commands gets no answer.
 func (l Library) runReturns(t *testing.T, server *redistest.Server, how end, awaited string) {
 	proxy := redistest.NewProxy(t, server.Addr())
 	s := l.store(t, proxy.Addr(), Client{Waits: true})
-	t.Cleanup(proxy.Cut) // ends what still waits for an answer
+	t.Cleanup(proxy.Cut) // ends requests that still wait
 	if _, err := s.Run(t.Context(), Echo, nil, []string{"x"}); err != nil {
 		t.Fatal(err)
 	}
 	if awaited == "HELLO" {
-		proxy.Cut() // it has to connect anew
+		proxy.Cut() // the next request has to connect again
 	}
 	before := proxy.Count(redistest.Arrived, awaited)
 	proxy.BlackHole()
@@ -121,15 +121,15 @@ func (l Library) runSendsAgain(t *testing.T) {
 		t.Errorf("got %q, %v", got, err)
 	}
 
-	// A server that was away and is back: a pool is full of dead connections.
+	// The server was away and is back: the pool is full of dead connections.
 	server.Restart()
 	if got, err := s.Run(t.Context(), Incr, []string{"n"}, nil); got != "1" || err != nil {
 		t.Errorf("after the restart: %q, %v", got, err)
 	}
 }
 
-// A request whose answer was lost may have taken effect: a refusal of its repetition is no
-// definite answer.
+// A request whose answer was lost may have taken effect, so a refusal of its repetition is not
+// definite.
 func (l Library) refusalAfterALostAnswer(t *testing.T) {
 	server := l.start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
@@ -163,7 +163,7 @@ func (l Library) server(t *testing.T) {
 	})
 }
 
-// Refusals tests how a store tells what a server refuses.
+// Refusals tests the errors of requests that the server refuses.
 func (l Library) Refusals(t *testing.T) {
 	t.Run("ServerErrors", l.serverErrors)
 	t.Run("ARefusedConnectionNamesTheServer", l.refusedConnection)

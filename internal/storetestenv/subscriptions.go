@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Subscriptions tests what Listen does of a store.
+// Subscriptions tests Listen.
 func (l Library) Subscriptions(t *testing.T) {
 	t.Run("ListenIsConfirmedWhenItReturns", func(t *testing.T) { l.eachProtocol(t, l.listenIsConfirmed) })
 	t.Run("ListenersOfOneChannel", l.listenersOfOneChannel)
@@ -154,7 +154,7 @@ func (l Library) stopWaitsForTheListener(t *testing.T) {
 		left <- running.Load()
 	}()
 	release <- struct{}{}
-	// The second message may have come first; it is let go, too.
+	// The second message may have come first; then it is released, too.
 	select {
 	case <-entered:
 		release <- struct{}{}
@@ -200,8 +200,8 @@ func (l Library) refusedChannel(t *testing.T) {
 	}
 }
 
-// A user that may listen and may not stop listening is not kept waiting by that, and neither
-// is anybody else.
+// A user may lack the permission to unsubscribe. Its stop does not wait for that, and neither
+// does any other.
 func (l Library) mayNotUnsubscribe(t *testing.T) {
 	server := redistest.Start(t)
 	server.Do(t, "ACL", "SETUSER", "ann", "on", ">pw", "allchannels", "+@all", "-unsubscribe")
@@ -230,7 +230,7 @@ func (l Library) mayNotUnsubscribe(t *testing.T) {
 func (l Library) nothingIsLeft(t *testing.T, c Client) {
 	server := l.start(t)
 	s, lent := l.Open(t, server.Addr(), c)
-	// With a context that can end, so that the client's own goroutines are there.
+	// A context that can end makes the client start its own goroutines.
 	if _, err := s.Run(t.Context(), Echo, nil, []string{"x"}); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 func BenchmarkRun(b *testing.B)            { library.BenchmarkRun(b) }
 func BenchmarkRunCancellable(b *testing.B) { library.BenchmarkRunCancellable(b) }
 
-// BenchmarkEvalSha is the same request by go-redis alone.
+// BenchmarkEvalSha is the same request with go-redis alone.
 func BenchmarkEvalSha(b *testing.B) {
 	_, rdb := open(b, redistest.Start(b, storetestenv.Free).Addr(), nil)
 	ctx := b.Context()

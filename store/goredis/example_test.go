@@ -12,11 +12,11 @@ import (
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
-// One server. It is not asked for anything before the first lock is taken.
+// One server. The store sends nothing before the first lock is acquired.
 func ExampleNew() {
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
-	defer rdb.Close() // the store has only borrowed it
+	defer rdb.Close() // the store only borrows it
 	client, err := holdfast.New(goredis.New(rdb), holdfast.Config{})
 	if err != nil {
 		log.Fatal(err)
@@ -32,7 +32,7 @@ func ExampleNew() {
 	}
 }
 
-// A primary that Sentinel watches. A grant counts when a replica has it.
+// A primary behind Sentinel. A grant counts when a replica has it.
 func ExampleNew_sentinel() {
 	rdb := redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName:    "mymaster",

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
-// answering is a connection to a server that answers everything with the same bytes, after
-// it has said that it does not know HELLO.
+// answering is a connection to a server that does not know HELLO and gives every later request
+// the same bytes.
 func answering(reply string) net.Conn {
 	client, server := net.Pipe()
 	go func() {
@@ -35,12 +35,12 @@ func answering(reply string) net.Conn {
 	return client
 }
 
-// announced is a length beyond a million: go-redis makes room for whatever is announced
-// before it arrives, and nothing here can keep it from that.
+// announced is a length beyond a million: go-redis allocates any announced length before the
+// data arrives, and a store cannot prevent that.
 var announced = regexp.MustCompile(`[$*%>~=!|(][0-9+_-]{7,}`)
 
-// Whatever bytes come back: Run, Server and Listen return, without a panic, and what is no
-// answer is an error.
+// Whatever bytes come back, Run, Server and Listen return without a panic, and anything that
+// is no answer is an error.
 func FuzzReplies(f *testing.F) {
 	for _, reply := range []string{
 		"$8\r\nreleased\r\n", "+OK\r\n", ":1\r\n", "$-1\r\n", "*-1\r\n", "-ERR no\r\n", "-MOVED 1 h:1\r\n",

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
-// library is go-redis as the tests of every store use it.
+// library is go-redis for the tests of every store.
 var library = storetestenv.Library{
 	Open:         opened,
 	OpenSentinel: openedSentinel,
@@ -135,12 +135,12 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	s.SetSilence(250 * time.Millisecond)
 	rec, _ := storetestenv.Listen(t, s, "channel")
 
-	// What idles but answers is left alone.
+	// An idle connection that answers stays.
 	proxy.Await(t, redistest.Forwarded, "PING", 3)
 	if len(rec.Resumed) > 0 {
 		t.Error("an idle connection was replaced")
 	}
-	// The old connection gets nothing any more, a new one does.
+	// The old connection gets nothing any more, but a new one does.
 	before := proxy.Count(redistest.Arrived, "HELLO")
 	proxy.BlackHole()
 	proxy.Await(t, redistest.Arrived, "HELLO", before+1)

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/storetestenv"
 )
 
-// A connection that takes longer to make than a request may stands for the
-// next one: else none ever would.
+// If a connection takes longer to make than one request may take, it is made for the next
+// request. Otherwise no connection would ever be made.
 func TestAConnectionOutlivesTheRequestThatItIsMadeFor(t *testing.T) {
 	server := redistest.Start(t, storetestenv.Free)
 	proxy := redistest.NewProxy(t, server.Addr())
@@ -31,11 +31,11 @@ func TestAConnectionOutlivesTheRequestThatItIsMadeFor(t *testing.T) {
 	redistest.Await(t, "a connection stands", func() bool {
 		switch stats := rdb.PoolStats(); {
 		case stats.TotalConns > stats.IdleConns:
-			return false // somebody is at work on one
+			return false // another goroutine uses one
 		case stats.IdleConns > 0 && hellos(redistest.Answered) > 0:
 			return true
 		}
-		tooShort() // also again, on a machine too busy to connect in that time
+		tooShort() // again if the machine is too busy to connect in that time
 		return false
 	})
 	before := hellos(redistest.Arrived)

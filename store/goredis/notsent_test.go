@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
-// refusedAddr is an address that nobody listens at.
+// refusedAddr is an address without a listener.
 func refusedAddr(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -28,7 +28,7 @@ func refusedAddr(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// shortOf is a client whose only connection somebody else has.
+// shortOf is a client whose only connection is in use.
 func shortOf(t *testing.T, s *redistest.Server) *redis.Client {
 	rdb := dialling(t, &redis.Options{Addr: s.Addr(), PoolSize: 1, PoolTimeout: 20 * time.Millisecond})
 	busy := rdb.Conn()
@@ -46,14 +46,14 @@ func dialling(t *testing.T, options *redis.Options) *redis.Client {
 	return rdb
 }
 
-// What fails before anything is written is told as that, and what the server or
-// the client says for good is a refusal.
-func TestWhatWasNotSentIsTold(t *testing.T) {
+// If a request fails before anything is written, the error says so. A definite answer of the
+// server or the client is a refusal.
+func TestNotSentIsReported(t *testing.T) {
 	s := redistest.Start(t)
 	dns := func(context.Context, string, string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "nowhere"}}
 	}
-	named := &tls.Config{ServerName: "x"} // no version is spoken
+	named := &tls.Config{ServerName: "x"} // the server speaks no TLS version
 	stranger := &redis.Options{Addr: s.Addr(), Username: "nobody", Password: "x"}
 	hangUp := saying(t, "")
 	for name, c := range map[string]struct {
@@ -98,7 +98,7 @@ func closedClient(t *testing.T, s *redistest.Server) *redis.Client {
 	return rdb
 }
 
-// saying is the address of a server that accepts, says something, and hangs up.
+// saying is the address of a server that accepts, sends the text, and hangs up.
 func saying(t *testing.T, what string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -119,8 +119,8 @@ func saying(t *testing.T, what string) string {
 	return l.Addr().String()
 }
 
-// What was written and not answered is not told as unsent.
-func TestWhatMayHaveBeenSentIsNotToldAsUnsent(t *testing.T) {
+// A request that was written and not answered is not reported as not sent.
+func TestAWrittenRequestIsNotReportedAsNotSent(t *testing.T) {
 	s := redistest.Start(t)
 	proxy := redistest.NewProxy(t, s.Addr())
 	rdb := dialling(t, &redis.Options{Addr: proxy.Addr(), MaxRetries: -1})

@@ -55,7 +55,7 @@ func TestAFullPoolCostsNoLease(t *testing.T) {
 	}
 }
 
-// Who takes locks for a moment has no connection more than before.
+// Locks that are held for a moment need no additional connection.
 func TestShortLocksNeedNoConnectionOfTheirOwn(t *testing.T) {
 	s := redistest.Start(t)
 	rdb := dialling(t, &redis.Options{Addr: s.Addr(), PoolSize: 4})
@@ -85,8 +85,8 @@ func TestShortLocksNeedNoConnectionOfTheirOwn(t *testing.T) {
 }
 
 // A renewal that nobody waits for any more lingers on its connection. The store is closed
-// meanwhile: when the renewal ends, so does the connection.
-func TestWhatLingersKeepsNoConnection(t *testing.T) {
+// meanwhile: when the renewal ends, the connection ends.
+func TestALingeringRequestKeepsNoConnection(t *testing.T) {
 	s := redistest.Start(t)
 	rdb := dialling(t, &redis.Options{Addr: s.Addr(), PoolSize: 4})
 	st := goredis.New(rdb)

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// What one request leaves for the next is right for that one, whoever asks.
+// Words that one request leaves for the next are right for the next, whatever it sends.
 func TestWordsAreThoseOfTheirOwnRequest(t *testing.T) {
 	var w words
 	var all sync.WaitGroup
@@ -18,7 +18,7 @@ func TestWordsAreThoseOfTheirOwnRequest(t *testing.T) {
 			for i := range 200 {
 				action := []*script.Script{script.Acquire, script.Release, script.Poll}[i%3]
 				keys, args := []string{"same"}, []string{fmt.Sprint(who), "30000", fmt.Sprint(i % 2)}
-				for range i % 15 { // also longer than what is remembered
+				for range i % 15 { // some longer than what is remembered
 					args = append(args, "more")
 				}
 				want := []any{"evalsha", action.SHA1, 1, "same", args[0], args[1], args[2]}
@@ -38,7 +38,7 @@ func TestWordsOfARequestAreTakenFromTheOneBefore(t *testing.T) {
 	var w words
 	keys, args := []string{"key"}, []string{"1", "30000", "90000", "x", "10000", "base"}
 	w.of(script.Acquire, keys, args)
-	// The list and what remembers it.
+	// The list, and the memory of it.
 	if n := testing.AllocsPerRun(100, func() { w.of(script.Acquire, keys, args) }); n > 2 {
 		t.Errorf("%v allocations", n)
 	}

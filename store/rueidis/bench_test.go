@@ -12,8 +12,8 @@ import (
 func BenchmarkRun(b *testing.B)            { library.BenchmarkRun(b) }
 func BenchmarkRunCancellable(b *testing.B) { library.BenchmarkRunCancellable(b) }
 
-// BenchmarkEvalSha is the same request by rueidis alone, with a deadline: then
-// it reads the answer on the caller's goroutine, as under BenchmarkRun.
+// BenchmarkEvalSha is the same request with rueidis alone, with a deadline: then it reads the
+// answer on the caller's goroutine, as in BenchmarkRun.
 func BenchmarkEvalSha(b *testing.B) {
 	_, rdb := open(b, redistest.Start(b, storetestenv.Free, caching).Addr(), nil)
 	ctx, cancel := context.WithTimeout(b.Context(), time.Hour)

@@ -17,12 +17,12 @@ func ExampleNew() {
 	ctx := context.Background()
 	rdb, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress:      []string{"localhost:6379"},
-		ConnWriteTimeout: 3 * time.Second, // well under the lease
+		ConnWriteTimeout: 3 * time.Second, // much shorter than the lease
 	})
 	if err != nil {
 		log.Fatal(err) // rueidis connects at once
 	}
-	defer rdb.Close() // the store has only borrowed it
+	defer rdb.Close() // the store only borrows it
 	client, err := holdfast.New(holdfastrueidis.New(rdb), holdfast.Config{})
 	if err != nil {
 		log.Fatal(err)
@@ -38,7 +38,7 @@ func ExampleNew() {
 	}
 }
 
-// A primary that Sentinel watches. A grant counts when a replica has it.
+// A primary behind Sentinel. A grant counts when a replica has it.
 func ExampleNew_sentinel() {
 	rdb, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress:      []string{"sentinel-1:26379", "sentinel-2:26379", "sentinel-3:26379"},

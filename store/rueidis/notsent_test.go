@@ -18,8 +18,8 @@ import (
 	holdfastrueidis "github.com/holdfast-go/holdfast/store/rueidis"
 )
 
-// dialled is a client of a server that stands, whose later connections go by dial.
-// The first is cut, so that the next request makes another one.
+// dialled is a client of a live server that makes later connections with dial. The first
+// connection is cut, so the next request makes another one.
 func dialled(t *testing.T, dial func(ctx context.Context) (net.Conn, error)) *holdfastrueidis.Store {
 	t.Helper()
 	s := redistest.Start(t)
@@ -46,7 +46,7 @@ func dialled(t *testing.T, dial func(ctx context.Context) (net.Conn, error)) *ho
 	return st
 }
 
-// refusedDial finds nobody.
+// refusedDial finds no listener.
 func refusedDial(t *testing.T) func(ctx context.Context) (net.Conn, error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,8 +58,8 @@ func refusedDial(t *testing.T) func(ctx context.Context) (net.Conn, error) {
 	return func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", addr) }
 }
 
-// What fails before anything is written is told as that.
-func TestWhatWasNotSentIsTold(t *testing.T) {
+// If a request fails before anything is written, the error says so.
+func TestNotSentIsReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		dial func(ctx context.Context) (net.Conn, error)
 		code string // of the refusal; empty: none
@@ -99,7 +99,7 @@ func TestWhatWasNotSentIsTold(t *testing.T) {
 	}
 }
 
-// Who asks over a client that was closed is told so.
+// A request with a closed client gets an error that says so.
 func TestAClosedClientIsNamed(t *testing.T) {
 	s := redistest.Start(t)
 	rdb, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, DisableCache: true})
@@ -108,7 +108,7 @@ func TestAClosedClientIsNamed(t *testing.T) {
 	}
 	st := holdfastrueidis.New(rdb)
 	rdb.Close()
-	_, _ = st.Run(t.Context(), storetestenv.Echo, nil, []string{"x"}) // it may have been under way
+	_, _ = st.Run(t.Context(), storetestenv.Echo, nil, []string{"x"}) // the first request may have been under way
 	var refusal *store.ServerError
 	_, err = st.Run(t.Context(), storetestenv.Echo, nil, []string{"x"})
 	if !errors.As(err, &refusal) || refusal.Code != "CLIENT" {

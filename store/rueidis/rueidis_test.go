@@ -17,7 +17,7 @@ import (
 	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
 )
 
-// library is rueidis as the tests of every store use it.
+// library is rueidis for the tests of every store.
 var library = storetestenv.Library{
 	Open:         opened,
 	OpenSentinel: openedSentinel,
@@ -27,12 +27,12 @@ var library = storetestenv.Library{
 	Unusable: func() map[string]store.Store {
 		return map[string]store.Store{"nil": rueidisstore.New(nil)}
 	},
-	Needs:     []redistest.Option{caching},
-	Protocols: slices.Sorted(maps.Keys(protocols)),
-	Refused:   []string{"RESP3", "RESP2"},
-	Commands:  []string{"+client"},
-	NoAuth:    "already authenticated",
-	ReplacesConnection:  true,
+	Needs:              []redistest.Option{caching},
+	Protocols:          slices.Sorted(maps.Keys(protocols)),
+	Refused:            []string{"RESP3", "RESP2"},
+	Commands:           []string{"+client"},
+	NoAuth:             "already authenticated",
+	ReplacesConnection: true,
 }
 
 func opened(t testing.TB, addr string, c storetestenv.Client) (store.Store, func() int) {
@@ -49,7 +49,7 @@ func opened(t testing.TB, addr string, c storetestenv.Client) (store.Store, func
 func openedSentinel(t testing.TB, group *redistest.Sentinel) store.Store {
 	t.Helper()
 	return rueidisstore.New(connect(t, rueidis.ClientOption{
-		DisableCache: redistest.Secured(), // it would want more of the Sentinels
+		DisableCache: redistest.Secured(), // the cache would need more permissions at the Sentinels
 		InitAddress:  group.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: redistest.SentinelName},
 	}))
 }
@@ -66,7 +66,7 @@ func TestRequests(t *testing.T)                  { library.Requests(t) }
 func TestRefusals(t *testing.T)                  { library.Refusals(t) }
 func TestSubscriptions(t *testing.T)             { library.Subscriptions(t) }
 
-// When it unsubscribes, rueidis takes some refusals for answers to something else, and
+// When it unsubscribes, rueidis takes some refusals for answers to another request, and
 // panics.
 func TestStopAtAServerThatRefuses(t *testing.T) { library.StopsAtAServerThatRefuses(t) }
 func TestStopAtANodeThatRefuses(t *testing.T)   { library.StopsAtANodeThatRefuses(t) }
@@ -75,7 +75,7 @@ func TestCloseLeavesNoTimer(t *testing.T)                { library.CloseLeavesNo
 func TestTriesAtARefusedPortLeaveNothing(t *testing.T)   { library.TriesAtARefusedPortLeaveNothing(t) }
 func TestAStoreOfNoClientRefusesEverything(t *testing.T) { library.UnusableClients(t) }
 
-// protocols are the ways to speak with a server that a client may choose.
+// protocols are the protocols that a client may choose.
 var protocols = map[string]func(*rueidis.ClientOption){
 	"RESP3":        func(*rueidis.ClientOption) {},
 	"RESP3NoCache": func(o *rueidis.ClientOption) { o.DisableCache = true },
@@ -83,7 +83,7 @@ var protocols = map[string]func(*rueidis.ClientOption){
 	"Pool":         func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true },
 }
 
-// caching is for clients of rueidis as it comes.
+// caching is for clients of rueidis with its defaults.
 var caching = redistest.Needs("rueidis without")
 
 // open returns a store on addr. change may change the client's options.
@@ -95,7 +95,7 @@ func open(
 	if change != nil {
 		change(&opts)
 	}
-	// ForceSingleClient: a server that refuses us is for the store to report.
+	// ForceSingleClient: the store reports a server that refuses the client.
 	rdb := connect(t, opts)
 	return rueidisstore.New(rdb), rdb
 }
@@ -111,8 +111,8 @@ func connect(t testing.TB, opts rueidis.ClientOption) rueidis.Client {
 	return rdb
 }
 
-// Requests share a connection, and one request's deadline breaks it. That is
-// no reason for another to fail, least of all as if its own time were over.
+// Requests share a connection, and one request's deadline breaks it. Another request must not
+// fail by that, and least of all as if its own deadline had passed.
 func TestAnothersDeadlineIsNotOurs(t *testing.T) {
 	proxy := redistest.NewProxy(t, redistest.Start(t, storetestenv.Free, caching).Addr())
 	s, _ := open(t, proxy.Addr(), nil)
@@ -143,7 +143,7 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	rec, _ := storetestenv.Listen(t, s, "channel")
 	before := proxy.Count(redistest.Arrived, "HELLO")
 	proxy.BlackHole()
-	proxy.Await(t, redistest.Arrived, "HELLO", before+2) // for requests, and for this
+	proxy.Await(t, redistest.Arrived, "HELLO", before+2) // one for requests, and one for this subscription
 	proxy.Cut()
 	proxy.Pass()
 	storetestenv.Await(t, rec.Resumed)
@@ -153,8 +153,8 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	}
 }
 
-// An application that has taken the rest of the pool does not keep a subscription from
-// ending, nor the others from going on.
+// If an application uses the rest of the pool, a subscription still ends, and the others
+// continue.
 func TestStopWithAFullPool(t *testing.T) {
 	server := redistest.Start(t, storetestenv.Free, caching)
 	s, _ := open(t, server.Addr(), func(o *rueidis.ClientOption) { o.BlockingPoolSize = 1 })
@@ -171,7 +171,7 @@ func TestStopWithAFullPool(t *testing.T) {
 	}
 }
 
-// While one of two subscriptions ends, the server counts us among those who hear the other.
+// While one of two subscriptions ends, the server still counts the other.
 func TestStopDoesNotInterruptTheOthers(t *testing.T) {
 	server := redistest.Start(t, storetestenv.Free, caching)
 	s, _ := open(t, server.Addr(), nil)

@@ -18,9 +18,8 @@ import (
 	holdfastrueidis "github.com/holdfast-go/holdfast/store/rueidis"
 )
 
-// A certificate that the client does not trust is a definite refusal: nothing
-// was sent. rueidis connects when it is made, so the certificate is one that is
-// not trusted any more.
+// A certificate that the client does not trust is a definite refusal: nothing was sent.
+// rueidis connects when it is made, so the certificate becomes untrusted later.
 func TestDistrustIsDefinite(t *testing.T) {
 	server := redistest.Start(t, storetestenv.Free)
 	foreign := httptest.NewTLSServer(nil)

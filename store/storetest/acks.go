@@ -18,7 +18,7 @@ var ackTests = []test{
 	{"ended", testAckedEnded},
 }
 
-// acked acquires, and waits for so many replicas.
+// acked acquires, and waits for that many replicas.
 func (s *suite) acked(acker store.Acker, replicas int, limit time.Duration) (string, store.Acks) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
@@ -32,8 +32,8 @@ func (s *suite) acked(acker store.Acker, replicas int, limit time.Duration) (str
 	return answer, got
 }
 
-// A limit that is reached on a loaded machine is no fault of the store: so it
-// is far away where enough replicas answer.
+// On a loaded machine a time limit may pass without a fault of the store. So it is long where
+// enough replicas answer.
 func testAcked(s *suite) {
 	if acker, able := s.Store.(store.Acker); able && s.Replicas > 0 {
 		answer, got := s.acked(acker, s.Replicas, 2*time.Second)

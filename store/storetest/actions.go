@@ -97,8 +97,8 @@ func testHandOver(s *suite) {
 	s.begins(rec.next(s), "granted "+s.attempt("b", 2))
 }
 
-// A waiter that nobody can tell is passed over, so a store must not hear for
-// clients that have stopped.
+// A release passes over a waiter without a subscription, so a store must end the subscriptions
+// of clients that have stopped.
 func testNobodyListens(s *suite) {
 	stopped := s.listen(s.channel("b"))
 	rec := s.listen(s.channel("c"))
@@ -162,7 +162,7 @@ func testCancel(s *suite) {
 	s.take(s.attempt("c", 1), "x")
 }
 
-// An answer of several lines arrives as it is.
+// An answer of several lines arrives unchanged.
 func testInspect(s *suite) {
 	s.is(s.run(script.Inspect), "absent")
 	owner := s.named("alice")
@@ -196,7 +196,7 @@ func testRegisterClient(s *suite) {
 	s.is(s.run(script.ReadClient), "client shop web-1 42 v1 1700000000000")
 }
 
-// A Store is used by many goroutines; every answer belongs to its request.
+// Many goroutines use a Store; every answer belongs to its request.
 func testManyAtOnce(s *suite) {
 	var wg sync.WaitGroup
 	for i := range 16 {
@@ -223,7 +223,7 @@ func testManyAtOnce(s *suite) {
 	wg.Wait()
 }
 
-// Of many who want one lock at the same time one gets it.
+// Of many attempts at the same time one gets the lock.
 func testOneAtATime(s *suite) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex

@@ -11,7 +11,7 @@ var byteTests = []test{
 	{"groups", testGroups},
 }
 
-// odd are names that a store could mistake for something else.
+// odd are names that a store could confuse with something else.
 var odd = []string{
 	"with space", "line\r\nfeed", "{braces}", "}{", "{}", "ümläut 世界 🔒", "nul\x00byte", "\xff\xfe",
 	"*", "?[a]", `quote"'\`, "-", "$5", "%s%d%!",
@@ -34,7 +34,7 @@ func testKeys(s *suite) {
 	}
 }
 
-// An argument arrives as it was given.
+// An argument arrives unchanged.
 func testArguments(s *suite) {
 	for _, value := range append(odd, "") {
 		s.is(s.run(script.RegisterClient, ttl, value, "web-1", 42, "v1", 5), "announced")
@@ -42,7 +42,7 @@ func testArguments(s *suite) {
 	}
 }
 
-// So does a message, on a channel of any name.
+// A message arrives unchanged, on a channel of any name.
 func testMessages(s *suite) {
 	for _, name := range odd {
 		rec := s.listen(s.channel(name))
@@ -54,7 +54,7 @@ func testMessages(s *suite) {
 	}
 }
 
-// A group depends on nothing but the key, and keys with one hash tag share it.
+// A group depends only on the key, and keys with the same hash tag share it.
 func testGroups(s *suite) {
 	for _, name := range odd {
 		key := s.key + name

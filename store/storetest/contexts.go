@@ -57,12 +57,12 @@ func testEndedContext(s *suite) {
 	s.is(s.run(script.Inspect), "absent")
 }
 
-// A server that is silent holds nobody longer than they wish to wait.
+// A silent server delays no caller beyond its context.
 func testSilentServer(s *suite) {
 	if s.Silence == nil {
 		return
 	}
-	s.run(script.Inspect) // connected
+	s.run(script.Inspect) // now the store is connected
 	s.listen(s.channel("b"))
 	resume := s.Silence()
 	defer resume()
@@ -89,7 +89,7 @@ func testCancelled(s *suite) {
 	}
 }
 
-// Whoever was left waiting does not confuse those who come later.
+// Late answers to requests that were given up do not reach later requests.
 func testAfterSilence(s *suite) {
 	if s.Silence == nil {
 		return

@@ -12,7 +12,7 @@ var entryTests = []test{
 	{"check_acl", testCheckACL},
 }
 
-// Who waits in the name that is let in comes in too, and hears of it.
+// If an owner is granted, all waiters of that owner are granted, and each gets a push.
 func testTogether(s *suite) {
 	if s.NoOwners {
 		return
@@ -34,8 +34,7 @@ func testTogether(s *suite) {
 	s.begins(s.acquire(s.attempt("c", 1), "x", waits, "carol"), "queued 1")
 }
 
-// A lock that is given up and stays taken is nobody's, and the first in line is
-// told for how long.
+// A lock that is released and kept has no holder, and the first waiter is told for how long.
 func testReleaseAfter(s *suite) {
 	giveUp := func(attempt, token string, least int, owner ...any) string {
 		return s.run(script.ReleaseAfter, append([]any{attempt, token, least, 0, retention, s.base}, owner...)...)

@@ -15,8 +15,7 @@ var errorTests = []test{
 	{"forgotten scripts", testForgottenScripts},
 }
 
-// What the server refuses is a *ServerError with the server's code, and the
-// whole of what it said.
+// A refusal is a *ServerError with the server's code and its whole message.
 func testWrongType(s *suite) {
 	if s.Plant == nil {
 		return
@@ -66,7 +65,7 @@ func (s *suite) refused(action *script.Script, args []any) *store.ServerError {
 	return refused
 }
 
-// A server forgets scripts when it restarts or fails over. Nobody notices.
+// A server forgets scripts when it restarts or fails over. No caller notices.
 func testForgottenScripts(s *suite) {
 	if s.FlushScripts == nil {
 		return

@@ -23,7 +23,7 @@ var listenTests = []test{
 	{"killed again and again", testKilledOften},
 }
 
-// ear is a subscription that keeps what it hears.
+// recorder is a subscription that keeps its messages.
 type recorder struct {
 	heard   chan string
 	resumed chan struct{}
@@ -59,8 +59,8 @@ func (rec *recorder) next(s *suite) string {
 	}
 }
 
-// eventually publishes until a message is heard: for when the subscription may
-// be broken, and mend, at any moment.
+// eventually publishes until a message arrives: for a subscription that may break and be
+// restored at any moment.
 func (s *suite) eventually(rec *recorder, channel string) {
 	s.Helper()
 	late := time.After(patience)
@@ -76,7 +76,7 @@ func (s *suite) eventually(rec *recorder, channel string) {
 	}
 }
 
-// What is published after Listen has returned is heard.
+// A message that is published after Listen has returned arrives.
 func testConfirmed(s *suite) {
 	for i := range 50 {
 		name := strconv.Itoa(i)
@@ -139,7 +139,7 @@ func testSeveralChannels(s *suite) {
 	}
 }
 
-// A channel's name is no pattern.
+// A channel's name is not a pattern.
 func testOtherChannels(s *suite) {
 	rec := s.listen(s.channel("*"))
 	s.Publish(s.channel("other"), "not for us")
@@ -188,7 +188,7 @@ func testStopWaits(s *suite) {
 		}
 	}()
 	for range 20 {
-		s.run(script.Inspect) // time for a stop that does not wait
+		s.run(script.Inspect) // gives a stop that does not wait the time to return
 	}
 	close(proceed)
 	s.within("stop", func() { <-stopped })
@@ -210,7 +210,7 @@ func testAfterStop(s *suite) {
 	s.is(again.next(s), "again")
 }
 
-// A subscription that broke comes back by itself, and says so.
+// A broken subscription is restored by itself, and Resumed is called.
 func testKilled(s *suite) {
 	if s.KillSubscribers == nil {
 		return

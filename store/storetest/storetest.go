@@ -1,5 +1,5 @@
-// Package storetest is the conformance suite for implementations of
-// store.Store. Every store of this repository passes it; so should yours:
+// Package storetest is the conformance suite for implementations of store.Store. Every store
+// of this repository passes it; so should yours:
 //
 //	func TestConformance(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) storetest.Env {
@@ -8,10 +8,9 @@
 //		})
 //	}
 //
-// It judges what the Store adds to the scripts (bytes that arrive unchanged,
-// contexts, errors, subscriptions) and that the actions answer what they must
-// in their main cases. What the actions do in every case is the business of
-// the transcripts beside the scripts.
+// It tests what the Store adds to the scripts (bytes that arrive unchanged, contexts, errors,
+// subscriptions), and that the scripts give the right answers in their main cases. The
+// transcripts beside the scripts have all the cases.
 package storetest
 
 import (
@@ -26,54 +25,52 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Env is a store under test and a hand on what stands behind it. The suite
-// uses keys and channels that begin with "storetest:" and a number of its own,
-// so the server may be shared. Tests that need a function which is nil are not
-// run.
+// Env is a store under test, with functions that act on its server. The suite uses keys and
+// channels that begin with "storetest:" and a number of its own, so the server may be shared.
+// If a function is nil, the tests that need it are not run.
 type Env struct {
 	Store store.Store
 
-	// NoPermits says that the store refuses permits: over several servers
-	// they cannot be counted.
+	// NoPermits says that the store refuses permits: several servers cannot count them.
 	NoPermits bool
 
-	// NoOwners says that the store refuses owners by name: over several
-	// servers their entries would have tokens of their own.
+	// NoOwners says that the store refuses named owners: over several servers their entries
+	// would have different tokens.
 	NoOwners bool
 
 	// NoConversions says that the store refuses to convert holds between reading and writing.
 	NoConversions bool
 
-	// Publish sends a message on a connection that is not the store's, by
-	// SPUBLISH if the store is sharded. It is needed.
+	// Publish sends a message on a connection that is not the store's, with SPUBLISH if the
+	// store is sharded. It is required.
 	Publish func(channel, payload string)
 
-	// Replicas is how many replicas of each server acknowledge what it
-	// writes, if the store is a store.Acker.
+	// Replicas is how many replicas of each server acknowledge its writes, if the store is a
+	// store.Acker.
 	Replicas int
 
-	// Plant puts a value that is no hash at key.
+	// Plant puts a value that is not a hash at key.
 	Plant func(key string)
 
 	// FlushScripts makes the server forget the scripts that it knows.
 	FlushScripts func()
 
-	// KillSubscribers ends the connections that the store subscribes on.
+	// KillSubscribers ends the connections of the store's subscriptions.
 	KillSubscribers func()
 
-	// Silence lets the server answer nothing while connections stand, until
-	// resume is called.
+	// Silence makes the server answer nothing, with its connections open, until resume is
+	// called.
 	Silence func() (resume func())
 }
 
-// patience bounds every wait. It is far longer than anything takes: on a
-// loaded machine a test must be late before it is wrong.
+// patience bounds every wait. It is far longer than anything takes: on a loaded machine a test
+// must be late before it is wrong.
 const patience = time.Minute
 
-// soon is the time limit of requests that must not be answered.
+// soon is the timeout of requests that must not be answered.
 const soon = 50 * time.Millisecond
 
-// Run runs the suite. open is called for each test and cleans up by t.Cleanup.
+// Run runs the suite. It calls open for each test; open cleans up with t.Cleanup.
 func Run(t *testing.T, open func(t *testing.T) Env) {
 	for _, area := range []struct {
 		name  string
@@ -126,12 +123,12 @@ func newSuite(t *testing.T, env Env) *suite {
 	return s
 }
 
-// channel is where a client of this test listens. Its name is of no other test.
+// channel is the channel of a client. No other test uses its name.
 func (s *suite) channel(client string) string { return s.base + s.client(client) }
 
 func (s *suite) client(name string) string { return strings.Trim(s.tag, "{}") + name }
 
-// attempt is the n-th acquisition of a client.
+// attempt is the ID of a client's n-th attempt.
 func (s *suite) attempt(client string, n int) string {
 	return fmt.Sprintf("%s/%d", s.client(client), n)
 }
@@ -161,8 +158,8 @@ func words(args []any) []string {
 	return list
 }
 
-// The leases of the suite are long: no test waits for one to end, and a store
-// that bounds its requests by a part of the lease leaves them time.
+// The leases of the suite are long: no test waits for one to end, and a store that bounds its
+// requests by a part of the lease leaves them time.
 const (
 	ttl       = 600_000
 	retention = 600_000
@@ -175,8 +172,8 @@ func (s *suite) acquire(attempt, want string, wait int, owner ...any) string {
 	return s.run(script.Acquire, append([]any{attempt, ttl, life, want, wait, s.base}, owner...)...)
 }
 
-// named is an owner's name as the last argument of an action: none if the
-// store refuses them.
+// named returns an owner's name as the last argument of an action: nothing if the store
+// refuses named owners.
 func (s *suite) named(name string) []any {
 	if s.NoOwners {
 		return nil
@@ -189,7 +186,7 @@ func (s *suite) release(attempt, token string, owner ...any) string {
 	return s.run(script.Release, append([]any{attempt, token, retention, s.base}, owner...)...)
 }
 
-// take acquires and answers the token.
+// take acquires and returns the token.
 func (s *suite) take(attempt, want string, owner ...any) (token string) {
 	s.Helper()
 	answer := s.acquire(attempt, want, 0, owner...)
@@ -197,7 +194,7 @@ func (s *suite) take(attempt, want string, owner ...any) (token string) {
 	return strings.Fields(answer)[1]
 }
 
-// is expects an answer, whole.
+// is expects the whole answer.
 func (s *suite) is(got, want string) {
 	s.Helper()
 	if got != want {
@@ -205,7 +202,7 @@ func (s *suite) is(got, want string) {
 	}
 }
 
-// begins expects an answer by its first words.
+// begins expects the first words of an answer.
 func (s *suite) begins(got, want string) {
 	s.Helper()
 	if got != want && !strings.HasPrefix(got, want+" ") {
@@ -213,8 +210,8 @@ func (s *suite) begins(got, want string) {
 	}
 }
 
-// within fails unless f returns in time. f runs in a goroutine of its own and
-// must not call FailNow.
+// within fails unless f returns in time. f runs in a goroutine of its own and must not call
+// FailNow.
 func (s *suite) within(what string, f func()) {
 	s.Helper()
 	done := make(chan struct{})

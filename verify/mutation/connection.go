@@ -9,10 +9,10 @@ var (
 	closing = check{"bubble tests", ".", []string{"-run=Close|ReleaseIsBounded|TwoResign", "."}}
 	nilling = check{"bubble tests", ".", []string{"-run=Nil|NoMethod|MissingFunction|BadInput", "."}}
 	goRedis = check{"store tests", "store/goredis", []string{
-		"-run=WhatWas|WhatMay|TriesAt|NoClient|FullPool|ShortLocks|CloseLeaves", ".",
+		"-run=NotSent|TriesAt|NoClient|FullPool|ShortLocks|CloseLeaves", ".",
 	}}
 	rueidis = check{"store tests", "store/rueidis", []string{
-		"-run=WhatWas|TriesAt|NoClient|ClosedClient|FullPool|CloseLeaves", ".",
+		"-run=NotSent|TriesAt|NoClient|ClosedClient|FullPool|CloseLeaves", ".",
 	}}
 )
 
