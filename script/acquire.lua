@@ -1,45 +1,44 @@
 #!lua
--- acquire — take the lock if it is free; else, if asked, join its line.
+-- acquire — take the lock if it is free; otherwise join its wait queue, if asked to.
 --
 -- KEYS   1 key             the lock's record
--- ARGV   1 attempt         who asks: <client>/<number>, unique for each acquisition
+-- ARGV   1 attempt         the acquisition: <client>/<number>, never used again
 -- ARGV   2 ttl             lease in ms, at least 1
--- ARGV   3 record_ttl      ms for which the record is to live: ttl and the retention after it
+-- ARGV   3 record_ttl      ms for which the record lives: ttl and the retention after it
 -- ARGV   4 mode            x exclusive | s shared | p:<weight>:<limit> permits
--- ARGV   5 waiter_ttl      ms for which a place in the line is kept without a sign of life; 0: do not join
--- ARGV   6 channel_prefix  channel prefix of the pushes
+-- ARGV   5 waiter_ttl      ms for which the attempt keeps its place without a poll; 0: do not join the queue
+-- ARGV   6 channel_prefix  prefix of the push channels
 -- ARGV   7 owner           optional: the name under which several attempts hold together
 --
--- ANSWER granted <token> <waiting>     the lock is held for ttl from now on
--- ANSWER queued <place> <left> <now>   joined, or joined before; left: ms until the holders may be over;
---                                      now: the server's time in ms, before which nothing was granted
--- ANSWER busy <left> <holder>          not free; holder is - unless exclusive
--- ANSWER conflict <limit>              another limit is in force, or the weight is above the limit asked for
--- ERROR  FORMAT                        the record is of a later format
--- ERROR  ERR                           mode is of no such form, or asks for no permit
+-- ANSWER granted <token> <waiting>         the attempt holds the lock for ttl from now on
+-- ANSWER queued <position> <left> <now>    it waits, now or since an earlier request; left: ms until the holders
+--                                          may have expired; now: the server's time in ms; no grant is older
+-- ANSWER busy <left> <holder>              the lock is not free; holder is - unless exclusive
+-- ANSWER conflict <limit>                  another limit is in force, or weight is above the limit asked for
+-- ERROR  FORMAT                            the record has a later format
+-- ERROR  ERR                               mode has no such form, or asks for no permit
 --
--- HOLDS  I1 I2 I3 I5 I6. Sent again by the same attempt it gives the same
---        token, or the same place, and counts the lease from the later time.
---        A limit is in force while permits are held or somebody waits, once
---        what is over has ended and the line was served; who finds none in
---        force says it.
--- WHY    A look and a grant in two steps would let two clients see the lock
---        free; a token drawn apart from its grant could be given out of order.
+-- HOLDS  I1 I2 I3 I5 I6. If the same attempt sends it again, it gets the same token, or
+--        keeps its place; the lease counts from the later time. A limit is in force
+--        while permits are held or an attempt waits. The step decides that after it has
+--        ended expired holds and served the queue. If none is in force, this request sets it.
+-- WHY    If a read and a grant were two steps, two clients could both see the lock free.
+--        If the token were drawn apart from its grant, tokens could be out of order.
 
 local key, attempt, ttl, record_ttl = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local mode, waiter_ttl, channel_prefix, owner = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
--- clock_token is the server's time as a token; all but its last three digits are ms.
+-- clock_token is the server's time as a token: microseconds. All but the last three digits are ms.
 local function clock_token()
   local clock = redis.call('TIME')
   return clock[1] .. string.sub('00000' .. clock[2], -6)
 end
 
--- The short way, for a plain mutex that nobody holds, shares or waits for: then
--- the field lock is a token and nothing else, and what there is to know is read
--- at once. Nothing but its next lease needs the record, so its life is set and
--- not compared: first, as in commit, and again where there was no record. A token
--- has 16 digits until the year 2286, and what is no number is of a later format.
+-- The fast path for an exclusive lock without holders or waiters. The field lock is then a
+-- token and nothing else, so one HGET tells all. Only the new lease needs the record, so
+-- PEXPIRE sets the TTL without comparing it. As in commit it comes first. If the key did
+-- not exist, it comes again at the end. A token has 16 digits until the year 2286. What is
+-- not a number was written by a later format.
 if mode == 'x' and not owner then
   local call = redis.call
   local last = call('HGET', key, 'lock')
@@ -59,9 +58,9 @@ if mode == 'x' and not owner then
   end
 end
 
--- The short way for readers and permits that come in beside their like, or to a
--- lock that is free, while nobody waits. The sum over those who share tells
--- that none of them may be over; what else there is to do is left to the long way.
+-- The fast path for shared holders and permits: nobody waits, and the lock is free or held
+-- in the same mode. soonest tells that none of the holds has expired. The slow path does
+-- everything else.
 if mode ~= 'x' and not owner then
   local call = redis.call
   local kind, weight, asked_limit = mode, 1, nil
@@ -70,7 +69,7 @@ if mode ~= 'x' and not owner then
     weight = kind and #weight < 16 and tonumber(weight) or 0
   end
   local got = call('HMGET', key, 'lock', 'shares', 'queue', 'h:' .. attempt, 'limit')
-  -- An empty field has gone, see commit in the shared part.
+  -- An empty field counts as absent, see commit in record.lua.
   for i = 2, 4 do if got[i] == '' then got[i] = false end end
   local last, sum = got[1], got[2]
   if weight > 0 and not got[3] and not got[4] and (not asked_limit or got[5] == asked_limit) then
@@ -137,12 +136,12 @@ local waiter = waiting > 0 and read_field('w:' .. attempt)
 local blocked = false
 if waiting > 0 then
   mine, blocked = serve_queue(waiter and attempt)
-  -- The line may just have let in another attempt of the same named owner.
+  -- This step may have granted the lock to another attempt of the same owner.
   if owner and not mine then mine = reacquire(attempt, owner, ttl, true) end
   if mine then return granted(mine) end
 end
 
--- It may have left for a limit that was lowered.
+-- The queue may have removed it, because the limit was lowered.
 waiter = waiting > 0 and read_field('w:' .. attempt)
 if waiter then return commit(keep_waiting(attempt, waiter, waiter_ttl)) end
 
@@ -152,15 +151,15 @@ if asked_limit and limit ~= asked_limit then
   fields.limit = text(limit)
 end
 
--- A reader that re-enters under its name does not queue behind a writer who
--- waits for that reader to leave.
+-- A reader that re-enters under its owner's name does not queue behind a writer, because
+-- that writer waits for the reader.
 if blocked and owner and mode == 's' and shared_mode == 's' then
   local function ours(field, value) return string.sub(field, 1, 2) == 'h:' and words(value)[6] == owner end
   local all = call('HGETALL', key)
   for i = 1, #all, 2 do
     if ours(all[i], fields[all[i]] or all[i + 1]) then blocked = false end
   end
-  -- The line may just have let it in.
+  -- This step may have granted the lock to another attempt of that owner.
   for field, value in pairs(fields) do
     if ours(field, value) then blocked = false end
   end

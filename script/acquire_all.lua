@@ -1,24 +1,24 @@
 #!lua
 -- acquire_all — take several locks, all or none.
 --
--- KEYS   n key             the records, one for each lock, no two the same
--- ARGV   1 attempt         who asks: <client>/<number>; all the holds are this one acquisition's
+-- KEYS   n key             the records, one for each lock, all different
+-- ARGV   1 attempt         the acquisition: <client>/<number>; it is the same for all locks
 -- ARGV   2 ttl             lease in ms, at least 1
 -- ARGV   3 retention       ms for which a record outlives its last lease
--- ARGV   n channel_prefix  for the i-th key, argument i+3: channel prefix of its pushes
+-- ARGV   n channel_prefix  for the i-th key, argument i+3: prefix of its push channels
 --
 -- ANSWER granted <each…>                a token and a number of waiters for each lock, in order:
---                                       all are held for ttl from now on
--- ANSWER busy <index> <left> <holder>   the index-th lock is not free, and none is held; left: ms
---                                       until its holders may be over; holder is - unless exclusive
--- ERROR  FORMAT                         a record is of a later format; nothing has changed
+--                                       the attempt holds all of them for ttl from now on
+-- ANSWER busy <index> <left> <holder>   the index-th lock is not free, and the attempt holds none; left: ms
+--                                       until the holders may have expired; holder is - unless exclusive
+-- ERROR  FORMAT                         a record has a later format; nothing has changed
 --
--- HOLDS  I1 I2 I3 I5 I6. Sent again by the same attempt it gives the same
---        tokens, and counts the leases from the later time. If one of the
---        locks was lost between the two, the second ends what the first got.
--- WHY    One after the other, two who want the same locks could each get a
---        half. All records are read before anything is written: a key that
---        holds something else is refused while nothing has changed.
+-- HOLDS  I1 I2 I3 I5 I6. If the same attempt sends it again, it gets the same tokens, and the
+--        leases count from the later time. If one of the locks was lost in between, the
+--        repeated request releases the others.
+-- WHY    If two clients took the same locks one by one, each could get half of them. The step
+--        reads all records before it writes. So if one key holds something else, the
+--        server refuses while nothing has changed.
 
 local attempt, ttl, retention = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local instant = redis.call('TIME')
@@ -27,7 +27,7 @@ local function open(key, channel_prefix)
 --include record
   local lock = {set_record_ttl = set_record_ttl, write_fields = write_fields, publish = publish}
 
-  -- try says whether attempt holds the lock or may take it.
+  -- try reports whether the attempt holds the lock or can take it.
   function lock.try()
     expire()
     lock.token = reacquire(attempt, nil, ttl, true)
@@ -46,7 +46,7 @@ local function open(key, channel_prefix)
     return token .. ' ' .. text(waiting)
   end
 
-  -- drop ends a hold that try has found.
+  -- drop releases a hold that try has found.
   function lock.drop()
     if not lock.token or not holds(attempt) then return end
     end_exclusive()
@@ -65,7 +65,7 @@ for i, key in ipairs(KEYS) do
   locks[i] = open(key, ARGV[i + 3])
   if locks[i].err then return locks[i] end
 end
--- commit writes to all of them before anybody is told anything.
+-- commit writes all records before it sends any push.
 local function commit(answer)
   for _, lock in ipairs(locks) do lock.set_record_ttl() end
   for _, lock in ipairs(locks) do lock.write_fields() end

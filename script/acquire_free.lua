@@ -1,19 +1,18 @@
 #!lua
--- acquire_free — take several mutexes at once, those of them that are free.
+-- acquire_free — take those of several mutexes that are free.
 --
 -- KEYS   n key         the records
 -- ARGV   1 ttl         lease in ms, at least 1
--- ARGV   2 record_ttl  ms for which the records are to live: ttl and the retention after it
--- ARGV   n attempt     who asks, one for each key, from 3 on
+-- ARGV   2 record_ttl  ms for which the records live: ttl and the retention after it
+-- ARGV   n attempt     the acquisitions, one for each key, from argument 3 on
 --
 -- ANSWER granted <token> <each>  each: for every key, in order, 1 if it was granted with
 --                                this token, or - if it was not and nothing has changed
 --
--- HOLDS  I1 I3 I5. What is not granted here is asked for with acquire: a request
---        that came twice, a lock that is held, a key that is no record.
--- WHY    Most of what a short script costs is its start. Acquisitions that many
---        goroutines of a process want at one time share it, and are still
---        each other's strangers: none depends on another.
+-- HOLDS  I1 I3 I5. For what it does not grant, the client sends acquire: a repeated
+--        request, a lock that is held, a key that holds no record.
+-- WHY    Starting a script is most of its cost. So the acquisitions of many goroutines of
+--        a process share one start. They remain independent of each other.
 
 local ttl, record_ttl = ARGV[1], ARGV[2]
 local clock = redis.call('TIME')
@@ -22,7 +21,7 @@ local hold = token .. ' ' .. ttl .. ' '
 local each = {}
 for i, key in ipairs(KEYS) do
   local last, known, done = redis.pcall('HGET', key, 'lock'), nil, nil
-  -- The life comes first, see commit in the shared part.
+  -- PEXPIRE comes first, see commit in record.lua.
   if not last then
     known = redis.pcall('PEXPIRE', key, record_ttl)
     if type(known) == 'number' then

@@ -1,30 +1,29 @@
 #!lua
--- begin_run — begin the run of a period, if nobody has begun it.
+-- begin_run — begin the run of a period, unless this period has had one.
 --
--- KEYS   1 key             the record of the periods
--- ARGV   1 attempt         who asks: <client>/<number>, unique for each run
+-- KEYS   1 key             the record of the job
+-- ARGV   1 attempt         the run: <client>/<number>, never used again
 -- ARGV   2 ttl             lease of the run in ms, at least 1
 -- ARGV   3 retention       ms for which the record outlives its last lease
--- ARGV   4 period          length in ms, at least ttl
+-- ARGV   4 period          length of a period in ms, at least ttl
 -- ARGV   5 offset          ms since 1970 at which one of the periods begins; -: each begins with its run,
---                          or as the job's periods do if one is remembered
--- ARGV   6 first           where no period is remembered: now is it due, or only with the next;
---                          change: no run is asked for, but the job is given this period and offset
--- ARGV   7 channel_prefix  channel prefix of the pushes
+--                          or as in the record if there is one
+-- ARGV   6 first           if the record has no period yet: now for a run at once, next for one in the next period;
+--                          change: do not run, and give the job this period and offset
+-- ARGV   7 channel_prefix  prefix of the push channels
 --
--- ANSWER granted <token> <left>   the run is ours, held for ttl from now on; left: ms until the next period
--- ANSWER early <left> <attempt>   this period has had its run, by attempt; -: nobody knows of one
--- ANSWER busy <left> <holder>     the period is due, but a run goes on that began before it
--- ANSWER other <period> <offset>  the job has another period or offset; its mark is kept
--- ERROR  FORMAT                   the record is of a later format
+-- ANSWER granted <token> <left>   the attempt runs, and holds for ttl from now on; left: ms until the next period
+-- ANSWER early <left> <attempt>   this period has had its run, by attempt; - if no run is known
+-- ANSWER busy <left> <holder>     a run is due, but an earlier one still goes on
+-- ANSWER other <period> <offset>  the job has another period or offset, which is kept
+-- ERROR  FORMAT                   the record has a later format
 --
--- HOLDS  I1 I2 I3 I5. The period is marked in the step that grants the run,
---        so it is kept though the run is short or its process dies. Sent
---        again by the same attempt it gives the same token. The mark of a
---        job is never judged by another period than the one it was made with.
--- WHY    A look at the mark and a grant in two steps would let two processes
---        run in one period. The periods are counted by the server's clock,
---        so that those of the starters do not matter.
+-- HOLDS  I1 I2 I3 I5. The step that grants the run also marks the period. So the mark exists
+--        even if the run is short or its process crashes. If the same attempt sends it
+--        again, it gets the same token. A request with another period or offset never
+--        judges the mark of a job.
+-- WHY    If reading the mark and granting were two steps, two processes could run in one
+--        period. The server's clock counts the periods, so the processes' clocks do not matter.
 
 local key, attempt, ttl, retention = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local period, offset, first, channel_prefix = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
@@ -37,7 +36,7 @@ local next_run, last_run, agreed, agreed_offset = 0, '-', text(period), offset
 if mark then
   next_run, last_run, agreed, agreed_offset = string.match(mark, '^(%-?%d+) (%S+) (%d+) (%S+)$')
   next_run = tonumber(next_run)
-  -- Who names no beginning takes the one that the job has.
+  -- Without an offset the request takes that of the job.
   if offset == '-' and first ~= 'change' then offset = agreed_offset end
 end
 local plan = text(period) .. ' ' .. (offset == '-' and offset or text(tonumber(offset)))
@@ -45,7 +44,7 @@ agreed = agreed .. ' ' .. agreed_offset
 local mine = reacquire(attempt, nil, ttl, true)
 if mine then return commit('granted ' .. mine .. ' ' .. text(math.max(next_run - now, 0))) end
 
--- limit is the latest beginning that a mark may name.
+-- latest is the latest begin of a period that a mark may name.
 local upcoming, latest = now + period, now + period
 if offset ~= '-' then
   upcoming = upcoming - (now - tonumber(offset)) % period
@@ -53,8 +52,8 @@ if offset ~= '-' then
 end
 if mark and agreed ~= plan then
   if first ~= 'change' then return commit('other ' .. agreed) end
-  -- What is due stays so. What is not is due with the next beginning: of the
-  -- run before nobody knows when in its period it began.
+  -- A run that is due remains due. Otherwise the next one is due when the new period
+  -- begins, because the record does not say when in its period the last run began.
   if next_run > now then next_run = upcoming end
   extend_record(upcoming - now + period)
   fields.period = text(next_run) .. ' ' .. last_run .. ' ' .. plan
@@ -62,9 +61,8 @@ end
 if first == 'change' or (not mark and first == 'next') then
   return commit('early ' .. text(math.max((mark and next_run or upcoming) - now, 0)) .. ' ' .. last_run)
 end
--- The clock was set back: nobody is to wait for much longer than a period
--- because of that. The beginning of a fixed time that has had its run is not
--- waited for once more: it would have two.
+-- The clock was set back. Then nobody waits for much more than a period. With an offset,
+-- a fixed time that has had its run does not come a second time.
 if next_run > latest then
   next_run = latest
   fields.period = text(next_run) .. ' ' .. last_run .. ' ' .. plan
@@ -76,7 +74,7 @@ if waiting > 0 then mine, blocked = serve_queue() end
 if blocked or not compatible('x', 1) then return commit('busy ' .. ms_until_free() .. ' ' .. (holder or '-')) end
 local token = grant(attempt, nil, 'x', 1, ttl)
 fields.period = text(upcoming) .. ' ' .. attempt .. ' ' .. plan
--- Who comes late for a period that nobody has run still sees that there were
--- periods before: the mark is kept for one more.
+-- The mark lives for one more period. So a process that comes late, when a period had no
+-- run, still sees that there were runs before.
 extend_record(upcoming - now + period)
 return commit('granted ' .. token .. ' ' .. text(upcoming - now))

@@ -1,20 +1,19 @@
 #!lua flags=allow-oom
--- cancel — undo an acquisition of which the outcome is unknown or no longer wanted.
+-- cancel — withdraw an acquisition that is unwanted or whose outcome is unknown.
 --
 -- KEYS   1 key             the lock's record
 -- ARGV   1 attempt         the acquisition
 -- ARGV   2 retention       ms for which the record outlives its last lease
--- ARGV   3 channel_prefix  channel prefix of the pushes
--- ARGV   4 owner           as given to acquire
+-- ARGV   3 channel_prefix  prefix of the push channels
+-- ARGV   4 owner           as in acquire
 --
--- ANSWER withdrawn  it stood in the line and stands there no more
--- ANSWER released   it had been granted; the hold, or this entry of it, has ended
--- ANSWER none       the record does not know it (yet: a request may still be under way)
--- ERROR  FORMAT     the record is of a later format
+-- ANSWER withdrawn  the attempt was in the wait queue and has left it
+-- ANSWER released   the attempt held the lock; its hold, or its entry, has ended
+-- ANSWER none       the record does not know the attempt; its request may still be under way
+-- ERROR  FORMAT     the record has a later format
 --
--- HOLDS  I5 I6 I7. A grant that crosses the cancelling is given on at once.
--- WHY    Leaving the line and releasing must be one step: between two, the
---        line could grant the lock to the one who leaves.
+-- HOLDS  I5 I6 I7. If the lock was granted in the meantime, the next waiter gets it at once.
+-- WHY    Between two steps the queue could grant the lock to the attempt that leaves.
 
 local key, attempt, retention = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local channel_prefix, owner = ARGV[3], ARGV[4]
@@ -37,7 +36,7 @@ elseif holds(attempt, owner) then
     fields.entries = entries
     return commit('released')
   end
-  -- What is over for the others too was lost.
+  -- If the hold has expired, the other entries have lost it.
   if #rest > 0 then expire() else end_exclusive() end
   answer = 'released'
 else

@@ -1,19 +1,19 @@
 #!lua flags=allow-oom
--- cancel_run — give the period of a run back: it did not happen, or is to happen again.
+-- cancel_run — make the period of a run due again: it did not run, or must run once more.
 --
--- KEYS   1 key             the record of the periods
+-- KEYS   1 key             the record of the job
 -- ARGV   1 attempt         the run
 -- ARGV   2 retention       ms for which the record outlives its last lease
--- ARGV   3 channel_prefix  channel prefix of the pushes
+-- ARGV   3 channel_prefix  prefix of the push channels
 --
 -- ANSWER released   the run has ended, and its period is due again
--- ANSWER none       the record does not know the run (yet: its request may still be under way)
--- ERROR  FORMAT     the record is of a later format
+-- ANSWER none       the record does not know the run; its request may still be under way
+-- ERROR  FORMAT     the record has a later format
 --
--- HOLDS  I4 I5. A period that another run has begun is left alone. The mark
---        stays, due from now on, for it also says which period the job has.
--- WHY    Between the end of the run and that of the mark nobody could begin;
---        after a crash between the two nobody would, for a whole period.
+-- HOLDS  I4 I5. It leaves a period alone that another run has begun. The mark remains, due
+--        from now on, because it also holds the period and offset of the job.
+-- WHY    If the hold ended first and the mark later, nobody could run in between. After a
+--        crash in between, nobody would run for a whole period.
 
 local key, attempt, retention = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local channel_prefix = ARGV[3]

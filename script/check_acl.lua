@@ -1,16 +1,16 @@
 #!lua flags=no-writes
--- check_acl — which commands of the actions the server's user may not run.
+-- check_acl — find commands of the scripts that the server's user may not run.
 --
 -- KEYS   1 key      a lock's record
--- ARGV   1 channel  where the pushes for it arrive
+-- ARGV   1 channel  a push channel of that lock
 --
 -- ANSWER permitted
--- ANSWER missing <command…>  not permitted, or not known to the server
+-- ANSWER missing <command…>  the user may not run them, or the server does not know them
 -- ANSWER unknown             the server cannot tell
 --
 -- HOLDS  Writes nothing.
--- WHY    Scripts are not undone: a command that is refused in the middle of an
---        action leaves what came before it, such as a key without a life.
+-- WHY    A server does not undo a script. If it refuses a command in the middle, the writes
+--        before it remain, such as a key without a TTL.
 
 local key, channel = KEYS[1], ARGV[1]
 local check = redis.acl_check_cmd

@@ -1,27 +1,26 @@
 #!lua flags=allow-oom
--- convert — let a writer go on as a reader, or the only reader as the writer, with nobody in between.
+-- convert — turn a writer's hold into a reader's, or the only reader's into a writer's.
 --
 -- KEYS   1 key             the lock's record
--- ARGV   1 attempt         who holds
--- ARGV   2 token           the token of its hold, as it was last told
--- ARGV   3 mode            s: from writing down to reading | x: from reading up to writing
--- ARGV   4 ttl             lease in ms from now on; what is left of the present one, if that is longer
+-- ARGV   1 attempt         the holder
+-- ARGV   2 token           the token of its hold, as it last heard it
+-- ARGV   3 mode            s: downgrade from writer to reader | x: upgrade from reader to writer
+-- ARGV   4 ttl             lease in ms from now on; if more is left of the present one, that remains
 -- ARGV   5 retention       ms for which the record outlives its last lease
--- ARGV   6 channel_prefix  channel prefix of the pushes
--- ARGV   7 owner           as given to acquire
+-- ARGV   6 channel_prefix  prefix of the push channels
+-- ARGV   7 owner           as in acquire
 --
--- ANSWER granted <token> <waiting>  it holds as it wants, now or since an earlier copy of this request
--- ANSWER busy <left> <holder>       others hold beside it, or under its name; nothing has changed
--- ANSWER gone                       it holds neither way, or under another token; nothing has changed
--- ERROR  FORMAT                     the record is of a later format
+-- ANSWER granted <token> <waiting>  it holds in this mode, now or since an earlier copy of this request
+-- ANSWER busy <left> <holder>       there are other holders, or other entries of its owner; nothing has changed
+-- ANSWER gone                       it does not hold, or holds with another token; nothing has changed
+-- ERROR  FORMAT                     the record has a later format
 --
--- HOLDS  I1 I2 I3 I4 I5 I7. A step is a grant and draws a new token. Readers at the head of the line
---        come in together with a writer that steps down. A reader steps up past
---        the line: everybody in it waits for that reader to leave.
--- WHY    Between a release and an acquisition another writer could come in. A
---        refusal at once, in place of a wait, is what keeps two readers that
---        step up from waiting for each other. The token keeps a copy that was
---        long on its way from undoing a later step.
+-- HOLDS  I1 I2 I3 I4 I5 I7. A conversion is a grant with a new token. After a downgrade the first
+--        readers of the queue get the lock too. An upgrade goes before the queue, because
+--        everybody in it waits for that reader.
+-- WHY    Between a release and an acquisition another writer could get the lock. An upgrade is
+--        refused at once instead of waiting, so two readers never wait for each
+--        other. The token stops a late copy from undoing a later conversion.
 
 local key, attempt, token, mode = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local ttl, retention, channel_prefix, owner = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], ARGV[7]

@@ -1,22 +1,22 @@
 #!lua flags=allow-oom
--- evict — an operator takes the lock away from whoever holds it.
+-- evict — an operator ends the holds of a lock.
 --
 -- KEYS   1 key             the lock's record
--- ARGV   1 by              who does it, one word
--- ARGV   2 reason          why, one word (spaces encoded)
--- ARGV   3 only            the token of the one hold to end; 0: whatever is held
+-- ARGV   1 by              the operator, one word
+-- ARGV   2 reason          the reason, one word (spaces encoded)
+-- ARGV   3 only            the token of the one hold to end; 0: all holds
 -- ARGV   4 retention       ms for which the record outlives its last lease
--- ARGV   5 channel_prefix  channel prefix of the pushes
+-- ARGV   5 channel_prefix  prefix of the push channels
 --
 -- ANSWER evicted <holds>  so many holds have ended, and the fence has risen above them
--- ANSWER free             nobody held it
--- ANSWER changed <fence>  the named token is not held any more; nothing was done
--- ERROR  FORMAT           the record is of a later format
+-- ANSWER free             nobody held the lock
+-- ANSWER changed <fence>  no hold has this token any more; nothing was done
+-- ERROR  FORMAT           the record has a later format
 --
--- HOLDS  I3 I7. The next waiter is granted in this same step. Of shared holders and
---        permits it looks at all. Whoever held is told: evicted <attempt>.
--- WHY    The fence rises before anyone else is granted, so that a resource
---        which checks tokens can refuse the evicted holder at once.
+-- HOLDS  I3 I7. The same step grants the next waiter. It reads all shared holders and all
+--        holders of permits. Each evicted holder is pushed: evicted <attempt>.
+-- WHY    The fence rises before the next grant. So a resource that checks tokens can
+--        reject the evicted holder at once.
 
 local key, by, reason, only = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local retention, channel_prefix = tonumber(ARGV[4]), ARGV[5]

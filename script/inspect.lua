@@ -3,16 +3,16 @@
 --
 -- KEYS   1 key  the lock's record
 --
--- ANSWER absent                                                          no record
+-- ANSWER absent                                                          there is no record
 -- ANSWER lock <now> <fence> <waiting> <record-ttl> <used> <limit>        first line; limit 0: none
--- LINE   holder <mode> <attempt> <owner> <weight> <token> <since> <left> <entries>   live ones only
--- LINE   waiter <place> <mode> <attempt> <owner> <weight> <joined> <left>            in order; left: of its patience
+-- LINE   holder <mode> <attempt> <owner> <weight> <token> <since> <left> <entries>   a live hold
+-- LINE   waiter <position> <mode> <attempt> <owner> <weight> <joined> <left>         in order; left: ms to its expiry
 -- LINE   evicted <when> <by> <reason> <attempt…>                         the last eviction
--- ERROR  FORMAT  the record is of a later format
+-- ERROR  FORMAT  the record has a later format
 --
--- HOLDS  Writes nothing. Times are ms of the server's clock, left is relative,
---        - stands for no owner.
--- WHY    One step, so that holders and line belong to one moment.
+-- HOLDS  Writes nothing. Times are ms of the server's clock; left is relative; - stands for
+--        no owner.
+-- WHY    One step, so that holders and waiters are of the same moment.
 
 local key, retention, channel_prefix = KEYS[1], 0, ''
 
@@ -26,7 +26,7 @@ local all = call('HGETALL', key)
 for i = 1, #all, 2 do
   local kind, attempt = string.sub(all[i], 1, 2), string.sub(all[i], 3)
   if all[i + 1] == '' then
-    -- It has gone, see commit.
+    -- An empty field counts as absent, see commit.
   elseif kind == 'h:' then
     local h = parse_share(all[i + 1])
     if h[2] > now then

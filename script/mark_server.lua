@@ -1,16 +1,16 @@
 #!lua flags=allow-oom
--- mark_server — which server this is, and what its quorum has noted on it.
+-- mark_server — tell the server's run and its mark, and replace the mark.
 --
--- KEYS   1 key  the mark that a quorum leaves on each of its servers
--- ARGV   1 ttl  ms for which the mark is kept from now on
--- ARGV   2 old  optional: the mark as it was read; - for none
--- ARGV   3 new  optional: what to write in its place if it is still the same
+-- KEYS   1 key  the mark that a quorum keeps on each of its servers
+-- ARGV   1 ttl  ms for which the mark lives from now on
+-- ARGV   2 old  optional: the mark as the client has read it; - for none
+-- ARGV   3 new  optional: the new mark; it is written if the present one is old
 --
--- ANSWER node <now> <run> <mark>  now: in ms; run: - if it may not be asked; mark: - if there is none
+-- ANSWER node <now> <run> <mark>  now: in ms; run: the server's run ID, - if it may not be asked; mark: - for none
 --
--- HOLDS  I2. After a restart there is no mark, whatever the server read from its disk.
--- WHY    A server that lost its memory would grant again at once what it had
---        granted before. Its mark is lost with the rest, or is another run's.
+-- HOLDS  I2. After a restart there is no mark, even if the server has read it from its disk.
+-- WHY    A server that has lost its memory would grant the same locks again. Its mark is then
+--        lost as well, or belongs to another run.
 
 local key, ttl, old, new = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local clock = redis.call('TIME')
@@ -19,7 +19,7 @@ local info = redis.pcall('INFO', 'server')
 local run = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or '-'
 local got = redis.call('HMGET', key, 'run', 'mark')
 local mark = got[1] == run and got[2] or '-'
--- The life comes first, see set_record_ttl in the shared part of the other actions.
+-- PEXPIRE comes first, see set_record_ttl in record.lua.
 local known = redis.call('PEXPIRE', key, ttl)
 if new and old == mark then
   mark = new

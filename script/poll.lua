@@ -1,22 +1,22 @@
 #!lua flags=allow-oom
--- poll — a waiter's heartbeat and second look.
+-- poll — a waiter asks for its state, and keeps its place.
 --
 -- KEYS   1 key             the lock's record
 -- ARGV   1 attempt         the waiter
--- ARGV   2 ttl             lease in ms, for an answer that finds the lock granted
+-- ARGV   2 ttl             lease in ms, if the answer is granted
 -- ARGV   3 retention       ms for which the record outlives its last lease
--- ARGV   4 waiter_ttl      ms for which the place is kept from now on
--- ARGV   5 channel_prefix  channel prefix of the pushes
--- ARGV   6 owner           as given to acquire
+-- ARGV   4 waiter_ttl      ms for which the waiter keeps its place from now on
+-- ARGV   5 channel_prefix  prefix of the push channels
+-- ARGV   6 owner           as in acquire
 --
--- ANSWER granted <token> <waiting>  the lock is held for ttl from now on
--- ANSWER queued <place> <left> <now>  still in the line; now: as in acquire
--- ANSWER gone                       neither waiting nor holding: ask again with acquire
--- ERROR  FORMAT                     the record is of a later format
+-- ANSWER granted <token> <waiting>      the attempt holds the lock for ttl from now on
+-- ANSWER queued <position> <left> <now> it still waits; left and now: as in acquire
+-- ANSWER gone                           it neither waits nor holds: send acquire again
+-- ERROR  FORMAT                         the record has a later format
 --
--- HOLDS  I5 I6 I7. It ends expired holds and hands over, so that one live
---        waiter is enough to move a line whose holder died.
--- WHY    A push can be lost. The poll finds a grant that was not heard.
+-- HOLDS  I5 I6 I7. It ends expired holds and serves the queue. So if a holder has died, one
+--        live waiter is enough to move the queue on.
+-- WHY    A push can be lost. A poll finds a grant of which the client has not heard.
 
 local key, attempt, ttl, retention = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local waiter_ttl, channel_prefix, owner = tonumber(ARGV[4]), ARGV[5], ARGV[6]
@@ -26,14 +26,14 @@ local waiter_ttl, channel_prefix, owner = tonumber(ARGV[4]), ARGV[5], ARGV[6]
 expire()
 clear_silent(attempt)
 local waiter = waiting > 0 and read_field('w:' .. attempt)
--- Only a waiter enters under its named owner: one that has cancelled does not
--- come back by a poll that was long on its way.
+-- Only a waiter may become an entry of its owner's hold. So a late poll does not bring
+-- back an attempt that was cancelled.
 local mine = reacquire(attempt, owner, ttl, waiter)
 if not mine and waiting > 0 then
   mine = serve_queue(waiter and attempt)
-  -- The line may just have let in another attempt of the same named owner.
+  -- This step may have granted the lock to another attempt of the same owner.
   if owner and not mine then mine = reacquire(attempt, owner, ttl, waiter) end
-  -- It may have left for a limit that was lowered.
+  -- The queue may have removed it, because the limit was lowered.
   waiter = waiting > 0 and read_field('w:' .. attempt)
   if waiter and not mine then return commit(keep_waiting(attempt, waiter, waiter_ttl)) end
 end

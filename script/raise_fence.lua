@@ -1,20 +1,20 @@
 #!lua flags=allow-oom
--- raise_fence — lift the token of a hold: the second phase of a grant over several servers.
+-- raise_fence — raise the token of a hold, as the second phase of a grant on several servers.
 --
 -- KEYS   1 key        the lock's record
--- ARGV   1 attempt    the acquisition that holds here
--- ARGV   2 token      what its token shall be; a lower one than it has changes nothing
+-- ARGV   1 attempt    the acquisition that holds on this server
+-- ARGV   2 token      the token that its hold must have; a lower one than the present changes nothing
 -- ARGV   3 retention  ms for which the record outlives its last lease
--- ARGV   4 owner      as given to acquire
+-- ARGV   4 owner      as in acquire
 --
 -- ANSWER raised <token>  the hold has this token, and the next grant a higher one
--- ANSWER gone            the attempt does not hold, or not any more
--- ERROR  FORMAT          the record is of a later format
+-- ANSWER gone            the attempt does not hold the lock
+-- ERROR  FORMAT          the record has a later format
 --
--- HOLDS  I2 I3 I4 I5. It lifts, and neither lowers nor extends anything.
--- WHY    The servers of a quorum count apart. The greatest of their tokens is
---        written to a majority before the grant is believed, so that every
---        later majority has a server that counts on from there.
+-- HOLDS  I2 I3 I4 I5. It neither lowers a token nor extends a lease.
+-- WHY    The servers of a quorum count separately. The client writes the highest of their
+--        tokens to a majority before it believes the grant. So every later majority
+--        includes a server that counts on from there.
 
 local key, attempt, token, retention, owner = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local channel_prefix

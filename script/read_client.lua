@@ -1,13 +1,13 @@
 #!lua flags=no-writes
--- read_client — who a client said that it is.
+-- read_client — read what a client has said of itself.
 --
 -- KEYS   1 key  the client's own record
 --
 -- ANSWER client <app> <host> <pid> <version> <started>
--- ANSWER unknown   it never announced itself, or stopped doing so
+-- ANSWER unknown   it has not registered, or its record has expired
 --
 -- HOLDS  Writes nothing.
--- WHY    A lock's record names attempts; people want the program behind them.
+-- WHY    A lock's record names attempts. People look for the program that made them.
 
 local got = redis.call('HMGET', KEYS[1], 'app', 'host', 'pid', 'version', 'started')
 if not got[1] then return 'unknown' end

@@ -1,51 +1,51 @@
--- record — the part that the actions share: reading a record, settling what
--- has expired, granting, and the waiting line. Not an action of its own: an
--- action includes it behind its fast path, with these locals set before:
+-- record — the part that scripts share: it reads a record, ends expired holds, grants,
+-- and serves the wait queue. It is not a script by itself. A script includes it behind
+-- its fast path and sets these locals first:
 --
---   key        the record's name
---   retention  ms for which a record outlives its last lease
---   channel_prefix  channel prefix of the pushes; nil where nothing can be granted
+--   key             the record's name
+--   retention       ms for which the record outlives its last lease
+--   channel_prefix  prefix of the push channels; nil if the script never grants
 --
--- A step is computed first and written last: what it changes is collected here, and
--- commit writes it. Until then a refusal leaves the record as it was.
+-- One run of a script is a step. A step first computes and then writes: it collects its
+-- changes in locals, and commit writes them. A refusal before commit changes nothing.
 --
 -- Fields of the record (docs/protocol.md has them byte by byte):
 --
---   lock       FENCE [LEASE HOLDER [+]]: last token granted, or higher after an
---              eviction; the exclusive holder; and + if any field from shares on says more
---   birth      tokens below this one are not remembered
+--   lock       FENCE [LEASE HOLDER [+]]: the fence, which is the highest token; the
+--              exclusive holder; + if the record has a field shares or queue
+--   birth      the record does not remember tokens below this one
 --   lost       tokens of the last holds that ended by expiry or eviction
---   entries    attempts that entered under a named owner; the owner %kept
---              stands for an attempt that has given up a lock which stays taken
---   limit      permits there are
---   shares     USED MODE SOONEST: shared holders and permits in sum
---   h:ATTEMPT  one shared holder or permit
---   queue      WAITING HEAD TAIL [~TILL:PLACE] [>CURSOR] [CLIENT…]: the line in sum; who
---              looks at TILL, told by hint; where a walk goes on behind those near HEAD;
---              and clients in it that are silent
---   #PLACE     the attempt that stands at PLACE
+--   entries    the attempts that hold under one named owner. The owner %kept stands for
+--              a lock that was released and remains locked for a while
+--   limit      the number of permits
+--   shares     USED MODE SOONEST: the sum over all shared holders, or all permits in use
+--   h:ATTEMPT  one shared holder, or one holder of permits
+--   queue      WAITING HEAD TAIL [~TILL:PLACE] [>CURSOR] [CLIENT…]: the number of waiters;
+--              the first and the last place; the waiter at PLACE polls at TILL; a step
+--              goes on at CURSOR after the first places; clients that are silent
+--   #PLACE     the attempt at this place of the queue
 --   w:ATTEMPT  one waiter
---   evicted    when, by whom and why an operator last took the lock away
+--   evicted    the last eviction: when, by whom, and why
 
 local call = redis.call
 local clock = call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local micros = clock[1] * 1000000 + clock[2]
 
--- Whole numbers beyond 1e14 lose digits in Lua's own conversion.
+-- text writes a whole number. Lua's own conversion loses digits beyond 1e14.
 local function text(n) return string.format('%d', n) end
 
--- An array costs the server half a microsecond an element on its way into Lua:
--- so what is read together is one field.
+-- Each element of an array costs the server half a microsecond on its way into Lua.
+-- So values that scripts read together are one field.
 local got = call('HMGET', key, 'lock', 'birth', 'lost', 'entries', 'limit', 'shares', 'queue')
 local lock_field, birth, lost, limit = got[1], tonumber(got[2]), got[3], tonumber(got[5])
--- An empty field has gone, see commit.
+-- An empty field counts as absent, see commit.
 local entries = got[4] ~= '' and got[4]
 local fence, holder, expiry
 local used, shared_mode, soonest = 0, false, nil
 local waiting, head, tail, silent = 0, 1, 0, ''
 local poll_at, poll_place, cursor = 0, 0, 0
--- unsure: the exclusive hold was pushed, and not confirmed yet.
+-- A provisional hold was granted by a push that its holder has not confirmed yet.
 local provisional = false
 if lock_field then
   local word, lease, name = string.match(lock_field, '^(%d+) ?(%-?%d*) ?@?(%S*)')
@@ -71,11 +71,11 @@ if got[7] and got[7] ~= '' then
   if from then cursor, silent = tonumber(from), others end
 end
 
--- What the step changes: fields by name, empty if they go; for how long the
--- record is to live; and who is to be told what.
+-- The changes of this step: fields by name, empty if the field goes; ms for which the
+-- record must live; whether that sets its TTL or only extends it; and the pushes.
 local fields, record_life, reset_life, pushes = {}, nil, false, {}
 
--- read_field reads a field as the step has left it. What was read before is in seen.
+-- read_field reads a field with the changes of this step. cached keeps what HGET answered.
 local cached = {}
 local function read_field(field)
   local value = fields[field]
@@ -86,28 +86,31 @@ local function read_field(field)
   return value ~= '' and value
 end
 
--- extend_record makes the record outlive ms and the retention after it, and never
--- shortens its life.
+-- extend_record makes the record live for at least ms and the retention. It never shortens
+-- the TTL.
 local function extend_record(ms) record_life = math.max(record_life or 0, ms) end
 
--- What the step has changed is written in three parts, and each prefix of them is
--- safe. The life comes first: where it may not be set nothing is written, and a key
--- that was there is never without one. Then one HSET is the whole step: fields that go
--- are made empty by it, which counts as absent; the HDEL behind it only clears them
--- away. What is published last is true by then, and who cannot be told looks by itself.
+-- commit writes the changes in three parts. If the script ends after any of them, the
+-- record is still valid.
+--  1. PEXPIRE. If the server refuses it, the step changes nothing. No existing key is ever
+--     without a TTL.
+--  2. One HSET, which is the whole change. It makes fields that go empty, and an empty
+--     field counts as absent. The HDEL after it only tidies up.
+--  3. PUBLISH. By then the message is true. A client that receives none finds out by a poll.
 
--- set_record_ttl sets the record's life. Known is false if there is no record yet, span is
--- the life in ms.
+-- set_record_ttl sets the TTL of the record. known is false if the key does not exist yet;
+-- life_ms is the TTL in ms.
 local known, life_ms = true, nil
 local function set_record_ttl()
-  -- Who made the record may not have come to give it a life: its first hold shows that.
+  -- If the step that made the record was cut short, the record may have no TTL yet. Its
+  -- first hold shows that.
   if not record_life and fence and birth == fence and call('PTTL', key) == -1 then
     record_life = math.max((expiry or soonest or now) - now, 0)
   end
   if not record_life then return end
-  -- A fence that runs ahead of the clock (the clock was set back) is kept until
-  -- the clock has passed it, so that tokens go on rising. So does a lease from before
-  -- that last longer: the two are not added.
+  -- If the clock was set back, the fence is ahead of it. The record then lives until the
+  -- clock has passed the fence, so that tokens keep rising. A lease from before lasts as
+  -- long; so this takes the longer of the two and not their sum.
   local ahead = 0
   if fence and fence > micros then ahead = math.ceil((fence - micros) / 1000) end
   life_ms = text(math.max(record_life, ahead) + retention)
@@ -120,8 +123,9 @@ local function set_record_ttl()
   end
 end
 
--- write_fields writes the fields, no more than most values in one call. The field lock is as fence, exclusive holder, and whether
--- anybody shares or waits are now.
+-- write_fields writes the changed fields, at most so many values in one call. It computes
+-- the field lock from the fence, the exclusive holder, and whether there are shared
+-- holders or waiters.
 local most = 1000
 local function write_fields()
   if fence then
@@ -142,8 +146,8 @@ local function write_fields()
     if value == '' then gone[#gone + 1] = field end
   end
   if #set > most then
-    -- Lua hands over some thousands of values at most: what goes, goes first, and what
-    -- says how much there is comes last.
+    -- Lua passes only some thousand values in one call. So fields that go are emptied
+    -- first, and the fields that count the others are written last.
     set = {}
     for field, value in pairs(fields) do
       if value ~= '' then set[#set + 1], set[#set + 2] = field, value end
@@ -161,12 +165,12 @@ local function write_fields()
   end
 end
 
--- publish publishes.
+-- publish sends the pushes.
 local function publish()
   for _, push in ipairs(pushes) do redis.pcall(push[1], push[2], push[3]) end
 end
 
--- commit ends the step, and answers answer.
+-- commit ends the step and returns its answer.
 local function commit(answer)
   set_record_ttl()
   write_fields()
@@ -174,7 +178,7 @@ local function commit(answer)
   return answer
 end
 
--- note_lost remembers a token whose hold did not end by its own release.
+-- note_lost remembers the token of a hold that did not end by a release.
 local function note_lost(token)
   local list = lost and (lost .. ' ' .. token) or token
   local _, spaces = string.gsub(list, ' ', '')
@@ -188,7 +192,7 @@ local function note_lost(token)
   fields.lost = list
 end
 
--- was_released tells a hold that was released (or never lost) from one that was lost.
+-- was_released reports whether the hold with this token was released. If not, it was lost.
 local function was_released(token)
   local n = tonumber(token)
   if not (n and fence) or n < birth or n > fence then return false end
@@ -201,7 +205,7 @@ local function end_exclusive()
   holder, entries, expiry, provisional = false, false, nil, false
 end
 
--- set_shares sets the sum over shared holders and permits.
+-- set_shares sets the sum over the shared holders or the permits.
 local function set_shares(n)
   used = n
   if n > 0 then
@@ -212,11 +216,11 @@ local function set_shares(n)
   end
 end
 
--- A step looks at so many places from HEAD on, and at so many from CURSOR on: it costs
--- the same however long the line is.
+-- A step reads at most so many places from HEAD on, and so many from CURSOR on. So its
+-- cost does not grow with the queue.
 local head_window, cursor_window = 64, 256
 
--- set_queue sets the line in sum; an empty line leaves no field.
+-- set_queue sets the field queue. An empty queue has no field.
 local function set_queue(n, first, last)
   waiting, head, tail = n, first, last
   if n > 0 then
@@ -230,9 +234,9 @@ local function set_queue(n, first, last)
   end
 end
 
--- mark_silent notes that the client of an attempt is silent: what was pushed to it was not
--- confirmed. Its waiters are passed over until it shows life. No more than 16 are
--- remembered; one that is forgotten costs the line the time of one more push.
+-- mark_silent notes that the client of an attempt is silent: it has not confirmed a push.
+-- serve_queue skips its waiters until it sends a request. The record remembers at most 16
+-- silent clients. A forgotten one costs the queue the time of one more push.
 local function mark_silent(attempt)
   local client = ' ' .. string.match(attempt, '^[^/]*')
   if waiting == 0 or string.find(silent .. ' ', client .. ' ', 1, true) then return end
@@ -242,7 +246,7 @@ local function mark_silent(attempt)
   set_queue(waiting, head, tail)
 end
 
--- clear_silent takes that note away: the attempt's client asks.
+-- clear_silent removes that note, because the client of the attempt has sent a request.
 local function clear_silent(attempt)
   if silent == '' then return end
   local client = ' ' .. string.match(attempt, '^[^/]*') .. ' '
@@ -258,8 +262,7 @@ local function words(value)
   return list
 end
 
--- parse_share reads a field h:ATTEMPT. A 0 in front of its expiry says that it was pushed,
--- and not confirmed yet.
+-- parse_share reads a field h:ATTEMPT. If its expiry begins with 0, the hold is provisional.
 local function parse_share(value)
   local h = words(value)
   h.provisional = string.sub(h[2], 1, 1) == '0'
@@ -267,11 +270,10 @@ local function parse_share(value)
   return h
 end
 
--- end_shares looks at all shared holders and permits. Those of which over(token, expiry)
--- is true end; then, or if asked to count, the sum is made anew from those that stay.
--- It reads the whole record: once when some have expired, and not for each of them.
--- It answers, in order, the tokens that ended, the attempts that they were of, and
--- whether they were unsure.
+-- end_shares ends every shared hold for which over(token, expiry) is true. If one ends, or
+-- if count is set, it computes the field shares from the others. It reads the whole
+-- record, once for all holds that have expired. It returns a list in the order of the
+-- tokens: the token, the attempt, and whether the hold was provisional.
 local function end_shares(over, count)
   local left, bound, gone = 0, nil, {}
   local all = call('HGETALL', key)
@@ -299,8 +301,8 @@ local function end_shares(over, count)
   return gone
 end
 
--- expire ends every hold whose expiry has passed. Soonest is a lower bound of
--- the shared holders' expiries, so the scan runs only when one may be over.
+-- expire ends every hold that has expired. soonest is a lower bound of the shared holders'
+-- expiries. So the step reads all of them only if one may have expired.
 local function expire()
   if holder and expiry <= now then
     local who = holder
@@ -308,7 +310,7 @@ local function expire()
       for _, attempt in ipairs(words(entries or holder)) do mark_silent(attempt) end
     end
     end_exclusive()
-    -- What was given up and stayed taken is over, not lost.
+    -- A kept lock was released before, so its holder has not lost it.
     if who ~= '%kept' then note_lost(text(fence)) end
   end
   if used > 0 and soonest <= now then
@@ -320,8 +322,8 @@ local function expire()
   end
 end
 
--- compatible says whether a hold of this mode and weight may stand beside those
--- that stand.
+-- compatible reports whether a hold of this mode and weight can be granted beside the
+-- present holds.
 local function compatible(mode, weight)
   if holder then return false end
   if used == 0 then return true end
@@ -329,11 +331,12 @@ local function compatible(mode, weight)
   return mode == 's' or used + weight <= limit
 end
 
--- provisional_lease is the lease of a grant that is pushed, until it is confirmed.
+-- provisional_lease is the lease of a pushed grant, in ms, until the client confirms it.
 local function provisional_lease(ttl) return math.min(ttl, math.max(2000, math.floor(ttl / 10))) end
 
--- grant writes a holder in and answers its token. One that is pushed holds briefly
--- until it asks: the 0 in front of its lease, or expiry, says so.
+-- grant adds a holder and returns its token. A pushed grant is provisional: its lease is
+-- short until the client sends a request. A 0 in front of the lease, or of the expiry,
+-- marks it.
 local function grant(attempt, owner, mode, weight, ttl, pushed)
   fence = math.max(micros, (fence or 0) + 1)
   local token, lease = text(fence), pushed and provisional_lease(ttl) or ttl
@@ -341,8 +344,8 @@ local function grant(attempt, owner, mode, weight, ttl, pushed)
   if mode == 'x' then
     holder, entries, expiry, provisional = owner or attempt, owner and attempt, now + lease, pushed
     if entries then fields.entries = entries end
-    -- Nothing but this lease needs the record: its life is set, as the short
-    -- way of acquire does it.
+    -- Only this lease needs the record. So this sets the TTL, as the fast path of
+    -- acquire does.
     if waiting == 0 then record_life, reset_life = ttl, true end
   else
     local till = (pushed and '0' or '') .. text(now + lease)
@@ -359,7 +362,8 @@ local function grant(attempt, owner, mode, weight, ttl, pushed)
   return token
 end
 
--- leave_queue takes a waiter out of the line. Who has left looks no more: see serve_queue.
+-- leave_queue removes a waiter from the queue. If this waiter was the one that polls next,
+-- serve_queue tells another.
 local missed_poll_at = 0
 local function leave_queue(attempt, place)
   fields['w:' .. attempt], fields['#' .. place] = '', ''
@@ -367,16 +371,17 @@ local function leave_queue(attempt, place)
   set_queue(waiting - 1, head, tail)
 end
 
--- stop_waiting gives up the place of an attempt, if it has one.
+-- stop_waiting removes an attempt from the queue if it waits.
 local function stop_waiting(attempt)
   local waits = waiting > 0 and read_field('w:' .. attempt)
   if waits then leave_queue(attempt, words(waits)[1]) end
 end
 
--- channel_of says where a waiter's client can be told something, if it listens here and is
--- not silent. That is asked before anything is written: a push goes to the replicas too, and
--- who listens at one is not to be told what the next in line then gets. Where counting
--- or publishing is not permitted nobody is told: waiters then find their turn by looking.
+-- channel_of returns the push command and the channel for a waiter, or nil if no push can
+-- reach it: its client does not subscribe on this server, or is silent, or the user may not
+-- publish. Each step asks this before it writes. A push also goes to the replicas, and a
+-- client that subscribes only there must not receive a grant that goes to the next waiter.
+-- A waiter without pushes learns of its grant by a poll.
 local subscribers, may_publish, count, verb = {}, nil, 'NUMSUB', 'PUBLISH'
 if channel_prefix and string.find(channel_prefix, '{', 1, true) then count, verb = 'SHARDNUMSUB', 'SPUBLISH' end
 local function channel_of(attempt)
@@ -393,8 +398,8 @@ local function channel_of(attempt)
   return may_publish and {verb, channel}
 end
 
--- read_ahead reads ahead, in three calls, who stands at these places, what they want, and
--- whether they listen.
+-- read_ahead reads the waiters at these places, and whether their clients subscribe. It
+-- needs three calls for all of them.
 local function read_ahead(from, to)
   local places, waits, channels = {}, {}, {}
   for place = from, to do places[#places + 1] = '#' .. place end
@@ -413,9 +418,10 @@ local function read_ahead(from, to)
   for i = 1, #there, 2 do subscribers[there[i]] = there[i + 1] end
 end
 
--- each_waiter shows visit the places that are taken, in order, until it says that it is enough:
--- those near HEAD, then those from CURSOR on, behind others who were passed over and have
--- not asked since; none out of reach. It answers where it ended.
+-- each_waiter calls visit(attempt, place) for the waiters in order, until visit returns
+-- true. It covers the places near HEAD. Then it goes on from CURSOR, past waiters that
+-- earlier steps have skipped and that have not polled since. It returns the place at
+-- which it ended.
 local function each_waiter(visit)
   local place, known, ahead = head, head, 4
   local last = math.max(head + head_window, cursor) + cursor_window
@@ -433,7 +439,7 @@ local function each_waiter(visit)
   return place
 end
 
--- send says that a waiter's client will be pushed what, if it can hear it.
+-- send adds a push to a waiter's client. It returns false if no push can reach the client.
 local function send(attempt, what)
   local push = channel_of(attempt)
   if not push then return false end
@@ -442,18 +448,18 @@ local function send(attempt, what)
   return true
 end
 
--- ask_to_poll asks a waiter to look in so many ms, if it can be told.
+-- ask_to_poll asks a waiter to poll in so many ms. It returns false if no push can reach it.
 local function ask_to_poll(attempt, left) return send(attempt, 'kept ' .. attempt .. ' ' .. text(left)) end
 
--- notify is told of a grant. The waiter itself still counts among those who wait.
+-- notify pushes a grant to a waiter. The queue still counts this waiter, hence the - 1.
 local function notify(attempt, token, ttl)
   return send(attempt, 'granted ' .. attempt .. ' ' .. token .. ' ' .. text(waiting - 1) ..
     ' ' .. text(now) .. ' ' .. text(provisional_lease(ttl)))
 end
 
--- grant_same_owner lets in whoever waits in the name of the owner that has just been granted the
--- lock: they hold together. Who does not listen is passed over, and caller asks by
--- itself; so does who stands out of reach.
+-- grant_same_owner also grants the lock to the other waiters with the owner that has just
+-- got it: they hold it together. It skips waiters that no push can reach, and those beyond
+-- the two windows. The caller gets its answer without a push.
 local function grant_same_owner(caller)
   each_waiter(function(attempt, place)
     local w = words(attempt ~= caller and read_field('w:' .. attempt) or '')
@@ -467,18 +473,20 @@ local function grant_same_owner(caller)
   end)
 end
 
--- above_limit says that a waiter wants more permits than there are since the limit was
--- lowered: it leaves the line, or it would stop it for good.
+-- above_limit reports whether a waiter wants more permits than the limit, which was lowered
+-- since. Such a waiter leaves the queue, because it would block the queue for ever.
 local function above_limit(w) return w[2] == 'p' and limit and tonumber(w[3]) > limit end
 
--- advance grants the lock to the head of the line for as long as the head
--- fits. A waiter whose client does not listen is passed over, whether it fits or
--- not, and keeps its place until its patience is over; caller is the attempt that
--- asks right now: it is heard without a push. Answers the caller's token if it was
--- granted, and whether a waiter stands that nobody may overtake.
+-- serve_queue grants the lock to the first waiters, as long as they are compatible.
+--  - It removes a waiter that has expired, or that wants more permits than the limit.
+--  - It skips a waiter that no push can reach, compatible or not. That waiter keeps its
+--    place until it expires.
+--  - A waiter that is not compatible ends the walk, because nobody may overtake it.
+--  - caller is the attempt whose request this is. It needs no push, and the step looks at
+--    it although earlier steps have skipped it.
+-- It returns the caller's token if it was granted, and whether a newcomer must queue up.
 --
--- Whoever asks is looked at again, though it was passed over. Unfinished: the lock may
--- be free, and others wait out of reach.
+-- unfinished: the lock may be free, and there are waiters beyond the two windows.
 local unfinished = false
 local function serve_queue(caller)
   local mine, blocked, pushed = nil, false, false
@@ -489,7 +497,7 @@ local function serve_queue(caller)
     caller = nil
   end
   local reached = holder and head or each_waiter(function(attempt, place)
-    -- place mode weight ttl patience-ends joined [owner]
+    -- w: place, mode, weight, ttl, expiry of the place, time of joining, [owner]
     local w = words(read_field('w:' .. attempt) or '')
     local ttl = tonumber(w[4])
     if not ttl then return false end
@@ -509,22 +517,21 @@ local function serve_queue(caller)
   unfinished = waiting > 0 and reached <= tail and not (holder or blocked)
   if waiting > 0 then
     cursor = math.max(cursor, reached)
-    -- Skip holes in front, but fewer than are near HEAD: nobody whom this walk left out
-    -- is near it now.
+    -- Move HEAD over empty places, but by less than a window. So no waiter that this
+    -- walk has not reached comes into the window near HEAD.
     local first, stop = head, math.min(tail, head + head_window / 2)
     while first < stop and not read_field('#' .. first) do first = first + 1 end
     set_queue(waiting, first, tail)
   end
   if unfinished and (mine or not caller or not ask_to_poll(caller, 1)) then
-    -- One of the last looks at once: it may be somebody's turn out of reach.
+    -- Ask one of the last waiters to poll at once: a waiter beyond the windows may be due.
     local from, at = math.max(reached, tail - head_window + 1), tail
     read_ahead(from, tail)
     while at >= from and not (read_field('#' .. at) and ask_to_poll(read_field('#' .. at), 1)) do at = at - 1 end
   end
-  -- Nobody else looks when a grant that was pushed may be over unconfirmed. So one in
-  -- line is told when that is: the last, or the next if the last is of the same client.
-  -- As long as it looks and learns how long it has to wait, nobody else need be told. If it
-  -- leaves before that, another is told.
+  -- A pushed grant may expire unconfirmed, and nobody else notices. So the step asks one
+  -- waiter to poll at that time: the last one, or the next one if the last has the same
+  -- client. While that waiter is in the queue, no other is asked. If it leaves, another is.
   local till = 0
   if pushed then
     till = holder and expiry or soonest
@@ -550,26 +557,26 @@ local function serve_queue(caller)
   return mine, blocked or unfinished or (waiting > 0 and holder ~= false)
 end
 
--- ms_until_free answers for how long the present holders can keep a waiter out, in ms.
+-- ms_until_free is for how long, in ms, the present holders may keep the lock.
 local function ms_until_free()
   local till = holder and expiry or (used > 0 and soonest) or now
   return text(math.max(till - now, 0))
 end
 
--- is_entry says whether attempt is among the entries of the named owner.
+-- is_entry reports whether the attempt is an entry of the named owner that holds.
 local function is_entry(attempt)
   return entries and string.find(' ' .. entries .. ' ', ' ' .. attempt .. ' ', 1, true) ~= nil
 end
 
--- holds says whether attempt is the exclusive holder, or an entry of it.
+-- holds reports whether the attempt is the exclusive holder, or an entry of it.
 local function holds(attempt, owner)
   if owner then return holder == owner and is_entry(attempt) end
   return holder == attempt and not entries
 end
 
--- reacquire answers the token of a hold that attempt already has: a request that
--- came twice, or, if it enters, one more entry under a named owner. Its lease
--- is counted from now; a place in the line that it no longer needs is given up.
+-- reacquire returns the token of a hold that the attempt has already, because its request
+-- came twice. If enters is set, the attempt may also become one more entry of the named
+-- owner that holds; it then leaves the queue. The lease counts from now.
 local function reacquire(attempt, owner, ttl, enters)
   if holder and (holds(attempt, owner) or (enters and owner and entries and holder == owner)) then
     extend_record(ttl)
@@ -590,7 +597,7 @@ local function reacquire(attempt, owner, ttl, enters)
   return h[4]
 end
 
--- keep_waiting prolongs a waiter's patience and answers its place.
+-- keep_waiting extends the time for which a waiter keeps its place, and answers the place.
 local function keep_waiting(attempt, waiter, waiter_ttl)
   local w = words(waiter)
   w[5] = text(now + waiter_ttl)

@@ -1,23 +1,23 @@
 #!lua
--- register_client — a client makes itself known, so that a holder can be named to a person.
+-- register_client — write down what a client says of itself, so that people can find it.
 --
 -- KEYS   1 key      the client's own record
--- ARGV   1 ttl      ms until it is forgotten unless announced again
--- ARGV   2 app      what the program calls itself
--- ARGV   3 host     the machine it runs on
--- ARGV   4 pid      its process id there
--- ARGV   5 version  of Holdfast
+-- ARGV   1 ttl      ms until the record expires unless the client registers again
+-- ARGV   2 app      the program's name
+-- ARGV   3 host     the machine that it runs on
+-- ARGV   4 pid      its process ID there
+-- ARGV   5 version  the version of Holdfast
 -- ARGV   6 started  ms since 1970, by the client's clock: for people only
 --
 -- ANSWER announced
 --
--- HOLDS  I2. No secret is stored.
--- WHY    Kept apart from the locks: a name is written once per client, not
---        once per acquisition.
+-- HOLDS  I2. The record holds no secret.
+-- WHY    It is apart from the locks: a client writes it once, and not with each
+--        acquisition.
 
 local key, ttl, app, host, pid, version, started = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
--- The life comes first, see set_record_ttl in the shared part of the other actions; and last,
--- for a short one may be over as it is set: then there is no key any more.
+-- PEXPIRE comes first, see set_record_ttl in record.lua. It also comes last: a short TTL may be
+-- over as soon as it is set, and HSET then makes a key without one.
 redis.call('PEXPIRE', key, ttl)
 redis.call('HSET', key, 'app', app, 'host', host, 'pid', pid, 'version', version, 'started', started)
 redis.call('PEXPIRE', key, ttl)

@@ -1,51 +1,51 @@
 #!lua flags=allow-oom
--- release — give up a hold, or one entry of it; when the lock is free, hand it over.
+-- release — give up a hold, or one entry of it; if the lock is free, grant the next waiter.
 --
 -- KEYS   1 key             the lock's record
 -- ARGV   1 attempt         the acquisition that ends
 -- ARGV   2 token           the token of its grant
 -- ARGV   3 retention       ms for which the record outlives its last lease
--- ARGV   4 channel_prefix  channel prefix of the pushes
--- ARGV   5 owner           as given to acquire
+-- ARGV   4 channel_prefix  prefix of the push channels
+-- ARGV   5 owner           as in acquire
 --
--- ANSWER released        the hold has ended here, now or by an earlier copy of this request
--- ANSWER held <entries>  this entry has ended; others of the named owner remain
--- ANSWER gone            the hold had ended before, by expiry, eviction or loss of the record
--- ERROR  FORMAT          the record is of a later format
+-- ANSWER released        the hold has ended, by this request or by an earlier copy of it
+-- ANSWER held <entries>  this entry has ended; the owner has others
+-- ANSWER gone            the hold had ended before: it expired, was evicted, or the record was lost
+-- ERROR  FORMAT          the record has a later format
 --
--- HOLDS  I3 I4 I5 I7. The next waiter is granted in this same step.
--- WHY    The record remembers who lost a lock, not who released it: losing is
---        rare, so a repeated release is told apart from a lost hold at no
---        cost. An expired hold that nobody took over is still the record's:
---        releasing it says truly that nobody was granted the lock in between.
+-- HOLDS  I3 I4 I5 I7. The same step grants the next waiter.
+-- WHY    The record remembers lost holds and not released ones. Losses are rare, so it costs
+--        nothing to tell a repeated release from a lost hold. If a hold has expired and
+--        nobody took the lock since, it is still in the record: its release answers
+--        released, and truly nobody else held the lock in between.
 
 local key, attempt, token, retention = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local channel_prefix, owner = ARGV[4], ARGV[5]
 
--- clock_token is the server's time as a token; all but its last three digits are ms.
+-- clock_token is the server's time as a token: microseconds. All but the last three digits are ms.
 local function clock_token()
   local clock = redis.call('TIME')
   return clock[1] .. string.sub('00000' .. clock[2], -6)
 end
 
--- The short ways. All leave the record just as the long way would.
+-- The fast paths. Each leaves the record as the slow path would.
 if not owner then
   local call = redis.call
   local lock = call('HGET', key, 'lock')
-  -- What begins with no digit is of a later format, which the long way says.
+  -- If the first byte is no digit, a later format wrote it. The slow path answers that.
   if lock and not string.find(lock, '^%d') then lock = nil end
   if lock and string.sub(lock, -#attempt - 1) == ' ' .. attempt and string.sub(lock, 17, 17) == ' ' then
-    -- Nobody waits.
+    -- An exclusive hold without waiters.
     call('HSET', key, 'lock', string.sub(lock, 1, 16))
     return 'released'
   elseif lock and #lock == 22 and string.sub(lock, 17) == ' 0 - +' then
-    -- A reader's, or permits, and nobody waits. Whether others of them are over
-    -- is asked only if there are others.
+    -- A shared hold or permits, without waiters. If there are other holds, the step asks
+    -- whether one of them has expired.
     local got = call('HMGET', key, 'shares', 'queue', 'h:' .. attempt)
     local weight = got[3] and string.match(got[3], '^%a %d+ (%d+) ')
     local used, shared_mode, soonest = string.match(got[1] or '', '^(%d+) (%a) (%d+)$')
     if weight and used and (got[2] or '') == '' then
-      -- One HSET is the step, as in commit: what goes is empty first.
+      -- One HSET is the whole change, as in commit. It makes fields that go empty.
       local rest = used - weight
       if rest == 0 then
         call('HSET', key, 'lock', string.sub(lock, 1, 16), 'h:' .. attempt, '', 'shares', '')
@@ -60,8 +60,8 @@ if not owner then
       end
     end
   elseif lock and string.sub(lock, -#attempt - 3) == ' ' .. attempt .. ' +' then
-    -- The head of the line is one who wants it as a mutex and listens; a head
-    -- of any other kind is left to the long way, and so is a line without one.
+    -- An exclusive hold with waiters, the first of which wants an exclusive hold and receives
+    -- pushes. The slow path serves every other queue.
     local queue = call('HGET', key, 'queue')
     local waiting, head, tail, poll_at, poll_place = string.match(queue or '', '^(%d+) (%d+) (%d+) ?~?(%d*):?(%d*)$')
     local next_attempt = head and call('HGET', key, '#' .. head)
@@ -79,8 +79,8 @@ if not owner then
           place = string.format('%d', place + 1)
           following = call('HGET', key, '#' .. place)
         end
-        -- Somebody must look when this grant may be over unconfirmed, see serve_queue.
-        -- The heir itself looks no more.
+        -- A waiter must poll when this grant may expire unconfirmed, see serve_queue. The
+        -- waiter that gets the lock polls no more.
         local watch, client = '', string.match(next_attempt, '^[^/]*/')
         if poll_place == head then poll_at = '' end
         if poll_at ~= '' then watch = ' ~' .. poll_at .. ':' .. poll_place end
@@ -92,7 +92,7 @@ if not owner then
           if last ~= '' and string.sub(last, 1, #client) ~= client then following, poll_place = last, tail end
           poller_told = string.sub(following, 1, #client) ~= client
         end
-        -- Whether it can be told is asked first, see send in the shared part.
+        -- Whether a push can reach it is asked before any write, see channel_of in record.lua.
         local count, verb = 'NUMSUB', 'PUBLISH'
         if string.find(channel_prefix, '{', 1, true) then count, verb = 'SHARDNUMSUB', 'SPUBLISH' end
         local channel = channel_prefix .. string.match(next_attempt, '^[^/]*')
@@ -101,7 +101,7 @@ if not owner then
         if check then known, may = pcall(check, verb, channel, '') end
         local found = waiting == '0' or (following or '') ~= ''
         if found and known and may and not there.err and there[2] > 0 then
-          -- The life, the step, what is cleared away, and then what is told: see commit.
+          -- The TTL, the change, the tidying up, and then the pushes: see commit.
           local record_ttl = string.format('%d', ttl + retention)
           local lease = string.format('%d', math.min(ttl, math.max(2000, math.floor(ttl / 10))))
           lock = token .. ' 0' .. lease .. ' ' .. next_attempt
@@ -141,7 +141,7 @@ if holds(attempt, owner) then
     end
     if #rest > 0 then
       if expiry <= now then
-        -- It is over for the others too, who do not ask: so it was lost.
+        -- The hold has expired for the other entries too, so it is lost.
         expire()
         serve_queue()
         return commit('gone')

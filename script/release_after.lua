@@ -1,34 +1,33 @@
 #!lua flags=allow-oom
--- release_after — give up a hold, or one entry of it, but leave the lock taken for a while.
+-- release_after — give up a hold, or one entry of it, and keep the lock for a minimum time.
 --
 -- KEYS   1 key             the lock's record
 -- ARGV   1 attempt         the acquisition that ends
 -- ARGV   2 token           the token of its grant
--- ARGV   3 min_hold        ms from its grant in which nobody is let in
--- ARGV   4 keep            ms from now in which nobody is let in
+-- ARGV   3 min_hold        ms since the grant for which nobody else gets the lock
+-- ARGV   4 keep            ms from now for which nobody else gets the lock
 -- ARGV   5 retention       ms for which the record outlives its last lease
--- ARGV   6 channel_prefix  channel prefix of the pushes
--- ARGV   7 owner           as given to acquire
+-- ARGV   6 channel_prefix  prefix of the push channels
+-- ARGV   7 owner           as in acquire
 --
--- ANSWER kept <left>     given up, and free in left ms, whatever its lease was
--- ANSWER released        given up, and free: the time had passed
--- ANSWER held <entries>  this entry has ended; others of the named owner remain, for least and after at least
--- ANSWER gone            the hold had ended before, by expiry, eviction or loss of the record
--- ERROR  FORMAT          the record is of a later format
+-- ANSWER kept <left>     released, and free in left ms, whatever the lease was
+-- ANSWER released        released and free: the minimum time is over
+-- ANSWER held <entries>  this entry has ended; the owner has others, and holds for min_hold and keep at least
+-- ANSWER gone            the hold had ended before: it expired, was evicted, or the record was lost
+-- ERROR  FORMAT          the record has a later format
 --
--- HOLDS  I3 I4 I5 I7. The first waiter that listens is told of an end that has
---        come nearer: kept <attempt> <left>. Nobody renews such a hold.
--- WHY    A holder that leaves its lease alone cannot make it end earlier, and
---        one that extends it instead could be followed by a renewal of its own
---        that was long on its way.
+-- HOLDS  I3 I4 I5 I7. If the lock is free earlier than the waiters were told, the first waiter
+--        that receives pushes is pushed: kept <attempt> <left>. Nobody renews a kept lock.
+-- WHY    A holder that only stops renewing cannot make its lease end earlier. A holder that
+--        extends its lease instead could be overtaken by a late renewal of its own.
 
 local key, attempt, token, min_hold = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local keep, retention, channel_prefix, owner = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], ARGV[7]
 
 --include record
 
--- ask_first_to_poll lets the first who listens know that the lock is free earlier. If it leaves,
--- another is told: see serve_queue.
+-- ask_first_to_poll tells the first waiter that receives pushes that the lock is free
+-- earlier. If that waiter leaves, serve_queue tells another.
 local function ask_first_to_poll(left)
   each_waiter(function(next, place)
     if not ask_to_poll(next, left) then return false end
@@ -39,7 +38,7 @@ local function ask_first_to_poll(left)
 end
 
 if holder == '%kept' and entries == attempt then
-  -- Asked again. Nobody waits at a place that a late copy of its acquire has taken since.
+  -- A repeated request. A late copy of its acquire may have queued the attempt since.
   stop_waiting(attempt)
   if expiry > now then return commit('kept ' .. text(expiry - now)) end
 elseif holds(attempt, owner) then
@@ -50,7 +49,7 @@ elseif holds(attempt, owner) then
   end
   if #rest > 0 then
     if expiry <= now then
-      -- It is over for the others too, who do not ask: so it was lost.
+      -- The hold has expired for the other entries too, so it is lost.
       expire()
       serve_queue()
       return commit('gone')

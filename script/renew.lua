@@ -6,14 +6,14 @@
 -- ARGV   n lease      for the i-th key, three arguments from 3i-1 on: attempt, ttl in ms, owner or empty
 --
 -- ANSWER renewed <each…>  for each lease, in order, one of
--- EACH   <waiting>  extended; so many wait for the lock
--- EACH   -          not held: ended, or the key holds no record that this format knows
--- EACH   evicted    an operator ended it
+-- EACH   <waiting>  extended; the number of waiters
+-- EACH   -          not held: it has ended, or the key holds no record of this format
+-- EACH   evicted    an operator has ended it
 --
--- HOLDS  I2 I4 I5. Never shortens a lease. An expired lease is not revived: a
---        renewal that was long on its way must not block the lock for nobody.
--- WHY    PEXPIRE comes first because it needs no memory: after it the script
---        may write although the server is full, so leases survive that.
+-- HOLDS  I2 I4 I5. It never shortens a lease. It does not revive an expired lease: a late
+--        renewal must not block the lock when nobody uses it.
+-- WHY    PEXPIRE comes first because it needs no memory. After it the script may write even
+--        if the server is full. So leases survive on a full server.
 
 local retention = tonumber(ARGV[1])
 local clock = redis.call('TIME')
@@ -31,11 +31,11 @@ end
 local function renew(key, attempt, ttl, owner)
   local lock = redis.pcall('HGET', key, 'lock')
   if type(lock) == 'table' then
-    -- One key that was overwritten with another type is one lease lost, not all.
+    -- If another program has overwritten one key, one lease is lost and not all.
     if string.find(lock.err, 'WRONGTYPE', 1, true) then return '-' end
     error(lock.err)
   end
-  -- A record of a later format is not written to.
+  -- This script does not write to a record of a later format.
   local word, lease, holder, more = string.match(lock or '', '^(%d+) ?(%-?%d*) ?(%S*)( ?%+?)$')
   if not word then return '-' end
   local fence = tonumber(word)
@@ -49,7 +49,7 @@ local function renew(key, attempt, ttl, owner)
   if more ~= '' then
     local queue = redis.call('HGET', key, 'queue') or ''
     waiting = string.match(queue, '^%d+') or '0'
-    -- A client that was noted to be silent is not.
+    -- The client has sent a request, so it is not silent.
     local client = ' ' .. string.match(attempt, '^[^/]*') .. ' '
     local from, to = string.find(queue .. ' ', client, 1, true)
     if from then
@@ -58,7 +58,7 @@ local function renew(key, attempt, ttl, owner)
   end
   if mine and expiry > now then
     extend_record(key, ttl, fence)
-    -- What was pushed is confirmed, however short it is: see grant in the shared part.
+    -- A renewal confirms a provisional hold, even if it adds no time: see grant in record.lua.
     if now + ttl > expiry or string.find(lease, '^%-?0%d') then
       expiry = math.max(expiry, now + ttl)
       local form = word .. ' ' .. string.format('%d', expiry - math.floor(fence / 1000)) .. ' ' .. holder .. more
@@ -67,7 +67,7 @@ local function renew(key, attempt, ttl, owner)
     return waiting
   end
   local share = not mine and more ~= '' and redis.call('HGET', key, 'h:' .. attempt)
-  -- An empty field has gone, see commit in the shared part.
+  -- An empty field counts as absent, see commit in record.lua.
   if share and share ~= '' then
     local mode, till, rest = string.match(share, '^(%a) (%d+) (.*)$')
     local over = tonumber(till, 10)

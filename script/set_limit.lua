@@ -1,21 +1,21 @@
 #!lua flags=allow-oom
--- set_limit — change on purpose how many permits there are, while they are in use.
+-- set_limit — change the number of permits while they are in use.
 --
 -- KEYS   1 key             the lock's record
--- ARGV   1 permits         so many there are from now on, at least 1
+-- ARGV   1 permits         the new number of permits, at least 1
 -- ARGV   2 retention       ms for which the record outlives its last lease
--- ARGV   3 channel_prefix  channel prefix of the pushes
+-- ARGV   3 channel_prefix  prefix of the push channels
 --
 -- ANSWER set <used>  the limit is in force; so many permits are held now, perhaps more than the limit
--- ANSWER idle        no permit is held and nobody waits: the next acquisition says the limit
--- ERROR  FORMAT      the record is of a later format
+-- ANSWER idle        no permit is held and nobody waits: the next acquisition sets the limit
+-- ERROR  FORMAT      the record has a later format
 -- ERROR  ERR         permits is less than 1
 --
--- HOLDS  I1 I2 I5 I6 I7. A lower limit takes no permit away: nothing is granted until
---        enough have come back. A waiter for more than there are now leaves
---        the line when its turn comes, or it would stop it for good, and when it
---        asks: its poll is answered gone, and its next acquire tells it the limit.
--- WHY    A higher limit lets waiters in: they are granted in this same step.
+-- HOLDS  I1 I2 I5 I6 I7. A lower limit takes no permit away: the lock grants nothing until
+--        enough permits were released. A waiter that wants more than the limit leaves the
+--        queue when it comes to its turn, or when it asks. Its poll is answered gone, and
+--        its next acquire is answered with the limit.
+-- WHY    A higher limit lets waiters in. The same step grants them.
 
 local key, permits, retention, channel_prefix = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 

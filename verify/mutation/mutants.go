@@ -140,7 +140,7 @@ var inScripts = []mutant{{
 }, {
 	name: "a release tells its heir before it writes",
 	file: "script/release.lua",
-	old:  "          -- The life, the step, what is cleared away, and then what is told: see commit.\n",
+	old:  "          -- The TTL, the change, the tidying up, and then the pushes: see commit.\n",
 	mut: "          redis.pcall(verb, channel, 'granted ' .. next_attempt .. ' ' .. token .. ' ' .. waiting)\n" +
 		"          verb = 'ECHO'\n",
 	by: []check{transcripts},
