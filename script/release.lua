@@ -121,7 +121,8 @@ if not owner then
               'queue', waiting .. ' ' .. place .. ' ' .. tail .. watch)
             redis.pcall('HDEL', key, '#' .. head, 'w:' .. next_attempt)
           end
-          redis.pcall(verb, channel, 'granted ' .. next_attempt .. ' ' .. token .. ' ' .. waiting .. ' ' .. now .. ' ' .. lease)
+          redis.pcall(verb, channel,
+            'granted ' .. next_attempt .. ' ' .. token .. ' ' .. waiting .. ' ' .. now .. ' ' .. lease)
           if poller_told then redis.pcall(verb, other, 'kept ' .. following .. ' ' .. lease) end
           return 'released'
         end
