@@ -22,13 +22,13 @@ func (s *Store) acquireAll(ctx context.Context, keys, args []string) (string, er
 			3+len(keys), len(keys), len(args))
 	}
 	attempt, ttl, retention := args[0], args[1], args[2]
-	ms, bad := strconv.ParseInt(ttl, 10, 64)
-	more, worse := strconv.ParseInt(retention, 10, 64)
-	if bad != nil || worse != nil {
+	ms, badTTL := strconv.ParseInt(ttl, 10, 64)
+	retentionMS, badRetention := strconv.ParseInt(retention, 10, 64)
+	if badTTL != nil || badRetention != nil {
 		return "", refuse(ErrUnsupported, "ERR", "acquire_all: %q or %q is not a number of milliseconds",
 			ttl, retention)
 	}
-	recordTTL := strconv.FormatInt(ms+more, 10)
+	recordTTL := strconv.FormatInt(ms+retentionMS, 10)
 	acqs := make([]*acquisition, len(keys))
 	for i, key := range keys {
 		d, err := s.parse([]string{key}, []string{attempt, ttl, recordTTL, wire.Exclusive, "0", args[3+i]})

@@ -102,8 +102,8 @@ func (acq *acquisition) checkCoordinator(ctx context.Context, r *round) bool {
 	for _, h := range there.Holders {
 		may := len(acq.s.nodes) - len(own) // a node that did not answer may have it
 		for _, other := range own {
-			for _, mine := range other.Holders {
-				if mine.Attempt == h.Attempt {
+			for _, holder := range other.Holders {
+				if holder.Attempt == h.Attempt {
 					may++
 				}
 			}

@@ -100,9 +100,9 @@ func (s *Store) tokensOnNodes(
 		}
 	}
 	for i, r := range own {
-		for _, mine := range r.Holders {
-			if attempt != "" && mine.Attempt == attempt {
-				list[i] = wire.Number(mine.Token)
+		for _, holder := range r.Holders {
+			if attempt != "" && holder.Attempt == attempt {
+				list[i] = wire.Number(holder.Token)
 			}
 		}
 	}

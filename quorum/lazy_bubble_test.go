@@ -81,9 +81,9 @@ func clientOver(t *testing.T, nodes []store.Store) *holdfast.Client {
 }
 
 func TestALazyNodeMustBeAServer(t *testing.T) {
-	bad := errors.New("a bad address")
+	badAddress := errors.New("a bad address")
 	for what, open := range map[string]func() (store.Store, error){
-		"a bad address": func() (store.Store, error) { return nil, bad },
+		"a bad address": func() (store.Store, error) { return nil, badAddress },
 		"as nil":        func() (store.Store, error) { return nil, nil },
 		"is a Cluster":  func() (store.Store, error) { return sharded{memstore.New()}, nil },
 	} {

@@ -56,10 +56,10 @@ func (n *node) call(timeout time.Duration, action *script.Script, keys, args []s
 // look for another coordinator.
 func (n *node) noteAnswers(answers bool) {
 	n.mu.Lock()
-	news := n.silent == answers
+	changed := n.silent == answers
 	n.silent = !answers
 	n.mu.Unlock()
-	if news && !answers {
+	if changed && !answers {
 		n.store.recheckAll()
 	}
 }
@@ -155,25 +155,25 @@ func (n *node) sendCancels() {
 		due := n.cancels
 		n.cancels = nil
 		n.mu.Unlock()
-		var left []pendingCancel
+		var remaining []pendingCancel
 		for i, pending := range due {
 			if n.store.now() >= pending.until {
 				continue
 			}
 			answer, err := n.call(n.store.cfg.Timeout, script.Cancel, pending.keys, pending.args)
 			if err != nil && !isRefusal(err) {
-				left = append(left, due[i:]...)
+				remaining = append(remaining, due[i:]...)
 				break // the node is silent, so the others would wait in vain, too
 			}
 			if answer != "none" {
 				pending.times--
 			}
 			if err == nil && pending.times > 0 {
-				left = append(left, pending) // another request of it may still be on the way
+				remaining = append(remaining, pending) // another request of it may still be on the way
 			}
 		}
 		n.mu.Lock()
-		n.cancels = append(left, n.cancels...)
+		n.cancels = append(remaining, n.cancels...)
 		if len(n.cancels) == 0 {
 			n.cancels, n.sendingCancels = nil, false
 			n.mu.Unlock()

@@ -39,16 +39,16 @@ type nodeAttempt struct {
 // is sent that could acquire.
 func (na *nodeAttempt) send(timeout time.Duration, action *script.Script, args []string) (wire.Answer, error) {
 	acq := na.r.acq
-	takes := action == script.Acquire || action == script.Poll
+	acquires := action == script.Acquire || action == script.Poll
 	na.gate <- struct{}{} // every request is bounded, so this wait is bounded too
 	defer func() { <-na.gate }()
 	acq.mu.Lock()
-	if takes && (na.ended || na.r.ended) {
+	if acquires && (na.ended || na.r.ended) {
 		acq.mu.Unlock()
 		return wire.Answer{}, errEnded
 	}
 	sent := acq.s.now()
-	if takes && !na.queued && !na.holds {
+	if acquires && !na.queued && !na.holds {
 		na.askedAt = sent
 	}
 	acq.mu.Unlock()
@@ -57,7 +57,7 @@ func (na *nodeAttempt) send(timeout time.Duration, action *script.Script, args [
 	if err == nil {
 		a, err = wire.Parse(answer)
 	}
-	if takes {
+	if acquires {
 		acq.mu.Lock()
 		if err != nil && !notSent(err) && action == script.Acquire {
 			na.unansweredUntil = acq.s.now() + acq.ttl

@@ -33,11 +33,11 @@ func (s *Store) release(ctx context.Context, keys, args []string) (string, error
 }
 
 func (s *Store) releaseAnswer(ctx context.Context, done <-chan result, coordinator int) (string, error) {
-	given, err := s.awaitReleased(ctx, done, coordinator)
+	released, err := s.awaitReleased(ctx, done, coordinator)
 	switch {
 	case err != nil:
 		return "", err
-	case given == nil:
+	case released == nil:
 		return "gone", nil
 	}
 	return "released", nil
@@ -46,7 +46,9 @@ func (s *Store) releaseAnswer(ctx context.Context, done <-chan result, coordinat
 // awaitReleased waits until a majority has released, and the coordinator with it, because the
 // next attempt asks the coordinator first. It returns the nodes that have released; none means
 // that no majority held.
-func (s *Store) awaitReleased(ctx context.Context, done <-chan result, coordinator int) (given []int, err error) {
+func (s *Store) awaitReleased(
+	ctx context.Context, done <-chan result, coordinator int,
+) (released []int, err error) {
 	failed, heard := make(map[int]error), make([]bool, len(s.nodes))
 	no := 0
 	for range s.nodes {
@@ -59,16 +61,16 @@ func (s *Store) awaitReleased(ctx context.Context, done <-chan result, coordinat
 		heard[r.i] = true
 		switch {
 		case r.err == nil:
-			given = append(given, r.i)
+			released = append(released, r.i)
 		case errors.Is(r.err, errForgot):
 			no++
 		default:
 			failed[r.i] = r.err
 		}
-		has, can := majority.Count(len(given), no, len(s.nodes))
+		has, can := majority.Count(len(released), no, len(s.nodes))
 		switch {
 		case has && (heard[coordinator] || s.onlySilentLeft(heard)):
-			return given, nil
+			return released, nil
 		case !can:
 			return nil, nil
 		}
@@ -124,15 +126,15 @@ func (s *Store) releaseAfter(ctx context.Context, keys, args []string) (string, 
 		replies[i], err = attempts[i].releaseAfter(timeout, args)
 		return err
 	})
-	given, err := s.awaitReleased(ctx, done, coordinator)
+	released, err := s.awaitReleased(ctx, done, coordinator)
 	switch {
 	case err != nil:
 		return "", err
-	case given == nil:
+	case released == nil:
 		return "gone", nil
 	}
-	lefts := make([]time.Duration, len(given))
-	for i, one := range given {
+	lefts := make([]time.Duration, len(released))
+	for i, one := range released {
 		lefts[i] = replies[one].Left
 	}
 	// The lock is free when a majority can be had.

@@ -68,7 +68,7 @@ func (acq *acquisition) pollCoordinator(ctx context.Context, r *round) (string, 
 	}
 	acq.mu.Lock()
 	acq.countsFrom = start
-	at, stands, answer := acq.phase, coordinator.queued && err == nil, acq.queuedAnswer(coordinator)
+	at, queued, answer := acq.phase, coordinator.queued && err == nil, acq.queuedAnswer(coordinator)
 	if coordinator.holds && at == waiting {
 		at = collecting
 	}
@@ -79,7 +79,7 @@ func (acq *acquisition) pollCoordinator(ctx context.Context, r *round) (string, 
 		return acq.pollAll(ctx, r)
 	case at == ended:
 		return "gone", nil
-	case stands && !acq.checkCoordinator(ctx, r):
+	case queued && !acq.checkCoordinator(ctx, r):
 		return answer, nil
 	}
 	return acq.runRounds(ctx)
@@ -105,10 +105,10 @@ func (acq *acquisition) pollAll(ctx context.Context, r *round) (string, error) {
 	done := acq.s.startOnEach(func(i int, _ *node) error {
 		na := attempts[i]
 		acq.mu.Lock()
-		has := na.holds || na.queued
+		holdsOrWaits := na.holds || na.queued
 		acq.mu.Unlock()
 		switch {
-		case has:
+		case holdsOrWaits:
 			return na.poll(timeout)
 		case collects:
 			return na.acquire(timeout, acq.currentWaiterTTL())
@@ -255,7 +255,7 @@ func (acq *acquisition) awaitCollect(r *round, timeout time.Duration) {
 	acq.mu.Unlock()
 	timer := time.NewTimer(majority.CollectTime(timeout, acq.ttl, failures, rand.Float64()))
 	defer timer.Stop()
-	for mended := false; ; {
+	for corrected := false; ; {
 		select {
 		case <-acq.changed:
 		case <-timer.C:
@@ -269,8 +269,8 @@ func (acq *acquisition) awaitCollect(r *round, timeout time.Duration) {
 		if acq.tryComplete(r, timeout) {
 			return
 		}
-		if !mended && acq.states.haveWrongMarks() {
-			mended = true
+		if !corrected && acq.states.haveWrongMarks() {
+			corrected = true
 			acq.s.life.Go(func() {
 				_ = acq.s.identify(acq.s.life.Context(), acq.states) // the outcome is in the states
 				acq.notify()
@@ -287,9 +287,9 @@ func (acq *acquisition) tryComplete(r *round, timeout time.Duration) bool {
 	}
 	defer acq.unlockDriver()
 	acq.mu.Lock()
-	mine := r.live() && acq.phase == collecting
+	current := r.live() && acq.phase == collecting
 	acq.mu.Unlock()
-	if !mine {
+	if !current {
 		return true
 	}
 	answer, won, _ := acq.complete(acq.s.life.Context(), r, timeout)
@@ -308,22 +308,22 @@ func (acq *acquisition) backOff(r *round, timeout time.Duration) {
 		return
 	}
 	acq.mu.Lock()
-	mine := r.live() && acq.phase == collecting
+	current := r.live() && acq.phase == collecting
 	acq.failedCollects++
 	pause := backoff.Default.After(acq.failedCollects, rand.Float64())
 	acq.mu.Unlock()
-	if mine {
+	if current {
 		acq.cancelRound(r, timeout)
 	}
 	acq.unlockDriver()
-	if !mine || !acq.s.life.Sleep(context.Background(), pause) || !acq.lockDriver(acq.s.life.Closing()) {
+	if !current || !acq.s.life.Sleep(context.Background(), pause) || !acq.lockDriver(acq.s.life.Closing()) {
 		return
 	}
 	defer acq.unlockDriver()
 	acq.mu.Lock()
-	mine = acq.round == r && acq.phase == idle
+	current = acq.round == r && acq.phase == idle
 	acq.mu.Unlock()
-	if !mine {
+	if !current {
 		return // cancelled, or taken further by a poll
 	}
 	ctx, cancel := context.WithTimeout(acq.s.life.Context(), 4*timeout)

@@ -292,8 +292,8 @@ var inQuorum = []mutant{{
 }, {
 	name: "quorum: an attempt that gets no majority keeps what it has",
 	file: "quorum/wait.go",
-	old:  "\tif mine {\n\t\tacq.cancelRound(r, timeout)",
-	mut:  "\tif mine && acq == nil {\n\t\tacq.cancelRound(r, timeout)",
+	old:  "\tif current {\n\t\tacq.cancelRound(r, timeout)",
+	mut:  "\tif current && acq == nil {\n\t\tacq.cancelRound(r, timeout)",
 	by:   []check{uniting},
 }, {
 	name: "quorum: a cancel that found nothing is not sent again",
