@@ -48,13 +48,13 @@ func ofHandshake(alert tls.AlertError) bool {
 // ClosedClient is the refusal of a client that its owner has closed.
 func ClosedClient(library string) *store.ServerError {
 	return &store.ServerError{Code: "CLIENT", Message: "CLIENT the " + library + " client is closed: " +
-		"close the Holdfast client first, or make the store of another one"}
+		"close the Holdfast client first, or make the store from another client"}
 }
 
 // NoClient is the refusal of a store that was made with a nil client.
 func NoClient(maker, library string) *store.ServerError {
-	return &store.ServerError{Code: "CLIENT", Message: "CLIENT " + maker + " was given nil: " +
-		"give it a " + library + " client"}
+	return &store.ServerError{Code: "CLIENT", Message: "CLIENT " + maker + " got a nil client: " +
+		"pass a " + library + " client"}
 }
 
 // NotSentError is the error of a request that was not sent.

@@ -82,7 +82,7 @@ func New(rdb redis.UniversalClient) *Store {
 		s.hub.Driver.Nodes = s.cluster.nodesOf
 	default:
 		s.unusable = &store.ServerError{Code: "CLIENT", Message: fmt.Sprintf(
-			"CLIENT a %T cannot carry locks: use a redis.Client or a redis.ClusterClient", rdb)}
+			"CLIENT the store does not support a %T: use a redis.Client or a redis.ClusterClient", rdb)}
 	}
 	s.hub.Driver.WaitsToConnect = s.retry.Failover
 	return s
@@ -279,7 +279,7 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 	describe(&info, reply)
 	if s.cluster != nil && info.Mode != "" && info.Mode != "cluster" {
 		return store.ServerInfo{}, &store.ServerError{Code: "CLIENT", Message: fmt.Sprintf(
-			"CLIENT a ClusterClient on servers that are no Cluster (%s): "+
+			"CLIENT the ClusterClient's servers are not a Cluster (%s): "+
 				"use redis.NewClient or redis.NewFailoverClient",
 			info.Mode)}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/slot"
 )
 
-var errNoNode = errors.New("no node of the Cluster says who serves the slots")
+var errNoNode = errors.New("no node of the Cluster says which node serves which slots")
 
 // slotMap says which node has a Cluster's slots. rueidis knows, too, but does not tell.
 type slotMap struct {
