@@ -2,9 +2,9 @@ package memstore
 
 import "fmt"
 
-// acquire takes the lock if it is free; else, if asked, joins its line.
+// acquire takes the lock if it is free; otherwise it joins its wait queue, if asked to.
 //
-// Answers: granted TOKEN WAITING · queued PLACE LEFT NOW · busy LEFT HOLDER ·
+// Answers: granted TOKEN WAITING · queued POSITION LEFT NOW · busy LEFT HOLDER ·
 // conflict LIMIT.
 func acquire(t *step, args *arguments) string {
 	r := request{attempt: args.text(), ttl: args.whole()}
@@ -30,7 +30,7 @@ func acquire(t *step, args *arguments) string {
 	}
 	token, blocked := t.serveQueue(caller)
 	if token == 0 && r.owner != "" {
-		// The line may just have let in another attempt of the same named owner.
+		// This step may have granted the lock to another attempt of the same owner.
 		token, _ = t.reacquire(r.attempt, r.owner, r.ttl, true)
 	}
 	switch {
@@ -49,7 +49,7 @@ func acquire(t *step, args *arguments) string {
 	w := &waiter{request: r, expiry: t.now + waiterTTL, joined: t.now}
 	t.queue.join(w)
 	t.extendRecord(waiterTTL)
-	if t.unfinished && t.hears(w) {
+	if t.unfinished && t.canReach(w) {
 		t.askToPoll(w, 1)
 	}
 	return fmt.Sprintf("queued %d %d %d", t.queue.ahead(w), t.msUntilFree(), t.now)
@@ -60,9 +60,8 @@ func (t *step) granted(token int64) string {
 	return fmt.Sprintf("granted %d %d", token, t.queue.len())
 }
 
-// agree settles how many permits there are. A limit is in force while permits
-// are held or somebody waits: then others must say the same. Who finds none in
-// force says it.
+// agree reports whether the limit is the one in force. A limit is in force while permits
+// are held or an attempt waits. If none is in force, this one is from now on.
 func (t *step) agree(limit int64) bool {
 	inForce := t.limit != 0 && (t.queue.len() > 0 || t.kind == permit)
 	if !inForce {
@@ -71,8 +70,8 @@ func (t *step) agree(limit int64) bool {
 	return t.limit == limit
 }
 
-// reenters says whether a reader's named owner holds a share already: such a
-// reader does not queue behind a writer who waits for that reader to leave.
+// reenters reports whether a reader's owner holds the lock already. Such a reader does not
+// queue behind a writer, because that writer waits for the reader.
 func (t *step) reenters(r request) bool {
 	if r.owner == "" || r.mode != shared || t.kind != shared {
 		return false

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// acquireAll takes several locks, all or none. Every key must hold a record or
-// nothing before anything changes.
+// acquireAll takes several locks, all or none. It reads all records before it writes: if
+// a key holds something else, nothing changes.
 //
 // Answers: granted and for each lock TOKEN WAITING · busy INDEX LEFT HOLDER.
 func (s *Store) acquireAll(keys []string, args *arguments) (string, error) {
@@ -35,7 +35,8 @@ func (s *Store) acquireAll(keys []string, args *arguments) (string, error) {
 	return answer, nil
 }
 
-// takeAll grants all of the locks to one attempt, or ends what it has of them.
+// takeAll grants all locks to one attempt. If one is not free, it releases those that the
+// attempt holds.
 func takeAll(locks []*step, r request) string {
 	tokens := make([]int64, len(locks))
 	held := make([]bool, len(locks))
@@ -64,7 +65,7 @@ func takeAll(locks []*step, r request) string {
 	return strings.Join(each, " ")
 }
 
-// endExclusive ends an exclusive hold of the attempt's own, and serves the line.
+// endExclusive ends the attempt's own exclusive hold, and serves the queue.
 func (t *step) endExclusive(attempt string) bool {
 	if t.holder == nil || !t.holder.is(attempt, "") {
 		return false

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// acquireFree takes those of several mutexes that are free and that nobody
-// waits for, each for an attempt of its own.
+// acquireFree takes those of several mutexes that are free and have no waiters, each for
+// an attempt of its own.
 //
 // Answers: granted TOKEN, and for each lock 1 or -.
 func (s *Store) acquireFree(keys []string, args *arguments) (string, error) {
@@ -27,8 +27,8 @@ func (s *Store) acquireFree(keys []string, args *arguments) (string, error) {
 	return fmt.Sprintf("granted %d %s", token, each), nil
 }
 
-// several lets act work on each record: 1 if it did, - if it did not or if
-// what stands there is no record.
+// several runs act on each record: 1 if it did something, - if it did not or if the key
+// holds no record.
 func (s *Store) several(keys []string, act func(i int, t *step) bool) string {
 	var each strings.Builder
 	for i, key := range keys {

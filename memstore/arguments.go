@@ -2,9 +2,9 @@ package memstore
 
 import "strconv"
 
-// arguments reads an action's ARGV from the front. What is missing or
-// malformed reads as empty or zero and is told by problem in the end, so that
-// an action can read first and look for mistakes once.
+// arguments reads the ARGV of a script from the front. A missing or malformed argument
+// reads as empty or zero. problem reports the first one, so that a script's twin can read
+// all of them and check once.
 type arguments struct {
 	words []string
 	read  int
@@ -77,7 +77,7 @@ func (a *arguments) want() (m mode, weight, limit int64) {
 	return permit, weight, limit
 }
 
-// problem tells what was wrong with the arguments of an action, nil if nothing.
+// problem returns the first error in the arguments of a script, nil if there is none.
 func (a *arguments) problem(action string) error {
 	if a.wrong == "" && a.read < len(a.words) {
 		a.wrong = "too many arguments"

@@ -2,14 +2,14 @@ package memstore
 
 import "fmt"
 
-// mark remembers that a period has had its run.
+// mark notes that a period has had its run.
 type mark struct {
 	till    int64  // when the next period begins, ms
-	attempt string // whose run it was; - if none's
+	attempt string // the run; - if none is known
 	plan    plan
 }
 
-// plan says which periods a job has.
+// plan is the period and the offset of a job.
 type plan struct {
 	period  int64 // ms
 	aligned bool  // they begin at fixed times
@@ -23,8 +23,8 @@ func (p plan) String() string {
 	return text(p.period) + " " + text(p.offset)
 }
 
-// upcoming says when the period after the one of now begins, and the latest
-// beginning that a mark may name.
+// upcoming returns when the next period begins, and the latest begin of a period that a
+// mark may name.
 func (p plan) upcoming(now int64) (next, limit int64) {
 	next = now + p.period
 	if !p.aligned {
@@ -34,7 +34,7 @@ func (p plan) upcoming(now int64) (next, limit int64) {
 	return next, next + p.period
 }
 
-// beginRun begins the run of a period, if nobody has begun it.
+// beginRun begins the run of a period, unless this period has had one.
 //
 // Answers: granted TOKEN LEFT · early LEFT ATTEMPT · busy LEFT HOLDER ·
 // other PERIOD OFFSET.
@@ -93,8 +93,7 @@ func beginRun(t *step, args *arguments) string {
 // modulo is the remainder that is never negative.
 func modulo(n, by int64) int64 { return (n%by + by) % by }
 
-// plan reads the length of a period and where one begins, which may be left
-// to the run.
+// plan reads the period and the offset, which may be - for none.
 func (a *arguments) plan() (p plan) {
 	if p.period = a.whole(); p.period == 0 {
 		a.blame("is no period")

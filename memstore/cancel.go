@@ -1,7 +1,6 @@
 package memstore
 
-// cancel undoes an acquisition of which the outcome is unknown or no longer
-// wanted.
+// cancel withdraws an acquisition that is unwanted or whose outcome is unknown.
 //
 // Answers: withdrawn · released · none.
 func cancel(t *step, args *arguments) string {

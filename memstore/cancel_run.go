@@ -1,6 +1,6 @@
 package memstore
 
-// cancelRun gives the period of a run back.
+// cancelRun makes the period of a run due again.
 //
 // Answers: released · none.
 func cancelRun(t *step, args *arguments) string {

@@ -2,7 +2,7 @@ package memstore
 
 import "fmt"
 
-// convert lets a writer go on as a reader, or the only reader as the writer,
+// convert turns a writer's hold into a reader's, or the only reader's into a writer's,
 // with nobody in between.
 //
 // Answers: granted TOKEN WAITING · busy LEFT HOLDER · gone.
@@ -45,5 +45,5 @@ func convert(t *step, args *arguments) string {
 	return t.granted(granted)
 }
 
-// busy is the answer to an attempt that others keep out.
+// busy is the answer if the lock is not free.
 func (t *step) busy() string { return fmt.Sprintf("busy %d %s", t.msUntilFree(), t.holderName()) }

@@ -105,8 +105,8 @@ func (r *record) fields() map[string]string {
 	return f
 }
 
-// lock is what one look must tell: the fence, the exclusive holder, and
-// whether other fields say more.
+// lock is the field that a script reads first: the fence, the exclusive holder, and
+// whether there are shared holders or waiters.
 func (r *record) lock() string {
 	form, more := text(r.fence), ""
 	if len(r.shares) > 0 || r.queue.len() > 0 {
@@ -123,7 +123,7 @@ func (r *record) lock() string {
 	return form
 }
 
-// confirmable writes a lease, or when it ends: a 0 in front says that it is not confirmed.
+// confirmable writes a lease, or its expiry: a 0 in front marks it as provisional.
 func confirmable(ms int64, provisional bool) string {
 	switch {
 	case !provisional:
@@ -138,7 +138,7 @@ func (e *eviction) String() string {
 	return text(e.when) + " " + e.by + " " + e.reason + " " + strings.Join(e.attempts, " ")
 }
 
-// owned writes words, and behind them the owner if there is one.
+// owned writes words, and after them the owner if there is one.
 func owned(owner string, words ...any) string {
 	if owner != "" {
 		words = append(words, owner)

@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// evict takes the lock away from whoever holds it, or from the one hold that
-// has the given token. The fence rises above all of them before the next
-// waiter is granted.
+// evict ends all holds of the lock, or the one with the given token. The fence rises above
+// all of them before the next waiter is granted.
 //
 // Answers: evicted HOLDS · free · changed FENCE.
 func evict(t *step, args *arguments) string {
@@ -28,7 +27,7 @@ func evict(t *step, args *arguments) string {
 		t.fence, t.evicted = t.nextToken(), e
 		t.extendRecord(0)
 		for _, attempt := range e.attempts {
-			if client := clientOf(attempt); t.reaches(client) {
+			if client := clientOf(attempt); t.canReachClient(client) {
 				t.pushes = append(t.pushes, message{t.channelPrefix + client, "evicted " + attempt})
 			}
 		}
@@ -41,8 +40,8 @@ func evict(t *step, args *arguments) string {
 	return "free"
 }
 
-// takeAway ends the holds in question, notes their attempts in e and answers
-// their tokens, both in the order of the tokens.
+// takeAway ends these holds, notes their attempts in e and returns their tokens, both in
+// the order of the tokens.
 func (t *step) takeAway(e *eviction, only int64) (over []int64) {
 	if t.holder != nil && (only == 0 || only == t.fence) {
 		over, e.attempts = []int64{t.fence}, slices.Clone(t.holder.attempts())

@@ -7,12 +7,12 @@ import (
 	"strconv"
 )
 
-// badge is what a quorum leaves on each of its servers: it names the run that
-// it was made in, and is lost with everything else.
+// badge is the mark that a quorum keeps on a server. It names the run in which it was
+// made, and is lost with all other data.
 type badge struct{ run, mark string }
 
-// markServer answers which server this is, and what its quorum has noted on it: a new
-// mark if the old one is the one that was read.
+// markServer tells the server's run and its mark. It replaces the mark if the present one
+// is old.
 //
 // Answers: node NOW RUN MARK.
 func (s *Store) markServer(key string, args *arguments) (string, error) {
@@ -42,9 +42,8 @@ func (s *Store) markServer(key string, args *arguments) (string, error) {
 	return fmt.Sprintf("node %d %s %s", now, m.run, m.mark), nil
 }
 
-// Restart forgets every key as a crash without persistence would, and makes the
-// store known as another run of its server. Subscriptions stand; Cut breaks
-// them.
+// Restart loses every key, as a crash without persistence does, and begins another run of
+// the server. Subscriptions remain; BreakSubscriptions breaks them.
 func (s *Store) Restart() {
 	s.Flush()
 	s.mu.Lock()

@@ -1,8 +1,8 @@
 package memstore
 
-// poll is a waiter's heartbeat and second look.
+// poll asks for a waiter's state, and keeps its place.
 //
-// Answers: granted TOKEN WAITING · queued PLACE LEFT NOW · gone.
+// Answers: granted TOKEN WAITING · queued POSITION LEFT NOW · gone.
 func poll(t *step, args *arguments) string {
 	attempt, ttl := args.text(), args.whole()
 	t.retention = args.whole()
@@ -13,8 +13,8 @@ func poll(t *step, args *arguments) string {
 	t.expire()
 	t.queue.clearSilent(clientOf(attempt))
 	own, caller := t.queue.find(attempt), ""
-	// Only a waiter enters under its named owner: one that has cancelled does
-	// not come back by a poll that was long on its way.
+	// Only a waiter may become an entry of its owner's hold. So a late poll does not
+	// bring back an attempt that was cancelled.
 	if token, held := t.reacquire(attempt, owner, ttl, own != nil); held {
 		return t.granted(token)
 	}
@@ -23,7 +23,7 @@ func poll(t *step, args *arguments) string {
 	}
 	token, _ := t.serveQueue(caller)
 	if token == 0 && owner != "" {
-		// The line may just have let in another attempt of the same named owner.
+		// This step may have granted the lock to another attempt of the same owner.
 		token, _ = t.reacquire(attempt, owner, ttl, own != nil)
 	}
 	switch {

@@ -2,7 +2,7 @@ package memstore
 
 import "strings"
 
-// said is what a leader stands for.
+// said is a leader's proclamation.
 type said struct {
 	token  string // of its grant
 	number int64  // of the proclamation
@@ -11,7 +11,7 @@ type said struct {
 
 func (s said) String() string { return strings.TrimSuffix(s.token+" "+text(s.number)+" "+s.value, " ") }
 
-// proclaim lets the leader say what it stands for, or that it stands down.
+// proclaim publishes the leader's value, or that it leads no more.
 //
 // Answers: proclaimed · late · gone.
 func proclaim(t *step, args *arguments) string {

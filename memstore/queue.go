@@ -5,34 +5,34 @@ import (
 	"slices"
 )
 
-// line is where attempts wait: one line for all modes, in order of arrival.
+// queue is the wait queue: one for all modes, in order of arrival.
 //
-// A waiter that goes leaves a hole: places are never given again while
-// anybody waits. An empty line starts over at place 1.
+// A waiter that leaves makes a hole. No place is used twice while anybody waits. An empty
+// queue starts again at place 1.
 type queue struct {
 	waiters   []*waiter // by place
 	tail      int64     // the last place given
 	head      int64     // no place before this one is taken
-	cursor    int64     // where a walk goes on behind those near head
-	pollAt    int64     // when the waiter at pollPlace looks, told by hint; ms
+	cursor    int64     // where a step goes on after the places near head
+	pollAt    int64     // ms: when the waiter at pollPlace polls, because it was asked to
 	pollPlace int64
 
-	// missedPollAt is what watched was before this step, if who was to look has left in it.
+	// missedPollAt was pollAt before this step, if that waiter has left in this step.
 	missedPollAt int64
-	silent       []string // clients that did not confirm what was pushed to them; they are passed over
+	silent       []string // clients that did not confirm a push; serveQueue skips them
 }
 
-// waiter stands in the line. It must be heard of before its place expires.
+// waiter is an attempt in the queue. It loses its place unless it polls in time.
 type waiter struct {
 	request
 	place  int64
-	expiry int64 // when its place in the line ends unless it is heard of
+	expiry int64 // ms: when it loses its place unless it polls
 	joined int64
 }
 
 func (q *queue) len() int64 { return int64(len(q.waiters)) }
 
-// find finds the waiter of an attempt, nil if it does not wait.
+// find returns the waiter of an attempt, nil if it does not wait.
 func (q *queue) find(attempt string) *waiter {
 	for _, w := range q.waiters {
 		if w.attempt == attempt {
@@ -42,7 +42,7 @@ func (q *queue) find(attempt string) *waiter {
 	return nil
 }
 
-// join gives the next place.
+// join adds a waiter at the next place.
 func (q *queue) join(w *waiter) {
 	if len(q.waiters) == 0 {
 		q.head, q.tail = 1, 0
@@ -52,8 +52,8 @@ func (q *queue) join(w *waiter) {
 	q.waiters = append(q.waiters, w)
 }
 
-// leave takes an attempt out of the line and says whether it stood there. Who has left
-// looks no more.
+// leave removes an attempt from the queue and reports whether it was there. If it was the
+// waiter that polls next, serveQueue asks another.
 func (q *queue) leave(attempt string) bool {
 	was := len(q.waiters)
 	if w := q.find(attempt); w != nil && w.place == q.pollPlace {
@@ -66,15 +66,15 @@ func (q *queue) leave(attempt string) bool {
 	return len(q.waiters) < was
 }
 
-// A step looks at so many places from head on, and at so many from cursor on: it costs
-// the same however long the line is.
+// A step reads at most so many places from head on, and so many from cursor on. So its
+// cost does not grow with the queue.
 const (
 	headWindow   = 64
 	cursorWindow = 256
 )
 
-// inReach are those whom one step looks at, and the place behind them: those near head,
-// and those from cursor on, behind others who were passed over and have not asked since.
+// inReach are the waiters in the two windows, and the place after them. Between the windows
+// are waiters that earlier steps have skipped and that have not polled since.
 func (q *queue) inReach() (some []*waiter, end int64) {
 	from := max(q.head+headWindow, q.cursor)
 	for _, w := range q.waiters {
@@ -88,10 +88,10 @@ func (q *queue) inReach() (some []*waiter, end int64) {
 	return some, max(from, min(from+cursorWindow, q.tail+1))
 }
 
-// mostSilent is how many silent clients a line remembers.
+// mostSilent is the number of silent clients that a queue remembers.
 const mostSilent = 16
 
-// markSilent notes that a client is silent.
+// markSilent notes that a client is silent: it has not confirmed a push.
 func (q *queue) markSilent(client string) {
 	if len(q.waiters) == 0 || slices.Contains(q.silent, client) {
 		return
@@ -101,7 +101,7 @@ func (q *queue) markSilent(client string) {
 	}
 }
 
-// clearSilent takes that note away: the client asks.
+// clearSilent removes that note, because the client has sent a request.
 func (q *queue) clearSilent(client string) {
 	q.silent = slices.DeleteFunc(q.silent, func(other string) bool { return other == client })
 }
@@ -121,19 +121,20 @@ func (q *queue) clone() queue {
 	return c
 }
 
-// serveQueue grants the lock to the head of the line for as long as the head fits.
+// serveQueue grants the lock to the first waiters, as long as they are compatible.
 //
-//   - A waiter whose place has expired is removed.
-//   - A waiter whose client does not hear pushes, or is silent, is passed over and
-//     keeps its place.
-//   - A waiter who does not fit stops the walk: nobody may overtake it.
-//   - A waiter who fits is granted, provisionalLease until its client confirms the push.
-//   - Who is out of the reach of this step is told to look, if the lock may be free.
+//   - It removes a waiter that has expired, or that wants more permits than the limit.
+//   - It skips a waiter that no push can reach, compatible or not. That waiter keeps its
+//     place until it expires.
+//   - A waiter that is not compatible ends the walk, because nobody may overtake it.
+//   - A grant by a push is provisional until its client confirms it.
+//   - If the lock may be free and there are waiters beyond the two windows, one waiter is
+//     asked to poll at once.
 //
-// caller is the attempt that asks right now ("": nobody does): it is not
-// overdue, and its answer says what a push would. Though it was passed over, it is
-// looked at again. serveQueue answers the caller's token if it was granted (else 0), and
-// whether a waiter stands that nobody may overtake.
+// caller is the attempt whose request this is, or empty. It cannot have expired, and it
+// needs no push. The step looks at it although earlier steps have skipped it. serveQueue
+// returns the caller's token if it was granted (else 0), and whether a newcomer must queue
+// up.
 func (t *step) serveQueue(caller string) (token int64, blocked bool) {
 	q := &t.queue
 	if own := q.find(caller); own != nil {
@@ -159,7 +160,8 @@ func (t *step) serveQueue(caller string) (token int64, blocked bool) {
 	return token, blocked || t.unfinished || t.holder != nil && q.len() > 0
 }
 
-// grantWaiting looks at those who are within reach, and answers the place where it ended.
+// grantWaiting grants the lock to waiters in the two windows. It returns the place at which
+// it ended.
 func (t *step) grantWaiting(caller string) (place, token int64, blocked bool, pushed *waiter) {
 	if t.holder != nil {
 		return t.queue.head, 0, false, nil
@@ -171,7 +173,7 @@ func (t *step) grantWaiting(caller string) (place, token int64, blocked bool, pu
 			t.queue.leave(w.attempt)
 			continue
 		}
-		if !asks && !t.hears(w) {
+		if !asks && !t.canReach(w) {
 			continue
 		}
 		if !t.compatible(w.mode, w.weight) {
@@ -197,14 +199,14 @@ func (t *step) grantWaiting(caller string) (place, token int64, blocked bool, pu
 	return place, token, false, pushed
 }
 
-// aboveLimit says that a waiter wants more permits than there are since the limit was
-// lowered: it leaves the line, or it would stop it for good.
+// aboveLimit reports whether a waiter wants more permits than the limit, which was lowered
+// since. Such a waiter leaves the queue, because it would block the queue for ever.
 func (t *step) aboveLimit(w *waiter) bool {
 	return w.mode == permit && t.limit != 0 && w.weight > t.limit
 }
 
-// pollTime is when one who waits must look though nobody pushes to it: when a grant that
-// was pushed may be over unconfirmed, or when one who has left would have looked.
+// pollTime is when a waiter must poll although no push reaches it: when a pushed grant may
+// have expired unconfirmed, or when a waiter that has left would have polled.
 func (t *step) pollTime(token int64, pushed *waiter) int64 {
 	switch {
 	case pushed != nil:
@@ -215,7 +217,7 @@ func (t *step) pollTime(token int64, pushed *waiter) int64 {
 	return 0
 }
 
-// unconfirmedClient is the client of which nobody knows yet whether it has heard of its grant.
+// unconfirmedClient is the client that has not confirmed its grant yet.
 func (t *step) unconfirmedClient(pushed *waiter) string {
 	switch {
 	case pushed != nil:
@@ -226,26 +228,27 @@ func (t *step) unconfirmedClient(pushed *waiter) string {
 	return ""
 }
 
-// hears says whether a waiter's client listens and is not silent.
-func (t *step) hears(w *waiter) bool { return t.reaches(clientOf(w.attempt)) }
+// canReach reports whether a push can reach a waiter: its client subscribes here, and is
+// not silent.
+func (t *step) canReach(w *waiter) bool { return t.canReachClient(clientOf(w.attempt)) }
 
-func (t *step) reaches(client string) bool {
+func (t *step) canReachClient(client string) bool {
 	return !slices.Contains(t.queue.silent, client) && t.listening(t.channelPrefix+client) > 0
 }
 
-// notify tells a waiter's client of its grant.
+// notify pushes a grant to a waiter.
 func (t *step) notify(w *waiter, token int64) {
 	payload := fmt.Sprintf("granted %s %d %d %d %d", w.attempt, token, t.queue.len()-1, t.now, provisionalLease(w.ttl))
 	t.pushes = append(t.pushes, message{t.channelPrefix + clientOf(w.attempt), payload})
 }
 
-// grantSameOwner lets in whoever waits in the name of the owner that has just been
-// granted the lock: they hold together. Who does not listen is passed over, and
-// the caller asks by itself; so does who stands out of reach.
+// grantSameOwner also grants the lock to the other waiters with the owner that has just got
+// it: they hold it together. It skips waiters that no push can reach, and those beyond the
+// two windows. The caller gets its answer without a push.
 func (t *step) grantSameOwner(caller string) {
 	some, _ := t.queue.inReach()
 	for _, w := range some {
-		if w.attempt == caller || w.owner != t.holder.name || w.expiry <= t.now || !t.hears(w) {
+		if w.attempt == caller || w.owner != t.holder.name || w.expiry <= t.now || !t.canReach(w) {
 			continue
 		}
 		t.notify(w, t.fence)
@@ -256,9 +259,9 @@ func (t *step) grantSameOwner(caller string) {
 	}
 }
 
-// askNextToPoll lets one in the line know when to look: the last, or the next from place on if
-// the last is of the client that may not have heard of its grant. Caller learns it by its
-// answer.
+// askNextToPoll asks one waiter to poll at till: the last one, or the next one from place on
+// if the last has the client that may not have received its grant. The caller needs no
+// push for that: its answer says it.
 func (t *step) askNextToPoll(place int64, client, caller string, till int64) {
 	other := t.queue.waiters[t.queue.len()-1]
 	if other.place != t.queue.tail || clientOf(other.attempt) == client {
@@ -271,7 +274,7 @@ func (t *step) askNextToPoll(place int64, client, caller string, till int64) {
 		}
 	}
 	asks := other != nil && other.attempt == caller
-	if other == nil || clientOf(other.attempt) == client || !asks && !t.hears(other) {
+	if other == nil || clientOf(other.attempt) == client || !asks && !t.canReach(other) {
 		return
 	}
 	if !asks {
@@ -280,18 +283,18 @@ func (t *step) askNextToPoll(place int64, client, caller string, till int64) {
 	t.queue.pollAt, t.queue.pollPlace = till, other.place
 }
 
-// askToPoll lets a waiter know that the lock may be free in so many ms.
+// askToPoll asks a waiter to poll in so many ms, because the lock may be free then.
 func (t *step) askToPoll(w *waiter, left int64) {
 	t.pushes = append(t.pushes,
 		message{t.channelPrefix + clientOf(w.attempt), fmt.Sprintf("kept %s %d", w.attempt, left)})
 }
 
-// askFirstToPoll lets the first waiter who listens know that the lock is free earlier. If it
-// leaves, another is told.
+// askFirstToPoll tells the first waiter that a push can reach that the lock is free earlier.
+// If that waiter leaves, serveQueue tells another.
 func (t *step) askFirstToPoll(left int64) {
 	some, _ := t.queue.inReach()
 	for _, w := range some {
-		if t.hears(w) {
+		if t.canReach(w) {
 			t.askToPoll(w, left)
 			t.queue.pollAt, t.queue.pollPlace = t.now+left, w.place
 			return
@@ -299,22 +302,22 @@ func (t *step) askFirstToPoll(left int64) {
 	}
 }
 
-// askOneToPoll lets one who listens look at once: the caller, or one of the last in line.
+// askOneToPoll asks one waiter to poll at once: the caller, or one of the last.
 func (t *step) askOneToPoll(place int64, caller string) {
-	if w := t.queue.find(caller); w != nil && t.hears(w) {
+	if w := t.queue.find(caller); w != nil && t.canReach(w) {
 		t.askToPoll(w, 1)
 		return
 	}
 	first := max(place, t.queue.tail-headWindow+1)
 	for _, w := range slices.Backward(t.queue.waiters) {
-		if w.place >= first && t.hears(w) {
+		if w.place >= first && t.canReach(w) {
 			t.askToPoll(w, 1)
 			return
 		}
 	}
 }
 
-// keepWaiting keeps a waiter's place for longer and answers its place.
+// keepWaiting extends the time for which a waiter keeps its place, and answers the place.
 func (t *step) keepWaiting(w *waiter, waiterTTL int64) string {
 	w.expiry = t.now + waiterTTL
 	t.extendRecord(waiterTTL)

@@ -2,7 +2,7 @@ package memstore
 
 import "fmt"
 
-// raiseFence lifts the token of a hold to one that several servers have agreed on.
+// raiseFence raises the token of a hold to one that several servers have agreed on.
 // It neither lowers a token nor extends a lease.
 //
 // Answers: raised TOKEN · gone.

@@ -1,6 +1,6 @@
 package memstore
 
-// readClient answers who a client said that it is.
+// readClient reads what a client has said of itself.
 //
 // Answers: client APP HOST PID VERSION STARTED · unknown.
 func (s *Store) readClient(key string) (string, error) {

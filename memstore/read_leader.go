@@ -2,12 +2,12 @@ package memstore
 
 import "fmt"
 
-// readLeader reads who leads, changing nothing.
+// readLeader reads the leader of an election, changing nothing.
 //
 // Answers: leader TOKEN SINCE LEFT ATTEMPT VALUE · none LEFT.
 func readLeader(t *step, _ *arguments) string {
 	h := t.holder
-	if h == nil || len(h.entries) > 0 || h.expiry <= t.now || // who stands under a name leads nobody
+	if h == nil || len(h.entries) > 0 || h.expiry <= t.now || // a holder under an owner's name does not lead
 		t.said == nil || t.said.value == "" || t.said.token != text(t.fence) {
 		return fmt.Sprintf("none %d", t.msUntilFree())
 	}

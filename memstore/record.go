@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// mode is how a lock is held. One record has exclusive holders, shared ones
-// or permits at a time, never two kinds together.
+// mode is how a lock is held. At one time a record has an exclusive holder, shared
+// holders, or permits in use, and never two of these.
 type mode string
 
 const (
@@ -20,40 +20,40 @@ const (
 
 var permits = regexp.MustCompile(`^p:(\d{1,15}):(\d{1,15})$`)
 
-// record is what the server keeps of one lock. Times are milliseconds and
+// record is the server's record of one lock. Times are milliseconds and
 // tokens microseconds of the server's clock since 1970.
 type record struct {
 	fence int64   // last token granted, or higher after an eviction; 0: a new record
 	birth int64   // tokens below this one are not remembered
 	lost  []int64 // holds that ended by expiry or eviction, oldest first
 
-	holder  *holder           // exclusive holder; nil: nobody
+	holder  *holder           // exclusive holder; nil: none
 	shares  map[string]*share // by attempt: shared holders, or permits
 	kind    mode              // of all shares
 	soonest int64             // no share expires before this; a lower bound
-	limit   int64             // permits there are; 0: not said yet
+	limit   int64             // number of permits; 0: not set yet
 
 	queue   queue
 	evicted *eviction // the last one
 
 	mark *mark // the period that has had its run; never changed in place
-	said *said // the last proclamation; never changed in place
+	said *said // the leader's last proclamation; never changed in place
 }
 
-// holder holds exclusively. Invariant: entries is empty if and only if the
-// hold is an attempt's own; under a named owner at least one attempt is in.
+// holder is an exclusive holder. Invariant: an attempt's own hold has no entries; the
+// hold of a named owner has at least one.
 type holder struct {
 	name        string   // the attempt, or the owner's name
 	entries     []string // attempts under the named owner
 	expiry      int64
-	provisional bool // it was pushed, and is not confirmed yet
+	provisional bool // granted by a push that is not confirmed yet
 }
 
-// keptHolder is the name in which an attempt stands that has given up a lock which
-// stays taken for a while: no owner's, and no attempt's.
+// keptHolder is the holder of a lock that was released and remains locked for a while. It
+// is no attempt, and no encoded name of an owner is like it.
 const keptHolder = "%kept"
 
-// is says whether attempt is this holder, or one of its entries under owner.
+// is reports whether the attempt is this holder, or one of its entries under owner.
 func (h *holder) is(attempt, owner string) bool {
 	if owner == "" {
 		return h.name == attempt && len(h.entries) == 0
@@ -61,12 +61,12 @@ func (h *holder) is(attempt, owner string) bool {
 	return h.name == owner && slices.Contains(h.entries, attempt)
 }
 
-// admits says whether the attempts of owner enter this hold.
+// admits reports whether attempts of this owner become entries of this hold.
 func (h *holder) admits(owner string) bool {
 	return owner != "" && h.name == owner && len(h.entries) > 0
 }
 
-// attempts are those that hold.
+// attempts are the attempts that hold the lock.
 func (h *holder) attempts() []string {
 	if len(h.entries) > 0 {
 		return h.entries
@@ -82,7 +82,7 @@ type share struct {
 	token       int64
 	since       int64
 	owner       string
-	provisional bool // it was pushed, and is not confirmed yet
+	provisional bool // granted by a push that is not confirmed yet
 }
 
 // eviction is an operator's forced release.
@@ -101,7 +101,7 @@ func (r *record) used() (sum int64) {
 	return sum
 }
 
-// byToken are those who share, in the order of their tokens.
+// byToken are the attempts of all shares, in the order of their tokens.
 func (r *record) byToken() []string {
 	return slices.SortedFunc(maps.Keys(r.shares), func(a, b string) int {
 		return cmp.Compare(r.shares[a].token, r.shares[b].token)
@@ -126,10 +126,10 @@ func (r *record) earliest() (at int64) {
 	return at
 }
 
-// remembered is how many lost tokens a record keeps.
+// remembered is the number of lost tokens that a record keeps.
 const remembered = 16
 
-// noteLost remembers a token whose hold did not end by its own release.
+// noteLost remembers the token of a hold that did not end by a release.
 func (r *record) noteLost(token int64) {
 	r.lost = append(r.lost, token)
 	if len(r.lost) > remembered {
@@ -138,8 +138,8 @@ func (r *record) noteLost(token int64) {
 	}
 }
 
-// wasReleased says that the hold with this token ended by its own release: the
-// record is old enough to know, and remembers nothing else.
+// wasReleased reports whether the hold with this token was released: the record is old
+// enough to know the token, and does not remember it as lost.
 func (r *record) wasReleased(token int64) bool {
 	return r.fence != 0 && r.birth <= token && token <= r.fence && !slices.Contains(r.lost, token)
 }
@@ -167,8 +167,8 @@ func clientOf(attempt string) string {
 	return client
 }
 
-// step is one action on one record at one instant: what the shared rules work
-// on. The rules of the wait queue are in queue.go.
+// step is one run of a script on one record, at one instant. The rules here and in
+// queue.go are its methods.
 type step struct {
 	*record
 	expires int64 // ms: until when the record lives; 0: it is new
@@ -176,27 +176,27 @@ type step struct {
 	micros  int64 // the same instant
 
 	retention     int64  // ms for which the record outlives its last lease
-	channelPrefix string // channel prefix of the pushes
+	channelPrefix string // prefix of the push channels
 
-	// listening answers how many connections will hear a message.
+	// listening returns the number of connections that subscribe to a channel.
 	listening func(channel string) int
-	pushes    []message // sent once the record is written
+	pushes    []message // sent after the record is written
 
-	// unfinished: the lock may be free, and others wait out of reach.
+	// unfinished: the lock may be free, and there are waiters beyond the two windows.
 	unfinished bool
 }
 
-// message is what PUBLISH takes.
+// message is the arguments of PUBLISH.
 type message struct{ channel, payload string }
 
-// extendRecord makes the record live for at least ms and the retention after it, and
-// never shortens its life.
+// extendRecord makes the record live for at least ms and the retention. It never shortens
+// the TTL.
 func (t *step) extendRecord(ms int64) { t.expires = max(t.expires, t.lifeEnd(ms)) }
 
-// lifeEnd is the end of a life of ms and the retention after it. A fence that runs
-// ahead of the clock (the clock was set back) is kept until the clock has
-// passed it, so that tokens go on rising. So does a lease from before that last
-// longer: the two are not added.
+// lifeEnd is the time after ms and the retention. If the clock was set back, the fence is
+// ahead of it. The record then lives until the clock has passed the fence, so that tokens
+// keep rising. A lease from before lasts as long; so this takes the longer of the two and
+// not their sum.
 func (t *step) lifeEnd(ms int64) int64 {
 	var ahead int64
 	if t.fence > t.micros {
@@ -205,7 +205,7 @@ func (t *step) lifeEnd(ms int64) int64 {
 	return t.now + max(ms, ahead) + t.retention
 }
 
-// msUntilFree is for how long the present holders can keep a waiter out, in ms.
+// msUntilFree is for how long, in ms, the present holders may keep the lock.
 func (t *step) msUntilFree() int64 {
 	switch {
 	case t.holder != nil:
@@ -216,12 +216,12 @@ func (t *step) msUntilFree() int64 {
 	return 0
 }
 
-// expire ends every hold whose expiry has passed and remembers its token as
-// lost. soonest is a lower bound, so the shares are looked through only when
-// one of them may be over; the look finds the true soonest.
+// expire ends every hold that has expired, and remembers its token as lost. soonest is a
+// lower bound of the shares' expiries. So the step reads all shares only if one may have
+// expired, and then it finds the true soonest.
 func (t *step) expire() {
 	if t.holder != nil && t.holder.expiry <= t.now {
-		if t.holder.name != keptHolder { // what was given up is over, not lost
+		if t.holder.name != keptHolder { // a kept lock was released before
 			t.noteLost(t.fence)
 		}
 		if t.holder.provisional {
@@ -248,9 +248,9 @@ func (t *step) expire() {
 	t.soonest = t.earliest()
 }
 
-// compatible says whether a hold of this mode and weight may stand beside those that
-// stand: nobody beside an exclusive holder, shared beside shared, permits
-// beside permits up to the limit, and anybody where nobody holds.
+// compatible reports whether a hold of this mode and weight can be granted beside the
+// present holds: any if there is none, none beside an exclusive one, a shared one beside
+// shared ones, and permits beside permits up to the limit.
 func (t *step) compatible(want mode, weight int64) bool {
 	switch {
 	case t.holder != nil:
@@ -265,7 +265,7 @@ func (t *step) compatible(want mode, weight int64) bool {
 	return t.used()+weight <= t.limit
 }
 
-// request is an acquisition: what a newcomer asks for, or a waiter wants.
+// request is what an attempt asks for, when it comes or while it waits.
 type request struct {
 	attempt string
 	owner   string // "" without a named owner
@@ -274,18 +274,18 @@ type request struct {
 	ttl     int64
 }
 
-// nextToken is the token of the next grant: above every earlier one, and the
-// clock where that is higher.
+// nextToken is the token of the next grant: higher than all before it, and not below the
+// clock.
 func (t *step) nextToken() int64 { return max(t.micros, t.fence+1) }
 
-// provisionalLease is the lease of a grant that is pushed, in ms, until it is confirmed.
+// provisionalLease is the lease of a pushed grant, in ms, until the client confirms it.
 func provisionalLease(ttl int64) int64 { return min(ttl, max(2000, ttl/10)) }
 
-// grant writes a holder in and answers its token. The caller has made sure
-// that it fits.
+// grant adds a holder and returns its token. The caller has checked that the hold is
+// compatible.
 func (t *step) grant(r request) (token int64) { return t.addHolder(r, r.ttl, false) }
 
-// grantProvisional is grant for one who is told by a push: it holds provisionalLease until it asks.
+// grantProvisional is grant by a push: the lease is short until the client confirms it.
 func (t *step) grantProvisional(r request) (token int64) {
 	return t.addHolder(r, provisionalLease(r.ttl), true)
 }
@@ -328,10 +328,9 @@ func (t *step) share(r request, expiry int64, provisional bool) {
 	}
 }
 
-// reacquire answers the token of a hold that the attempt has already: its request
-// came twice, or, if it enters, it is one more entry under a named owner. The
-// lease is counted from now; a place in the line that it no longer needs is
-// given up.
+// reacquire returns the token of a hold that the attempt has already, because its request
+// came twice. If enters is set, the attempt may also become one more entry of the named
+// owner that holds; it then leaves the queue. The lease counts from now.
 func (t *step) reacquire(attempt, owner string, ttl int64, enters bool) (token int64, held bool) {
 	if h := t.holder; h != nil && (h.is(attempt, owner) || enters && h.admits(owner)) {
 		t.extendRecord(ttl)

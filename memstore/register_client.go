@@ -2,12 +2,12 @@ package memstore
 
 import "strconv"
 
-// client is what a client said of itself.
+// client is what a client has said of itself.
 type client struct {
 	app, host, pid, version, started string
 }
 
-// registerClient makes a client known, so that a holder can be named to a person.
+// registerClient writes down what a client says of itself, so that people can find it.
 //
 // Answers: announced.
 func (s *Store) registerClient(key string, args *arguments) (string, error) {
@@ -23,7 +23,7 @@ func (s *Store) registerClient(key string, args *arguments) (string, error) {
 	return "announced", nil
 }
 
-// clientAt answers the client's record at key, nil if there is none.
+// clientAt returns the client's record at key, nil if there is none.
 func (s *Store) clientAt(key string) (*client, error) {
 	at := s.lookup(key)
 	if at == nil {

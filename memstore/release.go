@@ -6,15 +6,15 @@ import (
 	"strconv"
 )
 
-// release gives up a hold, or one entry of it; when the lock is free, it is
-// handed over.
+// release gives up a hold, or one entry of it; if the lock is free, it grants the next
+// waiter.
 //
 // Answers: released · held ENTRIES · gone.
 func release(t *step, args *arguments) string {
 	attempt, word := args.text(), args.text()
 	t.retention, t.channelPrefix = args.whole(), args.text()
 	owner := args.owner()
-	token, _ := strconv.ParseInt(word, 10, 64) // what is no number was never a token
+	token, _ := strconv.ParseInt(word, 10, 64) // if it is no number, it never was a token
 
 	switch {
 	case t.holder != nil && t.holder.is(attempt, owner):
@@ -39,8 +39,8 @@ func release(t *step, args *arguments) string {
 	return "released"
 }
 
-// expiredForAll says whether the lease of several entries is over. Then the hold is
-// lost, for the others have not asked, and the line is served.
+// expiredForAll reports whether a hold with several entries has expired. The hold is then
+// lost for the other entries too, and the queue is served.
 func (t *step) expiredForAll() bool {
 	if len(t.holder.entries) < 2 || t.holder.expiry > t.now {
 		return false
@@ -50,8 +50,8 @@ func (t *step) expiredForAll() bool {
 	return true
 }
 
-// removeEntry ends the exclusive hold, or one entry of it, and answers how many
-// entries remain.
+// removeEntry ends the exclusive hold, or one entry of it, and returns the number of
+// entries that remain.
 func (t *step) removeEntry(attempt string) int {
 	h := t.holder
 	h.entries = slices.DeleteFunc(h.entries, func(e string) bool { return e == attempt })

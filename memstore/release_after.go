@@ -5,26 +5,26 @@ import (
 	"strconv"
 )
 
-// releaseAfter gives up a hold, or one entry of it, but leaves the lock taken until
-// least has passed since its grant and after has passed from now.
+// releaseAfter gives up a hold, or one entry of it, and keeps the lock until minHold after
+// its grant and until keep from now.
 //
 // Answers: kept LEFT · released · held ENTRIES · gone.
 func releaseAfter(t *step, args *arguments) string {
 	attempt, word := args.text(), args.text()
-	least, after := args.whole(), args.whole()
+	minHold, keep := args.whole(), args.whole()
 	t.retention, t.channelPrefix = args.whole(), args.text()
 	owner := args.owner()
-	token, _ := strconv.ParseInt(word, 10, 64) // what is no number was never a token
+	token, _ := strconv.ParseInt(word, 10, 64) // if it is no number, it never was a token
 
 	h := t.holder
 	switch {
-	case h != nil && h.is(attempt, keptHolder): // asked again
-		t.queue.leave(attempt) // nobody waits at a place that a late copy of its acquire has taken since
+	case h != nil && h.is(attempt, keptHolder): // a repeated request
+		t.queue.leave(attempt) // a late copy of its acquire may have queued it since
 		if h.expiry > t.now {
 			return kept(h.expiry - t.now)
 		}
 	case h != nil && h.is(attempt, owner):
-		till := max(min(t.now, t.fence/1000)+least, t.now+after)
+		till := max(min(t.now, t.fence/1000)+minHold, t.now+keep)
 		if len(h.attempts()) == 1 && till > t.now {
 			t.extendRecord(till - t.now)
 			nearer := till < h.expiry

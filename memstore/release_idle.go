@@ -1,6 +1,6 @@
 package memstore
 
-// releaseIdle gives up those of several mutexes that nobody waits for.
+// releaseIdle releases those of several mutexes that have no waiters.
 //
 // Answers: released, and for each lock 1 or -.
 func (s *Store) releaseIdle(keys []string, args *arguments) (string, error) {

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// renew extends several leases. It never shortens one, and does not revive
-// what has expired: a renewal that was long on its way must not block the lock
-// for nobody.
+// renew extends several leases. It never shortens one. It does not revive an expired lease:
+// a late renewal must not block the lock when nobody uses it.
 //
 // Answers: renewed, and for each lease its number of waiters, - or evicted.
 func (s *Store) renew(keys []string, args *arguments) (string, error) {
@@ -27,7 +26,7 @@ func (s *Store) renew(keys []string, args *arguments) (string, error) {
 			return t.extend(leases[i]), nil
 		})
 		if err != nil {
-			one = "-" // what stands at this key is no record: one lease lost, not all
+			one = "-" // the key holds no record: one lease is lost and not all
 		}
 		answer = append(answer, one)
 	}

@@ -2,9 +2,9 @@ package memstore
 
 import "fmt"
 
-// setLimit changes on purpose how many permits there are, while they are in
-// use. A lower limit takes no permit away; a waiter for more than there are now
-// leaves the line when its turn comes, and when it asks.
+// setLimit changes the number of permits while they are in use. A lower limit takes no
+// permit away. A waiter that wants more than the limit leaves the queue when it comes to
+// its turn, or when it asks.
 //
 // Answers: set USED · idle.
 func setLimit(t *step, args *arguments) string {

@@ -321,7 +321,7 @@ var inMemstore = []mutant{{
 }, {
 	name: "memstore: the lock is handed to a waiter whom nobody hears",
 	file: "memstore/queue.go",
-	old:  "		if !asks && !t.hears(w) {\n			continue\n		}\n",
+	old:  "		if !asks && !t.canReach(w) {\n			continue\n		}\n",
 	mut:  "",
 	by:   []check{oracle, worlds},
 }, {
