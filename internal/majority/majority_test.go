@@ -235,7 +235,7 @@ func TestTimeoutsLeaveTimeForTheRest(t *testing.T) {
 		for _, jitter := range []float64{0, 0.5, 0.999} {
 			least := min(1500*time.Millisecond<<min(failures, 5), 20*time.Second)
 			if d := CollectTime(500*time.Millisecond, time.Minute, failures, jitter); d < least || d > 2*least {
-				t.Errorf("stint: %v", d)
+				t.Errorf("the time to collect a majority: %v", d)
 			}
 		}
 	}

@@ -53,15 +53,16 @@ func TestAServerWhoseClockWasSetForwardDoesNotGrantASecondTime(t *testing.T) {
 	})
 }
 
-// A lead where somebody took the lock alone blocks nobody for longer than two leases.
+// If somebody acquires the lock on the coordinator alone, that blocks nobody for longer than
+// two leases.
 func TestACoordinatorThatAlwaysSaysHeldHasNoVeto(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		b := w.client(t)
 		h := &history{}
 		h.contend(t, 1, b)
-		lead := w.servers[majority.Order(key("x"), 5)[0]]
+		coordinator := w.servers[majority.Order(key("x"), 5)[0]]
 		cfg := holdfast.Config{TTL: ttl, Prefix: redistest.Prefix()}
-		alone, err := holdfast.New(w.open(t, lead.Addr(), timeout), cfg)
+		alone, err := holdfast.New(w.open(t, coordinator.Addr(), timeout), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
