@@ -1,9 +1,7 @@
-// Package script holds the actions that run on the server: one Lua file each,
-// embedded as it stands, and the header that says what the action takes,
-// answers and keeps true.
+// Package script has the scripts that run on the server, each an embedded Lua file. The
+// header of a file lists the arguments, the answers, and what the script keeps true.
 //
-// The scripts are the protocol's executable part; docs/protocol.md describes
-// the record that they work on, byte by byte.
+// docs/protocol.md describes the record that the scripts work on, byte by byte.
 package script
 
 import (
@@ -16,7 +14,7 @@ import (
 //go:embed *.lua
 var files embed.FS
 
-// The actions. Each works on the record of one lock; Renew, AcquireAll, AcquireFree
+// The scripts. Each works on the record of one lock; Renew, AcquireAll, AcquireFree
 // and ReleaseIdle on several; BeginRun and CancelRun on the record of a job that runs
 // once per period; RegisterClient and ReadClient on the record of one client; CheckACL on none.
 // RaiseFence and MarkServer are for one server of a quorum, MarkServer on a mark there.
@@ -45,7 +43,7 @@ var (
 	MarkServer     = load("mark_server")
 )
 
-// All lists every action, in the order of the protocol's description.
+// All lists every script.
 func All() []*Script {
 	return []*Script{
 		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Convert, SetLimit,
@@ -54,40 +52,39 @@ func All() []*Script {
 	}
 }
 
-// Script is one action: what EVAL is given and the digest that EVALSHA names.
+// Script is one script: the text for EVAL and the digest for EVALSHA.
 type Script struct {
 	Name string // the file's name without .lua
-	Text string // what the server runs: the file without comments, parts included; see Declaration
+	Text string // the text that the server runs: without comments, and with record.lua in it
 	SHA1 string // lower-case hex digest of Text
 }
 
-// Declaration is the first line of Text, such as "#!lua flags=allow-oom". A declared
-// script is refused before it runs where the server refuses writes (READONLY, NOREPLICAS,
-// MISCONF, and OOM without allow-oom); another is refused in its midst, call by call.
+// Declaration is the first line of Text, such as "#!lua flags=allow-oom". If a server
+// refuses writes (READONLY, NOREPLICAS, MISCONF, and OOM without allow-oom), it refuses a
+// declared script before that runs. It stops an undeclared one in the middle.
 func (s *Script) Declaration() string {
 	line, _, _ := strings.Cut(s.Text, "\n")
 	return line + "\n"
 }
 
-// Body is Text without its declaration: for what wraps a script, or cannot take one.
+// Body is Text without its declaration: for code that wraps a script.
 func (s *Script) Body() string { return strings.TrimPrefix(s.Text, s.Declaration()) }
 
-// Source returns the file as it was written, comments and all.
+// Source returns the file as it was written, with its comments.
 func (s *Script) Source() string { return source(s.Name) }
 
-// includeMark is the line that stands for the shared part. What follows goes
-// on with it, to the end of the file or to endMark: an action on several
-// records has the part inside a function that it calls for each, and reads the
-// clock once for all of them, as instant.
+// includeMark is the line that load replaces with record.lua. The rest of the file, or the
+// text up to endMark, can use its functions. A script for several records has record.lua
+// inside a function that it calls for each. It reads the clock once for all of them, as
+// instant.
 const (
 	includeMark = "--include record"
 	endMark     = "--include ends"
 	readClock   = "call('TIME')"
 )
 
-// load puts an action together. What follows the mark, the shared part first,
-// becomes a function of its own: the short way before it then runs in a small
-// frame, which is worth some microseconds of its ten.
+// load assembles a script. record.lua and the text after the mark become one function. So
+// the fast path before it runs in a small frame, which saves some microseconds of ten.
 func load(name string) *Script {
 	text := source(name)
 	if short, long, found := strings.Cut(text, includeMark); found {
@@ -111,9 +108,8 @@ func source(name string) string {
 	return string(b)
 }
 
-// strip drops comment lines, blank lines and indentation: what is left is
-// what the server has to parse, keep and name in its errors. A comment
-// behind code stays; the scripts have none.
+// strip removes comment lines, blank lines and indentation, so that the server parses and
+// keeps less. It does not remove a comment after code; the scripts have none.
 func strip(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

@@ -1,45 +1,46 @@
-// Package golden plays the transcripts that stand beside the Lua scripts:
-// commands with the answers that they must get, on any driver of the lock
-// machine. The same file is played on the specification (memstore) and on a
-// server that runs the scripts, so that neither can drift alone.
+// Package transcript plays the transcripts of the Lua scripts: commands with the
+// answers that they must get. The same file is played on the specification
+// (memstore) and on a server that runs the scripts, so that neither changes alone.
 //
-// A transcript is a text file of scenarios. A scenario begins with a comment
-// that says the rule which it shows, starts on an empty store, and ends with
-// the next comment that follows a blank line:
+// A transcript is a text file of scenarios. A scenario begins with a comment, which
+// names the rule that it shows, and with an empty store. It ends at the next comment
+// after a blank line:
 //
-//	# A release hands the lock to the next in line.
+//	# A release grants the next waiter.
 //	acquire c1/1
 //	=> granted T1 0
 //	listen c2
-//	acquire c2/1 patience=60s
+//	acquire c2/1 waiter_ttl=60s
 //	=> queued 1 30s
 //	release c1/1 token=T1
 //	=> released
 //	c2 <- granted c2/1 T2 0
 //
-// Behind a command stand its answer, a => for each line of it, and what the
-// clients heard. A command takes words and options (name=value); options that
-// are left out have the defaults of play.go. The commands are the actions by
-// their names, and
+// After a command comes its answer, with => before each line, and then the pushes. A
+// command takes words and options (name=value). Options that are left out have the
+// defaults of play.go. The commands are the scripts by their names, and
 //
 //	listen CLIENT    subscribe to the client's pushes
-//	watch            subscribe to what leaders proclaim about the lock
+//	watch            subscribe to the news of the lock's election
 //	deafen CLIENT    end that subscription, as a crash would
 //	advance TIME     let time pass; a negative one sets the server's clock back
 //	dump             show the record's fields
 //	ttl              show how long the record lives
-//	lock NAME        what follows is about another lock; the first one is a
-//	sharded          from here on pushes travel over sharded pub/sub
+//	lock NAME        use another lock from here on; the first one is a
+//	sharded          use sharded pub/sub from here on
 //	plant KIND       put something at the lock's key: string or later
 //
-// What differs from run to run is shown by symbols. Tokens are T1, T2, … in
-// order of appearance, and T1+1 is the number after T1: tokens that one step
-// grants follow one another. Points in time are
-// relative to the moment of the answer: now+30s. Durations and points in time
-// are rounded up to whole seconds, so a server that needs some milliseconds for
-// a scenario shows the same; numbers below 1000 are counts and stand as they
-// are, so durations in transcripts are 0 or at least 2s. What was pushed and is not confirmed yet
-// (a 0 in front) has a ~ there. A server's run id is RUN.
+// Values that differ from run to run are shown by symbols:
+//
+//   - Tokens are T1, T2, … in order of appearance. T1+1 is the number after T1; the
+//     tokens that one step grants follow one another.
+//   - Points in time are relative to the answer: now+30s. Times and durations are rounded
+//     up to whole seconds. So the answers are the same on a server that needs some
+//     milliseconds for a scenario.
+//   - Numbers below 1000 are counts and shown as they are. So durations in transcripts
+//     are 0 or at least 2s.
+//   - The 0 in front of a provisional lease is shown as ~.
+//   - A server's run ID is RUN.
 package transcript
 
 import (

@@ -11,7 +11,7 @@ import (
 // Kind is the first word of an answer.
 type Kind uint8
 
-// The kinds of answers, over all actions that take part in an acquisition.
+// The kinds of answers, over all scripts that take part in an acquisition.
 const (
 	Granted   Kind = iota + 1 // Token, Waiting
 	Queued                    // Place, Left, Now
@@ -37,25 +37,24 @@ var kinds = map[string]Kind{
 	"set": Set, "idle": Idle, "kept": Kept,
 }
 
-// Answer is what an action answered; which fields mean something depends on
-// the kind.
+// Answer is the answer of a script. Its kind tells which fields have a meaning.
 type Answer struct {
 	Kind    Kind
 	Token   uint64        // the server's part of the fencing token
-	Waiting int           // how many stand in the line
-	Place   int           // own place in the line, an upper bound
-	Left    time.Duration // until the present holders may be over
+	Waiting int           // the number of waiters
+	Place   int           // own position in the wait queue, an upper bound
+	Left    time.Duration // until the present holders may have expired
 	Now     uint64        // the server's time, in ms since 1970
-	Lease   time.Duration // what a push says was granted, at Now; 0 if it does not say so
+	Lease   time.Duration // of a push: the lease granted at Now; 0 if the push does not tell
 	Holder  string        // empty unless exclusive
 	Count   int
 }
 
-// maxToken bounds what the server may count: its numbers are doubles.
+// maxToken is the limit of the server's tokens: its numbers are doubles.
 const maxToken = 1 << 53
 
-// Parse reads an answer. An answer that no script of format 1 gives is an
-// error, never a guess: the other end is not what we think it is.
+// Parse reads an answer. An answer that no script of format 1 gives is an error: the other
+// end is something else.
 func Parse(s string) (Answer, error) {
 	word, rest, _ := strings.Cut(s, " ")
 	a := Answer{Kind: kinds[word]}
@@ -98,7 +97,7 @@ func Parse(s string) (Answer, error) {
 }
 
 // ParseSeveral reads an answer on n locks, as acquire_free and release_idle give
-// it: the token of those that were granted, and which of them it was done for.
+// it: the token of the grants, and for which of the locks it was done.
 func ParseSeveral(s string, n int) (token uint64, each string, err error) {
 	word, rest, _ := strings.Cut(s, " ")
 	each = rest
@@ -144,9 +143,8 @@ func parseCount(word string) (int, error) {
 	return n, err
 }
 
-// maxMillis is a hundred years: longer than anything lasts, and so short that whoever adds a
-// few of them to a time does not pass the end of time.Duration and wait for nothing, again
-// and again.
+// maxMillis is a hundred years: longer than any lease, and so short that adding a few of
+// them to a time does not overflow a time.Duration. An overflow would end each wait at once.
 const maxMillis = 100 * 365 * 24 * int64(time.Hour/time.Millisecond)
 
 func parseMillis(word string) (time.Duration, error) {
@@ -190,9 +188,8 @@ func ParseRenewals(s string, n int) ([]Renewal, error) {
 	return list, nil
 }
 
-// ParsePush reads a push: a grant, or for how long a lock still stays taken. A
-// grant may say, behind what an answer says, when it was made by the server's
-// clock and what lease it is of.
+// ParsePush reads a push: a grant, or when the lock may be free. After the words of an
+// answer a grant may tell its time, by the server's clock, and its lease.
 func ParsePush(payload string) (attempt string, a Answer, err error) {
 	words := strings.Split(payload, " ")
 	if len(words) < 3 || words[0] != "granted" && words[0] != "kept" || words[1] == "" {
@@ -217,7 +214,7 @@ func ParsePush(payload string) (attempt string, a Answer, err error) {
 }
 
 // ParseMissing reads the answer of check_acl: the commands that the server's user
-// may not run. What the server could not tell is not missing.
+// may not run. If the server could not tell, none is missing.
 func ParseMissing(answer string) []string {
 	list, missing := strings.CutPrefix(answer, "missing ")
 	if !missing {

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Record is what inspect tells of one lock. Times since 1970 are by the
-// server's clock.
+// Record is the answer of inspect on one lock. Times since 1970 are by the server's clock.
 type Record struct {
 	Absent  bool
 	Now     time.Time
@@ -27,7 +26,7 @@ type HolderLine struct {
 	Token                uint64
 	Since                time.Time
 	Left                 time.Duration
-	Kept                 bool // given up, and left taken
+	Kept                 bool // released, and kept for a while
 }
 
 // WaiterLine is one waiter.
@@ -46,7 +45,7 @@ type EvictedLine struct {
 	Attempts   []string
 }
 
-// reader takes words off a line; after the first bad one everything is zero.
+// reader reads the words of a line. After the first bad word everything is zero.
 type reader struct {
 	words []string
 	bad   bool
@@ -93,8 +92,8 @@ func (s *reader) instant() time.Time {
 	return time.UnixMilli(n)
 }
 
-// ParseRecord reads the answer of inspect. Lines of an unknown kind are
-// passed over: a later minor version may add some.
+// ParseRecord reads the answer of inspect. It ignores lines of an
+// unknown kind, because a later minor version may add some.
 func ParseRecord(answer string) (Record, error) {
 	if answer == "absent" {
 		return Record{Absent: true}, nil
@@ -137,7 +136,7 @@ func ParseRecord(answer string) (Record, error) {
 	return r, nil
 }
 
-// ClientLine is what a client said of itself.
+// ClientLine is what a client has said of itself.
 type ClientLine struct {
 	App, Host, Version string
 	PID                int

@@ -1,6 +1,6 @@
-// Package wire knows the bytes of format 1: how keys and channels are named,
-// what the words of an answer mean. docs/protocol.md describes them. It is
-// pure: nothing is sent or received here.
+// Package wire has the bytes of format 1: the names of keys and channels, and the words of
+// the answers. docs/protocol.md describes them. The package is pure: it sends and
+// receives nothing.
 package wire
 
 import (
@@ -74,8 +74,8 @@ func Encode(name string) string {
 	return string(b)
 }
 
-// KeptHolder stands in the place of an exclusive holder that has given up a lock
-// which stays taken for a while. No encoded name is like it.
+// KeptHolder is the holder of a lock that was released and is kept for a while. No encoded
+// name is like it.
 const KeptHolder = "%kept"
 
 // Owner writes an owner's name as one word that no answer takes for "nobody".
@@ -86,7 +86,7 @@ func Owner(name string) string {
 	return Encode(name)
 }
 
-// Holder reads the holder of an answer: empty if nobody is to be named.
+// Holder reads the holder of an answer: empty if there is none to show.
 func Holder(word string) string {
 	if word == KeptHolder {
 		return ""

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// AllAnswer is what acquire_all answered.
+// AllAnswer is the answer of acquire_all.
 type AllAnswer struct {
 	Locks  []Answer // granted ones, in order; nil: one was busy and none is held
 	Busy   int      // index of the lock that was not free, from 0
@@ -35,17 +35,17 @@ func ParseAll(answer string, n int) (AllAnswer, error) {
 	return g, nil
 }
 
-// RunAnswer is what begin_run answered.
+// RunAnswer is the answer of begin_run.
 type RunAnswer struct {
 	Granted bool
 	Busy    bool   // due, but an earlier run goes on
 	Token   uint64 // of a grant
 	Left    time.Duration
-	Attempt string // who runs, or ran; empty if unknown, or for a grant
-	Other   *Plan  // the job has these periods, and other ones were asked for
+	Attempt string // the run of this period; empty if unknown, or for a grant
+	Other   *Plan  // the job's plan, if the request had another one
 }
 
-// Plan says which periods a job has.
+// Plan is the period and the offset of a job.
 type Plan struct {
 	Period  time.Duration
 	Aligned bool          // they begin at fixed times
@@ -84,7 +84,7 @@ func ParseRun(answer string) (RunAnswer, error) {
 	return t, nil
 }
 
-// LeaderLine is what read_leader answered.
+// LeaderLine is the answer of read_leader.
 type LeaderLine struct {
 	Known   bool
 	Token   uint64
@@ -115,17 +115,15 @@ func ParseLeader(answer string) (LeaderLine, error) {
 	return l, nil
 }
 
-// Value writes what a leader stands for as one word, which is never empty.
+// Value writes a leader's value as one word, which is never empty.
 func Value(value string) string { return "=" + Encode(value) }
 
-// PeriodicKey is the name of the record of a job that runs once per period. It
-// is none of a lock's, so that nobody who locks the name shortens its life:
-// a lock's record ends with a brace, whatever its prefix.
+// PeriodicKey is the name of the record of a periodic job. No lock's record has this name,
+// because that ends with a brace. So a lock of the same name cannot shorten its TTL.
 func PeriodicKey(prefix, name string) string { return prefix + ":{" + Encode(name) + "}:periodic" }
 
-// Watch is the channel of those who observe an election: in a Cluster it is in
-// the lock's slot. The byte before the name is one that no prefix has: so no
-// other prefix and name have this channel.
+// Watch is the channel of an election's observers. In a Cluster it is in the lock's slot.
+// The byte before the name occurs in no prefix, so each election has its own channel.
 func Watch(prefix, name string, sharded bool) string {
 	if sharded {
 		return prefix + ":{" + Encode(name) + "}:watch"
