@@ -25,7 +25,7 @@ func (c *Client) lock(ctx, parent context.Context, s *spec, try bool) (*Lease, e
 	}
 	defer c.life.Exit()
 	var start time.Duration
-	if c.observed() {
+	if c.events.observed() {
 		start = c.now()
 	}
 	take := c.lockExclusive
@@ -44,11 +44,11 @@ func (c *Client) lock(ctx, parent context.Context, s *spec, try bool) (*Lease, e
 		err = c.held(ctx, parent, s, err)
 	}
 	switch {
-	case !c.observed():
+	case !c.events.observed():
 	case err != nil:
-		c.observe(Event{Kind: EventFail, Name: s.name, Wait: c.now() - start, Err: err})
+		c.events.observe(Event{Kind: EventFail, Name: s.name, Wait: c.now() - start, Err: err})
 	default:
-		c.tellGrant(l.tenure, Event{Wake: wake, Wait: c.now() - start})
+		c.events.tellGrant(l.tenure, Event{Wake: wake, Wait: c.now() - start})
 	}
 	return l, err
 }
@@ -281,7 +281,7 @@ func (at *attempt) settle(ctx context.Context, a wire.Answer) (*hold, error) {
 	case wire.Conflict:
 		return nil, &LimitError{Name: s.name, InUse: a.Count, Asked: s.limit}
 	case wire.Queued:
-		c.observe(Event{Kind: EventWait, Name: s.name, HolderID: at.id, Position: a.Place})
+		c.events.observe(Event{Kind: EventWait, Name: s.name, HolderID: at.id, Position: a.Place})
 		return at.await(ctx, a)
 	default:
 		at.cancel()
@@ -420,5 +420,5 @@ func (at *attempt) lookIn(a wire.Answer) time.Duration {
 
 func (at *attempt) woken(w Wake) {
 	at.wake = w
-	at.c.observe(Event{Kind: EventWake, Name: at.spec.name, HolderID: at.id, Wake: w})
+	at.c.events.observe(Event{Kind: EventWake, Name: at.spec.name, HolderID: at.id, Wake: w})
 }

@@ -45,7 +45,7 @@ type Client struct {
 	manners   shared[choice, manner]
 	places    shared[place, place]
 	pushing   pushState
-	teller    teller
+	events    notifier
 	renewer   *renewer.Renewer
 	hub       *pushes.Hub
 	retention string
@@ -91,6 +91,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
+	c.events.observer, c.events.log, c.events.logs = cfg.Observer, c.log, cfg.Logger != nil
 	if fake, ok := s.(store.Simulated); ok {
 		if now := fake.Clock(); now != nil {
 			c.now, c.fake = now, true
@@ -154,7 +155,7 @@ func (c *Client) readPush(payload string) (uint64, pushes.Grant, bool) {
 
 // notRegistered notes that people cannot see this client by name.
 func (c *Client) notRegistered(err error) {
-	c.tell(news{log: func(log *slog.Logger) {
+	c.events.tell(news{log: func(log *slog.Logger) {
 		log.Debug("holdfast: client not registered", "client", c.id, "error", err)
 	}})
 }
@@ -243,7 +244,7 @@ func (c *Client) close(ctx context.Context, release bool) (first bool, err error
 	if s, ok := c.store.(store.IdleCloser); ok {
 		s.CloseIdleConnections()
 	}
-	c.lastNews()
+	c.events.lastNews()
 	return true, err
 }
 

@@ -69,7 +69,7 @@ func (c *Client) reenter(parent context.Context, held *tenure) (*Lease, error) {
 	if err := first.admit(t); err != nil {
 		return nil, fmt.Errorf("holdfast: lock %q: %w", held.hold.spec.name, err)
 	}
-	c.tellGrant(t, Event{})
+	c.events.tellGrant(t, Event{})
 	return c.handle(t), nil
 }
 

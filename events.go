@@ -76,11 +76,11 @@ type Event struct {
 }
 
 // observed reports whether anybody wants events: they are not even made if not.
-func (c *Client) observed() bool { return c.cfg.Observer != nil }
+func (q *notifier) observed() bool { return q.observer != nil }
 
-func (c *Client) observe(e Event) {
-	if c.cfg.Observer != nil {
-		c.cfg.Observer.Observe(e)
+func (q *notifier) observe(e Event) {
+	if q.observer != nil {
+		q.observer.Observe(e)
 	}
 }
 
@@ -92,19 +92,23 @@ type news struct {
 	log   func(log *slog.Logger)
 }
 
-// teller tells news in a goroutine of its own, which ends when there are none. The
+// notifier tells news in a goroutine of its own, which ends when there are none. The
 // handlers are the user's, and may be slow or block for ever: what ends contexts
 // and sends renewals must not wait for them. What happens in a call of the user's
 // is told in that call, unless news of the same hold are still untold: then it
 // stands behind them. So the events of a lease keep their order.
-type teller struct {
+type notifier struct {
+	observer Observer // nil: nobody
+	log      *slog.Logger
+	logs     bool // somebody reads the log
+
 	mu      sync.Mutex
 	queue   []news
 	done    chan struct{} // closed when all is told; nil: nobody tells
 	dropped int           // since the handlers were last reached
 }
 
-// reported is what the teller knows of a hold, and of each of its leases. Its mutex
+// reported is what the notifier knows of a hold, and of each of its leases. Its mutex
 // guards it.
 type reported struct {
 	granted bool    // the observer knows of it; what comes before is kept in early
@@ -121,25 +125,24 @@ const (
 )
 
 // tell queues news. Nobody waits for it.
-func (c *Client) tell(n news) {
-	if !c.observed() {
+func (q *notifier) tell(n news) {
+	if !q.observed() {
 		n.event = Event{}
 	}
-	if n.event.Kind == 0 && (n.log == nil || c.cfg.Logger == nil) {
+	if n.event.Kind == 0 && (n.log == nil || !q.logs) {
 		return
 	}
-	c.teller.mu.Lock()
-	defer c.teller.mu.Unlock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	// A renewal that was under way may be known after the release.
-	if n.event.Kind == EventRenew && !c.renewer.Has(&n.hold.Item) {
+	if n.event.Kind == EventRenew && !n.hold.spec.client.renewer.Has(&n.hold.Item) {
 		return
 	}
-	c.queueNews(n)
+	q.enqueue(n)
 }
 
-// queueNews queues news; teller.mu is held.
-func (c *Client) queueNews(n news) {
-	q := &c.teller
+// enqueue queues news; q.mu is held.
+func (q *notifier) enqueue(n news) {
 	if known := n.subject(); known != nil && !known.granted && n.event.Kind != 0 {
 		if known.early == nil {
 			known.early = new([]news)
@@ -161,7 +164,7 @@ func (c *Client) queueNews(n news) {
 	q.queue = append(q.queue, n)
 	if q.done == nil {
 		q.done = make(chan struct{})
-		go c.tellAll(q.done)
+		go q.tellAll(q.done)
 	}
 }
 
@@ -177,8 +180,7 @@ func (n news) subject() *reported {
 }
 
 // tellAll tells until nothing is left to tell.
-func (c *Client) tellAll(done chan struct{}) {
-	q := &c.teller
+func (q *notifier) tellAll(done chan struct{}) {
 	defer close(done)
 	for {
 		q.mu.Lock()
@@ -191,11 +193,11 @@ func (c *Client) tellAll(done chan struct{}) {
 		q.queue, q.dropped = nil, 0
 		q.mu.Unlock()
 		for _, n := range batch {
-			if n.log != nil && c.cfg.Logger != nil {
-				n.log(c.log)
+			if n.log != nil && q.logs {
+				n.log(q.log)
 			}
 			if n.event.Kind != 0 {
-				c.observe(n.event)
+				q.observe(n.event)
 			}
 			if n.hold != nil {
 				q.mu.Lock()
@@ -204,59 +206,58 @@ func (c *Client) tellAll(done chan struct{}) {
 			}
 		}
 		if dropped > 0 {
-			c.log.Warn("holdfast: the log handler or the observer was too slow: it has not been told everything",
+			q.log.Warn("holdfast: the log handler or the observer was too slow: it has not been told everything",
 				"dropped", dropped)
 		}
 	}
 }
 
 // tellNow tells of something that happened to a hold in a call of the user's.
-func (c *Client) tellNow(h *hold, e Event) {
-	if !c.observed() {
+func (q *notifier) tellNow(h *hold, e Event) {
+	if !q.observed() {
 		return
 	}
-	q := &c.teller
 	q.mu.Lock()
 	if h.reported.untold > 0 {
-		c.queueNews(news{hold: h, event: e})
+		q.enqueue(news{hold: h, event: e})
 		q.mu.Unlock()
 		return
 	}
 	q.mu.Unlock()
-	c.observe(e)
+	q.observe(e)
 }
 
 // tellGrant tells that the lease has begun, before anything else of it is told.
-func (c *Client) tellGrant(t *tenure, e Event) {
-	if !c.observed() {
+func (q *notifier) tellGrant(t *tenure, e Event) {
+	if !q.observed() {
 		return
 	}
 	h := t.hold
 	e.Kind, e.Name, e.HolderID, e.Token = EventGrant, h.spec.name, h.attempt, t.token.Load()
 	e.Local, e.Waiters = t.local, int(h.waiting.Load())
-	c.tellNow(h, e)
-	c.teller.mu.Lock()
-	defer c.teller.mu.Unlock()
+	q.tellNow(h, e)
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	for _, known := range []*reported{&h.reported, &t.reported} {
 		known.granted = true
 		if known.early != nil {
 			early := *known.early
 			known.early = nil
 			for _, n := range early {
-				c.queueNews(n)
+				q.enqueue(n)
 			}
 		}
 	}
 }
 
 // lastNews waits until everything is told, but not for a handler that blocks.
-func (c *Client) lastNews() {
+func (q *notifier) lastNews() {
 	late := time.NewTimer(lastWords)
 	defer late.Stop()
 	for {
-		c.teller.mu.Lock()
-		done := c.teller.done
-		c.teller.mu.Unlock()
+		q.mu.Lock()
+		done := q.done
+		q.mu.Unlock()
 		if done == nil {
 			return
 		}
@@ -270,8 +271,8 @@ func (c *Client) lastNews() {
 
 // caller is the function that called the lock method which is so many calls above; 0
 // if nobody is told.
-func (c *Client) caller(above int) uintptr {
-	if c.cfg.Logger == nil {
+func (q *notifier) caller(above int) uintptr {
+	if !q.logs {
 		return 0
 	}
 	var pc [1]uintptr

@@ -32,7 +32,7 @@ type hold struct {
 	waiting atomic.Int32  // how many wait on the server, as last told
 	passes  atomic.Int32
 
-	reported reported // guarded by the teller
+	reported reported // guarded by the notifier
 
 	// hasTurn: the local turn of the lock goes with it. Without, it is never handed over.
 	hasTurn atomic.Bool
@@ -154,7 +154,7 @@ func (h *hold) finish(err error) {
 	for _, t := range all {
 		for _, live := range t.finish(ErrClosed) {
 			if !live.isDropped() {
-				h.spec.client.tell(news{hold: h, lease: live, event: live.ending(EventRelease, false, err)})
+				h.spec.client.events.tell(news{hold: h, lease: live, event: live.ending(EventRelease, false, err)})
 			}
 		}
 	}
@@ -205,7 +205,7 @@ func (c *Client) tellLoss(live []*tenure, err *LostError) {
 					"reason", string(err.Reason), "token", token)
 			}
 		}
-		c.tell(n)
+		c.events.tell(n)
 	}
 }
 
@@ -315,7 +315,7 @@ func (c *Client) renewed(l *renewer.Item, waiting int, lag time.Duration, err er
 	if err == nil {
 		h.hear(waiting)
 	}
-	c.tell(news{hold: h, event: Event{
+	c.events.tell(news{hold: h, event: Event{
 		Kind: EventRenew, Name: h.spec.name, HolderID: h.attempt, Waiters: waiting, Lag: max(lag, 0), Err: err,
 	}})
 }

@@ -36,7 +36,7 @@ type tenure struct {
 	local  bool    // it came without the server
 	taken  uintptr // where the caller took it; 0 if nobody is told
 
-	reported reported // guarded by the teller
+	reported reported // guarded by the notifier
 
 	// mu guards the fields below; nothing is called under it but cancel.
 	mu       sync.Mutex
@@ -344,10 +344,10 @@ func (l *Lease) release(ctx context.Context, how releaseMode) error {
 // has been told before: one end for each grant.
 func (t *tenure) observe(cause error, local bool, err error) {
 	c := t.hold.spec.client
-	if !c.observed() || errors.Is(cause, ErrLost) || errors.Is(cause, ErrClosed) {
+	if !c.events.observed() || errors.Is(cause, ErrLost) || errors.Is(cause, ErrClosed) {
 		return
 	}
-	c.tellNow(t.hold, t.ending(EventRelease, local, err))
+	c.events.tellNow(t.hold, t.ending(EventRelease, local, err))
 }
 
 // ending is the event of the lease's end.
@@ -518,7 +518,7 @@ func (l *Lease) leaked() {
 	t.hold.forsake()
 	c, at := t.hold.spec.client, location(t.taken)
 	left := max(t.hold.Deadline()-c.now(), 0)
-	c.tell(news{hold: t.hold, lease: t, event: t.ending(EventLeak, false, nil), log: func(log *slog.Logger) {
+	c.events.tell(news{hold: t.hold, lease: t, event: t.ending(EventLeak, false, nil), log: func(log *slog.Logger) {
 		log.Error("holdfast: a lease was dropped without Release: it is renewed no more, and the lock stays taken "+
 			"until its TTL ends it", "lock", t.hold.spec.name, "taken at", at, "token", t.token.Load(), "left", left)
 	}})

@@ -76,7 +76,7 @@ func (c *Client) waitsLocally(s *spec, h *hold) {
 	if h != nil && h.stale() {
 		c.life.Go(func() { c.recheck(c.life.Context(), h) })
 	}
-	c.observe(Event{Kind: EventWait, Name: s.name, Local: true})
+	c.events.observe(Event{Kind: EventWait, Name: s.name, Local: true})
 }
 
 // refuse is the error for a goroutine that only tries while another one has h or asks; nil if it

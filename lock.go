@@ -48,7 +48,7 @@ func (t *terms) lock(ctx context.Context) (*Lease, error) { return t.placed(t.wa
 // placed notes where the caller of the lock call took the lease.
 func (t *terms) placed(l *Lease, err error) (*Lease, error) {
 	if l != nil {
-		l.tenure.taken = t.client.caller(3)
+		l.tenure.taken = t.client.events.caller(3)
 	}
 	return l, err
 }

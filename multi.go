@@ -92,7 +92,7 @@ func (m *MultiMutex) TryLock(ctx context.Context) (*MultiLease, error) {
 // placed notes where the caller of the lock call took the lease.
 func (m *MultiMutex) placed(l *MultiLease, err error) (*MultiLease, error) {
 	if l != nil {
-		l.bundle.taken = m.client.caller(2)
+		l.bundle.taken = m.client.events.caller(2)
 	}
 	return l, err
 }
@@ -170,7 +170,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 		case limit == 0 || !errors.Is(err, ErrHeld):
 			_ = giveBack(ctx, taken)
 			err = c.heldOf(waits, ctx, group(m.terms[n+held:min(busy+1, len(m.terms))]), away.ended(waits, err))
-			c.observe(Event{Kind: EventFail, Name: m.terms[n+held].name, Wait: c.now() - start, Err: err})
+			c.events.observe(Event{Kind: EventFail, Name: m.terms[n+held].name, Wait: c.now() - start, Err: err})
 			return nil, err
 		default:
 			busy = n + held
@@ -269,7 +269,7 @@ func (c *Client) takeAll(
 		}
 		l.minded()
 		leases = append(leases, l)
-		c.tellGrant(l.tenure, Event{Wait: c.now() - start})
+		c.events.tellGrant(l.tenure, Event{Wait: c.now() - start})
 	}
 	return leases, 0, nil
 }

@@ -241,14 +241,14 @@ func leakedBundle(b *bundle) {
 	for i, part := range b.parts {
 		names[i] = part.Name()
 	}
-	c.tell(news{log: func(log *slog.Logger) {
+	c.events.tell(news{log: func(log *slog.Logger) {
 		log.Error("holdfast: a lease of several locks was dropped without Release: it is renewed no more, and the "+
 			"locks stay taken until its TTL ends it", "locks", names, "taken at", at)
 	}})
 	for _, part := range b.parts {
 		if t := part.tenure; t.drop() {
 			t.hold.forsake()
-			c.tell(news{hold: t.hold, lease: t, event: t.ending(EventLeak, false, nil)})
+			c.events.tell(news{hold: t.hold, lease: t, event: t.ending(EventLeak, false, nil)})
 		}
 	}
 }

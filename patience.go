@@ -67,7 +67,7 @@ func (o *outage) ended(ctx context.Context, err error) error {
 
 // tellAway says that a call waits for the server.
 func (c *Client) tellAway(name string, err error) {
-	c.observe(Event{Kind: EventAway, Name: name, Err: err})
+	c.events.observe(Event{Kind: EventAway, Name: name, Err: err})
 	now, told := int64(c.now()), c.away.Load()
 	if told != 0 && now-told < int64(tellAgain) || !c.away.CompareAndSwap(told, now) {
 		return

@@ -262,7 +262,7 @@ func (e *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 	start := c.now()
 	turn, h, err := e.ask(ctx, first)
 	if err != nil {
-		c.observe(Event{Kind: EventFail, Name: s.name, Wait: c.now() - start, Err: err})
+		c.events.observe(Event{Kind: EventFail, Name: s.name, Wait: c.now() - start, Err: err})
 		return turn, nil, err
 	}
 	if h == nil {
@@ -273,11 +273,11 @@ func (e *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 		// Closed meanwhile, or lost: f did not run.
 		err = h.over()
 		c.canceller.CancelBy(script.CancelRun, s.attempt(h.attempt), c.now()+s.ttl)
-		c.observe(Event{Kind: EventFail, Name: s.name, Wait: c.now() - start, Err: err})
+		c.events.observe(Event{Kind: EventFail, Name: s.name, Wait: c.now() - start, Err: err})
 		return RunResult{HolderID: h.attempt}, nil, err
 	}
 	turn.Ran, turn.HolderID, turn.Token = true, h.attempt, l.Token()
-	c.tellGrant(l.tenure, Event{Wait: c.now() - start})
+	c.events.tellGrant(l.tenure, Event{Wait: c.now() - start})
 	return turn, l, nil
 }
 

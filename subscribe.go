@@ -89,7 +89,7 @@ func (c *Client) reportPushUnavailable(s *spec, why error) {
 	}
 	c.log.Warn("holdfast: grants cannot be pushed; waiters look by themselves, which is slower and keeps no order",
 		"error", why, "hint", Hint(why))
-	c.observe(Event{Kind: EventPushUnavailable, Name: s.name, Err: why})
+	c.events.observe(Event{Kind: EventPushUnavailable, Name: s.name, Err: why})
 }
 
 // join subscribes and asks for a place in the line. Where a subscription is

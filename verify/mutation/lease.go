@@ -37,8 +37,8 @@ var inLease = []mutant{{
 }, {
 	name: "the report of a dropped lease names a place of the library's own",
 	file: "lock.go",
-	old:  "t.client.caller(3)",
-	mut:  "t.client.caller(2)",
+	old:  "t.client.events.caller(3)",
+	mut:  "t.client.events.caller(2)",
 	by:   []check{dropping},
 }, {
 	name: "the loss of a dropped lease is told as well as its leak",
@@ -49,8 +49,8 @@ var inLease = []mutant{{
 }, {
 	name: "the log handler runs where leases are lost",
 	file: "events.go",
-	old:  "	if n.event.Kind == 0 && (n.log == nil || c.cfg.Logger == nil) {\n",
-	mut:  "	if n.log != nil && c.cfg.Logger != nil {\n		n.log(c.log)\n	}\n	if n.event.Kind == 0 {\n",
+	old:  "	if n.event.Kind == 0 && (n.log == nil || !q.logs) {\n",
+	mut:  "	if n.log != nil && q.logs {\n		n.log(q.log)\n	}\n	if n.event.Kind == 0 {\n",
 	by:   []check{telling},
 }, {
 	name: "the observer is told of a release before a renewal that came first",
@@ -79,7 +79,7 @@ var inLease = []mutant{{
 }, {
 	name: "Close does not wait for what is still to be told",
 	file: "client.go",
-	old:  "	c.lastNews()\n",
+	old:  "	c.events.lastNews()\n",
 	mut:  "",
 	by:   []check{telling},
 }, {
