@@ -30,7 +30,7 @@ func (e *AckError) Is(target error) bool { return target == ErrNotAcked }
 
 // acked refuses an answer that too few replicas or disks have acknowledged: then the
 // script has run all the same.
-func (s *spec) acked(got store.Acks) error {
+func (s *lock) acked(got store.Acks) error {
 	if !s.ack.Wanted() || got.Covers(s.ack.Need) {
 		return nil
 	}
@@ -44,7 +44,7 @@ func (s *spec) acked(got store.Acks) error {
 // written before. It asks for a millisecond more than the lease has, so that
 // there is something to write.
 func (h *hold) confirm(ctx context.Context) error {
-	c, s := h.spec.client, h.spec
+	c, s := h.lock.client, h.lock
 	sent := c.now()
 	lost, err := h.extend(ctx, h.TTL+time.Millisecond)
 	if err == nil && lost == "" {
@@ -67,15 +67,15 @@ func (h *hold) confirm(ctx context.Context) error {
 	case request.Ended(ctx) != nil:
 		err = request.Ended(ctx)
 	}
-	return fault("lock", s.name, err)
+	return wrap("lock", s.name, err)
 }
 
 // extend asks the server for ttl from now on.
 func (h *hold) extend(ctx context.Context, ttl time.Duration) (renewer.Reason, error) {
-	c := h.spec.client
-	r, got, err := c.sender.Renew(ctx, h.spec.ack, []request.Renewal{h.renewal(ttl)})
+	c := h.lock.client
+	r, got, err := c.sender.Renew(ctx, h.lock.ack, []request.Renewal{h.renewal(ttl)})
 	if err == nil {
-		err = h.spec.acked(got)
+		err = h.lock.acked(got)
 	}
 	switch {
 	case err != nil:
@@ -83,7 +83,7 @@ func (h *hold) extend(ctx context.Context, ttl time.Duration) (renewer.Reason, e
 	case r[0].Unknown:
 		return "", errTooFew
 	case r[0].Evicted:
-		_, _ = h.learn(ctx)
+		_, _ = h.readEviction(ctx)
 		return renewer.Evicted, nil
 	case !r[0].Held:
 		return renewer.NotHeld, nil
@@ -93,5 +93,5 @@ func (h *hold) extend(ctx context.Context, ttl time.Duration) (renewer.Reason, e
 
 // renewal asks for ttl from now on.
 func (h *hold) renewal(ttl time.Duration) request.Renewal {
-	return request.Renewal{Key: h.spec.key(), Attempt: h.attempt, Owner: h.spec.owner, TTL: ttl}
+	return request.Renewal{Key: h.lock.key(), Attempt: h.attempt, Owner: h.lock.owner, TTL: ttl}
 }

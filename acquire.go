@@ -16,10 +16,11 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// lock takes the lock: the turn inside the process first, then, unless a hold
+// acquireAs takes the lock: the turn inside the process first, then, unless a hold
 // came with it, the lock on the server. ctx bounds the waiting; parent is what
 // the lease's own context descends from.
-func (c *Client) lock(ctx, parent context.Context, s *spec, try bool) (*Lease, error) {
+func (s *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error) {
+	c := s.client
 	if !c.life.Enter() {
 		return nil, ErrClosed
 	}
@@ -28,34 +29,35 @@ func (c *Client) lock(ctx, parent context.Context, s *spec, try bool) (*Lease, e
 	if c.events.observed() {
 		start = c.now()
 	}
-	take := c.lockExclusive
+	take := s.acquireExclusive
 	switch s.want[0] {
 	case 's':
-		take = c.lockShared
+		take = s.acquireShared
 	case 'p':
-		take = c.lockPermits
+		take = s.acquirePermits
 	}
-	l, wake, err := take(ctx, parent, s, try)
+	l, wake, err := take(ctx, parent, try)
 	//nolint:errorlint // the bare ones: whatever wraps them has said the name already
 	if err == ctx.Err() && err != nil || err == ErrClosed {
 		err = fmt.Errorf("holdfast: lock %q: %w", s.name, err)
 	}
 	if err != nil {
-		err = c.held(ctx, parent, s, err)
+		err = s.heldError(ctx, parent, err)
 	}
 	switch {
 	case !c.events.observed():
 	case err != nil:
 		c.events.observe(Event{Kind: EventFail, Name: s.name, Wait: c.now() - start, Err: err})
 	default:
-		c.events.tellGrant(l.tenure, Event{Wake: wake, Wait: c.now() - start})
+		c.events.tellGrant(l.state, Event{Wake: wake, Wait: c.now() - start})
 	}
 	return l, err
 }
 
-func (c *Client) lockExclusive(ctx, parent context.Context, s *spec, try bool) (*Lease, Wake, error) {
+func (s *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
+	c := s.client
 	cause := WakeNone
-	if c.queued(s) {
+	if s.queued() {
 		turn, err := c.queue.Enter(ctx, s.key(), waitqueue.Exclusive, s, try)
 		if err != nil {
 			return nil, cause, err
@@ -64,9 +66,9 @@ func (c *Client) lockExclusive(ctx, parent context.Context, s *spec, try bool) (
 			cause = WakeLocal
 		}
 		if passed := turn.Hold; passed != nil {
-			if c.renewer.TTL(&passed.Item) == s.ttl && !s.whole && passed.spec.ack == s.ack &&
-				passed.spec.rw.any() == s.rw.any() {
-				if l := c.lease(parent, passed); l != nil {
+			if c.renewer.TTL(&passed.Item) == s.ttl && !s.noHandOver && passed.lock.ack == s.ack &&
+				passed.lock.rw.any() == s.rw.any() {
+				if l := passed.newLease(parent); l != nil {
 					return l, cause, nil
 				}
 			}
@@ -76,18 +78,18 @@ func (c *Client) lockExclusive(ctx, parent context.Context, s *spec, try bool) (
 			}
 		}
 	}
-	h, w, err := c.acquire(ctx, s, try)
+	h, w, err := s.runAttempt(ctx, try)
 	if err == nil {
-		if c.queued(s) {
-			c.turnOf(s).Keep(h)
+		if s.queued() {
+			s.turn().Keep(h)
 		}
-		if l := c.lease(parent, h); l != nil {
+		if l := h.newLease(parent); l != nil {
 			return l, max(cause, w), nil
 		}
-		err = h.over()
+		err = h.endReason()
 	}
-	if c.queued(s) {
-		c.turnOf(s).Leave()
+	if s.queued() {
+		s.turn().Leave()
 	}
 	return nil, cause, err
 }
@@ -95,7 +97,7 @@ func (c *Client) lockExclusive(ctx, parent context.Context, s *spec, try bool) (
 // attempt is one acquisition on the server.
 type attempt struct {
 	c      *Client
-	spec   *spec
+	lock   *lock
 	id     string
 	number uint64        // in id
 	asked  time.Duration // before the last request that may have led to a grant was sent
@@ -115,21 +117,22 @@ func (c *Client) attempt() (id string, number uint64) {
 	return string(strconv.AppendUint(append(append(room[:0], c.id...), '/'), number, 10)), number
 }
 
-// acquire takes the lock on the server, or waits for it there. On error
+// runAttempt takes the lock on the server, or waits for it there. On error
 // nothing is held there, or is being given back in the background.
-func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, error) {
+func (s *lock) runAttempt(ctx context.Context, try bool) (*hold, Wake, error) {
+	c := s.client
 	if c.life.IsClosing() {
 		return nil, WakeNone, ErrClosed
 	}
 	away := &outage{c: c, name: s.name, try: try}
-	for err := c.prepare(ctx, s); err != nil; err = c.prepare(ctx, s) {
+	for err := s.prepare(ctx); err != nil; err = s.prepare(ctx) {
 		if !away.outlast(ctx, err) {
 			return nil, WakeNone, away.over(ctx, err)
 		}
 	}
 	c.registration.Start()
 	id, number := c.attempt()
-	at := &attempt{c: c, spec: s, id: id, number: number}
+	at := &attempt{c: c, lock: s, id: id, number: number}
 	// To join in the first request, the subscription must stand already, or
 	// be known to be out of reach.
 	if !try {
@@ -144,7 +147,7 @@ func (c *Client) acquire(ctx context.Context, s *spec, try bool) (*hold, Wake, e
 	if err != nil {
 		return nil, WakeNone, at.failed(ctx, err, away.last)
 	}
-	h, err := at.settle(ctx, a)
+	h, err := at.handleAnswer(ctx, a)
 	if err == nil && s.ack.Wanted() {
 		if err = h.confirm(ctx); err != nil {
 			h = nil
@@ -168,7 +171,7 @@ func (at *attempt) enter(ctx context.Context, away *outage) (wire.Answer, error)
 			return a, err
 		}
 		if at.risk {
-			at.renumber()
+			at.newAttemptID()
 		}
 		a, err = at.ask(ctx, script.Acquire)
 	}
@@ -176,7 +179,7 @@ func (at *attempt) enter(ctx context.Context, away *outage) (wire.Answer, error)
 
 // ask sends acquire or poll for the attempt.
 func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer, error) {
-	s, c := at.spec, at.c
+	s, c := at.lock, at.c
 	patience := "0"
 	if at.w != nil {
 		patience = s.patience
@@ -204,12 +207,12 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 
 // first sends the first request of an attempt, in a batch if many are under way.
 func (at *attempt) first(ctx context.Context) (a wire.Answer, err error) {
-	batch := at.spec.batch
+	batch := at.lock.batch
 	if batch == nil {
 		return at.ask(ctx, script.Acquire)
 	}
 	entered := at.c.now() // before anything is sent, so trust may be counted from it
-	item := batch.Enter(request.One{Key: at.spec.key(), Attempt: at.id})
+	item := batch.Enter(request.One{Key: at.lock.key(), Attempt: at.id})
 	if item == nil {
 		defer batch.Exit()
 		return at.ask(ctx, script.Acquire)
@@ -236,7 +239,7 @@ func (at *attempt) first(ctx context.Context) (a wire.Answer, err error) {
 
 // cancel gives back what the attempt has or may yet get.
 func (at *attempt) cancel() {
-	c, a := at.c, at.spec.attempt(at.id)
+	c, a := at.c, at.lock.attempt(at.id)
 	if at.w == nil {
 		c.canceller.Cancel(a, c.now()+a.TTL)
 		return
@@ -245,7 +248,7 @@ func (at *attempt) cancel() {
 }
 
 // attempt is an attempt for the lock as its cancels need it.
-func (s *spec) attempt(id string) request.Attempt {
+func (s *lock) attempt(id string) request.Attempt {
 	return request.Attempt{ID: id, Keys: s.keys(), Owner: s.owner, Base: s.base, TTL: s.ttl}
 }
 
@@ -260,16 +263,16 @@ func (at *attempt) failed(ctx context.Context, err, last error) error {
 	end := request.Ended(ctx)
 	switch {
 	case end != nil && request.Transient(err):
-		return &endedError{name: at.spec.name, end: end, last: last, unknown: at.risk}
+		return &endedError{name: at.lock.name, end: end, last: last, unknown: at.risk}
 	case c.life.IsClosing() && request.Transient(err):
 		return ErrClosed
 	}
-	return fault("lock", at.spec.name, err)
+	return wrap("lock", at.lock.name, err)
 }
 
-// settle makes of an answer what it says: a hold, an error, or a wait.
-func (at *attempt) settle(ctx context.Context, a wire.Answer) (*hold, error) {
-	c, s := at.c, at.spec
+// handleAnswer makes of an answer what it says: a hold, an error, or a wait.
+func (at *attempt) handleAnswer(ctx context.Context, a wire.Answer) (*hold, error) {
+	c, s := at.c, at.lock
 	if a.Kind == wire.Queued && at.w == nil {
 		a.Kind = 0 // it did not ask for a place, and could not hear of its turn
 	}
@@ -285,14 +288,14 @@ func (at *attempt) settle(ctx context.Context, a wire.Answer) (*hold, error) {
 		return at.await(ctx, a)
 	default:
 		at.cancel()
-		return nil, fault("lock", s.name, wire.BadAnswer("another kind to acquire"))
+		return nil, wrap("lock", s.name, wire.BadAnswer("another kind to acquire"))
 	}
 }
 
 // granted makes a hold of a grant, or gives it back.
 func (at *attempt) granted(g grant) (*hold, error) {
 	g.attempt, g.stood = at.id, at.stood
-	h, err := newHold(at.spec, g)
+	h, err := newHold(at.lock, g)
 	if err != nil {
 		at.cancel()
 	}
@@ -304,8 +307,8 @@ func (at *attempt) granted(g grant) (*hold, error) {
 // push that is lost costs a poll, never the lock. What else ends it: ctx, the
 // client's closing, or a refusal that will not pass.
 func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
-	c, s := at.c, at.spec
-	next, failures := at.lookIn(a), 0
+	c, s := at.c, at.lock
+	next, failures := at.pollAfter(a), 0
 	var silence error // of the last look; nil if it was answered
 	for {
 		timer := time.NewTimer(next)
@@ -340,22 +343,22 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		}
 		if wake == WakeNone {
 			// The lock may be free then, and it is this waiter that is asked to look.
-			next = at.lookIn(wire.Answer{Left: freeIn, Place: 1})
+			next = at.pollAfter(wire.Answer{Left: freeIn, Place: 1})
 			continue
 		}
-		at.woken(wake)
+		at.reportWake(wake)
 		if wake == WakePush {
 			// Unless it can be believed, a poll confirms it and starts the lease anew.
 			if g, ok := at.believes(pushed); ok {
 				return at.granted(g)
 			}
 		}
-		a, err := at.look(ctx)
+		a, err := at.poll(ctx)
 		switch {
 		case err == nil && a.Kind == wire.Queued:
-			next, failures, silence = at.lookIn(a), 0, nil
+			next, failures, silence = at.pollAfter(a), 0, nil
 		case err == nil:
-			return at.settle(ctx, a)
+			return at.handleAnswer(ctx, a)
 		case request.Ended(ctx) != nil || !request.Transient(err):
 			return nil, at.failed(ctx, err, silence)
 		default:
@@ -371,33 +374,33 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 // since that the attempt waits. Nobody renews a fixed lease, and acknowledgements may be
 // longer in coming than the lease of a push: they ask, to have the whole TTL.
 func (at *attempt) believes(g pushes.Grant) (grant, bool) {
-	p := leasetime.Push{Sent: at.since, Queued: at.queued, Granted: g.Now, Lease: min(g.Lease, at.spec.ttl)}
+	p := leasetime.Push{Sent: at.since, Queued: at.queued, Granted: g.Now, Lease: min(g.Lease, at.lock.ttl)}
 	if g.Now == 0 {
 		// It does not say when it was made: perhaps with the last answer,
 		// unless the token is older, which is the server's time in µs, or more.
-		p.Granted, p.Lease = min(at.queued, g.Token/1000), at.spec.ttl
+		p.Granted, p.Lease = min(at.queued, g.Token/1000), at.lock.ttl
 	}
 	now := at.c.now()
-	if !at.stood || at.spec.fixed || at.spec.ack.Wanted() || !p.Trusted(now) {
+	if !at.stood || at.lock.noRenewal || at.lock.ack.Wanted() || !p.Trusted(now) {
 		return grant{}, false
 	}
 	return grant{token: g.Token, waiting: g.Waiting, since: p.Since(now), pushed: p.Lease}, true
 }
 
-// look polls; a waiter whom the record has forgotten joins again at the end.
-func (at *attempt) look(ctx context.Context) (wire.Answer, error) {
+// poll polls; a waiter whom the record has forgotten joins again at the end.
+func (at *attempt) poll(ctx context.Context) (wire.Answer, error) {
 	a, err := at.ask(ctx, script.Poll)
 	if err != nil || a.Kind != wire.Gone {
 		return a, err
 	}
-	at.renumber()
+	at.newAttemptID()
 	return at.ask(ctx, script.Acquire)
 }
 
-// renumber makes a new attempt of one that the record does not know any more:
+// newAttemptID makes a new attempt of one that the record does not know any more:
 // a push for a grant that it had may still be on its way, and would be taken
 // for a grant at the new place.
-func (at *attempt) renumber() {
+func (at *attempt) newAttemptID() {
 	c := at.c
 	if !at.sure {
 		at.cancel()
@@ -409,16 +412,16 @@ func (at *attempt) renumber() {
 	}
 }
 
-// lookIn is for how long to wait for a push before looking.
-func (at *attempt) lookIn(a wire.Answer) time.Duration {
+// pollAfter is for how long to wait for a push before looking.
+func (at *attempt) pollAfter(a wire.Answer) time.Duration {
 	if at.pushUnavailable() {
 		at.subscribeAgain()
-		return leasetime.PollWithoutPush(a.Left, at.spec.ttl, at.c.chance())
+		return leasetime.PollWithoutPush(a.Left, at.lock.ttl, at.c.chance())
 	}
-	return leasetime.PollAfter(a.Left, a.Place, at.spec.ttl, at.c.chance())
+	return leasetime.PollAfter(a.Left, a.Place, at.lock.ttl, at.c.chance())
 }
 
-func (at *attempt) woken(w Wake) {
+func (at *attempt) reportWake(w Wake) {
 	at.wake = w
-	at.c.events.observe(Event{Kind: EventWake, Name: at.spec.name, HolderID: at.id, Wake: w})
+	at.c.events.observe(Event{Kind: EventWake, Name: at.lock.name, HolderID: at.id, Wake: w})
 }

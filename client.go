@@ -41,9 +41,9 @@ type Client struct {
 	fake   bool           // the store lives in a time of its own
 
 	attempts  atomic.Uint64
-	queue     *waitqueue.Queue[*hold, *spec] // the goroutines of this process that want a lock
-	manners   shared[choice, manner]
-	places    shared[place, place]
+	queue     *waitqueue.Queue[*hold, *lock] // the goroutines of this process that want a lock
+	params    shared[lockOptions, params]
+	routes    shared[route, route]
 	pushing   pushState
 	events    notifier
 	renewer   *renewer.Renewer
@@ -105,9 +105,16 @@ func New(s store.Store, cfg Config) (*Client, error) {
 		c.pushes = c.base + c.id
 	}
 	c.renewer = renewer.New(renewer.Config{
-		Now: c.now, Renew: c.renew, Renewed: c.renewed, Lost: c.lost, Timeout: cfg.RequestTimeout,
+		Now: c.now, Timeout: cfg.RequestTimeout,
+		Renew: func(ctx context.Context, batch []*renewer.Item) ([]renewer.Outcome, error) {
+			return renewHolds(ctx, c, batch)
+		},
+		Renewed: func(l *renewer.Item, waiting int, lag time.Duration, err error) {
+			l.Hold.(*hold).renewed(waiting, lag, err)
+		},
+		Lost: func(l *renewer.Item, reason renewer.Reason) { l.Hold.(*hold).markLost(reason) },
 	})
-	c.queue = c.newQueue()
+	c.queue = newQueue(c)
 	c.sender = request.New(request.Config{
 		Store: s, Prefix: cfg.Prefix, Timeout: cfg.RequestTimeout, Retention: c.retention,
 		Now: c.now, Random: c.chance, Life: c.life,
@@ -301,7 +308,7 @@ const closeBatch = 32
 
 // plain reports whether the hold may be released together with others.
 func (h *hold) plain() bool {
-	return h.spec.want == wire.Exclusive && h.spec.owner == "" && h.spec.least == 0 && h.waiting.Load() == 0
+	return h.lock.want == wire.Exclusive && h.lock.owner == "" && h.lock.minHold == 0 && h.waiting.Load() == 0
 }
 
 // abreast does something with each, many at a time.
@@ -328,7 +335,7 @@ func abreast[T any](all []T, do func(T)) {
 func (c *Client) releaseBatch(ctx context.Context, batch []*hold) (left []*hold, err error) {
 	keys, args := make([]string, len(batch)), make([]string, len(batch))
 	for i, h := range batch {
-		keys[i], args[i] = h.spec.key(), h.attempt
+		keys[i], args[i] = h.lock.key(), h.attempt
 	}
 	for failures := 0; ; failures++ {
 		_, each, err := c.sender.RunSeveral(ctx, script.ReleaseIdle, keys, args)
@@ -348,7 +355,7 @@ func (c *Client) releaseBatch(ctx context.Context, batch []*hold) (left []*hold,
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return nil, fault("release of", batch[0].spec.name, err)
+			return nil, wrap("release of", batch[0].lock.name, err)
 		}
 	}
 }

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// company are the readers under one hold: all of its leases while it is shared,
+// members are the readers under one hold: all of its leases while it is shared,
 // and the writer's own re-entries while it is not. hold.mu guards the fields.
-type company struct {
-	readers  map[*tenure]struct{}
-	stays    time.Duration // the lock stays taken until then, though the last one has left
-	reserved int32         // reservations: readers that are let in and have no lease yet
-	pending  way           // of a step that is under way, or of unknown outcome
-	shared   bool          // held as a reader on the server, as far as is known here
-	stepping bool          // it is under way
-	departed bool          // the holder has released its lease
+type members struct {
+	readers    map[*leaseState]struct{}
+	keptUntil  time.Duration // the lock stays taken until then, though the last one has left
+	reserved   int32         // reservations: readers that are let in and have no lease yet
+	unsettled  conversion    // of a step that is under way, or of unknown outcome
+	shared     bool          // held as a reader on the server, as far as is known here
+	converting bool          // it is under way
+	departed   bool          // the holder has released its lease
 }
 
 // reading is how many read under the hold, or will. h.mu is held.
 func (h *hold) reading() int { return len(h.readers) + int(h.reserved) }
 
 // leases are all leases under the hold. h.mu is held.
-func (h *hold) leases() (all []*tenure) {
-	if h.tenure != nil {
-		all = append(all, h.tenure)
+func (h *hold) leases() (all []*leaseState) {
+	if h.lease != nil {
+		all = append(all, h.lease)
 	}
 	for t := range h.readers {
 		all = append(all, t)
@@ -38,7 +38,7 @@ func (h *hold) leases() (all []*tenure) {
 func (h *hold) reserve() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.lost != nil || h.closed || h.last || !h.shared || h.pending != still || h.reading() == 0 {
+	if h.lost != nil || h.closed || h.last || !h.shared || h.unsettled != still || h.reading() == 0 {
 		return false
 	}
 	h.reserved++
@@ -47,32 +47,32 @@ func (h *hold) reserve() bool {
 
 // redeem lets the lease in for which the hold was kept. It reports false,
 // and the reservation is gone, if the hold was lost or the client has closed.
-func (h *hold) redeem(t *tenure) bool {
+func (h *hold) redeem(t *leaseState) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.reserved--
 	if h.lost != nil || h.closed {
 		return false
 	}
-	h.let(t)
+	h.addReader(t)
 	return true
 }
 
-// admit lets a lease in beside held, under whose context it was taken.
-func (h *hold) admit(t, held *tenure) bool {
+// addMember lets a lease in beside held, under whose context it was taken.
+func (h *hold) addMember(t, held *leaseState) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, reads := h.readers[held]
-	if h.lost != nil || h.closed || !reads && h.tenure != held {
+	if h.lost != nil || h.closed || !reads && h.lease != held {
 		return false
 	}
-	h.let(t)
+	h.addReader(t)
 	return true
 }
 
-func (h *hold) let(t *tenure) {
+func (h *hold) addReader(t *leaseState) {
 	if h.readers == nil {
-		h.readers = make(map[*tenure]struct{})
+		h.readers = make(map[*leaseState]struct{})
 	}
 	h.readers[t] = struct{}{}
 }
@@ -85,15 +85,15 @@ func (h *hold) joinable() bool {
 }
 
 // reads reports whether the lease is one of a reader.
-func (t *tenure) reads() bool {
+func (t *leaseState) reads() bool {
 	t.hold.mu.Lock()
 	defer t.hold.mu.Unlock()
-	return t.hold.tenure != t
+	return t.hold.lease != t
 }
 
 // of reports whether the lease is one of this lock.
-func (t *tenure) of(c *Client, s *spec) bool {
-	return t.hold.spec.client == c && t.hold.spec.key() == s.key()
+func (t *leaseState) of(c *Client, s *lock) bool {
+	return t.hold.lock.client == c && t.hold.lock.key() == s.key()
 }
 
 // unreserve gives a reservation back: the reader does not want the lease any more.
@@ -103,28 +103,28 @@ func (h *hold) unreserve() {
 	last := h.alone()
 	h.mu.Unlock()
 	if last {
-		_ = h.disband(h.spec.client.life.Context())
+		_ = h.releaseShared(h.lock.client.life.Context())
 	}
 }
 
 // alone reports that no reader is left. h.mu is held.
 func (h *hold) alone() bool { return h.shared && h.reading() == 0 }
 
-// departure says what is left to do when a lease has left its hold.
-type departure uint8
+// removal says what is left to do when a lease has left its hold.
+type removal uint8
 
 const (
-	asHolder departure = iota // it was the writer's, or of permits: give the hold up
-	asLast                    // it was the last reader's: give the hold up
-	asOne                     // others read on
-	asGuest                   // it had ended with the writer's under which it was entered
+	asHolder removal = iota // it was the writer's, or of permits: give the hold up
+	asLast                  // it was the last reader's: give the hold up
+	asOne                   // others read on
+	asGuest                 // it had ended with the writer's under which it was entered
 )
 
-// depart takes a lease out of its hold. From then on the hold does not step for it.
-func (h *hold) depart(t *tenure) departure {
+// remove takes a lease out of its hold. From then on the hold does not step for it.
+func (h *hold) remove(t *leaseState) removal {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.tenure == t {
+	if h.lease == t {
 		h.departed = true
 		return asHolder
 	}
@@ -138,10 +138,10 @@ func (h *hold) depart(t *tenure) departure {
 	return asOne
 }
 
-// part is what follows for a reader.
-func (h *hold) part(ctx context.Context, as departure) (local bool, err error) {
+// afterReader is what follows for a reader.
+func (h *hold) afterReader(ctx context.Context, as removal) (local bool, err error) {
 	if as == asLast {
-		return false, h.disband(ctx)
+		return false, h.releaseShared(ctx)
 	}
 	if as == asGuest {
 		return true, fmt.Errorf("%w: %w", ErrNotHeld, ErrReleased)
@@ -152,32 +152,32 @@ func (h *hold) part(ctx context.Context, as departure) (local bool, err error) {
 	if lost != nil {
 		return true, fmt.Errorf("%w: %w", ErrNotHeld, lost)
 	}
-	h.forsake()
+	h.stopIfDropped()
 	return true, nil
 }
 
-// disband gives up a hold that nobody reads under any more.
-func (h *hold) disband(ctx context.Context) error {
+// releaseShared gives up a hold that nobody reads under any more.
+func (h *hold) releaseShared(ctx context.Context) error {
 	h.unshare()
 	h.mu.Lock()
-	keep := max(h.stays-h.spec.client.now(), 0)
+	keep := max(h.keptUntil-h.lock.client.now(), 0)
 	h.mu.Unlock()
-	_, err := h.giveUp(ctx, releaseMode{keep: keep})
+	_, err := h.handOverOrRelease(ctx, releaseMode{keep: keep})
 	return err
 }
 
-// staysFor has the lock stay taken for at least delay, also while others read.
-func (t *tenure) staysFor(delay time.Duration) {
+// keepFor has the lock stay taken for at least delay, also while others read.
+func (t *leaseState) keepFor(delay time.Duration) {
 	h := t.hold
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, reads := h.readers[t]; delay > 0 && reads && h.shared {
-		h.stays = max(h.stays, h.spec.client.now()+delay)
+		h.keptUntil = max(h.keptUntil, h.lock.client.now()+delay)
 	}
 }
 
-// dismiss ends what was entered under the writer's lease, which ends now.
-func (h *hold) dismiss() {
+// endMembers ends what was entered under the writer's lease, which ends now.
+func (h *hold) endMembers() {
 	h.mu.Lock()
 	guests := h.readers
 	h.readers = nil
@@ -191,9 +191,9 @@ func (h *hold) dismiss() {
 var errReads = errors.New("it reads, and would wait for itself")
 
 // deadlock is the error for who wants a lock under the context of its own lease.
-func (t *tenure) deadlock() error {
-	if t.hold.spec.rw.any() && t.reads() {
-		return fmt.Errorf("holdfast: lock %q: %w: %w", t.hold.spec.name, ErrDeadlock, errReads)
+func (t *leaseState) deadlock() error {
+	if t.hold.lock.rw.any() && t.reads() {
+		return fmt.Errorf("holdfast: lock %q: %w: %w", t.hold.lock.name, ErrDeadlock, errReads)
 	}
-	return fmt.Errorf("holdfast: lock %q: %w", t.hold.spec.name, ErrDeadlock)
+	return fmt.Errorf("holdfast: lock %q: %w", t.hold.lock.name, ErrDeadlock)
 }

@@ -24,7 +24,7 @@ const MaxValue = 4096
 // Like a Mutex it is a name and options. Candidates of one process stand in the
 // server's line each for itself.
 type Election struct {
-	terms terms
+	lock  lock
 	watch string // channel of those who observe
 }
 
@@ -33,12 +33,12 @@ type Election struct {
 func (c *Client) Election(name string, options ...ElectionOption) *Election {
 	// A lead that was passed inside the process would be another leader under
 	// the same token of the server: nobody could see the change.
-	chosen, err := choose(c, name, choice{want: wire.Exclusive, alone: true}, options)
-	return &Election{terms: c.terms(name, chosen, err), watch: wire.Watch(c.cfg.Prefix, name, c.sharded)}
+	chosen, err := choose(c, name, lockOptions{want: wire.Exclusive, noLocalQueue: true}, options)
+	return &Election{lock: newLock(c, name, chosen, err), watch: wire.Watch(c.cfg.Prefix, name, c.sharded)}
 }
 
 // Name is the election's name.
-func (e *Election) Name() string { return e.terms.name }
+func (e *Election) Name() string { return e.lock.name }
 
 // Leadership is the lead of an election, from Campaign to Resign. It is safe
 // for use by many goroutines. One that is garbage collected without Resign ends
@@ -70,7 +70,7 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 	if err := checkValue(value); err != nil {
 		return nil, err
 	}
-	lease, err := e.terms.lock(ctx)
+	lease, err := e.lock.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 			return l, nil
 		}
 		if ctx.Err() != nil || !request.Transient(err) || lease.Err() != nil ||
-			!e.terms.client.sender.Pause(ctx, failures) {
+			!e.lock.client.sender.Pause(ctx, failures) {
 			_ = l.Resign(ctx)
 			return nil, err
 		}
@@ -150,7 +150,7 @@ func (e *Election) Loop(
 			}
 		}
 		again := errors.Is(err, ErrHeld) || errors.Is(err, ErrNotHeld) || errors.Is(err, ErrLost) || wavering(err)
-		if ctx.Err() != nil || !again || !e.terms.client.sender.Pause(ctx, failures) {
+		if ctx.Err() != nil || !again || !e.lock.client.sender.Pause(ctx, failures) {
 			return err
 		}
 	}
@@ -205,16 +205,16 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	case <-ctx.Done():
 		return fmt.Errorf("holdfast: proclamation for %q: %w", l.election.Name(), ctx.Err())
 	}
-	h := l.lease.tenure.hold
+	h := l.lease.state.hold
 	answer, err := l.say(ctx, wire.Value(value))
 	switch {
 	case err != nil:
-		return fault("proclamation for", h.spec.name, err)
+		return wrap("proclamation for", h.lock.name, err)
 	case answer == "gone":
-		h.spec.client.missing(ctx, h)
+		h.endMissing(ctx)
 		return fmt.Errorf("%w: %w", ErrNotHeld, l.Err())
 	case answer != "proclaimed" && answer != "late": // late: a copy of this request was faster
-		return fault("proclamation for", h.spec.name, wire.BadAnswer(answer))
+		return wrap("proclamation for", h.lock.name, wire.BadAnswer(answer))
 	}
 	l.mu.Lock()
 	l.value = value
@@ -224,11 +224,11 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 
 // say sends one proclamation; the caller has the turn.
 func (l *Leadership) say(ctx context.Context, word string) (string, error) {
-	h := l.lease.tenure.hold
+	h := l.lease.state.hold
 	l.number++
-	return h.spec.client.sender.Run(ctx, script.Proclaim, h.spec.keys(), []string{
+	return h.lock.client.sender.Run(ctx, script.Proclaim, h.lock.keys(), []string{
 		h.attempt, wire.Number(h.server.Load()), strconv.FormatUint(l.number, 10), word, l.election.watch,
-		h.spec.client.retention,
+		h.lock.client.retention,
 	})
 }
 
@@ -246,7 +246,7 @@ func (l *Leadership) Resign(ctx context.Context) error {
 	}
 	l.resigning <- struct{}{} // who resigns at the same time returns after us
 	defer func() { <-l.resigning }()
-	if l.lease.tenure.end(ErrReleased) {
+	if l.lease.state.end(ErrReleased) {
 		// A courtesy: without it, who observes looks when the lease may be over.
 		select {
 		case l.turn <- struct{}{}:

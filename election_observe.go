@@ -31,27 +31,27 @@ type Leader struct {
 // Leader asks who leads. If nobody does, or a new leader has not proclaimed
 // its value yet, the error is an [ErrNoLeader].
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
-	t := &e.terms
+	t := &e.lock
 	if t.err != nil {
 		return Leader{}, t.err
 	}
-	if err := t.client.askable(ctx, t.name); err != nil {
+	if err := checkReadable(ctx, t.client, t.name); err != nil {
 		return Leader{}, err
 	}
 	l, _, err := e.look(ctx)
 	switch {
 	case err != nil:
-		return Leader{}, fault("look for the leader of", t.name, err)
+		return Leader{}, wrap("look for the leader of", t.name, err)
 	case l.Term == 0:
 		return Leader{}, fmt.Errorf("%w: election %q", ErrNoLeader, t.name)
 	}
-	l.Client = t.client.whois(ctx, make(map[string]*ClientInfo), l.HolderID)
+	l.Client = readClient(ctx, t.client, make(map[string]*ClientInfo), l.HolderID)
 	return l, nil
 }
 
 // look reads the leader, and for how long that can be true at most.
 func (e *Election) look(ctx context.Context) (Leader, time.Duration, error) {
-	answer, err := e.terms.client.sender.Run(ctx, script.ReadLeader, e.terms.keys(), nil)
+	answer, err := e.lock.client.sender.Run(ctx, script.ReadLeader, e.lock.keys(), nil)
 	if err != nil {
 		return Leader{}, 0, err
 	}
@@ -76,8 +76,8 @@ func (e *Election) look(ctx context.Context) (Leader, time.Duration, error) {
 // [ErrClosed] it ends, as it does without an error when ctx ends.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
-		o := &observation{e: e, c: e.terms.client, yield: yield, wake: make(chan struct{}, 1), quiet: true}
-		if err := e.terms.observable(ctx); err != nil {
+		o := &observation{e: e, c: e.lock.client, yield: yield, wake: make(chan struct{}, 1), quiet: true}
+		if err := e.lock.observable(ctx); err != nil {
 			yield(Leader{}, err)
 			return
 		}
@@ -102,7 +102,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 }
 
 // observable refuses what needs no question to the server.
-func (t *terms) observable(ctx context.Context) error {
+func (t *lock) observable(ctx context.Context) error {
 	switch {
 	case t.err != nil:
 		return t.err
@@ -169,7 +169,7 @@ func (o *observation) look(ctx context.Context) (next time.Duration, more bool) 
 		return 0, false
 	}
 	leader, left, err := o.ask(ctx)
-	ttl := o.e.terms.ttl
+	ttl := o.e.lock.ttl
 	switch {
 	case err == nil && leader.Term != 0 && leader.Term < o.highest:
 		return ttl, true // a copy of an older record: it says nothing new
@@ -185,12 +185,12 @@ func (o *observation) look(ctx context.Context) (next time.Duration, more bool) 
 	case ctx.Err() != nil:
 		return 0, false
 	case errors.Is(err, ErrClosed) || !request.Transient(err):
-		o.yield(Leader{}, fault("observation of", o.e.terms.name, err))
+		o.yield(Leader{}, wrap("observation of", o.e.lock.name, err))
 		return 0, false
 	}
 	if o.c.now() >= o.until && !o.lost {
 		o.quiet, o.lost = true, true
-		if !o.yield(Leader{}, fault("observation of", o.e.terms.name, err)) {
+		if !o.yield(Leader{}, wrap("observation of", o.e.lock.name, err)) {
 			return 0, false
 		}
 	}
@@ -212,7 +212,7 @@ func (o *observation) ask(ctx context.Context) (Leader, time.Duration, error) {
 // next is when to look again though nothing was heard: when the lease that was
 // seen may be over, or now and then if nobody has one.
 func (o *observation) next(left time.Duration) time.Duration {
-	ttl := o.e.terms.ttl
+	ttl := o.e.lock.ttl
 	if left == 0 {
 		left = ttl
 	}

@@ -9,20 +9,20 @@ import (
 )
 
 // owned puts the owner's name behind an action's arguments, if there is one.
-func (s *spec) owned(args []string) []string {
+func (s *lock) owned(args []string) []string {
 	if s.owner == "" {
 		return args
 	}
 	return append(args, s.owner)
 }
 
-// begin is usable, and enters again where ctx belongs to a lease of this very
+// checkOrReenter is checkDeadlock, and enters again where ctx belongs to a lease of this very
 // lock and the terms allow it. With neither lease nor error there is none.
-func (t *terms) begin(ctx context.Context) (*Lease, error) {
-	if !t.enters && t.owner == "" {
-		return nil, t.usable(ctx)
+func (t *lock) checkOrReenter(ctx context.Context) (*Lease, error) {
+	if !t.reentrant && t.owner == "" {
+		return nil, t.checkDeadlock(ctx)
 	}
-	if err := t.sound(ctx); err != nil {
+	if err := t.check(ctx); err != nil {
 		return nil, err
 	}
 	held := t.heldBy(ctx)
@@ -31,29 +31,29 @@ func (t *terms) begin(ctx context.Context) (*Lease, error) {
 	}
 	// Whose name is another's would wait for itself, and so would a writer
 	// under a reader's lease.
-	if held.hold.spec.rw.any() || held.hold.spec.want != t.want || t.owner != held.hold.spec.owner {
+	if held.hold.lock.rw.any() || held.hold.lock.want != t.want || t.owner != held.hold.lock.owner {
 		return nil, held.deadlock()
 	}
-	return t.client.reenter(ctx, held)
+	return held.reenter(ctx)
 }
 
-// stay are the leases of one stay in the lock: the first one's tenure keeps
+// reentries are the leases that entered again beside a first one, whose state keeps
 // them. first.mu guards the fields.
-type stay struct {
-	inner []*tenure // those that entered again and have not been released
-	over  error     // why the stay ended though not all have left
+type reentries struct {
+	inner []*leaseState // those that entered again and have not been released
+	over  error         // why the stay ended though not all have left
 }
 
-// inside is the stay of a first lease. t.mu is held.
-func (t *tenure) inside() stay {
+// entered is what entered again beside a first lease. t.mu is held.
+func (t *leaseState) entered() reentries {
 	if t.extra == nil {
-		return stay{}
+		return reentries{}
 	}
-	return t.extra.stay
+	return t.extra.reentries
 }
 
 // root is the first lease of the stay.
-func (t *tenure) root() *tenure {
+func (t *leaseState) root() *leaseState {
 	if t.first != nil {
 		return t.first
 	}
@@ -61,23 +61,24 @@ func (t *tenure) root() *tenure {
 }
 
 // reenter begins one more lease beside held, without the network.
-func (c *Client) reenter(parent context.Context, held *tenure) (*Lease, error) {
+func (held *leaseState) reenter(parent context.Context) (*Lease, error) {
+	c := held.hold.lock.client
 	first := held.root()
-	t := held.hold.begun(parent, true)
+	t := held.hold.newLeaseState(parent, true)
 	t.first = first
 	t.token.Store(held.token.Load())
 	if err := first.admit(t); err != nil {
-		return nil, fmt.Errorf("holdfast: lock %q: %w", held.hold.spec.name, err)
+		return nil, fmt.Errorf("holdfast: lock %q: %w", held.hold.lock.name, err)
 	}
 	c.events.tellGrant(t, Event{})
-	return c.handle(t), nil
+	return t.handle(), nil
 }
 
 // admit lets t in, unless the stay is over.
-func (t *tenure) admit(inner *tenure) error {
+func (t *leaseState) admit(inner *leaseState) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch in := t.inside(); {
+	switch in := t.entered(); {
 	case in.over != nil:
 		return in.over
 	case t.left && len(in.inner) == 0:
@@ -91,11 +92,11 @@ func (t *tenure) admit(inner *tenure) error {
 }
 
 // leave counts a released lease out, and reports whether it was the last one.
-func (t *tenure) leave() (last bool) {
+func (t *leaseState) leave() (last bool) {
 	first := t.root()
 	first.mu.Lock()
 	defer first.mu.Unlock()
-	in := first.inside().inner
+	in := first.entered().inner
 	if t == first {
 		first.left = true
 	} else if i := slices.Index(in, t); i >= 0 {
@@ -106,11 +107,11 @@ func (t *tenure) leave() (last bool) {
 }
 
 // finish ends the stay, and answers the leases whose end is still to be told.
-func (t *tenure) finish(cause error) (live []*tenure) {
+func (t *leaseState) finish(cause error) (live []*leaseState) {
 	t.mu.Lock()
 	s := t.more()
 	s.over = cause
-	all := append([]*tenure{t}, s.inner...)
+	all := append([]*leaseState{t}, s.inner...)
 	t.mu.Unlock()
 	for _, one := range all {
 		one.mu.Lock()
@@ -123,12 +124,12 @@ func (t *tenure) finish(cause error) (live []*tenure) {
 	return live
 }
 
-// entries is how many leases of the stay are live.
-func (t *tenure) entries() int {
+// holdCount is how many leases of the stay are live.
+func (t *leaseState) holdCount() int {
 	first := t.root()
 	first.mu.Lock()
 	defer first.mu.Unlock()
-	n := len(first.inside().inner)
+	n := len(first.entered().inner)
 	if !first.left {
 		n++
 	}

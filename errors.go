@@ -212,9 +212,9 @@ func (e *unknownError) Error() string {
 func (e *unknownError) Is(target error) bool { return target == ErrUnknownOutcome }
 func (e *unknownError) Unwrap() error        { return e.cause }
 
-// fault puts an error of the store into words for the caller: what is definite
+// wrap puts an error of the store into words for the caller: what is definite
 // stays so, anything else is an unknown outcome.
-func fault(what, name string, err error) error {
+func wrap(what, name string, err error) error {
 	if request.Definite(err) || errors.Is(err, ErrClosed) {
 		return fmt.Errorf("holdfast: %s %q: %w", what, name, err)
 	}

@@ -86,9 +86,9 @@ func (q *notifier) observe(e Event) {
 
 // news is what the log handler or the observer is told of a hold.
 type news struct {
-	hold  *hold   // nil: of the client
-	lease *tenure // the lease that it is about; nil: the whole hold
-	event Event   // for the observer; none without a Kind
+	hold  *hold       // nil: of the client
+	lease *leaseState // the lease that it is about; nil: the whole hold
+	event Event       // for the observer; none without a Kind
 	log   func(log *slog.Logger)
 }
 
@@ -135,7 +135,7 @@ func (q *notifier) tell(n news) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	// A renewal that was under way may be known after the release.
-	if n.event.Kind == EventRenew && !n.hold.spec.client.renewer.Has(&n.hold.Item) {
+	if n.event.Kind == EventRenew && !n.hold.lock.client.renewer.Has(&n.hold.Item) {
 		return
 	}
 	q.enqueue(n)
@@ -228,12 +228,12 @@ func (q *notifier) tellNow(h *hold, e Event) {
 }
 
 // tellGrant tells that the lease has begun, before anything else of it is told.
-func (q *notifier) tellGrant(t *tenure, e Event) {
+func (q *notifier) tellGrant(t *leaseState, e Event) {
 	if !q.observed() {
 		return
 	}
 	h := t.hold
-	e.Kind, e.Name, e.HolderID, e.Token = EventGrant, h.spec.name, h.attempt, t.token.Load()
+	e.Kind, e.Name, e.HolderID, e.Token = EventGrant, h.lock.name, h.attempt, t.token.Load()
 	e.Local, e.Waiters = t.local, int(h.waiting.Load())
 	q.tellNow(h, e)
 	q.mu.Lock()

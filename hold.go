@@ -22,11 +22,11 @@ import (
 // lease after another while it is passed inside the process.
 type hold struct {
 	renewer.Item
-	spec    *spec
+	lock    *lock
 	attempt string
 	server  atomic.Uint64 // the server's part of the token
 	began   time.Duration // when it was known here
-	first   tenure        // the first lease, unless readers share the hold: an allocation less
+	first   leaseState    // the first lease, unless readers share the hold: an allocation less
 	told    atomic.Int64  // when we were last told how many wait
 	checked atomic.Int64  // when we last looked whether it was evicted
 	waiting atomic.Int32  // how many wait on the server, as last told
@@ -44,15 +44,15 @@ type hold struct {
 	last   bool // it is not renewed any more, and serves no further lease
 	// dropped: the caller has forgotten one of its leases
 	dropped bool
-	tenure  *tenure // the lease that it serves now
+	lease   *leaseState // the lease that it serves now
 	lost    *LostError
 	// evicted: who took it away, if that is known
 	evicted *EvictionInfo
-	company
+	members
 }
 
 // Group implements [renewer.Hold].
-func (h *hold) Group() string { return h.spec.group }
+func (h *hold) Group() string { return h.lock.group }
 
 // grant is what the server has granted to an attempt.
 type grant struct {
@@ -66,22 +66,22 @@ type grant struct {
 
 // newHold makes a hold of a grant, and gives it into the renewer's care. On error the
 // grant came too late to be believed, or the client has closed: the caller cancels it.
-func newHold(s *spec, g grant) (*hold, error) {
+func newHold(s *lock, g grant) (*hold, error) {
 	c := s.client
 	h := &hold{
-		Item: renewer.Item{TTL: s.ttl, NoRenewal: s.fixed, Renewals: s.renewals},
-		spec: s, attempt: g.attempt, began: c.now(), stood: g.stood,
+		Item: renewer.Item{TTL: s.ttl, NoRenewal: s.noRenewal, Renewals: s.maxRenewals},
+		lock: s, attempt: g.attempt, began: c.now(), stood: g.stood,
 	}
 	h.server.Store(g.token)
-	h.hasTurn.Store(s.want == wire.Exclusive && c.queued(s))
+	h.hasTurn.Store(s.want == wire.Exclusive && s.queued())
 	if s.want == wire.Shared {
 		h.shared, h.reserved = true, 1 // to the one who asked
 	}
-	if s.most > 0 {
-		h.NotAfter = h.began + s.most
+	if s.maxHold > 0 {
+		h.NotAfter = h.began + s.maxHold
 	}
 	h.Hold = h
-	h.hear(g.waiting)
+	h.setWaiters(g.waiting)
 	var inCare bool
 	if g.pushed > 0 {
 		inCare = c.renewer.AddPushed(&h.Item, g.since, g.pushed, h.began)
@@ -105,21 +105,21 @@ func newHold(s *spec, g grant) (*hold, error) {
 // for the passes behind it, so that every lease has a higher one.
 func (h *hold) token() uint64 { return h.server.Load()<<10 | uint64(h.passes.Load()) }
 
-// hear notes how many wait on the server, now.
-func (h *hold) hear(waiting int) {
+// setWaiters notes how many wait on the server, now.
+func (h *hold) setWaiters(waiting int) {
 	h.waiting.Store(int32(min(waiting, math.MaxInt32)))
-	h.told.Store(int64(h.spec.client.now()))
+	h.told.Store(int64(h.lock.client.now()))
 }
 
-// mayPass reports that the server's view of the hold is what we think it is.
-func (h *hold) mayPass() bool {
+// mayHandOver reports that the server's view of the hold is what we think it is.
+func (h *hold) mayHandOver() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.lost == nil && h.pending == still && !h.last
+	return h.lost == nil && h.unsettled == still && !h.last
 }
 
-// over is why the hold serves no lease any more.
-func (h *hold) over() error {
+// endReason is why the hold serves no lease any more.
+func (h *hold) endReason() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -132,15 +132,15 @@ func (h *hold) over() error {
 	return h.loss(LossReason(h.EndReason()))
 }
 
-// serve makes t the lease that ends when the hold is lost or the client
+// attach makes t the lease that ends when the hold is lost or the client
 // closes. It reports false if that has happened already.
-func (h *hold) serve(t *tenure) bool {
+func (h *hold) attach(t *leaseState) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.lost != nil || h.closed {
 		return false
 	}
-	h.tenure, h.departed = t, false
+	h.lease, h.departed = t, false
 	return true
 }
 
@@ -154,21 +154,20 @@ func (h *hold) finish(err error) {
 	for _, t := range all {
 		for _, live := range t.finish(ErrClosed) {
 			if !live.isDropped() {
-				h.spec.client.events.tell(news{hold: h, lease: live, event: live.ending(EventRelease, false, err)})
+				h.lock.client.events.tell(news{hold: h, lease: live, event: live.ending(EventRelease, false, err)})
 			}
 		}
 	}
 }
 
-// lost is told by the renewer. The record is left alone: the holder's code may
+// markLost is told by the renewer. The record is left alone: the holder's code may
 // still run, and giving the lock on early would only invite the next one to
 // meet it. Release, or the lease's end on the server, frees it.
-func (c *Client) lost(l *renewer.Item, reason renewer.Reason) {
-	h := l.Hold.(*hold)
+func (h *hold) markLost(reason renewer.Reason) {
 	h.mu.Lock()
 	err := h.loss(LossReason(reason))
 	h.lost = err
-	first, all := h.tenure, h.leases()
+	first, all := h.lease, h.leases()
 	h.mu.Unlock()
 	for _, t := range all {
 		live := t.finish(err)
@@ -180,28 +179,29 @@ func (c *Client) lost(l *renewer.Item, reason renewer.Reason) {
 			// ask the server like anybody else, whenever the holder notices.
 			h.leaveTurn()
 		}
-		c.tellLoss(live, err)
+		h.reportLoss(live, err)
 	}
 	h.unshare()
 	if reason == renewer.NotHeld {
-		h.withdraw()
+		h.cancelPosition()
 	}
 }
 
-// tellLoss tells of leases of one stay that are lost. Nobody minds those that were
+// reportLoss tells of leases of one stay that are lost. Nobody minds those that were
 // dropped: they have been reported. A fixed lease that is over has lasted as long as
 // it was to.
-func (c *Client) tellLoss(live []*tenure, err *LostError) {
-	live = slices.DeleteFunc(live, (*tenure).isDropped)
+func (h *hold) reportLoss(live []*leaseState, err *LostError) {
+	c := h.lock.client
+	live = slices.DeleteFunc(live, (*leaseState).isDropped)
 	for i, t := range live {
 		h, n := t.hold, news{hold: t.hold, lease: t, event: t.ending(EventLost, false, err)}
 		if i == 0 {
 			level, token := slog.LevelWarn, t.token.Load()
-			if h.spec.fixed && err.Reason == LossExpired {
+			if h.lock.noRenewal && err.Reason == LossExpired {
 				level = slog.LevelDebug
 			}
 			n.log = func(log *slog.Logger) {
-				log.Log(c.life.Context(), level, "holdfast: lease lost", "lock", h.spec.name,
+				log.Log(c.life.Context(), level, "holdfast: lease lost", "lock", h.lock.name,
 					"reason", string(err.Reason), "token", token)
 			}
 		}
@@ -215,7 +215,7 @@ func (h *hold) loss(reason LossReason) *LostError {
 	if h.evicted != nil {
 		reason = LossEvicted
 	}
-	return &LostError{Name: h.spec.name, Reason: reason, Evicted: h.evicted}
+	return &LostError{Name: h.lock.name, Reason: reason, Evicted: h.evicted}
 }
 
 func (h *hold) lostFor(reason renewer.Reason) *LostError {
@@ -224,13 +224,13 @@ func (h *hold) lostFor(reason renewer.Reason) *LostError {
 	return h.loss(LossReason(reason))
 }
 
-// learn looks in the record whether an operator took the hold away, and notes who it was.
-func (h *hold) learn(ctx context.Context) (r wire.Record, reason renewer.Reason) {
-	r, err := h.spec.client.record(ctx, h.spec.keys())
+// readEviction looks in the record whether an operator took the hold away, and notes who it was.
+func (h *hold) readEviction(ctx context.Context) (r wire.Record, reason renewer.Reason) {
+	r, err := h.lock.client.sender.Record(ctx, h.lock.keys())
 	if err != nil || r.Evicted == nil || !slices.ContainsFunc(r.Evicted.Attempts, h.made) {
 		return r, renewer.NotHeld
 	}
-	h.takenAway(&EvictionInfo{At: r.Evicted.At, By: r.Evicted.By, Reason: r.Evicted.Reason})
+	h.noteEviction(&EvictionInfo{At: r.Evicted.At, By: r.Evicted.By, Reason: r.Evicted.Reason})
 	return r, renewer.Evicted
 }
 
@@ -241,8 +241,8 @@ func (h *hold) made(attempt string) bool {
 	return mine && (rest == "" || rest[0] == '.')
 }
 
-// takenAway notes who evicted the hold, also if it was lost for less before.
-func (h *hold) takenAway(by *EvictionInfo) {
+// noteEviction notes who evicted the hold, also if it was lost for less before.
+func (h *hold) noteEviction(by *EvictionInfo) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.evicted = by
@@ -251,35 +251,36 @@ func (h *hold) takenAway(by *EvictionInfo) {
 	}
 }
 
-// missing ends a hold that the server does not know any more.
-func (c *Client) missing(ctx context.Context, h *hold) {
-	_, reason := h.learn(request.Lasting(ctx))
+// endMissing ends a hold that the server does not know any more.
+func (h *hold) endMissing(ctx context.Context) {
+	c := h.lock.client
+	_, reason := h.readEviction(request.Lasting(ctx))
 	if c.renewer.Remove(&h.Item) {
-		c.lost(&h.Item, reason)
+		h.markLost(reason)
 	}
 }
 
-// withdraw gives up the place in the line that the server may have again: a
+// cancelPosition gives up the place in the line that the server may have again: a
 // failover that loses the grant brings back the waiter that was granted, and its
 // turn would go to nobody for the time of a lease. It is said once: if that is
 // lost, so is no more than that time.
-func (h *hold) withdraw() {
+func (h *hold) cancelPosition() {
 	h.mu.Lock()
 	stood := h.stood
 	h.mu.Unlock()
 	if stood {
-		h.spec.client.canceller.Cancel(h.spec.attempt(h.attempt), h.spec.client.now())
+		h.lock.client.canceller.Cancel(h.lock.attempt(h.attempt), h.lock.client.now())
 	}
 }
 
-// renew asks the server to extend leases of one group.
-func (c *Client) renew(ctx context.Context, batch []*renewer.Item) ([]renewer.Outcome, error) {
+// renewHolds asks the server to extend leases of one group.
+func renewHolds(ctx context.Context, c *Client, batch []*renewer.Item) ([]renewer.Outcome, error) {
 	holds := make([]request.Renewal, len(batch))
 	for i, l := range batch {
 		holds[i] = l.Hold.(*hold).renewal(l.Asking)
 	}
 	// All of one group wait for the same acknowledgements, or none does.
-	first := batch[0].Hold.(*hold).spec
+	first := batch[0].Hold.(*hold).lock
 	renewals, got, err := c.sender.Renew(ctx, first.ack, holds)
 	if err == nil {
 		err = first.acked(got)
@@ -297,7 +298,7 @@ func (c *Client) renew(ctx context.Context, batch []*renewer.Item) ([]renewer.Ou
 			outcomes[i].Err = errTooFew
 		case r.Evicted:
 			outcomes[i].Lost = renewer.Evicted
-			asking.Go(func() { batch[i].Hold.(*hold).learn(ctx) }) // by whom and why
+			asking.Go(func() { batch[i].Hold.(*hold).readEviction(ctx) }) // by whom and why
 		default:
 			outcomes[i].Lost = renewer.NotHeld
 		}
@@ -310,13 +311,13 @@ func (c *Client) renew(ctx context.Context, batch []*renewer.Item) ([]renewer.Ou
 var errTooFew = errors.New("too few servers have answered")
 
 // renewed is told by the renewer of every try.
-func (c *Client) renewed(l *renewer.Item, waiting int, lag time.Duration, err error) {
-	h := l.Hold.(*hold)
+func (h *hold) renewed(waiting int, lag time.Duration, err error) {
+	c := h.lock.client
 	if err == nil {
-		h.hear(waiting)
+		h.setWaiters(waiting)
 	}
 	c.events.tell(news{hold: h, event: Event{
-		Kind: EventRenew, Name: h.spec.name, HolderID: h.attempt, Waiters: waiting, Lag: max(lag, 0), Err: err,
+		Kind: EventRenew, Name: h.lock.name, HolderID: h.attempt, Waiters: waiting, Lag: max(lag, 0), Err: err,
 	}})
 }
 
@@ -333,16 +334,16 @@ type releaseMode struct {
 // until the lease has ended by itself.
 func (h *hold) release(ctx context.Context, how releaseMode) error {
 	ctx = request.Lasting(ctx)
-	c, s := h.spec.client, h.spec
+	c, s := h.lock.client, h.lock
 	start := c.now()
 	switch {
 	case how.reopen:
 		return h.reopen(ctx)
 	case how.keep > 0 && !h.exclusive():
 		return h.keep(ctx, how.keep)
-	case how.keep > 0 || s.least > 0:
+	case how.keep > 0 || s.minHold > 0:
 		args := s.owned([]string{
-			h.attempt, wire.Number(h.server.Load()), ceilMillis(s.least), ceilMillis(how.keep), c.retention, s.base,
+			h.attempt, wire.Number(h.server.Load()), ceilMillis(s.minHold), ceilMillis(how.keep), c.retention, s.base,
 		})
 		return h.sendRelease(ctx, ctx, start, script.ReleaseAfter, args)
 	}
@@ -365,10 +366,10 @@ func (h *hold) release(ctx context.Context, how releaseMode) error {
 // batch is that of releases which nobody waits for; nil if the hold's is not one of them.
 func (h *hold) batch(ctx context.Context) *request.Batcher {
 	if _, limited := ctx.Deadline(); limited ||
-		h.spec.want != wire.Exclusive || h.spec.owner != "" || h.waiting.Load() > 0 {
+		h.lock.want != wire.Exclusive || h.lock.owner != "" || h.waiting.Load() > 0 {
 		return nil
 	}
-	return h.spec.client.sender.Releases()
+	return h.lock.client.sender.Releases()
 }
 
 // sendRelease sends a release or a release_after, as far as limit allows, which is ctx's or
@@ -376,7 +377,7 @@ func (h *hold) batch(ctx context.Context) *request.Batcher {
 func (h *hold) sendRelease(
 	ctx, limit context.Context, start time.Duration, action *script.Script, args []string,
 ) error {
-	c, s := h.spec.client, h.spec
+	c, s := h.lock.client, h.lock
 	a, err := c.sender.AskTwice(limit, action, s.keys(), args)
 	err = request.InTime(ctx, err)
 	switch {
@@ -384,19 +385,19 @@ func (h *hold) sendRelease(
 		if request.Transient(err) {
 			h.releaseLater(action, args)
 		}
-		return fault("release of", s.name, err)
+		return wrap("release of", s.name, err)
 	case a.Kind == wire.Released, a.Kind == wire.Kept, a.Kind == wire.Held: // Held: others of the named owner are in
 		return nil
 	case a.Kind == wire.Gone:
 		return h.gone(c.sender.Twice(limit, start))
 	}
-	return fault("release of", s.name, wire.BadAnswer("another kind to release"))
+	return wrap("release of", s.name, wire.BadAnswer("another kind to release"))
 }
 
 // releaseLater goes on in the background until the lease has ended by itself. After a
 // release_after without an answer the lock may be free too early then, if that is earlier.
 func (h *hold) releaseLater(action *script.Script, args []string) {
-	c, s := h.spec.client, h.spec
+	c, s := h.lock.client, h.lock
 	until := max(c.now(), h.Deadline())
 	if action == script.Release {
 		c.canceller.Cancel(s.attempt(h.attempt), until)
@@ -412,14 +413,14 @@ func (h *hold) releaseLater(action *script.Script, args []string) {
 // reopen gives the run up, and its period back. What is lost when there is no answer: the
 // period stays marked or not; it is tried again in the background for the time of a lease.
 func (h *hold) reopen(ctx context.Context) error {
-	c, s := h.spec.client, h.spec
+	c, s := h.lock.client, h.lock
 	a, err := c.sender.Ask(ctx, script.CancelRun, s.keys(), []string{h.attempt, c.retention, s.base})
 	switch {
 	case err != nil:
 		if request.Transient(err) {
 			c.canceller.CancelBy(script.CancelRun, s.attempt(h.attempt), c.now()+s.ttl)
 		}
-		return fault("release of", s.name, err)
+		return wrap("release of", s.name, err)
 	case a.Kind == wire.None:
 		return fmt.Errorf("%w: %w", ErrNotHeld, h.lostFor(renewer.NotHeld))
 	}
@@ -431,7 +432,7 @@ func (h *hold) keep(ctx context.Context, delay time.Duration) error {
 	delay = (delay + time.Millisecond - 1).Truncate(time.Millisecond)
 	lost, err := h.extend(ctx, delay)
 	if err != nil {
-		return fault("release of", h.spec.name, err)
+		return wrap("release of", h.lock.name, err)
 	}
 	if lost != "" {
 		return fmt.Errorf("%w: %w", ErrNotHeld, h.lostFor(lost))
@@ -443,17 +444,17 @@ func (h *hold) keep(ctx context.Context, delay time.Duration) error {
 func (h *hold) exclusive() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.spec.limit == 0 && !h.shared
+	return h.lock.limit == 0 && !h.shared
 }
 
 // gone is the error for a hold that the server does not know any more. It asks
 // who took it away, and who has the lock now; when nobody can say, it is not said.
 func (h *hold) gone(ctx context.Context) error {
-	h.withdraw()
-	r, reason := h.learn(ctx)
+	h.cancelPosition()
+	r, reason := h.readEviction(ctx)
 	err := fmt.Errorf("%w: %w", ErrNotHeld, h.lostFor(reason))
 	for _, other := range r.Holders {
-		if other.Mode == wire.Exclusive && (h.spec.owner == "" || wire.Owner(other.Owner) != h.spec.owner) {
+		if other.Mode == wire.Exclusive && (h.lock.owner == "" || wire.Owner(other.Owner) != h.lock.owner) {
 			return fmt.Errorf("%w: %w", ErrHeldByOther, err)
 		}
 	}

@@ -72,26 +72,26 @@ var modes = map[string]string{"x": "exclusive", "s": "shared", "p": "permits"}
 // arrives: never decide by it whether to work.
 func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	s := LockInfo{Name: name}
-	if err := c.askable(ctx, name); err != nil {
+	if err := checkReadable(ctx, c, name); err != nil {
 		return s, err
 	}
-	r, err := c.record(ctx, []string{wire.Key(c.cfg.Prefix, name)})
+	r, err := c.sender.Record(ctx, []string{wire.Key(c.cfg.Prefix, name)})
 	if err != nil {
-		return s, fault("inspection of", name, err)
+		return s, wrap("inspection of", name, err)
 	}
 	s.Fence, s.Limit = r.Fence<<10, r.Limit
 	known := make(map[string]*ClientInfo)
 	for _, h := range r.Holders {
 		s.Holders = append(s.Holders, Holder{
 			Mode: modes[h.Mode], HolderID: h.Attempt, Owner: h.Owner, ClientID: wire.Client(h.Attempt),
-			Client: c.whois(ctx, known, h.Attempt), Permits: h.Weight, Entries: h.Entries, Token: h.Token << 10,
+			Client: readClient(ctx, c, known, h.Attempt), Permits: h.Weight, Entries: h.Entries, Token: h.Token << 10,
 			Since: h.Since, Age: r.Now.Sub(h.Since), Remaining: h.Left, Released: h.Kept,
 		})
 	}
 	for _, w := range r.Waiters {
 		s.Waiters = append(s.Waiters, Waiter{
 			Position: w.Place, Mode: modes[w.Mode], HolderID: w.Attempt, Owner: w.Owner,
-			ClientID: wire.Client(w.Attempt), Client: c.whois(ctx, known, w.Attempt), Waited: r.Now.Sub(w.Joined),
+			ClientID: wire.Client(w.Attempt), Client: readClient(ctx, c, known, w.Attempt), Waited: r.Now.Sub(w.Joined),
 		})
 	}
 	if e := r.Evicted; e != nil {
@@ -107,9 +107,9 @@ func ownerName(owner, attempt string) string {
 	return attempt
 }
 
-// whois asks for the client behind an attempt, once for each; a client that
+// readClient asks for the client behind an attempt, once for each; a client that
 // cannot be named is nil: a state without names is better than none.
-func (c *Client) whois(ctx context.Context, known map[string]*ClientInfo, attempt string) *ClientInfo {
+func readClient(ctx context.Context, c *Client, known map[string]*ClientInfo, attempt string) *ClientInfo {
 	id := wire.Client(attempt)
 	if info, asked := known[id]; asked {
 		return info
@@ -146,7 +146,7 @@ type Eviction struct {
 // given and nobody has it any more. After an [ErrUnknownOutcome], look with
 // [Client.Inspect].
 func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error) {
-	if err := c.askable(ctx, name); err != nil {
+	if err := checkReadable(ctx, c, name); err != nil {
 		return 0, err
 	}
 	switch {
@@ -156,21 +156,21 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 		return 0, invalid("Eviction.By may have 128 bytes and Reason 512")
 	}
 	key := wire.Key(c.cfg.Prefix, name)
-	ours := c.holdsOf(key, e.Token)
+	ours := holdsOf(c, key, e.Token)
 	a, err := c.sender.Ask(ctx, script.Evict, []string{key}, []string{
 		wire.Encode(e.By), wire.Encode(e.Reason), wire.Number(e.Token >> 10), c.retention,
 		wire.Base(c.cfg.Prefix, name, c.sharded),
 	})
 	if err != nil {
-		return 0, fault("eviction from", name, err)
+		return 0, wrap("eviction from", name, err)
 	}
 	if a.Kind == wire.Evicted {
 		// Holds of this process are over at once, so that its goroutines ask the
 		// server like everybody else.
 		for _, h := range ours {
 			if c.renewer.Remove(&h.Item) {
-				h.takenAway(&EvictionInfo{At: time.Now(), By: e.By, Reason: e.Reason})
-				c.lost(&h.Item, renewer.Evicted)
+				h.noteEviction(&EvictionInfo{At: time.Now(), By: e.By, Reason: e.Reason})
+				h.markLost(renewer.Evicted)
 			}
 		}
 	}
@@ -178,17 +178,17 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 }
 
 // holdsOf are the holds of a lock that are in care: those with that token, if it is not 0.
-func (c *Client) holdsOf(key string, token uint64) (list []*hold) {
+func holdsOf(c *Client, key string, token uint64) (list []*hold) {
 	for _, l := range c.renewer.All() {
 		h := l.Hold.(*hold)
-		if h.spec.key() == key && (token>>10 == 0 || h.server.Load() == token>>10) {
+		if h.lock.key() == key && (token>>10 == 0 || h.server.Load() == token>>10) {
 			list = append(list, h)
 		}
 	}
 	return list
 }
 
-func (c *Client) askable(ctx context.Context, name string) error {
+func checkReadable(ctx context.Context, c *Client, name string) error {
 	switch err := wire.CheckName(name); {
 	case ctx == nil:
 		return errNoContext
@@ -198,7 +198,7 @@ func (c *Client) askable(ctx context.Context, name string) error {
 		return ErrClosed
 	}
 	if err := c.preflight.Server(ctx); err != nil {
-		return fault("inspection of", name, err)
+		return wrap("inspection of", name, err)
 	}
 	return nil
 }

@@ -23,14 +23,14 @@ import (
 // [NoRenewal] are not reported. Stores that bring a clock of their own, as memstore
 // does, are spared all that: the collector may not touch what lives in a bubble of
 // testing/synctest.
-type Lease struct{ tenure *tenure }
+type Lease struct{ state *leaseState }
 
-// tenure is what a lease's context, its hold and its clean-up share. It must
+// leaseState is what a lease's context, its hold and its clean-up share. It must
 // not point to the Lease: that would keep it from being collected.
-type tenure struct {
+type leaseState struct {
 	hold   *hold
 	token  atomic.Uint64
-	first  *tenure         // the lease that this one entered beside; nil if it is the first itself
+	first  *leaseState     // the lease that this one entered beside; nil if it is the first itself
 	parent context.Context // of the call that took it
 	start  time.Duration
 	local  bool    // it came without the server
@@ -40,98 +40,99 @@ type tenure struct {
 
 	// mu guards the fields below; nothing is called under it but cancel.
 	mu       sync.Mutex
-	released bool   // Release was called
-	left     bool   // it is a first lease that was released; others of its stay may be in
-	dropped  bool   // the caller has forgotten it
-	early    bool   // somebody has seen its loss before the renewer has told of it
-	cause    error  // why it ended; nil while held
-	extra    *extra // nil until there is something in it
+	released bool        // Release was called
+	left     bool        // it is a first lease that was released; others of its stay may be in
+	dropped  bool        // the caller has forgotten it
+	early    bool        // somebody has seen its loss before the renewer has told of it
+	cause    error       // why it ended; nil while held
+	extra    *leaseExtra // nil until there is something in it
 }
 
-// extra is what few leases need, and not at once.
-type extra struct {
+// leaseExtra is what few leases need, and not at once.
+type leaseExtra struct {
 	own    context.Context // what [Lease.Context] answers; nil before
 	cancel []context.CancelCauseFunc
-	stay
+	reentries
 }
 
 // more is the extra of a lease, to be changed. t.mu is held.
-func (t *tenure) more() *extra {
+func (t *leaseState) more() *leaseExtra {
 	if t.extra == nil {
-		t.extra = new(extra)
+		t.extra = new(leaseExtra)
 	}
 	return t.extra
 }
 
-// outer is the lease under whose context this one was taken.
-func (t *tenure) outer() *tenure { return tenureOf(t.parent) }
+// outerLease is the lease under whose context this one was taken.
+func (t *leaseState) outerLease() *leaseState { return leaseOf(t.parent) }
 
-type tenureKey struct{}
+type leaseKey struct{}
 
-func tenureOf(ctx context.Context) *tenure {
-	t, _ := ctx.Value(tenureKey{}).(*tenure)
+func leaseOf(ctx context.Context) *leaseState {
+	t, _ := ctx.Value(leaseKey{}).(*leaseState)
 	return t
 }
 
-// lease begins a lease on a hold; nil if the hold is lost.
-func (c *Client) lease(parent context.Context, h *hold) *Lease {
-	var t *tenure
+// newLease begins a lease on a hold; nil if the hold is lost.
+func (h *hold) newLease(parent context.Context) *Lease {
+	var t *leaseState
 	if h.passes.Load() > 0 {
-		t = h.begun(parent, true)
+		t = h.newLeaseState(parent, true)
 	} else {
-		t = h.begin(parent, &h.first, false)
+		t = h.initLease(parent, &h.first, false)
 	}
-	if !h.serve(t) {
+	if !h.attach(t) {
 		return nil
 	}
-	return c.handle(t)
+	return t.handle()
 }
 
-// begun makes a lease that is not served yet. A local one begins now.
-func (h *hold) begun(parent context.Context, local bool) *tenure {
-	return h.begin(parent, new(tenure), local)
+// newLeaseState makes a lease that is not served yet. A local one begins now.
+func (h *hold) newLeaseState(parent context.Context, local bool) *leaseState {
+	return h.initLease(parent, new(leaseState), local)
 }
 
-func (h *hold) begin(parent context.Context, t *tenure, local bool) *tenure {
+func (h *hold) initLease(parent context.Context, t *leaseState, local bool) *leaseState {
 	t.hold, t.local, t.parent, t.start = h, local, parent, h.began
 	t.token.Store(h.token())
 	if local {
-		t.start = h.spec.client.now()
+		t.start = h.lock.client.now()
 	}
 	return t
 }
 
-// handle is what the caller gets of a tenure.
-func (c *Client) handle(t *tenure) *Lease {
-	l := &Lease{tenure: t}
-	if !c.fake && !t.hold.spec.fixed {
+// handle is what the caller gets of a lease state.
+func (t *leaseState) handle() *Lease {
+	c := t.hold.lock.client
+	l := &Lease{state: t}
+	if !c.fake && !t.hold.lock.noRenewal {
 		// runtime.AddCleanup would do the same for two allocations a lease.
-		runtime.SetFinalizer(l, (*Lease).leaked)
+		runtime.SetFinalizer(l, (*Lease).reportLeak)
 	}
 	return l
 }
 
-// minded is told that the caller has not forgotten the lease.
-func (l *Lease) minded() {
-	if !l.tenure.hold.spec.client.fake {
+// watched is told that the caller has not forgotten the lease.
+func (l *Lease) watched() {
+	if !l.state.hold.lock.client.fake {
 		runtime.SetFinalizer(l, nil)
 	}
 }
 
 // Name is the lock's name.
-func (l *Lease) Name() string { return l.tenure.hold.spec.name }
+func (l *Lease) Name() string { return l.state.hold.lock.name }
 
 // HolderID is the identity of the acquisition on the server: the client's ID, a
 // slash and a number. Leases that were passed inside the process share it, and
 // those that entered again under its context.
-func (l *Lease) HolderID() string { return l.tenure.hold.attempt }
+func (l *Lease) HolderID() string { return l.state.hold.attempt }
 
 // Token is the fencing token: higher than that of every lease granted before
 // on this lock, except that leases which share a hold ([Reentrant], [Owner])
 // have the same one. It fits a signed 64-bit integer. A resource that remembers the
 // highest it has seen can refuse a writer that comes late. See docs/protocol.md
 // for what it is made of, and docs/guarantees.md for what must hold for it to rise.
-func (l *Lease) Token() uint64 { return l.tenure.token.Load() }
+func (l *Lease) Token() uint64 { return l.state.token.Load() }
 
 // Context is done when the lease is lost or released, at the latest at the
 // trust deadline; [context.Cause] says which: a [*LostError], [ErrReleased] or
@@ -142,7 +143,7 @@ func (l *Lease) Token() uint64 { return l.tenure.token.Load() }
 // Who is blocked on Done, and whatever is derived from it, is woken by a timer: as soon
 // after the deadline as the machine runs it, and within a second after a suspension.
 func (l *Lease) Context() context.Context {
-	t := l.tenure
+	t := l.state
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.more()
@@ -156,7 +157,7 @@ func (l *Lease) Context() context.Context {
 
 // bind makes a child of ctx that is also done when the lease ends.
 func (l *Lease) bind(ctx context.Context) (context.Context, context.CancelFunc) {
-	t := l.tenure
+	t := l.state
 	inner, cancel := context.WithCancelCause(ctx)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -193,7 +194,7 @@ func both(err, lock error) error {
 }
 
 // onEnd has cancel called with the cause of the lease's end. t.mu is held.
-func (t *tenure) onEnd(cancel context.CancelCauseFunc) {
+func (t *leaseState) onEnd(cancel context.CancelCauseFunc) {
 	if t.cause != nil {
 		cancel(t.cause)
 		return
@@ -203,14 +204,14 @@ func (t *tenure) onEnd(cancel context.CancelCauseFunc) {
 }
 
 // end ends the lease for its user. It reports false if it had ended before.
-func (t *tenure) end(cause error) bool {
+func (t *leaseState) end(cause error) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.endWith(cause)
 }
 
 // endWith is end; t.mu is held.
-func (t *tenure) endWith(cause error) bool {
+func (t *leaseState) endWith(cause error) bool {
 	if t.cause != nil {
 		return false
 	}
@@ -227,7 +228,7 @@ func (t *tenure) endWith(cause error) bool {
 
 // release ends the lease for its user, for good. first is false if that was
 // done before; cause is why the lease ended.
-func (t *tenure) release(why error) (first bool, cause error) {
+func (t *leaseState) release(why error) (first bool, cause error) {
 	t.end(why)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -236,13 +237,13 @@ func (t *tenure) release(why error) (first bool, cause error) {
 }
 
 // ended is why the lease ended, or nil.
-func (t *tenure) ended() error {
+func (t *leaseState) ended() error {
 	t.overdue()
 	t.mu.Lock()
 	cause := t.cause
 	t.mu.Unlock()
 	if errors.Is(cause, ErrLost) {
-		return t.hold.over() // more may be known by now
+		return t.hold.endReason() // more may be known by now
 	}
 	return cause
 }
@@ -250,25 +251,25 @@ func (t *tenure) ended() error {
 // HoldCount is how many leases are in the lock's present stay in this process:
 // 1, or more after entering again ([Reentrant]); 0 when this one has ended.
 func (l *Lease) HoldCount() int {
-	if l.tenure.ended() != nil {
+	if l.state.ended() != nil {
 		return 0
 	}
-	return l.tenure.entries()
+	return l.state.holdCount()
 }
 
 // Err is nil while the lease is held, and then why it ended.
-func (l *Lease) Err() error { return l.tenure.ended() }
+func (l *Lease) Err() error { return l.state.ended() }
 
 // Remaining is for how long the lease is still to be trusted if no further
 // renewal succeeds; 0 when it has ended. It counts suspension of the machine.
 // After a wait it may be a tenth of the TTL, or two seconds, for as long as the
 // renewal takes that confirms the grant: that is sent at once.
 func (l *Lease) Remaining() time.Duration {
-	t := l.tenure
+	t := l.state
 	if t.ended() != nil {
 		return 0
 	}
-	return max(t.hold.Deadline()-t.hold.spec.client.now(), 0)
+	return max(t.hold.Deadline()-t.hold.lock.client.now(), 0)
 }
 
 // Deadline is the present trust deadline on the wall clock, for people and
@@ -282,8 +283,8 @@ func (l *Lease) Deadline() time.Time { return time.Now().Add(l.Remaining()) }
 // If the error is an [ErrNotHeld], the lease is lost. After any other error it
 // is held until its old deadline, and renewed as before.
 func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
-	t := l.tenure
-	h, c := t.hold, t.hold.spec.client
+	t := l.state
+	h, c := t.hold, t.hold.lock.client
 	switch err := checkTTL(ttl); {
 	case ctx == nil:
 		return errNoContext
@@ -297,10 +298,10 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	lost, err := h.extend(ctx, h.TTLFor(sent, ttl))
 	switch {
 	case err != nil:
-		return fault("extension of", h.spec.name, err)
+		return wrap("extension of", h.lock.name, err)
 	case lost != "":
 		if c.renewer.Remove(&h.Item) {
-			c.lost(&h.Item, lost)
+			h.markLost(lost)
 		}
 	default:
 		c.renewer.Extended(&h.Item, sent, ttl)
@@ -329,12 +330,12 @@ func (l *Lease) release(ctx context.Context, how releaseMode) error {
 	if ctx == nil {
 		return errNoContext
 	}
-	t := l.tenure
+	t := l.state
 	first, cause := t.release(ErrReleased)
 	if !first {
 		return ErrReleased
 	}
-	l.minded()
+	l.watched()
 	local, err := t.exit(ctx, cause, how)
 	t.observe(cause, local, err)
 	return err
@@ -342,8 +343,8 @@ func (l *Lease) release(ctx context.Context, how releaseMode) error {
 
 // observe tells how the lease ended, unless its loss or the client's closing
 // has been told before: one end for each grant.
-func (t *tenure) observe(cause error, local bool, err error) {
-	c := t.hold.spec.client
+func (t *leaseState) observe(cause error, local bool, err error) {
+	c := t.hold.lock.client
 	if !c.events.observed() || errors.Is(cause, ErrLost) || errors.Is(cause, ErrClosed) {
 		return
 	}
@@ -351,76 +352,76 @@ func (t *tenure) observe(cause error, local bool, err error) {
 }
 
 // ending is the event of the lease's end.
-func (t *tenure) ending(kind EventKind, local bool, err error) Event {
+func (t *leaseState) ending(kind EventKind, local bool, err error) Event {
 	h := t.hold
 	return Event{
-		Kind: kind, Name: h.spec.name, HolderID: h.attempt, Token: t.token.Load(), Local: local,
-		Held: h.spec.client.now() - t.start, Err: err,
+		Kind: kind, Name: h.lock.name, HolderID: h.attempt, Token: t.token.Load(), Local: local,
+		Held: h.lock.client.now() - t.start, Err: err,
 	}
 }
 
 // exit gives up what the lease had, if no other lease of its stay is in. What was lost is
 // gone already, and its turn; what the client's closing ended, Close has released.
-func (t *tenure) exit(ctx context.Context, cause error, how releaseMode) (local bool, err error) {
+func (t *leaseState) exit(ctx context.Context, cause error, how releaseMode) (local bool, err error) {
 	h, last := t.hold, t.leave()
 	switch {
 	case errors.Is(cause, ErrClosed):
 		return false, ErrClosed
 	case !last && errors.Is(cause, ErrLost):
-		return false, fmt.Errorf("%w: %w", ErrNotHeld, h.over())
+		return false, fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
 	case !last:
-		h.forsake()
+		h.stopIfDropped()
 		return true, nil
 	}
 	root := t.root()
-	root.staysFor(how.keep)
-	if as := h.depart(root); as != asHolder {
-		return h.part(ctx, as)
+	root.keepFor(how.keep)
+	if as := h.remove(root); as != asHolder {
+		return h.afterReader(ctx, as)
 	}
 	if errors.Is(cause, ErrLost) {
-		return false, h.forfeit(ctx)
+		return false, h.releaseLost(ctx)
 	}
-	h.dismiss()
-	return h.giveUp(ctx, how)
+	h.endMembers()
+	return h.handOverOrRelease(ctx, how)
 }
 
-// giveUp hands the hold over or releases it, and gives up the turn.
-func (h *hold) giveUp(ctx context.Context, how releaseMode) (local bool, err error) {
-	c := h.spec.client
-	if how == (releaseMode{}) && h.hasTurn.Load() && c.turnOf(h.spec).HandOver(h) {
+// handOverOrRelease hands the hold over or releases it, and gives up the turn.
+func (h *hold) handOverOrRelease(ctx context.Context, how releaseMode) (local bool, err error) {
+	c := h.lock.client
+	if how == (releaseMode{}) && h.hasTurn.Load() && h.lock.turn().HandOver(h) {
 		return true, nil
 	}
 	if c.renewer.Remove(&h.Item) {
 		err = h.release(ctx, how)
 	} else {
-		err = h.forfeit(ctx)
+		err = h.releaseLost(ctx)
 	}
 	h.leaveTurn()
 	return false, err
 }
 
-// forfeit is the release of a hold that is over. The server may still think
+// releaseLost is the release of a hold that is over. The server may still think
 // that we have it, when only the confirmations were lost: now that the work is
 // done, that ends too.
 //
 // Whoever lost it by the clock alone is told here if an operator took it away.
-func (h *hold) forfeit(ctx context.Context) error {
+func (h *hold) releaseLost(ctx context.Context) error {
 	var lost *LostError
-	err := h.over()
+	err := h.endReason()
 	if !errors.As(err, &lost) {
 		return err
 	}
 	if lost.Reason == LossExpired || lost.Reason == LossLimit {
-		_, _ = h.learn(request.Lasting(ctx))
+		_, _ = h.readEviction(request.Lasting(ctx))
 	}
 	switch {
 	case lost.Reason != LossExpired && lost.Reason != LossLimit:
-	case h.spec.least > 0:
-		h.spec.client.life.Go(func() { _ = h.release(h.spec.client.life.Context(), releaseMode{}) })
+	case h.lock.minHold > 0:
+		h.lock.client.life.Go(func() { _ = h.release(h.lock.client.life.Context(), releaseMode{}) })
 	default:
-		h.spec.client.canceller.Cancel(h.spec.attempt(h.attempt), h.spec.client.now())
+		h.lock.client.canceller.Cancel(h.lock.attempt(h.attempt), h.lock.client.now())
 	}
-	return fmt.Errorf("%w: %w", ErrNotHeld, h.over())
+	return fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
 }
 
 // ReleaseAfter gives the lease up, but leaves the lock taken for delay from
@@ -450,7 +451,7 @@ type leaseContext struct {
 
 // Value adds the lease to the values that a context carries.
 func (c *leaseContext) Value(key any) any {
-	if key == (tenureKey{}) {
+	if key == (leaseKey{}) {
 		return c.own
 	}
 	return c.Context.Value(key)
@@ -474,15 +475,15 @@ func (c *leaseContext) Err() error {
 // overdue ends the lease for its user if its trust deadline has passed. The renewer's
 // timer, which has not run yet, does the rest: it tells, and lets the next goroutine
 // of the process ask the server.
-func (t *tenure) overdue() {
+func (t *leaseState) overdue() {
 	h := t.hold
-	if h.Deadline() > h.spec.client.now() {
+	if h.Deadline() > h.lock.client.now() {
 		return
 	}
 	t.mu.Lock()
 	ended := t.cause != nil
 	t.mu.Unlock()
-	if ended || !h.spec.client.renewer.Expire(&h.Item) {
+	if ended || !h.lock.client.renewer.Expire(&h.Item) {
 		return
 	}
 	lost := h.lostFor(h.EndReason())
@@ -509,23 +510,23 @@ func (all together) overdue() {
 // is reported, for it is most often a mistake. A fixed lease ends with its TTL
 // anyway, and to take one and let it run out is a way to use it.
 
-// leaked is told by the collector that the handle was dropped.
-func (l *Lease) leaked() {
-	t := l.tenure
+// reportLeak is told by the collector that the handle was dropped.
+func (l *Lease) reportLeak() {
+	t := l.state
 	if !t.drop() {
 		return
 	}
-	t.hold.forsake()
-	c, at := t.hold.spec.client, location(t.taken)
+	t.hold.stopIfDropped()
+	c, at := t.hold.lock.client, location(t.taken)
 	left := max(t.hold.Deadline()-c.now(), 0)
 	c.events.tell(news{hold: t.hold, lease: t, event: t.ending(EventLeak, false, nil), log: func(log *slog.Logger) {
 		log.Error("holdfast: a lease was dropped without Release: it is renewed no more, and the lock stays taken "+
-			"until its TTL ends it", "lock", t.hold.spec.name, "taken at", at, "token", t.token.Load(), "left", left)
+			"until its TTL ends it", "lock", t.hold.lock.name, "taken at", at, "token", t.token.Load(), "left", left)
 	}})
 }
 
 // drop notes that nobody has the lease any more. It reports false if it had ended.
-func (t *tenure) drop() bool {
+func (t *leaseState) drop() bool {
 	t.hold.mu.Lock()
 	t.hold.dropped = true
 	t.hold.mu.Unlock()
@@ -538,14 +539,14 @@ func (t *tenure) drop() bool {
 	return true
 }
 
-// forsake ends the renewals of a hold of which nothing is left but leases that were
+// stopIfDropped ends the renewals of a hold of which nothing is left but leases that were
 // dropped. Nobody joins it from then on, nor is it passed on.
-func (h *hold) forsake() {
+func (h *hold) stopIfDropped() {
 	for {
 		h.mu.Lock()
 		dropped, reserved, all := h.dropped, h.reserved, h.leases()
 		h.mu.Unlock()
-		if !dropped || reserved > 0 || slices.ContainsFunc(all, (*tenure).inUse) {
+		if !dropped || reserved > 0 || slices.ContainsFunc(all, (*leaseState).inUse) {
 			return
 		}
 		h.mu.Lock()
@@ -558,20 +559,20 @@ func (h *hold) forsake() {
 			break
 		}
 	}
-	h.spec.client.renewer.StopRenewal(&h.Item)
+	h.lock.client.renewer.StopRenewal(&h.Item)
 	h.unshare()
 }
 
 // inUse reports whether somebody has a lease of the stay that t began.
-func (t *tenure) inUse() bool {
+func (t *leaseState) inUse() bool {
 	t.mu.Lock()
 	begun := !t.left && !t.dropped
-	inner := slices.Clone(t.inside().inner)
+	inner := slices.Clone(t.entered().inner)
 	t.mu.Unlock()
-	return begun || slices.ContainsFunc(inner, func(in *tenure) bool { return !in.isDropped() })
+	return begun || slices.ContainsFunc(inner, func(in *leaseState) bool { return !in.isDropped() })
 }
 
-func (t *tenure) isDropped() bool {
+func (t *leaseState) isDropped() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.dropped

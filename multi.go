@@ -32,8 +32,8 @@ const MaxLocks = 128
 // that short holds such sets for moments only.
 type MultiMutex struct {
 	client *Client
-	terms  []terms // by key, no two the same; empty only with err
-	err    error   // what was wrong with the names or the options
+	locks  []lock // by key, no two the same; empty only with err
+	err    error  // what was wrong with the names or the options
 }
 
 // MultiMutex names locks that are taken together: 1 to [MaxLocks] different names, in
@@ -50,19 +50,19 @@ func (c *Client) MultiMutex(names []string, options ...MultiMutexOption) *MultiM
 	if m.err != nil {
 		return m
 	}
-	chosen, err := choose(c, names[0], choice{want: wire.Exclusive}, options)
+	chosen, err := choose(c, names[0], lockOptions{want: wire.Exclusive}, options)
 	for _, name := range names {
-		t := c.terms(name, chosen, err)
+		t := newLock(c, name, chosen, err)
 		if t.err != nil {
 			m.err = t.err
 			return m
 		}
-		m.terms = append(m.terms, t)
+		m.locks = append(m.locks, t)
 	}
-	slices.SortFunc(m.terms, func(a, b terms) int { return strings.Compare(a.key(), b.key()) })
-	for i := range m.terms[1:] {
-		if m.terms[i].key() == m.terms[i+1].key() {
-			m.err = invalid("the name %q is given twice: give it once, for a lock is held once", m.terms[i].name)
+	slices.SortFunc(m.locks, func(a, b lock) int { return strings.Compare(a.key(), b.key()) })
+	for i := range m.locks[1:] {
+		if m.locks[i].key() == m.locks[i+1].key() {
+			m.err = invalid("the name %q is given twice: give it once, for a lock is held once", m.locks[i].name)
 		}
 	}
 	return m
@@ -77,7 +77,7 @@ func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) {
 	if err := m.usable(ctx); err != nil {
 		return nil, err
 	}
-	return m.placed(m.take(ctx, m.terms[0].wait))
+	return m.placed(m.take(ctx, m.locks[0].wait))
 }
 
 // TryLock takes the locks if all are free, and does not wait: the error is a
@@ -92,7 +92,7 @@ func (m *MultiMutex) TryLock(ctx context.Context) (*MultiLease, error) {
 // placed notes where the caller of the lock call took the lease.
 func (m *MultiMutex) placed(l *MultiLease, err error) (*MultiLease, error) {
 	if l != nil {
-		l.bundle.taken = m.client.events.caller(2)
+		l.state.taken = m.client.events.caller(2)
 	}
 	return l, err
 }
@@ -114,8 +114,8 @@ func (m *MultiMutex) usable(ctx context.Context) error {
 	if m.err != nil {
 		return m.err
 	}
-	for i := range m.terms {
-		if err := m.terms[i].usable(ctx); err != nil {
+	for i := range m.locks {
+		if err := m.locks[i].checkDeadlock(ctx); err != nil {
 			return err
 		}
 	}
@@ -143,21 +143,21 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 		defer cancel()
 	}
 	start := c.now()
-	away := &outage{c: c, name: m.terms[0].name, try: limit == 0}
+	away := &outage{c: c, name: m.locks[0].name, try: limit == 0}
 	var taken []*Lease
-	busy := len(m.terms) // in front of this one all may be free
-	for len(taken) < len(m.terms) {
+	busy := len(m.locks) // in front of this one all may be free
+	for len(taken) < len(m.locks) {
 		n := len(taken)
 		if n == busy {
-			l, err := c.lockNext(waits, under(ctx, taken), &m.terms[n].spec, taken)
+			l, err := m.locks[n].acquireNext(waits, under(ctx, taken), taken)
 			if err != nil {
 				_ = giveBack(ctx, taken)
 				return nil, err
 			}
-			taken, busy = append(taken, l), len(m.terms)
+			taken, busy = append(taken, l), len(m.locks)
 			continue
 		}
-		leases, held, err := c.takeAll(waits, under(ctx, taken), group(m.terms[n:busy]), start)
+		leases, held, err := takeAll(waits, under(ctx, taken), c, group(m.locks[n:busy]), start)
 		switch {
 		case err == nil:
 			taken = append(taken, leases...)
@@ -169,14 +169,14 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 			}
 		case limit == 0 || !errors.Is(err, ErrHeld):
 			_ = giveBack(ctx, taken)
-			err = c.heldOf(waits, ctx, group(m.terms[n+held:min(busy+1, len(m.terms))]), away.ended(waits, err))
-			c.events.observe(Event{Kind: EventFail, Name: m.terms[n+held].name, Wait: c.now() - start, Err: err})
+			err = heldErrorOf(waits, ctx, group(m.locks[n+held:min(busy+1, len(m.locks))]), away.ended(waits, err))
+			c.events.observe(Event{Kind: EventFail, Name: m.locks[n+held].name, Wait: c.now() - start, Err: err})
 			return nil, err
 		default:
 			busy = n + held
 		}
 	}
-	l := c.bundle(ctx, under(ctx, taken), taken)
+	l := newMultiLease(ctx, under(ctx, taken), c, taken)
 	if err := l.Err(); err != nil {
 		_ = l.Release(ctx)
 		return nil, fmt.Errorf("holdfast: the locks were not all held at once: %w", err)
@@ -189,26 +189,26 @@ func under(ctx context.Context, taken []*Lease) context.Context {
 	if len(taken) == 0 {
 		return ctx
 	}
-	return context.WithValue(ctx, tenureKey{}, taken[len(taken)-1].tenure)
+	return context.WithValue(ctx, leaseKey{}, taken[len(taken)-1].state)
 }
 
-// lockNext waits for one lock, for as long as those that were taken before are held.
-func (c *Client) lockNext(ctx, parent context.Context, s *spec, taken []*Lease) (*Lease, error) {
+// acquireNext waits for one lock, for as long as those that were taken before are held.
+func (s *lock) acquireNext(ctx, parent context.Context, taken []*Lease) (*Lease, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	for _, l := range taken {
-		l.tenure.mu.Lock()
-		l.tenure.onEnd(stop)
-		l.tenure.mu.Unlock()
+		l.state.mu.Lock()
+		l.state.onEnd(stop)
+		l.state.mu.Unlock()
 	}
-	l, err := c.lock(ctx, parent, s, false)
+	l, err := s.acquireAs(ctx, parent, false)
 	if err != nil {
 		if lost := context.Cause(ctx); errors.Is(lost, ErrLost) {
 			err = fmt.Errorf("holdfast: while waiting for %q: %w", s.name, lost)
 		}
 		return nil, err
 	}
-	l.minded() // the bundle has it
+	l.watched() // the lease of several has it
 	return l, nil
 }
 
@@ -223,7 +223,7 @@ func lostOf(taken []*Lease) error {
 }
 
 // group is the longest part in front that one step of the server can take.
-func group(list []terms) []terms {
+func group(list []lock) []lock {
 	n := 1
 	for n < len(list) && list[n].group == list[0].group {
 		n++
@@ -234,31 +234,31 @@ func group(list []terms) []terms {
 // takeAll takes the locks in one step, or none of them: then busy is the index
 // of the one that stood in the way, and for a HeldError nothing was changed.
 // The turns inside the process are taken first, without waiting.
-func (c *Client) takeAll(
-	ctx, parent context.Context, locks []terms, start time.Duration,
+func takeAll(
+	ctx, parent context.Context, c *Client, locks []lock, start time.Duration,
 ) (leases []*Lease, busy int, err error) {
 	for i := range locks {
-		if s := &locks[i].spec; c.queued(s) {
+		if s := &locks[i]; s.queued() {
 			if _, err := c.queue.Enter(ctx, s.key(), waitqueue.Exclusive, s, true); err != nil {
-				c.leaveAll(locks[:i])
+				leaveAll(locks[:i])
 				return nil, i, err
 			}
 		}
 	}
-	holds, busy, err := c.askAll(ctx, locks)
+	holds, busy, err := askAll(ctx, c, locks)
 	if err != nil {
-		c.leaveAll(locks)
+		leaveAll(locks)
 		return nil, busy, err
 	}
 	for i, h := range holds {
-		if c.queued(h.spec) {
-			c.turnOf(h.spec).Keep(h)
+		if h.lock.queued() {
+			h.lock.turn().Keep(h)
 		}
-		l := c.lease(under(parent, leases), h)
+		l := h.newLease(under(parent, leases))
 		if l == nil {
 			// Lost or closed already: the turn goes with it. The rest is
 			// given back like leases, and the first of them says why.
-			err = h.over()
+			err = h.endReason()
 			h.leaveTurn()
 			for _, rest := range holds[i+1:] {
 				rest.discard()
@@ -267,25 +267,25 @@ func (c *Client) takeAll(
 			_ = giveBack(ctx, leases)
 			return nil, i, err
 		}
-		l.minded()
+		l.watched()
 		leases = append(leases, l)
-		c.events.tellGrant(l.tenure, Event{Wait: c.now() - start})
+		c.events.tellGrant(l.state, Event{Wait: c.now() - start})
 	}
 	return leases, 0, nil
 }
 
 // askAll asks the server for the locks. On error nothing is held there, or
 // is being given back in the background.
-func (c *Client) askAll(ctx context.Context, locks []terms) (holds []*hold, busy int, err error) {
+func askAll(ctx context.Context, c *Client, locks []lock) (holds []*hold, busy int, err error) {
 	if c.life.IsClosing() {
 		return nil, 0, ErrClosed
 	}
-	first := &locks[0].spec
-	if err := c.prepare(ctx, first); err != nil {
+	first := &locks[0]
+	if err := first.prepare(ctx); err != nil {
 		if end := request.Ended(ctx); end != nil && request.Transient(err) {
 			err = end
 		}
-		return nil, 0, fault("lock", first.name, err)
+		return nil, 0, wrap("lock", first.name, err)
 	}
 	c.registration.Start()
 	attempt, _ := c.attempt()
@@ -301,7 +301,7 @@ func (c *Client) askAll(ctx context.Context, locks []terms) (holds []*hold, busy
 	sent := c.now()
 	answer, err := c.sender.Run(ctx, script.AcquireAll, keys, args)
 	if request.Definite(err) {
-		return nil, 0, fault("lock", first.name, err)
+		return nil, 0, wrap("lock", first.name, err)
 	}
 	var g wire.AllAnswer
 	if err == nil {
@@ -312,14 +312,14 @@ func (c *Client) askAll(ctx context.Context, locks []terms) (holds []*hold, busy
 		if end := request.Ended(ctx); end != nil {
 			err = end
 		}
-		return nil, 0, fault("lock", first.name, err)
+		return nil, 0, wrap("lock", first.name, err)
 	}
 	if g.Locks == nil {
 		return nil, g.Busy, &HeldError{Name: locks[g.Busy].name, HeldBy: g.Holder, Remaining: g.Left}
 	}
 	for i, a := range g.Locks {
 		g := grant{attempt: attempt, token: a.Token, waiting: a.Waiting, since: sent}
-		h, err := newHold(&locks[i].spec, g)
+		h, err := newHold(&locks[i], g)
 		if err != nil {
 			for _, other := range holds {
 				c.renewer.Remove(&other.Item)
@@ -329,12 +329,12 @@ func (c *Client) askAll(ctx context.Context, locks []terms) (holds []*hold, busy
 		}
 		holds = append(holds, h)
 	}
-	return c.confirmAll(ctx, holds)
+	return confirmAll(ctx, c, holds)
 }
 
 // confirmAll sees the grants acknowledged, or gives all of them back.
-func (c *Client) confirmAll(ctx context.Context, holds []*hold) (confirmed []*hold, failed int, err error) {
-	if !holds[0].spec.ack.Wanted() {
+func confirmAll(ctx context.Context, c *Client, holds []*hold) (confirmed []*hold, failed int, err error) {
+	if !holds[0].lock.ack.Wanted() {
 		return holds, 0, nil
 	}
 	for i, h := range holds {
@@ -351,10 +351,10 @@ func (c *Client) confirmAll(ctx context.Context, holds []*hold) (confirmed []*ho
 }
 
 // leaveAll gives up the turns of locks that are not held.
-func (c *Client) leaveAll(locks []terms) {
+func leaveAll(locks []lock) {
 	for i := range locks {
-		if s := &locks[i].spec; c.queued(s) {
-			c.turnOf(s).Leave()
+		if s := &locks[i]; s.queued() {
+			s.turn().Leave()
 		}
 	}
 }

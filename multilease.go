@@ -14,19 +14,19 @@ import (
 // of the locks is lost, the lease is lost. It is safe for use by many
 // goroutines. Like a [Lease] it is reported if it is garbage collected, and its TTL ends it.
 type MultiLease struct {
-	bundle *bundle
-	leak   runtime.Cleanup
+	state *multiLeaseState
+	leak  runtime.Cleanup
 }
 
-// bundle is what a MultiLease, its context and its clean-up share. It must not
+// multiLeaseState is what a MultiLease, its context and its clean-up share. It must not
 // point to the MultiLease.
-type bundle struct {
+type multiLeaseState struct {
 	client *Client
 	parts  []*Lease // by key
 	ctx    context.Context
 	taken  uintptr // where the caller took it; 0 if nobody is told
 
-	// mu guards the fields below. The tenures of the parts call end with their
+	// mu guards the fields below. The leases of the parts call end with their
 	// own mutex held, so nothing of theirs is asked under it.
 	mu       sync.Mutex
 	cause    error // why it ended; nil while held
@@ -34,21 +34,21 @@ type bundle struct {
 	cancel   []context.CancelCauseFunc
 }
 
-// bundle makes one lease of several. parent knows all of them, ctx is what the
+// newMultiLease makes one lease of several. parent knows all of them, ctx is what the
 // caller gave.
-func (c *Client) bundle(ctx, parent context.Context, parts []*Lease) *MultiLease {
-	b := &bundle{client: c, parts: parts}
+func newMultiLease(ctx, parent context.Context, c *Client, parts []*Lease) *MultiLease {
+	b := &multiLeaseState{client: c, parts: parts}
 	inner, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	b.cancel = append(b.cancel, cancel)
-	b.ctx = &leaseContext{inner, tenureOf(parent), together(parts)}
+	b.ctx = &leaseContext{inner, leaseOf(parent), together(parts)}
 	for _, part := range parts {
-		t := part.tenure
+		t := part.state
 		t.mu.Lock()
 		t.onEnd(b.end) // also if it has ended already
 		t.mu.Unlock()
 	}
-	l := &MultiLease{bundle: b}
-	if !c.fake && !parts[0].tenure.hold.spec.fixed {
+	l := &MultiLease{state: b}
+	if !c.fake && !parts[0].state.hold.lock.noRenewal {
 		l.leak = runtime.AddCleanup(l, leakedBundle, b)
 	}
 	return l
@@ -59,7 +59,7 @@ func (c *Client) bundle(ctx, parent context.Context, parts []*Lease) *MultiLease
 // After a loss the other locks are not given away at once: the user's code may
 // still run, and the next holder would meet it. But they are not renewed any
 // more, so that all are free within their TTL although Release may never come.
-func (b *bundle) end(cause error) {
+func (b *multiLeaseState) end(cause error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.cause != nil {
@@ -72,7 +72,7 @@ func (b *bundle) end(cause error) {
 	b.cancel = nil
 	if errors.Is(cause, ErrLost) {
 		for _, part := range b.parts {
-			h := part.tenure.hold
+			h := part.state.hold
 			h.mu.Lock()
 			h.last = true
 			h.mu.Unlock()
@@ -81,8 +81,8 @@ func (b *bundle) end(cause error) {
 	}
 }
 
-// release ends the lease for its user, for good, as tenure.release does.
-func (b *bundle) release() (first bool, cause error) {
+// release ends the lease for its user, for good, as leaseState.release does.
+func (b *multiLeaseState) release() (first bool, cause error) {
 	b.end(ErrReleased)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,7 +92,7 @@ func (b *bundle) release() (first bool, cause error) {
 
 // bind makes a child of ctx that is also done when the lease ends.
 func (l *MultiLease) bind(ctx context.Context) (context.Context, context.CancelFunc) {
-	b := l.bundle
+	b := l.state
 	inner, cancel := context.WithCancelCause(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -101,13 +101,13 @@ func (l *MultiLease) bind(ctx context.Context) (context.Context, context.CancelF
 	} else {
 		b.cancel = append(b.cancel, cancel)
 	}
-	return &leaseContext{inner, tenureOf(b.ctx), together(b.parts)}, func() { cancel(ErrReleased) }
+	return &leaseContext{inner, leaseOf(b.ctx), together(b.parts)}, func() { cancel(ErrReleased) }
 }
 
 // Names are the names of the locks, in the order in which they are taken.
 func (l *MultiLease) Names() []string {
-	names := make([]string, len(l.bundle.parts))
-	for i, part := range l.bundle.parts {
+	names := make([]string, len(l.state.parts))
+	for i, part := range l.state.parts {
 		names[i] = part.Name()
 	}
 	return names
@@ -116,7 +116,7 @@ func (l *MultiLease) Names() []string {
 // Token is the fencing token of one of the locks, as [Lease.Token] has it; 0 if
 // the name is none of theirs. Tokens of different locks are not to be compared.
 func (l *MultiLease) Token(name string) uint64 {
-	for _, part := range l.bundle.parts {
+	for _, part := range l.state.parts {
 		if part.Name() == name {
 			return part.Token()
 		}
@@ -127,11 +127,11 @@ func (l *MultiLease) Token(name string) uint64 {
 // Context is done when any of the locks is lost or the lease is released;
 // [context.Cause] says which: a [*LostError] that names the lock,
 // [ErrReleased] or [ErrClosed]. Otherwise it is like [Lease.Context].
-func (l *MultiLease) Context() context.Context { return l.bundle.ctx }
+func (l *MultiLease) Context() context.Context { return l.state.ctx }
 
 // Err is nil while all of the locks are held, and then why the lease ended.
 func (l *MultiLease) Err() error {
-	b := l.bundle
+	b := l.state
 	b.mu.Lock()
 	cause := b.cause
 	b.mu.Unlock()
@@ -150,7 +150,7 @@ func (l *MultiLease) Remaining() time.Duration {
 		return 0
 	}
 	least := time.Duration(1<<63 - 1)
-	for _, part := range l.bundle.parts {
+	for _, part := range l.state.parts {
 		least = min(least, part.Remaining())
 	}
 	return least
@@ -167,7 +167,7 @@ func (l *MultiLease) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := l.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
-	return each(l.bundle.parts, func(part *Lease) error { return part.Extend(ctx, ttl) })
+	return each(l.state.parts, func(part *Lease) error { return part.Extend(ctx, ttl) })
 }
 
 // Release gives all of the locks up. The lease's context is done before
@@ -181,7 +181,7 @@ func (l *MultiLease) Release(ctx context.Context) error {
 	if ctx == nil {
 		return errNoContext
 	}
-	b := l.bundle
+	b := l.state
 	first, cause := b.release()
 	if !first {
 		return ErrReleased
@@ -229,7 +229,7 @@ func each(leases []*Lease, do func(*Lease) error) error {
 }
 
 // leakedBundle is leaked for a lease of several locks.
-func leakedBundle(b *bundle) {
+func leakedBundle(b *multiLeaseState) {
 	b.mu.Lock()
 	ended := b.released || errors.Is(b.cause, ErrClosed)
 	b.mu.Unlock()
@@ -246,8 +246,8 @@ func leakedBundle(b *bundle) {
 			"locks stay taken until its TTL ends it", "locks", names, "taken at", at)
 	}})
 	for _, part := range b.parts {
-		if t := part.tenure; t.drop() {
-			t.hold.forsake()
+		if t := part.state; t.drop() {
+			t.hold.stopIfDropped()
 			c.events.tell(news{hold: t.hold, lease: t, event: t.ending(EventLeak, false, nil)})
 		}
 	}

@@ -5,24 +5,23 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/internal/wire"
-	"github.com/holdfast-go/holdfast/script"
 )
 
 // Mutex is a lock that one owner holds at a time. It is a name and options:
 // it has no state that two goroutines could overwrite, may be made anew for
 // each use, and shared by any number of goroutines. Waiters are served in
 // order of arrival; the goroutines of one process wait as one.
-type Mutex struct{ terms terms }
+type Mutex struct{ lock lock }
 
 // Mutex names a lock: 1 to 512 bytes of UTF-8. It does no I/O. A name or an
 // option that cannot work is reported by the first use, as an [ErrInvalid].
 func (c *Client) Mutex(name string, options ...MutexOption) *Mutex {
-	chosen, err := choose(c, name, choice{want: wire.Exclusive}, options)
-	return &Mutex{c.terms(name, chosen, err)}
+	chosen, err := choose(c, name, lockOptions{want: wire.Exclusive}, options)
+	return &Mutex{newLock(c, name, chosen, err)}
 }
 
 // Name is the lock's name.
-func (m *Mutex) Name() string { return m.terms.name }
+func (m *Mutex) Name() string { return m.lock.name }
 
 // Lock waits for the lock and returns the lease. It waits in order of arrival,
 // until ctx ends or the limit of [MaxWait] passes; or it tries as often as [Tries] says.
@@ -37,12 +36,12 @@ func (m *Mutex) Name() string { return m.terms.name }
 // back in the background.
 //
 // ctx ends the waiting only, not the lease.
-func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.terms.lock(ctx) }
+func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.lock.acquire(ctx) }
 
 // TryLock takes the lock if it is free, and does not wait: the error is a
 // [*HeldError] if it is not, and an [ErrUnreachable] or an [ErrUnknownOutcome] if
 // the server is away. The other errors are those of [Mutex.Lock].
-func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.terms.try(ctx) }
+func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.lock.tryAcquire(ctx) }
 
 // Do runs f under the lock. The context that f is given is ctx's child, and is
 // also done when the lease is lost; f should return then. The lock is released
@@ -52,11 +51,11 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.terms.tr
 // [ErrNotHeld], f did not have the lock to its end. If the lock could not be
 // taken, f did not run and the error is that of [Mutex.Lock].
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return m.terms.do(ctx, f)
+	return m.lock.do(ctx, f)
 }
 
 // Key is the name of the lock's record on the server.
-func (m *Mutex) Key() string { return m.terms.key() }
+func (m *Mutex) Key() string { return m.lock.key() }
 
 // IsHeld asks the server whether anybody holds the lock. It may be over when
 // the answer arrives: never decide by it whether to work. Its errors are those
@@ -69,10 +68,10 @@ func (m *Mutex) IsHeld(ctx context.Context) (bool, error) {
 // Holder asks the server who holds the lock, and answers nil if nobody does.
 // Its errors are those of [Client.Inspect].
 func (m *Mutex) Holder(ctx context.Context) (*Holder, error) {
-	if m.terms.err != nil {
-		return nil, m.terms.err
+	if m.lock.err != nil {
+		return nil, m.lock.err
 	}
-	s, err := m.terms.client.Inspect(ctx, m.terms.name)
+	s, err := m.lock.client.Inspect(ctx, m.lock.name)
 	if err != nil || !s.Held() {
 		return nil, err
 	}
@@ -88,16 +87,16 @@ func (m *Mutex) Holder(ctx context.Context) (*Holder, error) {
 // It is 0 if nobody holds the lock; if another does, the error is an
 // [ErrHeldByOther]. The other errors are those of [Client.Inspect].
 func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
-	t := &m.terms
+	t := &m.lock
 	if t.err != nil {
 		return 0, t.err
 	}
-	if err := t.client.askable(ctx, t.name); err != nil {
+	if err := checkReadable(ctx, t.client, t.name); err != nil {
 		return 0, err
 	}
-	r, err := t.client.record(ctx, t.keys())
+	r, err := t.client.sender.Record(ctx, t.keys())
 	if err != nil {
-		return 0, fault("inspection of", t.name, err)
+		return 0, wrap("inspection of", t.name, err)
 	}
 	if len(r.Holders) == 0 {
 		return 0, nil
@@ -114,8 +113,8 @@ func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
 	if n == 0 {
 		return 0, notYours(t.name, r.Holders[0])
 	}
-	if mine != nil && mine.hold.spec.owner == t.owner {
-		n += mine.entries() - 1
+	if mine != nil && mine.hold.lock.owner == t.owner {
+		n += mine.holdCount() - 1
 	}
 	return n, nil
 }
@@ -123,13 +122,4 @@ func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
 // notYours says who has a lock that the caller has not.
 func notYours(name string, h wire.HolderLine) error {
 	return fmt.Errorf("%w: %q is held by %s", ErrHeldByOther, name, ownerName(h.Owner, h.Attempt))
-}
-
-// record reads what the server keeps of a lock.
-func (c *Client) record(ctx context.Context, keys []string) (wire.Record, error) {
-	answer, err := c.sender.Run(ctx, script.Inspect, keys, nil)
-	if err != nil {
-		return wire.Record{}, err
-	}
-	return wire.ParseRecord(answer)
 }

@@ -14,42 +14,42 @@ import (
 // MutexOption is an option of [Client.Mutex]: every [Option] and every
 // [LockOption], and [Reentrant], [Owner] and [MinHold].
 type MutexOption interface {
-	set(*choice) error
+	set(*lockOptions) error
 	forMutex()
 }
 
 // RWMutexOption is an option of [Client.RWMutex]: every [Option] and every
 // [LockOption], and [ReadTTL].
 type RWMutexOption interface {
-	set(*choice) error
+	set(*lockOptions) error
 	forRWMutex()
 }
 
 // SemaphoreOption is an option of [Client.Semaphore]: every [Option] and every
 // [LockOption].
 type SemaphoreOption interface {
-	set(*choice) error
+	set(*lockOptions) error
 	forSemaphore()
 }
 
 // MultiMutexOption is an option of [Client.MultiMutex]: every [Option]. It
 // applies to each of the locks.
 type MultiMutexOption interface {
-	set(*choice) error
+	set(*lockOptions) error
 	forMultiMutex()
 }
 
 // PeriodicOption is an option of [Client.Periodic]: every [Option], and
 // [StartAt] and [RetryOnError].
 type PeriodicOption interface {
-	set(*choice) error
+	set(*lockOptions) error
 	forPeriodic()
 }
 
 // ElectionOption is an option of [Client.Election]: every [Option] and every
 // [LockOption].
 type ElectionOption interface {
-	set(*choice) error
+	set(*lockOptions) error
 	forElection()
 }
 
@@ -79,9 +79,9 @@ type LockOption interface {
 }
 
 // setting is what an option does. The types around it say for which kinds.
-type setting func(*choice) error
+type setting func(*lockOptions) error
 
-func (s setting) set(ch *choice) error { return s(ch) }
+func (s setting) set(ch *lockOptions) error { return s(ch) }
 
 type mutexOption struct{ setting }
 
@@ -111,9 +111,9 @@ func anyKind(s setting) Option { return anyOption{lockOption{s}} }
 
 // choose applies the options to what a kind begins with. It refuses a nil
 // option, a value that cannot work, and a contradiction.
-func choose[O interface{ set(ch *choice) error }](
-	c *Client, name string, kind choice, options []O,
-) (choice, error) {
+func choose[O interface{ set(ch *lockOptions) error }](
+	c *Client, name string, kind lockOptions, options []O,
+) (lockOptions, error) {
 	kind.wait, kind.ttl = -1, c.cfg.TTL
 	for _, option := range options {
 		if any(option) == nil {
@@ -126,24 +126,24 @@ func choose[O interface{ set(ch *choice) error }](
 	if err := kind.validate(c); err != nil {
 		return kind, err
 	}
-	kind.alone = kind.alone || kind.owner != ""
-	if kind.most > 0 {
-		kind.ttl = min(kind.ttl, leasetime.TTLFor(kind.most))
-		kind.read = min(kind.read, leasetime.TTLFor(kind.most))
+	kind.noLocalQueue = kind.noLocalQueue || kind.owner != ""
+	if kind.maxHold > 0 {
+		kind.ttl = min(kind.ttl, leasetime.TTLFor(kind.maxHold))
+		kind.read = min(kind.read, leasetime.TTLFor(kind.maxHold))
 	}
 	return kind, nil
 }
 
 // validate refuses options that contradict each other, or what the client has.
 // It is the one place for that: an option by itself knows only its own values.
-func (ch *choice) validate(c *Client) error {
+func (ch *lockOptions) validate(c *Client) error {
 	_, acker := c.store.(store.Acker)
 	switch {
-	case ch.fixed && ch.renewals > 0:
+	case ch.noRenewal && ch.maxRenewals > 0:
 		return invalid("NoRenewal and MaxRenewals exclude each other: leave one of them out")
-	case ch.most > 0 && ch.least > ch.most:
+	case ch.maxHold > 0 && ch.minHold > ch.maxHold:
 		return invalid("MinHold is %v and MaxHold %v: a lock cannot stay taken for longer than it is held at most, "+
-			"raise MaxHold", ch.least, ch.most)
+			"raise MaxHold", ch.minHold, ch.maxHold)
 	case ch.tries > 0 && ch.wait >= 0:
 		return invalid("MaxWait and Tries exclude each other: the one waits in line, the other does not; " +
 			"leave one of them out")
@@ -161,7 +161,7 @@ func (ch *choice) validate(c *Client) error {
 // sets the lease of the writers, and that of the readers unless [ReadTTL] does.
 // The TTL of a [Periodic] is not longer than its period. For every kind.
 func TTL(d time.Duration) Option {
-	return anyKind(func(ch *choice) error {
+	return anyKind(func(ch *lockOptions) error {
 		if err := checkTTL(d); err != nil {
 			return invalid("%v", err)
 		}
@@ -174,7 +174,7 @@ func TTL(d time.Duration) Option {
 // time than a writer's, which [TTL] sets: whole milliseconds, from 10 ms to 365
 // days. For an RWMutex.
 func ReadTTL(d time.Duration) RWMutexOption {
-	return rwMutexOption{func(ch *choice) error {
+	return rwMutexOption{func(ch *lockOptions) error {
 		if err := checkTTL(d); err != nil {
 			return invalid("%v", err)
 		}
@@ -194,7 +194,7 @@ func ReadTTL(d time.Duration) RWMutexOption {
 // A [Periodic] is different: with MaxWait, [Periodic.Do] waits up to d for the
 // next period, and without it does not wait. For every kind.
 func MaxWait(d time.Duration) Option {
-	return anyKind(func(ch *choice) error {
+	return anyKind(func(ch *lockOptions) error {
 		if d < 0 {
 			return invalid("the wait limit is %v: use 0 to try once, or leave it out to wait for the context", d)
 		}
@@ -217,7 +217,7 @@ func MaxWait(d time.Duration) Option {
 // n is at least 1, and interval is from 1 ms to 365 days. Tries and [MaxWait]
 // exclude each other. For Mutex, RWMutex, Semaphore and Election.
 func Tries(n int, interval time.Duration) LockOption {
-	return lockOption{func(ch *choice) error {
+	return lockOption{func(ch *lockOptions) error {
 		switch {
 		case n < 1:
 			return invalid("%d tries were asked for: at least one is needed", n)
@@ -234,8 +234,8 @@ func Tries(n int, interval time.Duration) LockOption {
 // with a whole TTL. NoRenewal and [MaxRenewals] exclude each other. For every
 // kind.
 func NoRenewal() Option {
-	return anyKind(func(ch *choice) error {
-		ch.fixed = true
+	return anyKind(func(ch *lockOptions) error {
+		ch.noRenewal = true
 		return nil
 	})
 }
@@ -250,11 +250,11 @@ func NoRenewal() Option {
 // n is at least 1. MaxRenewals and [NoRenewal] exclude each other. For every
 // kind.
 func MaxRenewals(n int) Option {
-	return anyKind(func(ch *choice) error {
+	return anyKind(func(ch *lockOptions) error {
 		if n < 1 {
 			return invalid("at most %d renewals were asked for: use NoRenewal for none", n)
 		}
-		ch.renewals = int32(min(n, math.MaxInt32))
+		ch.maxRenewals = int32(min(n, math.MaxInt32))
 		return nil
 	})
 }
@@ -267,11 +267,11 @@ func MaxRenewals(n int) Option {
 // A TTL that is longer than d is cut to it. d is from 10 ms to 365 days, and not
 // shorter than [MinHold]. For every kind.
 func MaxHold(d time.Duration) Option {
-	return anyKind(func(ch *choice) error {
+	return anyKind(func(ch *lockOptions) error {
 		if d < leasetime.MinTTL || d > maxTTL {
 			return invalid("the longest hold is %v: it must be from %v to %v", d, leasetime.MinTTL, maxTTL)
 		}
-		ch.most = d
+		ch.maxHold = d
 		return nil
 	})
 }
@@ -287,11 +287,11 @@ func MaxHold(d time.Duration) Option {
 //
 // d is from 1 ms to 365 days, and not longer than [MaxHold]. For a Mutex.
 func MinHold(d time.Duration) MutexOption {
-	return mutexOption{func(ch *choice) error {
+	return mutexOption{func(ch *lockOptions) error {
 		if d < time.Millisecond || d > maxTTL {
 			return invalid("the shortest hold is %v: it must be from 1ms to %v", d, maxTTL)
 		}
-		ch.least = d
+		ch.minHold = d
 		return nil
 	}}
 }
@@ -305,8 +305,8 @@ func MinHold(d time.Duration) MutexOption {
 // is. If the hold is lost, all leases end. The TTL, the limits and the renewal
 // of the first lease hold for all. For a Mutex.
 func Reentrant() MutexOption {
-	return mutexOption{func(ch *choice) error {
-		ch.enters = true
+	return mutexOption{func(ch *lockOptions) error {
+		ch.reentrant = true
 		return nil
 	}}
 }
@@ -327,7 +327,7 @@ func Reentrant() MutexOption {
 // name has 1 to 512 bytes of UTF-8. It is no secret and no proof: every program
 // that knows the name can enter. For a Mutex.
 func Owner(name string) MutexOption {
-	return mutexOption{func(ch *choice) error {
+	return mutexOption{func(ch *lockOptions) error {
 		switch {
 		case name == "":
 			return invalid("the owner has no name: give one that the other process knows, such as order/42")
@@ -348,7 +348,7 @@ func Owner(name string) MutexOption {
 // to noon, UTC. offset is in whole milliseconds, and may be negative or longer
 // than a period. For a Periodic.
 func StartAt(offset time.Duration) PeriodicOption {
-	return periodicOption{func(ch *choice) error {
+	return periodicOption{func(ch *lockOptions) error {
 		if offset%time.Millisecond != 0 {
 			return invalid("the offset is %v: the server counts whole milliseconds, use %v",
 				offset, offset.Truncate(time.Millisecond))
@@ -362,7 +362,7 @@ func StartAt(offset time.Duration) PeriodicOption {
 // an error, the next caller in the same period runs it again. A run that panics,
 // loses its lease or dies with its process still counts. For a Periodic.
 func RetryOnError() PeriodicOption {
-	return periodicOption{func(ch *choice) error {
+	return periodicOption{func(ch *lockOptions) error {
 		ch.again = true
 		return nil
 	}}
@@ -383,7 +383,7 @@ func RetryOnError() PeriodicOption {
 // below it. A store that cannot wait for replicas refuses the option as
 // [ErrInvalid]. For every kind.
 func WaitReplicas(replicas int, timeout time.Duration) Option {
-	return anyKind(func(ch *choice) error {
+	return anyKind(func(ch *lockOptions) error {
 		if replicas < 1 {
 			return invalid("WaitReplicas of %d replicas: at least one must acknowledge", replicas)
 		}
@@ -400,7 +400,7 @@ func WaitReplicas(replicas int, timeout time.Duration) Option {
 // It needs Redis 7.2 or Valkey 7.2 with appendonly on. An older server is
 // refused before anything is taken, if it tells its version.
 func WaitAOF(replicas int, timeout time.Duration) Option {
-	return anyKind(func(ch *choice) error {
+	return anyKind(func(ch *lockOptions) error {
 		if replicas < 0 {
 			return invalid("WaitAOF on %d replicas: use 0 for the primary alone", replicas)
 		}

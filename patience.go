@@ -37,7 +37,7 @@ func (o *outage) outlast(ctx context.Context, err error) bool {
 		return false
 	}
 	if o.last == nil {
-		o.c.tellAway(o.name, err)
+		o.report(err)
 	}
 	o.last = err
 	o.failures++
@@ -53,7 +53,7 @@ func (o *outage) over(ctx context.Context, err error) error {
 	case o.c.life.IsClosing() && request.Transient(err):
 		return ErrClosed
 	}
-	return fault("lock", o.name, err)
+	return wrap("lock", o.name, err)
 }
 
 // ended is the error of a call whose ctx has ended while it waited for the server,
@@ -65,8 +65,9 @@ func (o *outage) ended(ctx context.Context, err error) error {
 	return err
 }
 
-// tellAway says that a call waits for the server.
-func (c *Client) tellAway(name string, err error) {
+// report says that a call waits for the server.
+func (o *outage) report(err error) {
+	c, name := o.c, o.name
 	c.events.observe(Event{Kind: EventAway, Name: name, Err: err})
 	now, told := int64(c.now()), c.away.Load()
 	if told != 0 && now-told < int64(tellAgain) || !c.away.CompareAndSwap(told, now) {
@@ -94,9 +95,9 @@ func waitOver(ctx, parent context.Context) bool {
 	return cause == nil || errors.Is(cause, errWaitOver)
 }
 
-// held is the error of a wait that is over, in the place of err, which says
+// heldError is the error of a wait that is over, in the place of err, which says
 // only how a request ended at that moment. What err says for good, it says still.
-func (c *Client) held(ctx, parent context.Context, s *spec, err error) error {
+func (s *lock) heldError(ctx, parent context.Context, err error) error {
 	if err == nil || !waitOver(ctx, parent) ||
 		!request.IsContextEnd(err) && !errors.Is(err, ErrUnknownOutcome) &&
 			(!request.Definite(err) || !request.Transient(err)) {
@@ -112,15 +113,15 @@ func (c *Client) held(ctx, parent context.Context, s *spec, err error) error {
 		told.Err = err
 	}
 	if told.Err == nil {
-		c.lookAt(parent, s, told)
+		s.readHolder(parent, told)
 	}
 	return told
 }
 
-// heldOf is held for several locks that are taken in one step: it names the
+// heldErrorOf is held for several locks that are taken in one step: it names the
 // first that somebody has.
-func (c *Client) heldOf(ctx, parent context.Context, locks []terms, err error) error {
-	first := c.held(ctx, parent, &locks[0].spec, err)
+func heldErrorOf(ctx, parent context.Context, locks []lock, err error) error {
+	first := locks[0].heldError(ctx, parent, err)
 	told, ok := first.(*HeldError) //nolint:errorlint // the one that was just made
 	if !ok || !waitOver(ctx, parent) || told.Err != nil || told.Remaining > 0 {
 		return first
@@ -128,10 +129,10 @@ func (c *Client) heldOf(ctx, parent context.Context, locks []terms, err error) e
 	others := make([]*HeldError, len(locks))
 	var all sync.WaitGroup
 	for i := range locks[1:] {
-		s := &locks[i+1].spec
+		s := &locks[i+1]
 		other := &HeldError{Name: s.name, Waited: told.Waited}
 		others[i+1] = other
-		all.Go(func() { c.lookAt(parent, s, other) })
+		all.Go(func() { s.readHolder(parent, other) })
 	}
 	all.Wait()
 	for _, other := range others[1:] {
@@ -142,18 +143,19 @@ func (c *Client) heldOf(ctx, parent context.Context, locks []terms, err error) e
 	return first
 }
 
-// lookAt asks the server who has the lock, in a moment or not at all.
-func (c *Client) lookAt(ctx context.Context, s *spec, told *HeldError) {
+// readHolder asks the server who has the lock, in a moment or not at all.
+func (s *lock) readHolder(ctx context.Context, told *HeldError) {
+	c := s.client
 	look, cancel := context.WithTimeout(ctx, min(c.cfg.RequestTimeout, lastLook))
 	defer cancel()
-	r, err := c.record(look, s.keys())
+	r, err := c.sender.Record(look, s.keys())
 	if err != nil {
 		told.Err = request.InTime(ctx, err)
 		return
 	}
 	seen := 0
 	for _, h := range r.Holders {
-		if wire.Client(h.Attempt) == c.id && !c.cares(h.Attempt) {
+		if wire.Client(h.Attempt) == c.id && !holdsAttempt(c, h.Attempt) {
 			continue // what the wait's end has cut off, and is being given back
 		}
 		if seen++; seen == 1 {
@@ -164,8 +166,8 @@ func (c *Client) lookAt(ctx context.Context, s *spec, told *HeldError) {
 	}
 }
 
-// cares reports whether the attempt is one of a hold that the client has.
-func (c *Client) cares(attempt string) bool {
+// holdsAttempt reports whether the attempt is one of a hold that the client has.
+func holdsAttempt(c *Client, attempt string) bool {
 	return slices.ContainsFunc(c.renewer.All(), func(l *renewer.Item) bool { return l.Hold.(*hold).attempt == attempt })
 }
 

@@ -30,7 +30,7 @@ const maxPeriod = 10 * 365 * 24 * time.Hour
 // The name is none of a lock's: Mutex("a") and Periodic("a", …) have nothing to do
 // with each other. Like a Mutex it is a name and options.
 type Periodic struct {
-	terms  terms
+	lock   lock
 	period time.Duration
 }
 
@@ -46,9 +46,9 @@ type Periodic struct {
 func (c *Client) Periodic(name string, period time.Duration, options ...PeriodicOption) *Periodic {
 	// Each goroutine that asks is one more who may come first: there is
 	// nothing to pass on between them.
-	chosen, err := choose(c, name, choice{want: wire.Exclusive, alone: true}, options)
-	e := &Periodic{terms: c.terms(name, chosen, cmp.Or(err, checkPeriod(period, chosen.ttl))), period: period}
-	e.terms.one[0] = wire.PeriodicKey(c.cfg.Prefix, name) // of the lock's slot, and so of its group
+	chosen, err := choose(c, name, lockOptions{want: wire.Exclusive, noLocalQueue: true}, options)
+	e := &Periodic{lock: newLock(c, name, chosen, cmp.Or(err, checkPeriod(period, chosen.ttl))), period: period}
+	e.lock.one[0] = wire.PeriodicKey(c.cfg.Prefix, name) // of the lock's slot, and so of its group
 	return e
 }
 
@@ -67,7 +67,7 @@ func checkPeriod(period, ttl time.Duration) error {
 }
 
 // Name is the job's name.
-func (e *Periodic) Name() string { return e.terms.name }
+func (e *Periodic) Name() string { return e.lock.name }
 
 // RunResult says what a [Periodic.Do] found.
 type RunResult struct {
@@ -89,8 +89,8 @@ type RunResult struct {
 // the background. While [MaxWait] lasts it also waits for a server that is away; if that
 // never answers, the error is a [*HeldError] that says why.
 func (e *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (RunResult, error) {
-	t := &e.terms
-	if err := t.usable(ctx); err != nil {
+	t := &e.lock
+	if err := t.checkDeadlock(ctx); err != nil {
 		return RunResult{}, err
 	}
 	if f == nil {
@@ -112,7 +112,7 @@ func (e *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (R
 		case err != nil && seen != nil && waitOver(waits, ctx):
 			return *seen, nil
 		case err != nil:
-			return RunResult{}, t.client.held(waits, ctx, &t.spec, away.ended(waits, err))
+			return RunResult{}, t.heldError(waits, ctx, away.ended(waits, err))
 		case l != nil:
 			return turn, e.run(ctx, l, f)
 		}
@@ -124,7 +124,7 @@ func (e *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (R
 }
 
 // interrupted is the error of a wait that its limit did not end.
-func (t *terms) interrupted(ctx context.Context) error {
+func (t *lock) interrupted(ctx context.Context) error {
 	switch {
 	case t.client.life.IsClosing():
 		return ErrClosed
@@ -148,8 +148,8 @@ func (t *terms) interrupted(ctx context.Context) error {
 // begun by whoever comes in it, if the run before is still remembered (for a
 // period and [Config.Retention]).
 func (e *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) error {
-	t := &e.terms
-	if err := t.usable(ctx); err != nil {
+	t := &e.lock
+	if err := t.checkDeadlock(ctx); err != nil {
 		return err
 	}
 	if f == nil {
@@ -214,7 +214,7 @@ func (g *givenBack) has(attempt string) bool {
 // first says what is to be done where no period is remembered. Periods at fixed
 // times are begun at their beginning, and then by all who have waited for it.
 func (e *Periodic) first(beginning bool) string {
-	if e.terms.aligned && !beginning {
+	if e.lock.aligned && !beginning {
 		return "next"
 	}
 	return "now"
@@ -228,14 +228,14 @@ const closeBy = 2 * time.Second
 // until waits until it makes sense to ask again: turn was seen at that time. It
 // reports false if ctx ended or the client closes before.
 func (e *Periodic) until(ctx context.Context, turn RunResult, seen time.Duration) bool {
-	c := e.terms.client
+	c := e.lock.client
 	wait := max(turn.Next-(c.now()-seen), 0)
 	switch {
 	case turn.Busy:
-		wait = min(wait, e.terms.ttl/3, time.Second)
+		wait = min(wait, e.lock.ttl/3, time.Second)
 	case wait > closeBy:
 		wait -= max(wait/64, time.Second)
-	case e.terms.aligned:
+	case e.lock.aligned:
 		wait += wait / 50 // rather late than in the period before, which nobody may remember
 	}
 	spread := time.Millisecond + time.Duration(c.chance()*float64(10*time.Millisecond))
@@ -254,7 +254,7 @@ func (e *Periodic) until(ctx context.Context, turn RunResult, seen time.Duration
 // turn says who has it. ctx bounds the request; parent is what the lease's own
 // context descends from.
 func (e *Periodic) begin(ctx, parent context.Context, first string) (RunResult, *Lease, error) {
-	c, s := e.terms.client, &e.terms.spec
+	c, s := e.lock.client, &e.lock
 	if !c.life.Enter() {
 		return RunResult{}, nil, ErrClosed
 	}
@@ -268,16 +268,16 @@ func (e *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 	if h == nil {
 		return turn, nil, nil
 	}
-	l := c.lease(parent, h)
+	l := h.newLease(parent)
 	if l == nil {
 		// Closed meanwhile, or lost: f did not run.
-		err = h.over()
+		err = h.endReason()
 		c.canceller.CancelBy(script.CancelRun, s.attempt(h.attempt), c.now()+s.ttl)
 		c.events.observe(Event{Kind: EventFail, Name: s.name, Wait: c.now() - start, Err: err})
 		return RunResult{HolderID: h.attempt}, nil, err
 	}
 	turn.Ran, turn.HolderID, turn.Token = true, h.attempt, l.Token()
-	c.events.tellGrant(l.tenure, Event{Wait: c.now() - start})
+	c.events.tellGrant(l.state, Event{Wait: c.now() - start})
 	return turn, l, nil
 }
 
@@ -286,12 +286,12 @@ func (e *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 // background: a cancel alone would leave the period marked and nobody running.
 // Of which attempt that is the turn says then.
 func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, error) {
-	c, s := e.terms.client, &e.terms.spec
-	if err := c.prepare(ctx, s); err != nil {
+	c, s := e.lock.client, &e.lock
+	if err := s.prepare(ctx); err != nil {
 		if end := request.Ended(ctx); end != nil && request.Transient(err) {
 			err = end
 		}
-		return RunResult{}, nil, fault("turn of", s.name, err)
+		return RunResult{}, nil, wrap("turn of", s.name, err)
 	}
 	c.registration.Start()
 	attempt, _ := c.attempt()
@@ -299,14 +299,14 @@ func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 	sent := c.now()
 	line, err := e.turn(ctx, attempt, first)
 	if request.Definite(err) {
-		return RunResult{}, nil, fault("turn of", s.name, err)
+		return RunResult{}, nil, wrap("turn of", s.name, err)
 	}
 	if err != nil {
 		undo()
 		if end := request.Ended(ctx); end != nil {
 			err = end
 		}
-		return RunResult{HolderID: attempt}, nil, fault("turn of", s.name, err)
+		return RunResult{HolderID: attempt}, nil, wrap("turn of", s.name, err)
 	}
 	if line.Other != nil {
 		return RunResult{}, nil, &PeriodError{Name: s.name, InUse: Schedule(*line.Other), Asked: e.schedule()}
@@ -331,7 +331,7 @@ func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 
 // turn sends one request.
 func (e *Periodic) turn(ctx context.Context, attempt, first string) (wire.RunAnswer, error) {
-	c, s, offset := e.terms.client, &e.terms.spec, "-"
+	c, s, offset := e.lock.client, &e.lock, "-"
 	if asked := e.schedule(); asked.Aligned {
 		offset = wire.Millis(asked.Offset)
 	}
@@ -347,9 +347,9 @@ func (e *Periodic) turn(ctx context.Context, attempt, first string) (wire.RunAns
 // schedule is what is asked for. The offset is less than a period: so that all
 // who mean the same instants say the same.
 func (e *Periodic) schedule() Schedule {
-	s := Schedule{Period: e.period, Aligned: e.terms.aligned}
+	s := Schedule{Period: e.period, Aligned: e.lock.aligned}
 	if s.Aligned {
-		s.Offset = (e.terms.offset%e.period + e.period) % e.period
+		s.Offset = (e.lock.offset%e.period + e.period) % e.period
 	}
 	return s
 }
@@ -362,8 +362,8 @@ func (e *Periodic) schedule() Schedule {
 //
 // It can be repeated: after an [ErrUnknownOutcome] the job may have either.
 func (e *Periodic) Reschedule(ctx context.Context) error {
-	t := &e.terms
-	if err := t.usable(ctx); err != nil {
+	t := &e.lock
+	if err := t.checkDeadlock(ctx); err != nil {
 		return err
 	}
 	c := t.client
@@ -371,16 +371,16 @@ func (e *Periodic) Reschedule(ctx context.Context) error {
 		return ErrClosed
 	}
 	defer c.life.Exit()
-	if err := c.prepare(ctx, &t.spec); err != nil {
-		return fault("period of", t.name, err)
+	if err := t.prepare(ctx); err != nil {
+		return wrap("period of", t.name, err)
 	}
 	attempt, _ := c.attempt()
 	line, err := e.turn(ctx, attempt, "change")
 	switch {
 	case err != nil:
-		return fault("period of", t.name, err)
+		return wrap("period of", t.name, err)
 	case line.Granted || line.Busy || line.Other != nil:
-		return fault("period of", t.name, wire.BadAnswer("another kind to a change of the period"))
+		return wrap("period of", t.name, wire.BadAnswer("another kind to a change of the period"))
 	}
 	return nil
 }
@@ -390,7 +390,7 @@ func (e *Periodic) run(ctx context.Context, l *Lease, f func(ctx context.Context
 	r := &run{Lease: l}
 	return do(ctx, r, func(ctx context.Context) error {
 		err := f(ctx)
-		r.reopen = err != nil && e.terms.again
+		r.reopen = err != nil && e.lock.again
 		return err
 	})
 }

@@ -8,14 +8,15 @@ import (
 	"github.com/holdfast-go/holdfast/internal/waitqueue"
 )
 
-// lockShared takes the lock as a reader: under the lease of this very call
+// acquireShared takes the lock as a reader: under the lease of this very call
 // chain, else together with the readers of this process, else from the server.
-func (c *Client) lockShared(ctx, parent context.Context, s *spec, try bool) (*Lease, Wake, error) {
-	if l, err := c.readAgain(parent, s); l != nil || err != nil {
+func (s *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
+	c := s.client
+	if l, err := s.readUnder(parent); l != nil || err != nil {
 		return l, WakeNone, err
 	}
-	if !c.shares(s) {
-		return c.readAlone(ctx, parent, s, try)
+	if !s.shares() {
+		return s.readAlone(ctx, parent, try)
 	}
 	cause := WakeNone
 	for {
@@ -27,72 +28,73 @@ func (c *Client) lockShared(ctx, parent context.Context, s *spec, try bool) (*Le
 		case err != nil:
 			return nil, cause, err
 		case turn.None():
-			return c.readAlone(ctx, parent, s, try)
+			return s.readAlone(ctx, parent, try)
 		case !turn.Joined:
-			h, w, err := c.readFirst(ctx, s, try, turn)
+			h, w, err := s.readFirst(ctx, try, turn)
 			if err != nil {
 				return nil, max(cause, w), err
 			}
-			if l := c.reader(parent, h, false); l != nil {
+			if l := h.newReaderLease(parent, false); l != nil {
 				return l, max(cause, w), nil
 			}
-			return nil, cause, h.over()
+			return nil, cause, h.endReason()
 		case !turn.Hold.suits(s):
 			// It waited for a reader that has other terms.
 			turn.Hold.unreserve()
-			return c.readAlone(ctx, parent, s, try)
+			return s.readAlone(ctx, parent, try)
 		}
-		if l := c.reader(parent, turn.Hold, true); l != nil {
+		if l := turn.Hold.newReaderLease(parent, true); l != nil {
 			return l, cause, nil
 		}
 	}
 }
 
-// readAgain enters a read-write lock as a reader under the context of a lease
+// readUnder enters a read-write lock as a reader under the context of a lease
 // of it, without the network and past all who wait: they wait for that lease.
 // Without such a lease it answers neither.
-func (c *Client) readAgain(parent context.Context, s *spec) (*Lease, error) {
-	for held := tenureOf(parent); held != nil; held = held.outer() {
+func (s *lock) readUnder(parent context.Context) (*Lease, error) {
+	c := s.client
+	for held := leaseOf(parent); held != nil; held = held.outerLease() {
 		if !held.of(c, s) || held.ended() != nil {
 			continue
 		}
 		h := held.hold
-		if !h.spec.rw.any() {
+		if !h.lock.rw.any() {
 			return nil, held.deadlock()
 		}
-		if t := h.begun(parent, true); h.admit(t, held) {
-			return c.handle(t), nil
+		if t := h.newLeaseState(parent, true); h.addMember(t, held) {
+			return t.handle(), nil
 		}
 	}
 	return nil, nil
 }
 
 // readAlone takes a hold that is shared with nobody in this process.
-func (c *Client) readAlone(ctx, parent context.Context, s *spec, try bool) (*Lease, Wake, error) {
-	h, w, err := c.acquire(ctx, s, try)
+func (s *lock) readAlone(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
+	h, w, err := s.runAttempt(ctx, try)
 	if err != nil {
 		return nil, w, err
 	}
-	if l := c.reader(parent, h, false); l != nil {
+	if l := h.newReaderLease(parent, false); l != nil {
 		return l, w, nil
 	}
-	return nil, w, h.over()
+	return nil, w, h.endReason()
 }
 
-// reader begins a lease under a hold that is kept for it; nil if the hold is lost.
-func (c *Client) reader(parent context.Context, h *hold, local bool) *Lease {
-	if t := h.begun(parent, local); h.redeem(t) {
-		return c.handle(t)
+// newReaderLease begins a lease under a hold that is kept for it; nil if the hold is lost.
+func (h *hold) newReaderLease(parent context.Context, local bool) *Lease {
+	if t := h.newLeaseState(parent, local); h.redeem(t) {
+		return t.handle()
 	}
 	return nil
 }
 
 // readFirst asks the server for the readers of this process; the caller has the
 // turn, and gives it up with that. The hold that it brings is kept for the caller.
-func (c *Client) readFirst(ctx context.Context, s *spec, try bool, turn localTurn) (*hold, Wake, error) {
+func (s *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold, Wake, error) {
 	do := turn.Do
 	if do == waitqueue.Check {
-		if do = c.look(ctx, turn.Hold); do == waitqueue.Share && turn.Hold.reserve() {
+		if do = turn.Hold.checkWaiters(ctx); do == waitqueue.Share && turn.Hold.reserve() {
 			turn.Share(turn.Hold)
 			return turn.Hold, WakeNone, nil
 		}
@@ -103,13 +105,13 @@ func (c *Client) readFirst(ctx context.Context, s *spec, try bool, turn localTur
 	var w Wake
 	var err error
 	if try || do != waitqueue.Wait {
-		h, w, err = c.acquire(ctx, s, true)
+		h, w, err = s.runAttempt(ctx, true)
 	} else {
 		err = &HeldError{Name: s.name}
 	}
 	if held := heldIn(err); (held != nil || wavering(err)) && !try {
 		turn.Waiting(held)
-		h, w, err = c.acquire(ctx, s, false)
+		h, w, err = s.runAttempt(ctx, false)
 	}
 	if err != nil {
 		turn.Refuse(heldIn(err))
@@ -128,18 +130,19 @@ func heldIn(err error) error {
 	return nil
 }
 
-// look renews the hold, which tells who waits, and decides anew. After an error
+// checkWaiters renews the hold, which tells who waits, and decides anew. After an error
 // nothing is known: the reader stands in line, where it harms nobody.
-func (c *Client) look(ctx context.Context, h *hold) waitqueue.Decision {
+func (h *hold) checkWaiters(ctx context.Context) waitqueue.Decision {
+	c := h.lock.client
 	ttl, sent := c.renewer.TTL(&h.Item), c.now()
-	r, got, err := c.sender.Renew(ctx, h.spec.ack, []request.Renewal{h.renewal(ttl)})
+	r, got, err := c.sender.Renew(ctx, h.lock.ack, []request.Renewal{h.renewal(ttl)})
 	if err == nil {
-		err = h.spec.acked(got)
+		err = h.lock.acked(got)
 	}
 	if err != nil || !r[0].Held {
 		return waitqueue.Wait // its next renewal will say that it is lost
 	}
 	c.renewer.Extended(&h.Item, sent, ttl)
-	h.hear(r[0].Waiting)
+	h.setWaiters(r[0].Waiting)
 	return waitqueue.Join(0, r[0].Waiting, false)
 }

@@ -19,7 +19,7 @@ import (
 //
 // Like [Mutex] it is a name and options, and has no state. An RWMutex and a
 // Mutex of one name are one lock, which the Mutex takes as a writer.
-type RWMutex struct{ write, read terms }
+type RWMutex struct{ write, read lock }
 
 // leases are those of readers and writers of one lock.
 type leases struct{ read, write time.Duration }
@@ -28,7 +28,7 @@ func (l leases) any() bool { return l != leases{} }
 
 // RWMutex names a read-write lock, see [Client.Mutex].
 func (c *Client) RWMutex(name string, options ...RWMutexOption) *RWMutex {
-	write, err := choose(c, name, choice{want: wire.Exclusive}, options)
+	write, err := choose(c, name, lockOptions{want: wire.Exclusive}, options)
 	read := write
 	read.want = wire.Shared
 	if write.read > 0 {
@@ -36,7 +36,7 @@ func (c *Client) RWMutex(name string, options ...RWMutexOption) *RWMutex {
 	}
 	write.rw = leases{read: read.ttl, write: write.ttl}
 	read.rw = write.rw
-	return &RWMutex{write: c.terms(name, write, err), read: c.terms(name, read, err)}
+	return &RWMutex{write: newLock(c, name, write, err), read: newLock(c, name, read, err)}
 }
 
 // Name is the lock's name.
@@ -45,10 +45,10 @@ func (m *RWMutex) Name() string { return m.write.name }
 // Lock waits for the lock as its only holder, see [Mutex.Lock]. Under the
 // context of a lease of this lock it is refused as an [ErrDeadlock]; a reader
 // becomes the writer by [Lease.Upgrade].
-func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.write.lock(ctx) }
+func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.write.acquire(ctx) }
 
 // TryLock takes the lock as its only holder if it is free, see [Mutex.TryLock].
-func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.write.try(ctx) }
+func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.write.tryAcquire(ctx) }
 
 // Do runs f as the writer, see [Mutex.Do].
 func (m *RWMutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
@@ -66,11 +66,11 @@ func (m *RWMutex) Do(ctx context.Context, f func(ctx context.Context) error) err
 // writer before them and lower than that of every writer after them: a resource that
 // checks tokens can refuse what was written by a writer that came late. Among
 // readers it says nothing.
-func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) { return m.read.lock(ctx) }
+func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) { return m.read.acquire(ctx) }
 
 // TryRLock takes the lock as a reader if that can be done at once: not beside a
 // writer, nor past one that waits. The error is a [*HeldError] if it can not.
-func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) { return m.read.try(ctx) }
+func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) { return m.read.tryAcquire(ctx) }
 
 // RDo runs f as a reader, see [Mutex.Do].
 func (m *RWMutex) RDo(ctx context.Context, f func(ctx context.Context) error) error {

@@ -20,7 +20,7 @@ import (
 // who asks by another one is told by a [*LimitError]. Nobody is held to a limit while
 // no permit is held and nobody waits. It changes on purpose by [Semaphore.SetLimit].
 type Semaphore struct {
-	terms terms
+	lock  lock
 	limit atomic.Int64
 }
 
@@ -30,8 +30,8 @@ const maxLimit = 1<<31 - 1
 // Semaphore names a semaphore with so many permits, see [Client.Mutex]. A limit
 // under 1 is reported by the first use, as an [ErrInvalid].
 func (c *Client) Semaphore(name string, limit int, options ...SemaphoreOption) *Semaphore {
-	chosen, err := choose(c, name, choice{want: wire.Permits(1, limit)}, options)
-	s := &Semaphore{terms: c.terms(name, chosen, cmp.Or(err, checkLimit(limit)))}
+	chosen, err := choose(c, name, lockOptions{want: wire.Permits(1, limit)}, options)
+	s := &Semaphore{lock: newLock(c, name, chosen, cmp.Or(err, checkLimit(limit)))}
 	s.limit.Store(int64(limit))
 	return s
 }
@@ -44,7 +44,7 @@ func checkLimit(limit int) error {
 }
 
 // Name is the semaphore's name.
-func (s *Semaphore) Name() string { return s.terms.name }
+func (s *Semaphore) Name() string { return s.lock.name }
 
 // Limit is the number of permits by which this Semaphore asks.
 func (s *Semaphore) Limit() int { return int(s.limit.Load()) }
@@ -59,7 +59,7 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.lock(ctx)
+	return t.acquire(ctx)
 }
 
 // TryAcquire takes n permits if they are free and nobody waits for some. The
@@ -69,7 +69,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.try(ctx)
+	return t.tryAcquire(ctx)
 }
 
 // Do runs f while it holds n permits, see [Mutex.Do].
@@ -82,8 +82,8 @@ func (s *Semaphore) Do(ctx context.Context, n int, f func(ctx context.Context) e
 }
 
 // permits are the terms of one acquisition.
-func (s *Semaphore) permits(ctx context.Context, n int) (*terms, error) {
-	t, limit := s.terms, s.Limit()
+func (s *Semaphore) permits(ctx context.Context, n int) (*lock, error) {
+	t, limit := s.lock, s.Limit()
 	switch {
 	case t.err != nil:
 		return nil, t.err
@@ -94,13 +94,13 @@ func (s *Semaphore) permits(ctx context.Context, n int) (*terms, error) {
 	case n > limit:
 		return nil, invalid("%d permits are asked for, and there are %d: ask for fewer, or raise the limit", n, limit)
 	}
-	m := *t.manner
+	m := *t.params
 	m.want, m.limit, m.weight = wire.Permits(n, limit), limit, n
-	t.manner = &m
+	t.params = &m
 	mine := 0
-	for held := tenureOf(ctx); held != nil; held = held.outer() {
-		if held.of(t.client, &t.spec) && held.ended() == nil {
-			if mine += held.hold.spec.weight; mine+n > limit {
+	for held := leaseOf(ctx); held != nil; held = held.outerLease() {
+		if held.of(t.client, &t) && held.ended() == nil {
+			if mine += held.hold.lock.weight; mine+n > limit {
 				return nil, held.deadlock()
 			}
 		}
@@ -117,7 +117,7 @@ func (s *Semaphore) permits(ctx context.Context, n int) (*terms, error) {
 // It can be repeated: after an error this Semaphore asks by the old limit, and
 // after an [ErrUnknownOutcome] the server may have the new one.
 func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
-	t := &s.terms
+	t := &s.lock
 	switch {
 	case t.err != nil:
 		return t.err
@@ -127,33 +127,34 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	if err := checkLimit(limit); err != nil {
 		return err
 	}
-	if err := t.client.askable(ctx, t.name); err != nil {
+	if err := checkReadable(ctx, t.client, t.name); err != nil {
 		return err
 	}
 	args := []string{wire.Number(uint64(limit)), t.client.retention, t.base}
 	a, err := t.client.sender.Ask(ctx, script.SetLimit, t.keys(), args)
 	switch {
 	case err != nil:
-		return fault("limit of", t.name, err)
+		return wrap("limit of", t.name, err)
 	case a.Kind != wire.Set && a.Kind != wire.Idle:
-		return fault("limit of", t.name, wire.BadAnswer("another kind to limit"))
+		return wrap("limit of", t.name, wire.BadAnswer("another kind to limit"))
 	}
 	s.limit.Store(int64(limit))
 	return nil
 }
 
-// lockPermits takes permits. Each acquisition has a hold of its own, but one
+// acquirePermits takes permits. Each acquisition has a hold of its own, but one
 // goroutine at a time waits at the server for those of this process: so a
 // process stands in the line there as one, and serves its goroutines in order.
 // Who only tries is not held up by that, and cannot overtake: the server lets
 // nobody past its line.
-func (c *Client) lockPermits(ctx, parent context.Context, s *spec, try bool) (*Lease, Wake, error) {
+func (s *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
+	c := s.client
 	if try || c.cfg.MaxLocalHandOvers < 0 {
-		return c.takePermits(ctx, parent, s, try)
+		return s.takePermits(ctx, parent, try)
 	}
 	if !c.queue.Busy(s.key(), waitqueue.Permits) {
 		// Nobody of this process waits: perhaps nobody need.
-		l, w, err := c.takePermits(ctx, parent, s, true)
+		l, w, err := s.takePermits(ctx, parent, true)
 		if !errors.Is(err, ErrHeld) && !wavering(err) {
 			return l, w, err
 		}
@@ -162,18 +163,18 @@ func (c *Client) lockPermits(ctx, parent context.Context, s *spec, try bool) (*L
 	if err != nil {
 		return nil, WakeNone, err
 	}
-	l, w, err := c.takePermits(ctx, parent, s, false)
+	l, w, err := s.takePermits(ctx, parent, false)
 	turn.Leave()
 	return l, w, err
 }
 
-func (c *Client) takePermits(ctx, parent context.Context, s *spec, try bool) (*Lease, Wake, error) {
-	h, w, err := c.acquire(ctx, s, try)
+func (s *lock) takePermits(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
+	h, w, err := s.runAttempt(ctx, try)
 	if err != nil {
 		return nil, w, err
 	}
-	if l := c.lease(parent, h); l != nil {
+	if l := h.newLease(parent); l != nil {
 		return l, w, nil
 	}
-	return nil, w, h.over()
+	return nil, w, h.endReason()
 }

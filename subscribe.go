@@ -67,7 +67,7 @@ func (at *attempt) pushUnavailable() bool {
 // subscribeAgain tries to subscribe, in the background, when it is time. The hub tells
 // all who wait for it.
 func (at *attempt) subscribeAgain() {
-	c, s := at.c, at.spec
+	c, s := at.c, at.lock
 	if c.hub.Reaches(at.w) || !c.pushing.due(c.now()) {
 		return
 	}
@@ -78,12 +78,13 @@ func (at *attempt) subscribeAgain() {
 		}
 		err = request.InTime(context.Background(), err)
 		c.pushing.learn(c.now(), request.Definite(err) && !request.Transient(err), c.chance())
-		c.reportPushUnavailable(s, err)
+		s.reportPushUnavailable(err)
 	})
 }
 
 // reportPushUnavailable says once in the life of a client that it waits by looking.
-func (c *Client) reportPushUnavailable(s *spec, why error) {
+func (s *lock) reportPushUnavailable(why error) {
+	c := s.client
 	if c.pushing.told.Swap(true) {
 		return
 	}
@@ -96,7 +97,7 @@ func (c *Client) reportPushUnavailable(s *spec, why error) {
 // refused, or the server answers anything but that, it joins all the same. If
 // it answers without a waiter, nothing was asked, or nothing is to be heard.
 func (at *attempt) join(ctx context.Context) (wire.Answer, error) {
-	c, s, number := at.c, at.spec, at.number
+	c, s, number := at.c, at.lock, at.number
 	brief, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
 	w, silent := c.hub.Subscribe(brief, s.channel, number)
 	cancel()
@@ -118,7 +119,7 @@ func (at *attempt) join(ctx context.Context) (wire.Answer, error) {
 	switch {
 	case refused:
 		c.pushing.learn(c.now(), refused, c.chance())
-		c.reportPushUnavailable(s, silent)
+		s.reportPushUnavailable(silent)
 	case silent != nil && err == nil:
 		at.subscribeAgain()
 	case silent != nil:
@@ -132,11 +133,12 @@ func (at *attempt) join(ctx context.Context) (wire.Answer, error) {
 
 // prepare makes sure, once, that the server can run the scripts and its user may, and
 // that it can wait for the acknowledgements that the lock is taken with.
-func (c *Client) prepare(ctx context.Context, s *spec) error {
+func (s *lock) prepare(ctx context.Context) error {
+	c := s.client
 	noPushes, err := c.preflight.Check(ctx, s.ack, s.keys(), s.channel)
 	if noPushes != nil {
 		c.pushing.mute.Store(true)
-		c.reportPushUnavailable(s, noPushes)
+		s.reportPushUnavailable(noPushes)
 	}
 	return err
 }

@@ -17,10 +17,10 @@ type trying struct {
 
 // tryOften takes the lock by trying. Each try is an acquisition of its own:
 // after one that failed nothing is held, and an error that will not pass ends it.
-func (t *terms) tryOften(ctx context.Context) (*Lease, error) {
+func (t *lock) tryOften(ctx context.Context) (*Lease, error) {
 	start := t.client.now()
 	for n := 1; ; n++ {
-		l, err := t.client.lock(ctx, ctx, &t.spec, true)
+		l, err := t.acquireAs(ctx, ctx, true)
 		var held *HeldError
 		known := errors.As(err, &held)
 		if err == nil || !known && !wavering(err) || request.Ended(ctx) != nil {

@@ -23,7 +23,7 @@ import (
 // [ErrUnknownOutcome] it is held, as a reader's or still as the writer's: read
 // and do not write, until a further Downgrade or Upgrade has told. After any
 // other error nothing has changed.
-func (l *Lease) Downgrade(ctx context.Context) error { return l.tenure.step(ctx, down) }
+func (l *Lease) Downgrade(ctx context.Context) error { return l.state.step(ctx, down) }
 
 // Upgrade makes the reader of an [RWMutex] its writer, if it is the only reader:
 // at once and past the line, for all in it wait for that reader. It never waits. While
@@ -38,18 +38,18 @@ func (l *Lease) Downgrade(ctx context.Context) error { return l.tenure.step(ctx,
 // [ErrUnknownOutcome] it is held as a reader's, and perhaps keeps other readers
 // out until it is released, or a further Upgrade or Downgrade has told. After any other
 // error it is the reader's that it was.
-func (l *Lease) Upgrade(ctx context.Context) error { return l.tenure.step(ctx, up) }
+func (l *Lease) Upgrade(ctx context.Context) error { return l.state.step(ctx, up) }
 
-// way is where a step leads.
-type way uint8
+// conversion is an upgrade or a downgrade.
+type conversion uint8
 
 const (
-	still way = iota // no step
+	still conversion = iota // no step
 	down
 	up
 )
 
-func (w way) mode() string {
+func (w conversion) mode() string {
 	if w == down {
 		return wire.Shared
 	}
@@ -58,13 +58,13 @@ func (w way) mode() string {
 
 // step goes down or up. What an earlier step of unknown outcome did is found
 // out first, by taking it again: each is answered the same again.
-func (t *tenure) step(ctx context.Context, want way) error {
+func (t *leaseState) step(ctx context.Context, want conversion) error {
 	h := t.hold
 	switch {
 	case ctx == nil:
 		return errNoContext
-	case !h.spec.rw.any():
-		return invalid("the lease of %q is none of an RWMutex: it has no other way to be held", h.spec.name)
+	case !h.lock.rw.any():
+		return invalid("the lease of %q is none of an RWMutex: it has no other way to be held", h.lock.name)
 	}
 	if err := t.ended(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
@@ -72,13 +72,13 @@ func (t *tenure) step(ctx context.Context, want way) error {
 	var others *HeldError
 	steps, err := h.beginStep(t, want)
 	for _, want := range steps {
-		if err = h.step(ctx, t, want); err != nil {
+		if err = h.convert(ctx, t, want); err != nil {
 			break
 		}
 	}
 	if len(steps) > 0 {
 		h.mu.Lock()
-		h.stepping = false
+		h.converting = false
 		h.mu.Unlock()
 	}
 	if errors.As(err, &others) {
@@ -94,41 +94,41 @@ var errOthersRead = errors.New("holdfast: no step up while others read: release,
 // beginStep decides which steps to take for t: none if it holds as it wants.
 // Until they are done no other step begins, nobody joins the hold, and it
 // is not passed on.
-func (h *hold) beginStep(t *tenure, want way) ([]way, error) {
+func (h *hold) beginStep(t *leaseState, want conversion) ([]conversion, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, reads := h.readers[t]
 	switch {
-	case h.departed || h.tenure != t && !reads:
+	case h.departed || h.lease != t && !reads:
 		return nil, fmt.Errorf("%w: %w", ErrNotHeld, ErrReleased)
-	case h.stepping:
-		return nil, invalid("the lease of %q steps already: let one step end before the next", h.spec.name)
+	case h.converting:
+		return nil, invalid("the lease of %q steps already: let one step end before the next", h.lock.name)
 	case reads && !h.shared:
-		return nil, invalid("the lease of %q was entered under its writer's: let that one step", h.spec.name)
+		return nil, invalid("the lease of %q was entered under its writer's: let that one step", h.lock.name)
 	case h.shared && want == up && h.reading() > 1:
-		return nil, &HeldError{Name: h.spec.name, HeldBy: h.attempt}
-	case h.pending == still && h.shared == (want == down):
+		return nil, &HeldError{Name: h.lock.name, HeldBy: h.attempt}
+	case h.unsettled == still && h.shared == (want == down):
 		return nil, nil
 	}
-	steps := []way{want}
-	if h.pending != still && h.pending != want {
-		steps = []way{h.pending, want}
+	steps := []conversion{want}
+	if h.unsettled != still && h.unsettled != want {
+		steps = []conversion{h.unsettled, want}
 	}
-	h.stepping, h.pending = true, steps[0]
+	h.converting, h.unsettled = true, steps[0]
 	return steps, nil
 }
 
-// step takes one step at the server. A request without an answer is sent once
-// more, for a step that was taken is answered the same again; if that brings no
-// answer either, the step stays pending.
-func (h *hold) step(ctx context.Context, t *tenure, want way) error {
-	c, s := h.spec.client, h.spec
+// convert asks the server for one conversion. A request without an answer is sent once
+// more, for a conversion that was made is answered the same again; if that brings no
+// answer either, the conversion is unsettled.
+func (h *hold) convert(ctx context.Context, t *leaseState, want conversion) error {
+	c, s := h.lock.client, h.lock
 	ttl := s.rw.write
 	if want == down {
 		ttl = s.rw.read
 	}
 	h.mu.Lock()
-	h.pending = want
+	h.unsettled = want
 	h.mu.Unlock()
 	args := []string{
 		h.attempt, wire.Number(h.server.Load()), want.mode(), wire.Millis(h.TTLFor(c.now(), ttl)), c.retention, s.base,
@@ -148,52 +148,52 @@ func (h *hold) step(ctx context.Context, t *tenure, want way) error {
 	})
 	switch {
 	case err != nil && !request.Definite(err):
-		return fault("step of", s.name, err)
+		return wrap("step of", s.name, err)
 	case err == nil && a.Kind == wire.Granted:
-		return h.stepped(t, want, a, sent, ttl)
+		return h.converted(t, want, a, sent, ttl)
 	}
 	h.mu.Lock()
-	h.pending = still
+	h.unsettled = still
 	h.mu.Unlock()
 	switch {
 	case err != nil:
-		return fault("step of", s.name, err)
+		return wrap("step of", s.name, err)
 	case a.Kind == wire.Busy:
 		return &HeldError{Name: s.name, HeldBy: wire.Decode(a.Holder), Remaining: a.Left}
 	case a.Kind == wire.Gone:
-		c.missing(ctx, h)
-		return fmt.Errorf("%w: %w", ErrNotHeld, h.over())
+		h.endMissing(ctx)
+		return fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
 	}
-	return fault("step of", s.name, wire.BadAnswer("another kind to step"))
+	return wrap("step of", s.name, wire.BadAnswer("another kind to step"))
 }
 
-// stepped notes a step that the server has taken. A lease that has ended
+// converted notes a step that the server has taken. A lease that has ended
 // meanwhile is released as what it was, which the server does not mind.
-func (h *hold) stepped(t *tenure, want way, a wire.Answer, sent, ttl time.Duration) error {
-	c := h.spec.client
+func (h *hold) converted(t *leaseState, want conversion, a wire.Answer, sent, ttl time.Duration) error {
+	c := h.lock.client
 	h.mu.Lock()
 	_, reads := h.readers[t]
-	if h.lost != nil || h.closed || h.departed || h.tenure != t && !reads {
+	if h.lost != nil || h.closed || h.departed || h.lease != t && !reads {
 		h.mu.Unlock()
 		return fmt.Errorf("%w: %w", ErrNotHeld, h.ending(t))
 	}
 	hadTurn := h.hasTurn.Load()
-	h.pending = still
+	h.unsettled = still
 	h.passes.Store(0)
 	h.server.Store(a.Token)
 	t.token.Store(h.token())
 	if h.shared = want == down; h.shared {
-		h.let(t)
-		h.tenure = nil
+		h.addReader(t)
+		h.lease = nil
 	} else {
 		delete(h.readers, t)
-		h.tenure = t
+		h.lease = t
 	}
 	// The turn stays behind: a writer of this process may have it by now.
 	h.hasTurn.Store(false)
 	h.mu.Unlock()
 
-	h.hear(a.Waiting)
+	h.setWaiters(a.Waiting)
 	c.renewer.Extended(&h.Item, sent, ttl)
 	if want == up {
 		h.unshare()
@@ -201,15 +201,15 @@ func (h *hold) stepped(t *tenure, want way, a wire.Answer, sent, ttl time.Durati
 	}
 	h.share()
 	if hadTurn {
-		c.turnOf(h.spec).Leave()
+		h.lock.turn().Leave()
 	}
 	return nil
 }
 
 // ending is why the lease has ended.
-func (h *hold) ending(t *tenure) error {
+func (h *hold) ending(t *leaseState) error {
 	if err := t.ended(); err != nil {
 		return err
 	}
-	return h.over()
+	return h.endReason()
 }

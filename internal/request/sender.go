@@ -59,6 +59,15 @@ func (s *Sender) Ask(ctx context.Context, action *script.Script, keys, args []st
 	return wire.Parse(answer)
 }
 
+// Record reads what the server keeps of a lock.
+func (s *Sender) Record(ctx context.Context, keys []string) (wire.Record, error) {
+	answer, err := s.Run(ctx, script.Inspect, keys, nil)
+	if err != nil {
+		return wire.Record{}, err
+	}
+	return wire.ParseRecord(answer)
+}
+
 // Acks are the acknowledgements that a write waits for.
 type Acks struct {
 	Need  store.Acks

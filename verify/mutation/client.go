@@ -58,13 +58,13 @@ var inClient = []mutant{{
 }, {
 	name: "a pushed grant of a fixed lease is believed without being asked about",
 	file: "acquire.go",
-	old:  "!at.stood || at.spec.fixed || ",
+	old:  "!at.stood || at.lock.noRenewal || ",
 	mut:  "!at.stood || ",
 	by:   []check{rules},
 }, {
 	name: "a pushed lease is believed for longer than was asked for",
 	file: "acquire.go",
-	old:  "Lease: min(g.Lease, at.spec.ttl)}",
+	old:  "Lease: min(g.Lease, at.lock.ttl)}",
 	mut:  "Lease: g.Lease}",
 	by:   []check{rules},
 }, {
@@ -131,8 +131,8 @@ var inClient = []mutant{{
 }, {
 	name: "a hold that is lost, or that Close has given back, becomes a lease",
 	file: "hold.go",
-	old:  "	if h.lost != nil || h.closed {\n		return false\n	}\n	h.tenure, h.departed = t, false\n",
-	mut:  "	h.tenure, h.departed = t, false\n",
+	old:  "	if h.lost != nil || h.closed {\n		return false\n	}\n	h.lease, h.departed = t, false\n",
+	mut:  "	h.lease, h.departed = t, false\n",
 	by:   []check{rules, worlds},
 }, {
 	name: "passing inside the process has no bounds",
@@ -155,8 +155,8 @@ var inClient = []mutant{{
 }, {
 	name: "a release is stopped by its context",
 	file: "hold.go",
-	old:  "	ctx = request.Lasting(ctx)\n	c, s := h.spec.client, h.spec\n	start := c.now()\n",
-	mut:  "	c, s := h.spec.client, h.spec\n	start := c.now()\n",
+	old:  "	ctx = request.Lasting(ctx)\n	c, s := h.lock.client, h.lock\n	start := c.now()\n",
+	mut:  "	c, s := h.lock.client, h.lock\n	start := c.now()\n",
 	by:   []check{worlds, rules},
 }, {
 	name: "a swallowed WAIT count",
@@ -167,7 +167,7 @@ var inClient = []mutant{{
 }, {
 	name: "a reader joins a hold that is about to be a writer's",
 	file: "company.go",
-	old:  "if h.lost != nil || h.closed || h.last || !h.shared || h.pending != still || h.reading() == 0 {",
+	old:  "if h.lost != nil || h.closed || h.last || !h.shared || h.unsettled != still || h.reading() == 0 {",
 	mut:  "if h.lost != nil || h.closed || !h.shared || h.reading() == 0 {",
 	by:   []check{worlds, rules},
 }, {
@@ -179,8 +179,8 @@ var inClient = []mutant{{
 }, {
 	name: "a lost lease leaves the turn to nobody",
 	file: "hold.go",
-	old:  "			h.leaveTurn()\n		}\n		c.tellLoss(live, err)\n",
-	mut:  "		}\n		c.tellLoss(live, err)\n",
+	old:  "			h.leaveTurn()\n		}\n		h.reportLoss(live, err)\n",
+	mut:  "		}\n		h.reportLoss(live, err)\n",
 	by:   []check{worlds, rules},
 }, {
 	name: "a push for an attempt of another process is taken",

@@ -50,7 +50,7 @@ var inConnections = []mutant{{
 }, {
 	name: "the end of a wait does not say who has the lock",
 	file: "patience.go",
-	old:  "	if told.Err == nil {\n		c.lookAt(parent, s, told)\n	}\n",
+	old:  "	if told.Err == nil {\n		s.readHolder(parent, told)\n	}\n",
 	mut:  "",
 	by:   []check{outlasting},
 }, {

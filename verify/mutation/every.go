@@ -52,8 +52,8 @@ var inJobs = []mutant{{
 }, {
 	name: "the same fixed times are two periods",
 	file: "periodic.go",
-	old:  "		s.Offset = (e.terms.offset%e.period + e.period) % e.period\n",
-	mut:  "		s.Offset = e.terms.offset\n",
+	old:  "		s.Offset = (e.lock.offset%e.period + e.period) % e.period\n",
+	mut:  "		s.Offset = e.lock.offset\n",
 	by:   []check{rules},
 }, {
 	name: "the function's own error of a run is wrapped",

@@ -85,7 +85,7 @@ var inKinds = []mutant{{
 	name: "a reader of two becomes a writer at once",
 	file: "upgrade.go",
 	old: "	case h.shared && want == up && h.reading() > 1:\n" +
-		"		return nil, &HeldError{Name: h.spec.name, HeldBy: h.attempt}\n",
+		"		return nil, &HeldError{Name: h.lock.name, HeldBy: h.attempt}\n",
 	mut: "",
 	by:  []check{rules},
 }, {
@@ -97,19 +97,19 @@ var inKinds = []mutant{{
 }, {
 	name: "a step of unknown outcome is forgotten",
 	file: "upgrade.go",
-	old:  "		steps = []way{h.pending, want}\n",
-	mut:  "		steps = []way{want}\n",
+	old:  "		steps = []conversion{h.unsettled, want}\n",
+	mut:  "		steps = []conversion{want}\n",
 	by:   []check{rules},
 }, {
 	name: "a lock is held for less at most than it is to stay taken",
 	file: "options.go",
-	old:  "	case ch.most > 0 && ch.least > ch.most:\n",
-	mut:  "	case ch.most < 0:\n",
+	old:  "	case ch.maxHold > 0 && ch.minHold > ch.maxHold:\n",
+	mut:  "	case ch.maxHold < 0:\n",
 	by:   []check{rules},
 }, {
 	name: "a reader's lease is longer than it may hold the lock",
 	file: "options.go",
-	old:  "		kind.read = min(kind.read, leasetime.TTLFor(kind.most))\n",
+	old:  "		kind.read = min(kind.read, leasetime.TTLFor(kind.maxHold))\n",
 	mut:  "",
 	by:   []check{rules},
 }, {
@@ -205,8 +205,8 @@ var inKinds = []mutant{{
 }, {
 	name: "a reader joins a hold with another TTL",
 	file: "localqueue.go",
-	old:  "	return h.spec.client.renewer.TTL(&h.Item) == s.ttl && h.spec.ack == s.ack\n",
-	mut:  "	return h.spec.ack == s.ack\n",
+	old:  "	return h.lock.client.renewer.TTL(&h.Item) == s.ttl && h.lock.ack == s.ack\n",
+	mut:  "	return h.lock.ack == s.ack\n",
 	by:   []check{rules},
 }, {
 	name: "what a reader is given while it leaves stays taken",

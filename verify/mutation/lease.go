@@ -7,20 +7,20 @@ const travelling = "internal/batch/batch.go"
 var inLease = []mutant{{
 	name: "a lease that is dropped is renewed all the same",
 	file: "lease.go",
-	old:  "	h.spec.client.renewer.StopRenewal(&h.Item)\n",
+	old:  "	h.lock.client.renewer.StopRenewal(&h.Item)\n",
 	mut:  "",
 	by:   []check{dropping},
 }, {
 	name: "a lease that is dropped stops the renewals of those who read beside it",
 	file: "lease.go",
-	old:  "reserved > 0 || slices.ContainsFunc(all, (*tenure).inUse) {",
+	old:  "reserved > 0 || slices.ContainsFunc(all, (*leaseState).inUse) {",
 	mut:  "reserved > 0 {",
 	by:   []check{dropping},
 }, {
 	name: "a stay of which all that is left was dropped is renewed",
 	file: "lease.go",
-	old:  "in *tenure) bool { return !in.isDropped() })",
-	mut:  "in *tenure) bool { return true })",
+	old:  "in *leaseState) bool { return !in.isDropped() })",
+	mut:  "in *leaseState) bool { return true })",
 	by:   []check{dropping},
 }, {
 	name: "a reader joins a hold that is not renewed any more",
@@ -31,7 +31,7 @@ var inLease = []mutant{{
 }, {
 	name: "a fixed lease that is dropped is reported",
 	file: "lease.go",
-	old:  "if !c.fake && !t.hold.spec.fixed {",
+	old:  "if !c.fake && !t.hold.lock.noRenewal {",
 	mut:  "if !c.fake {",
 	by:   []check{dropping},
 }, {
@@ -43,8 +43,8 @@ var inLease = []mutant{{
 }, {
 	name: "the loss of a dropped lease is told as well as its leak",
 	file: "hold.go",
-	old:  "slices.DeleteFunc(live, (*tenure).isDropped)",
-	mut:  "slices.DeleteFunc(live, func(*tenure) bool { return false })",
+	old:  "slices.DeleteFunc(live, (*leaseState).isDropped)",
+	mut:  "slices.DeleteFunc(live, func(*leaseState) bool { return false })",
 	by:   []check{dropping},
 }, {
 	name: "the log handler runs where leases are lost",
