@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// FailRequest sets a function that is called before every action, with the action's
-// name and keys. If it returns an error, the action does not run, and Run
-// returns that error: a *store.ServerError is a refusal, any other error a
-// request that was lost on its way. Nil takes the function away.
+// FailRequest sets a function that is called before every script, with the script's name
+// and keys. If it returns an error, the script does not run, and Run returns that error: a
+// *store.ServerError is a refusal, any other error a lost request. Nil removes the
+// function.
 //
-// f runs in the goroutine of the caller and may be called by several at once.
+// f runs in the caller's goroutine. Several may call it at once.
 func (s *Store) FailRequest(f func(action string, keys []string) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fail = f
 }
 
-// LoseReply is FailRequest for the way back: f is called after the action has run, and the
-// error that it returns stands in for the reply. The caller cannot tell a lost
-// reply from a lost request.
+// LoseReply is FailRequest for the reply: f is called after the script has run, and Run
+// returns its error in place of the reply. The caller cannot tell a lost reply from a lost
+// request.
 func (s *Store) LoseReply(f func(action string, keys []string) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,8 +34,8 @@ func (s *Store) hooks() (fail, lose func(string, []string) error) {
 }
 
 // Stall makes the server silent: Run, Listen and Server wait until resume is
-// called, or return when their context ends, in which case nothing has run. After
-// several calls it is silent until each resume was called.
+// called. If their context ends before, they return and nothing has run. After several
+// calls the server is silent until every resume was called.
 func (s *Store) Stall() (resume func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +52,7 @@ func (s *Store) Stall() (resume func()) {
 	})
 }
 
-// reach returns once the server can be talked to, or with ctx's error.
+// reach returns when the server is not silent, or with ctx's error.
 func (s *Store) reach(ctx context.Context) error {
 	for {
 		s.mu.Lock()
@@ -67,8 +67,8 @@ func (s *Store) reach(ctx context.Context) error {
 	}
 }
 
-// stall waits for stalled, ctx's end or its deadline, which may come without
-// or before a Done.
+// stall waits for stalled, or for the end of ctx, or for its deadline, which may come
+// before Done or without it.
 func stall(ctx context.Context, stalled <-chan struct{}) error {
 	var late <-chan time.Time
 	if at, bounded := ctx.Deadline(); bounded {
@@ -86,17 +86,16 @@ func stall(ctx context.Context, stalled <-chan struct{}) error {
 	}
 }
 
-// DropPushes loses the next n messages that somebody listens for, or with n
-// below 0 all of them until DropPushes(0). The server believes that they were
-// heard.
+// DropPushes loses the next n messages that have a subscriber; if n is below 0, all of
+// them until DropPushes(0). For the server they were delivered.
 func (s *Store) DropPushes(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop = max(n, -1)
 }
 
-// BreakSubscriptions breaks all subscriptions: what is published is heard by nobody until
-// resume is called, which tells every listener that it was.
+// BreakSubscriptions breaks all subscriptions: no message is delivered until resume is
+// called. Resume tells every listener.
 func (s *Store) BreakSubscriptions() (resume func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,30 +117,30 @@ func (s *Store) BreakSubscriptions() (resume func()) {
 	}
 }
 
-// Flush forgets every key, as FLUSHALL or a restart without persistence would.
-// Subscriptions stand.
+// Flush loses every key, as FLUSHALL or a restart without persistence does. Subscriptions
+// remain.
 func (s *Store) Flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.entries)
 }
 
-// What Plant and PlantNewerFormat put at a key.
+// The values that PlantForeign and PlantNewerFormat put at a key.
 const (
 	wrongType   = "a value of another type"
 	laterFormat = "a record of a later format"
 )
 
-// PlantForeign puts a value at key that is no hash: every action on it is refused
-// with the code WRONGTYPE.
+// PlantForeign puts a value at key that is no hash: every script on it is refused with the
+// code WRONGTYPE.
 func (s *Store) PlantForeign(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.entries[key] = &entry{foreign: wrongType}
 }
 
-// PlantNewerFormat puts a record at key that a later Holdfast wrote: every action on
-// a lock refuses it with the code FORMAT.
+// PlantNewerFormat puts a record of a later Holdfast at key: every script on a lock refuses
+// it with the code FORMAT.
 func (s *Store) PlantNewerFormat(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// subscription delivers to one Listener, one message at a time and in order,
-// from a goroutine of its own that ends with it.
+// subscription delivers messages to one Listener, one at a time and in order. It has its
+// own goroutine, which ends with it.
 type subscription struct {
 	store.Listener
 	queue []func()      // guarded by Store.mu
@@ -18,8 +18,8 @@ type subscription struct {
 	ended chan struct{} // closed by the goroutine
 }
 
-// Listen subscribes to channel. The subscription stands when Listen returns;
-// while the store is cut it hears nothing, and is resumed with the others.
+// Listen subscribes to channel. When Listen returns, messages are delivered. While
+// subscriptions are broken, none is delivered, and this one is resumed with the others.
 func (s *Store) Listen(ctx context.Context, channel string, l store.Listener) (func(), error) {
 	if err := s.reach(ctx); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (sub *subscription) enqueue(call func()) {
 	}
 }
 
-// listening needs mu. It answers how many listeners would hear a message.
+// listening needs mu. It returns the number of listeners that would get a message.
 func (s *Store) listening(channel string) int {
 	if s.cut {
 		return 0
@@ -97,8 +97,8 @@ func (s *Store) listening(channel string) int {
 	return len(s.listeners[channel])
 }
 
-// publish needs mu. It answers how many listeners heard the message; one that
-// is dropped on its way counts as heard, as on a network.
+// publish needs mu. It returns the number of listeners that got the message. A dropped
+// message counts, as on a network.
 func (s *Store) publish(channel, payload string) int {
 	heard := s.listening(channel)
 	if heard == 0 {
@@ -116,8 +116,8 @@ func (s *Store) publish(channel, payload string) int {
 	return heard
 }
 
-// Publish sends a message as any program with access to the server could, and
-// answers how many listeners heard it.
+// Publish sends a message, as any program with access to the server could, and returns the
+// number of listeners that got it.
 func (s *Store) Publish(channel, payload string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Store is an empty server of its own. It is used by many goroutines at once.
+// Store is a server of its own, empty at first. Many goroutines may use it at once.
 type Store struct {
-	// mu guards all below. Nothing blocks and no function of a user runs
-	// while it is held, the clock excepted.
+	// mu guards all fields below. While it is held, nothing blocks, and no function
+	// of a user runs except the clock.
 	mu        sync.Mutex
 	clock     func() time.Time
 	ahead     time.Duration // what Advance added to clock
@@ -21,21 +21,21 @@ type Store struct {
 	entries   map[string]*entry
 	listeners map[string][]*subscription
 	cut       bool
-	run       string // which run of the server this is
+	run       string // the server's run ID
 	drop      int    // pushes still to drop; below 0: all
 	stalled   chan struct{}
-	stalls    int // how many want it so
+	stalls    int // how many calls of Stall are in force
 	acks      store.Acks
 	fail      func(action string, keys []string) error
 	lose      func(action string, keys []string) error
 }
 
-// entry is what stands at a key: one of its fields is set.
+// entry is the value at a key: one of its fields is set.
 type entry struct {
 	record  *record // a lock's
-	client  *client // what a client registered as
+	client  *client // a client's own
 	badge   *badge  // a quorum's
-	foreign string  // what Plant put there
+	foreign string  // what PlantForeign or PlantNewerFormat has put there
 	expires int64   // ms; 0: never
 }
 
@@ -50,11 +50,10 @@ func New() *Store {
 	}
 }
 
-// Run executes one action at one instant of the store's clock. An action that
-// the store does not know, or that is given too few arguments, is refused as
-// a server would refuse it.
+// Run executes one script at one instant of the store's clock. If the store does not know
+// the script, or if arguments are missing, it refuses as a server does.
 //
-// With an ended ctx nothing runs, and Run returns ctx.Err().
+// If ctx has ended, nothing runs, and Run returns ctx.Err().
 func (s *Store) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
 	if err := s.reach(ctx); err != nil {
 		return "", err
@@ -74,7 +73,7 @@ func (s *Store) Run(ctx context.Context, action *script.Script, keys, args []str
 	return answer, err
 }
 
-// actions has what each action does to the record of one lock.
+// actions has the twins of the scripts that work on the record of one lock.
 var actions = map[string]func(*step, *arguments) string{
 	"acquire":    acquire,
 	"release":    release,
@@ -129,8 +128,8 @@ func (s *Store) act(name string, keys, words []string) (string, error) {
 	})
 }
 
-// onRecord lets act work on the record at key, an empty one if there is none.
-// What act leaves behind is stored and pushed unless it answers an error.
+// onRecord runs act on the record at key, an empty one if there is none. Unless act returns
+// an error, it stores the changes and sends the pushes.
 func (s *Store) onRecord(key string, act func(*step) (string, error)) (string, error) {
 	t, err := s.open(key)
 	if err != nil {
@@ -166,7 +165,7 @@ func (s *Store) open(key string) (*step, error) {
 	}, nil
 }
 
-// close stores what a step leaves behind, and pushes.
+// close stores the changes of a step, and sends its pushes.
 func (s *Store) close(key string, t *step) {
 	if t.record.fence != 0 {
 		s.entries[key] = &entry{record: t.record, expires: t.expires}
@@ -176,7 +175,7 @@ func (s *Store) close(key string, t *step) {
 	}
 }
 
-// lookup answers what stands at key, nil if nothing does or its life is over.
+// lookup returns the value at key, nil if there is none or it has expired.
 func (s *Store) lookup(key string) *entry {
 	at := s.entries[key]
 	if at != nil && at.expires != 0 && s.now().UnixMilli() > at.expires {
@@ -186,16 +185,16 @@ func (s *Store) lookup(key string) *entry {
 	return at
 }
 
-// Group answers the same for every key: they all live on one server.
+// Group returns the same for every key: all keys are on one server.
 func (s *Store) Group(string) string { return "" }
 
-// Sharded answers false.
+// Sharded returns false.
 func (s *Store) Sharded() bool { return false }
 
-// Gathers answers true.
+// Batches returns true.
 func (s *Store) Batches() bool { return true }
 
-// Server describes the store itself. It honours ctx and Stall, and no hook.
+// Server describes the store itself. It heeds ctx and Stall, and no hook.
 func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 	if err := s.reach(ctx); err != nil {
 		return store.ServerInfo{}, err

@@ -32,7 +32,7 @@ func Channel(prefix string) string { return prefix + ":audit" }
 func Who(prefix, name string) string { return Channel(prefix) + "@" + name }
 
 // Store returns store with actions that keep an account of themselves on
-// channel, see [Channel]. What store can do beyond [holdfast.Store], the result
+// channel, see [Channel]. What the store can do beyond [store.Store], the result
 // can do too.
 func Store(st store.Store, channel string) store.Store {
 	s := &audited{Store: st, actions: make(map[*script.Script]*script.Script)}
@@ -96,7 +96,7 @@ func (s *audited) of(action *script.Script) *script.Script {
 	return action // one that is none of the protocol's
 }
 
-// Gathers implements [holdfast.Gatherer].
+// Batches implements [store.Batcher].
 func (s *audited) Batches() bool {
 	g, ok := s.Store.(store.Batcher)
 	return ok && g.Batches()
