@@ -1,3 +1,5 @@
+// From the call of a kind to the grant: the turn in this process, the request to the server, the lease.
+
 package holdfast
 
 import (
@@ -7,8 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/backoff"
-	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/waitqueue"
@@ -302,126 +302,179 @@ func (at *attempt) granted(g grant) (*hold, error) {
 	return h, err
 }
 
-// await waits in the line for the push, and looks by itself when the holders
-// may be over, when the subscription was broken, and at every heartbeat: a
-// push that is lost costs a poll, never the lock. What else ends it: ctx, the
-// client's closing, or a refusal that will not pass.
-func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
-	c, s := at.c, at.lock
-	next, failures := at.pollAfter(a), 0
-	var silence error // of the last look; nil if it was answered
+// acquireShared takes the lock as a reader: under the lease of this very call
+// chain, else together with the readers of this process, else from the server.
+func (s *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
+	c := s.client
+	if l, err := s.readUnder(parent); l != nil || err != nil {
+		return l, WakeNone, err
+	}
+	if !s.shares() {
+		return s.readAlone(ctx, parent, try)
+	}
+	cause := WakeNone
 	for {
-		timer := time.NewTimer(next)
-		wake := WakePush
-		var pushed pushes.Grant
-		var freeIn time.Duration
-		select {
-		case pushed = <-at.w.Granted:
-		case <-at.w.Recheck:
-			wake = WakeResume
-		case freeIn = <-at.w.FreeAt:
-			wake = WakeNone
-		case <-timer.C:
-			wake = WakePoll
-		case <-ctx.Done():
-			timer.Stop()
-			at.cancel()
-			if silence != nil {
-				return nil, &endedError{name: s.name, end: ctx.Err(), last: silence}
+		turn, err := c.queue.Enter(ctx, s.key(), waitqueue.Shared, s, try)
+		if turn.Waited {
+			cause = WakeLocal
+		}
+		switch {
+		case err != nil:
+			return nil, cause, err
+		case turn.None():
+			return s.readAlone(ctx, parent, try)
+		case !turn.Joined:
+			h, w, err := s.readFirst(ctx, try, turn)
+			if err != nil {
+				return nil, max(cause, w), err
 			}
-			return nil, ctx.Err()
-		case <-c.life.Closing():
-			timer.Stop()
-			at.cancel()
-			return nil, ErrClosed
+			if l := h.newReaderLease(parent, false); l != nil {
+				return l, max(cause, w), nil
+			}
+			return nil, cause, h.endReason()
+		case !turn.Hold.suits(s):
+			// It waited for a reader that has other terms.
+			turn.Hold.unreserve()
+			return s.readAlone(ctx, parent, try)
 		}
-		timer.Stop()
-		select {
-		case pushed = <-at.w.Granted: // before anything else that has come meanwhile
-			wake = WakePush
-		default:
+		if l := turn.Hold.newReaderLease(parent, true); l != nil {
+			return l, cause, nil
 		}
-		if wake == WakeNone {
-			// The lock may be free then, and it is this waiter that is asked to look.
-			next = at.pollAfter(wire.Answer{Left: freeIn, Place: 1})
+	}
+}
+
+// readUnder enters a read-write lock as a reader under the context of a lease
+// of it, without the network and past all who wait: they wait for that lease.
+// Without such a lease it answers neither.
+func (s *lock) readUnder(parent context.Context) (*Lease, error) {
+	c := s.client
+	for held := leaseOf(parent); held != nil; held = held.outerLease() {
+		if !held.of(c, s) || held.ended() != nil {
 			continue
 		}
-		at.reportWake(wake)
-		if wake == WakePush {
-			// Unless it can be believed, a poll confirms it and starts the lease anew.
-			if g, ok := at.believes(pushed); ok {
-				return at.granted(g)
+		h := held.hold
+		if !h.lock.rw.any() {
+			return nil, held.deadlock()
+		}
+		if t := h.newLeaseState(parent, true); h.addMember(t, held) {
+			return t.handle(), nil
+		}
+	}
+	return nil, nil
+}
+
+// readAlone takes a hold that is shared with nobody in this process.
+func (s *lock) readAlone(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
+	h, w, err := s.runAttempt(ctx, try)
+	if err != nil {
+		return nil, w, err
+	}
+	if l := h.newReaderLease(parent, false); l != nil {
+		return l, w, nil
+	}
+	return nil, w, h.endReason()
+}
+
+// newReaderLease begins a lease under a hold that is kept for it; nil if the hold is lost.
+func (h *hold) newReaderLease(parent context.Context, local bool) *Lease {
+	if t := h.newLeaseState(parent, local); h.redeem(t) {
+		return t.handle()
+	}
+	return nil
+}
+
+// readFirst asks the server for the readers of this process; the caller has the
+// turn, and gives it up with that. The hold that it brings is kept for the caller.
+func (s *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold, Wake, error) {
+	do := turn.Do
+	if do == waitqueue.Check {
+		if do = turn.Hold.checkWaiters(ctx); do == waitqueue.Share && turn.Hold.reserve() {
+			turn.Share(turn.Hold)
+			return turn.Hold, WakeNone, nil
+		}
+	}
+	// A reader that knows that somebody waits stands behind at once. Else the first
+	// request does not wait, for those that only try wait for its answer.
+	var h *hold
+	var w Wake
+	var err error
+	if try || do != waitqueue.Wait {
+		h, w, err = s.runAttempt(ctx, true)
+	} else {
+		err = &HeldError{Name: s.name}
+	}
+	if held := heldIn(err); (held != nil || wavering(err)) && !try {
+		turn.Waiting(held)
+		h, w, err = s.runAttempt(ctx, false)
+	}
+	if err != nil {
+		turn.Refuse(heldIn(err))
+		return nil, w, err
+	}
+	turn.Share(h)
+	return h, w, nil
+}
+
+// heldIn is what err says of the holder; nil if it is another error, or none.
+func heldIn(err error) error {
+	var held *HeldError
+	if errors.As(err, &held) {
+		return held
+	}
+	return nil
+}
+
+// checkWaiters renews the hold, which tells who waits, and decides anew. After an error
+// nothing is known: the reader stands in line, where it harms nobody.
+func (h *hold) checkWaiters(ctx context.Context) waitqueue.Decision {
+	c := h.lock.client
+	ttl, sent := c.renewer.TTL(&h.Item), c.now()
+	r, got, err := c.sender.Renew(ctx, h.lock.ack, []request.Renewal{h.renewal(ttl)})
+	if err == nil {
+		err = h.lock.acked(got)
+	}
+	if err != nil || !r[0].Held {
+		return waitqueue.Wait // its next renewal will say that it is lost
+	}
+	c.renewer.Extended(&h.Item, sent, ttl)
+	h.setWaiters(r[0].Waiting)
+	return waitqueue.Join(0, r[0].Waiting, false)
+}
+
+// trying says how often, and about how far apart.
+type trying struct {
+	tries int // 0: wait instead
+	pace  time.Duration
+}
+
+// tryOften takes the lock by trying. Each try is an acquisition of its own:
+// after one that failed nothing is held, and an error that will not pass ends it.
+func (t *lock) tryOften(ctx context.Context) (*Lease, error) {
+	start := t.client.now()
+	for n := 1; ; n++ {
+		l, err := t.acquireAs(ctx, ctx, true)
+		var held *HeldError
+		known := errors.As(err, &held)
+		if err == nil || !known && !wavering(err) || request.Ended(ctx) != nil {
+			return l, err
+		}
+		if n == t.tries {
+			told := HeldError{Name: t.name, Err: reason(err)}
+			if known {
+				told = *held
 			}
+			told.Tries, told.Waited = n, t.client.now()-start
+			return nil, &told
 		}
-		a, err := at.poll(ctx)
-		switch {
-		case err == nil && a.Kind == wire.Queued:
-			next, failures, silence = at.pollAfter(a), 0, nil
-		case err == nil:
-			return at.handleAnswer(ctx, a)
-		case request.Ended(ctx) != nil || !request.Transient(err):
-			return nil, at.failed(ctx, err, silence)
-		default:
-			// The server is silent or away: ask again, more slowly. If it has
-			// given the place away by then, the look joins anew.
-			next, failures, silence = backoff.Default.After(failures, c.chance()), failures+1, err
+		timer := time.NewTimer(t.pace/2 + time.Duration(t.client.chance()*float64(t.pace)))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, fmt.Errorf("holdfast: lock %q: %w", t.name, ctx.Err())
+		case <-t.client.life.Closing():
+			timer.Stop()
+			return nil, fmt.Errorf("holdfast: lock %q: %w", t.name, ErrClosed)
 		}
 	}
-}
-
-// believes reports whether a pushed grant can be believed without asking, and from
-// when its lease counts: too little of that may be left, or the server has said
-// since that the attempt waits. Nobody renews a fixed lease, and acknowledgements may be
-// longer in coming than the lease of a push: they ask, to have the whole TTL.
-func (at *attempt) believes(g pushes.Grant) (grant, bool) {
-	p := leasetime.Push{Sent: at.since, Queued: at.queued, Granted: g.Now, Lease: min(g.Lease, at.lock.ttl)}
-	if g.Now == 0 {
-		// It does not say when it was made: perhaps with the last answer,
-		// unless the token is older, which is the server's time in µs, or more.
-		p.Granted, p.Lease = min(at.queued, g.Token/1000), at.lock.ttl
-	}
-	now := at.c.now()
-	if !at.stood || at.lock.noRenewal || at.lock.ack.Wanted() || !p.Trusted(now) {
-		return grant{}, false
-	}
-	return grant{token: g.Token, waiting: g.Waiting, since: p.Since(now), pushed: p.Lease}, true
-}
-
-// poll polls; a waiter whom the record has forgotten joins again at the end.
-func (at *attempt) poll(ctx context.Context) (wire.Answer, error) {
-	a, err := at.ask(ctx, script.Poll)
-	if err != nil || a.Kind != wire.Gone {
-		return a, err
-	}
-	at.newAttemptID()
-	return at.ask(ctx, script.Acquire)
-}
-
-// newAttemptID makes a new attempt of one that the record does not know any more:
-// a push for a grant that it had may still be on its way, and would be taken
-// for a grant at the new place.
-func (at *attempt) newAttemptID() {
-	c := at.c
-	if !at.sure {
-		at.cancel()
-	}
-	at.id, at.number = c.attempt()
-	at.stood, at.risk = false, false
-	if at.w != nil {
-		at.w = c.hub.Replace(at.w, at.number)
-	}
-}
-
-// pollAfter is for how long to wait for a push before looking.
-func (at *attempt) pollAfter(a wire.Answer) time.Duration {
-	if at.pushUnavailable() {
-		at.subscribeAgain()
-		return leasetime.PollWithoutPush(a.Left, at.lock.ttl, at.c.chance())
-	}
-	return leasetime.PollAfter(a.Left, a.Place, at.lock.ttl, at.c.chance())
-}
-
-func (at *attempt) reportWake(w Wake) {
-	at.wake = w
-	at.c.events.observe(Event{Kind: EventWake, Name: at.lock.name, HolderID: at.id, Wake: w})
 }

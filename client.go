@@ -1,3 +1,5 @@
+// Client: it assembles the parts and ends them.
+
 package holdfast
 
 import (

@@ -1,3 +1,5 @@
+// Config, its defaults and its limits.
+
 package holdfast
 
 import (

@@ -1,3 +1,5 @@
+// Election: to become leader, to publish a value, to resign.
+
 package holdfast
 
 import (

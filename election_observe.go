@@ -1,3 +1,5 @@
+// Who leads an election, asked once or observed.
+
 package holdfast
 
 import (

@@ -1,3 +1,5 @@
+// The errors, and what each says.
+
 package holdfast
 
 import (
@@ -210,7 +212,8 @@ func (e *unknownError) Error() string {
 }
 
 func (e *unknownError) Is(target error) bool { return target == ErrUnknownOutcome }
-func (e *unknownError) Unwrap() error        { return e.cause }
+
+func (e *unknownError) Unwrap() error { return e.cause }
 
 // wrap puts an error of the store into words for the caller: what is definite
 // stays so, anything else is an unknown outcome.
@@ -242,4 +245,22 @@ func (e *endedError) Error() string {
 }
 
 func (e *endedError) Is(target error) bool { return e.unknown && target == ErrUnknownOutcome }
-func (e *endedError) Unwrap() error        { return e.end }
+
+func (e *endedError) Unwrap() error { return e.end }
+
+// ErrNotAcked says that a grant was not acknowledged by as many replicas or
+// disks as were asked for, and was given back. The error is an *AckError.
+var ErrNotAcked = errors.New("holdfast: grant not acknowledged")
+
+// AckError says what was missing. It is an [ErrNotAcked].
+type AckError struct {
+	Name      string
+	Want, Got store.Acks
+}
+
+func (e *AckError) Error() string {
+	return fmt.Sprintf("holdfast: lock %q: acknowledged by %v, want %v", e.Name, e.Got, e.Want)
+}
+
+// Is makes an AckError an ErrNotAcked.
+func (e *AckError) Is(target error) bool { return target == ErrNotAcked }

@@ -1,3 +1,5 @@
+// Events, and how the observer and the log are told of them.
+
 package holdfast
 
 import (

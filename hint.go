@@ -1,3 +1,5 @@
+// Hint: one sentence on what to do about an error.
+
 package holdfast
 
 import (

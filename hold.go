@@ -1,13 +1,12 @@
+// hold: one grant of the server, the leases that it serves, its one release.
+
 package holdfast
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -160,167 +159,6 @@ func (h *hold) finish(err error) {
 	}
 }
 
-// markLost is told by the renewer. The record is left alone: the holder's code may
-// still run, and giving the lock on early would only invite the next one to
-// meet it. Release, or the lease's end on the server, frees it.
-func (h *hold) markLost(reason renewer.Reason) {
-	h.mu.Lock()
-	err := h.loss(LossReason(reason))
-	h.lost = err
-	first, all := h.lease, h.leases()
-	h.mu.Unlock()
-	for _, t := range all {
-		live := t.finish(err)
-		if len(live) == 0 {
-			continue
-		}
-		if t == first {
-			// The holder has lost the turn too: the next goroutine of this process may
-			// ask the server like anybody else, whenever the holder notices.
-			h.leaveTurn()
-		}
-		h.reportLoss(live, err)
-	}
-	h.unshare()
-	if reason == renewer.NotHeld {
-		h.cancelPosition()
-	}
-}
-
-// reportLoss tells of leases of one stay that are lost. Nobody minds those that were
-// dropped: they have been reported. A fixed lease that is over has lasted as long as
-// it was to.
-func (h *hold) reportLoss(live []*leaseState, err *LostError) {
-	c := h.lock.client
-	live = slices.DeleteFunc(live, (*leaseState).isDropped)
-	for i, t := range live {
-		h, n := t.hold, news{hold: t.hold, lease: t, event: t.ending(EventLost, false, err)}
-		if i == 0 {
-			level, token := slog.LevelWarn, t.token.Load()
-			if h.lock.noRenewal && err.Reason == LossExpired {
-				level = slog.LevelDebug
-			}
-			n.log = func(log *slog.Logger) {
-				log.Log(c.life.Context(), level, "holdfast: lease lost", "lock", h.lock.name,
-					"reason", string(err.Reason), "token", token)
-			}
-		}
-		c.events.tell(n)
-	}
-}
-
-// loss is the error for a hold that is lost: for that reason, unless it is known that it
-// was evicted. h.mu is held.
-func (h *hold) loss(reason LossReason) *LostError {
-	if h.evicted != nil {
-		reason = LossEvicted
-	}
-	return &LostError{Name: h.lock.name, Reason: reason, Evicted: h.evicted}
-}
-
-func (h *hold) lostFor(reason renewer.Reason) *LostError {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.loss(LossReason(reason))
-}
-
-// readEviction looks in the record whether an operator took the hold away, and notes who it was.
-func (h *hold) readEviction(ctx context.Context) (r wire.Record, reason renewer.Reason) {
-	r, err := h.lock.client.sender.Record(ctx, h.lock.keys())
-	if err != nil || r.Evicted == nil || !slices.ContainsFunc(r.Evicted.Attempts, h.made) {
-		return r, renewer.NotHeld
-	}
-	h.noteEviction(&EvictionInfo{At: r.Evicted.At, By: r.Evicted.By, Reason: r.Evicted.Reason})
-	return r, renewer.Evicted
-}
-
-// made reports that an attempt of the record is the hold's. A store of several servers
-// gives it a name of its own on each of them.
-func (h *hold) made(attempt string) bool {
-	rest, mine := strings.CutPrefix(attempt, h.attempt)
-	return mine && (rest == "" || rest[0] == '.')
-}
-
-// noteEviction notes who evicted the hold, also if it was lost for less before.
-func (h *hold) noteEviction(by *EvictionInfo) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.evicted = by
-	if h.lost != nil {
-		h.lost = h.loss(LossEvicted)
-	}
-}
-
-// endMissing ends a hold that the server does not know any more.
-func (h *hold) endMissing(ctx context.Context) {
-	c := h.lock.client
-	_, reason := h.readEviction(request.Lasting(ctx))
-	if c.renewer.Remove(&h.Item) {
-		h.markLost(reason)
-	}
-}
-
-// cancelPosition gives up the place in the line that the server may have again: a
-// failover that loses the grant brings back the waiter that was granted, and its
-// turn would go to nobody for the time of a lease. It is said once: if that is
-// lost, so is no more than that time.
-func (h *hold) cancelPosition() {
-	h.mu.Lock()
-	stood := h.stood
-	h.mu.Unlock()
-	if stood {
-		h.lock.client.canceller.Cancel(h.lock.attempt(h.attempt), h.lock.client.now())
-	}
-}
-
-// renewHolds asks the server to extend leases of one group.
-func renewHolds(ctx context.Context, c *Client, batch []*renewer.Item) ([]renewer.Outcome, error) {
-	holds := make([]request.Renewal, len(batch))
-	for i, l := range batch {
-		holds[i] = l.Hold.(*hold).renewal(l.Asking)
-	}
-	// All of one group wait for the same acknowledgements, or none does.
-	first := batch[0].Hold.(*hold).lock
-	renewals, got, err := c.sender.Renew(ctx, first.ack, holds)
-	if err == nil {
-		err = first.acked(got)
-	}
-	if err != nil {
-		return nil, request.InTime(c.life.Context(), err) // the limit is the renewer's
-	}
-	outcomes := make([]renewer.Outcome, len(batch))
-	var asking sync.WaitGroup
-	for i, r := range renewals {
-		switch {
-		case r.Held:
-			outcomes[i].Waiting = r.Waiting
-		case r.Unknown:
-			outcomes[i].Err = errTooFew
-		case r.Evicted:
-			outcomes[i].Lost = renewer.Evicted
-			asking.Go(func() { batch[i].Hold.(*hold).readEviction(ctx) }) // by whom and why
-		default:
-			outcomes[i].Lost = renewer.NotHeld
-		}
-	}
-	asking.Wait()
-	return outcomes, nil
-}
-
-// errTooFew is why nothing is known of one lease while others were renewed.
-var errTooFew = errors.New("too few servers have answered")
-
-// renewed is told by the renewer of every try.
-func (h *hold) renewed(waiting int, lag time.Duration, err error) {
-	c := h.lock.client
-	if err == nil {
-		h.setWaiters(waiting)
-	}
-	c.events.tell(news{hold: h, event: Event{
-		Kind: EventRenew, Name: h.lock.name, HolderID: h.attempt, Waiters: waiting, Lag: max(lag, 0), Err: err,
-	}})
-}
-
 // releaseMode says how a hold is given up. The zero value frees the lock.
 type releaseMode struct {
 	keep   time.Duration // the lock stays taken for so long from now
@@ -463,3 +301,194 @@ func (h *hold) gone(ctx context.Context) error {
 
 // ceilMillis writes a duration as whole milliseconds, not less than it is.
 func ceilMillis(d time.Duration) string { return wire.Millis(d + time.Millisecond - 1) }
+
+// members are the readers under one hold: all of its leases while it is shared,
+// and the writer's own re-entries while it is not. hold.mu guards the fields.
+type members struct {
+	readers    map[*leaseState]struct{}
+	keptUntil  time.Duration // the lock stays taken until then, though the last one has left
+	reserved   int32         // reservations: readers that are let in and have no lease yet
+	unsettled  conversion    // of a step that is under way, or of unknown outcome
+	shared     bool          // held as a reader on the server, as far as is known here
+	converting bool          // it is under way
+	departed   bool          // the holder has released its lease
+}
+
+// reading is how many read under the hold, or will. h.mu is held.
+func (h *hold) reading() int { return len(h.readers) + int(h.reserved) }
+
+// leases are all leases under the hold. h.mu is held.
+func (h *hold) leases() (all []*leaseState) {
+	if h.lease != nil {
+		all = append(all, h.lease)
+	}
+	for t := range h.readers {
+		all = append(all, t)
+	}
+	return all
+}
+
+// reserve keeps the hold for one more reader, until its lease is let in or the
+// reservation is given back. It reports false when the hold is over or about to step.
+func (h *hold) reserve() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lost != nil || h.closed || h.last || !h.shared || h.unsettled != still || h.reading() == 0 {
+		return false
+	}
+	h.reserved++
+	return true
+}
+
+// redeem lets the lease in for which the hold was kept. It reports false,
+// and the reservation is gone, if the hold was lost or the client has closed.
+func (h *hold) redeem(t *leaseState) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.reserved--
+	if h.lost != nil || h.closed {
+		return false
+	}
+	h.addReader(t)
+	return true
+}
+
+// addMember lets a lease in beside held, under whose context it was taken.
+func (h *hold) addMember(t, held *leaseState) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, reads := h.readers[held]
+	if h.lost != nil || h.closed || !reads && h.lease != held {
+		return false
+	}
+	h.addReader(t)
+	return true
+}
+
+func (h *hold) addReader(t *leaseState) {
+	if h.readers == nil {
+		h.readers = make(map[*leaseState]struct{})
+	}
+	h.readers[t] = struct{}{}
+}
+
+// joinable reports whether readers may find their way to the hold.
+func (h *hold) joinable() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lost == nil && !h.closed && !h.last && h.shared && h.reading() > 0
+}
+
+// reads reports whether the lease is one of a reader.
+func (t *leaseState) reads() bool {
+	t.hold.mu.Lock()
+	defer t.hold.mu.Unlock()
+	return t.hold.lease != t
+}
+
+// of reports whether the lease is one of this lock.
+func (t *leaseState) of(c *Client, s *lock) bool {
+	return t.hold.lock.client == c && t.hold.lock.key() == s.key()
+}
+
+// unreserve gives a reservation back: the reader does not want the lease any more.
+func (h *hold) unreserve() {
+	h.mu.Lock()
+	h.reserved--
+	last := h.alone()
+	h.mu.Unlock()
+	if last {
+		_ = h.releaseShared(h.lock.client.life.Context())
+	}
+}
+
+// alone reports that no reader is left. h.mu is held.
+func (h *hold) alone() bool { return h.shared && h.reading() == 0 }
+
+// removal says what is left to do when a lease has left its hold.
+type removal uint8
+
+const (
+	asHolder removal = iota // it was the writer's, or of permits: give the hold up
+	asLast                  // it was the last reader's: give the hold up
+	asOne                   // others read on
+	asGuest                 // it had ended with the writer's under which it was entered
+)
+
+// remove takes a lease out of its hold. From then on the hold does not step for it.
+func (h *hold) remove(t *leaseState) removal {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lease == t {
+		h.departed = true
+		return asHolder
+	}
+	if _, in := h.readers[t]; !in {
+		return asGuest
+	}
+	delete(h.readers, t)
+	if h.alone() {
+		return asLast
+	}
+	return asOne
+}
+
+// afterReader is what follows for a reader.
+func (h *hold) afterReader(ctx context.Context, as removal) (local bool, err error) {
+	if as == asLast {
+		return false, h.releaseShared(ctx)
+	}
+	if as == asGuest {
+		return true, fmt.Errorf("%w: %w", ErrNotHeld, ErrReleased)
+	}
+	h.mu.Lock()
+	lost := h.lost
+	h.mu.Unlock()
+	if lost != nil {
+		return true, fmt.Errorf("%w: %w", ErrNotHeld, lost)
+	}
+	h.stopIfDropped()
+	return true, nil
+}
+
+// releaseShared gives up a hold that nobody reads under any more.
+func (h *hold) releaseShared(ctx context.Context) error {
+	h.unshare()
+	h.mu.Lock()
+	keep := max(h.keptUntil-h.lock.client.now(), 0)
+	h.mu.Unlock()
+	_, err := h.handOverOrRelease(ctx, releaseMode{keep: keep})
+	return err
+}
+
+// keepFor has the lock stay taken for at least delay, also while others read.
+func (t *leaseState) keepFor(delay time.Duration) {
+	h := t.hold
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, reads := h.readers[t]; delay > 0 && reads && h.shared {
+		h.keptUntil = max(h.keptUntil, h.lock.client.now()+delay)
+	}
+}
+
+// endMembers ends what was entered under the writer's lease, which ends now.
+func (h *hold) endMembers() {
+	h.mu.Lock()
+	guests := h.readers
+	h.readers = nil
+	h.mu.Unlock()
+	for t := range guests {
+		t.end(ErrReleased)
+	}
+}
+
+// errReads is the hint in a deadlock of a reader that wants to write.
+var errReads = errors.New("it reads, and would wait for itself")
+
+// deadlock is the error for who wants a lock under the context of its own lease.
+func (t *leaseState) deadlock() error {
+	if t.hold.lock.rw.any() && t.reads() {
+		return fmt.Errorf("holdfast: lock %q: %w: %w", t.hold.lock.name, ErrDeadlock, errReads)
+	}
+	return fmt.Errorf("holdfast: lock %q: %w", t.hold.lock.name, ErrDeadlock)
+}

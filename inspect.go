@@ -1,3 +1,5 @@
+// LockInfo, and what an operator does: Inspect and Evict.
+
 package holdfast
 
 import (

@@ -1,3 +1,5 @@
+// Lease: its context, its end, and the report of one that was dropped.
+
 package holdfast
 
 import (

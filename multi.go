@@ -1,3 +1,5 @@
+// MultiMutex: several mutexes, all or none.
+
 package holdfast
 
 import (

@@ -1,3 +1,5 @@
+// MultiLease: one lease over several.
+
 package holdfast
 
 import (

@@ -1,3 +1,5 @@
+// Mutex, and what the server says of it.
+
 package holdfast
 
 import (

@@ -1,3 +1,5 @@
+// The options, for which kinds each is, and what contradicts what.
+
 package holdfast
 
 import (

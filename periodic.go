@@ -1,3 +1,5 @@
+// Periodic: a job, at most once in each period.
+
 package holdfast
 
 import (

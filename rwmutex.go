@@ -1,3 +1,5 @@
+// RWMutex: many readers or one writer.
+
 package holdfast
 
 import (

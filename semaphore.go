@@ -1,3 +1,5 @@
+// Semaphore: a number of permits.
+
 package holdfast
 
 import (

@@ -1,3 +1,5 @@
+// Upgrade and Downgrade: from reader to writer and back, with nobody in between.
+
 package holdfast
 
 import (

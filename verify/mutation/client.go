@@ -57,13 +57,13 @@ var inClient = []mutant{{
 	by:   []check{keeping},
 }, {
 	name: "a pushed grant of a fixed lease is believed without being asked about",
-	file: "acquire.go",
+	file: "wait.go",
 	old:  "!at.stood || at.lock.noRenewal || ",
 	mut:  "!at.stood || ",
 	by:   []check{rules},
 }, {
 	name: "a pushed lease is believed for longer than was asked for",
-	file: "acquire.go",
+	file: "wait.go",
 	old:  "Lease: min(g.Lease, at.lock.ttl)}",
 	mut:  "Lease: g.Lease}",
 	by:   []check{rules},
@@ -81,7 +81,7 @@ var inClient = []mutant{{
 	by:   []check{worlds, keeping},
 }, {
 	name: "a waiter never looks by itself",
-	file: "acquire.go",
+	file: "wait.go",
 	old:  "			wake = WakePoll\n",
 	mut:  "			continue\n",
 	by:   []check{worlds, rules},
@@ -111,7 +111,7 @@ var inClient = []mutant{{
 	by:   []check{rules, worlds},
 }, {
 	name: "who gives up a wait leaves its place behind",
-	file: "acquire.go",
+	file: "wait.go",
 	old:  "			timer.Stop()\n			at.cancel()\n			if silence != nil {\n",
 	mut:  "			timer.Stop()\n			if silence != nil {\n",
 	by:   []check{rules, worlds},
@@ -124,7 +124,7 @@ var inClient = []mutant{{
 	by:  []check{leaving, rules},
 }, {
 	name: "a local pass without a new token",
-	file: "localqueue.go",
+	file: "wait.go",
 	old:  "	h.passes.Add(1)\n	return true\n",
 	mut:  "	return true\n",
 	by:   []check{worlds, rules},
@@ -160,25 +160,25 @@ var inClient = []mutant{{
 	by:   []check{worlds, rules},
 }, {
 	name: "a swallowed WAIT count",
-	file: "acks.go",
+	file: "renewal.go",
 	old:  "	if !s.ack.Wanted() || got.Covers(s.ack.Need) {\n",
 	mut:  "	if !s.ack.Wanted() || got.Replicas >= 0 {\n",
 	by:   []check{rules},
 }, {
 	name: "a reader joins a hold that is about to be a writer's",
-	file: "company.go",
+	file: "hold.go",
 	old:  "if h.lost != nil || h.closed || h.last || !h.shared || h.unsettled != still || h.reading() == 0 {",
 	mut:  "if h.lost != nil || h.closed || !h.shared || h.reading() == 0 {",
 	by:   []check{worlds, rules},
 }, {
 	name: "a hold is given up though another reader has been let in",
-	file: "company.go",
+	file: "hold.go",
 	old:  "func (h *hold) alone() bool { return h.shared && h.reading() == 0 }",
 	mut:  "func (h *hold) alone() bool { return h.shared && len(h.readers) == 0 }",
 	by:   []check{rules, worlds},
 }, {
 	name: "a lost lease leaves the turn to nobody",
-	file: "hold.go",
+	file: "renewal.go",
 	old:  "			h.leaveTurn()\n		}\n		h.reportLoss(live, err)\n",
 	mut:  "		}\n		h.reportLoss(live, err)\n",
 	by:   []check{worlds, rules},

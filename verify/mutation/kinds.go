@@ -144,19 +144,19 @@ var inKinds = []mutant{{
 	by:   []check{promised},
 }, {
 	name: "the lock is free when the first of those that entered again leaves",
-	file: "enter.go",
+	file: "lock.go",
 	old:  "	return first.left && len(in) == 0\n",
 	mut:  "	return first.left || len(in) == 0\n",
 	by:   []check{rules},
 }, {
 	name: "a waiter that cannot be pushed to waits for a push",
-	file: "subscribe.go",
+	file: "wait.go",
 	old:  "	return at.c.pushing.mute.Load() || !at.c.hub.Reaches(at.w)\n",
 	mut:  "	return false\n",
 	by:   []check{rules},
 }, {
 	name: "a waiter that could not subscribe in time polls for its whole wait",
-	file: "subscribe.go",
+	file: "wait.go",
 	old:  "	if c.hub.Reaches(at.w) || !c.pushing.due(c.now()) {\n",
 	mut:  "	if true {\n",
 	by:   []check{rules},
@@ -204,7 +204,7 @@ var inKinds = []mutant{{
 	by:   []check{queuing},
 }, {
 	name: "a reader joins a hold with another TTL",
-	file: "localqueue.go",
+	file: "wait.go",
 	old:  "	return h.lock.client.renewer.TTL(&h.Item) == s.ttl && h.lock.ack == s.ack\n",
 	mut:  "	return h.lock.ack == s.ack\n",
 	by:   []check{rules},

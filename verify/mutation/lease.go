@@ -42,7 +42,7 @@ var inLease = []mutant{{
 	by:   []check{dropping},
 }, {
 	name: "the loss of a dropped lease is told as well as its leak",
-	file: "hold.go",
+	file: "renewal.go",
 	old:  "slices.DeleteFunc(live, (*leaseState).isDropped)",
 	mut:  "slices.DeleteFunc(live, func(*leaseState) bool { return false })",
 	by:   []check{dropping},
@@ -102,7 +102,7 @@ var inLease = []mutant{{
 	by:   []check{rules},
 }, {
 	name: "a loss that was seen early is not told",
-	file: "enter.go",
+	file: "lock.go",
 	old:  "one.endWith(cause) || one.early {",
 	mut:  "one.endWith(cause) {",
 	by:   []check{rules},
