@@ -28,7 +28,7 @@ func (s *Store) SetClock(clock func() time.Time) {
 }
 
 // Advance moves the store's clock forward by d, or back if d is negative. The
-// timers of the process do not move with it: a waiter notices at its next look.
+// timers of the process do not move with it: a waiter notices at its next poll.
 // Inside a testing/synctest bubble time.Sleep moves both.
 func (s *Store) Advance(d time.Duration) {
 	s.mu.Lock()

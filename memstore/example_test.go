@@ -158,7 +158,7 @@ func ExampleStore_DropPushes() {
 	// Output: <nil>
 }
 
-// A subscription that breaks and stands again makes every waiter look.
+// When a broken subscription is back, every waiter polls.
 func ExampleStore_BreakSubscriptions() {
 	ctx := context.Background()
 	st := memstore.New()
@@ -176,7 +176,7 @@ func ExampleStore_BreakSubscriptions() {
 	// Output: <nil>
 }
 
-// The server restarts without its data: who held the lock is told so.
+// The server restarts without its data: the holder learns it.
 func ExampleStore_Flush() {
 	ctx := context.Background()
 	st := memstore.New()
@@ -186,7 +186,7 @@ func ExampleStore_Flush() {
 	// Output: true
 }
 
-// Another program's data stands at the lock's key. It is left as it is.
+// Another program's data is at the lock's key. It is left as it is.
 func ExampleStore_PlantForeign() {
 	st := memstore.New()
 	st.PlantForeign("holdfast:{report}")
@@ -221,7 +221,7 @@ func ExampleStore_SetAcks() {
 	// one replica: <nil>
 }
 
-// What a test may look at. Programs look with Client.Inspect.
+// A test may read the record itself. Programs use Client.Inspect.
 func ExampleStore_Dump() {
 	ctx := context.Background()
 	st := memstore.New()
@@ -276,7 +276,7 @@ func ExampleStore_Publish() {
 	// 1 hello
 }
 
-// A restart without persistence is noticed by who holds.
+// A holder notices a restart without persistence.
 func ExampleStore_Restart() {
 	ctx := context.Background()
 	st := memstore.New()

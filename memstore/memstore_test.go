@@ -182,8 +182,8 @@ func TestDropPushes(t *testing.T) {
 	do(t, s, script.Poll, "c2/1 30000 600000 60000 push:", "granted")
 }
 
-// While subscriptions are cut nobody is heard, so waiters are passed over; then
-// everybody is told.
+// While subscriptions are broken no push reaches a waiter, so waiters are skipped; then
+// every listener is told.
 func TestCut(t *testing.T) {
 	s := memstore.New()
 	heard := listen(t, s)

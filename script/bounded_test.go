@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// counted is the prelude to a script that counts its calls, and all that they are given
-// and answer.
+// counted wraps a script: it counts the calls, their arguments, and the elements of their
+// answers.
 const counted = `local calls, words = 0, 0
 local redis = (function(real)
 	local function way(f)
@@ -36,7 +36,7 @@ if type(answer) == 'table' then return answer end
 return {answer, calls, words}
 `
 
-// cost is what a script was charged for one step.
+// cost is the work of a script in one step.
 type cost struct {
 	answer       string
 	calls, words int64
@@ -62,8 +62,8 @@ func charge(t *testing.T, conn *redistest.Conn, s *script.Script, key string, ar
 
 const ear = "bounded:" // channel prefix of the pushes; the client l listens
 
-// line is a record of a lock held by h/1 for which n stand in line, and l/1 behind them.
-func line(t *testing.T, conn *redistest.Conn, key, mode, owner string, n int, dead, holes bool) {
+// queueUp makes a record of a lock that h/1 holds, with n waiters and then l/1.
+func queueUp(t *testing.T, conn *redistest.Conn, key, mode, owner string, n int, dead, holes bool) {
 	t.Helper()
 	now := time.Now().UnixMilli()
 	fence := fmt.Sprintf("%d000", now)
@@ -91,7 +91,7 @@ func line(t *testing.T, conn *redistest.Conn, key, mode, owner string, n int, de
 	conn.Do(t, "PEXPIRE", key, 600_000)
 }
 
-// steps are what can be done about a lock that h/1 holds and l/1 waits for.
+// steps are the requests on a lock that h/1 holds and l/1 waits for.
 func steps(owner string) map[*script.Script][]string {
 	const fence = "7"
 	poll := []string{"l/1", "30000", "600000", "90000", ear}
@@ -114,7 +114,7 @@ func steps(owner string) map[*script.Script][]string {
 		script.ReadLeader:     {},
 		script.ReleaseAfter:   {"h/1", fence, "1000", "100", "600000", ear},
 		script.RaiseFence:     {"h/1", "8", "600000"},
-		script.Inspect:        nil, // it is there to show the whole line
+		script.Inspect:        nil, // it shows the whole queue
 		script.CheckACL:       nil, // no lock's record, from here on
 		script.RegisterClient: nil,
 		script.ReadClient:     nil,
@@ -122,19 +122,19 @@ func steps(owner string) map[*script.Script][]string {
 	}
 }
 
-// The work of one script is bounded by a constant, and not by the line: it costs as much
-// where four thousand wait as where one thousand do. Guarantee: I11.
+// The work of one script is bounded by a constant and does not grow with the queue: it is
+// the same with four thousand waiters as with one thousand. Guarantee: I11.
 func TestNoScriptTakesLongerForALongerLine(t *testing.T) {
 	conn, _ := listening(t)
 	for name, lay := range map[string]func(n int){
-		"dead waiters":  func(n int) { line(t, conn, "{k}", "x", "", n, true, false) },
-		"holes":         func(n int) { line(t, conn, "{k}", "x", "", n, false, true) },
-		"live writers":  func(n int) { line(t, conn, "{k}", "x", "", n, false, false) },
-		"live readers":  func(n int) { line(t, conn, "{k}", "s", "", n, false, false) },
-		"live permits":  func(n int) { line(t, conn, "{k}", "p", "", n, false, false) },
-		"dead readers":  func(n int) { line(t, conn, "{k}", "s", "", n, true, false) },
-		"owner's lives": func(n int) { line(t, conn, "{k}", "x", "o", n, false, false) },
-		"owner's dead":  func(n int) { line(t, conn, "{k}", "x", "o", n, true, false) },
+		"dead waiters":  func(n int) { queueUp(t, conn, "{k}", "x", "", n, true, false) },
+		"holes":         func(n int) { queueUp(t, conn, "{k}", "x", "", n, false, true) },
+		"live writers":  func(n int) { queueUp(t, conn, "{k}", "x", "", n, false, false) },
+		"live readers":  func(n int) { queueUp(t, conn, "{k}", "s", "", n, false, false) },
+		"live permits":  func(n int) { queueUp(t, conn, "{k}", "p", "", n, false, false) },
+		"dead readers":  func(n int) { queueUp(t, conn, "{k}", "s", "", n, true, false) },
+		"owner's lives": func(n int) { queueUp(t, conn, "{k}", "x", "o", n, false, false) },
+		"owner's dead":  func(n int) { queueUp(t, conn, "{k}", "x", "o", n, true, false) },
 	} {
 		args := steps(ownerOf(name))
 		for _, s := range script.All() {
@@ -169,25 +169,25 @@ func listening(t *testing.T) (conn, listener *redistest.Conn) {
 	return conn, listener
 }
 
-// Behind ten thousand dead waiters the first that lives is told to look at once, and goes on
-// looking, until it has the lock. Guarantee: I7 I11.
+// After ten thousand dead waiters the first live one is asked to poll at once, and goes on
+// polling until it has the lock. Guarantee: I7 I11.
 func TestALiveWaiterPassesTenThousandDeadOnes(t *testing.T) {
 	conn, listener := listening(t)
-	line(t, conn, "{k}", "x", "", 10_000, true, false)
+	queueUp(t, conn, "{k}", "x", "", 10_000, true, false)
 	args := steps("")
 	if got := charge(t, conn, script.Release, "{k}", args[script.Release]...); got.answer != "released" {
 		t.Fatalf("release: %v", got)
 	}
-	for looks := 1; ; looks++ {
+	for polls := 1; ; polls++ {
 		if push := listener.Receive(t).([]any)[2]; !strings.HasSuffix(push.(string), " l/1 1") {
-			t.Fatalf("after %d looks it is told %v", looks-1, push)
+			t.Fatalf("after %d polls it is pushed %v", polls-1, push)
 		}
 		got := charge(t, conn, script.Poll, "{k}", args[script.Poll]...)
 		if strings.HasPrefix(got.answer, "granted ") {
 			return
 		}
-		if looks > 10_000/200 {
-			t.Fatalf("%d looks, and still %v", looks, got)
+		if polls > 10_000/200 {
+			t.Fatalf("%d polls, and still %v", polls, got)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func crowded(t *testing.T, conn *redistest.Conn, key, lock, sum string, n int, f
 }
 
 // However many waiters have gone and shares are over, the next actions clear them away:
-// what Lua can hand over in one call bounds no record. No action looks at the whole line.
+// the number of values in one call of Lua bounds no record. No script reads the whole queue.
 func TestThousandsThatAreOverAreClearedAway(t *testing.T) {
 	const n = 9000
 	conn := redistest.Start(t).Dial(t)

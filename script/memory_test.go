@@ -35,14 +35,14 @@ func (f *full) run(t *testing.T, s *script.Script, key string, args ...string) s
 
 const base = "full:push:"
 
-func (f *full) acquire(t *testing.T, key, attempt, want, patience string, owner ...string) string {
+func (f *full) acquire(t *testing.T, key, attempt, mode, waiterTTL string, owner ...string) string {
 	t.Helper()
-	args := append([]string{attempt, "30000", "630000", want, patience, base}, owner...)
+	args := append([]string{attempt, "30000", "630000", mode, waiterTTL, base}, owner...)
 	return f.run(t, script.Acquire, key, args...)
 }
 
-// Who holds or waits already can go on and can leave when the server is out
-// of memory and evicts nothing; who comes new is refused, and nothing changes.
+// Holders and waiters can go on, and can release, when the server is out of memory and
+// evicts nothing. A new attempt is refused, and nothing changes.
 func TestServerOutOfMemory(t *testing.T) {
 	f := &full{Server: redistest.Start(t), tokens: map[string]string{}}
 	take := func(key, attempt, want string, owner ...string) {
@@ -77,8 +77,8 @@ func TestServerOutOfMemory(t *testing.T) {
 	expect("a new waiter", f.acquire(t, "{plain}", "c3/3", "x", "60000"), "OOM")
 	// Whoever asked and does not know the answer polls, or cancels.
 	expect("a holder again", f.acquire(t, "{plain}", "c1/1", "x", "0"), "OOM")
-	expect("a holder's look", f.run(t, script.Poll, "{plain}", "c1/1", "30000", "600000", "60000", base), "granted")
-	expect("a reader's look", f.run(t, script.Poll, "{shared}", "c1/5", "30000", "600000", "60000", base), "granted")
+	expect("a holder's poll", f.run(t, script.Poll, "{plain}", "c1/1", "30000", "600000", "60000", base), "granted")
+	expect("a reader's poll", f.run(t, script.Poll, "{shared}", "c1/5", "30000", "600000", "60000", base), "granted")
 	expect("a heartbeat", f.run(t, script.Poll, "{plain}", "c2/1", "30000", "600000", "60000", base), "queued")
 	for attempt, lease := range map[string][2]string{
 		"c1/1": {"{plain}", ""},
@@ -92,8 +92,8 @@ func TestServerOutOfMemory(t *testing.T) {
 		}
 		expect("renew "+attempt, answer, "renewed")
 	}
-	convert := func(token, want string) string {
-		return f.run(t, script.Convert, "{convert}", "c1/7", token, want, "30000", "600000", base)
+	convert := func(token, mode string) string {
+		return f.run(t, script.Convert, "{convert}", "c1/7", token, mode, "30000", "600000", base)
 	}
 	answer := convert(f.tokens["c1/7"], "s")
 	expect("a downgrade", answer, "granted")
@@ -102,7 +102,7 @@ func TestServerOutOfMemory(t *testing.T) {
 	f.leave(t, expect)
 }
 
-// leave gives up everything that was taken.
+// leave releases all holds.
 func (f *full) leave(t *testing.T, expect func(what, got, want string)) {
 	t.Helper()
 	release := func(key, attempt string, owner ...string) string {

@@ -305,13 +305,13 @@ end
 -- expiries. So the step reads all of them only if one may have expired.
 local function expire()
   if holder and expiry <= now then
-    local who = holder
+    local previous = holder
     if provisional then
       for _, attempt in ipairs(words(entries or holder)) do mark_silent(attempt) end
     end
     end_exclusive()
     -- A kept lock was released before, so its holder has not lost it.
-    if who ~= '%kept' then note_lost(text(fence)) end
+    if previous ~= '%kept' then note_lost(text(fence)) end
   end
   if used > 0 and soonest <= now then
     local gone = end_shares(function(_, till) return till <= now end, true)
