@@ -1,5 +1,5 @@
 /*
- * lock.pml: one lock on one server, as docs/protocol.md has it: the line, the
+ * lock.pml: one lock on one server, as docs/protocol.md has it: the queue, the
  * hand-over, expiry, and everything that a network does to requests, answers
  * and pushes. Three clients, every order of events, every time of faults.
  *
@@ -17,7 +17,7 @@
  * FAULTS of the following happen in one run, at any time: a client gives up
  * waiting for an answer (and the request is lost, or comes later), a request
  * runs twice, a push is lost, a subscription breaks, a client dies, a caller
- * gives up, a waiter's patience ends, the server forgets everything.
+ * gives up, a waiter's place expires, the server forgets everything.
  *
  * Each -D name below takes one rule out. scripts/model.sh runs them all, and
  * each must be found out by one of the assertions, or by a run that gets stuck.
@@ -75,7 +75,7 @@ byte i, heir, got, job, no;
 bool heard, late, heeded, quits;
 
 
-inline settle() {
+inline expire() {
 	if
 	:: holder != NONE && left == 0 -> holder = NONE; entry = 0
 	:: else
@@ -108,7 +108,7 @@ inline grant(c, a, front) {
 	over[c] = false
 }
 
-inline out(k) { /* the waiter at k leaves the line */
+inline leave_queue(k) { /* the waiter at k leaves the queue */
 	do
 	:: k + 1 < waiting -> who[k] = who[k + 1]; which[k] = which[k + 1]; k++
 	:: else -> break
@@ -116,7 +116,7 @@ inline out(k) { /* the waiter at k leaves the line */
 	waiting--; who[waiting] = 0; which[waiting] = 0; k = 0
 }
 
-inline advance(caller) {
+inline serve_queue(caller) {
 	heir = 0;
 	do
 	:: holder == NONE && heir < waiting ->
@@ -140,7 +140,7 @@ inline advance(caller) {
 				push[got] = fence; push_rank[got] = order
 			:: else
 			fi;
-			out(heir);
+			leave_queue(heir);
 			break
 		:: else -> heir++
 		fi
@@ -149,7 +149,7 @@ inline advance(caller) {
 	heir = 0; got = 0; heard = false
 }
 
-/* I7: an action that serves the line leaves no lock free, and none expired,
+/* I7: a script that serves the queue leaves no lock free, and none expired,
  * beside a waiter who listens. */
 inline served() {
 	i = 0;
@@ -160,7 +160,7 @@ inline served() {
 	i = 0
 }
 
-inline seat(c, a) { /* got: the place of the attempt, or NONE */
+inline place_of(c, a) { /* got: the place of the attempt, or NONE */
 	i = 0; got = NONE;
 	do
 	:: i < waiting ->
@@ -183,17 +183,17 @@ inline answer(c, a, what) {
 }
 
 inline acquire(c, a) {
-	settle();
+	expire();
 	if
 	:: holder == (c) && entry == (a) -> left = TTL; if :: heeded -> answer(c, a, Granted) :: else fi
 	:: else ->
-		seat(c, a);
+		place_of(c, a);
 		if
-		:: got != NONE -> got = 0; advance(c)
+		:: got != NONE -> got = 0; serve_queue(c)
 		:: else ->
 			got = 0;
 #ifndef NEWCOMER_OVERTAKES
-			advance(NONE);
+			serve_queue(NONE);
 #endif
 			if
 			:: holder == NONE -> grant(c, a, waiting)
@@ -214,16 +214,16 @@ inline acquire(c, a) {
 
 inline poll(c, a) {
 #ifndef POLL_LEAVES_THE_DEAD_HOLDER
-	settle();
+	expire();
 #endif
 	if
 	:: holder == (c) && entry == (a) -> left = TTL; if :: heeded -> answer(c, a, Granted) :: else fi
 	:: else ->
-		seat(c, a);
+		place_of(c, a);
 		if
 		:: got != NONE ->
 			got = 0;
-			advance(c);
+			serve_queue(c);
 			if
 			:: heeded ->
 				if
@@ -234,7 +234,7 @@ inline poll(c, a) {
 			fi;
 		:: else ->
 			got = 0;
-			advance(NONE);
+			serve_queue(NONE);
 			if :: heeded -> answer(c, a, Gone) :: else fi
 		fi
 	fi;
@@ -266,7 +266,7 @@ inline release(c, a) {
 #endif
 		holder = NONE; entry = 0; left = 0;
 #ifndef RELEASE_WITHOUT_HAND_OVER
-		advance(NONE);
+		serve_queue(NONE);
 #endif
 		served()
 	:: else
@@ -275,12 +275,12 @@ inline release(c, a) {
 }
 
 inline cancel(c, a) {
-	seat(c, a);
+	place_of(c, a);
 	if
-	:: got != NONE -> i = got; got = 0; out(i); settle(); advance(NONE); undo[c] = undo[c] & ~(1 << (a))
+	:: got != NONE -> i = got; got = 0; leave_queue(i); expire(); serve_queue(NONE); undo[c] = undo[c] & ~(1 << (a))
 #ifndef CANCEL_LOSES_A_GRANT
 	:: got == NONE && holder == (c) && entry == (a) ->
-		got = 0; holder = NONE; entry = 0; left = 0; advance(NONE); undo[c] = undo[c] & ~(1 << (a))
+		got = 0; holder = NONE; entry = 0; left = 0; serve_queue(NONE); undo[c] = undo[c] & ~(1 << (a))
 #endif
 	:: else ->
 		got = 0;
@@ -434,8 +434,8 @@ proctype client(byte c) {
 			holder = NONE; entry = 0; left = 0; fence = 0; waiting = 0;
 			who[0] = 0; who[1] = 0; who[2] = 0; which[0] = 0; which[1] = 0; which[2] = 0
 		:: waiting > 0 && who[0] == c && (st[c] == Dead || (faults > 0 && !listening[c])) ->
-			if :: st[c] == Dead :: else -> faults-- fi;     /* its patience is over */
-			got = 0; out(got)
+			if :: st[c] == Dead :: else -> faults-- fi;     /* its place expires */
+			got = 0; leave_queue(got)
 		:: (st[c] == Done || st[c] == Dead) && flight[c] == 0 && undo[c] == 0 -> break
 		fi;
 
