@@ -167,6 +167,7 @@ func (l Library) server(t *testing.T) {
 func (l Library) Refusals(t *testing.T) {
 	t.Run("ServerErrors", l.serverErrors)
 	t.Run("ARefusedConnectionNamesTheServer", l.refusedConnection)
+	t.Run("AnUnknownCommandHasItsCode", l.unknownCommand)
 	t.Run("NilIsNoAnswer", func(t *testing.T) {
 		_, err := l.store(t, l.start(t).Addr(), Client{}).Run(t.Context(), Read, []string{"x"}, nil)
 		var refused *store.ServerError
@@ -226,6 +227,16 @@ func (l Library) serverErrors(t *testing.T) {
 				t.Errorf("got %+v", refused)
 			}
 		})
+	}
+}
+
+// A library may remove the code ERR from its errors; the message of the refusal has it.
+func (l Library) unknownCommand(t *testing.T) {
+	server := l.start(t, redistest.Args("--rename-command", "SUBSCRIBE", ""))
+	_, err := l.store(t, server.Addr(), Client{}).Listen(t.Context(), "channel", store.Listener{})
+	var refused *store.ServerError
+	if !errors.As(err, &refused) || refused.Code != "ERR" || !strings.HasPrefix(refused.Message, "ERR unknown command") {
+		t.Errorf("got %v", err)
 	}
 }
 
