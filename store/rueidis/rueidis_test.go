@@ -134,6 +134,22 @@ func TestAnothersDeadlineIsNotOurs(t *testing.T) {
 	both.Wait()
 }
 
+// If no try succeeds, the error tells the end of another request's context from the end of
+// the caller's own.
+func TestAnothersDeadlineIsNotReportedAsOurs(t *testing.T) {
+	s, _ := open(t, redistest.Start(t, storetestenv.Free, caching).Addr(), nil)
+	for _, end := range []error{context.DeadlineExceeded, context.Canceled} {
+		if err := s.Explain(t.Context(), end); err == nil || errors.Is(err, end) {
+			t.Errorf("while our context goes on: %v", err)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.Explain(ended, end); !errors.Is(err, end) {
+			t.Errorf("when our context has ended: %v", err)
+		}
+	}
+}
+
 func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	server := redistest.Start(t, storetestenv.Free, caching)
 	proxy := redistest.NewProxy(t, server.Addr())
