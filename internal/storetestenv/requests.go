@@ -235,7 +235,8 @@ func (l Library) unknownCommand(t *testing.T) {
 	server := l.start(t, redistest.Args("--rename-command", "SUBSCRIBE", ""))
 	_, err := l.store(t, server.Addr(), Client{}).Listen(t.Context(), "channel", store.Listener{})
 	var refused *store.ServerError
-	if !errors.As(err, &refused) || refused.Code != "ERR" || !strings.HasPrefix(refused.Message, "ERR unknown command") {
+	if !errors.As(err, &refused) || refused.Code != "ERR" ||
+		!strings.HasPrefix(refused.Message, "ERR unknown command") {
 		t.Errorf("got %v", err)
 	}
 }
