@@ -125,9 +125,9 @@ func (s *lock) runAttempt(ctx context.Context, try bool) (*hold, Wake, error) {
 		return nil, WakeNone, ErrClosed
 	}
 	away := &outage{c: c, name: s.name, try: try}
-	for err := s.prepare(ctx); err != nil; err = s.prepare(ctx) {
-		if !away.outlast(ctx, err) {
-			return nil, WakeNone, away.over(ctx, err)
+	if !c.preflight.Passed(s.ack) {
+		if err := away.prepare(ctx, s); err != nil {
+			return nil, WakeNone, err
 		}
 	}
 	c.registration.Start()

@@ -271,12 +271,8 @@ func (q *notifier) lastNews() {
 	}
 }
 
-// caller is the function that called the lock method which is so many calls above; 0
-// if nobody is told.
-func (q *notifier) caller(above int) uintptr {
-	if !q.logs {
-		return 0
-	}
+// caller is the function that called the lock method which is so many calls above.
+func caller(above int) uintptr {
 	var pc [1]uintptr
 	runtime.Callers(2+above, pc[:])
 	return pc[0]

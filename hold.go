@@ -217,13 +217,12 @@ func (h *hold) sendRelease(
 ) error {
 	c, s := h.lock.client, h.lock
 	a, err := c.sender.AskTwice(limit, action, s.keys(), args)
-	err = request.InTime(ctx, err)
 	switch {
 	case err != nil:
 		if request.Transient(err) {
 			h.releaseLater(action, args)
 		}
-		return wrap("release of", s.name, err)
+		return wrap("release of", s.name, request.InTime(ctx, err))
 	case a.Kind == wire.Released, a.Kind == wire.Kept, a.Kind == wire.Held: // Held: others of the named owner are in
 		return nil
 	case a.Kind == wire.Gone:
@@ -466,7 +465,7 @@ func (t *leaseState) keepFor(delay time.Duration) {
 	h := t.hold
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, reads := h.readers[t]; delay > 0 && reads && h.shared {
+	if _, reads := h.readers[t]; reads && h.shared {
 		h.keptUntil = max(h.keptUntil, h.lock.client.now()+delay)
 	}
 }

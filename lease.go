@@ -376,7 +376,9 @@ func (t *leaseState) exit(ctx context.Context, cause error, how releaseMode) (lo
 		return true, nil
 	}
 	root := t.root()
-	root.keepFor(how.keep)
+	if how.keep > 0 {
+		root.keepFor(how.keep)
+	}
 	if as := h.remove(root); as != asHolder {
 		return h.afterReader(ctx, as)
 	}

@@ -49,8 +49,8 @@ func (t *lock) acquire(ctx context.Context) (*Lease, error) {
 
 // noteCaller notes where the caller of the lock call took the lease.
 func (t *lock) noteCaller(l *Lease, err error) (*Lease, error) {
-	if l != nil {
-		l.state.taken = t.client.events.caller(3)
+	if l != nil && t.client.events.logs {
+		l.state.taken = caller(3)
 	}
 	return l, err
 }
@@ -174,6 +174,7 @@ type params struct {
 	noHandOver bool             // never passed inside the process: each lease has a hold of its own
 	limit      int              // of a semaphore
 	weight     int              // permits of it that are asked for
+	ownerArgs  []string         // the owner's name, if there is one
 	err        error            // what was wrong with the name or the options; such params are nobody else's
 }
 
@@ -187,6 +188,9 @@ func newParams(c *Client, chosen lockOptions) params {
 		lockOptions: chosen, client: c, noHandOver: chosen.noRenewal || chosen.limits != limits{},
 		ttlMS: wire.Millis(chosen.ttl), life: wire.Millis(chosen.ttl + c.cfg.Retention),
 		patience: wire.Millis(leasetime.WaiterTTL(chosen.ttl)),
+	}
+	if m.owner != "" {
+		m.ownerArgs = []string{m.owner}
 	}
 	if m.want == wire.Exclusive && m.owner == "" && !m.ack.Wanted() {
 		m.batch = c.sender.Acquires(m.ttlMS, m.life)
@@ -243,12 +247,7 @@ func (s *shared[K, V]) of(key K, made func() V) *V {
 }
 
 // owned puts the owner's name behind an action's arguments, if there is one.
-func (s *lock) owned(args []string) []string {
-	if s.owner == "" {
-		return args
-	}
-	return append(args, s.owner)
-}
+func (s *lock) owned(args []string) []string { return append(args, s.ownerArgs...) }
 
 // checkOrReenter is checkDeadlock, and enters again where ctx belongs to a lease of this very
 // lock and the terms allow it. With neither lease nor error there is none.

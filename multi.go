@@ -93,8 +93,8 @@ func (m *MultiMutex) TryLock(ctx context.Context) (*MultiLease, error) {
 
 // placed notes where the caller of the lock call took the lease.
 func (m *MultiMutex) placed(l *MultiLease, err error) (*MultiLease, error) {
-	if l != nil {
-		l.state.taken = m.client.events.caller(2)
+	if l != nil && m.client.events.logs {
+		l.state.taken = caller(2)
 	}
 	return l, err
 }

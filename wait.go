@@ -308,6 +308,17 @@ func (o *outage) outlast(ctx context.Context, err error) bool {
 	return o.c.sender.Pause(ctx, o.failures-1)
 }
 
+// prepare makes sure that the server can run the scripts, when it can be reached. On
+// error the call is to end.
+func (o *outage) prepare(ctx context.Context, s *lock) error {
+	for err := s.prepare(ctx); err != nil; err = s.prepare(ctx) {
+		if !o.outlast(ctx, err) {
+			return o.over(ctx, err)
+		}
+	}
+	return nil
+}
+
 // over is the error of a call that has asked for nothing yet and gives up.
 func (o *outage) over(ctx context.Context, err error) error {
 	end := request.Ended(ctx)

@@ -83,6 +83,10 @@ func (s *Item[Q, A]) Leave() bool { return s.state.CompareAndSwap(queued, left) 
 func (c *Batcher[Q, A]) Exit() {
 	c.mu.Lock()
 	c.alone--
+	if len(c.queue) == 0 {
+		c.mu.Unlock()
+		return
+	}
 	batch := c.next()
 	c.mu.Unlock()
 	c.start(batch)

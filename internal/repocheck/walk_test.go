@@ -21,8 +21,8 @@ const shortFunc = 5
 // What a reader has to follow today. The numbers only fall; the aim is 20 functions in
 // 9 files for lock, and 14 in 7 for release.
 var walks = map[string]struct{ funcs, files int }{
-	"lock":    {40, 15},
-	"release": {32, 12},
+	"lock":    {31, 11},
+	"release": {26, 10},
 }
 
 // Parsing and arithmetic are leaves: their names say what they do. The store is

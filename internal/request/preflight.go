@@ -28,6 +28,11 @@ type Preflight struct {
 // NewPreflight makes one.
 func NewPreflight(s *Sender) *Preflight { return &Preflight{sender: s} }
 
+// Passed reports that there is nothing left to check for a lock with these acknowledgements.
+func (p *Preflight) Passed(need Acks) bool {
+	return p.checked.Load() && p.allowed.Load() && need.Need.LocalAOF == 0
+}
+
 // Server refuses a server that cannot run the scripts, or would answer from a copy.
 // Nothing was taken there.
 func (p *Preflight) Server(ctx context.Context) error {

@@ -37,8 +37,8 @@ var inLease = []mutant{{
 }, {
 	name: "the report of a dropped lease names a place of the library's own",
 	file: "lock.go",
-	old:  "t.client.events.caller(3)",
-	mut:  "t.client.events.caller(2)",
+	old:  "caller(3)",
+	mut:  "caller(2)",
 	by:   []check{dropping},
 }, {
 	name: "the loss of a dropped lease is told as well as its leak",

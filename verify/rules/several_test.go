@@ -227,11 +227,12 @@ func TestAJobOfManyClientsRunsOncePerPeriod(t *testing.T) {
 // A leader is killed: the next candidate leads when its lease is over, and who
 // observes is told of both.
 func TestAKilledLeaderIsFollowed(t *testing.T) {
+	const ttl = 3 * time.Second // for a machine that stands still for a while
 	each(t, func(t *testing.T, w *world) {
-		child := startKind(t, w.Addr(), "lead", "e", 1500*time.Millisecond)
+		child := startKind(t, w.Addr(), "lead", "e", ttl)
 		id := child.Hear(t, "client")
 		term := child.Token(t, "held")
-		eye, _ := w.local(t, holdfast.Config{TTL: 1500 * time.Millisecond})
+		eye, _ := w.local(t, holdfast.Config{TTL: ttl})
 		told := make(chan holdfast.Leader, 64)
 		ctx, cancel := context.WithCancel(within(t))
 		defer cancel()
@@ -247,7 +248,7 @@ func TestAKilledLeaderIsFollowed(t *testing.T) {
 		if l := redistest.Next(t, "the child", told); l.Term != term || l.Value != "the child" || l.ClientID != id {
 			t.Errorf("the leader is %+v, want term %d of %s", l, term, id)
 		}
-		b, seen := w.local(t, holdfast.Config{TTL: 1500 * time.Millisecond})
+		b, seen := w.local(t, holdfast.Config{TTL: ttl})
 		led := make(chan *holdfast.Leadership, 1)
 		go func() {
 			lead, err := b.Election("e").Campaign(within(t), "next")
