@@ -23,8 +23,13 @@ func TestCloseReleasesEveryLeaseAndEndsItsContext(t *testing.T) {
 			leases = append(leases, mustLock(t, c.Mutex(fmt.Sprint(i))))
 		}
 		next := w.waiting(w.client().Mutex("7"), t.Context())
+		together, alone := w.net.count("release_idle"), w.net.count("release")
 		if err := c.Close(t.Context()); err != nil {
 			t.Error(err)
+		}
+		together, alone = w.net.count("release_idle")-together, w.net.count("release")-alone
+		if together != 2 || alone != 1 { // 32 at a time; somebody waits for one of them
+			t.Errorf("%d requests for several leases, and %d for one", together, alone)
 		}
 		for i, l := range leases {
 			wantIs(t, ended(l.Context()), holdfast.ErrClosed)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -270,6 +271,33 @@ func TestAHandlerThatBlocksForLongIsToldThatItMissedSomething(t *testing.T) {
 		}
 		if !strings.Contains(said.String(), "not been told everything") {
 			t.Errorf("logged: %q", said)
+		}
+	})
+}
+
+// slowObserver takes its time for each event.
+type slowObserver struct{ told atomic.Int64 }
+
+func (o *slowObserver) Observe(e holdfast.Event) {
+	time.Sleep(10 * time.Millisecond)
+	if e.Kind == holdfast.EventRelease {
+		o.told.Add(1)
+	}
+}
+
+func TestCloseReturnsWhenEverythingIsTold(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		slow := &slowObserver{}
+		c := w.client(holdfast.Config{Observer: slow})
+		const n = 20
+		for i := range n {
+			mustLock(t, c.Mutex(fmt.Sprint(i)))
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if told := slow.told.Load(); told != n {
+			t.Errorf("the observer was told of %d releases of %d", told, n)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package renewer
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -12,17 +13,17 @@ func TestARecheckRenewsAtOnceWhatItSelects(t *testing.T) {
 		s.renewer.Add(fixed, s.now(), s.now())
 		start := s.now()
 		s.renewer.Recheck(func(l *Item) bool { return l != other })
-		time.Sleep(time.Millisecond)
+		synctest.Wait()
 		seen := s.seen()
 		if len(seen) != 1 || seen[0].at != start || len(seen[0].batch) != 1 || seen[0].batch[0] != told {
 			t.Errorf("renewed at once: %+v", seen)
 		}
 		s.answer = hang
 		s.renewer.Recheck(func(*Item) bool { return true })
-		time.Sleep(time.Millisecond)
+		synctest.Wait()
 		before := len(s.seen())
 		s.renewer.Recheck(func(*Item) bool { return true }) // a renewal is under way
-		time.Sleep(time.Millisecond)
+		synctest.Wait()
 		if again := len(s.seen()); before == 0 || again != 0 {
 			t.Errorf("%d requests, and %d while they were under way", before, again)
 		}

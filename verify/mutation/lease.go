@@ -81,7 +81,7 @@ var inLease = []mutant{{
 	file: "client.go",
 	old:  "	c.events.lastNews()\n",
 	mut:  "",
-	by:   []check{telling},
+	by:   []check{rules},
 }, {
 	name: "the hub tells nobody of a push for nobody",
 	file: "internal/pushes/hub.go",
