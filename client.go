@@ -30,17 +30,17 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Client is one process's party in locking: its identity, its subscription,
-// its renewals and the lines of its goroutines. Make one per process and
-// store, and close it at the end. It is safe for use by many goroutines.
+// Client connects one process to its locks. It has the identity of the process, its
+// subscription, its renewals, and the queues of its goroutines. Create one client for each
+// process and store, and close it at the end. A Client is safe for use by many goroutines.
 type Client struct {
 	store  store.Store
 	cfg    Config
 	id     string
 	log    *slog.Logger
 	now    func() time.Duration
-	chance func() float64 // spreads what would else happen at one time; from [0, 1)
-	fake   bool           // the store lives in a time of its own
+	chance func() float64 // from [0, 1): spreads requests that would otherwise go out at the same moment
+	fake   bool           // the store has its own clock
 
 	attempts  atomic.Uint64
 	queue     *waitqueue.Queue[*hold, *lock] // the goroutines of this process that want a lock
@@ -53,10 +53,10 @@ type Client struct {
 	retention string
 	sharded   bool
 	base      string // channel prefix of the pushes of all locks; empty if sharded
-	pushes    string // where this client's arrive
+	pushes    string // the channel for the pushes to this client
 
-	life     *lifecycle.Group // the acquisitions under way, and what runs in the background
-	gone     chan struct{}    // closed when nothing runs any more
+	life     *lifecycle.Group // the acquisitions under way, and the background work
+	gone     chan struct{}    // closed when the last goroutine has ended
 	closeErr error            // of the first Close; written before gone is closed
 
 	sender       *request.Sender
@@ -64,16 +64,15 @@ type Client struct {
 	canceller    *request.Canceller
 	registration *request.Registration
 
-	away atomic.Int64 // when the log was last told that the server is; 0: never
+	away atomic.Int64 // when the client last logged that the server cannot serve it; 0: never
 }
 
-// channelLinger is for how long the subscription to one lock of a Cluster is
-// kept though nobody waits: a lock that is fought over does not subscribe anew
-// each time.
+// channelLinger is how long the client keeps the subscription of a lock in a Cluster after
+// the last waiter. Without it, a contended lock would subscribe again for each wait.
 const channelLinger = 10 * time.Second
 
-// New makes a client of store. It does no I/O: the first acquisition does.
-// The error is an [ErrInvalid] that says which field of cfg cannot work.
+// New creates a client of store. It does no I/O: the first acquisition does. If a field of
+// cfg is invalid, the error is an [ErrInvalid] that names the field.
 func New(s store.Store, cfg Config) (*Client, error) {
 	if v := reflect.ValueOf(s); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, invalid("the store is nil: make one, for example with goredis.New(rdb)")
@@ -124,8 +123,9 @@ func New(s store.Store, cfg Config) (*Client, error) {
 	c.preflight = request.NewPreflight(c.sender)
 	c.canceller = request.NewCanceller(c.sender)
 	c.registration = request.NewRegistration(c.sender, c.id, cfg.App, Version, c.notRegistered)
-	// One channel serves all locks of a server, for good. In a Cluster each
-	// lock has its own: a client may come to wait for a million of them.
+	// On one server, one channel serves all locks for the client's whole life. In a Cluster
+	// each lock has its own channel, and a client may wait for a million locks. So those
+	// subscriptions end.
 	var linger time.Duration
 	if c.sharded {
 		linger = channelLinger
@@ -134,7 +134,8 @@ func New(s store.Store, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// ID is the client's identity: random, new for every client, no secret.
+// ID returns the client's identity. It is random, different for every client, and not a
+// secret.
 func (c *Client) ID() string { return c.id }
 
 func (c *Client) listen(
@@ -142,7 +143,8 @@ func (c *Client) listen(
 ) (func(), error) {
 	return c.store.Listen(ctx, channel, store.Listener{Message: func(payload string) {
 		if attempt, evicted := strings.CutPrefix(payload, "evicted "); evicted {
-			// Anybody can push: only the server's answer to a renewal is believed.
+			// Any program can publish such a message. So the client believes only the
+			// server's answer to a renewal.
 			c.renewer.Recheck(func(l *renewer.Item) bool { return l.Hold.(*hold).made(attempt) })
 			return
 		}
@@ -162,7 +164,8 @@ func (c *Client) readPush(payload string) (uint64, pushes.Grant, bool) {
 	}, true
 }
 
-// notRegistered notes that people cannot see this client by name.
+// notRegistered reports that this client could not register. Without a registration,
+// Inspect shows no name for it.
 func (c *Client) notRegistered(err error) {
 	c.events.tell(news{log: func(log *slog.Logger) {
 		log.Debug("holdfast: client not registered", "client", c.id, "error", err)
@@ -170,29 +173,29 @@ func (c *Client) notRegistered(err error) {
 }
 
 const (
-	// closers bounds how many leases are released at once when a client closes:
-	// those at a silent node must not keep the others from being released.
+	// closers bounds how many leases a closing client releases at once. It is high, because
+	// leases at a silent node must not delay the release of the others.
 	closers = 512
-	// closeLimit bounds what a Close asks of the server. The subscriptions take
-	// up to a second more to end.
+	// closeLimit bounds the requests of one Close. The subscriptions take up to one second
+	// more to end.
 	closeLimit = 4 * time.Second
 )
 
-// Close releases every lease, ends their contexts with [ErrClosed] as the
-// cause, and returns when nothing of the client runs any more: no goroutine,
-// no subscription, no timer. Acquisitions under way return [ErrClosed]. The
-// store stays open: it is the caller's.
+// Close releases every lease and ends the client. The lease contexts end with [ErrClosed]
+// as the cause, and acquisitions under way return [ErrClosed]. When Close returns, the
+// client has no goroutine, no subscription and no timer left. The store stays open, because
+// the caller owns it.
 //
-// It takes five seconds at most, and less if ctx ends before. The error says how
-// many leases could not be seen to be released: those end by themselves within
-// their TTL. A second Close returns when the first one does, with its error.
+// Close takes at most five seconds, and less if ctx ends earlier. The error says for how
+// many leases no release was confirmed. Those leases end within their TTL. A second Close
+// returns when the first one returns, with the same error.
 func (c *Client) Close(ctx context.Context) error {
 	if ctx == nil {
 		return errNoContext
 	}
 	limit, parent := closeLimit, ctx
 	if request.Ended(ctx) != nil {
-		// Like a release it works although ctx has ended: for one request's time.
+		// Like a release, Close works on an ended ctx. It takes the time of one request.
 		limit, parent = min(limit, c.cfg.RequestTimeout), context.WithoutCancel(ctx)
 	}
 	limited, cancel := context.WithTimeout(parent, limit)
@@ -211,11 +214,11 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 }
 
-// Abandon closes the client without releasing its leases: the locks stay
-// taken until the leases end by themselves, within their TTL. Of them it says
-// nothing to the server; acquisitions that are under way may still give their
-// places in line back, as far as that goes without waiting. It is for a process
-// that ends while its work must not be taken over at once.
+// Abandon closes the client and does not release its leases. The locks stay held until the
+// leases end, within their TTL. Abandon sends nothing about these leases. Acquisitions
+// under way may still leave the wait queue, if that needs no waiting.
+//
+// Use Abandon when a process ends and no other process should get its locks at once.
 func (c *Client) Abandon() {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -224,7 +227,7 @@ func (c *Client) Abandon() {
 	}
 }
 
-// close reports whether it was the first.
+// close reports whether this was the first call.
 func (c *Client) close(ctx context.Context, release bool) (first bool, err error) {
 	if !c.life.Close() {
 		return false, nil
@@ -245,8 +248,8 @@ func (c *Client) close(ctx context.Context, release bool) (first bool, err error
 		}
 	}
 
-	// Acquisitions under way end by themselves; what they leave behind is
-	// cancelled in the background, for as long as ctx allows.
+	// Acquisitions under way end by themselves. Their cancels run in the background, for as
+	// long as ctx allows.
 	c.life.Wait(ctx)
 	c.hub.Stop()
 	c.renewer.Stop()
@@ -257,14 +260,14 @@ func (c *Client) close(ctx context.Context, release bool) (first bool, err error
 	return true, err
 }
 
-// releaseAll gives back what is held: many in one request where that can be done,
-// the others each by itself.
+// releaseAll releases the holds. It releases many in one request if the store and the holds
+// allow it, and the others one by one.
 func (c *Client) releaseAll(ctx context.Context, leases []*renewer.Item) error {
 	var plain, others []*hold
 	for _, l := range leases {
 		h := l.Hold.(*hold)
 		switch {
-		case !c.renewer.Remove(l): // lost, or released by its holder meanwhile
+		case !c.renewer.Remove(l): // lost, or released by its holder in the meantime
 		case c.sender.Batches() && h.plain():
 			plain = append(plain, h)
 		default:
@@ -293,7 +296,7 @@ func (c *Client) releaseAll(ctx context.Context, leases []*renewer.Item) error {
 		others = append(others, left...)
 	})
 	abreast(others, func(h *hold) {
-		err := ctx.Err() // what is left when time is up is not even tried
+		err := ctx.Err() // after the time limit the remaining leases are not tried
 		if err == nil {
 			err = h.release(ctx, releaseMode{})
 		}
@@ -308,12 +311,12 @@ func (c *Client) releaseAll(ctx context.Context, leases []*renewer.Item) error {
 // closeBatch is how many holds a closing client releases in one request.
 const closeBatch = 32
 
-// plain reports whether the hold may be released together with others.
+// plain reports whether one request may release the hold together with others.
 func (h *hold) plain() bool {
 	return h.lock.want == wire.Exclusive && h.lock.owner == "" && h.lock.minHold == 0 && h.waiting.Load() == 0
 }
 
-// abreast does something with each, many at a time.
+// abreast calls do for each element, with up to closers calls at the same time.
 func abreast[T any](all []T, do func(T)) {
 	var wg sync.WaitGroup
 	next := make(chan T)
@@ -331,9 +334,9 @@ func abreast[T any](all []T, do func(T)) {
 	wg.Wait()
 }
 
-// releaseBatch releases holds that nobody waits for, and answers those that are to
-// be released one by one: somebody does, or the server refused them together. With
-// an error nothing is known of the others; it was tried for as long as ctx allows.
+// releaseBatch releases holds without waiters in one request. It returns those that need a
+// request of their own: a waiter has come, or the server refused the batch. It retries for
+// as long as ctx allows. After an error the state of the other holds is unknown.
 func (c *Client) releaseBatch(ctx context.Context, batch []*hold) (left []*hold, err error) {
 	keys, args := make([]string, len(batch)), make([]string, len(batch))
 	for i, h := range batch {

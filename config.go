@@ -14,44 +14,44 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// Config says how a client works. The zero value is good for most programs.
+// Config configures a client. The zero value suits most programs.
 type Config struct {
-	// Prefix stands before every key and channel, to keep applications
-	// apart. All that share locks need the same prefix. 1 to 64 letters,
-	// digits and . _ : / -. Default: "holdfast".
+	// Prefix comes before every key and channel, to separate applications. All clients that
+	// share locks need the same prefix. It has 1 to 64 letters, digits, and characters from
+	// . _ : / -. Default: "holdfast".
 	Prefix string
 
-	// TTL is how long a lease lasts unless renewed, in whole milliseconds,
-	// at least 10 ms. It is the longest time for which a crashed holder
-	// keeps others out; the shorter it is, the shorter the pause of a
-	// process or network that costs a lease. Default: 30 s.
+	// TTL is how long a lease lasts if it is not renewed. It is in whole milliseconds, at
+	// least 10 ms.
+	//
+	// If a holder crashes, it blocks others for at most one TTL. A short TTL has a price: a
+	// shorter pause of the process or the network is enough to lose a lease. Default: 30 s.
 	TTL time.Duration
 
-	// Retention is for how long the record of a free lock is kept. While it
-	// exists its fencing tokens rise even if the server's clock is set
-	// back. At most a day. Default: 10 min.
+	// Retention is how long the server keeps the record of a free lock. While the record
+	// exists, the fencing tokens rise even if the server's clock is set back. At most 24 h.
+	// Default: 10 min.
 	Retention time.Duration
 
-	// RequestTimeout bounds one request to the server. When it passes, the
-	// outcome is unknown. Default: a third of TTL, at most 3 s.
+	// RequestTimeout bounds one request to the server. If it passes, the outcome is
+	// unknown. Default: a third of TTL, at most 3 s.
 	RequestTimeout time.Duration
 
-	// App is the name by which holders are shown to people. Default: the
-	// base name of the program.
+	// App is the name that Inspect shows for this client's holds. Default: the base name of
+	// the program.
 	App string
 
-	// Logger is told what an operator may want to know: a lost lease, a
-	// lease that was dropped without a release. Names of locks appear in it, nothing
-	// secret does. Default: silent.
+	// Logger receives warnings: for example lost leases, and leases that were dropped
+	// without a release. Lines contain lock names and no secrets. Default: none.
 	Logger *slog.Logger
 
-	// Observer is told of every event, for metrics and traces. Default: nobody.
+	// Observer receives every event, for metrics and traces. Default: none.
 	Observer Observer
 
-	// MaxLocalHandOvers bounds how often one grant of the server is passed on
-	// between goroutines of this process before the lock goes back to the
-	// server: at most 1,023, the default. Negative: never, every
-	// acquisition asks the server.
+	// MaxLocalHandOvers limits the local hand-overs of one grant. After that many, the
+	// client releases the lock at the server. The default is 1,023, which is also the
+	// maximum. If it is negative, there are no local hand-overs: every acquisition asks the
+	// server.
 	MaxLocalHandOvers int
 }
 
@@ -64,7 +64,7 @@ const (
 	maxTimeout       = 3 * time.Second
 )
 
-// complete fills in the defaults and refuses what cannot work.
+// complete fills in the defaults and checks every field.
 func (c Config) complete() (Config, error) {
 	c.Prefix = cmp.Or(c.Prefix, defaultPrefix)
 	c.TTL = cmp.Or(c.TTL, defaultTTL)

@@ -1,46 +1,52 @@
-// Package holdfast takes distributed locks on Redis and Valkey.
+// Package holdfast provides distributed locks on Redis and Valkey.
 //
 // # The model
 //
-// A lock is a name. Its state is one record on the server, and the server
-// alone decides who holds it. A client that is granted the lock gets a
-// [Lease]: the lock is its own for a limited time, the TTL, and is renewed for
-// as long as the process works and the server answers. When the holder gives
-// the lock up, the server hands it to the next in line in the same step and
-// pushes the grant there: the next one neither polls nor races.
+// A lock is a name. The state of the lock is one record on the server, and only the server
+// decides which client holds the lock. A client that acquires the lock gets a [Lease]. The
+// lease lasts for a limited time, the TTL. The client renews it while the process works and
+// the server answers. When the holder releases the lock, the server grants it to the next
+// waiter in the same step. The server also pushes the grant to that waiter, so the waiter
+// does not have to poll.
 //
-//	free ──acquire──▶ held ──release──▶ free, or granted to the next in line
+//	free ──acquire──▶ held ──release──▶ free, or granted to the next waiter
 //	                   │
 //	                   └─renewal not confirmed in time──▶ lost
 //
-// # What is to be believed, and until when
+// # The trust deadline
 //
-// A lease is measured from before its request was sent, on a clock that counts
-// the machine's sleep, and ends locally a margin before it can end on the
-// server: the trust deadline. At that instant the lease's context is done with
-// a [LostError] as its cause, whatever the network does. A process that was
-// paused past its deadline cannot be told in time by anybody; that is what
-// [Lease.Token] is for: a number that rises with every grant. Give it to the
-// resource with every write, and let the resource refuse a lower number than
-// the highest it has seen. Without that check this lock, like every lock with
-// a lease, makes collisions rare and not impossible.
+// The client counts a lease from the moment before it sent the request, on a clock that
+// also counts the machine's sleep. For the client, the lease ends a margin before it can
+// end on the server. That moment is the trust deadline. At the trust deadline the lease's
+// context ends, with a [LostError] as its cause. This does not depend on the network.
+//
+// If the process is paused past the deadline, nothing can tell it in time. For that case
+// there is [Lease.Token], a number that rises with every grant. Send the token to the
+// resource with every write. The resource must refuse a token that is lower than the
+// highest it has seen. Without that check, collisions are rare but possible, as with every
+// lock that has a lease.
 //
 // # The caller's duties
 //
-//  1. Work under the lease's context, and stop when it is done.
-//  2. Release the lease, also after an error: it wakes the next one.
-//  3. Send the token along where a late write would do harm.
-//  4. Treat [ErrUnknownOutcome] as what it is: the lock may or may not be held
-//     for up to a TTL; the library undoes it in the background.
+//  1. Work under the lease's context, and stop when it ends.
+//  2. Release the lease, also after an error: the release grants the next waiter.
+//  3. Send the token with each write that would do harm if it came late.
+//  4. After an [ErrUnknownOutcome], expect that the lock may or may not be held, for up to
+//     a TTL. The library cancels the attempt in the background.
 //
 // # Outcomes
 //
-// [Mutex.Lock] and [Mutex.TryLock] return a lease, or an error after which
-// nothing is held: [ErrHeld] if somebody else has the lock, the context's
-// error if it ended first, a [*ServerError] if the server refused, an
-// [ErrUnreachable] if nothing could be sent, and otherwise an error that is an
-// [ErrUnknownOutcome]. [Hint] says what to do.
+// [Mutex.Lock] and [Mutex.TryLock] return a lease or an error. After an error the caller
+// holds nothing. The error is:
+//
+//   - an [ErrHeld] if another client holds the lock
+//   - the context's error if the context ended first
+//   - a [*ServerError] if the server refused
+//   - an [ErrUnreachable] if nothing could be sent
+//   - an [ErrUnknownOutcome] in all other cases
+//
+// [Hint] says what to do about an error.
 package holdfast
 
-// Version is the version of the library, as clients announce it.
+// Version is the version of the library. Clients register with it.
 const Version = "0.1.0-dev"

@@ -1,4 +1,4 @@
-// The errors, and what each says.
+// The errors, and their texts.
 
 package holdfast
 
@@ -12,53 +12,53 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The errors that callers tell apart, with errors.Is.
+// The errors that callers distinguish with errors.Is.
 var (
-	// ErrHeld: somebody else has the lock, or had it as long as the caller would
-	// wait. The error is a *HeldError.
+	// ErrHeld: another holder has the lock, or had it until the caller's wait limit passed.
+	// The error is a *HeldError.
 	ErrHeld = errors.New("holdfast: lock is held")
 	// ErrLost: the lease ended before it was released. The error is a *LostError.
 	ErrLost = errors.New("holdfast: lease lost")
-	// ErrNotHeld: a release or extension found that the lease had ended
-	// before: the work under it may have overlapped with somebody else's.
+	// ErrNotHeld: a release or an extension found that the lease had already ended. The
+	// work under the lease may have overlapped with another holder's work.
 	ErrNotHeld = errors.New("holdfast: lease is not held any more")
-	// ErrHeldByOther: the lock is held, but by somebody else: more than
-	// ErrNotHeld says, where both apply.
+	// ErrHeldByOther: the lock is held, but by another holder. If ErrNotHeld applies too,
+	// ErrHeldByOther says more.
 	ErrHeldByOther = errors.New("holdfast: lock is held by somebody else")
-	// ErrReleased: the lease has been released. Also the cause of a lease's
-	// context after its release.
+	// ErrReleased: the lease is released. It is also the cause of the lease's context after
+	// the release.
 	ErrReleased = errors.New("holdfast: lease is released")
 	// ErrClosed: the client is closed.
 	ErrClosed = errors.New("holdfast: client is closed")
-	// ErrDeadlock: the context belongs to a lease of this very lock, so that
-	// waiting would never end. Nothing was asked of the server.
+	// ErrDeadlock: the context belongs to a lease of the same lock, so the wait would never
+	// end. The client sent nothing to the server.
 	ErrDeadlock = errors.New("holdfast: lock is held by this very call chain")
-	// ErrUnknownOutcome: the server did not answer, or not in time: the
-	// action may or may not have taken effect.
+	// ErrUnknownOutcome: the server did not answer in time. The action may or may not have
+	// taken effect.
 	ErrUnknownOutcome = errors.New("holdfast: outcome unknown")
-	// ErrUnreachable: no connection to the server could be had, so that nothing
-	// was sent: the request has no effect, now or later.
+	// ErrUnreachable: the client had no connection to the server and sent nothing. The
+	// request has no effect, now or later.
 	ErrUnreachable = store.ErrNotSent
 	// ErrLimit: the semaphore has another limit. The error is a *LimitError.
 	ErrLimit = errors.New("holdfast: another limit is in use")
 	// ErrPeriod: the job has another period. The error is a *PeriodError.
 	ErrPeriod = errors.New("holdfast: another period is in use")
-	// ErrNoLeader: nobody leads the election, as far as the server knows.
+	// ErrNoLeader: the server knows of no leader of the election.
 	ErrNoLeader = errors.New("holdfast: nobody leads")
-	// ErrInvalid: an argument cannot work. Nothing was asked of the server.
+	// ErrInvalid: an argument is invalid. The client sent nothing to the server.
 	ErrInvalid = errors.New("holdfast: invalid")
 )
 
-// HeldError says who has the lock. It is an [ErrHeld].
+// HeldError says which holder has the lock. It is an [ErrHeld].
 type HeldError struct {
 	Name      string
-	HeldBy    string        // the holder's attempt or name; empty if unknown or several
-	Remaining time.Duration // until its lease ends unless renewed; 0 if unknown
-	Waited    time.Duration // how long this call waited for it; 0 for a single try
-	Tries     int           // how often it was tried, see Tries; 0 otherwise
+	HeldBy    string        // a holder ID or an owner's name; empty if unknown or if there are several
+	Remaining time.Duration // until the holder's lease ends if it is not renewed; 0 if unknown
+	Waited    time.Duration // how long this call waited for the lock; 0 for a single try
+	Tries     int           // the number of tries, see Tries; 0 without that option
 
-	// Err is why the server could not be asked to the end, if that is how the
-	// wait passed; then nobody may have the lock. nil: the server has answered.
+	// Err says why the client could not ask the server at the end of the wait. In that case
+	// the lock may be free. If Err is nil, the server answered.
 	Err error
 }
 
@@ -88,16 +88,16 @@ func (e *HeldError) Error() string {
 // Is makes a HeldError an ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-// Unwrap is why the server could not be asked.
+// Unwrap returns the reason why the client could not ask the server.
 func (e *HeldError) Unwrap() error { return e.Err }
 
-// LimitError says that the semaphore is in use with another limit than this
-// process asked for: somebody's configuration is wrong, or the limit was changed.
-// Nothing is held, and nothing was changed. It is an [ErrLimit].
+// LimitError says that the semaphore is in use with another limit than this process uses.
+// Either a process has a wrong configuration, or the limit was changed. The caller holds
+// nothing, and nothing was changed. It is an [ErrLimit].
 type LimitError struct {
 	Name  string
-	InUse int // permits that there are
-	Asked int // permits that there would be
+	InUse int // the limit that the server has
+	Asked int // the limit that this process uses
 }
 
 func (e *LimitError) Error() string {
@@ -108,9 +108,9 @@ func (e *LimitError) Error() string {
 // Is makes a LimitError an ErrLimit.
 func (e *LimitError) Is(target error) bool { return target == ErrLimit }
 
-// PeriodError says that the job has another period than this process asked for:
-// somebody's configuration is wrong, or the period was changed. Nothing has run,
-// and nothing was changed. It is an [ErrPeriod].
+// PeriodError says that the job has another period than this process uses. Either a process
+// has a wrong configuration, or the period was changed. Nothing has run, and nothing was
+// changed. It is an [ErrPeriod].
 type PeriodError struct {
 	Name  string
 	InUse Schedule
@@ -120,8 +120,8 @@ type PeriodError struct {
 // Schedule says when the periods of a job begin.
 type Schedule struct {
 	Period  time.Duration
-	Aligned bool          // at fixed times, see [StartAt]; else each begins with its run
-	Offset  time.Duration // from 1970 to the first of the fixed times
+	Aligned bool          // at fixed times, see [StartAt]; otherwise each period begins with its run
+	Offset  time.Duration // from the start of 1970 to the first of the fixed times
 }
 
 func (s Schedule) String() string {
@@ -142,18 +142,18 @@ func (e *PeriodError) Is(target error) bool { return target == ErrPeriod }
 type LostError struct {
 	Name    string
 	Reason  LossReason
-	Evicted *EvictionInfo // who took the lock away, when and why; nil unless the server has told that
+	Evicted *EvictionInfo // the eviction that ended the lease; nil if the server has not told of one
 }
 
-// LossReason says why a lease was lost.
+// LossReason is the reason of a loss.
 type LossReason string
 
 // The reasons of a loss.
 const (
-	LossExpired LossReason = "expired"  // no renewal was confirmed before the trust deadline
-	LossNotHeld LossReason = "not held" // the server has given the lock to somebody else, or forgot it
-	LossEvicted LossReason = "evicted"  // an operator took the lock away
-	LossLimit   LossReason = "limit"    // it lasted as long as MaxHold or MaxRenewals let it
+	LossExpired LossReason = "expired"  // the server confirmed no renewal before the trust deadline
+	LossNotHeld LossReason = "not held" // the server granted the lock to another client, or lost its record
+	LossEvicted LossReason = "evicted"  // an operator evicted the holder
+	LossLimit   LossReason = "limit"    // MaxHold or MaxRenewals ended the lease
 )
 
 func (e *LostError) Error() string {
@@ -176,17 +176,16 @@ func (e *LostError) Error() string {
 // Is makes a LostError an ErrLost.
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
-// ServerError is the refusal of a server: it answered with an error, and nothing
-// was changed.
+// ServerError is a refusal: the server answered with an error, and nothing was changed.
 type ServerError = store.ServerError
 
-// errNoContext and errNoFunction refuse what must not be nil.
+// errNoContext and errNoFunction refuse nil arguments.
 var (
 	errNoContext  = invalid("the context is nil: use context.Background()")
 	errNoFunction = invalid("the function is nil: give what is to run under the lock")
 )
 
-// runnable refuses a call that is to run a function, and has none or no context.
+// runnable refuses a call of Do or Loop without a context or without a function.
 func runnable(ctx context.Context, none bool) error {
 	switch {
 	case ctx == nil:
@@ -201,7 +200,7 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
 }
 
-// unknownError is an ErrUnknownOutcome with what happened.
+// unknownError is an ErrUnknownOutcome with its cause.
 type unknownError struct {
 	what, name string
 	cause      error
@@ -215,8 +214,8 @@ func (e *unknownError) Is(target error) bool { return target == ErrUnknownOutcom
 
 func (e *unknownError) Unwrap() error { return e.cause }
 
-// wrap puts an error of the store into words for the caller: what is definite
-// stays so, anything else is an unknown outcome.
+// wrap adds the operation and the lock to an error of the store. If the error says for
+// certain that nothing happened, it stays as it is. Any other error is an unknown outcome.
 func wrap(what, name string, err error) error {
 	if request.Definite(err) || errors.Is(err, ErrClosed) {
 		return fmt.Errorf("holdfast: %s %q: %w", what, name, err)
@@ -224,11 +223,11 @@ func wrap(what, name string, err error) error {
 	return &unknownError{what: what, name: name, cause: err}
 }
 
-// endedError is the end of the context of a call.
+// endedError is the error of a call whose context ended.
 type endedError struct {
 	name    string
-	end     error // the context's
-	last    error // why the last request failed; nil if it was answered, or cut off by the end
+	end     error // the context's error
+	last    error // why the last request failed; nil if it was answered, or stopped by the end of the context
 	unknown bool  // a request may have taken effect
 }
 
@@ -248,11 +247,11 @@ func (e *endedError) Is(target error) bool { return e.unknown && target == ErrUn
 
 func (e *endedError) Unwrap() error { return e.end }
 
-// ErrNotAcked says that a grant was not acknowledged by as many replicas or
-// disks as were asked for, and was given back. The error is an *AckError.
+// ErrNotAcked says that too few replicas or disks acknowledged a grant. The client has
+// released it. The error is an *AckError.
 var ErrNotAcked = errors.New("holdfast: grant not acknowledged")
 
-// AckError says what was missing. It is an [ErrNotAcked].
+// AckError says which acknowledgements were missing. It is an [ErrNotAcked].
 type AckError struct {
 	Name      string
 	Want, Got store.Acks

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/request"
 )
 
-// Hint says what to do about err, in one sentence; it is empty when nothing
-// helpful is known.
+// Hint returns one sentence that says what to do about err. It is empty if the library
+// knows no useful next step.
 func Hint(err error) string {
 	var lacks *request.PermissionError
 	var refused *ServerError
@@ -51,7 +51,7 @@ func Hint(err error) string {
 	return ""
 }
 
-// hints says what to do about the server's code words.
+// hints has one sentence for each error code of the server.
 var hints = map[string]string{ //nolint:gosec // it speaks of passwords and has none
 	"WRONGTYPE": "the lock's key holds data of another kind; choose another name or prefix " +
 		"(the key was left as it is)",
@@ -79,7 +79,7 @@ var hints = map[string]string{ //nolint:gosec // it speaks of passwords and has 
 	"VERSION": "Holdfast needs Redis 7.0 or Valkey 7.2, or later",
 }
 
-// permissionHint says what the server's user lacks.
+// permissionHint names the permissions that the server's user is missing.
 func permissionHint(e *request.PermissionError) string {
 	prefix := cmp.Or(e.Prefix, defaultPrefix)
 	what := "the commands +evalsha +eval +time +hget +hset +hdel +hmget +hgetall +pexpire +pttl " +

@@ -16,48 +16,51 @@ import (
 	"github.com/holdfast-go/holdfast/internal/request"
 )
 
-// Lease is one acquisition of a lock. It is safe for use by many goroutines,
-// and may be released by another goroutine than the one that took it.
+// Lease is one acquisition of a lock. It is safe for use by many goroutines. Any goroutine
+// may release it, not only the one that acquired it.
 //
-// A lease that is garbage collected without a release is renewed no more, and
-// reported to the logger and the observer; its context alone does not keep it. The
-// lock stays taken until the TTL ends the lease: nothing frees it early. Leases of
-// [NoRenewal] are not reported. Stores that bring a clock of their own, as memstore
-// does, are spared all that: the collector may not touch what lives in a bubble of
-// testing/synctest.
+// If a program drops a lease without a release, the garbage collector finds it. The library
+// then stops the renewal, and reports the lease to the logger and the observer. The lock
+// stays held until the lease's TTL ends: nothing frees it earlier. To keep only the lease's
+// context is not enough.
+//
+// There are two exceptions. Leases of [NoRenewal] are not reported. A store with its own
+// clock, such as memstore, gets no such check, because the collector must not touch objects
+// in a bubble of testing/synctest.
 type Lease struct{ state *leaseState }
 
-// leaseState is what a lease's context, its hold and its clean-up share. It must
-// not point to the Lease: that would keep it from being collected.
+// leaseState is shared by a lease's context, its hold and its clean-up. It must not point
+// to the Lease, because then the collector could never collect the Lease.
 type leaseState struct {
 	hold   *hold
 	token  atomic.Uint64
-	first  *leaseState     // the lease that this one entered beside; nil if it is the first itself
-	parent context.Context // of the call that took it
+	first  *leaseState     // the first lease of this re-entry; nil if this lease is the first
+	parent context.Context // the context of the call that acquired the lease
 	start  time.Duration
-	local  bool    // it came without the server
-	taken  uintptr // where the caller took it; 0 if nobody is told
+	local  bool    // acquired without a request to the server
+	taken  uintptr // where the caller acquired it; 0 if there is no logger
 
 	reported reported // guarded by the notifier
 
-	// mu guards the fields below; nothing is called under it but cancel.
+	// mu guards the fields below. Under mu the code calls nothing but cancel.
 	mu       sync.Mutex
-	released bool        // Release was called
-	left     bool        // it is a first lease that was released; others of its stay may be in
-	dropped  bool        // the caller has forgotten it
-	early    bool        // somebody has seen its loss before the renewer has told of it
+	released bool        // the caller has called Release
+	left     bool        // this first lease is released; re-entries beside it may still be live
+	dropped  bool        // the caller has dropped the lease
+	early    bool        // a caller has seen the loss before the renewer reported it
 	cause    error       // why it ended; nil while held
-	extra    *leaseExtra // nil until there is something in it
+	extra    *leaseExtra // nil until it is needed
 }
 
-// leaseExtra is what few leases need, and not at once.
+// leaseExtra holds the fields that few leases need.
 type leaseExtra struct {
-	own    context.Context // what [Lease.Context] answers; nil before
+	own    context.Context // the context that [Lease.Context] returns; nil before its first call
 	cancel []context.CancelCauseFunc
 	reentries
 }
 
-// more is the extra of a lease, to be changed. t.mu is held.
+// more returns the lease's extra fields, to be changed by the caller. The caller holds
+// t.mu.
 func (t *leaseState) more() *leaseExtra {
 	if t.extra == nil {
 		t.extra = new(leaseExtra)
@@ -65,7 +68,7 @@ func (t *leaseState) more() *leaseExtra {
 	return t.extra
 }
 
-// outerLease is the lease under whose context this one was taken.
+// outerLease returns the lease under whose context this one was acquired.
 func (t *leaseState) outerLease() *leaseState { return leaseOf(t.parent) }
 
 type leaseKey struct{}
@@ -75,7 +78,7 @@ func leaseOf(ctx context.Context) *leaseState {
 	return t
 }
 
-// newLease begins a lease on a hold; nil if the hold is lost.
+// newLease creates a lease of the hold. It returns nil if the hold is lost.
 func (h *hold) newLease(parent context.Context) *Lease {
 	var t *leaseState
 	if h.passes.Load() > 0 {
@@ -89,7 +92,8 @@ func (h *hold) newLease(parent context.Context) *Lease {
 	return t.handle()
 }
 
-// newLeaseState makes a lease that is not served yet. A local one begins now.
+// newLeaseState creates a lease that is not attached to the hold yet. A local lease begins
+// now.
 func (h *hold) newLeaseState(parent context.Context, local bool) *leaseState {
 	return h.initLease(parent, new(leaseState), local)
 }
@@ -103,47 +107,48 @@ func (h *hold) initLease(parent context.Context, t *leaseState, local bool) *lea
 	return t
 }
 
-// handle is what the caller gets of a lease state.
+// handle returns the Lease for the caller.
 func (t *leaseState) handle() *Lease {
 	c := t.hold.lock.client
 	l := &Lease{state: t}
 	if !c.fake && !t.hold.lock.noRenewal {
-		// runtime.AddCleanup would do the same for two allocations a lease.
+		// runtime.AddCleanup would need two more allocations for each lease.
 		runtime.SetFinalizer(l, (*Lease).reportLeak)
 	}
 	return l
 }
 
-// watched is told that the caller has not forgotten the lease.
+// watched stops the leak check: the caller has not dropped the lease.
 func (l *Lease) watched() {
 	if !l.state.hold.lock.client.fake {
 		runtime.SetFinalizer(l, nil)
 	}
 }
 
-// Name is the lock's name.
+// Name returns the lock's name.
 func (l *Lease) Name() string { return l.state.hold.lock.name }
 
-// HolderID is the identity of the acquisition on the server: the client's ID, a
-// slash and a number. Leases that were passed inside the process share it, and
-// those that entered again under its context.
+// HolderID returns the identity of the acquisition on the server: the client's ID, a slash
+// and a number. Leases that share a hold have the same ID: after a local hand-over, and
+// after a re-entry under a lease's context.
 func (l *Lease) HolderID() string { return l.state.hold.attempt }
 
-// Token is the fencing token: higher than that of every lease granted before
-// on this lock, except that leases which share a hold ([Reentrant], [Owner])
-// have the same one. It fits a signed 64-bit integer. A resource that remembers the
-// highest it has seen can refuse a writer that comes late. See docs/protocol.md
-// for what it is made of, and docs/guarantees.md for what must hold for it to rise.
+// Token returns the fencing token. It is higher than the token of every lease granted
+// before on this lock. Only leases that share a hold ([Reentrant], [Owner]) have the same
+// token. A resource that remembers the highest token can refuse a late writer. The token
+// fits a signed 64-bit integer. See docs/protocol.md for its parts, and docs/guarantees.md
+// for the conditions under which it rises.
 func (l *Lease) Token() uint64 { return l.state.token.Load() }
 
-// Context is done when the lease is lost or released, at the latest at the
-// trust deadline; [context.Cause] says which: a [*LostError], [ErrReleased] or
-// [ErrClosed]. It carries the values of the context that the lock was taken
-// with, but not its end.
+// Context returns a context that ends when the lease is lost or released, at the latest at
+// the trust deadline. [context.Cause] returns the reason: a [*LostError], [ErrReleased] or
+// [ErrClosed]. The context has the values of the context that was given to the lock call.
+// It does not end with that context.
 //
-// Who looks at its Err, or asks for its Done, after the trust deadline finds it done.
-// Who is blocked on Done, and whatever is derived from it, is woken by a timer: as soon
-// after the deadline as the machine runs it, and within a second after a suspension.
+// After the trust deadline, Err returns an error and the channel of Done is closed for
+// every caller that asks. A goroutine that already waits on Done is woken by a timer. The
+// timer runs as soon after the deadline as the machine allows, and within a second after a
+// suspension. The same holds for derived contexts.
 func (l *Lease) Context() context.Context {
 	t := l.state
 	t.mu.Lock()
@@ -157,7 +162,7 @@ func (l *Lease) Context() context.Context {
 	return e.own
 }
 
-// bind makes a child of ctx that is also done when the lease ends.
+// bind makes a child of ctx that also ends when the lease ends.
 func (l *Lease) bind(ctx context.Context) (context.Context, context.CancelFunc) {
 	t := l.state
 	inner, cancel := context.WithCancelCause(ctx)
@@ -167,13 +172,13 @@ func (l *Lease) bind(ctx context.Context) (context.Context, context.CancelFunc) 
 	return &leaseContext{inner, t, t}, func() { cancel(ErrReleased) }
 }
 
-// boundLease is what a function runs under.
+// boundLease is a lease under which do runs a function.
 type boundLease interface {
 	bind(ctx context.Context) (context.Context, context.CancelFunc)
 	Release(ctx context.Context) error
 }
 
-// do runs f under a lease, and releases it when f has returned or panicked.
+// do runs f under a lease, and releases the lease when f has returned or panicked.
 func do(ctx context.Context, l boundLease, f func(ctx context.Context) error) (err error) {
 	inner, cancel := l.bind(ctx)
 	defer func() {
@@ -183,8 +188,8 @@ func do(ctx context.Context, l boundLease, f func(ctx context.Context) error) (e
 	return f(inner)
 }
 
-// both joins what a function answered with what went wrong with its lock. An error that
-// comes alone stays as it is.
+// both joins the function's error with the error of its lock. If there is only one, both
+// returns it unchanged.
 func both(err, lock error) error {
 	switch {
 	case lock == nil:
@@ -195,7 +200,8 @@ func both(err, lock error) error {
 	return errors.Join(err, lock)
 }
 
-// onEnd has cancel called with the cause of the lease's end. t.mu is held.
+// onEnd arranges that cancel is called with the cause when the lease ends. The caller holds
+// t.mu.
 func (t *leaseState) onEnd(cancel context.CancelCauseFunc) {
 	if t.cause != nil {
 		cancel(t.cause)
@@ -205,14 +211,14 @@ func (t *leaseState) onEnd(cancel context.CancelCauseFunc) {
 	e.cancel = append(e.cancel, cancel)
 }
 
-// end ends the lease for its user. It reports false if it had ended before.
+// end ends the lease for its user. It reports false if the lease had already ended.
 func (t *leaseState) end(cause error) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.endWith(cause)
 }
 
-// endWith is end; t.mu is held.
+// endWith does what end does. The caller holds t.mu.
 func (t *leaseState) endWith(cause error) bool {
 	if t.cause != nil {
 		return false
@@ -228,8 +234,8 @@ func (t *leaseState) endWith(cause error) bool {
 	return true
 }
 
-// release ends the lease for its user, for good. first is false if that was
-// done before; cause is why the lease ended.
+// release ends the lease for its user and marks it as released. first is false if the lease
+// was released before. cause is why the lease ended.
 func (t *leaseState) release(why error) (first bool, cause error) {
 	t.end(why)
 	t.mu.Lock()
@@ -238,20 +244,20 @@ func (t *leaseState) release(why error) (first bool, cause error) {
 	return first, t.cause
 }
 
-// ended is why the lease ended, or nil.
+// ended returns why the lease ended, or nil.
 func (t *leaseState) ended() error {
 	t.overdue()
 	t.mu.Lock()
 	cause := t.cause
 	t.mu.Unlock()
 	if errors.Is(cause, ErrLost) {
-		return t.hold.endReason() // more may be known by now
+		return t.hold.endReason() // the hold may know more by now
 	}
 	return cause
 }
 
-// HoldCount is how many leases are in the lock's present stay in this process:
-// 1, or more after entering again ([Reentrant]); 0 when this one has ended.
+// HoldCount returns how many leases of this hold are live in this process: 1, or more after
+// a re-entry ([Reentrant]). It is 0 when this lease has ended.
 func (l *Lease) HoldCount() int {
 	if l.state.ended() != nil {
 		return 0
@@ -259,13 +265,14 @@ func (l *Lease) HoldCount() int {
 	return l.state.holdCount()
 }
 
-// Err is nil while the lease is held, and then why it ended.
+// Err returns nil while the lease is held. After that it returns why the lease ended.
 func (l *Lease) Err() error { return l.state.ended() }
 
-// Remaining is for how long the lease is still to be trusted if no further
-// renewal succeeds; 0 when it has ended. It counts suspension of the machine.
-// After a wait it may be a tenth of the TTL, or two seconds, for as long as the
-// renewal takes that confirms the grant: that is sent at once.
+// Remaining returns the time until the trust deadline, if no further renewal succeeds. It
+// is 0 when the lease has ended. Time in which the machine is suspended counts.
+//
+// After a wait, Remaining may at first be a tenth of the TTL or two seconds. It rises when
+// the renewal that confirms the grant succeeds. The client sends that renewal at once.
 func (l *Lease) Remaining() time.Duration {
 	t := l.state
 	if t.ended() != nil {
@@ -274,16 +281,16 @@ func (l *Lease) Remaining() time.Duration {
 	return max(t.hold.Deadline()-t.hold.lock.client.now(), 0)
 }
 
-// Deadline is the present trust deadline on the wall clock, for people and
-// logs; decide by [Lease.Remaining]. It moves with every renewal.
+// Deadline returns the current trust deadline on the wall clock, for people and logs. It
+// moves with every renewal. Code must decide by [Lease.Remaining].
 func (l *Lease) Deadline() time.Time { return time.Now().Add(l.Remaining()) }
 
-// Extend makes the lease last for ttl from now, and every later renewal ask
-// for as much. A lease is never shortened, and never extended past [MaxHold].
-// Leases that share a hold are extended together.
+// Extend makes the lease last for ttl from now, and every later renewal asks for ttl too.
+// Extend never shortens a lease, and never extends it past [MaxHold]. Leases that share a
+// hold are extended together.
 //
-// If the error is an [ErrNotHeld], the lease is lost. After any other error it
-// is held until its old deadline, and renewed as before.
+// If the error is an [ErrNotHeld], the lease is lost. After any other error the lease keeps
+// its old deadline and its renewal.
 func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	t := l.state
 	h, c := t.hold, t.hold.lock.client
@@ -314,18 +321,21 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	return nil
 }
 
-// Release gives the lock up: to the next goroutine of this process, or to the
-// server, which grants it to the next in line in the same step. The lease's
-// context is done before anything is sent. While others are in ([Reentrant],
-// [Owner]), the lock stays theirs; after [MinHold] it stays taken.
+// Release gives the hold up. The next goroutine of this process gets it, or the server
+// grants the lock to the next waiter in the same step. The lease's context ends before the
+// client sends anything. While other leases share the hold ([Reentrant], [Owner]), those
+// keep the lock. With [MinHold] the lock stays held until that time has passed.
 //
-// It works although ctx has ended, and is not stopped when ctx is cancelled: a
-// deadline of ctx that is still ahead bounds it, and [Config.RequestTimeout]. The
-// error is an [ErrNotHeld] if the lease had been lost before, and an
-// [ErrHeldByOther] too if the server says that somebody else has the lock; an
-// [ErrReleased] if it was released before, and an [ErrUnknownOutcome] if the server did not
-// answer, or an [ErrUnreachable] if there was no connection to it: then the release
-// is repeated in the background, and the lock frees itself within its TTL.
+// Release works although ctx has ended, and does not stop when ctx is cancelled. It is
+// bounded by the deadline of ctx, if that is still ahead, and by [Config.RequestTimeout].
+//
+// If the server did not answer, the client repeats the release in the background, and the
+// lock is free within its TTL at the latest.
+//
+// The error is an [ErrNotHeld] if the lease had been lost before. It is also an
+// [ErrHeldByOther] if the server says that another client holds the lock. It is an
+// [ErrReleased] if the lease was released before. If the server did not answer, it is an
+// [ErrUnknownOutcome], or an [ErrUnreachable] without a connection.
 func (l *Lease) Release(ctx context.Context) error { return l.release(ctx, releaseMode{}) }
 
 func (l *Lease) release(ctx context.Context, how releaseMode) error {
@@ -343,8 +353,8 @@ func (l *Lease) release(ctx context.Context, how releaseMode) error {
 	return err
 }
 
-// observe tells how the lease ended, unless its loss or the client's closing
-// has been told before: one end for each grant.
+// observe reports how the lease ended. Each grant has one end: a loss or a Close was
+// reported before.
 func (t *leaseState) observe(cause error, local bool, err error) {
 	c := t.hold.lock.client
 	if !c.events.observed() || errors.Is(cause, ErrLost) || errors.Is(cause, ErrClosed) {
@@ -353,7 +363,7 @@ func (t *leaseState) observe(cause error, local bool, err error) {
 	c.events.tellNow(t.hold, t.ending(EventRelease, local, err))
 }
 
-// ending is the event of the lease's end.
+// ending returns the event of the lease's end.
 func (t *leaseState) ending(kind EventKind, local bool, err error) Event {
 	h := t.hold
 	return Event{
@@ -362,8 +372,9 @@ func (t *leaseState) ending(kind EventKind, local bool, err error) Event {
 	}
 }
 
-// exit gives up what the lease had, if no other lease of its stay is in. What was lost is
-// gone already, and its turn; what the client's closing ended, Close has released.
+// exit gives up the lease's part of the hold, unless other leases of the same re-entry are
+// live. After a loss, the hold and its turn are already gone. After a Close, the hold is
+// already released.
 func (t *leaseState) exit(ctx context.Context, cause error, how releaseMode) (local bool, err error) {
 	h, last := t.hold, t.leave()
 	switch {
@@ -389,7 +400,7 @@ func (t *leaseState) exit(ctx context.Context, cause error, how releaseMode) (lo
 	return h.handOverOrRelease(ctx, how)
 }
 
-// handOverOrRelease hands the hold over or releases it, and gives up the turn.
+// handOverOrRelease hands the hold over, or releases it and gives up the turn.
 func (h *hold) handOverOrRelease(ctx context.Context, how releaseMode) (local bool, err error) {
 	c := h.lock.client
 	if how == (releaseMode{}) && h.hasTurn.Load() && h.lock.turn().HandOver(h) {
@@ -404,11 +415,11 @@ func (h *hold) handOverOrRelease(ctx context.Context, how releaseMode) (local bo
 	return false, err
 }
 
-// releaseLost is the release of a hold that is over. The server may still think
-// that we have it, when only the confirmations were lost: now that the work is
-// done, that ends too.
+// releaseLost releases a hold that has ended. If only the confirmations were lost, the
+// server may still keep the hold. The work has ended, so the hold on the server ends too.
 //
-// Whoever lost it by the clock alone is told here if an operator took it away.
+// If the clock alone ended the hold, releaseLost also finds out whether an operator evicted
+// it.
 func (h *hold) releaseLost(ctx context.Context) error {
 	var lost *LostError
 	err := h.endReason()
@@ -428,14 +439,14 @@ func (h *hold) releaseLost(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
 }
 
-// ReleaseAfter gives the lease up, but leaves the lock taken for delay from
-// now, or until [MinHold] has passed if that is later: not for its lease, unless
-// that is a reader's or one of permits, which nothing makes shorter. Nobody
-// can shorten it but an operator. While other leases are in ([Reentrant]) it is
-// a Release.
+// ReleaseAfter gives the hold up, but the lock stays held for delay from now, or until
+// [MinHold] has passed, whichever is later. An exclusive lock does not stay held for its
+// lease. The lease of a reader or of permits lasts at least as long as before, because
+// nothing shortens it. Only an operator can free the lock earlier. While other leases share
+// the hold ([Reentrant]), ReleaseAfter does what Release does.
 //
-// Its errors are those of [Lease.Release]; after an [ErrUnknownOutcome] the
-// lock stays taken for the delay or for the lease.
+// The errors are those of [Lease.Release]. After an [ErrUnknownOutcome] the lock stays held
+// for the delay, or for the lease.
 func (l *Lease) ReleaseAfter(ctx context.Context, delay time.Duration) error {
 	if delay > maxTTL {
 		return invalid("the delay is %v: at most %v make sense", delay, maxTTL)
@@ -443,17 +454,17 @@ func (l *Lease) ReleaseAfter(ctx context.Context, delay time.Duration) error {
 	return l.release(ctx, releaseMode{keep: max(delay, 0)})
 }
 
-// leaseContext is what a user's code sees of a lease: the values of the context that
-// the lock was taken with, and an end in time. Timers are late on a busy machine, and
-// after a suspension: whoever looks past the trust deadline ends the lease by that, and
-// does not wait for the renewer's.
+// leaseContext is the context that the user's code gets: the values of the lock call's
+// context, and its own end. Timers are late on a busy machine and after a suspension. So a
+// caller that asks after the trust deadline ends the lease itself, and does not wait for
+// the renewer's timer.
 type leaseContext struct {
 	context.Context     // ends with the lease
-	own             any // the innermost lease that what runs under it belongs to
+	own             any // the innermost lease to which code under this context belongs
 	lease           interface{ overdue() }
 }
 
-// Value adds the lease to the values that a context carries.
+// Value adds the lease to the context's values.
 func (c *leaseContext) Value(key any) any {
 	if key == (leaseKey{}) {
 		return c.own
@@ -461,13 +472,13 @@ func (c *leaseContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// Done is closed on return if the lease is over.
+// Done returns a closed channel if the lease has ended.
 func (c *leaseContext) Done() <-chan struct{} {
 	c.lease.overdue()
 	return c.Context.Done()
 }
 
-// Err is not nil if the lease is over.
+// Err returns an error if the lease has ended.
 func (c *leaseContext) Err() error {
 	if err := c.Context.Err(); err != nil {
 		return err
@@ -476,9 +487,9 @@ func (c *leaseContext) Err() error {
 	return c.Context.Err()
 }
 
-// overdue ends the lease for its user if its trust deadline has passed. The renewer's
-// timer, which has not run yet, does the rest: it tells, and lets the next goroutine
-// of the process ask the server.
+// overdue ends the lease for its user if its trust deadline has passed. The renewer's timer
+// does the rest when it runs: it reports the loss, and lets the next goroutine of the
+// process ask the server.
 func (t *leaseState) overdue() {
 	h := t.hold
 	if h.Deadline() > h.lock.client.now() {
@@ -498,7 +509,7 @@ func (t *leaseState) overdue() {
 	}
 }
 
-// together are the leases of several locks that end as one.
+// together are the leases of several locks that end together.
 type together []*Lease
 
 // overdue ends the lease if the trust deadline of one of the locks has passed.
@@ -508,13 +519,13 @@ func (all together) overdue() {
 	}
 }
 
-// A lease whose handle was dropped, that is garbage collected without a release, is
-// never released by that: its holder's code may still run, and nobody else may come
-// in before the TTL is over. It is not renewed any more, so the TTL ends it; and it
-// is reported, for it is most often a mistake. A fixed lease ends with its TTL
-// anyway, and to take one and let it run out is a way to use it.
+// If the collector finds a lease without a release, the client does not release it. The
+// holder's code may still run, so no other client may get the lock before the TTL ends. The
+// client stops the renewal, so the TTL does end the lease. It also reports the lease,
+// because a dropped lease is most often a mistake. A lease without renewal is different: it
+// ends with its TTL anyway, and to let it run out is a normal use.
 
-// reportLeak is told by the collector that the handle was dropped.
+// reportLeak is called by the collector when the program has dropped the handle.
 func (l *Lease) reportLeak() {
 	t := l.state
 	if !t.drop() {
@@ -529,7 +540,7 @@ func (l *Lease) reportLeak() {
 	}})
 }
 
-// drop notes that nobody has the lease any more. It reports false if it had ended.
+// drop marks the lease as dropped. It reports false if the lease had already ended.
 func (t *leaseState) drop() bool {
 	t.hold.mu.Lock()
 	t.hold.dropped = true
@@ -543,8 +554,8 @@ func (t *leaseState) drop() bool {
 	return true
 }
 
-// stopIfDropped ends the renewals of a hold of which nothing is left but leases that were
-// dropped. Nobody joins it from then on, nor is it passed on.
+// stopIfDropped stops the renewal of a hold whose leases are all dropped. From then on no
+// reader joins the hold, and it is not handed over.
 func (h *hold) stopIfDropped() {
 	for {
 		h.mu.Lock()
@@ -567,7 +578,7 @@ func (h *hold) stopIfDropped() {
 	h.unshare()
 }
 
-// inUse reports whether somebody has a lease of the stay that t began.
+// inUse reports whether the program still has a lease of the re-entry that began with t.
 func (t *leaseState) inUse() bool {
 	t.mu.Lock()
 	begun := !t.left && !t.dropped

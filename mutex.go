@@ -1,4 +1,4 @@
-// Mutex, and what the server says of it.
+// Mutex, and the server's answers about it.
 
 package holdfast
 
@@ -9,66 +9,69 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// Mutex is a lock that one owner holds at a time. It is a name and options:
-// it has no state that two goroutines could overwrite, may be made anew for
-// each use, and shared by any number of goroutines. Waiters are served in
-// order of arrival; the goroutines of one process wait as one.
+// Mutex is a lock with one holder at a time. A Mutex is only a name and options. It has no
+// state, so a program may create one for each use, or share one between goroutines. Waiters
+// get the lock in order of arrival. The goroutines of one process have one position in the
+// wait queue at a time.
 type Mutex struct{ lock lock }
 
-// Mutex names a lock: 1 to 512 bytes of UTF-8. It does no I/O. A name or an
-// option that cannot work is reported by the first use, as an [ErrInvalid].
+// Mutex names a lock. The name has 1 to 512 bytes of UTF-8. Mutex does no I/O. If the name
+// or an option is invalid, the first use returns an [ErrInvalid].
 func (c *Client) Mutex(name string, options ...MutexOption) *Mutex {
 	chosen, err := choose(c, name, lockOptions{want: wire.Exclusive}, options)
 	return &Mutex{newLock(c, name, chosen, err)}
 }
 
-// Name is the lock's name.
+// Name returns the lock's name.
 func (m *Mutex) Name() string { return m.lock.name }
 
-// Lock waits for the lock and returns the lease. It waits in order of arrival,
-// until ctx ends or the limit of [MaxWait] passes; or it tries as often as [Tries] says.
-// While the server is away, or refuses in a way that will pass, it goes on trying
-// for as long.
+// Lock acquires the lock and returns the lease.
 //
-// On failure nothing is held and no place in the line is kept: the error is
-// ctx's if it ended first, a [*HeldError] after the limit, a [*ServerError] if
-// the server refused for good, [ErrDeadlock] if ctx belongs to a lease of this lock and
-// neither [Reentrant] nor [Owner] lets it in again, [ErrClosed], [ErrInvalid],
-// and else an [ErrUnknownOutcome]. What may have been granted is given
-// back in the background.
+// If the lock is held, Lock waits in order of arrival, until ctx ends or the limit of
+// [MaxWait] passes. With [Tries], Lock tries that often and does not wait in the queue. If
+// the server is unreachable or its refusal is transient, Lock keeps trying for the same
+// time.
 //
-// ctx ends the waiting only, not the lease.
+// After an error the caller holds nothing and is no longer in the wait queue. If the server
+// may have granted the lock, the library releases it in the background.
+//
+// The error is that of ctx if ctx ended first. It is a [*HeldError] after the wait limit,
+// and a [*ServerError] if the server's refusal is permanent. It is [ErrDeadlock] if ctx
+// belongs to a lease of this lock and neither [Reentrant] nor [Owner] allows the re-entry.
+// It may also be [ErrClosed] or [ErrInvalid]. Any other error is an [ErrUnknownOutcome].
+//
+// ctx bounds only the wait. The lease does not end with it.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.lock.acquire(ctx) }
 
-// TryLock takes the lock if it is free, and does not wait: the error is a
-// [*HeldError] if it is not, and an [ErrUnreachable] or an [ErrUnknownOutcome] if
-// the server is away. The other errors are those of [Mutex.Lock].
+// TryLock acquires the lock if it is free. It does not wait. If the lock is held, the error
+// is a [*HeldError]. If the server does not answer, the error is an [ErrUnreachable] or an
+// [ErrUnknownOutcome]. The other errors are those of [Mutex.Lock].
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.lock.tryAcquire(ctx) }
 
-// Do runs f under the lock. The context that f is given is ctx's child, and is
-// also done when the lease is lost; f should return then. The lock is released
-// when f returns or panics.
+// Do runs f while it holds the lock. The context of f is a child of ctx, and it also ends
+// when the lease is lost. f should return then. Do releases the lock when f returns or
+// panics.
 //
-// The error is f's own if nothing went wrong with the lease; else it joins both: if it is an
-// [ErrNotHeld], f did not have the lock to its end. If the lock could not be
-// taken, f did not run and the error is that of [Mutex.Lock].
+// If nothing went wrong with the lease, the error is f's own. Otherwise the error joins
+// both. If it is an [ErrNotHeld], the lock was lost before f ended. If the lock could not
+// be acquired, f did not run and the error is that of [Mutex.Lock].
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return m.lock.do(ctx, f)
 }
 
-// Key is the name of the lock's record on the server.
+// Key returns the name of the lock's record on the server.
 func (m *Mutex) Key() string { return m.lock.key() }
 
-// IsHeld asks the server whether anybody holds the lock. It may be over when
-// the answer arrives: never decide by it whether to work. Its errors are those
-// of [Client.Inspect].
+// IsHeld asks the server whether the lock is held. The answer may be out of date when it
+// arrives, so do not use it to decide whether to work. The errors are those of
+// [Client.Inspect].
 func (m *Mutex) IsHeld(ctx context.Context) (bool, error) {
 	h, err := m.Holder(ctx)
 	return h != nil, err
 }
 
-// Holder asks the server who holds the lock, and answers nil if nobody does.
-// Its errors are those of [Client.Inspect].
+// Holder asks the server which holder the lock has. It returns nil if the lock is free. The
+// errors are those of [Client.Inspect].
 func (m *Mutex) Holder(ctx context.Context) (*Holder, error) {
 	if m.lock.err != nil {
 		return nil, m.lock.err
@@ -80,13 +83,13 @@ func (m *Mutex) Holder(ctx context.Context) (*Holder, error) {
 	return &s.Holders[0], nil
 }
 
-// HoldCount asks the server how often the caller holds the lock: with [Owner],
-// how many leases are in under that name, in whatever process; without, how
-// many are in the stay that ctx belongs to. Leases that entered again under a
-// context are known to their process only, and counted where ctx belongs to
-// them.
+// HoldCount asks the server how often the caller holds the lock.
 //
-// It is 0 if nobody holds the lock; if another does, the error is an
+// With [Owner], it counts the leases under that name in all processes. Without [Owner], it
+// counts the leases of the hold that ctx belongs to. The server does not know the leases of
+// a re-entry under a context. HoldCount adds them only if ctx belongs to them.
+//
+// The count is 0 if nobody holds the lock. If only others hold it, the error is an
 // [ErrHeldByOther]. The other errors are those of [Client.Inspect].
 func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
 	t := &m.lock
@@ -121,7 +124,7 @@ func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// notYours says who has a lock that the caller has not.
+// notYours returns the error that names the holder of a lock that the caller does not hold.
 func notYours(name string, h wire.HolderLine) error {
 	return fmt.Errorf("%w: %q is held by %s", ErrHeldByOther, name, ownerName(h.Owner, h.Attempt))
 }

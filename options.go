@@ -1,4 +1,4 @@
-// The options, for which kinds each is, and what contradicts what.
+// The options, their kinds, and their contradictions.
 
 package holdfast
 
@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// MutexOption is an option of [Client.Mutex]: every [Option] and every
-// [LockOption], and [Reentrant], [Owner] and [MinHold].
+// MutexOption is an option of [Client.Mutex]: every [Option] and every [LockOption], and
+// [Reentrant], [Owner] and [MinHold].
 type MutexOption interface {
 	set(*lockOptions) error
 	forMutex()
@@ -80,7 +80,8 @@ type LockOption interface {
 	ElectionOption
 }
 
-// setting is what an option does. The types around it say for which kinds.
+// setting is the effect of an option. The types around it say for which kinds the option
+// is.
 type setting func(*lockOptions) error
 
 func (s setting) set(ch *lockOptions) error { return s(ch) }
@@ -111,8 +112,8 @@ func (anyOption) forPeriodic()   {}
 
 func anyKind(s setting) Option { return anyOption{lockOption{s}} }
 
-// choose applies the options to what a kind begins with. It refuses a nil
-// option, a value that cannot work, and a contradiction.
+// choose applies the options to the defaults of a kind. It refuses a nil option, an invalid
+// value, and a contradiction.
 func choose[O interface{ set(ch *lockOptions) error }](
 	c *Client, name string, kind lockOptions, options []O,
 ) (lockOptions, error) {
@@ -136,8 +137,8 @@ func choose[O interface{ set(ch *lockOptions) error }](
 	return kind, nil
 }
 
-// validate refuses options that contradict each other, or what the client has.
-// It is the one place for that: an option by itself knows only its own values.
+// validate refuses options that contradict each other or the client's configuration. It is
+// the only function that does this, because an option alone knows only its own values.
 func (ch *lockOptions) validate(c *Client) error {
 	_, acker := c.store.(store.Acker)
 	switch {
@@ -158,10 +159,11 @@ func (ch *lockOptions) validate(c *Client) error {
 	return nil
 }
 
-// TTL sets how long a lease lasts unless it is renewed, in place of
-// [Config.TTL]: whole milliseconds, from 10 ms to 365 days. For an RWMutex it
-// sets the lease of the writers, and that of the readers unless [ReadTTL] does.
-// The TTL of a [Periodic] is not longer than its period. For every kind.
+// TTL sets how long a lease lasts if it is not renewed, in place of [Config.TTL]. d is in
+// whole milliseconds, from 10 ms to 365 days.
+//
+// For an RWMutex it sets the lease of writers, and also that of readers unless [ReadTTL] is
+// given. The TTL of a [Periodic] must not be longer than its period. For every kind.
 func TTL(d time.Duration) Option {
 	return anyKind(func(ch *lockOptions) error {
 		if err := checkTTL(d); err != nil {
@@ -172,9 +174,8 @@ func TTL(d time.Duration) Option {
 	})
 }
 
-// ReadTTL sets how long a lease of a reader lasts, where it is to be another
-// time than a writer's, which [TTL] sets: whole milliseconds, from 10 ms to 365
-// days. For an RWMutex.
+// ReadTTL sets how long a reader's lease lasts, if that differs from a writer's lease,
+// which [TTL] sets. d is in whole milliseconds, from 10 ms to 365 days. For an RWMutex.
 func ReadTTL(d time.Duration) RWMutexOption {
 	return rwMutexOption{func(ch *lockOptions) error {
 		if err := checkTTL(d); err != nil {
@@ -185,16 +186,15 @@ func ReadTTL(d time.Duration) RWMutexOption {
 	}}
 }
 
-// MaxWait limits how long a call waits for the lock, from the beginning of the
-// call. After d the call gives up with a [*HeldError]. The error names the
-// holder if the server says in a moment who that is. If no server could be
-// asked, its Err says why.
+// MaxWait limits how long a call waits for the lock, from the beginning of the call. After
+// d the call gives up with a [*HeldError]. The error names the holder if the server answers
+// that question quickly. If the client could not ask a server, the error's Err says why.
 //
-// If d is 0, the call tries once. A negative d is refused. Without MaxWait the
-// call waits until its context ends. MaxWait and [Tries] exclude each other.
+// If d is 0, the call tries once. A negative d is refused. Without MaxWait the call waits
+// until its context ends. MaxWait and [Tries] exclude each other.
 //
-// A [Periodic] is different: with MaxWait, [Periodic.Do] waits up to d for the
-// next period, and without it does not wait. For every kind.
+// A [Periodic] is different. With MaxWait, [Periodic.Do] waits up to d for the next period.
+// Without MaxWait it does not wait. For every kind.
 func MaxWait(d time.Duration) Option {
 	return anyKind(func(ch *lockOptions) error {
 		if d < 0 {
@@ -205,19 +205,19 @@ func MaxWait(d time.Duration) Option {
 	})
 }
 
-// Tries makes a call try n times in place of waiting in line. Two tries are
-// about interval apart: between half of it and one and a half of it, by chance.
-// After the last try the call gives up with a [*HeldError], whose Tries is n.
+// Tries makes a call try n times. The call does not enter the wait queue. The pause between
+// two tries is random, from half of interval to one and a half times interval. After the
+// last try the call gives up with a [*HeldError], whose Tries is n.
 //
-// Between two tries the server keeps nothing of the call: no place in the line,
-// no subscription. So callers that try have no order among themselves, and
-// everybody who waits comes before them.
+// Between two tries the server keeps nothing of the call: no position in the wait queue,
+// and no subscription. So callers that try have no order among themselves, and every waiter
+// comes before them.
 //
-// Tries is for a program that wants to bound its requests. Where subscriptions
-// are not permitted it is not needed: Lock finds that out, and polls by itself.
+// Use Tries to bound the number of requests. It is not needed where subscriptions are not
+// permitted: Lock detects that, and polls.
 //
-// n is at least 1, and interval is from 1 ms to 365 days. Tries and [MaxWait]
-// exclude each other. For Mutex, RWMutex, Semaphore and Election.
+// n is at least 1, and interval is from 1 ms to 365 days. Tries and [MaxWait] exclude each
+// other. For Mutex, RWMutex, Semaphore and Election.
 func Tries(n int, interval time.Duration) LockOption {
 	return lockOption{func(ch *lockOptions) error {
 		switch {
@@ -231,10 +231,9 @@ func Tries(n int, interval time.Duration) LockOption {
 	}}
 }
 
-// NoRenewal makes leases that end after their TTL unless [Lease.Extend] extends
-// them. No other goroutine of the process takes such a lease over: each begins
-// with a whole TTL. NoRenewal and [MaxRenewals] exclude each other. For every
-// kind.
+// NoRenewal makes leases that end after their TTL unless [Lease.Extend] extends them. Such
+// a lease is never handed over to another goroutine of the process: each lease begins with
+// its full TTL. NoRenewal and [MaxRenewals] exclude each other. For every kind.
 func NoRenewal() Option {
 	return anyKind(func(ch *lockOptions) error {
 		ch.noRenewal = true
@@ -242,15 +241,14 @@ func NoRenewal() Option {
 	})
 }
 
-// MaxRenewals renews a lease n times at most. After that the lease ends when
-// its TTL does, and is lost with the reason [LossLimit].
+// MaxRenewals limits the renewals of a lease to n. After that the lease ends with its TTL,
+// and is lost with the reason [LossLimit].
 //
-// A renewal goes out after a third of the TTL. Two things are not counted:
-// [Lease.Extend], and the renewal that confirms a grant after a wait, which goes
-// out at once.
+// The client sends a renewal after each third of the TTL. Two things do not count:
+// [Lease.Extend], and the renewal that confirms a grant after a wait, which the client
+// sends at once.
 //
-// n is at least 1. MaxRenewals and [NoRenewal] exclude each other. For every
-// kind.
+// n is at least 1. MaxRenewals and [NoRenewal] exclude each other. For every kind.
 func MaxRenewals(n int) Option {
 	return anyKind(func(ch *lockOptions) error {
 		if n < 1 {
@@ -261,13 +259,13 @@ func MaxRenewals(n int) Option {
 	})
 }
 
-// MaxHold limits how long a lease lasts in all, from its grant. After d the
-// lease is lost with the reason [LossLimit], and neither a renewal nor
-// [Lease.Extend] makes it longer. The server lets another client in soon after
-// the loss, not before: a hundredth of the TTL and some milliseconds later.
+// MaxHold limits how long a lease lasts in all, from its grant. After d the lease is lost
+// with the reason [LossLimit]. Neither a renewal nor [Lease.Extend] makes it longer. The
+// server grants the lock to another client only after the loss: a hundredth of the TTL and
+// some milliseconds later.
 //
-// A TTL that is longer than d is cut to it. d is from 10 ms to 365 days, and not
-// shorter than [MinHold]. For every kind.
+// If the TTL is longer than d, it is cut to d. d is from 10 ms to 365 days, and not shorter
+// than [MinHold]. For every kind.
 func MaxHold(d time.Duration) Option {
 	return anyKind(func(ch *lockOptions) error {
 		if d < leasetime.MinTTL || d > maxTTL {
@@ -278,14 +276,14 @@ func MaxHold(d time.Duration) Option {
 	})
 }
 
-// MinHold keeps the lock taken until d has passed since its grant, by the
-// server's clock, though it is released earlier. Before that the server grants
-// it to nobody, not even to this process. So a job does not run twice when it is
-// shorter than the clocks of the machines that start it are apart.
+// MinHold keeps the lock held until d has passed since its grant, by the server's clock,
+// also if the holder releases it earlier. Until then the server grants the lock to nobody,
+// not even to this process. For example, several machines start the same short job by their
+// own clocks. If d is longer than the difference of their clocks, the job runs once.
 //
-// MinHold takes effect with the release. If a process dies before, its lock is
-// free when its lease ends, be that earlier or later than d. With [Owner] the
-// last entry that is released decides.
+// MinHold takes effect with the release. If a process dies before its release, the lock is
+// free when the lease ends, which may be earlier or later than d. With [Owner] the entry
+// that is released last decides.
 //
 // d is from 1 ms to 365 days, and not longer than [MaxHold]. For a Mutex.
 func MinHold(d time.Duration) MutexOption {
@@ -298,14 +296,14 @@ func MinHold(d time.Duration) MutexOption {
 	}}
 }
 
-// Reentrant lets a goroutine acquire a lock again under the context of a live
-// lease of it. Without Reentrant that is an [ErrDeadlock]. It needs no network.
+// Reentrant lets a caller acquire a lock again under the context of a live lease of that
+// lock. Without Reentrant that is an [ErrDeadlock]. A re-entry sends no request.
 //
-// Each acquisition gives a lease of its own, with the token of the first one:
-// there is one hold, and a resource that checks tokens lets all its writers in.
-// The leases are released in any order, and the lock is free when the last one
-// is. If the hold is lost, all leases end. The TTL, the limits and the renewal
-// of the first lease hold for all. For a Mutex.
+// Each acquisition returns a lease of its own, with the token of the first one. There is
+// one hold, and a resource that checks tokens accepts the writes of all its leases. The
+// leases can be released in any order, and the lock is free when the last one is released.
+// If the hold is lost, all leases end. The first lease decides about TTL, limits and
+// renewal. For a Mutex.
 func Reentrant() MutexOption {
 	return mutexOption{func(ch *lockOptions) error {
 		ch.reentrant = true
@@ -313,20 +311,20 @@ func Reentrant() MutexOption {
 	}}
 }
 
-// Owner acquires the lock under a name. A client that uses the same owner name,
-// in any process, joins the current holders: it does not wait in line. Everybody
-// else is kept out, and the lock is free when the last holder has released it.
-// It is for work that several processes do together, or one after another: the
-// second enters before the first leaves. Under the context of a lease of the
-// same owner it is [Reentrant].
+// Owner acquires the lock under a name. A client that uses the same owner name, in any
+// process, joins the current holders. It does not queue. All other clients wait, and the
+// lock is free when the last holder has released it. Use Owner for work that several
+// processes do together. It also suits work that one process hands to the next, if the
+// second acquires the lock before the first releases it. Under the context of a lease of
+// the same owner it is [Reentrant].
 //
-// All entries have one token and one lease on the server, and each entry renews
-// that lease. If a process dies, the lock is held while others of its owner are
-// in, and then until the lease ends. Each entry is kept in the lock's record
-// and makes its requests a little dearer: use Owner for some entries, not for
-// thousands. A quorum refuses it, and takes nothing.
+// All entries share one token and one lease on the server, and each entry renews that
+// lease. If a process dies, the other entries of its owner keep the lock. If there are
+// none, the lock is free when the lease ends. The lock's record stores each entry, which
+// makes each request a little slower. So use Owner for a few entries, not for thousands. A
+// quorum refuses Owner, and acquires nothing.
 //
-// name has 1 to 512 bytes of UTF-8. It is no secret and no proof: every program
+// name has 1 to 512 bytes of UTF-8. It is not a secret and proves nothing: every program
 // that knows the name can enter. For a Mutex.
 func Owner(name string) MutexOption {
 	return mutexOption{func(ch *lockOptions) error {
@@ -344,11 +342,11 @@ func Owner(name string) MutexOption {
 	}}
 }
 
-// StartAt makes periods begin at fixed times by the server's clock: one begins
-// offset after 1970 began in UTC, and one every period from there. For example,
-// Periodic("lottery", 24*time.Hour, StartAt(12*time.Hour)) has periods from noon
-// to noon, UTC. offset is in whole milliseconds, and may be negative or longer
-// than a period. For a Periodic.
+// StartAt makes periods begin at fixed times by the server's clock. One period begins
+// offset after the start of 1970 in UTC, and another one after each period. For example,
+// Periodic("lottery", 24*time.Hour, StartAt(12*time.Hour)) has periods from noon to noon,
+// UTC. offset is in whole milliseconds, and may be negative or longer than a period. For a
+// Periodic.
 func StartAt(offset time.Duration) PeriodicOption {
 	return periodicOption{func(ch *lockOptions) error {
 		if offset%time.Millisecond != 0 {
@@ -360,9 +358,9 @@ func StartAt(offset time.Duration) PeriodicOption {
 	}}
 }
 
-// RetryOnError makes a failed run give its period back: if the function returns
-// an error, the next caller in the same period runs it again. A run that panics,
-// loses its lease or dies with its process still counts. For a Periodic.
+// RetryOnError makes a failed run give its period back. If the function returns an error,
+// the next caller in the same period runs the job again. A run still counts if it panics,
+// loses its lease, or dies with its process. For a Periodic.
 func RetryOnError() PeriodicOption {
 	return periodicOption{func(ch *lockOptions) error {
 		ch.again = true
@@ -370,19 +368,19 @@ func RetryOnError() PeriodicOption {
 	}}
 }
 
-// WaitReplicas makes a grant count only when so many replicas have it (WAIT),
-// and a renewal too. If a grant is not acknowledged within timeout, the client
-// gives it back, and the lock call fails with an [*AckError]. If a renewal is
-// not, the client tries again until the old deadline of the lease.
+// WaitReplicas makes a grant count only when that many replicas have acknowledged it
+// (WAIT). The same is true of a renewal. If a grant is not acknowledged within timeout, the
+// client releases it, and the lock call fails with an [*AckError]. If a renewal is not
+// acknowledged, the client retries until the lease's old deadline.
 //
-// WaitReplicas narrows the window in which a failover loses a grant. It does not
-// close it: the replica that is promoted may be one that has not acknowledged.
-// Ask for all replicas that can be promoted, and still check tokens.
+// WaitReplicas narrows the window in which a failover loses a grant, but does not close it.
+// The promoted replica may be one that has not acknowledged. So ask for all replicas that
+// can be promoted, and still check tokens.
 //
-// Each grant costs one more round trip. replicas is at least 1. timeout is in
-// whole milliseconds, at least 1 ms, and below [Config.RequestTimeout]. With
-// [WaitAOF] too, the longer timeout counts for both, and twice that time must be
-// below it. A store that cannot wait for replicas refuses the option as
+// Each grant needs one more round trip. replicas is at least 1. timeout is in whole
+// milliseconds, at least 1 ms, and below [Config.RequestTimeout]. With [WaitAOF] too, the
+// longer timeout applies to both, and twice that time must be below
+// [Config.RequestTimeout]. If the store cannot wait for replicas, the error is an
 // [ErrInvalid]. For every kind.
 func WaitReplicas(replicas int, timeout time.Duration) Option {
 	return anyKind(func(ch *lockOptions) error {
@@ -394,13 +392,12 @@ func WaitReplicas(replicas int, timeout time.Duration) Option {
 	})
 }
 
-// WaitAOF is [WaitReplicas] for disks: a grant counts when the primary, and so
-// many replicas, have synced it to their append-only files (WAITAOF). So it
-// survives the crash of all of them. If replicas is 0, the primary alone counts.
-// For every kind.
+// WaitAOF is [WaitReplicas] for disks. A grant counts only when the primary and that many
+// replicas have synced it to their append-only files (WAITAOF). So the grant survives a
+// crash of all of them. If replicas is 0, only the primary must sync it. For every kind.
 //
-// It needs Redis 7.2 or Valkey 7.2 with appendonly on. An older server is
-// refused before anything is taken, if it tells its version.
+// It needs Redis 7.2 or Valkey 7.2 with appendonly on. If an older server reports its
+// version, the call fails before it acquires anything.
 func WaitAOF(replicas int, timeout time.Duration) Option {
 	return anyKind(func(ch *lockOptions) error {
 		if replicas < 0 {
@@ -411,7 +408,7 @@ func WaitAOF(replicas int, timeout time.Duration) Option {
 	})
 }
 
-// setAckLimit notes for how long an option waits.
+// setAckLimit stores the time limit of the acknowledgements.
 func setAckLimit(a *request.Acks, option string, limit time.Duration) error {
 	if limit < time.Millisecond || limit%time.Millisecond != 0 {
 		return invalid("%s: the limit is %v: the server counts whole milliseconds, from 1ms on", option, limit)
@@ -420,7 +417,7 @@ func setAckLimit(a *request.Acks, option string, limit time.Duration) error {
 	return nil
 }
 
-// ackOptions names those that asked for this.
+// ackOptions names the options that asked for acknowledgements.
 func ackOptions(a request.Acks) string {
 	switch {
 	case a.Need.LocalAOF == 0:
