@@ -16,9 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// acquireAs takes the lock: the turn inside the process first, then, unless a hold
-// came with it, the lock on the server. ctx bounds the waiting; parent is what
-// the lease's own context descends from.
+// acquireAs acquires the lock: first the turn in this process, then the lock on the server.
+// If a hold comes with the turn, it asks no server. ctx bounds the wait. parent is the
+// parent of the lease's own context.
 func (s *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error) {
 	c := s.client
 	if !c.life.Enter() {
@@ -37,7 +37,7 @@ func (s *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error) 
 		take = s.acquirePermits
 	}
 	l, wake, err := take(ctx, parent, try)
-	//nolint:errorlint // the bare ones: whatever wraps them has said the name already
+	//nolint:errorlint // only the bare errors: every wrapped error has the lock's name already
 	if err == ctx.Err() && err != nil || err == ErrClosed {
 		err = fmt.Errorf("holdfast: lock %q: %w", s.name, err)
 	}
@@ -72,7 +72,8 @@ func (s *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease, 
 					return l, cause, nil
 				}
 			}
-			// Lost on the way, or of other terms than asked for.
+			// The hold was lost during the hand-over, or it has other parameters than this
+			// call wants.
 			if c.renewer.Remove(&passed.Item) {
 				_ = passed.release(ctx, releaseMode{})
 			}
@@ -94,31 +95,31 @@ func (s *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease, 
 	return nil, cause, err
 }
 
-// attempt is one acquisition on the server.
+// attempt is one acquisition at the server.
 type attempt struct {
 	c      *Client
 	lock   *lock
 	id     string
-	number uint64        // in id
-	asked  time.Duration // before the last request that may have led to a grant was sent
+	number uint64        // the number in id
+	asked  time.Duration // before the client sent the last request that may have led to a grant
 	sure   bool          // the last acquire was answered
-	risk   bool          // the server may have something for the attempt: a hold, or a place in the line
-	stood  bool          // the server has given a place in the line
-	queued uint64        // when it last said so, by its clock, in ms
-	since  time.Duration // before the request was sent to which it said so
+	risk   bool          // the server may keep something for the attempt: a hold or a position
+	stood  bool          // the server has put the attempt into the wait queue
+	queued uint64        // when the server last said so, by its clock, in ms
+	since  time.Duration // when the client sent the request for that answer
 	w      *pushes.Waiter
 	wake   Wake
 }
 
-// attempt names one more acquisition of this client's.
+// attempt returns a new attempt ID of this client.
 func (c *Client) attempt() (id string, number uint64) {
 	number = c.attempts.Add(1)
 	var room [96]byte // one allocation in all
 	return string(strconv.AppendUint(append(append(room[:0], c.id...), '/'), number, 10)), number
 }
 
-// runAttempt takes the lock on the server, or waits for it there. On error
-// nothing is held there, or is being given back in the background.
+// runAttempt acquires the lock at the server, or waits for it there. After an error the
+// server keeps nothing for the attempt, or a cancel runs in the background.
 func (s *lock) runAttempt(ctx context.Context, try bool) (*hold, Wake, error) {
 	c := s.client
 	if c.life.IsClosing() {
@@ -133,8 +134,8 @@ func (s *lock) runAttempt(ctx context.Context, try bool) (*hold, Wake, error) {
 	c.registration.Start()
 	id, number := c.attempt()
 	at := &attempt{c: c, lock: s, id: id, number: number}
-	// To join in the first request, the subscription must stand already, or
-	// be known to be out of reach.
+	// To join the queue in its first request, the client must have the subscription
+	// already, or know that it cannot get one.
 	if !try {
 		if at.w = c.hub.Await(s.channel, number); at.w == nil && c.pushing.refused(c.now()) {
 			at.w = c.hub.Unsubscribed(s.channel, number)
@@ -156,15 +157,15 @@ func (s *lock) runAttempt(ctx context.Context, try bool) (*hold, Wake, error) {
 	return h, at.wake, err
 }
 
-// enter asks for the lock, and for a place in the line if it is not free, until
-// that is answered. After a request of unknown outcome another attempt asks: a
-// copy of the first that arrives late would be granted what was released.
+// enter asks for the lock until the server answers. If the lock is held, it joins the wait
+// queue. After a request of unknown outcome it asks under a new attempt ID. Otherwise a
+// late copy of the first request could be granted a lock that is already released.
 func (at *attempt) enter(ctx context.Context, away *outage) (wire.Answer, error) {
 	a, err := at.first(ctx)
 	for {
 		if err == nil && a.Kind == wire.Busy && !away.try && at.w == nil {
-			// The first contention of this process: subscribe, see it
-			// confirmed, and only then join.
+			// This is the first contention of this process. So subscribe, wait for the
+			// confirmation, and only then join the queue.
 			a, err = at.join(ctx)
 		}
 		if err == nil || errors.Is(err, wire.ErrAnswer) || !away.outlast(ctx, err) {
@@ -193,7 +194,8 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 	a, err := c.sender.Ask(ctx, action, s.keys(), args)
 	if err == nil || !request.Definite(err) {
 		at.asked = sent
-		// An answer that leaves nothing there says so of what was asked before, too.
+		// After some answers the server keeps nothing. Then earlier requests have left
+		// nothing either.
 		at.risk = err != nil || a.Kind != wire.Busy && a.Kind != wire.Conflict && a.Kind != wire.Gone
 	}
 	if action == script.Acquire {
@@ -205,13 +207,13 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 	return a, err
 }
 
-// first sends the first request of an attempt, in a batch if many are under way.
+// first sends the first request of an attempt. If many are under way, it goes into a batch.
 func (at *attempt) first(ctx context.Context) (a wire.Answer, err error) {
 	batch := at.lock.batch
 	if batch == nil {
 		return at.ask(ctx, script.Acquire)
 	}
-	entered := at.c.now() // before anything is sent, so trust may be counted from it
+	entered := at.c.now() // before anything is sent, so the lease may be counted from it
 	item := batch.Enter(request.One{Key: at.lock.key(), Attempt: at.id})
 	if item == nil {
 		defer batch.Exit()
@@ -237,7 +239,7 @@ func (at *attempt) first(ctx context.Context) (a wire.Answer, err error) {
 	return wire.Answer{Kind: wire.Granted, Token: o.Token}, nil
 }
 
-// cancel gives back what the attempt has or may yet get.
+// cancel withdraws the attempt, with all that it has or may still get.
 func (at *attempt) cancel() {
 	c, a := at.c, at.lock.attempt(at.id)
 	if at.w == nil {
@@ -247,14 +249,14 @@ func (at *attempt) cancel() {
 	c.canceller.Abandon(a, at.number)
 }
 
-// attempt is an attempt for the lock as its cancels need it.
+// attempt returns the attempt as a cancel needs it.
 func (s *lock) attempt(id string) request.Attempt {
 	return request.Attempt{ID: id, Keys: s.keys(), Owner: s.owner, Base: s.base, TTL: s.ttl}
 }
 
-// failed is the end of an attempt by an error of a request. last is why the one
-// before it failed, if it did. What was refused or not sent leaves nothing
-// behind, but what was asked before may.
+// failed returns the error of an attempt that ends because a request failed. last is the
+// error of the request before it, if that failed too. A request that was refused or not
+// sent leaves nothing behind, but earlier requests may have.
 func (at *attempt) failed(ctx context.Context, err, last error) error {
 	c := at.c
 	if at.risk {
@@ -270,11 +272,11 @@ func (at *attempt) failed(ctx context.Context, err, last error) error {
 	return wrap("lock", at.lock.name, err)
 }
 
-// handleAnswer makes of an answer what it says: a hold, an error, or a wait.
+// handleAnswer turns an answer into a hold, an error, or a wait.
 func (at *attempt) handleAnswer(ctx context.Context, a wire.Answer) (*hold, error) {
 	c, s := at.c, at.lock
 	if a.Kind == wire.Queued && at.w == nil {
-		a.Kind = 0 // it did not ask for a place, and could not hear of its turn
+		a.Kind = 0 // the attempt did not ask to wait, and would not receive the push
 	}
 	switch a.Kind {
 	case wire.Granted:
@@ -292,7 +294,7 @@ func (at *attempt) handleAnswer(ctx context.Context, a wire.Answer) (*hold, erro
 	}
 }
 
-// granted makes a hold of a grant, or gives it back.
+// granted makes a hold of a grant, or cancels it.
 func (at *attempt) granted(g grant) (*hold, error) {
 	g.attempt, g.stood = at.id, at.stood
 	h, err := newHold(at.lock, g)
@@ -302,8 +304,8 @@ func (at *attempt) granted(g grant) (*hold, error) {
 	return h, err
 }
 
-// acquireShared takes the lock as a reader: under the lease of this very call
-// chain, else together with the readers of this process, else from the server.
+// acquireShared acquires the lock as a reader: under a lease of the same call chain, or
+// together with the readers of this process, or from the server.
 func (s *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
 	c := s.client
 	if l, err := s.readUnder(parent); l != nil || err != nil {
@@ -333,7 +335,7 @@ func (s *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, Wak
 			}
 			return nil, cause, h.endReason()
 		case !turn.Hold.suits(s):
-			// It waited for a reader that has other terms.
+			// The goroutine waited for a reader whose hold has other parameters.
 			turn.Hold.unreserve()
 			return s.readAlone(ctx, parent, try)
 		}
@@ -343,9 +345,9 @@ func (s *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, Wak
 	}
 }
 
-// readUnder enters a read-write lock as a reader under the context of a lease
-// of it, without the network and past all who wait: they wait for that lease.
-// Without such a lease it answers neither.
+// readUnder adds a reader to a read-write lock under the context of a lease of it. It sends
+// no request and does not queue, because all waiters wait for that lease anyway. If ctx
+// belongs to no such lease, it returns nil and nil.
 func (s *lock) readUnder(parent context.Context) (*Lease, error) {
 	c := s.client
 	for held := leaseOf(parent); held != nil; held = held.outerLease() {
@@ -363,7 +365,7 @@ func (s *lock) readUnder(parent context.Context) (*Lease, error) {
 	return nil, nil
 }
 
-// readAlone takes a hold that is shared with nobody in this process.
+// readAlone acquires a hold that this process does not share.
 func (s *lock) readAlone(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
 	h, w, err := s.runAttempt(ctx, try)
 	if err != nil {
@@ -375,7 +377,8 @@ func (s *lock) readAlone(ctx, parent context.Context, try bool) (*Lease, Wake, e
 	return nil, w, h.endReason()
 }
 
-// newReaderLease begins a lease under a hold that is kept for it; nil if the hold is lost.
+// newReaderLease creates a lease for a reservation of the hold. It returns nil if the hold
+// is lost.
 func (h *hold) newReaderLease(parent context.Context, local bool) *Lease {
 	if t := h.newLeaseState(parent, local); h.redeem(t) {
 		return t.handle()
@@ -383,8 +386,8 @@ func (h *hold) newReaderLease(parent context.Context, local bool) *Lease {
 	return nil
 }
 
-// readFirst asks the server for the readers of this process; the caller has the
-// turn, and gives it up with that. The hold that it brings is kept for the caller.
+// readFirst asks the server for all readers of this process. The caller has the turn, and
+// readFirst gives the turn up. The new hold has a reservation for the caller.
 func (s *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold, Wake, error) {
 	do := turn.Do
 	if do == waitqueue.Check {
@@ -393,8 +396,8 @@ func (s *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold, 
 			return turn.Hold, WakeNone, nil
 		}
 	}
-	// A reader that knows that somebody waits stands behind at once. Else the first
-	// request does not wait, for those that only try wait for its answer.
+	// A reader that knows of a waiter joins the wait queue at once. Otherwise the first
+	// request only tries, because goroutines that only try wait for its answer.
 	var h *hold
 	var w Wake
 	var err error
@@ -415,7 +418,7 @@ func (s *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold, 
 	return h, w, nil
 }
 
-// heldIn is what err says of the holder; nil if it is another error, or none.
+// heldIn returns the HeldError in err, or nil.
 func heldIn(err error) error {
 	var held *HeldError
 	if errors.As(err, &held) {
@@ -424,8 +427,9 @@ func heldIn(err error) error {
 	return nil
 }
 
-// checkWaiters renews the hold, which tells who waits, and decides anew. After an error
-// nothing is known: the reader stands in line, where it harms nobody.
+// checkWaiters renews the hold, because the answer tells how many wait, and decides again.
+// After an error nothing is known. Then the reader waits in the queue, where it delays
+// nobody.
 func (h *hold) checkWaiters(ctx context.Context) waitqueue.Decision {
 	c := h.lock.client
 	ttl, sent := c.renewer.TTL(&h.Item), c.now()
@@ -434,21 +438,21 @@ func (h *hold) checkWaiters(ctx context.Context) waitqueue.Decision {
 		err = h.lock.acked(got)
 	}
 	if err != nil || !r[0].Held {
-		return waitqueue.Wait // its next renewal will say that it is lost
+		return waitqueue.Wait // the next renewal reports the loss
 	}
 	c.renewer.Extended(&h.Item, sent, ttl)
 	h.setWaiters(r[0].Waiting)
 	return waitqueue.Join(0, r[0].Waiting, false)
 }
 
-// trying says how often, and about how far apart.
+// trying says how often a call tries, and at which interval.
 type trying struct {
-	tries int // 0: wait instead
+	tries int // 0: the call waits
 	pace  time.Duration
 }
 
-// tryOften takes the lock by trying. Each try is an acquisition of its own:
-// after one that failed nothing is held, and an error that will not pass ends it.
+// tryOften acquires the lock by trying. Each try is an acquisition of its own: after a
+// failed try the caller holds nothing. An error that is not transient ends the call.
 func (t *lock) tryOften(ctx context.Context) (*Lease, error) {
 	start := t.client.now()
 	for n := 1; ; n++ {

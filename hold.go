@@ -17,35 +17,36 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// hold is one grant of the server. It is in the renewer's care, and serves one
-// lease after another while it is passed inside the process.
+// hold is one grant of the server. The renewer renews it. It serves one lease after another
+// while goroutines of the process hand it over.
 type hold struct {
 	renewer.Item
 	lock    *lock
 	attempt string
 	server  atomic.Uint64 // the server's part of the token
-	began   time.Duration // when it was known here
-	first   leaseState    // the first lease, unless readers share the hold: an allocation less
-	told    atomic.Int64  // when we were last told how many wait
-	checked atomic.Int64  // when we last looked whether it was evicted
-	waiting atomic.Int32  // how many wait on the server, as last told
+	began   time.Duration // when this client learned of the grant
+	first   leaseState    // the first lease, unless readers share the hold; this saves an allocation
+	told    atomic.Int64  // when the server last told how many wait
+	checked atomic.Int64  // when the client last checked for an eviction
+	waiting atomic.Int32  // how many wait at the server, by its last answer
 	passes  atomic.Int32
 
 	reported reported // guarded by the notifier
 
-	// hasTurn: the local turn of the lock goes with it. Without, it is never handed over.
+	// hasTurn: the hold has the local turn of the lock. Without the turn it is never handed
+	// over.
 	hasTurn atomic.Bool
 
 	// mu guards the fields below.
 	mu     sync.Mutex
-	closed bool // the client closes: whatever the hold serves has ended
-	stood  bool // it was waited for in the server's line
-	last   bool // it is not renewed any more, and serves no further lease
-	// dropped: the caller has forgotten one of its leases
+	closed bool // the client closes, and all leases of the hold have ended
+	stood  bool // the attempt waited in the server's wait queue
+	last   bool // the hold has no further renewal and no further lease
+	// dropped: the program has dropped one of its leases.
 	dropped bool
 	lease   *leaseState // the lease that it serves now
 	lost    *LostError
-	// evicted: who took it away, if that is known
+	// evicted: the eviction that ended the hold, if it is known.
 	evicted *EvictionInfo
 	members
 }
@@ -58,13 +59,13 @@ type grant struct {
 	attempt string
 	token   uint64
 	waiting int
-	since   time.Duration // its lease counts from then: the server did not grant it earlier
-	pushed  time.Duration // the lease of a grant that answers no request; 0: the one that was asked for
-	stood   bool          // it was waited for in the server's wait queue
+	since   time.Duration // the lease counts from then: the server did not grant it earlier
+	pushed  time.Duration // the lease of a grant that answers no request; 0: the TTL of the request
+	stood   bool          // the attempt waited in the server's wait queue
 }
 
-// newHold makes a hold of a grant, and gives it into the renewer's care. On error the
-// grant came too late to be believed, or the client has closed: the caller cancels it.
+// newHold makes a hold of a grant and adds it to the renewer. After an error the caller
+// must cancel the grant: it came too late to be trusted, or the client has closed.
 func newHold(s *lock, g grant) (*hold, error) {
 	c := s.client
 	h := &hold{
@@ -74,7 +75,7 @@ func newHold(s *lock, g grant) (*hold, error) {
 	h.server.Store(g.token)
 	h.hasTurn.Store(s.want == wire.Exclusive && s.queued())
 	if s.want == wire.Shared {
-		h.shared, h.reserved = true, 1 // to the one who asked
+		h.shared, h.reserved = true, 1 // for the goroutine that asked
 	}
 	if s.maxHold > 0 {
 		h.NotAfter = h.began + s.maxHold
@@ -87,8 +88,8 @@ func newHold(s *lock, g grant) (*hold, error) {
 	} else {
 		inCare = c.renewer.Add(&h.Item, g.since, h.began)
 	}
-	// Close ends what is in care. If it has looked before this hold was, nobody would
-	// watch over the lease.
+	// Close ends the holds that the renewer has. If it has listed them already, no one else
+	// would end this hold.
 	over := h.Deadline() <= h.began || c.life.IsClosing()
 	if inCare && (!over || !c.renewer.Remove(&h.Item)) {
 		return h, nil
@@ -100,24 +101,25 @@ func newHold(s *lock, g grant) (*hold, error) {
 		"trusted: %w", s.name, s.ttl, &LostError{Name: s.name, Reason: LossExpired})
 }
 
-// token is the fencing token of the present pass: the server's part, and room
-// for the passes behind it, so that every lease has a higher one.
+// token returns the fencing token of the current lease: the server's part, then the number
+// of local hand-overs. So every lease has a higher token than the one before.
 func (h *hold) token() uint64 { return h.server.Load()<<10 | uint64(h.passes.Load()) }
 
-// setWaiters notes how many wait on the server, now.
+// setWaiters stores how many wait at the server now.
 func (h *hold) setWaiters(waiting int) {
 	h.waiting.Store(int32(min(waiting, math.MaxInt32)))
 	h.told.Store(int64(h.lock.client.now()))
 }
 
-// mayHandOver reports that the server's view of the hold is what we think it is.
+// mayHandOver reports whether the client knows the state of the hold on the server, and the
+// hold is live.
 func (h *hold) mayHandOver() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lost == nil && h.unsettled == still && !h.last
 }
 
-// endReason is why the hold serves no lease any more.
+// endReason returns why the hold serves no lease any more.
 func (h *hold) endReason() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,12 +129,12 @@ func (h *hold) endReason() error {
 	case h.closed:
 		return ErrClosed
 	}
-	// Out of the renewer's care, and not told yet.
+	// The renewer has removed the hold and has not reported it yet.
 	return h.loss(LossReason(h.EndReason()))
 }
 
-// attach makes t the lease that ends when the hold is lost or the client
-// closes. It reports false if that has happened already.
+// attach sets t as the lease that ends when the hold is lost or the client closes. It
+// reports false if that has happened already.
 func (h *hold) attach(t *leaseState) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -143,8 +145,8 @@ func (h *hold) attach(t *leaseState) bool {
 	return true
 }
 
-// finish ends the present lease because the client closes; no other follows.
-// err is what the observer is told of its release.
+// finish ends the current lease because the client closes. The hold serves no further
+// lease. err is the error in the release event.
 func (h *hold) finish(err error) {
 	h.mu.Lock()
 	h.closed = true
@@ -159,17 +161,17 @@ func (h *hold) finish(err error) {
 	}
 }
 
-// releaseMode says how a hold is given up. The zero value frees the lock.
+// releaseMode says how to give a hold up. The zero value frees the lock.
 type releaseMode struct {
-	keep   time.Duration // the lock stays taken for so long from now
+	keep   time.Duration // the lock stays held this long from now
 	reopen bool          // the period of a run is given back
 }
 
-// release tells the server that the hold is over, which hands the lock on in
-// the same step. The hold is out of the renewer's care by now. Only a deadline
-// of ctx that is still ahead bounds it; a request without an answer is sent
-// once more, for it tolerates that, and after that the background goes on
-// until the lease has ended by itself.
+// release tells the server that the hold has ended. The server grants the next waiter in
+// the same step. The caller has removed the hold from the renewer. Only a deadline of ctx
+// that is still ahead bounds release. If a request gets no answer, the client sends it once
+// more, because a repeated release does no harm. After that it continues in the background
+// until the lease has ended.
 func (h *hold) release(ctx context.Context, how releaseMode) error {
 	ctx = request.Lasting(ctx)
 	c, s := h.lock.client, h.lock
@@ -190,18 +192,19 @@ func (h *hold) release(ctx context.Context, how releaseMode) error {
 		if item := batch.Enter(request.One{Key: s.key(), Attempt: h.attempt}); item == nil {
 			defer batch.Exit()
 		} else {
-			limit = c.sender.Twice(ctx, start) // the wait for the batch counts
+			limit = c.sender.Twice(ctx, start) // includes the wait for the batch
 			if o := <-item.Answer; o.Done {
 				return nil
 			}
-			// Not done, or not known: release finds out, for it may come twice.
+			// Not released, or not known. A release finds out, because it may run twice.
 		}
 	}
 	args := s.owned([]string{h.attempt, wire.Number(h.server.Load()), c.retention, s.base})
 	return h.sendRelease(ctx, limit, start, script.Release, args)
 }
 
-// batch is that of releases which nobody waits for; nil if the hold's is not one of them.
+// batch returns the batch for releases without waiters. It returns nil if this release must
+// go alone.
 func (h *hold) batch(ctx context.Context) *request.Batcher {
 	if _, limited := ctx.Deadline(); limited ||
 		h.lock.want != wire.Exclusive || h.lock.owner != "" || h.waiting.Load() > 0 {
@@ -210,8 +213,8 @@ func (h *hold) batch(ctx context.Context) *request.Batcher {
 	return h.lock.client.sender.Releases()
 }
 
-// sendRelease sends a release or a release_after, as far as limit allows, which is ctx's or
-// shorter. A copy that ran is answered like the first.
+// sendRelease sends a release or a release_after, within limit, which is ctx or a shorter
+// context. If a copy of the request has run, the server gives the same answer again.
 func (h *hold) sendRelease(
 	ctx, limit context.Context, start time.Duration, action *script.Script, args []string,
 ) error {
@@ -223,7 +226,7 @@ func (h *hold) sendRelease(
 			h.releaseLater(action, args)
 		}
 		return wrap("release of", s.name, request.InTime(ctx, err))
-	case a.Kind == wire.Released, a.Kind == wire.Kept, a.Kind == wire.Held: // Held: others of the named owner are in
+	case a.Kind == wire.Released, a.Kind == wire.Kept, a.Kind == wire.Held: // Held: others of the named owner hold it
 		return nil
 	case a.Kind == wire.Gone:
 		return h.gone(c.sender.Twice(limit, start))
@@ -231,8 +234,9 @@ func (h *hold) sendRelease(
 	return wrap("release of", s.name, wire.BadAnswer("another kind to release"))
 }
 
-// releaseLater goes on in the background until the lease has ended by itself. After a
-// release_after without an answer the lock may be free too early then, if that is earlier.
+// releaseLater repeats the release in the background until the lease has ended. If a
+// release_after gets no answer, the lock may be free at the lease's end, before the minimum
+// time has passed.
 func (h *hold) releaseLater(action *script.Script, args []string) {
 	c, s := h.lock.client, h.lock
 	until := max(c.now(), h.Deadline())
@@ -247,8 +251,8 @@ func (h *hold) releaseLater(action *script.Script, args []string) {
 	c.canceller.Until(request.Message{Known: until, Silent: until, Send: again})
 }
 
-// reopen gives the run up, and its period back. What is lost when there is no answer: the
-// period stays marked or not; it is tried again in the background for the time of a lease.
+// reopen gives up the run and its period. Without an answer the period may stay marked. The
+// client retries in the background for one TTL.
 func (h *hold) reopen(ctx context.Context) error {
 	c, s := h.lock.client, h.lock
 	a, err := c.sender.Ask(ctx, script.CancelRun, s.keys(), []string{h.attempt, c.retention, s.base})
@@ -277,15 +281,16 @@ func (h *hold) keep(ctx context.Context, delay time.Duration) error {
 	return nil
 }
 
-// exclusive reports that the hold is not one of readers or permits.
+// exclusive reports whether the hold is neither shared nor one of permits.
 func (h *hold) exclusive() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lock.limit == 0 && !h.shared
 }
 
-// gone is the error for a hold that the server does not know any more. It asks
-// who took it away, and who has the lock now; when nobody can say, it is not said.
+// gone returns the error for a hold that the server no longer knows. It asks the server for
+// the eviction and the current holder. If the server does not answer, the error is less
+// precise.
 func (h *hold) gone(ctx context.Context) error {
 	h.cancelPosition()
 	r, reason := h.readEviction(ctx)
@@ -298,25 +303,27 @@ func (h *hold) gone(ctx context.Context) error {
 	return err
 }
 
-// ceilMillis writes a duration as whole milliseconds, not less than it is.
+// ceilMillis writes a duration in whole milliseconds, rounded up.
 func ceilMillis(d time.Duration) string { return wire.Millis(d + time.Millisecond - 1) }
 
-// members are the readers under one hold: all of its leases while it is shared,
-// and the writer's own re-entries while it is not. hold.mu guards the fields.
+// members are the readers under one hold. While the hold is shared, they are all of its
+// leases. Otherwise they are re-entries under the writer's lease. hold.mu guards the
+// fields.
 type members struct {
 	readers    map[*leaseState]struct{}
-	keptUntil  time.Duration // the lock stays taken until then, though the last one has left
+	keptUntil  time.Duration // the lock stays held until then, also after the last reader's release
 	reserved   int32         // reservations: readers that are let in and have no lease yet
-	unsettled  conversion    // of a step that is under way, or of unknown outcome
-	shared     bool          // held as a reader on the server, as far as is known here
-	converting bool          // it is under way
+	unsettled  conversion    // a conversion that is under way or has an unknown outcome
+	shared     bool          // shared on the server, as far as the client knows
+	converting bool          // a conversion is under way
 	departed   bool          // the holder has released its lease
 }
 
-// reading is how many read under the hold, or will. h.mu is held.
+// reading returns how many leases and reservations of readers the hold has. The caller
+// holds h.mu.
 func (h *hold) reading() int { return len(h.readers) + int(h.reserved) }
 
-// leases are all leases under the hold. h.mu is held.
+// leases returns all leases under the hold. The caller holds h.mu.
 func (h *hold) leases() (all []*leaseState) {
 	if h.lease != nil {
 		all = append(all, h.lease)
@@ -327,8 +334,8 @@ func (h *hold) leases() (all []*leaseState) {
 	return all
 }
 
-// reserve keeps the hold for one more reader, until its lease is let in or the
-// reservation is given back. It reports false when the hold is over or about to step.
+// reserve adds a reservation for one more reader. The reader redeems it or gives it back.
+// It reports false if the hold has ended or a conversion is under way.
 func (h *hold) reserve() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -339,8 +346,8 @@ func (h *hold) reserve() bool {
 	return true
 }
 
-// redeem lets the lease in for which the hold was kept. It reports false,
-// and the reservation is gone, if the hold was lost or the client has closed.
+// redeem turns a reservation into a lease of a reader. If the hold was lost or the client
+// has closed, it drops the reservation and reports false.
 func (h *hold) redeem(t *leaseState) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -352,7 +359,7 @@ func (h *hold) redeem(t *leaseState) bool {
 	return true
 }
 
-// addMember lets a lease in beside held, under whose context it was taken.
+// addMember adds a lease beside held, under whose context it was acquired.
 func (h *hold) addMember(t, held *leaseState) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -371,14 +378,14 @@ func (h *hold) addReader(t *leaseState) {
 	h.readers[t] = struct{}{}
 }
 
-// joinable reports whether readers may find their way to the hold.
+// joinable reports whether readers may find and join the hold.
 func (h *hold) joinable() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lost == nil && !h.closed && !h.last && h.shared && h.reading() > 0
 }
 
-// reads reports whether the lease is one of a reader.
+// reads reports whether the lease is a reader's.
 func (t *leaseState) reads() bool {
 	t.hold.mu.Lock()
 	defer t.hold.mu.Unlock()
@@ -390,7 +397,7 @@ func (t *leaseState) of(c *Client, s *lock) bool {
 	return t.hold.lock.client == c && t.hold.lock.key() == s.key()
 }
 
-// unreserve gives a reservation back: the reader does not want the lease any more.
+// unreserve gives a reservation back, because the reader no longer wants the lease.
 func (h *hold) unreserve() {
 	h.mu.Lock()
 	h.reserved--
@@ -401,20 +408,20 @@ func (h *hold) unreserve() {
 	}
 }
 
-// alone reports that no reader is left. h.mu is held.
+// alone reports whether no reader is left. The caller holds h.mu.
 func (h *hold) alone() bool { return h.shared && h.reading() == 0 }
 
-// removal says what is left to do when a lease has left its hold.
+// removal says what must follow after a lease has left its hold.
 type removal uint8
 
 const (
-	asHolder removal = iota // it was the writer's, or of permits: give the hold up
-	asLast                  // it was the last reader's: give the hold up
-	asOne                   // others read on
-	asGuest                 // it had ended with the writer's under which it was entered
+	asHolder removal = iota // it was the writer's lease or one of permits: give the hold up
+	asLast                  // it was the last reader's lease: give the hold up
+	asOne                   // other readers remain
+	asGuest                 // it had ended with the writer's lease, under which it was acquired
 )
 
-// remove takes a lease out of its hold. From then on the hold does not step for it.
+// remove removes a lease from its hold. After that the lease cannot convert the hold.
 func (h *hold) remove(t *leaseState) removal {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -432,7 +439,7 @@ func (h *hold) remove(t *leaseState) removal {
 	return asOne
 }
 
-// afterReader is what follows for a reader.
+// afterReader does what must follow after a reader's lease has left.
 func (h *hold) afterReader(ctx context.Context, as removal) (local bool, err error) {
 	if as == asLast {
 		return false, h.releaseShared(ctx)
@@ -450,7 +457,7 @@ func (h *hold) afterReader(ctx context.Context, as removal) (local bool, err err
 	return true, nil
 }
 
-// releaseShared gives up a hold that nobody reads under any more.
+// releaseShared gives up a hold without readers.
 func (h *hold) releaseShared(ctx context.Context) error {
 	h.unshare()
 	h.mu.Lock()
@@ -460,7 +467,7 @@ func (h *hold) releaseShared(ctx context.Context) error {
 	return err
 }
 
-// keepFor has the lock stay taken for at least delay, also while others read.
+// keepFor keeps the lock held for at least delay, also while other readers hold it.
 func (t *leaseState) keepFor(delay time.Duration) {
 	h := t.hold
 	h.mu.Lock()
@@ -470,7 +477,7 @@ func (t *leaseState) keepFor(delay time.Duration) {
 	}
 }
 
-// endMembers ends what was entered under the writer's lease, which ends now.
+// endMembers ends the re-entries under the writer's lease, which ends now.
 func (h *hold) endMembers() {
 	h.mu.Lock()
 	guests := h.readers
@@ -481,10 +488,10 @@ func (h *hold) endMembers() {
 	}
 }
 
-// errReads is the hint in a deadlock of a reader that wants to write.
+// errReads is the part of a deadlock error that is specific to a reader.
 var errReads = errors.New("it reads, and would wait for itself")
 
-// deadlock is the error for who wants a lock under the context of its own lease.
+// deadlock returns the error for a call under the context of its own lock's lease.
 func (t *leaseState) deadlock() error {
 	if t.hold.lock.rw.any() && t.reads() {
 		return fmt.Errorf("holdfast: lock %q: %w: %w", t.hold.lock.name, ErrDeadlock, errReads)

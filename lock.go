@@ -1,4 +1,4 @@
-// lock: a name, its route and its parameters, and what is checked before anything is asked.
+// lock: a name, its route and its parameters, and the checks before a request.
 
 package holdfast
 
@@ -14,11 +14,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// lock is a lock as its requests need it, made once. There may be many: what
-// some have in common is kept once for all of them.
+// lock is a lock in the form that requests need, built once. A program may have many locks.
+// So what some of them have in common exists once for all of them.
 type lock struct {
 	name string
-	one  [1]string // the key, as requests want it
+	one  [1]string // the key, as requests need it
 	*route
 	*params
 }
@@ -27,8 +27,8 @@ func (s *lock) key() string { return s.one[0] }
 
 func (s *lock) keys() []string { return s.one[:] }
 
-// newLock makes a lock with options. What is wrong with the name or the options is kept
-// for the first use.
+// newLock builds a lock with options. If the name or an option is invalid, the lock keeps
+// that error for its first use.
 func newLock(c *Client, name string, chosen lockOptions, err error) lock {
 	if bad := wire.CheckName(name); bad != nil {
 		err = invalid("%v", bad)
@@ -47,7 +47,7 @@ func (t *lock) acquire(ctx context.Context) (*Lease, error) {
 	return t.noteCaller(t.acquireInTime(ctx))
 }
 
-// noteCaller notes where the caller of the lock call took the lease.
+// noteCaller stores where the caller of the lock call acquired the lease.
 func (t *lock) noteCaller(l *Lease, err error) (*Lease, error) {
 	if l != nil && t.client.events.logs {
 		l.state.taken = caller(3)
@@ -73,7 +73,7 @@ func (t *lock) acquireInTime(ctx context.Context) (*Lease, error) {
 	return t.acquireAs(limited, ctx, false)
 }
 
-// tryAcquire takes the lock if that can be done at once.
+// tryAcquire acquires the lock if that needs no wait.
 func (t *lock) tryAcquire(ctx context.Context) (*Lease, error) {
 	if l, err := t.checkOrReenter(ctx); l != nil || err != nil {
 		return l, err
@@ -93,7 +93,7 @@ func (t *lock) do(ctx context.Context, f func(ctx context.Context) error) error 
 	return do(ctx, l, f)
 }
 
-// checkDeadlock refuses what needs no question to the server.
+// checkDeadlock refuses calls that need no request to be refused.
 func (t *lock) checkDeadlock(ctx context.Context) error {
 	if err := t.check(ctx); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (t *lock) checkDeadlock(ctx context.Context) error {
 	return nil
 }
 
-// check refuses what can work for nobody.
+// check refuses calls that cannot succeed for any caller.
 func (t *lock) check(ctx context.Context) error {
 	switch {
 	case t.err != nil:
@@ -119,7 +119,7 @@ func (t *lock) check(ctx context.Context) error {
 	return nil
 }
 
-// heldBy is the innermost live lease of this lock that ctx belongs to.
+// heldBy returns the innermost live lease of this lock that ctx belongs to.
 func (t *lock) heldBy(ctx context.Context) *leaseState {
 	for held := leaseOf(ctx); held != nil; held = held.outerLease() {
 		if held.of(t.client, t) && held.ended() == nil {
@@ -129,56 +129,55 @@ func (t *lock) heldBy(ctx context.Context) *leaseState {
 	return nil
 }
 
-// lockOptions say how locks are taken: their kind, and what the options ask for.
+// lockOptions say how locks are acquired: their kind, and the effect of the options.
 type lockOptions struct {
-	want         string // the mode, as acquire is told it
+	want         string // the mode, as the acquire script wants it
 	ttl          time.Duration
 	noRenewal    bool
 	ack          request.Acks
-	rw           leases        // of a read-write lock; zero: of another kind
-	wait         time.Duration // limit of the waiting; negative: none
-	read         time.Duration // lease of readers, if it is another than that of writers
+	rw           leases        // of a read-write lock; zero for another kind
+	wait         time.Duration // limit of the wait; negative: none
+	read         time.Duration // TTL of readers, if it differs from that of writers
 	noLocalQueue bool          // each goroutine of this process asks the server for itself
-	owner        string        // the name under which several attempts hold together, as the record has it
-	reentrant    bool          // again under a lease's context
+	owner        string        // the name under which several attempts hold together, as in the record
+	reentrant    bool          // allows a re-entry under a lease's context
 	limits
 	every
-	trying // instead of waiting in line
+	trying // in place of the wait queue
 }
 
-// limits bound for how long a lock is held. A hold that has any is never
-// passed inside the process: the next goroutine starts with limits of its own,
-// and is kept out by a minimum like everybody else. So what holds for the hold
-// holds for its one lease.
+// limits bound how long a lock is held. A hold with limits is never handed over inside the
+// process. The next goroutine has limits of its own, and must wait out a minimum like every
+// other client. So the limits of the hold are those of its one lease.
 type limits struct {
-	maxRenewals int32         // at most so many; 0: as many as it takes
-	maxHold     time.Duration // not longer than this; 0: as long as it takes
-	minHold     time.Duration // taken for so long, though released earlier
+	maxRenewals int32         // at most this many renewals; 0: no limit
+	maxHold     time.Duration // not longer than this; 0: no limit
+	minHold     time.Duration // the lock stays held this long, although it is released earlier
 }
 
-// every is what the options say about periods.
+// every holds the options about periods.
 type every struct {
 	aligned bool // periods begin at fixed times
 	offset  time.Duration
-	again   bool // a run that fails gives its period back
+	again   bool // a failed run gives its period back
 }
 
-// params are options and what follows from them.
+// params are options and the values that follow from them.
 type params struct {
 	lockOptions
 	client     *Client
 	ttlMS      string
-	life       string // ms for which the record is to live: the lease and the retention after it
+	life       string // how long the server keeps the record, in ms: the lease, then the retention
 	patience   string
-	batch      *request.Batcher // of its acquisitions; nil: each is sent alone
-	noHandOver bool             // never passed inside the process: each lease has a hold of its own
+	batch      *request.Batcher // for its acquisitions; nil: each is sent alone
+	noHandOver bool             // never handed over inside the process: each lease has a hold of its own
 	limit      int              // of a semaphore
-	weight     int              // permits of it that are asked for
+	weight     int              // the permits that the call asks for
 	ownerArgs  []string         // the owner's name, if there is one
-	err        error            // what was wrong with the name or the options; such params are nobody else's
+	err        error            // what is wrong with the name or the options; such params are not shared
 }
 
-// paramsOf is what follows from a choice.
+// paramsOf returns the parameters for these options.
 func paramsOf(c *Client, chosen lockOptions) *params {
 	return c.params.of(chosen, func() params { return newParams(c, chosen) })
 }
@@ -198,15 +197,14 @@ func newParams(c *Client, chosen lockOptions) params {
 	return m
 }
 
-// route is where a lock lives: what its requests share with those of its
-// neighbours.
+// route says where the requests of a lock go. Many locks have the same route.
 type route struct {
 	group   string // locks of one group may share a request
 	base    string // channel prefix of the pushes
-	channel string // where this client's pushes arrive
+	channel string // the channel on which this client's pushes arrive
 }
 
-// routeOf is where the lock lives. On one server that is the same for all.
+// routeOf returns the route of the lock. On one server it is the same for all locks.
 func routeOf(c *Client, name, key string, ack request.Acks) *route {
 	group := c.store.Group(key)
 	if ack.Wanted() {
@@ -220,17 +218,17 @@ func routeOf(c *Client, name, key string, ack request.Acks) *route {
 	return c.routes.of(p, func() route { return p })
 }
 
-// shared are values that many locks have in common, by what makes them.
+// shared stores values that many locks have in common, by key.
 type shared[K comparable, V any] struct {
 	mu  sync.Mutex
 	all map[K]*V
 }
 
-// mostShared bounds how many are remembered for the locks to come. A program
-// has a few; one that makes them up all the time has them forgotten.
+// mostShared bounds how many values are stored. A program normally has a few. If a program
+// makes new ones all the time, the store is emptied.
 const mostShared = 64
 
-// of is the value for that key; it is made if there is none.
+// of returns the value for the key. If there is none, of makes it.
 func (s *shared[K, V]) of(key K, made func() V) *V {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,11 +244,12 @@ func (s *shared[K, V]) of(key K, made func() V) *V {
 	return v
 }
 
-// owned puts the owner's name behind an action's arguments, if there is one.
+// owned appends the owner's name to the arguments, if there is one.
 func (s *lock) owned(args []string) []string { return append(args, s.ownerArgs...) }
 
-// checkOrReenter is checkDeadlock, and enters again where ctx belongs to a lease of this very
-// lock and the terms allow it. With neither lease nor error there is none.
+// checkOrReenter does what checkDeadlock does. If ctx belongs to a lease of the same lock
+// and the options allow it, it re-enters. If it returns neither a lease nor an error, the
+// caller must ask the server.
 func (t *lock) checkOrReenter(ctx context.Context) (*Lease, error) {
 	if !t.reentrant && t.owner == "" {
 		return nil, t.checkDeadlock(ctx)
@@ -262,22 +261,22 @@ func (t *lock) checkOrReenter(ctx context.Context) (*Lease, error) {
 	if held == nil {
 		return nil, nil
 	}
-	// Whose name is another's would wait for itself, and so would a writer
-	// under a reader's lease.
+	// A caller with another owner name would wait for itself. So would a writer under a
+	// reader's lease.
 	if held.hold.lock.rw.any() || held.hold.lock.want != t.want || t.owner != held.hold.lock.owner {
 		return nil, held.deadlock()
 	}
 	return held.reenter(ctx)
 }
 
-// reentries are the leases that entered again beside a first one, whose state keeps
-// them. first.mu guards the fields.
+// reentries are the re-entries beside a first lease, whose state stores them. The first
+// lease's mu guards the fields.
 type reentries struct {
-	inner []*leaseState // those that entered again and have not been released
-	over  error         // why the stay ended though not all have left
+	inner []*leaseState // re-entries that are not released yet
+	over  error         // why the hold ended while some leases were not released
 }
 
-// entered is what entered again beside a first lease. t.mu is held.
+// entered returns the re-entries beside a first lease. The caller holds t.mu.
 func (t *leaseState) entered() reentries {
 	if t.extra == nil {
 		return reentries{}
@@ -285,7 +284,7 @@ func (t *leaseState) entered() reentries {
 	return t.extra.reentries
 }
 
-// root is the first lease of the stay.
+// root returns the first lease of the re-entry.
 func (t *leaseState) root() *leaseState {
 	if t.first != nil {
 		return t.first
@@ -293,7 +292,7 @@ func (t *leaseState) root() *leaseState {
 	return t
 }
 
-// reenter begins one more lease beside held, without the network.
+// reenter begins one more lease beside held. It sends no request.
 func (held *leaseState) reenter(parent context.Context) (*Lease, error) {
 	c := held.hold.lock.client
 	first := held.root()
@@ -307,7 +306,7 @@ func (held *leaseState) reenter(parent context.Context) (*Lease, error) {
 	return t.handle(), nil
 }
 
-// admit lets t in, unless the stay is over.
+// admit adds the lease to those beside t, unless the hold has ended.
 func (t *leaseState) admit(inner *leaseState) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -324,7 +323,7 @@ func (t *leaseState) admit(inner *leaseState) error {
 	return nil
 }
 
-// leave counts a released lease out, and reports whether it was the last one.
+// leave removes a released lease, and reports whether it was the last one.
 func (t *leaseState) leave() (last bool) {
 	first := t.root()
 	first.mu.Lock()
@@ -339,7 +338,7 @@ func (t *leaseState) leave() (last bool) {
 	return first.left && len(in) == 0
 }
 
-// finish ends the stay, and answers the leases whose end is still to be told.
+// finish ends all leases of the re-entry. It returns those whose end is not reported yet.
 func (t *leaseState) finish(cause error) (live []*leaseState) {
 	t.mu.Lock()
 	s := t.more()
@@ -357,7 +356,7 @@ func (t *leaseState) finish(cause error) (live []*leaseState) {
 	return live
 }
 
-// holdCount is how many leases of the stay are live.
+// holdCount returns how many leases of the re-entry are live.
 func (t *leaseState) holdCount() int {
 	first := t.root()
 	first.mu.Lock()

@@ -21,14 +21,14 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// await waits in the line for the push, and looks by itself when the holders
-// may be over, when the subscription was broken, and at every heartbeat: a
-// push that is lost costs a poll, never the lock. What else ends it: ctx, the
-// client's closing, or a refusal that will not pass.
+// await waits for the push. It also polls by itself: when the current lease may have
+// expired, after a break of the subscription, and at every heartbeat. So a lost push costs
+// a poll, never the lock. Three things end the wait without a lock: ctx, Close, and a
+// refusal that is not transient.
 func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 	c, s := at.c, at.lock
 	next, failures := at.pollAfter(a), 0
-	var silence error // of the last look; nil if it was answered
+	var silence error // the error of the last poll; nil if it was answered
 	for {
 		timer := time.NewTimer(next)
 		wake := WakePush
@@ -56,18 +56,20 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		}
 		timer.Stop()
 		select {
-		case pushed = <-at.w.Granted: // before anything else that has come meanwhile
+		case pushed = <-at.w.Granted: // the push comes before everything else that has arrived
 			wake = WakePush
 		default:
 		}
 		if wake == WakeNone {
-			// The lock may be free then, and it is this waiter that is asked to look.
+			// The lock may be free at that time, and the server asks this waiter to poll
+			// then.
 			next = at.pollAfter(wire.Answer{Left: freeIn, Place: 1})
 			continue
 		}
 		at.reportWake(wake)
 		if wake == WakePush {
-			// Unless it can be believed, a poll confirms it and starts the lease anew.
+			// If the push cannot be trusted, a poll confirms the grant and restarts the
+			// lease.
 			if g, ok := at.believes(pushed); ok {
 				return at.granted(g)
 			}
@@ -81,22 +83,24 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		case request.Ended(ctx) != nil || !request.Transient(err):
 			return nil, at.failed(ctx, err, silence)
 		default:
-			// The server is silent or away: ask again, more slowly. If it has
-			// given the place away by then, the look joins anew.
+			// The server is silent or away. Ask again, after growing pauses. If the server
+			// has dropped the waiter by then, the poll joins the queue again.
 			next, failures, silence = backoff.Default.After(failures, c.chance()), failures+1, err
 		}
 	}
 }
 
-// believes reports whether a pushed grant can be believed without asking, and from
-// when its lease counts: too little of that may be left, or the server has said
-// since that the attempt waits. Nobody renews a fixed lease, and acknowledgements may be
-// longer in coming than the lease of a push: they ask, to have the whole TTL.
+// believes reports whether the client can trust a pushed grant without a poll, and from
+// when the lease counts. It cannot if too little of the lease may be left, or if the server
+// has said since then that the attempt waits. Two kinds of lease always poll, to get their
+// full TTL: a lease without renewal, and one with acknowledgements, which may take longer
+// than a pushed lease lasts.
 func (at *attempt) believes(g pushes.Grant) (grant, bool) {
 	p := leasetime.Push{Sent: at.since, Queued: at.queued, Granted: g.Now, Lease: min(g.Lease, at.lock.ttl)}
 	if g.Now == 0 {
-		// It does not say when it was made: perhaps with the last answer,
-		// unless the token is older, which is the server's time in µs, or more.
+		// The push does not say when the server made the grant. It may be as old as the
+		// last answer, unless the token is older. The token is at least the server's time
+		// in µs.
 		p.Granted, p.Lease = min(at.queued, g.Token/1000), at.lock.ttl
 	}
 	now := at.c.now()
@@ -106,7 +110,7 @@ func (at *attempt) believes(g pushes.Grant) (grant, bool) {
 	return grant{token: g.Token, waiting: g.Waiting, since: p.Since(now), pushed: p.Lease}, true
 }
 
-// poll polls; a waiter whom the record has forgotten joins again at the end.
+// poll polls. If the record no longer has the waiter, poll joins at the end of the queue.
 func (at *attempt) poll(ctx context.Context) (wire.Answer, error) {
 	a, err := at.ask(ctx, script.Poll)
 	if err != nil || a.Kind != wire.Gone {
@@ -116,9 +120,9 @@ func (at *attempt) poll(ctx context.Context) (wire.Answer, error) {
 	return at.ask(ctx, script.Acquire)
 }
 
-// newAttemptID makes a new attempt of one that the record does not know any more:
-// a push for a grant that it had may still be on its way, and would be taken
-// for a grant at the new place.
+// newAttemptID gives the attempt a new ID after the record has lost the old one. A push for
+// a grant under the old ID may still arrive. With the old ID it would look like a grant at
+// the new position.
 func (at *attempt) newAttemptID() {
 	c := at.c
 	if !at.sure {
@@ -131,7 +135,7 @@ func (at *attempt) newAttemptID() {
 	}
 }
 
-// pollAfter is for how long to wait for a push before looking.
+// pollAfter returns how long to wait for a push before the next poll.
 func (at *attempt) pollAfter(a wire.Answer) time.Duration {
 	if at.pushUnavailable() {
 		at.subscribeAgain()
@@ -145,33 +149,33 @@ func (at *attempt) reportWake(w Wake) {
 	at.c.events.observe(Event{Kind: EventWake, Name: at.lock.name, HolderID: at.id, Wake: w})
 }
 
-// subscribeAgain is after what time a client that may not subscribe tries it again:
-// permissions and proxies change while programs run.
+// subscribeAgain is the pause after a refused subscription. Permissions and proxies can
+// change while a program runs.
 const subscribeAgain = time.Minute
 
-// subscribeSoon is after what time it tries again when nothing was answered.
+// subscribeSoon gives the pauses after tries without an answer.
 var subscribeSoon = backoff.Exponential{First: time.Second, Longest: subscribeAgain}
 
-// subscribing is how long the making of a subscription may take. A waiter does not
-// wait for it longer than for a request. It polls meanwhile.
+// subscribing is how long a subscription may take. A waiter waits for it only as long as
+// for a request. After that it polls.
 const subscribing = 5 * time.Second
 
-// pushState is what a client knows of its subscriptions. A waiter without one is in
-// the wait queue like any other, but a release passes over it: nobody is granted a lock
-// who cannot be told. It polls at short intervals instead, which costs requests and keeps no
-// order. While others are subscribed and keep the queue filled, it finds the lock free
-// only by luck. So each such waiter makes the client try to subscribe again.
+// pushState is what a client knows about its subscriptions. A waiter without a subscription
+// is in the wait queue, but a release passes over it: the server grants a lock only to a
+// client that it can tell. Such a waiter polls at short intervals, which costs requests and
+// keeps no order. If subscribed waiters keep the queue full, it finds the lock free only by
+// luck. So each such waiter makes the client try to subscribe again.
 type pushState struct {
-	until  atomic.Int64 // no subscription is tried before; 0: it can be had
-	failed atomic.Int64 // tries that were not answered, in a row
-	mute   atomic.Bool  // this client may not publish, so others like it may not either
+	until  atomic.Int64 // no try to subscribe before this time; 0: a subscription is possible
+	failed atomic.Int64 // tries in a row without an answer
+	mute   atomic.Bool  // this client may not publish, so clients of the same user may not either
 	told   atomic.Bool
 }
 
-// refused reports that a try to subscribe failed a short time ago.
+// refused reports whether a try to subscribe failed a short time ago.
 func (p *pushState) refused(at time.Duration) bool { return p.until.Load() > int64(at) }
 
-// learn takes in how a try to subscribe ended, while the server answered others.
+// learn stores how a try to subscribe ended, while the server answered other requests.
 func (p *pushState) learn(at time.Duration, refused bool, spread float64) {
 	pause := subscribeAgain
 	if !refused {
@@ -180,25 +184,26 @@ func (p *pushState) learn(at time.Duration, refused bool, spread float64) {
 	p.until.Store(int64(at + pause))
 }
 
-// stands is told that there is a subscription.
+// stands stores that there is a subscription.
 func (p *pushState) stands() {
 	p.until.Store(0)
 	p.failed.Store(0)
 }
 
-// due reports whether it is time to try again. Of several callers at once, one is told so.
+// due reports whether it is time to try again. If several goroutines call it at once, one
+// gets true.
 func (p *pushState) due(at time.Duration) bool {
 	until := p.until.Load()
 	return until <= int64(at) && p.until.CompareAndSwap(until, int64(at+subscribing))
 }
 
-// pushUnavailable reports that no push can be relied on.
+// pushUnavailable reports whether the attempt cannot rely on a push.
 func (at *attempt) pushUnavailable() bool {
 	return at.c.pushing.mute.Load() || !at.c.hub.Reaches(at.w)
 }
 
-// subscribeAgain tries to subscribe, in the background, when it is time. The hub tells
-// all who wait for it.
+// subscribeAgain tries to subscribe in the background, if it is time. The hub tells all
+// waiters of that channel.
 func (at *attempt) subscribeAgain() {
 	c, s := at.c, at.lock
 	if c.hub.Reaches(at.w) || !c.pushing.due(c.now()) {
@@ -215,7 +220,7 @@ func (at *attempt) subscribeAgain() {
 	})
 }
 
-// reportPushUnavailable says once in the life of a client that it waits by looking.
+// reportPushUnavailable reports, once in a client's life, that its waiters poll.
 func (s *lock) reportPushUnavailable(why error) {
 	c := s.client
 	if c.pushing.told.Swap(true) {
@@ -226,9 +231,9 @@ func (s *lock) reportPushUnavailable(why error) {
 	c.events.observe(Event{Kind: EventPushUnavailable, Name: s.name, Err: why})
 }
 
-// join subscribes and asks for a place in the line. Where a subscription is
-// refused, or the server answers anything but that, it joins all the same. If
-// it answers without a waiter, nothing was asked, or nothing is to be heard.
+// join subscribes and asks for a position in the wait queue. If the server refuses the
+// subscription, join asks anyway. If it returns and the attempt has no waiter, then join
+// sent no request, or no push can arrive.
 func (at *attempt) join(ctx context.Context) (wire.Answer, error) {
 	c, s, number := at.c, at.lock, at.number
 	brief, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
@@ -256,7 +261,8 @@ func (at *attempt) join(ctx context.Context) (wire.Answer, error) {
 	case silent != nil && err == nil:
 		at.subscribeAgain()
 	case silent != nil:
-		// Neither: the server is away. What comes next begins from the start.
+		// Neither request was answered: the server is away. The next try begins from the
+		// start.
 		c.hub.Forget(at.w)
 		at.w = nil
 		err = fmt.Errorf("%w; before that, the subscription: %w", err, silent)
@@ -264,8 +270,8 @@ func (at *attempt) join(ctx context.Context) (wire.Answer, error) {
 	return a, err
 }
 
-// prepare makes sure, once, that the server can run the scripts and its user may, and
-// that it can wait for the acknowledgements that the lock is taken with.
+// prepare checks once that the server can run the scripts, that its user has the
+// permissions, and that the server can wait for the lock's acknowledgements.
 func (s *lock) prepare(ctx context.Context) error {
 	c := s.client
 	noPushes, err := c.preflight.Check(ctx, s.ack, s.keys(), s.channel)
@@ -277,14 +283,14 @@ func (s *lock) prepare(ctx context.Context) error {
 }
 
 const (
-	// tellAgain is how often the log is told that the server is away.
+	// tellAgain is the least time between two log lines about a server that is away.
 	tellAgain = time.Minute
-	// lastLook bounds the question who has the lock when a wait is over.
+	// lastLook bounds the request for the holder's name at the end of a wait.
 	lastLook = 250 * time.Millisecond
 )
 
-// outage is what a call goes through while the server cannot serve it. A call
-// that waits has said for how long, and that covers the way to the server too.
+// outage is the state of a call while the server cannot serve it. A call that waits keeps
+// trying, because its wait limit includes the time without a server.
 type outage struct {
 	c        *Client
 	name     string
@@ -293,9 +299,8 @@ type outage struct {
 	last     error // why the last request failed; nil if it was answered
 }
 
-// outlast waits until the next request makes sense. It reports false if the
-// call is to end: it only tries, the failure is there to stay, ctx has ended,
-// or the client closes.
+// outlast pauses before the next request. It reports false if the call must end: the call
+// only tries, the failure is not transient, ctx has ended, or the client closes.
 func (o *outage) outlast(ctx context.Context, err error) bool {
 	if o.try || !request.Transient(err) || request.Ended(ctx) != nil || o.c.life.IsClosing() {
 		return false
@@ -308,8 +313,7 @@ func (o *outage) outlast(ctx context.Context, err error) bool {
 	return o.c.sender.Pause(ctx, o.failures-1)
 }
 
-// prepare makes sure that the server can run the scripts, when it can be reached. On
-// error the call is to end.
+// prepare checks the server as soon as it can be reached. After an error the call must end.
 func (o *outage) prepare(ctx context.Context, s *lock) error {
 	for err := s.prepare(ctx); err != nil; err = s.prepare(ctx) {
 		if !o.outlast(ctx, err) {
@@ -319,7 +323,7 @@ func (o *outage) prepare(ctx context.Context, s *lock) error {
 	return nil
 }
 
-// over is the error of a call that has asked for nothing yet and gives up.
+// over returns the error of a call that gives up before it has asked for a lock.
 func (o *outage) over(ctx context.Context, err error) error {
 	end := request.Ended(ctx)
 	switch {
@@ -331,8 +335,8 @@ func (o *outage) over(ctx context.Context, err error) error {
 	return wrap("lock", o.name, err)
 }
 
-// ended is the error of a call whose ctx has ended while it waited for the server,
-// in the place of err; else it is err.
+// ended replaces err if ctx ended while the call waited for the server. Otherwise it
+// returns err.
 func (o *outage) ended(ctx context.Context, err error) error {
 	if end := request.Ended(ctx); end != nil && o.last != nil && request.Transient(err) {
 		return &endedError{name: o.name, end: end, last: reason(o.last), unknown: errors.Is(err, ErrUnknownOutcome)}
@@ -340,7 +344,7 @@ func (o *outage) ended(ctx context.Context, err error) error {
 	return err
 }
 
-// report says that a call waits for the server.
+// report reports that a call waits for the server.
 func (o *outage) report(err error) {
 	c, name := o.c, o.name
 	c.events.observe(Event{Kind: EventAway, Name: name, Err: err})
@@ -352,16 +356,16 @@ func (o *outage) report(err error) {
 		"lock", name, "error", err, "hint", Hint(err))
 }
 
-// errWaitOver is the cause of the end of a context that Wait has bounded.
+// errWaitOver is the cause when MaxWait ends a context.
 var errWaitOver = errors.New("holdfast: the wait is over")
 
-// bounded is ctx with the limit of a wait.
+// bounded returns ctx with the limit of a wait.
 func bounded(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, limit, errWaitOver)
 }
 
-// waitOver reports whether it is the limit of a wait that has ended ctx, and
-// not the context around it, which the caller gave.
+// waitOver reports whether the wait limit ended ctx. If the caller's own context ended, it
+// reports false.
 func waitOver(ctx, parent context.Context) bool {
 	if request.Ended(ctx) == nil || request.Ended(parent) != nil {
 		return false
@@ -370,8 +374,8 @@ func waitOver(ctx, parent context.Context) bool {
 	return cause == nil || errors.Is(cause, errWaitOver)
 }
 
-// heldError is the error of a wait that is over, in the place of err, which says
-// only how a request ended at that moment. What err says for good, it says still.
+// heldError replaces err when the wait limit ended the wait. At that moment err says only
+// how a request was stopped. An error that is not transient stays as it is.
 func (s *lock) heldError(ctx, parent context.Context, err error) error {
 	if err == nil || !waitOver(ctx, parent) ||
 		!request.IsContextEnd(err) && !errors.Is(err, ErrUnknownOutcome) &&
@@ -393,8 +397,8 @@ func (s *lock) heldError(ctx, parent context.Context, err error) error {
 	return told
 }
 
-// heldErrorOf is held for several locks that are taken in one step: it names the
-// first that somebody has.
+// heldErrorOf does what heldError does, for several locks that one request acquires. It
+// names the first lock that is held.
 func heldErrorOf(ctx, parent context.Context, locks []lock, err error) error {
 	first := locks[0].heldError(ctx, parent, err)
 	told, ok := first.(*HeldError) //nolint:errorlint // the one that was just made
@@ -418,7 +422,7 @@ func heldErrorOf(ctx, parent context.Context, locks []lock, err error) error {
 	return first
 }
 
-// readHolder asks the server who has the lock, in a moment or not at all.
+// readHolder asks the server which holder the lock has. It gives up after lastLook.
 func (s *lock) readHolder(ctx context.Context, told *HeldError) {
 	c := s.client
 	look, cancel := context.WithTimeout(ctx, min(c.cfg.RequestTimeout, lastLook))
@@ -431,23 +435,23 @@ func (s *lock) readHolder(ctx context.Context, told *HeldError) {
 	seen := 0
 	for _, h := range r.Holders {
 		if wire.Client(h.Attempt) == c.id && !holdsAttempt(c, h.Attempt) {
-			continue // what the wait's end has cut off, and is being given back
+			continue // stopped by the end of the wait, with a cancel under way
 		}
 		if seen++; seen == 1 {
 			told.HeldBy, told.Remaining = ownerName(h.Owner, h.Attempt), h.Left
 			continue
 		}
-		told.HeldBy, told.Remaining = "", min(told.Remaining, h.Left) // there are several
+		told.HeldBy, told.Remaining = "", min(told.Remaining, h.Left) // there are several holders
 	}
 }
 
-// holdsAttempt reports whether the attempt is one of a hold that the client has.
+// holdsAttempt reports whether the attempt belongs to a hold of the client.
 func holdsAttempt(c *Client, attempt string) bool {
 	return slices.ContainsFunc(c.renewer.All(), func(l *renewer.Item) bool { return l.Hold.(*hold).attempt == attempt })
 }
 
-// reason is why an acquisition failed, without the doubt whether it took effect:
-// that is dealt with in the background.
+// reason returns why an acquisition failed, without the unknown outcome. A cancel in the
+// background deals with that.
 func reason(err error) error {
 	var doubt *unknownError
 	if errors.As(err, &doubt) {
@@ -459,7 +463,7 @@ func reason(err error) error {
 // localTurn is the right to ask the server about a lock for all goroutines of this process.
 type localTurn = waitqueue.Turn[*hold, *lock]
 
-// newQueue makes the queue in which the goroutines of this process wait for each other.
+// newQueue creates the queue in which the goroutines of this process wait for each other.
 func newQueue(c *Client) *waitqueue.Queue[*hold, *lock] {
 	return waitqueue.New(waitqueue.Rules[*hold, *lock]{
 		Join: (*hold).joinedBy, Joinable: (*hold).joinable, Reserve: (*hold).reserve, Unreserve: (*hold).unreserve,
@@ -468,20 +472,20 @@ func newQueue(c *Client) *waitqueue.Queue[*hold, *lock] {
 	}, c.life.Closing())
 }
 
-// queued reports whether the goroutines of this process wait for each other for the lock. Those
-// of a lock that is taken alone ask the server each for itself, and nothing is handed over
-// between them.
+// queued reports whether the goroutines of this process wait for each other for the lock.
+// If not, each of them asks the server, and there are no local hand-overs.
 func (s *lock) queued() bool { return s.client.cfg.MaxLocalHandOvers >= 0 && !s.noLocalQueue }
 
-// shares reports whether readers on these terms share holds.
+// shares reports whether readers with these parameters share a hold.
 func (s *lock) shares() bool { return s.queued() && !s.noHandOver }
 
-// suits reports whether the hold is what one would get on these terms.
+// suits reports whether the hold has the parameters that this call wants.
 func (h *hold) suits(s *lock) bool {
 	return h.lock.client.renewer.TTL(&h.Item) == s.ttl && h.lock.ack == s.ack
 }
 
-// joinedBy is what a reader does while the readers of its process have h, or none.
+// joinedBy decides what a reader does. h is the hold that the readers of its process share,
+// or nil.
 func (h *hold) joinedBy(s *lock, writerHere bool) waitqueue.Decision {
 	switch {
 	case h != nil && h.suits(s):
@@ -493,32 +497,32 @@ func (h *hold) joinedBy(s *lock, writerHere bool) waitqueue.Decision {
 	return waitqueue.Ask
 }
 
-// share lets readers of this process join the hold, unless they have one.
+// share lets readers of this process join the hold, unless they share one already.
 func (h *hold) share() {
 	if c := h.lock.client; h.lock.shares() {
 		c.queue.Share(h.lock.key(), h)
 	}
 }
 
-// unshare ends that readers of this process join the hold.
+// unshare stops readers of this process from joining the hold.
 func (h *hold) unshare() {
 	if h.lock.rw.any() {
 		h.lock.client.queue.Unshare(h.lock.key(), h)
 	}
 }
 
-// turn is the turn of an exclusive lock, for the goroutine or the hold that has it.
+// turn returns the turn of an exclusive lock. The caller, or its hold, has the turn.
 func (s *lock) turn() localTurn { return s.client.queue.Turn(s.key(), waitqueue.Exclusive) }
 
-// leaveTurn gives the turn to the next goroutine of this process, if it goes with the hold.
+// leaveTurn gives the turn to the next goroutine of this process, if the hold has the turn.
 func (h *hold) leaveTurn() {
 	if h.hasTurn.Load() {
 		h.lock.turn().Leave()
 	}
 }
 
-// waitsLocally is told that a goroutine begins to wait for another one of this process, which
-// has h or asks.
+// waitsLocally is called when a goroutine begins to wait for another goroutine of this
+// process, which has h or asks the server.
 func (s *lock) waitsLocally(h *hold) {
 	c := s.client
 	if h != nil && h.stale() {
@@ -527,8 +531,8 @@ func (s *lock) waitsLocally(h *hold) {
 	c.events.observe(Event{Kind: EventWait, Name: s.name, Local: true})
 }
 
-// refuse is the error for a goroutine that only tries while another one has h or asks; nil if it
-// is to look again.
+// refuse returns the error for a goroutine that only tries, while another goroutine has h
+// or asks the server. If it returns nil, the goroutine checks again.
 func refuse(ctx context.Context, s *lock, h *hold) error {
 	if h == nil {
 		return &HeldError{Name: s.name}
@@ -541,16 +545,18 @@ func refuse(ctx context.Context, s *lock, h *hold) error {
 	return &HeldError{Name: s.name, HeldBy: h.attempt, Remaining: left}
 }
 
-// stale reports that the server's last word on the hold is so old that nobody should stand
-// behind it without asking, and that nobody asks now.
+// stale reports whether the client must ask the server about the hold before another
+// goroutine waits for it. That is so if the server's last answer is old and no other
+// goroutine asks now.
 func (h *hold) stale() bool {
 	now, checked := h.lock.client.now(), h.checked.Load()
 	last := max(time.Duration(h.told.Load()), time.Duration(checked))
 	return now-last > leasetime.StaleAfter(h.lock.ttl) && h.checked.CompareAndSwap(checked, int64(now))
 }
 
-// recheck ends a hold that an operator has taken away, and its turn: to this process the
-// lock is as free then as to others. It only looks, for the lease may be fixed.
+// recheck ends a hold that an operator has evicted, and gives up its turn. After an
+// eviction the lock is free for this process too. recheck only reads, because the lease may
+// be one without renewal.
 func (h *hold) recheck(ctx context.Context) {
 	c := h.lock.client
 	if _, reason := h.readEviction(ctx); reason == renewer.Evicted && c.renewer.Remove(&h.Item) {
@@ -558,8 +564,8 @@ func (h *hold) recheck(ctx context.Context) {
 	}
 }
 
-// handsOver reports whether the hold may go to one more goroutine of this process. It counts
-// that one: its token is the next.
+// handsOver reports whether the hold may go to one more goroutine of this process. It
+// counts that hand-over, so the next lease gets the next token.
 func (h *hold) handsOver(readersWait bool) bool {
 	c, waiters := h.lock.client, int(h.waiting.Load())
 	if readersWait {
@@ -574,7 +580,7 @@ func (h *hold) handsOver(readersWait bool) bool {
 	return true
 }
 
-// discard gives a hold back that no lease has.
+// discard releases a hold that has no lease.
 func (h *hold) discard() {
 	c := h.lock.client
 	if c.renewer.Remove(&h.Item) {
