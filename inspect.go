@@ -12,53 +12,55 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// LockInfo is one lock at one moment, as the server knows it.
+// LockInfo is the state of one lock at one moment, as the server knows it.
 type LockInfo struct {
 	Name         string
-	Fence        uint64        // the last fencing token of the server; 0 if nothing is known
-	Limit        int           // permits that there are, by the last one who said it; 0 if nobody did
+	Fence        uint64        // the highest fencing token in the record; 0 if there is none
+	Limit        int           // the permits of a semaphore, by the last client that named them; 0 if none did
 	Holders      []Holder      // empty: the lock is free
-	Waiters      []Waiter      // in order
-	LastEviction *EvictionInfo // the last eviction, nil if none is remembered
+	Waiters      []Waiter      // in order of arrival
+	LastEviction *EvictionInfo // nil if the record has none
 }
 
-// Held reports whether anybody holds the lock.
+// Held reports whether the lock is held.
 func (s LockInfo) Held() bool { return len(s.Holders) > 0 }
 
-// Holder is one who holds a lock.
+// Holder is one holder of a lock.
 type Holder struct {
 	Mode      string      // "exclusive", "shared" or "permits"
-	HolderID  string      // the attempt that the lock was granted to; of a named owner the first that is in
-	Owner     string      // the name that the holder gave, see [Owner]; empty if it gave none
+	HolderID  string      // the attempt that has the lock; of a named owner, its first live entry
+	Owner     string      // the owner's name, see [Owner]; empty without that option
 	ClientID  string      // the client's ID
-	Client    *ClientInfo // nil if the client did not make itself known
-	Permits   int         // permits held; 1 otherwise
-	Entries   int         // how often a named owner has entered
+	Client    *ClientInfo // nil if the client has not registered
+	Permits   int         // permits of a semaphore; 1 for other kinds
+	Entries   int         // how many entries a named owner has
 	Token     uint64
 	Since     time.Time // by the server's clock
 	Age       time.Duration
-	Remaining time.Duration // until the lease ends unless renewed
-	Released  bool          // given up, but the lock stays taken for Remaining, see MinHold
+	Remaining time.Duration // until the lease ends if it is not renewed
+	Released  bool          // released, but the lock stays held for Remaining, see MinHold
 }
 
-// Waiter is one who waits for a lock.
+// Waiter is one waiter in the wait queue of a lock.
 type Waiter struct {
 	Position int
 	Mode     string
 	HolderID string // the attempt that waits
-	Owner    string // the name that it gave, see [Owner]; empty if it gave none
+	Owner    string // the owner's name, see [Owner]; empty without that option
 	ClientID string
 	Client   *ClientInfo
 	Waited   time.Duration
 }
 
-// EvictionInfo says who took a lock away from its holder, and why.
+// EvictionInfo says when an operator evicted the holders of a lock, with the operator's
+// name and reason.
 type EvictionInfo struct {
 	At         time.Time // by the server's clock
 	By, Reason string
 }
 
-// ClientInfo is what a client says of itself. Nothing checks it: it is for people.
+// ClientInfo is what a client reported about itself. It is for people, and nothing verifies
+// it.
 type ClientInfo struct {
 	App, Host string
 	PID       int
@@ -70,8 +72,8 @@ func (i ClientInfo) String() string { return fmt.Sprintf("%s@%s:%d", i.App, i.Ho
 
 var modes = map[string]string{"x": "exclusive", "s": "shared", "p": "permits"}
 
-// Inspect reads a lock, changing nothing. What it says may be over when it
-// arrives: never decide by it whether to work.
+// Inspect reads the state of a lock and changes nothing. The answer may be out of date when
+// it arrives, so do not use it to decide whether to work.
 func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	s := LockInfo{Name: name}
 	if err := checkReadable(ctx, c, name); err != nil {
@@ -109,8 +111,8 @@ func ownerName(owner, attempt string) string {
 	return attempt
 }
 
-// readClient asks for the client behind an attempt, once for each; a client that
-// cannot be named is nil: a state without names is better than none.
+// readClient reads the registration of an attempt's client, once for each client. If it
+// cannot, it returns nil, because a state without names is better than none.
 func readClient(ctx context.Context, c *Client, known map[string]*ClientInfo, attempt string) *ClientInfo {
 	id := wire.Client(attempt)
 	if info, asked := known[id]; asked {
@@ -129,23 +131,25 @@ func readClient(ctx context.Context, c *Client, known map[string]*ClientInfo, at
 	return known[id]
 }
 
-// Eviction says who takes a lock away and why; both are kept for others to read.
+// Eviction names the operator and the reason. The server stores both for others to read.
 type Eviction struct {
 	By     string // a person or a job; at most 128 bytes
 	Reason string // at most 512 bytes
-	// Token, if not 0, is the token that a holder must have, as LockInfo shows
-	// it: then nobody is evicted who took the lock meanwhile.
+	// Token, if it is not 0, is the token that a holder must have, as LockInfo shows it. If
+	// another client has acquired the lock in the meantime, Evict leaves that client's hold
+	// alone.
 	Token uint64
 }
 
-// Evict takes the lock away from whoever holds it, and raises its fence, so
-// that a resource which checks tokens refuses the evicted holder's writes. The
-// holder learns of it with its next renewal, up to a third of its TTL later
-// (leases of this client at once): until then it believes that it holds the lock. The next in line is granted
-// at once.
+// Evict ends all holds of a lock, and raises the lock's fence. A resource that checks
+// tokens then refuses the evicted holder's writes. The server grants the next waiter at
+// once.
 //
-// It answers how many holds ended: 0 if the lock was free, or if Token was
-// given and nobody has it any more. After an [ErrUnknownOutcome], look with
+// A holder learns of the eviction with its next renewal, up to a third of its TTL later.
+// Until then it believes that it holds the lock. The leases of this client end at once.
+//
+// Evict returns the number of holds that it ended. It is 0 if the lock was free, or if no
+// hold had the given Token. After an [ErrUnknownOutcome], check the result with
 // [Client.Inspect].
 func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error) {
 	if err := checkReadable(ctx, c, name); err != nil {
@@ -167,8 +171,7 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 		return 0, wrap("eviction from", name, err)
 	}
 	if a.Kind == wire.Evicted {
-		// Holds of this process are over at once, so that its goroutines ask the
-		// server like everybody else.
+		// Holds of this process end at once, so that its goroutines ask the server again.
 		for _, h := range ours {
 			if c.renewer.Remove(&h.Item) {
 				h.noteEviction(&EvictionInfo{At: time.Now(), By: e.By, Reason: e.Reason})
@@ -179,7 +182,8 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 	return a.Count, nil
 }
 
-// holdsOf are the holds of a lock that are in care: those with that token, if it is not 0.
+// holdsOf returns the client's holds of a lock. If token is not 0, it returns only those
+// with that token.
 func holdsOf(c *Client, key string, token uint64) (list []*hold) {
 	for _, l := range c.renewer.All() {
 		h := l.Hold.(*hold)

@@ -1,4 +1,4 @@
-// What keeps a hold: renewals and acknowledgements; and what is done when it is lost.
+// Renewals and acknowledgements of a hold, and its loss.
 
 package holdfast
 
@@ -18,9 +18,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// markLost is told by the renewer. The record is left alone: the holder's code may
-// still run, and giving the lock on early would only invite the next one to
-// meet it. Release, or the lease's end on the server, frees it.
+// markLost is called by the renewer. It does not change the record. The holder's code may
+// still run, and an early release would let the next holder run beside it. A later Release
+// frees the lock, or the end of the lease on the server.
 func (h *hold) markLost(reason renewer.Reason) {
 	h.mu.Lock()
 	err := h.loss(LossReason(reason))
@@ -33,8 +33,8 @@ func (h *hold) markLost(reason renewer.Reason) {
 			continue
 		}
 		if t == first {
-			// The holder has lost the turn too: the next goroutine of this process may
-			// ask the server like anybody else, whenever the holder notices.
+			// The holder has lost the turn too. The next goroutine of this process may ask
+			// the server, whether the holder has noticed the loss or not.
 			h.leaveTurn()
 		}
 		h.reportLoss(live, err)
@@ -45,9 +45,8 @@ func (h *hold) markLost(reason renewer.Reason) {
 	}
 }
 
-// reportLoss tells of leases of one stay that are lost. Nobody minds those that were
-// dropped: they have been reported. A fixed lease that is over has lasted as long as
-// it was to.
+// reportLoss reports the lost leases of one re-entry. Dropped leases are reported already.
+// If a lease without renewal expires, that is its normal end.
 func (h *hold) reportLoss(live []*leaseState, err *LostError) {
 	c := h.lock.client
 	live = slices.DeleteFunc(live, (*leaseState).isDropped)
@@ -67,8 +66,8 @@ func (h *hold) reportLoss(live []*leaseState, err *LostError) {
 	}
 }
 
-// loss is the error for a hold that is lost: for that reason, unless it is known that it
-// was evicted. h.mu is held.
+// loss returns the error for a lost hold. If the hold was evicted, that is the reason. The
+// caller holds h.mu.
 func (h *hold) loss(reason LossReason) *LostError {
 	if h.evicted != nil {
 		reason = LossEvicted
@@ -82,7 +81,8 @@ func (h *hold) lostFor(reason renewer.Reason) *LostError {
 	return h.loss(LossReason(reason))
 }
 
-// readEviction looks in the record whether an operator took the hold away, and notes who it was.
+// readEviction reads from the record whether an operator evicted the hold, and stores who
+// did.
 func (h *hold) readEviction(ctx context.Context) (r wire.Record, reason renewer.Reason) {
 	r, err := h.lock.client.sender.Record(ctx, h.lock.keys())
 	if err != nil || r.Evicted == nil || !slices.ContainsFunc(r.Evicted.Attempts, h.made) {
@@ -92,14 +92,14 @@ func (h *hold) readEviction(ctx context.Context) (r wire.Record, reason renewer.
 	return r, renewer.Evicted
 }
 
-// made reports that an attempt of the record is the hold's. A store of several servers
-// gives it a name of its own on each of them.
+// made reports whether an attempt of the record is that of the hold. A store of several
+// servers adds a suffix of its own on each of them.
 func (h *hold) made(attempt string) bool {
 	rest, mine := strings.CutPrefix(attempt, h.attempt)
 	return mine && (rest == "" || rest[0] == '.')
 }
 
-// noteEviction notes who evicted the hold, also if it was lost for less before.
+// noteEviction stores the eviction, also if the hold was lost for another reason before.
 func (h *hold) noteEviction(by *EvictionInfo) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -109,7 +109,7 @@ func (h *hold) noteEviction(by *EvictionInfo) {
 	}
 }
 
-// endMissing ends a hold that the server does not know any more.
+// endMissing ends a hold that the server no longer knows.
 func (h *hold) endMissing(ctx context.Context) {
 	c := h.lock.client
 	_, reason := h.readEviction(request.Lasting(ctx))
@@ -118,10 +118,9 @@ func (h *hold) endMissing(ctx context.Context) {
 	}
 }
 
-// cancelPosition gives up the place in the line that the server may have again: a
-// failover that loses the grant brings back the waiter that was granted, and its
-// turn would go to nobody for the time of a lease. It is said once: if that is
-// lost, so is no more than that time.
+// cancelPosition cancels the position that the server may have again. If a failover loses
+// the grant, the waiter is back in the queue, and its next grant would reach nobody for one
+// TTL. The cancel is sent once. If it is lost, only that time is lost.
 func (h *hold) cancelPosition() {
 	h.mu.Lock()
 	stood := h.stood
@@ -131,13 +130,13 @@ func (h *hold) cancelPosition() {
 	}
 }
 
-// renewHolds asks the server to extend leases of one group.
+// renewHolds asks the server to renew leases of one group.
 func renewHolds(ctx context.Context, c *Client, batch []*renewer.Item) ([]renewer.Outcome, error) {
 	holds := make([]request.Renewal, len(batch))
 	for i, l := range batch {
 		holds[i] = l.Hold.(*hold).renewal(l.Asking)
 	}
-	// All of one group wait for the same acknowledgements, or none does.
+	// All leases of one group need the same acknowledgements, or none needs any.
 	first := batch[0].Hold.(*hold).lock
 	renewals, got, err := c.sender.Renew(ctx, first.ack, holds)
 	if err == nil {
@@ -156,7 +155,7 @@ func renewHolds(ctx context.Context, c *Client, batch []*renewer.Item) ([]renewe
 			outcomes[i].Err = errTooFew
 		case r.Evicted:
 			outcomes[i].Lost = renewer.Evicted
-			asking.Go(func() { batch[i].Hold.(*hold).readEviction(ctx) }) // by whom and why
+			asking.Go(func() { batch[i].Hold.(*hold).readEviction(ctx) }) // the operator and the reason
 		default:
 			outcomes[i].Lost = renewer.NotHeld
 		}
@@ -165,10 +164,10 @@ func renewHolds(ctx context.Context, c *Client, batch []*renewer.Item) ([]renewe
 	return outcomes, nil
 }
 
-// errTooFew is why nothing is known of one lease while others were renewed.
+// errTooFew says that the outcome of one lease is unknown, while others were renewed.
 var errTooFew = errors.New("too few servers have answered")
 
-// renewed is told by the renewer of every try.
+// renewed is called by the renewer after every try.
 func (h *hold) renewed(waiting int, lag time.Duration, err error) {
 	c := h.lock.client
 	if err == nil {
@@ -179,8 +178,8 @@ func (h *hold) renewed(waiting int, lag time.Duration, err error) {
 	}})
 }
 
-// acked refuses an answer that too few replicas or disks have acknowledged: then the
-// script has run all the same.
+// acked returns an error if too few replicas or disks acknowledged an answer. The script
+// has run in that case too.
 func (s *lock) acked(got store.Acks) error {
 	if !s.ack.Wanted() || got.Covers(s.ack.Need) {
 		return nil
@@ -188,12 +187,11 @@ func (s *lock) acked(got store.Acks) error {
 	return &AckError{Name: s.name, Want: s.ack.Need, Got: got}
 }
 
-// confirm sees a grant acknowledged, or gives it back and says why. A pushed
-// grant was written over somebody else's connection, and an acquire that was
-// sent twice may have written over one that is lost: so it is always a renewal
-// over a connection of our own that is waited for, which covers all that was
-// written before. It asks for a millisecond more than the lease has, so that
-// there is something to write.
+// confirm waits until a grant is acknowledged. If it is not, confirm releases the hold and
+// returns the reason. The grant may have been written over another client's connection, or
+// over a connection that is lost. So confirm sends a renewal and waits for its
+// acknowledgements, which cover all earlier writes too. It asks for one millisecond more
+// than the lease has, so that there is a change to write.
 func (h *hold) confirm(ctx context.Context) error {
 	c, s := h.lock.client, h.lock
 	sent := c.now()
@@ -204,7 +202,7 @@ func (h *hold) confirm(ctx context.Context) error {
 	}
 	if c.renewer.Remove(&h.Item) && lost == "" {
 		if errors.Is(err, ErrNotAcked) || request.Definite(err) {
-			_ = h.release(ctx, releaseMode{}) // what it could not do goes on in the background
+			_ = h.release(ctx, releaseMode{}) // what the release could not do continues in the background
 		} else {
 			c.canceller.Cancel(s.attempt(h.attempt), c.now()+s.ttl)
 		}
@@ -242,7 +240,7 @@ func (h *hold) extend(ctx context.Context, ttl time.Duration) (renewer.Reason, e
 	return "", nil
 }
 
-// renewal asks for ttl from now on.
+// renewal returns the request for ttl from now on.
 func (h *hold) renewal(ttl time.Duration) request.Renewal {
 	return request.Renewal{Key: h.lock.key(), Attempt: h.attempt, Owner: h.lock.owner, TTL: ttl}
 }

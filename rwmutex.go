@@ -9,21 +9,20 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// RWMutex is a lock that any number of readers hold together, or one writer
-// alone. Readers and writers stand in one line, in order of arrival: a writer
-// that waits is let in before readers that come later, and readers that wait
-// behind one another are let in together.
+// RWMutex is a lock that many readers hold together, or one writer alone. Readers and
+// writers share one wait queue, in order of arrival. A writer that waits gets the lock
+// before readers that come later. Neighbouring readers in the queue get it together.
 //
-// The readers of one process share one hold on the server: while it is live and
-// nobody waits, one more reader joins it without the network, and the last one
-// out releases it. Every hold has a lease of its own: the readers of a process
-// that dies are gone when its lease ends, and nobody else's lease is shortened.
+// The readers of one process share one hold on the server. While the hold is live and
+// nobody waits, another reader joins it without a request. The last reader to release it
+// releases the hold. Each process has a hold and a lease of its own. If a process dies, its
+// readers are gone when its lease ends. The leases of other processes are not shortened.
 //
-// Like [Mutex] it is a name and options, and has no state. An RWMutex and a
-// Mutex of one name are one lock, which the Mutex takes as a writer.
+// Like [Mutex], it is a name and options, and has no state. An RWMutex and a Mutex with the
+// same name are one lock, and the Mutex acquires it as a writer.
 type RWMutex struct{ write, read lock }
 
-// leases are those of readers and writers of one lock.
+// leases are the TTLs of readers and writers of one lock.
 type leases struct{ read, write time.Duration }
 
 func (l leases) any() bool { return l != leases{} }
@@ -41,15 +40,15 @@ func (c *Client) RWMutex(name string, options ...RWMutexOption) *RWMutex {
 	return &RWMutex{write: newLock(c, name, write, err), read: newLock(c, name, read, err)}
 }
 
-// Name is the lock's name.
+// Name returns the lock's name.
 func (m *RWMutex) Name() string { return m.write.name }
 
-// Lock waits for the lock as its only holder, see [Mutex.Lock]. Under the
-// context of a lease of this lock it is refused as an [ErrDeadlock]; a reader
-// becomes the writer by [Lease.Upgrade].
+// Lock acquires the lock as its only holder, see [Mutex.Lock]. Under the context of a lease
+// of this lock, the error is an [ErrDeadlock]. A reader can become the writer with
+// [Lease.Upgrade].
 func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.write.acquire(ctx) }
 
-// TryLock takes the lock as its only holder if it is free, see [Mutex.TryLock].
+// TryLock acquires the lock as its only holder if it is free, see [Mutex.TryLock].
 func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.write.tryAcquire(ctx) }
 
 // Do runs f as the writer, see [Mutex.Do].
@@ -57,21 +56,23 @@ func (m *RWMutex) Do(ctx context.Context, f func(ctx context.Context) error) err
 	return m.write.do(ctx, f)
 }
 
-// RLock waits for the lock as a reader. The errors are those of [Mutex.Lock].
+// RLock acquires the lock as a reader. It waits like [Mutex.Lock], and its errors are the
+// same.
 //
-// Under the context of a lease of this lock it enters again, without the
-// network, and whoever waits: they wait for that lease. Under a reader's lease
-// it gives one more, in every way like the first. Under the writer's it gives a lease that
-// ends when the writer's does, unless [Lease.Downgrade] comes before.
+// Under the context of a lease of this lock, RLock sends no request and does not queue,
+// because all waiters wait for that lease anyway. Under a reader's lease, it returns
+// another reader's lease that does not depend on the first. Under the writer's lease, it
+// returns a lease that ends when the writer's lease ends, unless [Lease.Downgrade] comes
+// first.
 //
-// Readers that share a hold have one token, which is higher than that of every
-// writer before them and lower than that of every writer after them: a resource that
-// checks tokens can refuse what was written by a writer that came late. Among
-// readers it says nothing.
+// Readers that share a hold have the same token. It is higher than the token of every
+// writer before them, and lower than that of every writer after them. So a resource that
+// checks tokens can refuse a writer that comes late. The token gives no order among
+// readers.
 func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) { return m.read.acquire(ctx) }
 
-// TryRLock takes the lock as a reader if that can be done at once: not beside a
-// writer, nor past one that waits. The error is a [*HeldError] if it can not.
+// TryRLock acquires the lock as a reader if that needs no wait: no writer holds the lock or
+// waits for it. Otherwise the error is a [*HeldError].
 func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) { return m.read.tryAcquire(ctx) }
 
 // RDo runs f as a reader, see [Mutex.Do].

@@ -13,24 +13,24 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// Semaphore is a number of permits that many hold at a time, each some of them.
-// Waiters are served in order of arrival: one that wants many permits is not
-// overtaken by those who want few. The permits of a process that dies come back
-// when their lease ends.
+// Semaphore is a number of permits. Many holders can have some of them at a time. Waiters
+// get permits in order of arrival: a waiter for few permits does not overtake one for many.
+// If a process dies, its permits are free when its lease ends.
 //
-// All who use a semaphore at a time must agree on the number of permits, its limit:
-// who asks by another one is told by a [*LimitError]. Nobody is held to a limit while
-// no permit is held and nobody waits. It changes on purpose by [Semaphore.SetLimit].
+// All clients that use a semaphore at the same time must use the same limit, which is the
+// number of permits. If a client uses another limit, its error is a [*LimitError]. While no
+// permit is held and nobody waits, the next client sets the limit. [Semaphore.SetLimit]
+// changes it at any time.
 type Semaphore struct {
 	lock  lock
 	limit atomic.Int64
 }
 
-// maxLimit keeps the arithmetic of all parties exact.
+// maxLimit keeps the arithmetic exact for clients and servers.
 const maxLimit = 1<<31 - 1
 
-// Semaphore names a semaphore with so many permits, see [Client.Mutex]. A limit
-// under 1 is reported by the first use, as an [ErrInvalid].
+// Semaphore names a semaphore with that many permits, see [Client.Mutex]. If limit is below
+// 1, the first use returns an [ErrInvalid].
 func (c *Client) Semaphore(name string, limit int, options ...SemaphoreOption) *Semaphore {
 	chosen, err := choose(c, name, lockOptions{want: wire.Permits(1, limit)}, options)
 	s := &Semaphore{lock: newLock(c, name, chosen, cmp.Or(err, checkLimit(limit)))}
@@ -45,17 +45,19 @@ func checkLimit(limit int) error {
 	return nil
 }
 
-// Name is the semaphore's name.
+// Name returns the semaphore's name.
 func (s *Semaphore) Name() string { return s.lock.name }
 
-// Limit is the number of permits by which this Semaphore asks.
+// Limit returns the limit that this Semaphore sends with its requests.
 func (s *Semaphore) Limit() int { return int(s.limit.Load()) }
 
-// Acquire waits for n permits and returns the lease of all of them. The errors
-// are those of [Mutex.Lock], and a [*LimitError] if the semaphore is in use with
-// another limit, also if the limit is changed while it waits. Fewer than one permit or more
-// than the limit are an [ErrInvalid]. If ctx belongs to leases of this semaphore that
-// leave too few permits, waiting for those would never end: [ErrDeadlock].
+// Acquire acquires n permits and returns one lease of all of them. It waits like
+// [Mutex.Lock].
+//
+// The errors are those of [Mutex.Lock]. If the semaphore is in use with another limit, the
+// error is a [*LimitError], also if the limit changes during the wait. If n is below 1 or
+// above the limit, the error is an [ErrInvalid]. If ctx belongs to leases of this semaphore
+// that leave too few permits, the wait would never end, and the error is [ErrDeadlock].
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	t, err := s.permits(ctx, n)
 	if err != nil {
@@ -64,8 +66,8 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	return t.acquire(ctx)
 }
 
-// TryAcquire takes n permits if they are free and nobody waits for some. The
-// error is a [*HeldError] if not; the others are those of [Semaphore.Acquire].
+// TryAcquire acquires n permits if they are free and nobody waits for permits. Otherwise
+// the error is a [*HeldError]. The other errors are those of [Semaphore.Acquire].
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 	t, err := s.permits(ctx, n)
 	if err != nil {
@@ -83,7 +85,7 @@ func (s *Semaphore) Do(ctx context.Context, n int, f func(ctx context.Context) e
 	return t.do(ctx, f)
 }
 
-// permits are the terms of one acquisition.
+// permits returns the lock for one acquisition of n permits.
 func (s *Semaphore) permits(ctx context.Context, n int) (*lock, error) {
 	t, limit := s.lock, s.Limit()
 	switch {
@@ -110,14 +112,14 @@ func (s *Semaphore) permits(ctx context.Context, n int) (*lock, error) {
 	return &t, nil
 }
 
-// SetLimit changes the number of permits, on the server if the semaphore is in
-// use and for this Semaphore; others that ask by the old number are told so by
-// a [*LimitError] from then on. A higher limit lets waiters in, in the same step. A lower
-// one takes no permit away: nobody is let in until enough have come back, and
-// who waits for more than there are is told with its next look.
+// SetLimit changes the limit: on the server, if the semaphore is in use, and in this
+// Semaphore. From then on, clients that use the old limit get a [*LimitError]. A higher
+// limit grants waiters in the same step. A lower limit takes no permit away: the server
+// grants nothing until enough permits are released. If a waiter wants more permits than the
+// new limit, its next poll returns the error.
 //
-// It can be repeated: after an error this Semaphore asks by the old limit, and
-// after an [ErrUnknownOutcome] the server may have the new one.
+// SetLimit may be repeated. After an error this Semaphore keeps its old limit. After an
+// [ErrUnknownOutcome] the server may have the new one.
 func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	t := &s.lock
 	switch {
@@ -144,18 +146,18 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	return nil
 }
 
-// acquirePermits takes permits. Each acquisition has a hold of its own, but one
-// goroutine at a time waits at the server for those of this process: so a
-// process stands in the line there as one, and serves its goroutines in order.
-// Who only tries is not held up by that, and cannot overtake: the server lets
-// nobody past its line.
+// acquirePermits acquires permits. Each acquisition has a hold of its own. Of the
+// goroutines of this process, only one at a time waits at the server. So a process has one
+// position in the wait queue, and serves its goroutines in order. Goroutines that only try
+// do not wait for their turn. They cannot overtake, because the server grants them nothing
+// while others wait.
 func (s *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
 	c := s.client
 	if try || c.cfg.MaxLocalHandOvers < 0 {
 		return s.takePermits(ctx, parent, try)
 	}
 	if !c.queue.Busy(s.key(), waitqueue.Permits) {
-		// Nobody of this process waits: perhaps nobody need.
+		// No goroutine of this process waits, so perhaps the first request is granted.
 		l, w, err := s.takePermits(ctx, parent, true)
 		if !errors.Is(err, ErrHeld) && !wavering(err) {
 			return l, w, err

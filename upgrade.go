@@ -13,40 +13,40 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// Downgrade lets the writer of an [RWMutex] go on as a reader: no writer comes
-// in between, and readers who head the line come in together with it. It does
-// nothing for a lease that is a reader's.
+// Downgrade turns the writer's lease of an [RWMutex] into a reader's lease. No writer gets
+// the lock in between. Readers at the head of the wait queue get it at the same time. For a
+// reader's lease, Downgrade does nothing.
 //
-// The lease goes on, its context too, with a higher token and the readers'
-// TTL; what is left of it is not shortened. Leases that were entered under it
-// by [RWMutex.RLock] go on beside it, as readers of their own.
+// The lease and its context continue, with a higher token and the readers' TTL. The
+// remaining time is not shortened. Leases that were acquired under it with [RWMutex.RLock]
+// continue as independent readers' leases.
 //
-// If the error is an [ErrNotHeld], the lease is lost. After an
-// [ErrUnknownOutcome] it is held, as a reader's or still as the writer's: read
-// and do not write, until a further Downgrade or Upgrade has told. After any
-// other error nothing has changed.
+// If the error is an [ErrNotHeld], the lease is lost. After an [ErrUnknownOutcome] it is
+// held, by a reader or still by the writer. Then the caller may read and must not write,
+// until another Downgrade or Upgrade succeeds. After any other error nothing has changed.
 func (l *Lease) Downgrade(ctx context.Context) error { return l.state.step(ctx, down) }
 
-// Upgrade makes the reader of an [RWMutex] its writer, if it is the only reader:
-// at once and past the line, for all in it wait for that reader. It never waits. While
-// others read too, in this process or elsewhere, it is refused with a [*HeldError]:
-// of two readers that step up at most one becomes the writer, and neither waits for the
-// other. Leases that were entered under this one count as other readers. It does nothing
-// for a lease that is a writer's.
+// Upgrade turns a reader's lease of an [RWMutex] into the writer's lease, if it is the only
+// reader. It never waits. The upgrade comes before all waiters, because they wait for that
+// reader anyway. For a writer's lease, Upgrade does nothing.
 //
-// The lease goes on, its context too, with a token higher than all before.
+// If there are other readers, in this process or elsewhere, the error is a [*HeldError]. So
+// if two readers upgrade, at most one becomes the writer, and neither waits for the other.
+// Leases that were acquired under this lease count as other readers.
 //
-// If the error is an [ErrNotHeld], the lease is lost. After an
-// [ErrUnknownOutcome] it is held as a reader's, and perhaps keeps other readers
-// out until it is released, or a further Upgrade or Downgrade has told. After any other
-// error it is the reader's that it was.
+// The lease and its context continue, with a token higher than all before.
+//
+// If the error is an [ErrNotHeld], the lease is lost. After an [ErrUnknownOutcome] it is
+// held by a reader. It may keep other readers out until it is released, or until another
+// Upgrade or Downgrade succeeds. After any other error it is the same reader's lease as
+// before.
 func (l *Lease) Upgrade(ctx context.Context) error { return l.state.step(ctx, up) }
 
 // conversion is an upgrade or a downgrade.
 type conversion uint8
 
 const (
-	still conversion = iota // no step
+	still conversion = iota // no conversion
 	down
 	up
 )
@@ -58,8 +58,8 @@ func (w conversion) mode() string {
 	return wire.Exclusive
 }
 
-// step goes down or up. What an earlier step of unknown outcome did is found
-// out first, by taking it again: each is answered the same again.
+// step downgrades or upgrades. If an earlier conversion has an unknown outcome, step
+// repeats it first. The server answers a repeated conversion like the first one.
 func (t *leaseState) step(ctx context.Context, want conversion) error {
 	h := t.hold
 	switch {
@@ -89,13 +89,13 @@ func (t *leaseState) step(ctx context.Context, want conversion) error {
 	return err
 }
 
-// errOthersRead comes before the HeldError of a step up, which alone would not
-// say that to wait for the other readers is no way: they may wait as well.
+// errOthersRead precedes the HeldError of an upgrade. The HeldError alone would suggest a
+// wait for the other readers, and they may wait as well.
 var errOthersRead = errors.New("holdfast: no step up while others read: release, and take the lock as a writer")
 
-// beginStep decides which steps to take for t: none if it holds as it wants.
-// Until they are done no other step begins, nobody joins the hold, and it
-// is not passed on.
+// beginStep decides which conversions t needs. It returns none if the hold already has the
+// wanted mode. Until they are done, no other conversion begins, no reader joins the hold,
+// and the hold is not handed over.
 func (h *hold) beginStep(t *leaseState, want conversion) ([]conversion, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -120,9 +120,9 @@ func (h *hold) beginStep(t *leaseState, want conversion) ([]conversion, error) {
 	return steps, nil
 }
 
-// convert asks the server for one conversion. A request without an answer is sent once
-// more, for a conversion that was made is answered the same again; if that brings no
-// answer either, the conversion is unsettled.
+// convert asks the server for one conversion. If a request gets no answer, the client sends
+// it once more. A repeated conversion gets the same answer. If there is still no answer,
+// the conversion is unsettled.
 func (h *hold) convert(ctx context.Context, t *leaseState, want conversion) error {
 	c, s := h.lock.client, h.lock
 	ttl := s.rw.write
@@ -135,7 +135,7 @@ func (h *hold) convert(ctx context.Context, t *leaseState, want conversion) erro
 	args := []string{
 		h.attempt, wire.Number(h.server.Load()), want.mode(), wire.Millis(h.TTLFor(c.now(), ttl)), c.retention, s.base,
 	}
-	// A step that too few replicas have acknowledged is one of unknown outcome.
+	// If too few replicas acknowledge a conversion, its outcome is unknown.
 	var sent time.Duration
 	a, err := request.Resend(ctx, func() (wire.Answer, error) {
 		sent = c.now()
@@ -169,8 +169,8 @@ func (h *hold) convert(ctx context.Context, t *leaseState, want conversion) erro
 	return wrap("step of", s.name, wire.BadAnswer("another kind to step"))
 }
 
-// converted notes a step that the server has taken. A lease that has ended
-// meanwhile is released as what it was, which the server does not mind.
+// converted stores a conversion that the server has made. If the lease has ended in the
+// meantime, its release uses the old mode. The server accepts that.
 func (h *hold) converted(t *leaseState, want conversion, a wire.Answer, sent, ttl time.Duration) error {
 	c := h.lock.client
 	h.mu.Lock()
@@ -191,7 +191,7 @@ func (h *hold) converted(t *leaseState, want conversion, a wire.Answer, sent, tt
 		delete(h.readers, t)
 		h.lease = t
 	}
-	// The turn stays behind: a writer of this process may have it by now.
+	// The turn does not go with the hold, because a writer of this process may have it now.
 	h.hasTurn.Store(false)
 	h.mu.Unlock()
 
@@ -208,7 +208,7 @@ func (h *hold) converted(t *leaseState, want conversion, a wire.Answer, sent, tt
 	return nil
 }
 
-// ending is why the lease has ended.
+// ending returns why the lease has ended.
 func (h *hold) ending(t *leaseState) error {
 	if err := t.ended(); err != nil {
 		return err
