@@ -15,59 +15,59 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// MaxValue is how many bytes the value of a leader may have.
+// MaxValue is the largest length of a leader's value, in bytes.
 const MaxValue = 4096
 
-// Election chooses one leader among candidates. It is the [Mutex] of its name
-// and what its holder stands for: there is never more than one leader by the
-// guarantees of the store, the candidates follow one another in order of
-// arrival, and an operator can end a lead with [Client.Evict].
+// Election chooses one leader among candidates. It is the [Mutex] of its name, with a value
+// that the holder publishes. The guarantees of the store apply: there is never more than
+// one leader. Candidates become leader in order of arrival, and an operator can end a
+// leadership with [Client.Evict].
 //
-// Like a Mutex it is a name and options. Candidates of one process stand in the
-// server's line each for itself.
+// Like a Mutex, it is a name and options. Each candidate of a process has its own position
+// in the server's wait queue.
 type Election struct {
 	lock  lock
-	watch string // channel of those who observe
+	watch string // the channel for observers
 }
 
-// Election names an election. It does no I/O. A name or an option that cannot
-// work is reported by the first use, as an [ErrInvalid].
+// Election names an election. It does no I/O. If the name or an option is invalid, the
+// first use returns an [ErrInvalid].
 func (c *Client) Election(name string, options ...ElectionOption) *Election {
-	// A lead that was passed inside the process would be another leader under
-	// the same token of the server: nobody could see the change.
+	// After a local hand-over the new leader would have the same token at the server as the
+	// old one. Observers could not see the change.
 	chosen, err := choose(c, name, lockOptions{want: wire.Exclusive, noLocalQueue: true}, options)
 	return &Election{lock: newLock(c, name, chosen, err), watch: wire.Watch(c.cfg.Prefix, name, c.sharded)}
 }
 
-// Name is the election's name.
+// Name returns the election's name.
 func (e *Election) Name() string { return e.lock.name }
 
-// Leadership is the lead of an election, from Campaign to Resign. It is safe
-// for use by many goroutines. One that is garbage collected without Resign ends
-// with its TTL and is reported, like a [Lease].
+// Leadership is the leadership of one leader, from Campaign to Resign. It is safe for use
+// by many goroutines. If a program drops it without Resign, its TTL ends it, and the
+// library reports it like a [Lease].
 type Leadership struct {
 	election *Election
 	lease    *Lease
 
-	// turn is held during a proclamation, so that they reach the server in the
-	// order in which they are numbered. Nothing else waits for it.
+	// turn is held during a proclamation, so that proclamations reach the server in the
+	// order of their numbers. Nothing else waits for it.
 	turn   chan struct{}
-	number uint64 // of the last proclamation; only with turn
+	number uint64 // of the last proclamation; guarded by turn
 
 	resigning chan struct{} // full during Resign
 
 	// mu guards value.
 	mu    sync.Mutex
-	value string // the last that is known to have been proclaimed
+	value string // the last value that was certainly proclaimed
 }
 
-// Campaign waits to be the leader, in order of arrival, and proclaims value,
-// up to [MaxValue] bytes of any kind: an address, for example. When it returns
-// the leader can be seen by [Election.Leader] and [Election.Observe].
+// Campaign acquires the leadership and proclaims value, which has up to [MaxValue] bytes of
+// any kind. It may be an address, for example. Campaign waits in order of arrival. When it
+// returns, [Election.Leader] and [Election.Observe] show the new leader.
 //
-// On failure nothing is led and no place in the line is kept. The errors are
-// those of [Mutex.Lock]; an [ErrNotHeld] says that the lead was lost before it
-// could be proclaimed.
+// After an error the caller does not lead and is no longer in the wait queue. The errors
+// are those of [Mutex.Lock]. An [ErrNotHeld] says that the leadership was lost before its
+// value was proclaimed.
 func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, error) {
 	if err := checkValue(value); err != nil {
 		return nil, err
@@ -97,14 +97,14 @@ func checkValue(value string) error {
 	return nil
 }
 
-// Do campaigns, runs f as the leader, and resigns when f has returned or
-// panicked: not before, also when the lead is lost meanwhile. The context that
-// f is given is ctx's child, and is also done when the lead is lost; f should
-// return then, for somebody else may lead.
+// Do campaigns, runs f as the leader, and resigns when f has returned or panicked. It does
+// not resign earlier, even if the leadership is lost. The context of f is a child of ctx,
+// and it also ends when the leadership is lost. f should return then, because another
+// candidate may lead.
 //
-// The error joins f's error and what went wrong with the lead: if it is an
-// [ErrNotHeld], f did not lead to its end. If f did not run, the error is that
-// of [Election.Campaign].
+// The error joins f's error and the error of the leadership. If it is an [ErrNotHeld], the
+// leadership was lost before f ended. If f did not run, the error is that of
+// [Election.Campaign].
 func (e *Election) Do(
 	ctx context.Context, value string, f func(ctx context.Context, lead *Leadership) error,
 ) error {
@@ -123,7 +123,7 @@ func (l *Leadership) run(ctx context.Context, f func(ctx context.Context, lead *
 	return do(ctx, lead{l.lease, l}, func(ctx context.Context) error { return f(ctx, l) })
 }
 
-// lead is a lease that ends with the leader's resignation.
+// lead is a lease whose release is the leader's resignation.
 type lead struct {
 	*Lease
 	leadership *Leadership
@@ -132,10 +132,9 @@ type lead struct {
 // Release resigns.
 func (l lead) Release(ctx context.Context) error { return l.leadership.Resign(ctx) }
 
-// Loop is Do again and again: after each loss of the lead it campaigns anew,
-// once f has returned, and while the server is away it goes on trying. It ends
-// when ctx does, when f returns while it still leads, and when the server
-// refuses; its error is that of the last Do.
+// Loop repeats Do. After a loss of the leadership it waits until f has returned, and
+// campaigns again. While the server is away it keeps trying. Loop ends when ctx ends, when
+// f returns and still leads, or when the server refuses. The error is that of the last Do.
 func (e *Election) Loop(
 	ctx context.Context, value string, f func(ctx context.Context, lead *Leadership) error,
 ) error {
@@ -158,39 +157,40 @@ func (e *Election) Loop(
 	}
 }
 
-// wavering reports an error of the server or the way to it that may pass.
+// wavering reports whether err is a transient error of the server or of the connection.
 func wavering(err error) bool {
 	return request.Transient(err) && (request.Definite(err) || errors.Is(err, ErrUnknownOutcome))
 }
 
-// Term is the fencing token of the lead: every later leader's is higher.
+// Term returns the fencing token of the leadership. Every later leader has a higher one.
 func (l *Leadership) Term() uint64 { return l.lease.Token() }
 
-// HolderID is the identity of the lead on the server, as [Lease.HolderID] has it.
+// HolderID returns the identity of the leadership on the server, like [Lease.HolderID].
 func (l *Leadership) HolderID() string { return l.lease.HolderID() }
 
-// Context is done when the lead is lost or given up, like that of a [Lease].
+// Context returns a context that ends when the leadership is lost or given up, like
+// [Lease.Context].
 func (l *Leadership) Context() context.Context { return l.lease.Context() }
 
-// Err is nil while it leads, and then why the lead ended.
+// Err returns nil while the leadership lasts. After that it returns why it ended.
 func (l *Leadership) Err() error { return l.lease.Err() }
 
-// Remaining is for how long the lead is to be trusted if no further renewal
-// succeeds; 0 when it has ended.
+// Remaining returns the time until the trust deadline of the leadership, if no further
+// renewal succeeds. It is 0 when the leadership has ended.
 func (l *Leadership) Remaining() time.Duration { return l.lease.Remaining() }
 
-// Value is what was proclaimed last, as far as that is known to have succeeded.
+// Value returns the last value whose proclamation has certainly succeeded.
 func (l *Leadership) Value() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.value
 }
 
-// Proclaim changes the value that the leader stands for.
+// Proclaim changes the value that the leader publishes.
 //
-// If the error is an [ErrNotHeld], the lead is lost. After an
-// [ErrUnknownOutcome] the old value or the new one may be seen, until the next
-// Proclaim; the lead goes on.
+// If the error is an [ErrNotHeld], the leadership is lost. After an [ErrUnknownOutcome],
+// observers may see the old value or the new one, until the next Proclaim. The leadership
+// continues.
 func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	if err := checkValue(value); err != nil {
 		return err
@@ -224,7 +224,7 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	return nil
 }
 
-// say sends one proclamation; the caller has the turn.
+// say sends one proclamation. The caller has the turn.
 func (l *Leadership) say(ctx context.Context, word string) (string, error) {
 	h := l.lease.state.hold
 	l.number++
@@ -234,27 +234,28 @@ func (l *Leadership) say(ctx context.Context, word string) (string, error) {
 	})
 }
 
-// farewellLimit bounds what a leader says to those who observe before it resigns.
+// farewellLimit bounds the message to observers before a leader resigns.
 const farewellLimit = time.Second
 
-// Resign gives the lead up, to the next candidate in the same step. The
-// leadership's context is done before anything is sent, and who observes is
-// told that nobody leads before somebody else can.
+// Resign gives the leadership up. The server grants it to the next candidate in the same
+// step. The context of the leadership ends before the client sends anything. Observers
+// learn that nobody leads before another candidate can become leader.
 //
-// It works although ctx has ended, and its errors are those of [Lease.Release].
+// Resign works although ctx has ended. Its errors are those of [Lease.Release].
 func (l *Leadership) Resign(ctx context.Context) error {
 	if ctx == nil {
 		return errNoContext
 	}
-	l.resigning <- struct{}{} // who resigns at the same time returns after us
+	l.resigning <- struct{}{} // a second Resign returns after the first
 	defer func() { <-l.resigning }()
 	if l.lease.state.end(ErrReleased) {
-		// A courtesy: without it, who observes looks when the lease may be over.
+		// This message is a courtesy. Without it, observers ask again when the lease may
+		// have expired.
 		select {
 		case l.turn <- struct{}{}:
 			_, _ = l.say(request.Within(request.Lasting(ctx), farewellLimit), "")
 			<-l.turn
-		default: // a proclamation is under way, and stands until the next leader's
+		default: // a proclamation is under way, and its value stays until the next leader's
 		}
 	}
 	return l.lease.Release(ctx)

@@ -1,4 +1,4 @@
-// Who leads an election, asked once or observed.
+// The leader of an election, read once or observed.
 
 package holdfast
 
@@ -17,21 +17,21 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Leader is who leads an election at one moment, as the server knows it. It
-// may be over when it arrives: what must not be done under an old leader needs
-// the term as a fencing token.
+// Leader is the leader of an election at one moment, as the server knows it. The answer may
+// be out of date when it arrives. If an action must not happen under an old leader, use the
+// term as its fencing token.
 type Leader struct {
 	Value     string
 	Term      uint64      // rises with every leader; 0: nobody leads
 	HolderID  string      // the leader's attempt
 	ClientID  string      // the ID of its client
-	Client    *ClientInfo // nil if the client did not make itself known; from Leader only
+	Client    *ClientInfo // nil if the client has not registered; set by Leader only
 	Since     time.Time   // by the server's clock
 	Remaining time.Duration
 }
 
-// Leader asks who leads. If nobody does, or a new leader has not proclaimed
-// its value yet, the error is an [ErrNoLeader].
+// Leader asks the server for the leader. If nobody leads, or a new leader has not
+// proclaimed its value yet, the error is an [ErrNoLeader].
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	t := &e.lock
 	if t.err != nil {
@@ -51,7 +51,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	return l, nil
 }
 
-// look reads the leader, and for how long that can be true at most.
+// look reads the leader, and how long the answer can be true at most.
 func (e *Election) look(ctx context.Context) (Leader, time.Duration, error) {
 	answer, err := e.lock.client.sender.Run(ctx, script.ReadLeader, e.lock.keys(), nil)
 	if err != nil {
@@ -67,15 +67,15 @@ func (e *Election) look(ctx context.Context) (Leader, time.Duration, error) {
 	}, line.Left, nil
 }
 
-// Observe tells of the leader and every change of it: the present one first,
-// or that nobody leads (a zero Leader). Terms never go back. Changes that
-// follow one another quickly may be told as one. It is woken by the server,
-// and looks by itself when the leader's lease may be over.
+// Observe yields the leader and every change of it. The first value is the current leader.
+// A zero Leader means that nobody leads. Terms never go back. Several quick changes may
+// come as one. The server's pushes wake Observe. It also asks the server by itself when the
+// leader's lease may have expired.
 //
-// An error is told once, when what was told before cannot be known to be true
-// any more; while the server is away the iteration goes on, and tells the
-// leader again when it is back. After a refusal, an [ErrInvalid] or an
-// [ErrClosed] it ends, as it does without an error when ctx ends.
+// Observe yields an error once, when its last value can no longer be known to be true.
+// While the server is away, the iteration continues, and it yields the leader again when
+// the server is back. After a refusal, an [ErrInvalid] or an [ErrClosed], the iteration
+// ends. If ctx ends, it ends without an error.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		o := &observation{e: e, c: e.lock.client, yield: yield, wake: make(chan struct{}, 1), quiet: true}
@@ -103,7 +103,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	}
 }
 
-// observable refuses what needs no question to the server.
+// observable refuses calls that need no request to be refused.
 func (t *lock) observable(ctx context.Context) error {
 	switch {
 	case t.err != nil:
@@ -114,21 +114,21 @@ func (t *lock) observable(ctx context.Context) error {
 	return nil
 }
 
-// observation is one Observe under way.
+// observation is the state of one Observe.
 type observation struct {
 	e     *Election
 	c     *Client
 	yield func(Leader, error) bool
 	wake  chan struct{}
 
-	hears   bool // the subscription stands
+	hears   bool // there is a subscription
 	refused bool // the server does not permit one
 	last    Leader
-	highest uint64        // term
-	quiet   bool          // nothing was told, or an error: whatever is seen is news
-	lost    bool          // the error was told
-	until   time.Duration // what was told can be true until then
-	failed  int           // how many looks in a row
+	highest uint64        // the highest term
+	quiet   bool          // nothing was yielded yet, or the last was an error: the next answer is news
+	lost    bool          // the error was yielded
+	until   time.Duration // the last value can be true until then
+	failed  int           // the number of requests in a row that failed
 }
 
 func (o *observation) nudge() {
@@ -138,8 +138,8 @@ func (o *observation) nudge() {
 	}
 }
 
-// subscribe makes the subscription if there is none yet. Without one there are
-// still the looks. It ends with the observation or the client, whichever is first.
+// subscribe makes the subscription if there is none. Without a subscription, Observe only
+// polls. The subscription ends with the observation or the client, whichever is first.
 func (o *observation) subscribe(ctx context.Context, done <-chan struct{}) {
 	if o.hears || o.refused || ctx.Err() != nil || !o.c.life.Enter() {
 		return
@@ -165,7 +165,7 @@ func (o *observation) subscribe(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// look reads the leader, tells what is new, and answers when to look again.
+// look reads the leader, yields what is new, and returns when to look again.
 func (o *observation) look(ctx context.Context) (next time.Duration, more bool) {
 	if ctx.Err() != nil {
 		return 0, false
@@ -174,7 +174,7 @@ func (o *observation) look(ctx context.Context) (next time.Duration, more bool) 
 	ttl := o.e.lock.ttl
 	switch {
 	case err == nil && leader.Term != 0 && leader.Term < o.highest:
-		return ttl, true // a copy of an older record: it says nothing new
+		return ttl, true // a copy of an older record, so nothing new
 	case err == nil:
 		o.failed, o.until = 0, o.c.now()+left
 		o.highest = max(o.highest, leader.Term)
@@ -211,8 +211,8 @@ func (o *observation) ask(ctx context.Context) (Leader, time.Duration, error) {
 	return o.e.look(ctx)
 }
 
-// next is when to look again though nothing was heard: when the lease that was
-// seen may be over, or now and then if nobody has one.
+// next returns when to look again without a push: when the leader's lease may have expired,
+// or at intervals if nobody leads.
 func (o *observation) next(left time.Duration) time.Duration {
 	ttl := o.e.lock.ttl
 	if left == 0 {

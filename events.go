@@ -1,4 +1,4 @@
-// Events, and how the observer and the log are told of them.
+// Events, and how the observer and the log learn of them.
 
 package holdfast
 
@@ -10,11 +10,12 @@ import (
 	"time"
 )
 
-// Observer is told what happens to locks and leases. What happens in a call of
-// the client's user is told in that call, many at a time: a slow observer delays
-// the call. Renewals, losses and leaks are told in a goroutine of their own: a slow
-// observer delays no lease, and one that blocks for long is spared some of them. The
-// events of one lease come in order. It must not call the client.
+// Observer receives events of locks and leases. It must not call the client.
+//
+// The events of one call are reported in that call, and several calls may report at a time.
+// If the observer is slow, it delays the call. Renewals, losses and leaks are reported in a
+// separate goroutine. A slow observer delays no lease. If it blocks for long, some of these
+// events are dropped. The events of one lease come in order.
 type Observer interface {
 	Observe(Event)
 }
@@ -22,22 +23,22 @@ type Observer interface {
 // EventKind says what happened.
 type EventKind uint8
 
-// The events. Every acquisition shows a Grant or a Fail, unless it is refused
-// before anything was asked for ([ErrInvalid], [ErrDeadlock], [ErrClosed], a
-// context that has ended); every try of [Tries] is one. Every Grant is
-// followed by one Release, Lost or Leak: a Release by Close too, with the Err
-// ErrClosed if the client was abandoned.
+// The events. Every acquisition has a Grant or a Fail. There is neither if the call is
+// refused before its first request ([ErrInvalid], [ErrDeadlock], [ErrClosed], or a context
+// that has ended). Every try of [Tries] is an acquisition. After each Grant comes one
+// Release, Lost or Leak. Close also reports a Release, with the Err ErrClosed after
+// Abandon.
 const (
-	EventWait            EventKind = iota + 1 // an acquisition began to wait; Place
+	EventWait            EventKind = iota + 1 // an acquisition began to wait; Position
 	EventWake                                 // a waiter was woken; Wake
 	EventGrant                                // a lease began; Token, Wait, Wake, Local
 	EventFail                                 // an acquisition ended without a lease; Wait, Err
-	EventRenew                                // a renewal was confirmed (Lag, Waiting) or failed (Err)
+	EventRenew                                // a renewal was confirmed (Lag, Waiters) or failed (Err)
 	EventLost                                 // a lease was lost; Held, Err
 	EventRelease                              // a lease was released; Held, Local, Err
-	EventLeak                                 // a lease was garbage collected unreleased; Held
-	EventPushUnavailable                      // grants cannot be pushed: from now on waiters look by themselves; Err
-	EventAway                                 // the server cannot serve an acquisition, which goes on trying; Err
+	EventLeak                                 // a lease was garbage collected without a release; Held
+	EventPushUnavailable                      // grants cannot be pushed: from now on waiters poll; Err
+	EventAway                                 // the server cannot serve an acquisition, which keeps trying; Err
 )
 
 var eventNames = [...]string{"", "wait", "wake", "grant", "fail", "renew", "lost", "release", "leak",
@@ -45,39 +46,39 @@ var eventNames = [...]string{"", "wait", "wake", "grant", "fail", "renew", "lost
 
 func (k EventKind) String() string { return eventNames[k] }
 
-// Wake says what made a waiter look.
+// Wake says what woke a waiter.
 type Wake uint8
 
 // The causes of waking up.
 const (
-	WakeNone   Wake = iota // it did not wait
+	WakeNone   Wake = iota // the call did not wait
 	WakePush               // the grant was pushed
-	WakePoll               // its timer ran out
-	WakeResume             // the subscription stood again after a break
-	WakeLocal              // a goroutine of this process passed the lock, or the turn to ask
+	WakePoll               // the waiter's poll was due
+	WakeResume             // the subscription was restored after a break
+	WakeLocal              // a goroutine of this process handed over the lock or its turn
 )
 
 var wakeNames = [...]string{"none", "push", "poll", "resume", "local"}
 
 func (w Wake) String() string { return wakeNames[w] }
 
-// Event is one thing that happened. Fields that do not apply are zero.
+// Event is one event. Fields that do not apply are zero.
 type Event struct {
 	Kind     EventKind
 	Name     string        // the lock's name
 	HolderID string        // the attempt
 	Token    uint64        // the lease's fencing token
-	Position int           // in the line, an upper bound
-	Waiters  int           // how many wait on the server
+	Position int           // the position in the wait queue, an upper bound
+	Waiters  int           // how many wait at the server
 	Wake     Wake          // what woke the waiter, or brought the grant
-	Local    bool          // passed inside the process, without the server
+	Local    bool          // handed over inside the process, without a request
 	Wait     time.Duration // from the call to the grant or the failure
 	Held     time.Duration // from the grant to the end
-	Lag      time.Duration // how late after its due time a renewal went out
+	Lag      time.Duration // how long after its due time a renewal was sent
 	Err      error
 }
 
-// observed reports whether anybody wants events: they are not even made if not.
+// observed reports whether there is an observer. Without one, events are not even created.
 func (q *notifier) observed() bool { return q.observer != nil }
 
 func (q *notifier) observe(e Event) {
@@ -86,47 +87,47 @@ func (q *notifier) observe(e Event) {
 	}
 }
 
-// news is what the log handler or the observer is told of a hold.
+// news is a report about a hold, for the log handler or the observer.
 type news struct {
-	hold  *hold       // nil: of the client
-	lease *leaseState // the lease that it is about; nil: the whole hold
-	event Event       // for the observer; none without a Kind
+	hold  *hold       // nil: about the client
+	lease *leaseState // the lease; nil: the whole hold
+	event Event       // for the observer; none if Kind is zero
 	log   func(log *slog.Logger)
 }
 
-// notifier tells news in a goroutine of its own, which ends when there are none. The
-// handlers are the user's, and may be slow or block for ever: what ends contexts
-// and sends renewals must not wait for them. What happens in a call of the user's
-// is told in that call, unless news of the same hold are still untold: then it
-// stands behind them. So the events of a lease keep their order.
+// notifier reports news in a separate goroutine, which ends when there are none. The
+// handlers are the user's code, and may be slow or block for ever. The code that ends
+// contexts and sends renewals must not wait for them. Events of a user's call are reported
+// in that call. If earlier news of the same hold are still in the queue, they go to the end
+// of the queue. So the events of a lease keep their order.
 type notifier struct {
-	observer Observer // nil: nobody
+	observer Observer // nil: there is none
 	log      *slog.Logger
-	logs     bool // somebody reads the log
+	logs     bool // there is a logger
 
 	mu      sync.Mutex
 	queue   []news
-	done    chan struct{} // closed when all is told; nil: nobody tells
-	dropped int           // since the handlers were last reached
+	done    chan struct{} // closed when everything is reported; nil: no goroutine reports
+	dropped int           // since the last call of a handler
 }
 
-// reported is what the notifier knows of a hold, and of each of its leases. Its mutex
-// guards it.
+// reported is what the notifier knows about a hold, or about one of its leases. The
+// notifier's mutex guards it.
 type reported struct {
-	granted bool    // the observer knows of it; what comes before is kept in early
-	early   *[]news // nil until there is something in it
+	granted bool    // the observer has its grant; earlier news wait in early
+	early   *[]news // nil until it is needed
 	untold  int32   // news of a hold that are in the queue
 }
 
 const (
-	// mostRenewals and mostNews bound the queue of a handler that blocks.
+	// mostRenewals and mostNews bound the queue while a handler blocks.
 	mostRenewals = 1 << 10
 	mostNews     = 1 << 17
 	// lastWords is how long Close waits for a handler.
 	lastWords = time.Second
 )
 
-// tell queues news. Nobody waits for it.
+// tell adds news to the queue and returns at once.
 func (q *notifier) tell(n news) {
 	if !q.observed() {
 		n.event = Event{}
@@ -136,14 +137,14 @@ func (q *notifier) tell(n news) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	// A renewal that was under way may be known after the release.
+	// A renewal that was under way may end after the release.
 	if n.event.Kind == EventRenew && !n.hold.lock.client.renewer.Has(&n.hold.Item) {
 		return
 	}
 	q.enqueue(n)
 }
 
-// enqueue queues news; q.mu is held.
+// enqueue adds news to the queue. The caller holds q.mu.
 func (q *notifier) enqueue(n news) {
 	if known := n.subject(); known != nil && !known.granted && n.event.Kind != 0 {
 		if known.early == nil {
@@ -170,7 +171,7 @@ func (q *notifier) enqueue(n news) {
 	}
 }
 
-// subject is what the news are about; nil: the client.
+// subject returns what the news are about. It returns nil for the client.
 func (n news) subject() *reported {
 	switch {
 	case n.lease != nil:
@@ -181,7 +182,7 @@ func (n news) subject() *reported {
 	return nil
 }
 
-// tellAll tells until nothing is left to tell.
+// tellAll reports until the queue is empty.
 func (q *notifier) tellAll(done chan struct{}) {
 	defer close(done)
 	for {
@@ -214,7 +215,7 @@ func (q *notifier) tellAll(done chan struct{}) {
 	}
 }
 
-// tellNow tells of something that happened to a hold in a call of the user's.
+// tellNow reports an event of a hold that happened in a user's call.
 func (q *notifier) tellNow(h *hold, e Event) {
 	if !q.observed() {
 		return
@@ -229,7 +230,7 @@ func (q *notifier) tellNow(h *hold, e Event) {
 	q.observe(e)
 }
 
-// tellGrant tells that the lease has begun, before anything else of it is told.
+// tellGrant reports that the lease has begun, before any other event of it.
 func (q *notifier) tellGrant(t *leaseState, e Event) {
 	if !q.observed() {
 		return
@@ -252,7 +253,7 @@ func (q *notifier) tellGrant(t *leaseState, e Event) {
 	}
 }
 
-// lastNews waits until everything is told, but not for a handler that blocks.
+// lastNews waits until everything is reported, at most for lastWords.
 func (q *notifier) lastNews() {
 	late := time.NewTimer(lastWords)
 	defer late.Stop()
@@ -271,14 +272,14 @@ func (q *notifier) lastNews() {
 	}
 }
 
-// caller is the function that called the lock method which is so many calls above.
+// caller returns the caller of the lock method. above is the number of calls in between.
 func caller(above int) uintptr {
 	var pc [1]uintptr
 	runtime.Callers(2+above, pc[:])
 	return pc[0]
 }
 
-// location writes a program counter for people.
+// location formats a program counter for people.
 func location(pc uintptr) string {
 	if pc == 0 {
 		return "unknown"

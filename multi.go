@@ -16,31 +16,31 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// MaxLocks is how many locks one [MultiMutex] can have: the server takes them
-// in one step, in which it serves nobody else.
+// MaxLocks is the largest number of locks in one [MultiMutex]. The server acquires them in
+// one script, and serves no other client during that time.
 const MaxLocks = 128
 
-// MultiMutex is several locks that are taken together: all or none. Each of
-// them is the [Mutex] of its name: who has one of them alone keeps out who
-// wants them together, and the other way round. Like a Mutex it is names and
-// options and has no state.
+// MultiMutex acquires several locks together: all or none. Each of them is the [Mutex] of
+// its name. A holder of one of them blocks a MultiMutex that needs it, and a MultiMutex
+// blocks a Mutex. Like a Mutex, it is names and options, and has no state.
 //
-// Locks that are all free are taken in one step, if the store allows that (one
-// server does; in a Cluster only locks of one slot). If one is held, a Lock
-// takes them in the order of their keys, the same for everybody, and waits in
-// the line of each that is held. So no two can wait for one another, and
-// nobody is passed over: each lock is had in order of arrival at its line, and
-// what a Lock has it keeps while it waits for the rest. Who keeps a line like
-// that short holds such sets for moments only.
+// If all locks are free and the store allows it, one request acquires them in one step. On
+// one server that is always so. In a Cluster it is so only for locks of one slot. If a lock
+// is held, Lock acquires the locks in the order of their keys, which is the same for all
+// callers. It waits in the wait queue of each held lock. So no two callers can wait for
+// each other, and each lock is granted in order of arrival.
+//
+// While Lock waits for the rest, it keeps the locks that it already has. To keep the wait
+// queues short, hold such sets of locks only for moments.
 type MultiMutex struct {
 	client *Client
-	locks  []lock // by key, no two the same; empty only with err
-	err    error  // what was wrong with the names or the options
+	locks  []lock // by key, all different; empty only with err
+	err    error  // what is wrong with the names or the options
 }
 
-// MultiMutex names locks that are taken together: 1 to [MaxLocks] different names, in
-// any order. It does no I/O. What cannot work is reported by the first use, as
-// an [ErrInvalid].
+// MultiMutex names locks to acquire together: 1 to [MaxLocks] different names, in any
+// order. It does no I/O. If a name or an option is invalid, the first use returns an
+// [ErrInvalid].
 func (c *Client) MultiMutex(names []string, options ...MultiMutexOption) *MultiMutex {
 	m := &MultiMutex{client: c}
 	switch {
@@ -70,11 +70,11 @@ func (c *Client) MultiMutex(names []string, options ...MultiMutexOption) *MultiM
 	return m
 }
 
-// Lock waits for all of the locks and returns one lease on them.
+// Lock acquires all of the locks and returns one lease of them. It waits like [Mutex.Lock].
 //
-// On failure nothing is held and no place in a line is kept; the errors are
-// those of [Mutex.Lock], and name the lock that stood in the way. What may have
-// been granted is given back in the background.
+// After an error the caller holds nothing and is in no wait queue. If the server may have
+// granted a lock, the library releases it in the background. The errors are those of
+// [Mutex.Lock], and name the lock that was the cause.
 func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) {
 	if err := m.usable(ctx); err != nil {
 		return nil, err
@@ -82,8 +82,8 @@ func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) {
 	return m.placed(m.take(ctx, m.locks[0].wait))
 }
 
-// TryLock takes the locks if all are free, and does not wait: the error is a
-// [*HeldError] that names the first that is not.
+// TryLock acquires the locks if all of them are free. It does not wait. If one is held, the
+// error is a [*HeldError] that names the first one.
 func (m *MultiMutex) TryLock(ctx context.Context) (*MultiLease, error) {
 	if err := m.usable(ctx); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (m *MultiMutex) TryLock(ctx context.Context) (*MultiLease, error) {
 	return m.placed(m.take(ctx, 0))
 }
 
-// placed notes where the caller of the lock call took the lease.
+// placed stores where the caller of the lock call acquired the lease.
 func (m *MultiMutex) placed(l *MultiLease, err error) (*MultiLease, error) {
 	if l != nil && m.client.events.logs {
 		l.state.taken = caller(2)
@@ -99,8 +99,8 @@ func (m *MultiMutex) placed(l *MultiLease, err error) (*MultiLease, error) {
 	return l, err
 }
 
-// Do runs f under the locks, as [Mutex.Do] does under one: the context that f
-// is given is also done when any of them is lost.
+// Do runs f while it holds the locks, as [Mutex.Do] does with one lock. The context of f
+// also ends when any of the locks is lost.
 func (m *MultiMutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	if err := runnable(ctx, f == nil); err != nil {
 		return err
@@ -124,14 +124,13 @@ func (m *MultiMutex) usable(ctx context.Context) error {
 	return nil
 }
 
-// take takes all of the locks. limit bounds the waiting: 0 tries once, below 0
-// waits until ctx ends.
+// take acquires all of the locks. limit bounds the wait: 0 means one try, below 0 means
+// until ctx ends.
 //
-// It waits for a lock only while it has nothing but locks in front of it, turns
-// inside the process included, and the order is one for all. A step that takes
-// several at once never waits. So among those who take locks the wait-for
-// relation follows that order and has no cycle; and since what was waited for
-// is kept, each lock is waited for at most once.
+// take waits for a lock only if all locks that it holds come earlier in the order, local
+// turns included. The order is the same for all callers. A request for several locks never
+// waits. So the wait-for relation follows that order and has no cycle. take keeps each lock
+// that it waited for, so it waits for each lock at most once.
 func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease, error) {
 	c := m.client
 	if !c.life.Enter() {
@@ -147,7 +146,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 	start := c.now()
 	away := &outage{c: c, name: m.locks[0].name, try: limit == 0}
 	var taken []*Lease
-	busy := len(m.locks) // in front of this one all may be free
+	busy := len(m.locks) // the locks before this index may all be free
 	for len(taken) < len(m.locks) {
 		n := len(taken)
 		if n == busy {
@@ -164,7 +163,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 		case err == nil:
 			taken = append(taken, leases...)
 		case !errors.Is(err, ErrHeld) && wavering(err) && away.outlast(waits, err):
-			// The server could not be asked, and the wait goes on.
+			// The client could not ask the server, and the wait continues.
 			if err := lostOf(taken); err != nil {
 				_ = giveBack(ctx, taken)
 				return nil, fmt.Errorf("holdfast: while the server was away: %w", err)
@@ -186,7 +185,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 	return l, nil
 }
 
-// under is ctx as it is under the last of the leases, which knows the others.
+// under returns ctx as a child of the last lease, which knows the earlier ones.
 func under(ctx context.Context, taken []*Lease) context.Context {
 	if len(taken) == 0 {
 		return ctx
@@ -194,7 +193,7 @@ func under(ctx context.Context, taken []*Lease) context.Context {
 	return context.WithValue(ctx, leaseKey{}, taken[len(taken)-1].state)
 }
 
-// acquireNext waits for one lock, for as long as those that were taken before are held.
+// acquireNext waits for one lock. It stops if a lock acquired earlier is lost.
 func (s *lock) acquireNext(ctx, parent context.Context, taken []*Lease) (*Lease, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -210,11 +209,11 @@ func (s *lock) acquireNext(ctx, parent context.Context, taken []*Lease) (*Lease,
 		}
 		return nil, err
 	}
-	l.watched() // the lease of several has it
+	l.watched() // the MultiLease keeps it
 	return l, nil
 }
 
-// lostOf is why one of the leases has ended, or nil.
+// lostOf returns why one of the leases has ended, or nil.
 func lostOf(taken []*Lease) error {
 	for _, l := range taken {
 		if err := l.Err(); err != nil {
@@ -224,7 +223,7 @@ func lostOf(taken []*Lease) error {
 	return nil
 }
 
-// group is the longest part in front that one step of the server can take.
+// group returns the longest prefix of the list that one request can acquire.
 func group(list []lock) []lock {
 	n := 1
 	for n < len(list) && list[n].group == list[0].group {
@@ -233,9 +232,9 @@ func group(list []lock) []lock {
 	return list[:n]
 }
 
-// takeAll takes the locks in one step, or none of them: then busy is the index
-// of the one that stood in the way, and for a HeldError nothing was changed.
-// The turns inside the process are taken first, without waiting.
+// takeAll acquires the locks in one step, or none of them. After an error, busy is the
+// index of the lock that was the cause. After a HeldError nothing was changed. takeAll
+// first gets the local turns, without a wait.
 func takeAll(
 	ctx, parent context.Context, c *Client, locks []lock, start time.Duration,
 ) (leases []*Lease, busy int, err error) {
@@ -258,8 +257,8 @@ func takeAll(
 		}
 		l := h.newLease(under(parent, leases))
 		if l == nil {
-			// Lost or closed already: the turn goes with it. The rest is
-			// given back like leases, and the first of them says why.
+			// The hold was lost, or the client has closed, so the hold gives up its turn.
+			// The other holds are released like leases. The error is that of the first one.
 			err = h.endReason()
 			h.leaveTurn()
 			for _, rest := range holds[i+1:] {
@@ -276,8 +275,8 @@ func takeAll(
 	return leases, 0, nil
 }
 
-// askAll asks the server for the locks. On error nothing is held there, or
-// is being given back in the background.
+// askAll asks the server for the locks. After an error the server keeps nothing, or a
+// cancel runs in the background.
 func askAll(ctx context.Context, c *Client, locks []lock) (holds []*hold, busy int, err error) {
 	if c.life.IsClosing() {
 		return nil, 0, ErrClosed
@@ -334,13 +333,13 @@ func askAll(ctx context.Context, c *Client, locks []lock) (holds []*hold, busy i
 	return confirmAll(ctx, c, holds)
 }
 
-// confirmAll sees the grants acknowledged, or gives all of them back.
+// confirmAll waits until all grants are acknowledged, or releases all of them.
 func confirmAll(ctx context.Context, c *Client, holds []*hold) (confirmed []*hold, failed int, err error) {
 	if !holds[0].lock.ack.Wanted() {
 		return holds, 0, nil
 	}
 	for i, h := range holds {
-		if err := h.confirm(ctx); err != nil { // which has given it back
+		if err := h.confirm(ctx); err != nil { // confirm has released h
 			for _, other := range append(holds[:i:i], holds[i+1:]...) {
 				if c.renewer.Remove(&other.Item) {
 					_ = other.release(ctx, releaseMode{})

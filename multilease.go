@@ -1,4 +1,4 @@
-// MultiLease: one lease over several.
+// MultiLease: one lease of several locks.
 
 package holdfast
 
@@ -12,32 +12,32 @@ import (
 	"time"
 )
 
-// MultiLease is one acquisition of several locks. It ends as a whole: when any
-// of the locks is lost, the lease is lost. It is safe for use by many
-// goroutines. Like a [Lease] it is reported if it is garbage collected, and its TTL ends it.
+// MultiLease is one acquisition of several locks. It ends as a whole: if any of the locks
+// is lost, the lease is lost. It is safe for use by many goroutines. If a program drops a
+// MultiLease without a release, the library reports it like a [Lease], and its TTL ends it.
 type MultiLease struct {
 	state *multiLeaseState
 	leak  runtime.Cleanup
 }
 
-// multiLeaseState is what a MultiLease, its context and its clean-up share. It must not
+// multiLeaseState is shared by a MultiLease, its context and its clean-up. It must not
 // point to the MultiLease.
 type multiLeaseState struct {
 	client *Client
 	parts  []*Lease // by key
 	ctx    context.Context
-	taken  uintptr // where the caller took it; 0 if nobody is told
+	taken  uintptr // where the caller acquired it; 0 if there is no logger
 
-	// mu guards the fields below. The leases of the parts call end with their
-	// own mutex held, so nothing of theirs is asked under it.
+	// mu guards the fields below. The leases of the parts call end under their own mutex.
+	// So code that holds mu must not call them.
 	mu       sync.Mutex
 	cause    error // why it ended; nil while held
 	released bool
 	cancel   []context.CancelCauseFunc
 }
 
-// newMultiLease makes one lease of several. parent knows all of them, ctx is what the
-// caller gave.
+// newMultiLease makes one lease of several. parent belongs to all of the leases. ctx is the
+// context of the lock call.
 func newMultiLease(ctx, parent context.Context, c *Client, parts []*Lease) *MultiLease {
 	b := &multiLeaseState{client: c, parts: parts}
 	inner, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -56,11 +56,12 @@ func newMultiLease(ctx, parent context.Context, c *Client, parts []*Lease) *Mult
 	return l
 }
 
-// end ends the lease for its user, because of one part or for good.
+// end ends the lease for its user, because one part has ended or the caller has released
+// it.
 //
-// After a loss the other locks are not given away at once: the user's code may
-// still run, and the next holder would meet it. But they are not renewed any
-// more, so that all are free within their TTL although Release may never come.
+// After a loss, end does not release the other locks. The user's code may still run, and
+// the next holder would run beside it. end only stops their renewal. So all of them are
+// free within their TTL, even without a Release.
 func (b *multiLeaseState) end(cause error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,7 +84,7 @@ func (b *multiLeaseState) end(cause error) {
 	}
 }
 
-// release ends the lease for its user, for good, as leaseState.release does.
+// release ends the lease for its user, as leaseState.release does.
 func (b *multiLeaseState) release() (first bool, cause error) {
 	b.end(ErrReleased)
 	b.mu.Lock()
@@ -92,7 +93,7 @@ func (b *multiLeaseState) release() (first bool, cause error) {
 	return first, b.cause
 }
 
-// bind makes a child of ctx that is also done when the lease ends.
+// bind makes a child of ctx that also ends when the lease ends.
 func (l *MultiLease) bind(ctx context.Context) (context.Context, context.CancelFunc) {
 	b := l.state
 	inner, cancel := context.WithCancelCause(ctx)
@@ -106,7 +107,7 @@ func (l *MultiLease) bind(ctx context.Context) (context.Context, context.CancelF
 	return &leaseContext{inner, leaseOf(b.ctx), together(b.parts)}, func() { cancel(ErrReleased) }
 }
 
-// Names are the names of the locks, in the order in which they are taken.
+// Names returns the names of the locks, in the order in which they are acquired.
 func (l *MultiLease) Names() []string {
 	names := make([]string, len(l.state.parts))
 	for i, part := range l.state.parts {
@@ -115,8 +116,8 @@ func (l *MultiLease) Names() []string {
 	return names
 }
 
-// Token is the fencing token of one of the locks, as [Lease.Token] has it; 0 if
-// the name is none of theirs. Tokens of different locks are not to be compared.
+// Token returns the fencing token of one of the locks, like [Lease.Token]. It is 0 if the
+// lease has no lock of that name. Tokens of different locks cannot be compared.
 func (l *MultiLease) Token(name string) uint64 {
 	for _, part := range l.state.parts {
 		if part.Name() == name {
@@ -126,12 +127,13 @@ func (l *MultiLease) Token(name string) uint64 {
 	return 0
 }
 
-// Context is done when any of the locks is lost or the lease is released;
-// [context.Cause] says which: a [*LostError] that names the lock,
+// Context returns a context that ends when any of the locks is lost or the lease is
+// released. [context.Cause] returns the reason: a [*LostError] that names the lock,
 // [ErrReleased] or [ErrClosed]. Otherwise it is like [Lease.Context].
 func (l *MultiLease) Context() context.Context { return l.state.ctx }
 
-// Err is nil while all of the locks are held, and then why the lease ended.
+// Err returns nil while all of the locks are held. After that it returns why the lease
+// ended.
 func (l *MultiLease) Err() error {
 	b := l.state
 	b.mu.Lock()
@@ -145,8 +147,8 @@ func (l *MultiLease) Err() error {
 	return cause
 }
 
-// Remaining is for how long all of the locks are still to be trusted if no
-// further renewal succeeds: the least of theirs; 0 when the lease has ended.
+// Remaining returns the time until the first trust deadline of the locks, if no further
+// renewal succeeds. It is 0 when the lease has ended.
 func (l *MultiLease) Remaining() time.Duration {
 	if l.Err() != nil {
 		return 0
@@ -158,13 +160,13 @@ func (l *MultiLease) Remaining() time.Duration {
 	return least
 }
 
-// Deadline is the present trust deadline on the wall clock, for people and
-// logs; decide by [MultiLease.Remaining].
+// Deadline returns the current trust deadline on the wall clock, for people and logs. Code
+// must decide by [MultiLease.Remaining].
 func (l *MultiLease) Deadline() time.Time { return time.Now().Add(l.Remaining()) }
 
-// Extend makes all of the locks last for ttl from now, as [Lease.Extend] does
-// for one. After an error that is no [ErrNotHeld] some of them may have been
-// extended and others not; the lease is held until the first of them ends.
+// Extend makes all of the locks last for ttl from now, as [Lease.Extend] does for one.
+// After an error that is not an [ErrNotHeld], some locks may be extended and others not.
+// The lease is then held until the first of them ends.
 func (l *MultiLease) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := l.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
@@ -172,13 +174,14 @@ func (l *MultiLease) Extend(ctx context.Context, ttl time.Duration) error {
 	return each(l.state.parts, func(part *Lease) error { return part.Extend(ctx, ttl) })
 }
 
-// Release gives all of the locks up. The lease's context is done before
-// anything is sent. It works although ctx has ended, as [Lease.Release] does.
+// Release releases all of the locks. The lease's context ends before the client sends
+// anything. Release works although ctx has ended, as [Lease.Release] does. If the server
+// did not answer for a lock, the client repeats that release in the background, and the
+// lock is free within its TTL.
 //
-// The error is an [ErrNotHeld] that names the lock if one had been lost before
-// (the others are released all the same), an [ErrReleased] if the lease was
-// released before, and an [ErrUnknownOutcome] if the server did not answer for
-// one: that is repeated in the background, and frees itself within its TTL.
+// The error is an [ErrNotHeld] that names the lock if one was lost before. The other locks
+// are released all the same. It is an [ErrReleased] if the lease was released before, and
+// an [ErrUnknownOutcome] if the server did not answer for a lock.
 func (l *MultiLease) Release(ctx context.Context) error {
 	if ctx == nil {
 		return errNoContext
@@ -196,16 +199,15 @@ func (l *MultiLease) Release(ctx context.Context) error {
 	return err
 }
 
-// giveBack releases leases, several at a time, and joins what went wrong.
+// giveBack releases leases, several at a time, and joins the errors.
 func giveBack(ctx context.Context, leases []*Lease) error {
 	return each(leases, func(l *Lease) error { return l.Release(ctx) })
 }
 
-// releasers bounds how many of the locks of one lease are released at once.
+// releasers bounds how many locks of one lease are released at once.
 const releasers = 16
 
-// each does the same with several leases, some at a time: they are few enough
-// that their requests share a moment on the wire.
+// each calls do for every lease, several at a time.
 func each(leases []*Lease, do func(*Lease) error) error {
 	if len(leases) == 1 {
 		return do(leases[0])
@@ -230,7 +232,7 @@ func each(leases []*Lease, do func(*Lease) error) error {
 	return errors.Join(errs...)
 }
 
-// leakedBundle is leaked for a lease of several locks.
+// leakedBundle reports a lease of several locks that the program has dropped.
 func leakedBundle(b *multiLeaseState) {
 	b.mu.Lock()
 	ended := b.released || errors.Is(b.cause, ErrClosed)

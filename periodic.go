@@ -15,42 +15,43 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// maxPeriod bounds a period: the server keeps its mark for two of them.
+// maxPeriod bounds a period. The server keeps the mark of a period for two periods.
 const maxPeriod = 10 * 365 * 24 * time.Hour
 
-// Periodic is a job that runs at most once per period over all processes,
-// whoever comes first. The period is marked in the same step in which the run
-// is granted, and kept though the run is short, fails, or its process dies: at
-// most one run begins in a period. It is counted by the server's clock; those
-// of the processes do not matter.
+// Periodic is a job that runs at most once per period over all processes. The first process
+// to ask in a period runs it. The server marks the period in the step that grants the run.
+// It keeps the mark even if the run is short, fails, or its process dies. So at most one
+// run begins in a period. Periods are measured by the server's clock, and the clocks of the
+// processes do not matter.
 //
-// While it runs, the run holds a lease that is renewed. A run that is longer
-// than the period is followed by the next when it ends, so that there is never
-// more than one at a time. A run whose process dies is not made up for before
-// the next period.
+// A run holds a lease that the client renews. If a run lasts longer than the period, the
+// next run begins when it ends. So there is never more than one run at a time. If the
+// process of a run dies, the job runs again in the next period.
 //
-// The name is none of a lock's: Mutex("a") and Periodic("a", …) have nothing to do
-// with each other. Like a Mutex it is a name and options.
+// A Periodic and a lock of the same name are separate: Mutex("a") and Periodic("a", …) do
+// not affect each other. Like a Mutex, it is a name and options.
 type Periodic struct {
 	lock   lock
 	period time.Duration
 }
 
-// Periodic names a job that runs once per period; a period must be at least the
-// TTL of the run's lease. All processes must name the same period: who names
-// another one is told by a [*PeriodError], and runs nothing, for as long as the
-// job is remembered (two periods and [Config.Retention] after its last run).
-// [Periodic.Reschedule] changes it. A period begins with its run, unless [StartAt] says
-// otherwise, here or where the job has run last. It does no I/O. What cannot
-// work is reported by the first use, as an [ErrInvalid].
+// Periodic names a job that runs once per period. It does no I/O. If an argument is
+// invalid, the first use returns an [ErrInvalid].
 //
-// MaxWait makes a Do that comes too early wait for the next period for so long.
+// The period is at least the TTL of the run's lease. It begins with its run, unless this
+// process or the process of the last run uses [StartAt]. With MaxWait, a Do that comes too
+// early waits that long for the next period.
+//
+// All processes must use the same period. If a process uses another one, its error is a
+// [*PeriodError], and it runs nothing. That holds for as long as the server remembers the
+// job: two periods and [Config.Retention] after the last run. [Periodic.Reschedule] changes
+// the period.
 func (c *Client) Periodic(name string, period time.Duration, options ...PeriodicOption) *Periodic {
-	// Each goroutine that asks is one more who may come first: there is
-	// nothing to pass on between them.
+	// Every goroutine asks the server, because any of them may be the first. There is
+	// nothing to hand over between them.
 	chosen, err := choose(c, name, lockOptions{want: wire.Exclusive, noLocalQueue: true}, options)
 	e := &Periodic{lock: newLock(c, name, chosen, cmp.Or(err, checkPeriod(period, chosen.ttl))), period: period}
-	e.lock.one[0] = wire.PeriodicKey(c.cfg.Prefix, name) // of the lock's slot, and so of its group
+	e.lock.one[0] = wire.PeriodicKey(c.cfg.Prefix, name) // in the lock's slot, so in its group
 	return e
 }
 
@@ -68,28 +69,28 @@ func checkPeriod(period, ttl time.Duration) error {
 	return nil
 }
 
-// Name is the job's name.
+// Name returns the job's name.
 func (e *Periodic) Name() string { return e.lock.name }
 
-// RunResult says what a [Periodic.Do] found.
+// RunResult is the result of a [Periodic.Do].
 type RunResult struct {
-	Ran      bool          // the function ran, here
-	HolderID string        // whose run it is that this period has; empty if nobody's is known
-	Token    uint64        // of the run, if it ran here: rises with every run of the job
-	Busy     bool          // a run goes on that began in an earlier period; the next one follows it
-	Next     time.Duration // until the next period begins; with Busy, until the run ends unless renewed
+	Ran      bool          // this call ran the function
+	HolderID string        // the attempt that runs, or ran, in this period; empty if unknown
+	Token    uint64        // the token of the run, if this call ran it; rises with every run of the job
+	Busy     bool          // a run of an earlier period still runs; the next run follows it
+	Next     time.Duration // until the next period begins; with Busy, until the run's lease ends if it is not renewed
 }
 
-// Do runs f if this period has had no run yet. Else it returns at once with
-// Ran unset, which is no error, or waits for the next period as long as the
-// option [MaxWait] says.
+// Do runs f if the job has not run in this period. Otherwise it returns at once without an
+// error, and Ran is false. With [MaxWait], Do waits that long for the next period. During
+// that time it also waits for a server that is away.
 //
-// The context that f is given is ctx's child, and is also done when the run's
-// lease is lost. The error joins f's error and what went wrong with the lease,
-// as that of [Mutex.Do]. If f did not run, the error is one of those of
-// [Mutex.TryLock], and the period, if it may have been marked, is given back in
-// the background. While [MaxWait] lasts it also waits for a server that is away; if that
-// never answers, the error is a [*HeldError] that says why.
+// The context of f is a child of ctx. It also ends when the run's lease is lost.
+//
+// The error joins f's error and the error of the lease, like that of [Mutex.Do]. If f did
+// not run, the error is one of [Mutex.TryLock]. If the period may have been marked, the
+// library gives it back in the background. If the server did not answer before the end of
+// the wait, the error is a [*HeldError] that says why.
 func (e *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (RunResult, error) {
 	t := &e.lock
 	if err := t.checkDeadlock(ctx); err != nil {
@@ -125,7 +126,7 @@ func (e *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (R
 	}
 }
 
-// interrupted is the error of a wait that its limit did not end.
+// interrupted returns the error of a wait that ended before its limit.
 func (t *lock) interrupted(ctx context.Context) error {
 	switch {
 	case t.client.life.IsClosing():
@@ -136,19 +137,18 @@ func (t *lock) interrupted(ctx context.Context) error {
 	return nil
 }
 
-// Loop runs f in every period that this process comes first in, until ctx ends
-// or f returns an error. While the server is away it goes on trying. A run
-// whose lease was lost is no reason to end: f's error is taken to be a
-// consequence of that.
+// Loop runs f in each period in which this process is the first, until ctx ends or f
+// returns an error. While the server is away, Loop keeps trying. If a run lost its lease,
+// Loop continues, and treats f's error as a consequence of the loss.
 //
-// Periods are counted from their beginning, however long a run takes: a run
-// that is shorter than the period delays no other. After a longer one the next
-// begins at once, in the period that it is then.
+// A period is measured from its beginning, however long a run takes. So a run that is
+// shorter than the period delays no later run. After a longer run the next one begins at
+// once, in the period of that moment.
 //
-// With [StartAt], a job that nobody has run lately is begun with the next period,
-// as a cron job is; without it, at once. A period whose beginning nobody saw is
-// begun by whoever comes in it, if the run before is still remembered (for a
-// period and [Config.Retention]).
+// If the server remembers no run of the job, the first run begins at once. With [StartAt]
+// it begins with the next period, like a cron job. If the server still remembers the last
+// run, the first process to ask in a period runs the job, although it did not see the
+// period begin. The server remembers a run for a period and [Config.Retention].
 func (e *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) error {
 	t := &e.lock
 	if err := t.checkDeadlock(ctx); err != nil {
@@ -161,7 +161,7 @@ func (e *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) 
 	var back givenBack
 	for failures := 0; ; {
 		turn, l, err := e.begin(ctx, ctx, first)
-		seen := t.client.now() // before the run, which takes its time
+		seen := t.client.now() // before the run, which may take long
 		if err != nil {
 			back.add(turn.HolderID, seen, t.ttl)
 			again := wavering(err) || errors.Is(err, ErrLost)
@@ -178,14 +178,14 @@ func (e *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) 
 				failed = f(ctx)
 				return failed
 			})
-			// What became of the release is no matter: the next request will show.
+			// The outcome of the release does not matter here: the next request shows it.
 			if failed != nil && (ctx.Err() != nil || !errors.Is(err, ErrNotHeld)) {
 				return err
 			}
 		}
 		first = e.first(turn.Next <= closeBy)
 		if l == nil && back.has(turn.HolderID) {
-			turn.Busy = true // until it has been given back
+			turn.Busy = true // until the period is given back
 		}
 		if !e.until(ctx, turn, seen) {
 			return t.interrupted(ctx)
@@ -193,13 +193,13 @@ func (e *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) 
 	}
 }
 
-// givenBack are attempts that got no answer, so that their periods are being
-// given back: who finds one of these marked is not to wait for the next.
+// givenBack are attempts without an answer. The client gives their periods back in the
+// background. So a period that one of them has marked is no reason to wait for the next.
 type givenBack []unanswered
 
 type unanswered struct {
 	attempt string
-	until   time.Duration // by then it is given back, or cannot be
+	until   time.Duration // by then the period is given back, or cannot be
 }
 
 func (g *givenBack) add(attempt string, now, ttl time.Duration) {
@@ -213,8 +213,8 @@ func (g *givenBack) has(attempt string) bool {
 	return slices.ContainsFunc(*g, func(u unanswered) bool { return u.attempt == attempt })
 }
 
-// first says what is to be done where no period is remembered. Periods at fixed
-// times are begun at their beginning, and then by all who have waited for it.
+// first tells the server what to do if it remembers no period. With fixed times, a process
+// runs the job only if it has waited for the beginning of a period.
 func (e *Periodic) first(beginning bool) string {
 	if e.lock.aligned && !beginning {
 		return "next"
@@ -222,13 +222,13 @@ func (e *Periodic) first(beginning bool) string {
 	return "now"
 }
 
-// closeBy is how near a period is waited for in one go. Over longer times the
-// clocks of server and client may drift apart, and timers stand still while the
-// machine sleeps: so it asks again before, in ever smaller steps.
+// closeBy is the longest wait for a period without a question in between. Over longer times
+// the clocks of server and client may drift apart, and timers stop while the machine
+// sleeps. So the client asks earlier, after ever shorter waits.
 const closeBy = 2 * time.Second
 
-// until waits until it makes sense to ask again: turn was seen at that time. It
-// reports false if ctx ended or the client closes before.
+// until waits until the next question makes sense. turn is the last answer, received at
+// seen. It reports false if ctx ends or the client closes first.
 func (e *Periodic) until(ctx context.Context, turn RunResult, seen time.Duration) bool {
 	c := e.lock.client
 	wait := max(turn.Next-(c.now()-seen), 0)
@@ -238,7 +238,7 @@ func (e *Periodic) until(ctx context.Context, turn RunResult, seen time.Duration
 	case wait > closeBy:
 		wait -= max(wait/64, time.Second)
 	case e.lock.aligned:
-		wait += wait / 50 // rather late than in the period before, which nobody may remember
+		wait += wait / 50 // a little late is better than early: the server may have forgotten the period before
 	}
 	spread := time.Millisecond + time.Duration(c.chance()*float64(10*time.Millisecond))
 	for at := c.now() + wait + spread; ; {
@@ -252,9 +252,9 @@ func (e *Periodic) until(ctx context.Context, turn RunResult, seen time.Duration
 	}
 }
 
-// begin asks for the run of this period. Without a lease and an error, the
-// turn says who has it. ctx bounds the request; parent is what the lease's own
-// context descends from.
+// begin asks for the run of this period. If it returns neither a lease nor an error, the
+// result names the run of this period. ctx bounds the request. parent is the parent of the
+// lease's context.
 func (e *Periodic) begin(ctx, parent context.Context, first string) (RunResult, *Lease, error) {
 	c, s := e.lock.client, &e.lock
 	if !c.life.Enter() {
@@ -272,7 +272,7 @@ func (e *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 	}
 	l := h.newLease(parent)
 	if l == nil {
-		// Closed meanwhile, or lost: f did not run.
+		// The client has closed, or the lease is lost. f did not run.
 		err = h.endReason()
 		c.canceller.CancelBy(script.CancelRun, s.attempt(h.attempt), c.now()+s.ttl)
 		c.events.observe(Event{Kind: EventFail, Name: s.name, Wait: c.now() - start, Err: err})
@@ -283,10 +283,10 @@ func (e *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 	return turn, l, nil
 }
 
-// ask asks the server. Without a hold and an error the period is not ours. On
-// error neither run nor period is ours, or is being given back in the
-// background: a cancel alone would leave the period marked and nobody running.
-// Of which attempt that is the turn says then.
+// ask asks the server. If it returns neither a hold nor an error, another attempt has the
+// period. After an error this attempt has neither the run nor the period, or the client
+// gives both back in the background. The result then names the attempt. A plain cancel
+// would leave the period marked without a run.
 func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, error) {
 	c, s := e.lock.client, &e.lock
 	if err := s.prepare(ctx); err != nil {
@@ -323,7 +323,7 @@ func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 		return RunResult{HolderID: attempt}, nil, err
 	}
 	if s.ack.Wanted() {
-		if err := h.confirm(ctx); err != nil { // which has given the run back, but not its period
+		if err := h.confirm(ctx); err != nil { // confirm has released the run, but not its period
 			undo()
 			return RunResult{HolderID: attempt}, nil, err
 		}
@@ -346,8 +346,8 @@ func (e *Periodic) turn(ctx context.Context, attempt, first string) (wire.RunAns
 	return wire.ParseRun(answer)
 }
 
-// schedule is what is asked for. The offset is less than a period: so that all
-// who mean the same instants say the same.
+// schedule returns the schedule of this Periodic. The offset is less than a period, so that
+// processes with the same fixed times send the same schedule.
 func (e *Periodic) schedule() Schedule {
 	s := Schedule{Period: e.period, Aligned: e.lock.aligned}
 	if s.Aligned {
@@ -356,13 +356,15 @@ func (e *Periodic) schedule() Schedule {
 	return s
 }
 
-// Reschedule gives the job the period, and the beginning by [StartAt], of this
-// Periodic. Who asks by the old ones is told so by a [*PeriodError] from then on.
-// A period that is due stays due; otherwise the next begins a period from now,
-// or with the next of the fixed times. It runs nothing. Where no period of the
-// job is remembered there is nothing to change.
+// Reschedule gives the job the period, and the beginning by [StartAt], of this Periodic. It
+// runs nothing. If a process uses the old ones, its error is a [*PeriodError] from then on.
 //
-// It can be repeated: after an [ErrUnknownOutcome] the job may have either.
+// If a period is due, it stays due. Otherwise the next period begins one period from now,
+// or at the next of the fixed times. If the server remembers no period of the job, there is
+// nothing to change.
+//
+// Reschedule may be repeated. After an [ErrUnknownOutcome] the job may have the old
+// schedule or the new one.
 func (e *Periodic) Reschedule(ctx context.Context) error {
 	t := &e.lock
 	if err := t.checkDeadlock(ctx); err != nil {
@@ -387,7 +389,7 @@ func (e *Periodic) Reschedule(ctx context.Context) error {
 	return nil
 }
 
-// run runs f under the lease, and gives the period back if it is to be.
+// run runs f under the lease. If the options say so, a failed run gives its period back.
 func (e *Periodic) run(ctx context.Context, l *Lease, f func(ctx context.Context) error) error {
 	r := &run{Lease: l}
 	return do(ctx, r, func(ctx context.Context) error {
@@ -400,7 +402,7 @@ func (e *Periodic) run(ctx context.Context, l *Lease, f func(ctx context.Context
 // run is the lease of one run of a job.
 type run struct {
 	*Lease
-	reopen bool // the period goes back: the run has failed
+	reopen bool // the run has failed: give its period back
 }
 
 // Release ends the run.

@@ -140,7 +140,7 @@ var inConnections = []mutant{{
 }, {
 	name: "who resigns second overtakes the first",
 	file: "election.go",
-	old: "	l.resigning <- struct{}{} // who resigns at the same time returns after us\n" +
+	old: "	l.resigning <- struct{}{} // a second Resign returns after the first\n" +
 		"	defer func() { <-l.resigning }()\n",
 	mut: "",
 	by:  []check{closing},
