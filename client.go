@@ -75,7 +75,7 @@ const channelLinger = 10 * time.Second
 // cfg is invalid, the error is an [ErrInvalid] that names the field.
 func New(s store.Store, cfg Config) (*Client, error) {
 	if v := reflect.ValueOf(s); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-		return nil, invalid("the store is nil: make one, for example with goredis.New(rdb)")
+		return nil, invalid("the store is nil: create one, for example with goredis.New(rdb)")
 	}
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -303,7 +303,7 @@ func (c *Client) releaseAll(ctx context.Context, leases []*renewer.Item) error {
 		note(1, err)
 	})
 	if failed > 0 {
-		return fmt.Errorf("%d of %d leases were not seen to be released: %w", failed, total, first)
+		return fmt.Errorf("%d of %d leases have no confirmed release: %w", failed, total, first)
 	}
 	return nil
 }

@@ -90,7 +90,7 @@ func (c Config) complete() (Config, error) {
 		return c, invalid("Config.RequestTimeout is %v: it must be at least 1ms", c.RequestTimeout)
 	case c.RequestTimeout > c.TTL/2:
 		return c, invalid("Config.RequestTimeout is %v, more than half of the TTL of %v: "+
-			"a renewal could not be tried again in time", c.RequestTimeout, c.TTL)
+			"there would be no time to retry a renewal", c.RequestTimeout, c.TTL)
 	case len(c.App) > 128:
 		return c, invalid("Config.App has %d bytes, the limit is 128", len(c.App))
 	}
@@ -100,12 +100,13 @@ func (c Config) complete() (Config, error) {
 func checkTTL(ttl time.Duration) error {
 	switch {
 	case ttl < leasetime.MinTTL:
-		return fmt.Errorf("the TTL is %v: it must be at least %v, for a margin is taken off it", ttl, leasetime.MinTTL)
+		return fmt.Errorf("the TTL is %v: it must be at least %v, because a safety margin is subtracted",
+			ttl, leasetime.MinTTL)
 	case ttl%time.Millisecond != 0:
 		return fmt.Errorf("the TTL is %v: the server counts whole milliseconds, use %v",
 			ttl, ttl.Truncate(time.Millisecond))
 	case ttl > maxTTL:
-		return fmt.Errorf("the TTL is %v: at most %v make sense", ttl, maxTTL)
+		return fmt.Errorf("the TTL is %v: it must be at most %v", ttl, maxTTL)
 	}
 	return nil
 }

@@ -109,11 +109,11 @@ func TestErrorsTellWhatHappened(t *testing.T) {
 		},
 		{
 			&holdfast.LostError{Name: "a", Reason: holdfast.LossNotHeld},
-			`holdfast: lease of "a" lost: the server does not know it any more`,
+			`holdfast: lease of "a" lost: the server no longer knows it`,
 		},
 		{
 			&holdfast.LostError{Name: "a", Reason: holdfast.LossEvicted},
-			`holdfast: lease of "a" lost: an operator took the lock away`,
+			`holdfast: lease of "a" lost: an operator evicted the holder`,
 		},
 		{&holdfast.ServerError{Code: "OOM", Message: "OOM no room"}, "holdfast: server: OOM no room"},
 	} {

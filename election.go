@@ -91,7 +91,7 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 
 func checkValue(value string) error {
 	if len(value) > MaxValue {
-		return invalid("the value has %d bytes, the limit is %d: keep large ones elsewhere and proclaim where",
+		return invalid("the value has %d bytes, the limit is %d: store it elsewhere and proclaim its address",
 			len(value), MaxValue)
 	}
 	return nil

@@ -43,7 +43,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	l, _, err := e.look(ctx)
 	switch {
 	case err != nil:
-		return Leader{}, wrap("look for the leader of", t.name, err)
+		return Leader{}, wrap("request for the leader of", t.name, err)
 	case l.Term == 0:
 		return Leader{}, fmt.Errorf("%w: election %q", ErrNoLeader, t.name)
 	}

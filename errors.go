@@ -21,10 +21,10 @@ var (
 	ErrLost = errors.New("holdfast: lease lost")
 	// ErrNotHeld: a release or an extension found that the lease had already ended. The
 	// work under the lease may have overlapped with another holder's work.
-	ErrNotHeld = errors.New("holdfast: lease is not held any more")
+	ErrNotHeld = errors.New("holdfast: lease is no longer held")
 	// ErrHeldByOther: the lock is held, but by another holder. If ErrNotHeld applies too,
 	// ErrHeldByOther says more.
-	ErrHeldByOther = errors.New("holdfast: lock is held by somebody else")
+	ErrHeldByOther = errors.New("holdfast: lock is held by another holder")
 	// ErrReleased: the lease is released. It is also the cause of the lease's context after
 	// the release.
 	ErrReleased = errors.New("holdfast: lease is released")
@@ -32,7 +32,7 @@ var (
 	ErrClosed = errors.New("holdfast: client is closed")
 	// ErrDeadlock: the context belongs to a lease of the same lock, so the wait would never
 	// end. The client sent nothing to the server.
-	ErrDeadlock = errors.New("holdfast: lock is held by this very call chain")
+	ErrDeadlock = errors.New("holdfast: lock is already held by this call chain")
 	// ErrUnknownOutcome: the server did not answer in time. The action may or may not have
 	// taken effect.
 	ErrUnknownOutcome = errors.New("holdfast: outcome unknown")
@@ -65,7 +65,7 @@ type HeldError struct {
 func (e *HeldError) Error() string {
 	s := fmt.Sprintf("holdfast: lock %q is held", e.Name)
 	if e.Err != nil {
-		s = fmt.Sprintf("holdfast: lock %q was not had in time", e.Name)
+		s = fmt.Sprintf("holdfast: lock %q was not acquired in time", e.Name)
 	}
 	if e.HeldBy != "" {
 		s += " by " + e.HeldBy
@@ -101,7 +101,7 @@ type LimitError struct {
 }
 
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("holdfast: semaphore %q is in use with a limit of %d, and %d was asked for",
+	return fmt.Sprintf("holdfast: semaphore %q is in use with a limit of %d, not %d",
 		e.Name, e.InUse, e.Asked)
 }
 
@@ -132,7 +132,7 @@ func (s Schedule) String() string {
 }
 
 func (e *PeriodError) Error() string {
-	return fmt.Sprintf("holdfast: job %q has a period of %v, and %v was asked for", e.Name, e.InUse, e.Asked)
+	return fmt.Sprintf("holdfast: job %q has a period of %v, not %v", e.Name, e.InUse, e.Asked)
 }
 
 // Is makes a PeriodError an ErrPeriod.
@@ -165,11 +165,11 @@ func (e *LostError) Error() string {
 		if by := e.Evicted; by != nil {
 			return fmt.Sprintf("%sevicted by %s: %s", s, by.By, by.Reason)
 		}
-		return s + "an operator took the lock away"
+		return s + "an operator evicted the holder"
 	case LossLimit:
-		return s + "it lasted as long as MaxHold or MaxRenewals let it"
+		return s + "it reached the limit of MaxHold or MaxRenewals"
 	default:
-		return s + "the server does not know it any more"
+		return s + "the server no longer knows it"
 	}
 }
 
@@ -182,7 +182,7 @@ type ServerError = store.ServerError
 // errNoContext and errNoFunction refuse nil arguments.
 var (
 	errNoContext  = invalid("the context is nil: use context.Background()")
-	errNoFunction = invalid("the function is nil: give what is to run under the lock")
+	errNoFunction = invalid("the function is nil: pass the function to run under the lock")
 )
 
 // runnable refuses a call of Do or Loop without a context or without a function.
@@ -258,7 +258,7 @@ type AckError struct {
 }
 
 func (e *AckError) Error() string {
-	return fmt.Sprintf("holdfast: lock %q: acknowledged by %v, want %v", e.Name, e.Got, e.Want)
+	return fmt.Sprintf("holdfast: lock %q: too few acknowledgements: got %v, want %v", e.Name, e.Got, e.Want)
 }
 
 // Is makes an AckError an ErrNotAcked.

@@ -67,7 +67,7 @@ func ExampleMutex_HoldCount() {
 	fmt.Println(order.HoldCount(ctx))
 	// Output:
 	// 2 <nil>
-	// true holdfast: lock is held by somebody else: "order/42" is held by alice
+	// true holdfast: lock is held by another holder: "order/42" is held by alice
 	// 0 <nil>
 }
 

@@ -216,7 +216,7 @@ func ExamplePeriodic_Reschedule() {
 	fmt.Println(errors.Is(err, holdfast.ErrPeriod))
 	// Output:
 	// <nil>
-	// holdfast: job "report" has a period of 1h0m0s, and 24h0m0s was asked for
+	// holdfast: job "report" has a period of 1h0m0s, not 24h0m0s
 	// <nil>
 	// true
 }

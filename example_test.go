@@ -64,7 +64,7 @@ func ExampleNew() {
 	// Output:
 	// true
 	// holdfast: invalid: Config.RequestTimeout is 8s,
-	// more than half of the TTL of 10s: a renewal could not be tried again in time
+	// more than half of the TTL of 10s: there would be no time to retry a renewal
 }
 
 func ExampleMutex_Lock() {

@@ -28,25 +28,27 @@ func Hint(err error) string {
 	case errors.As(err, &refused):
 		return hints[refused.Code]
 	case errors.Is(err, ErrNotAcked):
-		return "see in the primary's INFO replication whether the replicas are connected and in step"
+		return "check in the primary's INFO replication that the replicas are connected and up to date"
+	case errors.Is(err, errOthersRead):
+		return "release the lease and call Lock"
 	case errors.Is(err, errReads):
-		return "let the reader's lease step up (Lease.Upgrade), or release it first"
+		return "upgrade the reader's lease with Lease.Upgrade, or release it first"
 	case errors.Is(err, ErrLimit):
-		return "give all processes the same limit, or change the one in use with Semaphore.SetLimit"
+		return "use the same limit in all processes, or change it with Semaphore.SetLimit"
 	case errors.Is(err, ErrPeriod):
-		return "give all processes the same period and StartAt, or change those in use with Periodic.Reschedule"
+		return "use the same period and StartAt in all processes, or change them with Periodic.Reschedule"
 	case errors.Is(err, ErrDeadlock):
-		return "do not lock a name again under the context of its own lease; pass the lease on, or make it Reentrant"
+		return "do not acquire a lock under the context of its own lease: pass the lease on, or use Reentrant"
 	case errors.Is(err, ErrHeldByOther) && !errors.Is(err, ErrNotHeld):
-		return "another owner has the lock: wait for it, or ask who it is with Inspect"
+		return "wait for the lock, or look up its holder with Inspect"
 	case errors.Is(err, ErrNotHeld), errors.Is(err, ErrLost):
-		return "check what the work wrote, and send the lease's token along with writes so that late ones are refused"
+		return "check what the work wrote, and send the token with each write so that late writes are refused"
 	case errors.As(err, &dial) && dial.Op == "dial", errors.Is(err, ErrUnreachable):
 		return "check that the server runs and that the address is right"
 	case errors.As(err, &silent) && errors.Is(err, ErrHeld):
-		return "the server does not answer: check that it runs and that the way to it is open"
+		return "check that the server runs and that the network lets requests through to it"
 	case errors.Is(err, ErrUnknownOutcome):
-		return "the server did not answer in time; the lock frees itself within its TTL"
+		return "check that the server answers; the lock is free again within its TTL"
 	}
 	return ""
 }
@@ -55,27 +57,27 @@ func Hint(err error) string {
 var hints = map[string]string{ //nolint:gosec // it speaks of passwords and has none
 	"WRONGTYPE": "the lock's key holds data of another kind; choose another name or prefix " +
 		"(the key was left as it is)",
-	"NOAUTH":    "the server wants a password: put it into the URL (redis://:PASSWORD@host) or the client's options",
-	"WRONGPASS": "user name or password are wrong, or the user is disabled",
+	"NOAUTH":    "the server needs a password: put it into the URL (redis://:PASSWORD@host) or the client's options",
+	"WRONGPASS": "the user name or the password is wrong, or the user is disabled",
 	"READONLY":  "this server is a replica: connect to the primary",
 	"REPLICA":   "this server is a replica: connect to the primary",
-	"MAXCLIENTS": "the server takes no more connections: raise its maxclients, or look for programs that leave " +
+	"MAXCLIENTS": "the server accepts no more connections: raise its maxclients, or find programs that leave " +
 		"connections open",
-	"OOM": "the server is out of memory: held locks go on, new ones need room " +
+	"OOM": "the server is out of memory: held locks continue, new ones need memory " +
 		"(maxmemory, maxmemory-policy noeviction)",
 	"NOREPLICAS": "too few replicas are connected for the primary to write (min-replicas-to-write): " +
 		"see INFO replication",
-	"TRYAGAIN":    "a slot is on its way to another node: try again in a moment",
+	"TRYAGAIN":    "a slot is moving to another node: try again in a moment",
 	"LOADING":     "the server is loading its data: try again in a moment",
 	"BUSY":        "a script blocks the server: SCRIPT KILL ends it",
 	"MISCONF":     "the server cannot write to its disk and refuses writes: see its log",
 	"CLUSTERDOWN": "the cluster does not serve all slots: see CLUSTER INFO",
 	"MASTERDOWN":  "the replica has lost its primary: connect to the primary",
-	"TLS": "let the client trust the server's certificate (RootCAs) and use an address that is named in it, " +
-		"and give it the certificate that the server asks for; a server without TLS wants none",
+	"TLS": "trust the server's certificate in the client (RootCAs), use an address that it names, and configure " +
+		"a client certificate if the server asks for one; leave TLS out if the server has none",
 	"FORMAT":  "another program uses a newer Holdfast here: update this one",
 	"WAITAOF": "WaitAOF needs Redis 7.2 or Valkey 7.2, or later, with appendonly yes",
-	"CLIENT":  "make the store of a client for this kind of server",
+	"CLIENT":  "create the store from a client for this kind of server",
 	"VERSION": "Holdfast needs Redis 7.0 or Valkey 7.2, or later",
 }
 

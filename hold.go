@@ -489,7 +489,7 @@ func (h *hold) endMembers() {
 }
 
 // errReads is the part of a deadlock error that is specific to a reader.
-var errReads = errors.New("it reads, and would wait for itself")
+var errReads = errors.New("it holds the lock as a reader")
 
 // deadlock returns the error for a call under the context of its own lock's lease.
 func (t *leaseState) deadlock() error {

@@ -26,27 +26,28 @@ func TestBadInputIsRefusedWithWhatToDo(t *testing.T) {
 		for says, err := range map[string]error{
 			"the limit is 0: a semaphore has from 1 to":  lock(c.Semaphore("pool", 0).Acquire(ctx, 1)),
 			"the limit is -1: a semaphore has from 1 to": pool.SetLimit(ctx, -1),
-			"0 permits are asked for: ask for at least 1": lock(
+			"the number of permits is 0: ask for at least 1": lock(
 				pool.TryAcquire(ctx, 0)),
-			"9 permits are asked for, and there are 8: ask for fewer": lock(pool.Acquire(ctx, 9)),
-			`the name "b" is given twice: give it once`: locks(
+			"the number of permits is 9, and the limit is 8: ask for fewer": lock(pool.Acquire(ctx, 9)),
+			`the name "b" is given twice: give each name once`: locks(
 				c.MultiMutex([]string{"b", "a", "b"}).Lock(ctx)),
-			"there is no name: give the locks": locks(c.MultiMutex(nil).TryLock(ctx)),
+			"there are no names: name the locks": locks(c.MultiMutex(nil).TryLock(ctx)),
 			"at most 128 locks": locks(
 				c.MultiMutex(make([]string, holdfast.MaxLocks+1)).Lock(ctx)),
-			"the period of 20s is shorter than the TTL of 30s": run(
+			"the period (20s) is shorter than the TTL (30s)": run(
 				c.Periodic("job", 20*time.Second, holdfast.TTL(30*time.Second))),
-			"give a longer period, or a shorter TTL": run(c.Periodic("job", 0)),
-			"MinHold is 2m0s and MaxHold 1m0s": lock(
+			"use a longer period or a shorter TTL": run(c.Periodic("job", 0)),
+			"MinHold (2m0s) is longer than MaxHold (1m0s)": lock(
 				c.Mutex("a", holdfast.MinHold(2*time.Minute), holdfast.MaxHold(time.Minute)).Lock(ctx)),
 			"NoRenewal and MaxRenewals exclude each other: leave one": lock(
 				c.Mutex("a", holdfast.NoRenewal(), holdfast.MaxRenewals(3)).Lock(ctx)),
 			"MaxWait and Tries exclude each other": lock(
 				c.Mutex("a", holdfast.Tries(3, time.Second), holdfast.MaxWait(time.Second)).Lock(ctx)),
-			"0 tries were asked for: at least one": lock(c.Mutex("a", holdfast.Tries(0, time.Second)).Lock(ctx)),
-			"at most 0 renewals were asked for: use NoRenewal": lock(
+			"the number of tries is 0: it must be at least 1": lock(
+				c.Mutex("a", holdfast.Tries(0, time.Second)).Lock(ctx)),
+			"MaxRenewals is 0: it must be at least 1, use NoRenewal": lock(
 				c.Mutex("a", holdfast.MaxRenewals(0)).Lock(ctx)),
-			"the owner has no name: give one": lock(c.Mutex("a", holdfast.Owner("")).Lock(ctx)),
+			"the owner's name is empty: use a name": lock(c.Mutex("a", holdfast.Owner("")).Lock(ctx)),
 		} {
 			if !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), says) {
 				t.Errorf("%v: it does not say %q", err, says)
@@ -68,7 +69,7 @@ func TestAConflictIsRefusedWithWhatToDo(t *testing.T) {
 		}
 		_, err = b.Semaphore("pool", 10).Acquire(t.Context(), 1)
 		if !errors.Is(err, holdfast.ErrLimit) ||
-			!strings.Contains(err.Error(), `"pool" is in use with a limit of 8, and 10 was asked for`) ||
+			!strings.Contains(err.Error(), `"pool" is in use with a limit of 8, not 10`) ||
 			!strings.Contains(holdfast.Hint(err), "Semaphore.SetLimit") {
 			t.Errorf("%v (%s)", err, holdfast.Hint(err))
 		}
@@ -87,8 +88,9 @@ func TestAConflictIsRefusedWithWhatToDo(t *testing.T) {
 			for range readers {
 				err := <-refusals
 				if !errors.Is(err, holdfast.ErrHeld) ||
-					!strings.Contains(err.Error(), "release, and take the lock as a writer") {
-					t.Errorf("a step up beside a reader: %v", err)
+					!strings.Contains(err.Error(), "cannot upgrade: other readers hold the lock") ||
+					holdfast.Hint(err) != "release the lease and call Lock" {
+					t.Errorf("an upgrade beside another reader: %v (%s)", err, holdfast.Hint(err))
 				}
 			}
 			for _, l := range readers {

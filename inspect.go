@@ -157,9 +157,9 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 	}
 	switch {
 	case e.By == "" || e.Reason == "":
-		return 0, invalid("Eviction.By and Reason must say who evicts and why")
+		return 0, invalid("Eviction.By or Reason is empty: name the operator and the reason")
 	case len(e.By) > 128 || len(e.Reason) > 512:
-		return 0, invalid("Eviction.By may have 128 bytes and Reason 512")
+		return 0, invalid("Eviction.By or Reason is too long: the limits are 128 and 512 bytes")
 	}
 	key := wire.Key(c.cfg.Prefix, name)
 	ours := holdsOf(c, key, e.Token)

@@ -449,7 +449,7 @@ func (h *hold) releaseLost(ctx context.Context) error {
 // for the delay, or for the lease.
 func (l *Lease) ReleaseAfter(ctx context.Context, delay time.Duration) error {
 	if delay > maxTTL {
-		return invalid("the delay is %v: at most %v make sense", delay, maxTTL)
+		return invalid("the delay is %v: it must be at most %v", delay, maxTTL)
 	}
 	return l.release(ctx, releaseMode{keep: max(delay, 0)})
 }
@@ -535,8 +535,8 @@ func (l *Lease) reportLeak() {
 	c, at := t.hold.lock.client, location(t.taken)
 	left := max(t.hold.Deadline()-c.now(), 0)
 	c.events.tell(news{hold: t.hold, lease: t, event: t.ending(EventLeak, false, nil), log: func(log *slog.Logger) {
-		log.Error("holdfast: a lease was dropped without Release: it is renewed no more, and the lock stays taken "+
-			"until its TTL ends it", "lock", t.hold.lock.name, "taken at", at, "token", t.token.Load(), "left", left)
+		log.Error("holdfast: a lease was dropped without Release: it is no longer renewed, and the lock stays held "+
+			"until its TTL ends", "lock", t.hold.lock.name, "taken at", at, "token", t.token.Load(), "left", left)
 	}})
 }
 

@@ -316,7 +316,7 @@ func (t *leaseState) admit(inner *leaseState) error {
 	case t.left && len(in.inner) == 0:
 		return ErrReleased
 	case !leasetime.MayEnter(len(in.inner) + 1):
-		return invalid("the lease was entered 2^31 times: something enters and never leaves, release what it enters")
+		return invalid("the lease was acquired again 2^31 times: release each lease after its work")
 	}
 	s := t.more()
 	s.inner = append(s.inner, inner)

@@ -45,9 +45,9 @@ func (c *Client) MultiMutex(names []string, options ...MultiMutexOption) *MultiM
 	m := &MultiMutex{client: c}
 	switch {
 	case len(names) == 0:
-		m.err = invalid("there is no name: give the locks that are to be taken together")
+		m.err = invalid("there are no names: name the locks to acquire together")
 	case len(names) > MaxLocks:
-		m.err = invalid("there are %d names: at most %d locks can be taken together", len(names), MaxLocks)
+		m.err = invalid("there are %d names: at most %d locks can be acquired together", len(names), MaxLocks)
 	}
 	if m.err != nil {
 		return m
@@ -64,7 +64,7 @@ func (c *Client) MultiMutex(names []string, options ...MultiMutexOption) *MultiM
 	slices.SortFunc(m.locks, func(a, b lock) int { return strings.Compare(a.key(), b.key()) })
 	for i := range m.locks[1:] {
 		if m.locks[i].key() == m.locks[i+1].key() {
-			m.err = invalid("the name %q is given twice: give it once, for a lock is held once", m.locks[i].name)
+			m.err = invalid("the name %q is given twice: give each name once", m.locks[i].name)
 		}
 	}
 	return m
@@ -180,7 +180,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 	l := newMultiLease(ctx, under(ctx, taken), c, taken)
 	if err := l.Err(); err != nil {
 		_ = l.Release(ctx)
-		return nil, fmt.Errorf("holdfast: the locks were not all held at once: %w", err)
+		return nil, fmt.Errorf("holdfast: the locks were not all held at the same time: %w", err)
 	}
 	return l, nil
 }

@@ -246,8 +246,8 @@ func leakedBundle(b *multiLeaseState) {
 		names[i] = part.Name()
 	}
 	c.events.tell(news{log: func(log *slog.Logger) {
-		log.Error("holdfast: a lease of several locks was dropped without Release: it is renewed no more, and the "+
-			"locks stay taken until its TTL ends it", "locks", names, "taken at", at)
+		log.Error("holdfast: a lease of several locks was dropped without Release: it is no longer renewed, and the "+
+			"locks stay held until its TTL ends", "locks", names, "taken at", at)
 	}})
 	for _, part := range b.parts {
 		if t := part.state; t.drop() {

@@ -145,15 +145,14 @@ func (ch *lockOptions) validate(c *Client) error {
 	case ch.noRenewal && ch.maxRenewals > 0:
 		return invalid("NoRenewal and MaxRenewals exclude each other: leave one of them out")
 	case ch.maxHold > 0 && ch.minHold > ch.maxHold:
-		return invalid("MinHold is %v and MaxHold %v: a lock cannot stay taken for longer than it is held at most, "+
-			"raise MaxHold", ch.minHold, ch.maxHold)
+		return invalid("MinHold (%v) is longer than MaxHold (%v): use a shorter MinHold or a longer MaxHold",
+			ch.minHold, ch.maxHold)
 	case ch.tries > 0 && ch.wait >= 0:
-		return invalid("MaxWait and Tries exclude each other: the one waits in line, the other does not; " +
-			"leave one of them out")
+		return invalid("MaxWait and Tries exclude each other: leave one of them out")
 	case ch.ack.Wanted() && !acker:
 		return invalid("%s: this store cannot wait for acknowledgements: leave the option out", ackOptions(ch.ack))
 	case ch.ack.Wanted() && ch.ack.Total() >= c.cfg.RequestTimeout:
-		return invalid("%s: the waiting may take %v: it must end within Config.RequestTimeout, which is %v",
+		return invalid("%s: the wait may take %v: it must be below Config.RequestTimeout (%v), use a shorter timeout",
 			ackOptions(ch.ack), ch.ack.Total(), c.cfg.RequestTimeout)
 	}
 	return nil
@@ -198,7 +197,7 @@ func ReadTTL(d time.Duration) RWMutexOption {
 func MaxWait(d time.Duration) Option {
 	return anyKind(func(ch *lockOptions) error {
 		if d < 0 {
-			return invalid("the wait limit is %v: use 0 to try once, or leave it out to wait for the context", d)
+			return invalid("MaxWait is %v: use 0 to try once, or leave it out to wait until the context ends", d)
 		}
 		ch.wait = d
 		return nil
@@ -222,7 +221,7 @@ func Tries(n int, interval time.Duration) LockOption {
 	return lockOption{func(ch *lockOptions) error {
 		switch {
 		case n < 1:
-			return invalid("%d tries were asked for: at least one is needed", n)
+			return invalid("the number of tries is %d: it must be at least 1", n)
 		case interval < time.Millisecond || interval > maxTTL:
 			return invalid("the interval between tries is %v: it must be from 1ms to %v", interval, maxTTL)
 		}
@@ -252,7 +251,7 @@ func NoRenewal() Option {
 func MaxRenewals(n int) Option {
 	return anyKind(func(ch *lockOptions) error {
 		if n < 1 {
-			return invalid("at most %d renewals were asked for: use NoRenewal for none", n)
+			return invalid("MaxRenewals is %d: it must be at least 1, use NoRenewal for none", n)
 		}
 		ch.maxRenewals = int32(min(n, math.MaxInt32))
 		return nil
@@ -269,7 +268,7 @@ func MaxRenewals(n int) Option {
 func MaxHold(d time.Duration) Option {
 	return anyKind(func(ch *lockOptions) error {
 		if d < leasetime.MinTTL || d > maxTTL {
-			return invalid("the longest hold is %v: it must be from %v to %v", d, leasetime.MinTTL, maxTTL)
+			return invalid("MaxHold is %v: it must be from %v to %v", d, leasetime.MinTTL, maxTTL)
 		}
 		ch.maxHold = d
 		return nil
@@ -289,7 +288,7 @@ func MaxHold(d time.Duration) Option {
 func MinHold(d time.Duration) MutexOption {
 	return mutexOption{func(ch *lockOptions) error {
 		if d < time.Millisecond || d > maxTTL {
-			return invalid("the shortest hold is %v: it must be from 1ms to %v", d, maxTTL)
+			return invalid("MinHold is %v: it must be from 1ms to %v", d, maxTTL)
 		}
 		ch.minHold = d
 		return nil
@@ -330,7 +329,7 @@ func Owner(name string) MutexOption {
 	return mutexOption{func(ch *lockOptions) error {
 		switch {
 		case name == "":
-			return invalid("the owner has no name: give one that the other process knows, such as order/42")
+			return invalid("the owner's name is empty: use a name that the other processes know, such as order/42")
 		case len(name) > wire.MaxName:
 			return invalid("the owner's name has %d bytes, the limit is %d: shorten it or use a digest of it",
 				len(name), wire.MaxName)
@@ -385,7 +384,7 @@ func RetryOnError() PeriodicOption {
 func WaitReplicas(replicas int, timeout time.Duration) Option {
 	return anyKind(func(ch *lockOptions) error {
 		if replicas < 1 {
-			return invalid("WaitReplicas of %d replicas: at least one must acknowledge", replicas)
+			return invalid("WaitReplicas asks for %d replicas: it must ask for at least 1", replicas)
 		}
 		ch.ack.Need.Replicas = replicas
 		return setAckLimit(&ch.ack, "WaitReplicas", timeout)
@@ -401,7 +400,7 @@ func WaitReplicas(replicas int, timeout time.Duration) Option {
 func WaitAOF(replicas int, timeout time.Duration) Option {
 	return anyKind(func(ch *lockOptions) error {
 		if replicas < 0 {
-			return invalid("WaitAOF on %d replicas: use 0 for the primary alone", replicas)
+			return invalid("WaitAOF asks for %d replicas: use 0 for the primary alone", replicas)
 		}
 		ch.ack.Need.LocalAOF, ch.ack.Need.ReplicaAOF = 1, replicas
 		return setAckLimit(&ch.ack, "WaitAOF", timeout)
@@ -411,7 +410,7 @@ func WaitAOF(replicas int, timeout time.Duration) Option {
 // setAckLimit stores the time limit of the acknowledgements.
 func setAckLimit(a *request.Acks, option string, limit time.Duration) error {
 	if limit < time.Millisecond || limit%time.Millisecond != 0 {
-		return invalid("%s: the limit is %v: the server counts whole milliseconds, from 1ms on", option, limit)
+		return invalid("%s: the timeout is %v: it must be in whole milliseconds, at least 1ms", option, limit)
 	}
 	a.Limit = max(a.Limit, limit)
 	return nil

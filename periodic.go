@@ -61,10 +61,10 @@ func checkPeriod(period, ttl time.Duration) error {
 		return invalid("the period is %v: the server counts whole milliseconds, use %v",
 			period, period.Truncate(time.Millisecond))
 	case period < ttl:
-		return invalid("the period of %v is shorter than the TTL of %v: a run that died would keep the next out; "+
-			"give a longer period, or a shorter TTL by the option", period, ttl)
+		return invalid("the period (%v) is shorter than the TTL (%v): if a run crashes, it blocks the next one; "+
+			"use a longer period or a shorter TTL", period, ttl)
 	case period > maxPeriod:
-		return invalid("the period is %v: at most %v make sense", period, maxPeriod)
+		return invalid("the period is %v: it must be at most %v", period, maxPeriod)
 	}
 	return nil
 }
@@ -293,7 +293,7 @@ func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 		if end := request.Ended(ctx); end != nil && request.Transient(err) {
 			err = end
 		}
-		return RunResult{}, nil, wrap("turn of", s.name, err)
+		return RunResult{}, nil, wrap("run of", s.name, err)
 	}
 	c.registration.Start()
 	attempt, _ := c.attempt()
@@ -301,14 +301,14 @@ func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 	sent := c.now()
 	line, err := e.turn(ctx, attempt, first)
 	if request.Definite(err) {
-		return RunResult{}, nil, wrap("turn of", s.name, err)
+		return RunResult{}, nil, wrap("run of", s.name, err)
 	}
 	if err != nil {
 		undo()
 		if end := request.Ended(ctx); end != nil {
 			err = end
 		}
-		return RunResult{HolderID: attempt}, nil, wrap("turn of", s.name, err)
+		return RunResult{HolderID: attempt}, nil, wrap("run of", s.name, err)
 	}
 	if line.Other != nil {
 		return RunResult{}, nil, &PeriodError{Name: s.name, InUse: Schedule(*line.Other), Asked: e.schedule()}

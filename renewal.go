@@ -209,7 +209,7 @@ func (h *hold) confirm(ctx context.Context) error {
 	}
 	switch {
 	case lost != "":
-		return fmt.Errorf("holdfast: lock %q: lost before it was acknowledged: %w",
+		return fmt.Errorf("holdfast: lock %q: the lease was lost before it was acknowledged: %w",
 			s.name, h.lostFor(lost))
 	case errors.Is(err, ErrNotAcked):
 		return err

@@ -94,9 +94,10 @@ func (s *Semaphore) permits(ctx context.Context, n int) (*lock, error) {
 	case ctx == nil:
 		return nil, errNoContext
 	case n < 1:
-		return nil, invalid("%d permits are asked for: ask for at least 1", n)
+		return nil, invalid("the number of permits is %d: ask for at least 1", n)
 	case n > limit:
-		return nil, invalid("%d permits are asked for, and there are %d: ask for fewer, or raise the limit", n, limit)
+		return nil, invalid("the number of permits is %d, and the limit is %d: ask for fewer, or raise the limit",
+			n, limit)
 	}
 	m := *t.params
 	m.want, m.limit, m.weight = wire.Permits(n, limit), limit, n
@@ -140,7 +141,7 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	case err != nil:
 		return wrap("limit of", t.name, err)
 	case a.Kind != wire.Set && a.Kind != wire.Idle:
-		return wrap("limit of", t.name, wire.BadAnswer("another kind to limit"))
+		return wrap("limit of", t.name, wire.BadAnswer("another kind to set_limit"))
 	}
 	s.limit.Store(int64(limit))
 	return nil

@@ -97,7 +97,7 @@ func TestWithoutSubscriptionsWaitersLook(t *testing.T) {
 					release(t, got.Lease)
 					w.wantFree("a")
 				}
-				if n := strings.Count(said.String(), "look by themselves"); n != 1 {
+				if n := strings.Count(said.String(), "so waiters poll"); n != 1 {
 					t.Errorf("said %d times:\n%s", n, said.String())
 				}
 				deaf := events.all(holdfast.EventPushUnavailable)

@@ -66,7 +66,7 @@ func (t *leaseState) step(ctx context.Context, want conversion) error {
 	case ctx == nil:
 		return errNoContext
 	case !h.lock.rw.any():
-		return invalid("the lease of %q is none of an RWMutex: it has no other way to be held", h.lock.name)
+		return invalid("the lease of %q does not belong to an RWMutex: only its leases can be converted", h.lock.name)
 	}
 	if err := t.ended(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
@@ -91,7 +91,7 @@ func (t *leaseState) step(ctx context.Context, want conversion) error {
 
 // errOthersRead precedes the HeldError of an upgrade. The HeldError alone would suggest a
 // wait for the other readers, and they may wait as well.
-var errOthersRead = errors.New("holdfast: no step up while others read: release, and take the lock as a writer")
+var errOthersRead = errors.New("holdfast: cannot upgrade: other readers hold the lock")
 
 // beginStep decides which conversions t needs. It returns none if the hold already has the
 // wanted mode. Until they are done, no other conversion begins, no reader joins the hold,
@@ -104,9 +104,9 @@ func (h *hold) beginStep(t *leaseState, want conversion) ([]conversion, error) {
 	case h.departed || h.lease != t && !reads:
 		return nil, fmt.Errorf("%w: %w", ErrNotHeld, ErrReleased)
 	case h.converting:
-		return nil, invalid("the lease of %q steps already: let one step end before the next", h.lock.name)
+		return nil, invalid("the lease of %q is being converted: wait until that call returns", h.lock.name)
 	case reads && !h.shared:
-		return nil, invalid("the lease of %q was entered under its writer's: let that one step", h.lock.name)
+		return nil, invalid("the lease of %q was acquired under the writer's lease: convert that one", h.lock.name)
 	case h.shared && want == up && h.reading() > 1:
 		return nil, &HeldError{Name: h.lock.name, HeldBy: h.attempt}
 	case h.unsettled == still && h.shared == (want == down):
@@ -150,7 +150,7 @@ func (h *hold) convert(ctx context.Context, t *leaseState, want conversion) erro
 	})
 	switch {
 	case err != nil && !request.Definite(err):
-		return wrap("step of", s.name, err)
+		return wrap("conversion of", s.name, err)
 	case err == nil && a.Kind == wire.Granted:
 		return h.converted(t, want, a, sent, ttl)
 	}
@@ -159,14 +159,14 @@ func (h *hold) convert(ctx context.Context, t *leaseState, want conversion) erro
 	h.mu.Unlock()
 	switch {
 	case err != nil:
-		return wrap("step of", s.name, err)
+		return wrap("conversion of", s.name, err)
 	case a.Kind == wire.Busy:
 		return &HeldError{Name: s.name, HeldBy: wire.Decode(a.Holder), Remaining: a.Left}
 	case a.Kind == wire.Gone:
 		h.endMissing(ctx)
 		return fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
 	}
-	return wrap("step of", s.name, wire.BadAnswer("another kind to step"))
+	return wrap("conversion of", s.name, wire.BadAnswer("another kind to convert"))
 }
 
 // converted stores a conversion that the server has made. If the lease has ended in the

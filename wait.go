@@ -226,7 +226,7 @@ func (s *lock) reportPushUnavailable(why error) {
 	if c.pushing.told.Swap(true) {
 		return
 	}
-	c.log.Warn("holdfast: grants cannot be pushed; waiters look by themselves, which is slower and keeps no order",
+	c.log.Warn("holdfast: grants cannot be pushed, so waiters poll: that is slower and keeps no order",
 		"error", why, "hint", Hint(why))
 	c.events.observe(Event{Kind: EventPushUnavailable, Name: s.name, Err: why})
 }
@@ -265,7 +265,7 @@ func (at *attempt) join(ctx context.Context) (wire.Answer, error) {
 		// start.
 		c.hub.Forget(at.w)
 		at.w = nil
-		err = fmt.Errorf("%w; before that, the subscription: %w", err, silent)
+		err = fmt.Errorf("%w; before that the subscription failed: %w", err, silent)
 	}
 	return a, err
 }
@@ -352,7 +352,7 @@ func (o *outage) report(err error) {
 	if told != 0 && now-told < int64(tellAgain) || !c.away.CompareAndSwap(told, now) {
 		return
 	}
-	c.log.Warn("holdfast: the server cannot serve a lock call, which goes on trying",
+	c.log.Warn("holdfast: the server cannot serve a lock call, which keeps trying",
 		"lock", name, "error", err, "hint", Hint(err))
 }
 

@@ -52,7 +52,7 @@ func (w *world) handOver(t *testing.T, c *holdfast.Client, seen *watch, said *jo
 		}
 		release(t, next)
 	}
-	if n := said.count("look by themselves"); n != 1 {
+	if n := said.count("so waiters poll"); n != 1 {
 		t.Errorf("said %d times:\n%s", n, said.text.String())
 	}
 	deaf := seen.of(holdfast.EventPushUnavailable, "")
@@ -81,7 +81,7 @@ func TestWhoMayNotSubscribeWaitsByLooking(t *testing.T) {
 			if name == "publish" {
 				// It can hear; but who is like it would not push.
 				w.mutual(t, as, c, seen)
-				if n := said.count("look by themselves"); n != 1 {
+				if n := said.count("so waiters poll"); n != 1 {
 					t.Errorf("%s: said %d times", name, n)
 				}
 				continue
