@@ -60,8 +60,7 @@ type ElectionOption interface {
 //
 // An option has the type of the kinds for which it has a meaning. With another
 // kind it does not compile. If a value cannot work, or if two options
-// contradict each other, the first use of the lock reports that as an
-// [ErrInvalid], and sends nothing.
+// contradict each other, the first use of the lock returns an [ErrInvalid]. It sends nothing.
 type Option interface {
 	MutexOption
 	RWMutexOption

@@ -147,8 +147,8 @@ func (t *lock) interrupted(ctx context.Context) error {
 //
 // If the server remembers no run of the job, the first run begins at once. With [StartAt]
 // it begins with the next period, like a cron job. If the server still remembers the last
-// run, the first process to ask in a period runs the job, although it did not see the
-// period begin. The server remembers a run for a period and [Config.Retention].
+// run, the first process to ask in a period runs the job. It need not have seen the period
+// begin. The server remembers a run for a period and [Config.Retention].
 func (e *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) error {
 	t := &e.lock
 	if err := t.checkDeadlock(ctx); err != nil {

@@ -270,8 +270,8 @@ func (at *attempt) join(ctx context.Context) (wire.Answer, error) {
 	return a, err
 }
 
-// prepare checks once that the server can run the scripts, that its user has the
-// permissions, and that the server can wait for the lock's acknowledgements.
+// prepare checks three things once: the server can run the scripts, its user has the
+// permissions, and the server can wait for the lock's acknowledgements.
 func (s *lock) prepare(ctx context.Context) error {
 	c := s.client
 	noPushes, err := c.preflight.Check(ctx, s.ack, s.keys(), s.channel)
