@@ -234,8 +234,8 @@ func (l *Leadership) say(ctx context.Context, word string) (string, error) {
 	})
 }
 
-// farewellLimit bounds the message to observers before a leader resigns.
-const farewellLimit = time.Second
+// resignLimit bounds the message to observers before a leader resigns.
+const resignLimit = time.Second
 
 // Resign gives the leadership up. The server grants it to the next candidate in the same
 // step. The context of the leadership ends before the client sends anything. Observers
@@ -253,7 +253,7 @@ func (l *Leadership) Resign(ctx context.Context) error {
 		// have expired.
 		select {
 		case l.turn <- struct{}{}:
-			_, _ = l.say(request.Within(request.Lasting(ctx), farewellLimit), "")
+			_, _ = l.say(request.Within(request.Lasting(ctx), resignLimit), "")
 			<-l.turn
 		default: // a proclamation is under way, and its value stays until the next leader's
 		}

@@ -294,7 +294,7 @@ func askAll(ctx context.Context, c *Client, locks []lock) (holds []*hold, busy i
 	for i := range locks {
 		keys[i], args = locks[i].key(), append(args, locks[i].base)
 	}
-	undo := func() {
+	cancelAll := func() {
 		for i := range locks {
 			c.canceller.Cancel(locks[i].attempt(attempt), c.now()+first.ttl)
 		}
@@ -309,7 +309,7 @@ func askAll(ctx context.Context, c *Client, locks []lock) (holds []*hold, busy i
 		g, err = wire.ParseAll(answer, len(locks))
 	}
 	if err != nil {
-		undo()
+		cancelAll()
 		if end := request.Ended(ctx); end != nil {
 			err = end
 		}
@@ -325,7 +325,7 @@ func askAll(ctx context.Context, c *Client, locks []lock) (holds []*hold, busy i
 			for _, other := range holds {
 				c.renewer.Remove(&other.Item)
 			}
-			undo()
+			cancelAll()
 			return nil, i, err
 		}
 		holds = append(holds, h)

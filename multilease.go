@@ -51,7 +51,7 @@ func newMultiLease(ctx, parent context.Context, c *Client, parts []*Lease) *Mult
 	}
 	l := &MultiLease{state: b}
 	if !c.fake && !parts[0].state.hold.lock.noRenewal {
-		l.leak = runtime.AddCleanup(l, leakedBundle, b)
+		l.leak = runtime.AddCleanup(l, reportMultiLeak, b)
 	}
 	return l
 }
@@ -232,8 +232,8 @@ func each(leases []*Lease, do func(*Lease) error) error {
 	return errors.Join(errs...)
 }
 
-// leakedBundle reports a lease of several locks that the program has dropped.
-func leakedBundle(b *multiLeaseState) {
+// reportMultiLeak reports a lease of several locks that the program has dropped.
+func reportMultiLeak(b *multiLeaseState) {
 	b.mu.Lock()
 	ended := b.released || errors.Is(b.cause, ErrClosed)
 	b.mu.Unlock()

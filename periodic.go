@@ -297,14 +297,14 @@ func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 	}
 	c.registration.Start()
 	attempt, _ := c.attempt()
-	undo := func() { c.canceller.CancelBy(script.CancelRun, s.attempt(attempt), c.now()+s.ttl) }
+	cancelRun := func() { c.canceller.CancelBy(script.CancelRun, s.attempt(attempt), c.now()+s.ttl) }
 	sent := c.now()
 	line, err := e.turn(ctx, attempt, first)
 	if request.Definite(err) {
 		return RunResult{}, nil, wrap("run of", s.name, err)
 	}
 	if err != nil {
-		undo()
+		cancelRun()
 		if end := request.Ended(ctx); end != nil {
 			err = end
 		}
@@ -319,12 +319,12 @@ func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 	}
 	h, err := newHold(s, grant{attempt: attempt, token: line.Token, since: sent})
 	if err != nil {
-		undo()
+		cancelRun()
 		return RunResult{HolderID: attempt}, nil, err
 	}
 	if s.ack.Wanted() {
 		if err := h.confirm(ctx); err != nil { // confirm has released the run, but not its period
-			undo()
+			cancelRun()
 			return RunResult{HolderID: attempt}, nil, err
 		}
 	}

@@ -72,7 +72,7 @@ func (t *leaseState) step(ctx context.Context, want conversion) error {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
 	var others *HeldError
-	steps, err := h.beginStep(t, want)
+	steps, err := h.beginConversion(t, want)
 	for _, want := range steps {
 		if err = h.convert(ctx, t, want); err != nil {
 			break
@@ -93,10 +93,10 @@ func (t *leaseState) step(ctx context.Context, want conversion) error {
 // wait for the other readers, and they may wait as well.
 var errOthersRead = errors.New("holdfast: cannot upgrade: other readers hold the lock")
 
-// beginStep decides which conversions t needs. It returns none if the hold already has the
+// beginConversion decides which conversions t needs. It returns none if the hold already has the
 // wanted mode. Until they are done, no other conversion begins, no reader joins the hold,
 // and the hold is not handed over.
-func (h *hold) beginStep(t *leaseState, want conversion) ([]conversion, error) {
+func (h *hold) beginConversion(t *leaseState, want conversion) ([]conversion, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, reads := h.readers[t]
