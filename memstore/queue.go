@@ -154,7 +154,7 @@ func (t *step) serveQueue(caller string) (token int64, blocked bool) {
 		t.askOneToPoll(place, caller)
 	}
 	if till := t.pollTime(token, pushed); till > t.now && q.len() > 0 &&
-		!(q.pollAt > t.now && q.pollPlace >= place) {
+		(q.pollAt <= t.now || q.pollPlace < place) {
 		t.askNextToPoll(place, t.unconfirmedClient(pushed), caller, till)
 	}
 	return token, blocked || t.unfinished || t.holder != nil && q.len() > 0

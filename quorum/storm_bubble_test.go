@@ -212,10 +212,14 @@ func (s *storm) fault() {
 		names = append(names, p.name)
 	}
 	s.logf("%s for %v: %s", what.name, long, strings.Join(names, " "))
+	var ends []func()
 	for _, p := range servers {
-		defer what.begin(s, p)()
+		ends = append(ends, what.begin(s, p))
 	}
 	time.Sleep(long)
+	for _, end := range ends {
+		end()
+	}
 }
 
 // faults are what can happen to servers. begin returns the function that ends the fault.

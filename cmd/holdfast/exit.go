@@ -118,7 +118,7 @@ holdfast demo and holdfast verify exit with 0, 1, 64 or 128+n.`)
 func wrap(text string, width int) []string {
 	var lines []string
 	line := ""
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if line != "" && len(line)+1+len(word) > width {
 			lines, line = append(lines, line), ""
 		}

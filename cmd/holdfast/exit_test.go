@@ -53,7 +53,7 @@ func TestTheDocumentsHaveTheExitCodesOfTheTool(t *testing.T) {
 
 func TestHelpHasTheExitCodes(t *testing.T) {
 	text := exitCodesText()
-	for _, line := range strings.Split(text, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		if len(line) > 80 {
 			t.Errorf("%d columns: %s", len(line), line)
 		}

@@ -34,7 +34,7 @@ holdfast help exit-codes.
                  they may be too large for a JSON number
   holders        list of: mode, client_id (random), app, host, pid, version, token,
                  since (UTC, the server's clock), age_ms, remaining_ms
-  waiting        the number of waiters
+  waiting        how many wait
   waiters        list, in order, of: position, mode, client_id, app, host, pid, version,
                  waited_ms
   last_eviction  null, or: at, by, reason

@@ -1,4 +1,4 @@
-// Package counter is a number in a file that several processes share, with the
+// Package filecounter is a number in a file that several processes share, with the
 // highest token beside it that anybody has shown. It is what the demo and the
 // fault suite put under a lock, in the place of a storage system.
 package filecounter

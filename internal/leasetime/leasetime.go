@@ -1,4 +1,4 @@
-// Package lease decides how long a lease is to be trusted and when it is
+// Package leasetime decides how long a lease is to be trusted and when it is
 // renewed. It is arithmetic: no clock is read and nothing is sent here.
 //
 // Instants are durations on one clock, see package clock.

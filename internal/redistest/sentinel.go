@@ -29,7 +29,7 @@ type Sentinel struct {
 func StartSentinel(t testing.TB, opts ...Option) *Sentinel {
 	t.Helper()
 	g := &Sentinel{t: t}
-	opts = append([]Option{replicated, Needs("behind Sentinel"), Needs("for `WaitReplicas`")}, opts...)
+	opts = append([]Option{replicated, Needs("with Sentinel"), Needs("for `WaitReplicas`")}, opts...)
 	primary := Start(t, opts...)
 	g.Servers = append([]*Server{primary}, Primaries(t, 2, append(opts, ReplicaOf(primary))...)...)
 	g.Sentinels = Primaries(t, 3, sentinelOf(primary))

@@ -1,4 +1,3 @@
-// Package request sends requests to the store and says what an error means.
 package request
 
 import (

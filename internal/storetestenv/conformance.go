@@ -12,7 +12,7 @@ import (
 func (l Library) tenant() []redistest.Option {
 	return append([]redistest.Option{
 		redistest.Tenant("storetest"), redistest.Needs("for `WaitReplicas`"),
-		redistest.Needs("where clients are closed"),
+		redistest.Needs("if a program closes clients"),
 	}, l.Needs...)
 }
 

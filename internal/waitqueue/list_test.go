@@ -25,7 +25,8 @@ func TestWaitersAreAnsweredInOrderOfArrival(t *testing.T) {
 		if ready(w) {
 			t.Fatalf("waiter %d is answered before its time", i)
 		}
-		if hold := string(rune('a' + i)); !l.give(hold, refused) || !ready(w) || w.hold != hold || w.err != refused {
+		hold := string(rune('a' + i))
+		if !l.give(hold, refused) || !ready(w) || w.hold != hold || !errors.Is(w.err, refused) {
 			t.Fatalf("waiter %d: %v, with %q and %v", i, ready(w), w.hold, w.err)
 		}
 	}

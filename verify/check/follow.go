@@ -1,5 +1,7 @@
 package check
 
+import "slices"
+
 // reading is what a server's clock said, in ns of the events' clock if it had never been
 // moved, and when that was heard of.
 type reading struct{ at, heard int64 }
@@ -38,8 +40,8 @@ func (c clock) follow(all []reading) []int64 {
 				best = g
 			}
 		}
-		for j := len(open) - 1; j >= 0; j-- {
-			g := open[j][best]
+		for j, guesses := range slices.Backward(open) {
+			g := guesses[best]
 			ahead[i-(len(open)-1-j)] = c.at(g.step)
 			best = g.after
 		}

@@ -204,7 +204,7 @@ func Read(r io.Reader) ([]Event, error) {
 			events = append(events, e)
 		}
 		if end != nil {
-			return events, nil
+			return events, nil //nolint:nilerr // the end of the file is the end of the history
 		}
 	}
 }

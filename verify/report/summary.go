@@ -160,40 +160,44 @@ func servers(record []Entry) string {
 			kinds = append(kinds, k)
 		}
 	}
-	text := "\n## Servers\n\n| server | library | rounds | acquisitions | faults | rounds with violations |\n" +
-		"|---|---|---|---|---|---|\n"
+	var text strings.Builder
+	text.WriteString("\n## Servers\n\n" +
+		"| server | library | rounds | acquisitions | faults | rounds with violations |\n" +
+		"|---|---|---|---|---|---|\n")
 	for _, k := range kinds {
 		t := sum(record, func(e Entry) bool { return kindOf(e) == k })
-		text += fmt.Sprintf("| %s | %s | %d | %d | %d | %d |\n",
+		fmt.Fprintf(&text, "| %s | %s | %d | %d | %d | %d |\n",
 			k.server, k.version, t.rounds, t.acquisitions, t.faults, t.violations+t.explained)
 	}
-	return text
+	return text.String()
 }
 
 // recoveries is how long locks stood still after faults.
 func recoveries(record []Entry) string {
-	text := "\n## Recovery\n\nFrom the end of a fault until each lock that several want was had again. " +
+	var text strings.Builder
+	text.WriteString("\n## Recovery\n\nFrom the end of a fault until each lock that several want was had again. " +
 		"Faults that were followed by another before that are left out.\n\n" +
-		"| topology | faults | p50 | p99 | longest |\n|---|---|---|---|---|\n"
+		"| topology | faults | p50 | p99 | longest |\n|---|---|---|---|---|\n")
 	for _, topology := range fault.Topologies() {
 		took := sum(record, of(topology)).recoveries
 		if len(took) == 0 {
 			continue
 		}
 		at := func(percent int) int64 { return took[max((len(took)*percent+99)/100, 1)-1] } // nearest rank
-		text += fmt.Sprintf("| %s | %d | %d ms | %d ms | %d ms |\n", topology, len(took), at(50), at(99), at(100))
+		fmt.Fprintf(&text, "| %s | %d | %d ms | %d ms | %d ms |\n", topology, len(took), at(50), at(99), at(100))
 	}
-	return text
+	return text.String()
 }
 
 // checks is what was looked at.
 func (t *total) checks() string {
-	text := "\n## Checks\n\nExcused is what is not promised under the fault that was about: " +
-		"see [faults.md](faults.md).\n\n| check | examined | excused |\n|---|---|---|\n"
+	var text strings.Builder
+	text.WriteString("\n## Checks\n\nExcused is what is not promised under the fault that was about: " +
+		"see [faults.md](faults.md).\n\n| check | examined | excused |\n|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(t.examined)) {
-		text += fmt.Sprintf("| %s | %d | %d |\n", name, t.examined[name], t.excused[name])
+		fmt.Fprintf(&text, "| %s | %d | %d |\n", name, t.examined[name], t.excused[name])
 	}
-	return text
+	return text.String()
 }
 
 func orOpen(explained string) string {

@@ -363,20 +363,26 @@ func (r *round) keys(ctx context.Context) (left, eternal int64, err error) {
 				left++
 				r.left = fmt.Sprintf("%s, for another %v", key, life)
 			}
-			if known && r.opts.URL != "" {
-				if err := rdb.Unlink(ctx, key).Err(); err != nil {
-					return 0, 0, err
-				}
+			if !known || r.opts.URL == "" {
+				continue
+			}
+			if err := rdb.Unlink(ctx, key).Err(); err != nil {
+				return 0, 0, err
 			}
 		}
 		if err := scan.Err(); err != nil {
-			if strings.HasPrefix(err.Error(), "BUSY") { // its script's killer could not come through
-				rdb.ScriptKill(ctx)
-			}
-			return 0, 0, err
+			return 0, 0, unblocked(ctx, rdb, err)
 		}
 	}
 	return left, eternal, nil
+}
+
+// unblocked ends the script that blocks a server, whose killer could not come through.
+func unblocked(ctx context.Context, rdb redis.UniversalClient, err error) error {
+	if strings.HasPrefix(err.Error(), "BUSY") {
+		rdb.ScriptKill(ctx)
+	}
+	return err
 }
 
 // excused reports whether a key may be left for so long since clocks were moved.

@@ -24,7 +24,7 @@ import (
 )
 
 // Options say what to run. The zero value of a field means its default.
-type Options struct {
+type Options struct { //nolint:recvcheck // learn alone changes them
 	Topology string        // one of fault.Topologies; default: standalone
 	URL      string        // a server of the user's, instead of servers of the suite's own
 	Prefix   string        // default: holdfast-verify

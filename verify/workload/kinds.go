@@ -123,7 +123,7 @@ func (w *worker) drop(ctx context.Context) {
 	}
 	e.Kind, e.Owner, e.Token = history.Got, l.HolderID(), l.Token()
 	w.say(e)
-	l = nil
+	l = nil //nolint:wastedassign // the handle is dropped here
 	// What ends the lease runs once the collector has seen that nobody has it.
 	runtime.GC()
 	e.Kind, e.At = history.Drop, 0
