@@ -94,6 +94,6 @@ func TestFenced(t *testing.T) {
 	out := run(t, "fenced")
 	says(t, out,
 		`^first: has the lock, and has written 100$`, `^second has the lock, and has written 250$`,
-		`^first: writes 175: refused`, `^first: releases: .*not held`, `^the balance is 250$`)
+		`^first: writes 175: refused`, `^first: releases: .*no longer held`, `^the balance is 250$`)
 	times(t, out, `has written \d+$`, 2)
 }
