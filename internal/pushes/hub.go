@@ -182,7 +182,16 @@ func (h *Hub) subscription(channel string) *subscription {
 func (h *Hub) Unsubscribed(channel string, number uint64) *Waiter {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.enlist(channel, nil, number)
+	s := h.subs[channel]
+	if s != nil {
+		select {
+		case <-s.made: // since the caller gave up: adopt came too early for this waiter
+			h.use(s)
+		default:
+			s = nil
+		}
+	}
+	return h.enlist(channel, s, number)
 }
 
 // Reaches reports whether w has a subscription, so that a push reaches it.
@@ -286,7 +295,7 @@ func (h *Hub) subscribe(s *subscription) {
 // adopt gives a new subscription to those who waited without one. Before it stood,
 // a push could not reach them: they look once more. mu is held.
 func (h *Hub) adopt(s *subscription) {
-	s.users++
+	h.use(s)
 	for _, w := range h.waiters {
 		if w.sub == nil && w.channel == s.channel {
 			w.sub = s

@@ -182,6 +182,23 @@ func TestWhoCouldNotWaitForASubscriptionHasItWhenItStands(t *testing.T) {
 	})
 }
 
+func TestAWaiterThatComesAfterTheSubscriptionHasIt(t *testing.T) {
+	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
+		other := subscribed(t, h, "channel", 1)
+		w := h.Unsubscribed("channel", 2) // it was made after the caller had given up
+		if !h.Reaches(w) {
+			t.Fatal("no push reaches it, and nothing will change that")
+		}
+		h.Forget(other)
+		time.Sleep(time.Minute)
+		feed.message("2 71")
+		if feed.stopped != 0 || len(w.Granted) != 1 {
+			t.Errorf("%d pushes, %d subscriptions ended", len(w.Granted), feed.stopped)
+		}
+		h.Forget(w)
+	})
+}
+
 func TestWhoPreparesIsToldOfARefusal(t *testing.T) {
 	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
 		feed.err = errRefused
