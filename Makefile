@@ -28,8 +28,8 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 endif
 
 # $(call each,what,command) runs a command in every module, one after the
-# other: go uses all processors for one, and tests that measure time do not
-# want company. All modules are tried; the last line names those that failed.
+# other: go uses all processors for one, and tests that measure time must not
+# run beside others. All modules are tried; the last line names those that failed.
 define each
 	@test -n "$(MODULES)" || { echo "no modules: is go.work here?" >&2; exit 1; }; \
 	failed=; count=0; \

@@ -97,25 +97,25 @@ func (s *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease, 
 
 // attempt is one acquisition at the server.
 type attempt struct {
-	c      *Client
-	lock   *lock
-	id     string
-	number uint64        // the number in id
-	asked  time.Duration // before the client sent the last request that may have led to a grant
-	sure   bool          // the last acquire was answered
-	risk   bool          // the server may keep something for the attempt: a hold or a position
-	stood  bool          // the server has put the attempt into the wait queue
-	queued uint64        // when the server last said so, by its clock, in ms
-	since  time.Duration // when the client sent the request for that answer
-	w      *pushes.Waiter
-	wake   Wake
+	c       *Client
+	lock    *lock
+	id      string
+	number  uint64        // the number in id
+	asked   time.Duration // before the client sent the last request that may have led to a grant
+	sure    bool          // the last acquire was answered
+	risk    bool          // the server may keep something for the attempt: a hold or a position
+	inQueue bool          // the server has put the attempt into the wait queue
+	queued  uint64        // when the server last said so, by its clock, in ms
+	since   time.Duration // when the client sent the request for that answer
+	w       *pushes.Waiter
+	wake    Wake
 }
 
 // attempt returns a new attempt ID of this client.
 func (c *Client) attempt() (id string, number uint64) {
 	number = c.attempts.Add(1)
-	var room [96]byte // one allocation in all
-	return string(strconv.AppendUint(append(append(room[:0], c.id...), '/'), number, 10)), number
+	var buf [96]byte // one allocation in all
+	return string(strconv.AppendUint(append(append(buf[:0], c.id...), '/'), number, 10)), number
 }
 
 // runAttempt acquires the lock at the server, or waits for it there. After an error the
@@ -136,7 +136,7 @@ func (s *lock) runAttempt(ctx context.Context, try bool) (*hold, Wake, error) {
 	at := &attempt{c: c, lock: s, id: id, number: number}
 	// To join the queue in its first request, the client must have the subscription
 	// already, or know that it cannot get one.
-	if !try {
+	if !try && c.hub.Active() {
 		if at.w = c.hub.Await(s.channel, number); at.w == nil && c.pushing.refused(c.now()) {
 			at.w = c.hub.Unsubscribed(s.channel, number)
 		}
@@ -202,7 +202,7 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 		at.sure = err == nil
 	}
 	if a.Kind == wire.Queued {
-		at.stood, at.queued, at.since = true, a.Now, sent
+		at.inQueue, at.queued, at.since = true, a.Now, sent
 	}
 	return a, err
 }
@@ -296,7 +296,7 @@ func (at *attempt) handleAnswer(ctx context.Context, a wire.Answer) (*hold, erro
 
 // granted makes a hold of a grant, or cancels it.
 func (at *attempt) granted(g grant) (*hold, error) {
-	g.attempt, g.stood = at.id, at.stood
+	g.attempt, g.queued = at.id, at.inQueue
 	h, err := newHold(at.lock, g)
 	if err != nil {
 		at.cancel()
@@ -358,7 +358,7 @@ func (s *lock) readUnder(parent context.Context) (*Lease, error) {
 		if !h.lock.rw.any() {
 			return nil, held.deadlock()
 		}
-		if t := h.newLeaseState(parent, true); h.addMember(t, held) {
+		if t := newLeaseState(parent, h, true); h.addMember(t, held) {
 			return t.handle(), nil
 		}
 	}
@@ -380,7 +380,7 @@ func (s *lock) readAlone(ctx, parent context.Context, try bool) (*Lease, Wake, e
 // newReaderLease creates a lease for a reservation of the hold. It returns nil if the hold
 // is lost.
 func (h *hold) newReaderLease(parent context.Context, local bool) *Lease {
-	if t := h.newLeaseState(parent, local); h.redeem(t) {
+	if t := newLeaseState(parent, h, local); h.redeem(t) {
 		return t.handle()
 	}
 	return nil
@@ -391,7 +391,7 @@ func (h *hold) newReaderLease(parent context.Context, local bool) *Lease {
 func (s *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold, Wake, error) {
 	do := turn.Do
 	if do == waitqueue.Check {
-		if do = turn.Hold.checkWaiters(ctx); do == waitqueue.Share && turn.Hold.reserve() {
+		if do = checkWaiters(ctx, turn.Hold); do == waitqueue.Share && turn.Hold.reserve() {
 			turn.Share(turn.Hold)
 			return turn.Hold, WakeNone, nil
 		}
@@ -406,7 +406,7 @@ func (s *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold, 
 	} else {
 		err = &HeldError{Name: s.name}
 	}
-	if held := heldIn(err); (held != nil || wavering(err)) && !try {
+	if held := heldIn(err); (held != nil || isTransient(err)) && !try {
 		turn.Waiting(held)
 		h, w, err = s.runAttempt(ctx, false)
 	}
@@ -430,7 +430,7 @@ func heldIn(err error) error {
 // checkWaiters renews the hold, because the answer tells how many wait, and decides again.
 // After an error nothing is known. Then the reader waits in the queue, where it delays
 // nobody.
-func (h *hold) checkWaiters(ctx context.Context) waitqueue.Decision {
+func checkWaiters(ctx context.Context, h *hold) waitqueue.Decision {
 	c := h.lock.client
 	ttl, sent := c.renewer.TTL(&h.Item), c.now()
 	r, got, err := c.sender.Renew(ctx, h.lock.ack, []request.Renewal{h.renewal(ttl)})
@@ -453,32 +453,32 @@ type trying struct {
 
 // tryOften acquires the lock by trying. Each try is an acquisition of its own: after a
 // failed try the caller holds nothing. An error that is not transient ends the call.
-func (t *lock) tryOften(ctx context.Context) (*Lease, error) {
-	start := t.client.now()
+func (s *lock) tryOften(ctx context.Context) (*Lease, error) {
+	start := s.client.now()
 	for n := 1; ; n++ {
-		l, err := t.acquireAs(ctx, ctx, true)
+		l, err := s.acquireAs(ctx, ctx, true)
 		var held *HeldError
 		known := errors.As(err, &held)
-		if err == nil || !known && !wavering(err) || request.Ended(ctx) != nil {
+		if err == nil || !known && !isTransient(err) || request.Ended(ctx) != nil {
 			return l, err
 		}
-		if n == t.tries {
-			told := HeldError{Name: t.name, Err: reason(err)}
+		if n == s.tries {
+			told := HeldError{Name: s.name, Err: reason(err)}
 			if known {
 				told = *held
 			}
-			told.Tries, told.Waited = n, t.client.now()-start
+			told.Tries, told.Waited = n, s.client.now()-start
 			return nil, &told
 		}
-		timer := time.NewTimer(t.pace/2 + time.Duration(t.client.chance()*float64(t.pace)))
+		timer := time.NewTimer(s.pace/2 + time.Duration(s.client.chance()*float64(s.pace)))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return nil, fmt.Errorf("holdfast: lock %q: %w", t.name, ctx.Err())
-		case <-t.client.life.Closing():
+			return nil, fmt.Errorf("holdfast: lock %q: %w", s.name, ctx.Err())
+		case <-s.client.life.Closing():
 			timer.Stop()
-			return nil, fmt.Errorf("holdfast: lock %q: %w", t.name, ErrClosed)
+			return nil, fmt.Errorf("holdfast: lock %q: %w", s.name, ErrClosed)
 		}
 	}
 }

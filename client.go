@@ -145,7 +145,7 @@ func (c *Client) listen(
 		if attempt, evicted := strings.CutPrefix(payload, "evicted "); evicted {
 			// Any program can publish such a message. So the client believes only the
 			// server's answer to a renewal.
-			c.renewer.Recheck(func(l *renewer.Item) bool { return l.Hold.(*hold).made(attempt) })
+			c.renewer.Recheck(func(l *renewer.Item) bool { return madeBy(l.Hold.(*hold).attempt)(attempt) })
 			return
 		}
 		message(payload)
@@ -288,14 +288,14 @@ func (c *Client) releaseAll(ctx context.Context, leases []*renewer.Item) error {
 			first = err
 		}
 	}
-	abreast(slices.Collect(slices.Chunk(plain, closeBatch)), func(batch []*hold) {
+	inParallel(closers, slices.Collect(slices.Chunk(plain, closeBatch)), func(_ int, batch []*hold) {
 		left, err := c.releaseBatch(ctx, batch)
 		note(len(batch)-len(left), err)
 		mu.Lock()
 		defer mu.Unlock()
 		others = append(others, left...)
 	})
-	abreast(others, func(h *hold) {
+	inParallel(closers, others, func(_ int, h *hold) {
 		err := ctx.Err() // after the time limit the remaining leases are not tried
 		if err == nil {
 			err = h.release(ctx, releaseMode{})
@@ -311,24 +311,20 @@ func (c *Client) releaseAll(ctx context.Context, leases []*renewer.Item) error {
 // closeBatch is how many holds a closing client releases in one request.
 const closeBatch = 32
 
-// plain reports whether one request may release the hold together with others.
-func (h *hold) plain() bool {
-	return h.lock.want == wire.Exclusive && h.lock.owner == "" && h.lock.minHold == 0 && h.waiting.Load() == 0
-}
-
-// abreast calls do for each element, with up to closers calls at the same time.
-func abreast[T any](all []T, do func(T)) {
+// inParallel calls do for each element and its index, with up to limit calls at the same
+// time.
+func inParallel[T any](limit int, all []T, do func(i int, one T)) {
 	var wg sync.WaitGroup
-	next := make(chan T)
-	for range min(closers, len(all)) {
+	next := make(chan int)
+	for range min(limit, len(all)) {
 		wg.Go(func() {
-			for one := range next {
-				do(one)
+			for i := range next {
+				do(i, all[i])
 			}
 		})
 	}
-	for _, one := range all {
-		next <- one
+	for i := range all {
+		next <- i
 	}
 	close(next)
 	wg.Wait()

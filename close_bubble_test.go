@@ -65,7 +65,7 @@ func TestAClosedClientRefusesEverything(t *testing.T) {
 	})
 }
 
-func TestCloseEndsTheWaiting(t *testing.T) {
+func TestCloseEndsEveryWait(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		other := mustLock(t, w.client().Mutex("remote"))
@@ -89,8 +89,8 @@ func TestCloseEndsTheWaiting(t *testing.T) {
 	})
 }
 
-// An acquisition that is under way when the client closes may be granted: then
-// it is given back, never handed out to nobody's care.
+// An acquisition that is under way when the client closes may be granted. The grant is
+// then released, and no lease is returned.
 func TestAGrantThatArrivesDuringCloseIsGivenBack(t *testing.T) {
 	for there := range 20 {
 		for back := range 20 {
@@ -156,7 +156,7 @@ func TestCloseRacingWithEverythingLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestCloseWaitsForWhatIsBeingUndone(t *testing.T) {
+func TestCloseWaitsForPendingCancels(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		release(t, mustLock(t, c.Mutex("warm")))
@@ -220,7 +220,7 @@ func TestCloseWorksAlthoughItsContextHasEnded(t *testing.T) {
 	})
 }
 
-func TestAbandonSendsNothingAndLeavesTheLockTakenForItsLease(t *testing.T) {
+func TestAbandonSendsNothingAndTheLeaseExpires(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		l := mustLock(t, c.Mutex("a"))
@@ -243,7 +243,7 @@ func TestAbandonSendsNothingAndLeavesTheLockTakenForItsLease(t *testing.T) {
 	})
 }
 
-func TestALeaseThatWasLostBeforeIsNoFaultOfClose(t *testing.T) {
+func TestCloseReportsNoErrorForALeaseThatWasLostBefore(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		l := mustLock(t, c.Mutex("a"))
@@ -266,14 +266,16 @@ func TestAnIdleClientRunsNothing(t *testing.T) {
 		}
 		l := mustLock(t, c.Mutex("a"))
 		release(t, l)
-		// Not closed, never waited: the bubble finds no goroutine of it.
+		// The client is not closed and has never waited: the bubble finds no goroutine of
+		// it.
 		if n := w.net.count("acquire") + w.net.count("release"); n != 2 {
 			t.Errorf("sent %v", w.net.sent)
 		}
 	})
 }
 
-// Guarantee: a grant that is confirmed while the client closes, which has given it back by then, is no lease.
+// Guarantee: a grant may be confirmed while the client closes. If the client has released
+// it by then, the call returns no lease.
 func TestAGrantThatIsConfirmedAsTheClientClosesIsNoLease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.SetAcks(store.Acks{Replicas: 1})
@@ -304,7 +306,8 @@ func TestAGrantThatIsConfirmedAsTheClientClosesIsNoLease(t *testing.T) {
 	})
 }
 
-// One round for all, and a bound on it, also when nobody set one.
+// Close sends one round for all leases. The round has a time limit, also if the caller
+// set none.
 func TestCloseOfManyLeasesAtASilentServerIsBounded(t *testing.T) {
 	for name, begin := range outages {
 		t.Run(name, func(t *testing.T) {
@@ -376,8 +379,8 @@ func TestASecondCloseReturnsWhenTheFirstHas(t *testing.T) {
 	})
 }
 
-// What is being undone does not hold up Close for longer than the rest.
-func TestCloseDoesNotWaitForeverForWhatIsBeingUndone(t *testing.T) {
+// Pending cancels delay Close for no longer than its other work.
+func TestCloseDoesNotWaitForeverForPendingCancels(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		release(t, mustLock(t, c.Mutex("warm")))
@@ -394,7 +397,7 @@ func TestCloseDoesNotWaitForeverForWhatIsBeingUndone(t *testing.T) {
 	})
 }
 
-// A release takes a request and one more, whatever kind of hold it is of.
+// A release takes the time of two requests at most, for every kind of hold.
 func TestAReleaseIsBounded(t *testing.T) {
 	for name, begin := range outages {
 		t.Run(name, func(t *testing.T) {
@@ -437,9 +440,9 @@ func TestAReleaseIsBounded(t *testing.T) {
 	}
 }
 
-// Who resigns second returns after the lead is given up, and those who observe
-// are told before the next leader can be.
-func TestTwoResignAtOneTime(t *testing.T) {
+// The second of two resignations returns after the leadership has ended. Observers are
+// told before there can be a next leader.
+func TestTwoResignAtTheSameTime(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		lead, err := c.Election("e").Campaign(t.Context(), "me")

@@ -42,7 +42,7 @@ func (w *world) hook(after func(ctx context.Context, action string, answer *stri
 }
 
 // A store learns from its context how long a request may take: never longer than the
-// caller waits. When that time is over, the context has ended.
+// caller waits. After that time the context has ended.
 func TestAStoreIsToldHowLongARequestMayTake(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		var given context.Context
@@ -76,7 +76,7 @@ func TestAStoreIsToldHowLongARequestMayTake(t *testing.T) {
 }
 
 // MinHold is never shortened to the server's whole milliseconds.
-func TestALockStaysTakenForNoMomentLess(t *testing.T) {
+func TestAMinimumTimeIsNeverShortened(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c, other := w.client(), w.client()
 		release(t, mustLock(t, c.Mutex("m", holdfast.MinHold(10*time.Millisecond+time.Microsecond))))
@@ -109,8 +109,8 @@ func TestSeveralLocksAreTrustedAsLongAsTheFirstThatEnds(t *testing.T) {
 	})
 }
 
-// After a failover a server may answer with a record from before. Whoever observes the
-// election is told nothing of that leader again.
+// After a failover a server may answer with an old record. An observer is not told of
+// that leader again.
 func TestAnObserverIsNotToldOfAnEarlierLeaderAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		var mu sync.Mutex
@@ -153,7 +153,8 @@ func TestAnObserverIsNotToldOfAnEarlierLeaderAgain(t *testing.T) {
 	})
 }
 
-// What was told of a leader is true as long as its lease, though the server is away.
+// What an observer was told of a leader is true until its lease expires, although the
+// server is unreachable.
 func TestAnObserverIsNotToldOfAShortAbsenceOfTheServer(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -172,7 +173,7 @@ func TestAnObserverIsNotToldOfAShortAbsenceOfTheServer(t *testing.T) {
 }
 
 // A reentrant mutex under the lease of a read-write lock of the same name would wait for itself.
-func TestAMutexIsNotEnteredUnderALeaseOfAnRWMutex(t *testing.T) {
+func TestAMutexIsNotReenteredUnderALeaseOfAnRWMutex(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		for name, take := range map[string]func(context.Context) (*holdfast.Lease, error){
@@ -190,9 +191,9 @@ func TestAMutexIsNotEnteredUnderALeaseOfAnRWMutex(t *testing.T) {
 	})
 }
 
-// A reader gives up at the moment in which another reader of its process lets it in. (Which of
-// the two it sees first is chance: so it is tried often.)
-func TestAReaderThatLeavesAsItIsLetInKeepsNothing(t *testing.T) {
+// A reader gives up at the moment at which it joins the hold of another reader. (Which of
+// the two it sees first is random, so the test tries often.)
+func TestAReaderThatGivesUpAsItIsGrantedKeepsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		var c *holdfast.Client
 		var meanwhile func()
@@ -227,7 +228,8 @@ func TestAReaderThatLeavesAsItIsLetInKeepsNothing(t *testing.T) {
 	})
 }
 
-// A grant that replicas must acknowledge is not taken from a batch, which nobody acknowledges.
+// A grant that replicas must acknowledge does not come from a batch, because a batch has
+// no acknowledgements.
 func TestManyAcquisitionsAtOnceAreAcknowledged(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()

@@ -72,7 +72,7 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 	if err := checkValue(value); err != nil {
 		return nil, err
 	}
-	lease, err := e.lock.acquire(ctx)
+	lease, err := e.lock.acquire(ctx, false)
 	if err != nil {
 		return nil, err
 	}
@@ -150,15 +150,15 @@ func (e *Election) Loop(
 				return err
 			}
 		}
-		again := errors.Is(err, ErrHeld) || errors.Is(err, ErrNotHeld) || errors.Is(err, ErrLost) || wavering(err)
+		again := errors.Is(err, ErrHeld) || errors.Is(err, ErrNotHeld) || errors.Is(err, ErrLost) || isTransient(err)
 		if ctx.Err() != nil || !again || !e.lock.client.sender.Pause(ctx, failures) {
 			return err
 		}
 	}
 }
 
-// wavering reports whether err is a transient error of the server or of the connection.
-func wavering(err error) bool {
+// isTransient reports whether err is a transient error of the server or of the connection.
+func isTransient(err error) bool {
 	return request.Transient(err) && (request.Definite(err) || errors.Is(err, ErrUnknownOutcome))
 }
 

@@ -32,7 +32,7 @@ var keptLeads struct {
 	leads []*holdfast.Leadership
 }
 
-// campaigning begins to wait, and returns when it does.
+// campaigning starts a campaign and returns when it waits.
 func campaigning(t *testing.T, e *holdfast.Election, value string) <-chan *holdfast.Leadership {
 	t.Helper()
 	done := make(chan *holdfast.Leadership, 1)
@@ -48,7 +48,7 @@ func resign(t *testing.T, l *holdfast.Leadership) {
 	}
 }
 
-// wantLeader asserts who leads, as another client sees it.
+// wantLeader asserts the leader that another client sees.
 func wantLeader(t *testing.T, e *holdfast.Election, value string, term uint64) {
 	t.Helper()
 	l, err := e.Leader(t.Context())
@@ -69,9 +69,9 @@ func TestALeaderIsSeenWithItsValueAndTerm(t *testing.T) {
 		c, eye := w.client(holdfast.Config{App: "shop"}), w.client().Election("e")
 		wantNoLeader(t, eye)
 		lead := mustCampaign(t, c.Election("e"), "10.0.0.1:80")
-		synctest.Wait() // the client has made itself known
+		synctest.Wait() // the client has registered
 		wantLeader(t, eye, "10.0.0.1:80", lead.Term())
-		synctest.Wait() // the client makes itself known beside its first acquisition
+		synctest.Wait() // the client registers with its first acquisition
 		l, _ := eye.Leader(t.Context())
 		if l.HolderID != lead.HolderID() || l.ClientID != c.ID() || l.Remaining != ttl || l.Since.IsZero() ||
 			l.Client == nil || l.Client.App != "shop" {
@@ -196,7 +196,7 @@ func TestAnElectionWaitsForTheEndOfTheLeadersFunction(t *testing.T) {
 			}
 			wantLost(t, ended(ctx), holdfast.LossEvicted)
 			wantIs(t, lead.Err(), holdfast.ErrLost)
-			time.Sleep(time.Minute) // what takes its time to stop is waited for
+			time.Sleep(time.Minute) // the election waits for a function that stops slowly
 			return errWork
 		})
 		wantIs(t, err, errWork, holdfast.ErrNotHeld)
@@ -232,7 +232,7 @@ func TestALoopCampaignsAgainAfterALoss(t *testing.T) {
 				}
 				<-ctx.Done()
 				return ctx.Err()
-			case 3: // the server is away for longer than the lease, and when it campaigns again
+			case 3: // the server is unreachable for longer than the lease, and when it campaigns again
 				w.FailRequest(func(string, []string) error { return errLink })
 				time.AfterFunc(time.Minute, func() { w.FailRequest(nil) })
 				<-ctx.Done()
@@ -294,7 +294,7 @@ func TestAFailedCampaignLeadsNothing(t *testing.T) {
 	})
 }
 
-// sightings are what an observer was told.
+// sightings are the calls of an observer.
 type sightings struct {
 	mu   sync.Mutex
 	list []string
@@ -343,7 +343,7 @@ func observe(ctx context.Context, t *testing.T, e *holdfast.Election) (*sighting
 	return s, done
 }
 
-func TestWhoObservesIsToldOfEveryChangeAtOnce(t *testing.T) {
+func TestAnObserverIsToldOfEveryChangeAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		ctx, cancel := context.WithCancel(t.Context())
 		eye := w.client()
@@ -376,7 +376,7 @@ func TestWhoObservesIsToldOfEveryChangeAtOnce(t *testing.T) {
 	})
 }
 
-func TestWhoObservesSeesACrashWhenTheLeaseIsOver(t *testing.T) {
+func TestAnObserverSeesACrashWhenTheLeaseExpires(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		ctx, cancel := context.WithCancel(t.Context())
 		c := w.client()
@@ -400,7 +400,7 @@ func TestWhoObservesSeesACrashWhenTheLeaseIsOver(t *testing.T) {
 	})
 }
 
-func TestALostPushDelaysWhoObservesByNoMoreThanALease(t *testing.T) {
+func TestALostPushDelaysAnObserverByAtMostALease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		ctx, cancel := context.WithCancel(t.Context())
 		seen, done := observe(ctx, t, w.client().Election("e"))
@@ -414,7 +414,7 @@ func TestALostPushDelaysWhoObservesByNoMoreThanALease(t *testing.T) {
 			t.Fatal(err)
 		}
 		seen.want(t, "-", "one")
-		resume() // the subscription stands again: it looks
+		resume() // the subscription is restored: it polls
 		seen.want(t, "-", "one", "two")
 		cancel()
 		<-done
@@ -422,7 +422,7 @@ func TestALostPushDelaysWhoObservesByNoMoreThanALease(t *testing.T) {
 	})
 }
 
-func TestWhoObservesIsToldWhenNothingIsKnownAnyMore(t *testing.T) {
+func TestAnObserverIsToldWhenTheLeaderIsUnknown(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		ctx, cancel := context.WithCancel(t.Context())
 		lead := mustCampaign(t, w.client().Election("e"), "one")
@@ -465,7 +465,7 @@ func TestWhoObservesIsToldWhenNothingIsKnownAnyMore(t *testing.T) {
 	})
 }
 
-func TestWithoutASubscriptionWhoObservesLooks(t *testing.T) {
+func TestWithoutASubscriptionAnObserverPolls(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		ctx, cancel := context.WithCancel(t.Context())
 		c, err := holdfast.New(&mute{w.net}, holdfast.Config{})

@@ -79,7 +79,7 @@ func (e *Election) look(ctx context.Context) (Leader, time.Duration, error) {
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		o := &observation{e: e, c: e.lock.client, yield: yield, wake: make(chan struct{}, 1), quiet: true}
-		if err := e.lock.observable(ctx); err != nil {
+		if err := observable(ctx, &e.lock); err != nil {
 			yield(Leader{}, err)
 			return
 		}
@@ -104,10 +104,10 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 }
 
 // observable refuses calls that need no request to be refused.
-func (t *lock) observable(ctx context.Context) error {
+func observable(ctx context.Context, s *lock) error {
 	switch {
-	case t.err != nil:
-		return t.err
+	case s.err != nil:
+		return s.err
 	case ctx == nil:
 		return errNoContext
 	}
@@ -131,7 +131,7 @@ type observation struct {
 	failed  int           // the number of requests in a row that failed
 }
 
-func (o *observation) nudge() {
+func (o *observation) recheck() {
 	select {
 	case o.wake <- struct{}{}:
 	default:
@@ -147,7 +147,7 @@ func (o *observation) subscribe(ctx context.Context, done <-chan struct{}) {
 	defer o.c.life.Exit()
 	bounded, cancel := context.WithTimeout(ctx, o.c.cfg.RequestTimeout)
 	defer cancel()
-	told := store.Listener{Message: func(string) { o.nudge() }, Resumed: o.nudge}
+	told := store.Listener{Message: func(string) { o.recheck() }, Resumed: o.recheck}
 	stop, err := o.c.store.Listen(bounded, o.e.watch, told)
 	if err != nil {
 		o.refused = !request.Transient(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// story tells events in a line.
+// story returns events as one line.
 func story(events []holdfast.Event) string {
 	var words []string
 	for _, e := range events {
@@ -52,9 +52,10 @@ func TestTheObserverIsToldAWholeLife(t *testing.T) {
 		synctest.Wait()
 		want := "wait wake/push grant/push wait/here release/here grant/local/here renew fail/error lost/error"
 		got := story(events.all())
-		// A pass wakes the next before the release is told: either may be first.
+		// A local hand-over wakes the next goroutine before the release is reported:
+		// either event may be first.
 		got = strings.Replace(got, "grant/local/here release/here", "release/here grant/local/here", 1)
-		// The grant that was pushed is confirmed beside.
+		// The pushed grant is confirmed at the same time.
 		if n := strings.Count(got, " renew"); n != 2 {
 			t.Errorf("renewed %d times in half a TTL: %s", n, got)
 		}

@@ -31,7 +31,7 @@ func evict(t *testing.T, c *holdfast.Client, name string, token uint64) {
 	}
 }
 
-func TestWhoeverIsEvictedIsToldByWhomAndWhy(t *testing.T) {
+func TestAnEvictedHolderIsToldByWhomAndWhy(t *testing.T) {
 	for name, learn := range map[string]func(t *testing.T, l *holdfast.Lease) error{
 		"renewal": func(_ *testing.T, l *holdfast.Lease) error { return ended(l.Context()) },
 		"release": func(t *testing.T, l *holdfast.Lease) error { return l.Release(t.Context()) },
@@ -58,9 +58,9 @@ func TestWhoeverIsEvictedIsToldByWhomAndWhy(t *testing.T) {
 	}
 }
 
-// The client had decided by its clock that the lease was lost, before it could hear
-// of the eviction.
-func TestAReleaseTellsOfAnEvictionThatNobodyHeardOf(t *testing.T) {
+// The client decided by its clock that the lease was lost, before it could learn of the
+// eviction.
+func TestAReleaseReportsAnEvictionThatWasNotNoticed(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a"))
 		evict(t, w.client(), "a", 0)
@@ -96,8 +96,8 @@ func TestALeaderAndAReaderAreToldOfTheirEviction(t *testing.T) {
 	})
 }
 
-// C16: to the process that evicts, and to the one that held, a free lock is as free
-// as to everybody else.
+// C16: after an eviction the lock is free for all clients, also in the process that
+// evicts and in the process that held it.
 func TestAfterAnEvictionTheLockIsFreeForEverybodyAtOnce(t *testing.T) {
 	for name, options := range map[string][]holdfast.MutexOption{"mutex": nil, "fixed": {holdfast.NoRenewal()}} {
 		for _, try := range []bool{true, false} {
@@ -131,7 +131,7 @@ func TestAfterAnEvictionTheLockIsFreeForEverybodyAtOnce(t *testing.T) {
 	}
 }
 
-// Who waits in the process that evicts is granted in the same step.
+// A waiter in the process that evicts is granted in the same step.
 func TestAWaiterOfTheEvictingProcessGetsTheLockAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
@@ -149,7 +149,7 @@ func TestAWaiterOfTheEvictingProcessGetsTheLockAtOnce(t *testing.T) {
 	})
 }
 
-// An eviction of somebody else, or of nobody, ends nothing of this process.
+// An eviction of another hold, or of none, ends no hold of this process.
 func TestAnEvictionEndsOnlyWhatItNames(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
@@ -181,7 +181,7 @@ func TestAnEvictionEndsOnlyWhatItNames(t *testing.T) {
 	})
 }
 
-// The error of a function is passed on as it is, when nothing else went wrong.
+// If nothing else went wrong, the error of a function is returned unchanged.
 func TestTheErrorOfAFunctionIsPassedOnAsItIs(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c, ctx := w.client(), t.Context()
@@ -210,12 +210,12 @@ func TestTheErrorOfAFunctionIsPassedOnAsItIs(t *testing.T) {
 	})
 }
 
-// A goroutine that waits in the process of the holder whom another process evicts does
-// not wait for that process's next renewal.
-func TestAnEvictionByAnotherProcessIsLearntAtOnce(t *testing.T) {
+// Another process evicts the holder. A waiting goroutine of the holder's process does not
+// wait for the next renewal.
+func TestAnEvictionByAnotherProcessIsNoticedAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c, other := w.client(), w.client()
-		// It listens since it has waited for a lock of another.
+		// It has a subscription, because it has waited for another lock.
 		blocks := mustLock(t, other.Mutex("b"))
 		time.AfterFunc(time.Millisecond, func() { release(t, blocks) })
 		release(t, mustLock(t, c.Mutex("b")))
@@ -235,7 +235,7 @@ func TestAnEvictionByAnotherProcessIsLearntAtOnce(t *testing.T) {
 	})
 }
 
-// What a push says of an eviction is asked, not believed: a false one costs a renewal.
+// A push of an eviction only makes the client ask: a false one costs a renewal.
 func TestAFalsePushOfAnEvictionEndsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c, other := w.client(), w.client()

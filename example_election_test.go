@@ -78,7 +78,7 @@ func ExampleElection_Observe() {
 func ExampleClient_Election() {
 	ctx := context.Background()
 	election := newClient(memstore.New()).Election("scheduler", holdfast.TTL(10*time.Second))
-	lead, err := election.Campaign(ctx, "10.0.0.7:8080") // a leader that dies is followed within 10 s
+	lead, err := election.Campaign(ctx, "10.0.0.7:8080") // if the leader dies, another leads within 10 s
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -128,8 +128,8 @@ func ExampleLeadership_Value() {
 	// Output: 10.0.0.7:8080
 }
 
-// The term is a fencing token: what a leader orders carries it, and who obeys
-// refuses a lower one than the highest it has seen.
+// The term is a fencing token. A leader sends it with every command, and a worker refuses
+// a lower term than the highest that it has seen.
 func ExampleLeadership_Term() {
 	ctx := context.Background()
 	election := newClient(memstore.New()).Election("scheduler")
@@ -144,7 +144,7 @@ func ExampleLeadership_Term() {
 func ExampleLeadership_Context() {
 	ctx := context.Background()
 	lead, _ := newClient(memstore.New()).Election("scheduler").Campaign(ctx, "a")
-	work := lead.Context() // for everything that only the leader may do
+	work := lead.Context() // for work that only the leader may do
 	fmt.Println("before:", work.Err())
 	_ = lead.Resign(ctx)
 	fmt.Println("after:", context.Cause(work))

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-// A function that takes the lock by itself may be called by one that has it.
+// A function that acquires a lock may be called by a function that holds it.
 func ExampleReentrant() {
 	client := newClient(memstore.New())
 	account := client.Mutex("account/7", holdfast.Reentrant())
@@ -31,8 +31,8 @@ func ExampleReentrant() {
 	// <nil>
 }
 
-// The payment hands the order on to the shipping, another process, and nobody
-// comes in between.
+// The payment hands the order over to the shipping, which is another process. No other
+// client gets the lock in between.
 func ExampleOwner() {
 	ctx := context.Background()
 	store := memstore.New()
@@ -110,7 +110,7 @@ func ExampleLease_HoldCount() {
 
 	outer, _ := report.Lock(ctx)
 	inner, _ := report.Lock(outer.Context())
-	fmt.Println(inner.HoldCount()) // what this process knows: it costs no request
+	fmt.Println(inner.HoldCount()) // this process knows it, so it costs no request
 	_, _ = outer.Release(ctx), inner.Release(ctx)
 	fmt.Println(inner.HoldCount())
 	// Output:
@@ -136,7 +136,7 @@ func ExampleMaxRenewals() {
 	options := []holdfast.MutexOption{holdfast.TTL(300 * time.Millisecond), holdfast.MaxRenewals(1)}
 	lease, _ := client.Mutex("report", options...).Lock(ctx)
 
-	<-lease.Context().Done() // a TTL after the renewal, which comes after a third of one
+	<-lease.Context().Done() // one TTL after the renewal, which comes after a third of the TTL
 	fmt.Println(errors.Is(context.Cause(lease.Context()), holdfast.ErrLost))
 	fmt.Println(errors.Is(lease.Release(ctx), holdfast.ErrNotHeld))
 	// Output:
@@ -148,15 +148,15 @@ func ExampleMaxHold() {
 	client := newClient(memstore.New())
 	err := client.Mutex("report", holdfast.MaxHold(200*time.Millisecond)).Do(context.Background(),
 		func(ctx context.Context) error {
-			<-ctx.Done() // whatever it waits for, it is told in time
+			<-ctx.Done() // the function is told in time, whatever it does
 			return context.Cause(ctx)
 		})
 	fmt.Println(errors.Is(err, holdfast.ErrLost), errors.Is(err, holdfast.ErrNotHeld))
 	// Output: true true
 }
 
-// A job that several machines start at the same hour is to run once. Their
-// clocks are less than a minute apart, and the job takes a moment.
+// Several machines start a job at the same hour, and it must run once. Their clocks
+// differ by less than a minute, and the job takes a moment.
 func ExampleMinHold() {
 	client := newClient(memstore.New())
 	for _, machine := range []string{"a", "b"} {

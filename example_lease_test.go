@@ -40,7 +40,7 @@ func ExampleLease_Err() {
 	// holdfast: lease is released
 }
 
-// Before a step that must not be cut short, see whether there is time for it.
+// Before work that must not be interrupted, check that enough of the lease remains.
 func ExampleLease_Remaining() {
 	ctx := context.Background()
 	lease, _ := newClient(memstore.New()).Mutex("report", holdfast.TTL(time.Minute)).Lock(ctx)
@@ -57,7 +57,7 @@ func ExampleLease_Remaining() {
 func ExampleLease_Deadline() {
 	ctx := context.Background()
 	lease, _ := newClient(memstore.New()).Mutex("report", holdfast.TTL(time.Minute)).Lock(ctx)
-	before := lease.Deadline() // for people and logs; decide by Remaining
+	before := lease.Deadline() // for people and logs; programs use Remaining
 	_ = lease.Extend(ctx, time.Hour)
 	fmt.Println("later by most of an hour:", lease.Deadline().Sub(before) > 50*time.Minute)
 	_ = lease.Release(ctx)
@@ -91,12 +91,12 @@ func ExampleLockInfo_Held() {
 	held, _ := client.Inspect(ctx, "report")
 	_ = lease.Release(ctx)
 	free, _ := client.Inspect(ctx, "report")
-	fmt.Println(held.Held(), free.Held()) // for people: it may be over when it is printed
+	fmt.Println(held.Held(), free.Held()) // for people: the answer may be out of date
 	// Output: true false
 }
 
-// A grant counts when a replica has it, so that a failover to that one does
-// not forget it.
+// A grant counts only when a replica has it, so that a failover to that replica does not
+// lose it.
 func ExampleWaitReplicas() {
 	ctx := context.Background()
 	s := memstore.New()
@@ -116,8 +116,7 @@ func ExampleWaitReplicas() {
 	// two of them: 1 of 2
 }
 
-// A grant counts when it is on disk, so that a crash of the server does not
-// forget it.
+// A grant counts only when it is on disk, so that a crash of the server does not lose it.
 func ExampleWaitAOF() {
 	ctx := context.Background()
 	s := memstore.New()

@@ -16,7 +16,7 @@ func ExampleRWMutex() {
 	catalogue := client.RWMutex("catalogue", holdfast.ReadTTL(10*time.Second))
 
 	first, _ := catalogue.RLock(ctx)
-	second, _ := catalogue.RLock(ctx) // beside the first, without the network
+	second, _ := catalogue.RLock(ctx) // together with the first, without the network
 	_, err := catalogue.TryLock(ctx)
 	fmt.Println("a writer beside readers:", errors.Is(err, holdfast.ErrHeld))
 	_, _ = first.Release(ctx), second.Release(ctx)
@@ -32,7 +32,7 @@ func ExampleRWMutex() {
 	// <nil>
 }
 
-// What is named here is a name and options: it is made anew wherever it is used.
+// A lock here is a name and options: make a new one wherever you need it.
 func ExampleClient_RWMutex() {
 	client := newClient(memstore.New())
 	catalogue := client.RWMutex("catalogue", holdfast.TTL(time.Minute), holdfast.ReadTTL(10*time.Second))
@@ -41,7 +41,7 @@ func ExampleClient_RWMutex() {
 	// Output: <nil>
 }
 
-// Readers look for moments: one that dies keeps no writer out for long.
+// Readers read for moments only. So a reader that dies does not block a writer for long.
 func ExampleReadTTL() {
 	ctx := context.Background()
 	catalogue := newClient(memstore.New()).RWMutex("catalogue", holdfast.ReadTTL(5*time.Second))
@@ -64,7 +64,7 @@ func ExampleRWMutex_RLock() {
 		fmt.Println(err)
 		return
 	}
-	// Under the context of a lease it enters again, past every writer that waits.
+	// Under the context of a lease the reader re-enters, before every waiting writer.
 	inner, err := catalogue.RLock(outer.Context())
 	fmt.Println("entered again:", err == nil)
 	_, _ = inner.Release(ctx), outer.Release(ctx)
@@ -86,8 +86,7 @@ func ExampleRWMutex_TryRLock() {
 	// after it: <nil>
 }
 
-// A writer waits for the readers that are in, and not for those that come
-// after it.
+// A writer waits for the present readers, and not for readers that come after it.
 func ExampleRWMutex_Lock() {
 	ctx := context.Background()
 	store := memstore.New()
@@ -150,7 +149,7 @@ func ExampleRWMutex_RDo() {
 	// <nil>
 }
 
-// What was written is read back before anybody else can write.
+// The writer reads what it has written before another client can write.
 func ExampleLease_Downgrade() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
@@ -165,7 +164,7 @@ func ExampleLease_Downgrade() {
 	// Output: true <nil>
 }
 
-// Read first, and write only if something is to be written.
+// Read first, and write only if there is something to write.
 func ExampleLease_Upgrade() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
@@ -213,7 +212,7 @@ func ExampleClient_Semaphore() {
 	// <nil>
 }
 
-// A heavy job takes several permits at once, and is not overtaken by light ones.
+// A heavy job takes several permits at once. Light jobs do not overtake it.
 func ExampleSemaphore_Acquire() {
 	ctx := context.Background()
 	converter := newClient(memstore.New()).Semaphore("converter", 8)

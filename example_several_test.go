@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-// A transfer needs both accounts, whatever order others name them in.
+// A transfer needs both accounts. The order of the names does not matter.
 func ExampleClient_MultiMutex() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
@@ -43,7 +43,7 @@ func ExampleMultiMutex_TryLock() {
 func ExampleMultiMutex_Lock() {
 	ctx := context.Background()
 	accounts := newClient(memstore.New()).MultiMutex([]string{"account/3", "account/7"}, holdfast.MaxWait(time.Second))
-	lease, err := accounts.Lock(ctx) // both, or neither and an error that names the one in the way
+	lease, err := accounts.Lock(ctx) // both, or neither and an error that names the held one
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -53,7 +53,7 @@ func ExampleMultiMutex_Lock() {
 	// Output: both are held: true
 }
 
-// When one of the locks is lost, the lease on all of them has ended.
+// When one of the locks is lost, the lease of all of them ends.
 func ExampleMultiLease_Context() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
@@ -84,12 +84,12 @@ func ExampleMultiLease_Err() {
 func ExampleMultiLease_Names() {
 	ctx := context.Background()
 	lease, _ := newClient(memstore.New()).MultiMutex([]string{"b", "a"}).Lock(ctx)
-	fmt.Println(lease.Names()) // in the order that everybody takes them in
+	fmt.Println(lease.Names()) // in the order in which every client acquires them
 	_ = lease.Release(ctx)
 	// Output: [a b]
 }
 
-// Each of the locks has a token of its own, for the resource that it guards.
+// Each of the locks has its own token, for the resource that it protects.
 func ExampleMultiLease_Token() {
 	ctx := context.Background()
 	lease, _ := newClient(memstore.New()).MultiMutex([]string{"account/3", "account/7"}).Lock(ctx)
@@ -177,7 +177,7 @@ func ExampleClient_Periodic() {
 	// copy 2 comes too early, the next period begins in hours: true
 }
 
-// At most one run in a period, whichever process comes first.
+// At most one run in each period, by the process that comes first.
 func ExamplePeriodic_Do() {
 	ctx := context.Background()
 	report := newClient(memstore.New()).Periodic("report", 24*time.Hour)
@@ -200,8 +200,8 @@ func ExamplePeriodic_Name() {
 	// Output: report
 }
 
-// The job is to run once a day from now on. Processes that still ask for once an
-// hour are told so.
+// From now on the job runs once a day. Processes that still ask for once an hour get an
+// error.
 func ExamplePeriodic_Reschedule() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
@@ -221,7 +221,7 @@ func ExamplePeriodic_Reschedule() {
 	// true
 }
 
-// A lottery at noon, UTC: every process loops, one of them runs it each day.
+// A lottery at noon, UTC: every process loops, and each day one of them runs it.
 func ExamplePeriodic_Loop() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()

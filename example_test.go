@@ -39,7 +39,7 @@ func Example() {
 	}
 	fmt.Println("a:", lease.Context().Err() == nil)
 	if err := lease.Release(ctx); err != nil {
-		fmt.Println(err) // the work may have overlapped with somebody else's
+		fmt.Println(err) // the work may have overlapped with that of another client
 	}
 
 	err = b.Mutex("invoice/42").Do(ctx, func(ctx context.Context) error {
@@ -69,7 +69,7 @@ func ExampleNew() {
 
 func ExampleMutex_Lock() {
 	client := newClient(memstore.New())
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // bounds the waiting, not the lease
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // limits the wait, not the lease
 	defer cancel()
 
 	lease, err := client.Mutex("report").Lock(ctx)
@@ -99,7 +99,7 @@ func ExampleMutex_TryLock() {
 func ExampleMutex_Do() {
 	client := newClient(memstore.New())
 	err := client.Mutex("report").Do(context.Background(), func(ctx context.Context) error {
-		// ctx is done when the lock is lost: then stop.
+		// If the lock is lost, ctx ends: then stop.
 		fmt.Println("writing")
 		return ctx.Err()
 	})
@@ -142,8 +142,8 @@ func ExampleNoRenewal() {
 	// true
 }
 
-// register is a resource that takes part: it refuses who comes with a lower
-// token than the highest it has seen.
+// register is a resource that checks tokens: it refuses a lower token than the highest
+// that it has seen.
 type register struct {
 	seen  uint64
 	value string
@@ -157,8 +157,7 @@ func (r *register) write(token uint64, value string) error {
 	return nil
 }
 
-// A holder that was paused for longer than its lease cannot know it. The
-// resource can.
+// A holder that was paused for longer than its lease does not know it. The resource does.
 func ExampleLease_Token() {
 	ctx := context.Background()
 	store := memstore.New()
@@ -184,7 +183,7 @@ func ExampleLease_Context() {
 	client := newClient(memstore.New())
 	lease, _ := client.Mutex("report").Lock(ctx)
 
-	work := lease.Context() // for everything that is done under the lock
+	work := lease.Context() // for all work under the lock
 	fmt.Println("before:", work.Err())
 	_ = lease.Release(ctx)
 	fmt.Println("after:", context.Cause(work))
@@ -198,7 +197,7 @@ func ExampleLease_Extend() {
 	client := newClient(memstore.New())
 	lease, _ := client.Mutex("report").Lock(ctx)
 
-	// Before work that may stop this process for a while.
+	// Before work that may take longer than the TTL without a renewal.
 	err := lease.Extend(ctx, 10*time.Minute)
 	fmt.Println(err, lease.Remaining() > 9*time.Minute)
 	_ = lease.Release(ctx)
@@ -217,8 +216,8 @@ func ExampleLease_Release() {
 	// holdfast: lease is released
 }
 
-// A job that several machines start at the same hour is to run once. Their
-// clocks are less than a minute apart.
+// Several machines start a job at the same hour, and it must run once. Their clocks
+// differ by less than a minute.
 func ExampleLease_ReleaseAfter() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
@@ -285,7 +284,7 @@ func ExampleClient_Close() {
 	// true
 }
 
-// A process ends, and its work must not be taken over before its lease ends.
+// A process ends, and no other process may take its work over before its lease expires.
 func ExampleClient_Abandon() {
 	ctx := context.Background()
 	store := memstore.New()

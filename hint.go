@@ -54,7 +54,7 @@ func Hint(err error) string {
 }
 
 // hints has one sentence for each error code of the server.
-var hints = map[string]string{ //nolint:gosec // it speaks of passwords and has none
+var hints = map[string]string{
 	"WRONGTYPE": "the lock's key holds data of another kind; choose another name or prefix " +
 		"(the key was left as it is)",
 	"NOAUTH":    "the server needs a password: put it into the URL (redis://:PASSWORD@host) or the client's options",

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,18 +37,8 @@ type hold struct {
 	// hasTurn: the hold has the local turn of the lock. Without the turn it is never handed
 	// over.
 	hasTurn atomic.Bool
+	queued  bool // the attempt waited in the server's wait queue
 
-	// mu guards the fields below.
-	mu     sync.Mutex
-	closed bool // the client closes, and all leases of the hold have ended
-	stood  bool // the attempt waited in the server's wait queue
-	last   bool // the hold has no further renewal and no further lease
-	// dropped: the program has dropped one of its leases.
-	dropped bool
-	lease   *leaseState // the lease that it serves now
-	lost    *LostError
-	// evicted: the eviction that ended the hold, if it is known.
-	evicted *EvictionInfo
 	members
 }
 
@@ -61,7 +52,7 @@ type grant struct {
 	waiting int
 	since   time.Duration // the lease counts from then: the server did not grant it earlier
 	pushed  time.Duration // the lease of a grant that answers no request; 0: the TTL of the request
-	stood   bool          // the attempt waited in the server's wait queue
+	queued  bool          // the attempt waited in the server's wait queue
 }
 
 // newHold makes a hold of a grant and adds it to the renewer. After an error the caller
@@ -70,7 +61,7 @@ func newHold(s *lock, g grant) (*hold, error) {
 	c := s.client
 	h := &hold{
 		Item: renewer.Item{TTL: s.ttl, NoRenewal: s.noRenewal, Renewals: s.maxRenewals},
-		lock: s, attempt: g.attempt, began: c.now(), stood: g.stood,
+		lock: s, attempt: g.attempt, began: c.now(), queued: g.queued,
 	}
 	h.server.Store(g.token)
 	h.hasTurn.Store(s.want == wire.Exclusive && s.queued())
@@ -111,14 +102,6 @@ func (h *hold) setWaiters(waiting int) {
 	h.told.Store(int64(h.lock.client.now()))
 }
 
-// mayHandOver reports whether the client knows the state of the hold on the server, and the
-// hold is live.
-func (h *hold) mayHandOver() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.lost == nil && h.unsettled == still && !h.last
-}
-
 // endReason returns why the hold serves no lease any more.
 func (h *hold) endReason() error {
 	h.mu.Lock()
@@ -133,26 +116,10 @@ func (h *hold) endReason() error {
 	return h.loss(LossReason(h.EndReason()))
 }
 
-// attach sets t as the lease that ends when the hold is lost or the client closes. It
-// reports false if that has happened already.
-func (h *hold) attach(t *leaseState) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.lost != nil || h.closed {
-		return false
-	}
-	h.lease, h.departed = t, false
-	return true
-}
-
 // finish ends the current lease because the client closes. The hold serves no further
 // lease. err is the error in the release event.
 func (h *hold) finish(err error) {
-	h.mu.Lock()
-	h.closed = true
-	all := h.leases()
-	h.mu.Unlock()
-	for _, t := range all {
+	for _, t := range h.close() {
 		for _, live := range t.finish(ErrClosed) {
 			if !live.isDropped() {
 				h.lock.client.events.tell(news{hold: h, lease: live, event: live.ending(EventRelease, false, err)})
@@ -173,75 +140,117 @@ type releaseMode struct {
 // more, because a repeated release does no harm. After that it continues in the background
 // until the lease has ended.
 func (h *hold) release(ctx context.Context, how releaseMode) error {
-	ctx = request.Lasting(ctx)
-	c, s := h.lock.client, h.lock
-	start := c.now()
+	return releasing{h, how, h.lock.client.now()}.run(request.Lasting(ctx))
+}
+
+// releasing is the release of a hold.
+type releasing struct {
+	*hold
+	how   releaseMode
+	start time.Duration
+}
+
+func (r releasing) run(ctx context.Context) error {
+	c, s, how := r.lock.client, r.lock, r.how
 	switch {
 	case how.reopen:
-		return h.reopen(ctx)
-	case how.keep > 0 && !h.exclusive():
-		return h.keep(ctx, how.keep)
+		return r.reopen(ctx)
+	case how.keep > 0 && (s.limit > 0 || r.isShared()):
+		return r.keep(ctx)
 	case how.keep > 0 || s.minHold > 0:
 		args := s.owned([]string{
-			h.attempt, wire.Number(h.server.Load()), ceilMillis(s.minHold), ceilMillis(how.keep), c.retention, s.base,
+			r.attempt, wire.Number(r.server.Load()), ceilMillis(s.minHold), ceilMillis(how.keep), c.retention, s.base,
 		})
-		return h.sendRelease(ctx, ctx, start, script.ReleaseAfter, args)
+		return r.send(ctx, ctx, script.ReleaseAfter, args)
 	}
 	limit := ctx
-	if batch := h.batch(ctx); batch != nil {
-		if item := batch.Enter(request.One{Key: s.key(), Attempt: h.attempt}); item == nil {
+	_, bounded := ctx.Deadline()
+	if batch := c.sender.Releases(); batch != nil && !bounded && r.plain() {
+		if item := batch.Enter(request.One{Key: s.key(), Attempt: r.attempt}); item == nil {
 			defer batch.Exit()
 		} else {
-			limit = c.sender.Twice(ctx, start) // includes the wait for the batch
+			limit = c.sender.Twice(ctx, r.start) // includes the wait for the batch
 			if o := <-item.Answer; o.Done {
 				return nil
 			}
 			// Not released, or not known. A release finds out, because it may run twice.
 		}
 	}
-	args := s.owned([]string{h.attempt, wire.Number(h.server.Load()), c.retention, s.base})
-	return h.sendRelease(ctx, limit, start, script.Release, args)
+	args := s.owned([]string{r.attempt, wire.Number(r.server.Load()), c.retention, s.base})
+	return r.send(ctx, limit, script.Release, args)
 }
 
-// batch returns the batch for releases without waiters. It returns nil if this release must
-// go alone.
-func (h *hold) batch(ctx context.Context) *request.Batcher {
-	if _, limited := ctx.Deadline(); limited ||
-		h.lock.want != wire.Exclusive || h.lock.owner != "" || h.waiting.Load() > 0 {
-		return nil
+// handOverOrRelease hands the hold over, or releases it and gives up the turn.
+func (h *hold) handOverOrRelease(ctx context.Context, how releaseMode) (local bool, err error) {
+	c := h.lock.client
+	if how == (releaseMode{}) && h.hasTurn.Load() && h.lock.turn().HandOver(h) {
+		return true, nil
 	}
-	return h.lock.client.sender.Releases()
+	if c.renewer.Remove(&h.Item) {
+		err = h.release(ctx, how)
+	} else {
+		err = h.releaseLost(ctx)
+	}
+	h.leaveTurn()
+	return false, err
 }
 
-// sendRelease sends a release or a release_after, within limit, which is ctx or a shorter
+// releaseLost releases a hold that has ended. If only the confirmations were lost, the
+// server may still keep the hold. The work has ended, so the hold on the server ends too.
+//
+// If the clock alone ended the hold, releaseLost also finds out whether an operator evicted
+// it.
+func (h *hold) releaseLost(ctx context.Context) error {
+	var lost *LostError
+	err := h.endReason()
+	if !errors.As(err, &lost) {
+		return err
+	}
+	if lost.Reason == LossExpired || lost.Reason == LossLimit {
+		_, _ = h.readEviction(request.Lasting(ctx))
+	}
+	switch {
+	case lost.Reason != LossExpired && lost.Reason != LossLimit:
+	case h.lock.minHold > 0:
+		h.lock.client.life.Go(func() { _ = h.release(h.lock.client.life.Context(), releaseMode{}) })
+	default:
+		h.lock.client.canceller.Cancel(h.lock.attempt(h.attempt), h.lock.client.now())
+	}
+	return fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
+}
+
+// plain reports whether one request may release the hold together with others.
+func (h *hold) plain() bool {
+	return h.lock.want == wire.Exclusive && h.lock.owner == "" && h.lock.minHold == 0 && h.waiting.Load() == 0
+}
+
+// send sends a release or a release_after, within limit, which is ctx or a shorter
 // context. If a copy of the request has run, the server gives the same answer again.
-func (h *hold) sendRelease(
-	ctx, limit context.Context, start time.Duration, action *script.Script, args []string,
-) error {
-	c, s := h.lock.client, h.lock
+func (r releasing) send(ctx, limit context.Context, action *script.Script, args []string) error {
+	c, s := r.lock.client, r.lock
 	a, err := c.sender.AskTwice(limit, action, s.keys(), args)
 	switch {
 	case err != nil:
 		if request.Transient(err) {
-			h.releaseLater(action, args)
+			r.later(action, args)
 		}
 		return wrap("release of", s.name, request.InTime(ctx, err))
 	case a.Kind == wire.Released, a.Kind == wire.Kept, a.Kind == wire.Held: // Held: others of the named owner hold it
 		return nil
 	case a.Kind == wire.Gone:
-		return h.gone(c.sender.Twice(limit, start))
+		return r.gone(c.sender.Twice(limit, r.start))
 	}
 	return wrap("release of", s.name, wire.BadAnswer("another kind to release"))
 }
 
-// releaseLater repeats the release in the background until the lease has ended. If a
+// later repeats the release in the background until the lease has ended. If a
 // release_after gets no answer, the lock may be free at the lease's end, before the minimum
 // time has passed.
-func (h *hold) releaseLater(action *script.Script, args []string) {
-	c, s := h.lock.client, h.lock
-	until := max(c.now(), h.Deadline())
+func (r releasing) later(action *script.Script, args []string) {
+	c, s := r.lock.client, r.lock
+	until := max(c.now(), r.Deadline())
 	if action == script.Release {
-		c.canceller.Cancel(s.attempt(h.attempt), until)
+		c.canceller.Cancel(s.attempt(r.attempt), until)
 		return
 	}
 	again := func(ctx context.Context) (known bool, err error) {
@@ -253,50 +262,43 @@ func (h *hold) releaseLater(action *script.Script, args []string) {
 
 // reopen gives up the run and its period. Without an answer the period may stay marked. The
 // client retries in the background for one TTL.
-func (h *hold) reopen(ctx context.Context) error {
-	c, s := h.lock.client, h.lock
-	a, err := c.sender.Ask(ctx, script.CancelRun, s.keys(), []string{h.attempt, c.retention, s.base})
+func (r releasing) reopen(ctx context.Context) error {
+	c, s := r.lock.client, r.lock
+	a, err := c.sender.Ask(ctx, script.CancelRun, s.keys(), []string{r.attempt, c.retention, s.base})
 	switch {
 	case err != nil:
 		if request.Transient(err) {
-			c.canceller.CancelBy(script.CancelRun, s.attempt(h.attempt), c.now()+s.ttl)
+			c.canceller.CancelBy(script.CancelRun, s.attempt(r.attempt), c.now()+s.ttl)
 		}
 		return wrap("release of", s.name, err)
 	case a.Kind == wire.None:
-		return fmt.Errorf("%w: %w", ErrNotHeld, h.lostFor(renewer.NotHeld))
+		return fmt.Errorf("%w: %w", ErrNotHeld, r.lostFor(renewer.NotHeld))
 	}
 	return nil
 }
 
-// keep makes the lease of a reader or of permits last for delay, and no longer.
-func (h *hold) keep(ctx context.Context, delay time.Duration) error {
-	delay = (delay + time.Millisecond - 1).Truncate(time.Millisecond)
-	lost, err := h.extend(ctx, delay)
+// keep makes the lease of a reader or of permits last for the delay, and no longer.
+func (r releasing) keep(ctx context.Context) error {
+	delay := (r.how.keep + time.Millisecond - 1).Truncate(time.Millisecond)
+	lost, err := r.extend(ctx, delay)
 	if err != nil {
-		return wrap("release of", h.lock.name, err)
+		return wrap("release of", r.lock.name, err)
 	}
 	if lost != "" {
-		return fmt.Errorf("%w: %w", ErrNotHeld, h.lostFor(lost))
+		return fmt.Errorf("%w: %w", ErrNotHeld, r.lostFor(lost))
 	}
 	return nil
-}
-
-// exclusive reports whether the hold is neither shared nor one of permits.
-func (h *hold) exclusive() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.lock.limit == 0 && !h.shared
 }
 
 // gone returns the error for a hold that the server no longer knows. It asks the server for
 // the eviction and the current holder. If the server does not answer, the error is less
 // precise.
-func (h *hold) gone(ctx context.Context) error {
-	h.cancelPosition()
-	r, reason := h.readEviction(ctx)
-	err := fmt.Errorf("%w: %w", ErrNotHeld, h.lostFor(reason))
-	for _, other := range r.Holders {
-		if other.Mode == wire.Exclusive && (h.lock.owner == "" || wire.Owner(other.Owner) != h.lock.owner) {
+func (r releasing) gone(ctx context.Context) error {
+	r.cancelPosition()
+	record, reason := r.readEviction(ctx)
+	err := fmt.Errorf("%w: %w", ErrNotHeld, r.lostFor(reason))
+	for _, other := range record.Holders {
+		if other.Mode == wire.Exclusive && (r.lock.owner == "" || wire.Owner(other.Owner) != r.lock.owner) {
 			return fmt.Errorf("%w: %w", ErrHeldByOther, err)
 		}
 	}
@@ -306,90 +308,125 @@ func (h *hold) gone(ctx context.Context) error {
 // ceilMillis writes a duration in whole milliseconds, rounded up.
 func ceilMillis(d time.Duration) string { return wire.Millis(d + time.Millisecond - 1) }
 
-// members are the readers under one hold. While the hold is shared, they are all of its
-// leases. Otherwise they are re-entries under the writer's lease. hold.mu guards the
-// fields.
+// members are the leases under one hold, and what decides whether one more may join. While
+// the hold is shared, all of its leases are readers'. Otherwise it serves one lease, and the
+// readers are re-entries under that.
 type members struct {
+	mu         sync.Mutex  // guards the fields below
+	lease      *leaseState // the lease that the hold serves now; nil while it is shared
 	readers    map[*leaseState]struct{}
+	lost       *LostError
+	evicted    *EvictionInfo // the eviction that ended the hold, if it is known
 	keptUntil  time.Duration // the lock stays held until then, also after the last reader's release
 	reserved   int32         // reservations: readers that are let in and have no lease yet
 	unsettled  conversion    // a conversion that is under way or has an unknown outcome
 	shared     bool          // shared on the server, as far as the client knows
 	converting bool          // a conversion is under way
 	departed   bool          // the holder has released its lease
+	dropped    bool          // the program has dropped one of the leases
+	last       bool          // the hold has no further renewal and no further lease
+	closed     bool          // the client closes, and all leases have ended
+}
+
+// close ends the hold for all callers, because the client closes. It returns the leases.
+func (m *members) close() []*leaseState {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	return m.leases()
 }
 
 // reading returns how many leases and reservations of readers the hold has. The caller
 // holds h.mu.
-func (h *hold) reading() int { return len(h.readers) + int(h.reserved) }
+func (m *members) reading() int { return len(m.readers) + int(m.reserved) }
 
-// leases returns all leases under the hold. The caller holds h.mu.
-func (h *hold) leases() (all []*leaseState) {
-	if h.lease != nil {
-		all = append(all, h.lease)
+// leases returns all leases under the hold. The caller holds m.mu.
+func (m *members) leases() (all []*leaseState) {
+	if m.lease != nil {
+		all = append(all, m.lease)
 	}
-	for t := range h.readers {
+	for t := range m.readers {
 		all = append(all, t)
 	}
 	return all
 }
 
-// reserve adds a reservation for one more reader. The reader redeems it or gives it back.
-// It reports false if the hold has ended or a conversion is under way.
-func (h *hold) reserve() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.lost != nil || h.closed || h.last || !h.shared || h.unsettled != still || h.reading() == 0 {
+// attach sets t as the lease that ends when the hold is lost or the client closes. It
+// reports false if that has happened already.
+func (m *members) attach(t *leaseState) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lost != nil || m.closed {
 		return false
 	}
-	h.reserved++
+	m.lease, m.departed = t, false
+	return true
+}
+
+// mayHandOver reports whether the client knows the state of the hold on the server, and the
+// hold may have one more lease.
+func (m *members) mayHandOver() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lost == nil && m.unsettled == still && !m.last
+}
+
+// reserve adds a reservation for one more reader. The reader redeems it or gives it back.
+// It reports false if the hold has ended or a conversion is under way.
+func (m *members) reserve() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lost != nil || m.closed || m.last || !m.shared || m.unsettled != still || m.reading() == 0 {
+		return false
+	}
+	m.reserved++
 	return true
 }
 
 // redeem turns a reservation into a lease of a reader. If the hold was lost or the client
 // has closed, it drops the reservation and reports false.
-func (h *hold) redeem(t *leaseState) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.reserved--
-	if h.lost != nil || h.closed {
+func (m *members) redeem(t *leaseState) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reserved--
+	if m.lost != nil || m.closed {
 		return false
 	}
-	h.addReader(t)
+	m.addReader(t)
 	return true
 }
 
 // addMember adds a lease beside held, under whose context it was acquired.
-func (h *hold) addMember(t, held *leaseState) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	_, reads := h.readers[held]
-	if h.lost != nil || h.closed || !reads && h.lease != held {
+func (m *members) addMember(t, held *leaseState) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, reads := m.readers[held]
+	if m.lost != nil || m.closed || !reads && m.lease != held {
 		return false
 	}
-	h.addReader(t)
+	m.addReader(t)
 	return true
 }
 
-func (h *hold) addReader(t *leaseState) {
-	if h.readers == nil {
-		h.readers = make(map[*leaseState]struct{})
+func (m *members) addReader(t *leaseState) {
+	if m.readers == nil {
+		m.readers = make(map[*leaseState]struct{})
 	}
-	h.readers[t] = struct{}{}
+	m.readers[t] = struct{}{}
+}
+
+// isShared reports whether the hold is shared, as far as the client knows.
+func (m *members) isShared() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.shared
 }
 
 // joinable reports whether readers may find and join the hold.
-func (h *hold) joinable() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.lost == nil && !h.closed && !h.last && h.shared && h.reading() > 0
-}
-
-// reads reports whether the lease is a reader's.
-func (t *leaseState) reads() bool {
-	t.hold.mu.Lock()
-	defer t.hold.mu.Unlock()
-	return t.hold.lease != t
+func (m *members) joinable() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lost == nil && !m.closed && !m.last && m.shared && m.reading() > 0
 }
 
 // of reports whether the lease is one of this lock.
@@ -408,8 +445,8 @@ func (h *hold) unreserve() {
 	}
 }
 
-// alone reports whether no reader is left. The caller holds h.mu.
-func (h *hold) alone() bool { return h.shared && h.reading() == 0 }
+// alone reports whether no reader is left. The caller holds m.mu.
+func (m *members) alone() bool { return m.shared && m.reading() == 0 }
 
 // removal says what must follow after a lease has left its hold.
 type removal uint8
@@ -421,22 +458,23 @@ const (
 	asGuest                 // it had ended with the writer's lease, under which it was acquired
 )
 
-// remove removes a lease from its hold. After that the lease cannot convert the hold.
-func (h *hold) remove(t *leaseState) removal {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.lease == t {
-		h.departed = true
-		return asHolder
+// remove removes a lease from its hold. After that the lease cannot convert the hold. The
+// re-entries under a writer's lease end with it: remove returns them as guests.
+func (m *members) remove(t *leaseState) (as removal, guests map[*leaseState]struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lease == t {
+		guests, m.readers, m.departed = m.readers, nil, true
+		return asHolder, guests
 	}
-	if _, in := h.readers[t]; !in {
-		return asGuest
+	if _, in := m.readers[t]; !in {
+		return asGuest, nil
 	}
-	delete(h.readers, t)
-	if h.alone() {
-		return asLast
+	delete(m.readers, t)
+	if m.alone() {
+		return asLast, nil
 	}
-	return asOne
+	return asOne, nil
 }
 
 // afterReader does what must follow after a reader's lease has left.
@@ -467,25 +505,43 @@ func (h *hold) releaseShared(ctx context.Context) error {
 	return err
 }
 
-// keepFor keeps the lock held for at least delay, also while other readers hold it.
-func (t *leaseState) keepFor(delay time.Duration) {
-	h := t.hold
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if _, reads := h.readers[t]; reads && h.shared {
-		h.keptUntil = max(h.keptUntil, h.lock.client.now()+delay)
+// noneInUse reports whether the program has dropped all leases. Then there is no further
+// one.
+func (m *members) noneInUse() bool {
+	for {
+		m.mu.Lock()
+		dropped, reserved, all := m.dropped, m.reserved, m.leases()
+		m.mu.Unlock()
+		if !dropped || reserved > 0 || slices.ContainsFunc(all, (*leaseState).inUse) {
+			return false
+		}
+		m.mu.Lock()
+		same := m.reserved == 0 && len(m.leases()) == len(all)
+		if same {
+			m.last = true
+		}
+		m.mu.Unlock()
+		if same {
+			return true
+		}
 	}
 }
 
-// endMembers ends the re-entries under the writer's lease, which ends now.
-func (h *hold) endMembers() {
-	h.mu.Lock()
-	guests := h.readers
-	h.readers = nil
-	h.mu.Unlock()
-	for t := range guests {
-		t.end(ErrReleased)
+// keepUntil keeps the lock held until then, also while other readers hold it, if t is the
+// lease of a reader.
+func (m *members) keepUntil(then time.Duration, t *leaseState) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, reads := m.readers[t]; reads && m.shared {
+		m.keptUntil = max(m.keptUntil, then)
 	}
+}
+
+// reads reports whether the lease is a reader's.
+func (m *members) reads(t *leaseState) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lease != t
 }
 
 // errReads is the part of a deadlock error that is specific to a reader.
@@ -493,7 +549,7 @@ var errReads = errors.New("it holds the lock as a reader")
 
 // deadlock returns the error for a call under the context of its own lock's lease.
 func (t *leaseState) deadlock() error {
-	if t.hold.lock.rw.any() && t.reads() {
+	if t.hold.lock.rw.any() && t.hold.reads(t) {
 		return fmt.Errorf("holdfast: lock %q: %w: %w", t.hold.lock.name, ErrDeadlock, errReads)
 	}
 	return fmt.Errorf("holdfast: lock %q: %w", t.hold.lock.name, ErrDeadlock)

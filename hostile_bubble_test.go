@@ -13,8 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// liar is a server that answers what it is told to, whatever it is asked: one line after the
-// other, from the start again when they are over. ME stands for the attempt that asks.
+// liar is a server that gives the answers of a script, whatever the request: one line
+// after the other, and then again from the start. ME stands for the attempt of the
+// request.
 //
 //	!       the connection breaks
 //	?       no answer
@@ -125,7 +126,7 @@ func (l *liar) Server(ctx context.Context) (store.ServerInfo, error) {
 	return store.ServerInfo{}, nil
 }
 
-// patiently makes a call that waits for ten seconds at most, and then for requests that
+// patiently makes a call with a limit of ten seconds, and then waits for requests that
 // are under way.
 func patiently(t *testing.T, what string, call func(ctx context.Context) error) {
 	t.Helper()
@@ -138,7 +139,7 @@ func patiently(t *testing.T, what string, call func(ctx context.Context) error) 
 	}
 }
 
-// against uses whatever it is given by the server.
+// against uses every result that the server gives it.
 func against(t *testing.T, what string, l *holdfast.Lease, err error) error {
 	t.Helper()
 	if err != nil {
@@ -158,7 +159,7 @@ func against(t *testing.T, what string, l *holdfast.Lease, err error) error {
 	return nil
 }
 
-// everything calls all that there is, one after the other.
+// everything makes every call, one after the other.
 func everything(t *testing.T, c *holdfast.Client) {
 	t.Helper()
 	rw, sem := c.RWMutex("b"), c.Semaphore("c", 3)
@@ -196,8 +197,8 @@ func everything(t *testing.T, c *holdfast.Client) {
 	})
 }
 
-// Whatever a broken or hostile server answers and pushes: every call comes back, nothing
-// panics, the client closes, and it does not ask all the time.
+// Whatever a broken or hostile server answers and pushes: every call returns, nothing
+// panics, the client closes, and it does not send requests all the time.
 func FuzzReplies(f *testing.F) {
 	for _, lines := range []string{
 		"granted 1795252066322120 3", "queued 1 0 7", "queued 1 3153600000000 7", "busy 0 -", "conflict 3",

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// What cannot work is refused before anything is asked of the server, by an
-// error that names the value that is wrong and says what to do.
+// Invalid input is refused before any request. The error names the wrong value and says
+// what to do.
 func TestBadInputIsRefusedWithWhatToDo(t *testing.T) {
 	lock := func(_ *holdfast.Lease, err error) error { return err }
 	locks := func(_ *holdfast.MultiLease, err error) error { return err }
@@ -59,7 +59,8 @@ func TestBadInputIsRefusedWithWhatToDo(t *testing.T) {
 	})
 }
 
-// What only the server can know is refused there, and nothing changes.
+// If only the server can know that a request is wrong, the server refuses it, and nothing
+// changes.
 func TestAConflictIsRefusedWithWhatToDo(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
@@ -78,7 +79,7 @@ func TestAConflictIsRefusedWithWhatToDo(t *testing.T) {
 		}
 		release(t, permit)
 
-		// Two readers step up at once, of one process and of two.
+		// Two readers upgrade at the same time, of one process and of two.
 		for _, other := range []*holdfast.Client{a, b} {
 			readers := []*holdfast.Lease{must(t, a.RWMutex("page").RLock), must(t, other.RWMutex("page").RLock)}
 			refusals := make(chan error, len(readers))

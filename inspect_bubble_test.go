@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func TestInspectShowsWhoHoldsAndWhoWaits(t *testing.T) {
+func TestInspectShowsHoldersAndWaiters(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a := w.client(holdfast.Config{App: "billing job"})
 		b := w.client(holdfast.Config{App: "report"})

@@ -34,7 +34,7 @@ func (l listener) Observe(e holdfast.Event) {
 	}
 }
 
-// journal is a log that two goroutines may use.
+// journal is a log that several goroutines may use.
 type journal struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -62,17 +62,17 @@ func (j *journal) says(text string, token uint64) bool {
 	return false
 }
 
-// plain hides that memstore brings a clock of its own.
+// plain hides the clock of memstore.
 type plain struct{ store.Store }
 
-// fleeting is a TTL that a test can wait for.
+// fleeting is a TTL for which a test can wait.
 const fleeting = 600 * time.Millisecond
 
-// patience bounds the wait for what must happen.
+// patience is the longest wait for an event.
 const patience = 20 * time.Second
 
-// dropping is a client whose leases the collector finds: it runs outside of a
-// bubble, for the collector's goroutine may not touch what belongs to one.
+// dropping is a client whose leases the garbage collector finds. It runs outside of a
+// bubble, because the collector's goroutine may not use what belongs to a bubble.
 type dropping struct {
 	*holdfast.Client
 	store *memstore.Store
@@ -100,8 +100,8 @@ func newDropping(t *testing.T) *dropping {
 	return d
 }
 
-// dropped has take drop leases, and runs the collector until it has told of so
-// many. On a machine that is so busy that a lease is lost before, it is taken again.
+// dropped makes take drop leases, and runs the collector until that many are reported. On
+// a busy machine a lease may be lost before; then it is acquired again.
 func (d *dropping) dropped(t *testing.T, n int, take func()) (leaks []holdfast.Event) {
 	t.Helper()
 	limit := time.After(patience)
@@ -121,7 +121,7 @@ func (d *dropping) dropped(t *testing.T, n int, take func()) (leaks []holdfast.E
 	return leaks
 }
 
-// soon is a context in which everything must happen.
+// soon is a context with the time limit of the test.
 func soon(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -138,8 +138,8 @@ func (d *dropping) wantExpired(t *testing.T, name string, token uint64) {
 	}
 }
 
-// Whatever it is that was dropped: nothing frees it but its TTL, nobody renews
-// it, and a line in the log names the lock and the place.
+// Any dropped lease is freed only by its TTL and is no longer renewed. A line in the log
+// names the lock and the line of code.
 func TestALeaseThatIsDroppedIsReportedAndEndsWithItsTTL(t *testing.T) {
 	must := func(l *holdfast.Lease, err error) *holdfast.Lease {
 		if err != nil {
@@ -191,7 +191,8 @@ func TestALeaseThatIsDroppedIsReportedAndEndsWithItsTTL(t *testing.T) {
 			if leak := d.dropped(t, 1, func() { token = take(d) })[0]; leak.Name != "a" || leak.Token != token {
 				t.Errorf("reported as %+v", leak)
 			}
-			// The lock is had when the TTL is over: renewed no more, freed not earlier.
+			// The lock is free after the TTL: no renewal extends it, and nothing frees it
+			// earlier.
 			l, err := d.other.Mutex("a").Lock(ctx)
 			if err != nil {
 				t.Fatal(err)
@@ -232,16 +233,16 @@ func TestEachOfSeveralLocksThatWereDroppedEndsWithItsTTL(t *testing.T) {
 	if err := l.Release(ctx); err != nil {
 		t.Error(err)
 	}
-	if text := d.log.String(); !strings.Contains(text, "[a b]") || !strings.Contains(text, "leak_test.go:") {
+	if text := d.log.String(); !strings.Contains(text, `lock="a, b"`) || !strings.Contains(text, "leak_test.go:") {
 		t.Errorf("logged: %q", text)
 	}
 }
 
-// A reader that is dropped takes nothing from those who read beside it, and a
+// A reader that is dropped takes nothing from the other readers, and a
 // reader that comes later gets a hold that is renewed.
 func TestADroppedReaderLeavesTheOthersAlone(t *testing.T) {
 	d, ctx := newDropping(t), soon(t)
-	rw := d.RWMutex("a", holdfast.TTL(10*fleeting)) // for a machine that stands still for a while
+	rw := d.RWMutex("a", holdfast.TTL(10*fleeting)) // for a machine that pauses for a while
 	read := func() *holdfast.Lease {
 		l, err := rw.RLock(ctx)
 		if err != nil {
@@ -255,7 +256,7 @@ func TestADroppedReaderLeavesTheOthersAlone(t *testing.T) {
 	if token != l.Token() {
 		t.Fatalf("they do not share a hold: tokens %d and %d", token, l.Token())
 	}
-	select { // what was renewed before the drop does not count
+	select { // renewals before the drop do not count
 	case <-d.leaks.renewed:
 	default:
 	}
@@ -269,7 +270,7 @@ func TestADroppedReaderLeavesTheOthersAlone(t *testing.T) {
 	if err := l.Release(ctx); err != nil {
 		t.Error(err)
 	}
-	later := read() // the hold of the dropped one is for nobody
+	later := read() // nobody joins the hold of the dropped lease
 	if later.Token() == token {
 		t.Error("a reader joined a hold that is not renewed")
 	}
@@ -286,9 +287,9 @@ func TestADroppedReaderLeavesTheOthersAlone(t *testing.T) {
 	}
 }
 
-// To take a fixed lease and let it run out is a way to do something at most once in
-// its time: nobody is told of that.
-func TestAFixedLeaseThatIsDroppedIsNotReported(t *testing.T) {
+// A program may acquire a lease without renewal and let it expire, to do something at
+// most once in that time. That is not reported.
+func TestALeaseWithoutRenewalThatIsDroppedIsNotReported(t *testing.T) {
 	d, ctx := newDropping(t), soon(t)
 	token := func() uint64 {
 		l, err := d.Mutex("a", holdfast.NoRenewal()).Lock(ctx)

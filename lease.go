@@ -9,11 +9,12 @@ import (
 	"log/slog"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/request"
+	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // Lease is one acquisition of a lock. It is safe for use by many goroutines. Any goroutine
@@ -34,22 +35,29 @@ type Lease struct{ state *leaseState }
 type leaseState struct {
 	hold   *hold
 	token  atomic.Uint64
-	first  *leaseState     // the first lease of this re-entry; nil if this lease is the first
+	first  *leaseState     // the first lease of this re-entry; the others are stored there
 	parent context.Context // the context of the call that acquired the lease
 	start  time.Duration
-	local  bool    // acquired without a request to the server
 	taken  uintptr // where the caller acquired it; 0 if there is no logger
 
 	reported reported // guarded by the notifier
 
-	// mu guards the fields below. Under mu the code calls nothing but cancel.
-	mu       sync.Mutex
-	released bool        // the caller has called Release
-	left     bool        // this first lease is released; re-entries beside it may still be live
-	dropped  bool        // the caller has dropped the lease
-	early    bool        // a caller has seen the loss before the renewer reported it
-	cause    error       // why it ended; nil while held
+	leaseEnd
+	local bool // acquired without a request to the server
+
+	// mu, of the leaseEnd, guards the fields below.
+	left    bool // this first lease is released; re-entries beside it may still be live
+	dropped bool // the caller has dropped the lease
+	early   bool // a caller has seen the loss before the renewer reported it
+}
+
+// leaseEnd is the end of a Lease or of a MultiLease: why it ended, and which contexts end
+// with it.
+type leaseEnd struct {
+	mu       sync.Mutex  // guards the fields below; under mu the code calls nothing but cancel
+	cause    error       // nil while held
 	extra    *leaseExtra // nil until it is needed
+	released bool        // the caller has called Release
 }
 
 // leaseExtra holds the fields that few leases need.
@@ -59,13 +67,86 @@ type leaseExtra struct {
 	reentries
 }
 
-// more returns the lease's extra fields, to be changed by the caller. The caller holds
-// t.mu.
-func (t *leaseState) more() *leaseExtra {
-	if t.extra == nil {
-		t.extra = new(leaseExtra)
+// more returns the extra fields, to be changed by the caller. The caller holds e.mu.
+func (e *leaseEnd) more() *leaseExtra {
+	if e.extra == nil {
+		e.extra = new(leaseExtra)
 	}
-	return t.extra
+	return e.extra
+}
+
+// context returns the lease's own context. parent gives it its values. inner is the
+// innermost lease that code under the context belongs to.
+func (e *leaseEnd) context(parent context.Context, inner *leaseState, lease overdue) context.Context {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x := e.more()
+	if x.own == nil {
+		ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
+		x.own = &leaseContext{ctx, inner, lease}
+		e.add(cancel)
+	}
+	return x.own
+}
+
+// bind makes a child of ctx that also ends when the lease ends.
+func (e *leaseEnd) bind(
+	ctx context.Context, inner *leaseState, lease overdue,
+) (context.Context, context.CancelFunc) {
+	child, cancel := context.WithCancelCause(ctx)
+	e.onEnd(cancel)
+	return &leaseContext{child, inner, lease}, func() { cancel(ErrReleased) }
+}
+
+// onEnd arranges that cancel is called with the cause when the lease ends. If it has ended,
+// cancel is called at once.
+func (e *leaseEnd) onEnd(cancel context.CancelCauseFunc) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.add(cancel)
+}
+
+// add does what onEnd does. The caller holds e.mu.
+func (e *leaseEnd) add(cancel context.CancelCauseFunc) {
+	if e.cause != nil {
+		cancel(e.cause)
+		return
+	}
+	x := e.more()
+	x.cancel = append(x.cancel, cancel)
+}
+
+// end ends the lease for its user. It reports false if the lease had already ended.
+func (e *leaseEnd) end(cause error) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.endWith(cause)
+}
+
+// endWith does what end does. The caller holds e.mu.
+func (e *leaseEnd) endWith(cause error) bool {
+	if e.cause != nil {
+		return false
+	}
+	e.cause = cause
+	if e.extra == nil {
+		return true
+	}
+	for _, cancel := range e.extra.cancel {
+		cancel(cause)
+	}
+	e.extra.cancel = nil
+	return true
+}
+
+// release ends the lease for its user and marks it as released. first is false if the lease
+// was released before. cause is why the lease ended.
+func (e *leaseEnd) release() (first bool, cause error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.endWith(ErrReleased)
+	first, e.released = !e.released, true
+	return first, e.cause
 }
 
 // outerLease returns the lease under whose context this one was acquired.
@@ -80,11 +161,11 @@ func leaseOf(ctx context.Context) *leaseState {
 
 // newLease creates a lease of the hold. It returns nil if the hold is lost.
 func (h *hold) newLease(parent context.Context) *Lease {
-	var t *leaseState
+	t := &h.first
 	if h.passes.Load() > 0 {
-		t = h.newLeaseState(parent, true)
+		t = newLeaseState(parent, h, true)
 	} else {
-		t = h.initLease(parent, &h.first, false)
+		t.init(parent, h, false, h.began)
 	}
 	if !h.attach(t) {
 		return nil
@@ -94,33 +175,36 @@ func (h *hold) newLease(parent context.Context) *Lease {
 
 // newLeaseState creates a lease that is not attached to the hold yet. A local lease begins
 // now.
-func (h *hold) newLeaseState(parent context.Context, local bool) *leaseState {
-	return h.initLease(parent, new(leaseState), local)
+func newLeaseState(parent context.Context, h *hold, local bool) *leaseState {
+	t, start := new(leaseState), h.began
+	if local {
+		start = h.lock.client.now()
+	}
+	t.init(parent, h, local, start)
+	return t
 }
 
-func (h *hold) initLease(parent context.Context, t *leaseState, local bool) *leaseState {
-	t.hold, t.local, t.parent, t.start = h, local, parent, h.began
+func (t *leaseState) init(parent context.Context, h *hold, local bool, start time.Duration) {
+	t.hold, t.first, t.parent, t.local, t.start = h, t, parent, local, start
 	t.token.Store(h.token())
-	if local {
-		t.start = h.lock.client.now()
-	}
-	return t
 }
 
 // handle returns the Lease for the caller.
 func (t *leaseState) handle() *Lease {
-	c := t.hold.lock.client
 	l := &Lease{state: t}
-	if !c.fake && !t.hold.lock.noRenewal {
+	if t.mayLeak() {
 		// runtime.AddCleanup would need two more allocations for each lease.
 		runtime.SetFinalizer(l, (*Lease).reportLeak)
 	}
 	return l
 }
 
+// mayLeak reports whether the collector looks for a lease like this one.
+func (t *leaseState) mayLeak() bool { return !t.hold.lock.client.fake && !t.hold.lock.noRenewal }
+
 // watched stops the leak check: the caller has not dropped the lease.
 func (l *Lease) watched() {
-	if !l.state.hold.lock.client.fake {
+	if l.state.mayLeak() {
 		runtime.SetFinalizer(l, nil)
 	}
 }
@@ -135,9 +219,12 @@ func (l *Lease) HolderID() string { return l.state.hold.attempt }
 
 // Token returns the fencing token. It is higher than the token of every lease granted
 // before on this lock. Only leases that share a hold ([Reentrant], [Owner]) have the same
-// token. A resource that remembers the highest token can refuse a late writer. The token
-// fits a signed 64-bit integer. See docs/protocol.md for its parts, and docs/guarantees.md
-// for the conditions under which it rises.
+// token. A resource that remembers the highest token can refuse a late writer. If a write
+// depends on a read, show the token with the read too. Otherwise a late write that comes
+// between the two is accepted, and then overwritten.
+//
+// The token fits a signed 64-bit integer. See docs/protocol.md for its parts, and
+// docs/guarantees.md for the conditions under which it rises.
 func (l *Lease) Token() uint64 { return l.state.token.Load() }
 
 // Context returns a context that ends when the lease is lost or released, at the latest at
@@ -151,25 +238,11 @@ func (l *Lease) Token() uint64 { return l.state.token.Load() }
 // suspension. The same holds for derived contexts.
 func (l *Lease) Context() context.Context {
 	t := l.state
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	e := t.more()
-	if e.own == nil {
-		ctx, cancel := context.WithCancelCause(context.WithoutCancel(t.parent))
-		e.own = &leaseContext{ctx, t, t}
-		t.onEnd(cancel)
-	}
-	return e.own
+	return t.context(t.parent, t, t)
 }
 
-// bind makes a child of ctx that also ends when the lease ends.
 func (l *Lease) bind(ctx context.Context) (context.Context, context.CancelFunc) {
-	t := l.state
-	inner, cancel := context.WithCancelCause(ctx)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.onEnd(cancel)
-	return &leaseContext{inner, t, t}, func() { cancel(ErrReleased) }
+	return l.state.bind(ctx, l.state, l.state)
 }
 
 // boundLease is a lease under which do runs a function.
@@ -198,50 +271,6 @@ func both(err, lock error) error {
 		return lock
 	}
 	return errors.Join(err, lock)
-}
-
-// onEnd arranges that cancel is called with the cause when the lease ends. The caller holds
-// t.mu.
-func (t *leaseState) onEnd(cancel context.CancelCauseFunc) {
-	if t.cause != nil {
-		cancel(t.cause)
-		return
-	}
-	e := t.more()
-	e.cancel = append(e.cancel, cancel)
-}
-
-// end ends the lease for its user. It reports false if the lease had already ended.
-func (t *leaseState) end(cause error) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.endWith(cause)
-}
-
-// endWith does what end does. The caller holds t.mu.
-func (t *leaseState) endWith(cause error) bool {
-	if t.cause != nil {
-		return false
-	}
-	t.cause = cause
-	if t.extra == nil {
-		return true
-	}
-	for _, cancel := range t.extra.cancel {
-		cancel(cause)
-	}
-	t.extra.cancel = nil
-	return true
-}
-
-// release ends the lease for its user and marks it as released. first is false if the lease
-// was released before. cause is why the lease ended.
-func (t *leaseState) release(why error) (first bool, cause error) {
-	t.end(why)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	first, t.released = !t.released, true
-	return first, t.cause
 }
 
 // ended returns why the lease ended, or nil.
@@ -343,24 +372,24 @@ func (l *Lease) release(ctx context.Context, how releaseMode) error {
 		return errNoContext
 	}
 	t := l.state
-	first, cause := t.release(ErrReleased)
+	first, cause := t.release()
 	if !first {
 		return ErrReleased
 	}
 	l.watched()
 	local, err := t.exit(ctx, cause, how)
-	t.observe(cause, local, err)
+	if t.hold.lock.client.events.observed() {
+		t.observe(cause, local, err)
+	}
 	return err
 }
 
 // observe reports how the lease ended. Each grant has one end: a loss or a Close was
 // reported before.
 func (t *leaseState) observe(cause error, local bool, err error) {
-	c := t.hold.lock.client
-	if !c.events.observed() || errors.Is(cause, ErrLost) || errors.Is(cause, ErrClosed) {
-		return
+	if !errors.Is(cause, ErrLost) && !errors.Is(cause, ErrClosed) {
+		t.hold.lock.client.events.tellNow(t.hold, t.ending(EventRelease, local, err))
 	}
-	c.events.tellNow(t.hold, t.ending(EventRelease, local, err))
 }
 
 // ending returns the event of the lease's end.
@@ -386,57 +415,21 @@ func (t *leaseState) exit(ctx context.Context, cause error, how releaseMode) (lo
 		h.stopIfDropped()
 		return true, nil
 	}
-	root := t.root()
+	root := t.first
 	if how.keep > 0 {
-		root.keepFor(how.keep)
+		h.keepUntil(h.lock.client.now()+how.keep, root)
 	}
-	if as := h.remove(root); as != asHolder {
+	as, guests := h.remove(root)
+	switch {
+	case as != asHolder:
 		return h.afterReader(ctx, as)
-	}
-	if errors.Is(cause, ErrLost) {
+	case errors.Is(cause, ErrLost):
 		return false, h.releaseLost(ctx)
 	}
-	h.endMembers()
+	for guest := range guests {
+		guest.end(ErrReleased)
+	}
 	return h.handOverOrRelease(ctx, how)
-}
-
-// handOverOrRelease hands the hold over, or releases it and gives up the turn.
-func (h *hold) handOverOrRelease(ctx context.Context, how releaseMode) (local bool, err error) {
-	c := h.lock.client
-	if how == (releaseMode{}) && h.hasTurn.Load() && h.lock.turn().HandOver(h) {
-		return true, nil
-	}
-	if c.renewer.Remove(&h.Item) {
-		err = h.release(ctx, how)
-	} else {
-		err = h.releaseLost(ctx)
-	}
-	h.leaveTurn()
-	return false, err
-}
-
-// releaseLost releases a hold that has ended. If only the confirmations were lost, the
-// server may still keep the hold. The work has ended, so the hold on the server ends too.
-//
-// If the clock alone ended the hold, releaseLost also finds out whether an operator evicted
-// it.
-func (h *hold) releaseLost(ctx context.Context) error {
-	var lost *LostError
-	err := h.endReason()
-	if !errors.As(err, &lost) {
-		return err
-	}
-	if lost.Reason == LossExpired || lost.Reason == LossLimit {
-		_, _ = h.readEviction(request.Lasting(ctx))
-	}
-	switch {
-	case lost.Reason != LossExpired && lost.Reason != LossLimit:
-	case h.lock.minHold > 0:
-		h.lock.client.life.Go(func() { _ = h.release(h.lock.client.life.Context(), releaseMode{}) })
-	default:
-		h.lock.client.canceller.Cancel(h.lock.attempt(h.attempt), h.lock.client.now())
-	}
-	return fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
 }
 
 // ReleaseAfter gives the hold up, but the lock stays held for delay from now, or until
@@ -459,15 +452,20 @@ func (l *Lease) ReleaseAfter(ctx context.Context, delay time.Duration) error {
 // caller that asks after the trust deadline ends the lease itself, and does not wait for
 // the renewer's timer.
 type leaseContext struct {
-	context.Context     // ends with the lease
-	own             any // the innermost lease to which code under this context belongs
-	lease           interface{ overdue() }
+	context.Context             // ends with the lease
+	inner           *leaseState // the innermost lease that code under this context belongs to
+	lease           overdue
+}
+
+// overdue is a lease, or several that end together.
+type overdue interface {
+	overdue() // ends the lease if its trust deadline has passed
 }
 
 // Value adds the lease to the context's values.
 func (c *leaseContext) Value(key any) any {
 	if key == (leaseKey{}) {
-		return c.own
+		return c.inner
 	}
 	return c.Context.Value(key)
 }
@@ -509,16 +507,6 @@ func (t *leaseState) overdue() {
 	}
 }
 
-// together are the leases of several locks that end together.
-type together []*Lease
-
-// overdue ends the lease if the trust deadline of one of the locks has passed.
-func (all together) overdue() {
-	for _, part := range all {
-		_ = part.Err()
-	}
-}
-
 // If the collector finds a lease without a release, the client does not release it. The
 // holder's code may still run, so no other client may get the lock before the TTL ends. The
 // client stops the renewal, so the TTL does end the lease. It also reports the lease,
@@ -526,18 +514,31 @@ func (all together) overdue() {
 // ends with its TTL anyway, and to let it run out is a normal use.
 
 // reportLeak is called by the collector when the program has dropped the handle.
-func (l *Lease) reportLeak() {
-	t := l.state
-	if !t.drop() {
-		return
+func (l *Lease) reportLeak() { reportLeak(l.state.taken, l.state) }
+
+// reportLeak stops the renewal of leases that the program has dropped, and reports those
+// that were not released: to the log in one line, to the observer one by one.
+func reportLeak(taken uintptr, dropped ...*leaseState) {
+	dropped = slices.DeleteFunc(dropped, func(t *leaseState) bool { return !t.drop() })
+	var names, tokens []string
+	var left time.Duration
+	for _, t := range dropped {
+		t.hold.stopIfDropped()
+		names, tokens = append(names, t.hold.lock.name), append(tokens, wire.Number(t.token.Load()))
+		left = max(left, t.hold.Deadline()-t.hold.lock.client.now())
 	}
-	t.hold.stopIfDropped()
-	c, at := t.hold.lock.client, location(t.taken)
-	left := max(t.hold.Deadline()-c.now(), 0)
-	c.events.tell(news{hold: t.hold, lease: t, event: t.ending(EventLeak, false, nil), log: func(log *slog.Logger) {
-		log.Error("holdfast: a lease was dropped without Release: it is no longer renewed, and the lock stays held "+
-			"until its TTL ends", "lock", t.hold.lock.name, "taken at", at, "token", t.token.Load(), "left", left)
-	}})
+	at := location(taken)
+	for i, t := range dropped {
+		n := news{hold: t.hold, lease: t, event: t.ending(EventLeak, false, nil)}
+		if i == 0 {
+			n.log = func(log *slog.Logger) {
+				log.Error("holdfast: a lease was dropped without Release: it is no longer renewed, and the lock stays "+
+					"held until its TTL ends", "lock", strings.Join(names, ", "), "taken at", at,
+					"token", strings.Join(tokens, ", "), "left", left)
+			}
+		}
+		t.hold.lock.client.events.tell(n)
+	}
 }
 
 // drop marks the lease as dropped. It reports false if the lease had already ended.
@@ -557,25 +558,10 @@ func (t *leaseState) drop() bool {
 // stopIfDropped stops the renewal of a hold whose leases are all dropped. From then on no
 // reader joins the hold, and it is not handed over.
 func (h *hold) stopIfDropped() {
-	for {
-		h.mu.Lock()
-		dropped, reserved, all := h.dropped, h.reserved, h.leases()
-		h.mu.Unlock()
-		if !dropped || reserved > 0 || slices.ContainsFunc(all, (*leaseState).inUse) {
-			return
-		}
-		h.mu.Lock()
-		same := h.reserved == 0 && len(h.leases()) == len(all)
-		if same {
-			h.last = true
-		}
-		h.mu.Unlock()
-		if same {
-			break
-		}
+	if h.noneInUse() {
+		h.lock.client.renewer.StopRenewal(&h.Item)
+		h.unshare()
 	}
-	h.lock.client.renewer.StopRenewal(&h.Item)
-	h.unshare()
 }
 
 // inUse reports whether the program still has a lease of the re-entry that began with t.

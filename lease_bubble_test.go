@@ -110,7 +110,7 @@ func TestLeaseContextEndsNoLaterThanItsTrustDeadline(t *testing.T) {
 func TestALostLeaseThatTheServerStillKnowsIsFreedByItsRelease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a"))
-		w.LoseReply(only("renew", -1, errLink)) // the server hears us, and we not it
+		w.LoseReply(only("renew", -1, errLink)) // requests arrive, and replies do not
 		wantLost(t, ended(l.Context()), holdfast.LossExpired)
 		if !w.state("a").Held() {
 			t.Fatal("the server should believe that it is held")
@@ -333,14 +333,14 @@ func TestReleaseAfterReportsWhatReleaseReports(t *testing.T) {
 		wantIs(t, err, holdfast.ErrNotHeld)
 
 		l = mustLock(t, c.Mutex("unknown"))
-		w.FailRequest(only("release_after", 2, errLink)) // the second time it asks is part of the first
+		w.FailRequest(only("release_after", 2, errLink)) // the first call sends two requests
 		wantIs(t, l.ReleaseAfter(t.Context(), time.Minute), holdfast.ErrUnknownOutcome)
 
 		l = mustLock(t, c.Mutex("closed"))
 		_ = c.Close(t.Context())
 		wantIs(t, l.ReleaseAfter(t.Context(), time.Minute), holdfast.ErrClosed)
 		if s := w.state("unknown"); !s.Held() || !s.Holders[0].Released || s.Holders[0].Remaining > time.Minute {
-			t.Error("after an unknown outcome the lock stays taken")
+			t.Error("after an unknown outcome the lock is still held")
 		}
 	})
 }

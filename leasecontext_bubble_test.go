@@ -46,9 +46,9 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// Timers are late after a suspension, and on a machine that has no time for them. Who
-// looks at the lease finds its end all the same, and all that belongs to it has ended.
-func TestWhoLooksPastTheDeadlineFindsTheContextDone(t *testing.T) {
+// Timers are late after a suspension, and on a busy machine. A caller that checks the
+// lease sees its end all the same, and everything that belongs to the lease has ended.
+func TestAfterTheDeadlineTheContextIsDone(t *testing.T) {
 	for name, look := range map[string]func(l *holdfast.Lease, ctx context.Context) bool{
 		"Err":       func(l *holdfast.Lease, _ context.Context) bool { return l.Err() != nil },
 		"Remaining": func(l *holdfast.Lease, _ context.Context) bool { return l.Remaining() == 0 },
@@ -95,15 +95,15 @@ func TestWhoLooksPastTheDeadlineFindsTheContextDone(t *testing.T) {
 					t.Fatalf("the observer was told of these losses: %v", lost)
 				}
 				wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
-				release(t, mustLock(t, c.Mutex("a"))) // others may ask the server
+				release(t, mustLock(t, c.Mutex("a"))) // other goroutines may ask the server
 			})
 		})
 	}
 }
 
-// The contexts of Do end as those of leases do, and one of several locks with the first
-// that is over.
-func TestTheContextOfDoEndsForWhoLooks(t *testing.T) {
+// The contexts of Do end as those of leases do. The context of several locks ends with
+// the first lease that ends.
+func TestAfterTheDeadlineTheContextOfDoIsDone(t *testing.T) {
 	overdue := func(machine *sleepy) func(ctx context.Context) error {
 		return func(ctx context.Context) error {
 			before := ctx.Done()
@@ -134,7 +134,8 @@ func TestTheContextOfDoEndsForWhoLooks(t *testing.T) {
 	})
 }
 
-// What was seen as lost is lost for good, whatever answer was still on its way, and is told.
+// A lease that a caller has seen as lost remains lost and is reported, whatever answer
+// arrives later.
 func TestALossThatWasSeenIsNotTakenBackByALateAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		seen := new(recorder)
@@ -144,7 +145,7 @@ func TestALossThatWasSeenIsNotTakenBackByALateAnswer(t *testing.T) {
 		for w.net.count("renew") == 0 {
 			time.Sleep(100 * time.Millisecond)
 		}
-		machine.sleep(l.Remaining()) // the answer will count from its sending
+		machine.sleep(l.Remaining()) // the answer counts from the time of the request
 		wantLost(t, l.Err(), holdfast.LossExpired)
 		w.net.slow(nil)
 		time.Sleep(2 * time.Second)

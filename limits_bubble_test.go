@@ -26,7 +26,7 @@ func TestALeaseIsRenewedAtMostSoOften(t *testing.T) {
 
 		l = mustLock(t, mu)
 		time.Sleep(ttl)
-		if err := l.Extend(t.Context(), 2*time.Minute); err != nil { // by hand it goes on
+		if err := l.Extend(t.Context(), 2*time.Minute); err != nil { // a call still extends it
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -34,9 +34,9 @@ func TestALeaseIsRenewedAtMostSoOften(t *testing.T) {
 	})
 }
 
-// The lease ends at its limit, before the server lets another in, who comes
-// soon after: whether the limit is shorter than the lease or longer, and
-// whether the holder waited for its grant or not.
+// The lease ends at its limit. The server grants the next waiter after that, and soon.
+// This holds whether the limit is shorter or longer than the lease, and whether the
+// holder had to wait or not.
 func TestAHoldEndsAtItsLimit(t *testing.T) {
 	for _, most := range []time.Duration{10 * time.Millisecond, 5 * time.Second, 29900 * time.Millisecond, ttl,
 		100 * time.Second, time.Hour} {
@@ -76,7 +76,7 @@ func TestAHoldEndsAtItsLimit(t *testing.T) {
 	}
 }
 
-func TestALimitDoesNotConcernWhoLeavesEarlier(t *testing.T) {
+func TestALimitDoesNotAffectAnEarlierRelease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		mu := w.client().Mutex("a", holdfast.MaxHold(time.Minute), holdfast.MaxRenewals(50))
 		for range 3 {
@@ -105,8 +105,8 @@ func TestNothingExtendsAHoldPastItsLimit(t *testing.T) {
 	})
 }
 
-// A step begins a lease anew, but no time anew.
-func TestNoStepGoesPastALimit(t *testing.T) {
+// A conversion begins a new lease, but not a new time limit.
+func TestNoConversionGoesPastALimit(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		const most = time.Minute
 		start := time.Now()
@@ -130,7 +130,7 @@ func TestNoStepGoesPastALimit(t *testing.T) {
 	})
 }
 
-// Readers who share a hold would share its limit: so each has a hold of its own.
+// Readers that share a hold would share its limit. So each has its own hold.
 func TestReadersWithLimitsHaveHoldsOfTheirOwn(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		m := w.client().RWMutex("a", holdfast.MaxHold(time.Minute))
@@ -151,8 +151,8 @@ func TestReadersWithLimitsHaveHoldsOfTheirOwn(t *testing.T) {
 	})
 }
 
-// Each goroutine's hold has its own limits: none is passed on.
-func TestAHoldWithLimitsIsNotPassedInsideTheProcess(t *testing.T) {
+// The hold of each goroutine has its own limits, so none is handed over.
+func TestAHoldWithLimitsIsNotHandedOverLocally(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		plain, limited := c.Mutex("a"), c.Mutex("a", holdfast.MaxHold(time.Minute))
@@ -173,9 +173,9 @@ func TestAHoldWithLimitsIsNotPassedInsideTheProcess(t *testing.T) {
 	})
 }
 
-// How late a waiter comes when the lock was released early and stays taken: it
-// is told of the earlier end, and looks then.
-func TestALockStaysTakenForItsLeastTimeAndNotLonger(t *testing.T) {
+// If a lock is released early and is kept, a waiter is told of the earlier end, and polls
+// then.
+func TestALockIsKeptForItsMinimumTimeAndNotLonger(t *testing.T) {
 	for name, drop := range map[string]bool{"told": false, "not told": true} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
@@ -183,7 +183,7 @@ func TestALockStaysTakenForItsLeastTimeAndNotLonger(t *testing.T) {
 				l := mustLock(t, a.Mutex("a", holdfast.MinHold(5*time.Second)))
 				start := time.Now()
 				next := w.waiting(w.client().Mutex("a"), t.Context())
-				here := w.waiting(a.Mutex("a"), t.Context()) // its own process is kept out as well
+				here := w.waiting(a.Mutex("a"), t.Context()) // goroutines of the same process wait as well
 				time.Sleep(time.Second)
 				if drop {
 					w.DropPushes(1)
@@ -205,7 +205,7 @@ func TestALockStaysTakenForItsLeastTimeAndNotLonger(t *testing.T) {
 	}
 }
 
-func TestTheLeastTimeIsNoneWhenItHasPassed(t *testing.T) {
+func TestAMinimumTimeThatHasPassedKeepsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		mu := w.client().Mutex("a", holdfast.MinHold(5*time.Second), holdfast.TTL(2*time.Second))
 		l := mustLock(t, mu)
@@ -220,7 +220,7 @@ func TestTheLeastTimeIsNoneWhenItHasPassed(t *testing.T) {
 		release(t, got.Lease)
 
 		l = mustLock(t, mu)
-		release(t, l) // its lease would end before
+		release(t, l) // its lease would expire before
 		time.Sleep(4 * time.Second)
 		if _, err := mu.TryLock(t.Context()); err == nil {
 			t.Error("free before its least time")
@@ -230,7 +230,7 @@ func TestTheLeastTimeIsNoneWhenItHasPassed(t *testing.T) {
 	})
 }
 
-func TestCloseLeavesALockTakenForItsLeastTime(t *testing.T) {
+func TestCloseKeepsALockForItsMinimumTime(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		mustLock(t, c.Mutex("a", holdfast.MinHold(5*time.Second)))
@@ -240,7 +240,7 @@ func TestCloseLeavesALockTakenForItsLeastTime(t *testing.T) {
 		if s := w.state("a"); !s.Held() || s.Holders[0].Remaining != 5*time.Second {
 			t.Errorf("the state is %+v", s.Holders)
 		}
-		// A process that dies leaves the lock to its lease.
+		// If the process dies, the lock is free when the lease expires.
 		dead := w.client()
 		mustLock(t, dead.Mutex("b", holdfast.MinHold(time.Minute)))
 		dead.Abandon()
@@ -249,7 +249,7 @@ func TestCloseLeavesALockTakenForItsLeastTime(t *testing.T) {
 	})
 }
 
-func TestALostAnswerDoesNotShortenTheLeastTime(t *testing.T) {
+func TestALostAnswerDoesNotShortenTheMinimumTime(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		mu := w.client().Mutex("a", holdfast.MinHold(time.Minute))
 		l := mustLock(t, mu)
@@ -265,7 +265,7 @@ func TestALostAnswerDoesNotShortenTheLeastTime(t *testing.T) {
 		w.LoseReply(nil)
 		w.FailRequest(only("release_after", 5, errLink))
 		wantIs(t, l.Release(t.Context()), holdfast.ErrUnknownOutcome)
-		time.Sleep(10 * time.Second) // the background goes on
+		time.Sleep(10 * time.Second) // the background work goes on
 		if left := w.state("a").Holders[0].Remaining; left != 50*time.Second {
 			t.Errorf("%v left", left)
 		}
@@ -274,10 +274,10 @@ func TestALostAnswerDoesNotShortenTheLeastTime(t *testing.T) {
 	})
 }
 
-func TestALeaseThatWasLostInDoubtStillStaysForItsLeastTime(t *testing.T) {
+func TestALostLeaseThatMayBeRenewedIsKeptForItsMinimumTime(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a", holdfast.MinHold(time.Minute)))
-		w.LoseReply(only("renew", -1, errLink)) // renewed, but nobody hears of it
+		w.LoseReply(only("renew", -1, errLink)) // renewed, but the reply is lost
 		wantLost(t, ended(l.Context()), holdfast.LossExpired)
 		start := time.Now().Add(-trusted)
 		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
@@ -293,16 +293,16 @@ func TestLimitsThatMakeNoSenseAreRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		for name, options := range map[string][]holdfast.MutexOption{
-			"no renewals":   {holdfast.MaxRenewals(0)},
-			"both":          {holdfast.NoRenewal(), holdfast.MaxRenewals(3)},
-			"no time":       {holdfast.MaxHold(0)},
-			"too short":     {holdfast.MaxHold(9 * time.Millisecond)},
-			"too long":      {holdfast.MaxHold(400 * 24 * time.Hour)},
-			"least too big": {holdfast.MinHold(2 * time.Minute), holdfast.MaxHold(time.Minute)},
-			"no least":      {holdfast.MinHold(0)},
-			"no tries":      {holdfast.Tries(0, time.Second)},
-			"no interval":   {holdfast.Tries(3, 0)},
-			"tries in line": {holdfast.Tries(3, time.Second), holdfast.MaxWait(time.Minute)},
+			"no renewals":        {holdfast.MaxRenewals(0)},
+			"both":               {holdfast.NoRenewal(), holdfast.MaxRenewals(3)},
+			"no time":            {holdfast.MaxHold(0)},
+			"too short":          {holdfast.MaxHold(9 * time.Millisecond)},
+			"too long":           {holdfast.MaxHold(400 * 24 * time.Hour)},
+			"least too big":      {holdfast.MinHold(2 * time.Minute), holdfast.MaxHold(time.Minute)},
+			"no least":           {holdfast.MinHold(0)},
+			"no tries":           {holdfast.Tries(0, time.Second)},
+			"no interval":        {holdfast.Tries(3, 0)},
+			"tries with MaxWait": {holdfast.Tries(3, time.Second), holdfast.MaxWait(time.Minute)},
 		} {
 			_, err := c.Mutex("a", options...).Lock(t.Context())
 			wantIs(t, err, holdfast.ErrInvalid)

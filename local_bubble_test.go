@@ -51,7 +51,7 @@ func TestGoroutinesOfOneProcessPassTheLockInOrderWithoutTheServer(t *testing.T) 
 	})
 }
 
-// crowd lets n goroutines of c take and release the lock, one behind another.
+// crowd makes n goroutines of c acquire and release the lock, one after the other.
 func crowd(t *testing.T, c *holdfast.Client, n int) {
 	t.Helper()
 	first := mustLock(t, c.Mutex("a"))
@@ -72,7 +72,7 @@ func crowd(t *testing.T, c *holdfast.Client, n int) {
 	all.Wait()
 }
 
-func TestPassesInsideTheProcessAreBoundedByCount(t *testing.T) {
+func TestLocalHandOversAreBoundedByCount(t *testing.T) {
 	for name, test := range map[string]struct{ limit, waiters, grants int }{
 		"by default":   {0, 2047, 2}, // 1,024 leases each
 		"by the user":  {9, 99, 10},
@@ -118,7 +118,7 @@ func TestAProcessDoesNotStarveAnother(t *testing.T) {
 	})
 }
 
-func TestAHoldOfOtherTermsIsNotPassedOn(t *testing.T) {
+func TestAHoldWithOtherOptionsIsNotHandedOver(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		for _, options := range [][]holdfast.MutexOption{
@@ -154,10 +154,10 @@ func TestAHoldOfOtherTermsIsNotPassedOn(t *testing.T) {
 	})
 }
 
-// margin is what is taken off a lease.
+// margin is how long before the expiry a lease ends.
 func margin(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
 
-func TestALostHoldIsNotPassedOn(t *testing.T) {
+func TestALostHoldIsNotHandedOver(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		l := mustLock(t, c.Mutex("a"))
@@ -174,7 +174,7 @@ func TestALostHoldIsNotPassedOn(t *testing.T) {
 	})
 }
 
-func TestALossAfterAPassEndsTheLeaseThatHasTheHold(t *testing.T) {
+func TestALossAfterALocalHandOverEndsTheLeaseThatHasTheHold(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		l := mustLock(t, c.Mutex("a"))
@@ -188,7 +188,7 @@ func TestALossAfterAPassEndsTheLeaseThatHasTheHold(t *testing.T) {
 	})
 }
 
-func TestAWaiterInTheLocalLineMayGiveUp(t *testing.T) {
+func TestAWaiterInTheLocalQueueMayGiveUp(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		l := mustLock(t, c.Mutex("a"))
@@ -203,8 +203,8 @@ func TestAWaiterInTheLocalLineMayGiveUp(t *testing.T) {
 	})
 }
 
-// lateContext is one whose end is noticed too late: what is to happen in between happens when
-// the waiter, which has seen the end, asks for the reason.
+// lateContext is a context whose end is noticed too late. When the waiter has seen the
+// end and asks for the reason, the context first runs a function of the test.
 type lateContext struct {
 	context.Context
 	done    chan struct{}
@@ -224,9 +224,9 @@ func (c *lateContext) Err() error {
 	}
 }
 
-// The lock comes to a waiter that has given up, and has not left the local queue yet: as a
+// A waiter that has given up, but has not left the local queue yet, gets the lock: as a
 // hold, or as the turn alone.
-func TestAWaiterThatLeavesAsTheLockComesToItKeepsNothing(t *testing.T) {
+func TestAWaiterThatGivesUpAsItGetsTheLockKeepsNothing(t *testing.T) {
 	for _, handedOver := range []bool{true, false} {
 		bubble(t, func(t *testing.T, w *world) {
 			var options []holdfast.MutexOption
@@ -250,7 +250,7 @@ func TestAWaiterThatLeavesAsTheLockComesToItKeepsNothing(t *testing.T) {
 	}
 }
 
-func TestTheTurnMovesOnWhenWhoHasItFails(t *testing.T) {
+func TestAFailedAttemptPassesTheTurnOn(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client(holdfast.Config{MaxLocalHandOvers: 1})
 		other := mustLock(t, w.client().Mutex("a"))

@@ -42,87 +42,45 @@ func newLock(c *Client, name string, chosen lockOptions, err error) lock {
 	}
 }
 
-// acquire waits for the lock, as long as its options allow.
-func (t *lock) acquire(ctx context.Context) (*Lease, error) {
-	return t.noteCaller(t.acquireInTime(ctx))
-}
-
-// noteCaller stores where the caller of the lock call acquired the lease.
-func (t *lock) noteCaller(l *Lease, err error) (*Lease, error) {
-	if l != nil && t.client.events.logs {
-		l.state.taken = caller(3)
+// acquire acquires the lock. It waits as long as the options allow, or not at all if try is
+// set.
+func (s *lock) acquire(ctx context.Context, try bool) (*Lease, error) {
+	l, err := s.checkOrReenter(ctx)
+	switch {
+	case l != nil || err != nil:
+	case try || s.wait == 0:
+		l, err = s.acquireAs(ctx, ctx, true)
+	case s.tries > 0:
+		l, err = s.tryOften(ctx)
+	case s.wait < 0:
+		l, err = s.acquireAs(ctx, ctx, false)
+	default:
+		limited, cancel := bounded(ctx, s.wait)
+		defer cancel()
+		l, err = s.acquireAs(limited, ctx, false)
+	}
+	if l != nil && s.client.events.logs {
+		l.state.taken = caller(2) // of the kind's method
 	}
 	return l, err
 }
 
-func (t *lock) acquireInTime(ctx context.Context) (*Lease, error) {
-	if t.wait == 0 {
-		return t.tryAcquire(ctx)
-	}
-	if l, err := t.checkOrReenter(ctx); l != nil || err != nil {
-		return l, err
-	}
-	if t.tries > 0 {
-		return t.tryOften(ctx)
-	}
-	if t.wait < 0 {
-		return t.acquireAs(ctx, ctx, false)
-	}
-	limited, cancel := bounded(ctx, t.wait)
-	defer cancel()
-	return t.acquireAs(limited, ctx, false)
-}
-
-// tryAcquire acquires the lock if that needs no wait.
-func (t *lock) tryAcquire(ctx context.Context) (*Lease, error) {
-	if l, err := t.checkOrReenter(ctx); l != nil || err != nil {
-		return l, err
-	}
-	return t.noteCaller(t.acquireAs(ctx, ctx, true))
-}
-
 // do runs f under the lock.
-func (t *lock) do(ctx context.Context, f func(ctx context.Context) error) error {
+func (s *lock) do(ctx context.Context, f func(ctx context.Context) error) error {
 	if err := runnable(ctx, f == nil); err != nil {
 		return err
 	}
-	l, err := t.acquire(ctx)
+	l, err := s.acquire(ctx, false)
 	if err != nil {
 		return err
 	}
 	return do(ctx, l, f)
 }
 
-// checkDeadlock refuses calls that need no request to be refused.
-func (t *lock) checkDeadlock(ctx context.Context) error {
-	if err := t.check(ctx); err != nil {
-		return err
-	}
-	if held := t.heldBy(ctx); t.want == wire.Exclusive && held != nil {
-		return held.deadlock()
-	}
-	return nil
-}
-
-// check refuses calls that cannot succeed for any caller.
-func (t *lock) check(ctx context.Context) error {
-	switch {
-	case t.err != nil:
-		return t.err
-	case ctx == nil:
-		return errNoContext
-	case t.client.life.IsClosing():
-		return ErrClosed
-	case ctx.Err() != nil:
-		return fmt.Errorf("holdfast: lock %q: %w", t.name, ctx.Err())
-	}
-	return nil
-}
-
 // heldBy returns the innermost live lease of this lock that ctx belongs to.
-func (t *lock) heldBy(ctx context.Context) *leaseState {
+func (s *lock) heldBy(ctx context.Context) *leaseState {
 	for held := leaseOf(ctx); held != nil; held = held.outerLease() {
-		if held.of(t.client, t) && held.ended() == nil {
+		if held.of(s.client, s) && held.ended() == nil {
 			return held
 		}
 	}
@@ -247,23 +205,28 @@ func (s *shared[K, V]) of(key K, made func() V) *V {
 // owned appends the owner's name to the arguments, if there is one.
 func (s *lock) owned(args []string) []string { return append(args, s.ownerArgs...) }
 
-// checkOrReenter does what checkDeadlock does. If ctx belongs to a lease of the same lock
-// and the options allow it, it re-enters. If it returns neither a lease nor an error, the
-// caller must ask the server.
-func (t *lock) checkOrReenter(ctx context.Context) (*Lease, error) {
-	if !t.reentrant && t.owner == "" {
-		return nil, t.checkDeadlock(ctx)
-	}
-	if err := t.check(ctx); err != nil {
-		return nil, err
-	}
-	held := t.heldBy(ctx)
-	if held == nil {
+// checkOrReenter refuses calls that need no request to be refused. If ctx belongs to a lease
+// of the same lock and the options allow it, it re-enters. If it returns neither a lease nor
+// an error, the caller must ask the server.
+func (s *lock) checkOrReenter(ctx context.Context) (*Lease, error) {
+	switch {
+	case s.err != nil:
+		return nil, s.err
+	case ctx == nil:
+		return nil, errNoContext
+	case s.client.life.IsClosing():
+		return nil, ErrClosed
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("holdfast: lock %q: %w", s.name, ctx.Err())
+	case leaseOf(ctx) == nil:
 		return nil, nil
 	}
-	// A caller with another owner name would wait for itself. So would a writer under a
-	// reader's lease.
-	if held.hold.lock.rw.any() || held.hold.lock.want != t.want || t.owner != held.hold.lock.owner {
+	held, reenters := s.heldBy(ctx), s.reentrant || s.owner != ""
+	switch {
+	case held == nil || !reenters && s.want != wire.Exclusive:
+		return nil, nil
+	case !reenters, held.hold.lock.rw.any(), held.hold.lock.want != s.want, s.owner != held.hold.lock.owner:
+		// The caller would wait for itself.
 		return nil, held.deadlock()
 	}
 	return held.reenter(ctx)
@@ -284,26 +247,17 @@ func (t *leaseState) entered() reentries {
 	return t.extra.reentries
 }
 
-// root returns the first lease of the re-entry.
-func (t *leaseState) root() *leaseState {
-	if t.first != nil {
-		return t.first
+// reenter begins one more lease beside t. It sends no request.
+func (t *leaseState) reenter(parent context.Context) (*Lease, error) {
+	h, first := t.hold, t.first
+	inner := newLeaseState(parent, h, true)
+	inner.first = first
+	inner.token.Store(t.token.Load())
+	if err := first.admit(inner); err != nil {
+		return nil, fmt.Errorf("holdfast: lock %q: %w", h.lock.name, err)
 	}
-	return t
-}
-
-// reenter begins one more lease beside held. It sends no request.
-func (held *leaseState) reenter(parent context.Context) (*Lease, error) {
-	c := held.hold.lock.client
-	first := held.root()
-	t := held.hold.newLeaseState(parent, true)
-	t.first = first
-	t.token.Store(held.token.Load())
-	if err := first.admit(t); err != nil {
-		return nil, fmt.Errorf("holdfast: lock %q: %w", held.hold.lock.name, err)
-	}
-	c.events.tellGrant(t, Event{})
-	return t.handle(), nil
+	h.lock.client.events.tellGrant(inner, Event{})
+	return inner.handle(), nil
 }
 
 // admit adds the lease to those beside t, unless the hold has ended.
@@ -325,7 +279,7 @@ func (t *leaseState) admit(inner *leaseState) error {
 
 // leave removes a released lease, and reports whether it was the last one.
 func (t *leaseState) leave() (last bool) {
-	first := t.root()
+	first := t.first
 	first.mu.Lock()
 	defer first.mu.Unlock()
 	in := first.entered().inner
@@ -358,7 +312,7 @@ func (t *leaseState) finish(cause error) (live []*leaseState) {
 
 // holdCount returns how many leases of the re-entry are live.
 func (t *leaseState) holdCount() int {
-	first := t.root()
+	first := t.first
 	first.mu.Lock()
 	defer first.mu.Unlock()
 	n := len(first.entered().inner)

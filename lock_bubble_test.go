@@ -90,7 +90,7 @@ func TestWaitersOfManyClientsAreServedInOrderOfArrival(t *testing.T) {
 				if l.Token() <= last {
 					t.Errorf("token %d after %d", l.Token(), last)
 				}
-				last = l.Token() // under the lock
+				last = l.Token() // guarded by the lock
 				served <- i
 				time.Sleep(time.Second)
 				release(t, l)
@@ -140,7 +140,7 @@ func TestTheWaitLimitEndsWithErrHeld(t *testing.T) {
 	})
 }
 
-func TestAContextThatEndsEndsTheWaitingAndLeavesNoPlace(t *testing.T) {
+func TestAContextThatEndsEndsTheWaitAndLeavesNoPosition(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
 		l := mustLock(t, a.Mutex("a"))
@@ -282,9 +282,9 @@ func TestALockUnderTheContextOfItsOwnLeaseIsRefusedAsADeadlock(t *testing.T) {
 		if err != nil {
 			t.Fatalf("another lock under the lease: %v", err)
 		}
-		refused(other.Context()) // still inside of both
+		refused(other.Context()) // it is still under both leases
 		_, err = b.Mutex("a").TryLock(l.Context())
-		wantIs(t, err, holdfast.ErrHeld) // another client's is another party
+		wantIs(t, err, holdfast.ErrHeld) // a lease of another client does not count
 		release(t, other)
 
 		ctx := context.WithoutCancel(l.Context())

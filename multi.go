@@ -117,7 +117,7 @@ func (m *MultiMutex) usable(ctx context.Context) error {
 		return m.err
 	}
 	for i := range m.locks {
-		if err := m.locks[i].checkDeadlock(ctx); err != nil {
+		if _, err := m.locks[i].checkOrReenter(ctx); err != nil {
 			return err
 		}
 	}
@@ -150,7 +150,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 	for len(taken) < len(m.locks) {
 		n := len(taken)
 		if n == busy {
-			l, err := m.locks[n].acquireNext(waits, under(ctx, taken), taken)
+			l, err := acquireNext(waits, under(ctx, taken), &m.locks[n], taken)
 			if err != nil {
 				_ = giveBack(ctx, taken)
 				return nil, err
@@ -162,7 +162,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 		switch {
 		case err == nil:
 			taken = append(taken, leases...)
-		case !errors.Is(err, ErrHeld) && wavering(err) && away.outlast(waits, err):
+		case !errors.Is(err, ErrHeld) && isTransient(err) && away.outlast(waits, err):
 			// The client could not ask the server, and the wait continues.
 			if err := lostOf(taken); err != nil {
 				_ = giveBack(ctx, taken)
@@ -177,7 +177,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 			busy = n + held
 		}
 	}
-	l := newMultiLease(ctx, under(ctx, taken), c, taken)
+	l := newMultiLease(ctx, under(ctx, taken), taken)
 	if err := l.Err(); err != nil {
 		_ = l.Release(ctx)
 		return nil, fmt.Errorf("holdfast: the locks were not all held at the same time: %w", err)
@@ -194,13 +194,11 @@ func under(ctx context.Context, taken []*Lease) context.Context {
 }
 
 // acquireNext waits for one lock. It stops if a lock acquired earlier is lost.
-func (s *lock) acquireNext(ctx, parent context.Context, taken []*Lease) (*Lease, error) {
+func acquireNext(ctx, parent context.Context, s *lock, taken []*Lease) (*Lease, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	for _, l := range taken {
-		l.state.mu.Lock()
 		l.state.onEnd(stop)
-		l.state.mu.Unlock()
 	}
 	l, err := s.acquireAs(ctx, parent, false)
 	if err != nil {
@@ -262,7 +260,7 @@ func takeAll(
 			err = h.endReason()
 			h.leaveTurn()
 			for _, rest := range holds[i+1:] {
-				rest.discard()
+				discard(rest)
 				rest.leaveTurn()
 			}
 			_ = giveBack(ctx, leases)

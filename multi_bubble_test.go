@@ -39,7 +39,7 @@ func releaseAll(t *testing.T, l *holdfast.MultiLease) {
 	}
 }
 
-// waitingAll begins to wait, and returns when it does.
+// waitingAll starts an acquisition and returns when it waits.
 func waitingAll(ctx context.Context, m *holdfast.MultiMutex) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -53,7 +53,7 @@ func waitingAll(ctx context.Context, m *holdfast.MultiMutex) <-chan error {
 	return done
 }
 
-func TestSeveralLocksAreTakenInOneStep(t *testing.T) {
+func TestSeveralLocksAreAcquiredInOneStep(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		l := mustLockAll(t, c.MultiMutex([]string{"b", "c", "a"}))
@@ -87,7 +87,7 @@ func TestSeveralLocksAreTakenInOneStep(t *testing.T) {
 	})
 }
 
-func TestOfSeveralLocksNoneIsTakenIfOneIsHeld(t *testing.T) {
+func TestOfSeveralLocksNoneIsAcquiredIfOneIsHeld(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		held := mustLock(t, w.client().Mutex("b"))
 		c := w.client()
@@ -99,7 +99,8 @@ func TestOfSeveralLocksNoneIsTakenIfOneIsHeld(t *testing.T) {
 		w.wantFree("a")
 		w.wantFree("c")
 
-		// One that a goroutine of the same process has is not even asked for.
+		// If a goroutine of the same process holds a lock, the client sends no request
+		// for it.
 		mine := mustLock(t, c.Mutex("a"))
 		asked := w.net.count("acquire_all")
 		_, err = c.MultiMutex([]string{"c", "a"}).TryLock(t.Context())
@@ -201,7 +202,7 @@ func TestTheLossOfOneOfSeveralLocksIsTheLossOfAll(t *testing.T) {
 			t.Errorf("%v left, %v", l.Remaining(), l.Err())
 		}
 		wantIs(t, l.Extend(t.Context(), ttl), holdfast.ErrNotHeld)
-		// The work may still be under way: the others are not given away yet.
+		// The work may still be under way, so the other locks are not released yet.
 		if !w.state("a").Held() || !w.state("c").Held() {
 			t.Error("given away under the holder's feet")
 		}
@@ -225,13 +226,13 @@ func TestAfterALossTheOtherLocksEndThoughReleaseNeverComes(t *testing.T) {
 		_ = ended(l.Context())
 		time.Sleep(ttl)
 		w.wantFree("a")
-		// A goroutine of this process gets it too.
-		release(t, mustLock(t, c.Mutex("a")))
+		// A goroutine of this process gets the lock too.
+		release(t, mustLock(t, c.Mutex("a", holdfast.MaxWait(ttl))))
 		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 	})
 }
 
-func TestAfterALossTheOtherLocksAreNotPassedOnInsideTheProcess(t *testing.T) {
+func TestAfterALossTheOtherLocksAreNotHandedOverLocally(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		l := mustLockAll(t, c.MultiMutex([]string{"a", "b"}))
@@ -253,7 +254,7 @@ func TestAfterALossTheOtherLocksAreNotPassedOnInsideTheProcess(t *testing.T) {
 	})
 }
 
-func TestSeveralLocksOfUnknownOutcomeAreUndone(t *testing.T) {
+func TestSeveralLocksOfUnknownOutcomeAreCancelled(t *testing.T) {
 	for name, fault := range map[string]func(w *world){
 		"reply lost":   func(w *world) { w.LoseReply(only("acquire_all", 1, errLink)) },
 		"request lost": func(w *world) { w.FailRequest(only("acquire_all", 1, errLink)) },
@@ -376,7 +377,7 @@ func TestSeveralLocksThatTooFewAcknowledgeAreGivenBack(t *testing.T) {
 		w.SetAcks(store.Acks{Replicas: 1})
 		_, err := c.MultiMutex([]string{"a", "b"}, holdfast.WaitReplicas(2, limit)).Lock(t.Context())
 		if wantIs(t, err, holdfast.ErrNotAcked); err == nil {
-			return // nobody gives them back: who wants them next would wait for ever
+			return // nobody releases them: the next waiter would wait for ever
 		}
 		w.wantFree("a")
 		w.wantFree("b")
@@ -389,7 +390,7 @@ func TestSeveralLocksThatTooFewAcknowledgeAreGivenBack(t *testing.T) {
 		synctest.Wait()
 		w.SetAcks(store.Acks{Replicas: 2})
 		releaseAll(t, mustLockAll(t, c.MultiMutex([]string{"a", "b"}, holdfast.WaitReplicas(2, limit))))
-		// The period was given back with the run.
+		// The period is due again after the cancelled run.
 		again, err := c.Periodic("job", time.Hour, holdfast.WaitReplicas(2, limit)).Do(t.Context(),
 			func(context.Context) error { return nil })
 		if turn.Ran || !again.Ran || err != nil {
@@ -419,9 +420,8 @@ func TestAClosedClientHoldsNoneOfSeveralLocks(t *testing.T) {
 	})
 }
 
-// Any sets of names, wanted by many goroutines of several processes, beside
-// others that want one of them: everybody gets what it wants, and no lock is
-// held twice.
+// Many goroutines of several processes want sets of names, and others want single names.
+// All of them get their locks, and no lock is held twice.
 func TestSetsOfLocksNeverOverlapAndNeverHang(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -6,105 +6,77 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"runtime"
-	"sync"
 	"time"
 )
 
 // MultiLease is one acquisition of several locks. It ends as a whole: if any of the locks
 // is lost, the lease is lost. It is safe for use by many goroutines. If a program drops a
 // MultiLease without a release, the library reports it like a [Lease], and its TTL ends it.
-type MultiLease struct {
-	state *multiLeaseState
-	leak  runtime.Cleanup
-}
+type MultiLease struct{ state *multiLeaseState }
 
 // multiLeaseState is shared by a MultiLease, its context and its clean-up. It must not
 // point to the MultiLease.
+//
+// When a part ends, it ends the whole under its own mutex. So code that holds the mutex of
+// the leaseEnd must not call the parts.
 type multiLeaseState struct {
-	client *Client
-	parts  []*Lease // by key
-	ctx    context.Context
-	taken  uintptr // where the caller acquired it; 0 if there is no logger
-
-	// mu guards the fields below. The leases of the parts call end under their own mutex.
-	// So code that holds mu must not call them.
-	mu       sync.Mutex
-	cause    error // why it ended; nil while held
-	released bool
-	cancel   []context.CancelCauseFunc
+	leaseEnd
+	parts []*Lease        // by key
+	call  context.Context // of the lock call
+	outer *leaseState     // the lease under whose context the call was made
+	taken uintptr         // where the caller acquired it; 0 if there is no logger
 }
 
 // newMultiLease makes one lease of several. parent belongs to all of the leases. ctx is the
 // context of the lock call.
-func newMultiLease(ctx, parent context.Context, c *Client, parts []*Lease) *MultiLease {
-	b := &multiLeaseState{client: c, parts: parts}
-	inner, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	b.cancel = append(b.cancel, cancel)
-	b.ctx = &leaseContext{inner, leaseOf(parent), together(parts)}
+func newMultiLease(ctx, parent context.Context, parts []*Lease) *MultiLease {
+	b := &multiLeaseState{parts: parts, call: ctx, outer: leaseOf(parent)}
+	b.onEnd(b.stopRenewal)
 	for _, part := range parts {
-		t := part.state
-		t.mu.Lock()
-		t.onEnd(b.end) // also if it has ended already
-		t.mu.Unlock()
+		part.state.onEnd(func(cause error) { b.end(cause) }) // also if it has ended already
 	}
 	l := &MultiLease{state: b}
-	if !c.fake && !parts[0].state.hold.lock.noRenewal {
-		l.leak = runtime.AddCleanup(l, reportMultiLeak, b)
+	if parts[0].state.mayLeak() {
+		runtime.SetFinalizer(l, (*MultiLease).reportLeak)
 	}
 	return l
 }
 
-// end ends the lease for its user, because one part has ended or the caller has released
-// it.
-//
-// After a loss, end does not release the other locks. The user's code may still run, and
-// the next holder would run beside it. end only stops their renewal. So all of them are
-// free within their TTL, even without a Release.
-func (b *multiLeaseState) end(cause error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.cause != nil {
+// stopRenewal stops the renewal of all locks when one of them is lost, so all of them are
+// free within their TTL, even without a Release. It does not release them: the user's code
+// may still run, and the next holder would run beside it.
+func (b *multiLeaseState) stopRenewal(cause error) {
+	if !errors.Is(cause, ErrLost) {
 		return
 	}
-	b.cause = cause
-	for _, cancel := range b.cancel {
-		cancel(cause)
-	}
-	b.cancel = nil
-	if errors.Is(cause, ErrLost) {
-		for _, part := range b.parts {
-			h := part.state.hold
-			h.mu.Lock()
-			h.last = true
-			h.mu.Unlock()
-			b.client.renewer.StopRenewal(&h.Item)
-		}
+	for _, part := range b.parts {
+		h := part.state.hold
+		h.mu.Lock()
+		h.last = true
+		h.mu.Unlock()
+		h.lock.client.renewer.StopRenewal(&h.Item)
 	}
 }
 
-// release ends the lease for its user, as leaseState.release does.
-func (b *multiLeaseState) release() (first bool, cause error) {
-	b.end(ErrReleased)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	first, b.released = !b.released, true
-	return first, b.cause
+// overdue ends the lease if the trust deadline of one of the locks has passed.
+func (b *multiLeaseState) overdue() {
+	for _, part := range b.parts {
+		_ = part.Err()
+	}
 }
 
-// bind makes a child of ctx that also ends when the lease ends.
 func (l *MultiLease) bind(ctx context.Context) (context.Context, context.CancelFunc) {
-	b := l.state
-	inner, cancel := context.WithCancelCause(ctx)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.cause != nil {
-		cancel(b.cause)
-	} else {
-		b.cancel = append(b.cancel, cancel)
+	return l.state.bind(ctx, l.state.outer, l.state)
+}
+
+// reportLeak is called by the collector when the program has dropped the handle.
+func (l *MultiLease) reportLeak() {
+	dropped := make([]*leaseState, len(l.state.parts))
+	for i, part := range l.state.parts {
+		dropped[i] = part.state
 	}
-	return &leaseContext{inner, leaseOf(b.ctx), together(b.parts)}, func() { cancel(ErrReleased) }
+	reportLeak(l.state.taken, dropped...)
 }
 
 // Names returns the names of the locks, in the order in which they are acquired.
@@ -130,7 +102,10 @@ func (l *MultiLease) Token(name string) uint64 {
 // Context returns a context that ends when any of the locks is lost or the lease is
 // released. [context.Cause] returns the reason: a [*LostError] that names the lock,
 // [ErrReleased] or [ErrClosed]. Otherwise it is like [Lease.Context].
-func (l *MultiLease) Context() context.Context { return l.state.ctx }
+func (l *MultiLease) Context() context.Context {
+	b := l.state
+	return b.context(b.call, b.outer, b)
+}
 
 // Err returns nil while all of the locks are held. After that it returns why the lease
 // ended.
@@ -191,7 +166,9 @@ func (l *MultiLease) Release(ctx context.Context) error {
 	if !first {
 		return ErrReleased
 	}
-	l.leak.Stop()
+	if b.parts[0].state.mayLeak() {
+		runtime.SetFinalizer(l, nil)
+	}
 	err := giveBack(ctx, b.parts)
 	if errors.Is(cause, ErrClosed) {
 		return ErrClosed
@@ -212,47 +189,7 @@ func each(leases []*Lease, do func(*Lease) error) error {
 	if len(leases) == 1 {
 		return do(leases[0])
 	}
-	var (
-		all  sync.WaitGroup
-		next = make(chan int)
-		errs = make([]error, len(leases))
-	)
-	for range min(releasers, len(leases)) {
-		all.Go(func() {
-			for i := range next {
-				errs[i] = do(leases[i])
-			}
-		})
-	}
-	for i := range leases {
-		next <- i
-	}
-	close(next)
-	all.Wait()
+	errs := make([]error, len(leases))
+	inParallel(releasers, leases, func(i int, l *Lease) { errs[i] = do(l) })
 	return errors.Join(errs...)
-}
-
-// reportMultiLeak reports a lease of several locks that the program has dropped.
-func reportMultiLeak(b *multiLeaseState) {
-	b.mu.Lock()
-	ended := b.released || errors.Is(b.cause, ErrClosed)
-	b.mu.Unlock()
-	if ended {
-		return
-	}
-	c, at := b.client, location(b.taken)
-	names := make([]string, len(b.parts))
-	for i, part := range b.parts {
-		names[i] = part.Name()
-	}
-	c.events.tell(news{log: func(log *slog.Logger) {
-		log.Error("holdfast: a lease of several locks was dropped without Release: it is no longer renewed, and the "+
-			"locks stay held until its TTL ends", "locks", names, "taken at", at)
-	}})
-	for _, part := range b.parts {
-		if t := part.state; t.drop() {
-			t.hold.stopIfDropped()
-			c.events.tell(news{hold: t.hold, lease: t, event: t.ending(EventLeak, false, nil)})
-		}
-	}
 }

@@ -41,12 +41,12 @@ func (m *Mutex) Name() string { return m.lock.name }
 // It may also be [ErrClosed] or [ErrInvalid]. Any other error is an [ErrUnknownOutcome].
 //
 // ctx bounds only the wait. The lease does not end with it.
-func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.lock.acquire(ctx) }
+func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.lock.acquire(ctx, false) }
 
 // TryLock acquires the lock if it is free. It does not wait. If the lock is held, the error
 // is a [*HeldError]. If the server does not answer, the error is an [ErrUnreachable] or an
 // [ErrUnknownOutcome]. The other errors are those of [Mutex.Lock].
-func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.lock.tryAcquire(ctx) }
+func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.lock.acquire(ctx, true) }
 
 // Do runs f while it holds the lock. The context of f is a child of ctx, and it also ends
 // when the lease is lost. f should return then. Do releases the lock when f returns or

@@ -42,8 +42,8 @@ func subjects(t *testing.T, w *world) map[string]any {
 	}
 }
 
-// arguments are those of a method, each nil or zero, except a context and a
-// function where they are to be sound.
+// arguments are the arguments of a method, each nil or zero. If asked for, the context
+// and the function are valid.
 func arguments(ctx context.Context, method reflect.Type, sound bool) (in []reflect.Value) {
 	for i := range method.NumIn() {
 		p := method.In(i)
@@ -63,8 +63,8 @@ func arguments(ctx context.Context, method reflect.Type, sound bool) (in []refle
 	return in
 }
 
-// called calls a method and answers the error that it returned or yielded, and
-// what it panicked with.
+// called calls a method. It returns the error that the method returned or yielded, and
+// the value of its panic.
 func called(method reflect.Value, in []reflect.Value) (panicked any, err error) {
 	defer func() { panicked = recover() }()
 	for _, value := range method.Call(in) {
@@ -85,8 +85,8 @@ func takesContext(method reflect.Type) bool {
 	return method.NumIn() > 0 && method.In(0) == contextType
 }
 
-// No method of the public API dereferences nil, and each names what is wrong. The
-// methods are found by reflection: one that is added is judged too.
+// No method of the public API dereferences nil, and each names the wrong argument. The
+// test finds the methods by reflection, so it also tests new ones.
 func TestNoMethodDereferencesNil(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		judged := 0
@@ -95,10 +95,11 @@ func TestNoMethodDereferencesNil(t *testing.T) {
 			for i := range v.NumMethod() {
 				method, what := v.Method(i), name+"."+v.Type().Method(i).Name
 				if what == "Client.Abandon" {
-					continue // it takes nothing, and ends the others
+					continue // it has no argument, and would end the others
 				}
 				for _, sound := range []bool{false, true} {
-					panicked, err := called(method, arguments(nil, method.Type(), sound))
+					args := arguments(nil, method.Type(), sound) //nolint:staticcheck // nil is the question
+					panicked, err := called(method, args)
 					switch {
 					case panicked != nil:
 						t.Errorf("%s panics: %v", what, panicked)
@@ -116,7 +117,7 @@ func TestNoMethodDereferencesNil(t *testing.T) {
 	})
 }
 
-// A function that is nil is refused before the lock is taken for it.
+// A nil function is refused before the lock is acquired.
 func TestAMissingFunctionIsRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		judged := 0
@@ -146,7 +147,7 @@ func TestAMissingFunctionIsRefused(t *testing.T) {
 	})
 }
 
-// Every kind of lock refuses a nil option, and says which.
+// Every kind of lock refuses a nil option and names it.
 func TestANilOptionIsRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
@@ -171,7 +172,7 @@ func TestANilOptionIsRefused(t *testing.T) {
 	})
 }
 
-// caught runs f and answers what it panicked with, and its error.
+// caught runs f and returns the value of its panic, and its error.
 func caught(f func() error) (panicked any, err error) {
 	defer func() { panicked = recover() }()
 	return nil, f()
@@ -187,7 +188,7 @@ func TestAStoreThatIsNilIsRefused(t *testing.T) {
 	}
 }
 
-// Durations that cannot work are refused by the first use, whatever takes them.
+// Invalid durations are refused at the first use, in every call that takes one.
 func TestDurationsThatCannotWorkAreRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()

@@ -2,5 +2,5 @@
 
 package holdfast_test
 
-// few divides the length of searches in virtual time, see race_test.go.
+// few divides the length of random tests in virtual time, see race_test.go.
 const few = 1

@@ -30,7 +30,7 @@ var kinds = []struct{ name, call string }{
 	{"Election", `c.Election("x", %s)`},
 }
 
-// Every option, and for which kinds it has a meaning.
+// Every option, and the kinds for which it has a meaning.
 var optionsOf = []struct{ option, kinds string }{
 	{"TTL(time.Second)", "Mutex RWMutex Semaphore MultiMutex Periodic Election"},
 	{"NoRenewal()", "Mutex RWMutex Semaphore MultiMutex Periodic Election"},
@@ -48,8 +48,8 @@ var optionsOf = []struct{ option, kinds string }{
 	{"RetryOnError()", "Periodic"},
 }
 
-// An option that has no meaning for a kind does not compile there, and one that has
-// a meaning does: the compiler's type checker judges every option with every kind.
+// An option compiles for a kind only if it has a meaning there. The type checker judges
+// every option with every kind.
 func TestAnOptionWithoutAMeaningDoesNotCompile(t *testing.T) {
 	var program strings.Builder
 	program.WriteString("package main; import (\"time\"; \"github.com/holdfast-go/holdfast\"); type _ time.Time\n")
@@ -122,8 +122,7 @@ func wantComplete(t *testing.T, library types.Importer) {
 	}
 }
 
-// compiled finds the library and the packages that a user's program needs as the
-// compiler has left them.
+// compiled finds the compiled library and the packages that a user's program needs.
 func compiled(t *testing.T) types.Importer {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-export", "-f", "{{.ImportPath}} {{.Export}}", ".", "time")
@@ -142,7 +141,7 @@ func compiled(t *testing.T) types.Importer {
 	})
 }
 
-// refusals are the errors of a program's types, by line.
+// refusals are the type errors of a program, by line.
 func refusals(t *testing.T, library types.Importer, program string) map[int]error {
 	t.Helper()
 	fset := token.NewFileSet()

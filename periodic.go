@@ -93,7 +93,7 @@ type RunResult struct {
 // the wait, the error is a [*HeldError] that says why.
 func (e *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (RunResult, error) {
 	t := &e.lock
-	if err := t.checkDeadlock(ctx); err != nil {
+	if _, err := t.checkOrReenter(ctx); err != nil {
 		return RunResult{}, err
 	}
 	if f == nil {
@@ -110,7 +110,7 @@ func (e *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (R
 		turn, l, err := e.begin(waits, ctx, "now")
 		now := t.client.now()
 		switch {
-		case err != nil && wavering(err) && away.outlast(waits, err):
+		case err != nil && isTransient(err) && away.outlast(waits, err):
 			continue
 		case err != nil && seen != nil && waitOver(waits, ctx):
 			return *seen, nil
@@ -121,18 +121,18 @@ func (e *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (R
 		}
 		seen = &turn
 		if t.wait <= 0 || !e.until(waits, turn, now) {
-			return turn, t.interrupted(ctx)
+			return turn, interrupted(ctx, t)
 		}
 	}
 }
 
 // interrupted returns the error of a wait that ended before its limit.
-func (t *lock) interrupted(ctx context.Context) error {
+func interrupted(ctx context.Context, s *lock) error {
 	switch {
-	case t.client.life.IsClosing():
+	case s.client.life.IsClosing():
 		return ErrClosed
 	case ctx.Err() != nil:
-		return fmt.Errorf("holdfast: %q: %w", t.name, ctx.Err())
+		return fmt.Errorf("holdfast: %q: %w", s.name, ctx.Err())
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func (t *lock) interrupted(ctx context.Context) error {
 // begin. The server remembers a run for a period and [Config.Retention].
 func (e *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) error {
 	t := &e.lock
-	if err := t.checkDeadlock(ctx); err != nil {
+	if _, err := t.checkOrReenter(ctx); err != nil {
 		return err
 	}
 	if f == nil {
@@ -164,7 +164,7 @@ func (e *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) 
 		seen := t.client.now() // before the run, which may take long
 		if err != nil {
 			back.add(turn.HolderID, seen, t.ttl)
-			again := wavering(err) || errors.Is(err, ErrLost)
+			again := isTransient(err) || errors.Is(err, ErrLost)
 			if ctx.Err() != nil || !again || !t.client.sender.Pause(ctx, failures) {
 				return err
 			}
@@ -188,7 +188,7 @@ func (e *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) 
 			turn.Busy = true // until the period is given back
 		}
 		if !e.until(ctx, turn, seen) {
-			return t.interrupted(ctx)
+			return interrupted(ctx, t)
 		}
 	}
 }
@@ -367,7 +367,7 @@ func (e *Periodic) schedule() Schedule {
 // schedule or the new one.
 func (e *Periodic) Reschedule(ctx context.Context) error {
 	t := &e.lock
-	if err := t.checkDeadlock(ctx); err != nil {
+	if _, err := t.checkOrReenter(ctx); err != nil {
 		return err
 	}
 	c := t.client

@@ -79,7 +79,7 @@ func TestAJobRunsOncePerPeriodWhoeverComesFirst(t *testing.T) {
 		if turn := j.do(b); !turn.Ran || turn.Token <= first.Token {
 			t.Errorf("in the next period: %+v", turn)
 		}
-		// A lock of that name is something else.
+		// A lock with the same name is independent.
 		release(t, mustLock(t, w.client().Mutex("job")))
 	})
 }
@@ -128,7 +128,7 @@ func TestARunLongerThanItsPeriodIsFollowedWhenItEnds(t *testing.T) {
 	})
 }
 
-func TestAFailedRunCountsUnlessItIsToBeRepeated(t *testing.T) {
+func TestAFailedRunCountsUnlessItIsRetried(t *testing.T) {
 	errJob := errors.New("no luck")
 	bubble(t, func(t *testing.T, w *world) {
 		for name, options := range map[string][]holdfast.PeriodicOption{
@@ -174,7 +174,7 @@ func TestAPanicOfARunCountsAndIsReleased(t *testing.T) {
 	})
 }
 
-func TestATurnOfUnknownOutcomeIsGivenBackWithItsPeriod(t *testing.T) {
+func TestARunOfUnknownOutcomeIsCancelledWithItsPeriod(t *testing.T) {
 	for name, fault := range map[string]func(w *world){
 		"reply lost":   func(w *world) { w.LoseReply(only("begin_run", 1, errLink)) },
 		"request lost": func(w *world) { w.FailRequest(only("begin_run", 1, errLink)) },
@@ -247,7 +247,7 @@ func TestPeriodsAtFixedTimesAreThoseOfTheServersClock(t *testing.T) {
 		if late := time.Since(early) - time.Minute; err != nil || !turn.Ran || late < 0 || late > 100*time.Millisecond {
 			t.Errorf("%+v, %v, %v after noon", turn, err, late)
 		}
-		// And one that does not wait so long gives up without an error.
+		// A copy that does not wait so long gives up without an error.
 		turn, err = w.client().Periodic("lottery", 24*time.Hour, holdfast.MaxWait(time.Minute)).Do(t.Context(), j.run)
 		if err != nil || turn.Ran {
 			t.Errorf("%+v, %v", turn, err)
@@ -321,7 +321,7 @@ func TestALoopGoesOnWhileTheServerIsAwayAndEndsWithItsJob(t *testing.T) {
 		if j.count() != 2 {
 			t.Errorf("%d runs when it is back", j.count())
 		}
-		time.Sleep(250 * time.Second) // the third is under way, or near
+		time.Sleep(250 * time.Second) // the third is under way, or begins soon
 		err := <-done
 		wantIs(t, err, errJob)
 		if j.count() != 4 {
@@ -370,7 +370,7 @@ func TestAJobIsNotBegunWithinItself(t *testing.T) {
 	})
 }
 
-func TestAWaitForATurnEndsWithItsContextAndItsClient(t *testing.T) {
+func TestAWaitForARunEndsWithItsContextAndItsClient(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		j := &job{t: t}
 		j.do(w.client().Periodic("job", time.Hour))
@@ -395,8 +395,8 @@ func TestAWaitForATurnEndsWithItsContextAndItsClient(t *testing.T) {
 	})
 }
 
-// Many goroutines of many processes ask all the time; their clocks, and that of
-// the store, do not matter. Whatever happens, a period has one run.
+// Many goroutines of many processes ask all the time. Their clocks, and the clock of the
+// store, do not matter. Each period has one run.
 func TestNoPeriodHasTwoRuns(t *testing.T) {
 	for _, at := range []bool{false, true} {
 		t.Run(fmt.Sprint("at fixed times ", at), func(t *testing.T) {

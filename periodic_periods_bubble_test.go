@@ -13,11 +13,11 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// late is how long after its time a run may begin: who waits for it spreads a
-// little, and looks again a little after.
+// late is how long after its time a run may begin: a waiting process adds a random pause,
+// and polls a little later.
 const late = 60 * time.Millisecond
 
-// loop runs a job in a loop for some time and returns how that ended.
+// loop runs a job in a loop for some time and returns its error.
 func loop(t *testing.T, e *holdfast.Periodic, during time.Duration, f func(ctx context.Context) error) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), during)
@@ -35,8 +35,8 @@ func TestALoopCountsPeriodsFromTheirBeginning(t *testing.T) {
 				j := &job{t: t, take: 40 * time.Second}
 				e := w.client().Periodic("job", period, options...)
 				wantIs(t, loop(t, e, periods*period+time.Second, j.run), context.DeadlineExceeded)
-				// A period that begins with its run is as long as it takes to
-				// see that it is due: 11 ms at most, here.
+				// A period that begins with its run is longer by the time until a process
+				// sees that it is due: 11 ms at most, here.
 				if n := j.count(); n < periods-1 || n > periods+1 {
 					t.Errorf("%d runs in %d periods", n, periods)
 				}
@@ -55,8 +55,8 @@ func TestALoopCountsPeriodsFromTheirBeginning(t *testing.T) {
 	}
 }
 
-// Runs of every length, many of them longer than a period. What follows begins
-// with its period, or at once if that has begun.
+// Runs of every length, many of them longer than a period. The next run begins with its
+// period, or at once if the period has begun.
 func TestALoopOfRunsOfEveryLengthKeepsItsTimes(t *testing.T) {
 	const period, runs = time.Minute, 2000 / few
 	for name, options := range map[string][]holdfast.PeriodicOption{
@@ -93,9 +93,9 @@ func TestALoopOfRunsOfEveryLengthKeepsItsTimes(t *testing.T) {
 	}
 }
 
-// A job that fails is run again in its period by whoever comes, be it a loop
-// that waits for fixed times.
-func TestAFailedRunOfALoopIsRepeatedInItsPeriod(t *testing.T) {
+// If a job fails, any process runs it again in its period, also a loop that waits for
+// fixed times.
+func TestAFailedRunOfALoopIsRetriedInItsPeriod(t *testing.T) {
 	const period, periods = time.Hour, 1000 / few
 	errJob := errors.New("no luck")
 	bubble(t, func(t *testing.T, w *world) {
@@ -174,7 +174,7 @@ func TestAClockThatIsSetBackRepeatsNoRun(t *testing.T) {
 	}{
 		"by a moment":  {2 * time.Second, 24*time.Hour + 2*time.Second - time.Minute},
 		"by an hour":   {time.Hour, 25*time.Hour - time.Minute},
-		"by a weekend": {3 * 24 * time.Hour, 48*time.Hour - time.Minute}, // and not by a weekend more
+		"by a weekend": {3 * 24 * time.Hour, 48*time.Hour - time.Minute}, // and no more than that
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
@@ -249,7 +249,7 @@ func TestAnotherPeriodOfAJobIsRefusedAndItsMarkKept(t *testing.T) {
 		_, err := others["1m0s"].Do(t.Context(), j.run)
 		wantIs(t, err, holdfast.ErrPeriod)
 		<-done
-		// Nobody has run it for two periods and the retention: it is forgotten.
+		// There was no run for two periods and the retention: the record has expired.
 		time.Sleep(2*time.Hour + 10*time.Minute)
 		if turn := j.do(others["24h0m0s"]); !turn.Ran {
 			t.Errorf("%+v", turn)
@@ -257,8 +257,8 @@ func TestAnotherPeriodOfAJobIsRefusedAndItsMarkKept(t *testing.T) {
 	})
 }
 
-// The same instants may be said in several ways, and who says none takes those
-// that the job has.
+// The same instants can be written in several ways. A request without an offset takes the
+// offset of the job.
 func TestOffsetsOfTheSameInstantsAreTheSamePeriod(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		j := &job{t: t}
@@ -289,7 +289,7 @@ func TestAJobIsRescheduledOnPurpose(t *testing.T) {
 				}
 			}
 		}
-		reschedule(daily) // of which nothing is known: it is nobody's yet
+		reschedule(daily) // the server has no record of it yet
 		j.do(hourly)
 		time.Sleep(10 * time.Minute)
 		reschedule(daily)
@@ -298,7 +298,7 @@ func TestAJobIsRescheduledOnPurpose(t *testing.T) {
 		if turn := j.do(daily); turn.Ran || turn.Next != 24*time.Hour {
 			t.Errorf("%+v", turn)
 		}
-		time.Sleep(24 * time.Hour) // it is due, and stays so
+		time.Sleep(24 * time.Hour) // it is due, and remains due
 		reschedule(hourly)
 		if turn := j.do(hourly); !turn.Ran {
 			t.Errorf("%+v", turn)
@@ -321,9 +321,9 @@ func TestAJobIsRescheduledOnPurpose(t *testing.T) {
 	})
 }
 
-// A run whose release gets no answer has been: the loop goes on. A period whose
-// grant gets no answer is given back, and the loop does not wait for the next,
-// also when it sees the period marked before that is done.
+// A run whose release gets no answer has happened, and the loop goes on. If a grant gets
+// no answer, its period becomes due again. The loop does not wait for the next period
+// then, even if it sees the mark before the cancel.
 func TestALoopOutlivesRequestsWithoutAnswer(t *testing.T) {
 	const period, periods = time.Hour, 200
 	for _, action := range []string{"begin_run", "release"} {

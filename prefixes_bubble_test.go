@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Locks, jobs and elections under prefixes that are made of the words of the
-// protocol, and contain each other, have nothing to do with each other.
-func TestPrefixesThatContainEachOtherAreApart(t *testing.T) {
+// Prefixes may consist of words of the protocol and contain each other. Their locks, jobs
+// and elections are independent.
+func TestPrefixesThatContainEachOtherAreSeparate(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		prefixes := []string{
 			"app", "app:every", "app:watch", "app:push", "app:client", "app:quorum", "app:every:every",
@@ -47,7 +47,7 @@ func TestPrefixesThatContainEachOtherAreApart(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		// Who observes hears of its own election only.
+		// An observer is told of its own election only.
 		before := heard["app:watch"].Load()
 		lead := mustCampaign(t, w.client(holdfast.Config{Prefix: "app"}).Election("news:app"), "one")
 		synctest.Wait()

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// pushed publishes a grant of the lock to its only waiter, as a server would that
-// made it so long ago, for lasts.
+// pushed publishes a grant of the lock to its only waiter, like a server that granted it
+// ago before now, for lasts.
 func (w *world) pushed(name string, ago, lasts time.Duration) {
 	w.t.Helper()
 	waiters := w.state(name).Waiters
@@ -23,8 +23,8 @@ func (w *world) pushed(name string, ago, lasts time.Duration) {
 		waiters[0].HolderID, at.UnixMicro(), at.UnixMilli(), lasts.Milliseconds()))
 }
 
-// Whatever is pushed, by a script that then failed or by anybody: it is believed
-// for one round trip at most.
+// A false push, by a script that then failed or by anybody else, is trusted for one round
+// trip at most.
 func TestAFalsePushDoesDamageForOneRoundTrip(t *testing.T) {
 	const trip = 20 * time.Millisecond
 	for name, lasts := range map[string]time.Duration{"short": 3 * time.Second, "longer than asked for": time.Hour} {
@@ -48,14 +48,14 @@ func TestAFalsePushDoesDamageForOneRoundTrip(t *testing.T) {
 				}
 				time.Sleep(trip)
 				if s := w.state("a"); len(s.Waiters) != 0 {
-					t.Errorf("waiters: %+v", s.Waiters) // its place was given up
+					t.Errorf("waiters: %+v", s.Waiters) // its position was cancelled
 				}
 			})
 		})
 	}
 }
 
-func TestAPushOfBeforeTheLastAnswerIsNotBelieved(t *testing.T) {
+func TestAPushFromBeforeTheLastAnswerIsNotTrusted(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a"))
 		next := w.waiting(w.client().Mutex("a"), t.Context())
@@ -76,8 +76,8 @@ func TestAPushOfBeforeTheLastAnswerIsNotBelieved(t *testing.T) {
 	})
 }
 
-// A pushed lease is short until it is confirmed, which nobody waits for, and it
-// counts from its grant, not from the last answer.
+// A pushed lease is short until it is confirmed, and no call waits for that. It counts
+// from its grant and not from the last answer.
 func TestAPushedLeaseIsShortUntilItIsConfirmed(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		mustLock(t, w.client().Mutex("a"))
@@ -86,7 +86,7 @@ func TestAPushedLeaseIsShortUntilItIsConfirmed(t *testing.T) {
 		w.net.slow(slowly("renew", time.Hour, 0))
 		w.pushed("a", 100*time.Millisecond, 3*time.Second)
 		got := <-next
-		// The drift of 30 s, a margin of 32 ms, and 100 ms on the way.
+		// The drift of 30 s, a margin of 32 ms, and 100 ms of latency.
 		if left := got.Remaining(); left < 2500*time.Millisecond || left > 2600*time.Millisecond {
 			t.Errorf("trusted for %v", left)
 		}
@@ -95,7 +95,7 @@ func TestAPushedLeaseIsShortUntilItIsConfirmed(t *testing.T) {
 	})
 }
 
-func TestAPushOfWhichTooLittleIsLeftIsAskedAbout(t *testing.T) {
+func TestAPushWithTooLittleTimeLeftIsChecked(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a"))
 		next := w.waiting(w.client().Mutex("a"), t.Context())
@@ -114,8 +114,8 @@ func TestAPushOfWhichTooLittleIsLeftIsAskedAbout(t *testing.T) {
 	})
 }
 
-// C13: nobody renews a fixed lease, so it begins with a confirmation.
-func TestAFixedLeaseHasItsWholeTTLWhenLockReturns(t *testing.T) {
+// C13: a lease without renewal begins with a confirmation.
+func TestALeaseWithoutRenewalHasItsWholeTTLWhenLockReturns(t *testing.T) {
 	const trip = 20 * time.Millisecond
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a"))
@@ -135,9 +135,9 @@ func TestAFixedLeaseHasItsWholeTTLWhenLockReturns(t *testing.T) {
 	})
 }
 
-// The confirmation of a fixed lease has no outcome: it is asked for again. It is
-// refused: nothing is held, and the place is given up.
-func TestAConfirmationOfAFixedLeaseThatFails(t *testing.T) {
+// If the confirmation of a lease without renewal gets no answer, it is sent again. If it
+// is refused, nothing is held, and the position is cancelled.
+func TestAFailedConfirmationOfALeaseWithoutRenewal(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault   func(w *world)
 		refused bool

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// storm is many acquisitions at once, each of which may give up at the very
-// moment in which it is granted, on a network with a will of its own.
+// storm is many acquisitions at once, on an unreliable network. Each may give up at the
+// moment of its grant.
 type storm struct {
 	w       *world
 	rng     *rand.Rand
@@ -25,8 +25,8 @@ type storm struct {
 	last    uint64 // token; guarded by the lock itself
 }
 
-// upTo is a random duration in steps of 100µs: so that things often happen at
-// the same instant.
+// upTo is a random duration in steps of 100µs, so events often happen at the same
+// instant.
 func (s *storm) upTo(d time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,8 +60,8 @@ func (s *storm) worker(t *testing.T, c *holdfast.Client) {
 	}
 }
 
-// network delays everything a little, loses a request or a reply now and then,
-// and a push.
+// network delays everything a little, and now and then loses a request, a reply or a
+// push.
 func (s *storm) network(faults bool) {
 	s.w.net.slow(func(string) (there, back time.Duration) {
 		return s.upTo(500 * time.Microsecond), s.upTo(500 * time.Microsecond)
@@ -93,8 +93,8 @@ func (s *storm) run(t *testing.T, clients, workers int, faults bool) {
 		}
 	}
 	all.Wait()
-	// What was given up is given back: at once, or when its request that was
-	// under way has arrived; what was lost with a push, by the next look.
+	// A grant that was given up is released at once, or when the request that was under
+	// way has arrived. A grant whose push was lost is found by the next poll.
 	time.Sleep(5 * time.Second)
 	synctest.Wait()
 	s.w.FailRequest(nil)
@@ -108,8 +108,8 @@ func (s *storm) run(t *testing.T, clients, workers int, faults bool) {
 	release(t, l)
 }
 
-// Guarantee: nobody hangs, nobody holds beside another, and whatever was given
-// up is given back, in whatever order cancellation and grant come.
+// Guarantee: no call hangs, there are never two holders, and every grant that was given
+// up is released. The order of cancellation and grant does not matter.
 func TestACancellationThatRacesWithAGrantLeaksNothing(t *testing.T) {
 	served, gaveUp := int32(0), int32(0)
 	for seed := range uint64(400) {
@@ -130,8 +130,8 @@ func TestACancellationThatRacesWithAGrantLeaksNothing(t *testing.T) {
 	}
 }
 
-// The same without any delay, where the goroutines themselves race: thousands
-// of cancellations at the instant of the hand-over.
+// The same without delays, where the goroutines race: thousands of cancellations at the
+// instant of the hand-over.
 func TestACancellationAtTheInstantOfTheHandOverLeaksNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		clients := []*holdfast.Client{

@@ -2,6 +2,6 @@
 
 package holdfast_test
 
-// few divides the length of searches in virtual time. The race detector makes them ten
-// times as slow: make test has them short with it, and in full without.
+// few divides the length of random tests in virtual time. The race detector makes them
+// ten times slower. So make test runs them short with it, and in full without it.
 const few = 10

@@ -37,7 +37,7 @@ func (h *hold) markLost(reason renewer.Reason) {
 			// the server, whether the holder has noticed the loss or not.
 			h.leaveTurn()
 		}
-		h.reportLoss(live, err)
+		reportLoss(h.lock.client, live, err)
 	}
 	h.unshare()
 	if reason == renewer.NotHeld {
@@ -47,8 +47,7 @@ func (h *hold) markLost(reason renewer.Reason) {
 
 // reportLoss reports the lost leases of one re-entry. Dropped leases are reported already.
 // If a lease without renewal expires, that is its normal end.
-func (h *hold) reportLoss(live []*leaseState, err *LostError) {
-	c := h.lock.client
+func reportLoss(c *Client, live []*leaseState, err *LostError) {
 	live = slices.DeleteFunc(live, (*leaseState).isDropped)
 	for i, t := range live {
 		h, n := t.hold, news{hold: t.hold, lease: t, event: t.ending(EventLost, false, err)}
@@ -85,18 +84,20 @@ func (h *hold) lostFor(reason renewer.Reason) *LostError {
 // did.
 func (h *hold) readEviction(ctx context.Context) (r wire.Record, reason renewer.Reason) {
 	r, err := h.lock.client.sender.Record(ctx, h.lock.keys())
-	if err != nil || r.Evicted == nil || !slices.ContainsFunc(r.Evicted.Attempts, h.made) {
+	if err != nil || r.Evicted == nil || !slices.ContainsFunc(r.Evicted.Attempts, madeBy(h.attempt)) {
 		return r, renewer.NotHeld
 	}
 	h.noteEviction(&EvictionInfo{At: r.Evicted.At, By: r.Evicted.By, Reason: r.Evicted.Reason})
 	return r, renewer.Evicted
 }
 
-// made reports whether an attempt of the record is that of the hold. A store of several
-// servers adds a suffix of its own on each of them.
-func (h *hold) made(attempt string) bool {
-	rest, mine := strings.CutPrefix(attempt, h.attempt)
-	return mine && (rest == "" || rest[0] == '.')
+// madeBy reports whether an attempt of the record is this one. A store of several servers
+// adds a suffix of its own on each of them.
+func madeBy(attempt string) func(inRecord string) bool {
+	return func(inRecord string) bool {
+		rest, mine := strings.CutPrefix(inRecord, attempt)
+		return mine && (rest == "" || rest[0] == '.')
+	}
 }
 
 // noteEviction stores the eviction, also if the hold was lost for another reason before.
@@ -122,10 +123,7 @@ func (h *hold) endMissing(ctx context.Context) {
 // the grant, the waiter is back in the queue, and its next grant would reach nobody for one
 // TTL. The cancel is sent once. If it is lost, only that time is lost.
 func (h *hold) cancelPosition() {
-	h.mu.Lock()
-	stood := h.stood
-	h.mu.Unlock()
-	if stood {
+	if h.queued {
 		h.lock.client.canceller.Cancel(h.lock.attempt(h.attempt), h.lock.client.now())
 	}
 }

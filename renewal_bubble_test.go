@@ -13,8 +13,8 @@ import (
 
 const limit = 500 * time.Millisecond
 
-// short expects the error of a grant that too few have acknowledged, and that
-// the lock is free for others at once.
+// short expects the error of a grant with too few acknowledgements, and that the lock is
+// free at once.
 func (w *world) short(name string, err error, want, got store.Acks) {
 	w.t.Helper()
 	var missing *holdfast.AckError
@@ -53,7 +53,8 @@ func TestAGrantThatTooFewAcknowledgeIsGivenBack(t *testing.T) {
 	})
 }
 
-// A pushed grant is confirmed, too; one that is short is handed on.
+// A pushed grant is confirmed too. If it has too few acknowledgements, the next waiter
+// gets it.
 func TestAPushedGrantIsAcknowledgedOrHandedOn(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.SetAcks(store.Acks{Replicas: 1})
@@ -81,7 +82,7 @@ func TestAPushedGrantIsAcknowledgedOrHandedOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := <-failed; !errors.Is(err, holdfast.ErrNotAcked) {
-			t.Fatalf("got %v", err) // the other one would wait for ever
+			t.Fatalf("got %v", err) // the other waiter would wait for ever
 		}
 		l := <-granted
 		if took := time.Since(start); took != limit {
@@ -93,8 +94,8 @@ func TestAPushedGrantIsAcknowledgedOrHandedOn(t *testing.T) {
 	})
 }
 
-// Renewals count only when they are acknowledged, and are tried again until
-// the old deadline.
+// Renewals count only when they are acknowledged. Otherwise they are retried until the
+// old deadline.
 func TestARenewalThatTooFewAcknowledgeIsNone(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
@@ -125,9 +126,8 @@ func TestARenewalThatTooFewAcknowledgeIsNone(t *testing.T) {
 	})
 }
 
-// A lease that nobody was asked to acknowledge is not passed to somebody who
-// wants that.
-func TestALeaseIsPassedOnOnlyToTheSameAcknowledgements(t *testing.T) {
+// A hold without acknowledgements is not handed over to a goroutine that asks for them.
+func TestAHoldIsHandedOverOnlyForTheSameAcknowledgements(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		held, err := c.Mutex("x").Lock(t.Context())
@@ -161,10 +161,10 @@ func TestACancelledConfirmationLeavesNothing(t *testing.T) {
 	})
 }
 
-// plainStore is a store that cannot wait for anybody.
+// plainStore is a store that cannot wait for replicas.
 type plainStore struct{ store.Store }
 
-func TestAcknowledgementsThatCannotBeAreRefusedAtOnce(t *testing.T) {
+func TestImpossibleAcknowledgementsAreRefusedAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		plain, err := holdfast.New(plainStore{w.net}, holdfast.Config{})
@@ -192,8 +192,8 @@ func TestAcknowledgementsThatCannotBeAreRefusedAtOnce(t *testing.T) {
 	})
 }
 
-// A server that cannot sync on demand is found out before anything is taken.
-func TestDurableNeedsAServerThatCanWait(t *testing.T) {
+// If the server has no WAITAOF, the error comes before anything is acquired.
+func TestWaitAOFNeedsAServerThatHasIt(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.SetAcks(store.Acks{Replicas: 1, LocalAOF: 1})
 		for version, able := range map[string]bool{"7.0.15": false, "7.2.0": true, "8.1": true, "": true} {

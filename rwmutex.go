@@ -46,10 +46,10 @@ func (m *RWMutex) Name() string { return m.write.name }
 // Lock acquires the lock as its only holder, see [Mutex.Lock]. Under the context of a lease
 // of this lock, the error is an [ErrDeadlock]. A reader can become the writer with
 // [Lease.Upgrade].
-func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.write.acquire(ctx) }
+func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.write.acquire(ctx, false) }
 
 // TryLock acquires the lock as its only holder if it is free, see [Mutex.TryLock].
-func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.write.tryAcquire(ctx) }
+func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.write.acquire(ctx, true) }
 
 // Do runs f as the writer, see [Mutex.Do].
 func (m *RWMutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
@@ -69,11 +69,11 @@ func (m *RWMutex) Do(ctx context.Context, f func(ctx context.Context) error) err
 // writer before them, and lower than that of every writer after them. So a resource that
 // checks tokens can refuse a writer that comes late. The token gives no order among
 // readers.
-func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) { return m.read.acquire(ctx) }
+func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) { return m.read.acquire(ctx, false) }
 
 // TryRLock acquires the lock as a reader if that needs no wait: no writer holds the lock or
 // waits for it. Otherwise the error is a [*HeldError].
-func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) { return m.read.tryAcquire(ctx) }
+func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) { return m.read.acquire(ctx, true) }
 
 // RDo runs f as a reader, see [Mutex.Do].
 func (m *RWMutex) RDo(ctx context.Context, f func(ctx context.Context) error) error {

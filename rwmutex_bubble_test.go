@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// taking starts an acquisition, and answers when it is done or waits.
+// taking starts an acquisition, and returns when it is done or waits.
 func taking(t *testing.T, take func(context.Context) (*holdfast.Lease, error)) <-chan outcome {
 	t.Helper()
 	ch := make(chan outcome, 1)
@@ -23,7 +23,7 @@ func taking(t *testing.T, take func(context.Context) (*holdfast.Lease, error)) <
 	return ch
 }
 
-// must makes an acquisition that does not have to wait for anybody.
+// must makes an acquisition that does not have to wait.
 func must(t *testing.T, take func(context.Context) (*holdfast.Lease, error)) *holdfast.Lease {
 	t.Helper()
 	l, err := take(t.Context())
@@ -33,7 +33,7 @@ func must(t *testing.T, take func(context.Context) (*holdfast.Lease, error)) *ho
 	return keep(l)
 }
 
-// done answers the lease that an acquisition got, and fails the test if it waits.
+// done returns the lease of an acquisition, and fails the test if it waits.
 func done(t *testing.T, what string, ch <-chan outcome) *holdfast.Lease {
 	t.Helper()
 	synctest.Wait()
@@ -74,7 +74,7 @@ func TestAThousandReadersInTenProcessesAreTenHolders(t *testing.T) {
 		if s := w.state("a"); len(s.Holders) != 10 || w.net.count("acquire") != 10 {
 			t.Fatalf("%d holders after %d requests", len(s.Holders), w.net.count("acquire"))
 		}
-		// A writer waits for those, and not for later ones.
+		// A writer waits for these readers, and not for later ones.
 		writer := taking(t, w.client().RWMutex("a").Lock)
 		time.Sleep(20 * time.Millisecond)
 		var later []<-chan outcome
@@ -99,7 +99,7 @@ func TestAThousandReadersInTenProcessesAreTenHolders(t *testing.T) {
 				t.Fatalf("a reader before the writer has token %d, the writer %d", l.Token(), wl.Token())
 			}
 		}
-		// Those who waited come in together.
+		// The waiting readers are granted together.
 		release(t, wl)
 		for _, ch := range later {
 			l := done(t, "a later reader", ch)
@@ -118,7 +118,7 @@ func TestAThousandReadersInTenProcessesAreTenHolders(t *testing.T) {
 	})
 }
 
-func TestReadersThatComeTogetherShareOneHold(t *testing.T) {
+func TestReadersThatArriveTogetherShareOneHold(t *testing.T) {
 	for name, take := range map[string]func(*holdfast.RWMutex) func(context.Context) (*holdfast.Lease, error){
 		"RLock":    func(m *holdfast.RWMutex) func(context.Context) (*holdfast.Lease, error) { return m.RLock },
 		"TryRLock": func(m *holdfast.RWMutex) func(context.Context) (*holdfast.Lease, error) { return m.TryRLock },
@@ -194,7 +194,7 @@ func TestAWaitingWriterIsNotStarvedByArrivingReaders(t *testing.T) {
 	}
 }
 
-func TestAReaderStandsBehindAWriterOfItsOwnProcess(t *testing.T) {
+func TestAReaderWaitsBehindAWriterOfItsOwnProcess(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		m := w.client().RWMutex("a")
 		reader := must(t, m.RLock)
@@ -208,7 +208,7 @@ func TestAReaderStandsBehindAWriterOfItsOwnProcess(t *testing.T) {
 	})
 }
 
-func TestReadersJoinWithoutTheServerForAsLongAsItsWordIsFresh(t *testing.T) {
+func TestReadersJoinWithoutTheServerWhileItsAnswerIsFresh(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		first := must(t, c.RWMutex("a").RLock)
@@ -216,7 +216,7 @@ func TestReadersJoinWithoutTheServerForAsLongAsItsWordIsFresh(t *testing.T) {
 			release(t, must(t, c.RWMutex("a").RLock))
 		}
 		if n := w.net.count("renew"); n != 0 {
-			t.Errorf("asked %d times who waits", n)
+			t.Errorf("asked %d times for the waiters", n)
 		}
 		time.Sleep(10 * time.Millisecond)
 		for range 100 {
@@ -280,7 +280,7 @@ func TestAReadUnderTheWritersLeaseEndsWithIt(t *testing.T) {
 	})
 }
 
-func TestAReaderThatLocksIsRefusedAndToldOfTheStepUp(t *testing.T) {
+func TestAReaderThatLocksIsRefusedAndToldOfUpgrade(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		m := w.client().RWMutex("a")
 		reader := must(t, m.RLock)
@@ -313,7 +313,7 @@ func TestACrashedReadersShareEndsByItself(t *testing.T) {
 		if s := w.state("a"); len(s.Holders) != 1 || s.Holders[0].ClientID != alive.ID() || l.Err() != nil {
 			t.Errorf("holders %+v, the other reader: %v", s.Holders, l.Err())
 		}
-		// And a writer waits for it no longer than its lease.
+		// A writer waits for it no longer than its lease.
 		dead = w.client()
 		must(t, dead.RWMutex("a").RLock)
 		dead.Abandon()
@@ -343,7 +343,7 @@ func TestReadersHaveALeaseOfTheirOwnLength(t *testing.T) {
 	})
 }
 
-// A lease that were longer than the longest hold would keep the next one out after it.
+// If a lease were longer than the maximum hold, the next client would wait after that.
 func TestMaxHoldCutsTheLeasesOfReadersAndWriters(t *testing.T) {
 	const longest = 3 * time.Second
 	bubble(t, func(t *testing.T, w *world) {
@@ -363,7 +363,7 @@ func TestMaxHoldCutsTheLeasesOfReadersAndWriters(t *testing.T) {
 	})
 }
 
-func TestReadersOfOtherTermsDoNotShareAHold(t *testing.T) {
+func TestReadersWithOtherOptionsDoNotShareAHold(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		for _, options := range [][]holdfast.RWMutexOption{
@@ -408,7 +408,7 @@ func TestALostReadHoldEndsAllItsLeases(t *testing.T) {
 	})
 }
 
-func TestAReaderThatIsReleasedLaterKeepsTheLockForAll(t *testing.T) {
+func TestAReaderThatReleasesLaterKeepsTheLockForAll(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		a, b := must(t, c.RWMutex("a").RLock), must(t, c.RWMutex("a").RLock)
@@ -451,7 +451,7 @@ func TestAWaitingReaderThatGivesUpLeavesNothingBehind(t *testing.T) {
 			wantIs(t, err, holdfast.ErrHeld)
 		}
 		release(t, writer)
-		synctest.Wait() // for what the last one cancels
+		synctest.Wait() // for the cancels of the last one
 		w.wantFree("a")
 	})
 }

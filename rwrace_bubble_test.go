@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// readersAndWriters is a storm of readers and writers, some of which step, enter again or
-// give up at the very moment in which they are granted.
+// readersAndWriters is many readers and writers at once. Some upgrade, re-enter or give
+// up at the moment of their grant.
 type readersAndWriters struct {
 	storm
 	count    sync.Mutex
@@ -24,7 +24,7 @@ type readersAndWriters struct {
 	together int // the most readers at a time
 }
 
-// in notes who is in, and asserts that nobody is in who must not be.
+// in notes a holder, and asserts that it may hold beside the others.
 func (s *readersAndWriters) in(t *testing.T, readers, writers int, token uint64) {
 	s.count.Lock()
 	defer s.count.Unlock()
@@ -95,13 +95,13 @@ func (s *readersAndWriters) writing(t *testing.T, l *holdfast.Lease) {
 	if !s.chance(2) {
 		return
 	}
-	// Whatever comes of it, it does not write any more.
+	// Whatever the outcome is, it does not write any more.
 	if err := l.Downgrade(t.Context()); err == nil {
 		s.in(t, 1, 0, l.Token())
 		time.Sleep(s.upTo(2 * time.Millisecond))
 		s.out(1, 0)
 	} else if !errors.Is(err, holdfast.ErrUnknownOutcome) {
-		t.Errorf("stepped down with %v", err)
+		t.Errorf("downgraded with %v", err)
 	}
 }
 
@@ -126,12 +126,12 @@ func (s *readersAndWriters) reading(t *testing.T, m *holdfast.RWMutex, l *holdfa
 		s.count.Unlock()
 		s.writing(t, l)
 	case !errors.Is(err, holdfast.ErrUnknownOutcome) && !errors.Is(err, holdfast.ErrHeld):
-		t.Errorf("stepped up with %v", err)
+		t.Errorf("upgraded with %v", err)
 	}
 }
 
-// Guarantee: a writer is alone, and nobody hangs, whoever steps, enters again
-// or gives up, and whatever the network loses.
+// Guarantee: a writer is alone, and no call hangs. Conversions, re-entries, cancellations
+// and losses of the network do not matter.
 func TestReadersAndWritersThatRaceExcludeEachOtherAndLeakNothing(t *testing.T) {
 	var served, gaveUp int32
 	var stepped, together int
@@ -161,21 +161,21 @@ func TestReadersAndWritersThatRaceExcludeEachOtherAndLeakNothing(t *testing.T) {
 		}
 	}
 	if served < 1000 || gaveUp < 1000 || stepped < 50 || together < 5 {
-		t.Errorf("%d were served, %d gave up, %d stepped up, %d read together: the race was not run",
+		t.Errorf("%d were served, %d gave up, %d upgraded, %d read together: the race was not run",
 			served, gaveUp, stepped, together)
 	}
 }
 
-// Guarantee: a reader that has been let in holds, though the reader that brought the hold
-// leaves before the other one has begun.
-func TestAReaderThatIsLetInAsTheFirstLeavesHolds(t *testing.T) {
+// Guarantee: a reader that has joined a hold holds the lock, although the reader that got
+// the hold releases first.
+func TestAReaderThatJoinsAsTheFirstReleasesHoldsTheLock(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		m := w.client().RWMutex("a")
 		w.net.slow(func(string) (there, back time.Duration) { return time.Millisecond, time.Millisecond })
 		for round := range 300 {
 			second := make(chan error, 1)
 			go func() {
-				time.Sleep(500 * time.Microsecond) // while the first one asks
+				time.Sleep(500 * time.Microsecond) // while the first reader asks the server
 				l, err := m.RLock(t.Context())
 				if err == nil {
 					time.Sleep(3 * time.Millisecond)

@@ -63,7 +63,7 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.acquire(ctx)
+	return t.acquire(ctx, false)
 }
 
 // TryAcquire acquires n permits if they are free and nobody waits for permits. Otherwise
@@ -73,7 +73,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.tryAcquire(ctx)
+	return t.acquire(ctx, true)
 }
 
 // Do runs f while it holds n permits, see [Mutex.Do].
@@ -160,7 +160,7 @@ func (s *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, Wa
 	if !c.queue.Busy(s.key(), waitqueue.Permits) {
 		// No goroutine of this process waits, so perhaps the first request is granted.
 		l, w, err := s.takePermits(ctx, parent, true)
-		if !errors.Is(err, ErrHeld) && !wavering(err) {
+		if !errors.Is(err, ErrHeld) && !isTransient(err) {
 			return l, w, err
 		}
 	}

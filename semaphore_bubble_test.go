@@ -108,7 +108,7 @@ func TestAProcessWaitsForPermitsAsOneAndServesItsGoroutinesInOrder(t *testing.T)
 		wantIs(t, err, holdfast.ErrHeld)
 		release(t, full)
 		for i, ch := range waiting {
-			l := done(t, "the first in line", ch)
+			l := done(t, "the first waiter", ch)
 			for _, ch := range waiting[i+1:] {
 				waits(t, "one behind", ch)
 			}
@@ -166,11 +166,11 @@ func TestProcessesThatDisagreeOnTheLimitAreTold(t *testing.T) {
 			t.Errorf("no hint, or a limit of %d", w.state("a").Limit)
 		}
 		release(t, l)
-		// Nobody is held to the limit of a semaphore that is not in use.
+		// The limit of an unused semaphore is not in force.
 		l = must(t, permits(b, 5))
 		_, err = a.Acquire(t.Context(), 1)
 		wantLimit(t, err, 5, 3)
-		// Nor to that of a holder that has died.
+		// Neither is the limit of a holder that has died.
 		resume := w.Stall()
 		time.Sleep(2 * ttl)
 		resume()
@@ -179,7 +179,7 @@ func TestProcessesThatDisagreeOnTheLimitAreTold(t *testing.T) {
 	})
 }
 
-func TestARaisedLimitLetsWaitersInAtOnce(t *testing.T) {
+func TestARaisedLimitGrantsWaitersAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client().Semaphore("a", 2), w.client().Semaphore("a", 2)
 		first := must(t, permits(a, 2))
@@ -217,7 +217,8 @@ func TestALoweredLimitTakesNoPermitAway(t *testing.T) {
 		waits(t, "a waiter while all permits are held", small)
 		release(t, second)
 		release(t, done(t, "the waiter", small))
-		// An idle semaphore has no limit to change; it is this process that asks by it.
+		// An idle semaphore has no limit to change; the next request of this process sets
+		// it.
 		if err := a.SetLimit(t.Context(), 3); err != nil || a.Limit() != 3 {
 			t.Error(err)
 		}
@@ -244,7 +245,7 @@ func TestAWaiterForMoreThanThereAreNowIsTold(t *testing.T) {
 	})
 }
 
-func TestPermitsThatCannotBeAreRefusedBeforeAnythingIsSent(t *testing.T) {
+func TestImpossiblePermitsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		s := c.Semaphore("a", 3)
@@ -265,7 +266,7 @@ func TestPermitsThatCannotBeAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	})
 }
 
-func TestPermitsThatOnlyTheCallerCouldGiveBackAreADeadlock(t *testing.T) {
+func TestPermitsThatOnlyTheCallerCouldReleaseAreADeadlock(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s := w.client().Semaphore("a", 3)
 		outer := must(t, permits(s, 1))

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// deafNet is a network over which no subscription can be had while refuse is set.
-type deafNet struct {
+// pushlessNet is a network that refuses subscriptions while refuse is set.
+type pushlessNet struct {
 	*network
 	refuse atomic.Pointer[error]
 	asked  atomic.Int64
@@ -25,10 +25,10 @@ type deafNet struct {
 	permit string        // what the server says of its user's rights; empty: all is permitted
 }
 
-func (m *deafNet) Listen(ctx context.Context, channel string, l store.Listener) (func(), error) {
+func (m *pushlessNet) Listen(ctx context.Context, channel string, l store.Listener) (func(), error) {
 	m.asked.Add(1)
 	if err := m.refuse.Load(); err != nil {
-		if errors.Is(*err, errLink) { // a proxy that swallows what it does not know
+		if errors.Is(*err, errLink) { // a proxy that drops unknown commands
 			<-ctx.Done()
 		}
 		return nil, *err
@@ -41,17 +41,17 @@ func (m *deafNet) Listen(ctx context.Context, channel string, l store.Listener) 
 	}
 }
 
-func (m *deafNet) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
+func (m *pushlessNet) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
 	if action == script.CheckACL && m.permit != "" {
 		return m.permit, nil
 	}
 	return m.network.Run(ctx, action, keys, args)
 }
 
-// deafClient makes a client that can subscribe to nothing for the reason err.
-func (w *world) deafClient(err error, cfg holdfast.Config) (*holdfast.Client, *deafNet) {
+// pushlessClient makes a client that cannot subscribe: the reason is err.
+func (w *world) pushlessClient(err error, cfg holdfast.Config) (*holdfast.Client, *pushlessNet) {
 	w.t.Helper()
-	m := &deafNet{network: w.net}
+	m := &pushlessNet{network: w.net}
 	m.refuse.Store(&err)
 	return w.over(m, cfg), m
 }
@@ -69,7 +69,7 @@ func (w *world) over(s store.Store, cfg holdfast.Config) *holdfast.Client {
 
 var errNoPerm = &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM no permission for the 'subscribe' command"}
 
-func TestWithoutSubscriptionsWaitersLook(t *testing.T) {
+func TestWithoutSubscriptionsWaitersPoll(t *testing.T) {
 	for name, refusal := range map[string]error{
 		"not permitted": errNoPerm,
 		"unknown":       &holdfast.ServerError{Code: "ERR", Message: "ERR unknown command 'subscribe'"},
@@ -80,7 +80,7 @@ func TestWithoutSubscriptionsWaitersLook(t *testing.T) {
 				var said bytes.Buffer
 				events := &recorder{}
 				cfg := holdfast.Config{Observer: events, Logger: slog.New(slog.NewTextHandler(&said, nil))}
-				c, _ := w.deafClient(refusal, cfg)
+				c, _ := w.pushlessClient(refusal, cfg)
 				for round := range 3 {
 					l := mustLock(t, w.client().Mutex("a"))
 					next := w.waiting(c.Mutex("a"), t.Context())
@@ -100,18 +100,18 @@ func TestWithoutSubscriptionsWaitersLook(t *testing.T) {
 				if n := strings.Count(said.String(), "so waiters poll"); n != 1 {
 					t.Errorf("said %d times:\n%s", n, said.String())
 				}
-				deaf := events.all(holdfast.EventPushUnavailable)
-				if len(deaf) != 1 || !errors.Is(deaf[0].Err, refusal) {
-					t.Errorf("the observer is told %v", deaf)
+				unavailable := events.all(holdfast.EventPushUnavailable)
+				if len(unavailable) != 1 || !errors.Is(unavailable[0].Err, refusal) {
+					t.Errorf("the observer is told %v", unavailable)
 				}
 			})
 		})
 	}
 }
 
-func TestLookingInsteadOfListeningHasABoundedCost(t *testing.T) {
+func TestPollingInsteadOfSubscribingHasABoundedCost(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		c, m := w.deafClient(errNoPerm, holdfast.Config{})
+		c, m := w.pushlessClient(errNoPerm, holdfast.Config{})
 		mustLock(t, w.client().Mutex("a"))
 		ctx, cancel := context.WithCancel(t.Context())
 		var waiters []<-chan outcome
@@ -135,7 +135,7 @@ func TestLookingInsteadOfListeningHasABoundedCost(t *testing.T) {
 
 func TestASubscriptionIsTriedAgainAfterAMinute(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		c, m := w.deafClient(errNoPerm, holdfast.Config{})
+		c, m := w.pushlessClient(errNoPerm, holdfast.Config{})
 		a := w.client()
 		wait := func() (waited time.Duration) {
 			l := mustLock(t, a.Mutex("a"))
@@ -160,7 +160,7 @@ func TestASubscriptionIsTriedAgainAfterAMinute(t *testing.T) {
 	})
 }
 
-// contend keeps a lock busy until the test ends, and somebody who hears pushes waiting for it.
+// contend keeps a lock busy until the test ends, with a waiter that receives pushes.
 func (w *world) contend(name string) {
 	for range 2 {
 		mu := w.client().Mutex(name)
@@ -178,10 +178,10 @@ func (w *world) contend(name string) {
 	synctest.Wait()
 }
 
-func TestAWaiterHearsAsSoonAsItsSubscriptionStands(t *testing.T) {
+func TestAWaiterGetsPushesAsSoonAsItsSubscriptionIsConfirmed(t *testing.T) {
 	t.Run("it takes longer than a request may", func(t *testing.T) {
 		bubble(t, func(t *testing.T, w *world) {
-			m := &deafNet{network: w.net, slow: 2 * time.Second}
+			m := &pushlessNet{network: w.net, slow: 2 * time.Second}
 			c := w.over(m, holdfast.Config{RequestTimeout: time.Second})
 			w.contend("a")
 			start := time.Now()
@@ -193,7 +193,7 @@ func TestAWaiterHearsAsSoonAsItsSubscriptionStands(t *testing.T) {
 	})
 	t.Run("it was swallowed for a while", func(t *testing.T) {
 		bubble(t, func(t *testing.T, w *world) {
-			c, m := w.deafClient(errLink, holdfast.Config{})
+			c, m := w.pushlessClient(errLink, holdfast.Config{})
 			w.contend("a")
 			next := w.waiting(c.Mutex("a"), t.Context())
 			time.Sleep(20 * time.Second)
@@ -208,7 +208,7 @@ func TestAWaiterHearsAsSoonAsItsSubscriptionStands(t *testing.T) {
 	})
 	t.Run("it was not permitted", func(t *testing.T) {
 		bubble(t, func(t *testing.T, w *world) {
-			c, m := w.deafClient(errNoPerm, holdfast.Config{})
+			c, m := w.pushlessClient(errNoPerm, holdfast.Config{})
 			w.contend("a")
 			next := w.waiting(c.Mutex("a"), t.Context())
 			time.Sleep(time.Second)
@@ -223,9 +223,9 @@ func TestAWaiterHearsAsSoonAsItsSubscriptionStands(t *testing.T) {
 	})
 }
 
-func TestADeafWaiterLeavesTheLineLikeAnyOther(t *testing.T) {
+func TestAWaiterWithoutPushesLeavesTheQueueLikeAnyOther(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		c, _ := w.deafClient(errNoPerm, holdfast.Config{})
+		c, _ := w.pushlessClient(errNoPerm, holdfast.Config{})
 		l := mustLock(t, w.client().Mutex("a"))
 		_, err := c.Mutex("a", holdfast.MaxWait(5*time.Second)).Lock(t.Context())
 		wantIs(t, err, holdfast.ErrHeld)
@@ -237,10 +237,10 @@ func TestADeafWaiterLeavesTheLineLikeAnyOther(t *testing.T) {
 	})
 }
 
-// All that is missing is said at once, before anything is written.
+// One error names all missing permissions, before anything is written.
 func TestMissingPermissionsAreNamedTogetherAndFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		c := w.over(&deafNet{network: w.net, permit: "missing hset pexpire publish"}, holdfast.Config{})
+		c := w.over(&pushlessNet{network: w.net, permit: "missing hset pexpire publish"}, holdfast.Config{})
 		_, err := c.Mutex("a").Lock(t.Context())
 		var refused *holdfast.ServerError
 		if !errors.As(err, &refused) || refused.Code != "NOPERM" ||
@@ -256,11 +256,11 @@ func TestMissingPermissionsAreNamedTogetherAndFirst(t *testing.T) {
 	})
 }
 
-// Who may not publish shares that with its like: their waiters look.
-func TestWithoutPublishingWaitersLook(t *testing.T) {
+// If the user may not publish, no client of this user gets pushes: their waiters poll.
+func TestWithoutPublishingWaitersPoll(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		events := &recorder{}
-		c := w.over(&deafNet{network: w.net, permit: "missing publish"}, holdfast.Config{Observer: events})
+		c := w.over(&pushlessNet{network: w.net, permit: "missing publish"}, holdfast.Config{Observer: events})
 		l := mustLock(t, w.client().Mutex("a"))
 		next := w.waiting(c.Mutex("a"), t.Context())
 		w.DropPushes(-1)
@@ -277,10 +277,10 @@ func TestWithoutPublishingWaitersLook(t *testing.T) {
 	})
 }
 
-// What a server says that knows nothing of permissions changes nothing.
+// If a server cannot tell its permissions, locks work all the same.
 func TestAServerThatCannotTellItsPermissionsIsTriedAllTheSame(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		c := w.over(&deafNet{network: w.net, permit: "unknown"}, holdfast.Config{})
+		c := w.over(&pushlessNet{network: w.net, permit: "unknown"}, holdfast.Config{})
 		release(t, mustLock(t, c.Mutex("a")))
 		w.FailRequest(only("check_acl", 1, &holdfast.ServerError{Code: "ERR", Message: "ERR unknown"}))
 		release(t, mustLock(t, w.client().Mutex("a")))

@@ -22,7 +22,7 @@ func slowly(action string, there, back time.Duration) func(string) (time.Duratio
 	}
 }
 
-func TestAnAcquisitionOfUnknownOutcomeIsUndoneInTheBackground(t *testing.T) {
+func TestAnAcquisitionOfUnknownOutcomeIsCancelledInTheBackground(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		w.LoseReply(only("acquire", 1, errLink))
@@ -37,7 +37,7 @@ func TestAnAcquisitionOfUnknownOutcomeIsUndoneInTheBackground(t *testing.T) {
 	})
 }
 
-func TestAnAcquisitionThatArrivesAfterItsCancelIsUndoneToo(t *testing.T) {
+func TestAnAcquisitionThatArrivesAfterItsCancelIsCancelledToo(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		release(t, mustLock(t, c.Mutex("warm")))
@@ -61,7 +61,7 @@ func TestAnAcquisitionThatArrivesAfterItsCancelIsUndoneToo(t *testing.T) {
 	})
 }
 
-func TestAnAcquisitionThatTimedOutWhileItJoinedLeavesNoPlace(t *testing.T) {
+func TestAnAcquisitionThatTimedOutWhileItJoinedLeavesNoPosition(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
 		l := mustLock(t, a.Mutex("a"))
@@ -83,7 +83,7 @@ func TestAnAcquisitionThatTimedOutWhileItJoinedLeavesNoPlace(t *testing.T) {
 	})
 }
 
-func TestAnAnswerThatComesTooLateIsNotBelieved(t *testing.T) {
+func TestAnAnswerThatComesTooLateIsNotTrusted(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a := w.client(holdfast.Config{TTL: time.Second, RequestTimeout: 500 * time.Millisecond})
 		b := w.client()
@@ -114,7 +114,7 @@ func TestALeaseIsCountedFromBeforeItsRequest(t *testing.T) {
 	})
 }
 
-func TestAContextThatEndsDuringTheRequestUndoesIt(t *testing.T) {
+func TestAContextThatEndsDuringTheRequestCancelsIt(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		release(t, mustLock(t, c.Mutex("warm")))
@@ -128,7 +128,7 @@ func TestAContextThatEndsDuringTheRequestUndoesIt(t *testing.T) {
 	})
 }
 
-func TestARefusalIsDefiniteAndUndoesNothing(t *testing.T) {
+func TestARefusalIsDefiniteAndCancelsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		w.PlantForeign("holdfast:{planted}")
@@ -158,8 +158,7 @@ func TestARefusalIsDefiniteAndUndoesNothing(t *testing.T) {
 	})
 }
 
-// A request is bounded also when its caller's context could be cancelled but
-// never is.
+// A request has a time limit, also if its caller's context is never cancelled.
 func TestASilentServerIsGivenUpAfterTheRequestTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client(holdfast.Config{RequestTimeout: time.Second})
@@ -216,8 +215,8 @@ func TestAnAnswerOfAnotherProtocolIsAnUnknownOutcome(t *testing.T) {
 	})
 }
 
-// A failover that loses a grant brings back the waiter that was granted.
-func TestAPlaceThatAFailoverBroughtBackIsGivenUp(t *testing.T) {
+// If a failover loses a grant, the granted attempt is in the wait queue again.
+func TestAPositionThatAFailoverRestoredIsCancelled(t *testing.T) {
 	for how, end := range map[string]func(t *testing.T, l *holdfast.Lease){
 		"release": func(t *testing.T, l *holdfast.Lease) { wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld) },
 		"renewal": func(_ *testing.T, l *holdfast.Lease) { <-l.Context().Done() },
@@ -248,8 +247,8 @@ func TestAPlaceThatAFailoverBroughtBackIsGivenUp(t *testing.T) {
 	}
 }
 
-// What many attempts of unknown outcome leave behind is bounded together:
-// while the server is away, and when it answers that it knows nothing of them.
+// The cancels of many attempts share one limit, while the server is unreachable, and also
+// while it answers that it does not know them.
 func TestManyUnknownOutcomesTogetherAskTenTimesASecond(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()

@@ -3,6 +3,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,7 +75,7 @@ func (t *leaseState) step(ctx context.Context, want conversion) error {
 	var others *HeldError
 	steps, err := h.beginConversion(t, want)
 	for _, want := range steps {
-		if err = h.convert(ctx, t, want); err != nil {
+		if err = t.convert(ctx, want); err != nil {
 			break
 		}
 	}
@@ -123,7 +124,8 @@ func (h *hold) beginConversion(t *leaseState, want conversion) ([]conversion, er
 // convert asks the server for one conversion. If a request gets no answer, the client sends
 // it once more. A repeated conversion gets the same answer. If there is still no answer,
 // the conversion is unsettled.
-func (h *hold) convert(ctx context.Context, t *leaseState, want conversion) error {
+func (t *leaseState) convert(ctx context.Context, want conversion) error {
+	h := t.hold
 	c, s := h.lock.client, h.lock
 	ttl := s.rw.write
 	if want == down {
@@ -152,7 +154,7 @@ func (h *hold) convert(ctx context.Context, t *leaseState, want conversion) erro
 	case err != nil && !request.Definite(err):
 		return wrap("conversion of", s.name, err)
 	case err == nil && a.Kind == wire.Granted:
-		return h.converted(t, want, a, sent, ttl)
+		return t.converted(want, a, sent, ttl)
 	}
 	h.mu.Lock()
 	h.unsettled = still
@@ -171,13 +173,13 @@ func (h *hold) convert(ctx context.Context, t *leaseState, want conversion) erro
 
 // converted stores a conversion that the server has made. If the lease has ended in the
 // meantime, its release uses the old mode. The server accepts that.
-func (h *hold) converted(t *leaseState, want conversion, a wire.Answer, sent, ttl time.Duration) error {
-	c := h.lock.client
+func (t *leaseState) converted(want conversion, a wire.Answer, sent, ttl time.Duration) error {
+	h, c := t.hold, t.hold.lock.client
 	h.mu.Lock()
 	_, reads := h.readers[t]
 	if h.lost != nil || h.closed || h.departed || h.lease != t && !reads {
 		h.mu.Unlock()
-		return fmt.Errorf("%w: %w", ErrNotHeld, h.ending(t))
+		return fmt.Errorf("%w: %w", ErrNotHeld, cmp.Or(t.ended(), h.endReason()))
 	}
 	hadTurn := h.hasTurn.Load()
 	h.unsettled = still
@@ -201,17 +203,11 @@ func (h *hold) converted(t *leaseState, want conversion, a wire.Answer, sent, tt
 		h.unshare()
 		return nil
 	}
-	h.share()
+	if h.lock.shares() {
+		c.queue.Share(h.lock.key(), h)
+	}
 	if hadTurn {
 		h.lock.turn().Leave()
 	}
 	return nil
-}
-
-// ending returns why the lease has ended.
-func (h *hold) ending(t *leaseState) error {
-	if err := t.ended(); err != nil {
-		return err
-	}
-	return h.endReason()
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func TestAWriterStepsDownWithNoWriterInBetween(t *testing.T) {
+func TestAWriterDowngradesWithNoWriterInBetween(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		m := c.RWMutex("a", holdfast.TTL(20*time.Second), holdfast.ReadTTL(40*time.Second))
@@ -27,10 +27,10 @@ func TestAWriterStepsDownWithNoWriterInBetween(t *testing.T) {
 			t.Fatal(err)
 		}
 		if ctx.Err() != nil || l.Token() <= token || l.Remaining() != 40*time.Second-margin(40*time.Second) {
-			t.Errorf("stepped down: %v, token %d after %d, %v left", ctx.Err(), l.Token(), token, l.Remaining())
+			t.Errorf("downgraded: %v, token %d after %d, %v left", ctx.Err(), l.Token(), token, l.Remaining())
 		}
 		if err := l.Downgrade(t.Context()); err != nil || w.net.count("convert") != 1 {
-			t.Errorf("a reader's step down: %v", err)
+			t.Errorf("a reader's downgrade: %v", err)
 		}
 		readers := []*holdfast.Lease{l, done(t, "a reader elsewhere", elsewhere), done(t, "a reader here", ours)}
 		waits(t, "a reader behind the writer", late)
@@ -43,7 +43,7 @@ func TestAWriterStepsDownWithNoWriterInBetween(t *testing.T) {
 			t.Errorf("the writer has token %d, the reader before it %d", wl.Token(), l.Token())
 		}
 		release(t, wl)
-		// The reader waits at the server longer than our writer, who had to
+		// The reader has waited at the server for longer than our writer, which had to
 		// wait for the turn.
 		release(t, done(t, "the late reader", late))
 		release(t, done(t, "the next writer", next))
@@ -51,7 +51,7 @@ func TestAWriterStepsDownWithNoWriterInBetween(t *testing.T) {
 	})
 }
 
-func TestReadersOfTheProcessJoinAWriterThatSteppedDown(t *testing.T) {
+func TestReadersOfTheProcessJoinAWriterThatDowngraded(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		m := w.client().RWMutex("a")
 		l := must(t, m.Lock)
@@ -70,7 +70,7 @@ func TestReadersOfTheProcessJoinAWriterThatSteppedDown(t *testing.T) {
 	})
 }
 
-func TestOnlyTheOnlyReaderStepsUp(t *testing.T) {
+func TestOnlyTheOnlyReaderUpgrades(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		m := c.RWMutex("a", holdfast.TTL(40*time.Second), holdfast.ReadTTL(20*time.Second))
@@ -112,7 +112,7 @@ func TestOnlyTheOnlyReaderStepsUp(t *testing.T) {
 		waits(t, "a reader beside the writer", reader)
 		waits(t, "a writer beside the writer", writer)
 		if err := l.Upgrade(t.Context()); err != nil || w.net.count("convert") != 2 {
-			t.Errorf("a writer's step up: %v", err)
+			t.Errorf("a writer's upgrade: %v", err)
 		}
 		release(t, l)
 		release(t, done(t, "the writer", writer))
@@ -122,7 +122,7 @@ func TestOnlyTheOnlyReaderStepsUp(t *testing.T) {
 	})
 }
 
-func TestTwoReadersThatStepUpAtOnceNeverWaitForEachOther(t *testing.T) {
+func TestTwoReadersThatUpgradeAtOnceNeverWaitForEachOther(t *testing.T) {
 	for _, clients := range []int{1, 2} {
 		bubble(t, func(t *testing.T, w *world) {
 			w.net.slow(func(string) (there, back time.Duration) { return time.Millisecond, time.Millisecond })
@@ -138,7 +138,7 @@ func TestTwoReadersThatStepUpAtOnceNeverWaitForEachOther(t *testing.T) {
 				wg.Go(func() {
 					wantIs(t, l.Upgrade(t.Context()), holdfast.ErrHeld)
 					refused.Done()
-					refused.Wait() // none gives way to the other
+					refused.Wait() // neither releases for the other
 					release(t, l)
 				})
 			}
@@ -146,7 +146,7 @@ func TestTwoReadersThatStepUpAtOnceNeverWaitForEachOther(t *testing.T) {
 			if took := time.Since(start); took > 10*time.Millisecond {
 				t.Errorf("it took %v", took)
 			}
-			// Who gives way lets the other one through.
+			// If one of them releases, the other one is upgraded.
 			readers = []*holdfast.Lease{must(t, all[0].RWMutex("a").RLock), must(t, all[1].RWMutex("a").RLock)}
 			wantIs(t, readers[0].Upgrade(t.Context()), holdfast.ErrHeld)
 			release(t, readers[0])
@@ -158,7 +158,7 @@ func TestTwoReadersThatStepUpAtOnceNeverWaitForEachOther(t *testing.T) {
 	}
 }
 
-func TestAStepOfUnknownOutcomeIsFoundOutByTheNext(t *testing.T) {
+func TestAConversionOfUnknownOutcomeIsResolvedByTheNext(t *testing.T) {
 	for name, lost := range map[string]bool{"the request is lost": false, "the reply is lost": true} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
@@ -175,7 +175,8 @@ func TestAStepOfUnknownOutcomeIsFoundOutByTheNext(t *testing.T) {
 				}
 				l := must(t, m.Lock)
 				unknown(l.Downgrade)
-				// Nobody joins what may be a writer, and nobody is passed what may be a reader's.
+				// No reader joins a hold that may be a writer's. No writer gets a hold
+				// that may be a reader's.
 				if _, err := m.TryRLock(t.Context()); lost != (err == nil) {
 					t.Errorf("a reader beside it: %v", err)
 				}
@@ -201,7 +202,7 @@ func TestAStepOfUnknownOutcomeIsFoundOutByTheNext(t *testing.T) {
 	}
 }
 
-func TestWhatMayBeAReadersHoldIsNotPassedToAWriter(t *testing.T) {
+func TestAHoldThatMayBeAReadersIsNotHandedToAWriter(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		m := w.client().RWMutex("a")
 		l := must(t, m.Lock)
@@ -217,7 +218,7 @@ func TestWhatMayBeAReadersHoldIsNotPassedToAWriter(t *testing.T) {
 	})
 }
 
-func TestAStepOfALostLeaseIsRefused(t *testing.T) {
+func TestAConversionOfALostLeaseIsRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		for name, evict := range map[string]bool{"expired": false, "evicted": true} {
 			l := must(t, w.client().RWMutex(name).Lock)
@@ -240,7 +241,7 @@ func TestAStepOfALostLeaseIsRefused(t *testing.T) {
 	})
 }
 
-func TestAStepOfWhatIsNoReadWriteLockIsInvalid(t *testing.T) {
+func TestAConversionOfAnotherKindIsInvalid(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		l := must(t, c.Mutex("a").Lock)
@@ -264,8 +265,8 @@ func TestAStepOfWhatIsNoReadWriteLockIsInvalid(t *testing.T) {
 	})
 }
 
-// A release may meet a step of the same lease on its way there or back.
-func TestAReleaseDuringAStepLeavesNothingBehind(t *testing.T) {
+// A release may overtake the request or the answer of a conversion of the same lease.
+func TestAReleaseDuringAConversionLeavesNothingBehind(t *testing.T) {
 	for delay := range 7 {
 		for name, read := range map[string]bool{"down": false, "up": true} {
 			bubble(t, func(t *testing.T, w *world) {
@@ -299,7 +300,7 @@ func TestAReleaseDuringAStepLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestAStepCountsWhenItIsAcknowledged(t *testing.T) {
+func TestAConversionCountsWhenItIsAcknowledged(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		careless := must(t, c.RWMutex("a").RLock)

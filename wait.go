@@ -104,7 +104,7 @@ func (at *attempt) believes(g pushes.Grant) (grant, bool) {
 		p.Granted, p.Lease = min(at.queued, g.Token/1000), at.lock.ttl
 	}
 	now := at.c.now()
-	if !at.stood || at.lock.noRenewal || at.lock.ack.Wanted() || !p.Trusted(now) {
+	if !at.inQueue || at.lock.noRenewal || at.lock.ack.Wanted() || !p.Trusted(now) {
 		return grant{}, false
 	}
 	return grant{token: g.Token, waiting: g.Waiting, since: p.Since(now), pushed: p.Lease}, true
@@ -129,7 +129,7 @@ func (at *attempt) newAttemptID() {
 		at.cancel()
 	}
 	at.id, at.number = c.attempt()
-	at.stood, at.risk = false, false
+	at.inQueue, at.risk = false, false
 	if at.w != nil {
 		at.w = c.hub.Replace(at.w, at.number)
 	}
@@ -161,7 +161,7 @@ var subscribeSoon = backoff.Exponential{First: time.Second, Longest: subscribeAg
 const subscribing = 5 * time.Second
 
 // pushState is what a client knows about its subscriptions. A waiter without a subscription
-// is in the wait queue, but a release passes over it: the server grants a lock only to a
+// is in the wait queue, but a release skips it: the server grants a lock only to a
 // client that it can tell. Such a waiter polls at short intervals, which costs requests and
 // keeps no order. If subscribed waiters keep the queue full, it finds the lock free only by
 // luck. So each such waiter makes the client try to subscribe again.
@@ -392,7 +392,7 @@ func (s *lock) heldError(ctx, parent context.Context, err error) error {
 		told.Err = err
 	}
 	if told.Err == nil {
-		s.readHolder(parent, told)
+		readHolder(parent, s, told)
 	}
 	return told
 }
@@ -411,7 +411,7 @@ func heldErrorOf(ctx, parent context.Context, locks []lock, err error) error {
 		s := &locks[i+1]
 		other := &HeldError{Name: s.name, Waited: told.Waited}
 		others[i+1] = other
-		all.Go(func() { s.readHolder(parent, other) })
+		all.Go(func() { readHolder(parent, s, other) })
 	}
 	all.Wait()
 	for _, other := range others[1:] {
@@ -423,7 +423,7 @@ func heldErrorOf(ctx, parent context.Context, locks []lock, err error) error {
 }
 
 // readHolder asks the server which holder the lock has. It gives up after lastLook.
-func (s *lock) readHolder(ctx context.Context, told *HeldError) {
+func readHolder(ctx context.Context, s *lock, told *HeldError) {
 	c := s.client
 	look, cancel := context.WithTimeout(ctx, min(c.cfg.RequestTimeout, lastLook))
 	defer cancel()
@@ -466,9 +466,8 @@ type localTurn = waitqueue.Turn[*hold, *lock]
 // newQueue creates the queue in which the goroutines of this process wait for each other.
 func newQueue(c *Client) *waitqueue.Queue[*hold, *lock] {
 	return waitqueue.New(waitqueue.Rules[*hold, *lock]{
-		Join: (*hold).joinedBy, Joinable: (*hold).joinable, Reserve: (*hold).reserve, Unreserve: (*hold).unreserve,
-		HandOver: (*hold).handsOver, Release: (*hold).discard,
-		Waits: (*lock).waitsLocally, Refuse: refuse, Closed: ErrClosed,
+		Join: joinDecision, Joinable: (*hold).joinable, Reserve: (*hold).reserve, Unreserve: (*hold).unreserve,
+		HandOver: handsOver, Release: discard, Waits: waitsLocally, Refuse: refuse, Closed: ErrClosed,
 	}, c.life.Closing())
 }
 
@@ -484,9 +483,9 @@ func (h *hold) suits(s *lock) bool {
 	return h.lock.client.renewer.TTL(&h.Item) == s.ttl && h.lock.ack == s.ack
 }
 
-// joinedBy decides what a reader does. h is the hold that the readers of its process share,
-// or nil.
-func (h *hold) joinedBy(s *lock, writerHere bool) waitqueue.Decision {
+// joinDecision decides what a reader does. h is the hold that the readers of its process
+// share, or nil.
+func joinDecision(h *hold, s *lock, writerHere bool) waitqueue.Decision {
 	switch {
 	case h != nil && h.suits(s):
 		age := s.client.now() - time.Duration(h.told.Load())
@@ -495,13 +494,6 @@ func (h *hold) joinedBy(s *lock, writerHere bool) waitqueue.Decision {
 		return waitqueue.Wait
 	}
 	return waitqueue.Ask
-}
-
-// share lets readers of this process join the hold, unless they share one already.
-func (h *hold) share() {
-	if c := h.lock.client; h.lock.shares() {
-		c.queue.Share(h.lock.key(), h)
-	}
 }
 
 // unshare stops readers of this process from joining the hold.
@@ -523,10 +515,10 @@ func (h *hold) leaveTurn() {
 
 // waitsLocally is called when a goroutine begins to wait for another goroutine of this
 // process, which has h or asks the server.
-func (s *lock) waitsLocally(h *hold) {
+func waitsLocally(s *lock, h *hold) {
 	c := s.client
-	if h != nil && h.stale() {
-		c.life.Go(func() { h.recheck(c.life.Context()) })
+	if h != nil && stale(h) {
+		c.life.Go(func() { recheck(c.life.Context(), h) })
 	}
 	c.events.observe(Event{Kind: EventWait, Name: s.name, Local: true})
 }
@@ -537,8 +529,8 @@ func refuse(ctx context.Context, s *lock, h *hold) error {
 	if h == nil {
 		return &HeldError{Name: s.name}
 	}
-	if h.stale() {
-		h.recheck(ctx)
+	if stale(h) {
+		recheck(ctx, h)
 		return nil
 	}
 	left := max(h.Deadline()-s.client.now(), 0).Round(time.Millisecond)
@@ -548,7 +540,7 @@ func refuse(ctx context.Context, s *lock, h *hold) error {
 // stale reports whether the client must ask the server about the hold before another
 // goroutine waits for it. That is so if the server's last answer is old and no other
 // goroutine asks now.
-func (h *hold) stale() bool {
+func stale(h *hold) bool {
 	now, checked := h.lock.client.now(), h.checked.Load()
 	last := max(time.Duration(h.told.Load()), time.Duration(checked))
 	return now-last > leasetime.StaleAfter(h.lock.ttl) && h.checked.CompareAndSwap(checked, int64(now))
@@ -557,7 +549,7 @@ func (h *hold) stale() bool {
 // recheck ends a hold that an operator has evicted, and gives up its turn. After an
 // eviction the lock is free for this process too. recheck only reads, because the lease may
 // be one without renewal.
-func (h *hold) recheck(ctx context.Context) {
+func recheck(ctx context.Context, h *hold) {
 	c := h.lock.client
 	if _, reason := h.readEviction(ctx); reason == renewer.Evicted && c.renewer.Remove(&h.Item) {
 		h.markLost(reason)
@@ -566,7 +558,7 @@ func (h *hold) recheck(ctx context.Context) {
 
 // handsOver reports whether the hold may go to one more goroutine of this process. It
 // counts that hand-over, so the next lease gets the next token.
-func (h *hold) handsOver(readersWait bool) bool {
+func handsOver(h *hold, readersWait bool) bool {
 	c, waiters := h.lock.client, int(h.waiting.Load())
 	if readersWait {
 		waiters++
@@ -581,7 +573,7 @@ func (h *hold) handsOver(readersWait bool) bool {
 }
 
 // discard releases a hold that has no lease.
-func (h *hold) discard() {
+func discard(h *hold) {
 	c := h.lock.client
 	if c.renewer.Remove(&h.Item) {
 		_ = h.release(c.life.Context(), releaseMode{})

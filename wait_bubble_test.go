@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// waiting starts an acquisition that has to wait, and answers when it stands
-// in the line. The lease, or the error, comes over the channel.
+// waiting starts an acquisition that has to wait, and returns when it is in the wait
+// queue. The lease, or the error, comes over the channel.
 func (w *world) waiting(m *holdfast.Mutex, ctx context.Context) <-chan outcome { //nolint:revive // as m.Lock(ctx)
 	ch := make(chan outcome, 1)
 	go func() {
@@ -55,20 +55,20 @@ func TestALostPushCostsAPollAndNeverTheLock(t *testing.T) {
 	})
 }
 
-func TestABrokenSubscriptionIsFollowedByALook(t *testing.T) {
+func TestABrokenSubscriptionIsFollowedByAPoll(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		events := &recorder{}
 		a, b := w.client(), w.client(holdfast.Config{Observer: events})
 		l := mustLock(t, a.Mutex("a"))
 		next := w.waiting(b.Mutex("a"), t.Context())
 		resume := w.BreakSubscriptions()
-		release(t, l) // nobody hears of it
+		release(t, l) // no push arrives
 		time.Sleep(time.Second)
 		start := time.Now()
 		resume()
 		got := <-next
 		if got.err != nil || !got.at.Equal(start) {
-			t.Fatalf("%v, %v after the subscription stood again", got.err, got.at.Sub(start))
+			t.Fatalf("%v, %v after the subscription was made again", got.err, got.at.Sub(start))
 		}
 		if wake := events.all(holdfast.EventWake); len(wake) != 1 || wake[0].Wake != holdfast.WakeResume {
 			t.Errorf("woken by %v", wake)
@@ -77,7 +77,7 @@ func TestABrokenSubscriptionIsFollowedByALook(t *testing.T) {
 	})
 }
 
-func TestAWaiterWhoseClientIsDeafIsPassedOverAndKeepsItsPlace(t *testing.T) {
+func TestAWaiterWithoutASubscriptionIsSkippedAndKeepsItsPosition(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a"))
 		first := w.waiting(w.client().Mutex("a"), t.Context())
@@ -96,7 +96,7 @@ func TestAWaiterWhoseClientIsDeafIsPassedOverAndKeepsItsPlace(t *testing.T) {
 	})
 }
 
-func TestADeadHolderIsFollowedWhenItsLeaseHasEnded(t *testing.T) {
+func TestADeadHoldersLockIsGrantedWhenItsLeaseExpires(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		dead := w.client()
 		mustLock(t, dead.Mutex("a"))
@@ -112,7 +112,7 @@ func TestADeadHolderIsFollowedWhenItsLeaseHasEnded(t *testing.T) {
 	})
 }
 
-func TestADeadWaiterDelaysTheLineByNoMoreThanItsLease(t *testing.T) {
+func TestADeadWaiterDelaysTheQueueByAtMostItsLease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		dead := w.client()
 		l := mustLock(t, w.client().Mutex("a"))
@@ -120,7 +120,7 @@ func TestADeadWaiterDelaysTheLineByNoMoreThanItsLease(t *testing.T) {
 		defer cancel()
 		gone := w.waiting(dead.Mutex("a"), ctx)
 		next := w.waiting(w.client().Mutex("a"), t.Context())
-		w.FailRequest(only("cancel", -1, errLink)) // its death: it says nothing any more
+		w.FailRequest(only("cancel", -1, errLink)) // it is dead: it sends nothing any more
 		dead.Abandon()
 		wantIs(t, (<-gone).err, holdfast.ErrClosed)
 		start := time.Now()
@@ -160,8 +160,8 @@ func TestAWaiterOutlastsAServerThatIsAwayForAMinute(t *testing.T) {
 	}
 }
 
-// The server has given the place away by then: the waiter joins anew.
-func TestAWaiterOutlastsAServerThatIsSilentForLongerThanItKeepsThePlace(t *testing.T) {
+// The server has removed the position by then: the waiter joins again.
+func TestAWaiterOutlastsAServerThatIsSilentForLongerThanItsPositionLasts(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		mustLock(t, w.client().Mutex("a"))
 		next := w.waiting(w.client().Mutex("a"), t.Context())
@@ -176,7 +176,7 @@ func TestAWaiterOutlastsAServerThatIsSilentForLongerThanItKeepsThePlace(t *testi
 	})
 }
 
-func TestAWaiterWhomTheServerForgotJoinsAgain(t *testing.T) {
+func TestAWaiterThatTheServerForgotJoinsAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b, c := w.client(), w.client(), w.client()
 		mustLock(t, a.Mutex("a"))
@@ -186,7 +186,7 @@ func TestAWaiterWhomTheServerForgotJoinsAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Minute) // the waiter looks, and stands in the line of the new record
+		time.Sleep(2 * time.Minute) // the waiter polls, and joins the queue of the new record
 		if s := w.state("a"); len(s.Waiters) != 1 || s.Waiters[0].ClientID != b.ID() {
 			t.Fatalf("waiters: %+v", s.Waiters)
 		}
@@ -199,9 +199,9 @@ func TestAWaiterWhomTheServerForgotJoinsAgain(t *testing.T) {
 	})
 }
 
-// A push can be delayed for longer than the lease that it speaks of. By then
-// the waiter may have been forgotten and stand in the line anew.
-func TestAPushFromBeforeAWaiterJoinedAgainIsNotBelieved(t *testing.T) {
+// A push can be delayed for longer than its lease. By then the server may have forgotten
+// the waiter, which has joined again.
+func TestAPushFromBeforeAWaiterJoinedAgainIsNotTrusted(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
 		l := mustLock(t, a.Mutex("a"))
@@ -226,9 +226,9 @@ func TestAPushFromBeforeAWaiterJoinedAgainIsNotBelieved(t *testing.T) {
 	})
 }
 
-// A grant of a primary that has been replaced is told late, after the new one
-// has said that its waiter waits.
-func TestAPushFromBeforeTheServerSaidThatAWaiterWaitsIsNotBelieved(t *testing.T) {
+// The push of a replaced primary arrives late, after the new primary has answered that
+// the attempt waits.
+func TestAPushFromBeforeTheQueuedAnswerIsNotTrusted(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
 		l := mustLock(t, a.Mutex("a"))
@@ -275,7 +275,7 @@ func TestPushesOfStrangersChangeNothing(t *testing.T) {
 	})
 }
 
-func TestARefusalEndsTheWaitingAndLeavesNoPlace(t *testing.T) {
+func TestARefusalEndsTheWaitAndLeavesNoPosition(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
 		l := mustLock(t, a.Mutex("a"))

@@ -16,11 +16,11 @@ import (
 
 const ttl = 30 * time.Second
 
-// trusted is for how long a lease of ttl is trusted from its request.
+// trusted is how long a client trusts a lease of ttl after its request.
 const trusted = ttl - ttl/100 - 2*time.Millisecond
 
-// world is a server, a network to it and the clients of both, in one bubble of
-// virtual time. Whatever a test leaves running fails it: the bubble sees to that.
+// world is a server, a network and clients, in one bubble of virtual time. If a test
+// leaves a goroutine running, the bubble makes it fail.
 type world struct {
 	*memstore.Store
 	net *network
@@ -52,7 +52,7 @@ func (w *world) client(configs ...holdfast.Config) *holdfast.Client {
 	return c
 }
 
-// state inspects a lock past the network and all faults but Stall.
+// state inspects a lock without the network, and without any fault but Stall.
 func (w *world) state(name string) holdfast.LockInfo {
 	w.t.Helper()
 	c, err := holdfast.New(w.Store, holdfast.Config{})
@@ -74,9 +74,8 @@ func (w *world) wantFree(name string) {
 	}
 }
 
-// network stands between the clients and the store. It counts requests, and
-// delays them and their answers, each for itself: a caller whose context ends
-// is gone, its request is not.
+// network is between the clients and the store. It counts requests, and delays each
+// request and each answer. If the context of a caller ends, its request still arrives.
 type network struct {
 	*memstore.Store
 	under sync.WaitGroup // requests and answers under way
@@ -133,8 +132,8 @@ func (n *network) count(action string) int {
 	return n.sent[action]
 }
 
-// kept are leases that a test may leave unreleased: the collector must not
-// find them, for its goroutine is outside of every bubble.
+// kept are leases that a test may leave unreleased. The garbage collector must not find
+// them, because its goroutine is outside of every bubble.
 var kept struct {
 	sync.Mutex
 	leases []*holdfast.Lease
@@ -147,7 +146,7 @@ func keep(l *holdfast.Lease) *holdfast.Lease {
 	return l
 }
 
-// mustLock takes the lock or fails the test.
+// mustLock acquires the lock or fails the test.
 func mustLock(t *testing.T, m *holdfast.Mutex) *holdfast.Lease {
 	t.Helper()
 	l, err := m.Lock(t.Context())
@@ -157,7 +156,7 @@ func mustLock(t *testing.T, m *holdfast.Mutex) *holdfast.Lease {
 	return keep(l)
 }
 
-// release gives a lease up and fails the test if that does not work.
+// release releases a lease. If that fails, it fails the test.
 func release(t *testing.T, l *holdfast.Lease) {
 	t.Helper()
 	if err := l.Release(t.Context()); err != nil {
@@ -184,13 +183,13 @@ func wantLost(t *testing.T, err error, reason holdfast.LossReason) {
 	}
 }
 
-// ended waits for the end of ctx and answers its cause.
+// ended waits for the end of ctx and returns its cause.
 func ended(ctx context.Context) error {
 	<-ctx.Done()
 	return context.Cause(ctx)
 }
 
-// recorder is an Observer that remembers.
+// recorder is an Observer that records its events.
 type recorder struct {
 	mu     sync.Mutex
 	events []holdfast.Event
@@ -202,9 +201,9 @@ func (r *recorder) Observe(e holdfast.Event) {
 	r.events = append(r.events, e)
 }
 
-// all answers the events so far, of the given kinds if any are given.
+// all returns the events so far. If kinds are given, it returns only these.
 func (r *recorder) all(kinds ...holdfast.EventKind) (events []holdfast.Event) {
-	synctest.Wait() // a loss is told by a goroutine of its own
+	synctest.Wait() // another goroutine reports a loss
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range r.events {
@@ -220,10 +219,10 @@ func (r *recorder) all(kinds ...holdfast.EventKind) (events []holdfast.Event) {
 	return events
 }
 
-// errLink is what a broken connection says.
+// errLink is the error of a broken connection.
 var errLink = errors.New("connection reset by peer")
 
-// only makes a fault hook for one action that strikes the first n times.
+// only makes a fault hook that fails the first n requests of one action.
 func only(action string, n int, err error) func(string, []string) error {
 	var mu sync.Mutex
 	return func(name string, _ []string) error {
@@ -237,7 +236,7 @@ func only(action string, n int, err error) func(string, []string) error {
 	}
 }
 
-// babbler is a network whose other end answers something of its own.
+// babbler is a network that gives its own answer to every request.
 type babbler struct {
 	*network
 	answer string
@@ -259,7 +258,7 @@ func (b *babbler) Run(ctx context.Context, action *script.Script, keys, args []s
 	return b.network.Run(ctx, action, keys, args)
 }
 
-// described is a network to a server that says of itself what it is told to.
+// described is a network to a server with the given description.
 type described struct {
 	*network
 	info  store.ServerInfo

@@ -10,13 +10,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// measured are the modules whose versions a reader wants to know.
+// measured are the modules whose versions are reported.
 var measured = []string{
 	"github.com/redis/go-redis/v9", "github.com/redis/rueidis",
 	"github.com/go-redsync/redsync/v4", "github.com/bsm/redislock",
 }
 
-// introduce says, in the form of benchmark results, what was measured on which
+// introduce prints, in the form of benchmark results, what was measured and on which
 // machine.
 func introduce() string {
 	var out strings.Builder
@@ -35,8 +35,7 @@ func introduce() string {
 	return out.String() + load()
 }
 
-// load says how busy the machine is, with all that runs on it; nothing where
-// that cannot be read.
+// load returns the load of the machine. It is empty where that cannot be read.
 func load() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

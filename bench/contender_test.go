@@ -25,7 +25,7 @@ type contender struct {
 	seen   figures
 }
 
-// figures are what all rounds made.
+// figures are the sums over all rounds.
 type figures struct {
 	crew.Tally
 
@@ -64,7 +64,7 @@ func contend(b *testing.B, w workload, s side) *contender {
 	return c
 }
 
-// lay puts the tokens out.
+// lay creates the tokens.
 func (c *contender) lay(b *testing.B, j crew.Job) {
 	b.Helper()
 	switch {
@@ -78,8 +78,8 @@ func (c *contender) lay(b *testing.B, j crew.Job) {
 	}
 }
 
-// stagger is how long after one member the next comes. The line keeps the
-// order of first coming, so that processes take turns in it.
+// stagger is how long after one member the next one begins. The queue keeps that order,
+// so the processes take turns.
 func (w workload) stagger() time.Duration {
 	if w.job.Shift.Record {
 		return apart
@@ -87,8 +87,8 @@ func (w workload) stagger() time.Duration {
 	return 0
 }
 
-// warm is a short round that counts for nothing: connections, subscriptions,
-// scripts.
+// warm is a short round that is not counted. It makes connections and subscriptions, and
+// loads scripts.
 func (c *contender) warm(b *testing.B) {
 	b.Helper()
 	jobs := c.jobs
@@ -101,7 +101,7 @@ func (c *contender) warm(b *testing.B) {
 	c.jobs = jobs
 }
 
-// round is one turn of this side.
+// round is one round of this side.
 func (c *contender) round(b *testing.B) {
 	b.Helper()
 	var before time.Duration
@@ -127,7 +127,7 @@ func (c *contender) round(b *testing.B) {
 	}
 }
 
-// count adds the commands that were sent since the last reset.
+// count adds the commands since the last reset.
 func (c *contender) count(b *testing.B) {
 	b.Helper()
 	calls := c.server.CommandCalls(b)
@@ -137,8 +137,8 @@ func (c *contender) count(b *testing.B) {
 	c.seen.calls += sent(calls)
 }
 
-// watched is a round of which only the commands of a window in its middle
-// count: by then everybody has joined, and nobody leaves.
+// watched is a round in which only the commands of a window in the middle count. By then
+// every member has joined, and none leaves.
 func (c *contender) watched(b *testing.B) (t crew.Tally, err error) {
 	b.Helper()
 	var group sync.WaitGroup
@@ -152,7 +152,7 @@ func (c *contender) watched(b *testing.B) (t crew.Tally, err error) {
 	return t, err
 }
 
-// timed is how long each hand-over took in the last round, or each turn.
+// timed returns how long each hand-over of the last round took, or each turn.
 func (c *contender) timed() []time.Duration {
 	if c.work.job.Shift.Record {
 		return crew.HandOvers(c.last.Turns, labour)
@@ -194,7 +194,7 @@ func (c *contender) report(b *testing.B) {
 	}
 }
 
-// serveEtcd starts a server of etcd that ends with the benchmark.
+// serveEtcd starts an etcd server. It ends with the benchmark.
 func serveEtcd(b *testing.B) (addr string) {
 	b.Helper()
 	cmd := exec.Command(*etcdProgram, "serve", b.TempDir())

@@ -11,13 +11,12 @@ import (
 
 const fighters = 16
 
-// BenchmarkContended16 is 16 goroutines of one process that fight for one
-// lock, with nothing to do under it. An op is a round, in which each side has
-// its turn.
+// BenchmarkContended16 is 16 goroutines of one process that contend for one lock, with no
+// work under it. An op is a round of both sides.
 //
 //	holdfast  as it is: the lock is passed on inside the process
 //	apart     the same with Config.MaxLocalHandOvers: -1, each asks the server
-//	raw       a token that RPUSH gives to whoever waits in BLPOP
+//	raw       a token that RPUSH gives to a client that waits in BLPOP
 func BenchmarkContended16(b *testing.B) {
 	eachKit(b, func(b *testing.B, r *rig) {
 		shared := r.party.client(b, holdfast.Config{})
@@ -43,8 +42,8 @@ func fight(member crew.Enter, d time.Duration) contest {
 	return func() (crew.Tally, error) { return crew.Work(context.Background(), members, crew.Shift{For: d}) }
 }
 
-// benchFight reports on rounds of one side, and its rate beside that of
-// another which has its rounds in between.
+// benchFight reports on rounds of one side, and on the ratio of its rate to that of the
+// other side. The rounds of the two alternate.
 func benchFight(b *testing.B, side, beside contest, ratio string) {
 	play := func(c contest) crew.Tally {
 		t, err := c()

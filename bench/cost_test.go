@@ -13,18 +13,19 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// bill is what a server did for some work, by its own counters.
+// bill is the cost of some work at the server, by the server's own counters.
 type bill struct {
 	calls   int64 // requests of clients, and pushes
 	usec    float64
 	in, out int64 // bytes
 }
 
-// costly names what the work of a request is counted under: what a script
-// calls is part of the time of its EVALSHA.
+// costly are the commands whose time counts. Commands that a script calls are part of the
+// time of its EVALSHA.
 var costly = []string{"evalsha", "set", "pexpire"}
 
-// billed answers what work cost the server, less what asking costs.
+// billed returns the cost of work at the server, without the cost of reading the
+// counters.
 func billed(b *testing.B, s *redistest.Server, work func()) bill {
 	b.Helper()
 	nothing := charge(b, s, func() {})
@@ -64,11 +65,11 @@ func number(b *testing.B, s *redistest.Server, field string) int64 {
 	return n
 }
 
-// BenchmarkServerCost is what each action costs the server, by its own
-// counters: the time of its commands without the network (INFO commandstats),
-// requests and bytes. x-raw is that time beside the raw command's, which had
-// its turn in between: SET NX PX for what takes, compare-and-delete for what
-// gives back. An op is one action.
+// BenchmarkServerCost is the cost of each action at the server, by the server's own
+// counters: the time of its commands without the network (INFO commandstats), requests
+// and bytes. x-raw is the ratio to the time of the raw command, whose rounds alternate
+// with it: SET NX PX for an acquisition, compare-and-delete for a release. An op is one
+// action.
 func BenchmarkServerCost(b *testing.B) {
 	r := newRig(b, kitNamed("goredis"))
 	client := r.party.client(b, holdfast.Config{})
@@ -83,10 +84,9 @@ func BenchmarkServerCost(b *testing.B) {
 	}
 }
 
-const atOnce = 200 // actions before the others have their turn
+const atOnce = 200 // actions before the other side has its round
 
-// benchCost takes some locks that are free, gives them back, and does the same
-// with bare keys.
+// benchCost acquires and releases some free locks, and does the same with bare keys.
 func benchCost(b *testing.B, r *rig, client *holdfast.Client, kind string) {
 	ctx := context.Background()
 	var enters, keys []crew.Enter
@@ -130,8 +130,8 @@ func benchCost(b *testing.B, r *rig, client *holdfast.Client, kind string) {
 	reportBill(b, "give", gives, dels)
 }
 
-// reportBill reports the lowest tenth of the rounds: whoever else is busy on the
-// machine can only add to them.
+// reportBill reports the lowest tenth of the rounds, because other load on the machine
+// can only add to them.
 func reportBill(b *testing.B, action string, bills, raw []bill) {
 	b.Helper()
 	low := func(of func(i int) float64) float64 {
@@ -150,9 +150,9 @@ func reportBill(b *testing.B, action string, bills, raw []bill) {
 	b.ReportMetric(cost/bare, action+"-x-raw")
 }
 
-// BenchmarkServerCostOfHandOver is what one more in the line costs the server:
-// the time of the requests that join, give back, grant and push, for each turn
-// of a crowd of which each asks the server for itself.
+// BenchmarkServerCostOfHandOver is the cost of a turn with waiters at the server: the
+// time of the requests that join, release, grant and push. Each goroutine asks the server
+// itself.
 func BenchmarkServerCostOfHandOver(b *testing.B) {
 	r := newRig(b, kitNamed("goredis"))
 	client := r.party.client(b, holdfast.Config{MaxLocalHandOvers: -1})

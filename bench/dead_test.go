@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// BenchmarkDeadWaiters is what one release costs the server when so many wait who do not
-// listen any more, or have left holes, and one behind them who does. An op is the first
-// release after they went, which passes over the most; us/step is the script's own time.
+// BenchmarkDeadWaiters is the cost of one release at the server, with a number of dead
+// waiters or holes in front of one live waiter. An op is the first release after their
+// death, which skips the most; us/step is the script's own time.
 func BenchmarkDeadWaiters(b *testing.B) {
 	for _, kind := range []string{"dead", "holes"} {
 		for _, n := range []int{0, 10, 100, 1000, 10_000, 100_000} {
@@ -38,8 +38,8 @@ func BenchmarkDeadWaiters(b *testing.B) {
 	}
 }
 
-// layLine writes a record that h/1 holds, with n waiters who have gone and a last one who
-// listens.
+// layLine writes a record that h/1 holds, with n dead waiters and a last one that
+// subscribes.
 func layLine(b *testing.B, conn *redistest.Conn, n int, holes bool) {
 	now := time.Now().UnixMilli()
 	waiting := n + 1

@@ -9,11 +9,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A form is how the scripts of a pair could keep the record. Each gives a token
-// by the server's clock, and gives back only what is its own.
+// A form is a way in which the scripts of a pair could store the record. Each gives a
+// token by the server's clock, and each release checks the holder.
 type form struct{ name, take, give string }
 
-// What all forms have in common: the token, and who may give back.
+// What all forms have in common: the token, and the check of the holder.
 const (
 	tokenOf = `
 local key, attempt, ttl, life = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
@@ -64,9 +64,8 @@ return 'gone'`,
 	},
 }
 
-// BenchmarkForms is a pair by scripts alone, without the library, in other
-// forms of the record than ours, which is the hash: what a fencing token costs,
-// whoever keeps it.
+// BenchmarkForms is a pair by scripts alone, without the library, for several forms of
+// the record; ours is the hash. It shows what a fencing token costs in any form.
 func BenchmarkForms(b *testing.B) {
 	r := newRig(b, kitNamed("goredis"))
 	rdb := redis.NewClient(&redis.Options{Addr: r.server.Addr()})

@@ -8,19 +8,19 @@ import (
 	"github.com/holdfast-go/holdfast/bench/crew"
 )
 
-// labour is what a holder does under the lock in the hand-over benchmarks, and
-// rest what it does before it comes back.
+// labour is how long a holder works under the lock in the hand-over benchmarks, and rest
+// is its pause before it comes back.
 const (
 	labour = 20 * time.Millisecond
 	rest   = 5 * time.Millisecond
-	apart  = 3 * time.Millisecond // between the comings of two members
+	apart  = 3 * time.Millisecond // between the first requests of two members
 )
 
 // BenchmarkHandOver is the time from the moment a holder calls Release, after
 // 20 ms of work, to the moment Lock returns to the next one in another
 // process. Everybody comes back, so there are always as many waiters. An op is
 // a round of about 50 hand-overs of each side; raw is a token that RPUSH gives
-// to whoever waits in BLPOP.
+// to a client that waits in BLPOP.
 //
 //	waiters-1   2 clients in 2 processes
 //	waiters-50  51 clients in 4 processes; hand-overs inside one do not count
@@ -41,8 +41,7 @@ func BenchmarkHandOver(b *testing.B) {
 						For: c.round, Hold: labour, Pause: rest, Record: true,
 					}}
 					jobs := r.jobs(j, raw, c.clients...)
-					// The line keeps the order of first coming: processes take
-					// turns in it.
+					// The queue keeps the order of arrival, so the processes take turns.
 					for i := range jobs {
 						jobs[i].Shift.Start = time.Duration(i) * apart
 						jobs[i].Shift.Step = time.Duration(len(jobs)) * apart
@@ -63,7 +62,7 @@ func benchHandOver(b *testing.B, r *rig, side, beside contest) {
 		check(b, err)
 		return t
 	}
-	play(side) // to be warm: connections, subscriptions, scripts
+	play(side) // warm up: connections, subscriptions, scripts
 	var took, other []time.Duration
 	var commands int64
 	grants := 0

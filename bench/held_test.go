@@ -20,17 +20,16 @@ import (
 
 const (
 	heldLeases = 10_000
-	// heldTTL is short, so that a window sees several renewals of each lease:
-	// they come every third of it.
+	// heldTTL is short, so that a window sees several renewals of each lease: one in each
+	// third of it.
 	heldTTL     = 3 * time.Second
 	heldWindow  = 5 * time.Second
 	renewAtOnce = 128 // keys that raw renews in one pipeline
 )
 
-// BenchmarkHeld10000 is what 10,000 leases of one client cost while nothing
-// happens but their renewal, with a TTL of 3 s. An op is a window of 5 s (1.5 s
-// with -short). raw is a loop that renews 10,000 keys as often, by pipelines of
-// 128 PEXPIRE, and checks nothing.
+// BenchmarkHeld10000 is the cost of 10,000 leases of one client that are only renewed,
+// with a TTL of 3 s. An op is a window of 5 s (1.5 s with -short). raw is a loop that
+// renews 10,000 keys as often, with pipelines of 128 PEXPIRE, and checks nothing.
 //
 //	B/lease      heap, the lock's name, Mutex and Lease included
 //	goroutines   more than before the first lease
@@ -45,7 +44,7 @@ func BenchmarkHeld10000(b *testing.B) {
 		b.Run("holdfast", func(b *testing.B) {
 			seen := &counter{}
 			client := r.party.client(b, holdfast.Config{TTL: heldTTL, Observer: seen})
-			giveBack(b, hold(b, client, many)) // so that the connections stand
+			giveBack(b, hold(b, client, many)) // to make the connections
 			heap, routines := memory(b)
 			leases := hold(b, client, heldLeases)
 			b.Cleanup(func() { giveBack(b, leases) })
@@ -62,12 +61,12 @@ func BenchmarkHeld10000(b *testing.B) {
 	})
 }
 
-// hold takes n locks.
+// hold acquires n locks.
 func hold(b *testing.B, c *holdfast.Client, n int) []*holdfast.Lease {
 	leases := make([]*holdfast.Lease, n)
 	inParallel(n, func(i int) {
 		mu := c.Mutex(fmt.Sprintf("held/%d", i))
-		err := holdfast.ErrUnknownOutcome // of requests that a busy machine let wait too long
+		err := holdfast.ErrUnknownOutcome // requests may time out on a busy machine
 		for errors.Is(err, holdfast.ErrUnknownOutcome) {
 			leases[i], err = mu.Lock(context.Background())
 		}
@@ -107,12 +106,12 @@ func memory(b *testing.B) (heap int64, routines int) {
 	b.Helper()
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // what the first one's finalizers let go
+	runtime.GC() // what the finalizers of the first run have freed
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc), runtime.NumGoroutine()
 }
 
-// benchHeld watches renewals, of which renewed answers the number so far.
+// benchHeld watches renewals; renewed returns their number so far.
 func benchHeld(b *testing.B, r *rig, renewed func() int64, window time.Duration) {
 	windows := 0
 	r.server.ResetStats(b)
@@ -136,8 +135,8 @@ func benchHeld(b *testing.B, r *rig, renewed func() int64, window time.Duration)
 	b.ReportMetric(server.Seconds()/renewals*1e6, "server-µs/renewal")
 }
 
-// requests is what was sent: a PEXPIRE that no script called is part of a
-// pipeline of many.
+// requests returns the number of requests. A PEXPIRE that no script called is part of a
+// pipeline.
 func requests(calls map[string]int64) int64 {
 	if calls["evalsha"] == 0 {
 		return sent(calls) + (calls["pexpire"]+renewAtOnce-1)/renewAtOnce
@@ -145,7 +144,7 @@ func requests(calls map[string]int64) int64 {
 	return sent(calls)
 }
 
-// keepKeys renews as many keys until the benchmark ends.
+// keepKeys renews the same number of keys until the benchmark ends.
 func keepKeys(b *testing.B, r raw) (renewed func() int64) {
 	ctx := context.Background()
 	var keys []string
@@ -178,7 +177,7 @@ func keepKeys(b *testing.B, r raw) (renewed func() int64) {
 	return seen.renewed.Load
 }
 
-// clientCPU is what this process has used so far.
+// clientCPU is the CPU time of this process so far.
 func clientCPU(b *testing.B) time.Duration {
 	b.Helper()
 	var u unix.Rusage
@@ -186,7 +185,7 @@ func clientCPU(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// cpuOf is what a server has used so far.
+// cpuOf is the CPU time of a server so far.
 func cpuOf(b *testing.B, server *redistest.Server) time.Duration {
 	b.Helper()
 	var total time.Duration

@@ -15,14 +15,13 @@ import (
 
 const idlers = 100
 
-// A window of less than a TTL, 30 s by default, sees no poll: a waiter looks
-// by itself when the holder's lease may be over.
+// A window shorter than the TTL, 30 s by default, sees no poll: a waiter polls when the
+// holder's lease may have expired.
 var idleWindow = flag.Duration("idle", 10*time.Second, "how long BenchmarkIdle100 watches its waiters")
 
-// BenchmarkIdle100 is what 100 clients cost the server while they wait for a
-// lock that one more client holds. An op is one window of the flag -idle;
-// -short makes it 2 s. raw is 100 clients that wait
-// in BLPOP.
+// BenchmarkIdle100 is the cost of 100 clients at the server while they wait for a lock of
+// another client. An op is one window of the flag -idle; -short makes it 2 s. raw is 100
+// clients that wait in BLPOP.
 //
 //	commands/s  everything that clients sent, and every push
 //	locking/s   of these, what Holdfast sent: the rest is the client library's
@@ -33,7 +32,7 @@ func BenchmarkIdle100(b *testing.B) {
 	})
 }
 
-// benchIdle watches what stands idle once begin has returned.
+// benchIdle watches the idle clients once begin has returned.
 func benchIdle(b *testing.B, r *rig, begin func(b *testing.B, r *rig) (end func())) {
 	window := *idleWindow
 	if testing.Short() {
@@ -54,7 +53,7 @@ func benchIdle(b *testing.B, r *rig, begin func(b *testing.B, r *rig) (end func(
 	b.ReportMetric(float64(calls["evalsha"]+calls["eval"]+calls["publish"])/watched, "locking/s")
 }
 
-// idleLock returns once all wait for a lock that is held.
+// idleLock returns once all clients wait for a held lock.
 func idleLock(b *testing.B, r *rig) func() {
 	ctx, cancel := context.WithCancel(context.Background())
 	holder := r.party.client(b, holdfast.Config{})
@@ -78,7 +77,7 @@ func idleLock(b *testing.B, r *rig) func() {
 	}
 }
 
-// idleToken returns once all wait for a token that nobody has.
+// idleToken returns once all clients wait for a token that does not exist.
 func idleToken(b *testing.B, r *rig) func() {
 	var group sync.WaitGroup
 	for range idlers {

@@ -12,14 +12,14 @@ import (
 	"github.com/holdfast-go/holdfast/bench/crew"
 )
 
-// Kinds of lock, beside the mutex, by the names that jobs have for them.
+// Kinds of lock other than the mutex, by their names in jobs.
 const (
 	kindWrite    = "write"    // RWMutex, for writing
 	kindRead     = "read"     // RWMutex, for reading
 	kindReads95  = "reads-95" // RWMutex, 95 of 100 times for reading
 	kindSem8     = "sem-8"    // Semaphore of 8 permits, one each
 	kindAll3     = "all-3"    // three mutexes at once
-	kindElection = "election" // a lead, from Campaign to Resign
+	kindElection = "election" // a leadership, from Campaign to Resign
 	kindEvery    = "every"    // a run of a job whose period has not had one
 )
 
@@ -83,8 +83,8 @@ func enterLead(e *holdfast.Election) crew.Enter {
 
 var jobs atomic.Uint64
 
-// enterEvery runs a job of a new name each time: the next period of an old one
-// does not come as long as a benchmark waits. The whole run is the entering.
+// enterEvery runs a job with a new name each time, because the next period of an old job
+// would not begin in time. Its Enter is the whole run.
 func enterEvery(c *holdfast.Client, name string) crew.Enter {
 	return func(ctx context.Context) (uint64, func(context.Context) error, error) {
 		job := c.Periodic(name+"/"+strconv.FormatUint(jobs.Add(1), 10), time.Minute)

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/bench/crew"
 )
 
-// BenchmarkKinds is each kind of lock beside the mutex: x-mutex-p50 is what a
-// pair of it takes, divided by what a pair of the mutex takes in between.
+// BenchmarkKinds compares each kind of lock with the mutex: x-mutex-p50 is the time of a
+// pair of that kind, divided by the time of a pair of the mutex in between.
 //
 //	write, read   RWMutex
 //	reads-95      RWMutex, 95 of 100 times for reading
@@ -38,9 +38,9 @@ func BenchmarkKinds(b *testing.B) {
 	}
 }
 
-// BenchmarkKindsShared is what sharing is worth: 4 processes of 4 goroutines at
-// one lock for 1 ms each, by a kind of lock that lets several in, beside the
-// mutex. An op is a round of both.
+// BenchmarkKindsShared is the gain from sharing: 4 processes of 4 goroutines that hold
+// one lock for 1 ms each, for each kind that several may hold, compared with the mutex.
+// An op is a round of both.
 func BenchmarkKindsShared(b *testing.B) {
 	for _, kind := range []string{kindRead, kindReads95, kindSem8} {
 		b.Run(kind, func(b *testing.B) {

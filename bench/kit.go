@@ -16,25 +16,25 @@ type kit struct {
 // kits are all client libraries that are measured.
 var kits = []kit{{"goredis", openGoredis}, {"rueidis", openRueidis}}
 
-// party is one connected client: a store for Holdfast, and the raw commands,
-// which set the limit, over the same client.
+// party is one connected client: a store for Holdfast, and the raw commands over the same
+// client.
 type party struct {
 	store store.Store
 	raw   raw
 	close func()
 }
 
-// raw is what a lock would cost if it were nothing but its commands.
+// raw has the bare commands of a lock.
 type raw interface {
-	// Set takes key for ttl: SET NX PX. It reports false if key is taken.
+	// Set sets key for ttl: SET NX PX. It returns false if key exists.
 	Set(ctx context.Context, key, value string, ttl time.Duration) (bool, error)
-	// Unset gives key up if it has value: EVALSHA of compare-and-delete.
+	// Unset deletes key if it has value: EVALSHA of compare-and-delete.
 	Unset(ctx context.Context, key, value string) error
-	// Push hands a token to whoever pops first: RPUSH.
+	// Push gives a token to the client that pops first: RPUSH.
 	Push(ctx context.Context, list, token string) error
 	// Pop waits for the token: BLPOP.
 	Pop(ctx context.Context, list string) (string, error)
-	// Renew makes keys live for ttl: PEXPIRE for each, in one pipeline.
+	// Renew sets the TTL of keys: PEXPIRE for each, in one pipeline.
 	Renew(ctx context.Context, keys []string, ttl time.Duration) error
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
-// openGoredis connects with the options that go-redis has by itself.
+// openGoredis connects with the default options of go-redis.
 func openGoredis(addr string) (*party, error) {
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	if err := rdb.ScriptLoad(context.Background(), compareAndDelete).Err(); err != nil {

@@ -9,8 +9,8 @@ import (
 	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
 )
 
-// openRueidis connects with the options that rueidis has by itself, but
-// without its cache in the client, which a lock has no use for.
+// openRueidis connects with the default options of rueidis, but without its client-side
+// cache, of which a lock makes no use.
 func openRueidis(addr string) (*party, error) {
 	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true})
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// queue is told of everybody who begins to wait on the server.
+// queue is told of each attempt that begins to wait at the server.
 type queue struct{ here chan struct{} }
 
 func (q *queue) Observe(e holdfast.Event) {
@@ -15,7 +15,7 @@ func (q *queue) Observe(e holdfast.Event) {
 	}
 }
 
-// counter counts what happens.
+// counter counts events.
 type counter struct {
 	pushed, otherwise, renewed, lost atomic.Int64
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/holdfast-go/holdfast/bench/crew"
 )
 
-// block is how many pairs run before the other side has its turn.
+// block is how many pairs run before the other side's round.
 const block = 50
 
-// A pair takes a lock and gives it back.
+// A pair acquires a lock and releases it.
 type pair func(ctx context.Context) error
 
 func lockPair(mu *holdfast.Mutex) pair {
@@ -26,7 +26,7 @@ func lockPair(mu *holdfast.Mutex) pair {
 	}
 }
 
-// rawPair takes key under a value of its own each time, as a lock must.
+// rawPair sets key to a new value each time, as a lock must.
 func rawPair(r raw, key string) pair {
 	n := 0
 	return func(ctx context.Context) error {
@@ -43,7 +43,7 @@ func rawPair(r raw, key string) pair {
 	}
 }
 
-// BenchmarkPair is one goroutine that takes a free lock and gives it back.
+// BenchmarkPair is one goroutine that acquires and releases a free lock.
 func BenchmarkPair(b *testing.B) {
 	eachKit(b, func(b *testing.B, r *rig) {
 		ours := lockPair(r.party.client(b, holdfast.Config{}).Mutex("pair"))
@@ -53,11 +53,11 @@ func BenchmarkPair(b *testing.B) {
 	})
 }
 
-// benchPairs times one kind of pair, and runs beside untimed in between.
+// benchPairs times one kind of pair, and runs the other kind untimed in between.
 func benchPairs(b *testing.B, timed, beside pair, ratio string) {
 	b.ReportAllocs()
 	took, other := make([]time.Duration, 0, b.N), make([]time.Duration, 0, b.N)
-	samplePairs(b, make([]time.Duration, 0, block), block, timed) // to be warm
+	samplePairs(b, make([]time.Duration, 0, block), block, timed) // warm up
 	b.ResetTimer()
 	for left := b.N; left > 0; left -= block {
 		n := min(left, block)

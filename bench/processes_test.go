@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/bench/crew"
 )
 
-// BenchmarkContended4x4 is 4 processes of 4 goroutines that fight for one
-// lock, with nothing to do under it. An op is a round, in which each side has
-// its turn; raw is a token that RPUSH gives to whoever waits in BLPOP.
+// BenchmarkContended4x4 is 4 processes of 4 goroutines that contend for one lock, with no
+// work under it. An op is a round of both sides; raw is a token that RPUSH gives to a
+// client that waits in BLPOP.
 func BenchmarkContended4x4(b *testing.B) {
 	eachKit(b, func(b *testing.B, r *rig) {
 		workers := r.fleet(b, 4)
@@ -50,8 +50,8 @@ func launch(t testing.TB, n int, command func() *exec.Cmd) *crew.Fleet {
 	return f
 }
 
-// jobs makes a job of j for each worker, with so many clients: of the raw
-// token, or of Holdfast's mutex.
+// jobs makes a job like j for each worker, with this number of clients: for the raw
+// token, or for Holdfast's mutex.
 func (r *rig) jobs(j crew.Job, raw bool, clients ...int) []crew.Job {
 	j.Side, j.Addr = ours(r.kit).name, r.server.Addr()
 	if raw {

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/bench/crew"
 )
 
-// redsyncSide is redsync with its own defaults but for the expiry, which is
-// rawTTL. It gives up after 32 tries, so it is asked again.
+// redsyncSide is redsync with its own defaults, except that the expiry is rawTTL. It
+// gives up after 32 tries, so the benchmark calls it again.
 type redsyncSide struct {
 	sync  *redsync.Redsync
 	close func()
@@ -41,7 +41,7 @@ func (s redsyncSide) Enter(_ context.Context, kind, name string) (crew.Enter, er
 		return nil, errNoKind
 	}
 	return func(ctx context.Context) (uint64, func(context.Context) error, error) {
-		// One that is used by two goroutines forgets the first one's value.
+		// If two goroutines use one mutex, it forgets the value of the first.
 		mu := s.sync.NewMutex(name, redsync.WithExpiry(rawTTL))
 		for {
 			err := mu.LockContext(ctx)
@@ -61,8 +61,7 @@ func (s redsyncSide) Enter(_ context.Context, kind, name string) (crew.Enter, er
 
 func (s redsyncSide) Close() { s.close() }
 
-// rueidisPool lets redsync use rueidis. Its own adapter needs a module more,
-// for which this is a few lines.
+// rueidisPool lets redsync use rueidis. redsync's own adapter would need one more module.
 type rueidisPool struct{ c rueidis.Client }
 
 func (p rueidisPool) Get(ctx context.Context) (redsyncredis.Conn, error) {

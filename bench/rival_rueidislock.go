@@ -33,7 +33,7 @@ func (s rueidislockSide) Enter(_ context.Context, kind, name string) (crew.Enter
 	}
 	return func(ctx context.Context) (uint64, func(context.Context) error, error) {
 		_, cancel, err := s.locker.WithContext(ctx, name)
-		// cancel gives the lock back, and has no error to tell.
+		// cancel releases the lock, and returns no error.
 		return 0, func(context.Context) error { cancel(); return nil }, err
 	}, nil
 }

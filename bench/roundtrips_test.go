@@ -8,11 +8,11 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// patience bounds every wait for what must happen.
+// patience is the longest wait for an event.
 const patience = 20 * time.Second
 
-// A free lock takes one round trip to take and one to give back, and nothing
-// else is sent, once the client is known to the server.
+// A free lock needs one round trip to acquire and one to release. Once the client is
+// registered, nothing else is sent.
 func TestRoundTripsOfAPair(t *testing.T) {
 	for _, k := range kits {
 		t.Run(k.name, func(t *testing.T) {
@@ -32,8 +32,8 @@ func TestRoundTripsOfAPair(t *testing.T) {
 			if calls["evalsha"] != 2*pairs {
 				t.Errorf("%d pairs took %d EVALSHA, want two each", pairs, calls["evalsha"])
 			}
-			// What the client library sends to keep its connections does not
-			// belong to the pairs; nothing else is expected at all.
+			// Commands with which the client library keeps its connections alive do not
+			// belong to the pairs. No other commands are expected.
 			if extra := sent(calls) - calls["evalsha"] - calls["ping"] - connecting(calls); extra != 0 {
 				t.Errorf("%d commands besides: %v", extra, calls)
 			}
@@ -50,11 +50,10 @@ func connecting(calls map[string]int64) int64 {
 	return total
 }
 
-// When the lock goes round among clients, each turn costs a request to take,
-// a request to give back, one push and, unless it is given back before, one
-// request that confirms what was pushed; each push wakes exactly one client,
-// and nobody is woken otherwise. Beside that, clients in the line are told when to
-// look in case the pushed grant is not confirmed: at most one in a turn.
+// When clients take turns at the lock, each turn costs a request to acquire, a request to
+// release, and one push. Unless the lock is released before, one request confirms the
+// push. Each push wakes exactly one client, and nothing else wakes one. In addition, at
+// most one waiter per turn is told when to poll if the grant is not confirmed.
 func TestCommandsPerHandOver(t *testing.T) {
 	const clients, turns = 6, 50
 	for _, k := range kits {
@@ -69,7 +68,7 @@ func TestCommandsPerHandOver(t *testing.T) {
 			}
 			line := &roundabout{t: t, mus: mus, here: here.here, leases: make(chan *holdfast.Lease, 1)}
 			line.start()
-			line.turn(clients) // all have subscribed and been announced
+			line.turn(clients) // all have subscribed and registered
 			r.awaitAnnounced(t, clients)
 
 			r.server.ResetStats(t)
@@ -112,7 +111,7 @@ func (r *rig) awaitAnnounced(t *testing.T, n int) {
 	}
 }
 
-// both tells two observers.
+// both passes events to two observers.
 type both [2]holdfast.Observer
 
 func (o both) Observe(e holdfast.Event) {
@@ -120,18 +119,18 @@ func (o both) Observe(e holdfast.Event) {
 	o[1].Observe(e)
 }
 
-// roundabout hands one lock round among clients that all wait for it: who
-// gives it back joins the line again at once.
+// roundabout passes one lock among clients that all wait for it. A client that releases
+// it joins the queue again at once.
 type roundabout struct {
 	t      *testing.T
 	mus    []*holdfast.Mutex
-	here   chan struct{}        // one for each that stands in line
+	here   chan struct{}        // one for each waiter in the queue
 	leases chan *holdfast.Lease // one for each grant
 	held   *holdfast.Lease
-	next   int // who gives it back next
+	next   int // the client that releases next
 }
 
-// start has the first client take the lock and all others line up.
+// start lets the first client acquire the lock and queues all others.
 func (a *roundabout) start() {
 	a.join(0)
 	a.held = a.await()
@@ -163,7 +162,7 @@ func (a *roundabout) turn(n int) {
 	}
 }
 
-// stop lets everybody have the lock once more.
+// stop lets each client have the lock once more.
 func (a *roundabout) stop() {
 	for range len(a.mus) - 1 {
 		check(a.t, a.held.Release(context.Background()))
@@ -186,7 +185,7 @@ func (a *roundabout) await() *holdfast.Lease {
 	}
 }
 
-// lined returns once the one who joined stands in line.
+// lined returns once the new waiter is in the queue.
 func (a *roundabout) lined() {
 	a.t.Helper()
 	select {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// short is d, or a little of it with -short.
+// short is d, or a fraction of it with -short.
 func short(d time.Duration) time.Duration {
 	if testing.Short() {
 		return d / 5
@@ -21,16 +21,16 @@ func short(d time.Duration) time.Duration {
 	return d
 }
 
-// BenchmarkScaleHeld is what leases of one client cost while nothing happens
-// but their renewal, with a TTL of 30 s, from a thousand of them to a hundred
-// thousand. An op is a window of 12 s, in which each is renewed once or twice.
+// BenchmarkScaleHeld is the cost of leases of one client that are only renewed, with a
+// TTL of 30 s, from a thousand leases to a hundred thousand. An op is a window of 12 s,
+// in which each is renewed once or twice.
 func BenchmarkScaleHeld(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			r := newRig(b, kitNamed("rueidis"))
 			seen := &counter{}
 			client := r.party.client(b, holdfast.Config{Observer: seen})
-			giveBack(b, hold(b, client, many)) // so that the connections stand
+			giveBack(b, hold(b, client, many)) // to make the connections
 			heap, routines := memory(b)
 			leases := hold(b, client, n)
 			b.Cleanup(func() { giveBack(b, leases) })
@@ -46,9 +46,9 @@ func BenchmarkScaleHeld(b *testing.B) {
 	}
 }
 
-// BenchmarkScaleWaiters is the cost of a turn while so many wait for the one
-// lock, each with a place of its own in the server's line (MaxLocalHandOvers: -1). An
-// op is a shift of a second and what it takes until all have had their turn.
+// BenchmarkScaleWaiters is the cost of a turn with this number of waiters for one lock,
+// each with its own position in the wait queue (MaxLocalHandOvers: -1). An op is a shift
+// of a second, and the time until all have had their turn.
 func BenchmarkScaleWaiters(b *testing.B) {
 	for _, n := range []int{10, 100, 1_000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -79,10 +79,10 @@ func BenchmarkScaleWaiters(b *testing.B) {
 	}
 }
 
-// BenchmarkScaleNames is what the server keeps when locks of new names are
-// taken and given back all the time: 500 a second, which are gone 3 s after
-// they were given back (Retention: 2 s, TTL: 1 s). An op is 20 s; the curve is
-// the memory and the keys every 5 s, and -0s is before the first.
+// BenchmarkScaleNames is what the server keeps when locks with new names are acquired and
+// released all the time: 500 a second. Their records expire 3 s after the release
+// (Retention: 2 s, TTL: 1 s). An op is 20 s; the curve is the memory and the keys every 5
+// s, and -0s is before the first.
 func BenchmarkScaleNames(b *testing.B) {
 	const perSecond, points = 500, 4
 	r := newRig(b, kitNamed("rueidis"))
@@ -110,10 +110,10 @@ func BenchmarkScaleNames(b *testing.B) {
 	b.ReportMetric(float64(made), "names")
 }
 
-// BenchmarkScalePrimaries is 64 goroutines, each with a lock of its own, on a
-// Cluster of which only so many primaries have locks. All share this machine's
-// cores, so what it shows is the servers' time for a pair, which must not rise
-// with their number, and not what machines of their own would reach.
+// BenchmarkScalePrimaries is 64 goroutines, each with its own lock, on a Cluster of which
+// only some primaries have locks. All share the cores of this machine. So it shows the
+// time of a pair at the servers, which must not rise with their number. It does not show
+// the rate on separate machines.
 func BenchmarkScalePrimaries(b *testing.B) {
 	cluster := redistest.StartCluster(b)
 	for n := 1; n <= 3; n++ {

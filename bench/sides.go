@@ -12,12 +12,12 @@ import (
 	"github.com/holdfast-go/holdfast/bench/crew"
 )
 
-// side is one lock on one client library, as the workers open it.
+// side is one lock on one client library.
 type side struct {
 	name     string
 	kit      string // the client library
 	open     func(addr string) (crew.Client, error)
-	scripted []string // commands that its scripts call and nobody else does
+	scripted []string // commands that only its scripts call
 }
 
 // ours and bare are each kit's Holdfast and raw commands.
@@ -66,7 +66,7 @@ func openSide(name, addr string) (crew.Client, error) {
 	return all[i].open(addr)
 }
 
-// errNoKind is of a side that is asked for a kind of lock that it has not.
+// errNoKind is the error of a side that does not have the kind of lock.
 var errNoKind = errors.New("bench: this side has only a mutex")
 
 // ourSide is Holdfast.
@@ -82,9 +82,9 @@ func (s ourSide) Enter(_ context.Context, kind, name string) (crew.Enter, error)
 	return again(enterLock(s.c.Mutex(name))), nil
 }
 
-// again asks again when a request got no answer in time, as a thousand clients
-// that begin together on a busy machine may see it. A release that got none
-// counts as done: if it did not arrive, the waiting of the others shows it.
+// again repeats a request that got no answer in time: that may happen when a thousand
+// clients begin at the same time on a busy machine. A release without an answer counts as
+// done. If it did not arrive, the waits of the others show it.
 func again(enter crew.Enter) crew.Enter {
 	return func(ctx context.Context) (uint64, func(context.Context) error, error) {
 		for {
@@ -109,8 +109,8 @@ func (s ourSide) Close() {
 
 // Kinds of the raw side.
 const (
-	kindKey   = "key"   // SET NX PX and compare-and-delete, for a lock of one's own
-	kindToken = "token" // a token by RPUSH and BLPOP, for a lock of all
+	kindKey   = "key"   // SET NX PX and compare-and-delete, for a lock without contention
+	kindToken = "token" // a token by RPUSH and BLPOP, for a contended lock
 )
 
 // bareSide is nothing but commands.
@@ -141,7 +141,7 @@ func entered(l *holdfast.Lease, err error) (uint64, func(context.Context) error,
 	return l.Token(), l.Release, nil
 }
 
-// enterKey takes a key that nobody else wants.
+// enterKey sets a key that no other goroutine wants.
 func enterKey(r raw, key string) crew.Enter {
 	var n uint64
 	return func(ctx context.Context) (uint64, func(context.Context) error, error) {
@@ -155,8 +155,8 @@ func enterKey(r raw, key string) crew.Enter {
 	}
 }
 
-// enterToken waits for the one token that is in the list, a number, and gives
-// it back as the next number.
+// enterToken waits for the one token in the list, which is a number, and returns it as
+// the next number.
 func enterToken(r raw, list string) crew.Enter {
 	return func(ctx context.Context) (uint64, func(context.Context) error, error) {
 		token, err := r.Pop(ctx, list)
@@ -169,8 +169,7 @@ func enterToken(r raw, list string) crew.Enter {
 	}
 }
 
-// rawTTL is what raw locks and those of others live, as long as Holdfast's by
-// default.
+// rawTTL is the TTL of raw locks and of the rivals' locks: the default of Holdfast.
 const rawTTL = 30 * time.Second
 
 var errTaken = errors.New("a raw lock is taken that nobody else uses")

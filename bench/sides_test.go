@@ -32,7 +32,7 @@ func serve(t *testing.T, j crew.Job) crew.Tally {
 	return report.Tally
 }
 
-// An adapter that let two in at once would win every race.
+// A lock that two goroutines held at once would win every comparison.
 func TestEverySideLetsOneInAtATime(t *testing.T) {
 	server := redistest.Start(t)
 	for _, s := range sides() {

@@ -13,10 +13,10 @@ import (
 
 const (
 	many     = 64 // goroutines
-	manyEach = 50 // pairs of each before the other side has its turn
+	manyEach = 50 // pairs of each before the other side's round
 )
 
-// BenchmarkOwnKeys64 is 64 goroutines, each with a lock of its own.
+// BenchmarkOwnKeys64 is 64 goroutines, each with its own lock.
 func BenchmarkOwnKeys64(b *testing.B) {
 	eachKit(b, func(b *testing.B, r *rig) {
 		client := r.party.client(b, holdfast.Config{})
@@ -34,7 +34,7 @@ func BenchmarkOwnKeys64(b *testing.B) {
 // benchMany runs at least b.N pairs.
 func benchMany(b *testing.B, timed, beside []pair) {
 	b.ReportAllocs()
-	together(b, timed, 5) // to be warm
+	together(b, timed, 5) // warm up
 	if beside != nil {
 		together(b, beside, 5)
 	}
@@ -60,7 +60,7 @@ func benchMany(b *testing.B, timed, beside []pair) {
 	}
 }
 
-// together has each pair run in a goroutine of its own, so many times.
+// together runs each pair in its own goroutine, each times.
 func together(b *testing.B, pairs []pair, each int) time.Duration {
 	ctx := context.Background()
 	var group sync.WaitGroup

@@ -8,20 +8,19 @@ import (
 	"github.com/holdfast-go/holdfast/bench/crew"
 )
 
-// workload is what both sides do in turns.
+// workload is what both sides do in alternate rounds.
 type workload struct {
 	name  string
 	procs int
-	job   crew.Job // Clients are those of one process
-	own   bool     // nobody wants another's lock: raw has keys, else a token
+	job   crew.Job // Clients are the clients of one process
+	own   bool     // without contention: raw uses keys; otherwise it uses a token
 
-	// If it is set, only the commands that are sent in such a part of the
-	// shift count, and nothing else is of interest.
+	// If it is set, only the commands in this part of the shift count, and nothing else.
 	window time.Duration
 }
 
-// workloads are named for what differs between them. All of one process but
-// those with more.
+// workloads are named after their differences. They use one process unless the name says
+// more.
 var workloads = []workload{
 	{name: "pair", procs: 1, own: true, job: crew.Job{Own: true, Clients: 1, Each: 1, Shift: crew.Shift{
 		For: 500 * time.Millisecond, Sample: true,
@@ -50,12 +49,12 @@ var workloads = []workload{
 	}}},
 }
 
-// locks is 64 goroutines in all, each turn at one of n locks by chance.
+// locks is 64 goroutines in all; each turn takes one of n locks at random.
 func locks(n int) crew.Job {
 	return crew.Job{Keys: n, Clients: 1, Each: 16, Shift: crew.Shift{For: time.Second}}
 }
 
-// line is so many clients in a process that all want one lock for 1 ms.
+// line is a number of clients in one process that all want one lock for 1 ms.
 func line(clients int) crew.Job {
 	return crew.Job{Clients: clients, Each: 1, Shift: crew.Shift{For: 3 * time.Second, Hold: time.Millisecond}}
 }
@@ -66,18 +65,17 @@ func handOver(clients int) crew.Job {
 	}}
 }
 
-// patient is how long after the end of a shift somebody may still wait.
+// patient is how long after the end of a shift a member may still wait.
 const patient = 10 * time.Second
 
 // etcdProgram is what make bench-etcd builds.
 var etcdProgram = flag.String("etcd", "", "the program of bench/etcd: measure etcd's lock too")
 
-// BenchmarkVersus is Holdfast and every rival at the same work, in turns. An
-// op is a round, in which each of two has its turn; who begins changes from
-// round to round. Each line has the figures of the one it is named for, and
-// ratios, x-…: Holdfast's figure on the same client library, divided by that
-// of the rival; in the lines of Holdfast, by that of raw. Etcd's client is none
-// of Redis: it is beside Holdfast on rueidis.
+// BenchmarkVersus compares Holdfast with every rival at the same work, in alternate
+// rounds. An op is a round of both; each begins every other round. Each line has the
+// figures of the side in its name, and ratios, x-…: Holdfast's figure on the same client
+// library, divided by the rival's. In the lines of Holdfast it is divided by raw's. Etcd
+// has no Redis client, so it is compared with Holdfast on rueidis.
 func BenchmarkVersus(b *testing.B) {
 	for _, w := range workloads {
 		b.Run(w.name, func(b *testing.B) {
@@ -101,8 +99,8 @@ func contenders(b *testing.B, w workload, mine, other side) [2]*contender {
 	return [2]*contender{contend(b, w, mine), contend(b, w, other)}
 }
 
-// versus has two sides take turns, and reports on one of them and on the ratio
-// of the first one's figures to the second one's.
+// versus runs two sides in alternate rounds. It reports on one of them, and on the ratio
+// of the first side's figures to the second side's.
 func versus(b *testing.B, pair [2]*contender, reported int) {
 	w := pair[0].work
 	for _, c := range pair {

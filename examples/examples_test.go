@@ -1,5 +1,5 @@
-// Package examples_test builds every example, runs it against a real server,
-// and reads what it prints.
+// Package examples_test builds every example, runs it against a real server, and checks
+// its output.
 package examples_test
 
 import (
@@ -14,8 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// binaries builds all examples, once, and spares the linker what a debugger
-// would need.
+// binaries builds all examples once, without debug information.
 var binaries = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "examples")
 	if err != nil {
@@ -44,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// run runs an example against a server of its own, and answers what it says.
+// run runs an example against its own server, and returns its output.
 func run(t *testing.T, name string, env ...string) string {
 	t.Helper()
 	dir, err := binaries()
@@ -62,7 +61,7 @@ func run(t *testing.T, name string, env ...string) string {
 	return string(out)
 }
 
-// says checks that the output has lines that match, in this order.
+// says checks that the output has matching lines, in this order.
 func says(t *testing.T, out string, patterns ...string) {
 	t.Helper()
 	rest := out
@@ -75,7 +74,7 @@ func says(t *testing.T, out string, patterns ...string) {
 	}
 }
 
-// times checks how many lines of the output match.
+// times checks the number of matching lines in the output.
 func times(t *testing.T, out, pattern string, want int) {
 	t.Helper()
 	got := 0

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// around is the program that the README's code stands in: what it takes for
-// granted, and a look at what it has done.
+// around is the program around the README's code: what the code needs, and a check of
+// what it has done.
 const around = `package main
 
 import (
@@ -53,7 +53,7 @@ func readme(ctx context.Context, db *sql.DB) error {
 }
 `
 
-// The code at the top of the README is copied before it is read. It runs.
+// Readers copy the code at the top of the README before they read on. So it must run.
 func TestTheReadmesCodeRuns(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "README.md"))

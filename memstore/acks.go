@@ -14,16 +14,16 @@ var _ interface {
 	store.Simulated
 } = (*Store)(nil)
 
-// SetAcks sets what the store's replicas and disks, which it does not
-// have, acknowledge from now on of every write. At first nothing is.
+// SetAcks sets the acknowledgements of every write from now on. The store has neither
+// replicas nor disks. At first there are no acknowledgements.
 func (s *Store) SetAcks(a store.Acks) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.acks = a
 }
 
-// RunAcked is Run, and then a wait until limit if fewer acknowledge than are
-// needed, as on a server.
+// RunAcked is Run. If there are fewer acknowledgements than needed, it then waits until
+// limit, as a server does.
 func (s *Store) RunAcked(
 	ctx context.Context, action *script.Script, keys, args []string, need store.Acks, limit time.Duration,
 ) (string, store.Acks, error) {

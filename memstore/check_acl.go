@@ -1,6 +1,6 @@
 package memstore
 
-// checkACL tells which commands the server's user may not run: here is no user.
+// checkACL finds commands that the server's user may not run. The store has no users.
 //
 // Answers: permitted.
 func checkACL() (string, error) { return "permitted", nil }

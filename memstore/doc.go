@@ -1,7 +1,6 @@
-// Package memstore is a store without a server: the lock machine of the
-// scripts written once more in plain Go.
+// Package memstore is a store without a server: the rules of the scripts in plain Go.
 //
-// It is three things at once.
+// It has three purposes.
 //
 //   - The specification to read. The twin of script/NAME.lua is NAME.go. The
 //     rules of record.lua are in record.go and queue.go, under the same names:
@@ -19,7 +18,6 @@
 //     ([Store.Stall]), lost pushes ([Store.DropPushes]), a broken subscription
 //     ([Store.BreakSubscriptions]) and lost memory ([Store.Flush]).
 //
-// What it does not do: it has no network and no persistence; locks in it are
-// seen by the clients of this one process that share the Store; it is not a
-// Redis, and knows the actions of package script only.
+// It has no network and no persistence. Only clients of this process that share the Store
+// see its locks. It is no Redis server: it knows only the actions of package script.
 package memstore

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Dump returns the fields at key exactly as HGETALL would show them on a
-// server, nil if there are none.
+// Dump returns the fields at key exactly as HGETALL would on a server, or nil if there
+// are none.
 func (s *Store) Dump(key string) map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,8 +32,8 @@ func (s *Store) Dump(key string) map[string]string {
 	return nil
 }
 
-// TTL returns what PTTL would say: how long the key lives from now, -1 if it
-// lives for ever and -2 if there is none.
+// TTL returns the answer of PTTL: the TTL of the key, -1 if it has none, and -2 if there
+// is no key.
 func (s *Store) TTL(key string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,7 +47,7 @@ func (s *Store) TTL(key string) time.Duration {
 	return time.Duration(at.expires-s.now().UnixMilli()) * time.Millisecond
 }
 
-// Keys returns all keys that live, sorted.
+// Keys returns all keys that have not expired, sorted.
 func (s *Store) Keys() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

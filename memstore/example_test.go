@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// party is one more process's client of the store.
+// party is the client of another process.
 func party(st *memstore.Store) *holdfast.Client {
 	client, err := holdfast.New(st, holdfast.Config{App: "example"})
 	if err != nil {
@@ -20,8 +20,8 @@ func party(st *memstore.Store) *holdfast.Client {
 	return client
 }
 
-// A test of one's own code needs no server: two clients of one store are two
-// processes that share locks.
+// A test of your code needs no server: two clients of one store are like two processes
+// that share locks.
 func Example() {
 	ctx := context.Background()
 	st := memstore.New()
@@ -86,7 +86,7 @@ func ExampleStore_SetClock() {
 	// Output: true
 }
 
-// The server refuses to take locks, as one does that is out of memory.
+// The server refuses acquisitions, as a server without free memory does.
 func ExampleStore_FailRequest() {
 	st := memstore.New()
 	st.FailRequest(func(action string, _ []string) error {
@@ -101,8 +101,7 @@ func ExampleStore_FailRequest() {
 	// Output: true
 }
 
-// The lock was granted, and the answer is lost on its way: the client gives
-// back what it does not know to have.
+// The lock was granted, and the answer is lost: the client cancels the acquisition.
 func ExampleStore_LoseReply() {
 	ctx := context.Background()
 	st := memstore.New()
@@ -143,7 +142,7 @@ func ExampleStore_Stall() {
 	// and then: <nil>
 }
 
-// The push that grants the lock is lost; the waiter's own timer finds out.
+// The push that grants the lock is lost. The waiter polls by its own timer.
 func ExampleStore_DropPushes() {
 	ctx := context.Background()
 	st := memstore.New()
@@ -166,7 +165,7 @@ func ExampleStore_BreakSubscriptions() {
 	first, _ := a.Mutex("report").Lock(ctx)
 	resume := st.BreakSubscriptions()
 	time.AfterFunc(10*time.Millisecond, func() {
-		_ = first.Release(ctx) // nobody hears of it
+		_ = first.Release(ctx) // no push arrives
 		resume()
 	})
 
@@ -259,7 +258,7 @@ func ExampleStore_TTL() {
 
 func ExampleStore_Publish() {
 	st := memstore.New()
-	fmt.Println(st.Publish("news", "hello")) // nobody listens
+	fmt.Println(st.Publish("news", "hello")) // nobody subscribes
 	heard := make(chan string, 1)
 	stop, err := st.Listen(context.Background(), "news", store.Listener{
 		Message: func(payload string) { heard <- payload },

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Whatever anybody sends, in whatever order: an answer or a refusal, never a panic, and no
-// key without a life.
+// Whatever a client sends, in whatever order: the result is an answer or a refusal, never
+// a panic, and no key is without a TTL.
 func FuzzArguments(f *testing.F) {
 	for _, requests := range []string{
 		"acquire c/1 1000 2000 x 0 base:\nrelease c/1 5 1000 base:",

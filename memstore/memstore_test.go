@@ -21,7 +21,7 @@ func run(t *testing.T, s *memstore.Store, action *script.Script, line string) (s
 	return s.Run(t.Context(), action, []string{key}, strings.Fields(line))
 }
 
-// do runs an action and expects the beginning of its answer.
+// do runs an action and checks the beginning of its answer.
 func do(t *testing.T, s *memstore.Store, action *script.Script, line, want string) string {
 	t.Helper()
 	answer, err := run(t, s, action, line)
@@ -31,7 +31,7 @@ func do(t *testing.T, s *memstore.Store, action *script.Script, line, want strin
 	return answer
 }
 
-// listen returns what arrives on the channel of client c2.
+// listen returns the messages on the channel of client c2.
 func listen(t *testing.T, s *memstore.Store) (heard chan string) {
 	t.Helper()
 	heard = make(chan string, 100)
@@ -52,7 +52,7 @@ const (
 	gives = "c1/1 0 600000 push:"
 )
 
-// pass lets time go by in a bubble.
+// pass lets time pass in a bubble.
 func pass(d time.Duration) { <-time.After(d) }
 
 // In a bubble the store's clock is the bubble's: an hour costs nothing.
@@ -163,8 +163,8 @@ func TestStall(t *testing.T) {
 	})
 }
 
-// A push that is dropped counts as heard, so the waiter owns the lock and does
-// not know it until it polls.
+// A dropped push counts as delivered. So the waiter holds the lock, and learns of it only
+// when it polls.
 func TestDropPushes(t *testing.T) {
 	s := memstore.New()
 	heard := listen(t, s)
@@ -242,7 +242,7 @@ func TestRefusals(t *testing.T) {
 	do(t, s, script.Renew, "600000 c1/1 30000 alice", "renewed -")
 }
 
-// A refusal pushes nothing, as it writes nothing.
+// A refusal pushes nothing, because it writes nothing.
 func TestRefusalPushesNothing(t *testing.T) {
 	s := memstore.New()
 	heard := listen(t, s)

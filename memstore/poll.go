@@ -1,6 +1,6 @@
 package memstore
 
-// poll asks for a waiter's state, and keeps its place.
+// poll asks for a waiter's state, and keeps its position.
 //
 // Answers: granted TOKEN WAITING · queued POSITION LEFT NOW · gone.
 func poll(t *step, args *arguments) string {

@@ -22,11 +22,11 @@ type queue struct {
 	silent       []string // clients that did not confirm a push; serveQueue skips them
 }
 
-// waiter is an attempt in the queue. It loses its place unless it polls in time.
+// waiter is an attempt in the queue. It loses its position unless it polls in time.
 type waiter struct {
 	request
 	place  int64
-	expiry int64 // ms: when it loses its place unless it polls
+	expiry int64 // ms: when it loses its position unless it polls
 	joined int64
 }
 
@@ -125,7 +125,7 @@ func (q *queue) clone() queue {
 //
 //   - It removes a waiter that has expired, or that wants more permits than the limit.
 //   - It skips a waiter that no push can reach, compatible or not. That waiter keeps its
-//     place until it expires.
+//     position until it expires.
 //   - A waiter that is not compatible ends the walk, because nobody may overtake it.
 //   - A grant by a push is provisional until its client confirms it.
 //   - If the lock may be free and there are waiters beyond the two windows, one waiter is
@@ -317,7 +317,7 @@ func (t *step) askOneToPoll(place int64, caller string) {
 	}
 }
 
-// keepWaiting extends the time for which a waiter keeps its place, and answers the place.
+// keepWaiting extends the time for which a waiter keeps its position. It returns the answer.
 func (t *step) keepWaiting(w *waiter, waiterTTL int64) string {
 	w.expiry = t.now + waiterTTL
 	t.extendRecord(waiterTTL)

@@ -328,6 +328,30 @@ func (t *step) share(r request, expiry int64, provisional bool) {
 	}
 }
 
+// expiredForAll reports whether a hold with several entries has expired. It is then lost for
+// the other entries too, and this ends it and serves the queue.
+func (t *step) expiredForAll() bool {
+	if len(t.holder.entries) < 2 || t.holder.expiry > t.now {
+		return false
+	}
+	t.expire()
+	t.serveQueue("")
+	return true
+}
+
+// removeEntry ends the exclusive hold, or one entry of it. It returns the number of entries
+// that remain.
+func (t *step) removeEntry(attempt string) int {
+	h := t.holder
+	h.entries = slices.DeleteFunc(h.entries, func(e string) bool { return e == attempt })
+	if len(h.entries) > 0 {
+		t.extendRecord(0)
+		return len(h.entries)
+	}
+	t.holder = nil
+	return 0
+}
+
 // reacquire returns the token of a hold that the attempt has already, because its request
 // came twice. If enters is set, the attempt may also become one more entry of the named
 // owner that holds; it then leaves the queue. The lease counts from now.

@@ -2,7 +2,6 @@ package memstore
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 )
 
@@ -37,28 +36,4 @@ func release(t *step, args *arguments) string {
 	t.expire()
 	t.serveQueue("")
 	return "released"
-}
-
-// expiredForAll reports whether a hold with several entries has expired. The hold is then
-// lost for the other entries too, and the queue is served.
-func (t *step) expiredForAll() bool {
-	if len(t.holder.entries) < 2 || t.holder.expiry > t.now {
-		return false
-	}
-	t.expire()
-	t.serveQueue("")
-	return true
-}
-
-// removeEntry ends the exclusive hold, or one entry of it, and returns the number of
-// entries that remain.
-func (t *step) removeEntry(attempt string) int {
-	h := t.holder
-	h.entries = slices.DeleteFunc(h.entries, func(e string) bool { return e == attempt })
-	if len(h.entries) > 0 {
-		t.extendRecord(0)
-		return len(h.entries)
-	}
-	t.holder = nil
-	return 0
 }

@@ -194,7 +194,7 @@ func (s *Store) Sharded() bool { return false }
 // Batches returns true.
 func (s *Store) Batches() bool { return true }
 
-// Server describes the store itself. It heeds ctx and Stall, and no hook.
+// Server describes the store itself. It respects ctx and Stall, and calls no hook.
 func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 	if err := s.reach(ctx); err != nil {
 		return store.ServerInfo{}, err

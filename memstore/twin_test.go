@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// Whoever reads a script finds its twin by the name: memstore/NAME.go is that of
+// A reader of a script finds its twin by the name: memstore/NAME.go is the twin of
 // script/NAME.lua.
 func TestEveryScriptHasATwin(t *testing.T) {
 	for _, action := range script.All() {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-func TestSeveralLocksAreTakenAllOrNone(t *testing.T) {
+func TestSeveralLocksAreAcquiredAllOrNone(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
 		names := []string{"x", "y", "z"}

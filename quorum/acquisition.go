@@ -30,17 +30,17 @@ type acquisition struct {
 	s    *Store
 	name string // its key in Store.acquisitions, see nameFor
 	acquireArgs
-	driver  chan struct{} // has room for the one goroutine that drives the acquisition
+	driver  chan struct{} // buffers one value: the goroutine that drives the acquisition
 	changed chan struct{} // receives when a node's push has changed something
 
 	// mu guards the fields below, and all rounds. Nothing is sent under it.
 	mu             sync.Mutex
 	phase          phase
 	kept           bool // released, but locked until a minimum time is over
-	failedCollects int  // how often the coordinator's grant found no majority
+	failedCollects int  // how often there was no majority after the coordinator's grant
 	round          *round
 	token          uint64
-	waiterTTL      string        // as the client last asked for it, in ms; "0": it does not wait
+	waiterTTL      string        // of the client's last request, in ms; "0": it does not wait
 	waiters        int           // how many attempts wait in the coordinator's queue
 	countsFrom     time.Duration // the client may count its lease from here, so no older hold counts
 	renewedAt      time.Duration // the start of the last renewal that was confirmed
@@ -146,9 +146,8 @@ func (s *Store) forget(acq *acquisition) {
 	}
 }
 
-// sweep removes acquisitions that nobody ends: their clients are gone, and they hold nothing
-// any more. It runs when there are twice as many acquisitions as after the last sweep. s.mu is
-// held.
+// sweep removes acquisitions whose clients have gone and which hold nothing any more. It
+// runs when there are twice as many acquisitions as after the last sweep. s.mu is held.
 func (s *Store) sweep(now time.Duration) {
 	if len(s.acquisitions) < 2*max(s.lastSweep, 512) {
 		return

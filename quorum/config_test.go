@@ -3,6 +3,7 @@ package quorum_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -84,7 +85,7 @@ func TestNewRefusesWhatCannotBeAQuorum(t *testing.T) {
 	}
 }
 
-func TestTheSameServerTwiceIsRefusedBeforeAnythingIsTaken(t *testing.T) {
+func TestTheSameServerTwiceIsRefusedBeforeAnythingIsAcquired(t *testing.T) {
 	one, two := memstore.New(), memstore.New()
 	_, c := open(t, []store.Store{
 		&secondRoute{Store: one, address: "10.0.0.1:6379"}, &secondRoute{Store: two, address: "10.0.0.2:6379"},
@@ -180,5 +181,18 @@ func TestAQuorumDescribesItself(t *testing.T) {
 	info, err := s.Server(t.Context())
 	if err != nil || info.Mode != "quorum" || info.Role != "master" || info.Address != "a:1,b:2,c:3" {
 		t.Errorf("%+v, %v", info, err)
+	}
+}
+
+// If the time limit of a request ended the connection attempts, the error is that of the
+// limit. That one node was not reached does not say that no node was.
+func TestWithoutAMajorityTheErrorSaysThatTheTimeIsOver(t *testing.T) {
+	for _, cause := range []error{context.DeadlineExceeded, context.Canceled} {
+		err := error(&quorum.NoMajorityError{
+			Nodes: 5, Missing: []error{fmt.Errorf("%w: %w", store.ErrNotSent, cause)},
+		})
+		if over, notSent := errors.Is(err, cause), errors.Is(err, store.ErrNotSent); !over || notSent {
+			t.Errorf("%v: is it %v: %v; not sent: %v", err, cause, over, notSent)
+		}
 	}
 }

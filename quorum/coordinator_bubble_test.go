@@ -68,7 +68,7 @@ func TestACoordinatorThatAlwaysSaysHeldHasNoVeto(t *testing.T) {
 				}
 				a, b := w.client(), w.client()
 				l := w.lock(a, "x") // its waiter is the first in the queue
-				within("one who waits")
+				within("a waiter")
 				w.release(l)
 
 				start = time.Now()
@@ -83,7 +83,7 @@ func TestACoordinatorThatAlwaysSaysHeldHasNoVeto(t *testing.T) {
 					}
 					time.Sleep(time.Second)
 				}
-				within("one who tries")
+				within("a try")
 
 				start = time.Now()
 				w.release(w.lock(a, "x"))

@@ -15,10 +15,10 @@
 // when it is first needed.
 //
 // This package adds what plain Redlock lacks. Tokens rise over majorities
-// ([holdfast.Lease.Token]). Waiters stand in a queue and are woken by a push. A lease is
-// restored on servers that were away. A server that has lost its memory does not count for new
-// grants until every lease that it may have forgotten is over. Permits, named owners,
-// conversions, periods and elections are refused, see [ErrUnsupported].
+// ([holdfast.Lease.Token]). Waiters wait in a queue, and a push wakes them. A lease is
+// restored on servers that were away. A server that has lost its memory does not count
+// for new grants until every lease that it may have forgotten is over. Permits, named
+// owners, conversions, periods and elections are refused, see [ErrUnsupported].
 //
 // docs/quorum.md has the steps, the proofs, and the holes that remain.
 package quorum

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -73,12 +74,19 @@ func (e *NoMajorityError) Error() string {
 }
 
 // Unwrap returns what the nodes said. It leaves out what is definite for one node alone, a
-// refusal or [store.ErrNotSent], because it is not the answer of all.
+// refusal or [store.ErrNotSent], because it is not the answer of all. A time limit that ended
+// a connection attempt remains: a store's error says that its context has ended.
 func (e *NoMajorityError) Unwrap() []error {
 	var list []error
 	for _, err := range e.Missing {
-		if !isRefusal(err) && !errors.Is(err, store.ErrNotSent) {
+		switch {
+		case isRefusal(err):
+		case !errors.Is(err, store.ErrNotSent):
 			list = append(list, err)
+		case errors.Is(err, context.DeadlineExceeded):
+			list = append(list, context.DeadlineExceeded)
+		case errors.Is(err, context.Canceled):
+			list = append(list, context.Canceled)
 		}
 	}
 	return list

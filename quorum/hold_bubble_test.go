@@ -114,8 +114,8 @@ func TestAServerThatWasJustBroughtBackDoesNotVouchForTheTimeBefore(t *testing.T)
 		w.peers[4].kill()
 		l := w.lock(a, "x")
 		w.wantOn("x", "11100")
-		// Two servers forget the lease. With only one left that remembers, the lease is over:
-		// in between somebody else could have had a majority.
+		// Two servers forget the lease. If only one server remembers it, the lease ends,
+		// because another client could have had a majority in between.
 		w.peers[3].revive(false)
 		w.peers[4].revive(false)
 		w.peers[1].Restart()
@@ -131,8 +131,8 @@ func TestAServerThatWasJustBroughtBackDoesNotVouchForTheTimeBefore(t *testing.T)
 	})
 }
 
-// A server that was asked to hold by a renewal vouches from the second renewal after it.
-// Before that nothing shows that nobody was in between.
+// If a renewal made a server hold the lease, the server vouches from the second renewal
+// after that. Before that, nothing shows that no other client held in between.
 func TestAServerThatWasAskedLaterVouchesFromTheSecondRenewalOn(t *testing.T) {
 	for renewals, kept := range map[int]bool{1: false, 2: true} {
 		identifiedBubble(t, func(t *testing.T, w *world) {
@@ -189,7 +189,7 @@ func TestAServerWithoutMemoryIsNotCountedUntilAllIsOverThatItMayHaveForgotten(t 
 			time.Sleep(time.Second)
 		}
 		if waited := time.Since(start); waited > 2*time.Minute {
-			t.Errorf("the lock was not to be had for %v", waited)
+			t.Errorf("the lock was not available for %v", waited)
 		}
 	})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Each kind of lock works over a quorum, or its call returns an error that says so and nothing
-// is held.
+// Each kind of lock works over a quorum. Otherwise its call returns an error that says
+// so, and nothing is held.
 func TestKindsThatCannotWorkAreRefusedInTheirCall(t *testing.T) {
 	nodes := stores(3)
 	_, c := open(t, nodes, quorum.Config{})

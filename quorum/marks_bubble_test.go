@@ -52,7 +52,7 @@ func (w *world) wantAfter(l *holdfast.Lease, c *holdfast.Client) {
 		}
 		time.Sleep(700 * time.Millisecond)
 	}
-	w.t.Error("the lock was not to be had for 3 min")
+	w.t.Error("the lock was not available for 3 min")
 }
 
 // One server that holds a lease has its clock set forward past the end of the lease. It counts

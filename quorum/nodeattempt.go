@@ -15,7 +15,7 @@ type nodeAttempt struct {
 	node *node
 	keys []string
 	id   string
-	gate chan struct{} // has room for one request at a time
+	gate chan struct{} // buffers one value: the request that is under way
 
 	// The acquisition's mu guards the fields below.
 	ended           bool // cancelled or released: it may not acquire under this identity again

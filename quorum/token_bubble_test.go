@@ -221,7 +221,7 @@ func TestReadersShareAMajorityAndAWriterExcludesThem(t *testing.T) {
 			t.Errorf("a writer beside readers: %q", got)
 		}
 		if got := take(a, "A/2", "s", 0); !strings.HasPrefix(got, "busy ") {
-			t.Errorf("a reader past a writer who waits: %q", got)
+			t.Errorf("a reader past a waiting writer: %q", got)
 		}
 		raw(t, a, script.Release, "A/1", one, 600_000, "holdfast:push:")
 		raw(t, b, script.Release, "B/1", two, 600_000, "holdfast:push:")
@@ -262,7 +262,7 @@ func TestAnEvictedHolderLearnsOfIt(t *testing.T) {
 		}
 		again := holdfast.Eviction{By: "ops", Reason: "test", Token: l.Token()}
 		if n, err := b.Evict(t.Context(), "x", again); n != 0 || err != nil {
-			t.Errorf("the eviction of one who is gone: %d, %v", n, err)
+			t.Errorf("the eviction of a hold that has ended: %d, %v", n, err)
 		}
 		if err := m.Err(); err != nil {
 			t.Errorf("it took the lock from the next: %v", err)

@@ -126,7 +126,7 @@ func (acq *acquisition) pollAll(ctx context.Context, r *round) (string, error) {
 			return "", ctx.Err()
 		}
 		if !heard[r.coordinator] && !acq.s.onlySilentLeft(heard) {
-			continue // the coordinator knows who waits
+			continue // the coordinator knows the waiters
 		}
 		if answer, won, err := acq.complete(ctx, r, timeout); won || err != nil {
 			return answer, err

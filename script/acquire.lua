@@ -6,7 +6,7 @@
 -- ARGV   2 ttl             lease in ms, at least 1
 -- ARGV   3 record_ttl      ms for which the record lives: ttl and the retention after it
 -- ARGV   4 mode            x exclusive | s shared | p:<weight>:<limit> permits
--- ARGV   5 waiter_ttl      ms for which the attempt keeps its place without a poll; 0: do not join the queue
+-- ARGV   5 waiter_ttl      ms for which the attempt keeps its position without a poll; 0: do not join the queue
 -- ARGV   6 channel_prefix  prefix of the push channels
 -- ARGV   7 owner           optional: the name under which several attempts hold together
 --
@@ -19,7 +19,7 @@
 -- ERROR  ERR                               mode has no such form, or asks for no permit
 --
 -- HOLDS  I1 I2 I3 I5 I6. If the same attempt sends it again, it gets the same token, or
---        keeps its place; the lease counts from the later time. A limit is in force
+--        keeps its position; the lease counts from the later time. A limit is in force
 --        while permits are held or an attempt waits. The step decides that after it has
 --        ended expired holds and served the queue. If none is in force, this request sets it.
 -- WHY    If a read and a grant were two steps, two clients could both see the lock free.

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// counted wraps a script: it counts the calls, their arguments, and the elements of their
+// counted wraps a script. It counts the calls, their arguments, and the elements of their
 // answers.
 const counted = `local calls, words = 0, 0
 local redis = (function(real)
@@ -60,7 +60,7 @@ func charge(t *testing.T, conn *redistest.Conn, s *script.Script, key string, ar
 	return cost{reply[0].(string), reply[1].(int64), reply[2].(int64)}
 }
 
-const ear = "bounded:" // channel prefix of the pushes; the client l listens
+const ear = "bounded:" // channel prefix of the pushes; the client l subscribes
 
 // queueUp makes a record of a lock that h/1 holds, with n waiters and then l/1.
 func queueUp(t *testing.T, conn *redistest.Conn, key, mode, owner string, n int, dead, holes bool) {
@@ -122,9 +122,9 @@ func steps(owner string) map[*script.Script][]string {
 	}
 }
 
-// The work of one script is bounded by a constant and does not grow with the queue: it is
-// the same with four thousand waiters as with one thousand. Guarantee: I11.
-func TestNoScriptTakesLongerForALongerLine(t *testing.T) {
+// The work of one script does not grow with the queue: it is the same with four thousand
+// waiters as with one thousand. Guarantee: I11.
+func TestNoScriptTakesLongerForALongerQueue(t *testing.T) {
 	conn, _ := listening(t)
 	for name, lay := range map[string]func(n int){
 		"dead waiters":  func(n int) { queueUp(t, conn, "{k}", "x", "", n, true, false) },

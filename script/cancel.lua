@@ -26,18 +26,7 @@ if waiter then
   leave_queue(attempt, words(waiter)[1])
   answer = 'withdrawn'
 elseif holds(attempt, owner) then
-  local rest = {}
-  for _, entry in ipairs(words(entries or '')) do
-    if entry ~= attempt then rest[#rest + 1] = entry end
-  end
-  if #rest > 0 and expiry > now then
-    extend_record(0)
-    entries = table.concat(rest, ' ')
-    fields.entries = entries
-    return commit('released')
-  end
-  -- If the hold has expired, the other entries have lost it.
-  if #rest > 0 then expire() else end_exclusive() end
+  if expired_for_all() or remove_entry(attempt) > 0 then return commit('released') end
   answer = 'released'
 else
   local share = read_field('h:' .. attempt)

@@ -9,7 +9,7 @@
 -- ANSWER unknown             the server cannot tell
 --
 -- HOLDS  Writes nothing.
--- WHY    A server does not undo a script. If it refuses a command in the middle, the writes
+-- WHY    A server does not roll a script back. If it refuses a command in the middle, the writes
 --        before it remain, such as a key without a TTL.
 
 local key, channel = KEYS[1], ARGV[1]

@@ -10,11 +10,11 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// calls are how scripts call a command whose name stands there.
+// calls matches calls with a literal command name.
 var calls = regexp.MustCompile(`(?:redis\.p?call|\bcall)\('([A-Z]+)'`)
 
-// The check of a set-up asks for every command that an action may need. One that it leaves
-// out would be refused in the midst of an action.
+// check_acl asks for every command that a script may call. A missing one would be refused
+// in the middle of a script.
 func TestEveryCommandOfAnActionIsAskedFor(t *testing.T) {
 	needed := map[string]bool{"PUBLISH": true, "SPUBLISH": true}
 	for _, s := range script.All() {
@@ -22,7 +22,8 @@ func TestEveryCommandOfAnActionIsAskedFor(t *testing.T) {
 			continue
 		}
 		for _, found := range calls.FindAllStringSubmatch(s.Text, -1) {
-			// INFO has a permission of its own: only a quorum's servers are asked for it.
+			// INFO needs its own permission, and only the servers of a quorum are asked
+			// for it.
 			if found[1] != "INFO" {
 				needed[found[1]] = true
 			}

@@ -45,8 +45,8 @@ func fields(t *testing.T, conn *redistest.Conn, key string) map[string]string {
 	return record
 }
 
-// What a later format writes into the field lock does not begin with a number. Whatever it
-// is: nobody takes, frees or changes such a record, and every action says so in an answer.
+// In a later format the field lock does not begin with a number. Whatever it contains: no
+// script grants, releases or changes such a record, and the answer of every script says so.
 func FuzzRecordsOfLaterFormats(f *testing.F) {
 	for _, lock := range []string{
 		"", "v2", "{\"format\":2}", " 5", "+5", "x 1795252066322120 30000 c/1", "\x00", "ü", "-1 0 - +",

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// crowded puts a record with many fields in the place of a lock's: n of a kind, each
-// over for a second.
+// crowded replaces the record of a lock by one with n fields of a kind. Each of them
+// expired a second ago.
 func crowded(t *testing.T, conn *redistest.Conn, key, lock, sum string, n int, fields func(i int, over int64) []any) {
 	t.Helper()
 	over := time.Now().Add(-time.Second).UnixMilli()
@@ -29,9 +29,9 @@ func crowded(t *testing.T, conn *redistest.Conn, key, lock, sum string, n int, f
 	conn.Do(t, "PEXPIRE", key, 600_000)
 }
 
-// However many waiters have gone and shares are over, the next actions clear them away:
-// the number of values in one call of Lua bounds no record. No script reads the whole queue.
-func TestThousandsThatAreOverAreClearedAway(t *testing.T) {
+// However many waiters and shares have expired, the next actions remove them: a record
+// may have more fields than one call of Lua has values. No script reads the whole queue.
+func TestThousandsOfExpiredHoldsAreRemoved(t *testing.T) {
 	const n = 9000
 	conn := redistest.Start(t).Dial(t)
 	acquire := func(key, want string) string {

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// A server that comes back with its data has a mark of another run: what it wrote
-// last may be lost.
+// A server that restarts with its data has the mark of another run: its last writes may
+// be lost.
 func TestAMarkIsOfOneRunOfItsServer(t *testing.T) {
 	const key = "mark:quorum"
 	f := &full{Server: redistest.Start(t, redistest.Args("--appendonly", "yes", "--appendfsync", "always"))}
@@ -26,9 +26,9 @@ func TestAMarkIsOfOneRunOfItsServer(t *testing.T) {
 	}
 }
 
-// The server may find that a short life is over while it sets it, and takes the key
-// away: what is written after that must not stay for ever.
-func TestALifeThatIsOverAsItIsSetLeavesNoKey(t *testing.T) {
+// A short TTL may have passed when the server sets it, and the server then deletes the
+// key. What a script writes afterwards must not remain for ever.
+func TestATTLThatHasPassedLeavesNoKey(t *testing.T) {
 	server := redistest.Start(t)
 	for range 2 {
 		for _, ttl := range []string{"60000", "0"} {

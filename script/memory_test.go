@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// full is a server that has no memory left, with one lock of each kind taken
+// full is a server without free memory, with one lock of each kind that was acquired
 // before.
 type full struct {
 	*redistest.Server
@@ -75,7 +75,7 @@ func TestServerOutOfMemory(t *testing.T) {
 	expect("a new lock", f.acquire(t, "{new}", "c3/1", "x", "0"), "OOM")
 	expect("a new reader", f.acquire(t, "{shared}", "c3/2", "s", "0"), "OOM")
 	expect("a new waiter", f.acquire(t, "{plain}", "c3/3", "x", "60000"), "OOM")
-	// Whoever asked and does not know the answer polls, or cancels.
+	// A client that does not know its answer polls, or cancels.
 	expect("a holder again", f.acquire(t, "{plain}", "c1/1", "x", "0"), "OOM")
 	expect("a holder's poll", f.run(t, script.Poll, "{plain}", "c1/1", "30000", "600000", "60000", base), "granted")
 	expect("a reader's poll", f.run(t, script.Poll, "{shared}", "c1/5", "30000", "600000", "60000", base), "granted")

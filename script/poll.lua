@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- poll — a waiter asks for its state, and keeps its place.
+-- poll — a waiter asks for its state, and keeps its position.
 --
 -- KEYS   1 key             the lock's record
 -- ARGV   1 attempt         the waiter
 -- ARGV   2 ttl             lease in ms, if the answer is granted
 -- ARGV   3 retention       ms for which the record outlives its last lease
--- ARGV   4 waiter_ttl      ms for which the waiter keeps its place from now on
+-- ARGV   4 waiter_ttl      ms for which the waiter keeps its position from now on
 -- ARGV   5 channel_prefix  prefix of the push channels
 -- ARGV   6 owner           as in acquire
 --
@@ -16,7 +16,7 @@
 --
 -- HOLDS  I5 I6 I7. It ends expired holds and serves the queue. So if a holder has died, one
 --        live waiter is enough to move the queue on.
--- WHY    A push can be lost. A poll finds a grant of which the client has not heard.
+-- WHY    A push can be lost. A poll finds a grant whose push did not arrive.
 
 local key, attempt, ttl, retention = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local waiter_ttl, channel_prefix, owner = tonumber(ARGV[4]), ARGV[5], ARGV[6]

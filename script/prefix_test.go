@@ -12,12 +12,12 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// What the rules below ask of every action in every place that a transcript takes it
-// to. The clock of a try stands still, so that two tries of one step leave the same.
+// The rules below hold for every step of every transcript. The clock stands still during
+// a try, so two tries of one step have the same result.
 
-// trial tries one step of a transcript, over and over on the same records.
+// trial tries one step of a transcript several times, on the same records.
 type trial struct {
-	*redistest.Conn // of somebody who may do everything
+	*redistest.Conn // of a user who may do everything
 	t               *testing.T
 	ear             *redistest.Conn
 	action          *script.Script
@@ -34,7 +34,7 @@ type snapshot struct {
 	ttl  int64
 }
 
-// result is what a try did.
+// result is the result of a try.
 type result struct {
 	answer string // or the error
 	failed bool
@@ -43,9 +43,8 @@ type result struct {
 	keys   map[string]map[string]string // fields that are not empty
 }
 
-// wrapped is the prelude to a script that stops its clock, sends its pushes
-// elsewhere and refuses, if left is not below 0, the calls that would be the
-// (left+1)th write and whatever is written after it.
+// wrapped is code in front of a script. It stops the clock and redirects the pushes. If
+// left is not negative, it lets left writes pass and refuses all later ones.
 const wrapped = `local writes = 0
 local redis = (function(real, left)
 	local kinds = {HSET = true, HDEL = true, PEXPIRE = true, PUBLISH = true, SPUBLISH = true}
@@ -83,7 +82,7 @@ func newTrial(t *testing.T, server *redistest.Server) *trial {
 	return tr
 }
 
-// begin takes down what the records are before the step.
+// begin saves the records before the step.
 func (tr *trial) begin(action *script.Script, keys, args []string) {
 	tr.action, tr.keys, tr.args = action, keys, args
 	tr.clock = tr.Do(tr.t, "TIME").([]any)
@@ -94,7 +93,7 @@ func (tr *trial) begin(action *script.Script, keys, args []string) {
 	}
 }
 
-// back puts the records back as they were.
+// back restores the records.
 func (tr *trial) back() {
 	tr.Do(tr.t, "FLUSHALL")
 	for _, s := range tr.before {
@@ -102,7 +101,7 @@ func (tr *trial) back() {
 	}
 }
 
-// records are all records, without the fields that have gone.
+// records are all records, without empty fields.
 func (tr *trial) records() map[string]map[string]string {
 	all := map[string]map[string]string{}
 	for _, key := range tr.Do(tr.t, "KEYS", "*").([]any) {
@@ -116,8 +115,8 @@ func (tr *trial) records() map[string]map[string]string {
 	return all
 }
 
-// run takes the step over conn. left is how many of its writes are let through;
-// below 0: all.
+// run takes the step over conn. left is how many of its writes pass; if it is negative,
+// all pass.
 func (tr *trial) run(conn *redistest.Conn, left int) (r result) {
 	tr.t.Helper()
 	text := tr.action.Declaration() + strings.NewReplacer("SECONDS", tr.clock[0].(string),
@@ -138,7 +137,7 @@ func (tr *trial) run(conn *redistest.Conn, left int) (r result) {
 	return r
 }
 
-// pushes is what was published since it was last asked.
+// pushes are the messages since the last call.
 func (tr *trial) pushes() (heard []string) {
 	tr.marks++
 	mark := fmt.Sprint(tr.marks)
@@ -154,7 +153,7 @@ func (tr *trial) pushes() (heard []string) {
 	}
 }
 
-// told asserts that what was pushed is written: of a grant, that it stands.
+// told asserts that the pushes are true: a pushed grant is in the record.
 func (tr *trial) told(t *testing.T, r result) {
 	t.Helper()
 	for _, push := range r.heard {
@@ -175,7 +174,8 @@ func (tr *trial) told(t *testing.T, r result) {
 	}
 }
 
-// trying is a driver of transcripts that lets look try each step before it is taken.
+// trying is a driver of transcripts. It calls look for each step before it takes the
+// step.
 type trying struct {
 	transcript.Driver
 	*trial
@@ -189,7 +189,7 @@ func (d *trying) Run(action *script.Script, keys, args []string) (string, error)
 	return d.Driver.Run(action, keys, args)
 }
 
-// eachStep lets look try every step of every transcript.
+// eachStep calls look for every step of every transcript.
 func eachStep(t *testing.T, server *redistest.Server, look func(tr *trial)) {
 	open := transcript.Server(server)
 	transcript.Walk(t, ".", func(t *testing.T) transcript.Driver {
@@ -197,9 +197,9 @@ func eachStep(t *testing.T, server *redistest.Server, look func(tr *trial)) {
 	})
 }
 
-// Every prefix of a script is safe. Cut off after any of its writes, it leaves each
-// record as it was or as the whole step makes it, and with a life; what was told is written;
-// and what follows, the same step again or another, finds a record like any other.
+// Every prefix of a script is safe. If a script ends after any of its writes, each record
+// is unchanged or as the whole step makes it, and has a TTL. Every push is true. The same
+// step again, or another one, then works as usual.
 func TestEveryPrefixOfAScriptIsSafe(t *testing.T) {
 	server := redistest.Start(t, redistest.Tenant(""))
 	cuts := map[string]int{}
@@ -224,7 +224,7 @@ func TestEveryPrefixOfAScriptIsSafe(t *testing.T) {
 	}
 }
 
-// prefix asserts what holds right behind a cut.
+// prefix asserts what holds right after a cut.
 func (tr *trial) prefix(cut result, before, after map[string]map[string]string, left int) {
 	t := tr.t
 	t.Helper()
@@ -237,15 +237,15 @@ func (tr *trial) prefix(cut result, before, after map[string]map[string]string, 
 		if !maps.Equal(record, before[key]) && !maps.Equal(record, after[key]) {
 			t.Errorf("%s leaves of %s\n%v\nIt was\n%v\nand becomes\n%v", what, key, record, before[key], after[key])
 		}
-		// Only where the record was made by this very step can its life be missing: a
-		// server refuses PEXPIRE before it as well as behind.
+		// The TTL may be missing only if this step made the record: the server then
+		// refuses the second PEXPIRE as well.
 		if tr.Do(t, "PTTL", key).(int64) < 0 && before[key] != nil && tr.ttl(key) > 0 {
 			t.Errorf("%s: I2: %s has no life", what, key)
 		}
 	}
 }
 
-// ttl is the life that a record had before the step.
+// ttl is the TTL of a record before the step.
 func (tr *trial) ttl(key string) int64 {
 	for _, s := range tr.before {
 		if s.key == key {
@@ -255,8 +255,8 @@ func (tr *trial) ttl(key string) int64 {
 	return -2
 }
 
-// mends asserts that the same step again, whole, ends as if it had never been cut,
-// and that then, or with the next who asks for the lock, every record has a life.
+// mends asserts that the same step again, as a whole, ends as if it had never been cut.
+// Then, or at the next acquisition, every record has a TTL.
 func (tr *trial) mends(whole result, after map[string]map[string]string, left int) {
 	t := tr.t
 	t.Helper()
@@ -268,7 +268,7 @@ func (tr *trial) mends(whole result, after map[string]map[string]string, left in
 		if tr.Do(t, "PTTL", key).(int64) < 0 && tr.ttl(key) != -1 && record["lock"] != "" {
 			tr.Do(t, "EVAL", script.Acquire.Text, 1, key, "other/1", "30000", "630000", "x", "0", "trial:")
 			if tr.Do(t, "PTTL", key).(int64) < 0 {
-				t.Errorf("%s, cut after %d writes: I2: %s stays without a life: %v", tr.action.Name, left, key, record)
+				t.Errorf("%s, cut after %d writes: I2: %s remains without a TTL: %v", tr.action.Name, left, key, record)
 			}
 		}
 	}

@@ -13,7 +13,7 @@
 --
 -- HOLDS  I2 I3 I4 I5. It neither lowers a token nor extends a lease.
 -- WHY    The servers of a quorum count separately. The client writes the highest of their
---        tokens to a majority before it believes the grant. So every later majority
+--        tokens to a majority before it trusts the grant. So every later majority
 --        includes a server that counts on from there.
 
 local key, attempt, token, retention, owner = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]

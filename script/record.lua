@@ -480,7 +480,7 @@ local function above_limit(w) return w[2] == 'p' and limit and tonumber(w[3]) > 
 -- serve_queue grants the lock to the first waiters, as long as they are compatible.
 --  - It removes a waiter that has expired, or that wants more permits than the limit.
 --  - It skips a waiter that no push can reach, compatible or not. That waiter keeps its
---    place until it expires.
+--    position until it expires.
 --  - A waiter that is not compatible ends the walk, because nobody may overtake it.
 --  - caller is the attempt whose request this is. It needs no push, and the step looks at
 --    it although earlier steps have skipped it.
@@ -557,7 +557,7 @@ local function serve_queue(caller)
   return mine, blocked or unfinished or (waiting > 0 and holder ~= false)
 end
 
--- ms_until_free is for how long, in ms, the present holders may keep the lock.
+-- ms_until_free is how long, in ms, the present holders may hold the lock.
 local function ms_until_free()
   local till = holder and expiry or (used > 0 and soonest) or now
   return text(math.max(till - now, 0))
@@ -572,6 +572,32 @@ end
 local function holds(attempt, owner)
   if owner then return holder == owner and is_entry(attempt) end
   return holder == attempt and not entries
+end
+
+-- expired_for_all reports whether a hold with several entries has expired. It is then lost
+-- for the other entries too, and this ends it and serves the queue.
+local function expired_for_all()
+  if not entries or expiry > now or not string.find(entries, ' ', 1, true) then return false end
+  expire()
+  serve_queue()
+  return true
+end
+
+-- remove_entry ends the exclusive hold, or one entry of it. It returns the number of entries
+-- that remain.
+local function remove_entry(attempt)
+  local rest = {}
+  for _, entry in ipairs(words(entries or '')) do
+    if entry ~= attempt then rest[#rest + 1] = entry end
+  end
+  if #rest == 0 then
+    end_exclusive()
+  else
+    extend_record(0)
+    entries = table.concat(rest, ' ')
+    fields.entries = entries
+  end
+  return #rest
 end
 
 -- reacquire returns the token of a hold that the attempt has already, because its request
@@ -597,7 +623,7 @@ local function reacquire(attempt, owner, ttl, enters)
   return h[4]
 end
 
--- keep_waiting extends the time for which a waiter keeps its place, and answers the place.
+-- keep_waiting extends the time for which a waiter keeps its position. It returns the answer.
 local function keep_waiting(attempt, waiter, waiter_ttl)
   local w = words(waiter)
   w[5] = text(now + waiter_ttl)

@@ -27,8 +27,8 @@ var refusals = []refusal{
 		[][]any{{"CONFIG", "SET", "stop-writes-on-bgsave-error", "no"}}},
 }
 
-// unsaved starts a server whose last save has failed: a directory stands where the
-// file is to go.
+// unsaved starts a server whose last save has failed, because a directory has the name of
+// the file.
 func unsaved(t *testing.T) *redistest.Server {
 	t.Helper()
 	server := redistest.Start(t, redistest.Tenant(""),
@@ -44,9 +44,9 @@ func unsaved(t *testing.T) *redistest.Server {
 	return server
 }
 
-// Nothing is told before it is written: where the server refuses writes, by whatever
-// state, an action is refused whole. The record is what it was, and nobody has heard of
-// anything. Who holds or waits already can go on when memory is all that is missing.
+// Nothing is pushed before it is written. If a server refuses writes in any state, it
+// refuses the whole action: the record is unchanged, and nothing was pushed. If only
+// memory is missing, present holders and waiters can go on.
 func TestARefusedScriptHasDoneNothing(t *testing.T) {
 	server := unsaved(t)
 	refused := map[string]int{}
@@ -87,9 +87,9 @@ func TestARefusedScriptHasDoneNothing(t *testing.T) {
 	}
 }
 
-// The same for a user who may not run one of the commands, as when a rule is
-// changed while locks are in use. What an action can do without is done without; any other
-// leaves the record as it was, or as the whole action makes it.
+// The same for a user who may not run one of the commands, for example after a change of
+// the permissions while locks are in use. An action goes on without a command that it
+// does not need. Otherwise the record is unchanged, or as the whole action makes it.
 func TestAScriptWithoutACommandHasDoneNothingOrAll(t *testing.T) {
 	server := redistest.Start(t, redistest.Tenant(""))
 	commands := []string{"time", "hget", "hmget", "hgetall", "hset", "hdel", "pexpire", "pttl", "publish", "pubsub"}
@@ -123,7 +123,8 @@ func TestAScriptWithoutACommandHasDoneNothingOrAll(t *testing.T) {
 				}
 			}
 			tr.told(tr.t, r)
-			// Without a count nobody is told, and so nobody is granted by a push.
+			// Without the count of subscribers nothing is pushed, and so no waiter is
+			// granted by a push.
 			if command == "hdel" && !same(r.keys, after) {
 				tr.t.Errorf("%s and leaves\n%v\nnot\n%v", what, r.keys, after)
 			}
@@ -143,7 +144,7 @@ func TestAScriptWithoutACommandHasDoneNothingOrAll(t *testing.T) {
 	}
 }
 
-// timeless is an answer without the record's life, which goes on between two tries.
+// timeless is an answer without the record's TTL, which changes between two tries.
 func timeless(action *script.Script, answer string) string {
 	words := strings.SplitN(answer, " ", 6)
 	if action == script.Inspect && len(words) == 6 {

@@ -16,8 +16,8 @@
 -- HOLDS  I3 I4 I5 I7. The same step grants the next waiter.
 -- WHY    The record remembers lost holds and not released ones. Losses are rare, so it costs
 --        nothing to tell a repeated release from a lost hold. If a hold has expired and
---        nobody took the lock since, it is still in the record: its release answers
---        released, and truly nobody else held the lock in between.
+--        nobody took the lock since, it is still in the record. Its release answers
+--        released, because nobody else held the lock in between.
 
 local key, attempt, token, retention = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local channel_prefix, owner = ARGV[4], ARGV[5]
@@ -135,25 +135,9 @@ end
 
 retention = tonumber(retention)
 if holds(attempt, owner) then
-  if owner then
-    local rest = {}
-    for _, entry in ipairs(words(entries)) do
-      if entry ~= attempt then rest[#rest + 1] = entry end
-    end
-    if #rest > 0 then
-      if expiry <= now then
-        -- The hold has expired for the other entries too, so it is lost.
-        expire()
-        serve_queue()
-        return commit('gone')
-      end
-      extend_record(0)
-      entries = table.concat(rest, ' ')
-      fields.entries = entries
-      return commit('held ' .. #rest)
-    end
-  end
-  end_exclusive()
+  if expired_for_all() then return commit('gone') end
+  local rest = remove_entry(attempt)
+  if rest > 0 then return commit('held ' .. rest) end
 else
   local share = read_field('h:' .. attempt)
   if not share then

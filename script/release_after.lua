@@ -43,31 +43,20 @@ if holder == '%kept' and entries == attempt then
   if expiry > now then return commit('kept ' .. text(expiry - now)) end
 elseif holds(attempt, owner) then
   local till = math.max(math.min(now, math.floor(fence / 1000)) + min_hold, now + keep)
-  local rest = {}
-  for _, entry in ipairs(words(entries or '')) do
-    if entry ~= attempt then rest[#rest + 1] = entry end
-  end
-  if #rest > 0 then
-    if expiry <= now then
-      -- The hold has expired for the other entries too, so it is lost.
-      expire()
-      serve_queue()
-      return commit('gone')
-    end
-    extend_record(math.max(till - now, 0))
-    entries = table.concat(rest, ' ')
-    fields.entries = entries
-    expiry = math.max(expiry, till)
-    return commit('held ' .. #rest)
-  elseif till > now then
+  if till > now and (not entries or entries == attempt) then
     local nearer = till < expiry
     extend_record(till - now)
     holder, entries, expiry, provisional = '%kept', attempt, till, false
     fields.entries = entries
     if nearer then ask_first_to_poll(till - now) end
     return commit('kept ' .. text(till - now))
-  else
-    end_exclusive()
+  end
+  if expired_for_all() then return commit('gone') end
+  local rest = remove_entry(attempt)
+  if rest > 0 then
+    extend_record(math.max(till - now, 0))
+    expiry = math.max(expiry, till)
+    return commit('held ' .. rest)
   end
 else
   if owner and entries and holder == owner and text(fence) == token then return 'held ' .. #words(entries) end

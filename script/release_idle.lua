@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- release_idle — release those of several mutexes for which nobody waits.
+-- release_idle — release those of several mutexes that have no waiters.
 --
 -- KEYS   n key      the records
 -- ARGV   n attempt  the acquisitions that end, one for each key, from argument 1 on

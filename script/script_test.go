@@ -79,7 +79,7 @@ func each(t *testing.T, check func(t *testing.T, s *script.Script, h header, bod
 	}
 }
 
-// part is the text of the shared part.
+// part is the text of record.lua.
 func part(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("record.lua")
@@ -122,7 +122,7 @@ func bound(t *testing.T, body string) (found []string) {
 	t.Helper()
 	for _, m := range binding.FindAllStringSubmatch(body, -1) {
 		if strings.Contains(m[2], "call(") {
-			continue // used where it stands, without a name
+			continue // used in place, without a name
 		}
 		names, values := strings.Split(m[1], ", "), strings.Split(m[2], ", ")
 		if len(names) != len(values) {
@@ -216,14 +216,13 @@ func TestHeaderDeclaresTheAnswers(t *testing.T) {
 
 var command = regexp.MustCompile(`p?call\((?:'(\w+)'|(\w+))(?:,\s*([^,)]+))?`)
 
-// Every command works on a declared key; those that do not, count who listens
-// and publish.
+// Every command works on a declared key, except those that count subscribers and publish.
 func TestNoKeyIsBuilt(t *testing.T) {
 	check := func(t *testing.T, text string) {
 		for _, m := range command.FindAllStringSubmatch(text, -1) {
 			switch name, key := m[1], m[3]; {
 			case name == "TIME" && key == "":
-			case m[0] == "pcall(push": // what send or proclaim has put there
+			case m[0] == "pcall(push": // the arguments are those of send or proclaim
 			case name == "" && m[2] == "verb" && (key == "channel" || key == "other"):
 			case name == "PUBSUB" && key == "count":
 			case name == "INFO" && key == "'server'":
@@ -241,8 +240,8 @@ func TestNoKeyIsBuilt(t *testing.T) {
 	t.Run("record", func(t *testing.T) { check(t, part(t)) })
 }
 
-// The clock is read once on each way through a script: once on the short way
-// in front of the shared part, if there is one, and once in the shared part.
+// Each path through a script reads the clock once: the fast path in front of record.lua,
+// if there is one, and record.lua.
 func TestTimeIsReadOnce(t *testing.T) {
 	const read = "call('TIME')"
 	if n := strings.Count(part(t), read); n != 1 {
@@ -259,8 +258,8 @@ func TestTimeIsReadOnce(t *testing.T) {
 	})
 }
 
-// What some server or fake does not have stays out: the scripts are plain
-// Lua 5.1 with redis.call, redis.pcall and redis.error_reply.
+// The scripts use only what every server and fake has: plain Lua 5.1 with redis.call,
+// redis.pcall and redis.error_reply.
 func TestPlainLua(t *testing.T) {
 	api := regexp.MustCompile(`redis\.(\w+)`)
 	each(t, func(t *testing.T, s *script.Script, h header, body string) {
@@ -270,7 +269,7 @@ func TestPlainLua(t *testing.T) {
 			}
 		}
 		for _, m := range api.FindAllStringSubmatch(s.Text, -1) {
-			// Only where it is looked for before it is used.
+			// Only if the script checks that it exists.
 			if m[1] == "acl_check_cmd" && regexp.MustCompile(`if (not )?check then`).MatchString(s.Text) {
 				continue
 			}
@@ -286,9 +285,9 @@ func TestPlainLua(t *testing.T) {
 	})
 }
 
-// Text is compared in the order of the server's locale, where ':' may stand before
-// '0' and 'B' behind 'a': so whatever is compared by size is a number. Lua compares no
-// number with a text, so one side that is known to be a number vouches for the other.
+// Lua compares texts in the order of the server's locale, where ':' may come before '0'
+// and 'B' after 'a'. So the scripts compare only numbers by size. Lua refuses to compare
+// a number with a text, so it is enough if one side is known to be a number.
 func TestNoTextIsCompared(t *testing.T) {
 	var (
 		compared = regexp.MustCompile(`(\S+) (?:<=|>=|<|>) (\S+)`)
@@ -315,7 +314,7 @@ func TestNoTextIsCompared(t *testing.T) {
 	t.Run("record", func(t *testing.T) { check(t, part(t)) })
 }
 
-// The digest by which a script is called is the one that the server gives it.
+// The digest of a script is the one that the server computes.
 func TestDigest(t *testing.T) {
 	server := redistest.Start(t)
 	each(t, func(t *testing.T, s *script.Script, h header, body string) {

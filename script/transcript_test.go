@@ -7,13 +7,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/transcript"
 )
 
-// The transcripts beside the scripts hold for the specification. To write
-// down what it answers: go test ./script -run TestTranscripts -rewrite.
+// The specification gives the answers in the transcripts. To write its answers into the
+// files: go test ./script -run TestTranscripts -rewrite.
 func TestTranscripts(t *testing.T) {
 	transcript.Rewrite(t, ".", transcript.Memory)
 }
 
-// They hold for the scripts as a server runs them.
+// The scripts on a server give the same answers.
 func TestTranscriptsOnServer(t *testing.T) {
 	transcript.Run(t, ".", transcript.Server(redistest.Start(t, redistest.Tenant(""),
 		// The transcripts are of a quorum's server and of a Cluster's too.

@@ -3,8 +3,8 @@
 //
 //	go run ./chart -into ../docs/benchmarks -page ../docs/benchmarks.md results/*.txt
 //
-// Without files it draws anew from the figures.json that is there. In the page
-// it replaces what stands between the marks <!-- NAME --> and <!-- end -->.
+// Without files it draws from the existing figures.json. In the page it replaces the text
+// between the marks <!-- NAME --> and <!-- end -->.
 package main
 
 import (
@@ -56,8 +56,7 @@ func draw(into, page string, files []string) error {
 	return os.WriteFile(page, []byte(filled), 0o644) //nolint:gosec // committed, for everybody to read
 }
 
-// gather reads files and keeps what they have; without files it reads what was
-// kept.
+// gather reads files and saves their figures. Without files it loads the saved figures.
 func gather(kept string, files []string) (*figures.Figures, error) {
 	if len(files) == 0 {
 		return figures.Load(kept)

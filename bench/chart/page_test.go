@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/bench/figures"
 )
 
-// What is drawn from a file of results is what is drawn from what was kept of
-// it, and every table of the page and every plot has a figure in it.
+// The tables of the page and the plots are those of the saved figures, and each contains
+// a figure.
 func TestThePageIsWhatWasMeasured(t *testing.T) {
 	docs := filepath.Join("..", "..", "docs")
 	page, err := os.ReadFile(filepath.Join(docs, "benchmarks.md"))

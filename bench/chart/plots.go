@@ -12,8 +12,8 @@ var sides = []struct{ name, colour string }{
 	{"etcd", "#674ea7"},
 }
 
-// plots are all that are drawn, each on a logarithmic scale: the locks differ
-// by powers of ten.
+// plots are all plots. Each has a logarithmic scale, because the locks differ by powers
+// of ten.
 var plots = []plot{
 	{
 		name: "rate", title: "Acquisitions a second, one lock, nothing to do under it (higher is better)",
@@ -41,11 +41,11 @@ var plots = []plot{
 		curve:  true, points: []point{{"locks-1", "1"}, {"locks-100", "100"}, {"locks-10000", "10,000"}},
 	},
 	{
-		name: "line", title: "Acquisitions a second by the number of clients in line, 1 ms each", metric: "acq/s",
+		name: "line", title: "Acquisitions a second by the number of waiting clients, 1 ms each", metric: "acq/s",
 		curve: true, points: []point{{"line-10", "10"}, {"line-100", "100"}, {"line-1000", "1,000"}},
 	},
 	{
-		name: "line-jain", title: "Fairness (Jain) by the number of clients in line, 1 ms each: 1 is perfectly fair",
+		name: "line-jain", title: "Fairness (Jain) by the number of waiting clients, 1 ms each: 1 is perfectly fair",
 		metric: "jain", curve: true, linear: true,
 		points: []point{{"line-10", "10"}, {"line-100", "100"}, {"line-1000", "1,000"}},
 	},

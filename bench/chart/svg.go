@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/figures"
 )
 
-// point is one place on the horizontal axis: a workload, or a size.
+// point is one point on the horizontal axis: a workload, or a size.
 type point struct{ name, label string }
 
 // plot is one metric of one benchmark over several points: bars by side, or a
@@ -34,7 +34,7 @@ const (
 	plotWide, plotTall = width - left - right, height - top - bottom
 )
 
-// draw is the plot as an SVG. That there is nothing to draw is an error.
+// draw returns the plot as an SVG. If there is nothing to draw, it returns an error.
 func (p plot) draw(f *figures.Figures) (string, error) {
 	marks := p.marks(f)
 	if len(marks) == 0 {
@@ -87,7 +87,7 @@ func (p plot) marks(f *figures.Figures) []mark {
 	return present(marks)
 }
 
-// present leaves out what nobody measured.
+// present leaves out what was not measured.
 func present(marks []mark) []mark {
 	var some []mark
 	for _, m := range marks {
@@ -189,7 +189,7 @@ func text(b *strings.Builder, x, y float64, anchor, what, more string) {
 		x, y, anchor, more, html.EscapeString(what))
 }
 
-// number is v with three digits that say something.
+// number is v with three significant digits.
 func number(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 1e6:

@@ -107,7 +107,7 @@ var tables = map[string]table{
 	}},
 }
 
-// fill replaces what stands between the marks of page.
+// fill replaces the text between the marks of page.
 func fill(page string, f *figures.Figures) (string, error) {
 	var b strings.Builder
 	for rest := page; ; {
@@ -134,7 +134,7 @@ func fill(page string, f *figures.Figures) (string, error) {
 	}
 }
 
-// text is the table, without the rows that nobody measured.
+// text is the table, without the rows that were not measured.
 func (t table) text(f *figures.Figures) string {
 	var b strings.Builder
 	b.WriteString("| |")
@@ -173,7 +173,7 @@ func (t table) of(row string, c cell) string {
 	return strings.Join(parts, "/")
 }
 
-// about is what the runs said of themselves.
+// about is the description of the runs.
 func about(f *figures.Figures) string {
 	var b strings.Builder
 	for _, key := range []string{"cpu", "cores", "go", "server", "modules", "load"} {

@@ -13,27 +13,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Enter takes the lock, or the token, and answers its number and how to give
-// it back. The number rises from holder to holder; it is 0 for a lock that has
-// none.
+// Enter acquires the lock, or the token. It returns its number and a function that
+// releases it. The number rises from holder to holder; it is 0 for a lock without
+// numbers.
 type Enter func(ctx context.Context) (seq uint64, leave func(context.Context) error, err error)
 
-// Shift says for how long, and how, a crowd comes and goes.
+// Shift says how a crowd works, and for how long.
 type Shift struct {
 	Start  time.Duration // when the first member comes
 	Step   time.Duration // and how much later each next one
-	For    time.Duration // nobody begins a turn after that
-	Grace  time.Duration // and nobody waits for one longer than that after it; 0: as long as it takes
-	Hold   time.Duration // each one holds the lock for that long, until the shift ends
-	Pause  time.Duration // and comes back after that
+	For    time.Duration // no member begins a turn after that
+	Grace  time.Duration // and no member waits for longer than this after that; 0: without a limit
+	Hold   time.Duration // each member holds the lock for this long, until the shift ends
+	Pause  time.Duration // and comes back after this time
 	Record bool          // note every turn
-	Sample bool          // note how long each turn took, from asking to having given back
+	Sample bool          // note how long each turn took, from the request to the end of the release
 }
 
-// Tally is what became of a shift.
+// Tally is the result of a shift.
 type Tally struct {
 	Counts  []int           // turns of each member that began before the end
-	Late    int             // turns that began after it, of those who waited then
+	Late    int             // turns that began after it, of goroutines that waited then
 	Starved int             // members whose last wait ended without a turn
 	Worst   time.Duration   // the longest wait for a turn
 	Took    time.Duration   // how long the shift was
@@ -42,8 +42,8 @@ type Tally struct {
 	Samples []time.Duration // if they were to be sampled
 }
 
-// Add takes another tally of the same crowd, later, or of another crowd, at
-// the same time, into this one.
+// Add adds another tally to this one: of the same crowd later, or of another crowd at the
+// same time.
 func (t *Tally) Add(o Tally, later bool) {
 	switch {
 	case !later:
@@ -77,7 +77,7 @@ func (t *Tally) Sum() int {
 // Rate is the number of turns a second.
 func (t *Tally) Rate() float64 { return float64(t.Sum()) / t.Took.Seconds() }
 
-// Work has one goroutine for each of members take turns.
+// Work lets the members take turns, each in its own goroutine.
 func Work(ctx context.Context, members []Enter, s Shift) (Tally, error) {
 	if s.Grace > 0 {
 		var cancel context.CancelFunc
@@ -112,7 +112,7 @@ func Work(ctx context.Context, members []Enter, s Shift) (Tally, error) {
 	return t, failed
 }
 
-// work is one member's shift.
+// work is the shift of one member.
 func (s Shift) work(ctx context.Context, member Enter, end time.Duration) (Tally, error) {
 	t := Tally{Counts: []int{0}}
 	for {
@@ -150,8 +150,7 @@ func (s Shift) work(ctx context.Context, member Enter, end time.Duration) (Tally
 	}
 }
 
-// AnyOf enters one of several, by chance each time, but by the same chance in
-// every run that names the same seed.
+// AnyOf enters one of several locks at random. The same seed gives the same sequence.
 func AnyOf(enters []Enter, seed uint64) Enter {
 	dice := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // which lock is next is no secret
 	return func(ctx context.Context) (uint64, func(context.Context) error, error) {
@@ -159,19 +158,19 @@ func AnyOf(enters []Enter, seed uint64) Enter {
 	}
 }
 
-// Wait lets time pass that is part of the workload.
+// Wait waits for a time that is part of the workload.
 func Wait(d time.Duration) {
 	if d > 0 {
 		<-time.After(d)
 	}
 }
 
-// origin is the instant at which both clocks were read. Go's own is the same
-// clock, read without a system call, which a turn of some microseconds would
-// feel three times.
+// origin is the instant at which both clocks were read. Go's own clock is the same one,
+// read without a system call. Three system calls would matter in a turn of some
+// microseconds.
 var origin, started = monotonic(), time.Now()
 
-// Mono is CLOCK_MONOTONIC, which all processes of a machine share.
+// Mono reads CLOCK_MONOTONIC, which all processes of a machine share.
 func Mono() time.Duration { return origin + time.Since(started) }
 
 func monotonic() time.Duration {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// free is a lock that nobody holds for long, as soon as it is opened.
+// free is a lock that is free as soon as it is opened, and is never held for long.
 func free(opened <-chan struct{}) Enter {
 	return func(context.Context) (uint64, func(context.Context) error, error) {
 		<-opened
@@ -18,7 +18,7 @@ func free(opened <-chan struct{}) Enter {
 	}
 }
 
-// never is a lock that nobody gets; it closes asked when somebody wants it.
+// never is a lock that is never granted; it closes asked at the first request.
 func never(asked chan<- struct{}) Enter {
 	return func(ctx context.Context) (uint64, func(context.Context) error, error) {
 		close(asked)

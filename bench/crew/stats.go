@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Percentile answers the p-th percentile of samples, 0 < p <= 100, as the
-// smallest sample that p percent of them do not exceed; 0 of none.
+// Percentile returns the p-th percentile of samples, 0 < p <= 100: the smallest sample
+// that p percent of them do not exceed. Without samples it returns 0.
 func Percentile[T cmp.Ordered](samples []T, p float64) T {
 	var zero T
 	if len(samples) == 0 {
@@ -19,8 +19,8 @@ func Percentile[T cmp.Ordered](samples []T, p float64) T {
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
-// Jain is Jain's fairness index of what each of several parties got: 1 when
-// all got the same, 1/n when one got everything.
+// Jain is Jain's fairness index of the shares of several members: 1 if all shares are
+// equal, 1/n if one member got everything.
 func Jain(shares []int) float64 {
 	var sum, squares float64
 	for _, x := range shares {
@@ -43,18 +43,17 @@ type Turn struct {
 	Left  int64  // when it began to give it back
 }
 
-// settled is how long a waiter must have waited before a hand-over to it is
-// counted: one that just arrives is still joining the line.
+// settled is how long a waiter must have waited before a hand-over to it counts: a newer
+// one may still be joining the queue.
 const settled = 2 * time.Millisecond
 
-// HandOvers answers how long each hand-over took, from the moment the holder
-// began to give the lock back to the moment the next one had it. It counts
-// those between different processes, after a hold of at least hold, to a
-// waiter that stood in line already.
+// HandOvers returns how long each hand-over took, from the moment the holder began to
+// release to the moment the next one had the lock. It counts hand-overs between different
+// processes, after a hold of at least hold, to a waiter that was already in the queue.
 func HandOvers(turns []Turn, hold time.Duration) []time.Duration {
 	sorted := slices.SortedFunc(slices.Values(turns), func(a, b Turn) int {
-		// A lock without numbers has the order in which they got it, which is
-		// the same as long as there is one holder at a time.
+		// For a lock without numbers, the order of the grants counts. It is the same as
+		// long as there is one holder at a time.
 		return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Got, b.Got))
 	})
 	var took []time.Duration

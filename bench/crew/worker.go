@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// Job is a shift for one process to work.
+// Job is a shift for one process.
 type Job struct {
 	Side    string // whose lock
 	Addr    string // of the server
 	Kind    string // of lock; empty: the mutex
 	Name    string // of the lock
-	Own     bool   // each member has a lock of its own
-	Keys    int    // if more than 1: each turn is at one of so many locks, by chance
-	Clients int    // with connections of their own
+	Own     bool   // each member has its own lock
+	Keys    int    // if more than 1: each turn takes one of this many locks at random
+	Clients int    // each with its own connections
 	Each    int    // goroutines of each client
 	Shift   Shift
 }
@@ -40,15 +40,15 @@ type report struct {
 	Error string `json:",omitempty"`
 }
 
-// worker is what a worker process has open, by side and server.
+// worker has the open clients of a worker process, by side and server.
 type worker struct {
 	open    Open
 	clients map[[2]string][]Client
 	enters  map[Job][][]Enter // of each client, of jobs with many keys
 }
 
-// Serve works jobs, one a line, until the input ends, which it does when the
-// process at the other end is gone.
+// Serve works jobs, one per line, until the input ends. The input also ends when the
+// other process ends.
 func Serve(in io.Reader, out io.Writer, open Open) error {
 	w := &worker{open: open, clients: make(map[[2]string][]Client), enters: make(map[Job][][]Enter)}
 	defer w.close()
@@ -74,7 +74,7 @@ func Serve(in io.Reader, out io.Writer, open Open) error {
 	}
 }
 
-// serve works one job. The clients stay open for the next one.
+// serve works one job. It keeps the clients open for the next one.
 func (w *worker) serve(j Job) (Tally, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), j.Shift.For+2*time.Minute)
 	defer cancel()
@@ -154,7 +154,7 @@ type process struct {
 	*json.Decoder
 }
 
-// Launch starts n processes, each by a command of its own that serves jobs.
+// Launch starts n processes. Each has its own command, which serves jobs.
 func Launch(n int, command func() *exec.Cmd) (*Fleet, error) {
 	f := &Fleet{}
 	for range n {
@@ -176,7 +176,7 @@ func Launch(n int, command func() *exec.Cmd) (*Fleet, error) {
 	return f, nil
 }
 
-// Run has a worker for each job work it, all at the same time.
+// Run gives each job to a worker. They work at the same time.
 func (f *Fleet) Run(jobs []Job) (Tally, error) {
 	for i, j := range jobs {
 		if err := f.workers[i].Encode(j); err != nil {

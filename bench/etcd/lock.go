@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/crew"
 )
 
-// side is etcd's mutex. Each member of a crowd has a session of its own: two
+// side is etcd's mutex. Each member of a crowd has its own session, because two
 // goroutines of one session would both hold the lock.
 type side struct{ client *clientv3.Client }
 

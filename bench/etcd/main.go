@@ -1,5 +1,5 @@
 // Command etcd lets the benchmarks measure the lock of etcd's client library.
-// It is a module of its own, for etcd's server has a hundred others in tow.
+// It is its own module, because etcd's server needs a hundred others.
 //
 //	etcd serve DIR   runs a server with its data in DIR and prints its address
 //	etcd work        serves jobs of bench/crew

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/bench/crew"
 )
 
-// A crowd gets the lock one after the other, everybody some of the time, and
-// the numbers rise.
+// The members of a crowd get the lock one after the other, each at least once, and the
+// numbers rise.
 func TestCrowdOnAServer(t *testing.T) {
 	s, err := serve(t.TempDir())
 	if err != nil {

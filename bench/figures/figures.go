@@ -1,4 +1,4 @@
-// Package figures reads what go test -bench prints, and keeps it.
+// Package figures reads the output of go test -bench, and saves it.
 package figures
 
 import (
@@ -17,8 +17,8 @@ import (
 
 // Figures are the results of a run, or of several.
 type Figures struct {
-	// About has what the run said of itself, by key: the machine, the
-	// versions, the load. Each differing value is kept.
+	// About is the description of the run, by key: the machine, the versions, the load.
+	// It keeps every different value.
 	About map[string][]string `json:"about"`
 
 	// Samples has every value, by benchmark and metric:
@@ -26,13 +26,13 @@ type Figures struct {
 	Samples map[string]map[string][]float64 `json:"samples"`
 }
 
-// New has nothing.
+// New returns empty figures.
 func New() *Figures {
 	return &Figures{About: make(map[string][]string), Samples: make(map[string]map[string][]float64)}
 }
 
-// Read adds what a run printed. Lines that are no results are left out; one
-// that looks like a result and cannot be read is an error.
+// Read adds the output of a run. It ignores lines that are no results. A line that looks
+// like a result and cannot be read is an error.
 func (f *Figures) Read(r io.Reader, file string) error {
 	in := benchfmt.NewReader(r, file)
 	for in.Scan() {
@@ -71,7 +71,7 @@ func (f *Figures) add(r *benchfmt.Result) {
 		if v.OrigUnit != "" {
 			v.Value, v.Unit = v.OrigValue, v.OrigUnit
 		}
-		// A rival that was granted nothing makes a ratio of no number.
+		// If a rival was never granted, the ratio is not a number.
 		if !math.IsInf(v.Value, 0) && !math.IsNaN(v.Value) {
 			metrics[v.Unit] = append(metrics[v.Unit], v.Value)
 		}
@@ -88,7 +88,7 @@ func (f *Figures) Median(benchmark, metric string) (float64, bool) {
 	return benchmath.AssumeNothing.Summary(s, 0.95).Center, true
 }
 
-// Load reads figures that were kept.
+// Load reads saved figures.
 func Load(file string) (*Figures, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -101,7 +101,7 @@ func Load(file string) (*Figures, error) {
 	return f, nil
 }
 
-// Save keeps them.
+// Save writes the figures to a file.
 func (f *Figures) Save(file string) error {
 	text, err := json.MarshalIndent(f, "", " ")
 	if err != nil {

@@ -9,26 +9,25 @@ import (
 	"github.com/holdfast-go/holdfast/bench/figures"
 )
 
-// better says of each ratio which way is better: 1 for higher, -1 for lower.
-// The others are for people to read.
+// better says for each ratio whether higher (1) or lower (-1) is better. Other ratios are
+// only for people.
 var better = map[string]int{"x-raw-p50": -1, "x-mutex-p50": -1, "x-raw-rate": 1}
 
 const (
-	// alpha is the chance to call a loss what was luck. There are about ten
-	// ratios, so that one run in a hundred has a false alarm at most; loss
-	// makes it rarer still.
+	// alpha is the probability to report noise as a loss. There are about ten ratios, so
+	// at most one run in a hundred has a false alarm; loss makes it rarer.
 	alpha = 0.001
 
-	// loss is how much worse a median must be. Less than that differs between
-	// two machines already, and between two links of the same program.
+	// loss is how much worse a median must be. Two machines, and two links of the same
+	// program, already differ by less than that.
 	loss = 0.25
 )
 
-// verdict is what became of one ratio.
+// verdict is the result for one ratio.
 type verdict struct {
 	benchmark, metric string
 	was, is, p        float64
-	worse             float64 // by which share of what it was; negative: better
+	worse             float64 // as a fraction of the recorded value; negative: better
 }
 
 func (v verdict) lost() bool { return v.p < alpha && v.worse > loss }
@@ -44,8 +43,8 @@ func (v verdict) String() string {
 	return fmt.Sprintf("%-4s %-36s %-12s %7.2f -> %7.2f  p=%.4f", word, v.benchmark, v.metric, v.was, v.is, v.p)
 }
 
-// compare judges every recorded ratio. One that was not measured now is an
-// error: a benchmark that is gone guards nothing.
+// compare judges every recorded ratio. A ratio that was not measured is an error, because
+// a missing benchmark guards nothing.
 func compare(recorded, now *figures.Figures) ([]verdict, error) {
 	var all []verdict
 	for _, name := range recorded.Names() {
@@ -64,8 +63,8 @@ func compare(recorded, now *figures.Figures) ([]verdict, error) {
 	return all, nil
 }
 
-// judge compares two samples as benchstat does, by the Mann-Whitney U test,
-// which knows nothing of how they are spread.
+// judge compares two samples as benchstat does, by the Mann-Whitney U test. The test
+// assumes no distribution.
 func judge(name, metric string, old, values []float64) verdict {
 	was := benchmath.NewSample(slices.Clone(old), &benchmath.DefaultThresholds)
 	is := benchmath.NewSample(slices.Clone(values), &benchmath.DefaultThresholds)

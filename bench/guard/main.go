@@ -1,11 +1,11 @@
-// Command guard runs a few of the benchmarks and fails if Holdfast has lost
-// ground: if a ratio to what ran beside it, in the same minute on the same
-// machine, is worse than the recorded one.
+// Command guard runs a few of the benchmarks and fails if Holdfast has become slower: if
+// a ratio is worse than the recorded one. Both sides of a ratio run in the same minute on
+// the same machine.
 //
 //	go run ./guard            compare with recorded.json
 //	go run ./guard -record    write recorded.json
 //
-// It is run in the directory of the benchmarks.
+// Run it in the directory of the benchmarks.
 package main
 
 import (
@@ -28,7 +28,7 @@ import (
 // run is one call of the benchmarks.
 type run struct{ bench, benchtime string }
 
-// runs take about three minutes on two cores that have nothing else to do.
+// runs take about three minutes on two idle cores.
 var runs = []run{
 	{"^BenchmarkPair$/(goredis|rueidis)/holdfast$", "1000x"},
 	{"^BenchmarkOwnKeys64$/(goredis|rueidis)/holdfast$", "6400x"},
@@ -37,7 +37,7 @@ var runs = []run{
 	{"^BenchmarkKinds$/(read|sem-8)/rueidis$", "1000x"},
 }
 
-// How often each is run. Six against ten can be as sure as alpha asks.
+// How often each benchmark runs. Six runs against ten are enough for alpha.
 const (
 	toRecord  = 10
 	toCompare = 6
@@ -89,7 +89,7 @@ func guard(ctx context.Context, out io.Writer, file string, record bool) error {
 	return nil
 }
 
-// measure runs the benchmarks so many times, and keeps their ratios only.
+// measure runs the benchmarks count times, and keeps only their ratios.
 func measure(ctx context.Context, out io.Writer, count int) (*figures.Figures, error) {
 	dir, err := os.MkdirTemp("", "guard")
 	if err != nil {
@@ -129,5 +129,5 @@ func measure(ctx context.Context, out io.Writer, count int) (*figures.Figures, e
 	return all, nil
 }
 
-// printf is progress for people: that nobody hears it changes nothing.
+// printf prints progress for people. If it fails, that changes nothing.
 func printf(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/figures"
 )
 
-// What is recorded has enough samples for a loss to be seen at all.
+// The record has enough samples to find a loss.
 func TestRecorded(t *testing.T) {
 	f, err := figures.Load("../recorded.json")
 	if err != nil {

@@ -57,20 +57,7 @@ func newDemoCommand() *cobra.Command {
 	flags.Var(&duration, "duration", "length of the demo")
 	flags.StringVar(&opts.Server, "server", opts.Server, "auto, redis-server, valkey-server or embedded")
 	flags.BoolVar(&asJSON, "json", false, "print the result as one JSON object, and nothing else")
-	cmd.AddCommand(newDemoWorker())
 	return cmd
-}
-
-// newDemoWorker makes the command of the demo's worker processes.
-func newDemoWorker() *cobra.Command {
-	return &cobra.Command{
-		Use:    "worker",
-		Hidden: true,
-		Args:   cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return demo.Work(cmd.InOrStdin(), cmd.OutOrStdout())
-		},
-	}
 }
 
 func runDemo(cmd *cobra.Command, opts demo.Options, asJSON bool) error {
@@ -81,7 +68,7 @@ func runDemo(cmd *cobra.Command, opts demo.Options, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	opts.Worker = []string{self, cmd.Name(), "worker"}
+	opts.Worker = []string{self, "verify", "client"}
 	out := cmd.OutOrStdout()
 	terminal := term.IsTerminal(int(os.Stdout.Fd()))
 	if asJSON {

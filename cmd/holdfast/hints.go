@@ -151,7 +151,7 @@ func edits(a, b string) int {
 }
 
 // operands finds the words of a command line that are neither flags nor values of
-// flags. It walks the words as the flag parser does, and passes over flags that the
+// flags. It walks the words as the flag parser does, and skips flags that the
 // command does not have: strange is the first of those, or len(words).
 func operands(cmd *cobra.Command, words []string) (at []int, strange int) {
 	strange = len(words)

@@ -47,7 +47,7 @@ func newStatus(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "status [flags] NAME",
 		Aliases: []string{"test"},
-		Short:   "Show who holds a lock and who waits",
+		Short:   "Show the holders and the waiters of a lock",
 		Long:    statusLong,
 		Example: `  holdfast status nightly
   holdfast status -v nightly                    with every waiter

@@ -28,7 +28,7 @@ func TestPlanStopsACommandBeforeItsLeaseEnds(t *testing.T) {
 			{29*s + 800*time.Millisecond, 200 * time.Millisecond, false, kill},
 			{29*s + 900*time.Millisecond, 100 * time.Millisecond, false, goOn},
 		}, true},
-		"a renewal after the signal does not undo it, nor delay the end": {newPlan(10 * s), []moment{
+		"a renewal after the signal neither revokes it nor delays the end": {newPlan(10 * s), []moment{
 			{20 * s, 10 * s, false, tell}, {21 * s, 30 * s, false, goOn},
 			{29*s + 800*time.Millisecond, 21 * s, false, kill},
 		}, true},

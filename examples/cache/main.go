@@ -1,11 +1,11 @@
-// Cache has readers in four processes and one writer, who changes two keys
-// that belong together.
+// Cache has readers in four processes and one writer, which changes two keys that belong
+// together.
 //
 //	go run ./cache
 //
-// Each process reads with eight goroutines, which share one hold on the
-// server. The writer gets its turn though readers never cease to come, and
-// nobody ever sees one key new and the other old.
+// Each process reads with eight goroutines, which share one hold on the server. The
+// writer gets the lock although readers arrive all the time. No reader ever sees one key
+// new and the other old.
 package main
 
 import (
@@ -62,7 +62,7 @@ func parent(ctx context.Context, _ []string) error {
 	return err
 }
 
-// set writes both keys, with a while in between in which only one is new.
+// set writes both keys. For a while in between only one is new.
 func set(ctx context.Context, rdb *redis.Client, version int) error {
 	if err := rdb.Set(ctx, net, version, 0).Err(); err != nil {
 		return err
@@ -116,7 +116,7 @@ func child(ctx context.Context, _ []string) error {
 	return err
 }
 
-// get reads the keys one after the other, so that a change could come between.
+// get reads the keys one after the other, so a change could come in between.
 func get(ctx context.Context, rdb *redis.Client) (a, b string, err error) {
 	if a, err = rdb.Get(ctx, net).Result(); err != nil {
 		return "", "", err

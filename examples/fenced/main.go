@@ -4,13 +4,13 @@
 //
 //	go run ./fenced
 //
-// One process takes the lock, writes, and is stopped by SIGSTOP for longer
-// than its lease. A second one takes the lock and writes. The first goes on,
-// knows nothing yet, and writes with its old token: the statement changes no
-// row, since the row has seen a higher one.
+// One process acquires the lock, writes, and is stopped by SIGSTOP for longer than its
+// lease. A second process acquires the lock and writes. The first process goes on, does
+// not know that, and writes with its old token. The statement changes no row, because the
+// row has a higher token.
 //
-// No lock can do this alone: between the question "do I still hold it?" and
-// the write a process can be stopped for any time. The resource has to check.
+// No lock can do this alone: a process can be stopped for any time between the question
+// "do I still hold it?" and the write. The resource must check.
 package main
 
 import (
@@ -92,7 +92,7 @@ func parent(ctx context.Context, _ []string) error {
 	return nil
 }
 
-// child writes, and later writes again, whatever has happened to it meanwhile.
+// child writes, and later writes again, whatever has happened in between.
 func child(ctx context.Context, args []string) error {
 	db, err := sql.Open("sqlite3", args[1])
 	if err != nil {
@@ -113,8 +113,8 @@ func child(ctx context.Context, args []string) error {
 	}
 	fmt.Println("has the lock, and has written 100")
 
-	// Here the process is stopped. It does not look whether it still has the
-	// lock, since it might be stopped behind that look as well.
+	// Here the process is stopped. It does not check whether it still has the lock,
+	// because it could also be stopped after the check.
 	if _, err := kit.Told(ctx); err != nil {
 		return err
 	}
@@ -145,8 +145,8 @@ func create(ctx context.Context, file string) (*sql.DB, error) {
 
 var errStale = errors.New("refused: somebody with a higher token has written since")
 
-// write changes the balance if nobody has written with a higher token. Check
-// and change are one statement: nothing can come between them.
+// write changes the balance unless a writer had a higher token. Check and change are one
+// statement, so nothing can come between them.
 func write(ctx context.Context, db *sql.DB, balance int, token uint64) error {
 	result, err := db.ExecContext(ctx,
 		`UPDATE account SET balance = $1, token = $2 WHERE id = 1 AND token <= $2`, balance, int64(token))

@@ -2,9 +2,8 @@
 //
 //	go run ./leader
 //
-// The first leader is killed: the next one leads when its lease is over. The
-// second one is told to resign: the next one leads at once. A bystander sees
-// every change, with terms that rise.
+// The first leader is killed: the next one leads when the lease expires. The second one
+// resigns: the next one leads at once. An observer sees every change, with rising terms.
 package main
 
 import (
@@ -21,7 +20,7 @@ func main() { kit.Main(parent, child) }
 
 const (
 	election = "example/leader"
-	ttl      = 2 * time.Second // so long nobody leads after a leader's death
+	ttl      = 2 * time.Second // for this long nobody leads after a leader's death
 )
 
 func parent(ctx context.Context, _ []string) error {
@@ -82,8 +81,8 @@ func child(ctx context.Context, args []string) error {
 		return err
 	}
 	defer done()
-	// Loop campaigns again whenever the lead was lost, until lead returns
-	// while it still leads.
+	// Loop campaigns again after each loss of the leadership, until lead returns while it
+	// still leads.
 	return client.Election(election, holdfast.TTL(ttl)).Loop(ctx, args[0],
 		func(ctx context.Context, _ *holdfast.Leadership) error {
 			fmt.Println("leads")

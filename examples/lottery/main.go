@@ -1,11 +1,11 @@
-// Lottery draws one number a day, though eight processes want to draw it.
+// Lottery draws one number a day, although eight processes want to draw it.
 //
 //	go run ./lottery
 //
-// Eight processes come at the same moment. One draws; the others are told that
-// they are too late, and when the next draw is. Run it again on the same day,
-// and nobody draws: that the day has had its draw is kept on the server, not in
-// a process. A day is from noon to noon, UTC, by the server's clock.
+// Eight processes start at the same moment. One draws; the others learn that they are too
+// late, and when the next draw is. If you run it again on the same day, nobody draws: the
+// server, and not a process, keeps the mark of the day. A day is from noon to noon, UTC,
+// by the server's clock.
 package main
 
 import (

@@ -1,11 +1,11 @@
-// Nightly runs a job once a night on whichever of three machines comes first.
-// A night is two seconds here.
+// Nightly runs a job once a night, on the first of three machines. A night is two seconds
+// here.
 //
 //	go run ./nightly
 //
-// The machine that runs the job in the first night is killed in the middle of
-// it. That night is not made up for: at most once is what Periodic promises. In
-// the second and third night another machine runs the job.
+// The machine that runs the job in the first night is killed in the middle of it. The job
+// is not repeated in that night, because Periodic promises at most one run. In the second
+// and third night another machine runs the job.
 package main
 
 import (
@@ -35,7 +35,7 @@ func parent(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	first, err := kit.Who(ctx, "run 1 begins", machines...)
+	first, err := kit.FirstToPrint(ctx, "run 1 begins", machines...)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func parent(ctx context.Context, _ []string) error {
 	}
 	fmt.Println(first.Name, "is killed in its run")
 	for _, run := range []string{"run 2 ends", "run 3 ends"} {
-		if _, err := kit.Who(ctx, run, machines...); err != nil {
+		if _, err := kit.FirstToPrint(ctx, run, machines...); err != nil {
 			return err
 		}
 	}

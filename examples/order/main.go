@@ -1,12 +1,12 @@
-// Order is a workflow over two processes that hold one lock in the order's
-// name, one after the other without a gap.
+// Order is a workflow over two processes. They hold one lock in the name of an order, one
+// after the other without a gap.
 //
 //	go run ./order
 //
-// The payment enters, and enters again in a function that does not know that
-// it is in already. The shipping, another process, enters beside it in the
-// name of the same order; then the payment leaves. All that time the customer,
-// who wants to cancel, is kept out. When the shipping has left, he gets in.
+// The payment acquires the lock, and re-enters it in a function that does not know that
+// the lock is held. The shipping, another process, also acquires the lock in the name of
+// the order. Then the payment releases it. All that time the customer, who wants to
+// cancel, waits. When the shipping has released the lock too, the customer gets it.
 package main
 
 import (
@@ -92,8 +92,8 @@ func child(ctx context.Context, args []string) error {
 	return lease.Release(ctx)
 }
 
-// charge takes the lock by itself, wherever it is called from. Under a context
-// that is in already this costs no request.
+// charge acquires the lock itself, wherever it is called from. If the context already has
+// the lease, this costs no request.
 func charge(ctx context.Context, order *holdfast.Mutex) error {
 	return order.Do(ctx, func(ctx context.Context) error {
 		count, err := order.HoldCount(ctx)

@@ -3,9 +3,9 @@
 //
 //	go run ./pool
 //
-// Every worker takes one permit, but the first of each process, who needs
-// three at once and is not overtaken by those who need fewer. One more process
-// dies with two permits in its hands; they come back when its lease ends.
+// Every worker takes one permit. Only the first worker of each process needs three at
+// once, and workers that need fewer do not overtake it. One more process dies with two
+// permits; they are free again when its lease expires.
 package main
 
 import (
@@ -98,7 +98,7 @@ func child(ctx context.Context, args []string) error {
 	return err
 }
 
-// count notes how many permits are used, and the most that ever were.
+// count notes how many permits are in use, and the maximum.
 var count = redis.NewScript(`
 	local now = redis.call('INCRBY', KEYS[1], ARGV[1])
 	if now > tonumber(redis.call('GET', KEYS[2]) or 0) then redis.call('SET', KEYS[2], now) end

@@ -1,12 +1,12 @@
-// Redlock holds one lock over five independent servers, of which two die.
+// Redlock holds one lock over five independent servers. Two of them die.
 //
 //	go run ./redlock                       # starts five redis-servers by itself
 //	go run ./redlock ADDR...               # or uses those that it is given
 //
-// Given servers are not killed. With its own, it kills two while the lock is
-// held: the lease is renewed on the other three, released and taken again.
-// When a third one dies there is no majority, and taking the lock fails with
-// an error that says which servers are missing.
+// It does not kill servers that it is given. It kills two of its own while it holds the
+// lock: the lease is renewed on the other three, released and acquired again. When a
+// third one dies, there is no majority. The acquisition then fails with an error that
+// names the missing servers.
 package main
 
 import (
@@ -62,7 +62,7 @@ func run(ctx context.Context, addrs []string) error {
 	own[0].Kill()
 	own[1].Kill()
 	fmt.Println("two servers are dead")
-	for len(renewed) > 0 { // what was renewed before does not count
+	for len(renewed) > 0 { // earlier renewals do not count
 		<-renewed
 	}
 	select {
@@ -94,7 +94,7 @@ func run(ctx context.Context, addrs []string) error {
 	return nil
 }
 
-// renewals is an observer that tells of renewals that were confirmed.
+// renewals is an observer that reports confirmed renewals.
 type renewals chan struct{}
 
 func (r renewals) Observe(e holdfast.Event) {

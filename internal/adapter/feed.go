@@ -13,7 +13,7 @@ import (
 type Feed struct {
 	Node    string
 	Context context.Context // done when the last channel is gone
-	Wake    chan struct{}   // has room for one: the subscriptions may have changed
+	Wake    chan struct{}   // buffers one signal: the subscriptions may have changed
 
 	hub    *Hub
 	cancel context.CancelFunc
@@ -141,14 +141,22 @@ func (f *Feed) SubscribeRefused(name string, err error) (liveListener bool) {
 	h := f.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	refuse := func(c *channel) {
-		if c != nil && c.feed == f && c.subscribeSent && !c.confirmed {
-			c.refuse(err)
-			liveListener = liveListener || c.hasLiveListener()
+	refuse := func(c *channel) (refused bool) {
+		if c == nil || c.feed != f || !c.subscribeSent || c.confirmed {
+			return false
 		}
+		c.refuse(err)
+		liveListener = liveListener || c.hasLiveListener()
+		return true
 	}
 	if name != "" {
-		refuse(h.channels[name])
+		if c := h.channels[name]; refuse(c) && !liveListener {
+			// The server has no such subscription, so none has to end. The next listener
+			// asks again.
+			f.channels--
+			c.feed, c.subscribeSent = nil, false
+			h.closeIfUnused(f)
+		}
 		return liveListener
 	}
 	for _, c := range h.channels {

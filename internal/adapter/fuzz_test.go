@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Whatever a server's refusal says, its code is one word in capitals, the message stays whole,
-// and no redirection leads to an invalid address.
+// Whatever a server's refusal says, its code is one word in capitals, the message is
+// unchanged, and no redirection leads to an invalid address.
 func FuzzRefusals(f *testing.F) {
 	for _, message := range []string{
 		"", "ERR", "OOM command not allowed", "MOVED 3999 127.0.0.1:6381", "ASK 1 :6379", "MOVED x y", "MOVED 5",

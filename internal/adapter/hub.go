@@ -297,8 +297,8 @@ func (c *channel) hasLiveListener() bool {
 	return slices.ContainsFunc(c.subs, func(s *subscription) bool { return s.live })
 }
 
-// report gives Listen its result. The first one counts: a subscription that is given up stays
-// until its Listen has removed it.
+// report gives Listen its result. The first one counts, because a subscription that was given
+// up remains until its Listen has removed it.
 func (sub *subscription) report(err error) {
 	select {
 	case sub.outcome <- err:

@@ -33,7 +33,7 @@ func (p *fakeNodes) session(f *Feed) (bool, error) {
 	}
 }
 
-// recorder is a listener that records what it is told, and the result of its Listen.
+// recorder is a listener that records its calls, and the result of its Listen.
 type recorder struct {
 	messages []string
 	resumed  int
@@ -229,7 +229,7 @@ func TestAChannelFollowsItsSlot(t *testing.T) {
 	})
 }
 
-// A channel that gets a listener again, before UNSUBSCRIBE was sent, stays subscribed.
+// If a channel gets a new listener before UNSUBSCRIBE is sent, it remains subscribed.
 func TestAChannelWithANewListenerStaysSubscribed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play()

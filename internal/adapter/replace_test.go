@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"testing"
@@ -90,6 +91,51 @@ func TestAChannelDroppedWhileTheConnectionIsReplaced(t *testing.T) {
 		t.Errorf("%s has ended", got)
 	}
 	stops["a"]()
+}
+
+// A channel that the server refuses is no reason to replace the connection of the others,
+// which would lose pushes. The next listener asks the server again.
+func TestARefusedChannelDoesNotReplaceTheConnection(t *testing.T) {
+	feeds, asked := make(chan *Feed, 1), make(chan string, 10)
+	h := &Hub{Driver: Driver{KeepsChannels: true, Session: func(f *Feed) (bool, error) {
+		feeds <- f
+		for {
+			subscribe, _ := f.Changes()
+			for _, name := range subscribe {
+				asked <- name
+				if name == "mine" {
+					f.Confirmed(name)
+				} else if f.SubscribeRefused(name, errCut) {
+					t.Error("a listener has lost its subscription")
+				}
+			}
+			select {
+			case <-f.Wake:
+			case <-f.Context.Done():
+				return true, f.Context.Err()
+			}
+		}
+	}}}
+	stop, err := h.Listen(t.Context(), "mine", store.Listener{Resumed: func() { t.Error("resumed") }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := <-feeds
+	for range 2 {
+		if _, err := h.Listen(t.Context(), "other", store.Listener{}); !errors.Is(err, errCut) {
+			t.Errorf("Listen: %v", err)
+		}
+	}
+	if f.NeedsReplacement() {
+		t.Error("the connection is to be replaced")
+	}
+	for _, name := range []string{"mine", "other", "other"} {
+		if got := <-asked; got != name {
+			t.Errorf("asked for %s, want %s", got, name)
+		}
+	}
+	go stop()
+	<-f.Context.Done() // the feed ends with its last channel
 }
 
 // In a Cluster a connection with many listeners is not replaced for one channel.

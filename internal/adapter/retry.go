@@ -20,7 +20,7 @@ const (
 	Final   Failure = iota // another try would change nothing, or there is no time for one
 	Broken                 // the connection broke, so the request may have run
 	NotSent                // the request reached no server, so it has not run
-	Lost                   // the client took the connection away: it may have run, and another try may fail as well
+	Lost                   // the client closed the connection: it may have run, and another try may fail too
 )
 
 // SocketFailure classifies a request by its socket's error. An error that is not a socket's is
@@ -59,9 +59,9 @@ const (
 	maxTriesLost = 8
 )
 
-// Do calls send until it succeeds or there is no reason to call it again. It returns the last
-// error; broke is why an earlier request got no answer, if one did not. A refusal proves
-// nothing about that earlier request.
+// Do calls send until it succeeds or another call would be of no use. It returns the last
+// error. If an earlier request got no answer, broke says why; a refusal proves nothing about
+// that earlier request.
 func (r Retry) Do(ctx context.Context, send func() (string, error)) (answer string, err, broke error) {
 	for attempt := 0; ; attempt++ {
 		if answer, err = send(); err == nil {
@@ -105,9 +105,8 @@ func Transient(refused *store.ServerError) bool {
 	return false
 }
 
-// pause waits before the next try: not at all after the first, which may have found a
-// connection that had died unnoticed, then longer each time. It returns the context's error if
-// that ends first.
+// pause waits before the next try: not at all after the first, which may have used a broken
+// connection, then longer each time. If the context ends first, pause returns its error.
 func pause(ctx context.Context, attempt int) error {
 	if Ended(ctx) {
 		return cmp.Or(ctx.Err(), context.DeadlineExceeded)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// routeTimeout bounds one question for the nodes of channels.
+// routeTimeout limits one request for the nodes of channels.
 const routeTimeout = 3 * time.Second
 
 var errNowhere = errors.New("no node is known to serve its slot")
@@ -15,7 +15,7 @@ var errNowhere = errors.New("no node is known to serve its slot")
 type router struct {
 	ctx    context.Context
 	cancel context.CancelFunc
-	wake   chan struct{} // has room for one: a channel has become unrouted
+	wake   chan struct{} // buffers one signal: a channel has become unrouted
 }
 
 // startRouting begins the search for a channel's node. mu is held.

@@ -1,4 +1,4 @@
-// Package backoff says how long to wait before the next try of what failed.
+// Package backoff says how long to pause before the next try of a request that failed.
 package backoff
 
 import "time"
@@ -6,13 +6,13 @@ import "time"
 // Exponential doubles the pause with every failure, from First up to Longest.
 type Exponential struct{ First, Longest time.Duration }
 
-// Default is for tries of a server that is away or does not answer.
+// Default is for a server that is unreachable or does not answer.
 var Default = Exponential{First: 10 * time.Millisecond, Longest: time.Second}
 
-// After is the pause after so many failures in a row before the last one: 0 for the
-// first failure. spread, in [0, 1), is drawn by the caller and decides about the upper half of
-// the pause: clients that lost their server together do not return together. 1 is the
-// whole pause.
+// After returns the pause after a failure. failures counts the failures in a row before it:
+// 0 for the first one. The caller draws spread from [0, 1); it decides about the upper half
+// of the pause. So clients that lost their server at the same time do not all come back at
+// the same time. If spread is 1, After returns the whole pause.
 func (e Exponential) After(failures int, spread float64) time.Duration {
 	longest := e.First
 	for ; failures > 0 && longest < e.Longest; failures-- {

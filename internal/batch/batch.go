@@ -1,9 +1,9 @@
 // Package batch sends requests that arrive while others are under way as one.
 //
-// A request that finds nothing under way goes alone and at once. When several are
-// out, those that arrive queue, leave together as soon as one is back, and from
-// then on one batch is out at a time for as long as requests queue behind it. So
-// few goroutines wait for nobody, and many share the price of a request.
+// If few requests are under way, the next one is sent alone and at once. Otherwise it
+// queues. The queued requests are sent in one batch as soon as an answer comes. From then
+// on one batch is under way at a time, until no request is queued. So a few goroutines
+// never wait for each other, and many share the cost of a request.
 package batch
 
 import (
@@ -15,31 +15,30 @@ import (
 const (
 	// maxAlone is how many requests go alone before the next ones queue.
 	maxAlone = 4
-	// maxBatch is how many travel together: more would hold up the server's
-	// other clients for longer than a script should.
+	// maxBatch is the most requests in a batch. A larger one would delay the other
+	// clients of the server for too long.
 	maxBatch = 32
-	// maxDelay is how long a request waits to be sent, though none of those
-	// before it is back: a server that is silent must not delay it for more.
+	// maxDelay is how long a request is queued while no answer comes. A silent server
+	// must not delay it for longer.
 	maxDelay = 10 * time.Millisecond
 )
 
-// Batcher is one way that requests of a kind take. Q is what a request says and
-// A what it is answered.
+// Batcher sends requests of one kind. Q is the type of a request and A of its answer.
 type Batcher[Q, A any] struct {
 	send func(batch []*Item[Q, A]) // answers each item; called in goroutines of its own
-	run  func(f func()) bool       // starts f in a goroutine; false: it may not any more
+	run  func(f func()) bool       // starts f in a goroutine; false: the owner has ended
 
-	mu    sync.Mutex // held for moments only
-	alone int        // requests under way by themselves
+	mu    sync.Mutex // guards the fields below; nothing is sent while it is held
+	alone int        // requests that are under way alone
 	out   int        // batches under way
 	queue []*Item[Q, A]
 	timer *time.Timer
 }
 
-// Item is one request's place.
+// Item is one request that is queued or in a batch.
 type Item[Q, A any] struct {
 	Request Q
-	Answer  chan A // gets one value: what send made of the request, the zero value if it was not sent
+	Answer  chan A // receives one value: the answer, or the zero value if the request was not sent
 	state   atomic.Int32
 }
 
@@ -49,14 +48,14 @@ const (
 	left
 )
 
-// New makes one. run starts a goroutine that the owner keeps account of.
+// New makes one. run starts a goroutine for which the owner waits at its end.
 func New[Q, A any](send func(batch []*Item[Q, A]), run func(f func()) bool) *Batcher[Q, A] {
 	return &Batcher[Q, A]{send: send, run: run}
 }
 
-// Enter asks to send a request. With nil the way is clear: the caller sends it
-// by itself, and calls Exit when it is back. Else the request will be sent with
-// others, and its Answer is told.
+// Enter asks to send a request. If it returns nil, the caller sends the request itself and
+// calls Exit after the answer. Otherwise the request is queued for a batch, and Answer
+// receives its answer.
 func (c *Batcher[Q, A]) Enter(request Q) *Item[Q, A] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,10 +75,10 @@ func (c *Batcher[Q, A]) Enter(request Q) *Item[Q, A] {
 	return s
 }
 
-// Leave takes a request back. It reports false if it has been sent.
+// Leave takes a request out of the queue. It returns false if the request has been sent.
 func (s *Item[Q, A]) Leave() bool { return s.state.CompareAndSwap(queued, left) }
 
-// Exit says that a request which was sent alone is back, or given up.
+// Exit reports that a request that was sent alone has its answer, or was given up.
 func (c *Batcher[Q, A]) Exit() {
 	c.mu.Lock()
 	c.alone--
@@ -92,7 +91,7 @@ func (c *Batcher[Q, A]) Exit() {
 	c.start(batch)
 }
 
-// overdue sends what has waited for too long.
+// overdue sends the requests that have been queued for maxDelay.
 func (c *Batcher[Q, A]) overdue() {
 	c.mu.Lock()
 	batch := c.take()
@@ -100,7 +99,7 @@ func (c *Batcher[Q, A]) overdue() {
 	c.start(batch)
 }
 
-// next takes the requests that may go now. c.mu is held.
+// next takes the requests that may be sent now. c.mu is held.
 func (c *Batcher[Q, A]) next() []*Item[Q, A] {
 	if c.out > 0 {
 		return nil
@@ -108,7 +107,7 @@ func (c *Batcher[Q, A]) next() []*Item[Q, A] {
 	return c.take()
 }
 
-// take takes the first requests of the queue for a batch, which is out from
+// take makes a batch of the first requests of the queue. The batch counts as under way from
 // now on. c.mu is held.
 func (c *Batcher[Q, A]) take() []*Item[Q, A] {
 	n := min(len(c.queue), maxBatch)
@@ -133,9 +132,9 @@ func (c *Batcher[Q, A]) take() []*Item[Q, A] {
 	return batch
 }
 
-// start sends a batch, and those that have queued meanwhile.
+// start sends a batch, and then the requests that have queued meanwhile.
 func (c *Batcher[Q, A]) start(batch []*Item[Q, A]) {
-	if batch != nil { // apart from what follows, for whose function batch is on the heap
+	if batch != nil { // sendAll moves batch to the heap, so this function does not contain it
 		c.sendAll(batch)
 	}
 }
@@ -160,7 +159,7 @@ func (c *Batcher[Q, A]) sendAll(batch []*Item[Q, A]) {
 	}
 }
 
-// finished says that a batch is back, and answers the next one.
+// finished notes that a batch has its answer, and returns the next one.
 func (c *Batcher[Q, A]) finished() []*Item[Q, A] {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,18 +9,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/batch"
 )
 
-type ride = batch.Item[int, string]
+type item = batch.Item[int, string]
 
-// road is a way whose batches are out until the test calls them back.
-type road struct {
+// sender keeps each batch under way until the test answers it.
+type sender struct {
 	*batch.Batcher[int, string]
 	out  chan []int
 	back chan struct{}
 }
 
-func newRoad(run func(func()) bool) *road {
-	r := &road{out: make(chan []int, 8), back: make(chan struct{})}
-	r.Batcher = batch.New(func(batch []*ride) {
+func newSender(run func(func()) bool) *sender {
+	r := &sender{out: make(chan []int, 8), back: make(chan struct{})}
+	r.Batcher = batch.New(func(batch []*item) {
 		var numbers []int
 		for _, b := range batch {
 			numbers = append(numbers, b.Request)
@@ -39,31 +39,31 @@ func spawn(f func()) bool {
 	return true
 }
 
-// crowd enters requests until some gather; those are answered.
-func (r *road) crowd(t *testing.T, n int) (alone int, rides []*ride) {
+// crowd enters n requests. It returns how many may go alone, and those that are queued.
+func (r *sender) crowd(t *testing.T, n int) (alone int, items []*item) {
 	t.Helper()
 	for i := range n {
 		if b := r.Enter(i); b == nil {
 			alone++
 		} else {
-			rides = append(rides, b)
+			items = append(items, b)
 		}
 	}
-	return alone, rides
+	return alone, items
 }
 
-// Few go alone at once; what comes behind them leaves together as soon as one
-// of them is back, and what comes meanwhile waits for that batch.
-func TestManyTravelTogether(t *testing.T) {
+// A few requests go alone. The next ones are sent in one batch as soon as one of the first
+// has its answer. Requests that come meanwhile wait for that batch.
+func TestManyRequestsAreBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRoad(spawn)
-		alone, rides := r.crowd(t, 10)
-		if alone != 4 || len(rides) != 6 {
-			t.Fatalf("%d went alone and %d gathered", alone, len(rides))
+		r := newSender(spawn)
+		alone, items := r.crowd(t, 10)
+		if alone != 4 || len(items) != 6 {
+			t.Fatalf("%d went alone and %d are queued", alone, len(items))
 		}
 		r.Exit()
 		if got := <-r.out; !slices.Equal(got, []int{4, 5, 6, 7, 8, 9}) {
-			t.Errorf("together went %v", got)
+			t.Errorf("the batch is %v", got)
 		}
 		late := r.Enter(10)
 		for range 3 {
@@ -71,10 +71,10 @@ func TestManyTravelTogether(t *testing.T) {
 		}
 		synctest.Wait()
 		if late == nil || len(r.out) > 0 {
-			t.Error("somebody left while a batch was out")
+			t.Error("a request was sent while a batch was under way")
 		}
 		r.back <- struct{}{}
-		for _, b := range rides {
+		for _, b := range items {
 			if got := <-b.Answer; got != "sent" {
 				t.Errorf("answered %q", got)
 			}
@@ -86,79 +86,79 @@ func TestManyTravelTogether(t *testing.T) {
 		<-late.Answer
 		synctest.Wait()
 		if r.Enter(11) != nil {
-			t.Error("on a clear road nobody waits")
+			t.Error("a request queues although none is under way")
 		}
 	})
 }
 
-func TestABatchIsNoLongerThanItMayBe(t *testing.T) {
+func TestABatchIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRoad(spawn)
-		_, rides := r.crowd(t, 4+32+5)
+		r := newSender(spawn)
+		_, items := r.crowd(t, 4+32+5)
 		r.Exit()
 		if first := <-r.out; len(first) != 32 {
-			t.Errorf("%d travelled together", len(first))
+			t.Errorf("%d in a batch", len(first))
 		}
 		r.back <- struct{}{}
 		if second := <-r.out; len(second) != 5 {
-			t.Errorf("%d travelled together", len(second))
+			t.Errorf("%d in a batch", len(second))
 		}
 		r.back <- struct{}{}
-		for _, b := range rides {
+		for _, b := range items {
 			<-b.Answer
 		}
 	})
 }
 
-// A server that is silent delays what gathers by no more than the patience.
-func TestSilenceDelaysNobodyForLong(t *testing.T) {
+// A silent server delays a queued request by no more than 10 ms.
+func TestASilentServerDelaysNoRequestForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRoad(spawn)
-		_, rides := r.crowd(t, 6)
+		r := newSender(spawn)
+		_, items := r.crowd(t, 6)
 		start := time.Now()
 		if got := <-r.out; len(got) != 2 || time.Since(start) != 10*time.Millisecond {
 			t.Errorf("%v left after %v", got, time.Since(start))
 		}
 		start = time.Now()
-		rides = append(rides, r.Enter(6), r.Enter(7))
+		items = append(items, r.Enter(6), r.Enter(7))
 		if got := <-r.out; !slices.Equal(got, []int{6, 7}) || time.Since(start) != 10*time.Millisecond {
 			t.Errorf("behind a silent batch %v left after %v", got, time.Since(start))
 		}
 		close(r.back)
-		for _, b := range rides {
+		for _, b := range items {
 			<-b.Answer
 		}
 	})
 }
 
-// Who leaves in time is not sent; who was sent cannot leave.
-func TestWhoLeavesIsNotSent(t *testing.T) {
+// A request that leaves in time is not sent. One that was sent cannot leave.
+func TestACancelledRequestIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRoad(spawn)
-		_, rides := r.crowd(t, 7)
-		if !rides[1].Leave() {
+		r := newSender(spawn)
+		_, items := r.crowd(t, 7)
+		if !items[1].Leave() {
 			t.Error("could not leave")
 		}
 		r.Exit()
 		if got := <-r.out; !slices.Equal(got, []int{4, 6}) {
-			t.Errorf("together went %v", got)
+			t.Errorf("the batch is %v", got)
 		}
-		if rides[0].Leave() {
+		if items[0].Leave() {
 			t.Error("left although it was sent")
 		}
 		close(r.back)
-		<-rides[0].Answer
-		<-rides[2].Answer
+		<-items[0].Answer
+		<-items[2].Answer
 	})
 }
 
-// When nothing may run any more, everybody is told to go alone.
-func TestWithoutAGoroutineEverybodyIsTold(t *testing.T) {
+// When no goroutine can be started any more, every request gets the zero answer.
+func TestWithoutAGoroutineEveryRequestGoesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRoad(func(func()) bool { return false })
-		_, rides := r.crowd(t, 4+40)
+		r := newSender(func(func()) bool { return false })
+		_, items := r.crowd(t, 4+40)
 		r.Exit()
-		for _, b := range rides {
+		for _, b := range items {
 			if got := <-b.Answer; got != "" {
 				t.Errorf("answered %q", got)
 			}

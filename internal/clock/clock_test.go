@@ -18,8 +18,8 @@ func TestNowNeverGoesBack(t *testing.T) {
 }
 
 func TestNowRunsAtTheRateOfTheMachine(t *testing.T) {
-	// Both clocks are read around the same busy stretch: whatever its length,
-	// the outer one must cover the inner one.
+	// Both clocks measure the same busy interval. The outer one must measure at least as
+	// much as the inner one.
 	outer := Now()
 	inner := time.Now()
 	for time.Since(inner) < 5*time.Millisecond {

@@ -1,6 +1,6 @@
-// Package filecounter is a number in a file that several processes share, with the
-// highest token beside it that anybody has shown. It is what the demo and the
-// fault suite put under a lock, in the place of a storage system.
+// Package filecounter keeps a number in a file that several processes share, with the highest
+// token that any of them has shown. The demo and the fault suite protect it with a lock, as if
+// it were a storage system.
 package filecounter
 
 import (
@@ -15,7 +15,7 @@ import (
 // File is such a file.
 type File struct{ Path string }
 
-// Load reads it; one that was never stored has 0 and 0.
+// Load reads the number and the token. Before the first Store both are 0.
 func (f File) Load() (value int64, highest uint64, err error) {
 	text, err := os.ReadFile(f.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -30,9 +30,9 @@ func (f File) Load() (value int64, highest uint64, err error) {
 	return value, highest, nil
 }
 
-// Store replaces the file as a whole, so that a reader never sees half of it.
-// The name of the new one is the writer's own: two may write at once. After an
-// error the file is as it was.
+// Store replaces the file as a whole, so that a reader never sees half of it. Each writer gives
+// the new file its own name first, because two may write at once. After an error the file is
+// unchanged.
 func (f File) Store(value int64, highest uint64) error {
 	next := f.Path + "." + strconv.Itoa(os.Getpid())
 	if err := os.WriteFile(next, fmt.Appendf(nil, "%d %d\n", value, highest), 0o600); err != nil {
@@ -41,9 +41,8 @@ func (f File) Store(value int64, highest uint64) error {
 	return os.Rename(next, f.Path)
 }
 
-// Guarded makes loading, comparing and storing one step among all who are
-// guarded. What guards it is held for no longer than that, and ends with the
-// process.
+// Guarded makes loading, comparing and storing one step: no other guarded step runs at the same
+// time. The guard ends with the step, and with the process.
 func (f File) Guarded(step func() error) error {
 	guard, err := os.OpenFile(f.Path+".guard", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

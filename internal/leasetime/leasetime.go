@@ -1,78 +1,77 @@
-// Package leasetime decides how long a lease is to be trusted and when it is
-// renewed. It is arithmetic: no clock is read and nothing is sent here.
+// Package leasetime decides how long a client trusts a lease and when it renews it. The
+// package is arithmetic: it reads no clock and sends nothing.
 //
 // Instants are durations on one clock, see package clock.
 package leasetime
 
 import "time"
 
-// MinTTL is the shortest lease: the server counts in whole milliseconds, and
-// a shorter one would leave nothing after the margin.
+// MinTTL is the shortest lease. The server counts in whole milliseconds, so the margin
+// would use up most of a shorter one.
 const MinTTL = 10 * time.Millisecond
 
-// Margin is what is taken off a lease for clocks that run at different rates
-// (one part in a hundred) and for the millisecond by which server and client
-// each may round, as in Redlock's validity.
+// Margin is how long before the expiry a client stops trusting a lease: one part in a
+// hundred, because clocks run at different rates, and two milliseconds, because server and
+// client may round by one each. Redlock's validity time has the same form.
 func Margin(ttl time.Duration) time.Duration {
 	return ttl/100 + 2*time.Millisecond
 }
 
-// Deadline is the instant after which a lease must not be believed any more.
-// sent is the instant before the request was sent that the server answered
-// with a grant of ttl: the server cannot have started counting earlier.
+// Deadline is the trust deadline of a lease. sent is an instant before the client sent the
+// request that the server answered with a grant of ttl. The server cannot have started to
+// count earlier.
 func Deadline(sent, ttl time.Duration) time.Duration {
 	return sent + ttl - Margin(ttl)
 }
 
-// RenewAt is the instant at which a lease granted for ttl by a request sent
-// at sent is due for renewal: after a third, so that two more tries fit.
+// RenewAt is the instant at which a lease is due for renewal: a third of ttl after sent, so
+// that two more tries fit into the lease.
 func RenewAt(sent, ttl time.Duration) time.Duration {
 	return sent + ttl/3
 }
 
-// StaleAfter is how old the server's last word on a lease may be for others of the process
-// to stand behind it without asking: an operator may have taken the lock away since.
+// StaleAfter is how old the server's last answer on a lease may be if other goroutines of
+// the process wait for it without asking the server. An operator may have evicted the lease
+// since.
 func StaleAfter(ttl time.Duration) time.Duration {
 	return min(max(ttl/30, 10*time.Millisecond), time.Second)
 }
 
-// Slack is how much earlier than due a renewal may go, to travel in one batch
+// Slack is how much earlier than due a renewal may be sent, if that puts it into one batch
 // with others.
 func Slack(ttl time.Duration) time.Duration {
 	return ttl / 20
 }
 
-// RetryAt is the instant of the next try after a renewal failed at now.
+// RetryAt is the instant of the next try after a renewal that failed at now.
 func RetryAt(now, ttl time.Duration) time.Duration {
 	return now + min(max(ttl/20, time.Millisecond), time.Second)
 }
 
-// TTLFor is the shortest lease, in whole milliseconds, that is trusted for
-// at least d from the sending of its request.
+// TTLFor is the shortest TTL, in whole milliseconds, with which a client trusts a lease for
+// at least d after it sent the request.
 func TTLFor(d time.Duration) time.Duration {
 	ttl := (d+2*time.Millisecond)*100/99 + time.Millisecond
 	return (ttl + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
-// MayEnter decides whether a lease that was entered so often may be entered
-// once more.
+// MayEnter decides whether a lease with this number of entries may get one more.
 func MayEnter(entries int) bool { return entries < 1<<31-1 }
 
-// Push is a pushed grant. It answers no request, so its age is not known: only
-// that the server made it so long after it had answered a request of the waiter
-// with "queued", by its own clock.
+// Push is a pushed grant. It answers no request, so the client does not know its age. It
+// knows only how much time passed, by the server's clock, between the answer "queued" and
+// the grant.
 type Push struct {
-	Sent    time.Duration // before the last request that was answered "queued" was sent
+	Sent    time.Duration // an instant before the last request with the answer "queued" was sent
 	Queued  uint64        // the server's time in that answer, in ms
 	Granted uint64        // the server's time of the grant, in ms
-	Lease   time.Duration // what was granted
+	Lease   time.Duration // the lease that was granted
 }
 
-// Since is the instant from which the lease of the push counts: the server cannot
-// have granted it earlier. The time between the answer and the grant was
-// measured by the server's clock, so the drift is taken off it. What that clock
-// says is believed only as far as the push arrived at now: it may have been set
-// forward, or be another server's.
+// Since is the instant from which the lease of the push counts: the server cannot have
+// granted it earlier. The time between the answer and the grant is measured by the server's
+// clock, so Since subtracts the drift. It uses no more than the time that has passed until
+// now: the server's clock may have been set forward, or be the clock of another server.
 func (p Push) Since(now time.Duration) time.Duration {
 	waited := max(now-p.Sent, 0)
 	if n := p.Granted - p.Queued; n < uint64(waited/time.Millisecond) {
@@ -81,56 +80,55 @@ func (p Push) Since(now time.Duration) time.Duration {
 	return p.Sent + waited - waited/100
 }
 
-// Trusted reports whether the push may be believed without asking. A grant from
-// before the answer is of a record that has been lost since, or of an earlier copy of
-// the request, and its lease may be over. Two thirds of the lease must still be
-// ahead: so its confirmation and a second try fit, and who was frozen in the meantime
-// asks. He cannot tell how late the push is if the server's clock was set while he
-// waited; if it was set forward by more than that, the push seems to come from later
-// than now.
+// Trusted reports whether the client may trust the push without asking the server. A grant
+// from before the answer belongs to a record that has been lost since, or to an earlier copy
+// of the request; its lease may have expired. At least two thirds of the lease must be left.
+// So a confirmation and a second try fit, and a process that was frozen in between asks.
+// If the server's clock was set forward while the client waited, the client cannot tell how
+// late the push is. If it was set forward by more than that, the push seems to come from
+// later than now.
 func (p Push) Trusted(now time.Duration) bool {
 	return p.possible(now) && Deadline(p.Since(now), p.Lease)-now >= p.Lease*2/3
 }
 
-// possible reports whether what the server's clock says of the time between answer and
-// grant can have passed by ours.
+// possible reports whether the time between answer and grant, by the server's clock, can
+// have passed by the client's clock.
 func (p Push) possible(now time.Duration) bool {
 	waited := max(now-p.Sent, 0)
-	most := waited + waited/50 + 2*time.Millisecond // clocks drift, and the server tells whole ms
+	most := waited + waited/50 + 2*time.Millisecond // clocks drift, and the server counts whole ms
 	passed := int64(p.Granted - p.Queued)
 	return passed >= 0 && passed <= most.Milliseconds()
 }
 
-// ConfirmWithin bounds one request that confirms a pushed grant, of whose lease left is
-// still ahead: half of it, so that another try fits.
+// ConfirmWithin limits one request that confirms a pushed grant: half of what is left of its
+// lease, so that another try fits.
 func ConfirmWithin(left time.Duration) time.Duration { return left / 2 }
 
-// Heartbeat is the longest time between two signs of life of a waiter whose
-// own lease would be ttl.
+// Heartbeat is the longest time between two polls of a waiter that asks for a lease of ttl.
 func Heartbeat(ttl time.Duration) time.Duration {
 	return min(max(2*ttl, time.Second), time.Minute)
 }
 
-// WaiterTTL is for how long the server keeps a waiter's place without a sign
-// of life: three heartbeats, so that two may be lost.
+// WaiterTTL is how long the server keeps the position of a waiter that does not poll: three
+// heartbeats, so that two may be lost.
 func WaiterTTL(ttl time.Duration) time.Duration {
 	return 3 * Heartbeat(ttl)
 }
 
-// PollAfter is the wait before a waiter looks again by itself, though nothing
-// was pushed: when the holders may be over, and never later than a heartbeat.
-// The first in line goes first, those behind at intervals, for usually the
-// first one's look moves the line. jitter is in [0, 1).
+// PollAfter is how long a waiter waits for a push before it polls: until the present holds
+// may have expired, and never longer than a heartbeat. The first waiter polls first and the
+// others follow at intervals, because usually the first poll serves the queue. jitter is in
+// [0, 1).
 func PollAfter(left time.Duration, place int, ttl time.Duration, jitter float64) time.Duration {
 	behind := time.Duration(min(max(place-1, 0), 50)) * 20 * time.Millisecond
 	spread := time.Duration(jitter * float64(10*time.Millisecond))
 	return min(left+behind+spread+time.Millisecond, Heartbeat(ttl))
 }
 
-// PollWithoutPush is PollAfter for a waiter whom no push can reach: it looks again after a
-// thirtieth of its own lease, half to one and a half of that by chance, and at
-// the latest when the holders may be over. So one waiting process costs a
-// server about a request a second, or thirty in the time of a short lease.
+// PollWithoutPush is PollAfter for a waiter that no push can reach. It polls after a
+// thirtieth of its own TTL, times a random factor between a half and one and a half. If the
+// present holds may expire sooner, it polls then. So one such process costs a server about
+// one request a second, or thirty during a short lease.
 func PollWithoutPush(left, ttl time.Duration, jitter float64) time.Duration {
 	every := min(max(ttl/30, 10*time.Millisecond), time.Second)
 	next := every/2 + time.Duration(jitter*float64(every))

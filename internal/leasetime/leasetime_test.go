@@ -31,9 +31,9 @@ func TestTwoRetriesFitBehindTheFirstRenewal(t *testing.T) {
 	}
 }
 
-// pushedAt plays one push: the request that is answered "queued" is sent at 0 and
-// answered by the server after there, the grant is made wait later by the true
-// clock, and heard after back. The server's clock runs at rate.
+// pushedAt makes one push. The client sends the request at 0, and the server answers
+// "queued" after there. The server grants wait later, by the true clock, and the push
+// arrives after back. The server's clock runs at rate.
 func pushedAt(there, wait, back, ttl time.Duration, rate float64) (p Push, now, end time.Duration) {
 	const born = 1_795_252_066_322 // the server's clock at the instant 0, in ms
 	server := func(at time.Duration) uint64 { return born + uint64(float64(at)*rate)/uint64(time.Millisecond) }
@@ -76,7 +76,7 @@ func TestAClockThatWasSetForwardMakesNoGrantYounger(t *testing.T) {
 	}
 }
 
-func TestAPushIsNotTrustedWhenItIsOfEarlierOrLittleIsLeft(t *testing.T) {
+func TestAnOldPushOrOneWithLittleTimeLeftIsNotTrusted(t *testing.T) {
 	const ttl = 3 * time.Second
 	early, now, _ := pushedAt(0, time.Second, 0, ttl, 1)
 	early.Granted = early.Queued - 1
@@ -100,13 +100,14 @@ func TestAPushIsNotTrustedWhenItIsOfEarlierOrLittleIsLeft(t *testing.T) {
 
 // A clock that was set forward while the waiter waited makes a push that comes late look
 // like one that has just been sent.
-func TestAPushFromBehindAStepOfTheClockIsNotTrusted(t *testing.T) {
+func TestALatePushIsNotTrustedBecauseTheClockWasSetForward(t *testing.T) {
 	const ttl = 3 * time.Second
 	for _, late := range []time.Duration{0, time.Second, ttl, time.Minute} {
 		for _, step := range []time.Duration{2 * time.Second, time.Minute, time.Hour} {
 			p, now, _ := pushedAt(0, 5*time.Second, late, ttl, 1)
 			p.Granted += uint64(step / time.Millisecond)
-			// What is left is a push that is late by just as much as the clock was set.
+			// Only a push that is late by just as much as the clock was set may be
+			// trusted.
 			if seems := late - step; p.Trusted(now) && (seems < -ttl/10 || seems > ttl/3) {
 				t.Errorf("set by %v, and %v late: it is trusted from %v on", step, late, p.Since(now))
 			}
@@ -123,7 +124,7 @@ func TestTwoTriesToConfirmFitIntoThePushedLease(t *testing.T) {
 	}
 }
 
-func TestPollComesBeforePatienceRunsOut(t *testing.T) {
+func TestAPollComesBeforeTheWaiterTTLEnds(t *testing.T) {
 	for _, ttl := range []time.Duration{MinTTL, time.Second, 30 * time.Second, 24 * time.Hour} {
 		for _, left := range []time.Duration{0, time.Second, 48 * time.Hour} {
 			for _, place := range []int{0, 1, 2, 1000} {
@@ -136,7 +137,7 @@ func TestPollComesBeforePatienceRunsOut(t *testing.T) {
 	}
 }
 
-func TestTheHeadOfTheLinePollsRightAfterTheHoldersEnd(t *testing.T) {
+func TestTheFirstWaiterPollsRightAfterTheHoldersExpiry(t *testing.T) {
 	in := PollAfter(5*time.Second, 1, 30*time.Second, 0.5)
 	if in <= 5*time.Second || in > 5*time.Second+20*time.Millisecond {
 		t.Errorf("the head polls after %v, the holder may be over after 5s", in)
@@ -156,7 +157,7 @@ func TestACoveringLeaseIsTrustedForTheWholeTime(t *testing.T) {
 	}
 }
 
-func TestNothingIsEnteredMoreThan2To31Times(t *testing.T) {
+func TestEntriesAreLimited(t *testing.T) {
 	for entries, may := range map[int]bool{1: true, 1<<31 - 2: true, 1<<31 - 1: false, 1 << 31: false} {
 		if MayEnter(entries) != may {
 			t.Errorf("%d entries, one more: %v", entries, !may)
@@ -164,7 +165,7 @@ func TestNothingIsEnteredMoreThan2To31Times(t *testing.T) {
 	}
 }
 
-func TestWhoHearsNothingLooksOftenAndNotTooOften(t *testing.T) {
+func TestAWaiterWithoutPushesPollsOftenAndNotTooOften(t *testing.T) {
 	for _, ttl := range []time.Duration{MinTTL, time.Second, 30 * time.Second, 24 * time.Hour} {
 		every := min(max(ttl/30, 10*time.Millisecond), time.Second)
 		for _, jitter := range []float64{0, 0.5, 0.99} {

@@ -1,6 +1,6 @@
-// Package lifecycle counts what runs for one owner, such as a client, and ends it in
-// order: first no call begins, then the calls under way return, then the background
-// work that they left behind ends.
+// Package lifecycle counts the calls and the background work of one owner, such as a client,
+// and ends them in order. First, no new call begins. Then the calls under way return. Then
+// the background work that they started ends.
 package lifecycle
 
 import (
@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Group is what runs for one owner: calls, which the owner's callers make, and
-// background work. It is safe for use by many goroutines.
+// Group has the calls and the background work of one owner. It is safe for use by many
+// goroutines.
 type Group struct {
 	life    context.Context // of requests in the background
 	end     context.CancelFunc
 	closing chan struct{} // closed when no call may begin
 	calls   atomic.Int64
-	quiet   chan struct{} // told when the last call returns while the group closes
+	quiet   chan struct{} // receives when the last call returns while the group closes
 
 	begun atomic.Bool // no call may begin; set before closing is closed
 
@@ -33,8 +33,8 @@ func New() *Group {
 	return g
 }
 
-// Enter counts a call, which Exit ends. It reports false if the group is closing: then
-// there is nothing to end.
+// Enter counts a call, which Exit ends. If the group is closing, Enter returns false and
+// counts nothing.
 func (g *Group) Enter() bool {
 	g.calls.Add(1)
 	return !g.IsClosing() || g.refuse()
@@ -53,7 +53,7 @@ func (g *Group) Exit() {
 	}
 }
 
-// tell wakes Wait: no call is left.
+// tell wakes Wait, because no call is left.
 func (g *Group) tell() {
 	select {
 	case g.quiet <- struct{}{}:
@@ -61,9 +61,8 @@ func (g *Group) tell() {
 	}
 }
 
-// Go runs f in a goroutine that Wait waits for. Calls may leave work behind while the
-// group is closing. It reports false, and f does not run, once Wait waits for
-// nothing but the background.
+// Go runs f in a goroutine, and Wait waits for it. A call may start work while the group is
+// closing. Once Wait waits only for background work, Go returns false and does not run f.
 func (g *Group) Go(f func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -74,7 +73,7 @@ func (g *Group) Go(f func()) bool {
 	return true
 }
 
-// Sleep waits for d. It reports false if ctx ends or the group closes before.
+// Sleep waits for d. It returns false if ctx ends or the group closes before.
 func (g *Group) Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -87,17 +86,17 @@ func (g *Group) Sleep(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// Closing is closed when no call may begin.
+// Closing returns a channel that is closed when no call may begin any more.
 func (g *Group) Closing() <-chan struct{} { return g.closing }
 
 // IsClosing reports whether Close has been called.
 func (g *Group) IsClosing() bool { return g.begun.Load() }
 
-// Context ends when background work is to stop: at the end of Wait's context, or
-// when nothing runs any more.
+// Context returns the context of background work. It ends when Wait's context ends, or when
+// no work is left.
 func (g *Group) Context() context.Context { return g.life }
 
-// Close lets no call begin from now on. It reports whether it was the first to do so.
+// Close refuses new calls from now on. It reports whether it was the first Close.
 func (g *Group) Close() (first bool) {
 	if g.begun.Swap(true) {
 		return false
@@ -106,8 +105,8 @@ func (g *Group) Close() (first bool) {
 	return true
 }
 
-// Wait waits, after Close, until no call and no background work is left. When ctx
-// ends, it waits for calls no longer and ends the background work's context.
+// Wait waits, after Close, until no call and no background work is left. When ctx ends, Wait
+// stops waiting for calls and ends the context of the background work.
 func (g *Group) Wait(ctx context.Context) {
 	for g.calls.Load() > 0 && ctx.Err() == nil {
 		select {
@@ -131,8 +130,8 @@ func (g *Group) Wait(ctx context.Context) {
 	<-idle
 }
 
-// Stop closes the group, ends the context of the background work, and returns when
-// that is over. It waits for no call.
+// Stop closes the group, ends the context of the background work, and returns when that work
+// has ended. It does not wait for calls.
 func (g *Group) Stop() {
 	g.Close()
 	ended, cancel := context.WithCancel(context.Background())

@@ -67,12 +67,12 @@ func TestStopEndsTheBackground(t *testing.T) {
 		if g.Go(func() {}) {
 			t.Error("work began after Stop")
 		}
-		g.Stop() // a second one has nothing to wait for
+		g.Stop() // a second Stop has nothing to wait for
 	})
 }
 
-// The last call may return between Close and Wait, and several may: each tells, and
-// what nobody reads keeps no one.
+// The last call may return between Close and Wait, and so may several calls. Each of them
+// reports it, and none blocks.
 func TestWaitFindsCallsThatHaveReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := lifecycle.New()

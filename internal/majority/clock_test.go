@@ -17,15 +17,15 @@ type servers struct {
 	list []Reading
 }
 
-// wrong is how inexact the readings of the tests are.
+// wrong is the error of the readings in the tests.
 const wrong = time.Millisecond
 
-// read is the reading of a server whose clock is ahead by that much.
+// read is the reading of a server whose clock is ahead by this much.
 func read(ahead time.Duration, mark Mark) Reading {
 	return Reading{OK: true, Low: ahead - wrong, High: ahead + wrong, RunID: "r" + ahead.String(), Mark: mark}
 }
 
-// founders makes n servers without a mark, of which the first answer answer.
+// founders makes n servers without a mark; the first answer of them answer.
 func founders(n, answer int) *servers {
 	s := &servers{now: time.Hour, list: make([]Reading, n)}
 	for i := range answer {
@@ -34,7 +34,7 @@ func founders(n, answer int) *servers {
 	return s
 }
 
-// look writes the marks that Assess wants written, as a client would, and returns the
+// look writes the marks that Assess returns, as a client would, and returns the
 // standings.
 func (s *servers) look() []Standing {
 	found := Assess(s.now, s.list, longest, fresh)
@@ -60,7 +60,7 @@ func (s *servers) pass(d time.Duration) { s.now += d }
 // step moves the clock of a server.
 func (s *servers) step(i int, d time.Duration) { s.list[i].Low += d; s.list[i].High += d }
 
-// forget takes the memory of a server.
+// forget deletes the memory of a server.
 func (s *servers) forget(i int) { s.list[i].Mark = Mark{} }
 
 // silent makes servers not answer until the returned function is called.
@@ -116,8 +116,8 @@ func TestANewQuorumBeginsAtOnceWhereEnoughServersAreKnown(t *testing.T) {
 	}
 }
 
-// If the servers are silent that answered when a quorum began and have not forgotten it, no
-// others begin a quorum at once.
+// If the servers that began a quorum and remember it are silent, the others do not begin
+// a new one at once.
 func TestNoMinorityThatForgotAndNoLateComersMakeANewQuorum(t *testing.T) {
 	for _, n := range []int{3, 5, 7, 9} {
 		begun, forgot := Founders(n), n-Of(n)
@@ -303,8 +303,8 @@ func TestMarksAreReadAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-// Most clocks are set back at once. A server that has just joined does not wait until they get
-// there again.
+// Most clocks are set back at once. A server that has just joined does not wait until the
+// clocks reach that time again.
 func TestNobodyWaitsForLongerThanMaxTTLWhereMostClocksAreSetBack(t *testing.T) {
 	s := founders(5, 5)
 	s.look()
@@ -337,8 +337,8 @@ func TestAServerThatAComparisonDidNotReachGoesOn(t *testing.T) {
 	}
 }
 
-// The age of the comparison does not make the word of a server left behind less exact: two
-// servers with the same step find no server that confirms them.
+// The age of the comparison does not make the reading of a server left behind less exact.
+// Two servers with the same step find no server that confirms them.
 func TestAServerLeftBehindConfirmsNoStep(t *testing.T) {
 	for _, by := range []time.Duration{2 * time.Second, time.Minute, time.Hour} {
 		s := founders(5, 5)

@@ -48,7 +48,7 @@ const (
 	Undecided Decision = iota
 	Won                // a majority granted, the coordinator among them
 	InQueue            // the coordinator has queued the attempt
-	Taken              // the coordinator says that somebody else holds
+	Taken              // the coordinator says that another attempt holds
 	JoinQueue          // the coordinator has to be asked for a position in its queue
 	Split              // the coordinator granted, and a majority no longer can
 	TooFew             // fewer servers than a majority count
@@ -194,8 +194,8 @@ func Tally(votes []Vote) Outcome {
 	return Lost
 }
 
-// Count counts the yes and no of n servers, of which the others are silent. has says that yes
-// has a majority, can that it still may get one.
+// Count counts the yes and no of n servers; the others are silent. has says whether yes has a
+// majority, and can whether it may still get one.
 func Count(yes, no, n int) (has, can bool) {
 	m := Of(n)
 	return yes >= m, n-no >= m

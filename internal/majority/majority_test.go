@@ -81,8 +81,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// Whatever the replies: nobody wins without a majority that counts, and two attempts that
-// different servers granted cannot both win.
+// Whatever the replies are: no attempt wins without a majority that counts. Two attempts
+// that different servers granted cannot both win.
 func FuzzDecide(f *testing.F) {
 	f.Add(uint32(0x12345), uint8(0), true)
 	f.Fuzz(func(t *testing.T, seed uint32, out uint8, waits bool) {

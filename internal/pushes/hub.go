@@ -1,33 +1,33 @@
-// Package pushes brings pushed grants to those who wait for them.
+// Package pushes delivers pushes to the waiters of this process.
 //
-// A Hub keeps the client's subscriptions, one channel for all locks of a
-// server or one for each lock of a Cluster, and knows who waits. It promises
-// nothing about delivery: a push may be lost, so every waiter has a timer of its
-// own behind it; what the hub adds is a word to look again whenever a
-// subscription was broken and stands again.
+// A Hub has the subscriptions of a client: one channel for all locks of a server, or one
+// for each lock in a Cluster. It knows which attempts wait. It does not guarantee that a
+// push arrives, so every waiter also polls by a timer. When a broken subscription is
+// restored, the hub tells its waiters to poll at once.
 package pushes
 
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // Listen subscribes to a channel, as Store.Listen does.
 type Listen func(ctx context.Context, channel string, message func(string), resumed func()) (stop func(), err error)
 
-// Grant is what a push says: that the lock is granted, or that it was given up
-// and will be free later.
+// Grant is the content of a push: the lock is granted, or it was released and will be free
+// later.
 type Grant struct {
 	Token   uint64
 	Waiting int
-	Now     uint64        // the server's time of the grant, in ms; 0 if it does not say so
-	Lease   time.Duration // what was granted at Now
+	Now     uint64        // the server's time of the grant, in ms; 0 if the push has none
+	Lease   time.Duration // the lease that was granted at Now
 	Later   bool          // not granted yet
 	Left    time.Duration // until it is free, if Later
 }
 
-// Read takes a push apart; number is that of the attempt it is for.
+// Read parses a push. number is the number of the attempt that it is for.
 type Read func(payload string) (number uint64, g Grant, ok bool)
 
 // Hub delivers pushes to waiters.
@@ -37,9 +37,11 @@ type Hub struct {
 	stray       func(number uint64)
 	timeout     time.Duration
 	idleTimeout time.Duration
-	ctx         context.Context // ends the making of subscriptions
+	ctx         context.Context // of subscriptions that are being made
 	end         context.CancelFunc
 	work        sync.WaitGroup // subscriptions being made or ended
+
+	active atomic.Bool // there was a subscription, perhaps one that failed
 
 	// mu guards the fields below. No I/O and no callback happens under it.
 	mu      sync.Mutex
@@ -55,25 +57,25 @@ type subscription struct {
 	err     error
 
 	// Guarded by Hub.mu.
-	users int           // waiters, and those who wait for the confirmation
+	users int           // waiters, and callers of Subscribe before the confirmation
 	idle  *time.Timer   // ends the subscription; nil while it has users
-	told  []func(error) // called when it is made, or could not be made
+	told  []func(error) // called when the subscription is made, or has failed
 }
 
 // Waiter is one attempt that waits.
 type Waiter struct {
 	Granted chan Grant         // receives the push, at most one
-	Recheck chan struct{}      // receives when the waiter should look by itself
-	FreeAt  chan time.Duration // receives for how long the lock still stays taken, when that changed
+	Recheck chan struct{}      // receives when the waiter should poll
+	FreeAt  chan time.Duration // receives how long the lock is still held, when that has changed
 	number  uint64
 	channel string
 	sub     *subscription // nil: no push can reach it
 }
 
-// New makes a hub. timeout bounds the making of one subscription. A
-// subscription that nobody has used for idleTimeout is ended; with an idleTimeout of 0
-// it lasts until Stop.
-// stray is told of pushes for attempts that do not wait, and must return at once.
+// New makes a hub. timeout limits how long one subscription may take to be made. The hub
+// ends a subscription that has had no waiter for idleTimeout. If idleTimeout is 0, a
+// subscription lasts until Stop. The hub calls stray for a push whose attempt does not
+// wait; stray must return at once.
 func New(listen Listen, read Read, stray func(number uint64), timeout, idleTimeout time.Duration) *Hub {
 	h := &Hub{
 		listen: listen, read: read, stray: stray, timeout: timeout, idleTimeout: idleTimeout,
@@ -83,9 +85,13 @@ func New(listen Listen, read Read, stray func(number uint64), timeout, idleTimeo
 	return h
 }
 
-// Await registers a waiter if the channel's subscription has been confirmed;
-// else it returns nil. The waiter must stand before the request is sent that
-// may queue: the push can overtake the answer.
+// Active reports whether a goroutine of this process has ever asked for a subscription. If
+// not, there is nothing to [Hub.Await].
+func (h *Hub) Active() bool { return h.active.Load() }
+
+// Await registers a waiter if the channel's subscription is confirmed; otherwise it returns
+// nil. Register the waiter before you send the request that may queue it: a push can
+// overtake the answer.
 func (h *Hub) Await(channel string, number uint64) *Waiter {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -105,10 +111,10 @@ func (h *Hub) Await(channel string, number uint64) *Waiter {
 	return h.enlist(channel, s, number)
 }
 
-// Subscribe is Await for a subscription that may not stand yet: it returns
-// once that is confirmed. Many may ask at once: one subscription is made, and
-// it outlives the one who asked first, whose ctx bounds only its own wait.
-// After an error the next caller tries anew.
+// Subscribe is Await for a subscription that may not exist yet: it returns once the
+// subscription is confirmed. If many callers ask at once, they share one subscription. The
+// ctx of a caller limits only the wait of that caller. After an error the next caller tries
+// again.
 func (h *Hub) Subscribe(ctx context.Context, channel string, number uint64) (*Waiter, error) {
 	s, err := h.subscribed(ctx, channel)
 	if err != nil {
@@ -119,8 +125,8 @@ func (h *Hub) Subscribe(ctx context.Context, channel string, number uint64) (*Wa
 	return h.enlist(channel, s, number), nil
 }
 
-// Prepare has the channel's subscription made, and waits for nothing. told is called
-// with what became of it, unless the hub is stopped.
+// Prepare starts to make the channel's subscription and does not wait. It calls told with
+// the result, unless the hub is stopped.
 func (h *Hub) Prepare(channel string, told func(error)) {
 	h.mu.Lock()
 	if h.stopped {
@@ -138,8 +144,8 @@ func (h *Hub) Prepare(channel string, told func(error)) {
 	}
 }
 
-// subscribed returns the channel's subscription once it is confirmed, with the
-// caller counted among its users.
+// subscribed returns the channel's subscription once it is confirmed. It counts the caller
+// as a user of it.
 func (h *Hub) subscribed(ctx context.Context, channel string) (*subscription, error) {
 	h.mu.Lock()
 	if h.stopped {
@@ -165,27 +171,29 @@ func (h *Hub) subscribed(ctx context.Context, channel string) (*subscription, er
 	return s, nil
 }
 
-// subscription is the channel's, which is being made if there was none. mu is held.
+// subscription returns the channel's subscription, and starts to make it if there is none.
+// mu is held.
 func (h *Hub) subscription(channel string) *subscription {
 	s := h.subs[channel]
 	if s == nil {
 		s = &subscription{channel: channel, made: make(chan struct{})}
 		h.subs[channel] = s
+		h.active.Store(true)
 		h.work.Add(1)
 		go h.subscribe(s)
 	}
 	return s
 }
 
-// Unsubscribed registers a waiter that does not wait for a subscription. It has to look
-// by itself until one stands; then its Recheck receives.
+// Unsubscribed registers a waiter that does not wait for a subscription. It must poll until
+// the subscription is confirmed; then its Recheck receives.
 func (h *Hub) Unsubscribed(channel string, number uint64) *Waiter {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.subs[channel]
 	if s != nil {
 		select {
-		case <-s.made: // since the caller gave up: adopt came too early for this waiter
+		case <-s.made: // adopt ran before this waiter was registered
 			h.use(s)
 		default:
 			s = nil
@@ -201,7 +209,7 @@ func (h *Hub) Reaches(w *Waiter) bool {
 	return w.sub != nil
 }
 
-// Replace registers a waiter in the place of w, which is forgotten.
+// Replace registers a waiter and forgets w. The new waiter has the subscription of w.
 func (h *Hub) Replace(w *Waiter, number uint64) *Waiter {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -209,7 +217,7 @@ func (h *Hub) Replace(w *Waiter, number uint64) *Waiter {
 	return h.enlist(w.channel, w.sub, number)
 }
 
-// Forget ends the waiting. A push that comes later finds nobody.
+// Forget removes a waiter. A later push for it is a stray.
 func (h *Hub) Forget(w *Waiter) {
 	h.mu.Lock()
 	delete(h.waiters, w.number)
@@ -219,7 +227,7 @@ func (h *Hub) Forget(w *Waiter) {
 	h.mu.Unlock()
 }
 
-// enlist makes a waiter of one who is counted among s's users. mu is held.
+// enlist registers a waiter, which the caller has counted as a user of s. mu is held.
 func (h *Hub) enlist(channel string, s *subscription, number uint64) *Waiter {
 	w := &Waiter{
 		Granted: make(chan Grant, 1), Recheck: make(chan struct{}, 1), FreeAt: make(chan time.Duration, 1),
@@ -238,8 +246,8 @@ func (h *Hub) use(s *subscription) {
 	}
 }
 
-// leave counts one user less. A subscription that nobody uses lingers for a
-// while: a lock that is fought over would make it anew each time. mu is held.
+// leave counts one user less. A subscription without users is kept for idleTimeout.
+// Otherwise a contended lock would make a new subscription for each wait. mu is held.
 func (h *Hub) leave(s *subscription) {
 	s.users--
 	if s.users > 0 || h.idleTimeout == 0 || h.stopped || h.subs[s.channel] != s {
@@ -248,13 +256,13 @@ func (h *Hub) leave(s *subscription) {
 	s.idle = time.AfterFunc(h.idleTimeout, func() { h.retire(s) })
 }
 
-// retire ends a subscription that nobody has used for a while.
+// retire ends a subscription that has had no user for idleTimeout.
 func (h *Hub) retire(s *subscription) {
 	h.mu.Lock()
 	select {
 	case <-s.made:
 	default:
-		s.idle = nil // whoever makes it looks again
+		s.idle = nil // it is being made; subscribe sets the timer again
 		h.mu.Unlock()
 		return
 	}
@@ -292,8 +300,8 @@ func (h *Hub) subscribe(s *subscription) {
 	}
 }
 
-// adopt gives a new subscription to those who waited without one. Before it stood,
-// a push could not reach them: they look once more. mu is held.
+// adopt gives a new subscription to the waiters that have none. Pushes could not reach them
+// before, so they poll once more. mu is held.
 func (h *Hub) adopt(s *subscription) {
 	h.use(s)
 	for _, w := range h.waiters {
@@ -306,7 +314,7 @@ func (h *Hub) adopt(s *subscription) {
 	h.leave(s)
 }
 
-// recheck tells a waiter to look by itself.
+// recheck tells a waiter to poll.
 func (w *Waiter) recheck() {
 	select {
 	case w.Recheck <- struct{}{}:
@@ -314,7 +322,7 @@ func (w *Waiter) recheck() {
 	}
 }
 
-// Stop ends all subscriptions and returns when nothing of the hub runs any more.
+// Stop ends all subscriptions. It returns when no goroutine of the hub runs.
 func (h *Hub) Stop() {
 	h.mu.Lock()
 	h.stopped = true
@@ -330,7 +338,7 @@ func (h *Hub) Stop() {
 	subs := h.subs
 	h.subs = make(map[string]*subscription)
 	h.mu.Unlock()
-	// At one time: a server that is silent is waited for once.
+	// All at the same time: if a server is silent, Stop waits for one timeout and not for many.
 	var stopping sync.WaitGroup
 	for _, s := range subs {
 		stopping.Go(s.stop)
@@ -347,19 +355,19 @@ func (h *Hub) message(payload string) {
 	w := h.waiters[number]
 	h.mu.Unlock()
 	if w == nil {
-		h.stray(number) // it gave up, or has its grant already
+		h.stray(number) // the attempt gave up, or has its grant already
 		return
 	}
 	if g.Later {
 		select {
 		case w.FreeAt <- g.Left:
-		default: // it looks anyway when it has read the first
+		default: // the waiter polls anyway after the first of them
 		}
 		return
 	}
 	select {
 	case w.Granted <- g:
-	default: // said twice
+	default: // a repeated push
 	}
 }
 

@@ -17,7 +17,7 @@ var errRefused = errors.New("refused")
 // feed is a server to subscribe to.
 type feed struct {
 	confirm time.Duration // how long a subscription takes
-	deaf    bool          // it never confirms
+	silent  bool          // it never confirms
 	err     error
 
 	mu      sync.Mutex
@@ -29,7 +29,7 @@ type feed struct {
 }
 
 func (f *feed) listen(ctx context.Context, _ string, message func(string), resumed func()) (func(), error) {
-	if f.deaf {
+	if f.silent {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
@@ -54,7 +54,7 @@ func (f *feed) onStray(number uint64) {
 	f.strays = append(f.strays, number)
 }
 
-func TestAPushForNobodyIsTold(t *testing.T) {
+func TestAPushForNoWaiterIsReported(t *testing.T) {
 	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
 		gone, err := h.Subscribe(t.Context(), "c", 7)
 		if err != nil {
@@ -75,7 +75,7 @@ func TestAPushForNobodyIsTold(t *testing.T) {
 	})
 }
 
-// read takes "NUMBER TOKEN" for a push.
+// read parses "NUMBER TOKEN" as a push.
 func read(payload string) (uint64, Grant, bool) {
 	number, token, found := strings.Cut(payload, " ")
 	n, err := strconv.ParseUint(number, 10, 64)
@@ -93,7 +93,7 @@ func bubble(t *testing.T, f func(t *testing.T, feed *feed, h *Hub)) {
 	})
 }
 
-// subscribed is a waiter on a channel.
+// subscribed registers a waiter on a channel.
 func subscribed(t *testing.T, h *Hub, channel string, number uint64) *Waiter {
 	t.Helper()
 	w, err := h.Subscribe(t.Context(), channel, number)
@@ -125,7 +125,7 @@ func TestManyWaitersShareOneSubscription(t *testing.T) {
 	})
 }
 
-func TestASubscriptionOutlivesWhoAskedFirst(t *testing.T) {
+func TestASubscriptionOutlivesItsFirstWaiter(t *testing.T) {
 	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
 		feed.confirm = 2 * time.Second
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -139,7 +139,7 @@ func TestASubscriptionOutlivesWhoAskedFirst(t *testing.T) {
 	})
 }
 
-func TestWhoCouldNotWaitForASubscriptionHasItWhenItStands(t *testing.T) {
+func TestAWaiterWithoutASubscriptionGetsItWhenItIsConfirmed(t *testing.T) {
 	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
 		feed.confirm = 2 * time.Second
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -199,7 +199,7 @@ func TestAWaiterThatComesAfterTheSubscriptionHasIt(t *testing.T) {
 	})
 }
 
-func TestWhoPreparesIsToldOfARefusal(t *testing.T) {
+func TestPrepareReportsARefusal(t *testing.T) {
 	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
 		feed.err = errRefused
 		told := make(chan error, 1)
@@ -234,7 +234,7 @@ func TestAFailedSubscriptionIsTriedAgainByTheNextCaller(t *testing.T) {
 
 func TestASubscriptionThatIsNeverConfirmedEndsWithItsTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
-		feed.deaf = true
+		feed.silent = true
 		start := time.Now()
 		_, err := h.Subscribe(t.Context(), "channel", 1)
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 3*time.Second {
@@ -265,7 +265,7 @@ func TestAPushReachesTheAttemptItIsForAndNobodyElse(t *testing.T) {
 	})
 }
 
-func TestABreakOfTheSubscriptionNudgesItsWaiters(t *testing.T) {
+func TestAfterABreakOfTheSubscriptionItsWaitersPoll(t *testing.T) {
 	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
 		other := subscribed(t, h, "another", 100)
 		waiters := []*Waiter{subscribed(t, h, "channel", 0)}
@@ -276,16 +276,16 @@ func TestABreakOfTheSubscriptionNudgesItsWaiters(t *testing.T) {
 		feed.resumed()
 		for i, w := range waiters {
 			if len(w.Recheck) != 1 || len(w.Granted) != 0 {
-				t.Errorf("waiter %d: %d nudges", i, len(w.Recheck))
+				t.Errorf("waiter %d: %d rechecks", i, len(w.Recheck))
 			}
 		}
 		if len(other.Recheck) != 0 {
-			t.Error("somebody was nudged whose subscription did not break")
+			t.Error("a waiter was told to poll whose subscription did not break")
 		}
 	})
 }
 
-func TestAChannelThatNobodyWaitsOnIsLeftAfterAWhile(t *testing.T) {
+func TestAnIdleChannelIsUnsubscribed(t *testing.T) {
 	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
 		one := subscribed(t, h, "channel", 1)
 		two := h.Await("channel", 2)
@@ -295,7 +295,7 @@ func TestAChannelThatNobodyWaitsOnIsLeftAfterAWhile(t *testing.T) {
 		if feed.stopped != 0 {
 			t.Fatal("it was left while somebody waited")
 		}
-		for range 100 { // a lock that is fought over
+		for range 100 { // a contended lock
 			h.Forget(two)
 			time.Sleep(9 * time.Second)
 			if two = h.Await("channel", 2); two == nil {
@@ -315,7 +315,7 @@ func TestAChannelThatNobodyWaitsOnIsLeftAfterAWhile(t *testing.T) {
 	})
 }
 
-func TestAConfirmationThatNobodyWaitsForAnyMoreIsLeftToo(t *testing.T) {
+func TestALateSubscriptionThatNobodyWaitsForIsUnsubscribed(t *testing.T) {
 	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
 		feed.confirm = 2 * time.Second
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -331,7 +331,7 @@ func TestAConfirmationThatNobodyWaitsForAnyMoreIsLeftToo(t *testing.T) {
 	})
 }
 
-func TestAHubWithoutLingerKeepsItsChannels(t *testing.T) {
+func TestAHubWithoutAnIdleTimeoutKeepsItsChannels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		feed := &feed{}
 		h := New(feed.listen, read, feed.onStray, 3*time.Second, 0)

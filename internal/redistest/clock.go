@@ -17,11 +17,11 @@ import (
 //go:embed testdata/clock.c
 var clockSource string
 
-// ErrNoClock says that no server can be given a clock that is moved.
+// ErrNoClock says that this system cannot give a server a clock that tests move.
 var ErrNoClock = errors.New("no server's clock can be moved here")
 
-// clockLibrary is what is put between a server and the system's clock. It is built
-// once, for all servers of this process.
+// clockLibrary is the library that is loaded between a server and the system's clock. It is
+// built once, for all servers of this process.
 var clockLibrary = sync.OnceValues(func() ([]byte, error) {
 	if runtime.GOOS != "linux" {
 		return nil, fmt.Errorf("%w: the clock of one process can be moved on Linux only, not on %s",
@@ -31,7 +31,7 @@ var clockLibrary = sync.OnceValues(func() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory that stays is no harm
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory that is left does no harm
 	library := filepath.Join(dir, "clock.so")
 	cc := exec.Command("cc", "-shared", "-fPIC", "-O1", "-o", library, "-x", "c", "-")
 	cc.Stdin = strings.NewReader(clockSource)
@@ -41,15 +41,16 @@ var clockLibrary = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(library)
 })
 
-// Movable says why clocks of servers cannot be moved here, or nil.
+// Movable returns nil if tests can move the clocks of servers here, or an error that says why
+// not.
 func Movable() error {
 	_, err := clockLibrary()
 	return err
 }
 
-// Clock gives the server a wall clock that [Server.MoveClock] moves. It works
-// on Linux, and with a C compiler, which the race detector needs as well: a
-// library is put between the server and the system's clock.
+// Clock gives the server a wall clock that [Server.MoveClock] moves. A library is loaded
+// between the server and the system's clock. So this needs Linux and a C compiler, which the
+// race detector needs as well.
 func Clock() Option {
 	return func(s *Server) {
 		text, err := clockLibrary()
@@ -63,13 +64,13 @@ func Clock() Option {
 	}
 }
 
-// MoveClock sets the server's wall clock, which [Clock] gave it, to be ahead of
-// the true time, or behind if d is below 0, at once and until it is moved again.
+// MoveClock sets the server's wall clock, which [Clock] gave it, to d ahead of the true time,
+// or behind it if d is below 0. This lasts until the clock is moved again.
 func (s *Server) MoveClock(d time.Duration) {
 	s.t.Helper()
 	f, err := os.OpenFile(s.clock, os.O_WRONLY, 0)
 	if err == nil {
-		// In place and in one piece, for the server has the file in its memory.
+		// In place and in one write, because the server has mapped the file.
 		_, err = f.WriteAt(native.NativeEndian.AppendUint64(nil, uint64(d.Milliseconds())), 0)
 		err = errors.Join(err, f.Close())
 	}

@@ -13,21 +13,21 @@ import (
 	"github.com/holdfast-go/holdfast/internal/slot"
 )
 
-// nodeTimeout is for how long a Cluster's node may be silent before the others
-// call it failed, unless [NodeTimeout] says otherwise. On a busy machine a
-// shorter one has healthy nodes replaced, at the cost of their last writes.
+// nodeTimeout is how long a node of a Cluster may be silent before the others call it failed,
+// unless [NodeTimeout] says otherwise. On a busy machine a shorter time would replace healthy
+// nodes, and their last writes would be lost.
 const nodeTimeout = 5 * time.Second
 
-// Cluster is six servers on loopback: three primaries, the first three of
-// Nodes, and a replica of each behind them.
+// Cluster is six servers on loopback: three primaries, which are the first three of Nodes, and
+// a replica of each.
 type Cluster struct {
 	Nodes []*Server
 	t     testing.TB
 	ids   map[string]*Server
 }
 
-// StartCluster runs a Cluster until the test ends. It returns once every node
-// says that all slots are served and every replica is in step.
+// StartCluster runs a Cluster until the test ends. It returns once every node reports that all
+// slots are served and that every replica is in sync.
 func StartCluster(t testing.TB, opts ...Option) *Cluster {
 	t.Helper()
 	opts = append([]Option{inCluster}, opts...)
@@ -54,8 +54,8 @@ func StartCluster(t testing.TB, opts ...Option) *Cluster {
 	return c
 }
 
-// meet introduces the nodes to the first one, and reports who is missed still. A
-// node forgets an introduction that is not answered within its timeout.
+// meet introduces the nodes to the first one, and reports which are still missing. A node
+// forgets an introduction that is not answered within its timeout.
 func (c *Cluster) meet() error {
 	var missed error
 	for _, s := range c.Nodes[1:] {
@@ -76,20 +76,20 @@ func (c *Cluster) meet() error {
 	return missed
 }
 
-// inCluster makes a server a Cluster's node. Its bus has a free port too, for
-// the usual one, 10,000 above, may be nobody's to give.
+// inCluster makes a server a node of a Cluster. Its bus gets a free port too, because the
+// usual one, 10,000 above, may not be free.
 func inCluster(s *Server) {
 	replicated(s)
 	Needs("for `WaitReplicas`")(s)
 	BusPort()(s)
 	NodeTimeout(nodeTimeout)(s)
 	s.args = append(s.args, "--cluster-enabled", "yes",
-		// A replica that has been in touch at all may stand for election.
+		// Any replica that was ever connected may stand for election.
 		"--cluster-replica-validity-factor", "0")
 }
 
-// NodeTimeout sets for how long a Cluster's node may be silent before the
-// others call it failed: short, for tests that kill one.
+// NodeTimeout sets how long a node of a Cluster may be silent before the others call it
+// failed. Tests that kill a node make it short.
 func NodeTimeout(d time.Duration) Option {
 	return Args("--cluster-node-timeout", strconv.FormatInt(d.Milliseconds(), 10))
 }
@@ -106,9 +106,8 @@ func (c *Cluster) Addrs() []string {
 	return addrs
 }
 
-// AwaitReady waits until every node that runs says that the Cluster is in
-// order, sees three primaries with all slots between them, and its replicas
-// are in step.
+// AwaitReady waits until every running node reports that the Cluster is healthy, sees three
+// primaries that have all slots, and sees its replicas in sync.
 func (c *Cluster) AwaitReady() {
 	c.t.Helper()
 	begun := time.Now()
@@ -125,9 +124,10 @@ func (c *Cluster) AwaitReady() {
 	})
 }
 
-// adopt gives the server, if it is a primary, the slots that are nobody's for it. A
-// replica that takes over just after a slot was given back to its primary may not have
-// heard of that: then it is nobody's for good, and Redis leaves that to the operator.
+// adopt assigns to the server, if it is a primary, the slots that have no owner in its view. A
+// slot may return to a primary just before a replica of that primary takes over. If the
+// replica has not learned of it, the slot has no owner for good: Redis leaves that to the
+// operator.
 func (s *Server) adopt() error {
 	c, err := s.dial()
 	if err != nil {
@@ -190,8 +190,7 @@ func (c *Cluster) ready(s *Server) error {
 	return nil
 }
 
-// Home returns the node that had the slot of a key, or of a channel, to begin
-// with.
+// Home returns the node that had the slot of a key, or of a channel, at the start.
 func (c *Cluster) Home(key string) *Server {
 	n := slot.Of(key)
 	for i := range 3 {
@@ -208,7 +207,7 @@ func (c *Cluster) Do(t testing.TB, key string, args ...any) any {
 	return c.Home(key).Do(t, args...)
 }
 
-// Each runs a command on every node that runs.
+// Each runs a command on every running node.
 func (c *Cluster) Each(t testing.TB, args ...any) {
 	t.Helper()
 	for _, s := range c.Nodes {
@@ -218,8 +217,7 @@ func (c *Cluster) Each(t testing.TB, args ...any) {
 	}
 }
 
-// Owner returns the node that serves the slot, as the nodes that run see it:
-// the one that says so itself.
+// Owner returns the running node that reports itself as the owner of the slot.
 func (c *Cluster) Owner(n int) *Server {
 	c.t.Helper()
 	var owner *Server
@@ -235,7 +233,7 @@ func (c *Cluster) Owner(n int) *Server {
 	return owner
 }
 
-// ReplicasOf returns the nodes that run and replicate s.
+// ReplicasOf returns the running replicas of s.
 func (c *Cluster) ReplicasOf(s *Server) []*Server {
 	c.t.Helper()
 	var replicas []*Server
@@ -247,8 +245,8 @@ func (c *Cluster) ReplicasOf(s *Server) []*Server {
 	return replicas
 }
 
-// FailOver makes a replica of s its successor by agreement, which loses no
-// write, and returns it once it is a primary.
+// FailOver makes a replica of s its successor. The two coordinate, so no write is lost. It
+// returns the successor once that is a primary.
 func (c *Cluster) FailOver(s *Server) *Server {
 	c.t.Helper()
 	replicas := c.ReplicasOf(s)
@@ -256,7 +254,7 @@ func (c *Cluster) FailOver(s *Server) *Server {
 		c.t.Fatalf("redistest: %s has no replica", s.Addr())
 	}
 	next := replicas[0]
-	// A primary that does not know yet that this is its replica ignores it.
+	// A primary ignores a replica that it does not know yet.
 	until(c.t, "the primary knows its replica", func() error {
 		text, err := s.ask("CLUSTER", "REPLICAS", s.id)
 		if err == nil && !strings.Contains(text, next.id) {
@@ -264,7 +262,7 @@ func (c *Cluster) FailOver(s *Server) *Server {
 		}
 		return err
 	})
-	// A server that is busy gives a failover up after 5 s, for good.
+	// A busy server gives a failover up for good after 5 s.
 	var begun time.Time
 	until(c.t, next.Addr()+" is a master", func() error {
 		info, err := next.ask("INFO", "replication")
@@ -281,14 +279,14 @@ func (c *Cluster) FailOver(s *Server) *Server {
 	return next
 }
 
-// Migrate moves a slot with its keys to another primary, in the steps that
-// redis-cli takes: between them requests are answered with ASK.
+// Migrate moves a slot with its keys to another primary, in the steps of redis-cli. Between
+// the steps, the servers answer requests with ASK.
 func (c *Cluster) Migrate(n int, from, to *Server) {
 	c.t.Helper()
 	c.insist(to, "CLUSTER", "SETSLOT", n, "IMPORTING", from.id)
 	c.insist(from, "CLUSTER", "SETSLOT", n, "MIGRATING", to.id)
 	for {
-		// Who is busy does not say which keys there are: that is no slot without keys.
+		// A busy server does not list the keys. That does not mean that there are none.
 		keys, _ := c.insist(from, "CLUSTER", "GETKEYSINSLOT", n, 100).([]any)
 		if len(keys) == 0 {
 			break
@@ -300,7 +298,7 @@ func (c *Cluster) Migrate(n int, from, to *Server) {
 	c.Assign(n, from, to)
 }
 
-// migrate is the command that moves a key to a server.
+// migrate returns the command that moves a key to a server.
 func migrate(to *Server, key any) []any {
 	command := []any{"MIGRATE", "127.0.0.1", to.port, "", 0, Patience.Milliseconds()}
 	if user, password := to.Admin(); user != "" {
@@ -309,13 +307,13 @@ func migrate(to *Server, key any) []any {
 	return append(command, "KEYS", key)
 }
 
-// Assign ends the migration of a slot, and returns once every node that runs
-// knows the new owner and its epoch. A slot that moved on before that could be
-// claimed by two with one epoch, and the loser throws its records away.
+// Assign ends the migration of a slot. It returns once every running node knows the new owner
+// and its epoch. If the slot moved on before that, two nodes could claim it with one epoch,
+// and one of them would delete its records.
 func (c *Cluster) Assign(n int, from, to *Server) {
 	c.t.Helper()
-	// The new owner first: two may say for a moment that they own the slot,
-	// which is better than nobody.
+	// The new owner first: for a moment two nodes may claim the slot, which is better than
+	// none.
 	c.insist(to, "CLUSTER", "SETSLOT", n, "NODE", to.id)
 	c.insist(from, "CLUSTER", "SETSLOT", n, "NODE", to.id)
 	until(c.t, "all nodes know the slot's new owner", func() error {
@@ -350,9 +348,8 @@ func (s *Server) epoch(field string) (int, error) {
 	return strconv.Atoi(infoField(info, field))
 }
 
-// MigrateLoop moves a slot back and forth between its owner and another
-// primary until stop is called. The slot is then where it was. moves tells how
-// often it has moved so far.
+// MigrateLoop moves a slot back and forth between its owner and another primary until stop is
+// called. Then the slot is where it was. moves returns how often it has moved so far.
 func (c *Cluster) MigrateLoop(n int) (moves func() int64, stop func()) {
 	c.t.Helper()
 	home := c.Owner(n)
@@ -385,7 +382,7 @@ func (c *Cluster) MigrateLoop(n int) (moves func() int64, stop func()) {
 	return count.Load, stop
 }
 
-// insist repeats an order until the server does not refuse it, and answers what it says.
+// insist repeats a command until the server does not refuse it, and returns the answer.
 func (c *Cluster) insist(s *Server, args ...any) (reply any) {
 	c.t.Helper()
 	until(c.t, fmt.Sprintf("%s carries out %v", s.Addr(), args), func() error {
@@ -405,11 +402,11 @@ func (c *Cluster) ok(reply any) {
 	}
 }
 
-// owns reports whether the server says that it serves the slot.
+// owns reports whether the server claims the slot.
 func (s *Server) owns(n int) bool { return s.sees(n, s.id) }
 
-// sees reports whether to the server's knowledge the node with this id is a
-// primary and serves the slot.
+// sees reports whether, in the server's view, the node with this id is a primary and serves
+// the slot.
 func (s *Server) sees(n int, id string) bool {
 	text, err := s.ask("CLUSTER", "NODES")
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Error is an error that the server answered, its code first.
+// Error is an error answer of the server. It begins with the code.
 type Error string
 
 func (e Error) Error() string { return string(e) }
 
-// Conn is one connection that speaks RESP2, for the side of a test that is
-// not under test. It is not safe for concurrent use.
+// Conn is one connection that speaks RESP2. Tests use it beside the code under test. It is not
+// safe for concurrent use.
 //
 // Answers are string (simple and bulk), int64, [Error], []any or nil.
 type Conn struct {
@@ -23,8 +23,8 @@ type Conn struct {
 	r   *bufio.Reader
 }
 
-// Dial connects to addr, a server's or a proxy's, as the default user. The
-// connection is closed with the test.
+// Dial connects to a server or proxy at addr as the default user. The connection is closed
+// with the test.
 func Dial(t testing.TB, addr string) *Conn {
 	t.Helper()
 	c, err := dial(addr, Secured())
@@ -35,7 +35,7 @@ func Dial(t testing.TB, addr string) *Conn {
 	return c
 }
 
-// Dial connects to the server as somebody who may do everything.
+// Dial connects to the server as a user who may do everything.
 func (s *Server) Dial(t testing.TB) *Conn {
 	t.Helper()
 	c, err := s.dial()
@@ -46,9 +46,8 @@ func (s *Server) Dial(t testing.TB) *Conn {
 	return c
 }
 
-// Do runs one command on a connection of its own, as somebody who may do
-// everything, and returns the answer.
-// Only a broken connection fails the test: an [Error] is an answer.
+// Do runs one command on its own connection, as a user who may do everything, and returns the
+// answer. Only a broken connection fails the test: an [Error] is an answer.
 func (s *Server) Do(t testing.TB, args ...any) any {
 	t.Helper()
 	c, err := s.dial()
@@ -59,7 +58,7 @@ func (s *Server) Do(t testing.TB, args ...any) any {
 	return c.Do(t, args...)
 }
 
-// Do sends one command and returns the answer to it.
+// Do sends one command and returns its answer.
 func (c *Conn) Do(t testing.TB, args ...any) any {
 	t.Helper()
 	reply, err := c.try(args...)

@@ -5,12 +5,11 @@ import (
 	"testing"
 )
 
-// forbearance is the silence, in milliseconds, after which nodes that forbear
-// are replaced: no test keeps them silent for so long.
+// forbearance is the silence, in milliseconds, after which a node is replaced once Forbear was
+// called. No test keeps a node silent for so long.
 const forbearance = 60_000
 
-// attentive is the silence, in milliseconds, after which a node that was killed
-// is replaced.
+// attentive is the silence, in milliseconds, after which a killed node is replaced.
 const attentive = 1000
 
 // Forbear keeps the Cluster from replacing a node that a test makes silent.
@@ -19,9 +18,9 @@ func (c *Cluster) Forbear(t testing.TB) {
 	c.Each(t, "CONFIG", "SET", "cluster-node-timeout", forbearance)
 }
 
-// Lose kills the owner of a slot, and returns it once a replica has taken over.
-// From then on the Cluster forbears: a busy machine would bring a second failover,
-// which loses what the successor has written.
+// Lose kills the owner of a slot, and returns it once a replica has taken over. It calls
+// Forbear, because a busy machine could cause a second failover, and the writes of the
+// successor would be lost.
 func (c *Cluster) Lose(t testing.TB, n int) *Server {
 	t.Helper()
 	old := c.Owner(n)
@@ -37,15 +36,14 @@ func (c *Cluster) Lose(t testing.TB, n int) *Server {
 	return old
 }
 
-// Forbear keeps the Sentinels from replacing a primary that a test makes
-// silent.
+// Forbear keeps the Sentinels from replacing a primary that a test makes silent.
 func (g *Sentinel) Forbear(t testing.TB) {
 	t.Helper()
 	g.mind(t, forbearance)
 }
 
-// Lose kills the primary, and returns it once there is another. From then on the
-// Sentinels forbear, as in [Cluster.Lose].
+// Lose kills the primary, and returns it once there is another. It calls Forbear, as
+// [Cluster.Lose] does.
 func (g *Sentinel) Lose(t testing.TB) *Server {
 	t.Helper()
 	old := g.Primary()
@@ -56,7 +54,7 @@ func (g *Sentinel) Lose(t testing.TB) *Server {
 	return old
 }
 
-// mind sets after which silence of the primary, in milliseconds, it is replaced.
+// mind sets the silence, in milliseconds, after which the primary is replaced.
 func (g *Sentinel) mind(t testing.TB, silence int) {
 	t.Helper()
 	for _, s := range g.Sentinels {

@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// readFrame reads one whole RESP value, of version 2 or 3, and returns its
-// bytes as they came.
+// readFrame reads one whole RESP value, of version 2 or 3, and returns its bytes unchanged.
 func readFrame(r *bufio.Reader) ([]byte, error) { return appendFrame(nil, r) }
 
 func appendFrame(b []byte, r *bufio.Reader) ([]byte, error) {

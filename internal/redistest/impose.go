@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Imposition is a fault of a [Proxy] beside its others: several may be in force at
-// once, and each is lifted by itself.
+// Imposition is one of several faults of a [Proxy]. Several may be in force at once, and each
+// is lifted by itself.
 type Imposition struct {
 	proxy *Proxy
 	fault fault
@@ -43,7 +43,7 @@ func (i *Imposition) DropRepliesAndCut(n int, commands ...string) {
 	i.proxy.update(func() { i.fault.drops, i.fault.dropCut, i.fault.dropOnly = n, true, commands })
 }
 
-// faults are those in force. The proxy's mutex must be held.
+// faults returns the faults in force. The proxy's mutex must be held.
 func (p *Proxy) faults() []*fault {
 	all := []*fault{&p.fault}
 	for _, i := range p.imposed {
@@ -52,8 +52,8 @@ func (p *Proxy) faults() []*fault {
 	return all
 }
 
-// worst is all faults in force as one, but for the answers to be swallowed. The
-// proxy's mutex must be held.
+// worst returns all faults in force as one, without the answers to swallow. The proxy's mutex
+// must be held.
 func (p *Proxy) worst() fault {
 	if len(p.imposed) == 0 {
 		return p.fault

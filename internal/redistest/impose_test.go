@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Two faults of one proxy: the end of one is not the end of the other.
+// If one of two faults of a proxy ends, the other goes on.
 func TestEachOfTwoFaultsIsLiftedByItself(t *testing.T) {
 	s := redistest.Start(t, everything)
 	p := redistest.NewProxy(t, s.Addr())
@@ -31,7 +31,7 @@ func TestEachOfTwoFaultsIsLiftedByItself(t *testing.T) {
 	}
 }
 
-// A save fails while something is in its way, and not afterwards.
+// Saves fail only while SpoilSaves is in force.
 func TestSpoiltSavesFail(t *testing.T) {
 	s := redistest.Start(t, everything)
 	s.Do(t, "CONFIG", "SET", "save", "3600 100000000")

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// Info returns one field of the server's INFO, such as "connected_clients",
-// empty if it has no such field.
+// Info returns one field of the server's INFO, such as "connected_clients". It is empty if
+// there is no such field.
 func (s *Server) Info(t testing.TB, field string) string {
 	t.Helper()
 	text, _ := s.Do(t, "INFO", "everything").(string)
 	return infoField(text, field)
 }
 
-// Product returns which server it is, redis or valkey, and its version. Valkey
-// also names the version of Redis that it stands in for.
+// Product returns the server's product, redis or valkey, and its version. Valkey also names
+// the version of Redis with which it is compatible.
 func (s *Server) Product(t testing.TB) (name, version string) {
 	t.Helper()
 	text, _ := s.Do(t, "INFO", "server").(string)
@@ -36,9 +36,8 @@ func (s *Server) WaitsForDisks(t testing.TB) bool {
 	return len(known) == 1 && known[0] != nil
 }
 
-// CommandCalls returns how often each command was called since the start or
-// since ResetStats, by its lower-case name ("evalsha", "client|setname"),
-// calls from scripts included.
+// CommandCalls returns how often each command was called since the start or since ResetStats,
+// including calls from scripts. The keys are names in lower case: "evalsha", "client|setname".
 func (s *Server) CommandCalls(t testing.TB) map[string]int64 {
 	t.Helper()
 	text, _ := s.Do(t, "INFO", "commandstats").(string)
@@ -65,8 +64,8 @@ func (s *Server) ResetStats(t testing.TB) {
 	s.Do(t, "CONFIG", "RESETSTAT")
 }
 
-// ask is Do for a server that may be gone: an error of the server is one, and
-// a list is one text.
+// ask is Do for a server that may have ended. An error answer is an error, and a list is one
+// text.
 func (s *Server) ask(args ...any) (string, error) {
 	c, err := s.dial()
 	if err != nil {
@@ -107,7 +106,7 @@ func (s *Server) awaitReplicas(t testing.TB, n string) {
 	})
 }
 
-// until asks until there is no error, but not for ever.
+// until calls ask until it returns no error. After [Patience] the test fails.
 func until(t testing.TB, what string, ask func() error) {
 	t.Helper()
 	late := time.NewTimer(Patience)
@@ -136,8 +135,8 @@ func infoField(info, field string) string {
 	return ""
 }
 
-// Await asks until the answer is yes, but not for ever: for what no event
-// tells of, the state of servers.
+// Await calls yes until it returns true, for states of servers that no event reports. After
+// [Patience] the test fails.
 func Await(t testing.TB, what string, yes func() bool) {
 	t.Helper()
 	until(t, what, func() error {
@@ -148,7 +147,7 @@ func Await(t testing.TB, what string, yes func() bool) {
 	})
 }
 
-// Next waits for what comes from a channel.
+// Next waits for a value from a channel.
 func Next[T any](t testing.TB, what string, c <-chan T) T {
 	t.Helper()
 	late := time.NewTimer(Patience)

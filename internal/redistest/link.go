@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// link is one client connection through a proxy and its way to the server,
-// which is opened for the first request that may pass.
+// link is one client connection through a proxy, and the connection to the server for it. The
+// latter is opened for the first request that may pass.
 type link struct {
 	proxy  *Proxy
 	client net.Conn
@@ -76,7 +76,7 @@ func (l *link) close() {
 	delete(l.proxy.links, l)
 }
 
-// requests moves what the client says.
+// requests forwards the client's requests.
 func (l *link) requests(serving *sync.WaitGroup) {
 	p, r := l.proxy, bufio.NewReader(l.client)
 	for {
@@ -105,15 +105,15 @@ func (l *link) requests(serving *sync.WaitGroup) {
 	}
 }
 
-// gone reports that the client has left a connection that was made in a black
-// hole. Where no route is, none would have been made: a server that is met by
-// thousands of them at the end of a fault would meet what no network delivers.
-// What was sent before over a connection that stood is another thing: that comes.
+// gone reports whether the client has closed a connection that it opened in a black hole. On a
+// network without a route, that connection would not exist. Without this check, thousands of
+// them could reach the server at the end of a fault, which no network does. What was sent over
+// an earlier connection does arrive.
 func (l *link) gone(r *bufio.Reader) bool {
 	l.mu.Lock()
-	stood := l.server != nil
+	reached := l.server != nil
 	l.mu.Unlock()
-	if stood {
+	if reached {
 		return false
 	}
 	l.client.SetReadDeadline(time.Now().Add(time.Millisecond)) //nolint:errcheck // the reading says so
@@ -122,7 +122,7 @@ func (l *link) gone(r *bufio.Reader) bool {
 	return errors.Is(err, io.EOF)
 }
 
-// connect returns the way to the server, made when it is first needed.
+// connect returns the connection to the server. It is made when it is first needed.
 func (l *link) connect(serving *sync.WaitGroup) (net.Conn, error) {
 	l.mu.Lock()
 	server := l.server
@@ -155,8 +155,8 @@ type reply struct {
 	due     time.Time
 }
 
-// replies moves what the server says. Reading goes on while an answer is
-// delayed, so that a delay is a latency and not a bandwidth.
+// replies forwards what the server sends. Reading goes on while an answer is delayed, so a
+// delay adds latency and does not limit bandwidth.
 func (l *link) replies(server net.Conn) {
 	p, r := l.proxy, bufio.NewReader(server)
 	queue := make(chan reply, 4096)
@@ -216,8 +216,8 @@ func (l *link) deliver(next reply) bool {
 	return true
 }
 
-// expect remembers that an answer to words will come. A subscription is
-// answered by pushes, which are nobody's answer.
+// expect notes that an answer to words will come. A subscription is answered by pushes, which
+// count as no answer.
 func (l *link) expect(words []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// LogSize is how long the log of a server is that was started with
-// --appendonly yes, in bytes.
+// LogSize returns the length, in bytes, of the log of a server that was started with
+// --appendonly yes.
 func (s *Server) LogSize() int64 {
 	s.t.Helper()
 	info, err := os.Stat(s.appendOnly())
@@ -17,8 +17,8 @@ func (s *Server) LogSize() int64 {
 	return info.Size()
 }
 
-// CutLog shortens the log of a server that was killed, as the failure of a
-// machine does to what was written and not yet synced.
+// CutLog shortens the log of a killed server. A machine that fails loses in this way what was
+// written and not yet synced.
 func (s *Server) CutLog(size int64) {
 	s.t.Helper()
 	if err := os.Truncate(s.appendOnly(), size); err != nil {
@@ -26,7 +26,7 @@ func (s *Server) CutLog(size int64) {
 	}
 }
 
-// appendOnly is the file to which the log is written now.
+// appendOnly returns the file to which the server writes the log now.
 func (s *Server) appendOnly() string {
 	s.t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.dir, "appendonlydir", "*.incr.aof"))

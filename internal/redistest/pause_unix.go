@@ -4,8 +4,8 @@ package redistest
 
 import "syscall"
 
-// Pause stops the server's process: its connections stay open, and what is
-// sent to them waits in the kernel until Continue.
+// Pause stops the server's process. Its connections remain open, and the kernel keeps what is
+// sent to them until Continue.
 func (s *Server) Pause() { s.t.Helper(); s.signal(syscall.SIGSTOP) }
 
 // Continue lets a paused server run on.

@@ -11,13 +11,12 @@ import (
 	"testing"
 )
 
-// manual is the page that says which rights a client needs. What it says is
-// what the clients of secured servers have, so that it is neither too little
-// nor out of date.
+// manual is the page that says which permissions a client needs. The clients of secured
+// servers get exactly these, so the page is complete and up to date.
 const manual = "docs/operating.md"
 
-// Rights are what the manual gives a client of the server, secured or not, in
-// the words of ACL SETUSER.
+// Rights returns the permissions that the manual gives a client of the server, secured or not,
+// as arguments of ACL SETUSER.
 func (s *Server) Rights(t testing.TB) []string {
 	t.Helper()
 	rules, err := s.rights()
@@ -54,8 +53,8 @@ func (s *Server) rights() ([]string, error) {
 	return rules, nil
 }
 
-// Needs gives the clients of a secured server what a row of the manual's table
-// lists, by the words that it begins with.
+// Needs gives the clients of a secured server the permissions in a row of the manual's table.
+// row is the beginning of that row.
 func Needs(row string) Option { return func(s *Server) { s.roles = append(s.roles, row) } }
 
 // readManual finds the manual above the directory that a test runs in.
@@ -79,8 +78,8 @@ func readManual() (string, error) {
 
 var userLine = regexp.MustCompile("ACL SETUSER locks on >SECRET ((?:[^`\n]|\n +)+)")
 
-// manualUser is the user that the manual makes, for a tenant. In a Cluster the
-// last line stands back for the Cluster's.
+// manualUser returns the user that the manual makes, for a tenant. In a Cluster, the line for
+// the Cluster replaces the last line.
 func manualUser(text, tenant string, cluster bool) ([]string, error) {
 	found := userLine.FindStringSubmatch(text)
 	if found == nil {
@@ -107,7 +106,7 @@ func manualUser(text, tenant string, cluster bool) ([]string, error) {
 
 var code = regexp.MustCompile("`([^`]+)`")
 
-// manualRow is what a row of the table gives, by the words that it begins with.
+// manualRow returns the permissions in a row of the table. words is the beginning of the row.
 func manualRow(text, words string) ([]string, error) {
 	for line := range strings.Lines(text) {
 		who, what, ok := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
@@ -123,8 +122,8 @@ func manualRow(text, words string) ([]string, error) {
 	return nil, fmt.Errorf("the table in %s has no row %q", manual, words)
 }
 
-// withoutWaitAOF tells a server from before Redis 7.2, to which a right to a
-// command that it does not know is an error.
+// withoutWaitAOF reports whether the server is older than Redis 7.2. Such a server refuses a
+// permission for a command that it does not know.
 func withoutWaitAOF(binary string) (bool, error) {
 	said, err := exec.Command(binary, "--version").Output()
 	return strings.Contains(string(said), " v=7.0."), err

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// starter hands commands to the one thread that starts them all.
+// starter passes commands to the one thread that starts them all.
 var starter struct {
 	once sync.Once
 	todo chan func()
@@ -16,9 +16,9 @@ var starter struct {
 // startTied starts cmd so that the kernel kills it when this process dies,
 // even by SIGKILL: no server outlives a test binary that timed out.
 //
-// The kernel ties the child to the *thread* that forked it, and Go ends
-// threads at will, which would kill the server in the middle of a test. So
-// one goroutine keeps one thread for ever and starts every server on it.
+// The kernel ties the child to the *thread* that forked it. Go may end any thread, which would
+// kill the server in the middle of a test. So one goroutine keeps one thread for ever and
+// starts every server on it.
 func startTied(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	starter.once.Do(func() {

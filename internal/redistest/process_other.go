@@ -4,6 +4,6 @@ package redistest
 
 import "os/exec"
 
-// startTied starts cmd. Only Linux can tie its life to ours: elsewhere a test
-// binary that is killed leaves its server behind.
+// startTied starts cmd. Only Linux can end it with this process. On other systems a test
+// binary that is killed leaves its servers behind.
 func startTied(cmd *exec.Cmd) error { return cmd.Start() }

@@ -27,12 +27,11 @@ type Event struct {
 	Request []string // the command's words as the client sent them
 }
 
-// Proxy is a TCP proxy between a client and a server. It knows requests from
-// answers, and answers from pushed messages, so that a test can let a request
-// take effect and swallow just its answer. Faults are switched on and off at
-// run time; all methods are safe for concurrent use.
+// Proxy is a TCP proxy between a client and a server. It tells requests, answers and pushed
+// messages apart. So a test can let a request take effect and drop only its answer. A test
+// switches faults on and off at run time. All methods are safe for concurrent use.
 //
-// Before a secured server it is where the clients' TLS ends and its own begins.
+// In front of a secured server, the proxy ends the clients' TLS and begins its own.
 type Proxy struct {
 	target   string
 	listener net.Listener
@@ -69,8 +68,7 @@ type fault struct {
 	dropOnly  []string // of these commands; of all if empty
 }
 
-// NewProxy starts a proxy to target that passes everything, until the test
-// ends.
+// NewProxy starts a proxy to target. It passes everything, and ends with the test.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -104,31 +102,30 @@ func NewProxy(t testing.TB, target string) *Proxy {
 // Addr returns the address that clients connect to.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Pass ends every fault. What a black hole held back goes on its way.
+// Pass ends every fault. It forwards what a black hole held back.
 func (p *Proxy) Pass() { p.update(func() { p.fault = fault{} }) }
 
-// BlackHole lets nothing through in either direction, as a lost route does:
-// connections stay open, new ones are accepted, nobody hears anything.
+// BlackHole lets nothing through in either direction, as a lost route does. Connections remain
+// open and new ones are accepted, but nothing arrives.
 func (p *Proxy) BlackHole() { p.update(func() { p.fault.blackHole = true }) }
 
 // Delay holds every answer and pushed message back for d.
 func (p *Proxy) Delay(d time.Duration) { p.update(func() { p.fault.delay = d }) }
 
-// Stagger holds the requests of every other connection back for d, so that those
-// of a client with several connections arrive in another order than they were
-// sent in. Overtaken counts them.
+// Stagger delays the requests of every other connection by d. So the requests of a client with
+// several connections arrive in another order than it sent them. Overtaken counts them.
 func (p *Proxy) Stagger(d time.Duration) { p.update(func() { p.fault.stagger = d }) }
 
-// Overtaken is how many requests have gone past an earlier one of another
-// connection that [Proxy.Stagger] held back.
+// Overtaken returns how many requests have overtaken an earlier one of another connection that
+// [Proxy.Stagger] delayed.
 func (p *Proxy) Overtaken() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.overtook
 }
 
-// slow holds a request back, if its connection is one of the slow ones; false
-// says that the connection was closed meanwhile.
+// slow delays a request if its connection is one of the slow ones. It returns false if the
+// connection was closed meanwhile.
 func (p *Proxy) slow(l *link) bool {
 	p.mu.Lock()
 	p.arrivals++
@@ -162,10 +159,9 @@ func (p *Proxy) slow(l *link) bool {
 // RefuseNew makes the proxy reset each new connection at once.
 func (p *Proxy) RefuseNew(refuse bool) { p.update(func() { p.fault.refuse = refuse }) }
 
-// DropReplies swallows the next n answers to the given commands, or to any
-// command if none is given. The requests run at the server. A client that
-// pipelines gets the answers of later requests in the place of the lost ones:
-// for such a client use [Proxy.DropRepliesAndCut].
+// DropReplies drops the next n answers to the given commands, or to any command if none is
+// given. The requests run at the server. A client that pipelines takes the answers of later
+// requests for the lost ones: for such a client use [Proxy.DropRepliesAndCut].
 func (p *Proxy) DropReplies(n int, commands ...string) { p.drop(n, false, commands) }
 
 // DropRepliesAndCut is DropReplies, and each time closes the connection.
@@ -188,8 +184,8 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Hook has f called with every event, from the goroutine that moves the
-// request on: what f delays is delayed, what f switches holds from there on.
+// Hook calls f for every event, from the goroutine that forwards the request. If f takes time,
+// the request is delayed. Faults that f switches are in force from then on.
 func (p *Proxy) Hook(f func(Event)) { p.update(func() { p.hook = f }) }
 
 // Count returns how many requests of command have reached stage so far.
@@ -199,8 +195,7 @@ func (p *Proxy) Count(stage Stage, command string) int64 {
 	return p.counts[stageOf{stage, strings.ToUpper(command)}]
 }
 
-// Await waits until n requests of command have reached stage since the proxy
-// was started.
+// Await waits until n requests of command have reached stage since the proxy was started.
 func (p *Proxy) Await(t testing.TB, stage Stage, command string, n int64) {
 	t.Helper()
 	late := time.NewTimer(Patience)
@@ -224,7 +219,7 @@ func (p *Proxy) Await(t testing.TB, stage Stage, command string, n int64) {
 	}
 }
 
-// update switches something and wakes everybody who waits for that.
+// update changes the faults and wakes the goroutines that wait for that.
 func (p *Proxy) update(change func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -235,7 +230,7 @@ func (p *Proxy) update(change func()) {
 
 func (p *Proxy) note(stage Stage, request []string) {
 	if len(request) == 0 {
-		return // the answer to no request that we know: a push of version 2
+		return // it answers no request that we know: a push of version 2
 	}
 	p.mu.Lock()
 	hook := p.hook
@@ -243,7 +238,7 @@ func (p *Proxy) note(stage Stage, request []string) {
 	if hook != nil {
 		hook(Event{stage, request})
 	}
-	// Counted last: who awaits the count finds the hook's work done.
+	// Counted last: when Await returns, the hook has run.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.counts[stageOf{stage, strings.ToUpper(request[0])}]++
@@ -253,8 +248,8 @@ func (p *Proxy) note(stage Stage, request []string) {
 	}
 }
 
-// swallow reports whether the answer to request is to be dropped, and whether
-// the connection is to be closed with it.
+// swallow reports whether to drop the answer to request, and whether to close the connection
+// as well.
 func (p *Proxy) swallow(request []string) (drop, cut bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -273,8 +268,8 @@ func (p *Proxy) swallow(request []string) (drop, cut bool) {
 	return false, false
 }
 
-// gate waits while the proxy is a black hole. It answers whether it was one, and
-// whether the connection is still there.
+// gate waits while the proxy is a black hole. It returns whether it was one, and whether the
+// connection is still open.
 func (p *Proxy) gate(l *link) (was, there bool) {
 	for {
 		p.mu.Lock()

@@ -214,21 +214,21 @@ func TestStaggeredConnectionsOvertakeEachOther(t *testing.T) {
 func TestWhatWasGivenUpInABlackHoleIsNotDelivered(t *testing.T) {
 	s := redistest.Start(t, everything)
 	p := redistest.NewProxy(t, s.Addr())
-	stood := redistest.Dial(t, p.Addr())
-	stood.Do(t, "PING")
+	open := redistest.Dial(t, p.Addr())
+	open.Do(t, "PING")
 	p.BlackHole()
-	stood.Send(t, "INCR", "stood")
+	open.Send(t, "INCR", "open")
 	never := redistest.Dial(t, p.Addr())
 	never.Send(t, "INCR", "never")
 	waits := redistest.Dial(t, p.Addr())
 	waits.Send(t, "INCR", "waits")
 	p.Await(t, redistest.Arrived, "INCR", 3)
-	stood.Close()
+	open.Close()
 	never.Close()
 	p.Pass()
 	waits.Receive(t)
-	redistest.Await(t, "what was sent over a standing connection arrives", func() bool {
-		return s.Do(t, "GET", "stood") == "1"
+	redistest.Await(t, "what was sent over an open connection arrives", func() bool {
+		return s.Do(t, "GET", "open") == "1"
 	})
 	if got := s.Do(t, "GET", "never"); got != nil {
 		t.Errorf("a connection that never was has delivered: %v", got)

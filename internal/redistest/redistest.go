@@ -1,15 +1,13 @@
-// Package redistest gives tests a real server and a network that fails on
-// demand.
+// Package redistest gives tests a real server, and a network that fails on demand.
 //
-// [Start] runs redis-server (or valkey-server) on a free port of the loopback
-// interface, without persistence, and ends it with the test; it never skips,
-// since a lock that was not tested against a server was not tested. A
-// [Server] can be paused, killed and started again. A [Proxy] stands between
-// a client and a server and swallows, delays or cuts what passes, so that a
-// test names the moment of a fault instead of hoping for it.
+// [Start] runs redis-server (or valkey-server) on a free port of the loopback interface,
+// without persistence, and ends it with the test. It never skips a test, because a lock that
+// was not tested against a server was not tested. A [Server] can be paused, killed and started
+// again. A [Proxy] between a client and a server drops, delays or cuts what passes. So a test
+// decides at which moment a fault happens.
 //
-// Nothing here waits for a length of time: whatever must have happened is
-// awaited as an event, bounded by [Patience].
+// Nothing here waits for a fixed time. Tests wait for events, and for no longer than
+// [Patience].
 package redistest
 
 import (
@@ -29,16 +27,16 @@ import (
 	"time"
 )
 
-// Patience bounds every wait in this package. It is far longer than anything
-// takes: on a loaded machine a test must be late before it is wrong.
+// Patience limits every wait in this package. It is far longer than anything takes: a test
+// must not fail because its machine is loaded.
 const Patience = 60 * time.Second
 
 // EnvServer names the environment variable that chooses another server binary.
 const EnvServer = "HOLDFAST_TEST_SERVER"
 
-// Server is a running server. Its methods are safe for concurrent use, except
-// that Kill and Restart must not overlap. Where a method has no way to answer
-// an error it fails the test that called Start.
+// Server is a running server. Its methods are safe for concurrent use, except that Kill and
+// Restart must not overlap. If a method that returns no error fails, it fails the test that
+// called Start.
 type Server struct {
 	t        testing.TB
 	binary   string
@@ -76,19 +74,18 @@ func Args(args ...string) Option {
 	return func(s *Server) { s.args = append(s.args, args...) }
 }
 
-// Password makes the server demand it of its default user.
+// Password makes the server require a password from its default user.
 func Password(password string) Option {
 	return func(s *Server) { s.password = password }
 }
 
-// ReplicaOf makes the server a replica of primary; Start returns once the
-// replica is in step.
+// ReplicaOf makes the server a replica of primary. Start returns once the replica is in sync.
 func ReplicaOf(primary *Server) Option {
 	return func(s *Server) { s.primary = primary }
 }
 
-// Start runs a server until the test ends. It fails the test when there is no
-// server binary, or when the server does not come up.
+// Start runs a server until the test ends. If there is no server binary, or if the server does
+// not start, it fails the test.
 func Start(t testing.TB, opts ...Option) *Server {
 	t.Helper()
 	s := begin(t, opts...)
@@ -96,8 +93,8 @@ func Start(t testing.TB, opts ...Option) *Server {
 	return s
 }
 
-// begin starts a server, and is not bound to the test's goroutine: whether it
-// came up is for must to say.
+// begin starts a server. It may run outside the test's goroutine, so it does not fail the
+// test; must does.
 func begin(t testing.TB, opts ...Option) *Server {
 	s := &Server{t: t, dir: t.TempDir(), tenant: Prefix()}
 	if s.binary, s.failed = binary(); s.failed != nil {
@@ -115,13 +112,13 @@ func begin(t testing.TB, opts ...Option) *Server {
 	}
 	t.Cleanup(s.stop)
 
-	// Between choosing a free port and binding it somebody else may take it.
+	// Another process may take the free port before the server binds it.
 	for range 5 {
-		if s.port, s.failed = freePort(); s.failed != nil {
+		if s.port, s.failed = freePort(t); s.failed != nil {
 			return s
 		}
 		if s.cluster {
-			if s.busPort, s.failed = freePort(); s.failed != nil {
+			if s.busPort, s.failed = freePort(t); s.failed != nil {
 				return s
 			}
 		}
@@ -132,7 +129,7 @@ func begin(t testing.TB, opts ...Option) *Server {
 	return s
 }
 
-// must fails the test if the server did not come up.
+// must fails the test if the server did not start.
 func (s *Server) must(t testing.TB) {
 	t.Helper()
 	if s.failed != nil {
@@ -140,11 +137,10 @@ func (s *Server) must(t testing.TB) {
 	}
 }
 
-// ClosedAddr returns an address of the loopback interface where nobody
-// listens: a connection to it is refused.
+// ClosedAddr returns an address of the loopback interface that refuses connections.
 func ClosedAddr(t testing.TB) string {
 	t.Helper()
-	port, err := freePort()
+	port, err := freePort(t)
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
@@ -154,8 +150,7 @@ func ClosedAddr(t testing.TB) string {
 // Addr returns the server's address, host:port.
 func (s *Server) Addr() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
 
-// URL returns the server's address as a redis:// URL, or a rediss:// one,
-// password included.
+// URL returns the server's address as a redis:// or rediss:// URL, with the password.
 func (s *Server) URL() string {
 	u := url.URL{Scheme: "redis", Host: s.Addr()}
 	if s.secured {
@@ -167,16 +162,16 @@ func (s *Server) URL() string {
 	return u.String()
 }
 
-// Kill ends the server at once, as a crash would, and waits until it is gone.
-// Its connections are reset; what it held in memory is lost.
+// Kill ends the server at once, as a crash would, and waits for its end. Its connections are
+// reset, and the contents of its memory are lost.
 func (s *Server) Kill() { s.stop() }
 
-// Restart starts the server again on the same port, empty; a server that
-// still runs is killed first.
+// Restart starts the server again, empty, on the same port. If it still runs, Restart kills it
+// first.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.stop()
-	// What a test had it save, or a primary had sent it, is not to come back.
+	// It must not load what a test made it save, or what a primary sent it.
 	err := os.RemoveAll(s.saved())
 	if err == nil {
 		err = s.launch()
@@ -186,7 +181,7 @@ func (s *Server) Restart() {
 	}
 }
 
-// Running reports whether the server's process is there, be it paused.
+// Running reports whether the server's process exists, even if it is paused.
 func (s *Server) Running() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,11 +193,11 @@ func (s *Server) Running() bool {
 	}
 }
 
-// errEnded says that the server went away before it answered, which is what a
-// port taken by somebody else looks like.
+// errEnded says that the server ended before it answered. That also happens if another process
+// has its port.
 var errEnded = errors.New("the server ended before it answered")
 
-// commandLine is what the server is started with.
+// commandLine returns the arguments of the server.
 func (s *Server) commandLine() []string {
 	port := s.port
 	if s.secured {
@@ -222,8 +217,7 @@ func (s *Server) commandLine() []string {
 	}
 	args = append(args,
 		"--save", "", "--appendonly", "no",
-		// As a primary, copy to a replica at once: the default of 5 s waits
-		// for more of them to come.
+		// As a primary, copy to a replica at once. By default it waits 5 s for more replicas.
 		"--repl-diskless-sync-delay", "0",
 	)
 	if s.cluster {
@@ -259,8 +253,8 @@ func (s *Server) launch() error {
 	return s.awaitReady(cmd.Process.Pid, done)
 }
 
-// awaitReady returns once process pid itself answers on the port, has loaded what it
-// had saved, and is in step with its primary if it has one.
+// awaitReady returns once process pid itself answers on the port, has loaded what it had
+// saved, and, if it has a primary, is in sync with it.
 func (s *Server) awaitReady(pid int, done <-chan struct{}) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -339,22 +333,31 @@ func binary() (string, error) {
 		strings.Join(names, " or "), EnvServer)
 }
 
-// Servers get ports below those that the system gives to connections on their way
-// out, and to who asks for any. A port of those could be somebody else's by the time
-// that a server which was killed wants it back.
+// Servers get ports below those that the system gives to outgoing connections and to programs
+// that ask for any free port. Otherwise another process could have the port when a killed
+// server starts again.
 const (
 	lowestPort  = 15000
 	highestPort = 32000
 )
 
-// freePort returns a port where nobody listens.
-func freePort() (port int, err error) {
+// freePort returns a port on which nothing listens, and reserves it until the test ends. So a
+// killed server gets its port back, although other test processes look for ports meanwhile.
+// A reservation is a UDP socket with the same number, because it always ends with the process.
+func freePort(t testing.TB) (port int, err error) {
 	for range 100 {
 		port = lowestPort + rand.IntN(highestPort-lowestPort)
+		addr := fmt.Sprintf("127.0.0.1:%d", port)
+		var sign net.PacketConn
+		if sign, err = net.ListenPacket("udp", addr); err != nil {
+			continue
+		}
 		var l net.Listener
-		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+		if l, err = net.Listen("tcp", addr); err == nil {
+			t.Cleanup(func() { sign.Close() }) //nolint:errcheck // nothing was sent
 			return port, l.Close()
 		}
+		sign.Close() //nolint:errcheck // nothing was sent
 	}
 	return 0, err
 }

@@ -2,6 +2,7 @@ package redistest_test
 
 import (
 	"fmt"
+	"net"
 	"runtime"
 	"strconv"
 	"strings"
@@ -49,6 +50,21 @@ func TestPasswordAndReplica(t *testing.T) {
 	if scheme, got, _ := strings.Cut(primary.URL(), "://"); got != ":secret@"+primary.Addr() ||
 		scheme == "rediss" != redistest.Secured() {
 		t.Errorf("URL: %s://%s", scheme, got)
+	}
+}
+
+// Another process that starts servers must not get the port of one that was killed and will
+// be restarted.
+func TestAKilledServerKeepsItsPort(t *testing.T) {
+	s := redistest.Start(t)
+	s.Kill()
+	if c, err := net.ListenPacket("udp", s.Addr()); err == nil {
+		c.Close()
+		t.Error("the port is not reserved")
+	}
+	s.Restart()
+	if got := s.Do(t, "PING"); got != "PONG" {
+		t.Errorf("after the restart: %v", got)
 	}
 }
 
@@ -108,7 +124,7 @@ func TestNoServerIsAFailureThatHelps(t *testing.T) {
 	}
 }
 
-// failing is a test that remembers why it failed.
+// failing is a test that records why it failed.
 type failing struct {
 	testing.TB
 	said string

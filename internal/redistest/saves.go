@@ -10,8 +10,8 @@ import (
 // saved is the file that the server saves to.
 func (s *Server) saved() string { return filepath.Join(s.dir, "dump.rdb") }
 
-// SpoilSaves has every save of the server fail from now on: there is a directory in
-// the place of the file. Permissions would not keep root from writing.
+// SpoilSaves makes every save of the server fail from now on: it puts a directory where the
+// file would be. Permissions would not keep root from writing.
 func (s *Server) SpoilSaves() error {
 	file := s.saved()
 	if err := os.RemoveAll(file); err != nil {
@@ -20,7 +20,7 @@ func (s *Server) SpoilSaves() error {
 	return os.MkdirAll(filepath.Join(file, "in-the-way"), 0o700)
 }
 
-// MendSaves undoes SpoilSaves; a file that was saved stays.
+// MendSaves reverses SpoilSaves. It keeps a file that was saved.
 func (s *Server) MendSaves() error {
 	file := s.saved()
 	info, err := os.Stat(file)

@@ -20,18 +20,16 @@ import (
 	"time"
 )
 
-// EnvServers names the environment variable that chooses how servers are
-// started. By default they are open. "secured" makes them what docs/operating.md
-// asks for: TLS and no other port, and a default user who has the privileges
-// that it lists, for the keys and channels of one tenant, and no more. The
-// harness has a user of its own.
+// EnvServers names the environment variable that says how servers are started. By default they
+// are open. "secured" starts them as docs/operating.md recommends: with TLS only, and with a
+// default user who has only the permissions that the page lists, for the keys and channels of
+// one tenant. The harness has its own user.
 //
-// Tests do not ask which it is. They open their clients with [TLS], put
-// [Prefix] before their keys, and say with [Tenant] and [Allow] where they are
-// no ordinary clients.
+// Tests do not ask how servers are started. They open their clients with [TLS] and put [Prefix]
+// before their keys. Where a test is no ordinary client, it says so with [Tenant] and [Allow].
 const EnvServers = "HOLDFAST_TEST_SERVERS"
 
-// envCertificate hands the certificate of the servers to child processes.
+// envCertificate passes the certificate of the servers to child processes.
 const envCertificate = "HOLDFAST_TEST_CERTIFICATE"
 
 // The harness's user of a secured server.
@@ -43,8 +41,8 @@ const (
 // Secured reports whether servers are started secured.
 func Secured() bool { return os.Getenv(EnvServers) == "secured" }
 
-// Prefix is what clients put before their keys: the library's own default, or a
-// tenant's where servers are secured.
+// Prefix returns what clients put before their keys: the library's default, or the prefix of a
+// tenant if servers are secured.
 func Prefix() string {
 	if Secured() {
 		return "tenant-7"
@@ -52,29 +50,29 @@ func Prefix() string {
 	return "holdfast"
 }
 
-// Tenant gives the server to clients with this prefix instead of [Prefix]; with
-// "", to clients without one, who may use every key and channel.
+// Tenant lets clients with this prefix use the server, instead of [Prefix]. If the prefix is
+// empty, its clients may use every key and channel.
 func Tenant(prefix string) Option { return func(s *Server) { s.tenant = prefix } }
 
-// Allow gives the clients of a secured server rights that no ordinary client
-// needs, in the words of ACL SETUSER.
+// Allow gives the clients of a secured server permissions that no ordinary client needs, as
+// arguments of ACL SETUSER.
 func Allow(rules ...string) Option {
 	return func(s *Server) { s.more = append(s.more, rules...) }
 }
 
-// TLS is what clients reach the servers with: nil where they are open.
+// TLS returns the TLS configuration of clients, or nil if servers are open.
 func TLS() *tls.Config {
 	if !Secured() {
 		return nil
 	}
 	pool := x509.NewCertPool()
-	// A child's servers are its parent's.
+	// A child process uses the servers of its parent.
 	pool.AppendCertsFromPEM([]byte(os.Getenv(envCertificate)))
 	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 }
 
-// CAFile names the file with the certificate to trust, empty if the server is
-// open.
+// CAFile returns the name of the file with the certificate to trust. It is empty if the server
+// is open.
 func (s *Server) CAFile() string {
 	if !s.secured {
 		return ""
@@ -82,17 +80,17 @@ func (s *Server) CAFile() string {
 	return filepath.Join(s.dir, "server.crt")
 }
 
-// Harness gives an open server the user that a secured one has, so that the test
-// does not lose what it takes from the default user.
+// Harness gives an open server the harness's user of a secured server. So a test may take
+// permissions from the default user and keep its own.
 func Harness() Option { return func(s *Server) { s.harness = true } }
 
-// harnessUser is that user, on the command line.
+// harnessUser returns the arguments that make this user.
 func harnessUser() []string {
 	return []string{"--user", adminName, "on", ">" + adminPassword, "~*", "&*", "+@all"}
 }
 
-// Admin is who may do everything on the server; empty words are the default
-// user's.
+// Admin returns a user who may do everything on the server. Empty strings stand for the
+// default user.
 func (s *Server) Admin() (user, password string) {
 	if s.secured || s.harness {
 		return adminName, adminPassword
@@ -100,8 +98,8 @@ func (s *Server) Admin() (user, password string) {
 	return "", s.password
 }
 
-// identity is the certificate that all servers and proxies of this process
-// share. It lives as long as the process, and nowhere else.
+// identity is the certificate that all servers and proxies of this process share. It exists
+// only while the process runs.
 type identity struct {
 	certificate, key []byte // PEM
 	server           *tls.Config
@@ -115,7 +113,7 @@ var newIdentity = sync.OnceValues(func() (*identity, error) {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()),
 		Subject:      pkix.Name{CommonName: "holdfast tests"},
-		// Tests move the clocks of servers.
+		// A year earlier, because tests move the clocks of servers.
 		NotBefore:             time.Now().AddDate(-1, 0, 0),
 		NotAfter:              time.Now().AddDate(1, 0, 0),
 		DNSNames:              []string{"localhost"},
@@ -145,7 +143,7 @@ var newIdentity = sync.OnceValues(func() (*identity, error) {
 	return id, os.Setenv(envCertificate, string(id.certificate))
 })
 
-// secure prepares what a secured server is started with.
+// secure prepares the files of a secured server.
 func (s *Server) secure() error {
 	s.secured = true
 	id, err := newIdentity()
@@ -160,7 +158,7 @@ func (s *Server) secure() error {
 		os.WriteFile(filepath.Join(s.dir, "server.key"), id.key, 0o600))
 }
 
-// securedArgs are what a secured server's command line has beside an open one's.
+// securedArgs returns the additional arguments of a secured server.
 func (s *Server) securedArgs() []string {
 	args := []string{
 		"--tls-port", fmt.Sprint(s.port),
@@ -183,7 +181,7 @@ func (s *Server) securedArgs() []string {
 	return args
 }
 
-// Listen is for a test that plays the server itself, to clients with [TLS].
+// Listen returns a listener for a test that is the server itself, for clients with [TLS].
 func Listen(t testing.TB) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -209,11 +207,11 @@ func connect(addr string, secured bool) (net.Conn, error) {
 	return tls.DialWithDialer(dialer, "tcp", addr, TLS())
 }
 
-// reset closes a connection as a crash does, without a word of TLS: that could
-// wait for a peer who does not read.
+// reset closes a connection as a crash does, without the end of TLS, because that could wait
+// for a peer that does not read.
 func reset(c net.Conn) {
 	if over, ok := c.(*tls.Conn); ok {
 		c = over.NetConn()
 	}
-	c.Close() //nolint:errcheck // nobody is left to tell
+	c.Close() //nolint:errcheck // there is nothing left to do with the error
 }

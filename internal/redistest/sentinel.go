@@ -9,11 +9,10 @@ import (
 	"testing"
 )
 
-// SentinelName is what the Sentinels call the primary that they watch.
+// SentinelName is the name under which the Sentinels watch the primary.
 const SentinelName = "locks"
 
-// downAfter is for how many milliseconds a primary may be silent before a
-// Sentinel calls it down.
+// downAfter is how many milliseconds a primary may be silent before a Sentinel calls it down.
 const downAfter = 1000
 
 // Sentinel is a primary with two replicas, watched by three Sentinels.
@@ -24,8 +23,8 @@ type Sentinel struct {
 	t testing.TB
 }
 
-// StartSentinel runs them until the test ends. It returns once the replicas
-// are in step and each Sentinel knows of both and of the other Sentinels.
+// StartSentinel runs them until the test ends. It returns once the replicas are in sync, and
+// each Sentinel knows both replicas and the other Sentinels.
 func StartSentinel(t testing.TB, opts ...Option) *Sentinel {
 	t.Helper()
 	g := &Sentinel{t: t}
@@ -61,8 +60,8 @@ func (g *Sentinel) Addrs() []string {
 	return addrs
 }
 
-// AwaitReady waits until every Sentinel sees a primary that is up, its
-// replicas and the other Sentinels.
+// AwaitReady waits until every Sentinel sees a primary that is up, its replicas and the other
+// Sentinels.
 func (g *Sentinel) AwaitReady() {
 	g.t.Helper()
 	until(g.t, "the Sentinels agree", func() error {
@@ -76,7 +75,7 @@ func (g *Sentinel) AwaitReady() {
 	})
 }
 
-// master is what a Sentinel says of the primary.
+// master returns what a Sentinel reports about the primary.
 func (g *Sentinel) master(s *Server) map[string]string {
 	g.t.Helper()
 	list, _ := s.Do(g.t, "SENTINEL", "MASTER", SentinelName).([]any)
@@ -108,8 +107,8 @@ func (g *Sentinel) Primary() *Server {
 	return primary
 }
 
-// FailOver asks a Sentinel to replace the primary, and returns the new one
-// once all Sentinels name it and it is one.
+// FailOver asks a Sentinel to replace the primary. It returns the new primary once all
+// Sentinels name it and it has that role.
 func (g *Sentinel) FailOver() *Server {
 	g.t.Helper()
 	old := g.Primary()
@@ -122,7 +121,7 @@ func (g *Sentinel) FailOver() *Server {
 	return g.AwaitFailOver(old)
 }
 
-// AwaitFailOver waits for a primary that is not old.
+// AwaitFailOver waits for a primary other than old.
 func (g *Sentinel) AwaitFailOver(old *Server) *Server {
 	g.t.Helper()
 	var next *Server

@@ -34,8 +34,8 @@ func TestClusterFailsOverAndMigrates(t *testing.T) {
 	c.AwaitReady()
 }
 
-// A server that is busy while its slot moves says of no key that it is there: the slot is
-// not given away without what is in it.
+// A server that is busy while its slot moves does not list the keys. Migrate must not move the
+// slot without them.
 func TestASlotOfABusyServerMovesWithItsKeys(t *testing.T) {
 	c := redistest.StartCluster(t)
 	n := slot.Of("key")

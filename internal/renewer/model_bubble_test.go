@@ -12,16 +12,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 )
 
-// belief is the model of one lease: until when it may be trusted, by what was
-// confirmed, and how it ended.
+// belief is the model of one lease: until when it may be trusted, by the confirmed
+// renewals, and how it ended.
 type belief struct {
 	trust   time.Duration
 	removed bool
 	told    bool // the server said that it is lost
 }
 
-// chance is a server that renews, fails, hangs, dawdles and denies at random,
-// and keeps the model of what it confirmed.
+// chance is a server that renews, fails, hangs, delays and refuses at random. It has the
+// model of what it confirmed.
 type chance struct {
 	mu      sync.Mutex
 	rng     *rand.Rand
@@ -42,7 +42,7 @@ func (c *chance) answer(ctx context.Context, batch []*Item) ([]Outcome, error) {
 	case dice < 4:
 		return nil, errSilent
 	case dice < 6:
-		time.Sleep(pause) // deaf: the answer may come after the timeout, or the end
+		time.Sleep(pause) // it ignores ctx: the answer may come after the timeout, or after the end
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,7 +61,7 @@ func (c *chance) answer(ctx context.Context, batch []*Item) ([]Outcome, error) {
 	return outcomes, nil
 }
 
-// step does one thing that a client does.
+// step makes one random call of a client.
 func (c *chance) step(leases []*Item) []*Item {
 	k, now := c.server.renewer, c.server.now()
 	pick := func() *Item { return leases[c.rng.IntN(len(leases))] }
@@ -93,7 +93,7 @@ func (c *chance) step(leases []*Item) []*Item {
 	return leases
 }
 
-// judge compares the renewer with the model after all is over.
+// judge compares the renewer with the model at the end.
 func (c *chance) judge(t *testing.T, leases []*Item) {
 	t.Helper()
 	for i, l := range leases {
@@ -115,9 +115,9 @@ func (c *chance) judge(t *testing.T, leases []*Item) {
 	}
 }
 
-// Whatever the server does and in whatever order leases come, end and are
-// extended: each ends once, no earlier than its trust unless the server said
-// so, and no later.
+// Whatever the server does, and in whatever order leases begin, end and are extended:
+// each lease ends once. It ends at its trust deadline, and earlier only if the server
+// says so.
 func TestEveryLeaseEndsOnceAndOnTime(t *testing.T) {
 	for seed := range uint64(100) {
 		synctest.Test(t, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestEveryLeaseEndsOnceAndOnTime(t *testing.T) {
 	}
 }
 
-// silence lets every later request hang.
+// silence makes every later request hang.
 func (c *chance) silence() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

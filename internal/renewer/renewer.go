@@ -1,12 +1,11 @@
-// Package renewer renews leases in time and says when one is lost.
+// Package renewer renews leases in time and reports when one is lost.
 //
-// One Renewer serves all leases of a client with one timer: no goroutine per
-// lease, none at all while nothing is due. Leases that are due travel in
-// batches, one request per group (a server, or a slot of a Cluster) and batch,
-// each in a goroutine of its own, so that a silent server delays nobody else's
-// leases and never the signal that one is lost.
+// One Renewer serves all leases of a client with one timer. It has no goroutine per lease,
+// and none at all while nothing is due. It renews the leases of one group (a server, or a
+// slot of a Cluster) in batches, each in one request and in its own goroutine. So a silent
+// server delays neither the renewals of other groups nor the report of a loss.
 //
-// What a request says is none of the renewer's business: it is given a function.
+// The renewer does not know the requests: its owner passes a function that sends them.
 package renewer
 
 import (
@@ -25,80 +24,78 @@ type Reason string
 // The reasons.
 const (
 	Expired Reason = "expired"  // no renewal was confirmed before the trust deadline
-	NotHeld Reason = "not held" // the server says that it is not ours any more
-	Evicted Reason = "evicted"  // an operator took it away
-	Limit   Reason = "limit"    // it lasted as long as it may, see Item.NotAfter and Item.Renewals
+	NotHeld Reason = "not held" // the server says that this hold has ended
+	Evicted Reason = "evicted"  // an operator evicted it
+	Limit   Reason = "limit"    // it has reached its limit, see Item.NotAfter and Item.Renewals
 )
 
-// Outcome is what the server said of one lease.
+// Outcome is what the server answered about one lease.
 type Outcome struct {
 	Lost    Reason // empty: renewed
-	Err     error  // nothing is known of this one, while others are
-	Waiting int    // how many wait for the lock
+	Err     error  // nothing is known of this lease, though of others in the batch
+	Waiting int    // the number of waiters for the lock
 }
 
 // Config says how to renew. All functions are called without the renewer's
 // mutex held.
 type Config struct {
-	// Now reads the clock by which trust is measured.
+	// Now reads the clock of the trust deadlines.
 	Now func() time.Duration
 	// Renew asks the server to extend the leases, all of one group. It
 	// returns one outcome for each, or an error if nothing is known.
 	Renew func(ctx context.Context, batch []*Item) ([]Outcome, error)
-	// Renewed is told of each lease that was renewed, and how late the
-	// renewal went out after it was due; or of a failed try.
+	// Renewed is called for each lease that was renewed, or whose renewal failed. lag is
+	// how long after it was due the renewal was sent.
 	Renewed func(l *Item, waiting int, lag time.Duration, err error)
-	// Lost is told once of each lease that is lost; the renewer has
-	// forgotten it by then.
+	// Lost is called once for each lease that is lost. The renewer has removed it by then.
 	Lost func(l *Item, reason Reason)
-	// Timeout bounds one request; the old deadline of the leases in it
-	// bounds it too.
+	// Timeout limits one request. The old deadlines of the leases in it limit it too.
 	Timeout time.Duration
 }
 
 const (
-	// batchMax bounds one request: more would hold up the server's other
-	// clients for longer than a script should.
+	// batchMax is the most leases in a request. A longer script would delay the other
+	// clients of the server for too long.
 	batchMax = 128
-	// maxSleep is the longest time between two looks while leases are held.
-	// Timers do not count suspension, deadlines do: after the machine
-	// wakes, losses are signalled within this time.
+	// maxSleep is the longest time between two ticks while leases are held. Deadlines count
+	// suspension, and timers do not. So when the machine wakes up, the renewer reports
+	// losses within this time.
 	maxSleep = time.Second
 )
 
-// Renewer looks after leases until it is stopped.
+// Renewer renews leases until it is stopped.
 type Renewer struct {
 	cfg  Config
 	ctx  context.Context // ends all requests when the renewer stops
 	stop context.CancelFunc
 	work sync.WaitGroup // ticks and requests under way
 
-	// mu guards everything below, and the unexported fields of each Item.
-	// It is held for arithmetic only: never over I/O or a callback.
+	// mu guards everything below, and the unexported fields of each Item. While it is held,
+	// there is no I/O and no callback.
 	mu      sync.Mutex
 	queue   queue
 	timer   *time.Timer
-	armed   time.Duration // when the timer fires; never if 0
+	armed   time.Duration // when the timer fires; 0: never
 	stopped bool
 }
 
-// New makes a renewer. It starts nothing: the first lease does.
+// New makes a renewer. Its timer starts with the first lease.
 func New(cfg Config) *Renewer {
 	k := &Renewer{cfg: cfg}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	return k
 }
 
-// Add takes a lease into care: granted for l.TTL by a request sent at sent,
-// and it is now. It reports false when the renewer has stopped.
+// Add adds a lease that a request sent at sent was granted for l.TTL. now is the time now. It
+// returns false if the renewer has stopped.
 func (k *Renewer) Add(l *Item, sent, now time.Duration) bool {
 	return k.add(l, sent, l.TTL, now)
 }
 
-// AddPushed takes a lease into care that answers no request: granted for ttl not
-// before since, and it is now. A renewal confirms it at once: until then the
-// client does not know that the push was true, and the server does not know that
-// the client heard it. A lease that is removed before that is not confirmed.
+// AddPushed adds a lease that a push granted for ttl, not before since. now is the time now.
+// A renewal confirms it at once. Before that, the client does not know whether the push was
+// true, and the server does not know whether the client received it. If the lease is removed
+// first, it is not confirmed.
 func (k *Renewer) AddPushed(l *Item, since, ttl, now time.Duration) bool {
 	l.unconfirmed = true
 	return k.add(l, since, ttl, now)
@@ -119,8 +116,30 @@ func (k *Renewer) add(l *Item, since, ttl, now time.Duration) bool {
 	return true
 }
 
-// Recheck renews at once the leases that match selects, unless they are never renewed
-// or a renewal is under way: somebody says that they are lost.
+// extend counts ttl from sent. A deadline never moves back, because answers may overtake each
+// other. The next renewal does not move back either. Otherwise a lease that was extended to a
+// shorter TTL would be due all the time.
+func (l *Item) extend(sent, ttl time.Duration) {
+	if l.over {
+		l.next = l.Deadline()
+		return
+	}
+	d := leasetime.Deadline(sent, ttl)
+	if l.NotAfter != 0 {
+		d = min(d, l.NotAfter)
+	}
+	d = max(d, l.Deadline())
+	l.trust.Store(int64(d))
+	l.spent.Store(l.NotAfter != 0 && d == l.NotAfter || l.Renewals != 0 && l.renewals >= l.Renewals)
+	l.due = max(l.due, leasetime.RenewAt(sent, ttl))
+	l.next = min(l.due, d)
+	if l.last() || l.busy {
+		l.next = d
+	}
+}
+
+// Recheck renews at once the leases that match selects, because they may be lost. It skips
+// leases without renewal, and those whose renewal is under way.
 func (k *Renewer) Recheck(match func(*Item) bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -137,8 +156,9 @@ func (k *Renewer) Recheck(match func(*Item) bool) {
 	k.arm(now)
 }
 
-// Remove ends the care for a lease; false if it was not in care (any more): it
-// is or was reported lost. A renewal that is under way has no effect on it.
+// Remove removes a lease. It returns false if the renewer does not have the lease: it has
+// reported the loss, or is about to. A renewal that is under way has no effect on the lease
+// any more.
 func (k *Renewer) Remove(l *Item) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -149,9 +169,9 @@ func (k *Renewer) Remove(l *Item) bool {
 	return true
 }
 
-// Expire says of a lease whose deadline has passed, and that somebody has seen it, that
-// it is lost: no renewal revives it from then on, and the timer, which is late, tells.
-// It reports false if the lease has been renewed meanwhile.
+// Expire notes that a caller has seen the deadline of a lease pass. From then on the lease is
+// lost: no renewal revives it, and the timer, which is late, reports the loss. Expire returns
+// false if the lease has been renewed meanwhile.
 func (k *Renewer) Expire(l *Item) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -162,15 +182,15 @@ func (k *Renewer) Expire(l *Item) bool {
 	return true
 }
 
-// Has reports whether the lease is in care.
+// Has reports whether the renewer has the lease.
 func (k *Renewer) Has(l *Item) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return l.index >= 0
 }
 
-// Extended notes that a request sent at sent extended the lease to ttl.
-// It reports false if the lease is not in care any more.
+// Extended notes that a request sent at sent extended the lease to ttl. It returns false if
+// the renewer no longer has the lease.
 func (k *Renewer) Extended(l *Item, sent, ttl time.Duration) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -185,8 +205,8 @@ func (k *Renewer) Extended(l *Item, sent, ttl time.Duration) bool {
 	return true
 }
 
-// StopRenewal ends the renewals of a lease: it stays in care, and is lost at its
-// deadline. A renewal that is under way may still extend it once, and so does the
+// StopRenewal ends the renewals of a lease. The renewer keeps it and reports its loss at the
+// deadline. A renewal that is under way may still extend the lease once, and so may the
 // confirmation of a pushed grant.
 func (k *Renewer) StopRenewal(l *Item) {
 	k.mu.Lock()
@@ -198,22 +218,22 @@ func (k *Renewer) StopRenewal(l *Item) {
 	}
 }
 
-// TTL is what the next renewal of the lease asks for.
+// TTL is the TTL for which the next renewal of the lease asks.
 func (k *Renewer) TTL(l *Item) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return l.TTL
 }
 
-// All lists the leases in care.
+// All lists the leases.
 func (k *Renewer) All() []*Item {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return append([]*Item(nil), k.queue...)
 }
 
-// Stop forgets all leases, ends the requests under way and returns when
-// nothing of the renewer runs any more.
+// Stop removes all leases and ends the requests under way. It returns when no goroutine of
+// the renewer runs.
 func (k *Renewer) Stop() {
 	k.mu.Lock()
 	k.stopped = true
@@ -230,9 +250,9 @@ func (k *Renewer) Stop() {
 	k.work.Wait()
 }
 
-// arm makes the timer fire for the first lease, if it would fire too late. It
-// is never set back: one idle tick now and then costs less than moving the
-// timer with every lease that comes and goes.
+// arm makes the timer fire for the first lease, if it would fire too late. It never makes the
+// timer fire later: an idle tick now and then costs less than moving the timer with every
+// lease.
 func (k *Renewer) arm(now time.Duration) {
 	if len(k.queue) == 0 {
 		return
@@ -300,14 +320,14 @@ func (k *Renewer) due(now time.Duration) (lost []*Item, due map[string][]*Item) 
 	return lost, due
 }
 
-// renew sends one batch and files what came of it.
+// renew sends one batch and notes the outcome of each lease.
 func (k *Renewer) renew(batch []*Item) {
 	sent := k.cfg.Now()
 	bound := k.cfg.Timeout
 	k.mu.Lock()
 	for _, l := range batch {
-		// Which clock: ours, started before the send. A renewal that
-		// comes after the old deadline is of no use to anybody.
+		// A renewal that arrives after the old deadline has no effect. So the request
+		// ends then, by the clock of the client.
 		bound = min(bound, l.Deadline()-sent)
 		if l.unconfirmed {
 			bound = min(bound, leasetime.ConfirmWithin(l.Deadline()-sent))
@@ -332,7 +352,7 @@ func (k *Renewer) renew(batch []*Item) {
 			continue
 		case outcomes[i].Err != nil:
 			l.next = l.Deadline()
-			if !l.last() { // as it may have become meanwhile
+			if !l.last() { // StopRenewal may have been called meanwhile
 				l.next = min(l.retryAt(now), l.Deadline())
 			}
 		case outcomes[i].Lost != "":

@@ -27,7 +27,7 @@ func TestALeaseIsRenewedAfterAThirdOfItsTTL(t *testing.T) {
 	})
 }
 
-func TestRenewalsOfOneGroupTravelInBatches(t *testing.T) {
+func TestRenewalsOfOneGroupAreSentInBatches(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		for i := range 300 {
 			s.add(t, fmt.Sprint("node ", i%2), ttl)
@@ -50,7 +50,7 @@ func TestRenewalsOfOneGroupTravelInBatches(t *testing.T) {
 	})
 }
 
-func TestRenewalsThatAreNearlyDueTravelAlong(t *testing.T) {
+func TestRenewalsThatAreNearlyDueJoinTheBatch(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		for range 10 {
 			s.add(t, "", ttl)
@@ -217,7 +217,7 @@ func TestALateAnswerChangesNothingForALeaseThatWasRemoved(t *testing.T) {
 func TestAnAnswerAfterTheLossDoesNotReviveTheLease(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		s.answer = func(context.Context, []*Item) ([]Outcome, error) {
-			time.Sleep(ttl) // deaf to its context
+			time.Sleep(ttl) // it ignores its context
 			return []Outcome{{}}, nil
 		}
 		l := s.add(t, "", ttl)
@@ -301,7 +301,7 @@ func TestAnExtensionIsAskedForByEveryLaterRenewal(t *testing.T) {
 	})
 }
 
-func TestAFixedLeaseIsNeverRenewed(t *testing.T) {
+func TestALeaseWithoutRenewalIsNeverRenewed(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := &Item{Hold: own("a"), TTL: ttl, NoRenewal: true}
 		s.renewer.Add(l, s.now(), s.now())
@@ -319,7 +319,7 @@ func TestASuspensionIsNoticedWithinASecondOfWakingUp(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := s.add(t, "", time.Hour)
 		time.Sleep(time.Minute)
-		s.ahead.Store(int64(2 * time.Hour)) // the timers stood still, the clock of trust did not
+		s.ahead.Store(int64(2 * time.Hour)) // the timers did not run, but the clock of trust deadlines did not
 		woke := s.now()
 		time.Sleep(time.Minute)
 		v, lost := s.lossOf(l)
@@ -372,7 +372,7 @@ func TestStopEndsRequestsAndLeavesNothing(t *testing.T) {
 	})
 }
 
-func TestStopWaitsForARequestThatIsDeafToItsContext(t *testing.T) {
+func TestStopWaitsForARequestThatIgnoresItsContext(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		s.answer = func(context.Context, []*Item) ([]Outcome, error) {
 			time.Sleep(time.Minute)
@@ -389,7 +389,7 @@ func TestStopWaitsForARequestThatIsDeafToItsContext(t *testing.T) {
 	})
 }
 
-func TestAllListsWhatIsInCare(t *testing.T) {
+func TestAllListsTheLeases(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		a, b := s.add(t, "", ttl), s.add(t, "", ttl)
 		s.renewer.Remove(a)

@@ -17,11 +17,11 @@ var errSilent = errors.New("the server is silent")
 // request is one renewal as the server saw it.
 type request struct {
 	at    time.Duration
-	bound time.Duration // until when its context lets it take
+	bound time.Duration // the deadline of its context
 	batch []*Item
 }
 
-// verdict is what the renewer said of one lease.
+// verdict is what the renewer reported of one lease.
 type verdict struct {
 	at      time.Duration
 	reason  Reason // of a loss
@@ -30,14 +30,14 @@ type verdict struct {
 	waiting int
 }
 
-// server is the other end of a renewer in a bubble: it counts what it is asked,
-// and answers as told.
+// server is the server of a renewer in a bubble. It counts the requests and answers as
+// the test says.
 type server struct {
 	renewer *Renewer
 	start   time.Time
-	ahead   atomic.Int64 // by how much the clock of trust ran while timers stood still
+	ahead   atomic.Int64 // how far the clock of trust deadlines moved while timers did not run
 
-	// answer decides about one request; nil renews everything at once.
+	// answer answers one request. If it is nil, every lease is renewed at once.
 	answer func(ctx context.Context, batch []*Item) ([]Outcome, error)
 
 	mu       sync.Mutex
@@ -88,12 +88,12 @@ func (s *server) onLost(l *Item, reason Reason) {
 	s.lost[l] = verdict{at: s.now(), reason: reason}
 }
 
-// own is a hold of that group.
+// own is a hold of this group.
 type own string
 
 func (o own) Group() string { return string(o) }
 
-// add puts a new lease in care, granted by a request sent right now.
+// add adds a new lease, which a request sent now was granted.
 func (s *server) add(t *testing.T, name string, ttl time.Duration) *Item {
 	t.Helper()
 	l := &Item{Hold: own(name), TTL: ttl}
@@ -103,7 +103,7 @@ func (s *server) add(t *testing.T, name string, ttl time.Duration) *Item {
 	return l
 }
 
-// addPushed puts a lease in care that was pushed right now, for less than its TTL.
+// addPushed adds a lease that was pushed now, for less than its TTL.
 func (s *server) addPushed(t *testing.T, l *Item, lasts time.Duration) *Item {
 	t.Helper()
 	if !s.renewer.AddPushed(l, s.now(), lasts, s.now()) {
@@ -112,7 +112,7 @@ func (s *server) addPushed(t *testing.T, l *Item, lasts time.Duration) *Item {
 	return l
 }
 
-// lossOf answers what was said of the loss of l, if anything.
+// lossOf returns the reported loss of l, if there is one.
 func (s *server) lossOf(l *Item) (verdict, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,14 +120,14 @@ func (s *server) lossOf(l *Item) (verdict, bool) {
 	return v, lost
 }
 
-// renewals answers what was told of the renewals of l.
+// renewals returns the reported renewals of l.
 func (s *server) renewals(l *Item) []verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.renewed[l]
 }
 
-// seen answers the requests so far, and forgets them.
+// seen returns the requests so far, and clears them.
 func (s *server) seen() []request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,13 +136,13 @@ func (s *server) seen() []request {
 	return seen
 }
 
-// hang never answers: it returns when the request's context ends.
+// hang gives no answer: it returns when the context of the request ends.
 func hang(ctx context.Context, _ []*Item) ([]Outcome, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-// wantLost asserts that l was lost for a reason, at the instant given.
+// wantLost asserts that l was lost for this reason, at this instant.
 func (s *server) wantLost(t *testing.T, l *Item, reason Reason, at time.Duration) {
 	t.Helper()
 	v, lost := s.lossOf(l)
@@ -159,5 +159,5 @@ func bubble(t *testing.T, f func(t *testing.T, s *server)) {
 
 const ttl = 30 * time.Second
 
-// life is for how long a lease is trusted from the sending of its request.
+// life is how long a lease is trusted after its request was sent.
 var life = leasetime.Deadline(0, ttl)

@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// API prints the exported declarations of one package, without comments and
-// bodies, in the order of go doc. files maps the names of its Go files to their
-// texts. What a program that imports the package can name stands in it.
+// API prints the exported declarations of one package, without comments and bodies, in
+// the order of go doc. It contains everything that a program that imports the package can
+// name. files maps the names of the Go files to their texts.
 func API(importPath string, files map[string]string) (string, error) {
 	fset := token.NewFileSet()
 	var names []string

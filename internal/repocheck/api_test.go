@@ -16,8 +16,7 @@ var imported = []string{
 	".", "memstore", "quorum", "script", "store", "store/goredis", "store/rueidis", "store/storetest",
 }
 
-// A change of the public API shows in the diff of testdata/api, where a reviewer
-// cannot overlook it:
+// A change of the public API shows in the diff of testdata/api, so a reviewer sees it:
 //
 //	go test ./internal/repocheck -run TestThePublicAPIIsAsRecorded -rewrite
 func TestThePublicAPIIsAsRecorded(t *testing.T) {
@@ -35,10 +34,15 @@ func TestThePublicAPIIsAsRecorded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			name := strings.ReplaceAll(strings.ReplaceAll(dir, "/", "_"), ".", "holdfast")
-			compareRecord(t, filepath.Join("testdata", "api", name+".txt"), got)
+			compareRecord(t, apiRecord(dir), got)
 		})
 	}
+}
+
+// apiRecord is the file with the public API of a package.
+func apiRecord(dir string) string {
+	name := strings.ReplaceAll(strings.ReplaceAll(dir, "/", "_"), ".", "holdfast")
+	return filepath.Join("testdata", "api", name+".txt")
 }
 
 // compareRecord compares a text with the record in a file, or writes the record.

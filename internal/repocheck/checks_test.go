@@ -6,11 +6,10 @@ import (
 	"testing"
 )
 
-// The tests in this file judge the checks: each with input that is in order
-// and input that is not.
+// The tests in this file test the checks, each with good and with bad input.
 
-// want compares problems with the expected ones, each given as a part of its
-// text. Their order is free.
+// want compares problems with the expected ones, in any order. Each expected one is a
+// part of the text of a problem.
 func want(t *testing.T, got []Problem, parts ...string) {
 	t.Helper()
 	if len(got) != len(parts) {

@@ -10,14 +10,13 @@ import (
 	"strings"
 )
 
-// spoken are the methods that other packages call by an interface of theirs.
+// spoken are the methods that other packages call by their own interfaces.
 var spoken = map[string]bool{"Error": true, "Is": true, "String": true, "Unwrap": true}
 
-// Examples reports exported functions and methods of a package for which go
-// doc would show no example: ExampleF or ExampleT_M, perhaps with an ending.
-// texts maps the paths of the package's files, tests included, to their
-// contents. Methods in called belong to an interface of the library, which
-// calls them itself.
+// Examples reports exported functions and methods of a package without an example in go
+// doc: ExampleF or ExampleT_M, perhaps with a suffix. texts maps the paths of the
+// package's files, including tests, to their contents. Methods in called belong to an
+// interface of the library, which calls them itself.
 func Examples(texts map[string]string, called map[string]bool) []Problem {
 	var problems []Problem
 	shown := map[string]bool{}
@@ -53,8 +52,8 @@ func Examples(texts map[string]string, called map[string]bool) []Problem {
 	return problems
 }
 
-// withoutEnding takes away what tells several examples of one thing apart: a
-// last part that begins with a small letter.
+// withoutEnding removes the suffix of an example: a last part that begins with a small
+// letter.
 func withoutEnding(name string) string {
 	at := strings.LastIndex(name, "_")
 	if at < 0 || at+1 == len(name) || ast.IsExported(name[at+1:]) {
@@ -63,7 +62,7 @@ func withoutEnding(name string) string {
 	return name[:at]
 }
 
-// public is what go doc calls f, F or T_M, if users are to call it.
+// public is the name of f in go doc, F or T_M, if users may call it.
 func public(f *ast.FuncDecl, called map[string]bool) (name string, ok bool) {
 	if !f.Name.IsExported() {
 		return "", false

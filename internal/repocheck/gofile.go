@@ -11,23 +11,21 @@ import (
 	"unicode/utf8"
 )
 
-// The limits of a Go file. They are set where a reader loses the thread, not
-// where the compiler would. A function counts from its func line to its
-// closing brace; its comment is free. Test functions may be longer, since a
-// story told in order reads better whole.
+// The limits of a Go file, for the sake of its readers. A function counts from its func
+// line to its closing brace, without its comment. Test functions may be longer, because a
+// sequence of events is easier to read in one place.
 const (
 	MaxFileLines     = 600
 	MaxFuncLines     = 70
 	MaxTestFuncLines = 100
-	MaxColumns       = 120 // 100 is the aim; a tab counts as four
+	MaxColumns       = 120 // aim for 100; a tab counts as four
 
 	tabColumns = 4
 )
 
-// GoFile reports what is too long in a Go file, and the calls that tests must
-// not make: one that sleeps is slow when it passes and wrong when the machine
-// is slow, and one that skips hides that nothing was tested. Generated files
-// may be as long as they like.
+// GoFile reports what is too long in a Go file, and calls that tests must not make. A
+// test that sleeps is slow if it passes, and wrong on a slow machine. A test that skips
+// hides that nothing was tested. Generated files may have any length.
 func GoFile(file, text string) []Problem {
 	fset := token.NewFileSet()
 	tree, err := parser.ParseFile(fset, file, text, parser.ParseComments)
@@ -45,8 +43,8 @@ func GoFile(file, text string) []Problem {
 	return append(problems, functions(file, fset, tree)...)
 }
 
-// columns reports lines that are too wide. A line with an address may be: to
-// break it would break the address.
+// columns reports lines that are too wide. A line with a URL may be wide, because the URL
+// cannot be broken.
 func columns(file, source string) []Problem {
 	var problems []Problem
 	for n, line := range lines(source) {
@@ -82,8 +80,8 @@ func functions(file string, fset *token.FileSet, tree *ast.File) []Problem {
 // skips are the methods of testing.TB that end a test without a verdict.
 var skips = map[string]bool{"Skip": true, "Skipf": true, "SkipNow": true}
 
-// testers are the names that a testing.TB goes by. Without types a name is
-// all there is to go by; the linter has types and the same rule.
+// testers are the usual names of a testing.TB. This check has no types, so it uses names;
+// the linter has types and the same rule.
 var testers = map[string]bool{"t": true, "b": true, "f": true, "tb": true}
 
 func calls(file string, fset *token.FileSet, tree *ast.File) []Problem {
@@ -113,15 +111,14 @@ func calls(file string, fset *token.FileSet, tree *ast.File) []Problem {
 	return problems
 }
 
-// inBubble reports a test file whose time is virtual: there a sleep costs
-// nothing, waits for exactly what it says, and is how time moves at all. Such
-// tests have files of their own, so that the linter, which does not see
-// imports, can tell them by the name.
+// inBubble reports whether a test file uses virtual time. There a sleep costs nothing and
+// is exact, and it is how time moves. Such tests are in files with their own names,
+// because the linter does not see imports.
 func inBubble(file string, tree *ast.File) bool {
 	return strings.HasSuffix(file, "bubble_test.go") && importName(tree, "testing/synctest") != ""
 }
 
-// importName is what the file calls the package at importPath, or "".
+// importName is the name of the package at importPath in this file, or "".
 func importName(tree *ast.File, importPath string) string {
 	for _, imp := range tree.Imports {
 		if p, err := strconv.Unquote(imp.Path.Value); err != nil || p != importPath {

@@ -37,7 +37,7 @@ func Links(file, text string, exists func(string) bool) []Problem {
 // deadLink says what is wrong with a target, or "".
 func deadLink(file, target string, exists func(string) bool) string {
 	if scheme.MatchString(target) || strings.HasPrefix(target, "//") {
-		return "" // somewhere else
+		return "" // on another site
 	}
 	target, _, _ = strings.Cut(target, "#")
 	if target == "" {
@@ -60,8 +60,8 @@ func deadLink(file, target string, exists func(string) bool) string {
 	return ""
 }
 
-// prose answers the lines of a Markdown file with fenced code emptied, so
-// that line numbers stay.
+// prose returns the lines of a Markdown file. Lines of fenced code are empty, so line
+// numbers are unchanged.
 func prose(text string) []string {
 	out := lines(text)
 	fence := ""
@@ -87,9 +87,8 @@ var (
 	cited     = regexp.MustCompile("`(?:\\w+\\.)?((?:Test|Fuzz|Example|Benchmark)[A-Z0-9_]\\w*)[^`]*`")
 )
 
-// Guarantees reports guarantees that no test stands behind, and names of tests
-// that do not exist by the set of those that do. The test of this package
-// describes the format of the page.
+// Guarantees reports guarantees without a test, and names of tests that are not in the
+// set of existing tests. The test of this package describes the format of the page.
 func Guarantees(file, text string, tests map[string]bool) []Problem {
 	var problems []Problem
 	stated := map[string]int{} // the line of each guarantee

@@ -1,10 +1,9 @@
-// Package repocheck holds the checks that keep this repository in shape: the parts
-// of the house style that a machine can judge. Each check is a function from
-// contents to problems, so that it can be tested with small inputs; the test
-// of this package runs all of them over the tree.
+// Package repocheck checks the parts of the house style that a program can judge. Each
+// check is a function from contents to problems, so it can be tested with small inputs.
+// The test of this package runs all checks over the tree.
 //
-// What needs types (layers, error handling, misuse) is the linter's job, see
-// .golangci.yml. What is here runs with go test alone, in a second.
+// The linter does the checks that need types (layers, error handling, misuse), see
+// .golangci.yml. These checks need only go test.
 package repocheck
 
 import (
@@ -14,14 +13,14 @@ import (
 	"strings"
 )
 
-// Problem is one broken rule at one place.
+// Problem is one violation of a rule at one place.
 type Problem struct {
 	File string
 	Line int // 0 means the file as a whole
 	Text string
 }
 
-// String answers file:line: text, the form that editors jump to.
+// String returns file:line: text, the form to which editors can jump.
 func (p Problem) String() string {
 	if p.Line == 0 {
 		return p.File + ": " + p.Text
@@ -29,25 +28,25 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text)
 }
 
-// The words that mark unfinished work. They are put together here so that
-// this file does not contain them. Work that is left belongs into an issue.
+// The words that mark unfinished work. They are composed here, so that this file does not
+// contain them. Unfinished work belongs in an issue.
 var markers = regexp.MustCompile(`\b(` + strings.Join([]string{
 	"TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK", "W" + "IP",
 }, "|") + `)\b`)
 
-// Markers reports words that mark unfinished work, in code and in prose. The
-// context package's placeholder of that name is reported too: it is one.
+// Markers reports words that mark unfinished work, in code and in prose. It also reports
+// the placeholder of package context.
 func Markers(file, text string) []Problem {
 	return match(file, text, markers, "marks unfinished work")
 }
 
-// Absolute paths that exist on one machine only. The character in front keeps
-// words that merely contain such a path, like go.work/x, out of it.
+// Absolute paths that exist on one machine only. The pattern of the character in front
+// excludes words that only contain such a path, like go.work/x.
 var machinePaths = regexp.MustCompile(`(?:^|[^\w.~/-])(/(?:` + strings.Join([]string{
 	"ho" + "me/", "wo" + "rk/", "ro" + "ot/", "Use" + "rs/", "tmp/ba" + "sh",
 }, "|") + `)[\w.-]*)`)
 
-// MachinePaths reports absolute paths that only the author's machine has.
+// MachinePaths reports absolute paths of the author's machine.
 func MachinePaths(file, text string) []Problem {
 	return match(file, text, machinePaths, "is a path of one machine")
 }
@@ -63,7 +62,7 @@ func match(file, text string, re *regexp.Regexp, what string) []Problem {
 	return problems
 }
 
-// lines splits text; a final newline begins no further line.
+// lines splits text into lines. A final newline begins no further line.
 func lines(text string) []string {
 	if text == "" {
 		return nil
@@ -71,12 +70,12 @@ func lines(text string) []string {
 	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }
 
-// includeLine is how one Lua file names the part that stands in its place.
+// includeLine is the line with which a Lua file includes another one.
 var includeLine = regexp.MustCompile(`(?m)^--include (\w+)$`)
 
-// Transcripts reports Lua files without a golden transcript beside them. texts
-// maps the paths of all files in question to their contents. A part that
-// another script includes is no action and needs none.
+// Transcripts reports Lua files without a golden transcript beside them. texts maps the
+// paths of the files to their contents. A file that another script includes is no action
+// and needs no transcript.
 func Transcripts(texts map[string]string) []Problem {
 	part := map[string]bool{}
 	for file, text := range texts {
@@ -102,9 +101,9 @@ func Transcripts(texts map[string]string) []Problem {
 
 var useLine = regexp.MustCompile(`^(?:use\s+)?"?(\.[^\s"]*)"?$`)
 
-// Workspace compares go.work with the directories, relative to the root and
-// with "." for the root itself, that hold a go.mod. Each must know the other:
-// a module outside the workspace is one that no target of the Makefile tests.
+// Workspace compares go.work with the directories that have a go.mod, relative to the
+// root; "." is the root. They must be the same: no target of the Makefile tests a module
+// outside of the workspace.
 func Workspace(work string, modules []string) []Problem {
 	used := map[string]int{}
 	for n, line := range lines(work) {
@@ -128,8 +127,8 @@ func Workspace(work string, modules []string) []Problem {
 
 var requireLine = regexp.MustCompile(`^\s*require\b`)
 
-// NoRequire reports requirements in a go.mod. The root module has none: what
-// it required, even for its tests, would reach every user of the library.
+// NoRequire reports requirements in a go.mod. The root module has none, because every
+// user of the library would get them, also those of its tests.
 func NoRequire(file, text string) []Problem {
 	var problems []Problem
 	for n, line := range lines(text) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The tests in this file judge the repository itself.
+// The tests in this file check the repository itself.
 //
 // docs/guarantees.md has this form, on which TestGuaranteesHaveTests relies:
 //
@@ -30,11 +30,11 @@ import (
 // Binary files are left out.
 type tree map[string]string
 
-// readTree reads every file that git tracks or would track; where there is no
-// git or no clone, every file but what make builds.
+// readTree reads every file that git tracks or would track. Without git or a clone, it
+// reads every file except what make builds.
 //
-// The walk comes first and git only filters it: go test remembers a result by
-// the files and directories that the test opened, and cannot see git's.
+// The walk comes first, and git only filters it: go test caches a result by the files and
+// directories that the test opened, and does not see those that git opened.
 func readTree(t *testing.T) tree {
 	t.Helper()
 	root := filepath.Join("..", "..")
@@ -73,7 +73,7 @@ func readTree(t *testing.T) tree {
 	return files
 }
 
-// gitFiles answers what git tracks or would track, nil if it cannot tell.
+// gitFiles returns what git tracks or would track, or nil if git cannot tell.
 func gitFiles(root string) map[string]bool {
 	out, err := exec.Command("git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
 	if err != nil || len(out) == 0 {
@@ -86,8 +86,8 @@ func gitFiles(root string) map[string]bool {
 	return known
 }
 
-// each runs check over the files whose names end in suffix, of which there
-// must be some: a check that finds nothing to look at proves nothing.
+// each runs check over the files whose names end in suffix. There must be some, because a
+// check of nothing proves nothing.
 func (files tree) each(t *testing.T, suffix string, check func(file, text string) []Problem) {
 	t.Helper()
 	seen := 0
@@ -160,7 +160,7 @@ func TestGuaranteesHaveTests(t *testing.T) {
 	const page = "docs/guarantees.md"
 	files := readTree(t)
 	if _, ok := files[page]; !ok {
-		return // nothing is promised yet
+		return // there are no guarantees yet
 	}
 	tests := map[string]bool{}
 	for file, text := range files {
@@ -171,8 +171,8 @@ func TestGuaranteesHaveTests(t *testing.T) {
 	report(t, Guarantees(page, files[page], tests))
 }
 
-// What users call, in the packages that they import. A store's own methods are
-// called by the library.
+// The functions that users call, in the packages that they import. The library calls the
+// methods of a store.
 func TestEveryPublicCallHasAnExample(t *testing.T) {
 	packages := map[string]map[string]string{}
 	for _, dir := range []string{".", "memstore", "quorum", "store", "store/goredis", "store/rueidis"} {

@@ -13,7 +13,8 @@ import (
 // One is an acquisition or a release that may be sent with others.
 type One struct{ Key, Attempt string }
 
-// Outcome is what became of it. The zero value says nothing: send it alone.
+// Outcome is the result of One. The zero value means that the request was not carried out:
+// send it alone.
 type Outcome struct {
 	Done  bool
 	Token uint64
@@ -26,8 +27,8 @@ type (
 	item    = batch.Item[One, Outcome]
 )
 
-// batches are the requests of a client that are sent together when many of its
-// goroutines send them at one time: its releases, and the acquisitions of each TTL.
+// batches has the requests of a client that are sent as one when many of its goroutines
+// send them at the same time: its releases, and the acquisitions of each TTL.
 type batches struct {
 	releases *Batcher // nil if the store takes one lock at a time
 
@@ -48,11 +49,11 @@ func (b *batches) open(s *Sender) {
 // Batches reports whether several locks can be in one request.
 func (s *Sender) Batches() bool { return s.batches.releases != nil }
 
-// Releases sends releases of locks that nobody waits for; nil: send each alone.
+// Releases sends releases of locks without waiters. If it is nil, send each alone.
 func (s *Sender) Releases() *Batcher { return s.batches.releases }
 
-// Acquires sends acquisitions of locks that are free, for leases of ttl and records
-// that live for life; nil: send each alone.
+// Acquires sends acquisitions of free locks, for leases of ttl and records with the TTL life.
+// If it is nil, send each alone.
 func (s *Sender) Acquires(ttl, life string) *Batcher {
 	b := &s.batches
 	if !s.Batches() {
@@ -68,8 +69,8 @@ func (s *Sender) Acquires(ttl, life string) *Batcher {
 	return r
 }
 
-// acquire takes those locks of a batch that are free. An error tells each of them
-// what it would tell a request of its own.
+// acquire acquires those locks of a batch that are free. An error means for each of them
+// what it would mean for a request of its own.
 func (s *Sender) acquire(batch []*item, ttl, life string) {
 	keys, args := make([]string, len(batch)), make([]string, 2, 2+len(batch))
 	args[0], args[1] = ttl, life
@@ -79,7 +80,7 @@ func (s *Sender) acquire(batch []*item, ttl, life string) {
 	s.sendAll(batch, script.AcquireFree, keys, args)
 }
 
-// release gives up those locks of a batch that nobody waits for.
+// release releases those locks of a batch that have no waiters.
 func (s *Sender) release(batch []*item) {
 	keys, args := make([]string, len(batch)), make([]string, len(batch))
 	for i, one := range batch {
@@ -99,8 +100,8 @@ func (s *Sender) sendAll(batch []*item, action *script.Script, keys, args []stri
 	}
 }
 
-// RunSeveral sends a script about several locks. each says of every lock, in order, 1 if
-// it was done, and 0 if not.
+// RunSeveral sends a script about several locks. each has one character for every lock, in
+// order: 1 if the lock was acquired or released, and - if not.
 func (s *Sender) RunSeveral(
 	ctx context.Context, action *script.Script, keys, args []string,
 ) (token uint64, each string, err error) {

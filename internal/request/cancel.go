@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// Attempt is one acquisition as its cancels need it.
+// Attempt is what a cancel needs to know of one acquisition.
 type Attempt struct {
 	ID    string
 	Keys  []string
@@ -22,7 +22,7 @@ type Attempt struct {
 	TTL   time.Duration
 }
 
-// Owned puts the owner's name behind a script's arguments, if there is one.
+// Owned appends the owner's name to the arguments of a script, if there is one.
 func (a Attempt) Owned(args ...string) []string {
 	if a.Owner == "" {
 		return args
@@ -30,40 +30,40 @@ func (a Attempt) Owned(args ...string) []string {
 	return append(args, a.Owner)
 }
 
-// Canceller withdraws, in the background, attempts that are unwanted or of unknown
-// outcome.
+// Canceller cancels, in the background, attempts that are no longer wanted or whose outcome
+// is unknown.
 type Canceller struct {
 	sender  *Sender
-	pending atomic.Int64 // what is being sent until the server knows of it
+	pending atomic.Int64 // messages that Until is sending
 
 	mu        sync.Mutex
 	abandoned []*abandoned // in the order in which they were given up
 }
 
-// abandoned is an attempt that was given up while it may have been in a wait queue. A
-// push for it says that it is there still, or that it has been granted just now: it is
-// answered with a cancel, at once.
+// abandoned is an attempt that the client gave up while it may have been in a wait queue. A
+// push for it means that it is still in the queue, or that it has just been granted. The
+// client then cancels it at once.
 type abandoned struct {
 	Attempt
 	number uint64
-	gone   time.Duration // by then the server knows nothing of it
-	again  chan struct{} // says that it is to be cancelled again, at once
+	gone   time.Duration // from then on the server has neither its position nor its grant
+	again  chan struct{} // receives when the client must cancel it again at once
 }
 
-// maxAbandoned bounds how many are remembered. An attempt that is forgotten loses no
-// more than the answer to a push.
+// maxAbandoned limits how many attempts are remembered. A push for a forgotten attempt is
+// not answered; nothing else is lost.
 const maxAbandoned = 1 << 12
 
 // NewCanceller makes one.
 func NewCanceller(s *Sender) *Canceller { return &Canceller{sender: s} }
 
-// Cancel gives back what an attempt of unknown outcome may have been granted. A
-// request that is still on its way may arrive after the cancel that found nothing: so it
-// cancels again until the record says what became of the attempt, or until the
-// instant at which a late grant would have ended by itself.
+// Cancel releases what an attempt of unknown outcome may have been granted. A cancel may
+// find nothing because the request of the attempt arrives after it. So Cancel sends again
+// until the record says what became of the attempt, or until the instant at which a late
+// grant would have expired.
 func (c *Canceller) Cancel(a Attempt, until time.Duration) { c.CancelBy(script.Cancel, a, until) }
 
-// CancelBy is Cancel by another script that takes and answers what cancel does.
+// CancelBy is Cancel with another script that has the arguments and the answers of cancel.
 func (c *Canceller) CancelBy(action *script.Script, a Attempt, until time.Duration) {
 	c.Until(Message{Known: until, Silent: until, Send: c.cancel(action, a)})
 }
@@ -77,9 +77,10 @@ func (c *Canceller) cancel(action *script.Script, a Attempt) func(context.Contex
 	}
 }
 
-// Abandon gives back what an attempt that may be in a wait queue has or may yet get. A
-// position outlives a lease: while the server does not answer it cancels until
-// the position is certainly gone, and what was granted there too. number is the attempt's.
+// Abandon cancels an attempt that may be in a wait queue, and releases what it has been or
+// may yet be granted. A position outlives a lease. So if the server does not answer, Abandon
+// sends until the position and any grant to it have certainly expired. number is the
+// attempt's number.
 func (c *Canceller) Abandon(a Attempt, number uint64) {
 	now := c.sender.Now()
 	until := now + a.TTL
@@ -112,7 +113,7 @@ func (c *Canceller) find(number uint64) *abandoned {
 	return nil
 }
 
-// Stray is told of a push for an attempt that nobody waits for. It does not wait.
+// Stray answers a push for an attempt for which no goroutine waits. It does not wait.
 func (c *Canceller) Stray(number uint64) {
 	one := c.find(number)
 	if one == nil {
@@ -123,7 +124,8 @@ func (c *Canceller) Stray(number uint64) {
 	default: // it is being cancelled again
 		return
 	}
-	// Whoever still cancels it hears of it. If nobody does, this goroutine does.
+	// If a goroutine is still cancelling the attempt, that goroutine receives from again.
+	// Otherwise this message does.
 	now := c.sender.Now()
 	c.Until(Message{Known: now, Silent: now + one.TTL, Send: func(ctx context.Context) (bool, error) {
 		select {
@@ -135,12 +137,12 @@ func (c *Canceller) Stray(number uint64) {
 	}})
 }
 
-// share is the part of the server's time that all messages have together: one
-// request in it, once they have been sent for some seconds. Each failed attempt
-// of a client that tries again and again leaves one behind.
+// share limits the load of all pending messages: once they have been sent for some seconds,
+// the client sends one of them in this time. A client that tries again and again leaves one
+// message behind for each failed attempt.
 const share = 100 * time.Millisecond
 
-// Message is sent to the server until the server knows of it.
+// Message is a request that Until sends until the server knows of it.
 type Message struct {
 	Send   func(ctx context.Context) (known bool, err error)
 	Known  time.Duration // after this instant the server need not know of it
@@ -148,8 +150,8 @@ type Message struct {
 	again  <-chan struct{}
 }
 
-// Until sends a message in the background, until the server knows of it, has
-// refused, or the instant has come, at which it is sent once more.
+// Until sends a message in the background. It stops when the server knows of it or refuses
+// it, or at the instant that the message names; at that instant it sends once more.
 func (c *Canceller) Until(m Message) {
 	s := c.sender
 	work := func() {
@@ -179,14 +181,14 @@ func (c *Canceller) Until(m Message) {
 		}
 	}
 	if !s.Life.Go(work) {
-		// The client has closed meanwhile: nobody would wait for the
-		// background, so try once here.
+		// The client has closed meanwhile and waits for no more background work. So try
+		// once here.
 		_, _ = m.Send(context.Background())
 	}
 }
 
-// next is how long until a message is sent again: soon at first, and then when all of
-// them have had their share.
+// next is the pause before a message is sent again: short at first, and later so long that
+// every pending message is sent once in it.
 func (c *Canceller) next(tries int) time.Duration {
 	pause, all := backoff.Default, time.Duration(c.pending.Load())*share
 	if all > pause.Longest && pause.After(tries, 1) == pause.Longest {

@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// timeLimit is a context with an earlier deadline and nothing else: no timer
-// runs for it and its Done channel is its parent's, nil if that can not be
-// cancelled. It costs one allocation where context.WithTimeout costs four and
-// a timer, which counts in a request that takes some ten microseconds. Only
-// stores see it, see [store.Store].
+// timeLimit is its parent context with an earlier deadline. It has no timer, and its Done
+// channel is that of its parent: nil if the parent cannot be cancelled. It costs one
+// allocation; context.WithTimeout costs four and a timer. That matters in a request of some
+// ten microseconds. Only stores see it, see [store.Store].
 type timeLimit struct {
 	context.Context
 	at time.Time
 }
 
-// Within is ctx for at most limit from now.
+// Within returns ctx with a deadline of at most limit from now.
 func Within(ctx context.Context, limit time.Duration) context.Context {
 	at := time.Now().Add(limit)
 	if earlier, ok := ctx.Deadline(); ok && earlier.Before(at) {
@@ -24,9 +23,9 @@ func Within(ctx context.Context, limit time.Duration) context.Context {
 	return &timeLimit{Context: ctx, at: at}
 }
 
-// Lasting is ctx without its cancellation: all that is left of it is a deadline
-// that is still ahead. It is for what must be sent although the work is over,
-// and also spares the store a goroutine that would watch for the cancellation.
+// Lasting returns ctx without its cancellation; only a deadline that has not passed remains.
+// It is for requests that the client must send although the caller's work has ended. It also
+// saves the store a goroutine that would watch for the cancellation.
 func Lasting(ctx context.Context) context.Context {
 	if ctx.Done() == nil {
 		return ctx
@@ -40,7 +39,7 @@ func Lasting(ctx context.Context) context.Context {
 
 func (l *timeLimit) Deadline() (time.Time, bool) { return l.at, true }
 
-// Err keeps to the contract of Context: an error once the deadline has passed.
+// Err returns an error once the deadline has passed, as the contract of Context says.
 func (l *timeLimit) Err() error {
 	if err := l.Context.Err(); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Refusal is the server's own refusal, or nil if err is something else.
+// Refusal returns the refusal of the server in err, or nil if there is none.
 func Refusal(err error) *store.ServerError {
 	var refused *store.ServerError
 	if errors.As(err, &refused) {
@@ -19,17 +19,18 @@ func Refusal(err error) *store.ServerError {
 	return nil
 }
 
-// Definite reports that nothing has changed at the server: the server has refused, or
-// nothing was sent.
+// Definite reports whether err means that nothing changed at the server: the server refused,
+// or nothing was sent.
 func Definite(err error) bool { return Refusal(err) != nil || errors.Is(err, store.ErrNotSent) }
 
-// Transient reports that err may be gone at the next try.
+// Transient reports whether the next try may succeed.
 func Transient(err error) bool {
 	refused := Refusal(err)
 	return refused == nil || refused.Transient()
 }
 
-// Unsent is err of a request that has changed nothing, whether it was answered or not.
+// Unsent marks err as the error of a request that changes nothing, so its outcome is never
+// unknown.
 func Unsent(err error) error {
 	if err == nil || Definite(err) {
 		return err
@@ -37,8 +38,8 @@ func Unsent(err error) error {
 	return fmt.Errorf("%w: %w", store.ErrNotSent, err)
 }
 
-// Ended is ctx's error. A deadline that has passed counts, though the timer
-// behind Done may not have fired yet.
+// Ended returns ctx's error. A deadline that has passed counts, even if the timer of Done has
+// not fired yet.
 func Ended(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -49,9 +50,9 @@ func Ended(ctx context.Context) error {
 	return nil
 }
 
-// SilenceError says that the server did not answer within a time limit of the
-// library's own. It hides the context that carried the limit, and nothing else of
-// what it wraps: a context's error only ever means the caller's context.
+// SilenceError says that the server did not answer within a time limit of the library. It
+// hides the error of the context that carried the limit, and nothing else that it wraps. So
+// a context's error always means the caller's context.
 type SilenceError struct {
 	text string
 	err  error
@@ -65,16 +66,16 @@ func (e *SilenceError) Timeout() bool { return true }
 // Temporary implements [net.Error].
 func (e *SilenceError) Temporary() bool { return true }
 
-// As finds what the error wraps.
+// As finds the errors that it wraps.
 func (e *SilenceError) As(target any) bool { return errors.As(e.err, target) }
 
-// Is finds what the error wraps, but no context's error.
+// Is finds the errors that it wraps, but no context's error.
 func (e *SilenceError) Is(target error) bool {
 	return target != context.DeadlineExceeded && target != context.Canceled && errors.Is(e.err, target)
 }
 
-// InTime makes a [SilenceError] of the error of a context that has ended, unless
-// it is ctx that has ended: the caller's, or a context derived from it.
+// InTime turns the error of a context into a [SilenceError], unless ctx itself has ended. ctx
+// is the caller's context or one that is derived from it.
 func InTime(ctx context.Context, err error) error {
 	if !IsContextEnd(err) || Ended(ctx) != nil {
 		return err
@@ -90,15 +91,15 @@ func IsContextEnd(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// PermissionError is a refusal for lack of a permission, with what a hint needs
-// to be exact. It is the *store.ServerError.
+// PermissionError is a refusal for lack of a permission, with details for the hint. It wraps
+// the *store.ServerError.
 type PermissionError struct {
 	*store.ServerError
 	Prefix  string   // of the client that was refused
 	Lacking []string // commands that its user may not run, if the server was asked
 }
 
-// Unwrap makes a PermissionError the ServerError that it has.
+// Unwrap returns the ServerError.
 func (e *PermissionError) Unwrap() error { return e.ServerError }
 
 // IsPermission reports that the server refused for lack of a permission.

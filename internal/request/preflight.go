@@ -13,10 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Preflight asks the server, once, whether it can run the scripts: whether it is a
-// primary, new enough, and lets its user run what the scripts are made of. After an
-// answer without an error nothing more is asked: a server that becomes a replica
-// refuses the scripts themselves.
+// Preflight asks the server, once, whether it can run the scripts: whether it is a primary,
+// new enough, and lets its user run the commands of the scripts. After one answer without an
+// error it does not ask again. A server that becomes a replica refuses the scripts
+// themselves.
 type Preflight struct {
 	sender *Sender
 
@@ -28,13 +28,13 @@ type Preflight struct {
 // NewPreflight makes one.
 func NewPreflight(s *Sender) *Preflight { return &Preflight{sender: s} }
 
-// Passed reports that there is nothing left to check for a lock with these acknowledgements.
+// Passed reports whether nothing is left to check for a lock with these acknowledgements.
 func (p *Preflight) Passed(need Acks) bool {
 	return p.checked.Load() && p.allowed.Load() && need.Need.LocalAOF == 0
 }
 
-// Server refuses a server that cannot run the scripts, or would answer from a copy.
-// Nothing was taken there.
+// Server returns an error for a server that cannot run the scripts, or is a replica. After
+// the error the caller holds nothing there.
 func (p *Preflight) Server(ctx context.Context) error {
 	if p.checked.Load() {
 		return nil
@@ -44,7 +44,7 @@ func (p *Preflight) Server(ctx context.Context) error {
 	info, err := p.sender.Store.Server(limited)
 	switch {
 	case IsPermission(err):
-		// Not allowed to ask: the scripts will show what is missing.
+		// The user may not ask. If more is missing, the scripts will be refused.
 	case err != nil:
 		return Unsent(InTime(ctx, err))
 	default:
@@ -57,9 +57,10 @@ func (p *Preflight) Server(ctx context.Context) error {
 	return nil
 }
 
-// Check is Server, and refuses what a lock with these keys and acknowledgements, whose
-// pushes arrive on channel, cannot have from it. That the server's user may not push is
-// told apart: locks work without pushes.
+// Check is Server for one lock: it also returns an error if the server cannot give the
+// acknowledgements, or if its user lacks a permission for the keys. channel is where the
+// pushes arrive. If only the permission for pushes is missing, Check returns that as
+// noPushes, because locks work without pushes.
 func (p *Preflight) Check(ctx context.Context, need Acks, keys []string, channel string) (noPushes, err error) {
 	if err := p.Server(ctx); err != nil {
 		return nil, err
@@ -70,7 +71,7 @@ func (p *Preflight) Check(ctx context.Context, need Acks, keys []string, channel
 	return p.permission(ctx, keys, channel)
 }
 
-// acks refuses, as far as it can be known, a server that has no WAITAOF.
+// acks returns an error if the lock needs WAITAOF and the server's version has none.
 func (p *Preflight) acks(need Acks) error {
 	info := p.server.Load()
 	if need.Need.LocalAOF == 0 || info == nil || !older(*info, 7, 2) {
@@ -80,9 +81,9 @@ func (p *Preflight) acks(need Acks) error {
 		"WAITAOF the server at %s is %s %s", info.Address, info.Product, info.Version)}
 }
 
-// permission asks whether the server's user may run what the scripts are made of: a
-// command that is refused in the middle of a script would leave its first writes
-// behind. Every refusal but that one is left to the script itself.
+// permission asks whether the server's user may run the commands of the scripts. If the
+// server refused a command in the middle of a script, the first writes of the script would
+// remain. Other refusals come from the scripts themselves.
 func (p *Preflight) permission(ctx context.Context, keys []string, channel string) (noPushes, err error) {
 	if p.allowed.Load() {
 		return nil, nil
@@ -113,7 +114,7 @@ func (p *Preflight) permission(ctx context.Context, keys []string, channel strin
 	return noPushes, nil
 }
 
-// lacking is the refusal for commands that the server's user may not run.
+// lacking returns the refusal for commands that the server's user may not run.
 func (p *Preflight) lacking(commands []string) error {
 	refused := &store.ServerError{
 		Code: "NOPERM",
@@ -123,8 +124,8 @@ func (p *Preflight) lacking(commands []string) error {
 	return &PermissionError{ServerError: refused, Prefix: p.sender.Prefix, Lacking: commands}
 }
 
-// Grants are the ACL rules that permit the commands. A server does not tell a
-// forbidden channel from a forbidden publish.
+// Grants returns the ACL rules that permit the commands. It adds the channels to a missing
+// publish, because the server's answer is the same for both.
 func Grants(commands []string, prefix string) string {
 	rules := "+" + strings.Join(commands, " +")
 	if slices.Contains(commands, "publish") || slices.Contains(commands, "spublish") {
@@ -133,8 +134,7 @@ func Grants(commands []string, prefix string) string {
 	return rules
 }
 
-// usable refuses a server on which the scripts would not work, or would answer
-// from a copy.
+// usable returns an error for a server that is too old for the scripts, or is a replica.
 func usable(i store.ServerInfo) error {
 	if i.Role == "replica" || i.Role == "slave" {
 		return &store.ServerError{Code: "REPLICA", Message: "REPLICA the server at " + i.Address + " is a replica"}
@@ -150,8 +150,8 @@ func usable(i store.ServerInfo) error {
 	return nil
 }
 
-// older reports that the server's version is before major.minor. A version that it
-// does not tell is not: the scripts will show.
+// older reports whether the server's version is before major.minor. An unknown version is
+// not: if it is too old, the scripts will be refused.
 func older(i store.ServerInfo, major, minor int) bool {
 	first, rest, _ := strings.Cut(i.Version, ".")
 	second, _, _ := strings.Cut(rest, ".")

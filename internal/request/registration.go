@@ -12,18 +12,18 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// A client's own record outlives three refreshes: a holder stays known by
-// name over a hiccup, and is forgotten soon after its process is gone.
+// The record of a client outlives three refreshes. So a short failure does not hide who a
+// holder is, and the record ends soon after its process.
 const (
 	registrationTTL = 15 * time.Minute
 	refreshEvery    = 5 * time.Minute
 )
 
-// started is when this process began to use the library, for people only.
+// started is when this process began to use the library. Only people read it.
 var started = time.Now()
 
-// Registration makes a client known at the server, so that people see who holds a
-// lock. Nothing depends on it, and nobody waits for it.
+// Registration registers a client at the server, so that people see which process holds a
+// lock. Nothing depends on it, and no call waits for it.
 type Registration struct {
 	sender  *Sender
 	key     string
@@ -36,15 +36,15 @@ type Registration struct {
 	timer *time.Timer // nil before the first refresh
 }
 
-// NewRegistration makes the registration of a client. failed is told of a refresh that
-// failed; the next one tries again.
+// NewRegistration makes the registration of a client. It calls failed when a refresh fails;
+// the next refresh tries again.
 func NewRegistration(s *Sender, id, app, version string, failed func(err error)) *Registration {
 	return &Registration{
 		sender: s, key: wire.ClientKey(s.Prefix, id), app: app, version: version, failed: failed,
 	}
 }
 
-// args are what the client says of itself. No secret is in it.
+// args are what the client says of itself. They contain no secret.
 func (r *Registration) args(ttl time.Duration) []string {
 	host, err := os.Hostname()
 	if err != nil || host == "" {
@@ -63,7 +63,7 @@ func (r *Registration) Start() {
 	}
 }
 
-// refresh registers the client anew, beside the acquisitions.
+// refresh registers the client again, in the background.
 func (r *Registration) refresh() {
 	life := r.sender.Life
 	life.Go(func() {
@@ -88,8 +88,8 @@ func (r *Registration) Stop() {
 	}
 }
 
-// End lets the client's record end now instead of in a quarter of an hour. It is
-// a courtesy: nothing depends on it.
+// End removes the client's record now instead of in a quarter of an hour. Nothing depends on
+// it.
 func (r *Registration) End(ctx context.Context) {
 	if r.begun.Load() {
 		_, _ = r.sender.Run(ctx, script.RegisterClient, []string{r.key}, r.args(time.Millisecond))

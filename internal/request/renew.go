@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// Renewal asks for a hold to last for TTL from now.
+// Renewal asks the server to extend a hold to TTL from now.
 type Renewal struct {
 	Key, Attempt string
 	Owner        string // as the record has it; empty: none
 	TTL          time.Duration
 }
 
-// Renew renews holds of one group, which all wait for the same acknowledgements. Its
-// errors are those of [Sender.Run], and wire.ErrAnswer; got is as in [Sender.RunAcked].
+// Renew renews holds of one group that need the same acknowledgements. Its errors are those
+// of [Sender.Run], and wire.ErrAnswer; got is as in [Sender.RunAcked].
 func (s *Sender) Renew(ctx context.Context, need Acks, holds []Renewal) (
 	renewals []wire.Renewal, got store.Acks, err error,
 ) {

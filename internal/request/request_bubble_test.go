@@ -24,7 +24,7 @@ const (
 	timeout = time.Second
 )
 
-// bench is a sender over a store in the time of a bubble.
+// bench is a sender over a store, in virtual time.
 type bench struct {
 	*request.Sender
 	mem  *memstore.Store
@@ -50,7 +50,7 @@ func (b *bench) over(s store.Store) *request.Sender {
 	})
 }
 
-// count counts requests, and fails those that fail refuses.
+// count counts requests. A request fails if the function fail returns an error.
 func (b *bench) count(fail func(action string) error) {
 	b.mem.FailRequest(func(action string, _ []string) error {
 		b.sent.Add(1)
@@ -384,7 +384,7 @@ func TestAClosedClientCancelsOnce(t *testing.T) {
 	})
 }
 
-// server answers with what it is told to.
+// server gives the answers of the test.
 type server struct {
 	store.Store
 	info   store.ServerInfo
@@ -482,7 +482,7 @@ func TestAClientIsKnownWhileItWorks(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		var failed int
 		r := request.NewRegistration(b.Sender, "c", "billing", "1.0", func(error) { failed++ })
-		r.End(t.Context()) // nobody knows of it
+		r.End(t.Context()) // the client has not registered
 		r.Start()
 		r.Start()
 		synctest.Wait()

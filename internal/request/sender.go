@@ -1,7 +1,7 @@
-// Package request sends the requests of a client to its store: one by one, in
-// batches, once more when there was no answer, and in the background what must
-// reach the server in the end. It also says what an error means. It knows nothing
-// of leases, and holds none of their state.
+// Package request sends the requests of a client to its store: one by one, or in batches. It
+// sends a request once more if no answer comes, and sends in the background what must reach
+// the server in the end. It also says what an error means. It knows nothing of leases and
+// has none of their state.
 package request
 
 import (
@@ -15,14 +15,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Config is what a Sender works with.
+// Config has the settings of a Sender.
 type Config struct {
 	Store     store.Store
 	Prefix    string        // of keys and channels
 	Timeout   time.Duration // of one request
-	Retention string        // of a record, as scripts are told it
+	Retention string        // of a record, as an argument of the scripts
 	Now       func() time.Duration
-	Random    func() float64   // spreads what would else happen at one time; from [0, 1)
+	Random    func() float64   // spreads clients in time; from [0, 1)
 	Life      *lifecycle.Group // runs what is sent in the background
 }
 
@@ -39,8 +39,8 @@ func New(cfg Config) *Sender {
 	return s
 }
 
-// Run sends one script. Unless its error is the server's refusal or
-// [store.ErrNotSent], it does not say whether the script ran.
+// Run sends one script. If its error is neither a refusal nor [store.ErrNotSent], the script
+// may have run.
 func (s *Sender) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
 	answer, err := s.Store.Run(Within(ctx, s.Timeout), action, keys, args)
 	if err != nil {
@@ -52,11 +52,7 @@ func (s *Sender) Run(ctx context.Context, action *script.Script, keys, args []st
 // Ask sends one script about one lock and reads its answer. Its errors are those of
 // [Sender.Run], and wire.ErrAnswer.
 func (s *Sender) Ask(ctx context.Context, action *script.Script, keys, args []string) (wire.Answer, error) {
-	answer, err := s.Run(ctx, action, keys, args)
-	if err != nil {
-		return wire.Answer{}, err
-	}
-	return wire.Parse(answer)
+	return wire.Parsed(s.Run(ctx, action, keys, args))
 }
 
 // Record reads what the server keeps of a lock.
@@ -74,10 +70,10 @@ type Acks struct {
 	Limit time.Duration // of each kind of waiting
 }
 
-// Wanted reports that there is something to wait for.
+// Wanted reports whether the write waits for any.
 func (a Acks) Wanted() bool { return a != Acks{} }
 
-// Total bounds the waiting: WAIT and WAITAOF follow each other.
+// Total is the longest time for which the write waits. WAIT and WAITAOF follow each other.
 func (a Acks) Total() time.Duration {
 	if a.Need.Replicas > 0 && a.Need.LocalAOF > 0 {
 		return 2 * a.Limit
@@ -85,8 +81,8 @@ func (a Acks) Total() time.Duration {
 	return a.Limit
 }
 
-// RunAcked is [Sender.Run] for a write that waits for acknowledgements. got is what
-// there was. If that is less than was needed, the script has run all the same.
+// RunAcked is [Sender.Run] for a write that waits for acknowledgements. got are those that
+// came. If there are fewer than needed, the script has run all the same.
 func (s *Sender) RunAcked(
 	ctx context.Context, need Acks, action *script.Script, keys, args []string,
 ) (answer string, got store.Acks, err error) {
@@ -99,15 +95,14 @@ func (s *Sender) RunAcked(
 	return answer, got, InTime(ctx, err)
 }
 
-// Twice is ctx for as long as a request and one more of the same may take that began at
-// start.
+// Twice returns ctx with the time limit of a request that began at start and is sent once
+// more.
 func (s *Sender) Twice(ctx context.Context, start time.Duration) context.Context {
 	return Within(ctx, start+2*s.Timeout-s.Now())
 }
 
-// Resend sends a request, and once more if it brought no answer, for a script that
-// tolerates that. What refuses the second copy says nothing about the first: then the
-// outcome is as unknown as before.
+// Resend sends a request, and once more if no answer comes. The script must tolerate that. If
+// the second copy is refused, the outcome of the first is still unknown.
 func Resend(ctx context.Context, ask func() (wire.Answer, error)) (wire.Answer, error) {
 	a, err := ask()
 	if err == nil || Definite(err) || ctx.Err() != nil {
@@ -120,20 +115,20 @@ func Resend(ctx context.Context, ask func() (wire.Answer, error)) (wire.Answer, 
 	return again, second
 }
 
-// AskTwice is [Sender.Ask] by [Resend].
+// AskTwice is [Sender.Ask] with [Resend].
 func (s *Sender) AskTwice(
 	ctx context.Context, action *script.Script, keys, args []string,
 ) (wire.Answer, error) {
 	return Resend(ctx, func() (wire.Answer, error) { return s.Ask(ctx, action, keys, args) })
 }
 
-// Pause waits before the next try after so many failures before the last one. It
-// reports false if ctx ends or the client closes before.
+// Pause waits before the next try. failures counts the failures before the last one. Pause
+// returns false if ctx ends or the client closes before.
 func (s *Sender) Pause(ctx context.Context, failures int) bool {
 	return s.Life.Sleep(ctx, backoff.Default.After(failures, s.Random()))
 }
 
-// explained adds to a lack of permission what a hint needs to be exact.
+// explained adds the prefix to a refusal for lack of a permission, for the hint.
 func (s *Sender) explained(err error) error {
 	if !IsPermission(err) {
 		return err

@@ -16,13 +16,13 @@ type event struct {
 	Action     string  `json:"Action"`
 	Package    string  `json:"Package"`
 	Test       string  `json:"Test"`
-	ImportPath string  `json:"ImportPath"` // of what did not build
+	ImportPath string  `json:"ImportPath"` // of a package that did not build
 	Output     string  `json:"Output"`
 	Elapsed    float64 `json:"Elapsed"`
 }
 
-// digest makes of the events of go test -json what go test prints without it,
-// and remembers how long each test took.
+// digest turns the events of go test -json into the usual output of go test, and notes
+// how long each test took.
 type digest struct {
 	mu    sync.Mutex // guards all; two lanes write
 	out   io.Writer
@@ -35,8 +35,9 @@ type timing struct {
 	seconds float64
 }
 
-// read prints the events of one go test, and returns the packages that failed.
-func (d *digest) read(r io.Reader) (broken []string) {
+// read prints the events of one go test. It returns the packages that failed, and those in
+// which no test failed but the race detector itself ended the process.
+func (d *digest) read(r io.Reader) (broken, crashed []string) {
 	packages := map[string]*account{}
 	lines := bufio.NewReader(r)
 	for {
@@ -45,7 +46,7 @@ func (d *digest) read(r io.Reader) (broken []string) {
 		switch {
 		case line == "":
 		case json.Unmarshal([]byte(line), &e) != nil || e.Action == "":
-			d.write(line) // go test itself says something
+			d.write(line) // output of go test itself
 		case e.Action == "build-output":
 			d.write(e.Output)
 		case e.Package != "":
@@ -59,7 +60,10 @@ func (d *digest) read(r io.Reader) (broken []string) {
 			}
 			d.write(a.text(e.Action))
 			d.remember(a.times(e.Package))
-			if e.Action == "fail" {
+			switch {
+			case e.Action == "fail" && a.crashed():
+				crashed = append(crashed, e.Package)
+			case e.Action == "fail":
 				broken = append(broken, e.Package)
 			}
 			delete(packages, e.Package)
@@ -72,17 +76,17 @@ func (d *digest) read(r io.Reader) (broken []string) {
 		d.write(a.text("fail"))
 		broken = append(broken, name)
 	}
-	return broken
+	return broken, crashed
 }
 
-// through prints what go test prints.
-func (d *digest) through(r io.Reader) []string {
+// through prints the output of go test unchanged.
+func (d *digest) through(r io.Reader) (broken, crashed []string) {
 	lines := bufio.NewReader(r)
 	for {
 		line, err := lines.ReadString('\n')
 		d.write(line)
 		if err != nil {
-			return nil
+			return nil, nil
 		}
 	}
 }
@@ -101,7 +105,7 @@ func (d *digest) remember(times []timing) {
 	d.tests = append(d.tests, times...)
 }
 
-// slowest prints the n tests that took longest.
+// slowest prints the n slowest tests.
 func (d *digest) slowest(n int) {
 	d.mu.Lock()
 	slices.SortStableFunc(d.tests, func(a, b timing) int { return cmp.Compare(b.seconds, a.seconds) })
@@ -116,11 +120,11 @@ func (d *digest) slowest(n int) {
 	}
 }
 
-// account is what a package has said so far.
+// account is the output of a package so far.
 type account struct {
-	own   strings.Builder // what belongs to none of its tests
+	own   strings.Builder // output that belongs to no test
 	tests map[string]*test
-	order []*test // as they began
+	order []*test // in the order of their start
 }
 
 type test struct {
@@ -128,10 +132,10 @@ type test struct {
 	output  strings.Builder
 	end     string // pass, fail or skip, once it has ended
 	seconds float64
-	parent  bool // it has tests of its own
+	parent  bool // it has subtests
 }
 
-// note takes an event in, and reports whether it is the package's last.
+// note notes an event, and reports whether it is the package's last.
 func (a *account) note(e event) (last bool) {
 	if e.Test == "" {
 		a.own.WriteString(e.Output)
@@ -155,8 +159,24 @@ func (a *account) note(e event) (last bool) {
 	return false
 }
 
-// text is what go test would have printed of the package: of one that passed its
-// last line, of one that failed its failed tests, and what else it said.
+// detectorCrash is in the output of a process that a defect of the race detector has ended.
+// A race has another message.
+const detectorCrash = "ThreadSanitizer: CHECK failed"
+
+// crashed reports whether no test has failed and the race detector has ended the process.
+func (a *account) crashed() bool {
+	found := strings.Contains(a.own.String(), detectorCrash)
+	for _, t := range a.order {
+		if t.end == "fail" {
+			return false
+		}
+		found = found || strings.Contains(t.output.String(), detectorCrash)
+	}
+	return found
+}
+
+// text is the output of go test for the package. If the package passed, it is its last
+// line; if it failed, it is its failed tests and its other output.
 func (a *account) text(end string) string {
 	var b strings.Builder
 	if end == "fail" {
@@ -174,8 +194,8 @@ func (a *account) text(end string) string {
 	return b.String()
 }
 
-// print writes of a test that failed the verdict, then what led to it, and then the
-// same of the tests below it, as go test does without -v.
+// print writes the result of a failed test, its output, and then the same for its
+// subtests, as go test does without -v.
 func (a *account) print(b *strings.Builder, t *test) {
 	if t.end == "pass" || t.end == "skip" {
 		return
@@ -201,8 +221,7 @@ func (a *account) print(b *strings.Builder, t *test) {
 	}
 }
 
-// above is the test that t is a part of, nil if there is none. Names of tests may have
-// slashes of their own.
+// above is the parent test of t, or nil. Names of tests may contain slashes.
 func (a *account) above(t *test) *test {
 	name := t.name
 	for i := strings.LastIndexByte(name, '/'); i > 0; i = strings.LastIndexByte(name, '/') {
@@ -214,7 +233,7 @@ func (a *account) above(t *test) *test {
 	return nil
 }
 
-// times lists the tests that have none of their own below them.
+// times lists the tests without subtests.
 func (a *account) times(importPath string) []timing {
 	var times []timing
 	for _, t := range a.order {

@@ -15,20 +15,20 @@ import (
 	"strings"
 )
 
-// root is the module whose packages need no other.
+// root is the module whose packages need no other module.
 const root = "github.com/holdfast-go/holdfast"
 
 // slowestShown is how many of the slowest tests are printed at the end.
 const slowestShown = 10
 
 // How many packages a lane compiles or tests at once. Most of the tests wait for
-// servers; with more company their machine would be the fault that they find.
+// servers. With more of them at a time, the load would cause the faults that they find.
 const (
 	racedAtOnce = 3
 	plainAtOnce = 3
 )
 
-// plainFlags are for packages that have been vetted already.
+// plainFlags are for packages that were vetted before.
 var plainFlags = []string{"-vet=off", "-p=" + strconv.Itoa(plainAtOnce)}
 
 func raceFlags(race bool) []string {
@@ -39,10 +39,10 @@ func raceFlags(race bool) []string {
 	return flags
 }
 
-// races reports whether the race detector has something to find in a package: in
-// the library, its parts and its stores, and in the tests that run them against
-// real servers. The others are one goroutine after the other, as the scripts, the
-// simulation and the oracle, or programs around the library, or processes of their own.
+// races reports whether a package is tested with the race detector: the library, its
+// parts and its stores, and the tests that run them against real servers. In the other
+// packages no goroutines race, or they are programs around the library, or they test
+// other processes.
 func races(importPath string) bool {
 	first, rest, _ := strings.Cut(short(importPath), "/")
 	switch first {
@@ -58,14 +58,14 @@ func races(importPath string) bool {
 	return true
 }
 
-// searches reports whether a package has searches in virtual time, which are short
-// with the race detector: it is tested without it as well.
+// searches reports whether a package has random tests in virtual time. They are short
+// with the race detector, so the package is also tested without it.
 func searches(importPath string) bool {
 	return short(importPath) == "." || short(importPath) == "quorum"
 }
 
-// weight puts the packages first whose tests wait longest, so that they do so while
-// the others are compiled, and last what takes longest to compile.
+// weight orders packages. The first ones wait longest in their tests, so that the others
+// are compiled meanwhile. The last ones take longest to compile.
 func weight(importPath string) int {
 	for i, name := range []string{
 		"verify/topology", "verify/rules", "verify/quorum", "verify/suite", "cmd/holdfast", "bench", "verify/lineage",
@@ -86,7 +86,7 @@ type pkg struct {
 	Dir        string `json:"Dir"`
 }
 
-// split parts the packages, each half with the heaviest first. Some are in both.
+// split divides the packages in two, each with the heaviest first. Some are in both.
 func split(packages []pkg, such func(pkg) bool) (yes, no []string) {
 	packages = slices.Clone(packages)
 	slices.SortStableFunc(packages, func(a, b pkg) int { return weight(a.ImportPath) - weight(b.ImportPath) })
@@ -101,7 +101,7 @@ func split(packages []pkg, such func(pkg) bool) (yes, no []string) {
 	return yes, no
 }
 
-// modules answers the directories of the modules to test: those asked for, or all.
+// modules returns the directories of the modules to test: those in asked, or all.
 func (r *run) modules(ctx context.Context, asked []string) ([]string, error) {
 	if len(asked) > 0 {
 		return asked, nil
@@ -161,8 +161,9 @@ func (r *run) output(ctx context.Context, args ...string) ([]byte, error) {
 	return text, nil
 }
 
-// isolated vets a module without the workspace, which hides what its go.mod lacks:
-// who uses one module has no workspace. To vet it, go builds all that it needs.
+// isolated vets a module without the workspace, because users of a module have none, and
+// the workspace hides what its go.mod lacks. To vet it, go builds everything that it
+// needs.
 func (r *run) isolated(ctx context.Context, module string) {
 	r.out.sayf("== vet: %s", module)
 	cmd := exec.CommandContext(ctx, r.goTool, "vet", "./...")
@@ -175,10 +176,18 @@ func (r *run) isolated(ctx context.Context, module string) {
 	}
 }
 
-// test tests packages.
+// test tests packages. If the race detector crashes in one, it is tested once more.
 func (r *run) test(ctx context.Context, what string, env, flags, packages []string) {
+	crashed := r.testOnce(ctx, what, env, flags, packages)
+	for _, name := range r.testOnce(ctx, "test again after a crash of the race detector", env, flags, crashed) {
+		r.fail(short(name))
+	}
+}
+
+// testOnce tests packages, and returns those in which the race detector has crashed.
+func (r *run) testOnce(ctx context.Context, what string, env, flags, packages []string) (crashed []string) {
 	if len(packages) == 0 {
-		return
+		return nil
 	}
 	r.out.sayf("== %s: %d packages", what, len(packages))
 	args := slices.Concat([]string{"test"}, flags, r.flags)
@@ -198,24 +207,25 @@ func (r *run) test(ctx context.Context, what string, env, flags, packages []stri
 	if err != nil {
 		r.out.sayf("FAIL\t%v", err)
 		r.fail(what)
-		return
+		return nil
 	}
-	broken := read(stdout)
-	if err = cmd.Wait(); err != nil && len(broken) == 0 {
+	broken, crashed := read(stdout)
+	if err = cmd.Wait(); err != nil && len(broken)+len(crashed) == 0 {
 		broken = []string{what}
 	}
 	for _, name := range broken {
 		r.fail(short(name))
 	}
+	return crashed
 }
 
-// raw reports whether a flag of go test asks for more than the usual lines.
+// raw reports whether a flag of go test asks for more than the usual output.
 func raw(flag string) bool {
 	name, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "=")
 	return slices.Contains([]string{"v", "json", "bench", "c", "list", "test.v", "args"}, name)
 }
 
-// short is a package's path without what all of them begin with.
+// short is a package's path without the common prefix.
 func short(importPath string) string {
 	if importPath == root {
 		return "."
@@ -223,9 +233,9 @@ func short(importPath string) string {
 	return strings.TrimPrefix(importPath, root+"/")
 }
 
-// secured runs a few tests again on servers that have TLS, the rights of
-// docs/operating.md for their clients, and a prefix for a tenant. It does so without
-// the race detector: with it, a handshake takes as long as the shortest requests may.
+// secured runs a few tests again on servers with TLS, the permissions of
+// docs/operating.md, and a prefix for a tenant. It does not use the race detector,
+// because a handshake would then take as long as the shortest requests may.
 func (r *run) secured(ctx context.Context, packages []pkg) {
 	env := []string{"HOLDFAST_TEST_SERVERS=secured"}
 	for _, some := range []struct {

@@ -1,17 +1,16 @@
-// Runtests is what make test calls. It checks and tests the modules of the
-// repository in two lanes side by side, since a processor that compiles for one may
-// do so while the tests of the other wait for a server:
+// Runtests is the program behind make test. It checks and tests the modules of the
+// repository in two lanes at the same time, so that one lane compiles while the tests of
+// the other wait for a server:
 //
 //   - one tests, with the race detector, the packages in which goroutines race;
 //   - one tests the others, and then vets every module without the workspace.
 //
-// The lines of go test go through as they are. At the end it prints the slowest
-// tests, and says how it went. It exits with 1 if anything failed, and with 2 if
-// nothing could be run.
+// It prints the output of go test, and at the end the slowest tests and the result. It
+// exits with 1 if anything failed, and with 2 if nothing could run.
 //
 //	runtests [-race=false] [-everywhere] [module…] [-- flag of go test…]
 //
-// Without a module it takes all that go.work names.
+// Without a module it takes all modules in go.work.
 package main
 
 import (
@@ -27,7 +26,7 @@ import (
 	"time"
 )
 
-// The status of the program.
+// The exit statuses of the program.
 const (
 	failed   = 1
 	notBegun = 2
@@ -43,7 +42,7 @@ func main() {
 	flag.CommandLine.Parse(own) //nolint:errcheck // it exits
 	r.out = &digest{out: os.Stdout}
 
-	// An interrupt reaches the tests too. What they then say is still told.
+	// An interrupt also reaches the tests. Their output after that is still printed.
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt)
 
@@ -54,7 +53,7 @@ func main() {
 	os.Exit(code)
 }
 
-// parts are what stands before and behind a first "--".
+// parts are the arguments before and after the first "--".
 func parts(args []string) (own, flags []string) {
 	i := slices.Index(args, "--")
 	if i < 0 {
@@ -95,8 +94,8 @@ func (r *run) all(ctx context.Context, modules []string) (int, error) {
 		if len(r.flags) == 0 {
 			r.secured(ctx, packages)
 		}
-		// Last, since it waits for nothing: most of what it needs is compiled by now, and
-		// the other lane may leave a processor idle.
+		// Last, because it waits for nothing. Most of what it needs is compiled by now,
+		// and the other lane may leave a processor idle.
 		for _, module := range modules {
 			r.isolated(ctx, module)
 		}
@@ -120,7 +119,7 @@ func (r *run) all(ctx context.Context, modules []string) (int, error) {
 // racing reports whether a package is tested with the race detector.
 func (r *run) racing(p pkg) bool { return r.everywhere || races(p.ImportPath) }
 
-// fail notes what failed. A run goes on after it, so that all is told at once.
+// fail notes a failure. The run goes on after it, so that it reports all failures.
 func (r *run) fail(what string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

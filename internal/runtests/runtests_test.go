@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// said reads events and returns what is printed, and what failed.
+// said reads events and returns the output and the failures.
 func said(t *testing.T, d *digest, events ...event) (string, []string) {
 	t.Helper()
 	var in, out strings.Builder
@@ -19,7 +19,10 @@ func said(t *testing.T, d *digest, events ...event) (string, []string) {
 		in.Write(append(line, '\n'))
 	}
 	d.out = &out
-	broken := d.read(strings.NewReader(in.String()))
+	broken, crashed := d.read(strings.NewReader(in.String()))
+	if len(crashed) > 0 {
+		t.Errorf("the race detector crashed in %q", crashed)
+	}
 	return out.String(), broken
 }
 
@@ -86,6 +89,30 @@ func TestWhatDidNotBuildOrEndIsToldAndFails(t *testing.T) {
 	}
 }
 
+// A crash of the race detector is no failure of a test, but a failed test beside it is one.
+func TestACrashOfTheRaceDetectorIsToldApart(t *testing.T) {
+	for end, broken := range map[string]bool{"pass": false, "fail": true} {
+		var in, out strings.Builder
+		encoder := json.NewEncoder(&in)
+		for _, e := range []event{
+			{Action: end, Package: root, Test: "TestA"},
+			{Action: "run", Package: root, Test: "TestB"},
+			{Action: "output", Package: root, Test: "TestB", Output: detectorCrash + ": x.cpp:1 \"0 != 0\"\n"},
+			{Action: "output", Package: root, Output: "FAIL\t" + root + "\t0.2s\n"},
+			{Action: "fail", Package: root},
+		} {
+			if err := encoder.Encode(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d := &digest{out: &out}
+		failed, crashed := d.read(strings.NewReader(in.String()))
+		if len(failed) > 0 != broken || len(crashed) > 0 == broken || !strings.Contains(out.String(), detectorCrash) {
+			t.Errorf("%s: failed %q, crashed %q, printed %q", end, failed, crashed, out.String())
+		}
+	}
+}
+
 func TestTheSlowestTestsArePrintedWithoutThoseAboveThem(t *testing.T) {
 	var d digest
 	said(t, &d,
@@ -111,7 +138,7 @@ func TestPackagesArePartedByTheirGoroutinesAndBeginWithTheHeaviest(t *testing.T)
 	var all []pkg
 	for _, name := range []string{
 		"", "/internal/repocheck", "/internal/adapter", "/verify/sim", "/verify/rules", "/verify/topology",
-		"/bench/etcd", "/verify/suite", "/bench/crew", "/store/goredis", "/verify/internal/child",
+		"/bench/etcd", "/verify/suite", "/bench/crew", "/store/goredis", "/verify/internal/harness",
 	} {
 		all = append(all, pkg{ImportPath: root + name})
 	}
@@ -125,7 +152,7 @@ func TestPackagesArePartedByTheirGoroutinesAndBeginWithTheHeaviest(t *testing.T)
 	if got := strings.Join(raced, " "); got != "verify/topology verify/rules . internal/adapter store/goredis" {
 		t.Errorf("with the race detector: %s", got)
 	}
-	const others = "verify/suite . internal/repocheck verify/sim bench/crew verify/internal/child bench/etcd"
+	const others = "verify/suite . internal/repocheck verify/sim bench/crew verify/internal/harness bench/etcd"
 	if got := strings.Join(plain, " "); got != others {
 		t.Errorf("without: %s", got)
 	}

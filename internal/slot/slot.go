@@ -1,4 +1,4 @@
-// Package slot says where a Cluster keeps a key.
+// Package slot computes the hash slot in which a Cluster keeps a key.
 package slot
 
 import (
@@ -24,8 +24,8 @@ var crcs = func() (table [256]uint16) {
 	return table
 }()
 
-// Of is the hash slot of a key or a sharded channel: of its hash tag, the
-// part between the first { and the next }, if that is not empty.
+// Of is the hash slot of a key or a sharded channel. If the name has a hash tag, which is
+// the part between the first { and the next }, and the tag is not empty, only the tag counts.
 func Of(key string) int {
 	if _, tail, found := strings.Cut(key, "{"); found {
 		if tag, _, found := strings.Cut(tail, "}"); found && tag != "" {
@@ -39,5 +39,5 @@ func Of(key string) int {
 	return int(crc) % Count
 }
 
-// Group names the keys that may share a request in a Cluster: those of a slot.
+// Group names the keys that may share a request in a Cluster: the keys of one slot.
 func Group(key string) string { return strconv.Itoa(Of(key)) }

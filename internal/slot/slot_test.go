@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/slot"
 )
 
-// The server decides what a key's slot is.
+// The server computes the slot of a key.
 func TestSlotsAreTheServers(t *testing.T) {
 	s := redistest.Start(t, redistest.Args("--cluster-enabled", "yes"), redistest.BusPort())
 	c := s.Dial(t)

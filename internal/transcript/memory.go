@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// memory drives the specification. Its clock moves by a millisecond with each
-// action, as a server's would, and by Advance.
+// memory runs the specification. Its clock moves by a millisecond with each action, as a
+// server's would, and with Advance.
 type memory struct {
 	t     *testing.T
 	store *memstore.Store
@@ -49,7 +49,7 @@ func (m *memory) Run(action *script.Script, keys, args []string) (string, error)
 	return m.store.Run(context.Background(), action, keys, args)
 }
 
-// Listen subscribes. A number is no push but a mark of Pushes.
+// Listen subscribes. A message that is a number is a mark of Pushes and no push.
 func (m *memory) Listen(channel string) {
 	stop, err := m.store.Listen(context.Background(), channel, store.Listener{
 		Message: func(payload string) {
@@ -68,12 +68,12 @@ func (m *memory) Listen(channel string) {
 	m.stops[channel] = stop
 }
 
-func (m *memory) Deafen(channel string) {
+func (m *memory) Unsubscribe(channel string) {
 	m.stops[channel]()
 	delete(m.stops, channel)
 }
 
-// Pushes sends a mark behind whatever is under way and waits for it.
+// Pushes sends a mark behind the pushes that are under way, and waits for it.
 func (m *memory) Pushes() []Push {
 	for channel := range m.stops {
 		m.syncs++

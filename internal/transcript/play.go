@@ -60,7 +60,7 @@ func (p *player) watched() string {
 	return "golden:watch=" + p.lock
 }
 
-// command carries out one line and returns what is to be seen.
+// command carries out one line and returns the output.
 func (p *player) command(line string) ([]string, error) {
 	c, err := p.parse(line)
 	if err != nil {
@@ -70,8 +70,8 @@ func (p *player) command(line string) ([]string, error) {
 	switch c.verb {
 	case "listen":
 		p.driver.Listen(p.base() + c.word())
-	case "deafen":
-		p.driver.Deafen(p.base() + c.word())
+	case "unsubscribe":
+		p.driver.Unsubscribe(p.base() + c.word())
 	case "advance":
 		d, err := time.ParseDuration(c.word())
 		if err != nil {
@@ -168,7 +168,7 @@ func (p *player) act(c *command) ([]string, error) {
 	return p.run(c.verb, keys, args)
 }
 
-// several takes acquisitions as [LOCK:]ATTEMPT.
+// several parses acquisitions of the form [LOCK:]ATTEMPT.
 func (p *player) several(c *command) (keys, args []string) {
 	if c.verb == "acquire_free" {
 		ttl := c.opt("ttl", "30s")
@@ -181,7 +181,7 @@ func (p *player) several(c *command) (keys, args []string) {
 	return keys, args
 }
 
-// named takes [LOCK:]ATTEMPT apart.
+// named parses [LOCK:]ATTEMPT.
 func (p *player) named(word string) (key, attempt string) {
 	if name, attempt, ok := strings.Cut(word, ":"); ok {
 		return "golden:{" + name + "}", attempt
@@ -189,7 +189,7 @@ func (p *player) named(word string) (key, attempt string) {
 	return p.key(), word
 }
 
-// renew takes leases as [LOCK:]ATTEMPT[@OWNER].
+// renew parses leases of the form [LOCK:]ATTEMPT[@OWNER].
 func (p *player) renew(c *command) (keys, args []string) {
 	args = []string{c.opt("retention", "600s")}
 	ttl := c.opt("ttl", "30s")
@@ -201,7 +201,7 @@ func (p *player) renew(c *command) (keys, args []string) {
 	return keys, args
 }
 
-// acquireAll takes an attempt and names of locks.
+// acquireAll parses an attempt and names of locks.
 func (p *player) acquireAll(c *command) (keys, args []string) {
 	args = []string{c.word(), c.opt("ttl", "30s"), c.opt("retention", "600s")}
 	for len(c.words) > 0 {
@@ -244,7 +244,7 @@ func (p *player) dump() []string {
 	return shown
 }
 
-// pushes shows what was heard; the order between clients is by name.
+// pushes returns the pushes since the last command, ordered by the name of the client.
 func (p *player) pushes() (shown []string) {
 	heard := p.driver.Pushes()
 	slices.SortStableFunc(heard, func(a, b Push) int { return strings.Compare(a.Channel, b.Channel) })
@@ -293,7 +293,7 @@ func (c *command) word() string {
 	return word
 }
 
-// opt takes an option; a duration is answered in ms.
+// opt takes an option. It returns a duration in ms.
 func (c *command) opt(name, without string) string {
 	value, ok := c.opts[name]
 	delete(c.opts, name)
@@ -306,7 +306,7 @@ func (c *command) opt(name, without string) string {
 	return value
 }
 
-// sum adds durations in ms; what is none is left to the action to refuse.
+// sum adds durations in ms. If a word is no duration, the action refuses it.
 func sum(a, b string) string {
 	m, bad := strconv.ParseInt(a, 10, 64)
 	n, wrong := strconv.ParseInt(b, 10, 64)

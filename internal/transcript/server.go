@@ -12,19 +12,18 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// server drives the scripts themselves, as they are shipped, on a real server.
+// server runs the scripts on a real server.
 //
-// Nobody can advance a server's clock, so Advance makes the records older
-// instead: it moves every point in time in them, and their lives, back by that
-// much. Nothing in a record matters but its distance from now, so that is the
-// same. Tokens are only compared with one another and with the clock; they stay
-// where they are, unless the clock is to be set back, when they move ahead.
+// A test cannot advance a server's clock. So Advance makes the records older instead: it moves
+// every time in them, and their TTLs, back by that much. That is the same, because only the
+// distance of a time from now matters. Tokens are compared only with each other and with the
+// clock. They do not change, unless the clock must be set back: then they move ahead.
 type server struct {
-	t     *testing.T
-	conn  *redistest.Conn
-	user  *redistest.Conn // with the rights that a client has
-	ear   *redistest.Conn // in subscriber mode
-	syncs int
+	t          *testing.T
+	conn       *redistest.Conn
+	user       *redistest.Conn // with the rights that a client has
+	subscriber *redistest.Conn
+	syncs      int
 }
 
 // syncChannel carries the marks of Pushes.
@@ -33,9 +32,9 @@ const syncChannel = "golden:sync"
 // Server returns an opener of drivers on s, which is emptied each time.
 func Server(s *redistest.Server) func(t *testing.T) Driver {
 	return func(t *testing.T) Driver {
-		d := &server{t: t, conn: s.Dial(t), user: redistest.Dial(t, s.Addr()), ear: s.Dial(t)}
+		d := &server{t: t, conn: s.Dial(t), user: redistest.Dial(t, s.Addr()), subscriber: s.Dial(t)}
 		d.conn.Do(t, "FLUSHALL")
-		d.ear.Do(t, "SUBSCRIBE", syncChannel)
+		d.subscriber.Do(t, "SUBSCRIBE", syncChannel)
 		return d
 	}
 }
@@ -56,23 +55,23 @@ func (d *server) Run(action *script.Script, keys, args []string) (string, error)
 	}
 }
 
-func (d *server) Listen(channel string) { d.hear("SUBSCRIBE", channel) }
-func (d *server) Deafen(channel string) { d.hear("UNSUBSCRIBE", channel) }
+func (d *server) Listen(channel string)      { d.subscribe("SUBSCRIBE", channel) }
+func (d *server) Unsubscribe(channel string) { d.subscribe("UNSUBSCRIBE", channel) }
 
-func (d *server) hear(verb, channel string) {
+func (d *server) subscribe(verb, channel string) {
 	if strings.Contains(channel, "{") {
 		verb = "S" + verb
 	}
-	d.ear.Do(d.t, verb, channel)
+	d.subscriber.Do(d.t, verb, channel)
 }
 
-// Pushes publishes a mark and takes what comes before it.
+// Pushes publishes a mark and returns the pushes that come before it.
 func (d *server) Pushes() (heard []Push) {
 	d.syncs++
 	mark := strconv.Itoa(d.syncs)
 	d.conn.Do(d.t, "PUBLISH", syncChannel, mark)
 	for {
-		list, ok := d.ear.Receive(d.t).([]any)
+		list, ok := d.subscriber.Receive(d.t).([]any)
 		if !ok || len(list) != 3 {
 			d.t.Fatalf("not a message: %v", list)
 		}
@@ -137,7 +136,7 @@ func (d *server) age(key string, ms, tokens int64) {
 	d.conn.Do(d.t, "PEXPIRE", key, life)
 }
 
-// older is what a field of the record would be if all had happened ms earlier.
+// older returns what a field of the record would be if everything had happened ms earlier.
 func older(field, value string, ms, tokens int64) string {
 	words := strings.Split(value, " ")
 	add := func(by int64, places ...int) {

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// symbols shows numbers by what they mean. Their size tells it: tokens are
-// microseconds since 1970, points in time milliseconds since 1970, durations at
-// least a second, counts less than 1000.
+// symbols replaces numbers by symbols for their meaning, which their size tells. Tokens are
+// microseconds since 1970, and times are milliseconds since 1970. Durations are at least a
+// second, and counts are less than 1000.
 type symbols struct {
 	tokens []int64 // T1, T2, …
 }
@@ -20,10 +20,10 @@ const (
 	leastDuration = 1000
 )
 
-// runID is what a server calls one run of itself.
+// runID matches the run ID of a server.
 var runID = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
-// line shows every number of a line.
+// line replaces every number of a line.
 func (s *symbols) line(line string, now int64) string {
 	words := strings.Split(line, " ")
 	for i, word := range words {
@@ -52,8 +52,8 @@ func (s *symbols) line(line string, now int64) string {
 	return strings.Join(words, " ")
 }
 
-// lock shows the field lock: its lease is counted from the token before it, and
-// shown as the instant at which it ends.
+// lock replaces the numbers of the field lock. Its lease counts from the token before it, and
+// is shown as the time at which it ends.
 func (s *symbols) lock(value string, now int64) string {
 	words := strings.Split(value, " ")
 	if len(words) < 3 || words[2] == "-" {
@@ -69,7 +69,7 @@ func (s *symbols) lock(value string, now int64) string {
 	return s.line(strings.Join(words, " "), now)
 }
 
-// unsure is ~ for a number with a 0 in front: what was pushed and is not confirmed.
+// unsure returns ~ for a number with a 0 in front: the lease of an unconfirmed push.
 func unsure(word string) string {
 	if len(word) > 1 && word[0] == '0' {
 		return "~"
@@ -77,7 +77,7 @@ func unsure(word string) string {
 	return ""
 }
 
-// sinceToken shows a time of grant by its token if it is that of the token.
+// sinceToken shows a time of grant as its token, if it is the time of the token.
 func sinceToken(since, shown, token, symbol string) string {
 	if len(token) > 3 && since == token[:len(token)-3] {
 		return "at" + symbol
@@ -97,8 +97,8 @@ func (s *symbols) show(n, now int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// adjacent is how far apart tokens of one step can be: they are consecutive,
-// while those of two steps are a request apart.
+// adjacent is how far apart tokens of one step can be. They are consecutive; those of two
+// steps are further apart, because a request lies between them.
 const adjacent = 8
 
 func (s *symbols) name(token int64) string {
@@ -114,7 +114,7 @@ func (s *symbols) name(token int64) string {
 	return fmt.Sprintf("T%d", len(s.tokens))
 }
 
-// token is the number that a symbol stands for.
+// token returns the number of a symbol.
 func (s *symbols) token(symbol string) (string, error) {
 	name, plus, _ := strings.Cut(strings.TrimPrefix(symbol, "T"), "+")
 	i, err := strconv.Atoi(name)
@@ -132,7 +132,7 @@ func (s *symbols) token(symbol string) (string, error) {
 	return strconv.FormatInt(n, 10), nil
 }
 
-// move follows tokens that a driver had to move.
+// move moves the tokens as far as the driver has moved them.
 func (s *symbols) move(by int64) {
 	for i := range s.tokens {
 		s.tokens[i] += by
@@ -159,8 +159,8 @@ func (s *symbols) duration(ms int64) string {
 	return fmt.Sprintf("%ds", seconds(ms))
 }
 
-// seconds rounds up, so that a value that has lost some milliseconds since it
-// was set shows what it was set to.
+// seconds rounds up. So a value from which some milliseconds have passed shows what it was set
+// to.
 func seconds(ms int64) int64 {
 	s := ms / 1000
 	if ms%1000 > 0 {

@@ -20,15 +20,15 @@
 // command takes words and options (name=value). Options that are left out have the
 // defaults of play.go. The commands are the scripts by their names, and
 //
-//	listen CLIENT    subscribe to the client's pushes
-//	watch            subscribe to the news of the lock's election
-//	deafen CLIENT    end that subscription, as a crash would
-//	advance TIME     let time pass; a negative one sets the server's clock back
-//	dump             show the record's fields
-//	ttl              show how long the record lives
-//	lock NAME        use another lock from here on; the first one is a
-//	sharded          use sharded pub/sub from here on
-//	plant KIND       put something at the lock's key: string or later
+//	listen CLIENT       subscribe to the client's pushes
+//	watch               subscribe to the changes of the lock's election
+//	unsubscribe CLIENT  end that subscription, as a crash would
+//	advance TIME        let time pass; a negative time sets the server's clock back
+//	dump                show the record's fields
+//	ttl                 show the TTL of the record
+//	lock NAME           use another lock from here on; the first one is called a
+//	sharded             use sharded pub/sub from here on
+//	plant KIND          put something at the lock's key: string or later
 //
 // Values that differ from run to run are shown by symbols:
 //
@@ -61,17 +61,17 @@ type Driver interface {
 	// Run executes an action and returns its answer.
 	Run(action *script.Script, keys, args []string) (string, error)
 	Listen(channel string)
-	Deafen(channel string)
-	// Pushes returns what was heard since the last call, in order.
+	Unsubscribe(channel string)
+	// Pushes returns the pushes since the last call, in order.
 	Pushes() []Push
-	// Advance lets time pass for all records. It returns by how much their
-	// tokens have moved (0 unless the driver cannot set a clock back).
+	// Advance lets time pass for all records. It returns how far their tokens have
+	// moved: 0, unless the driver cannot set a clock back.
 	Advance(d time.Duration) (tokens int64)
 	// Now is the server's time in ms.
 	Now() int64
-	// Fields returns the hash at key, nil if there is none.
+	// Fields returns the hash at key, or nil if there is none.
 	Fields(key string) map[string]string
-	// TTL returns the life of key in ms, below 0 if there is none.
+	// TTL returns the TTL of key in ms. It is negative if there is none.
 	TTL(key string) int64
 	// Plant puts a string at key, or the record of a later format.
 	Plant(key string, later bool)
@@ -80,8 +80,8 @@ type Driver interface {
 // Push is a message that a subscription got.
 type Push struct{ Channel, Payload string }
 
-// slow is how long a scenario may take on the wall clock before rounding to
-// seconds shows it. One that took longer is played again.
+// slow is how long a scenario may take. If it takes longer, times that are rounded to seconds
+// may differ, and it is played again.
 const slow = 900 * time.Millisecond
 
 // Run plays every transcript in dir, each scenario on a driver of its own.
@@ -97,8 +97,8 @@ func Run(t *testing.T, dir string, open func(t *testing.T) Driver) {
 	}
 }
 
-// Rewrite is Run, except that under -rewrite it writes down what the driver
-// answers instead of comparing.
+// Rewrite is Run. With -rewrite it writes the driver's answers into the files instead of
+// comparing them.
 func Rewrite(t *testing.T, dir string, open func(t *testing.T) Driver) {
 	if !*rewrite {
 		Run(t, dir, open)
@@ -119,8 +119,8 @@ func Rewrite(t *testing.T, dir string, open func(t *testing.T) Driver) {
 	}
 }
 
-// Walk takes every step of the transcripts in dir, whatever is answered: for
-// drivers that look at each step themselves.
+// Walk takes every step of the transcripts in dir and compares no answers. It is for drivers
+// that check each step themselves.
 func Walk(t *testing.T, dir string, open func(t *testing.T) Driver) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil || len(files) == 0 {
@@ -200,7 +200,7 @@ func read(t *testing.T, file string) []scenario {
 	return all
 }
 
-// isOutput says whether a line is an answer or a push.
+// isOutput reports whether a line is an answer or a push.
 func isOutput(line string) bool {
 	return strings.HasPrefix(line, "=>") || strings.Contains(line, " <- ")
 }

@@ -9,9 +9,9 @@ type waiter[H comparable] struct {
 	prev, next *waiter[H] // nil when the waiter is in no list
 }
 
-// list is goroutines that wait for the same thing, in order of arrival. It is a ring, and so
-// one word, for a process may hold a million locks that nobody waits for. The zero value
-// is empty.
+// list has the goroutines that wait for the same thing, in order of arrival. It is a ring, so
+// it needs one word: a process may hold a million locks without waiters. The zero value is
+// empty.
 type list[H comparable] struct{ last *waiter[H] }
 
 // enqueue puts a new waiter at the end.
@@ -27,7 +27,7 @@ func (l *list[H]) enqueue() *waiter[H] {
 	return w
 }
 
-// remove takes a waiter out that gives up. It reports false if the waiter has its answer
+// remove removes a waiter that gives up. It returns false if the waiter has its answer
 // already.
 func (l *list[H]) remove(w *waiter[H]) bool {
 	if w.next == nil {
@@ -44,7 +44,7 @@ func (l *list[H]) remove(w *waiter[H]) bool {
 	return true
 }
 
-// give answers the first waiter, which leaves the list. It reports false if nobody waits.
+// give answers the first waiter, which leaves the list. It returns false if the list is empty.
 func (l *list[H]) give(hold H, err error) bool {
 	if l.last == nil {
 		return false

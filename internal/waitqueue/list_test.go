@@ -35,7 +35,7 @@ func TestWaitersAreAnsweredInOrderOfArrival(t *testing.T) {
 	}
 }
 
-func TestAWaiterThatLeavesIsPassedOver(t *testing.T) {
+func TestAWaiterThatLeavesIsSkipped(t *testing.T) {
 	for leaver := range 3 {
 		var l list[string]
 		all := []*waiter[string]{l.enqueue(), l.enqueue(), l.enqueue()}
@@ -66,7 +66,7 @@ func TestAWaiterThatLeavesTooLateHasItsAnswer(t *testing.T) {
 	}
 }
 
-// Against a slice as the model: whatever the order of calls, the same waiter is next.
+// The model is a slice: whatever the order of calls, the same waiter is next.
 func TestAListIsAQueueWithHoles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var l list[int]

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 )
 
-// answer is what a caller of Enter gets, or what the model says that it gets.
+// answer is what a caller of Enter gets, or what the model expects.
 type answer struct {
 	given  bool
 	turn   bool
@@ -22,7 +22,7 @@ type answer struct {
 	err    error
 }
 
-// actor is a caller of Enter, as the queue has it and as the model has it.
+// actor is a caller of Enter, in the queue and in the model.
 type actor struct {
 	*caller
 	class Class
@@ -34,7 +34,7 @@ func (a *actor) got() answer {
 	if !a.done {
 		return answer{}
 	}
-	if t := a.turn; t.Joined { // what it decided is of no use to it
+	if t := a.turn; t.Joined { // its decision has no effect
 		return answer{given: true, joined: true, hold: t.Hold}
 	}
 	return answer{true, !a.turn.None(), false, a.turn.Hold, a.turn.Do, a.err}
@@ -47,10 +47,10 @@ type model struct {
 	tries   []*actor
 	hold    *hold // that readers may join
 	waits   bool
-	unknown bool // nor does it know whether the lock is free
+	unknown bool // it does not know whether the lock is free either
 }
 
-// take gives the turn to a. For a reader it says what it does with it.
+// take gives the turn to a. For a reader it returns what the reader does with it.
 func (m *model) take(a *actor) {
 	m.owner[a.class] = a
 	a.want = answer{given: true, turn: true}
@@ -194,7 +194,7 @@ func (r *run) turn(c Class) Turn[*hold, string] {
 
 func (r *run) arrive(c Class, try bool) string {
 	if len(r.tries) > 0 {
-		try = false // of two that look again, the queue does not say which is first
+		try = false // if two check again, either may be the first
 	}
 	r.names++
 	a := &actor{class: c}
@@ -210,7 +210,7 @@ func (r *run) newHold() *hold {
 	return h
 }
 
-// end ends the hold that readers may join, lets it get old, or brings another one.
+// end ends the hold that readers may join, makes it stale, or replaces it.
 func (r *run) end() string {
 	switch h := r.model.hold; {
 	case h == nil:
@@ -286,7 +286,7 @@ func (r *run) shared(a *actor) string {
 	return "share"
 }
 
-// check compares what every caller has with what the model says.
+// check compares every caller with the model.
 func (r *run) check() error {
 	synctest.Wait()
 	for i, a := range r.all {
@@ -303,7 +303,8 @@ func (r *run) check() error {
 	return nil
 }
 
-// Whatever happens in whatever order, each caller gets what a model without concurrency says.
+// Whatever happens, in whatever order, each caller gets the answer of a model without
+// concurrency.
 func TestTheQueueDoesWhatItsModelDoes(t *testing.T) {
 	for seed := range uint64(300) {
 		synctest.Test(t, func(t *testing.T) {
@@ -396,7 +397,7 @@ func TestGoroutinesThatRaceExcludeEachOtherAndLeaveNothing(t *testing.T) {
 	}
 }
 
-// use does what a goroutine with the turn does, and leaves.
+// use does what a goroutine with the turn does, and leaves the turn.
 func use(f *fixture, turn Turn[*hold, string], h *hold, rng *rand.Rand) {
 	switch {
 	case turn.class == Permits:

@@ -2,7 +2,7 @@ package waitqueue
 
 import "time"
 
-// Decision is what a reader does that has arrived.
+// Decision is what a reader does when it arrives.
 type Decision uint8
 
 // What a reader does.
@@ -10,17 +10,17 @@ const (
 	Ask   Decision = iota // ask the server, at first without waiting there
 	Share                 // share the hold that its process has, without the server
 	Check                 // ask the server whether somebody waits, and decide then
-	Wait                  // wait at the server, behind those that wait there
+	Wait                  // wait at the server, behind the waiters there
 )
 
-// shareFor is for how long the server's answer that nobody waits is relied on. A reader may
-// arrive so much later than a writer of another process, and still be in before it.
+// shareFor is how long readers rely on the server's answer that nobody waits. So a reader may
+// arrive this much later than a writer of another process and still get the lock first.
 const shareFor = 10 * time.Millisecond
 
-// Join decides whether one more reader may share a live hold of its process. It may not
-// while anybody waits, or readers that keep coming would keep a writer out for ever. age is
-// the age of the server's answer that so many wait there. writerHere says whether a
-// goroutine of this process wants the lock as a writer.
+// Join decides whether one more reader may share a live hold of its process. It may not while
+// anybody waits; otherwise readers that keep coming would keep a writer out for ever. waiters
+// is the number of waiters in the server's last answer, and age is the age of that answer.
+// writerHere says whether a goroutine of this process wants the lock as a writer.
 func Join(age time.Duration, waiters int, writerHere bool) Decision {
 	switch {
 	case writerHere:
@@ -40,18 +40,18 @@ type bounds struct {
 	time  time.Duration
 }
 
-// The bounds. A fencing token has room for 1,023 hand-overs. A waiter of another process
-// that came after the grant is not known before the next renewal, so the time is bounded
-// also when nobody is known to wait.
+// The bounds. A fencing token has room for 1,023 hand-overs. A client learns of a waiter that
+// came after the grant only by its next renewal. So the time is limited also if the client
+// knows of no waiter.
 var (
 	nobodyWaits  = bounds{count: 1023, time: 10 * time.Millisecond}
 	othersWait   = bounds{count: 32, time: 2 * time.Millisecond}
 	maxHandOvers = 1023
 )
 
-// MayHandOver decides whether a hold may be handed over once more inside its process. It was
-// granted age ago and handed over so often; so many wait in other processes. limit is the
-// user's own bound.
+// MayHandOver decides whether a hold may be handed over once more inside its process. age is
+// the time since its grant, handOvers how often it was handed over, and waiters the number of
+// waiters in other processes. limit is the user's own limit.
 func MayHandOver(handOvers int, age time.Duration, waiters, limit int) bool {
 	b := nobodyWaits
 	if waiters > 0 {

@@ -15,7 +15,7 @@ func TestAReaderSharesWhileTheAnswerThatNobodyWaitsIsFresh(t *testing.T) {
 		{0, 0, false, Share},
 		{shareFor - 1, 0, false, Share},
 		{shareFor, 0, false, Check},
-		{shareFor, 3, false, Check}, // they may have gone
+		{shareFor, 3, false, Check}, // the waiters may have gone
 		{time.Hour, 0, false, Check},
 		{0, 1, false, Wait},
 		{0, 0, true, Wait},
@@ -40,7 +40,7 @@ func TestHandOversAreBoundedByCountAndTime(t *testing.T) {
 		{1022, 9 * ms, 0, 1023, true},
 		{1023, 0, 0, 1023, false}, // a token has no room for more
 		{1023, 0, 0, 5000, false},
-		{0, 10 * ms, 0, 1023, false}, // somebody may wait elsewhere by now
+		{0, 10 * ms, 0, 1023, false}, // another process may have a waiter by now
 		{31, ms, 1, 1023, true},
 		{32, ms, 1, 1023, false},
 		{0, 2 * ms, 1, 1023, false},

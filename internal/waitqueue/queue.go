@@ -1,8 +1,8 @@
 // Package waitqueue orders the goroutines of one process that want the same lock.
 //
 // One of them has the turn: the right to ask the server about the lock. The others wait in
-// order of arrival. They get the turn, or the hold that the goroutine with the turn had or has
-// got. Nothing blocks and nothing is sent while the mutex of a shard is locked.
+// order of arrival. They get either the turn or the hold of the goroutine with the turn. While
+// the mutex of a shard is locked, nothing blocks and nothing is sent.
 package waitqueue
 
 import (
@@ -22,26 +22,26 @@ const (
 	classes
 )
 
-// Rules are what the queue does not know itself: what a hold is, H, and in which way one is
-// wanted, W. They are given once, so that a call allocates nothing for them. Those of
-// the first group are called while the mutex of a shard is locked, and must not call the queue.
+// Rules are what the queue does not know itself. H is a hold, and W is what a goroutine wants.
+// New takes the rules once, so that a call allocates nothing for them. The rules of the first
+// group are called while the mutex of a shard is locked, and must not call the queue.
 type Rules[H comparable, W any] struct {
 	// Join decides what a reader does. h is the hold that the readers of this process
 	// share, or the zero value. Share and Check are for a hold that the reader can use.
 	Join func(h H, want W, writerHere bool) Decision
 	// Joinable reports whether readers may share h from now on.
 	Joinable func(h H) bool
-	// Reserve keeps h for one more reader. It reports false if h cannot be shared now.
+	// Reserve keeps h for one more reader. It returns false if h cannot be shared now.
 	Reserve func(h H) bool
-	// HandOver reports whether h may go to one more goroutine, and counts that one.
+	// HandOver reports whether h may go to one more goroutine, and counts that goroutine.
 	// readersWait says whether readers of this process wait for the lock at the server.
 	HandOver func(h H, readersWait bool) bool
 
-	// Unreserve gives back what Reserve has kept.
+	// Unreserve ends a reservation.
 	Unreserve func(h H)
-	// Release gives a hold back that nobody wants any more.
+	// Release releases a hold that no goroutine wants any more.
 	Release func(h H)
-	// Waits is told that a goroutine begins to wait. h is the hold of the goroutine with
+	// Waits is called when a goroutine begins to wait. h is the hold of the goroutine with
 	// the turn, or the zero value.
 	Waits func(want W, h H)
 	// Refuse is the error for a goroutine that only tries. nil: the try is repeated.
@@ -50,7 +50,7 @@ type Rules[H comparable, W any] struct {
 	Closed error
 }
 
-// Queue is the goroutines of one process, by lock. It has no goroutine of its own: its
+// Queue orders the goroutines of one process, by lock. It has no goroutine of its own: its
 // callers wait in Enter. It is safe for use by many goroutines.
 type Queue[H comparable, W any] struct {
 	rules   Rules[H, W]
@@ -65,18 +65,18 @@ type shard[H comparable] struct {
 	spare   *entry[H] // one that is not in use; nil or one
 }
 
-// entry is one class of one lock. There is an entry as long as the turn is taken or there is a
-// hold that readers may join.
+// entry is one class of one lock. There is an entry while a goroutine has the turn, or while
+// there is a hold that readers may join.
 type entry[H comparable] struct {
 	queue   list[H] // goroutines that wait for the turn
-	tries   list[H] // readers that only try, and wait for the answer that the one with the turn gets
-	hold    H       // the one that goes with the turn, or the one that readers may join
+	tries   list[H] // readers that only try: they wait for the answer to the reader with the turn
+	hold    H       // the hold of the goroutine with the turn, or the hold that readers may join
 	taken   bool    // a goroutine has the turn
 	waits   bool    // the reader with the turn waits at the server, or for the server
-	unknown bool    // it waits for the server, which has not answered: the lock may be free
+	unknown bool    // the server has not answered that reader: the lock may be free
 }
 
-// New makes a queue. Enter waits no longer when closing is closed.
+// New makes a queue. When closing is closed, Enter stops waiting.
 func New[H comparable, W any](rules Rules[H, W], closing <-chan struct{}) *Queue[H, W] {
 	return &Queue[H, W]{rules: rules, closing: closing, seed: maphash.MakeSeed()}
 }
@@ -88,7 +88,7 @@ func (q *Queue[H, W]) lock(key string) *shard[H] {
 	return s
 }
 
-// entry is that of a key. It is made if there is none.
+// entry returns the entry of a key, and makes it if there is none.
 func (s *shard[H]) entry(c Class, key string) *entry[H] {
 	if e := s.entries[c][key]; e != nil {
 		return e
@@ -110,37 +110,37 @@ func (s *shard[H]) drop(c Class, key string, e *entry[H]) {
 	s.spare = e
 }
 
-// idle reports that nothing is left of an entry.
+// idle reports whether an entry is no longer needed.
 func (e *entry[H]) idle() bool {
 	var none H
 	return !e.taken && e.hold == none
 }
 
-// vacate gives the turn to the next goroutine. Readers that only try get err; if it is nil they
-// look again.
-func (e *entry[H]) vacate(err error) {
+// passOn gives the turn to the next goroutine. Readers that only try get err; if it is nil,
+// they check again.
+func (e *entry[H]) passOn(err error) {
 	var none H
 	e.tries.giveAll(none, err)
 	e.taken, e.waits, e.unknown = e.queue.give(none, nil), false, false
 }
 
-// Turn is what Enter answers. Only the goroutine that has the turn, or the hold with which the
-// turn goes, may use its methods.
+// Turn is the result of Enter. Only the goroutine that has the turn, or the hold that goes with
+// the turn, may call its methods.
 type Turn[H comparable, W any] struct {
-	Hold   H        // that came with the turn, that is reserved for a reader, or that a reader is to check
+	Hold   H        // it came with the turn, or is reserved for a reader, or a reader must check it
 	Joined bool     // Hold is reserved for the reader, which does not have the turn
 	Do     Decision // what a reader does with its turn
-	Waited bool     // for other goroutines of this process
+	Waited bool     // the caller has waited for other goroutines of this process
 
 	queue *Queue[H, W]
 	key   string
 	class Class
 }
 
-// Enter waits until the caller has the turn or, if it is a reader, a hold to join. With try it
-// does not wait for the turn. A reader that tries waits until the request of the reader with
-// the turn is answered. If the server is silent, it gets no turn (None) and asks the server for
-// itself alone. On error the caller has nothing.
+// Enter waits until the caller has the turn or, if the caller is a reader, a hold to join. If
+// try is set, Enter does not wait for the turn. A reader that tries waits until the server
+// answers the reader with the turn. If the server is silent, the reader gets no turn (None) and
+// asks the server itself. After an error the caller has nothing.
 func (q *Queue[H, W]) Enter(ctx context.Context, key string, c Class, want W, try bool) (Turn[H, W], error) {
 	t := Turn[H, W]{queue: q, key: key, class: c}
 	if c == Shared {
@@ -184,8 +184,8 @@ func (q *Queue[H, W]) await(ctx context.Context, w *waiter[H]) error {
 	}
 }
 
-// giveUp takes a waiter out of its list. If its answer came as it left, the turn goes to the
-// next goroutine; otherwise all behind it would hang.
+// giveUp removes a waiter from its list. If its answer came at the same time, the turn goes to
+// the next goroutine; otherwise all goroutines behind it would hang.
 func (t Turn[H, W]) giveUp(l *list[H], w *waiter[H]) {
 	var none H
 	q := t.queue
@@ -204,7 +204,7 @@ func (t Turn[H, W]) giveUp(l *list[H], w *waiter[H]) {
 	}
 }
 
-// Turn is the turn that the caller has, without what Enter answered.
+// Turn returns the turn that the caller has, without the results of Enter.
 func (q *Queue[H, W]) Turn(key string, c Class) Turn[H, W] {
 	return Turn[H, W]{queue: q, key: key, class: c}
 }
@@ -225,8 +225,8 @@ func (t Turn[H, W]) Keep(h H) {
 	s.mu.Unlock()
 }
 
-// HandOver gives the next goroutine the hold, and with it the turn. It reports false, and
-// nothing has changed, if nobody waits or the rules do not allow it.
+// HandOver gives the hold and the turn to the next goroutine. If no goroutine waits, or if the
+// rules do not allow it, HandOver returns false and changes nothing.
 func (t Turn[H, W]) HandOver(h H) bool {
 	q := t.queue
 	s := q.lock(t.key)
@@ -242,7 +242,7 @@ func (t Turn[H, W]) HandOver(h H) bool {
 // Leave gives the turn to the next goroutine, which asks the server itself.
 func (t Turn[H, W]) Leave() { t.Refuse(nil) }
 
-// Refuse is Leave after the server has refused the lock: readers that only try get err.
+// Refuse is Leave after the server has refused the lock. Readers that only try get err.
 func (t Turn[H, W]) Refuse(err error) {
 	s := t.queue.lock(t.key)
 	defer s.mu.Unlock()
@@ -251,7 +251,7 @@ func (t Turn[H, W]) Refuse(err error) {
 		var none H
 		e.hold = none
 	}
-	e.vacate(err)
+	e.passOn(err)
 	if e.idle() {
 		s.drop(t.class, t.key, e)
 	}

@@ -15,13 +15,13 @@ var (
 	errClosed  = errors.New("closed")
 )
 
-// hold is a hold as these tests have it.
+// hold is the type of holds in these tests.
 type hold struct {
 	id int
 
 	mu       sync.Mutex
-	stale    bool // a reader is to ask before it joins
-	over     bool // nobody may join it
+	stale    bool // a reader must ask before it joins
+	over     bool // no reader may join it
 	readers  int  // reservations and members
 	handed   int
 	limit    int // of hand-overs
@@ -36,7 +36,7 @@ type fixture struct {
 
 	mu      sync.Mutex // guards the fields below
 	waiting []string
-	again   int // so many refusals are to be repeated
+	again   int // how many refusals are repeated
 }
 
 func newFixture() *fixture {
@@ -112,7 +112,7 @@ func (f *fixture) somebodyWaits(key string) bool {
 	return s.entries[Exclusive][key].queue.last != nil
 }
 
-// part ends the part of one reader in a hold of "a".
+// part ends the membership of one reader in a hold of "a".
 func (f *fixture) part(h *hold) {
 	h.mu.Lock()
 	h.readers--
@@ -132,7 +132,7 @@ type caller struct {
 	cancel context.CancelFunc
 }
 
-// enter begins a call, and returns when it waits or is answered.
+// enter begins a call, and returns when it waits or has its answer.
 func (f *fixture) enter(key string, c Class, want string, try bool) *caller {
 	a := f.begin(key, c, want, try)
 	synctest.Wait()
@@ -151,7 +151,7 @@ func (f *fixture) begin(key string, c Class, want string, try bool) *caller {
 	return a
 }
 
-// wantTurn checks that the caller has the turn, and decided so.
+// wantTurn checks that the caller has the turn, with this decision.
 func (a *caller) wantTurn(t *testing.T, h *hold, do Decision) {
 	t.Helper()
 	synctest.Wait()
@@ -184,7 +184,7 @@ func (a *caller) wantWaiting(t *testing.T) {
 	}
 }
 
-// wantEmpty checks that nothing is kept of any lock.
+// wantEmpty checks that the queue has no entry of any lock.
 func (f *fixture) wantEmpty(t *testing.T) {
 	t.Helper()
 	for i := range f.shards {
@@ -209,7 +209,7 @@ func bubble(t *testing.T, test func(t *testing.T, f *fixture)) {
 	})
 }
 
-func TestTheTurnGoesRoundWithTheHold(t *testing.T) {
+func TestTheTurnPassesOnWithTheHold(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fixture) {
 		h := &hold{limit: 1}
 		first := f.enter("a", Exclusive, "1", false)
@@ -258,7 +258,7 @@ func TestATryIsRepeatedAsTheRulesSay(t *testing.T) {
 	})
 }
 
-func TestAWaiterThatLeavesTakesNothingAlong(t *testing.T) {
+func TestAWaiterThatLeavesTakesNothingWithIt(t *testing.T) {
 	for _, class := range []Class{Exclusive, Permits, Shared} {
 		bubble(t, func(t *testing.T, f *fixture) {
 			first := f.enter("a", class, "1", false)
@@ -283,8 +283,8 @@ func TestAQueueThatClosesEndsAllWaiting(t *testing.T) {
 	}
 }
 
-// lateContext is one whose end is noticed too late: what is to happen in between happens when
-// the waiter, which has seen the end, asks for the reason.
+// lateContext is a context whose end is noticed too late. When the waiter has seen the
+// end and asks for the reason, the context first runs a function of the test.
 type lateContext struct {
 	context.Context
 	done    chan struct{}
@@ -298,7 +298,7 @@ func (c *lateContext) Err() error {
 	return context.Canceled
 }
 
-// tooLate lets a waiter give up, and answers it before it has left.
+// tooLate makes a waiter give up, and answers it before it has left.
 func (f *fixture) tooLate(t *testing.T, c Class, try bool, answer func(first Turn[*hold, string])) {
 	t.Helper()
 	first := f.enter("a", c, "1", false)
@@ -375,7 +375,8 @@ func TestAReservationForAReaderThatLeavesTooLateIsGivenBack(t *testing.T) {
 	}
 }
 
-// A reader that only tries, and leaves as it is told to look again, has nothing to give back.
+// If a reader that only tries leaves when it should check again, it has nothing to
+// release.
 func TestATryThatLeavesTooLateLeavesTheTurnAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fixture) {
 		var third *caller
@@ -388,7 +389,7 @@ func TestATryThatLeavesTooLateLeavesTheTurnAlone(t *testing.T) {
 	})
 }
 
-func TestReadersComeInTogether(t *testing.T) {
+func TestReadersJoinAHold(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fixture) {
 		h := &hold{}
 		first := f.enter("a", Shared, "1", false)
@@ -404,20 +405,20 @@ func TestReadersComeInTogether(t *testing.T) {
 		if h.readers != 4 || f.Busy("a", Shared) {
 			t.Errorf("%d readers, busy: %v", h.readers, f.Busy("a", Shared))
 		}
-		// Who wants another hold asks, and does not hear of this one.
+		// A reader that wants another hold asks, and does not join this one.
 		other := f.enter("a", Shared, "other", false)
 		other.wantTurn(t, nil, Ask)
 		other.turn.Leave()
 		h.over = true
 		last := f.enter("a", Shared, "6", false)
-		last.wantTurn(t, nil, Ask) // the hold is over, and nobody has said so yet
+		last.wantTurn(t, nil, Ask) // the hold has ended, and Unshare has not been called yet
 		f.Unshare("a", &hold{})
 		f.Unshare("a", h)
 		last.turn.Share(h) // too late
 	})
 }
 
-func TestAHoldThatEndsWhileReadersComeInLetsTheRestAsk(t *testing.T) {
+func TestAHoldThatEndsWhileReadersJoinLetsTheOthersAsk(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fixture) {
 		h := &hold{over: true}
 		first := f.enter("a", Shared, "1", false)
@@ -448,7 +449,7 @@ func TestAReaderThatTriesIsToldWhatTheServerSaid(t *testing.T) {
 				try.wantErr(t, told)
 			}
 		}
-		// A server that is silent answers nobody: the try asks for itself.
+		// A silent server answers no reader: the try asks itself.
 		first = f.enter("a", Shared, "5", false)
 		try := f.enter("a", Shared, "6", true)
 		first.turn.Waiting(nil)
@@ -487,7 +488,7 @@ func TestAReaderDoesWhatIsRightWhenItsTurnComes(t *testing.T) {
 	})
 }
 
-func TestAHandOverHearsOfReadersThatWaitAtTheServer(t *testing.T) {
+func TestAHandOverKnowsOfReadersThatWaitAtTheServer(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fixture) {
 		h := &hold{limit: 9}
 		writer, next := f.enter("a", Exclusive, "1", false), f.enter("a", Exclusive, "2", false)

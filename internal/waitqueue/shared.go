@@ -73,17 +73,17 @@ func (t Turn[H, W]) awaitTurn(ctx context.Context, e *entry[H], w *waiter[H], wa
 		t.Hold, t.Joined = w.hold, true
 		return t, nil
 	}
-	// The turn came: the reader does what is right now, not when it arrived.
+	// The reader has the turn. It decides by the state now, not by the state at its arrival.
 	s := q.lock(t.key)
 	defer s.mu.Unlock()
 	if t.decide(s, e, want); t.Joined {
-		e.vacate(nil)
+		e.passOn(nil)
 	}
 	return t, nil
 }
 
-// awaitAnswer waits, for a reader that only tries, until the request of the reader with the
-// turn is answered. With neither hold nor error the caller looks again.
+// awaitAnswer waits, for a reader that only tries, until the server answers the reader with the
+// turn. If there is neither a hold nor an error then, the caller checks again.
 func (t Turn[H, W]) awaitAnswer(ctx context.Context, e *entry[H], w *waiter[H]) error {
 	var none H
 	q := t.queue
@@ -100,11 +100,11 @@ func (t Turn[H, W]) awaitAnswer(ctx context.Context, e *entry[H], w *waiter[H]) 
 	return err
 }
 
-// None reports that the caller has neither the turn nor a hold.
+// None reports whether the caller has neither the turn nor a hold.
 func (t Turn[H, W]) None() bool { return t.queue == nil }
 
-// Waiting notes that the reader with the turn waits at the server from now on: the server has
-// refused it with err. With nil it waits for the server, which has not answered.
+// Waiting notes that the reader with the turn waits from now on. err is the server's refusal;
+// if it is nil, the server has not answered.
 func (t Turn[H, W]) Waiting(err error) {
 	var none H
 	s := t.queue.lock(t.key)
@@ -114,8 +114,7 @@ func (t Turn[H, W]) Waiting(err error) {
 	e.tries.giveAll(none, err)
 }
 
-// Share lets all readers that wait join h, and gives up the turn. Readers that come later may
-// join it too.
+// Share lets all waiting readers join h, and gives the turn up. Later readers may join it too.
 func (t Turn[H, W]) Share(h H) {
 	q := t.queue
 	s := q.lock(t.key)
@@ -130,13 +129,13 @@ func (t Turn[H, W]) Share(h H) {
 	for e.queue.last != nil && q.rules.Reserve(h) {
 		e.queue.give(h, nil)
 	}
-	e.vacate(nil)
+	e.passOn(nil)
 	if e.idle() {
 		s.drop(Shared, t.key, e)
 	}
 }
 
-// Share makes h the hold that readers of this process may join, unless they have one.
+// Share makes h the hold that readers of this process may join, unless there is one.
 func (q *Queue[H, W]) Share(key string, h H) {
 	s := q.lock(key)
 	defer s.mu.Unlock()
@@ -150,7 +149,7 @@ func (q *Queue[H, W]) Share(key string, h H) {
 	}
 }
 
-// Unshare ends that readers join h.
+// Unshare ends it: readers no longer join h.
 func (q *Queue[H, W]) Unshare(key string, h H) {
 	s := q.lock(key)
 	defer s.mu.Unlock()

@@ -96,6 +96,14 @@ func Parse(s string) (Answer, error) {
 	return a, nil
 }
 
+// Parsed is [Parse] of what a request returned.
+func Parsed(answer string, err error) (Answer, error) {
+	if err != nil {
+		return Answer{}, err
+	}
+	return Parse(answer)
+}
+
 // ParseSeveral reads an answer on n locks, as acquire_free and release_idle give
 // it: the token of the grants, and for which of the locks it was done.
 func ParseSeveral(s string, n int) (token uint64, each string, err error) {

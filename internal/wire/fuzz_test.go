@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Whatever a lock is called: the name is refused, or it stays one word in one slot, and
-// comes back as it was.
+// Whatever the name of a lock is: it is refused, or it is one word in one slot, and
+// decoding returns it unchanged.
 func FuzzNames(f *testing.F) {
 	for _, name := range []string{"a", "", "a{b}c", "%41", "100%", "a b\n", "}{", "日本語", "\xff", "holdfast:push:"} {
 		f.Add(name)
@@ -38,7 +38,7 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// No time that an answer tells is so long that adding to it goes past the end.
+// No time in an answer is so long that adding to it overflows.
 func FuzzTimes(f *testing.F) {
 	for _, n := range []uint64{0, 1, 29_984, 3_153_600_000_000, 3_153_600_000_001, 9_223_372_036_854, math.MaxUint64} {
 		f.Add(n)

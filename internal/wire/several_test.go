@@ -25,7 +25,7 @@ func TestAnAnswerOnAllLocksIsReadInOrder(t *testing.T) {
 	}
 }
 
-func TestATurnIsRead(t *testing.T) {
+func TestARunAnswerIsRead(t *testing.T) {
 	for s, want := range map[string]RunAnswer{
 		"granted 7 1500": {Granted: true, Token: 7, Left: 1500 * time.Millisecond},
 		"early 20 c/7":   {Left: 20 * time.Millisecond, Attempt: "c/7"},

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Kinds of keys and channels, by what makes their names different.
+// Kinds of keys and channels, and what their names depend on.
 var spaces = map[string]func(prefix, name, client string) string{
 	"lock":         func(prefix, name, _ string) string { return Key(prefix, name) },
 	"job":          func(prefix, name, _ string) string { return PeriodicKey(prefix, name) },
@@ -20,9 +20,9 @@ var spaces = map[string]func(prefix, name, client string) string{
 	},
 }
 
-// No key or channel is that of another kind, prefix, name or client: of all
-// prefixes and names that are made of the words of the protocol.
-func TestKeysAndChannelsOfAllKindsAreApart(t *testing.T) {
+// No key or channel is equal to one of another kind, prefix, name or client. The test
+// tries prefixes and names that consist of words of the protocol.
+func TestKeysAndChannelsOfAllKindsAreDistinct(t *testing.T) {
 	clients := []string{"AAAAAAAAAAAAAAAAAAAAAA", "periodicperiodicperiod"}
 	words := []string{
 		"app", "every", "watch", "push", "client", "quorum", "periodic", "audit",
@@ -48,7 +48,7 @@ func TestKeysAndChannelsOfAllKindsAreApart(t *testing.T) {
 				for _, client := range clients {
 					whose := strings.Join([]string{kind, prefix, name, client}, " ")
 					key := of(prefix, name, client)
-					switch { // what the key does not depend on
+					switch { // parts on which the key does not depend
 					case kind == "client" || kind == "push":
 						whose = strings.Join([]string{kind, prefix, client}, " ")
 					case kind == "quorum":

@@ -33,7 +33,7 @@ func TestAnyNameKeepsRecordAndChannelInOneSlot(t *testing.T) {
 	}
 }
 
-func TestEncodeIsUndoneByDecodeAndKeepsNamesApart(t *testing.T) {
+func TestDecodeReversesEncodeAndNamesAreDistinct(t *testing.T) {
 	roundTrip := func(name string) bool { return Decode(Encode(name)) == name }
 	if err := quick.Check(roundTrip, nil); err != nil {
 		t.Error(err)
@@ -106,7 +106,8 @@ func FuzzParse(f *testing.F) {
 	f.Add("lock 1 2 0 3 0 0\nholder x c/1 - 1 2 1 5 1")
 	f.Add("renewed 0 - evicted")
 	f.Fuzz(func(_ *testing.T, s string) {
-		// Whatever a broken server says: an answer or an error, never a panic.
+		// Whatever a broken server answers: the result is an answer or an error, and
+		// never a panic.
 		_, _ = Parse(s)
 		_, _ = ParseRecord(s)
 		_, _ = ParseRenewals(s, 3)

@@ -97,7 +97,7 @@ func testHandOver(s *suite) {
 	s.begins(rec.next(s), "granted "+s.attempt("b", 2))
 }
 
-// A release passes over a waiter without a subscription, so a store must end the subscriptions
+// A release skips a waiter without a subscription, so a store must end the subscriptions
 // of clients that have stopped.
 func testNobodyListens(s *suite) {
 	stopped := s.listen(s.channel("b"))

@@ -1,12 +1,12 @@
-// Package audit has the server keep the truth about its locks. [Store] wraps a
-// store so that each action, in the same atomic step, publishes what it changed
-// in the records that it worked on; who subscribes to the channel learns every
-// grant and every end in the order in which they happened, from no client.
+// Package audit makes the server give an account of its locks. [Store] wraps a store so
+// that each script publishes, in the same atomic step, what it changed in the records. A
+// subscriber of the channel learns of every grant and every end, in their order, and
+// from no client.
 //
-// This is the one switch: without the wrapper the library sends its scripts as
-// they are, and pays nothing. With it each action that changes something costs
-// the server about ten microseconds more and a message to the channel. Besides
-// the rights that the library needs, the user must be allowed to publish there.
+// Without the wrapper the library sends its scripts as they are, and pays nothing. With
+// it, each script that changes something costs the server about ten microseconds more,
+// and a message to the channel. The user needs the right to publish there, beside the
+// rights that the library needs.
 package audit
 
 import (
@@ -27,17 +27,28 @@ var wrapping string
 // Channel is where the notes about the locks under prefix are published.
 func Channel(prefix string) string { return prefix + ":audit" }
 
-// Who is a channel that whoever collects the notes of the server called name hears
-// there, and nowhere else: by that its notes say whose they are. Replicas repeat them.
+// Who is a channel to which the collector of a server's notes subscribes on that server
+// only. By it the notes say which server they are from; replicas repeat them.
 func Who(prefix, name string) string { return Channel(prefix) + "@" + name }
 
-// Store returns store with actions that keep an account of themselves on
-// channel, see [Channel]. What the store can do beyond [store.Store], the result
-// can do too.
+// Store returns st with scripts that publish an account of themselves on channel, see
+// [Channel]. The result can do what st can do beyond [store.Store].
 func Store(st store.Store, channel string) store.Store {
+	return wrapped(st, func(action *script.Script) *script.Script {
+		return made(action, action.Declaration()+noted(action, channel))
+	})
+}
+
+// Undeclared is Store for a server that does not know the declaration of a script, such
+// as miniredis.
+func Undeclared(st store.Store, channel string) store.Store {
+	return wrapped(st, func(action *script.Script) *script.Script { return made(action, noted(action, channel)) })
+}
+
+func wrapped(st store.Store, wrap func(*script.Script) *script.Script) store.Store {
 	s := &audited{Store: st, actions: make(map[*script.Script]*script.Script)}
 	for _, action := range script.All() {
-		s.actions[action] = wrap(action, channel)
+		s.actions[action] = wrap(action)
 	}
 	if acker, ok := st.(store.Acker); ok {
 		return &acking{s, acker}
@@ -50,7 +61,7 @@ type audited struct {
 	actions map[*script.Script]*script.Script
 }
 
-// callers says in Lua for which attempt an action was sent, if it is not its
+// callers says in Lua for which attempt a script was sent, if that is not the script's
 // first argument.
 var callers = map[string]string{
 	"acquire_free": "ARGV[i + 2]",
@@ -60,11 +71,11 @@ var callers = map[string]string{
 	"set_limit":    "'-'",
 }
 
-// wrap is the action with its notes. What is no record of a lock is left as it is.
-func wrap(action *script.Script, channel string) *script.Script {
+// noted is the body of a script, with its notes if it changes the record of a lock.
+func noted(action *script.Script, channel string) string {
 	switch action {
 	case script.RegisterClient, script.ReadClient, script.Inspect, script.ReadLeader:
-		return action
+		return action.Body()
 	}
 	caller := callers[action.Name]
 	if caller == "" {
@@ -73,7 +84,11 @@ func wrap(action *script.Script, channel string) *script.Script {
 	pushes := strings.TrimSuffix(channel, "audit") + "push:"
 	text := strings.NewReplacer("'CHANNEL'", "'"+channel+"'", "'PUSHES'", "'"+pushes+"'",
 		"'ACTION'", "'"+action.Name+"'", "CALLER", caller, "'CHANNEL@*'", "'"+channel+"@*'").Replace(code(wrapping))
-	text = action.Declaration() + strings.Replace(text, "--include action\n", action.Body(), 1)
+	return strings.Replace(text, "--include action\n", action.Body(), 1)
+}
+
+// made is a script with another text.
+func made(action *script.Script, text string) *script.Script {
 	sum := sha1.Sum([]byte(text))
 	return &script.Script{Name: action.Name, Text: text, SHA1: hex.EncodeToString(sum[:])}
 }
@@ -93,7 +108,7 @@ func (s *audited) of(action *script.Script) *script.Script {
 	if wrapped := s.actions[action]; wrapped != nil {
 		return wrapped
 	}
-	return action // one that is none of the protocol's
+	return action // it is no script of the protocol
 }
 
 // Batches implements [store.Batcher].

@@ -10,8 +10,8 @@
 --        if it failed. The server's name is the word after CHANNEL@ in the name of a channel
 --        that has a subscriber on this server.
 --        A record is - if absent. Otherwise it is the fields lock, period, entries, queue
---        (and the attempt at the last place) and h:ATTEMPT, if they exist, separated by
---        tabs. After a grant the record after has one field more, next: the first place in
+--        (and the attempt at the last position) and h:ATTEMPT, if they exist, separated by
+--        tabs. After a grant the record after has one field more, next: the first position in
 --        the queue whose client subscribes here, and its attempt.
 --
 -- WHY    The server runs one script at a time. So the notes are all changes of the holders,
@@ -44,7 +44,7 @@ local function audit_read(key)
 end
 
 -- audit_next finds the first waiter that a grant has skipped although its client subscribes
--- and is not silent. There must be none. It reads some places, and not all of a long queue.
+-- and is not silent. There must be none. It reads some positions, and not all of a long queue.
 local audit_prefix
 for _, word in ipairs(ARGV) do
   if string.sub(word, 1, #'PUSHES') == 'PUSHES' then audit_prefix = word end
@@ -54,13 +54,13 @@ local function audit_next(key)
   if not queue or queue == '' then return '' end
   local first, last, silent = string.match(queue, '^%d+ (%d+) (%d+)(.*)$')
   local count = string.find(audit_prefix, '{', 1, true) and 'SHARDNUMSUB' or 'NUMSUB'
-  for place = tonumber(first), math.min(tonumber(last), first + 30) do
-    place = string.format('%d', place)
-    local attempt = redis.call('HGET', key, '#' .. place)
+  for position = tonumber(first), math.min(tonumber(last), first + 30) do
+    position = string.format('%d', position)
+    local attempt = redis.call('HGET', key, '#' .. position)
     local client = attempt and string.match(attempt, '^[^/]*')
     if client and not string.find(silent .. ' ', ' ' .. client .. ' ', 1, true) then
       local there = redis.pcall('PUBSUB', count, audit_prefix .. client)
-      if not there.err and there[2] > 0 then return '\tnext ' .. place .. ' ' .. attempt end
+      if not there.err and there[2] > 0 then return '\tnext ' .. position .. ' ' .. attempt end
     end
   end
   return ''

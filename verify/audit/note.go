@@ -10,14 +10,14 @@ import (
 
 // Note is one change of one record.
 type Note struct {
-	At            int64 // the server's clock in µs, when the action was done
+	At            int64 // the server's clock in µs, after the script
 	Ahead         int64 // by how much that clock was moved before, in µs: checks take it from At, once they know
 	Action, Key   string
 	Caller        string // the attempt that the action was sent for, or several with commas; - if it was none
 	Before, After Record
-	Server        string // who says so, see [Who]; empty if it does not know
-	Told          int    // how many messages the action has published
-	Failed        string // what the action failed with, half-way; empty if it did not
+	Server        string // its name, see [Who]; empty if it does not know that
+	Told          int    // how many messages the script has published
+	Failed        string // the error of a script that failed half-way; else empty
 }
 
 // Clock is what the server's clock said, in µs, moved or not.
@@ -34,31 +34,31 @@ type Record struct {
 	Named  bool   // Holder is an owner's name, or [Kept]
 	Expiry int64  // of its lease, in ms of the server's clock
 	Shares []Share
-	// Entries are the attempts that are in under the owner's name; beside [Kept]
-	// the one that gave up.
+	// Entries are the attempts that hold under the owner's name; beside [Kept] it is the
+	// attempt that released the lock.
 	Entries []string
 	Queue   Queue
-	// Heard is the first in the queue of whom somebody listened at a grant: its
-	// place and its attempt. It is only told of a record after a grant.
+	// Heard is the first waiter that a grant has left in the queue although its client
+	// subscribes. Only the record after a grant has it.
 	Heard Waiter
 	Next  int64  // of a job: when the next period begins, in ms; 0 if none is marked
 	Run   string // of a job: the attempt that has had the present period
 }
 
-// Kept is the holder of a lock that was released and is kept for a while.
+// Kept is the holder of a lock that was released, but is locked until a minimum time is
+// over.
 const Kept = "%kept"
 
-// Queue is the wait queue in sum; the zero Queue is that of a lock for which nobody
-// waits.
+// Queue is a summary of the wait queue; the zero Queue is that of a lock without waiters.
 type Queue struct {
 	Waiting, Head int64
-	Last          Waiter // who joined last, unless that one has left
+	Last          Waiter // the waiter that joined last, unless it has left
 }
 
-// Waiter is one who waits.
+// Waiter is an attempt in the wait queue.
 type Waiter struct {
-	Place   int64
-	Attempt string
+	Position int64
+	Attempt  string
 }
 
 // Share is one shared holder, or one holder of permits.

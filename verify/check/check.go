@@ -1,8 +1,7 @@
-// Package check judges a history of the fault suite. Each check is a pure
-// function of the history and says three things: how much it looked at, what
-// must not have been, and what it could not hold against the library, since a
-// fault was about under which that is not promised (docs/guarantees.md).
-// Nothing is excused that is not counted.
+// Package check judges a history of the fault suite. Each check is a pure function of the
+// history. It says how much it examined, what must not have happened, and what it
+// excused: a fault was active under which that is not promised (docs/guarantees.md).
+// Everything that is excused is counted.
 package check
 
 import (
@@ -268,9 +267,8 @@ func (r *Run) lossBetween(from, till int64) bool {
 // say: an answer can have left it, and the note of it not.
 const unsaid = int64(100 * time.Millisecond)
 
-// blindBetween reports whether notes may be missing between two instants: those
-// of what a server did just before it was killed. If it was stopped then, that is
-// what it did before the stop.
+// blindBetween reports whether notes may be missing between two instants: those of the
+// last scripts before a server was killed or, if it was stopped before, before the stop.
 func (r *Run) blindBetween(from, till int64) bool {
 	return slices.ContainsFunc(r.Faults, func(f history.FaultSpan) bool {
 		return f.Blind && from <= f.Till && r.stopped(f.From)-unsaid <= till
@@ -303,8 +301,8 @@ func (r *Run) replicated() bool {
 // server that has an older one, or by a log of which the end is lost.
 func (r *Run) reverts() bool { return r.replicated() || r.Setup.Topology == "everysec" }
 
-// mute reports whether there is no account of the servers: over a quorum no single
-// one knows who holds. Then only the clients' views are judged.
+// mute reports whether the servers give no account: in a quorum no server knows alone
+// which attempt holds a lock. Then the checks judge only what the clients saw.
 func (r *Run) mute() bool { return r.Setup.Topology == "quorum" }
 
 // locks lists the locks that clients held, in order.
@@ -316,8 +314,8 @@ func (r *Run) keys() []string { return r.records }
 // since is a duration between two instants, for people.
 func since(from, till int64) time.Duration { return time.Duration(till - from).Round(time.Microsecond) }
 
-// All runs every check. One that has looked at nothing though there was something to look
-// at has failed.
+// All runs every check. A check fails if it has examined nothing although the history has
+// something for it.
 func All(r *Run) []Result {
 	all := []Result{
 		r.ServerExclusion(), r.Continuity(), r.ClientExclusion(), r.Backed(), r.TokensRise(), r.TokensInTime(),
@@ -334,7 +332,7 @@ func All(r *Run) []Result {
 	return all
 }
 
-// subjects names the checks that a run ought to have given something to look at.
+// subjects names the checks for which a history must have something.
 func (r *Run) subjects() map[string]bool {
 	s := make(map[string]bool)
 	for _, e := range r.Events {
@@ -358,7 +356,7 @@ func (r *Run) subjects() map[string]bool {
 			s["dropped-handles"] = !r.mute()
 		case history.Fault:
 			s["faults-bite"] = true
-		case history.Stats: // the end was looked at
+		case history.Stats: // of the end
 			s["nothing-left"] = true
 		case history.Gone:
 			s["orderly-ends"] = true

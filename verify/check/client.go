@@ -9,10 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/verify/history"
 )
 
-// ClientExclusion checks the intervals in which clients trusted their holds
-// against each other. An interval begins when the lock call had returned and ends
-// when the lease was last seen to be held, so each is smaller than the truth, and
-// an overlap is one.
+// ClientExclusion compares the intervals in which clients trusted their holds. An interval
+// begins after the call has returned, and ends when the client last saw that it held the
+// lease. So each is shorter than the true one, and an overlap is real.
 func (r *Run) ClientExclusion() Result {
 	res := Result{
 		Name: "client-exclusion", Guarantees: "G1 G2 G24 G28",
@@ -69,11 +68,11 @@ func (r *Run) beside(res *Result, lock string, h *Hold, live []*Hold) {
 	}
 }
 
-// slack is by how much the accounts of a client and of the server may differ.
+// slack is how much the times of a client and of the server may differ.
 func (r *Run) slack() int64 { return r.Setup.SkewError + int64(2*time.Millisecond) }
 
-// Backed checks what clients trust against the server's account: each hold was
-// granted there, and not trusted for longer than it lasted there.
+// Backed compares what clients trust with the server's account: the server granted each
+// hold, and no client trusted a hold for longer than it lasted there.
 func (r *Run) Backed() Result {
 	res := Result{
 		Name: "trust-is-backed", Guarantees: "G2 G7",
@@ -113,9 +112,8 @@ func (r *Run) Backed() Result {
 // for sure: of two in a run one time in ten none did.
 const manyAimed = 4
 
-// TokensInTime checks tokens as users see them: a hold that was asked for after
-// another was over has the higher token. Of readers only the order to writers
-// is promised.
+// TokensInTime checks tokens as users see them: if a client asks for a hold after another
+// hold is over, it gets a higher token. For readers only the order to writers is promised.
 func (r *Run) TokensInTime() Result {
 	res := Result{
 		Name: "tokens-in-time", Guarantees: "G3",
@@ -131,9 +129,9 @@ func (r *Run) TokensInTime() Result {
 		slices.SortFunc(ended, func(a, b *Hold) int { return cmp.Compare(a.Over.At, b.Over.At) })
 		asking := slices.Clone(r.Holds[lock])
 		slices.SortFunc(asking, func(a, b *Hold) int { return cmp.Compare(a.Asked, b.Asked) })
-		// Who is passed a lock within its process has a token of the grant that the
-		// process got: that was asked for by the first of them. And who comes in under
-		// an owner's name has that of the grant to the first of the owner's entries.
+		// After a local hand-over a hold has a token of the grant to its process, which the
+		// first goroutine asked for. Entries of an owner have the token of the grant to the
+		// owner's first entry.
 		first, lost := make(map[grantID]int64), make(map[grantID]bool)
 		var over highest
 		for _, h := range asking {
@@ -152,8 +150,8 @@ func (r *Run) TokensInTime() Result {
 			case r.parted(h.At) || r.parted(before.At), r.behind(before, h, first[grantOf(h)]):
 				res.Excused++
 			case first[grantOf(h)] < h.Asked && (lost[grantOf(h)] || r.excuse(first[grantOf(h)], h.At, h.Proc)):
-				// It came in beside a hold of which a loss has brought back what was over, and
-				// so does whoever comes in beside it.
+				// It joined a hold that had ended, and that a loss of the record has brought
+				// back. So do the entries after it.
 				lost[grantOf(h)] = true
 				res.Excused++
 			default:
@@ -199,9 +197,8 @@ func (t *highest) before(h *Hold) *Hold {
 	return t.all
 }
 
-// Updates counts what the read-modify-writes lost. With fencing that is nothing;
-// without it there must be losses once holders were stopped before they wrote, or
-// the fault did not do what it is for.
+// Updates counts the updates that were lost. With fencing there are none. Without it there
+// must be some once holders were stopped before they wrote, or the fault had no effect.
 func (r *Run) Updates() Result {
 	res := Result{
 		Name: "updates", Guarantees: "G5",
@@ -231,7 +228,7 @@ func (r *Run) Updates() Result {
 			aimed++
 		}
 	}
-	// One who is stopped loses an update only if another one writes meanwhile.
+	// A stopped holder loses an update only if another holder writes meanwhile.
 	if aimed >= manyAimed && l.Plain <= 0 {
 		res.findf(0, "", "%d holders were stopped before they wrote, and no update was lost without fencing: "+
 			"the fault did not bite", aimed)
@@ -239,7 +236,7 @@ func (r *Run) Updates() Result {
 	return res
 }
 
-// Losses are what became of the read-modify-writes.
+// Losses counts the read-modify-writes, and those that were lost.
 type Losses struct {
 	Written int  // so many were done
 	Taken   int  // of them, by the fenced register
@@ -280,11 +277,10 @@ func (r *Run) Losses() (l Losses) {
 	return l
 }
 
-// missing says how many updates a counter has swallowed: written holds the value
-// of every write that was taken, each meant to be one more than what was there;
-// final is what the counter says at the end. A value between 1 and the highest
-// that nobody claims was written by a process that died before it could say so,
-// and counts as an update too.
+// missing is how many updates of a counter were lost. written has the value of every
+// write that was taken, each meant to be one more than the value before; final is the
+// counter at the end. A value between 1 and the highest that nobody reports was written
+// by a process that died before its report, and counts as an update too.
 func missing(written []int64, final int64) int64 {
 	distinct := make(map[int64]bool, len(written))
 	highest := final
@@ -295,8 +291,8 @@ func missing(written []int64, final int64) int64 {
 	return int64(len(written)) + highest - int64(len(distinct)) - final
 }
 
-// LossSignalled checks that losses are told in time. A process that was stopped
-// cannot tell anything, so it is left out.
+// LossSignalled checks that losses are signalled in time. It leaves out processes that
+// were stopped.
 func (r *Run) LossSignalled() Result {
 	res := Result{
 		Name: "loss-signalled", Guarantees: "G2",
@@ -327,8 +323,8 @@ func (r *Run) LossSignalled() Result {
 	return res
 }
 
-// stalled is for how long, between two instants, a client process got no processor: by its
-// own account, and so no longer than it was.
+// stalled is how long, between two instants, a client process got no processor. It is the
+// process's own account, and so never too long.
 func (r *Run) stalled(proc int, from, till int64) (sum int64) {
 	for _, e := range r.Events {
 		if e.Kind == history.Stall && e.Proc == proc {
@@ -338,8 +334,8 @@ func (r *Run) stalled(proc int, from, till int64) (sum int64) {
 	return sum
 }
 
-// ReleasesTrue checks that no unknown outcome counts as a success: a release
-// that says so has ended the hold at the server.
+// ReleasesTrue checks that no unknown outcome is taken for a success: a release without an
+// error has ended the hold at the server.
 func (r *Run) ReleasesTrue() Result {
 	res := Result{
 		Name: "releases-true", Guarantees: "G6 G12",

@@ -205,7 +205,7 @@ func TestWhatIsHeardLateIsFromBeforeTheStep(t *testing.T) {
 	}
 }
 
-// A client that comes in beside an owner's entry, under a lease from before its server's
+// A client that joins an owner's entry, under a lease from before its server's
 // clock was set back, trusts the hold for a lease of its own time, and no longer.
 func TestAnEntryUnderALeaseFromBeforeAStepLastsForALease(t *testing.T) {
 	lost := history.FaultSpan{Name: "flush-all", From: at(65), Till: at(66), Loses: true}

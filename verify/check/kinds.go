@@ -37,7 +37,7 @@ func (r *Run) Owners() Result {
 	return res
 }
 
-// stay looks at the notes on one lock, and answers how many entered beside others.
+// stay judges the notes on one lock, and returns how many entries joined others.
 func (r *Run) stay(res *Result, lock string) (beside int) {
 	for _, n := range r.Notes[r.key(lock)] {
 		before, after := r.holders(n.Before, n), r.holders(n.After, n)
@@ -46,7 +46,7 @@ func (r *Run) stay(res *Result, lock string) (beside int) {
 				beside++
 			}
 		}
-		// Who leaves takes nobody along.
+		// An entry that leaves ends no other entry.
 		if n.Before.Holder == audit.Kept || !n.Before.Named || !giving[n.Action] {
 			continue
 		}
@@ -61,8 +61,8 @@ func (r *Run) stay(res *Result, lock string) (beside int) {
 	return beside
 }
 
-// Least checks locks that stay taken for a least time: a hold that is given up
-// earlier ends neither before nor after it.
+// Least checks locks with a minimum time: a hold that is released earlier ends neither
+// before that time nor later.
 func (r *Run) Least() Result {
 	res := Result{
 		Name: "least", Guarantees: "G32",
@@ -79,38 +79,38 @@ func (r *Run) Least() Result {
 		if len(least) == 0 {
 			continue
 		}
-		var stays *kept
+		var released *kept
 		for _, n := range r.Notes[r.key(lock)] {
-			if stays != nil && n.After.Fence != n.Before.Fence {
-				latest = max(latest, stays.next(r, &res, lock, n))
-				stays = nil
+			if released != nil && n.After.Fence != n.Before.Fence {
+				latest = max(latest, released.next(r, &res, lock, n))
+				released = nil
 			}
 			d, known := least[n.Before.Holder]
 			if known && n.Action == "release_after" && n.After.Holder == audit.Kept {
-				stays = keeps(r, &res, lock, n, d)
+				released = keeps(r, &res, lock, n, d)
 			}
 		}
 	}
-	res.Figure = fmt.Sprintf("had again at the latest %v after the least time", latest.Round(time.Millisecond))
+	res.Figure = fmt.Sprintf("granted again at the latest %v after the minimum time", latest.Round(time.Millisecond))
 	return res
 }
 
-// kept is a lock that was given up and stays taken.
+// kept is a lock that was released and is kept.
 type kept struct {
-	from, till int64 // of the server's clock, in ms: its grant, and the end of its least time
+	from, till int64 // of the server's clock, in ms: its grant, and the end of its minimum time
 	ahead      int64 // by how much that clock had been moved
 	waited     bool  // somebody waited already
 	about      int64 // by how many ms till may be late
 }
 
-// keeps judges a note by which a lock stays taken.
+// keeps judges a note by which a lock is kept.
 func keeps(r *Run, res *Result, lock string, n audit.Note, least time.Duration) *kept {
 	res.Examined++
 	var first *kept
 	for _, clock := range r.readings(n) {
 		k := &kept{from: int64(n.Before.Fence / 1000), ahead: n.Ahead, waited: n.After.Queue.Waiting > 0}
 		// A token runs ahead of a clock that was set back: then the time counts from
-		// when the script looked at the clock, which was just before the note did.
+		// when the script read the clock, which was just before the note did.
 		if now := clock / 1000; now < k.from {
 			k.from, k.about = now, unsaid/int64(time.Millisecond)
 		}
@@ -122,13 +122,13 @@ func keeps(r *Run, res *Result, lock string, n audit.Note, least time.Duration) 
 			first = k
 		}
 	}
-	res.findf(r.machine(n.At), lock, "%s gave it up, and it remains taken for %d ms more than its least time",
+	res.findf(r.machine(n.At), lock, "%s released it, and it is kept for %d ms more than its minimum time",
 		n.Caller, n.After.Expiry-first.till)
 	return first
 }
 
-// next judges the next grant: it is not to come before the least time is
-// over. It answers by how much one came after it.
+// next judges the next grant, which must not come before the minimum time is over. It
+// returns how long after that time it came.
 func (k *kept) next(r *Run, res *Result, lock string, n audit.Note) time.Duration {
 	if n.Action == "evict" {
 		return 0
@@ -152,9 +152,8 @@ func (k *kept) next(r *Run, res *Result, lock string, n audit.Note) time.Duratio
 	return 0
 }
 
-// Evictions checks what operators do: they end the hold that they mean and no
-// other, the fence rises, and who was evicted learns it while its lease would
-// have lasted.
+// Evictions checks what operators do: an eviction ends the hold that it names and no
+// other, the fence rises, and the holder learns of it before its lease would have expired.
 func (r *Run) Evictions() Result {
 	res := Result{
 		Name: "evictions", Guarantees: "G2 G3 G4",
@@ -185,8 +184,8 @@ func (r *Run) Evictions() Result {
 	return res
 }
 
-// learned judges until when the evicted believed in their holds, and answers the
-// longest time.
+// learned judges how long evicted holders trusted their holds, and returns the longest
+// time.
 func (r *Run) learned(res *Result) (longest time.Duration) {
 	for _, lock := range r.locks() {
 		known := r.byAttempt(lock)
@@ -204,9 +203,8 @@ func (r *Run) learned(res *Result) (longest time.Duration) {
 	return longest
 }
 
-// Refused checks that whoever has no hold changes none: a release that comes
-// twice or late, a renewal of what is over, and requests in a name that holds
-// nothing.
+// Refused checks that a request without a hold changes none: a second or a late release,
+// the renewal of a lease that is over, and requests for an attempt that holds nothing.
 func (r *Run) Refused() Result {
 	res := Result{
 		Name: "refused", Guarantees: "G4 G18",
@@ -236,8 +234,8 @@ func (r *Run) Refused() Result {
 	return res
 }
 
-// onlyOver reports that a change of a record is no more than what any action may
-// do: to end what is over, and to let in who waited for that.
+// onlyOver reports that a change of a record is what any script may do: end holds that
+// have expired, and grant the lock to waiters.
 func (r *Run) onlyOver(n audit.Note) bool {
 	mine := func(g *granted) bool { return n.For(g.attempt) }
 	return !r.cuts(n) && !slices.ContainsFunc(r.holders(n.After, n), mine)

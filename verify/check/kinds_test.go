@@ -9,18 +9,18 @@ import (
 	"github.com/holdfast-go/holdfast/verify/history"
 )
 
-// lined puts a line behind a record: how many wait, the first and the last place,
-// and who is at the last one.
-func lined(record string, waiting, first, last int, attempt string) string {
+// queued is a record with a wait queue: how many wait, the first and the last position,
+// and the attempt at the last one.
+func queued(record string, waiting, first, last int, attempt string) string {
 	if !strings.HasSuffix(record, " -") && strings.Count(record, " ") == 0 {
 		record += " 0 -"
 	}
 	return fmt.Sprintf("%s +\tqueue %d %d %d %s", record, waiting, first, last, attempt)
 }
 
-// heard puts behind a record who in its line listens.
-func heard(record string, place int, attempt string) string {
-	return fmt.Sprintf("%s\tnext %d %s", record, place, attempt)
+// heard is a record with the first waiter that listens.
+func heard(record string, position int, attempt string) string {
+	return fmt.Sprintf("%s\tnext %d %s", record, position, attempt)
 }
 
 // in is a record with entries of an owner, and its lease from the instant of its
@@ -29,7 +29,7 @@ func in(n float64, owner string, entries ...string) string {
 	return fmt.Sprintf("%d %d @%s\tentries %s", token(n), ttl.Milliseconds(), owner, strings.Join(entries, " "))
 }
 
-// stays is a record that stays taken after the hold of the token from n on, for ms.
+// keptBy is a record that is kept after the hold of the token from n on, for ms.
 func keptBy(n float64, attempt string, ms int) string {
 	return fmt.Sprintf("%d %d @%%kept\tentries %s", token(n), ms, attempt)
 }
@@ -43,12 +43,12 @@ func (s *story) entry(h hold, name string) *story {
 	return s
 }
 
-// twoWait is a lock that one has and for which two wait.
+// twoWait is a lock with a holder and two waiters.
 func twoWait() *story {
 	return newStory().
 		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
-		note(2, "acquire", "l", "c2/1", lined(held(1, "c1/1"), 1, 1, 1, "c2/1")).
-		note(3, "acquire", "l", "c3/1", lined(held(1, "c1/1"), 2, 1, 2, "c3/1"))
+		note(2, "acquire", "l", "c2/1", queued(held(1, "c1/1"), 1, 1, 1, "c2/1")).
+		note(3, "acquire", "l", "c3/1", queued(held(1, "c1/1"), 2, 1, 2, "c3/1"))
 }
 
 // least is a hold that is to last 50 ms at least.
@@ -72,11 +72,11 @@ func evicted(trusted float64) *story {
 }
 
 var illegalKinds = []illegalStory{
-	{"a grant that passes over one who listens", "order", twoWait().
-		note(4, "release", "l", "c1/1", heard(lined(held(4, "c3/1"), 1, 1, 2, "-"), 1, "c2/1"))},
-	{"a newcomer before one who waits", "order", twoWait().
-		note(4, "acquire", "l", "c1/2", heard(lined(held(4, "c1/2"), 2, 1, 2, "c3/1"), 1, "c2/1"))},
-	{"a goroutine that its own process passes over", "order", newStory().
+	{"a grant that skips a waiter that listens", "order", twoWait().
+		note(4, "release", "l", "c1/1", heard(queued(held(4, "c3/1"), 1, 1, 2, "-"), 1, "c2/1"))},
+	{"a newcomer before a waiter", "order", twoWait().
+		note(4, "acquire", "l", "c1/2", heard(queued(held(4, "c1/2"), 2, 1, 2, "c3/1"), 1, "c2/1"))},
+	{"a goroutine that another of its process overtakes", "order", newStory().
 		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(5000), asked: 3000, got: 5000, over: 5001}).
 		hold(hold{client: 1, lock: "l", owner: "c1/2", token: token(5002), asked: 1000, got: 5002, over: 5003})},
 	{"two owners at once", "server-exclusion", newStory().
@@ -99,18 +99,18 @@ var illegalKinds = []illegalStory{
 	{"an entry that is nobody's", "owners", newStory().
 		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
 		entry(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), got: 1.5, over: 5}, "a")},
-	{"a grant while the lock stays taken", "server-exclusion", newStory().
+	{"a grant while the lock is kept", "server-exclusion", newStory().
 		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
 		note(5, "release_after", "l", "c1/1", keptBy(1, "c1/1", 50)).
 		note(30, "acquire", "l", "c2/1", held(30, "c2/1"))},
-	{"a lock that stays taken for too long", "least", least().
+	{"a lock that is kept for too long", "least", least().
 		note(5, "release_after", "l", "c1/1", keptBy(1, "c1/1", 70))},
 	{"a least time that is cut short", "least", least().
 		note(5, "release_after", "l", "c1/1", keptBy(1, "c1/1", 50)).
 		note(6, "release", "l", "c1/1", free(1)).
 		note(7, "acquire", "l", "c2/1", held(7, "c2/1"))},
 	{"a lock nobody gets after its least time", "least", least().
-		note(2, "acquire", "l", "c2/1", lined(held(1, "c1/1"), 1, 1, 1, "c2/1")).
+		note(2, "acquire", "l", "c2/1", queued(held(1, "c1/1"), 1, 1, 1, "c2/1")).
 		note(5, "release_after", "l", "c1/1", fmt.Sprintf(
 			"%d 50 @%%kept +\tentries c1/1\tqueue 1 1 1 c2/1", token(1))).
 		note(60_000, "poll", "l", "c2/1", held(60_000, "c2/1"))},
@@ -146,9 +146,9 @@ func TestLegalWaysOfOtherKindsPass(t *testing.T) {
 		note(150, "evict", "e", "-", free(1)).
 		add(history.Event{Kind: history.Evict, Lock: "e", Token: uint64(token(1)) * 1024}).
 		// Served in order; the second after one of whom nobody listened.
-		note(4, "release", "l", "c1/1", heard(lined(held(4, "c2/1"), 1, 2, 2, "c3/1"), 2, "c3/1")).
-		note(5, "acquire", "l", "c1/2", lined(held(4, "c2/1"), 2, 2, 3, "c1/2")).
-		note(6, "release", "l", "c2/1", lined(held(6, "c1/2"), 1, 2, 3, "-")).
+		note(4, "release", "l", "c1/1", heard(queued(held(4, "c2/1"), 1, 2, 2, "c3/1"), 2, "c3/1")).
+		note(5, "acquire", "l", "c1/2", queued(held(4, "c2/1"), 2, 2, 3, "c1/2")).
+		note(6, "release", "l", "c2/1", queued(held(6, "c1/2"), 1, 2, 3, "-")).
 		note(7, "release", "l", "c1/2", held(7, "c3/1")).
 		// An owner's entries come in together and beside one another, and the last
 		// one out frees the lock; a shorter lease of one is no shorter lease of all.
@@ -181,7 +181,7 @@ func TestLegalWaysOfOtherKindsPass(t *testing.T) {
 	}
 	for _, name := range []string{"client-exclusion", "trust-is-backed"} {
 		if r := out.results()[name]; r.Excused != 1 {
-			t.Errorf("%s does not count the one who was evicted: %+v", name, r)
+			t.Errorf("%s does not count the evicted holder: %+v", name, r)
 		}
 	}
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/holdfast-go/holdfast/verify/history"
 )
 
-// Porcupine decides small windows in milliseconds and may need for ever for big
-// ones that are wrong: so it is given small ones, and not for ever.
+// Porcupine decides small windows in milliseconds, and may never finish with a big one
+// that is wrong. So it gets small ones, and a time limit.
 const (
 	window  = 25  // holds in one
-	windows = 120 // looked at in one run, spread over it
+	windows = 120 // examined in one run, spread over it
 	limit   = 2 * time.Second
 )
 
@@ -49,10 +49,9 @@ var lockModel = porcupine.Model{
 	},
 }
 
-// Linearizable has porcupine look for an order of the clients' calls in which a
-// lock could have answered them. It takes nothing from the server's account. A
-// hold that was lost, or whose process died, ends at some unknown time after it
-// was last trusted.
+// Linearizable searches, by porcupine, for an order of the clients' calls in which a lock
+// could have answered them. It does not use the server's account. A hold that was lost,
+// or whose process died, ends at an unknown time after the client last trusted it.
 func (r *Run) Linearizable() Result {
 	res := Result{
 		Name: "linearizable", Guarantees: "G1 G3",
@@ -85,7 +84,7 @@ func (r *Run) Linearizable() Result {
 	return res
 }
 
-// decide looks at one window.
+// decide judges one window.
 func (r *Run) decide(res *Result, holds []*Hold) {
 	first, last := holds[0].Asked, int64(0)
 	for _, h := range holds {

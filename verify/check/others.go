@@ -43,7 +43,7 @@ func (r *Run) Periods() Result {
 	return res
 }
 
-// Terms checks what those who observe an election were told.
+// Terms checks what observers of an election were told.
 func (r *Run) Terms() Result {
 	res := Result{
 		Name: "terms", Guarantees: "G22 G23",
@@ -126,7 +126,7 @@ func (r *Run) grantAfter(lock string, at int64) int64 {
 // anew, and the machine has other things to do.
 const patience = 15 * time.Second
 
-// Recovery checks that locks are to be had again after each fault.
+// Recovery checks that locks are granted again after each fault.
 func (r *Run) Recovery() Result {
 	res := Result{
 		Name: "recovery", Guarantees: "G9 G10",
@@ -205,10 +205,10 @@ func (r *Run) unexpiring() bool {
 	})
 }
 
-// orphans is how many files a process has left that are its client library's own:
-// nothing runs in it any more but connections of rueidis. That puts a connection which
-// it was making while its primary was replaced in the place of the closed one, and
-// never closes it. One that was used has a goroutine that reads and one that writes.
+// orphans is how many files a process has left that belong to its client library: nothing
+// runs in it but connections of rueidis. If rueidis makes a connection while its primary
+// is replaced, it uses that connection in place of the closed one and never closes it. A
+// connection that was used has a goroutine that reads and one that writes.
 func (r *Run) orphans(e history.Event) int64 {
 	if !slices.Contains([]string{"sentinel", "cluster"}, r.Setup.Topology) {
 		return 0

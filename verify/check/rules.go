@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/verify/history"
 )
 
-// Told checks that no action has told somebody what it then did not do: what fails
-// half-way has published nothing.
+// Told checks that no script has told a client what it then did not do: a script that
+// fails half-way has published nothing.
 func (r *Run) Told() Result {
 	res := Result{
 		Name: "told-after-written", Guarantees: "G1 G4",
@@ -38,10 +38,9 @@ func (r *Run) Told() Result {
 	return res
 }
 
-// Free checks that a lock which is free is given to who waits for it: by the release, by
-// the end of the lease, or by the next look of a waiter. Judged are exclusive grants from
-// the line, by the server's account: how long before that the lock was free already and
-// the waiter stood there.
+// Free checks that a free lock is granted to a waiter: by the release, by the expiry, or
+// by a waiter's next poll. It judges exclusive grants from the queue, by the server's
+// account: for how long the lock had been free, and the waiter in the queue.
 func (r *Run) Free() Result {
 	res := Result{
 		Name: "free-is-granted", Guarantees: "G9 G10",
@@ -56,9 +55,9 @@ func (r *Run) Free() Result {
 	return res
 }
 
-// freeLock judges one lock, and answers how long it was free at most without a fault.
+// freeLock judges one lock, and returns for how long it was free at most without a fault.
 func (r *Run) freeLock(key string, limit int64, res *Result) (longest int64) {
-	joined := make(map[string]int64) // who stands in the line, and since when
+	joined := make(map[string]int64) // by attempt: since when it is in the queue
 	free := int64(0)                 // since when it has been
 	i, holds := 0, r.follow().holds[key]
 	for _, n := range r.Notes[key] {
@@ -88,8 +87,8 @@ func (r *Run) freeLock(key string, limit int64, res *Result) (longest int64) {
 	return longest
 }
 
-// freeUntil judges one grant of a lock that was free since then, and answers for how long
-// it was, 0 if a fault was about.
+// freeUntil judges one grant of a lock that was free since then. It returns how long the
+// lock was free, 0 if a fault was active.
 func (r *Run) freeUntil(n audit.Note, attempt string, since, limit int64, res *Result) int64 {
 	late := (n.At-since)*1000 > limit
 	if r.anyFault(r.machine(since), r.machine(n.At)) || r.setBack(r.machine(n.At)) {
@@ -113,9 +112,10 @@ func (r *Run) anyFault(from, till int64) bool {
 	})
 }
 
-// Veto checks that no minority of a quorum keeps a lock from everybody: while only one or
-// two servers are hurt, a lock that several want is had again within two leases, once
-// nobody trusts it. Judged by the clients' views, with the time that requests take.
+// Veto checks that no minority of a quorum keeps a lock from everybody. While faults hit
+// only one or two servers, a lock that several clients want is granted again within two
+// leases, once nobody trusts it. It judges what the clients saw, and allows for the time
+// that requests take.
 func (r *Run) Veto() Result {
 	res := Result{
 		Name: "no-veto", Guarantees: "Q1 Q2",
@@ -138,7 +138,7 @@ func (r *Run) Veto() Result {
 						h.Proc, time.Duration(h.At-since))
 				}
 			}
-			// Of who died, the lease was over by then.
+			// If the client died, its lease was over by then.
 			end := h.At + int64(r.Setup.TTL)
 			if h.Over != nil {
 				end = h.Over.At
@@ -150,12 +150,12 @@ func (r *Run) Veto() Result {
 	return res
 }
 
-// onlyMinority reports that some server of a quorum was hurt between two instants, that
-// they were no more than a minority, and that nothing else was.
+// onlyMinority reports that, between two instants, faults hit at least one server of a
+// quorum, no more than a minority, and nothing else.
 func (r *Run) onlyMinority(from, till int64) bool {
 	hurt := make(map[string]bool)
 	for _, f := range r.Faults {
-		// What a server forgot it leaves to the others for a while.
+		// A server that has forgotten its records does not count for a while.
 		if f.From > till || from > f.Till+3*int64(r.Setup.TTL) {
 			continue
 		}
@@ -169,8 +169,8 @@ func (r *Run) onlyMinority(from, till int64) bool {
 	return len(hurt) > 0 && len(hurt) <= 2
 }
 
-// Dropped checks that a lease which is out of everybody's hands is not ended before its
-// time: its renewal stops, and nothing else.
+// Dropped checks that a lease whose handle was dropped does not end before its time: only
+// its renewal stops.
 func (r *Run) Dropped() Result {
 	res := Result{
 		Name: "dropped-handles", Guarantees: "G7",

@@ -54,7 +54,7 @@ var illegalRules = []illegalStory{
 		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
 		add(drop("c1/1", 2)).
 		note(20, "release", "l", "c1/1", free(1))},
-	{"a client that is stopped delays the line twice", "frozen-once", stopped(2)},
+	{"a client that is stopped delays the queue twice", "frozen-once", stopped(2)},
 	{"a check that looked at nothing", "dropped-handles", newStory().
 		add(history.Event{Kind: history.Drop, Lock: "other"})},
 }
@@ -141,8 +141,8 @@ func TestWhoAskedBeforeItWasStoppedMayBeGrantedTheLockAnew(t *testing.T) {
 	}
 }
 
-// A loss brings back a hold that was given up, and others come in beside it in the name
-// of its owner.
+// A loss brings back a hold that was released, and other clients join it under the name of
+// its owner.
 func TestWhoComesInBesideAHoldThatALossBroughtBackHasItsToken(t *testing.T) {
 	for name, c := range map[string]struct {
 		from    float64

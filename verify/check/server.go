@@ -16,8 +16,9 @@ type granted struct {
 	name          string // of the owner that it is an entry of
 	weight        int
 	token         uint64
+	by            string // the script that granted it
 	from, till    int64
-	due           int64 // till, as the server says it; 0 once it was given up
+	due           int64 // till, as the server says it; 0 once it was released
 	trust         int64 // till, if the clock had not been moved after the last confirmation
 	released      bool  // it ended by its own release
 	evicted       bool  // an operator ended it
@@ -70,10 +71,10 @@ func (r *Run) holders(rec audit.Record, n audit.Note) []*granted {
 	return all
 }
 
-// account follows one record through its notes. It judges by the rules of a
-// lease and trusts no script: a hold lasts until its own attempt gives it up, or
-// until the lease that the record last promised is over. A grant does not end
-// the hold before it, so one that comes too early shows as an overlap.
+// account follows one record through its notes. It judges by the rules of a lease and
+// trusts no script: a hold lasts until its own attempt releases it, or until the last
+// expiry that the record had. A grant does not end the hold before it, so a grant that
+// comes too early shows as an overlap.
 type account struct {
 	run    *Run
 	lock   string
@@ -133,6 +134,23 @@ func (r *Run) follow() *followed {
 	return r.account
 }
 
+// Grant is a hold by the server's account. Times are of the server's clock, in µs.
+type Grant struct {
+	Attempt    string
+	Token      uint64 // as in the record
+	By         string // the script that granted it
+	From, Till int64
+	Released   bool // by its own holder; else Till is the end of the lease
+}
+
+// Grants lists the holds of a lock by the server's account, in its order.
+func (r *Run) Grants(lock string) (list []Grant) {
+	for _, g := range r.follow().holds[r.key(lock)] {
+		list = append(list, Grant{g.attempt, g.token, g.by, g.from, g.till, g.released})
+	}
+	return list
+}
+
 // byAttempt are the holds of a lock by the server's account. Of an attempt that
 // stepped or was granted twice, the last counts.
 func (r *Run) byAttempt(lock string) map[string]*granted {
@@ -183,8 +201,8 @@ func (a *account) step(n audit.Note) {
 	a.last, a.lastAt = n.After, n.At
 }
 
-// gap judges a record that is not as it was left: its life may have run out
-// after its last lease, or a fault has lost what came last.
+// gap judges a record that is not as the last script left it: it may have expired after
+// its last lease, or a fault has lost the last changes.
 func (a *account) gap(n audit.Note, at int64) {
 	over := true
 	for _, h := range a.live {
@@ -210,13 +228,13 @@ func (a *account) gap(n audit.Note, at int64) {
 		a.tokens.Excused++
 		a.token = n.Before.Fence
 	}
-	// What is in the record is held, whoever wrote it.
+	// The holds in the record count, even if no script wrote them.
 	for _, h := range a.run.holders(n.Before, n) {
 		a.adopt(h)
 	}
 }
 
-// adopt takes in a hold of which the grant was not noted.
+// adopt takes in a hold whose grant was not noted.
 func (a *account) adopt(g *granted) {
 	if a.find(g) == nil {
 		a.holds = append(a.holds, g)
@@ -233,7 +251,7 @@ func (a *account) find(g *granted) *granted {
 	return nil
 }
 
-// giving are the actions by which an attempt ends its own hold.
+// giving are the scripts by which an attempt ends its own hold.
 var giving = map[string]bool{
 	"release": true, "release_idle": true, "cancel": true, "cancel_run": true, "convert": true, "release_after": true,
 }
@@ -285,7 +303,7 @@ func (a *account) begin(n audit.Note, g *granted) {
 	a.exclusion.Examined++
 	a.tokens.Examined++
 	// What goes on under the token of the hold before it is no new grant: one more
-	// entry, and a lock that was given up and stays taken.
+	// entry, and a lock that was released and is kept.
 	goesOn := g.attempt == audit.Kept && g.token == n.Before.Fence || slices.ContainsFunc(a.live, g.together)
 	if g.token <= a.token && !goesOn {
 		switch {
@@ -306,6 +324,7 @@ func (a *account) begin(n audit.Note, g *granted) {
 		a.token, a.granted = g.token, at
 	}
 	a.conflicts(n, g)
+	g.by = n.Action
 	a.holds = append(a.holds, g)
 	a.live = append(a.live, g)
 }

@@ -27,12 +27,12 @@ func stop(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan)
 	if err := c.Stop(); err != nil {
 		return err
 	}
-	last(ctx, d)
+	history.Sleep(ctx, d)
 	return c.Continue()
 }
 
-// stopWriter waits until the client stands where it can do harm. There it is
-// stopped for longer than its lease lasts.
+// stopWriter stops a client between its check and its write, for longer than its lease
+// lasts.
 func stopWriter(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	d := between(rng, leases(w, 1.2), leases(w, 3))
 	c, done, err := claim(w, rng, span)
@@ -51,24 +51,24 @@ func stopWriter(ctx context.Context, w World, rng *rand.Rand, span *history.Faul
 	if err := c.Stop(); err != nil {
 		return err
 	}
-	last(ctx, d)
-	// It does harm only if somebody else writes meanwhile.
+	history.Sleep(ctx, d)
+	// It does harm only if another client writes meanwhile.
 	till := history.Now() + int64(leases(w, 3))
 	for w.Writes() == written && history.Now() < till && ctx.Err() == nil {
-		last(ctx, leases(w, 0.02))
+		history.Sleep(ctx, leases(w, 0.02))
 	}
 	c.Go()
 	span.Aimed = w.Writes() > written
 	if err := c.Continue(); err != nil || span.Aimed {
 		return err
 	}
-	// Beside another fault nobody may have been able to. Stopped it was all the same.
+	// Beside another fault no client may have been able to write. It was stopped anyway.
 	span.Text = "nobody else wrote meanwhile"
 	return nil
 }
 
-// squeeze has a client starved for a while. What is promised is promised to it,
-// too; only that it is told of a loss takes as long as its collector lets it.
+// squeeze starves a client of memory for a while. All promises hold for it, too. Only the
+// signal of a loss comes as late as the garbage collector lets it.
 func squeeze(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	d := between(rng, leases(w, 1), leases(w, 3))
 	c, done, err := claim(w, rng, span)
@@ -79,7 +79,7 @@ func squeeze(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSp
 	if err := c.Squeeze(); err != nil {
 		return err
 	}
-	last(ctx, d)
+	history.Sleep(ctx, d)
 	for _, next := range w.Clients() {
 		if next.Number() == c.Number() {
 			return next.Kill()
@@ -88,7 +88,7 @@ func squeeze(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSp
 	return nil
 }
 
-// kill ends a client, and often the one that takes its place as well.
+// kill ends a client, and often its successor as well.
 func kill(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	n, d := 1+rng.IntN(2), between(rng, leases(w, 0.1), leases(w, 0.4))
 	c, done, err := claim(w, rng, span)
@@ -98,7 +98,7 @@ func kill(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan)
 	defer done()
 	for i := range n {
 		if i > 0 {
-			last(ctx, d)
+			history.Sleep(ctx, d)
 		}
 		for _, next := range w.Clients() {
 			if next.Number() == c.Number() {

@@ -12,10 +12,10 @@ import (
 	"github.com/holdfast-go/holdfast/verify/history"
 )
 
-// keeping are the topologies in which a server's records are nobody else's: there a
-// step of its clock stays, as after a correction. In the others it is taken back in
-// the end, for a failover would find another time, and a majority of wrong clocks
-// is more than a quorum survives.
+// keeping are the topologies in which no other server has a server's records: there a
+// step of its clock lasts, as after a correction. In the others the fault takes the step
+// back in the end. Otherwise a failover would find another time, and a quorum does not
+// survive a majority of wrong clocks.
 var keeping = []string{Standalone, Durable, EverySec}
 
 // wrong are the topologies in which a lease ends early if one clock does.
@@ -60,10 +60,10 @@ func step(w World, span *history.FaultSpan, servers []*redistest.Server, d time.
 	span.Text += fmt.Sprintf("%d by %v", len(servers), d)
 }
 
-// errWeak says that servers that forgot are not to be more than a minority.
+// errWeak says that no more than a minority may forget its grants.
 var errWeak = errors.New("what another minority has forgotten is not over yet")
 
-// apart moves the clocks of some servers, and moves them on or back after a while.
+// apart moves the clocks of some servers, and after a while moves them on or back.
 func apart(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan, d, back time.Duration) error {
 	lasts := between(rng, leases(w, 0.3), leases(w, 1.5))
 	servers, done := weak(w, rng, span)
@@ -72,15 +72,15 @@ func apart(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan
 		return errWeak
 	}
 	step(w, span, servers, d)
-	last(ctx, lasts)
+	history.Sleep(ctx, lasts)
 	if back != 0 {
 		step(w, span, servers, back)
 	}
 	return nil
 }
 
-// again is the second step after one by d. Where a step stays, it may be one more
-// in the same direction.
+// again is the second step after one by d. Where a step lasts, it may go on in the same
+// direction.
 func again(w World, rng *rand.Rand, d time.Duration) time.Duration {
 	if !slices.Contains(keeping, w.Topology()) {
 		return -d
@@ -118,7 +118,8 @@ func clockWrong(ctx context.Context, w World, rng *rand.Rand, span *history.Faul
 	return apart(ctx, w, rng, span, -hour(w), hour(w))
 }
 
-// clockMany is more than a quorum survives: for a lease two may hold.
+// clockMany is more than a quorum survives: for the time of a lease there may be two
+// holders.
 func clockMany(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	d := between(rng, leases(w, 0.8), leases(w, 1.5)).Truncate(time.Millisecond)
 	lasts := between(rng, leases(w, 0.3), leases(w, 1))
@@ -128,7 +129,7 @@ func clockMany(ctx context.Context, w World, rng *rand.Rand, span *history.Fault
 	defer w.Forgot()
 	span.Servers = names(all)
 	step(w, span, all, d)
-	last(ctx, lasts)
+	history.Sleep(ctx, lasts)
 	step(w, span, all, -d)
 	return nil
 }

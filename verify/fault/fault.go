@@ -1,7 +1,7 @@
-// Package fault is what the suite does to clients, networks and servers. Each
-// fault begins, lasts for a time that is drawn from the run's seed, and is healed
-// before the function that did it returns; what it says of itself is in the
-// history, so that the checks know what was promised at each instant.
+// Package fault injects faults into clients, networks and servers. Each fault begins,
+// lasts for a time that is drawn from the run's seed, and is healed before its function
+// returns. The history has a span for each, so that the checks know what was promised at
+// each instant.
 package fault
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/verify/history"
 )
 
-// Side says what a fault befalls.
+// Side says what a fault hits.
 type Side int
 
 // The sides, in the order of how much they hurt.
@@ -40,18 +40,18 @@ const (
 // Topologies lists them.
 func Topologies() []string { return []string{Standalone, Durable, EverySec, Sentinel, Cluster, Quorum} }
 
-// Client is a process of the suite that takes locks.
+// Client is a process of the suite that acquires locks.
 type Client interface {
 	Number() int
 	// Stop and Continue are SIGSTOP and SIGCONT.
 	Stop() error
 	Continue() error
-	// Kill ends the process at once, and another takes its place.
+	// Kill ends the process at once, and starts another with its number.
 	Kill() error
-	// Squeeze is Kill, and the other one has one processor, and little memory.
+	// Squeeze is Kill; the new process has one processor, and little memory.
 	Squeeze() error
-	// Stand has the process stop between its last look at its lease and its write,
-	// and returns when it does; Go lets it write.
+	// Stand makes the process stop between the last check of its lease and its write, and
+	// returns when it has; Go lets it write.
 	Stand(ctx context.Context) error
 	Go()
 	// Proxies are on its way to each of the servers, in the order of [World.Servers].
@@ -60,44 +60,43 @@ type Client interface {
 
 // World is what faults work on.
 type World interface { //nolint:interfacebloat // it is a world
-	// T is what servers are asked with.
+	// T is the test that the functions of servers need.
 	T() testing.TB
 	TTL() time.Duration
 	Topology() string
 	Clients() []Client
-	// Claim draws a client that no other fault of processes is at, until it is given
-	// back; nil if there is none.
+	// Claim draws a client that no other fault of processes hits until the returned
+	// function is called; nil if there is none.
 	Claim(rng *rand.Rand) (Client, func())
 	// Started says that a fault which [Fault.Aims] has begun.
 	Started()
 	// Writes is how many read-modify-writes the clients have reported so far.
 	Writes() int64
-	// Server is the one that serves the locks, or some of them.
+	// Server is a server that serves the locks, or some of them.
 	Server(rng *rand.Rand) *redistest.Server
 	// Servers are all that serve data.
 	Servers() []*redistest.Server
-	// Weak draws servers of a quorum that may forget what they granted, or go by a
-	// wrong clock, until they are given back: a minority, and another one only after
-	// whatever the one before has forgotten would be over. None if it is too early for
-	// that. Elsewhere it is the server of [World.Server].
+	// Weak draws servers of a quorum that may forget their grants, or have a wrong clock,
+	// until the returned function is called. It is a minority, and it changes only when
+	// all that the last one may have forgotten has expired. If it is too early, there are
+	// none. In other topologies it is [World.Server].
 	Weak(rng *rand.Rand) ([]*redistest.Server, func())
-	// Forgot says that a majority of a quorum has forgotten: for a while it is too
-	// early for more.
+	// Forgot says that a majority of a quorum has forgotten its grants: for a while Weak
+	// draws no servers.
 	Forgot()
-	// Shift moves a server's clock by d, and says what it is ahead of the true time
-	// from then on.
+	// Shift moves a server's clock by d, and returns how far it is ahead of the true time.
 	Shift(s *redistest.Server, d time.Duration) time.Duration
 	// Sentinel and Cluster are nil in other topologies.
 	Sentinel() *redistest.Sentinel
 	Cluster() *redistest.Cluster
-	// Do runs a command on a server, over a connection that stands already.
+	// Do runs a command on a server, over a connection that was made before the faults.
 	Do(ctx context.Context, s *redistest.Server, args ...any) (any, error)
 	// Restart starts a server that was killed, and returns when the suite
 	// hears its notes again. Until then no client reaches it.
 	Restart(ctx context.Context, s *redistest.Server) error
-	// Deafen ends the subscriptions of all clients to a server, and of nobody else.
-	Deafen(ctx context.Context, s *redistest.Server) error
-	// Key is the record of some lock that everybody wants.
+	// CutSubscriptions ends the subscriptions of all clients to a server, and no others.
+	CutSubscriptions(ctx context.Context, s *redistest.Server) error
+	// Key is the record of a lock that all clients want.
 	Key(rng *rand.Rand) string
 }
 
@@ -111,29 +110,29 @@ type Fault struct {
 	Often       bool     // it is drawn more often than others
 	Aims        bool     // it waits for its moment: the others of a bout wait for it
 	Late        bool     // it begins after the others of a bout: meanwhile the server takes no orders
-	Forgets     bool     // of a quorum it befalls those that [World.Weak] draws
+	Forgets     bool     // of a quorum it hits the servers that [World.Weak] draws
 	takes       []string // what it needs for itself
 	inject      func(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error
 }
 
-// What a fault may need for itself, and why another that needs it is not there
-// at the same time.
+// What a fault may need for itself, and why no other fault that needs it may be active at
+// the same time.
 const (
-	roles    = "both change whose replica a server is, or which slots it serves"
-	room     = "both set how much memory the server may use"
-	standing = "one of them keeps the server from taking the order by which the other begins"
-	door     = "one of them keeps those out of the server who carry out the other"
-	saving   = "one of them keeps the server from saving what the other has it load"
-	majority = "together they would befall more than a minority"
+	roles        = "both change whose replica a server is, or which slots it serves"
+	serverMemory = "both set how much memory the server may use"
+	standing     = "one of them makes the server refuse the command that starts the other"
+	door         = "one of them keeps the connections that carry out the other out of the server"
+	saving       = "one of them keeps the server from saving the data that the other makes it load"
+	majority     = "together they would affect more than a minority"
 )
 
-// Apart says why two faults are not at one time, or "" if they may be.
+// Apart says why two faults may not be active at the same time, or "" if they may.
 func Apart(a, b Fault) string {
 	switch {
 	case a.Name == b.Name && a.Side == OnServer:
-		return "it befalls several servers by itself, and twice on one server it is one fault"
+		return "it affects several servers by itself; two of them on one server would be one fault"
 	case a.Name == "reorder" && b.Name == "reorder":
-		return "it meets all clients by itself"
+		return "it affects all clients by itself"
 	case a.Aims && b.Aims:
 		return "only one client at a time has the lock and is about to write"
 	case a.Forgets && slices.Contains(b.takes, majority), b.Forgets && slices.Contains(a.takes, majority):
@@ -196,17 +195,7 @@ func between(rng *rand.Rand, low, high time.Duration) time.Duration {
 // leases is n leases.
 func leases(w World, n float64) time.Duration { return time.Duration(n * float64(w.TTL())) }
 
-// last waits for d, or until ctx ends.
-func last(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
-// pick draws a client, whether or not another fault is at it.
+// pick draws a client, whether or not another fault hits it.
 func pick(w World, rng *rand.Rand, span *history.FaultSpan) (Client, error) {
 	clients := w.Clients()
 	if len(clients) == 0 {
@@ -217,7 +206,7 @@ func pick(w World, rng *rand.Rand, span *history.FaultSpan) (Client, error) {
 	return c, nil
 }
 
-// claim draws a client that no other fault of processes is at.
+// claim draws a client that no other fault of processes hits.
 func claim(w World, rng *rand.Rand, span *history.FaultSpan) (Client, func(), error) {
 	c, done := w.Claim(rng)
 	if c == nil {

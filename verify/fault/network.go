@@ -25,9 +25,9 @@ var networkFaults = []Fault{
 		Side: OnNetwork, inject: replyLost},
 }
 
-// onProxies imposes something on all ways of one client, or of all clients one
-// time in four, and lifts it after d. Over a quorum it is every other time the
-// ways of all clients to one or two servers.
+// onProxies imposes something on all links of one client, or, one time in four, of all
+// clients, and lifts it after d. On a quorum it is, every other time, the links of all
+// clients to one or two servers.
 func onProxies(
 	ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan, d time.Duration,
 	on func(i *redistest.Imposition), times int,
@@ -64,7 +64,7 @@ func onProxies(
 		if n < times {
 			each(clients, to, (*redistest.Proxy).Cut)
 		}
-		last(ctx, d/time.Duration(max(times, 1)))
+		history.Sleep(ctx, d/time.Duration(max(times, 1)))
 	}
 	for _, i := range imposed {
 		i.Lift()
@@ -72,7 +72,7 @@ func onProxies(
 	return nil
 }
 
-// each does something to some ways of some clients.
+// each does something to some links of some clients.
 func each(clients []Client, to []int, do func(p *redistest.Proxy)) {
 	for _, c := range clients {
 		for _, i := range to {
@@ -81,8 +81,8 @@ func each(clients []Client, to []int, do func(p *redistest.Proxy)) {
 	}
 }
 
-// reorder holds back what is sent over every other connection of each client. It
-// bites if something has arrived before what was sent earlier.
+// reorder delays the requests on every other connection of each client. It has an effect
+// if a request arrives before one that was sent earlier.
 func reorder(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	by := between(rng, leases(w, 0.02), leases(w, 0.3))
 	d := between(rng, leases(w, 0.5), leases(w, 2))
@@ -102,7 +102,7 @@ func reorder(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSp
 		i.Stagger(by)
 		imposed = append(imposed, i)
 	})
-	last(ctx, d)
+	history.Sleep(ctx, d)
 	for _, i := range imposed {
 		i.Lift()
 	}

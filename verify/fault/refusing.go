@@ -18,9 +18,9 @@ import (
 // unclustered are the topologies in which a server takes REPLICAOF.
 var unclustered = []string{Standalone, Durable, EverySec, Sentinel, Quorum}
 
-// refusingFaults are the states in which a server runs and refuses: of a quorum one or
-// two do. Each names the word of the refusal, and the fault looks whether the server
-// says it.
+// refusingFaults are the states in which a server runs and refuses requests; of a quorum
+// one or two servers. Each names the word of the refusal, and the fault checks that the
+// server says it.
 var refusingFaults = refusing([]Fault{
 	{Name: "read-only", About: "the server becomes a replica without a primary, and refuses writes (REPLICAOF)",
 		Refuses: "READONLY", Topologies: unclustered, takes: []string{roles}},
@@ -30,7 +30,7 @@ var refusingFaults = refusing([]Fault{
 		Refuses: "NOREPLICAS"},
 	{Name: "save-failed", About: "the server cannot save, and refuses writes (stop-writes-on-bgsave-error)",
 		Refuses: "MISCONF", takes: []string{saving}},
-	{Name: "memory", About: "the server has no memory left", Refuses: "OOM", takes: []string{room}},
+	{Name: "memory", About: "the server has no memory left", Refuses: "OOM", takes: []string{serverMemory}},
 	{Name: "loading", About: "the server loads its saved data", Refuses: "LOADING", Late: true,
 		takes: []string{standing, saving}},
 	{Name: "busy", About: "a script runs until it is killed", Refuses: "BUSY", Late: true,
@@ -69,7 +69,7 @@ type refuser struct {
 	shows   func(said string) bool          // or what the answer to the probe says; nil: the word
 }
 
-// refusal has one server refuse, or of a quorum one or two, all in the same way.
+// refusal makes one server refuse, or one or two of a quorum, all in the same way.
 func refusal(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan, word string) error {
 	d := between(rng, leases(w, 0.2), leases(w, 1.5))
 	var all []refuser
@@ -90,7 +90,7 @@ func refusal(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSp
 		if !span.Blind { // the account fell silent before the server was seen to refuse
 			span.From = history.Now()
 		}
-		last(ctx, d)
+		history.Sleep(ctx, d)
 	}
 	for i, r := range all {
 		err = errors.Join(err, r.end(heal, w, servers[i]))
@@ -102,7 +102,7 @@ func refusal(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSp
 	return err
 }
 
-// start has the server enter the state, and looks whether it is there.
+// start makes the server enter the state, and checks that it has.
 func (r refuser) start(ctx context.Context, w World, s *redistest.Server, word string) error {
 	for _, o := range r.in {
 		if _, err := insist(ctx, w, s, o...); err != nil {
@@ -126,19 +126,19 @@ func (r refuser) start(ctx context.Context, w World, s *redistest.Server, word s
 		if ctx.Err() != nil {
 			return fmt.Errorf("%s does not refuse %v with %s: %s", s.Addr(), r.probe, word, said)
 		}
-		last(ctx, 5*time.Millisecond)
+		history.Sleep(ctx, 5*time.Millisecond)
 	}
 }
 
-// refuses reports that a server is in the state: it says the word, or that of another
-// state that it is in at the same time, and that it looks at before.
+// refuses reports that a server is in the state: it says the word, or the word of another
+// state that it is in, too, and that comes first.
 func refuses(said, word string) bool {
 	first := []string{"READONLY", "MASTERDOWN", "NOREPLICAS", "MISCONF", "OOM", "LOADING"}
 	return strings.Contains(said, word) || word != "BUSY" &&
 		slices.ContainsFunc(first, func(other string) bool { return strings.Contains(said, other) })
 }
 
-// end has it leave the state. A server that was killed meanwhile has left it.
+// end makes the server leave the state. A server that was killed meanwhile has left it.
 func (r refuser) end(ctx context.Context, w World, s *redistest.Server) (err error) {
 	if r.leave != nil {
 		err = r.leave(ctx)
@@ -226,7 +226,7 @@ func saveFailed(w World, _ *rand.Rand, s *redistest.Server, _ *history.FaultSpan
 		},
 		leave: func(context.Context) error { return s.MendSaves() },
 		out:   []order{{"BGSAVE", "SCHEDULE"}, {"CONFIG", "SET", "save", ""}},
-		// A save that goes on in the background would be what the next fault has it load.
+		// The next fault would load the data of a save that still runs in the background.
 		over: func(ctx context.Context) error {
 			return persists(ctx, w, s, "rdb_bgsave_in_progress:0", "rdb_last_bgsave_status:ok")
 		},
@@ -234,7 +234,7 @@ func saveFailed(w World, _ *rand.Rand, s *redistest.Server, _ *history.FaultSpan
 	}
 }
 
-// persists waits until the server says all this of what it saves.
+// persists waits until the server reports all of this about its saving.
 func persists(ctx context.Context, w World, s *redistest.Server, all ...string) error {
 	for {
 		reply, err := insist(ctx, w, s, "INFO", "persistence")
@@ -248,7 +248,7 @@ func persists(ctx context.Context, w World, s *redistest.Server, all ...string) 
 		if ctx.Err() != nil {
 			return fmt.Errorf("%s does not come to %v: %s", s.Addr(), all, said)
 		}
-		last(ctx, 10*time.Millisecond)
+		history.Sleep(ctx, 10*time.Millisecond)
 	}
 }
 
@@ -259,9 +259,9 @@ func memory(World, *rand.Rand, *redistest.Server, *history.FaultSpan) refuser {
 	}
 }
 
-// loading has the server save and load. It hears others only between two keys. A save in
-// the background that ends between the two would put what was before it into the place of
-// what was just saved, and writes would be lost.
+// loading makes the server save its data and load them. Meanwhile it answers others only
+// between two keys. A save in the background that ends between the two would replace the
+// new file by an older one, and writes would be lost.
 func loading(w World, rng *rand.Rand, s *redistest.Server, _ *history.FaultSpan) refuser {
 	slow := int64(between(rng, leases(w, 0.3), leases(w, 1)) / time.Microsecond)
 	var end chan struct{} // closed at the end of the loading, once it has begun
@@ -335,11 +335,11 @@ func busy(w World, _ *rand.Rand, s *redistest.Server, _ *history.FaultSpan) refu
 					return errors.Join(err, said)
 				default:
 				}
-				last(ctx, 10*time.Millisecond)
+				history.Sleep(ctx, 10*time.Millisecond)
 			}
 			return nil
 		},
-		// What writes is refused for other reasons first.
+		// A command that writes is refused for other reasons first.
 		probe: order{"INFO", "server"},
 	}
 }
@@ -354,8 +354,8 @@ func clusterDown(w World, rng *rand.Rand, s *redistest.Server, span *history.Fau
 	span.Text = fmt.Sprintf("slot %d", n)
 	return refuser{
 		in: []order{{"CLUSTER", "DELSLOTS", n}},
-		// The others learn by the epoch that the slot is claimed again: a replica that had
-		// not yet heard of it would take over without it, and it would stay nobody's.
+		// By the epoch the others learn that the slot has an owner again. A replica that has
+		// not heard of that would take over without the slot, and no node would serve it.
 		out:    []order{{"CLUSTER", "ADDSLOTS", n}, {"CLUSTER", "BUMPEPOCH"}},
 		settle: func() { w.Cluster().AwaitReady() },
 		probe:  order{"EXISTS", key},
@@ -376,8 +376,8 @@ func noAuth(w World, _ *rand.Rand, s *redistest.Server, _ *history.FaultSpan) re
 	}
 }
 
-// noPerm takes a command from them. Where it is the publishing, the account of the
-// server is silent as well.
+// noPerm takes the right to a command from that user. Without the right to publish, the
+// server's account is silent as well.
 func noPerm(w World, rng *rand.Rand, _ *redistest.Server, span *history.FaultSpan) refuser {
 	if span.Text == "" {
 		push := "publish"
@@ -386,7 +386,7 @@ func noPerm(w World, rng *rand.Rand, _ *redistest.Server, span *history.FaultSpa
 		}
 		commands := []string{"hset", "hdel", "hmget", "pexpire", "evalsha", push}
 		span.Text = commands[rng.IntN(len(commands))]
-		// The account says nothing without the one, and not all without the other.
+		// The account is empty without the one, and incomplete without the other.
 		span.Blind = span.Text == "publish" || span.Text == "hmget"
 	}
 	command := span.Text

@@ -34,10 +34,10 @@ var serverFaults = []Fault{
 	{Name: "flush-all", About: "the server forgets everything", Side: OnServer, Topologies: single, Loses: single,
 		inject: flushAll},
 	{Name: "evict", About: "the server evicts keys, although the documentation forbids it", Side: OnServer,
-		Topologies: single, Loses: single, takes: []string{room}, inject: evict},
+		Topologies: single, Loses: single, takes: []string{serverMemory}, inject: evict},
 	{Name: "connections", About: "clients are cut off, and the server accepts no new connections", Side: OnServer,
 		takes: []string{standing, door}, inject: connections},
-	{Name: "deaf", About: "the subscriptions end, and everything else works", Side: OnServer, inject: deaf},
+	{Name: "deaf", About: "the subscriptions end, and everything else works", Side: OnServer, inject: cutSubscriptions},
 	{Name: "failover", About: "a replica takes over while the primary runs", Side: OnServer,
 		Topologies: replicated, Loses: []string{Sentinel}, takes: []string{roles, door}, inject: failover},
 	{Name: "crash", About: "a primary is cut off from its replicas, and killed", Side: OnServer, Late: true,
@@ -46,8 +46,8 @@ var serverFaults = []Fault{
 		Topologies: []string{Cluster}, takes: []string{roles, door}, inject: migrate},
 }
 
-// insist has a server do something, and asks until it does: beside another fault
-// it may be away, or have no ear for that yet.
+// insist repeats a command until the server does it: beside another fault the server may
+// be away, or not take commands yet.
 func insist(ctx context.Context, w World, s *redistest.Server, args ...any) (any, error) {
 	var said error // the last that the server itself had to say
 	for {
@@ -63,7 +63,7 @@ func insist(ctx context.Context, w World, s *redistest.Server, args ...any) (any
 		if ctx.Err() != nil {
 			return reply, errors.Join(err, said)
 		}
-		last(ctx, 10*time.Millisecond)
+		history.Sleep(ctx, 10*time.Millisecond)
 	}
 }
 
@@ -76,8 +76,8 @@ func healed(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 }
 
-// repeat does something again and again, within a part of a lease: what is over at once meets other faults
-// only if it comes more than once.
+// repeat does something several times within a part of a lease: an instant event meets
+// other faults only if it happens more than once.
 func repeat(ctx context.Context, w World, rng *rand.Rand, do func(ctx context.Context) error) error {
 	n, d := 1+rng.IntN(3), between(rng, leases(w, 0.1), leases(w, 0.6))
 	limited, cancel := begun(ctx, w)
@@ -88,14 +88,14 @@ func repeat(ctx context.Context, w World, rng *rand.Rand, do func(ctx context.Co
 			break
 		}
 		err = errors.Join(err, do(limited))
-		last(ctx, d/time.Duration(n))
+		history.Sleep(ctx, d/time.Duration(n))
 	}
 	return err
 }
 
-// written waits until the server has nothing to write to its log that it has answered
-// already. While a disk is slow to sync it puts that off for up to two seconds, and
-// what was lost then would have begun before the fault.
+// written waits until the log has all that the server has answered. While a disk syncs
+// slowly, the server delays that for up to two seconds: a loss would then reach back to
+// before the fault.
 func written(ctx context.Context, w World, s *redistest.Server) error {
 	limited, cancel := begun(ctx, w)
 	defer cancel()
@@ -107,13 +107,12 @@ func written(ctx context.Context, w World, s *redistest.Server) error {
 		if text, _ := reply.(string); strings.Contains(text, "aof_buffer_length:0\r") {
 			return nil
 		}
-		last(limited, time.Millisecond)
+		history.Sleep(limited, time.Millisecond)
 	}
 }
 
-// serverKill ends the server as a crash would. What it had is lost, unless it
-// keeps a log: of one that is synced once a second the end is lost, too. Of a
-// quorum it ends one or two.
+// serverKill ends the server as a crash would, or one or two of a quorum. The data are
+// lost, unless there is a log. A log that is synced once a second loses its end.
 func serverKill(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	d := between(rng, leases(w, 0.05), leases(w, 0.7))
 	unsynced := between(rng, 100*time.Millisecond, time.Second)
@@ -131,7 +130,7 @@ func serverKill(ctx context.Context, w World, rng *rand.Rand, span *history.Faul
 			}
 			log[s] = s.LogSize()
 		}
-		last(ctx, unsynced)
+		history.Sleep(ctx, unsynced)
 	}
 	var lost int64
 	for _, s := range servers {
@@ -144,7 +143,7 @@ func serverKill(ctx context.Context, w World, rng *rand.Rand, span *history.Faul
 	if len(log) > 0 {
 		span.Text = fmt.Sprintf("%d bytes of its log lost", lost)
 	}
-	last(ctx, d)
+	history.Sleep(ctx, d)
 	var failed error
 	for _, s := range servers {
 		failed = errors.Join(failed, w.Restart(ctx, s))
@@ -159,8 +158,7 @@ func some(rng *rand.Rand, list []*redistest.Server) []*redistest.Server {
 	return list[:1+rng.IntN(len(list))]
 }
 
-// minority draws servers that can be done without for a while: the one that
-// there is, or one or two of a quorum.
+// minority draws servers: the only one, or one or two of a quorum.
 func minority(w World, rng *rand.Rand, span *history.FaultSpan) []*redistest.Server {
 	if w.Topology() != Quorum {
 		return []*redistest.Server{w.Server(rng)}
@@ -202,7 +200,7 @@ func serverStop(ctx context.Context, w World, rng *rand.Rand, span *history.Faul
 	for _, s := range servers {
 		s.Pause()
 	}
-	last(ctx, d)
+	history.Sleep(ctx, d)
 	for _, s := range servers {
 		if s.Running() { // another fault may have killed it
 			s.Continue()
@@ -221,7 +219,7 @@ func serverPause(ctx context.Context, w World, rng *rand.Rand, span *history.Fau
 		return err
 	}
 	span.From = history.Now()
-	last(ctx, d)
+	history.Sleep(ctx, d)
 	return nil
 }
 
@@ -240,7 +238,7 @@ func flushAll(ctx context.Context, w World, rng *rand.Rand, span *history.FaultS
 		return err
 	})
 	if err != nil {
-		// What got no answer may still be carried out: when the server answers, it was.
+		// A command without an answer may still run. When the server answers, it has run.
 		heal, cancel := healed(ctx)
 		defer cancel()
 		_, _ = insist(heal, w, s, "PING")
@@ -248,8 +246,8 @@ func flushAll(ctx context.Context, w World, rng *rand.Rand, span *history.FaultS
 	return err
 }
 
-// evict keeps the server a little short of memory while it may evict what it
-// likes: record after record goes.
+// evict leaves the server a little less memory than it needs, and lets it evict: it
+// deletes record after record.
 func evict(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	d := between(rng, leases(w, 0.3), leases(w, 1))
 	s := w.Server(rng)
@@ -278,7 +276,7 @@ func evict(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan
 		if used, err = number("memory", "used_memory"); err == nil {
 			err = set(ctx, "allkeys-lru", used-used/1000)
 		}
-		last(ctx, 20*time.Millisecond)
+		history.Sleep(ctx, 20*time.Millisecond)
 	}
 	err = errors.Join(err, set(heal, "noeviction", 0))
 	if err != nil {
@@ -296,13 +294,13 @@ func evict(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan
 	return err
 }
 
-// connections leaves room for one in two of the connections that there are.
+// connections leaves enough for one in two of the present connections.
 func connections(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	d := between(rng, leases(w, 0.2), leases(w, 1.5))
 	s := one(w, rng, span)
 	limited, cancel := begun(ctx, w)
 	defer cancel()
-	// Whoever lost a connection meanwhile finds no other one, also to end this.
+	// A client that lost its connection meanwhile finds no other one. Nor does the suite.
 	var spare *redistest.Conn
 	if err := Try(func() { spare = s.Dial(w.T()) }); err != nil {
 		return err
@@ -314,7 +312,7 @@ func connections(ctx context.Context, w World, rng *rand.Rand, span *history.Fau
 	}
 	span.From = history.Now()
 	hangUp(w, s)
-	last(ctx, d)
+	history.Sleep(ctx, d)
 	heal, cancelHeal := healed(ctx)
 	defer cancelHeal()
 	for heal.Err() == nil {
@@ -323,7 +321,7 @@ func connections(ctx context.Context, w World, rng *rand.Rand, span *history.Fau
 		if err != nil || said == "OK" {
 			break // a server that was started again knows nothing of it
 		}
-		last(heal, 10*time.Millisecond)
+		history.Sleep(heal, 10*time.Millisecond)
 	}
 	_, err := insist(heal, w, s, "CONFIG", "SET", "maxclients", 10_000)
 	return err
@@ -337,21 +335,21 @@ func hangUp(w World, s *redistest.Server) {
 	}
 }
 
-func deaf(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
+func cutSubscriptions(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	s := one(w, rng, span)
 	return repeat(ctx, w, rng, func(ctx context.Context) error {
 		for {
-			err := w.Deafen(ctx, s)
+			err := w.CutSubscriptions(ctx, s)
 			if err == nil || ctx.Err() != nil {
 				return err
 			}
-			last(ctx, 10*time.Millisecond)
+			history.Sleep(ctx, 10*time.Millisecond)
 		}
 	})
 }
 
-// failover has a replica take over. In a Cluster the two agree on it and nothing
-// is lost; a Sentinel promises nothing.
+// failover makes a replica take over. In a Cluster the two agree, and nothing is lost; a
+// Sentinel promises nothing.
 func failover(_ context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	if g := w.Sentinel(); g != nil {
 		g.FailOver()
@@ -365,7 +363,7 @@ func failover(_ context.Context, w World, rng *rand.Rand, span *history.FaultSpa
 	c.Each(w.T(), "CONFIG", "SET", "cluster-node-timeout", attentive)
 	begun := time.Now()
 	c.FailOver(s)
-	// The old primary waits for its successor so long, and then takes writes again, which
+	// The old primary waits this long for its successor. Then it takes writes again, which
 	// the successor does not get.
 	span.Loses = span.Loses || time.Since(begun) > pausing
 	c.AwaitReady()
@@ -373,12 +371,12 @@ func failover(_ context.Context, w World, rng *rand.Rand, span *history.FaultSpa
 	return nil
 }
 
-// pausing is for how long a primary of a Cluster that is replaced by agreement takes no
-// writes (CLUSTER_MF_TIMEOUT in Redis), less what this process may be late.
+// pausing is how long a primary of a Cluster takes no writes while a replica takes over by
+// agreement (CLUSTER_MF_TIMEOUT in Redis), less the delay that this process may have.
 const pausing = 4 * time.Second
 
-// forbearance is the silence, in ms, that is borne in a Cluster at other times:
-// a machine at many times its capacity has been seen to stand still for 12 s.
+// forbearance is the silence, in ms, after which a Cluster replaces a node at other times.
+// An overloaded machine has been seen to stop for 12 s.
 const forbearance = 30_000
 
 // Forbear keeps a Cluster from replacing a node because the machine is busy.
@@ -386,8 +384,8 @@ func Forbear(t testing.TB, c *redistest.Cluster) {
 	c.Each(t, "CONFIG", "SET", "cluster-node-timeout", forbearance)
 }
 
-// settled waits until there is one primary and the others follow it: until then
-// the old one may grant what the new one knows nothing of.
+// settled waits until there is one primary and the others follow it. Until then the old
+// one may make grants that the new one does not have.
 func settled(w World, g *redistest.Sentinel) {
 	g.AwaitReady()
 	redistest.Await(w.T(), "the others follow the primary", func() bool {
@@ -401,12 +399,13 @@ func settled(w World, g *redistest.Sentinel) {
 	})
 }
 
-// attentive is the silence, in ms, after which a server is replaced while a
-// crash is under way. At other times none is replaced: a stopped server, or a
-// busy machine, would be a fault that nobody wrote down.
+// attentive is the silence, in ms, after which a server is replaced during a crash. At
+// other times none is replaced: a stopped server, or a busy machine, would cause a
+// failover that the history does not have.
 const attentive = 1000
 
-// crash loses writes: for a while the primary goes on alone, and then it is gone.
+// crash loses writes: for a while the primary goes on without its replicas, and then it
+// is killed.
 func crash(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
 	d := between(rng, leases(w, 0.1), leases(w, 0.5))
 	span.Blind = true
@@ -418,7 +417,7 @@ func crash(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan
 			watcher.Do(w.T(), "SENTINEL", "SET", redistest.SentinelName, "down-after-milliseconds", attentive)
 		}
 		s.CutReplicas(w.T())
-		last(ctx, d)
+		history.Sleep(ctx, d)
 		s.Kill()
 		g.AwaitFailOver(s)
 		if err := w.Restart(ctx, s); err != nil {
@@ -434,7 +433,7 @@ func crash(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan
 	defer Forbear(w.T(), c)
 	c.Each(w.T(), "CONFIG", "SET", "cluster-node-timeout", attentive)
 	s.CutReplicas(w.T())
-	last(ctx, d)
+	history.Sleep(ctx, d)
 	s.Kill()
 	if c.Owner(n) == s {
 		return errors.New("nobody took over")

@@ -1,11 +1,11 @@
-// Package history is what happened in a run of the fault suite, event by event,
-// as JSON lines: what the clients saw, what the server noted, and which
-// faults were about. The checks read nothing else, so a history that was kept
-// can be judged again.
+// Package history is what happened in a run of the fault suite, event by event, as JSON
+// lines: what the clients saw, what the server noted, and which faults were active. The
+// checks read nothing else, so a history that was kept can be judged again.
 package history
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -27,24 +27,24 @@ const (
 	Lost  Kind = "lost"  // the loss of a lease was signalled; Trusted: by when it had to be
 	Write Kind = "write" // a read-modify-write was done; Value, Plain, Stale
 	Run   Kind = "run"   // a job ran in its period; Token
-	Term  Kind = "term"  // somebody saw a leader; Token, Value
-	Stand Kind = "stand" // a client stands with the lock in its hands; Token
+	Term  Kind = "term"  // a client saw a leader; Token, Value
+	Stand Kind = "stand" // a client waits before a write, and holds the lock; Token
 	Stats Kind = "stats" // what a client or the server has left at its end; Counts
-	Drop  Kind = "drop"  // a lease is out of everybody's hands, and not released
+	Drop  Kind = "drop"  // the handle of a lease was dropped without a release
 	Evict Kind = "evict" // an operator is about to end the hold with Token
-	Stall Kind = "stall" // nothing ran in a client process from Asked on, or late
-	Try   Kind = "try"   // somebody tried what must be refused, as the attempt Owner; How, Text
+	Stall Kind = "stall" // nothing ran in a client process from Asked on, or only late
+	Try   Kind = "try"   // the attempt Owner tried what must be refused; How, Text
 	Note  Kind = "note"  // the server's account; Text
-	Fault Kind = "fault" // a fault, told when it is over; Fault
+	Fault Kind = "fault" // a fault, reported when it is over; Fault
 )
 
 // How a call or a lease ended.
 const (
 	Released  = "released"  // by its holder, and the server said so
-	NotHeld   = "not held"  // the release found that it was over before
+	NotHeld   = "not held"  // the lease was over before the release
 	Unknown   = "unknown"   // the server did not answer
 	Cancelled = "cancelled" // the caller's context ended
-	Held      = "held"      // somebody else has the lock
+	Held      = "held"      // another attempt has the lock
 	Refused   = "refused"   // the server refused
 	Broken    = "broken"    // an error that a correct program never sees
 	Stopped   = "stopped"   // the process was told to end
@@ -73,11 +73,11 @@ type Event struct {
 	How     string `json:"how,omitempty"`
 	Err     string `json:"err,omitempty"`
 	Local   bool   `json:"local,omitempty"` // the request was kept inside the process
-	// Least is for how long the lock is to stay taken after its grant, in ns.
+	// Least is how long the lock is locked at least after its grant, in ns.
 	Least time.Duration `json:"least,omitempty"`
 
-	Value int64  `json:"value,omitempty"` // what the fenced register was told; of a Term, the value's sum
-	Plain int64  `json:"plain,omitempty"` // what the plain one was told
+	Value int64  `json:"value,omitempty"` // what was written to the fenced register; of a Term, the value's sum
+	Plain int64  `json:"plain,omitempty"` // what was written to the plain one
 	Stale bool   `json:"stale,omitempty"` // the fenced register refused it
 	Text  string `json:"text,omitempty"`
 
@@ -91,14 +91,15 @@ type FaultSpan struct {
 	Name  string `json:"name"`
 	From  int64  `json:"from"`
 	Till  int64  `json:"till"`
-	Procs []int  `json:"procs,omitempty"` // the client processes that it met; none: all
-	// Servers are those of a quorum that it met; none: it met what lies before them, or all.
+	Procs []int  `json:"procs,omitempty"` // the client processes that it hit; none: all
+	// Servers are those of a quorum that it hit. If there are none, it hit all of them, or
+	// the network.
 	Servers []string `json:"servers,omitempty"`
 	Loses   bool     `json:"loses,omitempty"` // records may be lost: no exclusion until the leases before are over
-	Blind   bool     `json:"blind,omitempty"` // what a server did last may have gone unsaid: it was killed
-	Aimed   bool     `json:"aimed,omitempty"` // it met a holder between its last look and its write
+	Blind   bool     `json:"blind,omitempty"` // the last notes of a server may be missing: it was killed
+	Aimed   bool     `json:"aimed,omitempty"` // it hit a holder between its last check and its write
 	Text    string   `json:"text,omitempty"`
-	Err     string   `json:"err,omitempty"` // it could not be done
+	Err     string   `json:"err,omitempty"` // it could not be injected
 	// Refused is how many requests a server refused in the way that the fault is about.
 	Refused int    `json:"refused,omitempty"`
 	Steps   []Step `json:"steps,omitempty"` // of servers' clocks
@@ -129,6 +130,18 @@ type Setup struct {
 	Skew int64 `json:"skew"`
 	// SkewError is by how much Skew may be wrong, in ns.
 	SkewError int64 `json:"skew_error"`
+}
+
+// Sleep waits for d. It reports false if ctx ends before.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // Log gathers a history in memory, and writes it to a file meanwhile. It is safe

@@ -13,7 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/store/goredis"
-	"github.com/holdfast-go/holdfast/verify/internal/child"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // The environment that turns the test binary into a process that wants the
@@ -81,17 +81,16 @@ func writeFenced(ctx context.Context, rdb *redis.Client, l *holdfast.Lease, valu
 	return fencedWrite.Run(ctx, rdb, []string{"resource"}, l.Token()>>10, value).Err()
 }
 
-// child takes the lock, says "held", and obeys its standard input: "write
-// VALUE" is answered "wrote ERROR", "release" by "released ERROR".
-func obey(role string) int {
+// obey is the child: it acquires the lock, says "held", and obeys its standard input. It
+// answers "write VALUE" with "wrote ERROR", and "release" with "released ERROR".
+func obey() error {
 	ttl, err := time.ParseDuration(os.Getenv(envTTL))
 	if err != nil {
-		return 2
+		return err
 	}
-	ctx, h := context.Background(), holderOf(role, redis.NewClient(plain(os.Getenv(envAddr))), ttl)
+	ctx, h := context.Background(), holderOf(os.Getenv(envRole), redis.NewClient(plain(os.Getenv(envAddr))), ttl)
 	if ok, err := h.lock(ctx); !ok || err != nil {
-		fmt.Println("failed", ok, err)
-		return 1
+		return fmt.Errorf("the child did not get the lock: %w", err)
 	}
 	fmt.Println("held")
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
@@ -102,11 +101,11 @@ func obey(role string) int {
 			fmt.Println("released", h.unlock(ctx))
 		}
 	}
-	return 0
+	return nil
 }
 
 // start runs a child.
-func start(t *testing.T, role, addr string, ttl time.Duration) *child.Process {
+func start(t *testing.T, role, addr string, ttl time.Duration) *harness.Child {
 	t.Helper()
-	return child.Start(t, envRole+"="+role, envAddr+"="+addr, envTTL+"="+ttl.String())
+	return harness.StartChild(t, envRole+"="+role, envAddr+"="+addr, envTTL+"="+ttl.String())
 }

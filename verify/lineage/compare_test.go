@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // compareAndDelete is the lock of most libraries: SET NX PX with a random
@@ -76,7 +77,7 @@ func TestGETThenDELFreesTheLockOfAnother(t *testing.T) {
 		a, _ := client(t, proxy.Addr(), holdfast.Config{TTL: ttl})
 		b, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
 		c, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
-		l := lock(t, a.Mutex(lockName))
+		l := harness.Lock(t, a.Mutex(lockName))
 		arrived := make(chan struct{}, 1)
 		proxy.Hook(func(e redistest.Event) {
 			if e.Stage == redistest.Arrived && is(e.Request, script.Release) {
@@ -87,7 +88,7 @@ func TestGETThenDELFreesTheLockOfAnother(t *testing.T) {
 		released := make(chan error, 1)
 		go func() { released <- l.Release(context.Background()) }()
 		redistest.Next(t, "A's release at the proxy", arrived)
-		next := lock(t, b.Mutex(lockName))
+		next := harness.Lock(t, b.Mutex(lockName))
 		if err := redistest.Next(t, "A's Release", released); !errors.Is(err, holdfast.ErrUnknownOutcome) {
 			t.Errorf("a release without an answer: %v", err)
 		}
@@ -95,7 +96,7 @@ func TestGETThenDELFreesTheLockOfAnother(t *testing.T) {
 		proxy.Pass() // now A's release gets there
 		done()
 		held(t, c)
-		release(t, next)
+		harness.Release(t, next)
 	})
 }
 
@@ -111,7 +112,7 @@ func TestARandomValueCannotRefuseALateWriter(t *testing.T) {
 		gone(t, s, lockName)
 		b := &compareAndDelete{rdb: connect(t, s.Addr()), ttl: time.Minute}
 		takes(t, "B", b.lock)
-		if err := b.write(within(t), "B"); err != nil {
+		if err := b.write(harness.Within(t), "B"); err != nil {
 			t.Fatal(err)
 		}
 		a.Resume()
@@ -130,8 +131,8 @@ func TestARandomValueCannotRefuseALateWriter(t *testing.T) {
 		a.Stop(t)
 		rdb := connect(t, s.Addr())
 		c, _ := client(t, s.Addr(), holdfast.Config{})
-		l := lock(t, c.Mutex(lockName))
-		if err := writeFenced(within(t), rdb, l, "B"); err != nil {
+		l := harness.Lock(t, c.Mutex(lockName))
+		if err := writeFenced(harness.Within(t), rdb, l, "B"); err != nil {
 			t.Fatal(err)
 		}
 		a.Resume()
@@ -142,6 +143,6 @@ func TestARandomValueCannotRefuseALateWriter(t *testing.T) {
 		if value := s.Do(t, "HGET", "resource", "value"); value != "B" {
 			t.Errorf("the resource has %v", value)
 		}
-		release(t, l)
+		harness.Release(t, l)
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // setDel takes the lock in one command, and frees whatever it finds.
@@ -29,7 +30,7 @@ func (l *setDel) write(ctx context.Context, value string) error {
 }
 
 // A process is stopped past its lease, goes on, and frees the lock. The old
-// way frees the lock of another, and a third comes in beside that one. With
+// way frees the lock of another, and a third process acquires it beside that one. With
 // Holdfast it frees nothing and is told so.
 func TestDELWithoutACheckFreesTheLockOfAnother(t *testing.T) {
 	const ttl = time.Second
@@ -52,13 +53,13 @@ func TestDELWithoutACheckFreesTheLockOfAnother(t *testing.T) {
 		b, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
 		c, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
 		a.Stop(t)
-		l := lock(t, b.Mutex(lockName))
+		l := harness.Lock(t, b.Mutex(lockName))
 		a.Resume()
 		a.Order(t, "release")
 		if said := a.Hear(t, "released"); !strings.Contains(said, holdfast.ErrNotHeld.Error()) {
 			t.Errorf("the release of a lock that was lost: %s", said)
 		}
 		held(t, c)
-		release(t, l)
+		harness.Release(t, l)
 	})
 }

@@ -6,8 +6,8 @@
 //
 // A test has two halves, "old way" and "Holdfast". The first asserts the
 // flaw: two holders, a lock for ever, another's lock freed. It fails when the
-// old way does well, for then it shows nothing. One file is one station of
-// the road: its old way first, then its tests.
+// old way does well, for then it shows nothing. A file has
+// one of the old ways first, and then its tests.
 //
 // Everything runs on real servers that the tests start. Nothing sleeps; where
 // an old lease has to end, the test awaits that its key is gone.

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/goredis"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // counted is compare and delete with a fencing token that a counter gives.
@@ -95,13 +96,13 @@ func TestAFailoverRepeatsACountersToken(t *testing.T) {
 		}
 	}, func(t *testing.T, s *redistest.Server) {
 		c := newCouple(t, s)
-		a, _ := on(t, goredis.New(c.connect(t)), holdfast.Config{TTL: 3 * time.Second})
-		b, _ := on(t, goredis.New(c.connect(t)), holdfast.Config{TTL: time.Minute})
+		a, _ := harness.Client(t, goredis.New(c.connect(t)), holdfast.Config{TTL: 3 * time.Second})
+		b, _ := harness.Client(t, goredis.New(c.connect(t)), holdfast.Config{TTL: time.Minute})
 		c.cut(t)
-		first := lock(t, a.Mutex(lockName))
+		first := harness.Lock(t, a.Mutex(lockName))
 		work := first.Context()
 		c.failover(t)
-		second := lock(t, b.Mutex(lockName))
+		second := harness.Lock(t, b.Mutex(lockName))
 		if second.Token() <= first.Token() {
 			t.Errorf("tokens %d, then %d", first.Token(), second.Token())
 		}
@@ -110,6 +111,6 @@ func TestAFailoverRepeatsACountersToken(t *testing.T) {
 			t.Errorf("A's lease ended by %v", cause)
 		}
 		late(t, first)
-		release(t, second)
+		harness.Release(t, second)
 	})
 }

@@ -12,11 +12,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // getset is the lock without EXPIRE: its value is the time at which it ends,
-// and who finds that time past swaps in his own. Of several who do so at once
-// the one wins who gets the old value back.
+// and a client that finds that time past writes its own. If several do so at once, the
+// one that gets the old value back wins.
 type getset struct {
 	rdb *redis.Client
 	ttl time.Duration
@@ -53,7 +54,7 @@ func (c fastClock) Clock() func() time.Duration {
 func (fastClock) Random() func() float64 { return nil }
 
 // Two machines disagree on the time by more than a lease. The old lock is
-// judged by whoever asks, so the fast one takes what the other holds. With
+// judged by the client that asks, so the fast one takes what the other holds. With
 // Holdfast only the server's clock ends a lease; no client's is ever sent.
 func TestAClientWithAFastClockTakesALockThatIsHeld(t *testing.T) {
 	const ttl, skew = time.Minute, 61 * time.Second
@@ -67,15 +68,16 @@ func TestAClientWithAFastClockTakesALockThatIsHeld(t *testing.T) {
 		takes(t, "C, whose clock is fast, while A holds", c.lock)
 	}, func(t *testing.T, s *redistest.Server) {
 		a, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
-		c, _ := on(t, fastClock{goredis.New(connect(t, s.Addr())), time.Now(), skew}, holdfast.Config{TTL: ttl})
-		l := lock(t, a.Mutex(lockName))
+		fast := fastClock{goredis.New(connect(t, s.Addr())), time.Now(), skew}
+		c, _ := harness.Client(t, fast, holdfast.Config{TTL: ttl})
+		l := harness.Lock(t, a.Mutex(lockName))
 		held(t, c)
-		release(t, l)
+		harness.Release(t, l)
 		// And a fast clock harms the machine itself neither.
-		l = lock(t, c.Mutex(lockName))
+		l = harness.Lock(t, c.Mutex(lockName))
 		if l.Remaining() < ttl/2 || l.Remaining() > ttl {
 			t.Errorf("with a fast clock the lease has %v left of %v", l.Remaining(), ttl)
 		}
-		release(t, l)
+		harness.Release(t, l)
 	})
 }

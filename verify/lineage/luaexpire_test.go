@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // luaExpire mends the first lock by a script: both commands or none.
@@ -41,13 +42,13 @@ func TestWorkThatOutlastsItsLeaseOverlaps(t *testing.T) {
 	}, func(t *testing.T, s *redistest.Server) {
 		a, seen := client(t, s.Addr(), holdfast.Config{TTL: ttl})
 		b, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
-		l := lock(t, a.Mutex(lockName))
-		seen.await(t, holdfast.EventRenew, 4) // one every third of the TTL
+		l := harness.Lock(t, a.Mutex(lockName))
+		seen.Await(t, holdfast.EventRenew, lockName, 4) // one every third of the TTL
 		held(t, b)
 		if err := l.Err(); err != nil {
 			t.Errorf("the lease of work that goes on has ended: %v", err)
 		}
-		release(t, l)
+		harness.Release(t, l)
 	})
 }
 
@@ -68,15 +69,14 @@ func TestACutOffHolderIsNotTold(t *testing.T) {
 		proxy := redistest.NewProxy(t, s.Addr())
 		a, _ := client(t, proxy.Addr(), holdfast.Config{TTL: ttl})
 		b, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
-		l := lock(t, a.Mutex(lockName))
+		l := harness.Lock(t, a.Mutex(lockName))
 		work := l.Context()
 		proxy.BlackHole()
-		var told error
-		next := granted(t, locking(t, b.Mutex(lockName), func() { told = work.Err() }))
+		next, told := nextHolder(t, b, work)
 		if told == nil {
 			t.Error("another was granted the lock before the holder knew")
 		}
-		release(t, next)
+		harness.Release(t, next)
 		late(t, l)
 	})
 }

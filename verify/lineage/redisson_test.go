@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // hashLock is the way of Redisson, in short: a hash with one field, the owner,
@@ -71,15 +72,15 @@ func (l *hashLock) wait(ctx context.Context, subscribed func(), tried func(bool)
 }
 
 // One lock is released and twenty processes wait for it. The old way wakes
-// all twenty, which ask twenty times, and nineteen in vain; who is first gets
-// it. With Holdfast the release itself grants it to the one who came first,
-// and nobody else hears of it.
+// all twenty, which ask twenty times, nineteen of them in vain; the fastest gets
+// it. With Holdfast the release itself grants it to the first in the queue, and
+// wakes no other.
 func TestOneReleaseWakesEverybody(t *testing.T) {
 	const waiters = 20
 	halves(t, func(t *testing.T, s *redistest.Server) {
 		holder := &hashLock{connect(t, s.Addr()), time.Minute, "holder"}
 		takes(t, "the holder", holder.lock)
-		ctx, cancel := context.WithCancel(within(t))
+		ctx, cancel := context.WithCancel(harness.Within(t))
 		defer cancel()
 		var waiting sync.WaitGroup
 		var woken, got atomic.Int32
@@ -98,7 +99,7 @@ func TestOneReleaseWakesEverybody(t *testing.T) {
 		for range waiters {
 			redistest.Next(t, "a subscription", ready)
 		}
-		if free, err := holder.unlock(within(t)); !free || err != nil {
+		if free, err := holder.unlock(harness.Within(t)); !free || err != nil {
 			t.Fatalf("unlock: %v, %v", free, err)
 		}
 		redistest.Await(t, "all have tried", func() bool { return woken.Load() == waiters })
@@ -109,33 +110,33 @@ func TestOneReleaseWakesEverybody(t *testing.T) {
 		waiting.Wait()
 	}, func(t *testing.T, s *redistest.Server) {
 		holder, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
-		l := lock(t, holder.Mutex(lockName))
-		var seen []*watch
-		var got []<-chan outcome
+		l := harness.Lock(t, holder.Mutex(lockName))
+		var seen []*harness.Watch
+		var got []<-chan harness.Outcome
 		for range waiters {
 			c, watch := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
-			got, seen = append(got, locking(t, c.Mutex(lockName), func() {})), append(seen, watch)
-			watch.await(t, holdfast.EventWait, 1)
-			// It is in the line before the next one asks.
-			redistest.Await(t, "its place", func() bool {
-				state, err := holder.Inspect(within(t), lockName)
+			got, seen = append(got, harness.Acquiring(harness.Within(t), c.Mutex(lockName).Lock)), append(seen, watch)
+			watch.Await(t, holdfast.EventWait, lockName, 1)
+			// It is in the queue before the next one asks.
+			redistest.Await(t, "its position", func() bool {
+				state, err := holder.Inspect(harness.Within(t), lockName)
 				return err == nil && len(state.Waiters) == len(got)
 			})
 		}
 		woken := func() (sum int) {
 			for _, w := range seen {
-				sum += w.count(holdfast.EventWake)
+				sum += len(w.Of(holdfast.EventWake, lockName))
 			}
 			return sum
 		}
 		for n := range waiters { // in order of arrival, one at a time
-			release(t, l)
-			l = granted(t, got[n])
+			harness.Release(t, l)
+			l = harness.Granted(t, got[n])
 			if sum := woken(); sum != n+1 {
 				t.Errorf("after %d releases %d have woken up", n+1, sum)
 			}
 		}
-		release(t, l)
+		harness.Release(t, l)
 	})
 }
 
@@ -149,7 +150,7 @@ func TestAMissedMessageLeavesAWaiterAsleep(t *testing.T) {
 		holder := &hashLock{connect(t, s.Addr()), time.Minute, "holder"}
 		waiter := &hashLock{connect(t, proxy.Addr()), time.Minute, "waiter"}
 		takes(t, "the holder", holder.lock)
-		ctx, cancel := context.WithCancel(within(t))
+		ctx, cancel := context.WithCancel(harness.Within(t))
 		defer cancel()
 		ready, done := make(chan struct{}, 1), make(chan error, 1)
 		var tried atomic.Int32
@@ -161,7 +162,7 @@ func TestAMissedMessageLeavesAWaiterAsleep(t *testing.T) {
 		s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		subscribers := func() any { return s.Do(t, "PUBSUB", "NUMSUB", lockName+":released").([]any)[1] }
 		redistest.Await(t, "nobody listens", func() bool { return subscribers() == int64(0) })
-		if free, err := holder.unlock(within(t)); !free || err != nil {
+		if free, err := holder.unlock(harness.Within(t)); !free || err != nil {
 			t.Fatalf("unlock: %v, %v", free, err)
 		}
 		proxy.RefuseNew(false)
@@ -182,17 +183,17 @@ func TestAMissedMessageLeavesAWaiterAsleep(t *testing.T) {
 		proxy := redistest.NewProxy(t, s.Addr())
 		a, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
 		b, seen := client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute})
-		l := lock(t, a.Mutex(lockName))
-		got := locking(t, b.Mutex(lockName), func() {})
-		seen.await(t, holdfast.EventWait, 1)
+		l := harness.Lock(t, a.Mutex(lockName))
+		got := harness.Acquiring(harness.Within(t), b.Mutex(lockName).Lock)
+		seen.Await(t, holdfast.EventWait, lockName, 1)
 		proxy.RefuseNew(true)
 		s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
-		channel := "holdfast:push:" + b.ID()
+		channel := redistest.Prefix() + ":push:" + b.ID()
 		redistest.Await(t, "nobody listens", func() bool {
 			return s.Do(t, "PUBSUB", "NUMSUB", channel).([]any)[1] == int64(0)
 		})
-		release(t, l)
+		harness.Release(t, l)
 		proxy.RefuseNew(false)
-		release(t, granted(t, got)) // long before any timer
+		harness.Release(t, harness.Granted(t, got)) // long before any timer
 	})
 }

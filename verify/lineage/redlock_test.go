@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // redlock is the lock over five servers that know nothing of each other, in
@@ -105,11 +106,11 @@ func TestANodeThatForgetsGivesASecondMajority(t *testing.T) {
 		servers := redistest.Primaries(t, 5)
 		a := quorumOn(t, reaching(t, servers, 0, 1, 2), ttl)
 		b := quorumOn(t, reaching(t, servers, 0, 1, 2, 3, 4), ttl)
-		l := lock(t, a.Mutex(lockName))
+		l := harness.Lock(t, a.Mutex(lockName))
 		held(t, b)
 		servers[2].Restart()
 		for range 10 { // B's connections break, and it meets the server anew
-			if l, err := b.Mutex(lockName).TryLock(within(t)); err == nil {
+			if l, err := b.Mutex(lockName).TryLock(harness.Within(t)); err == nil {
 				t.Fatalf("two majorities: %v", l)
 			}
 		}
@@ -131,6 +132,6 @@ func quorumOn(t *testing.T, addrs []string, ttl time.Duration) *holdfast.Client 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	c, _ := on(t, s, holdfast.Config{TTL: ttl})
+	c, _ := harness.Client(t, s, holdfast.Config{TTL: ttl})
 	return c
 }

@@ -9,10 +9,11 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // The answer to an entry is lost, and the client asks again. The old way, a
-// count on the server, then counts two for one: who leaves once is still in.
+// count on the server, then counts two for one: after one release the lock is still held.
 // With Holdfast every entry has a number of its own, and counts once however
 // often it is sent.
 func TestARepeatedRequestEntersTwice(t *testing.T) {
@@ -20,15 +21,15 @@ func TestARepeatedRequestEntersTwice(t *testing.T) {
 		proxy := redistest.NewProxy(t, s.Addr())
 		a := &hashLock{connect(t, proxy.Addr()), time.Minute, "A"}
 		b := &hashLock{connect(t, s.Addr()), time.Minute, "B"}
-		if err := enter.Load(within(t), a.rdb).Err(); err != nil {
+		if err := enter.Load(harness.Within(t), a.rdb).Err(); err != nil {
 			t.Fatal(err)
 		}
 		proxy.DropRepliesAndCut(1, "EVALSHA")
-		if ok, err := a.lock(within(t)); ok || err == nil {
+		if ok, err := a.lock(harness.Within(t)); ok || err == nil {
 			t.Fatalf("the lost answer was heard: %v, %v", ok, err)
 		}
 		takes(t, "A, asking again", a.lock)
-		if free, err := a.unlock(within(t)); free || err != nil {
+		if free, err := a.unlock(harness.Within(t)); free || err != nil {
 			t.Errorf("A has left as often as it entered: %v, %v: the flaw is not seen", free, err)
 		}
 		refused(t, "B", b.lock)
@@ -38,16 +39,16 @@ func TestARepeatedRequestEntersTwice(t *testing.T) {
 		b, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
 		mu := a.Mutex(lockName, holdfast.Owner("order 7"))
 		loseAnswer(proxy, script.Acquire)
-		if l, err := mu.TryLock(within(t)); !errors.Is(err, holdfast.ErrUnknownOutcome) {
+		if l, err := mu.TryLock(harness.Within(t)); !errors.Is(err, holdfast.ErrUnknownOutcome) {
 			t.Errorf("TryLock without an answer: %v, %v", l, err)
 		}
-		release(t, lock(t, mu))
-		release(t, lock(t, b.Mutex(lockName)))
+		harness.Release(t, harness.Lock(t, mu))
+		harness.Release(t, harness.Lock(t, b.Mutex(lockName)))
 	})
 }
 
 // localCount is reentry by a count that the process keeps, one for each
-// thread: who is in enters again without asking.
+// thread: a holder enters again without a request.
 type localCount struct {
 	compareAndDelete
 
@@ -84,19 +85,19 @@ func TestAThreadLocalCountEntersALockThatIsLost(t *testing.T) {
 		a, _ := client(t, proxy.Addr(), holdfast.Config{TTL: ttl})
 		b, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
 		mu := a.Mutex(lockName, holdfast.Reentrant())
-		outer := lock(t, mu)
+		outer := harness.Lock(t, mu)
 		inner, err := mu.Lock(outer.Context())
 		if err != nil {
 			t.Fatalf("re-entry: %v", err)
 		}
-		release(t, inner)
+		harness.Release(t, inner)
 		proxy.BlackHole()
-		next := lock(t, b.Mutex(lockName))
+		next := harness.Lock(t, b.Mutex(lockName))
 		if l, err := mu.Lock(outer.Context()); err == nil {
 			t.Errorf("entered again with a lease that is lost: %v", l)
 		}
 		proxy.Pass()
-		release(t, next)
+		harness.Release(t, next)
 		late(t, outer)
 	})
 }

@@ -11,11 +11,12 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
-// rwHash is a read-write lock in one hash: its mode, and a count for each who
-// is in. Readers and writers have time-outs of their own, but the key has one
-// life: who comes last sets it.
+// rwHash is a read-write lock in one hash: its mode, and a count for each holder.
+// Readers and writers have time-outs of their own, but the key has one
+// expiry: the last holder sets it.
 type rwHash struct {
 	rdb              *redis.Client
 	owner            string
@@ -44,9 +45,9 @@ func (l *rwHash) lock(ctx context.Context) (bool, error) {
 	return enterWriting.Run(ctx, l.rdb, []string{lockName}, l.owner, l.writing.Milliseconds()).Bool()
 }
 
-// One reader reads for long, another looks in for a moment. The old way gives
-// both the short time-out of the one who came last: a writer gets in while the
-// long one reads. With Holdfast each has an expiry of its own.
+// One reader reads for long, another for a moment. The old way gives both the short
+// time-out of the second one: a writer gets the lock while the first still reads. With
+// Holdfast each has an expiry of its own.
 func TestAShortReadersTimeoutEndsALongReadersLock(t *testing.T) {
 	const short, long = 500 * time.Millisecond, time.Minute
 	halves(t, func(t *testing.T, s *redistest.Server) {
@@ -62,28 +63,28 @@ func TestAShortReadersTimeoutEndsALongReadersLock(t *testing.T) {
 		a, _ := client(t, s.Addr(), holdfast.Config{TTL: long})
 		b, _ := client(t, s.Addr(), holdfast.Config{TTL: short})
 		c, _ := client(t, s.Addr(), holdfast.Config{TTL: long})
-		reading, err := a.RWMutex(lockName).RLock(within(t))
+		reading, err := a.RWMutex(lockName).RLock(harness.Within(t))
 		if err != nil {
 			t.Fatal(err)
 		}
-		share, err := b.RWMutex(lockName).RLock(within(t))
+		share, err := b.RWMutex(lockName).RLock(harness.Within(t))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer runtime.KeepAlive(share) // or it would be released as forgotten
 		b.Abandon()                    // its share ends by itself
 		redistest.Await(t, "the short reader's share has ended", func() bool {
-			state, err := c.Inspect(within(t), lockName)
+			state, err := c.Inspect(harness.Within(t), lockName)
 			return err == nil && len(state.Holders) == 1
 		})
-		if l, err := c.RWMutex(lockName).TryLock(within(t)); !errors.Is(err, holdfast.ErrHeld) {
+		if l, err := c.RWMutex(lockName).TryLock(harness.Within(t)); !errors.Is(err, holdfast.ErrHeld) {
 			t.Errorf("a writer beside the long reader: %v, %v", l, err)
 		}
-		release(t, reading)
-		l, err := c.RWMutex(lockName).Lock(within(t))
+		harness.Release(t, reading)
+		l, err := c.RWMutex(lockName).Lock(harness.Within(t))
 		if err != nil {
 			t.Fatal(err)
 		}
-		release(t, l)
+		harness.Release(t, l)
 	})
 }

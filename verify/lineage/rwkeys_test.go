@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // twoKeys is a read-write lock of two keys: how many read, and who writes.
@@ -52,7 +53,7 @@ func TestAReaderEntersBetweenTheTwoKeysOfAWriter(t *testing.T) {
 		w := &twoKeys{connect(t, proxy.Addr()), time.Minute}
 		r := &twoKeys{connect(t, s.Addr()), time.Minute}
 		looked, pass := holdAnswer(t, proxy, func(request []string) bool { return request[0] == "get" })
-		ctx, done := within(t), make(chan bool, 1)
+		ctx, done := harness.Within(t), make(chan bool, 1)
 		go func() {
 			ok, err := w.lock(ctx)
 			done <- ok && err == nil
@@ -68,17 +69,13 @@ func TestAReaderEntersBetweenTheTwoKeysOfAWriter(t *testing.T) {
 		a, _ := client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute})
 		b, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
 		asked, pass := holdAnswer(t, proxy, func(request []string) bool { return is(request, script.Acquire) })
-		got, ctx := make(chan outcome, 1), within(t)
-		go func() {
-			l, err := a.RWMutex(lockName).Lock(ctx)
-			got <- outcome{l, err}
-		}()
+		got := harness.Acquiring(harness.Within(t), a.RWMutex(lockName).Lock)
 		redistest.Next(t, "the writer at the server", asked)
-		if l, err := b.RWMutex(lockName).TryRLock(within(t)); !errors.Is(err, holdfast.ErrHeld) {
+		if l, err := b.RWMutex(lockName).TryRLock(harness.Within(t)); !errors.Is(err, holdfast.ErrHeld) {
 			t.Errorf("a reader beside the writer: %v, %v", l, err)
 		}
 		pass()
-		release(t, granted(t, got))
+		harness.Release(t, harness.Granted(t, got))
 	})
 }
 
@@ -100,7 +97,7 @@ func TestACrashedReaderIsCountedWhileOthersCome(t *testing.T) {
 				over = true
 			default:
 				takes(t, "a reader", r.rlock)
-				if err := r.runlock(within(t)); err != nil {
+				if err := r.runlock(harness.Within(t)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -110,13 +107,13 @@ func TestACrashedReaderIsCountedWhileOthersCome(t *testing.T) {
 		dead, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
 		r, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
 		w, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
-		share, err := dead.RWMutex(lockName).RLock(within(t))
+		share, err := dead.RWMutex(lockName).RLock(harness.Within(t))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer runtime.KeepAlive(share) // or it would be released as forgotten
 		dead.Abandon()                 // as a crash: nothing is sent any more
-		ctx, stop := context.WithCancel(within(t))
+		ctx, stop := context.WithCancel(harness.Within(t))
 		var coming sync.WaitGroup
 		coming.Go(func() {
 			for ctx.Err() == nil {
@@ -125,11 +122,11 @@ func TestACrashedReaderIsCountedWhileOthersCome(t *testing.T) {
 				}
 			}
 		})
-		l, err := w.RWMutex(lockName).Lock(within(t))
+		l, err := w.RWMutex(lockName).Lock(harness.Within(t))
 		if err != nil {
 			t.Errorf("the writer: %v", err)
 		} else {
-			release(t, l)
+			harness.Release(t, l)
 		}
 		stop()
 		coming.Wait()

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // setnxExpire is the first lock: take it, then give it an end.
@@ -60,10 +61,10 @@ func TestAProcessKilledBetweenSETNXAndEXPIREHoldsForEver(t *testing.T) {
 		}
 	}, func(t *testing.T, s *redistest.Server) {
 		killed(t, s, "Holdfast", "acquire", func(request []string) bool { return is(request, script.Acquire) })
-		if left := s.Do(t, "PTTL", "holdfast:{x}").(int64); left < 0 {
+		if left := s.Do(t, "PTTL", harness.Key(lockName)).(int64); left < 0 {
 			t.Errorf("the record has no end: %d", left)
 		}
 		c, _ := client(t, s.Addr(), holdfast.Config{})
-		release(t, lock(t, c.Mutex(lockName)))
+		harness.Release(t, harness.Lock(t, c.Mutex(lockName)))
 	})
 }

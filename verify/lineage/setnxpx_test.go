@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // setNXPX is the lock of the manual: one command, a value of one's own.
@@ -35,7 +36,7 @@ func TestALostAnswerLeavesALockThatNobodyHolds(t *testing.T) {
 		a := &setNXPX{connect(t, proxy.Addr()), ttl, "A"}
 		b := &setNXPX{connect(t, s.Addr()), ttl, "B"}
 		proxy.DropRepliesAndCut(1, "SET")
-		if ok, err := a.lock(within(t)); ok || err == nil {
+		if ok, err := a.lock(harness.Within(t)); ok || err == nil {
 			t.Fatalf("the lost answer was heard: %v, %v", ok, err)
 		}
 		refused(t, "A, asking again", a.lock)
@@ -48,10 +49,10 @@ func TestALostAnswerLeavesALockThatNobodyHolds(t *testing.T) {
 		a, _ := client(t, proxy.Addr(), holdfast.Config{TTL: ttl})
 		b, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
 		loseAnswer(proxy, script.Acquire)
-		if l, err := a.Mutex(lockName).TryLock(within(t)); !errors.Is(err, holdfast.ErrUnknownOutcome) {
+		if l, err := a.Mutex(lockName).TryLock(harness.Within(t)); !errors.Is(err, holdfast.ErrUnknownOutcome) {
 			t.Errorf("TryLock without an answer: %v, %v", l, err)
 		}
-		release(t, lock(t, b.Mutex(lockName)))
-		release(t, lock(t, a.Mutex(lockName)))
+		harness.Release(t, harness.Lock(t, b.Mutex(lockName)))
+		harness.Release(t, harness.Lock(t, a.Mutex(lockName)))
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // watched is compare and delete with a watchdog: while the process lives, it
@@ -75,14 +76,13 @@ func TestAWatchdogWithoutALimitKeepsAHungJobsLock(t *testing.T) {
 	}, func(t *testing.T, s *redistest.Server) {
 		a, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
 		b, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
-		hung := lock(t, a.Mutex(lockName, holdfast.MaxHold(2*ttl)))
+		hung := harness.Lock(t, a.Mutex(lockName, holdfast.MaxHold(2*ttl)))
 		work := hung.Context()
-		var told error
-		next := granted(t, locking(t, b.Mutex(lockName), func() { told = work.Err() }))
+		next, told := nextHolder(t, b, work)
 		if told == nil {
 			t.Error("another was granted the lock before the job's context ended")
 		}
-		release(t, next)
+		harness.Release(t, next)
 		late(t, hung)
 	})
 }
@@ -102,17 +102,16 @@ func TestAWatchdogWithALimitEndsInSilence(t *testing.T) {
 	}, func(t *testing.T, s *redistest.Server) {
 		a, seen := client(t, s.Addr(), holdfast.Config{TTL: ttl})
 		b, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
-		l := lock(t, a.Mutex(lockName, holdfast.MaxRenewals(2)))
+		l := harness.Lock(t, a.Mutex(lockName, holdfast.MaxRenewals(2)))
 		work := l.Context()
-		var told error
-		next := granted(t, locking(t, b.Mutex(lockName), func() { told = work.Err() }))
+		next, told := nextHolder(t, b, work)
 		if told == nil {
 			t.Error("another was granted the lock before the job's context ended")
 		}
-		if n := seen.count(holdfast.EventRenew); n != 2 {
+		if n := len(seen.Of(holdfast.EventRenew, lockName)); n != 2 {
 			t.Errorf("%d renewals", n)
 		}
-		release(t, next)
+		harness.Release(t, next)
 		late(t, l)
 	})
 }

@@ -17,7 +17,7 @@ var (
 // inAdapters are those of subscriptions, of requests that are sent again, and of the two
 // stores.
 var inAdapters = []mutant{{
-	name: "a listener is told of a message before its subscription stands",
+	name: "a listener gets a message before its subscription is confirmed",
 	file: receiving,
 	old:  "\t\tif slices.ContainsFunc(subs, unconfirmed) {\n",
 	mut:  "\t\tif false && slices.ContainsFunc(subs, unconfirmed) {\n",
@@ -29,7 +29,7 @@ var inAdapters = []mutant{{
 	mut:  "	if f != nil {\n",
 	by:   []check{refusing, allGoRedis},
 }, {
-	name: "a subscription that stands again is told to nobody",
+	name: "no listener is told that its subscription is restored",
 	file: receiving,
 	old:  "			resumed = append(resumed, sub)\n",
 	mut:  "			continue\n",
@@ -49,8 +49,8 @@ var inAdapters = []mutant{{
 }, {
 	name: "a refused subscription fails only with its time limit",
 	file: receiving,
-	old:  "\t\t\tc.refuse(err)\n\t\t\tliveListener = liveListener || c.hasLiveListener()\n",
-	mut:  "\t\t\tliveListener = liveListener || c.hasLiveListener()\n",
+	old:  "\t\tc.refuse(err)\n\t\tliveListener = liveListener || c.hasLiveListener()\n",
+	mut:  "\t\tliveListener = liveListener || c.hasLiveListener()\n",
 	by:   []check{refusing, allGoRedis},
 }, {
 	name: "a slot that has moved leaves its channels where they were",
@@ -60,7 +60,7 @@ var inAdapters = []mutant{{
 	mut: "",
 	by:  []check{refusing, allGoRedis},
 }, {
-	name: "a channel that came back is left all the same",
+	name: "a channel with a new listener is unsubscribed",
 	file: receiving,
 	old:  "\t\tcase c != nil && c.feed == f:\n\t\t\th.endUnsubscribe(name) // it has a listener again\n",
 	mut:  "\t\tcase c != nil && c.feed == f && c.confirmed:\n\t\t\th.endUnsubscribe(name) // it has a listener again\n",
@@ -90,14 +90,20 @@ var inAdapters = []mutant{{
 	mut:  "\"CLUSTERDOWN\", ",
 	by:   []check{refusing, allGoRedis},
 }, {
-	name: "a request is sent again after its time is over",
+	name: "a request is sent again after its deadline",
 	file: retrying,
 	old: "	if Ended(ctx) {\n		return cmp.Or(ctx.Err(), context.DeadlineExceeded)\n	}\n" +
 		"	if attempt == 0 {\n",
 	mut: "	if attempt == 0 {\n",
 	by:  []check{refusing, allGoRedis},
 }, {
-	name: "clients that lost their server together return together",
+	name: "a refused channel replaces the connection of the others",
+	file: "internal/adapter/feed.go",
+	old:  "refuse(c) && !liveListener {",
+	mut:  "refuse(c) && liveListener {",
+	by:   []check{refusing},
+}, {
+	name: "clients that lost their server together reconnect at the same time",
 	file: "internal/backoff/backoff.go",
 	old:  "	return longest/2 + time.Duration(spread*",
 	mut:  "	return longest/2 + time.Duration(0*spread*",

@@ -14,13 +14,13 @@ var inClient = []mutant{{
 	mut:  "			l.extend(now, l.Asking)\n",
 	by:   []check{worlds, keeping},
 }, {
-	name: "a push is believed from its arrival",
+	name: "a push counts from its arrival",
 	file: "internal/leasetime/leasetime.go",
 	old:  "	return p.Sent + waited - waited/100\n",
 	mut:  "	return now\n",
 	by:   []check{lasting},
 }, {
-	name: "a push from before the last word of the server is believed",
+	name: "a push from before the last answer is trusted",
 	file: "internal/leasetime/leasetime.go",
 	old:  "return passed >= 0 && passed",
 	mut:  "return passed",
@@ -58,8 +58,8 @@ var inClient = []mutant{{
 }, {
 	name: "a pushed grant of a fixed lease is believed without being asked about",
 	file: "wait.go",
-	old:  "!at.stood || at.lock.noRenewal || ",
-	mut:  "!at.stood || ",
+	old:  "!at.inQueue || at.lock.noRenewal || ",
+	mut:  "!at.inQueue || ",
 	by:   []check{rules},
 }, {
 	name: "a pushed lease is believed for longer than was asked for",
@@ -74,7 +74,7 @@ var inClient = []mutant{{
 	mut:  "	return 0\n",
 	by:   []check{worlds, lasting},
 }, {
-	name: "a lease that is over is not signalled",
+	name: "an expired lease is not signalled",
 	file: "internal/renewer/renewer.go",
 	old:  "	for _, l := range lost {\n		k.cfg.Lost(l, l.EndReason())\n",
 	mut:  "	for _, l := range lost {\n		_ = l\n",
@@ -86,7 +86,7 @@ var inClient = []mutant{{
 	mut:  "			continue\n",
 	by:   []check{worlds, rules},
 }, {
-	name: "a waiter does not look when its subscription stands again",
+	name: "a waiter does not poll when its subscription is restored",
 	file: "internal/pushes/hub.go",
 	old:  "		if w.sub != s {\n			continue\n",
 	mut:  "		if w.sub != nil {\n			continue\n",
@@ -110,13 +110,13 @@ var inClient = []mutant{{
 	mut:  "		return answer.Kind != wire.None || err == nil, err\n",
 	by:   []check{rules, worlds},
 }, {
-	name: "who gives up a wait leaves its place behind",
+	name: "an attempt that gives up leaves its position behind",
 	file: "wait.go",
 	old:  "			timer.Stop()\n			at.cancel()\n			if silence != nil {\n",
 	mut:  "			timer.Stop()\n			if silence != nil {\n",
 	by:   []check{rules, worlds},
 }, {
-	name: "who leaves with the turn takes it along",
+	name: "a goroutine that gives up keeps the turn",
 	file: "internal/waitqueue/queue.go",
 	old: "		if w.hold != none {\n			q.rules.Release(w.hold)\n		}\n" +
 		"		t.Leave()\n",
@@ -129,10 +129,10 @@ var inClient = []mutant{{
 	mut:  "	return true\n",
 	by:   []check{worlds, rules},
 }, {
-	name: "a hold that is lost, or that Close has given back, becomes a lease",
+	name: "a hold that is lost, or that Close has released, becomes a lease",
 	file: "hold.go",
-	old:  "	if h.lost != nil || h.closed {\n		return false\n	}\n	h.lease, h.departed = t, false\n",
-	mut:  "	h.lease, h.departed = t, false\n",
+	old:  "	if m.lost != nil || m.closed {\n		return false\n	}\n	m.lease, m.departed = t, false\n",
+	mut:  "	m.lease, m.departed = t, false\n",
 	by:   []check{rules, worlds},
 }, {
 	name: "passing inside the process has no bounds",
@@ -149,14 +149,14 @@ var inClient = []mutant{{
 }, {
 	name: "a release of unknown outcome is left to the lease",
 	file: "hold.go",
-	old:  "			h.releaseLater(action, args)\n",
+	old:  "			r.later(action, args)\n",
 	mut:  "			_ = request.Transient(err)\n",
 	by:   []check{rules, worlds},
 }, {
 	name: "a release is stopped by its context",
 	file: "hold.go",
-	old:  "	ctx = request.Lasting(ctx)\n	c, s := h.lock.client, h.lock\n	start := c.now()\n",
-	mut:  "	c, s := h.lock.client, h.lock\n	start := c.now()\n",
+	old:  ".run(request.Lasting(ctx))\n",
+	mut:  ".run(ctx)\n",
 	by:   []check{worlds, rules},
 }, {
 	name: "a swallowed WAIT count",
@@ -167,23 +167,23 @@ var inClient = []mutant{{
 }, {
 	name: "a reader joins a hold that is about to be a writer's",
 	file: "hold.go",
-	old:  "if h.lost != nil || h.closed || h.last || !h.shared || h.unsettled != still || h.reading() == 0 {",
-	mut:  "if h.lost != nil || h.closed || !h.shared || h.reading() == 0 {",
+	old:  "if m.lost != nil || m.closed || m.last || !m.shared || m.unsettled != still || m.reading() == 0 {",
+	mut:  "if m.lost != nil || m.closed || !m.shared || m.reading() == 0 {",
 	by:   []check{worlds, rules},
 }, {
-	name: "a hold is given up though another reader has been let in",
+	name: "a hold is released although another reader has joined it",
 	file: "hold.go",
-	old:  "func (h *hold) alone() bool { return h.shared && h.reading() == 0 }",
-	mut:  "func (h *hold) alone() bool { return h.shared && len(h.readers) == 0 }",
+	old:  "func (m *members) alone() bool { return m.shared && m.reading() == 0 }",
+	mut:  "func (m *members) alone() bool { return m.shared && len(m.readers) == 0 }",
 	by:   []check{rules, worlds},
 }, {
 	name: "a lost lease leaves the turn to nobody",
 	file: "renewal.go",
-	old:  "			h.leaveTurn()\n		}\n		h.reportLoss(live, err)\n",
-	mut:  "		}\n		h.reportLoss(live, err)\n",
+	old:  "			h.leaveTurn()\n		}\n		reportLoss(h.lock.client, live, err)\n",
+	mut:  "		}\n		reportLoss(h.lock.client, live, err)\n",
 	by:   []check{worlds, rules},
 }, {
-	name: "a push for an attempt of another process is taken",
+	name: "a push for an attempt of another process is accepted",
 	file: "client.go",
 	old:  "	if err != nil || bad != nil || client != c.id {\n",
 	mut:  "	if err != nil || bad != nil || client == \"\" {\n",

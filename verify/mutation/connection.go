@@ -3,7 +3,7 @@ package main
 // What judges the connection to a server, and calls that wait for one.
 var (
 	outlasting = check{"bubble tests", ".", []string{
-		"-run=EndOfAWait|Outlasts|StaysAway|Tries|ATryOf|WillNotPass|CallersContext|" +
+		"-run=EndOfAWait|Outlasts|Unreachable|Tries|ATryOf|WillNotPass|CallersContext|" +
 			"NotSent|Unknown|Entry|PeriodicJob", ".",
 	}}
 	closing = check{"bubble tests", ".", []string{"-run=Close|ReleaseIsBounded|TwoResign", "."}}
@@ -36,7 +36,7 @@ var inConnections = []mutant{{
 	mut:  "	if o.try || request.Ended",
 	by:   []check{outlasting},
 }, {
-	name: "the end of a wait is the error of what was under way",
+	name: "the end of a wait returns the error of the last request",
 	file: "wait.go",
 	old:  "	if err == nil || !waitOver(ctx, parent) ||\n",
 	mut:  "	if true || !waitOver(ctx, parent) ||\n",
@@ -48,13 +48,13 @@ var inConnections = []mutant{{
 	mut:  "	if request.Ended(ctx) == nil {\n",
 	by:   []check{outlasting},
 }, {
-	name: "the end of a wait does not say who has the lock",
+	name: "the end of a wait does not name the holder",
 	file: "wait.go",
-	old:  "	if told.Err == nil {\n		s.readHolder(parent, told)\n	}\n",
+	old:  "	if told.Err == nil {\n		readHolder(parent, s, told)\n	}\n",
 	mut:  "",
 	by:   []check{outlasting},
 }, {
-	name: "the end of a wait does not say what kept the server",
+	name: "the end of a wait does not say why the server was unreachable",
 	file: "wait.go",
 	old:  "		told.Err = stopped.last\n",
 	mut:  "		told.Err = nil\n",
@@ -62,11 +62,11 @@ var inConnections = []mutant{{
 }, {
 	name: "tries that could not be made end the trying",
 	file: "acquire.go",
-	old:  "!known && !wavering(err) ||",
+	old:  "!known && !isTransient(err) ||",
 	mut:  "!known ||",
 	by:   []check{outlasting},
 }, {
-	name: "tries that are over are an unknown outcome",
+	name: "tries that have ended are an unknown outcome",
 	file: "wait.go",
 	old:  "		return doubt.cause\n",
 	mut:  "		return doubt\n",
@@ -92,25 +92,25 @@ var inConnections = []mutant{{
 }, {
 	name: "permits that are waited for do not outlast the server",
 	file: "semaphore.go",
-	old:  "		if !errors.Is(err, ErrHeld) && !wavering(err) {\n",
+	old:  "		if !errors.Is(err, ErrHeld) && !isTransient(err) {\n",
 	mut:  "		if !errors.Is(err, ErrHeld) {\n",
 	by:   []check{outlasting},
 }, {
 	name: "a reader that waits does not outlast the server",
 	file: "acquire.go",
-	old:  "	if held := heldIn(err); (held != nil || wavering(err)) && !try {\n",
+	old:  "	if held := heldIn(err); (held != nil || isTransient(err)) && !try {\n",
 	mut:  "	if held := heldIn(err); held != nil && !try {\n",
 	by:   []check{outlasting},
 }, {
 	name: "several locks do not outlast the server",
 	file: "multi.go",
-	old:  "case !errors.Is(err, ErrHeld) && wavering(err) && away.outlast(waits, err):",
+	old:  "case !errors.Is(err, ErrHeld) && isTransient(err) && away.outlast(waits, err):",
 	mut:  "case false && away.outlast(waits, err):",
 	by:   []check{outlasting},
 }, {
 	name: "a job that waits does not outlast the server",
 	file: "periodic.go",
-	old:  "case err != nil && wavering(err) && away.outlast(waits, err):",
+	old:  "case err != nil && isTransient(err) && away.outlast(waits, err):",
 	mut:  "case false && away.outlast(waits, err):",
 	by:   []check{outlasting},
 }, {
@@ -138,7 +138,7 @@ var inConnections = []mutant{{
 	mut:  "start+s.Timeout/4-s.Now()",
 	by:   []check{requesting, rules},
 }, {
-	name: "who resigns second overtakes the first",
+	name: "the second of two resignations overtakes the first",
 	file: "election.go",
 	old: "	l.resigning <- struct{}{} // a second Resign returns after the first\n" +
 		"	defer func() { <-l.resigning }()\n",

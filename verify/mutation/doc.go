@@ -3,7 +3,7 @@
 //
 //	go run ./mutation             all defects, one after the other
 //	go run ./mutation -only WAIT  those whose names match
-//	go run ./mutation -abreast 4  four at a time, where there are processors for it
+//	go run ./mutation -parallel 4 four at a time, on a machine with more processors
 //	go run ./mutation -write      what is found goes to docs/track-record/mutations.md
 //
 // A mutant is a piece of a file and what stands in its place. The file itself is not

@@ -20,7 +20,7 @@ var inJobs = []mutant{{
 	mut:  "",
 	by:   []check{transcripts},
 }, {
-	name: "a period that is given back forgets which the job has",
+	name: "a cancelled run deletes the period of the job",
 	file: "script/cancel_run.lua",
 	old:  "  fields.period = text(now) .. ' - ' .. plan\n",
 	mut:  "  fields.period = text(now) .. ' - 1 -'\n",
@@ -44,7 +44,7 @@ var inJobs = []mutant{{
 	mut:  "			if err != nil && (ctx.Err()",
 	by:   []check{rules},
 }, {
-	name: "a loop waits for the next period while its own is given back",
+	name: "a loop waits for the next period although its own is due again",
 	file: "periodic.go",
 	old:  "		if l == nil && back.has(turn.HolderID) {\n",
 	mut:  "		if l == nil && back.has(\"\") {\n",
@@ -80,7 +80,7 @@ var inJobs = []mutant{{
 	mut:  " {",
 	by:   []check{refusing},
 }, {
-	name: "what goes while a subscription's connection is replaced goes on being heard",
+	name: "a channel that is dropped while its connection is replaced is still delivered",
 	file: "internal/adapter/feed.go",
 	old:  "		if !still[name] { // else",
 	mut:  "		if true { // else",

@@ -11,8 +11,8 @@ var inLease = []mutant{{
 	mut:  "",
 	by:   []check{dropping},
 }, {
-	name: "a lease that is dropped stops the renewals of those who read beside it",
-	file: "lease.go",
+	name: "a lease that is dropped stops the renewals of other readers",
+	file: "hold.go",
 	old:  "reserved > 0 || slices.ContainsFunc(all, (*leaseState).inUse) {",
 	mut:  "reserved > 0 {",
 	by:   []check{dropping},
@@ -31,14 +31,20 @@ var inLease = []mutant{{
 }, {
 	name: "a fixed lease that is dropped is reported",
 	file: "lease.go",
-	old:  "if !c.fake && !t.hold.lock.noRenewal {",
-	mut:  "if !c.fake {",
+	old:  "return !t.hold.lock.client.fake && !t.hold.lock.noRenewal }",
+	mut:  "return !t.hold.lock.client.fake }",
 	by:   []check{dropping},
 }, {
-	name: "the report of a dropped lease names a place of the library's own",
+	name: "locks that are held together are renewed after one of them is lost",
+	file: "multilease.go",
+	old:  "	b.onEnd(b.stopRenewal)\n",
+	mut:  "",
+	by:   []check{rules},
+}, {
+	name: "the report of a dropped lease names a line of the library",
 	file: "lock.go",
-	old:  "caller(3)",
-	mut:  "caller(2)",
+	old:  "caller(2)",
+	mut:  "caller(1)",
 	by:   []check{dropping},
 }, {
 	name: "the loss of a dropped lease is told as well as its leak",
@@ -89,7 +95,7 @@ var inLease = []mutant{{
 	mut:  "		",
 	by:   []check{waking, undoing},
 }, {
-	name: "who looks past the deadline does not end the lease",
+	name: "a check after the deadline does not end the lease",
 	file: "lease.go",
 	old:  "	if t.endWith(lost) {\n",
 	mut:  "	if t.cause == nil && lost == nil {\n",
@@ -132,13 +138,13 @@ var inLease = []mutant{{
 	by:   []check{keeping},
 }, {
 	name: "a deadline moves back",
-	file: "internal/renewer/item.go",
+	file: "internal/renewer/renewer.go",
 	old:  "	d = max(d, l.Deadline())\n",
 	mut:  "",
 	by:   []check{keeping},
 }, {
 	name: "an extension to a shorter TTL renews before that is due",
-	file: "internal/renewer/item.go",
+	file: "internal/renewer/renewer.go",
 	old:  "	l.due = max(l.due, leasetime.RenewAt(sent, ttl))\n",
 	mut:  "	l.due = leasetime.RenewAt(sent, ttl)\n",
 	by:   []check{keeping},
@@ -161,19 +167,19 @@ var inLease = []mutant{{
 	mut:  "	if l.unconfirmed {\n		return l.Deadline()\n	}\n",
 	by:   []check{keeping},
 }, {
-	name: "the head of the line polls as late as those behind it",
+	name: "the first waiter polls as late as the others",
 	file: "internal/leasetime/leasetime.go",
 	old:  "min(max(place-1, 0), 50)",
 	mut:  "min(max(place, 0), 50)",
 	by:   []check{lasting},
 }, {
-	name: "the lease that is to cover a time ends with it",
+	name: "the lease that must cover a time ends with it",
 	file: "internal/leasetime/leasetime.go",
 	old:  "	ttl := (d+2*time.Millisecond)*100/99 + time.Millisecond\n",
 	mut:  "	ttl := d\n",
 	by:   []check{lasting},
 }, {
-	name: "a place is kept for one heartbeat",
+	name: "a position is kept for one heartbeat only",
 	file: "internal/leasetime/leasetime.go",
 	old:  "	return 3 * Heartbeat(ttl)\n",
 	mut:  "	return Heartbeat(ttl)\n",
@@ -197,13 +203,13 @@ var inLease = []mutant{{
 	mut:  "{ return left }",
 	by:   []check{lasting, keeping},
 }, {
-	name: "the turn is given to the one who came last",
+	name: "the turn goes to the last goroutine and not to the first",
 	file: "internal/waitqueue/list.go",
 	old:  "	first := l.last.next\n",
 	mut:  "	first := l.last\n",
 	by:   []check{queuing},
 }, {
-	name: "who has been given the turn may leave without it",
+	name: "a goroutine that has got the turn may leave without it",
 	file: "internal/waitqueue/list.go",
 	old:  "	if w.next == nil {\n		return false\n",
 	mut:  "	if w.next == nil {\n		return true\n",
@@ -251,7 +257,7 @@ var inLease = []mutant{{
 	mut:  "	case age >= 100*shareFor:\n",
 	by:   []check{queuing},
 }, {
-	name: "any number of requests travel together",
+	name: "a batch is not bounded",
 	file: travelling,
 	old:  "	n := min(len(c.queue), maxBatch)\n",
 	mut:  "	n := len(c.queue)\n",
@@ -268,6 +274,12 @@ var inLease = []mutant{{
 	old:  "		if s.state.CompareAndSwap(queued, sent) {\n",
 	mut:  "		if s.state.CompareAndSwap(queued, sent) || true {\n",
 	by:   []check{riding},
+}, {
+	name: "a waiter that comes just after the confirmation has no subscription",
+	file: "internal/pushes/hub.go",
+	old:  "			h.use(s)\n		default:\n			s = nil\n",
+	mut:  "			s = nil\n		default:\n			s = nil\n",
+	by:   []check{waking},
 }, {
 	name: "a channel that nobody waits on is kept for ever",
 	file: "internal/pushes/hub.go",

@@ -59,15 +59,15 @@ var errHung = errors.New("timed out")
 func main() {
 	only := flag.String("only", "", "the mutants whose names match this regular expression")
 	write := flag.Bool("write", false, "write what is found to docs/track-record/mutations.md")
-	abreast := flag.Int("abreast", 2, "how many mutants are tried at a time")
+	parallel := flag.Int("parallel", 2, "how many mutants are tried at a time")
 	flag.Parse()
-	if err := run(*only, *abreast, *write, os.Stdout); err != nil {
+	if err := run(*only, *parallel, *write, os.Stdout); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "mutation:", err)
 		os.Exit(1)
 	}
 }
 
-func run(only string, abreast int, write bool, out io.Writer) error {
+func run(only string, parallel int, write bool, out io.Writer) error {
 	names, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func run(only string, abreast int, write bool, out io.Writer) error {
 	known := readPage(path)
 	noticed, began := 0, time.Now()
 	var written error
-	err = tryAll(root, chosen, abreast, known, func(v verdict, took time.Duration) {
+	err = tryAll(root, chosen, parallel, known, func(v verdict, took time.Duration) {
 		if v.caught != (caught{}) {
 			noticed++
 		}
@@ -108,15 +108,15 @@ func run(only string, abreast int, write bool, out io.Writer) error {
 	return nil
 }
 
-// tryAll tries the mutants, so many abreast, and tells of each as it is known.
-func tryAll(root string, chosen []mutant, abreast int, known map[string]caught,
+// tryAll tries the mutants, parallel of them at a time, and reports each result at once.
+func tryAll(root string, chosen []mutant, parallel int, known map[string]caught,
 	tell func(verdict, time.Duration),
 ) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var errs []error
 	next := make(chan int)
-	for range max(abreast, 1) {
+	for range max(parallel, 1) {
 		wg.Go(func() {
 			for i := range next {
 				began := time.Now()

@@ -18,8 +18,8 @@ var (
 	telling  = check{"bubble tests", ".", []string{
 		"-run=Handler|EventsOf|Observer|BeforeItsGrant", "-timeout=60s", ".",
 	}}
-	leaving = check{"bubble tests", ".", []string{"-run=LeavesAsTheLock|ACancellationThatRaces", "-timeout=60s", "."}}
-	undoing = check{"bubble tests", ".", []string{"-run=Cancel|Abandoned|Place", "-timeout=60s", "."}}
+	leaving = check{"bubble tests", ".", []string{"-run=GivesUpAsItGets|ACancellationThatRaces", "-timeout=60s", "."}}
+	undoing = check{"bubble tests", ".", []string{"-run=Cancel|Abandoned|Position", "-timeout=60s", "."}}
 	// Its parts that decide, each by itself.
 	keeping    = check{"unit tests", ".", []string{"./internal/renewer"}}
 	lasting    = check{"unit tests", ".", []string{"./internal/leasetime"}}
@@ -48,67 +48,67 @@ var inScripts = []mutant{{
 	mut:  "life_ms = text(record_life + ahead + retention)",
 	by:   []check{transcripts},
 }, {
-	name: "whoever is evicted is not told",
+	name: "an evicted holder is not pushed",
 	file: "script/evict.lua",
 	old:  "for _, attempt in ipairs(names) do send(attempt, 'evicted ' .. attempt) end\n",
 	mut:  "",
 	by:   []check{oracle, transcripts},
 }, {
-	name: "who was passed over and asks is not looked at again",
+	name: "a waiter that was skipped and polls is not visited again",
 	file: "script/record.lua",
 	old:  "  if own then cursor = math.min(cursor, tonumber(own[1])) end\n",
 	mut:  "",
 	by:   []check{oracle, transcripts},
 }, {
-	name: "a step looks at the whole line",
+	name: "a step reads the whole queue",
 	file: "script/record.lua",
 	old:  "math.max(head + head_window, cursor) + cursor_window\n",
 	mut:  "tail + 1\n",
 	by:   []check{oracle, transcripts},
 }, {
-	name: "a walk leaves out those near the head",
+	name: "a walk leaves out the waiters near the head",
 	file: "script/record.lua",
 	old:  "    if place == head + head_window then place",
 	mut:  "    if place == head + 1 then place",
 	by:   []check{oracle, transcripts},
 }, {
-	name: "a walk that ends within the line tells nobody",
+	name: "a walk that ends within the queue tells no waiter",
 	file: "script/record.lua",
 	old:  "  if unfinished and (mine or",
 	mut:  "  if false and (mine or",
 	by:   []check{oracle, transcripts},
 }, {
-	name: "a newcomer overtakes those whom no step has looked at",
+	name: "a newcomer overtakes waiters that no step has visited",
 	file: "script/record.lua",
 	old:  "return mine, blocked or unfinished or",
 	mut:  "return mine, blocked or",
 	by:   []check{oracle, transcripts},
 }, {
-	name: "a waiter for more than a lowered limit keeps its place",
+	name: "a waiter for more than a lowered limit keeps its position",
 	file: "script/record.lua",
 	old:  "return w[2] == 'p' and limit and",
 	mut:  "return false and w[2] == 'p' and",
 	by:   []check{oracle, transcripts},
 }, {
-	name: "who was told when to look leaves, and tells nobody",
+	name: "a waiter that was told when to poll leaves, and no other is told",
 	file: "script/record.lua",
 	old:  "    till = missed_poll_at\n",
 	mut:  "    till = 0\n",
 	by:   []check{oracle, transcripts},
 }, {
-	name: "a reader re-enters only beside those who were in before the step",
+	name: "a reader re-enters only if its owner held before the step",
 	file: "script/acquire.lua",
 	old:  "  for field, value in pairs(fields) do\n    if ours",
 	mut:  "  for field, value in pairs({}) do\n    if ours",
 	by:   []check{transcripts},
 }, {
-	name: "who was told when to look is relied on though it has left",
+	name: "a waiter that was told when to poll is relied on though it has left",
 	file: "script/record.lua",
 	old:  "  if tonumber(place) == poll_place then missed_poll_at, poll_at, poll_place = poll_at, 0, 0 end\n",
 	mut:  "",
 	by:   []check{oracle, transcripts},
 }, {
-	name: "a dead waiter that does not fit keeps all others out",
+	name: "a dead waiter that is not compatible keeps all others out",
 	file: "script/record.lua",
 	old:  "      blocked = attempt == caller or channel_of(attempt) ~= nil\n",
 	mut:  "      blocked = true\n",
@@ -126,7 +126,7 @@ var inScripts = []mutant{{
 	mut:  "  silent = silent .. ' -'\n",
 	by:   []check{oracle, transcripts},
 }, {
-	name: "a renewal does not confirm what is as long as it asks for",
+	name: "a renewal does not confirm a lease of the same length",
 	file: "script/renew.lua",
 	old:  "if now + ttl > expiry or string.find(lease, '^%-?0%d') then",
 	mut:  "if now + ttl > expiry then",
@@ -138,21 +138,21 @@ var inScripts = []mutant{{
 	mut:  "  publish()\n  write_fields()\n",
 	by:   []check{transcripts},
 }, {
-	name: "a release tells its heir before it writes",
+	name: "a release pushes before it writes",
 	file: "script/release.lua",
 	old:  "          -- The TTL, the change, the tidying up, and then the pushes: see commit.\n",
 	mut: "          redis.pcall(verb, channel, 'granted ' .. next_attempt .. ' ' .. token .. ' ' .. waiting)\n" +
 		"          verb = 'ECHO'\n",
 	by: []check{transcripts},
 }, {
-	name: "a step is cleared away before it is written",
+	name: "a step deletes fields before it writes",
 	file: "script/record.lua",
 	old:  "  if #set > 0 then call('HSET', key, unpack(set)) end\n",
 	mut: "  if #gone > 0 then call('HDEL', key, unpack(gone)) end\n" +
 		"  if #set > 0 then call('HSET', key, unpack(set)) end\n",
 	by: []check{transcripts},
 }, {
-	name: "a new record is written where its life may not be set",
+	name: "a new record is written although its TTL may not be set",
 	file: "script/acquire.lua",
 	old: "      local known = call('PEXPIRE', key, record_ttl)\n" +
 		"      call('HSET', key, 'lock', hold, 'birth', token)\n",
@@ -160,7 +160,7 @@ var inScripts = []mutant{{
 		"      call('HSET', key, 'lock', hold, 'birth', token)\n",
 	by: []check{transcripts},
 }, {
-	name: "a release is refused only in its midst",
+	name: "a release is refused only in the middle",
 	file: "script/release.lua",
 	old:  "#!lua flags=allow-oom\n",
 	mut:  "",
@@ -184,7 +184,7 @@ var inScripts = []mutant{{
 	mut:  "local mine = holder ~= '' and holder ~= '-'",
 	by:   []check{oracle, transcripts},
 }, {
-	name: "renew revives a lease that is over",
+	name: "renew revives an expired lease",
 	file: "script/renew.lua",
 	old:  "if mine and expiry > now then",
 	mut:  "if mine then",
@@ -208,37 +208,37 @@ var inScripts = []mutant{{
 	mut:  "else",
 	by:   []check{oracle, transcripts},
 }, {
-	name: "a reader on the short way passes a line",
+	name: "a reader on the fast path overtakes the queue",
 	file: "script/acquire.lua",
 	old:  "if weight > 0 and not got[3] and not got[4] and",
 	mut:  "if weight > 0 and not got[4] and",
 	by:   []check{oracle, transcripts},
 }, {
-	name: "a reader on the short way stands beside one who is over",
+	name: "a reader on the fast path is granted beside an expired hold",
 	file: "script/acquire.lua",
 	old:  "shared_mode == kind and soonest > tonumber(now)",
 	mut:  "shared_mode == kind",
 	by:   []check{oracle, transcripts},
 }, {
-	name: "one permit more than there are, on the short way",
+	name: "one permit more than there are, on the fast path",
 	file: "script/acquire.lua",
 	old:  "used + weight <= tonumber(asked_limit)",
 	mut:  "used + weight <= tonumber(asked_limit) + 1",
 	by:   []check{oracle, transcripts},
 }, {
-	name: "the last reader on the short way leaves the lock taken",
+	name: "the last reader on the fast path leaves the lock held",
 	file: "script/release.lua",
 	old:  "      if rest == 0 then\n",
 	mut:  "      if rest < 0 then\n",
 	by:   []check{oracle, transcripts},
 }, {
-	name: "the lock is handed to a waiter whom nobody hears",
+	name: "the lock is handed to a waiter without a subscription",
 	file: "script/record.lua",
 	old:  "  if subscribers[channel] == 0 then return nil end\n",
 	mut:  "",
 	by:   []check{oracle, transcripts},
 }, {
-	name: "release hands the lock at once to a waiter whom nobody hears",
+	name: "release hands the lock to a waiter without a subscription",
 	file: "script/release.lua",
 	old:  "if found and known and may and not there.err and there[2] > 0 then",
 	mut:  "if found then",
@@ -262,7 +262,7 @@ var inScripts = []mutant{{
 	mut:  "local mine = nil",
 	by:   []check{oracle, transcripts},
 }, {
-	name: "a waiter who does not fit is overtaken",
+	name: "a waiter that is not compatible is overtaken",
 	file: "script/record.lua",
 	old:  "    return blocked or holder\n",
 	mut:  "    return holder\n",
@@ -280,7 +280,7 @@ var inScripts = []mutant{{
 	mut:  "",
 	by:   []check{oracle, transcripts},
 }, {
-	name: "a reader steps up beside another",
+	name: "a reader upgrades beside another",
 	file: "script/convert.lua",
 	old:  "if used > tonumber(reads[3]) then return busy() end",
 	mut:  "",
@@ -289,7 +289,7 @@ var inScripts = []mutant{{
 
 // inMemstore are those of the specification, on which the simulation runs.
 var inMemstore = []mutant{{
-	name: "who was told that the lock is free sooner leaves, and tells nobody",
+	name: "a waiter that was told that the lock is free sooner leaves, and no other is told",
 	file: "memstore/queue.go",
 	old:  "			t.queue.pollAt, t.queue.pollPlace = t.now+left, w.place\n",
 	mut:  "",
@@ -301,7 +301,7 @@ var inMemstore = []mutant{{
 	mut:  "case t.holder != nil:",
 	by:   []check{worlds, oracle},
 }, {
-	name: "memstore: renew revives a lease that is over",
+	name: "memstore: renew revives an expired lease",
 	file: "memstore/renew.go",
 	old:  "case expiry != nil && *expiry > t.now:",
 	mut:  "case expiry != nil:",
@@ -319,7 +319,7 @@ var inMemstore = []mutant{{
 	mut:  "return t.fence + 1",
 	by:   []check{worlds, oracle},
 }, {
-	name: "memstore: the lock is handed to a waiter whom nobody hears",
+	name: "memstore: the lock is handed to a waiter without a subscription",
 	file: "memstore/queue.go",
 	old:  "		if !asks && !t.canReach(w) {\n			continue\n		}\n",
 	mut:  "",
@@ -331,13 +331,13 @@ var inMemstore = []mutant{{
 	mut:  "case t.holder != nil && owner != \"\" && t.holder.is(attempt, owner):",
 	by:   []check{oracle, worlds},
 }, {
-	name: "memstore: a waiter who does not fit is overtaken",
+	name: "memstore: a waiter that is not compatible is overtaken",
 	file: "memstore/queue.go",
 	old:  "			return w.place, token, true, pushed\n",
 	mut:  "			blocked = true\n			continue\n",
 	by:   []check{worlds, oracle},
 }, {
-	name: "memstore: readers come in beside a writer",
+	name: "memstore: readers are granted beside a writer",
 	file: "memstore/record.go",
 	old:  "	case t.holder != nil:\n		return false\n",
 	mut:  "	case t.holder != nil:\n		return want == shared\n",

@@ -158,7 +158,7 @@ var inQuorum = []mutant{{
 	mut:  "case current[i] && at.high != common.low:",
 	by:   []check{counting, uniting},
 }, {
-	name: "quorum: a server that was away joins on the word of a few",
+	name: "quorum: a server that was away joins although only a few agree",
 	file: "internal/majority/clock.go",
 	old:  "case of[i] && !current[i] && most >= Of(len(readings)) && at.low <= common.high:",
 	mut:  "case of[i] && !current[i] && at.low <= common.high:",

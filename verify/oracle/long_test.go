@@ -32,11 +32,11 @@ func TestLongLines(t *testing.T) {
 	})
 }
 
-// crowd lets n wait, with those who are heard of later at places among them.
+// crowd adds n waiters. Some of them, at drawn positions, are attempts of the test.
 func (m *wild) crowd(rt *rapid.T, n int) {
 	at := map[int]string{}
 	for _, id := range []string{"c1/2", "c2/1", "c2/2", "c3/1"} {
-		at[rapid.IntRange(0, n).Draw(rt, "place")] = id
+		at[rapid.IntRange(0, n).Draw(rt, "position")] = id
 	}
 	want, patience := pick(rt, "x", "x", "s", "p:2:3"), pick(rt, 5000, 60_000, 600_000)
 	m.conn.Send(m.t, "DEL", clockKey)
@@ -56,12 +56,12 @@ func (m *wild) crowd(rt *rapid.T, n int) {
 	}
 	// A writer stands first, or readers would not wait.
 	join("d/0", "x")
-	for place := range n {
-		if id := at[place]; id != "" {
+	for position := range n {
+		if id := at[position]; id != "" {
 			join(id, pick(rt, "x", "s", "p:2:3"), slices.Repeat([]string{"alice"}, pick(rt, 0, 1))...)
 			continue
 		}
-		join(fmt.Sprintf("d%d/1", place), want, slices.Repeat([]string{"alice"}, place/7%2)...)
+		join(fmt.Sprintf("d%d/1", position), want, slices.Repeat([]string{"alice"}, position/7%2)...)
 	}
 	m.setLife()
 	m.step(script.ReadLeader)

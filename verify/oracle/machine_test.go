@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// machine takes random steps as clients would who keep to the protocol.
+// machine takes random steps, like clients that keep to the protocol.
 type machine struct {
 	*world
 	model
@@ -99,21 +99,21 @@ func (m *machine) told(asks *attempt, o outcome, now int64) {
 	var grants []grant
 	m.pushed = nil
 	for _, push := range o.pushes {
-		// CLIENT granted ATTEMPT TOKEN WAITING NOW LEASE, CLIENT stays ATTEMPT LEFT, or
+		// CLIENT granted ATTEMPT TOKEN WAITING NOW LEASE, CLIENT kept ATTEMPT LEFT, or
 		// CLIENT evicted ATTEMPT
 		words := strings.Fields(push)
 		if words[1] == "evicted" && recorded(m.before, now)[words[2]] != 0 {
 			continue
 		}
 		a := m.attempts[words[2]]
-		if words[1] == "kept" && a.client() == words[0] && slices.Contains(line(o.fields), a.id) {
+		if words[1] == "kept" && a.client() == words[0] && slices.Contains(queued(o.fields), a.id) {
 			continue
 		}
 		if words[1] != "granted" || a.client() != words[0] {
 			m.world.rt.Fatalf("pushed %q", push)
 		}
 		if number(words[5]) != now || number(words[6]) > a.ttl {
-			m.world.rt.Fatalf("pushed %q at %d to one who asked for %d", push, now, a.ttl)
+			m.world.rt.Fatalf("pushed %q at %d to an attempt that asked for %d", push, now, a.ttl)
 		}
 		grants = append(grants, grant{a, number(words[3]), number(words[6])})
 		m.pushed = append(m.pushed, number(words[3]))
@@ -121,7 +121,7 @@ func (m *machine) told(asks *attempt, o outcome, now int64) {
 	if words := strings.Fields(o.answer); words[0] == "granted" && asks != nil {
 		grants = append(grants, grant{asks, number(words[1]), asks.ttl})
 	}
-	// The others of a token came in with the one who wants the lock for itself.
+	// The other grants of a token came with the exclusive one.
 	slices.SortStableFunc(grants, func(a, b grant) int {
 		return cmp.Or(cmp.Compare(a.token, b.token), -cmp.Compare(a.attempt.want, b.attempt.want))
 	})
@@ -135,12 +135,11 @@ func (m *machine) Check(*rapid.T) {
 	m.check(outcome{fields: m.spec.Dump(key), life: m.spec.TTL(key)}, m.now())
 }
 
-// order asserts I6 and I7: whoever was granted out of the line, or past it,
-// left nobody behind in front who listens (a further entry of a named owner may
-// come in past the line); and a lock that is free after an
-// action that serves the line has nobody in it who listens.
+// order asserts I6 and I7. A grant, from the queue or without waiting, skips no waiter
+// that listens; a further entry of an owner need not wait. If a lock is free after a
+// script that serves the queue, no waiter in it listens.
 func (m *machine) order(action *script.Script, o outcome, now int64) {
-	waited, waiting := line(m.before), line(o.fields)
+	waited, waiting := queued(m.before), queued(o.fields)
 	attentive := func(id string) bool {
 		client := m.attempts[id].client()
 		return m.listening[client] != nil && !slices.Contains(silent(o.fields), client) && patience(o.fields, id) > now
@@ -149,7 +148,7 @@ func (m *machine) order(action *script.Script, o outcome, now int64) {
 	heldBefore := recorded(m.before, now)
 	for id := range held {
 		entry := slices.Index(strings.Fields(o.fields["entries"]), id)
-		// Who leaves a lock taken is not granted it, also after its lease.
+		// An attempt that released a kept lock is not granted it, not even after its lease.
 		kept := holderOf(o.fields) == "%kept" || holderOf(o.fields) == "@%kept"
 		if heldBefore[id] != 0 || m.enters(id, waited, heldBefore, held) || entry > 0 || kept && entry == 0 {
 			continue
@@ -173,9 +172,8 @@ func (m *machine) order(action *script.Script, o outcome, now int64) {
 	}
 }
 
-// served says whether a step served the line: a request for the lock always
-// does, unless it is refused; giving it up does, if there was something to
-// give up and no other entry of the named owner remains.
+// served says whether a step served the queue. A request for the lock does, unless it is
+// refused. A release does, if there was a hold and no other entry of its owner remains.
 func (m *machine) served(action *script.Script, o outcome) bool {
 	switch action {
 	case script.Acquire:
@@ -192,8 +190,8 @@ func (m *machine) served(action *script.Script, o outcome) bool {
 	return false
 }
 
-// enters says whether an attempt may come in past the line: its named owner
-// holds, and held before or was let in from the line just now.
+// enters says whether an attempt need not wait in the queue: its owner holds the lock,
+// and held it before or was granted it from the queue just now.
 func (m *machine) enters(id string, waited []string, before, after map[string]int64) bool {
 	for other := range after {
 		a, b := m.attempts[id], m.attempts[other]
@@ -225,7 +223,7 @@ func (m *machine) known(rt *rapid.T) *attempt {
 	for _, h := range m.holds {
 		near = append(near, slices.Collect(maps.Keys(h.entries))...)
 	}
-	near = append(near, line(m.spec.Dump(key))...)
+	near = append(near, queued(m.spec.Dump(key))...)
 	slices.Sort(near)
 	all := slices.Sorted(maps.Keys(m.attempts))
 	if len(all) == 0 {
@@ -247,8 +245,8 @@ func owned(a *attempt, words ...any) []any {
 
 func (m *machine) ask(rt *rapid.T, a *attempt) {
 	patience := rapid.SampledFrom([]int64{0, 3000, 20_000, 60_000, 60_000}).Draw(rt, "patience")
-	if seated := slices.Contains(line(m.spec.Dump(key)), a.id); seated && patience == 0 {
-		patience = 3000 // who waits does not ask to be let alone
+	if waits := slices.Contains(queued(m.spec.Dump(key)), a.id); waits && patience == 0 {
+		patience = 3000 // a waiter does not ask for no position
 	}
 	answer := m.step(true, script.Acquire, owned(a, a.id, a.ttl, a.ttl+retention, a.want, patience, base)...)
 	m.refused(a, answer)
@@ -265,9 +263,8 @@ func (m *machine) refused(a *attempt, answer string) {
 func (m *machine) Acquire(rt *rapid.T) { m.ask(rt, m.fresh(rt)) }
 func (m *machine) Again(rt *rapid.T)   { m.ask(rt, m.known(rt)) }
 
-// AcquireFree and ReleaseIdle are what a request becomes that travels with
-// others. A copy that comes later does nothing and says so: it is not the
-// answer of once, and whoever sends it asks with acquire or release then.
+// AcquireFree and ReleaseIdle are what a request becomes in a batch. A later copy does
+// nothing and says so, unlike the first: the sender then asks with acquire or release.
 func (m *machine) AcquireFree(rt *rapid.T) {
 	a := m.fresh(rt)
 	a.want, a.owner = "x", ""
@@ -281,7 +278,7 @@ func (m *machine) ReleaseIdle(rt *rapid.T) {
 	switch {
 	case answer == "released 1":
 		m.ends(a.id)
-	case m.live(h, m.at) && h.mode == "x" && a.owner == "" && len(line(m.before)) == 0:
+	case m.live(h, m.at) && h.mode == "x" && a.owner == "" && len(queued(m.before)) == 0:
 		rt.Fatalf("%s held alone, and its release is answered %q", a.id, answer)
 	}
 }
@@ -310,7 +307,7 @@ func (m *machine) ReleaseAfter(rt *rapid.T) {
 	}
 	h := m.of(a.id)
 	if h != nil && h.mode != "x" {
-		rt.Skip("it has stepped down")
+		rt.Skip("it has downgraded")
 	}
 	least := rapid.SampledFrom([]int64{0, 1, 3000, 40_000}).Draw(rt, "least")
 	after := rapid.SampledFrom([]int64{0, 0, 2000, 20_000}).Draw(rt, "after")
@@ -320,7 +317,7 @@ func (m *machine) ReleaseAfter(rt *rapid.T) {
 	case answer[0] == "gone" && m.live(h, m.at):
 		rt.Fatalf("%s held and was told that it did not", a.id)
 	case answer[0] == "kept":
-		m.stay(a, m.at+number(answer[1]))
+		m.keep(a, m.at+number(answer[1]))
 	case answer[0] == "held" && h != nil:
 		h.expiry = max(h.expiry, m.at+after, min(m.at, h.token/1000)+least)
 	}
@@ -437,7 +434,7 @@ func (m *machine) Advance(rt *rapid.T) {
 	for _, expiry := range recorded(fields, m.now()) {
 		ends = append(ends, expiry-m.now())
 	}
-	for _, id := range line(fields) {
+	for _, id := range queued(fields) {
 		ends = append(ends, patience(fields, id)-m.now())
 	}
 	ends = slices.DeleteFunc(ends, func(ms int64) bool { return ms <= 0 })
@@ -447,7 +444,7 @@ func (m *machine) Advance(rt *rapid.T) {
 	m.advance(time.Duration(max(by+exact, 1)) * time.Millisecond)
 }
 
-// SetBack sets the server's clock back. What is over by then stays over, unless
+// SetBack sets the server's clock back. What is over by then remains over, unless
 // the record still has it: then it is held again.
 func (m *machine) SetBack(rt *rapid.T) {
 	by := rapid.SampledFrom([]time.Duration{3 * time.Second, 20 * time.Second}).Draw(rt, "back")

@@ -44,7 +44,7 @@ type hold struct {
 	kept    bool // given up: nobody believes in it, and nobody else is let in
 }
 
-// model follows who was told what, in server time.
+// model follows what each client was told, in server time.
 type model struct {
 	rt       *rapid.T
 	attempts map[string]*attempt
@@ -140,8 +140,8 @@ func (m *model) ends(id string) {
 	m.holds = slices.DeleteFunc(m.holds, func(h *hold) bool { return len(h.entries) == 0 })
 }
 
-// stay notes that an attempt gave the lock up, which stays taken until expiry.
-func (m *model) stay(a *attempt, expiry int64) {
+// keep notes that an attempt released the lock, which is kept until expiry.
+func (m *model) keep(a *attempt, expiry int64) {
 	if h := m.of(a.id); h != nil {
 		h.kept, h.expiry = true, expiry
 	}
@@ -172,8 +172,8 @@ func (m *model) check(o outcome, now int64) {
 	if o.fields != nil && o.life < 0 {
 		m.rt.Fatal("I2: the record lives for ever")
 	}
-	if place := watcher(o.fields); place != "" && o.fields["#"+place] == "" {
-		m.rt.Fatalf("I7: who looks when a push may be over unconfirmed has left place %s: %s", place, show(o.fields))
+	if position := watcher(o.fields); position != "" && o.fields["#"+position] == "" {
+		m.rt.Fatalf("I7: the waiter that is to poll has left position %s: %s", position, show(o.fields))
 	}
 	got, want := recorded(o.fields, now), map[string]int64{}
 	for _, h := range live {
@@ -217,15 +217,15 @@ func holderOf(fields map[string]string) string {
 	return words[2]
 }
 
-// line is who waits in a record, in order.
-func line(fields map[string]string) (ids []string) {
-	places := map[string]int64{}
+// queued is the attempts in the queue of a record, in order.
+func queued(fields map[string]string) (ids []string) {
+	positions := map[string]int64{}
 	for field, id := range fields {
-		if place, ok := strings.CutPrefix(field, "#"); ok {
-			places[id] = number(place)
+		if position, ok := strings.CutPrefix(field, "#"); ok {
+			positions[id] = number(position)
 		}
 	}
-	return slices.SortedFunc(maps.Keys(places), func(a, b string) int { return int(places[a] - places[b]) })
+	return slices.SortedFunc(maps.Keys(positions), func(a, b string) int { return int(positions[a] - positions[b]) })
 }
 
 // silent are the clients that did not confirm what was pushed to them.
@@ -238,14 +238,14 @@ func silent(fields map[string]string) (clients []string) {
 	return clients
 }
 
-// watcher is the place of the one who was told when to look, "" without one.
+// watcher is the position of the waiter that was told when to poll, "" without one.
 func watcher(fields map[string]string) string {
 	words := strings.Fields(fields["queue"])
 	if len(words) < 4 || !strings.HasPrefix(words[3], "~") {
 		return ""
 	}
-	_, place, _ := strings.Cut(words[3], ":")
-	return place
+	_, position, _ := strings.Cut(words[3], ":")
+	return position
 }
 
 func patience(fields map[string]string, id string) int64 {

@@ -42,9 +42,8 @@ func TestProtocol(t *testing.T) {
 	})
 }
 
-// Anybody who can reach the server may send anything: attempts that change
-// their minds, owners named like attempts, tokens of others. Both sides must
-// still agree.
+// Any client of the server may send anything: attempts with other arguments than before,
+// owners named like attempts, tokens of others. Both sides must still agree.
 func TestAnyArguments(t *testing.T) {
 	srv := newServer(t)
 	rapid.Check(t, func(rt *rapid.T) {

@@ -14,12 +14,13 @@ import (
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/store"
 	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // The clock of one server that a lease stands on is set forward past its end.
 func TestAServerWhoseClockWasSetForwardDoesNotGrantASecondTime(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		// The one whose clock can be set is among the three that the lease stands on.
+		// The server whose clock can be set is one of the three that the lease stands on.
 		addrs, ways := make([]string, 5), []*redistest.Proxy(nil)
 		for i, s := range w.servers {
 			if addrs[i] = s.Addr(); i == 0 || i == 1 {
@@ -29,8 +30,8 @@ func TestAServerWhoseClockWasSetForwardDoesNotGrantASecondTime(t *testing.T) {
 		}
 		a := w.clientOf(t, w.storeAt(t, ttl, timeout, addrs))
 		b := w.client(t)
-		h := &history{}
-		h.contend(t, 1, a, b)
+		h := harness.NewHistory(t)
+		contend(t, h, 1, a, b)
 		for _, way := range ways {
 			way.RefuseNew(true)
 			way.Cut()
@@ -40,15 +41,15 @@ func TestAServerWhoseClockWasSetForwardDoesNotGrantASecondTime(t *testing.T) {
 			return
 		}
 		w.servers[4].MoveClock(ahead + time.Hour)
-		redistest.Await(t, "the lock is to be had again", func() bool {
-			m, err := b.Mutex("x").TryLock(within(t))
+		redistest.Await(t, "the lock is granted again", func() bool {
+			m, err := b.Mutex("x").TryLock(harness.Within(t))
 			if err != nil {
 				return false
 			}
 			if l.Err() == nil {
 				t.Errorf("two holders, %d and %d", l.Token(), m.Token())
 			}
-			return m.Release(within(t)) == nil
+			return m.Release(harness.Within(t)) == nil
 		})
 	})
 }
@@ -58,15 +59,15 @@ func TestAServerWhoseClockWasSetForwardDoesNotGrantASecondTime(t *testing.T) {
 func TestACoordinatorThatAlwaysSaysHeldHasNoVeto(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		b := w.client(t)
-		h := &history{}
-		h.contend(t, 1, b)
-		coordinator := w.servers[majority.Order(key("x"), 5)[0]]
+		h := harness.NewHistory(t)
+		contend(t, h, 1, b)
+		coordinator := w.servers[majority.Order(harness.Key("x"), 5)[0]]
 		cfg := holdfast.Config{TTL: ttl, Prefix: redistest.Prefix()}
 		alone, err := holdfast.New(w.open(t, coordinator.Addr(), timeout), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = alone.Close(within(t)) })
+		t.Cleanup(func() { _ = alone.Close(harness.Within(t)) })
 		there := take(t, alone.Mutex("x"))
 		l := take(t, b.Mutex("x"))
 		if l == nil {
@@ -75,7 +76,7 @@ func TestACoordinatorThatAlwaysSaysHeldHasNoVeto(t *testing.T) {
 		if err := there.Err(); err != nil {
 			t.Errorf("it was had because the other lease ended: %v", err)
 		}
-		if err := l.Release(within(t)); err != nil {
+		if err := l.Release(harness.Within(t)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -85,8 +86,8 @@ func TestACoordinatorThatAlwaysSaysHeldHasNoVeto(t *testing.T) {
 func TestAServerThatDidNotAnswerJoinsTheLease(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		a := w.client(t)
-		h := &history{}
-		h.contend(t, 1, a)
+		h := harness.NewHistory(t)
+		contend(t, h, 1, a)
 		w.servers[1].Pause()
 		defer w.servers[1].Continue()
 		w.servers[2].Kill()
@@ -97,12 +98,12 @@ func TestAServerThatDidNotAnswerJoinsTheLease(t *testing.T) {
 		w.servers[1].Continue()
 		w.servers[2].Restart()
 		w.holding(t, l)
-		if err := l.Release(within(t)); err != nil {
+		if err := l.Release(harness.Within(t)); err != nil {
 			t.Error(err)
 		}
 		redistest.Await(t, "nobody holds", func() bool {
 			for _, s := range w.servers {
-				if record, _ := s.Do(t, "HGET", key("x"), "lock").(string); len(strings.Fields(record)) > 1 {
+				if record, _ := s.Do(t, "HGET", harness.Key("x"), "lock").(string); len(strings.Fields(record)) > 1 {
 					return false
 				}
 			}
@@ -142,7 +143,7 @@ func TestAQuorumOverRueidisIsOpenedWhileANodeIsDown(t *testing.T) {
 	}
 	w.servers[3].Restart()
 	w.holding(t, l)
-	if err := l.Release(within(t)); err != nil {
+	if err := l.Release(harness.Within(t)); err != nil {
 		t.Error(err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // Two servers die, come back empty, a third is stopped, and the clock of
@@ -20,8 +21,8 @@ func TestLocksOverFiveServersSurviveTheLossOfTwo(t *testing.T) {
 		a := w.client(t)
 		b := w.client(t)
 		c := w.client(t)
-		h := &history{}
-		h.contend(t, 10, a, b, c)
+		h := harness.NewHistory(t)
+		contend(t, h, 10, a, b, c)
 
 		held := take(t, c.Mutex("held"))
 		w.vouched(t, held)
@@ -29,34 +30,34 @@ func TestLocksOverFiveServersSurviveTheLossOfTwo(t *testing.T) {
 		w.vouched(t, held)
 		w.servers[0].Kill()
 		w.servers[1].Kill()
-		h.contend(t, 10, a, b, c)
+		contend(t, h, 10, a, b, c)
 		w.extend(t, held)
 		if err := held.Err(); err != nil {
 			t.Errorf("held over the loss of two: %v", err)
 		}
-		if _, err := a.Mutex("held").TryLock(within(t)); !errors.Is(err, holdfast.ErrHeld) {
+		if _, err := a.Mutex("held").TryLock(harness.Within(t)); !errors.Is(err, holdfast.ErrHeld) {
 			t.Errorf("a second client was told %v", err)
 		}
 
 		w.servers[0].Restart()
 		w.servers[1].Restart()
-		h.contend(t, 5, a, b, c)                            // they do not count yet
+		contend(t, h, 5, a, b, c)                           // they do not count yet
 		w.known(t, ttl+timeout, w.servers[0], w.servers[1]) // and from here on they do
 		w.vouched(t, held)
 		w.servers[2].Pause()
 		defer w.servers[2].Continue()
-		h.contend(t, 10, a, b, c)
+		contend(t, h, 10, a, b, c)
 		w.servers[3].Kill() // one stopped, one dead, two that were brought back
-		h.contend(t, 10, a, b, c)
+		contend(t, h, 10, a, b, c)
 		w.extend(t, held)
 		if err := held.Err(); err != nil {
 			t.Errorf("held by those that were brought back: %v", err)
 		}
-		if err := held.Release(within(t)); err != nil {
+		if err := held.Release(harness.Within(t)); err != nil {
 			t.Error(err)
 		}
-		if h.grants != 3*45 {
-			t.Errorf("%d grants", h.grants)
+		if h.Grants() != 3*45 {
+			t.Errorf("%d grants", h.Grants())
 		}
 	})
 }
@@ -64,13 +65,13 @@ func TestLocksOverFiveServersSurviveTheLossOfTwo(t *testing.T) {
 func TestWithoutAMajorityTheErrorNamesTheServers(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		a := w.client(t)
-		h := &history{}
-		h.contend(t, 1, a)
+		h := harness.NewHistory(t)
+		contend(t, h, 1, a)
 		w.servers[0].Kill()
 		w.servers[1].Kill()
 		w.servers[2].Pause()
 		defer w.servers[2].Continue()
-		_, err := a.Mutex("x").TryLock(within(t))
+		_, err := a.Mutex("x").TryLock(harness.Within(t))
 		var short *quorum.NoMajorityError
 		if !errors.As(err, &short) || short.Nodes != 5 {
 			t.Fatalf("error %v", err)
@@ -82,8 +83,8 @@ func TestWithoutAMajorityTheErrorNamesTheServers(t *testing.T) {
 		}
 		w.servers[2].Continue()
 		redistest.Await(t, "three are enough", func() bool {
-			l, err := a.Mutex("x").TryLock(within(t))
-			return err == nil && l.Release(within(t)) == nil
+			l, err := a.Mutex("x").TryLock(harness.Within(t))
+			return err == nil && l.Release(harness.Within(t)) == nil
 		})
 	})
 }
@@ -100,8 +101,8 @@ func TestAServerThatForgotDoesNotGrantASecondTime(t *testing.T) {
 		}
 		a := w.clientOf(t, w.storeAt(t, ttl, timeout, addrs))
 		b := w.client(t)
-		h := &history{}
-		h.contend(t, 1, a, b)
+		h := harness.NewHistory(t)
+		contend(t, h, 1, a, b)
 		w.known(t, ttl/5, w.servers[0]) // longer than a new quorum's
 		for _, way := range ways {      // it has the lock on three servers only
 			way.RefuseNew(true)
@@ -114,28 +115,28 @@ func TestAServerThatForgotDoesNotGrantASecondTime(t *testing.T) {
 		// What is left is three servers that know of no holder.
 		// A busy machine may leave one of them without an answer at first.
 		redistest.Await(t, "who comes next is told why there is no lock", func() bool {
-			m, err := b.Mutex("x").TryLock(within(t))
+			m, err := b.Mutex("x").TryLock(harness.Within(t))
 			if err != nil {
 				return strings.Contains(err.Error(), "lost its memory")
 			}
 			if l.Err() == nil {
 				t.Errorf("two holders, %d and %d", l.Token(), m.Token())
 			}
-			return m.Release(within(t)) == nil
+			return m.Release(harness.Within(t)) == nil
 		})
 		w.servers[0].Continue()
 		w.servers[1].Continue()
-		redistest.Await(t, "the lock is to be had again", func() bool {
-			m, err := b.Mutex("x").TryLock(within(t))
+		redistest.Await(t, "the lock is granted again", func() bool {
+			m, err := b.Mutex("x").TryLock(harness.Within(t))
 			if err != nil {
 				return false
 			}
 			if l.Err() == nil {
 				t.Error("two holders")
 			}
-			return m.Release(within(t)) == nil
+			return m.Release(harness.Within(t)) == nil
 		})
-		_ = l.Release(within(t))
+		_ = l.Release(harness.Within(t))
 	})
 }
 
@@ -155,14 +156,14 @@ func TestTheSameServerUnderTwoNamesIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close(within(t))
-		_, err = c.Mutex("x").Lock(within(t))
+		defer c.Close(harness.Within(t))
+		_, err = c.Mutex("x").Lock(harness.Within(t))
 		if !errors.Is(err, quorum.ErrSameServer) || !strings.Contains(err.Error(), w.servers[1].Addr()) ||
 			!strings.Contains(err.Error(), other) {
 			t.Errorf("error %v", err)
 		}
 		for _, s := range w.servers {
-			if got := s.Do(t, "EXISTS", key("x")); got != int64(0) {
+			if got := s.Do(t, "EXISTS", harness.Key("x")); got != int64(0) {
 				t.Error("taken all the same")
 			}
 		}

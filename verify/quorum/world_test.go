@@ -1,95 +1,50 @@
 package quorum_test
 
 import (
-	"context"
 	"errors"
-	"flag"
-	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/goredis"
-	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
-	"github.com/holdfast-go/holdfast/verify/internal/leaks"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if err := flag.Set("test.parallel", "4"); err != nil { // they wait most of the time
-		panic(err)
-	}
-	redis.SetLogger(quiet{}) // servers that are killed would be reported
-	leaks.Main(m)
+	harness.Program{Parallel: 4}.Main(m) // they wait most of the time
 }
-
-// quiet is a logger of go-redis.
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}
 
 const (
 	ttl     = 15 * time.Second
 	timeout = 2 * time.Second
 )
 
-// adapters make a store with one of the client libraries, which gives up no
-// earlier than after limit.
-var adapters = map[string]func(t testing.TB, addr string, limit time.Duration) store.Store{
-	"goredis": func(t testing.TB, addr string, limit time.Duration) store.Store {
-		rdb := redis.NewClient(&redis.Options{
-			Addr: addr, TLSConfig: redistest.TLS(),
-			DialTimeout: limit, ReadTimeout: limit, WriteTimeout: limit, PoolTimeout: limit,
-		})
-		t.Cleanup(func() { rdb.Close() })
-		return goredis.New(rdb)
-	},
-	"rueidis": func(t testing.TB, addr string, limit time.Duration) store.Store {
-		rdb, err := rueidis.NewClient(rueidis.ClientOption{
-			InitAddress: []string{addr}, TLSConfig: redistest.TLS(), DisableCache: true, ConnWriteTimeout: limit,
-			Dialer: net.Dialer{Timeout: limit},
-		})
-		if err != nil {
-			t.Fatalf("rueidis: %v", err)
-		}
-		t.Cleanup(rdb.Close)
-		return rueidisstore.New(rdb)
-	},
-}
-
 // world is five servers. The clock of the last is ahead.
 type world struct {
 	servers []*redistest.Server
-	open    func(t testing.TB, addr string, limit time.Duration) store.Store
+	adapter harness.Adapter
 }
 
 // each runs a test with each of the libraries, on servers of its own.
 func each(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Parallel()
-	for name, open := range adapters {
-		t.Run(name, func(t *testing.T) {
+	for _, a := range harness.Adapters {
+		t.Run(a.Name, func(t *testing.T) {
 			t.Parallel()
-			// storetest has keys of its own, and counts who listens no longer.
+			// storetest has keys of its own, and counts subscribers that have left.
 			shared := redistest.Allow("~storetest:*", "&storetest:*", "+unsubscribe")
 			fast := redistest.Start(t, redistest.Clock(), redistest.Needs("in a quorum"), shared)
 			servers := append(redistest.Primaries(t, 4, shared), fast)
 			servers[4].MoveClock(ahead)
-			test(t, &world{servers: servers, open: open})
+			test(t, &world{servers: servers, adapter: a})
 		})
 	}
 }
-
-// key is where a lock has its record.
-func key(name string) string { return redistest.Prefix() + ":{" + name + "}" }
 
 // ahead is by how much the last server's clock is ahead at first.
 const ahead = 40 * time.Second
@@ -101,6 +56,12 @@ func (w *world) store(t testing.TB, longest, limit time.Duration) *quorum.Store 
 		addrs[i] = s.Addr()
 	}
 	return w.storeAt(t, longest, limit, addrs)
+}
+
+// open makes a store on one server.
+func (w *world) open(t testing.TB, addr string, limit time.Duration) store.Store {
+	t.Helper()
+	return w.adapter.Server(t, addr, harness.Login{}, limit)
 }
 
 // storeAt is a store by ways to the servers that may not be the direct ones.
@@ -126,23 +87,8 @@ func (w *world) client(t testing.TB) *holdfast.Client {
 
 func (w *world) clientOf(t testing.TB, s *quorum.Store) *holdfast.Client {
 	t.Helper()
-	c, err := holdfast.New(s, holdfast.Config{TTL: ttl, Prefix: redistest.Prefix()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		c.Close(ctx)
-	})
+	c, _ := harness.Client(t, s, holdfast.Config{TTL: ttl})
 	return c
-}
-
-func within(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 // take locks m. It tries again, after a pause, where too few servers have
@@ -150,7 +96,7 @@ func within(t testing.TB) context.Context {
 // count. The answer is nil after an error.
 func take(t testing.TB, m *holdfast.Mutex) *holdfast.Lease {
 	t.Helper()
-	ctx := within(t)
+	ctx := harness.Within(t)
 	var before error
 	// Without the pause it would be thousands of tries a second, each on all
 	// servers: nobody else would get an answer in time.
@@ -191,11 +137,11 @@ func (w *world) known(t testing.TB, d time.Duration, servers ...*redistest.Serve
 func (w *world) holding(t testing.TB, l *holdfast.Lease) {
 	t.Helper()
 	redistest.Await(t, "all servers hold "+l.Name(), func() bool {
-		if err := l.Extend(within(t), ttl); err != nil && !errors.Is(err, holdfast.ErrUnknownOutcome) {
+		if err := l.Extend(harness.Within(t), ttl); err != nil && !errors.Is(err, holdfast.ErrUnknownOutcome) {
 			t.Fatal(err)
 		}
 		for _, s := range w.servers {
-			record, _ := s.Do(t, "HGET", key(l.Name()), "lock").(string)
+			record, _ := s.Do(t, "HGET", harness.Key(l.Name()), "lock").(string)
 			if len(strings.Fields(record)) < 3 { // free: its fence, if anything
 				return false
 			}
@@ -220,7 +166,7 @@ func (w *world) vouched(t testing.TB, l *holdfast.Lease) {
 func (w *world) extend(t testing.TB, l *holdfast.Lease) {
 	t.Helper()
 	redistest.Await(t, "the lease is renewed", func() bool {
-		err := l.Extend(within(t), ttl)
+		err := l.Extend(harness.Within(t), ttl)
 		if err != nil && !errors.Is(err, holdfast.ErrUnknownOutcome) {
 			t.Fatal(err)
 		}
@@ -228,17 +174,8 @@ func (w *world) extend(t testing.TB, l *holdfast.Lease) {
 	})
 }
 
-// history is what several clients saw of one lock.
-type history struct {
-	mu     sync.Mutex
-	inside int
-	last   uint64
-	grants int
-}
-
-// contend lets clients take and release the lock n times each, and asserts that
-// no two hold it and that tokens rise.
-func (h *history) contend(t *testing.T, n int, clients ...*holdfast.Client) {
+// contend makes clients acquire and release the lock n times each. All holds are part of h.
+func contend(t *testing.T, h *harness.History, n int, clients ...*holdfast.Client) {
 	t.Helper()
 	var all sync.WaitGroup
 	for _, c := range clients {
@@ -248,22 +185,8 @@ func (h *history) contend(t *testing.T, n int, clients ...*holdfast.Client) {
 				if l == nil {
 					return
 				}
-				h.mu.Lock()
-				if h.inside++; h.inside > 1 && l.Err() == nil {
-					t.Error("two holders")
-				}
-				if l.Token() <= h.last {
-					t.Errorf("token %d after %d", l.Token(), h.last)
-				}
-				h.last = l.Token()
-				h.grants++
-				h.mu.Unlock()
-				h.mu.Lock()
-				h.inside--
-				h.mu.Unlock()
-				if err := l.Release(within(t)); err != nil {
-					t.Errorf("release: %v", err)
-				}
+				h.Hold(l)
+				harness.Release(t, l)
 			}
 		})
 	}

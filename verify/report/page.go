@@ -27,7 +27,7 @@ type view struct {
 	Checks    []checkView
 	Slowest   []gapView
 	Timelines []timeline
-	Grid      [][]string // how often two faults were about at one time
+	Grid      [][]string // how often two faults were active at the same time
 	Letters   string     // why some are not
 }
 

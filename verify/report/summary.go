@@ -110,12 +110,13 @@ func every(Entry) bool { return true }
 // Summary is a record as a page in Markdown.
 func Summary(record []Entry) string {
 	var b strings.Builder
-	b.WriteString("# The record\n\nWritten by `holdfast verify --summary`, of rounds that were added one by one. " +
-		"`make track-record DURATION=60m` adds to it, and `holdfast verify --topology NAME --seed SEED` with the " +
-		"flags of `RECORDFLAGS` in the Makefile begins one round again. Minutes are those of all rounds in sum: the " +
-		"topologies run at the same time. [faults.md](faults.md) says what a round is.\n\n" +
+	b.WriteString("# The record\n\n`holdfast verify --summary` writes this page from the recorded rounds. " +
+		"[faults.md](faults.md) says what a round is.\n\n" +
+		"`make track-record DURATION=60m` adds rounds. To repeat one round, run " +
+		"`holdfast verify --topology NAME --seed SEED` with the flags of `RECORDFLAGS` in the Makefile. " +
+		"Minutes are the sum over all rounds; the topologies run at the same time.\n\n" +
 		"| topology | rounds, minutes | acquisitions | a second | faults | a minute" +
-		" | at one time with another | threes | possible pairs that were there" +
+		" | with another fault | with two others | possible pairs that occurred" +
 		" | rounds with violations | explained |\n" +
 		"|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, topology := range fault.Topologies() {
@@ -125,24 +126,36 @@ func Summary(record []Entry) string {
 	}
 	all := sum(record, every)
 	b.WriteString(all.row("in all"))
-	fmt.Fprintf(&b, "\nFaults by kind: %s.\n", list(counts(all.kinds, nil)))
-	fmt.Fprintf(&b, "\nRequests that servers refused, by fault: %s.\n", list(counts(all.refused, nil)))
+	b.WriteString(tally("fault", "times", all.kinds) + tally("fault", "requests that servers refused", all.refused))
 	if all.failed > 0 {
-		fmt.Fprintf(&b, "\nRounds that came to no end, and of which nothing is counted: %d.\n", all.failed)
+		fmt.Fprintf(&b, "\nRounds that did not end, which count for nothing: %d.\n", all.failed)
 	}
 	for _, e := range record {
 		if len(e.Violations) > 0 {
-			fmt.Fprintf(&b, "\n- %s, %s, seed %d. **%s**\n  - %s\n", e.At.Format(time.DateOnly), e.Topology, e.Seed,
-				orOpen(e.Explained), strings.Join(e.Violations, "\n  - "))
+			fmt.Fprintf(&b, "\n- %s, %s, seed %d. **%s**\n  - %s.\n", e.At.Format(time.DateOnly), e.Topology, e.Seed,
+				orOpen(e.Explained), strings.Join(e.Violations, ".\n  - "))
 		}
 	}
 	b.WriteString(servers(record) + recoveries(record) + all.checks())
-	b.WriteString("\n## Pairs\n\nHow often two faults were about at one time. The columns are the rows' numbers. " +
-		"A dot: never yet. A letter: it cannot be, see below the table.\n")
+	b.WriteString("\n## Pairs\n\nHow often two faults were active at the same time. A column has the number of its " +
+		"row. A dot: never yet. A letter: the pair is impossible, and the reason is below the table.\n")
 	for _, topology := range fault.Topologies() {
 		if t := sum(record, of(topology)); t.rounds > 0 {
 			fmt.Fprintf(&b, "\n### %s\n\n%s", topology, Matrix(t.drawn, t.pairs))
 		}
+	}
+	return b.String()
+}
+
+// tally is a table of how often things happened, the most frequent first.
+func tally(what, times string, by map[string]int) string {
+	if len(by) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n| %s | %s |\n|---|---|\n", what, times)
+	for _, c := range counts(by, nil) {
+		fmt.Fprintf(&b, "| %s | %d |\n", c.Name, c.N)
 	}
 	return b.String()
 }
@@ -175,8 +188,8 @@ func servers(record []Entry) string {
 // recoveries is how long locks stood still after faults.
 func recoveries(record []Entry) string {
 	var text strings.Builder
-	text.WriteString("\n## Recovery\n\nFrom the end of a fault until each lock that several want was had again. " +
-		"Faults that were followed by another before that are left out.\n\n" +
+	text.WriteString("\n## Recovery\n\nThe time from the end of a fault until each contended lock was granted again. " +
+		"It leaves out faults that another fault followed before that.\n\n" +
 		"| topology | faults | p50 | p99 | longest |\n|---|---|---|---|---|\n")
 	for _, topology := range fault.Topologies() {
 		took := sum(record, of(topology)).recoveries
@@ -192,8 +205,8 @@ func recoveries(record []Entry) string {
 // checks is what was looked at.
 func (t *total) checks() string {
 	var text strings.Builder
-	text.WriteString("\n## Checks\n\nExcused is what is not promised under the fault that was about: " +
-		"see [faults.md](faults.md).\n\n| check | examined | excused |\n|---|---|---|\n")
+	text.WriteString("\n## Checks\n\nExcused are findings that the library does not promise to avoid under the " +
+		"active fault: see [faults.md](faults.md).\n\n| check | examined | excused |\n|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(t.examined)) {
 		fmt.Fprintf(&text, "| %s | %d | %d |\n", name, t.examined[name], t.excused[name])
 	}

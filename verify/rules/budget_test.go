@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // requests counts the commands that clients sent since the last ResetStats,
@@ -17,7 +18,7 @@ func (w *world) requests(t *testing.T) int64 {
 	t.Helper()
 	calls := w.CommandCalls(t)
 	n := calls["evalsha"] + calls["eval"] + calls["subscribe"] + calls["unsubscribe"]
-	if w.adapter != "rueidis" {
+	if w.adapter.Name != "rueidis" {
 		n += calls["ping"]
 	}
 	return n
@@ -29,16 +30,16 @@ func TestAHeldLockIsQuiet(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c, seen := w.local(t, holdfast.Config{TTL: 2400 * time.Millisecond})
 		w.warm(t, c)
-		l := lock(t, c.Mutex("x"))
+		l := harness.Lock(t, c.Mutex("x"))
 		w.ResetStats(t)
 		const renewals = 3 // a whole lease
 		for range renewals {
-			seen.renewed(t, "x")
+			seen.Renewed(t, "x")
 		}
 		if n := w.requests(t); n > renewals+1 {
 			t.Errorf("%d requests for %d renewals: %v", n, renewals, w.CommandCalls(t))
 		}
-		release(t, l)
+		harness.Release(t, l)
 	})
 }
 
@@ -50,7 +51,7 @@ func TestAnUncontendedLockIsTwoRequests(t *testing.T) {
 		w.ResetStats(t)
 		const rounds = 50
 		for range rounds {
-			release(t, lock(t, c.Mutex("x")))
+			harness.Release(t, harness.Lock(t, c.Mutex("x")))
 		}
 		if n := w.requests(t); n != 2*rounds {
 			t.Errorf("%d rounds took %d requests: %v", rounds, n, w.CommandCalls(t))
@@ -66,22 +67,22 @@ func TestIdleWaitersAreQuiet(t *testing.T) {
 		const waiters = 100
 		holder, seen := w.local(t, holdfast.Config{TTL: 12 * time.Second})
 		w.warm(t, holder)
-		store := w.open(t, w.Addr(), login{})
-		l := lock(t, holder.Mutex("x"))
-		got := queue(t, waiters, func() (*holdfast.Client, *watch) {
-			return on(t, store, holdfast.Config{TTL: 12 * time.Second})
+		store := w.open(t, harness.Login{})
+		l := harness.Lock(t, holder.Mutex("x"))
+		got := queue(t, waiters, func() (*holdfast.Client, *harness.Watch) {
+			return harness.Client(t, store, holdfast.Config{TTL: 12 * time.Second})
 		})
 		w.ResetStats(t)
 		start := time.Now()
-		seen.renewed(t, "x") // 4 s after the one before
-		seen.renewed(t, "x")
+		seen.Renewed(t, "x") // 4 s after the one before
+		seen.Renewed(t, "x")
 		span := time.Since(start)
 		if n := w.requests(t); float64(n) > 10*span.Seconds() {
 			t.Errorf("%d waiters: %d requests in %v: %v", waiters, n, span, w.CommandCalls(t))
 		}
-		release(t, l)
+		harness.Release(t, l)
 		for _, c := range got {
-			release(t, granted(t, c))
+			harness.Release(t, harness.Granted(t, c))
 		}
 	})
 }
@@ -95,13 +96,13 @@ func TestRenewalsTravelTogether(t *testing.T) {
 		w.warm(t, c)
 		var held []*holdfast.Lease
 		for i := range leases {
-			held = append(held, lock(t, c.Mutex(fmt.Sprint("x", i))))
+			held = append(held, harness.Lock(t, c.Mutex(fmt.Sprint("x", i))))
 		}
 		last := fmt.Sprint("x", leases-1)
-		seen.renewed(t, last)
+		seen.Renewed(t, last)
 		w.ResetStats(t)
-		seen.renewed(t, last)
-		renewals := len(seen.of(holdfast.EventRenew, ""))
+		seen.Renewed(t, last)
+		renewals := len(seen.Of(holdfast.EventRenew, ""))
 		if n := w.requests(t); n > leases/10 {
 			t.Errorf("%d leases took %d requests to renew (%d renewals): %v", leases, n, renewals, w.CommandCalls(t))
 		}

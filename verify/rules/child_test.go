@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
-	"github.com/holdfast-go/holdfast/verify/internal/child"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // The environment that turns the test binary into a process of its own that
@@ -30,22 +30,23 @@ const (
 	envUses = "HOLDFAST_RULES_USES" // rueidis; else go-redis
 )
 
-// child locks, says so, and obeys what its standard input says until that
-// ends. It says:
+// obey is the child: it locks, says so, and obeys its standard input until that ends.
+// It says:
 //
 //	client ID       before it asks for the lock
 //	held TOKEN      when it has it
 //	ended CAUSE     when its lease is over
 //	write TOKEN     asked to "write": it goes on as if it held the lock
 //	released ERROR  asked to "release"
-func obey(name string) int {
+func obey() error {
+	name := os.Getenv(envRole)
 	ttl, err := time.ParseDuration(os.Getenv(envTTL))
 	if err != nil {
-		return 2
+		return err
 	}
 	s, err := childStore(os.Getenv(envAddr))
 	if err != nil {
-		return 2
+		return err
 	}
 	cfg := holdfast.Config{TTL: ttl, Prefix: redistest.Prefix()}
 	if os.Getenv(envKind) == "crowd" {
@@ -53,7 +54,7 @@ func obey(name string) int {
 	}
 	c, err := holdfast.New(s, cfg)
 	if err != nil {
-		return 2
+		return err
 	}
 	fmt.Println("client", c.ID())
 	switch os.Getenv(envKind) {
@@ -69,7 +70,7 @@ func obey(name string) int {
 		}
 		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		}
-		return 0
+		return nil
 	}
 	take := c.Mutex(name).Lock
 	if lock, reads := strings.CutPrefix(name, "read:"); reads {
@@ -77,8 +78,7 @@ func obey(name string) int {
 	}
 	l, err := take(context.Background())
 	if err != nil {
-		fmt.Println("failed", err)
-		return 1
+		return err
 	}
 	fmt.Println("held", l.Token())
 	context.AfterFunc(l.Context(), func() { fmt.Println("ended", context.Cause(l.Context())) })
@@ -90,7 +90,7 @@ func obey(name string) int {
 			fmt.Println("released", l.Release(context.Background()))
 		}
 	}
-	return 0
+	return nil
 }
 
 // crowd is how many of one process wait for one lock.
@@ -111,20 +111,19 @@ func childStore(addr string) (store.Store, error) {
 }
 
 // leadingChild leads until its standard input ends.
-func leadingChild(c *holdfast.Client, name string) int {
+func leadingChild(c *holdfast.Client, name string) error {
 	lead, err := c.Election(name).Campaign(context.Background(), "the child")
 	if err != nil {
-		fmt.Println("failed", err)
-		return 1
+		return err
 	}
 	fmt.Println("held", lead.Term())
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 	}
-	return 0
+	return nil
 }
 
 // jobChild runs a job of one hour until its standard input ends.
-func jobChild(c *holdfast.Client, name string) int {
+func jobChild(c *holdfast.Client, name string) error {
 	_, err := c.Periodic(name, time.Hour).Do(context.Background(), func(context.Context) error {
 		fmt.Println("held 1")
 		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
@@ -132,18 +131,18 @@ func jobChild(c *holdfast.Client, name string) int {
 		return nil
 	})
 	fmt.Println("failed", err)
-	return 0
+	return nil
 }
 
 // start runs a child that wants the named lock. It ends with the test, and
 // with this process.
-func start(t *testing.T, addr, name string, ttl time.Duration) *child.Process {
+func start(t *testing.T, addr, name string, ttl time.Duration) *harness.Child {
 	t.Helper()
 	return startKind(t, addr, "", name, ttl)
 }
 
-func startKind(t *testing.T, addr, kind, name string, ttl time.Duration, env ...string) *child.Process {
+func startKind(t *testing.T, addr, kind, name string, ttl time.Duration, env ...string) *harness.Child {
 	t.Helper()
-	return child.Start(t, append(env,
+	return harness.StartChild(t, append(env,
 		envRole+"="+name, envAddr+"="+addr, envTTL+"="+ttl.String(), envKind+"="+kind)...)
 }

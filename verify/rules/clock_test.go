@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // Rule 2. A client's clock decides nothing: no request carries its time. What
@@ -29,7 +30,7 @@ func TestNoRequestCarriesAClocksTime(t *testing.T) {
 				mu.Unlock()
 			}
 		})
-		cfg := holdfast.Config{TTL: time.Second, MaxLocalHandOvers: -1}
+		cfg := holdfast.Config{TTL: 3 * time.Second, MaxLocalHandOvers: -1}
 		a, seenA := w.client(t, proxy.Addr(), cfg)
 		b, seenB := w.client(t, proxy.Addr(), cfg)
 		given := map[string]bool{}
@@ -37,29 +38,29 @@ func TestNoRequestCarriesAClocksTime(t *testing.T) {
 			given[strconv.FormatUint(l.Token()>>10, 10)] = true
 			return l
 		}
-		l := note(lock(t, a.Mutex("x")))
-		got := locking(within(t), b.Mutex("x"))
-		seenB.await(t, holdfast.EventWait, "x", 1)
-		seenA.renewed(t, "x")
-		seenB.await(t, holdfast.EventWake, "x", 1) // a poll
-		ctx, cancel := context.WithCancel(within(t))
-		left := locking(ctx, a.Mutex("x", holdfast.MaxWait(time.Hour)))
-		seenA.await(t, holdfast.EventWait, "x", 1)
+		l := note(harness.Lock(t, a.Mutex("x")))
+		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
+		seenB.Await(t, holdfast.EventWait, "x", 1)
+		seenA.Renewed(t, "x")
+		seenB.Await(t, holdfast.EventWake, "x", 1) // a poll
+		ctx, cancel := context.WithCancel(harness.Within(t))
+		left := harness.Acquiring(ctx, a.Mutex("x", holdfast.MaxWait(time.Hour)).Lock)
+		seenA.Await(t, holdfast.EventWait, "x", 1)
 		cancel()
-		if o := redistest.Next(t, "Lock", left); !errors.Is(o.err, context.Canceled) {
-			t.Errorf("Lock: %v", o.err)
+		if o := redistest.Next(t, "Lock", left); !errors.Is(o.Err, context.Canceled) {
+			t.Errorf("Lock: %v", o.Err)
 		}
-		if err := l.Extend(within(t), 2*time.Second); err != nil {
+		if err := l.Extend(harness.Within(t), 5*time.Second); err != nil {
 			t.Error(err)
 		}
 		state(t, a, "x")
-		release(t, l)
-		l = note(granted(t, got))
-		if err := l.ReleaseAfter(within(t), 100*time.Millisecond); err != nil {
+		harness.Release(t, l)
+		l = note(harness.Granted(t, got))
+		if err := l.ReleaseAfter(harness.Within(t), 100*time.Millisecond); err != nil {
 			t.Error(err)
 		}
-		a.Evict(within(t), "x", holdfast.Eviction{By: "test", Reason: "test"})
-		redistest.Await(t, "who waits no more has left", func() bool { return len(state(t, a, "x").Waiters) == 0 })
+		a.Evict(harness.Within(t), "x", holdfast.Eviction{By: "test", Reason: "test"})
+		redistest.Await(t, "the waiter has left", func() bool { return len(state(t, a, "x").Waiters) == 0 })
 
 		mu.Lock()
 		defer mu.Unlock()

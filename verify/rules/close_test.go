@@ -12,14 +12,15 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // inTurn is each, one client after the other: for tests that look at all
 // goroutines of the process.
 func inTurn(t *testing.T, test func(t *testing.T, w *world)) {
-	for _, a := range adapters {
-		t.Run(a.name, func(t *testing.T) {
-			test(t, &world{Server: redistest.Start(t), adapter: a.name, open: a.open})
+	for _, a := range harness.Adapters {
+		t.Run(a.Name, func(t *testing.T) {
+			test(t, &world{redistest.Start(t), a})
 		})
 	}
 }
@@ -42,38 +43,40 @@ func nothingRuns(t *testing.T) {
 
 // busy makes a client that holds some locks and waits for others, inside the
 // process and at the server.
-func busy(t *testing.T, w *world, addr string) (c *holdfast.Client, held []*holdfast.Lease, waits []<-chan outcome) {
+func busy(
+	t *testing.T, w *world, addr string,
+) (c *holdfast.Client, held []*holdfast.Lease, waits []<-chan harness.Outcome) {
 	t.Helper()
 	c, seen := w.client(t, addr, holdfast.Config{TTL: time.Minute, RequestTimeout: 3 * time.Second})
 	for _, name := range []string{"a", "b", "c"} {
-		held = append(held, lock(t, c.Mutex(name)))
+		held = append(held, harness.Lock(t, c.Mutex(name)))
 	}
-	// Somebody holds others, who is no client of the library: only c runs.
-	store := w.open(t, w.Addr(), login{})
+	// Requests straight to the store hold the others: c is the only client that runs.
+	store := w.open(t, harness.Login{})
 	for _, name := range []string{"x", "y"} {
 		run(t, store, script.Acquire, []string{wire.Key(redistest.Prefix(), name)},
 			"other/1", "60000", "61000", "x", "0", pushes)
 	}
 	for i, name := range []string{"a", "x", "x", "y"} {
-		waits = append(waits, locking(within(t), c.Mutex(name)))
-		seen.await(t, holdfast.EventWait, "", i+1)
+		waits = append(waits, harness.Acquiring(harness.Within(t), c.Mutex(name).Lock))
+		seen.Await(t, holdfast.EventWait, "", i+1)
 	}
 	return c, held, waits
 }
 
-func ended(t *testing.T, held []*holdfast.Lease, waits []<-chan outcome) {
+func ended(t *testing.T, held []*holdfast.Lease, waits []<-chan harness.Outcome) {
 	t.Helper()
 	for _, l := range held {
 		if !errors.Is(context.Cause(l.Context()), holdfast.ErrClosed) || !errors.Is(l.Err(), holdfast.ErrClosed) {
 			t.Errorf("a lease ended by %v", context.Cause(l.Context()))
 		}
-		if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrClosed) {
+		if err := l.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrClosed) {
 			t.Errorf("Release after Close: %v", err)
 		}
 	}
 	for _, c := range waits {
-		if o := redistest.Next(t, "Lock", c); !errors.Is(o.err, holdfast.ErrClosed) {
-			t.Errorf("a waiter's Lock: %v", o.err)
+		if o := redistest.Next(t, "Lock", c); !errors.Is(o.Err, holdfast.ErrClosed) {
+			t.Errorf("a waiter's Lock: %v", o.Err)
 		}
 	}
 }
@@ -85,7 +88,7 @@ func TestCloseReleasesAndEndsEverything(t *testing.T) {
 		watcher, _ := w.local(t, holdfast.Config{})
 		state(t, watcher, "a") // connects
 		c, held, waits := busy(t, w, w.Addr())
-		if err := c.Close(within(t)); err != nil {
+		if err := c.Close(harness.Within(t)); err != nil {
 			t.Errorf("Close: %v", err)
 		}
 		// What remains in the stacks is the test's other clients, which are idle.
@@ -96,13 +99,13 @@ func TestCloseReleasesAndEndsEverything(t *testing.T) {
 				t.Errorf("after Close: %+v", s)
 			}
 		}
-		if _, err := c.Mutex("x").Lock(within(t)); !errors.Is(err, holdfast.ErrClosed) {
+		if _, err := c.Mutex("x").Lock(harness.Within(t)); !errors.Is(err, holdfast.ErrClosed) {
 			t.Errorf("Lock: %v", err)
 		}
-		if _, err := c.Inspect(within(t), "x"); !errors.Is(err, holdfast.ErrClosed) {
+		if _, err := c.Inspect(harness.Within(t), "x"); !errors.Is(err, holdfast.ErrClosed) {
 			t.Errorf("Inspect: %v", err)
 		}
-		if err := c.Close(within(t)); err != nil {
+		if err := c.Close(harness.Within(t)); err != nil {
 			t.Errorf("the second Close: %v", err)
 		}
 		if n := w.listeners(t, c); n != 0 {

@@ -8,45 +8,47 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // Kind 1. Two processes do one work under a name: both are in, others are not,
 // and the lock is free when the last one has left.
 func TestANamedOwnerEntersAndLeavesFromSeveralProcesses(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		cfg := holdfast.Config{TTL: 1500 * time.Millisecond}
+		cfg := holdfast.Config{TTL: 3 * time.Second}
 		a, seenA := w.local(t, cfg)
 		b, seenB := w.local(t, cfg)
 		c, seenC := w.local(t, cfg)
 		order := holdfast.Owner("order/42 {a}")
-		first := lock(t, a.Mutex("x", order))
-		second := lock(t, b.Mutex("x", order))
+		first := harness.Lock(t, a.Mutex("x", order))
+		second := harness.Lock(t, b.Mutex("x", order))
 		if first.Token() != second.Token() {
 			t.Errorf("tokens %d and %d of one hold", first.Token(), second.Token())
 		}
 		stranger := c.Mutex("x", holdfast.Owner("order/43"))
-		if n, err := stranger.HoldCount(within(t)); n != 0 || !errors.Is(err, holdfast.ErrHeldByOther) {
+		if n, err := stranger.HoldCount(harness.Within(t)); n != 0 || !errors.Is(err, holdfast.ErrHeldByOther) {
 			t.Errorf("a stranger's count is %d (%v)", n, err)
 		}
-		if n, err := c.Mutex("x", order).HoldCount(within(t)); n != 2 || err != nil {
+		if n, err := c.Mutex("x", order).HoldCount(harness.Within(t)); n != 2 || err != nil {
 			t.Errorf("the owner's count is %d (%v)", n, err)
 		}
-		got := locking(within(t), stranger)
-		seenC.await(t, holdfast.EventWait, "x", 1)
-		seenA.renewed(t, "x")
-		seenB.renewed(t, "x")
-		release(t, first)
-		seenB.renewed(t, "x")
-		if h, err := stranger.Holder(within(t)); err != nil || h == nil || h.Owner != "order/42 {a}" || h.Entries != 1 {
+		got := harness.Acquiring(harness.Within(t), stranger.Lock)
+		seenC.Await(t, holdfast.EventWait, "x", 1)
+		seenA.Renewed(t, "x")
+		seenB.Renewed(t, "x")
+		harness.Release(t, first)
+		seenB.Renewed(t, "x")
+		h, err := stranger.Holder(harness.Within(t))
+		if err != nil || h == nil || h.Owner != "order/42 {a}" || h.Entries != 1 {
 			t.Errorf("the holder is %+v (%v)", h, err)
 		}
-		release(t, second)
-		next := granted(t, got)
+		harness.Release(t, second)
+		next := harness.Granted(t, got)
 		if next.Token() <= first.Token() {
 			t.Errorf("token %d after %d", next.Token(), first.Token())
 		}
-		release(t, next)
-		if held, err := stranger.IsHeld(within(t)); held || err != nil {
+		harness.Release(t, next)
+		if held, err := stranger.IsHeld(harness.Within(t)); held || err != nil {
 			t.Errorf("held: %v (%v)", held, err)
 		}
 	})
@@ -64,7 +66,7 @@ func TestTwoOwnersNeverMix(t *testing.T) {
 			for _, name := range []string{"alice", "alice", "bob", "bob"} {
 				all.Go(func() {
 					for range 15 {
-						l, err := c.Mutex("x", holdfast.Owner(name)).Lock(within(t))
+						l, err := c.Mutex("x", holdfast.Owner(name)).Lock(harness.Within(t))
 						if err != nil {
 							t.Error(err)
 							return
@@ -78,7 +80,7 @@ func TestTwoOwnersNeverMix(t *testing.T) {
 						mu.Lock()
 						inside[name]--
 						mu.Unlock()
-						if err := l.Release(within(t)); err != nil {
+						if err := l.Release(harness.Within(t)); err != nil {
 							t.Error(err)
 						}
 					}
@@ -93,61 +95,61 @@ func TestTwoOwnersNeverMix(t *testing.T) {
 	})
 }
 
-// Kind 1. Who has lost a lock is told whether somebody else has it.
+// Kind 1. A client that has lost a lock learns whether another client has it.
 func TestNotHeldIsToldApartFromNotYours(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		a, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		b, _ := w.local(t, holdfast.Config{TTL: time.Minute})
-		l := lock(t, a.Mutex("x"))
-		w.Do(t, "DEL", record("x"))
-		err := l.Release(within(t))
+		l := harness.Lock(t, a.Mutex("x"))
+		w.Do(t, "DEL", harness.Key("x"))
+		err := l.Release(harness.Within(t))
 		if !errors.Is(err, holdfast.ErrNotHeld) || errors.Is(err, holdfast.ErrHeldByOther) {
 			t.Errorf("nobody has it: %v", err)
 		}
-		l = lock(t, a.Mutex("x", holdfast.Owner("alice")))
-		w.Do(t, "DEL", record("x"))
-		other := lock(t, b.Mutex("x", holdfast.Owner("bob")))
-		err = l.Release(within(t))
+		l = harness.Lock(t, a.Mutex("x", holdfast.Owner("alice")))
+		w.Do(t, "DEL", harness.Key("x"))
+		other := harness.Lock(t, b.Mutex("x", holdfast.Owner("bob")))
+		err = l.Release(harness.Within(t))
 		if !errors.Is(err, holdfast.ErrNotHeld) || !errors.Is(err, holdfast.ErrHeldByOther) {
 			t.Errorf("another has it: %v", err)
 		}
-		release(t, other)
+		harness.Release(t, other)
 	})
 }
 
-// Kind 6. A lock that is released early stays taken until its least time has
-// passed since the grant, and then goes to who waits: not when its lease of a
-// minute would have ended.
-func TestALockStaysTakenForItsLeastTime(t *testing.T) {
+// Kind 6. A lock that is released early is kept until its minimum time has passed since
+// the grant. Then it goes to the waiter, and not when its lease of a minute would have
+// expired.
+func TestALockIsKeptForItsMinimumTime(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const least = 700 * time.Millisecond
 		a, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
 		before := time.Now()
-		l := lock(t, a.Mutex("x", holdfast.MinHold(least)))
-		got := locking(within(t), b.Mutex("x"))
-		seen.await(t, holdfast.EventWait, "x", 1)
-		release(t, l)
+		l := harness.Lock(t, a.Mutex("x", holdfast.MinHold(least)))
+		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
+		seen.Await(t, holdfast.EventWait, "x", 1)
+		harness.Release(t, l)
 		s := state(t, b, "x")
 		if len(s.Holders) == 1 && (!s.Holders[0].Released || s.Holders[0].Remaining > least) {
 			t.Errorf("the holder is %+v", s.Holders)
 		}
 		o := redistest.Next(t, "Lock", got)
-		if o.err != nil {
-			t.Fatal(o.err)
+		if o.Err != nil {
+			t.Fatal(o.Err)
 		}
-		if free := o.at.Sub(before); free < least {
+		if free := o.At.Sub(before); free < least {
 			t.Errorf("let in after %v", free)
 		}
-		if e := seen.await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakePoll {
+		if e := seen.Await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakePoll {
 			t.Errorf("the grant came by %v", e.Wake)
 		}
-		release(t, o.lease)
+		harness.Release(t, o.Lease)
 	})
 }
 
-// Kind 6. A lease that has lasted as long as it may is over, and the next in
-// line follows though the holder goes on for ever.
+// Kind 6. A lease ends at its maximum time, and the next waiter gets the lock although the
+// holder goes on for ever.
 func TestAHoldThatLastsTooLongIsOver(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		a, _ := w.local(t, holdfast.Config{TTL: 2 * time.Second})
@@ -155,18 +157,18 @@ func TestAHoldThatLastsTooLongIsOver(t *testing.T) {
 		for name, option := range map[string]holdfast.Option{
 			"time": holdfast.MaxHold(4 * time.Second), "renewals": holdfast.MaxRenewals(2),
 		} {
-			l := lock(t, a.Mutex(name, option))
-			got := locking(within(t), b.Mutex(name))
-			seen.await(t, holdfast.EventWait, name, 1)
-			lost(t, l, holdfast.LossLimit)
-			next := granted(t, got)
-			if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
+			l := harness.Lock(t, a.Mutex(name, option))
+			got := harness.Acquiring(harness.Within(t), b.Mutex(name).Lock)
+			seen.Await(t, holdfast.EventWait, name, 1)
+			harness.Lost(t, l, holdfast.LossLimit)
+			next := harness.Granted(t, got)
+			if err := l.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
 				t.Errorf("Release: %v", err)
 			}
 			if next.Err() != nil || next.Token() <= l.Token() {
 				t.Errorf("the next lease: %v, token %d after %d", next.Err(), next.Token(), l.Token())
 			}
-			release(t, next)
+			harness.Release(t, next)
 		}
 	})
 }
@@ -184,7 +186,7 @@ func TestEnteringAgainCostsNoRequest(t *testing.T) {
 		} {
 			m := c.Mutex(name, option)
 			w.ResetStats(t)
-			first := lock(t, m)
+			first := harness.Lock(t, m)
 			second, err := m.Lock(first.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -193,37 +195,37 @@ func TestEnteringAgainCostsNoRequest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			release(t, first)
+			harness.Release(t, first)
 			if n := w.requests(t); n != 1 {
 				t.Errorf("%s: three entries took %d requests: %v", name, n, w.CommandCalls(t))
 			}
 			if n, err := m.HoldCount(third.Context()); n != 2 || err != nil {
 				t.Errorf("%s: the count is %d (%v)", name, n, err)
 			}
-			got := locking(within(t), other.Mutex(name))
-			seen.await(t, holdfast.EventWait, name, 1)
-			release(t, third)
+			got := harness.Acquiring(harness.Within(t), other.Mutex(name).Lock)
+			seen.Await(t, holdfast.EventWait, name, 1)
+			harness.Release(t, third)
 			if second.Err() != nil || second.HoldCount() != 1 || len(got) > 0 {
 				t.Errorf("%s: the last one in: %v, %d entries", name, second.Err(), second.HoldCount())
 			}
-			release(t, second)
-			next := granted(t, got)
-			seen.await(t, holdfast.EventRenew, name, 1) // the push is confirmed: no request of it comes later
-			release(t, next)
+			harness.Release(t, second)
+			next := harness.Granted(t, got)
+			seen.Await(t, holdfast.EventRenew, name, 1) // the push is confirmed: no request of it comes later
+			harness.Release(t, next)
 		}
 	})
 }
 
-// Kind 5. Who tries leaves nothing at the server between two tries.
+// Kind 5. An attempt that only tries leaves nothing at the server between two tries.
 func TestTriesAreRequestsAndNothingElse(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		other, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		w.warm(t, c)
 		w.warm(t, other)
-		l := lock(t, other.Mutex("x"))
+		l := harness.Lock(t, other.Mutex("x"))
 		w.ResetStats(t)
-		_, err := c.Mutex("x", holdfast.Tries(3, 10*time.Millisecond)).Lock(within(t))
+		_, err := c.Mutex("x", holdfast.Tries(3, 10*time.Millisecond)).Lock(harness.Within(t))
 		var held *holdfast.HeldError
 		if !errors.As(err, &held) || held.Tries != 3 || held.Waited < 10*time.Millisecond {
 			t.Errorf("Lock: %v", err)
@@ -232,10 +234,10 @@ func TestTriesAreRequestsAndNothingElse(t *testing.T) {
 			t.Errorf("three tries took %d requests: %v", n, w.CommandCalls(t))
 		}
 		if s := state(t, other, "x"); len(s.Waiters) > 0 {
-			t.Errorf("in the line stand %+v", s.Waiters)
+			t.Errorf("the queue is %+v", s.Waiters)
 		}
-		release(t, l)
-		release(t, lock(t, c.Mutex("x", holdfast.Tries(3, 10*time.Millisecond))))
+		harness.Release(t, l)
+		harness.Release(t, harness.Lock(t, c.Mutex("x", holdfast.Tries(3, 10*time.Millisecond))))
 	})
 }
 
@@ -245,25 +247,25 @@ func TestALeaseThatIsNotRenewedIsExtendedByHand(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		a, _ := w.local(t, holdfast.Config{TTL: 3 * time.Second})
 		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
-		l := lock(t, a.Mutex("x", holdfast.NoRenewal()))
-		got := locking(within(t), b.Mutex("x"))
-		seen.await(t, holdfast.EventWait, "x", 1)
+		l := harness.Lock(t, a.Mutex("x", holdfast.NoRenewal()))
+		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
+		seen.Await(t, holdfast.EventWait, "x", 1)
 		const more = 4500 * time.Millisecond
 		extended := time.Now()
-		if err := l.Extend(within(t), more); err != nil {
+		if err := l.Extend(harness.Within(t), more); err != nil {
 			t.Fatal(err)
 		}
-		lost(t, l, holdfast.LossExpired)
+		harness.Lost(t, l, holdfast.LossExpired)
 		o := redistest.Next(t, "Lock", got)
-		if o.err != nil {
-			t.Fatal(o.err)
+		if o.Err != nil {
+			t.Fatal(o.Err)
 		}
-		if after := o.at.Sub(extended); after < more {
+		if after := o.At.Sub(extended); after < more {
 			t.Errorf("another was let in %v after it was extended by %v", after, more)
 		}
-		if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
+		if err := l.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
 			t.Errorf("Release: %v", err)
 		}
-		release(t, o.lease)
+		harness.Release(t, o.Lease)
 	})
 }

@@ -6,26 +6,27 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // A process that is stopped while it waits still listens, as far as the server can tell. It is
 // granted the lock for a moment, once, and not for a lease for each of its waiters.
-func TestAFrozenProcessDelaysTheLineOnce(t *testing.T) {
+func TestAFrozenProcessDelaysTheQueueOnce(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const ttl = 20 * time.Second // so a lease for each of them would be longer than the test waits
 		a, _ := w.local(t, holdfast.Config{TTL: time.Minute})
-		l := lock(t, a.Mutex("x"))
+		l := harness.Lock(t, a.Mutex("x"))
 		frozen := startKind(t, w.Addr(), "crowd", "x", ttl)
 		waiting := func(n int) func() bool {
 			return func() bool { return len(state(t, a, "x").Waiters) == n }
 		}
 		redistest.Await(t, "the crowd waits", waiting(crowd))
 		b, _ := w.local(t, holdfast.Config{TTL: time.Minute})
-		got := locking(within(t), b.Mutex("x"))
+		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
 		redistest.Await(t, "all wait", waiting(crowd+1))
 		frozen.Stop(t)
-		release(t, l)
-		release(t, granted(t, got))
+		harness.Release(t, l)
+		harness.Release(t, harness.Granted(t, got))
 		// When it goes on it is served like anybody.
 		frozen.Resume()
 		redistest.Await(t, "one of the crowd has the lock", func() bool {
@@ -40,7 +41,7 @@ func TestAFrozenProcessDelaysTheLineOnce(t *testing.T) {
 func TestADeadWriterKeepsNoReaderOut(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		a, _ := w.local(t, holdfast.Config{TTL: time.Minute})
-		first, err := a.RWMutex("x").RLock(within(t))
+		first, err := a.RWMutex("x").RLock(harness.Within(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,11 +53,11 @@ func TestADeadWriterKeepsNoReaderOut(t *testing.T) {
 			return w.Do(t, "PUBSUB", "NUMSUB", channel).([]any)[1] == int64(0)
 		})
 		b, _ := w.local(t, holdfast.Config{TTL: time.Minute})
-		second, err := b.RWMutex("x").RLock(within(t))
+		second, err := b.RWMutex("x").RLock(harness.Within(t))
 		if err != nil {
 			t.Fatal(err)
 		}
-		release(t, second)
-		release(t, first)
+		harness.Release(t, second)
+		harness.Release(t, first)
 	})
 }

@@ -14,13 +14,14 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // Bad input. What cannot work is refused before the server is asked, with an
 // error that names the value and what would do.
 func TestWhatCannotWorkIsRefusedUnasked(t *testing.T) {
-	store := openGoRedis(t, redistest.ClosedAddr(t), login{}) // asking would be another error
-	c, _ := on(t, store, holdfast.Config{})
+	store := harness.GoRedis.Server(t, redistest.ClosedAddr(t), harness.Login{}, 0) // asking would be another error
+	c, _ := harness.Client(t, store, holdfast.Config{})
 	for _, test := range []struct {
 		name string
 		m    *holdfast.Mutex
@@ -65,7 +66,7 @@ func TestWhatCannotWorkIsRefusedUnasked(t *testing.T) {
 
 // Bad input. The same for the configuration of a client.
 func TestAConfigurationThatCannotWorkIsRefused(t *testing.T) {
-	store := openGoRedis(t, redistest.ClosedAddr(t), login{})
+	store := harness.GoRedis.Server(t, redistest.ClosedAddr(t), harness.Login{}, 0)
 	for says, cfg := range map[string]holdfast.Config{
 		"Config.TTL":            {TTL: 999 * time.Microsecond},
 		"from 1ms":              {Retention: time.Microsecond},
@@ -92,7 +93,7 @@ func TestANilContextIsRefused(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c, _ := w.local(t, holdfast.Config{})
 		m := c.Mutex("x")
-		l := lock(t, m)
+		l := harness.Lock(t, m)
 		var none context.Context
 		eviction := holdfast.Eviction{By: "a", Reason: "b"}
 		tries := map[string]func() error{
@@ -118,7 +119,7 @@ func TestANilContextIsRefused(t *testing.T) {
 		if l.Err() != nil {
 			t.Errorf("a refused Release ended the lease: %v", l.Err())
 		}
-		release(t, l)
+		harness.Release(t, l)
 		long := strings.Repeat("x", 129)
 		for _, e := range []holdfast.Eviction{{}, {By: "x"}, {Reason: "x"}, {By: long, Reason: "x"}} {
 			if _, err := c.Evict(t.Context(), "x", e); !errors.Is(err, holdfast.ErrInvalid) {
@@ -136,15 +137,15 @@ func TestAKeyOfAnotherTypeIsLeftAlone(t *testing.T) {
 			{"SET", "", "value"}, {"RPUSH", "", "value"}, {"SADD", "", "value"}, {"XADD", "", "1-1", "f", "v"},
 		} {
 			name := fmt.Sprint("x", i)
-			put[1] = record(name)
+			put[1] = harness.Key(name)
 			w.Do(t, put...)
 			before := w.Do(t, "DUMP", put[1])
 			for what, try := range map[string]func() error{
-				"Lock":    func() error { _, err := c.Mutex(name).Lock(within(t)); return err },
-				"TryLock": func() error { _, err := c.Mutex(name).TryLock(within(t)); return err },
-				"Inspect": func() error { _, err := c.Inspect(within(t), name); return err },
+				"Lock":    func() error { _, err := c.Mutex(name).Lock(harness.Within(t)); return err },
+				"TryLock": func() error { _, err := c.Mutex(name).TryLock(harness.Within(t)); return err },
+				"Inspect": func() error { _, err := c.Inspect(harness.Within(t), name); return err },
 				"Evict": func() error {
-					_, err := c.Evict(within(t), name, holdfast.Eviction{By: "a", Reason: "b"})
+					_, err := c.Evict(harness.Within(t), name, holdfast.Eviction{By: "a", Reason: "b"})
 					return err
 				},
 			} {
@@ -161,15 +162,15 @@ func TestAKeyOfAnotherTypeIsLeftAlone(t *testing.T) {
 		// A lock whose record is overwritten while it is held is lost, and no
 		// other lock with it.
 		a, seen := w.local(t, holdfast.Config{TTL: 2 * time.Second})
-		broken, whole := lock(t, a.Mutex("broken")), lock(t, a.Mutex("whole"))
-		w.Do(t, "SET", record("broken"), "value")
-		lost(t, broken, holdfast.LossNotHeld)
-		seen.renewed(t, "whole")
-		if err := broken.Release(within(t)); err == nil {
+		broken, whole := harness.Lock(t, a.Mutex("broken")), harness.Lock(t, a.Mutex("whole"))
+		w.Do(t, "SET", harness.Key("broken"), "value")
+		harness.Lost(t, broken, holdfast.LossNotHeld)
+		seen.Renewed(t, "whole")
+		if err := broken.Release(harness.Within(t)); err == nil {
 			t.Error("the release of a lost lease succeeded")
 		}
-		release(t, whole)
-		if got := w.Do(t, "GET", record("broken")); got != "value" {
+		harness.Release(t, whole)
+		if got := w.Do(t, "GET", harness.Key("broken")); got != "value" {
 			t.Errorf("the value is now %v", got)
 		}
 	})
@@ -181,8 +182,8 @@ func TestAReplicaIsRefused(t *testing.T) {
 		replica := redistest.Start(t, redistest.ReplicaOf(w.Server))
 		c, _ := w.client(t, replica.Addr(), holdfast.Config{})
 		for what, try := range map[string]func() error{
-			"Lock":    func() error { _, err := c.Mutex("x").Lock(within(t)); return err },
-			"Inspect": func() error { _, err := c.Inspect(within(t), "x"); return err },
+			"Lock":    func() error { _, err := c.Mutex("x").Lock(harness.Within(t)); return err },
+			"Inspect": func() error { _, err := c.Inspect(harness.Within(t), "x"); return err },
 		} {
 			err := try()
 			if !refused(err, "REPLICA") || !strings.Contains(err.Error(), replica.Addr()) ||
@@ -192,10 +193,10 @@ func TestAReplicaIsRefused(t *testing.T) {
 		}
 		// A primary that becomes a replica under a client refuses by itself.
 		a, _ := w.local(t, holdfast.Config{TTL: time.Minute})
-		lock(t, a.Mutex("y"))
+		harness.Lock(t, a.Mutex("y"))
 		w.Do(t, "REPLICAOF", "127.0.0.1", "1")
 		// A Lock goes on trying: it may be one again.
-		_, err := a.Mutex("z").TryLock(within(t))
+		_, err := a.Mutex("z").TryLock(harness.Within(t))
 		if !refused(err, "READONLY") || !strings.Contains(holdfast.Hint(err), "primary") {
 			t.Errorf("TryLock: %v (%s)", err, holdfast.Hint(err))
 		}
@@ -215,8 +216,8 @@ func TestNoServerIsNamed(t *testing.T) {
 		defer cancel()
 		for what, try := range map[string]func() error{
 			"Lock":    func() error { _, err := c.Mutex("x").Lock(short); return err },
-			"TryLock": func() error { _, err := c.Mutex("x").TryLock(within(t)); return err },
-			"Inspect": func() error { _, err := c.Inspect(within(t), "x"); return err },
+			"TryLock": func() error { _, err := c.Mutex("x").TryLock(harness.Within(t)); return err },
+			"Inspect": func() error { _, err := c.Inspect(harness.Within(t), "x"); return err },
 		} {
 			err := try()
 			var answer *holdfast.ServerError
@@ -225,11 +226,11 @@ func TestNoServerIsNamed(t *testing.T) {
 			}
 		}
 		proxy.Pass()
-		release(t, lock(t, c.Mutex("x"))) // it is no state to stay in
+		harness.Release(t, harness.Lock(t, c.Mutex("x"))) // it is no state to stay in
 	})
 	addr := redistest.ClosedAddr(t)
-	c, _ := on(t, openGoRedis(t, addr, login{}), holdfast.Config{})
-	_, err := c.Mutex("x").TryLock(within(t))
+	c, _ := harness.Client(t, harness.GoRedis.Server(t, addr, harness.Login{}, 0), holdfast.Config{})
+	_, err := c.Mutex("x").TryLock(harness.Within(t))
 	if err == nil || !strings.Contains(err.Error(), addr) ||
 		!strings.Contains(holdfast.Hint(err), "check that the server runs") {
 		t.Errorf("TryLock: %v (%s)", err, holdfast.Hint(err))
@@ -238,11 +239,11 @@ func TestNoServerIsNamed(t *testing.T) {
 
 // Bad input. A server that is too old is refused before any action is sent.
 func TestAnOldServerIsRefused(t *testing.T) {
-	for _, a := range adapters {
-		t.Run(a.name, func(t *testing.T) {
+	for _, a := range harness.Adapters {
+		t.Run(a.Name, func(t *testing.T) {
 			addr := oldServer(t)
-			c, _ := on(t, a.open(t, addr, login{}), holdfast.Config{})
-			_, err := c.Mutex("x").Lock(within(t))
+			c, _ := harness.Client(t, a.Server(t, addr, harness.Login{}, 0), holdfast.Config{})
+			_, err := c.Mutex("x").Lock(harness.Within(t))
 			if !refused(err, "VERSION") || !strings.Contains(err.Error(), addr) ||
 				!strings.Contains(err.Error(), "6.2.14") || !strings.Contains(holdfast.Hint(err), "7.0") {
 				t.Errorf("Lock: %v (%s)", err, holdfast.Hint(err))

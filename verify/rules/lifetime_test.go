@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 type key struct{}
@@ -28,7 +29,7 @@ func TestSelfDeadlockIsRefused(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		l := lock(t, x)
+		l := harness.Lock(t, x)
 		_, err := x.Lock(l.Context())
 		refused("Lock under its own lease", err)
 		_, err = c.Mutex("x", holdfast.MaxWait(time.Second)).TryLock(l.Context())
@@ -40,21 +41,21 @@ func TestSelfDeadlockIsRefused(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.WithValue(inner.Context(), key{}, "deeper"))
 		defer cancel()
 		refused("Do, two leases further in", x.Do(ctx, func(context.Context) error { return nil }))
-		release(t, inner)
-		refused("Do in Do", y.Do(within(t), func(ctx context.Context) error {
+		harness.Release(t, inner)
+		refused("Do in Do", y.Do(harness.Within(t), func(ctx context.Context) error {
 			return y.Do(ctx, func(context.Context) error { return nil })
 		}))
-		release(t, l)
+		harness.Release(t, l)
 		// Released, it is no deadlock any more; nor is it one for others.
 		if _, err := x.Lock(l.Context()); !errors.Is(err, context.Canceled) || errors.Is(err, holdfast.ErrDeadlock) {
 			t.Errorf("Lock under a released lease: %v", err)
 		}
 		other, _ := w.local(t, holdfast.Config{})
-		l = lock(t, x)
+		l = harness.Lock(t, x)
 		if _, err := other.Mutex("x").TryLock(l.Context()); !errors.Is(err, holdfast.ErrHeld) {
 			t.Errorf("TryLock of another client: %v", err)
 		}
-		release(t, l)
+		harness.Release(t, l)
 	})
 }
 
@@ -76,19 +77,19 @@ func TestALeasesContextSaysHowItEnded(t *testing.T) {
 		if l.Remaining() <= 0 || time.Until(l.Deadline()) <= 0 || l.Err() != nil {
 			t.Errorf("held: Remaining %v, Err %v", l.Remaining(), l.Err())
 		}
-		release(t, l)
+		harness.Release(t, l)
 		if cause := context.Cause(l.Context()); !errors.Is(cause, holdfast.ErrReleased) || l.Remaining() != 0 {
 			t.Errorf("released: cause %v, Remaining %v", cause, l.Remaining())
 		}
-		late := lock(t, c.Mutex("x"))
-		release(t, late)
+		late := harness.Lock(t, c.Mutex("x"))
+		harness.Release(t, late)
 		if !errors.Is(context.Cause(late.Context()), holdfast.ErrReleased) { // asked for after the end
 			t.Errorf("the cause is %v", context.Cause(late.Context()))
 		}
 		// Do's context ends with its lease, and with the caller's.
 		err = c.Mutex("x").Do(t.Context(), func(ctx context.Context) error {
 			c.Evict(t.Context(), "x", holdfast.Eviction{By: "test", Reason: "test"})
-			w.Do(t, "DEL", record("x"))
+			w.Do(t, "DEL", harness.Key("x"))
 			return nil
 		})
 		if !errors.Is(err, holdfast.ErrNotHeld) {
@@ -131,30 +132,31 @@ func TestAForgottenLeaseEndsWithItsTTLAndIsReported(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		var log lines
 		c, seen := w.local(t, holdfast.Config{
-			TTL: time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			TTL:    5 * time.Second, // on a busy machine it must not be lost before it is collected
+			Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		})
 		other, _ := w.local(t, holdfast.Config{})
 		done := forget(t, c)
-		got := locking(within(t), other.Mutex("x"))
+		got := harness.Acquiring(harness.Within(t), other.Mutex("x").Lock)
 		redistest.Await(t, "the lease is collected", func() bool {
 			runtime.GC()
-			return len(seen.of(holdfast.EventLeak, "x")) > 0
+			return len(seen.Of(holdfast.EventLeak, "x")) > 0
 		})
-		next := granted(t, got)
+		next := harness.Granted(t, got)
 		redistest.Next(t, "the end of its context", done) // which came before the grant
-		release(t, next)
+		harness.Release(t, next)
 		if text := log.String(); !strings.Contains(text, "without Release") || !strings.Contains(text, "lock=x") {
 			t.Errorf("the log says: %s", text)
 		}
-		if n := len(seen.of(holdfast.EventLeak, "x")); n != 1 || len(seen.of(holdfast.EventRelease, "x")) != 0 {
+		if n := len(seen.Of(holdfast.EventLeak, "x")); n != 1 || len(seen.Of(holdfast.EventRelease, "x")) != 0 {
 			t.Errorf("%d leaks were reported", n)
 		}
 		// A lease in use is not taken for forgotten.
-		l := lock(t, c.Mutex("x"))
+		l := harness.Lock(t, c.Mutex("x"))
 		runtime.GC()
-		release(t, l)
+		harness.Release(t, l)
 		runtime.GC()
-		if n := len(seen.of(holdfast.EventLeak, "x")); n != 1 {
+		if n := len(seen.Of(holdfast.EventLeak, "x")); n != 1 {
 			t.Errorf("%d leaks were reported", n)
 		}
 	})
@@ -163,7 +165,7 @@ func TestAForgottenLeaseEndsWithItsTTLAndIsReported(t *testing.T) {
 // forget takes a lock and leaves nothing behind but the end of its context.
 func forget(t *testing.T, c *holdfast.Client) <-chan struct{} {
 	t.Helper()
-	return lock(t, c.Mutex("x")).Context().Done()
+	return harness.Lock(t, c.Mutex("x")).Context().Done()
 }
 
 // D17 and the observer's promise: every acquisition shows a grant or a
@@ -174,7 +176,7 @@ func TestTheObserverSeesEveryAcquisitionAndItsEnd(t *testing.T) {
 		cfg := holdfast.Config{TTL: 400 * time.Millisecond, Retention: time.Second}
 		var wg sync.WaitGroup
 		var clients []*holdfast.Client
-		var seen []*watch
+		var seen []*harness.Watch
 		for i := range 3 {
 			c, s := w.local(t, cfg)
 			clients, seen = append(clients, c), append(seen, s)
@@ -183,28 +185,28 @@ func TestTheObserverSeesEveryAcquisitionAndItsEnd(t *testing.T) {
 			}
 		}
 		wg.Wait()
-		held := lock(t, clients[0].Mutex("until the close"))
+		held := harness.Lock(t, clients[0].Mutex("until the close"))
 		for _, c := range clients {
-			c.Close(within(t))
+			c.Close(harness.Within(t))
 		}
-		held.Release(within(t))
+		held.Release(harness.Within(t))
 		for i, s := range seen {
 			calls := goroutines * rounds
 			if i == 0 {
 				calls++
 			}
-			count := func(kind holdfast.EventKind) int { return len(s.of(kind, "")) }
+			count := func(kind holdfast.EventKind) int { return len(s.Of(kind, "")) }
 			grants, fails := count(holdfast.EventGrant), count(holdfast.EventFail)
 			if grants+fails != calls {
 				t.Errorf("%d acquisitions show %d grants and %d failures", calls, grants, fails)
 			}
 			ends := map[uint64]int{}
 			for _, kind := range []holdfast.EventKind{holdfast.EventRelease, holdfast.EventLost, holdfast.EventLeak} {
-				for _, e := range s.of(kind, "") {
+				for _, e := range s.Of(kind, "") {
 					ends[e.Token]++
 				}
 			}
-			for _, e := range s.of(holdfast.EventGrant, "") {
+			for _, e := range s.Of(holdfast.EventGrant, "") {
 				if ends[e.Token] != 1 {
 					t.Errorf("the grant of token %d has %d ends", e.Token, ends[e.Token])
 				}

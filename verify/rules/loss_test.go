@@ -8,21 +8,22 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
-// Rule 1. The holder's link goes silent: when the lock is granted to anybody else, however
-// it gets on (to a waiter that looks by itself, to one that is pushed the grant, or to one
-// who happens to ask), who looks at the old lease finds it lost and its context done. Who
-// is blocked on the context is woken by a timer, and how soon a busy machine runs that
-// nobody can promise: that it is set for the deadline is asserted in virtual time, by
+// Rule 1. The holder's link goes silent. Before the lock is granted to another client (to a
+// waiter that polls, to a waiter that gets a push, or to a client that happens to ask), the
+// old lease says that it is lost, and its context is done. A timer wakes a goroutine that
+// waits for the context. Nobody can promise how soon a busy machine runs that timer: that
+// it is set for the deadline is asserted in virtual time, by
 // TestLeaseContextEndsNoLaterThanItsTrustDeadline.
 func TestLossIsSignalledByTheTrustDeadline(t *testing.T) {
 	for _, next := range []struct {
 		name           string
-		waits, someone bool // who follows waits in line; somebody keeps asking
+		waits, someone bool // the next holder waits in the queue; another client keeps asking
 	}{
 		{"HandOverByPoll", true, false},
-		{"HandOverByPush", true, true}, // who asks ends the silent hold, and so makes the push
+		{"HandOverByPush", true, true}, // the client that asks ends the silent hold, and so makes the push
 		{"Expiry", false, true},
 	} {
 		t.Run(next.name, func(t *testing.T) {
@@ -52,15 +53,15 @@ var looks = []struct {
 	}},
 }
 
-// follower is who gets the lock next, and what the old holder knew by then.
+// follower is the next grant, and what the old holder knew by then.
 type follower struct {
-	outcome
+	harness.Outcome
 	over bool  // the first look said so
 	err  error // then: the old lease's Err
 	done bool  // its context was done
 }
 
-// lossRun is one holder behind a link that goes silent, and one who follows.
+// lossRun is one holder behind a link that goes silent, and the next holder.
 func lossRun(
 	t *testing.T, w *world, waits, someone bool, over func(l *holdfast.Lease, ctx context.Context) bool,
 ) {
@@ -70,15 +71,15 @@ func lossRun(
 	// given up yet, when the old deadline comes.
 	a, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: ttl, RequestTimeout: ttl / 2})
 	redistest.Await(t, "it is connected", func() bool { // a handshake of TLS may take longer than a request
-		_, err := a.Inspect(within(t), "x")
+		_, err := a.Inspect(harness.Within(t), "x")
 		return err == nil
 	})
-	held := lock(t, a.Mutex("x"))
+	held := harness.Lock(t, a.Mutex("x"))
 	ctx := held.Context()
 	before := ctx.Done()
 	next := make(chan follower, 2)
 	follow := func(l *holdfast.Lease, err error) {
-		f := follower{outcome: outcome{l, err, time.Now()}, over: over(held, ctx)}
+		f := follower{Outcome: harness.Outcome{Lease: l, Err: err, At: time.Now()}, over: over(held, ctx)}
 		select {
 		case <-before:
 			f.done = true
@@ -89,10 +90,10 @@ func lossRun(
 	}
 	if waits {
 		c, seen := w.local(t, holdfast.Config{TTL: time.Minute})
-		go func() { follow(c.Mutex("x").Lock(within(t))) }()
-		seen.await(t, holdfast.EventWait, "x", 1)
+		go func() { follow(c.Mutex("x").Lock(harness.Within(t))) }()
+		seen.Await(t, holdfast.EventWait, "x", 1)
 	}
-	seen.renewed(t, "x")
+	seen.Renewed(t, "x")
 	proxy.BlackHole()
 	if someone {
 		keepAsking(t, w, func(l *holdfast.Lease) {
@@ -105,8 +106,8 @@ func lossRun(
 	}
 
 	f := redistest.Next(t, "the next holder's Lock", next)
-	if f.outcome.err != nil {
-		t.Fatalf("the next holder: %v", f.outcome.err)
+	if f.Err != nil {
+		t.Fatalf("the next holder: %v", f.Err)
 	}
 	if !f.over || f.err == nil {
 		t.Errorf("the old lease is held while the next holder has the lock: over %v, Err %v", f.over, f.err)
@@ -114,18 +115,18 @@ func lossRun(
 	if !f.done {
 		t.Error("the lock was granted to the next while the old lease's context was not done")
 	}
-	lost(t, held, holdfast.LossExpired)
-	if f.lease.Token() <= held.Token() {
-		t.Errorf("token %d was granted after %d", f.lease.Token(), held.Token())
+	harness.Lost(t, held, holdfast.LossExpired)
+	if f.Lease.Token() <= held.Token() {
+		t.Errorf("token %d was granted after %d", f.Lease.Token(), held.Token())
 	}
-	if err := held.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
+	if err := held.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
 		t.Errorf("Release after the loss: %v", err)
 	}
 	proxy.Pass()
-	release(t, f.lease)
+	harness.Release(t, f.Lease)
 }
 
-// keepAsking tries to take x, without standing in line, until it gets it.
+// keepAsking tries to take x, without waiting in the queue, until it succeeds.
 func keepAsking(t *testing.T, w *world, got func(*holdfast.Lease)) {
 	c, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 	stop, over := make(chan struct{}), make(chan struct{})
@@ -159,16 +160,16 @@ func TestARenewalIsTriedAgainInsideTheOldDeadline(t *testing.T) {
 		proxy := redistest.NewProxy(t, w.Addr())
 		cfg := holdfast.Config{TTL: 3 * time.Second, RequestTimeout: 400 * time.Millisecond}
 		c, seen := w.client(t, proxy.Addr(), cfg)
-		l := lock(t, c.Mutex("x"))
-		seen.renewed(t, "x")
+		l := harness.Lock(t, c.Mutex("x"))
+		seen.Renewed(t, "x")
 		proxy.BlackHole()
-		seen.renewal(t, "x", func(err error) bool { return err != nil })
+		seen.Renewal(t, "x", func(err error) bool { return err != nil })
 		proxy.Pass()
-		seen.renewed(t, "x")
+		seen.Renewed(t, "x")
 		if err := l.Err(); err != nil {
 			t.Errorf("a short silence cost the lease: %v", err)
 		}
-		release(t, l)
+		harness.Release(t, l)
 	})
 }
 
@@ -179,15 +180,15 @@ func TestAnUnconfirmedRenewalProlongsNoTrust(t *testing.T) {
 		proxy := redistest.NewProxy(t, w.Addr())
 		c, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: 3 * time.Second})
 		watcher, _ := w.local(t, holdfast.Config{})
-		l := lock(t, c.Mutex("x"))
-		seen.renewed(t, "x")
+		l := harness.Lock(t, c.Mutex("x"))
+		seen.Renewed(t, "x")
 		// From the next renewal on, requests get through and no answer does.
 		proxy.Hook(func(e redistest.Event) {
-			if e.Stage == redistest.Executed && keyOf(e.Request) == record("x") {
+			if e.Stage == redistest.Executed && keyOf(e.Request) == harness.Key("x") {
 				proxy.BlackHole()
 			}
 		})
-		lost(t, l, holdfast.LossExpired)
+		harness.Lost(t, l, holdfast.LossExpired)
 		// The server still believes in the hold, for another second: the renewal
 		// took effect.
 		if !state(t, watcher, "x").Held() {
@@ -196,7 +197,7 @@ func TestAnUnconfirmedRenewalProlongsNoTrust(t *testing.T) {
 		proxy.Hook(nil)
 		proxy.Pass()
 		// Giving it up after the loss frees it, without waiting for its end.
-		if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
+		if err := l.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
 			t.Errorf("Release: %v", err)
 		}
 		redistest.Await(t, "the lock is free", func() bool { return !state(t, watcher, "x").Held() })
@@ -209,10 +210,10 @@ func TestALostLeaseIsNotExtended(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		proxy := redistest.NewProxy(t, w.Addr())
 		c, _ := w.client(t, proxy.Addr(), holdfast.Config{TTL: 600 * time.Millisecond})
-		l := lock(t, c.Mutex("x"))
+		l := harness.Lock(t, c.Mutex("x"))
 		proxy.BlackHole()
-		lost(t, l, holdfast.LossExpired)
-		err := l.Extend(within(t), time.Second)
+		harness.Lost(t, l, holdfast.LossExpired)
+		err := l.Extend(harness.Within(t), time.Second)
 		if !errors.Is(err, holdfast.ErrNotHeld) || !errors.Is(err, holdfast.ErrLost) {
 			t.Errorf("Extend: %v", err)
 		}
@@ -230,7 +231,7 @@ func TestALeaseOutlivesTheContextOfItsAcquisition(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const ttl = 900 * time.Millisecond
 		c, seen := w.local(t, holdfast.Config{TTL: time.Minute})
-		ctx, cancel := context.WithCancel(within(t))
+		ctx, cancel := context.WithCancel(harness.Within(t))
 		l, err := c.Mutex("x", holdfast.TTL(ttl)).Lock(ctx)
 		cancel()
 		if err != nil {
@@ -243,11 +244,11 @@ func TestALeaseOutlivesTheContextOfItsAcquisition(t *testing.T) {
 			t.Errorf("the lease is to be trusted for %v", left)
 		}
 		for range 4 { // longer than the lease
-			seen.renewed(t, "x")
+			seen.Renewed(t, "x")
 		}
 		if l.Err() != nil {
 			t.Errorf("the lease ended: %v", l.Err())
 		}
-		release(t, l)
+		harness.Release(t, l)
 	})
 }

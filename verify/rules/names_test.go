@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // names are hard to keep whole: each byte of them ends something somewhere.
@@ -36,13 +37,13 @@ func TestAnyTextIsAName(t *testing.T) {
 		keys := map[string]string{}
 		var held []*holdfast.Lease
 		for _, name := range names {
-			held = append(held, lock(t, a.Mutex(name))) // all at once: none is another's
+			held = append(held, harness.Lock(t, a.Mutex(name))) // all at once: none is another's
 			s := state(t, b, name)
 			if s.Name != name || len(s.Holders) != 1 || s.Holders[0].HolderID != held[len(held)-1].HolderID() {
 				t.Errorf("%q: the state is %+v", name, s)
 			}
 			var taken *holdfast.HeldError
-			if _, err := b.Mutex(name).TryLock(within(t)); !errors.As(err, &taken) || taken.Name != name {
+			if _, err := b.Mutex(name).TryLock(harness.Within(t)); !errors.As(err, &taken) || taken.Name != name {
 				t.Errorf("%q: TryLock: %v", name, err)
 			}
 			key := wire.Key(redistest.Prefix(), name)
@@ -59,30 +60,34 @@ func TestAnyTextIsAName(t *testing.T) {
 			}
 		}
 		for i, l := range held {
-			waits := len(seen.of(holdfast.EventWait, l.Name()))
-			got := locking(within(t), b.Mutex(names[i]))
-			seen.await(t, holdfast.EventWait, l.Name(), waits+1)
-			release(t, l)
-			next := granted(t, got)
+			waits := len(seen.Of(holdfast.EventWait, l.Name()))
+			got := harness.Acquiring(harness.Within(t), b.Mutex(names[i]).Lock)
+			seen.Await(t, holdfast.EventWait, l.Name(), waits+1)
+			harness.Release(t, l)
+			next := harness.Granted(t, got)
 			if next.Name() != names[i] {
 				t.Errorf("%q came back as %q", names[i], next.Name())
 			}
-			release(t, next)
+			harness.Release(t, next)
 		}
 	})
 }
 
-// Two prefixes are two worlds, of users who may do nothing in the other's.
+// Users with different prefixes may do nothing with each other's locks.
 func TestPrefixesKeepApplicationsApart(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		tenant := func(prefix string) *holdfast.Client {
 			rules := append(w.Rights(t), "resetkeys", "resetchannels", "~"+prefix+":*", "&"+prefix+":*")
-			c, _ := on(t, w.open(t, w.Addr(), w.user(t, prefix, rules...)), holdfast.Config{Prefix: prefix})
+			c, _ := harness.Client(t, w.open(t, w.user(t, prefix, rules...)), holdfast.Config{Prefix: prefix})
 			return c
 		}
 		a, b, c := tenant("one"), tenant("one:two"), tenant("two")
-		for _, l := range []*holdfast.Lease{lock(t, a.Mutex("x")), lock(t, b.Mutex("x")), lock(t, c.Mutex("x"))} {
-			release(t, l)
+		var leases []*holdfast.Lease
+		for _, client := range []*holdfast.Client{a, b, c} {
+			leases = append(leases, harness.Lock(t, client.Mutex("x")))
+		}
+		for _, l := range leases {
+			harness.Release(t, l)
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // once does something at the first request that it is meant for.
@@ -48,18 +49,18 @@ func TestALostAnswerToAnAcquireIsUndone(t *testing.T) {
 				b, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 				w.warm(t, a)
 				lostInTime := once(proxy, fate.stage, script.Acquire.SHA1, proxy.BlackHole)
-				ctx, cancel := context.WithCancel(within(t))
-				got := locking(ctx, a.Mutex("x"))
+				ctx, cancel := context.WithCancel(harness.Within(t))
+				got := harness.Acquiring(ctx, a.Mutex("x").Lock)
 				redistest.Next(t, "the request", lostInTime)
 				cancel()
 				o := redistest.Next(t, "Lock", got)
-				if !errors.Is(o.err, holdfast.ErrUnknownOutcome) || !errors.Is(o.err, context.Canceled) {
-					t.Errorf("Lock: %v", o.err)
+				if !errors.Is(o.Err, holdfast.ErrUnknownOutcome) || !errors.Is(o.Err, context.Canceled) {
+					t.Errorf("Lock: %v", o.Err)
 				}
 				proxy.Hook(nil)
 				fate.heal(proxy)
 				// within is a third of the lease that nobody knows of.
-				release(t, lock(t, b.Mutex("x")))
+				harness.Release(t, harness.Lock(t, b.Mutex("x")))
 				redistest.Await(t, "nothing is left", func() bool {
 					s := state(t, b, "x")
 					return !s.Held() && len(s.Waiters) == 0
@@ -92,40 +93,40 @@ func TestALateAcquireIsUndoneAfterItArrives(t *testing.T) {
 				vain.Do(func() { close(cancelled) })
 			}
 		})
-		if _, err := a.Mutex("x").TryLock(within(t)); !errors.Is(err, holdfast.ErrUnknownOutcome) {
+		if _, err := a.Mutex("x").TryLock(harness.Within(t)); !errors.Is(err, holdfast.ErrUnknownOutcome) {
 			t.Fatalf("TryLock: %v", err)
 		}
-		if w.adapter == "goredis" { // it has another connection for the cancelling
+		if w.adapter.Name == "goredis" { // it has another connection for the cancelling
 			redistest.Next(t, "the cancelling in vain", cancelled)
 		}
 		before := state(t, b, "x").Fence
 		arrive()
 		redistest.Await(t, "the late request took effect", func() bool { return state(t, b, "x").Fence > before })
-		release(t, lock(t, b.Mutex("x")))
+		harness.Release(t, harness.Lock(t, b.Mutex("x")))
 	})
 }
 
-// Rule 3. A goroutine that stands behind one whose acquisition went wrong
-// gets the lock, although that one may have been granted it.
+// Rule 3. If the answer to an acquisition is lost, the next goroutine of the process gets the
+// lock, although the server may have granted it to the first.
 func TestALostAnswerDoesNotBlockTheNextOfTheProcess(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		proxy := redistest.NewProxy(t, w.Addr())
 		a, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute, RequestTimeout: 500 * time.Millisecond})
 		w.warm(t, a)
 		lostInTime := once(proxy, redistest.Executed, script.Acquire.SHA1, proxy.BlackHole)
-		ctx, giveUp := context.WithCancel(within(t))
+		ctx, giveUp := context.WithCancel(harness.Within(t))
 		defer giveUp()
-		first := locking(ctx, a.Mutex("x"))
+		first := harness.Acquiring(ctx, a.Mutex("x").Lock)
 		redistest.Next(t, "the request", lostInTime)
-		second := locking(within(t), a.Mutex("x"))
-		seen.await(t, holdfast.EventWait, "x", 1)
+		second := harness.Acquiring(harness.Within(t), a.Mutex("x").Lock)
+		seen.Await(t, holdfast.EventWait, "x", 1)
 		giveUp() // until then it would try again
-		if o := redistest.Next(t, "Lock", first); !errors.Is(o.err, holdfast.ErrUnknownOutcome) {
-			t.Errorf("Lock: %v", o.err)
+		if o := redistest.Next(t, "Lock", first); !errors.Is(o.Err, holdfast.ErrUnknownOutcome) {
+			t.Errorf("Lock: %v", o.Err)
 		}
 		proxy.Hook(nil)
 		proxy.Pass()
-		release(t, granted(t, second))
+		harness.Release(t, harness.Granted(t, second))
 	})
 }
 
@@ -138,20 +139,20 @@ func TestALostAnswerToAReleaseIsAskedForAgain(t *testing.T) {
 		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
 		w.warm(t, a)
 		for _, waiters := range []int{0, 1} {
-			l := lock(t, a.Mutex("x"))
-			var next <-chan outcome
+			l := harness.Lock(t, a.Mutex("x"))
+			var next <-chan harness.Outcome
 			if waiters > 0 {
-				next = locking(within(t), b.Mutex("x"))
-				seen.await(t, holdfast.EventWait, "x", 1)
+				next = harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
+				seen.Await(t, holdfast.EventWait, "x", 1)
 			}
 			dropped := proxy.Count(redistest.Dropped, "EVALSHA")
 			proxy.DropRepliesAndCut(1, "EVALSHA")
-			release(t, l)
+			harness.Release(t, l)
 			if proxy.Count(redistest.Dropped, "EVALSHA") != dropped+1 {
 				t.Error("no answer was lost")
 			}
 			if waiters > 0 {
-				release(t, granted(t, next))
+				harness.Release(t, harness.Granted(t, next))
 			}
 			if state(t, b, "x").Held() {
 				t.Error("the lock is held")
@@ -167,7 +168,7 @@ func TestAReleaseIntoSilenceIsBoundedAndGoesOn(t *testing.T) {
 		proxy := redistest.NewProxy(t, w.Addr())
 		a, _ := w.client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute, RequestTimeout: 15 * time.Second})
 		b, _ := w.local(t, holdfast.Config{TTL: time.Minute})
-		l := lock(t, a.Mutex("x"))
+		l := harness.Lock(t, a.Mutex("x"))
 		proxy.BlackHole()
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
@@ -184,7 +185,7 @@ func TestAReleaseIntoSilenceIsBoundedAndGoesOn(t *testing.T) {
 		}
 		proxy.Cut()
 		proxy.Pass()
-		release(t, lock(t, b.Mutex("x")))
+		harness.Release(t, harness.Lock(t, b.Mutex("x")))
 	})
 }
 
@@ -227,23 +228,23 @@ func TestASecondReleaseSaysSoAndTouchesNobody(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		a, _ := w.local(t, holdfast.Config{})
 		b, _ := w.local(t, holdfast.Config{})
-		l := lock(t, a.Mutex("x"))
-		release(t, l)
-		next := lock(t, b.Mutex("x"))
-		if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrReleased) {
+		l := harness.Lock(t, a.Mutex("x"))
+		harness.Release(t, l)
+		next := harness.Lock(t, b.Mutex("x"))
+		if err := l.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrReleased) {
 			t.Errorf("the second Release: %v", err)
 		}
-		if err := l.ReleaseAfter(within(t), time.Second); !errors.Is(err, holdfast.ErrReleased) {
+		if err := l.ReleaseAfter(harness.Within(t), time.Second); !errors.Is(err, holdfast.ErrReleased) {
 			t.Errorf("ReleaseAfter: %v", err)
 		}
-		err := l.Extend(within(t), time.Minute)
+		err := l.Extend(harness.Within(t), time.Minute)
 		if !errors.Is(err, holdfast.ErrNotHeld) || !errors.Is(err, holdfast.ErrReleased) {
 			t.Errorf("Extend: %v", err)
 		}
 		if s := state(t, b, "x"); !s.Held() || s.Holders[0].HolderID != next.HolderID() {
 			t.Errorf("the state is %+v", s)
 		}
-		release(t, next)
+		harness.Release(t, next)
 	})
 }
 
@@ -252,7 +253,7 @@ func TestASecondReleaseSaysSoAndTouchesNobody(t *testing.T) {
 func TestReleaseWhileTheServerRestarts(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		a, _ := w.local(t, holdfast.Config{TTL: 2 * time.Second})
-		l := lock(t, a.Mutex("x"))
+		l := harness.Lock(t, a.Mutex("x"))
 		w.Kill()
 		released := make(chan error, 1)
 		go func() { released <- l.Release(context.Background()) }()
@@ -262,10 +263,10 @@ func TestReleaseWhileTheServerRestarts(t *testing.T) {
 			!errors.Is(err, holdfast.ErrNotHeld) {
 			t.Errorf("Release: %v", err)
 		}
-		next := lock(t, a.Mutex("x"))
+		next := harness.Lock(t, a.Mutex("x"))
 		if next.Token() <= l.Token() {
 			t.Errorf("token %d after %d", next.Token(), l.Token())
 		}
-		release(t, next)
+		harness.Release(t, next)
 	})
 }

@@ -12,12 +12,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // run runs an action as any client of the protocol might.
 func run(t *testing.T, s store.Store, action *script.Script, keys []string, args ...string) string {
 	t.Helper()
-	answer, err := s.Run(within(t), action, keys, args)
+	answer, err := s.Run(harness.Within(t), action, keys, args)
 	if err != nil {
 		t.Fatalf("%s: %v", action.Name, err)
 	}
@@ -27,8 +28,8 @@ func run(t *testing.T, s store.Store, action *script.Script, keys []string, args
 // Rule 5. A holder whose name begins with another's is not that other.
 func TestOwnershipIsEqualityOfTheWholeName(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		s := w.open(t, w.Addr(), login{})
-		keys := []string{record("x")}
+		s := w.open(t, harness.Login{})
+		keys := []string{harness.Key("x")}
 		answer := run(t, s, script.Acquire, keys, "worker/10", "60000", "61000", "x", "0", pushes)
 		token := strings.Fields(answer)[1]
 		for _, other := range []string{"worker/1", "worker/100", "worker", "", "WORKER/10"} {
@@ -65,13 +66,13 @@ func TestAStaleHolderDoesNothingToTheNext(t *testing.T) {
 			name string
 			do   func(*holdfast.Lease) error
 		}{
-			{"Extend", func(l *holdfast.Lease) error { return l.Extend(within(t), time.Minute) }},
-			{"Release", func(l *holdfast.Lease) error { return l.Release(within(t)) }},
-			{"ReleaseAfter", func(l *holdfast.Lease) error { return l.ReleaseAfter(within(t), time.Minute) }},
+			{"Extend", func(l *holdfast.Lease) error { return l.Extend(harness.Within(t), time.Minute) }},
+			{"Release", func(l *holdfast.Lease) error { return l.Release(harness.Within(t)) }},
+			{"ReleaseAfter", func(l *holdfast.Lease) error { return l.ReleaseAfter(harness.Within(t), time.Minute) }},
 		} {
-			stale := lock(t, a.Mutex(act.name))
-			w.Do(t, "DEL", record(act.name))
-			fresh := lock(t, b.Mutex(act.name))
+			stale := harness.Lock(t, a.Mutex(act.name))
+			w.Do(t, "DEL", harness.Key(act.name))
+			fresh := harness.Lock(t, b.Mutex(act.name))
 			if err := act.do(stale); !errors.Is(err, holdfast.ErrNotHeld) || !errors.Is(err, holdfast.ErrLost) {
 				t.Errorf("%s of the stale lease: %v", act.name, err)
 			}
@@ -84,10 +85,10 @@ func TestAStaleHolderDoesNothingToTheNext(t *testing.T) {
 			if fresh.Token() <= stale.Token() {
 				t.Errorf("token %d after %d", fresh.Token(), stale.Token())
 			}
-			stale.Release(within(t))
-			release(t, fresh)
+			stale.Release(harness.Within(t))
+			harness.Release(t, fresh)
 		}
-		if n := len(seen.of(holdfast.EventRenew, "")); n != 0 {
+		if n := len(seen.Of(holdfast.EventRenew, "")); n != 0 {
 			t.Errorf("%d renewals got between", n)
 		}
 	})
@@ -105,15 +106,15 @@ func TestAStaleHoldersRenewalLeavesTheNextAlone(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		a, _ := w.local(t, holdfast.Config{TTL: 2 * time.Second})
 		b, _ := w.local(t, holdfast.Config{TTL: 900 * time.Millisecond})
-		stale := lock(t, a.Mutex("x"))
-		w.Do(t, "DEL", record("x"))
-		fresh := lock(t, b.Mutex("x", holdfast.NoRenewal()))
-		lost(t, stale, holdfast.LossNotHeld)
+		stale := harness.Lock(t, a.Mutex("x"))
+		w.Do(t, "DEL", harness.Key("x"))
+		fresh := harness.Lock(t, b.Mutex("x", holdfast.NoRenewal()))
+		harness.Lost(t, stale, holdfast.LossNotHeld)
 		if s := state(t, b, "x"); s.Held() && s.Holders[0].Remaining > 900*time.Millisecond {
 			t.Errorf("the stale holder's renewal made the next lease %v long", s.Holders[0].Remaining)
 		}
-		stale.Release(within(t))
-		fresh.Release(within(t))
+		stale.Release(harness.Within(t))
+		fresh.Release(harness.Within(t))
 	})
 }
 
@@ -122,40 +123,40 @@ func TestAStaleHoldersRenewalLeavesTheNextAlone(t *testing.T) {
 func TestAForgetfulServerIsALoss(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		a, _ := w.local(t, holdfast.Config{TTL: 1500 * time.Millisecond})
-		l := lock(t, a.Mutex("x"))
+		l := harness.Lock(t, a.Mutex("x"))
 		w.Do(t, "FLUSHALL")
-		lost(t, l, holdfast.LossNotHeld)
-		if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
+		harness.Lost(t, l, holdfast.LossNotHeld)
+		if err := l.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
 			t.Errorf("Release: %v", err)
 		}
-		next := lock(t, a.Mutex("x"))
+		next := harness.Lock(t, a.Mutex("x"))
 		if next.Token() <= l.Token() {
 			t.Errorf("token %d after %d", next.Token(), l.Token())
 		}
-		release(t, next)
+		harness.Release(t, next)
 	})
 }
 
-// Rule 5. A lock that an operator takes away goes to the next in line with a
-// higher token, the old holder learns of it, and a resource refuses it.
+// Rule 5. A lock that an operator evicts goes to the next waiter with a higher token. The
+// old holder learns of it, and a resource refuses its writes.
 func TestAnEvictedHolderIsRefused(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		a, _ := w.local(t, holdfast.Config{TTL: 1500 * time.Millisecond})
+		a, _ := w.local(t, holdfast.Config{TTL: 3 * time.Second})
 		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
-		l := lock(t, a.Mutex("x"))
-		got := locking(within(t), b.Mutex("x"))
-		seen.await(t, holdfast.EventWait, "x", 1)
+		l := harness.Lock(t, a.Mutex("x"))
+		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
+		seen.Await(t, holdfast.EventWait, "x", 1)
 		eviction := holdfast.Eviction{By: "ann of ops", Reason: "stuck {since} noon\n"}
-		if n, err := b.Evict(within(t), "x", eviction); n != 1 || err != nil {
+		if n, err := b.Evict(harness.Within(t), "x", eviction); n != 1 || err != nil {
 			t.Fatalf("Evict: %d, %v", n, err)
 		}
-		next := granted(t, got)
+		next := harness.Granted(t, got)
 		var r resource
 		if !r.write(next.Token()) || r.write(l.Token()) {
 			t.Errorf("tokens %d, then %d", l.Token(), next.Token())
 		}
-		lost(t, l, holdfast.LossEvicted)
-		if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
+		harness.Lost(t, l, holdfast.LossEvicted)
+		if err := l.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
 			t.Errorf("Release: %v", err)
 		}
 		s := state(t, b, "x")
@@ -164,10 +165,10 @@ func TestAnEvictedHolderIsRefused(t *testing.T) {
 		}
 		// Named by its token, only the holder that was meant is evicted.
 		eviction.Token = l.Token()
-		if n, err := b.Evict(within(t), "x", eviction); n != 0 || err != nil {
+		if n, err := b.Evict(harness.Within(t), "x", eviction); n != 0 || err != nil {
 			t.Errorf("Evict of who is gone: %d, %v", n, err)
 		}
-		release(t, next)
+		harness.Release(t, next)
 	})
 }
 
@@ -179,12 +180,12 @@ func TestALeaseBelongsToOneAcquisition(t *testing.T) {
 			each(t, func(t *testing.T, w *world) {
 				a, seen := w.local(t, holdfast.Config{MaxLocalHandOvers: passes})
 				mu := a.Mutex("x")
-				first := lock(t, mu)
-				got := locking(within(t), mu)
-				seen.await(t, holdfast.EventWait, "x", 1)
-				release(t, first)
-				second := granted(t, got)
-				if err := first.Release(within(t)); !errors.Is(err, holdfast.ErrReleased) {
+				first := harness.Lock(t, mu)
+				got := harness.Acquiring(harness.Within(t), mu.Lock)
+				seen.Await(t, holdfast.EventWait, "x", 1)
+				harness.Release(t, first)
+				second := harness.Granted(t, got)
+				if err := first.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrReleased) {
 					t.Errorf("the late Release: %v", err)
 				}
 				if second.Err() != nil || !state(t, a, "x").Held() {
@@ -194,20 +195,20 @@ func TestALeaseBelongsToOneAcquisition(t *testing.T) {
 					t.Errorf("token %d after %d", second.Token(), first.Token())
 				}
 				// A lease that was lost, released late, frees nobody's either.
-				w.Do(t, "DEL", record("x"))
+				w.Do(t, "DEL", harness.Key("x"))
 				third := mu
 				if passes < 0 {
-					l := lock(t, third)
-					if err := second.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
+					l := harness.Lock(t, third)
+					if err := second.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
 						t.Errorf("Release of the lost lease: %v", err)
 					}
 					if s := state(t, a, "x"); !s.Held() || s.Holders[0].HolderID != l.HolderID() {
 						t.Errorf("the state is %+v", s)
 					}
-					release(t, l)
+					harness.Release(t, l)
 					return
 				}
-				if err := second.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
+				if err := second.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
 					t.Errorf("Release of the lost lease: %v", err)
 				}
 			})
@@ -229,7 +230,7 @@ func TestOneHolderAtATime(t *testing.T) {
 			for range goroutines {
 				wg.Go(func() {
 					for range rounds {
-						err := mu.Do(within(t), func(context.Context) error {
+						err := mu.Do(harness.Within(t), func(context.Context) error {
 							if inside++; inside != 1 {
 								t.Errorf("%d holders", inside)
 							}
@@ -248,13 +249,13 @@ func TestOneHolderAtATime(t *testing.T) {
 		c, _ := w.local(t, holdfast.Config{TTL: 10 * time.Second})
 		wg.Go(func() {
 			for range rounds {
-				l, err := c.Mutex("x").Lock(within(t))
+				l, err := c.Mutex("x").Lock(harness.Within(t))
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				tokens = append(tokens, l.Token())
-				l.Release(within(t))
+				l.Release(harness.Within(t))
 			}
 		})
 		wg.Wait()
@@ -271,7 +272,7 @@ func TestOneHolderAtATime(t *testing.T) {
 
 // D15. No two clients have one identity, even in one process on one store.
 func TestEveryClientIsSomebodyElse(t *testing.T) {
-	s := openGoRedis(t, redistest.ClosedAddr(t), login{})
+	s := harness.GoRedis.Server(t, redistest.ClosedAddr(t), harness.Login{}, 0)
 	seen := map[string]bool{}
 	for range 100 {
 		c, err := holdfast.New(s, holdfast.Config{})

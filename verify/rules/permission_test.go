@@ -9,10 +9,11 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // user makes a user of the server with these rules.
-func (w *world) user(t *testing.T, name string, rules ...string) login {
+func (w *world) user(t *testing.T, name string, rules ...string) harness.Login {
 	t.Helper()
 	args := []any{"ACL", "SETUSER", name, "reset", "on", ">pw"}
 	for _, rule := range rules {
@@ -21,7 +22,7 @@ func (w *world) user(t *testing.T, name string, rules ...string) login {
 	if reply := w.Do(t, args...); reply != "OK" {
 		t.Fatalf("ACL SETUSER: %v", reply)
 	}
-	return login{name, "pw"}
+	return harness.Login{User: name, Password: "pw"}
 }
 
 // without is what docs/operating.md gives a client, but for one command. Without
@@ -38,38 +39,39 @@ func (w *world) without(t *testing.T, command string) []string {
 func TestTheLeastUserCanDoEverything(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		as := w.user(t, "least", w.without(t, "")...)
-		cfg := holdfast.Config{TTL: 1500 * time.Millisecond, RequestTimeout: 700 * time.Millisecond}
-		a, seenA := on(t, w.open(t, w.Addr(), as), cfg)
-		b, seenB := on(t, w.open(t, w.Addr(), as), cfg)
-		l := lock(t, a.Mutex("x"))
-		got := locking(within(t), b.Mutex("x"))
-		seenB.await(t, holdfast.EventWait, "x", 1)
-		seenA.renewed(t, "x")
-		if err := l.Extend(within(t), 2*time.Second); err != nil {
+		cfg := holdfast.Config{TTL: 3 * time.Second, RequestTimeout: time.Second}
+		a, seenA := harness.Client(t, w.open(t, as), cfg)
+		b, seenB := harness.Client(t, w.open(t, as), cfg)
+		l := harness.Lock(t, a.Mutex("x"))
+		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
+		seenB.Await(t, holdfast.EventWait, "x", 1)
+		seenA.Renewed(t, "x")
+		if err := l.Extend(harness.Within(t), 5*time.Second); err != nil {
 			t.Errorf("Extend: %v", err)
 		}
-		release(t, l)
-		l = granted(t, got)
-		if e := seenB.await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakePush {
+		harness.Release(t, l)
+		l = harness.Granted(t, got)
+		if e := seenB.Await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakePush {
 			t.Errorf("the grant came by %v", e.Wake)
 		}
-		_, err := a.Mutex("x", holdfast.MaxWait(50*time.Millisecond)).Lock(within(t))
+		_, err := a.Mutex("x", holdfast.MaxWait(50*time.Millisecond)).Lock(harness.Within(t))
 		if !errors.Is(err, holdfast.ErrHeld) {
 			t.Errorf("Lock: %v", err)
 		}
 		redistest.Await(t, "who gave up has left", func() bool { return len(state(t, a, "x").Waiters) == 0 })
 		s := state(t, a, "x")
-		if len(s.Holders) != 1 || s.Holders[0].Client == nil || s.Holders[0].Client.App != "rules" {
+		if len(s.Holders) != 1 || s.Holders[0].Client == nil || s.Holders[0].Client.App != "verify" {
 			t.Errorf("the holder is %+v", s.Holders)
 		}
-		if n, err := a.Evict(within(t), "x", holdfast.Eviction{By: "test", Reason: "test"}); n != 1 || err != nil {
+		n, err := a.Evict(harness.Within(t), "x", holdfast.Eviction{By: "test", Reason: "test"})
+		if n != 1 || err != nil {
 			t.Errorf("Evict: %d, %v", n, err)
 		}
-		if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
+		if err := l.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
 			t.Errorf("Release: %v", err)
 		}
 		for _, c := range []*holdfast.Client{a, b} {
-			if err := c.Close(within(t)); err != nil {
+			if err := c.Close(harness.Within(t)); err != nil {
 				t.Errorf("Close: %v", err)
 			}
 		}
@@ -103,7 +105,7 @@ func TestAMissingCommandIsNamed(t *testing.T) {
 				t.Errorf("without %s the hint is %q", command, hint)
 			}
 			// Scripts are not undone: a refusal in the middle would leave this.
-			if n := w.Do(t, "EXISTS", record("x")); n != int64(0) {
+			if n := w.Do(t, "EXISTS", harness.Key("x")); n != int64(0) {
 				t.Errorf("without %s a key is left behind", command)
 			}
 		}
@@ -114,65 +116,62 @@ func TestAMissingCommandIsNamed(t *testing.T) {
 func TestMissingCommandsAreNamedTogether(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		as := w.user(t, "ann", "~locks:*", "&locks:*", "+evalsha", "+eval", "+time", "+hmget", "+hget", "+subscribe")
-		c, _ := on(t, w.open(t, w.Addr(), as), holdfast.Config{Prefix: "locks"})
-		_, err := c.Mutex("x").Lock(within(t))
+		c, _ := harness.Client(t, w.open(t, as), holdfast.Config{Prefix: "locks"})
+		_, err := c.Mutex("x").Lock(harness.Within(t))
 		const rule = "ACL SETUSER USER +hset +hdel +hgetall +pexpire +pttl"
 		if !refused(err, "NOPERM") || !strings.Contains(err.Error(), rule) {
 			t.Errorf("it says %v", err)
 		}
 		// Mended while the program runs, it is found out.
 		w.user(t, "ann", append(w.without(t, ""), "~locks:*", "&locks:*")...)
-		release(t, lock(t, c.Mutex("x")))
+		harness.Release(t, harness.Lock(t, c.Mutex("x")))
 	})
 }
 
 // work does all that needs a command, and returns the first error.
-func work(t *testing.T, w *world, as login) error {
+func work(t *testing.T, w *world, as harness.Login) error {
 	t.Helper()
 	cfg := holdfast.Config{TTL: time.Minute}
-	c, seen := on(t, w.open(t, w.Addr(), as), cfg)
-	l, err := c.Mutex("x").Lock(within(t))
+	c, seen := harness.Client(t, w.open(t, as), cfg)
+	l, err := c.Mutex("x").Lock(harness.Within(t))
 	if err != nil {
 		return err
 	}
-	if _, err := c.Inspect(within(t), "x"); err != nil {
+	if _, err := c.Inspect(harness.Within(t), "x"); err != nil {
 		return err
 	}
-	if err := l.Release(within(t)); err != nil {
+	if err := l.Release(harness.Within(t)); err != nil {
 		return err
 	}
 	// It waits for somebody, and two wait for it.
 	other, _ := w.local(t, cfg)
-	theirs := lock(t, other.Mutex("x"))
-	ended := make(chan outcome, 1)
-	go func() {
-		l, err := c.Mutex("x").Lock(within(t))
-		ended <- outcome{lease: l, err: err}
-	}()
+	theirs := harness.Lock(t, other.Mutex("x"))
+	ended := harness.Acquiring(harness.Within(t), c.Mutex("x").Lock)
 	redistest.Await(t, "it waits, or is refused", func() bool {
-		return len(ended) > 0 || len(seen.of(holdfast.EventWait, "x")) > 0
+		return len(ended) > 0 || len(seen.Of(holdfast.EventWait, "x")) > 0
 	})
-	release(t, theirs)
+	harness.Release(t, theirs)
 	o := redistest.Next(t, "Lock", ended)
-	if o.err != nil {
-		return o.err
+	if o.Err != nil {
+		return o.Err
 	}
-	got := queue(t, 2, func() (*holdfast.Client, *watch) { return w.local(t, cfg) })
-	if err = o.lease.Release(within(t)); err != nil {
+	got := queue(t, 2, func() (*holdfast.Client, *harness.Watch) { return w.local(t, cfg) })
+	if err = o.Lease.Release(harness.Within(t)); err != nil {
 		// It holds the lock still: a refused action has changed nothing.
-		if n, err := other.Evict(within(t), "x", holdfast.Eviction{By: "test", Reason: "test"}); n != 1 || err != nil {
+		n, err := other.Evict(harness.Within(t), "x", holdfast.Eviction{By: "test", Reason: "test"})
+		if n != 1 || err != nil {
 			t.Errorf("Evict after a refused release: %d, %v", n, err)
 		}
 	}
 	for _, next := range got {
-		release(t, granted(t, next))
+		harness.Release(t, harness.Granted(t, next))
 	}
 	return err
 }
 
-// Who may not publish hands over all the same: the next finds its turn by
-// looking, at the latest when the lease would have ended.
-func TestWithoutPublishTheLineMovesByLooking(t *testing.T) {
+// A client that may not publish hands over all the same: the next waiter finds its grant
+// by polling, at the latest when the lease would have expired.
+func TestWithoutPublishWaitersPoll(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for name, rules := range map[string][]string{
 			"command": w.without(t, "publish"),
@@ -180,17 +179,17 @@ func TestWithoutPublishTheLineMovesByLooking(t *testing.T) {
 			"channel": append(w.without(t, ""), "resetchannels", "&other:*"),
 		} {
 			as := w.user(t, "ann", rules...)
-			holder, _ := on(t, w.open(t, w.Addr(), as), holdfast.Config{TTL: 3 * time.Second})
+			holder, _ := harness.Client(t, w.open(t, as), holdfast.Config{TTL: 3 * time.Second})
 			b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
-			l := lock(t, holder.Mutex(name))
-			got := locking(within(t), b.Mutex(name))
-			seen.await(t, holdfast.EventWait, name, 1)
-			release(t, l)
-			next := granted(t, got)
-			if e := seen.await(t, holdfast.EventGrant, name, 1); e.Wake != holdfast.WakePoll {
+			l := harness.Lock(t, holder.Mutex(name))
+			got := harness.Acquiring(harness.Within(t), b.Mutex(name).Lock)
+			seen.Await(t, holdfast.EventWait, name, 1)
+			harness.Release(t, l)
+			next := harness.Granted(t, got)
+			if e := seen.Await(t, holdfast.EventGrant, name, 1); e.Wake != holdfast.WakePoll {
 				t.Errorf("the grant came by %v", e.Wake)
 			}
-			release(t, next)
+			harness.Release(t, next)
 		}
 	})
 }
@@ -199,8 +198,8 @@ func TestWithoutPublishTheLineMovesByLooking(t *testing.T) {
 func TestAForbiddenKeyIsNamed(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		as := w.user(t, "ann", append(w.without(t, ""), "resetkeys", "~other:*")...)
-		c, _ := on(t, w.open(t, w.Addr(), as), holdfast.Config{Prefix: "shop"})
-		_, err := c.Mutex("x").Lock(within(t))
+		c, _ := harness.Client(t, w.open(t, as), holdfast.Config{Prefix: "shop"})
+		_, err := c.Mutex("x").Lock(harness.Within(t))
 		if !refused(err, "NOPERM") || !strings.Contains(err.Error(), "key") || !strings.Contains(err.Error(), `"x"`) {
 			t.Errorf("no permission for the key: %v", err)
 		}
@@ -213,20 +212,20 @@ func TestAForbiddenKeyIsNamed(t *testing.T) {
 // Wrong and missing passwords are said to be that, and not shown. A rueidis
 // client connects, and is refused, before the library knows it.
 func TestAWrongPasswordIsNamed(t *testing.T) {
-	w := &world{Server: redistest.Start(t), open: openGoRedis}
+	w := &world{redistest.Start(t), harness.GoRedis}
 	w.user(t, "ann", w.without(t, "")...)
 	w.user(t, "default", "resetpass", ">secret", "~*", "&*", "+@all")
 	for _, test := range []struct {
-		as   login
+		as   harness.Login
 		code string
 	}{
-		{login{"ann", "guess"}, "WRONGPASS"},
-		{login{"nobody", "pw"}, "WRONGPASS"},
-		{login{"", "guess"}, "WRONGPASS"},
-		{login{}, "NOAUTH"},
+		{harness.Login{User: "ann", Password: "guess"}, "WRONGPASS"},
+		{harness.Login{User: "nobody", Password: "pw"}, "WRONGPASS"},
+		{harness.Login{User: "", Password: "guess"}, "WRONGPASS"},
+		{harness.Login{}, "NOAUTH"},
 	} {
-		c, _ := on(t, w.open(t, w.Addr(), test.as), holdfast.Config{})
-		_, err := c.Mutex("x").Lock(within(t))
+		c, _ := harness.Client(t, w.open(t, test.as), holdfast.Config{})
+		_, err := c.Mutex("x").Lock(harness.Within(t))
 		if !refused(err, test.code) {
 			t.Errorf("%+v: %v", test.as, err)
 		}

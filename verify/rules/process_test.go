@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // Rule 11. The holder's process is killed: the next is granted when the lease
@@ -17,22 +18,22 @@ func TestAKilledHolderIsFollowedWithinItsLease(t *testing.T) {
 		dead := start(t, w.Addr(), "x", ttl)
 		token := dead.Token(t, "held")
 		b, seen := w.local(t, holdfast.Config{TTL: time.Minute}) // it would not look before a minute
-		got := locking(within(t), b.Mutex("x"))
-		seen.await(t, holdfast.EventWait, "x", 1)
+		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
+		seen.Await(t, holdfast.EventWait, "x", 1)
 		before := state(t, b, "x").Holders[0]
 		dead.Kill()
 		killed := time.Now()
 		o := redistest.Next(t, "Lock", got)
-		if o.err != nil {
-			t.Fatal(o.err)
+		if o.Err != nil {
+			t.Fatal(o.Err)
 		}
-		if took := o.at.Sub(killed); took > redistest.Patience/2 {
+		if took := o.At.Sub(killed); took > redistest.Patience/2 {
 			t.Errorf("granted %v after the holder's death, its lease was %v", took, ttl)
 		}
-		if before.Token>>10 != token>>10 || o.lease.Token() <= token {
-			t.Errorf("tokens %d, then %d", token, o.lease.Token())
+		if before.Token>>10 != token>>10 || o.Lease.Token() <= token {
+			t.Errorf("tokens %d, then %d", token, o.Lease.Token())
 		}
-		release(t, o.lease)
+		harness.Release(t, o.Lease)
 	})
 }
 
@@ -49,10 +50,10 @@ func TestAStoppedHolderIsRefusedWhenItGoesOn(t *testing.T) {
 			t.Fatal("the first write was refused")
 		}
 		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
-		got := locking(within(t), b.Mutex("x"))
-		seen.await(t, holdfast.EventWait, "x", 1)
+		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
+		seen.Await(t, holdfast.EventWait, "x", 1)
 		stopped.Stop(t)
-		next := granted(t, got)
+		next := harness.Granted(t, got)
 		if !r.write(next.Token()) {
 			t.Errorf("token %d was refused after %d", next.Token(), token)
 		}
@@ -71,35 +72,35 @@ func TestAStoppedHolderIsRefusedWhenItGoesOn(t *testing.T) {
 		if next.Err() != nil || state(t, b, "x").Holders[0].HolderID != next.HolderID() {
 			t.Error("the stopped holder's release freed the next one's lock")
 		}
-		release(t, next)
+		harness.Release(t, next)
 	})
 }
 
-// Rule 11. A waiter's process is stopped while the lock is handed to it: the
-// lease that it cannot use ends, and the next is served.
-func TestAStoppedWaiterDelaysTheLineByOneLease(t *testing.T) {
+// Rule 11. A waiter's process is stopped while the lock is granted to it: the lease that
+// it cannot use expires, and the next waiter is served.
+func TestAStoppedWaiterDelaysTheQueueByOneLease(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const ttl = time.Second
 		holder, _ := w.local(t, holdfast.Config{TTL: time.Minute})
-		l := lock(t, holder.Mutex("x"))
+		l := harness.Lock(t, holder.Mutex("x"))
 		stopped := start(t, w.Addr(), "x", ttl)
 		stopped.Hear(t, "client")
 		redistest.Await(t, "the child waits", func() bool { return len(state(t, holder, "x").Waiters) == 1 })
 		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
-		got := locking(within(t), b.Mutex("x"))
-		seen.await(t, holdfast.EventWait, "x", 1)
+		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
+		seen.Await(t, holdfast.EventWait, "x", 1)
 		stopped.Stop(t)
-		release(t, l) // its connection is open: the server cannot know
-		next := granted(t, got)
+		harness.Release(t, l) // its connection is open: the server cannot know
+		next := harness.Granted(t, got)
 		stopped.Resume()
 		// Awake, it must not believe the push of a lease that is over.
-		redistest.Await(t, "the child stands in line again", func() bool {
+		redistest.Await(t, "the child is in the queue again", func() bool {
 			return len(state(t, holder, "x").Waiters) == 1
 		})
 		if next.Err() != nil {
 			t.Errorf("the lease ended: %v", next.Err())
 		}
-		release(t, next)
+		harness.Release(t, next)
 		if token := stopped.Token(t, "held"); token <= next.Token() {
 			t.Errorf("token %d after %d", token, next.Token())
 		}

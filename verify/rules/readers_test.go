@@ -12,7 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
-	"github.com/holdfast-go/holdfast/verify/internal/child"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 const (
@@ -27,15 +27,14 @@ const (
 //	kept out       asked for "later" ones: from now on a reader has to wait
 //	later TOKEN    one of those is in
 //	released       asked to "release" the first ones
-func readingChild(c *holdfast.Client, name string) int {
+func readingChild(c *holdfast.Client, name string) error {
 	m := c.RWMutex(name)
 	ctx := context.Background()
 	var leases []*holdfast.Lease
 	for range readersEach {
 		l, err := m.RLock(ctx)
 		if err != nil {
-			fmt.Println("failed", err)
-			return 1
+			return err
 		}
 		leases = append(leases, l)
 	}
@@ -44,8 +43,7 @@ func readingChild(c *holdfast.Client, name string) int {
 		switch in.Text() {
 		case "later":
 			if err := untilKeptOut(ctx, m); err != nil {
-				fmt.Println("failed", err)
-				return 1
+				return err
 			}
 			fmt.Println("kept out")
 			for range laterEach {
@@ -66,7 +64,7 @@ func readingChild(c *holdfast.Client, name string) int {
 			fmt.Println("released")
 		}
 	}
-	return 0
+	return nil
 }
 
 // untilKeptOut comes and goes as a reader until it is refused. For a moment
@@ -92,9 +90,9 @@ func untilKeptOut(ctx context.Context, m *holdfast.RWMutex) error {
 func TestAThousandReadersOfTenProcessesAreTenHolders(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c, _ := w.local(t, holdfast.Config{TTL: time.Minute})
-		all := make([]*child.Process, readingProcesses)
+		all := make([]*harness.Child, readingProcesses)
 		for i := range all {
-			all[i] = startKind(t, w.Addr(), "readers", "x", time.Minute, envUses+"="+w.adapter)
+			all[i] = startKind(t, w.Addr(), "readers", "x", time.Minute, envUses+"="+w.adapter.Name)
 		}
 		var highest uint64
 		for _, p := range all {
@@ -110,7 +108,7 @@ func TestAThousandReadersOfTenProcessesAreTenHolders(t *testing.T) {
 			}
 		}
 
-		writer := taking(t, c.RWMutex("x").Lock)
+		writer := harness.Acquiring(harness.Within(t), c.RWMutex("x").Lock)
 		queued(t, c, 1)
 		for _, p := range all {
 			p.Order(t, "later")
@@ -124,11 +122,11 @@ func TestAThousandReadersOfTenProcessesAreTenHolders(t *testing.T) {
 		redistest.Await(t, "one process still reads", func() bool { return len(state(t, c, "x").Holders) == 1 })
 		select {
 		case o := <-writer:
-			t.Fatalf("the writer is in beside a reader: %v", o.err)
+			t.Fatalf("the writer is in beside a reader: %v", o.Err)
 		default:
 		}
 		all[0].Order(t, "release")
-		wl := granted(t, writer)
+		wl := harness.Granted(t, writer)
 		if wl.Token() <= highest {
 			t.Errorf("the writer's token is %d, a reader before it had %d", wl.Token(), highest)
 		}
@@ -136,7 +134,7 @@ func TestAThousandReadersOfTenProcessesAreTenHolders(t *testing.T) {
 			t.Errorf("beside the writer %d hold, and %d wait", len(s.Holders)-1, len(s.Waiters))
 		}
 
-		release(t, wl)
+		harness.Release(t, wl)
 		for _, p := range all {
 			for range laterEach {
 				if token := p.Token(t, "later"); token <= wl.Token() {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // unlimited lists, in one step, the keys that would stay for ever.
@@ -58,7 +59,7 @@ func TestEveryKeyHasALifeTime(t *testing.T) {
 		for i, c := range all {
 			if i%2 == 0 {
 				c.Abandon()
-			} else if err := c.Close(within(t)); err != nil {
+			} else if err := c.Close(harness.Within(t)); err != nil {
 				t.Errorf("Close: %v", err)
 			}
 		}
@@ -107,19 +108,19 @@ func wander(t *testing.T, c *holdfast.Client, seed uint64, rounds int) {
 func TestTheFenceOutlivesTheLeaseByTheRetention(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c, _ := w.local(t, holdfast.Config{TTL: 10 * time.Second, Retention: 5 * time.Second})
-		l := lock(t, c.Mutex("x"))
-		life := func() int64 { return w.Do(t, "PTTL", record("x")).(int64) }
+		l := harness.Lock(t, c.Mutex("x"))
+		life := func() int64 { return w.Do(t, "PTTL", harness.Key("x")).(int64) }
 		if ms := life(); ms <= 10_000 || ms > 15_000 {
 			t.Errorf("while held the record lives for %d ms", ms)
 		}
-		release(t, l)
+		harness.Release(t, l)
 		if ms := life(); ms <= 0 || ms > 15_000 {
 			t.Errorf("after the release the record lives for %d ms", ms)
 		}
-		next := lock(t, c.Mutex("x"))
+		next := harness.Lock(t, c.Mutex("x"))
 		if next.Token() <= l.Token() {
 			t.Errorf("token %d after %d", next.Token(), l.Token())
 		}
-		release(t, next)
+		harness.Release(t, next)
 	})
 }

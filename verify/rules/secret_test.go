@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // No error shows a password: not one of a server that refuses it, nor one of a
@@ -64,8 +65,8 @@ func showsNoPassword(t *testing.T, addr string, trust *tls.Config) {
 
 func lockOver(t *testing.T, s store.Store) error {
 	t.Helper()
-	c, _ := on(t, s, holdfast.Config{})
-	_, err := c.Mutex("x").TryLock(within(t)) // Lock would go on trying, for as long as it may
+	c, _ := harness.Client(t, s, holdfast.Config{})
+	_, err := c.Mutex("x").TryLock(harness.Within(t)) // Lock would go on trying, for as long as it may
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // Rule 11. The server forgets the scripts while a lock is held and waited for.
@@ -14,21 +15,21 @@ func TestScriptFlushIsNotNoticed(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		a, seenA := w.local(t, holdfast.Config{TTL: time.Minute})
 		b, seenB := w.local(t, holdfast.Config{TTL: time.Minute})
-		l := lock(t, a.Mutex("x"))
-		got := locking(within(t), b.Mutex("x"))
-		seenB.await(t, holdfast.EventWait, "x", 1)
+		l := harness.Lock(t, a.Mutex("x"))
+		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
+		seenB.Await(t, holdfast.EventWait, "x", 1)
 		for range 2 {
 			w.Do(t, "SCRIPT", "FLUSH")
-			if err := l.Extend(within(t), time.Minute); err != nil { // it sends what a renewal sends
+			if err := l.Extend(harness.Within(t), time.Minute); err != nil { // it sends what a renewal sends
 				t.Errorf("Extend: %v", err)
 			}
 		}
 		w.Do(t, "SCRIPT", "FLUSH")
-		release(t, l)
-		l = granted(t, got)
+		harness.Release(t, l)
+		l = harness.Granted(t, got)
 		w.Do(t, "SCRIPT", "FLUSH")
-		release(t, l)
-		for _, e := range append(seenA.of(holdfast.EventRenew, "x"), seenB.of(holdfast.EventRenew, "x")...) {
+		harness.Release(t, l)
+		for _, e := range append(seenA.Of(holdfast.EventRenew, "x"), seenB.Of(holdfast.EventRenew, "x")...) {
 			if e.Err != nil {
 				t.Errorf("a renewal failed: %v", e.Err)
 			}
@@ -37,18 +38,17 @@ func TestScriptFlushIsNotNoticed(t *testing.T) {
 }
 
 // Rule 11. The server crashes and comes back empty: the holder learns of the
-// loss, and the waiter, whose place is forgotten too, gets the lock with a
-// higher token.
+// loss. The waiter, whose position is forgotten too, gets the lock with a higher token.
 func TestAServerThatRestartsEmpty(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		a, _ := w.local(t, holdfast.Config{TTL: 2 * time.Second})
 		b, seen := w.local(t, holdfast.Config{TTL: 2 * time.Second})
-		l := lock(t, a.Mutex("x"))
-		got := locking(within(t), b.Mutex("x"))
-		seen.await(t, holdfast.EventWait, "x", 1)
+		l := harness.Lock(t, a.Mutex("x"))
+		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
+		seen.Await(t, holdfast.EventWait, "x", 1)
 		w.Kill()
 		w.Restart()
-		next := granted(t, got)
+		next := harness.Granted(t, got)
 		redistest.Next(t, "the end of the old lease", l.Context().Done())
 		if !errors.Is(l.Err(), holdfast.ErrLost) {
 			t.Errorf("the old lease ended by %v", l.Err())
@@ -56,17 +56,17 @@ func TestAServerThatRestartsEmpty(t *testing.T) {
 		if next.Token() <= l.Token() {
 			t.Errorf("token %d after %d", next.Token(), l.Token())
 		}
-		if err := l.Release(within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
+		if err := l.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
 			t.Errorf("Release of the old lease: %v", err)
 		}
-		release(t, next)
+		harness.Release(t, next)
 		// The subscription has come back too: the next hand-over is a push.
-		l = lock(t, a.Mutex("x"))
+		l = harness.Lock(t, a.Mutex("x"))
 		redistest.Await(t, "the waiter listens", func() bool { return w.listeners(t, b) == 1 })
-		got = locking(within(t), b.Mutex("x"))
-		seen.await(t, holdfast.EventWait, "x", 2)
-		release(t, l)
-		release(t, granted(t, got))
+		got = harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
+		seen.Await(t, holdfast.EventWait, "x", 2)
+		harness.Release(t, l)
+		harness.Release(t, harness.Granted(t, got))
 	})
 }
 
@@ -74,26 +74,26 @@ func TestAServerThatRestartsEmpty(t *testing.T) {
 // lease it costs nothing, for longer it is a loss that is known in time.
 func TestClientPauseIsASilenceLikeAnyOther(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		a, seen := w.local(t, holdfast.Config{TTL: 1500 * time.Millisecond})
-		l := lock(t, a.Mutex("x"))
-		seen.renewed(t, "x")
-		w.Do(t, "CLIENT", "PAUSE", 700, "ALL") // the next renewal falls into it
-		seen.renewed(t, "x")
+		a, seen := w.local(t, holdfast.Config{TTL: 3 * time.Second})
+		l := harness.Lock(t, a.Mutex("x"))
+		seen.Renewed(t, "x")
+		w.Do(t, "CLIENT", "PAUSE", 1400, "ALL") // the next renewal falls into it
+		seen.Renewed(t, "x")
 		if l.Err() != nil {
 			t.Errorf("a short pause cost the lease: %v", l.Err())
 		}
 
 		b, seenB := w.local(t, holdfast.Config{TTL: time.Minute})
-		got := locking(within(t), b.Mutex("x"))
-		seenB.await(t, holdfast.EventWait, "x", 1)
-		w.Do(t, "CLIENT", "PAUSE", 2200, "WRITE") // longer than the lease
-		next := granted(t, got)
+		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
+		seenB.Await(t, holdfast.EventWait, "x", 1)
+		w.Do(t, "CLIENT", "PAUSE", 4000, "WRITE") // longer than the lease
+		next := harness.Granted(t, got)
 		if l.Context().Err() == nil {
 			t.Error("the next was granted before the holder knew")
 		}
-		lost(t, l, holdfast.LossExpired)
-		l.Release(within(t))
-		release(t, next)
+		harness.Lost(t, l, holdfast.LossExpired)
+		l.Release(harness.Within(t))
+		harness.Release(t, next)
 	})
 }
 
@@ -104,28 +104,28 @@ func TestAStoppedServerIsALossInTime(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		a, seenA := w.local(t, holdfast.Config{TTL: time.Second})
 		b, seenB := w.local(t, holdfast.Config{TTL: time.Second})
-		l := lock(t, a.Mutex("x"))
-		got := locking(within(t), b.Mutex("x"))
-		seenB.await(t, holdfast.EventWait, "x", 1)
-		seenA.renewed(t, "x")
+		l := harness.Lock(t, a.Mutex("x"))
+		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
+		seenB.Await(t, holdfast.EventWait, "x", 1)
+		seenA.Renewed(t, "x")
 		w.Pause()
 		resume := func() { w.Continue() }
 		defer resume()
-		lost(t, l, holdfast.LossExpired)
+		harness.Lost(t, l, holdfast.LossExpired)
 		select {
 		case o := <-got:
-			t.Fatalf("Lock returned while the server was stopped: %v", o.err)
+			t.Fatalf("Lock returned while the server was stopped: %v", o.Err)
 		default:
 		}
 		w.Continue()
-		next := granted(t, got)
+		next := harness.Granted(t, got)
 		if next.Token() <= l.Token() {
 			t.Errorf("token %d after %d", next.Token(), l.Token())
 		}
-		l.Release(within(t))
+		l.Release(harness.Within(t))
 		if s := state(t, b, "x"); next.Err() == nil && (!s.Held() || s.Holders[0].HolderID != next.HolderID()) {
 			t.Errorf("the old holder's release hurt the next: %+v", s)
 		}
-		next.Release(within(t))
+		next.Release(harness.Within(t))
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // Several locks: any sets, wanted by many goroutines of several processes:
@@ -32,7 +33,7 @@ func TestSetsOfLocksNeverOverlap(t *testing.T) {
 						set := append([]string(nil), names[dice.IntN(3):]...)
 						dice.Shuffle(len(set), func(i, j int) { set[i], set[j] = set[j], set[i] })
 						set = set[:1+dice.IntN(len(set))]
-						l, err := c.MultiMutex(set).Lock(within(t))
+						l, err := c.MultiMutex(set).Lock(harness.Within(t))
 						if err != nil {
 							t.Errorf("Lock of %v: %v", set, err)
 							return
@@ -43,7 +44,7 @@ func TestSetsOfLocksNeverOverlap(t *testing.T) {
 						for _, name := range set {
 							guards[name].leave()
 						}
-						if err := l.Release(within(t)); err != nil {
+						if err := l.Release(harness.Within(t)); err != nil {
 							t.Errorf("Release: %v", err)
 						}
 					}
@@ -77,7 +78,7 @@ func TestSeveralLocksAreOneStepOfTheServer(t *testing.T) {
 		a, _ := w.local(t, holdfast.Config{TTL: 5 * time.Second})
 		b, seen := w.local(t, holdfast.Config{TTL: 5 * time.Second})
 		w.warm(t, a)
-		l, err := a.MultiMutex([]string{"z", "x", "y"}).Lock(within(t))
+		l, err := a.MultiMutex([]string{"z", "x", "y"}).Lock(harness.Within(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,26 +87,27 @@ func TestSeveralLocksAreOneStepOfTheServer(t *testing.T) {
 				t.Errorf("%s: %+v, want token %d", name, s, l.Token(name))
 			}
 		}
-		_, err = b.MultiMutex([]string{"w", "y"}).TryLock(within(t))
+		_, err = b.MultiMutex([]string{"w", "y"}).TryLock(harness.Within(t))
 		var held *holdfast.HeldError
 		if !errors.As(err, &held) || held.Name != "y" || state(t, b, "w").Held() {
 			t.Errorf("TryLock: %v", err)
 		}
 		got := make(chan error, 1)
 		go func() {
-			next, err := b.MultiMutex([]string{"v", "x", "y", "z"}).Lock(within(t))
+			next, err := b.MultiMutex([]string{"v", "x", "y", "z"}).Lock(harness.Within(t))
 			if err == nil {
-				err = next.Release(within(t))
+				err = next.Release(harness.Within(t))
 			}
 			got <- err
 		}()
-		seen.await(t, holdfast.EventWait, "x", 1)
-		if n, err := a.Evict(within(t), "y", holdfast.Eviction{By: "test", Reason: "test"}); n != 1 || err != nil {
+		seen.Await(t, holdfast.EventWait, "x", 1)
+		n, err := a.Evict(harness.Within(t), "y", holdfast.Eviction{By: "test", Reason: "test"})
+		if n != 1 || err != nil {
 			t.Fatalf("Evict: %d, %v", n, err)
 		}
 		redistest.Next(t, "the end of the lease", l.Context().Done())
 		var lost *holdfast.LostError
-		err = l.Release(within(t))
+		err = l.Release(harness.Within(t))
 		if !errors.As(err, &lost) || lost.Name != "y" || !errors.Is(err, holdfast.ErrNotHeld) {
 			t.Errorf("Release: %v", err)
 		}
@@ -115,28 +117,28 @@ func TestSeveralLocksAreOneStepOfTheServer(t *testing.T) {
 	})
 }
 
-// The server's memory, again: who comes new is refused whole, who leads goes on.
+// The server is out of memory: new acquisitions are refused as a whole, a leader goes on.
 func TestOutOfMemoryTakesNoPartOfSeveralLocks(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c, _ := w.local(t, holdfast.Config{TTL: 10 * time.Second})
 		w.warm(t, c)
-		release(t, lock(t, c.Mutex("b"))) // one of them has a record already
-		lead, err := c.Election("e").Campaign(within(t), "one")
+		harness.Release(t, harness.Lock(t, c.Mutex("b"))) // one of them has a record already
+		lead, err := c.Election("e").Campaign(harness.Within(t), "one")
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.Do(t, "CONFIG", "SET", "maxmemory", "1")
-		if _, err := c.MultiMutex([]string{"a", "b"}).Lock(within(t)); !refused(err, "OOM") {
+		if _, err := c.MultiMutex([]string{"a", "b"}).Lock(harness.Within(t)); !refused(err, "OOM") {
 			t.Errorf("Lock of several: %v", err)
 		}
-		turn, err := c.Periodic("job", time.Hour).Do(within(t), func(context.Context) error { return nil })
+		turn, err := c.Periodic("job", time.Hour).Do(harness.Within(t), func(context.Context) error { return nil })
 		if !refused(err, "OOM") || turn.Ran {
 			t.Errorf("Do: %+v, %v", turn, err)
 		}
-		if err := lead.Proclaim(within(t), "two"); err != nil {
+		if err := lead.Proclaim(harness.Within(t), "two"); err != nil {
 			t.Errorf("Proclaim: %v", err)
 		}
-		if err := lead.Resign(within(t)); err != nil {
+		if err := lead.Resign(harness.Within(t)); err != nil {
 			t.Errorf("Resign: %v", err)
 		}
 		w.Do(t, "CONFIG", "SET", "maxmemory", "0")
@@ -145,7 +147,7 @@ func TestOutOfMemoryTakesNoPartOfSeveralLocks(t *testing.T) {
 				t.Errorf("%s is held", name)
 			}
 		}
-		turn, err = c.Periodic("job", time.Hour).Do(within(t), func(context.Context) error { return nil })
+		turn, err = c.Periodic("job", time.Hour).Do(harness.Within(t), func(context.Context) error { return nil })
 		if !turn.Ran {
 			t.Errorf("Do: %+v, %v", turn, err)
 		}
@@ -162,7 +164,7 @@ func TestAKilledRunKeepsItsPeriod(t *testing.T) {
 		c, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		key := redistest.Prefix() + ":{job}:periodic"
 		redistest.Await(t, "the lease of the dead has ended", func() bool {
-			turn, err := c.Periodic("job", time.Hour).Do(within(t), func(context.Context) error {
+			turn, err := c.Periodic("job", time.Hour).Do(harness.Within(t), func(context.Context) error {
 				t.Error("ran again in the same period")
 				return nil
 			})
@@ -186,10 +188,10 @@ func TestAJobOfManyClientsRunsOncePerPeriod(t *testing.T) {
 		const period, offset = 500 * time.Millisecond, 123 * time.Millisecond
 		var runs atomic.Int32
 		var guard register
-		ctx, cancel := context.WithCancel(within(t))
+		ctx, cancel := context.WithCancel(harness.Within(t))
 		defer cancel()
 		var all sync.WaitGroup
-		var watches []*watch
+		var watches []*harness.Watch
 		for range clients {
 			c, seen := w.local(t, holdfast.Config{TTL: 300 * time.Millisecond})
 			watches = append(watches, seen)
@@ -210,7 +212,7 @@ func TestAJobOfManyClientsRunsOncePerPeriod(t *testing.T) {
 		all.Wait()
 		had := map[int64]bool{}
 		for _, seen := range watches {
-			for _, e := range seen.of(holdfast.EventGrant, "job") {
+			for _, e := range seen.Of(holdfast.EventGrant, "job") {
 				index := (int64(e.Token>>10) - offset.Microseconds()) / period.Microseconds()
 				if had[index] {
 					t.Errorf("two runs in period %d", index)
@@ -224,8 +226,8 @@ func TestAJobOfManyClientsRunsOncePerPeriod(t *testing.T) {
 	})
 }
 
-// A leader is killed: the next candidate leads when its lease is over, and who
-// observes is told of both.
+// A leader is killed: the next candidate leads when the lease is over, and an observer
+// learns of both.
 func TestAKilledLeaderIsFollowed(t *testing.T) {
 	const ttl = 3 * time.Second // for a machine that stands still for a while
 	each(t, func(t *testing.T, w *world) {
@@ -234,7 +236,7 @@ func TestAKilledLeaderIsFollowed(t *testing.T) {
 		term := child.Token(t, "held")
 		eye, _ := w.local(t, holdfast.Config{TTL: ttl})
 		told := make(chan holdfast.Leader, 64)
-		ctx, cancel := context.WithCancel(within(t))
+		ctx, cancel := context.WithCancel(harness.Within(t))
 		defer cancel()
 		var all sync.WaitGroup
 		all.Go(func() {
@@ -251,13 +253,13 @@ func TestAKilledLeaderIsFollowed(t *testing.T) {
 		b, seen := w.local(t, holdfast.Config{TTL: ttl})
 		led := make(chan *holdfast.Leadership, 1)
 		go func() {
-			lead, err := b.Election("e").Campaign(within(t), "next")
+			lead, err := b.Election("e").Campaign(harness.Within(t), "next")
 			if err != nil {
 				t.Errorf("Campaign: %v", err)
 			}
 			led <- lead
 		}()
-		seen.await(t, holdfast.EventWait, "e", 1)
+		seen.Await(t, holdfast.EventWait, "e", 1)
 		child.Kill()
 		lead := redistest.Next(t, "the next leader", led)
 		if lead.Term() <= term {
@@ -270,19 +272,19 @@ func TestAKilledLeaderIsFollowed(t *testing.T) {
 				t.Errorf("told of %+v", l)
 			}
 		}
-		if err := lead.Proclaim(within(t), "next, again"); err != nil {
+		if err := lead.Proclaim(harness.Within(t), "next, again"); err != nil {
 			t.Error(err)
 		}
 		if l := redistest.Next(t, "the new value", told); l.Value != "next, again" || l.Term != lead.Term() {
 			t.Errorf("told of %+v", l)
 		}
-		if err := lead.Resign(within(t)); err != nil {
+		if err := lead.Resign(harness.Within(t)); err != nil {
 			t.Error(err)
 		}
 		if l := redistest.Next(t, "the resignation", told); l.Term != 0 {
 			t.Errorf("told of %+v", l)
 		}
-		if _, err := eye.Election("e").Leader(within(t)); !errors.Is(err, holdfast.ErrNoLeader) {
+		if _, err := eye.Election("e").Leader(harness.Within(t)); !errors.Is(err, holdfast.ErrNoLeader) {
 			t.Errorf("Leader: %v", err)
 		}
 		cancel()
@@ -290,11 +292,11 @@ func TestAKilledLeaderIsFollowed(t *testing.T) {
 	})
 }
 
-// One channel, many who observe: each is told, and none is left when they stop.
+// One channel, many observers: each is told, and no subscription is left when they stop.
 func TestManyObserveOneElection(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c, _ := w.local(t, holdfast.Config{})
-		ctx, cancel := context.WithCancel(within(t))
+		ctx, cancel := context.WithCancel(harness.Within(t))
 		defer cancel()
 		const eyes = 5
 		told := make(chan holdfast.Leader, 64)
@@ -311,7 +313,7 @@ func TestManyObserveOneElection(t *testing.T) {
 				t.Errorf("told of %+v", l)
 			}
 		}
-		lead, err := c.Election("e").Campaign(within(t), "one")
+		lead, err := c.Election("e").Campaign(harness.Within(t), "one")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -326,7 +328,7 @@ func TestManyObserveOneElection(t *testing.T) {
 			reply := w.Do(t, "PUBSUB", "NUMSUB", redistest.Prefix()+":watch=e").([]any)
 			return reply[1] == int64(0)
 		})
-		if err := lead.Resign(within(t)); err != nil {
+		if err := lead.Resign(harness.Within(t)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -336,20 +338,20 @@ func TestManyObserveOneElection(t *testing.T) {
 func TestTheLeastUserCanHoldSeveralRunAndLead(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		as := w.user(t, "least", w.without(t, "")...)
-		c, _ := on(t, w.open(t, w.Addr(), as), holdfast.Config{TTL: 5 * time.Second})
+		c, _ := harness.Client(t, w.open(t, as), holdfast.Config{TTL: 5 * time.Second})
 		do := func(ctx context.Context) error { return ctx.Err() }
-		if err := c.MultiMutex([]string{"a", "b"}).Do(within(t), do); err != nil {
+		if err := c.MultiMutex([]string{"a", "b"}).Do(harness.Within(t), do); err != nil {
 			t.Errorf("All: %v", err)
 		}
 		failed := errors.New("no luck")
 		for range 2 {
-			turn, err := c.Periodic("job", time.Hour, holdfast.RetryOnError()).Do(within(t),
+			turn, err := c.Periodic("job", time.Hour, holdfast.RetryOnError()).Do(harness.Within(t),
 				func(context.Context) error { return failed })
 			if !turn.Ran || !errors.Is(err, failed) || errors.Is(err, holdfast.ErrNotHeld) {
 				t.Errorf("Periodic: %+v, %v", turn, err)
 			}
 		}
-		ctx, cancel := context.WithCancel(within(t))
+		ctx, cancel := context.WithCancel(harness.Within(t))
 		defer cancel()
 		err := c.Election("e").Do(ctx, "one", func(context.Context, *holdfast.Leadership) error {
 			for l, err := range c.Election("e").Observe(ctx) {

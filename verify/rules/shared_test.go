@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // Rule 7. Each shared holder has a lease of its own: one that asks for less
@@ -13,8 +14,8 @@ import (
 // locks yet; the protocol has them.
 func TestEverySharedHolderHasALeaseOfItsOwn(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		store := w.open(t, w.Addr(), login{})
-		keys := []string{record("x")}
+		store := w.open(t, harness.Login{})
+		keys := []string{harness.Key("x")}
 		acquire := func(attempt, ttl, want string) string {
 			answer := run(t, store, script.Acquire, keys, attempt, ttl, "61000", want, "0", pushes)
 			word, _, _ := strings.Cut(answer, " ")
@@ -45,7 +46,7 @@ func TestEverySharedHolderHasALeaseOfItsOwn(t *testing.T) {
 		}
 
 		// Permits: the dead ones' come back, each when its own lease ends.
-		keys = []string{record("y")}
+		keys = []string{harness.Key("y")}
 		for _, step := range [][3]string{
 			{"a/1", "60000", "granted"}, {"b/1", "1", "granted"}, {"c/1", "60000", "granted"},
 		} {

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // Rule 4. The subscription breaks just before the hand-over and cannot come
@@ -20,19 +21,19 @@ func TestALostPushCostsAPollAndNotTheLock(t *testing.T) {
 		proxy := redistest.NewProxy(t, w.Addr())
 		holder, _ := w.local(t, holdfast.Config{TTL: 2 * time.Second})
 		b, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute})
-		l := lock(t, holder.Mutex("x"))
-		got := locking(within(t), b.Mutex("x"))
-		seen.await(t, holdfast.EventWait, "x", 1)
+		l := harness.Lock(t, holder.Mutex("x"))
+		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
+		seen.Await(t, holdfast.EventWait, "x", 1)
 
 		proxy.RefuseNew(true)
 		w.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		redistest.Await(t, "nobody listens", func() bool { return w.listeners(t, b) == 0 })
-		release(t, l)
-		next := granted(t, got)
-		if e := seen.await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakePoll {
+		harness.Release(t, l)
+		next := harness.Granted(t, got)
+		if e := seen.Await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakePoll {
 			t.Errorf("the grant came by %v", e.Wake)
 		}
-		release(t, next)
+		harness.Release(t, next)
 	})
 }
 
@@ -43,23 +44,23 @@ func TestAWaiterLooksWhenItsSubscriptionStandsAgain(t *testing.T) {
 		proxy := redistest.NewProxy(t, w.Addr())
 		holder, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		b, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute})
-		l := lock(t, holder.Mutex("x"))
-		got := locking(within(t), b.Mutex("x")) // its timer is a minute away
-		seen.await(t, holdfast.EventWait, "x", 1)
+		l := harness.Lock(t, holder.Mutex("x"))
+		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock) // its timer is a minute away
+		seen.Await(t, holdfast.EventWait, "x", 1)
 
 		proxy.RefuseNew(true)
 		w.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		redistest.Await(t, "nobody listens", func() bool { return w.listeners(t, b) == 0 })
-		release(t, l)
+		harness.Release(t, l)
 		if s := state(t, holder, "x"); s.Held() || len(s.Waiters) != 1 {
-			t.Errorf("the lock was granted to who does not listen, or the place is gone: %+v", s)
+			t.Errorf("the lock was granted to a client that does not listen, or the position is gone: %+v", s)
 		}
 		proxy.RefuseNew(false)
-		next := granted(t, got)
-		if e := seen.await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakeResume {
+		next := harness.Granted(t, got)
+		if e := seen.Await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakeResume {
 			t.Errorf("the grant came by %v", e.Wake)
 		}
-		release(t, next)
+		harness.Release(t, next)
 	})
 }
 
@@ -70,23 +71,23 @@ func TestAGrantThatWasNotHeardIsFound(t *testing.T) {
 		proxy := redistest.NewProxy(t, w.Addr())
 		holder, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		b, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute})
-		l := lock(t, holder.Mutex("x"))
-		got := locking(within(t), b.Mutex("x"))
-		seen.await(t, holdfast.EventWait, "x", 1)
+		l := harness.Lock(t, holder.Mutex("x"))
+		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
+		seen.Await(t, holdfast.EventWait, "x", 1)
 
 		proxy.BlackHole()
-		release(t, l)
+		harness.Release(t, l)
 		s := state(t, holder, "x")
 		if !s.Held() || s.Holders[0].ClientID != b.ID() {
 			t.Fatalf("the lock was not handed over: %+v", s)
 		}
 		proxy.Cut()
 		proxy.Pass()
-		next := granted(t, got)
+		next := harness.Granted(t, got)
 		if next.Token()>>10 != s.Holders[0].Token>>10 {
 			t.Errorf("token %d was granted, %d is held", s.Holders[0].Token, next.Token())
 		}
-		release(t, next)
+		harness.Release(t, next)
 	})
 }
 
@@ -98,27 +99,27 @@ func TestALatePushIsNotBelievedUnasked(t *testing.T) {
 		proxy := redistest.NewProxy(t, w.Addr())
 		holder, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		b, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: ttl})
-		l := lock(t, holder.Mutex("x"))
-		got := locking(within(t), b.Mutex("x"))
-		seen.await(t, holdfast.EventWait, "x", 1)
+		l := harness.Lock(t, holder.Mutex("x"))
+		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
+		seen.Await(t, holdfast.EventWait, "x", 1)
 		proxy.BlackHole()
-		release(t, l)
+		harness.Release(t, l)
 		// The lease that was pushed ends at the server before it is heard of.
 		redistest.Await(t, "the pushed lease is over", func() bool { return !state(t, holder, "x").Held() })
 		other, _ := w.local(t, holdfast.Config{TTL: time.Minute})
-		theirs := lock(t, other.Mutex("x"))
+		theirs := harness.Lock(t, other.Mutex("x"))
 		proxy.Pass()
 		// The push arrives now. Believed, it would make two holders.
 		redistest.Await(t, "the waiter asks", func() bool { return len(state(t, holder, "x").Waiters) == 1 })
-		if theirs.Err() != nil || len(seen.of(holdfast.EventGrant, "x")) != 0 {
+		if theirs.Err() != nil || len(seen.Of(holdfast.EventGrant, "x")) != 0 {
 			t.Error("a push was believed after its lease")
 		}
-		release(t, theirs)
-		next := granted(t, got)
+		harness.Release(t, theirs)
+		next := harness.Granted(t, got)
 		if next.Token() <= theirs.Token() {
 			t.Errorf("token %d after %d", next.Token(), theirs.Token())
 		}
-		release(t, next)
+		harness.Release(t, next)
 	})
 }
 
@@ -145,14 +146,14 @@ func TestAWaiterThatLeavesWithTheSignalPassesItOn(t *testing.T) {
 					c, seenC = w.local(t, cfg)
 				}
 				for round := range where.rounds {
-					l := lock(t, a.Mutex("x"))
-					ctx, cancel := context.WithCancel(within(t))
-					before := len(seenB.of(holdfast.EventWait, "x"))
-					leaver := locking(ctx, b.Mutex("x"))
-					seenB.await(t, holdfast.EventWait, "x", before+1)
-					before = len(seenC.of(holdfast.EventWait, "x"))
-					stayer := locking(within(t), c.Mutex("x"))
-					seenC.await(t, holdfast.EventWait, "x", before+1)
+					l := harness.Lock(t, a.Mutex("x"))
+					ctx, cancel := context.WithCancel(harness.Within(t))
+					before := len(seenB.Of(holdfast.EventWait, "x"))
+					leaver := harness.Acquiring(ctx, b.Mutex("x").Lock)
+					seenB.Await(t, holdfast.EventWait, "x", before+1)
+					before = len(seenC.Of(holdfast.EventWait, "x"))
+					stayer := harness.Acquiring(harness.Within(t), c.Mutex("x").Lock)
+					seenC.Await(t, holdfast.EventWait, "x", before+1)
 
 					// Both at once, each first in some rounds.
 					released := make(chan error, 1)
@@ -172,10 +173,10 @@ func TestAWaiterThatLeavesWithTheSignalPassesItOn(t *testing.T) {
 					if err := redistest.Next(t, "Release", released); err != nil {
 						t.Errorf("Release: %v", err)
 					}
-					if o := redistest.Next(t, "the leaver's Lock", leaver); o.err == nil {
-						release(t, o.lease)
+					if o := redistest.Next(t, "the leaver's Lock", leaver); o.Err == nil {
+						harness.Release(t, o.Lease)
 					}
-					release(t, granted(t, stayer))
+					harness.Release(t, harness.Granted(t, stayer))
 				}
 				redistest.Await(t, "nothing is left", func() bool {
 					s := state(t, a, "x")
@@ -186,29 +187,29 @@ func TestAWaiterThatLeavesWithTheSignalPassesItOn(t *testing.T) {
 	}
 }
 
-// Rule 4. A client listens before it stands in line: the push cannot fall
-// into a gap between the two.
+// Rule 4. A client subscribes before it joins the queue, so no push can come between the
+// two.
 func TestTheSubscriptionIsConfirmedBeforeTheJoin(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		proxy := redistest.NewProxy(t, w.Addr())
 		holder, _ := w.local(t, holdfast.Config{})
 		b, seen := w.client(t, proxy.Addr(), holdfast.Config{})
 		w.warm(t, b)
-		l := lock(t, holder.Mutex("x"))
-		var joins, deaf atomic.Int64
+		l := harness.Lock(t, holder.Mutex("x"))
+		var joins, unsubscribed atomic.Int64
 		proxy.Hook(func(e redistest.Event) {
 			// EVALSHA digest 1 key attempt ttl retention want patience …
 			if e.Stage == redistest.Arrived && is(e.Request, script.Acquire.SHA1) && e.Request[8] != "0" {
 				joins.Add(1)
-				deaf.Add(1 - w.listeners(t, b))
+				unsubscribed.Add(1 - w.listeners(t, b))
 			}
 		})
-		got := locking(within(t), b.Mutex("x"))
-		seen.await(t, holdfast.EventWait, "x", 1)
-		release(t, l)
-		release(t, granted(t, got))
-		if joins.Load() != 1 || deaf.Load() != 0 {
-			t.Errorf("%d joins, of them %d without a confirmed subscription", joins.Load(), deaf.Load())
+		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
+		seen.Await(t, holdfast.EventWait, "x", 1)
+		harness.Release(t, l)
+		harness.Release(t, harness.Granted(t, got))
+		if joins.Load() != 1 || unsubscribed.Load() != 0 {
+			t.Errorf("%d joins, of them %d without a confirmed subscription", joins.Load(), unsubscribed.Load())
 		}
 	})
 }
@@ -218,38 +219,38 @@ func TestTheSubscriptionIsConfirmedBeforeTheJoin(t *testing.T) {
 func TestAReleaseWakesExactlyOne(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		holder, _ := w.local(t, holdfast.Config{TTL: time.Minute})
-		store := w.open(t, w.Addr(), login{})
+		store := w.open(t, harness.Login{})
 		w.warm(t, holder)
-		l := lock(t, holder.Mutex("x"))
+		l := harness.Lock(t, holder.Mutex("x"))
 		const waiters = 20
-		var got []<-chan outcome
-		var seen []*watch
+		var got []<-chan harness.Outcome
+		var seen []*harness.Watch
 		for range waiters {
-			c, s := on(t, store, holdfast.Config{TTL: time.Minute})
-			got = append(got, locking(within(t), c.Mutex("x")))
-			s.await(t, holdfast.EventWait, "x", 1)
+			c, s := harness.Client(t, store, holdfast.Config{TTL: time.Minute})
+			got = append(got, harness.Acquiring(harness.Within(t), c.Mutex("x").Lock))
+			s.Await(t, holdfast.EventWait, "x", 1)
 			w.known(t, c)
 			seen = append(seen, s)
 		}
 		hints := int64(0)
 		for i := range waiters {
 			w.ResetStats(t)
-			release(t, l)
-			l = granted(t, got[i])
+			harness.Release(t, l)
+			l = harness.Granted(t, got[i])
 			woken := 0
 			for _, s := range seen {
-				woken += len(s.of(holdfast.EventWake, "x"))
+				woken += len(s.Of(holdfast.EventWake, "x"))
 			}
 			// Two requests: the release, and the renewal by which the new holder
 			// confirms at once that it has heard.
-			seen[i].await(t, holdfast.EventRenew, "x", 1)
+			seen[i].Await(t, holdfast.EventRenew, "x", 1)
 			calls := w.CommandCalls(t)
-			// One of those who wait may be told, now and then, when to look.
+			// Now and then one of the waiters may be told when to poll.
 			if hints += calls["publish"] - 1; woken != i+1 || hints > 3 || calls["evalsha"] != 2 {
 				t.Errorf("hand-over %d: %d were woken in all, %d pushes, %d requests",
 					i, woken, calls["publish"], calls["evalsha"])
 			}
 		}
-		release(t, l)
+		harness.Release(t, l)
 	})
 }

@@ -80,7 +80,7 @@ func (w *world) lasts(what string, d time.Duration) time.Duration {
 	return d
 }
 
-// crash ends a process between two instructions; another takes its place.
+// crash ends a process between two instructions, and starts another.
 func (w *world) crash() {
 	l := w.victim()
 	w.note(fmt.Sprintf("  %s crashes", l))
@@ -132,8 +132,9 @@ func (w *world) cut() {
 // deafen loses the pushes to a process, and the server does not know.
 func (w *world) deafen() {
 	l := w.victim()
-	l.deaf = true
-	w.in(w.lasts("half-open connections", w.upTo(2*w.ttl)), fmt.Sprintf("%s hears again", l), func() { l.deaf = false })
+	l.halfOpen = true
+	lasts := w.lasts("half-open connections", w.upTo(2*w.ttl))
+	w.in(lasts, fmt.Sprintf("%s hears again", l), func() { l.halfOpen = false })
 }
 
 // silence lets the server answer nobody.
@@ -180,7 +181,7 @@ func (w *world) refused(c *call) error {
 	return &holdfast.ServerError{Code: w.word, Message: w.word + " it was simulated"}
 }
 
-// ahead sets the server's clock forward: leases end too early, and who holds cannot know.
+// ahead sets the server's clock forward: leases end too early, and a holder cannot know.
 func (w *world) ahead() {
 	w.stepped += w.lasts("steps of the clock", w.upTo(2*w.ttl))
 	w.excuse = max(w.excuse, w.now()+4*w.ttl)
@@ -193,7 +194,7 @@ func (w *world) back() {
 	w.health = max(w.health, w.now()+4*w.ttl+d)
 }
 
-// evict is an operator who takes a lock away.
+// evict is an operator that evicts the holders of a lock.
 func (w *world) evict() {
 	o := pick(w, w.objects...)
 	l := w.victim()

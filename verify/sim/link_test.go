@@ -18,13 +18,13 @@ import (
 // link is a process's way to the server: the store that its client is given.
 // Whatever goes through waits for the scheduler.
 type link struct {
-	w      *world
-	n      int
-	client *holdfast.Client
-	dead   bool          // nothing passes any more
-	paused time.Duration // nothing arrives and nothing leaves until then
-	deaf   bool          // pushes get lost, and the server does not know
-	subs   []*sub
+	w        *world
+	n        int
+	client   *holdfast.Client
+	dead     bool          // nothing passes any more
+	paused   time.Duration // nothing arrives and nothing leaves until then
+	halfOpen bool          // pushes get lost, and the server does not know
+	subs     []*sub
 	belief
 
 	slept atomic.Int64 // for which its machine slept: its clock counts that, its timers do not
@@ -297,7 +297,7 @@ func (w *world) push(s *sub, payload string) {
 	if s.link.dead {
 		return
 	}
-	if s.link.deaf || w.chance(w.loss) {
+	if s.link.halfOpen || w.chance(w.loss) {
 		w.counts["lost pushes"]++
 		return
 	}

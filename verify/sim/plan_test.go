@@ -93,9 +93,9 @@ func (w *world) draw() plan {
 	return p
 }
 
-// patience is how long it may take until everybody is served who still waits when
-// nothing breaks any more: every hold that nobody is left to release ends with its
-// lease, and so does every one that a late copy of a request makes.
+// patience is how long it may take, after the last fault, until all waiters are served:
+// a hold that nobody can release ends with its lease, and so does a hold that a late
+// copy of a request makes.
 func (w *world) patience() time.Duration {
 	people := w.processes*w.each + 20
 	return time.Duration(people) * (4*w.ttl + w.work + time.Second)

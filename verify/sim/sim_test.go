@@ -94,7 +94,7 @@ func TestWorlds(t *testing.T) {
 
 // bites is what must happen in the worlds, or they prove nothing.
 var bites = []string{
-	"leases", "cancellations", "extend", "step up", "step down", "enter again", "release after",
+	"leases", "cancellations", "extend", "upgrade", "downgrade", "enter again", "release after",
 	"lost requests", "lost answers", "lost pushes", "doubled requests", "late messages", "refusals",
 	"crashes", "pauses", "suspensions", "broken subscriptions", "half-open connections",
 	"silences of the server", "bad networks", "steps of the clock", "evictions", "losses of memory", "refused requests",

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// truth is what happened at the server: who held which lock, by its clock, read from
+// truth is what happened at the server: the holders of each lock, by its clock, read from
 // the records before and after every action.
 type truth struct {
 	locks map[string]*record // by key
@@ -66,7 +66,7 @@ func (w *world) judge(c *call, i int, key, answer string) {
 	r, now := w.lock(key), w.serverNow()
 	before, line := r.holds, r.line
 	fields := w.store.Dump(key)
-	r.holds, r.line, r.silent = holdsOf(fields), lineOf(fields), silentOf(fields)
+	r.holds, r.line, r.silent = holdsOf(fields), queueOf(fields), silentOf(fields)
 	if life := w.store.TTL(key); fields != nil && (life < 0 || life > w.longest()) {
 		w.violatef("I2: %s lives for %v after %s", key, life, c.says)
 	}
@@ -170,7 +170,7 @@ func (w *world) attentive(key, id string) bool {
 	return false
 }
 
-// inOrder asserts I6: who is granted overtakes nobody who listens.
+// inOrder asserts I6: a grant skips no waiter that listens.
 func (w *world) inOrder(id string, line []string, r *record, c *call, i int) {
 	w.counts["grants"]++
 	for _, other := range line {
@@ -183,8 +183,8 @@ func (w *world) inOrder(id string, line []string, r *record, c *call, i int) {
 	}
 }
 
-// served asserts I7: an action that serves the line leaves no lock free for which
-// somebody waits who listens.
+// served asserts I7: a script that serves the queue leaves no lock free that has a waiter
+// that listens.
 func (w *world) served(c *call, key string, r *record, answer string, now int64) {
 	switch c.action {
 	case script.Acquire, script.Poll, script.Release, script.Cancel:
@@ -269,15 +269,15 @@ func holdsOf(fields map[string]string) map[string]held {
 	return holds
 }
 
-// lineOf is who waits in a record, in order.
-func lineOf(fields map[string]string) (ids []string) {
-	places := map[string]int64{}
+// queueOf is the attempts in the queue of a record, in order.
+func queueOf(fields map[string]string) (ids []string) {
+	positions := map[string]int64{}
 	for field, id := range fields {
-		if place, ok := strings.CutPrefix(field, "#"); ok {
-			places[id] = number(place)
+		if position, ok := strings.CutPrefix(field, "#"); ok {
+			positions[id] = number(position)
 		}
 	}
-	return slices.SortedFunc(maps.Keys(places), func(a, b string) int { return int(places[a] - places[b]) })
+	return slices.SortedFunc(maps.Keys(positions), func(a, b string) int { return int(positions[a] - positions[b]) })
 }
 
 // silentOf are the clients in a record that did not confirm what was pushed to them.
@@ -290,7 +290,7 @@ func silentOf(fields map[string]string) (clients []string) {
 	return clients
 }
 
-// hushed says whether the client of an attempt was silent: it is passed over until it asks.
+// hushed says whether the client of an attempt was silent: it is skipped until it asks.
 func (r *record) hushed(id string) bool {
 	client, _, _ := strings.Cut(id, "/")
 	return slices.Contains(r.silent, client)

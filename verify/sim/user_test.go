@@ -218,7 +218,7 @@ func (u *user) token() {
 	}
 	o, t := u.lock, u.lease.Token()
 	if t == u.last {
-		return // it had not stepped down, and does not step up
+		return // it had not downgraded, and does not upgrade
 	}
 	u.last = t
 	if t <= o.writer || u.mode == 'x' && t <= o.highest {
@@ -283,10 +283,10 @@ func (u *user) enter() error {
 func (u *user) step() {
 	if u.mode == 'x' {
 		u.mode = 's'
-		u.act("step down", func() error { return u.lease.Downgrade(context.Background()) })
+		u.act("downgrade", func() error { return u.lease.Downgrade(context.Background()) })
 		return
 	}
-	u.do("step up", func() error { return u.lease.Upgrade(context.Background()) }, func(err error) {
+	u.do("upgrade", func() error { return u.lease.Upgrade(context.Background()) }, func(err error) {
 		if u.link.dead {
 			return
 		}

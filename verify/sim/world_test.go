@@ -219,7 +219,7 @@ func (w *world) run(d time.Duration) {
 }
 
 // calmDown begins the end: nobody begins a new round, nothing breaks any more, and
-// whoever waits must be served.
+// every waiter must be served.
 func (w *world) calmDown() {
 	w.quiet = true
 	w.loss, w.refusal, w.double, w.late = 0, 0, 0, 0

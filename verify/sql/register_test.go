@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/verify/fault"
-	"github.com/holdfast-go/holdfast/verify/internal/child"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 	"github.com/holdfast-go/holdfast/verify/report"
 	"github.com/holdfast-go/holdfast/verify/sql"
 	"github.com/holdfast-go/holdfast/verify/suite"
@@ -16,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	child.Main(m, func() error { return workload.Client(os.Stdin, os.Stdout, sql.Registers) })
+	harness.Program{Child: func() error { return workload.Client(os.Stdin, os.Stdout, sql.Registers) }}.Main(m)
 }
 
 func TestARowRefusesAnOlderToken(t *testing.T) {

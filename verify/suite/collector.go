@@ -11,9 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/verify/history"
 )
 
-// collector hears the notes of all servers. A replica repeats those of its
-// primary, and the nodes of a Cluster those of each other; the checks know one
-// from the other.
+// collector receives the notes of all servers. A replica repeats those of its primary, and
+// the nodes of a Cluster those of each other; the checks tell them apart.
 type collector struct {
 	cancel context.CancelFunc
 	all    sync.WaitGroup
@@ -26,9 +25,8 @@ type collector struct {
 // collectorName is how the collector's connections are told from others.
 const collectorName = "holdfast-verify-collector"
 
-// collect subscribes at every server of a place, and returns when that is
-// confirmed.
-func collect(ctx context.Context, p *place, prefix string, log *history.Log) (*collector, error) {
+// collect subscribes at every server, and returns when that is confirmed.
+func collect(ctx context.Context, p *deployment, prefix string, log *history.Log) (*collector, error) {
 	life, cancel := context.WithCancel(context.Background())
 	c := &collector{cancel: cancel, changed: make(chan struct{}), heard: make(map[string]int)}
 	if p.mute {
@@ -74,7 +72,7 @@ func (c *collector) listen(ctx context.Context, rdb *redis.Client, addr, prefix 
 			c.mu.Unlock()
 		}
 		if err != nil {
-			wait(ctx, 2*time.Millisecond)
+			history.Sleep(ctx, 2*time.Millisecond)
 		}
 	}
 }
@@ -107,16 +105,4 @@ func (c *collector) await(ctx context.Context, addr string, n int) error {
 func (c *collector) close() {
 	c.cancel()
 	c.all.Wait()
-}
-
-// wait waits for d; false says that ctx ended before.
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

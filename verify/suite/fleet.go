@@ -1,18 +1,13 @@
 package suite
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -23,30 +18,28 @@ import (
 
 // fleet is the client processes of a run.
 type fleet struct {
-	argv   []string
-	place  *place
-	log    *history.Log
-	config func(number int) workload.Config
+	argv       []string
+	deployment *deployment
+	log        *history.Log
+	config     func(number int) workload.Config
 
-	starts  chan func() // run by the one thread that starts processes
-	readers sync.WaitGroup
+	starts chan func() // run by the one thread that starts processes
 
 	mu   sync.Mutex
-	all  []*process // everyone who was ever started
-	live []*process // by place in the fleet
+	all  []*process // all that were ever started
+	live []*process // by number
 }
 
 // process is one client process.
 type process struct {
+	*workload.Process
+
 	fleet   *fleet
 	number  int
-	cmd     *exec.Cmd
-	orders  io.WriteCloser
-	stderr  bytes.Buffer // what it said; complete once it has ended
+	passes  int // see workload.Config
 	proxies []*redistest.Proxy
 	ready   chan struct{} // closed when it is connected
 	stands  chan struct{} // told when it stands before a write
-	ended   chan struct{} // closed when it has ended and was heard out
 
 	mu     sync.Mutex
 	client string // the library's id
@@ -57,8 +50,8 @@ var _ fault.Client = (*process)(nil)
 
 // newFleet makes a fleet that runs argv. Linux ends the processes when the
 // thread that started them ends, so one starts them all and stays.
-func newFleet(argv []string, p *place, log *history.Log, config func(int) workload.Config) *fleet {
-	f := &fleet{argv: argv, place: p, log: log, config: config, starts: make(chan func())}
+func newFleet(argv []string, p *deployment, log *history.Log, config func(int) workload.Config) *fleet {
+	f := &fleet{argv: argv, deployment: p, log: log, config: config, starts: make(chan func())}
 	go func() {
 		runtime.LockOSThread()
 		for start := range f.starts {
@@ -68,44 +61,38 @@ func newFleet(argv []string, p *place, log *history.Log, config func(int) worklo
 	return f
 }
 
-// start starts a process in the place of number, from 1.
+// start starts the process that has a number, from 1.
 func (f *fleet) start(number int, squeezed bool) (*process, error) {
-	p := &process{
-		fleet: f, number: number,
-		ready: make(chan struct{}), stands: make(chan struct{}, 1), ended: make(chan struct{}),
-	}
 	cfg := f.config(number)
+	p := &process{
+		fleet: f, number: number, passes: cfg.Passes,
+		ready: make(chan struct{}), stands: make(chan struct{}, 1),
+	}
 	cfg.Squeezed = squeezed
-	cfg.Servers = f.place.servers
-	if f.place.proxied {
+	cfg.Servers = f.deployment.servers
+	if f.deployment.proxied {
 		cfg.Servers.Route = make(map[string]string)
-		for _, addr := range f.place.addrs {
-			proxy := redistest.NewProxy(f.place.bench, addr)
+		for _, addr := range f.deployment.addrs {
+			proxy := redistest.NewProxy(f.deployment.bench, addr)
 			p.proxies = append(p.proxies, proxy)
 			cfg.Servers.Route[addr] = proxy.Addr()
 		}
 	}
 	//nolint:noctx // the fleet ends it, and says how
-	p.cmd = exec.Command(f.argv[0], f.argv[1:]...)
-	p.cmd.Stderr = &p.stderr
+	cmd := exec.Command(f.argv[0], f.argv[1:]...)
 	// Of little memory there is much garbage: collected less often, it costs half.
-	p.cmd.Env = append(os.Environ(), "GOGC=400")
+	cmd.Env = append(os.Environ(), "GOGC=400")
 	if squeezed {
-		p.cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOMEMLIMIT=24MiB", "GOGC=10")
-	}
-	apart(p.cmd)
-	var err error
-	if p.orders, err = p.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
+		cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOMEMLIMIT=24MiB", "GOGC=10")
 	}
 	started := make(chan error)
-	f.starts <- func() { started <- p.cmd.Start() }
+	f.starts <- func() {
+		var err error
+		p.Process, err = workload.Start(cmd, cfg, p.hear, p.gone)
+		started <- err
+	}
 	if err := <-started; err != nil {
-		return nil, fmt.Errorf("starting a client: %w", err)
+		return nil, err
 	}
 	f.mu.Lock()
 	f.all = append(f.all, p)
@@ -114,67 +101,50 @@ func (f *fleet) start(number int, squeezed bool) (*process, error) {
 	}
 	f.live[number-1] = p
 	f.mu.Unlock()
-	f.readers.Go(func() { p.listen(out, cfg.Passes) })
-	first, err := json.Marshal(cfg)
-	if err != nil {
-		return nil, err
-	}
-	p.tell(string(first))
 	return p, nil
 }
 
-// listen puts what a process says into the history, until it ends.
-func (p *process) listen(out io.Reader, passes int) {
-	lines := bufio.NewScanner(out)
-	lines.Buffer(make([]byte, 1<<16), 1<<20)
-	var in history.Reader
-	for lines.Scan() {
-		e, err := in.Line(lines.Bytes())
-		if err != nil {
-			continue // a line that a kill has cut off
-		}
-		switch e.Kind {
-		case history.Ready:
-			p.mu.Lock()
-			p.client = e.Client
-			p.mu.Unlock()
-			e.Local = passes >= 0
-			close(p.ready)
-		case history.Stand:
-			select {
-			case p.stands <- struct{}{}:
-			default:
-			}
-		default: // only written down
-		}
+// hear puts what a process says into the history.
+func (p *process) hear(e history.Event) {
+	switch e.Kind {
+	case history.Ready:
 		p.mu.Lock()
-		e.Client = p.client
+		p.client = e.Client
 		p.mu.Unlock()
-		p.fleet.log.Add(e)
+		e.Local = p.passes >= 0
+		close(p.ready)
+	case history.Stand:
+		select {
+		case p.stands <- struct{}{}:
+		default:
+		}
+	default: // only written down
 	}
-	err := p.cmd.Wait()
+	p.mu.Lock()
+	e.Client = p.client
+	p.mu.Unlock()
+	p.fleet.log.Add(e)
+}
+
+// gone puts the end of a process into the history.
+func (p *process) gone(err error, stderr string) {
 	p.mu.Lock()
 	e := history.Event{Kind: history.Gone, Proc: p.number, Client: p.client, How: p.fate}
 	p.mu.Unlock()
 	if e.How != history.Killed && (err != nil || e.How == "") {
 		e.How = history.Broken
-		e.Err = fmt.Sprintf("it ended: %v: %s", err, strings.TrimSpace(p.stderr.String()))
+		e.Err = fmt.Sprintf("it ended: %v: %s", err, stderr)
 	}
 	p.fleet.log.Add(e)
-	close(p.ended)
 }
-
-// tell gives a process an order. One that has just ended does not take it, which
-// its end will explain.
-func (p *process) tell(order string) { _, _ = io.WriteString(p.orders, order+"\n") }
 
 // await waits until a process is connected.
 func (p *process) await(ctx context.Context) error {
 	select {
 	case <-p.ready:
 		return nil
-	case <-p.ended:
-		return fmt.Errorf("client %d ended: %s", p.number, strings.TrimSpace(p.stderr.String()))
+	case <-p.Ended():
+		return fmt.Errorf("client %d ended: %s", p.number, p.Stderr())
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -183,29 +153,23 @@ func (p *process) await(ctx context.Context) error {
 // Number implements [fault.Client].
 func (p *process) Number() int { return p.number }
 
-// Stop implements [fault.Client].
-func (p *process) Stop() error { return stop(p.cmd.Process) }
-
-// Continue implements [fault.Client].
-func (p *process) Continue() error { return resume(p.cmd.Process) }
-
 // Proxies implements [fault.Client].
 func (p *process) Proxies() []*redistest.Proxy { return p.proxies }
 
 // Go implements [fault.Client].
-func (p *process) Go() { p.tell(workload.OrderGo) }
+func (p *process) Go() { p.Tell(workload.OrderGo) }
 
 // Stand implements [fault.Client].
 func (p *process) Stand(ctx context.Context) error {
 	select {
-	case <-p.stands: // of an attempt that was given up
+	case <-p.stands: // of an earlier call that timed out
 	default:
 	}
-	p.tell(workload.OrderStand)
+	p.Tell(workload.OrderStand)
 	select {
 	case <-p.stands:
 		return nil
-	case <-p.ended:
+	case <-p.Ended():
 		return errors.New("the client has ended")
 	case <-ctx.Done():
 		p.Go()
@@ -223,18 +187,18 @@ func (p *process) replace(squeezed bool) error {
 	p.mu.Lock()
 	p.fate = history.Killed
 	p.mu.Unlock()
-	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := p.Process.Kill(); err != nil {
 		return err
 	}
-	<-p.ended
+	<-p.Ended()
 	for _, proxy := range p.proxies {
-		proxy.Cut() // nothing of it gets through any more
+		proxy.Cut() // none of its requests arrives from now on
 	}
 	next, err := p.fleet.start(p.number, squeezed)
 	if err != nil {
 		return err
 	}
-	next.tell(workload.OrderBegin)
+	next.Tell(workload.OrderBegin)
 	return nil
 }
 
@@ -245,24 +209,24 @@ func (f *fleet) clients() []*process {
 	return slices.Clone(f.live)
 }
 
-// finish tells everyone to end, and waits. Who does not end in time is killed,
-// which the history shows as what it is.
+// finish tells all processes to end, and waits. It kills a process that does not end in
+// time, which the history shows as an error.
 func (f *fleet) finish(ctx context.Context) {
 	for _, p := range f.clients() {
 		p.mu.Lock()
 		p.fate = history.Stopped
 		p.mu.Unlock()
-		p.tell(workload.OrderStop)
+		p.Tell(workload.OrderStop)
 	}
 	for _, p := range f.clients() {
 		select {
-		case <-p.ended:
+		case <-p.Ended():
 		case <-ctx.Done():
 			p.mu.Lock()
 			p.fate = "it did not end when it was told to"
 			p.mu.Unlock()
-			_ = p.cmd.Process.Kill() // it may have ended just now
-			<-p.ended
+			_ = p.Process.Kill() // what is left of it shows at its end
+			<-p.Ended()
 		}
 	}
 }
@@ -273,9 +237,7 @@ func (f *fleet) destroy() {
 	all := slices.Clone(f.all)
 	f.mu.Unlock()
 	for _, p := range all {
-		_ = p.cmd.Process.Kill() // it may have ended
-		_ = p.orders.Close()
+		p.Destroy()
 	}
-	f.readers.Wait()
 	close(f.starts)
 }

@@ -32,7 +32,7 @@ func (w *world) Weak(rng *rand.Rand) ([]*redistest.Server, func()) {
 	m := &w.weak
 	switch now := time.Now(); {
 	case m.out == 0 && now.After(m.over):
-		all := slices.Clone(w.place.own)
+		all := slices.Clone(w.deployment.own)
 		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		m.servers, m.since = all[:(len(all)-1)/2], now
 	case !m.patient(w.opts.TTL, now):

@@ -26,7 +26,7 @@ func (w *world) nemesis(ctx context.Context, told func(string)) {
 	}
 	for n := uint64(0); ; n++ {
 		rest := w.opts.Calm + w.opts.TTL/10 + time.Duration(rng.Int64N(int64(w.opts.TTL)/3))
-		if !wait(ctx, rest) {
+		if !history.Sleep(ctx, rest) {
 			return
 		}
 		bout := d.next(rng, w.able)
@@ -46,9 +46,9 @@ type turn struct {
 
 func (t *turn) Started() { t.started() }
 
-// bout injects some faults at one time, each with a seed of its own. What keeps the
-// server from taking orders begins later than the others. Where a fault waits for its
-// moment, the others wait for it.
+// bout injects some faults at the same time, each with a seed of its own. A fault that
+// keeps the server from taking orders begins later than the others. If a fault waits for
+// its moment, the others wait for it.
 func (w *world) bout(ctx context.Context, n uint64, faults []fault.Fault, told func(string)) []history.FaultSpan {
 	aims := slices.ContainsFunc(faults, func(f fault.Fault) bool { return f.Aims })
 	begun := make(chan struct{})
@@ -69,7 +69,7 @@ func (w *world) bout(ctx context.Context, n uint64, faults []fault.Fault, told f
 				}
 			}
 			spans[i] = history.FaultSpan{Name: f.Name, Err: "the run ended before"}
-			if !f.Aims && len(faults) > 1 && !wait(ctx, offset) {
+			if !f.Aims && len(faults) > 1 && !history.Sleep(ctx, offset) {
 				return
 			}
 			told(f.Name)
@@ -97,7 +97,7 @@ type draw struct {
 	pairs  map[string]int // how often two were there at one time; nil: that does not matter
 }
 
-// done takes in what became of a bout.
+// done notes which faults of a bout were injected.
 func (d *draw) done(spans []history.FaultSpan) {
 	ok := slices.DeleteFunc(slices.Clone(spans), func(s history.FaultSpan) bool { return s.Err != "" })
 	for pair, n := range pairsOf(ok) {
@@ -117,7 +117,7 @@ func (d *draw) done(spans []history.FaultSpan) {
 	}
 }
 
-// next draws one to four faults that may be about at one time. able says which may come.
+// next draws one to four faults that may be active at the same time. able says which may come.
 func (d *draw) next(rng *rand.Rand, able func(fault.Fault) bool) []fault.Fault {
 	n := 1
 	for _, chance := range []int{85, 60, 30} {
@@ -164,7 +164,7 @@ func (d *draw) first(rng *rand.Rand, able func(fault.Fault) bool) (fault.Fault, 
 	return f, true
 }
 
-// missing draws two that were not yet about at one time.
+// missing draws two that were not yet active at the same time.
 func (d *draw) missing(rng *rand.Rand, able func(fault.Fault) bool) (a, b fault.Fault, ok bool) {
 	var all [][2]fault.Fault
 	for i, a := range d.faults {
@@ -181,7 +181,7 @@ func (d *draw) missing(rng *rand.Rand, able func(fault.Fault) bool) (a, b fault.
 	return pair[0], pair[1], true
 }
 
-// lacks reports that two were not yet about at one time, though they may be.
+// lacks reports that two were not yet active at the same time, though they may be.
 func (d *draw) lacks(a, b fault.Fault) bool {
 	return d.pairs != nil && fault.Apart(a, b) == "" && d.pairs[pairName(a.Name, b.Name)] == 0
 }

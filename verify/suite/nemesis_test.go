@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/verify/history"
 )
 
-// spansOf has some faults be about at one time.
+// spansOf has some faults be active at the same time.
 func spansOf(bout []fault.Fault) (spans []history.FaultSpan) {
 	for _, f := range bout {
 		spans = append(spans, history.FaultSpan{Name: f.Name, From: 1, Till: 2})
@@ -84,9 +84,9 @@ func TestAFaultThatFailedComesAgain(t *testing.T) {
 // What two minorities forget, a majority may have forgotten: they take turns with a
 // probation between.
 func TestMinoritiesTakeTurns(t *testing.T) {
-	w := &world{opts: Options{Topology: fault.Quorum, TTL: time.Nanosecond}, place: &place{}}
+	w := &world{opts: Options{Topology: fault.Quorum, TTL: time.Nanosecond}, deployment: &deployment{}}
 	for range 5 {
-		w.place.own = append(w.place.own, &redistest.Server{})
+		w.deployment.own = append(w.deployment.own, &redistest.Server{})
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	met := make(map[*redistest.Server]bool)

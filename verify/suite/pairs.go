@@ -8,10 +8,10 @@ import (
 // pairName is what a pair of faults is called.
 func pairName(a, b string) string { return min(a, b) + "+" + max(a, b) }
 
-// meet reports whether two faults were about at one time.
+// meet reports whether two faults were active at the same time.
 func meet(a, b history.FaultSpan) bool { return a.From <= b.Till && b.From <= a.Till }
 
-// pairsOf counts the pairs that were about at one time.
+// pairsOf counts the pairs that were active at the same time.
 func pairsOf(spans []history.FaultSpan) map[string]int {
 	pairs := make(map[string]int)
 	for i, a := range spans {
@@ -47,7 +47,7 @@ func together(spans []history.FaultSpan) (paired, triples int) {
 	return paired, triples
 }
 
-// Possible lists the pairs of some faults that may be about at one time.
+// Possible lists the pairs of some faults that may be active at the same time.
 func Possible(faults []string) []string {
 	var pairs []string
 	each(faults, func(a, b fault.Fault) {
@@ -58,7 +58,7 @@ func Possible(faults []string) []string {
 	return pairs
 }
 
-// Impossible says of the others why they may not.
+// Impossible says why the other pairs may not.
 func Impossible(faults []string) map[string]string {
 	pairs := make(map[string]string)
 	each(faults, func(a, b fault.Fault) {

@@ -55,7 +55,7 @@ func runRound(ctx context.Context, opts Options) (res *Round, err error) {
 		ahead: make(map[*redistest.Server]time.Duration), taken: make(map[int]bool)}
 	defer r.world.close()
 	r.tell("starting servers")
-	if r.place, err = start(bench, opts); err != nil {
+	if r.deployment, err = start(bench, opts); err != nil {
 		return nil, err
 	}
 	if opts.URL != "" {
@@ -74,7 +74,7 @@ func runRound(ctx context.Context, opts Options) (res *Round, err error) {
 		return nil, err
 	}
 	r.log.Add(history.Event{Kind: history.Began, Setup: &setup})
-	if r.collector, err = collect(ctx, r.place, r.prefix, r.log); err != nil {
+	if r.collector, err = collect(ctx, r.deployment, r.prefix, r.log); err != nil {
 		return nil, err
 	}
 	defer r.collector.close()
@@ -113,7 +113,7 @@ func (r *round) open() error {
 	return nil
 }
 
-// put leaves the history where it is, or takes it away.
+// put keeps the history, or removes it.
 func (r *round) put(res *Round) error {
 	err := errors.Join(r.log.Flush(), r.file.Close())
 	if res != nil && res.OK && !r.opts.Keep {
@@ -133,7 +133,7 @@ func (r *round) setup(ctx context.Context) (history.Setup, error) {
 		Topology: o.Topology, Works: o.Works, Faults: o.Faults, Seed: o.Seed, Duration: o.Round, TTL: o.TTL,
 		Clients: o.Clients, Prefix: r.prefix, Command: o.again(), Asked: o.Asked,
 	}
-	for _, addr := range r.place.addrs {
+	for _, addr := range r.deployment.addrs {
 		rdb, err := r.adminAt(addr)
 		if err != nil {
 			return s, err
@@ -142,7 +142,7 @@ func (r *round) setup(ctx context.Context) (history.Setup, error) {
 			return s, err
 		}
 		if s.Server == "" {
-			s.Server = r.place.shown() + ", " + version(ctx, rdb)
+			s.Server = r.deployment.shown() + ", " + version(ctx, rdb)
 		}
 	}
 	return s, nil
@@ -170,10 +170,10 @@ const (
 	ending     = 60 * time.Second
 )
 
-// act is the round itself: clients begin, faults come, and when they are over,
-// what is left is looked at.
+// act is the round itself: clients begin, faults are injected and healed, and then act
+// counts what is left.
 func (r *round) act(ctx context.Context) error {
-	r.fleet = newFleet(r.opts.Argv, r.place, r.log, r.config)
+	r.fleet = newFleet(r.opts.Argv, r.deployment, r.log, r.config)
 	defer r.fleet.destroy()
 	r.tell("starting clients")
 	limited, cancel := context.WithTimeout(ctx, connecting)
@@ -189,7 +189,7 @@ func (r *round) act(ctx context.Context) error {
 		}
 	}
 	for _, p := range r.fleet.clients() {
-		p.tell(workload.OrderBegin)
+		p.Tell(workload.OrderBegin)
 	}
 	if err := r.trouble(ctx); err != nil {
 		return err
@@ -205,8 +205,8 @@ func (r *round) act(ctx context.Context) error {
 	return r.remains(ctx)
 }
 
-// trouble lets faults come for as long as asked, and the clients go on until
-// locks are to be had again.
+// trouble injects faults for as long as asked. The clients go on until locks are granted
+// again.
 func (r *round) trouble(ctx context.Context) error {
 	faulty, cancel := context.WithDeadline(ctx, r.enough())
 	defer cancel()
@@ -234,8 +234,8 @@ func (r *round) trouble(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// enough is when the faults have to be over, so that the round is when it should be.
-// What comes after them takes its time, and a round without faults would be none.
+// enough is when the faults must be over for the round to end in time. The steps after
+// them take time, but a round without faults would show nothing.
 func (r *round) enough() time.Time {
 	ttl := r.opts.TTL
 	tail := cmp.Or(r.opts.tail, ttl+workload.Retention+2*time.Second)
@@ -246,8 +246,8 @@ func (r *round) enough() time.Time {
 	return least
 }
 
-// recover waits until each lock that several want was had after the last fault,
-// or so long that the checks will say what is wrong.
+// recover waits until each lock that several clients want was granted after the last
+// fault. It gives up when it has waited for so long that a check will report that.
 func (r *round) recover(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, r.opts.TTL+20*time.Second)
 	defer cancel()
@@ -273,7 +273,7 @@ func (r *round) recover(ctx context.Context) {
 				waiting++
 			}
 		}
-		if waiting == 0 || !wait(limited, 20*time.Millisecond) {
+		if waiting == 0 || !history.Sleep(limited, 20*time.Millisecond) {
 			return
 		}
 	}
@@ -295,9 +295,9 @@ func (r *round) config(number int) workload.Config {
 	return c
 }
 
-// burst is how many locks a client takes at one time, twice. With more than a topology
-// can answer in time, on a machine that is busy, nearly every request is given up, the
-// connections are made anew, and what a server grants is cancelled before it is heard of.
+// burst is how many locks a client acquires at the same time, twice. If there are more
+// than a topology can answer in time on a busy machine, nearly every request times out,
+// the client connects again, and it cancels each grant before it learns of it.
 func burst(topology string) int {
 	switch topology {
 	case fault.Quorum: // each is a request to five servers, of which a client has twenty connections to each
@@ -308,16 +308,16 @@ func burst(topology string) int {
 	return 48
 }
 
-// remains looks at the registers, and for keys: after a lease and the retention
-// there must be none but those that say who the clients were. Where clocks were
-// moved a record may outlive that by as much: tokens go on rising by it.
+// remains reads the registers and counts keys: after a lease and the retention only the
+// records of the clients may be left. If clocks were moved, the record of a lock may
+// remain for longer by as much, so that tokens go on rising.
 func (r *round) remains(ctx context.Context) error {
 	r.spare = r.spread()
 	left, eternal, err := r.keys(ctx)
-	// The place of a waiter that was killed is kept until its patience is over.
+	// A waiter that was killed keeps its position until its waiter TTL is over.
 	longest := max(r.opts.TTL, leasetime.WaiterTTL(r.opts.TTL))
 	for till := time.Now().Add(longest + workload.Retention + 10*time.Second); ; {
-		if err == nil && left == 0 || time.Now().After(till) || !wait(ctx, 100*time.Millisecond) {
+		if err == nil && left == 0 || time.Now().After(till) || !history.Sleep(ctx, 100*time.Millisecond) {
 			break
 		}
 		var more int64
@@ -335,10 +335,10 @@ func (r *round) remains(ctx context.Context) error {
 	return nil
 }
 
-// keys counts the keys of the round, and those of them that live for ever. On
-// the user's server the records of the clients are taken away.
+// keys counts the keys of the round, and those of them that never expire. On the user's
+// server it removes the records of the clients.
 func (r *round) keys(ctx context.Context) (left, eternal int64, err error) {
-	for _, addr := range r.place.addrs {
+	for _, addr := range r.deployment.addrs {
 		rdb, err := r.adminAt(addr)
 		if err != nil {
 			return 0, 0, err
@@ -377,7 +377,7 @@ func (r *round) keys(ctx context.Context) (left, eternal int64, err error) {
 	return left, eternal, nil
 }
 
-// unblocked ends the script that blocks a server, whose killer could not come through.
+// unblocked ends a script that still blocks a server, because the fault could not end it.
 func unblocked(ctx context.Context, rdb redis.UniversalClient, err error) error {
 	if strings.HasPrefix(err.Error(), "BUSY") {
 		rdb.ScriptKill(ctx)

@@ -1,11 +1,11 @@
-// Package suite runs the fault suite: real client processes on real servers,
-// with faults of which each is healed in time, and judges what happened. A run is
-// a topology, workloads, faults, a seed and a duration.
+// Package suite runs the fault suite: real client processes on real servers, and faults,
+// each of which is healed in time. Then it judges what happened. A run is a topology,
+// workloads, faults, a seed and a duration.
 //
-// The seed decides which faults come in which order, for how long and to whom,
-// and what each client draws. It does not decide what the machine makes of it:
-// real processes are not replayed, so a run that failed is likely to fail again
-// under its seed, and its history says in any case what happened.
+// The seed decides the faults, their order, how long each lasts and which clients or
+// servers it hits, and what each client draws. It does not decide how the machine
+// schedules real processes. So a run that failed is likely, and not certain, to fail
+// again under its seed. Its history says what happened in any case.
 package suite
 
 import (
@@ -44,14 +44,13 @@ type Options struct { //nolint:recvcheck // learn alone changes them
 
 	// Asked says that the faults were named one by one: each must come. Complete sets it.
 	Asked bool
-	// Pairs has faults drawn first that were not yet about at one time. It says how
+	// Pairs has faults drawn first that were not yet active at the same time. It says how
 	// often two were, by their names with a plus between, in the order of the alphabet;
 	// nil: pairs are drawn as they come.
 	Pairs map[string]int
-	// Left says of each fault that the topology could have why it is left out. Complete
-	// sets it.
+	// Left says why a fault is left out that the topology could have. Complete sets it.
 	Left map[string]string
-	// Each is told of every round when it has been judged; may be nil.
+	// Each is called for every round once it is judged; may be nil.
 	Each func(Round) error
 
 	until time.Time     // when the round is to be over
@@ -61,11 +60,11 @@ type Options struct { //nolint:recvcheck // learn alone changes them
 	// program that runs workload.Client must give it the same.
 	Resource workload.Resource
 
-	Progress func(Progress) // told about once a second; may be nil
+	Progress func(Progress) // called about once a second; may be nil
 }
 
-// Progress is how far a run is. What it counts is of all rounds until now, but pairs,
-// failures and violations, which are of those before the present one.
+// Progress is how far a run is. Its counts include the present round, except those of
+// pairs, failures and violations.
 type Progress struct {
 	Round        int
 	Rounds       int
@@ -75,7 +74,7 @@ type Progress struct {
 	Acquisitions int
 	Faults       int
 	Paired       int    // of them, at one time with another
-	Missing      int    // possible pairs of faults that were not there yet; -1: nobody asks
+	Missing      int    // possible pairs of faults that have not occurred yet; -1: not asked for
 	Last         string // the fault that was injected last
 	Violations   int
 	Failed       int // rounds that came to no end
@@ -95,8 +94,8 @@ func (o Options) Complete() (Options, error) {
 	o.Duration = cmp.Or(o.Duration, time.Minute)
 	o.Round = min(cmp.Or(o.Round, time.Minute), o.Duration)
 	if o.Topology == fault.Quorum {
-		// A tenth of it bounds each request, and what is one request elsewhere is
-		// eight here: with less all the machine does is to connect anew.
+		// A tenth of it bounds each request, and one request elsewhere is eight here. With
+		// a shorter TTL the machine would do nothing but connect again.
 		o.TTL = cmp.Or(o.TTL, 3*time.Second)
 	}
 	o.TTL = cmp.Or(o.TTL, time.Second)
@@ -113,8 +112,8 @@ func (o Options) Complete() (Options, error) {
 		o.Works = workload.Together(able)
 	}
 	switch {
-	case supported() != nil:
-		return o, supported()
+	case workload.Supported() != nil:
+		return o, workload.Supported()
 	case !slices.Contains(fault.Topologies(), o.Topology):
 		return o, fmt.Errorf("--topology %q: write one of %s", o.Topology, strings.Join(fault.Topologies(), ", "))
 	case o.Duration < MinDuration || o.Round < MinDuration:
@@ -231,11 +230,11 @@ type Tally struct {
 	Acquisitions map[string]int `json:"acquisitions"` // by workload
 	Failures     map[string]int `json:"failures"`     // acquisitions that came to nothing, by reason
 	Ends         map[string]int `json:"ends"`         // of leases, by how
-	Losses       int            `json:"losses"`       // leases of which the loss was signalled
+	Losses       int            `json:"losses"`       // leases whose loss was signalled
 	Faults       map[string]int `json:"faults"`       // injected, by kind
-	Pairs        map[string]int `json:"pairs"`        // that were about at one time, by both kinds
-	Paired       int            `json:"paired"`       // faults that were about at one time with another
-	Triples      int            `json:"triples"`      // three that were about at one time
+	Pairs        map[string]int `json:"pairs"`        // that were active at the same time, by both kinds
+	Paired       int            `json:"paired"`       // faults that were active at the same time with another
+	Triples      int            `json:"triples"`      // three that were active at the same time
 	Refused      map[string]int `json:"refused"`      // requests that servers refused, by fault
 	Notes        int            `json:"notes"`        // changes by the server's account
 }
@@ -255,14 +254,12 @@ type Outcome struct {
 	Tally  Tally   `json:"tally"`
 }
 
-// mostFailures is how many rounds one after the other may come to no end before a run is
-// given up.
+// mostFailures is how many rounds in a row may fail to end before the run is abandoned.
 const mostFailures = 5
 
-// Run runs it, round by round. A round that comes to no end says why, and the next one
-// begins; only if it is the only one, or several fail one after the other, the run is
-// given up with an error. The outcome has the rounds until then. Nothing that it started
-// runs afterwards.
+// Run runs the suite, round by round. If a round fails to end, its error says why, and the
+// next one begins. Only if it is the only round, or if several in a row fail, Run returns
+// an error. The outcome has the rounds until then. Run leaves no process behind.
 func Run(ctx context.Context, opts Options) (*Outcome, error) {
 	opts, err := opts.Complete()
 	if err != nil {
@@ -302,7 +299,7 @@ func Run(ctx context.Context, opts Options) (*Outcome, error) {
 		if failed++; ctx.Err() != nil || rounds == 1 || failed == mostFailures {
 			return out, fmt.Errorf("round %d: %w\n  repeat: %s", i+1, err, this.again())
 		}
-		wait(ctx, time.Second) // what was in the way may go away
+		history.Sleep(ctx, time.Second) // what was in the way may go away
 	}
 	return out, nil
 }

@@ -12,14 +12,14 @@ import (
 
 	"github.com/holdfast-go/holdfast/verify/check"
 	"github.com/holdfast-go/holdfast/verify/fault"
-	"github.com/holdfast-go/holdfast/verify/internal/child"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 	"github.com/holdfast-go/holdfast/verify/report"
 	"github.com/holdfast-go/holdfast/verify/suite"
 	"github.com/holdfast-go/holdfast/verify/workload"
 )
 
 func TestMain(m *testing.M) {
-	child.Main(m, func() error { return workload.Client(os.Stdin, os.Stdout, workload.Files) })
+	harness.Program{Child: func() error { return workload.Client(os.Stdin, os.Stdout, workload.Files) }}.Main(m)
 }
 
 // TestSmoke is a short run on each of the topologies, three at a time: they wait for

@@ -22,12 +22,12 @@ import (
 
 // world is what the faults of a round work on.
 type world struct {
-	opts      Options
-	prefix    string
-	place     *place
-	fleet     *fleet
-	collector *collector
-	log       *history.Log
+	opts       Options
+	prefix     string
+	deployment *deployment
+	fleet      *fleet
+	collector  *collector
+	log        *history.Log
 
 	written atomic.Int64
 
@@ -41,7 +41,7 @@ type world struct {
 var _ fault.World = (*world)(nil)
 
 // T implements [fault.World].
-func (w *world) T() testing.TB { return w.place.bench }
+func (w *world) T() testing.TB { return w.deployment.bench }
 
 // TTL implements [fault.World].
 func (w *world) TTL() time.Duration { return w.opts.TTL }
@@ -50,10 +50,10 @@ func (w *world) TTL() time.Duration { return w.opts.TTL }
 func (w *world) Topology() string { return w.opts.Topology }
 
 // Sentinel implements [fault.World].
-func (w *world) Sentinel() *redistest.Sentinel { return w.place.sentinel }
+func (w *world) Sentinel() *redistest.Sentinel { return w.deployment.sentinel }
 
 // Cluster implements [fault.World].
-func (w *world) Cluster() *redistest.Cluster { return w.place.cluster }
+func (w *world) Cluster() *redistest.Cluster { return w.deployment.cluster }
 
 // Clients implements [fault.World].
 func (w *world) Clients() []fault.Client {
@@ -81,16 +81,16 @@ func (w *world) Key(rng *rand.Rand) string {
 // Server implements [fault.World].
 func (w *world) Server(rng *rand.Rand) *redistest.Server {
 	switch {
-	case w.place.sentinel != nil:
-		return w.place.sentinel.Primary()
-	case w.place.cluster != nil:
-		return w.place.cluster.Owner(slot.Of(w.Key(rng)))
+	case w.deployment.sentinel != nil:
+		return w.deployment.sentinel.Primary()
+	case w.deployment.cluster != nil:
+		return w.deployment.cluster.Owner(slot.Of(w.Key(rng)))
 	}
-	return w.place.own[rng.IntN(len(w.place.own))]
+	return w.deployment.own[rng.IntN(len(w.deployment.own))]
 }
 
 // Servers implements [fault.World].
-func (w *world) Servers() []*redistest.Server { return w.place.own }
+func (w *world) Servers() []*redistest.Server { return w.deployment.own }
 
 // Claim implements [fault.World].
 func (w *world) Claim(rng *rand.Rand) (fault.Client, func()) {
@@ -137,7 +137,7 @@ func (w *world) spread() time.Duration {
 }
 
 // adminAt is a connection to the server at addr. It stands from the beginning
-// of the round, so a server that takes no more of them still hears it.
+// of the round, so it works when a server takes no more connections.
 func (w *world) adminAt(addr string) (*redis.Client, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,7 +146,7 @@ func (w *world) adminAt(addr string) (*redis.Client, error) {
 	}
 	// Without a name: a server that is busy with a script lets nobody be named, and so
 	// would take no connection over which it can be told to end that.
-	rdb, err := w.place.open(addr, "")
+	rdb, err := w.deployment.open(addr, "")
 	if err == nil {
 		w.admin[addr] = rdb
 	}
@@ -173,8 +173,8 @@ func (w *world) Do(ctx context.Context, s *redistest.Server, args ...any) (any, 
 	return reply, nil
 }
 
-// Deafen implements [fault.World].
-func (w *world) Deafen(ctx context.Context, s *redistest.Server) error {
+// CutSubscriptions implements [fault.World].
+func (w *world) CutSubscriptions(ctx context.Context, s *redistest.Server) error {
 	reply, err := w.Do(ctx, s, "CLIENT", "LIST", "TYPE", "pubsub")
 	if err != nil {
 		return err
@@ -199,7 +199,7 @@ const comeback = 30 * time.Second
 func (w *world) Restart(ctx context.Context, s *redistest.Server) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), comeback)
 	defer cancel()
-	at := slices.Index(w.place.addrs, s.Addr())
+	at := slices.Index(w.deployment.addrs, s.Addr())
 	ways := func(do func(p *redistest.Proxy)) {
 		for _, c := range w.fleet.clients() {
 			do(c.proxies[at])
@@ -218,7 +218,7 @@ func (w *world) Restart(ctx context.Context, s *redistest.Server) error {
 		}
 	}()
 	s.Restart()
-	if w.place.mute {
+	if w.deployment.mute {
 		return nil
 	}
 	if err := w.collector.await(ctx, s.Addr(), before); err != nil {

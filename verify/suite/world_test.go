@@ -20,7 +20,8 @@ func TestANewConnectionEndsAScriptThatSpins(t *testing.T) {
 	if err := fault.Try(func() { s = redistest.Start(bench, redistest.Harness()) }); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{place: &place{bench: bench, own: []*redistest.Server{s}}, admin: make(map[string]*redis.Client)}
+	own := &deployment{bench: bench, own: []*redistest.Server{s}}
+	w := &world{deployment: own, admin: make(map[string]*redis.Client)}
 	defer w.close()
 	s.Do(t, "CONFIG", "SET", "busy-reply-threshold", 20)
 	c := s.Dial(t)

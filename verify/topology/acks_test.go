@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // brief is a limit that passes: nothing is there to wait for.
@@ -22,7 +23,7 @@ func short(t testing.TB, p *party, name string, err error, want int) {
 	if !errors.As(err, &missing) || missing.Want.Replicas != want || missing.Got.Replicas != 0 {
 		t.Fatalf("got %v", err)
 	}
-	s, err := p.Inspect(within(t), name)
+	s, err := p.Inspect(harness.Within(t), name)
 	if err != nil || s.Held() {
 		t.Errorf("it was not given back: %v, %v", s.Holders, err)
 	}
@@ -30,8 +31,8 @@ func short(t testing.TB, p *party, name string, err error, want int) {
 
 func acks(t *testing.T, primary *redistest.Server, replicas int, open func(testing.TB) *party) {
 	a, b := open(t), open(t)
-	release(t, a.lock(t, "x", holdfast.WaitReplicas(replicas, time.Second)))
-	_, err := a.Mutex("x", holdfast.WaitReplicas(replicas+1, brief)).TryLock(within(t))
+	harness.Release(t, a.lock(t, "x", holdfast.WaitReplicas(replicas, time.Second)))
+	_, err := a.Mutex("x", holdfast.WaitReplicas(replicas+1, brief)).TryLock(harness.Within(t))
 	if !errors.Is(err, holdfast.ErrNotAcked) {
 		t.Errorf("one more than there are: %v", err)
 	}
@@ -39,16 +40,16 @@ func acks(t *testing.T, primary *redistest.Server, replicas int, open func(testi
 	held := a.lock(t, "x")
 	pushed := b.waiting(t, "x", holdfast.WaitReplicas(replicas, brief))
 	primary.CutReplicas(t)
-	release(t, held)
-	short(t, b, "x", (<-pushed).err, replicas)
-	_, err = a.Mutex("x", holdfast.WaitReplicas(replicas, brief)).Lock(within(t))
+	harness.Release(t, held)
+	short(t, b, "x", (<-pushed).Err, replicas)
+	_, err = a.Mutex("x", holdfast.WaitReplicas(replicas, brief)).Lock(harness.Within(t))
 	short(t, a, "x", err, replicas)
 
 	primary.HealReplicas(t)
 	redistest.Await(t, "the replicas are back", func() bool {
-		l, err := a.Mutex("x", holdfast.WaitReplicas(replicas, brief)).TryLock(within(t))
+		l, err := a.Mutex("x", holdfast.WaitReplicas(replicas, brief)).TryLock(harness.Within(t))
 		if err == nil {
-			release(t, l)
+			harness.Release(t, l)
 		}
 		return err == nil
 	})
@@ -63,7 +64,7 @@ func TestAcknowledgementsAreCountedBehindSentinel(t *testing.T) {
 func TestAcknowledgementsAreCountedInACluster(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *redistest.Cluster, open func(testing.TB) *party) {
 		c.Forbear(t)
-		acks(t, c.Home(key("x")), 1, open)
+		acks(t, c.Home(harness.Key("x")), 1, open)
 	})
 }
 
@@ -72,11 +73,11 @@ func TestAcknowledgementsAreCountedInACluster(t *testing.T) {
 func TestWaitCoversEarlierWritesOfOthers(t *testing.T) {
 	behindSentinel(t, func(t *testing.T, g *redistest.Sentinel, open func(testing.TB) *party) {
 		a, b := open(t), open(t)
-		release(t, b.lock(t, "x"))
+		harness.Release(t, b.lock(t, "x"))
 		g.Primary().CutReplicas(t)
-		release(t, a.lock(t, "x"))
+		harness.Release(t, a.lock(t, "x"))
 		acker := b.store.(store.Acker)
-		_, got, err := acker.RunAcked(within(t), script.Inspect, []string{key("x")}, nil,
+		_, got, err := acker.RunAcked(harness.Within(t), script.Inspect, []string{harness.Key("x")}, nil,
 			store.Acks{Replicas: 1}, brief)
 		if err != nil || got.Replicas != 0 {
 			t.Errorf("behind a request that wrote nothing: %v, %v", got, err)
@@ -97,17 +98,17 @@ func TestDurableWaitsForTheDiskOrSaysWhatItNeeds(t *testing.T) {
 				strings.Contains(info, "aof_rewrite_scheduled:0")
 		})
 		_, unknown := g.Primary().Do(t, "WAITAOF", 0, 0, 0).(redistest.Error)
-		l, err := p.Mutex("x", holdfast.WaitAOF(0, time.Second)).Lock(within(t))
+		l, err := p.Mutex("x", holdfast.WaitAOF(0, time.Second)).Lock(harness.Within(t))
 		var refused *holdfast.ServerError
 		switch {
 		case !unknown && err != nil:
 			t.Errorf("Lock: %v", err)
 		case !unknown:
-			release(t, l)
+			harness.Release(t, l)
 		case !errors.As(err, &refused) || refused.Code != "WAITAOF":
 			t.Errorf("got %v", err)
 		default:
-			if got := g.Primary().Do(t, "EXISTS", key("x")); got != int64(0) {
+			if got := g.Primary().Do(t, "EXISTS", harness.Key("x")); got != int64(0) {
 				t.Errorf("something was taken: %v", got)
 			}
 		}

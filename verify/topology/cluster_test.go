@@ -9,10 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/slot"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
-
-// key is the record of a lock, by the prefix that clients have by themselves.
-func key(name string) string { return redistest.Prefix() + ":{" + name + "}" }
 
 // pushes is where the pushes to all clients go.
 var pushes = redistest.Prefix() + ":push:"
@@ -46,14 +44,14 @@ func other(t testing.TB, c *redistest.Cluster, s *redistest.Server) *redistest.S
 
 func TestASlotThatMovesUnderLoadKeepsItsPromises(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *redistest.Cluster, open func(testing.TB) *party) {
-		h := &history{t: t}
-		stop := h.load("x", open(t), open(t), open(t), open(t))
-		h.served(20)
-		moves, still := c.MigrateLoop(slot.Of(key("x")))
-		h.served(300)
+		h := harness.NewHistory(t)
+		stop := load(t, h, "x", open(t), open(t), open(t), open(t))
+		served(t, h, 20)
+		moves, still := c.MigrateLoop(slot.Of(harness.Key("x")))
+		served(t, h, 300)
 		redistest.Await(t, "the slot has moved four times", func() bool { return moves() >= 4 })
 		still()
-		h.served(20)
+		served(t, h, 20)
 		grants, unknown := stop()
 		t.Logf("%d grants, the slot moved %d times", grants, moves())
 		if unknown > 0 {
@@ -65,7 +63,7 @@ func TestASlotThatMovesUnderLoadKeepsItsPromises(t *testing.T) {
 func TestASubscriptionFollowsItsSlot(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *redistest.Cluster, open func(testing.TB) *party) {
 		a, b := open(t), open(t)
-		n := slot.Of(key("x"))
+		n := slot.Of(harness.Key("x"))
 		from := c.Owner(n)
 		to := other(t, c, from)
 		for range 2 { // there and back
@@ -78,19 +76,19 @@ func TestASubscriptionFollowsItsSlot(t *testing.T) {
 			redistest.Await(t, "the subscription has moved", func() bool {
 				return listeners(t, to, channel(b, "x")) == 1
 			})
-			grants := b.count(holdfast.EventGrant, "x")
-			release(t, held)
-			l := granted(t, next)
+			grants := len(b.Of(holdfast.EventGrant, "x"))
+			harness.Release(t, held)
+			l := harness.Granted(t, next)
 			if l.Token() <= held.Token() {
 				t.Error("the token did not rise")
 			}
 			// The push, or the look after the subscription stood again: which of
 			// the two comes first, nobody can say. A poll would be too late.
-			if e := b.await(t, holdfast.EventGrant, "x", grants+1); e.Wake != holdfast.WakePush &&
+			if e := b.Await(t, holdfast.EventGrant, "x", grants+1); e.Wake != holdfast.WakePush &&
 				e.Wake != holdfast.WakeResume {
 				t.Errorf("the grant came by %v", e.Wake)
 			}
-			release(t, l)
+			harness.Release(t, l)
 			from, to = to, from
 		}
 	})
@@ -100,8 +98,8 @@ func TestASubscriptionFollowsItsSlot(t *testing.T) {
 func TestAskIsFollowedToANodeThatDoesNotKnowTheScript(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *redistest.Cluster, open func(testing.TB) *party) {
 		a := open(t)
-		release(t, a.lock(t, "elsewhere"))
-		n := slot.Of(key("x"))
+		harness.Release(t, a.lock(t, "elsewhere"))
+		n := slot.Of(harness.Key("x"))
 		from := c.Owner(n)
 		to := other(t, c, from)
 		id := func(s *redistest.Server) any { return s.Do(t, "CLUSTER", "MYID") }
@@ -114,19 +112,19 @@ func TestAskIsFollowedToANodeThatDoesNotKnowTheScript(t *testing.T) {
 			t.Errorf("the new owner has %v records", got)
 		}
 		acked := open(t).lock(t, "x2{x}", holdfast.WaitReplicas(1, time.Second))
-		release(t, acked)
-		release(t, first)
+		harness.Release(t, acked)
+		harness.Release(t, first)
 		second := a.lock(t, "x")
 		if second.Token() <= first.Token() {
 			t.Error("the token did not rise")
 		}
 		c.Assign(n, from, to)
-		release(t, second) // MOVED
+		harness.Release(t, second) // MOVED
 		third := a.lock(t, "x")
 		if third.Token() <= second.Token() {
 			t.Error("the token did not rise")
 		}
-		release(t, third)
+		harness.Release(t, third)
 	})
 }
 
@@ -137,7 +135,7 @@ func TestOneSubscriptionConnectionForEachNode(t *testing.T) {
 		a, b := open(t), open(t)
 		const many = 60
 		var held []*holdfast.Lease
-		var next []<-chan outcome
+		var next []<-chan harness.Outcome
 		for i := range many {
 			name := fmt.Sprint("lock", i)
 			held = append(held, a.lock(t, name))
@@ -157,8 +155,8 @@ func TestOneSubscriptionConnectionForEachNode(t *testing.T) {
 			t.Errorf("%d channels over %d connections, want %d", channels, total, many)
 		}
 		for i, l := range held {
-			release(t, l)
-			release(t, granted(t, next[i]))
+			harness.Release(t, l)
+			harness.Release(t, harness.Granted(t, next[i]))
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // logs makes a server keep a log, and returns when it has been written once:
@@ -33,9 +34,9 @@ func logs(t testing.TB, servers ...*redistest.Server) {
 func onDisk(t *testing.T, p *party, replicas, counted int) {
 	t.Helper()
 	redistest.Await(t, "so many are counted", func() bool {
-		l, err := p.Mutex("x", holdfast.WaitAOF(replicas, 2*time.Second)).TryLock(within(t))
+		l, err := p.Mutex("x", holdfast.WaitAOF(replicas, 2*time.Second)).TryLock(harness.Within(t))
 		if err == nil {
-			release(t, l)
+			harness.Release(t, l)
 			if counted < replicas {
 				t.Errorf("durable on %d replicas, of which %d can be", replicas, counted)
 			}
@@ -46,7 +47,7 @@ func onDisk(t *testing.T, p *party, replicas, counted int) {
 		if !errors.As(err, &missing) || missing.Want != want || missing.Got.ReplicaAOF > counted {
 			t.Fatalf("durable on %d replicas, of which %d can be: %v", replicas, counted, err)
 		}
-		if s, err := p.Inspect(within(t), "x"); err != nil || s.Held() {
+		if s, err := p.Inspect(harness.Within(t), "x"); err != nil || s.Held() {
 			t.Errorf("it was not given back: %v, %v", s.Holders, err)
 		}
 		return missing.Got == store.Acks{LocalAOF: 1, ReplicaAOF: counted}
@@ -62,7 +63,7 @@ func notDurable(t *testing.T, s *redistest.Server, err error) {
 		t.Errorf("it says %v, and to do %q", err, holdfast.Hint(err))
 	}
 	redistest.Await(t, "nothing is held", func() bool {
-		held, _ := s.Do(t, "HGET", key("x"), "lock").(string)
+		held, _ := s.Do(t, "HGET", harness.Key("x"), "lock").(string)
 		return !strings.Contains(held, " ")
 	})
 }
@@ -72,7 +73,7 @@ func notDurable(t *testing.T, s *redistest.Server, err error) {
 func TestDurableCountsTheDisksThatHaveIt(t *testing.T) {
 	behindSentinel(t, func(t *testing.T, g *redistest.Sentinel, open func(testing.TB) *party) {
 		p, primary := open(t), g.Primary()
-		_, err := p.Mutex("x", holdfast.WaitAOF(0, time.Second)).TryLock(within(t))
+		_, err := p.Mutex("x", holdfast.WaitAOF(0, time.Second)).TryLock(harness.Within(t))
 		notDurable(t, primary, err) // it has no log, or no such command
 		if !primary.WaitsForDisks(t) {
 			return // and what an old server does about WaitAOF has been seen
@@ -89,7 +90,7 @@ func TestDurableCountsTheDisksThatHaveIt(t *testing.T) {
 		}
 		onDisk(t, p, 1, 1)
 		onDisk(t, p, 2, 1)
-		release(t, p.lock(t, "x", holdfast.WaitReplicas(2, time.Second), holdfast.WaitAOF(1, time.Second)))
+		harness.Release(t, p.lock(t, "x", holdfast.WaitReplicas(2, time.Second), holdfast.WaitAOF(1, time.Second)))
 		primary.CutReplicas(t)
 		onDisk(t, p, 1, 0)
 		onDisk(t, p, 0, 0)
@@ -102,37 +103,37 @@ func TestDurableHoldsAreRenewedAndHandedOver(t *testing.T) {
 		a, b, primary := open(t), open(t), g.Primary()
 		durable := holdfast.WaitAOF(0, 2*time.Second)
 		if !primary.WaitsForDisks(t) {
-			_, err := a.Mutex("x", durable).TryLock(within(t))
+			_, err := a.Mutex("x", durable).TryLock(harness.Within(t))
 			notDurable(t, primary, err)
 			return
 		}
 		logs(t, primary)
 		held := a.lock(t, "x", durable, holdfast.TTL(6*time.Second))
-		a.await(t, holdfast.EventRenew, "x", 1)
+		a.Await(t, holdfast.EventRenew, "x", 1)
 		pushed := b.waiting(t, "x", durable)
 		before := primary.CommandCalls(t)["waitaof"]
-		release(t, held)
+		harness.Release(t, held)
 		got := <-pushed
-		if got.err != nil {
-			t.Fatalf("the next: %v", got.err)
+		if got.Err != nil {
+			t.Fatalf("the next: %v", got.Err)
 		}
 		if after := primary.CommandCalls(t)["waitaof"]; after == before {
 			t.Error("the push was believed before it was on disk")
 		}
-		release(t, got.lease)
+		harness.Release(t, got.Lease)
 	})
 }
 
 // What was durable is there after the machine has failed: whatever was written to
 // the log behind it is cut off.
 func TestWhatIsDurableOutlivesTheMachine(t *testing.T) {
-	for _, a := range adapters {
-		t.Run(a.name, func(t *testing.T) {
+	for _, a := range harness.Adapters {
+		t.Run(a.Name, func(t *testing.T) {
 			s := redistest.Start(t, redistest.Needs("for `WaitReplicas`"),
 				redistest.Args("--appendonly", "yes", "--appendfsync", "everysec"))
-			p := newParty(t, a.alone(t, s.Addr(), restrict(t, []*redistest.Server{s})))
+			p := newParty(t, a.Server(t, s.Addr(), restrict(t, []*redistest.Server{s}), 0))
 			l, err := p.Mutex("x", holdfast.WaitAOF(0, 2*time.Second), holdfast.TTL(time.Minute),
-				holdfast.NoRenewal()).TryLock(within(t))
+				holdfast.NoRenewal()).TryLock(harness.Within(t))
 			if !s.WaitsForDisks(t) {
 				notDurable(t, s, err)
 				return
@@ -148,7 +149,7 @@ func TestWhatIsDurableOutlivesTheMachine(t *testing.T) {
 			redistest.Await(t, "the log is loaded, without what came later", func() bool {
 				return s.Do(t, "EXISTS", "later") == int64(0)
 			})
-			lock, _ := s.Do(t, "HGET", key("x"), "lock").(string)
+			lock, _ := s.Do(t, "HGET", harness.Key("x"), "lock").(string)
 			if !strings.Contains(lock, " "+l.HolderID()) {
 				t.Errorf("the record says %q, the lease is of %s", lock, l.HolderID())
 			}

@@ -11,13 +11,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/slot"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // overtime is for how long a waiter may wait beyond the old holder's lease, by
 // the server's clock: a busy machine's share, and far less than one more lease.
 const overtime = ttl / 3
 
-// lasting is the lease of holders who must outlive the failover. Processors that
+// lasting is the lease of holders that must outlive the failover. Processors that
 // have other work may stretch it from two seconds to more than ten.
 const lasting = 3 * ttl
 
@@ -30,9 +31,9 @@ type replaced struct {
 	until   time.Time       // when died's lease ends at the latest
 	waiters *party
 	holder  *party
-	onKept  <-chan outcome
-	onDied  <-chan outcome
-	onLost  <-chan outcome
+	onKept  <-chan harness.Outcome
+	onDied  <-chan harness.Outcome
+	onLost  <-chan harness.Outcome
 }
 
 // The three locks of a failover share a slot, so that one primary has them.
@@ -49,7 +50,7 @@ func before(t *testing.T, primary *redistest.Server, open func(testing.TB) *part
 	f.onKept = f.waiters.waiting(t, names[0])
 	f.onDied = f.waiters.waiting(t, names[1])
 	// All of it has arrived: the next acknowledgement covers what was before.
-	release(t, f.holder.lock(t, names[2], holdfast.WaitReplicas(1, time.Second)))
+	harness.Release(t, f.holder.lock(t, names[2], holdfast.WaitReplicas(1, time.Second)))
 
 	primary.CutReplicas(t)
 	f.missed = f.holder.lock(t, names[2], holdfast.TTL(lasting))
@@ -64,17 +65,17 @@ func (f *replaced) after(t *testing.T) {
 	t.Helper()
 	// Whose record did not survive learns it; the waiter is served, with a
 	// higher token.
-	lost(t, f.missed, holdfast.LossNotHeld)
-	l := granted(t, f.onLost)
+	harness.Lost(t, f.missed, holdfast.LossNotHeld)
+	l := harness.Granted(t, f.onLost)
 	if l.Token() <= f.missed.Token() {
 		t.Errorf("token %d after %d: it did not rise over the failover", l.Token(), f.missed.Token())
 	}
-	release(t, l)
+	harness.Release(t, l)
 	served := granting(l) // by the new primary
 
 	// Whose record did, holds on.
 	name := f.kept.Name()
-	f.holder.await(t, holdfast.EventRenew, name, f.holder.count(holdfast.EventRenew, name)+1)
+	f.holder.Renewed(t, name)
 	if f.kept.Err() != nil {
 		t.Errorf("the lease did not survive: %v", f.kept.Err())
 	}
@@ -83,30 +84,30 @@ func (f *replaced) after(t *testing.T) {
 		t.Errorf("two holders: %+v", o)
 	default:
 	}
-	release(t, f.kept)
-	l = granted(t, f.onKept)
+	harness.Release(t, f.kept)
+	l = harness.Granted(t, f.onKept)
 	if l.Token() <= f.kept.Token() {
 		t.Error("the token did not rise")
 	}
-	release(t, l)
+	harness.Release(t, l)
 
 	// Whose holder is gone is waited for no longer than its lease, if somebody
 	// serves by then.
-	l = granted(t, f.onDied)
+	l = harness.Granted(t, f.onDied)
 	if late := min(granting(l).Sub(f.until), granting(l).Sub(served)); late > overtime {
 		t.Errorf("granted %v after the end of the old lease", late)
 	}
 	if l.Token() <= f.died.Token() {
 		t.Error("the token did not rise")
 	}
-	release(t, l)
+	harness.Release(t, l)
 }
 
 func TestAKilledPrimaryOfAClusterIsReplaced(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *redistest.Cluster, open func(testing.TB) *party) {
 		c.Forbear(t)
 		names := sharing(c, kept, died, missed)
-		n := slot.Of(key(names[0]))
+		n := slot.Of(harness.Key(names[0]))
 		f := before(t, c.Owner(n), open, names)
 		c.Lose(t, n)
 		f.after(t)
@@ -123,9 +124,9 @@ func TestASentinelsFailoverWithTheLinkCut(t *testing.T) {
 
 // sharing makes names like these whose locks the same primary has.
 func sharing(c *redistest.Cluster, names ...string) (shared [3]string) {
-	home := c.Home(key(names[0]))
+	home := c.Home(harness.Key(names[0]))
 	for i, name := range names {
-		for c.Home(key(name)) != home {
+		for c.Home(harness.Key(name)) != home {
 			name += "'"
 		}
 		shared[i] = name
@@ -136,26 +137,26 @@ func sharing(c *redistest.Cluster, names ...string) (shared [3]string) {
 // A failover by agreement loses no write: exclusion holds through it.
 func TestFailoversByAgreementUnderLoadKeepTheirPromises(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *redistest.Cluster, open func(testing.TB) *party) {
-		h := &history{t: t}
-		stop := h.load("x", open(t), open(t), open(t))
-		h.served(20)
+		h := harness.NewHistory(t)
+		stop := load(t, h, "x", open(t), open(t), open(t))
+		served(t, h, 20)
 		for range 2 {
-			c.FailOver(c.Owner(slot.Of(key("x"))))
+			c.FailOver(c.Owner(slot.Of(harness.Key("x"))))
 			c.AwaitReady()
-			h.served(20)
+			served(t, h, 20)
 		}
 		grants, unknown := stop()
 		t.Logf("%d grants, %d unknown outcomes", grants, unknown)
 	})
 }
 
-// While a primary is away a request that finds nobody fails when its time is
-// up, as one of unknown outcome; who has more time is served by the successor.
+// While there is no primary, a request fails when its time limit is over, with an unknown
+// outcome. A request with more time is served by the successor.
 func TestRequestsWaitForTheSuccessor(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *redistest.Cluster, open func(testing.TB) *party) {
 		p := open(t)
-		release(t, p.lock(t, "x"))
-		c.Owner(slot.Of(key("x"))).Kill()
+		harness.Release(t, p.lock(t, "x"))
+		c.Owner(slot.Of(harness.Key("x"))).Kill()
 		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		if _, err := p.Mutex("x").Lock(short); !errors.Is(err, context.DeadlineExceeded) {
@@ -164,14 +165,14 @@ func TestRequestsWaitForTheSuccessor(t *testing.T) {
 		var l *holdfast.Lease
 		redistest.Await(t, "the successor serves", func() bool {
 			var err error
-			l, err = p.Mutex("x").Lock(within(t))
+			l, err = p.Mutex("x").Lock(harness.Within(t))
 			if err != nil && !errors.Is(err, holdfast.ErrUnknownOutcome) && !errors.Is(err, holdfast.ErrUnreachable) &&
 				!refusedForNow(err) {
 				t.Errorf("meanwhile: %v", err)
 			}
 			return err == nil
 		})
-		release(t, l)
+		harness.Release(t, l)
 	}, quick)
 }
 
@@ -191,29 +192,29 @@ func followsThePrimary(t *testing.T, a, b *party, failOver func() *redistest.Ser
 		reply, _ := primary.Do(t, append([]any{"PUBSUB"}, numsub...)...).([]any)
 		return len(reply) == 2 && reply[1] == int64(1)
 	})
-	release(t, held)
-	l := granted(t, next)
-	if e := b.await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakePush && e.Wake != holdfast.WakeResume {
+	harness.Release(t, held)
+	l := harness.Granted(t, next)
+	if e := b.Await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakePush && e.Wake != holdfast.WakeResume {
 		t.Errorf("the grant came by %v", e.Wake)
 	}
 	if l.Token() <= held.Token() {
 		t.Error("the token did not rise")
 	}
-	release(t, l)
+	harness.Release(t, l)
 }
 
 // arrived waits until a client's requests go to this primary. A Sentinel's
-// failover on request leaves the old one a primary for some seconds, and who
-// has not heard of the new one takes and gives up locks there.
+// failover on request leaves the old one a primary for some seconds, and a
+// client that does not know the new one acquires and releases locks there.
 func arrived(t *testing.T, primary *redistest.Server, clients ...*party) {
 	t.Helper()
 	for _, p := range clients {
 		name := "probe of " + p.ID()
 		redistest.Await(t, "the client has arrived at the new primary", func() bool {
-			if l, err := p.Mutex(name).TryLock(within(t)); err == nil {
-				_ = l.Release(within(t)) // the primaries may change in between
+			if l, err := p.Mutex(name).TryLock(harness.Within(t)); err == nil {
+				_ = l.Release(harness.Within(t)) // the primaries may change in between
 			}
-			return primary.Do(t, "EXISTS", key("probe%20of%20"+p.ID())) == int64(1)
+			return primary.Do(t, "EXISTS", harness.Key("probe%20of%20"+p.ID())) == int64(1)
 		})
 	}
 }
@@ -233,20 +234,19 @@ func TestAWaiterListensAtTheNewPrimaryBehindSentinel(t *testing.T) {
 func TestAWaiterListensAtTheNewPrimaryOfACluster(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *redistest.Cluster, open func(testing.TB) *party) {
 		a, b := open(t), open(t)
-		followsThePrimary(t, a, b, func() *redistest.Server { return c.FailOver(c.Home(key("x"))) },
+		followsThePrimary(t, a, b, func() *redistest.Server { return c.FailOver(c.Home(harness.Key("x"))) },
 			"SHARDNUMSUB", channel(b, "x"))
 	})
 }
 
-// Who listens at a replica hears what its primary publishes, but is not
-// counted there, and so is passed over: it must not take the grant that goes to
-// the next in line for its own.
+// A client that listens at a replica hears what its primary publishes, but is not counted
+// there, and so it is skipped. It must not take the grant of the next waiter for its own.
 func TestWhoListensAtAReplicaIsNotGrantedWhatAnotherGets(t *testing.T) {
 	primary := redistest.Start(t)
 	replica := redistest.Start(t, redistest.ReplicaOf(primary))
 	run := func(action *script.Script, args ...any) string {
 		t.Helper()
-		reply, ok := primary.Do(t, append([]any{"EVAL", action.Text, 1, key("x")}, args...)...).(string)
+		reply, ok := primary.Do(t, append([]any{"EVAL", action.Text, 1, harness.Key("x")}, args...)...).(string)
 		if !ok {
 			t.Fatalf("%s: %v", action.Name, reply)
 		}
@@ -266,10 +266,10 @@ func TestWhoListensAtAReplicaIsNotGrantedWhatAnotherGets(t *testing.T) {
 		t.Fatalf("release: %s", got)
 	}
 	if push, _ := counted.Receive(t).([]any); len(push) != 3 || !strings.HasPrefix(push[2].(string), "granted c/1 ") {
-		t.Errorf("the one who is counted hears %v", push)
+		t.Errorf("the subscriber that the server counts received %v", push)
 	}
 	primary.Do(t, "PUBLISH", redistest.Prefix()+":push:b", "mark")
 	if push, _ := left.Receive(t).([]any); len(push) != 3 || push[2] != "mark" {
-		t.Errorf("the one who listens at the replica hears %v", push)
+		t.Errorf("the subscriber at the replica received %v", push)
 	}
 }

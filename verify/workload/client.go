@@ -1,8 +1,8 @@
-// Package workload is what the client processes of the fault suite do: each is a
-// real process with a client of the library, that takes locks in every way
-// there is, and reports what it saw. It trusts the library with the locks and
-// with nothing else: what it reports of time is read from the machine's clock,
-// in an order that makes every interval smaller than the truth.
+// Package workload is what the client processes of the fault suite do. Each is a real
+// process with a client of the library: it acquires locks in every way there is, and
+// reports what it saw. It trusts the library with the locks and with nothing else. It
+// reads times from the machine's clock, in an order that makes every interval shorter
+// than the true one.
 package workload
 
 import (
@@ -41,13 +41,14 @@ type Config struct {
 	Dir     string        `json:"dir"`    // where the registers are
 	Works   []string      `json:"works"`  // which workloads
 	Rest    float64       `json:"rest"`   // part of the usual pauses between acquisitions
-	Burst   int           `json:"burst"`  // so many locks are taken at one time
+	Burst   int           `json:"burst"`  // how many locks it acquires at the same time
 
-	Squeezed bool `json:"squeezed,omitempty"` // it makes garbage beside its work
+	Miniredis bool `json:"miniredis,omitempty"` // the server is one
+	Squeezed  bool `json:"squeezed,omitempty"`  // it makes garbage beside its work
 }
 
-// What a client is told after that, a line each. When its input ends, the suite
-// is gone, and the client ends at once.
+// The orders that follow, a line each. When its input ends, the suite is gone, and the
+// client ends at once.
 const (
 	OrderBegin = "begin" // start to work
 	OrderStand = "stand" // at the next read-modify-write, say so just before the write, and wait
@@ -55,8 +56,8 @@ const (
 	OrderStop  = "stop"  // end what is under way, close, say what is left and end
 )
 
-// Retention is the retention that the clients use: short, so that a run can see
-// that nothing is left behind.
+// Retention is the retention that the clients use. It is short, so that a run can see
+// that no record is left.
 const Retention = 2 * time.Second
 
 // closing bounds the end of a client process.
@@ -78,9 +79,9 @@ type client struct {
 	out *outbox
 }
 
-// Client is the main function of a client process: it is given orders on in,
-// reports events on out, and returns when it is told to stop. What the clients
-// write to under a lock is opened by open.
+// Client is the main function of a client process. It reads orders from in, reports
+// events on out, and returns when it is told to stop. open opens the registers that the
+// clients write to under a lock.
 func Client(in io.Reader, out io.Writer, open Resource) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<20)
@@ -126,14 +127,18 @@ func (c *client) open(ctx context.Context) (func(), error) {
 	for {
 		s, closed, err := c.cfg.Servers.Open(c.cfg.Library, c.cfg.TTL)
 		if err != nil {
-			if pause(ctx, 50*time.Millisecond) {
+			if history.Sleep(ctx, 50*time.Millisecond) {
 				continue
 			}
 			return nil, err
 		}
-		// Over several servers no single one knows who holds: there is no account.
+		// Of several servers none knows alone who holds a lock: there is no account.
 		if len(c.cfg.Servers.Quorum) == 0 {
-			s = audit.Store(s, audit.Channel(c.cfg.Prefix))
+			noted := audit.Store
+			if c.cfg.Miniredis {
+				noted = audit.Undeclared
+			}
+			s = noted(s, audit.Channel(c.cfg.Prefix))
 		}
 		c.store = s
 		c.locks, err = holdfast.New(s, holdfast.Config{
@@ -173,9 +178,9 @@ func (c *client) Observe(e holdfast.Event) {
 	}
 }
 
-// say reports an event. A process that is killed leaves whole lines, and may leave
-// the events of its last moments untold: what somebody else is to know before the
-// next step is reported by declare.
+// say reports an event. A process that is killed leaves whole lines, and may not have
+// reported the events of its last moments. If another process must know an event before
+// the next step, declare reports it.
 func (c *client) say(e history.Event) {
 	if e.At == 0 {
 		e.At = history.Now()
@@ -211,11 +216,11 @@ func (c *client) work(ctx context.Context) {
 
 const (
 	beat = 50 * time.Millisecond
-	// stalled is how late a beat is that is worth telling.
+	// stalled is how late a beat must be to be reported.
 	stalled = 5 * beat
 )
 
-// watch tells when the process got no processor: whatever it was to do then was late.
+// watch reports when the process got no processor: its work was late then.
 func (c *client) watch(ctx context.Context) {
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
@@ -233,7 +238,7 @@ func (c *client) watch(ctx context.Context) {
 	}
 }
 
-// usual is what a process uses that has used the network and uses it no more.
+// usual is what a process uses once it has used the network.
 func usual() (map[string]int64, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -246,7 +251,7 @@ func usual() (map[string]int64, error) {
 	return usage(), nil
 }
 
-// usage is what a process uses of what it has to give back.
+// usage counts the goroutines and the open files of the process.
 func usage() map[string]int64 {
 	u := map[string]int64{"goroutines": int64(runtime.NumGoroutine())}
 	if files, err := os.ReadDir("/proc/self/fd"); err == nil {
@@ -255,8 +260,8 @@ func usage() map[string]int64 {
 	return u
 }
 
-// leftOver is what is used beyond before, once that does not get less: a
-// goroutine that ends may need a moment.
+// leftOver is what the process uses beyond before. It waits until that is nothing, or
+// until ctx ends: a goroutine may need a moment to end.
 func leftOver(ctx context.Context, before map[string]int64) map[string]int64 {
 	for {
 		left := make(map[string]int64)
@@ -265,13 +270,13 @@ func leftOver(ctx context.Context, before map[string]int64) map[string]int64 {
 			left[name] = max(n-before[name], 0)
 			sum += left[name]
 		}
-		if sum == 0 || !pause(ctx, 20*time.Millisecond) {
+		if sum == 0 || !history.Sleep(ctx, 20*time.Millisecond) {
 			return left
 		}
 	}
 }
 
-// running says what goroutines there are if some are left over.
+// running lists the goroutines if some are left over.
 func running(left map[string]int64) string {
 	if left["goroutines"] == 0 {
 		return ""
@@ -279,16 +284,4 @@ func running(left map[string]int64) string {
 	var text strings.Builder
 	_ = pprof.Lookup("goroutine").WriteTo(&text, 1) // a Builder takes everything
 	return text.String()
-}
-
-// pause waits for d; false says that ctx ended before.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -22,11 +22,11 @@ type worker struct {
 
 // loop takes turns until ctx ends.
 func (w *worker) loop(ctx context.Context, kind workload) {
-	for pause(ctx, w.upTo(time.Duration(float64(kind.rest)*w.cfg.Rest))) {
+	for history.Sleep(ctx, w.upTo(time.Duration(float64(kind.rest)*w.cfg.Rest))) {
 		failed := w.failures
 		kind.turn(w, ctx)
-		if w.failures > failed && !pause(ctx, w.upTo(max(w.cfg.TTL/4, kind.rest))) {
-			return // who was refused does not come again at once
+		if w.failures > failed && !history.Sleep(ctx, w.upTo(max(w.cfg.TTL/4, kind.rest))) {
+			return // a worker that was refused does not try again at once
 		}
 	}
 }
@@ -49,8 +49,8 @@ type request struct {
 	mode   string
 	weight int
 	name   string        // of an owner
-	local  bool          // it is a lease more under one that is held
-	least  time.Duration // for which the lock stays taken
+	local  bool          // it is one more lease under a hold
+	least  time.Duration // for which the lock is locked at least
 	take   func(ctx context.Context) (lease, error)
 	token  func(l lease) uint64
 	give   func(ctx context.Context, l lease) error
@@ -83,7 +83,7 @@ type holding struct {
 	trusted int64         // when it was last seen to be held
 }
 
-// hold takes a lock, does do under it, and gives it back; it reports all of that.
+// hold acquires a lock, does do under it and releases it, and reports all of that.
 func (w *worker) hold(ctx context.Context, r request, do func(h *holding)) {
 	asked := history.Now()
 	l, err := r.take(ctx)
@@ -121,8 +121,8 @@ func (w *worker) hold(ctx context.Context, r request, do func(h *holding)) {
 	w.say(end)
 }
 
-// lost reports that the lease has ended under its holder's hands, and by when
-// that had to be told: no later than a TTL after the last answer.
+// lost reports that the lease ended without a release, and by when the library had to say
+// so: no later than a TTL after the last answer.
 func (h *holding) lost(granted int64) {
 	e := h.event
 	e.At = history.Now()
@@ -137,8 +137,8 @@ func (h *holding) lost(granted int64) {
 	h.say(e)
 }
 
-// look notes that the lease is held, if it is. The clock is read before: so the
-// instant that is noted is one of the lease.
+// look notes that the lease is held, if it is. It reads the clock first, so the lease was
+// held at the instant that it notes.
 func (h *holding) look() bool {
 	now := history.Now()
 	if h.lease.Err() != nil {
@@ -148,7 +148,8 @@ func (h *holding) look() bool {
 	return true
 }
 
-// stay holds on for d, and looks on the way; it says whether the lease lasted.
+// stay holds the lock for d, and checks the lease meanwhile. It reports whether the lease
+// lasted.
 func (h *holding) stay(d time.Duration) bool {
 	const step = 5 * time.Millisecond
 	for till := time.Now().Add(d); ; {
@@ -156,14 +157,7 @@ func (h *holding) stay(d time.Duration) bool {
 		if left <= 0 {
 			return h.look()
 		}
-		timer := time.NewTimer(left)
-		select {
-		case <-timer.C:
-		case <-h.lease.Context().Done():
-			timer.Stop()
-			return false
-		}
-		if !h.look() {
+		if !history.Sleep(h.lease.Context(), left) || !h.look() {
 			return false
 		}
 	}

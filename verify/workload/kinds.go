@@ -20,12 +20,12 @@ const (
 	owners    = 3      // names in which locks are taken
 	waiters   = 1_000  // on one lock, over all processes
 	manyOnes  = 10_000 // locks that are drawn from
-	quickOnes = 40_000 // so many that a burst rarely has to wait for somebody who was killed
+	quickOnes = 40_000 // so many that a burst rarely waits for a client that was killed
 	quickFew  = 500    // of them that are drawn more often: contended
 )
 
-// owners enters in the name of one of a few owners, which all processes share; at
-// times it enters once more under its own lease.
+// owners acquires a lock under one of a few owner names, which all processes share.
+// Sometimes it acquires the lock again under its own lease.
 func (w *worker) owners(ctx context.Context) {
 	name := fmt.Sprintf("owner %d", w.rng.IntN(owners))
 	m := w.locks.Mutex(Owners, holdfast.Owner(name))
@@ -56,9 +56,9 @@ func (w *worker) many(ctx context.Context) {
 	})
 }
 
-// quick takes some locks at one time, each for a goroutine of its own, and gives them back.
-// Most are free. Requests of one moment travel together, and so there are more acquisitions
-// of this kind than of all others, under the same faults and the same checks.
+// quick acquires some locks at the same time, each in a goroutine of its own, and releases
+// them. Most are free. The client sends such requests as a batch, so there are more
+// acquisitions of this kind than of all others, under the same faults and checks.
 func (w *worker) quick(ctx context.Context) {
 	crew := make([]worker, w.cfg.Burst)
 	var all sync.WaitGroup
@@ -72,7 +72,7 @@ func (w *worker) quick(ctx context.Context) {
 		one.client, one.work, one.number = w.client, w.work, w.number
 		all.Go(func() {
 			r := ordinary(request{lock: name, mode: "x"}, one.locks.Mutex(name).Lock)
-			// What is given back without a limit may travel with others.
+			// A release whose context has no end may be sent in a batch.
 			r.give = func(_ context.Context, l lease) error {
 				return l.(*holdfast.Lease).Release(context.Background()) //nolint:contextcheck // see above
 			}
@@ -85,15 +85,15 @@ func (w *worker) quick(ctx context.Context) {
 	}
 }
 
-// thousand is one of so many that want one lock. That they are served slowly keeps
-// them waiting, and leaves the machine to the others.
+// thousand is one of a thousand goroutines that want one lock. Long holds keep them
+// waiting, and leave the machine to the other workloads.
 func (w *worker) thousand(ctx context.Context) {
 	w.exclusive(ctx, Thousand, func(h *holding) {
 		h.stay(5*time.Millisecond + w.upTo(5*time.Millisecond))
 	})
 }
 
-// least gives a lock up before its least time, in most cases.
+// least releases a lock before its minimum time, in most cases.
 func (w *worker) least(ctx context.Context) {
 	least := w.cfg.TTL / 8
 	if w.rng.IntN(4) == 0 {
@@ -105,8 +105,8 @@ func (w *worker) least(ctx context.Context) {
 	})
 }
 
-// drop takes a lease and loses sight of it, as code does that writes _, err := Lock(ctx):
-// what is left of it is for the garbage collector, and for the lease's time.
+// drop acquires a lease and drops the handle, as code does that writes
+// _, err := Lock(ctx). Only the garbage collector and the expiry end that lease.
 func (w *worker) drop(ctx context.Context) {
 	var opts []holdfast.MutexOption
 	if w.rng.IntN(2) == 0 {
@@ -124,19 +124,18 @@ func (w *worker) drop(ctx context.Context) {
 	e.Kind, e.Owner, e.Token = history.Got, l.HolderID(), l.Token()
 	w.say(e)
 	l = nil //nolint:wastedassign // the handle is dropped here
-	// What ends the lease runs once the collector has seen that nobody has it.
+	// The lease ends once the collector has seen that nothing refers to the handle.
 	runtime.GC()
 	e.Kind, e.At = history.Drop, 0
 	w.say(e)
-	if !pause(ctx, w.cfg.TTL) {
-		e.How = history.Stopped // what the client holds it gives back when it is closed
+	if !history.Sleep(ctx, w.cfg.TTL) {
+		e.How = history.Stopped // the client releases it when it is closed
 		w.say(e)
 	}
 }
 
-// evict: two goroutines of each process hold a lock, one of them long enough to
-// notice that it was taken away. The third evicts them, and tries what must be
-// refused.
+// evict: two goroutines of each process hold a lock, one of them long enough to notice an
+// eviction. The third evicts them, and sends requests that must be refused.
 func (w *worker) evict(ctx context.Context) {
 	if w.number == 2 {
 		if w.rng.IntN(4) == 0 {
@@ -155,7 +154,7 @@ func (w *worker) evict(ctx context.Context) {
 	if over == nil {
 		return
 	}
-	// Once more what has ended: by its release, or by somebody's hand.
+	// The lease has ended, by its release or by an eviction: both calls must be refused.
 	l := over.lease.(*holdfast.Lease)
 	limited, cancel := context.WithTimeout(context.Background(), w.cfg.TTL)
 	defer cancel()
@@ -173,24 +172,22 @@ func (h *holding) tried(what string, err error) {
 	h.say(e)
 }
 
-// operate ends the hold of whoever has the lock, as an operator does who has
-// looked at it.
+// operate evicts the holder of the lock, as an operator does after an inspection.
 func (w *worker) operate(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, w.cfg.TTL)
 	defer cancel()
 	state, err := w.locks.Inspect(limited, Evict)
 	if err != nil || len(state.Holders) == 0 {
-		return // what goes wrong with requests is told by those who take locks
+		return // workers that acquire locks report what goes wrong
 	}
-	// It is told before: a process that is killed does not tell it afterwards.
+	// It is reported first: a process that is killed would not report it afterwards.
 	token := state.Holders[0].Token
 	w.declare(history.Event{Kind: history.Evict, Work: w.work, Lock: Evict, Token: token})
 	_, _ = w.locks.Evict(limited, Evict, holdfast.Eviction{By: "suite", Reason: "to see what follows", Token: token})
 }
 
-// trespass asks the store itself, in the name of an attempt that there never was,
-// to end and to extend the hold on a lock: as a program with a mistake would.
-// The token is that of whoever has it.
+// trespass asks the store itself to end and to extend the hold on a lock, for an attempt
+// that never existed, as a program with a mistake would. The token is the holder's.
 func (w *worker) trespass(ctx context.Context, lock, owner string) {
 	limited, cancel := context.WithTimeout(ctx, w.cfg.TTL)
 	defer cancel()

@@ -9,10 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/verify/history"
 )
 
-// linger is for how long an event may wait for others, so that they go out in one write.
-// A process that is killed takes those of its last moments with it, as it does those
-// between a call and its report: a check holds nothing against anybody for what was not
-// reported.
+// linger is how long an event may wait for others, so that they go out in one write. If a
+// process is killed, the events of its last moments are lost, as are those between a call
+// and its report. So no check concludes anything from a missing report.
 const linger = 2 * time.Millisecond
 
 // outbox writes events, many at once.
@@ -34,7 +33,7 @@ func newOutbox(out io.Writer) *outbox {
 	return o
 }
 
-// add puts an event to those that are to go out.
+// add queues an event.
 func (o *outbox) add(e history.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -58,6 +57,6 @@ func (o *outbox) flush() {
 		return
 	}
 	if _, err := o.out.Write(lines); err != nil {
-		os.Exit(1) //nolint:gocritic // nobody listens any more, and nobody waits for the mutex
+		os.Exit(1) //nolint:gocritic // nobody reads the events, and nobody waits for the mutex
 	}
 }

@@ -11,16 +11,15 @@ import (
 // Register is a counter, the resource that the clients share. It stands for the
 // storage system behind a lock: a database row, an object in a bucket.
 //
-// Fenced, it remembers the highest token that it was shown, by a reader or by a
-// writer, and in one step with that refuses who shows a lower one, with
-// [ErrStale]. Readers have to show theirs too: a late write that slips in after
-// the next holder has read, and before it writes, would be overwritten. Unfenced,
-// it takes everything, as most storage does.
+// A fenced register remembers the highest token that a reader or a writer has shown. In
+// the same step it refuses a lower one, with [ErrStale]. Readers must show a token, too:
+// otherwise a late write could come after the next holder has read and before it writes,
+// and would be overwritten. A plain register takes everything, as most storage does.
 //
-// What is unsafe on purpose is the way from read to write: the client carries
-// the value with it, and only the lock keeps the others out meanwhile.
+// The time from read to write is unsafe on purpose: the client keeps the value in memory,
+// and only the lock excludes other clients meanwhile.
 type Register interface {
-	// Read answers the counter; one that was never written stands at 0.
+	// Read returns the counter; one that was never written is 0.
 	Read(token uint64) (value int64, err error)
 	// Write sets the counter on behalf of the holder of token. After any error
 	// the register is as it was.
@@ -33,8 +32,8 @@ type Registers struct {
 	Close         func() error
 }
 
-// Resource opens the registers that are kept in a directory, or makes them there.
-// Every process of a run does, and the suite itself at the end.
+// Resource opens the registers in a directory, or makes them there. Every process of a
+// run calls it, and the suite itself at the end.
 type Resource func(dir string) (Registers, error)
 
 // Files is the resource that needs nothing but files.
@@ -46,8 +45,7 @@ func Files(dir string) (Registers, error) {
 	}, nil
 }
 
-// Final reads what the two registers in dir stand at, with a token that is
-// higher than all.
+// Final reads the two registers in dir, with the highest token there is.
 func (open Resource) Final(dir string) (fenced, plain int64, err error) {
 	r, err := open(dir)
 	if err != nil {
@@ -61,7 +59,7 @@ func (open Resource) Final(dir string) (fenced, plain int64, err error) {
 	return fenced, plain, err
 }
 
-// ErrStale refuses a token that is not the highest any more.
+// ErrStale refuses a token that is lower than one that the register has seen.
 var ErrStale = errors.New("the token is older than one that was seen")
 
 // fencedFile refuses older tokens.
@@ -78,8 +76,7 @@ func (f fencedFile) Write(token uint64, value int64) error {
 	return f.shown(token, func(int64) int64 { return value })
 }
 
-// shown remembers the token, and makes of what the register stands at what it is
-// to stand at.
+// shown remembers the token, and replaces the value by what next returns.
 func (f fencedFile) shown(token uint64, next func(stands int64) int64) error {
 	return f.Guarded(func() error {
 		stands, highest, err := f.Load()

@@ -3,6 +3,8 @@ package workload
 import (
 	"context"
 	"time"
+
+	"github.com/holdfast-go/holdfast/verify/history"
 )
 
 // waste makes garbage until ctx ends, as the rest of a program does: with the
@@ -11,7 +13,7 @@ func waste(ctx context.Context) {
 	const blocks, size = 64, 256 << 10
 	go func() {
 		kept := make([][]byte, blocks) // 16 MB
-		for i := 0; pause(ctx, time.Millisecond); i++ {
+		for i := 0; history.Sleep(ctx, time.Millisecond); i++ {
 			b := make([]byte, size)
 			for at := 0; at < size; at += 4096 {
 				b[at] = 1

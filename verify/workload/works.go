@@ -15,23 +15,23 @@ import (
 
 // The workloads.
 const (
-	Mutex     = "mutex"     // one lock, taken and given back
+	Mutex     = "mutex"     // one lock, acquired and released
 	Update    = "update"    // an unsafe read-modify-write under a lock, with and without fencing
 	Semaphore = "semaphore" // permits
 	ReadWrite = "readwrite" // readers and writers
 	Cancel    = "cancel"    // acquisitions whose context ends at a random point
 	Crowd     = "crowd"     // many goroutines of every process want one lock
 	Long      = "long"      // a hold of many leases
-	Election  = "election"  // leaders, and those who watch them
+	Election  = "election"  // leaders and observers
 	Period    = "period"    // a job that runs once per period
 	Owners    = "owners"    // a reentrant lock that is taken in the names of owners
-	Line      = "line"      // waiters that stand in line all the time
+	Line      = "line"      // a wait queue that is never empty
 	Many      = "many"      // very many locks
 	Thousand  = "thousand"  // a thousand waiters on one lock
-	Least     = "least"     // a lock that stays taken for a least time
-	Evict     = "evict"     // operators, and those who try what must be refused
+	Least     = "least"     // a lock with a minimum time of a hold
+	Evict     = "evict"     // operators, and attempts that must be refused
 	Drop      = "drop"      // leases that a program loses sight of
-	Quick     = "quick"     // many locks at one time, each given back at once
+	Quick     = "quick"     // many locks at the same time, each released at once
 )
 
 // Permits is the limit of the semaphore.
@@ -102,6 +102,13 @@ func (w *worker) mutex(ctx context.Context) {
 	})
 }
 
+// How long [Update] carries the counter's value with it before it writes: long for a
+// request, short for a lease.
+const (
+	ThinkLeast = time.Millisecond
+	ThinkMost  = 9 * time.Millisecond
+)
+
 // update reads both registers, thinks, and writes what it read plus one.
 func (w *worker) update(ctx context.Context) {
 	w.exclusive(ctx, Update, func(h *holding) {
@@ -109,15 +116,14 @@ func (w *worker) update(ctx context.Context) {
 		plain, other := w.registers.Plain.Read(h.event.Token)
 		e := h.event
 		e.Kind, e.Value, e.Plain = history.Write, value+1, plain+1
-		if err != nil || other != nil || !h.stay(time.Millisecond+w.upTo(8*time.Millisecond)) {
+		if err != nil || other != nil || !h.stay(ThinkLeast+w.upTo(ThinkMost-ThinkLeast)) {
 			h.complain(errors.Join(err, other))
 			return
 		}
-		// A careful program looks whether it still holds the lock before it
-		// writes. It cannot look and write at once: here, between the two, is
-		// where the suite stops it.
+		// A careful program checks before it writes that it still holds the lock. It
+		// cannot check and write in one step: the suite stops it here, between the two.
 		if w.stand.CompareAndSwap(true, false) {
-			stands := h.event
+			stands := e
 			stands.Kind = history.Stand
 			w.declare(stands)
 			<-w.resume
@@ -219,8 +225,8 @@ func (w *worker) election(ctx context.Context) {
 	})
 }
 
-// watch reports who leads, until ctx ends. A value that is not of the leader
-// that it is told with is wrong.
+// watch reports the leaders, until ctx ends. A value that is not the leader's own is
+// wrong.
 func (w *worker) watch(ctx context.Context, e *holdfast.Election) {
 	for leader, err := range e.Observe(ctx) {
 		at := history.Now()
@@ -245,7 +251,7 @@ func (w *worker) period(ctx context.Context) {
 	e := history.Event{Kind: history.Run, Work: Period, Lock: Period, ID: w.ids.Add(1), Asked: asked}
 	turn, err := job.Do(ctx, func(ctx context.Context) error {
 		e.At = history.Now()
-		pause(ctx, w.upTo(10*time.Millisecond))
+		history.Sleep(ctx, w.upTo(10*time.Millisecond))
 		return nil
 	})
 	if e.At != 0 {

@@ -12,12 +12,12 @@ import (
 	"sync"
 )
 
-// Child is this program, started once more as a process of its own.
+// Child is this program, started again as another process.
 type Child struct {
 	Name string
 
 	cmd   *exec.Cmd
-	tell  io.WriteCloser // its standard input: open as long as we live
+	tell  io.WriteCloser // its standard input: open as long as this process runs
 	ended chan struct{}  // closed when it has ended, after its last line
 	err   error          // how; read after ended
 
@@ -26,8 +26,8 @@ type Child struct {
 	changed chan struct{}
 }
 
-// Start starts this program as a child. What it prints, we print, with its
-// name before each line. It is killed when ctx ends.
+// Start starts this program as a child. It prints the child's output, with the child's
+// name before each line. When ctx ends, the child is killed.
 func Start(ctx context.Context, name string, args ...string) (*Child, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -86,9 +86,8 @@ func (c *Child) Heard(ctx context.Context, text string) error {
 	}
 }
 
-// Who waits until one of the children has printed a line that contains text,
-// and answers that one.
-func Who(ctx context.Context, text string, children ...*Child) (*Child, error) {
+// FirstToPrint waits until a child has printed a line that contains text, and returns that child.
+func FirstToPrint(ctx context.Context, text string, children ...*Child) (*Child, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {
@@ -110,13 +109,13 @@ func Who(ctx context.Context, text string, children ...*Child) (*Child, error) {
 	return nil, failed
 }
 
-// Tell gives the child an order, which it reads with [Told].
+// Tell sends the child a command, which it reads with [Told].
 func (c *Child) Tell(order string) error {
 	_, err := fmt.Fprintln(c.tell, order)
 	return err
 }
 
-// Kill ends the child as a crash would, and waits until it is gone.
+// Kill ends the child as a crash would, and waits for its end.
 func (c *Child) Kill() error {
 	err := c.cmd.Process.Kill()
 	<-c.ended
@@ -129,7 +128,7 @@ func (c *Child) End() error {
 	return c.Wait()
 }
 
-// Wait waits for the child's end, and fails if the child has failed.
+// Wait waits for the child's end. If the child has failed, it returns an error.
 func (c *Child) Wait() error {
 	<-c.ended
 	c.tell.Close()
@@ -139,7 +138,7 @@ func (c *Child) Wait() error {
 	return nil
 }
 
-// StartAll starts a child for every name.
+// StartAll starts a child for each name.
 func StartAll(ctx context.Context, names ...string) ([]*Child, error) {
 	children := make([]*Child, 0, len(names))
 	for _, name := range names {
@@ -152,7 +151,7 @@ func StartAll(ctx context.Context, names ...string) ([]*Child, error) {
 	return children, nil
 }
 
-// Each starts a child for every name, and waits for all of them.
+// Each starts a child for each name, and waits for all of them.
 func Each(ctx context.Context, names ...string) error {
 	children, err := StartAll(ctx, names...)
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package kit is what the examples share beside the locks: the connection to
-// the server, and a program that starts itself again as several processes.
+// Package kit is what the examples share: the connection to the server, and a program
+// that starts itself again as several processes.
 package kit

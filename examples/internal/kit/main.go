@@ -16,14 +16,14 @@ import (
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
-// Body is what a process of an example does. A child's arguments are its name
-// and what [Start] was given behind it.
+// Body is what a process of an example does. The arguments of a child are its name and
+// the further arguments of [Start].
 type Body func(ctx context.Context, args []string) error
 
-// Main runs parent, or child in a process that [Start] has started. It ends
-// the program with status 1 if that fails, and says what to do about it.
+// Main runs parent, or child in a process that [Start] has started. If that fails, Main
+// ends the program with status 1 and says what to do about it.
 func Main(parent, child Body) {
-	redis.SetLogger(quiet{}) // what is wrong is told once, at the end
+	redis.SetLogger(quiet{}) // an error is printed once, at the end
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	body, args := parent, os.Args[1:]
 	if len(args) > 1 && args[0] == "child" && child != nil {
@@ -31,7 +31,7 @@ func Main(parent, child Body) {
 		go listen(stop)
 	}
 	err := body(ctx, args)
-	asked := ctx.Err() != nil // to end: then that it was interrupted is no error
+	asked := ctx.Err() != nil // to end: then an interrupt is no error
 	stop()
 	if err == nil || asked && errors.Is(err, context.Canceled) {
 		return
@@ -49,7 +49,7 @@ func (quiet) Printf(context.Context, string, ...any) {}
 
 var orders = make(chan string, 16)
 
-// listen takes orders from the parent. A child does not outlive it.
+// listen reads commands from the parent. The child ends with its parent.
 func listen(stop func()) {
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		orders <- in.Text()
@@ -57,7 +57,7 @@ func listen(stop func()) {
 	stop()
 }
 
-// Told waits, in a child, for what the parent says next with [Child.Tell].
+// Told waits, in a child, for the next command that the parent sends with [Child.Tell].
 func Told(ctx context.Context) (string, error) {
 	select {
 	case order := <-orders:
@@ -67,7 +67,7 @@ func Told(ctx context.Context) (string, error) {
 	}
 }
 
-// URL is the server that the examples use.
+// URL is the address of the server that the examples use.
 func URL() string {
 	return cmp.Or(os.Getenv("HOLDFAST_REDIS"), os.Getenv("REDIS_URL"), "redis://127.0.0.1:6379")
 }
@@ -92,7 +92,7 @@ func Connect(cfg holdfast.Config) (client *holdfast.Client, rdb *redis.Client, d
 	}, nil
 }
 
-// Pause waits for d, as work would that takes so long, or until ctx ends.
+// Pause waits for d, in place of work, or until ctx ends.
 func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

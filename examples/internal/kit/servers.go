@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Server is a redis-server of the example's own, on the loopback interface,
-// that keeps nothing on disk.
+// Server is a redis-server that the example starts, on the loopback interface and without
+// persistence.
 type Server struct {
 	Addr string
 

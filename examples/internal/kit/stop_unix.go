@@ -4,8 +4,7 @@ package kit
 
 import "syscall"
 
-// Stop stops the child in the middle of what it does, as a machine does that
-// is suspended.
+// Stop stops the child in the middle of its work, as if its machine were suspended.
 func (c *Child) Stop() error { return c.cmd.Process.Signal(syscall.SIGSTOP) }
 
 // Continue lets a stopped child go on.

@@ -57,8 +57,8 @@ func walk(call, dir string) error {
 	return counted(dir, func() error { return lease.Release(ctx) })
 }
 
-// warm makes the client's first acquisition, and waits until the client is known to
-// the server: that happens once, in the background.
+// warm makes the client's first acquisition, and waits until the client has registered:
+// that happens once, in the background.
 func warm(ctx context.Context, server *memstore.Store, client *holdfast.Client) error {
 	lease, err := client.Mutex("warm").Lock(ctx)
 	if err != nil {
@@ -74,8 +74,8 @@ func warm(ctx context.Context, server *memstore.Store, client *holdfast.Client) 
 	return nil
 }
 
-// elsewhere lets another client wait for the lock. What it is pushed stays away from
-// it, as if it were another process: what it does then is no part of the release.
+// elsewhere lets another client wait for the lock. Pushes do not reach that client, as if
+// it were another process, because its work is no part of the release.
 func elsewhere(ctx context.Context, server *memstore.Store, client *holdfast.Client) error {
 	other, err := holdfast.New(far{server}, holdfast.Config{})
 	if err != nil {
@@ -99,7 +99,7 @@ func (f far) Listen(ctx context.Context, channel string, l store.Listener) (func
 	return f.Store.Listen(ctx, channel, l)
 }
 
-// counted writes the counters of what call enters.
+// counted writes the coverage counters of call.
 func counted(dir string, call func() error) error {
 	if err := coverage.ClearCounters(); err != nil {
 		return err

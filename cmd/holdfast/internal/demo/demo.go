@@ -1,35 +1,40 @@
 // Package demo shows the main job of a distributed lock in a few seconds: many
 // processes, one server, one holder at a time, even when a holder dies or stops.
 //
-// It starts a server of its own and worker processes that fight for one lock
-// around an unsafe read-modify-write of a file. It kills one holder and pauses
-// another past its lease. Then it says what happened, from two accounts that do
-// not trust the library:
+// It starts a server of its own and worker processes, which are client processes of the
+// fault suite: they compete for one lock around an unsafe read-modify-write of a
+// counter. It kills one holder and pauses another past the end of its lease. Then it
+// says what happened, from two accounts that do not trust the library:
 //
-//   - the server's: every change of the lock's record, noted in the same atomic
-//     step (audit.lua), replayed by the rules of a lease (history.go). An overlap
-//     is a hold that the server granted before an earlier one was over by its
-//     own record. What a paused process believes meanwhile is not counted
-//     here: no server can know it.
-//   - the resource's: how far the counter in the file went, against the writes
-//     that were answered "done" (register.go). This is where a holder that does
-//     not know yet that it has lost the lock does harm, or is refused.
+//   - the server's: every change of the lock's record, noted in the same atomic step
+//     (package audit), judged by the rules of a lease (package check). An overlap is a
+//     hold that the server granted before an earlier one was over by its own record.
+//     What a paused process believes meanwhile is not counted here: no server can
+//     know it.
+//   - the counter's: how far it went, against the writes that were answered "done". This
+//     is where a holder that does not know yet that it has lost the lock does harm, or
+//     is refused.
 //
-// Decisions are in director.go, history.go and timeline.go, without I/O; demo.go
-// and fleet.go carry them out.
+// Decisions are in director.go, timeline.go and package check, without I/O; demo.go,
+// account.go and fleet.go carry them out.
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"runtime"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/holdfast-go/holdfast/verify/history"
+	"github.com/holdfast-go/holdfast/verify/workload"
 )
 
 // Limits of the options.
@@ -45,7 +50,7 @@ type Options struct {
 	Workers  int
 	Duration time.Duration
 	Server   string   // one of the Server constants
-	Worker   []string // the command that runs [Work]
+	Worker   []string // the command that runs [workload.Client] on files
 
 	Progress io.Writer // nil: nothing is shown meanwhile
 	Live     bool      // Progress is a terminal: one line is kept up to date
@@ -89,15 +94,15 @@ type run struct {
 	zero    int64     // server clock, µs, at the beginning
 	hit     time.Time // the last blow
 
-	changes []change
-	turns   []turn
-	missed  int
-	written []int64 // values that the fenced register took
-	plain   []int64 // values that the plain register took
-	refused int
-	killed  []mark
-	stopped []mark // From and Till are set
-	late    []mark // refused writes
+	events   []history.Event
+	complete bool  // no note of the server is missing
+	holder   int   // the worker that holds the lock by the last note, or 0
+	writes   int   // so many were reported
+	missed   int   // holds that came to nothing
+	counter  int64 // the highest value that was written with a token
+	killed   []mark
+	stopped  []mark // From and Till are set
+	late     []mark // refused writes
 }
 
 // mark is something that happened to a worker, in server time.
@@ -118,7 +123,7 @@ func Run(ctx context.Context, opts Options) (*Result, error) {
 }
 
 func show(ctx context.Context, opts Options) (*Result, error) {
-	if err := errors.Join(supported(), opts.Check()); err != nil {
+	if err := errors.Join(workload.Supported(), opts.Check()); err != nil {
 		return nil, err
 	}
 	logging.Disable() // the client's own messages: its errors arrive as errors
@@ -149,6 +154,11 @@ func show(ctx context.Context, opts Options) (*Result, error) {
 	defer r.show.clear()
 
 	r.show.say(setting(r.server, opts))
+	unsubscribe, err := r.subscribe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unsubscribe()
 	for _, step := range []func(context.Context) error{r.gather, r.fight, r.finish} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -165,19 +175,9 @@ func (r *run) gather(ctx context.Context) error {
 			return err
 		}
 	}
-	deadline := time.NewTimer(20 * time.Second)
-	defer deadline.Stop()
-	for len(r.names) < r.opts.Workers {
-		select {
-		case rep := <-r.fleet.reports:
-			if err := r.hear(ctx, rep); err != nil {
-				return err
-			}
-		case <-deadline.C:
-			return errors.New("the workers were not ready after 20s")
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	ready := func() bool { return len(r.names) == r.opts.Workers }
+	if err := r.hearUntil(ctx, ready, 20*time.Second, "the workers were not ready"); err != nil {
+		return err
 	}
 	var err error
 	if r.zero, err = serverTime(ctx, r.rdb); err != nil {
@@ -185,15 +185,18 @@ func (r *run) gather(ctx context.Context) error {
 	}
 	r.began = time.Now()
 	for _, w := range r.workers[1:] {
-		w.tell(orderBegin)
+		w.Tell(workload.OrderBegin)
 	}
 	return nil
 }
 
 // hire starts a process as the worker of that number.
 func (r *run) hire(ctx context.Context, number int) error {
-	w, err := r.fleet.start(ctx, workerConfig{
-		Worker: number, Addr: r.server.Addr, Dir: r.dir, Lease: r.opts.lease(),
+	w, err := r.fleet.start(ctx, workload.Config{
+		Proc: number, Procs: r.opts.Workers, Seed: rand.Uint64(), //nolint:gosec // variety, not a secret
+		Library: workload.Goredis, Servers: workload.Servers{URL: "redis://" + r.server.Addr},
+		Prefix: prefix, TTL: r.opts.lease(), Dir: r.dir, Works: []string{workload.Update},
+		Miniredis: r.server.Embedded,
 	})
 	r.workers[number] = w
 	return err
@@ -215,10 +218,7 @@ func (r *run) fight(ctx context.Context) error {
 			if err := r.do(ctx, r.director.clock, elapsed); err != nil {
 				return err
 			}
-			if err := r.audit(ctx); err != nil {
-				return err
-			}
-			r.show.status(elapsed, r.opts.Duration, len(r.turns), r.holder())
+			r.show.status(elapsed, r.opts.Duration, r.writes, r.holder)
 			if elapsed >= r.opts.Duration && r.director.scene == over {
 				return nil
 			}
@@ -232,19 +232,23 @@ func (r *run) fight(ctx context.Context) error {
 	}
 }
 
-// audit gathers what the server has noted.
-func (r *run) audit(ctx context.Context) error {
-	changes, err := readAudit(ctx, r.rdb)
-	r.changes = append(r.changes, changes...)
-	return err
-}
-
-// holder is the number of the worker that held the lock by the last note, or 0.
-func (r *run) holder() int {
-	if len(r.changes) == 0 {
-		return 0
+// hearUntil takes in reports until done, for no longer than limit.
+func (r *run) hearUntil(ctx context.Context, done func() bool, limit time.Duration, late string) error {
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	for !done() {
+		select {
+		case rep := <-r.fleet.reports:
+			if err := r.hear(ctx, rep); err != nil {
+				return err
+			}
+		case <-deadline.C:
+			return fmt.Errorf("%s after %v", late, limit)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	return r.workerOf(r.changes[len(r.changes)-1].After.Holder)
+	return nil
 }
 
 func (r *run) workerOf(attempt string) int {
@@ -255,50 +259,55 @@ func (r *run) workerOf(attempt string) int {
 // hear takes in a report and has done what the director makes of it.
 func (r *run) hear(ctx context.Context, rep report) error {
 	w := rep.worker
+	if w == nil {
+		return r.heardNote(rep.Event)
+	}
+	rep.Client = cmp.Or(rep.Client, w.client)
+	r.events = append(r.events, rep.Event)
 	switch rep.Kind {
-	case reportReady:
+	case history.Ready:
+		w.client = rep.Client
 		r.names[rep.Client] = w.number
 		if !r.began.IsZero() {
-			w.tell(orderBegin) // a successor
+			w.Tell(workload.OrderBegin) // a successor
 		}
-	case reportMissed:
+	case history.Fail:
 		r.missed++
-	case reportStands:
+	case history.Stand:
 		r.show.event(time.Since(r.began), standsText(r.director.scene, w.number, rep.Value))
-		a, number := r.director.stands(w.number, rep.Turn.Token)
+		a, number := r.director.stands(w.number, rep.Token)
 		return r.carryOut(ctx, a, number)
-	case reportTurn:
-		return r.heardTurn(ctx, rep)
-	case reportGone:
+	case history.Write:
+		return r.heardWrite(ctx, w, rep.Event)
+	case history.Gone:
 		w.ended = true
-		if err := w.failure(); err != nil {
+		if err := w.failure(rep.Err); err != nil {
 			return err
 		}
 		if w.fate == fateKilled {
 			return r.hire(ctx, w.number)
 		}
+	default: // it is judged at the end
 	}
 	return nil
 }
 
-func (r *run) heardTurn(ctx context.Context, rep report) error {
-	r.turns = append(r.turns, rep.Turn)
-	r.plain = append(r.plain, rep.Plain)
-	if rep.Done {
-		r.written = append(r.written, rep.Value)
-	} else {
-		r.refused++
+func (r *run) heardWrite(ctx context.Context, w *worker, e history.Event) error {
+	r.writes++
+	if e.Stale {
 		now, err := serverTime(ctx, r.rdb)
 		if err != nil {
 			return err
 		}
-		r.late = append(r.late, mark{rep.worker.number, span{From: now}})
-		r.show.event(time.Since(r.began), refusedText(rep.worker.number, rep.Value, rep.Stale))
+		r.late = append(r.late, mark{w.number, span{From: now}})
+		r.show.event(time.Since(r.began), refusedText(w.number, e.Value, r.counter))
+	} else {
+		r.counter = max(r.counter, e.Value)
 	}
 	before := r.director.scene
-	a, number := r.director.turn(rep.worker.number, rep.Turn.Token)
+	a, number := r.director.turn(w.number, e.Token)
 	if before == afterKill && r.director.scene != before {
-		r.show.event(time.Since(r.began), takenOverText(rep.worker.number))
+		r.show.event(time.Since(r.began), takenOverText(w.number))
 	}
 	return r.carryOut(ctx, a, number)
 }
@@ -322,43 +331,37 @@ func (r *run) carryOut(ctx context.Context, a act, number int) error {
 	switch a {
 	case actNone:
 	case actStand:
-		w.tell(orderStand)
+		w.Tell(workload.OrderStand)
 	case actKill:
 		w.fate = fateKilled
 		r.killed = append(r.killed, mark{number, span{From: now}})
-		return w.cmd.Process.Kill()
+		return w.Kill()
 	case actPause:
 		r.hit = time.Now()
 		r.stopped = append(r.stopped, mark{number, span{From: now}})
-		return pause(w.cmd.Process)
+		return w.Stop()
 	case actWake:
 		r.stopped[len(r.stopped)-1].Till = now
 		r.show.event(time.Since(r.began), wokenText(number, time.Since(r.hit)))
-		w.tell(orderGo)
-		return unpause(w.cmd.Process)
+		w.Tell(workload.OrderGo)
+		return w.Continue()
 	}
 	return nil
 }
 
-// finish lets the workers end their turns, and hears them out.
+// finish lets the workers end their holds, and hears them and the server out.
 func (r *run) finish(ctx context.Context) error {
 	r.fleet.stop()
-	deadline := time.NewTimer(lastWords)
-	defer deadline.Stop()
-	for r.fleet.living() > 0 {
-		select {
-		case rep := <-r.fleet.reports:
-			if err := r.hear(ctx, rep); err != nil {
-				return err
-			}
-		case <-deadline.C:
-			return fmt.Errorf("the workers had not ended after %v", lastWords)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	ended := func() bool { return r.fleet.living() == 0 }
+	if err := r.hearUntil(ctx, ended, lastWords, "the workers had not ended"); err != nil {
+		return err
 	}
-	return r.audit(ctx)
+	if err := endAccount(ctx, r.rdb); err != nil {
+		return err
+	}
+	complete := func() bool { return r.complete }
+	return r.hearUntil(ctx, complete, lastWords, "the server's account had not ended")
 }
 
-// lastWords is how long workers get to finish their turn at the end.
+// lastWords is how long the workers, and then the server, get to end.
 const lastWords = 5 * time.Second

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/verify/workload"
 )
 
 // The demo starts its workers as processes; here they are this test program.
@@ -17,7 +19,7 @@ const workerVariable = "HOLDFAST_DEMO_TEST_WORKER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(workerVariable) != "" {
-		if err := Work(os.Stdin, os.Stdout); err != nil {
+		if err := workload.Client(os.Stdin, os.Stdout, workload.Files); err != nil {
 			os.Stderr.WriteString(err.Error() + "\n")
 			os.Exit(1)
 		}

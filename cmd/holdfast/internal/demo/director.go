@@ -51,7 +51,7 @@ const (
 )
 
 // enoughTurns is how many turns others take while one is paused: so many
-// updates a late write could undo.
+// updates a late write could overwrite.
 const enoughTurns = 10
 
 // newDirector casts the victims and sets the times: the kill soon, so that

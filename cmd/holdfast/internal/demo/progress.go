@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/holdfast-go/holdfast/verify/workload"
 )
 
 // progress shows a run while it goes on: what happens stands there to stay, how
@@ -84,7 +86,7 @@ func setting(s *server, o Options) string {
 	}
 	return text + fmt.Sprintf("\n  work    read a counter from a file, wait %v to %v, write it plus one\n"+
 		"  lock    a lease of %v, renewed while the process runs\n\n",
-		thinkLeast, thinkMost, o.lease())
+		workload.ThinkLeast, workload.ThinkMost, o.lease())
 }
 
 func (s *server) title() string {

@@ -5,6 +5,11 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/verify/check"
+	"github.com/holdfast-go/holdfast/verify/fault"
+	"github.com/holdfast-go/holdfast/verify/history"
+	"github.com/holdfast-go/holdfast/verify/workload"
 )
 
 // Result is what a run has shown. Its JSON form is a contract: fields may be
@@ -47,38 +52,43 @@ func (r *run) judge(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	final, err := newRegister(r.dir, fencedName, true).read()
+	fenced, plain, err := workload.Resource(workload.Files).Final(r.dir)
 	if err != nil {
 		return nil, err
 	}
-	finalPlain, err := newRegister(r.dir, plainName, false).read()
-	if err != nil {
-		return nil, err
-	}
-	account := replay(r.changes)
-	latencies := handovers(account.Holds, r.turns)
+	setup := history.Setup{Topology: fault.Standalone, TTL: r.opts.lease(), Prefix: prefix}
+	account := check.Index(append(r.events,
+		history.Event{Kind: history.Began, Setup: &setup},
+		history.Event{Kind: history.Stats, Counts: map[string]int64{"fenced": fenced, "plain": plain}}), nil)
+	grants, losses := account.Grants(workload.Update), account.Losses()
+	latencies := handovers(grants, account.Holds[workload.Update])
 	res := &Result{
 		Server: r.server.Name, ServerVersion: r.server.Version,
 		Address: r.server.Addr, Embedded: r.server.Embedded,
 		Workers: r.opts.Workers, DurationMS: (end - r.zero) / 1000,
 		LeaseMS:      r.opts.lease().Milliseconds(),
-		Acquisitions: len(account.Holds),
+		Acquisitions: len(grants),
 		Handovers:    len(latencies),
 
 		HandoverP50US: percentile(latencies, 50) / int64(time.Microsecond),
 		HandoverP99US: percentile(latencies, 99) / int64(time.Microsecond),
 
-		Overlaps:    overlaps(account.Holds),
-		Writes:      len(r.written),
-		LostUpdates: lostUpdates(r.written, final),
+		Overlaps:    overlaps(grants),
+		Writes:      losses.Taken,
+		LostUpdates: int64(losses.Fenced),
 
-		StaleWritesRefused:  r.refused,
-		LostUpdatesUnfenced: lostUpdates(r.plain, finalPlain),
+		StaleWritesRefused:  losses.Refused,
+		LostUpdatesUnfenced: int64(losses.Plain),
 
-		Killed: len(r.killed), TakeoverMS: r.takeover(account.Holds), Paused: len(r.stopped), Missed: r.missed,
-		rows: r.rows(account.Holds), from: r.zero, till: end,
+		Killed: len(r.killed), TakeoverMS: r.takeover(grants), Paused: len(r.stopped), Missed: r.missed,
+		rows: r.rows(grants), from: r.zero, till: end,
 	}
-	res.Problems = append(res.problems(), account.Faults...)
+	res.Problems = res.problems()
+	for _, r := range []check.Result{account.ServerExclusion(), account.Continuity(), account.TokensRise()} {
+		for _, v := range r.Violations {
+			res.Problems = append(res.Problems, v.Text)
+		}
+	}
 	res.OK = len(res.Problems) == 0
 	return res, nil
 }
@@ -102,9 +112,9 @@ func (res *Result) problems() []string {
 }
 
 // takeover is how long the lock of the killed holder stood still, in ms.
-func (r *run) takeover(holds []hold) int64 {
+func (r *run) takeover(grants []check.Grant) int64 {
 	for _, k := range r.killed {
-		for _, h := range holds {
+		for _, h := range grants {
 			if h.From > k.From {
 				return (h.From - k.From) / 1000
 			}
@@ -114,13 +124,13 @@ func (r *run) takeover(holds []hold) int64 {
 }
 
 // rows arranges holds and blows by worker.
-func (r *run) rows(holds []hold) []row {
+func (r *run) rows(grants []check.Grant) []row {
 	rows := make([]row, r.opts.Workers)
 	for i := range rows {
 		rows[i].Name = fmt.Sprintf("worker %d", i+1)
 	}
-	for _, h := range holds {
-		if number := r.workerOf(h.Holder); number > 0 {
+	for _, h := range grants {
+		if number := r.workerOf(h.Attempt); number > 0 {
 			rows[number-1].Holds = append(rows[number-1].Holds, span{h.From, h.Till})
 		}
 	}

@@ -16,6 +16,9 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/holdfast-go/holdfast/verify/workload"
 )
 
 // The servers that the demo can work with.
@@ -115,7 +118,7 @@ func tryProgram(ctx context.Context, name, path, dir string) (*server, error) {
 		"--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", dir)
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.Dir = dir
-	ownGroup(cmd)
+	workload.Detach(cmd)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -215,4 +218,13 @@ func tempDir() (dir string, remove func(), err error) {
 		return "", nil, err
 	}
 	return dir, func() { _ = os.RemoveAll(dir) }, nil
+}
+
+// serverOptions is how the demo reaches the server. The news that only a managed
+// service sends is not asked for.
+func serverOptions(addr string) *redis.Options {
+	return &redis.Options{
+		Addr: addr, ContextTimeoutEnabled: true, DialerRetries: 1,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
 }

@@ -73,7 +73,7 @@ func TestALeaseWhoseRenewalIsStoppedEndsAtItsDeadline(t *testing.T) {
 			t.Errorf("renewed %d times", len(seen))
 		}
 		s.wantLost(t, l, Expired, end)
-		s.renewer.StopRenewal(l) // of a lease that is not in care: nothing
+		s.renewer.StopRenewal(l) // the renewer does not have this lease: no effect
 	})
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-// wantOver asserts that a wait ends after limit, or a last look later, with an
-// error that says "held" and blames no context and no unknown outcome.
+// wantOver asserts that a wait ends after limit, or one last poll later. Its error must
+// be ErrHeld, and neither a context's error nor an unknown outcome.
 func wantOver(
 	t *testing.T, limit time.Duration, lock func(context.Context) (*holdfast.Lease, error),
 ) *holdfast.HeldError {
@@ -27,7 +27,8 @@ func wantOver(
 	return wantHeld(t, err, took)
 }
 
-// wantHeld asserts that err is a HeldError and nothing that it must not be.
+// wantHeld asserts that err is a HeldError, and neither a context's error nor an unknown
+// outcome.
 func wantHeld(t *testing.T, err error, took time.Duration) *holdfast.HeldError {
 	t.Helper()
 	held := &holdfast.HeldError{}
@@ -45,7 +46,7 @@ func wantHeld(t *testing.T, err error, took time.Duration) *holdfast.HeldError {
 	return held
 }
 
-// takers are all ways to wait for the lock "a" that somebody else holds.
+// takers are all ways to wait for the lock "a", which another client holds.
 func takers(c *holdfast.Client, options ...holdfast.Option) map[string]func(context.Context) (*holdfast.Lease, error) {
 	return map[string]func(context.Context) (*holdfast.Lease, error){
 		"Mutex":   c.Mutex("a", each[holdfast.MutexOption](options)...).Lock,
@@ -65,7 +66,7 @@ func takers(c *holdfast.Client, options ...holdfast.Option) map[string]func(cont
 	}
 }
 
-// each are options of every kind as options of one kind.
+// each converts options of every kind to options of one kind.
 func each[O any](options []holdfast.Option) (of []O) {
 	for _, option := range options {
 		of = append(of, option.(O))
@@ -80,8 +81,8 @@ func releaseIf(ctx context.Context, l *holdfast.MultiLease) error {
 	return l.Release(ctx)
 }
 
-// Wherever the end of a wait falls in what goes over a slow link, it is the end
-// of a wait: with the holder and what is left of its lease.
+// Requests over a slow link may be at any stage when a wait ends. The error is always the
+// end of the wait, with the holder and what is left of its lease.
 func TestTheEndOfAWaitIsNoErrorOfARequest(t *testing.T) {
 	for kind := range takers(nilClient(t)) {
 		t.Run(kind, func(t *testing.T) {
@@ -111,7 +112,7 @@ func TestTheEndOfAWaitIsNoErrorOfARequest(t *testing.T) {
 	}
 }
 
-// nilClient makes the names of the takers.
+// nilClient is only for the names of the takers.
 func nilClient(t *testing.T) *holdfast.Client {
 	t.Helper()
 	c, err := holdfast.New(memstore.New(), holdfast.Config{})
@@ -121,7 +122,7 @@ func nilClient(t *testing.T) *holdfast.Client {
 	return c
 }
 
-// outages are the ways in which a server may be away for a while.
+// outages are the ways in which a server may be unreachable for a while.
 var outages = map[string]func(w *world) (back func()){
 	"nothing is sent": func(w *world) func() {
 		w.FailRequest(func(string, []string) error {
@@ -158,7 +159,7 @@ func refusing(code string) func(w *world) func() {
 	}
 }
 
-// A call that waits has said for how long, and that covers the server too.
+// A call that waits has a time limit. Until then it also waits for an unreachable server.
 func TestACallThatWaitsOutlastsAServerThatIsAwayWhenItArrives(t *testing.T) {
 	patience := map[string][]holdfast.Option{
 		"until the context ends": nil,
@@ -203,9 +204,9 @@ func TestTriesOutlastAServerThatIsAway(t *testing.T) {
 	}
 }
 
-// A wait that ends while no server has answered is over like any other, and
-// says what kept the server from answering.
-func TestAWaitForAServerThatStaysAwaySaysWhatKeptIt(t *testing.T) {
+// A wait may end while no server answers. It then ends like any other wait, and its error
+// says why the server did not answer.
+func TestAWaitForAnUnreachableServerReportsItsError(t *testing.T) {
 	for kind := range takers(nilClient(t)) {
 		for name, begin := range outages {
 			t.Run(kind+"/"+name, func(t *testing.T) {
@@ -222,12 +223,12 @@ func TestAWaitForAServerThatStaysAwaySaysWhatKeptIt(t *testing.T) {
 	}
 }
 
-func TestTriesThatAreOverWhileTheServerIsAwaySayWhatKeptIt(t *testing.T) {
+func TestTriesThatEndWhileTheServerIsAwayReportItsError(t *testing.T) {
 	for name, begin := range outages {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				c := w.client()
-				release(t, mustLock(t, c.Mutex("warm"))) // so that a try asks for the lock itself
+				release(t, mustLock(t, c.Mutex("warm"))) // so that a try sends no preflight
 				back := begin(w)
 				defer back()
 				start := time.Now()
@@ -240,7 +241,7 @@ func TestTriesThatAreOverWhileTheServerIsAwaySayWhatKeptIt(t *testing.T) {
 	}
 }
 
-// A try answers at once, and no context of the library's shows in its error.
+// A try returns at once, and its error shows no context of the library.
 func TestATryOfAServerThatIsAwayAnswersAtOnce(t *testing.T) {
 	for name, begin := range outages {
 		for how, warm := range map[string]bool{"first call": false, "later": true} {
@@ -265,7 +266,7 @@ func TestATryOfAServerThatIsAwayAnswersAtOnce(t *testing.T) {
 	}
 }
 
-// What is hopeless is told at once, also to a call that waits.
+// An error that will not pass is returned at once, also by a call that waits.
 func TestARefusalThatWillNotPassIsToldAtOnce(t *testing.T) {
 	for kind := range takers(nilClient(t)) {
 		for _, code := range []string{
@@ -289,7 +290,7 @@ func TestARefusalThatWillNotPassIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// The error of a context means the caller's, whatever was under way at its end.
+// A context's error always means the caller's context, whatever was under way at its end.
 func TestTheEndOfTheCallersContextIsTold(t *testing.T) {
 	for kind := range takers(nilClient(t)) {
 		for name, begin := range outages {
@@ -309,7 +310,7 @@ func TestTheEndOfTheCallersContextIsTold(t *testing.T) {
 	}
 }
 
-// A request that was not sent leaves nothing to be undone.
+// A request that was not sent leaves nothing to cancel.
 func TestWhatWasNotSentLeavesNothingBehind(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
@@ -330,13 +331,13 @@ func TestWhatWasNotSentLeavesNothingBehind(t *testing.T) {
 		wantIs(t, err, holdfast.ErrUnreachable)
 		synctest.Wait()
 		if n := w.net.count("cancel") + w.net.count("cancel_run"); n > 0 {
-			t.Errorf("%d requests to undo what was not sent", n)
+			t.Errorf("%d requests to cancel what was not sent", n)
 		}
 		back()
 	})
 }
 
-// A job that waits for its turn outlasts the server's absence too.
+// A job that waits for its run also outlasts an unreachable server.
 func TestAPeriodicJobThatWaitsOutlastsTheServer(t *testing.T) {
 	for name, begin := range outages {
 		t.Run(name, func(t *testing.T) {

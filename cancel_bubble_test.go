@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// leaves has a waiter give up while its cancels do not get through.
+// leaves makes a waiter give up while its cancels do not arrive.
 func (w *world) leaves(t *testing.T, m *holdfast.Mutex) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -19,8 +19,8 @@ func (w *world) leaves(t *testing.T, m *holdfast.Mutex) {
 	wantIs(t, (<-gone).err, context.Canceled)
 }
 
-// The server may be out of reach for longer than a lease: the place outlives it.
-func TestAPlaceIsCancelledUntilItIsCertainlyGone(t *testing.T) {
+// The server may be unreachable for longer than a lease. The position outlives the lease.
+func TestAPositionIsCancelledUntilItIsCertainlyGone(t *testing.T) {
 	for _, away := range []time.Duration{2 * ttl, 5 * ttl} {
 		bubble(t, func(t *testing.T, w *world) {
 			l := mustLock(t, w.client().Mutex("a"))
@@ -40,8 +40,8 @@ func TestAPlaceIsCancelledUntilItIsCertainlyGone(t *testing.T) {
 	}
 }
 
-// Nor is it cancelled for ever.
-func TestACancellationEndsWhenThePlaceIsGone(t *testing.T) {
+// The cancels end with the position.
+func TestACancellationEndsWhenThePositionIsGone(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a"))
 		w.leaves(t, w.client().Mutex("a"))
@@ -55,8 +55,8 @@ func TestACancellationEndsWhenThePlaceIsGone(t *testing.T) {
 	})
 }
 
-// A grant to somebody who has given up is given on at once: nobody waits until the
-// next cancel is due, or until the lease is over.
+// A grant to an attempt that was given up is released at once. The next waiter waits
+// neither for the next cancel nor for the expiry.
 func TestAPushForAnAbandonedAttemptIsAnsweredWithACancel(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a"))
@@ -75,9 +75,9 @@ func TestAPushForAnAbandonedAttemptIsAnsweredWithACancel(t *testing.T) {
 	})
 }
 
-// A request that was on its way for longer than anybody cancels it makes a place
-// that nobody knows of, until it is granted.
-func TestAPlaceThatNobodyCancelsAnyMoreIsGivenUpWithItsGrant(t *testing.T) {
+// A request may arrive after its last cancel. Then it makes a position that no client
+// knows of until it is granted.
+func TestAPositionThatNobodyCancelsIsReleasedWithItsGrant(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
 		l := mustLock(t, a.Mutex("a"))

@@ -8,16 +8,17 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // queue makes n clients wait for x, one after the other.
-func queue(t *testing.T, n int, client func() (*holdfast.Client, *watch)) []<-chan outcome {
+func queue(t *testing.T, n int, client func() (*holdfast.Client, *harness.Watch)) []<-chan harness.Outcome {
 	t.Helper()
-	var got []<-chan outcome
+	var got []<-chan harness.Outcome
 	for range n {
 		c, seen := client()
-		got = append(got, locking(within(t), c.Mutex("x")))
-		seen.await(t, holdfast.EventWait, "x", 1)
+		got = append(got, harness.Acquiring(harness.Within(t), c.Mutex("x").Lock))
+		seen.Await(t, holdfast.EventWait, "x", 1)
 	}
 	return got
 }
@@ -27,25 +28,25 @@ func queue(t *testing.T, n int, client func() (*holdfast.Client, *watch)) []<-ch
 func TestWaitersAreServedInOrderOfArrival(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const waiters = 50
-		store := w.open(t, w.Addr(), login{})
-		client := func() (*holdfast.Client, *watch) {
-			return on(t, store, holdfast.Config{TTL: 10 * time.Second})
+		store := w.open(t, harness.Login{})
+		client := func() (*holdfast.Client, *harness.Watch) {
+			return harness.Client(t, store, holdfast.Config{TTL: 10 * time.Second})
 		}
 		c, _ := client()
-		l := lock(t, c.Mutex("x"))
+		l := harness.Lock(t, c.Mutex("x"))
 		got := queue(t, waiters, client)
 		if s := state(t, c, "x"); len(s.Waiters) != waiters {
 			t.Fatalf("%d wait", len(s.Waiters))
 		}
 		for i := range got {
-			release(t, l)
-			next := granted(t, got[i])
+			harness.Release(t, l)
+			next := harness.Granted(t, got[i])
 			if next.Token() <= l.Token() {
 				t.Errorf("token %d after %d", next.Token(), l.Token())
 			}
 			l = next
 		}
-		release(t, l)
+		harness.Release(t, l)
 	})
 }
 
@@ -54,82 +55,82 @@ func TestGoroutinesAreServedInOrderOfArrival(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		c, seen := w.local(t, holdfast.Config{})
 		mu := c.Mutex("x")
-		l := lock(t, mu)
-		var got []<-chan outcome
+		l := harness.Lock(t, mu)
+		var got []<-chan harness.Outcome
 		for i := range 50 {
-			got = append(got, locking(within(t), mu))
-			seen.await(t, holdfast.EventWait, "x", i+1)
+			got = append(got, harness.Acquiring(harness.Within(t), mu.Lock))
+			seen.Await(t, holdfast.EventWait, "x", i+1)
 		}
 		for i := range got {
-			release(t, l)
-			next := granted(t, got[i])
+			harness.Release(t, l)
+			next := harness.Granted(t, got[i])
 			if next.Token() <= l.Token() {
 				t.Errorf("token %d after %d", next.Token(), l.Token())
 			}
 			l = next
 		}
-		release(t, l)
+		harness.Release(t, l)
 	})
 }
 
-// Rule 8. A process in the line is killed: the hand-over passes it over at
-// once and goes to the next.
-func TestADeadWaiterIsPassedOver(t *testing.T) {
+// Rule 8. If a waiting process is killed, the hand-over skips it and goes to the next
+// waiter.
+func TestADeadWaiterIsSkipped(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		holder, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
-		l := lock(t, holder.Mutex("x"))
+		l := harness.Lock(t, holder.Mutex("x"))
 		dead := start(t, w.Addr(), "x", time.Minute)
 		id := dead.Hear(t, "client")
 		redistest.Await(t, "the child waits", func() bool { return len(state(t, holder, "x").Waiters) == 1 })
-		got := locking(within(t), b.Mutex("x"))
-		seen.await(t, holdfast.EventWait, "x", 1)
+		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
+		seen.Await(t, holdfast.EventWait, "x", 1)
 		dead.Kill()
 		redistest.Await(t, "the server knows that the child is gone", func() bool {
 			reply := w.Do(t, "PUBSUB", "NUMSUB", pushes+id).([]any)
 			return reply[1] == int64(0)
 		})
-		release(t, l)
-		next := granted(t, got) // in a third of the time that the dead one's lease would take
-		if e := seen.await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakePush {
+		harness.Release(t, l)
+		next := harness.Granted(t, got) // in a third of the time that the dead one's lease would take
+		if e := seen.Await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakePush {
 			t.Errorf("the grant came by %v", e.Wake)
 		}
-		release(t, next)
-		// The place of the dead holds up nobody, and goes with its patience.
-		release(t, lock(t, holder.Mutex("x")))
+		harness.Release(t, next)
+		// The position of the dead waiter delays nobody, and ends with its waiter TTL.
+		harness.Release(t, harness.Lock(t, holder.Mutex("x")))
 	})
 }
 
-// Rule 8. Who gives up waiting leaves no block in the line, and nothing behind.
-func TestACancelledWaiterLeavesTheLine(t *testing.T) {
+// Rule 8. A waiter that gives up blocks nobody, and leaves nothing behind.
+func TestACancelledWaiterLeavesTheQueue(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		store := w.open(t, w.Addr(), login{})
-		c, _ := on(t, store, holdfast.Config{})
-		l := lock(t, c.Mutex("x"))
+		store := w.open(t, harness.Login{})
+		c, _ := harness.Client(t, store, holdfast.Config{})
+		l := harness.Lock(t, c.Mutex("x"))
 		const waiters = 9
-		var got []<-chan outcome
+		var got []<-chan harness.Outcome
 		var leave []context.CancelFunc
 		for range waiters {
-			b, seen := on(t, store, holdfast.Config{})
-			ctx, cancel := context.WithCancel(within(t))
+			b, seen := harness.Client(t, store, holdfast.Config{})
+			ctx, cancel := context.WithCancel(harness.Within(t))
 			leave = append(leave, cancel)
-			got = append(got, locking(ctx, b.Mutex("x")))
-			seen.await(t, holdfast.EventWait, "x", 1)
+			got = append(got, harness.Acquiring(ctx, b.Mutex("x").Lock))
+			seen.Await(t, holdfast.EventWait, "x", 1)
 		}
 		for i := 0; i < waiters; i += 2 { // the first and the last too
 			leave[i]()
 			o := redistest.Next(t, "Lock", got[i])
-			if !errors.Is(o.err, context.Canceled) || errors.Is(o.err, holdfast.ErrUnknownOutcome) {
-				t.Errorf("Lock: %v", o.err)
+			if !errors.Is(o.Err, context.Canceled) || errors.Is(o.Err, holdfast.ErrUnknownOutcome) {
+				t.Errorf("Lock: %v", o.Err)
 			}
 		}
 		redistest.Await(t, "they have left", func() bool { return len(state(t, c, "x").Waiters) == waiters/2 })
 		for i := 1; i < waiters; i += 2 {
-			release(t, l)
-			l = granted(t, got[i])
+			harness.Release(t, l)
+			l = harness.Granted(t, got[i])
 		}
-		release(t, l)
-		for _, field := range w.Do(t, "HKEYS", record("x")).([]any) {
+		harness.Release(t, l)
+		for _, field := range w.Do(t, "HKEYS", harness.Key("x")).([]any) {
 			switch field {
 			case "lock", "birth", "lost":
 			default:
@@ -139,31 +140,31 @@ func TestACancelledWaiterLeavesTheLine(t *testing.T) {
 	})
 }
 
-// Rule 8. Who gives up because its limit has passed leaves the line too, and
-// is told so as somebody who was not served, not as an error of the server.
+// Rule 8. A waiter whose time limit has passed leaves the queue, too. Its error says that
+// it was not served, and is no error of the server.
 func TestTheWaitLimitEndsTheWaiting(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		holder, _ := w.local(t, holdfast.Config{})
 		b, _ := w.local(t, holdfast.Config{})
-		const limit = time.Second // the request that joins the line is answered well before
-		l := lock(t, holder.Mutex("x"))
-		_, err := b.Mutex("x", holdfast.MaxWait(limit)).Lock(within(t))
+		const limit = time.Second // the request that joins the queue is answered well before
+		l := harness.Lock(t, holder.Mutex("x"))
+		_, err := b.Mutex("x", holdfast.MaxWait(limit)).Lock(harness.Within(t))
 		var held *holdfast.HeldError
 		if !errors.As(err, &held) || held.Waited < limit || !errors.Is(err, holdfast.ErrHeld) {
 			t.Errorf("Lock: %v", err)
 		}
 		redistest.Await(t, "it has left", func() bool { return len(state(t, holder, "x").Waiters) == 0 })
-		_, err = b.Mutex("x", holdfast.MaxWait(0)).Lock(within(t))
+		_, err = b.Mutex("x", holdfast.MaxWait(0)).Lock(harness.Within(t))
 		if !errors.As(err, &held) || held.HeldBy != l.HolderID() || held.Remaining <= 0 {
 			t.Errorf("Lock with a limit of 0: %v", err)
 		}
-		release(t, l)
+		harness.Release(t, l)
 	})
 }
 
-// Rule 8. A client that only loses its connection keeps its place: it is
-// passed over while it cannot be reached, and served when it is back.
-func TestAWaiterThatReconnectsKeepsItsPlace(t *testing.T) {
+// Rule 8. A client that only loses its connection keeps its position: it is skipped while
+// it cannot be reached, and served when it is back.
+func TestAWaiterThatReconnectsKeepsItsPosition(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		proxy := redistest.NewProxy(t, w.Addr())
 		cfg := holdfast.Config{TTL: time.Minute}
@@ -171,25 +172,25 @@ func TestAWaiterThatReconnectsKeepsItsPlace(t *testing.T) {
 		first, seenFirst := w.client(t, proxy.Addr(), cfg)
 		second, seenSecond := w.local(t, cfg)
 		third, seenThird := w.local(t, cfg)
-		l := lock(t, holder.Mutex("x"))
-		gotFirst := locking(within(t), first.Mutex("x"))
-		seenFirst.await(t, holdfast.EventWait, "x", 1)
-		gotSecond := locking(within(t), second.Mutex("x"))
-		seenSecond.await(t, holdfast.EventWait, "x", 1)
-		gotThird := locking(within(t), third.Mutex("x"))
-		seenThird.await(t, holdfast.EventWait, "x", 1)
+		l := harness.Lock(t, holder.Mutex("x"))
+		gotFirst := harness.Acquiring(harness.Within(t), first.Mutex("x").Lock)
+		seenFirst.Await(t, holdfast.EventWait, "x", 1)
+		gotSecond := harness.Acquiring(harness.Within(t), second.Mutex("x").Lock)
+		seenSecond.Await(t, holdfast.EventWait, "x", 1)
+		gotThird := harness.Acquiring(harness.Within(t), third.Mutex("x").Lock)
+		seenThird.Await(t, holdfast.EventWait, "x", 1)
 
 		proxy.RefuseNew(true)
 		proxy.Cut()
 		redistest.Await(t, "the first is away", func() bool { return w.listeners(t, first) == 0 })
-		release(t, l)
-		l = granted(t, gotSecond)
+		harness.Release(t, l)
+		l = harness.Granted(t, gotSecond)
 		proxy.RefuseNew(false)
 		redistest.Await(t, "the first is back", func() bool { return w.listeners(t, first) == 1 })
-		release(t, l)
-		l = granted(t, gotFirst)
-		release(t, l)
-		release(t, granted(t, gotThird))
+		harness.Release(t, l)
+		l = harness.Granted(t, gotFirst)
+		harness.Release(t, l)
+		harness.Release(t, harness.Granted(t, gotThird))
 	})
 }
 
@@ -199,7 +200,7 @@ func TestABusyProcessDoesNotStarveAnother(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		busy, _ := w.local(t, holdfast.Config{})
 		other, _ := w.local(t, holdfast.Config{})
-		ctx, stop := context.WithCancel(within(t))
+		ctx, stop := context.WithCancel(harness.Within(t))
 		over := make(chan struct{})
 		const goroutines = 8
 		for range goroutines {
@@ -213,7 +214,7 @@ func TestABusyProcessDoesNotStarveAnother(t *testing.T) {
 			}()
 		}
 		for range 20 {
-			release(t, lock(t, other.Mutex("x")))
+			harness.Release(t, harness.Lock(t, other.Mutex("x")))
 		}
 		stop()
 		for range goroutines {

@@ -21,7 +21,7 @@ func within(t *testing.T, m *holdfast.Mutex, outer *holdfast.Lease) *holdfast.Le
 	return keep(l)
 }
 
-// wantCount asserts what HoldCount answers.
+// wantCount asserts the result of HoldCount.
 func wantCount(t *testing.T, m *holdfast.Mutex, ctx context.Context, want int) { //nolint:revive // as m.HoldCount(ctx)
 	t.Helper()
 	if n, err := m.HoldCount(ctx); n != want || err != nil {
@@ -29,7 +29,7 @@ func wantCount(t *testing.T, m *holdfast.Mutex, ctx context.Context, want int) {
 	}
 }
 
-func TestALockIsEnteredAgainUnderItsLeaseWithoutTheNetwork(t *testing.T) {
+func TestALockIsReenteredUnderItsLeaseWithoutTheNetwork(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		mu := w.client().Mutex("a", holdfast.Reentrant())
 		outer := mustLock(t, mu)
@@ -62,7 +62,7 @@ func TestALockIsEnteredAgainUnderItsLeaseWithoutTheNetwork(t *testing.T) {
 	})
 }
 
-func TestDoEntersAgain(t *testing.T) {
+func TestDoReenters(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		mu := w.client().Mutex("a", holdfast.Reentrant())
 		depth := 0
@@ -80,7 +80,7 @@ func TestDoEntersAgain(t *testing.T) {
 	})
 }
 
-func TestOnlyWhoSaysSoEntersAgain(t *testing.T) {
+func TestReentryNeedsItsOption(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
 		l := mustLock(t, a.Mutex("a", holdfast.Reentrant()))
@@ -88,10 +88,10 @@ func TestOnlyWhoSaysSoEntersAgain(t *testing.T) {
 		wantIs(t, err, holdfast.ErrDeadlock)
 		_, err = a.Mutex("a", holdfast.Owner("bob")).TryLock(l.Context())
 		wantIs(t, err, holdfast.ErrDeadlock)
-		// Another client is another party, whatever context it is given.
+		// Another client does not re-enter, whatever its context is.
 		_, err = b.Mutex("a", holdfast.Reentrant()).TryLock(l.Context())
 		wantIs(t, err, holdfast.ErrHeld)
-		// So is a goroutine that has another context.
+		// A goroutine with another context does not re-enter either.
 		_, err = a.Mutex("a", holdfast.Reentrant()).TryLock(t.Context())
 		wantIs(t, err, holdfast.ErrHeld)
 		other := within(t, a.Mutex("b", holdfast.Reentrant()), l)
@@ -101,7 +101,7 @@ func TestOnlyWhoSaysSoEntersAgain(t *testing.T) {
 	})
 }
 
-func TestALossEndsEveryLeaseOfTheStay(t *testing.T) {
+func TestALossEndsEveryLeaseOfTheHold(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		events := &recorder{}
 		mu := w.client(holdfast.Config{Observer: events}).Mutex("a", holdfast.Reentrant())
@@ -112,7 +112,7 @@ func TestALossEndsEveryLeaseOfTheStay(t *testing.T) {
 		for _, l := range []*holdfast.Lease{outer, inner} {
 			wantLost(t, ended(l.Context()), holdfast.LossNotHeld)
 		}
-		synctest.Wait() // the contexts end before the process's own line is told
+		synctest.Wait() // the contexts end before the local queue goes on
 		_, err := mu.TryLock(context.WithoutCancel(inner.Context()))
 		if err != nil {
 			t.Errorf("the lost lease keeps its own process out: %v", err)
@@ -128,7 +128,7 @@ func TestALossEndsEveryLeaseOfTheStay(t *testing.T) {
 	})
 }
 
-func TestALossAfterTheFirstLeaseHasLeftEndsTheOthers(t *testing.T) {
+func TestALossAfterTheFirstLeaseIsReleasedEndsTheOthers(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		mu := w.client().Mutex("a", holdfast.Reentrant())
 		outer := mustLock(t, mu)
@@ -144,7 +144,7 @@ func TestALossAfterTheFirstLeaseHasLeftEndsTheOthers(t *testing.T) {
 	})
 }
 
-func TestCloseEndsEveryLeaseOfTheStay(t *testing.T) {
+func TestCloseEndsEveryLeaseOfTheHold(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		mu := c.Mutex("a", holdfast.Reentrant())
@@ -161,7 +161,7 @@ func TestCloseEndsEveryLeaseOfTheStay(t *testing.T) {
 	})
 }
 
-func TestManyGoroutinesEnterAndLeaveAtOnce(t *testing.T) {
+func TestManyGoroutinesEnterAndReleaseAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		mu := w.client().Mutex("a", holdfast.Reentrant())
 		outer := mustLock(t, mu)
@@ -246,7 +246,7 @@ func TestANamedOwnerReentersItsOwnLeaseWithoutTheNetwork(t *testing.T) {
 	})
 }
 
-func TestWaitersOfOneNamedOwnerAreLetInTogether(t *testing.T) {
+func TestWaitersOfOneOwnerAreGrantedTogether(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a"))
 		one := w.waiting(w.client().Mutex("a", holdfast.Owner("alice")), t.Context())
@@ -289,7 +289,7 @@ func TestACrashedEntryKeepsTheLockUntilTheOwnersLeaseEnds(t *testing.T) {
 	})
 }
 
-func TestAnEntryOfUnknownOutcomeIsUndone(t *testing.T) {
+func TestAnEntryOfUnknownOutcomeIsCancelled(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
 		alice := holdfast.Owner("alice")
@@ -299,12 +299,12 @@ func TestAnEntryOfUnknownOutcomeIsUndone(t *testing.T) {
 		wantIs(t, err, holdfast.ErrUnknownOutcome)
 		synctest.Wait()
 		wantCount(t, a.Mutex("a", alice), t.Context(), 1)
-		// And a lost answer to leaving is no error.
+		// A lost answer to the release of an entry is no error.
 		second := mustLock(t, b.Mutex("a", alice))
 		w.LoseReply(only("release", 1, errLink))
 		release(t, second)
 		wantCount(t, a.Mutex("a", alice), t.Context(), 1)
-		// A wait that is given up leaves no place.
+		// A wait that was given up leaves no position.
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := w.waiting(b.Mutex("a", holdfast.Owner("bob")), ctx)
 		cancel()
@@ -315,7 +315,7 @@ func TestAnEntryOfUnknownOutcomeIsUndone(t *testing.T) {
 	})
 }
 
-func TestNotHeldAndNotYoursAreToldApart(t *testing.T) {
+func TestErrNotHeldAndErrHeldByOtherDiffer(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
 		for _, owner := range []string{"", "alice"} {

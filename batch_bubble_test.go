@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// fleet has n goroutines call f, each with a lock of its own.
+// fleet calls f in n goroutines, each with its own lock.
 func fleet(c *holdfast.Client, n int, f func(m *holdfast.Mutex)) {
 	var wg sync.WaitGroup
 	for i := range n {
@@ -20,8 +20,8 @@ func fleet(c *holdfast.Client, n int, f func(m *holdfast.Mutex)) {
 	wg.Wait()
 }
 
-// Many goroutines that want locks of their own at one time share requests, and
-// each has its lock as if it had asked alone.
+// Goroutines that want different locks at the same time share requests. Each gets its lock
+// as if it had asked alone.
 func TestManyAcquisitionsShareRequests(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
@@ -42,14 +42,14 @@ func TestManyAcquisitionsShareRequests(t *testing.T) {
 		asked := w.net.count("acquire") + w.net.count("acquire_free")
 		freed := w.net.count("release") + w.net.count("release_idle")
 		if asked > 20 || freed > 60 {
-			t.Errorf("100 locks took %d requests to take and %d to give back", asked, freed)
+			t.Errorf("100 locks took %d requests to acquire and %d to release", asked, freed)
 		}
 	})
 }
 
-// A batch without an answer is an unknown outcome for each of its members, and
-// each is undone.
-func TestALostAnswerToABatchIsUndone(t *testing.T) {
+// If a batch gets no answer, the outcome of each of its requests is unknown, and each
+// is cancelled.
+func TestALostAnswerToABatchIsCancelled(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		release(t, mustLock(t, c.Mutex("warm")))
@@ -78,8 +78,8 @@ func TestALostAnswerToABatchIsUndone(t *testing.T) {
 	})
 }
 
-// Who is refused in a batch waits in line like anybody else.
-func TestALockThatIsHeldIsWaitedForBehindABatch(t *testing.T) {
+// An acquisition that is refused in a batch waits in the queue like any other.
+func TestABatchQueuesForALockThatIsHeld(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		other, c := w.client(), w.client()
 		held := mustLock(t, other.Mutex("own-15"))
@@ -93,15 +93,15 @@ func TestALockThatIsHeldIsWaitedForBehindABatch(t *testing.T) {
 		fleet(c, 16, func(m *holdfast.Mutex) {
 			l := mustLock(t, m)
 			if waited := time.Since(start); (m.Name() == "own-15") != (waited >= time.Second) {
-				t.Errorf("%s was taken after %v", m.Name(), waited)
+				t.Errorf("%s was acquired after %v", m.Name(), waited)
 			}
 			release(t, l)
 		})
 	})
 }
 
-// A context that ends before the request has left takes it back.
-func TestAContextThatEndsBeforeTheBatchLeavesSendsNothing(t *testing.T) {
+// If the context ends before the batch is sent, the request is not sent.
+func TestAContextThatEndsBeforeTheBatchIsSentSendsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		release(t, mustLock(t, c.Mutex("warm")))

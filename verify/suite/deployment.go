@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/verify/workload"
 )
 
-// place is where the locks are: servers of the suite's own, or the user's.
-type place struct {
+// deployment is the servers that have the locks: the suite's own, or the user's.
+type deployment struct {
 	bench    *fault.Bench
 	topology string
 	own      []*redistest.Server // those that serve data; none if they are the user's
@@ -32,9 +32,9 @@ type place struct {
 	mute     bool     // the servers give no account
 }
 
-// start makes the topology, or takes the user's server.
-func start(bench *fault.Bench, opts Options) (*place, error) {
-	p := &place{bench: bench, topology: opts.Topology, proxied: true, mute: opts.Topology == fault.Quorum}
+// start starts the topology, or uses the user's server.
+func start(bench *fault.Bench, opts Options) (*deployment, error) {
+	p := &deployment{bench: bench, topology: opts.Topology, proxied: true, mute: opts.Topology == fault.Quorum}
 	if opts.URL != "" {
 		return p, p.theirs(opts.URL)
 	}
@@ -90,8 +90,8 @@ func logged(fsync string) redistest.Option {
 	return redistest.Args("--appendonly", "yes", "--appendfsync", fsync, "--auto-aof-rewrite-percentage", "0")
 }
 
-// theirs takes a server of the user's. Through TLS a proxy sees nothing.
-func (p *place) theirs(text string) error {
+// theirs uses a server of the user's. With TLS a proxy sees nothing.
+func (p *deployment) theirs(text string) error {
 	opts, err := redis.ParseURL(text)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (p *place) theirs(text string) error {
 }
 
 // shown is the address of the servers for people, without a password.
-func (p *place) shown() string {
+func (p *deployment) shown() string {
 	if p.url == "" {
 		return p.topology
 	}
@@ -120,8 +120,8 @@ func (p *place) shown() string {
 	return u.String()
 }
 
-// open connects to one of the servers, as who may do everything if it is ours.
-func (p *place) open(addr, name string) (*redis.Client, error) {
+// open connects to one of the servers; to the suite's own as a user that may do everything.
+func (p *deployment) open(addr, name string) (*redis.Client, error) {
 	opts := &redis.Options{Addr: addr, TLSConfig: redistest.TLS()}
 	if len(p.own) > 0 {
 		opts.Username, opts.Password = p.own[0].Admin()
@@ -137,8 +137,8 @@ func (p *place) open(addr, name string) (*redis.Client, error) {
 	return redis.NewClient(opts), nil
 }
 
-// skew is by what the server's clock is ahead of [history.Now], in ns, and by
-// how much that may be wrong. The best of some tries counts.
+// skew is how far the server's clock is ahead of [history.Now], in ns, and how far that
+// may be wrong. The best of several tries counts.
 func skew(ctx context.Context, rdb *redis.Client) (ahead, within int64, err error) {
 	for i := range 20 {
 		before := history.Now()

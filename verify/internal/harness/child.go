@@ -1,8 +1,6 @@
 //go:build unix
 
-// Package child runs the test binary as a process of its own, which says what
-// happens to it line by line, obeys lines, and can be stopped and killed.
-package child
+package harness
 
 import (
 	"bufio"
@@ -18,17 +16,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Process is a child.
-type Process struct {
+// Child is the test binary as a process of its own. It says line by line what happens to
+// it, obeys lines, and can be stopped and killed.
+type Child struct {
 	cmd    *exec.Cmd
 	orders *bufio.Writer
 	says   chan string
 	heard  []string // lines that nobody asked for yet
 }
 
-// Start runs the test binary with more in its environment. The child ends with
+// StartChild runs the test binary with more in its environment. The child ends with
 // the test, and with this process, whose pipe it reads.
-func Start(t testing.TB, env ...string) *Process {
+func StartChild(t testing.TB, env ...string) *Child {
 	t.Helper()
 	cmd := exec.Command(os.Args[0]) //nolint:gosec,noctx // this very binary, which ends with the test
 	cmd.Env = append(os.Environ(), env...)
@@ -44,7 +43,7 @@ func Start(t testing.TB, env ...string) *Process {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p := &Process{cmd: cmd, orders: bufio.NewWriter(in), says: make(chan string, 64)}
+	p := &Child{cmd: cmd, orders: bufio.NewWriter(in), says: make(chan string, 64)}
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -61,7 +60,7 @@ func Start(t testing.TB, env ...string) *Process {
 }
 
 // Hear waits for the line that begins with the word and answers the rest.
-func (p *Process) Hear(t testing.TB, word string) string {
+func (p *Child) Hear(t testing.TB, word string) string {
 	t.Helper()
 	for i := 0; ; i++ {
 		if i == len(p.heard) {
@@ -75,7 +74,7 @@ func (p *Process) Hear(t testing.TB, word string) string {
 }
 
 // Token is Hear for a token.
-func (p *Process) Token(t testing.TB, word string) uint64 {
+func (p *Child) Token(t testing.TB, word string) uint64 {
 	t.Helper()
 	text := p.Hear(t, word)
 	token, err := strconv.ParseUint(text, 10, 64)
@@ -86,7 +85,7 @@ func (p *Process) Token(t testing.TB, word string) uint64 {
 }
 
 // Order tells the child a line.
-func (p *Process) Order(t testing.TB, line string) {
+func (p *Child) Order(t testing.TB, line string) {
 	t.Helper()
 	_, _ = fmt.Fprintln(p.orders, line) // Flush says what failed
 	if err := p.orders.Flush(); err != nil {
@@ -95,10 +94,10 @@ func (p *Process) Order(t testing.TB, line string) {
 }
 
 // Kill is SIGKILL, and does not wait.
-func (p *Process) Kill() { _ = p.cmd.Process.Kill() }
+func (p *Child) Kill() { _ = p.cmd.Process.Kill() }
 
 // Die is SIGKILL; it returns when the process is gone.
-func (p *Process) Die(t testing.TB) {
+func (p *Child) Die(t testing.TB) {
 	t.Helper()
 	p.Kill()
 	var status syscall.WaitStatus
@@ -109,7 +108,7 @@ func (p *Process) Die(t testing.TB) {
 
 // Stop is SIGSTOP; it returns when the process has stopped: until then it might
 // run on.
-func (p *Process) Stop(t testing.TB) {
+func (p *Child) Stop(t testing.TB) {
 	t.Helper()
 	_ = p.cmd.Process.Signal(syscall.SIGSTOP)
 	var status syscall.WaitStatus
@@ -119,4 +118,4 @@ func (p *Process) Stop(t testing.TB) {
 }
 
 // Resume is SIGCONT.
-func (p *Process) Resume() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
+func (p *Child) Resume() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }

@@ -10,11 +10,10 @@ import (
 	"github.com/holdfast-go/holdfast/verify/history"
 )
 
-// Order checks the waiting line, by the server's own account: at a grant nobody
-// stands before the one who gets the lock, but those of whom nobody listened at
-// that very moment. The goroutines of one process wait inside it; for them
-// the clients' views are compared, with a margin for what lies between
-// asking and standing in line.
+// Order checks the wait queue, by the server's own account. A grant skips a waiter only
+// if that waiter's client has no subscription at that moment. The goroutines of one
+// process wait inside it: for them the check compares what the clients saw, with a
+// margin for the time from the call to the wait queue.
 func (r *Run) Order() Result {
 	res := Result{
 		Name: "order", Guarantees: "G8 G9 G15",
@@ -28,25 +27,25 @@ func (r *Run) Order() Result {
 		}
 	}
 	longest := r.inside(&res)
-	res.Figure = fmt.Sprintf("from the line: %d; before some of whom nobody listened: %d, at most %d at once; "+
+	res.Figure = fmt.Sprintf("from the queue: %d; before some of whom nobody listened: %d, at most %d at once; "+
 		"longest wait: %v; %s", q.served, q.past, q.most, longest.Round(time.Millisecond), r.crowding())
 	return res
 }
 
-// queue follows the line of one record after the other.
+// queue follows the wait queue of one record after the other.
 type queue struct {
 	run                *Run
 	res                *Result
 	key                string
-	places             map[string]place // by attempt: those who stand
-	joined             map[string]int64 // when an attempt was first given a place
+	positions          map[string]position // by attempt: the waiters
+	joined             map[string]int64    // when an attempt first got a position
 	served, past, most int
 }
 
-type place struct{ number, since int64 }
+type position struct{ number, since int64 }
 
 func (q *queue) begin(key string) {
-	q.key, q.places, q.joined = key, make(map[string]place), make(map[string]int64)
+	q.key, q.positions, q.joined = key, make(map[string]position), make(map[string]int64)
 }
 
 // step takes in one note: who was granted the lock, who joined, and who left.
@@ -54,8 +53,8 @@ func (q *queue) step(n audit.Note) {
 	var names []string
 	before := q.run.holders(n.Before, n)
 	for _, g := range q.run.holders(n.After, n) {
-		// Of those who come in together in one owner's name only the first had to
-		// stand in line, and whoever steps stands in none.
+		// Only the first entry of an owner had to wait in the queue, and a conversion
+		// does not wait there.
 		together := g.name != "" && slices.Contains(names, g.name) || slices.ContainsFunc(before, g.together)
 		names = append(names, g.name)
 		if slices.ContainsFunc(before, g.same) || n.Action == "convert" || g.attempt == audit.Kept {
@@ -64,24 +63,25 @@ func (q *queue) step(n audit.Note) {
 		if !together {
 			q.granted(n, g)
 		}
-		delete(q.places, g.attempt)
+		delete(q.positions, g.attempt)
 	}
 	if last := n.After.Queue.Last; last != n.Before.Queue.Last && last.Attempt != "-" && last.Attempt != "" {
-		q.places[last.Attempt] = place{last.Place, n.At}
+		q.positions[last.Attempt] = position{last.Position, n.At}
 		if _, known := q.joined[last.Attempt]; !known {
 			q.joined[last.Attempt] = n.At
 		}
 	}
 	if n.Action == "cancel" {
-		delete(q.places, n.Caller)
+		delete(q.positions, n.Caller)
 	}
-	// Of a place that was taken while the account was silent, this is the first word.
-	if first := n.After.Heard; first.Place != 0 && q.places[first.Attempt].number == 0 {
-		q.places[first.Attempt] = place{first.Place, n.At}
+	// This is the first that is heard of a position that was taken while the account was
+	// silent.
+	if first := n.After.Heard; first.Position != 0 && q.positions[first.Attempt].number == 0 {
+		q.positions[first.Attempt] = position{first.Position, n.At}
 	}
-	for attempt, p := range q.places {
+	for attempt, p := range q.positions {
 		if n.After.Queue.Waiting == 0 || p.number < n.After.Queue.Head {
-			delete(q.places, attempt)
+			delete(q.positions, attempt)
 		}
 	}
 }
@@ -89,16 +89,16 @@ func (q *queue) step(n audit.Note) {
 // granted judges one grant.
 func (q *queue) granted(n audit.Note, g *granted) {
 	at := q.run.machine(n.At)
-	own, stood := q.places[g.attempt]
+	own, waited := q.positions[g.attempt]
 	passed := 0
-	for _, p := range q.places {
-		if p.number < own.number || !stood && g.attempt != n.Caller {
+	for _, p := range q.positions {
+		if p.number < own.number || !waited && g.attempt != n.Caller {
 			passed++
 		}
 	}
 	passed = min(passed, int(n.After.Queue.Waiting))
 	q.res.Examined++
-	if stood {
+	if waited {
 		q.served++
 	}
 	if passed > 0 {
@@ -106,18 +106,18 @@ func (q *queue) granted(n audit.Note, g *granted) {
 		q.most = max(q.most, passed)
 	}
 	first := n.After.Heard
-	if first.Place == 0 || stood && own.number < first.Place {
+	if first.Position == 0 || waited && own.number < first.Position {
 		return
 	}
 	if last := n.After.Queue.Last; first == last && last != n.Before.Queue.Last {
 		return // it joined in this same step, after the grant
 	}
-	// Of a record that was lost, and of what a killed server did not say, the
-	// places are not known.
+	// The positions are not known if the record was lost, or if a killed server did not
+	// tell of them.
 	since := at - 2*int64(q.run.Setup.TTL)
-	if stood {
+	if waited {
 		since = q.run.machine(own.since)
-	} else if first, ever := q.joined[g.attempt]; ever { // a failover may have brought its place back
+	} else if first, ever := q.joined[g.attempt]; ever { // a failover may have brought its position back
 		since = min(since, q.run.machine(first))
 	} else if g.attempt != n.Caller || n.Action == "poll" {
 		since = 0 // it joined, and that was not said
@@ -126,12 +126,12 @@ func (q *queue) granted(n audit.Note, g *granted) {
 		q.res.Excused++
 		return
 	}
-	q.res.findf(at, lockOf(q.key), "%s by %s granted it to %s (place %d) before %s, who listened at place %d",
-		n.Action, n.Caller, g.attempt, own.number, first.Attempt, first.Place)
+	q.res.findf(at, lockOf(q.key), "%s by %s granted it to %s (position %d) before %s, which listened at position %d",
+		n.Action, n.Caller, g.attempt, own.number, first.Attempt, first.Position)
 }
 
-// untold reports whether a server may not publish at an instant: then nobody can be told
-// of a grant, and the lock is for who asks.
+// untold reports whether a server may not publish at an instant: then it can tell nobody
+// of a grant, and the lock goes to a client that asks.
 func (r *Run) untold(at int64) bool {
 	return slices.ContainsFunc(r.Faults, func(f history.FaultSpan) bool {
 		push := strings.HasPrefix(f.Text, "publish") || strings.HasPrefix(f.Text, "spublish")
@@ -139,8 +139,8 @@ func (r *Run) untold(at int64) bool {
 	})
 }
 
-// inside compares the goroutines of each process with one another: whoever asked
-// a lease earlier gets the lock earlier. It answers the longest wait.
+// inside compares the goroutines of each process with one another: if one asked a TTL
+// before another, it gets the lock first. It returns the longest wait.
 func (r *Run) inside(res *Result) (longest time.Duration) {
 	margin := max(int64(r.Setup.TTL), int64(time.Second))
 	unanswered := make(map[int][]int64) // by process
@@ -155,7 +155,7 @@ func (r *Run) inside(res *Result) (longest time.Duration) {
 		return i < len(list) && list[i] <= h.At || r.troubled(h.Proc, h.Asked, h.At)
 	}
 	for _, lock := range r.locks() {
-		latest := make(map[string]*Hold) // by client: who asked last of those who were served
+		latest := make(map[string]*Hold) // by client: of the holds so far, the one that was asked for last
 		for _, h := range r.Holds[lock] {
 			if h.Mode != "x" || h.Name != "" || h.Local {
 				continue
@@ -169,8 +169,8 @@ func (r *Run) inside(res *Result) (longest time.Duration) {
 			if last == nil || last.Asked-h.Asked <= margin {
 				continue
 			}
-			// Whose requests are lost stands in line later than it asked, and a line that
-			// was lost is joined anew.
+			// If its requests are lost, a goroutine is in the queue later than it asked. If the
+			// queue is lost, it joins a new one.
 			if lost(h) {
 				res.Excused++
 				continue
@@ -190,9 +190,9 @@ func (r *Run) troubled(proc int, from, till int64) bool {
 	})
 }
 
-// crowding says how fair it was for those who waited most: how many who asked
-// later were served earlier. Processes are served by turns, however many
-// goroutines wait in each, so that is no promise.
+// crowding says how fair it was for the goroutine that waited most: how many asked later
+// and were served earlier. This is no promise: processes are served in turn, however
+// many goroutines wait in each.
 func (r *Run) crowding() string {
 	worst, where := 0, ""
 	for _, lock := range r.locks() {

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// One in line is told that a lock is free sooner than all were told. If it gives up,
-// the next one is.
-func TestWhoIsToldThatTheLockIsFreeSoonerPassesItOn(t *testing.T) {
+// A waiter is told that the lock is free sooner than expected. If it gives up, the next
+// one is told.
+func TestIfAWaiterThatWasToldOfAnEarlierReleaseGivesUpTheNextIsTold(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a"))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -23,7 +23,7 @@ func TestWhoIsToldThatTheLockIsFreeSoonerPassesItOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		synctest.Wait() // it has been told
+		synctest.Wait() // it has received the push
 		cancel()
 		wantIs(t, (<-first).err, context.Canceled)
 		got := <-second
@@ -34,7 +34,7 @@ func TestWhoIsToldThatTheLockIsFreeSoonerPassesItOn(t *testing.T) {
 	})
 }
 
-// frozen puts a client in the line that listens, and does nothing else any more.
+// frozen queues a client that subscribes and does nothing else.
 func (w *world) frozen(name string) {
 	w.t.Helper()
 	ctx := w.t.Context()
@@ -50,8 +50,8 @@ func (w *world) frozen(name string) {
 	}
 }
 
-// So it is with who was told when a grant may be over that nobody confirms.
-func TestWhoIsToldWhenAGrantMayBeOverPassesItOn(t *testing.T) {
+// The same holds for a waiter that was told when an unconfirmed grant may expire.
+func TestIfAWaiterThatWasToldOfAnUnconfirmedGrantGivesUpTheNextIsTold(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a"))
 		w.frozen("a")

@@ -16,12 +16,12 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// blocker is an observer and a log handler that blocks from some event on, until it
-// is let go. What it was told it remembers.
+// blocker is an observer and a log handler. It blocks from some event on until it is
+// released, and records its events.
 type blocker struct {
 	recorder
 	slog.Handler
-	blocks func(kind holdfast.EventKind) bool // 0: a line of the log
+	blocks func(kind holdfast.EventKind) bool // 0: a log line
 	gate   chan struct{}
 }
 
@@ -49,7 +49,8 @@ func (b *blocker) config() holdfast.Config {
 	return holdfast.Config{Observer: b, Logger: slog.New(b)}
 }
 
-// A handler that blocks delays no end of a context, no renewal and no other loss.
+// A handler that blocks delays neither the end of a context, nor a renewal, nor another
+// loss.
 func TestAHandlerThatBlocksDelaysNobody(t *testing.T) {
 	for name, blocks := range map[string]holdfast.EventKind{
 		"log": 0, "loss": holdfast.EventLost, "renewal": holdfast.EventRenew,
@@ -66,7 +67,7 @@ func TestAHandlerThatBlocksDelaysNobody(t *testing.T) {
 				first := mustLock(t, c.Mutex("first", holdfast.TTL(time.Second)))
 				live := mustLock(t, c.Mutex("live", holdfast.TTL(5*time.Second)))
 				start := time.Now()
-				time.Sleep(ttl / 2) // all were renewed once
+				time.Sleep(ttl / 2) // all leases were renewed once
 				w.FailRequest(func(action string, keys []string) error {
 					if action == "renew" && (len(keys) > 1 || keys[0] != "holdfast:{live}") {
 						return errLink
@@ -116,8 +117,8 @@ func TestAHandlerThatBlocksDelaysNobody(t *testing.T) {
 	}
 }
 
-// Whatever blocks and for how long: a lease is seen to begin, to be renewed and to
-// end once, in this order.
+// Whatever blocks and for how long: the events of a lease are its grant, its renewals and
+// one end, in this order.
 func TestEventsOfALeaseKeepTheirOrder(t *testing.T) {
 	for name, blocks := range map[string][]holdfast.EventKind{
 		"nothing": nil, "log": {0}, "renewal": {holdfast.EventRenew}, "loss": {holdfast.EventLost},
@@ -157,9 +158,8 @@ func TestEventsOfALeaseKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// What happens to a lease while the observer is still being told of its grant is told
-// after it.
-func TestNothingIsToldOfALeaseBeforeItsGrantIs(t *testing.T) {
+// While the observer still handles the grant of a lease, other events of that lease wait.
+func TestNoEventOfALeaseComesBeforeItsGrant(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		b := newBlocker(holdfast.EventGrant)
 		c := w.client(b.config())
@@ -179,8 +179,8 @@ func TestNothingIsToldOfALeaseBeforeItsGrantIs(t *testing.T) {
 	})
 }
 
-// wantOrder asserts that each owner's events begin with as many grants as they
-// end with ends, and have their renewals between.
+// wantOrder asserts that the events of each holder begin with grants, end with as many
+// ends, and have their renewals in between.
 func wantOrder(t *testing.T, events []holdfast.Event) {
 	t.Helper()
 	stories := map[string][]holdfast.Event{}
@@ -200,7 +200,7 @@ func wantOrder(t *testing.T, events []holdfast.Event) {
 				if renewals++; grants == 0 || ends == leases {
 					t.Errorf("%s: a renewal after %d grants and %d ends: %s", name, grants, ends, story(stories[name]))
 				}
-			default: // it is of no lease
+			default: // the event belongs to no lease
 			}
 			if ends > grants {
 				t.Errorf("%s: ends before it begins: %s", name, story(stories[name]))
@@ -212,8 +212,8 @@ func wantOrder(t *testing.T, events []holdfast.Event) {
 	}
 }
 
-// Close waits for what is still to be told, but for a handler that blocks not longer
-// than a moment.
+// Close waits until all events are delivered. For a handler that blocks it waits only a
+// moment.
 func TestCloseDoesNotHangOnAHandler(t *testing.T) {
 	for _, kind := range []holdfast.EventKind{0, holdfast.EventLost, holdfast.EventRelease, holdfast.EventRenew} {
 		t.Run(kind.String(), func(t *testing.T) {
@@ -242,7 +242,7 @@ func TestCloseDoesNotHangOnAHandler(t *testing.T) {
 	})
 }
 
-// Evict takes a lock away past the network.
+// Evict evicts a lock without the network.
 func (w *world) Evict(t *testing.T, name string) {
 	t.Helper()
 	c := w.over(w.Store, holdfast.Config{})
@@ -251,9 +251,9 @@ func (w *world) Evict(t *testing.T, name string) {
 	}
 }
 
-// What a handler that blocks for long would be told is bounded, and it is told
-// that something is missing.
-func TestAHandlerThatBlocksForLongIsToldThatItMissedSomething(t *testing.T) {
+// If a handler blocks for long, the number of waiting events is limited. It is then told
+// that events are missing.
+func TestAHandlerThatBlocksForLongIsToldThatItMissedEvents(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		b, said := newBlocker(holdfast.EventRenew), new(bytes.Buffer)
 		b.Handler = nil
@@ -275,7 +275,7 @@ func TestAHandlerThatBlocksForLongIsToldThatItMissedSomething(t *testing.T) {
 	})
 }
 
-// slowObserver takes its time for each event.
+// slowObserver is slow with each event.
 type slowObserver struct{ told atomic.Int64 }
 
 func (o *slowObserver) Observe(e holdfast.Event) {
@@ -285,7 +285,7 @@ func (o *slowObserver) Observe(e holdfast.Event) {
 	}
 }
 
-func TestCloseReturnsWhenEverythingIsTold(t *testing.T) {
+func TestCloseReturnsWhenEveryEventIsDelivered(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		slow := &slowObserver{}
 		c := w.client(holdfast.Config{Observer: slow})

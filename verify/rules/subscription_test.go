@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
 // journal is what a logger wrote.
@@ -32,39 +33,39 @@ func (j *journal) count(word string) int {
 
 // handOver lets c wait for another's lock, three times, and answers the hint
 // that was given for it once.
-func (w *world) handOver(t *testing.T, c *holdfast.Client, seen *watch, said *journal) (hint string) {
+func (w *world) handOver(t *testing.T, c *holdfast.Client, seen *harness.Watch, said *journal) (hint string) {
 	t.Helper()
 	other, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 	for n := 1; n <= 3; n++ {
-		l := lock(t, other.Mutex("x"))
-		got := locking(within(t), c.Mutex("x"))
-		seen.await(t, holdfast.EventWait, "x", n)
+		l := harness.Lock(t, other.Mutex("x"))
+		got := harness.Acquiring(harness.Within(t), c.Mutex("x").Lock)
+		seen.Await(t, holdfast.EventWait, "x", n)
 		if s := state(t, other, "x"); len(s.Waiters) != 1 || s.Waiters[0].ClientID != c.ID() {
-			t.Errorf("in the line stand %+v", s.Waiters)
+			t.Errorf("the queue is %+v", s.Waiters)
 		}
-		release(t, l)
-		next := granted(t, got) // long before the lease of a minute would have ended
-		if e := seen.await(t, holdfast.EventGrant, "x", n); e.Wake != holdfast.WakePoll {
+		harness.Release(t, l)
+		next := harness.Granted(t, got) // long before the lease of a minute would have ended
+		if e := seen.Await(t, holdfast.EventGrant, "x", n); e.Wake != holdfast.WakePoll {
 			t.Errorf("the grant came by %v", e.Wake)
 		}
 		if s := state(t, other, "x"); len(s.Waiters) != 0 {
-			t.Errorf("in the line still stand %+v", s.Waiters)
+			t.Errorf("the queue is still %+v", s.Waiters)
 		}
-		release(t, next)
+		harness.Release(t, next)
 	}
 	if n := said.count("so waiters poll"); n != 1 {
 		t.Errorf("said %d times:\n%s", n, said.text.String())
 	}
-	deaf := seen.of(holdfast.EventPushUnavailable, "")
-	if len(deaf) != 1 {
-		t.Fatalf("the observer is told %v", deaf)
+	unavailable := seen.Of(holdfast.EventPushUnavailable, "")
+	if len(unavailable) != 1 {
+		t.Fatalf("the observer is told %v", unavailable)
 	}
-	return holdfast.Hint(deaf[0].Err)
+	return holdfast.Hint(unavailable[0].Err)
 }
 
-// Who may not hear pushes waits all the same: it finds out by itself, says so
-// once and what to do about it, and looks.
-func TestWhoMayNotSubscribeWaitsByLooking(t *testing.T) {
+// A client that may not receive pushes can wait, too. It finds out by itself, reports it
+// once with what to do about it, and polls.
+func TestAClientThatMayNotSubscribePolls(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		for name, test := range map[string]struct {
 			rules []string
@@ -77,9 +78,9 @@ func TestWhoMayNotSubscribeWaitsByLooking(t *testing.T) {
 			said := &journal{}
 			as := w.user(t, "ann", test.rules...)
 			cfg := holdfast.Config{TTL: time.Minute, Logger: slog.New(slog.NewTextHandler(said, nil))}
-			c, seen := on(t, w.open(t, w.Addr(), as), cfg)
+			c, seen := harness.Client(t, w.open(t, as), cfg)
 			if name == "publish" {
-				// It can hear; but who is like it would not push.
+				// It receives pushes, but a client with the same rights cannot send them.
 				w.mutual(t, as, c, seen)
 				if n := said.count("so waiters poll"); n != 1 {
 					t.Errorf("%s: said %d times", name, n)
@@ -95,23 +96,23 @@ func TestWhoMayNotSubscribeWaitsByLooking(t *testing.T) {
 
 // mutual lets two clients of one user hand over to each other, neither of which
 // may publish.
-func (w *world) mutual(t *testing.T, as login, c *holdfast.Client, seen *watch) {
+func (w *world) mutual(t *testing.T, as harness.Login, c *holdfast.Client, seen *harness.Watch) {
 	t.Helper()
-	other, _ := on(t, w.open(t, w.Addr(), as), holdfast.Config{TTL: time.Minute})
-	l := lock(t, other.Mutex("x"))
-	got := locking(within(t), c.Mutex("x"))
-	seen.await(t, holdfast.EventWait, "x", 1)
-	release(t, l)
-	release(t, granted(t, got))
+	other, _ := harness.Client(t, w.open(t, as), holdfast.Config{TTL: time.Minute})
+	l := harness.Lock(t, other.Mutex("x"))
+	got := harness.Acquiring(harness.Within(t), c.Mutex("x").Lock)
+	seen.Await(t, holdfast.EventWait, "x", 1)
+	harness.Release(t, l)
+	harness.Release(t, harness.Granted(t, got))
 }
 
 // A command that the server does not have is a lack like any other.
-func TestWhereSubscribeIsUnknownWaitersLook(t *testing.T) {
-	for _, a := range adapters {
-		t.Run(a.name, func(t *testing.T) {
+func TestWhereSubscribeIsUnknownWaitersPoll(t *testing.T) {
+	for _, a := range harness.Adapters {
+		t.Run(a.Name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, redistest.Args("--rename-command", "SUBSCRIBE", ""))
-			w := &world{Server: server, adapter: a.name, open: a.open}
+			w := &world{server, a}
 			said := &journal{}
 			cfg := holdfast.Config{TTL: time.Minute, Logger: slog.New(slog.NewTextHandler(said, nil))}
 			c, seen := w.local(t, cfg)

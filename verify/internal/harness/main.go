@@ -1,0 +1,64 @@
+// Package harness is what the tests of this module share: how a test program
+// starts and ends, its clients and what they observe, and child processes.
+package harness
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+)
+
+// envChild turns the test binary into a child process.
+const envChild = "HOLDFAST_VERIFY_CHILD"
+
+// Program is a test program.
+type Program struct {
+	// Child is what the test binary does in the processes that this one starts.
+	Child func() error
+	// Parallel is how many tests run at a time, in place of one per processor: for
+	// tests that mostly wait.
+	Parallel int
+	// Known are goroutines that stay, or that end by themselves a little later.
+	Known []goleak.Option
+}
+
+// Main runs the tests and exits. All goroutines that they have started must have
+// ended by then. In a child process it runs the child.
+func (p Program) Main(m *testing.M) {
+	redis.SetLogger(quiet{}) // servers are killed on purpose
+	if p.Child != nil {
+		if os.Getenv(envChild) != "" {
+			fail(p.Child())
+			os.Exit(0)
+		}
+		fail(os.Setenv(envChild, "yes"))
+	}
+	if p.Parallel > 0 {
+		fail(flag.Set("test.parallel", strconv.Itoa(p.Parallel)))
+	}
+	goleak.VerifyTestMain(m, append(p.Known,
+		// One goroutine of redistest keeps the thread that servers are tied to.
+		goleak.IgnoreAnyFunction("github.com/holdfast-go/holdfast/internal/redistest.startTied.func1.1"),
+		// A pool of go-redis that could not connect tries again each second, and sees
+		// only then that it was closed.
+		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))...)
+}
+
+// fail ends the process if there is an error.
+func fail(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// quiet is a logger of go-redis.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}

@@ -1,0 +1,79 @@
+package harness
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// Watch is an observer that remembers all events.
+type Watch struct {
+	mu      sync.Mutex
+	events  []holdfast.Event
+	changed chan struct{}
+}
+
+// Observe implements [holdfast.Observer].
+func (w *Watch) Observe(e holdfast.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, e)
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// Of lists the events of one kind and lock; of all locks if name is empty.
+func (w *Watch) Of(kind holdfast.EventKind, name string) []holdfast.Event {
+	found, _ := w.find(kind, name)
+	return found
+}
+
+func (w *Watch) find(kind holdfast.EventKind, name string) ([]holdfast.Event, <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var found []holdfast.Event
+	for _, e := range w.events {
+		if e.Kind == kind && (name == "" || e.Name == name) {
+			found = append(found, e)
+		}
+	}
+	return found, w.changed
+}
+
+// Await waits until n events of one kind have happened to a lock, and returns the
+// last of them.
+func (w *Watch) Await(t testing.TB, kind holdfast.EventKind, name string, n int) holdfast.Event {
+	t.Helper()
+	late := time.NewTimer(redistest.Patience)
+	defer late.Stop()
+	for {
+		found, changed := w.find(kind, name)
+		if len(found) >= n {
+			return found[n-1]
+		}
+		select {
+		case <-changed:
+		case <-late.C:
+			t.Fatalf("only %d of %d events %v of %q within %v", len(found), n, kind, name, redistest.Patience)
+		}
+	}
+}
+
+// Renewed waits for one more renewal that is confirmed.
+func (w *Watch) Renewed(t testing.TB, name string) {
+	t.Helper()
+	w.Renewal(t, name, func(err error) bool { return err == nil })
+}
+
+// Renewal waits for one more try of a renewal with such an outcome.
+func (w *Watch) Renewal(t testing.TB, name string, such func(error) bool) {
+	t.Helper()
+	for n := len(w.Of(holdfast.EventRenew, name)) + 1; ; n++ {
+		if such(w.Await(t, holdfast.EventRenew, name, n).Err) {
+			return
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package workload
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/verify/history"
+)
+
+// Process is a client process, as the program that started it sees it.
+type Process struct {
+	cmd    *exec.Cmd
+	orders io.WriteCloser
+	stderr bytes.Buffer // complete once the process has ended
+	ended  chan struct{}
+}
+
+// Start starts a client process. It calls hear for each event that the process
+// reports, and then, once, gone with how the process ended and what it wrote to its
+// standard error.
+//
+// Linux ends the process when the thread that started it ends: the caller keeps that
+// thread, see [runtime.LockOSThread].
+func Start(
+	cmd *exec.Cmd, cfg Config, hear func(history.Event), gone func(err error, stderr string),
+) (*Process, error) {
+	first, err := json.Marshal(cfg)
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{cmd: cmd, ended: make(chan struct{})}
+	cmd.Stderr = &p.stderr
+	Detach(cmd)
+	if p.orders, err = cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting a client: %w", err)
+	}
+	go p.listen(out, hear, gone)
+	p.Tell(string(first))
+	return p, nil
+}
+
+func (p *Process) listen(out io.Reader, hear func(history.Event), gone func(err error, stderr string)) {
+	defer close(p.ended)
+	lines := bufio.NewScanner(out)
+	lines.Buffer(make([]byte, 1<<16), 1<<20)
+	var in history.Reader
+	for lines.Scan() {
+		if e, err := in.Line(lines.Bytes()); err == nil { // else a kill has cut the line off
+			hear(e)
+		}
+	}
+	err := p.cmd.Wait()
+	gone(err, p.Stderr())
+}
+
+// Tell gives the process an order. A process that has just ended does not take it,
+// which its end will explain.
+func (p *Process) Tell(order string) { _, _ = io.WriteString(p.orders, order+"\n") }
+
+// Ended is closed when the process has ended, and gone has returned.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
+// Stderr is what the process wrote to its standard error, once it has ended.
+func (p *Process) Stderr() string { return strings.TrimSpace(p.stderr.String()) }
+
+// Stop is SIGSTOP: the process cannot refuse it, or notice.
+func (p *Process) Stop() error { return stop(p.cmd.Process) }
+
+// Continue is SIGCONT.
+func (p *Process) Continue() error { return resume(p.cmd.Process) }
+
+// Kill is SIGKILL. It returns at once, without an error if the process has ended.
+func (p *Process) Kill() error {
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
+
+// Destroy ends the process, whatever it does, and returns when it is gone.
+func (p *Process) Destroy() {
+	_ = p.Kill() // the end of its input ends it, too
+	_ = p.orders.Close()
+	<-p.ended
+}
