@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -162,9 +163,10 @@ func TestASubscriptionIsTriedAgainAfterAMinute(t *testing.T) {
 
 // contend keeps a lock busy until the test ends, with a waiter that receives pushes.
 func (w *world) contend(name string) {
+	var holders sync.WaitGroup
 	for range 2 {
 		mu := w.client().Mutex(name)
-		go func() {
+		holders.Go(func() {
 			for {
 				l, err := mu.Lock(w.t.Context())
 				if err != nil {
@@ -173,8 +175,10 @@ func (w *world) contend(name string) {
 				time.Sleep(5 * time.Millisecond)
 				_ = l.Release(context.Background())
 			}
-		}()
+		})
 	}
+	// A goroutine that sleeps when the bubble's first one returns sleeps for ever.
+	w.t.Cleanup(holders.Wait)
 	synctest.Wait()
 }
 
