@@ -3,6 +3,8 @@ package goredis
 import (
 	"context"
 	"errors"
+	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -42,6 +44,7 @@ func newNoRetry(rdb *redis.Client) *noRetry {
 	return &noRetry{Conn: conn, client: rdb, addr: opts.Addr, reserve: reserve{
 		client:         rdb,
 		followsPrimary: opts.Addr == failoverAddr,
+		made:           time.Now(),
 	}}
 }
 
@@ -65,9 +68,14 @@ func (r forward) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (r forward) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		w := watched{Cmder: cmd}
-		err := r.to.Process(ctx, &w)
-		if err != nil && !w.written {
+		w := watchedPool.Get().(*watched)
+		*w = watched{Cmder: cmd}
+		err := r.to.Process(ctx, w)
+		switch {
+		case err == nil:
+			*w = watched{}
+			watchedPool.Put(w)
+		case !w.written:
 			return notWritten(err)
 		}
 		return err
@@ -103,6 +111,10 @@ func (w *watched) Args() []any {
 	w.written = true
 	return w.Cmder.Args()
 }
+
+// watchedPool takes a command back when it has been answered: go-redis may still use one that
+// has failed.
+var watchedPool = sync.Pool{New: func() any { return new(watched) }}
 
 // notWritten is the error of a command of which nothing was written.
 func notWritten(err error) error {

@@ -28,6 +28,8 @@ const (
 	// reserveMoving is how long a connection of the reserve lives if the client follows a
 	// primary that moves.
 	reserveMoving = time.Second
+	// reserveRoom is for how long a pool that had room is not asked again.
+	reserveRoom = time.Millisecond
 )
 
 // urgency says how a request gets its connection.
@@ -60,6 +62,8 @@ type reserve struct {
 	client         *redis.Client // the user's
 	followsPrimary bool          // it follows a primary
 	shared         atomic.Int32
+	roomAt         atomic.Int64 // when the client's pool was last seen with room, in ns since made
+	made           time.Time
 
 	mu      sync.Mutex // guards the fields below; no I/O while it is held
 	own     *redis.Client
@@ -129,10 +133,20 @@ func (r *reserve) end() {
 	}
 }
 
-// full reports whether a request over the client's pool would have to wait.
+// full reports whether a request over the client's pool would have to wait. A pool that had
+// room within the last reserveRoom is taken to have some: to ask it costs two allocations. If it
+// has filled up since, the request waits as an ordinary one does, and its repetition does not.
 func (r *reserve) full() bool {
+	now := int64(time.Since(r.made))
+	if at := r.roomAt.Load(); at != 0 && now-at < int64(reserveRoom) {
+		return false
+	}
 	stats := r.client.PoolStats()
-	return stats.IdleConns == 0 && int(stats.TotalConns) >= r.client.Options().PoolSize
+	full := stats.IdleConns == 0 && int(stats.TotalConns) >= r.client.Options().PoolSize
+	if !full {
+		r.roomAt.Store(now)
+	}
+	return full
 }
 
 // sendUrgent is send over the connection that suits the request.
