@@ -35,7 +35,7 @@ func TestTheWalkIsShort(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "walk")
 	run(t, nil, "go", "build", "-cover", "-covermode=atomic", "-coverpkg=github.com/holdfast-go/holdfast/...",
-		"-o", program, "./walk")
+		"-o", program, "./testdata/walk")
 	for call, limit := range walks {
 		t.Run(call, func(t *testing.T) {
 			var funcs []string

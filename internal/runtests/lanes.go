@@ -52,7 +52,7 @@ func races(importPath string) bool {
 		return slices.Contains([]string{"rules", "topology", "quorum"}, rest)
 	case "internal":
 		return !slices.Contains([]string{
-			"leasetime", "line", "majority", "repocheck", "runtests", "slot", "storetestenv", "transcript", "wire",
+			"leasetime", "majority", "repocheck", "runtests", "slot", "transcript", "wire",
 		}, rest)
 	}
 	return true

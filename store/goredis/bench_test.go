@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
-	"github.com/holdfast-go/holdfast/internal/storetestenv"
+	"github.com/holdfast-go/holdfast/store/internal/adaptertest"
 )
 
 func BenchmarkRun(b *testing.B)            { library.BenchmarkRun(b) }
@@ -12,16 +12,16 @@ func BenchmarkRunCancellable(b *testing.B) { library.BenchmarkRunCancellable(b) 
 
 // BenchmarkEvalSha is the same request with go-redis alone.
 func BenchmarkEvalSha(b *testing.B) {
-	_, rdb := open(b, redistest.Start(b, storetestenv.Free).Addr(), nil)
+	_, rdb := open(b, redistest.Start(b, adaptertest.Free).Addr(), nil)
 	ctx := b.Context()
-	rdb.ScriptLoad(ctx, storetestenv.Echo.Text)
+	rdb.ScriptLoad(ctx, adaptertest.Echo.Text)
 	b.ReportAllocs()
 	for b.Loop() {
-		args := make([]any, len(storetestenv.BenchArgs))
-		for i, arg := range storetestenv.BenchArgs {
+		args := make([]any, len(adaptertest.BenchArgs))
+		for i, arg := range adaptertest.BenchArgs {
 			args[i] = arg
 		}
-		if err := rdb.EvalSha(ctx, storetestenv.Echo.SHA1, storetestenv.BenchKeys, args...).Err(); err != nil {
+		if err := rdb.EvalSha(ctx, adaptertest.Echo.SHA1, adaptertest.BenchKeys, args...).Err(); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -9,13 +9,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
-	"github.com/holdfast-go/holdfast/internal/storetestenv"
+	"github.com/holdfast-go/holdfast/store/internal/adaptertest"
 )
 
 // If a connection takes longer to make than one request may take, it is made for the next
 // request. Otherwise no connection would ever be made.
 func TestAConnectionOutlivesTheRequestThatItIsMadeFor(t *testing.T) {
-	server := redistest.Start(t, storetestenv.Free)
+	server := redistest.Start(t, adaptertest.Free)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s, rdb := open(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = time.Hour })
 	hellos := func(stage redistest.Stage) int64 { return proxy.Count(stage, "HELLO") }
@@ -24,7 +24,7 @@ func TestAConnectionOutlivesTheRequestThatItIsMadeFor(t *testing.T) {
 		defer proxy.Pass()
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if _, err := s.Run(ctx, storetestenv.Echo, nil, []string{"x"}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := s.Run(ctx, adaptertest.Echo, nil, []string{"x"}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("Run through a black hole: %v", err)
 		}
 	}
@@ -39,7 +39,7 @@ func TestAConnectionOutlivesTheRequestThatItIsMadeFor(t *testing.T) {
 		return false
 	})
 	before := hellos(redistest.Arrived)
-	if got, err := s.Run(t.Context(), storetestenv.Echo, nil, []string{"x"}); got != "x" || err != nil {
+	if got, err := s.Run(t.Context(), adaptertest.Echo, nil, []string{"x"}); got != "x" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
 	if after := hellos(redistest.Arrived); after != before {

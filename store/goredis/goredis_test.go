@@ -9,13 +9,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
-	"github.com/holdfast-go/holdfast/internal/storetestenv"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
+	"github.com/holdfast-go/holdfast/store/internal/adaptertest"
 )
 
 // library is go-redis for the tests of every store.
-var library = storetestenv.Library{
+var library = adaptertest.Library{
 	Open:         opened,
 	OpenSentinel: openedSentinel,
 	OpenCluster:  openedCluster,
@@ -36,7 +36,7 @@ var library = storetestenv.Library{
 	NoAuth:    "Authentication required",
 }
 
-func opened(t testing.TB, addr string, c storetestenv.Client) (store.Store, func() int) {
+func opened(t testing.TB, addr string, c adaptertest.Client) (store.Store, func() int) {
 	t.Helper()
 	s, rdb := open(t, addr, func(o *redis.Options) {
 		o.Username, o.Password = c.User, c.Password
@@ -94,12 +94,12 @@ func open(t testing.TB, addr string, change func(*redis.Options)) (*goredis.Stor
 }
 
 func TestHooksSeeTheRequests(t *testing.T) {
-	server := redistest.Start(t, storetestenv.Free)
+	server := redistest.Start(t, adaptertest.Free)
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), TLSConfig: redistest.TLS()})
 	t.Cleanup(func() { rdb.Close() })
 	var seen names
 	rdb.AddHook(&seen)
-	if _, err := goredis.New(rdb).Run(t.Context(), storetestenv.Echo, nil, []string{"x"}); err != nil {
+	if _, err := goredis.New(rdb).Run(t.Context(), adaptertest.Echo, nil, []string{"x"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(seen.list, " "); got != "evalsha eval" {
@@ -129,11 +129,11 @@ func TestTheClientStaysAsItWas(t *testing.T) {
 }
 
 func TestSilentSubscriptionIsReplaced(t *testing.T) {
-	server := redistest.Start(t, storetestenv.Free)
+	server := redistest.Start(t, adaptertest.Free)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s, _ := open(t, proxy.Addr(), nil)
 	s.SetSilence(250 * time.Millisecond)
-	rec, _ := storetestenv.Listen(t, s, "channel")
+	rec, _ := adaptertest.Listen(t, s, "channel")
 
 	// An idle connection that answers stays.
 	proxy.Await(t, redistest.Forwarded, "PING", 3)
@@ -146,9 +146,9 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	proxy.Await(t, redistest.Arrived, "HELLO", before+1)
 	proxy.Cut()
 	proxy.Pass()
-	storetestenv.Await(t, rec.Resumed)
+	adaptertest.Await(t, rec.Resumed)
 	server.Do(t, "PUBLISH", "channel", "hello")
-	if got := storetestenv.Await(t, rec.Messages); got != "hello" {
+	if got := adaptertest.Await(t, rec.Messages); got != "hello" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
-	"github.com/holdfast-go/holdfast/internal/storetestenv"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
+	"github.com/holdfast-go/holdfast/store/internal/adaptertest"
 )
 
 // refusedAddr is an address without a listener.
@@ -72,7 +72,7 @@ func TestNotSentIsReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
-			_, err := goredis.New(c.rdb).Run(ctx, storetestenv.Echo, nil, []string{"x"})
+			_, err := goredis.New(c.rdb).Run(ctx, adaptertest.Echo, nil, []string{"x"})
 			var refusal *store.ServerError
 			if c.code != "" {
 				if !errors.As(err, &refusal) || refusal.Code != c.code {
@@ -125,13 +125,13 @@ func TestAWrittenRequestIsNotReportedAsNotSent(t *testing.T) {
 	proxy := redistest.NewProxy(t, s.Addr())
 	rdb := dialling(t, &redis.Options{Addr: proxy.Addr(), MaxRetries: -1})
 	st := goredis.New(rdb)
-	if _, err := st.Run(t.Context(), storetestenv.Echo, nil, []string{"x"}); err != nil {
+	if _, err := st.Run(t.Context(), adaptertest.Echo, nil, []string{"x"}); err != nil {
 		t.Fatal(err)
 	}
 	proxy.BlackHole()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, err := st.Run(ctx, storetestenv.Echo, nil, []string{"x"})
+	_, err := st.Run(ctx, adaptertest.Echo, nil, []string{"x"})
 	if err == nil || errors.Is(err, store.ErrNotSent) {
 		t.Errorf("got %v", err)
 	}

@@ -28,8 +28,8 @@ const (
 	// reserveMoving is how long a connection of the reserve lives if the client follows a
 	// primary that moves.
 	reserveMoving = time.Second
-	// reserveRoom is for how long a pool that had room is not asked again.
-	reserveRoom = time.Millisecond
+	// reserveSpare is for how long a pool that had a spare connection is not asked again.
+	reserveSpare = time.Millisecond
 )
 
 // urgency says how a request gets its connection.
@@ -62,7 +62,7 @@ type reserve struct {
 	client         *redis.Client // the user's
 	followsPrimary bool          // it follows a primary
 	shared         atomic.Int32
-	roomAt         atomic.Int64 // when the client's pool was last seen with room, in ns since made
+	spareAt        atomic.Int64 // when the client's pool last had a spare connection, in ns since made
 	made           time.Time
 
 	mu      sync.Mutex // guards the fields below; no I/O while it is held
@@ -133,18 +133,19 @@ func (r *reserve) end() {
 	}
 }
 
-// full reports whether a request over the client's pool would have to wait. A pool that had
-// room within the last reserveRoom is taken to have some: to ask it costs two allocations. If it
-// has filled up since, the request waits as an ordinary one does, and its repetition does not.
+// full reports whether a request over the client's pool would have to wait. It asks the pool
+// at most once in reserveSpare while there is a spare connection, because that costs two
+// allocations. If the pool has filled up since, the request waits as an ordinary one does, and
+// its repetition does not.
 func (r *reserve) full() bool {
 	now := int64(time.Since(r.made))
-	if at := r.roomAt.Load(); at != 0 && now-at < int64(reserveRoom) {
+	if at := r.spareAt.Load(); at != 0 && now-at < int64(reserveSpare) {
 		return false
 	}
 	stats := r.client.PoolStats()
 	full := stats.IdleConns == 0 && int(stats.TotalConns) >= r.client.Options().PoolSize
 	if !full {
-		r.roomAt.Store(now)
+		r.spareAt.Store(now)
 	}
 	return full
 }

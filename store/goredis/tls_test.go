@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/storetestenv"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/internal/adaptertest"
 )
 
 // A certificate that the client does not trust is a definite refusal: nothing
@@ -23,7 +23,7 @@ func TestDistrustIsDefinite(t *testing.T) {
 		o.TLSConfig = &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
 		o.DialerRetries = 1
 	})
-	_, err := s.Run(t.Context(), storetestenv.Echo, nil, []string{"x"})
+	_, err := s.Run(t.Context(), adaptertest.Echo, nil, []string{"x"})
 	var refusal *store.ServerError
 	if !errors.As(err, &refusal) || refusal.Code != "TLS" || holdfast.Hint(err) == "" {
 		t.Errorf("Run: %v", err)

@@ -13,8 +13,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
-	"github.com/holdfast-go/holdfast/internal/storetestenv"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/internal/adaptertest"
 	holdfastrueidis "github.com/holdfast-go/holdfast/store/rueidis"
 )
 
@@ -39,7 +39,7 @@ func dialled(t *testing.T, dial func(ctx context.Context) (net.Conn, error)) *ho
 	}
 	t.Cleanup(rdb.Close)
 	st := holdfastrueidis.New(rdb)
-	if _, err := st.Run(t.Context(), storetestenv.Echo, nil, []string{"x"}); err != nil {
+	if _, err := st.Run(t.Context(), adaptertest.Echo, nil, []string{"x"}); err != nil {
 		t.Fatal(err)
 	}
 	proxy.Cut()
@@ -84,7 +84,7 @@ func TestNotSentIsReported(t *testing.T) {
 			redistest.Await(t, "the break is noticed", func() bool {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
-				_, err = st.Run(ctx, storetestenv.Echo, nil, []string{"x"})
+				_, err = st.Run(ctx, adaptertest.Echo, nil, []string{"x"})
 				return err != nil && !strings.Contains(err.Error(), "after") &&
 					!strings.Contains(err.Error(), "earlier")
 			})
@@ -108,9 +108,9 @@ func TestAClosedClientIsNamed(t *testing.T) {
 	}
 	st := holdfastrueidis.New(rdb)
 	rdb.Close()
-	_, _ = st.Run(t.Context(), storetestenv.Echo, nil, []string{"x"}) // the first request may have been under way
+	_, _ = st.Run(t.Context(), adaptertest.Echo, nil, []string{"x"}) // the first request may have been under way
 	var refusal *store.ServerError
-	_, err = st.Run(t.Context(), storetestenv.Echo, nil, []string{"x"})
+	_, err = st.Run(t.Context(), adaptertest.Echo, nil, []string{"x"})
 	if !errors.As(err, &refusal) || refusal.Code != "CLIENT" {
 		t.Errorf("got %v", err)
 	}

@@ -12,13 +12,13 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
-	"github.com/holdfast-go/holdfast/internal/storetestenv"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/internal/adaptertest"
 	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
 )
 
 // library is rueidis for the tests of every store.
-var library = storetestenv.Library{
+var library = adaptertest.Library{
 	Open:         opened,
 	OpenSentinel: openedSentinel,
 	OpenCluster:  openedCluster,
@@ -35,7 +35,7 @@ var library = storetestenv.Library{
 	ReplacesConnection: true,
 }
 
-func opened(t testing.TB, addr string, c storetestenv.Client) (store.Store, func() int) {
+func opened(t testing.TB, addr string, c adaptertest.Client) (store.Store, func() int) {
 	t.Helper()
 	s, _ := open(t, addr, func(o *rueidis.ClientOption) {
 		o.Username, o.Password = c.User, c.Password
@@ -114,20 +114,20 @@ func connect(t testing.TB, opts rueidis.ClientOption) rueidis.Client {
 // Requests share a connection, and one request's deadline breaks it. Another request must not
 // fail by that, and least of all as if its own deadline had passed.
 func TestAnothersDeadlineIsNotOurs(t *testing.T) {
-	proxy := redistest.NewProxy(t, redistest.Start(t, storetestenv.Free, caching).Addr())
+	proxy := redistest.NewProxy(t, redistest.Start(t, adaptertest.Free, caching).Addr())
 	s, _ := open(t, proxy.Addr(), nil)
 	proxy.DropReplies(1, "EVALSHA")
 	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	var both sync.WaitGroup
 	both.Go(func() {
-		if _, err := s.Run(short, storetestenv.Echo, nil, []string{"x"}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := s.Run(short, adaptertest.Echo, nil, []string{"x"}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the short one got %v", err)
 		}
 	})
 	both.Go(func() {
 		proxy.Await(t, redistest.Dropped, "EVALSHA", 1)
-		if got, err := s.Run(t.Context(), storetestenv.Echo, nil, []string{"y"}); got != "y" || err != nil {
+		if got, err := s.Run(t.Context(), adaptertest.Echo, nil, []string{"y"}); got != "y" || err != nil {
 			t.Errorf("the other got %q, %v", got, err)
 		}
 	})
@@ -137,7 +137,7 @@ func TestAnothersDeadlineIsNotOurs(t *testing.T) {
 // If no try succeeds, the error tells the end of another request's context from the end of
 // the caller's own.
 func TestAnothersDeadlineIsNotReportedAsOurs(t *testing.T) {
-	s, _ := open(t, redistest.Start(t, storetestenv.Free, caching).Addr(), nil)
+	s, _ := open(t, redistest.Start(t, adaptertest.Free, caching).Addr(), nil)
 	for _, end := range []error{context.DeadlineExceeded, context.Canceled} {
 		if err := s.Explain(t.Context(), end); err == nil || errors.Is(err, end) {
 			t.Errorf("while our context goes on: %v", err)
@@ -151,20 +151,20 @@ func TestAnothersDeadlineIsNotReportedAsOurs(t *testing.T) {
 }
 
 func TestSilentSubscriptionIsReplaced(t *testing.T) {
-	server := redistest.Start(t, storetestenv.Free, caching)
+	server := redistest.Start(t, adaptertest.Free, caching)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s, _ := open(t, proxy.Addr(), func(o *rueidis.ClientOption) {
 		o.Dialer.KeepAlive, o.ConnWriteTimeout = 20*time.Millisecond, 100*time.Millisecond
 	})
-	rec, _ := storetestenv.Listen(t, s, "channel")
+	rec, _ := adaptertest.Listen(t, s, "channel")
 	before := proxy.Count(redistest.Arrived, "HELLO")
 	proxy.BlackHole()
 	proxy.Await(t, redistest.Arrived, "HELLO", before+2) // one for requests, and one for this subscription
 	proxy.Cut()
 	proxy.Pass()
-	storetestenv.Await(t, rec.Resumed)
+	adaptertest.Await(t, rec.Resumed)
 	server.Do(t, "PUBLISH", "channel", "hello")
-	if got := storetestenv.Await(t, rec.Messages); got != "hello" {
+	if got := adaptertest.Await(t, rec.Messages); got != "hello" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -172,32 +172,32 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 // If an application uses the rest of the pool, a subscription still ends, and the others
 // continue.
 func TestStopWithAFullPool(t *testing.T) {
-	server := redistest.Start(t, storetestenv.Free, caching)
+	server := redistest.Start(t, adaptertest.Free, caching)
 	s, _ := open(t, server.Addr(), func(o *rueidis.ClientOption) { o.BlockingPoolSize = 1 })
-	other, _ := storetestenv.Listen(t, s, "other")
-	_, stop := storetestenv.Listen(t, s, "gone")
+	other, _ := adaptertest.Listen(t, s, "other")
+	_, stop := adaptertest.Listen(t, s, "gone")
 	stop()
 	redistest.Await(t, "the subscription has ended", func() bool {
 		return server.Do(t, "PUBLISH", "gone", "x") == int64(0)
 	})
-	storetestenv.Await(t, other.Resumed)
+	adaptertest.Await(t, other.Resumed)
 	server.Do(t, "PUBLISH", "other", "hello")
-	if got := storetestenv.Await(t, other.Messages); got != "hello" {
+	if got := adaptertest.Await(t, other.Messages); got != "hello" {
 		t.Errorf("got %q", got)
 	}
 }
 
 // While one of two subscriptions ends, the server still counts the other.
 func TestStopDoesNotInterruptTheOthers(t *testing.T) {
-	server := redistest.Start(t, storetestenv.Free, caching)
+	server := redistest.Start(t, adaptertest.Free, caching)
 	s, _ := open(t, server.Addr(), nil)
-	other := storetestenv.NewRecorder(100_000)
+	other := adaptertest.NewRecorder(100_000)
 	stopTheOther, err := s.Listen(t.Context(), "other", other.Listener())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(stopTheOther)
-	_, stop := storetestenv.Listen(t, s, "gone")
+	_, stop := adaptertest.Listen(t, s, "gone")
 	done := make(chan struct{})
 	go func() {
 		stop()
@@ -214,7 +214,7 @@ func TestStopDoesNotInterruptTheOthers(t *testing.T) {
 			t.Fatal("nobody hears")
 		}
 	}
-	storetestenv.Await(t, other.Resumed)
+	adaptertest.Await(t, other.Resumed)
 	server.Do(t, "PUBLISH", "other", "hello")
-	redistest.Await(t, "the other is heard", func() bool { return storetestenv.Await(t, other.Messages) == "hello" })
+	redistest.Await(t, "the other is heard", func() bool { return adaptertest.Await(t, other.Messages) == "hello" })
 }

@@ -13,15 +13,15 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
-	"github.com/holdfast-go/holdfast/internal/storetestenv"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/internal/adaptertest"
 	holdfastrueidis "github.com/holdfast-go/holdfast/store/rueidis"
 )
 
 // A certificate that the client does not trust is a definite refusal: nothing was sent.
 // rueidis connects when it is made, so the certificate becomes untrusted later.
 func TestDistrustIsDefinite(t *testing.T) {
-	server := redistest.Start(t, storetestenv.Free)
+	server := redistest.Start(t, adaptertest.Free)
 	foreign := httptest.NewTLSServer(nil)
 	t.Cleanup(foreign.Close)
 	var distrusted atomic.Bool
@@ -48,7 +48,7 @@ func TestDistrustIsDefinite(t *testing.T) {
 	proxy.Cut()
 	var refusal *store.ServerError
 	redistest.Await(t, "the connection is made anew", func() bool {
-		_, err := s.Run(t.Context(), storetestenv.Echo, nil, []string{"x"})
+		_, err := s.Run(t.Context(), adaptertest.Echo, nil, []string{"x"})
 		return errors.As(err, &refusal)
 	})
 	if refusal.Code != "TLS" || holdfast.Hint(refusal) == "" {

@@ -1,6 +1,6 @@
-// Package storetestenv has the tests that the stores for client libraries share. A store's
+// Package adaptertest has the tests that the stores for client libraries share. A store's
 // test describes its [Library], and runs them on real servers of every topology.
-package storetestenv
+package adaptertest
 
 import (
 	"context"

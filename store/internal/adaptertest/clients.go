@@ -1,4 +1,4 @@
-package storetestenv
+package adaptertest
 
 import (
 	"errors"
