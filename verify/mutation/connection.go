@@ -189,7 +189,7 @@ var inConnections = []mutant{{
 }, {
 	name: "goredis: what was not written is an unknown outcome",
 	file: "store/goredis/noretry.go",
-	old:  "\t\tif err != nil && !w.written {\n\t\t\treturn notWritten(err)\n\t\t}\n",
+	old:  "\t\tcase !w.written:\n\t\t\treturn notWritten(err)\n",
 	mut:  "",
 	by:   []check{goRedis},
 }, {
