@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -159,18 +160,20 @@ func (a *account) note(e event) (last bool) {
 	return false
 }
 
-// detectorCrash is in the output of a process that a defect of the race detector has ended.
-// A race has another message.
-const detectorCrash = "ThreadSanitizer: CHECK failed"
+// detectorCrash matches the output of a process that a defect of the race detector has ended:
+// its own check, or a violation in code that is not Go's, where no goroutine runs. A race has
+// another message, and so has a nil pointer in Go code.
+var detectorCrash = regexp.MustCompile(
+	`ThreadSanitizer: CHECK failed|SIGSEGV: segmentation violation\nPC=.*\n\ngoroutine 0 .*\[idle\]:\n\n`)
 
 // crashed reports whether no test has failed and the race detector has ended the process.
 func (a *account) crashed() bool {
-	found := strings.Contains(a.own.String(), detectorCrash)
+	found := detectorCrash.MatchString(a.own.String())
 	for _, t := range a.order {
 		if t.end == "fail" {
 			return false
 		}
-		found = found || strings.Contains(t.output.String(), detectorCrash)
+		found = found || detectorCrash.MatchString(t.output.String())
 	}
 	return found
 }

@@ -89,26 +89,36 @@ func TestWhatDidNotBuildOrEndIsToldAndFails(t *testing.T) {
 	}
 }
 
-// A crash of the race detector is no failure of a test, but a failed test beside it is one.
+// A crash of the race detector is no failure of a test, but a failed test beside it is one. So
+// is a nil pointer in Go code.
 func TestACrashOfTheRaceDetectorIsToldApart(t *testing.T) {
-	for end, broken := range map[string]bool{"pass": false, "fail": true} {
+	check := "ThreadSanitizer: CHECK failed: x.cpp:1 \"0 != 0\"\n"
+	outside := "SIGSEGV: segmentation violation\nPC=0x41c629 m=0 sigcode=1 addr=0x0\n\n" +
+		"goroutine 0 gp=0xabbe80 m=0 mp=0xabce80 [idle]:\n\ngoroutine 445 [running]:\n"
+	inside := strings.Replace(outside, "[idle]:\n", "[idle]:\nruntime.x()\n", 1)
+	ours := "panic: runtime error: invalid memory address\n[signal SIGSEGV: segmentation violation code=0x1]\n"
+	for _, c := range []struct {
+		end, text string
+		broken    bool
+	}{
+		{"pass", check, false}, {"pass", outside, false},
+		{"fail", check, true}, {"pass", ours, true}, {"pass", inside, true},
+	} {
 		var in, out strings.Builder
 		encoder := json.NewEncoder(&in)
-		for _, e := range []event{
-			{Action: end, Package: root, Test: "TestA"},
-			{Action: "run", Package: root, Test: "TestB"},
-			{Action: "output", Package: root, Test: "TestB", Output: detectorCrash + ": x.cpp:1 \"0 != 0\"\n"},
-			{Action: "output", Package: root, Output: "FAIL\t" + root + "\t0.2s\n"},
-			{Action: "fail", Package: root},
-		} {
+		events := []event{{Action: c.end, Package: root, Test: "TestA"}, {Action: "run", Package: root, Test: "TestB"}}
+		for line := range strings.Lines(c.text) {
+			events = append(events, event{Action: "output", Package: root, Test: "TestB", Output: line})
+		}
+		for _, e := range append(events, event{Action: "fail", Package: root}) {
 			if err := encoder.Encode(e); err != nil {
 				t.Fatal(err)
 			}
 		}
 		d := &digest{out: &out}
 		failed, crashed := d.read(strings.NewReader(in.String()))
-		if len(failed) > 0 != broken || len(crashed) > 0 == broken || !strings.Contains(out.String(), detectorCrash) {
-			t.Errorf("%s: failed %q, crashed %q, printed %q", end, failed, crashed, out.String())
+		if len(failed) > 0 != c.broken || len(crashed) > 0 == c.broken || !strings.Contains(out.String(), "TestB") {
+			t.Errorf("%s: failed %q, crashed %q, printed %q", c.text, failed, crashed, out.String())
 		}
 	}
 }
