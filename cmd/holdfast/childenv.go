@@ -48,7 +48,7 @@ func environment(base []string, g heldLock, passURL bool) []string {
 	drop := func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		switch name {
-		case "HOLDFAST_REDIS", "HOLDFAST_PASSWORD":
+		case "HOLDFAST_REDIS", "HOLDFAST_PASSWORD", "HOLDFAST_SENTINEL_PASSWORD":
 			return !passURL
 		case "HOLDFAST_EVENTS_FD": // the command does not inherit it
 			return true

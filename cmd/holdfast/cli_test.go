@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"slices"
@@ -62,14 +63,14 @@ func located(t *testing.T, args []string, env map[string]string) (*server, strin
 		t.Fatal(err)
 	}
 	lookup := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
-	if a.server.url == "" {
-		a.server.url = env["HOLDFAST_REDIS"] // as fromEnvironment does
+	if len(a.server.urls) == 0 {
+		a.server.urls.Set(env["HOLDFAST_REDIS"]) // as fromEnvironment does
 	}
-	options, s, err := a.locate(lookup)
+	s, err := a.locate(lookup)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, options.Password, said.String()
+	return s, s.targets[0].options.Password, said.String()
 }
 
 func TestTheServerIsFoundInOrder(t *testing.T) {
@@ -91,6 +92,21 @@ func TestTheServerIsFoundInOrder(t *testing.T) {
 			"redis://f:7", "q", "redis://f:7",
 		},
 		{[]string{"--redis", "unix:///run/redis.sock"}, nil, "unix:///run/redis.sock", "", "unix:///run/redis.sock"},
+		{[]string{"-u", "valkeys://h"}, nil, "rediss://h:6379", "", "rediss://h"},
+		{
+			nil, map[string]string{"HOLDFAST_REDIS": "rediss+sentinel://u:p,@a,b:7/first/3"},
+			"rediss+sentinel://a:26379,b:7/first/3", "p,", "rediss+sentinel://u@a,b:7/first/3",
+		},
+		{
+			[]string{"-u", "redis+cluster://[::1],b:7"}, map[string]string{"HOLDFAST_PASSWORD": "q"},
+			"redis+cluster://[::1]:6379,b:7", "q", "redis+cluster://[::1],b:7",
+		},
+		{
+			nil, map[string]string{"HOLDFAST_REDIS": "redis://:p@a b:1  redis://c"},
+			"redis://a:6379 redis://b:1 redis://c:6379", "p", "redis://a redis://b:1 redis://c",
+		},
+		{[]string{"-u", "a", "-u", "b", "-u", "c"}, nil,
+			"redis://a:6379 redis://b:6379 redis://c:6379", "", "redis://a redis://b redis://c"},
 	} {
 		s, word, said := located(t, c.args, c.env)
 		if s.address != c.address || word != c.word || s.public != c.public || said != "" {
@@ -100,6 +116,28 @@ func TestTheServerIsFoundInOrder(t *testing.T) {
 	if _, word, said := located(t, []string{"-u", "redis://:s3cret@h"}, nil); word != "s3cret" ||
 		!strings.Contains(said, "every user of this machine can read") || strings.Contains(said, word) {
 		t.Errorf("a password on the command line: %q, said %q", word, said)
+	}
+}
+
+func TestWhatIsNoServerIsRefused(t *testing.T) {
+	for urls, want := range map[string]string{
+		"redis://a redis://b":                              "names 2 servers",
+		"redis://a,b":                                      "several hosts need the form",
+		"redis+sentinel://a,b":                             "the primary's name is missing",
+		"redis+cluster://a/3":                              "no database but 0",
+		"redis+ring://a":                                   "no form of URL",
+		"redis://a redis://b redis+sentinel://c/n":         "independent primaries",
+		"redis://a redis://b redis+cluster://:s3cret@c::9": "independent primaries",
+		"http://:s3cret@a":                                 "not a valid URL",
+	} {
+		a := &app{say: &printer{w: io.Discard}}
+		_ = newRoot(a)
+		a.server.urls.Set(urls)
+		_, err := a.locate(func(string) (string, bool) { return "", false })
+		if err == nil || !strings.Contains(err.Error(), want) || codeOf(err) != codeUsage || hintOf(err) == "" ||
+			strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", urls, err)
+		}
 	}
 }
 

@@ -18,9 +18,20 @@ without a value, write 1 or true. A flag on the command line wins.
 holdfast uses the first server that is set:
   --redis URL, HOLDFAST_REDIS, REDIS_URL, redis://127.0.0.1:6379
 
+A URL is one of:
+  redis://[USER@]HOST[:PORT][/DB]           one server, or a node of a Cluster
+  rediss://…                                the same with TLS; also before + below
+  unix://PATH                               a server's socket
+  redis+sentinel://HOST[:PORT],…/NAME[/DB]  the primary that Sentinels know by this name
+  redis+cluster://HOST[:PORT],…             a Cluster, by several of its nodes
+Three or five independent servers are a quorum (Redlock): write --redis for each, or put
+all URLs into the variable, with spaces between them. Every process names the same
+servers in the same order.
+
 The password is in the URL of one of those variables, in the file of --password-file
 (HOLDFAST_PASSWORD_FILE), or in HOLDFAST_PASSWORD. Every user of a machine can read
-its command lines. So holdfast accepts a password in --redis, but prints a warning.
+its command lines. So holdfast accepts a password in --redis, but prints a warning. The Sentinels' password
+is in the file of --sentinel-password-file, or in HOLDFAST_SENTINEL_PASSWORD.
 
 A command under holdfast run finds these variables:
   HOLDFAST_LOCK_HELD         true
@@ -34,8 +45,8 @@ A command under holdfast run finds these variables:
   HOLDFAST_LOCK_CHAIN        the locks held around the command. With it, a run inside a
                              run of the same lock fails, instead of waiting for itself
   HOLDFAST_REDIS             the server's URL without its password, for a holdfast inside
-holdfast removes HOLDFAST_PASSWORD. With --pass-url, it leaves both variables as they
-are. REDIS_URL belongs to the command: holdfast passes it on as it is, with a password.`
+holdfast removes HOLDFAST_PASSWORD and HOLDFAST_SENTINEL_PASSWORD. With --pass-url, it
+leaves these variables as they are. REDIS_URL belongs to the command: holdfast passes it on as it is, with a password.`
 
 // envName is the variable that sets a flag.
 func envName(flag string) string {

@@ -68,8 +68,8 @@ func FuzzAddresses(f *testing.F) {
 		var said strings.Builder
 		a := &app{say: &printer{w: &said, level: levelVerbose}}
 		_ = newRoot(a)
-		a.server.url = text
-		_, s, err := a.locate(func(string) (string, bool) { return "", false })
+		a.server.urls = urls{text}
+		s, err := a.locate(func(string) (string, bool) { return "", false })
 		if err != nil {
 			said.WriteString(err.Error())
 		}

@@ -48,6 +48,7 @@ func setup(env *testscript.Env) error {
 // commands are the words that scripts have besides those of testscript.
 var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"server":        serverCmd,
+	"servers":       serversCmd,
 	"proxy":         proxyCmd,
 	"fault":         faultCmd,
 	"redis":         redisCmd,
@@ -77,6 +78,36 @@ func serverCmd(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	w.server = redistest.Start(w.t, options...)
 	ts.Setenv("HOLDFAST_REDIS", scheme()+w.server.Addr())
+	ts.Setenv("ADDR", w.server.Addr())
+	ts.Setenv("SSL_CERT_FILE", w.server.CAFile())
+}
+
+// serversCmd: servers quorum|cluster|sentinel starts several servers and names them in
+// HOLDFAST_REDIS. Faults meet the first one.
+func serversCmd(ts *testscript.TestScript, _ bool, args []string) {
+	w := worldOf(ts)
+	options := []redistest.Option{redistest.Tenant(defaultPrefix)}
+	var url string
+	switch args[0] {
+	case "quorum":
+		all := redistest.Primaries(w.t, 3, options...)
+		w.server = all[0]
+		for _, s := range all {
+			url += " " + scheme() + s.Addr()
+		}
+	case "cluster":
+		c := redistest.StartCluster(w.t, options...)
+		w.server = c.Nodes[0]
+		url = scheme() + c.Nodes[1].Addr()
+		ts.Setenv("SEEDS", strings.TrimSuffix(scheme(), "://")+"+cluster://"+strings.Join(c.Addrs(), ","))
+	case "sentinel":
+		s := redistest.StartSentinel(w.t, options...)
+		w.server = s.Servers[0]
+		url = strings.TrimSuffix(scheme(), "://") + "+sentinel://" + strings.Join(s.Addrs(), ",") + "/" + redistest.SentinelName
+	default:
+		ts.Fatalf("no servers %q", args[0])
+	}
+	ts.Setenv("HOLDFAST_REDIS", url)
 	ts.Setenv("ADDR", w.server.Addr())
 	ts.Setenv("SSL_CERT_FILE", w.server.CAFile())
 }

@@ -12,11 +12,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
-	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
@@ -25,51 +26,108 @@ const (
 	defaultPrefix = "holdfast"
 )
 
-// serverFlags say where the server is.
+// serverFlags say where the servers are.
 type serverFlags struct {
-	url          string
-	urlFlag      *pflag.Flag
-	passwordFile string
-	prefix       string
+	urls                      urls
+	urlFlag                   *pflag.Flag
+	passwordFile              string
+	sentinelUser              string
+	sentinelFile              string
+	caFile, certFile, keyFile string
+	prefix                    string
+	maxTTL                    span
+}
+
+// urls is the value of --redis: one URL for each time that the flag was written. In the
+// environment, spaces are between them.
+type urls []string
+
+func (u *urls) String() string { return strings.Join(*u, " ") }
+func (u *urls) Type() string   { return "URL" }
+func (u *urls) Set(text string) error {
+	*u = append(*u, strings.Fields(text)...)
+	return nil
 }
 
 func (s *serverFlags) add(flags *pflag.FlagSet) {
-	flags.StringVarP(&s.url, "redis", "u", "", "the server (default: HOLDFAST_REDIS, REDIS_URL, "+defaultURL+")")
+	s.maxTTL = span(time.Minute)
+	flags.VarP(&s.urls, "redis", "u", "the server; write it 3 or 5 times for a quorum (default: HOLDFAST_REDIS, "+
+		"REDIS_URL, "+defaultURL+")")
 	flags.StringVar(&s.passwordFile, "password-file", "",
 		"file with the server's password (default: HOLDFAST_PASSWORD)")
+	flags.StringVar(&s.sentinelUser, "sentinel-user", "", "user of the Sentinels")
+	flags.StringVar(&s.sentinelFile, "sentinel-password-file", "",
+		"file with the Sentinels' password (default: HOLDFAST_SENTINEL_PASSWORD)")
+	flags.StringVar(&s.caFile, "cacert", "", "certificates that sign the server's (default: the system's)")
+	flags.StringVar(&s.certFile, "cert", "", "client certificate for the server")
+	flags.StringVar(&s.keyFile, "key", "", "key of the client certificate")
 	flags.StringVar(&s.prefix, "prefix", defaultPrefix, "prefix of every key on the server")
-	for name, value := range map[string]string{"redis": "URL", "password-file": "FILE", "prefix": "TEXT"} {
-		flags.Lookup(name).Value = named{flags.Lookup(name).Value, value}
-	}
+	flags.Var(&s.maxTTL, "quorum-max-ttl", "longest TTL on a quorum; the same for all of its clients")
+	rename(flags, map[string]string{
+		"password-file": "FILE", "sentinel-user": "USER", "sentinel-password-file": "FILE",
+		"cacert": "FILE", "cert": "FILE", "key": "FILE", "prefix": "TEXT",
+	})
 	s.urlFlag = flags.Lookup("redis")
 }
 
-// server is where the locks are.
+// server is where the locks are: one server, what Sentinels or a Cluster name, or a quorum.
 type server struct {
 	client  *holdfast.Client
-	rdb     *redis.Client
-	address string // without user and password
-	prefix  string
-	byHand  bool   // the user named it
-	full    string // the URL with the password, wherever that came from
-	public  string // what a holdfast inside a command is told: the URL without its password
+	nodes   []node // more than one in a quorum
+	quorum  *quorum.Store
+	targets []*target
+	// sentinel is the login at the Sentinels.
+	sentinel *redis.Options
+	address  string // without user and password
+	prefix   string
+	byHand   bool   // the user named it
+	full     string // the URL with the password, wherever that came from; empty for a quorum
+	public   string // what a holdfast inside a command is told: the URLs without their passwords
 }
 
-// open makes a client. It does no I/O but reading the password.
+// node is one server, one set of replicas or one Cluster.
+type node struct {
+	address string // without user and password
+	rdb     redis.UniversalClient
+}
+
+// open makes a client. It does no I/O but reading the password, and the question to one
+// server whether it belongs to a Cluster.
 func (a *app) open(cfg holdfast.Config) (*server, error) {
-	options, s, err := a.locate(os.LookupEnv)
+	s, err := a.locate(os.LookupEnv)
 	if err != nil {
 		return nil, err
+	}
+	if s.sentinel, err = a.sentinel(os.LookupEnv); err != nil {
+		return nil, err
+	}
+	if maxTTL := time.Duration(a.server.maxTTL); len(s.targets) > 1 && cfg.TTL > maxTTL {
+		return nil, usageError(
+			fmt.Sprintf("--ttl %v is longer than a quorum allows (--quorum-max-ttl %v)", cfg.TTL, maxTTL),
+			"write a shorter --ttl, or raise --quorum-max-ttl in every process that uses this quorum")
 	}
 	// The client library's messages would break the rules of output. Its errors arrive
 	// as errors.
 	logging.Disable()
 	cfg.Prefix = a.server.prefix
-	s.rdb = redis.NewClient(options)
-	s.client, err = holdfast.New(goredis.New(s.rdb), cfg)
-	if err != nil {
-		s.rdb.Close() //nolint:errcheck // it has no connection yet
-		return nil, err
+	var stores []store.Store
+	for _, t := range s.targets {
+		rdb := t.single()
+		if len(s.targets) == 1 {
+			rdb = t.client(context.Background(), s.sentinel)
+		}
+		s.nodes = append(s.nodes, node{t.address(), rdb})
+		stores = append(stores, goredis.New(rdb))
+	}
+	where := stores[0]
+	if len(stores) > 1 {
+		if s.quorum, err = quorum.New(stores, quorum.Config{MaxTTL: time.Duration(a.server.maxTTL)}); err != nil {
+			return nil, errors.Join(err, s.closeNodes())
+		}
+		where = s.quorum
+	}
+	if s.client, err = holdfast.New(where, cfg); err != nil {
+		return nil, errors.Join(err, s.closeNodes())
 	}
 	return s, nil
 }
@@ -77,140 +135,127 @@ func (a *app) open(cfg holdfast.Config) (*server, error) {
 // close releases everything and leaves the wait queue, as far as ctx allows.
 func (s *server) close(ctx context.Context) {
 	s.client.Close(ctx) //nolint:errcheck // what was held was released before, or is lost
-	s.rdb.Close()       //nolint:errcheck // the process ends
+	s.closeNodes()      //nolint:errcheck // the process ends
 }
 
-// locate reads the server's address and password from flags, environment and
-// file.
-func (a *app) locate(lookup func(string) (string, bool)) (*redis.Options, *server, error) {
-	text, source := a.server.url, "--redis"
+// closeNodes closes the connections.
+func (s *server) closeNodes() error {
+	if s.quorum != nil {
+		s.quorum.Close()
+	}
+	var errs []error
+	for _, n := range s.nodes {
+		errs = append(errs, n.rdb.Close())
+	}
+	return errors.Join(errs...)
+}
+
+const urlHint = "write redis://HOST:PORT/DB, rediss://HOST:PORT for TLS, unix://PATH, " +
+	"redis+sentinel://HOST:PORT,HOST:PORT/NAME or redis+cluster://HOST:PORT,HOST:PORT; " +
+	"for a quorum, write --redis once for each server"
+
+// locate reads the servers' addresses and passwords from flags, environment and files.
+func (a *app) locate(lookup func(string) (string, bool)) (*server, error) {
+	texts, source := a.server.urls, "--redis"
 	// The environment sets flags, too, but other users cannot read it.
 	onCommandLine := a.server.onCommandLine(lookup)
-	if text == "" {
-		text, _ = lookup("REDIS_URL")
-		source = "REDIS_URL"
+	if len(texts) == 0 {
+		text, _ := lookup("REDIS_URL")
+		texts, source = strings.Fields(text), "REDIS_URL"
 	} else if !onCommandLine {
 		source = "HOLDFAST_REDIS"
 	}
-	s := &server{prefix: a.server.prefix, byHand: text != ""}
-	if text == "" {
-		text = defaultURL
+	s := &server{prefix: a.server.prefix, byHand: len(texts) > 0}
+	if len(texts) == 0 {
+		texts = urls{defaultURL}
 	}
-	options, err := parseServer(text)
+	if len(texts)%2 == 0 {
+		return nil, usageError(
+			fmt.Sprintf("%s names %d servers: a quorum has 3, 5 or another odd number", source, len(texts)),
+			"name one more server, or one less: an even one adds no safety")
+	}
+	var addresses, public []string
+	for _, text := range texts {
+		t, err := a.target(text, source, onCommandLine, lookup)
+		if err != nil {
+			return nil, err
+		}
+		if len(texts) > 1 && t.topology != oneServer {
+			return nil, usageError(source+": the servers of a quorum are independent primaries, not "+t.parts.scheme,
+				"write redis://HOST:PORT for each of them")
+		}
+		s.targets = append(s.targets, t)
+		addresses, public = append(addresses, t.address()), append(public, t.parts.withoutPassword())
+	}
+	s.address = strings.Join(addresses, " ")
+	if len(texts) == 1 {
+		s.full = withPassword(s.targets[0])
+	}
+	if source != "REDIS_URL" {
+		s.public = strings.Join(public, " ")
+	}
+	return s, nil
+}
+
+// target reads one URL and its password.
+func (a *app) target(text, source string, onCommandLine bool, lookup func(string) (string, bool)) (*target, error) {
+	t, err := parseTarget(text)
 	if err != nil {
-		return nil, nil, usageError(fmt.Sprintf("%s: %v", source, err),
-			"write redis://HOST:PORT/DB, rediss://HOST:PORT for TLS, or unix://PATH")
+		return nil, usageError(fmt.Sprintf("%s: %v", source, err), urlHint)
 	}
-	if options.Password != "" && onCommandLine {
+	if t.options.Password != "" && onCommandLine {
 		a.say.warnf("put the URL into HOLDFAST_REDIS, or the password into a file for --password-file",
 			"every user of this machine can read the password in %s while holdfast runs", source)
 	}
-	if err := a.password(options, lookup); err != nil {
-		return nil, nil, err
+	if err := a.password(t.options, lookup); err != nil {
+		return nil, err
 	}
-	s.address, s.full = address(options), withPassword(text, options)
-	if source != "REDIS_URL" {
-		s.public = withoutPassword(text)
-	}
-	return options, s, nil
+	return t, t.trust(&a.server)
 }
 
 // onCommandLine says whether the flag was written, and not set by the environment.
 func (s *serverFlags) onCommandLine(lookup func(string) (string, bool)) bool {
 	value, _ := lookup(envName("redis"))
-	return s.urlFlag.Changed && value != s.url
+	return s.urlFlag.Changed && strings.Join(strings.Fields(value), " ") != s.urls.String()
 }
 
 // withPassword is a URL with the password that was found for it.
-func withPassword(text string, o *redis.Options) string {
-	if !strings.Contains(text, "://") {
-		text = "redis://" + text
+func withPassword(t *target) string {
+	parts := t.parts
+	if t.options.Password != "" {
+		parts.user = url.UserPassword(t.options.Username, t.options.Password).String()
 	}
-	u, err := url.Parse(text)
-	if err == nil && o.Password != "" {
-		u.User = url.UserPassword(o.Username, o.Password)
-	}
-	if err != nil {
-		return text
-	}
-	return u.String()
-}
-
-// parseServer reads a URL, or a bare HOST:PORT. Its error does not repeat the
-// URL: there may be a password in it.
-func parseServer(text string) (*redis.Options, error) {
-	if !strings.Contains(text, "://") {
-		text = "redis://" + text
-	}
-	options, err := redis.ParseURL(text)
-	if err != nil {
-		if bad, ok := errors.AsType[*url.Error](err); ok {
-			err = bad.Err
-		}
-		why := strings.TrimPrefix(err.Error(), "redis: ")
-		if u, parseErr := url.Parse(text); parseErr != nil || u.User != nil {
-			why = "not a valid URL"
-		}
-		return nil, errors.New(why)
-	}
-	options.DialTimeout = 3 * time.Second
-	options.DialerRetries = 1
-	// The name is for operators who read CLIENT LIST. ClientName would fail if the user
-	// may not set it; this does not.
-	options.OnConnect = func(ctx context.Context, conn *redis.Conn) error {
-		_ = conn.ClientSetName(ctx, "holdfast").Err()
-		return nil
-	}
-	// It would look up the host's addresses, and ask for notifications that only a
-	// managed service sends.
-	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return options, nil
+	return parts.String()
 }
 
 // password sets the password if the URL has none. The user named a password file
 // explicitly, so that wins over the URL.
 func (a *app) password(options *redis.Options, lookup func(string) (string, bool)) error {
-	if file := a.server.passwordFile; file != "" {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			return usageError(fmt.Sprintf("--password-file: %v", err),
-				"name a file that holds the password and nothing else")
-		}
-		options.Password = strings.TrimRight(string(b), "\r\n")
-	} else if options.Password == "" {
-		options.Password, _ = lookup("HOLDFAST_PASSWORD")
+	if a.server.passwordFile == "" && options.Password != "" {
+		return nil
 	}
-	return nil
+	var err error
+	options.Password, err = secret("--password-file", a.server.passwordFile, "HOLDFAST_PASSWORD", lookup)
+	return err
 }
 
-// address is the server's URL without what is secret.
-func address(o *redis.Options) string {
-	if o.Network == "unix" {
-		return "unix://" + o.Addr
-	}
-	scheme := "redis://"
-	if o.TLSConfig != nil {
-		scheme = "rediss://"
-	}
-	if o.DB != 0 {
-		return fmt.Sprintf("%s%s/%d", scheme, o.Addr, o.DB)
-	}
-	return scheme + o.Addr
+// sentinel is the login at the Sentinels.
+func (a *app) sentinel(lookup func(string) (string, bool)) (*redis.Options, error) {
+	password, err := secret("--sentinel-password-file", a.server.sentinelFile, "HOLDFAST_SENTINEL_PASSWORD", lookup)
+	return &redis.Options{Username: a.server.sentinelUser, Password: password}, err
 }
 
-// withoutPassword is a URL that everybody may see.
-func withoutPassword(text string) string {
-	if !strings.Contains(text, "://") {
-		text = "redis://" + text
+// secret reads a password from the file of a flag, or else from the environment.
+func secret(flag, file, variable string, lookup func(string) (string, bool)) (string, error) {
+	if file == "" {
+		password, _ := lookup(variable)
+		return password, nil
 	}
-	u, err := url.Parse(text)
+	b, err := os.ReadFile(file)
 	if err != nil {
-		return ""
+		return "", usageError(fmt.Sprintf("%s: %v", flag, err), "name a file that holds the password and nothing else")
 	}
-	if u.User != nil {
-		u.User = url.User(u.User.Username())
-	}
-	return u.String()
+	return strings.TrimRight(string(b), "\r\n"), nil
 }
 
 // explain adds the address to an error without an answer, and the tool's own hint where
@@ -228,7 +273,16 @@ func (s *server) explain(name string, err error) error {
 		key := wire.Key(s.prefix, name)
 		return &exitError{codeProtocol, fmt.Errorf("the key %s holds a value that is not a lock", key),
 			"use another name or another --prefix; holdfast has not changed the value"}
-	case codeOf(err) != codeUnreachable || errors.As(err, &refused):
+	}
+	if errors.Is(err, quorum.ErrUnsupported) {
+		return &exitError{codeUsage, err, "use one server, Sentinels or a Cluster for this kind of lock"}
+	}
+	if s.targets[0].topology == bySentinel && codeOf(err) != codeRefused {
+		if better := s.targets[0].explainSentinel(s.sentinel); better != nil {
+			return better
+		}
+	}
+	if codeOf(err) != codeUnreachable || errors.As(err, &refused) {
 		return err
 	}
 	hint := "check that the server runs at this address and that this machine can reach it; " +

@@ -194,7 +194,7 @@ func (v *verification) sum(w io.Writer) error {
 
 // servers decides between own servers and the user's.
 func (v *verification) servers() error {
-	_, s, err := v.locate(os.LookupEnv)
+	s, err := v.locate(os.LookupEnv)
 	if err != nil {
 		return err
 	}
@@ -204,6 +204,10 @@ func (v *verification) servers() error {
 			return usageError("--redis and --topology contradict each other: your server, or new ones", "leave one out")
 		}
 		return nil
+	}
+	if s.full == "" || s.targets[0].topology != oneServer {
+		return usageError("verify runs on one server of yours, or starts others by itself",
+			"name one server, or write --topology, as in --topology quorum")
 	}
 	v.opts.URL, v.opts.Prefix = s.full, v.server.prefix+":verify"
 	v.opts.Command += " --redis " + cmp.Or(s.public, s.address)

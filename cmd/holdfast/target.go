@@ -1,0 +1,297 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// topology says what is behind a URL.
+type topology int
+
+const (
+	oneServer topology = iota // or a Cluster, if the server says so
+	bySentinel
+	inCluster
+)
+
+// target is one value of --redis.
+type target struct {
+	parts    urlParts
+	topology topology
+	primary  string         // the name that Sentinels have for the primary
+	options  *redis.Options // of one server; a template for the others
+}
+
+// urlParts is a URL with several hosts, which net/url does not take.
+type urlParts struct {
+	scheme, user, hosts, path, query string
+}
+
+func splitURL(text string) urlParts {
+	if !strings.Contains(text, "://") {
+		text = "redis://" + text
+	}
+	var p urlParts
+	p.scheme, text, _ = strings.Cut(text, "://")
+	end := strings.IndexAny(text, "/?#")
+	if end < 0 {
+		end = len(text)
+	}
+	p.hosts, p.path = text[:end], text[end:]
+	if at := strings.LastIndexByte(p.hosts, '@'); at >= 0 {
+		p.user, p.hosts = p.hosts[:at], p.hosts[at+1:]
+	}
+	p.path, p.query, _ = strings.Cut(p.path, "?")
+	switch p.scheme {
+	case "valkey":
+		p.scheme = "redis"
+	case "valkeys":
+		p.scheme = "rediss"
+	}
+	return p
+}
+
+func (p urlParts) String() string {
+	text := p.scheme + "://"
+	if p.user != "" {
+		text += p.user + "@"
+	}
+	text += p.hosts + p.path
+	if p.query != "" {
+		text += "?" + p.query
+	}
+	return text
+}
+
+// withoutPassword is the URL as everybody may see it.
+func (p urlParts) withoutPassword() string {
+	p.user, _, _ = strings.Cut(p.user, ":")
+	return p.String()
+}
+
+// parseTarget reads a URL, or a bare HOST:PORT. Its error does not repeat the URL: there
+// may be a password in it.
+func parseTarget(text string) (*target, error) {
+	t := &target{parts: splitURL(text)}
+	single := t.parts
+	scheme, form, _ := strings.Cut(t.parts.scheme, "+")
+	switch form {
+	case "":
+		if strings.Contains(single.hosts, ",") {
+			return nil, errors.New("several hosts need the form redis+cluster:// or redis+sentinel://")
+		}
+	case "sentinel":
+		t.topology = bySentinel
+		t.primary, single.path, _ = strings.Cut(strings.TrimPrefix(single.path, "/"), "/")
+		if t.primary == "" {
+			return nil, errors.New("the primary's name is missing, as in redis+sentinel://HOST:26379/NAME")
+		}
+		if single.path != "" {
+			single.path = "/" + single.path // the database
+		}
+	case "cluster":
+		t.topology = inCluster
+		if strings.Trim(single.path, "/0") != "" {
+			return nil, errors.New("a Cluster has no database but 0")
+		}
+	default:
+		return nil, fmt.Errorf("%q is no form of URL", single.scheme)
+	}
+	single.scheme = scheme
+	single.hosts, _, _ = strings.Cut(single.hosts, ",")
+	options, err := redis.ParseURL(single.String())
+	if err != nil {
+		if bad, ok := errors.AsType[*url.Error](err); ok {
+			err = bad.Err
+		}
+		why := strings.TrimPrefix(err.Error(), "redis: ")
+		if u, parseErr := url.Parse(single.String()); parseErr != nil || u.User != nil {
+			why = "not a valid URL"
+		}
+		return nil, errors.New(why)
+	}
+	options.DialTimeout = 3 * time.Second
+	options.DialerRetries = 1
+	// It would look up the host's addresses, and ask for notifications that only a
+	// managed service sends.
+	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	t.options = options
+	return t, nil
+}
+
+// addrs are the hosts of the URL, each with a port.
+func (t *target) addrs() []string {
+	if t.topology == oneServer {
+		return []string{t.options.Addr}
+	}
+	port := "6379"
+	if t.topology == bySentinel {
+		port = "26379"
+	}
+	hosts := strings.Split(t.parts.hosts, ",")
+	for i, host := range hosts {
+		if colon := strings.LastIndexByte(host, ':'); colon < 0 || strings.HasSuffix(host, "]") {
+			hosts[i] = host + ":" + port
+		}
+	}
+	return hosts
+}
+
+// address is the URL without what is secret and without what says nothing.
+func (t *target) address() string {
+	o := t.options
+	if o.Network == "unix" {
+		return "unix://" + o.Addr
+	}
+	text := t.parts.scheme + "://" + strings.Join(t.addrs(), ",")
+	if t.topology == bySentinel {
+		text += "/" + t.primary
+	}
+	if o.DB != 0 {
+		text += fmt.Sprintf("/%d", o.DB)
+	}
+	return text
+}
+
+// trust sets the certificates that --cacert, --cert and --key name.
+func (t *target) trust(s *serverFlags) error {
+	if s.caFile == "" && s.certFile == "" && s.keyFile == "" {
+		return nil
+	}
+	if t.options.TLSConfig == nil {
+		return usageError("--cacert, --cert and --key are for TLS, and "+t.address()+" is without",
+			"write rediss:// in place of redis://")
+	}
+	if s.caFile != "" {
+		pem, err := os.ReadFile(s.caFile)
+		if err == nil {
+			t.options.TLSConfig.RootCAs = x509.NewCertPool()
+			if !t.options.TLSConfig.RootCAs.AppendCertsFromPEM(pem) {
+				err = fmt.Errorf("%s has no certificate", s.caFile)
+			}
+		}
+		if err != nil {
+			return usageError(fmt.Sprintf("--cacert: %v", err), "name a file with certificates in PEM form")
+		}
+	}
+	if s.certFile == "" && s.keyFile == "" {
+		return nil
+	}
+	pair, err := tls.LoadX509KeyPair(s.certFile, s.keyFile)
+	if err != nil {
+		return usageError(fmt.Sprintf("--cert and --key: %v", err), "name both files, in PEM form")
+	}
+	t.options.TLSConfig.Certificates = []tls.Certificate{pair}
+	return nil
+}
+
+// probeTimeout bounds the question whether a server belongs to a Cluster. If it gets no
+// answer, the tool goes on as for one server: a call that waits for a lock also waits for
+// the server.
+const probeTimeout = time.Second
+
+// client makes the client of the target.
+func (t *target) client(ctx context.Context, sentinel *redis.Options) redis.UniversalClient {
+	o := t.options
+	switch t.topology {
+	case bySentinel:
+		return redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: t.primary, SentinelAddrs: t.addrs(),
+			SentinelUsername: sentinel.Username, SentinelPassword: sentinel.Password,
+			Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
+			DialTimeout: o.DialTimeout, DialerRetries: o.DialerRetries, OnConnect: setName,
+		})
+	case inCluster:
+		return t.clusterClient()
+	}
+	var clustered atomic.Bool
+	options := *o
+	options.OnConnect = func(ctx context.Context, conn *redis.Conn) error {
+		pipe := conn.Pipeline()
+		name, hello := pipe.ClientSetName(ctx, clientName), pipe.Do(ctx, "HELLO")
+		_, _ = pipe.Exec(ctx)
+		_ = name.Err() // see setName
+		mode, _ := hello.Result()
+		if words, ok := mode.(map[any]any); ok && words["mode"] == "cluster" {
+			clustered.Store(true)
+		}
+		return nil
+	}
+	rdb := redis.NewClient(&options)
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	_ = rdb.Ping(ctx).Err() // whatever it says: the connection has told
+	if !clustered.Load() {
+		return rdb
+	}
+	rdb.Close() //nolint:errcheck // it was used for the question only
+	return t.clusterClient()
+}
+
+// explainSentinel asks the Sentinels why there is no answer. It returns nil if they name a
+// primary: then that one does not answer.
+func (t *target) explainSentinel(login *redis.Options) error {
+	refused, asked := "", strings.Join(t.addrs(), ", ")
+	for _, addr := range t.addrs() {
+		s := redis.NewSentinelClient(&redis.Options{
+			Addr: addr, Username: login.Username, Password: login.Password, TLSConfig: t.options.TLSConfig,
+			DialTimeout: probeTimeout, ReadTimeout: probeTimeout, MaxRetries: -1, DialerRetries: 1,
+			MaintNotificationsConfig: t.options.MaintNotificationsConfig,
+		})
+		err := s.GetMasterAddrByName(context.Background(), t.primary).Err()
+		s.Close() //nolint:errcheck // it was used for one question
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, redis.Nil):
+			return &exitError{codeUnreachable, fmt.Errorf("the Sentinels know no primary named %s", oneLine(t.primary)),
+				"SENTINEL MASTERS on a Sentinel lists the names"}
+		case strings.Contains(err.Error(), "unknown command"):
+			return &exitError{codeUnreachable, fmt.Errorf("no Sentinel at %s: a Redis server answers there", addr),
+				"name the Sentinels, usually at port 26379, or write redis://HOST:PORT for one server"}
+		case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"):
+			return &exitError{codeRefused, fmt.Errorf("the Sentinel at %s refuses the login", addr),
+				"set --sentinel-user, and HOLDFAST_SENTINEL_PASSWORD or --sentinel-password-file"}
+		}
+		refused = cause(err)
+	}
+	return &exitError{codeUnreachable, fmt.Errorf("no Sentinel answers at %s: %s", asked, refused),
+		"check that the Sentinels run at these addresses and that this machine can reach them"}
+}
+
+// single is the client of a server that belongs to a quorum.
+func (t *target) single() redis.UniversalClient {
+	options := *t.options
+	options.OnConnect = setName
+	return redis.NewClient(&options)
+}
+
+func (t *target) clusterClient() redis.UniversalClient {
+	o := t.options
+	return redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: t.addrs(), Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
+		DialTimeout: o.DialTimeout, DialerRetries: o.DialerRetries, OnConnect: setName,
+		MaintNotificationsConfig: o.MaintNotificationsConfig,
+	})
+}
+
+// clientName is for operators who read CLIENT LIST.
+const clientName = "holdfast"
+
+// setName names a connection. The option ClientName would fail if the user may not set it;
+// this does not.
+func setName(ctx context.Context, conn *redis.Conn) error {
+	_ = conn.ClientSetName(ctx, clientName).Err()
+	return nil
+}
