@@ -5,24 +5,33 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // Variables that a command finds.
 const (
-	envHeld  = "HOLDFAST_LOCK_HELD"
-	envLock  = "HOLDFAST_LOCK_NAME"
-	envChain = "HOLDFAST_LOCK_CHAIN"
+	envHeld    = "HOLDFAST_LOCK_HELD"
+	envLock    = "HOLDFAST_LOCK_NAME"
+	envChain   = "HOLDFAST_LOCK_CHAIN"
+	envToken   = "HOLDFAST_LOCK_TOKEN"
+	envPermits = "HOLDFAST_LOCK_PERMITS"
+	envLimit   = "HOLDFAST_LOCK_LIMIT"
+	envOwner   = "HOLDFAST_LOCK_OWNER"
 )
 
 // heldLock is what a command finds about its lock. The holder ID is not in it: with
 // that, a program can renew and release the lock.
 type heldLock struct {
-	name, key string
-	token     uint64
-	ttl       time.Duration
-	at        time.Time
-	chain     string
-	server    string // its URL without the password; empty: the command finds it by itself
+	names, keys    []string
+	tokens         []uint64
+	mode           string
+	permits, limit int // of a semaphore
+	owner          string
+	ttl            time.Duration
+	at             time.Time
+	chain          string
+	server         string // its URL without the password; empty: the command finds it by itself
 }
 
 // environment is the environment of a command. Our variables replace those of an outer
@@ -34,13 +43,19 @@ type heldLock struct {
 func environment(base []string, g heldLock, passURL bool) []string {
 	ours := []string{
 		envHeld + "=true",
-		envLock + "=" + g.name,
-		"HOLDFAST_LOCK_KEY=" + g.key,
-		fmt.Sprintf("HOLDFAST_LOCK_TOKEN=%d", g.token),
+		envLock + "=" + strings.Join(g.names, "\n"),
+		"HOLDFAST_LOCK_KEY=" + strings.Join(g.keys, "\n"),
+		envToken + "=" + strings.Join(g.tokenTexts(), "\n"),
 		fmt.Sprintf("HOLDFAST_LOCK_TTL_MS=%d", g.ttl.Milliseconds()),
-		"HOLDFAST_LOCK_MODE=exclusive",
+		"HOLDFAST_LOCK_MODE=" + g.mode,
 		"HOLDFAST_LOCK_ACQUIRED_AT=" + stamp(g.at),
 		envChain + "=" + g.chain,
+	}
+	if g.permits > 0 {
+		ours = append(ours, fmt.Sprintf(envPermits+"=%d", g.permits), fmt.Sprintf(envLimit+"=%d", g.limit))
+	}
+	if g.owner != "" {
+		ours = append(ours, envOwner+"="+g.owner)
 	}
 	if !passURL && g.server != "" {
 		ours = append(ours, "HOLDFAST_REDIS="+g.server)
@@ -52,15 +67,38 @@ func environment(base []string, g heldLock, passURL bool) []string {
 			return !passURL
 		case "HOLDFAST_EVENTS_FD": // the command does not inherit it
 			return true
+		case envPermits, envLimit, envOwner: // of an outer run
+			return true
 		}
 		return slices.ContainsFunc(ours, func(o string) bool { return strings.HasPrefix(o, name+"=") })
 	}
 	return append(slices.DeleteFunc(slices.Clone(base), drop), ours...)
 }
 
-// link names one lock on one server in a chain. Neither part has a space: the
-// key is encoded, and so is the address here.
-func link(address, key string) string { return strings.ReplaceAll(address, " ", "%20") + "#" + key }
+// tokenTexts are the tokens as texts.
+func (g heldLock) tokenTexts() []string {
+	texts := make([]string, len(g.tokens))
+	for i, token := range g.tokens {
+		texts[i] = wire.Number(token)
+	}
+	return texts
+}
 
-// within reports whether a chain has the lock already.
-func within(chain, link string) bool { return slices.Contains(strings.Fields(chain), link) }
+// link names one lock on one server in a chain, with the owner name under which it is held.
+// No part has a space: the key and the owner are encoded, and so is the address here.
+func link(address, key, owner string) string {
+	text := strings.ReplaceAll(address, " ", "%20") + "#" + key
+	if owner != "" {
+		text += "@" + wire.Owner(owner)
+	}
+	return text
+}
+
+// within reports whether a chain has the lock already, so that a run inside would wait for
+// the run around it. A run under the same owner name would not.
+func within(chain, address, key, owner string) bool {
+	plain, ours := link(address, key, ""), link(address, key, owner)
+	return slices.ContainsFunc(strings.Fields(chain), func(held string) bool {
+		return held == plain || strings.HasPrefix(held, plain+"@") && held != ours
+	})
+}

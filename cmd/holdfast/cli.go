@@ -46,7 +46,7 @@ func (f *logFormat) Set(s string) error {
 func execute(args []string) int {
 	a := &app{say: &printer{w: os.Stderr, level: levelNormal}, log: "text"}
 	root := newRoot(a)
-	root.SetArgs(args)
+	root.SetArgs(withDashes(root, args))
 	err := root.Execute()
 	if err != nil {
 		a.say.fail(err)

@@ -40,13 +40,20 @@ A command under holdfast run finds these variables:
   HOLDFAST_LOCK_TOKEN        the fencing token, which rises with every grant. A resource
                              that remembers the highest token can refuse late writes
   HOLDFAST_LOCK_TTL_MS       the TTL of the lease, in milliseconds
-  HOLDFAST_LOCK_MODE         exclusive
+  HOLDFAST_LOCK_MODE         exclusive, shared or permits
+  HOLDFAST_LOCK_PERMITS      with --permits: how many permits the command has
+  HOLDFAST_LOCK_LIMIT        with --permits: the limit of the semaphore
+  HOLDFAST_LOCK_OWNER        with --owner: the owner name
   HOLDFAST_LOCK_ACQUIRED_AT  the time of the grant: UTC, by this machine's clock
   HOLDFAST_LOCK_CHAIN        the locks held around the command. With it, a run inside a
                              run of the same lock fails, instead of waiting for itself
   HOLDFAST_REDIS             the server's URL without its password, for a holdfast inside
+With several locks, HOLDFAST_LOCK_NAME, _KEY and _TOKEN have one line for each lock, in
+the order of the command line.
+
 holdfast removes HOLDFAST_PASSWORD and HOLDFAST_SENTINEL_PASSWORD. With --pass-url, it
-leaves these variables as they are. REDIS_URL belongs to the command: holdfast passes it on as it is, with a password.`
+leaves these variables as they are. REDIS_URL belongs to the command: holdfast passes it
+on as it is, with a password.`
 
 // envName is the variable that sets a flag.
 func envName(flag string) string {
@@ -58,6 +65,7 @@ func envName(flag string) string {
 var alternatives = [][]string{
 	{"nonblock", "wait", "skip-if-held"},
 	{"quiet", "verbose"},
+	{"exclusive", "ex", "shared", "permits", "owner"},
 }
 
 // fromEnvironment sets the flags that the command line did not.

@@ -15,10 +15,12 @@ per line. Example:
 
   holdfast run --events-fd 3 nightly -- ./report.sh 3>events.jsonl
 
-Every object has "time" (UTC), "event" and "name" (the lock's). The events, in order:
+Every object has "time" (UTC), "event" and "name" (the lock's). With several locks,
+"name" is the first, and "names" lists all of them. The events, in order:
 
   waiting   another client holds the lock; "position" in the wait queue, an upper bound
-  acquired  "token" (a string: it may be too large for a JSON number), "waited_ms"
+  acquired  "token" (a string: it may be too large for a JSON number), "waited_ms";
+            with several locks also "tokens", in the order of the names
   started   "pid" of the command
   stopping  holdfast stops or kills the command; "signal", and "reason": lost or max-run
   exited    "code" of the command
@@ -31,31 +33,33 @@ change a type. The command does not inherit the file descriptor.`
 
 // event is one line on the events file descriptor.
 type event struct {
-	Time     string `json:"time"`
-	Event    string `json:"event"`
-	Name     string `json:"name"`
-	Position int    `json:"position,omitempty"`
-	Token    string `json:"token,omitempty"`
-	WaitedMS *int64 `json:"waited_ms,omitempty"`
-	PID      int    `json:"pid,omitempty"`
-	Signal   string `json:"signal,omitempty"`
-	Reason   string `json:"reason,omitempty"`
-	Code     *int   `json:"code,omitempty"`
-	HeldMS   *int64 `json:"held_ms,omitempty"`
+	Time     string   `json:"time"`
+	Event    string   `json:"event"`
+	Name     string   `json:"name"`
+	Names    []string `json:"names,omitempty"`
+	Position int      `json:"position,omitempty"`
+	Token    string   `json:"token,omitempty"`
+	Tokens   []string `json:"tokens,omitempty"`
+	WaitedMS *int64   `json:"waited_ms,omitempty"`
+	PID      int      `json:"pid,omitempty"`
+	Signal   string   `json:"signal,omitempty"`
+	Reason   string   `json:"reason,omitempty"`
+	Code     *int     `json:"code,omitempty"`
+	HeldMS   *int64   `json:"held_ms,omitempty"`
 }
 
 // events writes to the events file descriptor, if there is one.
 type events struct {
-	name string
+	names []string
 
 	mu   sync.Mutex // keeps lines whole
 	file *os.File
 }
 
 // openEvents checks fd before the run acquires the lock; 0 means no events.
-func openEvents(name string, fd int) (*events, error) {
+func openEvents(names []string, fd int) (*events, error) {
 	if fd == 0 {
-		return &events{name: name}, nil
+		return &events{names: names}, nil
 	}
 	if fd < 2 {
 		return nil, usageError(fmt.Sprintf("--events-fd %d: the events need a file descriptor of their own", fd),
@@ -66,7 +70,7 @@ func openEvents(name string, fd int) (*events, error) {
 			fmt.Sprintf("open it in the shell, as in %d>events.jsonl", fd))
 	}
 	proc.CloseOnExec(fd)
-	return &events{name: name, file: os.NewFile(uintptr(fd), "events")}, nil
+	return &events{names: names, file: os.NewFile(uintptr(fd), "events")}, nil
 }
 
 // emit writes one event. If the reader is gone, the run continues.
@@ -76,7 +80,10 @@ func (e *events) emit(ev event) {
 	if e.file == nil {
 		return
 	}
-	ev.Time, ev.Name = stamp(time.Now()), e.name
+	ev.Time, ev.Name = stamp(time.Now()), e.names[0]
+	if len(e.names) > 1 {
+		ev.Names = e.names
+	}
 	if b, err := json.Marshal(ev); err == nil {
 		e.file.Write(append(b, '\n')) //nolint:errcheck // see above
 	}

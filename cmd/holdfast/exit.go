@@ -45,7 +45,10 @@ type meaning struct {
 var meanings = []meaning{
 	{codeOK, "done", "run: the command exited with 0. status: the lock is free. demo, verify: nothing was broken."},
 	{codeFailed, "failed", "demo, verify: something was broken, or the run did not get to its end."},
-	{codeUsage, "usage", "A flag, a name or a value is wrong. Nothing was tried."},
+	{
+		codeUsage, "usage", "A flag, a name or a value is wrong, or is not the one that other clients use " +
+			"(--permits). No command was run.",
+	},
 	{codeUnreachable, "unreachable", "The server cannot be reached, or it cannot serve now."},
 	{codeInternal, "internal", "Internal error."},
 	{
@@ -166,7 +169,7 @@ func codeOf(err error) int {
 		return codeOf(unasked(err))
 	case errors.As(err, &server):
 		return codeOfReply(server.Code)
-	case errors.Is(err, holdfast.ErrInvalid):
+	case errors.Is(err, holdfast.ErrInvalid), errors.Is(err, holdfast.ErrLimit):
 		return codeUsage
 	case errors.Is(err, holdfast.ErrHeld), errors.Is(err, holdfast.ErrDeadlock):
 		return codeBusy

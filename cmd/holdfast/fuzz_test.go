@@ -17,7 +17,9 @@ func FuzzFlags(f *testing.F) {
 		"run a -- true", "run -n -w 5 a -- true", "run --wait=1h30m --ttl 500ms a -- x",
 		"run --wait", "run --wait=-1 a",
 		"run --ttl NaN a -- x", "run -E 300 a -- x", "run --nonblok a -- x", "run -s a -- x", "run --prefix {} a -- x",
-		"status --json a", "status", "statu a", "--redis redis://:secret@h:1/0 status a", "run a true", "-x", "--", "",
+		"status --json a", "status", "statu a", "--redis redis://:secret@h:1/0 status a",
+		"run a true", "run -n a true -n", "flock -s -w5 a true", "run a b -- true", "run --permits 3 --weight=2 a -- x",
+		"run -- -a b -- true", "-x", "--", "",
 		"run -- -a -- true", "run -nightly -- x", "status -vv", "run -w5x",
 		"run --url \x00 a -- x", "run --once-per 0 a -- x", "version --json", "help", "run --timeout 1e99 a -- x",
 	} {
@@ -32,7 +34,7 @@ func FuzzFlags(f *testing.F) {
 		was := os.Args
 		os.Args = append([]string{"holdfast"}, args...) // a hint looks there
 		defer func() { os.Args = was }()
-		root.SetArgs(args)
+		root.SetArgs(withDashes(root, args))
 		if err := root.Execute(); err != nil && (err.Error() == "" || codeOf(err) == 0) {
 			t.Errorf("%q: %v, exit code %d", line, err, codeOf(err))
 		}

@@ -14,10 +14,6 @@ import (
 
 // foreign are flags of other tools, with what to write here.
 var foreign = map[string]string{
-	"shared":   exclusiveOnly,
-	"s":        exclusiveOnly,
-	"permits":  exclusiveOnly,
-	"weight":   exclusiveOnly,
 	"priority": "leave it out: this version has no priorities; waiters get the lock in order of arrival",
 	"fair":     "leave it out: waiters always get the lock in order of arrival",
 	"close":    "leave it out: the command never inherits the lock",
@@ -29,14 +25,8 @@ var foreign = map[string]string{
 	"try":      "write -n, or --wait DUR to limit the wait",
 }
 
-const exclusiveOnly = "this version of the tool has exclusive locks only; " +
-	"the Go library has read-write locks and semaphores"
-
 // flagError turns an error of the flag parser into one that says what to write.
 func flagError(cmd *cobra.Command, err error) error {
-	if hint, ok := missingDashes(cmd, os.Args[1:]); ok {
-		return usageError("-- is missing between the lock's name and the command", hint)
-	}
 	var unknown *pflag.NotExistError
 	var value *pflag.InvalidValueError
 	var lacking *pflag.ValueRequiredError
@@ -161,34 +151,55 @@ func operands(cmd *cobra.Command, words []string) (at []int, strange int) {
 			at = append(at, i)
 			continue
 		}
-		name, _, inline := strings.Cut(strings.TrimLeft(word, "-"), "=")
-		flag := cmd.Flags().Lookup(name)
-		if !strings.HasPrefix(word, "--") {
-			flag = cmd.Flags().ShorthandLookup(word[len(word)-1:])
-		}
-		switch {
-		case flag == nil:
+		switch known, next := parsed(cmd.Flags(), word); {
+		case !known:
 			strange = min(strange, i)
-		case !inline && flag.NoOptDefVal == "":
+		case next:
 			i++
 		}
 	}
 	return at, strange
 }
 
-// missingDashes finds the first word of a command that stands before any --, and
-// answers the command line with -- put in.
-func missingDashes(cmd *cobra.Command, words []string) (hint string, ok bool) {
-	if cmd.Name() != "run" || slices.Contains(words, "--") {
-		return "", false
+// parsed reads one word of flags as the flag parser does: whether the command has all of
+// them, and whether the next word is the value of the last.
+func parsed(flags *pflag.FlagSet, word string) (known, next bool) {
+	if name, long := strings.CutPrefix(word, "--"); long {
+		name, _, inline := strings.Cut(name, "=")
+		flag := flags.Lookup(name)
+		return flag != nil, flag != nil && !inline && flag.NoOptDefVal == ""
 	}
-	// Operands are run, the name and the command. After the command's first word its
-	// own flags follow; a strange flag before that is another mistake.
+	for i := 1; i < len(word); i++ {
+		flag := flags.ShorthandLookup(word[i : i+1])
+		switch {
+		case flag == nil:
+			return false, false
+		case flag.NoOptDefVal == "" || strings.HasPrefix(word[i+1:], "="):
+			return true, i+1 == len(word)
+		}
+	}
+	return true, false
+}
+
+// wordsBefore is how many words stand before the command in the command lines that may be
+// written as those of flock(1) are: without --.
+var wordsBefore = map[string]int{"run": 2} // run itself, and the name
+
+// withDashes puts -- before the command if a command line has none. The flags after the
+// first word of the command are then the command's.
+func withDashes(root *cobra.Command, words []string) []string {
+	cmd, _, err := root.Find(words)
+	if err != nil || wordsBefore[cmd.Name()] == 0 || slices.Contains(words, "--") {
+		return words
+	}
+	cmd.InheritedFlags() // so that the command knows the flags of all commands
 	at, strange := operands(cmd, words)
-	if len(at) < 3 || strange < at[2] {
-		return "", false
+	n := wordsBefore[cmd.Name()]
+	// A strange flag before the command is a mistake, and the flag parser reports it.
+	if len(at) <= n || strange < at[n] {
+		return words
 	}
-	return "write holdfast " + quote(withoutSecrets(words[:at[2]])...) + " -- " + quote(words[at[2]:]...), true
+	return slices.Insert(slices.Clone(words), at[n], "--")
 }
 
 // mayBeName is the part of a hint for a command line that has no name, but has a word

@@ -30,13 +30,23 @@ sends the command a signal (--on-lost) before the lease can expire. If the comma
 goes on, holdfast kills it in time. The exit code is then 79. On Linux, the command
 is also killed if holdfast itself is killed.
 
+The lock is exclusive: one holder at a time. With --shared, several commands hold it
+together, but none beside an exclusive holder. With --permits N, it is a semaphore:
+commands hold up to N permits together, each as many as its --weight says. With several
+names before --, the command runs under all of these locks or none; this needs the --.
+With --owner NAME, several processes hold the lock together under one name: they do not
+wait for each other, and the lock is free when the last of them ends. --app is only the
+name that status shows.
+
 holdfast passes signals on to the command. If a signal ends holdfast while it waits,
 holdfast leaves the wait queue first. If standard input is not a terminal, the
 command has its own process group, and signals reach the whole group. On a terminal,
 the command is in holdfast's group, so that Ctrl-C and Ctrl-Z work as usual.
 
-If the lock's name begins with a dash, write -- before it too, after all flags:
-holdfast run -n -- -NAME -- COMMAND. This form is right for every name.
+With one lock, the -- may be left out, as with flock: the flags after the first word of
+the command are the command's. If the lock's name begins with a dash, write -- before it
+too, after all flags: holdfast run -n -- -NAME -- COMMAND. This form is right for every
+name and every command.
 
 DUR is a number of seconds, as in 2.5, or has a unit: 500ms, 5m, 1h30m.
 
@@ -46,6 +56,10 @@ const runExample = `  holdfast run nightly -- ./report.sh --full
   holdfast run -n nightly -- ./report.sh        if busy: exit with 75 at once
   holdfast run -w 30 nightly -- ./report.sh     if busy for 30 s: exit with 75
   holdfast run nightly -c 'dump | gzip > out'   through the shell
+  holdfast run --shared catalog -- ./read.sh    beside other readers
+  holdfast run --permits 3 api -- ./call.sh     at most three at a time
+  holdfast run orders stock -- ./move.sh        both locks, or none
+  holdfast flock -n nightly ./report.sh --full  as flock(1) is written
   holdfast run --skip-if-held --once-per 50m hourly -- ./report.sh
                                                 by cron on many machines: one run an hour
   holdfast run db -- sh -c 'migrate --token "$HOLDFAST_LOCK_TOKEN"'`
@@ -53,14 +67,15 @@ const runExample = `  holdfast run nightly -- ./report.sh --full
 func newRun(a *app) *cobra.Command {
 	o := &runOptions{}
 	cmd := &cobra.Command{
-		Use:     "run [flags] NAME -- COMMAND [ARG...]",
-		Aliases: []string{"lock", "exec"},
+		Use:     "run [flags] NAME... -- COMMAND [ARG...]",
+		Aliases: []string{"lock", "exec", "flock"},
 		Short:   "Run a command while holding a lock",
 		Long:    runLong + exitCodesText(),
 		Example: runExample,
 	}
 	flags := cmd.Flags()
 	waitFlags(flags, o)
+	o.kindFlags.add(flags)
 	leaseFlags(flags, o)
 	commandFlags(flags, o)
 	level := verbosity(a, flags)
@@ -102,7 +117,7 @@ type run struct {
 
 	path   string // of the command
 	server *server
-	lease  *holdfast.Lease
+	lease  lease
 	since  time.Duration // the time of the grant, by clock
 	kept   bool          // the lock is kept after our end
 	lost   bool          // the lease was lost
@@ -111,7 +126,7 @@ type run struct {
 
 // runRun runs a command while holding a lock.
 func runRun(a *app, o *runOptions) error {
-	ev, err := openEvents(o.name, o.eventsFD)
+	ev, err := openEvents(o.names, o.eventsFD)
 	if err != nil {
 		return err
 	}
@@ -152,13 +167,13 @@ func (r *run) carryOut(a *app) (code int, reason string, err error) {
 	sig, err := r.acquire()
 	switch {
 	case sig != nil:
-		r.say.infof("%v while waiting for %q: holdfast left the wait queue", sig, r.name)
+		r.say.infof("%v while waiting for %s: holdfast left the wait queue", sig, quoted(r.names))
 		return codeSignal + proc.Number(sig), "interrupted", nil
 	case errors.Is(err, holdfast.ErrHeld) && unasked(err) == nil:
 		r.showBusy(err)
 		return int(r.busyCode), "busy", nil
 	case err != nil:
-		return 0, "", r.server.explain(r.name, err)
+		return 0, "", r.server.explain(r.names[0], err)
 	}
 	code, reason, err = r.runCommand()
 	return r.release(code, reason), reason, err
@@ -219,18 +234,26 @@ func (r *run) logger() *slog.Logger {
 	return slog.New(logHandler{say: r.say})
 }
 
-// nested refuses to wait for a lock that an outer run holds: that would never end.
+// nested refuses to wait for a lock that an outer run holds: that would never end. Between
+// readers, and with permits, it ends unless a third client waits in between.
 func (r *run) nested(prefix string) error {
-	key := wire.Key(prefix, r.name)
-	here := link(r.server.address, key)
 	chain := os.Getenv(envChain)
-	if within(chain, here) {
-		return &exitError{codeBusy,
-			fmt.Errorf("would deadlock: %q is held by the holdfast run around this one", r.name),
-			"run the inner command without holdfast, or use another lock name"}
+	h := heldLock{names: r.names, mode: r.mode(), owner: r.owner, ttl: time.Duration(r.ttl), server: r.server.public}
+	if r.permits > 0 {
+		h.permits, h.limit = r.weight, r.permits
 	}
-	r.held = heldLock{name: r.name, key: key, ttl: time.Duration(r.ttl), server: r.server.public,
-		chain: strings.TrimSpace(chain + " " + here)}
+	for _, name := range r.names {
+		key := wire.Key(prefix, name)
+		if within(os.Getenv(envChain), r.server.address, key, r.owner) {
+			return &exitError{codeBusy,
+				fmt.Errorf("would deadlock: %q is held by the holdfast run around this one", name),
+				"run the inner command without holdfast, or use another lock name"}
+		}
+		h.keys = append(h.keys, key)
+		chain += " " + link(r.server.address, key, r.owner)
+	}
+	h.chain = strings.TrimSpace(chain)
+	r.held = h
 	return nil
 }
 
@@ -244,7 +267,7 @@ func (r *run) acquire() (os.Signal, error) {
 			return sig, nil
 		}
 	}
-	options := []holdfast.MutexOption{}
+	options := []holdfast.Option{}
 	if r.limited {
 		options = append(options, holdfast.MaxWait(time.Duration(r.wait)))
 	}
@@ -255,12 +278,12 @@ func (r *run) acquire() (os.Signal, error) {
 	var err error
 	done := make(chan struct{})
 	go func() {
-		mutex := r.server.client.Mutex(r.name, options...)
-		r.lease, err = mutex.Lock(ctx)
-		if r.limited && time.Duration(r.wait) < closeTimeout && cutShort(err) {
+		get := r.acquirer(r.server.client, r.names, options)
+		r.lease, err = get(ctx, false)
+		if r.wait > 0 && time.Duration(r.wait) < closeTimeout && cutShort(err) {
 			// The limit may have been shorter than a request takes, which says nothing
 			// about the lock or the server. So try once, as -n does.
-			r.lease, err = mutex.TryLock(ctx)
+			r.lease, err = get(ctx, true)
 			if held, ok := errors.AsType[*holdfast.HeldError](err); ok {
 				held.Waited = clock.Now() - began
 			}
@@ -281,10 +304,21 @@ func (r *run) acquire() (os.Signal, error) {
 	if err := r.confirm(); err != nil {
 		return nil, err
 	}
-	r.since, r.held.at, r.held.token = clock.Now(), time.Now(), r.lease.Token()
-	r.say.infof("acquired %q in %v, token %d", r.name, (r.since - began).Round(time.Millisecond), r.held.token)
-	r.events.emit(event{Event: "acquired", Token: fmt.Sprint(r.held.token), WaitedMS: millis(r.since - began)})
+	r.begun(clock.Now() - began)
 	return nil, nil
+}
+
+// begun notes and reports that we hold the lock.
+func (r *run) begun(waited time.Duration) {
+	r.since, r.held.at, r.held.tokens = clock.Now(), time.Now(), tokensOf(r.lease, r.names)
+	tokens := r.held.tokenTexts()
+	r.say.infof("acquired %s in %v, token %s",
+		quoted(r.names), waited.Round(time.Millisecond), strings.Join(tokens, ", "))
+	ev := event{Event: "acquired", Token: tokens[0], WaitedMS: millis(waited)}
+	if len(tokens) > 1 {
+		ev.Tokens = tokens
+	}
+	r.events.emit(ev)
 }
 
 // confirm extends the lease to its TTL before the command begins. A pushed grant
@@ -292,10 +326,11 @@ func (r *run) acquire() (os.Signal, error) {
 // lease can expire. If the request gets no answer, the renewals repeat it.
 func (r *run) confirm() error {
 	ttl := time.Duration(r.ttl)
-	if r.noRenew || r.lease.Remaining() >= ttl/2 {
+	short, ok := r.lease.(extender)
+	if !ok || r.lease.Remaining() >= ttl/2 {
 		return nil
 	}
-	err := r.lease.Extend(context.Background(), ttl)
+	err := short.Extend(context.Background(), ttl)
 	if errors.Is(err, holdfast.ErrNotHeld) {
 		return err
 	}
@@ -306,6 +341,7 @@ func (r *run) confirm() error {
 // the holder: with --verbose at once, at a terminal after a moment.
 func (r *run) waitOn(ctx context.Context, done <-chan struct{}) os.Signal {
 	var late <-chan time.Time
+	wanted := r.names[0]
 	for {
 		select {
 		case <-done:
@@ -320,14 +356,15 @@ func (r *run) waitOn(ctx context.Context, done <-chan struct{}) os.Signal {
 				continue
 			}
 			r.events.emit(event{Event: "waiting", Position: e.Position})
+			wanted = e.Name
 			switch {
 			case r.say.level >= levelVerbose:
-				go r.showHolder(ctx, e.Position)
+				go r.showHolder(ctx, wanted, e.Position)
 			case r.say.level == levelNormal && term.IsTerminal(int(os.Stderr.Fd())):
 				late = time.After(showHolderAfter)
 			}
 		case <-late:
-			go r.showHolder(ctx, 0)
+			go r.showHolder(ctx, wanted, 0)
 		}
 	}
 }
@@ -341,13 +378,13 @@ func (r *run) sleep(d time.Duration) os.Signal {
 }
 
 // showHolder prints the holder of the lock that we wait for.
-func (r *run) showHolder(ctx context.Context, position int) {
-	text := fmt.Sprintf("waiting for %q", r.name)
+func (r *run) showHolder(ctx context.Context, name string, position int) {
+	text := fmt.Sprintf("waiting for %q", name)
 	if position > 0 {
 		text += fmt.Sprintf(", position %d", position)
 	}
-	if state, err := r.server.client.Inspect(ctx, r.name); err == nil && state.Held() {
-		text += ", held " + briefly(state.Holders[0])
+	if state, err := r.server.client.Inspect(ctx, name); err == nil && state.Held() {
+		text += ", held " + heldBy(state)
 	}
 	if ctx.Err() == nil {
 		r.say.noticef("", "%s", text)
@@ -356,7 +393,7 @@ func (r *run) showHolder(ctx context.Context, position int) {
 
 // showAway prints that we wait for the server.
 func (r *run) showAway(err error) {
-	why := r.server.explain(r.name, err)
+	why := r.server.explain(r.names[0], err)
 	r.say.warnf(hintOf(why), "%s; waiting for the server", plain(why))
 }
 
@@ -384,14 +421,18 @@ func (r *run) showBusy(err error) {
 	if r.say.level < levelNormal {
 		return
 	}
-	text := fmt.Sprintf("%q is held", r.name)
+	name := r.names[0]
+	held, ok := errors.AsType[*holdfast.HeldError](err)
+	if ok && held.Name != "" {
+		name = held.Name // one of several
+	}
+	text := fmt.Sprintf("%q is held", name)
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	if state, seen := r.server.client.Inspect(ctx, r.name); seen == nil && state.Held() {
-		text += " " + briefly(state.Holders[0])
+	if state, seen := r.server.client.Inspect(ctx, name); seen == nil && state.Held() {
+		text += " " + heldBy(state)
 	}
-	var held *holdfast.HeldError
-	if errors.As(err, &held) && held.Waited > 0 {
+	if ok && held.Waited > 0 {
 		text += fmt.Sprintf("; waited %v", held.Waited.Round(time.Millisecond))
 	}
 	r.say.noticef("", "%s", text)
@@ -447,18 +488,18 @@ func (r *run) release(code int, reason string) int {
 	switch {
 	case err == nil:
 		r.events.emit(event{Event: "released", HeldMS: millis(held)})
-		r.say.infof("released %q after %v", r.name, held.Round(time.Millisecond))
+		r.say.infof("released %s after %v", quoted(r.names), held.Round(time.Millisecond))
 		if keep > 0 {
-			r.say.infof("%q is kept locked for another %v", r.name, keep.Round(time.Millisecond))
+			r.say.infof("%s is kept locked for another %v", quoted(r.names), keep.Round(time.Millisecond))
 		}
 	case r.lost:
 		// The loss was printed before, and explains why the release fails.
 	case errors.Is(err, holdfast.ErrNotHeld), errors.Is(err, holdfast.ErrLost):
-		r.say.put("error", fmt.Sprintf("%q was no longer held when the command ended", r.name), hintOf(err))
+		r.say.put("error", lostName(err, r.names)+" was no longer held when the command ended", hintOf(err))
 		return int(r.lostCode)
 	default:
 		r.say.warnf("the lease expires by itself within "+time.Duration(r.ttl).String(),
-			"cannot release %q: %s", r.name, cause(err))
+			"cannot release %s: %s", quoted(r.names), cause(err))
 	}
 	return code
 }
@@ -467,9 +508,9 @@ func (r *run) release(code int, reason string) int {
 func (r *run) releaseOrKeep(keep time.Duration) error {
 	ctx, cancel := r.closing()
 	defer cancel()
-	if keep > 0 {
+	if later, ok := r.lease.(*holdfast.Lease); ok && keep > 0 {
 		r.kept = true
-		return r.lease.ReleaseAfter(ctx, keep)
+		return later.ReleaseAfter(ctx, keep)
 	}
-	return r.lease.Release(ctx)
+	return r.lease.(releaser).Release(ctx)
 }

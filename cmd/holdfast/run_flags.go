@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 const (
@@ -23,8 +23,9 @@ const (
 
 // runOptions are the flags of run.
 type runOptions struct {
-	name    string
+	names   []string
 	command []string
+	kindFlags
 
 	nonblock   bool
 	wait       span
@@ -57,11 +58,6 @@ func waitFlags(flags *pflag.FlagSet, o *runOptions) {
 	flags.BoolVarP(&o.nonblock, "nonblock", "n", false, "do not wait")
 	flags.VarP(&o.wait, "wait", "w", "wait at most DUR; 0 is the same as -n (also --timeout)")
 	flags.Lookup("wait").DefValue = ""
-	// flock has -x and -e for what every lock is here.
-	flags.BoolP("exclusive", "x", true, "exclusive lock, the only mode in this version")
-	flags.BoolP("ex", "e", true, "the same as -x")
-	flags.Lookup("exclusive").DefValue = "false"
-	flags.Lookup("ex").Hidden = true
 	flags.VarP(&o.busyCode, "conflict-exit-code", "E", "exit code if another client holds the lock")
 	flags.BoolVar(&o.skipIfHeld, "skip-if-held", false, "for cron: the same as -n -E 0 -q")
 	flags.Var(&o.splay, "splay", "wait a random time, at most DUR, before the first try")
@@ -110,8 +106,10 @@ func (o *runOptions) read(cmd *cobra.Command, args []string) error {
 		names, o.command = args[:dash], args[dash:]
 	}
 	// A name that begins with a dash has a -- of its own before it.
-	if dash == 0 && (len(args) > 1 && args[1] == "--" || len(args) == 1 && o.shell != "") {
-		names, o.command = args[:1], args[min(2, len(args)):]
+	if next := slices.Index(args, "--"); dash == 0 && next > 0 {
+		names, o.command = args[:next], args[next+1:]
+	} else if dash == 0 && o.shell != "" {
+		names, o.command = args, nil
 	}
 	const example = "write holdfast run NAME -- COMMAND, as in holdfast run nightly -- ./report.sh"
 	switch {
@@ -120,22 +118,40 @@ func (o *runOptions) read(cmd *cobra.Command, args []string) error {
 			"write holdfast run -- "+quote(args[0])+" -- "+cmp.Or(quote(args[1:]...), "COMMAND"))
 	case len(names) == 0:
 		return usageError("the lock's name is missing", example+mayBeName(cmd, os.Args[1:], shortFlags))
-	case len(names) > 1 && dash < 0 && o.shell == "":
-		hint, _ := missingDashes(cmd, os.Args[1:])
-		return usageError("-- is missing between the lock's name and the command", hint)
-	case len(names) > 1:
-		return usageError(fmt.Sprintf("%q is one name too many: run takes one lock", names[1]), example)
 	case o.shell != "" && len(o.command) > 0:
-		return usageError("the command is given twice: with -c, and after --", "leave one of them out")
+		return usageError("the command is given twice: with -c, and after the lock's name",
+			"leave one of them out; for several locks, write holdfast run -c STRING -- NAME NAME")
 	case o.shell == "" && len(o.command) == 0:
 		return usageError("the command is missing", "write it after --, as in holdfast run "+
 			operand(names[0])+" -- ./report.sh")
 	}
-	o.name = names[0]
-	if err := wire.CheckName(o.name); err != nil {
-		return usageError("lock name: "+err.Error(), "")
+	o.names = names
+	given := cmd.Flags().Changed
+	if err := o.kindFlags.check(names, given); err != nil {
+		return err
+	}
+	if err := o.checkMinHold(given); err != nil {
+		return err
 	}
 	return o.check()
+}
+
+// checkMinHold refuses a minimum time for kinds that have none.
+func (o *runOptions) checkMinHold(given func(flag string) bool) error {
+	which := "--min-hold"
+	if given("once-per") {
+		which = "--once-per"
+	} else if !given("min-hold") {
+		return nil
+	}
+	const hint = "keep one exclusive lock for a minimum time, as in holdfast run A -- holdfast run %s DUR B -- COMMAND"
+	return refuse([]clash{
+		{len(o.names) > 1, which + " takes one lock", fmt.Sprintf(hint, which)},
+		{o.shared, which + " and --shared contradict each other: only exclusive locks have a minimum time",
+			fmt.Sprintf(hint, which)},
+		{o.permits > 0, which + " and --permits contradict each other: only exclusive locks have a minimum time",
+			fmt.Sprintf(hint, which)},
+	})
 }
 
 // check refuses values that contradict each other, and sets the defaults that depend

@@ -3,11 +3,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -62,6 +65,9 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"await-state":   awaitStateCmd,
 	"evict":         evictCmd,
 	"signal":        signalCmd,
+	"await-holders": awaitHoldersCmd,
+	"await-entries": awaitEntriesCmd,
+	"go-try":        goTryCmd,
 }
 
 func worldOf(ts *testscript.TestScript) *world { return ts.Value(worldKey{}).(*world) }
@@ -196,6 +202,53 @@ func awaitField(ts *testscript.TestScript, name, which string, want *regexp.Rege
 	})
 }
 
+// awaitHoldersCmd: await-holders NAME N: so many hold it, and all of them are known.
+func awaitHoldersCmd(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	poll(ts, args[0]+" has "+args[1]+" holders", func() bool {
+		state, ok := look(ts, args[0])
+		unknown := slices.ContainsFunc(state.Holders, func(h holderJSON) bool { return h.PID == 0 })
+		return ok && len(state.Holders) == n && !unknown
+	})
+}
+
+// awaitEntriesCmd: await-entries NAME N: so many processes hold it under an owner name.
+func awaitEntriesCmd(ts *testscript.TestScript, _ bool, args []string) {
+	poll(ts, args[0]+" has "+args[1]+" entries", func() bool {
+		return strconv.Itoa(len(strings.Fields(field(ts, args[0], "entries")))) == args[1]
+	})
+}
+
+// goTryCmd: go-try NAME mutex|writer|reader held|free: a Go program tries the lock.
+func goTryCmd(ts *testscript.TestScript, _ bool, args []string) {
+	withClient(ts, func(ctx context.Context, c *holdfast.Client) {
+		try := map[string]func(context.Context) (*holdfast.Lease, error){
+			"mutex":  c.Mutex(args[0]).TryLock,
+			"writer": c.RWMutex(args[0]).TryLock,
+			"reader": c.RWMutex(args[0]).TryRLock,
+		}[args[1]]
+		_, err := try(ctx)
+		if err != nil && !errors.Is(err, holdfast.ErrHeld) {
+			ts.Check(err)
+		}
+		if held := err != nil; held != (args[2] == "held") {
+			ts.Fatalf("%s as %s: %v, want %s", args[0], args[1], err, args[2])
+		}
+	})
+}
+
+// withClient runs f with a client of the server, and closes it.
+func withClient(ts *testscript.TestScript, f func(ctx context.Context, c *holdfast.Client)) {
+	rdb := redis.NewClient(&redis.Options{Addr: worldOf(ts).server.Addr(), TLSConfig: redistest.TLS()})
+	defer rdb.Close()
+	client, err := holdfast.New(goredis.New(rdb), holdfast.Config{})
+	ts.Check(err)
+	ctx := worldOf(ts).t.Context()
+	defer func() { ts.Check(client.Close(ctx)) }()
+	f(ctx, client)
+}
+
 // awaitFreeCmd: await-free NAME: nobody holds it and nobody waits.
 func awaitFreeCmd(ts *testscript.TestScript, _ bool, args []string) {
 	poll(ts, args[0]+" is free", func() bool {
@@ -268,13 +321,10 @@ func awaitKnownCmd(ts *testscript.TestScript, _ bool, args []string) {
 
 // evictCmd: evict NAME BY REASON takes the lock away from its holder.
 func evictCmd(ts *testscript.TestScript, _ bool, args []string) {
-	rdb := redis.NewClient(&redis.Options{Addr: worldOf(ts).server.Addr(), TLSConfig: redistest.TLS()})
-	defer rdb.Close()
-	client, err := holdfast.New(goredis.New(rdb), holdfast.Config{})
-	ts.Check(err)
-	defer client.Abandon()
-	_, err = client.Evict(worldOf(ts).t.Context(), args[0], holdfast.Eviction{By: args[1], Reason: args[2]})
-	ts.Check(err)
+	withClient(ts, func(ctx context.Context, c *holdfast.Client) {
+		_, err := c.Evict(ctx, args[0], holdfast.Eviction{By: args[1], Reason: args[2]})
+		ts.Check(err)
+	})
 }
 
 func onLinux() bool {
@@ -282,13 +332,22 @@ func onLinux() bool {
 	return err == nil
 }
 
-// signalCmd: signal SIGNAL holder|waiter NAME, or signal SIGNAL FILE with a
-// process id in it. Who holds and waits is what holdfast status says.
+// signalCmd: signal SIGNAL holder|waiter NAME, signal SIGNAL app APP NAME for the holder
+// with that --app, or signal SIGNAL FILE with a process id in it. Who holds and waits is what holdfast status says.
 func signalCmd(ts *testscript.TestScript, _ bool, args []string) {
 	sig := unix.SignalNum("SIG" + args[0])
 	pid := 0
 	if len(args) == 2 {
 		pid = pidIn(ts, args[1])
+	} else if args[1] == "app" {
+		poll(ts, fmt.Sprintf("%s holds %s", args[2], args[3]), func() bool {
+			state, _ := look(ts, args[3])
+			i := slices.IndexFunc(state.Holders, func(h holderJSON) bool { return h.App == args[2] })
+			if i >= 0 {
+				pid = state.Holders[i].PID
+			}
+			return pid != 0
+		})
 	} else {
 		poll(ts, fmt.Sprintf("%s of %s is known", args[1], args[2]), func() bool {
 			pid = process(ts, args[1], args[2])

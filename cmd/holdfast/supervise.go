@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"time"
 
 	"golang.org/x/term"
@@ -52,8 +53,12 @@ func (r *run) cannotStart(err error) error {
 		err = path.Err
 	}
 	if proc.StartCode(err) == codeNotFound {
-		return &exitError{codeNotFound, fmt.Errorf("command not found: %s", name),
-			"check the spelling and PATH; for pipes and shell built-ins, use -c 'STRING'"}
+		hint := "check the spelling and PATH; for pipes and shell built-ins, use -c 'STRING'"
+		if len(r.names) > 1 {
+			hint = "the words before -- are names of locks; write the whole command after it: holdfast run " +
+				operand(r.names[0]) + " -- " + quote(append(slices.Clone(r.names[1:]), r.argv()...)...)
+		}
+		return &exitError{codeNotFound, fmt.Errorf("command not found: %s", name), hint}
 	}
 	return &exitError{codeNotExecutable, fmt.Errorf("cannot execute %s: %w", name, err),
 		"the file needs execute permission (chmod +x); a script also needs a first line such as #!/bin/sh"}
@@ -143,7 +148,8 @@ func (s *supervisor) showLoss() {
 	case s.plan.ignore:
 		then = "the command goes on (--on-lost=ignore)"
 	}
-	s.say.put("error", fmt.Sprintf("%q is lost: %s; %s", s.name, why, then), hintOf(holdfast.ErrLost))
+	text := fmt.Sprintf("%s is lost: %s; %s", lostName(s.lease.Err(), s.names), why, then)
+	s.say.put("error", text, hintOf(holdfast.ErrLost))
 	if s.lostExec == "" {
 		return
 	}
