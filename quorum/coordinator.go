@@ -65,6 +65,19 @@ func (s *Store) noteContradiction(key string, node int, holder string, ttl time.
 	return a.lasting
 }
 
+// keepContradiction goes on contradicting a node that still has the holder of a lasting
+// contradiction. Otherwise a client that finds out about a second node forgets the first one
+// meanwhile, and begins with that again.
+func (s *Store) keepContradiction(key string, node int, holder string) {
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.contradictions[nodeLock{key, node}]
+	if a != nil && a.lasting && a.holder == holder && now-a.lastSeen <= s.cfg.MaxTTL {
+		a.lastSeen = now
+	}
+}
+
 // maxContradictions bounds how many contradictions are remembered.
 const maxContradictions = 1000
 
@@ -95,6 +108,11 @@ func (acq *acquisition) checkCoordinator(ctx context.Context, r *round) bool {
 		return false
 	}
 	_, own, err := acq.s.readRecord(ctx, []string{acq.key}, nil)
+	for i, record := range own {
+		for _, h := range record.Holders {
+			acq.s.keepContradiction(acq.key, i, h.Attempt)
+		}
+	}
 	there, ok := own[coordinator]
 	if err != nil || !ok || len(there.Holders) == 0 {
 		return false

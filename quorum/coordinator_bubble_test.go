@@ -95,6 +95,64 @@ func TestACoordinatorThatAlwaysSaysHeldHasNoVeto(t *testing.T) {
 	}
 }
 
+// A client that learns that one server may not be the coordinator does not forget another one
+// meanwhile.
+func TestTwoCoordinatorsThatAlwaysSayHeldHaveNoVeto(t *testing.T) {
+	for what := range wrongCoordinators {
+		for _, clients := range []int{1, 3} {
+			t.Run(fmt.Sprintf("%s, %d clients", what, clients), func(t *testing.T) {
+				bubble(t, func(t *testing.T, w *world) {
+					w.twoWrongCoordinators(what)
+					var all sync.WaitGroup
+					defer all.Wait()
+					for range clients {
+						c := w.shortLived()
+						all.Go(func() {
+							for range 20 {
+								began := time.Now()
+								w.release(w.lock(c, "x"))
+								if took := time.Since(began); took > 4*ttl {
+									t.Errorf("granted after %v", took)
+								}
+								time.Sleep(ttl * 3 / 2)
+							}
+						})
+					}
+				})
+			})
+		}
+		t.Run(what+", a client that tries", func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.twoWrongCoordinators(what)
+				c := w.shortLived()
+				for start := time.Now(); ; time.Sleep(time.Second) {
+					l, err := c.Mutex("x").TryLock(t.Context())
+					if err == nil {
+						w.release(l)
+						break
+					}
+					if w.wantIs(err, holdfast.ErrHeld); time.Since(start) > 4*ttl {
+						t.Fatal("it never gets the lock")
+					}
+				}
+			})
+		})
+	}
+}
+
+// shortLived is a client of a quorum whose leases are no longer than those of the tests.
+func (w *world) shortLived() *holdfast.Client {
+	return w.clientOf(w.storeWith(quorum.Config{MaxTTL: ttl}))
+}
+
+// twoWrongCoordinators makes the first two coordinators of x wrong.
+func (w *world) twoWrongCoordinators(what string) {
+	w.release(w.lock(w.shortLived(), "founding"))
+	for _, i := range coordinators("x")[:2] {
+		wrongCoordinators[what](w.t, w, w.peers[i])
+	}
+}
+
 // The queue of such a coordinator does not move, so dead waiters stay before live ones.
 func TestACoordinatorWithADeadQueueHasNoVeto(t *testing.T) {
 	identifiedBubble(t, func(t *testing.T, w *world) {

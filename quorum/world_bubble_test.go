@@ -190,11 +190,16 @@ func identifiedBubble(t *testing.T, f func(t *testing.T, w *world)) {
 // store is the store of one process: a quorum of all servers.
 func (w *world) store() *quorum.Store {
 	w.t.Helper()
+	return w.storeWith(quorum.Config{})
+}
+
+func (w *world) storeWith(cfg quorum.Config) *quorum.Store {
+	w.t.Helper()
 	nodes := make([]store.Store, len(w.peers))
 	for i, p := range w.peers {
 		nodes[i] = p
 	}
-	s, err := quorum.New(nodes, quorum.Config{})
+	s, err := quorum.New(nodes, cfg)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -205,7 +210,12 @@ func (w *world) store() *quorum.Store {
 // client is a client of a process of its own.
 func (w *world) client() *holdfast.Client {
 	w.t.Helper()
-	c, err := holdfast.New(w.store(), holdfast.Config{})
+	return w.clientOf(w.store())
+}
+
+func (w *world) clientOf(s *quorum.Store) *holdfast.Client {
+	w.t.Helper()
+	c, err := holdfast.New(s, holdfast.Config{})
 	if err != nil {
 		w.t.Fatal(err)
 	}

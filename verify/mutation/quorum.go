@@ -344,6 +344,12 @@ var inQuorum = []mutant{{
 	mut:  "now-a.since >= 0*contradictionTime(ttl)",
 	by:   []check{uniting},
 }, {
+	name: "quorum: a client forgets a wrong coordinator while it learns of another",
+	file: "quorum/coordinator.go",
+	old:  "\t\t\tacq.s.keepContradiction(acq.key, i, h.Attempt)\n",
+	mut:  "",
+	by:   []check{uniting},
+}, {
 	name: "quorum: a coordinator that comes back overtakes the queue",
 	file: "quorum/coordinator.go",
 	old:  "\t\tif most >= m {",
