@@ -249,6 +249,22 @@ func ExampleClient_Inspect() {
 	// exclusive true
 }
 
+func ExampleClient_InspectJob() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	_, _ = client.Periodic("report", time.Hour).Do(ctx, func(context.Context) error { return nil })
+
+	job, err := client.InspectJob(ctx, "report")
+	fmt.Println(err, job.Known(), job.Schedule.Period, job.Run == nil)
+	// Output: <nil> true 1h0m0s true
+}
+
+func ExampleJobInfo_Known() {
+	job, err := newClient(memstore.New()).InspectJob(context.Background(), "never run")
+	fmt.Println(job.Known(), err)
+	// Output: false <nil>
+}
+
 func ExampleClient_Evict() {
 	ctx := context.Background()
 	client := newClient(memstore.New())

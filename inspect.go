@@ -1,4 +1,4 @@
-// LockInfo, and what an operator does: Inspect and Evict.
+// LockInfo and JobInfo, and what an operator does: Inspect and Evict.
 
 package holdfast
 
@@ -19,11 +19,26 @@ type LockInfo struct {
 	Limit        int           // the permits of a semaphore, by the last client that named them; 0 if none did
 	Holders      []Holder      // empty: the lock is free
 	Waiters      []Waiter      // in order of arrival
+	Leader       *Leader       // the holder, if it has proclaimed a value in an election; else nil
 	LastEviction *EvictionInfo // nil if the record has none
 }
 
 // Held reports whether the lock is held.
 func (s LockInfo) Held() bool { return len(s.Holders) > 0 }
+
+// JobInfo is the state of one periodic job at one moment, as the server knows it.
+type JobInfo struct {
+	Name     string
+	Schedule Schedule
+	Next     time.Time     // when the next period begins, by the server's clock
+	Due      time.Duration // until then; 0 if it is due
+	HolderID string        // the attempt that runs, or ran, in the present period; empty if unknown
+	Run      *Holder       // the run under way, which may be of an earlier period; nil if there is none
+}
+
+// Known reports whether the server knows the job. It forgets a job that has not run for two
+// periods and [Config.Retention].
+func (j JobInfo) Known() bool { return j.Schedule.Period > 0 }
 
 // Holder is one holder of a lock.
 type Holder struct {
@@ -85,12 +100,13 @@ func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	}
 	s.Fence, s.Limit = r.Fence<<10, r.Limit
 	known := make(map[string]*ClientInfo)
-	for _, h := range r.Holders {
-		s.Holders = append(s.Holders, Holder{
-			Mode: modes[h.Mode], HolderID: h.Attempt, Owner: h.Owner, ClientID: wire.Client(h.Attempt),
-			Client: readClient(ctx, c, known, h.Attempt), Permits: h.Weight, Entries: h.Entries, Token: h.Token << 10,
-			Since: h.Since, Age: r.Now.Sub(h.Since), Remaining: h.Left, Released: h.Kept,
-		})
+	s.Holders = holdersOf(ctx, c, &r, known)
+	if r.Leader != nil && len(s.Holders) > 0 {
+		h := s.Holders[0]
+		s.Leader = &Leader{
+			Value: *r.Leader, Term: h.Token, HolderID: h.HolderID, ClientID: h.ClientID, Client: h.Client,
+			Since: h.Since, Remaining: h.Remaining,
+		}
 	}
 	for _, w := range r.Waiters {
 		s.Waiters = append(s.Waiters, Waiter{
@@ -102,6 +118,40 @@ func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 		s.LastEviction = &EvictionInfo{At: e.At, By: e.By, Reason: e.Reason}
 	}
 	return s, nil
+}
+
+// InspectJob reads the state of a periodic job and changes nothing. A job and a lock of the
+// same name are separate, see [Periodic].
+func (c *Client) InspectJob(ctx context.Context, name string) (JobInfo, error) {
+	j := JobInfo{Name: name}
+	if err := checkReadable(ctx, c, name); err != nil {
+		return j, err
+	}
+	r, err := c.sender.Record(ctx, []string{wire.PeriodicKey(c.cfg.Prefix, name)})
+	if err != nil {
+		return j, wrap("inspection of job", name, err)
+	}
+	if r.Job != nil {
+		p := r.Job.Plan
+		j.Schedule = Schedule{Period: p.Period, Aligned: p.Aligned, Offset: p.Offset}
+		j.Next, j.Due, j.HolderID = r.Job.Next, max(r.Job.Next.Sub(r.Now), 0), r.Job.Attempt
+	}
+	if holders := holdersOf(ctx, c, &r, make(map[string]*ClientInfo)); len(holders) > 0 {
+		j.Run = &holders[0]
+	}
+	return j, nil
+}
+
+// holdersOf returns the holders in a record.
+func holdersOf(ctx context.Context, c *Client, r *wire.Record, known map[string]*ClientInfo) (list []Holder) {
+	for _, h := range r.Holders {
+		list = append(list, Holder{
+			Mode: modes[h.Mode], HolderID: h.Attempt, Owner: h.Owner, ClientID: wire.Client(h.Attempt),
+			Client: readClient(ctx, c, known, h.Attempt), Permits: h.Weight, Entries: h.Entries, Token: h.Token << 10,
+			Since: h.Since, Age: r.Now.Sub(h.Since), Remaining: h.Left, Released: h.Kept,
+		})
+	}
+	return list
 }
 
 func ownerName(owner, attempt string) string {

@@ -57,6 +57,69 @@ func TestInspectShowsHoldersAndWaiters(t *testing.T) {
 	})
 }
 
+func TestInspectShowsTheLeaderWithItsValue(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l, err := c.Election("region").Campaign(t.Context(), "10.0.0.7:80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // the value is proclaimed, and the client registered
+		s := w.state("region")
+		if s.Leader == nil || s.Leader.Value != "10.0.0.7:80" || s.Leader.Term != l.Term() ||
+			s.Leader.ClientID != c.ID() {
+			t.Errorf("%+v", s.Leader)
+		}
+		if err := l.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s := w.state("region"); s.Leader != nil {
+			t.Errorf("nobody leads, and Inspect shows %+v", s.Leader)
+		}
+	})
+}
+
+func TestInspectJobShowsTheScheduleAndTheRun(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		see := func() holdfast.JobInfo {
+			t.Helper()
+			j, err := c.InspectJob(t.Context(), "report")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return j
+		}
+		if j := see(); j.Known() || j.Run != nil {
+			t.Errorf("a job that never ran is known: %+v", j)
+		}
+		job := c.Periodic("report", time.Hour, holdfast.StartAt(10*time.Minute))
+		result, err := job.Do(t.Context(), func(context.Context) error {
+			j := see()
+			want := holdfast.Schedule{Period: time.Hour, Aligned: true, Offset: 10 * time.Minute}
+			if j.Schedule != want || j.Run == nil || j.HolderID != j.Run.HolderID || j.Due != 10*time.Minute {
+				t.Errorf("during a run: %+v", j)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j := see(); !j.Known() || j.Run != nil || j.HolderID != result.HolderID || j.Due != 10*time.Minute {
+			t.Errorf("after a run: %+v", j)
+		}
+		if w.state("report").Held() {
+			t.Error("a job and a lock of the same name are separate")
+		}
+		time.Sleep(20 * time.Minute)
+		if j := see(); j.Due != 0 {
+			t.Errorf("due for 10 min: %+v", j)
+		}
+		_, err = c.InspectJob(t.Context(), "")
+		wantIs(t, err, holdfast.ErrInvalid)
+	})
+}
+
 func TestAClientIsKnownWhileItWorksAndForgottenAfterItsClose(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()

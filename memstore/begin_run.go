@@ -9,6 +9,8 @@ type mark struct {
 	plan    plan
 }
 
+func (m *mark) String() string { return text(m.till) + " " + m.attempt + " " + m.plan.String() }
+
 // plan is the period and the offset of a job.
 type plan struct {
 	period  int64 // ms

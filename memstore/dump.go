@@ -97,7 +97,7 @@ func (r *record) fields() map[string]string {
 		f["evicted"] = r.evicted.String()
 	}
 	if r.mark != nil {
-		f["period"] = text(r.mark.till) + " " + r.mark.attempt + " " + r.mark.plan.String()
+		f["period"] = r.mark.String()
 	}
 	if r.said != nil {
 		f["leader"] = r.said.String()

@@ -41,6 +41,12 @@ func inspect(t *step, _ *arguments) string {
 		lines = append(lines, fmt.Sprintf("waiter %d %s %s %s %d %d %d", i+1, w.mode, w.attempt,
 			cmp.Or(w.owner, "-"), w.weight, w.joined, max(w.expiry-t.now, 0)))
 	}
+	if t.leads() {
+		lines = append(lines, "leader "+t.said.value)
+	}
+	if t.mark != nil {
+		lines = append(lines, "period "+t.mark.String())
+	}
 	if t.evicted != nil {
 		lines = append(lines, "evicted "+t.evicted.String())
 	}

@@ -7,6 +7,8 @@
 -- ANSWER lock <now> <fence> <waiting> <record-ttl> <used> <limit>        first line; limit 0: none
 -- LINE   holder <mode> <attempt> <owner> <weight> <token> <since> <left> <entries>   a live hold
 -- LINE   waiter <position> <mode> <attempt> <owner> <weight> <joined> <left>         in order; left: ms to its expiry
+-- LINE   leader <value>                                                  the holder has proclaimed this
+-- LINE   period <next> <attempt> <period> <offset>                       of a periodic job: see begin_run
 -- LINE   evicted <when> <by> <reason> <attempt…>                         the last eviction
 -- ERROR  FORMAT  the record has a later format
 --
@@ -56,6 +58,12 @@ for i, q in ipairs(queue) do
   local w = q[3]
   add('waiter', text(i), w[2], q[2], w[7] or '-', w[3], w[6], text(math.max(w[5] - now, 0)))
 end
+-- A holder under an owner's name does not lead.
+local said = holder and not entries and expiry > now and read_field('leader')
+local token, value = string.match(said or '', '^(%d+) %d+ (.+)$')
+if token == text(fence) then add('leader', value) end
+local period = read_field('period')
+if period then add('period', period) end
 local evicted = read_field('evicted')
 if evicted then add('evicted', evicted) end
 return table.concat(lines, '\n')

@@ -16,7 +16,16 @@ type Record struct {
 	Limit   int
 	Holders []HolderLine
 	Waiters []WaiterLine
+	Leader  *string // what the holder has proclaimed
+	Job     *JobLine
 	Evicted *EvictedLine
+}
+
+// JobLine is when a periodic job runs.
+type JobLine struct {
+	Next    time.Time // when the next period begins, by the server's clock
+	Attempt string    // the run of the present period; empty if none is known
+	Plan    Plan
 }
 
 // HolderLine is one live hold.
@@ -125,6 +134,12 @@ func ParseRecord(answer string) (Record, error) {
 				Place: s.count(), Mode: s.word(), Attempt: s.word(), Owner: s.name(),
 				Weight: s.count(), Joined: s.instant(), Left: s.millis(),
 			})
+		case "leader":
+			value, marked := strings.CutPrefix(s.word(), "=")
+			value = Decode(value)
+			r.Leader, s.bad = &value, s.bad || !marked
+		case "period":
+			r.Job = &JobLine{Next: s.instant(), Attempt: s.name(), Plan: s.plan()}
 		case "evicted":
 			r.Evicted = &EvictedLine{At: s.instant(), By: s.name(), Reason: s.name()}
 			r.Evicted.Attempts = s.words
