@@ -81,7 +81,7 @@ shows which client holds a lock, and how many wait.`,
 	root.SetGlobalNormalizationFunc(flagAlias)
 	a.server.add(root.PersistentFlags())
 	root.PersistentFlags().Var(&a.log, "log-format", "form of the messages on standard error")
-	root.AddCommand(newRun(a), newStatus(a), newDemoCommand(), newVerify(a), newVersion())
+	root.AddCommand(newRun(a), newStatus(a), newDemoCommand(), newDoctor(a), newVerify(a), newVersion())
 	root.AddCommand(helpTopics()...)
 	return root
 }

@@ -43,8 +43,12 @@ type meaning struct {
 // meanings is the table of exit codes: for --help, and for the last event of a run.
 // docs/operating.md has the same table.
 var meanings = []meaning{
-	{codeOK, "done", "run: the command exited with 0. status: the lock is free. demo, verify: nothing was broken."},
-	{codeFailed, "failed", "demo, verify: something was broken, or the run did not get to its end."},
+	{codeOK, "done", "run: the command exited with 0. status: the lock is free. demo, verify: nothing was broken. " +
+		"doctor: no problem."},
+	{
+		codeFailed, "failed", "demo, verify: something was broken, or the run did not get to its end. " +
+			"doctor: there is a problem (with --strict, or a warning).",
+	},
 	{
 		codeUsage, "usage", "A flag, a name or a value is wrong, or is not the one that other clients use " +
 			"(--permits). No command was run.",
@@ -113,6 +117,7 @@ command's exit code: the lease expires by itself. If the server answers that the
 lease was gone already, the exit code is 79.
 
 holdfast status exits with 0, 64, 69, 70, 75, 76 or 77.
+holdfast doctor exits with 0, 1, 64, 69, 70 or 77.
 holdfast demo and holdfast verify exit with 0, 1, 64 or 128+n.`)
 	return b.String()
 }

@@ -1,0 +1,346 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
+	"github.com/holdfast-go/holdfast/internal/adapter"
+)
+
+const doctorLong = `doctor reads how the server is set up, and says what threatens locks there and how to
+mend it, the worst first. docs/operating.md has a table of the checks.
+
+  problem  locks do not work there, or are lost in everyday operation
+  warning  locks are lost, or late, if something else fails, too
+  info     worth knowing; also a source that could not be read, with the reason
+
+doctor changes nothing: it tries each command that Holdfast needs on a key and a channel
+of its own under the prefix, and removes the key. A command that the server's user may
+not run is never an error. doctor sees most with +info +config|get +slowlog|get
++acl|whoami +acl|getuser +client|info, and in a Cluster +cluster|info.
+
+--acl prints the command that makes a user with the least privilege for the prefix, and
+asks no server. The user's name is the one in --redis, or locks. The form of the URL says
+whether the line is for a server, Sentinel, a Cluster or a quorum; or write
+--acl=server, --acl=sentinel, --acl=cluster or --acl=quorum.
+
+Exit code: 0 if there is no problem, 1 if there is one; with --strict, 1 also if there
+is a warning. For others, see holdfast help exit-codes.
+
+--json prints one object:
+  servers   list of: address, reachable (true or false), product, version, role, mode,
+            latency_ms (null, or: p50, p95, max), clock (null, or: offset_ms, which is
+            above 0 if the server's clock is ahead of ours, and error_ms), checks (an
+            object: for each check its worst severity, "ok", or "unread" if its facts
+            could not be read)
+  problems  how many
+  warnings  how many
+  infos     how many
+  findings  list, worst first, of: check, severity (problem, warning or info), server
+            (address; empty if it is about several), fact, mend (empty if there is
+            nothing to do)
+Later versions may add fields, checks and findings. They do not rename or remove any
+field, and do not change a type.`
+
+// byURL is the value of --acl without one.
+const byURL = "url"
+
+// diagnosis is one call of holdfast doctor.
+type diagnosis struct {
+	*app
+	json, strict bool
+	acl          string
+}
+
+func newDoctor(a *app) *cobra.Command {
+	d := &diagnosis{app: a}
+	cmd := &cobra.Command{
+		Use:   "doctor [flags]",
+		Short: "Check the server for what threatens locks, and say how to mend it",
+		Long:  doctorLong,
+		Example: `  holdfast doctor                               check the server
+  holdfast doctor -q --strict                   for cron: prints what is wrong, and nothing else
+  holdfast doctor --json | jq '.findings[].check'
+  holdfast doctor --acl --prefix shop           the least privilege for the prefix shop`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return nil
+			case d.acl != "" && slices.Contains(doctor.Topologies, args[0]):
+				return usageError("doctor takes no arguments", "write --acl="+args[0])
+			}
+			return usageError(fmt.Sprintf("doctor takes no arguments: %q is one too many", args[0]),
+				"holdfast doctor --help lists the flags")
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&d.json, "json", false, "print one JSON object")
+	flags.BoolVar(&d.strict, "strict", false, "exit with 1 for a warning, too")
+	flags.StringVar(&d.acl, "acl", "", "print the least privilege, for: "+strings.Join(doctor.Topologies, ", "))
+	flags.Lookup("acl").NoOptDefVal = byURL
+	rename(flags, map[string]string{"acl": "TOPOLOGY"})
+	level := verbosity(a, flags)
+	flags.Lookup("quiet").Usage = "print only problems and warnings"
+	flags.Lookup("verbose").Usage = "print the checks that found nothing, too"
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := level(); err != nil {
+			return err
+		}
+		return d.run(cmd.OutOrStdout())
+	}
+	return cmd
+}
+
+func (d *diagnosis) run(w io.Writer) error {
+	if d.acl != "" {
+		return d.printACL(w)
+	}
+	s, err := d.open(holdfast.Config{})
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	defer s.close(ctx)
+	var nodes []doctor.Node
+	for i, n := range s.nodes {
+		nodes = append(nodes, nodesOf(ctx, n, s.targets[i])...)
+	}
+	fleet := doctor.Fleet{Nodes: readAll(ctx, nodes, d.server.prefix), Quorum: s.quorum != nil}
+	if err := nobody(fleet.Nodes); err != nil {
+		return s.explain("", known(err))
+	}
+	report := doctor.Examine(fleet)
+	if d.json {
+		err = json.NewEncoder(w).Encode(jsonReport(fleet, report))
+	} else {
+		_, err = io.WriteString(w, d.text(fleet, report))
+	}
+	if err == nil && (report.Count(doctor.Problem) > 0 || d.strict && report.Count(doctor.Warning) > 0) {
+		err = silent(codeFailed)
+	}
+	return err
+}
+
+func (d *diagnosis) printACL(w io.Writer) error {
+	if d.json || d.strict {
+		return usageError("--acl excludes --json and --strict: it reads no server", "write holdfast doctor --acl")
+	}
+	s, err := d.locate(os.LookupEnv)
+	if err != nil {
+		return err
+	}
+	topology := d.acl
+	switch first := s.targets[0].topology; {
+	case topology != byURL:
+	case len(s.targets) > 1:
+		topology = "quorum"
+	case first == bySentinel:
+		topology = "sentinel"
+	case first == inCluster:
+		topology = "cluster"
+	default:
+		topology = "server"
+	}
+	line, err := doctor.ACL(s.targets[0].options.Username, d.server.prefix, topology)
+	if err != nil {
+		return usageError("--acl: "+err.Error(), "write --acl, or --acl=cluster")
+	}
+	_, err = fmt.Fprintln(w, line)
+	return err
+}
+
+// nodesOf lists the servers behind a URL: of a Cluster, every primary that the nodes name. If
+// they name none, it is the first server of the URL, which says why.
+func nodesOf(ctx context.Context, n node, t *target) []doctor.Node {
+	cluster, ok := n.rdb.(*redis.ClusterClient)
+	if !ok {
+		return []doctor.Node{nodeOf(n.address, n.rdb.(*redis.Client))}
+	}
+	var mu sync.Mutex // guards nodes
+	var nodes []doctor.Node
+	err := cluster.ForEachMaster(ctx, func(_ context.Context, one *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		nodes = append(nodes, nodeOf(one.Options().Addr, one))
+		return nil
+	})
+	if err != nil || len(nodes) == 0 {
+		return []doctor.Node{nodeOf(n.address, t.single().(*redis.Client))}
+	}
+	slices.SortFunc(nodes, func(a, b doctor.Node) int { return strings.Compare(a.Address, b.Address) })
+	return nodes
+}
+
+func nodeOf(address string, c *redis.Client) doctor.Node {
+	o := c.Options()
+	host := o.Addr // of a socket, its path
+	if o.Network != "unix" {
+		host, _, _ = net.SplitHostPort(o.Addr) // empty for one that a Sentinel names
+	}
+	return doctor.Node{
+		Address: address, Host: host, TLS: o.TLSConfig != nil, Password: o.Password != "", User: o.Username, Client: c,
+	}
+}
+
+// readAll reads the servers at the same time.
+func readAll(ctx context.Context, nodes []doctor.Node, prefix string) []doctor.Facts {
+	facts := make([]doctor.Facts, len(nodes))
+	var all sync.WaitGroup
+	for i, n := range nodes {
+		all.Go(func() { facts[i] = doctor.Read(ctx, n, prefix) })
+	}
+	all.Wait()
+	return facts
+}
+
+// nobody returns why no server could be read, or nil if one could.
+func nobody(nodes []doctor.Facts) error {
+	for i := range nodes {
+		if nodes[i].Unreachable == nil {
+			return nil
+		}
+	}
+	return nodes[0].Unreachable
+}
+
+// known gives an error of the client library the type that explain expects.
+func known(err error) error {
+	if refused := adapter.TLSRefusal(err); refused != nil {
+		return refused
+	}
+	var refused redis.Error
+	if errors.As(err, &refused) {
+		return adapter.Refusal(refused.Error())
+	}
+	return err
+}
+
+// text is the report for people.
+func (d *diagnosis) text(fleet doctor.Fleet, r doctor.Report) string {
+	var b strings.Builder
+	mends := ""
+	for _, f := range r.Findings {
+		if f.Severity == doctor.Info && d.say.level == levelQuiet {
+			continue
+		}
+		where := ""
+		if len(fleet.Nodes) > 1 && f.Server != "" {
+			where = oneLine(f.Server) + ": "
+		}
+		fmt.Fprintf(&b, "%s: %s: %s%s\n", f.Severity, f.Check, where, oneLine(f.Fact))
+		if f.Mend != "" {
+			fmt.Fprintf(&b, "  mend: %s\n", oneLine(f.Mend))
+		}
+		mends += f.Mend + "\n"
+	}
+	if d.say.level == levelQuiet {
+		return b.String()
+	}
+	for i := range fleet.Nodes {
+		describe(&b, &fleet.Nodes[i], r.Checks[i], d.say.level == levelVerbose)
+	}
+	if strings.Contains(mends, "CONFIG SET ") {
+		b.WriteString("hint: CONFIG SET lasts until the server restarts; CONFIG REWRITE keeps it\n")
+	}
+	if strings.Contains(mends, "ACL SETUSER ") {
+		b.WriteString("hint: ACL SETUSER lasts until the server restarts; ACL SAVE or CONFIG REWRITE keeps it\n")
+	}
+	fmt.Fprintf(&b, "%s, %s, %s\n", doctor.Count(r.Count(doctor.Problem), "problem"),
+		doctor.Count(r.Count(doctor.Warning), "warning"), doctor.Count(r.Count(doctor.Info), "info"))
+	return b.String()
+}
+
+// describe writes a line about a server that was read.
+func describe(b *strings.Builder, f *doctor.Facts, checks map[string]string, verbose bool) {
+	if f.Unreachable != nil {
+		return
+	}
+	product, version := f.Product()
+	fmt.Fprintf(b, "read: %s: %s", oneLine(f.Address), oneLine(strings.TrimSpace(product+" "+version)))
+	if half, _, longest := f.Latency(); longest > 0 {
+		fmt.Fprintf(b, ", half of %d round trips up to %s, the longest %s", len(f.Pings), doctor.Brief(half),
+			doctor.Brief(longest))
+	}
+	if c := f.Clock; c != nil {
+		fmt.Fprintf(b, ", its clock within %s of ours", doctor.Brief(c.Offset.Abs()+c.Error))
+	}
+	b.WriteByte('\n')
+	if verbose {
+		for _, name := range doctor.Names() {
+			if checks[name] == "ok" {
+				fmt.Fprintf(b, "ok: %s\n", name)
+			}
+		}
+	}
+}
+
+// The JSON of doctor: a contract, described in doctorLong.
+type (
+	reportJSON struct {
+		Servers  []serverJSON     `json:"servers"`
+		Problems int              `json:"problems"`
+		Warnings int              `json:"warnings"`
+		Infos    int              `json:"infos"`
+		Findings []doctor.Finding `json:"findings"`
+	}
+	serverJSON struct {
+		Address   string            `json:"address"`
+		Reachable bool              `json:"reachable"`
+		Product   string            `json:"product"`
+		Version   string            `json:"version"`
+		Role      string            `json:"role"`
+		Mode      string            `json:"mode"`
+		Latency   *latencyJSON      `json:"latency_ms"`
+		Clock     *clockJSON        `json:"clock"`
+		Checks    map[string]string `json:"checks"`
+	}
+	latencyJSON struct {
+		P50 float64 `json:"p50"`
+		P95 float64 `json:"p95"`
+		Max float64 `json:"max"`
+	}
+	clockJSON struct {
+		OffsetMS float64 `json:"offset_ms"`
+		ErrorMS  float64 `json:"error_ms"`
+	}
+)
+
+func jsonReport(fleet doctor.Fleet, r doctor.Report) reportJSON {
+	j := reportJSON{
+		Servers: []serverJSON{}, Findings: append([]doctor.Finding{}, r.Findings...),
+		Problems: r.Count(doctor.Problem), Warnings: r.Count(doctor.Warning), Infos: r.Count(doctor.Info),
+	}
+	for i := range fleet.Nodes {
+		f := &fleet.Nodes[i]
+		one := serverJSON{Address: f.Address, Reachable: f.Unreachable == nil, Checks: r.Checks[i]}
+		if one.Reachable {
+			one.Product, one.Version = f.Product()
+			one.Role, one.Mode = f.Role(), f.Mode()
+		}
+		if half, most, longest := f.Latency(); longest > 0 {
+			one.Latency = &latencyJSON{inMillis(half), inMillis(most), inMillis(longest)}
+		}
+		if f.Clock != nil {
+			one.Clock = &clockJSON{inMillis(f.Clock.Offset), inMillis(f.Clock.Error)}
+		}
+		j.Servers = append(j.Servers, one)
+	}
+	return j
+}
+
+// inMillis is a duration in milliseconds, with three digits after the point.
+func inMillis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

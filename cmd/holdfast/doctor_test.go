@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// Each primary of a Cluster has settings and users of its own.
+func TestDoctorReadsEachPrimaryOfACluster(t *testing.T) {
+	cluster := redistest.StartCluster(t, redistest.Tenant(defaultPrefix))
+	s := opened(t, cluster.Nodes[0])
+	nodes := nodesOf(t.Context(), s.nodes[0], s.targets[0])
+	var addrs []string
+	for i, f := range readAll(t.Context(), nodes, defaultPrefix) {
+		if f.Unreachable != nil || f.Probe == nil || !f.Probe.Cluster || !f.Local || len(f.Probe.Missing) > 0 {
+			t.Errorf("%s: %+v", f.Address, f)
+		}
+		addrs = append(addrs, nodes[i].Address)
+	}
+	want := cluster.Addrs()[:3]
+	slices.Sort(want)
+	if !slices.Equal(addrs, want) {
+		t.Errorf("read were %q, want %q", addrs, want)
+	}
+}
+
+// A node that knows no primary is read itself: it says what is wrong.
+func TestDoctorReadsANodeWithoutSlots(t *testing.T) {
+	node := redistest.Start(t, redistest.Args("--cluster-enabled", "yes"), redistest.BusPort(),
+		redistest.Tenant(defaultPrefix), redistest.Allow("+info", "+cluster|info"))
+	s := opened(t, node)
+	facts := readAll(t.Context(), nodesOf(t.Context(), s.nodes[0], s.targets[0]), defaultPrefix)
+	report := doctor.Examine(doctor.Fleet{Nodes: facts})
+	if len(facts) != 1 || report.Checks[0]["cluster"] != "problem" {
+		t.Errorf("%+v", report)
+	}
+}
+
+// opened is what a command has of a server.
+func opened(t *testing.T, on *redistest.Server) *server {
+	t.Helper()
+	t.Setenv("SSL_CERT_FILE", on.CAFile())
+	a := &app{say: &printer{w: io.Discard}}
+	a.server.add(pflag.NewFlagSet("test", pflag.ContinueOnError))
+	a.server.urls = urls{on.URL()}
+	s, err := a.open(holdfast.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.close(context.Background()) })
+	return s
+}
+
+func TestDoctorFailsOnlyIfNobodyAnswers(t *testing.T) {
+	down := doctor.Facts{Unreachable: io.EOF}
+	if err := nobody([]doctor.Facts{down, {}}); err != nil {
+		t.Errorf("one answers: %v", err)
+	}
+	if err := nobody([]doctor.Facts{down, down}); !errors.Is(err, io.EOF) {
+		t.Errorf("nobody answers: %v", err)
+	}
+}

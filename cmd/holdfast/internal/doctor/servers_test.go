@@ -1,0 +1,423 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// The messages of the client library are not those of a test.
+func TestMain(m *testing.M) {
+	logging.Disable()
+	os.Exit(m.Run())
+}
+
+// account is how a node is read.
+type account struct {
+	user, password string
+	protocol, db   int
+}
+
+// node is a server as a user with all permissions reads it, or as a login says.
+func node(t *testing.T, s *redistest.Server, as account) Node {
+	t.Helper()
+	if as.user == "" {
+		as.user, as.password = s.Admin()
+	}
+	rdb := redis.NewClient(&redis.Options{
+		Addr: s.Addr(), Username: as.user, Password: as.password, Protocol: as.protocol, DB: as.db,
+		TLSConfig: redistest.TLS(), MaxRetries: -1, ContextTimeoutEnabled: true,
+	})
+	t.Cleanup(func() { rdb.Close() })
+	return Node{
+		Address: "redis://" + s.Addr(), Host: "127.0.0.1", TLS: redistest.TLS() != nil,
+		Password: as.password != "", User: as.user, Client: rdb,
+	}
+}
+
+// read reads a node, within a time that is longer than anything takes.
+func read(t *testing.T, n Node) Facts {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), redistest.Patience)
+	defer cancel()
+	return Read(ctx, n, redistest.Prefix())
+}
+
+// examine reads a server, and runs the checks. How fast this machine is now is left out.
+func examine(t *testing.T, n Node) Report {
+	t.Helper()
+	r := Examine(Fleet{Nodes: []Facts{read(t, n)}})
+	r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool { return f.Check == "latency" })
+	return r
+}
+
+// good are the arguments of a server on which there is nothing to find.
+var good = []string{"--appendonly", "yes", "--appendfsync", "always", "--maxmemory", "100mb",
+	"--maxmemory-policy", "noeviction"}
+
+// start starts a good server with further arguments.
+func start(t *testing.T, more ...string) *redistest.Server {
+	t.Helper()
+	return redistest.Start(t, redistest.Args(slices.Concat(good, more)...), redistest.Harness())
+}
+
+// Guarantee: on a server that is set up well, every check is made, and none finds anything.
+func TestAGoodServerHasNoFindings(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, redistest.Args(good...), redistest.Password("s3cret"))
+	for _, protocol := range []int{2, 3} {
+		r := examine(t, node(t, s, account{protocol: protocol}))
+		if len(r.Findings) > 0 {
+			t.Errorf("RESP%d: %+v", protocol, r.Findings)
+		}
+		for name, result := range r.Checks[0] {
+			if result != "ok" && name != "latency" {
+				t.Errorf("RESP%d: %s is %s", protocol, name, result)
+			}
+		}
+	}
+	if n := s.Do(t, "DBSIZE"); n != int64(0) {
+		t.Errorf("%v keys are left behind", n)
+	}
+}
+
+// Guarantee: what is set up badly is found by its name.
+func TestAMisconfiguredServerIsFound(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		make func(t *testing.T) Node
+		want string // as named writes it
+	}{
+		{"evicts everything", plain("--maxmemory-policy", "allkeys-lru"), "eviction problem"},
+		{"evicts what has a TTL", plain("--maxmemory-policy", "volatile-ttl"), "eviction problem"},
+		{
+			"evicts when somebody sets a limit", plain("--maxmemory", "0", "--maxmemory-policy", "allkeys-lfu"),
+			"eviction info",
+		},
+		{"has no memory left", configured("maxmemory", "1"), "writes problem memory problem"},
+		{"saves nothing", plain("--appendonly", "no"), "persistence problem"},
+		{"saves snapshots", plain("--appendonly", "no", "--save", "3600 1"), "persistence warning"},
+		{"writes every second", plain("--appendfsync", "everysec"), "persistence warning"},
+		{"cannot save", cannotSave, "writes problem saves problem"},
+		{"lacks replicas", plain("--min-replicas-to-write", "1"), "writes problem replicas problem"},
+		{"has replicas that may be promoted", withReplica, "replicas warning"},
+		{"is a replica", asReplica, "role problem"},
+		{"has few connections", fewConnections, "clients problem"},
+		{"closes idle connections", plain("--timeout", "600"), "connections info"},
+		{"keeps dead connections", plain("--tcp-keepalive", "0"), "connections info"},
+		{"never says that it is busy", plain("--busy-reply-threshold", "0"), "scripts warning"},
+		{"runs slow scripts", slowScripts, "scripts warning"},
+		{"hangs in a script", hangs, "state problem"},
+		{"is open to other machines", elsewhere(""), "login problem tls warning"},
+		{"has no TLS", elsewhere("s3cret"), "tls warning"},
+		{"has a wrong clock", wrongClock, "clock warning"},
+		{"is a node without slots", withoutSlots, "writes problem cluster problem cluster info"},
+		{"lets the user write no hash", user("-hset"), "permissions problem"},
+		{"lets the user run no script", user("-eval", "-evalsha"), "permissions problem"},
+		{"lets the user choose no database", otherDatabase, "state problem"},
+		{"lets the user not publish", user("-publish"), "pushes warning"},
+		{"lets the user not subscribe", user("-subscribe"), "pushes warning"},
+		{"lets the user use other keys", user("resetkeys", "~other:*"), "permissions problem"},
+		{"lets the user use other channels", user("resetchannels", "&other:*"), "pushes warning"},
+		{
+			"has no scripts", plain("--rename-command", "EVAL", "", "--rename-command", "EVALSHA", ""),
+			"permissions problem",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if found := examine(t, c.make(t)).Findings; named(found) != c.want {
+				t.Errorf("found %q, want %q: %+v", named(found), c.want, found)
+			}
+		})
+	}
+}
+
+func plain(more ...string) func(*testing.T) Node {
+	return func(t *testing.T) Node { t.Helper(); return node(t, start(t, more...), account{}) }
+}
+
+// configured changes settings after the start.
+func configured(setting, value string) func(*testing.T) Node {
+	return func(t *testing.T) Node {
+		t.Helper()
+		s := start(t)
+		s.Do(t, "CONFIG", "SET", setting, value)
+		return node(t, s, account{})
+	}
+}
+
+func cannotSave(t *testing.T) Node {
+	t.Helper()
+	s := start(t, "--save", "3600 1")
+	if err := s.SpoilSaves(); err != nil {
+		t.Fatal(err)
+	}
+	s.Do(t, "BGSAVE")
+	redistest.Await(t, "the save has failed", func() bool {
+		return s.Info(t, "rdb_last_bgsave_status") == "err" && s.Info(t, "rdb_bgsave_in_progress") == "0"
+	})
+	return node(t, s, account{})
+}
+
+func withReplica(t *testing.T) Node {
+	t.Helper()
+	s := start(t)
+	redistest.Start(t, redistest.ReplicaOf(s), redistest.Harness())
+	redistest.Await(t, "the primary knows that its replica has caught up", func() bool {
+		return strings.Contains(s.Info(t, "slave0"), "state=online")
+	})
+	return node(t, s, account{})
+}
+
+func asReplica(t *testing.T) Node {
+	t.Helper()
+	s := redistest.Start(t, redistest.ReplicaOf(start(t)), redistest.Args(good...), redistest.Harness())
+	// What a primary sent is written to the append-only file by another process, which would
+	// outlive a server that is killed.
+	redistest.Await(t, "the append-only file is written", func() bool {
+		return s.Info(t, "aof_rewrite_in_progress") == "0" && s.Info(t, "aof_rewrite_scheduled") == "0"
+	})
+	return node(t, s, account{})
+}
+
+// fewConnections leaves a few for doctor and for the server's own files.
+func fewConnections(t *testing.T) Node {
+	t.Helper()
+	s := start(t, "--maxclients", "40")
+	for range 38 {
+		s.Dial(t).Do(t, "PING")
+	}
+	return node(t, s, account{})
+}
+
+// slowScripts runs a script until one took long enough for this machine.
+func slowScripts(t *testing.T) Node {
+	t.Helper()
+	s := start(t)
+	loops := 1 << 18
+	redistest.Await(t, "a slow script", func() bool {
+		s.Do(t, "EVAL", "local x = 0 for i = 1, ARGV[1] do x = x + i end", 0, loops)
+		loops *= 2
+		log, _ := s.Do(t, "SLOWLOG", "LEN").(int64)
+		return log > 0
+	})
+	return node(t, s, account{})
+}
+
+func hangs(t *testing.T) Node {
+	t.Helper()
+	s := start(t, "--busy-reply-threshold", "1")
+	s.Dial(t).Send(t, "EVAL", "while true do end", 0)
+	c := s.Dial(t)
+	redistest.Await(t, "the server is busy", func() bool {
+		e, refused := c.Do(t, "PING").(redistest.Error)
+		return refused && strings.HasPrefix(e.Error(), "BUSY")
+	})
+	return node(t, s, account{})
+}
+
+// elsewhere reads a server as if it were on another machine.
+func elsewhere(password string) func(*testing.T) Node {
+	return func(t *testing.T) Node {
+		t.Helper()
+		s := redistest.Start(t, redistest.Args(good...), redistest.Password(password))
+		n := node(t, s, account{})
+		n.Host, n.TLS = "db.example", false
+		return n
+	}
+}
+
+func wrongClock(t *testing.T) Node {
+	t.Helper()
+	s := redistest.Start(t, redistest.Args(good...), redistest.Harness(), redistest.Clock())
+	s.MoveClock(-time.Minute)
+	return node(t, s, account{})
+}
+
+func withoutSlots(t *testing.T) Node {
+	t.Helper()
+	s := redistest.Start(t, redistest.Args(slices.Concat(good, []string{"--cluster-enabled", "yes"})...),
+		redistest.Harness(), redistest.BusPort())
+	return node(t, s, account{})
+}
+
+// user is a user with all permissions but those that rules take.
+func user(rules ...string) func(*testing.T) Node {
+	return func(t *testing.T) Node {
+		t.Helper()
+		s := start(t)
+		makeUser(t, s, append([]string{"~*", "&*", "+@all"}, rules...))
+		return node(t, s, account{user: "ann", password: "pw"})
+	}
+}
+
+func otherDatabase(t *testing.T) Node {
+	t.Helper()
+	s := start(t)
+	makeUser(t, s, []string{"~*", "&*", "+@all", "-select"})
+	return node(t, s, account{user: "ann", password: "pw", db: 1})
+}
+
+func makeUser(t *testing.T, s *redistest.Server, rules []string) {
+	t.Helper()
+	words := []any{"ACL", "SETUSER", "ann", "reset", "on", ">pw"}
+	for _, rule := range rules {
+		words = append(words, rule)
+	}
+	if reply := s.Do(t, words...); reply != "OK" {
+		t.Fatalf("%v: %v", words, reply)
+	}
+}
+
+// Guarantee: the user of --acl may do all that locks need, and what doctor may not read is said
+// with its reason. It is no finding, and no error.
+func TestTheLeastUserIsEnough(t *testing.T) {
+	t.Parallel()
+	s := start(t, "--maxmemory-policy", "allkeys-lru")
+	makeUser(t, s, Rules(redistest.Prefix(), "server"))
+	r := examine(t, node(t, s, account{user: "ann", password: "pw"}))
+	if got, want := named(r.Findings), "unread info unread info unread info unread info"; got != want {
+		t.Fatalf("%q, want %q: %+v", got, want, r.Findings)
+	}
+	for i, source := range []string{sourceInfo, sourceConfig, sourceUsers, sourceSlow} {
+		if fact := r.Findings[i].Fact; !strings.HasPrefix(fact, "could not read "+source+" (NOPERM ") {
+			t.Errorf("%s: %s", source, fact)
+		}
+	}
+	if r.Checks[0]["permissions"] != "ok" || r.Checks[0]["pushes"] != "ok" || r.Checks[0]["eviction"] != nameUnread {
+		t.Errorf("%v", r.Checks[0])
+	}
+	// With the rules that the help names, it reads all.
+	makeUser(t, s, append(Rules(redistest.Prefix(), "server"), "+info", "+config|get", "+slowlog|get", "+acl|whoami",
+		"+acl|getuser", "+client|info"))
+	if got := named(examine(t, node(t, s, account{user: "ann", password: "pw"})).Findings); got != "eviction problem" {
+		t.Errorf("%q", got)
+	}
+}
+
+// Each right that the manual gives is missed when it is taken, by its name.
+func TestEachMissingRightIsNamed(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for _, one := range rights {
+		makeUser(t, s, append(Rules(redistest.Prefix(), "server"), "-"+one.rule))
+		p := read(t, node(t, s, account{user: "ann", password: "pw"})).Probe
+		want := Probe{Prefix: redistest.Prefix(), Missing: []string{one.rule}}
+		if one.push {
+			want = Probe{Prefix: redistest.Prefix(), Pushes: []string{one.rule}}
+		}
+		if p == nil || fmt.Sprint(*p) != fmt.Sprint(want) {
+			t.Errorf("without %s: %+v", one.rule, p)
+		}
+	}
+	if n := s.Do(t, "DBSIZE"); n != int64(0) {
+		redistest.Await(t, "the keys expire", func() bool { return s.Do(t, "DBSIZE") == int64(0) })
+	}
+}
+
+// A Cluster's nodes are read one by one: each has its own users and slots.
+func TestEachNodeOfAClusterIsRead(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, redistest.Args(good...), redistest.Harness())
+	var fleet Fleet
+	for _, s := range cluster.Nodes[:3] {
+		makeUser(t, s, append(Rules(redistest.Prefix(), "cluster"), "+info", "+cluster|info", "+config|get"))
+		fleet.Nodes = append(fleet.Nodes, read(t, node(t, s, account{user: "ann", password: "pw"})))
+	}
+	r := Examine(fleet)
+	for i, checks := range r.Checks {
+		if checks["permissions"] != "ok" || checks["pushes"] != "ok" || checks["writes"] != "ok" {
+			t.Errorf("node %d: %v: %+v", i, checks, fleet.Nodes[i].Probe)
+		}
+		if p := fleet.Nodes[i].Probe; p == nil || !p.Cluster {
+			t.Errorf("node %d was not tried: %+v", i, p)
+		}
+		if checks["cluster"] != "info" || checks["replicas"] != "warning" {
+			t.Errorf("node %d: %v", i, checks)
+		}
+	}
+	s := cluster.Nodes[0]
+	makeUser(t, s, append(Rules(redistest.Prefix(), "cluster"), "-spublish", "-ssubscribe"))
+	p := read(t, node(t, s, account{user: "ann", password: "pw"})).Probe
+	if p == nil || !slices.Equal(p.Pushes, []string{"spublish", "ssubscribe"}) {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestAServerThatDoesNotAnswerIsUnreachable(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, redistest.Password("s3cret"))
+	wrong := node(t, s, account{user: "nobody", password: "guess"})
+	if f := read(t, wrong); f.Unreachable == nil || !strings.Contains(f.Unreachable.Error(), "WRONGPASS") {
+		t.Errorf("a wrong password: %+v", f)
+	}
+	n := node(t, s, account{})
+	s.Kill()
+	f := read(t, n)
+	if got := named(Examine(Fleet{Nodes: []Facts{f}}).Findings); got != "reachable problem" {
+		t.Errorf("%q: %+v", got, f)
+	}
+}
+
+func TestAQuorumNamesEachServerOnce(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, redistest.Args(good...), redistest.Harness())
+	f := read(t, node(t, s, account{}))
+	got := named(Examine(Fleet{Nodes: []Facts{f, f}, Quorum: true}).Findings)
+	if !strings.Contains(got, "same-server problem") {
+		t.Errorf("%q", got)
+	}
+}
+
+// The manual's permissions are the ones that --acl prints.
+func TestTheRightsAreThoseOfTheManual(t *testing.T) {
+	t.Parallel()
+	same := func(what string, have, manual []string) {
+		t.Helper()
+		if !slices.Equal(have, manual) {
+			t.Errorf("%s: --acl prints\n%q, docs/operating.md has\n%q", what, have, manual)
+		}
+	}
+	s := redistest.Start(t, redistest.Tenant("shop"))
+	same("a server", Rules("shop", "server"), s.Rights(t))
+	s = redistest.Start(t, redistest.Tenant("shop"), redistest.BusPort())
+	same("a Cluster", Rules("shop", "cluster"), s.Rights(t))
+	s = redistest.Start(t, redistest.Tenant("shop"), redistest.Needs("in a quorum"))
+	same("a quorum", Rules("shop", "quorum"), s.Rights(t))
+	s = redistest.Start(t, redistest.Tenant("shop"), redistest.Needs("with Sentinel"))
+	same("Sentinel", Rules("shop", "sentinel"), s.Rights(t))
+}
+
+// What is tried is what the scripts' own check asks for, and no less.
+func TestTheProbeTriesWhatTheScriptsCall(t *testing.T) {
+	var tried []string
+	for _, one := range slices.Concat(rights, clusterRights) {
+		if one.call != "" {
+			tried = append(tried, strings.Fields(one.call)[0])
+		}
+	}
+	asked := []string{"publish", "spublish"}
+	for _, found := range regexp.MustCompile(`need\('(\w+)'`).FindAllStringSubmatch(script.CheckACL.Text, -1) {
+		asked = append(asked, found[1])
+	}
+	for _, list := range []*[]string{&tried, &asked} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	if !slices.Equal(tried, asked) {
+		t.Errorf("tried are %q, the scripts ask for %q", tried, asked)
+	}
+}
