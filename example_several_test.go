@@ -195,6 +195,20 @@ func ExamplePeriodic_Do() {
 	// false <nil>
 }
 
+// A job has no Lease. It finds its fencing token by its context.
+func ExampleLeaseOf() {
+	report := newClient(memstore.New()).Periodic("report", 24*time.Hour)
+	result, err := report.Do(context.Background(), func(ctx context.Context) error {
+		lease, ok := holdfast.LeaseOf(ctx)
+		fmt.Println(ok, lease.Name, lease.Token > 0, lease.Remaining > time.Second)
+		return nil
+	})
+	fmt.Println(result.Ran, err)
+	// Output:
+	// true report true true
+	// true <nil>
+}
+
 func ExamplePeriodic_Name() {
 	fmt.Println(newClient(memstore.New()).Periodic("report", 24*time.Hour).Name())
 	// Output: report

@@ -1,4 +1,4 @@
-// LockInfo and JobInfo, and what an operator does: Inspect and Evict.
+// LockInfo, JobInfo and LeaseInfo, and what an operator does: Inspect and Evict.
 
 package holdfast
 
@@ -257,4 +257,32 @@ func checkReadable(ctx context.Context, c *Client, name string) error {
 		return wrap("inspection of", name, err)
 	}
 	return nil
+}
+
+// LeaseInfo is a lease at one moment, as code that runs under it sees it.
+type LeaseInfo struct {
+	Name      string        // the lock, the election or the job
+	HolderID  string        // as [Lease.HolderID]
+	Token     uint64        // as [Lease.Token]
+	Remaining time.Duration // as [Lease.Remaining]: until the trust deadline; 0: the lease has ended
+}
+
+// LeaseOf returns the innermost lease that ctx belongs to. ctx is the context of a function
+// that a Do or a Loop runs, that of a lease, or a child of one. If ctx belongs to no lease,
+// ok is false. Under a [MultiLease] the lease is that of the last of its locks.
+//
+// Use it where there is no [Lease]: a job of [Periodic.Do] finds its fencing token, and how
+// much time is left if no further renewal succeeds.
+func LeaseOf(ctx context.Context) (l LeaseInfo, ok bool) {
+	if ctx == nil {
+		return LeaseInfo{}, false
+	}
+	t := leaseOf(ctx)
+	if t == nil {
+		return LeaseInfo{}, false
+	}
+	lease := Lease{state: t}
+	return LeaseInfo{
+		Name: lease.Name(), HolderID: lease.HolderID(), Token: lease.Token(), Remaining: lease.Remaining(),
+	}, true
 }

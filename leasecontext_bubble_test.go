@@ -156,3 +156,42 @@ func TestALossThatWasSeenIsNotTakenBackByALateAnswer(t *testing.T) {
 		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 	})
 }
+
+// LeaseOf tells what the lease tells, in every function that runs under one and after its
+// end, and nothing of a context that belongs to no lease.
+func TestAContextTellsItsLease(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c, ctx := w.client(), t.Context()
+		if _, ok := holdfast.LeaseOf(ctx); ok {
+			t.Error("a context without a lease tells of one")
+		}
+		if _, ok := holdfast.LeaseOf(nil); ok { //nolint:staticcheck // that is what is tested
+			t.Error("no context tells of a lease")
+		}
+		l, err := c.Mutex("a").Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := holdfast.LeaseInfo{Name: "a", HolderID: l.HolderID(), Token: l.Token(), Remaining: l.Remaining()}
+		if got, ok := holdfast.LeaseOf(l.Context()); !ok || got != want {
+			t.Errorf("%+v %v, want %+v", got, ok, want)
+		}
+		child, cancel := context.WithCancel(l.Context())
+		defer cancel()
+		if err := l.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+		want.Remaining = 0
+		if got, ok := holdfast.LeaseOf(child); !ok || got != want {
+			t.Errorf("after the release: %+v %v, want %+v", got, ok, want)
+		}
+		result, err := c.Periodic("job", time.Hour).Do(ctx, func(ctx context.Context) error {
+			want, _ = holdfast.LeaseOf(ctx)
+			return nil
+		})
+		if err != nil || want.Name != "job" || want.Token != result.Token || want.HolderID != result.HolderID ||
+			want.Remaining <= 0 {
+			t.Errorf("%+v, and the job had %+v: %v", result, want, err)
+		}
+	})
+}
