@@ -51,7 +51,7 @@ var meanings = []meaning{
 	},
 	{
 		codeUsage, "usage", "A flag, a name or a value is wrong, or is not the one that other clients use " +
-			"(--permits). No command was run.",
+			"(--permits, PERIOD). No command was run.",
 	},
 	{codeUnreachable, "unreachable", "The server cannot be reached, or it cannot serve now."},
 	{codeInternal, "internal", "Internal error."},
@@ -101,7 +101,7 @@ func nameOf(code int) string {
 // exitCodesText is the table, with what it does not say.
 func exitCodesText() string {
 	var b strings.Builder
-	b.WriteString("holdfast run exits with the command's own exit code, or with one of these:\n\n")
+	b.WriteString("holdfast run and holdfast every exit with the command's own exit code, or\nwith one of these:\n\n")
 	for _, m := range meanings {
 		for i, line := range wrap(m.text, 56) {
 			if i == 0 {
@@ -174,7 +174,7 @@ func codeOf(err error) int {
 		return codeOf(unasked(err))
 	case errors.As(err, &server):
 		return codeOfReply(server.Code)
-	case errors.Is(err, holdfast.ErrInvalid), errors.Is(err, holdfast.ErrLimit):
+	case errors.Is(err, holdfast.ErrInvalid), errors.Is(err, holdfast.ErrLimit), errors.Is(err, holdfast.ErrPeriod):
 		return codeUsage
 	case errors.Is(err, holdfast.ErrHeld), errors.Is(err, holdfast.ErrDeadlock):
 		return codeBusy

@@ -183,7 +183,10 @@ func parsed(flags *pflag.FlagSet, word string) (known, next bool) {
 
 // wordsBefore is how many words stand before the command in the command lines that may be
 // written as those of flock(1) are: without --.
-var wordsBefore = map[string]int{"run": 2} // run itself, and the name
+var wordsBefore = map[string]int{
+	"run":   2, // run itself, and the name
+	"every": 3, // every itself, the period and the name
+}
 
 // withDashes puts -- before the command if a command line has none. The flags after the
 // first word of the command are then the command's.

@@ -77,6 +77,7 @@ func newRun(a *app) *cobra.Command {
 	waitFlags(flags, o)
 	o.kindFlags.add(flags)
 	leaseFlags(flags, o)
+	keepFlags(flags, o)
 	commandFlags(flags, o)
 	level := verbosity(a, flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -122,10 +123,17 @@ type run struct {
 	kept   bool          // the lock is kept after our end
 	lost   bool          // the lease was lost
 	held   heldLock
+
+	interrupted os.Signal // a signal that ends us came while the command ran
 }
 
 // runRun runs a command while holding a lock.
 func runRun(a *app, o *runOptions) error {
+	return conduct(a, o, func(r *run) (int, string, error) { return r.carryOut(a) })
+}
+
+// conduct does work, with the events and the signals of a run around it.
+func conduct(a *app, o *runOptions, work func(r *run) (code int, reason string, err error)) error {
 	ev, err := openEvents(o.names, o.eventsFD)
 	if err != nil {
 		return err
@@ -135,9 +143,15 @@ func runRun(a *app, o *runOptions) error {
 	// From here on signals are ours: if one comes while we wait, we must leave the
 	// wait queue before we end.
 	signal.Notify(r.signals, proc.Signals()...)
-	code, reason, err := r.carryOut(a)
+	code, reason, err := work(r)
 	if err != nil {
+		if code == 0 {
+			code = codeOf(err)
+		}
 		a.say.fail(err)
+	}
+	if reason == "" {
+		reason = nameOf(code)
 	}
 	ev.emit(event{Event: "end", Code: &code, Reason: reason})
 	return silent(code)
@@ -146,14 +160,6 @@ func runRun(a *app, o *runOptions) error {
 // carryOut is the run from the first check to the release. It returns the exit code
 // and its reason.
 func (r *run) carryOut(a *app) (code int, reason string, err error) {
-	defer func() {
-		if err != nil && code == 0 {
-			code = codeOf(err)
-		}
-		if reason == "" {
-			reason = nameOf(code)
-		}
-	}()
 	if r.path, err = proc.Look(r.argv()[0]); err != nil {
 		return proc.StartCode(err), "not-started", r.cannotStart(err)
 	}
@@ -213,12 +219,14 @@ func (r *run) config() holdfast.Config {
 	return holdfast.Config{TTL: time.Duration(r.ttl), App: app, Observer: observer(r.waiting), Logger: r.logger()}
 }
 
-// observer passes on that a wait begins, for the lock or for the server.
+// observer passes on that a wait begins, for the lock or for the server, and that a lease
+// is confirmed or released.
 type observer chan holdfast.Event
 
 // Observe must not block: the reader may have stopped.
 func (o observer) Observe(e holdfast.Event) {
-	if e.Kind == holdfast.EventWait || e.Kind == holdfast.EventAway {
+	switch e.Kind {
+	case holdfast.EventWait, holdfast.EventAway, holdfast.EventRenew, holdfast.EventRelease:
 		select {
 		case o <- e:
 		default:
@@ -351,8 +359,11 @@ func (r *run) waitOn(ctx context.Context, done <-chan struct{}) os.Signal {
 				return sig
 			}
 		case e := <-r.waiting:
-			if e.Kind == holdfast.EventAway {
+			switch e.Kind {
+			case holdfast.EventAway:
 				r.showAway(e.Err)
+				continue
+			case holdfast.EventRenew, holdfast.EventRelease:
 				continue
 			}
 			r.events.emit(event{Event: "waiting", Position: e.Position})

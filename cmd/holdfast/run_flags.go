@@ -60,6 +60,10 @@ func waitFlags(flags *pflag.FlagSet, o *runOptions) {
 	flags.Lookup("wait").DefValue = ""
 	flags.VarP(&o.busyCode, "conflict-exit-code", "E", "exit code if another client holds the lock")
 	flags.BoolVar(&o.skipIfHeld, "skip-if-held", false, "for cron: the same as -n -E 0 -q")
+	splayFlag(flags, o)
+}
+
+func splayFlag(flags *pflag.FlagSet, o *runOptions) {
 	flags.Var(&o.splay, "splay", "wait a random time, at most DUR, before the first try")
 	flags.Lookup("splay").DefValue = ""
 }
@@ -75,15 +79,21 @@ func leaseFlags(flags *pflag.FlagSet, o *runOptions) {
 	flags.StringVar(&o.lostExec, "on-lost-exec", "", "run STRING in the shell if the lock is lost")
 	flags.StringVar(&o.acquireExec, "on-acquire-exec", "",
 		"run STRING in the shell before the command, while holding the lock")
-	flags.Var(&o.minHold, "min-hold",
-		"keep the lock for at least DUR from its grant, even if the command ends earlier")
-	flags.Var(&o.oncePer, "once-per", "at most one run in DUR: --min-hold DUR, and -n unless --wait is given")
-	for _, name := range []string{"max-run", "kill-after", "min-hold", "once-per"} {
+	for _, name := range []string{"max-run", "kill-after"} {
 		flags.Lookup(name).DefValue = ""
 	}
 	rename(flags, map[string]string{
 		"on-lost": "TERM|INT|KILL|ignore", "on-lost-exec": "STRING", "on-acquire-exec": "STRING",
 	})
+}
+
+// keepFlags keep the lock after the command has ended.
+func keepFlags(flags *pflag.FlagSet, o *runOptions) {
+	flags.Var(&o.minHold, "min-hold",
+		"keep the lock for at least DUR from its grant, even if the command ends earlier")
+	flags.Var(&o.oncePer, "once-per", "at most one run in DUR: --min-hold DUR, and -n unless --wait is given")
+	flags.Lookup("min-hold").DefValue = ""
+	flags.Lookup("once-per").DefValue = ""
 }
 
 func commandFlags(flags *pflag.FlagSet, o *runOptions) {
@@ -101,16 +111,7 @@ func commandFlags(flags *pflag.FlagSet, o *runOptions) {
 
 // read reads the arguments and refuses what cannot work.
 func (o *runOptions) read(cmd *cobra.Command, args []string) error {
-	names, dash := args, cmd.ArgsLenAtDash()
-	if dash >= 0 {
-		names, o.command = args[:dash], args[dash:]
-	}
-	// A name that begins with a dash has a -- of its own before it.
-	if next := slices.Index(args, "--"); dash == 0 && next > 0 {
-		names, o.command = args[:next], args[next+1:]
-	} else if dash == 0 && o.shell != "" {
-		names, o.command = args, nil
-	}
+	names, dash := o.split(cmd, args, 1)
 	const example = "write holdfast run NAME -- COMMAND, as in holdfast run nightly -- ./report.sh"
 	switch {
 	case len(args) > 0 && dash == 0 && len(names) == 0 && strings.HasPrefix(args[0], "-"):
@@ -134,6 +135,26 @@ func (o *runOptions) read(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	return o.check()
+}
+
+// split splits the arguments at the -- before the command: at least n words stand before
+// it. A name that begins with a dash has a -- of its own before it. dash is the position of
+// the first --, or below 0.
+func (o *runOptions) split(cmd *cobra.Command, args []string, n int) (words []string, dash int) {
+	words, dash = args, cmd.ArgsLenAtDash()
+	if dash < 0 {
+		return words, dash
+	}
+	words, o.command = args[:dash], args[dash:]
+	if dash >= n {
+		return words, dash
+	}
+	if next := slices.Index(o.command, "--"); next > 0 {
+		words, o.command = args[:dash+next], args[dash+next+1:]
+	} else if o.shell != "" {
+		words, o.command = args, nil
+	}
+	return words, dash
 }
 
 // checkMinHold refuses a minimum time for kinds that have none.

@@ -197,6 +197,9 @@ func (s *supervisor) awaitHook() {
 
 // pass passes a signal on to the command, unless the terminal has done so.
 func (s *supervisor) pass(sig os.Signal) {
+	if proc.Ends(sig) {
+		s.interrupted = sig
+	}
 	if proc.Stops(sig) {
 		s.suspend(sig)
 		return
