@@ -101,7 +101,7 @@ func nameOf(code int) string {
 // exitCodesText is the table, with what it does not say.
 func exitCodesText() string {
 	var b strings.Builder
-	b.WriteString("holdfast run and holdfast every exit with the command's own exit code, or\nwith one of these:\n\n")
+	b.WriteString("holdfast run, every and elect exit with the command's own exit code, or\nwith one of these:\n\n")
 	for _, m := range meanings {
 		for i, line := range wrap(m.text, 56) {
 			if i == 0 {

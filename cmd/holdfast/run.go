@@ -125,6 +125,9 @@ type run struct {
 	held   heldLock
 
 	interrupted os.Signal // a signal that ends us came while the command ran
+
+	get  func(c *holdfast.Client, options []holdfast.Option) acquirer // nil: by the flags
+	bare func() error                                                 // set: no command; called with the lock held
 }
 
 // runRun runs a command while holding a lock.
@@ -160,8 +163,10 @@ func conduct(a *app, o *runOptions, work func(r *run) (code int, reason string, 
 // carryOut is the run from the first check to the release. It returns the exit code
 // and its reason.
 func (r *run) carryOut(a *app) (code int, reason string, err error) {
-	if r.path, err = proc.Look(r.argv()[0]); err != nil {
-		return proc.StartCode(err), "not-started", r.cannotStart(err)
+	if r.bare == nil {
+		if r.path, err = proc.Look(r.argv()[0]); err != nil {
+			return proc.StartCode(err), "not-started", r.cannotStart(err)
+		}
 	}
 	if r.server, err = a.open(r.config()); err != nil {
 		return 0, "", err
@@ -210,8 +215,10 @@ func (r *run) config() holdfast.Config {
 	app := r.app
 	if app == "" {
 		word, _, _ := strings.Cut(strings.TrimSpace(r.shell), " ")
-		if r.shell == "" {
+		if len(r.command) > 0 {
 			word = r.command[0]
+		} else if word == "" {
+			word = "holdfast"
 		}
 		app = filepath.Base(word)
 		app = app[:min(len(app), maxApp)]
@@ -287,6 +294,9 @@ func (r *run) acquire() (os.Signal, error) {
 	done := make(chan struct{})
 	go func() {
 		get := r.acquirer(r.server.client, r.names, options)
+		if r.get != nil {
+			get = r.get(r.server.client, options)
+		}
 		r.lease, err = get(ctx, false)
 		if r.wait > 0 && time.Duration(r.wait) < closeTimeout && cutShort(err) {
 			// The limit may have been shorter than a request takes, which says nothing
@@ -458,6 +468,9 @@ func (r *run) runCommand() (code int, reason string, err error) {
 			return code, reason, err
 		}
 	}
+	if r.bare != nil {
+		return r.holdOnly()
+	}
 	s, err := r.start(r.path, r.argv(), true)
 	if err != nil {
 		return proc.StartCode(err), "not-started", r.cannotStart(err)
@@ -468,6 +481,25 @@ func (r *run) runCommand() (code int, reason string, err error) {
 	r.events.emit(event{Event: "exited", Code: &code})
 	code, reason = s.verdict()
 	return code, reason, nil
+}
+
+// holdOnly holds the lock without a command, until a signal comes or the lock is lost.
+func (r *run) holdOnly() (code int, reason string, err error) {
+	if err := r.bare(); err != nil {
+		return 0, "", err
+	}
+	for {
+		select {
+		case sig := <-r.signals:
+			if proc.Ends(sig) {
+				return codeSignal + proc.Number(sig), "interrupted", nil
+			}
+		case <-r.lease.Context().Done():
+			s := &supervisor{run: r, plan: plan{lost: true}}
+			code, reason = s.verdict()
+			return code, reason, nil
+		}
+	}
 }
 
 // hook runs --on-acquire-exec to its end. If it fails, the command is not started.

@@ -143,6 +143,8 @@ func (s *supervisor) showLoss() {
 	}
 	then := "holdfast stops the command"
 	switch {
+	case s.child == nil:
+		then = "holdfast ends"
 	case s.child.Gone():
 		then = "the command has ended"
 	case s.plan.ignore:

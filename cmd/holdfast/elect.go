@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+const electLong = `elect campaigns in an election, and runs the command while it leads. It waits in order of
+arrival, publishes VALUE for others to see, for example its address, and resigns when the
+command ends. It exits with the command's exit code.
+
+The command is supervised as with holdfast run: holdfast stops it before another
+candidate can lead, and the exit code is then 79. To campaign again after that, let the
+program that starts holdfast start it again.
+
+Without a command, elect prints the term on standard output and leads until a signal
+ends it (exit code 128+n) or the leadership is lost (exit code 79).
+
+The term is the fencing token: every later leader has a higher one. A command finds it in
+HOLDFAST_LOCK_TOKEN. An election is the lock of its name: holdfast status shows the
+leader, and holdfast run NAME waits for it.
+
+With --observe, elect only watches. It prints the leader and every change of it, each as
+one line, until a signal ends it:
+  TERM VALUE   this value is published under this term
+  none         nobody leads, or a new leader has not published its value yet
+  unknown      the server does not answer, so the last line may not be true any more;
+               standard error says why
+
+With --json, a line is an object with these fields:
+  time       UTC, by this machine's clock
+  name       the election's name
+  state      leader, none or unknown; leading, if elect itself leads
+  term       a string: it may be too large for a JSON number; empty if nobody leads
+  value      what the leader publishes
+  client_id  the leader's client (random); empty if nobody leads
+Later versions may add fields. They do not rename or remove any, and do not change a
+type.
+
+`
+
+const electExample = `  holdfast elect scheduler -- ./scheduler       standby on every machine, one runs
+  holdfast elect primary 10.0.0.5:8080 -- ./serve
+  holdfast elect --observe primary | while read term address; do ...; done`
+
+// electOptions are the flags of elect.
+type electOptions struct {
+	runOptions
+	value   string
+	observe bool
+	asJSON  bool
+}
+
+func newElect(a *app) *cobra.Command {
+	o := &electOptions{}
+	cmd := &cobra.Command{
+		Use:     "elect [flags] NAME [VALUE] [-- COMMAND [ARG...]]",
+		Short:   "Run a command while leading an election, or watch who leads",
+		Long:    electLong + exitCodesText(),
+		Example: electExample,
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&o.observe, "observe", "l", false, "do not campaign: print the leader, and every change of it")
+	flags.BoolVar(&o.asJSON, "json", false, "print JSON objects; with --observe, or without a command")
+	waitFlags(flags, &o.runOptions)
+	leaseFlags(flags, &o.runOptions)
+	commandFlags(flags, &o.runOptions)
+	level := verbosity(a, flags)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := level(); err != nil {
+			return err
+		}
+		o.limited = flags.Changed("wait")
+		if err := o.read(cmd, args); err != nil {
+			return err
+		}
+		if o.skipIfHeld {
+			a.say.level = min(a.say.level, levelQuiet)
+		}
+		if o.observe {
+			return runObserve(a, o, os.Stdout)
+		}
+		return conduct(a, &o.runOptions, func(r *run) (int, string, error) {
+			r.get = o.campaign
+			if len(r.argv()) == 0 {
+				r.bare = func() error { return o.leads(os.Stdout, r.held.tokens[0], r.server.client.ID()) }
+			}
+			return r.carryOut(a)
+		})
+	}
+	return cmd
+}
+
+// read reads the arguments and refuses what cannot work.
+func (o *electOptions) read(cmd *cobra.Command, args []string) error {
+	words, _ := o.split(cmd, args, 1)
+	const example = "write holdfast elect NAME -- COMMAND, as in holdfast elect scheduler -- ./scheduler"
+	switch {
+	case len(words) == 0:
+		return usageError("the election's name is missing", example)
+	case len(words) > 2:
+		return usageError(fmt.Sprintf("%q is one word too many: elect takes a name and a value", words[2]),
+			"write -- before the command, as in holdfast elect scheduler -- ./scheduler")
+	case o.shell != "" && len(o.command) > 0:
+		return usageError("the command is given twice: with -c, and after --", "leave one of them out")
+	}
+	o.names = words[:1]
+	if err := wire.CheckName(o.names[0]); err != nil {
+		return usageError("election name: "+err.Error(), "")
+	}
+	if len(words) == 2 {
+		o.value = words[1]
+	}
+	bare := o.shell == "" && len(o.command) == 0
+	clashes := []clash{
+		{
+			len(o.value) > holdfast.MaxValue,
+			fmt.Sprintf("the value has %d bytes; the limit is %d", len(o.value), holdfast.MaxValue),
+			"publish an address under which others find the rest",
+		},
+		{o.observe && len(words) == 2, "--observe takes no value: it does not campaign", "leave the value out"},
+		{o.observe && !bare, "--observe takes no command: it does not campaign", "leave the command out"},
+		{
+			o.asJSON && !o.observe && !bare, "--json and a command contradict each other",
+			"standard output belongs to the command; write --events-fd for events as JSON",
+		},
+	}
+	needCommand := []string{"max-run", "kill-after", "on-lost", "no-stdin", "signal-group"}
+	if o.observe {
+		needCommand = append(needCommand, "nonblock", "wait", "skip-if-held", "conflict-exit-code", "no-renew",
+			"on-lost-exec", "on-acquire-exec", "lost-exit-code", "splay", "events-fd")
+	}
+	for _, flag := range needCommand {
+		// What the environment sets for every command is not a mistake here.
+		wrong := bare && cmd.Flags().Changed(flag) && os.Getenv(envName(flag)) == ""
+		text, hint := "--"+flag+" needs a command", "write it after --, or leave --"+flag+" out"
+		if o.observe {
+			text, hint = "--"+flag+" and --observe contradict each other", "leave one of them out"
+		}
+		clashes = append(clashes, clash{wrong, text, hint})
+	}
+	if err := refuse(clashes); err != nil {
+		return err
+	}
+	return o.check()
+}
+
+// campaign returns how a leadership is acquired.
+func (o *electOptions) campaign(c *holdfast.Client, options []holdfast.Option) acquirer {
+	return func(ctx context.Context, try bool) (lease, error) {
+		if try {
+			options = append(options, holdfast.MaxWait(0))
+		}
+		l, err := c.Election(o.names[0], optionsOf[holdfast.ElectionOption](options)...).Campaign(ctx, o.value)
+		if err != nil {
+			return nil, err
+		}
+		return leader{l}, nil
+	}
+}
+
+// leader is a leadership as run knows leases.
+type leader struct{ *holdfast.Leadership }
+
+func (l leader) Token() uint64                     { return l.Term() }
+func (l leader) Release(ctx context.Context) error { return l.Resign(ctx) }
+
+// Extend waits for the renewal that confirms a leadership after a wait. The client sends
+// it at once, and a leadership that is not confirmed ends soon.
+func (l leader) Extend(_ context.Context, ttl time.Duration) error {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for l.Remaining() < ttl/2 {
+		select {
+		case <-tick.C:
+		case <-l.Context().Done():
+			return fmt.Errorf("%w: %w", holdfast.ErrNotHeld, l.Err())
+		}
+	}
+	return nil
+}
+
+// leaderJSON is one line of --json: a contract, described in electLong.
+type leaderJSON struct {
+	Time     string `json:"time"`
+	Name     string `json:"name"`
+	State    string `json:"state"`
+	Term     string `json:"term"`
+	Value    string `json:"value"`
+	ClientID string `json:"client_id"`
+}
+
+// leads prints that elect itself leads.
+func (o *electOptions) leads(w io.Writer, term uint64, client string) error {
+	if o.asJSON {
+		return json.NewEncoder(w).Encode(leaderJSON{
+			stamp(time.Now()), o.names[0], "leading", wire.Number(term), o.value, client,
+		})
+	}
+	_, err := fmt.Fprintln(w, term)
+	return err
+}
+
+// runObserve prints the leader and every change of it until a signal ends it.
+func runObserve(a *app, o *electOptions, w io.Writer) error {
+	s, err := a.open(holdfast.Config{TTL: time.Duration(o.ttl), App: o.app})
+	if err != nil {
+		return err
+	}
+	ctx, stop := signalled(context.Background())
+	defer stop()
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		s.close(ctx)
+	}()
+	for now, err := range s.client.Election(o.names[0]).Observe(ctx) {
+		var failed error
+		if err != nil {
+			if failed = s.explain(o.names[0], err); codeOf(failed) != codeUnreachable {
+				return failed
+			}
+			a.say.warnf(hintOf(failed), "%s; waiting for the server", plain(failed))
+		}
+		if err := o.observed(w, now, failed != nil); err != nil {
+			return err
+		}
+	}
+	if by, ok := errors.AsType[signalError](context.Cause(ctx)); ok {
+		return silent(codeSignal + proc.Number(by.Signal))
+	}
+	return nil
+}
+
+// observed prints one line.
+func (o *electOptions) observed(w io.Writer, now holdfast.Leader, unknown bool) error {
+	line := leaderJSON{Time: stamp(time.Now()), Name: o.names[0], State: "none"}
+	text := "none"
+	switch {
+	case unknown:
+		line.State, text = "unknown", "unknown"
+	case now.Term != 0:
+		line.State, line.Term = "leader", wire.Number(now.Term)
+		line.Value, line.ClientID = now.Value, now.ClientID
+		text = strings.TrimRight(line.Term+" "+oneLine(now.Value), " ")
+	}
+	if o.asJSON {
+		return json.NewEncoder(w).Encode(line)
+	}
+	_, err := fmt.Fprintln(w, text)
+	return err
+}
