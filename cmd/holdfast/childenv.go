@@ -14,6 +14,7 @@ const (
 	envHeld    = "HOLDFAST_LOCK_HELD"
 	envLock    = "HOLDFAST_LOCK_NAME"
 	envChain   = "HOLDFAST_LOCK_CHAIN"
+	envID      = "HOLDFAST_LOCK_ID" // from holdfast acquire only
 	envToken   = "HOLDFAST_LOCK_TOKEN"
 	envPermits = "HOLDFAST_LOCK_PERMITS"
 	envLimit   = "HOLDFAST_LOCK_LIMIT"
@@ -67,7 +68,7 @@ func environment(base []string, g heldLock, passURL bool) []string {
 			return !passURL
 		case "HOLDFAST_EVENTS_FD": // the command does not inherit it
 			return true
-		case envPermits, envLimit, envOwner: // of an outer run
+		case envPermits, envLimit, envOwner, envID: // of a lock around ours
 			return true
 		}
 		return slices.ContainsFunc(ours, func(o string) bool { return strings.HasPrefix(o, name+"=") })

@@ -83,6 +83,7 @@ shows which client holds a lock, and how many wait.`,
 	root.PersistentFlags().Var(&a.log, "log-format", "form of the messages on standard error")
 	root.AddCommand(newRun(a), newStatus(a), newDemoCommand(), newDoctor(a), newVerify(a), newVersion())
 	root.AddCommand(newEvery(a), newElect(a))
+	root.AddCommand(newAcquire(a), newExtend(a), newRelease(a))
 	root.AddCommand(helpTopics()...)
 	return root
 }

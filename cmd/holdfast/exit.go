@@ -66,7 +66,7 @@ var meanings = []meaning{
 	{codeRefused, "refused", "The server refused the password, the user or a command."},
 	{
 		codeLost, "lost", "The lock was lost before the command ended. This code replaces the command's own, even 0. " +
-			"--lost-exit-code sets another.",
+			"--lost-exit-code sets another. extend, release: the lock is not held any more.",
 	},
 	{codeMaxRun, "max-run", "The command ran longer than --max-run, and was stopped."},
 	{codeNotStarted, "not-started", "--on-acquire-exec failed, so the command was not started."},

@@ -168,32 +168,44 @@ func (r *run) carryOut(a *app) (code int, reason string, err error) {
 			return proc.StartCode(err), "not-started", r.cannotStart(err)
 		}
 	}
-	if r.server, err = a.open(r.config()); err != nil {
-		return 0, "", err
-	}
 	defer r.close()
+	if held, code, reason, err := r.obtain(a); !held {
+		return code, reason, err
+	}
+	code, reason, err = r.runCommand()
+	return r.release(code, reason), reason, err
+}
+
+// obtain connects to the server and acquires the lock. If the lock is not held then, it
+// returns the exit code and its reason.
+func (r *run) obtain(a *app) (held bool, code int, reason string, err error) {
+	if r.server, err = a.open(r.config()); err != nil {
+		return false, 0, "", err
+	}
 	if err := r.nested(a.server.prefix); err != nil {
-		return int(r.busyCode), "busy", err
+		return false, int(r.busyCode), "busy", err
 	}
 	sig, err := r.acquire()
 	switch {
 	case sig != nil:
 		r.say.infof("%v while waiting for %s: holdfast left the wait queue", sig, quoted(r.names))
-		return codeSignal + proc.Number(sig), "interrupted", nil
+		return false, codeSignal + proc.Number(sig), "interrupted", nil
 	case errors.Is(err, holdfast.ErrHeld) && unasked(err) == nil:
 		r.showBusy(err)
-		return int(r.busyCode), "busy", nil
+		return false, int(r.busyCode), "busy", nil
 	case err != nil:
-		return 0, "", r.server.explain(r.names[0], err)
+		return false, 0, "", r.server.explain(r.names[0], err)
 	}
-	code, reason, err = r.runCommand()
-	return r.release(code, reason), reason, err
+	return true, 0, "", nil
 }
 
 // close releases what is left and leaves the wait queue. If the lock is kept, it
 // abandons the client instead: closing it would remove the holder's name from the
 // server, and status could not show it.
 func (r *run) close() {
+	if r.server == nil {
+		return
+	}
 	if r.kept {
 		r.server.client.Abandon()
 		return

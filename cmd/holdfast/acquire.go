@@ -1,0 +1,391 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/goredis"
+)
+
+const acquireLong = `acquire, extend and release are for scripts that cannot put their work into one command.
+If they can, use holdfast run: it renews the lease, and stops the command when the lock is
+lost. Nothing does that here.
+
+acquire acquires the lock, prints how to release it, and ends. The lock stays held for
+--ttl, unless extend makes it longer or release frees it. If the script dies, the lock is
+free after that time.
+
+It prints a line for the shell, with HOLDFAST_LOCK_NAME, HOLDFAST_LOCK_ID and
+HOLDFAST_LOCK_TOKEN. extend and release find them in the environment:
+
+  lock=$(holdfast acquire -n --ttl 5m nightly) || exit
+  eval "$lock"
+  ...
+  holdfast extend --ttl 5m || exit     # before the five minutes are over
+  ...
+  holdfast release
+
+eval "$(holdfast acquire ...)" would hide the exit code. Whoever knows the id can release
+the lock, so it is not for a log.
+
+The token is the fencing token: a resource that remembers the highest token can refuse
+late writes. holdfast status shows the lock under --app, with the process ID of the
+program that called acquire.
+
+--json prints one object:
+  name, key   the lock, and the key of its record on the server
+  id          the id for extend and release
+  token       a string: it may be too large for a JSON number
+  mode        exclusive, shared or permits
+  ttl_ms      the TTL, in milliseconds
+  expires_at  until then the lock can be trusted: UTC, by this machine's clock
+Later versions may add fields. They do not rename or remove any, and do not change a
+type.
+
+Exit code: 0 if the lock is held now, 75 if another client holds it. For others, see
+holdfast help exit-codes.`
+
+const extendLong = `extend makes a lock that holdfast acquire got last for --ttl from now. It never shortens
+it. NAME and --id are those that acquire printed.
+
+Exit code: 0 if the lock is held for that time now. 79 if it is not held any more: its
+time was over, an operator evicted the holder, or it was released. Somebody else may hold
+it then, so stop the work. After 69 the server has not answered, and the old time counts.
+For others, see holdfast help exit-codes.`
+
+const releaseLong = `release frees a lock that holdfast acquire got. The next waiter gets it in the same step.
+NAME, --id and --token are those that acquire printed.
+
+Exit code: 0 if the lock is released; a second release exits with 0, too. It is also 0 if
+the time of the lock was over, but nobody held it since. 79 if it is not held any more:
+its time was over and another client got it, an operator evicted the holder, or the server
+lost its record. The work may then have overlapped with another holder's. After 69 the
+server has not answered; the lock is free when its time is over. For others, see
+holdfast help exit-codes.`
+
+// acquireOptions are the flags of acquire.
+type acquireOptions struct {
+	runOptions
+	asJSON bool
+}
+
+func newAcquire(a *app) *cobra.Command {
+	o := &acquireOptions{}
+	cmd := &cobra.Command{
+		Use:   "acquire [flags] NAME",
+		Short: "Acquire a lock for a fixed time, and end",
+		Long:  acquireLong,
+		Example: `  lock=$(holdfast acquire -n --ttl 5m nightly) || exit; eval "$lock"
+  holdfast acquire --json --ttl 5m nightly`,
+	}
+	flags := cmd.Flags()
+	o.ttl, o.lostCode, o.onLost, o.noRenew = span(defaultTTL), codeLost, "TERM", true
+	flags.Var(&o.ttl, "ttl", "how long the lock stays held")
+	flags.BoolVar(&o.asJSON, "json", false, "print one JSON object")
+	flags.StringVar(&o.app, "app", "", "name that status shows for this holder (default: holdfast)")
+	rename(flags, map[string]string{"app": "NAME"})
+	waitFlags(flags, &o.runOptions)
+	o.addModes(flags)
+	level := verbosity(a, flags)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := level(); err != nil {
+			return err
+		}
+		o.limited = flags.Changed("wait")
+		switch {
+		case len(args) == 0:
+			return usageError("the lock's name is missing",
+				"write holdfast acquire NAME, as in holdfast acquire nightly")
+		case len(args) > 1:
+			return usageError(fmt.Sprintf("%q is one name too many: acquire takes one lock", args[1]),
+				"to hold several locks, use holdfast run NAME NAME -- COMMAND")
+		}
+		o.names = args
+		if err := o.kindFlags.check(args, flags.Changed); err != nil {
+			return err
+		}
+		if err := o.check(); err != nil {
+			return err
+		}
+		if o.skipIfHeld {
+			a.say.level = min(a.say.level, levelQuiet)
+		}
+		return conduct(a, &o.runOptions, func(r *run) (int, string, error) { return r.take(a, o.asJSON, os.Stdout) })
+	}
+	return cmd
+}
+
+// take acquires the lock, prints how to release it, and leaves it held.
+func (r *run) take(a *app, asJSON bool, w io.Writer) (code int, reason string, err error) {
+	defer r.close()
+	if held, code, reason, err := r.obtain(a); !held {
+		return code, reason, err
+	}
+	l := r.lease.(*holdfast.Lease)
+	if err := r.whole(l); err != nil {
+		return 0, "", r.server.explain(r.names[0], err)
+	}
+	if err := r.printTaken(l, asJSON, w); err != nil {
+		r.releaseOrKeep(0) //nolint:errcheck // nobody knows the id, and the lease expires by itself
+		return 0, "", fmt.Errorf("cannot print how to release the lock, so it was released: %w", err)
+	}
+	// Abandon leaves the lock held. The record that names the holder lasts as long.
+	r.kept = true
+	r.server.client.Abandon()
+	host, _ := os.Hostname()
+	r.server.nameHolder(wire.Client(l.HolderID()), time.Duration(r.ttl), wire.ClientLine{
+		App: cmp.Or(r.app, "holdfast"), Host: cmp.Or(host, "unknown"), PID: os.Getppid(),
+		Version: holdfast.Version, Started: time.Now(),
+	})
+	return codeOK, "", nil
+}
+
+// whole makes the lease last for its whole TTL from now, if it was granted by a push: such a
+// lease is short, and the renewal that confirms it may still be under way.
+func (r *run) whole(l *holdfast.Lease) error {
+	ttl := time.Duration(r.ttl)
+	if l.Remaining() >= ttl*9/10 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	return l.Extend(ctx, ttl)
+}
+
+// takenJSON is the JSON of acquire: a contract, described in acquireLong.
+type takenJSON struct {
+	Name      string `json:"name"`
+	Key       string `json:"key"`
+	ID        string `json:"id"`
+	Token     string `json:"token"`
+	Mode      string `json:"mode"`
+	TTLMS     int64  `json:"ttl_ms"`
+	ExpiresAt string `json:"expires_at"`
+}
+
+// printTaken prints the lock as JSON, or for the shell.
+func (r *run) printTaken(l *holdfast.Lease, asJSON bool, w io.Writer) (err error) {
+	token := wire.Number(l.Token())
+	if asJSON {
+		return json.NewEncoder(w).Encode(takenJSON{
+			l.Name(), r.held.keys[0], l.HolderID(), token, r.mode(), time.Duration(r.ttl).Milliseconds(),
+			stamp(l.Deadline()),
+		})
+	}
+	_, err = fmt.Fprintf(w, "export %s=%s %s=%s %s=%s\n",
+		envLock, quote(l.Name()), envID, quote(l.HolderID()), envToken, token)
+	return err
+}
+
+// heldOptions name a lock that acquire has left held.
+type heldOptions struct {
+	name, id string
+	token    string
+	ttl      span
+}
+
+func (o *heldOptions) add(flags *pflag.FlagSet) {
+	flags.StringVar(&o.id, "id", "", "the id that acquire printed (default: "+envID+")")
+	flags.StringVar(&o.token, "token", "", "the token that acquire printed (default: "+envToken+")")
+	rename(flags, map[string]string{"id": "ID", "token": "TOKEN"})
+}
+
+var attemptForm = regexp.MustCompile(`^\S+/[0-9]+$`)
+
+// read reads the arguments and the environment.
+func (o *heldOptions) read(cmd *cobra.Command, args []string, lookup func(string) string) error {
+	if len(args) > 1 {
+		return usageError(fmt.Sprintf("%q is one name too many: %s takes one lock", args[1], cmd.Name()),
+			"write holdfast "+cmd.Name()+" "+operand(args[0]))
+	}
+	name := lookup(envLock)
+	if len(args) == 1 {
+		o.name = args[0]
+		if o.id == "" && lookup(envID) != "" && name != o.name {
+			return usageError(fmt.Sprintf("%s is the id of %q, not of %q", envID, name, o.name),
+				"write --id and --token, or leave the name out")
+		}
+	}
+	o.name, o.id = cmp.Or(o.name, name), cmp.Or(o.id, lookup(envID))
+	o.token = cmp.Or(o.token, lookup(envToken))
+	const hint = `acquire prints it: lock=$(holdfast acquire NAME) || exit; eval "$lock"`
+	number, bad := strconv.ParseUint(o.token, 10, 63)
+	switch {
+	case o.name == "":
+		return usageError("the lock's name is missing: "+envLock+" is not set", hint)
+	case o.id == "" && name != "":
+		return usageError("the lock's id is missing: "+envID+" is not set",
+			hint+"; a lock of holdfast run is extended and released by holdfast run itself")
+	case o.id == "":
+		return usageError("the lock's id is missing: "+envID+" is not set", hint)
+	case !attemptForm.MatchString(o.id):
+		return usageError(fmt.Sprintf("%q is not an id", o.id), hint)
+	case bad != nil || number == 0:
+		return usageError(fmt.Sprintf("%q is not a token", o.token), hint)
+	}
+	if err := wire.CheckName(o.name); err != nil {
+		return usageError("lock name: "+err.Error(), "")
+	}
+	return nil
+}
+
+// lost is the error for a lock that is not held any more.
+func (o *heldOptions) lost(why string) error {
+	return &exitError{codeLost, fmt.Errorf("%q is not held any more: %s", o.name, why), hintOf(holdfast.ErrNotHeld)}
+}
+
+func newExtend(a *app) *cobra.Command {
+	o := &heldOptions{ttl: span(defaultTTL)}
+	cmd := &cobra.Command{
+		Use:     "extend [flags] [NAME]",
+		Short:   "Extend a lock that acquire got",
+		Long:    extendLong,
+		Example: `  holdfast extend --ttl 5m`,
+	}
+	cmd.Flags().Var(&o.ttl, "ttl", "how long the lock stays held from now on")
+	o.add(cmd.Flags())
+	level := verbosity(a, cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := errors.Join(level(), o.read(cmd, args, os.Getenv)); err != nil {
+			return err
+		}
+		if err := (&runOptions{ttl: o.ttl, onLost: "ignore"}).check(); err != nil {
+			return err
+		}
+		return o.ask(a, (*server).extend)
+	}
+	return cmd
+}
+
+func newRelease(a *app) *cobra.Command {
+	o := &heldOptions{}
+	cmd := &cobra.Command{
+		Use:     "release [flags] [NAME]",
+		Short:   "Release a lock that acquire got",
+		Long:    releaseLong,
+		Example: `  holdfast release`,
+	}
+	o.add(cmd.Flags())
+	level := verbosity(a, cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := errors.Join(level(), o.read(cmd, args, os.Getenv)); err != nil {
+			return err
+		}
+		return o.ask(a, (*server).release)
+	}
+	return cmd
+}
+
+// ask sends a request about the lock. If no answer comes, it sends it once more: both
+// requests have the effect of one.
+func (o *heldOptions) ask(a *app, request func(*server, context.Context, *heldOptions) error) error {
+	s, err := a.open(holdfast.Config{})
+	if err != nil {
+		return err
+	}
+	defer s.closeNodes() //nolint:errcheck // the process ends
+	for range 2 {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		err = request(s, ctx, o)
+		cancel()
+		if !unreachable(err) {
+			break
+		}
+	}
+	if err != nil {
+		return s.explain(o.name, err)
+	}
+	return nil
+}
+
+// retention is how long the record outlives the lease: the default of the library's
+// clients.
+const retention = 10 * time.Minute
+
+// extend renews the lease of one attempt.
+func (s *server) extend(ctx context.Context, o *heldOptions) error {
+	ttl := time.Duration(o.ttl)
+	answer, err := s.store().Run(ctx, script.Renew, []string{wire.Key(s.prefix, o.name)},
+		[]string{wire.Millis(retention), o.id, wire.Millis(ttl), ""})
+	if err != nil {
+		return err
+	}
+	each, err := wire.ParseRenewals(answer, 1)
+	switch {
+	case err != nil:
+		return err
+	case each[0].Evicted:
+		return o.lost("an operator evicted the holder")
+	case each[0].Unknown:
+		return fmt.Errorf("%w: too few servers answered", holdfast.ErrUnknownOutcome)
+	case !each[0].Held:
+		return o.lost("its time is over, or it was released")
+	}
+	s.keepName(ctx, wire.Client(o.id), ttl)
+	return nil
+}
+
+// release releases the hold of one attempt.
+func (s *server) release(ctx context.Context, o *heldOptions) error {
+	number, _ := strconv.ParseUint(o.token, 10, 63) // read has checked it
+	st := s.store()
+	a, err := wire.Parsed(st.Run(ctx, script.Release, []string{wire.Key(s.prefix, o.name)}, []string{
+		o.id, wire.Number(number >> 10), wire.Millis(retention), wire.Base(s.prefix, o.name, st.Sharded()),
+	}))
+	switch {
+	case err != nil:
+		return err
+	case a.Kind == wire.Released:
+		return nil
+	}
+	return o.lost("its time was over, an operator evicted the holder, or the server lost the record")
+}
+
+// store is the server as the library sees it, for the scripts that no lease of this process
+// can send.
+func (s *server) store() store.Store {
+	if s.quorum != nil {
+		return s.quorum
+	}
+	return goredis.New(s.nodes[0].rdb)
+}
+
+// shortestName is how long the library registers a client for.
+const shortestName = 15 * time.Minute
+
+// nameHolder registers a client whose process ends, so that status shows who it is for as
+// long as its lease lasts. Nothing depends on it.
+func (s *server) nameHolder(client string, ttl time.Duration, c wire.ClientLine) {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	_, _ = s.store().Run(ctx, script.RegisterClient, []string{wire.ClientKey(s.prefix, client)}, []string{
+		wire.Millis(max(shortestName, ttl+time.Minute)), wire.Encode(c.App), wire.Encode(c.Host), strconv.Itoa(c.PID),
+		c.Version, strconv.FormatInt(c.Started.UnixMilli(), 10),
+	})
+}
+
+// keepName makes the registration last as long as a lease that was extended.
+func (s *server) keepName(ctx context.Context, client string, ttl time.Duration) {
+	answer, err := s.store().Run(ctx, script.ReadClient, []string{wire.ClientKey(s.prefix, client)}, nil)
+	if err != nil {
+		return
+	}
+	if c, known, err := wire.ParseClient(answer); err == nil && known {
+		s.nameHolder(client, ttl, c)
+	}
+}
