@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/waitqueue"
@@ -105,6 +106,7 @@ type attempt struct {
 	sure    bool          // the last acquire was answered
 	risk    bool          // the server may keep something for the attempt: a hold or a position
 	inQueue bool          // the server has put the attempt into the wait queue
+	late    int           // how many acquisitions got no answer
 	queued  uint64        // when the server last said so, by its clock, in ms
 	since   time.Duration // when the client sent the request for that answer
 	w       *pushes.Waiter
@@ -191,7 +193,8 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 	}
 	args = s.owned(args)
 	sent := c.now()
-	a, err := c.sender.Ask(ctx, action, s.keys(), args)
+	limit := leasetime.AskFor(c.sender.Timeout, s.ttl, at.late)
+	a, err := c.sender.AskWithin(ctx, limit, action, s.keys(), args)
 	if err == nil || !request.Definite(err) {
 		at.asked = sent
 		// After some answers the server keeps nothing. Then earlier requests have left
@@ -200,6 +203,9 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 	}
 	if action == script.Acquire {
 		at.sure = err == nil
+		if err != nil && at.risk {
+			at.late++
+		}
 	}
 	if a.Kind == wire.Queued {
 		at.inQueue, at.queued, at.since = true, a.Now, sent

@@ -360,3 +360,29 @@ func TestAPeriodicJobThatWaitsOutlastsTheServer(t *testing.T) {
 		})
 	}
 }
+
+// A client whose acquisitions are answered too late would ask anew behind its own grants, for
+// as long as the server is that slow. So it gives each further one more time.
+func TestAnAcquisitionIsGivenMoreTimeAfterALateAnswer(t *testing.T) {
+	for _, late := range []time.Duration{350 * time.Millisecond, 600 * time.Millisecond} {
+		bubble(t, func(t *testing.T, w *world) {
+			c := w.client(holdfast.Config{TTL: time.Second})
+			release(t, mustLock(t, c.Mutex("another")))
+			w.net.slow(func(action string) (there, back time.Duration) {
+				if action == "acquire" {
+					back = late
+				}
+				return there, back
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			l, err := c.Mutex("a").Lock(ctx)
+			if err != nil {
+				t.Fatalf("answers come after %v: %v", late, err)
+			}
+			release(t, l)
+			_, err = c.Mutex("b").TryLock(t.Context()) // a try has no further request
+			wantIs(t, err, holdfast.ErrUnknownOutcome)
+		})
+	}
+}

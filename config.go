@@ -34,7 +34,8 @@ type Config struct {
 	Retention time.Duration
 
 	// RequestTimeout bounds one request to the server. If it passes, the outcome is
-	// unknown. Default: a third of TTL, at most 3 s.
+	// unknown. A call that waits asks again, and gives each further acquisition twice the
+	// time, up to three quarters of TTL. Default: a third of TTL, at most 3 s.
 	RequestTimeout time.Duration
 
 	// App is the name that Inspect shows for this client's holds. Default: the base name of

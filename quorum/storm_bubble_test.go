@@ -127,6 +127,8 @@ type storm struct {
 	all    sync.WaitGroup
 	begun  time.Time
 
+	change sync.Mutex // guards procs and ends while faults are active
+
 	mu   sync.Mutex
 	last map[string]time.Time // when each lock was last granted
 	log  []string
@@ -269,14 +271,17 @@ func moved(p *peer, by time.Duration) (back func()) {
 // harmProcess kills a process and starts another one in its place, or cuts it off.
 func (s *storm) harmProcess(long time.Duration) {
 	i := s.random.IntN(len(s.procs))
+	s.change.Lock()
 	p := s.procs[i]
 	if s.random.IntN(3) == 0 {
 		s.logf("process %d is killed", i)
 		p.kill()
 		s.ends[i]()
 		s.start(i)
+		s.change.Unlock()
 		return
 	}
+	s.change.Unlock()
 	cut := make(chan struct{})
 	p.mu.Lock()
 	if p.cut != nil {

@@ -178,3 +178,22 @@ func TestAWaiterWithoutPushesPollsOftenAndNotTooOften(t *testing.T) {
 		}
 	}
 }
+
+func TestAnAcquisitionIsGivenMoreTimeAfterOneWithoutAnAnswer(t *testing.T) {
+	for _, c := range []struct {
+		limit, ttl time.Duration
+		unanswered int
+		want       time.Duration
+	}{
+		{time.Second, 30 * time.Second, 0, time.Second},
+		{time.Second, 30 * time.Second, 1, 2 * time.Second},
+		{time.Second, 30 * time.Second, 4, 16 * time.Second},
+		{time.Second, 30 * time.Second, 5, 22500 * time.Millisecond},
+		{time.Second, 30 * time.Second, 1 << 30, 22500 * time.Millisecond},
+		{time.Second, time.Second, 1, time.Second}, // a limit that was longer stays
+	} {
+		if got := AskFor(c.limit, c.ttl, c.unanswered); got != c.want {
+			t.Errorf("AskFor(%v, %v, %d) = %v, want %v", c.limit, c.ttl, c.unanswered, got, c.want)
+		}
+	}
+}

@@ -42,7 +42,14 @@ func New(cfg Config) *Sender {
 // Run sends one script. If its error is neither a refusal nor [store.ErrNotSent], the script
 // may have run.
 func (s *Sender) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
-	answer, err := s.Store.Run(Within(ctx, s.Timeout), action, keys, args)
+	return s.runWithin(ctx, s.Timeout, action, keys, args)
+}
+
+// runWithin is Run with another time limit.
+func (s *Sender) runWithin(
+	ctx context.Context, limit time.Duration, action *script.Script, keys, args []string,
+) (string, error) {
+	answer, err := s.Store.Run(Within(ctx, limit), action, keys, args)
 	if err != nil {
 		err = s.explained(InTime(ctx, err))
 	}
@@ -53,6 +60,13 @@ func (s *Sender) Run(ctx context.Context, action *script.Script, keys, args []st
 // [Sender.Run], and wire.ErrAnswer.
 func (s *Sender) Ask(ctx context.Context, action *script.Script, keys, args []string) (wire.Answer, error) {
 	return wire.Parsed(s.Run(ctx, action, keys, args))
+}
+
+// AskWithin is [Sender.Ask] with another time limit.
+func (s *Sender) AskWithin(
+	ctx context.Context, limit time.Duration, action *script.Script, keys, args []string,
+) (wire.Answer, error) {
+	return wire.Parsed(s.runWithin(ctx, limit, action, keys, args))
 }
 
 // Record reads what the server keeps of a lock.

@@ -4,9 +4,11 @@ package main
 var inClient = []mutant{{
 	name: "the deadline is counted from the reply to an acquisition",
 	file: "acquire.go",
-	old:  "	sent := c.now()\n	a, err := c.sender.Ask(ctx, action, s.keys(), args)\n",
-	mut:  "	a, err := c.sender.Ask(ctx, action, s.keys(), args)\n	sent := c.now()\n",
-	by:   []check{worlds, rules},
+	old: "	sent := c.now()\n	limit := leasetime.AskFor(c.sender.Timeout, s.ttl, at.late)\n" +
+		"	a, err := c.sender.AskWithin(ctx, limit, action, s.keys(), args)\n",
+	mut: "	limit := leasetime.AskFor(c.sender.Timeout, s.ttl, at.late)\n" +
+		"	a, err := c.sender.AskWithin(ctx, limit, action, s.keys(), args)\n	sent := c.now()\n",
+	by: []check{worlds, rules},
 }, {
 	name: "the deadline is counted from the reply to a renewal",
 	file: "internal/renewer/renewer.go",

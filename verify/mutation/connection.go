@@ -4,7 +4,7 @@ package main
 var (
 	outlasting = check{"bubble tests", ".", []string{
 		"-run=EndOfAWait|Outlasts|Unreachable|Tries|ATryOf|WillNotPass|CallersContext|" +
-			"NotSent|Unknown|Entry|PeriodicJob", ".",
+			"NotSent|Unknown|Entry|PeriodicJob|GivenMoreTime", ".",
 	}}
 	closing = check{"bubble tests", ".", []string{"-run=Close|ReleaseIsBounded|TwoResign", "."}}
 	nilling = check{"bubble tests", ".", []string{"-run=Nil|NoMethod|MissingFunction|BadInput", "."}}

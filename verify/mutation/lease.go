@@ -11,10 +11,16 @@ var inLease = []mutant{{
 	mut:  "",
 	by:   []check{dropping},
 }, {
+	name: "an acquisition that got no answer is given no more time",
+	file: "acquire.go",
+	old:  "leasetime.AskFor(c.sender.Timeout, s.ttl, at.late)",
+	mut:  "leasetime.AskFor(c.sender.Timeout, s.ttl, 0*at.late)",
+	by:   []check{outlasting},
+}, {
 	name: "a lease that is dropped stops the renewals of other readers",
 	file: "hold.go",
 	old:  "reserved > 0 || slices.ContainsFunc(all, (*leaseState).inUse) {",
-	mut:  "reserved > 0 {",
+	mut:  "reserved > 0 || false && slices.ContainsFunc(all, (*leaseState).inUse) {",
 	by:   []check{dropping},
 }, {
 	name: "a stay of which all that is left was dropped is renewed",
