@@ -59,11 +59,14 @@ func newRoot(a *app) *cobra.Command {
 		Use:   "holdfast",
 		Short: "Distributed locks on Redis and Valkey, from the shell",
 		Long: `holdfast holds a lock on a Redis or Valkey server while it runs a command. It also
-shows which client holds a lock, and how many wait.`,
+shows which clients hold locks and wait for them, ends the holds of a stuck lock, and
+checks the server.`,
 		Example: `  holdfast run nightly -- ./report.sh           wait for the lock, run, release
   holdfast run -n nightly -- ./report.sh        do not wait: exit with 75 if it is held
   holdfast run --skip-if-held nightly -- ./report.sh     for cron: no message, exit with 0
   holdfast status nightly                       show the holder, and how many wait
+  holdfast list                                 show all locks that are held
+  holdfast doctor                               check the server
   holdfast demo                                 watch locks at work; needs no server
   holdfast verify                               try to break the locks`,
 		SilenceErrors:     true,
@@ -81,9 +84,9 @@ shows which client holds a lock, and how many wait.`,
 	root.SetGlobalNormalizationFunc(flagAlias)
 	a.server.add(root.PersistentFlags())
 	root.PersistentFlags().Var(&a.log, "log-format", "form of the messages on standard error")
-	root.AddCommand(newRun(a), newStatus(a), newDemoCommand(), newDoctor(a), newVerify(a), newVersion())
-	root.AddCommand(newEvery(a), newElect(a))
-	root.AddCommand(newAcquire(a), newExtend(a), newRelease(a))
+	root.AddCommand(newRun(a), newEvery(a), newElect(a), newAcquire(a), newExtend(a), newRelease(a),
+		newStatus(a), newList(a), newInspect(a), newWatch(a), newEvict(a),
+		newDoctor(a), newDemoCommand(), newVerify(a), newVersion())
 	root.AddCommand(helpTopics()...)
 	return root
 }

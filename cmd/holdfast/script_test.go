@@ -61,6 +61,7 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"await-file":    awaitFileCmd,
 	"await-gone":    awaitGoneCmd,
 	"await-known":   awaitKnownCmd,
+	"await-listed":  awaitListedCmd,
 	"await-renewed": awaitRenewedCmd,
 	"await-state":   awaitStateCmd,
 	"evict":         evictCmd,
@@ -309,6 +310,14 @@ func awaitRenewedCmd(ts *testscript.TestScript, _ bool, args []string) {
 	poll(ts, args[0]+" is renewed", func() bool {
 		now := field(ts, args[0], "lock")
 		return now != "" && now != before
+	})
+}
+
+// awaitListedCmd: await-listed NAME TEXT: holdfast list shows the text in the lock's row.
+func awaitListedCmd(ts *testscript.TestScript, _ bool, args []string) {
+	poll(ts, "list shows "+args[1], func() bool {
+		err := ts.Exec("holdfast", "list", "-u", scheme()+worldOf(ts).server.Addr(), "--", args[0])
+		return err == nil && strings.Contains(ts.ReadFile("stdout"), args[1])
 	})
 }
 

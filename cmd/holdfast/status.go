@@ -17,14 +17,16 @@ import (
 )
 
 const statusLong = `status shows whether a lock is held: the holder, the time since the grant, when the
-lease expires, the number of waiters, and the last eviction. It changes nothing.
+lease expires, the number of waiters, and the last eviction. For a semaphore, it shows
+the permits in use; for an election, the leader's value; for a periodic job, the run
+under way and the next period. It changes nothing.
 
 The answer may be out of date when you read it. To do something only if the lock is
 free, use holdfast run -n. If the lock's name begins with a dash, write -- before it:
 holdfast status -- -NAME.
 
-Exit code: 0 if the lock is free, 75 if it is held. For others, see
-holdfast help exit-codes.
+Exit code: 0 if the lock is free, 75 if it is held or if a job of this name runs. For
+others, see holdfast help exit-codes.
 
 --json prints one object:
   name           the lock's name
@@ -33,11 +35,17 @@ holdfast help exit-codes.
   fence          the highest token in the record, "0" without one. Tokens are strings:
                  they may be too large for a JSON number
   holders        list of: mode, client_id (random), app, host, pid, version, token,
-                 since (UTC, the server's clock), age_ms, remaining_ms
+                 since (UTC, the server's clock), age_ms, remaining_ms, id (of the
+                 attempt), owner, permits, entries (of an owner), released (kept for its
+                 minimum time)
   waiting        how many wait
   waiters        list, in order, of: position, mode, client_id, app, host, pid, version,
-                 waited_ms
+                 waited_ms, id, owner
   last_eviction  null, or: at, by, reason
+  limit, used    the permits of a semaphore, and those in use; 0 for other kinds
+  leader         null, or: value, term
+  job            null, or: period_ms, aligned, offset_ms, next (UTC, the server's clock),
+                 due_ms, last_run (the attempt's id), run (null, or a holder)
 If the server does not know the client, app, host and version are empty, and pid is 0.
 Later versions may add fields. They do not rename or remove any, and do not change a
 type.`
@@ -86,51 +94,107 @@ func runStatus(a *app, name string, asJSON bool, w io.Writer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
 	defer cancel()
 	defer s.close(ctx)
-	state, err := s.client.Inspect(ctx, name)
+	state, job, err := s.read(ctx, name)
 	if err != nil {
 		return s.explain(name, err)
 	}
 	switch {
 	case asJSON:
-		err = json.NewEncoder(w).Encode(jsonState(state, wire.Key(a.server.prefix, name)))
+		err = json.NewEncoder(w).Encode(stateWithJob(state, job, wire.Key(a.server.prefix, name)))
 	case a.say.level > levelQuiet:
-		err = printState(w, state, a.say.level == levelVerbose)
+		err = printState(w, state, job, a.say.level == levelVerbose)
 	}
-	if err == nil && state.Held() {
+	if err == nil && (state.Held() || job.Run != nil) {
 		err = silent(codeBusy)
 	}
 	return err
 }
 
+// read reads a lock and the job of the same name.
+func (s *server) read(ctx context.Context, name string) (holdfast.LockInfo, holdfast.JobInfo, error) {
+	state, err := s.client.Inspect(ctx, name)
+	if err != nil {
+		return state, holdfast.JobInfo{}, err
+	}
+	job, err := s.client.InspectJob(ctx, name)
+	return state, job, err
+}
+
 // printState prints the state for people.
-func printState(w io.Writer, s holdfast.LockInfo, verbose bool) error {
+func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose bool) error {
 	var b strings.Builder
-	name := oneLine(s.Name)
-	if !s.Held() {
+	name, used := oneLine(s.Name), 0
+	for _, h := range s.Holders {
+		used += h.Permits
+	}
+	switch {
+	case !s.Held() && job.Run != nil:
+		fmt.Fprintf(&b, "%s is a job that runs\n", name)
+	case !s.Held():
 		fmt.Fprintf(&b, "%s is free\n", name)
-	} else {
+	case s.Holders[0].Mode == "permits":
+		fmt.Fprintf(&b, "%s is held: %d of %d permits\n", name, used, s.Limit)
+	case s.Holders[0].Mode == "shared":
+		fmt.Fprintf(&b, "%s is held: shared\n", name)
+	default:
 		fmt.Fprintf(&b, "%s is held\n", name)
 	}
 	for _, h := range s.Holders {
-		fmt.Fprintf(&b, "  by       %s\n", who(h.Client, h.ClientID))
-		fmt.Fprintf(&b, "  since    %s (%s ago)\n", h.Since.UTC().Format("2006-01-02 15:04:05 UTC"), length(h.Age))
-		fmt.Fprintf(&b, "  lease    expires in %s unless renewed\n", length(h.Remaining))
-		fmt.Fprintf(&b, "  token    %d\n", h.Token)
+		printHolder(&b, h)
+	}
+	if s.Leader != nil {
+		fmt.Fprintf(&b, "  leader   %s\n", oneLine(s.Leader.Value))
 	}
 	if s.Held() || len(s.Waiters) > 0 {
 		fmt.Fprintf(&b, "  waiting  %d\n", len(s.Waiters))
 	}
 	if verbose {
 		for _, v := range s.Waiters {
-			fmt.Fprintf(&b, "    %d. %s, for %s\n", v.Position, who(v.Client, v.ClientID), length(v.Waited))
+			fmt.Fprintf(&b, "    %d. %s, for %s%s\n",
+				v.Position, who(v.Client, v.ClientID), length(v.Waited), ownedBy(v.Owner))
 		}
 	}
 	if e := s.LastEviction; e != nil {
 		fmt.Fprintf(&b, "  evicted  %s by %s: %s\n", e.At.UTC().Format("2006-01-02 15:04:05 UTC"),
 			oneLine(e.By), oneLine(e.Reason))
 	}
+	if job.Run != nil {
+		printHolder(&b, *job.Run)
+	}
+	if job.Known() {
+		next := "due"
+		if job.Due > 0 {
+			next = fmt.Sprintf("next %s (in %s)", job.Next.UTC().Format("2006-01-02 15:04:05 UTC"), length(job.Due))
+		}
+		fmt.Fprintf(&b, "  job      every %v, %s\n", job.Schedule, next)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+func printHolder(b *strings.Builder, h holdfast.Holder) {
+	by := who(h.Client, h.ClientID) + ownedBy(h.Owner)
+	if h.Mode == "permits" {
+		by += fmt.Sprintf(", %d of the permits", h.Permits)
+	}
+	if h.Entries > 1 {
+		by += fmt.Sprintf(", %d entries", h.Entries)
+	}
+	fmt.Fprintf(b, "  by       %s\n", by)
+	fmt.Fprintf(b, "  since    %s (%s ago)\n", h.Since.UTC().Format("2006-01-02 15:04:05 UTC"), length(h.Age))
+	if h.Released {
+		fmt.Fprintf(b, "  kept     released, and kept for another %s\n", length(h.Remaining))
+	} else {
+		fmt.Fprintf(b, "  lease    expires in %s unless renewed\n", length(h.Remaining))
+	}
+	fmt.Fprintf(b, "  token    %d\n", h.Token)
+}
+
+func ownedBy(owner string) string {
+	if owner == "" {
+		return ""
+	}
+	return ", owner " + oneLine(owner)
 }
 
 // who names a client: by its id only, if the server does not know more.
@@ -173,6 +237,11 @@ type (
 		Waiting      int           `json:"waiting"`
 		Waiters      []waiterJSON  `json:"waiters"`
 		LastEviction *evictionJSON `json:"last_eviction"`
+		Limit        int           `json:"limit"`
+		Used         int           `json:"used"`
+		Leader       *valueJSON    `json:"leader"`
+		Job          *jobJSON      `json:"job"`
+		Foreign      string        `json:"foreign,omitempty"` // of list --foreign only
 	}
 	clientJSON struct {
 		ClientID string `json:"client_id"`
@@ -188,41 +257,104 @@ type (
 		Since       string `json:"since"`
 		AgeMS       int64  `json:"age_ms"`
 		RemainingMS int64  `json:"remaining_ms"`
+		ID          string `json:"id"`
+		Owner       string `json:"owner"`
+		Permits     int    `json:"permits"`
+		Entries     int    `json:"entries"`
+		Released    bool   `json:"released"`
 	}
 	waiterJSON struct {
 		Position int    `json:"position"`
 		Mode     string `json:"mode"`
 		clientJSON
-		WaitedMS int64 `json:"waited_ms"`
+		WaitedMS int64  `json:"waited_ms"`
+		ID       string `json:"id"`
+		Owner    string `json:"owner"`
 	}
 	evictionJSON struct {
 		At     string `json:"at"`
 		By     string `json:"by"`
 		Reason string `json:"reason"`
 	}
+	valueJSON struct {
+		Value string `json:"value"`
+		Term  string `json:"term"`
+	}
+	jobJSON struct {
+		PeriodMS int64       `json:"period_ms"`
+		Aligned  bool        `json:"aligned"`
+		OffsetMS int64       `json:"offset_ms"`
+		Next     string      `json:"next"`
+		DueMS    int64       `json:"due_ms"`
+		LastRun  string      `json:"last_run"`
+		Run      *holderJSON `json:"run"`
+	}
 )
+
+// who names a holder, or a waiter.
+func (c clientJSON) who() string {
+	if c.App == "" && c.Host == "" {
+		return "client " + oneLine(c.ClientID)
+	}
+	return oneLine(fmt.Sprintf("%s@%s:%d", c.App, c.Host, c.PID))
+}
+
+func stateWithJob(s holdfast.LockInfo, job holdfast.JobInfo, key string) stateJSON {
+	j := jsonState(s, key)
+	j.Job = jsonJob(job)
+	return j
+}
 
 func jsonState(s holdfast.LockInfo, key string) stateJSON {
 	j := stateJSON{
 		Name: s.Name, Key: key, Held: s.Held(), Fence: strconv.FormatUint(s.Fence, 10),
-		Holders: []holderJSON{}, Waiting: len(s.Waiters), Waiters: []waiterJSON{},
+		Holders: jsonHolders(s.Holders), Waiting: len(s.Waiters), Waiters: []waiterJSON{}, Limit: s.Limit,
 	}
 	for _, h := range s.Holders {
-		j.Holders = append(j.Holders, holderJSON{
-			Mode: h.Mode, clientJSON: jsonClient(h.Client, h.ClientID), Token: strconv.FormatUint(h.Token, 10),
-			Since: stamp(h.Since), AgeMS: h.Age.Milliseconds(), RemainingMS: h.Remaining.Milliseconds(),
-		})
+		if h.Mode == "permits" {
+			j.Used += h.Permits
+		}
 	}
 	for _, w := range s.Waiters {
 		j.Waiters = append(j.Waiters, waiterJSON{
 			Position: w.Position, Mode: w.Mode, clientJSON: jsonClient(w.Client, w.ClientID),
-			WaitedMS: w.Waited.Milliseconds(),
+			WaitedMS: w.Waited.Milliseconds(), ID: w.HolderID, Owner: w.Owner,
 		})
 	}
 	if e := s.LastEviction; e != nil {
 		j.LastEviction = &evictionJSON{stamp(e.At), e.By, e.Reason}
 	}
+	if l := s.Leader; l != nil {
+		j.Leader = &valueJSON{l.Value, strconv.FormatUint(l.Term, 10)}
+	}
 	return j
+}
+
+func jsonHolders(holders []holdfast.Holder) []holderJSON {
+	list := []holderJSON{}
+	for _, h := range holders {
+		list = append(list, holderJSON{
+			Mode: h.Mode, clientJSON: jsonClient(h.Client, h.ClientID), Token: strconv.FormatUint(h.Token, 10),
+			Since: stamp(h.Since), AgeMS: h.Age.Milliseconds(), RemainingMS: h.Remaining.Milliseconds(),
+			ID: h.HolderID, Owner: h.Owner, Permits: h.Permits, Entries: h.Entries, Released: h.Released,
+		})
+	}
+	return list
+}
+
+func jsonJob(j holdfast.JobInfo) *jobJSON {
+	if !j.Known() {
+		return nil
+	}
+	job := &jobJSON{
+		PeriodMS: j.Schedule.Period.Milliseconds(), Aligned: j.Schedule.Aligned,
+		OffsetMS: j.Schedule.Offset.Milliseconds(), Next: stamp(j.Next), DueMS: j.Due.Milliseconds(),
+		LastRun: j.HolderID,
+	}
+	if j.Run != nil {
+		job.Run = &jsonHolders([]holdfast.Holder{*j.Run})[0]
+	}
+	return job
 }
 
 func jsonClient(info *holdfast.ClientInfo, id string) clientJSON {

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+const evictLong = `evict ends all holds of a lock, and gives the lock to the next waiter at once. Do it when
+a holder is stuck and its lease is still being renewed. If the holder is gone, the lease
+expires by itself.
+
+A holder under holdfast run is told, and its command is stopped (exit code 79). Another
+holder learns of the eviction by a push, or with its next renewal: up to a third of its
+TTL later. Until then it works on beside the next holder. A resource that checks tokens
+refuses its writes, because evict raises the lock's fence.
+
+The server stores who evicted, when and why; holdfast status shows it.
+
+evict asks you to type the lock's name. Without a terminal, it needs --yes. With
+--if-token, it ends only the hold with that token, as status shows it: if another client
+has acquired the lock in the meantime, that one keeps it.
+
+Exit code: 0 if holds were ended, or if the lock is free. 75 if --if-token names another
+token than the holder's. For others, see holdfast help exit-codes.`
+
+// evictOptions are the flags of evict.
+type evictOptions struct {
+	reason, by, token string
+	yes               bool
+}
+
+func newEvict(a *app) *cobra.Command {
+	o := &evictOptions{}
+	cmd := &cobra.Command{
+		Use:     "evict [flags] NAME",
+		Aliases: []string{"break", "force-release"},
+		Short:   "End the holds of a stuck lock",
+		Long:    evictLong,
+		Example: `  holdfast evict nightly --reason "hangs since noon"
+  holdfast evict nightly --yes --if-token 1838518888063655936 --reason deploy`,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.reason, "reason", "", "why; the server stores it for others to read (required)")
+	flags.StringVar(&o.by, "by", "", "who evicts (default: USER@HOST)")
+	flags.StringVar(&o.token, "if-token", "", "only if the holder has this token")
+	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	rename(flags, map[string]string{"reason": "TEXT", "by": "NAME", "if-token": "N"})
+	level := verbosity(a, flags)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := level(); err != nil {
+			return err
+		}
+		if len(args) != 1 {
+			return usageError("evict takes one lock's name",
+				`write holdfast evict NAME --reason TEXT, as in holdfast evict nightly --reason "hangs since noon"`)
+		}
+		return runEvict(a, o, args[0], cmd.InOrStdin(), cmd.OutOrStdout())
+	}
+	return cmd
+}
+
+func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) error {
+	if err := wire.CheckName(name); err != nil {
+		return usageError("lock name: "+err.Error(), "")
+	}
+	e := holdfast.Eviction{By: cmp.Or(o.by, operator()), Reason: o.reason}
+	if o.reason == "" {
+		return usageError("--reason is missing: others will want to know why", `write --reason "hangs since noon"`)
+	}
+	if o.token != "" {
+		var err error
+		if e.Token, err = strconv.ParseUint(o.token, 10, 64); err != nil || e.Token == 0 {
+			return usageError(fmt.Sprintf("--if-token %q is not a token", o.token),
+				"copy it from holdfast status "+operand(name))
+		}
+	}
+	s, err := a.open(holdfast.Config{})
+	if err != nil {
+		return err
+	}
+	defer s.closeSoon()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
+	state, err := s.client.Inspect(ctx, name)
+	cancel()
+	switch {
+	case err != nil:
+		return s.explain(name, err)
+	case !state.Held():
+		_, err := fmt.Fprintf(w, "%s is free: there is nothing to evict\n", oneLine(name))
+		return err
+	case e.Token == 0 && state.Holders[0].Mode == "exclusive":
+		// Whoever holds the lock now is meant, and not a client that acquires it while we ask.
+		e.Token = state.Holders[0].Token
+	}
+	if err := o.confirm(a, state, in, w); err != nil {
+		return err
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), 2*closeTimeout)
+	defer cancel()
+	n, err := s.client.Evict(ctx, name, e)
+	switch {
+	case err != nil:
+		return s.explain(name, err)
+	case n == 0:
+		return &exitError{codeBusy,
+			fmt.Errorf("%s was not evicted: no holder has the token %d any more", name, e.Token),
+			"holdfast status " + operand(name) + " shows who holds it now"}
+	}
+	_, err = fmt.Fprintf(w, "%s: %d %s ended; %d waiting\n",
+		oneLine(name), n, plural(n, "hold", "holds"), len(state.Waiters))
+	return err
+}
+
+// confirm shows who holds the lock, and asks for the lock's name.
+func (o *evictOptions) confirm(a *app, state holdfast.LockInfo, in io.Reader, w io.Writer) error {
+	if o.yes {
+		return nil
+	}
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		return usageError("evict asks you to type the lock's name, but standard input is no terminal",
+			"write --yes to evict without being asked")
+	}
+	var b strings.Builder
+	for _, h := range state.Holders {
+		fmt.Fprintf(&b, "%s is held %s.\n", oneLine(state.Name), briefly(h))
+	}
+	fmt.Fprintf(&b, "The holder may be at work. To evict, type the lock's name: ")
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return err
+	}
+	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer is none
+	if strings.TrimRight(answer, "\r\n") != state.Name {
+		return &exitError{codeFailed, errors.New("nothing was evicted, because you did not type the lock's name"), ""}
+	}
+	return nil
+}
+
+// operator is who runs the tool, as far as the system knows.
+func operator() string {
+	name := cmp.Or(os.Getenv("USER"), os.Getenv("LOGNAME"))
+	if u, err := user.Current(); name == "" && err == nil {
+		name = u.Username
+	}
+	host, _ := os.Hostname() // without one, the name must do
+	text := cmp.Or(name, "unknown") + "@" + host
+	return text[:min(len(text), 128)]
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+const inspectLong = `inspect shows everything about a lock: the holders with their attempts, the wait queue in
+order, the limit of a semaphore, the value of a leader, the marks of a periodic job, the
+last eviction and the key of the record. It changes nothing.
+
+If the lock has no record, but NAME is a key that looks like the lock of redsync,
+redislock, Redisson or SET NX PX, inspect shows that.
+
+-o json prints one object, with the fields of holdfast status --json.
+
+Exit code: 0, whether the lock is held or free. For others, see
+holdfast help exit-codes.`
+
+func newInspect(a *app) *cobra.Command {
+	output, asJSON := outputForm("table"), false
+	cmd := &cobra.Command{
+		Use:     "inspect [flags] NAME",
+		Aliases: []string{"show", "describe"},
+		Short:   "Show everything about a lock",
+		Long:    inspectLong,
+		Example: `  holdfast inspect nightly
+  holdfast inspect -o json nightly | jq '.waiters[0]'`,
+	}
+	cmd.Flags().VarP(&output, "output", "o", "form of the output: table or json")
+	rename(cmd.Flags(), map[string]string{"output": "table|json"})
+	cmd.Flags().BoolVar(&asJSON, "json", false, "the same as -o json")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usageError("inspect takes one lock's name",
+				"write holdfast inspect NAME; holdfast list shows the names")
+		}
+		return runInspect(a, args[0], asJSON || output == "json", os.Stdout)
+	}
+	return cmd
+}
+
+func runInspect(a *app, name string, asJSON bool, w io.Writer) error {
+	if err := wire.CheckName(name); err != nil {
+		return usageError("lock name: "+err.Error(), "")
+	}
+	s, err := a.open(holdfast.Config{})
+	if err != nil {
+		return err
+	}
+	defer s.closeSoon()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
+	defer cancel()
+	state, job, err := s.read(ctx, name)
+	if err != nil {
+		return s.explain(name, err)
+	}
+	var foreign *survey.Foreign
+	if !state.Held() && state.Fence == 0 && !job.Known() {
+		foreign = s.foreign(ctx, name)
+	}
+	key := wire.Key(a.server.prefix, name)
+	switch {
+	case foreign != nil && asJSON:
+		return json.NewEncoder(w).Encode(foreignRow(*foreign).state)
+	case foreign != nil:
+		_, err := fmt.Fprintf(w, "%s is a key, and looks like a lock of %s\n  by       %s\n  lease    expires in %s\n",
+			oneLine(name), kindOfForeign(foreign.Kind), oneLine(foreign.Holder), length(foreign.Remaining))
+		return err
+	case asJSON:
+		return json.NewEncoder(w).Encode(stateWithJob(state, job, key))
+	}
+	if err := printState(w, state, job, true); err != nil {
+		return err
+	}
+	for _, h := range state.Holders {
+		if _, err := fmt.Fprintf(w, "  attempt  %s\n", oneLine(h.HolderID)); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(w, "  fence    %d\n  key      %s\n  server   %s\n", state.Fence, key, s.address)
+	return err
+}
+
+// kindOfForeign names a kind within a sentence.
+func kindOfForeign(kind string) string {
+	if kind == "string" {
+		return "SET NX PX, or a value that expires"
+	}
+	return kind
+}
+
+// foreign reads the key of that name as the lock of another library; nil if it is none, or
+// cannot be read.
+func (s *server) foreign(ctx context.Context, key string) (found *survey.Foreign) {
+	err := survey.ReadForeign(ctx, s.rdbs(), key, func(f survey.Foreign) { found = &f })
+	if err != nil {
+		return nil // the user may not read other keys
+	}
+	return found
+}

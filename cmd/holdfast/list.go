@@ -1,0 +1,489 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+const listLong = `list shows the locks that are held or waited for, and the jobs that run. GLOB selects
+names: * is any text, ? any character, [abc] one of these. Without GLOB, list shows all.
+
+list reads the server's keys a page at a time. No command keeps the server busy for more
+than a tenth of a millisecond, however many other keys there are. Over a Cluster, list
+reads every primary. Over a quorum, it reads every server. The locks change while list
+runs: each row was true when it was read.
+
+Columns: NAME; KIND (exclusive, shared, permits, leader, job); HOLDER (app@host:pid; with
+several holders, the first and how many more); AGE of the oldest hold; LEASE, until it
+expires if it is not renewed; TOKEN; WAITING. -o wide adds OWNER, VALUE (a leader's value,
+the permits in use, or when a job runs next) and ID (the holder's client).
+
+--foreign lists the locks of other libraries instead. GLOB then selects whole keys. list
+recognises redsync, redislock and Redisson. Any other short string with a TTL is shown as
+"string": it may be a lock made by SET NX PX, or a value that expires.
+
+-o json prints one object per line, with the fields of holdfast status --json, and for a
+job "job" in it. -o name prints names only, one per line.
+
+Exit code: 0, also if there is no lock. For others, see holdfast help exit-codes.`
+
+// listOptions are the flags of list.
+type listOptions struct {
+	output       outputForm
+	sort         string
+	all, stale   bool
+	foreign      bool
+	match        func(string) bool
+	pattern      string
+	noHeader     bool
+	shownColumns []column
+}
+
+// outputForm is the value of -o.
+type outputForm string
+
+func (f *outputForm) String() string { return string(*f) }
+func (f *outputForm) Type() string   { return "table|wide|json|name" }
+func (f *outputForm) Set(s string) error {
+	if !slices.Contains([]string{"table", "wide", "json", "name"}, s) {
+		return fmt.Errorf("%q is no form of output: write table, wide, json or name", s)
+	}
+	*f = outputForm(s)
+	return nil
+}
+
+func newList(a *app) *cobra.Command {
+	o := &listOptions{output: "table"}
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "list [flags] [GLOB]",
+		Aliases: []string{"ls", "ps"},
+		Short:   "List the locks that are held",
+		Long:    listLong,
+		Example: `  holdfast list
+  holdfast list 'order/*'
+  holdfast list --sort age -o wide
+  holdfast list --stale                         holders that nobody knows any more
+  holdfast list -o json | jq -r 'select(.waiting > 10) | .name'
+  holdfast list --foreign 'lock:*'              locks of other libraries`,
+	}
+	flags := cmd.Flags()
+	flags.VarP(&o.output, "output", "o", "form of the output")
+	flags.BoolVar(&asJSON, "json", false, "the same as -o json")
+	flags.StringVar(&o.sort, "sort", "", "sort by name, age, lease or waiting (default: by name, if the scan is short)")
+	flags.BoolVarP(&o.all, "all", "a", false, "list free locks, too, as long as their records last")
+	flags.BoolVar(&o.stale, "stale", false, "only locks with a holder that has not been heard of for 15 minutes")
+	flags.BoolVar(&o.foreign, "foreign", false, "list the locks of other libraries")
+	flags.BoolVar(&o.noHeader, "no-header", false, "print no line with the names of the columns")
+	rename(flags, map[string]string{"sort": "FIELD"})
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		if asJSON {
+			o.output = "json"
+		}
+		if err := o.read(args); err != nil {
+			return err
+		}
+		return runList(a, o, os.Stdout)
+	}
+	return cmd
+}
+
+func (o *listOptions) read(args []string) (err error) {
+	switch {
+	case len(args) > 1:
+		return usageError(fmt.Sprintf("%q is one pattern too many", args[1]),
+			"put the pattern in quotes, so that the shell leaves it alone, as in holdfast list 'order/*'")
+	case len(args) == 1:
+		o.pattern = args[0]
+	}
+	if o.match, err = survey.Glob(o.pattern); err != nil {
+		return badPattern(o.pattern, err)
+	}
+	if o.sort != "" && sorts[o.sort] == nil {
+		return usageError(fmt.Sprintf("--sort %q: there is no such field", o.sort),
+			"write name, age, lease or waiting")
+	}
+	if o.foreign && (o.stale || o.all) {
+		return usageError("--foreign excludes --all and --stale: other libraries' records tell neither",
+			"leave one out")
+	}
+	return nil
+}
+
+func badPattern(pattern string, err error) error {
+	return usageError(fmt.Sprintf("pattern %q: %v", pattern, err), "write a \\ before a [ that is part of a name")
+}
+
+// row is one line of the table.
+type row struct {
+	state stateJSON
+	job   bool
+	cells map[string]string
+}
+
+// sorts compare two rows.
+var sorts = map[string]func(a, b row) int{
+	"name": func(a, b row) int { return strings.Compare(a.state.Name, b.state.Name) },
+	"age":  func(a, b row) int { return cmp.Compare(oldest(b), oldest(a)) },
+	"lease": func(a, b row) int {
+		return cmp.Compare(remaining(a), remaining(b))
+	},
+	"waiting": func(a, b row) int { return cmp.Compare(b.state.Waiting, a.state.Waiting) },
+}
+
+func oldest(r row) (age int64) {
+	for _, h := range r.state.Holders {
+		age = max(age, h.AgeMS)
+	}
+	return age
+}
+
+func remaining(r row) (left int64) {
+	for _, h := range r.state.Holders {
+		left = max(left, h.RemainingMS)
+	}
+	return left
+}
+
+type column struct {
+	head  string
+	right bool
+	wide  bool
+}
+
+var listColumns = []column{
+	{"NAME", false, false}, {"KIND", false, false}, {"HOLDER", false, false},
+	{"AGE", true, false}, {"LEASE", true, false}, {"TOKEN", true, false}, {"WAITING", true, false},
+	{"OWNER", false, true}, {"VALUE", false, true}, {"ID", false, true},
+}
+
+// inspectors is how many locks are read at the same time.
+const inspectors = 32
+
+// showAfter is how long list collects rows before it shows the first ones.
+const showAfter = 500 * time.Millisecond
+
+func runList(a *app, o *listOptions, w io.Writer) error {
+	s, err := a.open(holdfast.Config{})
+	if err != nil {
+		return err
+	}
+	ctx, stop := signalled(context.Background())
+	defer stop()
+	defer s.closeSoon()
+	l := &lister{listOptions: o, app: a, server: s, w: w, rows: make(chan row, inspectors)}
+	scanned := make(chan error, 1)
+	go func() {
+		defer close(l.rows)
+		scanned <- l.scan(ctx)
+	}()
+	err = l.print(ctx)
+	if scanErr := <-scanned; scanErr != nil {
+		return s.explain("", scanErr)
+	}
+	return err
+}
+
+// closeSoon closes the server within a bounded time.
+func (s *server) closeSoon() {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	s.close(ctx)
+}
+
+// rdbs are the connections to all nodes.
+func (s *server) rdbs() (list []redis.UniversalClient) {
+	for _, n := range s.nodes {
+		list = append(list, n.rdb)
+	}
+	return list
+}
+
+// lister is one run of list.
+type lister struct {
+	*listOptions
+	app    *app
+	server *server
+	w      io.Writer
+	looked atomic.Int64 // keys
+	rows   chan row
+	widths map[string]int
+}
+
+// scan sends a row for each lock.
+func (l *lister) scan(ctx context.Context) error {
+	if l.foreign {
+		pattern := cmp.Or(l.pattern, "*")
+		return survey.ScanForeign(ctx, l.server.rdbs(), pattern, &l.looked, func(list []survey.Foreign) error {
+			for _, f := range list {
+				l.rows <- foreignRow(f)
+			}
+			return nil
+		})
+	}
+	var work sync.WaitGroup
+	defer work.Wait()
+	slots := make(chan struct{}, inspectors)
+	failed := make(chan error, 1)
+	fail := func(err error) {
+		select {
+		case failed <- err:
+		default:
+		}
+	}
+	err := survey.Scan(ctx, l.server.rdbs(), l.app.server.prefix, &l.looked, func(list []survey.Found) error {
+		for _, f := range list {
+			if !l.match(f.Name) {
+				continue
+			}
+			select {
+			case err := <-failed:
+				return err
+			case slots <- struct{}{}:
+			}
+			work.Go(func() {
+				defer func() { <-slots }()
+				r, err := l.server.row(ctx, f)
+				if err != nil {
+					fail(err)
+				} else if l.wants(r) {
+					l.rows <- r
+				}
+			})
+		}
+		return nil
+	})
+	work.Wait()
+	select {
+	case late := <-failed:
+		err = cmp.Or(err, late)
+	default:
+	}
+	return err
+}
+
+// row reads one lock or job.
+func (s *server) row(ctx context.Context, f survey.Found) (row, error) {
+	if f.Job {
+		j, err := s.client.InspectJob(ctx, f.Name)
+		state := jsonState(holdfast.LockInfo{Name: f.Name}, wire.PeriodicKey(s.prefix, f.Name))
+		state.Job = jsonJob(j)
+		if j.Run != nil {
+			state.Held, state.Holders = true, jsonHolders([]holdfast.Holder{*j.Run})
+			state.Fence = strconv.FormatUint(j.Run.Token, 10)
+		}
+		return newRow(state, true), err
+	}
+	info, err := s.client.Inspect(ctx, f.Name)
+	return newRow(jsonState(info, wire.Key(s.prefix, f.Name)), false), err
+}
+
+// wants reports whether a row is listed.
+func (l *lister) wants(r row) bool {
+	known := func(h holderJSON) bool { return h.App != "" || h.Host != "" }
+	switch {
+	case l.stale:
+		return slices.ContainsFunc(r.state.Holders, func(h holderJSON) bool { return !known(h) && !h.Released })
+	case l.all:
+		return true
+	}
+	return r.state.Held || r.state.Waiting > 0
+}
+
+// newRow makes the cells of a row.
+func newRow(s stateJSON, job bool) row {
+	c := map[string]string{"NAME": oneLine(s.Name), "WAITING": strconv.Itoa(s.Waiting), "KIND": "free", "TOKEN": "-"}
+	r := row{state: s, job: job, cells: c}
+	if len(s.Holders) > 0 {
+		h := s.Holders[0]
+		c["KIND"], c["TOKEN"], c["OWNER"], c["ID"] = h.Mode, h.Token, oneLine(h.Owner), h.ClientID
+		c["HOLDER"] = h.who()
+		if n := len(s.Holders) - 1; n > 0 {
+			c["HOLDER"] += fmt.Sprintf(" +%d", n)
+		}
+		c["AGE"] = length(time.Duration(oldest(r)) * time.Millisecond)
+		c["LEASE"] = length(time.Duration(remaining(r)) * time.Millisecond)
+	}
+	switch {
+	case job:
+		c["KIND"] = "job"
+		if j := s.Job; j != nil {
+			c["VALUE"] = "due"
+			if j.DueMS > 0 {
+				c["VALUE"] = "next in " + length(time.Duration(j.DueMS)*time.Millisecond)
+			}
+		}
+	case s.Leader != nil:
+		c["KIND"], c["VALUE"] = "leader", oneLine(s.Leader.Value)
+	case s.Limit > 0:
+		c["VALUE"] = fmt.Sprintf("%d of %d", s.Used, s.Limit)
+	}
+	return r
+}
+
+// foreignRow is the row of another library's lock.
+func foreignRow(f survey.Foreign) row {
+	holder := holderJSON{Mode: "exclusive", Owner: f.Holder, RemainingMS: f.Remaining.Milliseconds(), Token: "0"}
+	s := stateJSON{Name: f.Key, Key: f.Key, Held: true, Fence: "0", Waiters: []waiterJSON{}, Foreign: f.Kind,
+		Holders: []holderJSON{holder}}
+	return row{state: s, cells: map[string]string{
+		"NAME": oneLine(f.Key), "KIND": f.Kind, "HOLDER": oneLine(f.Holder), "LEASE": length(f.Remaining), "TOKEN": "-",
+		"WAITING": "-",
+	}}
+}
+
+// print prints the rows. Rows that come soon are sorted; if the scan takes longer, the rest
+// follows as it comes, unless the user named a field to sort by.
+func (l *lister) print(ctx context.Context) error {
+	timer := time.NewTimer(showAfter)
+	defer timer.Stop()
+	progress := time.NewTicker(showAfter)
+	defer progress.Stop()
+	shows := l.output != "json" && term.IsTerminal(int(os.Stderr.Fd())) && l.app.say.level >= levelNormal
+	total, shown := int64(0), false
+	clear := func() {
+		if shown {
+			fmt.Fprint(os.Stderr, "\r\x1b[K") //nolint:errcheck // a progress line
+			shown = false
+		}
+	}
+	defer clear()
+	var held []row
+	streaming, n := false, 0
+	flush := func(rows []row) error {
+		clear()
+		for _, r := range rows {
+			if err := l.printRow(r); err != nil {
+				return err
+			}
+		}
+		n += len(rows)
+		return nil
+	}
+	begin := func() error {
+		slices.SortStableFunc(held, func(a, b row) int {
+			return cmp.Or(sorts[cmp.Or(l.sort, "name")](a, b), sorts["name"](a, b))
+		})
+		l.measure(held)
+		streaming = true
+		return cmp.Or(l.printHeader(len(held) > 0), flush(held))
+	}
+	for {
+		select {
+		case r, more := <-l.rows:
+			switch {
+			case !more && !streaming:
+				return begin()
+			case !more:
+				return nil
+			case streaming:
+				if err := flush([]row{r}); err != nil {
+					return l.drain(err)
+				}
+			default:
+				held = append(held, r)
+			}
+		case <-timer.C:
+			if l.sort == "" && len(held) > 0 {
+				if err := begin(); err != nil {
+					return l.drain(err)
+				}
+			} else if l.sort == "" {
+				timer.Reset(showAfter)
+			}
+		case <-progress.C:
+			if shows && !streaming {
+				if total == 0 {
+					total = survey.Size(ctx, l.server.rdbs())
+				}
+				//nolint:errcheck // a progress line
+				fmt.Fprintf(os.Stderr, "\r\x1b[Klooked at %d of %d keys, found %d",
+					min(l.looked.Load(), total), total, len(held))
+				shown = true
+			}
+		}
+	}
+}
+
+// drain lets the scan end after the output has failed.
+func (l *lister) drain(err error) error {
+	for range l.rows { //nolint:revive // nothing is done with them
+	}
+	return err
+}
+
+func (l *lister) columns() (list []column) {
+	for _, c := range listColumns {
+		if !c.wide || l.output == "wide" {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// measure sets the widths of the columns by the first rows.
+func (l *lister) measure(rows []row) {
+	l.widths = map[string]int{}
+	for _, c := range l.columns() {
+		l.widths[c.head] = len(c.head)
+		for _, r := range rows {
+			l.widths[c.head] = max(l.widths[c.head], len([]rune(r.cells[c.head])))
+		}
+	}
+}
+
+func (l *lister) printHeader(any bool) error {
+	if l.noHeader || !any || l.output == "json" || l.output == "name" {
+		return nil
+	}
+	heads := map[string]string{}
+	for _, c := range l.columns() {
+		heads[c.head] = c.head
+	}
+	return l.printCells(heads)
+}
+
+func (l *lister) printRow(r row) error {
+	switch l.output {
+	case "json":
+		return json.NewEncoder(l.w).Encode(r.state)
+	case "name":
+		_, err := fmt.Fprintln(l.w, oneLine(r.state.Name))
+		return err
+	}
+	return l.printCells(r.cells)
+}
+
+func (l *lister) printCells(cells map[string]string) error {
+	var b strings.Builder
+	for _, c := range l.columns() {
+		text := cells[c.head]
+		pad := strings.Repeat(" ", max(l.widths[c.head]-len([]rune(text)), 0))
+		if c.right {
+			text = pad + text
+		} else {
+			text += pad
+		}
+		b.WriteString(text + "  ")
+	}
+	_, err := fmt.Fprintln(l.w, strings.TrimRight(b.String(), " "))
+	return err
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+const watchLong = `watch prints a line whenever a lock changes, until a signal ends it. GLOB selects names,
+as for holdfast list. The first lines show the locks that are held.
+
+watch reads the locks again and again (--interval). It sees the state at these moments: of
+several changes in between, it shows the last. Tokens tell: if a lock has changed hands
+five times, its token shows that it is not the same hold.
+
+Each line has the time (UTC), the event, the lock's name, and details:
+  held      a client holds it: the holder and its token; also after a hand-over
+  released  nobody holds it any more: it was released, or its lease has expired
+  waiting   more or fewer clients wait: how many
+  evicted   an operator has ended its holds: who and why
+
+-o json prints one object per line: time, event, name, token, holder, waiting, by, reason.
+
+Exit code: 128 + the signal's number when a signal ends it. For others, see
+holdfast help exit-codes.`
+
+func newWatch(a *app) *cobra.Command {
+	output, asJSON, every := outputForm("table"), false, span(time.Second)
+	cmd := &cobra.Command{
+		Use:   "watch [flags] [GLOB]",
+		Short: "Print a line whenever a lock changes",
+		Long:  watchLong,
+		Example: `  holdfast watch
+  holdfast watch 'order/*' --interval 200ms
+  holdfast watch -o json nightly | jq -r 'select(.event == "evicted")'`,
+	}
+	cmd.Flags().VarP(&output, "output", "o", "form of the output: table or json")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "the same as -o json")
+	cmd.Flags().Var(&every, "interval", "how often to read the locks")
+	rename(cmd.Flags(), map[string]string{"output": "table|json"})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		pattern := strings.Join(args, " ")
+		match, err := survey.Glob(pattern)
+		switch {
+		case len(args) > 1:
+			return usageError(fmt.Sprintf("%q is one pattern too many", args[1]), "put the pattern in quotes")
+		case err != nil:
+			return badPattern(pattern, err)
+		case time.Duration(every) < 10*time.Millisecond:
+			return usageError("--interval is too short", "write 10ms or more, as in --interval 200ms")
+		}
+		return runWatch(cmd.Context(), a, match, asJSON || output == "json", time.Duration(every), os.Stdout)
+	}
+	return cmd
+}
+
+// watchEvent is a line of watch. Its fields are a contract.
+type watchEvent struct {
+	Time    string `json:"time"`
+	Event   string `json:"event"`
+	Name    string `json:"name"`
+	Token   string `json:"token,omitempty"`
+	Holder  string `json:"holder,omitempty"`
+	Waiting *int   `json:"waiting,omitempty"`
+	By      string `json:"by,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+}
+
+func (e watchEvent) String() string {
+	text := fmt.Sprintf("%s  %-8s  %s", e.Time, e.Event, oneLine(e.Name))
+	switch {
+	case e.Holder != "":
+		text += fmt.Sprintf("  by %s, token %s", e.Holder, e.Token)
+	case e.Waiting != nil:
+		text += fmt.Sprintf("  %d", *e.Waiting)
+	case e.By != "":
+		text += fmt.Sprintf("  by %s: %s", oneLine(e.By), oneLine(e.Reason))
+	}
+	return text
+}
+
+func runWatch(
+	parent context.Context, a *app, match func(string) bool, asJSON bool, every time.Duration, w io.Writer,
+) error {
+	s, err := a.open(holdfast.Config{})
+	if err != nil {
+		return err
+	}
+	defer s.closeSoon()
+	ctx, stop := signalled(parent)
+	defer stop()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	known, away := map[string]holdfast.LockInfo{}, false
+	for {
+		now, err := s.states(ctx, match)
+		if by, ok := errors.AsType[signalError](context.Cause(ctx)); ok {
+			return silent(codeSignal + int(by.Signal))
+		}
+		switch {
+		case err != nil && codeOf(s.explain("", err)) != codeUnreachable:
+			return s.explain("", err)
+		case err != nil && !away:
+			why := s.explain("", err)
+			a.say.warnf(hintOf(why), "%s; watch goes on when the server is back", plain(why))
+		case err == nil:
+			if err := writeEvents(w, changes(known, now, time.Now()), asJSON); err != nil {
+				return err
+			}
+			known = now
+		}
+		away = err != nil
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// states reads all locks that match.
+func (s *server) states(ctx context.Context, match func(string) bool) (map[string]holdfast.LockInfo, error) {
+	var mu sync.Mutex
+	states := map[string]holdfast.LockInfo{}
+	var work sync.WaitGroup
+	var failed error
+	slots := make(chan struct{}, inspectors)
+	err := survey.Scan(ctx, s.rdbs(), s.prefix, new(atomic.Int64), func(list []survey.Found) error {
+		for _, f := range list {
+			if f.Job || !match(f.Name) {
+				continue
+			}
+			slots <- struct{}{}
+			work.Go(func() {
+				defer func() { <-slots }()
+				info, err := s.client.Inspect(ctx, f.Name)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					failed = err
+				} else {
+					states[f.Name] = info
+				}
+			})
+		}
+		return nil
+	})
+	work.Wait()
+	if err == nil {
+		err = failed
+	}
+	return states, err
+}
+
+// changes are the events between two states, in the order of the names.
+func changes(before, after map[string]holdfast.LockInfo, at time.Time) (events []watchEvent) {
+	names := make(map[string]bool)
+	for name := range before {
+		names[name] = true
+	}
+	for name := range after {
+		names[name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		was, is := before[name], after[name]
+		add := func(e watchEvent) {
+			e.Time, e.Name = stamp(at), name
+			events = append(events, e)
+		}
+		known := was.LastEviction
+		if e := is.LastEviction; e != nil && was.Name != "" && (known == nil || !known.At.Equal(e.At)) {
+			add(watchEvent{Event: "evicted", By: e.By, Reason: e.Reason})
+		}
+		held := map[uint64]bool{}
+		for _, h := range was.Holders {
+			held[h.Token] = true
+		}
+		for _, h := range is.Holders {
+			if !held[h.Token] {
+				add(watchEvent{Event: "held", Token: wire.Number(h.Token), Holder: who(h.Client, h.ClientID)})
+			}
+		}
+		if was.Held() && !is.Held() {
+			add(watchEvent{Event: "released"})
+		}
+		if n := len(is.Waiters); n != len(was.Waiters) {
+			add(watchEvent{Event: "waiting", Waiting: &n})
+		}
+	}
+	return events
+}
+
+func writeEvents(w io.Writer, events []watchEvent, asJSON bool) error {
+	for _, e := range events {
+		var err error
+		if asJSON {
+			err = json.NewEncoder(w).Encode(e)
+		} else {
+			_, err = fmt.Fprintln(w, e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func TestChangesAreTold(t *testing.T) {
+	at := time.Unix(1000, 0)
+	held := func(token uint64, waiters int) holdfast.LockInfo {
+		info := holdfast.LockInfo{Name: "x", Fence: token, Waiters: make([]holdfast.Waiter, waiters)}
+		info.Holders = []holdfast.Holder{{Token: token, ClientID: "c"}}
+		return info
+	}
+	free := holdfast.LockInfo{Name: "x"}
+	evicted := held(3, 0)
+	evicted.LastEviction = &holdfast.EvictionInfo{At: at, By: "ann", Reason: "stuck"}
+	for _, c := range []struct {
+		what          string
+		before, after holdfast.LockInfo
+		want          string
+	}{
+		{"nothing", held(1, 1), held(1, 1), ""},
+		{"a grant", free, held(1, 0), "held"},
+		{"a hand-over", held(1, 1), held(2, 0), "held waiting"},
+		{"a release", held(1, 0), free, "released"},
+		{"a record that expired", held(1, 0), holdfast.LockInfo{}, "released"},
+		{"an eviction with a next holder", held(1, 1), evicted, "evicted held waiting"},
+		{"an old eviction", evicted, evicted, ""},
+		{"an eviction from before the watch", holdfast.LockInfo{}, evicted, "held"},
+	} {
+		var got []string
+		states := func(info holdfast.LockInfo) map[string]holdfast.LockInfo {
+			return map[string]holdfast.LockInfo{"x": info}
+		}
+		for _, e := range changes(states(c.before), states(c.after), at) {
+			if got = append(got, e.Event); e.Name != "x" || !strings.Contains(fmt.Sprint(e), "x") {
+				t.Errorf("%s: %+v", c.what, e)
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+		}
+	}
+}
+
+func TestRowsAreSorted(t *testing.T) {
+	at := func(name string, age, left int64, waiting int) row {
+		holders := []holderJSON{{AgeMS: age, RemainingMS: left}}
+		return newRow(stateJSON{Name: name, Waiting: waiting, Holders: holders}, false)
+	}
+	rows := []row{at("a", 5, 9, 0), at("b", 7, 3, 2), at("c", 6, 4, 1)}
+	for field, want := range map[string]string{"name": "abc", "age": "bca", "lease": "bca", "waiting": "bca"} {
+		got := ""
+		for _, r := range slices.SortedFunc(slices.Values(rows), sorts[field]) {
+			got += r.state.Name
+		}
+		if got != want {
+			t.Errorf("by %s: %s, want %s", field, got, want)
+		}
+	}
+}
