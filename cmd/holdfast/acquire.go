@@ -113,7 +113,7 @@ func newAcquire(a *app) *cobra.Command {
 				"write holdfast acquire NAME, as in holdfast acquire nightly")
 		case len(args) > 1:
 			return usageError(fmt.Sprintf("%q is one name too many: acquire takes one lock", args[1]),
-				"to hold several locks, use holdfast run NAME NAME -- COMMAND")
+				"to hold several locks, use holdfast run NAME1 NAME2 -- COMMAND")
 		}
 		o.names = args
 		if err := o.kindFlags.check(args, flags.Changed); err != nil {

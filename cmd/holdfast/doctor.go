@@ -222,8 +222,7 @@ func known(err error) error {
 	if refused := adapter.TLSRefusal(err); refused != nil {
 		return refused
 	}
-	var refused redis.Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[redis.Error](err); ok {
 		return adapter.Refusal(refused.Error())
 	}
 	return err
@@ -232,7 +231,7 @@ func known(err error) error {
 // text is the report for people.
 func (d *diagnosis) text(fleet doctor.Fleet, r doctor.Report) string {
 	var b strings.Builder
-	mends := ""
+	var mends strings.Builder
 	for _, f := range r.Findings {
 		if f.Severity == doctor.Info && d.say.level == levelQuiet {
 			continue
@@ -245,7 +244,7 @@ func (d *diagnosis) text(fleet doctor.Fleet, r doctor.Report) string {
 		if f.Mend != "" {
 			fmt.Fprintf(&b, "  mend: %s\n", oneLine(f.Mend))
 		}
-		mends += f.Mend + "\n"
+		mends.WriteString(f.Mend + "\n")
 	}
 	if d.say.level == levelQuiet {
 		return b.String()
@@ -253,10 +252,10 @@ func (d *diagnosis) text(fleet doctor.Fleet, r doctor.Report) string {
 	for i := range fleet.Nodes {
 		describe(&b, &fleet.Nodes[i], r.Checks[i], d.say.level == levelVerbose)
 	}
-	if strings.Contains(mends, "CONFIG SET ") {
+	if strings.Contains(mends.String(), "CONFIG SET ") {
 		b.WriteString("hint: CONFIG SET lasts until the server restarts; CONFIG REWRITE keeps it\n")
 	}
-	if strings.Contains(mends, "ACL SETUSER ") {
+	if strings.Contains(mends.String(), "ACL SETUSER ") {
 		b.WriteString("hint: ACL SETUSER lasts until the server restarts; ACL SAVE or CONFIG REWRITE keeps it\n")
 	}
 	fmt.Fprintf(&b, "%s, %s, %s\n", doctor.Count(r.Count(doctor.Problem), "problem"),

@@ -162,7 +162,7 @@ func (j *job) carryOut(a *app) (code int, reason string, err error) {
 	j.held = heldLock{names: j.names, keys: []string{wire.PeriodicKey(a.server.prefix, name)}, mode: "exclusive",
 		ttl: time.Duration(j.ttl), server: j.server.public, chain: os.Getenv(envChain)}
 	if j.splay > 0 {
-		if sig := j.sleep(rand.N(time.Duration(j.splay))); sig != nil {
+		if sig := j.sleep(rand.N(time.Duration(j.splay))); sig != nil { //nolint:gosec // it spreads load
 			return codeSignal + proc.Number(sig), "interrupted", nil
 		}
 	}
@@ -220,10 +220,10 @@ func (j *job) once(p *holdfast.Periodic) (code int, reason string, err error) {
 	case result.Ran:
 		return j.ended(code, reason, err)
 	case result.Busy:
-		j.say.noticef("", "%q still runs since an earlier period; its lease expires in %s unless renewed",
+		j.say.noticef("%q still runs since an earlier period; its lease expires in %s unless renewed",
 			j.names[0], length(result.Next))
 	default:
-		j.say.noticef("", "%q has run in this period; the next one begins in %s", j.names[0], length(result.Next))
+		j.say.noticef("%q has run in this period; the next one begins in %s", j.names[0], length(result.Next))
 	}
 	return codeOK, "", nil
 }
@@ -247,13 +247,13 @@ func without(err, drop error) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var rest []error
 		for _, e := range joined.Unwrap() {
-			if e != drop {
+			if e != drop { //nolint:errorlint // the joined error itself
 				rest = append(rest, e)
 			}
 		}
 		return errors.Join(rest...)
 	}
-	if err == drop {
+	if err == drop { //nolint:errorlint // the error itself
 		return nil
 	}
 	return err
@@ -330,7 +330,7 @@ func (j *job) work(ctx context.Context) (code int, reason string, answer error) 
 		then, answer = "it has given its period back", errGivesBack
 	}
 	if j.every.loop && code != codeOK && j.interrupted == nil {
-		j.say.noticef("", "%q failed with exit code %d; %s", j.names[0], code, then)
+		j.say.noticef("%q failed with exit code %d; %s", j.names[0], code, then)
 	}
 	return code, reason, answer
 }

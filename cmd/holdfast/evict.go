@@ -106,7 +106,7 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 		// Whoever holds the lock now is meant, and not a client that acquires it while we ask.
 		e.Token = state.Holders[0].Token
 	}
-	if err := o.confirm(a, state, in, w); err != nil {
+	if err := o.confirm(state, in, w); err != nil {
 		return err
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), 2*closeTimeout)
@@ -126,7 +126,7 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 }
 
 // confirm shows who holds the lock, and asks for the lock's name.
-func (o *evictOptions) confirm(a *app, state holdfast.LockInfo, in io.Reader, w io.Writer) error {
+func (o *evictOptions) confirm(state holdfast.LockInfo, in io.Reader, w io.Writer) error {
 	if o.yes {
 		return nil
 	}

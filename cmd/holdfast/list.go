@@ -47,14 +47,13 @@ Exit code: 0, also if there is no lock. For others, see holdfast help exit-codes
 
 // listOptions are the flags of list.
 type listOptions struct {
-	output       outputForm
-	sort         string
-	all, stale   bool
-	foreign      bool
-	match        func(string) bool
-	pattern      string
-	noHeader     bool
-	shownColumns []column
+	output     outputForm
+	sort       string
+	all, stale bool
+	foreign    bool
+	match      func(string) bool
+	pattern    string
+	noHeader   bool
 }
 
 // outputForm is the value of -o.
@@ -353,81 +352,90 @@ func foreignRow(f survey.Foreign) row {
 // print prints the rows. Rows that come soon are sorted; if the scan takes longer, the rest
 // follows as it comes, unless the user named a field to sort by.
 func (l *lister) print(ctx context.Context) error {
-	timer := time.NewTimer(showAfter)
-	defer timer.Stop()
-	progress := time.NewTicker(showAfter)
-	defer progress.Stop()
-	shows := l.output != "json" && term.IsTerminal(int(os.Stderr.Fd())) && l.app.say.level >= levelNormal
-	total, shown := int64(0), false
-	clear := func() {
-		if shown {
-			fmt.Fprint(os.Stderr, "\r\x1b[K") //nolint:errcheck // a progress line
-			shown = false
-		}
-	}
-	defer clear()
+	tick := time.NewTicker(showAfter)
+	defer tick.Stop()
+	progress := &listProgress{lister: l, shows: l.showsProgress()}
+	defer progress.clear()
 	var held []row
-	streaming, n := false, 0
-	flush := func(rows []row) error {
-		clear()
-		for _, r := range rows {
-			if err := l.printRow(r); err != nil {
-				return err
-			}
-		}
-		n += len(rows)
-		return nil
-	}
-	begin := func() error {
-		slices.SortStableFunc(held, func(a, b row) int {
-			return cmp.Or(sorts[cmp.Or(l.sort, "name")](a, b), sorts["name"](a, b))
-		})
-		l.measure(held)
-		streaming = true
-		return cmp.Or(l.printHeader(len(held) > 0), flush(held))
-	}
-	for {
+	for streaming := false; ; {
+		var err error
 		select {
 		case r, more := <-l.rows:
 			switch {
-			case !more && !streaming:
-				return begin()
-			case !more:
+			case !more && streaming:
 				return nil
+			case !more:
+				progress.clear()
+				return l.begin(held)
 			case streaming:
-				if err := flush([]row{r}); err != nil {
-					return l.drain(err)
-				}
+				err = l.printRow(r)
 			default:
 				held = append(held, r)
 			}
-		case <-timer.C:
-			if l.sort == "" && len(held) > 0 {
-				if err := begin(); err != nil {
-					return l.drain(err)
-				}
-			} else if l.sort == "" {
-				timer.Reset(showAfter)
+		case <-tick.C:
+			switch {
+			case streaming:
+			case l.sort == "" && len(held) > 0:
+				streaming = true
+				progress.clear()
+				err = l.begin(held)
+			default:
+				progress.show(ctx, len(held))
 			}
-		case <-progress.C:
-			if shows && !streaming {
-				if total == 0 {
-					total = survey.Size(ctx, l.server.rdbs())
-				}
-				//nolint:errcheck // a progress line
-				fmt.Fprintf(os.Stderr, "\r\x1b[Klooked at %d of %d keys, found %d",
-					min(l.looked.Load(), total), total, len(held))
-				shown = true
+		}
+		if err != nil {
+			for range l.rows { // the scan must be able to end
+				continue
 			}
+			return err
 		}
 	}
 }
 
-// drain lets the scan end after the output has failed.
-func (l *lister) drain(err error) error {
-	for range l.rows { //nolint:revive // nothing is done with them
+// begin prints the header and the first rows.
+func (l *lister) begin(held []row) error {
+	slices.SortStableFunc(held, func(a, b row) int {
+		return cmp.Or(sorts[cmp.Or(l.sort, "name")](a, b), sorts["name"](a, b))
+	})
+	l.measure(held)
+	if err := l.printHeader(len(held) > 0); err != nil {
+		return err
 	}
-	return err
+	for _, r := range held {
+		if err := l.printRow(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *lister) showsProgress() bool {
+	return l.output != "json" && term.IsTerminal(int(os.Stderr.Fd())) && l.app.say.level >= levelNormal
+}
+
+// listProgress is a line at the terminal that tells how far a long scan is.
+type listProgress struct {
+	*lister
+	shows, shown bool
+	total        int64
+}
+
+func (p *listProgress) show(ctx context.Context, found int) {
+	if !p.shows {
+		return
+	}
+	if p.total == 0 {
+		p.total = survey.Size(ctx, p.server.rdbs())
+	}
+	fmt.Fprintf(os.Stderr, "\r\x1b[Klooked at %d of %d keys, found %d", min(p.looked.Load(), p.total), p.total, found)
+	p.shown = true
+}
+
+func (p *listProgress) clear() {
+	if p.shown {
+		fmt.Fprint(os.Stderr, "\r\x1b[K")
+		p.shown = false
+	}
 }
 
 func (l *lister) columns() (list []column) {
@@ -450,8 +458,8 @@ func (l *lister) measure(rows []row) {
 	}
 }
 
-func (l *lister) printHeader(any bool) error {
-	if l.noHeader || !any || l.output == "json" || l.output == "name" {
+func (l *lister) printHeader(rows bool) error {
+	if l.noHeader || !rows || l.output == "json" || l.output == "name" {
 		return nil
 	}
 	heads := map[string]string{}

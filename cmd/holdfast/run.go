@@ -244,7 +244,7 @@ type observer chan holdfast.Event
 
 // Observe must not block: the reader may have stopped.
 func (o observer) Observe(e holdfast.Event) {
-	switch e.Kind {
+	switch e.Kind { //nolint:exhaustive // the others tell nothing that the tool does not know
 	case holdfast.EventWait, holdfast.EventAway, holdfast.EventRenew, holdfast.EventRelease:
 		select {
 		case o <- e:
@@ -264,7 +264,7 @@ func (r *run) logger() *slog.Logger {
 // nested refuses to wait for a lock that an outer run holds: that would never end. Between
 // readers, and with permits, it ends unless a third client waits in between.
 func (r *run) nested(prefix string) error {
-	chain := os.Getenv(envChain)
+	chain := strings.Fields(os.Getenv(envChain))
 	h := heldLock{names: r.names, mode: r.mode(), owner: r.owner, ttl: time.Duration(r.ttl), server: r.server.public}
 	if r.permits > 0 {
 		h.permits, h.limit = r.weight, r.permits
@@ -277,9 +277,9 @@ func (r *run) nested(prefix string) error {
 				"run the inner command without holdfast, or use another lock name"}
 		}
 		h.keys = append(h.keys, key)
-		chain += " " + link(r.server.address, key, r.owner)
+		chain = append(chain, link(r.server.address, key, r.owner))
 	}
-	h.chain = strings.TrimSpace(chain)
+	h.chain = strings.Join(chain, " ")
 	r.held = h
 	return nil
 }
@@ -381,7 +381,7 @@ func (r *run) waitOn(ctx context.Context, done <-chan struct{}) os.Signal {
 				return sig
 			}
 		case e := <-r.waiting:
-			switch e.Kind {
+			switch e.Kind { //nolint:exhaustive // the observer passes on these only
 			case holdfast.EventAway:
 				r.showAway(e.Err)
 				continue
@@ -420,7 +420,7 @@ func (r *run) showHolder(ctx context.Context, name string, position int) {
 		text += ", held " + heldBy(state)
 	}
 	if ctx.Err() == nil {
-		r.say.noticef("", "%s", text)
+		r.say.noticef("%s", text)
 	}
 }
 
@@ -468,7 +468,7 @@ func (r *run) showBusy(err error) {
 	if ok && held.Waited > 0 {
 		text += fmt.Sprintf("; waited %v", held.Waited.Round(time.Millisecond))
 	}
-	r.say.noticef("", "%s", text)
+	r.say.noticef("%s", text)
 }
 
 // runCommand runs the hook and the command under the lease. It returns the exit code

@@ -121,7 +121,7 @@ func (o *runOptions) read(cmd *cobra.Command, args []string) error {
 		return usageError("the lock's name is missing", example+mayBeName(cmd, os.Args[1:], shortFlags))
 	case o.shell != "" && len(o.command) > 0:
 		return usageError("the command is given twice: with -c, and after the lock's name",
-			"leave one of them out; for several locks, write holdfast run -c STRING -- NAME NAME")
+			"leave one of them out; for several locks, write holdfast run -c STRING -- NAME1 NAME2")
 	case o.shell == "" && len(o.command) == 0:
 		return usageError("the command is missing", "write it after --, as in holdfast run "+
 			operand(names[0])+" -- ./report.sh")

@@ -45,9 +45,9 @@ func (p *printer) warnf(hint, format string, args ...any) {
 }
 
 // noticef is for what explains an exit code; --quiet drops it.
-func (p *printer) noticef(hint, format string, args ...any) {
+func (p *printer) noticef(format string, args ...any) {
 	if p.level >= levelNormal {
-		p.put("notice", fmt.Sprintf(format, args...), hint)
+		p.put("notice", fmt.Sprintf(format, args...), "")
 	}
 }
 

@@ -346,9 +346,10 @@ func onLinux() bool {
 func signalCmd(ts *testscript.TestScript, _ bool, args []string) {
 	sig := unix.SignalNum("SIG" + args[0])
 	pid := 0
-	if len(args) == 2 {
+	switch {
+	case len(args) == 2:
 		pid = pidIn(ts, args[1])
-	} else if args[1] == "app" {
+	case args[1] == "app":
 		poll(ts, fmt.Sprintf("%s holds %s", args[2], args[3]), func() bool {
 			state, _ := look(ts, args[3])
 			i := slices.IndexFunc(state.Holders, func(h holderJSON) bool { return h.App == args[2] })
@@ -357,7 +358,7 @@ func signalCmd(ts *testscript.TestScript, _ bool, args []string) {
 			}
 			return pid != 0
 		})
-	} else {
+	default:
 		poll(ts, fmt.Sprintf("%s of %s is known", args[1], args[2]), func() bool {
 			pid = process(ts, args[1], args[2])
 			return pid != 0

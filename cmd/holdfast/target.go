@@ -141,7 +141,7 @@ func (t *target) addrs() []string {
 	}
 	hosts := strings.Split(t.parts.hosts, ",")
 	for i, host := range hosts {
-		if colon := strings.LastIndexByte(host, ':'); colon < 0 || strings.HasSuffix(host, "]") {
+		if !strings.Contains(host, ":") || strings.HasSuffix(host, "]") {
 			hosts[i] = host + ":" + port
 		}
 	}
@@ -214,6 +214,7 @@ func (t *target) client(ctx context.Context, sentinel *redis.Options) redis.Univ
 		})
 	case inCluster:
 		return t.clusterClient()
+	case oneServer:
 	}
 	var clustered atomic.Bool
 	options := *o

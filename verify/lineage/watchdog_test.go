@@ -78,7 +78,7 @@ func TestAWatchdogWithoutALimitKeepsAHungJobsLock(t *testing.T) {
 		b, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
 		hung := harness.Lock(t, a.Mutex(lockName, holdfast.MaxHold(2*ttl)))
 		work := hung.Context()
-		next, told := nextHolder(t, b, work)
+		next, told := nextHolder(t, b, work.Err)
 		if told == nil {
 			t.Error("another was granted the lock before the job's context ended")
 		}
@@ -104,7 +104,7 @@ func TestAWatchdogWithALimitEndsInSilence(t *testing.T) {
 		b, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
 		l := harness.Lock(t, a.Mutex(lockName, holdfast.MaxRenewals(2)))
 		work := l.Context()
-		next, told := nextHolder(t, b, work)
+		next, told := nextHolder(t, b, work.Err)
 		if told == nil {
 			t.Error("another was granted the lock before the job's context ended")
 		}

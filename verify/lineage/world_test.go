@@ -128,11 +128,11 @@ func held(t *testing.T, c *holdfast.Client) {
 
 // nextHolder waits for the lock, and returns what the old holder's context said when the
 // lock was granted.
-func nextHolder(t *testing.T, c *holdfast.Client, old context.Context) (l *holdfast.Lease, told error) {
+func nextHolder(t *testing.T, c *holdfast.Client, old func() error) (l *holdfast.Lease, told error) {
 	t.Helper()
 	l = harness.Acquire(t, func(ctx context.Context) (*holdfast.Lease, error) {
 		l, err := c.Mutex(lockName).Lock(ctx)
-		told = old.Err()
+		told = old()
 		return l, err
 	})
 	return l, told

@@ -29,7 +29,7 @@ func Client(t testing.TB, s store.Store, cfg holdfast.Config) (*holdfast.Client,
 		// A link that is still silent must not delay the test.
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		c.Close(ctx)
+		_ = c.Close(ctx)
 	})
 	return c, seen
 }

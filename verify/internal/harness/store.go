@@ -58,7 +58,7 @@ func goredisSentinel(t testing.TB, addrs []string, as Login) store.Store {
 }
 
 func goredisOf(t testing.TB, rdb redis.UniversalClient) store.Store {
-	t.Cleanup(func() { rdb.Close() })
+	t.Cleanup(func() { _ = rdb.Close() })
 	return goredis.New(rdb)
 }
 

@@ -37,7 +37,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // set changes fields of INFO and settings: a name with a colon is a setting.
 func set(f *Facts, changes string) {
-	for _, change := range strings.Split(changes, ", ") {
+	for change := range strings.SplitSeq(changes, ", ") {
 		name, value, _ := strings.Cut(change, "=")
 		if setting, ok := strings.CutPrefix(name, ":"); ok {
 			f.Config[setting] = value
