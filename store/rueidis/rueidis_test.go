@@ -154,7 +154,7 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	server := redistest.Start(t, adaptertest.Free, caching)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s, _ := open(t, proxy.Addr(), func(o *rueidis.ClientOption) {
-		o.Dialer.KeepAlive, o.ConnWriteTimeout = 20*time.Millisecond, 100*time.Millisecond
+		o.Dialer.KeepAlive, o.ConnWriteTimeout = 20*time.Millisecond, time.Second
 	})
 	rec, _ := adaptertest.Listen(t, s, "channel")
 	before := proxy.Count(redistest.Arrived, "HELLO")
