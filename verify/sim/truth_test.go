@@ -95,7 +95,9 @@ func (w *world) judge(c *call, i int, key, answer string) {
 	for _, h := range r.holds {
 		r.highest = max(r.highest, h.token)
 	}
-	w.served(c, key, r, answer, now)
+	if c.action != script.Release || len(before) > 0 { // a repeated release ends nothing, and serves nobody
+		w.served(c, key, r, answer, now)
+	}
 	w.said(c, key, r, answer)
 	live := false
 	for _, h := range r.holds {
