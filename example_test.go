@@ -249,6 +249,18 @@ func ExampleClient_Inspect() {
 	// exclusive true
 }
 
+func ExampleClient_List() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	lease, _ := client.Mutex("order/7").Lock(ctx)
+	defer func() { _ = lease.Release(ctx) }()
+
+	for state, err := range client.List(ctx, "order/*") {
+		fmt.Println(state.Name, state.Held(), err)
+	}
+	// Output: order/7 true <nil>
+}
+
 func ExampleClient_InspectJob() {
 	ctx := context.Background()
 	client := newClient(memstore.New())

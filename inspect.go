@@ -1,15 +1,20 @@
-// LockInfo, JobInfo and LeaseInfo, and what an operator does: Inspect and Evict.
+// LockInfo, JobInfo and LeaseInfo, and what an operator does: Inspect, List and Evict.
 
 package holdfast
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/renewer"
+	"github.com/holdfast-go/holdfast/internal/scan"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // LockInfo is the state of one lock at one moment, as the server knows it.
@@ -21,6 +26,7 @@ type LockInfo struct {
 	Waiters      []Waiter      // in order of arrival
 	Leader       *Leader       // the holder, if it has proclaimed a value in an election; else nil
 	LastEviction *EvictionInfo // nil if the record has none
+	Job          *JobInfo      // not nil in an answer of List: the record is that of a periodic job
 }
 
 // Held reports whether the lock is held.
@@ -90,16 +96,19 @@ var modes = map[string]string{"x": "exclusive", "s": "shared", "p": "permits"}
 // Inspect reads the state of a lock and changes nothing. The answer may be out of date when
 // it arrives, so do not use it to decide whether to work.
 func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
-	s := LockInfo{Name: name}
 	if err := checkReadable(ctx, c, name); err != nil {
-		return s, err
+		return LockInfo{Name: name}, err
 	}
+	return readLock(ctx, c, name, new(registrations))
+}
+
+func readLock(ctx context.Context, c *Client, name string, known *registrations) (LockInfo, error) {
+	s := LockInfo{Name: name}
 	r, err := c.sender.Record(ctx, []string{wire.Key(c.cfg.Prefix, name)})
 	if err != nil {
 		return s, wrap("inspection of", name, err)
 	}
 	s.Fence, s.Limit = r.Fence<<10, r.Limit
-	known := make(map[string]*ClientInfo)
 	s.Holders = holdersOf(ctx, c, &r, known)
 	if r.Leader != nil && len(s.Holders) > 0 {
 		h := s.Holders[0]
@@ -111,7 +120,7 @@ func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	for _, w := range r.Waiters {
 		s.Waiters = append(s.Waiters, Waiter{
 			Position: w.Place, Mode: modes[w.Mode], HolderID: w.Attempt, Owner: w.Owner,
-			ClientID: wire.Client(w.Attempt), Client: readClient(ctx, c, known, w.Attempt), Waited: r.Now.Sub(w.Joined),
+			ClientID: wire.Client(w.Attempt), Client: known.read(ctx, c, w.Attempt), Waited: r.Now.Sub(w.Joined),
 		})
 	}
 	if e := r.Evicted; e != nil {
@@ -123,10 +132,14 @@ func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 // InspectJob reads the state of a periodic job and changes nothing. A job and a lock of the
 // same name are separate, see [Periodic].
 func (c *Client) InspectJob(ctx context.Context, name string) (JobInfo, error) {
-	j := JobInfo{Name: name}
 	if err := checkReadable(ctx, c, name); err != nil {
-		return j, err
+		return JobInfo{Name: name}, err
 	}
+	return readJob(ctx, c, name, new(registrations))
+}
+
+func readJob(ctx context.Context, c *Client, name string, known *registrations) (JobInfo, error) {
+	j := JobInfo{Name: name}
 	r, err := c.sender.Record(ctx, []string{wire.PeriodicKey(c.cfg.Prefix, name)})
 	if err != nil {
 		return j, wrap("inspection of job", name, err)
@@ -136,18 +149,118 @@ func (c *Client) InspectJob(ctx context.Context, name string) (JobInfo, error) {
 		j.Schedule = Schedule{Period: p.Period, Aligned: p.Aligned, Offset: p.Offset}
 		j.Next, j.Due, j.HolderID = r.Job.Next, max(r.Job.Next.Sub(r.Now), 0), r.Job.Attempt
 	}
-	if holders := holdersOf(ctx, c, &r, make(map[string]*ClientInfo)); len(holders) > 0 {
+	if holders := holdersOf(ctx, c, &r, known); len(holders) > 0 {
 		j.Run = &holders[0]
 	}
 	return j, nil
 }
 
+// listReaders is how many records List reads at the same time.
+const listReaders = 32
+
+// List yields the state of every lock and job that has a record and whose name matches
+// pattern: * is any text, ? is any character, [abc] is one of these, \ takes a special
+// character as it is, and an empty pattern matches every name. It changes nothing.
+//
+// A record stays for a while after the last use of its lock ([Config.Retention]), so many of
+// the locks are free. The order is arbitrary. Each state was true when it was read, and the
+// locks change during the listing. A lock that exists during all of it is listed.
+//
+// List reads the server's keys a page at a time, and so keeps no server busy, however many
+// other keys there are. In a Cluster it reads every primary, and over a quorum every server.
+// The user needs the permission for SCAN. The first error ends the listing; it is yielded
+// last, with an empty state. A store that is no [store.Scanner] is refused with [ErrInvalid].
+func (c *Client) List(ctx context.Context, pattern string) iter.Seq2[LockInfo, error] {
+	return func(yield func(LockInfo, error) bool) {
+		if err := list(ctx, c, pattern, func(s LockInfo) bool { return yield(s, nil) }); err != nil {
+			yield(LockInfo{}, err)
+		}
+	}
+}
+
+// errListed ends a scan because the caller of List has ended it.
+var errListed = errors.New("the caller has seen enough")
+
+func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo) bool) error {
+	match, err := scan.Match(pattern)
+	scanner, able := c.store.(store.Scanner)
+	switch {
+	case err != nil:
+		return invalid("the pattern %q: %v", pattern, err)
+	case !able:
+		return invalid("the store %T cannot list locks: it is no store.Scanner", c.store)
+	}
+	if err := checkServer(ctx, c, "listing of", pattern); err != nil {
+		return err
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	records, states, scanned := make(chan scan.Record), make(chan LockInfo), make(chan error, 1)
+	var readers sync.WaitGroup
+	known := new(registrations)
+	for range listReaders {
+		readers.Go(func() {
+			for r := range records {
+				s, err := readRecord(ctx, c, r, known)
+				if err != nil {
+					end(err)
+					continue
+				}
+				select {
+				case states <- s:
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+	go func() {
+		scanned <- scan.Records(ctx, scanner, c.cfg.Prefix, match, func(r scan.Record) error {
+			select {
+			case records <- r:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		close(records)
+		readers.Wait()
+		close(states)
+	}()
+	for s := range states {
+		if !errors.Is(context.Cause(ctx), errListed) && !yield(s) {
+			end(errListed)
+		}
+	}
+	err = <-scanned
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errListed):
+		return nil
+	case cause != nil: // a record could not be read, or the caller's context ended
+		return cause
+	case err != nil:
+		return wrap("listing of", pattern, err)
+	}
+	return nil
+}
+
+func readRecord(ctx context.Context, c *Client, r scan.Record, known *registrations) (LockInfo, error) {
+	if !r.Job {
+		return readLock(ctx, c, r.Name, known)
+	}
+	j, err := readJob(ctx, c, r.Name, known)
+	s := LockInfo{Name: r.Name, Job: &j}
+	if j.Run != nil {
+		s.Fence, s.Holders = j.Run.Token, []Holder{*j.Run}
+	}
+	return s, err
+}
+
 // holdersOf returns the holders in a record.
-func holdersOf(ctx context.Context, c *Client, r *wire.Record, known map[string]*ClientInfo) (list []Holder) {
+func holdersOf(ctx context.Context, c *Client, r *wire.Record, known *registrations) (list []Holder) {
 	for _, h := range r.Holders {
 		list = append(list, Holder{
 			Mode: modes[h.Mode], HolderID: h.Attempt, Owner: h.Owner, ClientID: wire.Client(h.Attempt),
-			Client: readClient(ctx, c, known, h.Attempt), Permits: h.Weight, Entries: h.Entries, Token: h.Token << 10,
+			Client: known.read(ctx, c, h.Attempt), Permits: h.Weight, Entries: h.Entries, Token: h.Token << 10,
 			Since: h.Since, Age: r.Now.Sub(h.Since), Remaining: h.Left, Released: h.Kept,
 		})
 	}
@@ -161,24 +274,34 @@ func ownerName(owner, attempt string) string {
 	return attempt
 }
 
-// readClient reads the registration of an attempt's client, once for each client. If it
-// cannot, it returns nil, because a state without names is better than none.
-func readClient(ctx context.Context, c *Client, known map[string]*ClientInfo, attempt string) *ClientInfo {
+// registrations are what clients reported about themselves, read once for each client.
+type registrations struct {
+	clients sync.Map // by client ID: *registration
+}
+
+type registration struct {
+	once sync.Once
+	info *ClientInfo
+}
+
+// read returns the registration of an attempt's client. If it cannot read that, it returns
+// nil, because a state without names is better than none.
+func (k *registrations) read(ctx context.Context, c *Client, attempt string) *ClientInfo {
 	id := wire.Client(attempt)
-	if info, asked := known[id]; asked {
-		return info
-	}
-	known[id] = nil
-	answer, err := c.sender.Run(ctx, script.ReadClient, []string{wire.ClientKey(c.cfg.Prefix, id)}, nil)
-	if err != nil {
-		return nil
-	}
-	if line, ok, err := wire.ParseClient(answer); err == nil && ok {
-		known[id] = &ClientInfo{
-			App: line.App, Host: line.Host, PID: line.PID, Version: line.Version, Started: line.Started,
+	entry, _ := k.clients.LoadOrStore(id, new(registration))
+	r := entry.(*registration)
+	r.once.Do(func() {
+		answer, err := c.sender.Run(ctx, script.ReadClient, []string{wire.ClientKey(c.cfg.Prefix, id)}, nil)
+		if err != nil {
+			return
 		}
-	}
-	return known[id]
+		if line, ok, err := wire.ParseClient(answer); err == nil && ok {
+			r.info = &ClientInfo{
+				App: line.App, Host: line.Host, PID: line.PID, Version: line.Version, Started: line.Started,
+			}
+		}
+	})
+	return r.info
 }
 
 // Eviction names the operator and the reason. The server stores both for others to read.
@@ -245,16 +368,23 @@ func holdsOf(c *Client, key string, token uint64) (list []*hold) {
 }
 
 func checkReadable(ctx context.Context, c *Client, name string) error {
-	switch err := wire.CheckName(name); {
+	if err := wire.CheckName(name); err != nil {
+		return invalid("%v", err)
+	}
+	return checkServer(ctx, c, "inspection of", name)
+}
+
+// checkServer refuses if nothing can be asked: a nil context, a closed client, or a server
+// that is no good.
+func checkServer(ctx context.Context, c *Client, what, name string) error {
+	switch {
 	case ctx == nil:
 		return errNoContext
-	case err != nil:
-		return invalid("%v", err)
 	case c.life.IsClosing():
 		return ErrClosed
 	}
 	if err := c.preflight.Server(ctx); err != nil {
-		return wrap("inspection of", name, err)
+		return wrap(what, name, err)
 	}
 	return nil
 }

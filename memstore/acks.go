@@ -11,6 +11,7 @@ import (
 var _ interface {
 	store.Acker
 	store.Batcher
+	store.Scanner
 	store.Simulated
 } = (*Store)(nil)
 

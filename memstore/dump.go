@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -60,6 +61,25 @@ func (s *Store) Keys() []string {
 	slices.Sort(keys)
 	return keys
 }
+
+// Scan implements [store.Scanner].
+func (s *Store) Scan(ctx context.Context, prefix string, visit func(keys []string) error) error {
+	if err := s.reach(ctx); err != nil {
+		return err
+	}
+	keys := s.Keys()
+	for page := range slices.Chunk(slices.DeleteFunc(keys, func(key string) bool {
+		return !strings.HasPrefix(key, prefix)
+	}), scanPage) {
+		if err := visit(page); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// scanPage is how many keys a page has.
+const scanPage = 250
 
 // fields writes a record as the hash of docs/protocol.md.
 func (r *record) fields() map[string]string {

@@ -33,7 +33,10 @@ type Store struct {
 	contradictions map[nodeLock]*contradiction
 }
 
-var _ store.Simulated = (*Store)(nil)
+var _ interface {
+	store.Scanner
+	store.Simulated
+} = (*Store)(nil)
 
 func (s *Store) now() time.Duration { return s.clock() }
 

@@ -67,6 +67,18 @@ type IdleCloser interface {
 	CloseIdleConnections()
 }
 
+// Scanner is a [Store] that can read which keys exist. Most stores are.
+type Scanner interface {
+	Store
+	// Scan calls visit with the keys that begin with prefix, a page at a time, from every
+	// primary. A page may be empty. A key that exists during the whole scan comes at least
+	// once, and may come again; any other key may come or not. Calls of visit follow one
+	// another. If visit returns an error, Scan returns it. Its other errors are those of Run.
+	//
+	// No command of a scan keeps a server busy for long, however many keys there are.
+	Scan(ctx context.Context, prefix string, visit func(keys []string) error) error
+}
+
 // Simulated is a Store with its own time or randomness, such as a fake in virtual time. A
 // client uses them instead of the real ones.
 type Simulated interface {

@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/internal/scan"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -51,7 +51,6 @@ type listOptions struct {
 	sort       string
 	all, stale bool
 	foreign    bool
-	match      func(string) bool
 	pattern    string
 	noHeader   bool
 }
@@ -106,15 +105,8 @@ func newList(a *app) *cobra.Command {
 }
 
 func (o *listOptions) read(args []string) (err error) {
-	switch {
-	case len(args) > 1:
-		return usageError(fmt.Sprintf("%q is one pattern too many", args[1]),
-			"put the pattern in quotes, so that the shell leaves it alone, as in holdfast list 'order/*'")
-	case len(args) == 1:
-		o.pattern = args[0]
-	}
-	if o.match, err = survey.Glob(o.pattern); err != nil {
-		return badPattern(o.pattern, err)
+	if o.pattern, err = onePattern(args); err != nil {
+		return err
 	}
 	if o.sort != "" && sorts[o.sort] == nil {
 		return usageError(fmt.Sprintf("--sort %q: there is no such field", o.sort),
@@ -127,8 +119,20 @@ func (o *listOptions) read(args []string) (err error) {
 	return nil
 }
 
-func badPattern(pattern string, err error) error {
-	return usageError(fmt.Sprintf("pattern %q: %v", pattern, err), "write a \\ before a [ that is part of a name")
+// onePattern reads the argument GLOB. Without it, every name matches.
+func onePattern(args []string) (string, error) {
+	switch len(args) {
+	case 0:
+		return "", nil
+	case 1:
+		if _, err := scan.Match(args[0]); err != nil {
+			return "", usageError(fmt.Sprintf("pattern %q: %v", args[0], err),
+				"write a \\ before a [ that is part of a name")
+		}
+		return args[0], nil
+	}
+	return "", usageError(fmt.Sprintf("%q is one pattern too many", args[1]),
+		"put the pattern in quotes, so that the shell leaves it alone, as in 'order/*'")
 }
 
 // row is one line of the table.
@@ -174,9 +178,6 @@ var listColumns = []column{
 	{"OWNER", false, true}, {"VALUE", false, true}, {"ID", false, true},
 }
 
-// inspectors is how many locks are read at the same time.
-const inspectors = 32
-
 // showAfter is how long list collects rows before it shows the first ones.
 const showAfter = 500 * time.Millisecond
 
@@ -188,14 +189,18 @@ func runList(a *app, o *listOptions, w io.Writer) error {
 	ctx, stop := signalled(context.Background())
 	defer stop()
 	defer s.closeSoon()
-	l := &lister{listOptions: o, app: a, server: s, w: w, rows: make(chan row, inspectors)}
+	l := &lister{listOptions: o, app: a, server: s, w: w, rows: make(chan row)}
 	scanned := make(chan error, 1)
 	go func() {
 		defer close(l.rows)
 		scanned <- l.scan(ctx)
 	}()
 	err = l.print(ctx)
-	if scanErr := <-scanned; scanErr != nil {
+	scanErr := <-scanned
+	if by, ok := errors.AsType[signalError](context.Cause(ctx)); ok {
+		return silent(codeSignal + int(by.Signal))
+	}
+	if scanErr != nil {
 		return s.explain("", scanErr)
 	}
 	return err
@@ -222,7 +227,6 @@ type lister struct {
 	app    *app
 	server *server
 	w      io.Writer
-	looked atomic.Int64 // keys
 	rows   chan row
 	widths map[string]int
 }
@@ -231,68 +235,32 @@ type lister struct {
 func (l *lister) scan(ctx context.Context) error {
 	if l.foreign {
 		pattern := cmp.Or(l.pattern, "*")
-		return survey.ScanForeign(ctx, l.server.rdbs(), pattern, &l.looked, func(list []survey.Foreign) error {
+		return survey.ScanForeign(ctx, l.server.rdbs(), pattern, &l.server.looked, func(list []survey.Foreign) error {
 			for _, f := range list {
 				l.rows <- foreignRow(f)
 			}
 			return nil
 		})
 	}
-	var work sync.WaitGroup
-	defer work.Wait()
-	slots := make(chan struct{}, inspectors)
-	failed := make(chan error, 1)
-	fail := func(err error) {
-		select {
-		case failed <- err:
-		default:
+	for s, err := range l.server.client.List(ctx, l.pattern) {
+		if err != nil {
+			return err
+		}
+		if r := l.server.row(s); l.wants(r) {
+			l.rows <- r
 		}
 	}
-	err := survey.Scan(ctx, l.server.rdbs(), l.app.server.prefix, &l.looked, func(list []survey.Found) error {
-		for _, f := range list {
-			if !l.match(f.Name) {
-				continue
-			}
-			select {
-			case err := <-failed:
-				return err
-			case slots <- struct{}{}:
-			}
-			work.Go(func() {
-				defer func() { <-slots }()
-				r, err := l.server.row(ctx, f)
-				if err != nil {
-					fail(err)
-				} else if l.wants(r) {
-					l.rows <- r
-				}
-			})
-		}
-		return nil
-	})
-	work.Wait()
-	select {
-	case late := <-failed:
-		err = cmp.Or(err, late)
-	default:
-	}
-	return err
+	return nil
 }
 
-// row reads one lock or job.
-func (s *server) row(ctx context.Context, f survey.Found) (row, error) {
-	if f.Job {
-		j, err := s.client.InspectJob(ctx, f.Name)
-		state := jsonState(holdfast.LockInfo{Name: f.Name}, wire.PeriodicKey(s.prefix, f.Name))
-		state.Job = jsonJob(j)
-		if j.Run != nil {
-			state.Held, state.Holders = true, jsonHolders([]holdfast.Holder{*j.Run})
-			state.Fence = strconv.FormatUint(j.Run.Token, 10)
-		}
-		return newRow(state, true), err
+// row is the row of a lock or job.
+func (s *server) row(state holdfast.LockInfo) row {
+	if state.Job == nil {
+		return newRow(jsonState(state, wire.Key(s.prefix, state.Name)), false)
 	}
-	info, err := s.client.Inspect(ctx, f.Name)
-	return newRow(jsonState(info, wire.Key(s.prefix, f.Name)), false), err
+	lines := jsonState(state, wire.PeriodicKey(s.prefix, state.Name))
+	lines.Job = jsonJob(*state.Job)
+	return newRow(lines, true)
 }
 
 // wants reports whether a row is listed.
@@ -427,7 +395,8 @@ func (p *listProgress) show(ctx context.Context, found int) {
 	if p.total == 0 {
 		p.total = survey.Size(ctx, p.server.rdbs())
 	}
-	fmt.Fprintf(os.Stderr, "\r\x1b[Klooked at %d of %d keys, found %d", min(p.looked.Load(), p.total), p.total, found)
+	looked := min(p.server.looked.Load(), p.total)
+	fmt.Fprintf(os.Stderr, "\r\x1b[Klooked at %d of %d keys, found %d", looked, p.total, found)
 	p.shown = true
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/store"
@@ -78,7 +80,8 @@ type server struct {
 	targets []*target
 	// sentinel is the login at the Sentinels.
 	sentinel *redis.Options
-	address  string // without user and password
+	address  string       // without user and password
+	looked   atomic.Int64 // how many keys the servers have looked at, about
 	prefix   string
 	byHand   bool   // the user named it
 	full     string // the URL with the password, wherever that came from; empty for a quorum
@@ -117,7 +120,7 @@ func (a *app) open(cfg holdfast.Config) (*server, error) {
 			rdb = t.client(context.Background(), s.sentinel)
 		}
 		s.nodes = append(s.nodes, node{t.address(), rdb})
-		stores = append(stores, goredis.New(rdb))
+		stores = append(stores, counter{goredis.New(rdb), &s.looked})
 	}
 	where := stores[0]
 	if len(stores) > 1 {
@@ -130,6 +133,19 @@ func (a *app) open(cfg holdfast.Config) (*server, error) {
 		return nil, errors.Join(err, s.closeNodes())
 	}
 	return s, nil
+}
+
+// counter is a store that counts the keys that a scan looks at.
+type counter struct {
+	*goredis.Store
+	looked *atomic.Int64
+}
+
+func (c counter) Scan(ctx context.Context, prefix string, visit func(keys []string) error) error {
+	return c.Store.Scan(ctx, prefix, func(keys []string) error {
+		c.looked.Add(survey.Page)
+		return visit(keys)
+	})
 }
 
 // close releases everything and leaves the wait queue, as far as ctx allows.

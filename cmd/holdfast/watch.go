@@ -9,15 +9,11 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -54,17 +50,14 @@ func newWatch(a *app) *cobra.Command {
 	cmd.Flags().Var(&every, "interval", "how often to read the locks")
 	rename(cmd.Flags(), map[string]string{"output": "table|json"})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		pattern := strings.Join(args, " ")
-		match, err := survey.Glob(pattern)
+		pattern, err := onePattern(args)
 		switch {
-		case len(args) > 1:
-			return usageError(fmt.Sprintf("%q is one pattern too many", args[1]), "put the pattern in quotes")
 		case err != nil:
-			return badPattern(pattern, err)
+			return err
 		case time.Duration(every) < 10*time.Millisecond:
 			return usageError("--interval is too short", "write 10ms or more, as in --interval 200ms")
 		}
-		return runWatch(cmd.Context(), a, match, asJSON || output == "json", time.Duration(every), os.Stdout)
+		return runWatch(cmd.Context(), a, pattern, asJSON || output == "json", time.Duration(every), os.Stdout)
 	}
 	return cmd
 }
@@ -95,7 +88,7 @@ func (e watchEvent) String() string {
 }
 
 func runWatch(
-	parent context.Context, a *app, match func(string) bool, asJSON bool, every time.Duration, w io.Writer,
+	parent context.Context, a *app, pattern string, asJSON bool, every time.Duration, w io.Writer,
 ) error {
 	s, err := a.open(holdfast.Config{})
 	if err != nil {
@@ -108,7 +101,7 @@ func runWatch(
 	defer tick.Stop()
 	known, away := map[string]holdfast.LockInfo{}, false
 	for {
-		now, err := s.states(ctx, match)
+		now, err := s.states(ctx, pattern)
 		if by, ok := errors.AsType[signalError](context.Cause(ctx)); ok {
 			return silent(codeSignal + int(by.Signal))
 		}
@@ -133,37 +126,17 @@ func runWatch(
 }
 
 // states reads all locks that match.
-func (s *server) states(ctx context.Context, match func(string) bool) (map[string]holdfast.LockInfo, error) {
-	var mu sync.Mutex
+func (s *server) states(ctx context.Context, pattern string) (map[string]holdfast.LockInfo, error) {
 	states := map[string]holdfast.LockInfo{}
-	var work sync.WaitGroup
-	var failed error
-	slots := make(chan struct{}, inspectors)
-	err := survey.Scan(ctx, s.rdbs(), s.prefix, new(atomic.Int64), func(list []survey.Found) error {
-		for _, f := range list {
-			if f.Job || !match(f.Name) {
-				continue
-			}
-			slots <- struct{}{}
-			work.Go(func() {
-				defer func() { <-slots }()
-				info, err := s.client.Inspect(ctx, f.Name)
-				mu.Lock()
-				defer mu.Unlock()
-				if err != nil {
-					failed = err
-				} else {
-					states[f.Name] = info
-				}
-			})
+	for state, err := range s.client.List(ctx, pattern) {
+		if err != nil {
+			return nil, err
 		}
-		return nil
-	})
-	work.Wait()
-	if err == nil {
-		err = failed
+		if state.Job == nil {
+			states[state.Name] = state
+		}
 	}
-	return states, err
+	return states, nil
 }
 
 // changes are the events between two states, in the order of the names.

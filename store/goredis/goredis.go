@@ -54,7 +54,10 @@ type Store struct {
 	words     words
 }
 
-var _ store.Acker = (*Store)(nil)
+var _ interface {
+	store.Acker
+	store.Scanner
+} = (*Store)(nil)
 
 // New returns a store on the server or servers of rdb: a *redis.Client, also one of
 // redis.NewFailoverClient, or a *redis.ClusterClient. With any other client every call is

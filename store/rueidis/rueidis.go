@@ -51,7 +51,10 @@ type Store struct {
 	slots       slotMap
 }
 
-var _ store.Acker = (*Store)(nil)
+var _ interface {
+	store.Acker
+	store.Scanner
+} = (*Store)(nil)
 
 // New returns a store on the server or servers of client. It does no I/O.
 func New(client rueidis.Client) *Store {

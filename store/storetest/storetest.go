@@ -84,6 +84,7 @@ func Run(t *testing.T, open func(t *testing.T) Env) {
 		{"contexts", contextTests},
 		{"listen", listenTests},
 		{"acknowledgements", ackTests},
+		{"scan", scanTests},
 		{"server", serverTests},
 	} {
 		t.Run(area.name, func(t *testing.T) {

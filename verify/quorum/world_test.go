@@ -37,7 +37,7 @@ func each(t *testing.T, test func(t *testing.T, w *world)) {
 		t.Run(a.Name, func(t *testing.T) {
 			t.Parallel()
 			// storetest has keys of its own, and counts subscribers that have left.
-			shared := redistest.Allow("~storetest:*", "&storetest:*", "+unsubscribe")
+			shared := redistest.Allow("~storetest:*", "&storetest:*", "+unsubscribe", "+scan")
 			fast := redistest.Start(t, redistest.Clock(), redistest.Needs("in a quorum"), shared)
 			servers := append(redistest.Primaries(t, 4, shared), fast)
 			servers[4].MoveClock(ahead)

@@ -12,7 +12,7 @@ import (
 func (l Library) tenant() []redistest.Option {
 	return append([]redistest.Option{
 		redistest.Tenant("storetest"), redistest.Needs("for `WaitReplicas`"),
-		redistest.Needs("if a program closes clients"),
+		redistest.Needs("if a program closes clients"), redistest.Needs("for `Client.List`"),
 	}, l.Needs...)
 }
 

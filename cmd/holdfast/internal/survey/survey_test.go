@@ -19,12 +19,11 @@ func client(t *testing.T, addr string) redis.UniversalClient {
 	return rdb
 }
 
-func names(t *testing.T, nodes ...redis.UniversalClient) []string {
+func keys(t *testing.T, nodes ...redis.UniversalClient) (list []string) {
 	t.Helper()
-	var list []string
-	err := Scan(t.Context(), nodes, "p", new(atomic.Int64), func(found []Found) error {
+	err := ScanForeign(t.Context(), nodes, "p:*", new(atomic.Int64), func(found []Foreign) error {
 		for _, f := range found {
-			list = append(list, fmt.Sprint(f.Name, f.Job))
+			list = append(list, f.Key)
 		}
 		return nil
 	})
@@ -32,43 +31,27 @@ func names(t *testing.T, nodes ...redis.UniversalClient) []string {
 		t.Fatal(err)
 	}
 	slices.Sort(list)
-	return list
-}
-
-func TestScanFindsRecordsAndNothingElse(t *testing.T) {
-	s := redistest.Start(t, redistest.Allow("~p:*", "+@all"))
-	for _, key := range []string{
-		"p:{a}", "p:{a b%7D}", "p:{a}:periodic", "p:{x}:other", "p:client:{a}", "q:{b}", "p:push", "p:sub:{c}",
-	} {
-		s.Do(t, "HSET", key, "lock", "1")
-	}
-	for i := range 3000 {
-		s.Do(t, "SET", fmt.Sprint("p:other:", i), "1")
-	}
-	want := []string{"a b}false", "afalse", "atrue"}
-	if got := names(t, client(t, s.Addr())); !slices.Equal(got, want) {
-		t.Errorf("found %q, want %q", got, want)
-	}
+	return slices.Compact(list)
 }
 
 func TestScanGoesOverEveryNode(t *testing.T) {
 	all := redistest.Primaries(t, 3, redistest.Allow("~p:*", "+@all"))
 	var nodes []redis.UniversalClient
 	for i, s := range all {
-		s.Do(t, "HSET", "p:{everywhere}", "lock", "1")
-		s.Do(t, "HSET", fmt.Sprintf("p:{only %d}", i), "lock", "1")
+		s.Do(t, "SET", "p:everywhere", "x", "PX", "60000")
+		s.Do(t, "SET", fmt.Sprint("p:only ", i), "x", "PX", "60000")
 		nodes = append(nodes, client(t, s.Addr()))
 	}
-	if got := names(t, nodes...); len(got) != 4 {
+	if got := keys(t, nodes...); len(got) != 4 {
 		t.Errorf("found %q", got)
 	}
 	all[2].Kill()
-	if got := names(t, nodes...); len(got) != 3 {
+	if got := keys(t, nodes...); len(got) != 3 {
 		t.Errorf("with one node down: found %q", got)
 	}
 	all[1].Kill()
-	err := Scan(t.Context(), nodes, "p", new(atomic.Int64), func([]Found) error { return nil })
-	if err == nil {
+	ignore := func([]Foreign) error { return nil }
+	if err := ScanForeign(t.Context(), nodes, "p:*", new(atomic.Int64), ignore); err == nil {
 		t.Error("a majority is down, and there is no error")
 	}
 }
@@ -79,9 +62,9 @@ func TestScanGoesOverACluster(t *testing.T) {
 	t.Cleanup(func() { _ = rdb.Close() })
 	for i := range 20 {
 		key := fmt.Sprintf("p:{%d}", i)
-		c.Do(t, key, "HSET", key, "lock", "1")
+		c.Do(t, key, "SET", key, "x", "PX", "60000")
 	}
-	if got := names(t, rdb); len(got) != 20 {
+	if got := keys(t, rdb); len(got) != 20 {
 		t.Errorf("found %q", got)
 	}
 }
@@ -117,37 +100,11 @@ func TestLocksOfOtherLibrariesAreRecognised(t *testing.T) {
 	}
 }
 
-func TestGlob(t *testing.T) {
-	for pattern, want := range map[string]string{
-		"": "a,ab,a/b,a*", "a": "a", "a*": "a,ab,a/b,a*", "a?": "ab,a*", `a\*`: "a*", "a[b-c]": "ab",
-		"*b": "ab,a/b", "[^x]": "a",
-	} {
-		match, err := Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := ""
-		for _, name := range []string{"a", "ab", "a/b", "a*"} {
-			if match(name) {
-				got += "," + name
-			}
-		}
-		if got != ","+want {
-			t.Errorf("%q matches %q, want %q", pattern, got, want)
-		}
-	}
-	for _, pattern := range []string{"[", "[b-a]", "a[b"} {
-		if _, err := Glob(pattern); err == nil {
-			t.Errorf("%q is accepted", pattern)
-		}
-	}
-}
-
 func TestScanEndsWithItsContext(t *testing.T) {
 	s := redistest.Start(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := Scan(ctx, []redis.UniversalClient{client(t, s.Addr())}, "p", new(atomic.Int64), nil)
+	err := ScanForeign(ctx, []redis.UniversalClient{client(t, s.Addr())}, "*", new(atomic.Int64), nil)
 	if err == nil {
 		t.Error("no error")
 	}

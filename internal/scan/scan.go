@@ -1,0 +1,86 @@
+// Package scan finds the records under a prefix by their keys, and matches their names.
+package scan
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Record is a record that exists: that of a lock, or of a periodic job.
+type Record struct {
+	Name string
+	Job  bool
+}
+
+// Records calls found once for each record under prefix whose name matches. If found returns
+// an error, Records returns it.
+func Records(
+	ctx context.Context, s store.Scanner, prefix string, match func(name string) bool, found func(Record) error,
+) error {
+	seen := make(map[Record]bool) // a scan may repeat keys
+	return s.Scan(ctx, prefix+":{", func(keys []string) error {
+		for _, key := range keys {
+			r, ok := parse(prefix, key)
+			if !ok || seen[r] || !match(r.Name) {
+				continue
+			}
+			seen[r] = true
+			if err := found(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// parse reads the key of a record.
+func parse(prefix, key string) (Record, bool) {
+	rest, ok := strings.CutPrefix(key, prefix+":{")
+	if !ok {
+		return Record{}, false
+	}
+	name, end, ok := strings.Cut(rest, "}")
+	r := Record{Name: wire.Decode(name), Job: end == ":periodic"}
+	return r, ok && (end == "" || r.Job)
+}
+
+// Match compiles a pattern for names: * is any text, ? is any character, [abc] is one of
+// these, and \ takes a special character as it is. An empty pattern matches every name.
+func Match(pattern string) (match func(name string) bool, err error) {
+	if pattern == "" {
+		return func(string) bool { return true }, nil
+	}
+	var b strings.Builder
+	b.WriteString(`(?s)^`)
+	class := false
+	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; {
+		case c == '\\' && i+1 < len(pattern):
+			i++
+			b.WriteString(regexp.QuoteMeta(pattern[i : i+1]))
+		case class:
+			class = c != ']'
+			b.WriteByte(c)
+		case c == '[':
+			class = true
+			b.WriteByte(c)
+		case c == '*':
+			b.WriteString(`.*`)
+		case c == '?':
+			b.WriteString(`.`)
+		default:
+			b.WriteString(regexp.QuoteMeta(pattern[i : i+1]))
+		}
+	}
+	b.WriteString(`$`)
+	re, err := regexp.Compile(b.String())
+	if err != nil {
+		return nil, errors.New("a [ has no ], or a range has no end")
+	}
+	return re.MatchString, nil
+}

@@ -1,0 +1,184 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// listed returns what List yields, as text.
+func listed(t *testing.T, c *holdfast.Client, pattern string) (lines []string) {
+	t.Helper()
+	for s, err := range c.List(t.Context(), pattern) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines,
+			fmt.Sprintf("%s held=%t waiters=%d job=%t", s.Name, s.Held(), len(s.Waiters), s.Job != nil))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func TestListYieldsEveryLockAndJob(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(holdfast.Config{App: "a"}), w.client(holdfast.Config{App: "b"})
+		if got := listed(t, a, ""); len(got) != 0 {
+			t.Errorf("an empty server: %q", got)
+		}
+		held := mustLock(t, a.Mutex("order/7"))
+		defer release(t, held)
+		release(t, mustLock(t, a.Mutex("order/8")))
+		other := mustLock(t, a.Mutex("a {name}: ü"))
+		defer release(t, other)
+		ctx, cancel := context.WithCancel(t.Context())
+		waiter := w.waiting(b.Mutex("order/7"), ctx)
+		defer func() { cancel(); <-waiter }()
+		job := a.Periodic("nightly", time.Hour)
+		if _, err := job.Do(t.Context(), func(context.Context) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{
+			"a {name}: ü held=true waiters=0 job=false", "nightly held=false waiters=0 job=true",
+			"order/7 held=true waiters=1 job=false", "order/8 held=false waiters=0 job=false",
+		}
+		if got := listed(t, b, ""); !slices.Equal(got, want) {
+			t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		for s, err := range b.List(t.Context(), "order/7") {
+			same, _ := b.Inspect(t.Context(), "order/7")
+			h, known := s.Holders[0], same.Holders[0]
+			if err != nil || h.Client.String() != known.Client.String() || s.Fence != held.Token() {
+				t.Errorf("%+v, %v", s, err)
+			}
+		}
+	})
+}
+
+func TestListMatchesNames(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client(holdfast.Config{})
+		for _, name := range []string{"a", "ab", "a/b", "a*"} {
+			release(t, mustLock(t, c.Mutex(name)))
+		}
+		for pattern, want := range map[string]string{
+			"": "a,a*,a/b,ab", "a": "a", "a*": "a,a*,a/b,ab", "a?": "a*,ab", `a\*`: "a*", "a[b-c]": "ab",
+			"*b": "a/b,ab", "[^x]": "a",
+		} {
+			var names []string
+			for s, err := range c.List(t.Context(), pattern) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				names = append(names, s.Name)
+			}
+			slices.Sort(names)
+			if got := strings.Join(names, ","); got != want {
+				t.Errorf("%q lists %q, want %q", pattern, got, want)
+			}
+		}
+		for _, pattern := range []string{"[", "[b-a]", "a[b"} {
+			for _, err := range c.List(t.Context(), pattern) {
+				if !errors.Is(err, holdfast.ErrInvalid) {
+					t.Errorf("%q: %v", pattern, err)
+				}
+			}
+		}
+	})
+}
+
+// A caller that has seen enough leaves nothing behind: the bubble fails if a goroutine is
+// left over.
+func TestListEndsWithItsCaller(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client(holdfast.Config{})
+		for i := range 1000 {
+			release(t, mustLock(t, c.Mutex(fmt.Sprint(i))))
+		}
+		n := 0
+		for _, err := range c.List(t.Context(), "") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n++; n == 3 {
+				break
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var last error
+		n = 0
+		for s, err := range c.List(ctx, "") {
+			if n++; n == 3 {
+				cancel()
+			}
+			if last = err; err != nil && s.Name != "" {
+				t.Errorf("an error comes with the state %+v", s)
+			}
+		}
+		if !errors.Is(last, context.Canceled) || n > 100 {
+			t.Errorf("after %d states: %v", n, last)
+		}
+	})
+}
+
+func TestListTellsWhyItEnds(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client(holdfast.Config{})
+		for i := range 10 {
+			release(t, mustLock(t, c.Mutex(fmt.Sprint(i))))
+		}
+		w.Store.FailRequest(func(action string, keys []string) error {
+			if action == "inspect" && strings.Contains(keys[0], "{7}") {
+				return &store.ServerError{Code: "WRONGTYPE", Message: "WRONGTYPE not a hash"}
+			}
+			return nil
+		})
+		var last error
+		for _, err := range c.List(t.Context(), "") {
+			last = err
+		}
+		var refusal *store.ServerError
+		if !errors.As(last, &refusal) || refusal.Code != "WRONGTYPE" || !strings.Contains(last.Error(), `"7"`) {
+			t.Errorf("%v", last)
+		}
+		w.Store.FailRequest(nil)
+		if err := c.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range c.List(t.Context(), "") {
+			if !errors.Is(err, holdfast.ErrClosed) {
+				t.Errorf("a closed client: %v", err)
+			}
+		}
+	})
+}
+
+// scanless is a store without Scan.
+type scanless struct{ store.Store }
+
+func TestAStoreThatCannotScanIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c, err := holdfast.New(scanless{w.Store}, holdfast.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close(t.Context()) }()
+		n := 0
+		for _, err := range c.List(t.Context(), "") {
+			if n++; !errors.Is(err, holdfast.ErrInvalid) {
+				t.Error(err)
+			}
+		}
+		if n != 1 {
+			t.Errorf("%d answers, want one error", n)
+		}
+	})
+}

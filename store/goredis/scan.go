@@ -1,0 +1,74 @@
+package goredis
+
+import (
+	"context"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/adapter"
+)
+
+// Scan implements [store.Scanner] by SCAN, one primary after the other. The client's user
+// needs the permission +scan, which nothing else needs.
+func (s *Store) Scan(ctx context.Context, prefix string, visit func(keys []string) error) error {
+	if s.unusable != nil {
+		return s.unusable
+	}
+	if s.cluster == nil {
+		return s.scan(ctx, prefix, visit, func(cmd redis.Cmder) error { return s.process(ctx, ordinary, "", cmd) })
+	}
+	deadline := s.deadlines.Of(ctx)
+	defer deadline.Leave()
+	found := make(chan []*redis.Client, 1)
+	if err := await(ctx, deadline, func(ctx context.Context) error {
+		primaries, err := s.cluster.primaries(ctx)
+		found <- primaries
+		return err
+	}); err != nil {
+		return s.explain(ctx, notSentError{err}, nil)
+	}
+	for _, primary := range <-found {
+		err := s.scan(ctx, prefix, visit, func(cmd redis.Cmder) error {
+			return await(ctx, deadline, func(ctx context.Context) error {
+				return s.cluster.clientFor(primary).sendUrgent(ctx, ordinary, []redis.Cmder{cmd})
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scan reads the keys of one server.
+func (s *Store) scan(
+	ctx context.Context, prefix string, visit func(keys []string) error, send func(cmd redis.Cmder) error,
+) error {
+	return adapter.ScanKeys(prefix, func(cursor uint64, pattern string) (keys []string, next uint64, err error) {
+		_, err, broke := s.retry.Do(ctx, func() (string, error) {
+			cmd := redis.NewScanCmd(ctx, nil, "scan", cursor, "match", pattern, "count", adapter.ScanPage)
+			err := send(cmd)
+			if err == nil {
+				keys, next = cmd.Val()
+			}
+			return "", err
+		})
+		if err != nil {
+			err = s.explain(ctx, err, broke)
+		}
+		return keys, next, err
+	}, visit)
+}
+
+// primaries returns the nodes that serve slots.
+func (c *cluster) primaries(ctx context.Context) (list []*redis.Client, err error) {
+	var mu sync.Mutex
+	err = c.client.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		list = append(list, node)
+		return nil
+	})
+	return list, err
+}
