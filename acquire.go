@@ -26,9 +26,9 @@ func (s *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error) 
 		return nil, ErrClosed
 	}
 	defer c.life.Exit()
-	var start time.Duration
+	var told *call
 	if c.events.observed() {
-		start = c.now()
+		ctx, told = c.events.begin(ctx, parent, c.now())
 	}
 	take := s.acquireExclusive
 	switch s.want[0] {
@@ -46,11 +46,11 @@ func (s *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error) 
 		err = s.heldError(ctx, parent, err)
 	}
 	switch {
-	case !c.events.observed():
+	case told == nil:
 	case err != nil:
-		c.events.observe(Event{Kind: EventFail, Name: s.name, Wait: c.now() - start, Err: err})
+		s.fail(told, err)
 	default:
-		c.events.tellGrant(l.state, Event{Wake: wake, Wait: c.now() - start})
+		c.events.tellGrant(l.state, Event{Wake: wake, Wait: c.now() - told.start, Waited: told.waited})
 	}
 	return l, err
 }
@@ -127,7 +127,7 @@ func (s *lock) runAttempt(ctx context.Context, try bool) (*hold, Wake, error) {
 	if c.life.IsClosing() {
 		return nil, WakeNone, ErrClosed
 	}
-	away := &outage{c: c, name: s.name, try: try}
+	away := &outage{c: c, lock: s, try: try}
 	if !c.preflight.Passed(s.ack) {
 		if err := away.prepare(ctx, s); err != nil {
 			return nil, WakeNone, err
@@ -280,7 +280,7 @@ func (at *attempt) failed(ctx context.Context, err, last error) error {
 
 // handleAnswer turns an answer into a hold, an error, or a wait.
 func (at *attempt) handleAnswer(ctx context.Context, a wire.Answer) (*hold, error) {
-	c, s := at.c, at.lock
+	s := at.lock
 	if a.Kind == wire.Queued && at.w == nil {
 		a.Kind = 0 // the attempt did not ask to wait, and would not receive the push
 	}
@@ -292,7 +292,7 @@ func (at *attempt) handleAnswer(ctx context.Context, a wire.Answer) (*hold, erro
 	case wire.Conflict:
 		return nil, &LimitError{Name: s.name, InUse: a.Count, Asked: s.limit}
 	case wire.Queued:
-		c.events.observe(Event{Kind: EventWait, Name: s.name, HolderID: at.id, Position: a.Place})
+		s.during(ctx, Event{Kind: EventWait, HolderID: at.id, Position: a.Place})
 		return at.await(ctx, a)
 	default:
 		at.cancel()

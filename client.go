@@ -110,14 +110,12 @@ func New(s store.Store, cfg Config) (*Client, error) {
 		Renew: func(ctx context.Context, batch []*renewer.Item) ([]renewer.Outcome, error) {
 			return renewHolds(ctx, c, batch)
 		},
-		Renewed: func(l *renewer.Item, waiting int, lag time.Duration, err error) {
-			l.Hold.(*hold).renewed(waiting, lag, err)
-		},
-		Lost: func(l *renewer.Item, reason renewer.Reason) { l.Hold.(*hold).markLost(reason) },
+		Renewed: func(l *renewer.Item, r renewer.Report) { l.Hold.(*hold).renewed(r) },
+		Lost:    func(l *renewer.Item, reason renewer.Reason) { l.Hold.(*hold).markLost(reason) },
 	})
 	c.queue = newQueue(c)
 	c.sender = request.New(request.Config{
-		Store: s, Prefix: cfg.Prefix, Timeout: cfg.RequestTimeout, Retention: c.retention,
+		Store: timed(c), Prefix: cfg.Prefix, Timeout: cfg.RequestTimeout, Retention: c.retention,
 		Now: c.now, Random: c.chance, Life: c.life,
 	})
 	c.preflight = request.NewPreflight(c.sender)

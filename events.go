@@ -3,11 +3,16 @@
 package holdfast
 
 import (
+	"context"
 	"log/slog"
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Observer receives events of locks and leases. It must not call the client.
@@ -20,6 +25,25 @@ type Observer interface {
 	Observe(Event)
 }
 
+// RequestObserver is an [Observer] that also receives every request to the server. A client
+// calls ObserveRequest if its [Config.Observer] implements it.
+//
+// ObserveRequest is called when a request has ended, in the goroutine that sent it. Requests
+// of the background are reported too. A slow ObserveRequest delays what waits for the
+// request, renewals included.
+type RequestObserver interface {
+	Observer
+	ObserveRequest(Request)
+}
+
+// Request is one request to the server: one call of a script.
+type Request struct {
+	Context context.Context // of the request: it has the values of the caller's context, if a call sent it
+	Script  string          // the name of the script, see docs/protocol.md
+	Took    time.Duration   // until the answer or the failure
+	Err     error           // nil if the server answered; a refusal is a *ServerError
+}
+
 // EventKind says what happened.
 type EventKind uint8
 
@@ -29,14 +53,14 @@ type EventKind uint8
 // Release, Lost or Leak. Close also reports a Release, with the Err ErrClosed after
 // Abandon.
 const (
-	EventWait            EventKind = iota + 1 // an acquisition began to wait; Position
+	EventWait            EventKind = iota + 1 // an acquisition began to wait; Position, Waited
 	EventWake                                 // a waiter was woken; Wake
-	EventGrant                                // a lease began; Token, Wait, Wake, Local
-	EventFail                                 // an acquisition ended without a lease; Wait, Err
-	EventRenew                                // a renewal was confirmed (Lag, Waiters) or failed (Err)
-	EventLost                                 // a lease was lost; Held, Err
-	EventRelease                              // a lease was released; Held, Local, Err
-	EventLeak                                 // a lease was garbage collected without a release; Held
+	EventGrant                                // a lease began; Lease, Token, Wait, Wake, Waited, Local
+	EventFail                                 // an acquisition ended without a lease; Wait, Waited, Err
+	EventRenew                                // a renewal was confirmed (Lag, Remaining, TTL, Waiters) or failed (Err)
+	EventLost                                 // a lease was lost; Lease, Held, Err
+	EventRelease                              // a lease was released; Lease, Held, Local, Err
+	EventLeak                                 // a lease was garbage collected without a release; Lease, Held
 	EventPushUnavailable                      // grants cannot be pushed: from now on waiters poll; Err
 	EventAway                                 // the server cannot serve an acquisition, which keeps trying; Err
 )
@@ -63,19 +87,33 @@ var wakeNames = [...]string{"none", "push", "poll", "resume", "local"}
 func (w Wake) String() string { return wakeNames[w] }
 
 // Event is one event. Fields that do not apply are zero.
+//
+// Context is the context of the call that acquires or acquired the lock, for its values: a
+// trace, for example. It may have ended. It is nil in events that belong to no single call,
+// such as a renewal. A wait that has several parts reports EventWait for each. Only the
+// first of them has no Waited.
 type Event struct {
 	Kind     EventKind
+	Context  context.Context
 	Name     string        // the lock's name
+	Mode     string        // how the lock is held: "exclusive", "shared" or "permits"
 	HolderID string        // the attempt
+	Lease    uint64        // numbers the leases of a client: the same in a Grant and in its one end
 	Token    uint64        // the lease's fencing token
 	Position int           // the position in the wait queue, an upper bound
 	Waiters  int           // how many wait at the server
 	Wake     Wake          // what woke the waiter, or brought the grant
+	Waited   bool          // the acquisition has reported an EventWait before
 	Local    bool          // handed over inside the process, without a request
 	Wait     time.Duration // from the call to the grant or the failure
 	Held     time.Duration // from the grant to the end
 	Lag      time.Duration // how long after its due time a renewal was sent
 	Err      error
+
+	// Remaining is how long the lease would have lasted without the renewal, until its trust
+	// deadline. TTL is the TTL that the renewal asked for. Both are zero for the renewal
+	// that confirms a pushed grant, and for one that failed.
+	Remaining, TTL time.Duration
 }
 
 // observed reports whether there is an observer. Without one, events are not even created.
@@ -85,6 +123,87 @@ func (q *notifier) observe(e Event) {
 	if q.observer != nil {
 		q.observer.Observe(e)
 	}
+}
+
+// call is what an observed acquisition knows of itself. Its goroutine alone uses it.
+type call struct {
+	ctx    context.Context // the caller's
+	start  time.Duration
+	waited bool // an EventWait is reported
+}
+
+type callKey struct{}
+
+// begin notes that an observed acquisition begins. The call comes with ctx to where the
+// acquisition reports events. parent is the caller's context.
+func (q *notifier) begin(ctx, parent context.Context, now time.Duration) (context.Context, *call) {
+	cl := &call{ctx: parent, start: now}
+	return context.WithValue(ctx, callKey{}, cl), cl
+}
+
+// during reports an event of an acquisition that is under way. ctx comes from begin, unless
+// there is no observer.
+func (s *lock) during(ctx context.Context, e Event) {
+	q := &s.client.events
+	if !q.observed() {
+		return
+	}
+	e.Name, e.Mode = s.name, s.mode()
+	if cl, ok := ctx.Value(callKey{}).(*call); ok {
+		e.Context, e.Waited = cl.ctx, cl.waited
+		cl.waited = cl.waited || e.Kind == EventWait
+	}
+	q.observe(e)
+}
+
+// fail reports an acquisition that ended without a lease.
+func (s *lock) fail(cl *call, err error) {
+	s.client.events.observe(Event{
+		Kind: EventFail, Context: cl.ctx, Name: s.name, Mode: s.mode(), Waited: cl.waited,
+		Wait: s.client.now() - cl.start, Err: err,
+	})
+}
+
+// mode returns the word for people.
+func (s *lock) mode() string { return modes[s.want[:1]] }
+
+// timedStore reports the requests to a store.
+type timedStore struct {
+	store.Store
+	observer RequestObserver
+	now      func() time.Duration
+}
+
+// timed returns the store through which the client sends its requests.
+func timed(c *Client) store.Store {
+	if o, ok := c.cfg.Observer.(RequestObserver); ok {
+		return &timedStore{c.store, o, c.now}
+	}
+	return c.store
+}
+
+// Run implements [store.Store].
+func (s *timedStore) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
+	start := s.now()
+	answer, err := s.Store.Run(ctx, action, keys, args)
+	s.observer.ObserveRequest(Request{Context: ctx, Script: action.Name, Took: s.now() - start, Err: err})
+	return answer, err
+}
+
+// RunAcked implements [store.Acker]. Options that need it are refused if the store cannot.
+func (s *timedStore) RunAcked(
+	ctx context.Context, action *script.Script, keys, args []string, need store.Acks, limit time.Duration,
+) (string, store.Acks, error) {
+	start := s.now()
+	answer, got, err := s.Store.(store.Acker).RunAcked(ctx, action, keys, args, need, limit)
+	s.observer.ObserveRequest(Request{Context: ctx, Script: action.Name, Took: s.now() - start, Err: err})
+	return answer, got, err
+}
+
+// Batches implements [store.Batcher].
+func (s *timedStore) Batches() bool {
+	b, ok := s.Store.(store.Batcher)
+	return ok && b.Batches()
 }
 
 // news is a report about a hold, for the log handler or the observer.
@@ -101,7 +220,8 @@ type news struct {
 // in that call. If earlier news of the same hold are still in the queue, they go to the end
 // of the queue. So the events of a lease keep their order.
 type notifier struct {
-	observer Observer // nil: there is none
+	observer Observer      // nil: there is none
+	leases   atomic.Uint64 // numbers the leases
 	log      *slog.Logger
 	logs     bool // there is a logger
 
@@ -114,9 +234,9 @@ type notifier struct {
 // reported is what the notifier knows about a hold, or about one of its leases. The
 // notifier's mutex guards it.
 type reported struct {
-	granted bool    // the observer has its grant; earlier news wait in early
-	early   *[]news // nil until it is needed
+	early   *[]news // what came before the observer had the grant; nil until it is needed
 	untold  int32   // news of a hold that are in the queue
+	granted bool    // the observer has its grant
 }
 
 const (
@@ -236,7 +356,8 @@ func (q *notifier) tellGrant(t *leaseState, e Event) {
 		return
 	}
 	h := t.hold
-	e.Kind, e.Name, e.HolderID, e.Token = EventGrant, h.lock.name, h.attempt, t.token.Load()
+	e.Kind, e.Context, e.Name, e.Mode = EventGrant, t.parent, h.lock.name, h.lock.mode()
+	e.HolderID, e.Lease, e.Token = h.attempt, t.number, t.token.Load()
 	e.Local, e.Waiters = t.local, int(h.waiting.Load())
 	q.tellNow(h, e)
 	q.mu.Lock()

@@ -2,14 +2,18 @@ package holdfast_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // story returns events as one line.
@@ -120,6 +124,176 @@ func TestEveryGrantIsFollowedByOneEnd(t *testing.T) {
 			if count[e.Name] != 1 {
 				t.Errorf("%q ended %d times", e.Name, count[e.Name])
 			}
+		}
+	})
+}
+
+type traceKey struct{}
+
+// An observer of metrics and traces needs no memory of its own: an event says to which
+// call and which lease it belongs, and whether the call has waited.
+func TestAnEventSaysToWhichCallAndLeaseItBelongs(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		events := &recorder{}
+		c := w.client(holdfast.Config{Observer: events})
+		traced := context.WithValue(t.Context(), traceKey{}, "trace")
+		first := mustLock(t, w.client().Mutex("a"))
+		next := w.waiting(c.Mutex("a"), traced)
+		time.Sleep(time.Second)
+		release(t, first)
+		l := (<-next).Lease
+		local := w.waiting(c.Mutex("a"), traced)
+		time.Sleep(5 * time.Millisecond)
+		_, err := c.Mutex("a").TryLock(traced)
+		wantIs(t, err, holdfast.ErrHeld)
+		_, err = c.Mutex("a", holdfast.MaxWait(time.Second)).Lock(traced)
+		wantIs(t, err, holdfast.ErrHeld)
+		release(t, l)
+		release(t, (<-local).Lease)
+		p, err := c.Semaphore("p", 3).Acquire(traced, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		release(t, p)
+		r, err := c.RWMutex("r").RLock(traced)
+		if err != nil {
+			t.Fatal(err)
+		}
+		release(t, r)
+
+		if n := len(events.all(holdfast.EventWait)); n < 3 {
+			t.Errorf("%d waits: %s", n, story(events.all()))
+		}
+		var waited []bool
+		begun := map[uint64]string{}
+		for _, e := range events.all() {
+			if e.Kind != holdfast.EventRenew && (e.Context == nil || e.Context.Value(traceKey{}) != "trace") {
+				t.Errorf("%v without the caller's context", e.Kind)
+			}
+			if want := map[string]string{"a": "exclusive", "p": "permits", "r": "shared"}[e.Name]; e.Mode != want {
+				t.Errorf("%v of %q: mode %q", e.Kind, e.Name, e.Mode)
+			}
+			switch e.Kind {
+			case holdfast.EventWait, holdfast.EventFail:
+				waited = append(waited, e.Waited)
+			case holdfast.EventGrant:
+				if _, twice := begun[e.Lease]; twice || e.Waited != (e.Wake != holdfast.WakeNone) {
+					t.Errorf("grant %+v", e)
+				}
+				begun[e.Lease] = e.HolderID
+			case holdfast.EventRelease:
+				if begun[e.Lease] != e.HolderID {
+					t.Errorf("release %+v after %v", e, begun)
+				}
+				delete(begun, e.Lease)
+			default:
+			}
+		}
+		if len(begun) > 0 {
+			t.Errorf("without an end: %v", begun)
+		}
+		// The first wait, the local one, the try that fails, and the wait that is over.
+		if want := []bool{false, false, false, false, true}; !slices.Equal(waited, want) {
+			t.Errorf("waited %v, want %v: %s", waited, want, story(events.all()))
+		}
+	})
+}
+
+// A goroutine that waits for its process, then for the server, reports two waits. Its grant
+// ends both.
+func TestAWaitInTwoPartsBeginsOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		events := &recorder{}
+		c := w.client(holdfast.Config{Observer: events, MaxLocalHandOvers: 1})
+		other := w.client()
+		l := mustLock(t, c.Mutex("a"))
+		local := w.waiting(c.Mutex("a"), t.Context())
+		synctest.Wait()
+		foreign := w.waiting(other.Mutex("a"), t.Context())
+		synctest.Wait()
+		second := w.waiting(c.Mutex("a"), t.Context())
+		synctest.Wait()
+		release(t, l)
+		release(t, (<-local).Lease)
+		synctest.Wait()
+		release(t, (<-foreign).Lease)
+		release(t, (<-second).Lease)
+		open := 0
+		for _, e := range events.all() {
+			switch e.Kind {
+			case holdfast.EventWait:
+				if !e.Waited {
+					open++
+				}
+			case holdfast.EventGrant, holdfast.EventFail:
+				if e.Waited {
+					open--
+				}
+			default:
+			}
+		}
+		waits, parts := events.all(holdfast.EventWait), 0
+		for _, e := range waits {
+			if e.Waited {
+				parts++
+			}
+		}
+		if open != 0 || parts == 0 {
+			t.Errorf("%d waits never end, %d of %d have two parts: %s", open, parts, len(waits), story(events.all()))
+		}
+	})
+}
+
+// requests is an observer that also receives the requests.
+type requests struct {
+	recorder
+	sent []holdfast.Request
+}
+
+func (r *requests) ObserveRequest(q holdfast.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sent = append(r.sent, q)
+}
+
+func TestARequestObserverReceivesEveryRequest(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		seen := &requests{}
+		c := w.client(holdfast.Config{Observer: seen})
+		w.net.slow(func(action string) (there, back time.Duration) {
+			if action == "acquire" {
+				return 20 * time.Millisecond, 10 * time.Millisecond
+			}
+			return 0, 0
+		})
+		w.SetAcks(store.Acks{Replicas: 1})
+		l := mustLock(t, c.Mutex("a", holdfast.WaitReplicas(1, time.Second)))
+		time.Sleep(ttl / 2)
+		w.FailRequest(only("release", 2, errLink))
+		wantIs(t, l.Release(context.WithValue(t.Context(), traceKey{}, "trace")), holdfast.ErrUnknownOutcome)
+		time.Sleep(ttl)
+		seen.mu.Lock()
+		defer seen.mu.Unlock()
+		count := map[string]int{}
+		for _, q := range seen.sent {
+			count[q.Script]++
+			if want := 30 * time.Millisecond; q.Script == "acquire" && q.Took != want {
+				t.Errorf("acquire took %v, want %v", q.Took, want)
+			}
+			if q.Script != "release" {
+				continue
+			}
+			if !errors.Is(q.Err, errLink) || q.Context.Value(traceKey{}) != "trace" {
+				t.Errorf("release %+v", q)
+			}
+		}
+		for action, n := range w.net.sent {
+			if count[action] != n {
+				t.Errorf("%s was sent %d times, and reported %d times", action, n, count[action])
+			}
+		}
+		if count["renew"] == 0 {
+			t.Error("no renewal is reported")
 		}
 	})
 }

@@ -38,6 +38,7 @@ type leaseState struct {
 	first  *leaseState     // the first lease of this re-entry; the others are stored there
 	parent context.Context // the context of the call that acquired the lease
 	start  time.Duration
+	number uint64  // see Event.Lease; 0 if there is no observer
 	taken  uintptr // where the caller acquired it; 0 if there is no logger
 
 	reported reported // guarded by the notifier
@@ -187,6 +188,9 @@ func newLeaseState(parent context.Context, h *hold, local bool) *leaseState {
 func (t *leaseState) init(parent context.Context, h *hold, local bool, start time.Duration) {
 	t.hold, t.first, t.parent, t.local, t.start = h, t, parent, local, start
 	t.token.Store(h.token())
+	if c := h.lock.client; c.events.observed() {
+		t.number = c.events.leases.Add(1)
+	}
 }
 
 // handle returns the Lease for the caller.
@@ -396,8 +400,8 @@ func (t *leaseState) observe(cause error, local bool, err error) {
 func (t *leaseState) ending(kind EventKind, local bool, err error) Event {
 	h := t.hold
 	return Event{
-		Kind: kind, Name: h.lock.name, HolderID: h.attempt, Token: t.token.Load(), Local: local,
-		Held: h.lock.client.now() - t.start, Err: err,
+		Kind: kind, Context: t.parent, Name: h.lock.name, Mode: h.lock.mode(), HolderID: h.attempt, Lease: t.number,
+		Token: t.token.Load(), Local: local, Held: h.lock.client.now() - t.start, Err: err,
 	}
 }
 

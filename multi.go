@@ -143,8 +143,8 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 		waits, cancel = bounded(ctx, limit)
 		defer cancel()
 	}
-	start := c.now()
-	away := &outage{c: c, name: m.locks[0].name, try: limit == 0}
+	told := &call{ctx: ctx, start: c.now()}
+	away := &outage{c: c, lock: &m.locks[0], try: limit == 0}
 	var taken []*Lease
 	busy := len(m.locks) // the locks before this index may all be free
 	for len(taken) < len(m.locks) {
@@ -158,7 +158,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 			taken, busy = append(taken, l), len(m.locks)
 			continue
 		}
-		leases, held, err := takeAll(waits, under(ctx, taken), c, group(m.locks[n:busy]), start)
+		leases, held, err := takeAll(waits, under(ctx, taken), c, group(m.locks[n:busy]), told.start)
 		switch {
 		case err == nil:
 			taken = append(taken, leases...)
@@ -171,7 +171,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 		case limit == 0 || !errors.Is(err, ErrHeld):
 			_ = giveBack(ctx, taken)
 			err = heldErrorOf(waits, ctx, group(m.locks[n+held:min(busy+1, len(m.locks))]), away.ended(waits, err))
-			c.events.observe(Event{Kind: EventFail, Name: m.locks[n+held].name, Wait: c.now() - start, Err: err})
+			m.locks[n+held].fail(told, err)
 			return nil, err
 		default:
 			busy = n + held

@@ -104,7 +104,7 @@ func (e *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (R
 		waits, cancel = bounded(ctx, t.wait)
 	}
 	defer cancel()
-	away := &outage{c: t.client, name: t.name, try: t.wait <= 0}
+	away := &outage{c: t.client, lock: t, try: t.wait <= 0}
 	var seen *RunResult
 	for {
 		turn, l, err := e.begin(waits, ctx, "now")
@@ -261,10 +261,10 @@ func (e *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 		return RunResult{}, nil, ErrClosed
 	}
 	defer c.life.Exit()
-	start := c.now()
+	told := &call{ctx: parent, start: c.now()}
 	turn, h, err := e.ask(ctx, first)
 	if err != nil {
-		c.events.observe(Event{Kind: EventFail, Name: s.name, Wait: c.now() - start, Err: err})
+		s.fail(told, err)
 		return turn, nil, err
 	}
 	if h == nil {
@@ -275,11 +275,11 @@ func (e *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 		// The client has closed, or the lease is lost. f did not run.
 		err = h.endReason()
 		c.canceller.CancelBy(script.CancelRun, s.attempt(h.attempt), c.now()+s.ttl)
-		c.events.observe(Event{Kind: EventFail, Name: s.name, Wait: c.now() - start, Err: err})
+		s.fail(told, err)
 		return RunResult{HolderID: h.attempt}, nil, err
 	}
 	turn.Ran, turn.HolderID, turn.Token = true, h.attempt, l.Token()
-	c.events.tellGrant(l.state, Event{Wait: c.now() - start})
+	c.events.tellGrant(l.state, Event{Wait: c.now() - told.start})
 	return turn, l, nil
 }
 

@@ -166,13 +166,14 @@ func renewHolds(ctx context.Context, c *Client, batch []*renewer.Item) ([]renewe
 var errTooFew = errors.New("too few servers have answered")
 
 // renewed is called by the renewer after every try.
-func (h *hold) renewed(waiting int, lag time.Duration, err error) {
+func (h *hold) renewed(r renewer.Report) {
 	c := h.lock.client
-	if err == nil {
-		h.setWaiters(waiting)
+	if r.Err == nil {
+		h.setWaiters(r.Waiting)
 	}
 	c.events.tell(news{hold: h, event: Event{
-		Kind: EventRenew, Name: h.lock.name, HolderID: h.attempt, Waiters: waiting, Lag: max(lag, 0), Err: err,
+		Kind: EventRenew, Name: h.lock.name, Mode: h.lock.mode(), HolderID: h.attempt, Waiters: r.Waiting,
+		Lag: max(r.Lag, 0), Remaining: r.Remaining, TTL: r.TTL, Err: r.Err,
 	}})
 }
 

@@ -66,7 +66,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 			next = at.pollAfter(wire.Answer{Left: freeIn, Place: 1})
 			continue
 		}
-		at.reportWake(wake)
+		at.reportWake(ctx, wake)
 		if wake == WakePush {
 			// If the push cannot be trusted, a poll confirms the grant and restarts the
 			// lease.
@@ -144,9 +144,9 @@ func (at *attempt) pollAfter(a wire.Answer) time.Duration {
 	return leasetime.PollAfter(a.Left, a.Place, at.lock.ttl, at.c.chance())
 }
 
-func (at *attempt) reportWake(w Wake) {
+func (at *attempt) reportWake(ctx context.Context, w Wake) {
 	at.wake = w
-	at.c.events.observe(Event{Kind: EventWake, Name: at.lock.name, HolderID: at.id, Wake: w})
+	at.lock.during(ctx, Event{Kind: EventWake, HolderID: at.id, Wake: w})
 }
 
 // subscribeAgain is the pause after a refused subscription. Permissions and proxies can
@@ -228,7 +228,7 @@ func (s *lock) reportPushUnavailable(why error) {
 	}
 	c.log.Warn("holdfast: grants cannot be pushed, so waiters poll: that is slower and keeps no order",
 		"error", why, "hint", Hint(why))
-	c.events.observe(Event{Kind: EventPushUnavailable, Name: s.name, Err: why})
+	c.events.observe(Event{Kind: EventPushUnavailable, Name: s.name, Mode: s.mode(), Err: why})
 }
 
 // join subscribes and asks for a position in the wait queue. If the server refuses the
@@ -293,7 +293,7 @@ const (
 // trying, because its wait limit includes the time without a server.
 type outage struct {
 	c        *Client
-	name     string
+	lock     *lock
 	try      bool // the call does not wait: the first failure ends it
 	failures int
 	last     error // why the last request failed; nil if it was answered
@@ -306,7 +306,7 @@ func (o *outage) outlast(ctx context.Context, err error) bool {
 		return false
 	}
 	if o.last == nil {
-		o.report(err)
+		o.report(ctx, err)
 	}
 	o.last = err
 	o.failures++
@@ -328,32 +328,34 @@ func (o *outage) over(ctx context.Context, err error) error {
 	end := request.Ended(ctx)
 	switch {
 	case end != nil && request.Transient(err):
-		return &endedError{name: o.name, end: end, last: o.last}
+		return &endedError{name: o.lock.name, end: end, last: o.last}
 	case o.c.life.IsClosing() && request.Transient(err):
 		return ErrClosed
 	}
-	return wrap("lock", o.name, err)
+	return wrap("lock", o.lock.name, err)
 }
 
 // ended replaces err if ctx ended while the call waited for the server. Otherwise it
 // returns err.
 func (o *outage) ended(ctx context.Context, err error) error {
 	if end := request.Ended(ctx); end != nil && o.last != nil && request.Transient(err) {
-		return &endedError{name: o.name, end: end, last: reason(o.last), unknown: errors.Is(err, ErrUnknownOutcome)}
+		return &endedError{
+			name: o.lock.name, end: end, last: reason(o.last), unknown: errors.Is(err, ErrUnknownOutcome),
+		}
 	}
 	return err
 }
 
 // report reports that a call waits for the server.
-func (o *outage) report(err error) {
-	c, name := o.c, o.name
-	c.events.observe(Event{Kind: EventAway, Name: name, Err: err})
+func (o *outage) report(ctx context.Context, err error) {
+	c := o.c
+	o.lock.during(ctx, Event{Kind: EventAway, Err: err})
 	now, told := int64(c.now()), c.away.Load()
 	if told != 0 && now-told < int64(tellAgain) || !c.away.CompareAndSwap(told, now) {
 		return
 	}
 	c.log.Warn("holdfast: the server cannot serve a lock call, which keeps trying",
-		"lock", name, "error", err, "hint", Hint(err))
+		"lock", o.lock.name, "error", err, "hint", Hint(err))
 }
 
 // errWaitOver is the cause when MaxWait ends a context.
@@ -515,12 +517,12 @@ func (h *hold) leaveTurn() {
 
 // waitsLocally is called when a goroutine begins to wait for another goroutine of this
 // process, which has h or asks the server.
-func waitsLocally(s *lock, h *hold) {
+func waitsLocally(ctx context.Context, s *lock, h *hold) {
 	c := s.client
 	if h != nil && stale(h) {
 		c.life.Go(func() { recheck(c.life.Context(), h) })
 	}
-	c.events.observe(Event{Kind: EventWait, Name: s.name, Local: true})
+	s.during(ctx, Event{Kind: EventWait, Local: true})
 }
 
 // refuse returns the error for a goroutine that only tries, while another goroutine has h

@@ -35,6 +35,12 @@ func TestAPushedGrantIsConfirmedAtOnceForTheWholeTTL(t *testing.T) {
 		if n := len(s.seen()); n > 1 {
 			t.Errorf("%d renewals in the first third of the TTL", n)
 		}
+		time.Sleep(ttl / 6)
+		// The confirmation says nothing of how near the lease was to its end.
+		told := s.renewals(l)
+		if len(told) != 2 || told[0].left != 0 || told[0].ttl != 0 || told[1].left == 0 || told[1].ttl != ttl {
+			t.Errorf("told %+v", told)
+		}
 	})
 }
 

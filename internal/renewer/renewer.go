@@ -36,6 +36,18 @@ type Outcome struct {
 	Waiting int    // the number of waiters for the lock
 }
 
+// Report says how a renewal ended.
+type Report struct {
+	Waiting int           // the number of waiters for the lock
+	Lag     time.Duration // how long after it was due the renewal was sent
+	Err     error         // nil if the lease was renewed
+
+	// Remaining is how long the lease would have lasted without the renewal, and TTL what
+	// the renewal asked for. Both are zero after an error, and if the renewal was the one
+	// that confirms a pushed grant.
+	Remaining, TTL time.Duration
+}
+
 // Config says how to renew. All functions are called without the renewer's
 // mutex held.
 type Config struct {
@@ -44,9 +56,8 @@ type Config struct {
 	// Renew asks the server to extend the leases, all of one group. It
 	// returns one outcome for each, or an error if nothing is known.
 	Renew func(ctx context.Context, batch []*Item) ([]Outcome, error)
-	// Renewed is called for each lease that was renewed, or whose renewal failed. lag is
-	// how long after it was due the renewal was sent.
-	Renewed func(l *Item, waiting int, lag time.Duration, err error)
+	// Renewed is called for each lease that was renewed, or whose renewal failed.
+	Renewed func(l *Item, r Report)
 	// Lost is called once for each lease that is lost. The renewer has removed it by then.
 	Lost func(l *Item, reason Reason)
 	// Timeout limits one request. The old deadlines of the leases in it limit it too.
@@ -136,6 +147,16 @@ func (l *Item) extend(sent, ttl time.Duration) {
 	if l.last() || l.busy {
 		l.next = d
 	}
+}
+
+// report describes a renewal that was sent at sent and confirmed now. The lease does not have
+// its new deadline yet.
+func (l *Item) report(waiting int, sent, now time.Duration) Report {
+	r := Report{Waiting: waiting, Lag: sent - l.due}
+	if !l.unconfirmed {
+		r.Remaining, r.TTL = max(l.Deadline()-now, 0), l.Asking
+	}
+	return r
 }
 
 // Recheck renews at once the leases that match selects, because they may be lost. It skips
@@ -343,7 +364,7 @@ func (k *Renewer) renew(batch []*Item) {
 	if err != nil {
 		outcomes = slices.Repeat([]Outcome{{Err: err}}, len(batch))
 	}
-	lag := make([]time.Duration, len(batch))
+	reports := make([]Report, len(batch))
 	k.mu.Lock()
 	for i, l := range batch {
 		l.busy = false
@@ -360,7 +381,7 @@ func (k *Renewer) renew(batch []*Item) {
 			lost = append(lost, i)
 			continue
 		default:
-			lag[i] = sent - l.due
+			reports[i] = l.report(outcomes[i].Waiting, sent, now)
 			if !l.unconfirmed {
 				l.renewals++
 			}
@@ -378,6 +399,7 @@ func (k *Renewer) renew(batch []*Item) {
 		k.cfg.Lost(batch[i], outcomes[i].Lost)
 	}
 	for _, i := range kept {
-		k.cfg.Renewed(batch[i], outcomes[i].Waiting, lag[i], outcomes[i].Err)
+		reports[i].Err = outcomes[i].Err
+		k.cfg.Renewed(batch[i], reports[i])
 	}
 }

@@ -27,6 +27,27 @@ func TestALeaseIsRenewedAfterAThirdOfItsTTL(t *testing.T) {
 	})
 }
 
+// The report of a renewal says how much of the lease was left when the answer came.
+func TestARenewalTellsHowMuchOfTheLeaseWasLeft(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		var trust time.Duration
+		s.answer = func(_ context.Context, batch []*Item) ([]Outcome, error) {
+			trust = batch[0].Deadline()
+			time.Sleep(2 * time.Second)
+			return make([]Outcome, len(batch)), nil
+		}
+		l := s.add(t, "", ttl)
+		time.Sleep(ttl / 2)
+		told := s.renewals(l)
+		if len(told) != 1 || told[0].left != trust-told[0].at || told[0].ttl != ttl {
+			t.Errorf("told %+v, the old deadline was %v", told, trust)
+		}
+		if least, most := life-ttl/3-3*time.Second, life-ttl/3; told[0].left < least || told[0].left > most {
+			t.Errorf("%v were left, want from %v to %v", told[0].left, least, most)
+		}
+	})
+}
+
 func TestRenewalsOfOneGroupAreSentInBatches(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		for i := range 300 {

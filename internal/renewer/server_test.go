@@ -27,6 +27,8 @@ type verdict struct {
 	reason  Reason // of a loss
 	err     error  // of a renewal
 	lag     time.Duration
+	left    time.Duration // of the lease when it was renewed
+	ttl     time.Duration
 	waiting int
 }
 
@@ -73,10 +75,12 @@ func (s *server) renew(ctx context.Context, batch []*Item) ([]Outcome, error) {
 	return make([]Outcome, len(batch)), nil
 }
 
-func (s *server) onRenewed(l *Item, waiting int, lag time.Duration, err error) {
+func (s *server) onRenewed(l *Item, r Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.renewed[l] = append(s.renewed[l], verdict{at: s.now(), waiting: waiting, lag: lag, err: err})
+	s.renewed[l] = append(s.renewed[l], verdict{
+		at: s.now(), waiting: r.Waiting, lag: r.Lag, left: r.Remaining, ttl: r.TTL, err: r.Err,
+	})
 }
 
 func (s *server) onLost(l *Item, reason Reason) {

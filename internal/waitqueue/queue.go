@@ -43,7 +43,7 @@ type Rules[H comparable, W any] struct {
 	Release func(h H)
 	// Waits is called when a goroutine begins to wait. h is the hold of the goroutine with
 	// the turn, or the zero value.
-	Waits func(want W, h H)
+	Waits func(ctx context.Context, want W, h H)
 	// Refuse is the error for a goroutine that only tries. nil: the try is repeated.
 	Refuse func(ctx context.Context, want W, h H) error
 	// Closed is the error for a goroutine that waits when the queue closes.
@@ -163,7 +163,7 @@ func (q *Queue[H, W]) Enter(ctx context.Context, key string, c Class, want W, tr
 	}
 	w := e.queue.enqueue()
 	s.mu.Unlock()
-	q.rules.Waits(want, h)
+	q.rules.Waits(ctx, want, h)
 	if err := q.await(ctx, w); err != nil {
 		t.giveUp(&e.queue, w)
 		return Turn[H, W]{}, err

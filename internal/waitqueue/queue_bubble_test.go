@@ -86,7 +86,7 @@ func newFixture() *fixture {
 			defer h.mu.Unlock()
 			h.released++
 		},
-		Waits: func(want string, h *hold) {
+		Waits: func(_ context.Context, want string, h *hold) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.waiting = append(f.waiting, fmt.Sprint(want, h != nil))

@@ -63,7 +63,7 @@ func (t *Turn[H, W]) decide(s *shard[H], e *entry[H], want W) {
 func (t Turn[H, W]) awaitTurn(ctx context.Context, e *entry[H], w *waiter[H], want W) (Turn[H, W], error) {
 	var none H
 	q := t.queue
-	q.rules.Waits(want, none)
+	q.rules.Waits(ctx, want, none)
 	if err := q.await(ctx, w); err != nil {
 		t.giveUp(&e.queue, w)
 		return Turn[H, W]{}, err
