@@ -103,7 +103,7 @@ test-servers: servers ## run what depends on the server on newer ones: Redis 8, 
 # Not part of test, which only asks whether every mutant can still be made: the
 # whole takes a quarter of an hour on an idle machine.
 .PHONY: mutation
-mutation: servers ## break the library in some 280 ways, and see that the tests notice each
+mutation: servers ## break the library in over 300 ways, and see that the tests notice each
 	cd verify && $(GO) run ./mutation -write
 
 .PHONY: test-isolated

@@ -185,6 +185,8 @@ func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo) b
 	match, err := scan.Match(pattern)
 	scanner, able := c.store.(store.Scanner)
 	switch {
+	case ctx == nil:
+		return errNoContext
 	case err != nil:
 		return invalid("the pattern %q: %v", pattern, err)
 	case !able:
@@ -368,19 +370,18 @@ func holdsOf(c *Client, key string, token uint64) (list []*hold) {
 }
 
 func checkReadable(ctx context.Context, c *Client, name string) error {
+	if ctx == nil {
+		return errNoContext
+	}
 	if err := wire.CheckName(name); err != nil {
 		return invalid("%v", err)
 	}
 	return checkServer(ctx, c, "inspection of", name)
 }
 
-// checkServer refuses if nothing can be asked: a nil context, a closed client, or a server
-// that is no good.
+// checkServer refuses if nothing can be asked: a closed client, or a server that is no good.
 func checkServer(ctx context.Context, c *Client, what, name string) error {
-	switch {
-	case ctx == nil:
-		return errNoContext
-	case c.life.IsClosing():
+	if c.life.IsClosing() {
 		return ErrClosed
 	}
 	if err := c.preflight.Server(ctx); err != nil {
