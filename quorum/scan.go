@@ -18,7 +18,7 @@ func (s *Store) Scan(ctx context.Context, prefix string, visit func(keys []strin
 	for i, n := range s.nodes {
 		scanner, ok := n.Store.(store.Scanner)
 		if !ok {
-			return refuse(ErrUnsupported, "UNSUPPORTED", "the store of node %s cannot scan keys", n.name())
+			return refuse(ErrUnsupported, "UNSUPPORTED", "the store of %s cannot scan keys", n.name())
 		}
 		err, stopped := s.scanNode(ctx, scanner, prefix, visit)
 		switch {

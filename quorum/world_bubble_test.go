@@ -33,6 +33,7 @@ type peer struct {
 	dead        bool
 	resume      func()
 	delay       func(action string) (there, back time.Duration)
+	stuck       bool // see Scan
 	shortPushes bool // its pushes grant for a short time, see shortenGrant
 	sent        map[string]int
 	under       sync.WaitGroup
@@ -86,6 +87,26 @@ func (p *peer) Run(ctx context.Context, action *script.Script, keys, args []stri
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
+}
+
+// Scan stops answering after its first page if stuck is set.
+func (p *peer) Scan(ctx context.Context, prefix string, visit func(keys []string) error) error {
+	if p.isDead() {
+		return errRefused
+	}
+	p.mu.Lock()
+	stuck := p.stuck
+	p.mu.Unlock()
+	if !stuck {
+		return p.Store.Scan(ctx, prefix, visit)
+	}
+	return p.Store.Scan(ctx, prefix, func(keys []string) error {
+		if err := visit(keys); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	})
 }
 
 func (p *peer) Listen(ctx context.Context, channel string, l store.Listener) (func(), error) {

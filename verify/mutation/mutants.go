@@ -31,6 +31,9 @@ var (
 	// How things are named, and how refusals are told apart.
 	naming   = check{"unit tests", ".", []string{"./internal/wire"}}
 	refusing = check{"unit tests", ".", []string{"./internal/adapter"}}
+	// What lists the locks.
+	finding = check{"unit tests", ".", []string{"./internal/scan"}}
+	listing = check{"bubble tests", ".", []string{"-run=List", "-timeout=60s", "."}}
 	// Locks over several servers: what their answers mean, and the store in virtual time.
 	counting = check{"unit tests", ".", []string{"./internal/majority"}}
 	uniting  = check{"bubble tests", ".", []string{"./quorum"}}
@@ -38,7 +41,7 @@ var (
 
 // mutants are all that there are.
 var mutants = slices.Concat(inScripts, inMemstore, inClient, inConnections, inAdapters,
-	inLease, inKinds, inJobs, inQuorum)
+	inLease, inKinds, inJobs, inListing, inQuorum)
 
 // inScripts are those of the scripts.
 var inScripts = []mutant{{

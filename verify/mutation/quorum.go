@@ -347,7 +347,7 @@ var inQuorum = []mutant{{
 	name: "quorum: a client forgets a wrong coordinator while it learns of another",
 	file: "quorum/coordinator.go",
 	old:  "\t\t\tacq.s.keepContradiction(acq.key, i, h.Attempt)\n",
-	mut:  "",
+	mut:  "\t\t\t_, _ = i, h\n",
 	by:   []check{uniting},
 }, {
 	name: "quorum: a coordinator that comes back overtakes the queue",

@@ -1,0 +1,51 @@
+package adapter
+
+import (
+	"errors"
+	"slices"
+	"testing"
+)
+
+// keyspace answers SCAN with its pages, and keeps the patterns that it was asked for.
+type keyspace struct {
+	pages    [][]string
+	patterns []string
+}
+
+func (k *keyspace) ask(cursor uint64, pattern string) ([]string, uint64, error) {
+	k.patterns = append(k.patterns, pattern)
+	return k.pages[cursor], (cursor + 1) % uint64(len(k.pages)), nil
+}
+
+func TestScanKeysReadsEveryPage(t *testing.T) {
+	k, got := &keyspace{pages: [][]string{{"a"}, {}, {"b", "c"}}}, []string{}
+	err := ScanKeys("a", k.ask, func(keys []string) error {
+		got = append(got, keys...)
+		return nil
+	})
+	if want := []string{"a", "b", "c"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, want %q; %v", got, want, err)
+	}
+}
+
+func TestScanKeysTakesThePrefixAsItIs(t *testing.T) {
+	k := &keyspace{pages: [][]string{nil, nil}}
+	err := ScanKeys(`a*b?[c]\:{`, k.ask, func([]string) error { return nil })
+	if want := `a\*b\?\[c\]\\:{*`; err != nil || !slices.Equal(k.patterns, []string{want, want}) {
+		t.Errorf("%q, want %q twice; %v", k.patterns, want, err)
+	}
+}
+
+func TestScanKeysEndsWithAnError(t *testing.T) {
+	enough, refused := errors.New("enough"), errors.New("refused")
+	k, pages := &keyspace{pages: [][]string{{"a"}, {"b"}}}, 0
+	err := ScanKeys("a", k.ask, func([]string) error { pages++; return enough })
+	if !errors.Is(err, enough) || pages != 1 {
+		t.Errorf("visit has seen enough: %d pages, %v", pages, err)
+	}
+	err = ScanKeys("a", func(uint64, string) ([]string, uint64, error) { return nil, 0, refused },
+		func([]string) error { pages++; return nil })
+	if !errors.Is(err, refused) || pages != 1 {
+		t.Errorf("the server refuses: %d pages, %v", pages, err)
+	}
+}

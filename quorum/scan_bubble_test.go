@@ -1,0 +1,136 @@
+package quorum_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// scanned returns the keys of the locks that s finds, each once.
+func scanned(ctx context.Context, s *quorum.Store) (keys []string, err error) {
+	err = s.Scan(ctx, "holdfast:{", func(page []string) error {
+		keys = append(keys, page...)
+		return nil
+	})
+	slices.Sort(keys)
+	return slices.Compact(keys), err
+}
+
+var threeKeys = []string{"holdfast:{x}", "holdfast:{y}", "holdfast:{z}"}
+
+// A scan finds the locks of every node, as long as a majority can be read.
+func TestAScanFindsWhatAnyMajorityKnows(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c, s := w.client(), w.store()
+		for _, name := range []string{"x", "y", "z"} {
+			defer w.release(w.lock(c, name))
+		}
+		for _, dead := range []int{0, 4} {
+			if keys, err := scanned(t.Context(), s); err != nil || !slices.Equal(keys, threeKeys) {
+				t.Errorf("before node %d died: %q, %v", dead, keys, err)
+			}
+			w.peers[dead].kill()
+		}
+		if keys, err := scanned(t.Context(), s); err != nil || !slices.Equal(keys, threeKeys) {
+			t.Errorf("two of five are dead: %q, %v", keys, err)
+		}
+		w.peers[2].kill()
+		_, err := scanned(t.Context(), s)
+		if few := new(quorum.NoMajorityError); !errors.As(err, &few) {
+			t.Errorf("three of five are dead: %v", err)
+		}
+		w.peers[0].revive(false)
+		w.peers[2].revive(false)
+		w.peers[4].revive(false)
+	})
+}
+
+// A node that is silent in the middle of its keys does not hold the scan of the others up.
+// The time that visit takes is not the node's.
+func TestAScanPassesASilentNode(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c, s := w.client(), w.store()
+		defer w.release(w.lock(c, "x"))
+		w.peers[0].mu.Lock()
+		w.peers[0].stuck = true
+		w.peers[0].mu.Unlock()
+
+		start, pages := time.Now(), 0
+		err := s.Scan(t.Context(), "holdfast:{", func([]string) error {
+			pages++
+			return nil
+		})
+		if took := time.Since(start); err != nil || pages < 3 || took == 0 || took > 5*time.Second {
+			t.Errorf("%d pages after %v, %v", pages, took, err)
+		}
+
+		w.peers[0].mu.Lock()
+		w.peers[0].stuck = false
+		w.peers[0].mu.Unlock()
+		pages = 0
+		err = s.Scan(t.Context(), "holdfast:{", func([]string) error {
+			pages++
+			<-time.After(time.Minute)
+			return nil
+		})
+		if err != nil || pages < 3 {
+			t.Errorf("with a slow visitor: %d pages, %v", pages, err)
+		}
+	})
+}
+
+// A scan ends with its caller, with what visit says, and with its store.
+func TestAScanEnds(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c, s := w.client(), w.store()
+		defer w.release(w.lock(c, "x"))
+
+		enough, pages := errors.New("enough"), 0
+		err := s.Scan(t.Context(), "holdfast:{", func([]string) error {
+			pages++
+			return enough
+		})
+		if !errors.Is(err, enough) || pages != 1 {
+			t.Errorf("visit has seen enough: %d pages, %v", pages, err)
+		}
+
+		ctx, cancel := context.WithCancel(t.Context())
+		err = s.Scan(ctx, "holdfast:{", func([]string) error {
+			cancel()
+			return nil
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("the caller's context ended: %v", err)
+		}
+		cancel()
+
+		other := w.store()
+		other.Close()
+		if _, err := scanned(t.Context(), other); !errors.Is(err, quorum.ErrClosed) {
+			t.Errorf("on a closed store: %v", err)
+		}
+	})
+}
+
+// If the store of one node cannot scan, the scan is refused.
+func TestANodeThatCannotScanIsNamed(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s, err := quorum.New([]store.Store{w.peers[0], noScanner{w.peers[1]}, w.peers[2]}, quorum.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		_, err = scanned(t.Context(), s)
+		if !errors.Is(err, quorum.ErrUnsupported) || !strings.Contains(err.Error(), "node 2") {
+			t.Error(err)
+		}
+	})
+}
+
+type noScanner struct{ store.Store }
