@@ -136,14 +136,14 @@ VERIFYFLAGS ?=
 
 .PHONY: verify
 verify: servers ## run the fault suite over all topologies (DURATION=2m TOPOLOGIES='sentinel cluster')
-	@mkdir -p bin/verify && cd cmd/holdfast && $(GO) build -o ../../bin/verify/holdfast .
+	@mkdir -p bin/verify && cd verify && $(GO) build -o ../bin/verify/holdfast-verify ./holdfast-verify
 	@failed=; \
 	for topology in $(TOPOLOGIES); do \
 		echo "== verify: $$topology"; \
-		bin/verify/holdfast verify --topology $$topology --duration $(DURATION) --dir bin/verify \
+		bin/verify/holdfast-verify --topology $$topology --duration $(DURATION) --dir bin/verify \
 			--html bin/verify/$$topology.html $(VERIFYFLAGS) || failed="$$failed $$topology"; \
 		echo "== verify: $$topology, a thousand waiters"; \
-		bin/verify/holdfast verify --topology $$topology --duration 30s --ttl 3s --dir bin/verify \
+		bin/verify/holdfast-verify --topology $$topology --duration 30s --ttl 3s --dir bin/verify \
 			--html bin/verify/$$topology-thousand.html --works thousand || failed="$$failed $$topology-thousand"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "== verify: BROKEN on$$failed" >&2; exit 1; fi; \
@@ -159,14 +159,14 @@ RECORDFLAGS ?= --round 90s --rest 0.05 --clients 3 --calm 1s
 
 .PHONY: track-record
 track-record: servers ## add to the track record: all topologies at once, for DURATION (TOPOLOGIES='quorum')
-	@mkdir -p bin/verify && cd cmd/holdfast && $(GO) build -o ../../bin/verify/holdfast .
+	@mkdir -p bin/verify && cd verify && $(GO) build -o ../bin/verify/holdfast-verify ./holdfast-verify
 	@rm -f bin/verify/track-record.broken; \
 	for topology in $(TOPOLOGIES); do \
-		{ bin/verify/holdfast verify --topology $$topology --duration $(DURATION) $(RECORDFLAGS) \
+		{ bin/verify/holdfast-verify --topology $$topology --duration $(DURATION) $(RECORDFLAGS) \
 			--pairs --record $(RECORD) --dir bin/verify $(VERIFYFLAGS) 2>&1 >bin/verify/$$topology.txt || \
 			echo $$topology >>bin/verify/track-record.broken; } | sed "s/^/$$topology: /" & \
 	done; wait; \
-	bin/verify/holdfast verify --summary $(RECORD) >docs/track-record/record.md; \
+	bin/verify/holdfast-verify --summary $(RECORD) >docs/track-record/record.md; \
 	if [ -f bin/verify/track-record.broken ]; then \
 		echo "== track-record: BROKEN on" $$(cat bin/verify/track-record.broken) >&2; exit 1; fi
 
@@ -187,9 +187,10 @@ tidy: ## go mod tidy in every module
 # Without the workspace, so that the binary has the versions that its own
 # go.mod names, as go install would give it.
 .PHONY: build
-build: ## build the tool as bin/holdfast
+build: ## build the tool as bin/holdfast, and the fault suite as bin/holdfast-verify
 	@mkdir -p bin
-	cd cmd/holdfast && GOWORK=off $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o ../../bin/holdfast .
+	cd cmd/holdfast && GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o ../../bin/holdfast .
+	cd verify && GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o ../bin/holdfast-verify ./holdfast-verify
 
 .PHONY: demo
 demo: ## watch locks change hands on this machine

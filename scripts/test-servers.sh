@@ -28,9 +28,9 @@ tests() { # DIRECTORY…
 
 # faults runs the suite on one server, on servers behind Sentinel, and on a quorum.
 faults() {
-	(cd cmd/holdfast && "$go" build -o "$out/holdfast" .) || return 1
+	(cd verify && "$go" build -o "$out/holdfast-verify" ./holdfast-verify) || return 1
 	for topology in standalone sentinel quorum; do
-		"$out/holdfast" verify --topology "$topology" --duration "$duration" --dir "$out" || return 1
+		"$out/holdfast-verify" --topology "$topology" --duration "$duration" --dir "$out" || return 1
 	done
 }
 

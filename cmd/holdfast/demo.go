@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
+	"github.com/holdfast-go/holdfast/verify/workload"
 )
 
 const demoText = `demo shows locks at work. It starts a server and worker processes, which compete for
@@ -57,6 +58,12 @@ func newDemoCommand() *cobra.Command {
 	flags.Var(&duration, "duration", "length of the demo")
 	flags.StringVar(&opts.Server, "server", opts.Server, "auto, redis-server, valkey-server or embedded")
 	flags.BoolVar(&asJSON, "json", false, "print the result as one JSON object, and nothing else")
+	cmd.AddCommand(&cobra.Command{
+		Use: "worker", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return workload.Client(cmd.InOrStdin(), cmd.OutOrStdout(), workload.Files)
+		},
+	})
 	return cmd
 }
 
@@ -68,7 +75,7 @@ func runDemo(cmd *cobra.Command, opts demo.Options, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	opts.Worker = []string{self, "verify", "client"}
+	opts.Worker = []string{self, "demo", "worker"}
 	out := cmd.OutOrStdout()
 	terminal := term.IsTerminal(int(os.Stdout.Fd()))
 	if asJSON {

@@ -50,6 +50,7 @@ func setup(env *testscript.Env) error {
 
 // commands are the words that scripts have besides those of testscript.
 var commands = map[string]func(*testscript.TestScript, bool, []string){
+	"build-suite":   buildSuiteCmd,
 	"server":        serverCmd,
 	"servers":       serversCmd,
 	"proxy":         proxyCmd,
@@ -72,6 +73,17 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 }
 
 func worldOf(ts *testscript.TestScript) *world { return ts.Value(worldKey{}).(*world) }
+
+// buildSuiteCmd: build-suite builds holdfast-verify and puts it on PATH.
+func buildSuiteCmd(ts *testscript.TestScript, _ bool, _ []string) {
+	dir := ts.MkAbs("suite")
+	build := exec.Command("go", "build", "-o", dir+string(os.PathSeparator), "./"+suiteProgram)
+	build.Dir = "../../verify"
+	if out, err := build.CombinedOutput(); err != nil {
+		ts.Fatalf("building %s: %v\n%s", suiteProgram, err, out)
+	}
+	ts.Setenv("PATH", dir+string(os.PathListSeparator)+ts.Getenv("PATH"))
+}
 
 // serverCmd: server [-password P] starts a server and names it in HOLDFAST_REDIS.
 func serverCmd(ts *testscript.TestScript, _ bool, args []string) {

@@ -1,316 +1,120 @@
 package main
 
 import (
-	"bufio"
-	"cmp"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
-	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/verify/fault"
-	"github.com/holdfast-go/holdfast/verify/report"
-	"github.com/holdfast-go/holdfast/verify/suite"
-	"github.com/holdfast-go/holdfast/verify/workload"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 )
 
+const verifyLong = `verify starts client processes that use the locks in every way, and injects faults into
+them and their servers. Then it checks the promises of docs/guarantees.md against the
+servers' own record, and prints a verdict.
+
+The fault suite is a command of its own, holdfast-verify, because it is larger than all
+the rest. verify runs it with the same arguments and exits with its exit code. It looks
+for it beside holdfast, then on PATH. holdfast verify --help lists its flags.`
+
+// suiteProgram is the command that has the fault suite.
+const suiteProgram = "holdfast-verify"
+
 // newVerify makes holdfast verify.
-func newVerify(a *app) *cobra.Command {
-	v := &verification{app: a, duration: span(time.Minute), round: span(time.Minute)}
-	cmd := &cobra.Command{
+func newVerify() *cobra.Command {
+	return &cobra.Command{
 		Use:   "verify [flags]",
 		Short: "Try to break the locks, and report which promises were kept",
-		Long:  verifyText(),
+		Long:  verifyLong,
 		Example: `  holdfast verify                               on its own server, for a minute
   holdfast verify --topology cluster --duration 10m --html report.html
-  holdfast verify --redis redis://staging:6379  on your server, after asking
-  holdfast verify --judge HISTORY.jsonl         judge a saved history again
-  holdfast verify --topology quorum --duration 1h --pairs --record record.jsonl
-                                                add rounds to a record, missing pairs of faults first
-  holdfast verify --summary record.jsonl        a summary of the record, with the tables of pairs`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError(fmt.Sprintf("verify takes no arguments: %q is one too many", args[0]),
-					"holdfast verify --help lists the flags")
+  holdfast verify --redis redis://staging:6379  on your server, after asking`,
+		DisableFlagParsing: true, // the flags are those of the suite
+		RunE: func(_ *cobra.Command, args []string) error {
+			path, err := findSuite()
+			if err != nil {
+				return err
 			}
-			return nil
+			code, err := proc.Become(path, append([]string{suiteProgram}, args...), os.Environ())
+			if err != nil {
+				return &exitError{proc.StartCode(err), fmt.Errorf("%s: %w", path, err), ""}
+			}
+			return silent(code)
 		},
-		RunE: v.run,
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&v.opts.Topology, "topology", "",
-		"start servers for this run: "+strings.Join(fault.Topologies(), ", "))
-	flags.Var(&v.duration, "duration", "length of the run, from the first server to the verdict")
-	flags.Var(&v.round, "round", "length of a round; each round has new servers and its own verdict")
-	flags.Var(&v.ttl, "ttl", "TTL of the locks (default 1s; 3s on a quorum)")
-	flags.Lookup("ttl").DefValue = "" // it depends
-	flags.Uint64Var(&v.opts.Seed, "seed", 0, "decides when and where faults occur (default: random)")
-	flags.IntVar(&v.opts.Clients, "clients", 5, "number of client processes")
-	flags.Float64Var(&v.opts.Rest, "rest", 1, "factor for the pauses between acquisitions")
-	flags.Var(&v.calm, "calm", "time without faults between groups of faults, added to a part of a lease")
-	flags.StringSliceVar(&v.opts.Faults, "faults", nil, "faults to inject (default: all that are possible)")
-	flags.StringSliceVar(&v.opts.Works, "works", nil, "workloads to run (default: all but thousand)")
-	flags.BoolVar(&v.json, "json", false, "print the result as one JSON object, and nothing else")
-	flags.StringVar(&v.html, "html", "", "write an HTML report to this file")
-	flags.StringVar(&v.opts.Dir, "dir", "", "directory for the history of a broken round")
-	flags.BoolVar(&v.opts.Keep, "keep", false, "keep the histories of the other rounds, too")
-	flags.StringVar(&v.judge, "judge", "", "run nothing: judge the history in this file")
-	flags.BoolVar(&v.pairs, "pairs", false, "first inject pairs of faults that have not occurred together yet")
-	flags.StringVar(&v.record, "record", "", "add each round to the record in this file; --pairs skips the pairs in it")
-	flags.StringVar(&v.summary, "summary", "", "run nothing: print a summary of the record in this file, as Markdown")
-	flags.BoolVarP(&v.yes, "yes", "y", false, "do not ask")
-	cmd.AddCommand(&cobra.Command{
-		Use: "client", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return workload.Client(cmd.InOrStdin(), cmd.OutOrStdout(), workload.Files)
-		},
-	})
-	return cmd
 }
 
-func verifyText() string {
-	var b strings.Builder
-	b.WriteString(`verify starts client processes that use the locks in every way, and injects faults
-into them and their servers. Then it checks the promises of docs/guarantees.md against
-the servers' own record, and prints a verdict. For a broken promise, it also prints the
-history file and the command that repeats the round.
-
-On its own servers (--topology, or no server is set), verify can inject every fault. It
-removes these servers afterwards. On your server (--redis, HOLDFAST_REDIS, REDIS_URL),
-it asks first. There it stops and kills only its own processes, and cuts only its own
-connections. Its keys begin with PREFIX:verify, and it removes them again. The server's
-user needs the permissions in docs/operating.md, and may publish on PREFIX:audit.
-
-Faults:
-`)
-	for _, f := range fault.All() {
-		where := ""
-		if len(f.Topologies) > 0 {
-			where = " (" + strings.Join(f.Topologies, ", ") + ")"
-		}
-		fmt.Fprintf(&b, "  %-14s %s%s\n", f.Name, f.About, where)
-	}
-	b.WriteString("\nWorkloads:\n")
-	for _, name := range workload.Names() {
-		fmt.Fprintf(&b, "  %-14s %s\n", name, workload.About(name))
-	}
-	b.WriteString(`
-Exit code: 0 if every promise was kept. 1 if one was broken, or if the run did not get to
-its end. For others, see holdfast help exit-codes.`)
-	return b.String()
-}
-
-// verification is one call of holdfast verify.
-type verification struct {
-	*app
-	opts                 suite.Options
-	duration, round, ttl span
-	calm                 span
-	json, yes            bool
-	html, judge          string
-	pairs                bool
-	record, summary      string
-}
-
-func (v *verification) run(cmd *cobra.Command, _ []string) error {
-	switch {
-	case v.judge != "":
-		return v.again(cmd.OutOrStdout())
-	case v.summary != "":
-		return v.sum(cmd.OutOrStdout())
+// findSuite is the path of holdfast-verify.
+func findSuite() (string, error) {
+	name := suiteProgram
+	if runtime.GOOS == "windows" {
+		name += ".exe"
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return err
+		return "", err
 	}
-	v.opts.Argv = []string{self, cmd.Name(), "client"}
-	v.opts.Duration, v.opts.Round, v.opts.TTL = time.Duration(v.duration), time.Duration(v.round), time.Duration(v.ttl)
-	v.opts.Calm = time.Duration(v.calm)
-	if err := v.servers(); err != nil {
-		return err
+	if byGoRun(self) {
+		return buildSuite(name)
 	}
-	if v.opts, err = v.opts.Complete(); err != nil {
-		return usageError(err.Error(), "holdfast verify --help lists the faults and the workloads")
+	beside := []string{filepath.Join(filepath.Dir(self), name)}
+	if real, err := filepath.EvalSymlinks(self); err == nil {
+		beside = append(beside, filepath.Join(filepath.Dir(real), name))
 	}
-	if err := v.recording(); err != nil {
-		return err
-	}
-	if err := v.permission(cmd.InOrStdin(), cmd.ErrOrStderr()); err != nil {
-		return err
-	}
-	shown := &verifyProgress{w: cmd.ErrOrStderr(), live: term.IsTerminal(int(os.Stderr.Fd()))}
-	v.opts.Progress = shown.show
-	ctx, stop := signalled(cmd.Context())
-	defer stop()
-	out, err := suite.Run(ctx, v.opts)
-	shown.clear()
-	if by, ok := errors.AsType[signalError](context.Cause(ctx)); ok {
-		return &exitError{codeSignal + int(by.Signal), errors.New("verify was interrupted before its end"), ""}
-	}
-	if err != nil {
-		return &exitError{codeFailed, err, ""}
-	}
-	return v.write(report.Make(out), cmd.OutOrStdout())
-}
-
-// recording adds each round to the record, and reads which pairs the record has.
-func (v *verification) recording() error {
-	var record []report.Entry
-	if v.record != "" {
-		var err error
-		if record, err = report.ReadRecord(v.record); err != nil {
-			return usageError("--record: "+err.Error(), "name the file of a record, or a new one")
-		}
-		v.opts.Each = func(r suite.Round) error {
-			return report.Append(v.record, report.NewEntry(r, cmp.Or(commit(), holdfast.Version), time.Now()))
+	for _, path := range beside {
+		if isFile(path) {
+			return path, nil
 		}
 	}
-	if v.pairs {
-		v.opts.Pairs = report.Met(record, v.opts.Topology)
+	if path, err := exec.LookPath(suiteProgram); err == nil {
+		return path, nil
 	}
-	return nil
+	return "", &exitError{codeNotFound,
+		fmt.Errorf("%s is neither beside holdfast nor on PATH", suiteProgram),
+		"in a clone of the repository, make build puts both into bin/, and go run ./cmd/holdfast verify needs neither"}
 }
 
-// sum prints the summary of a record.
-func (v *verification) sum(w io.Writer) error {
-	record, err := report.ReadRecord(v.summary)
-	if err == nil && len(record) == 0 {
-		err = fmt.Errorf("%s has no rounds", v.summary)
+// byGoRun says whether this program is one that go run has built: it lies in a directory of
+// the go command, and nothing is beside it.
+func byGoRun(self string) bool {
+	dir, file := filepath.Split(filepath.ToSlash(self))
+	if strings.TrimSuffix(file, ".exe") != "holdfast" {
+		return false // a test
 	}
-	if err != nil {
-		return usageError("--summary: "+err.Error(), "name the file of a record")
-	}
-	_, err = io.WriteString(w, report.Summary(record))
-	return err
+	return slices.ContainsFunc(strings.Split(dir, "/"), func(part string) bool {
+		return strings.HasPrefix(part, "go-build")
+	})
 }
 
-// servers decides between own servers and the user's.
-func (v *verification) servers() error {
-	s, err := v.locate(os.LookupEnv)
+// buildSuite builds holdfast-verify from the repository in which the user has started go run.
+func buildSuite(name string) (string, error) {
+	const hint = "start go run ./cmd/holdfast verify in the repository"
+	root, err := os.Getwd()
 	if err != nil {
-		return err
+		return "", err
 	}
-	v.opts.Command = "holdfast verify"
-	if v.opts.Topology != "" || !s.byHand {
-		if v.server.urlFlag.Changed && v.opts.Topology != "" && v.server.onCommandLine(os.LookupEnv) {
-			return usageError("--redis and --topology contradict each other: your server, or new ones", "leave one out")
+	for !isFile(filepath.Join(root, "verify", suiteProgram, "main.go")) {
+		if root == filepath.Dir(root) {
+			return "", &exitError{codeNotFound, errors.New("the source of " + suiteProgram + " is not here"), hint}
 		}
-		return nil
+		root = filepath.Dir(root)
 	}
-	if s.full == "" || s.targets[0].topology != oneServer {
-		return usageError("verify runs on one server of yours, or starts others by itself",
-			"name one server, or write --topology, as in --topology quorum")
+	path := filepath.Join(root, "bin", name)
+	build := exec.Command("go", "build", "-o", path, "./verify/"+suiteProgram) //nolint:noctx // a signal ends both
+	build.Dir, build.Stderr = root, os.Stderr
+	if err := build.Run(); err != nil {
+		return "", &exitError{codeNotFound, fmt.Errorf("building %s: %w", suiteProgram, err), hint}
 	}
-	v.opts.URL, v.opts.Prefix = s.full, v.server.prefix+":verify"
-	v.opts.Command += " --redis " + cmp.Or(s.public, s.address)
-	return nil
+	return path, nil
 }
 
-// permission asks before it uses a server of the user.
-func (v *verification) permission(in io.Reader, out io.Writer) error {
-	if v.opts.URL == "" || v.yes {
-		return nil
-	}
-	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return usageError("verify asks before it uses your server, but standard input is no terminal",
-			"read holdfast verify --help, and add --yes")
-	}
-	_, _ = fmt.Fprintf(out, `verify will run %d client processes for %v on %s.
-They send hundreds of requests per second. Their keys begin with %s: and are removed again.
-Faults, all in these processes and their connections: %s.
-Continue? [y/N] `, v.opts.Clients, v.opts.Duration, strings.TrimPrefix(v.opts.Command, "holdfast verify --redis "),
-		v.opts.Prefix, strings.Join(v.opts.Faults, ", "))
-	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer is none
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return &exitError{codeFailed, errors.New("verify did nothing, because you did not answer yes"), ""}
-	}
-	return nil
-}
-
-// again judges a saved history.
-func (v *verification) again(w io.Writer) error {
-	file, err := os.Open(v.judge)
-	if err != nil {
-		return usageError("--judge: "+err.Error(), "name the file of a history")
-	}
-	defer file.Close() //nolint:errcheck // it was only read
-	doc, err := report.FromHistory(file)
-	if err != nil {
-		return &exitError{codeFailed, fmt.Errorf("%s: %w", v.judge, err), ""}
-	}
-	return v.write(doc, w)
-}
-
-// write writes the result as text, JSON or HTML.
-func (v *verification) write(doc *report.Document, w io.Writer) error {
-	if v.html != "" {
-		file, err := os.Create(v.html)
-		if err != nil {
-			return &exitError{codeFailed, err, ""}
-		}
-		if err := errors.Join(doc.HTML(file), file.Close()); err != nil {
-			return &exitError{codeFailed, err, ""}
-		}
-	}
-	var err error
-	if v.json {
-		err = json.NewEncoder(w).Encode(doc)
-	} else {
-		_, err = io.WriteString(w, doc.Text())
-	}
-	if err == nil && !doc.OK {
-		err = silent(codeFailed)
-	}
-	return err
-}
-
-// verifyProgress shows the progress of a run: at a terminal in one line that it
-// updates, else in a line per round, or per step if there is one round only.
-type verifyProgress struct {
-	w    io.Writer
-	live bool
-	last string
-}
-
-func (s *verifyProgress) show(p suite.Progress) {
-	round, broken, pairs := "", "", ""
-	if p.Rounds > 1 {
-		round = fmt.Sprintf("round %d of %d, ", p.Round, p.Rounds)
-	}
-	if p.Missing >= 0 {
-		pairs = fmt.Sprintf(", %d pairs missing", p.Missing)
-	}
-	if p.Violations > 0 {
-		broken = fmt.Sprintf(", %d BROKEN PROMISES", p.Violations)
-	}
-	if p.Failed > 0 {
-		broken += fmt.Sprintf(", %d rounds FAILED", p.Failed)
-	}
-	sum := fmt.Sprintf("%d acquisitions, %d faults", p.Acquisitions, p.Faults)
-	switch line := round + p.Step; {
-	case s.live:
-		_, _ = fmt.Fprintf(s.w, "\r\x1b[K%s: %v, %v left, %s%s %s%s",
-			line, p.Elapsed, p.Left, sum, pairs, p.Last, broken)
-	case p.Rounds > 1 && round != s.last:
-		_, _ = fmt.Fprintf(s.w, "%safter %v, %v left: %s, %d of them in pairs%s%s\n",
-			round, p.Elapsed, p.Left, sum, p.Paired, pairs, broken)
-		s.last = round
-	case p.Rounds <= 1 && line+broken != s.last:
-		_, _ = fmt.Fprintln(s.w, line+broken)
-		s.last = line + broken
-	}
-}
-
-func (s *verifyProgress) clear() {
-	if s.live {
-		_, _ = fmt.Fprint(s.w, "\r\x1b[K")
-	}
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }

@@ -1,6 +1,6 @@
 module github.com/holdfast-go/holdfast/verify/sql
 
-go 1.25.0
+go 1.26.0
 
 require (
 	github.com/holdfast-go/holdfast/verify v0.0.0
@@ -19,7 +19,7 @@ require (
 	github.com/redis/go-redis/v9 v9.17.3 // indirect
 	github.com/redis/rueidis v1.0.79 // indirect
 	go.uber.org/goleak v1.3.0 // indirect
-	golang.org/x/sys v0.47.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
 )
 
 // Nothing is published yet: the modules of this repository are taken from the

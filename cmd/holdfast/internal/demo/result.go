@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/verify/check"
-	"github.com/holdfast-go/holdfast/verify/fault"
 	"github.com/holdfast-go/holdfast/verify/history"
 	"github.com/holdfast-go/holdfast/verify/workload"
 )
@@ -56,7 +55,7 @@ func (r *run) judge(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	setup := history.Setup{Topology: fault.Standalone, TTL: r.opts.lease(), Prefix: prefix}
+	setup := history.Setup{Topology: "standalone", TTL: r.opts.lease(), Prefix: prefix}
 	account := check.Index(append(r.events,
 		history.Event{Kind: history.Began, Setup: &setup},
 		history.Event{Kind: history.Stats, Counts: map[string]int64{"fenced": fenced, "plain": plain}}), nil)

@@ -3,7 +3,10 @@
 package proc
 
 import (
+	"errors"
 	"os"
+	"os/exec"
+	"os/signal"
 	"syscall"
 )
 
@@ -80,4 +83,16 @@ func Name(sig os.Signal) string {
 		return "KILL"
 	}
 	return sig.String()
+}
+
+// Become runs another program in place of this one, and returns its exit code.
+func Become(path string, args, env []string) (code int, err error) {
+	cmd := exec.Command(path, args[1:]...)
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, os.Stdin, os.Stdout, os.Stderr
+	signal.Ignore(os.Interrupt) // the console sends it to the program as well
+	err = cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode(), nil
+	}
+	return 0, err
 }

@@ -150,3 +150,8 @@ func Name(sig os.Signal) string {
 	}
 	return sig.String()
 }
+
+// Become replaces this process by another program. It returns only if that failed.
+func Become(path string, args, env []string) (code int, err error) {
+	return 0, syscall.Exec(path, args, env)
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// located is where the flags and the environment say that the server is.
+func located(t *testing.T, args []string, env map[string]string) (p place, said string, err error) {
+	t.Helper()
+	s := &serverFlags{prefix: defaultPrefix}
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	s.add(flags)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	lookup := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
+	if err := fromEnvironment(flags, lookup); err != nil {
+		t.Fatal(err)
+	}
+	p, err = s.locate(lookup, func(text, _ string) { said += text })
+	return p, said, err
+}
+
+func TestThePasswordIsOnlyInTheFullURL(t *testing.T) {
+	for _, c := range []struct {
+		args         []string
+		env          map[string]string
+		full, public string
+	}{
+		{nil, nil, "", ""},
+		{nil, map[string]string{"REDIS_URL": "redis://:p@r"}, "redis://:p@r", "redis://r"},
+		{
+			nil, map[string]string{"REDIS_URL": "redis://r", "HOLDFAST_REDIS": "rediss://u:p@h:1/2"},
+			"rediss://u:p@h:1/2", "rediss://u@h:1/2",
+		},
+		{
+			[]string{"-u", "f:7"}, map[string]string{"HOLDFAST_REDIS": "redis://h", "HOLDFAST_PASSWORD": "q"},
+			"redis://:q@f:7", "redis://f:7",
+		},
+		{[]string{"-u", "valkeys://h"}, nil, "rediss://h", "rediss://h"},
+		{[]string{"-u", "unix:///run/redis.sock"}, nil, "unix:///run/redis.sock", "unix:///run/redis.sock"},
+	} {
+		p, said, err := located(t, c.args, c.env)
+		if p.full != c.full || p.public != c.public || err != nil || said != "" {
+			t.Errorf("%v %v: %+v, %v, said %q", c.args, c.env, p, err, said)
+		}
+	}
+	_, said, err := located(t, []string{"-u", "redis://:s3cret@h"}, nil)
+	if err != nil || strings.Contains(said, "s3cret") ||
+		!strings.Contains(said, "every user of this machine can read") {
+		t.Errorf("a password on the command line: %v, said %q", err, said)
+	}
+}
+
+func TestWhatIsNotOneServerIsRefused(t *testing.T) {
+	for url, want := range map[string]string{
+		"redis://a redis://b redis://c": "one server of yours",
+		"redis+sentinel://a,b/n":        "one server of yours",
+		"http://:s3cret@a":              "not a valid URL",
+		"redis://:s3cret@a:b":           "not a valid URL",
+	} {
+		_, _, err := located(t, nil, map[string]string{"HOLDFAST_REDIS": url})
+		exit, ok := errors.AsType[*exitError](err)
+		if !ok || exit.code != codeUsage || exit.hint == "" || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
