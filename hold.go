@@ -31,6 +31,7 @@ type hold struct {
 	checked atomic.Int64  // when the client last checked for an eviction
 	waiting atomic.Int32  // how many wait at the server, by its last answer
 	passes  atomic.Int32
+	passed  atomic.Int64 // when it was last handed over
 
 	reported reported // guarded by the notifier
 

@@ -164,7 +164,8 @@ func leaseOf(ctx context.Context) *leaseState {
 func (h *hold) newLease(parent context.Context) *Lease {
 	t := &h.first
 	if h.passes.Load() > 0 {
-		t = newLeaseState(parent, h, true)
+		t = new(leaseState)
+		t.init(parent, h, true, time.Duration(h.passed.Load()))
 	} else {
 		t.init(parent, h, false, h.began)
 	}

@@ -565,11 +565,12 @@ func handsOver(h *hold, readersWait bool) bool {
 	if readersWait {
 		waiters++
 	}
-	passes, age := int(h.passes.Load()), c.now()-h.began
+	passes, now := int(h.passes.Load()), c.now()
 	if h.lock.noHandOver || c.life.IsClosing() || !h.mayHandOver() ||
-		!waitqueue.MayHandOver(passes, age, waiters, c.cfg.MaxLocalHandOvers) {
+		!waitqueue.MayHandOver(passes, now-h.began, waiters, c.cfg.MaxLocalHandOvers) {
 		return false
 	}
+	h.passed.Store(int64(now)) // the next lease begins here: a clock is read by a system call
 	h.passes.Add(1)
 	return true
 }
