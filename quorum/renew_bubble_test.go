@@ -67,6 +67,30 @@ func TestAServerThatDidNotAnswerJoinsTheLease(t *testing.T) {
 	}
 }
 
+// A request that comes to a server after the server has joined the lease, and after the
+// release, leaves nothing there.
+func TestALateRequestOfAServerThatJoinedLeavesNothing(t *testing.T) {
+	for _, first := range []int{0, 1} { // with the coordinator among them, and without
+		identifiedBubble(t, func(t *testing.T, w *world) {
+			order := coordinators("x")
+			two := []*peer{w.peers[order[first]], w.peers[order[3]]}
+			for _, p := range two {
+				p.slow(ttl*2/3, 0)
+			}
+			l := w.lock(w.client(), "x")
+			for _, p := range two {
+				p.slow(0, 0)
+			}
+			time.Sleep(ttl / 2) // the first renewal
+			w.wantOn("x", "11111")
+			w.release(l)
+			w.wantOn("x", "00000")
+			time.Sleep(ttl / 2) // the late requests come
+			w.wantOn("x", "00000")
+		})
+	}
+}
+
 // A lease that is held for long keeps the marks of the servers, though nobody acquires
 // anything meanwhile.
 func TestRenewalsKeepTheMarks(t *testing.T) {
