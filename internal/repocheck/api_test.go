@@ -13,7 +13,7 @@ var rewrite = flag.Bool("rewrite", false, "write the records of testdata anew")
 
 // The packages that other programs import.
 var imported = []string{
-	".", "memstore", "quorum", "script", "store", "store/goredis", "store/rueidis", "store/storetest",
+	".", "memstore", "observe/otel", "quorum", "script", "store", "store/goredis", "store/rueidis", "store/storetest",
 }
 
 // A change of the public API shows in the diff of testdata/api, so a reviewer sees it:

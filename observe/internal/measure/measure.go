@@ -1,0 +1,214 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Labels are the values of the attributes of one sample. Those that do not apply are empty.
+type Labels struct {
+	Mode, Outcome, End, Reason, Cause, Script, Group string
+	Waited                                           bool
+}
+
+// Value returns the value of an attribute.
+func (l Labels) Value(k Key) string {
+	switch k {
+	case KeyMode:
+		return l.Mode
+	case KeyOutcome:
+		return l.Outcome
+	case KeyWaited:
+		if l.Waited {
+			return "true"
+		}
+		return "false"
+	case KeyEnd:
+		return l.End
+	case KeyReason:
+		return l.Reason
+	case KeyCause:
+		return l.Cause
+	case KeyScript:
+		return l.Script
+	case KeyGroup:
+		return l.Group
+	}
+	panic("BUG: measure: no value for " + string(k))
+}
+
+// Only returns the labels that the metric has, and clears the others.
+func (l Labels) Only(m *Metric) Labels {
+	var kept Labels
+	for _, k := range m.Attributes {
+		switch k {
+		case KeyMode:
+			kept.Mode = l.Mode
+		case KeyOutcome:
+			kept.Outcome = l.Outcome
+		case KeyWaited:
+			kept.Waited = l.Waited
+		case KeyEnd:
+			kept.End = l.End
+		case KeyReason:
+			kept.Reason = l.Reason
+		case KeyCause:
+			kept.Cause = l.Cause
+		case KeyScript:
+			kept.Script = l.Script
+		case KeyGroup:
+			kept.Group = l.Group
+		}
+	}
+	return kept
+}
+
+// Recorder receives samples: a value to add to a counter, or to put into a histogram. ctx
+// is never nil.
+type Recorder interface {
+	Record(ctx context.Context, metric ID, value float64, labels Labels)
+}
+
+// Event records what an event changes. group may be nil.
+func Event(e holdfast.Event, group func(name string) string, to Recorder) {
+	ctx := e.Context
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	l := Labels{Mode: e.Mode}
+	if group != nil {
+		l.Group = group(e.Name)
+	}
+	switch e.Kind {
+	case holdfast.EventWait:
+		if !e.Waited { // the first part of a wait
+			to.Record(ctx, Waiting, 1, l)
+			to.Record(ctx, Contended, 1, l)
+		}
+	case holdfast.EventWake:
+		l.Cause = e.Wake.String()
+		to.Record(ctx, Wakeups, 1, l)
+	case holdfast.EventGrant:
+		acquired(ctx, e, l, to)
+		to.Record(ctx, Held, 1, l)
+	case holdfast.EventFail:
+		acquired(ctx, e, l, to)
+		if !e.Waited && errors.Is(e.Err, holdfast.ErrHeld) {
+			to.Record(ctx, Contended, 1, l)
+		}
+	case holdfast.EventRenew:
+		renewed(ctx, e, l, to)
+	case holdfast.EventLost, holdfast.EventRelease, holdfast.EventLeak:
+		ended(ctx, e, l, to)
+	case holdfast.EventAway:
+		to.Record(ctx, Away, 1, l)
+	case holdfast.EventPushUnavailable:
+		to.Record(ctx, PushUnavailable, 1, l)
+	}
+}
+
+func acquired(ctx context.Context, e holdfast.Event, l Labels, to Recorder) {
+	if e.Waited {
+		to.Record(ctx, Waiting, -1, l)
+	}
+	l.Waited, l.Outcome = e.Waited, Outcome(e.Err, "granted")
+	to.Record(ctx, AcquireDuration, e.Wait.Seconds(), l)
+}
+
+func renewed(ctx context.Context, e holdfast.Event, l Labels, to Recorder) {
+	l.Outcome = sent(e.Err, "confirmed")
+	to.Record(ctx, Renewals, 1, l)
+	if e.Err != nil {
+		return
+	}
+	to.Record(ctx, RenewLag, e.Lag.Seconds(), l)
+	if e.TTL > 0 {
+		left := max(e.Remaining, 0).Seconds()
+		to.Record(ctx, RenewRemaining, left, l)
+		to.Record(ctx, RenewRemainingRatio, left/e.TTL.Seconds(), l)
+	}
+}
+
+func ended(ctx context.Context, e holdfast.Event, l Labels, to Recorder) {
+	to.Record(ctx, Held, -1, l)
+	l.End = End(e.Kind)
+	to.Record(ctx, HoldDuration, e.Held.Seconds(), l)
+	if e.Kind == holdfast.EventLost {
+		l.Reason = Reason(e.Err)
+		to.Record(ctx, Lost, 1, l)
+	}
+}
+
+// Request records one request.
+func Request(r holdfast.Request, to Recorder) {
+	ctx := r.Context
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	to.Record(ctx, RequestDuration, r.Took.Seconds(), Labels{Script: r.Script, Outcome: sent(r.Err, "answered")})
+}
+
+// sent is the word for how a request ended. Without an answer, the server may have run it.
+func sent(err error, good string) string {
+	word := Outcome(err, good)
+	if word == "error" || word == "deadline" {
+		return "unknown"
+	}
+	return word
+}
+
+// End is the word for how a lease ended.
+func End(k holdfast.EventKind) string {
+	switch k {
+	case holdfast.EventLost:
+		return "lost"
+	case holdfast.EventLeak:
+		return "leaked"
+	}
+	return "released"
+}
+
+// Reason is the word for why a lease was lost.
+func Reason(err error) string {
+	var lost *holdfast.LostError
+	if !errors.As(err, &lost) {
+		return "other"
+	}
+	return strings.ReplaceAll(string(lost.Reason), " ", "_")
+}
+
+// outcomes are the words for errors. The first one that applies counts: an error of a wait
+// often says several things, and the cause that an operator can remove comes first.
+var outcomes = []struct {
+	err  error
+	word string
+}{
+	{holdfast.ErrHeld, "held"},
+	{holdfast.ErrClosed, "closed"},
+	{context.Canceled, "canceled"},
+	{holdfast.ErrUnreachable, "unreachable"},
+	{holdfast.ErrNotAcked, "not_acked"},
+	{holdfast.ErrUnknownOutcome, "unknown"},
+	{context.DeadlineExceeded, "deadline"},
+	{holdfast.ErrLost, "lost"},
+}
+
+// Outcome is the word for how an operation ended: good, or the kind of its error.
+func Outcome(err error, good string) string {
+	if err == nil {
+		return good
+	}
+	for _, o := range outcomes {
+		if errors.Is(err, o.err) {
+			return o.word
+		}
+	}
+	var refused *holdfast.ServerError
+	if errors.As(err, &refused) {
+		return "refused"
+	}
+	return "error"
+}
