@@ -220,11 +220,10 @@ func (t *target) client(ctx context.Context, sentinel *redis.Options) redis.Univ
 	options := *o
 	options.OnConnect = func(ctx context.Context, conn *redis.Conn) error {
 		pipe := conn.Pipeline()
-		name, hello := pipe.ClientSetName(ctx, clientName), pipe.Do(ctx, "HELLO")
+		pipe.ClientSetName(ctx, clientName) // as in setName, it may fail
+		hello := pipe.Do(ctx, "HELLO")
 		_, _ = pipe.Exec(ctx)
-		_ = name.Err() // see setName
-		mode, _ := hello.Result()
-		if words, ok := mode.(map[any]any); ok && words["mode"] == "cluster" {
+		if answer, err := hello.Result(); err == nil && modeOf(answer) == "cluster" {
 			clustered.Store(true)
 		}
 		return nil
@@ -238,6 +237,22 @@ func (t *target) client(ctx context.Context, sentinel *redis.Options) redis.Univ
 	}
 	rdb.Close() //nolint:errcheck // it was used for the question only
 	return t.clusterClient()
+}
+
+// modeOf is what a server's answer to HELLO says of its mode. In the protocol RESP2, the
+// answer is a list of names and values.
+func modeOf(hello any) any {
+	switch words := hello.(type) {
+	case map[any]any:
+		return words["mode"]
+	case []any:
+		for i := 1; i < len(words); i += 2 {
+			if words[i-1] == "mode" {
+				return words[i]
+			}
+		}
+	}
+	return nil
 }
 
 // explainSentinel asks the Sentinels why there is no answer. It returns nil if they name a
