@@ -18,8 +18,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
-	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
 const acquireLong = `acquire, extend and release are for scripts that cannot put their work into one command.
@@ -101,33 +99,27 @@ func newAcquire(a *app) *cobra.Command {
 	rename(flags, map[string]string{"app": "NAME"})
 	waitFlags(flags, &o.runOptions)
 	o.addModes(flags)
-	level := verbosity(a, flags)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := level(); err != nil {
-			return err
-		}
-		o.limited = flags.Changed("wait")
-		switch {
-		case len(args) == 0:
-			return usageError("the lock's name is missing",
-				"write holdfast acquire NAME, as in holdfast acquire nightly")
-		case len(args) > 1:
-			return usageError(fmt.Sprintf("%q is one name too many: acquire takes one lock", args[1]),
-				"to hold several locks, use holdfast run NAME1 NAME2 -- COMMAND")
-		}
-		o.names = args
-		if err := o.kindFlags.check(args, flags.Changed); err != nil {
-			return err
-		}
-		if err := o.check(); err != nil {
-			return err
-		}
-		if o.skipIfHeld {
-			a.say.level = min(a.say.level, levelQuiet)
-		}
+	o.perform(a, cmd, o.read, func() error {
 		return conduct(a, &o.runOptions, func(r *run) (int, string, error) { return r.take(a, o.asJSON, os.Stdout) })
-	}
+	})
 	return cmd
+}
+
+// read reads the arguments and refuses what cannot work.
+func (o *acquireOptions) read(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return usageError("the lock's name is missing",
+			"write holdfast acquire NAME, as in holdfast acquire nightly")
+	case len(args) > 1:
+		return usageError(fmt.Sprintf("%q is one name too many: acquire takes one lock", args[1]),
+			"to hold several locks, use holdfast run NAME1 NAME2 -- COMMAND")
+	}
+	o.names = args
+	if err := o.kindFlags.check(args, cmd.Flags().Changed); err != nil {
+		return err
+	}
+	return o.check()
 }
 
 // take acquires the lock, prints how to release it, and leaves it held.
@@ -320,7 +312,7 @@ const retention = 10 * time.Minute
 // extend renews the lease of one attempt.
 func (s *server) extend(ctx context.Context, o *heldOptions) error {
 	ttl := time.Duration(o.ttl)
-	answer, err := s.store().Run(ctx, script.Renew, []string{wire.Key(s.prefix, o.name)},
+	answer, err := s.store.Run(ctx, script.Renew, []string{wire.Key(s.prefix, o.name)},
 		[]string{wire.Millis(retention), o.id, wire.Millis(ttl), ""})
 	if err != nil {
 		return err
@@ -343,9 +335,8 @@ func (s *server) extend(ctx context.Context, o *heldOptions) error {
 // release releases the hold of one attempt.
 func (s *server) release(ctx context.Context, o *heldOptions) error {
 	number, _ := strconv.ParseUint(o.token, 10, 63) // read has checked it
-	st := s.store()
-	a, err := wire.Parsed(st.Run(ctx, script.Release, []string{wire.Key(s.prefix, o.name)}, []string{
-		o.id, wire.Number(number >> 10), wire.Millis(retention), wire.Base(s.prefix, o.name, st.Sharded()),
+	a, err := wire.Parsed(s.store.Run(ctx, script.Release, []string{wire.Key(s.prefix, o.name)}, []string{
+		o.id, wire.Number(number >> 10), wire.Millis(retention), wire.Base(s.prefix, o.name, s.store.Sharded()),
 	}))
 	switch {
 	case err != nil:
@@ -356,15 +347,6 @@ func (s *server) release(ctx context.Context, o *heldOptions) error {
 	return o.lost("its time was over, an operator evicted the holder, or the server lost the record")
 }
 
-// store is the server as the library sees it, for the scripts that no lease of this process
-// can send.
-func (s *server) store() store.Store {
-	if s.quorum != nil {
-		return s.quorum
-	}
-	return goredis.New(s.nodes[0].rdb)
-}
-
 // shortestName is how long the library registers a client for.
 const shortestName = 15 * time.Minute
 
@@ -373,7 +355,7 @@ const shortestName = 15 * time.Minute
 func (s *server) nameHolder(client string, ttl time.Duration, c wire.ClientLine) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	_, _ = s.store().Run(ctx, script.RegisterClient, []string{wire.ClientKey(s.prefix, client)}, []string{
+	_, _ = s.store.Run(ctx, script.RegisterClient, []string{wire.ClientKey(s.prefix, client)}, []string{
 		wire.Millis(max(shortestName, ttl+time.Minute)), wire.Encode(c.App), wire.Encode(c.Host), strconv.Itoa(c.PID),
 		c.Version, strconv.FormatInt(c.Started.UnixMilli(), 10),
 	})
@@ -381,7 +363,7 @@ func (s *server) nameHolder(client string, ttl time.Duration, c wire.ClientLine)
 
 // keepName makes the registration last as long as a lease that was extended.
 func (s *server) keepName(ctx context.Context, client string, ttl time.Duration) {
-	answer, err := s.store().Run(ctx, script.ReadClient, []string{wire.ClientKey(s.prefix, client)}, nil)
+	answer, err := s.store.Run(ctx, script.ReadClient, []string{wire.ClientKey(s.prefix, client)}, nil)
 	if err != nil {
 		return
 	}

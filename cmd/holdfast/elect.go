@@ -77,18 +77,7 @@ func newElect(a *app) *cobra.Command {
 	waitFlags(flags, &o.runOptions)
 	leaseFlags(flags, &o.runOptions)
 	commandFlags(flags, &o.runOptions)
-	level := verbosity(a, flags)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := level(); err != nil {
-			return err
-		}
-		o.limited = flags.Changed("wait")
-		if err := o.read(cmd, args); err != nil {
-			return err
-		}
-		if o.skipIfHeld {
-			a.say.level = min(a.say.level, levelQuiet)
-		}
+	o.perform(a, cmd, o.read, func() error {
 		if o.observe {
 			return runObserve(a, o, os.Stdout)
 		}
@@ -99,7 +88,7 @@ func newElect(a *app) *cobra.Command {
 			}
 			return r.carryOut(a)
 		})
-	}
+	})
 	return cmd
 }
 

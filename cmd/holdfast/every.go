@@ -78,19 +78,12 @@ func newEvery(a *app) *cobra.Command {
 	splayFlag(flags, &o.runOptions)
 	leaseFlags(flags, &o.runOptions)
 	commandFlags(flags, &o.runOptions)
-	level := verbosity(a, flags)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := level(); err != nil {
-			return err
-		}
-		if err := o.read(cmd, args); err != nil {
-			return err
-		}
+	o.perform(a, cmd, o.read, func() error {
 		return conduct(a, &o.runOptions, func(r *run) (int, string, error) {
 			j := &job{run: r, every: o, turns: make(chan turn)}
 			return j.carryOut(a)
 		})
-	}
+	})
 	return cmd
 }
 

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 )
@@ -176,6 +178,8 @@ func codeOf(err error) int {
 		return codeOf(unasked(err))
 	case errors.As(err, &server):
 		return codeOfReply(server.Code)
+	case redis.HasErrorPrefix(err, "NOPERM"): // of a request that the library did not send
+		return codeRefused
 	case errors.Is(err, holdfast.ErrInvalid), errors.Is(err, holdfast.ErrLimit), errors.Is(err, holdfast.ErrPeriod):
 		return codeUsage
 	case errors.Is(err, holdfast.ErrHeld), errors.Is(err, holdfast.ErrDeadlock):

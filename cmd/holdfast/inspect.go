@@ -50,45 +50,34 @@ func newInspect(a *app) *cobra.Command {
 }
 
 func runInspect(a *app, name string, asJSON bool, w io.Writer) error {
-	if err := wire.CheckName(name); err != nil {
-		return usageError("lock name: "+err.Error(), "")
-	}
-	s, err := a.open(holdfast.Config{})
-	if err != nil {
-		return err
-	}
-	defer s.closeSoon()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
-	defer cancel()
-	state, job, err := s.read(ctx, name)
-	if err != nil {
-		return s.explain(name, err)
-	}
-	var foreign *survey.Foreign
-	if !state.Held() && state.Fence == 0 && !job.Known() {
-		foreign = s.foreign(ctx, name)
-	}
-	key := wire.Key(a.server.prefix, name)
-	switch {
-	case foreign != nil && asJSON:
-		return json.NewEncoder(w).Encode(foreignRow(*foreign).state)
-	case foreign != nil:
-		_, err := fmt.Fprintf(w, "%s is a key, and looks like a lock of %s\n  by       %s\n  lease    expires in %s\n",
-			oneLine(name), kindOfForeign(foreign.Kind), oneLine(foreign.Holder), length(foreign.Remaining))
-		return err
-	case asJSON:
-		return json.NewEncoder(w).Encode(stateWithJob(state, job, key))
-	}
-	if err := printState(w, state, job, true); err != nil {
-		return err
-	}
-	for _, h := range state.Holders {
-		if _, err := fmt.Fprintf(w, "  attempt  %s\n", oneLine(h.HolderID)); err != nil {
+	return a.look(name, func(ctx context.Context, s *server, state holdfast.LockInfo, job holdfast.JobInfo) error {
+		var foreign *survey.Foreign
+		if !state.Held() && state.Fence == 0 && !job.Known() {
+			foreign = s.foreign(ctx, name)
+		}
+		key := wire.Key(s.prefix, name)
+		switch {
+		case foreign != nil && asJSON:
+			return json.NewEncoder(w).Encode(foreignRow(*foreign).state)
+		case foreign != nil:
+			_, err := fmt.Fprintf(w,
+				"%s is a key, and looks like a lock of %s\n  by       %s\n  lease    expires in %s\n",
+				oneLine(name), kindOfForeign(foreign.Kind), oneLine(foreign.Holder), length(foreign.Remaining))
+			return err
+		case asJSON:
+			return json.NewEncoder(w).Encode(stateWithJob(state, job, key))
+		}
+		if err := printState(w, state, job, true); err != nil {
 			return err
 		}
-	}
-	_, err = fmt.Fprintf(w, "  fence    %d\n  key      %s\n  server   %s\n", state.Fence, key, s.address)
-	return err
+		for _, h := range state.Holders {
+			if _, err := fmt.Fprintf(w, "  attempt  %s\n", oneLine(h.HolderID)); err != nil {
+				return err
+			}
+		}
+		_, err := fmt.Fprintf(w, "  fence    %d\n  key      %s\n  server   %s\n", state.Fence, key, s.address)
+		return err
+	})
 }
 
 // kindOfForeign names a kind within a sentence.

@@ -79,20 +79,7 @@ func newRun(a *app) *cobra.Command {
 	leaseFlags(flags, o)
 	keepFlags(flags, o)
 	commandFlags(flags, o)
-	level := verbosity(a, flags)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := level(); err != nil {
-			return err
-		}
-		o.limited = flags.Changed("wait")
-		if err := o.read(cmd, args); err != nil {
-			return err
-		}
-		if o.skipIfHeld {
-			a.say.level = min(a.say.level, levelQuiet)
-		}
-		return runRun(a, o)
-	}
+	o.perform(a, cmd, o.read, func() error { return runRun(a, o) })
 	return cmd
 }
 

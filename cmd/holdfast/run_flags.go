@@ -109,6 +109,27 @@ func commandFlags(flags *pflag.FlagSet, o *runOptions) {
 	rename(flags, map[string]string{"app": "NAME", "command": "STRING", "events-fd": "N"})
 }
 
+// perform makes a command of what the commands that acquire have in common: it reads the
+// flags and the arguments, and then acts.
+func (o *runOptions) perform(
+	a *app, cmd *cobra.Command, read func(cmd *cobra.Command, args []string) error, act func() error,
+) {
+	level := verbosity(a, cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := level(); err != nil {
+			return err
+		}
+		o.limited = cmd.Flags().Changed("wait")
+		if err := read(cmd, args); err != nil {
+			return err
+		}
+		if o.skipIfHeld {
+			a.say.level = min(a.say.level, levelQuiet)
+		}
+		return act()
+	}
+}
+
 // read reads the arguments and refuses what cannot work.
 func (o *runOptions) read(cmd *cobra.Command, args []string) error {
 	names, dash := o.split(cmd, args, 1)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,6 +78,7 @@ type server struct {
 	client  *holdfast.Client
 	nodes   []node // more than one in a quorum
 	quorum  *quorum.Store
+	store   store.Store // what the client has, for the scripts that no lease of this process sends
 	targets []*target
 	// sentinel is the login at the Sentinels.
 	sentinel *redis.Options
@@ -122,14 +124,14 @@ func (a *app) open(cfg holdfast.Config) (*server, error) {
 		s.nodes = append(s.nodes, node{t.address(), rdb})
 		stores = append(stores, counter{goredis.New(rdb), &s.looked})
 	}
-	where := stores[0]
+	s.store = stores[0]
 	if len(stores) > 1 {
 		if s.quorum, err = quorum.New(stores, quorum.Config{MaxTTL: time.Duration(a.server.maxTTL)}); err != nil {
 			return nil, errors.Join(err, s.closeNodes())
 		}
-		where = s.quorum
+		s.store = s.quorum
 	}
-	if s.client, err = holdfast.New(where, cfg); err != nil {
+	if s.client, err = holdfast.New(s.store, cfg); err != nil {
 		return nil, errors.Join(err, s.closeNodes())
 	}
 	return s, nil
@@ -289,6 +291,14 @@ func (s *server) explain(name string, err error) error {
 		key := wire.Key(s.prefix, name)
 		return &exitError{codeProtocol, fmt.Errorf("the key %s holds a value that is not a lock", key),
 			"use another name or another --prefix; holdfast has not changed the value"}
+	case codeOf(err) == codeRefused && strings.Contains(err.Error(), "the 'scan' command"):
+		return &exitError{codeRefused, fmt.Errorf("%s: the user may not run SCAN, which finds the locks", s.address),
+			"ACL SETUSER " + s.user() + " +scan; holdfast status NAME works without it"}
+	case refused == nil && redis.HasErrorPrefix(err, "NOPERM"):
+		// What the library did not send: list --foreign reads other keys.
+		return &exitError{codeRefused, fmt.Errorf("%s: %w", s.address, err),
+			"the locks of other libraries are found by ACL SETUSER " + s.user() +
+				" '%R~*' +scan +type +pttl +getrange +hrandfield"}
 	}
 	if errors.Is(err, quorum.ErrUnsupported) {
 		return &exitError{codeUsage, err, "use one server, Sentinels or a Cluster for this kind of lock"}
@@ -308,6 +318,11 @@ func (s *server) explain(name string, err error) error {
 			"holdfast demo needs no server"
 	}
 	return &exitError{codeUnreachable, fmt.Errorf("no server answers at %s: %s", s.address, cause(err)), hint}
+}
+
+// user is the name of the server's user.
+func (s *server) user() string {
+	return cmp.Or(s.targets[0].options.Username, "default")
 }
 
 // cause is the short reason in an error of the network.

@@ -84,6 +84,24 @@ func newStatus(a *app) *cobra.Command {
 }
 
 func runStatus(a *app, name string, asJSON bool, w io.Writer) error {
+	return a.look(name, func(_ context.Context, _ *server, state holdfast.LockInfo, job holdfast.JobInfo) (err error) {
+		switch {
+		case asJSON:
+			err = json.NewEncoder(w).Encode(stateWithJob(state, job, wire.Key(a.server.prefix, name)))
+		case a.say.level > levelQuiet:
+			err = printState(w, state, job, a.say.level == levelVerbose)
+		}
+		if err == nil && (state.Held() || job.Run != nil) {
+			err = silent(codeBusy)
+		}
+		return err
+	})
+}
+
+// look reads a lock and the job of the same name, and calls show with them.
+func (a *app) look(
+	name string, show func(context.Context, *server, holdfast.LockInfo, holdfast.JobInfo) error,
+) error {
 	if err := wire.CheckName(name); err != nil {
 		return usageError("lock name: "+err.Error(), "")
 	}
@@ -91,33 +109,18 @@ func runStatus(a *app, name string, asJSON bool, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	defer s.closeSoon()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
 	defer cancel()
-	defer s.close(ctx)
-	state, job, err := s.read(ctx, name)
+	state, err := s.client.Inspect(ctx, name)
 	if err != nil {
 		return s.explain(name, err)
 	}
-	switch {
-	case asJSON:
-		err = json.NewEncoder(w).Encode(stateWithJob(state, job, wire.Key(a.server.prefix, name)))
-	case a.say.level > levelQuiet:
-		err = printState(w, state, job, a.say.level == levelVerbose)
-	}
-	if err == nil && (state.Held() || job.Run != nil) {
-		err = silent(codeBusy)
-	}
-	return err
-}
-
-// read reads a lock and the job of the same name.
-func (s *server) read(ctx context.Context, name string) (holdfast.LockInfo, holdfast.JobInfo, error) {
-	state, err := s.client.Inspect(ctx, name)
-	if err != nil {
-		return state, holdfast.JobInfo{}, err
-	}
 	job, err := s.client.InspectJob(ctx, name)
-	return state, job, err
+	if err != nil {
+		return s.explain(name, err)
+	}
+	return show(ctx, s, state, job)
 }
 
 // printState prints the state for people.

@@ -84,7 +84,10 @@ func readForeign(ctx context.Context, rdb redis.UniversalClient, keys []string) 
 	if pipe.Len() == 0 {
 		return nil, nil
 	}
-	_, _ = pipe.Exec(ctx) // a key may have gone, or have another type by now
+	// A key may have gone, or have another type by now.
+	if _, err := pipe.Exec(ctx); redis.HasErrorPrefix(err, "NOPERM") {
+		return nil, err
+	}
 	var list []Foreign
 	for i, key := range keys {
 		f := Foreign{Key: key, Remaining: lives[i].Val()}
