@@ -13,7 +13,8 @@ var rewrite = flag.Bool("rewrite", false, "write the records of testdata anew")
 
 // The packages that other programs import.
 var imported = []string{
-	".", "memstore", "observe/otel", "quorum", "script", "store", "store/goredis", "store/rueidis", "store/storetest",
+	".", "memstore", "observe/otel", "observe/prom", "quorum", "script", "store", "store/goredis",
+	"store/rueidis", "store/storetest",
 }
 
 // A change of the public API shows in the diff of testdata/api, so a reviewer sees it:

@@ -66,6 +66,7 @@ func New(cfg Config) (*Observer, error) {
 			return nil, err
 		}
 	}
+	measure.Start(recorder{o})
 	o.spans.tracer = cfg.TracerProvider.Tracer(scope, trace.WithInstrumentationVersion(holdfast.Version))
 	o.spans.open = map[leaseKey]trace.Span{}
 	o.spans.last = map[string]lastHold{}
@@ -108,7 +109,7 @@ type recorder struct{ *Observer }
 // Record implements [measure.Recorder].
 func (o recorder) Record(ctx context.Context, id measure.ID, value float64, labels measure.Labels) {
 	in := &o.instruments[id]
-	attributes := o.attributes(id, labels)
+	attributes := o.attributes(ctx, id, labels)
 	switch {
 	case in.counter != nil:
 		in.counter.Add(ctx, int64(value), attributes.add...)
@@ -133,7 +134,7 @@ type options struct {
 
 // attributes returns the attributes of a sample. They are made once for each time series,
 // because a sample comes with every acquisition, and there are few time series.
-func (o *Observer) attributes(id measure.ID, labels measure.Labels) *options {
+func (o recorder) attributes(ctx context.Context, id measure.ID, labels measure.Labels) *options {
 	m := &measure.Metrics[id]
 	key := optionsKey{id, labels.Only(m)}
 	if known, ok := o.options.Load(key); ok {
@@ -149,6 +150,9 @@ func (o *Observer) attributes(id measure.ID, labels measure.Labels) *options {
 		}
 	}
 	set := metric.WithAttributeSet(attribute.NewSet(list...))
-	known, _ := o.options.LoadOrStore(key, &options{[]metric.AddOption{set}, []metric.RecordOption{set}})
+	known, old := o.options.LoadOrStore(key, &options{[]metric.AddOption{set}, []metric.RecordOption{set}})
+	if !old {
+		measure.First(ctx, id, key.labels, o)
+	}
 	return known.(*options)
 }

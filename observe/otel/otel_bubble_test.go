@@ -89,6 +89,7 @@ func TestMetricsOfRenewalsAndALoss(t *testing.T) {
 		synctest.Wait()
 		w.FailRequest(nil)
 		w.wantSum("holdfast.lost", "mode=exclusive reason=expired", 1)
+		w.wantSum("holdfast.lost", "mode=exclusive reason=evicted", 0)
 		w.wantCount("holdfast.hold.duration", "end=lost mode=exclusive", 1)
 		w.wantSum("holdfast.held", "mode=exclusive", 0)
 		if failed := w.points("holdfast.renewals")["mode=exclusive outcome=unknown"].sum; failed == 0 {

@@ -136,10 +136,34 @@ func ended(ctx context.Context, e holdfast.Event, l Labels, to Recorder) {
 	to.Record(ctx, Held, -1, l)
 	l.End = End(e.Kind)
 	to.Record(ctx, HoldDuration, e.Held.Seconds(), l)
-	if e.Kind == holdfast.EventLost {
+	switch e.Kind {
+	case holdfast.EventLost:
 		l.Reason = Reason(e.Err)
 		to.Record(ctx, Lost, 1, l)
+	case holdfast.EventLeak:
+		to.Record(ctx, Leaked, 1, l)
 	}
+}
+
+// Start records zeros that need no event. An observer calls it once.
+func Start(to Recorder) { to.Record(context.Background(), PushUnavailable, 0, Labels{}) }
+
+// First records zeros when a time series of a metric begins. An observer calls it before
+// the first sample of each time series. Prometheus does not see a counter rise that begins
+// with 1, so an alert on the first loss needs the zero before it.
+func First(ctx context.Context, id ID, l Labels, to Recorder) {
+	if id != Held {
+		return
+	}
+	for _, reason := range []holdfast.LossReason{
+		holdfast.LossExpired, holdfast.LossNotHeld, holdfast.LossEvicted, holdfast.LossLimit,
+	} {
+		l.Reason = word(reason)
+		to.Record(ctx, Lost, 0, l)
+	}
+	to.Record(ctx, Leaked, 0, l)
+	to.Record(ctx, Away, 0, l)
+	to.Record(ctx, Contended, 0, l)
 }
 
 // Request records one request.
@@ -177,8 +201,10 @@ func Reason(err error) string {
 	if !errors.As(err, &lost) {
 		return "other"
 	}
-	return strings.ReplaceAll(string(lost.Reason), " ", "_")
+	return word(lost.Reason)
 }
+
+func word(reason holdfast.LossReason) string { return strings.ReplaceAll(string(reason), " ", "_") }
 
 // outcomes are the words for errors. The first one that applies counts: an error of a wait
 // often says several things, and the cause that an operator can remove comes first.

@@ -152,7 +152,7 @@ func TestSamplesOfAnEvent(t *testing.T) {
 		},
 		"a leak": {
 			holdfast.Event{Kind: holdfast.EventLeak, Held: 3e9},
-			[]string{"holdfast.held -1", "holdfast.hold.duration 3"},
+			[]string{"holdfast.held -1", "holdfast.hold.duration 3", "holdfast.leaked 1"},
 		},
 		"away":   {holdfast.Event{Kind: holdfast.EventAway}, []string{"holdfast.away 1"}},
 		"pushes": {holdfast.Event{Kind: holdfast.EventPushUnavailable}, []string{"holdfast.push_unavailable 1"}},
@@ -162,5 +162,21 @@ func TestSamplesOfAnEvent(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: the samples are %v, want %v", name, got, c.want)
 		}
+	}
+}
+
+// A time series that an alert looks at exists before the first bad event.
+func TestZerosBeforeTheFirstLoss(t *testing.T) {
+	var got samples
+	Start(&got)
+	for id := range Metrics {
+		First(t.Context(), ID(id), Labels{Mode: "shared"}, &got)
+	}
+	want := samples{
+		"holdfast.push_unavailable 0", "holdfast.lost 0", "holdfast.lost 0", "holdfast.lost 0", "holdfast.lost 0",
+		"holdfast.leaked 0", "holdfast.away 0", "holdfast.contended 0",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the zeros are %v, want %v", got, want)
 	}
 }

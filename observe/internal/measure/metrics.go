@@ -76,6 +76,7 @@ const (
 	RenewRemaining
 	RenewRemainingRatio
 	Lost
+	Leaked
 	RequestDuration
 	Away
 	PushUnavailable
@@ -148,8 +149,13 @@ var Metrics = [...]Metric{
 	},
 	Lost: {
 		"holdfast.lost", Counter, "{lease}",
-		"Leases that ended without a release, by reason.",
+		"Leases that were lost, by reason.",
 		[]Key{KeyReason, KeyMode, KeyGroup}, nil,
+	},
+	Leaked: {
+		"holdfast.leaked", Counter, "{lease}",
+		"Leases that the program dropped without a release.",
+		[]Key{KeyMode, KeyGroup}, nil,
 	},
 	RequestDuration: {
 		"holdfast.request.duration", Histogram, "s",
