@@ -86,6 +86,7 @@ checks the server.`,
 	root.PersistentFlags().Var(&a.log, "log-format", "form of the messages on standard error")
 	root.AddCommand(newRun(a), newEvery(a), newElect(a), newAcquire(a), newExtend(a), newRelease(a),
 		newStatus(a), newList(a), newInspect(a), newWatch(a), newEvict(a),
+		newServe(a),
 		newDoctor(a), newDemoCommand(), newVerify(), newVersion())
 	root.AddCommand(helpTopics()...)
 	return root

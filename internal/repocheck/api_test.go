@@ -13,7 +13,7 @@ var rewrite = flag.Bool("rewrite", false, "write the records of testdata anew")
 
 // The packages that other programs import.
 var imported = []string{
-	".", "memstore", "observe/otel", "observe/prom", "quorum", "script", "store", "store/goredis",
+	".", "memstore", "observe/otel", "observe/page", "observe/prom", "quorum", "script", "store", "store/goredis",
 	"store/rueidis", "store/storetest",
 }
 

@@ -1,0 +1,174 @@
+// The page: it follows the stream of the server, and passes what changed to the table and
+// to the detail. It writes text only as text, so that no lock's name is ever markup.
+
+import * as table from "./table.js";
+import * as detail from "./detail.js";
+import { byId, say, setClock, state } from "./util.js";
+
+// --- the stream ---------------------------------------------------------------------
+
+let stream, seq = -1, heard = Date.now(), retry = 500;
+
+function connect() {
+  stream?.close();
+  seq = -1;
+  heard = Date.now();
+  stream = new EventSource("api/events");
+  const on = (name, f) => stream.addEventListener(name, (e) => {
+    heard = Date.now();
+    retry = 500;
+    const news = JSON.parse(e.data);
+    setClock(news.now);
+    f(news);
+    heading(news);
+  });
+  on("snapshot", (news) => {
+    seq = news.seq;
+    state.locks = new Map(news.locks.map((l) => [l.id, l]));
+    state.about = { title: news.title, version: news.version, evict: news.allow_evict };
+    byId("where").textContent = news.title;
+    document.title = news.title ? `Holdfast: ${news.title}` : "Holdfast";
+    detail.refresh();
+    schedule(null);
+  });
+  on("change", (news) => {
+    if (news.seq !== seq + 1) { connect(); return; }
+    seq = news.seq;
+    for (const l of news.locks) state.locks.set(l.id, l);
+    for (const id of news.gone) state.locks.delete(id);
+    const ids = [...news.locks.map((l) => l.id), ...news.gone];
+    detail.changed(ids);
+    schedule(ids);
+  });
+  on("tick", () => {});
+  stream.onerror = () => {
+    live("off", "reconnecting");
+    if (stream.readyState === EventSource.CLOSED) again();
+  };
+}
+
+// again connects again later. If the token is no longer right, it shows the form for it.
+let waits = false;
+function again() {
+  if (waits) return;
+  waits = true;
+  setTimeout(async () => {
+    waits = false;
+    try {
+      const answer = await fetch("api/locks");
+      if (answer.status === 401) { location.assign("login"); return; }
+    } catch { /* no server: the stream finds out when there is one */ }
+    connect();
+  }, retry);
+  retry = Math.min(retry * 2, 5000);
+}
+
+function live(kind, text) {
+  const box = byId("live");
+  if (box.dataset.state !== kind) {
+    // A short interruption is no news for a screen reader.
+    if (kind === "off") say("The connection to the page's server is interrupted.", 3000);
+    else if (box.dataset.state === "off") say("The page is live again.");
+  }
+  box.dataset.state = kind;
+  if (byId("live-text").textContent !== text) byId("live-text").textContent = text;
+}
+
+function heading(news) {
+  const problem = byId("problem");
+  const text = news.read.error ? `The locks cannot be read, and what you see is old: ${news.read.error}`
+    : news.read.cut ? "There are more locks than this page shows. Some of them are left out." : "";
+  if (problem.textContent !== text) problem.textContent = text;
+  problem.hidden = !text;
+  live(news.read.error ? "bad" : "on", news.read.error ? "the server does not answer" : "live");
+  byId("total-held").textContent = news.totals.held.toLocaleString("en");
+  byId("total-waiting").textContent = news.totals.waiting.toLocaleString("en");
+  byId("total-lost").textContent = news.totals.lost.toLocaleString("en");
+  byId("total-lost-box").classList.toggle("some", news.totals.lost > 0);
+  byId("total-read").textContent = `${news.read.took_ms < 10 ? news.read.took_ms.toFixed(1) : Math.round(news.read.took_ms)} ms`;
+}
+
+// --- drawing ------------------------------------------------------------------------
+
+let drawn, pending = new Set(), everything = true;
+
+export function schedule(ids) {
+  if (ids) for (const id of ids) pending.add(id); else everything = true;
+  drawn ??= requestAnimationFrame(draw);
+}
+
+function draw() {
+  drawn = undefined;
+  const { shown, matching } = table.render(state.locks, everything ? null : pending);
+  pending = new Set();
+  everything = false;
+  table.mark(detail.opened());
+  const text = shown < matching ? `${shown} of ${matching} locks` : `${matching} ${matching === 1 ? "lock" : "locks"}`;
+  if (byId("count").textContent !== text) byId("count").textContent = text;
+  const empty = byId("empty");
+  empty.hidden = matching > 0 || seq < 0;
+  const why = table.view.search ? "No lock matches the search."
+    : table.view.show === "used" ? "No lock is held, and nobody waits." : "There is no such lock.";
+  if (empty.textContent !== why) empty.textContent = why;
+}
+
+setInterval(() => {
+  if (Date.now() - heard > 20_000) { live("off", "reconnecting"); connect(); }
+  if (document.hidden) return;
+  table.beatAll();
+  detail.beat();
+}, 1000);
+setInterval(() => { if (!document.hidden) schedule(null); }, 5000); // what is in use, or late, changes with time
+
+// --- what the user does -------------------------------------------------------------
+
+table.watchTable(() => schedule([]), (id, tr) => detail.open(id, tr));
+detail.watchDetail();
+
+for (const name of ["show", "sort"]) {
+  byId(name).addEventListener("change", (e) => { table.view[name] = e.target.value; table.begin(); schedule(null); told(); });
+  table.view[name] = byId(name).value; // the browser may have kept it
+}
+byId("search").addEventListener("input", (e) => { table.view.search = e.target.value; table.begin(); schedule(null); told(); });
+table.view.search = byId("search").value;
+byId("filters").addEventListener("submit", (e) => { e.preventDefault(); table.step("first"); });
+
+function told() { setTimeout(() => say(byId("count").textContent + " shown", 600), 100); }
+
+const themes = ["auto", "dark", "light"];
+function theme(name) {
+  document.documentElement.dataset.theme = name;
+  byId("theme").textContent = `Theme: ${name}`;
+  try { localStorage.setItem("holdfast-theme", name); } catch { /* it is for this visit, then */ }
+}
+function nextTheme() {
+  const now = document.documentElement.dataset.theme;
+  theme(themes[(themes.indexOf(now) + 1) % themes.length]);
+}
+let stored = null;
+try { stored = localStorage.getItem("holdfast-theme"); } catch { /* none */ }
+theme(themes.includes(stored) ? stored : "auto");
+byId("theme").addEventListener("click", nextTheme);
+byId("help-open").addEventListener("click", () => byId("help").showModal());
+
+document.addEventListener("keydown", (e) => {
+  if (e.ctrlKey || e.metaKey || e.altKey || document.querySelector("dialog[open]")) return;
+  const typing = e.target.matches("input, select, textarea");
+  const search = byId("search");
+  if (e.key === "Escape") {
+    if (e.target === search && search.value) { search.value = ""; search.dispatchEvent(new Event("input")); }
+    else if (e.target === search) search.blur();
+    else detail.close();
+    return;
+  }
+  if (typing && !(e.target === search && (e.key === "ArrowDown" || e.key === "ArrowUp"))) return;
+  const keys = {
+    "/": () => search.select(), "?": () => byId("help").showModal(), t: nextTheme,
+    ArrowDown: () => table.step(1), ArrowUp: () => table.step(-1), j: () => table.step(1), k: () => table.step(-1),
+    Home: () => table.step("first"), End: () => table.step("last"),
+  };
+  // In the detail, the arrows scroll.
+  if (keys[e.key] && !(e.key.length > 1 && byId("detail").contains(e.target))) { e.preventDefault(); keys[e.key](); }
+});
+
+connect();

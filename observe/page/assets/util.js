@@ -1,0 +1,44 @@
+// What all parts of the page share.
+
+export function byId(id) { return document.getElementById(id); }
+
+export function el(name, className, ...content) {
+  const node = document.createElement(name);
+  if (className) node.className = className;
+  node.append(...content);
+  return node;
+}
+
+// who names a holder or a waiter.
+export function who(c) {
+  return c.app || c.host ? `${c.app}@${c.host}:${c.pid}` : `client ${c.client_id}`;
+}
+
+// span writes a length of time as people read it.
+export function span(ms) {
+  if (ms < 0) return "0s";
+  const s = Math.floor(ms / 1000);
+  if (s < 60) return `${s}s`;
+  if (s < 3600) return `${Math.floor(s / 60)}m ${String(s % 60).padStart(2, "0")}s`;
+  if (s < 86400) return `${Math.floor(s / 3600)}h ${String(Math.floor(s / 60) % 60).padStart(2, "0")}m`;
+  return `${Math.floor(s / 86400)}d ${Math.floor(s / 3600) % 24}h`;
+}
+
+let clock = 0; // the server's clock is ahead of this browser's by this
+
+// ago is how long ago a time of the server's clock was.
+export function ago(time) { return Date.now() + clock - time; }
+
+export function setClock(now) { clock = Date.parse(now) - Date.now(); }
+
+export const time = (text) => (text ? Date.parse(text) : 0);
+
+// say tells it to a screen reader.
+let sayTimer;
+export function say(text, after = 0) {
+  clearTimeout(sayTimer);
+  sayTimer = setTimeout(() => { byId("say").textContent = text; }, after);
+}
+
+// state is what the stream has told.
+export const state = { locks: new Map(), about: {} };

@@ -1,0 +1,59 @@
+package page
+
+import (
+	"encoding/json"
+	"mime"
+	"net/http"
+	"strconv"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// evictRequest is what a viewer sends to evict a holder. All fields are required.
+type evictRequest struct {
+	Name   string `json:"name"`
+	Typed  string `json:"typed"` // the name, as the viewer typed it
+	By     string `json:"by"`
+	Reason string `json:"reason"`
+	Token  string `json:"token"` // of the hold that the viewer saw
+}
+
+func (p *Page) evict(w http.ResponseWriter, r *http.Request) {
+	if !p.cfg.AllowEvict {
+		answerError(w, http.StatusForbidden, "this page does not evict",
+			"start it with --allow-evict, or use holdfast evict")
+		return
+	}
+	// A form of another site cannot have this type.
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		answerError(w, http.StatusUnsupportedMediaType, "the request is not application/json", "")
+		return
+	}
+	var e evictRequest
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&e); err != nil {
+		answerError(w, http.StatusBadRequest, "the request is not JSON of the right form: "+err.Error(), "")
+		return
+	}
+	token, err := strconv.ParseUint(e.Token, 10, 64)
+	switch {
+	case e.Name == "" || e.Typed != e.Name:
+		answerError(w, http.StatusBadRequest, "the typed name is not the lock's name", "")
+		return
+	case err != nil || token == 0:
+		answerError(w, http.StatusBadRequest, "the token is missing: it says which hold you mean", "")
+		return
+	}
+	n, err := p.client.Evict(r.Context(), e.Name, holdfast.Eviction{By: e.By, Reason: e.Reason, Token: token})
+	p.watcher.hurry()
+	p.cfg.Logger.Info("page: eviction", "lock", e.Name, "by", e.By, "reason", e.Reason, "token", e.Token,
+		"from", r.RemoteAddr, "ended", n, "err", err)
+	switch {
+	case err != nil:
+		p.answerFailure(w, err)
+	case n == 0:
+		answerError(w, http.StatusConflict, "nothing was evicted: no holder has this token any more",
+			"look who holds the lock now")
+	default:
+		answer(w, http.StatusOK, map[string]int{"ended": n})
+	}
+}

@@ -1,0 +1,170 @@
+// Package page shows the locks of a client on a web page: which client holds each lock,
+// since when, and which clients wait. The page is live, and has a JSON API and metrics. The
+// command holdfast serve is this package with a listener.
+//
+// A [Page] is an [http.Handler] for a path of a server of yours:
+//
+//	p, err := page.New(client, page.Config{Token: token})
+//	…
+//	mux.Handle("/locks/", http.StripPrefix("/locks", p))
+//
+// The page reads the locks by [holdfast.Client.List], again and again, while somebody looks
+// at it. All viewers share these reads. docs/page.md describes the page and its API.
+package page
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Config has the settings of a page. The zero value serves this machine only, and evicts
+// nothing.
+type Config struct {
+	// Token is what a viewer must show: in the form of the page, or in the header
+	// "Authorization: Bearer TOKEN". It has 16 bytes or more. If Token is empty and Authorize
+	// is nil, the page answers only requests that come from this machine and whose Host is
+	// localhost or a loopback address.
+	Token string
+
+	// Authorize, if it is set, decides in place of Token whether to answer a request. Use it
+	// in a server that knows its users already. The page then checks neither the address of
+	// the viewer nor the Host.
+	Authorize func(*http.Request) bool
+
+	// AllowEvict lets viewers evict holders. Without it, the page changes nothing.
+	AllowEvict bool
+
+	// Interval is the pause between two reads of the locks. Default: one second. If a read
+	// takes long, the pause is longer: the page reads for at most a fifth of the time.
+	Interval time.Duration
+
+	// KeepWatching makes the page read the locks also while nobody looks. Otherwise it pauses
+	// ten seconds after the last viewer has left, and the timelines have a gap.
+	KeepWatching bool
+
+	// Title says which locks these are, for people, such as the address of the server.
+	Title string
+
+	// Logger receives evictions, refused tokens, and reads that begin to fail. Default: none.
+	Logger *slog.Logger
+}
+
+const (
+	minToken    = 16
+	minInterval = 50 * time.Millisecond
+	idleAfter   = 10 * time.Second
+)
+
+// Page is the page. It is safe for concurrent use.
+type Page struct {
+	cfg     Config
+	client  *holdfast.Client
+	watcher *watcher
+	mux     *http.ServeMux
+	guard   *http.CrossOriginProtection
+	ended   context.Context // ends with Close
+	end     context.CancelFunc
+}
+
+//go:embed assets
+var embedded embed.FS
+
+// New returns a page that shows the locks of a client, and evicts through it. The client's
+// prefix selects the locks.
+func New(client *holdfast.Client, cfg Config) (*Page, error) {
+	switch {
+	case client == nil:
+		return nil, errors.New("page: the client is nil")
+	case cfg.Token != "" && len(cfg.Token) < minToken:
+		return nil, fmt.Errorf("page: Config.Token has %d bytes: it needs %d or more", len(cfg.Token), minToken)
+	case cfg.Interval < 0 || cfg.Interval > 0 && cfg.Interval < minInterval:
+		return nil, fmt.Errorf("page: Config.Interval is %v: it must be %v or more", cfg.Interval, minInterval)
+	}
+	if cfg.Interval == 0 {
+		cfg.Interval = time.Second
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	p := &Page{cfg: cfg, client: client, mux: http.NewServeMux(), guard: http.NewCrossOriginProtection()}
+	p.ended, p.end = context.WithCancel(context.Background())
+	p.watcher = newWatcher(p.ended, client, cfg)
+	p.routes()
+	if cfg.KeepWatching {
+		p.watcher.look()
+	}
+	return p, nil
+}
+
+// Close ends the streams of all viewers and the reads of the locks, and waits until the
+// reads have ended. Call it before [http.Server.Shutdown], which waits for streams: see
+// [http.Server.RegisterOnShutdown]. Close does not close the client.
+func (p *Page) Close() {
+	p.end()
+	p.watcher.wait()
+}
+
+func (p *Page) routes() {
+	assets, err := fs.Sub(embedded, "assets")
+	if err != nil {
+		panic("BUG: the assets are not embedded: " + err.Error())
+	}
+	file := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-cache")
+		http.ServeFileFS(w, r, assets, strings.TrimPrefix(r.URL.Path, "/"))
+	}
+	p.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-cache")
+		http.ServeFileFS(w, r, assets, "page.html")
+	})
+	for _, name := range []string{
+		"icon.svg", "page.css", "page.js", "util.js", "table.js", "detail.js", "timeline.js",
+	} {
+		p.mux.HandleFunc("GET /"+name, file)
+	}
+	p.mux.HandleFunc("GET /login", p.showLogin)
+	p.mux.HandleFunc("POST /login", p.login)
+	p.mux.HandleFunc("GET /api/locks", p.getLocks)
+	p.mux.HandleFunc("GET /api/lock", p.getLock)
+	p.mux.HandleFunc("GET /api/events", p.getEvents)
+	p.mux.HandleFunc("POST /api/evict", p.evict)
+	p.mux.HandleFunc("GET /metrics", p.getMetrics)
+}
+
+// ServeHTTP implements [http.Handler].
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	setHeaders(w.Header())
+	if r.URL.Path == "" {
+		p.addSlash(w, r)
+		return
+	}
+	if !p.allowed(r) && !open[r.URL.Path] {
+		p.refuse(w, r)
+		return
+	}
+	if err := p.guard.Check(r); err != nil {
+		answerError(w, http.StatusForbidden, "the request comes from another site", "")
+		return
+	}
+	p.mux.ServeHTTP(w, r)
+}
+
+// addSlash redirects from the page's path without a slash: its links are relative.
+func (p *Page) addSlash(w http.ResponseWriter, r *http.Request) {
+	path, _, _ := strings.Cut(r.RequestURI, "?")
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") {
+		http.NotFound(w, r) // it would lead to another site
+		return
+	}
+	w.Header().Set("Location", path+"/")
+	w.WriteHeader(http.StatusPermanentRedirect)
+}

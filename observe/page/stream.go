@@ -1,0 +1,123 @@
+package page
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+)
+
+const (
+	// tickEvery is how often a viewer hears that all is well, if nothing changes.
+	tickEvery = 5 * time.Second
+	// writeTimeout ends the stream of a viewer that does not read it.
+	writeTimeout = 30 * time.Second
+)
+
+// getEvents streams the locks as server-sent events: first "snapshot", with all locks, then
+// "change" with those that differ. The ID of an event is its seq, and no seq is left out: a
+// viewer that is too far behind gets another snapshot. So does one that connects again,
+// because this may be another process by now. "tick" says that nothing has changed.
+func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) {
+	v := &viewer{page: p, out: http.NewResponseController(w), w: w}
+	leave := p.watcher.join()
+	defer leave()
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // a proxy in between must pass on each event
+	if err := v.send("", 0, nil); err != nil {
+		return
+	}
+	p.watcher.fresh(r.Context())
+	tick := time.NewTicker(tickEvery)
+	defer tick.Stop()
+	for {
+		news, err := v.update()
+		if err != nil {
+			return
+		}
+		select {
+		case <-news:
+		case <-tick.C:
+			if v.send("tick", 0, encode(p.watcher.head())) != nil {
+				return
+			}
+		case <-r.Context().Done():
+			return
+		case <-p.ended.Done():
+			return
+		}
+	}
+}
+
+// viewer is one stream.
+type viewer struct {
+	page  *Page
+	w     http.ResponseWriter
+	out   *http.ResponseController
+	begun bool
+	sent  uint64 // the seq of the last event
+}
+
+// update sends what the viewer does not know. news is closed after the next read.
+func (v *viewer) update() (news <-chan struct{}, err error) {
+	w := v.page.watcher
+	w.mu.Lock()
+	news, seq := w.news, w.seq
+	missing := seq - v.sent
+	var changes [][]byte
+	snapshot := !v.begun || missing > uint64(len(w.changes))
+	if snapshot {
+		changes = [][]byte{w.snapshot(v.page.about())}
+	} else {
+		changes = slices.Clone(w.changes[uint64(len(w.changes))-missing:])
+	}
+	w.mu.Unlock()
+	if snapshot {
+		v.begun, v.sent = true, seq
+		return news, v.send("snapshot", seq, changes[0])
+	}
+	for _, text := range changes {
+		v.sent++
+		if err := v.send("change", v.sent, text); err != nil {
+			return news, err
+		}
+	}
+	return news, nil
+}
+
+// send writes one event. Without a name, it writes a comment.
+func (v *viewer) send(name string, seq uint64, data []byte) error {
+	var b bytes.Buffer
+	switch name {
+	case "":
+		b.WriteString(": hello\n")
+	case "tick":
+		fmt.Fprintf(&b, "event: tick\ndata: %s\n", data)
+	default:
+		fmt.Fprintf(&b, "event: %s\nid: %d\ndata: %s\n", name, seq, data)
+	}
+	b.WriteString("\n")
+	// Writers that cannot have a deadline, as in tests, are not slow.
+	_ = v.out.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if _, err := v.w.Write(b.Bytes()); err != nil {
+		return err
+	}
+	return v.out.Flush()
+}
+
+func (w *watcher) head() newsJSON {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.heading()
+}
+
+// snapshot encodes all locks. The caller has the mutex.
+func (w *watcher) snapshot(about aboutJSON) []byte {
+	locks := make([][]byte, 0, len(w.locks))
+	for _, id := range slices.Sorted(maps.Keys(w.locks)) {
+		locks = append(locks, w.locks[id].text)
+	}
+	return withLocks(locks, w.heading(), about)
+}

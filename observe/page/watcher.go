@@ -1,0 +1,312 @@
+package page
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// maxLocks is how many locks a page knows at most. Beyond that, it leaves locks out, free
+// ones first, and says so.
+const maxLocks = 10_000
+
+// readTimeout bounds one read of all locks.
+const readTimeout = time.Minute
+
+// keptChanges is how many changes wait for slow viewers. A viewer that is further behind gets
+// a new snapshot.
+const keptChanges = 32
+
+// watcher reads the locks while somebody looks, and keeps what it read.
+type watcher struct {
+	client *holdfast.Client
+	cfg    Config
+	ctx    context.Context // ends with the page
+	again  chan struct{}   // has room for one: read again at once
+	loop   sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows; nothing is sent or read while it is held
+	running bool
+	viewers int
+	looked  time.Time // when somebody last looked
+	reads   readings
+	locks   map[string]*entry // by ID
+	past    *history
+	clock   time.Duration // the server's clock is ahead of ours by this
+	seq     uint64        // of the last change
+	changes [][]byte      // the last changes; the last one has the number seq
+	news    chan struct{} // closed, and replaced, after each read
+	lost    uint64        // leases that were lost, ever
+}
+
+// entry is a lock with its form in the stream.
+type entry struct {
+	lock *lockJSON
+	text []byte
+}
+
+// readings is what is known about the reads themselves.
+type readings struct {
+	count, failed uint64
+	last          time.Time     // when the last one ended, by our clock
+	took          time.Duration // the last one
+	total         time.Duration
+	err           string // of the last one; empty if it succeeded
+	cut           bool   // locks were left out
+}
+
+func newWatcher(ctx context.Context, client *holdfast.Client, cfg Config) *watcher {
+	return &watcher{
+		client: client, cfg: cfg, ctx: ctx, again: make(chan struct{}, 1),
+		locks: map[string]*entry{}, past: newHistory(), news: make(chan struct{}),
+	}
+}
+
+// look says that somebody looks. The reads begin if they were paused.
+func (w *watcher) look() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lookLocked()
+}
+
+func (w *watcher) lookLocked() {
+	w.looked = time.Now()
+	if !w.running && w.ctx.Err() == nil {
+		w.running = true
+		w.loop.Go(w.run)
+	}
+}
+
+// join counts a viewer, for whom the reads go on until leave is called.
+func (w *watcher) join() (leave func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.viewers++
+	w.lookLocked()
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.viewers--
+		w.looked = time.Now()
+	}
+}
+
+// wait returns once the reads have ended, because the page has.
+func (w *watcher) wait() {
+	w.mu.Lock()   // whoever looks from now on sees that the page has ended
+	w.mu.Unlock() //nolint:staticcheck // see above
+	w.loop.Wait()
+}
+
+// hurry makes the next read begin at once.
+func (w *watcher) hurry() {
+	select {
+	case w.again <- struct{}{}:
+	default: // somebody has asked already
+	}
+}
+
+// run reads the locks until nobody looks.
+func (w *watcher) run() {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for {
+		select {
+		case <-pause.C:
+		case <-w.again:
+		case <-w.ctx.Done():
+			return
+		}
+		began := time.Now()
+		states, cut, err := w.read()
+		if w.ctx.Err() != nil {
+			return
+		}
+		took := time.Since(began)
+		if !w.take(states, cut, err, began, took) {
+			return
+		}
+		pause.Reset(max(w.cfg.Interval, 4*took))
+	}
+}
+
+// reading is one state, and when it arrived by our clock.
+type reading struct {
+	state   holdfast.LockInfo
+	arrived time.Time
+}
+
+func (w *watcher) read() (states []reading, cut bool, err error) {
+	ctx, cancel := context.WithTimeout(w.ctx, readTimeout)
+	defer cancel()
+	w.mu.Lock()
+	known := w.locks // only this goroutine replaces it
+	w.mu.Unlock()
+	for s, err := range w.client.List(ctx, "") {
+		if err != nil {
+			return nil, false, err
+		}
+		inUse := s.Held() || len(s.Waiters) > 0
+		if n := len(states); n >= maxLocks || !inUse && n >= maxLocks/2 {
+			// What is known stays, so that it is not reported as gone.
+			if known[idOf(s)] == nil || n >= 2*maxLocks {
+				cut = true
+				continue
+			}
+		}
+		states = append(states, reading{s, time.Now()})
+	}
+	return states, cut, nil
+}
+
+// take stores a read and tells the viewers. It reports whether somebody still looks.
+func (w *watcher) take(states []reading, cut bool, err error, began time.Time, took time.Duration) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := &w.reads
+	before := r.err
+	r.count, r.last, r.took, r.total, r.err = r.count+1, time.Now(), took, r.total+took, ""
+	if err != nil {
+		r.failed, r.err = r.failed+1, err.Error()
+		if before == "" {
+			w.cfg.Logger.Warn("page: cannot read the locks", "err", err)
+		}
+	}
+	var set [][]byte
+	var gone []string
+	if err == nil {
+		r.cut = cut
+		set, gone = w.apply(states, began)
+	}
+	if len(set) > 0 || len(gone) > 0 || before != r.err {
+		w.publish(set, gone)
+	}
+	close(w.news)
+	w.news = make(chan struct{})
+	if w.viewers > 0 || w.cfg.KeepWatching || time.Since(w.looked) < idleAfter {
+		return true
+	}
+	w.running = false
+	w.past.pause(w.now())
+	return false
+}
+
+// apply compares a read with what is known. set has the locks that are new or differ.
+func (w *watcher) apply(states []reading, began time.Time) (set [][]byte, gone []string) {
+	w.setClock(states)
+	now := began.Add(w.clock)
+	w.past.watch(now)
+	seen := make(map[string]*entry, len(states))
+	for _, s := range states {
+		before := w.locks[idOf(s.state)]
+		var was *lockJSON
+		if before != nil {
+			was = before.lock
+		}
+		at, ok := clockOf(s.state)
+		if !ok {
+			at = s.arrived.Add(w.clock)
+		}
+		l := newLock(s.state, at, was)
+		w.lost += w.past.note(was, l, at)
+		l.Lost = w.past.lost(l.ID, now)
+		e := &entry{l, encode(l.first())}
+		if seen[l.ID] = e; before == nil || !bytes.Equal(before.text, e.text) {
+			set = append(set, e.text)
+		}
+	}
+	for id, e := range w.locks {
+		if seen[id] == nil {
+			gone = append(gone, id)
+			w.lost += w.past.note(e.lock, nil, now)
+		}
+	}
+	w.locks = seen
+	w.past.prune(now)
+	return set, gone
+}
+
+// setClock estimates the server's clock. An answer arrives after the server read its clock,
+// so the state with the least delay is the best one.
+func (w *watcher) setClock(states []reading) {
+	ahead, known := time.Duration(0), false
+	for _, s := range states {
+		if at, ok := clockOf(s.state); ok && (!known || at.Sub(s.arrived) > ahead) {
+			ahead, known = at.Sub(s.arrived), true
+		}
+	}
+	if known {
+		w.clock = ahead
+	}
+}
+
+// now is the time by the server's clock.
+func (w *watcher) now() time.Time { return time.Now().Add(w.clock) }
+
+// newsJSON is what each event of the stream begins with.
+type newsJSON struct {
+	Seq    uint64     `json:"seq"`
+	Now    string     `json:"now"` // by the server's clock
+	Read   readJSON   `json:"read"`
+	Totals totalsJSON `json:"totals"`
+}
+
+type readJSON struct {
+	TookMS float64 `json:"took_ms"`
+	Error  string  `json:"error"` // why the last read failed: the locks are those of an earlier one
+	Cut    bool    `json:"cut"`   // there are more locks than the page shows
+}
+
+type totalsJSON struct {
+	Locks   int `json:"locks"`
+	Held    int `json:"held"`
+	Waiting int `json:"waiting"`
+	Lost    int `json:"lost"`
+}
+
+func (w *watcher) heading() newsJSON {
+	n := newsJSON{Seq: w.seq, Now: stamp(w.now()), Read: readJSON{
+		TookMS: float64(w.reads.took.Microseconds()) / 1000, Error: w.reads.err, Cut: w.reads.cut,
+	}}
+	n.Totals.Locks = len(w.locks)
+	for _, e := range w.locks {
+		if e.lock.Held {
+			n.Totals.Held++
+		}
+		n.Totals.Waiting += e.lock.Waiting
+		n.Totals.Lost += e.lock.Lost
+	}
+	return n
+}
+
+func (w *watcher) publish(set [][]byte, gone []string) {
+	w.seq++
+	if gone == nil {
+		gone = []string{}
+	}
+	text := withLocks(set, w.heading(), struct {
+		Gone []string `json:"gone"`
+	}{gone})
+	w.changes = append(w.changes, text)
+	if n := len(w.changes) - keptChanges; n > 0 {
+		w.changes = append([][]byte(nil), w.changes[n:]...)
+	}
+}
+
+// withLocks encodes objects as one, with locks that are encoded already.
+func withLocks(locks [][]byte, objects ...any) []byte {
+	var b bytes.Buffer
+	b.WriteString(`{"locks":[`)
+	b.Write(bytes.Join(locks, []byte(",")))
+	b.WriteString("]")
+	for _, o := range objects {
+		text := encode(o)
+		b.WriteString(",")
+		b.Write(text[1 : len(text)-1])
+	}
+	b.WriteString("}")
+	return b.Bytes()
+}
