@@ -1,0 +1,210 @@
+package observe_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe/otel"
+	"github.com/holdfast-go/holdfast/observe/prom"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
+)
+
+func TestMain(m *testing.M) { harness.Program{}.Main(m) }
+
+// group groups the locks of the run.
+func group(name string) string { return strings.SplitN(name, "/", 2)[0] }
+
+// observers make the observers, each with the registry in which its metrics are.
+var observers = map[string]func(t *testing.T) (holdfast.RequestObserver, prometheus.Gatherer){
+	"prom": func(*testing.T) (holdfast.RequestObserver, prometheus.Gatherer) {
+		registry, o := prometheus.NewPedanticRegistry(), prom.New(prom.Config{Group: group})
+		registry.MustRegister(o)
+		return o, registry
+	},
+	"otel": func(t *testing.T) (holdfast.RequestObserver, prometheus.Gatherer) {
+		registry := prometheus.NewPedanticRegistry()
+		exporter, err := otelprom.New(otelprom.WithRegisterer(registry), otelprom.WithoutScopeInfo(),
+			otelprom.WithoutTargetInfo())
+		if err != nil {
+			t.Fatal(err)
+		}
+		provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))
+		o, err := otel.New(otel.Config{MeterProvider: provider, Group: group})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o, registry
+	},
+}
+
+// tee is an observer that passes everything on, and tells of events that a test waits for.
+type tee struct {
+	holdfast.RequestObserver
+	mu      sync.Mutex
+	seen    map[holdfast.EventKind]int
+	changed chan struct{}
+}
+
+func (o *tee) Observe(e holdfast.Event) {
+	o.RequestObserver.Observe(e)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if e.Kind != holdfast.EventRenew || e.TTL > 0 { // not the one that confirms a pushed grant
+		o.seen[e.Kind]++
+	}
+	close(o.changed)
+	o.changed = make(chan struct{})
+}
+
+// await waits until there were n events of a kind.
+func (o *tee) await(t *testing.T, kind holdfast.EventKind, n int) {
+	t.Helper()
+	late := time.After(redistest.Patience)
+	for {
+		o.mu.Lock()
+		seen, changed := o.seen[kind], o.changed
+		o.mu.Unlock()
+		if seen >= n {
+			return
+		}
+		select {
+		case <-changed:
+		case <-late:
+			t.Fatalf("there were %d events %v, want %d", seen, kind, n)
+		}
+	}
+}
+
+// scrapes are the scrapes of this run of the tests. One of each observer serves all tests.
+var scrapes struct {
+	mu   sync.Mutex // held while a scrape is made, so it is made once
+	done map[string]*scraped
+}
+
+// scrape returns what Prometheus gets from a process after everything that can happen to a
+// lock has happened, on a real server.
+func scrape(t *testing.T, name string) *scraped {
+	t.Helper()
+	scrapes.mu.Lock()
+	defer scrapes.mu.Unlock()
+	if scrapes.done == nil {
+		scrapes.done = map[string]*scraped{}
+	}
+	if scrapes.done[name] == nil {
+		scrapes.done[name] = live(t, name)
+	}
+	return scrapes.done[name]
+}
+
+// live lives through it.
+func live(t *testing.T, name string) *scraped {
+	t.Helper()
+	observer, registry := observers[name](t)
+	o := &tee{RequestObserver: observer, seen: map[holdfast.EventKind]int{}, changed: make(chan struct{})}
+	server := redistest.Start(t)
+	open := func(o holdfast.Observer) *holdfast.Client {
+		c, err := holdfast.New(harness.GoRedis.Server(t, server.Addr(), harness.Login{}, 0),
+			holdfast.Config{Observer: o, Prefix: redistest.Prefix(), TTL: 3 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close(context.Background()) })
+		return c
+	}
+	a, b, operator := open(o), open(o), open(nil)
+	ctx := harness.Within(t)
+
+	// One waits for another, and gets a push.
+	first := harness.Lock(t, a.Mutex("invoice/1"))
+	granted := make(chan *holdfast.Lease)
+	go func() {
+		l, err := b.Mutex("invoice/1").Lock(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		granted <- l
+	}()
+	o.await(t, holdfast.EventWait, 1)
+	brief := a.Mutex("invoice/1", holdfast.MaxWait(time.Millisecond))
+	if _, err := brief.Lock(ctx); !errors.Is(err, holdfast.ErrHeld) {
+		t.Errorf("a held lock: %v", err)
+	}
+	harness.Release(t, first)
+	second := <-granted
+	if second == nil {
+		t.FailNow()
+	}
+	// A renewal, then an eviction.
+	o.await(t, holdfast.EventRenew, 1)
+	n, err := operator.Evict(ctx, "invoice/1", holdfast.Eviction{By: "a test", Reason: "to see it"})
+	if n != 1 || err != nil {
+		t.Fatalf("%d holds were evicted: %v", n, err)
+	}
+	<-second.Context().Done()
+	o.await(t, holdfast.EventLost, 1)
+	// A reader, and permits.
+	harness.Release(t, harness.Acquire(t, a.RWMutex("page/1").RLock))
+	permits := a.Semaphore("pool/1", 3)
+	harness.Release(t, harness.Acquire(t, func(ctx context.Context) (*holdfast.Lease, error) {
+		return permits.Acquire(ctx, 2)
+	}))
+	return get(t, registry)
+}
+
+// scraped is the text of a scrape, taken apart.
+type scraped struct {
+	text   string
+	names  map[string]map[string]bool // of a sample, with the labels that it has
+	values map[string]map[string]bool // of a label
+}
+
+var (
+	sampleLine = regexp.MustCompile(`(?m)^(\w+)(?:\{(.*)\})? `)
+	labelPair  = regexp.MustCompile(`(\w+)="([^"]*)"`)
+)
+
+// get scrapes a registry over HTTP.
+func get(t *testing.T, registry prometheus.Gatherer) *scraped {
+	t.Helper()
+	server := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	defer server.Close()
+	defer server.Client().CloseIdleConnections()
+	answer, err := server.Client().Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("the scrape: %v, %v", answer.Status, err)
+	}
+	s := &scraped{string(text), map[string]map[string]bool{}, map[string]map[string]bool{}}
+	for _, m := range sampleLine.FindAllStringSubmatch(s.text, -1) {
+		if s.names[m[1]] == nil {
+			s.names[m[1]] = map[string]bool{}
+		}
+		for _, pair := range labelPair.FindAllStringSubmatch(m[2], -1) {
+			s.names[m[1]][pair[1]] = true
+			if s.values[pair[1]] == nil {
+				s.values[pair[1]] = map[string]bool{}
+			}
+			s.values[pair[1]][pair[2]] = true
+		}
+	}
+	return s
+}
