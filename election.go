@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/request"
+	"github.com/holdfast-go/holdfast/internal/timelimit"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -253,7 +254,7 @@ func (l *Leadership) Resign(ctx context.Context) error {
 		// have expired.
 		select {
 		case l.turn <- struct{}{}:
-			_, _ = l.say(request.Within(request.Lasting(ctx), resignLimit), "")
+			_, _ = l.say(timelimit.Within(timelimit.Lasting(ctx), resignLimit), "")
 			<-l.turn
 		default: // a proclamation is under way, and its value stays until the next leader's
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/request"
+	"github.com/holdfast-go/holdfast/internal/timelimit"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -141,7 +142,7 @@ type releaseMode struct {
 // more, because a repeated release does no harm. After that it continues in the background
 // until the lease has ended.
 func (h *hold) release(ctx context.Context, how releaseMode) error {
-	return releasing{h, how, h.lock.client.now()}.run(request.Lasting(ctx))
+	return releasing{h, how, h.lock.client.now()}.run(timelimit.Lasting(ctx))
 }
 
 // releasing is the release of a hold.
@@ -151,22 +152,22 @@ type releasing struct {
 	start time.Duration
 }
 
+// run chooses the request and sends it. If a copy of the request has run, the server gives the
+// same answer again.
 func (r releasing) run(ctx context.Context) error {
 	c, s, how := r.lock.client, r.lock, r.how
+	action, limit := script.Release, ctx
+	args := []string{r.attempt, wire.Number(r.server.Load()), c.retention, s.base}
 	switch {
 	case how.reopen:
 		return r.reopen(ctx)
 	case how.keep > 0 && (s.limit > 0 || r.isShared()):
 		return r.keep(ctx)
 	case how.keep > 0 || s.minHold > 0:
-		args := s.owned([]string{
-			r.attempt, wire.Number(r.server.Load()), ceilMillis(s.minHold), ceilMillis(how.keep), c.retention, s.base,
-		})
-		return r.send(ctx, ctx, script.ReleaseAfter, args)
-	}
-	limit := ctx
-	_, bounded := ctx.Deadline()
-	if batch := c.sender.Releases(); batch != nil && !bounded && r.plain() {
+		action = script.ReleaseAfter
+		args = []string{args[0], args[1], ceilMillis(s.minHold), ceilMillis(how.keep), c.retention, s.base}
+	case r.batches(ctx):
+		batch := c.sender.Releases()
 		if item := batch.Enter(request.One{Key: s.key(), Attempt: r.attempt}); item == nil {
 			defer batch.Exit()
 		} else {
@@ -177,8 +178,20 @@ func (r releasing) run(ctx context.Context) error {
 			// Not released, or not known. A release finds out, because it may run twice.
 		}
 	}
-	args := s.owned([]string{r.attempt, wire.Number(r.server.Load()), c.retention, s.base})
-	return r.send(ctx, limit, script.Release, args)
+	args = s.owned(args)
+	a, err := c.sender.AskTwice(limit, action, s.keys(), args)
+	switch {
+	case err != nil:
+		if request.Transient(err) {
+			r.later(action, args)
+		}
+		return wrap("release of", s.name, request.InTime(ctx, err))
+	case a.Kind == wire.Released, a.Kind == wire.Kept, a.Kind == wire.Held: // Held: others of the named owner hold it
+		return nil
+	case a.Kind == wire.Gone:
+		return r.gone(c.sender.Twice(limit, r.start))
+	}
+	return wrap("release of", s.name, wire.BadAnswer("another kind to release"))
 }
 
 // handOverOrRelease hands the hold over, or releases it and gives up the turn.
@@ -208,7 +221,7 @@ func (h *hold) releaseLost(ctx context.Context) error {
 		return err
 	}
 	if lost.Reason == LossExpired || lost.Reason == LossLimit {
-		_, _ = h.readEviction(request.Lasting(ctx))
+		_, _ = h.readEviction(timelimit.Lasting(ctx))
 	}
 	switch {
 	case lost.Reason != LossExpired && lost.Reason != LossLimit:
@@ -225,23 +238,10 @@ func (h *hold) plain() bool {
 	return h.lock.want == wire.Exclusive && h.lock.owner == "" && h.lock.minHold == 0 && h.waiting.Load() == 0
 }
 
-// send sends a release or a release_after, within limit, which is ctx or a shorter
-// context. If a copy of the request has run, the server gives the same answer again.
-func (r releasing) send(ctx, limit context.Context, action *script.Script, args []string) error {
-	c, s := r.lock.client, r.lock
-	a, err := c.sender.AskTwice(limit, action, s.keys(), args)
-	switch {
-	case err != nil:
-		if request.Transient(err) {
-			r.later(action, args)
-		}
-		return wrap("release of", s.name, request.InTime(ctx, err))
-	case a.Kind == wire.Released, a.Kind == wire.Kept, a.Kind == wire.Held: // Held: others of the named owner hold it
-		return nil
-	case a.Kind == wire.Gone:
-		return r.gone(c.sender.Twice(limit, r.start))
-	}
-	return wrap("release of", s.name, wire.BadAnswer("another kind to release"))
+// batches reports whether the release may wait for others, to be sent with them.
+func (r releasing) batches(ctx context.Context) bool {
+	_, bounded := ctx.Deadline()
+	return !bounded && r.lock.client.sender.Batches() && r.plain()
 }
 
 // later repeats the release in the background until the lease has ended. If a
@@ -350,18 +350,6 @@ func (m *members) leases() (all []*leaseState) {
 		all = append(all, t)
 	}
 	return all
-}
-
-// attach sets t as the lease that ends when the hold is lost or the client closes. It
-// reports false if that has happened already.
-func (m *members) attach(t *leaseState) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.lost != nil || m.closed {
-		return false
-	}
-	m.lease, m.departed = t, false
-	return true
 }
 
 // mayHandOver reports whether the client knows the state of the hold on the server, and the

@@ -160,18 +160,20 @@ func leaseOf(ctx context.Context) *leaseState {
 	return t
 }
 
-// newLease creates a lease of the hold. It returns nil if the hold is lost.
+// newLease creates a lease of the hold, which ends when the hold is lost or the client closes.
+// It returns nil if that has happened already.
 func (h *hold) newLease(parent context.Context) *Lease {
-	t := &h.first
-	if h.passes.Load() > 0 {
-		t = new(leaseState)
-		t.init(parent, h, true, time.Duration(h.passed.Load()))
-	} else {
-		t.init(parent, h, false, h.began)
+	t, local, start := &h.first, h.passes.Load() > 0, h.began
+	if local {
+		t, start = new(leaseState), time.Duration(h.passed.Load())
 	}
-	if !h.attach(t) {
+	t.init(parent, h, local, start)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lost != nil || h.closed {
 		return nil
 	}
+	h.lease, h.departed = t, false
 	return t.handle()
 }
 
@@ -189,9 +191,7 @@ func newLeaseState(parent context.Context, h *hold, local bool) *leaseState {
 func (t *leaseState) init(parent context.Context, h *hold, local bool, start time.Duration) {
 	t.hold, t.first, t.parent, t.local, t.start = h, t, parent, local, start
 	t.token.Store(h.token())
-	if c := h.lock.client; c.events.observed() {
-		t.number = c.events.leases.Add(1)
-	}
+	t.number = h.lock.client.events.leases.Add(1)
 }
 
 // handle returns the Lease for the caller.

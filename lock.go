@@ -282,7 +282,10 @@ func (t *leaseState) leave() (last bool) {
 	first := t.first
 	first.mu.Lock()
 	defer first.mu.Unlock()
-	in := first.entered().inner
+	var in []*leaseState
+	if first.extra != nil {
+		in = first.extra.inner
+	}
 	if t == first {
 		first.left = true
 	} else if i := slices.Index(in, t); i >= 0 {

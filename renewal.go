@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/request"
+	"github.com/holdfast-go/holdfast/internal/timelimit"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -113,7 +114,7 @@ func (h *hold) noteEviction(by *EvictionInfo) {
 // endMissing ends a hold that the server no longer knows.
 func (h *hold) endMissing(ctx context.Context) {
 	c := h.lock.client
-	_, reason := h.readEviction(request.Lasting(ctx))
+	_, reason := h.readEviction(timelimit.Lasting(ctx))
 	if c.renewer.Remove(&h.Item) {
 		h.markLost(reason)
 	}

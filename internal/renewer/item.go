@@ -1,6 +1,7 @@
 package renewer
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -87,10 +88,7 @@ func (q *queue) Push(x any) {
 }
 
 func (q *queue) Pop() any {
-	old := *q
-	l := old[len(old)-1]
-	old[len(old)-1] = nil
-	*q = old[:len(old)-1]
-	l.index = -1
-	return l
+	last := (*q)[len(*q)-1]
+	*q, last.index = slices.Delete(*q, len(*q)-1, len(*q)), -1
+	return last
 }

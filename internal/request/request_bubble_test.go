@@ -510,41 +510,6 @@ func TestAClientIsKnownWhileItWorks(t *testing.T) {
 	})
 }
 
-func TestALimitShortensAndNeverLengthens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		soon, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if request.Within(soon, time.Minute) != soon {
-			t.Error("the caller's deadline was lengthened")
-		}
-		limited := request.Within(t.Context(), time.Second)
-		at, ok := limited.Deadline()
-		if !ok || time.Until(at) != time.Second || limited.Err() != nil || limited.Done() != t.Context().Done() {
-			t.Errorf("ends in %v: %v", time.Until(at), limited.Err())
-		}
-		lasting := request.Lasting(soon)
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if err := request.Ended(limited); !errors.Is(limited.Err(), err) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("past its deadline: %v", limited.Err())
-		}
-		if lasting.Done() != nil || lasting.Err() == nil {
-			t.Errorf("a deadline that was ahead: %v", lasting.Err())
-		}
-		if free := request.Lasting(soon); free.Done() != nil || free.Err() != nil {
-			t.Errorf("a context that has ended: %v", free.Err())
-		}
-		if background := context.Background(); request.Lasting(background) != background {
-			t.Error("a context without an end was wrapped")
-		}
-		cancelled, stop := context.WithCancel(t.Context())
-		stop()
-		if err := request.Within(cancelled, time.Minute).Err(); !errors.Is(err, context.Canceled) {
-			t.Errorf("of a context that was cancelled: %v", err)
-		}
-	})
-}
-
 func TestPauseEndsWithTheClient(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		if !b.Pause(t.Context(), 0) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/lifecycle"
+	"github.com/holdfast-go/holdfast/internal/timelimit"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -49,7 +50,7 @@ func (s *Sender) Run(ctx context.Context, action *script.Script, keys, args []st
 func (s *Sender) runWithin(
 	ctx context.Context, limit time.Duration, action *script.Script, keys, args []string,
 ) (string, error) {
-	answer, err := s.Store.Run(Within(ctx, limit), action, keys, args)
+	answer, err := s.Store.Run(timelimit.Within(ctx, limit), action, keys, args)
 	if err != nil {
 		err = s.explained(InTime(ctx, err))
 	}
@@ -100,7 +101,7 @@ func (a Acks) Total() time.Duration {
 func (s *Sender) RunAcked(
 	ctx context.Context, need Acks, action *script.Script, keys, args []string,
 ) (answer string, got store.Acks, err error) {
-	limited := Within(ctx, s.Timeout)
+	limited := timelimit.Within(ctx, s.Timeout)
 	if !need.Wanted() {
 		answer, err = s.Store.Run(limited, action, keys, args)
 	} else {
@@ -112,7 +113,7 @@ func (s *Sender) RunAcked(
 // Twice returns ctx with the time limit of a request that began at start and is sent once
 // more.
 func (s *Sender) Twice(ctx context.Context, start time.Duration) context.Context {
-	return Within(ctx, start+2*s.Timeout-s.Now())
+	return timelimit.Within(ctx, start+2*s.Timeout-s.Now())
 }
 
 // Resend sends a request, and once more if no answer comes. The script must tolerate that. If

@@ -44,20 +44,17 @@ func (l *list[H]) remove(w *waiter[H]) bool {
 	return true
 }
 
-// give answers the first waiter, which leaves the list. It returns false if the list is empty.
-func (l *list[H]) give(hold H, err error) bool {
-	if l.last == nil {
-		return false
-	}
+// give answers the first waiter, which leaves the list. The list is not empty.
+func (l *list[H]) give(hold H, err error) {
 	first := l.last.next
 	l.remove(first)
 	first.hold, first.err = hold, err
 	close(first.ready)
-	return true
 }
 
 // giveAll answers all waiters.
 func (l *list[H]) giveAll(hold H, err error) {
-	for l.give(hold, err) {
+	for l.last != nil {
+		l.give(hold, err)
 	}
 }

@@ -26,12 +26,12 @@ func TestWaitersAreAnsweredInOrderOfArrival(t *testing.T) {
 			t.Fatalf("waiter %d is answered before its time", i)
 		}
 		hold := string(rune('a' + i))
-		if !l.give(hold, refused) || !ready(w) || w.hold != hold || !errors.Is(w.err, refused) {
+		if l.give(hold, refused); !ready(w) || w.hold != hold || !errors.Is(w.err, refused) {
 			t.Fatalf("waiter %d: %v, with %q and %v", i, ready(w), w.hold, w.err)
 		}
 	}
-	if l.give("", nil) || l.last != nil {
-		t.Error("an answer was given to nobody")
+	if l.last != nil {
+		t.Error("somebody waits who has an answer")
 	}
 }
 
@@ -43,11 +43,11 @@ func TestAWaiterThatLeavesIsSkipped(t *testing.T) {
 			t.Fatalf("waiter %d could not leave", leaver)
 		}
 		for i, w := range slices.Delete(slices.Clone(all), leaver, leaver+1) {
-			if !l.give("", nil) || !ready(w) {
+			if l.give("", nil); !ready(w) {
 				t.Errorf("waiter %d has left, answer %d was not given", leaver, i)
 			}
 		}
-		if l.give("", nil) || ready(all[leaver]) {
+		if l.last != nil || ready(all[leaver]) {
 			t.Errorf("waiter %d was answered though it has left", leaver)
 		}
 	}
@@ -84,10 +84,8 @@ func TestAListIsAQueueWithHoles(t *testing.T) {
 				model = slices.Delete(model, at, at+1)
 			}
 		case 3:
-			if l.give(i, nil) != (len(model) > 0) {
-				t.Fatalf("step %d: %d wait", i, len(model))
-			}
 			if len(model) > 0 {
+				l.give(i, nil)
 				if !ready(model[0]) || model[0].hold != i || l.remove(model[0]) {
 					t.Fatalf("step %d: somebody else was answered", i)
 				}

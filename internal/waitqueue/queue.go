@@ -116,12 +116,22 @@ func (e *entry[H]) idle() bool {
 	return !e.taken && e.hold == none
 }
 
-// passOn gives the turn to the next goroutine. Readers that only try get err; if it is nil,
-// they check again.
-func (e *entry[H]) passOn(err error) {
+// passOn gives the turn to the next goroutine, and forgets the entry if nobody needs it.
+// Readers that only try get err; if it is nil, they check again.
+func (s *shard[H]) passOn(c Class, key string, err error) {
 	var none H
+	e := s.entries[c][key]
+	if c == Exclusive {
+		e.hold = none
+	}
 	e.tries.giveAll(none, err)
-	e.taken, e.waits, e.unknown = e.queue.give(none, nil), false, false
+	if e.taken = e.queue.last != nil; e.taken {
+		e.queue.give(none, nil)
+	}
+	e.waits, e.unknown = false, false
+	if e.idle() {
+		s.drop(c, key, e)
+	}
 }
 
 // Turn is the result of Enter. Only the goroutine that has the turn, or the hold that goes with
@@ -232,11 +242,12 @@ func (t Turn[H, W]) HandOver(h H) bool {
 	s := q.lock(t.key)
 	defer s.mu.Unlock()
 	e, readers := s.entries[t.class][t.key], s.entries[Shared][t.key]
-	if e == nil || e.queue.last == nil {
+	readersWait := readers != nil && readers.waits
+	if e == nil || e.queue.last == nil || !q.rules.HandOver(h, readersWait) {
 		return false
 	}
-	readersWait := readers != nil && readers.waits
-	return q.rules.HandOver(h, readersWait) && e.queue.give(h, nil)
+	e.queue.give(h, nil)
+	return true
 }
 
 // Leave gives the turn to the next goroutine, which asks the server itself.
@@ -246,13 +257,5 @@ func (t Turn[H, W]) Leave() { t.Refuse(nil) }
 func (t Turn[H, W]) Refuse(err error) {
 	s := t.queue.lock(t.key)
 	defer s.mu.Unlock()
-	e := s.entries[t.class][t.key]
-	if t.class == Exclusive {
-		var none H
-		e.hold = none
-	}
-	e.passOn(err)
-	if e.idle() {
-		s.drop(t.class, t.key, e)
-	}
+	s.passOn(t.class, t.key, err)
 }

@@ -77,7 +77,7 @@ func (t Turn[H, W]) awaitTurn(ctx context.Context, e *entry[H], w *waiter[H], wa
 	s := q.lock(t.key)
 	defer s.mu.Unlock()
 	if t.decide(s, e, want); t.Joined {
-		e.passOn(nil)
+		s.passOn(Shared, t.key, nil)
 	}
 	return t, nil
 }
@@ -129,10 +129,7 @@ func (t Turn[H, W]) Share(h H) {
 	for e.queue.last != nil && q.rules.Reserve(h) {
 		e.queue.give(h, nil)
 	}
-	e.passOn(nil)
-	if e.idle() {
-		s.drop(Shared, t.key, e)
-	}
+	s.passOn(Shared, t.key, nil)
 }
 
 // Share makes h the hold that readers of this process may join, unless there is one.

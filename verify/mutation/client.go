@@ -132,9 +132,9 @@ var inClient = []mutant{{
 	by:   []check{worlds, rules},
 }, {
 	name: "a hold that is lost, or that Close has released, becomes a lease",
-	file: "hold.go",
-	old:  "	if m.lost != nil || m.closed {\n		return false\n	}\n	m.lease, m.departed = t, false\n",
-	mut:  "	m.lease, m.departed = t, false\n",
+	file: "lease.go",
+	old:  "	if h.lost != nil || h.closed {\n		return nil\n	}\n	h.lease, h.departed = t, false\n",
+	mut:  "	h.lease, h.departed = t, false\n",
 	by:   []check{rules, worlds},
 }, {
 	name: "passing inside the process has no bounds",
@@ -157,7 +157,7 @@ var inClient = []mutant{{
 }, {
 	name: "a release is stopped by its context",
 	file: "hold.go",
-	old:  ".run(request.Lasting(ctx))\n",
+	old:  ".run(timelimit.Lasting(ctx))\n",
 	mut:  ".run(ctx)\n",
 	by:   []check{worlds, rules},
 }, {

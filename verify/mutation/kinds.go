@@ -222,13 +222,13 @@ var inKinds = []mutant{{
 	by:   []check{queuing},
 }, {
 	name: "a deadline that has passed keeps a request open",
-	file: "internal/request/deadline.go",
+	file: "internal/timelimit/timelimit.go",
 	old:  "	if !time.Now().Before(l.at) {\n",
 	mut:  "	if false {\n",
 	by:   []check{promised},
 }, {
 	name: "a time limit lengthens the caller's deadline",
-	file: "internal/request/deadline.go",
+	file: "internal/timelimit/timelimit.go",
 	old:  "ok && earlier.Before(at) {",
 	mut:  "ok && earlier.Before(at) && at.IsZero() {",
 	by:   []check{promised},

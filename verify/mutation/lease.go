@@ -235,8 +235,8 @@ var inLease = []mutant{{
 }, {
 	name: "a lock that nobody holds or wants any more is kept in the local queue",
 	file: "internal/waitqueue/queue.go",
-	old:  "		s.drop(t.class, t.key, e)\n",
-	mut:  "",
+	old:  "	e.waits, e.unknown = false, false\n	if e.idle() {\n		s.drop(c, key, e)\n	}\n",
+	mut:  "	e.waits, e.unknown = false, false\n",
 	by:   []check{queuing},
 }, {
 	name: "a hold is passed inside a process for any time",

@@ -1,15 +1,16 @@
-package request
+// Package timelimit bounds a context without a timer, and frees one from its cancellation.
+package timelimit
 
 import (
 	"context"
 	"time"
 )
 
-// timeLimit is its parent context with an earlier deadline. It has no timer, and its Done
+// limited is its parent context with an earlier deadline. It has no timer, and its Done
 // channel is that of its parent: nil if the parent cannot be cancelled. It costs one
 // allocation; context.WithTimeout costs four and a timer. That matters in a request of some
 // ten microseconds. Only stores see it, see [store.Store].
-type timeLimit struct {
+type limited struct {
 	context.Context
 	at time.Time
 }
@@ -20,7 +21,7 @@ func Within(ctx context.Context, limit time.Duration) context.Context {
 	if earlier, ok := ctx.Deadline(); ok && earlier.Before(at) {
 		return ctx
 	}
-	return &timeLimit{Context: ctx, at: at}
+	return &limited{Context: ctx, at: at}
 }
 
 // Lasting returns ctx without its cancellation; only a deadline that has not passed remains.
@@ -32,15 +33,15 @@ func Lasting(ctx context.Context) context.Context {
 	}
 	free := context.WithoutCancel(ctx)
 	if at, ok := ctx.Deadline(); ok && ctx.Err() == nil {
-		return &timeLimit{Context: free, at: at}
+		return &limited{Context: free, at: at}
 	}
 	return free
 }
 
-func (l *timeLimit) Deadline() (time.Time, bool) { return l.at, true }
+func (l *limited) Deadline() (time.Time, bool) { return l.at, true }
 
 // Err returns an error once the deadline has passed, as the contract of Context says.
-func (l *timeLimit) Err() error {
+func (l *limited) Err() error {
 	if err := l.Context.Err(); err != nil {
 		return err
 	}

@@ -1,0 +1,46 @@
+package timelimit_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/timelimit"
+)
+
+func TestALimitShortensAndNeverLengthens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		soon, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if timelimit.Within(soon, time.Minute) != soon {
+			t.Error("the caller's deadline was lengthened")
+		}
+		limited := timelimit.Within(t.Context(), time.Second)
+		at, ok := limited.Deadline()
+		if !ok || time.Until(at) != time.Second || limited.Err() != nil || limited.Done() != t.Context().Done() {
+			t.Errorf("ends in %v: %v", time.Until(at), limited.Err())
+		}
+		lasting := timelimit.Lasting(soon)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if err := limited.Err(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("past its deadline: %v", err)
+		}
+		if lasting.Done() != nil || lasting.Err() == nil {
+			t.Errorf("a deadline that was ahead: %v", lasting.Err())
+		}
+		if free := timelimit.Lasting(soon); free.Done() != nil || free.Err() != nil {
+			t.Errorf("a context that has ended: %v", free.Err())
+		}
+		if background := context.Background(); timelimit.Lasting(background) != background {
+			t.Error("a context without an end was wrapped")
+		}
+		cancelled, stop := context.WithCancel(t.Context())
+		stop()
+		if err := timelimit.Within(cancelled, time.Minute).Err(); !errors.Is(err, context.Canceled) {
+			t.Errorf("of a context that was cancelled: %v", err)
+		}
+	})
+}
