@@ -134,7 +134,7 @@ func (p *player) act(c *command) ([]string, error) {
 		keys, args = p.acquireAll(c)
 	case "begin_run":
 		args = []string{c.word(), c.opt("ttl", "30s"), c.opt("retention", "600s"), c.opt("period", "3600s"),
-			c.opt("offset", "-"), c.opt("first", "now"), p.base()}
+			p.instant(c.opt("offset", "-")), c.opt("first", "now"), p.base()}
 	case "cancel_run":
 		args = []string{c.word(), c.opt("retention", "600s"), p.base()}
 	case "proclaim":
@@ -304,6 +304,15 @@ func (c *command) opt(name, without string) string {
 		return strconv.FormatInt(d.Milliseconds(), 10)
 	}
 	return value
+}
+
+// instant turns now-600s into the ms of the server's clock. Other words stay as they are.
+func (p *player) instant(word string) string {
+	since, ok := strings.CutPrefix(word, "now")
+	if d, err := time.ParseDuration(since); ok && err == nil {
+		return strconv.FormatInt(p.driver.Now()+d.Milliseconds(), 10)
+	}
+	return word
 }
 
 // sum adds durations in ms. If a word is no duration, the action refuses it.

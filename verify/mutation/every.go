@@ -12,7 +12,7 @@ var inJobs = []mutant{{
 	file: "script/begin_run.lua",
 	old:  "  latest = upcoming + period\n",
 	mut:  "",
-	by:   []check{oracle},
+	by:   []check{transcripts},
 }, {
 	name: "a run does not mark its period",
 	file: "script/begin_run.lua",
