@@ -66,6 +66,7 @@ checks the server.`,
   holdfast run --skip-if-held nightly -- ./report.sh     for cron: no message, exit with 0
   holdfast status nightly                       show the holder, and how many wait
   holdfast list                                 show all locks that are held
+  holdfast top                                  watch them on the whole screen
   holdfast doctor                               check the server
   holdfast demo                                 watch locks at work; needs no server
   holdfast verify                               try to break the locks`,
@@ -85,7 +86,7 @@ checks the server.`,
 	a.server.add(root.PersistentFlags())
 	root.PersistentFlags().Var(&a.log, "log-format", "form of the messages on standard error")
 	root.AddCommand(newRun(a), newEvery(a), newElect(a), newAcquire(a), newExtend(a), newRelease(a),
-		newStatus(a), newList(a), newInspect(a), newWatch(a), newEvict(a),
+		newStatus(a), newList(a), newInspect(a), newWatch(a), newTop(a), newEvict(a),
 		newServe(a),
 		newDoctor(a), newDemoCommand(), newVerify(), newVersion())
 	root.AddCommand(helpTopics()...)

@@ -120,7 +120,7 @@ lease was gone already, the exit code is 79.
 
 holdfast status and evict exit with 0, 64, 69, 70, 75, 76 or 77.
 holdfast list and inspect exit with 0, 64, 69, 70, 76 or 77.
-holdfast watch exits with one of these, or with 128+n.
+holdfast watch and top exit with one of these, or with 128+n.
 holdfast doctor exits with 0, 1, 64, 69, 70 or 77.
 holdfast demo and holdfast verify exit with 0, 1, 64 or 128+n.`)
 	return b.String()

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/top"
+)
+
+const topLong = `top shows the locks that are held or waited for, and keeps the screen up to date. GLOB
+selects names, as for holdfast list. It reads the locks again and again (--interval), as
+gently as list does, and changes nothing.
+
+The bar shows how much of the lease is left, compared with the longest time that top has
+seen under this token. A client renews its lease after a third of it. If less than half is
+left, the client has missed a renewal, or it does not renew. The trend shows how many
+clients waited at the last 16 readings.
+
+Keys: up and down, page up and page down, home and end select a lock. enter shows or hides
+its details, as holdfast inspect prints them. / filters by name and holder; esc shows all
+again. s changes the order, r reverses it, p stops and continues the display, q ends top.
+
+--once reads the locks once and prints one screen. It needs no terminal.
+
+Exit code: 0 after q or --once, 128 + the signal's number when a signal ends it. For
+others, see holdfast help exit-codes.`
+
+// topOptions are the flags of top.
+type topOptions struct {
+	interval span
+	sort     string
+	once     bool
+	pattern  string
+}
+
+func newTop(a *app) *cobra.Command {
+	o := &topOptions{interval: span(time.Second)}
+	cmd := &cobra.Command{
+		Use:   "top [flags] [GLOB]",
+		Short: "Watch the locks on the whole screen",
+		Long:  topLong,
+		Example: `  holdfast top
+  holdfast top 'order/*' --interval 250ms --sort waiting
+  holdfast top --once                           one screen, for a ticket`,
+	}
+	flags := cmd.Flags()
+	flags.Var(&o.interval, "interval", "how often to read the locks")
+	flags.StringVar(&o.sort, "sort", "name", "order of the rows: "+strings.Join(top.Sorts, ", "))
+	flags.BoolVar(&o.once, "once", false, "print one screen, and end")
+	rename(flags, map[string]string{"sort": "FIELD"})
+	cmd.RunE = func(_ *cobra.Command, args []string) (err error) {
+		o.pattern, err = onePattern(args)
+		switch {
+		case err != nil:
+			return err
+		case time.Duration(o.interval) < 10*time.Millisecond:
+			return usageError("--interval is too short", "write 10ms or more, as in --interval 200ms")
+		case !slices.Contains(top.Sorts, o.sort):
+			return usageError(fmt.Sprintf("--sort %q: there is no such field", o.sort),
+				"write one of "+strings.Join(top.Sorts, ", "))
+		case o.once:
+			return topOnce(a, o, os.Stdout)
+		case !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stdout.Fd())):
+			return usageError("top needs a terminal", "write --once to print one screen")
+		}
+		return topLive(a, o)
+	}
+	return cmd
+}
+
+// topLocks reads what top shows.
+func (s *server) topLocks(ctx context.Context, pattern string) (locks []top.Lock, err error) {
+	for state, err := range s.client.List(ctx, pattern) {
+		if err != nil {
+			return nil, err
+		}
+		if r := s.row(state); r.state.Held || r.state.Waiting > 0 {
+			locks = append(locks, topLock(state, r))
+		}
+	}
+	return locks, nil
+}
+
+// topLock is a lock in the texts of list and of inspect.
+func topLock(state holdfast.LockInfo, r row) top.Lock {
+	l := top.Lock{
+		Name: r.cells["NAME"], Kind: r.cells["KIND"], Holder: r.cells["HOLDER"], Token: r.cells["TOKEN"],
+		Value: r.cells["VALUE"], Held: r.state.Held, Waiting: r.state.Waiting,
+		Age:  time.Duration(oldest(r)) * time.Millisecond,
+		Left: time.Duration(remaining(r)) * time.Millisecond,
+	}
+	var job holdfast.JobInfo
+	if state.Job != nil {
+		job = *state.Job
+	}
+	var b strings.Builder
+	printState(&b, state, job, true) //nolint:errcheck // a Builder takes everything
+	l.Detail = strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	return l
+}
+
+// topLook is what the terminal can show.
+func topLook() top.Look {
+	terminal := term.IsTerminal(int(os.Stdout.Fd()))
+	return top.Look{Unicode: utf8Locale(os.Getenv), Color: terminal && os.Getenv("NO_COLOR") == "", Length: length}
+}
+
+// topOnce prints one screen.
+func topOnce(a *app, o *topOptions, w io.Writer) error {
+	s, err := a.open(holdfast.Config{})
+	if err != nil {
+		return err
+	}
+	defer s.closeSoon()
+	ctx, stop := signalled(context.Background())
+	defer stop()
+	locks, err := s.topLocks(ctx, o.pattern)
+	if by, ok := errors.AsType[signalError](context.Cause(ctx)); ok {
+		return silent(codeSignal + int(by.Signal))
+	}
+	if err != nil {
+		return s.explain("", err)
+	}
+	width, _ := strconv.Atoi(os.Getenv("COLUMNS")) // none: as wide as needed
+	if columns, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
+		width = columns
+	}
+	m := top.New(s.address, o.sort).Resize(width, 0).State(time.Now(), locks)
+	_, err = fmt.Fprintln(w, strings.Join(m.View(topLook()), "\n"))
+	return err
+}
+
+// reading is the answer to one reading of the locks.
+type reading struct {
+	locks []top.Lock
+	at    time.Time
+	err   error
+}
+
+// readTimeout bounds a reading, so that a server that is away is noticed.
+const readTimeout = 10 * time.Second
+
+// topLive shows the screen until q or a signal ends it.
+func topLive(a *app, o *topOptions) error {
+	s, err := a.open(holdfast.Config{})
+	if err != nil {
+		return err
+	}
+	defer s.closeSoon()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, proc.Signals()...)
+	readings := make(chan reading)
+	go func() {
+		tick := time.NewTicker(time.Duration(o.interval))
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			limited, end := context.WithTimeout(ctx, readTimeout)
+			locks, err := s.topLocks(limited, o.pattern)
+			end()
+			select {
+			case readings <- reading{locks, time.Now(), err}:
+			case <-ctx.Done():
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	screen, err := openScreen(os.Stdin, os.Stdout)
+	if err != nil {
+		return &exitError{codeInternal, fmt.Errorf("the terminal: %w", err), "write --once to print one screen"}
+	}
+	defer screen.close()
+	return s.topLoop(screen, top.New(s.address, o.sort), readings, signals)
+}
+
+// topLoop brings keys, readings and signals to the model, and the model to the screen.
+func (s *server) topLoop(screen *screen, m top.Model, readings <-chan reading, signals <-chan os.Signal) error {
+	look := topLook()
+	for {
+		m = m.Resize(screen.size())
+		if err := screen.draw(m.View(look)); err != nil {
+			return &exitError{codeInternal, fmt.Errorf("the terminal: %w", err), ""}
+		}
+		select {
+		case r := <-readings:
+			if r.err == nil {
+				m = m.State(r.at, r.locks)
+				continue
+			}
+			err := s.explain("", r.err)
+			if codeOf(err) != codeUnreachable {
+				return err
+			}
+			m = m.Failed(oneLine(plain(err)))
+		case sig := <-signals:
+			if proc.Ends(sig) {
+				return silent(codeSignal + proc.Number(sig))
+			}
+			screen.forget() // the size may have changed, or the shell has written
+		case key, open := <-screen.keys:
+			var quit bool
+			if m, quit = m.Key(key); quit || !open {
+				return nil
+			}
+		}
+	}
+}

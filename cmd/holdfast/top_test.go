@@ -1,0 +1,192 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/hinshun/vt10x"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// terminal is a process under a terminal of its own.
+type terminal struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	keys  io.Writer
+	size  func(columns, rows int)
+	shown vt10x.Terminal
+	news  chan struct{} // something was written
+	ended chan struct{}
+}
+
+// onTerminal runs the tool under a terminal.
+func onTerminal(t *testing.T, env []string, args ...string) *terminal {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, args...)
+	cmd.Args[0] = "holdfast" // TestMain runs the tool under this name
+	cmd.Env = append(os.Environ(), env...)
+	const columns, rows = 120, 24
+	file, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: columns, Rows: rows})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &terminal{t: t, cmd: cmd, keys: file, shown: vt10x.New(vt10x.WithSize(columns, rows)),
+		news: make(chan struct{}, 1), ended: make(chan struct{})}
+	x.size = func(columns, rows int) {
+		x.shown.Resize(columns, rows)
+		if err := pty.Setsize(file, &pty.Winsize{Cols: uint16(columns), Rows: uint16(rows)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	go func() {
+		defer close(x.ended)
+		buffer := make([]byte, 4096)
+		for {
+			n, err := file.Read(buffer)
+			if err != nil {
+				return // the process has ended
+			}
+			x.shown.Write(buffer[:n]) //nolint:errcheck // it takes everything
+			select {
+			case x.news <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cmd.Process.Kill() //nolint:errcheck // it may have ended
+		<-x.ended
+		cmd.Wait()   //nolint:errcheck // how it ended was judged before
+		file.Close() //nolint:errcheck // nothing is written any more
+	})
+	return x
+}
+
+// press types keys.
+func (x *terminal) press(keys string) {
+	x.t.Helper()
+	if _, err := io.WriteString(x.keys, keys); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// await waits until the screen matches.
+func (x *terminal) await(pattern string) {
+	x.t.Helper()
+	want := regexp.MustCompile(pattern)
+	late := time.After(redistest.Patience)
+	for !want.MatchString(x.shown.String()) {
+		select {
+		case <-x.news:
+		case <-x.ended:
+			x.t.Fatalf("ended before %q:\n%s", pattern, x.shown)
+		case <-late:
+			x.t.Fatalf("not after %v: %q\n%s", redistest.Patience, pattern, x.shown)
+		}
+	}
+}
+
+// awaitEnd waits for the end and returns the exit code.
+func (x *terminal) awaitEnd() int {
+	x.t.Helper()
+	select {
+	case <-x.ended:
+	case <-time.After(redistest.Patience):
+		x.t.Fatalf("still there after %v:\n%s", redistest.Patience, x.shown)
+	}
+	x.cmd.Wait() //nolint:errcheck // the code says it
+	return x.cmd.ProcessState.ExitCode()
+}
+
+// top on a real server, with locks that are held and waited for by other processes.
+func TestTopShowsTheLocksOfAServer(t *testing.T) {
+	server := redistest.Start(t, redistest.Tenant(defaultPrefix))
+	env := []string{
+		"HOLDFAST_REDIS=" + scheme() + server.Addr(), "SSL_CERT_FILE=" + server.CAFile(),
+		"LC_ALL=C.UTF-8", "TERM=xterm", "GORACE=atexit_sleep_ms=0",
+	}
+	hold := func(args ...string) *terminal { return onTerminal(t, env, append([]string{"run"}, args...)...) }
+	first := hold("--app", "report", "nightly", "--", "cat")
+	hold("--app", "pool", "--permits", "3", "--weight", "2", "api", "--", "cat")
+
+	x := onTerminal(t, env, "top", "--interval", "50ms")
+	x.await(`(?m)^nightly +exclusive +report@\S+ +\S+ +█+░* +\S+s +0 `)
+	x.await(`(?m)^api +permits +pool@\S+ .* 2 of 3 +\d+ *$`)
+	x.await(`2 held, 0 waiting  \d\d:\d\d:\d\d UTC`)
+	x.await(`(?m)^q quit  ↑↓ select  enter detail  / filter  s sort \(name\)  r reverse  p pause *$`)
+
+	// A waiter comes, and is in the details of the lock.
+	second := hold("--app", "patience", "nightly", "--", "cat")
+	x.await(`(?m)^nightly .* 1 +▁*▂`)
+	x.press("\x1b[B\r")
+	x.await(`(?s)nightly is held *\n.*waiting +1 *\n +1\. patience@`)
+
+	// The holder ends: the waiter is the holder now.
+	first.press("\x04")
+	if code := first.awaitEnd(); code != 0 {
+		t.Errorf("the first holder ended with %d", code)
+	}
+	x.await(`(?m)^nightly +exclusive +patience@`)
+
+	// A filter, and another order.
+	x.press("\x1b")
+	x.press("/pa")
+	x.await(`(?m)^/pa_   enter keep   esc clear *$`)
+	x.press("t\r")
+	x.await(`(?s)TOKEN *\nnightly .*\n *\n.*filter "pat"`)
+	x.press("\x1bss")
+	x.await(`s sort \(lease\)`)
+
+	// A smaller screen still has its last line.
+	x.size(60, 10)
+	x.await(`(?m)^q quit  ↑↓ select .*… *$`)
+	x.size(120, 24)
+	x.await(`p pause`)
+
+	// The server goes away: the last state stays, and the screen says so.
+	server.Kill()
+	x.await(`2 held, .* UTC  no server answers at .*`)
+	x.await(`(?m)^nightly +exclusive +patience@`)
+
+	// q gives the terminal back.
+	x.press("q")
+	if code := x.awaitEnd(); code != 0 {
+		t.Errorf("top ended with %d", code)
+	}
+	if text := strings.TrimSpace(x.shown.String()); text != "" || !x.shown.CursorVisible() {
+		t.Errorf("the terminal is not as it was: %q, a cursor: %v", text, x.shown.CursorVisible())
+	}
+	second.cmd.Process.Kill() //nolint:errcheck // its server is gone
+}
+
+// A signal ends top, and the terminal is as it was.
+func TestASignalEndsTop(t *testing.T) {
+	server := redistest.Start(t, redistest.Tenant(defaultPrefix))
+	x := onTerminal(t, []string{
+		"HOLDFAST_REDIS=" + scheme() + server.Addr(), "SSL_CERT_FILE=" + server.CAFile(), "TERM=xterm",
+	}, "top")
+	x.await(`no lock is held, and none is waited for`)
+	if err := x.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := x.awaitEnd(); code != codeSignal+15 {
+		t.Errorf("exit code %d", code)
+	}
+	if !x.shown.CursorVisible() {
+		t.Error("the cursor is still hidden")
+	}
+}
