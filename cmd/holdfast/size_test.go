@@ -10,7 +10,7 @@ import (
 
 // sizeLimit is the most that the tool has, built as docs/operating.md says. Who wants to
 // raise it looks first at what go tool nm -size -sort size says of a build without -s -w.
-const sizeLimit = 15_000_000
+const sizeLimit = 16_000_000 // 15 when the demo has workers of its own
 
 func TestTheToolIsSmall(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast")
