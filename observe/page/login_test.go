@@ -13,7 +13,10 @@ func TestTheFormSaysWhatIsWrongAndRunsNothing(t *testing.T) {
 		not   []string
 	}{
 		{"", false, []string{`name="token"`, "<h1>Holdfast</h1>"}, []string{"{{", "where", "aria-invalid", "alert"}},
-		{"staging", true, []string{`<p class="where">staging</p>`, `aria-invalid="true"`, "not the token"}, []string{"{{"}},
+		{
+			"staging", true,
+			[]string{`<p class="where">staging</p>`, `aria-invalid="true"`, "not the token"}, []string{"{{"},
+		},
 		{`<script>"{{wrong}}`, false, []string{"&lt;script&gt;&#34;{{wrong}}"}, []string{"<script"}},
 	} {
 		text := loginPage(c.title, c.wrong)

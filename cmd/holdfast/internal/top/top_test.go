@@ -16,8 +16,9 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 func three() []Lock {
 	return []Lock{
 		{
-			Name: "nightly", Kind: "exclusive", Holder: "report@a:1", Token: "7", Age: time.Minute, Left: 8 * time.Second,
-			Held: true, Waiting: 2, Detail: []string{"nightly is held", "  by       report@a:1", "  waiting  2"},
+			Name: "nightly", Kind: "exclusive", Holder: "report@a:1", Token: "7",
+			Age: time.Minute, Left: 8 * time.Second, Held: true, Waiting: 2,
+			Detail: []string{"nightly is held", "  by       report@a:1", "  waiting  2"},
 		},
 		{
 			Name: "conf", Kind: "shared", Holder: "reader@b:2 +1", Token: "9", Age: time.Second, Left: 2 * time.Second,
@@ -115,7 +116,9 @@ func TestTheBarIsWhatIsLeftOfTheLongestLeaseOfAToken(t *testing.T) {
 		}
 	}
 	colour := Look{Color: true, Unicode: true, Length: ascii.Length}
-	for left, want := range map[time.Duration]string{8 * time.Second: green, 3 * time.Second: yellow, time.Second: red} {
+	for left, want := range map[time.Duration]string{
+		8 * time.Second: green, 3 * time.Second: yellow, time.Second: red,
+	} {
 		if _, style := colour.bar(left, 8*time.Second); style != want {
 			t.Errorf("%v of 8s has the style %s, want %s", left, style, want)
 		}
@@ -270,7 +273,9 @@ func TestColoursStandForWhatTheTextSays(t *testing.T) {
 	colour := Look{Color: true, Unicode: true, Length: ascii.Length}
 	m := New("", "name").Resize(120, 20).State(noon, three())
 	text := strings.Join(m.View(colour), "\n")
-	for _, want := range []string{"\x1b[7mconf ", "\x1b[1mnightly\x1b[0m", "\x1b[32m████████     8s\x1b[0m", "▁", "↑↓ select"} {
+	for _, want := range []string{
+		"\x1b[7mconf ", "\x1b[1mnightly\x1b[0m", "\x1b[32m████████     8s\x1b[0m", "▁", "↑↓ select",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%q", want, text)
 		}

@@ -127,7 +127,7 @@ var columns = []column{
 	{"TOKEN", true, 19, false, func(_ Model, l Lock, _ Look) cell { return cell{l.Token, plain} }},
 }
 
-// rows is how many rows of the table the screen has room for; 0: no limit.
+// rows is how many rows of the table fit on the screen; 0: no limit.
 func (m Model) rows(list []Lock) int {
 	if m.height == 0 {
 		return 0
@@ -141,8 +141,8 @@ func (m Model) pane(list []Lock) []string {
 		return nil
 	}
 	lines := list[m.index(list)].Detail
-	if room := (m.height - 3) / 2; m.height > 0 && len(lines) > room-1 {
-		lines = lines[:max(room-1, 0)]
+	if most := (m.height-3)/2 - 1; m.height > 0 && len(lines) > most {
+		lines = lines[:max(most, 0)]
 	}
 	return append([]string{""}, lines...)
 }
