@@ -29,7 +29,7 @@ func checkState(f *Facts, _ bool) []Finding {
 			"SCRIPT KILL; if the script has written already, only SHUTDOWN NOSAVE ends it")
 	case word == "MASTERDOWN":
 		return problem("this is a replica without its primary: "+f.Refusal, "use the address of the primary")
-	case strings.HasPrefix(f.Refusal, "ERR max number of clients"):
+	case strings.HasPrefix(f.Refusal, tooMany):
 		return problem("the server refuses new connections: it has as many as maxclients permits",
 			"CONFIG SET maxclients N, or find the program that opens so many (CLIENT LIST)")
 	case strings.Contains(f.Refusal, selectRefused):
@@ -119,6 +119,11 @@ func checkPushes(f *Facts, _ bool) (all []Finding) {
 	if p.Channel != "" {
 		all = append(all, warning(fmt.Sprintf("the user %s may not use channels that begin with %s: (%s): %s",
 			f.user(), p.Prefix, p.Channel, late), fmt.Sprintf("ACL SETUSER %s &%s:*", f.user(), p.Prefix))...)
+	}
+	if full := checkClients(f, false) != nil; p.Unheard != "" && !full {
+		fact := fmt.Sprintf("a subscription got no answer (%s): if clients get none, %s", p.Unheard, late)
+		const mend = "look for a proxy or a firewall that closes connections, and run doctor again"
+		all = append(all, warning(fact, mend)...)
 	}
 	return all
 }

@@ -96,6 +96,11 @@ var cases = []struct {
 	{"no Lua", func(f *Facts) { f.Probe.Scripts = "ERR no scripts" }, "permissions problem", "Lua"},
 	{"no publish", func(f *Facts) { f.Probe.Pushes = []string{"publish"} }, "pushes warning", "+publish"},
 	{"the channels", func(f *Facts) { f.Probe.Channel = "NOPERM a channel" }, "pushes warning", "&holdfast:*"},
+	{"no subscription", func(f *Facts) { f.Probe.Unheard = "broken pipe" }, "pushes warning", "proxy"},
+	{"no connection for a subscription", func(f *Facts) {
+		set(f, "connected_clients=99, maxclients=100")
+		f.Probe.Unheard = "broken pipe"
+	}, "clients problem", "maxclients N"},
 	{"no probe", func(f *Facts) { f.Probe = nil }, "", ""},
 	{"no memory left", func(f *Facts) { f.Probe.Writes = "OOM command not allowed" }, "writes problem", "free memory"},
 	{"no disk left", func(f *Facts) { f.Probe.Writes = "MISCONF Redis is" }, "writes problem", "mend the disk"},

@@ -26,6 +26,7 @@ type Probe struct {
 	Pushes  []string // the same, of commands that only pushes need
 	Key     string   // why the key was refused, or ""
 	Channel string   // why the channel was refused, or ""
+	Unheard string   // why a subscription got no answer, or ""
 	Scripts string   // why no script can run, or ""
 	Writes  string   // why the server refuses writes for now, or ""
 }
@@ -175,8 +176,8 @@ func (r *reader) trySubscription(ctx context.Context, p *Probe, channel string) 
 	var refused redis.Error
 	switch {
 	case err == nil:
-	case !errors.As(err, &refused):
-		p.Channel = "no answer: " + err.Error()
+	case !errors.As(err, &refused), strings.HasPrefix(err.Error(), tooMany):
+		p.Unheard = err.Error()
 	case classify(err.Error()) == refusedCommand:
 		p.Pushes = append(p.Pushes, rule)
 	case state.MatchString(err.Error()):
@@ -185,6 +186,9 @@ func (r *reader) trySubscription(ctx context.Context, p *Probe, channel string) 
 		p.Channel = err.Error()
 	}
 }
+
+// tooMany begins the answer to a connection that is one too many.
+const tooMany = "ERR max number of clients"
 
 // refusal is what a refusal is about.
 type refusal int
