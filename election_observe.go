@@ -153,7 +153,7 @@ func (o *observation) subscribe(ctx context.Context, done <-chan struct{}) {
 		o.refused = !request.Transient(err)
 		return
 	}
-	o.hears = o.c.life.Go(func() {
+	o.hears = o.c.life.Go(observeLabel, func() {
 		select {
 		case <-done:
 		case <-o.c.life.Closing():

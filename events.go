@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -287,7 +288,10 @@ func (q *notifier) enqueue(n news) {
 	q.queue = append(q.queue, n)
 	if q.done == nil {
 		q.done = make(chan struct{})
-		go q.tellAll(q.done)
+		go func(done chan struct{}) {
+			eventsLabel.Set()
+			q.tellAll(done)
+		}(q.done)
 	}
 }
 
@@ -392,6 +396,14 @@ func (q *notifier) lastNews() {
 		}
 	}
 }
+
+// The labels of a client's goroutines in the background, for profiles.
+var (
+	eventsLabel  = label.New("events")
+	observeLabel = label.New("election")
+	recheckLabel = label.New("eviction check")
+	releaseLabel = label.New("release")
+)
 
 // caller returns the caller of the lock method. above is the number of calls in between.
 func caller(above int) uintptr {

@@ -226,7 +226,7 @@ func (h *hold) releaseLost(ctx context.Context) error {
 	switch {
 	case lost.Reason != LossExpired && lost.Reason != LossLimit:
 	case h.lock.minHold > 0:
-		h.lock.client.life.Go(func() { _ = h.release(h.lock.client.life.Context(), releaseMode{}) })
+		h.lock.client.life.Go(releaseLabel, func() { _ = h.release(h.lock.client.life.Context(), releaseMode{}) })
 	default:
 		h.lock.client.canceller.Cancel(h.lock.attempt(h.attempt), h.lock.client.now())
 	}

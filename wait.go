@@ -520,7 +520,7 @@ func (h *hold) leaveTurn() {
 func waitsLocally(ctx context.Context, s *lock, h *hold) {
 	c := s.client
 	if h != nil && stale(h) {
-		c.life.Go(func() { recheck(c.life.Context(), h) })
+		c.life.Go(recheckLabel, func() { recheck(c.life.Context(), h) })
 	}
 	s.during(ctx, Event{Kind: EventWait, Local: true})
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -17,6 +18,8 @@ type subscription struct {
 	done  chan struct{} // closed by stop
 	ended chan struct{} // closed by the goroutine
 }
+
+var deliverLabel = label.New("memstore")
 
 // Listen subscribes to channel. When Listen returns, messages are delivered. While
 // subscriptions are broken, none is delivered, and this one is resumed with the others.
@@ -33,7 +36,10 @@ func (s *Store) Listen(ctx context.Context, channel string, l store.Listener) (f
 	s.mu.Lock()
 	s.listeners[channel] = append(s.listeners[channel], sub)
 	s.mu.Unlock()
-	go s.deliver(sub)
+	go func() {
+		deliverLabel.Set()
+		s.deliver(sub)
+	}()
 
 	var once sync.Once
 	return func() {

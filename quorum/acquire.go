@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
+	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -91,7 +92,7 @@ func (acq *acquisition) runRound(ctx context.Context) (string, error) {
 	}
 	done := make(chan struct{}, (maxReasks+2)*len(attempts))
 	ask := func(na *nodeAttempt, waiterTTL string) {
-		if !acq.s.life.Go(func() { _ = na.acquire(timeout, waiterTTL); done <- struct{}{} }) {
+		if !acq.s.life.Go(label.Caller, func() { _ = na.acquire(timeout, waiterTTL); done <- struct{}{} }) {
 			na.noteFailure(ErrClosed)
 			done <- struct{}{}
 		}

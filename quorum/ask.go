@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -71,7 +72,7 @@ func (s *Store) askInOrder(ctx context.Context, action *script.Script, keys, arg
 	failed := make(map[int]error)
 	for _, i := range s.order(keys[0]) {
 		replies := make(chan reply, 1)
-		if !s.life.Go(func() {
+		if !s.life.Go(label.Caller, func() {
 			answer, err := s.nodes[i].call(timeout, action, keys, args)
 			replies <- reply{i, answer, err}
 		}) {
@@ -98,7 +99,7 @@ func (s *Store) askForFirst(
 	replies := make(chan reply, len(s.nodes))
 	timeout := s.requestTimeout(ctx, 0)
 	for i, n := range s.nodes {
-		if !s.life.Go(func() {
+		if !s.life.Go(label.Caller, func() {
 			answer, err := n.call(timeout, action, keys, args)
 			replies <- reply{i, answer, err}
 		}) {
@@ -137,7 +138,7 @@ type reply struct {
 func (s *Store) startOnEach(ask func(i int, n *node) error) <-chan result {
 	done := make(chan result, len(s.nodes))
 	for i, n := range s.nodes {
-		if !s.life.Go(func() { done <- result{i, ask(i, n)} }) {
+		if !s.life.Go(label.Caller, func() { done <- result{i, ask(i, n)} }) {
 			done <- result{i, ErrClosed}
 		}
 	}

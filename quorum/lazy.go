@@ -57,7 +57,10 @@ func (l *lazy) get(ctx context.Context) (store.Store, error) {
 		}
 		if l.opening == nil {
 			l.opening = make(chan struct{})
-			go l.openNode()
+			go func() {
+				openLabel.Set()
+				l.openNode()
+			}()
 		}
 		opening := l.opening
 		l.mu.Unlock()

@@ -178,7 +178,7 @@ func (ns *nodeStates) startRead() *readRound {
 	}
 	read := &readRound{began: ns.s.now(), done: make(chan struct{})}
 	ns.reading, ns.lastRead, ns.marksWrong = read, read.began, false
-	if !ns.s.life.Go(func() { ns.readAll(read) }) {
+	if !ns.s.life.Go(readLabel, func() { ns.readAll(read) }) {
 		read.err = ErrClosed
 		ns.reading = nil
 		close(read.done)

@@ -103,7 +103,7 @@ func (n *node) addCancel(pending pendingCancel) {
 	n.sendingCancels = true
 	n.mu.Unlock()
 	if first {
-		n.store.life.Go(n.sendCancels) // after Close it does not start
+		n.store.life.Go(cancelLabel, n.sendCancels) // after Close it does not start
 	}
 }
 
@@ -135,7 +135,7 @@ func (n *node) unexpectedPush(id string) {
 	if !known {
 		return // its cancel is on the way
 	}
-	n.store.life.Go(func() {
+	n.store.life.Go(cancelLabel, func() {
 		_, err := n.call(n.store.cfg.Timeout, script.Cancel, pending.keys, pending.args)
 		if err != nil && !isRefusal(err) {
 			pending.times, pending.until = 1, n.store.now()+n.store.cfg.MaxTTL

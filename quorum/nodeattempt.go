@@ -3,6 +3,7 @@ package quorum
 import (
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
@@ -146,7 +147,7 @@ func (na *nodeAttempt) confirm() {
 func (na *nodeAttempt) raiseToken(timeout time.Duration, token uint64) error {
 	acq := na.r.acq
 	met := make(chan error, 1)
-	if !acq.s.life.Go(func() { met <- acq.states.readNode(na.i, timeout, "") }) {
+	if !acq.s.life.Go(label.Caller, func() { met <- acq.states.readNode(na.i, timeout, "") }) {
 		return ErrClosed
 	}
 	na.gate <- struct{}{}
@@ -175,7 +176,7 @@ func (na *nodeAttempt) raiseLate() {
 	acq := na.r.acq
 	if acq.phase == held && na.r.live() && !na.ended {
 		token, timeout := acq.token, majority.RequestTimeout(acq.s.cfg.Timeout, acq.ttl, 0)
-		acq.s.life.Go(func() { _ = na.raiseToken(timeout, token) })
+		acq.s.life.Go(grantLabel, func() { _ = na.raiseToken(timeout, token) })
 	}
 }
 

@@ -257,7 +257,7 @@ func (acq *acquisition) restore(i int, timeout time.Duration) {
 	before, na := r.attempts[i], r.newAttempt(i)
 	before.ended, before.holds = true, false
 	r.attempts[i] = na
-	acq.s.life.Go(func() {
+	acq.s.life.Go(restoreLabel, func() {
 		_, _ = before.cancel(timeout) // a failed cancel becomes a pending one
 		if na.acquire(timeout, "0") != nil {
 			return

@@ -182,13 +182,13 @@ func (r *round) replace(i int, timeout time.Duration) {
 	old.ended = true
 	r.attempts[i] = r.newAttempt(i)
 	r.attempts[i].reply = majority.Busy
-	r.acq.s.life.Go(func() { _, _ = old.cancel(timeout) })
+	r.acq.s.life.Go(cancelLabel, func() { _, _ = old.cancel(timeout) })
 }
 
 // cancelAll cancels, in the background, what an ended round has on the nodes.
 func (r *round) cancelAll(timeout time.Duration) {
 	for _, na := range r.snapshot() {
-		r.acq.s.life.Go(func() { _, _ = na.cancel(timeout) })
+		r.acq.s.life.Go(cancelLabel, func() { _, _ = na.cancel(timeout) })
 	}
 }
 

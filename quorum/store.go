@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/lifecycle"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -79,6 +80,17 @@ func (s *Store) Run(ctx context.Context, action *script.Script, keys, args []str
 	}
 	return act(s, ctx, keys, args)
 }
+
+// The labels of the goroutines that go on after a call has ended, for profiles. What a call
+// waits for has the labels of its caller.
+var (
+	cancelLabel    = label.New("quorum: cancel")
+	grantLabel     = label.New("quorum: grant")
+	openLabel      = label.New("quorum: open a node")
+	readLabel      = label.New("quorum: read the nodes")
+	restoreLabel   = label.New("quorum: restore a lease")
+	subscribeLabel = label.New("quorum: subscription")
+)
 
 // actions are those that a quorum supports, by the names of their scripts. The quorum itself
 // runs RaiseFence and MarkServer on single servers.

@@ -40,7 +40,10 @@ func (s *Store) Listen(ctx context.Context, channel string, l store.Listener) (s
 	timeout := s.requestTimeout(ctx, 0)
 	first := make(chan result, len(s.nodes))
 	for i := range s.nodes {
-		sub.work.Go(func() { sub.keepSubscribed(i, timeout, first) })
+		sub.work.Go(func() {
+			subscribeLabel.Set()
+			sub.keepSubscribed(i, timeout, first)
+		})
 	}
 	s.mu.Lock()
 	s.subscriptions[channel] = append(s.subscriptions[channel], sub)

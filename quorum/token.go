@@ -6,6 +6,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/majority"
 )
@@ -27,7 +28,7 @@ func (acq *acquisition) writeToken(ctx context.Context, r *round, timeout time.D
 
 	done := make(chan result, len(holders))
 	for i, na := range holders {
-		if !acq.s.life.Go(func() { done <- result{i, na.raiseToken(timeout, token)} }) {
+		if !acq.s.life.Go(label.Caller, func() { done <- result{i, na.raiseToken(timeout, token)} }) {
 			done <- result{i, ErrClosed}
 		}
 	}
@@ -103,7 +104,7 @@ func (acq *acquisition) granted(
 	// A node that granted while the token was being written gets it, too.
 	for i, na := range r.attempts {
 		if na.holds && holders[i] != na {
-			acq.s.life.Go(func() { _ = na.raiseToken(timeout, token) })
+			acq.s.life.Go(grantLabel, func() { _ = na.raiseToken(timeout, token) })
 		}
 	}
 	acq.notify()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
+	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
@@ -57,7 +58,7 @@ func (acq *acquisition) pollCoordinator(ctx context.Context, r *round) (string, 
 	coordinator := r.attempts[r.coordinator]
 	acq.mu.Unlock()
 	done := make(chan error, 1)
-	if !acq.s.life.Go(func() { done <- coordinator.poll(timeout) }) {
+	if !acq.s.life.Go(label.Caller, func() { done <- coordinator.poll(timeout) }) {
 		return "", ErrClosed
 	}
 	var err error
@@ -205,17 +206,17 @@ func (s *Store) handlePush(i int, payload string) bool {
 	if a.Kind == wire.Kept {
 		if acq.phase == waiting && i == r.coordinator {
 			na.lastAnswer.Left = a.Left
-			s.life.Go(func() { acq.push("kept " + acq.attempt + " " + wire.Millis(a.Left)) })
+			s.life.Go(grantLabel, func() { acq.push("kept " + acq.attempt + " " + wire.Millis(a.Left)) })
 		}
 		return true
 	}
 	na.noteGrant(a.Token, a.Waiting, na.askedAt)
 	if na.unconfirmed = a.Lease > 0 && a.Lease < acq.ttl; na.unconfirmed {
-		s.life.Go(na.confirm)
+		s.life.Go(grantLabel, na.confirm)
 	}
 	switch {
 	case acq.phase == waiting && i == r.coordinator:
-		s.life.Go(func() { acq.collect(r) })
+		s.life.Go(grantLabel, func() { acq.collect(r) })
 	case acq.phase == collecting:
 		acq.notify()
 	default:
@@ -239,13 +240,13 @@ func (acq *acquisition) collect(r *round) {
 	acq.states.refresh()
 	timeout := majority.RequestTimeout(acq.s.cfg.Timeout, acq.ttl, 0)
 	for _, na := range missing {
-		acq.s.life.Go(func() {
+		acq.s.life.Go(grantLabel, func() {
 			_ = na.acquire(timeout, acq.currentWaiterTTL())
 			acq.notify()
 		})
 	}
 	acq.notify()
-	acq.s.life.Go(func() { acq.awaitCollect(r, timeout) })
+	acq.s.life.Go(grantLabel, func() { acq.awaitCollect(r, timeout) })
 }
 
 // awaitCollect waits until a majority has granted, and pushes that to the client.
@@ -271,7 +272,7 @@ func (acq *acquisition) awaitCollect(r *round, timeout time.Duration) {
 		}
 		if !corrected && acq.states.haveWrongMarks() {
 			corrected = true
-			acq.s.life.Go(func() {
+			acq.s.life.Go(grantLabel, func() {
 				_ = acq.s.identify(acq.s.life.Context(), acq.states) // the outcome is in the states
 				acq.notify()
 			})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/slot"
 )
 
@@ -34,10 +35,15 @@ type Feed struct {
 // new connection each of them polls the node.
 const listenersPerKept = 8
 
+var feedLabel = label.New("subscription")
+
 func startFeed(h *Hub, node string) *Feed {
 	f := &Feed{Node: node, Wake: make(chan struct{}, 1), hub: h, kept: make(map[string]chan struct{})}
 	f.Context, f.cancel = context.WithCancel(context.Background())
-	go f.run()
+	go func() {
+		feedLabel.Set()
+		f.run()
+	}()
 	return f
 }
 

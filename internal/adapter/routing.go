@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/label"
 )
 
 // routeTimeout limits one request for the nodes of channels.
@@ -18,6 +20,8 @@ type router struct {
 	wake   chan struct{} // buffers one signal: a channel has become unrouted
 }
 
+var routeLabel = label.New("routing")
+
 // startRouting begins the search for a channel's node. mu is held.
 func (h *Hub) startRouting(name string, c *channel) {
 	if h.unrouted == nil {
@@ -28,7 +32,10 @@ func (h *Hub) startRouting(name string, c *channel) {
 		p := &router{wake: make(chan struct{}, 1)}
 		p.ctx, p.cancel = context.WithCancel(context.Background())
 		h.router = p
-		go h.route(p)
+		go func() {
+			routeLabel.Set()
+			h.route(p)
+		}()
 	}
 	select {
 	case h.router.wake <- struct{}{}:

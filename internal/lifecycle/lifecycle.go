@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/label"
 )
 
 // Group has the calls and the background work of one owner. It is safe for use by many
@@ -61,15 +63,18 @@ func (g *Group) tell() {
 	}
 }
 
-// Go runs f in a goroutine, and Wait waits for it. A call may start work while the group is
+// Go runs f in a goroutine with the label, and Wait waits for it. A call may start work while the group is
 // closing. Once Wait waits only for background work, Go returns false and does not run f.
-func (g *Group) Go(f func()) bool {
+func (g *Group) Go(l label.Label, f func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return false
 	}
-	g.tasks.Go(f)
+	g.tasks.Go(func() {
+		l.Set()
+		f()
+	})
 	return true
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/lifecycle"
 )
 
@@ -34,12 +35,12 @@ func TestCallsAndWorkAreWaitedForInOrder(t *testing.T) {
 			close(waited)
 		}()
 		synctest.Wait()
-		if !g.Go(func() { <-finish }) {
+		if !g.Go(label.Caller, func() { <-finish }) {
 			t.Error("a call under way could leave nothing behind")
 		}
 		g.Exit()
 		synctest.Wait()
-		if g.Go(func() {}) {
+		if g.Go(label.Caller, func() {}) {
 			t.Error("work began when no call was left")
 		}
 		select {
@@ -62,9 +63,9 @@ func TestStopEndsTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := lifecycle.New()
 		g.Enter() // and does not return
-		g.Go(func() { <-g.Context().Done() })
+		g.Go(label.Caller, func() { <-g.Context().Done() })
 		g.Stop()
-		if g.Go(func() {}) {
+		if g.Go(label.Caller, func() {}) {
 			t.Error("work began after Stop")
 		}
 		g.Stop() // a second Stop has nothing to wait for

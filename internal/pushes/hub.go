@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/label"
 )
 
 // Listen subscribes to a channel, as Store.Listen does.
@@ -171,6 +173,8 @@ func (h *Hub) subscribed(ctx context.Context, channel string) (*subscription, er
 	return s, nil
 }
 
+var subscribeLabel = label.New("subscription")
+
 // subscription returns the channel's subscription, and starts to make it if there is none.
 // mu is held.
 func (h *Hub) subscription(channel string) *subscription {
@@ -180,7 +184,10 @@ func (h *Hub) subscription(channel string) *subscription {
 		h.subs[channel] = s
 		h.active.Store(true)
 		h.work.Add(1)
-		go h.subscribe(s)
+		go func() {
+			subscribeLabel.Set()
+			h.subscribe(s)
+		}()
 	}
 	return s
 }

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 )
 
@@ -289,9 +290,12 @@ func (k *Renewer) arm(now time.Duration) {
 	k.timer = time.AfterFunc(max(at-now, 0), k.tick)
 }
 
+var renewLabel = label.New("renewals")
+
 // tick does what is due: reports losses, sends renewals.
 func (k *Renewer) tick() {
 	defer k.work.Done()
+	renewLabel.Set() // the goroutines that send the renewals have it too
 	k.mu.Lock()
 	if k.stopped {
 		k.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/holdfast-go/holdfast/internal/batch"
+	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -39,10 +40,20 @@ type batches struct {
 // maxAcquires bounds how many TTLs have batches. Others are sent alone.
 const maxAcquires = 64
 
+// The labels of the goroutines that this package starts.
+var (
+	batchLabel        = label.New("batch")
+	cancelLabel       = label.New("cancel")
+	registrationLabel = label.New("registration")
+)
+
+// inBackground sends a batch.
+func (s *Sender) inBackground(send func()) bool { return s.Life.Go(batchLabel, send) }
+
 func (b *batches) open(s *Sender) {
 	if g, ok := s.Store.(store.Batcher); ok && g.Batches() {
 		b.acquires = make(map[string]*Batcher)
-		b.releases = batch.New(s.release, s.Life.Go)
+		b.releases = batch.New(s.release, s.inBackground)
 	}
 }
 
@@ -63,7 +74,7 @@ func (s *Sender) Acquires(ttl, life string) *Batcher {
 	defer b.mu.Unlock()
 	r := b.acquires[ttl]
 	if r == nil && len(b.acquires) < maxAcquires {
-		r = batch.New(func(batch []*item) { s.acquire(batch, ttl, life) }, s.Life.Go)
+		r = batch.New(func(batch []*item) { s.acquire(batch, ttl, life) }, s.inBackground)
 		b.acquires[ttl] = r
 	}
 	return r

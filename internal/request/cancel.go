@@ -180,7 +180,7 @@ func (c *Canceller) Until(m Message) {
 			}
 		}
 	}
-	if !s.Life.Go(work) {
+	if !s.Life.Go(cancelLabel, work) {
 		// The client has closed meanwhile and waits for no more background work. So try
 		// once here.
 		_, _ = m.Send(context.Background())

@@ -66,7 +66,7 @@ func (r *Registration) Start() {
 // refresh registers the client again, in the background.
 func (r *Registration) refresh() {
 	life := r.sender.Life
-	life.Go(func() {
+	life.Go(registrationLabel, func() {
 		_, err := r.sender.Run(life.Context(), script.RegisterClient, []string{r.key}, r.args(registrationTTL))
 		if err != nil && !life.IsClosing() {
 			r.failed(err)

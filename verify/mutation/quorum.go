@@ -370,7 +370,7 @@ var inQuorum = []mutant{{
 }, {
 	name: "quorum: a pushed grant is not confirmed",
 	file: "quorum/wait.go",
-	old:  "\t\ts.life.Go(na.confirm)\n",
+	old:  "\t\ts.life.Go(grantLabel, na.confirm)\n",
 	mut:  "\t\t_ = na.confirm\n",
 	by:   []check{uniting},
 }, {
