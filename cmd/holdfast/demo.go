@@ -15,7 +15,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
-	"github.com/holdfast-go/holdfast/verify/workload"
 )
 
 const demoText = `demo shows locks at work. It starts a server and worker processes, which compete for
@@ -61,7 +60,7 @@ func newDemoCommand() *cobra.Command {
 	cmd.AddCommand(&cobra.Command{
 		Use: "worker", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return workload.Client(cmd.InOrStdin(), cmd.OutOrStdout(), workload.Files)
+			return demo.Work(cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	})
 	return cmd

@@ -8,7 +8,6 @@ require (
 	github.com/hinshun/vt10x v0.0.0-20220301184237-5011da428d02
 	github.com/holdfast-go/holdfast v0.0.0
 	github.com/holdfast-go/holdfast/store/goredis v0.0.0
-	github.com/holdfast-go/holdfast/verify v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/spf13/cobra v1.10.2
@@ -18,11 +17,8 @@ require (
 )
 
 require (
-	github.com/anishathalye/porcupine v1.3.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
-	github.com/holdfast-go/holdfast/store/rueidis v0.0.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
-	github.com/redis/rueidis v1.0.79 // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/tools v0.26.0 // indirect
@@ -33,6 +29,4 @@ require (
 replace (
 	github.com/holdfast-go/holdfast => ../..
 	github.com/holdfast-go/holdfast/store/goredis => ../../store/goredis
-	github.com/holdfast-go/holdfast/store/rueidis => ../../store/rueidis
-	github.com/holdfast-go/holdfast/verify => ../../verify
 )

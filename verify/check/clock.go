@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/holdfast-go/holdfast/verify/audit"
+	"github.com/holdfast-go/holdfast/internal/audit"
 	"github.com/holdfast-go/holdfast/verify/history"
 	"github.com/holdfast-go/holdfast/verify/workload"
 )

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/audit"
 	"github.com/holdfast-go/holdfast/internal/leasetime"
-	"github.com/holdfast-go/holdfast/verify/audit"
 	"github.com/holdfast-go/holdfast/verify/history"
 )
 

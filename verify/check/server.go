@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/holdfast-go/holdfast/verify/audit"
+	"github.com/holdfast-go/holdfast/internal/audit"
 )
 
 // granted is a hold by the server's account. Times are of the server's clock,

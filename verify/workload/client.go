@@ -23,8 +23,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/audit"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/verify/audit"
 	"github.com/holdfast-go/holdfast/verify/history"
 )
 

@@ -7,9 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/verify/audit"
-	"github.com/holdfast-go/holdfast/verify/check"
-	"github.com/holdfast-go/holdfast/verify/history"
+	"github.com/holdfast-go/holdfast/internal/audit"
 )
 
 // prefix is what the keys of the demo begin with.
@@ -28,14 +26,14 @@ func (r *run) subscribe(ctx context.Context) (stop func(), err error) {
 	go func() {
 		defer close(ended)
 		for ctx.Err() == nil {
-			e := history.Event{Kind: history.Note}
+			e := event{Kind: noted}
 			m, err := sub.ReceiveMessage(ctx)
 			if err != nil {
 				e.Err = err.Error()
 			} else {
 				e.Text = m.Payload
 			}
-			e.At = history.Now()
+			e.At = now()
 			select {
 			case r.fleet.reports <- report{nil, e}:
 			case <-ctx.Done():
@@ -51,7 +49,7 @@ func (r *run) subscribe(ctx context.Context) (stop func(), err error) {
 
 // heardNote takes in a note of the server. The empty one is the demo's own: it comes
 // after all others.
-func (r *run) heardNote(e history.Event) error {
+func (r *run) heardNote(e event) error {
 	if e.Err != "" {
 		return fmt.Errorf("the server's account: %s", e.Err)
 	}
@@ -63,7 +61,7 @@ func (r *run) heardNote(e history.Event) error {
 		return err
 	}
 	r.holder = r.workerOf(n.After.Holder)
-	r.events = append(r.events, e)
+	r.account.step(n)
 	return nil
 }
 
@@ -73,7 +71,7 @@ func endAccount(ctx context.Context, rdb *redis.Client) error {
 }
 
 // overlaps counts the grants that came while an earlier hold still lasted.
-func overlaps(grants []check.Grant) int {
+func overlaps(grants []grant) int {
 	n := 0
 	var till int64
 	for _, g := range grants {
@@ -90,20 +88,20 @@ func overlaps(grants []check.Grant) int {
 // order is the server's. A hand-over counts only if the server granted the lock in the
 // release, and pushed that; and if the next process waited before, or the latency would
 // measure how long nobody wanted the lock.
-func handovers(grants []check.Grant, holds []*check.Hold) []int64 {
-	byToken := make(map[uint64]*check.Hold, len(holds))
+func handovers(grants []grant, holds []*hold) []int64 {
+	byToken := make(map[uint64]*hold, len(holds))
 	for _, h := range holds {
-		byToken[h.Token/tokensPerGrant] = h
+		byToken[h.got.Token/tokensPerGrant] = h
 	}
 	var latencies []int64
 	for i := 1; i < len(grants); i++ {
 		from, to := byToken[grants[i-1].Token], byToken[grants[i].Token]
-		if from == nil || to == nil || grants[i].By != "release" || from.Over == nil ||
-			from.Over.How != history.Released {
+		if from == nil || to == nil || grants[i].By != "release" || from.over == nil || !from.over.Released {
 			continue
 		}
-		if released := from.Over.Asked; from.Proc != to.Proc && to.Asked < released && released < to.At {
-			latencies = append(latencies, to.At-released)
+		released := from.over.Asked
+		if from.got.Proc != to.got.Proc && to.got.Asked < released && released < to.got.At {
+			latencies = append(latencies, to.got.At-released)
 		}
 	}
 	return latencies

@@ -3,20 +3,17 @@ package demo
 import (
 	"slices"
 	"testing"
-
-	"github.com/holdfast-go/holdfast/verify/check"
-	"github.com/holdfast-go/holdfast/verify/history"
 )
 
 func TestOverlapsAreGrantsBeforeAnEarlierHoldIsOver(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		grants []check.Grant
+		grants []grant
 		want   int
 	}{
-		{"one after the other", []check.Grant{{From: 1, Till: 5}, {From: 5, Till: 9}}, 0},
-		{"one beside the other", []check.Grant{{From: 1, Till: 5}, {From: 4, Till: 9}}, 1},
-		{"two at once, twice", []check.Grant{{From: 1, Till: 9}, {From: 2, Till: 3}, {From: 4, Till: 5}}, 2},
+		{"one after the other", []grant{{From: 1, Till: 5}, {From: 5, Till: 9}}, 0},
+		{"one beside the other", []grant{{From: 1, Till: 5}, {From: 4, Till: 9}}, 1},
+		{"two at once, twice", []grant{{From: 1, Till: 9}, {From: 2, Till: 3}, {From: 4, Till: 5}}, 2},
 	} {
 		if got := overlaps(c.grants); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
@@ -26,30 +23,28 @@ func TestOverlapsAreGrantsBeforeAnEarlierHoldIsOver(t *testing.T) {
 
 func TestHandoversCountOnlyThoseOfAReleaseBetweenProcesses(t *testing.T) {
 	// Grants 1 to 7 in the server's order; the third holder dies.
-	var grants []check.Grant
+	var grants []grant
 	for i := range 7 {
-		grants = append(grants, check.Grant{Token: uint64(i + 1), By: "release", Released: i != 2})
+		grants = append(grants, grant{Token: uint64(i + 1), By: "release", Released: i != 2})
 	}
 	grants[6].By = "poll"
-	hold := func(proc int, token uint64, asked, got, released int64, how string) *check.Hold {
-		token *= tokensPerGrant
-		return &check.Hold{
-			Proc:  proc,
-			Event: &history.Event{Token: token, Asked: asked, At: got},
-			Over:  &history.Event{Token: token, Asked: released, How: how},
+	of := func(proc int, token uint64, asked, got, released int64, confirmed bool) *hold {
+		return &hold{
+			event{Proc: proc, Token: token * tokensPerGrant, Asked: asked, At: got},
+			&event{Asked: released, Released: confirmed},
 		}
 	}
-	holds := []*check.Hold{
-		hold(1, 1, 0, 1, 100, history.Released),
-		hold(2, 2, 10, 130, 200, history.Released), // counts: 30
+	holds := []*hold{
+		of(1, 1, 0, 1, 100, true),
+		of(2, 2, 10, 130, 200, true), // counts: 30
 		// the holder of 3 was killed and reports nothing
-		hold(1, 4, 110, 900, 950, history.Released), // its predecessor died
-		hold(1, 5, 940, 960, 970, history.Released), // same process
-		hold(2, 6, 975, 980, 990, history.Released), // nobody waited at the release
-		hold(1, 7, 985, 999, 1010, history.NotHeld), // the waiter found the lock free
-		hold(2, 8, 990, 1020, 1030, history.Released),
+		of(1, 4, 110, 900, 950, true),   // its predecessor died
+		of(1, 5, 940, 960, 970, true),   // same process
+		of(2, 6, 975, 980, 990, true),   // nobody waited at the release
+		of(1, 7, 985, 999, 1010, false), // the waiter found the lock free
+		of(2, 8, 990, 1020, 1030, true),
 	}
-	grants = append(grants, check.Grant{Token: 8, By: "release"}) // its predecessor had lost the lock
+	grants = append(grants, grant{Token: 8, By: "release"}) // its predecessor had lost the lock
 	if got := handovers(grants, holds); !slices.Equal(got, []int64{30}) {
 		t.Errorf("hand-overs %v, want [30]", got)
 	}

@@ -1,13 +1,12 @@
 // Package demo shows the main job of a distributed lock in a few seconds: many
 // processes, one server, one holder at a time, even when a holder dies or stops.
 //
-// It starts a server of its own and worker processes, which are client processes of the
-// fault suite: they compete for one lock around an unsafe read-modify-write of a
-// counter. It kills one holder and pauses another past the end of its lease. Then it
+// It starts a server of its own and worker processes: they compete for one lock around an
+// unsafe read-modify-write of a counter. It kills one holder and pauses another past the end of its lease. Then it
 // says what happened, from two accounts that do not trust the library:
 //
 //   - the server's: every change of the lock's record, noted in the same atomic step
-//     (package audit), judged by the rules of a lease (package check). An overlap is a
+//     (package audit), judged by the rules of a lease (judge.go). An overlap is a
 //     hold that the server granted before an earlier one was over by its own record.
 //     What a paused process believes meanwhile is not counted here: no server can
 //     know it.
@@ -15,8 +14,8 @@
 //     is where a holder that does not know yet that it has lost the lock does harm, or
 //     is refused.
 //
-// Decisions are in director.go, timeline.go and package check, without I/O; demo.go,
-// account.go and fleet.go carry them out.
+// Decisions are in director.go, timeline.go and judge.go, without I/O; demo.go, account.go
+// and fleet.go carry them out, and worker.go is what a worker does.
 package demo
 
 import (
@@ -25,16 +24,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"runtime"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
-
-	"github.com/holdfast-go/holdfast/verify/history"
-	"github.com/holdfast-go/holdfast/verify/workload"
 )
 
 // Limits of the options.
@@ -50,7 +45,7 @@ type Options struct {
 	Workers  int
 	Duration time.Duration
 	Server   string   // one of the Server constants
-	Worker   []string // the command that runs [workload.Client] on files
+	Worker   []string // the command that runs [Work]
 
 	Progress io.Writer // nil: nothing is shown meanwhile
 	Live     bool      // Progress is a terminal: one line is kept up to date
@@ -94,7 +89,8 @@ type run struct {
 	zero    int64     // server clock, µs, at the beginning
 	hit     time.Time // the last blow
 
-	events   []history.Event
+	events   []event
+	account  account
 	complete bool  // no note of the server is missing
 	holder   int   // the worker that holds the lock by the last note, or 0
 	writes   int   // so many were reported
@@ -123,7 +119,7 @@ func Run(ctx context.Context, opts Options) (*Result, error) {
 }
 
 func show(ctx context.Context, opts Options) (*Result, error) {
-	if err := errors.Join(workload.Supported(), opts.Check()); err != nil {
+	if err := errors.Join(supported(), opts.Check()); err != nil {
 		return nil, err
 	}
 	logging.Disable() // the client's own messages: its errors arrive as errors
@@ -185,18 +181,15 @@ func (r *run) gather(ctx context.Context) error {
 	}
 	r.began = time.Now()
 	for _, w := range r.workers[1:] {
-		w.Tell(workload.OrderBegin)
+		w.tell(orderBegin)
 	}
 	return nil
 }
 
 // hire starts a process as the worker of that number.
 func (r *run) hire(ctx context.Context, number int) error {
-	w, err := r.fleet.start(ctx, workload.Config{
-		Proc: number, Procs: r.opts.Workers, Seed: rand.Uint64(), //nolint:gosec // variety, not a secret
-		Library: workload.Goredis, Servers: workload.Servers{URL: "redis://" + r.server.Addr},
-		Prefix: prefix, TTL: r.opts.lease(), Dir: r.dir, Works: []string{workload.Update},
-		Miniredis: r.server.Embedded,
+	w, err := r.fleet.start(ctx, assignment{
+		Proc: number, Addr: r.server.Addr, TTL: r.opts.lease(), Dir: r.dir, Miniredis: r.server.Embedded,
 	})
 	r.workers[number] = w
 	return err
@@ -260,26 +253,26 @@ func (r *run) workerOf(attempt string) int {
 func (r *run) hear(ctx context.Context, rep report) error {
 	w := rep.worker
 	if w == nil {
-		return r.heardNote(rep.Event)
+		return r.heardNote(rep.event)
 	}
 	rep.Client = cmp.Or(rep.Client, w.client)
-	r.events = append(r.events, rep.Event)
+	r.events = append(r.events, rep.event)
 	switch rep.Kind {
-	case history.Ready:
+	case ready:
 		w.client = rep.Client
 		r.names[rep.Client] = w.number
 		if !r.began.IsZero() {
-			w.Tell(workload.OrderBegin) // a successor
+			w.tell(orderBegin) // a successor
 		}
-	case history.Fail:
+	case fail:
 		r.missed++
-	case history.Stand:
+	case stand:
 		r.show.event(time.Since(r.began), standsText(r.director.scene, w.number, rep.Value))
 		a, number := r.director.stands(w.number, rep.Token)
 		return r.carryOut(ctx, a, number)
-	case history.Write:
-		return r.heardWrite(ctx, w, rep.Event)
-	case history.Gone:
+	case wrote:
+		return r.heardWrite(ctx, w, rep.event)
+	case gone:
 		w.ended = true
 		if err := w.failure(rep.Err); err != nil {
 			return err
@@ -292,7 +285,7 @@ func (r *run) hear(ctx context.Context, rep report) error {
 	return nil
 }
 
-func (r *run) heardWrite(ctx context.Context, w *worker, e history.Event) error {
+func (r *run) heardWrite(ctx context.Context, w *worker, e event) error {
 	r.writes++
 	if e.Stale {
 		now, err := serverTime(ctx, r.rdb)
@@ -331,20 +324,20 @@ func (r *run) carryOut(ctx context.Context, a act, number int) error {
 	switch a {
 	case actNone:
 	case actStand:
-		w.Tell(workload.OrderStand)
+		w.tell(orderStand)
 	case actKill:
 		w.fate = fateKilled
 		r.killed = append(r.killed, mark{number, span{From: now}})
-		return w.Kill()
+		return w.kill()
 	case actPause:
 		r.hit = time.Now()
 		r.stopped = append(r.stopped, mark{number, span{From: now}})
-		return w.Stop()
+		return w.pause()
 	case actWake:
 		r.stopped[len(r.stopped)-1].Till = now
 		r.show.event(time.Since(r.began), wokenText(number, time.Since(r.hit)))
-		w.Tell(workload.OrderGo)
-		return w.Continue()
+		w.tell(orderGo)
+		return w.wake()
 	}
 	return nil
 }

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/holdfast-go/holdfast/verify/workload"
 )
 
 // The demo starts its workers as processes; here they are this test program.
@@ -19,7 +17,7 @@ const workerVariable = "HOLDFAST_DEMO_TEST_WORKER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(workerVariable) != "" {
-		if err := workload.Client(os.Stdin, os.Stdout, workload.Files); err != nil {
+		if err := Work(os.Stdin, os.Stdout); err != nil {
 			os.Stderr.WriteString(err.Error() + "\n")
 			os.Exit(1)
 		}

@@ -4,19 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
-
-	"github.com/holdfast-go/holdfast/internal/redistest"
-	"github.com/holdfast-go/holdfast/verify/history"
-	"github.com/holdfast-go/holdfast/verify/workload"
 )
 
 // worker is a worker process as the demo sees it. Its number is that of its
 // row in the timeline; a worker that was killed is followed by another process
 // with the same number.
 type worker struct {
-	*workload.Process
+	*process
 
 	number int
 	client string // the library's id of it
@@ -36,7 +31,7 @@ const (
 // report is an event of a worker, or a note of the server.
 type report struct {
 	worker *worker // nil: the server
-	history.Event
+	event
 }
 
 // fleet starts worker processes and gathers what they report. Its methods,
@@ -53,14 +48,13 @@ func newFleet(argv []string) *fleet {
 
 // start starts a worker process; it reports when it is ready, and does nothing
 // before it is told to begin.
-func (f *fleet) start(ctx context.Context, cfg workload.Config) (*worker, error) {
-	w := &worker{number: cfg.Proc}
+func (f *fleet) start(ctx context.Context, a assignment) (*worker, error) {
+	w := &worker{number: a.Proc}
 	cmd := exec.CommandContext(ctx, f.argv[0], f.argv[1:]...)
-	cmd.Env = append(os.Environ(), redistest.EnvServers+"=") // that is about other servers
 	var err error
-	w.Process, err = workload.Start(cmd, cfg,
-		func(e history.Event) { f.reports <- report{w, e} },
-		func(err error, stderr string) { f.reports <- report{w, gone(err, stderr)} })
+	w.process, err = startProcess(cmd, a,
+		func(e event) { f.reports <- report{w, e} },
+		func(err error, stderr string) { f.reports <- report{w, ended(err, stderr)} })
 	if err != nil {
 		return nil, err
 	}
@@ -68,9 +62,9 @@ func (f *fleet) start(ctx context.Context, cfg workload.Config) (*worker, error)
 	return w, nil
 }
 
-// gone is the end of a worker process.
-func gone(err error, stderr string) history.Event {
-	e := history.Event{At: history.Now(), Kind: history.Gone}
+// ended is the end of a worker process.
+func ended(err error, stderr string) event {
+	e := event{At: now(), Kind: gone}
 	if err != nil {
 		e.Err = err.Error()
 		if text := lastLine(stderr); text != "" {
@@ -85,7 +79,7 @@ func (f *fleet) stop() {
 	for _, w := range f.all {
 		if w.fate == fateNone {
 			w.fate = fateStopped
-			w.Tell(workload.OrderStop)
+			w.tell(orderStop)
 		}
 	}
 }
@@ -115,7 +109,7 @@ func (f *fleet) destroy() {
 	ended := make(chan struct{})
 	go func() {
 		for _, w := range f.all {
-			w.Destroy()
+			w.destroy()
 		}
 		close(ended)
 	}()

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"time"
-
-	"github.com/holdfast-go/holdfast/verify/workload"
 )
 
 // progress shows a run while it goes on: what happens stands there to stay, how
@@ -86,7 +84,7 @@ func setting(s *server, o Options) string {
 	}
 	return text + fmt.Sprintf("\n  work    read a counter from a file, wait %v to %v, write it plus one\n"+
 		"  lock    a lease of %v, renewed while the process runs\n\n",
-		workload.ThinkLeast, workload.ThinkMost, o.lease())
+		thinkLeast, thinkMost, o.lease())
 }
 
 func (s *server) title() string {

@@ -3,12 +3,9 @@ package demo
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
-
-	"github.com/holdfast-go/holdfast/verify/check"
-	"github.com/holdfast-go/holdfast/verify/history"
-	"github.com/holdfast-go/holdfast/verify/workload"
 )
 
 // Result is what a run has shown. Its JSON form is a contract: fields may be
@@ -51,16 +48,12 @@ func (r *run) judge(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	fenced, plain, err := workload.Resource(workload.Files).Final(r.dir)
+	fenced, plain, err := filesIn(r.dir).read(math.MaxInt64)
 	if err != nil {
 		return nil, err
 	}
-	setup := history.Setup{Topology: "standalone", TTL: r.opts.lease(), Prefix: prefix}
-	account := check.Index(append(r.events,
-		history.Event{Kind: history.Began, Setup: &setup},
-		history.Event{Kind: history.Stats, Counts: map[string]int64{"fenced": fenced, "plain": plain}}), nil)
-	grants, losses := account.Grants(workload.Update), account.Losses()
-	latencies := handovers(grants, account.Holds[workload.Update])
+	grants, losses := r.account.grants, lossesOf(r.events, fenced, plain)
+	latencies := handovers(grants, holdsOf(r.events))
 	res := &Result{
 		Server: r.server.Name, ServerVersion: r.server.Version,
 		Address: r.server.Addr, Embedded: r.server.Embedded,
@@ -74,20 +67,16 @@ func (r *run) judge(ctx context.Context) (*Result, error) {
 
 		Overlaps:    overlaps(grants),
 		Writes:      losses.Taken,
-		LostUpdates: int64(losses.Fenced),
+		LostUpdates: losses.Fenced,
 
 		StaleWritesRefused:  losses.Refused,
-		LostUpdatesUnfenced: int64(losses.Plain),
+		LostUpdatesUnfenced: losses.Plain,
 
 		Killed: len(r.killed), TakeoverMS: r.takeover(grants), Paused: len(r.stopped), Missed: r.missed,
 		rows: r.rows(grants), from: r.zero, till: end,
 	}
 	res.Problems = res.problems()
-	for _, r := range []check.Result{account.ServerExclusion(), account.Continuity(), account.TokensRise()} {
-		for _, v := range r.Violations {
-			res.Problems = append(res.Problems, v.Text)
-		}
-	}
+	res.Problems = append(res.Problems, r.account.problems...)
 	res.OK = len(res.Problems) == 0
 	return res, nil
 }
@@ -111,7 +100,7 @@ func (res *Result) problems() []string {
 }
 
 // takeover is how long the lock of the killed holder stood still, in ms.
-func (r *run) takeover(grants []check.Grant) int64 {
+func (r *run) takeover(grants []grant) int64 {
 	for _, k := range r.killed {
 		for _, h := range grants {
 			if h.From > k.From {
@@ -123,7 +112,7 @@ func (r *run) takeover(grants []check.Grant) int64 {
 }
 
 // rows arranges holds and blows by worker.
-func (r *run) rows(grants []check.Grant) []row {
+func (r *run) rows(grants []grant) []row {
 	rows := make([]row, r.opts.Workers)
 	for i := range rows {
 		rows[i].Name = fmt.Sprintf("worker %d", i+1)

@@ -17,8 +17,6 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
-
-	"github.com/holdfast-go/holdfast/verify/workload"
 )
 
 // The servers that the demo can work with.
@@ -118,7 +116,7 @@ func tryProgram(ctx context.Context, name, path, dir string) (*server, error) {
 		"--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", dir)
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.Dir = dir
-	workload.Detach(cmd)
+	detach(cmd)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}

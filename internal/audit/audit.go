@@ -34,9 +34,12 @@ func Who(prefix, name string) string { return Channel(prefix) + "@" + name }
 // Store returns st with scripts that publish an account of themselves on channel, see
 // [Channel]. The result can do what st can do beyond [store.Store].
 func Store(st store.Store, channel string) store.Store {
-	return wrapped(st, func(action *script.Script) *script.Script {
-		return made(action, action.Declaration()+noted(action, channel))
-	})
+	return wrapped(st, func(action *script.Script) *script.Script { return Noted(action, channel) })
+}
+
+// Noted is a script with its notes.
+func Noted(action *script.Script, channel string) *script.Script {
+	return made(action, action.Declaration()+noted(action, channel))
 }
 
 // Undeclared is Store for a server that does not know the declaration of a script, such
