@@ -120,7 +120,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 	})
 	c.preflight = request.NewPreflight(c.sender)
 	c.canceller = request.NewCanceller(c.sender)
-	c.registration = request.NewRegistration(c.sender, c.id, cfg.App, Version, c.notRegistered)
+	c.registration = request.NewRegistration(c.sender, c.id, cfg.App, Version, notRegistered(c))
 	// On one server, one channel serves all locks for the client's whole life. In a Cluster
 	// each lock has its own channel, and a client may wait for a million locks. So those
 	// subscriptions end.
@@ -162,12 +162,39 @@ func (c *Client) readPush(payload string) (uint64, pushes.Grant, bool) {
 	}, true
 }
 
-// notRegistered reports that this client could not register. Without a registration,
-// Inspect shows no name for it.
-func (c *Client) notRegistered(err error) {
-	c.events.tell(news{log: func(log *slog.Logger) {
-		log.Debug("holdfast: client not registered", "client", c.id, "error", err)
-	}})
+// notRegistered returns what reports that the client could not register. Without a
+// registration, Inspect shows no name for it.
+func notRegistered(c *Client) func(error) {
+	return func(err error) {
+		c.events.tell(news{log: func(log *slog.Logger) {
+			log.Debug("holdfast: client not registered", "client", c.id, "error", err)
+		}})
+	}
+}
+
+// Stats says what a client does at one moment. Rates and durations are in the events, see
+// [Observer].
+type Stats struct {
+	Calls         int    // calls under way that acquire or read a lock
+	Waiters       int    // acquisitions among them that wait in a queue of the server
+	Holds         int    // grants that the client has; several leases may share one
+	Cancels       int    // requests without an answer that the client repeats in the background
+	Subscriptions int    // channels on which the client receives pushes
+	Attempts      uint64 // acquisitions at the server since New, those that found the lock held too
+
+	// PushUnavailable: the client has reported [EventPushUnavailable].
+	PushUnavailable bool
+}
+
+// Stats returns what the client does now. It sends nothing, and works after [Client.Close].
+// The numbers are read one after another, so they may not fit together while calls begin
+// and end.
+func (c *Client) Stats() Stats {
+	waiters, subscriptions := c.hub.Count()
+	return Stats{
+		Calls: c.life.Calls(), Waiters: waiters, Holds: c.renewer.Len(), Cancels: c.canceller.Pending(),
+		Subscriptions: subscriptions, Attempts: c.attempts.Load(), PushUnavailable: c.pushing.told.Load(),
+	}
 }
 
 const (

@@ -77,6 +77,17 @@ func ExampleMutex_Name() {
 	// Output: report
 }
 
+func ExampleClient_Stats() {
+	ctx := context.Background()
+	client, _ := holdfast.New(memstore.New(), holdfast.Config{})
+	defer client.Close(ctx)
+	lease, _ := client.Mutex("report").Lock(ctx)
+	defer lease.Release(ctx)
+	stats := client.Stats()
+	fmt.Println("holds:", stats.Holds, "waiters:", stats.Waiters)
+	// Output: holds: 1 waiters: 0
+}
+
 func ExampleClient_ID() {
 	s := memstore.New()
 	a, b := newClient(s), newClient(s)

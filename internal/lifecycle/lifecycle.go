@@ -55,6 +55,9 @@ func (g *Group) Exit() {
 	}
 }
 
+// Calls returns how many calls are under way.
+func (g *Group) Calls() int { return int(g.calls.Load()) }
+
 // tell wakes Wait, because no call is left.
 func (g *Group) tell() {
 	select {

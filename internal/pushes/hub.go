@@ -192,6 +192,22 @@ func (h *Hub) subscription(channel string) *subscription {
 	return s
 }
 
+// Count returns how many waiters there are, and how many subscriptions stand.
+func (h *Hub) Count() (waiters, subscriptions int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.subs {
+		select {
+		case <-s.made:
+			if s.err == nil {
+				subscriptions++
+			}
+		default:
+		}
+	}
+	return len(h.waiters), subscriptions
+}
+
 // Unsubscribed registers a waiter that does not wait for a subscription. It must poll until
 // the subscription is confirmed; then its Recheck receives.
 func (h *Hub) Unsubscribed(channel string, number uint64) *Waiter {

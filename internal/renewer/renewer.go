@@ -254,6 +254,13 @@ func (k *Renewer) All() []*Item {
 	return append([]*Item(nil), k.queue...)
 }
 
+// Len returns how many leases there are.
+func (k *Renewer) Len() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.queue)
+}
+
 // Stop removes all leases and ends the requests under way. It returns when no goroutine of
 // the renewer runs.
 func (k *Renewer) Stop() {

@@ -187,6 +187,9 @@ func (c *Canceller) Until(m Message) {
 	}
 }
 
+// Pending returns how many messages are being sent in the background.
+func (c *Canceller) Pending() int { return int(c.pending.Load()) }
+
 // next is the pause before a message is sent again: short at first, and later so long that
 // every pending message is sent once in it.
 func (c *Canceller) next(tries int) time.Duration {

@@ -1,0 +1,73 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func wantStats(t *testing.T, c *holdfast.Client, want holdfast.Stats) {
+	t.Helper()
+	synctest.Wait()
+	if got := c.Stats(); got != want {
+		t.Errorf("the client does %+v, want %+v", got, want)
+	}
+}
+
+func TestStatsSayWhatAClientDoes(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		wantStats(t, a, holdfast.Stats{})
+		x := mustLock(t, a.Mutex("x"))
+		mustLock(t, a.Mutex("y"))
+		wantStats(t, a, holdfast.Stats{Holds: 2, Attempts: 2})
+		granted := make(chan *holdfast.Lease)
+		go func() { granted <- mustLock(t, b.Mutex("x")) }()
+		wantStats(t, b, holdfast.Stats{Calls: 1, Waiters: 1, Subscriptions: 1, Attempts: 1})
+		release(t, x)
+		second := <-granted
+		wantStats(t, b, holdfast.Stats{Holds: 1, Subscriptions: 1, Attempts: 1})
+		wantStats(t, a, holdfast.Stats{Holds: 1, Attempts: 2})
+
+		// An acquisition without an answer is cancelled until its lease would have ended.
+		w.FailRequest(func(string, []string) error { return errors.New("the connection is broken") })
+		brief, cancel := context.WithTimeout(t.Context(), time.Second)
+		_, err := b.Mutex("z").TryLock(brief)
+		cancel()
+		wantIs(t, err, holdfast.ErrUnknownOutcome)
+		synctest.Wait()
+		if s := b.Stats(); s.Cancels != 1 {
+			t.Errorf("the client does %+v, want one cancel", s)
+		}
+		w.FailRequest(nil)
+		time.Sleep(2 * ttl)
+		wantStats(t, b, holdfast.Stats{Holds: 1, Subscriptions: 1, Attempts: b.Stats().Attempts})
+		release(t, second)
+		if err := b.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantStats(t, b, holdfast.Stats{Attempts: b.Stats().Attempts})
+	})
+}
+
+func TestStatsTellOfAClientThatPolls(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := &mute{w.net}
+		c, err := holdfast.New(s, holdfast.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close(t.Context()) }()
+		held := mustLock(t, w.client().Mutex("x"))
+		_, err = c.Mutex("x", holdfast.MaxWait(time.Second)).Lock(t.Context())
+		wantIs(t, err, holdfast.ErrHeld)
+		if got := c.Stats(); !got.PushUnavailable || got.Subscriptions != 0 || got.Waiters != 0 {
+			t.Errorf("the client does %+v", got)
+		}
+		release(t, held)
+	})
+}
