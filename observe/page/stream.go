@@ -62,29 +62,33 @@ type viewer struct {
 
 // update sends what the viewer does not know. news is closed after the next read.
 func (v *viewer) update() (news <-chan struct{}, err error) {
-	w := v.page.watcher
-	w.mu.Lock()
-	news, seq := w.news, w.seq
-	missing := seq - v.sent
-	var changes [][]byte
-	snapshot := !v.begun || missing > uint64(len(w.changes))
-	if snapshot {
-		changes = [][]byte{w.snapshot(v.page.about())}
-	} else {
-		changes = slices.Clone(w.changes[uint64(len(w.changes))-missing:])
-	}
-	w.mu.Unlock()
-	if snapshot {
-		v.begun, v.sent = true, seq
-		return news, v.send("snapshot", seq, changes[0])
-	}
-	for _, text := range changes {
-		v.sent++
-		if err := v.send("change", v.sent, text); err != nil {
+	first := v.sent
+	news, name, parts := v.missing()
+	for i, text := range parts {
+		seq := v.sent
+		if name == "change" {
+			seq = first + uint64(i) + 1
+		}
+		if err := v.send(name, seq, text); err != nil {
 			return news, err
 		}
 	}
 	return news, nil
+}
+
+// missing returns what the viewer does not know: changes, or a snapshot if these are not
+// kept.
+func (v *viewer) missing() (news <-chan struct{}, name string, parts [][]byte) {
+	w := v.page.watcher
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := w.seq - v.sent
+	whole := !v.begun || n > uint64(len(w.changes))
+	v.begun, v.sent = true, w.seq
+	if whole {
+		return w.news, "snapshot", [][]byte{w.snapshot(v.page.about())}
+	}
+	return w.news, "change", slices.Clone(w.changes[uint64(len(w.changes))-n:])
 }
 
 // send writes one event. Without a name, it writes a comment.

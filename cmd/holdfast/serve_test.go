@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store/goredis"
+)
+
+// served is holdfast serve in this process, over a real server.
+type served struct {
+	t      *testing.T
+	server *redistest.Server
+	said   bytes.Buffer
+	url    string
+	end    func()
+}
+
+func serve(t *testing.T, args ...string) *served {
+	t.Helper()
+	s := &served{t: t, server: redistest.Start(t, redistest.Tenant(defaultPrefix))}
+	a := &app{say: &printer{w: &s.said, level: levelNormal}, log: "text"}
+	root := newRoot(a)
+	root.SetArgs(append([]string{"serve", "--listen", "127.0.0.1:0", "--redis", s.server.URL()}, args...))
+	out, in := io.Pipe()
+	root.SetOut(in)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		err := root.ExecuteContext(ctx)
+		in.CloseWithError(fmt.Errorf("serve has ended: %w", err)) //nolint:errcheck // never fails
+		ended <- err
+	}()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.url = strings.TrimSpace(line)
+	s.end = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	}
+	return s
+}
+
+// lock acquires a lock as another process would.
+func (s *served) lock(name string) *holdfast.Lease {
+	s.t.Helper()
+	options, err := redis.ParseURL(s.server.URL())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	rdb := redis.NewClient(options)
+	client, err := holdfast.New(goredis.New(rdb), holdfast.Config{App: "worker"})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		_ = client.Close(context.Background())
+		_ = rdb.Close()
+	})
+	l, err := client.Mutex(name).TryLock(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return l
+}
+
+type pageEvent struct {
+	name  string
+	Locks []struct {
+		Name    string       `json:"name"`
+		Held    bool         `json:"held"`
+		Holders []holderJSON `json:"holders"`
+	} `json:"locks"`
+}
+
+// events reads the stream until it ends.
+func (s *served) events() (<-chan pageEvent, func()) {
+	ctx, cancel := context.WithTimeout(s.t.Context(), redistest.Patience)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"api/events", nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	list := make(chan pageEvent)
+	go func() {
+		defer close(list)
+		defer answer.Body.Close()
+		lines, e := bufio.NewReader(answer.Body), pageEvent{}
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return
+			}
+			field, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+			switch field {
+			case "event":
+				e = pageEvent{name: value}
+			case "data":
+				if err := json.Unmarshal([]byte(value), &e); err != nil {
+					s.t.Error(err)
+				}
+				list <- e
+			}
+		}
+	}()
+	return list, cancel
+}
+
+func TestServeStreamsAndEvictsOnARealServer(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "--allow-evict", "--interval", "50ms")
+	first := s.lock("order/42")
+	events, leave := s.events()
+	e := <-events
+	for ; e.name != "snapshot" || len(e.Locks) == 0; e = <-events {
+		if e.name == "" {
+			t.Fatal("the stream has ended")
+		}
+	}
+	l := e.Locks[0]
+	if l.Name != "order/42" || !l.Held || l.Holders[0].Token != fmt.Sprint(first.Token()) {
+		t.Fatalf("%+v", e)
+	}
+	evict := func(token string) int {
+		body := strings.NewReader(
+			fmt.Sprintf(`{"name":"order/42","typed":"order/42","by":"ann","reason":"stuck","token":%q}`, token))
+		answer, err := http.Post(s.url+"api/evict", "application/json", body) //nolint:noctx // a test
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		return answer.StatusCode
+	}
+	if code := evict(fmt.Sprint(first.Token() - 1<<10)); code != http.StatusConflict {
+		t.Errorf("with another token: %d", code)
+	}
+	if code := evict(fmt.Sprint(first.Token())); code != http.StatusOK {
+		t.Errorf("with the token: %d", code)
+	}
+	for e = range events {
+		if e.name == "change" && len(e.Locks) == 1 && !e.Locks[0].Held {
+			break
+		}
+	}
+	if e.name != "change" {
+		t.Error("nobody was told of the eviction")
+	}
+	if err := first.Release(t.Context()); err == nil {
+		t.Error("the holder released what was taken from it")
+	}
+	leave()
+	for range events { // the stream ends, too
+		continue
+	}
+	s.end()
+	if said := s.said.String(); !strings.Contains(said, "eviction") || !strings.Contains(said, "by ann") {
+		t.Errorf("the log: %s", said)
+	}
+}
+
+func TestServeGoesOnWhenTheServerIsBack(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "--interval", "50ms")
+	up := func() bool {
+		answer, err := http.Get(s.url + "metrics") //nolint:noctx // a test
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(string(text), "\nholdfast_server_up 1\n")
+	}
+	until := func(want bool) {
+		for began := time.Now(); up() != want; {
+			if time.Since(began) > redistest.Patience {
+				t.Fatalf("up is not %t", want)
+			}
+		}
+	}
+	until(true)
+	s.server.Kill()
+	until(false)
+	s.server.Restart()
+	until(true)
+	s.end() // with the streams and the reads that there are
+}

@@ -1,0 +1,162 @@
+package page
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func TestTheListHasEveryKind(t *testing.T) {
+	bubble(t, Config{Title: "here", AllowEvict: true}, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		w.lock("mutex")
+		if _, err := w.client.RWMutex("rw").RLock(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.client.Semaphore("pool", 5).Acquire(ctx, 2); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.client.Election("boss").Campaign(ctx, "10.0.0.1:80"); err != nil {
+			t.Fatal(err)
+		}
+		began, end, ended := make(chan struct{}), make(chan struct{}), make(chan error)
+		go func() {
+			_, err := w.client.Periodic("nightly", time.Hour).Do(ctx, func(context.Context) error {
+				close(began)
+				<-end
+				return nil
+			})
+			ended <- err
+		}()
+		<-began
+		w.pass(3 * time.Second)
+		var list listJSON
+		w.get("/api/locks", &list)
+		got := map[string]*lockJSON{}
+		for _, l := range list.Locks {
+			got[l.Kind+" "+l.Name] = l
+		}
+		for _, want := range []string{"exclusive mutex", "shared rw", "permits pool", "leader boss", "job nightly"} {
+			l := got[want]
+			if l == nil || !l.Held || len(l.Holders) != 1 {
+				t.Fatalf("%s: %+v", want, l)
+			}
+			h := l.Holders[0]
+			if *h.AgeMS < 3000 || *h.AgeMS > 5000 || *h.RemainingMS < 25_000 || h.LeaseMS < *h.RemainingMS ||
+				h.App != "worker" {
+				t.Errorf("%s: %+v, age %d, remaining %d", want, h, *h.AgeMS, *h.RemainingMS)
+			}
+		}
+		if l := got["permits pool"]; l.Limit != 5 || l.Used != 2 {
+			t.Errorf("%+v", l)
+		}
+		if l := got["leader boss"]; l.Leader.Value != "10.0.0.1:80" {
+			t.Errorf("%+v", l.Leader)
+		}
+		if list.Title != "here" || !list.AllowEvict || list.Version != holdfast.Version || list.Totals.Held != 5 {
+			t.Errorf("%+v", list)
+		}
+		var job detailJSON
+		w.get("/api/lock?name=nightly&kind=job", &job)
+		if job.Lock.Job.PeriodMS != time.Hour.Milliseconds() || !job.Lock.Held || len(job.Timeline.Holds) != 1 {
+			t.Errorf("%+v", job.Lock)
+		}
+		if d := w.detail("nightly"); d.Lock.Held || d.Lock.Kind != "free" { // the lock of this name
+			t.Errorf("%+v", d.Lock)
+		}
+		close(end)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestABadRequestIsRefused(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, w *world) {
+		for path, code := range map[string]int{
+			"/api/lock": 400, "/api/lock?name=" + strings.Repeat("x", 5000): 400,
+			"/api/lock?name=a&kind=door": 400, "/api/none": 404,
+		} {
+			answer := httptest.NewRecorder()
+			w.page.ServeHTTP(answer, request(http.MethodGet, path, nil))
+			if answer.Code != code {
+				t.Errorf("%s: %d, want %d: %s", path, answer.Code, code, answer.Body)
+			}
+		}
+	})
+}
+
+func TestAListHasTheFirstWaitersAndTheDetailHasAll(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, w *world) {
+		w.lock("a")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		const n = shownWaiters + 3
+		for range n {
+			c := w.newClient("waiter")
+			go func() {
+				_, err := c.Mutex("a").Lock(ctx)
+				done <- err
+			}()
+		}
+		w.pass(5 * time.Second)
+		var list listJSON
+		w.get("/api/locks", &list)
+		if l := list.Locks[0]; len(l.Waiters) != shownWaiters || l.Waiting != n || *l.Waiters[0].WaitedMS < 4000 {
+			t.Errorf("%d of %d waiters", len(l.Waiters), l.Waiting)
+		}
+		if d := w.detail("a"); len(d.Lock.Waiters) != n {
+			t.Errorf("%d waiters", len(d.Lock.Waiters))
+		}
+		cancel()
+		for range n {
+			<-done
+		}
+	})
+}
+
+func TestTheMetricsTellOfTheServerAndNameNoLock(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, w *world) {
+		w.lock("secret-name")
+		if _, err := w.client.Semaphore("pool", 5).Acquire(t.Context(), 2); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(7 * time.Second)
+		scrape := func() string {
+			answer := httptest.NewRecorder()
+			w.page.ServeHTTP(answer, request(http.MethodGet, "/metrics", nil))
+			if kind := answer.Header().Get("Content-Type"); !strings.HasPrefix(kind, "text/plain; version=0.0.4") {
+				t.Errorf("the type is %s", kind)
+			}
+			return answer.Body.String()
+		}
+		text := scrape()
+		for _, line := range []string{
+			"holdfast_server_up 1", `holdfast_server_locks_held{kind="exclusive"} 1`, "holdfast_server_waiters 0",
+			`holdfast_server_locks_held{kind="permits"} 1`, "holdfast_server_locks 2", "holdfast_serve_reads_total 1",
+			"holdfast_serve_read_errors_total 0", "# TYPE holdfast_serve_reads_total counter",
+			"holdfast_server_oldest_hold_seconds 7.",
+		} {
+			if !strings.Contains("\n"+text, "\n"+line) {
+				t.Errorf("no line %q in\n%s", line, text)
+			}
+		}
+		if strings.Contains(text, "secret-name") {
+			t.Error("a label has the name of a lock")
+		}
+		w.pass(time.Minute)
+		w.store.FailRequest(func(string, []string) error { return context.DeadlineExceeded })
+		text = scrape()
+		for _, line := range []string{"holdfast_server_up 0", "holdfast_serve_read_errors_total 1"} {
+			if !strings.Contains("\n"+text, "\n"+line+"\n") {
+				t.Errorf("no line %q in\n%s", line, text)
+			}
+		}
+		w.store.FailRequest(nil)
+	})
+}

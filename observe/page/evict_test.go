@@ -1,0 +1,123 @@
+package page
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// steps is an eviction with all of its steps.
+func steps(l *holdfast.Lease) map[string]string {
+	return map[string]string{
+		"name": l.Name(), "typed": l.Name(), "by": "ann", "reason": "stuck",
+		"token": strconv.FormatUint(l.Token(), 10),
+	}
+}
+
+func evictWith(t *testing.T, p *Page, steps map[string]string, change func(*http.Request)) int {
+	t.Helper()
+	body, err := json.Marshal(steps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := request("POST", "/api/evict", strings.NewReader(string(body)))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	change(r)
+	return serve(p, r).Code
+}
+
+func none(*http.Request) {}
+
+func TestEvictionNeedsEveryStep(t *testing.T) {
+	p, client := newPage(t, Config{AllowEvict: true})
+	l, err := client.Mutex("order/42").TryLock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := func(field, value string) map[string]string {
+		s := maps.Clone(steps(l))
+		s[field] = value
+		return s
+	}
+	for _, c := range []struct {
+		what string
+		code int
+		with map[string]string
+	}{
+		{"no name", 400, bad("name", "")},
+		{"another name is typed", 400, bad("typed", "order/4")},
+		{"no name is typed", 400, bad("typed", "")},
+		{"nobody", 400, bad("by", "")},
+		{"a long name", 400, bad("by", strings.Repeat("x", 129))},
+		{"no reason", 400, bad("reason", "")},
+		{"no token", 400, bad("token", "")},
+		{"token 0", 400, bad("token", "0")},
+		{"a token that is none", 400, bad("token", "new")},
+		{"the token of another hold", 409, bad("token", strconv.FormatUint(l.Token()+1<<10, 10))},
+	} {
+		if code := evictWith(t, p, c.with, none); code != c.code || l.Err() != nil {
+			t.Errorf("%s: %d, want %d; the lease: %v", c.what, code, c.code, l.Err())
+		}
+	}
+	if code := evictWith(t, p, steps(l), none); code != http.StatusOK || l.Err() == nil {
+		t.Errorf("all steps: %d; the lease: %v", code, l.Err())
+	}
+	s, err := client.Inspect(t.Context(), "order/42")
+	want := holdfast.EvictionInfo{By: "ann", Reason: "stuck"}
+	if err != nil || s.Held() || s.LastEviction == nil {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if want.At = s.LastEviction.At; *s.LastEviction != want {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+func TestEvictionIsOffUnlessAllowed(t *testing.T) {
+	p, client := newPage(t, Config{})
+	l, err := client.Mutex("a").TryLock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code := evictWith(t, p, steps(l), none); code != http.StatusForbidden || l.Err() != nil {
+		t.Errorf("%d; the lease: %v", code, l.Err())
+	}
+}
+
+func TestAnotherSiteCannotEvict(t *testing.T) {
+	p, client := newPage(t, Config{AllowEvict: true, Token: token})
+	l, err := client.Mutex("a").TryLock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, change := range map[string]func(*http.Request){
+		"cross-site": func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },
+		"same-site":  func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-site") },
+		"an old browser": func(r *http.Request) {
+			r.Header.Del("Sec-Fetch-Site")
+			r.Header.Set("Origin", "http://evil.example")
+		},
+		"a form's type": func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") },
+		"no type":       func(r *http.Request) { r.Header.Del("Content-Type") },
+		"a GET":         func(r *http.Request) { r.Method = http.MethodGet },
+	} {
+		code := evictWith(t, p, steps(l), func(r *http.Request) {
+			r.AddCookie(&http.Cookie{Name: cookieName, Value: p.session()})
+			change(r)
+		})
+		if code < 400 || l.Err() != nil {
+			t.Errorf("%s: %d; the lease: %v", what, code, l.Err())
+		}
+	}
+	code := evictWith(t, p, steps(l), func(r *http.Request) {
+		r.AddCookie(&http.Cookie{Name: cookieName, Value: p.session()})
+	})
+	if code != http.StatusOK {
+		t.Errorf("the page itself: %d", code)
+	}
+}

@@ -1,0 +1,180 @@
+package page
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func TestTheTimelineTellsHowHoldsEnded(t *testing.T) {
+	bubble(t, Config{KeepWatching: true}, func(t *testing.T, w *world) {
+		for _, c := range []struct {
+			how  string
+			lost int
+			end  func(name string)
+		}{
+			{endReleased, 0, func(name string) {
+				l := w.lock(name)
+				w.pass(5 * time.Second)
+				w.release(l)
+			}},
+			{endReleased, 0, func(name string) { // kept for a minimum time
+				l := w.lock(name, holdfast.MinHold(20*time.Second))
+				w.pass(5 * time.Second)
+				w.release(l)
+				w.pass(30 * time.Second)
+			}},
+			{endExpired, 1, func(name string) {
+				w.lock(name, holdfast.NoRenewal(), holdfast.TTL(5*time.Second))
+				w.pass(10 * time.Second)
+			}},
+			{endEvicted, 1, func(name string) {
+				w.lock(name)
+				w.pass(5 * time.Second)
+				e := holdfast.Eviction{By: "ann", Reason: "stuck"}
+				if n, err := w.client.Evict(t.Context(), name, e); n != 1 || err != nil {
+					t.Fatal(n, err)
+				}
+			}},
+			{endGone, 1, func(name string) {
+				w.lock(name)
+				w.pass(5 * time.Second)
+				w.store.Flush()
+			}},
+		} {
+			name := fmt.Sprintf("%s/%d", c.how, c.lost)
+			c.end(name)
+			w.pass(2 * time.Second)
+			d := w.detail(name)
+			if len(d.Timeline.Holds) == 0 {
+				t.Fatalf("%s: no hold", name)
+			}
+			h := d.Timeline.Holds[len(d.Timeline.Holds)-1]
+			if h.How != c.how || h.End == "" || d.Lock.Lost != c.lost {
+				t.Errorf("%s: %+v, lost %d", name, h, d.Lock.Lost)
+			}
+			if c.how == endEvicted && h.Note != "ann: stuck" {
+				t.Errorf("the note is %q", h.Note)
+			}
+			if c.how == endExpired && since(t, h.Start, h.End) != 5*time.Second {
+				t.Errorf("expired after %v", since(t, h.Start, h.End))
+			}
+		}
+		w.pass(window + time.Minute)
+		if d := w.detail("evicted/1"); len(d.Timeline.Holds) != 0 || d.Lock.Lost != 0 {
+			t.Errorf("after the window: %+v, lost %d", d.Timeline.Holds, d.Lock.Lost)
+		}
+		if w.page.watcher.lost != 3 {
+			t.Errorf("lost %d in all", w.page.watcher.lost)
+		}
+	})
+}
+
+func since(t *testing.T, start, end string) time.Duration {
+	t.Helper()
+	a, err := time.Parse(time.RFC3339, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := time.Parse(time.RFC3339, end)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Sub(a)
+}
+
+// A lease that is renewed, and released while nobody looks, may end after the expiry that the
+// page has seen. That is no loss.
+func TestAHoldThatEndedWhileNobodyLookedIsNoLoss(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, w *world) {
+		l := w.lock("a")
+		w.detail("a")
+		w.pass(time.Minute) // the reads have paused
+		w.release(l)
+		w.pass(time.Minute)
+		w.detail("a")
+		w.pass(2 * time.Second)
+		d := w.detail("a")
+		if len(d.Timeline.Holds) != 1 || d.Timeline.Holds[0].How != endUnseen || d.Lock.Lost != 0 {
+			t.Errorf("%+v, lost %d", d.Timeline.Holds, d.Lock.Lost)
+		}
+		if n := len(d.Timeline.Watched); n != 2 || d.Timeline.Watched[0].To == "" || d.Timeline.Watched[1].To != "" {
+			t.Errorf("watched %+v", d.Timeline.Watched)
+		}
+	})
+}
+
+func TestTheTimelineCountsWaiters(t *testing.T) {
+	bubble(t, Config{KeepWatching: true}, func(t *testing.T, w *world) {
+		w.lock("a")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 3)
+		for i := range 3 {
+			other := w.newClient("other" + strconv.Itoa(i))
+			go func() {
+				_, err := other.Mutex("a").Lock(ctx)
+				done <- err
+			}()
+			w.pass(5 * time.Second)
+		}
+		cancel()
+		for range 3 {
+			if <-done == nil {
+				t.Error("a waiter got the lock")
+			}
+		}
+		w.pass(5 * time.Second)
+		got := ""
+		for _, c := range w.detail("a").Timeline.Waiting {
+			got += strconv.Itoa(c.N)
+		}
+		if got != "1230" {
+			t.Errorf("waiters over time: %s", got)
+		}
+	})
+}
+
+func TestWhatIsRememberedIsBounded(t *testing.T) {
+	h := newHistory()
+	now := time.Unix(1_000_000, 0)
+	token := 0
+	step := func(name string) {
+		token++
+		held := &lockJSON{ID: name, Held: true, read: now, Holders: []holderJSON{{
+			Token: strconv.Itoa(token << 10), since: now, expires: now.Add(time.Minute), LeaseMS: 60_000,
+		}}}
+		h.note(nil, held, now)
+		h.note(held, &lockJSON{ID: name, read: now}, now.Add(time.Millisecond))
+		now = now.Add(time.Millisecond)
+	}
+	for range 10 * perLock {
+		step("busy")
+	}
+	if n := len(h.locks["busy"].holds); n != perLock {
+		t.Errorf("one lock has %d holds", n)
+	}
+	for i := range 2 * inTotal {
+		step("lock/" + strconv.Itoa(i%20_000))
+		if i%5000 == 4999 {
+			if h.prune(now); h.size() > inTotal {
+				t.Fatalf("%d are remembered", h.size())
+			}
+		}
+	}
+	last := h.locks["lock/"+strconv.Itoa((2*inTotal-1)%20_000)]
+	if last == nil || len(last.holds) == 0 {
+		t.Error("the youngest is forgotten")
+	}
+	if h.locks["busy"] != nil {
+		t.Error("the oldest is remembered")
+	}
+	now = now.Add(2 * window)
+	h.prune(now)
+	if h.size() != 0 || len(h.locks) != 0 {
+		t.Errorf("%d are remembered after the window", h.size())
+	}
+}

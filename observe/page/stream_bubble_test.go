@@ -1,0 +1,285 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func TestAViewerGetsASnapshotAndThenTheDifferences(t *testing.T) {
+	bubble(t, Config{Title: "here"}, func(t *testing.T, w *world) {
+		a := w.lock("a")
+		w.lock("b")
+		s := w.view()
+		w.pass(time.Millisecond)
+		first := s.next()
+		if !slices.Equal(names(first), []string{"snapshot"}) || len(first[0].Locks) != 2 || first[0].Title != "here" {
+			t.Fatalf("%+v", first)
+		}
+		if l := first[0].Locks[0]; l.Name != "a" || !l.Held || l.Kind != "exclusive" || l.Holders[0].App != "worker" ||
+			l.Holders[0].Token != tokenText(a) {
+			t.Errorf("%+v", l)
+		}
+		w.pass(2500 * time.Millisecond)
+		if more := names(s.next()); len(more) != 0 {
+			t.Errorf("nothing has changed, and there are %q", more)
+		}
+		w.release(a)
+		w.pass(time.Second)
+		changes := s.next()
+		if !slices.Equal(names(changes), []string{"change"}) || len(changes[0].Locks) != 1 ||
+			changes[0].Locks[0].Held || changes[0].Locks[0].Name != "a" || len(changes[0].Gone) != 0 {
+			t.Errorf("a release: %+v", changes)
+		}
+		if changes[0].Seq != first[0].Seq+1 || changes[0].id != strconv.FormatUint(changes[0].Seq, 10) {
+			t.Errorf("the IDs are %q and %q", first[0].id, changes[0].id)
+		}
+		w.store.Flush()
+		w.pass(time.Second)
+		if gone := s.next(); len(gone) != 1 || !slices.Equal(gone[0].Gone, []string{"lock:a", "lock:b"}) ||
+			gone[0].Totals.Locks != 0 {
+			t.Errorf("no record is left: %+v", gone)
+		}
+		s.leave()
+		<-s.done
+	})
+}
+
+func tokenText(l *holdfast.Lease) string { return strconv.FormatUint(l.Token(), 10) }
+
+func TestAViewerThatConnectsAgainGetsAFullSnapshot(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, w *world) {
+		a := w.lock("a")
+		s := w.view()
+		w.pass(time.Second)
+		s.leave()
+		<-s.done
+		w.release(a)
+		w.lock("b")
+		again := w.view()
+		w.pass(2 * time.Second)
+		known := map[string]lockJSON{}
+		events := again.next()
+		if events[0].name != "snapshot" {
+			t.Errorf("the first event is a %s", events[0].name)
+		}
+		replay(t, known, events)
+		if known["lock:a"].Held || !known["lock:b"].Held {
+			t.Errorf("%+v", known)
+		}
+		again.leave()
+		<-again.done
+	})
+}
+
+// A viewer that gets every difference knows what a new one gets as a snapshot.
+func TestDifferencesAddUpToTheSnapshot(t *testing.T) {
+	bubble(t, Config{Interval: 100 * time.Millisecond}, func(t *testing.T, w *world) {
+		s := w.view()
+		known := map[string]lockJSON{}
+		seq := uint64(0)
+		for i := range 60 {
+			l := w.lock("lock/" + strconv.Itoa(i%7))
+			w.pass(time.Duration(37+i) * time.Millisecond)
+			if i%3 == 0 {
+				w.pass(time.Second)
+			}
+			w.release(l)
+			if i == 40 {
+				w.store.Flush()
+			}
+			events := s.next()
+			for _, e := range events {
+				if e.name == "change" && e.Seq != seq+1 {
+					t.Fatalf("%d follows %d", e.Seq, seq)
+				}
+				seq = max(seq, e.Seq)
+			}
+			replay(t, known, events)
+		}
+		w.pass(time.Second)
+		replay(t, known, s.next())
+		other, full := w.view(), map[string]lockJSON{}
+		replay(t, full, other.next())
+		if len(known) == 0 || !reflect.DeepEqual(known, full) {
+			t.Errorf("%q\nwant %q", sorted(known), sorted(full))
+		}
+	})
+}
+
+func TestASlowViewerGetsASnapshotInPlaceOfWhatItMissed(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, w *world) {
+		leave := w.page.watcher.join()
+		defer leave()
+		w.pass(time.Second)
+		slow := &viewer{page: w.page, begun: true, sent: w.page.watcher.seq}
+		for range keptChanges + 5 {
+			l := w.lock("a")
+			w.pass(time.Second)
+			w.release(l)
+			w.pass(time.Second)
+		}
+		if kept := len(w.page.watcher.changes); kept != keptChanges {
+			t.Errorf("%d changes are kept", kept)
+		}
+		s := &stream{t: t, header: map[string][]string{}}
+		slow.w, slow.out = s, nil
+		news, name, parts := slow.missing()
+		if name != "snapshot" || len(parts) != 1 || slow.sent != w.page.watcher.seq {
+			t.Errorf("%s, %d parts, at %d of %d", name, len(parts), slow.sent, w.page.watcher.seq)
+		}
+		w.lock("b")
+		<-news
+		w.pass(time.Second)
+		if _, name, parts := slow.missing(); name != "change" || len(parts) != 1 {
+			t.Errorf("%s, %d parts", name, len(parts))
+		}
+	})
+}
+
+func TestAllViewersShareTheReadsAndNobodyLookingPausesThem(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, w *world) {
+		if w.pass(time.Minute); w.reads() != 0 {
+			t.Errorf("%d reads, and nobody has looked", w.reads())
+		}
+		viewers := []*stream{w.view(), w.view(), w.view()}
+		w.pass(10 * time.Second)
+		if n := w.reads(); n < 10 || n > 12 {
+			t.Errorf("%d reads in ten seconds", n)
+		}
+		for _, s := range viewers {
+			if len(s.next()) < 2 { // a snapshot, and a tick
+				t.Error("a viewer heard nothing")
+			}
+			s.leave()
+			<-s.done
+		}
+		w.pass(idleAfter + 2*time.Second)
+		before := w.reads()
+		w.pass(time.Hour)
+		if w.reads() != before {
+			t.Errorf("%d reads, and nobody looks", w.reads()-before)
+		}
+		w.lock("late")
+		var list listJSON
+		if w.get("/api/locks", &list); len(list.Locks) != 1 {
+			t.Errorf("after the pause: %+v", list.Locks)
+		}
+	})
+}
+
+func (w *world) reads() uint64 {
+	synctest.Wait()
+	w.page.watcher.mu.Lock()
+	defer w.page.watcher.mu.Unlock()
+	return w.page.watcher.reads.count
+}
+
+func TestKeepWatchingReadsWhileNobodyLooks(t *testing.T) {
+	bubble(t, Config{KeepWatching: true}, func(t *testing.T, w *world) {
+		if w.pass(time.Minute); w.reads() < 59 {
+			t.Errorf("%d reads in a minute", w.reads())
+		}
+	})
+}
+
+func TestAServerThatDoesNotAnswerIsToldAndTheLastStateStays(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, w *world) {
+		w.lock("a")
+		s := w.view()
+		w.pass(time.Second)
+		s.next()
+		down := errors.New("the cable is out")
+		w.store.FailRequest(func(string, []string) error { return down })
+		w.pass(20 * time.Second)
+		events := s.next()
+		if len(events) == 0 || events[len(events)-1].Read.Error == "" || events[0].Totals.Held != 1 {
+			t.Fatalf("%+v", events)
+		}
+		if got := names(events); !slices.Equal(got, []string{"change"}) {
+			t.Errorf("one failure is told once, and not as %q", got)
+		}
+		w.store.FailRequest(nil)
+		w.pass(time.Minute)
+		events = s.next()
+		if last := events[len(events)-1]; last.Read.Error != "" || last.Totals.Held != 1 {
+			t.Errorf("%+v", last)
+		}
+	})
+}
+
+func TestCloseEndsTheStreamsAndTheReads(t *testing.T) {
+	bubble(t, Config{KeepWatching: true}, func(t *testing.T, w *world) {
+		s := w.view()
+		w.pass(time.Second)
+		w.page.Close()
+		<-s.done
+		before := w.reads()
+		late := w.view()
+		<-late.done
+		if w.pass(time.Minute); w.reads() != before {
+			t.Error("a closed page reads")
+		}
+	})
+}
+
+func TestANewConfigIsChecked(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, w *world) {
+		for _, cfg := range []Config{{Token: "short"}, {Interval: -1}, {Interval: time.Microsecond}} {
+			if p, err := New(w.client, cfg); err == nil {
+				p.Close()
+				t.Errorf("%+v is accepted", cfg)
+			}
+		}
+		if _, err := New(nil, Config{}); err == nil {
+			t.Error("no client is accepted")
+		}
+	})
+}
+
+func TestAWaiterIsTold(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, w *world) {
+		held := w.lock("a")
+		s := w.view()
+		w.pass(time.Second)
+		s.next()
+		other := w.newClient("other")
+		got := make(chan *holdfast.Lease, 1)
+		go func() {
+			l, err := other.Mutex("a").Lock(context.Background())
+			if err != nil {
+				t.Error(err)
+			}
+			got <- l
+		}()
+		w.pass(2 * time.Second)
+		known := map[string]lockJSON{}
+		replay(t, known, s.next())
+		if l := known["lock:a"]; l.Waiting != 1 || l.Waiters[0].App != "other" || l.Waiters[0].Position == 0 {
+			t.Errorf("%+v", l)
+		}
+		w.pass(3 * time.Second)
+		if more := names(s.next()); len(more) != 0 {
+			t.Errorf("the waiter waits on, and there are %q", more)
+		}
+		w.release(held)
+		next := <-got
+		w.pass(2 * time.Second)
+		replay(t, known, s.next())
+		if l := known["lock:a"]; l.Waiting != 0 || l.Holders[0].Token != tokenText(next) {
+			t.Errorf("%+v", l)
+		}
+		d := w.detail("a")
+		if len(d.Timeline.Holds) != 2 || d.Timeline.Holds[0].How != endReleased ||
+			d.Timeline.Holds[0].End != d.Timeline.Holds[1].Start {
+			t.Errorf("%+v", d.Timeline.Holds)
+		}
+	})
+}
