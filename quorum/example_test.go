@@ -51,6 +51,26 @@ func ExampleNew() {
 	// quorum: invalid configuration: a quorum of 2 nodes tolerates no failure: use 3 or 5 independent servers
 }
 
+// For a health check: which servers answer, and which count for new locks.
+func ExampleStore_Nodes() {
+	ctx := context.Background()
+	nodes := []store.Store{memstore.New(), memstore.New(), memstore.New()}
+	s, _ := quorum.New(nodes, quorum.Config{})
+	defer s.Close()
+	client, _ := holdfast.New(s, holdfast.Config{})
+	defer client.Close(ctx)
+	lease, _ := client.Mutex("ledger").Lock(ctx)
+	defer lease.Release(ctx)
+	count := 0
+	for _, n := range s.Nodes() {
+		if n.Answers && n.Counts {
+			count++
+		}
+	}
+	fmt.Println("locks can be acquired:", count >= 2)
+	// Output: locks can be acquired: true
+}
+
 // Close the clients first: they release what they hold.
 func ExampleStore_Close() {
 	ctx := context.Background()

@@ -40,6 +40,8 @@ type nodeState struct {
 	mark       string        // as the node has it
 	askedAt    time.Duration // before the request was sent
 	countsFrom time.Duration // the node counts for new grants from then on
+	outSince   time.Duration // when it was found that the node does not count; kept when it counts again
+	standing   majority.Standing
 }
 
 // readRound is a round in which all nodes are read.
@@ -96,6 +98,7 @@ func (ns *nodeStates) readNode(i int, timeout time.Duration, mark string) error 
 			Mark: majority.ParseMark(words[3]),
 		},
 		mark: words[3], askedAt: sent, countsFrom: ns.nodes[i].countsFrom,
+		outSince: ns.nodes[i].outSince, standing: ns.nodes[i].standing,
 	}
 	return nil
 }
@@ -245,7 +248,7 @@ func (ns *nodeStates) decideMarks(since time.Duration) (marks []string, due bool
 		if s.Standings[i] == majority.Unread {
 			continue
 		}
-		ns.nodes[i].countsFrom = now + s.Left[i]
+		ns.nodes[i].setProbation(now, now+s.Left[i], s.Standings[i])
 		if next.Epoch > 0 {
 			marks[i], due = next.String(), true
 		}
@@ -304,12 +307,36 @@ func (ns *nodeStates) vouch(since time.Duration, of []bool) (ok int, why map[int
 		if standing == majority.Counts {
 			ok++
 		} else if of[i] {
-			ns.nodes[i].countsFrom = max(ns.nodes[i].countsFrom, ns.s.now()+s.Left[i])
+			now, known := ns.s.now(), standing
+			if known == majority.ClocksDiffer {
+				known = ns.nodes[i].standing // further answers may yet tell which clocks are right
+			}
+			ns.nodes[i].setProbation(now, max(ns.nodes[i].countsFrom, now+s.Left[i]), known)
 			why[i] = &probationError{standing: standing, left: s.Left[i]}
 			sure = sure && standing != majority.ClocksDiffer
 		}
 	}
 	return ok, why, sure
+}
+
+// setProbation stores from when on the node counts, and why. If it counted until now, it does
+// not count since now.
+func (n *nodeState) setProbation(now, countsFrom time.Duration, why majority.Standing) {
+	counted := n.counts(now)
+	n.countsFrom, n.standing = countsFrom, why
+	if counted && !n.counts(now) {
+		n.outSince = now
+	}
+}
+
+// counts reports whether the node counts for new grants, as far as is known. A node whose
+// probation is over counts.
+func (n *nodeState) counts(now time.Duration) bool {
+	switch n.standing {
+	case majority.Unread, majority.Counts, majority.OnProbation:
+		return n.countsFrom <= now
+	}
+	return false
 }
 
 // probationError says why a node does not count.

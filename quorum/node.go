@@ -23,7 +23,10 @@ type node struct {
 	// mu guards the fields below; nothing is sent under it.
 	mu             sync.Mutex
 	address        string
-	silent         bool // its last request got no answer
+	silent         bool          // its last request got no answer
+	asked          bool          // a request has ended
+	changedAt      time.Duration // when silent changed, or the first request ended
+	roundTrip      time.Duration // of the last request that was answered
 	cancels        []pendingCancel
 	sendingCancels bool
 	// Cancels that a push may yet name, by the identity of their attempts: longer than they
@@ -47,17 +50,24 @@ func (n *node) name() string {
 func (n *node) call(timeout time.Duration, action *script.Script, keys, args []string) (string, error) {
 	ctx, cancel := context.WithTimeout(n.store.life.Context(), timeout)
 	defer cancel()
+	sent := n.store.now()
 	answer, err := n.Run(ctx, action, keys, args)
-	n.noteAnswers(err == nil || isRefusal(err))
+	n.noteAnswers(err == nil || isRefusal(err), n.store.now()-sent)
 	return answer, err
 }
 
 // noteAnswers records whether the node answers. If it has just stopped, waiters in its queue
 // look for another coordinator.
-func (n *node) noteAnswers(answers bool) {
+func (n *node) noteAnswers(answers bool, took time.Duration) {
 	n.mu.Lock()
 	changed := n.silent == answers
-	n.silent = !answers
+	if changed || !n.asked {
+		n.changedAt = n.store.now()
+	}
+	n.silent, n.asked = !answers, true
+	if answers {
+		n.roundTrip = took
+	}
 	n.mu.Unlock()
 	if changed && !answers {
 		n.store.recheckAll()

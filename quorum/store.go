@@ -142,8 +142,9 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 	}
 	infos := make([]store.ServerInfo, len(s.nodes))
 	failed, err := s.askEach(ctx, s.requestTimeout(ctx, 0), func(ctx context.Context, i int, n *node) error {
+		sent := s.now()
 		info, err := n.Server(ctx)
-		n.noteAnswers(err == nil || isRefusal(err))
+		n.noteAnswers(err == nil || isRefusal(err), s.now()-sent)
 		if err == nil {
 			infos[i] = info
 			n.mu.Lock()

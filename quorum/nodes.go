@@ -1,0 +1,100 @@
+package quorum
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// NodeInfo is what a store knows about one of its nodes. The times are those of this
+// machine's clock.
+type NodeInfo struct {
+	Name string // the address, once the node has been reached; before that, its number
+
+	Answers      bool          // the last request to the node was answered
+	AnswersSince time.Time     // since when Answers is as it is; zero if nothing was ever sent to the node
+	RoundTrip    time.Duration // of the last request that was answered; 0 if none was
+
+	// Counts: the node counts for new grants. A node that is new, that has lost its memory, or
+	// whose clock was set does not count for [Config.MaxTTL].
+	Counts     bool
+	OutSince   time.Time // when it was found that the node does not count; zero if it counts
+	CountsFrom time.Time // when the node counts again; zero if it counts, or if that is not known
+	Why        string    // why the node does not count
+
+	// ClockOffset is how far the node's clock is ahead of this machine's, and ClockError how
+	// wrong that may be. Both are zero if the node has never been read.
+	ClockOffset, ClockError time.Duration
+}
+
+// Nodes returns what the store knows about its nodes, in their order. It sends nothing: the
+// store reads its nodes when locks are acquired, so before the first acquisition nothing is
+// known. If clients with several prefixes use the store, a node counts if it counts for all
+// of them.
+func (s *Store) Nodes() []NodeInfo {
+	s.mu.Lock()
+	states := slices.Collect(maps.Values(s.states))
+	s.mu.Unlock()
+	now, wall := s.now(), time.Now()
+	at := func(t time.Duration) time.Time { return wall.Add(t - now) }
+	infos := make([]NodeInfo, len(s.nodes))
+	for i, n := range s.nodes {
+		infos[i] = n.info(at)
+		worst, newest := worstOf(states, i, now)
+		infos[i].judge(worst, now, at)
+		if newest.OK {
+			ahead := newest.Low + (newest.High-newest.Low)/2
+			infos[i].ClockOffset = ahead - (time.Duration(wall.UnixNano()) - now)
+			infos[i].ClockError = (newest.High - newest.Low) / 2
+		}
+	}
+	return infos
+}
+
+// info returns how the node answers.
+func (n *node) info(at func(time.Duration) time.Time) NodeInfo {
+	name := n.name()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	info := NodeInfo{Name: name, Answers: n.asked && !n.silent, RoundTrip: n.roundTrip}
+	if n.asked {
+		info.AnswersSince = at(n.changedAt)
+	}
+	return info
+}
+
+// worstOf returns the state of a node for the prefix for which it counts last, and the newest
+// of its readings. A prefix that has never read the node counts for neither.
+func worstOf(states []*nodeStates, i int, now time.Duration) (worst, newest nodeState) {
+	for _, ns := range states {
+		ns.mu.Lock()
+		one := ns.nodes[i]
+		ns.mu.Unlock()
+		if !one.OK {
+			continue
+		}
+		if !worst.OK || worst.counts(now) && !one.counts(now) || !one.counts(now) && one.countsFrom > worst.countsFrom {
+			worst = one
+		}
+		if !newest.OK || one.askedAt > newest.askedAt {
+			newest = one
+		}
+	}
+	return worst, newest
+}
+
+// judge sets whether the node counts, by its state.
+func (info *NodeInfo) judge(n nodeState, now time.Duration, at func(time.Duration) time.Time) {
+	if !n.OK {
+		info.Why = "has not been read yet"
+		return
+	}
+	if info.Counts = n.counts(now); info.Counts {
+		return
+	}
+	info.OutSince = at(n.outSince)
+	info.Why = (&probationError{standing: n.standing, left: max(n.countsFrom-now, 0)}).Error()
+	if n.countsFrom > now {
+		info.CountsFrom = at(n.countsFrom)
+	}
+}

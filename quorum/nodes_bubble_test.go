@@ -1,0 +1,121 @@
+package quorum_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func TestNodesKnowNothingBeforeTheFirstRequest(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		for i, n := range w.store().Nodes() {
+			if n.Answers || !n.AnswersSince.IsZero() || n.Counts || n.RoundTrip != 0 || n.ClockOffset != 0 ||
+				!strings.Contains(n.Why, "not been read") {
+				t.Errorf("node %d: %+v", i, n)
+			}
+		}
+	})
+}
+
+// All answer and count, with the offsets of their clocks and the time of a round trip.
+func TestNodesTellOfClocksAndRoundTrips(t *testing.T) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
+		for i, p := range w.peers {
+			p.slow(time.Duration(i)*time.Millisecond, 2*time.Millisecond)
+		}
+		s := w.store()
+		c := w.clientOf(s)
+		asked := time.Now()
+		w.release(w.lock(c, "x"))
+		synctest.Wait()
+		for i, n := range s.Nodes() {
+			if !n.Answers || !n.Counts || n.Why != "" || !n.OutSince.IsZero() || !n.CountsFrom.IsZero() {
+				t.Errorf("node %d does not count: %+v", i, n)
+			}
+			if n.AnswersSince.Before(asked) || n.AnswersSince.After(time.Now()) {
+				t.Errorf("node %d answers since %v, first asked %v", i, n.AnswersSince, asked)
+			}
+			if want := time.Duration(i+2) * time.Millisecond; n.RoundTrip != want {
+				t.Errorf("node %d: a round trip of %v, want %v", i, n.RoundTrip, want)
+			}
+			if off := n.ClockOffset - skew[i]; off > n.ClockError || -off > n.ClockError {
+				t.Errorf("node %d: its clock is %v ahead (error %v), want %v", i, n.ClockOffset, n.ClockError, skew[i])
+			}
+			if n.ClockError <= 0 || n.ClockError > 10*time.Millisecond {
+				t.Errorf("node %d: an error of %v", i, n.ClockError)
+			}
+		}
+	})
+}
+
+// A server dies, and comes back without its memory. First it does not answer, then it does not
+// count, for as long as a lease can last.
+func TestNodesTellOfAServerThatDiedAndForgot(t *testing.T) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
+		s := w.store()
+		c := w.clientOf(s)
+		w.lock(c, "held") // it is renewed, so the servers are asked now and then
+		synctest.Wait()
+		w.peers[2].kill()
+		died := time.Now()
+		time.Sleep(time.Minute)
+		n := s.Nodes()[2]
+		if n.Answers || n.AnswersSince.Before(died) || n.AnswersSince.After(died.Add(ttl)) {
+			t.Errorf("a server that died at %v: %+v", died, n)
+		}
+		for i, other := range s.Nodes() {
+			if i != 2 && (!other.Answers || !other.Counts) {
+				t.Errorf("another server: %+v", other)
+			}
+		}
+		w.peers[2].revive(true)
+		back := time.Now()
+		w.release(w.lock(c, "x"))
+		time.Sleep(ttl)
+		w.release(w.lock(c, "x"))
+		synctest.Wait()
+		n = s.Nodes()[2]
+		if !n.Answers || n.AnswersSince.Before(back) {
+			t.Errorf("a server that came back at %v: %+v", back, n)
+		}
+		if n.Counts || n.OutSince.Before(back) || !n.CountsFrom.After(time.Now()) ||
+			n.CountsFrom.Sub(n.OutSince) > time.Minute+time.Second || !strings.Contains(n.Why, "lost its memory") {
+			t.Errorf("a server that lost its memory at %v counts: %+v", back, n)
+		}
+		from := n.CountsFrom
+		time.Sleep(time.Until(from) + time.Millisecond)
+		if n := s.Nodes()[2]; !n.Counts || n.Why != "" || !n.OutSince.IsZero() {
+			t.Errorf("a server whose probation is over: %+v", n)
+		}
+	})
+}
+
+// Two applications use one store, each with a prefix. One of them has not seen the server
+// forget: the other's word counts.
+func TestNodesTakeTheWorstOfSeveralPrefixes(t *testing.T) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
+		s := w.store()
+		w.release(w.lock(w.clientOf(s), "x"))
+		w.peers[1].kill()
+		w.peers[1].revive(true)
+		other, err := holdfast.New(s, holdfast.Config{Prefix: "other"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = other.Close(t.Context()) }()
+		w.release(w.lock(other, "x")) // a quorum begins for that prefix: all count
+		if !s.Nodes()[1].Counts {
+			t.Errorf("nobody has read the node since: %+v", s.Nodes()[1])
+		}
+		w.release(w.lock(w.client(), "x"))
+		time.Sleep(10 * time.Second)
+		w.release(w.lock(w.clientOf(s), "x"))
+		synctest.Wait()
+		if n := s.Nodes()[1]; n.Counts {
+			t.Errorf("a node that forgot: %+v", n)
+		}
+	})
+}
