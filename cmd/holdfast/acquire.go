@@ -41,6 +41,10 @@ HOLDFAST_LOCK_TOKEN. extend and release find them in the environment:
 eval "$(holdfast acquire ...)" would hide the exit code. Whoever knows the id can release
 the lock, so it is not for a log.
 
+With --owner NAME, processes that use the same NAME hold the lock together: they do not
+wait for each other, and the lock is free when the last of them has released it. The line
+has HOLDFAST_LOCK_OWNER then, which extend and release need, too.
+
 The token is the fencing token: a resource that remembers the highest token can refuse
 late writes. holdfast status shows the lock under --app, with the process ID of the
 program that called acquire.
@@ -50,6 +54,7 @@ program that called acquire.
   id          the id for extend and release
   token       a string: it may be too large for a JSON number
   mode        exclusive, shared or permits
+  owner       the owner name; empty without --owner
   ttl_ms      the TTL, in milliseconds
   expires_at  until then the lock can be trusted: UTC, by this machine's clock
 Later versions may add fields. They do not rename or remove any, and do not change a
@@ -59,7 +64,7 @@ Exit code: 0 if the lock is held now, 75 if another client holds it. For others,
 holdfast help exit-codes.`
 
 const extendLong = `extend makes a lock that holdfast acquire got last for --ttl from now. It never shortens
-it. NAME and --id are those that acquire printed.
+it. NAME, --id and --owner are those that acquire printed.
 
 Exit code: 0 if the lock is held for that time now. 79 if it is not held any more: its
 time was over, an operator evicted the holder, or it was released. Somebody else may hold
@@ -67,7 +72,8 @@ it then, so stop the work. After 69 the server has not answered, and the old tim
 For others, see holdfast help exit-codes.`
 
 const releaseLong = `release frees a lock that holdfast acquire got. The next waiter gets it in the same step.
-NAME, --id and --token are those that acquire printed.
+NAME, --id, --token and --owner are those that acquire printed. If others hold the lock
+under the same owner name, it stays held until the last of them has released it.
 
 Exit code: 0 if the lock is released; a second release exits with 0, too. It is also 0 if
 the time of the lock was over, but nobody held it since. 79 if it is not held any more:
@@ -98,7 +104,7 @@ func newAcquire(a *app) *cobra.Command {
 	flags.StringVar(&o.app, "app", "", "name that status shows for this holder (default: holdfast)")
 	rename(flags, map[string]string{"app": "NAME"})
 	waitFlags(flags, &o.runOptions)
-	o.addModes(flags)
+	o.kindFlags.add(flags)
 	o.perform(a, cmd, o.read, func() error {
 		return conduct(a, &o.runOptions, func(r *run) (int, string, error) { return r.take(a, o.asJSON, os.Stdout) })
 	})
@@ -166,6 +172,7 @@ type takenJSON struct {
 	ID        string `json:"id"`
 	Token     string `json:"token"`
 	Mode      string `json:"mode"`
+	Owner     string `json:"owner"`
 	TTLMS     int64  `json:"ttl_ms"`
 	ExpiresAt string `json:"expires_at"`
 }
@@ -175,12 +182,16 @@ func (r *run) printTaken(l *holdfast.Lease, asJSON bool, w io.Writer) (err error
 	token := wire.Number(l.Token())
 	if asJSON {
 		return json.NewEncoder(w).Encode(takenJSON{
-			l.Name(), r.held.keys[0], l.HolderID(), token, r.mode(), time.Duration(r.ttl).Milliseconds(),
+			l.Name(), r.held.keys[0], l.HolderID(), token, r.mode(), r.owner, time.Duration(r.ttl).Milliseconds(),
 			stamp(l.Deadline()),
 		})
 	}
-	_, err = fmt.Fprintf(w, "export %s=%s %s=%s %s=%s\n",
-		envLock, quote(l.Name()), envID, quote(l.HolderID()), envToken, token)
+	owner := ""
+	if r.owner != "" || os.Getenv(envOwner) != "" { // the second is of a lock around this one
+		owner = fmt.Sprintf(" %s=%s", envOwner, quote(r.owner))
+	}
+	_, err = fmt.Fprintf(w, "export %s=%s %s=%s %s=%s%s\n",
+		envLock, quote(l.Name()), envID, quote(l.HolderID()), envToken, token, owner)
 	return err
 }
 
@@ -188,13 +199,15 @@ func (r *run) printTaken(l *holdfast.Lease, asJSON bool, w io.Writer) (err error
 type heldOptions struct {
 	name, id string
 	token    string
+	owner    string
 	ttl      span
 }
 
 func (o *heldOptions) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.id, "id", "", "the id that acquire printed (default: "+envID+")")
 	flags.StringVar(&o.token, "token", "", "the token that acquire printed (default: "+envToken+")")
-	rename(flags, map[string]string{"id": "ID", "token": "TOKEN"})
+	flags.StringVar(&o.owner, "owner", "", "the owner name, if acquire had one (default: "+envOwner+")")
+	rename(flags, map[string]string{"id": "ID", "token": "TOKEN", "owner": "NAME"})
 }
 
 var attemptForm = regexp.MustCompile(`^\S+/[0-9]+$`)
@@ -212,6 +225,9 @@ func (o *heldOptions) read(cmd *cobra.Command, args []string, lookup func(string
 			return usageError(fmt.Sprintf("%s is the id of %q, not of %q", envID, name, o.name),
 				"write --id and --token, or leave the name out")
 		}
+	}
+	if o.id == "" {
+		o.owner = cmp.Or(o.owner, lookup(envOwner))
 	}
 	o.name, o.id = cmp.Or(o.name, name), cmp.Or(o.id, lookup(envID))
 	o.token = cmp.Or(o.token, lookup(envToken))
@@ -234,6 +250,14 @@ func (o *heldOptions) read(cmd *cobra.Command, args []string, lookup func(string
 		return usageError("lock name: "+err.Error(), "")
 	}
 	return nil
+}
+
+// ownerArg is the owner's name as the scripts take it; empty without one.
+func (o *heldOptions) ownerArg() string {
+	if o.owner == "" {
+		return ""
+	}
+	return wire.Owner(o.owner)
 }
 
 // lost is the error for a lock that is not held any more.
@@ -313,7 +337,7 @@ const retention = 10 * time.Minute
 func (s *server) extend(ctx context.Context, o *heldOptions) error {
 	ttl := time.Duration(o.ttl)
 	answer, err := s.store.Run(ctx, script.Renew, []string{wire.Key(s.prefix, o.name)},
-		[]string{wire.Millis(retention), o.id, wire.Millis(ttl), ""})
+		[]string{wire.Millis(retention), o.id, wire.Millis(ttl), o.ownerArg()})
 	if err != nil {
 		return err
 	}
@@ -335,16 +359,38 @@ func (s *server) extend(ctx context.Context, o *heldOptions) error {
 // release releases the hold of one attempt.
 func (s *server) release(ctx context.Context, o *heldOptions) error {
 	number, _ := strconv.ParseUint(o.token, 10, 63) // read has checked it
-	a, err := wire.Parsed(s.store.Run(ctx, script.Release, []string{wire.Key(s.prefix, o.name)}, []string{
+	args := []string{
 		o.id, wire.Number(number >> 10), wire.Millis(retention), wire.Base(s.prefix, o.name, s.store.Sharded()),
-	}))
+	}
+	if owner := o.ownerArg(); owner != "" {
+		args = append(args, owner)
+	}
+	a, err := wire.Parsed(s.store.Run(ctx, script.Release, []string{wire.Key(s.prefix, o.name)}, args))
 	switch {
 	case err != nil:
 		return err
-	case a.Kind == wire.Released:
+	case a.Kind == wire.Held: // others of the same owner hold it
 		return nil
+	case a.Kind == wire.Released:
+		return s.checkOwner(ctx, o, number)
 	}
 	return o.lost("its time was over, an operator evicted the holder, or the server lost the record")
+}
+
+// checkOwner refuses a release that named another owner than acquire, or none. The server
+// takes it for the second release of a hold that has ended, but the hold goes on.
+func (s *server) checkOwner(ctx context.Context, o *heldOptions, token uint64) error {
+	state, err := s.client.Inspect(ctx, o.name)
+	if err != nil {
+		return nil //nolint:nilerr // it is released, as far as the server says
+	}
+	for _, h := range state.Holders {
+		if h.Token == token && h.Owner != "" && h.Owner != o.owner {
+			return usageError(fmt.Sprintf("%q is still held: it was acquired under the owner name %q", o.name, h.Owner),
+				"write --owner "+quote(h.Owner))
+		}
+	}
+	return nil
 }
 
 // shortestName is how long the library registers a client for.

@@ -48,8 +48,8 @@ A command under holdfast run finds these variables:
   HOLDFAST_LOCK_CHAIN        the locks held around the command. With it, a run inside a
                              run of the same lock fails, instead of waiting for itself
   HOLDFAST_REDIS             the server's URL without its password, for a holdfast inside
-holdfast acquire prints HOLDFAST_LOCK_NAME, HOLDFAST_LOCK_ID and HOLDFAST_LOCK_TOKEN for
-holdfast extend and holdfast release. A command under holdfast run finds no
+holdfast acquire prints HOLDFAST_LOCK_NAME, HOLDFAST_LOCK_ID and HOLDFAST_LOCK_TOKEN (with
+--owner, HOLDFAST_LOCK_OWNER, too) for holdfast extend and holdfast release. A command under holdfast run finds no
 HOLDFAST_LOCK_ID: its lock belongs to holdfast run.
 
 With several locks, HOLDFAST_LOCK_NAME, _KEY and _TOKEN have one line for each lock, in
