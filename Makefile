@@ -109,6 +109,12 @@ test-servers: servers ## run what depends on the server on newer ones: Redis 8, 
 mutation: servers ## break the library in over 300 ways, and see that the tests notice each
 	cd verify && $(GO) run ./mutation -write
 
+# Not part of test, which needs Go and a server only: this needs a browser and Node.
+.PHONY: test-page
+test-page: servers ## test the page of holdfast serve in a real browser; installs chromium if there is none
+	@mkdir -p bin && cd cmd/holdfast && $(GO) build -o ../../bin/holdfast .
+	@sh scripts/test-page.sh
+
 .PHONY: test-isolated
 test-isolated: ## build and vet every module on its own, without go.work
 	$(call each,test-isolated,$(ISOLATED))
