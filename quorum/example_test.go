@@ -71,6 +71,24 @@ func ExampleStore_Nodes() {
 	// Output: locks can be acquired: true
 }
 
+// For an operator's tool, which acquires no lock.
+func ExampleStore_ReadNodes() {
+	nodes := []store.Store{memstore.New(), memstore.New(), memstore.New()}
+	s, _ := quorum.New(nodes, quorum.Config{})
+	defer s.Close()
+	infos, err := s.ReadNodes(context.Background(), "holdfast")
+	if err != nil {
+		fmt.Println(err)
+	}
+	for i, n := range infos {
+		fmt.Println(i, n.Answers, n.Counts)
+	}
+	// Output:
+	// 0 true true
+	// 1 true true
+	// 2 true true
+}
+
 // Close the clients first: they release what they hold.
 func ExampleStore_Close() {
 	ctx := context.Background()

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"time"
@@ -29,7 +30,7 @@ type NodeInfo struct {
 
 // Nodes returns what the store knows about its nodes, in their order. It sends nothing: the
 // store reads its nodes when locks are acquired, so before the first acquisition nothing is
-// known. If clients with several prefixes use the store, a node counts if it counts for all
+// known; see [Store.ReadNodes]. If clients with several prefixes use the store, a node counts if it counts for all
 // of them.
 func (s *Store) Nodes() []NodeInfo {
 	s.mu.Lock()
@@ -49,6 +50,34 @@ func (s *Store) Nodes() []NodeInfo {
 		}
 	}
 	return infos
+}
+
+// ReadNodes reads the nodes now, for the locks of a prefix ([holdfast.Config]), and returns what
+// [Store.Nodes] then returns. It changes no node. It waits for the answers of all nodes, but for
+// each no longer than for one request. A node that does not answer is no error.
+//
+// [holdfast.Config]: https://pkg.go.dev/github.com/holdfast-go/holdfast#Config
+func (s *Store) ReadNodes(ctx context.Context, prefix string) ([]NodeInfo, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := s.usable(); err != nil {
+		return nil, err
+	}
+	// The addresses are for people: without them the nodes are called by their numbers.
+	_, _ = s.Server(ctx)
+	ns, began := s.statesOf(prefix), s.now()
+	timeout := s.requestTimeout(ctx, 0)
+	done := s.startOnEach(func(i int, _ *node) error { return ns.readNode(i, timeout, "") })
+	for range s.nodes {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	ns.decideMarks(began) // what it would write is left to the clients that acquire locks
+	return s.Nodes(), nil
 }
 
 // info returns how the node answers.

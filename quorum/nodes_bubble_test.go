@@ -1,12 +1,16 @@
 package quorum_test
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/quorum"
 )
 
 func TestNodesKnowNothingBeforeTheFirstRequest(t *testing.T) {
@@ -116,6 +120,51 @@ func TestNodesTakeTheWorstOfSeveralPrefixes(t *testing.T) {
 		synctest.Wait()
 		if n := s.Nodes()[1]; n.Counts {
 			t.Errorf("a node that forgot: %+v", n)
+		}
+	})
+}
+
+// A tool that acquires no lock reads the nodes, and changes nothing there.
+func TestReadNodesOfAStoreThatHasDoneNothing(t *testing.T) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
+		w.peers[0].kill()
+		w.peers[1].kill()
+		w.peers[1].revive(true)
+		marks := func() (all []string) {
+			for _, p := range w.peers {
+				all = append(all, p.Dump("holdfast:quorum")["mark"])
+			}
+			return all
+		}
+		before := marks()
+		if before[1] != "" || before[2] == "" {
+			t.Fatalf("the marks are %q: this test wants one server without", before)
+		}
+		s := w.store()
+		infos, err := s.ReadNodes(t.Context(), "holdfast")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, n := range infos {
+			if n.Answers != (i != 0) || n.Counts != (i > 1) || i > 0 && n.Name != w.peers[i].name {
+				t.Errorf("node %d: %+v", i, n)
+			}
+		}
+		left := time.Until(infos[1].CountsFrom) - time.Minute // beyond the longest lease
+		if n := infos[1]; !strings.Contains(n.Why, "lost its memory") || left > time.Second || left < -time.Second {
+			t.Errorf("the node that forgot: %+v", n)
+		}
+		if after := marks(); !slices.Equal(before, after) {
+			t.Errorf("the marks were %q, and are %q", before, after)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := s.ReadNodes(ctx, "holdfast"); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		s.Close()
+		if _, err := s.ReadNodes(t.Context(), "holdfast"); !errors.Is(err, quorum.ErrClosed) {
+			t.Error(err)
 		}
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
 	"github.com/holdfast-go/holdfast/internal/adapter"
+	"github.com/holdfast-go/holdfast/quorum"
 )
 
 const doctorLong = `doctor reads how the server is set up, and says what threatens locks there and how to
@@ -123,6 +124,11 @@ func (d *diagnosis) run(w io.Writer) error {
 	if err := nobody(fleet.Nodes); err != nil {
 		return s.explain("", known(err))
 	}
+	for i, n := range s.nodesOfQuorum(ctx) {
+		if n.Answers && !n.Counts {
+			fleet.Nodes[i].Out = n.Why
+		}
+	}
 	report := doctor.Examine(fleet)
 	if d.json {
 		err = json.NewEncoder(w).Encode(jsonReport(fleet, report))
@@ -133,6 +139,19 @@ func (d *diagnosis) run(w io.Writer) error {
 		err = silent(codeFailed)
 	}
 	return err
+}
+
+// nodesOfQuorum reads the servers as a quorum sees them. It returns nothing for any other
+// topology, and if they cannot be read: then other checks say why.
+func (s *server) nodesOfQuorum(ctx context.Context) []quorum.NodeInfo {
+	if s.quorum == nil {
+		return nil
+	}
+	infos, err := s.quorum.ReadNodes(ctx, s.prefix)
+	if err != nil {
+		return nil
+	}
+	return infos
 }
 
 func (d *diagnosis) printACL(w io.Writer) error {

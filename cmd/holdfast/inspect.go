@@ -10,13 +10,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/quorum"
 )
 
 const inspectLong = `inspect shows everything about a lock: the holders with their attempts, the wait queue in
 order, the limit of a semaphore, the value of a leader, the marks of a periodic job, the
-last eviction and the key of the record. It changes nothing.
+last eviction and the key of the record. It changes nothing. Over a quorum, it also says of
+each server whether it answers and counts for new locks.
 
 If the lock has no record, but NAME is a key that looks like the lock of redsync,
 redislock, Redisson or SET NX PX, inspect shows that.
@@ -75,9 +78,33 @@ func runInspect(a *app, name string, asJSON bool, w io.Writer) error {
 				return err
 			}
 		}
-		_, err := fmt.Fprintf(w, "  fence    %d\n  key      %s\n  server   %s\n", state.Fence, key, s.address)
-		return err
+		if _, err := fmt.Fprintf(w, "  fence    %d\n  key      %s\n", state.Fence, key); err != nil {
+			return err
+		}
+		infos := s.nodesOfQuorum(ctx)
+		if len(infos) == 0 {
+			_, err := fmt.Fprintf(w, "  server   %s\n", s.address)
+			return err
+		}
+		for i, n := range infos {
+			if _, err := fmt.Fprintf(w, "  server   %s %s\n", s.nodes[i].address, nodeText(n)); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
+}
+
+// nodeText says what a server is to its quorum.
+func nodeText(n quorum.NodeInfo) string {
+	switch {
+	case !n.Answers:
+		return "does not answer"
+	case !n.Counts:
+		return "answers in " + doctor.Brief(n.RoundTrip) + ", " + n.Why
+	}
+	return fmt.Sprintf("counts, answers in %s, its clock within %s of ours",
+		doctor.Brief(n.RoundTrip), doctor.Brief(n.ClockOffset.Abs()+n.ClockError))
 }
 
 // kindOfForeign names a kind within a sentence.

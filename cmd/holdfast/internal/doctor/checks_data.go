@@ -261,6 +261,15 @@ func checkClocks(nodes []Facts) []Finding {
 	return []Finding{one}
 }
 
+// checkCounts says whether a quorum counts the server for new locks.
+func checkCounts(f *Facts, _ bool) []Finding {
+	if f.Out == "" {
+		return nil
+	}
+	return warning("the quorum does without this server: it "+f.Out,
+		"if nobody knows why it lost its memory, look for a restart, FLUSHALL, and a clock that was set")
+}
+
 // checkSame finds two names of one server: it would count twice in a quorum.
 func checkSame(nodes []Facts) (all []Finding) {
 	seen := map[string]string{}

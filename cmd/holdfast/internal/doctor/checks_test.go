@@ -211,6 +211,7 @@ var cases = []struct {
 		"a certificate is the login", func(f *Facts) { f.Local, f.TLS, f.Password, f.User = false, true, false, "ann" },
 		"", "",
 	},
+	{"out of its quorum", func(f *Facts) { f.Out = "has lost its memory" }, "counts warning", "has lost its memory"},
 	{"no TLS", func(f *Facts) { f.Local = false }, "tls warning", "rediss://"},
 
 	{"no answer", func(f *Facts) { f.Unreachable = errors.New("refused") }, "reachable problem", "refused"},

@@ -69,6 +69,7 @@ type Facts struct {
 	Slow        []SlowScript
 	Probe       *Probe // nil if it was not possible
 
+	Out    string // why this server of a quorum does not count for new locks; empty if it counts
 	Unread []Unread
 }
 
@@ -123,6 +124,7 @@ var checks = []check{
 	{"scripts", []string{sourceSlow}, []string{sourceConfig}, checkScripts},
 	{"clients", []string{sourceInfo}, nil, checkClients},
 	{"connections", []string{sourceConfig}, nil, checkConnections},
+	{"counts", nil, nil, checkCounts},
 	{"login", nil, []string{sourceUsers, sourceConfig}, checkLogin},
 	{"tls", nil, nil, checkTLS},
 }
