@@ -113,7 +113,8 @@ func (c *Canceller) find(number uint64) *abandoned {
 	return nil
 }
 
-// Stray answers a push for an attempt for which no goroutine waits. It does not wait.
+// Stray answers a push for an attempt for which no goroutine waits. It does not wait. After
+// the client has closed, it does nothing: the pushed lease is short, and nobody confirms it.
 func (c *Canceller) Stray(number uint64) {
 	one := c.find(number)
 	if one == nil {
@@ -127,7 +128,7 @@ func (c *Canceller) Stray(number uint64) {
 	// If a goroutine is still cancelling the attempt, that goroutine receives from again.
 	// Otherwise this message does.
 	now := c.sender.Now()
-	c.Until(Message{Known: now, Silent: now + one.TTL, Send: func(ctx context.Context) (bool, error) {
+	c.send(Message{Known: now, Silent: now + one.TTL, Send: func(ctx context.Context) (bool, error) {
 		select {
 		case <-one.again:
 			return c.cancel(script.Cancel, one.Attempt)(ctx)
@@ -153,8 +154,17 @@ type Message struct {
 // Until sends a message in the background. It stops when the server knows of it or refuses
 // it, or at the instant that the message names; at that instant it sends once more.
 func (c *Canceller) Until(m Message) {
+	if !c.send(m) {
+		// The client has closed meanwhile and waits for no more background work. So try
+		// once here.
+		_, _ = m.Send(context.Background())
+	}
+}
+
+// send begins to send a message in the background. It returns false if the client has closed.
+func (c *Canceller) send(m Message) bool {
 	s := c.sender
-	work := func() {
+	return s.Life.Go(cancelLabel, func() {
 		c.pending.Add(1)
 		defer c.pending.Add(-1)
 		for tries := 0; ; tries++ {
@@ -179,12 +189,7 @@ func (c *Canceller) Until(m Message) {
 				return
 			}
 		}
-	}
-	if !s.Life.Go(cancelLabel, work) {
-		// The client has closed meanwhile and waits for no more background work. So try
-		// once here.
-		_, _ = m.Send(context.Background())
-	}
+	})
 }
 
 // Pending returns how many messages are being sent in the background.

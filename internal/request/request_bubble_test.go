@@ -354,6 +354,23 @@ func TestAPushWakesTheCancelThatIsUnderWay(t *testing.T) {
 	})
 }
 
+// A push may come while the client closes. The goroutine that reads the pushes does not wait.
+func TestAPushAfterTheEndIsNotAnswered(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		c := request.NewCanceller(b.Sender)
+		c.Abandon(attempt("c/1"), 1)
+		b.life.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		b.life.Wait(ctx)
+		before := b.sent.Load()
+		c.Stray(1)
+		if n := b.sent.Load() - before; n != 0 {
+			t.Errorf("%d requests from the goroutine that reads pushes", n)
+		}
+	})
+}
+
 func TestManyMessagesShareTheServersTime(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		c := request.NewCanceller(b.Sender)

@@ -112,6 +112,12 @@ var inClient = []mutant{{
 	mut:  "		return answer.Kind != wire.None || err == nil, err\n",
 	by:   []check{rules, worlds},
 }, {
+	name: "the goroutine that reads pushes sends a cancel itself after the end",
+	file: "internal/request/cancel.go",
+	old:  "	c.send(Message{Known: now,",
+	mut:  "	c.Until(Message{Known: now,",
+	by:   []check{requesting},
+}, {
 	name: "an attempt that gives up leaves its position behind",
 	file: "wait.go",
 	old:  "			timer.Stop()\n			at.cancel()\n			if silence != nil {\n",
