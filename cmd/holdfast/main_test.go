@@ -24,17 +24,20 @@ func TestScripts(t *testing.T) {
 	// here has its usual effect there.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	testscript.Run(t, testscript.Params{
-		Dir:   "testdata/script",
-		Setup: setup,
-		Condition: func(word string) (bool, error) {
-			if word != "secured" {
-				return false, fmt.Errorf("no condition %q", word)
-			}
-			return redistest.Secured(), nil
-		},
-		Cmds:     commands,
-		TestWork: os.Getenv("HOLDFAST_TEST_WORK") != "",
+		Dir:       "testdata/script",
+		Setup:     setup,
+		Condition: condition,
+		Cmds:      commands,
+		TestWork:  os.Getenv("HOLDFAST_TEST_WORK") != "",
 	})
+}
+
+// condition decides about the lines of a script that begin with [secured] or [!secured].
+func condition(word string) (bool, error) {
+	if word != "secured" {
+		return false, fmt.Errorf("no condition %q", word)
+	}
+	return redistest.Secured(), nil
 }
 
 func TestMain(m *testing.M) {

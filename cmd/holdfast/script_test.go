@@ -56,6 +56,8 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"proxy":         proxyCmd,
 	"fault":         faultCmd,
 	"redis":         redisCmd,
+	"clock":         clockCmd,
+	"shows":         showsCmd,
 	"await-held":    awaitHeldCmd,
 	"await-free":    awaitFreeCmd,
 	"await-waiting": awaitWaitingCmd,
@@ -85,15 +87,25 @@ func buildSuiteCmd(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Setenv("PATH", dir+string(os.PathListSeparator)+ts.Getenv("PATH"))
 }
 
-// serverCmd: server [-password P] starts a server and names it in HOLDFAST_REDIS.
+// listing permits what list, watch and top do.
+var listing = redistest.Needs("for `Client.List`")
+
+// serverCmd: server [-password P | -clock | -operator] starts a server and names it in
+// HOLDFAST_REDIS. With -clock, the word clock can set its clock; with -operator, the user may
+// do everything.
 func serverCmd(ts *testscript.TestScript, _ bool, args []string) {
 	w := worldOf(ts)
-	options := []redistest.Option{redistest.Tenant(defaultPrefix), redistest.Needs("in a database")}
+	options := []redistest.Option{redistest.Tenant(defaultPrefix), redistest.Needs("in a database"), listing}
 	for _, prefix := range []string{"other", "staging", "mine"} {
 		options = append(options, redistest.Allow("~"+prefix+":*", "&"+prefix+":*"))
 	}
-	if len(args) == 2 && args[0] == "-password" {
+	switch {
+	case len(args) == 2 && args[0] == "-password":
 		options = append(options, redistest.Password(args[1]))
+	case len(args) == 1 && args[0] == "-operator":
+		options = append(options, redistest.Allow("~*", "&*", "+@all"))
+	case len(args) == 1 && args[0] == "-clock":
+		options = append(options, redistest.Clock())
 	}
 	w.server = redistest.Start(w.t, options...)
 	ts.Setenv("HOLDFAST_REDIS", scheme()+w.server.Addr())
@@ -105,7 +117,7 @@ func serverCmd(ts *testscript.TestScript, _ bool, args []string) {
 // HOLDFAST_REDIS. Faults meet the first one.
 func serversCmd(ts *testscript.TestScript, _ bool, args []string) {
 	w := worldOf(ts)
-	options := []redistest.Option{redistest.Tenant(defaultPrefix)}
+	options := []redistest.Option{redistest.Tenant(defaultPrefix), listing}
 	var url string
 	switch args[0] {
 	case "quorum":
