@@ -205,6 +205,21 @@ build: ## build the tool as bin/holdfast, and the fault suite as bin/holdfast-ve
 	cd cmd/holdfast && GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o ../../bin/holdfast .
 	cd verify && GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o ../bin/holdfast-verify ./holdfast-verify
 
+# Where make install puts things. DESTDIR is for those who make packages.
+PREFIX ?= /usr/local
+DESTDIR ?=
+SHARE = $(DESTDIR)$(PREFIX)/share
+
+.PHONY: install
+install: build ## install both commands, man pages and completions (PREFIX=/usr/local DESTDIR=)
+	install -d $(DESTDIR)$(PREFIX)/bin $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions \
+		$(SHARE)/fish/vendor_completions.d
+	install -m 755 bin/holdfast bin/holdfast-verify $(DESTDIR)$(PREFIX)/bin
+	bin/holdfast man $(SHARE)/man
+	bin/holdfast completion bash >$(SHARE)/bash-completion/completions/holdfast
+	bin/holdfast completion zsh >$(SHARE)/zsh/site-functions/_holdfast
+	bin/holdfast completion fish >$(SHARE)/fish/vendor_completions.d/holdfast.fish
+
 .PHONY: demo
 demo: ## watch locks change hands on this machine
 	$(GO) run ./cmd/holdfast demo

@@ -76,7 +76,12 @@ checks the server.`,
 		Version:           holdfast.Version,
 		Args:              unknownCommand,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.prepare(cmd) },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if name := cmd.Name(); name == cobra.ShellCompRequestCmd || name == cobra.ShellCompNoDescRequestCmd {
+				return nil // the command that is completed does it
+			}
+			return a.prepare(cmd)
+		},
 	}
 	root.Flags().Bool("version", false, "print the version") // without the -v that cobra would give it
 	root.SetOut(os.Stdout)
@@ -85,10 +90,13 @@ checks the server.`,
 	root.SetGlobalNormalizationFunc(flagAlias)
 	a.server.add(root.PersistentFlags())
 	root.PersistentFlags().Var(&a.log, "log-format", "form of the messages on standard error")
-	root.AddCommand(newRun(a), newEvery(a), newElect(a), newAcquire(a), newExtend(a), newRelease(a),
-		newStatus(a), newList(a), newInspect(a), newWatch(a), newTop(a), newEvict(a),
-		newServe(a),
-		newDoctor(a), newDemoCommand(), newVerify(), newVersion())
+	// The commands that take a name complete it from the server.
+	names := a.completeNames
+	root.AddCommand(names(newRun(a), 0, isLock), names(newEvery(a), 1, isJob), names(newElect(a), 0, isLock),
+		names(newAcquire(a), 0, isLock), newExtend(a), newRelease(a),
+		names(newStatus(a), 0, isAny), names(newList(a), 0, isAny), names(newInspect(a), 0, isAny),
+		names(newWatch(a), 0, isAny), names(newTop(a), 0, isAny), names(newEvict(a), 0, isHeld),
+		newServe(a), newDoctor(a), newDemoCommand(), newVerify(), newVersion(), newMan())
 	root.AddCommand(helpTopics()...)
 	return root
 }
