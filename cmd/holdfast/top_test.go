@@ -114,7 +114,7 @@ func (x *terminal) awaitEnd() int {
 
 // top on a real server, with locks that are held and waited for by other processes.
 func TestTopShowsTheLocksOfAServer(t *testing.T) {
-	server := redistest.Start(t, redistest.Tenant(defaultPrefix))
+	server := redistest.Start(t, redistest.Tenant(defaultPrefix), listing)
 	env := []string{
 		"HOLDFAST_REDIS=" + scheme() + server.Addr(), "SSL_CERT_FILE=" + server.CAFile(),
 		"LC_ALL=C.UTF-8", "TERM=xterm", "GORACE=atexit_sleep_ms=0",
@@ -175,7 +175,7 @@ func TestTopShowsTheLocksOfAServer(t *testing.T) {
 
 // A signal ends top, and the terminal is as it was.
 func TestASignalEndsTop(t *testing.T) {
-	server := redistest.Start(t, redistest.Tenant(defaultPrefix))
+	server := redistest.Start(t, redistest.Tenant(defaultPrefix), listing)
 	x := onTerminal(t, []string{
 		"HOLDFAST_REDIS=" + scheme() + server.Addr(), "SSL_CERT_FILE=" + server.CAFile(), "TERM=xterm",
 	}, "top")
