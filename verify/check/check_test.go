@@ -487,3 +487,20 @@ func TestOneFaultNeedNotBite(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// A fault may last until the run ends. Then the fault before it is the last one from which the
+// locks had time to recover.
+func TestAFaultThatTheEndInterruptedIsNotTheLastOne(t *testing.T) {
+	crash := history.FaultSpan{Name: "crash", From: at(30), Till: at(500), Err: "the run ended: it waits"}
+	story := func(cut float64) check.Result {
+		return newStory(history.FaultSpan{Name: "cut", From: at(10), Till: at(cut)}, crash).
+			hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0, got: 60, over: 65}).
+			results()["recovery"]
+	}
+	if r := story(20); !r.Passed() {
+		t.Errorf("the lock came back after the cut: %+v", r)
+	}
+	if r := story(90); r.Passed() {
+		t.Error("nobody got the lock after the cut, and nothing was found")
+	}
+}

@@ -146,10 +146,12 @@ func (r *Run) Recovery() Result {
 		res.Figure = fmt.Sprintf("p50 %v, p99 %v, longest %v", at(50), at(99), at(100))
 	}
 	// A lock for which all wait and which nobody gets is the end of the run: the
-	// last fault is healed a while before.
-	if n := len(r.Faults); n > 0 {
+	// last fault is healed a while before. A fault that the end of the run interrupted was
+	// not healed before it.
+	healed := slices.DeleteFunc(slices.Clone(r.Faults), func(f history.FaultSpan) bool { return f.Err != "" })
+	if n := len(healed); n > 0 {
 		for _, lock := range r.locks() {
-			if last := r.Faults[n-1]; !strings.Contains(lock, "/") && r.grantAfter(lock, last.Till) == 0 {
+			if last := healed[n-1]; !strings.Contains(lock, "/") && r.grantAfter(lock, last.Till) == 0 {
 				res.findf(last.Till, lock, "nobody got it any more after the last fault")
 			}
 		}
