@@ -335,8 +335,9 @@ func (n *nodeState) counts(now time.Duration) bool {
 	switch n.standing {
 	case majority.Unread, majority.Counts, majority.OnProbation:
 		return n.countsFrom <= now
+	default:
+		return false
 	}
-	return false
 }
 
 // probationError says why a node does not count.

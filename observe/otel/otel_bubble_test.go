@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -141,10 +142,8 @@ func TestEveryMetricIsReported(t *testing.T) {
 
 // without is 1 for a metric that may have a group: that attribute is there on demand.
 func without(m measure.Metric) int {
-	for _, k := range m.Attributes {
-		if k == measure.KeyGroup {
-			return 1
-		}
+	if slices.Contains(m.Attributes, measure.KeyGroup) {
+		return 1
 	}
 	return 0
 }
@@ -270,8 +269,11 @@ func TestASpanThatWaitedIsLinkedToTheHoldBefore(t *testing.T) {
 				client := w.client()
 				m := client.Mutex("x")
 				ctxA, a := w.tracer.Start(background, "a")
+				defer a.End()
 				ctxB, b := w.tracer.Start(background, "b")
+				defer b.End()
 				ctxC, c := w.tracer.Start(background, "c")
+				defer c.End()
 				first := w.lock(ctxA, m)
 				granted := w.lockLater(ctxB, m)
 				time.Sleep(held)
@@ -295,7 +297,9 @@ func TestNoLinkPastAnotherHolder(t *testing.T) {
 	bubble(t, otel.Config{}, func(w *world) {
 		here, there := w.client().Mutex("x"), w.stranger().Mutex("x")
 		ctxA, a := w.tracer.Start(background, "a")
+		defer a.End()
 		ctxB, b := w.tracer.Start(background, "b")
+		defer b.End()
 		w.release(w.lock(ctxA, here))
 		other := w.lock(background, there)
 		granted := w.lockLater(ctxB, here)
@@ -307,7 +311,9 @@ func TestNoLinkPastAnotherHolder(t *testing.T) {
 	bubble(t, otel.Config{}, func(w *world) {
 		here, there := w.client().Mutex("x"), w.stranger().Mutex("x")
 		ctxA, a := w.tracer.Start(background, "a")
+		defer a.End()
 		ctxB, b := w.tracer.Start(background, "b")
+		defer b.End()
 		first := w.lock(ctxA, here)
 		other := w.lockLater(background, there)
 		granted := w.lockLater(ctxB, here)

@@ -71,16 +71,18 @@ func (s *spans) observe(e holdfast.Event) {
 		s.failed(e)
 	case holdfast.EventLost, holdfast.EventRelease, holdfast.EventLeak:
 		s.ended(e)
+	default: // the others belong to no span of their own
 	}
 }
 
 // acquisition starts the span of an acquisition that has just ended.
 func (s *spans) acquisition(e holdfast.Event, now time.Time, links ...trace.Link) trace.Span {
+	//nolint:spancheck // the callers end it
 	_, span := s.tracer.Start(e.Context, "acquire lock",
 		trace.WithTimestamp(now.Add(-e.Wait)), trace.WithLinks(links...),
 		trace.WithAttributes(keyName.String(e.Name), keyMode.String(e.Mode), keyWaited.Bool(e.Waited),
 			keyOutcome.String(measure.Outcome(e.Err, "granted"))))
-	return span
+	return span //nolint:spancheck // as above
 }
 
 func (s *spans) granted(e holdfast.Event) {

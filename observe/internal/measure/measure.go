@@ -136,11 +136,11 @@ func ended(ctx context.Context, e holdfast.Event, l Labels, to Recorder) {
 	to.Record(ctx, Held, -1, l)
 	l.End = End(e.Kind)
 	to.Record(ctx, HoldDuration, e.Held.Seconds(), l)
-	switch e.Kind {
-	case holdfast.EventLost:
+	if e.Kind == holdfast.EventLost {
 		l.Reason = Reason(e.Err)
 		to.Record(ctx, Lost, 1, l)
-	case holdfast.EventLeak:
+	}
+	if e.Kind == holdfast.EventLeak {
 		to.Record(ctx, Leaked, 1, l)
 	}
 }
@@ -191,8 +191,9 @@ func End(k holdfast.EventKind) string {
 		return "lost"
 	case holdfast.EventLeak:
 		return "leaked"
+	default:
+		return "released"
 	}
-	return "released"
 }
 
 // Reason is the word for why a lease was lost.

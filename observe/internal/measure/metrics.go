@@ -3,7 +3,10 @@
 // all observers use it, a dashboard fits each of them.
 package measure
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Kind is how the values of a metric add up.
 type Kind uint8
@@ -88,8 +91,8 @@ var (
 	requestTimes = []float64{
 		.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5,
 	}
-	waitTimes = append(requestTimes[:len(requestTimes):len(requestTimes)], 10, 30, 60, 300)
-	holdTimes = append(waitTimes[1:len(waitTimes):len(waitTimes)], 600, 3600)
+	waitTimes = append(slices.Clip(requestTimes), 10, 30, 60, 300)
+	holdTimes = append(slices.Clip(waitTimes[1:]), 600, 3600)
 	lagTimes  = []float64{.001, .01, .1, .25, .5, 1, 2.5, 5, 10, 30}
 	leftTimes = []float64{.01, .1, .5, 1, 2.5, 5, 10, 20, 30, 60, 300}
 	ratios    = []float64{.05, .1, .2, .3, .4, .5, .6, .7, .8, .9}
