@@ -40,7 +40,7 @@ func serve(t *testing.T, args ...string) *served {
 	ended := make(chan error, 1)
 	go func() {
 		err := root.ExecuteContext(ctx)
-		in.CloseWithError(fmt.Errorf("serve has ended: %w", err)) //nolint:errcheck // never fails
+		in.CloseWithError(fmt.Errorf("serve has ended: %w", err))
 		ended <- err
 	}()
 	line, err := bufio.NewReader(out).ReadString('\n')
@@ -96,7 +96,7 @@ func (s *served) events() (<-chan pageEvent, func()) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := http.DefaultClient.Do(r) //nolint:bodyclose // the goroutine below closes it
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestServeStreamsAndEvictsOnARealServer(t *testing.T) {
 	evict := func(token string) int {
 		body := strings.NewReader(
 			fmt.Sprintf(`{"name":"order/42","typed":"order/42","by":"ann","reason":"stuck","token":%q}`, token))
-		answer, err := http.Post(s.url+"api/evict", "application/json", body) //nolint:noctx // a test
+		answer, err := http.Post(s.url+"api/evict", "application/json", body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +181,7 @@ func TestServeGoesOnWhenTheServerIsBack(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "--interval", "50ms")
 	up := func() bool {
-		answer, err := http.Get(s.url + "metrics") //nolint:noctx // a test
+		answer, err := http.Get(s.url + "metrics")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,7 @@ import (
 //   - Every test name in backquotes on the page exists, wherever it stands.
 
 // tree is the repository: paths relative to its root, with their contents.
-// Binary files are left out.
+// Binary files have none: only that they exist counts.
 type tree map[string]string
 
 // readTree reads every file that git tracks or would track. Without git or a clone, it
@@ -59,9 +59,10 @@ func readTree(t *testing.T) tree {
 		if err != nil {
 			return err
 		}
-		if !bytes.ContainsRune(text, 0) {
-			files[rel] = string(text)
+		if bytes.ContainsRune(text, 0) {
+			text = nil
 		}
+		files[rel] = string(text)
 		return nil
 	})
 	if err != nil {

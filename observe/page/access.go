@@ -6,7 +6,6 @@ import (
 	"crypto/subtle"
 	_ "embed" // the form
 	"encoding/hex"
-	"html"
 	"io"
 	"net"
 	"net/http"
@@ -106,18 +105,16 @@ func (p *Page) refuse(w http.ResponseWriter, r *http.Request) {
 //go:embed assets/login.html
 var loginForm string
 
-// loginPage is the form. It is no html/template: a program that links one keeps every
-// exported method of all that it links, and the tool would have 34 MB in place of 15.
-func loginPage(title string, wrong bool) string {
-	if title != "" {
-		title = `<p class="where">` + html.EscapeString(title) + `</p>`
-	}
+// loginPage is the form. Everybody may see it, so it does not name the server. It is no
+// html/template: a program that links one keeps every exported method of all that it links,
+// and the tool would have 34 MB in place of 15.
+func loginPage(wrong bool) string {
 	attribute, note := "", ""
 	if wrong {
 		attribute = `aria-invalid="true" aria-describedby="wrong"`
 		note = `<p id="wrong" class="error" role="alert">That is not the token.</p>`
 	}
-	return strings.NewReplacer("{{title}}", title, "{{invalid}}", attribute, "{{wrong}}", note).Replace(loginForm)
+	return strings.NewReplacer("{{invalid}}", attribute, "{{wrong}}", note).Replace(loginForm)
 }
 
 func (p *Page) showLogin(w http.ResponseWriter, _ *http.Request) {
@@ -131,7 +128,7 @@ func (p *Page) writeLogin(w http.ResponseWriter, status int, wrong bool) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	if _, err := io.WriteString(w, loginPage(p.cfg.Title, wrong)); err != nil {
+	if _, err := io.WriteString(w, loginPage(wrong)); err != nil {
 		p.cfg.Logger.Debug("page: the viewer has left", "err", err)
 	}
 }
@@ -144,7 +141,7 @@ func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// Without a Path, the cookie belongs to the path where the page is mounted.
-	http.SetCookie(w, &http.Cookie{
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // without TLS, a browser would drop a cookie that is Secure
 		Name: cookieName, Value: p.session(), HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
 	})
 	w.Header().Set("Location", "./")

@@ -19,20 +19,23 @@ const maxBody = 16 << 10
 func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	w.Write(append(encode(v), '\n')) //nolint:errcheck // the viewer has left
+	w.Write(append(encode(v), '\n')) //nolint:errcheck,gosec // the viewer has left; JSON is no HTML
 }
 
 func answerError(w http.ResponseWriter, status int, text, hint string) {
 	answer(w, status, map[string]string{"error": text, "hint": hint})
 }
 
-// fresh waits until the locks have been read, and not long ago.
+// fresh waits until the locks have been read, and not long ago. It does not keep the reads
+// going: that is for look and join.
 func (w *watcher) fresh(ctx context.Context) {
 	enough := time.Now().Add(-2*w.cfg.Interval - time.Second)
-	w.look()
 	for {
 		w.mu.Lock()
 		news, late := w.news, w.reads.last.Before(enough)
+		if late {
+			w.startLocked()
+		}
 		w.mu.Unlock()
 		if !late {
 			return
@@ -64,6 +67,7 @@ type listJSON struct {
 }
 
 func (p *Page) getLocks(w http.ResponseWriter, r *http.Request) {
+	p.watcher.look()
 	p.watcher.fresh(r.Context())
 	answer(w, http.StatusOK, p.watcher.list(p.about()))
 }

@@ -149,7 +149,9 @@ func TestTheMetricsTellOfTheServerAndNameNoLock(t *testing.T) {
 		if strings.Contains(text, "secret-name") {
 			t.Error("a label has the name of a lock")
 		}
-		w.pass(time.Minute)
+		if w.pass(time.Minute); w.reads() != 1 {
+			t.Errorf("one look at the metrics made %d reads", w.reads())
+		}
 		w.store.FailRequest(func(string, []string) error { return context.DeadlineExceeded })
 		text = scrape()
 		for _, line := range []string{"holdfast_server_up 0", "holdfast_serve_read_errors_total 1"} {

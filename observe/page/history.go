@@ -73,8 +73,8 @@ func (h *history) pause(now time.Time) {
 	}
 }
 
-// note compares two states of a lock, and returns how many leases were lost in between. was
-// is nil if the lock was not known, and is is nil if it has no record any more.
+// note compares two states of a lock, and returns how many leases were lost in between. If
+// the lock was not known, was is nil. If it has no record any more, the state is nil.
 func (h *history) note(was, is *lockJSON, now time.Time) (lost uint64) {
 	known := is
 	if known == nil {
@@ -191,6 +191,14 @@ func (h *history) lost(id string, now time.Time) (n int) {
 				n++
 			}
 		}
+	}
+	return n
+}
+
+// lostInAll is how many leases of all locks were lost in the window.
+func (h *history) lostInAll(now time.Time) (n int) {
+	for id := range h.locks {
+		n += h.lost(id, now)
 	}
 	return n
 }

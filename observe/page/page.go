@@ -118,18 +118,17 @@ func (p *Page) routes() {
 	if err != nil {
 		panic("BUG: the assets are not embedded: " + err.Error())
 	}
-	file := func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "no-cache")
-		http.ServeFileFS(w, r, assets, strings.TrimPrefix(r.URL.Path, "/"))
+	file := func(name string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Cache-Control", "no-cache")
+			http.ServeFileFS(w, r, assets, name)
+		}
 	}
-	p.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "no-cache")
-		http.ServeFileFS(w, r, assets, "page.html")
-	})
+	p.mux.HandleFunc("GET /{$}", file("page.html"))
 	for _, name := range []string{
 		"icon.svg", "page.css", "page.js", "util.js", "table.js", "detail.js", "timeline.js",
 	} {
-		p.mux.HandleFunc("GET /"+name, file)
+		p.mux.HandleFunc("GET /"+name, file(name))
 	}
 	p.mux.HandleFunc("GET /login", p.showLogin)
 	p.mux.HandleFunc("POST /login", p.login)

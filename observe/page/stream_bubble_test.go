@@ -44,7 +44,7 @@ func TestAViewerGetsASnapshotAndThenTheDifferences(t *testing.T) {
 		w.store.Flush()
 		w.pass(time.Second)
 		if gone := s.next(); len(gone) != 1 || !slices.Equal(gone[0].Gone, []string{"lock:a", "lock:b"}) ||
-			gone[0].Totals.Locks != 0 {
+			gone[0].Totals.Locks != 0 || gone[0].Totals.Lost != 1 {
 			t.Errorf("no record is left: %+v", gone)
 		}
 		s.leave()

@@ -3,6 +3,7 @@ package page
 import (
 	"bytes"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,6 +41,7 @@ type watcher struct {
 	changes [][]byte      // the last changes; the last one has the number seq
 	news    chan struct{} // closed, and replaced, after each read
 	lost    uint64        // leases that were lost, ever
+	recent  int           // of these, in the window; also of locks whose record is gone
 }
 
 // entry is a lock with its form in the stream.
@@ -74,6 +76,10 @@ func (w *watcher) look() {
 
 func (w *watcher) lookLocked() {
 	w.looked = time.Now()
+	w.startLocked()
+}
+
+func (w *watcher) startLocked() {
 	if !w.running && w.ctx.Err() == nil {
 		w.running = true
 		w.loop.Go(w.run)
@@ -224,8 +230,10 @@ func (w *watcher) apply(states []reading, began time.Time) (set [][]byte, gone [
 			w.lost += w.past.note(e.lock, nil, now)
 		}
 	}
+	slices.Sort(gone)
 	w.locks = seen
 	w.past.prune(now)
+	w.recent = w.past.lostInAll(now)
 	return set, gone
 }
 
@@ -271,13 +279,12 @@ func (w *watcher) heading() newsJSON {
 	n := newsJSON{Seq: w.seq, Now: stamp(w.now()), Read: readJSON{
 		TookMS: float64(w.reads.took.Microseconds()) / 1000, Error: w.reads.err, Cut: w.reads.cut,
 	}}
-	n.Totals.Locks = len(w.locks)
+	n.Totals.Locks, n.Totals.Lost = len(w.locks), w.recent
 	for _, e := range w.locks {
 		if e.lock.Held {
 			n.Totals.Held++
 		}
 		n.Totals.Waiting += e.lock.Waiting
-		n.Totals.Lost += e.lock.Lost
 	}
 	return n
 }

@@ -59,6 +59,7 @@ func (w *world) lock(name string, options ...holdfast.MutexOption) *holdfast.Lea
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	synctest.Wait() // the client has registered
 	return l
 }
 

@@ -12,7 +12,8 @@ function svg(name, attributes, ...content) {
   return node;
 }
 
-// hue gives each client a colour of its own, the same each time.
+// The processes of one program on one machine have one colour, the same each time.
+const group = (who) => who.replace(/:\d+$/, "");
 function hue(text) {
   let n = 7;
   for (const c of text) n = (n * 31 + c.codePointAt(0)) >>> 0;
@@ -41,7 +42,7 @@ export function draw(box, t) {
     if (start - unwatched > 1000) gaps = true, root.append(svg("rect", { class: "unwatched", x: x(unwatched), y: 0, width: x(start) - x(unwatched), height: heldHeight + waitHeight }));
     unwatched = w.to ? time(w.to) : to;
   }
-  for (let m = 0; m <= 10; m += 2) {
+  for (let m = 0; m <= 10; m += width < 420 ? 5 : 2) {
     const at = x(to - m * 60_000);
     root.append(svg("line", { class: "grid", x1: at, x2: at, y1: 0, y2: heldHeight + waitHeight }));
     const anchor = m === 0 ? "end" : m === 10 ? "start" : "middle";
@@ -50,7 +51,7 @@ export function draw(box, t) {
   for (const h of placed) {
     const left = x(h.start), w = Math.max(1.5, x(h.end) - left), y = h.lane * (laneHeight + gap) + 1;
     const title = `${h.who}, token ${h.token}, ${span(h.end - h.start)}${h.how ? ", " + (words[h.how] ?? h.how) : ""}`;
-    const bar = svg("rect", { class: `hold c${hue(h.who)}${h.lost ? " lost" : ""}`, x: left, y, width: w, height: laneHeight, rx: 3 });
+    const bar = svg("rect", { class: `hold c${hue(group(h.who))}${h.lost ? " lost" : ""}`, x: left, y, width: w, height: laneHeight, rx: 3 });
     bar.append(svg("title", {}, title));
     root.append(bar);
     const chars = Math.floor((w - 8) / 6.6);
@@ -64,7 +65,7 @@ export function draw(box, t) {
     }
   }
   root.append(...waiting(t, x, from, to, heldHeight));
-  const names = [...new Set(placed.map((h) => h.who))];
+  const names = [...new Set(placed.map((h) => group(h.who)))];
   const legend = el("p", "legend");
   for (const name of names.slice(0, 8)) legend.append(el("span", `key c${hue(name)}`, name));
   if (names.length > 8) legend.append(el("span", "key", `and ${names.length - 8} more`));
