@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/observe/internal/measure"
@@ -28,7 +29,7 @@ type Config struct {
 	MeterProvider metric.MeterProvider
 
 	// TracerProvider receives the spans. Default: the global one. To have no spans, set the
-	// provider of go.opentelemetry.io/otel/trace/noop.
+	// provider of go.opentelemetry.io/otel/trace/noop: then events cost no allocation.
 	TracerProvider trace.TracerProvider
 
 	// Group returns the value of the attribute holdfast.group in metrics, for the name of a
@@ -44,7 +45,7 @@ type Observer struct {
 	group       func(name string) string
 	instruments [len(measure.Metrics)]instrument
 	options     sync.Map // from an optionsKey to its *options
-	spans       spans
+	spans       spans    // without a tracer: none are wanted
 }
 
 var _ holdfast.RequestObserver = (*Observer)(nil)
@@ -67,6 +68,9 @@ func New(cfg Config) (*Observer, error) {
 		}
 	}
 	measure.Start(recorder{o})
+	if _, none := cfg.TracerProvider.(noop.TracerProvider); none {
+		return o, nil
+	}
 	o.spans.tracer = cfg.TracerProvider.Tracer(scope, trace.WithInstrumentationVersion(holdfast.Version))
 	o.spans.open = map[leaseKey]trace.Span{}
 	o.spans.last = map[string]lastHold{}
@@ -76,7 +80,9 @@ func New(cfg Config) (*Observer, error) {
 // Observe implements [holdfast.Observer].
 func (o *Observer) Observe(e holdfast.Event) {
 	measure.Event(e, o.group, recorder{o})
-	o.spans.observe(e)
+	if o.spans.tracer != nil {
+		o.spans.observe(e)
+	}
 }
 
 // ObserveRequest implements [holdfast.RequestObserver].

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/codes"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/observe/internal/measure"
@@ -203,6 +205,25 @@ func TestTheGaugesReturnToZero(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A program that wants metrics only pays for nothing else.
+func TestWithoutSpansAnEventAllocatesNothing(t *testing.T) {
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
+	o, err := otel.New(otel.Config{MeterProvider: provider, TracerProvider: noop.NewTracerProvider()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := holdfast.Event{Kind: holdfast.EventGrant, Context: background, Mode: "exclusive", HolderID: "c/1", Lease: 1}
+	n := testing.AllocsPerRun(100, func() {
+		e.Kind = holdfast.EventGrant
+		o.Observe(e)
+		e.Kind = holdfast.EventRelease
+		o.Observe(e)
+	})
+	if _, open := o.Remembered(); n > 0 || open > 0 {
+		t.Errorf("an acquisition and its end allocate %v times, and leave %d spans", n, open)
+	}
 }
 
 // The spans of an acquisition and of its hold belong to the caller's trace, and last as
