@@ -45,7 +45,8 @@ func (s *Store) scanNode(
 ) (err, stopped error) {
 	bounded, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(s.life.Context(), cancel)()
+	stop := context.AfterFunc(s.life.Context(), cancel)
+	defer stop()
 	limit := s.requestTimeout(ctx, 0)
 	late := time.AfterFunc(limit, cancel)
 	defer late.Stop()

@@ -30,7 +30,7 @@ func writeManPages(root *cobra.Command, dir string) error {
 		}
 		section := manSection(cmd)
 		to := filepath.Join(dir, "man"+section)
-		if err := os.MkdirAll(to, 0o755); err != nil {
+		if err := os.MkdirAll(to, 0o755); err != nil { //nolint:gosec // everybody reads the manual
 			return &exitError{codeFailed, err, ""}
 		}
 		path := filepath.Join(to, manName(cmd)+"."+section)

@@ -90,7 +90,7 @@ func showsCmd(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: shows LINE")
 	}
 	var words []string
-	for _, word := range strings.Fields(args[0]) {
+	for word := range strings.FieldsSeq(args[0]) {
 		words = append(words, strings.ReplaceAll(regexp.QuoteMeta(word), "…", ".*"))
 	}
 	pattern := `(?m)^ *` + strings.ReplaceAll(strings.Join(words, ` +`), `.* +`, `.*`) + `$`

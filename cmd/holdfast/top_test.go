@@ -60,7 +60,7 @@ func onTerminal(t *testing.T, env []string, args ...string) *terminal {
 			if err != nil {
 				return // the process has ended
 			}
-			x.shown.Write(buffer[:n]) //nolint:errcheck // it takes everything
+			x.shown.Write(buffer[:n]) // it takes everything
 			select {
 			case x.news <- struct{}{}:
 			default:
@@ -68,10 +68,10 @@ func onTerminal(t *testing.T, env []string, args ...string) *terminal {
 		}
 	}()
 	t.Cleanup(func() {
-		cmd.Process.Kill() //nolint:errcheck // it may have ended
+		cmd.Process.Kill() // it may have ended
 		<-x.ended
-		cmd.Wait()   //nolint:errcheck // how it ended was judged before
-		file.Close() //nolint:errcheck // nothing is written any more
+		cmd.Wait()   // how it ended was judged before
+		file.Close() // nothing is written any more
 	})
 	return x
 }
@@ -108,7 +108,7 @@ func (x *terminal) awaitEnd() int {
 	case <-time.After(redistest.Patience):
 		x.t.Fatalf("still there after %v:\n%s", redistest.Patience, x.shown)
 	}
-	x.cmd.Wait() //nolint:errcheck // the code says it
+	x.cmd.Wait() // the code says it
 	return x.cmd.ProcessState.ExitCode()
 }
 
@@ -170,7 +170,7 @@ func TestTopShowsTheLocksOfAServer(t *testing.T) {
 	if text := strings.TrimSpace(x.shown.String()); text != "" || !x.shown.CursorVisible() {
 		t.Errorf("the terminal is not as it was: %q, a cursor: %v", text, x.shown.CursorVisible())
 	}
-	second.cmd.Process.Kill() //nolint:errcheck // its server is gone
+	second.cmd.Process.Kill() // its server is gone
 }
 
 // A signal ends top, and the terminal is as it was.

@@ -64,8 +64,8 @@ func findSuite() (string, error) {
 		return buildSuite(name)
 	}
 	beside := []string{filepath.Join(filepath.Dir(self), name)}
-	if real, err := filepath.EvalSymlinks(self); err == nil {
-		beside = append(beside, filepath.Join(filepath.Dir(real), name))
+	if target, err := filepath.EvalSymlinks(self); err == nil {
+		beside = append(beside, filepath.Join(filepath.Dir(target), name))
 	}
 	for _, path := range beside {
 		if isFile(path) {

@@ -72,9 +72,9 @@ func usageError(text, hint string) error {
 
 // say writes a message in the form of the tool's messages, and what to do about it.
 func say(text, hint string) {
-	fmt.Fprintf(os.Stderr, "holdfast: %s\n", strings.ReplaceAll(text, "\n", `\n`)) //nolint:errcheck // no other place
+	fmt.Fprintf(os.Stderr, "holdfast: %s\n", strings.ReplaceAll(text, "\n", `\n`))
 	if hint != "" {
-		fmt.Fprintf(os.Stderr, "hint: %s\n", hint) //nolint:errcheck // there is no other place for it
+		fmt.Fprintf(os.Stderr, "hint: %s\n", hint)
 	}
 }
 

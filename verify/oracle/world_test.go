@@ -160,8 +160,7 @@ func (w *world) run(action *script.Script, keys, args []string) outcome {
 
 func (w *world) runSpec(action *script.Script, keys, args []string) (o outcome) {
 	answer, err := w.spec.Run(context.Background(), action, keys, args)
-	var refused *holdfast.ServerError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*holdfast.ServerError](err); ok {
 		answer = refused.Code
 	} else if err != nil {
 		w.rt.Fatal(err)

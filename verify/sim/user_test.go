@@ -195,7 +195,6 @@ func (u *user) refused(err error) {
 		}
 	}
 	if u.w.kind != calm {
-		var refused *holdfast.ServerError
 		for _, may := range []error{
 			holdfast.ErrUnknownOutcome, holdfast.ErrUnreachable, holdfast.ErrLost, holdfast.ErrClosed,
 		} {
@@ -203,7 +202,7 @@ func (u *user) refused(err error) {
 				return
 			}
 		}
-		if errors.As(err, &refused) {
+		if _, ok := errors.AsType[*holdfast.ServerError](err); ok {
 			return
 		}
 	}
