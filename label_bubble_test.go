@@ -106,14 +106,17 @@ func TestBackgroundGoroutinesAreLabelled(t *testing.T) {
 			stop()
 			calls.Wait()
 		})
+		s.mu.Lock()
+		all := maps.Clone(s.seen)
+		s.mu.Unlock()
 		for _, want := range []string{
 			"renewals", "subscription", "events", "registration", "cancel", "batch", "election", "memstore",
 		} {
-			if !s.seen[fmt.Sprintf("%q:%q", "holdfast", want)] {
-				t.Errorf("no goroutine had the label %q; seen: %v", want, slices.Sorted(maps.Keys(s.seen)))
+			if !all[fmt.Sprintf("%q:%q", "holdfast", want)] {
+				t.Errorf("no goroutine had the label %q; seen: %v", want, slices.Sorted(maps.Keys(all)))
 			}
 		}
-		for labels := range s.seen {
+		for labels := range all {
 			if strings.Contains(labels, `"holdfast"`) && strings.Contains(labels, `"caller"`) {
 				t.Errorf("a goroutine has the labels %s", labels)
 			}

@@ -1,0 +1,77 @@
+package quorum_test
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"regexp"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What goes on after a call has returned is labelled in profiles, and not as the caller's.
+// What a call waits for is the caller's.
+func TestGoroutinesOfAQuorumAreLabelled(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		line := regexp.MustCompile(`(?m)^# labels: \{(.*)\}$`)
+		var mu sync.Mutex // guards seen
+		seen := map[string]bool{}
+		look := func() {
+			var profile bytes.Buffer
+			if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, m := range line.FindAllStringSubmatch(profile.String(), -1) {
+				seen[m[1]] = true
+			}
+		}
+		slow := func(p *peer, by time.Duration) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.delay = func(string) (there, back time.Duration) {
+				look()
+				return by, by
+			}
+		}
+		for _, p := range w.peers {
+			slow(p, time.Millisecond)
+		}
+		pprof.Do(t.Context(), pprof.Labels("caller", "a program"), func(ctx context.Context) {
+			held := w.lock(w.client(), "x")
+			granted := make(chan struct{})
+			go func() {
+				defer close(granted)
+				w.release(w.lock(w.client(), "x"))
+			}()
+			synctest.Wait()
+			time.Sleep(time.Second)
+			w.release(held)
+			<-granted
+			slow(w.peers[4], 5*time.Second) // no answer comes in time, so the grant is cancelled
+			w.release(w.lock(w.client(), "y"))
+			time.Sleep(time.Minute)
+		})
+		mu.Lock()
+		defer mu.Unlock()
+		for _, want := range []string{
+			`"holdfast":"quorum: cancel"`, `"holdfast":"quorum: read the nodes"`, `"holdfast":"quorum: subscription"`,
+			`"caller":"a program"`,
+		} {
+			if !seen[want] {
+				t.Errorf("no goroutine had the label %s; seen: %v", want, slices.Sorted(maps.Keys(seen)))
+			}
+		}
+		for labels := range seen {
+			if strings.Contains(labels, `"holdfast"`) && strings.Contains(labels, `"caller"`) {
+				t.Errorf("a goroutine has the labels %s", labels)
+			}
+		}
+	})
+}
