@@ -254,6 +254,18 @@ func ExampleSemaphore_Do() {
 	// <nil>
 }
 
+func ExampleSemaphore_Available() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	pool := client.Semaphore("pool", 3)
+	lease, _ := pool.Acquire(ctx, 2)
+
+	free, _ := pool.Available(ctx)
+	fmt.Println(free)
+	_ = lease.Release(ctx)
+	// Output: 1
+}
+
 func ExampleSemaphore_Limit() {
 	fmt.Println(newClient(memstore.New()).Semaphore("converter", 8).Limit())
 	// Output: 8

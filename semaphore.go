@@ -147,6 +147,34 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	return nil
 }
 
+// Available asks the server how many permits nobody holds. It counts with the limit that the
+// server knows, or with that of this Semaphore if the server knows none. After SetLimit has
+// lowered the limit, more permits may be held than there are; then the number is 0.
+//
+// The number was true when the server answered. Clients that wait get these permits first, so
+// TryAcquire may fail although some are available. The errors are those of [Client.Inspect].
+func (s *Semaphore) Available(ctx context.Context) (int, error) {
+	t := &s.lock
+	if t.err != nil {
+		return 0, t.err
+	}
+	if err := checkReadable(ctx, t.client, t.name); err != nil {
+		return 0, err
+	}
+	r, err := t.client.sender.Record(ctx, t.keys())
+	if err != nil {
+		return 0, wrap("inspection of", t.name, err)
+	}
+	free := s.Limit()
+	if r.Limit > 0 {
+		free = r.Limit
+	}
+	for _, h := range r.Holders {
+		free -= h.Weight
+	}
+	return max(free, 0), nil
+}
+
 // acquirePermits acquires permits. Each acquisition has a hold of its own. Of the
 // goroutines of this process, only one at a time waits at the server. So a process has one
 // position in the wait queue, and serves its goroutines in order. Goroutines that only try

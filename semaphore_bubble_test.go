@@ -226,6 +226,36 @@ func TestALoweredLimitTakesNoPermitAway(t *testing.T) {
 	})
 }
 
+func TestAvailableCountsWhatNobodyHolds(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client().Semaphore("a", 5), w.client().Semaphore("a", 7)
+		available := func(what string, s *holdfast.Semaphore, want int) {
+			t.Helper()
+			if n, err := s.Available(t.Context()); err != nil || n != want {
+				t.Errorf("%s: %d, want %d; %v", what, n, want, err)
+			}
+		}
+		available("nobody has used it", b, 7)
+		first, second := must(t, permits(a, 2)), must(t, permits(a, 3))
+		available("all are held", a, 0)
+		release(t, first)
+		available("two came back", a, 2)
+		available("with another limit than the server's", b, 2)
+		if err := a.SetLimit(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		available("more are held than there are", a, 0)
+		time.Sleep(ttl / 2)
+		release(t, second)
+		available("all came back", a, 1)
+
+		w.Stall()
+		if _, err := a.Available(t.Context()); !errors.Is(err, holdfast.ErrUnknownOutcome) {
+			t.Errorf("the server is silent: %v", err)
+		}
+	})
+}
+
 func TestAWaiterForMoreThanThereAreNowIsTold(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b, c := w.client().Semaphore("a", 4), w.client().Semaphore("a", 4), w.client().Semaphore("a", 4)
