@@ -182,6 +182,79 @@ func (w *world) reads() uint64 {
 	return w.page.watcher.reads.count
 }
 
+func TestSlowReadsTakeAFifthOfTheTime(t *testing.T) {
+	bubble(t, Config{KeepWatching: true}, func(t *testing.T, w *world) {
+		w.lock("a")
+		w.store.FailRequest(func(string, []string) error {
+			time.Sleep(500 * time.Millisecond)
+			return nil
+		})
+		w.pass(time.Minute)
+		before, began := w.reads(), w.spent()
+		w.pass(10 * time.Minute)
+		n, spent := w.reads()-before, w.spent()-began
+		if n == 0 || spent < 30*time.Second || spent > 2*time.Minute+10*time.Second {
+			t.Errorf("%d reads took %v of ten minutes", n, spent)
+		}
+		w.store.FailRequest(nil)
+	})
+}
+
+func (w *world) spent() time.Duration {
+	w.page.watcher.mu.Lock()
+	defer w.page.watcher.mu.Unlock()
+	return w.page.watcher.reads.total
+}
+
+func TestTooManyLocksAreLeftOutFreeOnesFirst(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, w *world) {
+		w.page.watcher.most = 20
+		for i := range 12 {
+			w.lock("held/" + strconv.Itoa(i))
+		}
+		for i := range 40 {
+			w.release(w.lock("free/" + strconv.Itoa(i)))
+		}
+		s := w.view()
+		w.pass(10 * time.Second)
+		events := s.next()
+		last := events[len(events)-1]
+		if !last.Read.Cut || last.Totals.Held != 12 || last.Totals.Locks != 22 || last.Totals.Lost != 0 {
+			t.Errorf("%+v", last)
+		}
+		for _, e := range events {
+			if len(e.Gone) != 0 {
+				t.Errorf("%q are told to be gone", e.Gone)
+			}
+		}
+		for i := range 20 { // what is known and in use stays; eight more fit
+			w.lock("new/" + strconv.Itoa(i))
+		}
+		w.pass(10 * time.Second)
+		events = s.next()
+		last = events[len(events)-1]
+		if !last.Read.Cut || last.Totals.Held != 20 || last.Totals.Lost != 0 {
+			t.Errorf("%+v", last)
+		}
+	})
+}
+
+func TestTwoClocksDoNotMakeAWaiterSeemToChange(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	state := func(waited time.Duration) holdfast.LockInfo {
+		return holdfast.LockInfo{Name: "a", Waiters: []holdfast.Waiter{{Position: 1, HolderID: "c/1", Waited: waited}}}
+	}
+	first := newLock(state(time.Second), now, nil)
+	second := newLock(state(2*time.Second), now.Add(time.Second+7*time.Millisecond), first)
+	if a, b := string(encode(first)), string(encode(second)); a != b {
+		t.Errorf("%s\n%s", a, b)
+	}
+	third := newLock(state(time.Second), now.Add(time.Minute), first) // it waits anew
+	if first.Waiters[0].Since == third.Waiters[0].Since {
+		t.Error("another wait has the same beginning")
+	}
+}
+
 func TestKeepWatchingReadsWhileNobodyLooks(t *testing.T) {
 	bubble(t, Config{KeepWatching: true}, func(t *testing.T, w *world) {
 		if w.pass(time.Minute); w.reads() < 59 {

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// maxLocks is how many locks a page knows at most. Beyond that, it leaves locks out, free
-// ones first, and says so.
+// maxLocks is about how many locks in use a page knows at most, and twice as many as free
+// ones. It leaves others out, and says so.
 const maxLocks = 10_000
 
 // readTimeout bounds one read of all locks.
@@ -26,7 +26,8 @@ type watcher struct {
 	client *holdfast.Client
 	cfg    Config
 	ctx    context.Context // ends with the page
-	again  chan struct{}   // has room for one: read again at once
+	again  chan struct{}   // has space for one: read again at once
+	most   int             // locks, see maxLocks
 	loop   sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows; nothing is sent or read while it is held
@@ -62,7 +63,7 @@ type readings struct {
 
 func newWatcher(ctx context.Context, client *holdfast.Client, cfg Config) *watcher {
 	return &watcher{
-		client: client, cfg: cfg, ctx: ctx, again: make(chan struct{}, 1),
+		client: client, cfg: cfg, ctx: ctx, again: make(chan struct{}, 1), most: maxLocks,
 		locks: map[string]*entry{}, past: newHistory(), news: make(chan struct{}),
 	}
 }
@@ -149,23 +150,58 @@ func (w *watcher) read() (states []reading, cut bool, err error) {
 	ctx, cancel := context.WithTimeout(w.ctx, readTimeout)
 	defer cancel()
 	w.mu.Lock()
-	known := w.locks // only this goroutine replaces it
+	quota := newQuota(w.locks, w.most)
 	w.mu.Unlock()
 	for s, err := range w.client.List(ctx, "") {
 		if err != nil {
 			return nil, false, err
 		}
-		inUse := s.Held() || len(s.Waiters) > 0
-		if n := len(states); n >= maxLocks || !inUse && n >= maxLocks/2 {
-			// What is known stays, so that it is not reported as gone.
-			if known[idOf(s)] == nil || n >= 2*maxLocks {
-				cut = true
-				continue
-			}
+		if !quota.take(s) {
+			cut = true
+			continue
 		}
 		states = append(states, reading{s, time.Now()})
 	}
 	return states, cut, nil
+}
+
+// quota decides which locks a read keeps if there are too many: those in use before free
+// ones, and the known before others, so that a lock does not come and go.
+type quota struct {
+	known map[string]*entry // only the goroutine that reads replaces it
+	all   [2]int            // how many more may be kept: free ones, and those in use
+	fresh [2]int            // of these, how many that are not known
+}
+
+func newQuota(known map[string]*entry, most int) *quota {
+	r := &quota{known: known, all: [2]int{most / 2, most * 3 / 2}, fresh: [2]int{most / 2, most}}
+	for _, e := range known {
+		r.fresh[index(e.lock.used())]--
+	}
+	return r
+}
+
+func index(used bool) int {
+	if used {
+		return 1
+	}
+	return 0
+}
+
+// take reports whether to keep a lock.
+func (r *quota) take(s holdfast.LockInfo) bool {
+	i := index(s.Held() || len(s.Waiters) > 0)
+	if r.all[i] <= 0 {
+		return false
+	}
+	if r.known[idOf(s)] == nil {
+		if r.fresh[i] <= 0 {
+			return false
+		}
+		r.fresh[i]--
+	}
+	r.all[i]--
+	return true
 }
 
 // take stores a read and tells the viewers. It reports whether somebody still looks.
@@ -185,7 +221,7 @@ func (w *watcher) take(states []reading, cut bool, err error, began time.Time, t
 	var gone []string
 	if err == nil {
 		r.cut = cut
-		set, gone = w.apply(states, began)
+		set, gone = w.apply(states, cut, began)
 	}
 	if len(set) > 0 || len(gone) > 0 || before != r.err {
 		w.publish(set, gone)
@@ -201,7 +237,7 @@ func (w *watcher) take(states []reading, cut bool, err error, began time.Time, t
 }
 
 // apply compares a read with what is known. set has the locks that are new or differ.
-func (w *watcher) apply(states []reading, began time.Time) (set [][]byte, gone []string) {
+func (w *watcher) apply(states []reading, cut bool, began time.Time) (set [][]byte, gone []string) {
 	w.setClock(states)
 	now := began.Add(w.clock)
 	w.past.watch(now)
@@ -225,10 +261,15 @@ func (w *watcher) apply(states []reading, began time.Time) (set [][]byte, gone [
 		}
 	}
 	for id, e := range w.locks {
-		if seen[id] == nil {
-			gone = append(gone, id)
-			w.lost += w.past.note(e.lock, nil, now)
+		if seen[id] != nil {
+			continue
 		}
+		gone = append(gone, id)
+		if cut { // perhaps it is only left out
+			delete(w.past.locks, id)
+			continue
+		}
+		w.lost += w.past.note(e.lock, nil, now)
 	}
 	slices.Sort(gone)
 	w.locks = seen
