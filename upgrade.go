@@ -73,9 +73,9 @@ func (t *leaseState) step(ctx context.Context, want conversion) error {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
 	var others *HeldError
-	steps, err := h.beginConversion(t, want)
-	for _, want := range steps {
-		if err = t.convert(ctx, want); err != nil {
+	steps, repeats, err := h.beginConversion(t, want)
+	for i, want := range steps {
+		if err = t.convert(ctx, want, repeats && i == 0); err != nil {
 			break
 		}
 	}
@@ -95,36 +95,38 @@ func (t *leaseState) step(ctx context.Context, want conversion) error {
 var errOthersRead = errors.New("holdfast: cannot upgrade: other readers hold the lock")
 
 // beginConversion decides which conversions t needs. It returns none if the hold already has the
-// wanted mode. Until they are done, no other conversion begins, no reader joins the hold,
-// and the hold is not handed over.
-func (h *hold) beginConversion(t *leaseState, want conversion) ([]conversion, error) {
+// wanted mode. If repeats is true, the first one has been sent before, and its outcome is
+// unknown. Until they are done, no other conversion begins, no reader joins the hold, and the
+// hold is not handed over.
+func (h *hold) beginConversion(t *leaseState, want conversion) (steps []conversion, repeats bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, reads := h.readers[t]
 	switch {
 	case h.departed || h.lease != t && !reads:
-		return nil, fmt.Errorf("%w: %w", ErrNotHeld, ErrReleased)
+		return nil, false, fmt.Errorf("%w: %w", ErrNotHeld, ErrReleased)
 	case h.converting:
-		return nil, invalid("the lease of %q is being converted: wait until that call returns", h.lock.name)
+		return nil, false, invalid("the lease of %q is being converted: wait until that call returns", h.lock.name)
 	case reads && !h.shared:
-		return nil, invalid("the lease of %q was acquired under the writer's lease: convert that one", h.lock.name)
+		return nil, false, invalid("the lease of %q was acquired under the writer's lease: convert that one", h.lock.name)
 	case h.shared && want == up && h.reading() > 1:
-		return nil, &HeldError{Name: h.lock.name, HeldBy: h.attempt}
+		return nil, false, &HeldError{Name: h.lock.name, HeldBy: h.attempt}
 	case h.unsettled == still && h.shared == (want == down):
-		return nil, nil
+		return nil, false, nil
 	}
-	steps := []conversion{want}
-	if h.unsettled != still && h.unsettled != want {
+	steps, repeats = []conversion{want}, h.unsettled != still
+	if repeats && h.unsettled != want {
 		steps = []conversion{h.unsettled, want}
 	}
 	h.converting, h.unsettled = true, steps[0]
-	return steps, nil
+	return steps, repeats, nil
 }
 
 // convert asks the server for one conversion. If a request gets no answer, the client sends
 // it once more. A repeated conversion gets the same answer. If there is still no answer,
-// the conversion is unsettled.
-func (t *leaseState) convert(ctx context.Context, want conversion) error {
+// the conversion is unsettled. It stays so until an answer comes: if the server refuses a
+// repeated request, it says nothing of the one before.
+func (t *leaseState) convert(ctx context.Context, want conversion, repeats bool) error {
 	h := t.hold
 	c, s := h.lock.client, h.lock
 	ttl := s.rw.write
@@ -156,9 +158,11 @@ func (t *leaseState) convert(ctx context.Context, want conversion) error {
 	case err == nil && a.Kind == wire.Granted:
 		return t.converted(want, a, sent, ttl)
 	}
-	h.mu.Lock()
-	h.unsettled = still
-	h.mu.Unlock()
+	if err == nil || !repeats {
+		h.mu.Lock()
+		h.unsettled = still
+		h.mu.Unlock()
+	}
 	switch {
 	case err != nil:
 		return wrap("conversion of", s.name, err)

@@ -202,6 +202,32 @@ func TestAConversionOfUnknownOutcomeIsResolvedByTheNext(t *testing.T) {
 	}
 }
 
+// A refusal of the repeated request says nothing of the first one, which may have run.
+func TestARefusalSettlesNoConversion(t *testing.T) {
+	loading := &store.ServerError{Code: "LOADING", Message: "LOADING a data set"}
+	bubble(t, func(t *testing.T, w *world) {
+		l := must(t, w.client().RWMutex("a").Lock)
+		w.LoseReply(only("convert", 2, errLink))
+		wantIs(t, l.Downgrade(t.Context()), holdfast.ErrUnknownOutcome)
+		w.LoseReply(nil)
+		reader := must(t, w.client().RWMutex("a").RLock) // the downgrade has run
+
+		w.FailRequest(only("convert", 2, loading))
+		for _, step := range []func(context.Context) error{l.Upgrade, l.Downgrade} {
+			if err := step(t.Context()); !errors.As(err, new(*store.ServerError)) {
+				t.Errorf("while the server refuses: %v", err)
+			}
+		}
+		w.FailRequest(nil)
+		wantIs(t, l.Upgrade(t.Context()), holdfast.ErrHeld) // nobody is a writer beside the reader
+		release(t, reader)
+		if err := l.Upgrade(t.Context()); err != nil || w.state("a").Holders[0].Mode != "exclusive" {
+			t.Errorf("%v, %+v", err, w.state("a"))
+		}
+		release(t, l)
+	})
+}
+
 func TestAHoldThatMayBeAReadersIsNotHandedToAWriter(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		m := w.client().RWMutex("a")
