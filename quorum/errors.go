@@ -107,6 +107,13 @@ func isRefusal(err error) bool {
 	return errors.As(err, &r)
 }
 
+// isFinal reports whether a node has refused for good. A node that is loading, or has too few
+// replicas, refuses for a while.
+func isFinal(err error) bool {
+	var r *store.ServerError
+	return errors.As(err, &r) && !r.Transient()
+}
+
 // noMajority makes the error for nodes of which too few count. If a majority refused with the
 // same code, it returns that refusal as the quorum's own.
 func (s *Store) noMajority(failed map[int]error) error {

@@ -147,7 +147,7 @@ func (n *node) unexpectedPush(id string) {
 	}
 	n.store.life.Go(cancelLabel, func() {
 		_, err := n.call(n.store.cfg.Timeout, script.Cancel, pending.keys, pending.args)
-		if err != nil && !isRefusal(err) {
+		if err != nil && !isFinal(err) {
 			pending.times, pending.until = 1, n.store.now()+n.store.cfg.MaxTTL
 			n.addCancel(pending)
 		}
@@ -171,7 +171,7 @@ func (n *node) sendCancels() {
 				continue
 			}
 			answer, err := n.call(n.store.cfg.Timeout, script.Cancel, pending.keys, pending.args)
-			if err != nil && !isRefusal(err) {
+			if err != nil && !isFinal(err) {
 				remaining = append(remaining, due[i:]...)
 				break // the node is silent, so the others would wait in vain, too
 			}

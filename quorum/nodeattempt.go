@@ -189,7 +189,7 @@ func (na *nodeAttempt) release(timeout time.Duration, args []string) error {
 	acq := na.r.acq
 	own := append([]string{na.id, wire.Number(token)}, args[2:]...)
 	a, err := na.send(timeout, script.Release, own)
-	if err != nil && !isRefusal(err) {
+	if err != nil && !isFinal(err) {
 		na.cancelLater(1, acq.s.now()+acq.ttl)
 	} else {
 		na.cancelLater(0, 0)
@@ -226,7 +226,7 @@ func (na *nodeAttempt) end(timeout time.Duration) (token uint64, err error) {
 	if holds {
 		return token, nil
 	}
-	if _, err := na.cancel(timeout); err != nil && !isRefusal(err) {
+	if _, err := na.cancel(timeout); err != nil && !isFinal(err) {
 		return 0, err
 	}
 	return 0, errForgot
@@ -247,7 +247,7 @@ func (na *nodeAttempt) cancel(timeout time.Duration) (wire.Kind, error) {
 		return wire.None, nil
 	}
 	a, err := na.send(timeout, script.Cancel, []string{na.id, acq.retention, acq.channelPrefix})
-	if err != nil && !isRefusal(err) {
+	if err != nil && !isFinal(err) {
 		na.cancelLater(1, max(until, acq.s.now()+timeout))
 	} else {
 		na.cancelLater(0, 0)

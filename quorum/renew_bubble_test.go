@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // failures are ways in which a server does not answer an acquisition.
@@ -89,6 +91,37 @@ func TestALateRequestOfAServerThatJoinedLeavesNothing(t *testing.T) {
 			w.wantOn("x", "00000")
 		})
 	}
+}
+
+// A server that refuses cancels for a while still owes them afterwards.
+func TestACancelThatIsRefusedForAWhileIsSentAgain(t *testing.T) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
+		order := coordinators("x")
+		two := []*peer{w.peers[order[1]], w.peers[order[3]]}
+		for _, p := range two {
+			p.slow(ttl*2/3, 0)
+		}
+		l := w.lock(w.client(), "x")
+		for _, p := range two {
+			p.slow(0, 0)
+		}
+		time.Sleep(ttl / 2) // the first renewal
+		w.release(l)
+		for _, p := range two {
+			p.FailRequest(func(action string, _ []string) error {
+				if action == "cancel" {
+					return &store.ServerError{Code: "NOREPLICAS", Message: "NOREPLICAS not enough"}
+				}
+				return nil
+			})
+		}
+		time.Sleep(ttl / 4) // the late requests come
+		for _, p := range two {
+			p.FailRequest(nil)
+		}
+		time.Sleep(ttl / 4)
+		w.wantOn("x", "00000")
+	})
 }
 
 // A lease that is held for long keeps the marks of the servers, though nobody acquires

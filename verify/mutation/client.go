@@ -112,6 +112,12 @@ var inClient = []mutant{{
 	mut:  "		return answer.Kind != wire.None || err == nil, err\n",
 	by:   []check{rules, worlds},
 }, {
+	name: "a refusal settles a conversion whose outcome was unknown",
+	file: "upgrade.go",
+	old:  "	if err == nil || !repeats {\n",
+	mut:  "	if err == nil || !repeats || true {\n",
+	by:   []check{rules},
+}, {
 	name: "the goroutine that reads pushes sends a cancel itself after the end",
 	file: "internal/request/cancel.go",
 	old:  "	c.send(Message{Known: now,",

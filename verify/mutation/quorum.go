@@ -266,6 +266,12 @@ var inQuorum = []mutant{{
 	mut:  "if na.holds && na.heldSince < start && len(na.gate) == 0 {",
 	by:   []check{uniting},
 }, {
+	name: "quorum: a cancel that a node refuses for a while is forgotten",
+	file: "quorum/errors.go",
+	old:  "errors.As(err, &r) && !r.Transient()",
+	mut:  "errors.As(err, &r)",
+	by:   []check{uniting},
+}, {
 	name: "quorum: a restored lease leaves the old attempt on the server",
 	file: "quorum/renew.go",
 	old:  "_, _ = before.cancel(timeout) // a failed cancel becomes a pending one",
