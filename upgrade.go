@@ -98,7 +98,9 @@ var errOthersRead = errors.New("holdfast: cannot upgrade: other readers hold the
 // wanted mode. If repeats is true, the first one has been sent before, and its outcome is
 // unknown. Until they are done, no other conversion begins, no reader joins the hold, and the
 // hold is not handed over.
-func (h *hold) beginConversion(t *leaseState, want conversion) (steps []conversion, repeats bool, err error) {
+func (h *hold) beginConversion(
+	t *leaseState, want conversion,
+) (steps []conversion, repeats bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, reads := h.readers[t]
@@ -108,7 +110,8 @@ func (h *hold) beginConversion(t *leaseState, want conversion) (steps []conversi
 	case h.converting:
 		return nil, false, invalid("the lease of %q is being converted: wait until that call returns", h.lock.name)
 	case reads && !h.shared:
-		return nil, false, invalid("the lease of %q was acquired under the writer's lease: convert that one", h.lock.name)
+		return nil, false, invalid("the lease of %q was acquired under the writer's lease: convert that one",
+			h.lock.name)
 	case h.shared && want == up && h.reading() > 1:
 		return nil, false, &HeldError{Name: h.lock.name, HeldBy: h.attempt}
 	case h.unsettled == still && h.shared == (want == down):

@@ -85,7 +85,7 @@ var inKinds = []mutant{{
 	name: "a reader of two becomes a writer at once",
 	file: "upgrade.go",
 	old: "	case h.shared && want == up && h.reading() > 1:\n" +
-		"		return nil, &HeldError{Name: h.lock.name, HeldBy: h.attempt}\n",
+		"		return nil, false, &HeldError{Name: h.lock.name, HeldBy: h.attempt}\n",
 	mut: "",
 	by:  []check{rules},
 }, {

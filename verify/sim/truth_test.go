@@ -22,6 +22,7 @@ type record struct {
 	holds   map[string]held // by attempt
 	line    []string        // attempts, in order
 	silent  []string        // clients that did not confirm what was pushed to them
+	skipped []string        // attempts that a step does not visit before they ask
 	highest int64           // token
 	free    time.Duration   // since when nobody holds it, by the scheduler's clock
 }
@@ -64,9 +65,10 @@ func (w *world) execute(c *call) reply {
 // judge asserts the invariants on one record after an action.
 func (w *world) judge(c *call, i int, key, answer string) {
 	r, now := w.lock(key), w.serverNow()
-	before, line := r.holds, r.line
+	before, line, skipped := r.holds, r.line, r.skipped
 	fields := w.store.Dump(key)
 	r.holds, r.line, r.silent = holdsOf(fields), queueOf(fields), silentOf(fields)
+	r.skipped = skippedOf(fields, r.line)
 	if life := w.store.TTL(key); fields != nil && (life < 0 || life > w.longest()) {
 		w.violatef("I2: %s lives for %v after %s", key, life, c.says)
 	}
@@ -89,7 +91,9 @@ func (w *world) judge(c *call, i int, key, answer string) {
 			w.violatef("I5: %s held token %d and was granted %d by %s", id, was.token, h.token, c.says)
 		}
 		if c.action != script.Convert {
-			w.inOrder(id, line, r, c, i)
+			w.inOrder(id, slices.DeleteFunc(slices.Clone(line), func(other string) bool {
+				return other != id && slices.Contains(skipped, other)
+			}), r, c, i)
 		}
 	}
 	for _, h := range r.holds {
@@ -282,10 +286,32 @@ func queueOf(fields map[string]string) (ids []string) {
 	return slices.SortedFunc(maps.Keys(positions), func(a, b string) int { return int(positions[a] - positions[b]) })
 }
 
+// skippedOf are the attempts between the places near HEAD and CURSOR, see docs/protocol.md.
+// Earlier steps have skipped them. They are visited again after they have asked.
+func skippedOf(fields map[string]string, line []string) (ids []string) {
+	words := strings.Fields(fields["queue"])
+	for _, word := range words {
+		cursor, ok := strings.CutPrefix(word, ">")
+		if !ok {
+			continue
+		}
+		for _, id := range line {
+			place := number(strings.Fields(fields["w:"+id])[0])
+			if place >= number(words[1])+nearHead && place < number(cursor) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
+}
+
+// nearHead is how many places from HEAD on each step visits.
+const nearHead = 64
+
 // silentOf are the clients in a record that did not confirm what was pushed to them.
 func silentOf(fields map[string]string) (clients []string) {
 	for i, word := range strings.Fields(fields["queue"]) {
-		if i > 2 && !strings.HasPrefix(word, "~") {
+		if i > 2 && !strings.HasPrefix(word, "~") && !strings.HasPrefix(word, ">") {
 			clients = append(clients, word)
 		}
 	}
