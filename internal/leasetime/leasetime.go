@@ -85,8 +85,9 @@ type Push struct {
 // now: the server's clock may have been set forward, or be the clock of another server.
 func (p Push) Since(now time.Duration) time.Duration {
 	waited := max(now-p.Sent, 0)
-	if n := p.Granted - p.Queued; n < uint64(waited/time.Millisecond) {
-		waited = time.Duration(n) * time.Millisecond
+	// Both instants are rounded down, so almost a millisecond less may have passed.
+	if n := p.Granted - p.Queued; n <= uint64(waited/time.Millisecond)+1 {
+		waited = time.Duration(max(n, 1)-1) * time.Millisecond
 	}
 	return p.Sent + waited - waited/100
 }

@@ -197,3 +197,19 @@ func TestAnAcquisitionIsGivenMoreTimeAfterOneWithoutAnAnswer(t *testing.T) {
 		}
 	}
 }
+
+// The server tells of whole milliseconds, rounded down: from 884.999 to 932.000 it seems to be
+// 48, and 47.001 have passed.
+func TestAPushCountsFromTheEarliestInstantThatItsMillisecondsAllow(t *testing.T) {
+	p := Push{Sent: time.Second, Queued: 884, Granted: 932, Lease: 100 * time.Millisecond}
+	for _, late := range []time.Duration{0, time.Millisecond, time.Minute} {
+		now := p.Sent + 48*time.Millisecond + late
+		if since := p.Since(now); since > p.Sent+47*time.Millisecond || since < p.Sent+46*time.Millisecond {
+			t.Errorf("heard %v later, it counts from %v after the request", late, since-p.Sent)
+		}
+	}
+	p.Granted = p.Queued
+	if since := p.Since(p.Sent + time.Millisecond); since != p.Sent {
+		t.Errorf("granted in the same millisecond: it counts from %v after the request", since-p.Sent)
+	}
+}

@@ -30,8 +30,14 @@ var inClient = []mutant{{
 }, {
 	name: "a push is believed as far as the server's clock was set forward",
 	file: "internal/leasetime/leasetime.go",
-	old:  "n < uint64(waited/time.Millisecond)",
+	old:  "n <= uint64(waited/time.Millisecond)+1",
 	mut:  "n >= 0",
+	by:   []check{lasting},
+}, {
+	name: "a push counts as if the server's milliseconds were exact",
+	file: "internal/leasetime/leasetime.go",
+	old:  "time.Duration(max(n, 1)-1) * time.Millisecond",
+	mut:  "time.Duration(n) * time.Millisecond",
 	by:   []check{lasting},
 }, {
 	name: "a push is believed without the drift of the clocks since the last answer",
