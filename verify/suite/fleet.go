@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/holdfast-go/holdfast/internal/childproc"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/fault"
 	"github.com/holdfast-go/holdfast/verify/history"
@@ -32,7 +33,7 @@ type fleet struct {
 
 // process is one client process.
 type process struct {
-	*workload.Process
+	*childproc.Process
 
 	fleet   *fleet
 	number  int
@@ -88,7 +89,7 @@ func (f *fleet) start(number int, squeezed bool) (*process, error) {
 	started := make(chan error)
 	f.starts <- func() {
 		var err error
-		p.Process, err = workload.Start(cmd, cfg, p.hear, p.gone)
+		p.Process, err = childproc.Start(cmd, cfg, p.lines(), p.gone)
 		started <- err
 	}
 	if err := <-started; err != nil {
@@ -102,6 +103,16 @@ func (f *fleet) start(number int, squeezed bool) (*process, error) {
 	f.live[number-1] = p
 	f.mu.Unlock()
 	return p, nil
+}
+
+// lines returns what takes the lines of a process. A kill may have cut one off: it is no event.
+func (p *process) lines() func(line []byte) {
+	var reader history.Reader
+	return func(line []byte) {
+		if e, err := reader.Line(line); err == nil {
+			p.hear(e)
+		}
+	}
 }
 
 // hear puts what a process says into the history.

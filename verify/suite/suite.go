@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/childproc"
 	"github.com/holdfast-go/holdfast/verify/check"
 	"github.com/holdfast-go/holdfast/verify/fault"
 	"github.com/holdfast-go/holdfast/verify/history"
@@ -112,8 +113,8 @@ func (o Options) Complete() (Options, error) {
 		o.Works = workload.Together(able)
 	}
 	switch {
-	case workload.Supported() != nil:
-		return o, workload.Supported()
+	case childproc.Supported() != nil:
+		return o, childproc.Supported()
 	case !slices.Contains(fault.Topologies(), o.Topology):
 		return o, fmt.Errorf("--topology %q: write one of %s", o.Topology, strings.Join(fault.Topologies(), ", "))
 	case o.Duration < MinDuration || o.Round < MinDuration:

@@ -2,8 +2,8 @@
 // processes, one server, one holder at a time, even when a holder dies or stops.
 //
 // It starts a server of its own and worker processes: they compete for one lock around an
-// unsafe read-modify-write of a counter. It kills one holder and pauses another past the end of its lease. Then it
-// says what happened, from two accounts that do not trust the library:
+// unsafe read-modify-write of a counter. It kills one holder and pauses another past the end
+// of its lease. Then it says what happened, from two accounts that do not trust the library:
 //
 //   - the server's: every change of the lock's record, noted in the same atomic step
 //     (package audit), judged by the rules of a lease (judge.go). An overlap is a
@@ -30,6 +30,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/holdfast-go/holdfast/internal/childproc"
 )
 
 // Limits of the options.
@@ -119,7 +121,7 @@ func Run(ctx context.Context, opts Options) (*Result, error) {
 }
 
 func show(ctx context.Context, opts Options) (*Result, error) {
-	if err := errors.Join(supported(), opts.Check()); err != nil {
+	if err := errors.Join(childproc.Supported(), opts.Check()); err != nil {
 		return nil, err
 	}
 	logging.Disable() // the client's own messages: its errors arrive as errors
@@ -181,7 +183,7 @@ func (r *run) gather(ctx context.Context) error {
 	}
 	r.began = time.Now()
 	for _, w := range r.workers[1:] {
-		w.tell(orderBegin)
+		w.Tell(orderBegin)
 	}
 	return nil
 }
@@ -262,7 +264,7 @@ func (r *run) hear(ctx context.Context, rep report) error {
 		w.client = rep.Client
 		r.names[rep.Client] = w.number
 		if !r.began.IsZero() {
-			w.tell(orderBegin) // a successor
+			w.Tell(orderBegin) // a successor
 		}
 	case fail:
 		r.missed++
@@ -324,20 +326,20 @@ func (r *run) carryOut(ctx context.Context, a act, number int) error {
 	switch a {
 	case actNone:
 	case actStand:
-		w.tell(orderStand)
+		w.Tell(orderStand)
 	case actKill:
 		w.fate = fateKilled
 		r.killed = append(r.killed, mark{number, span{From: now}})
-		return w.kill()
+		return w.Kill()
 	case actPause:
 		r.hit = time.Now()
 		r.stopped = append(r.stopped, mark{number, span{From: now}})
-		return w.pause()
+		return w.Stop()
 	case actWake:
 		r.stopped[len(r.stopped)-1].Till = now
 		r.show.event(time.Since(r.began), wokenText(number, time.Since(r.hit)))
-		w.tell(orderGo)
-		return w.wake()
+		w.Tell(orderGo)
+		return w.Continue()
 	}
 	return nil
 }

@@ -3,15 +3,18 @@ package demo
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os/exec"
+
+	"github.com/holdfast-go/holdfast/internal/childproc"
 )
 
 // worker is a worker process as the demo sees it. Its number is that of its
 // row in the timeline; a worker that was killed is followed by another process
 // with the same number.
 type worker struct {
-	*process
+	*childproc.Process
 
 	number int
 	client string // the library's id of it
@@ -52,8 +55,13 @@ func (f *fleet) start(ctx context.Context, a assignment) (*worker, error) {
 	w := &worker{number: a.Proc}
 	cmd := exec.CommandContext(ctx, f.argv[0], f.argv[1:]...)
 	var err error
-	w.process, err = startProcess(cmd, a,
-		func(e event) { f.reports <- report{w, e} },
+	w.Process, err = childproc.Start(cmd, a,
+		func(line []byte) {
+			var e event
+			if json.Unmarshal(line, &e) == nil { // else a kill has cut the line off
+				f.reports <- report{w, e}
+			}
+		},
 		func(err error, stderr string) { f.reports <- report{w, ended(err, stderr)} })
 	if err != nil {
 		return nil, err
@@ -79,7 +87,7 @@ func (f *fleet) stop() {
 	for _, w := range f.all {
 		if w.fate == fateNone {
 			w.fate = fateStopped
-			w.tell(orderStop)
+			w.Tell(orderStop)
 		}
 	}
 }
@@ -109,7 +117,7 @@ func (f *fleet) destroy() {
 	ended := make(chan struct{})
 	go func() {
 		for _, w := range f.all {
-			w.destroy()
+			w.Destroy()
 		}
 		close(ended)
 	}()

@@ -17,6 +17,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/holdfast-go/holdfast/internal/childproc"
 )
 
 // The servers that the demo can work with.
@@ -116,7 +118,7 @@ func tryProgram(ctx context.Context, name, path, dir string) (*server, error) {
 		"--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", dir)
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.Dir = dir
-	detach(cmd)
+	childproc.Detach(cmd)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}

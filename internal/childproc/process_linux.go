@@ -1,4 +1,4 @@
-package workload
+package childproc
 
 import (
 	"os/exec"

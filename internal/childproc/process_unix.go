@@ -1,6 +1,6 @@
 //go:build unix
 
-package workload
+package childproc
 
 import (
 	"os"

@@ -1,4 +1,7 @@
-package workload
+// Package childproc starts a process that is told its orders on its standard input and reports
+// on its standard output, a line each: the workers of the demo and the clients of the fault
+// suite. The program that started it can stop, continue and kill it.
+package childproc
 
 import (
 	"bufio"
@@ -10,11 +13,12 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-
-	"github.com/holdfast-go/holdfast/verify/history"
 )
 
-// Process is a client process, as the program that started it sees it.
+// maxLine is the longest line that a process may report, in bytes.
+const maxLine = 1 << 20
+
+// Process is a process, as the program that started it sees it.
 type Process struct {
 	cmd    *exec.Cmd
 	orders io.WriteCloser
@@ -22,16 +26,16 @@ type Process struct {
 	ended  chan struct{}
 }
 
-// Start starts a client process. It calls hear for each event that the process
-// reports, and then, once, gone with how the process ended and what it wrote to its
-// standard error.
+// Start starts a process and tells it config, as a line of JSON. Start calls hear for each line
+// that the process reports. Then it calls gone, once, with how the process ended and what it
+// wrote to its standard error. A kill may cut off the last line.
 //
 // Linux ends the process when the thread that started it ends: the caller keeps that
 // thread, see [runtime.LockOSThread].
 func Start(
-	cmd *exec.Cmd, cfg Config, hear func(history.Event), gone func(err error, stderr string),
+	cmd *exec.Cmd, config any, hear func(line []byte), gone func(err error, stderr string),
 ) (*Process, error) {
-	first, err := json.Marshal(cfg)
+	first, err := json.Marshal(config)
 	if err != nil {
 		return nil, err
 	}
@@ -46,22 +50,19 @@ func Start(
 		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting a client: %w", err)
+		return nil, fmt.Errorf("starting %s: %w", cmd.Path, err)
 	}
 	go p.listen(out, hear, gone)
 	p.Tell(string(first))
 	return p, nil
 }
 
-func (p *Process) listen(out io.Reader, hear func(history.Event), gone func(err error, stderr string)) {
+func (p *Process) listen(out io.Reader, hear func(line []byte), gone func(err error, stderr string)) {
 	defer close(p.ended)
 	lines := bufio.NewScanner(out)
-	lines.Buffer(make([]byte, 1<<16), 1<<20)
-	var in history.Reader
+	lines.Buffer(make([]byte, 1<<16), maxLine)
 	for lines.Scan() {
-		if e, err := in.Line(lines.Bytes()); err == nil { // else a kill has cut the line off
-			hear(e)
-		}
+		hear(lines.Bytes())
 	}
 	err := p.cmd.Wait()
 	gone(err, p.Stderr())
