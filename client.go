@@ -128,7 +128,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 	if c.sharded {
 		linger = channelLinger
 	}
-	c.hub = pushes.New(c.listen, c.readPush, c.canceller.Stray, max(cfg.RequestTimeout, subscribing), linger)
+	c.hub = pushes.New(c.listen, pushReader(c.id), c.canceller.Stray, max(cfg.RequestTimeout, subscribing), linger)
 	return c, nil
 }
 
@@ -150,16 +150,19 @@ func (c *Client) listen(
 	}, Resumed: resumed})
 }
 
-func (c *Client) readPush(payload string) (uint64, pushes.Grant, bool) {
-	attempt, a, err := wire.ParsePush(payload)
-	client, number, _ := strings.Cut(attempt, "/")
-	n, bad := strconv.ParseUint(number, 10, 64)
-	if err != nil || bad != nil || client != c.id {
-		return 0, pushes.Grant{}, false
+// pushReader returns what reads the pushes to the client with this ID. It takes no others.
+func pushReader(id string) func(payload string) (uint64, pushes.Grant, bool) {
+	return func(payload string) (uint64, pushes.Grant, bool) {
+		attempt, a, err := wire.ParsePush(payload)
+		client, number, _ := strings.Cut(attempt, "/")
+		n, bad := strconv.ParseUint(number, 10, 64)
+		if err != nil || bad != nil || client != id {
+			return 0, pushes.Grant{}, false
+		}
+		return n, pushes.Grant{
+			Token: a.Token, Waiting: a.Waiting, Now: a.Now, Lease: a.Lease, Later: a.Kind == wire.Kept, Left: a.Left,
+		}, true
 	}
-	return n, pushes.Grant{
-		Token: a.Token, Waiting: a.Waiting, Now: a.Now, Lease: a.Lease, Later: a.Kind == wire.Kept, Left: a.Left,
-	}, true
 }
 
 // notRegistered returns what reports that the client could not register. Without a
@@ -205,6 +208,13 @@ const (
 	// more to end.
 	closeLimit = 4 * time.Second
 )
+
+// Done returns a channel that is closed when the first [Client.Close] or [Client.Abandon]
+// begins, before the client ends any lease. When the channel is closed, every acquisition
+// returns [ErrClosed], and the contexts of all leases end at once. The client may still
+// release its leases then: a second Close waits until it has done so. Done sends nothing,
+// and returns the same channel each time.
+func (c *Client) Done() <-chan struct{} { return c.life.Closing() }
 
 // Close releases every lease and ends the client. The lease contexts end with [ErrClosed]
 // as the cause, and acquisitions under way return [ErrClosed]. When Close returns, the

@@ -44,6 +44,43 @@ func TestCloseReleasesEveryLeaseAndEndsItsContext(t *testing.T) {
 	})
 }
 
+// Done does not wait for the releases of a Close, and is open while the client works.
+func TestDoneIsClosedWhenTheFirstCloseBegins(t *testing.T) {
+	for name, end := range map[string]func(context.Context, *holdfast.Client){
+		"Close":   func(ctx context.Context, c *holdfast.Client) { _ = c.Close(ctx) },
+		"Abandon": func(_ context.Context, c *holdfast.Client) { c.Abandon() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				c := w.client()
+				l := mustLock(t, c.Mutex("a"))
+				select {
+				case <-c.Done():
+					t.Fatal("closed while the client works")
+				default:
+				}
+				w.net.slow(func(string) (time.Duration, time.Duration) { return 50 * time.Millisecond, 0 })
+				start := time.Now()
+				ended := make(chan struct{})
+				go func() {
+					end(t.Context(), c)
+					close(ended)
+				}()
+				<-c.Done()
+				if took := time.Since(start); took != 0 {
+					t.Errorf("it waited %v for the release", took)
+				}
+				_, err := c.Mutex("b").Lock(t.Context())
+				wantIs(t, err, holdfast.ErrClosed)
+				<-l.Context().Done()
+				<-ended
+				end(t.Context(), c)
+				<-c.Done() // as before
+			})
+		})
+	}
+}
+
 func TestAClosedClientRefusesEverything(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()

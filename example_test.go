@@ -312,6 +312,18 @@ func ExampleClient_Close() {
 	// true
 }
 
+// A part of the program learns that another part has closed the client.
+func ExampleClient_Done() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	go func() { _ = client.Close(ctx) }()
+
+	<-client.Done()
+	_, err := client.Mutex("report").Lock(ctx)
+	fmt.Println(errors.Is(err, holdfast.ErrClosed))
+	// Output: true
+}
+
 // A process ends, and no other process may take its work over before its lease expires.
 func ExampleClient_Abandon() {
 	ctx := context.Background()

@@ -205,7 +205,7 @@ var inClient = []mutant{{
 }, {
 	name: "a push for an attempt of another process is accepted",
 	file: "client.go",
-	old:  "	if err != nil || bad != nil || client != c.id {\n",
-	mut:  "	if err != nil || bad != nil || client == \"\" {\n",
+	old:  "		if err != nil || bad != nil || client != id {\n",
+	mut:  "		if err != nil || bad != nil || client == \"\" {\n",
 	by:   []check{rules},
 }}
