@@ -153,6 +153,7 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 //
 // The number was true when the server answered. Clients that wait get these permits first, so
 // TryAcquire may fail although some are available. The errors are those of [Client.Inspect].
+// A quorum refuses Available, as it refuses to acquire permits.
 func (s *Semaphore) Available(ctx context.Context) (int, error) {
 	t := &s.lock
 	if t.err != nil {
@@ -161,7 +162,7 @@ func (s *Semaphore) Available(ctx context.Context) (int, error) {
 	if err := checkReadable(ctx, t.client, t.name); err != nil {
 		return 0, err
 	}
-	r, err := t.client.sender.Record(ctx, t.keys())
+	r, err := t.client.sender.Record(ctx, t.keys(), wire.PermitMode)
 	if err != nil {
 		return 0, wrap("inspection of", t.name, err)
 	}

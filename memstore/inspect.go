@@ -11,7 +11,8 @@ import (
 //
 // Answers: absent · one line for the lock, one for each live holder, one for
 // each waiter and one for the last eviction.
-func inspect(t *step, _ *arguments) string {
+func inspect(t *step, a *arguments) string {
+	counts := len(a.words) > 0 && a.text() == "p"
 	if t.fence == 0 {
 		return "absent"
 	}
@@ -38,6 +39,9 @@ func inspect(t *step, _ *arguments) string {
 			cmp.Or(h.owner, "-"), h.weight, h.token, h.since, h.expiry-t.now))
 	}
 	for i, w := range t.queue.waiters {
+		if counts {
+			break
+		}
 		lines = append(lines, fmt.Sprintf("waiter %d %s %s %s %d %d %d", i+1, w.mode, w.attempt,
 			cmp.Or(w.owner, "-"), w.weight, w.joined, max(w.expiry-t.now, 0)))
 	}

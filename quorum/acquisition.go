@@ -81,10 +81,14 @@ func (s *Store) parse(keys, args []string) (acquireArgs, error) {
 	}
 	d.retention = strconv.FormatInt(recordTTL-ms, 10)
 	if d.mode != "x" && d.mode != "s" {
-		return d, refuse(ErrUnsupported, "UNSUPPORTED", "permits over several servers: each server counts its own, "+
-			"and majorities together would grant more than there are; use one of several mutexes instead")
+		return d, refusePermits()
 	}
 	return d, s.checkTTL(d.ttl)
+}
+
+func refusePermits() error {
+	return refuse(ErrUnsupported, "UNSUPPORTED", "permits over several servers: each server counts its own, "+
+		"and majorities together would grant more than there are; use one of several mutexes instead")
 }
 
 // checkTTL refuses a lease that may outlive the probation of a node.

@@ -28,6 +28,10 @@ func TestKindsThatCannotWorkAreRefusedInTheirCall(t *testing.T) {
 			_, err := c.Mutex(name, holdfast.Owner("order/42")).Lock(ctx)
 			return err
 		},
+		"free permits of a semaphore": func(name string) error {
+			_, err := c.Semaphore(name, 8).Available(ctx)
+			return err
+		},
 		"limit of a semaphore": func(name string) error {
 			return c.Semaphore(name, 8).SetLimit(ctx, 9)
 		},

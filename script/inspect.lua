@@ -1,7 +1,9 @@
 #!lua flags=no-writes
 -- inspect — read one lock, changing nothing.
 --
--- KEYS   1 key  the lock's record
+-- KEYS   1 key   the lock's record
+-- ARGV   1 mode  optional: p if the caller counts permits. Then the answer has no waiters. A store
+--                over several servers refuses it, because each of them counts its own permits
 --
 -- ANSWER absent                                                          there is no record
 -- ANSWER lock <now> <fence> <waiting> <record-ttl> <used> <limit>        first line; limit 0: none
@@ -16,7 +18,7 @@
 --        no owner.
 -- WHY    One step, so that holders and waiters are of the same moment.
 
-local key, retention, channel_prefix = KEYS[1], 0, ''
+local key, mode, retention, channel_prefix = KEYS[1], ARGV[1], 0, ''
 
 --include record
 
@@ -35,7 +37,7 @@ for i = 1, #all, 2 do
       live = live + h[3]
       shared[#shared + 1] = {tonumber(h[4]), attempt, h}
     end
-  elseif kind == 'w:' then
+  elseif kind == 'w:' and mode ~= 'p' then
     local w = words(all[i + 1])
     queue[#queue + 1] = {tonumber(w[1]), attempt, w}
   end

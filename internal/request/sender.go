@@ -70,9 +70,10 @@ func (s *Sender) AskWithin(
 	return wire.Parsed(s.runWithin(ctx, limit, action, keys, args))
 }
 
-// Record reads what the server keeps of a lock.
-func (s *Sender) Record(ctx context.Context, keys []string) (wire.Record, error) {
-	answer, err := s.Run(ctx, script.Inspect, keys, nil)
+// Record reads what the server keeps of a lock. A caller that counts permits passes their
+// mode, so that a store refuses that if it has none.
+func (s *Sender) Record(ctx context.Context, keys []string, mode ...string) (wire.Record, error) {
+	answer, err := s.Run(ctx, script.Inspect, keys, mode)
 	if err != nil {
 		return wire.Record{}, err
 	}

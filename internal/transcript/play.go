@@ -118,6 +118,9 @@ func (p *player) act(c *command) ([]string, error) {
 	case "cancel":
 		args = []string{c.word(), c.opt("retention", "600s"), p.base()}
 	case "inspect":
+		if mode := c.opt("mode", ""); mode != "" {
+			args = []string{mode}
+		}
 	case "evict":
 		args = []string{c.opt("by", "ops"), c.opt("reason", "stuck"), c.opt("token", "0"),
 			c.opt("retention", "600s"), p.base()}

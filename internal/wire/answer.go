@@ -234,10 +234,11 @@ func ParseMissing(answer string) []string {
 // Millis writes a duration as whole milliseconds.
 func Millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// The mode words of a mutex or writer, and of a reader.
+// The mode words of a mutex or writer, of a reader, and of permits.
 const (
-	Exclusive = "x"
-	Shared    = "s"
+	Exclusive  = "x"
+	Shared     = "s"
+	PermitMode = "p"
 )
 
 // Permits is the mode word of so many permits out of limit.
