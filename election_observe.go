@@ -40,7 +40,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	if err := checkReadable(ctx, t.client, t.name); err != nil {
 		return Leader{}, err
 	}
-	l, _, err := e.look(ctx)
+	l, _, err := e.read(ctx)
 	switch {
 	case err != nil:
 		return Leader{}, wrap("request for the leader of", t.name, err)
@@ -51,8 +51,8 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	return l, nil
 }
 
-// look reads the leader, and how long the answer can be true at most.
-func (e *Election) look(ctx context.Context) (Leader, time.Duration, error) {
+// read reads the leader, and how long the answer can be true at most.
+func (e *Election) read(ctx context.Context) (Leader, time.Duration, error) {
 	answer, err := e.lock.client.sender.Run(ctx, script.ReadLeader, e.lock.keys(), nil)
 	if err != nil {
 		return Leader{}, 0, err
@@ -87,7 +87,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 		defer close(done)
 		for {
 			o.subscribe(ctx, done)
-			next, more := o.look(ctx)
+			next, more := o.report(ctx)
 			if !more {
 				return
 			}
@@ -165,8 +165,8 @@ func (o *observation) subscribe(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// look reads the leader, yields what is new, and returns when to look again.
-func (o *observation) look(ctx context.Context) (next time.Duration, more bool) {
+// report reads the leader, yields what is new, and returns when to read again.
+func (o *observation) report(ctx context.Context) (next time.Duration, more bool) {
 	if ctx.Err() != nil {
 		return 0, false
 	}
@@ -208,10 +208,10 @@ func (o *observation) ask(ctx context.Context) (Leader, time.Duration, error) {
 	if err := o.c.preflight.Server(ctx); err != nil {
 		return Leader{}, 0, err
 	}
-	return o.e.look(ctx)
+	return o.e.read(ctx)
 }
 
-// next returns when to look again without a push: when the leader's lease may have expired,
+// next returns when to read again without a push: when the leader's lease may have expired,
 // or at intervals if nobody leads.
 func (o *observation) next(left time.Duration) time.Duration {
 	ttl := o.e.lock.ttl

@@ -27,7 +27,7 @@ type labelSets struct {
 
 var labelLine = regexp.MustCompile(`(?m)^# labels: \{(.*)\}$`)
 
-func (s *labelSets) look() {
+func (s *labelSets) check() {
 	var profile bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
 		panic(err)
@@ -40,16 +40,16 @@ func (s *labelSets) look() {
 }
 
 // Observe implements [holdfast.Observer].
-func (s *labelSets) Observe(holdfast.Event) { s.look() }
+func (s *labelSets) Observe(holdfast.Event) { s.check() }
 
-// lookingStore looks while a subscription is made.
-type lookingStore struct {
+// checkingStore checks the labels while a subscription is made.
+type checkingStore struct {
 	*network
 	labels *labelSets
 }
 
-func (s *lookingStore) Listen(ctx context.Context, channel string, l store.Listener) (func(), error) {
-	s.labels.look()
+func (s *checkingStore) Listen(ctx context.Context, channel string, l store.Listener) (func(), error) {
+	s.labels.check()
 	return s.network.Listen(ctx, channel, l)
 }
 
@@ -59,7 +59,7 @@ func TestBackgroundGoroutinesAreLabelled(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s := &labelSets{seen: map[string]bool{}}
 		delay := func(string) (there, back time.Duration) {
-			s.look()
+			s.check()
 			return time.Millisecond, time.Millisecond
 		}
 		w.net.slow(delay)
@@ -69,7 +69,7 @@ func TestBackgroundGoroutinesAreLabelled(t *testing.T) {
 			var calls sync.WaitGroup
 			calls.Go(func() {
 				for range c.Election("e").Observe(watch) {
-					s.look()
+					s.check()
 				}
 			})
 			// Many goroutines at once, which share requests.
@@ -78,7 +78,7 @@ func TestBackgroundGoroutinesAreLabelled(t *testing.T) {
 			}
 			held := mustLock(t, c.Mutex("x"))
 			brief, cancel := context.WithTimeout(ctx, time.Minute)
-			other, err := holdfast.New(&lookingStore{w.net, s}, holdfast.Config{})
+			other, err := holdfast.New(&checkingStore{w.net, s}, holdfast.Config{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +102,7 @@ func TestBackgroundGoroutinesAreLabelled(t *testing.T) {
 			w.Flush()
 			<-held.Context().Done()
 			synctest.Wait()
-			s.look()
+			s.check()
 			stop()
 			calls.Wait()
 		})

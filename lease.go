@@ -204,7 +204,7 @@ func (t *leaseState) handle() *Lease {
 	return l
 }
 
-// mayLeak reports whether the collector looks for a lease like this one.
+// mayLeak reports whether the collector reports a lease like this one.
 func (t *leaseState) mayLeak() bool { return !t.hold.lock.client.fake && !t.hold.lock.noRenewal }
 
 // watched stops the leak check: the caller has not dropped the lease.

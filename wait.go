@@ -184,8 +184,8 @@ func (p *pushState) learn(at time.Duration, refused bool, spread float64) {
 	p.until.Store(int64(at + pause))
 }
 
-// stands stores that there is a subscription.
-func (p *pushState) stands() {
+// subscribed stores that there is a subscription.
+func (p *pushState) subscribed() {
 	p.until.Store(0)
 	p.failed.Store(0)
 }
@@ -211,7 +211,7 @@ func (at *attempt) subscribeAgain() {
 	}
 	c.hub.Prepare(s.channel, func(err error) {
 		if err == nil {
-			c.pushing.stands()
+			c.pushing.subscribed()
 			return
 		}
 		err = request.InTime(context.Background(), err)
@@ -243,7 +243,7 @@ func (at *attempt) join(ctx context.Context) (wire.Answer, error) {
 	refused := silent != nil && request.Definite(silent) && !request.Transient(silent)
 	switch {
 	case silent == nil:
-		c.pushing.stands()
+		c.pushing.subscribed()
 	case request.Ended(ctx) != nil:
 		return wire.Answer{}, request.Ended(ctx)
 	case c.life.IsClosing():

@@ -132,7 +132,7 @@ func (q *queue) clone() queue {
 //     asked to poll at once.
 //
 // caller is the attempt whose request this is, or empty. It cannot have expired, and it
-// needs no push. The step looks at it although earlier steps have skipped it. serveQueue
+// needs no push. The step visits it although earlier steps have skipped it. serveQueue
 // returns the caller's token if it was granted (else 0), and whether a newcomer must queue
 // up.
 func (t *step) serveQueue(caller string) (token int64, blocked bool) {

@@ -21,7 +21,7 @@ func TestGoroutinesOfAQuorumAreLabelled(t *testing.T) {
 		line := regexp.MustCompile(`(?m)^# labels: \{(.*)\}$`)
 		var mu sync.Mutex // guards seen
 		seen := map[string]bool{}
-		look := func() {
+		check := func() {
 			var profile bytes.Buffer
 			if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
 				t.Error(err)
@@ -36,7 +36,7 @@ func TestGoroutinesOfAQuorumAreLabelled(t *testing.T) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.delay = func(string) (there, back time.Duration) {
-				look()
+				check()
 				return by, by
 			}
 		}

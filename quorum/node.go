@@ -57,7 +57,7 @@ func (n *node) call(timeout time.Duration, action *script.Script, keys, args []s
 }
 
 // noteAnswers records whether the node answers. If it has just stopped, waiters in its queue
-// look for another coordinator.
+// search for another coordinator.
 func (n *node) noteAnswers(answers bool, took time.Duration) {
 	n.mu.Lock()
 	changed := n.silent == answers

@@ -2,7 +2,7 @@ package adapter
 
 import "strings"
 
-// ScanPage is how many keys a server looks at for one SCAN: about a tenth of a millisecond.
+// ScanPage is how many keys a server visits for one SCAN: about a tenth of a millisecond.
 const ScanPage = 250
 
 // ScanKeys reads the keys of one server that begin with prefix. ask sends one SCAN and

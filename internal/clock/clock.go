@@ -1,6 +1,6 @@
 // Package clock reads a clock that goes on while the machine sleeps.
 //
-// On Linux, Go's monotonic clock stands still while the machine is suspended. If a lease
+// On Linux, Go's monotonic clock stops while the machine is suspended. If a lease
 // were measured with it, the lease would look alive on a laptop that was closed for an hour.
 // So trust deadlines are instants of [Now]. Timers still run on Go's clock: code that sets a
 // timer reads Now again when the timer fires.

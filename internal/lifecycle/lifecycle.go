@@ -66,8 +66,8 @@ func (g *Group) tell() {
 	}
 }
 
-// Go runs f in a goroutine with the label, and Wait waits for it. A call may start work while the group is
-// closing. Once Wait waits only for background work, Go returns false and does not run f.
+// Go runs f in a goroutine with the label, and Wait waits for it. A call may start work while
+// the group is closing. Once Wait waits only for background work, Go returns false and does not run f.
 func (g *Group) Go(l label.Label, f func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -342,7 +342,7 @@ const (
 )
 
 // freePort returns a port on which nothing listens, and reserves it until the test ends. So a
-// killed server gets its port back, although other test processes look for ports meanwhile.
+// killed server gets its port back, although other test processes search for ports meanwhile.
 // A reservation is a UDP socket with the same number, because it always ends with the process.
 func freePort(t testing.TB) (port int, err error) {
 	for range 100 {

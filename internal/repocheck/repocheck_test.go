@@ -19,12 +19,12 @@ import (
 //     row, a bullet or a heading: "| G1 | …", "- **G1** …", "### G1. …".
 //   - A table row ends with its line. What a bullet or heading begins goes on
 //     to the next guarantee or heading.
-//   - In it stands, in backquotes, the name of at least one test function:
+//   - It has, in backquotes, the name of at least one test function:
 //     `TestNoTwoHolders`, `verify.TestNoTwoHolders`, `TestStore/hand-over`.
 //     A fuzz target, an example or a benchmark counts as well.
 //   - The same guarantee may be stated at several places (a table on top, a
 //     section below); a test at one of them is enough.
-//   - Every test name in backquotes on the page exists, wherever it stands.
+//   - Every test name in backquotes on the page exists, wherever it is.
 
 // tree is the repository: paths relative to its root, with their contents.
 // Binary files have none: only that they exist counts.

@@ -136,7 +136,7 @@ func legal(faults ...history.FaultSpan) *story {
 		note(8.95, "release", "l", "c2/1", free(6))
 }
 
-// A legal history passes every check, and the checks have looked at it.
+// A legal history passes every check, and the checks have judged it.
 func TestALegalHistoryPasses(t *testing.T) {
 	for name, r := range legal().results() {
 		if !r.Passed() || r.Excused > 0 || r.Undecided > 0 {

@@ -10,7 +10,7 @@ import (
 // long, before the waiters whose positions are known. Otherwise it has overtaken them.
 func TestAPlaceThatWasTakenUnsaid(t *testing.T) {
 	for _, silent := range []bool{true, false} {
-		for action, caller := range map[string]string{"release": "c1/1", "poll": "c2/1"} { // or it looks for itself
+		for action, caller := range map[string]string{"release": "c1/1", "poll": "c2/1"} { // or it asks for itself
 			s := newStory(history.FaultSpan{Name: "no-perm", From: at(20), Till: at(30), Blind: silent}).
 				note(1, "acquire", "l", "c1/1", held(1, "c1/1"))
 			s.record["p:{l}"] = queued(held(1, "c1/1"), 1, 1, 1, "c2/1") // c2/1 joins at 25, and that is not said

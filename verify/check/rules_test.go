@@ -108,7 +108,7 @@ func TestUpdatesWithTokensAheadOfTheClockAreExcusedBehindAFailover(t *testing.T)
 	}
 }
 
-// A check is no better than what it has looked at.
+// A check is no better than what it has judged.
 func TestACheckThatLooksAtNothingHasFailed(t *testing.T) {
 	events := newStory().add(history.Event{Kind: history.Got, Lock: "l", Mode: "x", Owner: "c1/1"}).events
 	for _, r := range check.All(check.Index(events, nil)) {

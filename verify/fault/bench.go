@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Bench stands in for a test where none runs: what starts and stops servers was
+// Bench takes the place of a test where none runs: what starts and stops servers was
 // made for tests. A failure of it is a panic with a [FailureError].
 type Bench struct {
 	testing.TB // nil: what is not here is not used

@@ -144,7 +144,7 @@ type serverFlags struct {
 	urls         urls
 	passwordFile string
 	prefix       string
-	written      bool // --redis stands on the command line
+	written      bool // --redis is on the command line
 	flags        *pflag.FlagSet
 }
 

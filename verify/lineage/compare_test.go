@@ -41,7 +41,7 @@ func (l *compareAndDelete) write(ctx context.Context, value string) error {
 	return l.rdb.Set(ctx, "resource", value, 0).Err() // a random value says nothing about who came later
 }
 
-// twoStepUnlock is what stood before the script: look, then delete.
+// twoStepUnlock is what was common before the script: read, then delete.
 func (l *compareAndDelete) twoStepUnlock(ctx context.Context) error {
 	if found, err := l.rdb.Get(ctx, lockName).Result(); err != nil || found != l.value {
 		return err
@@ -51,7 +51,7 @@ func (l *compareAndDelete) twoStepUnlock(ctx context.Context) error {
 
 // The lease ends, and another takes the lock, while the answer to GET is on
 // its way. The old way then deletes the lock of the other. With Holdfast the
-// look and the release are one step: a release that arrives when another has
+// check and the release are one step: a release that arrives when another has
 // the lock changes nothing.
 func TestGETThenDELFreesTheLockOfAnother(t *testing.T) {
 	halves(t, func(t *testing.T, s *redistest.Server) {

@@ -142,7 +142,7 @@ func TestOneReleaseWakesEverybody(t *testing.T) {
 
 // The subscription of a waiter breaks for a moment, in which the lock is
 // released. The old way sleeps on, next to a free lock, until a timer as long
-// as the lease wakes it. With Holdfast a waiter looks as soon as it is
+// as the lease wakes it. With Holdfast a waiter asks as soon as it is
 // subscribed again.
 func TestAMissedMessageLeavesAWaiterAsleep(t *testing.T) {
 	halves(t, func(t *testing.T, s *redistest.Server) {

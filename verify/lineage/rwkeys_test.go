@@ -44,9 +44,9 @@ func (l *twoKeys) lock(ctx context.Context) (bool, error) {
 	return l.rdb.SetNX(ctx, writer, "held", l.ttl).Result()
 }
 
-// A writer has looked that nobody reads; before it has said that it writes, a
-// reader has looked that nobody writes. The old way lets both in. With
-// Holdfast look and entry are one step for readers and writers alike.
+// A writer has seen that nobody reads; before it has said that it writes, a
+// reader has seen that nobody writes. The old way lets both in. With
+// Holdfast check and entry are one step for readers and writers alike.
 func TestAReaderEntersBetweenTheTwoKeysOfAWriter(t *testing.T) {
 	halves(t, func(t *testing.T, s *redistest.Server) {
 		proxy := redistest.NewProxy(t, s.Addr())

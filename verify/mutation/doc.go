@@ -6,7 +6,7 @@
 //	go run ./mutation -parallel 4 four at a time, on a machine with more processors
 //	go run ./mutation -write      what is found goes to docs/track-record/mutations.md
 //
-// A mutant is a piece of a file and what stands in its place. The file itself is not
+// A mutant is a piece of a file and its replacement. The file itself is not
 // touched: go test is given an overlay, which also reaches the scripts that the library
 // embeds. Each mutant names the checks that are to catch it; the test that caught it last time,
 // which the table knows, is run before them. A check that fails by a test has caught it; one

@@ -21,7 +21,7 @@ import (
 type mutant struct {
 	name string // what is wrong with it
 	file string // from the root of the repository
-	old  string // stands there once
+	old  string // occurs there once
 	mut  string
 	by   []check // in this order, until one catches it
 }
@@ -225,7 +225,7 @@ func again(by []check, last caught) []check {
 	return nil
 }
 
-// failure is how go test names a test that failed, crash what stands in the trace of a
+// failure is how go test names a test that failed, crash what is in the trace of a
 // panic that ended the tests, and hang what is printed of one that did not end.
 var (
 	failure = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)

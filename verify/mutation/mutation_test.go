@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Every mutant can still be made: what it replaces stands once in its file. It is the fast
+// Every mutant can still be made: what it replaces occurs once in its file. It is the fast
 // part of the run, and fails as soon as the code has moved away from under a mutant.
 func TestEveryMutantFindsItsPlace(t *testing.T) {
 	root, err := findRoot()

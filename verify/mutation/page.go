@@ -8,7 +8,7 @@ import (
 	"regexp"
 )
 
-// pagePath is where the table stands.
+// pagePath is the page that has the table.
 func pagePath(root string) string {
 	return filepath.Join(root, "docs", "track-record", "mutations.md")
 }

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A line that is longer than one step looks at, most of it of clients that have gone.
+// A queue that is longer than what one step visits, most of it waiters of clients that have gone.
 // Both sides must agree where a walk ends and goes on. Guarantee: I11.
 func TestLongLines(t *testing.T) {
 	fewer(t, 5)
@@ -54,7 +54,7 @@ func (m *wild) crowd(rt *rapid.T, n int) {
 		m.conn.Send(m.t, call...)
 		m.owed++
 	}
-	// A writer stands first, or readers would not wait.
+	// A writer is first, or readers would not wait.
 	join("d/0", "x")
 	for position := range n {
 		if id := at[position]; id != "" {

@@ -153,7 +153,7 @@ func (m *machine) order(action *script.Script, o outcome, now int64) {
 		if heldBefore[id] != 0 || m.enters(id, waited, heldBefore, held) || entry > 0 || kept && entry == 0 {
 			continue
 		}
-		front := waiting // for a newcomer everybody stands in front
+		front := waiting // everybody is in front of a newcomer
 		if i := slices.Index(waited, id); i >= 0 {
 			front = waited[:i]
 		}

@@ -17,10 +17,10 @@ import (
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
-// The clock of one server that a lease stands on is set forward past its end.
+// The clock of one server that granted a lease is set forward past its end.
 func TestAServerWhoseClockWasSetForwardDoesNotGrantASecondTime(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		// The server whose clock can be set is one of the three that the lease stands on.
+		// The server whose clock can be set is one of the three that granted the lease.
 		addrs, ways := make([]string, 5), []*redistest.Proxy(nil)
 		for i, s := range w.servers {
 			if addrs[i] = s.Addr(); i == 0 || i == 1 {

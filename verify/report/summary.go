@@ -202,7 +202,7 @@ func recoveries(record []Entry) string {
 	return text.String()
 }
 
-// checks is what was looked at.
+// checks is what was checked.
 func (t *total) checks() string {
 	var text strings.Builder
 	text.WriteString("\n## Checks\n\nExcused are findings that the library does not promise to avoid under the " +

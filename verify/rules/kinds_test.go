@@ -39,7 +39,7 @@ func TestReadersOfAProcessAreOneHolderOnTheServer(t *testing.T) {
 		}
 		writer := harness.Acquiring(harness.Within(t), clients[0].RWMutex("x").Lock)
 		queued(t, clients[0], 1)
-		// The other process learns of it with its next look.
+		// The other process learns of it with its next request.
 		redistest.Await(t, "a later reader is kept out", func() bool {
 			l, err := clients[1].RWMutex("x").TryRLock(harness.Within(t))
 			if err == nil {

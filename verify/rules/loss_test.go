@@ -28,16 +28,16 @@ func TestLossIsSignalledByTheTrustDeadline(t *testing.T) {
 	} {
 		t.Run(next.name, func(t *testing.T) {
 			apart(t, func(t *testing.T, w *world) {
-				for _, look := range looks {
-					t.Run(look.name, func(t *testing.T) { lossRun(t, w, next.waits, next.someone, look.first) })
+				for _, check := range checks {
+					t.Run(check.name, func(t *testing.T) { lossRun(t, w, next.waits, next.someone, check.first) })
 				}
 			})
 		})
 	}
 }
 
-// looks are the ways to look first: each of them ends what is over.
-var looks = []struct {
+// checks are the ways to ask first: each of them ends what is over.
+var checks = []struct {
 	name  string
 	first func(l *holdfast.Lease, ctx context.Context) bool // it is over
 }{
@@ -56,7 +56,7 @@ var looks = []struct {
 // follower is the next grant, and what the old holder knew by then.
 type follower struct {
 	harness.Outcome
-	over bool  // the first look said so
+	over bool  // the first of them said so
 	err  error // then: the old lease's Err
 	done bool  // its context was done
 }

@@ -69,7 +69,7 @@ func TestOutOfMemoryCostsNoPosition(t *testing.T) {
 		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
 		seen.Await(t, holdfast.EventWait, "x", 1)
 		w.Do(t, "CONFIG", "SET", "maxmemory", "1")
-		for n := 1; n <= 2; n++ { // it looks, and finds that the holder goes on
+		for n := 1; n <= 2; n++ { // it asks, and finds that the holder goes on
 			seen.Await(t, holdfast.EventWake, "x", n)
 		}
 		a.Abandon()

@@ -172,12 +172,9 @@ func TestAReleaseIntoSilenceIsBoundedAndGoesOn(t *testing.T) {
 		proxy.BlackHole()
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		start := time.Now()
 		err := l.Release(ctx)
-		if took := time.Since(start); took > 10*time.Second {
-			t.Errorf("Release took %v with a context of 100ms", took)
-		}
-		if !errors.Is(err, holdfast.ErrUnknownOutcome) {
+		// The server is silent still, and the request itself has 15 s: what ended the call is ctx.
+		if !errors.Is(err, holdfast.ErrUnknownOutcome) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Release: %v", err)
 		}
 		if !errors.Is(context.Cause(l.Context()), holdfast.ErrReleased) {

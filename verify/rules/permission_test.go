@@ -26,7 +26,7 @@ func (w *world) user(t *testing.T, name string, rules ...string) harness.Login {
 }
 
 // without is what docs/operating.md gives a client, but for one command. Without
-// publish, pubsub and subscribe there is no hand-over by push, and waiters look by
+// publish, pubsub and subscribe there is no hand-over by push, and waiters poll by
 // themselves; without hello, unsubscribe and ping, which the clients use if they
 // may, all of it works.
 func (w *world) without(t *testing.T, command string) []string {
@@ -35,7 +35,7 @@ func (w *world) without(t *testing.T, command string) []string {
 }
 
 // Least privilege. The least user can do all that the library does: take, wait, be pushed a
-// grant, renew, extend, cancel, look, evict, give up, close.
+// grant, renew, extend, cancel, inspect, evict, give up, close.
 func TestTheLeastUserCanDoEverything(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		as := w.user(t, "least", w.without(t, "")...)

@@ -17,7 +17,7 @@ func TestAKilledHolderIsFollowedWithinItsLease(t *testing.T) {
 		const ttl = 1500 * time.Millisecond
 		dead := start(t, w.Addr(), "x", ttl)
 		token := dead.Token(t, "held")
-		b, seen := w.local(t, holdfast.Config{TTL: time.Minute}) // it would not look before a minute
+		b, seen := w.local(t, holdfast.Config{TTL: time.Minute}) // it would not poll before a minute
 		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
 		seen.Await(t, holdfast.EventWait, "x", 1)
 		before := state(t, b, "x").Holders[0]

@@ -171,7 +171,7 @@ func TestAKilledRunKeepsItsPeriod(t *testing.T) {
 			if err != nil || turn.Ran || turn.HolderID[:len(id)] != id || turn.Next > time.Hour {
 				t.Fatalf("%+v, %v", turn, err)
 			}
-			// The first to look after that has noted the loss.
+			// The first call after that has noted the loss.
 			return w.Do(t, "HEXISTS", key, "lost") == int64(1)
 		})
 		if life := w.Do(t, "PTTL", key).(int64); life < time.Hour.Milliseconds() {
@@ -229,7 +229,7 @@ func TestAJobOfManyClientsRunsOncePerPeriod(t *testing.T) {
 // A leader is killed: the next candidate leads when the lease is over, and an observer
 // learns of both.
 func TestAKilledLeaderIsFollowed(t *testing.T) {
-	const ttl = 3 * time.Second // for a machine that stands still for a while
+	const ttl = 3 * time.Second // for a machine that pauses for a while
 	each(t, func(t *testing.T, w *world) {
 		child := startKind(t, w.Addr(), "lead", "e", ttl)
 		id := child.Hear(t, "client")

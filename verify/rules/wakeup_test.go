@@ -37,7 +37,7 @@ func TestALostPushCostsAPollAndNotTheLock(t *testing.T) {
 	})
 }
 
-// Rule 4. The subscription breaks and comes back: the waiter looks at once,
+// Rule 4. The subscription breaks and comes back: the waiter polls at once,
 // long before any timer of its own.
 func TestAWaiterLooksWhenItsSubscriptionStandsAgain(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
@@ -65,7 +65,7 @@ func TestAWaiterLooksWhenItsSubscriptionStandsAgain(t *testing.T) {
 }
 
 // Rule 4. The server has pushed the grant, and the network has lost it: the
-// waiter finds the lock to be its own when it looks again.
+// waiter finds the lock to be its own when it polls again.
 func TestAGrantThatWasNotHeardIsFound(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		proxy := redistest.NewProxy(t, w.Addr())

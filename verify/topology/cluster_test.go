@@ -82,7 +82,7 @@ func TestASubscriptionFollowsItsSlot(t *testing.T) {
 			if l.Token() <= held.Token() {
 				t.Error("the token did not rise")
 			}
-			// The push, or the look after the subscription stood again: which of
+			// The push, or the request after the new subscription: which of
 			// the two comes first, nobody can say. A poll would be too late.
 			if e := b.Await(t, holdfast.EventGrant, "x", grants+1); e.Wake != holdfast.WakePush &&
 				e.Wake != holdfast.WakeResume {

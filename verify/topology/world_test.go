@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	// The tests mostly wait: for servers to come up, and for each other's votes.
 	harness.Program{Parallel: 4, Known: []goleak.Option{
 		// rueidis closes connections to nodes that went away some seconds later,
-		// and looks at the Cluster's slots some time after it was told to.
+		// and reads the Cluster's slots some time after it was told to.
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"),
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),

@@ -103,11 +103,11 @@ func (w *worker) hold(ctx context.Context, r request, do func(h *holding)) {
 	e.Kind, e.At = history.Got, at
 	w.say(e)
 	told := context.AfterFunc(l.Context(), func() { h.lost(at) })
-	h.look()
+	h.note()
 	if do != nil {
 		do(h)
 	}
-	h.look()
+	h.note()
 	end := h.event
 	told()
 	end.Kind, end.Asked, end.Trusted = history.End, history.Now(), h.trusted
@@ -137,9 +137,9 @@ func (h *holding) lost(granted int64) {
 	h.say(e)
 }
 
-// look notes that the lease is held, if it is. It reads the clock first, so the lease was
+// note writes down that the lease is held, if it is. It reads the clock first, so the lease was
 // held at the instant that it notes.
-func (h *holding) look() bool {
+func (h *holding) note() bool {
 	now := history.Now()
 	if h.lease.Err() != nil {
 		return false
@@ -155,9 +155,9 @@ func (h *holding) stay(d time.Duration) bool {
 	for till := time.Now().Add(d); ; {
 		left := min(time.Until(till), step)
 		if left <= 0 {
-			return h.look()
+			return h.note()
 		}
-		if !history.Sleep(h.lease.Context(), left) || !h.look() {
+		if !history.Sleep(h.lease.Context(), left) || !h.note() {
 			return false
 		}
 	}

@@ -32,7 +32,7 @@ func (w *worker) owners(ctx context.Context) {
 	r := ordinary(request{lock: Owners, mode: "x", name: name}, m.Lock)
 	w.hold(ctx, r, func(h *holding) {
 		h.stay(w.upTo(6 * time.Millisecond))
-		if w.rng.IntN(4) > 0 || !h.look() {
+		if w.rng.IntN(4) > 0 || !h.note() {
 			return
 		}
 		again := r

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/filecounter"
 )
 
-// Register is a counter, the resource that the clients share. It stands for the
+// Register is a counter, the resource that the clients share. It represents the
 // storage system behind a lock: a database row, an object in a bucket.
 //
 // A fenced register remembers the highest token that a reader or a writer has shown. In

@@ -54,8 +54,8 @@ func TestAPlainFileTakesEveryWrite(t *testing.T) {
 	}
 }
 
-// However many write at once, comparing and writing are one step: what stands
-// in the end is what the highest token wrote.
+// However many write at once, comparing and writing are one step: the last value
+// is what the highest token wrote.
 func TestAFencedFileIsAtomic(t *testing.T) {
 	dir := t.TempDir()
 	var writers sync.WaitGroup

@@ -185,7 +185,7 @@ func (w *worker) cancel(ctx context.Context) {
 }
 
 func (w *worker) crowd(ctx context.Context) {
-	w.exclusive(ctx, Crowd, func(h *holding) { h.look() })
+	w.exclusive(ctx, Crowd, func(h *holding) { h.note() })
 }
 
 // long holds a lock of its own for several leases: what it reports is whether
