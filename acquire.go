@@ -70,6 +70,7 @@ func (s *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease, 
 			if c.renewer.TTL(&passed.Item) == s.ttl && !s.noHandOver && passed.lock.ack == s.ack &&
 				passed.lock.rw.any() == s.rw.any() {
 				if l := passed.newLease(parent); l != nil {
+					tagHold(passed, s.tags)
 					return l, cause, nil
 				}
 			}
@@ -147,6 +148,7 @@ func (s *lock) runAttempt(ctx context.Context, try bool) (*hold, Wake, error) {
 	if at.w != nil {
 		defer func() { c.hub.Forget(at.w) }()
 	}
+	defer at.untag()
 	if err != nil {
 		return nil, WakeNone, at.failed(ctx, err, away.last)
 	}
@@ -209,6 +211,7 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 	}
 	if a.Kind == wire.Queued {
 		at.inQueue, at.queued, at.since = true, a.Now, sent
+		at.tag()
 	}
 	return a, err
 }

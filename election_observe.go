@@ -47,7 +47,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	case l.Term == 0:
 		return Leader{}, fmt.Errorf("%w: election %q", ErrNoLeader, t.name)
 	}
-	l.Client = new(registrations).read(ctx, t.client, l.HolderID)
+	_, l.Client = readClient(ctx, t.client, l.ClientID, nil)
 	return l, nil
 }
 

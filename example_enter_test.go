@@ -173,3 +173,27 @@ func ExampleMinHold() {
 	// a runs the job
 	// b has nothing to do
 }
+
+// Whoever looks at the lock learns for which order it is held.
+func ExampleTags() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	lease, err := client.Mutex("shipping", holdfast.Tags(map[string]string{"order": "42"})).Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lease.Release(ctx)
+	for { // the tags appear a moment after the grant
+		lock, err := client.Inspect(ctx, "shipping")
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if tags := lock.Holders[0].Tags; tags != nil {
+			fmt.Println("order", tags["order"])
+			return
+		}
+	}
+	// Output: order 42
+}

@@ -40,6 +40,7 @@ type hold struct {
 	// over.
 	hasTurn atomic.Bool
 	queued  bool // the attempt waited in the server's wait queue
+	tagged  bool // the client's record has or had tags of it; guarded by the turn
 
 	members
 }
@@ -85,6 +86,9 @@ func newHold(s *lock, g grant) (*hold, error) {
 	// would end this hold.
 	over := h.Deadline() <= h.began || c.life.IsClosing()
 	if inCare && (!over || !c.renewer.Remove(&h.Item)) {
+		if s.tags != "" {
+			tagHold(h, s.tags)
+		}
 		return h, nil
 	}
 	if c.life.IsClosing() {
@@ -92,6 +96,20 @@ func newHold(s *lock, g grant) (*hold, error) {
 	}
 	return nil, fmt.Errorf("holdfast: lock %q: the grant took longer to arrive than its lease of %v is to be "+
 		"trusted: %w", s.name, s.ttl, &LostError{Name: s.name, Reason: LossExpired})
+}
+
+// tagHold makes the client's record show the tags of the lease that begins.
+func tagHold(h *hold, tags string) {
+	if !h.tagged && tags == "" {
+		return
+	}
+	c, field := h.lock.client, wire.TagsField(wire.NumberOf(h.attempt))
+	h.tagged = true
+	if tags == "" {
+		c.registration.Unnote(field, h, true) // the lease before had some
+		return
+	}
+	c.registration.Note(field, tags, h, func() bool { return c.renewer.Has(&h.Item) })
 }
 
 // token returns the fencing token of the current lease: the server's part, then the number

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,13 +50,14 @@ func (j JobInfo) Known() bool { return j.Schedule.Period > 0 }
 
 // Holder is one holder of a lock.
 type Holder struct {
-	Mode      string      // "exclusive", "shared" or "permits"
-	HolderID  string      // the attempt that has the lock; of a named owner, its first live entry
-	Owner     string      // the owner's name, see [Owner]; empty without that option
-	ClientID  string      // the client's ID
-	Client    *ClientInfo // nil if the client has not registered
-	Permits   int         // permits of a semaphore; 1 for other kinds
-	Entries   int         // how many entries a named owner has
+	Mode      string            // "exclusive", "shared" or "permits"
+	HolderID  string            // the attempt that has the lock; of a named owner, its first live entry
+	Owner     string            // the owner's name, see [Owner]; empty without that option
+	ClientID  string            // the client's ID
+	Client    *ClientInfo       // nil if the client has not registered
+	Tags      map[string]string // see [Tags]; nil if the server shows none
+	Permits   int               // permits of a semaphore; 1 for other kinds
+	Entries   int               // how many entries a named owner has
 	Token     uint64
 	Since     time.Time // by the server's clock
 	Age       time.Duration
@@ -70,6 +73,7 @@ type Waiter struct {
 	Owner    string // the owner's name, see [Owner]; empty without that option
 	ClientID string
 	Client   *ClientInfo
+	Tags     map[string]string // see [Tags]; nil if the server shows none
 	Waited   time.Duration
 }
 
@@ -108,8 +112,9 @@ func readLock(ctx context.Context, c *Client, name string, known *registrations)
 	if err != nil {
 		return s, wrap("inspection of", name, err)
 	}
+	said := known.of(ctx, c, &r)
 	s.Fence, s.Limit = r.Fence<<10, r.Limit
-	s.Holders = holdersOf(ctx, c, &r, known)
+	s.Holders = holdersOf(&r, said)
 	if r.Leader != nil && len(s.Holders) > 0 {
 		h := s.Holders[0]
 		s.Leader = &Leader{
@@ -120,7 +125,8 @@ func readLock(ctx context.Context, c *Client, name string, known *registrations)
 	for _, w := range r.Waiters {
 		s.Waiters = append(s.Waiters, Waiter{
 			Position: w.Place, Mode: modes[w.Mode], HolderID: w.Attempt, Owner: w.Owner,
-			ClientID: wire.Client(w.Attempt), Client: known.read(ctx, c, w.Attempt), Waited: r.Now.Sub(w.Joined),
+			ClientID: wire.Client(w.Attempt), Client: said.client(w.Attempt), Tags: said.tags(w.Attempt),
+			Waited: r.Now.Sub(w.Joined),
 		})
 	}
 	if e := r.Evicted; e != nil {
@@ -149,7 +155,7 @@ func readJob(ctx context.Context, c *Client, name string, known *registrations) 
 		j.Schedule = Schedule{Period: p.Period, Aligned: p.Aligned, Offset: p.Offset}
 		j.Next, j.Due, j.HolderID = r.Job.Next, max(r.Job.Next.Sub(r.Now), 0), r.Job.Attempt
 	}
-	if holders := holdersOf(ctx, c, &r, known); len(holders) > 0 {
+	if holders := holdersOf(&r, known.of(ctx, c, &r)); len(holders) > 0 {
 		j.Run = &holders[0]
 	}
 	return j, nil
@@ -258,12 +264,12 @@ func readRecord(ctx context.Context, c *Client, r scan.Record, known *registrati
 }
 
 // holdersOf returns the holders in a record.
-func holdersOf(ctx context.Context, c *Client, r *wire.Record, known *registrations) (list []Holder) {
+func holdersOf(r *wire.Record, said said) (list []Holder) {
 	for _, h := range r.Holders {
 		list = append(list, Holder{
 			Mode: modes[h.Mode], HolderID: h.Attempt, Owner: h.Owner, ClientID: wire.Client(h.Attempt),
-			Client: known.read(ctx, c, h.Attempt), Permits: h.Weight, Entries: h.Entries, Token: h.Token << 10,
-			Since: h.Since, Age: r.Now.Sub(h.Since), Remaining: h.Left, Released: h.Kept,
+			Client: said.client(h.Attempt), Tags: said.tags(h.Attempt), Permits: h.Weight, Entries: h.Entries,
+			Token: h.Token << 10, Since: h.Since, Age: r.Now.Sub(h.Since), Remaining: h.Left, Released: h.Kept,
 		})
 	}
 	return list
@@ -283,27 +289,69 @@ type registrations struct {
 
 type registration struct {
 	once sync.Once
-	info *ClientInfo
+	line wire.ClientLine
+	info *ClientInfo // nil if nothing is known of the client
 }
 
-// read returns the registration of an attempt's client. If it cannot read that, it returns
-// nil, because a state without names is better than none.
-func (k *registrations) read(ctx context.Context, c *Client, attempt string) *ClientInfo {
-	id := wire.Client(attempt)
-	entry, _ := k.clients.LoadOrStore(id, new(registration))
-	r := entry.(*registration)
-	r.once.Do(func() {
-		answer, err := c.sender.Run(ctx, script.ReadClient, []string{wire.ClientKey(c.cfg.Prefix, id)}, nil)
-		if err != nil {
-			return
-		}
-		if line, ok, err := wire.ParseClient(answer); err == nil && ok {
-			r.info = &ClientInfo{
-				App: line.App, Host: line.Host, PID: line.PID, Version: line.Version, Started: line.Started,
+// said is what the clients in a record have said, by client ID.
+type said map[string]clientSaid
+
+type clientSaid struct {
+	info  *ClientInfo
+	notes map[string]string
+}
+
+func (s said) client(attempt string) *ClientInfo { return s[wire.Client(attempt)].info }
+
+func (s said) tags(attempt string) map[string]string {
+	return wire.ParseTags(s[wire.Client(attempt)].notes[wire.TagsField(wire.NumberOf(attempt))])
+}
+
+// of returns what the clients in a record have said. What it cannot read is missing, because
+// a state without names is better than none. The notes are read for each record, unless the
+// client has never written any.
+func (k *registrations) of(ctx context.Context, c *Client, r *wire.Record) said {
+	fields := make(map[string][]string)
+	note := func(attempt string) {
+		id := wire.Client(attempt)
+		fields[id] = append(fields[id], wire.TagsField(wire.NumberOf(attempt)))
+	}
+	for _, h := range r.Holders {
+		note(h.Attempt)
+	}
+	for _, w := range r.Waiters {
+		note(w.Attempt)
+	}
+	all := make(said, len(fields))
+	for id, wanted := range fields {
+		entry, _ := k.clients.LoadOrStore(id, new(registration))
+		one, notes := entry.(*registration), map[string]string(nil)
+		one.once.Do(func() { one.line, one.info = readClient(ctx, c, id, nil) })
+		if one.line.Noted {
+			notes = make(map[string]string)
+			for part := range slices.Chunk(wanted, 64) {
+				line, _ := readClient(ctx, c, id, part)
+				maps.Copy(notes, line.Notes)
 			}
 		}
-	})
-	return r.info
+		all[id] = clientSaid{one.info, notes}
+	}
+	return all
+}
+
+// readClient reads what a client has said. If it cannot read that, the info is nil.
+func readClient(ctx context.Context, c *Client, id string, fields []string) (line wire.ClientLine, info *ClientInfo) {
+	answer, err := c.sender.Run(ctx, script.ReadClient, []string{wire.ClientKey(c.cfg.Prefix, id)}, fields)
+	if err != nil {
+		return line, nil
+	}
+	line, ok, err := wire.ParseClient(answer)
+	if err != nil || !ok {
+		return wire.ClientLine{}, nil
+	}
+	return line, &ClientInfo{
+		App: line.App, Host: line.Host, PID: line.PID, Version: line.Version, Started: line.Started,
+	}
 }
 
 // Eviction names the operator and the reason. The server stores both for others to read.

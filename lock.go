@@ -99,6 +99,7 @@ type lockOptions struct {
 	noLocalQueue bool          // each goroutine of this process asks the server for itself
 	owner        string        // the name under which several attempts hold together, as in the record
 	reentrant    bool          // allows a re-entry under a lease's context
+	tags         string        // for people, as in the client's record
 	limits
 	every
 	trying // in place of the wait queue

@@ -56,7 +56,7 @@ type ElectionOption interface {
 }
 
 // Option is an option of every kind: [TTL], [NoRenewal], [MaxRenewals],
-// [MaxHold], [MaxWait], [WaitReplicas] and [WaitAOF].
+// [MaxHold], [MaxWait], [Tags], [WaitReplicas] and [WaitAOF].
 //
 // An option has the type of the kinds for which it has a meaning. With another
 // kind it does not compile. If a value cannot work, or if two options
@@ -338,6 +338,45 @@ func Owner(name string) MutexOption {
 		ch.owner = wire.Owner(name)
 		return nil
 	}}
+}
+
+const (
+	mostTags    = 16  // on one lock
+	maxTagKey   = 64  // bytes
+	maxTagValue = 256 // bytes
+)
+
+// Tags describe an acquisition to people: an order number, a deployment, a name. The server
+// shows them while the call waits and while the lease lasts, see [Holder.Tags] and
+// [Waiter.Tags]. They are no secret, and nothing depends on them.
+//
+// The client writes them in the background, a moment after the grant. So a lock that is held
+// for less than 20 ms may never show its tags, and no call waits for them. If the request
+// fails, they appear up to five minutes later. A re-entry has the tags of the first lease.
+// Readers of one process share a hold only if they have the same tags.
+//
+// There are at most 16 tags. A key has 1 to 64 bytes of UTF-8, and a value at most 256. For
+// every kind.
+func Tags(tags map[string]string) Option {
+	return anyKind(func(ch *lockOptions) error {
+		if len(tags) > mostTags {
+			return invalid("there are %d tags: at most %d are allowed", len(tags), mostTags)
+		}
+		for key, value := range tags {
+			switch {
+			case key == "":
+				return invalid("a tag has an empty key: give it a name, such as order")
+			case len(key) > maxTagKey:
+				return invalid("the key of the tag %.16q… has %d bytes, the limit is %d", key, len(key), maxTagKey)
+			case len(value) > maxTagValue:
+				return invalid("the value of the tag %q has %d bytes, the limit is %d", key, len(value), maxTagValue)
+			case !utf8.ValidString(key) || !utf8.ValidString(value):
+				return invalid("the tag %q is not valid UTF-8: encode binary data, for example as hex", key)
+			}
+		}
+		ch.tags = wire.Tags(tags)
+		return nil
+	})
 }
 
 // StartAt makes periods begin at fixed times by the server's clock. One period begins

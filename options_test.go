@@ -39,6 +39,7 @@ var optionsOf = []struct{ option, kinds string }{
 	{"MaxWait(time.Second)", "Mutex RWMutex Semaphore MultiMutex Periodic Election"},
 	{"WaitReplicas(1, time.Second)", "Mutex RWMutex Semaphore MultiMutex Periodic Election"},
 	{"WaitAOF(0, time.Second)", "Mutex RWMutex Semaphore MultiMutex Periodic Election"},
+	{`Tags(map[string]string{"order": "42"})`, "Mutex RWMutex Semaphore MultiMutex Periodic Election"},
 	{"Tries(3, time.Second)", "Mutex RWMutex Semaphore Election"},
 	{"Reentrant()", "Mutex"},
 	{`Owner("order/42")`, "Mutex"},

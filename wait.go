@@ -128,10 +128,25 @@ func (at *attempt) newAttemptID() {
 	if !at.sure {
 		at.cancel()
 	}
+	at.untag()
 	at.id, at.number = c.attempt()
 	at.inQueue, at.risk = false, false
 	if at.w != nil {
 		at.w = c.hub.Replace(at.w, at.number)
+	}
+}
+
+// tag makes the client's record show the tags of a waiter. A hold takes them over.
+func (at *attempt) tag() {
+	if s := at.lock; s.tags != "" {
+		at.c.registration.Note(wire.TagsField(wire.NumberOf(at.id)), s.tags, at, func() bool { return true })
+	}
+}
+
+// untag ends the tags of an attempt that does not wait any more, and has no hold.
+func (at *attempt) untag() {
+	if at.lock.tags != "" {
+		at.c.registration.Unnote(wire.TagsField(wire.NumberOf(at.id)), at, false)
 	}
 }
 
@@ -482,7 +497,7 @@ func (s *lock) shares() bool { return s.queued() && !s.noHandOver }
 
 // suits reports whether the hold has the parameters that this call wants.
 func (h *hold) suits(s *lock) bool {
-	return h.lock.client.renewer.TTL(&h.Item) == s.ttl && h.lock.ack == s.ack
+	return h.lock.client.renewer.TTL(&h.Item) == s.ttl && h.lock.ack == s.ack && h.lock.tags == s.tags
 }
 
 // joinDecision decides what a reader does. h is the hold that the readers of its process

@@ -27,6 +27,9 @@ func (a *arguments) text() string {
 	return a.words[a.read-1]
 }
 
+// left reports whether there are more arguments.
+func (a *arguments) left() bool { return a.read < len(a.words) }
+
 // each reads one argument for each of n keys.
 func (a *arguments) each(n int) []string {
 	list := make([]string, n)

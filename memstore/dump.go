@@ -3,6 +3,7 @@ package memstore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,9 +23,11 @@ func (s *Store) Dump(key string) map[string]string {
 		return at.record.fields()
 	case at.client != nil:
 		c := at.client
-		return map[string]string{
+		fields := map[string]string{
 			"app": c.app, "host": c.host, "pid": c.pid, "version": c.version, "started": c.started,
 		}
+		maps.Copy(fields, c.notes)
+		return fields
 	case at.badge != nil:
 		return map[string]string{"run": at.badge.run, "mark": at.badge.mark}
 	case at.foreign == laterFormat:

@@ -2,11 +2,21 @@ package memstore
 
 // readClient reads what a client has said of itself.
 //
-// Answers: client APP HOST PID VERSION STARTED · unknown.
-func (s *Store) readClient(key string) (string, error) {
+// Answers: client APP HOST PID VERSION STARTED, then noted, then note FIELD VALUE · unknown.
+func (s *Store) readClient(key string, args *arguments) (string, error) {
 	c, err := s.clientAt(key)
 	if c == nil {
 		return "unknown", err
 	}
-	return "client " + c.app + " " + c.host + " " + c.pid + " " + c.version + " " + c.started, nil
+	answer := "client " + c.app + " " + c.host + " " + c.pid + " " + c.version + " " + c.started
+	if c.notes["noted"] != "" {
+		answer += "\nnoted"
+	}
+	for args.left() {
+		field := args.text()
+		if value := c.field(field); value != "" {
+			answer += "\nnote " + field + " " + value
+		}
+	}
+	return answer, nil
 }

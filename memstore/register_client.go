@@ -5,6 +5,24 @@ import "strconv"
 // client is what a client has said of itself.
 type client struct {
 	app, host, pid, version, started string
+	notes                            map[string]string // the other fields
+}
+
+// field returns a field of the client's record.
+func (c *client) field(name string) string {
+	switch name {
+	case "app":
+		return c.app
+	case "host":
+		return c.host
+	case "pid":
+		return c.pid
+	case "version":
+		return c.version
+	case "started":
+		return c.started
+	}
+	return c.notes[name]
 }
 
 // registerClient writes down what a client says of itself, so that people can find it.
@@ -12,12 +30,32 @@ type client struct {
 // Answers: announced.
 func (s *Store) registerClient(key string, args *arguments) (string, error) {
 	ttl := args.whole()
-	c := &client{args.text(), args.text(), args.text(), args.text(), args.text()}
+	c := &client{args.text(), args.text(), args.text(), args.text(), args.text(), map[string]string{}}
+	var notes [][2]string
+	for args.left() {
+		note := [2]string{args.text()}
+		if args.left() {
+			note[1] = args.text()
+		}
+		notes = append(notes, note)
+	}
 	if err := args.problem("register_client"); err != nil {
 		return "", err
 	}
-	if _, err := s.clientAt(key); err != nil {
+	before, err := s.clientAt(key)
+	if err != nil {
 		return "", err
+	}
+	if before != nil {
+		c.notes = before.notes
+	}
+	if len(notes) > 0 {
+		c.notes["noted"] = "1"
+	}
+	for _, note := range notes {
+		if c.notes[note[0]] = note[1]; note[1] == "" {
+			delete(c.notes, note[0])
+		}
 	}
 	s.entries[key] = &entry{client: c, expires: s.now().UnixMilli() + ttl}
 	return "announced", nil

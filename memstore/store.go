@@ -114,7 +114,7 @@ func (s *Store) act(name string, keys, words []string) (string, error) {
 	case "register_client":
 		return s.registerClient(keys[0], args)
 	case "read_client":
-		return s.readClient(keys[0])
+		return s.readClient(keys[0], args)
 	case "mark_server":
 		return s.markServer(keys[0], args)
 	}

@@ -150,9 +150,7 @@ func (p *player) act(c *command) ([]string, error) {
 		args = []string{p.base() + c.word()}
 	case "read_leader":
 	case "register_client":
-		keys = []string{"golden:client:" + c.word()}
-		args = []string{c.opt("ttl", "900s"), c.opt("app", "shop"), c.opt("host", "web-1"), c.opt("pid", "42"),
-			c.opt("version", "v1"), c.opt("started", "7")}
+		keys, args = p.registerClient(c)
 	case "raise_fence":
 		args = []string{c.word(), c.opt("token", "0"), c.opt("retention", "600s")}
 	case "mark_server":
@@ -162,6 +160,7 @@ func (p *player) act(c *command) ([]string, error) {
 		}
 	case "read_client":
 		keys = []string{"golden:client:" + c.word()}
+		args, c.words = c.words, nil
 	default:
 		return nil, errors.New("no such command")
 	}
@@ -180,6 +179,18 @@ func (p *player) several(c *command) (keys, args []string) {
 	for len(c.words) > 0 {
 		key, attempt := p.named(c.word())
 		keys, args = append(keys, key), append(args, attempt)
+	}
+	return keys, args
+}
+
+// registerClient parses a client and notes of the form FIELD/VALUE.
+func (p *player) registerClient(c *command) (keys, args []string) {
+	keys = []string{"golden:client:" + c.word()}
+	args = []string{c.opt("ttl", "900s"), c.opt("app", "shop"), c.opt("host", "web-1"), c.opt("pid", "42"),
+		c.opt("version", "v1"), c.opt("started", "7")}
+	for len(c.words) > 0 {
+		field, value, _ := strings.Cut(c.word(), "/")
+		args = append(args, field, value)
 	}
 	return keys, args
 }

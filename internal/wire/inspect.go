@@ -156,18 +156,33 @@ type ClientLine struct {
 	App, Host, Version string
 	PID                int
 	Started            time.Time
+	Notes              map[string]string // those on attempts that were asked for, by field; nil if there are none
+	Noted              bool              // the client has written notes
 }
 
-// ParseClient reads the answer of read_client; known is false for "unknown".
+// ParseClient reads the answer of read_client; known is false for "unknown". It ignores lines
+// of an unknown kind, because a later minor version may add some.
 func ParseClient(answer string) (c ClientLine, known bool, err error) {
 	if answer == "unknown" {
 		return ClientLine{}, false, nil
 	}
-	s := reader{words: strings.Split(answer, " ")}
+	lines := strings.Split(answer, "\n")
+	s := reader{words: strings.Split(lines[0], " ")}
 	if s.word() != "client" {
 		return ClientLine{}, false, BadAnswer(answer)
 	}
 	c = ClientLine{App: s.name(), Host: s.name(), PID: s.count(), Version: s.name(), Started: s.instant()}
+	for _, line := range lines[1:] {
+		switch s.words = strings.Split(line, " "); s.word() {
+		case "note":
+			if c.Notes == nil {
+				c.Notes = make(map[string]string)
+			}
+			c.Notes[s.word()] = s.word()
+		case "noted":
+			c.Noted = true
+		}
+	}
 	if s.bad {
 		return ClientLine{}, false, BadAnswer(answer)
 	}

@@ -194,6 +194,14 @@ func testRegisterClient(s *suite) {
 	s.is(s.run(script.ReadClient), "unknown")
 	s.is(s.run(script.RegisterClient, ttl, "shop", "web-1", 42, "v1", 1700000000000), "announced")
 	s.is(s.run(script.ReadClient), "client shop web-1 42 v1 1700000000000")
+	note := func(more ...any) {
+		said := append([]any{ttl, "shop", "web-1", 42, "v1", 1700000000000}, more...)
+		s.is(s.run(script.RegisterClient, said...), "announced")
+	}
+	note("tags:1", "order=42", "tags:2", "x")
+	note("tags:2", "")
+	s.is(s.run(script.ReadClient, "tags:1", "tags:2"),
+		"client shop web-1 42 v1 1700000000000\nnoted\nnote tags:1 order=42")
 }
 
 // Many goroutines use a Store; every answer belongs to its request.

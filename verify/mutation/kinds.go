@@ -71,10 +71,9 @@ var inKinds = []mutant{{
 }, {
 	name: "a client's record has no TTL",
 	file: "script/register_client.lua",
-	old: "'started', started)\n" +
-		"redis.call('PEXPIRE', key, ttl)\n",
-	mut: "'started', started)\n",
-	by:  []check{transcripts, oracle},
+	old:  "unpack(fields))\nredis.call('PEXPIRE', key, ttl)\n",
+	mut:  "unpack(fields))\n",
+	by:   []check{transcripts, oracle},
 }, {
 	name: "a set-up without a needed command is found good",
 	file: "script/check_acl.lua",
@@ -205,7 +204,7 @@ var inKinds = []mutant{{
 }, {
 	name: "a reader joins a hold with another TTL",
 	file: "wait.go",
-	old:  "	return h.lock.client.renewer.TTL(&h.Item) == s.ttl && h.lock.ack == s.ack\n",
+	old:  "	return h.lock.client.renewer.TTL(&h.Item) == s.ttl && h.lock.ack == s.ack && h.lock.tags == s.tags\n",
 	mut:  "	return h.lock.ack == s.ack\n",
 	by:   []check{rules},
 }, {
@@ -255,6 +254,18 @@ var inKinds = []mutant{{
 	file: "inspect.go",
 	old:  "			if c.renewer.Remove(&h.Item) {\n",
 	mut:  "			if false {\n",
+	by:   []check{rules},
+}, {
+	name: "a lease keeps the tags of the one before",
+	file: "acquire.go",
+	old:  "					tagHold(passed, s.tags)\n",
+	mut:  "",
+	by:   []check{rules},
+}, {
+	name: "notes on attempts that are over are never removed",
+	file: "internal/request/registration.go",
+	old:  "		n.gone = append(n.gone, field)\n",
+	mut:  "",
 	by:   []check{rules},
 }, {
 	name: "a client announces itself once",
