@@ -261,3 +261,8 @@ func (l *Leadership) Resign(ctx context.Context) error {
 	}
 	return l.lease.Release(ctx)
 }
+
+// ResignWhenDone resigns when ctx ends, like [Lease.ReleaseWhenDone].
+func (l *Leadership) ResignWhenDone(ctx context.Context) error {
+	return l.lease.state.whenDone(ctx, l.Err(), l.Resign)
+}

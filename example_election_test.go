@@ -203,3 +203,16 @@ func ExampleLeadership_Resign() {
 	_ = ben.Resign(ctx)
 	// Output: ben leads, and anna does not: true
 }
+
+// The leader resigns when the program gets a signal to end.
+func ExampleLeadership_ResignWhenDone() {
+	client := newClient(memstore.New())
+	program, end := context.WithCancel(context.Background()) // for example by signal.NotifyContext
+	lead, _ := client.Election("scheduler").Campaign(program, "10.0.0.1:80")
+	_ = lead.ResignWhenDone(program)
+
+	end()
+	<-lead.Context().Done()
+	fmt.Println(lead.Err())
+	// Output: holdfast: lease is released
+}

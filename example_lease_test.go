@@ -144,3 +144,16 @@ func ExampleWaitAOF() {
 	// no disk: true
 	// on disk: <nil>
 }
+
+// A request handler locks what it works on, for as long as the request lasts.
+func ExampleLease_ReleaseWhenDone() {
+	client := newClient(memstore.New())
+	request, end := context.WithCancel(context.Background())
+	lease, _ := client.Mutex("basket/42").Lock(request)
+	_ = lease.ReleaseWhenDone(request)
+
+	end()
+	<-lease.Context().Done()
+	fmt.Println(context.Cause(lease.Context()))
+	// Output: holdfast: lease is released
+}

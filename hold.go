@@ -141,6 +141,7 @@ func (h *hold) endReason() error {
 func (h *hold) finish(err error) {
 	for _, t := range h.close() {
 		for _, live := range t.finish(ErrClosed) {
+			live.stopAll()
 			if !live.isDropped() {
 				h.lock.client.events.tell(news{hold: h, lease: live, event: live.ending(EventRelease, false, err)})
 			}

@@ -65,6 +65,7 @@ type leaseEnd struct {
 type leaseExtra struct {
 	own    context.Context // the context that [Lease.Context] returns; nil before its first call
 	cancel []context.CancelCauseFunc
+	stops  []func() bool // of what waits for a context to end, see ReleaseWhenDone
 	reentries
 }
 
@@ -144,10 +145,15 @@ func (e *leaseEnd) endWith(cause error) bool {
 // was released before. cause is why the lease ended.
 func (e *leaseEnd) release() (first bool, cause error) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	e.endWith(ErrReleased)
 	first, e.released = !e.released, true
-	return first, e.cause
+	cause = e.cause
+	waits := e.extra != nil && e.extra.stops != nil
+	e.mu.Unlock()
+	if waits {
+		e.stopAll()
+	}
+	return first, cause
 }
 
 // outerLease returns the lease under whose context this one was acquired.
@@ -248,34 +254,6 @@ func (l *Lease) Context() context.Context {
 
 func (l *Lease) bind(ctx context.Context) (context.Context, context.CancelFunc) {
 	return l.state.bind(ctx, l.state, l.state)
-}
-
-// boundLease is a lease under which do runs a function.
-type boundLease interface {
-	bind(ctx context.Context) (context.Context, context.CancelFunc)
-	Release(ctx context.Context) error
-}
-
-// do runs f under a lease, and releases the lease when f has returned or panicked.
-func do(ctx context.Context, l boundLease, f func(ctx context.Context) error) (err error) {
-	inner, cancel := l.bind(ctx)
-	defer func() {
-		cancel()
-		err = both(err, l.Release(ctx))
-	}()
-	return f(inner)
-}
-
-// both joins the function's error with the error of its lock. If there is only one, both
-// returns it unchanged.
-func both(err, lock error) error {
-	switch {
-	case lock == nil:
-		return err
-	case err == nil:
-		return lock
-	}
-	return errors.Join(err, lock)
 }
 
 // ended returns why the lease ended, or nil.

@@ -4,6 +4,7 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -75,6 +76,34 @@ func (s *lock) do(ctx context.Context, f func(ctx context.Context) error) error 
 		return err
 	}
 	return do(ctx, l, f)
+}
+
+// boundLease is a lease under which do runs a function.
+type boundLease interface {
+	bind(ctx context.Context) (context.Context, context.CancelFunc)
+	Release(ctx context.Context) error
+}
+
+// do runs f under a lease, and releases the lease when f has returned or panicked.
+func do(ctx context.Context, l boundLease, f func(ctx context.Context) error) (err error) {
+	inner, cancel := l.bind(ctx)
+	defer func() {
+		cancel()
+		err = both(err, l.Release(ctx))
+	}()
+	return f(inner)
+}
+
+// both joins the function's error with the error of its lock. If there is only one, both
+// returns it unchanged.
+func both(err, lock error) error {
+	switch {
+	case lock == nil:
+		return err
+	case err == nil:
+		return lock
+	}
+	return errors.Join(err, lock)
 }
 
 // heldBy returns the innermost live lease of this lock that ctx belongs to.

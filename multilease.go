@@ -176,6 +176,11 @@ func (l *MultiLease) Release(ctx context.Context) error {
 	return err
 }
 
+// ReleaseWhenDone releases all of the locks when ctx ends, like [Lease.ReleaseWhenDone].
+func (l *MultiLease) ReleaseWhenDone(ctx context.Context) error {
+	return l.state.parts[0].state.whenDone(ctx, l.Err(), l.Release)
+}
+
 // giveBack releases leases, several at a time, and joins the errors.
 func giveBack(ctx context.Context, leases []*Lease) error {
 	return each(leases, func(l *Lease) error { return l.Release(ctx) })

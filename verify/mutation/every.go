@@ -57,7 +57,7 @@ var inJobs = []mutant{{
 	by:   []check{rules},
 }, {
 	name: "the function's own error of a run is wrapped",
-	file: "lease.go",
+	file: "lock.go",
 	old:  "		err = both(err, l.Release(ctx))\n",
 	mut:  "		err = errors.Join(err, l.Release(ctx))\n",
 	by:   []check{rules},
@@ -93,7 +93,7 @@ var inJobs = []mutant{{
 	by:   []check{refusing},
 }, {
 	name: "the hint about a forbidden key is for one server only",
-	file: "hint.go",
+	file: "errors.go",
 	old:  "strings.Contains(e.Message, \"a key\"),\n		strings.Contains(e.Message, \"' key\"):",
 	mut:  "strings.Contains(e.Message, \"' key\"):",
 	by:   []check{rules},

@@ -298,4 +298,22 @@ var inLease = []mutant{{
 	old:  " || a.Now == 0 || a.Lease == 0 {",
 	mut:  " {",
 	by:   []check{reading},
+}, {
+	name: "a release at the end of a context stops with that context",
+	file: "lessen.go",
+	old:  "t.reportRelease(release(context.WithoutCancel(ctx)))",
+	mut:  "t.reportRelease(ctx.Err())",
+	by:   []check{lessening},
+}, {
+	name: "a released lease still waits for a context",
+	file: "lease.go",
+	old:  "	if waits {\n		e.stopAll()\n	}\n",
+	mut:  "	_ = waits\n",
+	by:   []check{lessening},
+}, {
+	name: "a lease of a closed client still waits for a context",
+	file: "hold.go",
+	old:  "			live.stopAll()\n",
+	mut:  "",
+	by:   []check{lessening},
 }}

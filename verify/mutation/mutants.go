@@ -19,8 +19,11 @@ var (
 	telling  = check{"bubble tests", ".", []string{
 		"-run=Handler|EventsOf|Observer|BeforeItsGrant", "-timeout=60s", ".",
 	}}
-	leaving = check{"bubble tests", ".", []string{"-run=GivesUpAsItGets|ACancellationThatRaces", "-timeout=60s", "."}}
-	undoing = check{"bubble tests", ".", []string{"-run=Cancel|Abandoned|Position", "-timeout=60s", "."}}
+	leaving   = check{"bubble tests", ".", []string{"-run=GivesUpAsItGets|ACancellationThatRaces", "-timeout=60s", "."}}
+	undoing   = check{"bubble tests", ".", []string{"-run=Cancel|Abandoned|Position", "-timeout=60s", "."}}
+	lessening = check{"bubble tests", ".", []string{
+		"-run=Context|Permits|Shorte|Handed", "-timeout=60s", ".",
+	}}
 	// Its parts that decide, each by itself.
 	keeping    = check{"unit tests", ".", []string{"./internal/renewer"}}
 	lasting    = check{"unit tests", ".", []string{"./internal/leasetime"}}
