@@ -104,6 +104,7 @@ func newAcquire(a *app) *cobra.Command {
 	flags.StringVar(&o.app, "app", "", "name that status shows for this holder (default: holdfast)")
 	rename(flags, map[string]string{"app": "NAME"})
 	waitFlags(flags, &o.runOptions)
+	tagFlag(flags, &o.runOptions)
 	o.kindFlags.add(flags)
 	o.perform(a, cmd, o.read, func() error {
 		return conduct(a, &o.runOptions, func(r *run) (int, string, error) { return r.take(a, o.asJSON, os.Stdout) })
@@ -149,6 +150,7 @@ func (r *run) take(a *app, asJSON bool, w io.Writer) (code int, reason string, e
 	r.server.nameHolder(wire.Client(l.HolderID()), time.Duration(r.ttl), wire.ClientLine{
 		App: cmp.Or(r.app, "holdfast"), Host: cmp.Or(host, "unknown"), PID: os.Getppid(),
 		Version: holdfast.Version, Started: time.Now(),
+		Notes: map[string]string{wire.TagsField(wire.NumberOf(l.HolderID())): wire.Tags(r.tags)},
 	})
 	return codeOK, "", nil
 }
@@ -401,10 +403,16 @@ const shortestName = 15 * time.Minute
 func (s *server) nameHolder(client string, ttl time.Duration, c wire.ClientLine) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	_, _ = s.store.Run(ctx, script.RegisterClient, []string{wire.ClientKey(s.prefix, client)}, []string{
+	args := []string{
 		wire.Millis(max(shortestName, ttl+time.Minute)), wire.Encode(c.App), wire.Encode(c.Host), strconv.Itoa(c.PID),
 		c.Version, strconv.FormatInt(c.Started.UnixMilli(), 10),
-	})
+	}
+	for field, value := range c.Notes {
+		if value != "" {
+			args = append(args, field, value)
+		}
+	}
+	_, _ = s.store.Run(ctx, script.RegisterClient, []string{wire.ClientKey(s.prefix, client)}, args)
 }
 
 // keepName makes the registration last as long as a lease that was extended.

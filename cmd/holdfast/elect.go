@@ -129,7 +129,7 @@ func (o *electOptions) read(cmd *cobra.Command, args []string) error {
 	needCommand := []string{"max-run", "kill-after", "on-lost", "no-stdin", "signal-group"}
 	if o.observe {
 		needCommand = append(needCommand, "nonblock", "wait", "skip-if-held", "conflict-exit-code", "no-renew",
-			"on-lost-exec", "on-acquire-exec", "lost-exit-code", "splay", "events-fd")
+			"on-lost-exec", "on-acquire-exec", "lost-exit-code", "splay", "events-fd", "tag")
 	}
 	for _, flag := range needCommand {
 		// What the environment sets for every command is not a mistake here.

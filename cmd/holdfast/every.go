@@ -161,7 +161,7 @@ func (j *job) carryOut(a *app) (code int, reason string, err error) {
 	}
 	// The command decides whether a run gives its period back, and so do we if it was
 	// never started.
-	options := []holdfast.PeriodicOption{holdfast.RetryOnError()}
+	options := []holdfast.PeriodicOption{holdfast.RetryOnError(), holdfast.Tags(j.tags)}
 	if j.every.aligned {
 		options = append(options, holdfast.StartAt(time.Duration(j.every.startAt)))
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/quorum"
 )
 
-const inspectLong = `inspect shows everything about a lock: the holders with their attempts, the wait queue in
-order, the limit of a semaphore, the value of a leader, the marks of a periodic job, the
+const inspectLong = `inspect shows everything about a lock: the holders with their attempts and tags, the wait
+queue in order, the limit of a semaphore, the value of a leader, the marks of a periodic job, the
 last eviction and the key of the record. It changes nothing. Over a quorum, it also says of
 each server whether it answers and counts for new locks.
 

@@ -34,7 +34,7 @@ runs: each row was true when it was read.
 Columns: NAME; KIND (exclusive, shared, permits, leader, job); HOLDER (app@host:pid; with
 several holders, the first and how many more); AGE of the oldest hold; LEASE, until it
 expires if it is not renewed; TOKEN; WAITING. -o wide adds OWNER, VALUE (a leader's value,
-the permits in use, or when a job runs next) and ID (the holder's client).
+the permits in use, or when a job runs next), ID (the holder's client) and TAGS.
 
 --foreign lists the locks of other libraries instead. GLOB then selects whole keys. list
 recognises redsync, redislock and Redisson. Any other short string with a TTL is shown as
@@ -176,6 +176,7 @@ var listColumns = []column{
 	{"NAME", false, false}, {"KIND", false, false}, {"HOLDER", false, false},
 	{"AGE", true, false}, {"LEASE", true, false}, {"TOKEN", true, false}, {"WAITING", true, false},
 	{"OWNER", false, true}, {"VALUE", false, true}, {"ID", false, true},
+	{"TAGS", false, true},
 }
 
 // showAfter is how long list collects rows before it shows the first ones.
@@ -282,7 +283,7 @@ func newRow(s stateJSON, job bool) row {
 	if len(s.Holders) > 0 {
 		h := s.Holders[0]
 		c["KIND"], c["TOKEN"], c["OWNER"], c["ID"] = h.Mode, h.Token, oneLine(h.Owner), h.ClientID
-		c["HOLDER"] = h.who()
+		c["HOLDER"], c["TAGS"] = h.who(), tagText(h.Tags)
 		if n := len(s.Holders) - 1; n > 0 {
 			c["HOLDER"] += fmt.Sprintf(" +%d", n)
 		}
@@ -308,7 +309,8 @@ func newRow(s stateJSON, job bool) row {
 
 // foreignRow is the row of another library's lock.
 func foreignRow(f survey.Foreign) row {
-	holder := holderJSON{Mode: "exclusive", Owner: f.Holder, RemainingMS: f.Remaining.Milliseconds(), Token: "0"}
+	holder := holderJSON{Mode: "exclusive", Owner: f.Holder, RemainingMS: f.Remaining.Milliseconds(), Token: "0",
+		Tags: someTags(nil)}
 	s := stateJSON{Name: f.Key, Key: f.Key, Held: true, Fence: "0", Waiters: []waiterJSON{}, Foreign: f.Kind,
 		Holders: []holderJSON{holder}}
 	return row{state: s, cells: map[string]string{

@@ -281,7 +281,7 @@ func (r *run) acquire() (os.Signal, error) {
 			return sig, nil
 		}
 	}
-	options := []holdfast.Option{}
+	options := []holdfast.Option{holdfast.Tags(r.tags)}
 	if r.limited {
 		options = append(options, holdfast.MaxWait(time.Duration(r.wait)))
 	}

@@ -46,6 +46,7 @@ type runOptions struct {
 	splay       span
 
 	app         string
+	tags        tagsFlag
 	shell       string
 	noStdin     bool
 	signalGroup bool
@@ -70,6 +71,7 @@ func splayFlag(flags *pflag.FlagSet, o *runOptions) {
 
 func leaseFlags(flags *pflag.FlagSet, o *runOptions) {
 	o.ttl, o.lostCode = span(defaultTTL), codeLost
+	tagFlag(flags, o)
 	flags.Var(&o.ttl, "ttl", "TTL of the lease: if holdfast crashes, others wait up to DUR")
 	flags.BoolVar(&o.noRenew, "no-renew", false, "do not renew the lease: stop the command before --ttl is over")
 	flags.Var(&o.maxRun, "max-run", "stop the command if it runs longer than DUR (exit 124)")

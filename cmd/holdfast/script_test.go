@@ -65,6 +65,7 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"await-gone":    awaitGoneCmd,
 	"await-known":   awaitKnownCmd,
 	"await-listed":  awaitListedCmd,
+	"await-shown":   awaitShownCmd,
 	"await-renewed": awaitRenewedCmd,
 	"await-state":   awaitStateCmd,
 	"evict":         evictCmd,
@@ -341,6 +342,14 @@ func awaitRenewedCmd(ts *testscript.TestScript, _ bool, args []string) {
 func awaitListedCmd(ts *testscript.TestScript, _ bool, args []string) {
 	poll(ts, "list shows "+args[1], func() bool {
 		err := ts.Exec("holdfast", "list", "-u", scheme()+worldOf(ts).server.Addr(), "--", args[0])
+		return err == nil && strings.Contains(ts.ReadFile("stdout"), args[1])
+	})
+}
+
+// awaitShownCmd: await-shown NAME TEXT: holdfast inspect shows the text.
+func awaitShownCmd(ts *testscript.TestScript, _ bool, args []string) {
+	poll(ts, "inspect shows "+args[1], func() bool {
+		err := ts.Exec("holdfast", "inspect", "-u", scheme()+worldOf(ts).server.Addr(), "--", args[0])
 		return err == nil && strings.Contains(ts.ReadFile("stdout"), args[1])
 	})
 }

@@ -37,10 +37,10 @@ others, see holdfast help exit-codes.
   holders        list of: mode, client_id (random), app, host, pid, version, token,
                  since (UTC, the server's clock), age_ms, remaining_ms, id (of the
                  attempt), owner, permits, entries (of an owner), released (kept for its
-                 minimum time)
+                 minimum time), tags (an object: --tag)
   waiting        how many wait
   waiters        list, in order, of: position, mode, client_id, app, host, pid, version,
-                 waited_ms, id, owner
+                 waited_ms, id, owner, tags
   last_eviction  null, or: at, by, reason
   limit, used    the permits of a semaphore, and those in use; 0 for other kinds
   leader         null, or: value, term
@@ -153,8 +153,8 @@ func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose 
 	}
 	if verbose {
 		for _, v := range s.Waiters {
-			fmt.Fprintf(&b, "    %d. %s, for %s%s\n",
-				v.Position, who(v.Client, v.ClientID), length(v.Waited), ownedBy(v.Owner))
+			fmt.Fprintf(&b, "    %d. %s, for %s%s%s\n",
+				v.Position, who(v.Client, v.ClientID), length(v.Waited), ownedBy(v.Owner), taggedWith(v.Tags))
 		}
 	}
 	if e := s.LastEviction; e != nil {
@@ -191,6 +191,16 @@ func printHolder(b *strings.Builder, h holdfast.Holder) {
 		fmt.Fprintf(b, "  lease    expires in %s unless renewed\n", length(h.Remaining))
 	}
 	fmt.Fprintf(b, "  token    %d\n", h.Token)
+	if len(h.Tags) > 0 {
+		fmt.Fprintf(b, "  tags     %s\n", tagText(h.Tags))
+	}
+}
+
+func taggedWith(tags map[string]string) string {
+	if len(tags) == 0 {
+		return ""
+	}
+	return ", tags " + tagText(tags)
 }
 
 func ownedBy(owner string) string {
@@ -256,23 +266,25 @@ type (
 	holderJSON struct {
 		Mode string `json:"mode"`
 		clientJSON
-		Token       string `json:"token"`
-		Since       string `json:"since"`
-		AgeMS       int64  `json:"age_ms"`
-		RemainingMS int64  `json:"remaining_ms"`
-		ID          string `json:"id"`
-		Owner       string `json:"owner"`
-		Permits     int    `json:"permits"`
-		Entries     int    `json:"entries"`
-		Released    bool   `json:"released"`
+		Token       string            `json:"token"`
+		Since       string            `json:"since"`
+		AgeMS       int64             `json:"age_ms"`
+		RemainingMS int64             `json:"remaining_ms"`
+		ID          string            `json:"id"`
+		Owner       string            `json:"owner"`
+		Permits     int               `json:"permits"`
+		Entries     int               `json:"entries"`
+		Released    bool              `json:"released"`
+		Tags        map[string]string `json:"tags"`
 	}
 	waiterJSON struct {
 		Position int    `json:"position"`
 		Mode     string `json:"mode"`
 		clientJSON
-		WaitedMS int64  `json:"waited_ms"`
-		ID       string `json:"id"`
-		Owner    string `json:"owner"`
+		WaitedMS int64             `json:"waited_ms"`
+		ID       string            `json:"id"`
+		Owner    string            `json:"owner"`
+		Tags     map[string]string `json:"tags"`
 	}
 	evictionJSON struct {
 		At     string `json:"at"`
@@ -322,6 +334,7 @@ func jsonState(s holdfast.LockInfo, key string) stateJSON {
 		j.Waiters = append(j.Waiters, waiterJSON{
 			Position: w.Position, Mode: w.Mode, clientJSON: jsonClient(w.Client, w.ClientID),
 			WaitedMS: w.Waited.Milliseconds(), ID: w.HolderID, Owner: w.Owner,
+			Tags: someTags(w.Tags),
 		})
 	}
 	if e := s.LastEviction; e != nil {
@@ -340,6 +353,7 @@ func jsonHolders(holders []holdfast.Holder) []holderJSON {
 			Mode: h.Mode, clientJSON: jsonClient(h.Client, h.ClientID), Token: strconv.FormatUint(h.Token, 10),
 			Since: stamp(h.Since), AgeMS: h.Age.Milliseconds(), RemainingMS: h.Remaining.Milliseconds(),
 			ID: h.HolderID, Owner: h.Owner, Permits: h.Permits, Entries: h.Entries, Released: h.Released,
+			Tags: someTags(h.Tags),
 		})
 	}
 	return list

@@ -42,17 +42,18 @@ type (
 	holderJSON struct {
 		Mode string `json:"mode"`
 		clientJSON
-		Token       string `json:"token"`
-		Since       string `json:"since"`
-		Expires     string `json:"expires"`
-		LeaseMS     int64  `json:"lease_ms"` // the longest time to expiry that the page saw
-		AgeMS       *int64 `json:"age_ms,omitempty"`
-		RemainingMS *int64 `json:"remaining_ms,omitempty"`
-		ID          string `json:"id"`
-		Owner       string `json:"owner"`
-		Permits     int    `json:"permits"`
-		Entries     int    `json:"entries"`
-		Released    bool   `json:"released"`
+		Token       string            `json:"token"`
+		Since       string            `json:"since"`
+		Expires     string            `json:"expires"`
+		LeaseMS     int64             `json:"lease_ms"` // the longest time to expiry that the page saw
+		AgeMS       *int64            `json:"age_ms,omitempty"`
+		RemainingMS *int64            `json:"remaining_ms,omitempty"`
+		ID          string            `json:"id"`
+		Owner       string            `json:"owner"`
+		Permits     int               `json:"permits"`
+		Entries     int               `json:"entries"`
+		Released    bool              `json:"released"`
+		Tags        map[string]string `json:"tags"`
 
 		since, expires time.Time
 	}
@@ -60,10 +61,11 @@ type (
 		Position int    `json:"position"`
 		Mode     string `json:"mode"`
 		clientJSON
-		Since    string `json:"since"`
-		WaitedMS *int64 `json:"waited_ms,omitempty"`
-		ID       string `json:"id"`
-		Owner    string `json:"owner"`
+		Since    string            `json:"since"`
+		WaitedMS *int64            `json:"waited_ms,omitempty"`
+		ID       string            `json:"id"`
+		Owner    string            `json:"owner"`
+		Tags     map[string]string `json:"tags"`
 
 		since time.Time
 	}
@@ -163,7 +165,7 @@ func newHolder(h holdfast.Holder, now time.Time, before *lockJSON) holderJSON {
 	j := holderJSON{
 		Mode: h.Mode, clientJSON: newClient(h.Client, h.ClientID), Token: strconv.FormatUint(h.Token, 10),
 		ID: h.HolderID, Owner: h.Owner, Permits: h.Permits, Entries: h.Entries, Released: h.Released,
-		since: h.Since, expires: now.Add(h.Remaining), LeaseMS: h.Remaining.Milliseconds(),
+		Tags: someTags(h.Tags), since: h.Since, expires: now.Add(h.Remaining), LeaseMS: h.Remaining.Milliseconds(),
 	}
 	j.Since, j.Expires = stamp(j.since), stamp(j.expires)
 	for _, b := range before.Holders {
@@ -180,13 +182,21 @@ func newHolder(h holdfast.Holder, now time.Time, before *lockJSON) holderJSON {
 func newWaiter(w holdfast.Waiter, now time.Time, waited map[string]time.Time) waiterJSON {
 	j := waiterJSON{
 		Position: w.Position, Mode: w.Mode, clientJSON: newClient(w.Client, w.ClientID), ID: w.HolderID,
-		Owner: w.Owner, since: now.Add(-w.Waited),
+		Owner: w.Owner, Tags: someTags(w.Tags), since: now.Add(-w.Waited),
 	}
 	if since, ok := waited[j.ID]; ok && since.Sub(j.since).Abs() < time.Second {
 		j.since = since
 	}
 	j.Since = stamp(j.since)
 	return j
+}
+
+// someTags are tags as JSON: never null.
+func someTags(tags map[string]string) map[string]string {
+	if tags == nil {
+		return map[string]string{}
+	}
+	return tags
 }
 
 func newClient(info *holdfast.ClientInfo, id string) clientJSON {

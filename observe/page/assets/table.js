@@ -1,7 +1,7 @@
 // The table of locks. A row keeps its element for as long as it is shown, and only what
 // differs is written, so that the table stays calm while the locks change.
 
-import { ago, byId, el, span, time, who } from "./util.js";
+import { ago, byId, el, span, tagsOf, time, who } from "./util.js";
 
 const lingers = 30_000; // how long a lock that is free again stays in the view "in use"
 const pageSize = 500;
@@ -155,7 +155,7 @@ function wants(l, words, used) {
     case "lost": if (!l.lost) return false; break;
   }
   if (!words.length) return true;
-  const text = [l.name, l.kind, l.leader?.value, ...l.holders.flatMap((h) => [who(h), h.owner, h.token, h.client_id])]
+  const text = [l.name, l.kind, l.leader?.value, ...l.holders.flatMap((h) => [who(h), h.owner, h.token, h.client_id, tagsOf(h)])]
     .join(" ").toLowerCase();
   return words.every((w) => text.includes(w));
 }

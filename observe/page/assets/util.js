@@ -14,6 +14,12 @@ export function who(c) {
   return c.app || c.host ? `${c.app}@${c.host}:${c.pid}` : `client ${c.client_id}`;
 }
 
+// tagsOf writes the tags of a holder or a waiter on one line.
+export function tagsOf(c) {
+  const word = (text) => (/[\s="]/.test(text) ? JSON.stringify(text) : text);
+  return Object.entries(c.tags).map(([key, value]) => `${word(key)}=${word(value)}`).join(" ");
+}
+
 // span writes a length of time as people read it.
 export function span(ms) {
   if (ms < 0) return "0s";
