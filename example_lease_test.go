@@ -157,3 +157,31 @@ func ExampleLease_ReleaseWhenDone() {
 	fmt.Println(context.Cause(lease.Context()))
 	// Output: holdfast: lease is released
 }
+
+// Only the last step is left. If the process dies now, others need not wait for long.
+func ExampleLease_Shorten() {
+	ctx := context.Background()
+	lease, _ := newClient(memstore.New()).Mutex("report", holdfast.TTL(time.Minute)).Lock(ctx)
+
+	if err := lease.Shorten(ctx, 5*time.Second); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(lease.Remaining() < 5*time.Second)
+	_ = lease.Release(ctx)
+	// Output: true
+}
+
+// A job needs less of the pool once its first part is done.
+func ExampleLease_KeepPermits() {
+	ctx := context.Background()
+	pool := newClient(memstore.New()).Semaphore("workers", 8)
+	lease, _ := pool.Acquire(ctx, 6)
+
+	if err := lease.KeepPermits(ctx, 2); err != nil {
+		fmt.Println(err)
+	}
+	free, _ := pool.Available(ctx)
+	fmt.Println(free)
+	_ = lease.Release(ctx)
+	// Output: 6
+}

@@ -147,6 +147,17 @@ func ExampleMultiLease_ReleaseWhenDone() {
 	// Output: holdfast: lease is released
 }
 
+func ExampleMultiLease_Shorten() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	lease, _ := client.MultiMutex([]string{"account/1", "account/2"}, holdfast.TTL(time.Minute)).Lock(ctx)
+
+	_ = lease.Shorten(ctx, 5*time.Second)
+	fmt.Println(lease.Remaining() < 5*time.Second)
+	_ = lease.Release(ctx)
+	// Output: true
+}
+
 func ExampleMultiMutex_Do() {
 	client := newClient(memstore.New())
 	accounts := client.MultiMutex([]string{"account/3", "account/7"})

@@ -42,6 +42,8 @@ type hold struct {
 	queued  bool // the attempt waited in the server's wait queue
 	tagged  bool // the client's record has or had tags of it; guarded by the turn
 
+	permits atomic.Int32 // how many of a semaphore its user may use
+
 	members
 }
 
@@ -67,6 +69,7 @@ func newHold(s *lock, g grant) (*hold, error) {
 		lock: s, attempt: g.attempt, began: c.now(), queued: g.queued,
 	}
 	h.server.Store(g.token)
+	h.permits.Store(int32(s.weight))
 	h.hasTurn.Store(s.want == wire.Exclusive && s.queued())
 	if s.want == wire.Shared {
 		h.shared, h.reserved = true, 1 // for the goroutine that asked
@@ -344,7 +347,7 @@ type members struct {
 	converting bool          // a conversion is under way
 	departed   bool          // the holder has released its lease
 	dropped    bool          // the program has dropped one of the leases
-	last       bool          // the hold has no further renewal and no further lease
+	last       bool          // the hold has no further lease
 	closed     bool          // the client closes, and all leases have ended
 }
 

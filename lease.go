@@ -299,7 +299,7 @@ func (l *Lease) Deadline() time.Time { return time.Now().Add(l.Remaining()) }
 
 // Extend makes the lease last for ttl from now, and every later renewal asks for ttl too.
 // Extend never shortens a lease, and never extends it past [MaxHold]. Leases that share a
-// hold are extended together.
+// hold are extended together. After [Lease.Shorten], a longer ttl is an [ErrInvalid].
 //
 // If the error is an [ErrNotHeld], the lease is lost. After any other error the lease keeps
 // its old deadline and its renewal.
@@ -314,6 +314,9 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	}
 	if err := t.ended(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
+	}
+	if most := c.renewer.Longest(&h.Item, ttl); most < ttl {
+		return invalid("the lease of %q was shortened to %v: it cannot be extended to %v", h.lock.name, most, ttl)
 	}
 	sent := c.now()
 	lost, err := h.extend(ctx, h.TTLFor(sent, ttl))

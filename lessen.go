@@ -1,4 +1,4 @@
-// What makes less of a lease: its end with a context.
+// What makes less of a lease: its end with a context, a shorter time, fewer permits.
 
 package holdfast
 
@@ -7,6 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/request"
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
 )
 
 // ReleaseWhenDone releases the lease when ctx ends: the context of the call that acquired it,
@@ -71,4 +77,136 @@ func (e *leaseEnd) stopAll() {
 	for _, stop := range stops {
 		stop()
 	}
+}
+
+// Shorten makes the lease last for ttl from now, if more remains, also on the server: if the
+// process dies, the lock is free that soon. From then on, nothing makes the lease last longer
+// than that. Each renewal asks for ttl, and [Lease.Extend] with a longer ttl is refused. A
+// lease without renewal ends then. Leases that share a hold are shortened together, and no
+// other goroutine of the process gets the hold.
+//
+// The trust deadline moves before the client sends anything, and stays there whatever the
+// error is. If a renewal is under way, Shorten waits for it first, because it may ask for more.
+//
+// If the error is an [ErrNotHeld], the lease is lost. After an [ErrUnknownOutcome] the lease is
+// held, and the server may keep it for as long as before; Shorten may be repeated. The waiter
+// that is next learns of the earlier end by a push. If the push is lost, it polls when the
+// lease would have ended.
+//
+// A lock with [Owner] refuses Shorten, because the other entries trust the same lease. A quorum
+// refuses it too. Both are no change of the lease.
+func (l *Lease) Shorten(ctx context.Context, ttl time.Duration) error {
+	t := l.state
+	h, c := t.hold, t.hold.lock.client
+	switch err := checkTTL(ttl); {
+	case ctx == nil:
+		return errNoContext
+	case err != nil:
+		return invalid("%v", err)
+	case h.lock.owner != "":
+		return invalid("the lease of %q has an owner's name: its other entries would trust it for too long; "+
+			"use a lock without Owner to shorten it", h.lock.name)
+	case t.ended() != nil:
+		return fmt.Errorf("%w: %w", ErrNotHeld, t.ended())
+	case ctx.Err() != nil:
+		return fmt.Errorf("holdfast: shortening of %q: %w", h.lock.name, ctx.Err())
+	}
+	h.mu.Lock()
+	h.last = true // a further lease could not be extended
+	h.mu.Unlock()
+	h.unshare()
+	renewing, held := c.renewer.Shorten(&h.Item, c.now(), ttl)
+	if renewing != nil {
+		select {
+		case <-renewing:
+		case <-ctx.Done():
+			return fmt.Errorf("holdfast: shortening of %q: %w", h.lock.name, ctx.Err())
+		}
+	}
+	if held {
+		if err := (lessening{hold: h, ttl: ttl}).run(ctx, "shortening of"); err != nil {
+			return err
+		}
+	}
+	if err := t.ended(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotHeld, err)
+	}
+	return nil
+}
+
+// KeepPermits keeps n permits of a semaphore's lease and releases the others. Waiters get
+// these in the same step. The lease continues with its token and its time.
+//
+// The request names what remains, so it may be repeated, and copies of it do no harm. Whatever
+// the error is, use no more than n permits from then on. If the server did not answer, the error is
+// an [ErrUnknownOutcome], and the client repeats the request in the background until the
+// lease's present deadline. If the error is an [ErrNotHeld], the lease is lost.
+//
+// n is at least 1 and at most the permits that the lease has. Otherwise, and for a lease that is
+// not a semaphore's, the error is an [ErrInvalid]. To give all permits up, release the lease.
+func (l *Lease) KeepPermits(ctx context.Context, n int) error {
+	t := l.state
+	h := t.hold
+	has := h.permits.Load()
+	switch {
+	case ctx == nil:
+		return errNoContext
+	case h.lock.limit == 0:
+		return invalid("the lease of %q has no permits: only a semaphore's lease has some", h.lock.name)
+	case n < 1:
+		return invalid("the lease of %q would keep %d permits: it must keep at least 1, or be released", h.lock.name, n)
+	case n > int(has):
+		return invalid("the lease of %q has %d permits, so it cannot keep %d", h.lock.name, has, n)
+	case t.ended() != nil:
+		return fmt.Errorf("%w: %w", ErrNotHeld, t.ended())
+	}
+	for int(has) > n && !h.permits.CompareAndSwap(has, int32(n)) {
+		has = h.permits.Load()
+	}
+	less := lessening{hold: h, permits: n}
+	err := less.run(ctx, "release of permits of")
+	if err != nil && request.Transient(err) {
+		less.later()
+	}
+	return err
+}
+
+// lessening makes less of a hold on the server. The script makes nothing more, so it may run
+// several times.
+type lessening struct {
+	*hold
+	ttl     time.Duration // 0: as long as before
+	permits int           // 0: as many as before
+}
+
+// run sends the request, and once more if no answer comes. what names the call in errors.
+func (l lessening) run(ctx context.Context, what string) error {
+	a, err := request.Resend(ctx, func() (wire.Answer, error) { return l.ask(ctx) })
+	switch {
+	case err != nil:
+		return wrap(what, l.lock.name, err)
+	case a.Kind == wire.Gone:
+		l.endMissing(ctx)
+		return fmt.Errorf("%w: %w", ErrNotHeld, l.endReason())
+	case a.Kind != wire.Lessened:
+		return wrap(what, l.lock.name, wire.BadAnswer("another kind to lessen"))
+	}
+	l.setWaiters(a.Waiting)
+	return nil
+}
+
+func (l lessening) ask(ctx context.Context) (wire.Answer, error) {
+	c, s := l.lock.client, l.lock
+	return c.sender.Ask(ctx, script.Lessen, s.keys(),
+		[]string{l.attempt, wire.Millis(l.ttl), strconv.Itoa(l.permits), c.retention, s.base})
+}
+
+// later repeats the request in the background until the lease has ended.
+func (l lessening) later() {
+	c := l.lock.client
+	until := max(c.now(), l.Deadline())
+	c.canceller.Until(request.Message{Known: until, Silent: until, Send: func(ctx context.Context) (bool, error) {
+		_, err := l.ask(ctx)
+		return true, err
+	}})
 }

@@ -216,3 +216,292 @@ func TestALeaseMayWaitForAContextOfItsOwn(t *testing.T) {
 		w.wantFree("inner")
 	})
 }
+
+const short = 3 * time.Second
+
+// The lease gets shorter for its user before anything is sent, and on the server. The
+// renewals keep it alive, and a crash frees the lock that soon.
+func TestAShortenedLeaseIsRenewedAndEndsSoonAfterACrash(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c, other := w.client(), w.client()
+		l := mustLock(t, c.Mutex("a"))
+		token := l.Token()
+		if err := l.Shorten(t.Context(), short); err != nil {
+			t.Fatal(err)
+		}
+		if left := w.state("a").Holders[0].Remaining; left != short {
+			t.Errorf("%v are left on the server", left)
+		}
+		if l.Remaining() >= short || l.Remaining() < short*9/10 || l.Token() != token {
+			t.Errorf("%v are left for its user, token %d", l.Remaining(), l.Token())
+		}
+		time.Sleep(2 * ttl)
+		if l.Err() != nil || w.state("a").Holders[0].Remaining > short {
+			t.Errorf("%v, %+v", l.Err(), w.state("a"))
+		}
+		wantIs(t, l.Extend(t.Context(), ttl), holdfast.ErrInvalid)
+		if err := l.Extend(t.Context(), short); err != nil {
+			t.Error(err)
+		}
+		c.Abandon()
+		start := time.Now()
+		release(t, mustLock(t, other.Mutex("a")))
+		if took := time.Since(start); took > short+50*time.Millisecond {
+			t.Errorf("the lock was free after %v", took)
+		}
+	})
+}
+
+// The waiter was told that the lease lasts for 30 s. The holder shortens it and crashes.
+func TestTheNextWaiterIsToldOfAShorterLease(t *testing.T) {
+	for name, drops := range map[string]int{"pushed": 0, "the push is lost": 1} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				c := w.client()
+				l := mustLock(t, c.Mutex("a"))
+				next := w.waiting(w.client().Mutex("a"), t.Context())
+				start := time.Now()
+				w.DropPushes(drops)
+				if err := l.Shorten(t.Context(), short); err != nil {
+					t.Fatal(err)
+				}
+				c.Abandon()
+				got := <-next
+				if got.err != nil {
+					t.Fatal(got.err)
+				}
+				most := short
+				if drops > 0 {
+					most = ttl
+				}
+				if took := time.Since(start); took < short || took > most+50*time.Millisecond {
+					t.Errorf("granted after %v", took)
+				}
+				release(t, keep(got.Lease))
+			})
+		})
+	}
+}
+
+// No reply comes. The server may have shortened the lease or not: the user trusts the shorter
+// time in both cases, and a copy that runs late harms nobody.
+func TestAShorteningWithoutAReplyStandsForItsUser(t *testing.T) {
+	for name, fault := range map[string]func(*world) func(func(string, []string) error){
+		"the request is lost": func(w *world) func(func(string, []string) error) { return w.FailRequest },
+		"the reply is lost":   func(w *world) func(func(string, []string) error) { return w.LoseReply },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				l := mustLock(t, w.client().Mutex("a"))
+				fault(w)(only("lessen", 2, errLink))
+				wantIs(t, l.Shorten(t.Context(), short), holdfast.ErrUnknownOutcome)
+				if l.Err() != nil || l.Remaining() >= short {
+					t.Errorf("%v, for %v", l.Err(), l.Remaining())
+				}
+				time.Sleep(ttl)
+				if l.Err() != nil {
+					t.Error(l.Err())
+				}
+				if err := l.Shorten(t.Context(), short); err != nil {
+					t.Error(err)
+				}
+				release(t, l)
+			})
+		})
+	}
+}
+
+// A renewal under way has asked for the old TTL. It arrives first, and the lease is short.
+func TestAShorteningWaitsForARenewalUnderWay(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		w.net.slow(func(action string) (time.Duration, time.Duration) {
+			if action == "renew" {
+				return 800 * time.Millisecond, 100 * time.Millisecond
+			}
+			return time.Millisecond, time.Millisecond
+		})
+		time.Sleep(ttl / 3)
+		if err := l.Shorten(t.Context(), short); err != nil {
+			t.Fatal(err)
+		}
+		if n := w.net.count("renew"); n != 1 {
+			t.Fatalf("%d renewals were under way", n)
+		}
+		if left := w.state("a").Holders[0].Remaining; left > short {
+			t.Errorf("%v are left on the server", left)
+		}
+		limited, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		time.Sleep(short/3 - 200*time.Millisecond) // the next renewal is under way
+		if err := l.Shorten(limited, short); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("while a renewal is under way: %v", err)
+		}
+		release(t, l)
+	})
+}
+
+func TestALeaseIsNotShortenedWhereOthersTrustIt(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLock(t, c.Mutex("a", holdfast.Owner("order/42")))
+		before := l.Remaining()
+		wantIs(t, l.Shorten(t.Context(), short), holdfast.ErrInvalid)
+		if l.Remaining() != before || w.net.count("lessen") != 0 {
+			t.Errorf("it changed: %v, %d requests", l.Remaining(), w.net.count("lessen"))
+		}
+		release(t, l)
+		gone := mustLock(t, c.Mutex("b"))
+		release(t, gone)
+		wantIs(t, gone.Shorten(t.Context(), short), holdfast.ErrNotHeld)
+		lost := mustLock(t, c.Mutex("b"))
+		w.Flush()
+		wantIs(t, lost.Shorten(t.Context(), short), holdfast.ErrNotHeld, holdfast.ErrLost)
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		whole := mustLock(t, c.Mutex("c"))
+		before = whole.Remaining()
+		wantIs(t, whole.Shorten(over, short), context.Canceled)
+		if whole.Remaining() != before {
+			t.Error("a call that sent nothing has shortened the lease")
+		}
+	})
+}
+
+// The next goroutine of the process has a lease of its own: it may extend it.
+func TestAShortenedHoldIsHandedOverToNobody(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLock(t, c.Mutex("a"))
+		next := w.waiting(c.Mutex("a"), t.Context())
+		if err := l.Shorten(t.Context(), ttl); err != nil {
+			t.Fatal(err)
+		}
+		release(t, l)
+		got := <-next
+		if got.err != nil {
+			t.Fatal(got.err)
+		}
+		if err := keep(got.Lease).Extend(t.Context(), 2*ttl); err != nil {
+			t.Error(err)
+		}
+		release(t, got.Lease)
+
+		rw := c.RWMutex("r")
+		reader, err := rw.RLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := keep(reader).Shorten(t.Context(), short); err != nil {
+			t.Fatal(err)
+		}
+		second, err := rw.RLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if keep(second).HolderID() == reader.HolderID() || second.Remaining() <= short {
+			t.Errorf("a reader joined a shortened hold: %v", second.Remaining())
+		}
+		release(t, second)
+		if err := reader.Upgrade(t.Context()); err != nil || reader.Remaining() > short {
+			t.Errorf("upgraded: %v, for %v", err, reader.Remaining())
+		}
+		if err := reader.Downgrade(t.Context()); err != nil || reader.Remaining() > short {
+			t.Errorf("downgraded: %v, for %v", err, reader.Remaining())
+		}
+		release(t, reader)
+		w.wantFree("r")
+	})
+}
+
+func TestSeveralLocksAreShortenedTogether(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l, err := w.client().MultiMutex([]string{"a", "b"}).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Shorten(t.Context(), short); err != nil || l.Remaining() >= short {
+			t.Errorf("%v, for %v", err, l.Remaining())
+		}
+		for _, name := range l.Names() {
+			if left := w.state(name).Holders[0].Remaining; left != short {
+				t.Errorf("%s: %v on the server", name, left)
+			}
+		}
+		if err := l.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wantIs(t, l.Shorten(t.Context(), short), holdfast.ErrNotHeld)
+	})
+}
+
+// The permits come back in one request, which may be repeated, and the waiter that fits gets
+// them by the same step.
+func TestPermitsAreGivenBackInPart(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := w.client().Semaphore("a", 5)
+		l := must(t, permits(s, 5))
+		token := l.Token()
+		next := make(chan error, 1)
+		go func() {
+			got, err := w.client().Semaphore("a", 5).Acquire(t.Context(), 2)
+			keep(got)
+			next <- err
+		}()
+		synctest.Wait()
+		start := time.Now()
+		if err := errors.Join(l.KeepPermits(t.Context(), 3), <-next); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took > time.Millisecond {
+			t.Errorf("the waiter had to wait for %v", took)
+		}
+		state := w.state("a")
+		if len(state.Holders) != 2 || state.Holders[0].Permits != 3 || l.Token() != token {
+			t.Errorf("%+v", state.Holders)
+		}
+		if err := l.KeepPermits(t.Context(), 3); err != nil {
+			t.Errorf("once more: %v", err)
+		}
+		if n, err := s.Available(t.Context()); err != nil || n != 0 {
+			t.Errorf("%d available, %v", n, err)
+		}
+		// The lease's own permits count for what its user may still wait for.
+		if inner, err := s.TryAcquire(l.Context(), 2); !errors.Is(err, holdfast.ErrHeld) {
+			t.Errorf("%v, %v", inner, err)
+		}
+		_, err := s.Acquire(l.Context(), 3)
+		wantIs(t, err, holdfast.ErrDeadlock)
+		for _, n := range []int{-1, 0, 4, 6} {
+			wantIs(t, l.KeepPermits(t.Context(), n), holdfast.ErrInvalid)
+		}
+		wantIs(t, mustLock(t, w.client().Mutex("m")).KeepPermits(t.Context(), 1), holdfast.ErrInvalid)
+		time.Sleep(3 * ttl)
+		release(t, l)
+		wantIs(t, l.KeepPermits(t.Context(), 1), holdfast.ErrNotHeld)
+	})
+}
+
+// No reply comes. The client repeats the request in the background, so that the permits do
+// not stay taken for as long as the lease is renewed.
+func TestPermitsWithoutAReplyComeBackInTheBackground(t *testing.T) {
+	for name, fault := range map[string]func(*world) func(func(string, []string) error){
+		"the request is lost": func(w *world) func(func(string, []string) error) { return w.FailRequest },
+		"the reply is lost":   func(w *world) func(func(string, []string) error) { return w.LoseReply },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				s := w.client().Semaphore("a", 5)
+				l := must(t, permits(s, 5))
+				fault(w)(only("lessen", 4, errLink))
+				wantIs(t, l.KeepPermits(t.Context(), 1), holdfast.ErrUnknownOutcome)
+				time.Sleep(ttl / 2)
+				if state := w.state("a"); state.Holders[0].Permits != 1 {
+					t.Errorf("%+v", state.Holders)
+				}
+				wantIs(t, l.KeepPermits(t.Context(), 2), holdfast.ErrInvalid)
+				release(t, l)
+			})
+		})
+	}
+}

@@ -149,6 +149,16 @@ func (l *MultiLease) Extend(ctx context.Context, ttl time.Duration) error {
 	return each(l.state.parts, func(part *Lease) error { return part.Extend(ctx, ttl) })
 }
 
+// Shorten makes all of the locks last for ttl from now at most, as [Lease.Shorten] does for
+// one. After an error, all of them are trusted for ttl at most, and some may be held for longer
+// on the server.
+func (l *MultiLease) Shorten(ctx context.Context, ttl time.Duration) error {
+	if err := l.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotHeld, err)
+	}
+	return each(l.state.parts, func(part *Lease) error { return part.Shorten(ctx, ttl) })
+}
+
 // Release releases all of the locks. The lease's context ends before the client sends
 // anything. Release works although ctx has ended, as [Lease.Release] does. If the server
 // did not answer for a lock, the client repeats that release in the background, and the

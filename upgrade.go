@@ -136,6 +136,7 @@ func (t *leaseState) convert(ctx context.Context, want conversion, repeats bool)
 	if want == down {
 		ttl = s.rw.read
 	}
+	ttl = c.renewer.Longest(&h.Item, ttl)
 	h.mu.Lock()
 	h.unsettled = want
 	h.mu.Unlock()

@@ -83,6 +83,7 @@ var actions = map[string]func(*step, *arguments) string{
 	"evict":      evict,
 	"convert":    convert,
 	"set_limit":  setLimit,
+	"lessen":     lessen,
 	"begin_run":  beginRun,
 	"cancel_run": cancelRun,
 

@@ -135,3 +135,18 @@ func TestAMinimumHoldIsKeptOnAMajority(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestAShorteningIsRefusedAndCostsNoLease(t *testing.T) {
+	_, c := open(t, stores(3), quorum.Config{})
+	l, err := c.Mutex("x").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Shorten(t.Context(), time.Second); !errors.Is(err, quorum.ErrUnsupported) ||
+		errors.Is(err, holdfast.ErrUnknownOutcome) {
+		t.Errorf("error %v", err)
+	}
+	if err := errors.Join(l.Err(), l.Release(t.Context())); err != nil {
+		t.Error(err)
+	}
+}

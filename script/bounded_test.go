@@ -108,6 +108,7 @@ func steps(owner string) map[*script.Script][]string {
 		script.Evict:          {"ann", "test", "0", "600000", ear},
 		script.Convert:        {"h/1", fence, "s", "30000", "600000", ear},
 		script.SetLimit:       {"3", "600000", ear},
+		script.Lessen:         {"h/1", "1000", "1", "600000", ear},
 		script.AcquireAll:     {"n/1", "30000", "600000", ear},
 		script.BeginRun:       {"n/1", "30000", "600000", "60000", "-", "now", ear},
 		script.Proclaim:       {"h/1", fence, "1", "=v", ear + "x", "600000"},

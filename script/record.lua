@@ -557,6 +557,17 @@ local function serve_queue(caller)
   return mine, blocked or unfinished or (waiting > 0 and holder ~= false)
 end
 
+-- ask_first_to_poll tells the first waiter that receives pushes that the lock is free
+-- earlier. If that waiter leaves, serve_queue tells another.
+local function ask_first_to_poll(left)
+  each_waiter(function(next, place)
+    if not ask_to_poll(next, left) then return false end
+    poll_at, poll_place = now + left, place
+    set_queue(waiting, head, tail)
+    return true
+  end)
+end
+
 -- ms_until_free is how long, in ms, the present holders may hold the lock.
 local function ms_until_free()
   local till = holder and expiry or (used > 0 and soonest) or now

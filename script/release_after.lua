@@ -26,17 +26,6 @@ local keep, retention, channel_prefix, owner = tonumber(ARGV[4]), tonumber(ARGV[
 
 --include record
 
--- ask_first_to_poll tells the first waiter that receives pushes that the lock is free
--- earlier. If that waiter leaves, serve_queue tells another.
-local function ask_first_to_poll(left)
-  each_waiter(function(next, place)
-    if not ask_to_poll(next, left) then return false end
-    poll_at, poll_place = now + left, place
-    set_queue(waiting, head, tail)
-    return true
-  end)
-end
-
 if holder == '%kept' and entries == attempt then
   -- A repeated request. A late copy of its acquire may have queued the attempt since.
   stop_waiting(attempt)

@@ -30,6 +30,7 @@ var (
 	Evict          = load("evict")
 	Convert        = load("convert")
 	SetLimit       = load("set_limit")
+	Lessen         = load("lessen")
 	RegisterClient = load("register_client")
 	ReadClient     = load("read_client")
 	AcquireAll     = load("acquire_all")
@@ -46,7 +47,7 @@ var (
 // All lists every script.
 func All() []*Script {
 	return []*Script{
-		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Convert, SetLimit,
+		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Convert, SetLimit, Lessen,
 		AcquireAll, BeginRun, CancelRun, Proclaim, ReadLeader, ReleaseAfter,
 		CheckACL, RegisterClient, ReadClient, RaiseFence, MarkServer,
 	}

@@ -35,6 +35,7 @@ type Item struct {
 	busy        bool        // a renewal is under way
 	unconfirmed bool        // pushed, and not confirmed yet
 	over        bool        // a caller has seen that it is lost
+	shortened   bool        // TTL is the longest from now on, see Renewer.Shorten
 }
 
 // Deadline is the trust deadline of the lease.

@@ -1,9 +1,12 @@
 package renewer
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/leasetime"
 )
 
 func TestARecheckRenewsAtOnceWhatItSelects(t *testing.T) {
@@ -84,5 +87,102 @@ func TestTheTTLIsWhatTheNextRenewalAsksFor(t *testing.T) {
 		if got := s.renewer.TTL(l); got != 2*ttl {
 			t.Errorf("%v", got)
 		}
+	})
+}
+
+// From the call on, a shortened lease is trusted for ttl at most after each renewal, and the
+// renewals follow each other as those of a lease of that TTL do.
+func TestAShortenedLeaseStaysShort(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := s.add(t, "a", ttl)
+		time.Sleep(time.Second)
+		const short = 3 * time.Second
+		start := s.now()
+		if renewing, ok := s.renewer.Shorten(l, start, short); renewing != nil || !ok {
+			t.Fatal("nothing was under way, and it was held")
+		}
+		if l.Deadline() != leasetime.Deadline(start, short) {
+			t.Errorf("trusted until %v", l.Deadline()-start)
+		}
+		if most := s.renewer.Longest(l, ttl); most != short {
+			t.Errorf("it may be extended to %v", most)
+		}
+		s.renewer.Extended(l, start, ttl) // an extension that was sent before
+		if l.Deadline() != leasetime.Deadline(start, short) {
+			t.Errorf("an extension made it last until %v", l.Deadline()-start)
+		}
+		time.Sleep(10 * short)
+		seen := s.seen()
+		if n := len(seen); n < 28 || n > 36 {
+			t.Errorf("%d renewals", n)
+		}
+		if last := seen[len(seen)-1]; l.Deadline() != leasetime.Deadline(last.at, short) {
+			t.Errorf("trusted for %v after a renewal", l.Deadline()-last.at)
+		}
+		s.renewer.Shorten(l, s.now(), ttl) // longer: that changes nothing
+		if most := s.renewer.Longest(l, ttl); most != short {
+			t.Errorf("a longer time made it longer: %v", most)
+		}
+	})
+}
+
+// A renewal under way has asked for the old TTL. Whoever shortens the lease can wait for its
+// end. Its answer does not make the lease longer.
+func TestARenewalUnderWayMakesNothingLongerAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		s.answer = func(_ context.Context, batch []*Item) ([]Outcome, error) {
+			time.Sleep(time.Second)
+			return make([]Outcome, len(batch)), nil
+		}
+		l := s.add(t, "a", ttl)
+		time.Sleep(ttl / 3)
+		sent, now := s.seen()[0].at, s.now()
+		renewing, ok := s.renewer.Shorten(l, now, 5*time.Second)
+		same, _ := s.renewer.Shorten(l, now, 4*time.Second)
+		if renewing == nil || renewing != same || !ok {
+			t.Fatal("no renewal is under way")
+		}
+		if l.Deadline() != leasetime.Deadline(now, 4*time.Second) {
+			t.Errorf("trusted for %v", l.Deadline()-now)
+		}
+		<-renewing
+		if at := s.now(); at != sent+time.Second {
+			t.Errorf("the renewal ended %v after it was sent", at-sent)
+		}
+		if l.Deadline() > leasetime.Deadline(now, 4*time.Second) {
+			t.Errorf("the old renewal made it last for %v", l.Deadline()-now)
+		}
+		time.Sleep(ttl)
+		if _, lost := s.lossOf(l); lost {
+			t.Error("lost, though each renewal was confirmed")
+		}
+	})
+}
+
+func TestAShortenedLeaseWithoutRenewalEndsThen(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := s.add(t, "a", ttl)
+		s.renewer.StopRenewal(l)
+		s.renewer.Shorten(l, s.now(), time.Second)
+		end := l.Deadline()
+		time.Sleep(2 * time.Second)
+		s.wantLost(t, l, Expired, end)
+		if _, ok := s.renewer.Shorten(l, s.now(), time.Second); ok {
+			t.Error("a lost lease was shortened")
+		}
+	})
+}
+
+// Near its limit a lease is not renewed any more. If it is shortened, it is: the limit is
+// farther away than its end.
+func TestAShortenedLeaseIsRenewedUpToItsLimit(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		now := s.now()
+		l := &Item{Hold: own("a"), TTL: ttl, NotAfter: now + ttl/2}
+		s.renewer.Add(l, now, now)
+		s.renewer.Shorten(l, now, time.Second)
+		limit := l.NotAfter
+		time.Sleep(ttl)
+		s.wantLost(t, l, Limit, limit)
 	})
 }

@@ -89,6 +89,9 @@ type Renewer struct {
 	timer   *time.Timer
 	armed   time.Duration // when the timer fires; 0: never
 	stopped bool
+
+	// renewals has a channel for each lease whose renewal somebody waits for, see Shorten.
+	renewals map[*Item]chan struct{}
 }
 
 // New makes a renewer. Its timer starts with the first lease.
@@ -135,6 +138,9 @@ func (l *Item) extend(sent, ttl time.Duration) {
 	if l.over {
 		l.next = l.Deadline()
 		return
+	}
+	if l.shortened {
+		ttl = min(ttl, l.TTL)
 	}
 	d := leasetime.Deadline(sent, ttl)
 	if l.NotAfter != 0 {
@@ -219,12 +225,64 @@ func (k *Renewer) Extended(l *Item, sent, ttl time.Duration) bool {
 	if l.index < 0 {
 		return false
 	}
-	l.TTL = ttl
+	l.TTL = l.within(ttl)
 	l.unconfirmed = false
 	l.extend(sent, l.TTL)
 	heap.Fix(&k.queue, int(l.index))
 	k.arm(k.cfg.Now())
 	return true
+}
+
+// Shorten makes a lease end at most ttl from now, before a request tells the server so. From
+// then on it is never trusted for longer than ttl after the sending of a renewal or an
+// extension. A copy of the request may run at any time, so the server may keep the lease no
+// longer than that either.
+//
+// A renewal under way may ask for more. renewing is closed when it has ended, and nil if there
+// is none. ok is false if the renewer does not have the lease.
+func (k *Renewer) Shorten(l *Item, now, ttl time.Duration) (renewing <-chan struct{}, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if l.index < 0 {
+		return nil, false
+	}
+	l.TTL, l.shortened = min(l.TTL, ttl), true
+	if d := leasetime.Deadline(now, ttl); d < l.Deadline() {
+		l.trust.Store(int64(d))
+		l.spent.Store(l.Renewals != 0 && l.renewals >= l.Renewals) // NotAfter is later
+	}
+	l.due = min(l.due, leasetime.RenewAt(now, ttl))
+	l.next = min(l.next, l.Deadline())
+	if !l.last() && !l.busy {
+		l.next = min(l.next, l.due)
+	}
+	heap.Fix(&k.queue, int(l.index))
+	k.arm(now)
+	if !l.busy {
+		return nil, true
+	}
+	if k.renewals == nil {
+		k.renewals = make(map[*Item]chan struct{})
+	}
+	if k.renewals[l] == nil {
+		k.renewals[l] = make(chan struct{})
+	}
+	return k.renewals[l], true
+}
+
+// within is ttl, but no more than the lease was shortened to.
+func (l *Item) within(ttl time.Duration) time.Duration {
+	if l.shortened {
+		return min(ttl, l.TTL)
+	}
+	return ttl
+}
+
+// Longest returns the longest TTL up to ttl that the lease may still get, see Shorten.
+func (k *Renewer) Longest(l *Item, ttl time.Duration) time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return l.within(ttl)
 }
 
 // StopRenewal ends the renewals of a lease. The renewer keeps it and reports its loss at the
@@ -379,6 +437,10 @@ func (k *Renewer) renew(batch []*Item) {
 	k.mu.Lock()
 	for i, l := range batch {
 		l.busy = false
+		if waits := k.renewals[l]; waits != nil {
+			close(waits)
+			delete(k.renewals, l)
+		}
 		switch {
 		case l.index < 0: // released or lost meanwhile
 			continue

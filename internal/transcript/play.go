@@ -129,6 +129,8 @@ func (p *player) act(c *command) ([]string, error) {
 	case "convert":
 		args = []string{c.word(), c.opt("token", "0"), c.opt("mode", "s"), c.opt("ttl", "30s"),
 			c.opt("retention", "600s"), p.base()}
+	case "lessen":
+		args = []string{c.word(), c.opt("ttl", "0"), c.opt("permits", "0"), c.opt("retention", "600s"), p.base()}
 	case "set_limit":
 		args = []string{c.word(), c.opt("retention", "600s"), p.base()}
 	case "renew":

@@ -28,13 +28,14 @@ const (
 	Set                       // Count: permits held
 	Idle                      //
 	Kept                      // Left
+	Lessened                  // Left, Count: permits kept, Waiting
 )
 
 var kinds = map[string]Kind{
 	"granted": Granted, "queued": Queued, "busy": Busy, "conflict": Conflict,
 	"released": Released, "held": Held, "gone": Gone, "withdrawn": Withdrawn, "none": None,
 	"evicted": Evicted, "free": Free, "changed": Changed,
-	"set": Set, "idle": Idle, "kept": Kept,
+	"set": Set, "idle": Idle, "kept": Kept, "lessened": Lessened,
 }
 
 // Answer is the answer of a script. Its kind tells which fields have a meaning.
@@ -79,6 +80,13 @@ func Parse(s string) (Answer, error) {
 		}
 	case Kept:
 		a.Left, err = parseMillis(rest)
+	case Lessened:
+		if a.Left, err = parseMillis(first); err == nil {
+			permits, waiting, _ := strings.Cut(second, " ")
+			if a.Count, err = parseCount(permits); err == nil {
+				a.Waiting, err = parseCount(waiting)
+			}
+		}
 	case Conflict, Held, Evicted, Set:
 		a.Count, err = parseCount(first)
 	case Changed:

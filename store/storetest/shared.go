@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/script"
@@ -9,6 +10,7 @@ import (
 var sharedTests = []test{
 	{"convert", testConvert},
 	{"set_limit", testSetLimit},
+	{"lessen", testLessen},
 }
 
 func testConvert(s *suite) {
@@ -49,4 +51,25 @@ func testSetLimit(s *suite) {
 	s.is(limit(1), "set 3")
 	s.is(s.release(s.attempt("a", 1), token), "released")
 	s.begins(s.acquire(s.attempt("c", 1), "p:1:1", 0), "busy")
+}
+
+func testLessen(s *suite) {
+	if s.NoPermits {
+		return
+	}
+	lessen := func(attempt string, ttl, permits int) string {
+		return s.run(script.Lessen, attempt, ttl, permits, retention, s.base)
+	}
+	rec := s.listen(s.channel("b"))
+	s.is(lessen(s.attempt("a", 1), 1000, 1), "gone")
+	token := s.take(s.attempt("a", 1), "p:3:3")
+	s.begins(s.acquire(s.attempt("b", 1), "p:2:3", waits), "queued 1")
+	s.begins(lessen(s.attempt("a", 1), 0, 1), "lessened")
+	s.begins(rec.next(s), "granted "+s.attempt("b", 1))
+	left := strings.Fields(lessen(s.attempt("a", 1), 1000, 2))
+	if ms, err := strconv.Atoi(left[1]); err != nil || ms > 1000 || left[2] != "1" {
+		s.Errorf("what is left: %q", left)
+	}
+	s.is(s.release(s.attempt("a", 1), token), "released")
+	s.is(lessen(s.attempt("a", 1), 1000, 1), "gone")
 }

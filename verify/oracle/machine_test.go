@@ -180,6 +180,8 @@ func (m *machine) served(action *script.Script, o outcome) bool {
 		return !strings.HasPrefix(o.answer, "conflict")
 	case script.Poll, script.AcquireAll:
 		return true
+	case script.Lessen:
+		return o.answer != "gone" || !maps.Equal(m.before, o.fields)
 	case script.SetLimit:
 		return o.answer != "idle" || !maps.Equal(m.before, o.fields)
 	case script.Evict:
@@ -380,6 +382,26 @@ func (m *machine) Convert(rt *rapid.T) {
 // Limit changes how many permits there are.
 func (m *machine) SetLimit(rt *rapid.T) {
 	m.step(true, script.SetLimit, pick(rt, 1, 2, 3, 4), retention, base)
+}
+
+// Lessen never makes more of a hold, and keeps a hold that lives.
+func (m *machine) Lessen(rt *rapid.T) {
+	a := m.known(rt)
+	if a.owner != "" {
+		rt.Skip("a named owner's hold is not lessened")
+	}
+	h := m.of(a.id)
+	ttl, permits := pick(rt, 0, 0, 1, 2000, 40_000), pick(rt, 0, 0, 1, 2, 5)
+	if h != nil && permits > 0 {
+		h.weight = min(h.weight, int64(permits)) // the same step may grant the others
+	}
+	answer := strings.Fields(m.step(true, script.Lessen, a.id, ttl, permits, retention, base))
+	if lives := answer[0] != "gone"; lives != m.live(h, m.at) {
+		rt.Fatalf("%s, which believes in %+v, is answered %q", a.id, h, answer)
+	}
+	if h != nil && ttl > 0 && answer[0] != "gone" {
+		h.expiry = min(h.expiry, m.at+int64(ttl))
+	}
 }
 
 // Gather asks for the lock as one of several, of which it is the only one here.

@@ -100,6 +100,11 @@ func (m *wild) SetLimit(rt *rapid.T) {
 	m.step(script.SetLimit, pick(rt, 0, 1, 2, 3, 4), pick(rt, 5000, 60_000), base)
 }
 
+func (m *wild) Lessen(rt *rapid.T) {
+	m.step(script.Lessen, anyAttempt(rt), pick(rt, 0, 1, 3000, 30_000), pick(rt, 0, 1, 2, 3),
+		pick(rt, 5000, 60_000), base)
+}
+
 func (m *wild) AcquireAll(rt *rapid.T) {
 	m.step(script.AcquireAll, anyAttempt(rt), pick(rt, 1, 3000, 30_000), pick(rt, 5000, 60_000), base)
 }

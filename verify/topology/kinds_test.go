@@ -104,6 +104,16 @@ func (k *kinds) permits(t *testing.T) {
 	if _, err := one.TryAcquire(harness.Within(t), 1); !errors.As(err, &full) {
 		t.Errorf("more than the limit: %v", err)
 	}
+	third := k.other.acquiring(t, name, func(ctx context.Context) (*holdfast.Lease, error) {
+		return k.other.Semaphore(name, 4).Acquire(ctx, 1)
+	})
+	if err := first.KeepPermits(harness.Within(t), 1); err != nil {
+		t.Fatalf("KeepPermits: %v", err)
+	}
+	harness.Release(t, harness.Granted(t, third))
+	if err := first.Shorten(harness.Within(t), time.Second); err != nil || first.Remaining() >= time.Second {
+		t.Errorf("Shorten: %v, for %v", err, first.Remaining())
+	}
 	harness.Release(t, first)
 	harness.Release(t, second)
 }
