@@ -3,10 +3,12 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -77,7 +79,7 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 	if err != nil {
 		return nil, err
 	}
-	l := &Leadership{election: e, lease: lease, turn: make(chan struct{}, 1), resigning: make(chan struct{}, 1)}
+	l := newLeadership(e, lease)
 	for failures := 0; ; failures++ {
 		if err = l.Proclaim(ctx, value); err == nil {
 			return l, nil
@@ -88,6 +90,120 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 			return nil, err
 		}
 	}
+}
+
+// Resume goes on with a term of before a restart, past all waiters, if nobody has taken over.
+// holderID and term are those of the former [Leadership], for example from a file. The new
+// leadership has a higher term, so a resource that checks terms refuses what the former leader
+// may still send. Observers see the value on, under the new term.
+//
+// The server cannot know whether the former leader still runs. So it takes the lease from
+// that one at once, and tells it. Resume waits until that one cannot believe in it any more:
+// until its lease would have ended, at most the TTL. During that time nobody leads, and no other
+// candidate becomes leader. If two processes resume the same term, only one of them succeeds.
+//
+// The error is an [ErrNotHeld] if there is nothing to resume: the lease has ended, somebody else
+// leads, or another process has resumed the term. Then campaign. After any error the caller does
+// not lead. If the server may have granted the leadership, the library gives it up in the
+// background. While the server is away, Resume tries until ctx ends. A quorum refuses Resume. A
+// holderID and a term are no secrets: whoever calls Resume with those of a live leader deposes it.
+func (e *Election) Resume(ctx context.Context, holderID string, term uint64) (*Leadership, error) {
+	t := &e.lock
+	if _, err := t.checkOrReenter(ctx); err != nil {
+		return nil, err
+	}
+	if client, _, whole := strings.Cut(holderID, "/"); client == "" || !whole || strings.ContainsAny(holderID, " \n") {
+		return nil, invalid("the holder ID %q is none: use what Leadership.HolderID returned", holderID)
+	}
+	c := t.client
+	if !c.life.Enter() {
+		return nil, ErrClosed
+	}
+	defer c.life.Exit()
+	told := &call{ctx: ctx, start: c.now()}
+	l, left, err := e.resume(ctx, holderID, term)
+	if err != nil {
+		t.fail(told, err)
+		return nil, err
+	}
+	c.events.tellGrant(l.lease.state, Event{Wait: c.now() - told.start})
+	// The margin of leasetime is for one clock that runs at another rate, this for the second.
+	for until := c.now() + left + left/100 + 2*time.Millisecond; c.now() < until; {
+		if !c.life.Sleep(l.Context(), min(until-c.now(), closeBy)) || ctx.Err() != nil {
+			break
+		}
+	}
+	switch {
+	case l.Err() != nil:
+		err = fmt.Errorf("%w: %w", ErrNotHeld, l.Err())
+	case ctx.Err() != nil:
+		err = fmt.Errorf("holdfast: election %q: %w", t.name, ctx.Err())
+	default:
+		return l, nil
+	}
+	_ = l.Resign(ctx)
+	return nil, err
+}
+
+// resume asks the server until it answers. left is how long the former leader may believe in
+// its lease.
+func (e *Election) resume(
+	ctx context.Context, former string, term uint64,
+) (l *Leadership, left time.Duration, err error) {
+	c, s := e.lock.client, &e.lock
+	id, _ := c.attempt()
+	c.registration.Start()
+	args := []string{id, former, wire.Number(term >> 10), s.ttlMS, c.retention, e.watch, s.base}
+	var answer string
+	var sent time.Duration
+	risk := false // a request may have run
+	for failures := 0; ; failures++ {
+		if err = s.prepare(ctx); err == nil {
+			sent = c.now()
+			answer, err = c.sender.Run(ctx, script.Resume, s.keys(), args)
+			risk = risk || err != nil && !request.Definite(err)
+		}
+		if err == nil || !isTransient(wrap("resumption of", s.name, err)) || !c.sender.Pause(ctx, failures) {
+			break
+		}
+	}
+	line, bad := wire.ResumeLine{}, error(nil)
+	if err == nil {
+		line, bad = wire.ParseResume(answer)
+	}
+	cancel := func(err error) (*Leadership, time.Duration, error) {
+		if risk {
+			c.canceller.Cancel(s.attempt(id), c.now()+s.ttl)
+		}
+		return nil, 0, err
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return cancel(fmt.Errorf("holdfast: election %q: %w", s.name, ctx.Err()))
+	case err != nil || bad != nil:
+		return cancel(wrap("resumption of", s.name, cmp.Or(err, bad)))
+	case !line.Held:
+		return cancel(fmt.Errorf("holdfast: election %q: term %d: %w", s.name, term, ErrNotHeld))
+	}
+	risk = true
+	h, err := newHold(s, grant{attempt: id, token: line.Token, waiting: line.Waiting, since: sent})
+	if err == nil && s.ack.Wanted() {
+		err = h.confirm(ctx)
+	}
+	if err != nil {
+		return cancel(err)
+	}
+	lease := h.newLease(ctx)
+	if lease == nil {
+		return cancel(h.endReason())
+	}
+	l = newLeadership(e, lease)
+	l.value = line.Value
+	return l, line.Left, nil
+}
+
+func newLeadership(e *Election, lease *Lease) *Leadership {
+	return &Leadership{election: e, lease: lease, turn: make(chan struct{}, 1), resigning: make(chan struct{}, 1)}
 }
 
 func checkValue(value string) error {

@@ -216,3 +216,25 @@ func ExampleLeadership_ResignWhenDone() {
 	fmt.Println(lead.Err())
 	// Output: holdfast: lease is released
 }
+
+// A leader that has restarted goes on with the term that it has stored.
+func ExampleElection_Resume() {
+	ctx := context.Background()
+	store := memstore.New()
+	client := newClient(store)
+	former, _ := client.Election("scheduler", holdfast.TTL(100*time.Millisecond)).Campaign(ctx, "10.0.0.1:80")
+	client.Abandon() // the process ends
+
+	election := newClient(store).Election("scheduler")
+	lead, err := election.Resume(ctx, former.HolderID(), former.Term())
+	if errors.Is(err, holdfast.ErrNotHeld) {
+		lead, err = election.Campaign(ctx, "10.0.0.1:80") // there is nothing to resume
+	}
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(lead.Value(), lead.Term() > former.Term())
+	_ = lead.Resign(ctx)
+	// Output: 10.0.0.1:80 true
+}

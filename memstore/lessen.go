@@ -16,25 +16,27 @@ func lessen(t *step, args *arguments) string {
 		return till
 	}
 
+	h, share := t.holder, t.shares[attempt]
+	mine := h != nil && h.is(attempt, "") && h.expiry > t.now
+	if !mine && (share == nil || share.expiry <= t.now) {
+		return "gone"
+	}
 	t.expire()
 	var till, before int64
 	keeps := int64(1)
-	if h := t.holder; h != nil && h.is(attempt, "") {
+	if mine {
 		till, before = shorter(h.expiry), h.expiry
 		h.expiry, h.provisional = till, false
-	} else if h := t.shares[attempt]; h != nil {
-		till, before = shorter(h.expiry), t.soonest
+	} else {
+		till, before = shorter(share.expiry), t.soonest
 		if permits > 0 {
-			h.weight = min(h.weight, permits)
+			share.weight = min(share.weight, permits)
 		}
-		keeps = h.weight
-		h.expiry, h.provisional = till, false
+		keeps = share.weight
+		share.expiry, share.provisional = till, false
 		t.soonest = min(t.soonest, till)
 	}
 	t.serveQueue("")
-	if till == 0 {
-		return "gone"
-	}
 	if pollAt := t.queue.pollAt; till < before && (pollAt <= t.now || pollAt > till) {
 		t.askFirstToPoll(till - t.now)
 	}

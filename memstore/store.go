@@ -89,6 +89,7 @@ var actions = map[string]func(*step, *arguments) string{
 
 	"proclaim":      proclaim,
 	"read_leader":   readLeader,
+	"resume":        resume,
 	"release_after": releaseAfter,
 
 	"raise_fence": raiseFence,

@@ -49,6 +49,10 @@ func TestKindsThatCannotWorkAreRefusedInTheirCall(t *testing.T) {
 				return nothing(ctx)
 			})
 		},
+		"election, resumed": func(name string) error {
+			_, err := c.Election(name).Resume(ctx, "client/1", 1<<20)
+			return err
+		},
 		"leader of an election": func(name string) error {
 			_, err := c.Election(name).Leader(ctx)
 			return err

@@ -113,6 +113,7 @@ func steps(owner string) map[*script.Script][]string {
 		script.BeginRun:       {"n/1", "30000", "600000", "60000", "-", "now", ear},
 		script.Proclaim:       {"h/1", fence, "1", "=v", ear + "x", "600000"},
 		script.ReadLeader:     {},
+		script.Resume:         {"n/1", "h/1", fence, "30000", "600000", ear + "x", ear},
 		script.ReleaseAfter:   {"h/1", fence, "1000", "100", "600000", ear},
 		script.RaiseFence:     {"h/1", "8", "600000"},
 		script.Inspect:        nil, // it shows the whole queue

@@ -28,6 +28,7 @@ var later = []struct {
 	{script.CancelRun, "c/1 600000 f:push:"},
 	{script.Proclaim, "c/1 5 1 =a f:watch 600000"},
 	{script.ReadLeader, ""},
+	{script.Resume, "c/2 c/1 5 30000 600000 f:watch f:push:"},
 	{script.Inspect, ""},
 	{script.Evict, "ann test 0 600000 f:push:"},
 	{script.Release, "c/1 5 600000 f:push:"},

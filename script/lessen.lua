@@ -9,7 +9,7 @@
 -- ARGV   5 channel_prefix  prefix of the push channels
 --
 -- ANSWER lessened <left> <permits> <waiting>  what the hold has now; 1 permit if it is not of permits
--- ANSWER gone                                 it does not hold
+-- ANSWER gone                                 it does not hold; nothing has changed
 -- ERROR  FORMAT                               the record has a later format
 --
 -- HOLDS  I1 I2 I5 I6 I7. Nothing becomes more, so copies may come in any order and at any time. If
@@ -25,15 +25,17 @@ local retention, channel_prefix = tonumber(ARGV[4]), ARGV[5]
 
 local function shorter(till) return ttl > 0 and math.min(till, now + ttl) or till end
 
+local share = read_field('h:' .. attempt)
+local h = share and parse_share(share)
+local mine = holds(attempt) and expiry > now
+if not mine and not (h and h[2] > now) then return 'gone' end
 expire()
 local till, keeps, earlier = nil, 1, false
-local share = read_field('h:' .. attempt)
-if holds(attempt) then
+if mine then
   till = shorter(expiry)
   earlier = till < expiry
   expiry, provisional = till, false
-elseif share then
-  local h = parse_share(share)
+else
   till, keeps = shorter(h[2]), tonumber(h[3])
   if permits > 0 then keeps = math.min(keeps, permits) end
   earlier = till < soonest
@@ -44,6 +46,5 @@ elseif share then
   set_shares(used - fewer)
 end
 serve_queue()
-if not till then return commit('gone') end
 if earlier and not (poll_at > now and poll_at <= till) then ask_first_to_poll(till - now) end
 return commit('lessened ' .. text(till - now) .. ' ' .. text(keeps) .. ' ' .. text(waiting))

@@ -38,6 +38,7 @@ var (
 	CancelRun      = load("cancel_run")
 	Proclaim       = load("proclaim")
 	ReadLeader     = load("read_leader")
+	Resume         = load("resume")
 	ReleaseAfter   = load("release_after")
 	CheckACL       = load("check_acl")
 	RaiseFence     = load("raise_fence")
@@ -48,7 +49,7 @@ var (
 func All() []*Script {
 	return []*Script{
 		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Convert, SetLimit, Lessen,
-		AcquireAll, BeginRun, CancelRun, Proclaim, ReadLeader, ReleaseAfter,
+		AcquireAll, BeginRun, CancelRun, Proclaim, ReadLeader, Resume, ReleaseAfter,
 		CheckACL, RegisterClient, ReadClient, RaiseFence, MarkServer,
 	}
 }

@@ -145,6 +145,8 @@ func (p *player) act(c *command) ([]string, error) {
 	case "proclaim":
 		args = []string{c.word(), c.opt("token", "0"), c.opt("number", "1"), c.opt("value", ""), p.watched(),
 			c.opt("retention", "600s")}
+	case "resume":
+		args = p.resume(c)
 	case "release_after":
 		args = []string{c.word(), c.opt("token", "0"), c.opt("min_hold", "0"), c.opt("keep", "0"),
 			c.opt("retention", "600s"), p.base()}
@@ -346,4 +348,12 @@ func (c *command) leftover() error {
 		return fmt.Errorf("%s does not take %v %v", c.verb, c.words, c.opts)
 	}
 	return nil
+}
+
+// resume reads the arguments of resume.
+func (p *player) resume(c *command) []string {
+	return []string{
+		c.word(), c.opt("former", "-"), c.opt("token", "0"), c.opt("ttl", "30s"), c.opt("retention", "600s"),
+		p.watched(), p.base(),
+	}
 }

@@ -115,6 +115,31 @@ func ParseLeader(answer string) (LeaderLine, error) {
 	return l, nil
 }
 
+// ResumeLine is the answer of resume.
+type ResumeLine struct {
+	Held    bool // if not, there is nothing to resume
+	Token   uint64
+	Waiting int
+	Left    time.Duration // until the former lease has ended, at most
+	Value   string
+}
+
+// ParseResume reads the answer of resume.
+func ParseResume(answer string) (ResumeLine, error) {
+	if answer == "gone" {
+		return ResumeLine{}, nil
+	}
+	s := reader{words: strings.Fields(answer)}
+	kind := s.word()
+	l := ResumeLine{Held: true, Token: s.token(), Waiting: s.count(), Left: s.millis()}
+	value, marked := strings.CutPrefix(s.word(), "=")
+	l.Value = Decode(value)
+	if kind != "resumed" || !marked || s.bad || len(s.words) > 0 {
+		return ResumeLine{}, BadAnswer(answer)
+	}
+	return l, nil
+}
+
 // Value writes a leader's value as one word, which is never empty.
 func Value(value string) string { return "=" + Encode(value) }
 

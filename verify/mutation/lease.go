@@ -343,8 +343,8 @@ var inLease = []mutant{{
 }, {
 	name: "permits that come back are granted to nobody",
 	file: "script/lessen.lua",
-	old:  "serve_queue()\nif not till",
-	mut:  "if not till",
+	old:  "serve_queue()\nif earlier",
+	mut:  "if earlier",
 	by:   []check{oracle, transcripts},
 }, {
 	name: "a shortened lease is trusted until its old deadline",
@@ -376,4 +376,22 @@ var inLease = []mutant{{
 	old:  "		less.later()\n",
 	mut:  "",
 	by:   []check{lessening},
+}, {
+	name: "a leader is resumed by whoever names it, under any token",
+	file: "script/resume.lua",
+	old:  "(holds(former) and text(fence) == token)",
+	mut:  "holds(former)",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "a repeated resumption counts from the first copy",
+	file: "script/resume.lua",
+	old:  "if again then reacquire(attempt, nil, ttl, false) end\n",
+	mut:  "",
+	by:   []check{oracle, transcripts},
+}, {
+	name: "a leader resumes while the former still believes",
+	file: "election.go",
+	old:  "	for until := c.now() + left + left/100 + 2*time.Millisecond; c.now() < until; {",
+	mut:  "	for until := c.now() + left/1000; c.now() < until; {",
+	by:   []check{rules},
 }}

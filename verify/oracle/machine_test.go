@@ -150,6 +150,9 @@ func (m *machine) order(action *script.Script, o outcome, now int64) {
 		entry := slices.Index(strings.Fields(o.fields["entries"]), id)
 		// An attempt that released a kept lock is not granted it, not even after its lease.
 		kept := holderOf(o.fields) == "%kept" || holderOf(o.fields) == "@%kept"
+		if action == script.Resume && len(heldBefore) > 0 {
+			continue // past the queue, which waits for that leader anyway
+		}
 		if heldBefore[id] != 0 || m.enters(id, waited, heldBefore, held) || entry > 0 || kept && entry == 0 {
 			continue
 		}
@@ -181,7 +184,7 @@ func (m *machine) served(action *script.Script, o outcome) bool {
 	case script.Poll, script.AcquireAll:
 		return true
 	case script.Lessen:
-		return o.answer != "gone" || !maps.Equal(m.before, o.fields)
+		return o.answer != "gone"
 	case script.SetLimit:
 		return o.answer != "idle" || !maps.Equal(m.before, o.fields)
 	case script.Evict:
@@ -419,6 +422,51 @@ func (m *machine) Proclaim(rt *rapid.T) {
 	h := m.of(a.id)
 	if leads := m.live(h, m.at) && h.mode == "x" && h.owner == ""; leads != (answer != "gone") {
 		rt.Fatalf("%s, which believes in %+v, is answered %q", a.id, h, answer)
+	}
+}
+
+// Resume takes over from an attempt that holds with the token that it was granted, and from
+// no other. The former holds no more.
+func (m *machine) Resume(rt *rapid.T) {
+	former := m.known(rt)
+	h := m.of(former.id)
+	leads := h != nil && h.mode == "x" && h.owner == "" && !h.kept
+	a := m.fresh(rt)
+	a.want, a.owner = "x", ""
+	if leads {
+		m.ends(former.id) // its client may believe in it: the caller waits until it cannot
+	}
+	args := []any{a.id, former.id, former.token, a.ttl, retention, "oracle:watch", base}
+	answer := strings.Fields(m.step(false, script.Resume, args...))
+	lives := leads && h.expiry > m.at
+	if lives != (answer[0] == "resumed") {
+		rt.Fatalf("%s resumes %+v and is answered %q", a.id, h, answer)
+	}
+	if !lives {
+		if leads { // it has expired, and is live again if the clock is set back
+			h.entries[former.id] = true
+			m.holds = append(m.holds, h)
+		}
+		return
+	}
+	left := number(answer[3])
+	if left < h.expiry-m.at {
+		rt.Fatalf("the former believes for %d ms, and is said to do so for %d", h.expiry-m.at, left)
+	}
+	m.granted(a, number(answer[1]), m.at, max(a.ttl, left))
+	again := strings.Fields(m.step(true, script.Resume, args...)) // perhaps later, and then too late
+	if again[0] == "gone" && h.expiry <= m.at {
+		return
+	}
+	if again[0] != "resumed" || again[1] != answer[1] || number(again[3]) < h.expiry-m.at {
+		rt.Fatalf("the same request again is answered %q after %q", again, answer)
+	}
+	if mine := m.of(a.id); mine != nil {
+		mine.expiry = max(mine.expiry, m.at+a.ttl)
+	}
+	if other := m.fresh(rt); m.step(true, script.Resume, other.id, former.id, former.token, other.ttl, retention,
+		"oracle:watch", base) != "gone" {
+		rt.Fatal("two have resumed the same term")
 	}
 }
 

@@ -124,6 +124,11 @@ func (m *wild) Proclaim(rt *rapid.T) {
 		pick(rt, "", "=", "=a", "=b%20c"), base+"c1", 60_000)
 }
 
+func (m *wild) Resume(rt *rapid.T) {
+	m.step(script.Resume, anyAttempt(rt), anyAttempt(rt), m.token(rt), pick(rt, 1, 3000, 30_000),
+		pick(rt, 5000, 60_000), base+"c1", base)
+}
+
 func (m *wild) ReadLeader(*rapid.T) { m.step(script.ReadLeader) }
 
 func (m *wild) Advance(rt *rapid.T) {

@@ -1,0 +1,163 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// crashed is a leadership whose process has died: nobody renews it, and nobody releases it.
+func crashed(t *testing.T, w *world, value string, options ...holdfast.ElectionOption) *holdfast.Leadership {
+	t.Helper()
+	c := w.client()
+	l := mustCampaign(t, c.Election("e", options...), value)
+	c.Abandon()
+	return l
+}
+
+// resumed calls Resume and keeps what it returns.
+func resumed(t *testing.T, e *holdfast.Election, former *holdfast.Leadership) (*holdfast.Leadership, error) {
+	t.Helper()
+	l, err := e.Resume(t.Context(), former.HolderID(), former.Term())
+	keptLeads.Lock()
+	defer keptLeads.Unlock()
+	keptLeads.leads = append(keptLeads.leads, l)
+	return l, err
+}
+
+// Other candidates wait, and the restarted leader goes on. It returns only when the former
+// leader cannot believe in its lease any more.
+func TestARestartedLeaderResumesItsTerm(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		former := crashed(t, w, "here")
+		waits := campaigning(t, w.client().Election("e"), "other")
+		time.Sleep(10 * time.Second)
+		start := time.Now()
+		again := w.client()
+		l, err := resumed(t, again.Election("e"), former)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took < ttl-10*time.Second || took > ttl-9*time.Second {
+			t.Errorf("resumed after %v", took)
+		}
+		if l.Term() <= former.Term() || l.Value() != "here" || l.Err() != nil || l.HolderID() == former.HolderID() {
+			t.Errorf("term %d after %d, value %q, %v", l.Term(), former.Term(), l.Value(), l.Err())
+		}
+		wantLeader(t, w.client().Election("e"), "here", l.Term())
+		if err := l.Proclaim(t.Context(), "here again"); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(3 * ttl)
+		wantLeader(t, w.client().Election("e"), "here again", l.Term())
+		resign(t, l)
+		resign(t, <-waits)
+	})
+}
+
+// The former leader lives. It is deposed at once, and before that nobody else believes.
+func TestALeaderThatIsResumedElsewhereNeverBelievesBesideTheOther(t *testing.T) {
+	for name, cut := range map[string]bool{"connected": false, "its renewals get no answer": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				former := mustCampaign(t, w.client().Election("e"), "one")
+				if cut {
+					w.LoseReply(only("renew", 3, errLink))
+				}
+				second := w.client().Election("e")
+				l, err := resumed(t, second, former)
+				if err != nil {
+					t.Fatal(err)
+				}
+				wantLost(t, former.Err(), holdfast.LossNotHeld)
+				wantLeader(t, second, "one", l.Term())
+				wantIs(t, former.Proclaim(t.Context(), "late"), holdfast.ErrNotHeld)
+				wantIs(t, former.Resign(t.Context()), holdfast.ErrNotHeld)
+				if l.Err() != nil {
+					t.Error(l.Err())
+				}
+				resign(t, l)
+			})
+		})
+	}
+}
+
+func TestOfTwoThatResumeOneTermOneLeads(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		former := crashed(t, w, "here")
+		errs := make(chan error, 2)
+		for range 2 {
+			go func() {
+				l, err := resumed(t, w.client().Election("e"), former)
+				if err == nil {
+					err = l.Resign(t.Context())
+				}
+				errs <- err
+			}()
+		}
+		first, second := <-errs, <-errs
+		if (first == nil) == (second == nil) {
+			t.Fatalf("%v and %v", first, second)
+		}
+		wantIs(t, errors.Join(first, second), holdfast.ErrNotHeld)
+		w.wantFree("e")
+	})
+}
+
+func TestNothingToResumeIsAnError(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		former := crashed(t, w, "here")
+		e := w.client().Election("e")
+		time.Sleep(ttl)
+		_, err := resumed(t, e, former)
+		wantIs(t, err, holdfast.ErrNotHeld)
+		next := mustCampaign(t, e, "next")
+		_, err = resumed(t, e, former)
+		wantIs(t, err, holdfast.ErrNotHeld)
+		if next.Err() != nil {
+			t.Error(next.Err())
+		}
+		for _, id := range []string{"", "x", "/1", "a b/1"} {
+			_, err := e.Resume(t.Context(), id, 5)
+			wantIs(t, err, holdfast.ErrInvalid)
+		}
+		_, err = e.Resume(next.Context(), next.HolderID(), next.Term())
+		wantIs(t, err, holdfast.ErrDeadlock)
+		resign(t, next)
+	})
+}
+
+// A reply is lost, or the caller gives up: the restarted leader leads, or nobody does.
+func TestAResumptionThatEndsEarlyLeavesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		former := crashed(t, w, "here")
+		w.LoseReply(only("resume", 2, errLink))
+		l, err := resumed(t, w.client().Election("e"), former)
+		if err != nil || l.Value() != "here" {
+			t.Fatalf("after two lost replies: %v", err)
+		}
+		resign(t, l)
+
+		former = crashed(t, w, "here")
+		limited, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		c := w.client()
+		_, err = c.Election("e").Resume(limited, former.HolderID(), former.Term())
+		wantIs(t, err, context.DeadlineExceeded)
+		synctest.Wait()
+		w.wantFree("e")
+
+		former = crashed(t, w, "here")
+		w.LoseReply(only("resume", -1, errLink))
+		limited, cancel = context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err = c.Election("e").Resume(limited, former.HolderID(), former.Term())
+		wantIs(t, err, context.DeadlineExceeded)
+		time.Sleep(time.Second)
+		w.wantFree("e")
+	})
+}
