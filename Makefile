@@ -220,6 +220,13 @@ install: build ## install both commands, man pages and completions (PREFIX=/usr/
 	bin/holdfast completion zsh >$(SHARE)/zsh/site-functions/_holdfast
 	bin/holdfast completion fish >$(SHARE)/fish/vendor_completions.d/holdfast.fish
 
+# VERSION of this file is what a build says of itself; a release needs one from the command line.
+# PROXY=DIR also makes a module proxy of files, to try the version before it is public.
+.PHONY: release
+release: ## prepare a version: changelog, commit, tags; publishes nothing (VERSION=v0.1.0 PROXY=)
+	$(if $(filter command line environment,$(origin VERSION)),,$(error which version? Write: make release VERSION=v0.1.0))
+	$(GO) run ./internal/release -go '$(GO)' $(if $(PROXY),-proxy '$(abspath $(PROXY))') '$(VERSION)'
+
 .PHONY: demo
 demo: ## watch locks change hands on this machine
 	$(GO) run ./cmd/holdfast demo
