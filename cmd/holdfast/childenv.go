@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -49,6 +50,7 @@ func environment(base []string, g heldLock, passURL bool) []string {
 		envToken + "=" + strings.Join(g.tokenTexts(), "\n"),
 		fmt.Sprintf("HOLDFAST_LOCK_TTL_MS=%d", g.ttl.Milliseconds()),
 		"HOLDFAST_LOCK_MODE=" + g.mode,
+		fmt.Sprintf("HOLDFAST_LOCK_PID=%d", os.Getpid()),
 		"HOLDFAST_LOCK_ACQUIRED_AT=" + stamp(g.at),
 		envChain + "=" + g.chain,
 	}

@@ -45,6 +45,7 @@ A command under holdfast run finds these variables:
   HOLDFAST_LOCK_LIMIT        with --permits: the limit of the semaphore
   HOLDFAST_LOCK_OWNER        with --owner: the owner name
   HOLDFAST_LOCK_ACQUIRED_AT  the time of the grant: UTC, by this machine's clock
+  HOLDFAST_LOCK_PID          the process ID of holdfast. It is not the command's parent
   HOLDFAST_LOCK_CHAIN        the locks held around the command. With it, a run inside a
                              run of the same lock fails, instead of waiting for itself
   HOLDFAST_REDIS             the server's URL without its password, for a holdfast inside

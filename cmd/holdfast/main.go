@@ -8,8 +8,15 @@
 // exit.go and in holdfast help exit-codes.
 package main
 
-import "os"
+import (
+	"os"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+)
 
 func main() {
+	if proc.IsGuardian(os.Args) {
+		os.Exit(proc.RunGuardian(os.Args, guardianSays))
+	}
 	os.Exit(execute(os.Args[1:]))
 }

@@ -27,8 +27,20 @@ It exits with the command's exit code. Waiters get the lock in order of arrival.
 
 holdfast renews the lease while the command runs. If the renewals fail, holdfast
 sends the command a signal (--on-lost) before the lease can expire. If the command
-goes on, holdfast kills it in time. The exit code is then 79. On Linux, the command
-is also killed if holdfast itself is killed.
+goes on, holdfast kills it in time. The exit code is then 79.
+
+Between holdfast and the command stands a guardian, a small process. If holdfast is
+killed, or is stopped for longer than its lease, the guardian ends the command by the
+same rules. If the guardian is killed, holdfast kills the command. What each platform
+can promise:
+  Linux    the command and all that it has started end, whatever process group or
+           session it is in. If both processes are killed at once, only the command
+           itself ends. Processes of other users (sudo) cannot be ended
+  BSD, macOS   the command and its process group end; on a terminal, the command only.
+           If both processes are killed at once, the command goes on
+  Windows  no guardian: a command goes on if holdfast is killed
+With --on-lost=ignore there is no guardian. A process that a command leaves behind when
+it ends by itself goes on.
 
 The lock is exclusive: one holder at a time. With --shared, several commands hold it
 together, but none beside an exclusive holder. With --permits N, it is a semaphore:
@@ -111,7 +123,8 @@ type run struct {
 	lost   bool          // the lease was lost
 	held   heldLock
 
-	interrupted os.Signal // a signal that ends us came while the command ran
+	guardian    *proc.Guardian // waits for the command; nil: it is started with the command
+	interrupted os.Signal      // a signal that ends us came while the command ran
 
 	get  func(c *holdfast.Client, options []holdfast.Option) acquirer // nil: by the flags
 	bare func() error                                                 // set: no command; called with the lock held
@@ -156,11 +169,23 @@ func (r *run) carryOut(a *app) (code int, reason string, err error) {
 		}
 	}
 	defer r.close()
+	if r.get == nil && r.onLost != "ignore" {
+		// It gets ready while we ask the server. A candidate may wait for weeks, and needs
+		// it then.
+		r.guardian, _ = proc.Prepare() // a second try is made with the command
+	}
 	if held, code, reason, err := r.obtain(a); !held {
+		r.dismissGuardian()
 		return code, reason, err
 	}
 	code, reason, err = r.runCommand()
 	return r.release(code, reason), reason, err
+}
+
+func (r *run) dismissGuardian() {
+	if r.guardian != nil {
+		r.guardian.Dismiss()
+	}
 }
 
 // obtain connects to the server and acquires the lock. If the lock is not held then, it
@@ -474,6 +499,7 @@ func (r *run) runCommand() (code int, reason string, err error) {
 	if err != nil {
 		return proc.StartCode(err), "not-started", r.cannotStart(err)
 	}
+	defer s.child.Close()
 	r.events.emit(event{Event: "started", PID: s.child.PID()})
 	s.wait()
 	code = s.child.Code()
@@ -508,6 +534,7 @@ func (r *run) hook() (code int, reason string, err error) {
 	if err != nil {
 		return codeNotStarted, "", fmt.Errorf("--on-acquire-exec: %w", err)
 	}
+	defer s.child.Close()
 	s.wait()
 	code, reason = s.verdict()
 	switch {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -84,6 +85,19 @@ func (p *printer) put(level, text, hint string) {
 	if hint != "" {
 		fmt.Fprintf(p.w, "hint: %s\n", oneLine(hint)) //nolint:errcheck // there is no other place for it
 	}
+}
+
+// guardianSays prints a guardian's message in the format of the wrapper's messages.
+func guardianSays(format, text string) {
+	(&printer{w: os.Stderr, json: format == "json"}).put("error", text, "")
+}
+
+// format is the value of --log-format that the printer obeys.
+func (p *printer) format() string {
+	if p.json {
+		return "json"
+	}
+	return "text"
 }
 
 // oneLine escapes the characters that would end a line or control a terminal, as Go

@@ -22,8 +22,7 @@ import (
 func (r *run) start(path string, argv []string, limited bool) (*supervisor, error) {
 	shared := term.IsTerminal(int(os.Stdin.Fd())) && !r.signalGroup
 	spec := proc.Spec{
-		Path: path, Args: argv, Env: environment(os.Environ(), r.held, r.passURL),
-		Group: !shared, DieWithParent: r.onLost != "ignore",
+		Path: path, Args: argv, Env: environment(os.Environ(), r.held, r.passURL), Group: !shared,
 	}
 	if !r.noStdin {
 		spec.Stdin = os.Stdin
@@ -37,8 +36,18 @@ func (r *run) start(path string, argv []string, limited bool) (*supervisor, erro
 	if stop, ok := proc.StopSignal(); ok {
 		signal.Notify(r.signals, stop)
 	}
+	if s.plan.ignore {
+		child, err := proc.Start(spec)
+		if err == nil {
+			s.child = child
+		}
+		return s, err
+	}
+	s.guarded = s.plan.deadline
+	guard := proc.Guard{Limits: s.plan.limits(), Grace: s.plan.grace, Signal: s.signal(), Format: r.say.format()}
 	var err error
-	s.child, err = proc.Start(spec)
+	s.child, err = proc.StartGuarded(r.guardian, spec, guard)
+	r.guardian = nil
 	return s, err
 }
 
@@ -67,9 +76,11 @@ func (r *run) cannotStart(err error) error {
 // supervisor watches one command while it runs under the lease.
 type supervisor struct {
 	*run
-	child  *proc.Child
+	child  proc.Command
 	shared bool // the command shares our terminal and process group
 	plan   plan
+
+	guarded time.Duration // the lease's end that the guardian knows
 
 	shown    bool // the loss was printed
 	lostHook *proc.Child
@@ -90,6 +101,7 @@ func (s *supervisor) wait() {
 			s.pass(sig)
 		case <-gone:
 			gone = nil
+		case <-s.waiting: // perhaps a renewal: the guardian learns of it
 		case <-timer.C:
 		}
 		timer.Reset(s.check())
@@ -100,6 +112,10 @@ func (s *supervisor) wait() {
 // check.
 func (s *supervisor) check() time.Duration {
 	do, again := s.plan.step(clock.Now(), s.lease.Remaining(), s.lease.Err() != nil)
+	if s.plan.deadline > s.guarded && !s.plan.stopping {
+		s.guarded = s.plan.deadline
+		s.child.Until(s.plan.limits())
+	}
 	sig := s.signal()
 	if s.plan.overtime && !s.plan.lost {
 		sig, _ = proc.Named("TERM")
@@ -165,19 +181,34 @@ func (s *supervisor) showLoss() {
 	s.lostHook = hook
 }
 
-// endGroup ends what is left of the group of a command that we stopped, at the plan's
-// time: children may need a moment longer than their parent.
+// endGroup ends what is left of a command that we stopped, or that its guardian stopped, at
+// the plan's time: children may need a moment longer than their parent.
 func (s *supervisor) endGroup() {
+	if s.child.Stopped() && !s.plan.stopping {
+		s.plan.lost = true
+		now := clock.Now()
+		s.plan.stop(now, min(now+s.plan.grace, s.plan.deadline-s.plan.margin))
+	}
+	if !s.plan.stopping {
+		return
+	}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for s.plan.stopping && !s.plan.killed && !s.child.Gone() {
-		<-tick.C
+	var late <-chan time.Time // what is left then cannot be killed
+	if s.plan.killed {
+		s.child.Kill() // the rest, if the command ended by itself just before
+		late = time.After(maxPause)
+	}
+	for !s.child.Gone() {
+		select {
+		case <-tick.C:
+		case <-late:
+			return
+		}
 		if do, _ := s.plan.step(clock.Now(), s.lease.Remaining(), s.lease.Err() != nil); do == kill {
 			s.child.Kill()
+			late = time.After(maxPause)
 		}
-	}
-	if s.plan.killed {
-		s.child.Kill() // the group, if the command ended by itself just before
 	}
 }
 
@@ -252,6 +283,10 @@ func (s *supervisor) verdict() (int, string) {
 	case s.plan.overtime:
 		return codeMaxRun, "max-run"
 	}
+	if err := s.child.Err(); err != nil {
+		s.say.put("error", err.Error()+"; so the command was killed, too", "")
+		return s.child.Code(), "interrupted"
+	}
 	return s.child.Code(), "done"
 }
 
@@ -283,7 +318,7 @@ type plan struct {
 	ignore bool          // a lost lease does not stop the command
 	maxAt  time.Duration // when the command has run for too long; 0: never
 
-	deadline time.Duration // the lease's last known end
+	deadline time.Duration // the lease's last known end (by internal/clock)
 	killAt   time.Duration
 	stopping bool
 	killed   bool
@@ -343,6 +378,12 @@ func (p *plan) stop(now, killAt time.Duration) (action, time.Duration) {
 		return kill, maxPause
 	}
 	return tell, min(maxPause, killAt-now)
+}
+
+// limits are when the guardian acts if we do not: a little later than we do, and before the
+// lease's end, too.
+func (p *plan) limits() proc.Limits {
+	return proc.Limits{Tell: p.deadline - max(p.grace, p.margin)*9/10, Kill: p.deadline - p.margin/2}
 }
 
 func (p *plan) reason() string {

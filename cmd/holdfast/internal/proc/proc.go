@@ -5,8 +5,10 @@
 //   - The command runs in a process group of its own, and what is sent to it is
 //     sent to the group, unless it shares a terminal with the wrapper: then the
 //     terminal speaks to both, and a group of its own could not read from it.
-//   - On Linux the command dies with the wrapper, even if that is killed by
-//     SIGKILL. Elsewhere nothing can do that from outside.
+//   - Between the wrapper and the command stands a guardian, a small process
+//     that ends the command if the wrapper dies or misses a deadline
+//     ([StartGuarded], guardian.go). On Linux it also ends what the command has
+//     started. Windows has no guardian.
 package proc
 
 import (
@@ -16,6 +18,7 @@ import (
 	"os/exec"
 	"runtime"
 	"sync"
+	"time"
 )
 
 // Exit codes that shells give to commands that could not be started, or that a
@@ -43,7 +46,52 @@ type Spec struct {
 	DieWithParent bool
 }
 
-// Child is a running or ended command.
+// Guard says when a guardian ends a command. Its times are those of
+// internal/clock in this process.
+type Guard struct {
+	Limits
+	Grace  time.Duration // from the signal to KILL, if the wrapper dies
+	Signal os.Signal     // asks the command to end
+	Format string        // of the guardian's message, as given to the function that prints it
+}
+
+// Limits are the instants at which a guardian acts, unless it gets later ones.
+type Limits struct {
+	Tell time.Duration // it sends the signal
+	Kill time.Duration // it kills
+}
+
+// Command is a command that runs or has ended: a [Child], or guarded.
+type Command interface {
+	// PID is the command's process id.
+	PID() int
+	// Done is closed when the command has ended.
+	Done() <-chan struct{}
+	// Code is the exit code of a command that has ended, as a shell reports it:
+	// its own, or CodeSignal + n if signal n ended it.
+	Code() int
+	// Signal sends sig to the command, or to its group. A command that has ended
+	// is no error.
+	Signal(sig os.Signal) error
+	// Tell begins to end the command: it sends sig and wakes a command that is
+	// stopped, so that it can act on it.
+	Tell(sig os.Signal) error
+	// Kill ends the command, and what is left of it even after its end.
+	Kill()
+	// Gone reports whether the command has ended, and all that was to end with it.
+	Gone() bool
+	// Until gives the guardian later limits.
+	Until(l Limits)
+	// Stopped reports whether the guardian has begun to end the command by itself.
+	Stopped() bool
+	// Err tells that the guardian died before the command had ended. Then the
+	// command was killed.
+	Err() error
+	// Close ends the guardian. It does not end what the command has left behind.
+	Close()
+}
+
+// Child is a running or ended command that has no guardian.
 type Child struct {
 	cmd   *exec.Cmd
 	group bool
@@ -88,12 +136,13 @@ func Start(spec Spec) (*Child, error) {
 		// has ended: it waits for it.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		err := cmd.Start()
+		err := ours.start(cmd)
 		started <- err
 		if err != nil {
 			return
 		}
 		cmd.Wait() //nolint:errcheck // the status is read from ProcessState
+		ours.forget(cmd.Process.Pid)
 		c.mu.Lock()
 		c.ended = true
 		c.mu.Unlock()
@@ -105,6 +154,32 @@ func Start(spec Spec) (*Child, error) {
 	return c, nil
 }
 
+// children are the processes that this one has started itself. All others below it
+// were left to it by a guardian that died.
+type children struct {
+	mu      sync.Mutex
+	pids    map[int]bool
+	leaving <-chan struct{} // closed once the last guardian that was told to end has ended
+}
+
+var ours = children{pids: map[int]bool{}}
+
+func (c *children) start(cmd *exec.Cmd) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := cmd.Start()
+	if err == nil {
+		c.pids[cmd.Process.Pid] = true
+	}
+	return err
+}
+
+func (c *children) forget(pid int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.pids, pid)
+}
+
 // PID is the command's process id.
 func (c *Child) PID() int { return c.cmd.Process.Pid }
 
@@ -114,6 +189,18 @@ func (c *Child) Done() <-chan struct{} { return c.done }
 // Code is the exit code of a command that has ended, as a shell reports it:
 // its own, or CodeSignal + n if signal n ended it.
 func (c *Child) Code() int { return code(c.cmd.ProcessState) }
+
+// Until does nothing: there is no guardian.
+func (c *Child) Until(Limits) {}
+
+// Stopped is never true: there is no guardian.
+func (c *Child) Stopped() bool { return false }
+
+// Err is always nil: there is no guardian.
+func (c *Child) Err() error { return nil }
+
+// Close does nothing: there is no guardian.
+func (c *Child) Close() {}
 
 // Signal sends sig to the command, or to its group. A command that has ended
 // is no error.

@@ -1,0 +1,41 @@
+//go:build unix && !linux
+
+package proc
+
+import (
+	"syscall"
+	"time"
+)
+
+// adopts says that a process can become the parent of those that lose theirs below it.
+const adopts = false
+
+func adopt(bool) {}
+
+func nameSelf() {}
+
+// killBelow does nothing: who has which parent cannot be had in the same way everywhere,
+// and a process that lost its parent belongs to init. The group is killed by others.
+func killBelow(int) {}
+
+func tellBelow(int, syscall.Signal) {}
+
+// killStrays kills the command of a dead guardian, and its group; 0: it is not known. It returns the exit code,
+// which nobody can know any more.
+func killStrays(command int, group bool) (code int) {
+	if command == 0 {
+		return CodeSignal + int(syscall.SIGKILL) // nobody knows it
+	}
+	to := command
+	if group {
+		to = -command
+	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for late := instant() + lingers; instant() < late; <-tick.C {
+		if syscall.Kill(to, syscall.SIGKILL) != nil {
+			break
+		}
+	}
+	return CodeSignal + int(syscall.SIGKILL)
+}
