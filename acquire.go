@@ -30,6 +30,10 @@ func (s *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error) 
 	if c.events.observed() {
 		ctx, told = c.events.begin(ctx, parent, c.now())
 	}
+	var chain *chainWait
+	if leaseOf(parent) != nil {
+		ctx, chain = s.enterChain(ctx, parent)
+	}
 	take := s.acquireExclusive
 	switch s.want[0] {
 	case 's':
@@ -38,6 +42,9 @@ func (s *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error) 
 		take = s.acquirePermits
 	}
 	l, wake, err := take(ctx, parent, try)
+	if chain != nil {
+		err = chain.leave(ctx, err)
+	}
 	//nolint:errorlint // only the bare errors: every wrapped error has the lock's name already
 	if err == ctx.Err() && err != nil || err == ErrClosed {
 		err = fmt.Errorf("holdfast: lock %q: %w", s.name, err)
@@ -212,6 +219,7 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 	if a.Kind == wire.Queued {
 		at.inQueue, at.queued, at.since = true, a.Now, sent
 		at.tag()
+		waitsInChain(ctx, at.id)
 	}
 	return a, err
 }

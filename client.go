@@ -63,6 +63,7 @@ type Client struct {
 	preflight    *request.Preflight
 	canceller    *request.Canceller
 	registration *request.Registration
+	chains       chainWaits // what waits under the leases of this client
 
 	away atomic.Int64 // when the client last logged that the server cannot serve it; 0: never
 }

@@ -33,8 +33,9 @@ var (
 	ErrReleased = errors.New("holdfast: lease is released")
 	// ErrClosed: the client is closed.
 	ErrClosed = errors.New("holdfast: client is closed")
-	// ErrDeadlock: the context belongs to a lease of the same lock, so the wait would never
-	// end. The client sent nothing to the server.
+	// ErrDeadlock: the wait would never end. The context belongs to a lease of the same lock,
+	// and the client sent nothing to the server. Or the error is a *DeadlockError, see
+	// [BreakDeadlock].
 	ErrDeadlock = errors.New("holdfast: lock is already held by this call chain")
 	// ErrUnknownOutcome: the server did not answer in time. The action may or may not have
 	// taken effect.
@@ -274,6 +275,7 @@ func Hint(err error) string {
 	var refused *ServerError
 	var dial *net.OpError
 	var silent *request.SilenceError
+	var cycle *DeadlockError
 	switch {
 	case err == nil:
 		return ""
@@ -293,6 +295,9 @@ func Hint(err error) string {
 		return "use the same limit in all processes, or change it with Semaphore.SetLimit"
 	case errors.Is(err, ErrPeriod):
 		return "use the same period and StartAt in all processes, or change them with Periodic.Reschedule"
+	case errors.As(err, &cycle):
+		return "acquire the locks in the same order everywhere, or together with a MultiMutex; to go on, release the " +
+			"leases that you hold and try again"
 	case errors.Is(err, ErrDeadlock):
 		return "do not acquire a lock under the context of its own lease: pass the lease on, or use Reentrant"
 	case errors.Is(err, ErrHeldByOther) && !errors.Is(err, ErrNotHeld):

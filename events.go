@@ -64,10 +64,11 @@ const (
 	EventLeak                                 // a lease was garbage collected without a release; Lease, Held
 	EventPushUnavailable                      // grants cannot be pushed: from now on waiters poll; Err
 	EventAway                                 // the server cannot serve an acquisition, which keeps trying; Err
+	EventDeadlock                             // an acquisition waits in a deadlock; Wait, Err (a *DeadlockError)
 )
 
 var eventNames = [...]string{"", "wait", "wake", "grant", "fail", "renew", "lost", "release", "leak",
-	"push-unavailable", "away"}
+	"push-unavailable", "away", "deadlock"}
 
 func (k EventKind) String() string { return eventNames[k] }
 

@@ -197,3 +197,38 @@ func ExampleTags() {
 	}
 	// Output: order 42
 }
+
+// Two calls that take the same locks in different orders may wait for each other. The one that
+// began to wait last gives up what it holds, and tries again.
+func ExampleBreakDeadlock() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	order := client.Mutex("order/42", holdfast.BreakDeadlock())
+	stock := client.Mutex("stock/7", holdfast.BreakDeadlock())
+	err := order.Do(ctx, func(ctx context.Context) error {
+		return stock.Do(ctx, func(context.Context) error { return nil }) // ctx says what this call holds
+	})
+	if errors.Is(err, holdfast.ErrDeadlock) {
+		fmt.Println("try again:", err)
+	}
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+// The states of locks have the waits-for graph.
+func ExampleDeadlocks() {
+	client := newClient(memstore.New())
+	var locks []holdfast.LockInfo
+	for lock, err := range client.List(context.Background(), "") {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		locks = append(locks, lock)
+	}
+	for _, cycle := range holdfast.Deadlocks(locks) {
+		fmt.Println("deadlock:", cycle)
+	}
+	fmt.Println("of", len(locks), "locks")
+	// Output: of 0 locks
+}

@@ -62,6 +62,7 @@ type Holder struct {
 	Since     time.Time // by the server's clock
 	Age       time.Duration
 	Remaining time.Duration // until the lease ends if it is not renewed
+	WaitsFor  []LeaseWait   // of code that holds this lease, see [BreakDeadlock]
 	Released  bool          // released, but the lock stays held for Remaining, see MinHold
 }
 
@@ -74,6 +75,8 @@ type Waiter struct {
 	ClientID string
 	Client   *ClientInfo
 	Tags     map[string]string // see [Tags]; nil if the server shows none
+	Permits  int               // those that it asks for; 1 for other kinds
+	Since    time.Time         // by the server's clock
 	Waited   time.Duration
 }
 
@@ -126,7 +129,7 @@ func readLock(ctx context.Context, c *Client, name string, known *registrations)
 		s.Waiters = append(s.Waiters, Waiter{
 			Position: w.Place, Mode: modes[w.Mode], HolderID: w.Attempt, Owner: w.Owner,
 			ClientID: wire.Client(w.Attempt), Client: said.client(w.Attempt), Tags: said.tags(w.Attempt),
-			Waited: r.Now.Sub(w.Joined),
+			Permits: w.Weight, Since: w.Joined, Waited: r.Now.Sub(w.Joined),
 		})
 	}
 	if e := r.Evicted; e != nil {
@@ -269,7 +272,8 @@ func holdersOf(r *wire.Record, said said) (list []Holder) {
 		list = append(list, Holder{
 			Mode: modes[h.Mode], HolderID: h.Attempt, Owner: h.Owner, ClientID: wire.Client(h.Attempt),
 			Client: said.client(h.Attempt), Tags: said.tags(h.Attempt), Permits: h.Weight, Entries: h.Entries,
-			Token: h.Token << 10, Since: h.Since, Age: r.Now.Sub(h.Since), Remaining: h.Left, Released: h.Kept,
+			WaitsFor: said.waits(h.Attempt), Token: h.Token << 10, Since: h.Since,
+			Age: r.Now.Sub(h.Since), Remaining: h.Left, Released: h.Kept,
 		})
 	}
 	return list
@@ -307,6 +311,17 @@ func (s said) tags(attempt string) map[string]string {
 	return wire.ParseTags(s[wire.Client(attempt)].notes[wire.TagsField(wire.NumberOf(attempt))])
 }
 
+func (s said) waits(attempt string) (list []LeaseWait) {
+	for _, w := range wire.ParseWaits(s[wire.Client(attempt)].notes[wire.WaitsField(wire.NumberOf(attempt))]) {
+		wait := LeaseWait{Name: w.Name, HolderID: w.ID, Since: w.Since, Breaks: w.Breaks, id: w.ID}
+		if _, local := wire.LocalClient(w.ID); local {
+			wait.HolderID = ""
+		}
+		list = append(list, wait)
+	}
+	return list
+}
+
 // of returns what the clients in a record have said. What it cannot read is missing, because
 // a state without names is better than none. The notes are read for each record, unless the
 // client has never written any.
@@ -318,6 +333,8 @@ func (k *registrations) of(ctx context.Context, c *Client, r *wire.Record) said 
 	}
 	for _, h := range r.Holders {
 		note(h.Attempt)
+		id := wire.Client(h.Attempt)
+		fields[id] = append(fields[id], wire.WaitsField(wire.NumberOf(h.Attempt)))
 	}
 	for _, w := range r.Waiters {
 		note(w.Attempt)
@@ -334,13 +351,18 @@ func (k *registrations) of(ctx context.Context, c *Client, r *wire.Record) said 
 				maps.Copy(notes, line.Notes)
 			}
 		}
+		if id == c.id {
+			notes = c.chains.now(notes, wanted)
+		}
 		all[id] = clientSaid{one.info, notes}
 	}
 	return all
 }
 
 // readClient reads what a client has said. If it cannot read that, the info is nil.
-func readClient(ctx context.Context, c *Client, id string, fields []string) (line wire.ClientLine, info *ClientInfo) {
+func readClient(
+	ctx context.Context, c *Client, id string, fields []string,
+) (line wire.ClientLine, info *ClientInfo) {
 	answer, err := c.sender.Run(ctx, script.ReadClient, []string{wire.ClientKey(c.cfg.Prefix, id)}, fields)
 	if err != nil {
 		return line, nil

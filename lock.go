@@ -129,6 +129,7 @@ type lockOptions struct {
 	owner        string        // the name under which several attempts hold together, as in the record
 	reentrant    bool          // allows a re-entry under a lease's context
 	tags         string        // for people, as in the client's record
+	breaks       bool          // ends rather than stay in a deadlock
 	limits
 	every
 	trying // in place of the wait queue

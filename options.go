@@ -79,6 +79,15 @@ type LockOption interface {
 	ElectionOption
 }
 
+// QueueOption is an option of every kind that waits in a queue: [BreakDeadlock].
+type QueueOption interface {
+	MutexOption
+	RWMutexOption
+	SemaphoreOption
+	MultiMutexOption
+	ElectionOption
+}
+
 // setting is the effect of an option. The types around it say for which kinds the option
 // is.
 type setting func(*lockOptions) error
@@ -103,6 +112,10 @@ func (lockOption) forMutex()     {}
 func (lockOption) forRWMutex()   {}
 func (lockOption) forSemaphore() {}
 func (lockOption) forElection()  {}
+
+type queueOption struct{ lockOption }
+
+func (queueOption) forMultiMutex() {}
 
 type anyOption struct{ lockOption }
 
@@ -148,6 +161,8 @@ func (ch *lockOptions) validate(c *Client) error {
 			ch.minHold, ch.maxHold)
 	case ch.tries > 0 && ch.wait >= 0:
 		return invalid("MaxWait and Tries exclude each other: leave one of them out")
+	case ch.tries > 0 && ch.breaks:
+		return invalid("Tries and BreakDeadlock exclude each other: a call that tries is in no wait queue")
 	case ch.ack.Wanted() && !acker:
 		return invalid("%s: this store cannot wait for acknowledgements: leave the option out", ackOptions(ch.ack))
 	case ch.ack.Wanted() && ch.ack.Total() >= c.cfg.RequestTimeout:
@@ -338,6 +353,31 @@ func Owner(name string) MutexOption {
 		ch.owner = wire.Owner(name)
 		return nil
 	}}
+}
+
+// BreakDeadlock makes a call fail with a [*DeadlockError] if it is part of a deadlock: it
+// holds a lock that another call needs, and waits for one that the other holds, in this process
+// or in others. Of several calls with this option, the one that began to wait last fails. It
+// leaves the wait queue. It still holds its leases: release them, and try again.
+//
+// The library knows what a call holds by its context: use [Lease.Context], or the context that
+// Do passes on. It looks for a deadlock when such a call has waited for a third of the TTL, at
+// least a second and at most a minute, and again after each such time. Without BreakDeadlock, a
+// call in a deadlock goes on waiting, and the deadlock is still reported: by an
+// [EventDeadlock], and to the logger.
+//
+// The library cannot see waits for anything else, leases that are not in the context, calls
+// that only try ([Tries]), clients of other versions or prefixes, and of a lock with [Owner] more
+// than one holder. A cycle of more than 64 locks is not found either. If a goroutine waits under
+// a lease, the library takes it that the lease is not released before that wait has ended.
+//
+// It costs nothing while a lock is free. For every kind but Periodic, which does not wait in a
+// queue.
+func BreakDeadlock() QueueOption {
+	return queueOption{lockOption{func(ch *lockOptions) error {
+		ch.breaks = true
+		return nil
+	}}}
 }
 
 const (

@@ -1,12 +1,17 @@
-// RWMutex: many readers or one writer.
+// RWMutex: many readers or one writer, and the conversions between reader and writer.
 
 package holdfast
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
 )
 
 // RWMutex is a lock that many readers hold together, or one writer alone. Readers and
@@ -78,4 +83,210 @@ func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) { return m.read.
 // RDo runs f as a reader, see [Mutex.Do].
 func (m *RWMutex) RDo(ctx context.Context, f func(ctx context.Context) error) error {
 	return m.read.do(ctx, f)
+}
+
+// Downgrade turns the writer's lease of an [RWMutex] into a reader's lease. No writer gets
+// the lock in between. Readers at the head of the wait queue get it at the same time. For a
+// reader's lease, Downgrade does nothing.
+//
+// The lease and its context continue, with a higher token and the readers' TTL. The
+// remaining time is not shortened. Leases that were acquired under it with [RWMutex.RLock]
+// continue as independent readers' leases.
+//
+// If the error is an [ErrNotHeld], the lease is lost. After an [ErrUnknownOutcome] it is
+// held, by a reader or still by the writer. Then the caller may read and must not write,
+// until another Downgrade or Upgrade succeeds. After any other error nothing has changed.
+func (l *Lease) Downgrade(ctx context.Context) error { return l.state.step(ctx, down) }
+
+// Upgrade turns a reader's lease of an [RWMutex] into the writer's lease, if it is the only
+// reader. It never waits. The upgrade comes before all waiters, because they wait for that
+// reader anyway. For a writer's lease, Upgrade does nothing.
+//
+// If there are other readers, in this process or elsewhere, the error is a [*HeldError]. So
+// if two readers upgrade, at most one becomes the writer, and neither waits for the other.
+// Leases that were acquired under this lease count as other readers.
+//
+// The lease and its context continue, with a token higher than all before.
+//
+// If the error is an [ErrNotHeld], the lease is lost. After an [ErrUnknownOutcome] it is
+// held by a reader. It may keep other readers out until it is released, or until another
+// Upgrade or Downgrade succeeds. After any other error it is the same reader's lease as
+// before.
+func (l *Lease) Upgrade(ctx context.Context) error { return l.state.step(ctx, up) }
+
+// conversion is an upgrade or a downgrade.
+type conversion uint8
+
+const (
+	still conversion = iota // no conversion
+	down
+	up
+)
+
+func (w conversion) mode() string {
+	if w == down {
+		return wire.Shared
+	}
+	return wire.Exclusive
+}
+
+// step downgrades or upgrades. If an earlier conversion has an unknown outcome, step
+// repeats it first. The server answers a repeated conversion like the first one.
+func (t *leaseState) step(ctx context.Context, want conversion) error {
+	h := t.hold
+	switch {
+	case ctx == nil:
+		return errNoContext
+	case !h.lock.rw.any():
+		return invalid("the lease of %q does not belong to an RWMutex: only its leases can be converted", h.lock.name)
+	}
+	if err := t.ended(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotHeld, err)
+	}
+	var others *HeldError
+	steps, repeats, err := h.beginConversion(t, want)
+	for i, want := range steps {
+		if err = t.convert(ctx, want, repeats && i == 0); err != nil {
+			break
+		}
+	}
+	if len(steps) > 0 {
+		h.mu.Lock()
+		h.converting = false
+		h.mu.Unlock()
+	}
+	if errors.As(err, &others) {
+		return fmt.Errorf("%w: %w", errOthersRead, err)
+	}
+	return err
+}
+
+// errOthersRead precedes the HeldError of an upgrade. The HeldError alone would suggest a
+// wait for the other readers, and they may wait as well.
+var errOthersRead = errors.New("holdfast: cannot upgrade: other readers hold the lock")
+
+// beginConversion decides which conversions t needs. It returns none if the hold already has the
+// wanted mode. If repeats is true, the first one has been sent before, and its outcome is
+// unknown. Until they are done, no other conversion begins, no reader joins the hold, and the
+// hold is not handed over.
+func (h *hold) beginConversion(
+	t *leaseState, want conversion,
+) (steps []conversion, repeats bool, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, reads := h.readers[t]
+	switch {
+	case h.departed || h.lease != t && !reads:
+		return nil, false, fmt.Errorf("%w: %w", ErrNotHeld, ErrReleased)
+	case h.converting:
+		return nil, false, invalid("the lease of %q is being converted: wait until that call returns", h.lock.name)
+	case reads && !h.shared:
+		return nil, false, invalid("the lease of %q was acquired under the writer's lease: convert that one",
+			h.lock.name)
+	case h.shared && want == up && h.reading() > 1:
+		return nil, false, &HeldError{Name: h.lock.name, HeldBy: h.attempt}
+	case h.unsettled == still && h.shared == (want == down):
+		return nil, false, nil
+	}
+	steps, repeats = []conversion{want}, h.unsettled != still
+	if repeats && h.unsettled != want {
+		steps = []conversion{h.unsettled, want}
+	}
+	h.converting, h.unsettled = true, steps[0]
+	return steps, repeats, nil
+}
+
+// convert asks the server for one conversion. If a request gets no answer, the client sends
+// it once more. A repeated conversion gets the same answer. If there is still no answer,
+// the conversion is unsettled. It stays so until an answer comes: if the server refuses a
+// repeated request, it says nothing of the one before.
+func (t *leaseState) convert(ctx context.Context, want conversion, repeats bool) error {
+	h := t.hold
+	c, s := h.lock.client, h.lock
+	ttl := s.rw.write
+	if want == down {
+		ttl = s.rw.read
+	}
+	ttl = c.renewer.Longest(&h.Item, ttl)
+	h.mu.Lock()
+	h.unsettled = want
+	h.mu.Unlock()
+	args := []string{
+		h.attempt, wire.Number(h.server.Load()), want.mode(), wire.Millis(h.TTLFor(c.now(), ttl)), c.retention, s.base,
+	}
+	// If too few replicas acknowledge a conversion, its outcome is unknown.
+	var sent time.Duration
+	a, err := request.Resend(ctx, func() (wire.Answer, error) {
+		sent = c.now()
+		answer, got, err := c.sender.RunAcked(ctx, s.ack, script.Convert, s.keys(), args)
+		if err == nil {
+			err = s.acked(got)
+		}
+		if err != nil {
+			return wire.Answer{}, err
+		}
+		return wire.Parse(answer)
+	})
+	switch {
+	case err != nil && !request.Definite(err):
+		return wrap("conversion of", s.name, err)
+	case err == nil && a.Kind == wire.Granted:
+		return t.converted(want, a, sent, ttl)
+	}
+	if err == nil || !repeats {
+		h.mu.Lock()
+		h.unsettled = still
+		h.mu.Unlock()
+	}
+	switch {
+	case err != nil:
+		return wrap("conversion of", s.name, err)
+	case a.Kind == wire.Busy:
+		return &HeldError{Name: s.name, HeldBy: wire.Decode(a.Holder), Remaining: a.Left}
+	case a.Kind == wire.Gone:
+		h.endMissing(ctx)
+		return fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
+	}
+	return wrap("conversion of", s.name, wire.BadAnswer("another kind to convert"))
+}
+
+// converted stores a conversion that the server has made. If the lease has ended in the
+// meantime, its release uses the old mode. The server accepts that.
+func (t *leaseState) converted(want conversion, a wire.Answer, sent, ttl time.Duration) error {
+	h, c := t.hold, t.hold.lock.client
+	h.mu.Lock()
+	_, reads := h.readers[t]
+	if h.lost != nil || h.closed || h.departed || h.lease != t && !reads {
+		h.mu.Unlock()
+		return fmt.Errorf("%w: %w", ErrNotHeld, cmp.Or(t.ended(), h.endReason()))
+	}
+	hadTurn := h.hasTurn.Load()
+	h.unsettled = still
+	h.passes.Store(0)
+	h.server.Store(a.Token)
+	t.token.Store(h.token())
+	if h.shared = want == down; h.shared {
+		h.addReader(t)
+		h.lease = nil
+	} else {
+		delete(h.readers, t)
+		h.lease = t
+	}
+	// The turn does not go with the hold, because a writer of this process may have it now.
+	h.hasTurn.Store(false)
+	h.mu.Unlock()
+
+	h.setWaiters(a.Waiting)
+	c.renewer.Extended(&h.Item, sent, ttl)
+	if want == up {
+		h.unshare()
+		return nil
+	}
+	if h.lock.shares() {
+		c.queue.Share(h.lock.key(), h)
+	}
+	if hadTurn {
+		h.lock.turn().Leave()
+	}
+	return nil
 }

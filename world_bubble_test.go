@@ -125,6 +125,16 @@ func (n *network) slow(delay func(action string) (there, back time.Duration)) {
 	n.delay = delay
 }
 
+// total is the number of all requests.
+func (n *network) total() (sum int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, count := range n.sent {
+		sum += count
+	}
+	return sum
+}
+
 // count is how often an action was sent.
 func (n *network) count(action string) int {
 	n.mu.Lock()

@@ -121,6 +121,15 @@ func Heartbeat(ttl time.Duration) time.Duration {
 	return min(max(2*ttl, time.Second), time.Minute)
 }
 
+// LookAfter is how long a call waits before it looks for a deadlock, and between two looks.
+func LookAfter(ttl time.Duration) time.Duration {
+	return min(max(ttl/3, time.Second), time.Minute)
+}
+
+// ShowWaitAfter is how long a call waits before others can see what it holds. It is so much
+// before the call looks that two calls that began together see each other.
+func ShowWaitAfter(ttl time.Duration) time.Duration { return LookAfter(ttl) / 4 * 3 }
+
 // WaiterTTL is how long the server keeps the position of a waiter that does not poll: three
 // heartbeats, so that two may be lost.
 func WaiterTTL(ttl time.Duration) time.Duration {

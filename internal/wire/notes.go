@@ -2,7 +2,9 @@ package wire
 
 import (
 	"net/url"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // TagsField is the field of a client's record with the tags of one attempt.
@@ -34,4 +36,62 @@ func ParseTags(word string) map[string]string {
 func NumberOf(attempt string) string {
 	_, number, _ := strings.Cut(attempt, "/")
 	return number
+}
+
+// WaitsField is the field of a client's record that says what a goroutine waits for that
+// holds one attempt's lock.
+func WaitsField(number string) string { return "waits:" + number }
+
+// WaitNote is one wait.
+type WaitNote struct {
+	Name   string    // of the lock
+	ID     string    // the attempt that waits, or that of [LocalWait]
+	Since  time.Time // by the client's clock
+	Breaks bool      // it ends rather than stay in a deadlock
+}
+
+// localMark begins the ID of a wait inside a process. No client has it in its ID.
+const localMark = "~"
+
+// LocalWait is the ID of a wait for another goroutine of the client's own process.
+func LocalWait(client string, number uint64) string { return localMark + client + "/" + Number(number) }
+
+// LocalClient returns the client of a local wait.
+func LocalClient(id string) (client string, local bool) {
+	id, local = strings.CutPrefix(id, localMark)
+	return Client(id), local
+}
+
+// Waits writes waits as one word.
+func Waits(list []WaitNote) string {
+	var b strings.Builder
+	for i, w := range list {
+		if i > 0 {
+			b.WriteByte(';')
+		}
+		flag := "-"
+		if w.Breaks {
+			flag = "b"
+		}
+		since := strconv.FormatInt(w.Since.UnixMilli(), 10)
+		b.WriteString(url.QueryEscape(w.Name) + "," + w.ID + "," + since + "," + flag)
+	}
+	return b.String()
+}
+
+// ParseWaits reads waits. It skips those that it does not understand.
+func ParseWaits(word string) (list []WaitNote) {
+	for one := range strings.SplitSeq(word, ";") {
+		parts := strings.Split(one, ",")
+		if len(parts) < 4 {
+			continue
+		}
+		name, bad := url.QueryUnescape(parts[0])
+		since, wrong := strconv.ParseInt(parts[2], 10, 64)
+		if bad != nil || wrong != nil || name == "" {
+			continue
+		}
+		list = append(list, WaitNote{name, parts[1], time.UnixMilli(since), parts[3] == "b"})
+	}
+	return list
 }

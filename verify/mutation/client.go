@@ -119,7 +119,7 @@ var inClient = []mutant{{
 	by:   []check{rules, worlds},
 }, {
 	name: "a refusal settles a conversion whose outcome was unknown",
-	file: "upgrade.go",
+	file: "rwmutex.go",
 	old:  "	if err == nil || !repeats {\n",
 	mut:  "	if err == nil || !repeats || true {\n",
 	by:   []check{rules},

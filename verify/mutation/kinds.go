@@ -82,20 +82,20 @@ var inKinds = []mutant{{
 	by:   []check{transcripts, oracle},
 }, {
 	name: "a reader of two becomes a writer at once",
-	file: "upgrade.go",
+	file: "rwmutex.go",
 	old: "	case h.shared && want == up && h.reading() > 1:\n" +
 		"		return nil, false, &HeldError{Name: h.lock.name, HeldBy: h.attempt}\n",
 	mut: "",
 	by:  []check{rules},
 }, {
 	name: "a step keeps its token",
-	file: "upgrade.go",
+	file: "rwmutex.go",
 	old:  "	t.token.Store(h.token())\n",
 	mut:  "",
 	by:   []check{rules},
 }, {
 	name: "a step of unknown outcome is forgotten",
-	file: "upgrade.go",
+	file: "rwmutex.go",
 	old:  "		steps = []conversion{h.unsettled, want}\n",
 	mut:  "		steps = []conversion{want}\n",
 	by:   []check{rules},

@@ -1,0 +1,398 @@
+package holdfast_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// locker is a lock of any kind.
+type locker func(ctx context.Context) (*holdfast.Lease, error)
+
+// chain acquires locks one under the context of the other, at a distance of a second. It ends
+// with the outcome of the last one, and keeps what it holds until release is closed, or
+// until it fails.
+type chain struct {
+	held  chan struct{}
+	ended chan error
+}
+
+func hold(t *testing.T, release <-chan struct{}, locks ...locker) *chain {
+	t.Helper()
+	c := &chain{make(chan struct{}, len(locks)), make(chan error, 1)}
+	go func() {
+		ctx, err := t.Context(), error(nil)
+		for i, lock := range locks {
+			if i > 0 {
+				time.Sleep(time.Second)
+			}
+			var l *holdfast.Lease
+			if l, err = lock(ctx); err != nil {
+				break
+			}
+			defer func() { _ = l.Release(context.Background()) }()
+			ctx = l.Context()
+			c.held <- struct{}{}
+		}
+		if err == nil {
+			<-release
+		}
+		c.ended <- err
+	}()
+	<-c.held
+	return c
+}
+
+// wantDeadlock asserts that the error is a deadlock with a cycle of these locks.
+func wantDeadlock(t *testing.T, err error, names ...string) *holdfast.DeadlockError {
+	t.Helper()
+	var dead *holdfast.DeadlockError
+	if !errors.As(err, &dead) || !errors.Is(err, holdfast.ErrDeadlock) {
+		t.Fatalf("%v is no deadlock", err)
+	}
+	var got []string
+	for _, w := range dead.Cycle {
+		got = append(got, w.Name)
+	}
+	if strings.Join(got, " ") != strings.Join(names, " ") {
+		t.Errorf("the cycle is %v, want %v: %v", got, names, err)
+	}
+	return dead
+}
+
+var breaks = holdfast.BreakDeadlock()
+
+// Each client holds a lock and waits for that of the other. The one that began to wait last
+// is told within a heartbeat, and the other one gets the lock.
+func TestADeadlockOfTwoClientsEndsForTheYoungest(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		rec, text := new(recorder), new(bytes.Buffer)
+		a := w.client(holdfast.Config{App: "a", Observer: rec, Logger: slog.New(slog.NewTextHandler(text, nil))})
+		b := w.client(holdfast.Config{App: "b"})
+		release := make(chan struct{})
+		one := hold(t, release, a.Mutex("x").Lock, a.Mutex("y", breaks).Lock)
+		time.Sleep(100 * time.Millisecond)
+		start := time.Now()
+		two := hold(t, release, b.Mutex("y").Lock, b.Mutex("x", breaks).Lock)
+		dead := wantDeadlock(t, <-two.ended, "x", "y")
+		if took := time.Since(start); took > time.Second+ttl/3+time.Second {
+			t.Errorf("found after %v", took)
+		}
+		if dead.Name != "x" || dead.Cycle[0].Holds != "y" || dead.Cycle[1].Holds != "x" ||
+			dead.Cycle[0].ClientID != b.ID() || dead.Cycle[1].ClientID != a.ID() || !dead.Cycle[1].Breaks ||
+			!strings.Contains(dead.Error(), `holds "y" and waits for "x"; a@`) {
+			t.Errorf("%v: %+v", dead, dead.Cycle)
+		}
+		<-one.held // it has y now
+		close(release)
+		if err := <-one.ended; err != nil {
+			t.Error(err)
+		}
+		for _, e := range rec.all(holdfast.EventDeadlock) {
+			wantDeadlock(t, e.Err, "y", "x")
+			if e.Name != "y" || e.Mode != "exclusive" || e.HolderID == "" || e.Wait < ttl/3 {
+				t.Errorf("%+v", e)
+			}
+		}
+		if n := len(rec.all(holdfast.EventDeadlock)); n > 1 {
+			t.Errorf("%d events", n)
+		}
+		synctest.Wait()
+	})
+}
+
+// Without the option the deadlock stays, and each client reports it once.
+func TestADeadlockThatNobodyBreaksIsReportedOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		rec, text := new(recorder), new(bytes.Buffer)
+		cfg := holdfast.Config{Observer: rec, Logger: slog.New(slog.NewTextHandler(text, nil))}
+		a, b := w.client(cfg), w.client(cfg)
+		release := make(chan struct{})
+		one := hold(t, release, a.Mutex("x").Lock, a.Mutex("y").Lock)
+		two := hold(t, release, b.Mutex("y").Lock, b.Mutex("x").Lock)
+		time.Sleep(10 * time.Minute)
+		if events := rec.all(holdfast.EventDeadlock); len(events) != 2 {
+			t.Errorf("%d events", len(events))
+		}
+		if n := strings.Count(text.String(), "deadlock: calls wait for each other"); n != 2 ||
+			!strings.Contains(text.String(), "same order everywhere") {
+			t.Errorf("%d lines: %s", n, text)
+		}
+		s := w.state("x")
+		if waits := s.Holders[0].WaitsFor; len(waits) != 1 || waits[0].Name != "y" || waits[0].HolderID == "" {
+			t.Errorf("%+v", waits)
+		}
+		if found := holdfast.Deadlocks([]holdfast.LockInfo{s, w.state("y")}); len(found) != 1 || len(found[0]) != 2 {
+			t.Errorf("%v", found)
+		}
+		if found := holdfast.Deadlocks([]holdfast.LockInfo{s}); found != nil {
+			t.Errorf("in one of two locks: %v", found)
+		}
+		// An operator breaks it.
+		if n, err := w.client().Evict(t.Context(), "x", holdfast.Eviction{By: "ann", Reason: "deadlock"}); n != 1 {
+			t.Error(n, err)
+		}
+		close(release)
+		if err := <-one.ended; !errors.Is(err, context.Canceled) { // the context of the evicted lease
+			t.Error(err)
+		}
+		if err := <-two.ended; err != nil {
+			t.Error(err)
+		}
+		if n := len(rec.all(holdfast.EventDeadlock)); n != 2 {
+			t.Errorf("%d events after its end", n)
+		}
+	})
+}
+
+// The goroutines of one process wait for each other without the server.
+func TestADeadlockInsideAProcess(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		release := make(chan struct{})
+		one := hold(t, release, c.Mutex("x").Lock, c.Mutex("y", breaks).Lock)
+		time.Sleep(100 * time.Millisecond)
+		two := hold(t, release, c.Mutex("y").Lock, c.Mutex("x", breaks).Lock)
+		dead := wantDeadlock(t, <-two.ended, "x", "y")
+		if dead.Cycle[0].HolderID != "" || dead.Cycle[0].ClientID != c.ID() {
+			t.Errorf("%+v", dead.Cycle)
+		}
+		close(release)
+		if err := <-one.ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A goroutine waits for another one of its process, which waits for another process.
+func TestADeadlockThroughALocalQueue(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		release := make(chan struct{})
+		two := hold(t, release, b.Mutex("y").Lock, b.Mutex("x").Lock)
+		first := w.waiting(a.Mutex("y"), t.Context()) // has the turn, and waits for b
+		one := hold(t, release, a.Mutex("x").Lock, a.Mutex("y", breaks).Lock)
+		wantDeadlock(t, <-one.ended, "y", "y", "x")
+		close(release)
+		if err := <-two.ended; err != nil {
+			t.Error(err)
+		}
+		release2(t, <-first)
+	})
+}
+
+func release2(t *testing.T, got outcome) {
+	t.Helper()
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	release(t, got.Lease)
+}
+
+func TestDeadlocksOfEveryKind(t *testing.T) {
+	type locks = map[string]func(c *holdfast.Client) locker
+	mutex := func(name string) func(c *holdfast.Client) locker {
+		return func(c *holdfast.Client) locker { return c.Mutex(name, breaks).Lock }
+	}
+	writer := func(name string) func(c *holdfast.Client) locker {
+		return func(c *holdfast.Client) locker { return c.RWMutex(name, breaks).Lock }
+	}
+	reader := func(name string) func(c *holdfast.Client) locker {
+		return func(c *holdfast.Client) locker { return c.RWMutex(name, breaks).RLock }
+	}
+	permits := func(name string, n int) func(c *holdfast.Client) locker {
+		return func(c *holdfast.Client) locker {
+			return func(ctx context.Context) (*holdfast.Lease, error) {
+				return c.Semaphore(name, 3, breaks).Acquire(ctx, n)
+			}
+		}
+	}
+	for name, chains := range map[string][][]func(c *holdfast.Client) locker{
+		"three":               {{mutex("x"), mutex("y")}, {mutex("y"), mutex("z")}, {mutex("z"), mutex("x")}},
+		"readers and writers": {{reader("x"), writer("y")}, {reader("y"), writer("x")}},
+		"one of two readers":  {{reader("x"), mutex("y")}, {reader("x")}, {mutex("y"), writer("x")}},
+		"permits":             {{permits("s", 3), mutex("y")}, {mutex("y"), permits("s", 1)}},
+		"too few permits":     {{permits("s", 2), mutex("y")}, {mutex("y"), permits("s", 2)}},
+		"permits of several": {
+			{permits("s", 1), mutex("y")}, {permits("s", 2), mutex("y")}, {mutex("y"), permits("s", 1)},
+		},
+		"a writer in the queue": {{reader("x"), mutex("y")}, {mutex("z"), writer("x")}, {mutex("y"), reader("x")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				release := make(chan struct{})
+				var all []*chain
+				for _, kinds := range chains {
+					c := w.client()
+					var list []locker
+					for _, kind := range kinds {
+						list = append(list, kind(c))
+					}
+					all = append(all, hold(t, release, list...))
+					time.Sleep(10 * time.Millisecond)
+				}
+				last := all[len(all)-1]
+				if name == "a writer in the queue" {
+					// The reader stands behind a writer, which waits for the other reader.
+					if dead := wantDeadlock(t, <-last.ended, "x", "x", "y"); dead.Cycle[1].Holds != "" {
+						t.Errorf("%+v", dead.Cycle)
+					}
+				} else if err := <-last.ended; !errors.Is(err, holdfast.ErrDeadlock) {
+					t.Errorf("the youngest: %v", err)
+				}
+				close(release)
+				for i, other := range all[:len(all)-1] {
+					if err := <-other.ended; err != nil {
+						t.Errorf("chain %d: %v", i, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// What only looks like a deadlock is none.
+func TestWhatIsNoDeadlock(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		rec := new(recorder)
+		cfg := holdfast.Config{Observer: rec}
+		a, b, c := w.client(cfg), w.client(cfg), w.client(cfg)
+		permit := func(c *holdfast.Client) locker {
+			return func(ctx context.Context) (*holdfast.Lease, error) {
+				return c.Semaphore("s", 2, breaks).Acquire(ctx, 1)
+			}
+		}
+		release := make(chan struct{})
+		works := hold(t, release, permit(c)) // it will give its permit back
+		one := hold(t, release, permit(a), a.Mutex("y", breaks).Lock)
+		two := hold(t, release, b.Mutex("y").Lock, permit(b))
+		// A chain that ends in a call that works.
+		three := hold(t, release, c.Mutex("z").Lock, c.Mutex("y", breaks).Lock)
+		time.Sleep(10 * time.Minute)
+		close(release)
+		for _, each := range []*chain{works, one, two, three} {
+			if err := <-each.ended; err != nil {
+				t.Error(err)
+			}
+		}
+		if events := rec.all(holdfast.EventDeadlock); events != nil {
+			t.Errorf("%+v", events)
+		}
+	})
+}
+
+// A deadlock that dissolves, because a wait ends by its limit, is no alarm afterwards.
+func TestADeadlockThatDissolvesIsNotReported(t *testing.T) {
+	for limit := 100 * time.Millisecond; limit < 8*time.Second; limit += 371 * time.Millisecond {
+		bubble(t, func(t *testing.T, w *world) {
+			rec := new(recorder)
+			cfg := holdfast.Config{Observer: rec}
+			a, b := w.client(cfg), w.client(cfg)
+			release := make(chan struct{})
+			one := hold(t, release, a.Mutex("x").Lock, a.Mutex("y", breaks).Lock)
+			two := hold(t, release, b.Mutex("y").Lock, b.Mutex("x", holdfast.MaxWait(limit)).Lock)
+			if err := <-two.ended; !errors.Is(err, holdfast.ErrHeld) {
+				t.Errorf("limit %v: %v", limit, err)
+			}
+			<-one.held
+			time.Sleep(time.Minute)
+			close(release)
+			if err := <-one.ended; err != nil {
+				t.Errorf("limit %v: %v", limit, err)
+			}
+			if events := rec.all(holdfast.EventDeadlock); events != nil {
+				t.Errorf("limit %v: %+v", limit, events)
+			}
+		})
+	}
+}
+
+// To watch for deadlocks costs no request on the way of a lock that is free, nor for a wait
+// that is short, nor for one that holds nothing.
+func TestWhatTheWatchForDeadlocksCosts(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		l := mustLock(t, a.Mutex("x"))
+		time.Sleep(time.Second)
+		before := w.net.total()
+		inner, err := a.Mutex("y", breaks).Lock(l.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		release(t, inner)
+		if n := w.net.total() - before; n != 2 {
+			t.Errorf("%d requests for a lock and a release", n)
+		}
+		other := mustLock(t, b.Mutex("y"))
+		waits := make(chan error, 1)
+		go func() {
+			inner, err := a.Mutex("y", breaks).Lock(l.Context())
+			_ = inner.Release(context.Background())
+			waits <- err
+		}()
+		synctest.Wait()
+		idle := w.waiting(w.client().Mutex("y", breaks), t.Context())
+		time.Sleep(5 * time.Second)
+		noted := w.net.count("inspect") + w.net.count("read_client")
+		release(t, other)
+		if err := <-waits; err != nil || noted != 0 {
+			t.Errorf("%v, %d requests", err, noted)
+		}
+		release2(t, <-idle)
+		other = mustLock(t, b.Mutex("y"))
+		idle = w.waiting(a.Mutex("y", breaks), t.Context())
+		time.Sleep(10 * time.Minute)
+		if n := w.net.count("inspect") + w.net.count("read_client"); n != 0 {
+			t.Errorf("%d requests for a wait that holds nothing", n)
+		}
+		release(t, other)
+		release2(t, <-idle)
+		fields := w.Dump("holdfast:client:" + a.ID())
+		for field := range fields {
+			if strings.HasPrefix(field, "waits:") {
+				t.Errorf("%s remains: %v", field, fields)
+			}
+		}
+	})
+}
+
+// MultiMutex never deadlocks with its like, but with a nested lock it can.
+func TestSeveralLocksInADeadlock(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		release := make(chan struct{})
+		one := hold(t, release, b.Mutex("y").Lock, b.Mutex("x").Lock)
+		held := mustLock(t, a.Mutex("w"))
+		_, err := a.MultiMutex([]string{"x", "y"}, breaks).Lock(held.Context())
+		wantDeadlock(t, err, "y", "x")
+		<-one.held // x is free again
+		close(release)
+		if err := <-one.ended; err != nil {
+			t.Error(err)
+		}
+		_, err = a.Mutex("w", breaks, holdfast.Tries(2, time.Second)).Lock(t.Context())
+		wantIs(t, err, holdfast.ErrInvalid)
+	})
+}
+
+// A list of deadlocks needs no server.
+func TestDeadlocksOfStates(t *testing.T) {
+	if found := holdfast.Deadlocks(nil); found != nil {
+		t.Errorf("%v", found)
+	}
+	var many []holdfast.LockInfo
+	for i := range 1000 {
+		many = append(many, holdfast.LockInfo{Name: fmt.Sprint(i), Holders: []holdfast.Holder{{HolderID: "c/1"}}})
+	}
+	if found := holdfast.Deadlocks(many); found != nil {
+		t.Errorf("%v", found)
+	}
+}
