@@ -119,6 +119,7 @@ func TestADeadlockThatNobodyBreaksIsReportedOnce(t *testing.T) {
 		one := hold(t, release, a.Mutex("x").Lock, a.Mutex("y").Lock)
 		two := hold(t, release, b.Mutex("y").Lock, b.Mutex("x").Lock)
 		time.Sleep(10 * time.Minute)
+		synctest.Wait()
 		if events := rec.all(holdfast.EventDeadlock); len(events) != 2 {
 			t.Errorf("%d events", len(events))
 		}
@@ -140,10 +141,10 @@ func TestADeadlockThatNobodyBreaksIsReportedOnce(t *testing.T) {
 		if n, err := w.client().Evict(t.Context(), "x", holdfast.Eviction{By: "ann", Reason: "deadlock"}); n != 1 {
 			t.Error(n, err)
 		}
-		close(release)
 		if err := <-one.ended; !errors.Is(err, context.Canceled) { // the context of the evicted lease
 			t.Error(err)
 		}
+		close(release)
 		if err := <-two.ended; err != nil {
 			t.Error(err)
 		}

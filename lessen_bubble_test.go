@@ -164,6 +164,7 @@ func TestAReleaseThatFailsAtTheEndOfAContextIsLoggedAndRepeated(t *testing.T) {
 		resume := w.Stall()
 		wantIs(t, ended(l.Context()), holdfast.ErrReleased)
 		time.Sleep(8 * time.Second)
+		synctest.Wait()
 		if !strings.Contains(text.String(), "the release at the end of a context failed") ||
 			!strings.Contains(text.String(), "lock=a") {
 			t.Errorf("the log has %q", text.String())

@@ -130,12 +130,17 @@ func TestAShortenedLeaseStaysShort(t *testing.T) {
 // end. Its answer does not make the lease longer.
 func TestARenewalUnderWayMakesNothingLongerAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
+		begun := make(chan struct{}, 1)
 		s.answer = func(_ context.Context, batch []*Item) ([]Outcome, error) {
+			select {
+			case begun <- struct{}{}:
+			default:
+			}
 			time.Sleep(time.Second)
 			return make([]Outcome, len(batch)), nil
 		}
 		l := s.add(t, "a", ttl)
-		time.Sleep(ttl / 3)
+		<-begun // a renewal may be due earlier than after a third of the TTL
 		sent, now := s.seen()[0].at, s.now()
 		renewing, ok := s.renewer.Shorten(l, now, 5*time.Second)
 		same, _ := s.renewer.Shorten(l, now, 4*time.Second)
