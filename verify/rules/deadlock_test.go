@@ -1,0 +1,73 @@
+package rules_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
+)
+
+// Two processes hold a lock each and wait for that of the other. One of them fails and says
+// why; the other one gets the lock when the first releases. Both have reported the deadlock.
+func TestADeadlockOfTwoProcessesIsBroken(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		cfg := holdfast.Config{TTL: 3 * time.Second}
+		a, seenByA := w.local(t, cfg)
+		b, seenByB := w.local(t, cfg)
+		x, y := harness.Lock(t, a.Mutex("x")), harness.Lock(t, b.Mutex("y"))
+		older := harness.Acquiring(x.Context(), a.Mutex("y", holdfast.BreakDeadlock()).Lock)
+		seenByA.Await(t, holdfast.EventWait, "y", 1)
+		younger := harness.Acquiring(y.Context(), b.Mutex("x", holdfast.BreakDeadlock()).Lock)
+
+		failed := redistest.Next(t, "the younger call", younger)
+		var dead *holdfast.DeadlockError
+		if !errors.As(failed.Err, &dead) || !errors.Is(failed.Err, holdfast.ErrDeadlock) {
+			t.Fatalf("the younger call: %v", failed.Err)
+		}
+		if len(dead.Cycle) != 2 || dead.Name != "x" || dead.Cycle[0].ClientID != b.ID() ||
+			dead.Cycle[0].Holds != "y" || dead.Cycle[1].Holds != "x" || dead.Cycle[1].ClientID != a.ID() {
+			t.Errorf("the cycle is %+v", dead.Cycle)
+		}
+		seenByB.Await(t, holdfast.EventDeadlock, "x", 1)
+		if err := y.Err(); err != nil {
+			t.Errorf("the younger call still holds y, but: %v", err)
+		}
+		harness.Release(t, y)
+		harness.Release(t, harness.Granted(t, older))
+		harness.Release(t, x)
+	})
+}
+
+// Without BreakDeadlock both calls wait on. Both report the deadlock, and the state of the locks
+// shows it to an operator. An eviction ends it.
+func TestADeadlockIsShown(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		cfg := holdfast.Config{TTL: 3 * time.Second}
+		a, seenByA := w.local(t, cfg)
+		b, seenByB := w.local(t, cfg)
+		operator, _ := w.local(t, cfg)
+		x, y := harness.Lock(t, a.Mutex("x")), harness.Lock(t, b.Mutex("y"))
+		one := harness.Acquiring(x.Context(), a.Mutex("y").Lock)
+		two := harness.Acquiring(y.Context(), b.Mutex("x").Lock)
+		seenByA.Await(t, holdfast.EventDeadlock, "y", 1)
+		seenByB.Await(t, holdfast.EventDeadlock, "x", 1)
+
+		found := holdfast.Deadlocks([]holdfast.LockInfo{state(t, operator, "x"), state(t, operator, "y")})
+		if len(found) != 1 || len(found[0]) != 2 {
+			t.Fatalf("the locks show the deadlocks %v", found)
+		}
+		who := holdfast.Eviction{By: "a test", Reason: "deadlock"}
+		if _, err := operator.Evict(harness.Within(t), "x", who); err != nil {
+			t.Fatal(err)
+		}
+		// The call ends with its lease's context: by the next renewal its client knows.
+		if got := redistest.Next(t, "the call under the evicted lease", one); got.Err == nil {
+			t.Error("the call under the evicted lease got the lock")
+		}
+		harness.Release(t, harness.Granted(t, two))
+		harness.Release(t, y)
+	})
+}
