@@ -110,7 +110,7 @@ func TestMetricsOfRenewalsAndALoss(t *testing.T) {
 func TestEveryMetricIsReported(t *testing.T) {
 	bubble(t, otel.Config{}, func(w *world) {
 		const secret = "invoice-of-ann"
-		for kind := holdfast.EventWait; kind <= holdfast.EventAway; kind++ {
+		for kind := holdfast.EventWait; kind <= holdfast.EventDeadlock; kind++ {
 			w.observer.Observe(holdfast.Event{
 				Kind: kind, Context: background, Name: secret, Mode: "shared", HolderID: "c/1", Lease: 1,
 				TTL: time.Second, Remaining: time.Millisecond,

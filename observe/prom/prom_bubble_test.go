@@ -155,7 +155,7 @@ func TestALossIsCounted(t *testing.T) {
 func TestEveryMetricIsReported(t *testing.T) {
 	const secret = "invoice-of-ann"
 	o := prom.New(prom.Config{ConstLabels: map[string]string{"zone": "eu"}})
-	for kind := holdfast.EventWait; kind <= holdfast.EventAway; kind++ {
+	for kind := holdfast.EventWait; kind <= holdfast.EventDeadlock; kind++ {
 		o.Observe(holdfast.Event{Kind: kind, Name: secret, Mode: "shared", TTL: time.Second, Err: holdfast.ErrLost})
 	}
 	o.Observe(holdfast.Event{Kind: holdfast.EventRenew, Mode: "shared", TTL: time.Second})

@@ -105,6 +105,8 @@ func Event(e holdfast.Event, group func(name string) string, to Recorder) {
 		ended(ctx, e, l, to)
 	case holdfast.EventAway:
 		to.Record(ctx, Away, 1, l)
+	case holdfast.EventDeadlock:
+		to.Record(ctx, Deadlocks, 1, l)
 	case holdfast.EventPushUnavailable:
 		to.Record(ctx, PushUnavailable, 1, l)
 	}
@@ -163,6 +165,7 @@ func First(ctx context.Context, id ID, l Labels, to Recorder) {
 	}
 	to.Record(ctx, Leaked, 0, l)
 	to.Record(ctx, Away, 0, l)
+	to.Record(ctx, Deadlocks, 0, l)
 	to.Record(ctx, Contended, 0, l)
 }
 

@@ -155,6 +155,7 @@ func TestSamplesOfAnEvent(t *testing.T) {
 			[]string{"holdfast.held -1", "holdfast.hold.duration 3", "holdfast.leaked 1"},
 		},
 		"away":   {holdfast.Event{Kind: holdfast.EventAway}, []string{"holdfast.away 1"}},
+		"dead":   {holdfast.Event{Kind: holdfast.EventDeadlock}, []string{"holdfast.deadlocks 1"}},
 		"pushes": {holdfast.Event{Kind: holdfast.EventPushUnavailable}, []string{"holdfast.push_unavailable 1"}},
 	} {
 		var got samples
@@ -174,7 +175,7 @@ func TestZerosBeforeTheFirstLoss(t *testing.T) {
 	}
 	want := samples{
 		"holdfast.push_unavailable 0", "holdfast.lost 0", "holdfast.lost 0", "holdfast.lost 0", "holdfast.lost 0",
-		"holdfast.leaked 0", "holdfast.away 0", "holdfast.contended 0",
+		"holdfast.leaked 0", "holdfast.away 0", "holdfast.deadlocks 0", "holdfast.contended 0",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the zeros are %v, want %v", got, want)

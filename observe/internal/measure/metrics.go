@@ -82,6 +82,7 @@ const (
 	Leaked
 	RequestDuration
 	Away
+	Deadlocks
 	PushUnavailable
 )
 
@@ -168,6 +169,11 @@ var Metrics = [...]Metric{
 	Away: {
 		"holdfast.away", Counter, "{acquisition}",
 		"How often an acquisition began to wait for a server that cannot serve it.",
+		[]Key{KeyMode, KeyGroup}, nil,
+	},
+	Deadlocks: {
+		"holdfast.deadlocks", Counter, "{acquisition}",
+		"Acquisitions that found themselves in a deadlock: calls that wait for each other.",
 		[]Key{KeyMode, KeyGroup}, nil,
 	},
 	PushUnavailable: {
