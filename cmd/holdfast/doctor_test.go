@@ -46,13 +46,13 @@ func TestDoctorReadsANodeWithoutSlots(t *testing.T) {
 }
 
 // opened is what a command has of a server.
-func opened(t *testing.T, on *redistest.Server) *server {
+func opened(t *testing.T, on *redistest.Server, cfg ...holdfast.Config) *server {
 	t.Helper()
 	t.Setenv("SSL_CERT_FILE", on.CAFile())
 	a := &app{say: &printer{w: io.Discard}}
 	a.server.add(pflag.NewFlagSet("test", pflag.ContinueOnError))
 	a.server.urls = urls{on.URL()}
-	s, err := a.open(holdfast.Config{})
+	s, err := a.open(append(cfg, holdfast.Config{})[0])
 	if err != nil {
 		t.Fatal(err)
 	}

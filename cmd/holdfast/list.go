@@ -40,6 +40,12 @@ the permits in use, or when a job runs next), ID (the holder's client) and TAGS.
 recognises redsync, redislock and Redisson. Any other short string with a TTL is shown as
 "string": it may be a lock made by SET NX PX, or a value that expires.
 
+--graph shows the waits-for graph: each lock that has waiters, its holders, its waiters in order,
+and what these hold themselves. It names the deadlocks among these locks: calls that wait for
+each other. It knows what a waiter holds if the waiter is a Go program that passes the context
+of its lease on, and has waited for a third of the TTL. With -o json it prints an object for each lock
+("name", "holders", "waiters"), and one for each deadlock ("deadlock").
+
 -o json prints one object per line, with the fields of holdfast status --json, and for a
 job "job" in it. -o name prints names only, one per line.
 
@@ -53,6 +59,7 @@ type listOptions struct {
 	foreign    bool
 	pattern    string
 	noHeader   bool
+	graph      bool
 }
 
 // outputForm is the value of -o.
@@ -81,6 +88,7 @@ func newList(a *app) *cobra.Command {
   holdfast list --sort age -o wide
   holdfast list --stale                         holders that nobody knows any more
   holdfast list -o json | jq -r 'select(.waiting > 10) | .name'
+  holdfast list --graph                         the waiters, what they hold, and deadlocks
   holdfast list --foreign 'lock:*'              locks of other libraries`,
 	}
 	flags := cmd.Flags()
@@ -90,6 +98,7 @@ func newList(a *app) *cobra.Command {
 	flags.BoolVarP(&o.all, "all", "a", false, "list free locks, too, as long as their records last")
 	flags.BoolVar(&o.stale, "stale", false, "only locks with a holder that has not been heard of for 15 minutes")
 	flags.BoolVar(&o.foreign, "foreign", false, "list the locks of other libraries")
+	flags.BoolVar(&o.graph, "graph", false, "show the waits-for graph, and the deadlocks")
 	flags.BoolVar(&o.noHeader, "no-header", false, "print no line with the names of the columns")
 	rename(flags, map[string]string{"sort": "FIELD"})
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
@@ -111,6 +120,9 @@ func (o *listOptions) read(args []string) (err error) {
 	if o.sort != "" && sorts[o.sort] == nil {
 		return usageError(fmt.Sprintf("--sort %q: there is no such field", o.sort),
 			"write name, age, lease or waiting")
+	}
+	if o.graph && (o.foreign || o.stale || o.all || o.sort != "" || o.output == "wide" || o.output == "name") {
+		return usageError("--graph has a form of its own: it goes with a GLOB and -o json only", "leave the others out")
 	}
 	if o.foreign && (o.stale || o.all) {
 		return usageError("--foreign excludes --all and --stale: other libraries' records tell neither",
@@ -191,6 +203,16 @@ func runList(a *app, o *listOptions, w io.Writer) error {
 	defer stop()
 	defer s.closeSoon()
 	l := &lister{listOptions: o, app: a, server: s, w: w, rows: make(chan row)}
+	if o.graph {
+		err := l.printGraph(ctx)
+		if by, ok := errors.AsType[signalError](context.Cause(ctx)); ok {
+			return silent(codeSignal + int(by.Signal))
+		}
+		if err != nil {
+			return s.explain("", err)
+		}
+		return nil
+	}
 	scanned := make(chan error, 1)
 	go func() {
 		defer close(l.rows)

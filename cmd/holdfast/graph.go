@@ -1,0 +1,186 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// graphJSON is a line of list --graph -o json: a contract. A line has a lock and its waiters, or
+// a deadlock.
+type graphJSON struct {
+	Name     string              `json:"name,omitempty"`
+	Holders  []string            `json:"holders,omitempty"`
+	Waiters  []graphWaiterJSON   `json:"waiters,omitempty"`
+	Deadlock []graphDeadlockJSON `json:"deadlock,omitempty"`
+}
+
+type graphWaiterJSON struct {
+	Client   string   `json:"client"`
+	HolderID string   `json:"holder_id"`
+	WaitMS   int64    `json:"wait_ms"`
+	Holds    []string `json:"holds"`
+}
+
+type graphDeadlockJSON struct {
+	Client string `json:"client"`
+	Holds  string `json:"holds"` // empty: it is only in front of another waiter
+	Name   string `json:"waits_for"`
+	Breaks bool   `json:"breaks"`
+}
+
+// printGraph prints the waits-for graph of the locks that match.
+func (l *lister) printGraph(ctx context.Context) error {
+	var locks []holdfast.LockInfo
+	for s, err := range l.server.client.List(ctx, l.pattern) {
+		if err != nil {
+			return err
+		}
+		locks = append(locks, s)
+	}
+	slices.SortFunc(locks, func(a, b holdfast.LockInfo) int { return strings.Compare(a.Name, b.Name) })
+	deadlocks, err := l.confirm(ctx, locks)
+	if err != nil {
+		return err
+	}
+	if l.output == "json" {
+		return writeGraphJSON(l.w, locks, deadlocks)
+	}
+	return writeGraph(l.w, locks, deadlocks)
+}
+
+// confirm reads the locks of each deadlock again. What is there twice existed in between, all
+// of it at the same time.
+func (l *lister) confirm(ctx context.Context, locks []holdfast.LockInfo) (sure [][]holdfast.DeadlockWait, err error) {
+	for _, cycle := range holdfast.Deadlocks(locks) {
+		var again []holdfast.LockInfo
+		for _, name := range cycleNames(cycle) {
+			s, err := l.server.client.Inspect(ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			again = append(again, s)
+		}
+		for _, found := range holdfast.Deadlocks(again) {
+			same := func(a, b holdfast.DeadlockWait) bool { return a.HolderID == b.HolderID }
+			if slices.EqualFunc(found, cycle, same) {
+				sure = append(sure, found)
+			}
+		}
+	}
+	return sure, nil
+}
+
+// cycleNames are the locks of a deadlock.
+func cycleNames(cycle []holdfast.DeadlockWait) (names []string) {
+	for _, w := range cycle {
+		names = append(names, w.Name)
+		if w.Holds != "" {
+			names = append(names, w.Holds)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// heldByWaiters returns, for each attempt that waits, the locks that its code holds.
+func heldByWaiters(locks []holdfast.LockInfo) map[string][]string {
+	held := make(map[string][]string)
+	for _, s := range locks {
+		for _, h := range s.Holders {
+			for _, w := range h.WaitsFor {
+				held[w.HolderID] = append(held[w.HolderID], s.Name)
+			}
+		}
+	}
+	return held
+}
+
+// whoIs is app@host:pid, or the ID of a client that has not registered.
+func whoIs(c *holdfast.ClientInfo, id string) string {
+	if c == nil {
+		return "client " + id
+	}
+	return oneLine(c.String())
+}
+
+func writeGraph(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.DeadlockWait) error {
+	var b strings.Builder
+	held := heldByWaiters(locks)
+	for _, s := range locks {
+		if len(s.Waiters) == 0 || s.Job != nil {
+			continue
+		}
+		var holders []string
+		for _, h := range s.Holders {
+			holders = append(holders, whoIs(h.Client, h.ClientID))
+		}
+		fmt.Fprintf(&b, "%s  held by %s\n", oneLine(s.Name), cmp.Or(strings.Join(holders, ", "), "nobody"))
+		for i, q := range s.Waiters {
+			branch := "├"
+			if i == len(s.Waiters)-1 {
+				branch = "└"
+			}
+			fmt.Fprintf(&b, "  %s %s waits %s", branch, whoIs(q.Client, q.ClientID), length(q.Waited))
+			if names := held[q.HolderID]; len(names) > 0 {
+				fmt.Fprintf(&b, ", holds %s", oneLine(strings.Join(names, ", ")))
+			}
+			b.WriteString("\n")
+		}
+	}
+	if b.Len() == 0 {
+		b.WriteString("nobody waits\n")
+	}
+	for _, cycle := range deadlocks {
+		b.WriteString("\ndeadlock: ")
+		for i, wait := range cycle {
+			if i > 0 {
+				b.WriteString("; ")
+			}
+			b.WriteString(oneLine(wait.String()))
+		}
+		fmt.Fprintf(&b, "\nto end it: holdfast evict %s\n", oneLine(cycle[0].Name))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func writeGraphJSON(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.DeadlockWait) error {
+	out, held := json.NewEncoder(w), heldByWaiters(locks)
+	for _, s := range locks {
+		if len(s.Waiters) == 0 || s.Job != nil {
+			continue
+		}
+		line := graphJSON{Name: s.Name}
+		for _, h := range s.Holders {
+			line.Holders = append(line.Holders, whoIs(h.Client, h.ClientID))
+		}
+		for _, q := range s.Waiters {
+			line.Waiters = append(line.Waiters, graphWaiterJSON{
+				whoIs(q.Client, q.ClientID), q.HolderID, int64(q.Waited / time.Millisecond),
+				append([]string{}, held[q.HolderID]...),
+			})
+		}
+		if err := out.Encode(line); err != nil {
+			return err
+		}
+	}
+	for _, cycle := range deadlocks {
+		var line graphJSON
+		for _, wait := range cycle {
+			line.Deadlock = append(line.Deadlock,
+				graphDeadlockJSON{whoIs(wait.Client, wait.ClientID), wait.Holds, wait.Name, wait.Breaks})
+		}
+		if err := out.Encode(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}

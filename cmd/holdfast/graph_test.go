@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// deadlocked tells its channel of the first deadlock.
+type deadlocked chan struct{}
+
+// Observe implements [holdfast.Observer].
+func (d deadlocked) Observe(e holdfast.Event) {
+	if e.Kind == holdfast.EventDeadlock {
+		select {
+		case d <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Two clients hold a lock each and wait for that of the other: list --graph shows the waiters
+// and what they hold, and names the deadlock. Once it is over, nobody waits.
+func TestTheGraphShowsADeadlock(t *testing.T) {
+	on := redistest.Start(t, redistest.Tenant(defaultPrefix))
+	s := opened(t, on)
+	ctx, cancel := context.WithCancel(t.Context())
+	found := make(deadlocked, 1)
+	ended := make(chan error, 2)
+	var calls []func()
+	for _, names := range [][]string{{"x", "y"}, {"y", "x"}} {
+		c := opened(t, on, holdfast.Config{App: "app-" + names[0], Observer: found, TTL: 3 * time.Second}).client
+		first, err := c.Mutex(names[0]).Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls = append(calls, func() {
+			_, err := c.Mutex(names[1]).Lock(first.Context())
+			ended <- err
+		})
+	}
+	for _, call := range calls { // both hold their first lock now
+		go call()
+	}
+	redistest.Next(t, "the deadlock", found)
+
+	graph := func(form outputForm) string {
+		var out strings.Builder
+		l := &lister{listOptions: &listOptions{output: form, graph: true}, server: s, w: &out}
+		if err := l.printGraph(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	text := graph("table")
+	for _, want := range []string{
+		"x  held by app-x@", "y  held by app-y@", ", holds x\n", ", holds y\n", "\ndeadlock: app-",
+		` holds "x" and waits for "y"`, ` holds "y" and waits for "x"`, "holdfast evict ",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the graph lacks %q:\n%s", want, text)
+		}
+	}
+	var lines []graphJSON
+	for dec := json.NewDecoder(strings.NewReader(graph("json"))); dec.More(); {
+		var line graphJSON
+		if err := dec.Decode(&line); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, line)
+	}
+	if len(lines) != 3 || lines[0].Name != "x" || len(lines[0].Waiters) != 1 || lines[0].Waiters[0].Holds[0] != "y" ||
+		len(lines[2].Deadlock) != 2 {
+		t.Errorf("the lines are %+v", lines)
+	}
+	cancel()
+	<-ended
+	<-ended
+	if text := graph("table"); text != "nobody waits\n" {
+		t.Errorf("after the deadlock the graph is:\n%s", text)
+	}
+}
