@@ -105,7 +105,9 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 // The error is an [ErrNotHeld] if there is nothing to resume: the lease has ended, somebody else
 // leads, or another process has resumed the term. Then campaign. After any error the caller does
 // not lead. If the server may have granted the leadership, the library gives it up in the
-// background. While the server is away, Resume tries until ctx ends. A quorum refuses Resume. A
+// background. While the server is away, Resume tries until ctx ends. If an answer was lost, Resume
+// may have to wait for a whole TTL once more; with [NoRenewal] it can then fail with an
+// [ErrNotHeld]. A quorum refuses Resume. A
 // holderID and a term are no secrets: whoever calls Resume with those of a live leader deposes it.
 func (e *Election) Resume(ctx context.Context, holderID string, term uint64) (*Leadership, error) {
 	t := &e.lock

@@ -89,7 +89,8 @@ func (e *leaseEnd) stopAll() {
 // error is. If a renewal is under way, Shorten waits for it first, because it may ask for more.
 //
 // If the error is an [ErrNotHeld], the lease is lost. After an [ErrUnknownOutcome] the lease is
-// held, and the server may keep it for as long as before; Shorten may be repeated. The waiter
+// held, and the server may keep it for as long as before; Shorten may be repeated. A renewal
+// that got no answer, and that the server runs late, can have the same effect. The waiter
 // that is next learns of the earlier end by a push. If the push is lost, it polls when the
 // lease would have ended.
 //
