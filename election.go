@@ -105,11 +105,25 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 // The error is an [ErrNotHeld] if there is nothing to resume: the lease has ended, somebody else
 // leads, or another process has resumed the term. Then campaign. After any error the caller does
 // not lead. If the server may have granted the leadership, the library gives it up in the
-// background. While the server is away, Resume tries until ctx ends. If an answer was lost, Resume
-// may have to wait for a whole TTL once more; with [NoRenewal] it can then fail with an
-// [ErrNotHeld]. A quorum refuses Resume. A
+// background. While the server is away, Resume tries until ctx ends; [MaxWait] and [Tries] do not
+// limit it. If an answer was lost, Resume may have to wait for a whole TTL once more; with
+// [NoRenewal] it can then fail with an [ErrNotHeld]. A quorum refuses Resume. A
 // holderID and a term are no secrets: whoever calls Resume with those of a live leader deposes it.
 func (e *Election) Resume(ctx context.Context, holderID string, term uint64) (*Leadership, error) {
+	return e.goOn(ctx, holderID, term, true)
+}
+
+// ResumeAtOnce is [Election.Resume] without the wait. It is for a caller that knows that the
+// former leader has ended, with all that worked under its leadership. For example, the
+// caller has the file lock that the former process and its children had. If the former
+// leader still runs, two believe that they lead, until the former learns of its loss: by a
+// push, by its next renewal, or at its trust deadline. The errors are those of Resume.
+func (e *Election) ResumeAtOnce(ctx context.Context, holderID string, term uint64) (*Leadership, error) {
+	return e.goOn(ctx, holderID, term, false)
+}
+
+// goOn resumes a term. waits: the former leader may still believe in its lease.
+func (e *Election) goOn(ctx context.Context, holderID string, term uint64, waits bool) (*Leadership, error) {
 	t := &e.lock
 	if _, err := t.checkOrReenter(ctx); err != nil {
 		return nil, err
@@ -129,13 +143,19 @@ func (e *Election) Resume(ctx context.Context, holderID string, term uint64) (*L
 		return nil, err
 	}
 	c.events.tellGrant(l.lease.state, Event{Wait: c.now() - told.start})
-	// The margin of leasetime is for one clock that runs at another rate, this for the second.
-	for until := c.now() + left + left/100 + 2*time.Millisecond; c.now() < until; {
-		if !c.life.Sleep(l.Context(), min(until-c.now(), closeBy)) || ctx.Err() != nil {
-			break
+	if waits {
+		// The margin of leasetime is for one clock that runs at another rate, this for the second.
+		until := c.now() + left + left/100 + 2*time.Millisecond
+		either, cancel := context.WithCancel(ctx)
+		stop := context.AfterFunc(l.Context(), cancel)
+		for c.now() < until && c.life.Sleep(either, until-c.now()) {
 		}
+		stop()
+		cancel()
 	}
 	switch {
+	case c.life.IsClosing():
+		err = ErrClosed
 	case l.Err() != nil:
 		err = fmt.Errorf("%w: %w", ErrNotHeld, l.Err())
 	case ctx.Err() != nil:

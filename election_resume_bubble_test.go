@@ -161,3 +161,69 @@ func TestAResumptionThatEndsEarlyLeavesNothing(t *testing.T) {
 		w.wantFree("e")
 	})
 }
+
+// Who knows that the former leader has ended need not wait for the end of its lease.
+func TestALeaderWhoseFormerSelfHasEndedResumesAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		former := crashed(t, w, "here")
+		waits := campaigning(t, w.client().Election("e"), "other")
+		start := time.Now()
+		e := w.client().Election("e")
+		l, err := e.ResumeAtOnce(t.Context(), former.HolderID(), former.Term())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("resumed after %v", took)
+		}
+		if l.Term() <= former.Term() || l.Value() != "here" || l.Err() != nil {
+			t.Errorf("term %d after %d, value %q, %v", l.Term(), former.Term(), l.Value(), l.Err())
+		}
+		wantLeader(t, w.client().Election("e"), "here", l.Term())
+		_, err = e.ResumeAtOnce(t.Context(), former.HolderID(), former.Term())
+		wantIs(t, err, holdfast.ErrNotHeld)
+		time.Sleep(2 * ttl)
+		if l.Err() != nil {
+			t.Error(l.Err())
+		}
+		resign(t, l)
+		resign(t, <-waits)
+	})
+}
+
+// While Resume waits, its context or its client ends. Then it returns at once, and does not lead.
+func TestAResumptionEndsWithItsContextAndWithItsClient(t *testing.T) {
+	for name, end := range map[string]struct {
+		by   func(cancel func(), c *holdfast.Client)
+		want error
+	}{
+		"context": {func(cancel func(), _ *holdfast.Client) { cancel() }, context.Canceled},
+		"Close":   {func(_ func(), c *holdfast.Client) { _ = c.Close(context.Background()) }, holdfast.ErrClosed},
+		"Abandon": {func(_ func(), c *holdfast.Client) { c.Abandon() }, holdfast.ErrClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				former := crashed(t, w, "here")
+				c := w.client()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				done := make(chan error, 1)
+				go func() {
+					_, err := c.Election("e").Resume(ctx, former.HolderID(), former.Term())
+					done <- err
+				}()
+				time.Sleep(5*time.Second + 300*time.Millisecond)
+				start := time.Now()
+				go end.by(cancel, c)
+				wantIs(t, <-done, end.want)
+				if took := time.Since(start); took > time.Second {
+					t.Errorf("Resume returned after %v", took)
+				}
+				if end.want == context.Canceled {
+					synctest.Wait()
+					w.wantFree("e")
+				}
+			})
+		})
+	}
+}

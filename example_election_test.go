@@ -238,3 +238,21 @@ func ExampleElection_Resume() {
 	_ = lead.Resign(ctx)
 	// Output: 10.0.0.1:80 true
 }
+
+func ExampleElection_ResumeAtOnce() {
+	ctx := context.Background()
+	store := memstore.New()
+	client := newClient(store)
+	former, _ := client.Election("scheduler").Campaign(ctx, "10.0.0.1:80")
+	client.Abandon() // the process ends
+
+	// This process has the file lock of the former one, so that one has certainly ended.
+	lead, err := newClient(store).Election("scheduler").ResumeAtOnce(ctx, former.HolderID(), former.Term())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(lead.Value(), lead.Term() > former.Term())
+	_ = lead.Resign(ctx)
+	// Output: 10.0.0.1:80 true
+}

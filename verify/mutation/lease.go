@@ -391,7 +391,19 @@ var inLease = []mutant{{
 }, {
 	name: "a leader resumes while the former still believes",
 	file: "election.go",
-	old:  "	for until := c.now() + left + left/100 + 2*time.Millisecond; c.now() < until; {",
-	mut:  "	for until := c.now() + left/1000; c.now() < until; {",
+	old:  "until := c.now() + left + left/100 + 2*time.Millisecond\n",
+	mut:  "until := c.now() + left/1000\n",
+	by:   []check{rules},
+}, {
+	name: "a client that closes while it resumes returns the leadership too early",
+	file: "election.go",
+	old:  "	case c.life.IsClosing():\n		err = ErrClosed\n	case l.Err() != nil:\n",
+	mut:  "	case c.life.IsClosing():\n	case l.Err() != nil:\n",
+	by:   []check{rules},
+}, {
+	name: "a resumption goes on after its context has ended",
+	file: "election.go",
+	old:  "either, cancel := context.WithCancel(ctx)",
+	mut:  "either, cancel := context.WithCancel(context.WithoutCancel(ctx))",
 	by:   []check{rules},
 }}

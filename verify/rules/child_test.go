@@ -117,6 +117,7 @@ func leadingChild(c *holdfast.Client, name string) error {
 		return err
 	}
 	fmt.Println("held", lead.Term())
+	fmt.Println("holder", lead.HolderID())
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 	}
 	return nil

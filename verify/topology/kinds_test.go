@@ -21,6 +21,10 @@ func TestEveryKindInACluster(t *testing.T) {
 		c.FailOver(c.Home(harness.Key("rw")))
 		c.AwaitReady()
 		k.all(t)
+		saved := k.crashes(t, open(t))
+		c.FailOver(c.Home(harness.Key("restarted")))
+		c.AwaitReady()
+		k.resumes(t, saved)
 	})
 }
 
@@ -32,6 +36,11 @@ func TestEveryKindBehindSentinel(t *testing.T) {
 		harness.Release(t, k.one.lock(t, "mark", holdfast.WaitReplicas(2, time.Second)))
 		arrived(t, g.FailOver(), k.one, k.other)
 		k.all(t)
+		saved := k.crashes(t, open(t))
+		// The replica that has the most becomes the primary.
+		harness.Release(t, k.one.lock(t, "mark", holdfast.WaitReplicas(1, time.Second)))
+		arrived(t, g.FailOver(), k.one, k.other)
+		k.resumes(t, saved)
 	})
 }
 
@@ -226,4 +235,54 @@ func (k *kinds) leaders(t *testing.T) {
 	}
 	cancel()
 	<-ended
+}
+
+// crashes makes a client lead and end without a word. Its lease is longer than the patience
+// of the tests.
+func (k *kinds) crashes(t *testing.T, p *party) *holdfast.Leadership {
+	t.Helper()
+	lead, err := p.Election("restarted", holdfast.TTL(time.Hour)).Campaign(harness.Within(t), "here")
+	if err != nil {
+		t.Fatalf("Campaign: %v", err)
+	}
+	p.Abandon()
+	return lead
+}
+
+// resumes goes on with a term that began before a failover, past a candidate that waits.
+func (k *kinds) resumes(t *testing.T, saved *holdfast.Leadership) {
+	t.Helper()
+	next, before := make(chan error, 1), len(k.other.Of(holdfast.EventWait, "restarted"))
+	var follows *holdfast.Leadership
+	go func() {
+		var err error
+		follows, err = k.other.Election("restarted").Campaign(harness.Within(t), "next")
+		next <- err
+	}()
+	k.other.Await(t, holdfast.EventWait, "restarted", before+1)
+	lead, err := k.one.Election("restarted").ResumeAtOnce(harness.Within(t), saved.HolderID(), saved.Term())
+	if err != nil {
+		t.Fatalf("ResumeAtOnce: %v", err)
+	}
+	k.rises(t, "restarted", saved.Term())
+	k.rises(t, "restarted", lead.Term())
+	seen, err := k.other.Election("restarted").Leader(harness.Within(t))
+	if err != nil || seen.Term != lead.Term() || seen.Value != "here" || lead.Value() != "here" {
+		t.Errorf("term %d with %q is seen (%v), not term %d with %q",
+			seen.Term, seen.Value, err, lead.Term(), lead.Value())
+	}
+	if _, err := k.one.Election("restarted").Resume(harness.Within(t), saved.HolderID(), saved.Term()); !errors.Is(err,
+		holdfast.ErrNotHeld) {
+		t.Errorf("the term is resumed twice: %v", err)
+	}
+	if err := lead.Resign(harness.Within(t)); err != nil {
+		t.Errorf("Resign: %v", err)
+	}
+	if err := redistest.Next(t, "the next leader", next); err != nil {
+		t.Fatalf("Campaign: %v", err)
+	}
+	k.rises(t, "restarted", follows.Term())
+	if err := follows.Resign(harness.Within(t)); err != nil {
+		t.Errorf("Resign: %v", err)
+	}
 }

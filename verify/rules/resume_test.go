@@ -1,0 +1,287 @@
+package rules_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/verify/internal/harness"
+)
+
+// term is what a leader's process has saved.
+type term struct {
+	holder string
+	number uint64
+}
+
+// killedLeader is the term of a leader whose process is killed.
+func killedLeader(t *testing.T, w *world, ttl time.Duration) term {
+	t.Helper()
+	p := startKind(t, w.Addr(), "lead", "e", ttl, envUses+"="+w.adapter.Name)
+	saved := term{number: p.Token(t, "held")}
+	saved.holder = p.Hear(t, "holder")
+	p.Die(t)
+	return saved
+}
+
+// resuming resumes in a goroutine of its own.
+func resuming(ctx context.Context, e *holdfast.Election, saved term) (<-chan *holdfast.Leadership, <-chan error) {
+	led, failed := make(chan *holdfast.Leadership, 1), make(chan error, 1)
+	go func() {
+		l, err := e.Resume(ctx, saved.holder, saved.number)
+		if err != nil {
+			failed <- err
+			return
+		}
+		led <- l
+	}()
+	return led, failed
+}
+
+func resign(t *testing.T, l *holdfast.Leadership) {
+	t.Helper()
+	if err := l.Resign(harness.Within(t)); err != nil {
+		t.Errorf("Resign: %v", err)
+	}
+}
+
+// wantLeads asserts that others see this leadership, with the value of before the restart.
+func wantLeads(t *testing.T, c *holdfast.Client, l *holdfast.Leadership, saved term) {
+	t.Helper()
+	seen, err := c.Election("e").Leader(harness.Within(t))
+	if err != nil {
+		t.Fatalf("Leader: %v", err)
+	}
+	if seen.Term != l.Term() || seen.HolderID != l.HolderID() || seen.Value != "the child" || l.Value() != "the child" {
+		t.Errorf("term %d of %s with %q is seen; it is term %d of %s with %q",
+			seen.Term, seen.HolderID, seen.Value, l.Term(), l.HolderID(), l.Value())
+	}
+	if l.Term() <= saved.number || l.HolderID() == saved.holder || l.Err() != nil {
+		t.Errorf("term %d of %s, %v; before the restart it was %d of %s",
+			l.Term(), l.HolderID(), l.Err(), saved.number, saved.holder)
+	}
+}
+
+// A leader's process is killed and starts again. Another candidate waits all the time, and
+// leads only after the restarted leader has resigned.
+func TestAKilledLeaderResumesAfterItsRestart(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const ttl = 4 * time.Second
+		saved := killedLeader(t, w, ttl)
+		other, seen := w.local(t, holdfast.Config{TTL: ttl})
+		waits := make(chan *holdfast.Leadership, 1)
+		go func() {
+			if l, err := other.Election("e").Campaign(harness.Within(t), "other"); err == nil {
+				waits <- l
+			}
+		}()
+		seen.Await(t, holdfast.EventWait, "e", 1)
+		c, _ := w.local(t, holdfast.Config{TTL: ttl})
+		start := time.Now()
+		holders := state(t, other, "e").Holders
+		if len(holders) != 1 || holders[0].HolderID != saved.holder {
+			t.Fatalf("the lease of the killed leader is over: %+v", holders)
+		}
+		led, failed := resuming(harness.Within(t), c.Election("e"), saved)
+		var l *holdfast.Leadership
+		select {
+		case l = <-led:
+		case err := <-failed:
+			t.Fatalf("Resume: %v", err)
+		}
+		if early := holders[0].Remaining - time.Since(start); early > 0 {
+			t.Errorf("it leads %v before the former lease would have ended", early)
+		}
+		wantLeads(t, other, l, saved)
+		if _, err := c.Election("e").ResumeAtOnce(harness.Within(t), saved.holder, saved.number); !errors.Is(err,
+			holdfast.ErrNotHeld) {
+			t.Errorf("the term is resumed twice: %v", err)
+		}
+		if l.Err() != nil {
+			t.Errorf("a second resumption deposed the first: %v", l.Err())
+		}
+		resign(t, l)
+		resign(t, redistest.Next(t, "the other candidate", waits))
+	})
+}
+
+// The lease is far longer than the patience of the test, so it does not wait for its end.
+func TestAKilledLeaderResumesAtOnce(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		saved := killedLeader(t, w, time.Hour)
+		c, _ := w.local(t, holdfast.Config{TTL: time.Hour})
+		l, err := c.Election("e").ResumeAtOnce(harness.Within(t), saved.holder, saved.number)
+		if err != nil {
+			t.Fatalf("ResumeAtOnce: %v", err)
+		}
+		wantLeads(t, c, l, saved)
+		resign(t, l)
+	})
+}
+
+// The lease of the killed leader has ended, and another candidate leads: it is not deposed.
+func TestALeaderThatRestartsTooLateDeposesNobody(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		saved := killedLeader(t, w, 2*time.Second)
+		other, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+		next, err := other.Election("e").Campaign(harness.Within(t), "next")
+		if err != nil {
+			t.Fatalf("Campaign: %v", err)
+		}
+		c, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+		for _, resume := range []func(context.Context, string, uint64) (*holdfast.Leadership, error){
+			c.Election("e").Resume, c.Election("e").ResumeAtOnce,
+		} {
+			if _, err := resume(harness.Within(t), saved.holder, saved.number); !errors.Is(err, holdfast.ErrNotHeld) {
+				t.Errorf("a term that is over: %v", err)
+			}
+		}
+		// The server says so, too: the lease is renewed.
+		if err := next.Proclaim(harness.Within(t), "still"); err != nil || next.Err() != nil {
+			t.Errorf("the next leader: %v, %v", err, next.Err())
+		}
+		resign(t, next)
+	})
+}
+
+// The former leader still runs: it learns by a push that its term was resumed. Its lease is
+// so long that no renewal tells it.
+func TestALeaderThatIsResumedElsewhereIsTold(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a, _ := w.local(t, holdfast.Config{TTL: time.Hour})
+		former, err := a.Election("e").Campaign(harness.Within(t), "the child")
+		if err != nil {
+			t.Fatalf("Campaign: %v", err)
+		}
+		listens(t, w, a)
+		b, _ := w.local(t, holdfast.Config{TTL: time.Hour})
+		l, err := b.Election("e").ResumeAtOnce(harness.Within(t), former.HolderID(), former.Term())
+		if err != nil {
+			t.Fatalf("ResumeAtOnce: %v", err)
+		}
+		redistest.Next(t, "the end of the former leadership", former.Context().Done())
+		var lost *holdfast.LostError
+		if !errors.As(former.Err(), &lost) || lost.Reason != holdfast.LossNotHeld {
+			t.Errorf("the former leadership: %v", former.Err())
+		}
+		wantLeads(t, a, l, term{former.HolderID(), former.Term()})
+		resign(t, l)
+	})
+}
+
+// listens makes a client subscribe to its pushes: it waits for a lock once.
+func listens(t *testing.T, w *world, c *holdfast.Client) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(harness.Within(t))
+	defer cancel()
+	o, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+	held := harness.Lock(t, o.Mutex("other"))
+	done := harness.Acquiring(ctx, c.Mutex("other").Lock)
+	redistest.Await(t, "the client listens", func() bool { return w.listeners(t, c) > 0 })
+	harness.Release(t, held)
+	harness.Release(t, harness.Granted(t, done))
+}
+
+// The answer to a resumption is lost: the client asks again, and leads.
+func TestALostAnswerToAResumptionIsAskedForAgain(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		saved := killedLeader(t, w, 4*time.Second)
+		proxy := redistest.NewProxy(t, w.Addr())
+		c, _ := w.client(t, proxy.Addr(), holdfast.Config{TTL: 4 * time.Second, RequestTimeout: 500 * time.Millisecond})
+		w.warm(t, c)
+		other, _ := w.local(t, holdfast.Config{TTL: 4 * time.Second})
+		resumed := once(proxy, redistest.Executed, script.Resume.SHA1, proxy.BlackHole)
+		led, failed := resuming(harness.Within(t), c.Election("e"), saved)
+		redistest.Next(t, "the resumption", resumed)
+		holders := state(t, other, "e").Holders
+		if len(holders) != 1 || !strings.HasPrefix(holders[0].HolderID, c.ID()) {
+			t.Errorf("the server has granted the leadership, and shows %+v", holders)
+		}
+		proxy.Hook(nil)
+		proxy.Cut()
+		proxy.Pass()
+		select {
+		case l := <-led:
+			wantLeads(t, other, l, saved)
+			if l.HolderID() != holders[0].HolderID {
+				t.Errorf("%s leads after %s", l.HolderID(), holders[0].HolderID)
+			}
+			resign(t, l)
+		case err := <-failed:
+			t.Fatalf("Resume: %v", err)
+		}
+	})
+}
+
+// The answer to a resumption is lost, and the caller gives up. The client gives the
+// leadership up in the background, long before its lease would have ended.
+func TestAResumptionOfUnknownOutcomeIsCancelled(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		saved := killedLeader(t, w, time.Hour)
+		proxy := redistest.NewProxy(t, w.Addr())
+		c, _ := w.client(t, proxy.Addr(), holdfast.Config{TTL: time.Hour, RequestTimeout: 500 * time.Millisecond})
+		w.warm(t, c)
+		other, _ := w.local(t, holdfast.Config{TTL: time.Hour})
+		resumed := once(proxy, redistest.Executed, script.Resume.SHA1, proxy.BlackHole)
+		ctx, cancel := context.WithCancel(harness.Within(t))
+		led, failed := resuming(ctx, c.Election("e"), saved)
+		redistest.Next(t, "the resumption", resumed)
+		cancel()
+		if err := redistest.Next(t, "Resume", failed); !errors.Is(err, context.Canceled) || len(led) > 0 {
+			t.Errorf("Resume: %v", err)
+		}
+		proxy.Hook(nil)
+		proxy.Cut()
+		proxy.Pass()
+		redistest.Await(t, "nobody leads", func() bool { return !state(t, other, "e").Held() })
+	})
+}
+
+// The server restarts while the resumption waits. If it keeps its data, the restarted leader
+// leads. If it is empty then, nobody does: another candidate may lead already.
+func TestAResumptionWhileTheServerRestarts(t *testing.T) {
+	for name, args := range map[string][]string{
+		"Kept":  {"--appendonly", "yes", "--appendfsync", "always"},
+		"Empty": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, a := range harness.Adapters {
+				t.Run(a.Name, func(t *testing.T) {
+					t.Parallel()
+					resumeWhileItRestarts(t, &world{redistest.Start(t, redistest.Args(args...)), a}, args != nil)
+				})
+			}
+		})
+	}
+}
+
+func resumeWhileItRestarts(t *testing.T, w *world, kept bool) {
+	saved := killedLeader(t, w, 6*time.Second)
+	c, _ := w.local(t, holdfast.Config{TTL: 6 * time.Second, RequestTimeout: 500 * time.Millisecond})
+	w.warm(t, c)
+	led, failed := resuming(harness.Within(t), c.Election("e"), saved)
+	redistest.Await(t, "the resumption", func() bool {
+		holders := state(t, c, "e").Holders
+		return len(holders) == 1 && strings.HasPrefix(holders[0].HolderID, c.ID())
+	})
+	w.Kill()
+	w.Restart()
+	select {
+	case l := <-led:
+		if !kept {
+			t.Error("it leads by the word of a server that has forgotten the leader")
+		}
+		wantLeads(t, c, l, saved)
+		resign(t, l)
+	case err := <-failed:
+		if kept || !errors.Is(err, holdfast.ErrNotHeld) {
+			t.Errorf("Resume: %v", err)
+		}
+	}
+}
