@@ -41,11 +41,13 @@ var (
 	// Locks over several servers: what their answers mean, and the store in virtual time.
 	counting = check{"unit tests", ".", []string{"./internal/majority"}}
 	uniting  = check{"bubble tests", ".", []string{"./quorum"}}
+	// The process that ends a command whose wrapper cannot.
+	guarding = check{"unit tests", "cmd/holdfast", []string{"-timeout=2m", "./internal/proc"}}
 )
 
 // mutants are all that there are.
 var mutants = slices.Concat(inScripts, inMemstore, inClient, inConnections, inAdapters,
-	inLease, inKinds, inJobs, inListing, inQuorum)
+	inLease, inKinds, inJobs, inListing, inQuorum, inGuardian)
 
 // inScripts are those of the scripts.
 var inScripts = []mutant{{

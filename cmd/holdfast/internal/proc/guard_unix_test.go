@@ -1,0 +1,192 @@
+//go:build unix
+
+package proc
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+)
+
+// TestMain makes this program its own guardian, as the tool does.
+func TestMain(m *testing.M) {
+	if IsGuardian(os.Args) {
+		os.Exit(RunGuardian(os.Args, func(string, string) {}))
+	}
+	os.Exit(m.Run())
+}
+
+// patience is when a test gives up waiting for the end of processes.
+const patience = 15 * time.Second
+
+// within are limits that no test reaches.
+func within() Limits { return Limits{Tell: clock.Now() + time.Hour, Kill: clock.Now() + time.Hour} }
+
+// guarded runs a shell script under a guardian. The script says that it is ready by a
+// line to its standard input. The function returns what that descriptor says after it:
+// reading ends when no process has the descriptor any more.
+func guarded(t *testing.T, waiting *Guardian, grace time.Duration, script string) (*Guarded, *bufio.Reader) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	if err := r.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	// Below a guardian, the command has this process's standard input.
+	before := os.Stdin
+	os.Stdin = w
+	defer func() { os.Stdin = before }()
+	if waiting == nil {
+		if waiting, err = Prepare(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := StartGuarded(waiting,
+		Spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: os.Environ(), Stdin: w, Group: true},
+		Guard{Limits: within(), Grace: grace, Signal: syscall.SIGTERM})
+	w.Close() // the command has its own
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := c.(*Guarded)
+	t.Cleanup(func() { g.Kill(); awaitEnd(t, g); g.Close(); killBelow(os.Getpid()) })
+	lines := bufio.NewReader(r)
+	if line, err := lines.ReadString('\n'); err != nil {
+		t.Fatalf("the command did not come up: %q, %v", line, err)
+	}
+	return g, lines
+}
+
+// awaitEnd waits until the command has ended.
+func awaitEnd(t *testing.T, g *Guarded) {
+	t.Helper()
+	select {
+	case <-g.Done():
+	case <-time.After(patience):
+		t.Fatal("the command still runs")
+	}
+}
+
+// nobodyLeft waits until no process has the command's standard input any more.
+func nobodyLeft(t *testing.T, lines *bufio.Reader) {
+	t.Helper()
+	if _, err := io.Copy(io.Discard, lines); err != nil {
+		t.Fatalf("the command's processes still run: %v", err)
+	}
+}
+
+func TestAGuardedCommandHasItsOwnCode(t *testing.T) {
+	for script, want := range map[string]int{
+		"echo up >&0; exit 0":        0,
+		"echo up >&0; exit 200":      200,
+		"echo up >&0; kill -TERM $$": 143,
+	} {
+		g, _ := guarded(t, nil, time.Hour, script)
+		awaitEnd(t, g)
+		if got := g.Code(); got != want || g.Err() != nil || g.Stopped() {
+			t.Errorf("%s: code %d, want %d; error %v, stopped %t", script, got, want, g.Err(), g.Stopped())
+		}
+	}
+}
+
+func TestAGuardianTellsWhyItCannotStart(t *testing.T) {
+	_, err := StartGuarded(nil, Spec{Path: "/no/such/file", Args: []string{"x"}, Group: true},
+		Guard{Limits: within(), Signal: syscall.SIGTERM})
+	if !errors.Is(err, fs.ErrNotExist) || StartCode(err) != CodeNotFound {
+		t.Errorf("%v, code %d, want %d", err, StartCode(err), CodeNotFound)
+	}
+}
+
+func TestPastItsFirstLimitACommandIsToldToEnd(t *testing.T) {
+	g, _ := guarded(t, nil, time.Hour, "trap 'exit 9' TERM; echo up >&0; while :; do read x; done")
+	g.Until(Limits{Tell: clock.Now(), Kill: clock.Now() + time.Hour})
+	awaitEnd(t, g)
+	if g.Code() != 9 || !g.Stopped() {
+		t.Errorf("code %d, want 9; stopped by the guardian: %t", g.Code(), g.Stopped())
+	}
+}
+
+func TestPastItsLastLimitACommandIsKilled(t *testing.T) {
+	g, lines := guarded(t, nil, time.Hour, "exec 3<&0; trap '' TERM; sleep 1000 & echo up >&3; wait; wait")
+	g.Until(Limits{Tell: clock.Now(), Kill: clock.Now()})
+	awaitEnd(t, g)
+	nobodyLeft(t, lines)
+	if g.Code() != 137 || !g.Stopped() {
+		t.Errorf("code %d, want 137; stopped by the guardian: %t", g.Code(), g.Stopped())
+	}
+}
+
+// The end of its orders tells a guardian that the wrapper is dead.
+func TestWithoutAWrapperACommandIsToldToEnd(t *testing.T) {
+	g, _ := guarded(t, nil, time.Hour, "trap 'exit 9' TERM; echo up >&0; while :; do read x; done")
+	if err := g.orders.Close(); err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(t, g)
+	if g.Code() != 9 {
+		t.Errorf("code %d, want 9", g.Code())
+	}
+}
+
+func TestWithoutAWrapperACommandIsKilledAfterItsGrace(t *testing.T) {
+	g, lines := guarded(t, nil, 0, "exec 3<&0; trap '' TERM; sleep 1000 & echo up >&3; wait; wait")
+	if err := g.orders.Close(); err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(t, g)
+	nobodyLeft(t, lines)
+	if g.Code() != 137 {
+		t.Errorf("code %d, want 137", g.Code())
+	}
+}
+
+func TestLaterLimitsCount(t *testing.T) {
+	g, _ := guarded(t, nil, time.Hour, "trap 'exit 9' USR1; echo up >&0; while :; do read x; done")
+	g.Until(within())
+	if err := g.Signal(syscall.SIGUSR1); err != nil { // orders are obeyed one after the other
+		t.Fatal(err)
+	}
+	awaitEnd(t, g)
+	if g.Code() != 9 || g.Stopped() {
+		t.Errorf("code %d, want 9; stopped by the guardian: %t", g.Code(), g.Stopped())
+	}
+}
+
+func TestAGuardianThatDiedWhileItWaitedIsReplaced(t *testing.T) {
+	waiting, err := Prepare()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := waiting.process.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-waiting.left
+	g, _ := guarded(t, waiting, time.Hour, "echo up >&0; exit 7")
+	awaitEnd(t, g)
+	if g.Code() != 7 || g.Err() != nil {
+		t.Errorf("code %d, want 7; error %v", g.Code(), g.Err())
+	}
+}
+
+func TestAStoppedGuardianStillEndsTheCommand(t *testing.T) {
+	g, lines := guarded(t, nil, time.Hour, "exec 3<&0; trap '' TERM; sleep 1000 & echo up >&3; wait; wait")
+	if err := g.process.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	g.Kill()
+	awaitEnd(t, g)
+	nobodyLeft(t, lines)
+	if g.Code() != 137 {
+		t.Errorf("code %d, want 137", g.Code())
+	}
+}

@@ -1,0 +1,105 @@
+package proc
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+)
+
+// A command whose guardian is killed dies with it. What the command has started, in
+// groups and sessions of its own too, becomes ours and is killed.
+func TestAKilledGuardianLeavesNothingBehind(t *testing.T) {
+	g, lines := guarded(t, nil, time.Hour,
+		`exec 3<&0; trap '' TERM; setsid sh -c 'trap "" TERM; echo up >&3; sleep 1000 & wait; wait' & wait; wait`)
+	if err := g.process.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(t, g)
+	nobodyLeft(t, lines)
+	if g.Code() != 137 || g.Err() == nil || !g.Gone() {
+		t.Errorf("code %d, want 137; error %v, gone %t", g.Code(), g.Err(), g.Gone())
+	}
+}
+
+// The wrapper's Kill looks below the guardian itself. At a limit, the guardian is alone.
+func TestPastItsLastLimitOtherSessionsAreKilled(t *testing.T) {
+	g, lines := guarded(t, nil, time.Hour,
+		`exec 3<&0; trap '' TERM; setsid sh -c 'trap "" TERM; echo up >&3; sleep 1000; :' & wait; wait`)
+	g.Until(Limits{Tell: clock.Now(), Kill: clock.Now()})
+	awaitEnd(t, g)
+	nobodyLeft(t, lines)
+}
+
+// Kill reaches what has left the command's group, also after the command's end.
+func TestKillReachesOtherSessions(t *testing.T) {
+	g, lines := guarded(t, nil, time.Hour, `exec 3<&0; setsid sh -c 'trap "" TERM; echo up >&3; sleep 1000; :' &`)
+	awaitEnd(t, g)
+	if g.Gone() {
+		t.Error("the guardian counts a process as gone that lives in another session")
+	}
+	g.Kill()
+	nobodyLeft(t, lines)
+}
+
+func TestBothWaysToListProcessesAgree(t *testing.T) {
+	c := start(t, true, "exec 3<&0; sh -c 'sleep 1000 & echo up >&3; wait' & wait")
+	all := byParent()
+	var want []int
+	for next := []int{c.PID()}; len(next) > 0; next = next[1:] {
+		want = append(want, all[next[0]]...)
+		next = append(next, all[next[0]]...)
+	}
+	var got []int
+	for _, p := range below(c.PID()) {
+		got = append(got, p.pid)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if len(got) != 2 || !slices.Equal(got, want) {
+		t.Errorf("below: %v; by all processes' parents: %v; want the shell and its sleep", got, want)
+	}
+}
+
+// The kernel writes a process's name as it is, spaces and parentheses too.
+func TestANameMayLookLikeTheRestOfTheLine(t *testing.T) {
+	shell, err := os.ReadFile("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	odd := filepath.Join(t.TempDir(), "a) Z 1 (b")
+	if err := os.WriteFile(odd, shell, 0o755); err != nil { // it must be executable
+		t.Fatal(err)
+	}
+	c := start(t, true, "exec 3<&0; '"+odd+"' -c 'echo up >&3; kill -STOP $$' & wait")
+	list := below(c.PID())
+	if len(list) != 1 || list[0].parent != c.PID() || list[0].zombie {
+		t.Fatalf("below: %+v, want one process that runs, with the parent %d", list, c.PID())
+	}
+	name, err := os.ReadFile("/proc/" + strconv.Itoa(list[0].pid) + "/comm")
+	if err != nil || !strings.Contains(string(name), ") Z 1 (") {
+		t.Errorf("its name is %q (%v)", name, err)
+	}
+}
+
+func TestASignalSparesALaterProcessOfTheSameID(t *testing.T) {
+	c := start(t, true, "trap 'exit 9' USR1; echo up >&0; while :; do read x; done")
+	p, ok := look(c.PID())
+	if !ok {
+		t.Fatal("the process is not there")
+	}
+	before := p
+	before.began = "1"
+	before.signal(syscall.SIGKILL)
+	p.signal(syscall.SIGUSR1)
+	<-c.Done()
+	if c.Code() != 9 {
+		t.Errorf("code %d, want 9: the signal for the process before must not reach it", c.Code())
+	}
+}
