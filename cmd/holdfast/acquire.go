@@ -285,7 +285,7 @@ func newExtend(a *app) *cobra.Command {
 		if err := (&runOptions{ttl: o.ttl, onLost: "ignore"}).check(); err != nil {
 			return err
 		}
-		return o.ask(a, (*server).extend)
+		return o.ask(a, cmd.Name(), (*server).extend)
 	}
 	return cmd
 }
@@ -304,15 +304,17 @@ func newRelease(a *app) *cobra.Command {
 		if err := errors.Join(level(), o.read(cmd, args, os.Getenv)); err != nil {
 			return err
 		}
-		return o.ask(a, (*server).release)
+		return o.ask(a, cmd.Name(), (*server).release)
 	}
 	return cmd
 }
 
 // ask sends a request about the lock. If no answer comes, it sends it once more: both
 // requests have the effect of one.
-func (o *heldOptions) ask(a *app, request func(*server, context.Context, *heldOptions) error) error {
-	s, err := a.open(holdfast.Config{})
+func (o *heldOptions) ask(
+	a *app, verb string, request func(*server, context.Context, *heldOptions) error,
+) error {
+	s, err := a.open(holdfast.Config{}, verb)
 	if err != nil {
 		return err
 	}

@@ -204,7 +204,7 @@ func (o *electOptions) leads(w io.Writer, term uint64, client string) error {
 
 // runObserve prints the leader and every change of it until a signal ends it.
 func runObserve(a *app, o *electOptions, w io.Writer) error {
-	s, err := a.open(holdfast.Config{TTL: time.Duration(o.ttl), App: o.app})
+	s, err := a.open(holdfast.Config{TTL: time.Duration(o.ttl), App: o.app}, o.uses()...)
 	if err != nil {
 		return err
 	}

@@ -147,7 +147,7 @@ func (j *job) carryOut(a *app) (code int, reason string, err error) {
 	if j.path, err = proc.Look(j.argv()[0]); err != nil {
 		return proc.StartCode(err), "not-started", j.cannotStart(err)
 	}
-	if j.server, err = a.open(j.config()); err != nil {
+	if j.server, err = a.open(j.config(), j.uses()...); err != nil {
 		return 0, "", err
 	}
 	defer j.close()

@@ -81,7 +81,6 @@ func TestTheGraphShowsADeadlock(t *testing.T) {
 	cancel()
 	<-ended
 	<-ended
-	if text := graph("table"); text != "nobody waits\n" {
-		t.Errorf("after the deadlock the graph is:\n%s", text)
-	}
+	// The calls have returned; their places in the queues are given back in the background.
+	redistest.Await(t, "the graph shows no waiter", func() bool { return graph("table") == "nobody waits\n" })
 }

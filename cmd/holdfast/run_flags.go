@@ -23,6 +23,7 @@ const (
 
 // runOptions are the flags of run.
 type runOptions struct {
+	verb    string // the command's name
 	names   []string
 	command []string
 	kindFlags
@@ -116,6 +117,7 @@ func commandFlags(flags *pflag.FlagSet, o *runOptions) {
 func (o *runOptions) perform(
 	a *app, cmd *cobra.Command, read func(cmd *cobra.Command, args []string) error, act func() error,
 ) {
+	o.verb = cmd.Name()
 	level := verbosity(a, cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := level(); err != nil {

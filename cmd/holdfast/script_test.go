@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,6 +31,9 @@ import (
 type world struct {
 	t      testing.TB
 	server *redistest.Server
+	nodes  []*redistest.Server // several primaries, of a Cluster or of a quorum; server is one of them
+	direct string              // the URLs of the servers, past a proxy
+	prefix string              // of the keys; empty: the default
 	proxy  *redistest.Proxy
 }
 
@@ -109,7 +113,8 @@ func serverCmd(ts *testscript.TestScript, _ bool, args []string) {
 		options = append(options, redistest.Clock())
 	}
 	w.server = redistest.Start(w.t, options...)
-	ts.Setenv("HOLDFAST_REDIS", scheme()+w.server.Addr())
+	w.direct = scheme() + w.server.Addr()
+	ts.Setenv("HOLDFAST_REDIS", w.direct)
 	ts.Setenv("ADDR", w.server.Addr())
 	ts.Setenv("SSL_CERT_FILE", w.server.CAFile())
 }
@@ -139,6 +144,7 @@ func serversCmd(ts *testscript.TestScript, _ bool, args []string) {
 	default:
 		ts.Fatalf("no servers %q", args[0])
 	}
+	w.direct = url
 	ts.Setenv("HOLDFAST_REDIS", url)
 	ts.Setenv("ADDR", w.server.Addr())
 	ts.Setenv("SSL_CERT_FILE", w.server.CAFile())
@@ -199,10 +205,33 @@ func poll(ts *testscript.TestScript, what string, ok func() bool) {
 	}
 }
 
+// field is a field of a lock's record on the one server.
 func field(ts *testscript.TestScript, name, field string) string {
+	return strings.Join(fields(ts, name, field), "")
+}
+
+// fields are a field of a lock's record on each server that has it: on one of a Cluster, and
+// on most of a quorum.
+func fields(ts *testscript.TestScript, name, field string) (texts []string) {
 	w := worldOf(ts)
-	text, _ := w.server.Do(w.t, "HGET", "holdfast:{"+name+"}", field).(string)
-	return text
+	for _, answer := range w.each("HGET", cmp.Or(w.prefix, defaultPrefix)+":{"+name+"}", field) {
+		if text, ok := answer.(string); ok {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// each sends a command to each server, past the proxy.
+func (w *world) each(words ...any) (answers []any) {
+	servers := w.nodes
+	if len(servers) == 0 {
+		servers = []*redistest.Server{w.server}
+	}
+	for _, s := range servers {
+		answers = append(answers, s.Do(w.t, words...))
+	}
+	return answers
 }
 
 // awaitHeldCmd: await-held NAME: somebody holds it, and has told the server who that is. An
@@ -210,9 +239,18 @@ func field(ts *testscript.TestScript, name, field string) string {
 func awaitHeldCmd(ts *testscript.TestScript, _ bool, args []string) {
 	held := regexp.MustCompile(`^\d+ \d+ (\S+)/\d+`)
 	poll(ts, args[0]+" is held by a client that is known", func() bool {
-		lock := held.FindStringSubmatch(field(ts, args[0], "lock"))
 		w := worldOf(ts)
-		return lock != nil && w.server.Do(w.t, "EXISTS", "holdfast:client:"+lock[1]) == int64(1)
+		for _, text := range fields(ts, args[0], "lock") {
+			lock := held.FindStringSubmatch(text)
+			if lock == nil {
+				continue
+			}
+			key := cmp.Or(w.prefix, defaultPrefix) + ":client:" + lock[1]
+			if slices.Contains(w.each("EXISTS", key), any(int64(1))) {
+				return true
+			}
+		}
+		return false
 	})
 }
 
@@ -224,7 +262,7 @@ func awaitWaitingCmd(ts *testscript.TestScript, _ bool, args []string) {
 // awaitField waits for a field of a lock's record.
 func awaitField(ts *testscript.TestScript, name, which string, want *regexp.Regexp) {
 	poll(ts, fmt.Sprintf("%s of %s is %s", which, name, want), func() bool {
-		return want.MatchString(field(ts, name, which))
+		return slices.ContainsFunc(fields(ts, name, which), want.MatchString)
 	})
 }
 
@@ -341,7 +379,7 @@ func awaitRenewedCmd(ts *testscript.TestScript, _ bool, args []string) {
 // awaitListedCmd: await-listed NAME TEXT: holdfast list shows the text in the lock's row.
 func awaitListedCmd(ts *testscript.TestScript, _ bool, args []string) {
 	poll(ts, "list shows "+args[1], func() bool {
-		err := ts.Exec("holdfast", "list", "-u", scheme()+worldOf(ts).server.Addr(), "--", args[0])
+		err := ts.Exec("holdfast", "list", "-u", worldOf(ts).direct, "--", args[0])
 		return err == nil && strings.Contains(ts.ReadFile("stdout"), args[1])
 	})
 }
@@ -349,7 +387,7 @@ func awaitListedCmd(ts *testscript.TestScript, _ bool, args []string) {
 // awaitShownCmd: await-shown NAME TEXT: holdfast inspect shows the text.
 func awaitShownCmd(ts *testscript.TestScript, _ bool, args []string) {
 	poll(ts, "inspect shows "+args[1], func() bool {
-		err := ts.Exec("holdfast", "inspect", "-u", scheme()+worldOf(ts).server.Addr(), "--", args[0])
+		err := ts.Exec("holdfast", "inspect", "-u", worldOf(ts).direct, "--", args[0])
 		return err == nil && strings.Contains(ts.ReadFile("stdout"), args[1])
 	})
 }
@@ -402,7 +440,7 @@ func signalCmd(ts *testscript.TestScript, _ bool, args []string) {
 
 // look is what holdfast status says, past the proxy.
 func look(ts *testscript.TestScript, name string) (state stateJSON, ok bool) {
-	_ = ts.Exec("holdfast", "status", "--json", "-u", scheme()+worldOf(ts).server.Addr(), "--", name) // 75 if held
+	_ = ts.Exec("holdfast", "status", "--json", "-u", worldOf(ts).direct, "--", name) // 75 if held
 	err := json.Unmarshal([]byte(ts.ReadFile("stdout")), &state)
 	return state, err == nil
 }

@@ -96,11 +96,14 @@ type node struct {
 	rdb     redis.UniversalClient
 }
 
-// open makes a client. It does no I/O but reading the password, and the question to one
-// server whether it belongs to a Cluster.
-func (a *app) open(cfg holdfast.Config) (*server, error) {
+// open makes a client, unless the topology cannot carry out one of the words. It does no I/O
+// but reading the password, and the question to one server whether it belongs to a Cluster.
+func (a *app) open(cfg holdfast.Config, words ...string) (*server, error) {
 	s, err := a.locate(os.LookupEnv)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.onQuorum(words...); err != nil {
 		return nil, err
 	}
 	if s.sentinel, err = a.sentinel(os.LookupEnv); err != nil {
