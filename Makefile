@@ -62,15 +62,18 @@ RUNTESTS = $(GO) build -buildvcs=false -o bin/runtests ./internal/runtests && bi
 # Only the tests of one module need promtool.
 PROMTOOL = $(if $(filter verify/observe ./verify/observe,$(MODULES)),promtool)
 
+# Only the tests of these modules need database servers.
+DATABASES = $(if $(filter . verify/fence ./verify/fence examples ./examples,$(MODULES)),databases)
+
 .PHONY: test
-test: servers $(PROMTOOL) ## vet and test every module; installs a redis-server if there is none
+test: servers $(PROMTOOL) $(DATABASES) ## vet and test every module; installs a redis-server if there is none
 	@$(RUNTESTS) $(MODULES) -- $(TESTFLAGS)
 
 # What takes too long for every day: every package with the race detector, the worlds
 # of the simulation and the sequences of the oracle by the thousand, and all tests on
 # secured servers. The track record of the fault suite begins with it.
 .PHONY: test-long
-test-long: servers $(PROMTOOL) ## all tests with the race detector, secured, and long searches (an hour)
+test-long: servers $(PROMTOOL) $(DATABASES) ## all tests with the race detector, secured, and long searches (an hour)
 	@$(RUNTESTS) -everywhere $(MODULES) -- -timeout 60m $(TESTFLAGS)
 	@$(MAKE) test-secured
 	@$(MAKE) worlds WORLDS=20000
@@ -87,7 +90,7 @@ SECURED = HOLDFAST_TEST_SERVERS=secured $(GO) test
 OPEN_ONLY = /(bench|examples|lineage)(/|$$)
 
 .PHONY: test-secured
-test-secured: servers $(PROMTOOL) ## test every module on secured servers: TLS, least privilege, a tenant's prefix
+test-secured: servers $(PROMTOOL) $(DATABASES) ## test every module on secured servers: TLS, least privilege, a tenant's prefix
 	$(call each,test-secured,packages=$$($(GO) list ./... | grep -vE '$(OPEN_ONLY)'); test -z "$$packages" || $(SECURED) $(TESTFLAGS) $$packages)
 
 # make test lives through some thousands. A longer search is for this one.
@@ -122,6 +125,10 @@ test-isolated: ## build and vet every module on its own, without go.work
 .PHONY: servers
 servers: ## make sure that a redis-server or valkey-server is on PATH
 	@sh scripts/servers.sh
+
+.PHONY: databases
+databases: ## make sure that PostgreSQL and MariaDB are there, for the tests of fence
+	@sh scripts/databases.sh
 
 .PHONY: promtool
 promtool: ## make sure that there is a promtool, on PATH or in bin

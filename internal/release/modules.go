@@ -12,7 +12,7 @@ import (
 const modulePath = "github.com/holdfast-go/holdfast"
 
 // unpublished are the modules that nobody installs: they measure, test and show.
-var unpublished = []string{"bench", "bench/etcd", "examples", "verify/observe", "verify/sql"}
+var unpublished = []string{"bench", "bench/etcd", "examples", "verify/fence", "verify/observe", "verify/sql"}
 
 // module is a module of the repository.
 type module struct {

@@ -176,7 +176,9 @@ func TestGuaranteesHaveTests(t *testing.T) {
 // methods of a store.
 func TestEveryPublicCallHasAnExample(t *testing.T) {
 	packages := map[string]map[string]string{}
-	for _, dir := range []string{".", "memstore", "quorum", "store", "store/goredis", "store/rueidis"} {
+	for _, dir := range []string{
+		".", "fence", "fence/sqlfence", "memstore", "quorum", "store", "store/goredis", "store/rueidis",
+	} {
 		packages[dir] = map[string]string{}
 	}
 	seam := map[string]bool{}

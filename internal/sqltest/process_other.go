@@ -1,0 +1,20 @@
+//go:build !linux
+
+package sqltest
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"os/user"
+)
+
+// startTied starts cmd. Only Linux can end it with this process.
+func startTied(cmd *exec.Cmd, owner *user.User) error {
+	if owner != nil {
+		return errors.New("these servers refuse to be root: run the tests as an ordinary user")
+	}
+	return cmd.Start()
+}
+
+func end(p *os.Process) error { return p.Signal(os.Interrupt) }

@@ -1,0 +1,252 @@
+// Package sqltest gives tests a real database server: PostgreSQL or MariaDB, as a system's packages
+// install it. A server runs on a free port of the loopback interface, with its data in a temporary
+// directory, and is gone when it is stopped.
+//
+// It never skips a test: if a server's programs are missing, the error says what to install.
+// scripts/databases.sh does so for make test.
+package sqltest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// patience limits the wait for a server that begins or ends.
+const patience = time.Minute
+
+// Server is a running server.
+type Server struct {
+	Addr string // host:port; the user is Superuser, without a password
+
+	cmd  *exec.Cmd
+	dir  string
+	log  string
+	done chan struct{} // closed when the process has ended
+}
+
+// Kind is a product.
+type Kind struct {
+	Name      string
+	Superuser string
+
+	program string   // the server, as a file on PATH or in a directory below
+	places  []string // patterns of directories that are not on everybody's PATH
+	install string
+	prepare func(find func(string) (string, error), data string) (*exec.Cmd, error)
+	args    func(data string, port int) []string
+}
+
+// PostgreSQL runs postgres. Its database is called postgres.
+var PostgreSQL = Kind{
+	Name: "PostgreSQL", Superuser: "postgres", program: "postgres",
+	places:  []string{"/usr/lib/postgresql/*/bin", "/usr/libexec/postgresql*", "/opt/homebrew/opt/postgresql*/bin"},
+	install: "apt-get install postgresql",
+	prepare: func(find func(string) (string, error), data string) (*exec.Cmd, error) {
+		initdb, err := find("initdb")
+		if err != nil {
+			return nil, err
+		}
+		return exec.Command(initdb, "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"), nil
+	},
+	args: func(data string, port int) []string {
+		return []string{
+			"-D", data, "-p", strconv.Itoa(port), "-h", "127.0.0.1", "-k", "",
+			"-c", "fsync=off", "-c", "shared_buffers=16MB",
+		}
+	},
+}
+
+// MariaDB runs mariadbd. It has no database besides its own.
+var MariaDB = Kind{
+	Name: "MariaDB", Superuser: "root", program: "mariadbd",
+	places:  []string{"/usr/sbin", "/usr/libexec", "/opt/homebrew/opt/mariadb*/bin"},
+	install: "apt-get install mariadb-server",
+	prepare: func(find func(string) (string, error), data string) (*exec.Cmd, error) {
+		installDB, err := find("mariadb-install-db")
+		if err != nil {
+			return nil, err
+		}
+		return exec.Command(installDB, "--no-defaults", "--datadir="+data,
+			"--auth-root-authentication-method=normal", "--skip-test-db"), nil
+	},
+	args: func(data string, port int) []string {
+		return []string{
+			"--no-defaults", "--datadir=" + data, "--port=" + strconv.Itoa(port), "--bind-address=127.0.0.1",
+			"--socket=" + filepath.Join(data, "socket"), "--innodb-flush-log-at-trx-commit=0",
+		}
+	},
+}
+
+// Start runs a server until it is stopped, or until this process ends.
+func Start(kind Kind) (*Server, error) {
+	find := func(name string) (string, error) {
+		path, err := lookPath(name, kind.places)
+		if err != nil {
+			return "", fmt.Errorf("sqltest: there is no %s for %s: %s", name, kind.Name, kind.install)
+		}
+		return path, nil
+	}
+	program, err := find(kind.program)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "sqltest")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{dir: dir, log: filepath.Join(dir, "log")}
+	if err := s.start(kind, program, find); err != nil {
+		text, _ := os.ReadFile(s.log) //nolint:errcheck // it is only an explanation
+		return nil, errors.Join(fmt.Errorf("sqltest: %s: %w\n%s", kind.Name, err, text), s.Stop())
+	}
+	return s, nil
+}
+
+// lookPath finds a program on PATH, or else in the last directory that matches a pattern.
+func lookPath(name string, places []string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err == nil {
+		// A link from elsewhere does not have the other programs beside it, but finds its files.
+		return path, nil
+	}
+	for _, pattern := range places {
+		dirs, _ := filepath.Glob(pattern) //nolint:errcheck // the patterns are well-formed
+		for _, dir := range slices.Backward(dirs) {
+			if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+				return found, nil
+			}
+		}
+	}
+	return "", err
+}
+
+func (s *Server) start(kind Kind, program string, find func(string) (string, error)) error {
+	owner, err := s.own()
+	if err != nil {
+		return err
+	}
+	log, err := os.Create(s.log)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	data := filepath.Join(s.dir, "owned", "data")
+	prepare, err := kind.prepare(find, data)
+	if err != nil {
+		return err
+	}
+	prepare.Stdout, prepare.Stderr, prepare.Dir = log, log, filepath.Dir(data)
+	if err := startTied(prepare, owner); err != nil {
+		return err
+	}
+	if err := prepare.Wait(); err != nil {
+		return err
+	}
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	s.cmd = exec.Command(program, kind.args(data, port)...)
+	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = log, log, filepath.Dir(data)
+	if err := startTied(s.cmd, owner); err != nil {
+		s.cmd = nil
+		return err
+	}
+	s.done = make(chan struct{})
+	go func() {
+		defer close(s.done)
+		_ = s.cmd.Wait() // it was killed
+	}()
+	return s.answers()
+}
+
+// own makes the directory in which the server may write. These servers refuse to be root, so
+// then it belongs to an ordinary user, who is returned.
+func (s *Server) own() (*user.User, error) {
+	owned := filepath.Join(s.dir, "owned")
+	if err := os.Mkdir(owned, 0o700); err != nil || os.Getuid() != 0 {
+		return nil, err
+	}
+	owner, err := user.Lookup("nobody")
+	if err != nil {
+		return nil, err
+	}
+	uid, err := strconv.Atoi(owner.Uid)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.Atoi(owner.Gid)
+	if err != nil {
+		return nil, err
+	}
+	return owner, errors.Join(os.Chmod(s.dir, 0o711), os.Chown(owned, uid, gid)) //nolint:gosec // to pass through
+}
+
+func freePort() (int, error) {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
+}
+
+// answers waits until the server accepts a connection, or has ended. PostgreSQL accepts some before
+// it is ready and refuses what they ask for: its drivers say so, and the caller pings again.
+func (s *Server) answers() error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	for {
+		if conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", s.Addr); err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-tick.C:
+		case <-s.done:
+			return errors.New("the server ended before it answered")
+		case <-limit.C:
+			return errors.New("the server does not answer")
+		}
+	}
+}
+
+// Stop ends the server as a crash would, and removes its data.
+func (s *Server) Stop() error {
+	if s.cmd != nil {
+		if err := end(s.cmd.Process); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return err
+		}
+		<-s.done
+	}
+	return os.RemoveAll(s.dir)
+}
+
+// Ready calls ping until it succeeds: a server that has begun may refuse for a moment.
+func (s *Server) Ready(ctx context.Context, ping func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := ping(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("sqltest: the server at %s is not ready: %w", s.Addr, err)
+		}
+	}
+}

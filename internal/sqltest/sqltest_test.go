@@ -1,0 +1,36 @@
+package sqltest_test
+
+import (
+	"context"
+	"net"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/sqltest"
+)
+
+func TestAServerAnswersUntilItIsStopped(t *testing.T) {
+	for _, kind := range []sqltest.Kind{sqltest.PostgreSQL, sqltest.MariaDB} {
+		t.Run(kind.Name, func(t *testing.T) {
+			s, err := sqltest.Start(kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dial := func(ctx context.Context) error {
+				conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.Addr)
+				if err == nil {
+					err = conn.Close()
+				}
+				return err
+			}
+			if err := s.Ready(t.Context(), dial); err != nil {
+				t.Error(err)
+			}
+			if err := s.Stop(); err != nil {
+				t.Error(err)
+			}
+			if dial(t.Context()) == nil {
+				t.Error("it answers after it was stopped")
+			}
+		})
+	}
+}
