@@ -1,0 +1,258 @@
+package fence_test
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/fence/redisfence"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/goredis"
+	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
+)
+
+// adapters make stores on servers: one address is a server, several are a Cluster.
+var adapters = map[string]func(t *testing.T, addrs ...string) store.Store{
+	"goredis": func(t *testing.T, addrs ...string) store.Store {
+		rdb := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: addrs})
+		t.Cleanup(func() { _ = rdb.Close() })
+		return goredis.New(rdb)
+	},
+	"rueidis": func(t *testing.T, addrs ...string) store.Store {
+		client, err := rueidis.NewClient(rueidis.ClientOption{
+			InitAddress: addrs, ForceSingleClient: len(addrs) == 1,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(client.Close)
+		return rueidisstore.New(client)
+	},
+}
+
+func forEachAdapter(t *testing.T, test func(t *testing.T, open func(t *testing.T, addrs ...string) store.Store)) {
+	for name, open := range adapters {
+		t.Run(name, func(t *testing.T) { test(t, open) })
+	}
+}
+
+func TestAWriteToRedisUnderAnOlderTokenIsRefused(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	forEachAdapter(t, func(t *testing.T, open func(*testing.T, ...string) store.Store) {
+		server.Do(t, "FLUSHALL")
+		guard := redisfence.Guard{Store: open(t, server.Addr())}
+		write := func(token uint64) error {
+			return guard.Do(within(t), "account", token, redisfence.Write("INCR", "account"))
+		}
+		for _, c := range []struct {
+			token uint64
+			err   error
+		}{
+			{5, nil}, {5, nil}, {4, fence.ErrStale}, {70, nil}, {8, fence.ErrStale}, {69, fence.ErrStale},
+			// Beyond the numbers that Lua can tell apart.
+			{math.MaxInt64 - 1, nil}, {math.MaxInt64, nil}, {math.MaxInt64 - 1, fence.ErrStale},
+			{math.MaxInt64 + 1, fence.ErrInvalid}, {0, fence.ErrInvalid},
+		} {
+			want(t, "write", write(c.token), c.err)
+		}
+		if n := server.Do(t, "GET", "account"); n != "5" {
+			t.Errorf("%v writes, want 5", n)
+		}
+		var stale *fence.StaleError
+		last := fence.StaleError{Resource: "account", Token: 9, Seen: math.MaxInt64}
+		if err := write(9); !errors.As(err, &stale) || *stale != last {
+			t.Errorf("got %v", err)
+		}
+		if seen, err := guard.Seen(within(t), "account"); seen != math.MaxInt64 || err != nil {
+			t.Errorf("seen %d, %v", seen, err)
+		}
+		want(t, "Reset", guard.Reset(within(t), "account"), nil)
+		if seen, err := guard.Seen(within(t), "account"); seen != 0 || err != nil {
+			t.Errorf("after a reset: seen %d, %v", seen, err)
+		}
+		want(t, "Raise", guard.Raise(within(t), "account", 2), nil)
+		want(t, "a write below what was only shown", write(1), fence.ErrStale)
+		if ttl := server.Do(t, "TTL", "fence:{account}"); ttl != int64(-1) {
+			t.Errorf("the guard's key expires: TTL %v", ttl)
+		}
+	})
+}
+
+// The commands run as they were given, and a refused one ends the row.
+func TestCommandsRunInOrderUntilOneIsRefused(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	guard := redisfence.Guard{Store: adapters["goredis"](t, server.Addr()), Prefix: "tokens:"}
+	want(t, "Do", guard.Do(within(t), "a", 1,
+		redisfence.Write("SET", "a", "with spaces\nand lines"),
+		redisfence.Command{Name: "RENAME", Keys: []string{"a", "b"}},
+		redisfence.Write("HSET", "h", "one", "1", "two", "2"),
+		redisfence.Command{Name: "PUBLISH", Args: []string{"news", "b"}},
+	), nil)
+	if got := server.Do(t, "GET", "b"); got != "with spaces\nand lines" {
+		t.Errorf("got %q", got)
+	}
+	err := guard.Do(within(t), "a", 1,
+		redisfence.Write("SET", "c", "1"), redisfence.Write("INCR", "h"), redisfence.Write("SET", "c", "2"))
+	var refused *redisfence.CommandError
+	if !errors.As(err, &refused) || refused.Number != 2 || refused.Name != "INCR" {
+		t.Errorf("got %v", err)
+	}
+	if got := server.Do(t, "GET", "c"); got != "1" {
+		t.Errorf("c is %v: the first command is to have run, and the third one not", got)
+	}
+	server.Do(t, "SET", "tokens:{foreign}", "1")
+	var failed *store.ServerError
+	if err := guard.Do(within(t), "foreign", 1, redisfence.Write("SET", "c", "3")); !errors.As(err, &failed) {
+		t.Errorf("the guard's key has a foreign value: %v", err)
+	}
+	server.Do(t, "HSET", "tokens:{odd}", "token", "7")
+	if err := guard.Do(within(t), "odd", 1, redisfence.Write("SET", "c", "3")); !errors.As(err, &failed) {
+		t.Errorf("the guard's key has a foreign token: %v", err)
+	}
+	if got := server.Do(t, "GET", "c"); got != "1" {
+		t.Errorf("c is %v: a refused step has written", got)
+	}
+	for what, bad := range map[string]error{
+		"no store":       redisfence.Guard{}.Do(within(t), "a", 1),
+		"a brace":        redisfence.Guard{Store: guard.Store, Prefix: "{a}"}.Do(within(t), "a", 1),
+		"a nameless one": guard.Do(within(t), "a", 1, redisfence.Write("", "a")),
+		"no resource":    guard.Do(within(t), "", 1),
+	} {
+		want(t, what, bad, fence.ErrInvalid)
+	}
+}
+
+// If the answer is lost, the client library sends the request again: it takes effect once.
+func TestALostAnswerDoesNotRepeatAWrite(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	forEachAdapter(t, func(t *testing.T, open func(*testing.T, ...string) store.Store) {
+		server.Do(t, "FLUSHALL")
+		proxy := redistest.NewProxy(t, server.Addr())
+		guard := redisfence.Guard{Store: open(t, proxy.Addr())}
+		incr := redisfence.Write("INCR", "n")
+		want(t, "the first", guard.Do(within(t), "n", 5, incr), nil) // the server knows the script now
+		proxy.DropRepliesAndCut(1, "EVALSHA")
+		want(t, "the second", guard.Do(within(t), "n", 5, incr), nil)
+		if n := server.Do(t, "GET", "n"); n != "2" {
+			t.Errorf("n is %v after two calls, of which one was sent twice", n)
+		}
+		proxy.DropRepliesAndCut(1, "EVALSHA")
+		var refused *redisfence.CommandError
+		err := guard.Do(within(t), "n", 5, redisfence.Write("HSET", "n", "a", "b"))
+		if !errors.As(err, &refused) {
+			t.Errorf("a refused command, sent twice: %v", err)
+		}
+	})
+}
+
+func TestInAClusterAResourceAndItsKeysAreInOneSlot(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	forEachAdapter(t, func(t *testing.T, open func(*testing.T, ...string) store.Store) {
+		guard := redisfence.Guard{Store: open(t, cluster.Addrs()...)}
+		for _, c := range []struct{ resource, key string }{
+			{"a", "a"}, {"b", "b"}, {"c", "c"}, // on all three primaries
+			{"{a}", "{a}:x"}, {"x{a}y", "{a}:x"}, {"a", "{a}:x"}, {"{a}:x", "a"},
+		} {
+			err := guard.Do(within(t), c.resource, 5, redisfence.Write("SET", c.key, "1"))
+			want(t, c.resource+" and "+c.key, err, nil)
+			err = guard.Do(within(t), c.resource, 4, redisfence.Write("SET", c.key, "2"))
+			want(t, "late: "+c.resource+" and "+c.key, err, fence.ErrStale)
+			if got := cluster.Do(t, c.key, "GET", c.key); got != "1" {
+				t.Errorf("%s is %v", c.key, got)
+			}
+			cluster.Do(t, c.key, "DEL", c.key)
+			want(t, "Reset", guard.Reset(within(t), c.resource), nil)
+		}
+		err := guard.Do(within(t), "a", 5, redisfence.Write("SET", "a", "1"), redisfence.Write("SET", "b", "1"))
+		want(t, "keys of two slots", err, fence.ErrInvalid)
+		err = guard.Do(within(t), "a{}b", 5, redisfence.Write("SET", "a{}b", "1"))
+		want(t, "braces that are no hash tag", err, fence.ErrInvalid)
+		if got := cluster.Do(t, "a", "GET", "a"); got != nil {
+			t.Errorf("a refused call has written %v", got)
+		}
+	})
+}
+
+// The rights in docs/fencing.md are enough, and without one of them nothing is written.
+func TestTheRightsOfAGuardAreThoseOfThePage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "fencing.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rights := regexp.MustCompile("`(~fence:.*)`, and `(.*)` for `Reset`").FindStringSubmatch(string(page))
+	if rights == nil {
+		t.Fatal("docs/fencing.md names no rights")
+	}
+	server := redistest.Start(t)
+	guard := func(rights ...string) redisfence.Guard {
+		user := words("ACL SETUSER app reset on >secret ~n +incr +@connection")
+		if got := server.Do(t, append(user, words(rights...)...)...); got != "OK" {
+			t.Fatalf("ACL SETUSER: %v", got)
+		}
+		rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "app", Password: "secret"})
+		t.Cleanup(func() { _ = rdb.Close() })
+		return redisfence.Guard{Store: goredis.New(rdb)}
+	}
+	incr := redisfence.Write("INCR", "n")
+	all := guard(rights[1:]...)
+	want(t, "Do", all.Do(within(t), "n", 5, incr), nil)
+	_, err = all.Seen(within(t), "n")
+	want(t, "Seen", err, nil)
+	want(t, "Reset", all.Reset(within(t), "n"), nil)
+	for _, right := range strings.Fields(rights[1]) {
+		if right == "+eval" || right == "+hget" {
+			continue // the server knows the script; only Seen reads by it
+		}
+		missing := "-" + strings.TrimPrefix(right, "+")
+		if strings.HasPrefix(right, "~") {
+			missing = "resetkeys"
+		}
+		var refused *store.ServerError
+		if err := guard(append(rights[1:], missing)...).Do(within(t), "n", 5, incr); !errors.As(err, &refused) {
+			t.Errorf("without %s: %v", right, err)
+		}
+	}
+	if n := server.Do(t, "GET", "n"); n != "1" {
+		t.Errorf("n is %v: what was refused has written", n)
+	}
+}
+
+func words(texts ...string) (all []any) {
+	for _, text := range texts {
+		for word := range strings.FieldsSeq(text) {
+			all = append(all, word)
+		}
+	}
+	return all
+}
+
+// Several servers are not one resource.
+func TestAQuorumRefusesToBeAResource(t *testing.T) {
+	t.Parallel()
+	var nodes []store.Store
+	for range 3 {
+		nodes = append(nodes, adapters["goredis"](t, redistest.Start(t).Addr()))
+	}
+	several, err := quorum.New(nodes, quorum.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(several.Close)
+	guard := redisfence.Guard{Store: several}
+	want(t, "Do", guard.Do(within(t), "a", 5, redisfence.Write("SET", "a", "1")), quorum.ErrUnsupported)
+}
