@@ -1,0 +1,58 @@
+package httpfence
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fence"
+)
+
+// The headers.
+const (
+	// Header carries the token of a request, as a decimal number.
+	Header = "Holdfast-Token"
+	// SeenHeader carries the highest token of the resource in an answer that refuses.
+	SeenHeader = "Holdfast-Token-Seen"
+)
+
+// Set gives a request its token.
+func Set(r *http.Request, token uint64) { r.Header.Set(Header, strconv.FormatUint(token, 10)) }
+
+// Transport gives each request the token of the lease that its context belongs to, see
+// [holdfast.LeaseOf]. A request that has a token keeps it. A request whose context belongs to no
+// lease is sent without one, and a [Guard] then refuses it if it writes.
+type Transport struct {
+	// Base sends the requests. Default: [http.DefaultTransport].
+	Base http.RoundTripper
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if lease, ok := holdfast.LeaseOf(r.Context()); ok && r.Header.Get(Header) == "" {
+		r = r.Clone(r.Context()) // a RoundTripper must not change what it was given
+		Set(r, lease.Token)
+	}
+	if t.Base == nil {
+		return http.DefaultTransport.RoundTrip(r)
+	}
+	return t.Base.RoundTrip(r)
+}
+
+// Refused returns a [*fence.StaleError] if a [Guard] refused the request of this answer because its
+// token is stale, and otherwise nil. The answer's body is not touched.
+func Refused(answer *http.Response) error {
+	if answer.StatusCode != http.StatusPreconditionFailed {
+		return nil
+	}
+	seen, err := strconv.ParseUint(answer.Header.Get(SeenHeader), 10, 64)
+	if err != nil {
+		return nil // another precondition of the request failed
+	}
+	stale := &fence.StaleError{Seen: seen}
+	if r := answer.Request; r != nil {
+		stale.Resource = r.URL.Path
+		stale.Token, _ = strconv.ParseUint(r.Header.Get(Header), 10, 64) //nolint:errcheck // 0, if there is none
+	}
+	return stale
+}

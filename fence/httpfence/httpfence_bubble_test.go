@@ -1,0 +1,273 @@
+package httpfence_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/fence/httpfence"
+	"github.com/holdfast-go/holdfast/memstore"
+)
+
+// call serves one request, and returns its answer.
+func call(ctx context.Context, h http.Handler, method, path string, tokens ...string) *http.Response {
+	r := httptest.NewRequest(method, path, nil).WithContext(ctx)
+	for _, token := range tokens {
+		r.Header.Add(httpfence.Header, token)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	answer := w.Result()
+	answer.Request = r
+	return answer
+}
+
+func TestEachRequestGetsItsStatus(t *testing.T) {
+	const (
+		largest  = "9223372036854775807"
+		tooLarge = "9223372036854775808"
+	)
+	ran := 0
+	h := (&httpfence.Guard{}).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { ran++ }))
+	for _, c := range []struct {
+		method, path string
+		tokens       []string
+		status       int
+		seen         string
+	}{
+		{"PUT", "/a", nil, 428, ""},
+		{"GET", "/a", nil, 200, ""},
+		{"PUT", "/a", []string{"5"}, 200, ""},
+		{"PUT", "/a", []string{"5"}, 200, ""},
+		{"POST", "/a", []string{"4"}, 412, "5"},
+		{"GET", "/a", []string{"4"}, 412, "5"},
+		{"GET", "/a", []string{"6"}, 200, ""}, // what was shown with a read
+		{"DELETE", "/a", []string{"5"}, 412, "6"},
+		{"PUT", "/b", []string{"1"}, 200, ""},
+		{"PUT", "/a", []string{"0"}, 400, ""},
+		{"PUT", "/a", []string{"x"}, 400, ""},
+		{"PUT", "/a", []string{""}, 400, ""},
+		{"PUT", "/a", []string{"-7"}, 400, ""},
+		{"PUT", "/a", []string{tooLarge}, 400, ""},
+		{"PUT", "/a", []string{"7", "8"}, 400, ""},
+		{"PUT", "/" + strings.Repeat("a", 255), []string{"7"}, 400, ""},
+		{"PUT", "/a", []string{largest}, 200, ""},
+		{"PUT", "/a", []string{"7"}, 412, largest},
+	} {
+		before := ran
+		answer := call(t.Context(), h, c.method, c.path, c.tokens...)
+		if answer.StatusCode != c.status || answer.Header.Get(httpfence.SeenHeader) != c.seen {
+			t.Errorf("%s %s %q: %s, seen %q", c.method, c.path, c.tokens, answer.Status,
+				answer.Header.Get(httpfence.SeenHeader))
+		}
+		if (ran > before) != (c.status == 200) {
+			t.Errorf("%s %s %q: the handler ran %d times", c.method, c.path, c.tokens, ran-before)
+		}
+		if err := httpfence.Refused(answer); errors.Is(err, fence.ErrStale) != (c.status == 412) {
+			t.Errorf("%s %s %q: Refused: %v", c.method, c.path, c.tokens, err)
+		}
+	}
+}
+
+func TestAnotherFailedPreconditionIsNoStaleToken(t *testing.T) {
+	if err := httpfence.Refused(&http.Response{StatusCode: http.StatusPreconditionFailed}); err != nil {
+		t.Error(err)
+	}
+}
+
+// While a handler runs for one token, an equal one runs beside it, a higher one cancels it and waits
+// for its end, and one that is overtaken while it waits is refused.
+func TestANewerCallerWaitsForTheHandlersOfOlderOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, leave := make(chan string, 9), make(chan struct{})
+		guard := &httpfence.Guard{}
+		h := guard.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			token := r.Header.Get(httpfence.Header)
+			if got, ok := httpfence.Token(r.Context()); !ok || got == 0 {
+				t.Error("the handler finds no token")
+			}
+			began <- token
+			if token == "5" {
+				<-r.Context().Done()
+				var stale *fence.StaleError
+				if cause := context.Cause(r.Context()); !errors.As(cause, &stale) || stale.Token != 5 {
+					t.Errorf("the older one is cancelled by %v", cause)
+				}
+				<-leave
+			}
+		}))
+		status := make(chan [2]any, 9)
+		start := func(ctx context.Context, token string) {
+			go func() { status <- [2]any{token, call(ctx, h, "PUT", "/a", token).StatusCode} }()
+			synctest.Wait()
+		}
+		expect := func(token string, code int) {
+			t.Helper()
+			select {
+			case got := <-status:
+				if got != [2]any{token, code} {
+					t.Errorf("got %v, want token %s: %d", got, token, code)
+				}
+			default:
+				t.Errorf("token %s has no answer", token)
+			}
+		}
+		start(t.Context(), "5")
+		start(t.Context(), "5")
+		if len(began) != 2 {
+			t.Errorf("%d handlers run for one token, want 2", len(began))
+		}
+		start(t.Context(), "6")
+		gone, cancel := context.WithCancel(t.Context())
+		start(gone, "6")
+		cancel() // its client has gone
+		synctest.Wait()
+		expect("6", http.StatusServiceUnavailable)
+		start(t.Context(), "7")
+		expect("6", http.StatusPreconditionFailed) // overtaken
+		start(t.Context(), "5")
+		expect("5", http.StatusPreconditionFailed)
+		if len(began) != 2 {
+			t.Error("a newer one runs beside the older ones")
+		}
+		leave <- struct{}{}
+		synctest.Wait()
+		expect("5", http.StatusOK)
+		if len(began) != 2 {
+			t.Error("a newer one runs beside one older one")
+		}
+		leave <- struct{}{}
+		synctest.Wait()
+		for range 2 { // in any order
+			if got := <-status; got != [2]any{"5", 200} && got != [2]any{"7", 200} {
+				t.Errorf("got %v", got)
+			}
+		}
+		if len(began) != 3 {
+			t.Errorf("%d handlers have run, want 3", len(began))
+		}
+	})
+}
+
+// A handler that panics lets the next one in.
+func TestAHandlerThatPanicsHasEnded(t *testing.T) {
+	h := (&httpfence.Guard{}).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(httpfence.Header) == "5" {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	func() {
+		defer func() { _ = recover() }()
+		call(t.Context(), h, "PUT", "/a", "5")
+	}()
+	if answer := call(t.Context(), h, "PUT", "/a", "6"); answer.StatusCode != http.StatusOK {
+		t.Error(answer.Status)
+	}
+}
+
+type memory func(token uint64) error
+
+func (m memory) Raise(_ context.Context, _ string, token uint64) error { return m(token) }
+
+func TestTheMemoryDecidesForAllInstances(t *testing.T) {
+	var answer error
+	shown := uint64(0)
+	guard := &httpfence.Guard{
+		Memory:   memory(func(token uint64) error { shown = token; return answer }),
+		Resource: func(*http.Request) string { return "all" },
+	}
+	ran := false
+	h := guard.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { ran = true }))
+	if code := call(t.Context(), h, "PUT", "/a", "5").StatusCode; code != 200 || !ran || shown != 5 {
+		t.Errorf("accepted: %d, token %d", code, shown)
+	}
+	ran, answer = false, fence.Judge("all", 6, 7)
+	refused := call(t.Context(), h, "PUT", "/a", "6")
+	if refused.StatusCode != 412 || refused.Header.Get(httpfence.SeenHeader) != "7" || ran {
+		t.Errorf("refused: %s", refused.Status)
+	}
+	answer = errors.New("the database is away")
+	if code := call(t.Context(), h, "PUT", "/a", "8").StatusCode; code != 503 || ran {
+		t.Errorf("the memory failed: %d", code)
+	}
+	// Only the memory remembers, so its reset is enough.
+	answer = nil
+	if code := call(t.Context(), h, "PUT", "/a", "1").StatusCode; code != 200 {
+		t.Errorf("after a reset of the memory: %d", code)
+	}
+}
+
+func TestAResetForgetsTheToken(t *testing.T) {
+	guard := &httpfence.Guard{}
+	h := guard.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	call(t.Context(), h, "PUT", "/a", "5")
+	guard.Reset("/b")
+	if code := call(t.Context(), h, "PUT", "/a", "4").StatusCode; code != 412 {
+		t.Errorf("after a reset of another resource: %d", code)
+	}
+	guard.Reset("/a")
+	if code := call(t.Context(), h, "PUT", "/a", "4").StatusCode; code != 200 {
+		t.Errorf("after a reset: %d", code)
+	}
+}
+
+// The transport sends the token of the lease whose context a request has, and changes no other.
+func TestTheTransportSendsTheLeasesToken(t *testing.T) {
+	sent := make(chan string, 1)
+	service := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		sent <- r.Header.Get(httpfence.Header)
+	}))
+	defer service.Close()
+	locks, err := holdfast.New(memstore.New(), holdfast.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locks.Close(context.Background()) //nolint:errcheck // a fake
+	lease, err := locks.Mutex("a").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name  string
+		ctx   context.Context
+		own   uint64
+		token uint64
+		base  http.RoundTripper
+	}{
+		{"under a lease", lease.Context(), 0, lease.Token(), nil},
+		{"under a lease, with a token of its own", lease.Context(), 7, 7, nil},
+		{"under no lease", t.Context(), 0, 0, nil},
+		{"over another transport", lease.Context(), 0, lease.Token(), &http.Transport{DisableKeepAlives: true}},
+	} {
+		r, err := http.NewRequestWithContext(c.ctx, http.MethodPut, service.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.own > 0 {
+			httpfence.Set(r, c.own)
+		}
+		before := r.Header.Get(httpfence.Header)
+		answer, err := (&http.Client{Transport: httpfence.Transport{Base: c.base}}).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		wanted := http.Header{}
+		if c.token > 0 {
+			fake := &http.Request{Header: wanted}
+			httpfence.Set(fake, c.token)
+		}
+		if got := <-sent; got != wanted.Get(httpfence.Header) {
+			t.Errorf("%s: sent %q, want %d", c.name, got, c.token)
+		}
+		if r.Header.Get(httpfence.Header) != before {
+			t.Errorf("%s: the caller's request was changed", c.name)
+		}
+	}
+}
