@@ -24,7 +24,11 @@ each server whether it answers and counts for new locks.
 If the lock has no record, but NAME is a key that looks like the lock of redsync,
 redislock, Redisson or SET NX PX, inspect shows that.
 
--o json prints one object, with the fields of holdfast status --json.
+-o json prints one object, with the fields of holdfast status --json, and:
+  nodes  the servers of a quorum, in order: address, answers (true or false), counts (for
+         new locks: true or false), why (it does not count; empty if it does),
+         round_trip_ms, clock_offset_ms (above 0 if the server's clock is ahead of ours)
+         and clock_error_ms. Empty for any other topology
 
 Exit code: 0, whether the lock is held or free. For others, see
 holdfast help exit-codes.`
@@ -68,7 +72,7 @@ func runInspect(a *app, name string, asJSON bool, w io.Writer) error {
 				oneLine(name), kindOfForeign(foreign.Kind), oneLine(foreign.Holder), length(foreign.Remaining))
 			return err
 		case asJSON:
-			return json.NewEncoder(w).Encode(stateWithJob(state, job, key))
+			return json.NewEncoder(w).Encode(inspectJSON{stateWithJob(state, job, key), s.nodesAsJSON(ctx)})
 		}
 		if err := printState(w, state, job, true); err != nil {
 			return err
@@ -93,6 +97,35 @@ func runInspect(a *app, name string, asJSON bool, w io.Writer) error {
 		}
 		return nil
 	})
+}
+
+// The JSON of inspect: a contract, described in inspectLong.
+type (
+	inspectJSON struct {
+		stateJSON
+		Nodes []nodeJSON `json:"nodes"`
+	}
+	nodeJSON struct {
+		Address       string  `json:"address"`
+		Answers       bool    `json:"answers"`
+		Counts        bool    `json:"counts"`
+		Why           string  `json:"why"`
+		RoundTripMS   float64 `json:"round_trip_ms"`
+		ClockOffsetMS float64 `json:"clock_offset_ms"`
+		ClockErrorMS  float64 `json:"clock_error_ms"`
+	}
+)
+
+// nodesAsJSON are the servers of a quorum: never null.
+func (s *server) nodesAsJSON(ctx context.Context) []nodeJSON {
+	list := []nodeJSON{}
+	for i, n := range s.nodesOfQuorum(ctx) {
+		list = append(list, nodeJSON{
+			s.nodes[i].address, n.Answers, n.Counts, n.Why,
+			inMillis(n.RoundTrip), inMillis(n.ClockOffset), inMillis(n.ClockError),
+		})
+	}
+	return list
 }
 
 // nodeText says what a server is to its quorum.

@@ -86,19 +86,35 @@ func runServe(parent context.Context, a *app, o *serveOptions, w io.Writer) erro
 		return err
 	}
 	defer s.closeSoon()
-	title := s.address
+	title := s.title()
 	if s.prefix != defaultPrefix {
 		title += ", prefix " + s.prefix
 	}
 	p, err := page.New(s.client, page.Config{
 		Token: token, AllowEvict: o.allowEvict, Interval: time.Duration(o.interval), KeepWatching: o.keep,
-		Title: title, Logger: slog.New(serveLog{a.say}),
+		Title: title, Logger: slog.New(serveLog{a.say}), Nodes: s.pageNodes(),
 	})
 	if err != nil {
 		return usageError(strings.TrimPrefix(err.Error(), "page: "), "")
 	}
 	defer p.Close()
 	return o.serve(parent, p, w)
+}
+
+// pageNodes reads the servers of a quorum for the page; nil for any other topology.
+func (s *server) pageNodes() func(context.Context) []page.Node {
+	if s.quorum == nil {
+		return nil
+	}
+	return func(ctx context.Context) (list []page.Node) {
+		for i, n := range s.nodesOfQuorum(ctx) {
+			list = append(list, page.Node{
+				Address: s.nodes[i].address, Answers: n.Answers, Counts: n.Counts, Why: n.Why, RoundTrip: n.RoundTrip,
+				ClockOffset: n.ClockOffset, ClockError: n.ClockError,
+			})
+		}
+		return list
+	}
 }
 
 // serve answers requests until a signal.

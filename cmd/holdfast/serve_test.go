@@ -30,10 +30,20 @@ type served struct {
 
 func serve(t *testing.T, args ...string) *served {
 	t.Helper()
-	s := &served{t: t, server: redistest.Start(t, redistest.Tenant(defaultPrefix))}
+	return serveOver(t, []*redistest.Server{redistest.Start(t, redistest.Tenant(defaultPrefix))}, args...)
+}
+
+// serveOver is serve over one server, or over a quorum.
+func serveOver(t *testing.T, servers []*redistest.Server, args ...string) *served {
+	t.Helper()
+	s := &served{t: t, server: servers[0]}
 	a := &app{say: &printer{w: &s.said, level: levelNormal}, log: "text"}
 	root := newRoot(a)
-	root.SetArgs(append([]string{"serve", "--listen", "127.0.0.1:0", "--redis", s.server.URL()}, args...))
+	words := append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)
+	for _, one := range servers {
+		words = append(words, "--redis", one.URL())
+	}
+	root.SetArgs(words)
 	out, in := io.Pipe()
 	root.SetOut(in)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -205,4 +215,44 @@ func TestServeGoesOnWhenTheServerIsBack(t *testing.T) {
 	s.server.Restart()
 	until(true)
 	s.end() // with the streams and the reads that there are
+}
+
+// Over a quorum, the page shows each server, by the address that the user wrote, and which of
+// them does not answer.
+func TestServeShowsTheServersOfAQuorum(t *testing.T) {
+	t.Parallel()
+	servers := redistest.Primaries(t, 3, redistest.Tenant(defaultPrefix), redistest.Needs("in a quorum"))
+	s := serveOver(t, servers, "--interval", "50ms")
+	nodes := func() (list struct {
+		Title string
+		Nodes []struct {
+			Address string
+			Answers bool
+		}
+	}) {
+		answer, err := http.Get(s.url + "api/locks")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		if err := json.NewDecoder(answer.Body).Decode(&list); err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	list := nodes()
+	if list.Title != "a quorum of 3 servers" || len(list.Nodes) != 3 {
+		t.Fatalf("%+v", list)
+	}
+	for i, n := range list.Nodes {
+		if n.Address != scheme()+servers[i].Addr() || !n.Answers {
+			t.Errorf("server %d: %+v", i, n)
+		}
+	}
+	servers[1].Kill()
+	redistest.Await(t, "the page shows that a server is down", func() bool {
+		n := nodes().Nodes
+		return n[0].Answers && !n[1].Answers && n[2].Answers
+	})
+	s.end()
 }

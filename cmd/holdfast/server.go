@@ -153,6 +153,14 @@ func (c counter) Scan(ctx context.Context, prefix string, visit func(keys []stri
 	})
 }
 
+// title is where the locks are, on one line for people.
+func (s *server) title() string {
+	if len(s.nodes) > 1 {
+		return fmt.Sprintf("a quorum of %d servers", len(s.nodes))
+	}
+	return s.address
+}
+
 // close releases everything and leaves the wait queue, as far as ctx allows.
 func (s *server) close(ctx context.Context) {
 	s.client.Close(ctx) //nolint:errcheck // what was held was released before, or is lost
@@ -306,6 +314,9 @@ func (s *server) explain(name string, err error) error {
 	if errors.Is(err, quorum.ErrUnsupported) {
 		return &exitError{codeUsage, err, "use one server, Sentinels or a Cluster for this kind of lock"}
 	}
+	if few, ok := errors.AsType[*quorum.NoMajorityError](err); ok {
+		return s.explainQuorum(few, codeOf(err))
+	}
 	if s.targets[0].topology == bySentinel && codeOf(err) != codeRefused {
 		if better := s.targets[0].explainSentinel(s.sentinel); better != nil {
 			return better
@@ -321,6 +332,26 @@ func (s *server) explain(name string, err error) error {
 			"holdfast demo needs no server"
 	}
 	return &exitError{codeUnreachable, fmt.Errorf("no server answers at %s: %s", s.address, cause(err)), hint}
+}
+
+// explainQuorum names each server that does not count, by the address that the user wrote.
+func (s *server) explainQuorum(few *quorum.NoMajorityError, code int) error {
+	why := make([]string, len(few.Missing))
+	for i, err := range few.Missing {
+		name, rest, _ := strings.Cut(err.Error(), ": ")
+		var number int
+		if _, bad := fmt.Sscanf(name, "node %d", &number); bad == nil && 0 < number && number <= len(s.nodes) {
+			name = s.nodes[number-1].address
+		}
+		if short := cause(err); short != plain(err) {
+			rest = short
+		}
+		why[i] = name + ": " + oneLine(rest)
+	}
+	return &exitError{code,
+		fmt.Errorf("%d of %d servers of the quorum count, too few for a majority: %s",
+			few.Have, few.Nodes, strings.Join(why, "; ")),
+		"check that these servers run and that this machine can reach them; holdfast doctor reads each of them"}
 }
 
 // user is the name of the server's user.

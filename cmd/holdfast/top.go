@@ -138,7 +138,7 @@ func topOnce(a *app, o *topOptions, w io.Writer) error {
 	if columns, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 		width = columns
 	}
-	m := top.New(s.address, o.sort).Resize(width, 0).State(time.Now(), locks)
+	m := top.New(s.title(), o.sort).Resize(width, 0).State(time.Now(), locks)
 	_, err = fmt.Fprintln(w, strings.Join(m.View(topLook()), "\n"))
 	return err
 }
@@ -187,7 +187,7 @@ func topLive(a *app, o *topOptions) error {
 		return &exitError{codeInternal, fmt.Errorf("the terminal: %w", err), "write --once to print one screen"}
 	}
 	defer screen.close()
-	return s.topLoop(screen, top.New(s.address, o.sort), readings, signals)
+	return s.topLoop(screen, top.New(s.title(), o.sort), readings, signals)
 }
 
 // topLoop brings keys, readings and signals to the model, and the model to the screen.

@@ -120,7 +120,7 @@ func TestTopShowsTheLocksOfAServer(t *testing.T) {
 		"LC_ALL=C.UTF-8", "TERM=xterm", "GORACE=atexit_sleep_ms=0",
 	}
 	hold := func(args ...string) *terminal { return onTerminal(t, env, append([]string{"run"}, args...)...) }
-	first := hold("--app", "report", "nightly", "--", "cat")
+	first := hold("--app", "report", "--tag", "order=42", "nightly", "--", "cat")
 	hold("--app", "pool", "--permits", "3", "--weight", "2", "api", "--", "cat")
 
 	x := onTerminal(t, env, "top", "--interval", "50ms")
@@ -130,10 +130,10 @@ func TestTopShowsTheLocksOfAServer(t *testing.T) {
 	x.await(`(?m)^q quit  ↑↓ select  enter detail  / filter  s sort \(name\)  r reverse  p pause *$`)
 
 	// A waiter comes, and is in the details of the lock.
-	second := hold("--app", "patience", "nightly", "--", "cat")
+	second := hold("--app", "patience", "--tag", "by=ann lee", "nightly", "--", "cat")
 	x.await(`(?m)^nightly .* 1 +▁*▂`)
 	x.press("\x1b[B\r")
-	x.await(`(?s)nightly is held *\n.*waiting +1 *\n +1\. patience@`)
+	x.await(`(?s)nightly is held *\n.*tags +order=42 *\n.*waiting +1 *\n +1\. patience@[^\n]*, tags by="ann lee"`)
 
 	// The holder ends: the waiter is the holder now.
 	first.press("\x04")

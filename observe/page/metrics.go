@@ -14,6 +14,7 @@ type metrics struct {
 	locks, waiting, queue int
 	oldest                time.Duration
 	lost                  uint64
+	nodes, counting       int // servers of a quorum
 	reads                 readings
 	viewers               int
 }
@@ -24,6 +25,12 @@ func (w *watcher) metrics() metrics {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m := metrics{held: map[string]int{}, locks: len(w.locks), lost: w.lost, reads: w.reads, viewers: w.viewers}
+	m.nodes = len(w.nodes)
+	for _, n := range w.nodes {
+		if n.Answers && n.Counts {
+			m.counting++
+		}
+	}
 	now := w.now()
 	for _, e := range w.locks {
 		if e.lock.Held {
@@ -62,6 +69,11 @@ func (p *Page) getMetrics(w http.ResponseWriter, r *http.Request) {
 	put("holdfast_server_oldest_hold_seconds", "gauge", "Age of the oldest hold.", seconds(m.oldest))
 	put("holdfast_server_leases_lost_total", "counter",
 		"Leases that expired, were evicted, or lost their record, as far as the reads tell.", m.lost)
+	if m.nodes > 0 {
+		put("holdfast_server_nodes", "gauge", "Servers of the quorum.", m.nodes)
+		put("holdfast_server_nodes_counting", "gauge",
+			"Servers of the quorum that answer and count for new locks.", m.counting)
+	}
 	put("holdfast_serve_reads_total", "counter", "Reads of all locks.", m.reads.count)
 	put("holdfast_serve_read_errors_total", "counter", "Reads of all locks that failed.", m.reads.failed)
 	put("holdfast_serve_read_seconds_total", "counter", "Time spent on reads of all locks.", seconds(m.reads.total))

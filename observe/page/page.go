@@ -51,6 +51,11 @@ type Config struct {
 	// ten seconds after the last viewer has left, and the timelines have a gap.
 	KeepWatching bool
 
+	// Nodes, if it is set, returns the servers of a quorum, which the page then shows. The page
+	// calls it after each read of the locks, and once at a time. Its context ends after ten
+	// seconds, and when the page closes.
+	Nodes func(context.Context) []Node
+
 	// Title says which locks these are, for people, such as the address of the server.
 	Title string
 

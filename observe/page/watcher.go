@@ -35,6 +35,7 @@ type watcher struct {
 	viewers int
 	looked  time.Time // when somebody last looked
 	reads   readings
+	nodes   []nodeJSON        // the servers of a quorum
 	locks   map[string]*entry // by ID
 	past    *history
 	clock   time.Duration // the server's clock is ahead of ours by this
@@ -64,7 +65,7 @@ type readings struct {
 func newWatcher(ctx context.Context, client *holdfast.Client, cfg Config) *watcher {
 	return &watcher{
 		client: client, cfg: cfg, ctx: ctx, again: make(chan struct{}, 1), most: maxLocks,
-		locks: map[string]*entry{}, past: newHistory(), news: make(chan struct{}),
+		locks: map[string]*entry{}, nodes: []nodeJSON{}, past: newHistory(), news: make(chan struct{}),
 	}
 }
 
@@ -129,11 +130,12 @@ func (w *watcher) run() {
 		}
 		began := time.Now()
 		states, cut, err := w.read()
+		took := time.Since(began)
+		nodes := w.readNodes()
 		if w.ctx.Err() != nil {
 			return
 		}
-		took := time.Since(began)
-		if !w.take(states, cut, err, began, took) {
+		if !w.take(states, cut, err, nodes, began, took) {
 			return
 		}
 		pause.Reset(max(w.cfg.Interval, 4*took))
@@ -205,7 +207,9 @@ func (r *quota) take(s holdfast.LockInfo) bool {
 }
 
 // take stores a read and tells the viewers. It reports whether somebody still looks.
-func (w *watcher) take(states []reading, cut bool, err error, began time.Time, took time.Duration) bool {
+func (w *watcher) take(
+	states []reading, cut bool, err error, nodes []nodeJSON, began time.Time, took time.Duration,
+) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := &w.reads
@@ -223,7 +227,7 @@ func (w *watcher) take(states []reading, cut bool, err error, began time.Time, t
 		r.cut = cut
 		set, gone = w.apply(states, cut, began)
 	}
-	if len(set) > 0 || len(gone) > 0 || before != r.err {
+	if differ := w.takeNodes(nodes); differ || len(set) > 0 || len(gone) > 0 || before != r.err {
 		w.publish(set, gone)
 	}
 	close(w.news)
@@ -301,6 +305,7 @@ type newsJSON struct {
 	Now    string     `json:"now"` // by the server's clock
 	Read   readJSON   `json:"read"`
 	Totals totalsJSON `json:"totals"`
+	Nodes  []nodeJSON `json:"nodes"` // the servers of a quorum; empty for any other topology
 }
 
 type readJSON struct {
@@ -318,8 +323,8 @@ type totalsJSON struct {
 
 func (w *watcher) heading() newsJSON {
 	n := newsJSON{Seq: w.seq, Now: stamp(w.now()), Read: readJSON{
-		TookMS: float64(w.reads.took.Microseconds()) / 1000, Error: w.reads.err, Cut: w.reads.cut,
-	}}
+		TookMS: inMillis(w.reads.took), Error: w.reads.err, Cut: w.reads.cut,
+	}, Nodes: w.nodes}
 	n.Totals.Locks, n.Totals.Lost = len(w.locks), w.recent
 	for _, e := range w.locks {
 		if e.lock.Held {

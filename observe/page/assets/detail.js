@@ -2,7 +2,7 @@
 // lock anew for each answer; this asks when the stream says that the lock has changed, and
 // at most once a second.
 
-import { ago, byId, el, say, span, state, tagsOf, time, who } from "./util.js";
+import { ago, byId, el, say, span, state, tagList, tagsOf, time, who } from "./util.js";
 import { focusRow, mark } from "./table.js";
 import { draw } from "./timeline.js";
 
@@ -118,7 +118,7 @@ function holderCard(h) {
   if (h.mode === "permits") list.push(["permits", String(h.permits)]);
   if (h.entries > 1) list.push(["entries", String(h.entries)]);
   const tags = tagsOf(h);
-  if (tags) list.push(["tags", tags]);
+  if (tags.length) list.push(["tags", tagList(tags)]);
   if (h.version) list.push(["version", h.version]);
   list.push(["client", el("code", "", h.client_id)]);
   if (h.released) list.push(["kept", "released, and kept for its minimum time"]);
@@ -139,7 +139,7 @@ function waiterItem(w) {
   if (w.mode !== "exclusive") li.append(el("span", "kind", w.mode));
   if (w.owner) li.append(` owner ${w.owner}`);
   const tags = tagsOf(w);
-  if (tags) li.append(el("span", "tags", tags));
+  if (tags.length) li.append(tagList(tags));
   return li;
 }
 

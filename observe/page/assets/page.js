@@ -3,7 +3,7 @@
 
 import * as table from "./table.js";
 import * as detail from "./detail.js";
-import { byId, say, setClock, state } from "./util.js";
+import { byId, el, say, setClock, state } from "./util.js";
 
 // --- the stream ---------------------------------------------------------------------
 
@@ -74,7 +74,36 @@ function live(kind, text) {
   if (byId("live-text").textContent !== text) byId("live-text").textContent = text;
 }
 
+// nodes shows the servers of a quorum. The list opens by itself when one of them is in trouble.
+let nodesWell = true, nodesDrawn = "";
+function nodes(list) {
+  byId("nodes-box").hidden = !list.length;
+  const text = JSON.stringify(list);
+  if (!list.length || nodesDrawn === text) return;
+  nodesDrawn = text;
+  const counting = list.filter((n) => n.answers && n.counts).length, well = counting === list.length;
+  const summary = `Quorum: ${counting} of ${list.length} servers count`;
+  byId("nodes-state").textContent = summary;
+  byId("nodes-box").dataset.counting = well ? "all" : counting > list.length / 2 ? "most" : "few";
+  if (nodesWell !== well) {
+    byId("nodes-box").open = !well;
+    say(`${summary}.`);
+  }
+  nodesWell = well;
+  const ms = (n) => `${n < 10 ? n.toFixed(1) : Math.round(n)} ms`;
+  byId("nodes").replaceChildren(...list.map((n) => {
+    const what = !n.answers ? "does not answer" : !n.counts ? `answers in ${ms(n.round_trip_ms)}, ${n.why}`
+      : `counts, answers in ${ms(n.round_trip_ms)}, its clock within ${ms(Math.abs(n.clock_offset_ms) + n.clock_error_ms)} of ours`;
+    const dot = el("span", "dot");
+    dot.setAttribute("aria-hidden", "true");
+    const li = el("li", "", dot, el("span", "", el("strong", "", n.address), ` ${what}`));
+    li.dataset.state = !n.answers ? "bad" : n.counts ? "on" : "off";
+    return li;
+  }));
+}
+
 function heading(news) {
+  nodes(news.nodes);
   const problem = byId("problem");
   const text = news.read.error ? `The locks cannot be read, and what you see is old: ${news.read.error}`
     : news.read.cut ? "There are more locks than this page shows. Some of them are left out." : "";

@@ -155,7 +155,7 @@ function wants(l, words, used) {
     case "lost": if (!l.lost) return false; break;
   }
   if (!words.length) return true;
-  const text = [l.name, l.kind, l.leader?.value, ...l.holders.flatMap((h) => [who(h), h.owner, h.token, h.client_id, tagsOf(h)])]
+  const text = [l.name, l.kind, l.leader?.value, ...l.holders.flatMap((h) => [who(h), h.owner, h.token, h.client_id, ...tagsOf(h)])]
     .join(" ").toLowerCase();
   return words.every((w) => text.includes(w));
 }

@@ -14,10 +14,17 @@ export function who(c) {
   return c.app || c.host ? `${c.app}@${c.host}:${c.pid}` : `client ${c.client_id}`;
 }
 
-// tagsOf writes the tags of a holder or a waiter on one line.
+// tagsOf are the tags of a holder or a waiter, each as a text.
 export function tagsOf(c) {
   const word = (text) => (/[\s="]/.test(text) ? JSON.stringify(text) : text);
-  return Object.entries(c.tags).map(([key, value]) => `${word(key)}=${word(value)}`).join(" ");
+  return Object.entries(c.tags).map(([key, value]) => `${word(key)}=${word(value)}`);
+}
+
+// tagList shows each tag by itself, so that one can tell where a long one ends.
+export function tagList(tags) {
+  const list = el("span", "tags");
+  for (const tag of tags) list.append(el("span", "tag", tag), " ");
+  return list;
 }
 
 // span writes a length of time as people read it.

@@ -234,4 +234,37 @@ test("with a token, it asks for the token", async () => {
   assert.equal(await page.getByRole("button", { name: "Evict…" }).count(), 0, "eviction was not allowed");
 });
 
+test("it shows the tags of holders and waiters, each by itself", async () => {
+  await world.hold("tagged", "--tag", "order=42", "--tag", "customer=Ann Lee");
+  await cell("tagged", ".c-kind", /^exclusive$/);
+  await world.hold("tagged", "--tag", "urgent=no");
+  await cell("tagged", ".c-waiting", /^1$/);
+  await row("tagged").click();
+  await page.waitForFunction(() => [...document.querySelectorAll("#detail-line .tag")].map((t) => t.textContent).join() === "urgent=no");
+  assert.deepEqual(await page.locator("#detail-holders .tag").allTextContents(), ['customer="Ann Lee"', "order=42"]);
+  await page.setViewportSize({ width: 390, height: 844 });
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "wider than a phone");
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await page.keyboard.press("Escape");
+});
+
+test("it shows the servers of a quorum, and opens the list when one of them is down", async () => {
+  assert.equal(await page.locator("#nodes-box").isVisible(), false, "one server is no quorum");
+  const urls = await world.startQuorum();
+  // The first lock makes a quorum of them.
+  await world.lock("first", urls);
+  await world.end(world.page);
+  await world.serve([], { HOLDFAST_REDIS: urls });
+  allowed = ["ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED", "ERR_EMPTY_RESPONSE", "ERR_CONNECTION_RESET"];
+  await page.goto(world.url);
+  await text("#nodes-state", "Quorum: 3 of 3 servers count");
+  await text("#where", "a quorum of 3 servers");
+  assert.equal(await page.locator("#nodes").isVisible(), false);
+  world.quorum[1].kill("SIGKILL");
+  await text("#nodes-state", "Quorum: 2 of 3 servers count");
+  await page.locator("#nodes").waitFor();
+  assert.deepEqual(await page.locator("#nodes li").evaluateAll((list) => list.map((li) => li.dataset.state)), ["on", "bad", "on"]);
+  assert.match(await page.locator("#nodes li").nth(1).textContent(), /^redis:.* does not answer$/);
+});
+
 test("no error was reported on the console", () => assert.deepEqual(problems, []));

@@ -42,6 +42,18 @@ export class World {
     return w;
   }
 
+  // startQuorum starts three more servers, and returns their URLs for the tool.
+  async startQuorum() {
+    this.quorum = [];
+    for (let i = 0; i < 3; i++) {
+      const port = await freePort();
+      this.quorum.push(this.spawn(server, ["--port", port, "--dir", this.dir, "--save", ""]));
+      this.quorum[i].url = `redis://127.0.0.1:${port}`;
+      await answers(port);
+    }
+    return this.quorum.map((s) => s.url).join(" ");
+  }
+
   async startRedis() {
     this.redis = this.spawn(server, ["--port", this.redisPort, "--dir", this.dir, "--appendonly", "yes"]);
     await answers(this.redisPort);
@@ -60,6 +72,9 @@ export class World {
 
   // hold holds a lock, or waits for it, until the process is ended.
   hold(name, ...flags) { return this.spawn(tool, ["run", ...flags, name, "--", "sleep", "600"]); }
+
+  // lock holds a lock of other servers for a moment.
+  async lock(name, urls) { await this.spawn(tool, ["run", name, "--", "true"], { HOLDFAST_REDIS: urls }).ended; }
 
   async serve(args = [], env = {}) {
     this.page = this.spawn(tool, ["serve", "--listen", `127.0.0.1:${this.pagePort}`, "--interval", "200ms", ...args], env);
