@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/waitqueue"
+	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -31,8 +32,8 @@ func (s *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error) 
 		ctx, told = c.events.begin(ctx, parent, c.now())
 	}
 	var chain *chainWait
-	if leaseOf(parent) != nil {
-		ctx, chain = s.enterChain(ctx, parent)
+	if outer := waitsfor.OuterOf(parent); outer != nil || leaseOf(parent) != nil {
+		ctx, chain = s.enterChain(ctx, parent, outer)
 	}
 	take := s.acquireExclusive
 	switch s.want[0] {

@@ -5,11 +5,9 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"fmt"
+	"iter"
 	"log/slog"
-	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,49 +17,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// DeadlockError says that calls wait for each other, so that none of them ends by itself. It
-// is an [ErrDeadlock]. See [BreakDeadlock].
-type DeadlockError struct {
-	Name  string         // the lock that the call waited for
-	Cycle []DeadlockWait // each waits for what the next one has; the call's own wait is the first
-}
-
-// DeadlockWait is one of the waits in a deadlock.
-type DeadlockWait struct {
-	Name     string // the lock that is waited for
-	Holds    string // a lock that the same call chain holds; empty if it is only in a wait queue in front of others
-	HolderID string // the attempt that waits; empty if it waits for another goroutine of its process
-	ClientID string
-	Client   *ClientInfo // nil if the client has not registered
-	Breaks   bool        // it has the option BreakDeadlock
-}
-
-func (w DeadlockWait) String() string {
-	who := "client " + w.ClientID
-	if w.Client != nil {
-		who = w.Client.String()
-	}
-	if w.Holds == "" {
-		return fmt.Sprintf("%s waits for %q", who, w.Name)
-	}
-	return fmt.Sprintf("%s holds %q and waits for %q", who, w.Holds, w.Name)
-}
-
-func (e *DeadlockError) Error() string {
-	return fmt.Sprintf("holdfast: lock %q: deadlock: %s", e.Name, cycleText(e.Cycle))
-}
-
-// Is makes the error an [ErrDeadlock].
-func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
-
-func cycleText(cycle []DeadlockWait) string {
-	words := make([]string, len(cycle))
-	for i, w := range cycle {
-		words[i] = w.String()
-	}
-	return strings.Join(words, "; ")
-}
-
 // LeaseWait is a wait of code that holds a lease, as its client reports it.
 type LeaseWait struct {
 	Name     string    // the lock that is waited for
@@ -69,17 +24,19 @@ type LeaseWait struct {
 	Since    time.Time // by the client's clock
 	Breaks   bool      // it has the option BreakDeadlock
 
-	id string // also of a wait inside a process
+	id    string // also of a wait inside a process
+	looks uint64 // how often the client has said so again
 }
 
 // Deadlocks finds the deadlocks among the states of locks, as [Client.List] yields them, or
 // [Client.Inspect]. It sends nothing. Each deadlock is given by one cycle in it.
 //
-// The states are of different moments. So a deadlock counts only if it is there again in
-// states that were read later: no attempt ever comes back, and so all of its waits existed at
-// the same time between the two reads. For what can be seen, see [BreakDeadlock].
+// The states are of different moments, and a client may have said what it waits for a moment
+// ago. So what Deadlocks finds may be over. If it is there again in states that were read some
+// seconds later, it is most likely true. A waiting call with more proof than this reports an
+// [EventDeadlock]. For what can be seen, see [BreakDeadlock].
 func Deadlocks(locks []LockInfo) (found [][]DeadlockWait) {
-	g := graphOf(locks)
+	g := graphOf(locks, func(waitsfor.Edge) bool { return true })
 	for _, k := range g.nodes.Knots() {
 		found = append(found, g.cycle(k))
 	}
@@ -88,8 +45,9 @@ func Deadlocks(locks []LockInfo) (found [][]DeadlockWait) {
 
 // waitGraph is the waits-for graph of several locks.
 type waitGraph struct {
-	nodes waitsfor.Graph
-	waits map[waitsfor.ID]graphWait
+	nodes  waitsfor.Graph
+	waits  map[waitsfor.ID]graphWait
+	proven func(waitsfor.Edge) bool // see [waitsfor.Edge]
 }
 
 type graphWait struct {
@@ -97,16 +55,24 @@ type graphWait struct {
 	since time.Time
 }
 
-// graphOf makes the graph. A hold ends after the waits of code that holds it. A waiter is
-// granted after the holders and the waiters in front of it.
-func graphOf(locks []LockInfo) waitGraph {
-	g := waitGraph{nodes: waitsfor.Graph{}, waits: map[waitsfor.ID]graphWait{}}
+// graphOf makes the graph of what is proven. A hold ends after the waits of code that holds it.
+// A waiter is granted after the holders and the waiters in front of it.
+func graphOf(locks []LockInfo, proven func(waitsfor.Edge) bool) waitGraph {
+	g := waitGraph{nodes: waitsfor.Graph{}, waits: map[waitsfor.ID]graphWait{}, proven: proven}
 	byName := make(map[string]*LockInfo, len(locks))
+	alive := make(map[waitsfor.ID]bool) // waiters of which their clients speak
 	for i := range locks {
 		if s := &locks[i]; s.Job == nil { // nobody waits in the queue of a job
 			byName[s.Name] = s
-			g.addWaiters(s)
+			for e := range s.said() {
+				if proven(e) {
+					alive[e.To] = true
+				}
+			}
 		}
+	}
+	for _, s := range byName {
+		g.addWaiters(s, alive)
 	}
 	for _, s := range byName {
 		for _, h := range s.Holders {
@@ -116,28 +82,59 @@ func graphOf(locks []LockInfo) waitGraph {
 	return g
 }
 
-func (g *waitGraph) addWaiters(s *LockInfo) {
-	for i, w := range s.Waiters {
-		id := waitsfor.ID{Lock: s.Name, Attempt: w.HolderID}
-		n := waitsfor.Node{Want: w.Permits, Free: s.Limit}
-		for _, ahead := range s.Waiters[:i] {
-			if w.Mode != "shared" || ahead.Mode != "shared" { // readers get the lock together
-				n.Needs = append(n.Needs, waitsfor.ID{Lock: s.Name, Attempt: ahead.HolderID})
+// said yields what clients say of code that holds the lock, and how often they have said it.
+func (s *LockInfo) said() iter.Seq2[waitsfor.Edge, uint64] {
+	return func(yield func(waitsfor.Edge, uint64) bool) {
+		for _, h := range s.Holders {
+			from := waitsfor.ID{Lock: s.Name, Attempt: h.HolderID}
+			for _, w := range h.WaitsFor {
+				if !yield(waitsfor.Edge{From: from, To: waitsfor.ID{Lock: w.Name, Attempt: w.id}}, w.looks) {
+					return
+				}
 			}
 		}
+	}
+}
+
+// addWaiters adds the wait queue of a lock. A waiter that may be dead is not in the graph: the
+// server removes it some time, so nobody waits for it forever. For the waiters in front of
+// another, those right in front stand for all: they wait for the rest.
+func (g *waitGraph) addWaiters(s *LockInfo, alive map[waitsfor.ID]bool) {
+	var pool []waitsfor.Share
+	free := s.Limit
+	for _, h := range s.Holders {
+		if h.Mode == "permits" {
+			pool = append(pool, waitsfor.Share{
+				ID: waitsfor.ID{Lock: s.Name, Attempt: h.HolderID}, Permits: h.Permits,
+			})
+			free -= h.Permits
+		}
+	}
+	var before, readers []waitsfor.ID // the last waiter that is no reader; the readers behind it
+	for _, w := range s.Waiters {
+		id := waitsfor.ID{Lock: s.Name, Attempt: w.HolderID}
+		if w.silent || !alive[id] && !g.proven(waitsfor.Edge{To: id}) {
+			continue
+		}
+		var n waitsfor.Node
+		switch {
+		case w.Mode == "shared": // readers get the lock together
+			n.Needs = slices.Clone(before)
+			readers = append(readers, id)
+		case len(readers) > 0:
+			n.Needs = readers
+			before, readers = []waitsfor.ID{id}, nil
+		default:
+			n.Needs, before = slices.Clone(before), []waitsfor.ID{id}
+		}
 		for _, h := range s.Holders {
-			holder := waitsfor.ID{Lock: s.Name, Attempt: h.HolderID}
 			switch {
 			case w.Mode == "shared" && h.Mode == "shared":
 			case w.Mode == "permits" && h.Mode == "permits":
-				n.Pool = append(n.Pool, waitsfor.Share{ID: holder, Permits: h.Permits})
-				n.Free -= h.Permits
+				n.Pool, n.Want, n.Free = pool, w.Permits, free
 			default:
-				n.Needs = append(n.Needs, holder)
+				n.Needs = append(n.Needs, waitsfor.ID{Lock: s.Name, Attempt: h.HolderID})
 			}
-		}
-		if n.Pool == nil {
-			n.Want, n.Free = 0, 0
 		}
 		g.nodes[id] = n
 		g.waits[id] = graphWait{DeadlockWait{
@@ -150,8 +147,12 @@ func (g *waitGraph) addWaiters(s *LockInfo) {
 // queue: the attempt is in the record. A wait inside a process is what its client says.
 func (g *waitGraph) addHolder(name string, h Holder, byName map[string]*LockInfo) {
 	var n waitsfor.Node
+	hold := waitsfor.ID{Lock: name, Attempt: h.HolderID}
 	for _, w := range h.WaitsFor {
 		id := waitsfor.ID{Lock: w.Name, Attempt: w.id}
+		if !g.proven(waitsfor.Edge{From: hold, To: id}) {
+			continue
+		}
 		if client, local := wire.LocalClient(w.id); local {
 			g.addLocal(id, client, w, h, byName[w.Name])
 		}
@@ -166,7 +167,7 @@ func (g *waitGraph) addHolder(name string, h Holder, byName map[string]*LockInfo
 		n.Needs = append(n.Needs, id)
 	}
 	if !h.Released { // else it ends by itself
-		g.nodes[waitsfor.ID{Lock: name, Attempt: h.HolderID}] = n
+		g.nodes[hold] = n
 	}
 }
 
@@ -228,40 +229,34 @@ func (g *waitGraph) victim(k waitsfor.Knot) (chosen waitsfor.ID, found bool) {
 type chainWait struct {
 	lock   *lock
 	parent context.Context
-	number uint64 // of this wait inside its process
+	outer  []waitsfor.Outer // holds of processes around this one
+	number uint64           // of this wait inside its process
 	cancel context.CancelCauseFunc
 
 	mu      sync.Mutex // guards the fields below; it is locked before that of a board
 	attempt string     // its attempt in a wait queue; empty while it waits for its process
 	since   time.Time  // when it began to wait
+	looks   uint64     // how often it has said that it still waits
 	timer   *time.Timer
 	held    []*leaseState // those under which the client's record shows it
+	shownTo []string      // attempts of other clients under which their records may show it
 	over    bool
 
-	told, seen string // edges of the deadlock that it has reported, and that it saw last; for look alone
+	// For look alone.
+	told   bool // it has reported the deadlock that it is in
+	proofs waitsfor.Proofs
 }
-
-// chainWaits are the waits of code that holds leases of one client, by the attempts of these.
-type chainWaits struct {
-	mu     sync.Mutex
-	number uint64
-	all    map[string][]chainNote
-}
-
-// mostWaits is how many waits of code that holds one lock are shown.
-const mostWaits = 8
 
 type chainKey struct{}
 
 // enterChain prepares an acquisition under the context of leases. ctx bounds the wait, and so
 // does the returned context. Nothing is sent and no timer is set until it waits.
-func (s *lock) enterChain(ctx, parent context.Context) (context.Context, *chainWait) {
+func (s *lock) enterChain(
+	ctx, parent context.Context, outer []waitsfor.Outer,
+) (context.Context, *chainWait) {
 	c := s.client
-	w := &chainWait{lock: s, parent: parent}
-	c.chains.mu.Lock()
-	c.chains.number++
-	w.number = c.chains.number
-	c.chains.mu.Unlock()
+	w := &chainWait{lock: s, parent: parent, outer: outer}
+	w.number = c.localWaits.Add(1)
 	if s.breaks {
 		ctx, w.cancel = context.WithCancelCause(ctx)
 	}
@@ -300,6 +295,14 @@ func (w *chainWait) show() {
 		return
 	}
 	w.note()
+	if w.outer != nil {
+		w.lock.client.life.Go(deadlockLabel, func() {
+			ctx, cancel := w.lookTime()
+			defer cancel()
+			holds, _ := w.outerHolds(ctx)
+			w.noteOuter(ctx, holds)
+		})
+	}
 	w.timer = time.AfterFunc(leasetime.LookAfter(w.lock.ttl)-leasetime.ShowWaitAfter(w.lock.ttl), w.look)
 }
 
@@ -313,12 +316,12 @@ func (w *chainWait) note() {
 	}
 	for _, t := range w.held {
 		if !slices.Contains(live, t) {
-			t.hold.lock.client.chains.remove(t.hold, w)
+			t.hold.lock.client.waits.Hide(t.hold.attempt, w)
 		}
 	}
 	w.held = live
 	for _, t := range live {
-		t.hold.lock.client.chains.add(t.hold, w)
+		t.hold.lock.client.waits.Show(t.hold.attempt, w, w.asNote())
 	}
 }
 
@@ -330,9 +333,12 @@ func (w *chainWait) leave(ctx context.Context, err error) error {
 		w.timer.Stop()
 	}
 	for _, t := range w.held {
-		t.hold.lock.client.chains.remove(t.hold, w)
+		t.hold.lock.client.waits.Hide(t.hold.attempt, w)
 	}
 	w.held = nil
+	if len(w.shownTo) > 0 {
+		w.lock.client.life.Go(deadlockLabel, w.leaveOuter)
+	}
 	w.mu.Unlock()
 	if w.cancel == nil {
 		return err
@@ -353,124 +359,183 @@ func (w *chainWait) id() waitsfor.ID {
 	return waitsfor.ID{Lock: w.lock.name, Attempt: w.attempt}
 }
 
-// chainNote is a wait as it is shown.
-type chainNote struct {
-	by   *chainWait
-	note wire.WaitNote
+// asNote is the wait as it is shown. The caller holds w.mu.
+func (w *chainWait) asNote() wire.WaitNote {
+	return wire.WaitNote{
+		Name: w.lock.name, ID: w.id().Attempt, Since: w.since, Breaks: w.cancel != nil, Looks: w.looks,
+	}
 }
 
-// add shows a wait under a hold, or shows it anew. The caller holds the wait's mutex.
-func (b *chainWaits) add(h *hold, w *chainWait) {
-	b.change(h, w, &chainNote{w, wire.WaitNote{
-		Name: w.lock.name, ID: w.id().Attempt, Since: w.since, Breaks: w.cancel != nil,
-	}})
-}
+// outerHold is a hold of another process, and under which attempt it is held.
+type outerHold struct{ name, attempt string }
 
-// remove ends what add did.
-func (b *chainWaits) remove(h *hold, w *chainWait) { b.change(h, w, nil) }
-
-// change replaces the note of a wait. The client writes the notes in the background.
-func (b *chainWaits) change(h *hold, w *chainWait, to *chainNote) {
-	number := wire.NumberOf(h.attempt)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.all == nil {
-		b.all = make(map[string][]chainNote)
-	}
-	b.all[number] = slices.DeleteFunc(b.all[number], func(one chainNote) bool { return one.by == w })
-	if to != nil {
-		b.all[number] = append(b.all[number], *to)
-	}
-	registration, field := h.lock.client.registration, wire.WaitsField(number)
-	if len(b.all[number]) == 0 {
-		delete(b.all, number)
-		registration.Unnote(field, b, true)
-		return
-	}
-	registration.Note(field, b.word(number), b, func() bool { return true })
-}
-
-// word is the note on an attempt; empty if there is none. The caller holds b.mu.
-func (b *chainWaits) word(number string) string {
-	var notes []wire.WaitNote
-	for _, one := range b.all[number][:min(len(b.all[number]), mostWaits)] {
-		notes = append(notes, one.note)
-	}
-	return wire.Waits(notes)
-}
-
-// now replaces, in notes of the client itself, the waits that the server knows by those that
-// there are.
-func (b *chainWaits) now(notes map[string]string, fields []string) map[string]string {
-	own := make(map[string]string)
-	maps.Copy(own, notes)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, field := range fields {
-		if number, ok := strings.CutPrefix(field, wire.WaitsField("")); ok {
-			own[field] = b.word(number)
+// outerHolds reads the locks that processes around this one hold. waitedFor is false if nobody
+// waits for them.
+func (w *chainWait) outerHolds(ctx context.Context) (holds []outerHold, waitedFor bool) {
+	c := w.lock.client
+	for _, o := range w.outer {
+		r, err := c.sender.Record(ctx, []string{wire.Key(c.cfg.Prefix, o.Lock)})
+		if err != nil {
+			continue // it is read again later
+		}
+		waitedFor = waitedFor || r.Waiting > 0
+		for _, h := range r.Holders {
+			if wire.Client(h.Attempt) == o.Client && !h.Kept {
+				holds = append(holds, outerHold{o.Lock, h.Attempt})
+			}
 		}
 	}
-	return own
+	return holds, waitedFor
 }
 
-var deadlockLabel = label.New("deadlock check")
-
-// look looks for a deadlock in the background, and again after a while.
-func (w *chainWait) look() {
-	w.lock.client.life.Go(deadlockLabel, func() {
+// noteOuter shows the wait under holds of processes around this one, in the records of their
+// clients.
+func (w *chainWait) noteOuter(ctx context.Context, holds []outerHold) {
+	for _, h := range holds {
 		w.mu.Lock()
-		over, id := w.over, w.id()
-		if !over {
-			w.note() // a lease may have ended
+		over, note := w.over, w.asNote()
+		if !over && !slices.Contains(w.shownTo, h.attempt) {
+			w.shownTo = append(w.shownTo, h.attempt)
 		}
 		w.mu.Unlock()
 		if over {
 			return
 		}
-		w.check(id)
+		w.amendOuter(ctx, h.attempt, &note)
+	}
+}
+
+// leaveOuter ends what noteOuter did.
+func (w *chainWait) leaveOuter() {
+	ctx, cancel := w.lookTime()
+	defer cancel()
+	w.mu.Lock()
+	attempts := w.shownTo
+	w.mu.Unlock()
+	for _, attempt := range attempts {
+		w.amendOuter(ctx, attempt, nil)
+	}
+}
+
+// amendOuter replaces the note of this client under a hold of another one. If the request
+// fails, the next look repeats it. A note that remains names an attempt that waits no more.
+func (w *chainWait) amendOuter(ctx context.Context, attempt string, note *wire.WaitNote) {
+	c := w.lock.client
+	_ = c.registration.AmendWaits(ctx, attempt, note)
+}
+
+var deadlockLabel = label.New("deadlock check")
+
+// look looks for a deadlock in the background, and again after a while: sooner if there seems
+// to be one, because all that are in it then look as often, and prove to each other that they
+// still wait.
+func (w *chainWait) look() {
+	w.lock.client.life.Go(deadlockLabel, func() {
+		ctx, cancel := w.lookTime()
+		defer cancel()
+		next := leasetime.LookAfter(w.lock.ttl)
+		if w.waitedFor(ctx) {
+			if w.check(ctx) {
+				next = leasetime.LookAgainAfter(w.lock.ttl)
+			}
+		} else {
+			w.proofs, w.told = waitsfor.Proofs{}, false
+		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if !w.over {
-			w.timer = time.AfterFunc(leasetime.LookAfter(w.lock.ttl), w.look)
+			w.timer = time.AfterFunc(next, w.look)
 		}
 	})
 }
 
-const (
-	// mostRead bounds how many locks one look reads.
-	mostRead = 64
-	// lookWithin bounds one look.
-	lookWithin = 5 * time.Second
-)
+// lookWithin bounds one look.
+const lookWithin = 5 * time.Second
 
-// check reads the locks that the wait depends on. If it finds a deadlock, it reads them
-// again: what is there twice existed in between, all of it at the same time. A wait inside
-// another process is only what its client says, and that may be late by a moment. So such a
-// deadlock counts if the next look finds it too.
-func (w *chainWait) check(id waitsfor.ID) {
-	c := w.lock.client
-	ctx, cancel := context.WithTimeout(c.life.Context(), lookWithin)
-	defer cancel()
-	_, first, found := findKnot(ctx, c, id)
-	if !found {
-		w.seen = ""
-		return
+func (w *chainWait) lookTime() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(w.lock.client.life.Context(), lookWithin)
+}
+
+// waitedFor returns false if nobody waits for what the call holds: then it is in no deadlock,
+// and asks nothing. Otherwise it says anew that the call waits. It knows how many wait for a
+// hold by the last renewal. If that is too long ago, it takes it that somebody waits.
+func (w *chainWait) waitedFor(ctx context.Context) bool {
+	holds, waited := w.outerHolds(ctx)
+	w.mu.Lock()
+	if w.over {
+		w.mu.Unlock()
+		return false
 	}
-	g, k, found := findKnot(ctx, c, id)
-	if !found || !slices.Equal(first.Edges, k.Edges) {
-		w.seen = ""
-		return
+	for _, t := range w.held {
+		h, c := t.hold, t.hold.lock.client
+		known := time.Duration(h.told.Load()) > c.now()-leasetime.LookAfter(w.lock.ttl)*3/2
+		waited = waited || !known || h.waiting.Load() > 0 || c.waits.For(h.lock.name)
 	}
-	edges := strings.Join(k.Edges, "\n")
-	seen := w.seen
-	if w.seen = edges; seen != edges && hearsay(c, k) {
-		return
+	if waited {
+		w.looks++
 	}
+	w.note() // a lease may have ended
+	w.mu.Unlock()
+	if waited {
+		w.noteOuter(ctx, holds)
+	}
+	return waited
+}
+
+// mostRead bounds how many locks one look reads.
+const mostRead = 64
+
+// check reads the locks that the wait depends on, and reports a deadlock if it is proven. It
+// returns whether there seems to be one.
+//
+// What a client says may be late: its process may be dead, or its code may have gone on in the
+// meantime. So it counts only if the client has said it again since a round in which the whole
+// deadlock was there. No attempt comes back, and no lease does. So at the time of that round
+// all of the deadlock existed, and then it lasts until somebody breaks it.
+func (w *chainWait) check(ctx context.Context) (suspected bool) {
+	w.mu.Lock()
+	id := w.id()
+	w.mu.Unlock()
+	locks, err := readAround(ctx, w.lock.client, id.Lock)
+	if err != nil {
+		return w.proofs.Begun() // what cannot be read is looked at again
+	}
+	if _, suspected = graphOf(locks, func(waitsfor.Edge) bool { return true }).nodes.Knot(id); !suspected {
+		w.proofs, w.told = waitsfor.Proofs{}, false
+		return false
+	}
+	for proven := range w.proofs.Add(marksOf(locks)) {
+		g := graphOf(locks, proven)
+		if k, found := g.nodes.Knot(id); found {
+			w.report(g, k, id)
+			break
+		}
+	}
+	return true
+}
+
+// marksOf are the marks of all edges that need a proof: how often a client has said that its
+// code waits, and until when a waiter keeps its position.
+func marksOf(locks []LockInfo) map[waitsfor.Edge]int64 {
+	marks := make(map[waitsfor.Edge]int64)
+	for i := range locks {
+		s := &locks[i]
+		for e, looks := range s.said() {
+			marks[e] = int64(looks)
+		}
+		for _, q := range s.Waiters {
+			marks[waitsfor.Edge{To: waitsfor.ID{Lock: s.Name, Attempt: q.HolderID}}] = q.until
+		}
+	}
+	return marks
+}
+
+// report tells of a deadlock, once, and ends the call if it is the one that breaks it.
+func (w *chainWait) report(g waitGraph, k waitsfor.Knot, id waitsfor.ID) {
 	err := &DeadlockError{Name: id.Lock, Cycle: g.cycle(k)}
-	if w.told != edges {
-		w.told = edges
-		c.events.tell(news{
+	if !w.told {
+		w.told = true
+		w.lock.client.events.tell(news{
 			event: Event{
 				Kind: EventDeadlock, Context: w.parent, Name: id.Lock, Mode: w.lock.mode(),
 				HolderID: err.Cycle[0].HolderID, Waited: true, Wait: time.Since(w.since), Err: err,
@@ -486,24 +551,14 @@ func (w *chainWait) check(id waitsfor.ID) {
 	}
 }
 
-// hearsay reports whether a wait in the knot is one inside another process.
-func hearsay(c *Client, k waitsfor.Knot) bool {
-	return slices.ContainsFunc(k.Members, func(id waitsfor.ID) bool {
-		client, local := wire.LocalClient(id.Attempt)
-		return local && client != c.id
-	})
-}
-
-// findKnot reads the lock that is waited for, and on from there the locks that its holders
-// wait for.
-func findKnot(ctx context.Context, c *Client, id waitsfor.ID) (g waitGraph, k waitsfor.Knot, found bool) {
-	var locks []LockInfo
+// readAround reads a lock, and on from there the locks that its holders wait for.
+func readAround(ctx context.Context, c *Client, name string) (locks []LockInfo, err error) {
 	known := new(registrations)
-	names := []string{id.Lock}
+	names := []string{name}
 	for i := 0; i < len(names) && i < mostRead; i++ {
 		s, err := readLock(ctx, c, names[i], known)
 		if err != nil {
-			return g, k, false // what cannot be read is looked at again later
+			return nil, err
 		}
 		locks = append(locks, s)
 		for _, h := range s.Holders {
@@ -514,7 +569,5 @@ func findKnot(ctx context.Context, c *Client, id waitsfor.ID) (g waitGraph, k wa
 			}
 		}
 	}
-	g = graphOf(locks)
-	k, found = g.nodes.Knot(id)
-	return g, k, found
+	return locks, nil
 }

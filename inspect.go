@@ -78,6 +78,9 @@ type Waiter struct {
 	Permits  int               // those that it asks for; 1 for other kinds
 	Since    time.Time         // by the server's clock
 	Waited   time.Duration
+
+	silent bool  // its position has ended: the next request about the lock removes it
+	until  int64 // when its position ends, in ms of the server's clock; each poll moves it
 }
 
 // EvictionInfo says when an operator evicted the holders of a lock, with the operator's
@@ -130,6 +133,7 @@ func readLock(ctx context.Context, c *Client, name string, known *registrations)
 			Position: w.Place, Mode: modes[w.Mode], HolderID: w.Attempt, Owner: w.Owner,
 			ClientID: wire.Client(w.Attempt), Client: said.client(w.Attempt), Tags: said.tags(w.Attempt),
 			Permits: w.Weight, Since: w.Joined, Waited: r.Now.Sub(w.Joined),
+			silent: w.Left <= 0, until: r.Now.Add(w.Left).UnixMilli(),
 		})
 	}
 	if e := r.Evicted; e != nil {
@@ -312,12 +316,15 @@ func (s said) tags(attempt string) map[string]string {
 }
 
 func (s said) waits(attempt string) (list []LeaseWait) {
-	for _, w := range wire.ParseWaits(s[wire.Client(attempt)].notes[wire.WaitsField(wire.NumberOf(attempt))]) {
-		wait := LeaseWait{Name: w.Name, HolderID: w.ID, Since: w.Since, Breaks: w.Breaks, id: w.ID}
-		if _, local := wire.LocalClient(w.ID); local {
-			wait.HolderID = ""
+	notes, number := s[wire.Client(attempt)].notes, wire.NumberOf(attempt)
+	for _, field := range []string{wire.WaitsField(number), wire.InnerField(number)} {
+		for _, w := range wire.ParseWaits(notes[field]) {
+			wait := LeaseWait{Name: w.Name, HolderID: w.ID, Since: w.Since, Breaks: w.Breaks, id: w.ID, looks: w.Looks}
+			if _, local := wire.LocalClient(w.ID); local {
+				wait.HolderID = ""
+			}
+			list = append(list, wait)
 		}
-		list = append(list, wait)
 	}
 	return list
 }
@@ -333,8 +340,8 @@ func (k *registrations) of(ctx context.Context, c *Client, r *wire.Record) said 
 	}
 	for _, h := range r.Holders {
 		note(h.Attempt)
-		id := wire.Client(h.Attempt)
-		fields[id] = append(fields[id], wire.WaitsField(wire.NumberOf(h.Attempt)))
+		id, number := wire.Client(h.Attempt), wire.NumberOf(h.Attempt)
+		fields[id] = append(fields[id], wire.WaitsField(number), wire.InnerField(number))
 	}
 	for _, w := range r.Waiters {
 		note(w.Attempt)
@@ -352,7 +359,7 @@ func (k *registrations) of(ctx context.Context, c *Client, r *wire.Record) said 
 			}
 		}
 		if id == c.id {
-			notes = c.chains.now(notes, wanted)
+			notes = c.waits.Now(notes, wanted)
 		}
 		all[id] = clientSaid{one.info, notes}
 	}

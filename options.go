@@ -362,14 +362,19 @@ func Owner(name string) MutexOption {
 //
 // The library knows what a call holds by its context: use [Lease.Context], or the context that
 // Do passes on. It looks for a deadlock when such a call has waited for a third of the TTL, at
-// least a second and at most a minute, and again after each such time. Without BreakDeadlock, a
-// call in a deadlock goes on waiting, and the deadlock is still reported: by an
-// [EventDeadlock], and to the logger.
+// least a second and at most a minute, and again after each such time. A deadlock counts when
+// every client in it has said again, after the deadlock was first seen, that its call still
+// waits under its leases. So it takes about half of the TTL to find one, and a process that has
+// died is in none, nor is a call that has ended. Without BreakDeadlock, a call in a deadlock
+// goes on waiting, and the deadlock is still reported: by an [EventDeadlock], and to the logger.
+//
+// If a goroutine waits under a lease, the library takes it that the lease is not released before
+// that wait has ended. Two calls that see different parts of several deadlocks at the same
+// moment may both fail, although the failure of one would be enough.
 //
 // The library cannot see waits for anything else, leases that are not in the context, calls
 // that only try ([Tries]), clients of other versions or prefixes, and of a lock with [Owner] more
-// than one holder. A cycle of more than 64 locks is not found either. If a goroutine waits under
-// a lease, the library takes it that the lease is not released before that wait has ended.
+// than one holder. It sees eight waits under one hold, and no cycle of more than 64 locks.
 //
 // It costs nothing while a lock is free. For every kind but Periodic, which does not wait in a
 // queue.

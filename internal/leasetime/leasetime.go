@@ -126,6 +126,9 @@ func LookAfter(ttl time.Duration) time.Duration {
 	return min(max(ttl/3, time.Second), time.Minute)
 }
 
+// LookAgainAfter is the time between two looks while there seems to be a deadlock.
+func LookAgainAfter(ttl time.Duration) time.Duration { return LookAfter(ttl) / 4 }
+
 // ShowWaitAfter is how long a call waits before others can see what it holds. It is so much
 // before the call looks that two calls that began together see each other.
 func ShowWaitAfter(ttl time.Duration) time.Duration { return LookAfter(ttl) / 4 * 3 }

@@ -26,6 +26,7 @@ var started = time.Now()
 // lock. Nothing depends on it, and no call waits for it.
 type Registration struct {
 	sender  *Sender
+	id      string
 	key     string
 	app     string
 	version string
@@ -68,7 +69,7 @@ const (
 // the next refresh tries again.
 func NewRegistration(s *Sender, id, app, version string, failed func(err error)) *Registration {
 	return &Registration{
-		sender: s, key: wire.ClientKey(s.Prefix, id), app: app, version: version, failed: failed,
+		sender: s, id: id, key: wire.ClientKey(s.Prefix, id), app: app, version: version, failed: failed,
 	}
 }
 

@@ -3,11 +3,13 @@
 //
 // A node is something that may never go on: a hold that is not released, or a waiter that is
 // not granted. A node is stuck if it can go on only after nodes that are stuck. A deadlock is
-// a set of stuck nodes that all reach each other.
+// a set of nodes that all reach each other, and that are stuck even if all others go on.
 package waitsfor
 
 import (
 	"cmp"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -17,8 +19,6 @@ type ID struct {
 	Lock    string
 	Attempt string
 }
-
-func (id ID) String() string { return id.Lock + " " + id.Attempt }
 
 func compare(a, b ID) int {
 	return cmp.Or(strings.Compare(a.Lock, b.Lock), strings.Compare(a.Attempt, b.Attempt))
@@ -43,14 +43,20 @@ type Share struct {
 // Graph has the nodes that are known. A node that is not in it waits for nothing.
 type Graph map[ID]Node
 
-// edges are the nodes for which a node waits.
-func (n Node) edges() []ID {
-	list := slices.Clone(n.Needs)
-	for _, s := range n.Pool {
-		list = append(list, s.ID)
+// edges yields the nodes for which a node waits, in any order. One may come twice.
+func (n Node) edges() iter.Seq[ID] {
+	return func(yield func(ID) bool) {
+		for _, id := range n.Needs {
+			if !yield(id) {
+				return
+			}
+		}
+		for _, s := range n.Pool {
+			if !yield(s.ID) {
+				return
+			}
+		}
 	}
-	slices.SortFunc(list, compare)
-	return slices.Compact(list)
 }
 
 // waits reports whether the node waits, if the nodes in stuck never go on.
@@ -73,55 +79,74 @@ func (n Node) waits(stuck map[ID]bool) bool {
 // takes away those that do not wait for the rest, until nothing changes.
 func (g Graph) Stuck() map[ID]bool {
 	stuck := make(map[ID]bool, len(g))
-	for id := range g {
+	waiting := make(map[ID][]ID, len(g)) // for each node, those that wait for it
+	list := make([]ID, 0, len(g))        // those to look at
+	for id, n := range g {
 		stuck[id] = true
+		list = append(list, id)
+		for next := range n.edges() {
+			waiting[next] = append(waiting[next], id)
+		}
 	}
-	for changed := true; changed; {
-		changed = false
-		for id := range stuck {
-			if !g[id].waits(stuck) {
-				delete(stuck, id)
-				changed = true
-			}
+	for len(list) > 0 {
+		id := list[len(list)-1]
+		list = list[:len(list)-1]
+		if stuck[id] && !g[id].waits(stuck) {
+			delete(stuck, id)
+			list = append(list, waiting[id]...)
 		}
 	}
 	return stuck
 }
 
-// Knot is what a stuck node and the others of its deadlock wait for.
+// Knot is the deadlock of a node.
 type Knot struct {
 	Members []ID // those that reach the node, and that it reaches; sorted
 	Cycle   []ID // a shortest way from the node back to itself, which begins with it
-	// Edges are all edges between stuck nodes that the node reaches, as "A > B", sorted. They
-	// prove the deadlock: while they all exist, none of these nodes goes on.
-	Edges []string
 }
 
 // Knot returns the deadlock of a node. It returns false if the node is in none. A node that
 // only waits for a deadlock of others is in none.
-func (g Graph) Knot(id ID) (Knot, bool) {
-	stuck := g.Stuck()
-	if !stuck[id] {
-		return Knot{}, false
+func (g Graph) Knot(id ID) (Knot, bool) { return g.knot(id, g.Stuck()) }
+
+func (g Graph) knot(id ID, stuck map[ID]bool) (k Knot, found bool) {
+	for stuck[id] {
+		members, cycle := g.component(id, stuck)
+		if cycle == nil {
+			break
+		}
+		// A wait for permits may end by others, although they are stuck now too: they may be
+		// in another deadlock, and somebody breaks that.
+		alone := make(Graph, len(members))
+		for member := range members {
+			alone[member] = g[member]
+		}
+		if stuck = alone.Stuck(); len(stuck) == len(members) {
+			return Knot{slices.SortedFunc(maps.Keys(members), compare), cycle}, true
+		}
 	}
+	return Knot{}, false
+}
+
+// component returns the nodes among the stuck ones that reach a node and that it reaches. cycle
+// is a shortest way from the node back to itself, or nil.
+func (g Graph) component(id ID, stuck map[ID]bool) (members map[ID]bool, cycle []ID) {
 	// The way from the node to each that it reaches, breadth first.
 	before, order := map[ID]ID{}, []ID{id}
-	var k Knot
 	back := map[ID][]ID{}
 	for i := 0; i < len(order); i++ {
 		at := order[i]
-		for _, next := range g[at].edges() {
+		for _, next := range slices.SortedFunc(g[at].edges(), compare) {
 			if !stuck[next] {
 				continue
 			}
-			k.Edges = append(k.Edges, at.String()+" > "+next.String())
 			back[next] = append(back[next], at)
-			if next == id && k.Cycle == nil {
+			if next == id && cycle == nil {
 				for step := at; step != id; step = before[step] {
-					k.Cycle = append(k.Cycle, step)
+					cycle = append(cycle, step)
 				}
-				k.Cycle = append(k.Cycle, id)
-				slices.Reverse(k.Cycle)
+				cycle = append(cycle, id)
+				slices.Reverse(cycle)
 			}
 			if _, seen := before[next]; !seen && next != id {
 				before[next] = at
@@ -129,40 +154,26 @@ func (g Graph) Knot(id ID) (Knot, bool) {
 			}
 		}
 	}
-	if k.Cycle == nil {
-		return Knot{}, false
-	}
-	reaching := map[ID]bool{id: true}
+	members = map[ID]bool{id: true}
 	for list := []ID{id}; len(list) > 0; list = list[1:] {
 		for _, prev := range back[list[0]] {
-			if !reaching[prev] {
-				reaching[prev] = true
+			if !members[prev] {
+				members[prev] = true
 				list = append(list, prev)
 			}
 		}
 	}
-	for member := range reaching {
-		k.Members = append(k.Members, member)
-	}
-	slices.SortFunc(k.Members, compare)
-	slices.Sort(k.Edges)
-	return k, true
+	return members, cycle
 }
 
 // Knots returns all deadlocks, in the order of their first members.
 func (g Graph) Knots() (list []Knot) {
-	stuck := g.Stuck()
-	ids := make([]ID, 0, len(stuck))
-	for id := range stuck {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, compare)
-	done := map[ID]bool{}
-	for _, id := range ids {
+	stuck, done := g.Stuck(), map[ID]bool{}
+	for _, id := range slices.SortedFunc(maps.Keys(stuck), compare) {
 		if done[id] {
 			continue
 		}
-		if k, ok := g.Knot(id); ok {
+		if k, ok := g.knot(id, stuck); ok {
 			for _, member := range k.Members {
 				done[member] = true
 			}

@@ -42,12 +42,17 @@ func NumberOf(attempt string) string {
 // holds one attempt's lock.
 func WaitsField(number string) string { return "waits:" + number }
 
+// InnerField is the field of a client's record that says what other processes wait for that run
+// under one attempt's lock: holdfast run inside holdfast run. They write it.
+func InnerField(number string) string { return "inner:" + number }
+
 // WaitNote is one wait.
 type WaitNote struct {
 	Name   string    // of the lock
 	ID     string    // the attempt that waits, or that of [LocalWait]
 	Since  time.Time // by the client's clock
 	Breaks bool      // it ends rather than stay in a deadlock
+	Looks  uint64    // how often the client has said so again: a higher number is a later word
 }
 
 // localMark begins the ID of a wait inside a process. No client has it in its ID.
@@ -74,7 +79,8 @@ func Waits(list []WaitNote) string {
 			flag = "b"
 		}
 		since := strconv.FormatInt(w.Since.UnixMilli(), 10)
-		b.WriteString(url.QueryEscape(w.Name) + "," + w.ID + "," + since + "," + flag)
+		b.WriteString(url.QueryEscape(w.Name) + "," + w.ID + "," + since + "," + flag + "," +
+			Number(w.Looks))
 	}
 	return b.String()
 }
@@ -91,7 +97,11 @@ func ParseWaits(word string) (list []WaitNote) {
 		if bad != nil || wrong != nil || name == "" {
 			continue
 		}
-		list = append(list, WaitNote{name, parts[1], time.UnixMilli(since), parts[3] == "b"})
+		one := WaitNote{Name: name, ID: parts[1], Since: time.UnixMilli(since), Breaks: parts[3] == "b"}
+		if len(parts) > 4 {
+			one.Looks, _ = strconv.ParseUint(parts[4], 10, 64)
+		}
+		list = append(list, one)
 	}
 	return list
 }

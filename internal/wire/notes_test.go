@@ -12,7 +12,7 @@ import (
 func TestNotes(t *testing.T) {
 	for _, name := range []string{"a", "a b", "a,b;c=d&e", "%41\n+", "日本語"} {
 		at := time.UnixMilli(1_700_000_000_000)
-		waits := []WaitNote{{name, "c/7", at, true}, {"z", LocalWait("c", 8), at, false}}
+		waits := []WaitNote{{name, "c/7", at, true, 3}, {"z", LocalWait("c", 8), at, false, 0}}
 		tags := map[string]string{name: name, "k": ""}
 		for _, word := range []string{Waits(waits), Tags(tags)} {
 			if strings.ContainsAny(word, " \n\t") || word == "" {
@@ -40,7 +40,8 @@ func TestNotesOfAnotherForm(t *testing.T) {
 			t.Errorf("%q: %v", word, got)
 		}
 	}
-	if got := ParseWaits("a,c/1,5,b,later;b,c/2,6,-"); len(got) != 2 || !got[0].Breaks || got[1].Breaks {
+	got := ParseWaits("a,c/1,5,b,x,later;b,c/2,6,-")
+	if len(got) != 2 || !got[0].Breaks || got[1].Breaks || got[0].Looks != 0 {
 		t.Errorf("a later version: %v", got)
 	}
 	if client, local := LocalClient("c/1"); local {
