@@ -24,6 +24,13 @@ import (
 
 func TestMain(m *testing.M) {
 	_ = mysql.SetLogger(quiet{}) // connections are cut on purpose
+	if os.Getenv(envChild) != "" {
+		if err := child(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	status := m.Run()
 	for _, d := range databases {
 		if d.server != nil {

@@ -1,0 +1,162 @@
+package fence_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/fence/httpfence"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// resource is what holders write to: where it is, and what its two registers have at the end.
+type resource struct {
+	kind  string
+	place func(t *testing.T) (where string, final func(which string) int64)
+}
+
+var resources = []resource{
+	{sqlite.name, accounts(sqlite)},
+	{postgres.name, accounts(postgres)},
+	{mariadb.name, accounts(mariadb)},
+	{"Redis", func(t *testing.T) (string, func(string) int64) {
+		server := redistest.Start(t)
+		server.Do(t, "MSET", "fenced", "0", "plain", "0")
+		return server.Addr(), func(which string) int64 { return parse(t, server.Do(t, "GET", which)) }
+	}},
+	{"HTTP", serve},
+}
+
+// accounts makes two accounts in a database: the first one is guarded.
+func accounts(d database) func(t *testing.T) (string, func(string) int64) {
+	return func(t *testing.T) (string, func(string) int64) {
+		_, _, p, db := guarded(t, d)
+		must(t, db, "INSERT INTO account (id, balance) VALUES (2, 0)")
+		return p.source(p.addr, p.file, 0), func(which string) int64 {
+			id := map[string]int{"fenced": 1, "plain": 2}[which]
+			return number(t, db, fmt.Sprintf("SELECT balance FROM account WHERE id = %d", id))
+		}
+	}
+}
+
+// serve runs a service with two numbers: the first one is guarded.
+func serve(t *testing.T) (string, func(string) int64) {
+	var mu sync.Mutex
+	numbers := map[string]string{"/fenced": "0", "/plain": "0"}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Method == http.MethodPut {
+			text, err := io.ReadAll(r.Body)
+			if err != nil {
+				return
+			}
+			numbers[r.URL.Path] = string(text)
+		}
+		_, _ = io.WriteString(w, numbers[r.URL.Path])
+	})
+	mux := http.NewServeMux()
+	mux.Handle("/fenced", (&httpfence.Guard{}).Handler(handler))
+	mux.Handle("/plain", handler)
+	service := httptest.NewServer(mux)
+	t.Cleanup(service.Close)
+	return service.URL, func(which string) int64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return parse(t, numbers["/"+which])
+	}
+}
+
+func parse(t *testing.T, text any) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(fmt.Sprint(text), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// Holders in processes of their own increment a number under a lock. One is paused between its read
+// and its write until another one has had the lock, and goes on; one is killed. A resource that
+// checks tokens loses no increment. One that does not loses some.
+func TestPausedAndKilledHoldersLoseNothingWhereTokensAreChecked(t *testing.T) {
+	t.Parallel()
+	locks := redistest.Start(t)
+	for _, r := range resources {
+		t.Run(r.kind, func(t *testing.T) {
+			t.Parallel()
+			keepThread(t)
+			where, final := r.place(t)
+			cfg := config{Lock: locks.Addr(), Kind: r.kind, Where: where}
+			first, second := startHolder(t, cfg), startHolder(t, cfg)
+			for _, which := range []string{"plain", "fenced"} {
+				written, refused := int64(0), 0
+				write := func(h *holder) {
+					switch answer := h.do("write"); answer {
+					case "wrote":
+						written++
+					case "refused":
+						refused++
+					default:
+						t.Fatalf("%s: %s", which, answer)
+					}
+				}
+				whole := func(h *holder) { // one increment, from the lock to the release
+					locked(t, h, which)
+					write(h)
+					h.do("release")
+				}
+				const pauses = 2
+				for range pauses {
+					locked(t, first, which)
+					want(t, "the pause", first.p.Stop(), nil)
+					whole(second) // once the lease of the first is over
+					want(t, "the end of the pause", first.p.Continue(), nil)
+					write(first)
+					first.do("release")
+				}
+				whole(first)
+				lost := written - final(which)
+				t.Logf("%s, %s: %d written, %d refused, %d lost", r.kind, which, written, refused, lost)
+				if which == "fenced" && (lost != 0 || refused != pauses) {
+					t.Errorf("%d are lost and %d refused; want 0 and %d", lost, refused, pauses)
+				}
+				if which == "plain" && (lost != pauses || refused != 0) {
+					t.Errorf("without fencing %d are lost and %d refused; want %d and 0", lost, refused, pauses)
+				}
+			}
+
+			// What a killed holder has not finished is not there, and stops nobody.
+			before := final("fenced")
+			locked(t, second, "fenced")
+			if answer := second.do("half"); answer != "half" {
+				t.Fatal(answer)
+			}
+			want(t, "the kill", second.p.Kill(), nil)
+			if n := locked(t, first, "fenced"); n != before {
+				t.Errorf("after the kill there is %d, want %d", n, before)
+			}
+			if answer := first.do("write"); answer != "wrote" {
+				t.Errorf("after the kill: %s", answer)
+			}
+			if n := final("fenced"); n != before+1 {
+				t.Errorf("at the end there is %d, want %d", n, before+1)
+			}
+		})
+	}
+}
+
+// locked has a holder acquire the lock and read, and returns what it read.
+func locked(t *testing.T, h *holder, which string) int64 {
+	t.Helper()
+	answer, found := strings.CutPrefix(h.do("lock "+which), "read ")
+	if !found {
+		t.Fatal(answer)
+	}
+	return parse(t, answer)
+}
