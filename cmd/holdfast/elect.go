@@ -32,6 +32,18 @@ The term is the fencing token: every later leader has a higher one. A command fi
 HOLDFAST_LOCK_TOKEN. An election is the lock of its name: holdfast status shows the
 leader, and holdfast run NAME waits for it.
 
+With --state FILE, a leader that crashed goes on after its restart, past all that wait.
+holdfast saves the term in FILE before the command begins, and removes FILE when the
+leadership has ended. If FILE is there at the start, holdfast resumes its term, unless the
+lease has ended: then it campaigns. A command that still runs is ended by its guardian
+first. On Linux, the new leader leads as soon as the former one and its command have
+ended, if the machine has not been restarted. Otherwise, and with a copy of FILE, it
+leads when the former lease would have ended (--ttl). --wait and -n do not limit that.
+While a process uses FILE, another one fails (exit code 75, or that of -E). So give
+each process a FILE of its own, on a local disk. FILE.lock beside it stays: leave it
+there. If FILE is damaged or belongs to another election, holdfast leaves it as it is
+and fails (exit code 64).
+
 With --observe, elect only watches. It prints the leader and every change of it, each as
 one line, until a signal ends it:
   TERM VALUE   this value is published under this term
@@ -53,6 +65,8 @@ type.
 
 const electExample = `  holdfast elect scheduler -- ./scheduler       standby on every machine, one runs
   holdfast elect primary 10.0.0.5:8080 -- ./serve
+  holdfast elect --state /var/lib/app/term primary -- ./serve
+                                                after a crash, it leads again
   holdfast elect --observe primary | while read term address; do ...; done`
 
 // electOptions are the flags of elect.
@@ -61,6 +75,7 @@ type electOptions struct {
 	value   string
 	observe bool
 	asJSON  bool
+	state   string
 }
 
 func newElect(a *app) *cobra.Command {
@@ -74,6 +89,8 @@ func newElect(a *app) *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.observe, "observe", "l", false, "do not campaign: print the leader, and every change of it")
 	flags.BoolVar(&o.asJSON, "json", false, "print JSON objects; with --observe, or without a command")
+	flags.StringVar(&o.state, "state", "", "save the term in FILE, and resume it after a crash")
+	rename(flags, map[string]string{"state": "FILE"})
 	waitFlags(flags, &o.runOptions)
 	leaseFlags(flags, &o.runOptions)
 	commandFlags(flags, &o.runOptions)
@@ -81,15 +98,37 @@ func newElect(a *app) *cobra.Command {
 		if o.observe {
 			return runObserve(a, o, os.Stdout)
 		}
-		return conduct(a, &o.runOptions, func(r *run) (int, string, error) {
-			r.get = o.campaign
-			if len(r.argv()) == 0 {
-				r.bare = func() error { return o.leads(os.Stdout, r.held.tokens[0], r.server.client.ID()) }
-			}
-			return r.carryOut(a)
-		})
+		return conduct(a, &o.runOptions, func(r *run) (int, string, error) { return o.candidate(a, r) })
 	})
 	return cmd
+}
+
+// candidate campaigns, runs the command as the leader, and resigns.
+func (o *electOptions) candidate(a *app, r *run) (code int, reason string, err error) {
+	r.get = func(c *holdfast.Client, options []holdfast.Option) acquirer { return o.campaign(c, r, options) }
+	if len(r.argv()) == 0 {
+		r.bare = func() error { return o.leads(os.Stdout, r.held.tokens[0], r.server.client.ID()) }
+	}
+	if o.state == "" {
+		return r.carryOut(a)
+	}
+	r.prefix = a.server.prefix
+	var sig os.Signal
+	r.state, sig, err = r.openState(o.state, r.prefix)
+	switch {
+	case sig != nil:
+		return codeSignal + proc.Number(sig), "interrupted", nil
+	case err != nil && codeOf(err) == int(r.busyCode):
+		return int(r.busyCode), "busy", err
+	case err != nil:
+		return 0, "", err
+	}
+	defer r.state.close()
+	code, reason, err = r.carryOut(a)
+	if r.state.leads {
+		r.state.forget(r) // we have resigned, or have lost the leadership
+	}
+	return code, reason, err
 }
 
 // read reads the arguments and refuses what cannot work.
@@ -126,10 +165,18 @@ func (o *electOptions) read(cmd *cobra.Command, args []string) error {
 			"standard output belongs to the command; write --events-fd for events as JSON",
 		},
 	}
+	if o.state != "" {
+		const hint = "leave one of them out"
+		clashes = append(clashes,
+			clash{o.onLost == "ignore", "--state and --on-lost=ignore contradict each other: " +
+				"a command that outlives holdfast would run beside the resumed leader's", hint},
+			clash{o.noRenew, "--state and --no-renew contradict each other: " +
+				"a resumed lease may be over before the command can begin", hint})
+	}
 	needCommand := []string{"max-run", "kill-after", "on-lost", "no-stdin", "signal-group"}
 	if o.observe {
 		needCommand = append(needCommand, "nonblock", "wait", "skip-if-held", "conflict-exit-code", "no-renew",
-			"on-lost-exec", "on-acquire-exec", "lost-exit-code", "splay", "events-fd", "tag")
+			"on-lost-exec", "on-acquire-exec", "lost-exit-code", "splay", "events-fd", "tag", "state")
 	}
 	for _, flag := range needCommand {
 		// What the environment sets for every command is not a mistake here.
@@ -147,12 +194,12 @@ func (o *electOptions) read(cmd *cobra.Command, args []string) error {
 }
 
 // campaign returns how a leadership is acquired.
-func (o *electOptions) campaign(c *holdfast.Client, options []holdfast.Option) acquirer {
+func (o *electOptions) campaign(c *holdfast.Client, r *run, options []holdfast.Option) acquirer {
 	return func(ctx context.Context, try bool) (lease, error) {
 		if try {
 			options = append(options, holdfast.MaxWait(0))
 		}
-		l, err := c.Election(o.names[0], optionsOf[holdfast.ElectionOption](options)...).Campaign(ctx, o.value)
+		l, err := o.lead(ctx, r, c.Election(o.names[0], optionsOf[holdfast.ElectionOption](options)...))
 		if err != nil {
 			return nil, err
 		}

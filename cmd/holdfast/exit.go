@@ -59,7 +59,7 @@ var meanings = []meaning{
 	{codeInternal, "internal", "Internal error."},
 	{
 		codeBusy, "busy", "run: another client holds the lock, and the time to wait is over (with -n, at once). " +
-			"-E sets another code. status: the lock is held.",
+			"-E sets another code. elect: another process uses the file of --state. status: the lock is held.",
 	},
 	{
 		codeProtocol, "protocol", "The server's answer makes no sense: for example, the key holds a value that is " +

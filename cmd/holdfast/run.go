@@ -124,6 +124,8 @@ type run struct {
 	held   heldLock
 
 	guardian    *proc.Guardian // waits for the command; nil: it is started with the command
+	state       *stateFile     // of --state; nil: none
+	prefix      string         // of every key
 	interrupted os.Signal      // a signal that ends us came while the command ran
 
 	get  func(c *holdfast.Client, options []holdfast.Option) acquirer // nil: by the flags
@@ -172,7 +174,7 @@ func (r *run) carryOut(a *app) (code int, reason string, err error) {
 	if r.get == nil && r.onLost != "ignore" {
 		// It gets ready while we ask the server. A candidate may wait for weeks, and needs
 		// it then.
-		r.guardian, _ = proc.Prepare() // a second try is made with the command
+		r.guardian, _ = proc.Prepare(nil) // a second try is made with the command
 	}
 	if held, code, reason, err := r.obtain(a); !held {
 		r.dismissGuardian()

@@ -45,6 +45,9 @@ func (r *run) start(path string, argv []string, limited bool) (*supervisor, erro
 	}
 	s.guarded = s.plan.deadline
 	guard := proc.Guard{Limits: s.plan.limits(), Grace: s.plan.grace, Signal: s.signal(), Format: r.say.format()}
+	if r.state != nil {
+		guard.Keep = r.state.lock
+	}
 	var err error
 	s.child, err = proc.StartGuarded(r.guardian, spec, guard)
 	r.guardian = nil

@@ -107,7 +107,7 @@ func StartGuarded(waiting *Guardian, spec Spec, guard Guard) (Command, error) {
 			return g, err
 		}
 	}
-	fresh, err := Prepare()
+	fresh, err := Prepare(guard.Keep)
 	if err != nil {
 		return nil, err
 	}
@@ -170,8 +170,8 @@ func (w *Guardian) keepAwake(done <-chan struct{}, kill int64) {
 	}
 }
 
-// Prepare starts a guardian that waits for a command.
-func Prepare() (*Guardian, error) {
+// Prepare starts a guardian that waits for a command. It keeps the file open, unless that is nil.
+func Prepare(keep *os.File) (*Guardian, error) {
 	self, err := executable()
 	if err != nil {
 		return nil, err
@@ -188,7 +188,7 @@ func Prepare() (*Guardian, error) {
 	}
 	defer toWrite.Close() //nolint:errcheck // nothing was written
 	w := &Guardian{orders: orders, reports: reports, left: make(chan struct{})}
-	if err := w.launch(self, toRead, toWrite); err != nil {
+	if err := w.launch(self, toRead, toWrite, keep); err != nil {
 		w.closePipes()
 		return nil, err
 	}
@@ -217,7 +217,7 @@ func executable() (string, error) {
 
 // launch starts the guardian. It reads orders and writes reports on descriptors that are
 // free here: so those that we have inherited reach the command under their own numbers.
-func (w *Guardian) launch(self string, toRead, toWrite *os.File) error {
+func (w *Guardian) launch(self string, toRead, toWrite, keep *os.File) error {
 	in, err := duplicate(toRead)
 	if err != nil {
 		return err
@@ -228,8 +228,17 @@ func (w *Guardian) launch(self string, toRead, toWrite *os.File) error {
 		return err
 	}
 	defer syscall.Close(out) //nolint:errcheck // it is a copy
+	args := []string{os.Args[0], guardianWord, guardianForm, strconv.Itoa(in), strconv.Itoa(out)}
+	if keep != nil {
+		kept, err := duplicate(keep)
+		if err != nil {
+			return err
+		}
+		defer syscall.Close(kept) //nolint:errcheck // it is a copy
+		args = append(args, strconv.Itoa(kept))
+	}
 	w.process = &exec.Cmd{
-		Path: self, Args: []string{os.Args[0], guardianWord, guardianForm, strconv.Itoa(in), strconv.Itoa(out)},
+		Path: self, Args: args,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		// In a group of its own, a terminal and a signal to our group do not reach it. It
 		// stays in our session: a group whose parent is in another session cannot be

@@ -47,7 +47,7 @@ func guarded(t *testing.T, waiting *Guardian, grace time.Duration, script string
 	os.Stdin = w
 	defer func() { os.Stdin = before }()
 	if waiting == nil {
-		if waiting, err = Prepare(); err != nil {
+		if waiting, err = Prepare(nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -163,7 +163,7 @@ func TestLaterLimitsCount(t *testing.T) {
 }
 
 func TestAGuardianThatDiedWhileItWaitedIsReplaced(t *testing.T) {
-	waiting, err := Prepare()
+	waiting, err := Prepare(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 
 // IsGuardian reports whether the arguments are those of a guardian.
 func IsGuardian(args []string) bool {
-	return len(args) == 5 && args[1] == guardianWord && args[2] == guardianForm
+	return (len(args) == 5 || len(args) == 6) && args[1] == guardianWord && args[2] == guardianForm
 }
 
 // guardian is the process between a wrapper and its command. It is the command's parent.
@@ -64,6 +64,13 @@ func RunGuardian(args []string, print func(format, text string)) int {
 	}
 	CloseOnExec(in)
 	CloseOnExec(out)
+	if len(args) > 5 { // a file that we keep open, and the command does not get
+		kept, err := strconv.Atoi(args[5])
+		if err != nil {
+			return CodeNotExecutable
+		}
+		CloseOnExec(kept)
+	}
 	nameSelf()
 	g := &guardian{out: os.NewFile(uintptr(out), "reports"), wrapper: os.Getppid(), print: print}
 	return g.run(os.NewFile(uintptr(in), "orders"))

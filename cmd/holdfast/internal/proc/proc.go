@@ -53,6 +53,7 @@ type Guard struct {
 	Grace  time.Duration // from the signal to KILL, if the wrapper dies
 	Signal os.Signal     // asks the command to end
 	Format string        // of the guardian's message, as given to the function that prints it
+	Keep   *os.File      // the guardian keeps it open, and with it its lock; nil: none
 }
 
 // Limits are the instants at which a guardian acts, unless it gets later ones.

@@ -107,7 +107,7 @@ func RunGuardian([]string, func(format, text string)) int { return CodeNotExecut
 type Guardian struct{}
 
 // Prepare does nothing here.
-func Prepare() (*Guardian, error) { return nil, nil } //nolint:nilnil // StartGuarded takes none
+func Prepare(*os.File) (*Guardian, error) { return nil, nil } //nolint:nilnil // StartGuarded takes none
 
 // Dismiss does nothing here.
 func (*Guardian) Dismiss() {}

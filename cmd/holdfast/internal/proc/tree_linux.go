@@ -53,6 +53,12 @@ func look(pid int) (p process, ok bool) {
 	return process{pid, parent, fields[0] == "Z" || fields[0] == "X", fields[19]}, err == nil
 }
 
+// isZombie reports whether a process has ended, and nobody has asked for its exit code.
+func isZombie(pid int) bool {
+	p, ok := look(pid)
+	return ok && p.zombie
+}
+
 // below lists the processes below one that run: its children, their children, and so on.
 // It is what was there at one moment or another, so that who kills looks again.
 func below(root int) []process {

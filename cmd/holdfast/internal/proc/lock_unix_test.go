@@ -1,0 +1,83 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package proc
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The lock of a wrapper that has died lasts as long as its guardian. Neither the command nor
+// what it leaves behind has it.
+func TestAGuardianKeepsTheLockUntilItEnds(t *testing.T) {
+	dir := t.TempDir()
+	open := func() *os.File {
+		f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	ours, theirs := open(), open()
+	if mine, err := Lock(ours); !mine || err != nil {
+		t.Fatalf("a free file: %t, %v", mine, err)
+	}
+	waiting, err := Prepare(ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := filepath.Join(dir, "rest")
+	g, _ := guarded(t, waiting, time.Hour, "sleep 1000 <&- & echo $! > "+rest+"; echo up >&0; exec sleep 1000")
+	ours.Close()
+	if mine, err := Lock(theirs); mine || err != nil {
+		t.Errorf("the guardian still runs: %t, %v", mine, err)
+	}
+	if err := syscall.Kill(g.PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(t, g)
+	g.Close()
+	<-g.left
+	if mine, err := Lock(theirs); !mine || err != nil {
+		t.Errorf("the guardian has ended: %t, %v", mine, err)
+	}
+	text, err := os.ReadFile(rest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !Runs(pid) {
+		t.Error("what the command has left behind does not run, so the test shows nothing")
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAProcessThatNobodyWaitedForDoesNotRun(t *testing.T) {
+	if !Runs(os.Getpid()) {
+		t.Error("this test does not run")
+	}
+	p, err := os.StartProcess("/bin/sh", []string{"sh", "-c", "exit 0"}, &os.ProcAttr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Wait()
+	if !adopts {
+		return // nothing tells it here
+	}
+	for late := time.Now().Add(patience); Runs(p.Pid); {
+		if time.Now().After(late) {
+			t.Fatal("a process that has ended runs")
+		}
+	}
+}
