@@ -34,6 +34,14 @@ func within() Limits { return Limits{Tell: clock.Now() + time.Hour, Kill: clock.
 // reading ends when no process has the descriptor any more.
 func guarded(t *testing.T, waiting *Guardian, grace time.Duration, script string) (*Guarded, *bufio.Reader) {
 	t.Helper()
+	return guardedKeeping(t, nil, waiting, grace, script)
+}
+
+// guardedKeeping is guarded, with a file that the guardian keeps open.
+func guardedKeeping(
+	t *testing.T, keep *os.File, waiting *Guardian, grace time.Duration, script string,
+) (*Guarded, *bufio.Reader) {
+	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +55,7 @@ func guarded(t *testing.T, waiting *Guardian, grace time.Duration, script string
 	os.Stdin = w
 	defer func() { os.Stdin = before }()
 	if waiting == nil {
-		if waiting, err = Prepare(nil); err != nil {
+		if waiting, err = Prepare(keep); err != nil {
 			t.Fatal(err)
 		}
 	}

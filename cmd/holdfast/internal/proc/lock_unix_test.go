@@ -28,12 +28,8 @@ func TestAGuardianKeepsTheLockUntilItEnds(t *testing.T) {
 	if mine, err := Lock(ours); !mine || err != nil {
 		t.Fatalf("a free file: %t, %v", mine, err)
 	}
-	waiting, err := Prepare(ours)
-	if err != nil {
-		t.Fatal(err)
-	}
 	rest := filepath.Join(dir, "rest")
-	g, _ := guarded(t, waiting, time.Hour, "sleep 1000 <&- & echo $! > "+rest+"; echo up >&0; exec sleep 1000")
+	g, _ := guardedKeeping(t, ours, nil, time.Hour, "sleep 1000 <&- & echo $! > "+rest+"; echo up >&0; exec sleep 1000")
 	ours.Close()
 	if mine, err := Lock(theirs); mine || err != nil {
 		t.Errorf("the guardian still runs: %t, %v", mine, err)
