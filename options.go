@@ -357,8 +357,9 @@ func Owner(name string) MutexOption {
 
 // BreakDeadlock makes a call fail with a [*DeadlockError] if it is part of a deadlock: it
 // holds a lock that another call needs, and waits for one that the other holds, in this process
-// or in others. Of several calls with this option, the one that began to wait last fails. It
-// leaves the wait queue. It still holds its leases: release them, and try again.
+// or in others. Of several calls with this option, the one that began to wait last fails, by
+// the clocks of the servers. It leaves the wait queue. It still holds its leases: release them,
+// and try again.
 //
 // The library knows what a call holds by its context: use [Lease.Context], or the context that
 // Do passes on. It looks for a deadlock when such a call has waited for a third of the TTL, at

@@ -71,3 +71,67 @@ func TestADeadlockIsShown(t *testing.T) {
 		harness.Release(t, y)
 	})
 }
+
+// While the deadlock is being looked for, one process has no link to the server for a while, and
+// the server loses what both clients have said. The deadlock is found all the same, and only one
+// call fails.
+func TestADeadlockIsFoundOverABadLink(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		cfg := holdfast.Config{TTL: 12 * time.Second}
+		a, seenByA := w.local(t, cfg)
+		proxy := redistest.NewProxy(t, w.Addr())
+		b, seenByB := w.client(t, proxy.Addr(), cfg)
+		operator, _ := w.local(t, cfg)
+		x, y := harness.Lock(t, a.Mutex("x")), harness.Lock(t, b.Mutex("y"))
+		older := harness.Acquiring(x.Context(), a.Mutex("y", holdfast.BreakDeadlock()).Lock)
+		seenByA.Await(t, holdfast.EventWait, "y", 1)
+		younger := harness.Acquiring(y.Context(), b.Mutex("x", holdfast.BreakDeadlock()).Lock)
+		seenByB.Await(t, holdfast.EventWait, "x", 1)
+		redistest.Await(t, "both waits are shown", func() bool {
+			one, other := state(t, operator, "x"), state(t, operator, "y")
+			return len(one.Holders[0].WaitsFor) == 1 && len(other.Holders[0].WaitsFor) == 1
+		})
+		proxy.BlackHole()
+		for _, c := range []*holdfast.Client{a, b} {
+			w.Do(t, "DEL", redistest.Prefix()+":client:"+c.ID())
+		}
+		redistest.Await(t, "one client says again what it waits for", func() bool {
+			held := state(t, operator, "x").Holders
+			return len(held) == 1 && len(held[0].WaitsFor) == 1
+		})
+		proxy.Pass()
+		proxy.Cut()
+
+		failed := redistest.Next(t, "the younger call", younger)
+		if !errors.Is(failed.Err, holdfast.ErrDeadlock) {
+			t.Fatalf("the younger call: %v", failed.Err)
+		}
+		harness.Release(t, y)
+		harness.Release(t, harness.Granted(t, older))
+		harness.Release(t, x)
+	})
+}
+
+// The server begins anew, empty, in the middle of a deadlock. All leases are lost, and so there
+// is none any more: nobody reports one, and both calls end.
+func TestADeadlockEndsWithTheServersMemory(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		cfg := holdfast.Config{TTL: 12 * time.Second}
+		a, seenByA := w.local(t, cfg)
+		b, seenByB := w.local(t, cfg)
+		x, y := harness.Lock(t, a.Mutex("x")), harness.Lock(t, b.Mutex("y"))
+		one := harness.Acquiring(x.Context(), a.Mutex("y", holdfast.BreakDeadlock()).Lock)
+		seenByA.Await(t, holdfast.EventWait, "y", 1)
+		two := harness.Acquiring(y.Context(), b.Mutex("x", holdfast.BreakDeadlock()).Lock)
+		seenByB.Await(t, holdfast.EventWait, "x", 1)
+		w.Restart()
+		for name, call := range map[string]<-chan harness.Outcome{"one": one, "two": two} {
+			if got := redistest.Next(t, name, call); errors.Is(got.Err, holdfast.ErrDeadlock) {
+				t.Errorf("call %s: %v", name, got.Err)
+			}
+		}
+		if n := len(seenByA.Of(holdfast.EventDeadlock, "y")) + len(seenByB.Of(holdfast.EventDeadlock, "x")); n != 0 {
+			t.Errorf("%d clients reported a deadlock", n)
+		}
+	})
+}
