@@ -227,6 +227,14 @@ install: build ## install both commands, man pages and completions (PREFIX=/usr/
 	bin/holdfast completion zsh >$(SHARE)/zsh/site-functions/_holdfast
 	bin/holdfast completion fish >$(SHARE)/fish/vendor_completions.d/holdfast.fish
 
+# It removes what make install puts there, and no directory: others may use it.
+.PHONY: uninstall
+uninstall: ## remove what make install installed (the same PREFIX and DESTDIR)
+	rm -f $(DESTDIR)$(PREFIX)/bin/holdfast $(DESTDIR)$(PREFIX)/bin/holdfast-verify \
+		$(SHARE)/man/man1/holdfast.1 $(SHARE)/man/man1/holdfast-*.1 $(SHARE)/man/man7/holdfast-*.7 \
+		$(SHARE)/bash-completion/completions/holdfast $(SHARE)/zsh/site-functions/_holdfast \
+		$(SHARE)/fish/vendor_completions.d/holdfast.fish
+
 # VERSION of this file is what a build says of itself; a release needs one from the command line.
 # PROXY=DIR also makes a module proxy of files, to try the version before it is public.
 .PHONY: release

@@ -96,7 +96,8 @@ checks the server.`,
 		names(newAcquire(a), 0, isLock), newExtend(a), newRelease(a),
 		names(newStatus(a), 0, isAny), names(newList(a), 0, isAny), names(newInspect(a), 0, isAny),
 		names(newWatch(a), 0, isAny), names(newTop(a), 0, isAny), names(newEvict(a), 0, isHeld),
-		newServe(a), newDoctor(a), newDemoCommand(), newVerify(), newVersion(), newMan())
+		newServe(a), newDoctor(a), newDemoCommand(), newVerify(), newVersion(), newMan(), newCompletion())
+	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(helpTopics()...)
 	return root
 }

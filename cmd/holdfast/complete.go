@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"embed"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -11,6 +13,45 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 )
+
+// completions are scripts of our own: those of cobra need the package bash-completion, and
+// take no name with a space or within quotes.
+//
+//go:embed completions
+var completions embed.FS
+
+const completionLong = `completion prints a script that completes commands, flags and the names of locks in a shell.
+make install puts the scripts where shells look for them. Without that:
+
+  bash   source <(holdfast completion bash)     in ~/.bashrc
+  zsh    source <(holdfast completion zsh)      in ~/.zshrc, after compinit
+  fish   holdfast completion fish | source      in ~/.config/fish/config.fish
+
+The names come from the server that --redis, HOLDFAST_REDIS or REDIS_URL names.`
+
+func newCompletion() *cobra.Command {
+	shells := []string{"bash", "zsh", "fish", "powershell"}
+	return &cobra.Command{
+		Use:       "completion " + strings.Join(shells, "|"),
+		Short:     "Print a completion script for a shell",
+		Long:      completionLong,
+		Example:   "  source <(holdfast completion bash)",
+		ValidArgs: shells,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 || !slices.Contains(shells, args[0]) {
+				return usageError("completion takes the name of a shell", "write one of "+strings.Join(shells, ", "))
+			}
+			if args[0] == "powershell" {
+				return cmd.Root().GenPowerShellCompletionWithDesc(cmd.OutOrStdout())
+			}
+			script, err := completions.ReadFile("completions/holdfast." + args[0])
+			if err == nil {
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s", script)
+			}
+			return err
+		},
+	}
+}
 
 // completeTime bounds the completion of a name: somebody waits at a prompt.
 const completeTime = 700 * time.Millisecond
@@ -59,7 +100,8 @@ func (a *app) names(cmd *cobra.Command, typed string, wanted func(holdfast.LockI
 		if err != nil {
 			break // what was found until then is right
 		}
-		odd := strings.ContainsAny(state.Name, "\t\r\n") // a shell cannot take it
+		// What begins or ends with a blank loses it on the way to the shell.
+		odd := strings.ContainsAny(state.Name, "\t\r\n") || strings.TrimSpace(state.Name) != state.Name
 		if wanted(state) && !odd {
 			names = append(names, state.Name)
 		}

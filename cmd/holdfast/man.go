@@ -25,7 +25,7 @@ func newMan() *cobra.Command {
 // writeManPages writes a page for each command, and for each page of help.
 func writeManPages(root *cobra.Command, dir string) error {
 	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
-		if cmd.Hidden || cmd.Name() == "help" || cmd.Name() == "completion" {
+		if cmd.Hidden || cmd.Name() == "help" {
 			continue
 		}
 		section := manSection(cmd)
@@ -123,7 +123,7 @@ func manSeeAlso(b *strings.Builder, cmd *cobra.Command) {
 	var pages []string
 	for _, other := range append([]*cobra.Command{cmd.Root()}, cmd.Root().Commands()...) {
 		near := cmd == cmd.Root() || other == cmd.Root() || !other.Runnable()
-		if near && other != cmd && !other.Hidden && other.Name() != "help" && other.Name() != "completion" {
+		if near && other != cmd && !other.Hidden && other.Name() != "help" {
 			pages = append(pages, fmt.Sprintf(".BR %s (%s)", roff(manName(other)), manSection(other)))
 		}
 	}

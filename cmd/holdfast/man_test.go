@@ -22,7 +22,7 @@ func TestEveryCommandHasAManPage(t *testing.T) {
 		path := filepath.Join(dir, "man"+manSection(cmd), manName(cmd)+"."+manSection(cmd))
 		text, err := os.ReadFile(path)
 		if cmd.Hidden || err != nil {
-			if cmd.Hidden == (err == nil) && cmd.Name() != "help" && cmd.Name() != "completion" {
+			if cmd.Hidden == (err == nil) && cmd.Name() != "help" {
 				t.Errorf("%s: hidden %v, %v", cmd.Name(), cmd.Hidden, err)
 			}
 			continue

@@ -1,0 +1,88 @@
+//go:build unix
+
+package main
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// make install puts the commands, a man page for each command, and the completions where a
+// system looks for them. make uninstall removes them, and nothing else.
+func TestMakeInstallsAndUninstalls(t *testing.T) {
+	dest := t.TempDir()
+	other := filepath.Join(dest, "opt/hold/bin/other")
+	if err := os.MkdirAll(filepath.Dir(other), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(other, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run := func(path string, args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), path, args...)
+		cmd.Dir = "../.."
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s %q: %v\n%s", path, args, err, out)
+		}
+		return string(out)
+	}
+	run("make", "install", "PREFIX=/opt/hold", "DESTDIR="+dest)
+	got := filesIn(t, filepath.Join(dest, "opt/hold"))
+	want := []string{
+		"bin/holdfast", "bin/holdfast-verify", "bin/other", "share/bash-completion/completions/holdfast",
+		"share/fish/vendor_completions.d/holdfast.fish", "share/man/man1/holdfast.1",
+		"share/zsh/site-functions/_holdfast",
+	}
+	for _, cmd := range newRoot(&app{say: &printer{}}).Commands() {
+		if section := manSection(cmd); !cmd.Hidden && cmd.Name() != "help" {
+			want = append(want, "share/man/man"+section+"/holdfast-"+cmd.Name()+"."+section)
+		}
+	}
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("it installed\n%s\nand not\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	tool := filepath.Join(dest, "opt/hold/bin/holdfast")
+	if text := run(tool, "--version"); !strings.Contains(text, holdfast.Version) {
+		t.Errorf("the installed tool says it is %q", text)
+	}
+	run(filepath.Join(dest, "opt/hold/bin/holdfast-verify"), "--help")
+	for shell, file := range map[string]string{
+		"bash": "bash-completion/completions/holdfast", "zsh": "zsh/site-functions/_holdfast",
+		"fish": "fish/vendor_completions.d/holdfast.fish",
+	} {
+		text, err := os.ReadFile(filepath.Join(dest, "opt/hold/share", file))
+		if err != nil || string(text) != run(tool, "completion", shell) {
+			t.Errorf("the completion for %s: %v", shell, err)
+		}
+	}
+	run("make", "uninstall", "PREFIX=/opt/hold", "DESTDIR="+dest)
+	if got := filesIn(t, filepath.Join(dest, "opt/hold")); !slices.Equal(got, []string{"bin/other"}) {
+		t.Errorf("after make uninstall there are %q", got)
+	}
+}
+
+// filesIn are the files below a directory.
+func filesIn(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			path, err = filepath.Rel(dir, path)
+			list = append(list, filepath.ToSlash(path))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
