@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -95,6 +96,24 @@ func link(address, key, owner string) string {
 		text += "@" + wire.Owner(owner)
 	}
 	return text
+}
+
+// clientOf is the word of a chain behind a link: the ID of the client that holds the lock. With
+// it nobody can renew or release the lock. An older holdfast does not look at it.
+func clientOf(id string) string { return "=" + id }
+
+// outerHolds are the holds in a chain that are on this server, under this prefix of the keys.
+func outerHolds(chain, address, prefix string) (holds []waitsfor.Outer) {
+	words := strings.Fields(chain)
+	for i, word := range words[:max(len(words)-1, 0)] {
+		client, ours := strings.CutPrefix(words[i+1], clientOf(""))
+		rest, same := strings.CutPrefix(word, link(address, prefix+":{", ""))
+		name, _, whole := strings.Cut(rest, "}") // an encoded name has none
+		if ours && same && whole && client != "" {
+			holds = append(holds, waitsfor.Outer{Lock: wire.Decode(name), Client: client})
+		}
+	}
+	return holds
 }
 
 // within reports whether a chain has the lock already, so that a run inside would wait for

@@ -105,7 +105,7 @@ func newElect(a *app) *cobra.Command {
 
 // candidate campaigns, runs the command as the leader, and resigns.
 func (o *electOptions) candidate(a *app, r *run) (code int, reason string, err error) {
-	r.get = func(c *holdfast.Client, options []holdfast.Option) acquirer { return o.campaign(c, r, options) }
+	r.get = func(c *holdfast.Client, options []holdfast.QueueOption) acquirer { return o.campaign(c, r, options) }
 	if len(r.argv()) == 0 {
 		r.bare = func() error { return o.leads(os.Stdout, r.held.tokens[0], r.server.client.ID()) }
 	}
@@ -176,7 +176,7 @@ func (o *electOptions) read(cmd *cobra.Command, args []string) error {
 	needCommand := []string{"max-run", "kill-after", "on-lost", "no-stdin", "signal-group"}
 	if o.observe {
 		needCommand = append(needCommand, "nonblock", "wait", "skip-if-held", "conflict-exit-code", "no-renew",
-			"on-lost-exec", "on-acquire-exec", "lost-exit-code", "splay", "events-fd", "tag", "state")
+			"break-deadlock", "on-lost-exec", "on-acquire-exec", "lost-exit-code", "splay", "events-fd", "tag", "state")
 	}
 	for _, flag := range needCommand {
 		// What the environment sets for every command is not a mistake here.
@@ -194,7 +194,7 @@ func (o *electOptions) read(cmd *cobra.Command, args []string) error {
 }
 
 // campaign returns how a leadership is acquired.
-func (o *electOptions) campaign(c *holdfast.Client, r *run, options []holdfast.Option) acquirer {
+func (o *electOptions) campaign(c *holdfast.Client, r *run, options []holdfast.QueueOption) acquirer {
 	return func(ctx context.Context, try bool) (lease, error) {
 		if try {
 			options = append(options, holdfast.MaxWait(0))

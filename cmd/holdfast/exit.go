@@ -59,7 +59,8 @@ var meanings = []meaning{
 	{codeInternal, "internal", "Internal error."},
 	{
 		codeBusy, "busy", "run: another client holds the lock, and the time to wait is over (with -n, at once). " +
-			"-E sets another code. elect: another process uses the file of --state. status: the lock is held.",
+			"-E sets another code. With --break-deadlock: the wait was in a deadlock. elect: another process uses " +
+			"the file of --state. status: the lock is held.",
 	},
 	{
 		codeProtocol, "protocol", "The server's answer makes no sense: for example, the key holds a value that is " +

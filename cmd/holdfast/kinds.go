@@ -169,7 +169,7 @@ func eitherOf[L lease](wait, try func(context.Context) (L, error)) acquirer {
 }
 
 // acquirer returns how the kind that the flags say is acquired.
-func (k *kindFlags) acquirer(c *holdfast.Client, names []string, options []holdfast.Option) acquirer {
+func (k *kindFlags) acquirer(c *holdfast.Client, names []string, options []holdfast.QueueOption) acquirer {
 	switch name := names[0]; {
 	case len(names) > 1:
 		m := c.MultiMutex(names, optionsOf[holdfast.MultiMutexOption](options)...)
@@ -192,8 +192,8 @@ func (k *kindFlags) acquirer(c *holdfast.Client, names []string, options []holdf
 	}
 }
 
-// optionsOf are options of every kind, as options of one kind.
-func optionsOf[O any](options []holdfast.Option) []O {
+// optionsOf are options of every kind that waits, as options of one kind.
+func optionsOf[O any](options []holdfast.QueueOption) []O {
 	own := make([]O, len(options))
 	for i, o := range options {
 		own[i] = any(o).(O)

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -122,14 +123,15 @@ type run struct {
 	kept   bool          // the lock is kept after our end
 	lost   bool          // the lease was lost
 	held   heldLock
+	outer  []waitsfor.Outer // what the runs around this one hold
 
 	guardian    *proc.Guardian // waits for the command; nil: it is started with the command
 	state       *stateFile     // of --state; nil: none
 	prefix      string         // of every key
 	interrupted os.Signal      // a signal that ends us came while the command ran
 
-	get  func(c *holdfast.Client, options []holdfast.Option) acquirer // nil: by the flags
-	bare func() error                                                 // set: no command; called with the lock held
+	get  func(c *holdfast.Client, options []holdfast.QueueOption) acquirer // nil: by the flags
+	bare func() error                                                      // set: no command; called with the lock held
 }
 
 // runRun runs a command while holding a lock.
@@ -200,6 +202,7 @@ func (r *run) obtain(a *app) (held bool, code int, reason string, err error) {
 		return false, int(r.busyCode), "busy", err
 	}
 	sig, err := r.acquire()
+	var dead *holdfast.DeadlockError
 	switch {
 	case sig != nil:
 		r.say.infof("%v while waiting for %s: holdfast left the wait queue", sig, quoted(r.names))
@@ -207,6 +210,8 @@ func (r *run) obtain(a *app) (held bool, code int, reason string, err error) {
 	case errors.Is(err, holdfast.ErrHeld) && unasked(err) == nil:
 		r.showBusy(err)
 		return false, int(r.busyCode), "busy", nil
+	case errors.As(err, &dead):
+		return false, int(r.busyCode), "busy", deadlockError(int(r.busyCode), dead)
 	case err != nil:
 		return false, 0, "", r.server.explain(r.names[0], err)
 	}
@@ -259,7 +264,7 @@ type observer chan holdfast.Event
 // Observe must not block: the reader may have stopped.
 func (o observer) Observe(e holdfast.Event) {
 	switch e.Kind { //nolint:exhaustive // the others tell nothing that the tool does not know
-	case holdfast.EventWait, holdfast.EventAway, holdfast.EventRenew, holdfast.EventRelease:
+	case holdfast.EventWait, holdfast.EventAway, holdfast.EventRenew, holdfast.EventRelease, holdfast.EventDeadlock:
 		select {
 		case o <- e:
 		default:
@@ -291,8 +296,9 @@ func (r *run) nested(prefix string) error {
 				"run the inner command without holdfast, or use another lock name"}
 		}
 		h.keys = append(h.keys, key)
-		chain = append(chain, link(r.server.address, key, r.owner))
+		chain = append(chain, link(r.server.address, key, r.owner), clientOf(r.server.client.ID()))
 	}
+	r.outer = outerHolds(os.Getenv(envChain), r.server.address, prefix)
 	h.chain = strings.Join(chain, " ")
 	r.held = h
 	return nil
@@ -301,19 +307,22 @@ func (r *run) nested(prefix string) error {
 // acquire acquires the lock. It returns the signal that ended the waiting, if one
 // did: then nothing is held, and closing the server leaves the wait queue.
 func (r *run) acquire() (os.Signal, error) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(waitsfor.WithOuter(context.Background(), r.outer))
 	defer cancel()
 	if r.splay > 0 {
 		if sig := r.sleep(rand.N(time.Duration(r.splay))); sig != nil {
 			return sig, nil
 		}
 	}
-	options := []holdfast.Option{holdfast.Tags(r.tags)}
+	options := []holdfast.QueueOption{holdfast.Tags(r.tags)}
 	if r.limited {
 		options = append(options, holdfast.MaxWait(time.Duration(r.wait)))
 	}
 	if r.noRenew {
 		options = append(options, holdfast.NoRenewal())
+	}
+	if r.breakDeadlock {
+		options = append(options, holdfast.BreakDeadlock())
 	}
 	began := clock.Now()
 	var err error
@@ -400,6 +409,9 @@ func (r *run) waitOn(ctx context.Context, done <-chan struct{}) os.Signal {
 				r.showAway(e.Err)
 				continue
 			case holdfast.EventRenew, holdfast.EventRelease:
+				continue
+			case holdfast.EventDeadlock:
+				r.showDeadlock(e.Err)
 				continue
 			}
 			r.events.emit(event{Event: "waiting", Position: e.Position})

@@ -34,6 +34,8 @@ type runOptions struct {
 	skipIfHeld bool
 	busyCode   exitCode
 
+	breakDeadlock bool
+
 	ttl         span
 	noRenew     bool
 	maxRun      span
@@ -62,6 +64,8 @@ func waitFlags(flags *pflag.FlagSet, o *runOptions) {
 	flags.Lookup("wait").DefValue = ""
 	flags.VarP(&o.busyCode, "conflict-exit-code", "E", "exit code if another client holds the lock")
 	flags.BoolVar(&o.skipIfHeld, "skip-if-held", false, "for cron: the same as -n -E 0 -q")
+	flags.BoolVar(&o.breakDeadlock, "break-deadlock", false,
+		"give up if runs inside runs wait for each other and this is the youngest wait")
 	splayFlag(flags, o)
 }
 

@@ -70,6 +70,7 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"await-known":   awaitKnownCmd,
 	"await-listed":  awaitListedCmd,
 	"await-shown":   awaitShownCmd,
+	"await-graph":   awaitGraphCmd,
 	"await-renewed": awaitRenewedCmd,
 	"await-state":   awaitStateCmd,
 	"evict":         evictCmd,
@@ -389,6 +390,15 @@ func awaitShownCmd(ts *testscript.TestScript, _ bool, args []string) {
 	poll(ts, "inspect shows "+args[1], func() bool {
 		err := ts.Exec("holdfast", "inspect", "-u", worldOf(ts).direct, "--", args[0])
 		return err == nil && strings.Contains(ts.ReadFile("stdout"), args[1])
+	})
+}
+
+// awaitGraphCmd: await-graph RE: holdfast list --graph prints a text that matches.
+func awaitGraphCmd(ts *testscript.TestScript, _ bool, args []string) {
+	want := regexp.MustCompile(args[0])
+	poll(ts, "list --graph shows "+args[0], func() bool {
+		err := ts.Exec("holdfast", "list", "--graph", "-u", worldOf(ts).direct)
+		return err == nil && want.MatchString(ts.ReadFile("stdout"))
 	})
 }
 
