@@ -27,10 +27,9 @@ import (
 // refusal that is not transient.
 func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 	c, s := at.c, at.lock
-	next, failures := at.pollAfter(a), 0
+	due, failures := c.now()+at.pollAfter(a), 0
 	var silence error // the error of the last poll; nil if it was answered
 	for {
-		timer := time.NewTimer(next)
 		wake := WakePush
 		var pushed pushes.Grant
 		var freeIn time.Duration
@@ -40,32 +39,33 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 			wake = WakeResume
 		case freeIn = <-at.w.FreeAt:
 			wake = WakeNone
-		case <-timer.C:
+		case <-time.After(due - c.now()):
 			wake = WakePoll
 		case <-ctx.Done():
-			timer.Stop()
 			at.cancel()
 			if silence != nil {
 				return nil, &endedError{name: s.name, end: ctx.Err(), last: silence}
 			}
 			return nil, ctx.Err()
 		case <-c.life.Closing():
-			timer.Stop()
 			at.cancel()
 			return nil, ErrClosed
 		}
-		timer.Stop()
 		select {
 		case pushed = <-at.w.Granted: // the push comes before everything else that has arrived
 			wake = WakePush
 		default:
 		}
 		if wake == WakeNone {
-			// The lock may be free at that time, and the server asks this waiter to poll
-			// then.
-			next = at.pollAfter(wire.Answer{Left: freeIn, Place: 1})
+			// The lock may be free at that time, and the server asks this waiter to poll then.
+			// After a poll without an answer, that is no reason to wait for longer: it may be old.
+			freeAt := c.now() + at.pollAfter(wire.Answer{Left: freeIn, Place: 1})
+			if silence == nil || freeAt < due {
+				due = freeAt
+			}
 			continue
 		}
+		at.w.Forget() // the poll tells more than what arrived before it
 		at.reportWake(ctx, wake)
 		if wake == WakePush {
 			// If the push cannot be trusted, a poll confirms the grant and restarts the
@@ -77,7 +77,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		a, err := at.poll(ctx)
 		switch {
 		case err == nil && a.Kind == wire.Queued:
-			next, failures, silence = at.pollAfter(a), 0, nil
+			due, failures, silence = c.now()+at.pollAfter(a), 0, nil
 		case err == nil:
 			return at.handleAnswer(ctx, a)
 		case request.Ended(ctx) != nil || !request.Transient(err):
@@ -85,7 +85,8 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		default:
 			// The server is silent or away. Ask again, after growing pauses. If the server
 			// has dropped the waiter by then, the poll joins the queue again.
-			next, failures, silence = backoff.Default.After(failures, c.chance()), failures+1, err
+			due = c.now() + backoff.Default.After(failures, c.chance())
+			failures, silence = failures+1, err
 		}
 	}
 }
@@ -467,8 +468,7 @@ func holdsAttempt(c *Client, attempt string) bool {
 	return slices.ContainsFunc(c.renewer.All(), func(l *renewer.Item) bool { return l.Hold.(*hold).attempt == attempt })
 }
 
-// reason returns why an acquisition failed, without the unknown outcome. A cancel in the
-// background deals with that.
+// reason returns why an acquisition failed, without the unknown outcome. A cancel ends that.
 func reason(err error) error {
 	var doubt *unknownError
 	if errors.As(err, &doubt) {

@@ -160,6 +160,64 @@ func TestAWaiterOutlastsAServerThatIsAwayForAMinute(t *testing.T) {
 	}
 }
 
+// The server says that the lock is free later, and falls silent. The waiter asks again as
+// soon as it would without those words.
+func TestAWordFromBeforeASilenceDoesNotLengthenIt(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		l := mustLock(t, a.Mutex("a"))
+		next := w.waiting(b.Mutex("a"), t.Context())
+		waiter := w.state("a").Waiters[0].HolderID
+		var silent time.Time
+		fail := only("poll", 1, errLink)
+		w.FailRequest(func(action string, args []string) error {
+			err := fail(action, args)
+			if err != nil {
+				silent = time.Now()
+				go w.Publish("holdfast:push:"+b.ID(), "kept "+waiter+" 20000")
+			}
+			return err
+		})
+		w.DropPushes(1)
+		release(t, l)
+		got := <-next
+		if waited := got.at.Sub(silent); got.err != nil || silent.IsZero() || waited > time.Second {
+			t.Errorf("%v, %v after the poll that failed", got.err, waited)
+		}
+		release(t, got.Lease)
+	})
+}
+
+// Two pushes arrive before the waiter can take one. It polls because of one of them, and what
+// the other one says is older than the answer.
+func TestAnAnswerReplacesWhatArrivedBeforeIt(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		for i := range 20 {
+			name := fmt.Sprint(i)
+			b := w.client()
+			mustLock(t, w.client().Mutex(name, holdfast.NoRenewal(), holdfast.TTL(2*time.Second)))
+			start := time.Now()
+			w.net.slow(func(action string) (_, back time.Duration) {
+				if action == "acquire" {
+					back = 500 * time.Millisecond
+				}
+				return 0, back
+			})
+			next := w.waiting(b.Mutex(name), t.Context())
+			time.Sleep(700 * time.Millisecond) // busy; in the queue, and the answer is under way
+			waiter := w.state(name).Waiters[0].HolderID
+			w.Publish("holdfast:push:"+b.ID(), "kept "+waiter+" 20000")
+			w.Publish("holdfast:push:"+b.ID(), "granted "+waiter+" 1 0")
+			got := <-next
+			if waited := got.at.Sub(start); got.err != nil || waited > 3*time.Second {
+				t.Fatalf("%v after %v, and the lease was over after two seconds", got.err, waited)
+			}
+			release(t, got.Lease)
+			w.net.slow(nil)
+		}
+	})
+}
+
 // The server has removed the position by then: the waiter joins again.
 func TestAWaiterOutlastsAServerThatIsSilentForLongerThanItsPositionLasts(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {

@@ -337,6 +337,19 @@ func (h *Hub) adopt(s *subscription) {
 	h.leave(s)
 }
 
+// Forget drops what the waiter was told and has not taken, but for a grant. The waiter calls
+// it before it polls: the answer says more.
+func (w *Waiter) Forget() {
+	select {
+	case <-w.Recheck:
+	default:
+	}
+	select {
+	case <-w.FreeAt:
+	default:
+	}
+}
+
 // recheck tells a waiter to poll.
 func (w *Waiter) recheck() {
 	select {

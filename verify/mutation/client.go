@@ -2,6 +2,18 @@ package main
 
 // inClient are those of the library outside of the scripts.
 var inClient = []mutant{{
+	name: "the pause after a silence gets longer by what was said before",
+	file: "wait.go",
+	old:  "silence == nil || freeAt < due {",
+	mut:  "silence == nil || freeAt != due {",
+	by:   []check{rules},
+}, {
+	name: "what arrived before a poll counts after its answer",
+	file: "wait.go",
+	old:  "		at.w.Forget() // the poll",
+	mut:  "		// the poll",
+	by:   []check{rules},
+}, {
 	name: "the deadline is counted from the reply to an acquisition",
 	file: "acquire.go",
 	old: "	sent := c.now()\n	limit := leasetime.AskFor(c.sender.Timeout, s.ttl, at.late)\n" +
@@ -132,8 +144,8 @@ var inClient = []mutant{{
 }, {
 	name: "an attempt that gives up leaves its position behind",
 	file: "wait.go",
-	old:  "			timer.Stop()\n			at.cancel()\n			if silence != nil {\n",
-	mut:  "			timer.Stop()\n			if silence != nil {\n",
+	old:  "			at.cancel()\n			if silence != nil {\n",
+	mut:  "			if silence != nil {\n",
 	by:   []check{rules, worlds},
 }, {
 	name: "a goroutine that gives up keeps the turn",
