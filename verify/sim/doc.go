@@ -14,8 +14,8 @@
 // test runs seeds twice and compares.
 //
 // The server is memstore. So that this says something of the scripts, which servers
-// run, some of the worlds are lived once more with them, in miniredis and in the
-// same virtual time: the histories must be the same byte for byte.
+// run, in some of the worlds each request also goes to them, in miniredis and in the
+// same virtual time: answers, pushes and records must be the same byte for byte.
 //
 // After every event the invariants of the design are asserted, on what the server
 // did (truth_test.go), on what clients believe (belief_test.go), and in the end on

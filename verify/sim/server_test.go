@@ -139,3 +139,102 @@ func (s *scripted) Keys() []string {
 }
 
 func (s *scripted) Flush() { s.m.FlushAll() }
+
+// twins is both at once: every request goes to both, and both must answer and push the same,
+// and keep the same records. A world hears the first one only.
+type twins struct {
+	one, two server
+
+	mu       sync.Mutex
+	pushed   map[string]*[2][]string // by channel: what each has pushed, and the other has not yet
+	parted   error                   // the first difference
+	requests int
+}
+
+func newTwins(t *testing.T) *twins {
+	t.Helper()
+	return &twins{one: memory(t), two: scripts(t), pushed: map[string]*[2][]string{}}
+}
+
+// part notes a difference, if it is one.
+func (w *twins) part(what string, one, two any) {
+	if a, b := fmt.Sprint(one), fmt.Sprint(two); a != b && w.parted == nil {
+		w.parted = fmt.Errorf("%s: memstore says %q, the scripts say %q", what, a, b)
+	}
+}
+
+func (w *twins) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
+	w.comparePushes()
+	w.requests++
+	one, errOne := w.one.Run(ctx, action, keys, args)
+	two, errTwo := w.two.Run(ctx, action, keys, args)
+	w.part(action.Name, fmt.Sprint(one, errOne), fmt.Sprint(two, errTwo))
+	if w.parted != nil {
+		return "", w.parted
+	}
+	return one, errOne
+}
+
+// comparePushes compares what was pushed before. Everything that was has arrived: the scheduler
+// waits until every other goroutine sleeps.
+func (w *twins) comparePushes() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for channel, both := range w.pushed {
+		w.part("pushes to "+channel, both[0], both[1])
+		*both = [2][]string{}
+	}
+}
+
+func (w *twins) Listen(ctx context.Context, channel string, l store.Listener) (func(), error) {
+	keep := func(i int, payload string) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.pushed[channel] == nil {
+			w.pushed[channel] = &[2][]string{}
+		}
+		w.pushed[channel][i] = append(w.pushed[channel][i], payload)
+	}
+	first := l.Message
+	l.Message = func(payload string) { keep(0, payload); first(payload) }
+	stopOne, err := w.one.Listen(ctx, channel, l)
+	if err != nil {
+		return nil, err
+	}
+	stopTwo, err := w.two.Listen(ctx, channel, store.Listener{Message: func(payload string) { keep(1, payload) }})
+	if err != nil {
+		stopOne()
+		return nil, err
+	}
+	return func() { stopOne(); stopTwo() }, nil
+}
+
+func (w *twins) Dump(key string) map[string]string {
+	one, two := w.one.Dump(key), w.two.Dump(key)
+	w.part(key, one, two)
+	return one
+}
+
+func (w *twins) TTL(key string) time.Duration {
+	one, two := w.one.TTL(key), w.two.TTL(key)
+	w.part("life of "+key, one, two)
+	return one
+}
+
+func (w *twins) Keys() []string {
+	one, two := w.one.Keys(), w.two.Keys()
+	slices.Sort(one)
+	slices.Sort(two)
+	w.part("keys", one, two)
+	return one
+}
+
+func (w *twins) Flush() {
+	w.one.Flush()
+	w.two.Flush()
+}
+
+func (w *twins) SetClock(clock func() time.Time) {
+	w.one.SetClock(clock)
+	w.two.SetClock(clock)
+}

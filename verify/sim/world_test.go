@@ -91,7 +91,7 @@ func simulate(t *testing.T, seed uint64, made func(t *testing.T) server) *world 
 
 func newWorld(seed uint64, store server) *world {
 	w := &world{
-		seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), born: time.Now(), store: store,
+		seed: seed, rng: source(seed), born: time.Now(), store: store,
 		taken: map[time.Duration]bool{}, counts: map[string]int{},
 		names: strings.NewReplacer(), bell: make(chan struct{}, 1),
 	}
@@ -105,6 +105,9 @@ func newWorld(seed uint64, store server) *world {
 	w.upset()
 	return w
 }
+
+// source is what a world draws from.
+func source(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
 func (w *world) now() time.Duration { return time.Since(w.born) }
 
