@@ -127,8 +127,8 @@ servers: ## make sure that a redis-server or valkey-server is on PATH
 	@sh scripts/servers.sh
 
 .PHONY: databases
-databases: ## make sure that PostgreSQL and MariaDB are there, for the tests of fence
-	@sh scripts/databases.sh
+databases: ## make sure that PostgreSQL, MariaDB and versitygw are there, for the tests of fence
+	@GO='$(GO)' sh scripts/databases.sh
 
 .PHONY: promtool
 promtool: ## make sure that there is a promtool, on PATH or in bin

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes sure that PostgreSQL and MariaDB are there for the tests of the module fence. Says
-# nothing when they are. Otherwise it installs them with the package manager of this system, or
-# says what to do and exits 1.
+# Makes sure that PostgreSQL, MariaDB and an S3 server (versitygw, in bin) are there for the tests
+# of the module fence. Says nothing when they are. Otherwise it installs the databases with the
+# package manager of this system and builds versitygw, or says what to do and exits 1.
 #
 # The tests start their own servers on free ports and stop them again: only the programs are
 # needed, never a running service.
@@ -13,7 +13,7 @@ set -eu
 say() { printf '%s\n' "databases: $*" >&2; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# there PROGRAM PATTERN…: on PATH, or in a directory that the tests know, see internal/sqltest.
+# there PROGRAM PATTERN…: on PATH, or in a directory that the tests know, see internal/servertest.
 there() {
 	have "$1" && return 0
 	program=$1
@@ -71,6 +71,10 @@ manual() {
 	exit 1
 }
 
+# Pinned, as the linter is. No system has a package of it; to build it takes a minute or two.
+versitygw=github.com/versity/versitygw/cmd/versitygw@v1.8.0
+s3() { there versitygw bin; }
+
 look() {
 	missing=
 	postgres || missing="$missing postgresql"
@@ -78,6 +82,15 @@ look() {
 	[ -z "$missing" ]
 }
 
+s3 || [ "${HOLDFAST_INSTALL:-}" = no ] || {
+	say "building $versitygw"
+	mkdir -p bin
+	GOWORK=off GOFLAGS= GOBIN="$PWD/bin" "${GO:-go}" install -trimpath -ldflags '-s -w' "$versitygw" >&2 || true
+}
+s3 || {
+	say "there is no versitygw, and it could not be built: GOBIN=\$PWD/bin go install $versitygw"
+	exit 1
+}
 look && exit 0
 [ "${HOLDFAST_INSTALL:-}" != no ] || manual
 if have apt-get; then

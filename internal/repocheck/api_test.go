@@ -13,8 +13,9 @@ var rewrite = flag.Bool("rewrite", false, "write the records of testdata anew")
 
 // The packages that other programs import.
 var imported = []string{
-	".", "fence", "fence/httpfence", "fence/redisfence", "fence/sqlfence", "memstore", "observe/otel", "observe/page",
-	"observe/prom", "quorum", "script", "store", "store/goredis", "store/rueidis", "store/storetest",
+	".", "fence", "fence/httpfence", "fence/objectfence", "fence/redisfence", "fence/s3fence", "fence/sqlfence",
+	"memstore", "observe/otel", "observe/page", "observe/prom", "quorum", "script", "store", "store/goredis",
+	"store/rueidis", "store/storetest",
 }
 
 // A change of the public API shows in the diff of testdata/api, so a reviewer sees it:

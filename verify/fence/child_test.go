@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/ncruces/go-sqlite3"
 	"github.com/redis/go-redis/v9"
 	"github.com/tetratelabs/wazero"
@@ -24,7 +25,9 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/fence/httpfence"
+	"github.com/holdfast-go/holdfast/fence/objectfence"
 	"github.com/holdfast-go/holdfast/fence/redisfence"
+	"github.com/holdfast-go/holdfast/fence/s3fence"
 	"github.com/holdfast-go/holdfast/fence/sqlfence"
 	"github.com/holdfast-go/holdfast/internal/childproc"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -133,6 +136,13 @@ func connect(cfg config) (map[string]register, error) {
 			"fenced": httpRegister{service, cfg.Where + "/fenced"},
 			"plain":  httpRegister{service, cfg.Where + "/plain"},
 		}, nil
+	case "S3":
+		addr, name, _ := strings.Cut(cfg.Where, "/")
+		bucket := s3fence.Bucket{Client: s3Client(addr), Name: name}
+		return map[string]register{
+			"fenced": objectRegister{objectfence.Guard{Bucket: bucket}, "fenced"},
+			"plain":  plainObject{bucket, "plain"},
+		}, nil
 	}
 	for _, d := range databases {
 		if d.name == cfg.Kind {
@@ -240,6 +250,50 @@ func (r httpRegister) read(ctx context.Context, _ uint64) (int64, error) {
 func (r httpRegister) write(ctx context.Context, _ uint64, n int64, before func()) error {
 	before()
 	_, err := r.call(ctx, http.MethodPut, strconv.FormatInt(n, 10))
+	return err
+}
+
+// objectRegister is an object that is guarded.
+type objectRegister struct {
+	guard objectfence.Guard
+	key   string
+}
+
+func (r objectRegister) read(ctx context.Context, token uint64) (int64, error) {
+	if err := r.guard.Raise(ctx, r.key, token); err != nil {
+		return 0, err
+	}
+	text, err := r.guard.Get(ctx, r.key)
+	if err != nil || len(text) == 0 { // Raise has created it
+		return 0, err
+	}
+	return strconv.ParseInt(string(text), 10, 64)
+}
+
+func (r objectRegister) write(ctx context.Context, token uint64, n int64, before func()) error {
+	before()
+	return r.guard.Put(ctx, r.key, token, []byte(strconv.FormatInt(n, 10)))
+}
+
+// plainObject is one that takes everything.
+type plainObject struct {
+	bucket s3fence.Bucket
+	key    string
+}
+
+func (r plainObject) read(ctx context.Context, _ uint64) (int64, error) {
+	text, _, err := r.bucket.Get(ctx, r.key)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(string(text), 10, 64)
+}
+
+func (r plainObject) write(ctx context.Context, _ uint64, n int64, before func()) error {
+	before()
+	_, err := r.bucket.Client.PutObject(ctx, &s3.PutObjectInput{
+		Bucket: &r.bucket.Name, Key: &r.key, Body: strings.NewReader(strconv.FormatInt(n, 10)),
+	})
 	return err
 }
 

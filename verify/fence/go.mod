@@ -3,9 +3,13 @@ module github.com/holdfast-go/holdfast/verify/fence
 go 1.26.0
 
 require (
+	github.com/aws/aws-sdk-go-v2 v1.48.0
+	github.com/aws/aws-sdk-go-v2/credentials v1.20.16
+	github.com/aws/aws-sdk-go-v2/service/s3 v1.114.9
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/holdfast-go/holdfast v0.0.0
 	github.com/holdfast-go/holdfast/fence v0.0.0
+	github.com/holdfast-go/holdfast/fence/s3fence v0.0.0
 	github.com/holdfast-go/holdfast/store/goredis v0.0.0
 	github.com/holdfast-go/holdfast/store/rueidis v0.0.0
 	github.com/jackc/pgx/v5 v5.12.0
@@ -17,6 +21,15 @@ require (
 
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
+	github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream v1.7.26 // indirect
+	github.com/aws/aws-sdk-go-v2/internal/configsources v1.5.11 // indirect
+	github.com/aws/aws-sdk-go-v2/internal/endpoints/v2 v2.8.11 // indirect
+	github.com/aws/aws-sdk-go-v2/internal/v4a v1.5.11 // indirect
+	github.com/aws/aws-sdk-go-v2/service/internal/accept-encoding v1.13.24 // indirect
+	github.com/aws/aws-sdk-go-v2/service/internal/checksum v1.11.12 // indirect
+	github.com/aws/aws-sdk-go-v2/service/internal/presigned-url v1.14.11 // indirect
+	github.com/aws/aws-sdk-go-v2/service/internal/s3shared v1.20.11 // indirect
+	github.com/aws/smithy-go v1.28.9 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dgryski/go-rendezvous v0.0.0-20200823014737-9f7001d12a5f // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
@@ -33,6 +46,7 @@ require (
 replace (
 	github.com/holdfast-go/holdfast => ../../
 	github.com/holdfast-go/holdfast/fence => ../../fence
+	github.com/holdfast-go/holdfast/fence/s3fence => ../../fence/s3fence
 	github.com/holdfast-go/holdfast/store/goredis => ../../store/goredis
 	github.com/holdfast-go/holdfast/store/rueidis => ../../store/rueidis
 )

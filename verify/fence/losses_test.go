@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/fence/httpfence"
+	"github.com/holdfast-go/holdfast/fence/objectfence"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -30,6 +31,15 @@ var resources = []resource{
 		return server.Addr(), func(which string) int64 { return parse(t, server.Do(t, "GET", which)) }
 	}},
 	{"HTTP", serve},
+	{"S3", func(t *testing.T) (string, func(string) int64) {
+		addr, bucket := newBucket(t)
+		want(t, "the plain object", bucket.Put(within(t), "plain", []byte("0"), ""), nil)
+		return addr + "/" + bucket.Name, func(which string) int64 {
+			text, err := objectfence.Guard{Bucket: bucket}.Get(within(t), which)
+			want(t, "read", err, nil)
+			return parse(t, string(text))
+		}
+	}},
 }
 
 // accounts makes two accounts in a database: the first one is guarded.

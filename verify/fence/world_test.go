@@ -19,7 +19,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fence/sqlfence"
 	"github.com/holdfast-go/holdfast/internal/redistest"
-	"github.com/holdfast-go/holdfast/internal/sqltest"
+	"github.com/holdfast-go/holdfast/internal/servertest"
 )
 
 func TestMain(m *testing.M) {
@@ -32,12 +32,8 @@ func TestMain(m *testing.M) {
 		return
 	}
 	status := m.Run()
-	for _, d := range databases {
-		if d.server != nil {
-			if s, err := d.server(); err == nil {
-				_ = s.Stop()
-			}
-		}
+	for _, s := range started {
+		_ = s.Stop()
 	}
 	os.Exit(status)
 }
@@ -51,7 +47,7 @@ type database struct {
 	name    string
 	dialect sqlfence.Dialect
 	driver  string
-	server  func() (*sqltest.Server, error) // nil: no server
+	server  func() (*servertest.Server, error) // nil: no server
 	// source is the data source of a database at addr, which may be that of a proxy. Transactions
 	// that are idle for so many milliseconds are ended, if it can; 0: never.
 	source func(addr, name string, idle int) string
@@ -61,12 +57,27 @@ type database struct {
 	busy bool
 }
 
-func start(kind sqltest.Kind) func() (*sqltest.Server, error) {
-	return sync.OnceValues(func() (*sqltest.Server, error) { return sqltest.Start(kind) })
+// started are the servers that run until the end of all tests.
+var (
+	startMutex sync.Mutex
+	started    []*servertest.Server
+)
+
+// start makes a function that starts a server when it is called first.
+func start(kind servertest.Kind) func() (*servertest.Server, error) {
+	return sync.OnceValues(func() (*servertest.Server, error) {
+		s, err := servertest.Start(kind)
+		if err == nil {
+			startMutex.Lock()
+			defer startMutex.Unlock()
+			started = append(started, s)
+		}
+		return s, err
+	})
 }
 
 var postgres = database{
-	name: "PostgreSQL", dialect: sqlfence.PostgreSQL, driver: "pgx", server: start(sqltest.PostgreSQL),
+	name: "PostgreSQL", dialect: sqlfence.PostgreSQL, driver: "pgx", server: start(servertest.PostgreSQL),
 	source: func(addr, name string, idle int) string {
 		return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable&idle_in_transaction_session_timeout=%d",
 			addr, name, idle)
@@ -75,7 +86,7 @@ var postgres = database{
 }
 
 var mariadb = database{
-	name: "MariaDB", dialect: sqlfence.MySQL, driver: "mysql", server: start(sqltest.MariaDB),
+	name: "MariaDB", dialect: sqlfence.MySQL, driver: "mysql", server: start(servertest.MariaDB),
 	source: func(addr, name string, idle int) string {
 		return fmt.Sprintf("root@tcp(%s)/%s?idle_transaction_timeout=%d", addr, name, (idle+999)/1000)
 	},

@@ -1,10 +1,10 @@
-// Package sqltest gives tests a real database server: PostgreSQL or MariaDB, as a system's packages
-// install it. A server runs on a free port of the loopback interface, with its data in a temporary
-// directory, and is gone when it is stopped.
+// Package servertest gives tests a real server that is no Redis: PostgreSQL or MariaDB, as a system's
+// packages install it, or an S3 server. A server runs on a free port of the loopback interface, with
+// its data in a temporary directory, and is gone when it is stopped.
 //
 // It never skips a test: if a server's programs are missing, the error says what to install.
 // scripts/databases.sh does so for make test.
-package sqltest
+package servertest
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -27,6 +28,7 @@ const patience = time.Minute
 type Server struct {
 	Addr string // host:port; the user is Superuser, without a password
 
+	kind Kind
 	cmd  *exec.Cmd
 	dir  string
 	log  string
@@ -86,12 +88,38 @@ var MariaDB = Kind{
 	},
 }
 
+// VersityGW runs versitygw, an S3 server over a directory of a file system with extended attributes.
+// Its superuser's secret is [Secret].
+var VersityGW = Kind{
+	Name: "the Versity S3 Gateway", Superuser: "test", program: "versitygw",
+	places:  []string{"../../bin", "../bin", "bin"}, // of the repository
+	install: "make databases",
+	args: func(data string, port int) []string {
+		return []string{
+			"--port", "127.0.0.1:" + strconv.Itoa(port), "--access", "test", "--secret", Secret, "--quiet",
+			"posix", data,
+		}
+	},
+}
+
+// Secret is the secret of the superuser of an S3 server.
+const Secret = "secret-of-the-tests"
+
+// end is the signal at which a server ends as in a crash. PostgreSQL has more processes and shared
+// memory, and removes them at SIGQUIT. MariaDB may miss that while it begins.
+func (k Kind) end() os.Signal {
+	if k.Name == PostgreSQL.Name {
+		return syscall.SIGQUIT
+	}
+	return os.Kill
+}
+
 // Start runs a server until it is stopped, or until this process ends.
 func Start(kind Kind) (*Server, error) {
 	find := func(name string) (string, error) {
 		path, err := lookPath(name, kind.places)
 		if err != nil {
-			return "", fmt.Errorf("sqltest: there is no %s for %s: %s", name, kind.Name, kind.install)
+			return "", fmt.Errorf("servertest: there is no %s for %s: %s", name, kind.Name, kind.install)
 		}
 		return path, nil
 	}
@@ -99,14 +127,14 @@ func Start(kind Kind) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "sqltest")
+	dir, err := os.MkdirTemp("", "servertest")
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: dir, log: filepath.Join(dir, "log")}
+	s := &Server{kind: kind, dir: dir, log: filepath.Join(dir, "log")}
 	if err := s.start(kind, program, find); err != nil {
 		text, _ := os.ReadFile(s.log) //nolint:errcheck // it is only an explanation
-		return nil, errors.Join(fmt.Errorf("sqltest: %s: %w\n%s", kind.Name, err, text), s.Stop())
+		return nil, errors.Join(fmt.Errorf("servertest: %s: %w\n%s", kind.Name, err, text), s.Stop())
 	}
 	return s, nil
 }
@@ -122,7 +150,7 @@ func lookPath(name string, places []string) (string, error) {
 		dirs, _ := filepath.Glob(pattern) //nolint:errcheck // the patterns are well-formed
 		for _, dir := range slices.Backward(dirs) {
 			if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
-				return found, nil
+				return filepath.Abs(found)
 			}
 		}
 	}
@@ -140,12 +168,14 @@ func (s *Server) start(kind Kind, program string, find func(string) (string, err
 	}
 	defer log.Close()
 	data := filepath.Join(s.dir, "owned", "data")
-	prepare, err := kind.prepare(find, data)
-	if err != nil {
-		return err
+	prepare := exec.Command("mkdir", data)
+	if kind.prepare != nil {
+		if prepare, err = kind.prepare(find, data); err != nil {
+			return err
+		}
 	}
 	prepare.Stdout, prepare.Stderr, prepare.Dir = log, log, filepath.Dir(data)
-	if err := startTied(prepare, owner); err != nil {
+	if err := startTied(prepare, owner, kind.end()); err != nil {
 		return err
 	}
 	if err := prepare.Wait(); err != nil {
@@ -158,7 +188,7 @@ func (s *Server) start(kind Kind, program string, find func(string) (string, err
 	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	s.cmd = exec.Command(program, kind.args(data, port)...)
 	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = log, log, filepath.Dir(data)
-	if err := startTied(s.cmd, owner); err != nil {
+	if err := startTied(s.cmd, owner, kind.end()); err != nil {
 		s.cmd = nil
 		return err
 	}
@@ -224,7 +254,7 @@ func (s *Server) answers() error {
 // Stop ends the server as a crash would, and removes its data.
 func (s *Server) Stop() error {
 	if s.cmd != nil {
-		if err := end(s.cmd.Process); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		if err := s.cmd.Process.Signal(s.kind.end()); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return err
 		}
 		<-s.done
@@ -246,7 +276,7 @@ func (s *Server) Ready(ctx context.Context, ping func(context.Context) error) er
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("sqltest: the server at %s is not ready: %w", s.Addr, err)
+			return fmt.Errorf("servertest: the server at %s is not ready: %w", s.Addr, err)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package sqltest
+package servertest
 
 import (
 	"os"
@@ -16,11 +16,10 @@ var starter struct {
 	todo chan func()
 }
 
-// startTied starts cmd, as owner if there is one, so that the kernel ends it with this process. The
+// startTied starts cmd, as owner if there is one, so that the kernel sends it end with this process. The
 // kernel ties it to the thread that started it, so one goroutine keeps a thread for that.
-func startTied(cmd *exec.Cmd, owner *user.User) error {
-	// At SIGQUIT, PostgreSQL ends its processes and removes its shared memory. MariaDB ends, too.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT, Setpgid: true}
+func startTied(cmd *exec.Cmd, owner *user.User, end os.Signal) error {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: end.(syscall.Signal), Setpgid: true}
 	if owner != nil {
 		uid, err := strconv.ParseUint(owner.Uid, 10, 32)
 		if err != nil {
@@ -45,5 +44,3 @@ func startTied(cmd *exec.Cmd, owner *user.User) error {
 	starter.todo <- func() { err <- cmd.Start() }
 	return <-err
 }
-
-func end(p *os.Process) error { return p.Signal(syscall.SIGQUIT) }

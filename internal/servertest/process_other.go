@@ -1,6 +1,6 @@
 //go:build !linux
 
-package sqltest
+package servertest
 
 import (
 	"errors"
@@ -10,11 +10,9 @@ import (
 )
 
 // startTied starts cmd. Only Linux can end it with this process.
-func startTied(cmd *exec.Cmd, owner *user.User) error {
+func startTied(cmd *exec.Cmd, owner *user.User, _ os.Signal) error {
 	if owner != nil {
 		return errors.New("these servers refuse to be root: run the tests as an ordinary user")
 	}
 	return cmd.Start()
 }
-
-func end(p *os.Process) error { return p.Signal(os.Interrupt) }

@@ -1,17 +1,17 @@
-package sqltest_test
+package servertest_test
 
 import (
 	"context"
 	"net"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/internal/sqltest"
+	"github.com/holdfast-go/holdfast/internal/servertest"
 )
 
 func TestAServerAnswersUntilItIsStopped(t *testing.T) {
-	for _, kind := range []sqltest.Kind{sqltest.PostgreSQL, sqltest.MariaDB} {
+	for _, kind := range []servertest.Kind{servertest.PostgreSQL, servertest.MariaDB, servertest.VersityGW} {
 		t.Run(kind.Name, func(t *testing.T) {
-			s, err := sqltest.Start(kind)
+			s, err := servertest.Start(kind)
 			if err != nil {
 				t.Fatal(err)
 			}

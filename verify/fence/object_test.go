@@ -1,0 +1,138 @@
+package fence_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/fence/objectfence"
+	"github.com/holdfast-go/holdfast/fence/s3fence"
+	"github.com/holdfast-go/holdfast/internal/servertest"
+)
+
+// objects is the S3 server of the tests.
+var objects = start(servertest.VersityGW)
+
+// s3Client is a client of an S3 server.
+func s3Client(addr string) *s3.Client {
+	return s3.New(s3.Options{
+		BaseEndpoint: aws.String("http://" + addr), Region: "us-east-1", UsePathStyle: true,
+		Credentials: credentials.NewStaticCredentialsProvider(servertest.VersityGW.Superuser, servertest.Secret, ""),
+	})
+}
+
+// newBucket makes an empty bucket, and returns the address of its server.
+func newBucket(t *testing.T) (addr string, b s3fence.Bucket) {
+	t.Helper()
+	server, err := objects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = s3fence.Bucket{Client: s3Client(server.Addr), Name: fmt.Sprintf("bucket%d", created.Add(1))}
+	if _, err := b.Client.CreateBucket(within(t), &s3.CreateBucketInput{Bucket: &b.Name}); err != nil {
+		t.Fatal(err)
+	}
+	return server.Addr, b
+}
+
+func TestAnObjectInS3RefusesOlderTokens(t *testing.T) {
+	t.Parallel()
+	_, bucket := newBucket(t)
+	guard := objectfence.Guard{Bucket: bucket}
+	_, err := guard.Get(within(t), "dir/a b")
+	want(t, "an object that is not there", err, objectfence.ErrNotFound)
+	for _, c := range []struct {
+		token uint64
+		err   error
+	}{{5, nil}, {5, nil}, {4, fence.ErrStale}, {7, nil}, {6, fence.ErrStale}} {
+		want(t, "write", guard.Put(within(t), "dir/a b", c.token, []byte("content")), c.err)
+	}
+	if got, err := guard.Get(within(t), "dir/a b"); string(got) != "content" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if seen, err := guard.Seen(within(t), "dir/a b"); seen != 7 || err != nil {
+		t.Errorf("seen %d, %v", seen, err)
+	}
+	want(t, "Reset", guard.Reset(within(t), "dir/a b"), nil)
+	want(t, "a low token after a reset", guard.Put(within(t), "dir/a b", 1, nil), nil)
+	missing := s3fence.Bucket{Client: bucket.Client, Name: "missing"}
+	if err := (objectfence.Guard{Bucket: missing}).Put(within(t), "a", 1, nil); err == nil {
+		t.Error("a write to a bucket that is not there succeeds")
+	}
+}
+
+// What the frame is for: the server names versions by their content, and the metadata of an object do
+// not count.
+func TestS3NamesEqualContentsAlike(t *testing.T) {
+	t.Parallel()
+	_, bucket := newBucket(t)
+	etags := map[string]bool{}
+	for _, token := range []string{"5", "6"} {
+		answer, err := bucket.Client.PutObject(within(t), &s3.PutObjectInput{
+			Bucket: &bucket.Name, Key: aws.String("plain"), Metadata: map[string]string{"token": token},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		etags[aws.ToString(answer.ETag)] = true
+	}
+	if len(etags) != 1 {
+		t.Errorf("two tokens in the metadata make %d versions: then the metadata would do", len(etags))
+	}
+	guard := objectfence.Guard{Bucket: bucket}
+	versions := map[string]bool{}
+	for range 2 {
+		want(t, "write", guard.Put(within(t), "guarded", 5, []byte("same")), nil)
+		_, version, err := bucket.Get(within(t), "guarded")
+		want(t, "read", err, nil)
+		versions[version] = true
+	}
+	if len(versions) != 2 {
+		t.Errorf("two guarded writes make %d versions", len(versions))
+	}
+}
+
+func TestConcurrentUpdatesOfAnObjectInS3LoseNothing(t *testing.T) {
+	t.Parallel()
+	_, bucket := newBucket(t)
+	guard := objectfence.Guard{Bucket: bucket}
+	const writers, each = 4, 5
+	var wg sync.WaitGroup
+	for range writers {
+		wg.Go(func() {
+			for range each {
+				want(t, "Update", guard.Update(within(t), "n", 5, func(old []byte) ([]byte, error) {
+					return append(old, 'x'), nil
+				}), nil)
+			}
+		})
+	}
+	wg.Wait()
+	if got, err := guard.Get(within(t), "n"); len(got) != writers*each || err != nil {
+		t.Errorf("%d updates, %v", len(got), err)
+	}
+}
+
+// A store that ignores the conditions is found out, and one that keeps them is not.
+func TestAProbeFindsAStoreWithoutConditions(t *testing.T) {
+	t.Parallel()
+	_, bucket := newBucket(t)
+	want(t, "Probe", bucket.Probe(within(t), "p/"), nil)
+	left, err := bucket.Client.ListObjectsV2(within(t), &s3.ListObjectsV2Input{Bucket: &bucket.Name})
+	if err != nil || len(left.Contents) != 0 {
+		t.Errorf("a probe leaves %v, %v", left, err)
+	}
+	careless := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer careless.Close()
+	other := s3fence.Bucket{Client: s3Client(careless.Listener.Addr().String()), Name: "b"}
+	if err := other.Probe(within(t), "p/"); err == nil {
+		t.Error("a store that accepts everything passes the probe")
+	}
+}
