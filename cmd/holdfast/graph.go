@@ -46,7 +46,7 @@ func (l *lister) printGraph(ctx context.Context) error {
 		locks = append(locks, s)
 	}
 	slices.SortFunc(locks, func(a, b holdfast.LockInfo) int { return strings.Compare(a.Name, b.Name) })
-	deadlocks, err := l.confirm(ctx, locks)
+	deadlocks, err := confirmed(ctx, l.server.client, holdfast.Deadlocks(locks))
 	if err != nil {
 		return err
 	}
@@ -54,40 +54,6 @@ func (l *lister) printGraph(ctx context.Context) error {
 		return writeGraphJSON(l.w, locks, deadlocks)
 	}
 	return writeGraph(l.w, locks, deadlocks)
-}
-
-// confirm reads the locks of each deadlock again. What is there twice existed in between, all
-// of it at the same time.
-func (l *lister) confirm(ctx context.Context, locks []holdfast.LockInfo) (sure [][]holdfast.DeadlockWait, err error) {
-	for _, cycle := range holdfast.Deadlocks(locks) {
-		var again []holdfast.LockInfo
-		for _, name := range cycleNames(cycle) {
-			s, err := l.server.client.Inspect(ctx, name)
-			if err != nil {
-				return nil, err
-			}
-			again = append(again, s)
-		}
-		for _, found := range holdfast.Deadlocks(again) {
-			same := func(a, b holdfast.DeadlockWait) bool { return a.HolderID == b.HolderID }
-			if slices.EqualFunc(found, cycle, same) {
-				sure = append(sure, found)
-			}
-		}
-	}
-	return sure, nil
-}
-
-// cycleNames are the locks of a deadlock.
-func cycleNames(cycle []holdfast.DeadlockWait) (names []string) {
-	for _, w := range cycle {
-		names = append(names, w.Name)
-		if w.Holds != "" {
-			names = append(names, w.Holds)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // heldByWaiters returns, for each attempt that waits, the locks that its code holds.
@@ -139,14 +105,7 @@ func writeGraph(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.D
 		b.WriteString("nobody waits\n")
 	}
 	for _, cycle := range deadlocks {
-		b.WriteString("\ndeadlock: ")
-		for i, wait := range cycle {
-			if i > 0 {
-				b.WriteString("; ")
-			}
-			b.WriteString(oneLine(wait.String()))
-		}
-		fmt.Fprintf(&b, "\nto end it: holdfast evict %s\n", oneLine(cycle[0].Name))
+		fmt.Fprintf(&b, "\ndeadlock: %s\nto end it: holdfast evict %s\n", cycleText(cycle), oneLine(cycle[0].Name))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -173,12 +132,7 @@ func writeGraphJSON(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfa
 		}
 	}
 	for _, cycle := range deadlocks {
-		var line graphJSON
-		for _, wait := range cycle {
-			line.Deadlock = append(line.Deadlock,
-				graphDeadlockJSON{whoIs(wait.Client, wait.ClientID), wait.Holds, wait.Name, wait.Breaks})
-		}
-		if err := out.Encode(line); err != nil {
+		if err := out.Encode(graphJSON{Deadlock: cycleJSON(cycle)}); err != nil {
 			return err
 		}
 	}

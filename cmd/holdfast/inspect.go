@@ -18,8 +18,9 @@ import (
 
 const inspectLong = `inspect shows everything about a lock: the holders with their attempts and tags, the wait
 queue in order, the limit of a semaphore, the value of a leader, the marks of a periodic job, the
-last eviction and the key of the record. It changes nothing. Over a quorum, it also says of
-each server whether it answers and counts for new locks.
+last eviction and the key of the record. It changes nothing. If the lock is part of a deadlock,
+inspect shows the calls that wait for each other. Over a quorum, it also says of each server
+whether it answers and counts for new locks.
 
 If the lock has no record, but NAME is a key that looks like the lock of redsync,
 redislock, Redisson or SET NX PX, inspect shows that.
@@ -29,6 +30,9 @@ redislock, Redisson or SET NX PX, inspect shows that.
          new locks: true or false), why (it does not count; empty if it does),
          round_trip_ms, clock_offset_ms (above 0 if the server's clock is ahead of ours)
          and clock_error_ms. Empty for any other topology
+  deadlock  the calls that wait for each other, if the lock is part of a deadlock: client, holds
+         (a lock of the same code), waits_for, breaks (it has --break-deadlock, or the option
+         BreakDeadlock). Empty otherwise
 
 Exit code: 0, whether the lock is held or free. For others, see
 holdfast help exit-codes.`
@@ -62,6 +66,10 @@ func runInspect(a *app, name string, asJSON bool, w io.Writer) error {
 		if !state.Held() && state.Fence == 0 && !job.Known() {
 			foreign = s.foreign(ctx, name)
 		}
+		cycle, err := deadlockOf(ctx, s.client, state)
+		if err != nil {
+			return s.explain(name, err)
+		}
 		key := wire.Key(s.prefix, name)
 		switch {
 		case foreign != nil && asJSON:
@@ -72,10 +80,17 @@ func runInspect(a *app, name string, asJSON bool, w io.Writer) error {
 				oneLine(name), kindOfForeign(foreign.Kind), oneLine(foreign.Holder), length(foreign.Remaining))
 			return err
 		case asJSON:
-			return json.NewEncoder(w).Encode(inspectJSON{stateWithJob(state, job, key), s.nodesAsJSON(ctx)})
+			return json.NewEncoder(w).Encode(inspectJSON{
+				stateWithJob(state, job, key), cycleJSON(cycle), s.nodesAsJSON(ctx),
+			})
 		}
 		if err := printState(w, state, job, true); err != nil {
 			return err
+		}
+		for _, wait := range cycle {
+			if _, err := fmt.Fprintf(w, "  deadlock %s\n", oneLine(wait.String())); err != nil {
+				return err
+			}
 		}
 		for _, h := range state.Holders {
 			if _, err := fmt.Fprintf(w, "  attempt  %s\n", oneLine(h.HolderID)); err != nil {
@@ -103,7 +118,8 @@ func runInspect(a *app, name string, asJSON bool, w io.Writer) error {
 type (
 	inspectJSON struct {
 		stateJSON
-		Nodes []nodeJSON `json:"nodes"`
+		Deadlock []graphDeadlockJSON `json:"deadlock"`
+		Nodes    []nodeJSON          `json:"nodes"`
 	}
 	nodeJSON struct {
 		Address       string  `json:"address"`
