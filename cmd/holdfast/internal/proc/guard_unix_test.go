@@ -116,7 +116,7 @@ func TestAGuardianTellsWhyItCannotStart(t *testing.T) {
 }
 
 func TestPastItsFirstLimitACommandIsToldToEnd(t *testing.T) {
-	g, _ := guarded(t, nil, time.Hour, "trap 'exit 9' TERM; echo up >&0; while :; do read x; done")
+	g, _ := guarded(t, nil, time.Hour, "trap 'exit 9' TERM; echo up >&0; sleep 1000 & wait")
 	g.Until(Limits{Tell: clock.Now(), Kill: clock.Now() + time.Hour})
 	awaitEnd(t, g)
 	if g.Code() != 9 || !g.Stopped() {
@@ -136,7 +136,7 @@ func TestPastItsLastLimitACommandIsKilled(t *testing.T) {
 
 // The end of its orders tells a guardian that the wrapper is dead.
 func TestWithoutAWrapperACommandIsToldToEnd(t *testing.T) {
-	g, _ := guarded(t, nil, time.Hour, "trap 'exit 9' TERM; echo up >&0; while :; do read x; done")
+	g, _ := guarded(t, nil, time.Hour, "trap 'exit 9' TERM; echo up >&0; sleep 1000 & wait")
 	if err := g.orders.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestWithoutAWrapperACommandIsKilledAfterItsGrace(t *testing.T) {
 }
 
 func TestLaterLimitsCount(t *testing.T) {
-	g, _ := guarded(t, nil, time.Hour, "trap 'exit 9' USR1; echo up >&0; while :; do read x; done")
+	g, _ := guarded(t, nil, time.Hour, "trap 'exit 9' USR1; echo up >&0; sleep 1000 & wait")
 	g.Until(within())
 	if err := g.Signal(syscall.SIGUSR1); err != nil { // orders are obeyed one after the other
 		t.Fatal(err)

@@ -94,7 +94,7 @@ func TestASharedGroupIsOurs(t *testing.T) {
 }
 
 func TestAStoppedCommandCanBeTold(t *testing.T) {
-	c := start(t, true, "trap 'exit 9' TERM; echo up >&0; while :; do read x; done")
+	c := start(t, true, "trap 'exit 9' TERM; echo up >&0; sleep 1000 & wait")
 	if err := c.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func TestANameMayLookLikeTheRestOfTheLine(t *testing.T) {
 }
 
 func TestASignalSparesALaterProcessOfTheSameID(t *testing.T) {
-	c := start(t, true, "trap 'exit 9' USR1; echo up >&0; while :; do read x; done")
+	c := start(t, true, "trap 'exit 9' USR1; echo up >&0; sleep 1000 & wait")
 	p, ok := look(c.PID())
 	if !ok {
 		t.Fatal("the process is not there")
