@@ -118,6 +118,11 @@ test-page: servers ## test the page of holdfast serve in a real browser; install
 	@mkdir -p bin && cd cmd/holdfast && $(GO) build -o ../../bin/holdfast .
 	@sh scripts/test-page.sh
 
+# Not part of test: it builds ten binaries, and needs programs of Linux distributions.
+.PHONY: test-dist
+test-dist: servers ## test what make dist makes by the programs that read it; installs them (5 minutes)
+	@GO='$(GO)' sh scripts/test-dist.sh
+
 .PHONY: test-isolated
 test-isolated: ## build and vet every module on its own, without go.work
 	$(call each,test-isolated,$(ISOLATED))
@@ -241,6 +246,14 @@ uninstall: ## remove what make install installed (the same PREFIX and DESTDIR)
 release: ## prepare a version: changelog, commit, tags; publishes nothing (VERSION=v0.1.0 PROXY=)
 	$(if $(filter command line environment,$(origin VERSION)),,$(error which version? Write: make release VERSION=v0.1.0))
 	$(GO) run ./internal/release -go '$(GO)' $(if $(PROXY),-proxy '$(abspath $(PROXY))') '$(VERSION)'
+
+# Who builds the same commit with the same Go release gets the same bytes.
+REF ?= HEAD
+DIST ?= bin/dist
+
+.PHONY: dist
+dist: ## make archives, Debian packages, bills of materials and checksums of a commit (REF=v0.1.0 DIST=bin/dist)
+	cd packaging && $(GO) run . -go '$(GO)' -ref '$(REF)' '$(abspath $(DIST))'
 
 .PHONY: demo
 demo: ## watch locks change hands on this machine

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// debianPlace is where Debian wants a file of an archive.
+func debianPlace(name string) string {
+	switch {
+	case strings.HasPrefix(name, "man/"):
+		return "/usr/share/" + name + ".gz"
+	case strings.HasPrefix(name, "completions/bash/"):
+		return "/usr/share/bash-completion/" + strings.Replace(name, "bash/", "", 1)
+	case strings.HasPrefix(name, "completions/zsh/"):
+		return "/usr/share/zsh/vendor-completions/" + filepath.Base(name)
+	case strings.HasPrefix(name, "completions/fish/"):
+		return "/usr/share/fish/vendor_completions.d/" + filepath.Base(name)
+	case name == "recipes/holdfast-serve.service":
+		return "/usr/lib/systemd/system/holdfast-serve.service"
+	case strings.HasPrefix(name, "recipes/"):
+		return "/usr/share/doc/holdfast/examples/" + filepath.Base(name)
+	case name == "CHANGELOG.md":
+		return "/usr/share/doc/holdfast/" + name + ".gz"
+	case name == "copyright", name == "changelog":
+		return "/usr/share/doc/holdfast/" + strings.Replace(name, "changelog", "changelog.gz", 1)
+	}
+	return "/usr/bin/" + name
+}
+
+// control is what Debian knows of a package. A version in development comes before its release.
+const control = `Package: holdfast
+Version: %s
+Architecture: %s
+Maintainer: %s
+Installed-Size: %d
+Suggests: valkey-server | redis-server
+Section: admin
+Priority: optional
+Homepage: https://github.com/holdfast-go/holdfast
+Description: distributed locks on Redis and Valkey
+ Holdfast runs a command while it holds a lock on a Redis or Valkey server.
+ It also lists and inspects locks, checks the server for what threatens
+ them, and shows them on a web page.
+`
+
+// maintainer is who answers for the package.
+const maintainer = "The Holdfast authors <authors@holdfast.example>"
+
+// licence is what Debian wants to read of one that it has a copy of.
+const licence = `Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+Upstream-Name: holdfast
+Source: https://github.com/holdfast-go/holdfast
+
+Files: *
+Copyright: The Holdfast authors
+License: Apache-2.0
+ On Debian systems, the text of this licence is in /usr/share/common-licenses/Apache-2.0.
+`
+
+// changes is a changelog in Debian's form.
+const changes = `holdfast (%s) unstable; urgency=medium
+
+  * What has changed is in CHANGELOG.md.gz.
+
+ -- %s  %s
+`
+
+// debian makes a Debian package. It installs the service of the web page, and does not start it.
+// dpkg-deb sets every date in it to that of the commit.
+func (p *packager) debian(ctx context.Context, arch string, items []item) (name string, data []byte, err error) {
+	dir, err := os.MkdirTemp("", "debian")
+	if err != nil {
+		return "", nil, err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is a temporary directory
+	root := filepath.Join(dir, "root")
+	version := strings.Replace(p.version, "-", "~", 1)
+	items = append(slices.Clip(items), item{"copyright", []byte(licence), 0o644},
+		item{"changelog", fmt.Appendf(nil, changes, version, maintainer, p.date.Format(time.RFC1123Z)), 0o644})
+	size := 0
+	for _, i := range items {
+		if i.name == "LICENSE" {
+			continue // Debian has it
+		}
+		place := debianPlace(i.name)
+		if strings.HasSuffix(place, ".gz") {
+			if i.data, err = zipText(i.data); err != nil {
+				return "", nil, err
+			}
+		}
+		size += len(i.data)
+		if err := write(filepath.Join(root, filepath.FromSlash(place)), i.data, i.mode); err != nil {
+			return "", nil, err
+		}
+	}
+	text := fmt.Sprintf(control, version, arch, maintainer, (size+1023)/1024)
+	if err := write(filepath.Join(root, "DEBIAN", "control"), []byte(text), 0o644); err != nil {
+		return "", nil, err
+	}
+	if err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			return os.Chmod(path, 0o755) // whatever the umask is
+		}
+		return err
+	}); err != nil {
+		return "", nil, err
+	}
+	name = "holdfast_" + version + "_" + arch + ".deb"
+	env := []string{"SOURCE_DATE_EPOCH=" + strconv.FormatInt(p.date.Unix(), 10)}
+	if _, err := output(ctx, dir, env, "dpkg-deb", "--root-owner-group", "-Zxz", "--build", "root", name); err != nil {
+		return "", nil, fmt.Errorf("a Debian package needs the program dpkg-deb: %w", err)
+	}
+	data, err = os.ReadFile(filepath.Join(dir, name))
+	return name, data, err
+}
+
+// write writes a file with this mode, whatever the umask is, and the directories above it.
+func write(path string, data []byte, mode os.FileMode) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, data, mode); err != nil {
+		return err
+	}
+	return os.Chmod(path, mode)
+}
+
+// zipText compresses as gzip -9n does: without a name and a date.
+func zipText(text []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(text); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+var date = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+
+func TestATarballHasOneDateAndOneOwner(t *testing.T) {
+	var out bytes.Buffer
+	if err := tarball(&out, "dir", []item{{"a", []byte("A"), 0o755}, {"b/c", []byte("BC"), 0o644}}, date); err != nil {
+		t.Fatal(err)
+	}
+	unzipped, err := gzip.NewReader(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := tar.NewReader(unzipped)
+	for _, want := range []struct {
+		name, text string
+		mode       int64
+	}{{"dir/a", "A", 0o755}, {"dir/b/c", "BC", 0o644}} {
+		h, err := archive.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Name != want.name || h.Mode != want.mode || string(text) != want.text || !h.ModTime.Equal(date) ||
+			h.Uid != 0 || h.Uname != "root" {
+			t.Errorf("%+v with %q, want %+v", h, text, want)
+		}
+	}
+	if _, err := archive.Next(); err != io.EOF {
+		t.Errorf("after the last file: %v", err)
+	}
+}
+
+func TestAZipFileKeepsModesAndDates(t *testing.T) {
+	var out bytes.Buffer
+	if err := zipped(&out, "dir", []item{{"a.exe", []byte("A"), 0o755}}, date); err != nil {
+		t.Fatal(err)
+	}
+	archive, err := zip.NewReader(bytes.NewReader(out.Bytes()), int64(out.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := archive.File[0]
+	if len(archive.File) != 1 || f.Name != "dir/a.exe" || f.Mode() != 0o755 || !f.Modified.Equal(date) {
+		t.Errorf("%+v", f.FileHeader)
+	}
+}
+
+func TestEveryFileHasAPlaceInTheDebianPackage(t *testing.T) {
+	for name, want := range map[string]string{
+		"holdfast":                       "/usr/bin/holdfast",
+		"man/man1/holdfast-run.1":        "/usr/share/man/man1/holdfast-run.1.gz",
+		"completions/bash/holdfast":      "/usr/share/bash-completion/completions/holdfast",
+		"completions/zsh/_holdfast":      "/usr/share/zsh/vendor-completions/_holdfast",
+		"completions/fish/holdfast.fish": "/usr/share/fish/vendor_completions.d/holdfast.fish",
+		"recipes/holdfast-serve.service": "/usr/lib/systemd/system/holdfast-serve.service",
+		"recipes/nightly.timer":          "/usr/share/doc/holdfast/examples/nightly.timer",
+		"copyright":                      "/usr/share/doc/holdfast/copyright",
+		"changelog":                      "/usr/share/doc/holdfast/changelog.gz",
+		"CHANGELOG.md":                   "/usr/share/doc/holdfast/CHANGELOG.md.gz",
+	} {
+		if got := debianPlace(name); got != want {
+			t.Errorf("%s goes to %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestTheVersionIsTheLibrarys(t *testing.T) {
+	version, err := versionOf("..")
+	if err != nil || !strings.HasPrefix(version, "0.") && !strings.HasPrefix(version, "1.") {
+		t.Errorf("%q, %v", version, err)
+	}
+	if _, err := versionOf(t.TempDir()); err == nil {
+		t.Error("a directory without Go files has a version")
+	}
+}
+
+func TestTheChecksumsNameEachFile(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"b": "", "a": "abc"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := packager{out: dir, say: func(string) {}}
+	if err := p.sums([]string{"b", "a"}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(dir, checksums))
+	const want = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  a\n" +
+		"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  b\n"
+	if err != nil || string(got) != want {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestWhatIsNoPlatformIsRefused(t *testing.T) {
+	p := packager{out: t.TempDir()}
+	if err := p.run(t.Context(), []string{"linux"}); err == nil || !strings.Contains(err.Error(), "linux/amd64") {
+		t.Errorf("%v", err)
+	}
+}
