@@ -119,6 +119,7 @@ func (w *watcher) detail(s holdfast.LockInfo) detailJSON {
 	}
 	l := newLock(s, now, was)
 	l.Lost = w.past.lost(l.ID, now)
+	w.waits.mark(l)
 	return detailJSON{stamp(now), l.at(now), w.past.json(l.ID, now)}
 }
 

@@ -29,6 +29,7 @@ type (
 		Leader       *leaderJSON   `json:"leader"`
 		Job          *jobJSON      `json:"job"`
 		Lost         int           `json:"lost"` // leases lost in the last minutes, as the page saw it
+		Deadlock     []waitJSON    `json:"deadlock"`
 
 		read time.Time
 	}
@@ -66,6 +67,7 @@ type (
 		ID       string            `json:"id"`
 		Owner    string            `json:"owner"`
 		Tags     map[string]string `json:"tags"`
+		Holds    []string          `json:"holds"` // locks that the code of the waiter holds
 
 		since time.Time
 	}

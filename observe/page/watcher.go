@@ -37,6 +37,7 @@ type watcher struct {
 	reads   readings
 	nodes   []nodeJSON        // the servers of a quorum
 	locks   map[string]*entry // by ID
+	waits   waitGraph
 	past    *history
 	clock   time.Duration // the server's clock is ahead of ours by this
 	seq     uint64        // of the last change
@@ -245,6 +246,7 @@ func (w *watcher) apply(states []reading, cut bool, began time.Time) (set [][]by
 	w.setClock(states)
 	now := began.Add(w.clock)
 	w.past.watch(now)
+	w.waits = newWaitGraph(states, w.waits)
 	seen := make(map[string]*entry, len(states))
 	for _, s := range states {
 		before := w.locks[idOf(s.state)]
@@ -259,6 +261,7 @@ func (w *watcher) apply(states []reading, cut bool, began time.Time) (set [][]by
 		l := newLock(s.state, at, was)
 		w.lost += w.past.note(was, l, at)
 		l.Lost = w.past.lost(l.ID, now)
+		w.waits.mark(l)
 		e := &entry{l, encode(l.first())}
 		if seen[l.ID] = e; before == nil || !bytes.Equal(before.text, e.text) {
 			set = append(set, e.text)

@@ -17,7 +17,7 @@ export function open(lock, from) {
   if (lock === id && from) { close(); return; }
   id = lock;
   answer = null;
-  for (const name of ["detail-holders", "detail-line", "detail-timeline", "detail-events", "detail-facts"]) {
+  for (const name of ["detail-cycle", "detail-holders", "detail-line", "detail-timeline", "detail-events", "detail-facts"]) {
     byId(name).replaceChildren();
     drawn[name] = "";
   }
@@ -25,6 +25,7 @@ export function open(lock, from) {
   document.body.classList.add("has-detail");
   byId("detail-name").textContent = nameOf(lock);
   byId("detail-state").textContent = "reading";
+  byId("detail-deadlock").hidden = true;
   byId("detail-error").hidden = true;
   byId("detail").scrollTop = 0;
   mark(id);
@@ -100,11 +101,28 @@ function show() {
   }
   part("detail-line", without(l.waiters), () => l.waiters.length ? l.waiters.map(waiterItem) : [el("li", "none", "Nobody waits.")]);
   part("detail-facts", [l.kind, l.fence, l.limit, l.used, l.leader, l.job, l.last_eviction], () => facts(l));
+  byId("detail-deadlock").hidden = !l.deadlock.length;
+  part("detail-cycle", l.deadlock, () => l.deadlock.map(cycleItem));
   const holds = answer.timeline.holds;
   part("detail-events", answer.timeline.holds, () => events(holds));
   draw(byId("detail-timeline"), answer.timeline);
   if (evicting && !l.holders.some((h) => h.token === evicting.token)) byId("evict-over").hidden = false;
   beat();
+}
+
+// cycleItem is one wait of a deadlock. The list draws the cycle: a line leads from each wait to
+// the next one, and from the last one back to the first.
+function cycleItem(w) {
+  const name = (lock) => {
+    const button = el("button", "name", lock);
+    button.type = "button";
+    button.addEventListener("click", () => { if (lock !== nameOf(id)) open(`lock:${lock}`); });
+    return button;
+  };
+  const li = el("li", "", el("strong", "who", w.client));
+  if (w.holds) li.append(" holds ", name(w.holds), " and");
+  li.append(" waits for ", name(w.waits_for));
+  return li;
 }
 
 function holderCard(h) {
@@ -138,6 +156,7 @@ function waiterItem(w) {
   const li = el("li", "", el("span", "who", who(w)), " ", waited);
   if (w.mode !== "exclusive") li.append(el("span", "kind", w.mode));
   if (w.owner) li.append(` owner ${w.owner}`);
+  if (w.holds.length) li.append(` holds ${w.holds.join(", ")}`);
   const tags = tagsOf(w);
   if (tags.length) li.append(tagList(tags));
   return li;

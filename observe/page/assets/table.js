@@ -105,8 +105,9 @@ function paint(row) {
     text(row.holder, by);
     row.holder.title = by;
     row.button.title = l.name;
-    text(row.waiting, l.waiting ? String(l.waiting) : "–");
+    text(row.waiting, l.deadlock.length ? `${l.waiting} deadlock` : l.waiting ? String(l.waiting) : "–");
     row.waiting.classList.toggle("some", l.waiting > 0);
+    row.waiting.classList.toggle("deadlock", l.deadlock.length > 0);
     text(row.token, l.holders.length ? l.holders[0].token : "–");
   }
   beat(row);
@@ -151,6 +152,7 @@ function wants(l, words, used) {
   switch (view.show) {
     case "used": if (!l.held && !l.waiting && Date.now() - used > lingers) return false; break;
     case "waiting": if (!l.waiting) return false; break;
+    case "deadlock": if (!l.deadlock.length) return false; break;
     case "late": if (!l.holders.length || leasePart(l) >= 1 / 3) return false; break;
     case "lost": if (!l.lost) return false; break;
   }

@@ -248,6 +248,37 @@ test("it shows the tags of holders and waiters, each by itself", async () => {
   await page.keyboard.press("Escape");
 });
 
+test("it shows a deadlock, and the way around it", async () => {
+  const { a, b } = await world.deadlock("left", "right");
+  await cell("left", ".c-waiting", /^1 deadlock$/);
+  await page.locator("#show").selectOption("deadlock");
+  await page.waitForFunction(() => document.querySelectorAll("#rows tr").length === 2);
+  await row("left").click();
+  await page.locator("#detail-deadlock").waitFor();
+  const waits = (await page.locator("#detail-cycle li").allTextContents()).sort();
+  assert.equal(waits.length, 2);
+  assert.match(waits[0], /^first@.* holds left and waits for right$/);
+  assert.match(waits[1], /^second@.* holds right and waits for left$/);
+  assert.match(await page.locator("#detail-line li").first().textContent(), / holds right$/);
+  for (const colorScheme of ["dark", "light"]) {
+    await page.emulateMedia({ colorScheme });
+    if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/deadlock-${colorScheme}.png` });
+  }
+  await page.setViewportSize({ width: 390, height: 844 });
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "wider than a phone");
+  if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/deadlock-phone.png` });
+  await page.setViewportSize({ width: 1280, height: 800 });
+  // The locks in it lead to each other, by the keyboard too.
+  await page.locator("#detail-cycle button", { hasText: "right" }).first().focus();
+  await page.keyboard.press("Enter");
+  await text("#detail-name", "right");
+  await page.locator("#detail-deadlock").waitFor();
+  await Promise.all([world.end(a), world.end(b)]);
+  await page.waitForFunction(() => document.querySelector("#detail-deadlock").hidden);
+  await page.keyboard.press("Escape");
+  await page.locator("#show").selectOption("used");
+});
+
 test("it shows the servers of a quorum, and opens the list when one of them is down", async () => {
   assert.equal(await page.locator("#nodes-box").isVisible(), false, "one server is no quorum");
   const urls = await world.startQuorum();

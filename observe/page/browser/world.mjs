@@ -73,6 +73,14 @@ export class World {
   // hold holds a lock, or waits for it, until the process is ended.
   hold(name, ...flags) { return this.spawn(tool, ["run", ...flags, name, "--", "sleep", "600"]); }
 
+  // deadlock starts two runs that hold a lock each, and wait for that of the other.
+  async deadlock(left, right) {
+    const run = (app, one, two) => this.spawn(tool, ["run", "--app", app, "--ttl", "3s", one, "--", "sh", "-c",
+      'until holdfast status -q "$2"; [ $? = 75 ]; do sleep 0.1; done; exec holdfast run --app "$1" --ttl 3s "$2" -- true'
+        .replaceAll("holdfast", '"$0"'), tool, app, two]);
+    return { a: run("first", left, right), b: run("second", right, left) };
+  }
+
   // lock holds a lock of other servers for a moment.
   async lock(name, urls) { await this.spawn(tool, ["run", name, "--", "true"], { HOLDFAST_REDIS: urls }).ended; }
 
