@@ -177,7 +177,8 @@ const listReaders = 32
 //
 // A record stays for a while after the last use of its lock ([Config.Retention]), so many of
 // the locks are free. The order is arbitrary. Each state was true when it was read, and the
-// locks change during the listing. A lock that exists during all of it is listed.
+// locks change during the listing. A lock that exists during all of it is listed. A key that
+// is named like a record and holds data of another kind is no lock, and is left out.
 //
 // List reads the server's keys a page at a time, and so keeps no server busy, however many
 // other keys there are. In a Cluster it reads every primary, and over a quorum every server.
@@ -217,6 +218,10 @@ func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo) b
 		readers.Go(func() {
 			for r := range records {
 				s, err := readRecord(ctx, c, r, known)
+				var refused *ServerError
+				if errors.As(err, &refused) && refused.Code == "WRONGTYPE" {
+					continue // the key is named like a record, and holds something else
+				}
 				if err != nil {
 					end(err)
 					continue

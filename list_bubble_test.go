@@ -94,6 +94,34 @@ func TestListMatchesNames(t *testing.T) {
 	})
 }
 
+// A key that is named like a record and holds something else does not end the listing.
+func TestListLeavesOutWhatIsNoLock(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client(holdfast.Config{})
+		w.Store.PlantForeign("holdfast:{a}")
+		release(t, mustLock(t, c.Mutex("b")))
+		w.Store.PlantForeign("holdfast:{c}:periodic")
+		var names []string
+		for s, err := range c.List(t.Context(), "") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, s.Name)
+		}
+		if !slices.Equal(names, []string{"b"}) {
+			t.Errorf("the list is %q", names)
+		}
+		w.Store.PlantNewerFormat("holdfast:{d}") // a lock, which this version cannot read
+		var last error
+		for _, err := range c.List(t.Context(), "") {
+			last = err
+		}
+		if last == nil {
+			t.Error("a record of a later format is no error")
+		}
+	})
+}
+
 // A caller that has seen enough leaves nothing behind: the bubble fails if a goroutine is
 // left over.
 func TestListEndsWithItsCaller(t *testing.T) {
@@ -137,7 +165,7 @@ func TestListTellsWhyItEnds(t *testing.T) {
 		}
 		w.Store.FailRequest(func(action string, keys []string) error {
 			if action == "inspect" && strings.Contains(keys[0], "{7}") {
-				return &store.ServerError{Code: "WRONGTYPE", Message: "WRONGTYPE not a hash"}
+				return &store.ServerError{Code: "FORMAT", Message: "FORMAT of a later version"}
 			}
 			return nil
 		})
@@ -146,7 +174,7 @@ func TestListTellsWhyItEnds(t *testing.T) {
 			last = err
 		}
 		var refusal *store.ServerError
-		if !errors.As(last, &refusal) || refusal.Code != "WRONGTYPE" || !strings.Contains(last.Error(), `"7"`) {
+		if !errors.As(last, &refusal) || refusal.Code != "FORMAT" || !strings.Contains(last.Error(), `"7"`) {
 			t.Errorf("%v", last)
 		}
 		w.Store.FailRequest(nil)

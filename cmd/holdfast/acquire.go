@@ -49,6 +49,8 @@ The token is the fencing token: a resource that remembers the highest token can 
 late writes. holdfast status shows the lock under --app, with the process ID of the
 program that called acquire.
 
+acquire, extend and release do not work on a quorum.
+
 --json prints one object:
   name, key   the lock, and the key of its record on the server
   id          the id for extend and release
@@ -293,7 +295,7 @@ func newExtend(a *app) *cobra.Command {
 func newRelease(a *app) *cobra.Command {
 	o := &heldOptions{}
 	cmd := &cobra.Command{
-		Use:     "release [flags] [NAME]",
+		Use: "release [flags] [NAME]", SuggestFor: []string{"unlock", "free"},
 		Short:   "Release a lock that acquire got",
 		Long:    releaseLong,
 		Example: `  holdfast release`,

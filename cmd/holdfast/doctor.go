@@ -70,9 +70,10 @@ type diagnosis struct {
 func newDoctor(a *app) *cobra.Command {
 	d := &diagnosis{app: a}
 	cmd := &cobra.Command{
-		Use:   "doctor [flags]",
-		Short: "Check the server for what threatens locks, and say how to mend it",
-		Long:  doctorLong,
+		Use:        "doctor [flags]",
+		SuggestFor: []string{"check", "diagnose"},
+		Short:      "Check the server for what threatens locks, and say how to mend it",
+		Long:       doctorLong,
 		Example: `  holdfast doctor                               check the server
   holdfast doctor -q --strict                   for cron: prints what is wrong, and nothing else
   holdfast doctor --json | jq '.findings[].check'

@@ -30,7 +30,7 @@ ends it (exit code 128+n) or the leadership is lost (exit code 79).
 
 The term is the fencing token: every later leader has a higher one. A command finds it in
 HOLDFAST_LOCK_TOKEN. An election is the lock of its name: holdfast status shows the
-leader, and holdfast run NAME waits for it.
+leader, and holdfast run NAME waits for it. elect does not work on a quorum.
 
 With --state FILE, a leader that crashed goes on after its restart, past all that wait.
 holdfast saves the term in FILE before the command begins, and removes FILE when the

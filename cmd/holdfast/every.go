@@ -39,7 +39,8 @@ exit code is 128+n.
 All machines must write the same PERIOD and --start-at. If the server knows another one,
 nothing is run, and the exit code is 64; --reschedule changes what the server knows.
 
-The job NAME and the lock NAME are two things: they do not exclude each other.
+The job NAME and the lock NAME are two things: they do not exclude each other. every does
+not work on a quorum; use holdfast run --skip-if-held --once-per PERIOD there.
 PERIOD and DUR are a number of seconds, or have a unit: 90s, 5m, 24h.
 
 `
@@ -188,7 +189,7 @@ func (j *job) explain(err error) error {
 		return &exitError{codeUsage, err, "write the same PERIOD and --start-at on all machines; " +
 			"--reschedule changes what the server knows"}
 	}
-	return j.server.explain(j.names[0], err)
+	return j.server.explainJob(j.names[0], err)
 }
 
 // begin is the library's function: it passes its turn on, and waits until the run has ended.

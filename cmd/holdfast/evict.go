@@ -47,9 +47,9 @@ func newEvict(a *app) *cobra.Command {
 	o := &evictOptions{}
 	cmd := &cobra.Command{
 		Use:     "evict [flags] NAME",
-		Aliases: []string{"break", "force-release"},
-		Short:   "End the holds of a stuck lock",
-		Long:    evictLong,
+		Aliases: []string{"break", "force-release"}, SuggestFor: []string{"kill", "steal", "clear"},
+		Short: "End the holds of a stuck lock",
+		Long:  evictLong,
 		Example: `  holdfast evict nightly --reason "hangs since noon"
   holdfast evict nightly --yes --if-token 1838518888063655936 --reason deploy`,
 	}
@@ -100,6 +100,9 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 	case err != nil:
 		return s.explain(name, err)
 	case !state.Held():
+		if state.Fence == 0 {
+			a.mayBePattern(name)
+		}
 		_, err := fmt.Fprintf(w, "%s is free: there is nothing to evict\n", oneLine(name))
 		return err
 	case e.Token == 0 && state.Holders[0].Mode == "exclusive":

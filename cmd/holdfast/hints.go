@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -12,7 +13,47 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// foreign are flags of other tools, with what to write here.
+// another are words that other tools have for flags of ours, each with the flag. The first
+// flag that the command has is the right one.
+var another = map[string][]string{
+	"a": {"password-file"}, "auth": {"password-file"}, "pass": {"password-file"}, "password": {"password-file"},
+	"addr": {"listen", "redis"}, "address": {"listen", "redis"}, "bind": {"listen"}, "db": {"redis"}, "h": {"redis"},
+	"host": {"listen", "redis"}, "p": {"listen", "redis"}, "port": {"listen", "redis"}, "server": {"redis"},
+	"user": {"redis"}, "uri": {"redis"}, "tls": {"redis"},
+	"expire": {"ttl"}, "expiry": {"ttl"}, "lease": {"ttl"}, "l": {"ttl", "output"},
+	"t": {"wait"}, "retries": {"wait"}, "retry": {"wait"}, "tries": {"wait"}, "max-wait": {"wait"},
+	"read": {"shared"}, "reader": {"shared"}, "write": {"exclusive"}, "writer": {"exclusive"},
+	"concurrency": {"permits"}, "count": {"permits"}, "limit": {"permits"}, "max": {"permits"},
+	"semaphore": {"permits"}, "d": {"interval"}, "n": {"interval"}, "delay": {"interval"},
+	"f": {"yes"}, "force": {"yes"}, "j": {"json"}, "label": {"tag"}, "meta": {"tag"},
+}
+
+// arguments are words that other tools have for flags, and that are arguments here.
+var arguments = map[string]string{"name": "NAME", "lock": "NAME", "period": "PERIOD", "value": "VALUE"}
+
+// ours is what to write in place of a word that another tool has for a flag; empty if nobody
+// knows.
+func ours(cmd *cobra.Command, word string) string {
+	for _, name := range another[word] {
+		flag := cmd.Flags().Lookup(name)
+		switch {
+		case flag == nil:
+			continue
+		case name == "redis":
+			return "write --redis redis://USER@HOST:PORT/DB, or rediss:// for TLS"
+		case flag.NoOptDefVal != "" || flag.Value.Type() == "bool":
+			return "write --" + name
+		}
+		return "write --" + name + "=" + sample(flag)
+	}
+	if argument := arguments[word]; argument != "" && strings.Contains(cmd.Use, argument) {
+		return argument + " is an argument: write it without --" + word
+	}
+	return ""
+}
+
+// foreign are flags of flock(1) and of other tools, with what to write in a command that
+// acquires.
 var foreign = map[string]string{
 	"priority": "leave it out: this version has no priorities; waiters get the lock in order of arrival",
 	"fair":     "leave it out: waiters always get the lock in order of arrival",
@@ -22,6 +63,10 @@ var foreign = map[string]string{
 	"F":        "leave it out: holdfast must run to renew the lease",
 	"unlock":   "leave it out: holdfast releases the lock when the command ends",
 	"fcntl":    "leave it out: the lock is on a server, not in a file",
+	"start":    "leave it out: the lock is on a server, not in a file",
+	"length":   "leave it out: the lock is on a server, not in a file",
+	"version":  "holdfast version prints the version",
+	"V":        "holdfast version prints the version",
 	"try":      "write -n, or --wait DUR to limit the wait",
 }
 
@@ -42,7 +87,11 @@ func flagError(cmd *cobra.Command, err error) error {
 			asWritten = func(word string) bool { return shortFlags(word) && strings.HasSuffix(word, group) }
 		}
 		text := fmt.Sprintf("%s has no flag %s%s", cmd.CommandPath(), dashes, name)
-		if hint := foreign[name]; hint != "" {
+		hint := foreign[name]
+		if cmd.Flags().Lookup("ttl") == nil {
+			hint = "" // it acquires nothing
+		}
+		if hint = cmp.Or(hint, ours(cmd, name)); hint != "" {
 			return usageError(text, hint+mayBeName(cmd, os.Args[1:], asWritten))
 		}
 		if like := closest(name, flagNames(cmd)); dashes == "--" && like != "" {
@@ -70,6 +119,26 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usageError(err.Error(), help)
 }
 
+// likeFlock refuses what flock(1) does with a file that is open: -u, and a file descriptor in
+// place of a command. Here -u is --redis, and takes the next word.
+func likeFlock(cmd *cobra.Command, names []string, bare bool) error {
+	const script = "for a lock around several commands, write them after --, as in holdfast run NAME -- sh -c '...', " +
+		"or use holdfast acquire and holdfast release"
+	url := cmd.Flags().Lookup("redis")
+	unlock := url.Changed && slices.Contains(os.Args[1:], "-u") && !strings.ContainsAny(url.Value.String(), ":.")
+	switch {
+	case unlock && cmd.CalledAs() == "flock":
+		return usageError(fmt.Sprintf("-u names the server, and %q is none: there is no lock to unlock", url.Value),
+			"leave -u out: holdfast releases the lock when the command ends; "+script+
+				"; if it is a server, write redis://"+url.Value.String())
+	case bare && len(names) == 1 && digits(names[0]):
+		return usageError("the command is missing; a lock on a server has no file descriptor "+names[0], script)
+	}
+	return nil
+}
+
+func digits(word string) bool { return word != "" && strings.Trim(word, "0123456789") == "" }
+
 // ofCommand reports whether a flag that was given too early is one of run.
 func ofCommand(root *cobra.Command, name, dashes string) bool {
 	run, _, err := root.Find([]string{"run"})
@@ -88,6 +157,9 @@ func sample(f *pflag.Flag) string {
 	case "DUR":
 		return "10s"
 	case "N":
+		if f.Name == "permits" || f.Name == "weight" {
+			return "3"
+		}
 		return "75"
 	case "string":
 		return "TEXT"

@@ -80,9 +80,9 @@ func newList(a *app) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "list [flags] [GLOB]",
-		Aliases: []string{"ls", "ps"},
-		Short:   "List the locks that are held",
-		Long:    listLong,
+		Aliases: []string{"ls", "ps"}, SuggestFor: []string{"locks", "lslocks"},
+		Short: "List the locks that are held",
+		Long:  listLong,
 		Example: `  holdfast list
   holdfast list 'order/*'
   holdfast list --sort age -o wide

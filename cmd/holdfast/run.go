@@ -49,7 +49,7 @@ commands hold up to N permits together, each as many as its --weight says. With 
 names before --, the command runs under all of these locks or none; this needs the --.
 With --owner NAME, several processes hold the lock together under one name: they do not
 wait for each other, and the lock is free when the last of them ends. --app is only the
-name that status shows.
+name that status shows. --permits and --owner do not work on a quorum.
 
 holdfast passes signals on to the command. If a signal ends holdfast while it waits,
 holdfast leaves the wait queue first. If standard input is not a terminal, the
@@ -213,7 +213,7 @@ func (r *run) obtain(a *app) (held bool, code int, reason string, err error) {
 	case errors.As(err, &dead):
 		return false, int(r.busyCode), "busy", deadlockError(int(r.busyCode), dead)
 	case err != nil:
-		return false, 0, "", r.server.explain(r.names[0], err)
+		return false, 0, "", r.server.explainAny(r.names, err)
 	}
 	return true, 0, "", nil
 }

@@ -141,6 +141,9 @@ func (o *runOptions) perform(
 // read reads the arguments and refuses what cannot work.
 func (o *runOptions) read(cmd *cobra.Command, args []string) error {
 	names, dash := o.split(cmd, args, 1)
+	if err := likeFlock(cmd, names, o.shell == "" && len(o.command) == 0); err != nil {
+		return err
+	}
 	const example = "write holdfast run NAME -- COMMAND, as in holdfast run nightly -- ./report.sh"
 	switch {
 	case len(args) > 0 && dash == 0 && len(names) == 0 && strings.HasPrefix(args[0], "-"):

@@ -47,9 +47,10 @@ type serveOptions struct {
 func newServe(a *app) *cobra.Command {
 	o := &serveOptions{interval: span(time.Second)}
 	cmd := &cobra.Command{
-		Use:   "serve [flags]",
-		Short: "Show the locks on a web page",
-		Long:  serveLong,
+		Use:        "serve [flags]",
+		SuggestFor: []string{"web", "page", "ui", "dashboard"},
+		Short:      "Show the locks on a web page",
+		Long:       serveLong,
 		Example: `  holdfast serve                                http://127.0.0.1:8380/
   holdfast serve --allow-evict
   holdfast serve --listen :8380 --token-file /etc/holdfast/page-token`,

@@ -290,6 +290,32 @@ func secret(flag, file, variable string, lookup func(string) (string, bool)) (st
 // explain adds the address to an error without an answer, and the tool's own hint where
 // the library's hint does not know the tool's flags.
 func (s *server) explain(name string, err error) error {
+	return s.explainKey(wire.Key(s.prefix, name), err)
+}
+
+// explainJob is explain for the job of that name.
+func (s *server) explainJob(name string, err error) error {
+	return s.explainKey(wire.PeriodicKey(s.prefix, name), err)
+}
+
+// explainAny is explain for one of several locks. The server does not say which of their keys
+// holds something else, so each is read.
+func (s *server) explainAny(names []string, err error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	for _, name := range names[1:] {
+		var refused *holdfast.ServerError
+		if !errors.As(err, &refused) || refused.Code != "WRONGTYPE" {
+			break
+		}
+		if _, wrong := s.client.Inspect(ctx, name); errors.As(wrong, &refused) && refused.Code == "WRONGTYPE" {
+			return s.explain(name, err)
+		}
+	}
+	return s.explain(names[0], err)
+}
+
+func (s *server) explainKey(key string, err error) error {
 	var refused *holdfast.ServerError
 	switch {
 	case errors.As(err, &refused) && refused.Code == "NOAUTH":
@@ -299,12 +325,14 @@ func (s *server) explain(name string, err error) error {
 		return &exitError{codeRefused, fmt.Errorf("%s: wrong user or password", s.address),
 			"check the user in the URL, and the password in HOLDFAST_PASSWORD or --password-file"}
 	case errors.As(err, &refused) && refused.Code == "WRONGTYPE":
-		key := wire.Key(s.prefix, name)
 		return &exitError{codeProtocol, fmt.Errorf("the key %s holds a value that is not a lock", key),
 			"use another name or another --prefix; holdfast has not changed the value"}
 	case codeOf(err) == codeRefused && strings.Contains(err.Error(), "the 'scan' command"):
 		return &exitError{codeRefused, fmt.Errorf("%s: the user may not run SCAN, which finds the locks", s.address),
 			"ACL SETUSER " + s.user() + " +scan; holdfast status NAME works without it"}
+	case errors.As(err, &refused) && refused.Code == "NOPERM":
+		return &exitError{codeRefused, fmt.Errorf("%s, user %s: %w", s.address, s.user(), err),
+			holdfast.Hint(err) + "; holdfast doctor --acl prints all that a user needs"}
 	case refused == nil && redis.HasErrorPrefix(err, "NOPERM"):
 		// What the library did not send: list --foreign reads other keys.
 		return &exitError{codeRefused, fmt.Errorf("%s: %w", s.address, err),

@@ -51,7 +51,7 @@ Later versions may add fields. They do not rename or remove any, and do not chan
 type.`
 
 func newStatus(a *app) *cobra.Command {
-	var asJSON bool
+	output, asJSON := outputForm("table"), false
 	cmd := &cobra.Command{
 		Use:     "status [flags] NAME",
 		Aliases: []string{"test"},
@@ -62,7 +62,9 @@ func newStatus(a *app) *cobra.Command {
   holdfast status -q nightly && echo free       by the exit code only
   holdfast status --json nightly | jq .waiting`,
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().VarP(&output, "output", "o", "form of the output: table or json")
+	rename(cmd.Flags(), map[string]string{"output": "table|json"})
+	cmd.Flags().BoolVar(&asJSON, "json", false, "the same as -o json")
 	level := verbosity(a, cmd.Flags())
 	cmd.Flags().Lookup("quiet").Usage = "print nothing: only the exit code tells"
 	cmd.Flags().Lookup("verbose").Usage = "print every waiter, too"
@@ -78,7 +80,7 @@ func newStatus(a *app) *cobra.Command {
 			return usageError(fmt.Sprintf("%q is one name too many: status takes one lock", args[1]),
 				"write holdfast status "+operand(args[0]))
 		}
-		return runStatus(a, args[0], asJSON, os.Stdout)
+		return runStatus(a, args[0], asJSON || output == "json", os.Stdout)
 	}
 	return cmd
 }
@@ -118,9 +120,21 @@ func (a *app) look(
 	}
 	job, err := s.client.InspectJob(ctx, name)
 	if err != nil {
-		return s.explain(name, err)
+		return s.explainJob(name, err)
+	}
+	if state.Fence == 0 && !job.Known() {
+		a.mayBePattern(name)
 	}
 	return show(ctx, s, state, job)
+}
+
+// mayBePattern says how to look for several locks, if nobody has used a lock of that name and
+// it looks like a pattern.
+func (a *app) mayBePattern(name string) {
+	if strings.ContainsAny(name, "*?[") {
+		a.say.noticef("no lock has the name %s; holdfast list %s shows the locks that match it",
+			oneLine(quote(name)), oneLine(quote(name)))
+	}
 }
 
 // printState prints the state for people.
