@@ -1,22 +1,6 @@
 package examples_test
 
-import (
-	"testing"
-	"time"
-)
-
-func TestLottery(t *testing.T) {
-	t.Parallel()
-	day := func() int64 { return time.Now().Add(-12*time.Hour).Unix() / (24 * 60 * 60) }
-	today := day()
-	out := run(t, "lottery")
-	if day() != today { // noon came in between: one draw belongs to each day
-		out = run(t, "lottery")
-	}
-	times(t, out, `: draws \d+$`, 1)
-	times(t, out, `: is too late: the next draw is in`, 7)
-	says(t, out, `^the number of the day is \d+, drawn by shop \d$`)
-}
+import "testing"
 
 func TestNightly(t *testing.T) {
 	t.Parallel()
