@@ -123,6 +123,11 @@ test-page: servers ## test the page of holdfast serve in a real browser; install
 test-dist: servers ## test what make dist makes by the programs that read it; installs them (5 minutes)
 	@GO='$(GO)' sh scripts/test-dist.sh
 
+# Not part of test: it needs Maven and a Java compiler.
+.PHONY: test-java
+test-java: ## compile the Java code of docs/moving against Redisson; installs a compiler if there is none
+	@sh scripts/test-java.sh
+
 .PHONY: test-isolated
 test-isolated: ## build and vet every module on its own, without go.work
 	$(call each,test-isolated,$(ISOLATED))

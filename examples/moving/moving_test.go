@@ -1,0 +1,278 @@
+package moving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	bsm "github.com/bsm/redislock"
+	gored "github.com/go-redsync/redsync/v4"
+	pool "github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	locker "github.com/redis/rueidis/rueidislock"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/examples/moving/redislock"
+	"github.com/holdfast-go/holdfast/examples/moving/redsync"
+	"github.com/holdfast-go/holdfast/examples/moving/rueidislock"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store/goredis"
+)
+
+// enter charges an order under some lock.
+type enter func(ctx context.Context, charge func(context.Context) error) error
+
+// stages are the three of a move.
+type stages struct{ before, during, after enter }
+
+// moves are the libraries that a Go program moves from.
+func moves(t *testing.T) map[string]stages {
+	t.Helper()
+	addr := redistest.Start(t).Addr()
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	t.Cleanup(func() { rdb.Close() })
+	client, err := holdfast.New(goredis.New(rdb), holdfast.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close(context.Background()) })
+	rs := gored.New(pool.NewPool(rdb))
+	locks := bsm.New(rdb)
+	other, err := locker.NewLocker(locker.LockerOption{
+		ClientOption: rueidis.ClientOption{InitAddress: []string{addr}}, KeyMajority: 1, NoLoopTracking: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(other.Close)
+	return map[string]stages{
+		"redsync": {
+			func(ctx context.Context, f func(context.Context) error) error {
+				return redsync.Before(ctx, rs, "redsync", f)
+			},
+			func(ctx context.Context, f func(context.Context) error) error {
+				return redsync.During(ctx, rs, client, "redsync", f)
+			},
+			func(ctx context.Context, f func(context.Context) error) error {
+				return redsync.After(ctx, client, "redsync", f)
+			},
+		},
+		"redislock": {
+			func(ctx context.Context, f func(context.Context) error) error {
+				return redislock.Before(ctx, locks, "redislock", f)
+			},
+			func(ctx context.Context, f func(context.Context) error) error {
+				return redislock.During(ctx, locks, client, "redislock", f)
+			},
+			func(ctx context.Context, f func(context.Context) error) error {
+				return redislock.After(ctx, client, "redislock", f)
+			},
+		},
+		"rueidislock": {
+			func(ctx context.Context, f func(context.Context) error) error {
+				return rueidislock.Before(ctx, other, "rueidislock", f)
+			},
+			func(ctx context.Context, f func(context.Context) error) error {
+				return rueidislock.During(ctx, other, client, "rueidislock", f)
+			},
+			func(ctx context.Context, f func(context.Context) error) error {
+				return rueidislock.After(ctx, client, "rueidislock", f)
+			},
+		},
+	}
+}
+
+// crowd has goroutines of two stages enter again and again. It answers how often, and whether two
+// were ever inside at once.
+func crowd(t *testing.T, one, two enter) (times int, together bool) {
+	t.Helper()
+	var inside, entered, met atomic.Int64
+	charge := func(context.Context) error {
+		entered.Add(1)
+		if inside.Add(1) > 1 {
+			met.Add(1)
+		}
+		inside.Add(-1)
+		return nil
+	}
+	var all sync.WaitGroup
+	for _, stage := range []enter{one, two, one, two} {
+		all.Go(func() {
+			for range 5 {
+				if err := stage(t.Context(), charge); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return int(entered.Load()), met.Load() > 0
+}
+
+// During excludes both neighbours. Before and After do not exclude each other: that is why a move
+// has a stage between them.
+func TestTheStagesOfAMoveExcludeTheirNeighbours(t *testing.T) {
+	for name, s := range moves(t) {
+		t.Run(name, func(t *testing.T) {
+			for what, pair := range map[string][2]enter{
+				"before and during": {s.before, s.during}, "during and after": {s.during, s.after},
+				"during and during": {s.during, s.during}, "after and after": {s.after, s.after},
+			} {
+				if times, together := crowd(t, pair[0], pair[1]); times != 20 || together {
+					t.Errorf("%s: %d times inside, want 20; two at once: %t", what, times, together)
+				}
+			}
+			both := false
+			err := s.before(t.Context(), func(ctx context.Context) error {
+				return s.after(ctx, func(context.Context) error { both = true; return nil })
+			})
+			if err != nil || !both {
+				t.Errorf("before and after exclude each other (%v): then the stage between them is not needed", err)
+			}
+		})
+	}
+}
+
+// The work's error comes back through all stages, and both locks are free then.
+func TestAnErrorOfTheWorkFreesBothLocks(t *testing.T) {
+	failed := errors.New("the card was refused")
+	for name, s := range moves(t) {
+		for range 2 {
+			if err := s.during(t.Context(), func(context.Context) error { return failed }); !errors.Is(err, failed) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+// Each page shows its files as they are.
+func TestThePagesShowTheFiles(t *testing.T) {
+	for page, files := range map[string][]string{
+		"redsync.md":     {"redsync/before.go", "redsync/during.go", "redsync/after.go"},
+		"redislock.md":   {"redislock/before.go", "redislock/during.go", "redislock/after.go"},
+		"rueidislock.md": {"rueidislock/before.go", "rueidislock/during.go", "rueidislock/after.go"},
+		"redisson.md":    {"redisson/Before.java", "redisson/after.go"},
+		"flock.md":       {"shell/flock-before.sh", "shell/flock-during.sh", "shell/flock-after.sh"},
+		"consul-lock.md": {"shell/consul-before.sh", "shell/consul-during.sh", "shell/consul-after.sh"},
+	} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "docs", "moving", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			code, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			block := fmt.Sprintf("```%s\n%s```", strings.TrimPrefix(filepath.Ext(file), "."), code)
+			if !strings.Contains(string(text), block) {
+				t.Errorf("docs/moving/%s does not show %s as it is", page, file)
+			}
+		}
+	}
+}
+
+// shell runs one of the scripts in a directory where the job is, and tells whether the job ran.
+func shell(t *testing.T, dir, script string) bool {
+	t.Helper()
+	ran := filepath.Join(dir, "ran")
+	os.Remove(ran)
+	cmd := exec.CommandContext(t.Context(), "sh", filepath.Join(dir, script))
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%s: %v\n%s", script, err, out)
+	}
+	_, err := os.Stat(ran)
+	return err == nil
+}
+
+// The scripts run with flock(1) and the tool. Each stage runs the job if its locks are free, and
+// skips it if one of them is held.
+func TestTheScriptsRun(t *testing.T) {
+	dir := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "holdfast"), ".")
+	build.Dir = filepath.Join("..", "..", "cmd", "holdfast")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	addr := redistest.Start(t).Addr()
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Setenv("HOLDFAST_REDIS", "redis://"+addr)
+	for _, job := range []string{"report.sh", "worker.sh"} {
+		code := []byte("#!/bin/sh\n: >ran\n")
+		if err := os.WriteFile(filepath.Join(dir, job), code, 0o755); err != nil { //nolint:gosec // it is run
+			t.Fatal(err)
+		}
+	}
+	scripts, err := filepath.Glob("shell/*.sh")
+	if err != nil || len(scripts) != 6 {
+		t.Fatalf("%v, %v", scripts, err)
+	}
+	file := filepath.Join(dir, "report.lock")
+	for _, path := range scripts {
+		code, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved := strings.ReplaceAll(string(code), "/var/lock/report.lock", file)
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(path)), []byte(moved), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.CommandContext(t.Context(), "sh", "-n", path).CombinedOutput(); err != nil {
+			t.Errorf("%s: %s", path, out)
+		}
+	}
+	for _, script := range []string{"flock-before.sh", "flock-during.sh", "flock-after.sh", "consul-after.sh"} {
+		if !shell(t, dir, script) {
+			t.Errorf("%s has not run its job", script)
+		}
+	}
+
+	old, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	if err := syscall.Flock(int(old.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	for script, want := range map[string]bool{
+		"flock-before.sh": false, "flock-during.sh": false, "flock-after.sh": true,
+	} {
+		if shell(t, dir, script) != want {
+			t.Errorf("under the old lock, %s: the job ran: %t", script, !want)
+		}
+	}
+	old.Close()
+
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	client, err := holdfast.New(goredis.New(rdb), holdfast.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close(context.Background())
+	lease, err := client.Mutex("report").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for script, want := range map[string]bool{
+		"flock-before.sh": true, "flock-during.sh": false, "flock-after.sh": false,
+	} {
+		if shell(t, dir, script) != want {
+			t.Errorf("under the new lock, %s: the job ran: %t", script, !want)
+		}
+	}
+	if err := lease.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

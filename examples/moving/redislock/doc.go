@@ -1,0 +1,2 @@
+// Package redislock moves from redislock to Holdfast.
+package redislock

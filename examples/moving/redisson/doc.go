@@ -1,0 +1,2 @@
+// Package redisson moves from Redisson to Holdfast.
+package redisson

@@ -1,0 +1,2 @@
+// Package redsync moves from redsync to Holdfast.
+package redsync

@@ -1,0 +1,2 @@
+// Package rueidislock moves from rueidislock to Holdfast.
+package rueidislock
