@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // markLife is how long a node keeps its mark after the last read.
@@ -42,6 +43,8 @@ type nodeState struct {
 	countsFrom time.Duration // the node counts for new grants from then on
 	outSince   time.Duration // when it was found that the node does not count; kept when it counts again
 	standing   majority.Standing
+	refusal    string        // what the node has said to the last read, if it refused that
+	refusedAt  time.Duration // since when it refuses
 }
 
 // readRound is a round in which all nodes are read.
@@ -76,6 +79,15 @@ func (ns *nodeStates) readNode(i int, timeout time.Duration, mark string) error 
 	sent := ns.s.now()
 	answer, err := ns.s.nodes[i].call(timeout, script.MarkServer, []string{ns.prefix + ":quorum"}, args)
 	if err != nil {
+		var refused *store.ServerError
+		if errors.As(err, &refused) {
+			ns.mu.Lock()
+			if ns.nodes[i].refusal == "" {
+				ns.nodes[i].refusedAt = sent
+			}
+			ns.nodes[i].refusal = refused.Message
+			ns.mu.Unlock()
+		}
 		return err
 	}
 	words := strings.Fields(answer)

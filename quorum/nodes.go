@@ -17,7 +17,8 @@ type NodeInfo struct {
 	RoundTrip    time.Duration // of the last request that was answered; 0 if none was
 
 	// Counts: the node counts for new grants. A node that is new, that has lost its memory, or
-	// whose clock was set does not count for [Config.MaxTTL].
+	// whose clock was set does not count for [Config.MaxTTL]. A node that refuses our requests
+	// does not count while it does.
 	Counts     bool
 	OutSince   time.Time // when it was found that the node does not count; zero if it counts
 	CountsFrom time.Time // when the node counts again; zero if it counts, or if that is not known
@@ -43,6 +44,10 @@ func (s *Store) Nodes() []NodeInfo {
 		infos[i] = n.info(at)
 		worst, newest := worstOf(states, i, now)
 		infos[i].judge(worst, now, at)
+		if refusal, since := refusalOf(states, i); refusal != "" && infos[i].Answers {
+			infos[i].Counts, infos[i].Why = false, "refuses our requests: "+refusal
+			infos[i].OutSince, infos[i].CountsFrom = at(since), time.Time{}
+		}
 		if newest.OK {
 			ahead := newest.Low + (newest.High-newest.Low)/2
 			infos[i].ClockOffset = ahead - (time.Duration(wall.UnixNano()) - now)
@@ -110,6 +115,19 @@ func worstOf(states []*nodeStates, i int, now time.Duration) (worst, newest node
 		}
 	}
 	return worst, newest
+}
+
+// refusalOf returns why, and since when, a node refuses the reads for one of the prefixes.
+func refusalOf(states []*nodeStates, i int) (refusal string, since time.Duration) {
+	for _, ns := range states {
+		ns.mu.Lock()
+		refusal, since = ns.nodes[i].refusal, ns.nodes[i].refusedAt
+		ns.mu.Unlock()
+		if refusal != "" {
+			return refusal, since
+		}
+	}
+	return "", 0
 }
 
 // judge sets whether the node counts, by its state.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestNodesKnowNothingBeforeTheFirstRequest(t *testing.T) {
@@ -165,6 +166,35 @@ func TestReadNodesOfAStoreThatHasDoneNothing(t *testing.T) {
 		s.Close()
 		if _, err := s.ReadNodes(t.Context(), "holdfast"); !errors.Is(err, quorum.ErrClosed) {
 			t.Error(err)
+		}
+	})
+}
+
+// A server that refuses its clients answers, and does not count. The reason is the server's.
+func TestNodesTellOfAServerThatRefuses(t *testing.T) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
+		s := w.store()
+		w.release(w.lock(w.clientOf(s), "x"))
+		read := func() quorum.NodeInfo {
+			nodes, err := s.ReadNodes(t.Context(), "holdfast")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return nodes[1]
+		}
+		began := time.Now()
+		w.peers[1].FailRequest(func(string, []string) error {
+			return &store.ServerError{Code: "NOAUTH", Message: "NOAUTH Authentication required."}
+		})
+		read()
+		time.Sleep(time.Second)
+		if n := read(); !n.Answers || n.Counts || n.Why != "refuses our requests: NOAUTH Authentication required." ||
+			n.OutSince.Sub(began).Abs() > 100*time.Millisecond {
+			t.Errorf("it refuses, and is %+v", n)
+		}
+		w.peers[1].FailRequest(nil)
+		if n := read(); !n.Answers || !n.Counts || n.Why != "" || !n.OutSince.IsZero() {
+			t.Errorf("it refuses no more, and is %+v", n)
 		}
 	})
 }

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"os"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
@@ -102,7 +104,7 @@ func runInspect(a *app, name string, asJSON bool, w io.Writer) error {
 		}
 		infos := s.nodesOfQuorum(ctx)
 		if len(infos) == 0 {
-			_, err := fmt.Fprintf(w, "  server   %s\n", s.address)
+			_, err := fmt.Fprintf(w, "  server   %s\n", s.whereIs(ctx, key))
 			return err
 		}
 		for i, n := range infos {
@@ -112,6 +114,24 @@ func runInspect(a *app, name string, asJSON bool, w io.Writer) error {
 		}
 		return nil
 	})
+}
+
+// whereIs is the address, and the server behind it that has the key now, if Sentinels or a
+// Cluster name that.
+func (s *server) whereIs(ctx context.Context, key string) string {
+	if cluster, ok := s.nodes[0].rdb.(*redis.ClusterClient); ok {
+		if one, err := cluster.MasterForKey(ctx, key); err == nil {
+			return s.address + ", now at " + one.Options().Addr
+		}
+	}
+	if t := s.targets[0]; t.topology == bySentinel {
+		for _, addr := range t.addrs() {
+			if primary, err := t.askSentinel(ctx, addr, s.sentinel); err == nil && len(primary) == 2 {
+				return s.address + ", now at " + net.JoinHostPort(primary[0], primary[1])
+			}
+		}
+	}
+	return s.address
 }
 
 // The JSON of inspect: a contract, described in inspectLong.

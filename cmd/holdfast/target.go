@@ -255,18 +255,23 @@ func modeOf(hello any) any {
 	return nil
 }
 
+// askSentinel asks one Sentinel for the host and the port of the primary.
+func (t *target) askSentinel(ctx context.Context, addr string, login *redis.Options) ([]string, error) {
+	s := redis.NewSentinelClient(&redis.Options{
+		Addr: addr, Username: login.Username, Password: login.Password, TLSConfig: t.options.TLSConfig,
+		DialTimeout: probeTimeout, ReadTimeout: probeTimeout, MaxRetries: -1, DialerRetries: 1,
+		MaintNotificationsConfig: t.options.MaintNotificationsConfig,
+	})
+	defer s.Close() //nolint:errcheck // it was used for one question
+	return s.GetMasterAddrByName(ctx, t.primary).Result()
+}
+
 // explainSentinel asks the Sentinels why there is no answer. It returns nil if they name a
 // primary: then that one does not answer.
 func (t *target) explainSentinel(login *redis.Options) error {
 	refused, asked := "", strings.Join(t.addrs(), ", ")
 	for _, addr := range t.addrs() {
-		s := redis.NewSentinelClient(&redis.Options{
-			Addr: addr, Username: login.Username, Password: login.Password, TLSConfig: t.options.TLSConfig,
-			DialTimeout: probeTimeout, ReadTimeout: probeTimeout, MaxRetries: -1, DialerRetries: 1,
-			MaintNotificationsConfig: t.options.MaintNotificationsConfig,
-		})
-		err := s.GetMasterAddrByName(context.Background(), t.primary).Err()
-		s.Close() //nolint:errcheck // it was used for one question
+		_, err := t.askSentinel(context.Background(), addr, login)
 		switch {
 		case err == nil:
 			return nil
