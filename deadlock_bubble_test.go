@@ -43,12 +43,27 @@ func hold(t *testing.T, release <-chan struct{}, locks ...locker) *chain {
 			c.held <- struct{}{}
 		}
 		if err == nil {
-			<-release
+			select {
+			case <-release:
+			case <-t.Context().Done(): // the test has failed
+			}
 		}
 		c.ended <- err
 	}()
 	<-c.held
 	return c
+}
+
+// end waits until the chain has ended, and returns its outcome.
+func (c *chain) end(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-c.ended:
+		return err
+	case <-time.After(time.Hour):
+		t.Fatal("the chain has not ended in an hour")
+		return nil
+	}
 }
 
 // wantDeadlock asserts that the error is a deadlock with a cycle of these locks.
@@ -82,7 +97,7 @@ func TestADeadlockOfTwoClientsEndsForTheYoungest(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		start := time.Now()
 		two := hold(t, release, b.Mutex("y").Lock, b.Mutex("x", breaks).Lock)
-		dead := wantDeadlock(t, <-two.ended, "x", "y")
+		dead := wantDeadlock(t, two.end(t), "x", "y")
 		if took := time.Since(start); took > time.Second+ttl/2 {
 			t.Errorf("found after %v", took)
 		}
@@ -93,7 +108,7 @@ func TestADeadlockOfTwoClientsEndsForTheYoungest(t *testing.T) {
 		}
 		<-one.held // it has y now
 		close(release)
-		if err := <-one.ended; err != nil {
+		if err := one.end(t); err != nil {
 			t.Error(err)
 		}
 		for _, e := range rec.all(holdfast.EventDeadlock) {
@@ -141,11 +156,11 @@ func TestADeadlockThatNobodyBreaksIsReportedOnce(t *testing.T) {
 		if n, err := w.client().Evict(t.Context(), "x", holdfast.Eviction{By: "ann", Reason: "deadlock"}); n != 1 {
 			t.Error(n, err)
 		}
-		if err := <-one.ended; !errors.Is(err, context.Canceled) { // the context of the evicted lease
+		if err := one.end(t); !errors.Is(err, context.Canceled) { // the context of the evicted lease
 			t.Error(err)
 		}
 		close(release)
-		if err := <-two.ended; err != nil {
+		if err := two.end(t); err != nil {
 			t.Error(err)
 		}
 		if n := len(rec.all(holdfast.EventDeadlock)); n != 2 {
@@ -162,12 +177,12 @@ func TestADeadlockInsideAProcess(t *testing.T) {
 		one := hold(t, release, c.Mutex("x").Lock, c.Mutex("y", breaks).Lock)
 		time.Sleep(100 * time.Millisecond)
 		two := hold(t, release, c.Mutex("y").Lock, c.Mutex("x", breaks).Lock)
-		dead := wantDeadlock(t, <-two.ended, "x", "y")
+		dead := wantDeadlock(t, two.end(t), "x", "y")
 		if dead.Cycle[0].HolderID != "" || dead.Cycle[0].ClientID != c.ID() {
 			t.Errorf("%+v", dead.Cycle)
 		}
 		close(release)
-		if err := <-one.ended; err != nil {
+		if err := one.end(t); err != nil {
 			t.Error(err)
 		}
 	})
@@ -181,9 +196,9 @@ func TestADeadlockThroughALocalQueue(t *testing.T) {
 		two := hold(t, release, b.Mutex("y").Lock, b.Mutex("x").Lock)
 		first := w.waiting(a.Mutex("y"), t.Context()) // has the turn, and waits for b
 		one := hold(t, release, a.Mutex("x").Lock, a.Mutex("y", breaks).Lock)
-		wantDeadlock(t, <-one.ended, "y", "y", "x")
+		wantDeadlock(t, one.end(t), "y", "y", "x")
 		close(release)
-		if err := <-two.ended; err != nil {
+		if err := two.end(t); err != nil {
 			t.Error(err)
 		}
 		release2(t, <-first)
@@ -243,15 +258,15 @@ func TestDeadlocksOfEveryKind(t *testing.T) {
 				last := all[len(all)-1]
 				if name == "a writer in the queue" {
 					// The reader stands behind a writer, which waits for the other reader.
-					if dead := wantDeadlock(t, <-last.ended, "x", "x", "y"); dead.Cycle[1].Holds != "" {
+					if dead := wantDeadlock(t, last.end(t), "x", "x", "y"); dead.Cycle[1].Holds != "" {
 						t.Errorf("%+v", dead.Cycle)
 					}
-				} else if err := <-last.ended; !errors.Is(err, holdfast.ErrDeadlock) {
+				} else if err := last.end(t); !errors.Is(err, holdfast.ErrDeadlock) {
 					t.Errorf("the youngest: %v", err)
 				}
 				close(release)
 				for i, other := range all[:len(all)-1] {
-					if err := <-other.ended; err != nil {
+					if err := other.end(t); err != nil {
 						t.Errorf("chain %d: %v", i, err)
 					}
 				}
@@ -280,7 +295,7 @@ func TestWhatIsNoDeadlock(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		close(release)
 		for _, each := range []*chain{works, one, two, three} {
-			if err := <-each.ended; err != nil {
+			if err := each.end(t); err != nil {
 				t.Error(err)
 			}
 		}
@@ -300,13 +315,13 @@ func TestADeadlockThatDissolvesIsNotReported(t *testing.T) {
 			release := make(chan struct{})
 			one := hold(t, release, a.Mutex("x").Lock, a.Mutex("y", breaks).Lock)
 			two := hold(t, release, b.Mutex("y").Lock, b.Mutex("x", holdfast.MaxWait(limit)).Lock)
-			if err := <-two.ended; !errors.Is(err, holdfast.ErrHeld) {
+			if err := two.end(t); !errors.Is(err, holdfast.ErrHeld) {
 				t.Errorf("limit %v: %v", limit, err)
 			}
 			<-one.held
 			time.Sleep(time.Minute)
 			close(release)
-			if err := <-one.ended; err != nil {
+			if err := one.end(t); err != nil {
 				t.Errorf("limit %v: %v", limit, err)
 			}
 			if events := rec.all(holdfast.EventDeadlock); events != nil {
@@ -383,6 +398,15 @@ func TestAWaitUnderALeaseThatNobodyWantsIsCheap(t *testing.T) {
 		}
 		release(t, y)
 		release2(t, <-waits)
+		time.Sleep(time.Second)
+		if s := w.state("x"); len(s.Holders) != 1 || len(s.Holders[0].WaitsFor) != 0 {
+			t.Errorf("the wait is shown after its end: %+v", s.Holders)
+		}
+		for field := range w.Dump("holdfast:client:" + a.ID()) {
+			if strings.HasPrefix(field, "waits:") {
+				t.Errorf("%s remains", field)
+			}
+		}
 		release(t, x)
 	})
 }
@@ -394,11 +418,13 @@ func TestSeveralLocksInADeadlock(t *testing.T) {
 		release := make(chan struct{})
 		one := hold(t, release, b.Mutex("y").Lock, b.Mutex("x").Lock)
 		held := mustLock(t, a.Mutex("w"))
-		_, err := a.MultiMutex([]string{"x", "y"}, breaks).Lock(held.Context())
+		ctx, cancel := context.WithTimeout(held.Context(), time.Hour)
+		defer cancel()
+		_, err := a.MultiMutex([]string{"x", "y"}, breaks).Lock(ctx)
 		wantDeadlock(t, err, "y", "x")
 		<-one.held // x is free again
 		close(release)
-		if err := <-one.ended; err != nil {
+		if err := one.end(t); err != nil {
 			t.Error(err)
 		}
 		_, err = a.Mutex("w", breaks, holdfast.Tries(2, time.Second)).Lock(t.Context())

@@ -244,6 +244,8 @@ func TestADeadlockIsFoundAlthoughNotesAreLost(t *testing.T) {
 			wantDeadlock(t, err, "y", "x")
 		case err := <-two.ended:
 			wantDeadlock(t, err, "x", "y")
+		case <-time.After(time.Hour):
+			t.Fatal("the deadlock is not found in an hour")
 		}
 		if took := time.Since(start); took > 2*ttl {
 			t.Errorf("found after %v", took)
@@ -263,7 +265,7 @@ func TestADeadlockOfLocksWithOddNames(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		two := hold(t, release, b.Mutex(odd[1]).Lock, b.Mutex(odd[0], breaks).Lock)
 		var dead *holdfast.DeadlockError
-		if err := <-two.ended; !errors.As(err, &dead) || len(dead.Cycle) != 2 || dead.Cycle[0].Name != odd[0] ||
+		if err := two.end(t); !errors.As(err, &dead) || len(dead.Cycle) != 2 || dead.Cycle[0].Name != odd[0] ||
 			dead.Cycle[0].Holds != odd[1] {
 			t.Errorf("%v", err)
 		}
@@ -271,7 +273,7 @@ func TestADeadlockOfLocksWithOddNames(t *testing.T) {
 			t.Errorf("the error has several lines: %v", dead)
 		}
 		close(release)
-		if err := <-one.ended; err != nil {
+		if err := one.end(t); err != nil {
 			t.Error(err)
 		}
 	})
@@ -288,7 +290,9 @@ func TestALeaseOfSeveralLocksInADeadlock(t *testing.T) {
 		}
 		two := hold(t, release, b.Mutex("y").Lock, b.Mutex("p", breaks).Lock)
 		time.Sleep(2 * time.Second)
-		got, err := a.Mutex("y", breaks).Lock(both.Context())
+		ctx, cancel := context.WithTimeout(both.Context(), time.Hour)
+		defer cancel()
+		got, err := a.Mutex("y", breaks).Lock(ctx)
 		if err == nil {
 			t.Fatal("the lock was free", got)
 		}
@@ -297,7 +301,7 @@ func TestALeaseOfSeveralLocksInADeadlock(t *testing.T) {
 			t.Error(err)
 		}
 		close(release)
-		if err := <-two.ended; err != nil {
+		if err := two.end(t); err != nil {
 			t.Error(err)
 		}
 	})
@@ -380,10 +384,13 @@ func randomChains(t *testing.T, w *world, r *rand.Rand, seed uint64) {
 					l, err := anyKind(c, r, n)(ctx)
 					tr.set(c.ID(), "")
 					var dead *holdfast.DeadlockError
-					if errors.As(err, &dead) {
+					var held *holdfast.HeldError
+					switch {
+					case errors.As(err, &dead):
 						found.Add(1)
 						tr.check(t, seed, dead)
-					} else if err != nil && !errors.Is(err, holdfast.ErrHeld) {
+					case errors.As(err, &held) && held.Waited < forEver-time.Minute:
+					case err != nil:
 						t.Errorf("seed %d: %v", seed, err)
 					}
 					if err != nil {
@@ -408,13 +415,17 @@ func randomChains(t *testing.T, w *world, r *rand.Rand, seed uint64) {
 	}
 }
 
+// forEver is longer than any wait may last.
+const forEver = 2 * time.Hour
+
 // anyKind is a lock of a random kind: 0 and 1 are read-write locks, 2 is a mutex, 3 a semaphore.
 func anyKind(c *holdfast.Client, r *rand.Rand, n int) locker {
 	name := fmt.Sprint(n)
-	options := []any{breaks}
+	wait := forEver
 	if r.IntN(4) == 0 {
-		options = append(options, holdfast.MaxWait(time.Duration(r.IntN(int(time.Minute)))))
+		wait = time.Duration(r.IntN(int(time.Minute)))
 	}
+	options := []any{breaks, holdfast.MaxWait(wait)}
 	switch {
 	case n == 3:
 		s := c.Semaphore(name, 3, as[holdfast.SemaphoreOption](options)...)
