@@ -81,13 +81,13 @@ test-long: servers $(PROMTOOL) $(DATABASES) ## all tests with the race detector,
 
 # The same tests on servers that have TLS, the rights of docs/operating.md for
 # their clients, and a prefix for a tenant. Without: the measurements of bench, the
-# other libraries' locks in lineage, and the examples, which are programs for a
-# server as it comes.
+# other libraries' locks in lineage, the guards of fence, and the examples, which
+# are programs for a server as it comes.
 #
 # Without the race detector, which make test has: with it a handshake of TLS takes
 # as long as the shortest requests may, on a machine that has other work.
 SECURED = HOLDFAST_TEST_SERVERS=secured $(GO) test
-OPEN_ONLY = /(bench|examples|lineage)(/|$$)
+OPEN_ONLY = /(bench|examples|fence|lineage)(/|$$)
 
 .PHONY: test-secured
 test-secured: servers $(PROMTOOL) $(DATABASES) ## test every module on secured servers: TLS, least privilege, a tenant's prefix

@@ -230,9 +230,9 @@ func (l *Lease) HolderID() string { return l.state.hold.attempt }
 
 // Token returns the fencing token. It is higher than the token of every lease granted
 // before on this lock. Only leases that share a hold ([Reentrant], [Owner]) have the same
-// token. A resource that remembers the highest token can refuse a late writer. If a write
-// depends on a read, show the token with the read too. Otherwise a late write that comes
-// between the two is accepted, and then overwritten.
+// token. A resource that remembers the highest token can refuse a late writer: the module
+// fence has guards that do. If a write depends on a read, show the token with the read too.
+// Otherwise a late write that comes between the two is accepted, and then overwritten.
 //
 // The token fits a signed 64-bit integer. See docs/protocol.md for its parts, and
 // docs/guarantees.md for the conditions under which it rises.

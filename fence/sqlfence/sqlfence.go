@@ -293,15 +293,16 @@ func (r Row) Update(ctx context.Context, db Execer, key any, token uint64, set s
 	if changed, err := done.RowsAffected(); err != nil || changed > 0 {
 		return err
 	}
-	// MySQL does not count a row that already had these values, and their token.
 	seen, err := r.seen(ctx, db, key, r.Dialect == MySQL)
-	if err == nil && seen < token {
-		err = fmt.Errorf("sqlfence: writing %s: %w", r.name(key), sql.ErrNoRows) // it came after the write
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case seen > token:
+		return fence.Judge(r.name(key), token, seen)
+	case seen == token && r.Dialect == MySQL:
+		return nil // MySQL does not count a row that already had these values, and this token
 	}
-	return fence.Judge(r.name(key), token, seen)
+	return fmt.Errorf("sqlfence: writing %s: %w", r.name(key), sql.ErrNoRows) // it came after the write
 }
 
 // Seen returns the highest token that the row was shown. If there is no such row, the error is

@@ -47,7 +47,7 @@ var (
 
 // mutants are all that there are.
 var mutants = slices.Concat(inScripts, inMemstore, inClient, inConnections, inAdapters,
-	inLease, inKinds, inJobs, inListing, inQuorum, inGuardian, inDeadlocks)
+	inLease, inKinds, inJobs, inListing, inQuorum, inGuardian, inDeadlocks, inGuards)
 
 // inScripts are those of the scripts.
 var inScripts = []mutant{{
