@@ -125,6 +125,9 @@ func (d *diagnosis) run(w io.Writer) error {
 	if err := nobody(fleet.Nodes); err != nil {
 		return s.explain("", known(err))
 	}
+	if mode := fleet.Nodes[0].Mode(); s.targets[0].topology == inCluster && mode != "" && mode != "cluster" {
+		return s.noCluster()
+	}
 	for i, n := range s.nodesOfQuorum(ctx) {
 		if n.Answers && !n.Counts {
 			fleet.Nodes[i].Out = n.Why
@@ -252,14 +255,25 @@ func known(err error) error {
 func (d *diagnosis) text(fleet doctor.Fleet, r doctor.Report) string {
 	var b strings.Builder
 	var mends strings.Builder
+	servers := map[doctor.Finding][]string{} // of what is said of several
+	for _, f := range r.Findings {
+		one := f
+		one.Server = ""
+		servers[one] = append(servers[one], oneLine(f.Server))
+	}
 	for _, f := range r.Findings {
 		if f.Severity == doctor.Info && d.say.level == levelQuiet {
 			continue
 		}
-		where := ""
-		if len(fleet.Nodes) > 1 && f.Server != "" {
-			where = oneLine(f.Server) + ": "
+		where, one := "", f
+		one.Server = ""
+		if servers[one] == nil {
+			continue // it was said with another server
 		}
+		if len(fleet.Nodes) > 1 && f.Server != "" {
+			where = strings.Join(servers[one], ", ") + ": "
+		}
+		servers[one] = nil
 		fmt.Fprintf(&b, "%s: %s: %s%s\n", f.Severity, f.Check, where, oneLine(f.Fact))
 		if f.Mend != "" {
 			fmt.Fprintf(&b, "  mend: %s\n", oneLine(f.Mend))

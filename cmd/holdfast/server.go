@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"strings"
@@ -18,7 +16,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
-	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
@@ -285,123 +282,4 @@ func secret(flag, file, variable string, lookup func(string) (string, bool)) (st
 		return "", usageError(fmt.Sprintf("%s: %v", flag, err), "name a file that holds the password and nothing else")
 	}
 	return strings.TrimRight(string(b), "\r\n"), nil
-}
-
-// explain adds the address to an error without an answer, and the tool's own hint where
-// the library's hint does not know the tool's flags.
-func (s *server) explain(name string, err error) error {
-	return s.explainKey(wire.Key(s.prefix, name), err)
-}
-
-// explainJob is explain for the job of that name.
-func (s *server) explainJob(name string, err error) error {
-	return s.explainKey(wire.PeriodicKey(s.prefix, name), err)
-}
-
-// explainAny is explain for one of several locks. The server does not say which of their keys
-// holds something else, so each is read.
-func (s *server) explainAny(names []string, err error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	for _, name := range names[1:] {
-		var refused *holdfast.ServerError
-		if !errors.As(err, &refused) || refused.Code != "WRONGTYPE" {
-			break
-		}
-		if _, wrong := s.client.Inspect(ctx, name); errors.As(wrong, &refused) && refused.Code == "WRONGTYPE" {
-			return s.explain(name, err)
-		}
-	}
-	return s.explain(names[0], err)
-}
-
-func (s *server) explainKey(key string, err error) error {
-	var refused *holdfast.ServerError
-	switch {
-	case errors.As(err, &refused) && refused.Code == "NOAUTH":
-		return &exitError{codeRefused, fmt.Errorf("%s requires a password", s.address),
-			"put it into HOLDFAST_PASSWORD, or into a file for --password-file"}
-	case errors.As(err, &refused) && refused.Code == "WRONGPASS":
-		return &exitError{codeRefused, fmt.Errorf("%s: wrong user or password", s.address),
-			"check the user in the URL, and the password in HOLDFAST_PASSWORD or --password-file"}
-	case errors.As(err, &refused) && refused.Code == "WRONGTYPE":
-		return &exitError{codeProtocol, fmt.Errorf("the key %s holds a value that is not a lock", key),
-			"use another name or another --prefix; holdfast has not changed the value"}
-	case codeOf(err) == codeRefused && strings.Contains(err.Error(), "the 'scan' command"):
-		return &exitError{codeRefused, fmt.Errorf("%s: the user may not run SCAN, which finds the locks", s.address),
-			"ACL SETUSER " + s.user() + " +scan; holdfast status NAME works without it"}
-	case errors.As(err, &refused) && refused.Code == "NOPERM":
-		return &exitError{codeRefused, fmt.Errorf("%s, user %s: %w", s.address, s.user(), err),
-			holdfast.Hint(err) + "; holdfast doctor --acl prints all that a user needs"}
-	case refused == nil && redis.HasErrorPrefix(err, "NOPERM"):
-		// What the library did not send: list --foreign reads other keys.
-		return &exitError{codeRefused, fmt.Errorf("%s: %w", s.address, err),
-			"the locks of other libraries are found by ACL SETUSER " + s.user() +
-				" '%R~*' +scan +type +pttl +getrange +hrandfield"}
-	}
-	if errors.Is(err, quorum.ErrUnsupported) {
-		return &exitError{codeUsage, err, "use one server, Sentinels or a Cluster for this kind of lock"}
-	}
-	if few, ok := errors.AsType[*quorum.NoMajorityError](err); ok {
-		return s.explainQuorum(few, codeOf(err))
-	}
-	if s.targets[0].topology == bySentinel && codeOf(err) != codeRefused {
-		if better := s.targets[0].explainSentinel(s.sentinel); better != nil {
-			return better
-		}
-	}
-	if codeOf(err) != codeUnreachable || errors.As(err, &refused) {
-		return err
-	}
-	hint := "check that the server runs at this address and that this machine can reach it; " +
-		"--redis, HOLDFAST_REDIS or REDIS_URL set the address"
-	if !s.byHand {
-		hint = "start redis-server, or set your server with --redis URL or HOLDFAST_REDIS; " +
-			"holdfast demo needs no server"
-	}
-	return &exitError{codeUnreachable, fmt.Errorf("no server answers at %s: %s", s.address, cause(err)), hint}
-}
-
-// explainQuorum names each server that does not count, by the address that the user wrote.
-func (s *server) explainQuorum(few *quorum.NoMajorityError, code int) error {
-	why := make([]string, len(few.Missing))
-	for i, err := range few.Missing {
-		name, rest, _ := strings.Cut(err.Error(), ": ")
-		var number int
-		if _, bad := fmt.Sscanf(name, "node %d", &number); bad == nil && 0 < number && number <= len(s.nodes) {
-			name = s.nodes[number-1].address
-		}
-		if short := cause(err); short != plain(err) {
-			rest = short
-		}
-		why[i] = name + ": " + oneLine(rest)
-	}
-	return &exitError{code,
-		fmt.Errorf("%d of %d servers of the quorum count, too few for a majority: %s",
-			few.Have, few.Nodes, strings.Join(why, "; ")),
-		"check that these servers run and that this machine can reach them; holdfast doctor reads each of them"}
-}
-
-// user is the name of the server's user.
-func (s *server) user() string {
-	return cmp.Or(s.targets[0].options.Username, "default")
-}
-
-// cause is the short reason in an error of the network.
-func cause(err error) string {
-	var op *net.OpError
-	var dns *net.DNSError
-	var late net.Error
-	switch {
-	case errors.As(err, &dns):
-		return "no such host"
-	case errors.As(err, &op) && op.Err != nil && !op.Timeout():
-		if sys, ok := errors.AsType[*os.SyscallError](op.Err); ok {
-			return sys.Err.Error() // without the name of the system call
-		}
-		return op.Err.Error()
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &op), errors.As(err, &late) && late.Timeout():
-		return "no answer in time"
-	}
-	return plain(err)
 }

@@ -266,8 +266,11 @@ func checkCounts(f *Facts, _ bool) []Finding {
 	if f.Out == "" {
 		return nil
 	}
-	return warning("the quorum does without this server: it "+f.Out,
-		"if nobody knows why it lost its memory, look for a restart, FLUSHALL, and a clock that was set")
+	mend := "if nobody knows why it lost its memory, look for a restart, FLUSHALL, and a clock that was set"
+	if strings.HasPrefix(f.Out, "refuses ") {
+		mend = "find out why it refuses: its password, the rights of the user, or what it is"
+	}
+	return warning("the quorum does without this server: it "+f.Out, mend)
 }
 
 // checkSame finds two names of one server: it would count twice in a quorum.

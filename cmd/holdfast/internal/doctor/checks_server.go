@@ -42,8 +42,15 @@ func checkState(f *Facts, _ bool) []Finding {
 }
 
 // checkRole finds a replica: no script can write there.
-func checkRole(f *Facts, _ bool) []Finding {
-	if f.Role() != "replica" {
+func checkRole(f *Facts, quorum bool) []Finding {
+	switch {
+	case f.Mode() == modeSentinel:
+		return problem("a Sentinel answers at this address: it has no locks",
+			"write redis+sentinel://HOST:PORT/NAME; SENTINEL MASTERS lists the names")
+	case quorum && f.Mode() == "cluster":
+		return problem("this server belongs to a Cluster: the servers of a quorum are independent",
+			"name independent servers, or the Cluster alone, by one of its nodes")
+	case f.Role() != "replica":
 		return nil
 	}
 	mend := "use the address of the primary, or give the tool the Sentinels"
@@ -52,6 +59,9 @@ func checkRole(f *Facts, _ bool) []Finding {
 	}
 	return problem("this server is a replica: locks are acquired on the primary only", mend)
 }
+
+// modeSentinel is the mode of a Sentinel. It has no keys, so only checkRole has a word on it.
+const modeSentinel = "sentinel"
 
 // oldest are the versions from which on the scripts run.
 var oldest = map[string][2]int{"redis": {7, 0}, "valkey": {7, 2}}

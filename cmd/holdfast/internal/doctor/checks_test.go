@@ -211,6 +211,9 @@ var cases = []struct {
 		"a certificate is the login", func(f *Facts) { f.Local, f.TLS, f.Password, f.User = false, true, false, "ann" },
 		"", "",
 	},
+	{"refused by a server of its quorum", func(f *Facts) { f.Out = "refuses our requests: NOAUTH" }, "counts warning",
+		"its password"},
+	{"a Sentinel", with("redis_mode=sentinel"), "role problem", "redis+sentinel://"},
 	{"out of its quorum", func(f *Facts) { f.Out = "has lost its memory" }, "counts warning", "has lost its memory"},
 	{"no TLS", func(f *Facts) { f.Local = false }, "tls warning", "rediss://"},
 
