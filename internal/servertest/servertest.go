@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -62,7 +63,7 @@ var PostgreSQL = Kind{
 	args: func(data string, port int) []string {
 		return []string{
 			"-D", data, "-p", strconv.Itoa(port), "-h", "127.0.0.1", "-k", "",
-			"-c", "fsync=off", "-c", "shared_buffers=16MB",
+			"-c", "shared_buffers=16MB", "-c", "fsync=off",
 		}
 	},
 }
@@ -104,6 +105,20 @@ var VersityGW = Kind{
 
 // Secret is the secret of the superuser of an S3 server.
 const Secret = "secret-of-the-tests"
+
+// Durable is the kind as it comes: each commit is on the disk before it is answered. Tests need no
+// such care, but measurements do.
+func (k Kind) Durable() Kind {
+	args := k.args
+	k.args = func(data string, port int) []string {
+		list := args(data, port)
+		for i, arg := range list {
+			list[i] = strings.NewReplacer("fsync=off", "fsync=on", "at-trx-commit=0", "at-trx-commit=1").Replace(arg)
+		}
+		return list
+	}
+	return k
+}
 
 // end is the signal at which a server ends as in a crash. PostgreSQL has more processes and shared
 // memory, and removes them at SIGQUIT. MariaDB may miss that while it begins.

@@ -1,0 +1,29 @@
+module github.com/holdfast-go/holdfast/bench/sql
+
+go 1.26.0
+
+require (
+	github.com/go-sql-driver/mysql v1.10.1
+	github.com/holdfast-go/holdfast v0.0.0
+	github.com/holdfast-go/holdfast/store/goredis v0.0.0
+	github.com/jackc/pgx/v5 v5.12.0
+	github.com/redis/go-redis/v9 v9.17.3
+)
+
+require (
+	filippo.io/edwards25519 v1.2.0 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/dgryski/go-rendezvous v0.0.0-20200823014737-9f7001d12a5f // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	golang.org/x/sync v0.22.0 // indirect
+	golang.org/x/text v0.41.0 // indirect
+)
+
+// Nothing is published yet: the modules of this repository are taken from the
+// tree beside this one, with and without the workspace.
+replace (
+	github.com/holdfast-go/holdfast => ../../
+	github.com/holdfast-go/holdfast/store/goredis => ../../store/goredis
+)
