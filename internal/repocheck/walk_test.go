@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -52,6 +53,42 @@ func TestTheWalkIsShort(t *testing.T) {
 			t.Errorf("%s enters %d functions in %d files, more than %d in %d:\n%s",
 				call, len(funcs), len(files), limit.funcs, limit.files, strings.Join(funcs, "\n"))
 		})
+	}
+}
+
+// The page that describes the walk has the same numbers, and its functions exist.
+func TestThePageDescribesTheWalk(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, walk, _ := strings.Cut(string(text), "### The walk through the code\n")
+	walk, _, _ = strings.Cut(walk, "\n## ")
+	lock, release := walks["lock"], walks["release"]
+	want := fmt.Sprintf("`Lock` enters at most %d in %d files, and `Release` at most %d in %d files.",
+		lock.funcs, lock.files, release.funcs, release.files)
+	if !strings.Contains(walk, want) {
+		t.Errorf("docs/architecture.md does not say %q", want)
+	}
+	code := map[string]string{}
+	for file, text := range readTree(t) {
+		if filepath.Ext(file) == ".go" && !strings.HasSuffix(file, "_test.go") {
+			code[file] = text
+		}
+	}
+	named := regexp.MustCompile("`(?:\\w+\\.)?(\\w+)\\.(\\w+)`").FindAllStringSubmatch(walk, -1)
+	if len(named) < 20 {
+		t.Fatalf("the page names only %d methods", len(named))
+	}
+	for _, name := range named {
+		method := regexp.MustCompile(`func \([a-z]+ \*?` + name[1] + `(\[[^]]*\])?\) ` + name[2] + `[([]`)
+		found := name[1] == "Store" // an interface
+		for _, text := range code {
+			found = found || method.MatchString(text)
+		}
+		if !found {
+			t.Errorf("docs/architecture.md names %s, which does not exist", name[0])
+		}
 	}
 }
 
