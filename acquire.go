@@ -220,7 +220,7 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 	if a.Kind == wire.Queued {
 		at.inQueue, at.queued, at.since = true, a.Now, sent
 		at.tag()
-		waitsInChain(ctx, at.id)
+		waitsInChain(ctx, at.id, a.Place)
 	}
 	return a, err
 }

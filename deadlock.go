@@ -236,6 +236,7 @@ type chainWait struct {
 	mu      sync.Mutex // guards the fields below; it is locked before that of a board
 	attempt string     // its attempt in a wait queue; empty while it waits for its process
 	since   time.Time  // when it began to wait
+	place   int        // its position in the wait queue, when it joined
 	looks   uint64     // how often it has said that it still waits
 	timer   *time.Timer
 	held    []*leaseState // those under which the client's record shows it
@@ -263,9 +264,9 @@ func (s *lock) enterChain(
 	return context.WithValue(ctx, chainKey{}, w), w
 }
 
-// waitsInChain is called when an acquisition begins to wait: in a queue of the server under
-// an attempt, or for its own process if attempt is empty.
-func waitsInChain(ctx context.Context, attempt string) {
+// waitsInChain is called when an acquisition begins to wait: at a place in a queue of the server
+// under an attempt, or for its own process if attempt is empty.
+func waitsInChain(ctx context.Context, attempt string, place int) {
 	w, ok := ctx.Value(chainKey{}).(*chainWait)
 	if !ok {
 		return
@@ -274,7 +275,7 @@ func waitsInChain(ctx context.Context, attempt string) {
 	defer w.mu.Unlock()
 	changed := w.attempt != attempt && attempt != ""
 	if changed {
-		w.attempt = attempt
+		w.attempt, w.place = attempt, place
 	}
 	switch {
 	case w.over:
@@ -303,7 +304,7 @@ func (w *chainWait) show() {
 			w.noteOuter(ctx, holds)
 		})
 	}
-	w.timer = time.AfterFunc(leasetime.LookAfter(w.lock.ttl)-leasetime.ShowWaitAfter(w.lock.ttl), w.look)
+	w.timer = time.AfterFunc(leasetime.LookLater(w.lock.ttl, w.place)-leasetime.ShowWaitAfter(w.lock.ttl), w.look)
 }
 
 // note shows the wait under each live lease. The caller holds w.mu.
@@ -435,8 +436,10 @@ func (w *chainWait) look() {
 		defer cancel()
 		next := leasetime.LookAfter(w.lock.ttl)
 		if w.waitedFor(ctx) {
-			if w.check(ctx) {
+			if suspected, waiters := w.check(ctx); suspected {
 				next = leasetime.LookAgainAfter(w.lock.ttl)
+			} else {
+				next = leasetime.LookLater(w.lock.ttl, waiters)
 			}
 		} else {
 			w.proofs, w.told = waitsfor.Proofs{}, false
@@ -486,32 +489,38 @@ func (w *chainWait) waitedFor(ctx context.Context) bool {
 const mostRead = 64
 
 // check reads the locks that the wait depends on, and reports a deadlock if it is proven. It
-// returns whether there seems to be one.
+// returns whether there seems to be one, and how many waiters it has read.
 //
 // What a client says may be late: its process may be dead, or its code may have gone on in the
 // meantime. So it counts only if the client has said it again since a round in which the whole
 // deadlock was there. No attempt comes back, and no lease does. So at the time of that round
 // all of the deadlock existed, and then it lasts until somebody breaks it.
-func (w *chainWait) check(ctx context.Context) (suspected bool) {
+func (w *chainWait) check(ctx context.Context) (suspected bool, waiters int) {
 	w.mu.Lock()
 	id := w.id()
 	w.mu.Unlock()
 	locks, err := readAround(ctx, w.lock.client, id.Lock)
 	if err != nil {
-		return w.proofs.Begun() // what cannot be read is looked at again
+		return w.proofs.Begun(), 0 // what cannot be read is looked at again
+	}
+	for i := range locks {
+		waiters += len(locks[i].Waiters)
 	}
 	if _, suspected = graphOf(locks, func(waitsfor.Edge) bool { return true }).nodes.Knot(id); !suspected {
 		w.proofs, w.told = waitsfor.Proofs{}, false
-		return false
+		return false, waiters
 	}
 	for proven := range w.proofs.Add(marksOf(locks)) {
 		g := graphOf(locks, proven)
 		if k, found := g.nodes.Knot(id); found {
-			w.report(g, k, id)
+			err := w.report(ctx, g.cycle(k), id)
+			if chosen, ok := g.victim(k); ok && chosen == id && w.cancel != nil {
+				w.cancel(err)
+			}
 			break
 		}
 	}
-	return true
+	return true, waiters
 }
 
 // marksOf are the marks of all edges that need a proof: how often a client has said that its
@@ -530,30 +539,34 @@ func marksOf(locks []LockInfo) map[waitsfor.Edge]int64 {
 	return marks
 }
 
-// report tells of a deadlock, once, and ends the call if it is the one that breaks it.
-func (w *chainWait) report(g waitGraph, k waitsfor.Knot, id waitsfor.ID) {
-	err := &DeadlockError{Name: id.Lock, Cycle: g.cycle(k)}
-	if !w.told {
-		w.told = true
-		w.lock.client.events.tell(news{
-			event: Event{
-				Kind: EventDeadlock, Context: w.parent, Name: id.Lock, Mode: w.lock.mode(),
-				HolderID: err.Cycle[0].HolderID, Waited: true, Wait: time.Since(w.since), Err: err,
-			},
-			log: func(log *slog.Logger) {
-				log.Warn("holdfast: deadlock: calls wait for each other",
-					"lock", id.Lock, "cycle", cycleText(err.Cycle), "hint", Hint(err))
-			},
-		})
+// report tells of a deadlock, once, and returns the error.
+func (w *chainWait) report(ctx context.Context, cycle []DeadlockWait, id waitsfor.ID) error {
+	for i := range cycle {
+		if one := &cycle[i]; one.Client == nil {
+			_, one.Client = readClient(ctx, w.lock.client, one.ClientID, nil)
+		}
 	}
-	if chosen, ok := g.victim(k); ok && chosen == id && w.cancel != nil {
-		w.cancel(err)
+	err := &DeadlockError{Name: id.Lock, Cycle: cycle}
+	if w.told {
+		return err
 	}
+	w.told = true
+	w.lock.client.events.tell(news{
+		event: Event{
+			Kind: EventDeadlock, Context: w.parent, Name: id.Lock, Mode: w.lock.mode(),
+			HolderID: cycle[0].HolderID, Waited: true, Wait: time.Since(w.since), Err: err,
+		},
+		log: func(log *slog.Logger) {
+			log.Warn("holdfast: deadlock: calls wait for each other",
+				"lock", id.Lock, "cycle", cycleText(cycle), "hint", Hint(err))
+		},
+	})
+	return err
 }
 
 // readAround reads a lock, and on from there the locks that its holders wait for.
 func readAround(ctx context.Context, c *Client, name string) (locks []LockInfo, err error) {
-	known := new(registrations)
+	known := &registrations{holdersOnly: true} // there may be many waiters
 	names := []string{name}
 	for i := 0; i < len(names) && i < mostRead; i++ {
 		s, err := readLock(ctx, c, names[i], known)

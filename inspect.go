@@ -297,7 +297,8 @@ func ownerName(owner, attempt string) string {
 
 // registrations are what clients reported about themselves, read once for each client.
 type registrations struct {
-	clients sync.Map // by client ID: *registration
+	clients     sync.Map // by client ID: *registration
+	holdersOnly bool     // those of waiters are not read
 }
 
 type registration struct {
@@ -349,7 +350,9 @@ func (k *registrations) of(ctx context.Context, c *Client, r *wire.Record) said 
 		fields[id] = append(fields[id], wire.WaitsField(number), wire.InnerField(number))
 	}
 	for _, w := range r.Waiters {
-		note(w.Attempt)
+		if !k.holdersOnly {
+			note(w.Attempt)
+		}
 	}
 	all := make(said, len(fields))
 	for id, wanted := range fields {

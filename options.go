@@ -363,7 +363,8 @@ func Owner(name string) MutexOption {
 //
 // The library knows what a call holds by its context: use [Lease.Context], or the context that
 // Do passes on. It looks for a deadlock when such a call has waited for a third of the TTL, at
-// least a second and at most a minute, and again after each such time. A deadlock counts when
+// least a second and at most a minute, and again after each such time. Behind hundreds of
+// waiters it looks less often: in a queue of a thousand, every five minutes. A deadlock counts when
 // every client in it has said again, after the deadlock was first seen, that its call still
 // waits under its leases. So it takes about half of the TTL to find one, and a process that has
 // died is in none, nor is a call that has ended. Without BreakDeadlock, a call in a deadlock

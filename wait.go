@@ -537,7 +537,7 @@ func waitsLocally(ctx context.Context, s *lock, h *hold) {
 	if h != nil && stale(h) {
 		c.life.Go(recheckLabel, func() { recheck(c.life.Context(), h) })
 	}
-	waitsInChain(ctx, "")
+	waitsInChain(ctx, "", 0)
 	s.during(ctx, Event{Kind: EventWait, Local: true})
 }
 

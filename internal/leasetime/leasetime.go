@@ -126,6 +126,15 @@ func LookAfter(ttl time.Duration) time.Duration {
 	return min(max(ttl/3, time.Second), time.Minute)
 }
 
+// LookLater is the time between two looks that read so many waiters, and before the first one of
+// a waiter at that position. If all waiters of a queue look, the server reads a number of waiters
+// that grows with the square. So the time grows likewise, up to ten minutes: looks take the server
+// about a hundredth of its time.
+func LookLater(ttl time.Duration, waiters int) time.Duration {
+	crowd := time.Duration(min(max(waiters, 0), 2000))
+	return max(LookAfter(ttl), min(crowd*crowd*300*time.Microsecond, 10*time.Minute))
+}
+
 // LookAgainAfter is the time between two looks while there seems to be a deadlock.
 func LookAgainAfter(ttl time.Duration) time.Duration { return LookAfter(ttl) / 4 }
 

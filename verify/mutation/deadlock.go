@@ -107,7 +107,7 @@ var inDeadlocks = []mutant{{
 }, {
 	name: "a deadlock that lasts is reported at every look",
 	file: "deadlock.go",
-	old:  "		w.told = true\n",
+	old:  "	w.told = true\n",
 	mut:  "",
 	by:   []check{deadlocks},
 }, {
