@@ -236,6 +236,10 @@ func checkValue(value string) error {
 	return nil
 }
 
+// AwaitFree waits until nobody leads and nobody campaigns, and does not campaign itself, see
+// [Mutex.AwaitFree]. [Election.Observe] shows every change of the leader, also those from one to the next.
+func (e *Election) AwaitFree(ctx context.Context) error { return e.lock.awaitFree(ctx) }
+
 // Do campaigns, runs f as the leader, and resigns when f has returned or panicked. It does
 // not resign earlier, even if the leadership is lost. The context of f is a child of ctx,
 // and it also ends when the leadership is lost. f should return then, because another

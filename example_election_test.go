@@ -256,3 +256,12 @@ func ExampleElection_ResumeAtOnce() {
 	_ = lead.Resign(ctx)
 	// Output: 10.0.0.1:80 true
 }
+
+func ExampleElection_AwaitFree() {
+	ctx := context.Background()
+	election := newClient(memstore.New()).Election("scheduler")
+	lead, _ := election.Campaign(ctx, "10.0.0.7:8080")
+	_ = lead.ResignWhenDone(over())
+	fmt.Println("nobody leads:", election.AwaitFree(ctx) == nil)
+	// Output: nobody leads: true
+}

@@ -293,3 +293,33 @@ func ExampleSemaphore_SetLimit() {
 	// a third permit of 3
 	// <nil>
 }
+
+func ExampleRWMutex_AwaitFree() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	catalogue := client.RWMutex("catalogue")
+	reader, _ := catalogue.RLock(ctx)
+	_ = reader.ReleaseWhenDone(over())
+	fmt.Println("nobody reads or writes:", catalogue.AwaitFree(ctx) == nil)
+	// Output: nobody reads or writes: true
+}
+
+func ExampleRWMutex_AwaitReadable() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	catalogue := client.RWMutex("catalogue")
+	writer, _ := catalogue.Lock(ctx)
+	_ = writer.Downgrade(ctx)
+	fmt.Println("readers get in:", catalogue.AwaitReadable(ctx) == nil)
+	_ = writer.Release(ctx)
+	// Output: readers get in: true
+}
+
+func ExampleSemaphore_AwaitFree() {
+	ctx := context.Background()
+	pool := newClient(memstore.New()).Semaphore("pool", 3)
+	lease, _ := pool.Acquire(ctx, 2)
+	_ = lease.ReleaseWhenDone(over())
+	fmt.Println("two permits are free:", pool.AwaitFree(ctx, 2) == nil)
+	// Output: two permits are free: true
+}

@@ -364,3 +364,25 @@ func ExampleObserver() {
 	fmt.Println(count)
 	// Output: 3
 }
+
+// over is a context that has ended.
+func over() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// A deployment waits until the nightly report is done. It does not need the lock itself.
+func ExampleMutex_AwaitFree() {
+	ctx := context.Background()
+	nightly := newClient(memstore.New()).Mutex("nightly")
+	lease, _ := nightly.Lock(ctx)
+	_ = lease.ReleaseWhenDone(over()) // the report ends
+	if err := nightly.AwaitFree(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	held, _ := nightly.IsHeld(ctx)
+	fmt.Println("held:", held)
+	// Output: held: false
+}

@@ -5,8 +5,13 @@ package holdfast
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"github.com/holdfast-go/holdfast/internal/leasetime"
+	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Mutex is a lock with one holder at a time. A Mutex is only a name and options. It has no
@@ -81,6 +86,182 @@ func (m *Mutex) Holder(ctx context.Context) (*Holder, error) {
 		return nil, err
 	}
 	return &s.Holders[0], nil
+}
+
+// AwaitFree waits until the lock is free, and does not acquire it. When it returns nil, there was
+// a moment since the call began at which [Mutex.TryLock] would have succeeded. Somebody may
+// have the lock by now. To work under the lock, use [Mutex.Lock].
+//
+// AwaitFree takes no place in the wait queue, so it delays nobody. While the lock passes from
+// waiter to waiter, it is not free. The release pushes the news. If a holder dies, or if a push
+// is lost, AwaitFree asks the server when the lease may have ended.
+// With [Owner], the lock is free when the last holder under that name has released it.
+//
+// AwaitFree ends like [Mutex.Lock]: with the error of ctx, with a [*HeldError] when the limit of
+// [MaxWait] has passed, or with [ErrClosed]. While the server is away, it keeps trying. It makes
+// one request if the lock is free, and [Tries] has no effect. Under the context of a lease of
+// this lock, the error is an [ErrDeadlock]. A quorum refuses AwaitFree.
+func (m *Mutex) AwaitFree(ctx context.Context) error { return m.lock.awaitFree(ctx) }
+
+// freedom is the state of one AwaitFree.
+type freedom struct {
+	*lock
+	outage outage
+
+	free  chan struct{} // full: the server has said that the lock was free
+	ask   chan struct{} // full: there is something to ask
+	stop  func()        // ends the subscription; nil: there is none
+	alone bool          // the server permits no subscription
+}
+
+func fill(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func (s *lock) awaitFree(parent context.Context) error {
+	c := s.client
+	switch {
+	case s.err != nil:
+		return s.err
+	case parent == nil:
+		return errNoContext
+	case parent.Err() != nil:
+		return fmt.Errorf("holdfast: lock %q: %w", s.name, parent.Err())
+	}
+	if held := s.heldBy(parent); held != nil && s.limit == 0 {
+		if s.want == wire.Shared {
+			return nil // under any lease of this lock, a reader gets in at once
+		}
+		return held.deadlock()
+	}
+	if !c.life.Enter() {
+		return fmt.Errorf("holdfast: lock %q: %w", s.name, ErrClosed)
+	}
+	defer c.life.Exit()
+	ctx := parent
+	if s.wait > 0 {
+		limited, cancel := bounded(parent, s.wait)
+		defer cancel()
+		ctx = limited
+	}
+	f := &freedom{
+		lock: s, outage: outage{c: c, lock: s, try: s.wait == 0},
+		free: make(chan struct{}, 1), ask: make(chan struct{}, 1),
+	}
+	err := f.await(ctx)
+	if f.stop != nil {
+		f.stop()
+	}
+	//nolint:errorlint // only the bare errors: every wrapped error has the lock's name already
+	if err == ctx.Err() && err != nil || err == ErrClosed {
+		err = fmt.Errorf("holdfast: lock %q: %w", s.name, err)
+	}
+	return s.heldError(ctx, parent, err)
+}
+
+// await asks until the lock is free, and waits for news in between.
+func (f *freedom) await(ctx context.Context) error {
+	c := f.client
+	if err := f.outage.prepare(ctx, f.lock); err != nil {
+		return err
+	}
+	for {
+		a, err := f.request(ctx)
+		switch {
+		case err != nil && !f.outage.outlast(ctx, err):
+			return f.outage.over(ctx, err)
+		case err != nil && len(f.free) > 0: // the push came all the same
+			return nil
+		case err != nil:
+			continue
+		case a.Kind == wire.Free:
+			return nil
+		case a.Kind == wire.Conflict:
+			return &LimitError{Name: f.name, InUse: a.Count, Asked: f.limit}
+		case a.Kind != wire.Busy:
+			return wrap("lock", f.name, wire.BadAnswer("another kind to await_free"))
+		case f.wait == 0:
+			return &HeldError{Name: f.name, Remaining: a.Left}
+		}
+		f.outage.last, f.outage.failures = nil, 0
+		if f.subscribe(ctx) {
+			continue // what happened before the subscription was not pushed
+		}
+		timer := time.NewTimer(f.pollAfter(a.Left))
+		over := true
+		select {
+		case <-f.free:
+		case <-f.ask:
+			over = false
+		case <-timer.C:
+			over = false
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-c.life.Closing():
+			err = ErrClosed
+		}
+		timer.Stop()
+		if over {
+			return err
+		}
+	}
+}
+
+// request asks the server whether the lock is free. If there is a subscription, the server
+// notes that somebody watches. A try would get the lock if it is free.
+func (f *freedom) request(ctx context.Context) (wire.Answer, error) {
+	watches := "0"
+	if f.stop != nil {
+		watches = "1"
+	}
+	return f.client.sender.Ask(ctx, script.AwaitFree, f.keys(), []string{f.want, watches, f.client.retention, f.base})
+}
+
+// subscribe makes the subscription. It reports false if there is one already, or if it is not
+// possible. After an error that may pass, it is tried again after the next poll.
+func (f *freedom) subscribe(ctx context.Context) bool {
+	c := f.client
+	if f.stop != nil || f.alone {
+		return false
+	}
+	brief, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
+	defer cancel()
+	stop, err := c.store.Listen(brief, wire.Watch(c.cfg.Prefix, f.name, c.sharded), store.Listener{
+		Message: f.heard, Resumed: func() { fill(f.ask) },
+	})
+	if err != nil {
+		err = request.InTime(ctx, err)
+		f.alone = request.Definite(err) && !request.Transient(err)
+		if f.alone {
+			f.reportPushUnavailable(err)
+		}
+		return false
+	}
+	f.stop = stop
+	return true
+}
+
+// heard takes a push. It must not block.
+func (f *freedom) heard(payload string) {
+	news, ok := wire.ParseFree(payload)
+	switch {
+	case !ok:
+		fill(f.ask)
+	case news.Mode == "" || news.Mode == wire.Shared && f.want == wire.Shared,
+		news.Mode == wire.PermitMode && f.limit == news.Limit && news.Used+f.weight <= f.limit:
+		fill(f.free)
+	}
+}
+
+// pollAfter returns how long to wait for a push before the next request.
+func (f *freedom) pollAfter(left time.Duration) time.Duration {
+	if f.stop == nil || left == 0 || f.client.pushing.mute.Load() {
+		return leasetime.PollWithoutPush(left, f.ttl, f.client.chance())
+	}
+	return leasetime.PollAfter(left, 1, f.ttl, f.client.chance())
 }
 
 // HoldCount asks the server how often the caller holds the lock.

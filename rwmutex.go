@@ -56,6 +56,15 @@ func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.write.acq
 // TryLock acquires the lock as its only holder if it is free, see [Mutex.TryLock].
 func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.write.acquire(ctx, true) }
 
+// AwaitFree waits until nobody holds the lock, neither a writer nor a reader, and does not
+// acquire it, see [Mutex.AwaitFree].
+func (m *RWMutex) AwaitFree(ctx context.Context) error { return m.write.awaitFree(ctx) }
+
+// AwaitReadable waits until a reader would get in: no writer holds the lock or waits for it. It
+// does not acquire the lock, see [Mutex.AwaitFree]. Under the context of a lease of this lock, it returns
+// nil at once.
+func (m *RWMutex) AwaitReadable(ctx context.Context) error { return m.read.awaitFree(ctx) }
+
 // Do runs f as the writer, see [Mutex.Do].
 func (m *RWMutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return m.write.do(ctx, f)

@@ -76,6 +76,16 @@ func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 	return t.acquire(ctx, true)
 }
 
+// AwaitFree waits until n permits are free and nobody waits for permits, and does not acquire
+// them, see [Mutex.AwaitFree]. The other errors are those of [Semaphore.Acquire].
+func (s *Semaphore) AwaitFree(ctx context.Context, n int) error {
+	t, err := s.permits(ctx, n)
+	if err != nil {
+		return err
+	}
+	return t.awaitFree(ctx)
+}
+
 // Do runs f while it holds n permits, see [Mutex.Do].
 func (s *Semaphore) Do(ctx context.Context, n int, f func(ctx context.Context) error) error {
 	t, err := s.permits(ctx, n)

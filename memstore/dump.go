@@ -129,18 +129,22 @@ func (r *record) fields() map[string]string {
 }
 
 // lock is the field that a script reads first: the fence, the exclusive holder, and
-// whether there are shared holders or waiters.
+// whether there are shared holders or waiters, and whether somebody watches.
 func (r *record) lock() string {
-	form, more := text(r.fence), ""
-	if len(r.shares) > 0 || r.queue.len() > 0 {
-		more = " +"
+	form, more, mark := text(r.fence), "", ""
+	if r.watched {
+		mark = "!"
 	}
+	if len(r.shares) > 0 || r.queue.len() > 0 {
+		more = "+"
+	}
+	more, others := strings.TrimSuffix(" "+more+mark, " "), more != ""
 	switch h := r.holder; {
 	case h != nil && len(h.entries) > 0:
 		form += " " + confirmable(h.expiry-r.fence/1000, h.provisional) + " @" + h.name + more
 	case h != nil:
 		form += " " + confirmable(h.expiry-r.fence/1000, h.provisional) + " " + h.name + more
-	case more != "":
+	case others:
 		form += " 0 -" + more
 	}
 	return form

@@ -157,7 +157,8 @@ func (t *step) serveQueue(caller string) (token int64, blocked bool) {
 		(q.pollAt <= t.now || q.pollPlace < place) {
 		t.askNextToPoll(place, t.unconfirmedClient(pushed), caller, till)
 	}
-	return token, blocked || t.unfinished || t.holder != nil && q.len() > 0
+	t.mustQueue = blocked || t.unfinished || t.holder != nil && q.len() > 0
+	return token, t.mustQueue
 }
 
 // grantWaiting grants the lock to waiters in the two windows. It returns the place at which

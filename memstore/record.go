@@ -34,6 +34,7 @@ type record struct {
 	limit   int64             // number of permits; 0: not set yet
 
 	queue   queue
+	watched bool      // somebody watches for the lock to become free
 	evicted *eviction // the last one
 
 	mark *mark // the period that has had its run; never changed in place
@@ -184,6 +185,11 @@ type step struct {
 
 	// unfinished: the lock may be free, and there are waiters beyond the two windows.
 	unfinished bool
+
+	key       string
+	before    *holds // at the beginning of the step; nil: nobody watches
+	mustQueue bool   // a newcomer may not overtake the waiters
+	gap       bool   // during this step, nobody held the lock and nobody waited
 }
 
 // message is the arguments of PUBLISH.
@@ -231,9 +237,13 @@ func (t *step) expire() {
 		}
 		t.holder = nil
 	}
-	if len(t.shares) == 0 || t.soonest > t.now {
-		return
+	if len(t.shares) > 0 && t.soonest <= t.now {
+		t.expireShares()
 	}
+	t.gap = t.gap || t.before != nil && t.before.till != 0 && t.idle()
+}
+
+func (t *step) expireShares() {
 	for _, attempt := range t.byToken() {
 		h := t.shares[attempt]
 		if h.expiry > t.now {

@@ -9,7 +9,7 @@ func (s *Store) releaseIdle(keys []string, args *arguments) (string, error) {
 		return "", err
 	}
 	return "released " + s.several(keys, func(i int, t *step) bool {
-		if t.holder == nil || !t.holder.is(attempts[i], "") || t.queue.len() > 0 {
+		if t.holder == nil || !t.holder.is(attempts[i], "") || t.queue.len() > 0 || t.watched {
 			return false
 		}
 		t.holder = nil

@@ -91,6 +91,7 @@ var actions = map[string]func(*step, *arguments) string{
 	"read_leader":   readLeader,
 	"resume":        resume,
 	"release_after": releaseAfter,
+	"await_free":    awaitFree,
 
 	"raise_fence": raiseFence,
 }
@@ -158,17 +159,24 @@ func (s *Store) open(key string) (*step, error) {
 		return nil, refuse("WRONGTYPE", "Operation against a key holding the wrong kind of value")
 	}
 	micros := s.now().UnixMicro()
-	return &step{
+	t := &step{
 		record:    at.record.clone(),
 		expires:   at.expires,
 		micros:    micros,
 		now:       micros / 1000,
 		listening: s.listening,
-	}, nil
+		key:       key,
+		mustQueue: at.record.queue.len() > 0,
+	}
+	if t.watched {
+		t.before = t.holds()
+	}
+	return t, nil
 }
 
 // close stores the changes of a step, and sends its pushes.
 func (s *Store) close(key string, t *step) {
+	t.tellWatchers()
 	if t.record.fence != 0 {
 		s.entries[key] = &entry{record: t.record, expires: t.expires}
 	}

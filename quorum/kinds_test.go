@@ -53,6 +53,11 @@ func TestKindsThatCannotWorkAreRefusedInTheirCall(t *testing.T) {
 			_, err := c.Election(name).Resume(ctx, "client/1", 1<<20)
 			return err
 		},
+		"wait for a free mutex": func(name string) error { return c.Mutex(name).AwaitFree(ctx) },
+		"wait for a free lock":  func(name string) error { return c.RWMutex(name).AwaitFree(ctx) },
+		"wait for no writer":    func(name string) error { return c.RWMutex(name).AwaitReadable(ctx) },
+		"wait for free permits": func(name string) error { return c.Semaphore(name, 8).AwaitFree(ctx, 1) },
+		"wait for no leader":    func(name string) error { return c.Election(name).AwaitFree(ctx) },
 		"leader of an election": func(name string) error {
 			_, err := c.Election(name).Leader(ctx)
 			return err

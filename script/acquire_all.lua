@@ -25,7 +25,8 @@ local instant = redis.call('TIME')
 
 local function open(key, channel_prefix)
 --include record
-  local lock = {set_record_ttl = set_record_ttl, write_fields = write_fields, publish = publish}
+  local lock = {set_record_ttl = set_record_ttl, write_fields = write_fields, publish = publish,
+    tell_watchers = tell_watchers}
 
   -- try reports whether the attempt holds the lock or can take it.
   function lock.try()
@@ -67,6 +68,7 @@ for i, key in ipairs(KEYS) do
 end
 -- commit writes all records before it sends any push.
 local function commit(answer)
+  for _, lock in ipairs(locks) do lock.tell_watchers() end
   for _, lock in ipairs(locks) do lock.set_record_ttl() end
   for _, lock in ipairs(locks) do lock.write_fields() end
   for _, lock in ipairs(locks) do lock.publish() end

@@ -115,6 +115,7 @@ func steps(owner string) map[*script.Script][]string {
 		script.ReadLeader:     {},
 		script.Resume:         {"n/1", "h/1", fence, "30000", "600000", ear + "x", ear},
 		script.ReleaseAfter:   {"h/1", fence, "1000", "100", "600000", ear},
+		script.AwaitFree:      {"x", "1", "600000", ear},
 		script.RaiseFence:     {"h/1", "8", "600000"},
 		script.Inspect:        nil, // it shows the whole queue
 		script.CheckACL:       nil, // no lock's record, from here on

@@ -24,6 +24,7 @@ var later = []struct {
 	{script.Convert, "c/1 5 s 30000 600000 f:push:"},
 	{script.SetLimit, "3 600000 f:push:"},
 	{script.Lessen, "c/1 1000 1 600000 f:push:"},
+	{script.AwaitFree, "x 1 600000 f:push:"},
 	{script.BeginRun, "c/1 30000 600000 60000 - now f:push:"},
 	{script.CancelRun, "c/1 600000 f:push:"},
 	{script.Proclaim, "c/1 5 1 =a f:watch 600000"},

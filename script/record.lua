@@ -11,8 +11,9 @@
 --
 -- Fields of the record (docs/protocol.md has them byte by byte):
 --
---   lock       FENCE [LEASE HOLDER [+]]: the fence, which is the highest token; the
---              exclusive holder; + if the record has a field shares or queue
+--   lock       FENCE [LEASE HOLDER [+][!]]: the fence, which is the highest token; the
+--              exclusive holder; + if the record has a field shares or queue; ! if
+--              somebody watches for the lock to become free
 --   birth      the record does not remember tokens below this one
 --   lost       tokens of the last holds that ended by expiry or eviction
 --   entries    the attempts that hold under one named owner. The owner %kept stands for
@@ -70,6 +71,17 @@ if got[7] and got[7] ~= '' then
   local from, others = string.match(silent, '^ >(%d+)(.*)$')
   if from then cursor, silent = tonumber(from), others end
 end
+
+-- Somebody may watch for the lock to become free. The mark in the field lock sends every
+-- script to its slow path, so a lock that nobody watches costs nothing more. before is what
+-- the record was at the beginning of the step.
+local watched = lock_field and string.find(lock_field, ' %+?!$') ~= nil
+local before = watched and {
+  holder = holder, used = used, waiting = waiting, limit = limit, fence = fence, till = expiry or soonest,
+}
+-- must_queue: a newcomer may not overtake the waiters. gap: during this step, nobody held the
+-- lock and nobody waited.
+local must_queue, gap = waiting > 0, false
 
 -- The changes of this step: fields by name, empty if the field goes; ms for which the
 -- record must live; whether that sets its TTL or only extends it; and the pushes.
@@ -129,14 +141,16 @@ end
 local most = 1000
 local function write_fields()
   if fence then
-    local more = (used > 0 or waiting > 0) and ' +' or ''
+    local more = (used > 0 or waiting > 0) and '+' or ''
+    local marks = more .. (watched and '!' or '')
+    if marks ~= '' then marks = ' ' .. marks end
     local form = text(fence)
     if holder then
       local lease = text(expiry - math.floor(fence / 1000))
       if provisional then lease = string.gsub(lease, '^%-?', '%00') end
-      form = form .. ' ' .. lease .. (entries and ' @' or ' ') .. holder .. more
+      form = form .. ' ' .. lease .. (entries and ' @' or ' ') .. holder .. marks
     elseif more ~= '' then
-      form = form .. ' 0 - +'
+      form = form .. ' 0 -' .. marks
     end
     if form ~= lock_field then fields.lock = form end
   end
@@ -170,8 +184,43 @@ local function publish()
   for _, push in ipairs(pushes) do redis.pcall(push[1], push[2], push[3]) end
 end
 
+-- tell_watchers adds the push for the watchers of the lock, if a try of a newcomer could
+-- succeed now, or could during this step. Like every push it is decided
+-- before anything is written. If somebody else got the lock, or if it is free, then the mark
+-- goes when nobody watches.
+local function tell_watchers()
+  if not before or (channel_prefix or '') == '' then return end
+  local released = (before.holder and not holder) or used < before.used or waiting < before.waiting or
+    limit ~= before.limit
+  local first = expiry or soonest
+  local sooner = fence == before.fence and first and before.till and first < before.till
+  if not (gap or released or sooner or fence ~= before.fence) then return end
+  local prefix, name = string.match(key, '^(.*):{(.*)}$')
+  if not prefix then return end
+  local verb, count, channel = 'PUBLISH', 'NUMSUB', prefix .. ':watch=' .. name
+  if string.find(channel_prefix, '{', 1, true) then
+    verb, count, channel = 'SPUBLISH', 'SHARDNUMSUB', key .. ':watch'
+  end
+  local there = redis.pcall('PUBSUB', count, channel)
+  if there[2] == 0 then
+    watched = false
+    return
+  end
+  local news
+  if gap then
+    news = 'free - 0 0'
+  elseif released and not holder and (waiting == 0 or not must_queue) then
+    news = 'free ' .. (shared_mode or '-') .. ' ' .. text(used) .. ' ' .. text(limit or 0)
+  elseif sooner then
+    news = 'sooner'
+  end
+  if news then pushes[#pushes + 1] = {verb, channel, news} end
+  if not holder and used == 0 and waiting == 0 then watched = false end
+end
+
 -- commit ends the step and returns its answer.
 local function commit(answer)
+  tell_watchers()
   set_record_ttl()
   write_fields()
   publish()
@@ -320,6 +369,7 @@ local function expire()
       if h[4] then mark_silent(h[3]) end
     end
   end
+  gap = gap or (before and before.till and not holder and used == 0 and waiting == 0)
 end
 
 -- compatible reports whether a hold of this mode and weight can be granted beside the
@@ -554,7 +604,8 @@ local function serve_queue(caller)
       set_queue(waiting, head, tail)
     end
   end
-  return mine, blocked or unfinished or (waiting > 0 and holder ~= false)
+  must_queue = blocked or unfinished or (waiting > 0 and holder ~= false)
+  return mine, must_queue
 end
 
 -- ask_first_to_poll tells the first waiter that receives pushes that the lock is free

@@ -36,7 +36,7 @@ local function renew(key, attempt, ttl, owner)
     error(lock.err)
   end
   -- This script does not write to a record of a later format.
-  local word, lease, holder, more = string.match(lock or '', '^(%d+) ?(%-?%d*) ?(%S*)( ?%+?)$')
+  local word, lease, holder, more = string.match(lock or '', '^(%d+) ?(%-?%d*) ?(%S*)( ?%+?!?)$')
   if not word then return '-' end
   local fence = tonumber(word)
   local expiry = math.floor(fence / 1000) + (tonumber(lease, 10) or 0)

@@ -40,6 +40,7 @@ var (
 	ReadLeader     = load("read_leader")
 	Resume         = load("resume")
 	ReleaseAfter   = load("release_after")
+	AwaitFree      = load("await_free")
 	CheckACL       = load("check_acl")
 	RaiseFence     = load("raise_fence")
 	MarkServer     = load("mark_server")
@@ -49,7 +50,7 @@ var (
 func All() []*Script {
 	return []*Script{
 		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Convert, SetLimit, Lessen,
-		AcquireAll, BeginRun, CancelRun, Proclaim, ReadLeader, Resume, ReleaseAfter,
+		AcquireAll, BeginRun, CancelRun, Proclaim, ReadLeader, Resume, ReleaseAfter, AwaitFree,
 		CheckACL, RegisterClient, ReadClient, RaiseFence, MarkServer,
 	}
 }

@@ -102,14 +102,22 @@ func (p *player) command(line string) ([]string, error) {
 	return append(shown, p.pushes()...), nil
 }
 
+func (p *player) acquire(c *command) []string {
+	attempt, ttl := c.word(), c.opt("ttl", "30s")
+	return []string{attempt, ttl, sum(ttl, c.opt("retention", "600s")), c.opt("mode", "x"),
+		c.opt("waiter_ttl", "0"), p.base()}
+}
+
+func (p *player) awaitFree(c *command) []string {
+	return []string{c.opt("mode", "x"), c.opt("watches", "0"), c.opt("retention", "600s"), p.base()}
+}
+
 // act runs an action of the protocol.
 func (p *player) act(c *command) ([]string, error) {
 	keys, args := []string{p.key()}, []string(nil)
 	switch c.verb {
 	case "acquire":
-		attempt, ttl := c.word(), c.opt("ttl", "30s")
-		args = []string{attempt, ttl, sum(ttl, c.opt("retention", "600s")), c.opt("mode", "x"),
-			c.opt("waiter_ttl", "0"), p.base()}
+		args = p.acquire(c)
 	case "release":
 		args = []string{c.word(), c.opt("token", "0"), c.opt("retention", "600s"), p.base()}
 	case "poll":
@@ -150,6 +158,8 @@ func (p *player) act(c *command) ([]string, error) {
 	case "release_after":
 		args = []string{c.word(), c.opt("token", "0"), c.opt("min_hold", "0"), c.opt("keep", "0"),
 			c.opt("retention", "600s"), p.base()}
+	case "await_free":
+		args = p.awaitFree(c)
 	case "check_acl":
 		args = []string{p.base() + c.word()}
 	case "read_leader":

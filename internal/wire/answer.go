@@ -23,7 +23,7 @@ const (
 	Withdrawn                 //
 	None                      //
 	Evicted                   // Count: holds ended
-	Free                      //
+	Free                      // also the answer of await_free, as are Busy and Conflict
 	Changed                   // Token: the fence
 	Set                       // Count: permits held
 	Idle                      //
@@ -227,6 +227,28 @@ func ParsePush(payload string) (attempt string, a Answer, err error) {
 		}
 	}
 	return words[1], a, nil
+}
+
+// FreeNews is a push to the watchers of a lock: the holds that a newcomer would have found.
+type FreeNews struct {
+	Mode        string // of the holds; empty if there is none
+	Used, Limit int    // the number of readers, or the permits in use and the limit
+}
+
+// ParseFree reads a push to the watchers of a lock. If it is any other news, it reports
+// false: then ask the server.
+func ParseFree(payload string) (n FreeNews, ok bool) {
+	words := strings.Split(payload, " ")
+	if len(words) != 4 || words[0] != "free" {
+		return n, false
+	}
+	var err, bad error
+	n.Used, err = parseCount(words[2])
+	n.Limit, bad = parseCount(words[3])
+	if n.Mode = words[1]; n.Mode == "-" {
+		n.Mode = ""
+	}
+	return n, err == nil && bad == nil
 }
 
 // ParseMissing reads the answer of check_acl: the commands that the server's user

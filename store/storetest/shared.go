@@ -11,6 +11,7 @@ var sharedTests = []test{
 	{"convert", testConvert},
 	{"set_limit", testSetLimit},
 	{"lessen", testLessen},
+	{"await_free", testAwaitFree},
 }
 
 func testConvert(s *suite) {
@@ -72,4 +73,24 @@ func testLessen(s *suite) {
 	}
 	s.is(s.release(s.attempt("a", 1), token), "released")
 	s.is(lessen(s.attempt("a", 1), 1000, 1), "gone")
+}
+
+func testAwaitFree(s *suite) {
+	if s.NoConversions {
+		return
+	}
+	ask := func(want, watches string) string { return s.run(script.AwaitFree, want, watches, retention, s.base) }
+	news := "storetest:watch=" + strings.Trim(s.tag, "{}")
+	if s.Store.Sharded() {
+		news = s.key + ":watch"
+	}
+	rec := s.listen(news)
+	s.is(ask("x", "1"), "free")
+	token := s.take(s.attempt("a", 1), "x")
+	s.begins(ask("x", "0"), "busy")
+	s.begins(ask("s", "1"), "busy")
+	s.begins(s.acquire(s.attempt("b", 1), "x", 0), "busy")
+	s.is(s.release(s.attempt("a", 1), token), "released")
+	s.is(rec.next(s), "free - 0 0")
+	s.is(ask("p:1:2", "1"), "free")
 }

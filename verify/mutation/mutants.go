@@ -41,13 +41,17 @@ var (
 	// Locks over several servers: what their answers mean, and the store in virtual time.
 	counting = check{"unit tests", ".", []string{"./internal/majority"}}
 	uniting  = check{"bubble tests", ".", []string{"./quorum"}}
+	// What waits for a free lock, and does not acquire it.
+	watching = check{"bubble tests", ".", []string{
+		"-run=Watch|Freedom|Await|FreeLockIsFound|WaitForWhat", "-timeout=60s", ".",
+	}}
 	// The process that ends a command whose wrapper cannot.
 	guarding = check{"unit tests", "cmd/holdfast", []string{"-timeout=2m", "./internal/proc"}}
 )
 
 // mutants are all that there are.
 var mutants = slices.Concat(inScripts, inMemstore, inClient, inConnections, inAdapters,
-	inLease, inKinds, inJobs, inListing, inQuorum, inGuardian, inDeadlocks, inGuards)
+	inLease, inKinds, inWatching, inJobs, inListing, inQuorum, inGuardian, inDeadlocks, inGuards)
 
 // inScripts are those of the scripts.
 var inScripts = []mutant{{
@@ -89,8 +93,8 @@ var inScripts = []mutant{{
 }, {
 	name: "a newcomer overtakes waiters that no step has visited",
 	file: "script/record.lua",
-	old:  "return mine, blocked or unfinished or",
-	mut:  "return mine, blocked or",
+	old:  "must_queue = blocked or unfinished or",
+	mut:  "must_queue = blocked or",
 	by:   []check{oracle, transcripts},
 }, {
 	name: "a waiter for more than a lowered limit keeps its position",

@@ -93,6 +93,21 @@ type grant struct {
 	lease   int64 // ms
 }
 
+// toldWatchers asserts that watchers are told nothing false: nobody holds the lock
+// exclusively now, or nobody held it when this step began.
+func (m *machine) toldWatchers(words []string, push string, o outcome, now int64) {
+	if !strings.HasSuffix(m.before["lock"], "!") {
+		m.world.rt.Fatalf("pushed %q, and nobody watched", push)
+	}
+	switch {
+	case words[0] == "sooner":
+	case len(words) != 4 || words[0] != "free":
+		m.world.rt.Fatalf("pushed %q", push)
+	case holderOf(o.fields) != "" && len(recorded(m.before, now)) > 0:
+		m.world.rt.Fatalf("pushed %q, and %s has got the lock", push, holderOf(o.fields))
+	}
+}
+
 // told notes the grants that a step pushed, and the one that it answered, in
 // the order of their tokens.
 func (m *machine) told(asks *attempt, o outcome, now int64) {
@@ -102,6 +117,10 @@ func (m *machine) told(asks *attempt, o outcome, now int64) {
 		// CLIENT granted ATTEMPT TOKEN WAITING NOW LEASE, CLIENT kept ATTEMPT LEFT, or
 		// CLIENT evicted ATTEMPT
 		words := strings.Fields(push)
+		if words[0] == news {
+			m.toldWatchers(words[1:], push, o, now)
+			continue
+		}
 		if words[1] == "evicted" && recorded(m.before, now)[words[2]] != 0 {
 			continue
 		}
@@ -181,7 +200,7 @@ func (m *machine) served(action *script.Script, o outcome) bool {
 	switch action {
 	case script.Acquire:
 		return !strings.HasPrefix(o.answer, "conflict")
-	case script.Poll, script.AcquireAll:
+	case script.Poll, script.AcquireAll, script.AwaitFree:
 		return true
 	case script.Lessen:
 		return o.answer != "gone"
@@ -283,7 +302,8 @@ func (m *machine) ReleaseIdle(rt *rapid.T) {
 	switch {
 	case answer == "released 1":
 		m.ends(a.id)
-	case m.live(h, m.at) && h.mode == "x" && a.owner == "" && len(queued(m.before)) == 0:
+	case m.live(h, m.at) && h.mode == "x" && a.owner == "" && len(queued(m.before)) == 0 &&
+		!strings.HasSuffix(m.before["lock"], "!"): // a watcher is told by a release of its own
 		rt.Fatalf("%s held alone, and its release is answered %q", a.id, answer)
 	}
 }
@@ -404,6 +424,23 @@ func (m *machine) Lessen(rt *rapid.T) {
 	}
 	if h != nil && ttl > 0 && answer[0] != "gone" {
 		h.expiry = min(h.expiry, m.at+int64(ttl))
+	}
+}
+
+// AwaitFree says that a try would get the lock: then a try gets it. A try of a silent client
+// may wake its waiters, which come first.
+func (m *machine) AwaitFree(rt *rapid.T) {
+	want := rapid.SampledFrom(wants).Draw(rt, "want")
+	watches := pick(rt, "0", "1")
+	if m.step(true, script.AwaitFree, want, watches, retention, base) != "free" {
+		return
+	}
+	a := m.fresh(rt)
+	a.owner, a.want = "", want
+	quiet := slices.Contains(silent(m.spec.Dump(key)), a.client())
+	answer := m.step(true, script.Acquire, a.id, a.ttl, a.ttl+retention, a.want, 0, base)
+	if !quiet && !strings.HasPrefix(answer, "granted ") {
+		rt.Fatalf("the lock was free for %s, and a try is answered %q", want, answer)
 	}
 }
 
@@ -540,11 +577,14 @@ func (m *machine) SetBack(rt *rapid.T) {
 
 func (m *machine) Listen(rt *rapid.T) { m.listen(rapid.SampledFrom(clients).Draw(rt, "client")) }
 
+// Watch listens for the lock to become free.
+func (m *machine) Watch(*rapid.T) { m.listen(news) }
+
 // Crash is a client that stops listening. It may come back by Listen; its
 // attempts may still be asked about, as by a process that only reconnects.
 func (m *machine) Crash(rt *rapid.T) {
 	if !rapid.Bool().Draw(rt, "really") {
 		rt.Skip("often enough")
 	}
-	m.deafen(rapid.SampledFrom(clients).Draw(rt, "client"))
+	m.deafen(rapid.SampledFrom(append(slices.Clip(clients), news)).Draw(rt, "client"))
 }

@@ -105,6 +105,10 @@ func (m *wild) Lessen(rt *rapid.T) {
 		pick(rt, 5000, 60_000), base)
 }
 
+func (m *wild) AwaitFree(rt *rapid.T) {
+	m.step(script.AwaitFree, pick(rt, "x", "x", "s", "p:1:3", "p:3:3", "p:1:2"), pick(rt, "0", "1", "1"), 60_000, base)
+}
+
 func (m *wild) AcquireAll(rt *rapid.T) {
 	m.step(script.AcquireAll, anyAttempt(rt), pick(rt, 1, 3000, 30_000), pick(rt, 5000, 60_000), base)
 }
@@ -135,8 +139,8 @@ func (m *wild) Advance(rt *rapid.T) {
 	m.advance(time.Duration(pick(rt, 1, 2999, 3000, 10_000, 70_000, -5000)) * time.Millisecond)
 }
 
-func (m *wild) Listen(rt *rapid.T) { m.listen(pick(rt, "c1", "c2", "c3")) }
-func (m *wild) Deafen(rt *rapid.T) { m.deafen(pick(rt, "c1", "c2", "c3")) }
+func (m *wild) Listen(rt *rapid.T) { m.listen(pick(rt, "c1", "c2", "c3", news, news)) }
+func (m *wild) Deafen(rt *rapid.T) { m.deafen(pick(rt, "c1", "c2", "c3", news)) }
 
 // Check has nothing to add: every step has compared both sides.
 func (m *wild) Check(*rapid.T) {}

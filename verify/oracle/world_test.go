@@ -85,12 +85,23 @@ func (w *world) close() {
 
 func (w *world) now() int64 { return w.micros / 1000 }
 
+// news is where those listen who watch for the lock to become free.
+const news = "oracle:watch=lock"
+
+// channel is where a client listens.
+func channel(client string) string {
+	if client == news {
+		return news
+	}
+	return base + client
+}
+
 func (w *world) listen(client string) {
 	if w.listening[client] != nil {
 		return
 	}
-	w.ear.Do(w.t, "SUBSCRIBE", base+client)
-	stop, err := w.spec.Listen(context.Background(), base+client, store.Listener{
+	w.ear.Do(w.t, "SUBSCRIBE", channel(client))
+	stop, err := w.spec.Listen(context.Background(), channel(client), store.Listener{
 		Message: func(payload string) {
 			if payload == syncMark {
 				w.synced <- struct{}{}
@@ -111,7 +122,7 @@ func (w *world) deafen(client string) {
 	if stop := w.listening[client]; stop != nil {
 		stop()
 		delete(w.listening, client)
-		w.ear.Do(w.t, "UNSUBSCRIBE", base+client)
+		w.ear.Do(w.t, "UNSUBSCRIBE", channel(client))
 	}
 }
 
@@ -166,7 +177,7 @@ func (w *world) runSpec(action *script.Script, keys, args []string) (o outcome) 
 		w.rt.Fatal(err)
 	}
 	for client := range w.listening {
-		w.spec.Publish(base+client, syncMark)
+		w.spec.Publish(channel(client), syncMark)
 		<-w.synced
 	}
 	w.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 // a failover.
 func TestEveryKindInACluster(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *redistest.Cluster, open func(testing.TB) *party) {
-		k := kinds{one: open(t), other: open(t), tokens: make(map[string]uint64)}
+		k := kinds{one: open(t), other: open(t), tokens: make(map[string]uint64), do: c.Do}
 		k.all(t)
 		c.FailOver(c.Home(harness.Key("rw")))
 		c.AwaitReady()
@@ -31,6 +32,7 @@ func TestEveryKindInACluster(t *testing.T) {
 func TestEveryKindBehindSentinel(t *testing.T) {
 	behindSentinel(t, func(t *testing.T, g *redistest.Sentinel, open func(testing.TB) *party) {
 		k := kinds{one: open(t), other: open(t), tokens: make(map[string]uint64)}
+		k.do = func(t testing.TB, _ string, args ...any) any { return g.Primary().Do(t, args...) }
 		k.all(t)
 		// What is taken last is acknowledged, and with it all that was before.
 		harness.Release(t, k.one.lock(t, "mark", holdfast.WaitReplicas(2, time.Second)))
@@ -49,6 +51,7 @@ type kinds struct {
 	one, other *party
 	tokens     map[string]uint64
 	rounds     int
+	do         func(t testing.TB, key string, args ...any) any // a command to the server of a key
 }
 
 func (k *kinds) all(t *testing.T) {
@@ -59,6 +62,25 @@ func (k *kinds) all(t *testing.T) {
 	k.several(t)
 	k.period(t)
 	k.leaders(t)
+	k.freedom(t)
+}
+
+// freedom waits until a lock is free. Its lease is longer than the patience of the tests, so
+// only a push can tell.
+func (k *kinds) freedom(t *testing.T) {
+	t.Helper()
+	l := k.one.lock(t, "free", holdfast.TTL(time.Hour))
+	done, ctx := make(chan error, 1), harness.Within(t)
+	go func() { done <- k.other.Mutex("free", holdfast.TTL(time.Hour)).AwaitFree(ctx) }()
+	key := harness.Key("free")
+	redistest.Await(t, "somebody watches", func() bool {
+		lock, _ := k.do(t, key, "HGET", key, "lock").(string)
+		return strings.HasSuffix(lock, "!")
+	})
+	harness.Release(t, l)
+	if err := redistest.Next(t, "AwaitFree", done); err != nil {
+		t.Errorf("AwaitFree: %v", err)
+	}
 }
 
 // rises notes a token, which must be higher than those before.
