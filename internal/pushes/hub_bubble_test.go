@@ -103,6 +103,43 @@ func subscribed(t *testing.T, h *Hub, channel string, number uint64) *Waiter {
 	return w
 }
 
+// What a waiter has not taken is dropped before it polls, but for a grant.
+func TestAWaiterThatPollsForgetsWhatItWasTold(t *testing.T) {
+	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
+		if h.Active() {
+			t.Error("a hub that nobody has used is active")
+		}
+		w := subscribed(t, h, "c", 1)
+		h.read = func(payload string) (uint64, Grant, bool) {
+			return 1, Grant{Token: 5, Later: payload == "later", Left: time.Second}, true
+		}
+		feed.message("later")
+		feed.message("later") // the first is enough
+		feed.message("granted")
+		feed.message("granted")
+		feed.resumed()
+		w.Forget()
+		w.Forget()
+		select {
+		case <-w.Recheck:
+			t.Error("it is still to poll")
+		case left := <-w.FreeAt:
+			t.Errorf("it was still told of %v", left)
+		case g := <-w.Granted:
+			if g.Token != 5 {
+				t.Errorf("granted %+v", g)
+			}
+		}
+		if waiters, subscriptions := h.Count(); waiters != 1 || subscriptions != 1 || !h.Active() {
+			t.Errorf("%d waiters, %d subscriptions, active: %t", waiters, subscriptions, h.Active())
+		}
+		h.Forget(w)
+		if waiters, _ := h.Count(); waiters != 0 {
+			t.Errorf("%d waiters", waiters)
+		}
+	})
+}
+
 func TestManyWaitersShareOneSubscription(t *testing.T) {
 	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
 		feed.confirm = time.Second
