@@ -42,17 +42,22 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // Refused returns a [*fence.StaleError] if a [Guard] refused the request of this answer because its
 // token is stale, and otherwise nil. The answer's body is not touched.
 func Refused(answer *http.Response) error {
-	if answer.StatusCode != http.StatusPreconditionFailed {
+	seen := number(answer.Header, SeenHeader)
+	if answer.StatusCode != http.StatusPreconditionFailed || seen == 0 { // 0: another precondition failed
 		return nil
-	}
-	seen, err := strconv.ParseUint(answer.Header.Get(SeenHeader), 10, 64)
-	if err != nil {
-		return nil // another precondition of the request failed
 	}
 	stale := &fence.StaleError{Seen: seen}
 	if r := answer.Request; r != nil {
-		stale.Resource = r.URL.Path
-		stale.Token, _ = strconv.ParseUint(r.Header.Get(Header), 10, 64) //nolint:errcheck // 0, if there is none
+		stale.Resource, stale.Token = r.URL.Path, number(r.Header, Header)
 	}
 	return stale
+}
+
+// number is the token in a header, or 0.
+func number(h http.Header, name string) uint64 {
+	n, err := strconv.ParseUint(h.Get(name), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }

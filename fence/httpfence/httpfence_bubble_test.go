@@ -15,17 +15,25 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-// call serves one request, and returns its answer.
-func call(ctx context.Context, h http.Handler, method, path string, tokens ...string) *http.Response {
+// answer is what a caller gets.
+type answer struct {
+	code    int
+	seen    string
+	refused error // as Refused says
+}
+
+// call serves one request.
+func call(ctx context.Context, h http.Handler, method, path string, tokens ...string) answer {
 	r := httptest.NewRequest(method, path, nil).WithContext(ctx)
 	for _, token := range tokens {
 		r.Header.Add(httpfence.Header, token)
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	answer := w.Result()
-	answer.Request = r
-	return answer
+	result := w.Result()
+	defer result.Body.Close()
+	result.Request = r
+	return answer{result.StatusCode, result.Header.Get(httpfence.SeenHeader), httpfence.Refused(result)}
 }
 
 func TestEachRequestGetsItsStatus(t *testing.T) {
@@ -61,16 +69,15 @@ func TestEachRequestGetsItsStatus(t *testing.T) {
 		{"PUT", "/a", []string{"7"}, 412, largest},
 	} {
 		before := ran
-		answer := call(t.Context(), h, c.method, c.path, c.tokens...)
-		if answer.StatusCode != c.status || answer.Header.Get(httpfence.SeenHeader) != c.seen {
-			t.Errorf("%s %s %q: %s, seen %q", c.method, c.path, c.tokens, answer.Status,
-				answer.Header.Get(httpfence.SeenHeader))
+		got := call(t.Context(), h, c.method, c.path, c.tokens...)
+		if got.code != c.status || got.seen != c.seen {
+			t.Errorf("%s %s %q: %+v", c.method, c.path, c.tokens, got)
 		}
 		if (ran > before) != (c.status == 200) {
 			t.Errorf("%s %s %q: the handler ran %d times", c.method, c.path, c.tokens, ran-before)
 		}
-		if err := httpfence.Refused(answer); errors.Is(err, fence.ErrStale) != (c.status == 412) {
-			t.Errorf("%s %s %q: Refused: %v", c.method, c.path, c.tokens, err)
+		if errors.Is(got.refused, fence.ErrStale) != (c.status == 412) {
+			t.Errorf("%s %s %q: Refused: %v", c.method, c.path, c.tokens, got.refused)
 		}
 	}
 }
@@ -104,7 +111,7 @@ func TestANewerCallerWaitsForTheHandlersOfOlderOnes(t *testing.T) {
 		}))
 		status := make(chan [2]any, 9)
 		start := func(ctx context.Context, token string) {
-			go func() { status <- [2]any{token, call(ctx, h, "PUT", "/a", token).StatusCode} }()
+			go func() { status <- [2]any{token, call(ctx, h, "PUT", "/a", token).code} }()
 			synctest.Wait()
 		}
 		expect := func(token string, code int) {
@@ -166,8 +173,8 @@ func TestAHandlerThatPanicsHasEnded(t *testing.T) {
 		defer func() { _ = recover() }()
 		call(t.Context(), h, "PUT", "/a", "5")
 	}()
-	if answer := call(t.Context(), h, "PUT", "/a", "6"); answer.StatusCode != http.StatusOK {
-		t.Error(answer.Status)
+	if code := call(t.Context(), h, "PUT", "/a", "6").code; code != http.StatusOK {
+		t.Error(code)
 	}
 }
 
@@ -176,29 +183,29 @@ type memory func(token uint64) error
 func (m memory) Raise(_ context.Context, _ string, token uint64) error { return m(token) }
 
 func TestTheMemoryDecidesForAllInstances(t *testing.T) {
-	var answer error
+	var outcome error
 	shown := uint64(0)
 	guard := &httpfence.Guard{
-		Memory:   memory(func(token uint64) error { shown = token; return answer }),
+		Memory:   memory(func(token uint64) error { shown = token; return outcome }),
 		Resource: func(*http.Request) string { return "all" },
 	}
 	ran := false
 	h := guard.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { ran = true }))
-	if code := call(t.Context(), h, "PUT", "/a", "5").StatusCode; code != 200 || !ran || shown != 5 {
+	if code := call(t.Context(), h, "PUT", "/a", "5").code; code != 200 || !ran || shown != 5 {
 		t.Errorf("accepted: %d, token %d", code, shown)
 	}
-	ran, answer = false, fence.Judge("all", 6, 7)
+	ran, outcome = false, fence.Judge("all", 6, 7)
 	refused := call(t.Context(), h, "PUT", "/a", "6")
-	if refused.StatusCode != 412 || refused.Header.Get(httpfence.SeenHeader) != "7" || ran {
-		t.Errorf("refused: %s", refused.Status)
+	if refused.code != http.StatusPreconditionFailed || refused.seen != "7" || ran {
+		t.Errorf("refused: %+v", refused)
 	}
-	answer = errors.New("the database is away")
-	if code := call(t.Context(), h, "PUT", "/a", "8").StatusCode; code != 503 || ran {
+	outcome = errors.New("the database is away")
+	if code := call(t.Context(), h, "PUT", "/a", "8").code; code != 503 || ran {
 		t.Errorf("the memory failed: %d", code)
 	}
 	// Only the memory remembers, so its reset is enough.
-	answer = nil
-	if code := call(t.Context(), h, "PUT", "/a", "1").StatusCode; code != 200 {
+	outcome = nil
+	if code := call(t.Context(), h, "PUT", "/a", "1").code; code != 200 {
 		t.Errorf("after a reset of the memory: %d", code)
 	}
 }
@@ -208,11 +215,11 @@ func TestAResetForgetsTheToken(t *testing.T) {
 	h := guard.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	call(t.Context(), h, "PUT", "/a", "5")
 	guard.Reset("/b")
-	if code := call(t.Context(), h, "PUT", "/a", "4").StatusCode; code != 412 {
+	if code := call(t.Context(), h, "PUT", "/a", "4").code; code != 412 {
 		t.Errorf("after a reset of another resource: %d", code)
 	}
 	guard.Reset("/a")
-	if code := call(t.Context(), h, "PUT", "/a", "4").StatusCode; code != 200 {
+	if code := call(t.Context(), h, "PUT", "/a", "4").code; code != 200 {
 		t.Errorf("after a reset: %d", code)
 	}
 }
@@ -228,7 +235,7 @@ func TestTheTransportSendsTheLeasesToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer locks.Close(context.Background()) //nolint:errcheck // a fake
+	defer locks.Close(context.Background())
 	lease, err := locks.Mutex("a").Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -253,18 +260,18 @@ func TestTheTransportSendsTheLeasesToken(t *testing.T) {
 			httpfence.Set(r, c.own)
 		}
 		before := r.Header.Get(httpfence.Header)
-		answer, err := (&http.Client{Transport: httpfence.Transport{Base: c.base}}).Do(r)
+		got, err := (&http.Client{Transport: httpfence.Transport{Base: c.base}}).Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer.Body.Close()
+		got.Body.Close()
 		wanted := http.Header{}
 		if c.token > 0 {
 			fake := &http.Request{Header: wanted}
 			httpfence.Set(fake, c.token)
 		}
-		if got := <-sent; got != wanted.Get(httpfence.Header) {
-			t.Errorf("%s: sent %q, want %d", c.name, got, c.token)
+		if token := <-sent; token != wanted.Get(httpfence.Header) {
+			t.Errorf("%s: sent %q, want %d", c.name, token, c.token)
 		}
 		if r.Header.Get(httpfence.Header) != before {
 			t.Errorf("%s: the caller's request was changed", c.name)

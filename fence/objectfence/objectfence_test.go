@@ -89,7 +89,7 @@ func TestAnObjectRefusesOlderTokens(t *testing.T) {
 		text  string
 		err   error
 	}{
-		{5, "first", nil}, {5, "", nil}, {4, "late", fence.ErrStale}, {7, "line\nline\n", nil},
+		{5, "first", nil}, {5, "", nil}, {4, "late", fence.ErrStale}, {7, "a line\nand more\n", nil},
 		{6, "late", fence.ErrStale}, {math.MaxInt64, "last", nil}, {7, "late", fence.ErrStale},
 		{math.MaxInt64 + 1, "", fence.ErrInvalid}, {0, "", fence.ErrInvalid},
 	} {

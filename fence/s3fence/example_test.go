@@ -29,7 +29,7 @@ func ExampleBucket_Probe() {
 func ExampleBucket_Get() {
 	bucket := s3fence.Bucket{Client: client, Name: "billing"}
 	body, etag, err := bucket.Get(ctx, "invoice/42") // a Guard calls it
-	log.Print(body, etag, err)
+	log.Print(len(body), etag, err)
 }
 
 func ExampleBucket_Put() {

@@ -41,9 +41,8 @@ func (b Bucket) Get(ctx context.Context, key string) (body []byte, version strin
 	if err != nil {
 		return nil, "", err
 	}
-	defer answer.Body.Close()
 	body, err = io.ReadAll(answer.Body)
-	return body, aws.ToString(answer.ETag), err
+	return body, aws.ToString(answer.ETag), errors.Join(err, answer.Body.Close())
 }
 
 // Put implements [objectfence.Bucket].

@@ -78,7 +78,7 @@ func ExampleGuard_Reset() {
 }
 
 func ExampleGuard_Memory() {
-	var memory fence.Memory = guard.Memory(db)
+	memory := guard.Memory(db)
 	if err := memory.Raise(ctx, "printer", lease.Token()); err != nil {
 		log.Fatal(err)
 	}

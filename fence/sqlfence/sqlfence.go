@@ -65,6 +65,7 @@ func (g Guard) Migration() string {
 	case MySQL:
 		// A VARCHAR would ignore case, and spaces at the end, so two resources could be one.
 		name, end = "VARBINARY(255)", " ENGINE = InnoDB"
+	default:
 	}
 	return "CREATE TABLE IF NOT EXISTS " + g.table() +
 		" (resource " + name + " PRIMARY KEY, token BIGINT NOT NULL)" + end
@@ -108,6 +109,7 @@ func (g Guard) raise(ctx context.Context, tx *sql.Tx, resource string, token uin
 			"ON CONFLICT (resource) DO UPDATE SET token = MAX(f.token, excluded.token) RETURNING token",
 			resource, int64(token)).Scan(&seen)
 	case MySQL:
+		//nolint:gosec // the table is a name in the program
 		_, err = tx.ExecContext(ctx, "INSERT INTO "+t+" (resource, token) VALUES (?, ?) "+
 			"ON DUPLICATE KEY UPDATE token = GREATEST(token, ?)", resource, int64(token), int64(token))
 		if err == nil {
@@ -174,6 +176,7 @@ func (g Guard) Seen(ctx context.Context, db *sql.DB, resource string) (seen uint
 //
 // After an error the outcome is unknown; a repetition is safe.
 func (g Guard) Reset(ctx context.Context, db *sql.DB, resource string) error {
+	//nolint:gosec // the table is a name in the program
 	_, err := db.ExecContext(ctx, "DELETE FROM "+g.table()+" WHERE resource = "+g.Dialect.place(1), resource)
 	return err
 }
@@ -233,6 +236,7 @@ func (r Row) Check(ctx context.Context, tx *sql.Tx, key any, token uint64) error
 	if r.Dialect == SQLite {
 		greatest = "MAX"
 	}
+	//nolint:gosec // they are names in the program
 	raise := fmt.Sprintf("UPDATE %s SET %s = %s(%s, %s)%s",
 		r.Table, c, greatest, c, r.Dialect.place(1), r.where(2))
 	var err error

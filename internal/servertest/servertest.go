@@ -58,7 +58,8 @@ var PostgreSQL = Kind{
 		if err != nil {
 			return nil, err
 		}
-		return exec.Command(initdb, "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"), nil
+		return exec.CommandContext(context.Background(), initdb,
+			"-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"), nil
 	},
 	args: func(data string, port int) []string {
 		return []string{
@@ -78,7 +79,7 @@ var MariaDB = Kind{
 		if err != nil {
 			return nil, err
 		}
-		return exec.Command(installDB, "--no-defaults", "--datadir="+data,
+		return exec.CommandContext(context.Background(), installDB, "--no-defaults", "--datadir="+data,
 			"--auth-root-authentication-method=normal", "--skip-test-db"), nil
 	},
 	args: func(data string, port int) []string {
@@ -148,7 +149,7 @@ func Start(kind Kind) (*Server, error) {
 	}
 	s := &Server{kind: kind, dir: dir, log: filepath.Join(dir, "log")}
 	if err := s.start(kind, program, find); err != nil {
-		text, _ := os.ReadFile(s.log) //nolint:errcheck // it is only an explanation
+		text, _ := os.ReadFile(s.log) // it is only an explanation
 		return nil, errors.Join(fmt.Errorf("servertest: %s: %w\n%s", kind.Name, err, text), s.Stop())
 	}
 	return s, nil
@@ -162,7 +163,7 @@ func lookPath(name string, places []string) (string, error) {
 		return path, nil
 	}
 	for _, pattern := range places {
-		dirs, _ := filepath.Glob(pattern) //nolint:errcheck // the patterns are well-formed
+		dirs, _ := filepath.Glob(pattern) // the patterns are well-formed
 		for _, dir := range slices.Backward(dirs) {
 			if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
 				return filepath.Abs(found)
@@ -181,9 +182,9 @@ func (s *Server) start(kind Kind, program string, find func(string) (string, err
 	if err != nil {
 		return err
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	data := filepath.Join(s.dir, "owned", "data")
-	prepare := exec.Command("mkdir", data)
+	prepare := exec.CommandContext(context.Background(), "mkdir", data)
 	if kind.prepare != nil {
 		if prepare, err = kind.prepare(find, data); err != nil {
 			return err
@@ -201,7 +202,7 @@ func (s *Server) start(kind Kind, program string, find func(string) (string, err
 		return err
 	}
 	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	s.cmd = exec.Command(program, kind.args(data, port)...)
+	s.cmd = exec.CommandContext(context.Background(), program, kind.args(data, port)...)
 	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = log, log, filepath.Dir(data)
 	if err := startTied(s.cmd, owner, kind.end()); err != nil {
 		s.cmd = nil

@@ -43,9 +43,9 @@ const leaseTTL = 500 * time.Millisecond
 
 // config says where a holder finds everything.
 type config struct {
-	Lock  string // the lock's server
-	Kind  string // the name of the resource
-	Where string // where that is
+	Lock  string `json:"lock"`  // the lock's server
+	Kind  string `json:"kind"`  // the name of the resource
+	Where string `json:"where"` // where that is
 }
 
 // register is a number that several holders increment. Both calls are made under a lock.
@@ -58,9 +58,9 @@ type register interface {
 // child is what a holder does: it obeys the lines of its input.
 //
 //	lock fenced|plain   acquire the lock, show the token or not, and read: read N
-//	write               write N+1: wrote, or refused, or failed and why
+//	write               store N+1: wrote, or refused, or failed and why
 //	half                do that but for the last step, and wait to be killed: half
-//	release             release the lock, if it is still held: released
+//	release             give up the lock, if it is still held: released
 func child(in io.Reader, out io.Writer) error {
 	input := bufio.NewScanner(in)
 	input.Scan()
@@ -173,7 +173,7 @@ func (r sqlRegister) do(ctx context.Context, token uint64, f func(*sql.Tx) error
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() //nolint:errcheck // after the commit it does nothing
+	defer tx.Rollback()
 	return errors.Join(f(tx), tx.Commit())
 }
 
@@ -307,7 +307,7 @@ type holder struct {
 // startHolder starts a process that ends with the test. The caller keeps its thread.
 func startHolder(t *testing.T, cfg config) *holder {
 	t.Helper()
-	cmd := exec.Command(os.Args[0]) //nolint:noctx // it ends with the test
+	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envChild+"=yes")
 	h := &holder{t: t, says: make(chan string, 16)}
 	var err error

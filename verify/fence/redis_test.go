@@ -150,9 +150,8 @@ func TestALostAnswerDoesNotRepeatAWrite(t *testing.T) {
 			t.Errorf("n is %v after two calls, of which one was sent twice", n)
 		}
 		proxy.DropRepliesAndCut(1, "EVALSHA")
-		var refused *redisfence.CommandError
 		err := guard.Do(within(t), "n", 5, redisfence.Write("HSET", "n", "a", "b"))
-		if !errors.As(err, &refused) {
+		if _, refused := errors.AsType[*redisfence.CommandError](err); !refused {
 			t.Errorf("a refused command, sent twice: %v", err)
 		}
 	})
@@ -214,7 +213,7 @@ func TestTheRightsOfAGuardAreThoseOfThePage(t *testing.T) {
 	_, err = all.Seen(within(t), "n")
 	want(t, "Seen", err, nil)
 	want(t, "Reset", all.Reset(within(t), "n"), nil)
-	for _, right := range strings.Fields(rights[1]) {
+	for right := range strings.FieldsSeq(rights[1]) {
 		if right == "+eval" || right == "+hget" {
 			continue // the server knows the script; only Seen reads by it
 		}

@@ -129,7 +129,7 @@ func TestACheckHoldsUntilTheCommit(t *testing.T) {
 				go func() {
 					tx, err := other.BeginTx(within(t), nil)
 					if err == nil {
-						defer tx.Rollback() //nolint:errcheck // it is committed
+						defer tx.Rollback()
 						err = check(tx, 6)
 					}
 					if err == nil {
