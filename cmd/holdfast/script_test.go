@@ -93,9 +93,6 @@ func buildSuiteCmd(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Setenv("PATH", dir+string(os.PathListSeparator)+ts.Getenv("PATH"))
 }
 
-// listing permits what list, watch and top do.
-var listing = redistest.Needs("for `Client.List`")
-
 // serverCmd: server [-password P | -clock | -operator] starts a server and names it in
 // HOLDFAST_REDIS. With -clock, the word clock can set its clock; with -operator, the user may
 // do everything.
@@ -149,14 +146,6 @@ func serversCmd(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("HOLDFAST_REDIS", url)
 	ts.Setenv("ADDR", w.server.Addr())
 	ts.Setenv("SSL_CERT_FILE", w.server.CAFile())
-}
-
-// scheme begins the URLs of servers and proxies.
-func scheme() string {
-	if redistest.Secured() {
-		return "rediss://"
-	}
-	return "redis://"
 }
 
 // proxyCmd: proxy puts a proxy before the server and names it in PROXY.

@@ -19,6 +19,17 @@ import (
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
+// listing permits what list, watch and top do, and the page.
+var listing = redistest.Needs("for `Client.List`")
+
+// scheme begins the URLs of servers and proxies.
+func scheme() string {
+	if redistest.Secured() {
+		return "rediss://"
+	}
+	return "redis://"
+}
+
 // served is holdfast serve in this process, over a real server.
 type served struct {
 	t      *testing.T
@@ -30,7 +41,7 @@ type served struct {
 
 func serve(t *testing.T, args ...string) *served {
 	t.Helper()
-	return serveOver(t, []*redistest.Server{redistest.Start(t, redistest.Tenant(defaultPrefix))}, args...)
+	return serveOver(t, []*redistest.Server{redistest.Start(t, redistest.Tenant(defaultPrefix), listing)}, args...)
 }
 
 // serveOver is serve over one server, or over a quorum.
@@ -42,6 +53,9 @@ func serveOver(t *testing.T, servers []*redistest.Server, args ...string) *serve
 	words := append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)
 	for _, one := range servers {
 		words = append(words, "--redis", one.URL())
+	}
+	if redistest.Secured() {
+		words = append(words, "--cacert", s.server.CAFile())
 	}
 	root.SetArgs(words)
 	out, in := io.Pipe()
@@ -74,6 +88,7 @@ func (s *served) lock(name string) *holdfast.Lease {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	options.TLSConfig = redistest.TLS()
 	rdb := redis.NewClient(options)
 	client, err := holdfast.New(goredis.New(rdb), holdfast.Config{App: "worker"})
 	if err != nil {
@@ -221,7 +236,7 @@ func TestServeGoesOnWhenTheServerIsBack(t *testing.T) {
 // them does not answer.
 func TestServeShowsTheServersOfAQuorum(t *testing.T) {
 	t.Parallel()
-	servers := redistest.Primaries(t, 3, redistest.Tenant(defaultPrefix), redistest.Needs("in a quorum"))
+	servers := redistest.Primaries(t, 3, redistest.Tenant(defaultPrefix), redistest.Needs("in a quorum"), listing)
 	s := serveOver(t, servers, "--interval", "50ms")
 	nodes := func() (list struct {
 		Title string
