@@ -271,7 +271,7 @@ func TestAnIdleTransactionIsEndedByTheDatabase(t *testing.T) {
 			return // SQLite has no such limit: docs/fencing.md says what follows
 		}
 		guard, _, p, db := guarded(t, d)
-		limited := p.open(t, 1000)
+		limited := p.open(t, 2000)
 		tx, err := limited.BeginTx(within(t), nil)
 		want(t, "begin", err, nil)
 		want(t, "the first check", guard.Check(within(t), tx, "account/1", 5), nil)
