@@ -47,11 +47,13 @@ var (
 	}}
 	// The process that ends a command whose wrapper cannot.
 	guarding = check{"unit tests", "cmd/holdfast", []string{"-timeout=2m", "./internal/proc"}}
+	// The tool's file with the term of a leader.
+	resuming = check{"tool's scripts", "cmd/holdfast", []string{"-timeout=2m", "-run=TestScripts$/^state_linux$", "."}}
 )
 
 // mutants are all that there are.
 var mutants = slices.Concat(inScripts, inMemstore, inClient, inConnections, inAdapters,
-	inLease, inKinds, inWatching, inJobs, inListing, inQuorum, inGuardian, inDeadlocks, inGuards)
+	inLease, inKinds, inWatching, inJobs, inListing, inQuorum, inGuardian, inState, inDeadlocks, inGuards)
 
 // inScripts are those of the scripts.
 var inScripts = []mutant{{
