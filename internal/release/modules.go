@@ -11,8 +11,11 @@ import (
 // modulePath is the path of the root module. The others are below it.
 const modulePath = "github.com/holdfast-go/holdfast"
 
-// unpublished are the modules that nobody installs: they measure, test and show.
-var unpublished = []string{"bench", "bench/etcd", "examples", "verify/fence", "verify/observe", "verify/sql"}
+// unpublished are the modules that nobody installs: they measure, test, show and package.
+var unpublished = []string{
+	"bench", "bench/etcd", "bench/sql", "examples", "examples/moving", "packaging", "verify/fence", "verify/observe",
+	"verify/sql",
+}
 
 // module is a module of the repository.
 type module struct {
