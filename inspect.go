@@ -218,17 +218,15 @@ func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo) b
 		readers.Go(func() {
 			for r := range records {
 				s, err := readRecord(ctx, c, r, known)
-				var refused *ServerError
-				if errors.As(err, &refused) && refused.Code == "WRONGTYPE" {
-					continue // the key is named like a record, and holds something else
-				}
-				if err != nil {
+				switch {
+				case isForeign(err): // named like a record
+				case err != nil:
 					end(err)
-					continue
-				}
-				select {
-				case states <- s:
-				case <-ctx.Done():
+				default:
+					select {
+					case states <- s:
+					case <-ctx.Done():
+					}
 				}
 			}
 		})
@@ -261,6 +259,12 @@ func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo) b
 		return wrap("listing of", pattern, err)
 	}
 	return nil
+}
+
+// isForeign reports whether err says that a key holds data of another kind.
+func isForeign(err error) bool {
+	var refused *ServerError
+	return errors.As(err, &refused) && refused.Code == "WRONGTYPE"
 }
 
 func readRecord(ctx context.Context, c *Client, r scan.Record, known *registrations) (LockInfo, error) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
@@ -77,10 +78,7 @@ func runInspect(a *app, name string, asJSON bool, w io.Writer) error {
 		case foreign != nil && asJSON:
 			return json.NewEncoder(w).Encode(foreignRow(*foreign).state)
 		case foreign != nil:
-			_, err := fmt.Fprintf(w,
-				"%s is a key, and looks like a lock of %s\n  by       %s\n  lease    expires in %s\n",
-				oneLine(name), kindOfForeign(foreign.Kind), oneLine(foreign.Holder), length(foreign.Remaining))
-			return err
+			return printForeign(w, name, *foreign)
 		case asJSON:
 			return json.NewEncoder(w).Encode(inspectJSON{
 				stateWithJob(state, job, key), cycleJSON(cycle), s.nodesAsJSON(ctx),
@@ -89,31 +87,31 @@ func runInspect(a *app, name string, asJSON bool, w io.Writer) error {
 		if err := printState(w, state, job, true); err != nil {
 			return err
 		}
+		var b strings.Builder
 		for _, wait := range cycle {
-			if _, err := fmt.Fprintf(w, "  deadlock %s\n", oneLine(wait.String())); err != nil {
-				return err
-			}
+			fmt.Fprintf(&b, "  deadlock %s\n", oneLine(wait.String()))
 		}
 		for _, h := range state.Holders {
-			if _, err := fmt.Fprintf(w, "  attempt  %s\n", oneLine(h.HolderID)); err != nil {
-				return err
-			}
+			fmt.Fprintf(&b, "  attempt  %s\n", oneLine(h.HolderID))
 		}
-		if _, err := fmt.Fprintf(w, "  fence    %d\n  key      %s\n", state.Fence, key); err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "  fence    %d\n  key      %s\n", state.Fence, key)
 		infos := s.nodesOfQuorum(ctx)
-		if len(infos) == 0 {
-			_, err := fmt.Fprintf(w, "  server   %s\n", s.whereIs(ctx, key))
-			return err
-		}
 		for i, n := range infos {
-			if _, err := fmt.Fprintf(w, "  server   %s %s\n", s.nodes[i].address, nodeText(n)); err != nil {
-				return err
-			}
+			fmt.Fprintf(&b, "  server   %s %s\n", s.nodes[i].address, nodeText(n))
 		}
-		return nil
+		if len(infos) == 0 {
+			fmt.Fprintf(&b, "  server   %s\n", s.whereIs(ctx, key))
+		}
+		_, err = io.WriteString(w, b.String())
+		return err
 	})
+}
+
+// printForeign prints the lock of another library.
+func printForeign(w io.Writer, name string, f survey.Foreign) error {
+	_, err := fmt.Fprintf(w, "%s is a key, and looks like a lock of %s\n  by       %s\n  lease    expires in %s\n",
+		oneLine(name), kindOfForeign(f.Kind), oneLine(f.Holder), length(f.Remaining))
+	return err
 }
 
 // whereIs is the address, and the server behind it that has the key now, if Sentinels or a

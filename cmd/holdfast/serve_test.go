@@ -239,11 +239,8 @@ func TestServeShowsTheServersOfAQuorum(t *testing.T) {
 	servers := redistest.Primaries(t, 3, redistest.Tenant(defaultPrefix), redistest.Needs("in a quorum"), listing)
 	s := serveOver(t, servers, "--interval", "50ms")
 	nodes := func() (list struct {
-		Title string
-		Nodes []struct {
-			Address string
-			Answers bool
-		}
+		Title string     `json:"title"`
+		Nodes []nodeJSON `json:"nodes"`
 	}) {
 		answer, err := http.Get(s.url + "api/locks")
 		if err != nil {

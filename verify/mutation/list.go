@@ -52,7 +52,19 @@ var inListing = []mutant{{
 }, {
 	name: "a listing that could not read a record seems whole",
 	file: "inspect.go",
-	old:  "					end(err)\n					continue\n",
-	mut:  "					continue\n",
+	old:  "				case err != nil:\n					end(err)\n",
+	mut:  "				case err != nil:\n",
+	by:   []check{listing},
+}, {
+	name: "a key that is no lock ends a listing",
+	file: "inspect.go",
+	old:  "				case isForeign(err): // named like a record\n",
+	mut:  "",
+	by:   []check{listing},
+}, {
+	name: "a listing leaves out whatever a server refuses",
+	file: "inspect.go",
+	old:  "errors.As(err, &refused) && refused.Code == \"WRONGTYPE\"",
+	mut:  "errors.As(err, &refused)",
 	by:   []check{listing},
 }}
