@@ -63,7 +63,7 @@ RUNTESTS = $(GO) build -buildvcs=false -o bin/runtests ./internal/runtests && bi
 PROMTOOL = $(if $(filter verify/observe ./verify/observe,$(MODULES)),promtool)
 
 # Only the tests of these modules need database servers.
-DATABASES = $(if $(filter . verify/fence ./verify/fence examples ./examples,$(MODULES)),databases)
+DATABASES = $(if $(filter . bench/sql ./bench/sql verify/fence ./verify/fence examples ./examples,$(MODULES)),databases)
 
 .PHONY: test
 test: servers $(PROMTOOL) $(DATABASES) ## vet and test every module; installs a redis-server if there is none
