@@ -100,6 +100,10 @@ WORLDS ?= 20000
 worlds: ## live through simulated worlds (WORLDS=100000 for a long search)
 	cd verify && $(GO) test -timeout 0 -run 'TestWorlds$$|TestTheScriptsLiveTheSameWorlds' ./sim -seeds $(WORLDS)
 
+.PHONY: lineage
+lineage: servers ## show each flaw of docs/lineage.md on the classic lock, and that Holdfast holds
+	@cd verify && $(GO) run ./lineage/table
+
 # Newer servers than this system's are unpacked beside it, from newer suites of
 # Debian: nothing is installed. SERVERS='sid/valkey-server' SUITES='rules' say less.
 .PHONY: test-servers

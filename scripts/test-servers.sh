@@ -1,18 +1,19 @@
 #!/bin/sh
 # Runs what depends on the server on each of the servers that scripts/newer.sh
 # unpacks: the adapters' conformance, the transcripts of the scripts, the rules,
-# the topologies, and a short run of the fault suite. Prints a table, and leaves
+# the topologies, the classic locks and the newest commands of docs/lineage.md, and
+# a short run of the fault suite. Prints a table, and leaves
 # what was said in bin/servers/. make test runs all of it, and more, on the
 # server of this system.
 #
 # SERVERS='sid/redis-server'   only these
-# SUITES='scripts rules'       only these: adapters scripts rules topologies faults
+# SUITES='scripts rules'       only these: adapters scripts rules topologies lineage faults
 # DURATION=20s                 of a run of the fault suite
 
 set -u
 
 go=${GO:-go}
-suites=${SUITES:-adapters scripts rules topologies faults}
+suites=${SUITES:-adapters scripts rules topologies lineage faults}
 duration=${DURATION:-20s}
 out=$PWD/bin/servers
 
@@ -40,6 +41,7 @@ run() {
 	scripts) tests script ;;
 	rules) tests verify/rules ;;
 	topologies) tests verify/topology ;;
+	lineage) tests verify/lineage ;;
 	faults) faults ;;
 	*)
 		echo "there is no suite $1"

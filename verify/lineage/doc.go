@@ -9,6 +9,10 @@
 // old way does well, for then it shows nothing. A file has
 // one of the old ways first, and then its tests.
 //
+// Many old ways run as a scene: their clients take turns command by command, in an order
+// that the test gives. The record of a scene is also what the page's picture is drawn
+// from. To draw them anew: go test ./lineage -rewrite.
+//
 // Everything runs on real servers that the tests start. Nothing sleeps; where
 // an old lease has to end, the test awaits that its key is gone.
 package lineage

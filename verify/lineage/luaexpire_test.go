@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
-// luaExpire mends the first lock by a script: both commands or none.
+// luaExpire mends the first lock by a script: both commands in one request.
 type luaExpire struct {
 	rdb *redis.Client
 	ttl time.Duration
@@ -27,33 +27,8 @@ func (l *luaExpire) lock(ctx context.Context) (bool, error) {
 	return setAndExpire.Run(ctx, l.rdb, []string{lockName}, l.ttl.Milliseconds()).Bool()
 }
 
-// Work takes longer than its lease. The old lock goes to another and the
-// worker is not told: there is nothing that could tell it. With Holdfast the
-// lease is renewed while the process lives.
-func TestWorkThatOutlastsItsLeaseOverlaps(t *testing.T) {
-	const ttl = time.Second
-	halves(t, func(t *testing.T, s *redistest.Server) {
-		a := &luaExpire{connect(t, s.Addr()), ttl}
-		b := &luaExpire{connect(t, s.Addr()), ttl}
-		takes(t, "A", a.lock)
-		refused(t, "B", b.lock)
-		gone(t, s, lockName) // A works on
-		takes(t, "B, while A works", b.lock)
-	}, func(t *testing.T, s *redistest.Server) {
-		a, seen := client(t, s.Addr(), holdfast.Config{TTL: ttl})
-		b, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
-		l := harness.Lock(t, a.Mutex(lockName))
-		seen.Await(t, holdfast.EventRenew, lockName, 4) // one every third of the TTL
-		held(t, b)
-		if err := l.Err(); err != nil {
-			t.Errorf("the lease of work that goes on has ended: %v", err)
-		}
-		harness.Release(t, l)
-	})
-}
-
 // The holder's link goes silent, so that nothing can be renewed. The old lock
-// goes to another as before. With Holdfast the holder knows that its lease is
+// goes to another. With Holdfast the holder knows that its lease is
 // over before another has the lock.
 func TestACutOffHolderIsNotTold(t *testing.T) {
 	const ttl = time.Second

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -30,7 +32,7 @@ func TestThePageNamesEveryTest(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
-			if m[1] != "TestMain" && m[1] != t.Name() {
+			if m[1] != "TestMain" && file != "page_test.go" {
 				there[m[1]] = file
 			}
 		}
@@ -43,5 +45,63 @@ func TestThePageNamesEveryTest(t *testing.T) {
 	}
 	for name, file := range there {
 		t.Errorf("the page does not name %s of %s", name, file)
+	}
+}
+
+var (
+	block    = regexp.MustCompile("(?s)```go\n(.*?)\n```")
+	drawing  = regexp.MustCompile(`picture: "([\w-]+)"`)
+	embedded = regexp.MustCompile(`\(images/lineage-([\w-]+)\.svg\)`)
+)
+
+// The code on the page is the code that the tests run. Its pictures are those that the
+// tests compare, and no others are left over.
+func TestThePageShowsWhatTheTestsRun(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "lineage.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code.Write(text)
+	}
+	for _, m := range block.FindAllStringSubmatch(string(page), -1) {
+		for part := range strings.SplitSeq(m[1], "\n\n") {
+			if !strings.Contains(code.String(), part+"\n") {
+				t.Errorf("no test runs this code of the page:\n%s", part)
+			}
+		}
+	}
+	names := func(pattern *regexp.Regexp, text string) []string {
+		var found []string
+		for _, m := range pattern.FindAllStringSubmatch(text, -1) {
+			found = append(found, m[1])
+		}
+		slices.Sort(found)
+		return found
+	}
+	drawn := names(drawing, code.String())
+	if shown := names(embedded, string(page)); !slices.Equal(shown, drawn) {
+		t.Errorf("the page shows the pictures %v, and the tests draw %v", shown, drawn)
+	}
+	var there []string
+	pictures, err := filepath.Glob(filepath.Join("..", "..", "docs", "images", "lineage-*.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range pictures {
+		there = append(there, strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "lineage-"), ".svg"))
+	}
+	slices.Sort(there)
+	if !slices.Equal(there, drawn) {
+		t.Errorf("there are pictures of %v, and the tests draw %v", there, drawn)
 	}
 }

@@ -19,15 +19,15 @@ import (
 // lockName is the lock of every test: for the old ways it is the key too.
 const lockName = "x"
 
-func TestMain(m *testing.M) { harness.Program{Child: obey}.Main(m) }
+func TestMain(m *testing.M) { harness.Program{Child: obey, Parallel: 8}.Main(m) }
 
 // halves runs both halves of a test, each on a server of its own.
-func halves(t *testing.T, old, ours func(t *testing.T, s *redistest.Server)) {
+func halves(t *testing.T, old, ours func(t *testing.T, s *redistest.Server), options ...redistest.Option) {
 	t.Helper()
 	run := func(name string, half func(t *testing.T, s *redistest.Server)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // both spend their time waiting
-			half(t, server(t))
+			half(t, server(t, options...))
 		})
 	}
 	run("old way", old)
