@@ -55,6 +55,7 @@ func (l *compareAndDelete) twoStepUnlock(ctx context.Context) error {
 // the lock changes nothing.
 func TestGETThenDELFreesTheLockOfAnother(t *testing.T) {
 	halves(t, func(t *testing.T, s *redistest.Server) {
+		sceneOfGetThenDel(t, s)
 		proxy := redistest.NewProxy(t, s.Addr())
 		a := &compareAndDelete{rdb: connect(t, proxy.Addr()), ttl: time.Minute}
 		b := &compareAndDelete{rdb: connect(t, s.Addr()), ttl: time.Minute}

@@ -35,6 +35,7 @@ func (l *setDel) write(ctx context.Context, value string) error {
 func TestDELWithoutACheckFreesTheLockOfAnother(t *testing.T) {
 	const ttl = time.Second
 	halves(t, func(t *testing.T, s *redistest.Server) {
+		sceneOfDel(t, s)
 		a := start(t, "SET NX PX, DEL", s.Addr(), ttl)
 		b := &setDel{connect(t, s.Addr()), time.Minute}
 		c := &setDel{connect(t, s.Addr()), time.Minute}

@@ -60,6 +60,7 @@ func TestAClientWithAFastClockTakesALockThatIsHeld(t *testing.T) {
 	const ttl, skew = time.Minute, 61 * time.Second
 	fast := func() time.Time { return time.Now().Add(skew) }
 	halves(t, func(t *testing.T, s *redistest.Server) {
+		sceneOfGetset(t, s)
 		a := &getset{connect(t, s.Addr()), ttl, time.Now}
 		b := &getset{connect(t, s.Addr()), ttl, time.Now}
 		c := &getset{connect(t, s.Addr()), ttl, fast}

@@ -49,6 +49,7 @@ func (l *twoKeys) lock(ctx context.Context) (bool, error) {
 // Holdfast check and entry are one step for readers and writers alike.
 func TestAReaderEntersBetweenTheTwoKeysOfAWriter(t *testing.T) {
 	halves(t, func(t *testing.T, s *redistest.Server) {
+		sceneOfTwoKeys(t, s)
 		proxy := redistest.NewProxy(t, s.Addr())
 		w := &twoKeys{connect(t, proxy.Addr()), time.Minute}
 		r := &twoKeys{connect(t, s.Addr()), time.Minute}

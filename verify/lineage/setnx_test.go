@@ -53,6 +53,7 @@ func TestAProcessKilledBetweenSETNXAndEXPIREHoldsForEver(t *testing.T) {
 		p.Die(t)
 	}
 	halves(t, func(t *testing.T, s *redistest.Server) {
+		sceneOfSetnx(t, s)
 		killed(t, s, "SETNX EXPIRE", "SETNX", func(request []string) bool { return request[0] == "SETNX" })
 		other := &setnxExpire{connect(t, s.Addr()), ttl}
 		refused(t, "another process", other.lock)
