@@ -160,6 +160,12 @@ $(CURDIR)/bin/golangci-lint-%:
 	GOWORK=off GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$*
 	mv bin/golangci-lint $@
 
+# What docs/vet.md describes. A machine without the linter can run it too.
+.PHONY: vet-locks
+vet-locks: ## look for mistakes with locks in every module, with holdfast-vet
+	@mkdir -p bin && cd vet && GOWORK=off $(GO) build -o ../bin/holdfast-vet ./holdfast-vet
+	$(call each,vet-locks,$(GO) vet -vettool=$(CURDIR)/bin/holdfast-vet ./...)
+
 # A short run on one server is part of test. This one goes over all topologies,
 # for DURATION each, and half a minute more with a thousand waiters, which leave
 # nothing to others. It leaves pages for a browser, and the histories of broken

@@ -15,7 +15,7 @@ var rewrite = flag.Bool("rewrite", false, "write the records of testdata anew")
 var imported = []string{
 	".", "fence", "fence/httpfence", "fence/objectfence", "fence/redisfence", "fence/s3fence", "fence/sqlfence",
 	"memstore", "observe/otel", "observe/page", "observe/prom", "quorum", "script", "store", "store/goredis",
-	"store/rueidis", "store/storetest",
+	"store/rueidis", "store/storetest", "vet",
 }
 
 // A change of the public API shows in the diff of testdata/api, so a reviewer sees it:

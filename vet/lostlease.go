@@ -1,0 +1,314 @@
+package vet
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/passes/ctrlflow"
+	"golang.org/x/tools/go/analysis/passes/inspect"
+	"golang.org/x/tools/go/cfg"
+)
+
+// LostLease finds leases that are dropped, or not released on some path.
+var LostLease = &analysis.Analyzer{
+	Name: "lostlease",
+	Doc: `find leases that are dropped, or not released on some path
+
+A lease that is not released blocks others for as long as the client renews it, or until
+its TTL ends. Nothing is reported if the lease is passed on, stored or returned, if the
+function closes the client, or in tests.`,
+	URL:      page + "lostlease",
+	Requires: []*analysis.Analyzer{inspect.Analyzer, ctrlflow.Analyzer},
+	Run:      runLostLease,
+}
+
+func runLostLease(pass *analysis.Pass) (any, error) {
+	if !imports(pass) {
+		return nil, nil
+	}
+	cfgs := pass.ResultOf[ctrlflow.Analyzer].(*ctrlflow.CFGs)
+	for n := range inspected(pass).PreorderSeq((*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {
+		if inTest(pass, n) {
+			continue
+		}
+		switch f := n.(type) {
+		case *ast.FuncDecl:
+			if f.Body != nil {
+				lostIn(pass, f, f.Body, cfgs.FuncDecl(f))
+			}
+		case *ast.FuncLit:
+			lostIn(pass, f, f.Body, cfgs.FuncLit(f))
+		}
+	}
+	return nil, nil
+}
+
+func lostIn(pass *analysis.Pass, function ast.Node, body *ast.BlockStmt, g *cfg.CFG) {
+	if closesClient(pass, body) {
+		return
+	}
+	ast.PreorderStack(body, nil, func(n ast.Node, stack []ast.Node) bool {
+		if _, ok := n.(*ast.FuncLit); ok {
+			return false // a function of its own
+		}
+		call, ok := n.(*ast.CallExpr)
+		if !ok || acquisition(pass, call) == "" {
+			return true
+		}
+		switch up := stack[len(stack)-1].(type) {
+		case *ast.ExprStmt, *ast.GoStmt, *ast.DeferStmt:
+			reportDropped(pass, call)
+		case *ast.AssignStmt:
+			if len(up.Rhs) == 1 && len(up.Lhs) == 2 {
+				assigned(pass, function, body, g, acquired{up, call, stack})
+			}
+		}
+		return true
+	})
+}
+
+func reportDropped(pass *analysis.Pass, call *ast.CallExpr) {
+	pass.Report(analysis.Diagnostic{
+		Pos: call.Pos(), End: call.End(), Category: "lostlease",
+		Message: "the lease is dropped, so nothing can release it",
+	})
+}
+
+// closesClient: Client.Close releases all leases, and Abandon leaves them on purpose. A
+// function that came together with the client is there to close it.
+func closesClient(pass *analysis.Pass, body ast.Node) bool {
+	for n := range ast.Preorder(body) {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			if f := method(pass, n); f != nil && (f.Name() == "Close" || f.Name() == "Abandon") {
+				return true
+			}
+		case *ast.AssignStmt:
+			client, closer := false, false
+			for _, e := range n.Lhs {
+				if v := variable(pass, e); v != nil && v.Name() != "_" {
+					_, function := v.Type().Underlying().(*types.Signature)
+					closer = closer || function
+					client = client || v.Type().String() == "*"+library+".Client"
+				}
+			}
+			if client && closer && len(n.Rhs) == 1 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// acquired is an assignment of a lease, with the nodes above it.
+type acquired struct {
+	stmt  *ast.AssignStmt
+	call  *ast.CallExpr
+	stack []ast.Node
+}
+
+func assigned(pass *analysis.Pass, function ast.Node, body *ast.BlockStmt, g *cfg.CFG, a acquired) {
+	id, ok := a.stmt.Lhs[0].(*ast.Ident)
+	if !ok {
+		return // stored
+	}
+	if id.Name == "_" {
+		reportDropped(pass, a.call)
+		return
+	}
+	v := variable(pass, id)
+	if v == nil || v.Pos() < body.Pos() || v.Pos() > body.End() {
+		return // of the caller, or of an outer function
+	}
+	some, escapes := leaseUses(pass, v, body, id)
+	if escapes {
+		return
+	}
+	p := path{pass: pass, lease: v, err: variable(pass, a.stmt.Lhs[1]), seen: map[state]bool{}}
+	if !p.lost(g, a.stmt) {
+		return
+	}
+	what := "is never released"
+	if some {
+		what = "is not released on all paths"
+	}
+	d := analysis.Diagnostic{
+		Pos: a.stmt.Pos(), End: a.stmt.End(), Category: "lostlease",
+		Message: fmt.Sprintf("the lease %s %s: defer %s.%s", v.Name(), what, v.Name(), verb(v)),
+	}
+	if !some {
+		d.SuggestedFixes = deferRelease(pass, v, a)
+	}
+	pass.Report(d)
+}
+
+func verb(v *types.Var) string {
+	if leaseType(v.Type()) == "Leadership" {
+		return "Resign"
+	}
+	return "Release"
+}
+
+// leaseUses says whether a lease is released anywhere, and whether something else than a
+// call of its methods has it: then that may release it.
+func leaseUses(pass *analysis.Pass, v *types.Var, body ast.Node, defined *ast.Ident) (released, escapes bool) {
+	ast.PreorderStack(body, nil, func(n ast.Node, stack []ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		if !ok || id == defined || pass.TypesInfo.ObjectOf(id) != v {
+			return true
+		}
+		switch up := stack[len(stack)-1].(type) {
+		case *ast.SelectorExpr:
+			call, ok := stack[len(stack)-2].(*ast.CallExpr)
+			if !ok || call.Fun != up {
+				escapes = true // a method as a value
+			} else if releases[up.Sel.Name] {
+				released = true
+			}
+		case *ast.BinaryExpr: // a comparison with nil
+		default:
+			escapes = true
+		}
+		return true
+	})
+	return released, escapes
+}
+
+// state is where a path is, and whether the error is still that of the acquisition.
+type state struct {
+	block *cfg.Block
+	fresh bool
+}
+
+type path struct {
+	pass       *analysis.Pass
+	lease, err *types.Var
+	seen       map[state]bool
+}
+
+// lost reports whether the function can return with the lease and without its release.
+func (p *path) lost(g *cfg.CFG, from ast.Node) bool {
+	for _, b := range g.Blocks {
+		for i, n := range b.Nodes {
+			if n == from {
+				return p.through(b, b.Nodes[i+1:], p.err != nil)
+			}
+		}
+	}
+	return false
+}
+
+func (p *path) through(b *cfg.Block, nodes []ast.Node, fresh bool) bool {
+	for _, n := range nodes {
+		if p.releasedIn(n) {
+			return false
+		}
+		if fresh && p.assignsErr(n) {
+			fresh = false
+		}
+		if id, ok := n.(*ast.Ident); ok && fresh && p.pass.TypesInfo.ObjectOf(id) == p.err {
+			return false // the tag of a switch: too hard
+		}
+	}
+	if b.Return() != nil {
+		return true
+	}
+	for i, next := range b.Succs {
+		if len(b.Succs) == 2 && len(nodes) > 0 && p.withoutLease(nodes[len(nodes)-1], i == 0, fresh) {
+			continue
+		}
+		if s := (state{next, fresh}); !p.seen[s] {
+			p.seen[s] = true
+			if p.through(next, next.Nodes, fresh) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (p *path) releasedIn(below ast.Node) bool {
+	for n := range ast.Preorder(below) {
+		if call, ok := n.(*ast.CallExpr); ok {
+			name, lease := leaseMethod(p.pass, call)
+			if releases[name] && variable(p.pass, lease) == p.lease {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (p *path) assignsErr(n ast.Node) bool {
+	a, ok := n.(*ast.AssignStmt)
+	if !ok {
+		return false
+	}
+	for _, e := range a.Lhs {
+		if variable(p.pass, e) == p.err {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutLease reports whether there is no lease if the condition has this value. A
+// condition about the error that it does not know may say so, too.
+func (p *path) withoutLease(condition ast.Node, value, fresh bool) bool {
+	c, ok := condition.(ast.Expr)
+	if !ok {
+		return false
+	}
+	about := fresh && uses(p.pass, p.err, c)
+	if b, ok := ast.Unparen(c).(*ast.BinaryExpr); ok && (b.Op == token.EQL || b.Op == token.NEQ) {
+		x := variable(p.pass, b.X)
+		if isNil := p.pass.TypesInfo.Types[b.Y].IsNil(); isNil && x != nil {
+			if x == p.lease {
+				return value == (b.Op == token.EQL)
+			}
+			if about && x == p.err {
+				return value == (b.Op == token.NEQ)
+			}
+		}
+	}
+	return about
+}
+
+// deferRelease puts the idiom behind the check of the error, if there is one, outside of
+// loops: Release works although the context has ended by then.
+func deferRelease(pass *analysis.Pass, v *types.Var, a acquired) []analysis.SuggestedFix {
+	ctx, ok := a.call.Args[0].(*ast.Ident)
+	if !ok || ctx.Name == "nil" {
+		return nil
+	}
+	for _, n := range a.stack {
+		switch n.(type) {
+		case *ast.ForStmt, *ast.RangeStmt:
+			return nil
+		}
+	}
+	block, ok := a.stack[len(a.stack)-2].(*ast.BlockStmt)
+	if !ok {
+		return nil
+	}
+	for i, s := range block.List[:len(block.List)-1] {
+		check, ok := block.List[i+1].(*ast.IfStmt)
+		if s != a.stmt || !ok || check.Else != nil || len(check.Body.List) == 0 {
+			continue
+		}
+		p := path{pass: pass, lease: v, err: variable(pass, a.stmt.Lhs[1])}
+		_, returns := check.Body.List[len(check.Body.List)-1].(*ast.ReturnStmt)
+		if p.err == nil || !returns || !p.withoutLease(check.Cond, true, true) {
+			return nil
+		}
+		text := fmt.Sprintf("\ndefer %s.%s(%s)", v.Name(), verb(v), ctx.Name)
+		return []analysis.SuggestedFix{{
+			Message:   "Release it when the function returns",
+			TextEdits: []analysis.TextEdit{{Pos: check.End(), End: check.End(), NewText: []byte(text)}},
+		}}
+	}
+	return nil
+}
