@@ -30,26 +30,28 @@ func runLostLease(pass *analysis.Pass) (any, error) {
 		return nil, nil
 	}
 	cfgs := pass.ResultOf[ctrlflow.Analyzer].(*ctrlflow.CFGs)
+	closed := token.NoPos // the end of the function that closes the client, and of those in it
 	for n := range inspected(pass).PreorderSeq((*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {
-		if inTest(pass, n) {
+		if inTest(pass, n) || n.Pos() < closed && pass.Fset.File(n.Pos()) == pass.Fset.File(closed) {
+			continue
+		}
+		if closesClient(pass, n) {
+			closed = n.End()
 			continue
 		}
 		switch f := n.(type) {
 		case *ast.FuncDecl:
 			if f.Body != nil {
-				lostIn(pass, f, f.Body, cfgs.FuncDecl(f))
+				lostIn(pass, f.Body, cfgs.FuncDecl(f))
 			}
 		case *ast.FuncLit:
-			lostIn(pass, f, f.Body, cfgs.FuncLit(f))
+			lostIn(pass, f.Body, cfgs.FuncLit(f))
 		}
 	}
 	return nil, nil
 }
 
-func lostIn(pass *analysis.Pass, function ast.Node, body *ast.BlockStmt, g *cfg.CFG) {
-	if closesClient(pass, body) {
-		return
-	}
+func lostIn(pass *analysis.Pass, body *ast.BlockStmt, g *cfg.CFG) {
 	ast.PreorderStack(body, nil, func(n ast.Node, stack []ast.Node) bool {
 		if _, ok := n.(*ast.FuncLit); ok {
 			return false // a function of its own
@@ -63,7 +65,7 @@ func lostIn(pass *analysis.Pass, function ast.Node, body *ast.BlockStmt, g *cfg.
 			reportDropped(pass, call)
 		case *ast.AssignStmt:
 			if len(up.Rhs) == 1 && len(up.Lhs) == 2 {
-				assigned(pass, function, body, g, acquired{up, call, stack})
+				assigned(pass, body, g, acquired{up, call, stack})
 			}
 		}
 		return true
@@ -110,7 +112,7 @@ type acquired struct {
 	stack []ast.Node
 }
 
-func assigned(pass *analysis.Pass, function ast.Node, body *ast.BlockStmt, g *cfg.CFG, a acquired) {
+func assigned(pass *analysis.Pass, body *ast.BlockStmt, g *cfg.CFG, a acquired) {
 	id, ok := a.stmt.Lhs[0].(*ast.Ident)
 	if !ok {
 		return // stored

@@ -160,3 +160,13 @@ func closesByFunction(ctx context.Context, connect func() (*holdfast.Client, fun
 	}
 	return work(lease.Context())
 }
+
+func probes(ctx context.Context, c *holdfast.Client) error {
+	defer c.Close(ctx)
+	free := func() bool {
+		_, err := c.Mutex("a").TryLock(ctx)
+		return err == nil
+	}
+	println(free())
+	return nil
+}
