@@ -3,6 +3,7 @@ package vet
 import (
 	"fmt"
 	"go/ast"
+	"go/token"
 	"go/types"
 
 	"golang.org/x/tools/go/analysis"
@@ -10,13 +11,14 @@ import (
 	"golang.org/x/tools/go/types/typeutil"
 )
 
-// OuterContext finds work in the function of a Do that has the context from outside.
+// OuterContext finds work under a lock that has the context from outside.
 var OuterContext = &analysis.Analyzer{
 	Name: "outerctx",
 	Doc: `find work under a lock with the context from outside
 
 Do gives its function a context that also ends when the lease is lost. Work with the
-context that Do was called with goes on after that, beside the next holder's work.`,
+context that Do was called with goes on after that, beside the next holder's work. The same
+is true behind a Lock, if the lease is used for nothing but its release.`,
 	URL:      page + "outerctx",
 	Requires: []*analysis.Analyzer{inspect.Analyzer},
 	Run:      runOuterContext,
@@ -40,7 +42,87 @@ func runOuterContext(pass *analysis.Pass) (any, error) {
 			outerIn(pass, f.Name(), outer, work)
 		}
 	}
+	for n := range inspected(pass).PreorderSeq((*ast.BlockStmt)(nil)) {
+		if !inTest(pass, n) {
+			outerBehind(pass, n.(*ast.BlockStmt))
+		}
+	}
 	return nil, nil
+}
+
+// outerBehind reports work behind the deferred release of a lease, if the lease is used for
+// nothing else: then nothing in the function can notice its loss.
+func outerBehind(pass *analysis.Pass, block *ast.BlockStmt) {
+	for i, s := range block.List {
+		a, ok := s.(*ast.AssignStmt)
+		if !ok || a.Tok != token.DEFINE || len(a.Rhs) != 1 {
+			continue
+		}
+		call, ok := a.Rhs[0].(*ast.CallExpr)
+		if !ok || acquisition(pass, call) == "" || len(call.Args) == 0 {
+			continue
+		}
+		lease, outer := variable(pass, a.Lhs[0]), variable(pass, call.Args[0])
+		if lease == nil || pass.TypesInfo.Defs[a.Lhs[0].(*ast.Ident)] == nil || outer == nil {
+			continue
+		}
+		for j, d := range block.List[i+1:] {
+			if d, ok := d.(*ast.DeferStmt); ok && onlyReleased(pass, lease, block, d) {
+				behind(pass, lease, outer, block.List[i+1+j+1:])
+				break
+			}
+		}
+	}
+}
+
+// onlyReleased reports whether a deferred call releases a lease, and nothing else uses it.
+func onlyReleased(pass *analysis.Pass, lease *types.Var, block *ast.BlockStmt, d *ast.DeferStmt) bool {
+	name, of := leaseMethod(pass, d.Call)
+	if !releases[name] || variable(pass, of) != lease {
+		return false
+	}
+	count := 0
+	for n := range ast.Preorder(block) {
+		if id, ok := n.(*ast.Ident); ok && pass.TypesInfo.Uses[id] == lease {
+			count++
+		}
+	}
+	return count == 1
+}
+
+func behind(pass *analysis.Pass, lease, outer *types.Var, work []ast.Stmt) {
+	var first ast.Expr
+	for _, s := range work {
+		ast.Inspect(s, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncLit:
+				return false // it may run later
+			case *ast.AssignStmt:
+				for _, e := range n.Lhs {
+					if variable(pass, e) == outer {
+						outer = nil // another context from here on
+					}
+				}
+			case *ast.CallExpr:
+				if outer == nil || first != nil || mayHaveOuter(pass, n) {
+					return true
+				}
+				for _, arg := range n.Args {
+					if variable(pass, arg) == outer {
+						first = arg
+					}
+				}
+			}
+			return true
+		})
+	}
+	if first != nil {
+		pass.Report(analysis.Diagnostic{
+			Pos: first.Pos(), End: first.End(), Category: "outerctx",
+			Message: fmt.Sprintf("this context does not end when the lease %s is lost, and nothing here notices that: "+
+				"use %s.Context(), or Do", lease.Name(), lease.Name()),
+		})
+	}
 }
 
 func isContext(t types.Type) bool {

@@ -62,3 +62,53 @@ func onPurpose(ctx context.Context, m *holdfast.Mutex) error {
 		return work(held)
 	})
 }
+
+func locks(ctx context.Context, m *holdfast.Mutex) error {
+	lease, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer lease.Release(ctx)
+	return work(ctx) // want `this context does not end when the lease lease is lost`
+}
+
+// From here on, all is well, or may be.
+
+func binds(ctx context.Context, m *holdfast.Mutex) error {
+	lease, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer lease.Release(ctx)
+	context.AfterFunc(lease.Context(), func() {})
+	return work(ctx)
+}
+
+func shows(ctx context.Context, m *holdfast.Mutex) error {
+	lease, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer lease.Release(ctx)
+	println(lease.Token())
+	return work(ctx)
+}
+
+func passesOn(ctx context.Context, m *holdfast.Mutex, with func(*holdfast.Lease)) error {
+	lease, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer lease.Release(ctx)
+	with(lease)
+	return work(ctx)
+}
+
+func nests(ctx context.Context, m, other *holdfast.Mutex) error {
+	lease, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer lease.Release(ctx)
+	return other.Do(ctx, func(ctx context.Context) error { return work(ctx) })
+}
