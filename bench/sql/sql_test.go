@@ -79,6 +79,7 @@ func sides(t testing.TB) []side {
 				if err != nil {
 					t.Fatal(err)
 				}
+				t.Cleanup(func() { _ = conn.Close() })
 				return way(conn)
 			}})
 		}
