@@ -12,7 +12,7 @@ const { context, close } = await launch({ viewport: { width: 1280, height: 860 }
 const page = context.pages()[0] ?? await context.newPage();
 
 world.hold("nightly-report", "--app", "report");
-world.hold("invoice/2026-11", "--app", "billing");
+world.hold("invoice/2026-11", "--app", "billing", "--tag", "tenant=acme", "--tag", "run=118");
 for (const n of [1, 2]) world.hold("catalog", "--shared", "--app", `reader-${n}`);
 for (const n of [1, 2, 3]) world.hold("partner-api", "--permits", 5, "--app", `sync-${n}`);
 world.spawn(tool, ["elect", "scheduler", "10.0.0.7:8080", "--", "sleep", "600"]);
@@ -24,7 +24,7 @@ world.hold("mail/outbox", "--app", "mailer-2");
 let going = true;
 const turns = ["checkout-1", "checkout-2", "checkout-3"].map(async (app, i) => {
   for (let n = 0; going; n++) {
-    const c = world.spawn(tool, ["run", "--ttl", "10s", "--app", app, "order/1042", "--", "sleep", 9 + 4 * i + (n % 3) * 5]);
+    const c = world.spawn(tool, ["run", "--ttl", "10s", "--app", app, "--tag", `attempt=${n + 1}`, "order/1042", "--", "sleep", 9 + 4 * i + (n % 3) * 5]);
     if (i === 1 && n === 2) {
       for (;;) {
         const { lock } = await (await fetch(world.url + "api/lock?name=order/1042")).json();
