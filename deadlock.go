@@ -83,7 +83,7 @@ func graphOf(locks []LockInfo, proven func(waitsfor.Edge) bool) waitGraph {
 }
 
 // said yields what clients say of code that holds the lock, and how often they have said it.
-func (s *LockInfo) said() iter.Seq2[waitsfor.Edge, uint64] {
+func (s LockInfo) said() iter.Seq2[waitsfor.Edge, uint64] {
 	return func(yield func(waitsfor.Edge, uint64) bool) {
 		for _, h := range s.Holders {
 			from := waitsfor.ID{Lock: s.Name, Attempt: h.HolderID}

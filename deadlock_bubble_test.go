@@ -214,7 +214,6 @@ func release2(t *testing.T, got outcome) {
 }
 
 func TestDeadlocksOfEveryKind(t *testing.T) {
-	type locks = map[string]func(c *holdfast.Client) locker
 	mutex := func(name string) func(c *holdfast.Client) locker {
 		return func(c *holdfast.Client) locker { return c.Mutex(name, breaks).Lock }
 	}

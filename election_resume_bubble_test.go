@@ -219,7 +219,7 @@ func TestAResumptionEndsWithItsContextAndWithItsClient(t *testing.T) {
 				if took := time.Since(start); took > time.Second {
 					t.Errorf("Resume returned after %v", took)
 				}
-				if end.want == context.Canceled {
+				if errors.Is(end.want, context.Canceled) {
 					synctest.Wait()
 					w.wantFree("e")
 				}

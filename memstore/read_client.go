@@ -1,5 +1,7 @@
 package memstore
 
+import "strings"
+
 // readClient reads what a client has said of itself.
 //
 // Answers: client APP HOST PID VERSION STARTED, then noted, then note FIELD VALUE · unknown.
@@ -8,15 +10,16 @@ func (s *Store) readClient(key string, args *arguments) (string, error) {
 	if c == nil {
 		return "unknown", err
 	}
-	answer := "client " + c.app + " " + c.host + " " + c.pid + " " + c.version + " " + c.started
+	var answer strings.Builder
+	answer.WriteString("client " + c.app + " " + c.host + " " + c.pid + " " + c.version + " " + c.started)
 	if c.notes["noted"] != "" {
-		answer += "\nnoted"
+		answer.WriteString("\nnoted")
 	}
 	for args.left() {
 		field := args.text()
 		if value := c.field(field); value != "" {
-			answer += "\nnote " + field + " " + value
+			answer.WriteString("\nnote " + field + " " + value)
 		}
 	}
-	return answer, nil
+	return answer.String(), nil
 }

@@ -145,8 +145,7 @@ func processText(pid int) string {
 }
 
 func (s *stateFile) unwritable(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
 	}
 	return badState("name a file in a directory that this user may write to: holdfast also makes "+
@@ -173,8 +172,7 @@ func (s *stateFile) read(election, prefix string) error {
 		text, err = io.ReadAll(io.LimitReader(f, maxState+1))
 	}
 	if err != nil {
-		var path *fs.PathError
-		if errors.As(err, &path) {
+		if path, ok := errors.AsType[*fs.PathError](err); ok {
 			err = path.Err
 		}
 		return badState("let this user read and write the file, or name another one", "cannot read %s: %v", s.path, err)
@@ -322,8 +320,8 @@ func (o *electOptions) resume(ctx context.Context, r *run, e *holdfast.Election)
 		}
 		if l.Err() != nil || ctx.Err() != nil || codeOf(err) != codeUnreachable || r.pause(ctx) {
 			limited, cancel := r.closing()
-			defer cancel()
 			_ = l.Resign(limited) // as above
+			cancel()
 			return nil, err
 		}
 	}

@@ -131,8 +131,8 @@ func LookAfter(ttl time.Duration) time.Duration {
 // that grows with the square. So the time grows likewise, up to ten minutes: looks take the server
 // about a hundredth of its time.
 func LookLater(ttl time.Duration, waiters int) time.Duration {
-	crowd := time.Duration(min(max(waiters, 0), 2000))
-	return max(LookAfter(ttl), min(crowd*crowd*300*time.Microsecond, 10*time.Minute))
+	crowd := min(max(waiters, 0), 2000)
+	return max(LookAfter(ttl), min(time.Duration(crowd*crowd)*300*time.Microsecond, 10*time.Minute))
 }
 
 // LookAgainAfter is the time between two looks while there seems to be a deadlock.

@@ -81,7 +81,7 @@ func (r *release) modules(ctx context.Context, dir string) ([]module, error) {
 		return nil, err
 	}
 	var all []module
-	for _, file := range strings.Fields(files) {
+	for file := range strings.FieldsSeq(files) {
 		at := filepath.ToSlash(filepath.Dir(file))
 		if slices.Contains(unpublished, at) || strings.Contains("/"+at+"/", "/testdata/") {
 			continue
@@ -166,7 +166,7 @@ func (r *release) testTree(ctx context.Context, dir string) error {
 	if r.check == "" {
 		return nil
 	}
-	r.say("checking the tree: %s", r.check)
+	r.sayf("checking the tree: %s", r.check)
 	cmd := exec.CommandContext(ctx, "sh", "-c", r.check)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, r.out, r.out
 	if err := cmd.Run(); err != nil {
@@ -184,7 +184,7 @@ func (r *release) link(ctx context.Context, clone string, modules []module) erro
 		return err
 	}
 	for i, m := range modules {
-		r.say("linking %s", m.tag(r.version))
+		r.sayf("linking %s", m.tag(r.version))
 		if err := r.rewrite(ctx, clone, m); err != nil {
 			return err
 		}
@@ -250,7 +250,7 @@ func (r *release) dropReason(file string) error {
 // build builds every published module from the tags alone, as its users will.
 func (r *release) build(ctx context.Context, clone string, modules []module) error {
 	for _, m := range modules {
-		r.say("building %s from the tags", m.tag(r.version))
+		r.sayf("building %s from the tags", m.tag(r.version))
 		_, err := r.output(ctx, filepath.Join(clone, m.dir), r.environment(ctx, clone),
 			r.goTool, "build", "-buildvcs=false", "-mod=readonly", "-o", os.DevNull, "./...")
 		if err != nil {
@@ -294,7 +294,7 @@ func (r *release) copyProxy() error {
 	}
 	from, to := filepath.Join(r.cache(), "cache", "download"), r.proxy
 	below := filepath.FromSlash(filepath.Dir(modulePath))
-	r.say("a module proxy is in %s", to)
+	r.sayf("a module proxy is in %s", to)
 	return os.CopyFS(filepath.Join(to, below), os.DirFS(filepath.Join(from, below)))
 }
 
@@ -322,13 +322,13 @@ func (r *release) deliver(ctx context.Context, dir, clone string, modules []modu
 	if err := r.git(ctx, dir, tags...); err != nil {
 		return errors.Join(err, r.git(ctx, dir, "reset", "--quiet", "--keep", "HEAD~1"))
 	}
-	r.say("%s is prepared: %d tags. Nothing is published yet. To publish it:\n  %s",
+	r.sayf("%s is prepared: %d tags. Nothing is published yet. To publish it:\n  %s",
 		r.version, len(modules), strings.Join(push, " \\\n    "))
 	return nil
 }
 
-func (r *release) say(format string, args ...any) {
-	fmt.Fprintf(r.out, "release: "+format+"\n", args...)
+func (r *release) sayf(format string, args ...any) {
+	_, _ = fmt.Fprintf(r.out, "release: "+format+"\n", args...)
 }
 
 func (r *release) git(ctx context.Context, dir string, args ...string) error {

@@ -277,7 +277,7 @@ func copyOfThis(t *testing.T) repository {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range strings.Split(strings.TrimRight(string(files), "\x00"), "\x00") {
+	for file := range strings.SplitSeq(strings.TrimRight(string(files), "\x00"), "\x00") {
 		text, err := os.ReadFile(filepath.Join(root, file))
 		if os.IsNotExist(err) {
 			continue // it is deleted, and the deletion not committed

@@ -24,7 +24,8 @@ func outline(text string) (parts []string) {
 		case fence:
 			code += line
 		case strings.HasPrefix(line, "#"):
-			parts = append(parts, line[:strings.Index(line, " ")])
+			level, _, _ := strings.Cut(line, " ")
+			parts = append(parts, level)
 		case strings.HasPrefix(line, "|"):
 			parts = append(parts, fmt.Sprint("a row of ", strings.Count(line, "|")-1))
 		}

@@ -1,4 +1,4 @@
-// The detail of one lock: its holders, the line, and the last minutes. The server reads the
+// The detail of one lock: its holders, the wait queue, and the last minutes. The server reads the
 // lock anew for each answer; this asks when the stream says that the lock has changed, and
 // at most once a second.
 

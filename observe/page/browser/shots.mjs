@@ -54,7 +54,7 @@ await page.emulateMedia({ colorScheme: "light" });
 await page.getByRole("button", { name: "order/1042" }).click();
 await page.locator("#detail-timeline svg").waitFor();
 await page.locator("#h-past").scrollIntoViewIfNeeded();
-await page.locator("details summary").click();
+await page.getByText("As a list").click();
 await page.screenshot({ path: join(dir, "page-phone-detail.png") });
 going = false;
 await close();

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ func run(out io.Writer) error {
 		return err
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "TEST\tWHAT BREAKS\tCLASSIC\tHOLDFAST")
+	_, _ = fmt.Fprintln(table, "TEST\tWHAT BREAKS\tCLASSIC\tHOLDFAST")
 	missing := 0
 	for _, f := range flaws {
 		classic, holdfast := "broken", "held"
@@ -57,12 +58,12 @@ func run(out io.Writer) error {
 		if classic != "broken" || holdfast != "held" {
 			missing++
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", f.test, f.what, classic, holdfast)
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", f.test, f.what, classic, holdfast)
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%d of %d: the classic lock breaks, and Holdfast holds\n", len(flaws)-missing, len(flaws))
+	_, _ = fmt.Fprintf(out, "%d of %d: the classic lock breaks, and Holdfast holds\n", len(flaws)-missing, len(flaws))
 	if missing > 0 || len(flaws) == 0 {
 		return errors.New(said)
 	}
@@ -71,7 +72,7 @@ func run(out io.Writer) error {
 
 // test runs the tests. It returns which of them passed, and what they printed.
 func test() (passed map[string]bool, said string, err error) {
-	run := exec.Command("go", "test", "-count=1", "-json", "./lineage")
+	run := exec.CommandContext(context.Background(), "go", "test", "-count=1", "-json", "./lineage")
 	run.Stderr = os.Stderr
 	answers, err := run.StdoutPipe()
 	if err != nil {

@@ -31,7 +31,7 @@ func IsGuardian(args []string) bool {
 type guardian struct {
 	out     *os.File
 	wrapper int
-	print   func(format, text string)
+	message func(format, text string)
 
 	start    order // what to run
 	pid      int
@@ -50,9 +50,9 @@ type guardian struct {
 // belongs to another user, or hangs in the kernel.
 const lingers = 10 * time.Second
 
-// RunGuardian is the guardian's process, from beginning to end. print writes a message in a
+// RunGuardian is the guardian's process, from beginning to end. message writes one in a
 // format that the wrapper named. It returns the exit code.
-func RunGuardian(args []string, print func(format, text string)) int {
+func RunGuardian(args []string, message func(format, text string)) int {
 	runtime.LockOSThread() // the command dies with the thread that started it
 	in, err := strconv.Atoi(args[3])
 	if err != nil {
@@ -72,7 +72,7 @@ func RunGuardian(args []string, print func(format, text string)) int {
 		CloseOnExec(kept)
 	}
 	nameSelf()
-	g := &guardian{out: os.NewFile(uintptr(out), "reports"), wrapper: os.Getppid(), print: print}
+	g := &guardian{out: os.NewFile(uintptr(out), "reports"), wrapper: os.Getppid(), message: message}
 	return g.run(os.NewFile(uintptr(in), "orders"))
 }
 
@@ -105,19 +105,21 @@ func (g *guardian) run(in *os.File) int {
 	for {
 		select {
 		case o, ok := <-orders:
-			if !ok {
+			switch {
+			case !ok:
 				orders = nil
 				g.bereaved()
-			} else if o.Do == "end" {
+			case o.Do == "end":
 				return 0
-			} else {
+			default:
 				g.obey(o)
 			}
 		case e, ok := <-ends:
-			if !ok {
+			switch {
+			case !ok:
 				ends = nil
 				g.emptied()
-			} else if e.pid == g.pid {
+			case e.pid == g.pid:
 				g.ended = true
 				g.report(report{Did: "ended", Status: uint32(e.status)})
 			}
@@ -230,7 +232,7 @@ func (g *guardian) bereaved() {
 	now := int64(instant())
 	g.killAt = min(g.killAt, now+g.start.Grace)
 	if !g.gone {
-		go g.print(g.start.Format, "holdfast was killed: its guardian stops the command")
+		go g.message(g.start.Format, "holdfast was killed: its guardian stops the command")
 	}
 	g.stop()
 }

@@ -63,7 +63,7 @@ type Limits struct {
 }
 
 // Command is a command that runs or has ended: a [Child], or guarded.
-type Command interface {
+type Command interface { //nolint:interfacebloat // two kinds of one thing
 	// PID is the command's process id.
 	PID() int
 	// Done is closed when the command has ended.
