@@ -23,14 +23,11 @@ func (s *Store) markServer(key string, args *arguments) (string, error) {
 	if err := args.problem("mark_server"); err != nil {
 		return "", err
 	}
+	m, err := s.readMark(key)
+	if err != nil {
+		return "", err
+	}
 	at, now := s.lookup(key), s.now().UnixMilli()
-	if at != nil && at.badge == nil {
-		return "", refuse("WRONGTYPE", "Operation against a key that holds no mark: "+strconv.Quote(key))
-	}
-	m := badge{run: s.run, mark: "-"}
-	if at != nil && at.badge.run == s.run {
-		m = *at.badge
-	}
 	if mark != "" && old == m.mark {
 		m.mark = mark
 		at = &entry{badge: &m}
@@ -40,6 +37,20 @@ func (s *Store) markServer(key string, args *arguments) (string, error) {
 		at.expires = now + life
 	}
 	return fmt.Sprintf("node %d %s %s", now, m.run, m.mark), nil
+}
+
+// readMark returns the server's run, and the mark that was made in it; - for none.
+func (s *Store) readMark(key string) (badge, error) {
+	at := s.lookup(key)
+	switch {
+	case at == nil:
+		return badge{run: s.run, mark: "-"}, nil
+	case at.badge == nil:
+		return badge{}, refuse("WRONGTYPE", "Operation against a key that holds no mark: "+strconv.Quote(key))
+	case at.badge.run != s.run:
+		return badge{run: s.run, mark: "-"}, nil
+	}
+	return *at.badge, nil
 }
 
 // Restart loses every key, as a crash without persistence does, and begins another run of

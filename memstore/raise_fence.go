@@ -2,33 +2,53 @@ package memstore
 
 import "fmt"
 
-// raiseFence raises the token of a hold to one that several servers have agreed on.
-// It neither lowers a token nor extends a lease.
+// raiseFence raises the token of a hold to one that several servers have agreed on, and
+// reads the server's mark. It neither lowers a token nor extends a lease.
 //
-// Answers: raised TOKEN · gone.
-func raiseFence(t *step, args *arguments) string {
-	attempt, token := args.text(), args.whole()
-	t.retention = args.whole()
-	owner := args.owner()
+// Answers: raised TOKEN NOW RUN MARK · gone.
+func (s *Store) raiseFence(keys []string, args *arguments) (string, error) {
+	if len(keys) < 2 {
+		return "", refuse("ERR", "raise_fence needs two keys")
+	}
+	return s.onRecord(keys[0], func(t *step) (string, error) {
+		attempt, token := args.text(), args.whole()
+		t.retention = args.whole()
+		owner := args.owner()
+		if err := args.problem("raise_fence"); err != nil {
+			return "", err
+		}
+		own := t.raise(attempt, owner, token)
+		if own == 0 {
+			return "gone", nil
+		}
+		m, err := s.readMark(keys[1])
+		if err != nil {
+			return "", err // nothing is stored
+		}
+		return fmt.Sprintf("raised %d %d %s %s", own, t.now, m.run, m.mark), nil
+	})
+}
 
+// raise returns the token that the attempt has now; 0 if it does not hold.
+func (t *step) raise(attempt, owner string, token int64) int64 {
 	if h := t.holder; h != nil && h.is(attempt, owner) {
 		if h.expiry <= t.now {
-			return "gone"
+			return 0
 		}
 		if token > t.fence {
 			t.fence = token
 			t.extendRecord(h.expiry - t.now)
 		}
-		return fmt.Sprintf("raised %d", t.fence)
+		return t.fence
 	}
 	h := t.shares[attempt]
 	if h == nil || h.expiry <= t.now {
-		return "gone"
+		return 0
 	}
 	if token > h.token {
 		h.token = token
 		t.fence = max(t.fence, token)
 		t.extendRecord(h.expiry - t.now)
 	}
-	return fmt.Sprintf("raised %d", h.token)
+	return h.token
 }

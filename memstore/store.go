@@ -92,8 +92,6 @@ var actions = map[string]func(*step, *arguments) string{
 	"resume":        resume,
 	"release_after": releaseAfter,
 	"await_free":    awaitFree,
-
-	"raise_fence": raiseFence,
 }
 
 func (s *Store) act(name string, keys, words []string) (string, error) {
@@ -118,6 +116,8 @@ func (s *Store) act(name string, keys, words []string) (string, error) {
 		return s.registerClient(keys[0], args)
 	case "read_client":
 		return s.readClient(keys[0], args)
+	case "raise_fence":
+		return s.raiseFence(keys, args)
 	case "mark_server":
 		return s.markServer(keys[0], args)
 	}

@@ -77,7 +77,7 @@ func (ns *nodeStates) readNode(i int, timeout time.Duration, mark string) error 
 		ns.mu.Unlock()
 	}
 	sent := ns.s.now()
-	answer, err := ns.s.nodes[i].call(timeout, script.MarkServer, []string{ns.prefix + ":quorum"}, args)
+	answer, err := ns.s.nodes[i].call(timeout, script.MarkServer, []string{ns.markKey()}, args)
 	if err != nil {
 		var refused *store.ServerError
 		if errors.As(err, &refused) {
@@ -90,13 +90,35 @@ func (ns *nodeStates) readNode(i int, timeout time.Duration, mark string) error 
 		}
 		return err
 	}
-	words := strings.Fields(answer)
-	if len(words) != 4 || words[0] != "node" {
+	said, ok := strings.CutPrefix(answer, "node ")
+	if !ok {
 		return wire.BadAnswer(answer)
 	}
-	ms, bad := strconv.ParseInt(words[1], 10, 64)
-	if bad != nil || ms < 0 || ms > majority.MostMillis {
+	return ns.noteRead(i, sent, said)
+}
+
+// markKey is the key of the mark on every node.
+func (ns *nodeStates) markKey() string { return ns.prefix + ":quorum" }
+
+// noteRaised records what node i said of itself in its answer to a raised token.
+func (ns *nodeStates) noteRaised(i int, sent time.Duration, answer string) error {
+	words := strings.SplitN(answer, " ", 3)
+	if len(words) != 3 || words[0] != "raised" {
 		return wire.BadAnswer(answer)
+	}
+	return ns.noteRead(i, sent, words[2])
+}
+
+// noteRead records what node i said of itself: its time, its run and its mark. The request was
+// sent at sent.
+func (ns *nodeStates) noteRead(i int, sent time.Duration, said string) error {
+	words := strings.Fields(said)
+	if len(words) != 3 {
+		return wire.BadAnswer(said)
+	}
+	ms, bad := strconv.ParseInt(words[0], 10, 64)
+	if bad != nil || ms < 0 || ms > majority.MostMillis {
+		return wire.BadAnswer(said)
 	}
 	clock := time.Duration(ms) * time.Millisecond
 	ns.mu.Lock()
@@ -106,10 +128,10 @@ func (ns *nodeStates) readNode(i int, timeout time.Duration, mark string) error 
 	}
 	ns.nodes[i] = nodeState{
 		Reading: majority.Reading{
-			OK: true, Low: clock - ns.s.now(), High: clock + time.Millisecond - sent, RunID: words[2],
-			Mark: majority.ParseMark(words[3]),
+			OK: true, Low: clock - ns.s.now(), High: clock + time.Millisecond - sent, RunID: words[1],
+			Mark: majority.ParseMark(words[2]),
 		},
-		mark: words[3], askedAt: sent, countsFrom: ns.nodes[i].countsFrom,
+		mark: words[2], askedAt: sent, countsFrom: ns.nodes[i].countsFrom,
 		outSince: ns.nodes[i].outSince, standing: ns.nodes[i].standing,
 	}
 	return nil
@@ -128,8 +150,8 @@ func (ns *nodeStates) readings(since time.Duration, of []bool) []majority.Readin
 }
 
 // comparisonLife is how long clocks are not compared again. The older a comparison, the less
-// exact it is.
-func (s *Store) comparisonLife() time.Duration { return s.cfg.MaxTTL / 20 }
+// exact it is. The read for a comparison also keeps the marks alive.
+func (s *Store) comparisonLife() time.Duration { return min(s.cfg.MaxTTL/20, markLife/7) }
 
 // identify makes sure that the nodes are different servers of one quorum, and that their marks
 // are right. It waits only if no grant can be believed otherwise; a comparison of clocks that

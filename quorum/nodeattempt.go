@@ -3,7 +3,6 @@ package quorum
 import (
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
@@ -142,20 +141,17 @@ func (na *nodeAttempt) confirm() {
 	acq.notify()
 }
 
-// raiseToken writes the token to the node, which must hold, and reads the node's mark. Both
-// happen after the grant.
+// raiseToken writes the token to the node, which must hold, and reads the node's mark in the
+// same step. So the mark vouches for the hold.
 func (na *nodeAttempt) raiseToken(timeout time.Duration, token uint64) error {
 	acq := na.r.acq
-	met := make(chan error, 1)
-	if !acq.s.life.Go(label.Caller, func() { met <- acq.states.readNode(na.i, timeout, "") }) {
-		return ErrClosed
-	}
 	na.gate <- struct{}{}
-	answer, err := na.node.call(timeout, script.RaiseFence, na.keys,
+	sent := acq.s.now()
+	answer, err := na.node.call(timeout, script.RaiseFence, []string{acq.key, acq.states.markKey()},
 		[]string{na.id, wire.Number(token), acq.retention})
 	<-na.gate
-	if other := <-met; err == nil {
-		err = other
+	if err == nil && answer != "gone" {
+		err = acq.states.noteRaised(na.i, sent, answer)
 	}
 	if err != nil {
 		return err

@@ -48,7 +48,12 @@ func (c cost) String() string {
 
 func charge(t *testing.T, conn *redistest.Conn, s *script.Script, key string, args ...string) cost {
 	t.Helper()
-	words := []any{"EVAL", s.Declaration() + strings.Replace(counted, "BODY\n", s.Body(), 1), 1, key}
+	keys := []any{key}
+	if s == script.RaiseFence {
+		keys = append(keys, "bounded:mark")
+	}
+	text := s.Declaration() + strings.Replace(counted, "BODY\n", s.Body(), 1)
+	words := append([]any{"EVAL", text, len(keys)}, keys...)
 	for _, arg := range args {
 		words = append(words, arg)
 	}

@@ -11,15 +11,23 @@ import (
 // A server that restarts with its data has the mark of another run: its last writes may
 // be lost.
 func TestAMarkIsOfOneRunOfItsServer(t *testing.T) {
-	const key = "mark:quorum"
+	const key, lock = "mark:quorum", "mark:{x}"
 	f := &full{Server: redistest.Start(t, redistest.Args("--appendonly", "yes", "--appendfsync", "always"))}
 	if got := f.run(t, script.MarkServer, key, "60000", "-", "one"); !strings.HasSuffix(got, " one") {
 		t.Errorf("a mark is written: %s", got)
+	}
+	f.run(t, script.Acquire, lock, "c/1", "60000", "660000", "x", "0", "push:")
+	raise := []any{"EVAL", script.RaiseFence.Text, "2", lock, key, "c/1", "7", "600000"}
+	if got := f.Do(t, raise...).(string); !strings.HasSuffix(got, " one") {
+		t.Errorf("the mark is read with a token: %s", got)
 	}
 	f.Restart()
 	redistest.Await(t, "the server has read its data", func() bool { return f.Do(t, "EXISTS", key) == int64(1) })
 	if got := f.run(t, script.MarkServer, key, "60000"); !strings.HasSuffix(got, " -") {
 		t.Errorf("after a restart: %s", got)
+	}
+	if got := f.Do(t, raise...).(string); !strings.HasPrefix(got, "raised ") || !strings.HasSuffix(got, " -") {
+		t.Errorf("with a token, after a restart: %s", got)
 	}
 	if got := f.run(t, script.MarkServer, key, "60000", "-", "two"); !strings.HasSuffix(got, " two") {
 		t.Errorf("a mark of the new run: %s", got)

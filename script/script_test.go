@@ -227,7 +227,7 @@ func TestNoKeyIsBuilt(t *testing.T) {
 			case name == "PUBSUB" && key == "count":
 			case name == "INFO" && key == "'server'":
 			case m[2] == "check": // asks about a command, and runs none
-			case name != "" && (key == "key" || key == "KEYS[1]"):
+			case name != "" && (key == "key" || key == "mark_key" || key == "KEYS[1]"):
 			default:
 				t.Errorf("a command on something that is not the key: %s", m[0])
 			}

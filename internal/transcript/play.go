@@ -112,6 +112,9 @@ func (p *player) awaitFree(c *command) []string {
 	return []string{c.opt("mode", "x"), c.opt("watches", "0"), c.opt("retention", "600s"), p.base()}
 }
 
+// markKey is the key of a quorum's mark.
+const markKey = "golden:quorum"
+
 // act runs an action of the protocol.
 func (p *player) act(c *command) ([]string, error) {
 	keys, args := []string{p.key()}, []string(nil)
@@ -166,9 +169,9 @@ func (p *player) act(c *command) ([]string, error) {
 	case "register_client":
 		keys, args = p.registerClient(c)
 	case "raise_fence":
-		args = []string{c.word(), c.opt("token", "0"), c.opt("retention", "600s")}
+		keys, args = append(keys, markKey), []string{c.word(), c.opt("token", "0"), c.opt("retention", "600s")}
 	case "mark_server":
-		keys, args = []string{"golden:quorum"}, []string{c.opt("ttl", "3600s")}
+		keys, args = []string{markKey}, []string{c.opt("ttl", "3600s")}
 		if mark := c.opt("new", ""); mark != "" {
 			args = append(args, c.opt("old", "-"), mark)
 		}

@@ -398,6 +398,12 @@ var inQuorum = []mutant{{
 	mut:  "if new then",
 	by:   []check{transcripts},
 }, {
+	name: "quorum: a mark that the disk brought back vouches for a token",
+	file: "script/raise_fence.lua",
+	old:  "got[1] == run and got[2] or '-'",
+	mut:  "got[2] or '-'",
+	by:   []check{transcripts},
+}, {
 	name: "quorum: a token is raised for an attempt that no longer holds",
 	file: "script/raise_fence.lua",
 	old:  "  if expiry <= now then return 'gone' end\n",

@@ -1,0 +1,51 @@
+package quorum_test
+
+import (
+	"maps"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/quorum"
+)
+
+// A pair over five servers is fifteen requests: each server is asked to acquire, to raise the
+// token and tell its mark, and to release. A lock takes two round trips, and a release one.
+// While no clock has to be compared, nothing else is sent.
+func TestAPairIsThreeRequestsToEachServer(t *testing.T) {
+	const trip = 10 * time.Millisecond
+	bubble(t, func(t *testing.T, w *world) {
+		// Clocks are compared every three minutes, and the pairs take less.
+		a := w.clientOf(w.storeWith(quorum.Config{MaxTTL: time.Hour}))
+		w.release(w.lock(a, "x"))
+		synctest.Wait() // the client has made itself known
+		for _, p := range w.peers {
+			p.slow(trip/2, trip/2)
+			p.mu.Lock()
+			clear(p.sent)
+			p.mu.Unlock()
+		}
+		const pairs = 100
+		for range pairs {
+			start := time.Now()
+			l := w.lock(a, "x")
+			if took := time.Since(start); took != 2*trip {
+				t.Errorf("a lock took %v, want two round trips of %v", took, trip)
+			}
+			start = time.Now()
+			w.release(l)
+			if took := time.Since(start); took != trip {
+				t.Errorf("a release took %v, want a round trip of %v", took, trip)
+			}
+		}
+		synctest.Wait()
+		want := map[string]int{"acquire": pairs, "raise_fence": pairs, "release": pairs}
+		for _, p := range w.peers {
+			p.mu.Lock()
+			if !maps.Equal(p.sent, want) {
+				t.Errorf("%d pairs were %v to %s, want %v", pairs, p.sent, p.name, want)
+			}
+			p.mu.Unlock()
+		}
+	})
+}
