@@ -132,6 +132,14 @@ test-dist: servers ## test what make dist makes by the programs that read it; in
 test-java: ## compile the Java code of docs/moving against Redisson; installs a compiler if there is none
 	@sh scripts/test-java.sh
 
+# Not part of test: it needs Maven, which fetches Redisson, and Java.
+REDISSON = sh scripts/redisson.sh
+
+.PHONY: test-redisson
+test-redisson: servers ## try our locks against those of real Redisson; installs Maven and Java if there is none
+	@cd compat/redisson/crossing && $(GO) vet -tags redisson ./...
+	@$(REDISSON) $(GO) test -C compat/redisson/crossing -tags redisson -timeout 20m $(TESTFLAGS) ./...
+
 .PHONY: test-isolated
 test-isolated: ## build and vet every module on its own, without go.work
 	$(call each,test-isolated,$(ISOLATED))
