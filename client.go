@@ -42,6 +42,8 @@ type Client struct {
 	chance func() float64 // from [0, 1): spreads requests that would otherwise go out at the same moment
 	fake   bool           // the store has its own clock
 
+	handOverBits uint // the part of a token that counts local hand-overs; 0: none, see store.PlainTokens
+
 	attempts  atomic.Uint64
 	queue     *waitqueue.Queue[*hold, *lock] // the goroutines of this process that want a lock
 	params    shared[lockOptions, params]
@@ -102,6 +104,9 @@ func New(s store.Store, cfg Config) (*Client, error) {
 		if random := fake.Random(); random != nil {
 			c.chance = random
 		}
+	}
+	if plain, ok := s.(store.PlainTokens); !ok || !plain.PlainTokens() {
+		c.handOverBits = 10
 	}
 	if !c.sharded {
 		c.base = wire.Base(cfg.Prefix, "", false)

@@ -339,6 +339,9 @@ var hints = map[string]string{
 	"FORMAT":  "another program uses a newer Holdfast here: update this one",
 	"WAITAOF": "WaitAOF needs Redis 7.2 or Valkey 7.2, or later, with appendonly yes",
 	"CLIENT":  "create the store from a client for this kind of server",
+	"UNSUPPORTED": "leave the option or the call out, or use another kind of lock or store: docs/neighbours.md and " +
+		"docs/quorum.md say what each can do",
+	"NAME":    "choose another name for the lock",
 	"VERSION": "Holdfast needs Redis 7.0 or Valkey 7.2, or later",
 }
 

@@ -116,8 +116,18 @@ func tagHold(h *hold, tags string) {
 }
 
 // token returns the fencing token of the current lease: the server's part, then the number
-// of local hand-overs. So every lease has a higher token than the one before.
-func (h *hold) token() uint64 { return h.server.Load()<<10 | uint64(h.passes.Load()) }
+// of local hand-overs. So every lease has a higher token than the one before. A plain token is
+// the server's number alone, and 0 if there is none.
+func (h *hold) token() uint64 {
+	bits := h.lock.client.handOverBits
+	return h.server.Load()<<bits | uint64(h.passes.Load())&(1<<bits-1)
+}
+
+// needsOwnToken reports whether the next lease of the lock needs a number from the server, so
+// that the hold cannot be handed over.
+func needsOwnToken(h *hold) bool {
+	return h.lock.client.handOverBits == 0 && h.server.Load() != 0
+}
 
 // setWaiters stores how many wait at the server now.
 func (h *hold) setWaiters(waiting int) {

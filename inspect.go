@@ -119,8 +119,8 @@ func readLock(ctx context.Context, c *Client, name string, known *registrations)
 		return s, wrap("inspection of", name, err)
 	}
 	said := known.of(ctx, c, &r)
-	s.Fence, s.Limit = r.Fence<<10, r.Limit
-	s.Holders = holdersOf(&r, said)
+	s.Fence, s.Limit = r.Fence<<c.handOverBits, r.Limit
+	s.Holders = holdersOf(c, &r, said)
 	if r.Leader != nil && len(s.Holders) > 0 {
 		h := s.Holders[0]
 		s.Leader = &Leader{
@@ -162,7 +162,7 @@ func readJob(ctx context.Context, c *Client, name string, known *registrations) 
 		j.Schedule = Schedule{Period: p.Period, Aligned: p.Aligned, Offset: p.Offset}
 		j.Next, j.Due, j.HolderID = r.Job.Next, max(r.Job.Next.Sub(r.Now), 0), r.Job.Attempt
 	}
-	if holders := holdersOf(&r, known.of(ctx, c, &r)); len(holders) > 0 {
+	if holders := holdersOf(c, &r, known.of(ctx, c, &r)); len(holders) > 0 {
 		j.Run = &holders[0]
 	}
 	return j, nil
@@ -280,12 +280,12 @@ func readRecord(ctx context.Context, c *Client, r scan.Record, known *registrati
 }
 
 // holdersOf returns the holders in a record.
-func holdersOf(r *wire.Record, said said) (list []Holder) {
+func holdersOf(c *Client, r *wire.Record, said said) (list []Holder) {
 	for _, h := range r.Holders {
 		list = append(list, Holder{
 			Mode: modes[h.Mode], HolderID: h.Attempt, Owner: h.Owner, ClientID: wire.Client(h.Attempt),
 			Client: said.client(h.Attempt), Tags: said.tags(h.Attempt), Permits: h.Weight, Entries: h.Entries,
-			WaitsFor: said.waits(h.Attempt), Token: h.Token << 10, Since: h.Since,
+			WaitsFor: said.waits(h.Attempt), Token: h.Token << c.handOverBits, Since: h.Since,
 			Age: r.Now.Sub(h.Since), Remaining: h.Left, Released: h.Kept,
 		})
 	}
@@ -428,7 +428,7 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 	key := wire.Key(c.cfg.Prefix, name)
 	ours := holdsOf(c, key, e.Token)
 	a, err := c.sender.Ask(ctx, script.Evict, []string{key}, []string{
-		wire.Encode(e.By), wire.Encode(e.Reason), wire.Number(e.Token >> 10), c.retention,
+		wire.Encode(e.By), wire.Encode(e.Reason), wire.Number(e.Token >> c.handOverBits), c.retention,
 		wire.Base(c.cfg.Prefix, name, c.sharded),
 	})
 	if err != nil {
@@ -451,7 +451,7 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 func holdsOf(c *Client, key string, token uint64) (list []*hold) {
 	for _, l := range c.renewer.All() {
 		h := l.Hold.(*hold)
-		if h.lock.key() == key && (token>>10 == 0 || h.server.Load() == token>>10) {
+		if h.lock.key() == key && (token>>c.handOverBits == 0 || h.server.Load() == token>>c.handOverBits) {
 			list = append(list, h)
 		}
 	}

@@ -236,6 +236,9 @@ func (l *Lease) HolderID() string { return l.state.hold.attempt }
 //
 // The token fits a signed 64-bit integer. See docs/protocol.md for its parts, and
 // docs/guarantees.md for the conditions under which it rises.
+//
+// On the wire of another library, the token is that library's own number. It is 0 if its locks
+// have no tokens, and the guards refuse it then: see docs/neighbours.md.
 func (l *Lease) Token() uint64 { return l.state.token.Load() }
 
 // Context returns a context that ends when the lease is lost or released, at the latest at

@@ -582,7 +582,7 @@ func handsOver(h *hold, readersWait bool) bool {
 		waiters++
 	}
 	passes, now := int(h.passes.Load()), c.now()
-	if h.lock.noHandOver || c.life.IsClosing() || !h.mayHandOver() ||
+	if h.lock.noHandOver || c.life.IsClosing() || !h.mayHandOver() || needsOwnToken(h) ||
 		!waitqueue.MayHandOver(passes, now-h.began, waiters, c.cfg.MaxLocalHandOvers) {
 		return false
 	}

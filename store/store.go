@@ -108,3 +108,13 @@ type ServerInfo struct {
 	Mode    string // "standalone", "sentinel" or "cluster"
 	Address string // where it was reached, without credentials
 }
+
+// PlainTokens is a Store whose fencing tokens are not Holdfast's own: a store on the wire of
+// another library. A lease's token is the number that the store answered to its acquisition, so
+// that it compares with the tokens of that library's clients. It is 0 if the wire has none.
+// A hold with a token serves one lease only, because a local hand-over would need a new number.
+type PlainTokens interface {
+	Store
+	// PlainTokens reports whether the tokens are such.
+	PlainTokens() bool
+}

@@ -42,11 +42,11 @@ const (
 )
 
 func urgencyOf(action *script.Script) urgency {
-	switch action {
-	case script.Renew:
+	switch action.Name { // a neighbour's wire has scripts of its own, with the same names
+	case script.Renew.Name:
 		return renewing
-	case script.Release, script.ReleaseIdle, script.ReleaseAfter, script.Cancel, script.CancelRun, script.Poll,
-		script.Convert, script.Proclaim:
+	case script.Release.Name, script.ReleaseIdle.Name, script.ReleaseAfter.Name, script.Cancel.Name,
+		script.CancelRun.Name, script.Poll.Name, script.Convert.Name, script.Proclaim.Name:
 		return freeing
 	}
 	return ordinary
