@@ -13,7 +13,8 @@ var rewrite = flag.Bool("rewrite", false, "write the records of testdata anew")
 
 // The packages that other programs import.
 var imported = []string{
-	".", "fence", "fence/httpfence", "fence/objectfence", "fence/redisfence", "fence/s3fence", "fence/sqlfence",
+	".", "compat/redisson", "fence", "fence/httpfence", "fence/objectfence", "fence/redisfence",
+	"fence/s3fence", "fence/sqlfence",
 	"memstore", "observe/otel", "observe/page", "observe/prom", "quorum", "script", "store", "store/goredis",
 	"store/rueidis", "store/storetest", "vet",
 }

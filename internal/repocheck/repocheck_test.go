@@ -177,7 +177,8 @@ func TestGuaranteesHaveTests(t *testing.T) {
 func TestEveryPublicCallHasAnExample(t *testing.T) {
 	packages := map[string]map[string]string{}
 	for _, dir := range []string{
-		".", "fence", "fence/httpfence", "fence/objectfence", "fence/redisfence", "fence/s3fence", "fence/sqlfence",
+		".", "compat/redisson", "fence", "fence/httpfence", "fence/objectfence", "fence/redisfence",
+		"fence/s3fence", "fence/sqlfence",
 		"memstore", "quorum", "store", "store/goredis", "store/rueidis",
 	} {
 		packages[dir] = map[string]string{}

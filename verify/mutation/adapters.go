@@ -153,7 +153,7 @@ var inAdapters = []mutant{{
 }, {
 	name: "goredis: renewals wait for the user's own requests",
 	file: "store/goredis/reserve.go",
-	old:  "\tcase script.Renew:\n\t\treturn renewing\n",
+	old:  "\tcase script.Renew.Name:\n\t\treturn renewing\n",
 	mut:  "",
 	by:   []check{allGoRedis},
 }, {

@@ -1,0 +1,271 @@
+package redisson
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/neighbour"
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// lock is the wire of RLock: a hash with one field, the holder, whose value counts its entries.
+// The key has the TTL of the lease.
+//
+// An attempt enters once. The count stays 1, because [holdfast.Reentrant] counts in the process.
+type lock struct{ *base }
+
+// Traits implements [neighbour.Wire].
+func (l *lock) Traits() neighbour.Traits {
+	return neighbour.Traits{
+		Neighbour: "Redisson's RLock",
+		Modes:     []neighbour.Mode{neighbour.Exclusive},
+		Hint:      "Config.Kind chooses the kind of lock",
+		Commands: []string{
+			"exists KEY", "hexists KEY f", "hset KEY f 1", "hdel KEY f", "hlen KEY", "hkeys KEY", "hgetall KEY",
+			"del KEY",
+			"pttl KEY", "pexpire KEY 1", "set KEY 1 px 1", l.publishes(),
+		},
+	}
+}
+
+// publishes is the command of a release, for the check of permissions.
+func (b *base) publishes() string {
+	if b.Store.Sharded() && b.cfg.Sharded != Off {
+		return "spublish CHANNEL 0"
+	}
+	return "publish CHANNEL 0"
+}
+
+// Channel implements [neighbour.Wire].
+func (l *lock) Channel(a neighbour.Attempt) string { return prefixed(lockChannel, l.key(a.Name)) }
+
+var acquireLock = neighbour.NewScript("acquire", `#!lua
+local key, ttl, holder = KEYS[1], ARGV[1], ARGV[2]
+if redis.call('HEXISTS', key, holder) == 1 then
+  redis.call('PEXPIRE', key, ttl)
+  return 'granted'
+end
+if redis.call('EXISTS', key) == 0 then
+  redis.call('HSET', key, holder, '1')
+  redis.call('PEXPIRE', key, ttl)
+  return 'granted'
+end
+local other = '-'
+if redis.call('HLEN', key) == 1 then other = redis.call('HKEYS', key)[1] end
+return 'busy ' .. redis.call('PTTL', key) .. ' ' .. other`)
+
+// Acquire implements [neighbour.Wire].
+func (l *lock) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (neighbour.Outcome, error) {
+	field, err := holder(a)
+	if err != nil {
+		return neighbour.Outcome{}, err
+	}
+	answer, err := l.Run(ctx, acquireLock, []string{l.key(a.Name)}, []string{wire.Millis(a.TTL), field})
+	if err != nil {
+		return neighbour.Outcome{}, err
+	}
+	return outcome(acquireLock, answer)
+}
+
+// outcome reads "granted", "granted TOKEN" or "busy LEFT HOLDER".
+func outcome(s *script.Script, answer string) (got neighbour.Outcome, err error) {
+	word, rest, _ := strings.Cut(answer, " ")
+	switch {
+	case word == "granted" && rest == "":
+		return neighbour.Outcome{Granted: true}, nil
+	case word == "granted":
+		got.Granted = true
+		got.Token, err = strconv.ParseUint(rest, 10, 53)
+	case word == "busy":
+		ms, field, _ := strings.Cut(rest, " ")
+		var n int64
+		n, err = strconv.ParseInt(ms, 10, 64)
+		if got.Left = left(n); field != "-" {
+			got.Holder = attemptOf(field)
+		}
+	default:
+		err = strconv.ErrSyntax
+	}
+	if err != nil {
+		return neighbour.Outcome{}, unexpected(s, answer)
+	}
+	return got, nil
+}
+
+// The memory of the release comes first: the request may be a copy of one that has run. The
+// message is sent only if the key is gone with its last field.
+var releaseLock = neighbour.NewScript("release", `#!lua flags=allow-oom
+local key, channel, latch = KEYS[1], KEYS[2], KEYS[3]
+local holder, verb, remember = ARGV[1], ARGV[2], ARGV[3]
+if redis.call('EXISTS', latch) == 1 then return 'released' end
+if redis.call('HEXISTS', key, holder) == 0 then return 'gone' end
+redis.call('HDEL', key, holder)
+redis.call('SET', latch, '1', 'PX', remember)
+if redis.call('EXISTS', key) == 0 then redis.call(verb, channel, '0') end
+return 'released'`)
+
+// Release implements [neighbour.Wire].
+func (l *lock) Release(ctx context.Context, a neighbour.Attempt) (held bool, err error) {
+	field, err := holder(a)
+	if err != nil {
+		return false, err
+	}
+	key := l.key(a.Name)
+	verb, err := l.verb(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	keys := []string{key, l.Channel(a), latch(key, a)}
+	answer, err := l.Run(ctx, releaseLock, keys, []string{field, verb, latchFor})
+	return answer == "released", err
+}
+
+// Cancel implements [neighbour.Wire]: there is no queue.
+func (l *lock) Cancel(ctx context.Context, a neighbour.Attempt) (found bool, err error) {
+	return l.Release(ctx, a)
+}
+
+var renewLock = neighbour.NewScript("renew", `#!lua flags=allow-oom
+local answer = ''
+for i, key in ipairs(KEYS) do
+  local holder, ttl = ARGV[2 * i - 1], tonumber(ARGV[2 * i])
+  if redis.pcall('HEXISTS', key, holder) == 1 then
+    local left = redis.call('PTTL', key)
+    if left < ttl then redis.call('PEXPIRE', key, ttl) end
+    answer = answer .. '1'
+  else
+    answer = answer .. '0'
+  end
+end
+return answer`)
+
+// Renew implements [neighbour.Wire].
+func (l *lock) Renew(ctx context.Context, holds []neighbour.Attempt) ([]neighbour.Renewal, error) {
+	keys, args := make([]string, len(holds)), make([]string, 0, 2*len(holds))
+	for i, a := range holds {
+		field, err := holder(a)
+		if err != nil {
+			return nil, err
+		}
+		keys[i], args = l.key(a.Name), append(args, field, wire.Millis(a.TTL))
+	}
+	answer, err := l.Run(ctx, renewLock, keys, args)
+	if err != nil {
+		return nil, err
+	}
+	return renewals(renewLock, answer, len(holds))
+}
+
+// renewals reads one digit for each hold.
+func renewals(s *script.Script, answer string, n int) ([]neighbour.Renewal, error) {
+	if len(answer) != n {
+		return nil, unexpected(s, answer)
+	}
+	list := make([]neighbour.Renewal, n)
+	for i := range list {
+		if answer[i] == '1' {
+			list[i] = neighbour.Renewed
+		}
+	}
+	return list, nil
+}
+
+var keepLock = neighbour.NewScript("release_after", `#!lua flags=allow-oom
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 'gone' end
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return 'kept'`)
+
+// Keep implements [neighbour.Wire].
+func (l *lock) Keep(ctx context.Context, a neighbour.Attempt, left time.Duration) (held bool, err error) {
+	field, err := holder(a)
+	if err != nil {
+		return false, err
+	}
+	answer, err := l.Run(ctx, keepLock, []string{l.key(a.Name)}, []string{field, wire.Millis(left)})
+	return answer == "kept", err
+}
+
+// A hash of which a field is not UUID:THREAD is no lock, so it is refused like a key of another
+// type.
+const isLock = `
+local function foreign(fields)
+  for _, field in ipairs(fields) do
+    if not string.find(field, '^[^:]+:%d+$') then return true end
+  end
+end
+local wrong = redis.error_reply('WRONGTYPE The hash is no lock of Redisson of this kind')
+`
+
+var inspectLock = neighbour.NewScript("inspect", `#!lua flags=no-writes
+`+isLock+`
+local fields = redis.call('HKEYS', KEYS[1])
+if foreign(fields) then return wrong end
+return cjson.encode({redis.call('PTTL', KEYS[1]), redis.call('HGETALL', KEYS[1])})`)
+
+// Inspect implements [neighbour.Wire].
+func (l *lock) Inspect(ctx context.Context, name string) (neighbour.State, error) {
+	answer, err := l.Run(ctx, inspectLock, []string{l.key(name)}, nil)
+	if err != nil {
+		return neighbour.State{}, err
+	}
+	ttl, fields, err := parseHash(inspectLock, answer)
+	if err != nil {
+		return neighbour.State{}, err
+	}
+	state := neighbour.State{Absent: len(fields) == 0}
+	for i := 0; i+1 < len(fields); i += 2 {
+		entries, _ := strconv.Atoi(fields[i+1])
+		state.Holders = append(state.Holders, neighbour.Holder{
+			ID: attemptOf(fields[i]), Mode: neighbour.Exclusive, Permits: 1, Entries: entries, Left: ttl,
+		})
+	}
+	return state, nil
+}
+
+// parseHash reads the remaining time of a key and the fields of its hash.
+func parseHash(s *script.Script, answer string) (ttl time.Duration, fields []string, err error) {
+	var parts []json.RawMessage
+	var ms int64
+	if err := json.Unmarshal([]byte(answer), &parts); err != nil || len(parts) != 2 {
+		return 0, nil, unexpected(s, answer)
+	}
+	if json.Unmarshal(parts[0], &ms) != nil {
+		return 0, nil, unexpected(s, answer)
+	}
+	if string(parts[1]) != "{}" { // how cjson writes an empty list
+		if json.Unmarshal(parts[1], &fields) != nil {
+			return 0, nil, unexpected(s, answer)
+		}
+	}
+	return left(ms), fields, nil
+}
+
+var evictLock = neighbour.NewScript("evict", `#!lua flags=allow-oom
+`+isLock+`
+local fields = redis.call('HKEYS', KEYS[1])
+if #fields == 0 then return '0' end
+if foreign(fields) then return wrong end
+redis.call('DEL', KEYS[1])
+redis.call(ARGV[1], KEYS[2], '0')
+return '1'`)
+
+// Evict implements [neighbour.Wire]: it is forceUnlock.
+func (l *lock) Evict(ctx context.Context, name string, token uint64) (ended int, err error) {
+	if token != 0 {
+		return 0, nil // no hold has a token
+	}
+	key := l.key(name)
+	verb, err := l.verb(ctx, key)
+	if err != nil {
+		return 0, err
+	}
+	answer, err := l.Run(ctx, evictLock, []string{key, l.Channel(neighbour.Attempt{Name: name})}, []string{verb})
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(answer)
+}

@@ -1,0 +1,313 @@
+package redisson_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// A Mutex writes what RLock writes: a hash with the holder alone, and the TTL on the key. The
+// release deletes it, says 0, and leaves the memory of the release for some seconds.
+func TestALockIsAnRLock(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), redisson.Config{})
+	conn := listen(t, s, "redisson_lock__channel:{order:42}")
+
+	l := lock(t, c.Mutex("order:42", holdfast.TTL(20*time.Second)))
+	same(t, "keys", keysOf(t, s), []string{"order:42"})
+	record := hash(t, s, "order:42")
+	if len(record) != 1 || !strings.HasSuffix(record[0], "=1") {
+		t.Fatalf("the hash is %v", record)
+	}
+	field := strings.TrimSuffix(record[0], "=1")
+	uuid, thread, _ := strings.Cut(field, ":")
+	if len(uuid) != 36 || strings.Count(uuid, "-") != 4 || strings.ToLower(uuid) != uuid || thread == "" {
+		t.Errorf("the holder is %q", field)
+	}
+	within(t, "TTL", s.Do(t, "PTTL", "order:42"), 20*time.Second)
+	if l.Token() != 0 {
+		t.Errorf("an RLock has no token: %d", l.Token())
+	}
+
+	release(t, l)
+	same(t, "message", message(t, conn), "0")
+	keys := keysOf(t, s)
+	if len(keys) != 1 || !strings.HasPrefix(keys[0], "redisson_unlock_latch:{order:42}:") {
+		t.Errorf("after the release: %v", keys)
+	}
+	everyKeyExpires(t, s)
+}
+
+// A hold of Java is respected, renewed by nobody, and shown with Java's name for it.
+func TestAHoldOfJavaIsRespected(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), redisson.Config{})
+	s.Do(t, "HSET", "order", java, "2")
+	s.Do(t, "PEXPIRE", "order", "20000")
+	_, err := c.Mutex("order").TryLock(t.Context())
+	var busy *holdfast.HeldError
+	if !errors.As(err, &busy) || busy.HeldBy != java || busy.Remaining <= 0 || busy.Remaining > 20*time.Second {
+		t.Errorf("TryLock: %v", err)
+	}
+	info, err := c.Inspect(t.Context(), "order")
+	if err != nil || len(info.Holders) != 1 || info.Holders[0].HolderID != java || info.Holders[0].Entries != 2 {
+		t.Errorf("Inspect: %+v, %v", info, err)
+	}
+	same(t, "the hash", hash(t, s, "order"), []string{java + "=2"})
+}
+
+// Java's release is a message. The waiter asks at once, long before the lease ends.
+func TestTheMessageOfJavaWakesAWaiter(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), redisson.Config{})
+	const channel = "redisson_lock__channel:{order}"
+	s.Do(t, "HSET", "order", java, "1")
+	s.Do(t, "PEXPIRE", "order", "3600000")
+	got := make(chan error, 1)
+	go func() {
+		_, err := c.Mutex("order").Lock(context.Background())
+		got <- err
+	}()
+	redistest.Await(t, "the waiter has subscribed", func() bool { return subscribers(t, s, channel) == 1 })
+	s.Do(t, "DEL", "order")
+	s.Do(t, "PUBLISH", channel, "0")
+	if err := redistest.Next(t, "the lock", got); err != nil {
+		t.Error(err)
+	}
+}
+
+// If nobody sends the message, the waiter asks when the lease of the holder has ended.
+func TestALostMessageCostsTheRestOfTheLease(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), redisson.Config{})
+	s.Do(t, "HSET", "order", java, "1")
+	s.Do(t, "PEXPIRE", "order", "300")
+	release(t, lock(t, c.Mutex("order")))
+}
+
+// Two clients of this library hand the lock to each other by the message.
+func TestTwoClientsExcludeEachOther(t *testing.T) {
+	s := start(t)
+	const rounds = 200
+	inside, done := make(chan struct{}, 1), make(chan error, 4)
+	for range 2 {
+		c := connect(t, s.Addr(), redisson.Config{}, func(c *holdfast.Config) { c.MaxLocalHandOvers = -1 })
+		for range 2 {
+			go func() {
+				done <- func() error {
+					for range rounds / 4 {
+						err := c.Mutex("order", holdfast.TTL(time.Hour)).Do(t.Context(), func(context.Context) error {
+							select {
+							case inside <- struct{}{}:
+							default:
+								return errors.New("somebody else is inside")
+							}
+							<-inside
+							return nil
+						})
+						if err != nil {
+							return err
+						}
+					}
+					return nil
+				}()
+			}()
+		}
+	}
+	for range cap(done) {
+		if err := redistest.Next(t, "a worker", done); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// If the answer to an acquire is lost, the lock is given back in the background.
+func TestAnAcquireOfUnknownOutcomeIsCancelled(t *testing.T) {
+	s := start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	c := connect(t, p.Addr(), redisson.Config{}, func(c *holdfast.Config) { c.RequestTimeout = 200 * time.Millisecond })
+	release(t, lock(t, c.Mutex("warm")))
+	p.DropReplies(1, "EVALSHA")
+	_, err := c.Mutex("order", holdfast.TTL(time.Hour)).TryLock(t.Context())
+	if !errors.Is(err, holdfast.ErrUnknownOutcome) {
+		t.Fatalf("TryLock: %v", err)
+	}
+	redistest.Await(t, "the lock is free again", func() bool { return s.Do(t, "EXISTS", "order") == int64(0) })
+}
+
+// A release whose answer is lost is sent again, and finds its own result: the lease was not
+// lost.
+func TestARepeatedReleaseHasTheSameAnswer(t *testing.T) {
+	s := start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	c := connect(t, p.Addr(), redisson.Config{}, func(c *holdfast.Config) { c.RequestTimeout = 200 * time.Millisecond })
+	release(t, lock(t, c.Mutex("warm")))
+	l := lock(t, c.Mutex("order", holdfast.TTL(time.Hour)))
+	p.DropReplies(1, "EVALSHA")
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("Release: %v", err)
+	}
+	same(t, "the lock", s.Do(t, "EXISTS", "order"), 0)
+}
+
+// A lease that is taken away ends its context, and its release says so. The new holder keeps
+// the lock.
+func TestALossIsToldByTheContext(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), redisson.Config{})
+	l := lock(t, c.Mutex("order", holdfast.TTL(300*time.Millisecond)))
+	s.Do(t, "DEL", "order") // forceUnlock
+	s.Do(t, "HSET", "order", java, "1")
+	s.Do(t, "PEXPIRE", "order", "3600000")
+	<-l.Context().Done()
+	if err := context.Cause(l.Context()); !errors.Is(err, holdfast.ErrLost) {
+		t.Errorf("the cause is %v", err)
+	}
+	if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrNotHeld) {
+		t.Errorf("Release: %v", err)
+	}
+	same(t, "the hash", hash(t, s, "order"), []string{java + "=1"})
+}
+
+// Renewal is that of every lease.
+func TestALeaseIsRenewed(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), redisson.Config{})
+	l := lock(t, c.Mutex("order", holdfast.TTL(200*time.Millisecond)))
+	first := l.Deadline()
+	redistest.Await(t, "several renewals", func() bool { return l.Deadline().Sub(first) > 500*time.Millisecond })
+	release(t, l)
+}
+
+// A key of another kind is reported and left alone.
+func TestAKeyOfAnotherKindIsLeftAlone(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), redisson.Config{})
+	s.Do(t, "SET", "order", "data")
+	s.Do(t, "HSET", "user", "name", "ann")
+	var refused *holdfast.ServerError
+	if _, err := c.Mutex("order").TryLock(t.Context()); !errors.As(err, &refused) || refused.Code != "WRONGTYPE" {
+		t.Errorf("a string: %v", err)
+	}
+	if _, err := c.Mutex("user").TryLock(t.Context()); !errors.Is(err, holdfast.ErrHeld) {
+		t.Errorf("a hash of other data counts as held, as for Redisson: %v", err)
+	}
+	for _, name := range []string{"order", "user"} {
+		if _, err := c.Inspect(t.Context(), name); !errors.As(err, &refused) || refused.Code != "WRONGTYPE" {
+			t.Errorf("Inspect of %s: %v", name, err)
+		}
+		_, err := c.Evict(t.Context(), name, holdfast.Eviction{By: "ann", Reason: "test"})
+		if !errors.As(err, &refused) || refused.Code != "WRONGTYPE" {
+			t.Errorf("Evict of %s: %v", name, err)
+		}
+	}
+	same(t, "the string", s.Do(t, "GET", "order"), "data")
+	same(t, "the hash", hash(t, s, "user"), []string{"name=ann"})
+}
+
+// What the format cannot carry is refused by name, and nothing is held.
+func TestWhatTheFormatCannotCarryIsRefused(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), redisson.Config{})
+	ctx := t.Context()
+	nothing := func(context.Context) error { return nil }
+	for what, call := range map[string]func() error{
+		"Owner":   func() error { _, err := c.Mutex("a", holdfast.Owner("ann")).TryLock(ctx); return err },
+		"readers": func() error { _, err := c.RWMutex("b").RLock(ctx); return err },
+		"permits": func() error { _, err := c.Semaphore("c", 3).TryAcquire(ctx, 1); return err },
+		"Periodic": func() error {
+			_, err := c.Periodic("d", time.Hour).Do(ctx, nothing)
+			return err
+		},
+	} {
+		err := call()
+		hint := holdfast.Hint(err)
+		if !errors.Is(err, redisson.ErrUnsupported) || !strings.Contains(err.Error(), what) || hint == "" {
+			t.Errorf("%s: %v; hint: %s", what, err, hint)
+		}
+	}
+	same(t, "keys", len(keysOf(t, s)), 0)
+}
+
+// Redisson and Redis find different tags in some names.
+func TestANameWithAnotherTagIsRefused(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), redisson.Config{})
+	for _, name := range []string{"a{b", "a{}b", "a}b", "}{"} {
+		if _, err := c.Mutex(name).TryLock(t.Context()); !errors.Is(err, redisson.ErrUnsupported) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	for name, channel := range map[string]string{
+		"a":      "redisson_lock__channel:{a}",
+		"a{b}c":  "redisson_lock__channel:a{b}c",
+		"}{x}":   "redisson_lock__channel:}{x}",
+		"a b/é%": "redisson_lock__channel:{a b/é%}",
+	} {
+		conn := listen(t, s, channel)
+		release(t, lock(t, c.Mutex(name)))
+		same(t, name, message(t, conn), "0")
+	}
+}
+
+// MinHold keeps the lock held after the release, until its key expires.
+func TestMinHoldOutlivesTheRelease(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), redisson.Config{})
+	release(t, lock(t, c.Mutex("order", holdfast.MinHold(time.Hour), holdfast.TTL(2*time.Hour))))
+	within(t, "TTL", s.Do(t, "PTTL", "order"), time.Hour)
+	_, err := connect(t, s.Addr(), redisson.Config{}).Mutex("order").TryLock(t.Context())
+	held(t, err)
+}
+
+// A NameMapper makes the key, the channel and the latch.
+func TestANameMapperMakesTheKey(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), redisson.Config{NameMapper: func(name string) string { return "app:" + name }})
+	conn := listen(t, s, "redisson_lock__channel:{app:order}")
+	l := lock(t, c.Mutex("order"))
+	same(t, "keys", keysOf(t, s), []string{"app:order"})
+	release(t, l)
+	same(t, "message", message(t, conn), "0")
+}
+
+// An operator's eviction is forceUnlock: the key goes, and the waiters hear of it.
+func TestAnEvictionIsAForcedUnlock(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), redisson.Config{})
+	other := connect(t, s.Addr(), redisson.Config{})
+	l := lock(t, c.Mutex("order"))
+	conn := listen(t, s, "redisson_lock__channel:{order}")
+	n, err := other.Evict(t.Context(), "order", holdfast.Eviction{By: "ann", Reason: "test"})
+	if n != 1 || err != nil {
+		t.Errorf("Evict: %d, %v", n, err)
+	}
+	same(t, "message", message(t, conn), "0")
+	same(t, "the lock", s.Do(t, "EXISTS", "order"), 0)
+	if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrNotHeld) {
+		t.Errorf("Release: %v", err)
+	}
+}
+
+// AwaitFree hears of a release by the same message.
+func TestAwaitFreeHearsTheMessage(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), redisson.Config{})
+	const channel = "redisson_lock__channel:{order}"
+	s.Do(t, "HSET", "order", java, "1")
+	s.Do(t, "PEXPIRE", "order", "3600000")
+	got := make(chan error, 1)
+	go func() { got <- c.Mutex("order").AwaitFree(context.Background()) }()
+	redistest.Await(t, "the watcher has subscribed", func() bool { return subscribers(t, s, channel) == 1 })
+	s.Do(t, "DEL", "order")
+	s.Do(t, "PUBLISH", channel, "0")
+	if err := redistest.Next(t, "the news", got); err != nil {
+		t.Error(err)
+	}
+}

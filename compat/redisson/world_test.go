@@ -1,0 +1,163 @@
+package redisson_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store/goredis"
+)
+
+// java is the holder of a Java program.
+const java = "b6a0f0c4-7d2f-4f1e-9a55-0c1d2e3f4a5b:77"
+
+// all lets clients run the commands of a wire on any key, where a run restricts its users.
+var all = redistest.Allow("~*", "&*", "+@all")
+
+// start starts a server.
+func start(t testing.TB) *redistest.Server {
+	t.Helper()
+	return redistest.Start(t, all)
+}
+
+// connect returns a client of the server at addr on Redisson's wire.
+func connect(t testing.TB, addr string, cfg redisson.Config, more ...func(*holdfast.Config)) *holdfast.Client {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return clientOf(t, rdb, cfg, more...)
+}
+
+func clientOf(
+	t testing.TB, rdb redis.UniversalClient, cfg redisson.Config, more ...func(*holdfast.Config),
+) *holdfast.Client {
+	t.Helper()
+	c := holdfast.Config{}
+	for _, change := range more {
+		change(&c)
+	}
+	client, err := holdfast.New(redisson.New(goredis.New(rdb), cfg), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close(context.Background()) })
+	return client
+}
+
+// doer is a server, or a Cluster with a key.
+type doer interface {
+	Do(t testing.TB, args ...any) any
+}
+
+// hash reads a hash as sorted field=value pairs.
+func hash(t testing.TB, s doer, key string) []string {
+	t.Helper()
+	return pairs(s.Do(t, "HGETALL", key).([]any))
+}
+
+func pairs(flat []any) []string {
+	list := []string{}
+	for pair := range slices.Chunk(flat, 2) {
+		list = append(list, fmt.Sprintf("%s=%s", pair[0], pair[1]))
+	}
+	sort.Strings(list)
+	return list
+}
+
+func same(t testing.TB, what string, got, want any) {
+	t.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// keysOf returns all keys but those of Holdfast's clients.
+func keysOf(t testing.TB, s doer) []string {
+	t.Helper()
+	var list []string
+	for _, key := range s.Do(t, "KEYS", "*").([]any) {
+		if !strings.HasPrefix(key.(string), "holdfast:client:") {
+			list = append(list, key.(string))
+		}
+	}
+	sort.Strings(list)
+	return list
+}
+
+// everyKeyExpires checks that no key is left for ever, but for those that Redisson itself has
+// without a TTL.
+func everyKeyExpires(t testing.TB, s doer, but ...string) {
+	t.Helper()
+	for _, key := range s.Do(t, "KEYS", "*").([]any) {
+		if s.Do(t, "PTTL", key) == int64(-1) && !slices.Contains(but, key.(string)) {
+			t.Errorf("the key %s has no TTL", key)
+		}
+	}
+}
+
+// within checks that a remaining time is that of a lease that has just begun.
+func within(t testing.TB, what string, got any, ttl time.Duration) {
+	t.Helper()
+	ms, _ := got.(int64)
+	if ms <= 0 || ms > ttl.Milliseconds() {
+		t.Errorf("%s: %v ms left of %v", what, got, ttl)
+	}
+}
+
+// listen subscribes to a channel of the server. The result receives its messages.
+func listen(t testing.TB, s *redistest.Server, channel string) *redistest.Conn {
+	t.Helper()
+	conn := s.Dial(t)
+	conn.Do(t, "SUBSCRIBE", channel)
+	return conn
+}
+
+// message is the payload of the next message.
+func message(t testing.TB, conn *redistest.Conn) any {
+	t.Helper()
+	parts, _ := conn.Receive(t).([]any)
+	if len(parts) < 3 {
+		t.Fatalf("not a message: %v", parts)
+	}
+	return parts[len(parts)-1]
+}
+
+func lock(t testing.TB, m *holdfast.Mutex) *holdfast.Lease {
+	t.Helper()
+	l, err := m.Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func release(t testing.TB, l interface{ Release(context.Context) error }) {
+	t.Helper()
+	if err := l.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// subscribers is how many clients listen to a channel.
+func subscribers(t testing.TB, s doer, channel string) int64 {
+	t.Helper()
+	return s.Do(t, "PUBSUB", "NUMSUB", channel).([]any)[1].(int64)
+}
+
+// held checks that a lock is held by others.
+func held(t testing.TB, err error) {
+	t.Helper()
+	if !errors.Is(err, holdfast.ErrHeld) {
+		t.Errorf("the lock should be held: %v", err)
+	}
+}
