@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -189,15 +190,11 @@ func TestAWatcherIsToldThoughThePushIsLostOrTheHolderDies(t *testing.T) {
 			w.Flush()
 		}, 0, ttl},
 		"the lease is made shorter": {func(w *world, holder *holdfast.Client, l *holdfast.Lease) {
-			if err := l.Shorten(w.t.Context(), time.Second); err != nil {
-				w.t.Error(err)
-			}
+			assert.NoError(w.t, l.Shorten(w.t.Context(), time.Second))
 			holder.Abandon()
 		}, time.Second, time.Second + 50*time.Millisecond},
 		"the lock is kept for a while": {func(w *world, _ *holdfast.Client, l *holdfast.Lease) {
-			if err := l.ReleaseAfter(w.t.Context(), 2*time.Second); err != nil {
-				w.t.Error(err)
-			}
+			assert.NoError(w.t, l.ReleaseAfter(w.t.Context(), 2*time.Second))
 		}, 2 * time.Second, 2*time.Second + 50*time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -264,9 +261,7 @@ func TestTheEndOfAWatchLeavesNothing(t *testing.T) {
 		wantIs(t, err, holdfast.ErrHeld)
 
 		done = awaiting(t.Context(), c.Mutex("a").AwaitFree)
-		if err := c.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Close(t.Context()))
 		wantIs(t, (<-done).err, holdfast.ErrClosed)
 		wantIs(t, c.Mutex("a").AwaitFree(t.Context()), holdfast.ErrClosed)
 
@@ -321,16 +316,12 @@ func TestReadersAndWritersWaitForWhatIsInTheirWay(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c, other := w.client(), w.client()
 		l, err := c.RWMutex("a").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		reader := awaiting(t.Context(), other.RWMutex("a").AwaitReadable)
 		writer := awaiting(t.Context(), other.RWMutex("a").AwaitFree)
 		time.Sleep(time.Second)
 		start := time.Now()
-		if err := l.Downgrade(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, l.Downgrade(t.Context()))
 		wantFreeAfter(t, reader, start, 0, time.Millisecond)
 		wantStillWaiting(t, writer)
 		wantIs(t, other.RWMutex("a").AwaitReadable(t.Context()))
@@ -354,9 +345,7 @@ func TestPermitsAreAwaited(t *testing.T) {
 		c, other := w.client(), w.client()
 		acquire := func(n int) *holdfast.Lease {
 			l, err := c.Semaphore("s", 4).Acquire(t.Context(), n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			return keep(l)
 		}
 		await := func(n int) <-chan told {
@@ -370,9 +359,7 @@ func TestPermitsAreAwaited(t *testing.T) {
 		release(t, one)
 		wantFreeAfter(t, await(1), start, 0, time.Millisecond)
 		wantStillWaiting(t, two)
-		if err := three.KeepPermits(t.Context(), 2); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, three.KeepPermits(t.Context(), 2))
 		wantFreeAfter(t, two, start, 0, time.Millisecond)
 		wantStillWaiting(t, all)
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
@@ -116,9 +117,7 @@ func TestTheEndOfAWaitIsNoErrorOfARequest(t *testing.T) {
 func nilClient(t *testing.T) *holdfast.Client {
 	t.Helper()
 	c, err := holdfast.New(memstore.New(), holdfast.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return c
 }
 
@@ -195,9 +194,7 @@ func TestTriesOutlastAServerThatIsAway(t *testing.T) {
 				back := begin(w)
 				time.AfterFunc(5*time.Second, back)
 				l, err := w.client().Mutex("a", holdfast.Tries(40, 500*time.Millisecond)).Lock(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				assert.Must(t, err)
 				release(t, l)
 			})
 		})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -24,9 +25,7 @@ func TestCloseReleasesEveryLeaseAndEndsItsContext(t *testing.T) {
 		}
 		next := w.waiting(w.client().Mutex("7"), t.Context())
 		together, alone := w.net.count("release_idle"), w.net.count("release")
-		if err := c.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Close(t.Context()))
 		together, alone = w.net.count("release_idle")-together, w.net.count("release")-alone
 		if together != 2 || alone != 1 { // 32 at a time; somebody waits for one of them
 			t.Errorf("%d requests for several leases, and %d for one", together, alone)
@@ -38,9 +37,7 @@ func TestCloseReleasesEveryLeaseAndEndsItsContext(t *testing.T) {
 			}
 		}
 		release(t, (<-next).Lease)
-		if err := c.Close(t.Context()); err != nil {
-			t.Errorf("the second time: %v", err)
-		}
+		assert.NoError(t, c.Close(t.Context()))
 	})
 }
 
@@ -84,9 +81,7 @@ func TestDoneIsClosedWhenTheFirstCloseBegins(t *testing.T) {
 func TestAClosedClientRefusesEverything(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		if err := c.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, c.Close(t.Context()))
 		_, err := c.Mutex("a").Lock(t.Context())
 		wantIs(t, err, holdfast.ErrClosed)
 		_, err = c.Mutex("a").TryLock(t.Context())
@@ -112,9 +107,7 @@ func TestCloseEndsEveryWait(t *testing.T) {
 			w.waiting(c.Mutex("remote"), t.Context()),
 			w.waiting(c.Mutex("local", holdfast.MaxWait(time.Hour)), t.Context()),
 		}
-		if err := c.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Close(t.Context()))
 		for _, ch := range waiters {
 			wantIs(t, (<-ch).err, holdfast.ErrClosed)
 		}
@@ -142,9 +135,7 @@ func TestAGrantThatArrivesDuringCloseIsGivenBack(t *testing.T) {
 				})
 				late := w.waiting(c.Mutex("a"), t.Context())
 				time.Sleep(10 * time.Millisecond)
-				if err := c.Close(t.Context()); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, c.Close(t.Context()))
 				got := <-late
 				if got.err == nil {
 					wantIs(t, ended(got.Context()), holdfast.ErrClosed)
@@ -181,9 +172,7 @@ func TestCloseRacingWithEverythingLeavesNothingBehind(t *testing.T) {
 				})
 			}
 			time.Sleep(50 * time.Microsecond)
-			if err := c.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, c.Close(t.Context()))
 			all.Wait()
 			w.wantFree("a")
 		})
@@ -204,9 +193,7 @@ func TestCloseWaitsForPendingCancels(t *testing.T) {
 		if !w.state("a").Held() {
 			t.Fatal("nothing is to be undone")
 		}
-		if err := c.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Close(t.Context()))
 		w.wantFree("a")
 	})
 }
@@ -240,9 +227,7 @@ func TestCloseWorksAlthoughItsContextHasEnded(t *testing.T) {
 		cancel()
 		c := w.client()
 		mustLock(t, c.Mutex("a"))
-		if err := c.Close(over); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Close(over))
 		w.wantFree("a")
 
 		c = w.client(holdfast.Config{RequestTimeout: time.Second})
@@ -274,9 +259,7 @@ func TestAbandonSendsNothingAndTheLeaseExpires(t *testing.T) {
 		if waited := time.Since(start); waited < ttl || waited > ttl+time.Second {
 			t.Errorf("the next one came after %v", waited)
 		}
-		if err := c.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Close(t.Context()))
 	})
 }
 
@@ -286,21 +269,15 @@ func TestCloseReportsNoErrorForALeaseThatWasLostBefore(t *testing.T) {
 		l := mustLock(t, c.Mutex("a"))
 		mustLock(t, c.Mutex("b"))
 		w.Flush()
-		if err := c.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrClosed) {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Close(t.Context()))
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrClosed)
 	})
 }
 
 func TestAnIdleClientRunsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c, err := holdfast.New(w.net, holdfast.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		l := mustLock(t, c.Mutex("a"))
 		release(t, l)
 		// The client is not closed and has never waited: the bubble finds no goroutine of
@@ -336,9 +313,7 @@ func TestAGrantThatIsConfirmedAsTheClientClosesIsNoLease(t *testing.T) {
 		if got.Lease != nil {
 			t.Errorf("it got a lease, which says of itself %v", got.Err())
 		}
-		if err := <-closed; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-closed)
 		w.wantFree("a")
 	})
 }
@@ -378,16 +353,12 @@ func TestCloseOfManyLeasesOverASlowLinkReleasesThem(t *testing.T) {
 			mustLock(t, c.Mutex(fmt.Sprint(i)))
 		}
 		l, err := c.RWMutex("read").RLock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		keep(l)
 		next := w.waiting(w.client().Mutex("7"), t.Context())
 		const way = 300 * time.Millisecond
 		w.net.slow(func(string) (time.Duration, time.Duration) { return way, way })
-		if err := c.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Close(context.Background()))
 		w.net.slow(nil)
 		release(t, (<-next).Lease)
 		for i := range 1000 {
@@ -441,21 +412,15 @@ func TestAReleaseIsBounded(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				c := w.client(holdfast.Config{RequestTimeout: time.Second})
 				lead, err := c.Election("e").Campaign(t.Context(), "me")
-				if err != nil {
-					t.Fatal(err)
-				}
+				assert.Must(t, err)
 				sem, err := c.Semaphore("s", 2).Acquire(t.Context(), 1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				assert.Must(t, err)
 				leases := []*holdfast.Lease{
 					keep(sem), mustLock(t, c.Mutex("a")), mustLock(t, c.Mutex("b", holdfast.Owner("ann"))),
 					mustLock(t, c.Mutex("m", holdfast.MinHold(time.Millisecond))),
 				}
 				all, err := c.MultiMutex([]string{"x", "y"}).Lock(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				assert.Must(t, err)
 				back := begin(w)
 				bounded := func(what string, limit time.Duration, do func(context.Context) error) {
 					start := time.Now()
@@ -483,9 +448,7 @@ func TestTwoResignAtTheSameTime(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		lead, err := c.Election("e").Campaign(t.Context(), "me")
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		w.net.slow(func(string) (time.Duration, time.Duration) { return 50 * time.Millisecond, 50 * time.Millisecond })
 		start := time.Now()
 		first := make(chan error, 1)
@@ -495,9 +458,7 @@ func TestTwoResignAtTheSameTime(t *testing.T) {
 		if took := time.Since(start); took < 200*time.Millisecond {
 			t.Errorf("the second one returned after %v: before the lead was given up", took)
 		}
-		if err := <-first; err != nil {
-			t.Errorf("the first: %v", err)
-		}
+		assert.NoError(t, <-first)
 		w.net.slow(nil)
 		w.wantFree("e")
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
@@ -48,9 +49,7 @@ func TestEveryClientHasAnIdentityOfItsOwn(t *testing.T) {
 	seen := map[string]bool{}
 	for range 1000 {
 		c, err := holdfast.New(memstore.New(), holdfast.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		if seen[c.ID()] || len(c.ID()) != 22 {
 			t.Fatalf("ID %q", c.ID())
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -34,9 +35,7 @@ func (h *hooked) Run(ctx context.Context, action *script.Script, keys, args []st
 func (w *world) hook(after func(ctx context.Context, action string, answer *string)) *holdfast.Client {
 	w.t.Helper()
 	c, err := holdfast.New(&hooked{w.Store, after}, holdfast.Config{RequestTimeout: time.Second})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	assert.Must(w.t, err)
 	w.t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c
 }
@@ -57,9 +56,7 @@ func TestAStoreIsToldHowLongARequestMayTake(t *testing.T) {
 			start := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), waits)
 			l, err := c.Mutex("m").TryLock(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			at, bounded := given.Deadline()
 			if !bounded || at.Sub(start) != want || given.Err() != nil {
 				t.Errorf("a deadline after %v (%v), and %v", at.Sub(start), bounded, given.Err())
@@ -138,9 +135,7 @@ func TestAnObserverIsNotToldOfAnEarlierLeaderAgain(t *testing.T) {
 		mu.Lock()
 		lags = true
 		mu.Unlock()
-		if err := second.Proclaim(t.Context(), "three"); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, second.Proclaim(t.Context(), "three"))
 		seen.want(t, "one", "-", "two")
 		mu.Lock()
 		lags = false
@@ -161,9 +156,7 @@ func TestAnObserverIsNotToldOfAShortAbsenceOfTheServer(t *testing.T) {
 		lead := mustCampaign(t, w.client().Election("e"), "one")
 		seen, done := observe(ctx, t, w.client().Election("e"))
 		w.FailRequest(only("read_leader", 3, errLink))
-		if err := lead.Proclaim(t.Context(), "two"); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, lead.Proclaim(t.Context(), "two"))
 		time.Sleep(ttl / 3)
 		seen.want(t, "one", "two")
 		cancel()

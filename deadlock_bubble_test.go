@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // locker is a lock of any kind.
@@ -108,9 +109,7 @@ func TestADeadlockOfTwoClientsEndsForTheYoungest(t *testing.T) {
 		}
 		<-one.held // it has y now
 		close(release)
-		if err := one.end(t); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, one.end(t))
 		for _, e := range rec.all(holdfast.EventDeadlock) {
 			wantDeadlock(t, e.Err, "y", "x")
 			if e.Name != "y" || e.Mode != "exclusive" || e.HolderID == "" || e.Wait < ttl/3 {
@@ -160,9 +159,7 @@ func TestADeadlockThatNobodyBreaksIsReportedOnce(t *testing.T) {
 			t.Error(err)
 		}
 		close(release)
-		if err := two.end(t); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, two.end(t))
 		if n := len(rec.all(holdfast.EventDeadlock)); n != 2 {
 			t.Errorf("%d events after its end", n)
 		}
@@ -182,9 +179,7 @@ func TestADeadlockInsideAProcess(t *testing.T) {
 			t.Errorf("%+v", dead.Cycle)
 		}
 		close(release)
-		if err := one.end(t); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, one.end(t))
 	})
 }
 
@@ -198,9 +193,7 @@ func TestADeadlockThroughALocalQueue(t *testing.T) {
 		one := hold(t, release, a.Mutex("x").Lock, a.Mutex("y", breaks).Lock)
 		wantDeadlock(t, one.end(t), "y", "y", "x")
 		close(release)
-		if err := two.end(t); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, two.end(t))
 		release2(t, <-first)
 	})
 }
@@ -294,9 +287,7 @@ func TestWhatIsNoDeadlock(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		close(release)
 		for _, each := range []*chain{works, one, two, three} {
-			if err := each.end(t); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, each.end(t))
 		}
 		if events := rec.all(holdfast.EventDeadlock); events != nil {
 			t.Errorf("%+v", events)
@@ -339,9 +330,7 @@ func TestWhatTheWatchForDeadlocksCosts(t *testing.T) {
 		time.Sleep(time.Second)
 		before := w.net.total()
 		inner, err := a.Mutex("y", breaks).Lock(l.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		release(t, inner)
 		if n := w.net.total() - before; n != 2 {
 			t.Errorf("%d requests for a lock and a release", n)
@@ -423,9 +412,7 @@ func TestSeveralLocksInADeadlock(t *testing.T) {
 		wantDeadlock(t, err, "y", "x")
 		<-one.held // x is free again
 		close(release)
-		if err := one.end(t); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, one.end(t))
 		_, err = a.Mutex("w", breaks, holdfast.Tries(2, time.Second)).Lock(t.Context())
 		wantIs(t, err, holdfast.ErrInvalid)
 	})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -49,9 +50,7 @@ func (w *world) mortal(cfg holdfast.Config) (*holdfast.Client, *mortal) {
 	w.t.Helper()
 	m := &mortal{network: w.net}
 	c, err := holdfast.New(m, cfg)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	assert.Must(w.t, err)
 	w.t.Cleanup(c.Abandon)
 	return c, m
 }
@@ -139,9 +138,7 @@ func TestACallThatHasEndedIsInNoDeadlock(t *testing.T) {
 			t.Errorf("the server knows that the call has ended: %+v", s)
 		}
 		release(t, x)
-		if err := <-got; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-got)
 		wantNoDeadlock(t, rec)
 		release(t, y)
 	})
@@ -156,13 +153,9 @@ func TestAHoldThatPassesOnIsInNoDeadlock(t *testing.T) {
 		a, b := w.client(cfg), w.client(cfg)
 		y := mustLock(t, b.Mutex("y"))
 		x, err := a.RWMutex("x").RLock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		inner, err := a.Mutex("inner").Lock(x.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		// It has written its note, and writes it again only a minute later.
 		waits := w.waiting(a.Mutex("y", breaks, holdfast.TTL(10*time.Minute)), inner.Context())
 		time.Sleep(61 * time.Second)
@@ -181,9 +174,7 @@ func TestAHoldThatPassesOnIsInNoDeadlock(t *testing.T) {
 		}()
 		time.Sleep(2 * time.Minute)
 		release(t, beside)
-		if err := <-got; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-got)
 		wantNoDeadlock(t, rec)
 		release(t, y)
 		release2(t, <-waits)
@@ -200,17 +191,13 @@ func TestADeadWaiterInFrontIsInNoDeadlock(t *testing.T) {
 		dying, process := w.mortal(holdfast.Config{})
 		y := mustLock(t, b.Mutex("y"))
 		x, err := a.RWMutex("x").RLock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		writer := w.waiting(dying.Mutex("x"), t.Context())
 		reader := func(ctx context.Context) (*holdfast.Lease, error) { return b.RWMutex("x", breaks).RLock(ctx) }
 		one := w.waiting(a.Mutex("y", breaks), x.Context())
 		process.dead.Store(true)
 		got, err := reader(y.Context()) // behind the writer, until its position ends
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		wantNoDeadlock(t, rec)
 		release(t, got)
 		release(t, y)
@@ -232,9 +219,7 @@ func TestADeadlockIsFoundAlthoughNotesAreLost(t *testing.T) {
 		for _, c := range []*holdfast.Client{a, b} {
 			_, err := w.Run(t.Context(), script.RegisterClient, []string{"holdfast:client:" + c.ID()},
 				[]string{"1", "a", "h", "1", "v", "1"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 		}
 		start := time.Now()
 		select {
@@ -271,9 +256,7 @@ func TestADeadlockOfLocksWithOddNames(t *testing.T) {
 			t.Errorf("the error has several lines: %v", dead)
 		}
 		close(release)
-		if err := one.end(t); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, one.end(t))
 	})
 }
 
@@ -283,9 +266,7 @@ func TestALeaseOfSeveralLocksInADeadlock(t *testing.T) {
 		a, b := w.client(), w.client()
 		release := make(chan struct{})
 		both, err := a.MultiMutex([]string{"p", "x"}).Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		two := hold(t, release, b.Mutex("y").Lock, b.Mutex("p", breaks).Lock)
 		time.Sleep(2 * time.Second)
 		ctx, cancel := context.WithTimeout(both.Context(), time.Hour)
@@ -295,13 +276,9 @@ func TestALeaseOfSeveralLocksInADeadlock(t *testing.T) {
 			t.Fatal("the lock was free", got)
 		}
 		wantDeadlock(t, err, "y", "p")
-		if err := both.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, both.Release(t.Context()))
 		close(release)
-		if err := two.end(t); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, two.end(t))
 	})
 }
 
@@ -315,9 +292,7 @@ func TestAnUpgradeIsInNoDeadlock(t *testing.T) {
 		var held *holdfast.HeldError
 		one, err := a.RWMutex("x", breaks).RLock(t.Context())
 		two, err2 := b.RWMutex("x", breaks).RLock(t.Context())
-		if err := errors.Join(err, err2); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, errors.Join(err, err2))
 		if err := errors.Join(one.Upgrade(t.Context())); !errors.As(err, &held) {
 			t.Errorf("%v", err)
 		}
@@ -325,9 +300,7 @@ func TestAnUpgradeIsInNoDeadlock(t *testing.T) {
 			t.Errorf("a writer under a reader: %v", err)
 		}
 		release(t, two)
-		if err := one.Upgrade(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, one.Upgrade(t.Context()))
 		release(t, one)
 		wantNoDeadlock(t, rec)
 	})

@@ -11,15 +11,14 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 func mustCampaign(t *testing.T, e *holdfast.Election, value string) *holdfast.Leadership {
 	t.Helper()
 	l, err := e.Campaign(t.Context(), value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	keptLeads.Lock()
 	defer keptLeads.Unlock()
 	keptLeads.leads = append(keptLeads.leads, l)
@@ -43,9 +42,7 @@ func campaigning(t *testing.T, e *holdfast.Election, value string) <-chan *holdf
 
 func resign(t *testing.T, l *holdfast.Leadership) {
 	t.Helper()
-	if err := l.Resign(t.Context()); err != nil {
-		t.Errorf("resign: %v", err)
-	}
+	assert.NoError(t, l.Resign(t.Context()))
 }
 
 // wantLeader asserts the leader that another client sees.
@@ -81,9 +78,7 @@ func TestALeaderIsSeenWithItsValueAndTerm(t *testing.T) {
 			t.Errorf("%v, %q", err, lead.Value())
 		}
 		wantLeader(t, eye, "a b\x00ü%", lead.Term())
-		if err := lead.Proclaim(t.Context(), ""); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, lead.Proclaim(t.Context(), ""))
 		wantLeader(t, eye, "", lead.Term())
 		time.Sleep(time.Hour)
 		wantLeader(t, eye, "", lead.Term())
@@ -146,9 +141,7 @@ func TestALeaderThatIsCutOffIsToldBeforeAnotherLeads(t *testing.T) {
 		cut := &network{Store: w.Store, sent: map[string]int{}}
 		t.Cleanup(cut.under.Wait)
 		c, err := holdfast.New(cut, holdfast.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		t.Cleanup(func() { c.Abandon() })
 		lead := mustCampaign(t, c.Election("e"), "one")
 		next := campaigning(t, w.client().Election("e"), "two")
@@ -352,9 +345,7 @@ func TestAnObserverIsToldOfEveryChangeAtOnce(t *testing.T) {
 		lead := mustCampaign(t, w.client().Election("e"), "one")
 		first.want(t, "-", "one")
 		second, done2 := observe(ctx, t, eye.Election("e"))
-		if err := lead.Proclaim(t.Context(), "one more"); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, lead.Proclaim(t.Context(), "one more"))
 		first.want(t, "-", "one", "one more")
 		second.want(t, "one", "one more")
 		next := campaigning(t, w.client().Election("e"), "two")
@@ -410,9 +401,7 @@ func TestALostPushDelaysAnObserverByAtMostALease(t *testing.T) {
 		time.Sleep(ttl + 100*time.Millisecond)
 		seen.want(t, "-", "one")
 		resume := w.BreakSubscriptions()
-		if err := lead.Proclaim(t.Context(), "two"); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, lead.Proclaim(t.Context(), "two"))
 		seen.want(t, "-", "one")
 		resume() // the subscription is restored: it polls
 		seen.want(t, "-", "one", "two")
@@ -453,9 +442,7 @@ func TestAnObserverIsToldWhenTheLeaderIsUnknown(t *testing.T) {
 		seen.want(t, "?", "end")
 		w.FailRequest(nil)
 		seen, done = observe(t.Context(), t, c.Election("e"))
-		if err := c.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Close(t.Context()))
 		<-done
 		seen.want(t, "one", "end")
 		resign(t, lead)
@@ -469,9 +456,7 @@ func TestWithoutASubscriptionAnObserverPolls(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		ctx, cancel := context.WithCancel(t.Context())
 		c, err := holdfast.New(&mute{w.net}, holdfast.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		t.Cleanup(func() { _ = c.Close(context.Background()) })
 		seen, done := observe(ctx, t, c.Election("e"))
 		lead := mustCampaign(t, w.client().Election("e"), "one")

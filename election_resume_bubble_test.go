@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // crashed is a leadership whose process has died: nobody renews it, and nobody releases it.
@@ -39,9 +40,7 @@ func TestARestartedLeaderResumesItsTerm(t *testing.T) {
 		start := time.Now()
 		again := w.client()
 		l, err := resumed(t, again.Election("e"), former)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		if took := time.Since(start); took < ttl-10*time.Second || took > ttl-9*time.Second {
 			t.Errorf("resumed after %v", took)
 		}
@@ -49,9 +48,7 @@ func TestARestartedLeaderResumesItsTerm(t *testing.T) {
 			t.Errorf("term %d after %d, value %q, %v", l.Term(), former.Term(), l.Value(), l.Err())
 		}
 		wantLeader(t, w.client().Election("e"), "here", l.Term())
-		if err := l.Proclaim(t.Context(), "here again"); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, l.Proclaim(t.Context(), "here again"))
 		time.Sleep(3 * ttl)
 		wantLeader(t, w.client().Election("e"), "here again", l.Term())
 		resign(t, l)
@@ -70,9 +67,7 @@ func TestALeaderThatIsResumedElsewhereNeverBelievesBesideTheOther(t *testing.T) 
 				}
 				second := w.client().Election("e")
 				l, err := resumed(t, second, former)
-				if err != nil {
-					t.Fatal(err)
-				}
+				assert.Must(t, err)
 				wantLost(t, former.Err(), holdfast.LossNotHeld)
 				wantLeader(t, second, "one", l.Term())
 				wantIs(t, former.Proclaim(t.Context(), "late"), holdfast.ErrNotHeld)
@@ -170,9 +165,7 @@ func TestALeaderWhoseFormerSelfHasEndedResumesAtOnce(t *testing.T) {
 		start := time.Now()
 		e := w.client().Election("e")
 		l, err := e.ResumeAtOnce(t.Context(), former.HolderID(), former.Term())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		if took := time.Since(start); took > time.Second {
 			t.Errorf("resumed after %v", took)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -89,9 +90,7 @@ func TestEveryGrantIsFollowedByOneEnd(t *testing.T) {
 		events := &recorder{}
 		c := w.client(holdfast.Config{Observer: events})
 		release(t, mustLock(t, c.Mutex("released")))
-		if err := mustLock(t, c.Mutex("later")).ReleaseAfter(t.Context(), time.Second); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, mustLock(t, c.Mutex("later")).ReleaseAfter(t.Context(), time.Second))
 		closed := mustLock(t, c.Mutex("closed"))
 		mustLock(t, c.Mutex("closed, never released"))
 		failed := mustLock(t, c.Mutex("failed"))
@@ -111,9 +110,7 @@ func TestEveryGrantIsFollowedByOneEnd(t *testing.T) {
 		<-lost.Context().Done()
 		synctest.Wait()
 		wantIs(t, lost.Release(t.Context()), holdfast.ErrNotHeld)
-		if err := c.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Close(t.Context()))
 		wantIs(t, closed.Release(t.Context()), holdfast.ErrClosed)
 
 		count := map[string]int{}
@@ -151,14 +148,10 @@ func TestAnEventSaysToWhichCallAndLeaseItBelongs(t *testing.T) {
 		release(t, l)
 		release(t, (<-local).Lease)
 		p, err := c.Semaphore("p", 3).Acquire(traced, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		release(t, p)
 		r, err := c.RWMutex("r").RLock(traced)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		release(t, r)
 
 		if n := len(events.all(holdfast.EventWait)); n < 3 {

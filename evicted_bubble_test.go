@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // wantEvicted asserts that err says who evicted the lease, and why.
@@ -78,13 +79,9 @@ func TestALeaderAndAReaderAreToldOfTheirEviction(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		lead, err := c.Election("e").Campaign(t.Context(), "here")
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		reader, err := c.RWMutex("rw").RLock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		evict(t, w.client(), "e", 0)
 		evict(t, w.client(), "rw", 0)
 		err = lead.Proclaim(t.Context(), "there")
@@ -163,13 +160,9 @@ func TestAnEvictionEndsOnlyWhatItNames(t *testing.T) {
 			t.Errorf("%v, %v", l.Err(), other.Err())
 		}
 		one, err := c.Semaphore("s", 2).Acquire(t.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		two, err := c.Semaphore("s", 2).Acquire(t.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		evict(t, c, "s", two.Token())
 		if one.Err() != nil {
 			t.Errorf("%v", one.Err())

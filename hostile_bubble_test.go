@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -217,9 +218,7 @@ func FuzzReplies(f *testing.F) {
 		synctest.Test(t, func(t *testing.T) {
 			l := &liar{born: time.Now(), lines: strings.Split(lines, "\n"), ears: map[int]store.Listener{}}
 			c, err := holdfast.New(l, holdfast.Config{TTL: 3 * time.Second})
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			start := time.Now()
 			everything(t, c)
 			patiently(t, "close", c.Close)

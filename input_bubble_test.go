@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // Invalid input is refused before any request. The error names the wrong value and says
@@ -65,9 +66,7 @@ func TestAConflictIsRefusedWithWhatToDo(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
 		permit, err := a.Semaphore("pool", 8).Acquire(t.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		_, err = b.Semaphore("pool", 10).Acquire(t.Context(), 1)
 		if !errors.Is(err, holdfast.ErrLimit) ||
 			!strings.Contains(err.Error(), `"pool" is in use with a limit of 8, not 10`) ||
@@ -95,9 +94,7 @@ func TestAConflictIsRefusedWithWhatToDo(t *testing.T) {
 				}
 			}
 			for _, l := range readers {
-				if err := l.Err(); err != nil {
-					t.Errorf("after its refusal a reader has lost its lease: %v", err)
-				}
+				assert.NoError(t, l.Err())
 				release(t, l)
 			}
 		}

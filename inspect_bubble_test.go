@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -61,18 +62,14 @@ func TestInspectShowsTheLeaderWithItsValue(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		l, err := c.Election("region").Campaign(t.Context(), "10.0.0.7:80")
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		synctest.Wait() // the value is proclaimed, and the client registered
 		s := w.state("region")
 		if s.Leader == nil || s.Leader.Value != "10.0.0.7:80" || s.Leader.Term != l.Term() ||
 			s.Leader.ClientID != c.ID() {
 			t.Errorf("%+v", s.Leader)
 		}
-		if err := l.Resign(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, l.Resign(t.Context()))
 		if s := w.state("region"); s.Leader != nil {
 			t.Errorf("nobody leads, and Inspect shows %+v", s.Leader)
 		}
@@ -85,9 +82,7 @@ func TestInspectJobShowsTheScheduleAndTheRun(t *testing.T) {
 		see := func() holdfast.JobInfo {
 			t.Helper()
 			j, err := c.InspectJob(t.Context(), "report")
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			return j
 		}
 		if j := see(); j.Known() || j.Run != nil {
@@ -102,9 +97,7 @@ func TestInspectJobShowsTheScheduleAndTheRun(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		if j := see(); !j.Known() || j.Run != nil || j.HolderID != result.HolderID || j.Due != 10*time.Minute {
 			t.Errorf("after a run: %+v", j)
 		}
@@ -140,9 +133,7 @@ func TestAClientIsKnownWhileItWorksAndForgottenAfterItsClose(t *testing.T) {
 		if n := w.net.count("register_client"); first != 1 || n != 25 {
 			t.Errorf("announced %d times, then %d", first, n)
 		}
-		if err := c.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Close(t.Context()))
 		time.Sleep(10 * time.Millisecond)
 		if w.Dump(key) != nil {
 			t.Error("known after its close")
@@ -271,9 +262,7 @@ func TestAServerThatCannotWorkIsRefused(t *testing.T) {
 	} {
 		bubble(t, func(t *testing.T, w *world) {
 			c, err := holdfast.New(&described{network: w.net, info: test.info}, holdfast.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			defer func() { _ = c.Close(context.Background()) }()
 			l, err := c.Mutex("a").Lock(t.Context())
 			var refused *holdfast.ServerError
@@ -291,9 +280,7 @@ func TestTheServerIsAskedOnceWhatItIs(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		server := &described{network: w.net, err: errLink}
 		c, err := holdfast.New(server, holdfast.Config{Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		defer func() { _ = c.Close(context.Background()) }()
 		_, err = c.Mutex("a").TryLock(t.Context())
 		wantIs(t, err, holdfast.ErrUnreachable, errLink)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -79,9 +80,7 @@ func TestBackgroundGoroutinesAreLabelled(t *testing.T) {
 			held := mustLock(t, c.Mutex("x"))
 			brief, cancel := context.WithTimeout(ctx, time.Minute)
 			other, err := holdfast.New(&checkingStore{w.net, s}, holdfast.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			defer func() { _ = other.Close(ctx) }()
 			_, err = other.Mutex("x").Lock(brief) // meanwhile x is renewed
 			cancel()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -89,9 +90,7 @@ func newDropping(t *testing.T) *dropping {
 	client := func(cfg holdfast.Config) *holdfast.Client {
 		cfg.TTL = fleeting
 		c, err := holdfast.New(plain{d.store}, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		t.Cleanup(func() { _ = c.Close(context.Background()) })
 		return c
 	}
@@ -142,9 +141,7 @@ func (d *dropping) wantExpired(t *testing.T, name string, token uint64) {
 // names the lock and the line of code.
 func TestALeaseThatIsDroppedIsReportedAndEndsWithItsTTL(t *testing.T) {
 	must := func(l *holdfast.Lease, err error) *holdfast.Lease {
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		return l
 	}
 	ctx := soon(t)
@@ -162,25 +159,19 @@ func TestALeaseThatIsDroppedIsReportedAndEndsWithItsTTL(t *testing.T) {
 		},
 		"leadership": func(d *dropping) uint64 {
 			l, err := d.Election("a").Campaign(ctx, "here")
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			return l.Term()
 		},
 		"several": func(d *dropping) uint64 {
 			l, err := d.MultiMutex([]string{"a"}).Lock(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			return l.Token("a")
 		},
 		"entered again, and only the first released": func(d *dropping) uint64 {
 			mu := d.Mutex("a", holdfast.Reentrant())
 			l := must(mu.Lock(ctx))
 			must(mu.Lock(l.Context()))
-			if err := l.Release(ctx); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, l.Release(ctx))
 			return l.Token()
 		},
 	} {
@@ -194,16 +185,12 @@ func TestALeaseThatIsDroppedIsReportedAndEndsWithItsTTL(t *testing.T) {
 			// The lock is free after the TTL: no renewal extends it, and nothing frees it
 			// earlier.
 			l, err := d.other.Mutex("a").Lock(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			d.wantExpired(t, "a", token)
 			if d.used != nil {
 				wantLost(t, ended(d.used), holdfast.LossExpired)
 			}
-			if err := l.Release(ctx); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, l.Release(ctx))
 			text := d.log.String()
 			if !strings.Contains(text, "without Release") || !strings.Contains(text, "leak_test.go:") ||
 				d.log.says("lease lost", token) {
@@ -218,21 +205,15 @@ func TestEachOfSeveralLocksThatWereDroppedEndsWithItsTTL(t *testing.T) {
 	var tokens map[string]uint64
 	d.dropped(t, 2, func() {
 		l, err := d.MultiMutex([]string{"a", "b"}).Lock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		tokens = map[string]uint64{"a": l.Token("a"), "b": l.Token("b")}
 	})
 	l, err := d.other.MultiMutex([]string{"a", "b"}).Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	for name, token := range tokens {
 		d.wantExpired(t, name, token)
 	}
-	if err := l.Release(ctx); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, l.Release(ctx))
 	if text := d.log.String(); !strings.Contains(text, `lock="a, b"`) || !strings.Contains(text, "leak_test.go:") {
 		t.Errorf("logged: %q", text)
 	}
@@ -245,9 +226,7 @@ func TestADroppedReaderLeavesTheOthersAlone(t *testing.T) {
 	rw := d.RWMutex("a", holdfast.TTL(10*fleeting)) // for a machine that pauses for a while
 	read := func() *holdfast.Lease {
 		l, err := rw.RLock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		return l
 	}
 	var l *holdfast.Lease
@@ -267,24 +246,16 @@ func TestADroppedReaderLeavesTheOthersAlone(t *testing.T) {
 	case <-ctx.Done():
 		t.Fatal("nothing was renewed")
 	}
-	if err := l.Release(ctx); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, l.Release(ctx))
 	later := read() // nobody joins the hold of the dropped lease
 	if later.Token() == token {
 		t.Error("a reader joined a hold that is not renewed")
 	}
-	if err := later.Release(ctx); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, later.Release(ctx))
 	w, err := d.other.RWMutex("a").Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	d.wantExpired(t, "a", token)
-	if err := w.Release(ctx); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, w.Release(ctx))
 }
 
 // A program may acquire a lease without renewal and let it expire, to do something at
@@ -293,9 +264,7 @@ func TestALeaseWithoutRenewalThatIsDroppedIsNotReported(t *testing.T) {
 	d, ctx := newDropping(t), soon(t)
 	token := func() uint64 {
 		l, err := d.Mutex("a", holdfast.NoRenewal()).Lock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		return l.Token()
 	}()
 	func() {
@@ -312,9 +281,7 @@ func TestALeaseWithoutRenewalThatIsDroppedIsNotReported(t *testing.T) {
 		}
 	}
 	d.wantExpired(t, "a", token)
-	if err := d.Close(ctx); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, d.Close(ctx))
 	if text := d.log.String(); text != "" {
 		t.Errorf("logged: %q", text)
 	}
@@ -329,18 +296,14 @@ func TestALeaseWithoutRenewalThatIsDroppedIsNotReported(t *testing.T) {
 func TestALeaseInUseIsNoLeak(t *testing.T) {
 	leaks := listener{ends: make(chan holdfast.Event, 1)}
 	c, err := holdfast.New(memstore.New(), holdfast.Config{Observer: leaks})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	err = c.Mutex("a").Do(context.Background(), func(ctx context.Context) error {
 		for range 5 {
 			runtime.GC()
 		}
 		return ctx.Err()
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, err)
 	if err := c.Close(context.Background()); err != nil || len(leaks.ends) > 0 {
 		t.Errorf("%v, %d leaks", err, len(leaks.ends))
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func TestTheCauseOfALeasesContextSaysHowItEnded(t *testing.T) {
@@ -18,9 +19,7 @@ func TestTheCauseOfALeasesContextSaysHowItEnded(t *testing.T) {
 		c, ops := w.client(), w.client()
 		asked, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
 		l, err := c.Mutex("a").Lock(asked)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		ctx := l.Context()
 		cancel()
 		if ctx.Err() != nil || ctx.Value(key{}) != "value" || ctx != l.Context() {
@@ -53,9 +52,7 @@ func TestTheCauseOfALeasesContextSaysHowItEnded(t *testing.T) {
 
 		l = mustLock(t, c.Mutex("closed"))
 		ctx = l.Context()
-		if err := c.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Close(t.Context()))
 		wantIs(t, ended(ctx), holdfast.ErrClosed)
 		wantIs(t, l.Err(), holdfast.ErrClosed)
 		wantIs(t, l.Release(t.Context()), holdfast.ErrClosed)
@@ -126,9 +123,7 @@ func TestReleaseSurvivesACancelledContext(t *testing.T) {
 		l := mustLock(t, w.client().Mutex("a"))
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := l.Release(over); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, l.Release(over))
 		w.wantFree("a")
 	})
 }
@@ -198,9 +193,7 @@ func TestARenewalThatIsNotAnsweredDoesNotDelayARelease(t *testing.T) {
 func TestExtendMovesTheDeadlineAndEveryLaterRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a"))
-		if err := l.Extend(t.Context(), time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, l.Extend(t.Context(), time.Hour))
 		if l.Remaining() < 59*time.Minute || w.state("a").Holders[0].Remaining != time.Hour {
 			t.Errorf("%v are left, the server says %v", l.Remaining(), w.state("a").Holders[0].Remaining)
 		}
@@ -252,9 +245,7 @@ func TestExtendMayBeCalledWhileARenewalIsUnderWay(t *testing.T) {
 			all.Go(func() {
 				for range 200 {
 					time.Sleep(500 * time.Millisecond)
-					if err := l.Extend(t.Context(), ttl+time.Duration(i)*time.Second); err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, l.Extend(t.Context(), ttl+time.Duration(i)*time.Second))
 				}
 			})
 		}
@@ -277,9 +268,7 @@ func TestALeaseWithoutRenewalEndsWithItsTTL(t *testing.T) {
 		l = mustLock(t, c.Mutex("a", holdfast.NoRenewal()))
 		for range 5 {
 			time.Sleep(ttl / 2)
-			if err := l.Extend(t.Context(), ttl); err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, l.Extend(t.Context(), ttl))
 		}
 		if w.net.count("renew") != 5 || l.Remaining() != trusted {
 			t.Errorf("%d renewals, %v left", w.net.count("renew"), l.Remaining())
@@ -295,9 +284,7 @@ func TestReleaseAfterKeepsEverybodyOutForTheDelay(t *testing.T) {
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
 		start := time.Now()
-		if err := l.ReleaseAfter(over, time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, l.ReleaseAfter(over, time.Minute))
 		wantIs(t, ended(l.Context()), holdfast.ErrReleased)
 		for _, c := range []*holdfast.Client{a, b} {
 			_, err := c.Mutex("a").TryLock(t.Context())
@@ -310,9 +297,7 @@ func TestReleaseAfterKeepsEverybodyOutForTheDelay(t *testing.T) {
 		release(t, next)
 
 		l = mustLock(t, a.Mutex("a"))
-		if err := l.ReleaseAfter(t.Context(), 0); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, l.ReleaseAfter(t.Context(), 0))
 		w.wantFree("a")
 	})
 }

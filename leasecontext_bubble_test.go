@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // sleepy is a network whose machine sleeps: its clock counts that, its timers do not.
@@ -29,9 +30,7 @@ func (w *world) awake(cfg holdfast.Config) (*holdfast.Client, *sleepy) {
 	w.t.Helper()
 	s := &sleepy{network: w.net}
 	c, err := holdfast.New(s, cfg)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	assert.Must(w.t, err)
 	w.t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c, s
 }
@@ -125,9 +124,7 @@ func TestAfterTheDeadlineTheContextOfDoIsDone(t *testing.T) {
 		err = c.MultiMutex([]string{"b", "c"}).Do(t.Context(), overdue(machine))
 		wantLost(t, err, holdfast.LossExpired)
 		l, err := c.MultiMutex([]string{"d", "e"}).Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		wantLost(t, overdue(machine)(l.Context()), holdfast.LossExpired)
 		wantLost(t, l.Err(), holdfast.LossExpired)
 		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
@@ -169,18 +166,14 @@ func TestAContextTellsItsLease(t *testing.T) {
 			t.Error("no context tells of a lease")
 		}
 		l, err := c.Mutex("a").Lock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		want := holdfast.LeaseInfo{Name: "a", HolderID: l.HolderID(), Token: l.Token(), Remaining: l.Remaining()}
 		if got, ok := holdfast.LeaseOf(l.Context()); !ok || got != want {
 			t.Errorf("%+v %v, want %+v", got, ok, want)
 		}
 		child, cancel := context.WithCancel(l.Context())
 		defer cancel()
-		if err := l.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, l.Release(ctx))
 		want.Remaining = 0
 		if got, ok := holdfast.LeaseOf(child); !ok || got != want {
 			t.Errorf("after the release: %+v %v, want %+v", got, ok, want)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // released is a kind of lease that its holder ties to a context.
@@ -25,18 +26,12 @@ func eachKind(t *testing.T, c *holdfast.Client) []released {
 	t.Helper()
 	mutex := mustLock(t, c.Mutex("m"))
 	reader, err := c.RWMutex("r").RLock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	permit := must(t, permits(c.Semaphore("s", 3), 2))
 	several, err := c.MultiMutex([]string{"x", "y"}).Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	lead, err := c.Election("e").Campaign(t.Context(), "me")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return []released{
 		{"m", mutex.ReleaseWhenDone, mutex.Release, mutex.Context()},
 		{"r", reader.ReleaseWhenDone, reader.Release, reader.Context()},
@@ -77,9 +72,7 @@ func TestAnEndedContextReleasesAtOnce(t *testing.T) {
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
 		l := mustLock(t, w.client().Mutex("a"))
-		if err := l.ReleaseWhenDone(over); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, l.ReleaseWhenDone(over))
 		synctest.Wait()
 		w.wantFree("a")
 	})
@@ -110,14 +103,10 @@ func TestAReleaseByHandEndsTheWaitForTheContext(t *testing.T) {
 				program := &endless{Context: t.Context()}
 				all := eachKind(t, c)
 				for _, l := range all {
-					if err := l.until(program); err != nil {
-						t.Fatal(err)
-					}
+					assert.Must(t, l.until(program))
 				}
 				for _, l := range all {
-					if err := end(t.Context(), c, l); err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, end(t.Context(), c, l))
 				}
 				if program.waits != len(all) || program.stopped != len(all) {
 					t.Errorf("%d waits began and %d ended", program.waits, program.stopped)
@@ -133,9 +122,7 @@ func TestOfSeveralContextsTheFirstEndCounts(t *testing.T) {
 		first, end := context.WithCancel(t.Context())
 		second, endSecond := context.WithCancel(t.Context())
 		l := mustLock(t, w.client().Mutex("a"))
-		if err := errors.Join(l.ReleaseWhenDone(second), l.ReleaseWhenDone(first)); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, errors.Join(l.ReleaseWhenDone(second), l.ReleaseWhenDone(first)))
 		end()
 		synctest.Wait()
 		next := mustLock(t, w.client().Mutex("a"))
@@ -157,9 +144,7 @@ func TestAReleaseThatFailsAtTheEndOfAContextIsLoggedAndRepeated(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		l := mustLock(t, c.Mutex("a"))
-		if err := l.ReleaseWhenDone(ctx); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, l.ReleaseWhenDone(ctx))
 		time.Sleep(time.Minute - time.Second)
 		resume := w.Stall()
 		wantIs(t, ended(l.Context()), holdfast.ErrReleased)
@@ -181,9 +166,7 @@ func TestTheEndOfAContextFreesALostLease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		ctx, cancel := context.WithCancel(t.Context())
 		l := mustLock(t, w.client().Mutex("a"))
-		if err := l.ReleaseWhenDone(ctx); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, l.ReleaseWhenDone(ctx))
 		w.LoseReply(only("renew", -1, errLink))
 		wantLost(t, ended(l.Context()), holdfast.LossExpired)
 		if !w.state("a").Held() {
@@ -202,13 +185,9 @@ func TestALeaseMayWaitForAContextOfItsOwn(t *testing.T) {
 		c := w.client()
 		outer := mustLock(t, c.Mutex("outer"))
 		inner, err := c.Mutex("inner").Lock(outer.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		for _, l := range []*holdfast.Lease{inner, outer} {
-			if err := l.ReleaseWhenDone(outer.Context()); err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, l.ReleaseWhenDone(outer.Context()))
 		}
 		release(t, outer)
 		synctest.Wait()
@@ -227,9 +206,7 @@ func TestAShortenedLeaseIsRenewedAndEndsSoonAfterACrash(t *testing.T) {
 		c, other := w.client(), w.client()
 		l := mustLock(t, c.Mutex("a"))
 		token := l.Token()
-		if err := l.Shorten(t.Context(), short); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, l.Shorten(t.Context(), short))
 		if left := w.state("a").Holders[0].Remaining; left != short {
 			t.Errorf("%v are left on the server", left)
 		}
@@ -241,9 +218,7 @@ func TestAShortenedLeaseIsRenewedAndEndsSoonAfterACrash(t *testing.T) {
 			t.Errorf("%v, %+v", l.Err(), w.state("a"))
 		}
 		wantIs(t, l.Extend(t.Context(), ttl), holdfast.ErrInvalid)
-		if err := l.Extend(t.Context(), short); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, l.Extend(t.Context(), short))
 		c.Abandon()
 		start := time.Now()
 		release(t, mustLock(t, other.Mutex("a")))
@@ -263,9 +238,7 @@ func TestTheNextWaiterIsToldOfAShorterLease(t *testing.T) {
 				next := w.waiting(w.client().Mutex("a"), t.Context())
 				start := time.Now()
 				w.DropPushes(drops)
-				if err := l.Shorten(t.Context(), short); err != nil {
-					t.Fatal(err)
-				}
+				assert.Must(t, l.Shorten(t.Context(), short))
 				c.Abandon()
 				got := <-next
 				if got.err != nil {
@@ -303,9 +276,7 @@ func TestAShorteningWithoutAReplyStandsForItsUser(t *testing.T) {
 				if l.Err() != nil {
 					t.Error(l.Err())
 				}
-				if err := l.Shorten(t.Context(), short); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, l.Shorten(t.Context(), short))
 				release(t, l)
 			})
 		})
@@ -323,9 +294,7 @@ func TestAShorteningWaitsForARenewalUnderWay(t *testing.T) {
 			return time.Millisecond, time.Millisecond
 		})
 		time.Sleep(ttl / 3)
-		if err := l.Shorten(t.Context(), short); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, l.Shorten(t.Context(), short))
 		if n := w.net.count("renew"); n != 1 {
 			t.Fatalf("%d renewals were under way", n)
 		}
@@ -335,9 +304,7 @@ func TestAShorteningWaitsForARenewalUnderWay(t *testing.T) {
 		limited, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		time.Sleep(short/3 - 200*time.Millisecond) // the next renewal is under way
-		if err := l.Shorten(limited, short); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("while a renewal is under way: %v", err)
-		}
+		assert.Is(t, l.Shorten(limited, short), context.DeadlineExceeded)
 		release(t, l)
 	})
 }
@@ -375,31 +342,21 @@ func TestAShortenedHoldIsHandedOverToNobody(t *testing.T) {
 		c := w.client()
 		l := mustLock(t, c.Mutex("a"))
 		next := w.waiting(c.Mutex("a"), t.Context())
-		if err := l.Shorten(t.Context(), ttl); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, l.Shorten(t.Context(), ttl))
 		release(t, l)
 		got := <-next
 		if got.err != nil {
 			t.Fatal(got.err)
 		}
-		if err := keep(got.Lease).Extend(t.Context(), 2*ttl); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, keep(got.Lease).Extend(t.Context(), 2*ttl))
 		release(t, got.Lease)
 
 		rw := c.RWMutex("r")
 		reader, err := rw.RLock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := keep(reader).Shorten(t.Context(), short); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
+		assert.Must(t, keep(reader).Shorten(t.Context(), short))
 		second, err := rw.RLock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		if keep(second).HolderID() == reader.HolderID() || second.Remaining() <= short {
 			t.Errorf("a reader joined a shortened hold: %v", second.Remaining())
 		}
@@ -418,9 +375,7 @@ func TestAShortenedHoldIsHandedOverToNobody(t *testing.T) {
 func TestSeveralLocksAreShortenedTogether(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l, err := w.client().MultiMutex([]string{"a", "b"}).Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		if err := l.Shorten(t.Context(), short); err != nil || l.Remaining() >= short {
 			t.Errorf("%v, for %v", err, l.Remaining())
 		}
@@ -429,9 +384,7 @@ func TestSeveralLocksAreShortenedTogether(t *testing.T) {
 				t.Errorf("%s: %v on the server", name, left)
 			}
 		}
-		if err := l.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, l.Release(t.Context()))
 		wantIs(t, l.Shorten(t.Context(), short), holdfast.ErrNotHeld)
 	})
 }
@@ -451,9 +404,7 @@ func TestPermitsAreGivenBackInPart(t *testing.T) {
 		}()
 		synctest.Wait()
 		start := time.Now()
-		if err := errors.Join(l.KeepPermits(t.Context(), 3), <-next); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, errors.Join(l.KeepPermits(t.Context(), 3), <-next))
 		if took := time.Since(start); took > time.Millisecond {
 			t.Errorf("the waiter had to wait for %v", took)
 		}
@@ -461,9 +412,7 @@ func TestPermitsAreGivenBackInPart(t *testing.T) {
 		if len(state.Holders) != 2 || state.Holders[0].Permits != 3 || l.Token() != token {
 			t.Errorf("%+v", state.Holders)
 		}
-		if err := l.KeepPermits(t.Context(), 3); err != nil {
-			t.Errorf("once more: %v", err)
-		}
+		assert.NoError(t, l.KeepPermits(t.Context(), 3))
 		if n, err := s.Available(t.Context()); err != nil || n != 0 {
 			t.Errorf("%d available, %v", n, err)
 		}

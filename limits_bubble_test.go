@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func TestALeaseIsRenewedAtMostSoOften(t *testing.T) {
@@ -92,9 +93,7 @@ func TestNothingExtendsAHoldPastItsLimit(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a", holdfast.MaxHold(time.Minute)))
 		start := time.Now()
-		if err := l.Extend(t.Context(), time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, l.Extend(t.Context(), time.Hour))
 		if left := w.state("a").Holders[0].Remaining; left > time.Minute+time.Second || l.Remaining() != time.Minute {
 			t.Errorf("the server lets nobody in for %v, the lease is trusted for %v", left, l.Remaining())
 		}
@@ -113,9 +112,7 @@ func TestNoConversionGoesPastALimit(t *testing.T) {
 		l := must(t, w.client().RWMutex("a", holdfast.MaxHold(most)).Lock)
 		next := taking(t, w.client().RWMutex("a").Lock)
 		time.Sleep(most - time.Second)
-		if err := errors.Join(l.Downgrade(t.Context()), l.Upgrade(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, errors.Join(l.Downgrade(t.Context()), l.Upgrade(t.Context())))
 		wantLost(t, ended(l.Context()), holdfast.LossLimit)
 		if held := time.Since(start); held != most {
 			t.Errorf("held for %v", held)
@@ -234,9 +231,7 @@ func TestCloseKeepsALockForItsMinimumTime(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		mustLock(t, c.Mutex("a", holdfast.MinHold(5*time.Second)))
-		if err := c.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Close(t.Context()))
 		if s := w.state("a"); !s.Held() || s.Holders[0].Remaining != 5*time.Second {
 			t.Errorf("the state is %+v", s.Holders)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -17,9 +18,7 @@ import (
 func listed(t *testing.T, c *holdfast.Client, pattern string) (lines []string) {
 	t.Helper()
 	for s, err := range c.List(t.Context(), pattern) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		lines = append(lines,
 			fmt.Sprintf("%s held=%t waiters=%d job=%t", s.Name, s.Held(), len(s.Waiters), s.Job != nil))
 	}
@@ -74,9 +73,7 @@ func TestListMatchesNames(t *testing.T) {
 		} {
 			var names []string
 			for s, err := range c.List(t.Context(), pattern) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				assert.Must(t, err)
 				names = append(names, s.Name)
 			}
 			slices.Sort(names)
@@ -103,9 +100,7 @@ func TestListLeavesOutWhatIsNoLock(t *testing.T) {
 		w.Store.PlantForeign("holdfast:{c}:periodic")
 		var names []string
 		for s, err := range c.List(t.Context(), "") {
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			names = append(names, s.Name)
 		}
 		if !slices.Equal(names, []string{"b"}) {
@@ -132,9 +127,7 @@ func TestListEndsWithItsCaller(t *testing.T) {
 		}
 		n := 0
 		for _, err := range c.List(t.Context(), "") {
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			if n++; n == 3 {
 				break
 			}
@@ -178,13 +171,9 @@ func TestListTellsWhyItEnds(t *testing.T) {
 			t.Errorf("%v", last)
 		}
 		w.Store.FailRequest(nil)
-		if err := c.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, c.Close(t.Context()))
 		for _, err := range c.List(t.Context(), "") {
-			if !errors.Is(err, holdfast.ErrClosed) {
-				t.Errorf("a closed client: %v", err)
-			}
+			assert.Is(t, err, holdfast.ErrClosed)
 		}
 	})
 }
@@ -195,9 +184,7 @@ type scanless struct{ store.Store }
 func TestAStoreThatCannotScanIsRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c, err := holdfast.New(scanless{w.Store}, holdfast.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		defer func() { _ = c.Close(t.Context()) }()
 		n := 0
 		for _, err := range c.List(t.Context(), "") {

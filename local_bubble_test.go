@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func TestGoroutinesOfOneProcessPassTheLockInOrderWithoutTheServer(t *testing.T) {
@@ -141,9 +142,7 @@ func TestAHoldWithOtherOptionsIsNotHandedOver(t *testing.T) {
 		}
 		l := mustLock(t, c.Mutex("a"))
 		next := w.waiting(c.Mutex("a"), t.Context())
-		if err := l.Extend(t.Context(), time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, l.Extend(t.Context(), time.Hour))
 		release(t, l)
 		if got := <-next; got.Remaining() != trusted {
 			t.Errorf("a lease of %v is left after one of an hour", got.Remaining())
@@ -241,9 +240,7 @@ func TestAWaiterThatGivesUpAsItGetsTheLockKeepsNothing(t *testing.T) {
 			wantIs(t, (<-late).err, context.Canceled)
 			w.wantFree("a")
 			next, err := c.Mutex("a").TryLock(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			release(t, next)
 			w.wantFree("a")
 		})

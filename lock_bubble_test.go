@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func TestAFreeLockIsGrantedAtOnceAndFreedByRelease(t *testing.T) {
@@ -51,9 +52,7 @@ func TestTryLockSaysWhoHoldsTheLockAndForHowLong(t *testing.T) {
 		}
 		release(t, l)
 		l, err := b.Mutex("a").TryLock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		release(t, l)
 	})
 }
@@ -279,9 +278,7 @@ func TestALockUnderTheContextOfItsOwnLeaseIsRefusedAsADeadlock(t *testing.T) {
 		refused(child)
 
 		other, err := a.Mutex("b").Lock(l.Context())
-		if err != nil {
-			t.Fatalf("another lock under the lease: %v", err)
-		}
+		assert.Must(t, err)
 		refused(other.Context()) // it is still under both leases
 		_, err = b.Mutex("a").TryLock(l.Context())
 		wantIs(t, err, holdfast.ErrHeld) // a lease of another client does not count
@@ -290,17 +287,13 @@ func TestALockUnderTheContextOfItsOwnLeaseIsRefusedAsADeadlock(t *testing.T) {
 		ctx := context.WithoutCancel(l.Context())
 		release(t, l)
 		again, err := a.Mutex("a").Lock(ctx)
-		if err != nil {
-			t.Fatalf("after the end of the lease: %v", err)
-		}
+		assert.Must(t, err)
 		release(t, again)
 		err = a.Mutex("a").Do(t.Context(), func(ctx context.Context) error {
 			refused(ctx)
 			return a.Mutex("b").Do(ctx, func(ctx context.Context) error { refused(ctx); return nil })
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -23,9 +24,7 @@ var keptMulti struct {
 func mustLockAll(t *testing.T, m *holdfast.MultiMutex) *holdfast.MultiLease {
 	t.Helper()
 	l, err := m.Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	keptMulti.Lock()
 	defer keptMulti.Unlock()
 	keptMulti.leases = append(keptMulti.leases, l)
@@ -34,9 +33,7 @@ func mustLockAll(t *testing.T, m *holdfast.MultiMutex) *holdfast.MultiLease {
 
 func releaseAll(t *testing.T, l *holdfast.MultiLease) {
 	t.Helper()
-	if err := l.Release(t.Context()); err != nil {
-		t.Errorf("release: %v", err)
-	}
+	assert.NoError(t, l.Release(t.Context()))
 }
 
 // waitingAll starts an acquisition and returns when it waits.
@@ -110,9 +107,7 @@ func TestOfSeveralLocksNoneIsAcquiredIfOneIsHeld(t *testing.T) {
 		release(t, mine)
 		release(t, held)
 		l, err := c.MultiMutex([]string{"a", "b", "c"}).TryLock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		releaseAll(t, l)
 	})
 }
@@ -306,9 +301,7 @@ func TestAContextOfSeveralLocksRefusesADeadlockOnEachOfThem(t *testing.T) {
 		_, err := c.MultiMutex([]string{"d", "b"}).Lock(l.Context())
 		wantIs(t, err, holdfast.ErrDeadlock)
 		d, err := c.Mutex("d").Lock(l.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		_, err = c.MultiMutex([]string{"e", "d"}).Lock(d.Context())
 		wantIs(t, err, holdfast.ErrDeadlock)
 		release(t, d)
@@ -318,9 +311,7 @@ func TestAContextOfSeveralLocksRefusesADeadlockOnEachOfThem(t *testing.T) {
 			wantIs(t, err, holdfast.ErrDeadlock)
 			return ctx.Err()
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 	})
 }
 
@@ -359,9 +350,7 @@ func TestSeveralLocksAreExtendedTogether(t *testing.T) {
 		c := w.client()
 		l := mustLockAll(t, c.MultiMutex([]string{"a", "b"}, holdfast.NoRenewal()))
 		time.Sleep(10 * time.Second)
-		if err := l.Extend(t.Context(), time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, l.Extend(t.Context(), time.Minute))
 		if left := l.Remaining(); left != time.Minute-margin(time.Minute) {
 			t.Errorf("%v left", left)
 		}
@@ -405,9 +394,7 @@ func TestAClosedClientHoldsNoneOfSeveralLocks(t *testing.T) {
 		c := w.client()
 		l := mustLockAll(t, c.MultiMutex([]string{"x", "y"}))
 		done := waitingAll(t.Context(), c.MultiMutex([]string{"a", "b", "c"}))
-		if err := c.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Close(t.Context()))
 		wantIs(t, <-done, holdfast.ErrClosed)
 		wantIs(t, context.Cause(l.Context()), holdfast.ErrClosed)
 		wantIs(t, l.Release(t.Context()), holdfast.ErrClosed)

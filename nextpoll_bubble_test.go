@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -19,9 +20,7 @@ func TestIfAWaiterThatWasToldOfAnEarlierReleaseGivesUpTheNextIsTold(t *testing.T
 		first := w.waiting(w.client().Mutex("a"), ctx)
 		second := w.waiting(w.client().Mutex("a"), t.Context())
 		start := time.Now()
-		if err := l.ReleaseAfter(t.Context(), 2*time.Second); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, l.ReleaseAfter(t.Context(), 2*time.Second))
 		time.Sleep(time.Second)
 		synctest.Wait() // it has received the push
 		cancel()
@@ -39,9 +38,7 @@ func (w *world) frozen(name string) {
 	w.t.Helper()
 	ctx := w.t.Context()
 	stop, err := w.Listen(ctx, "holdfast:push:frozen", store.Listener{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	assert.Must(w.t, err)
 	w.t.Cleanup(stop)
 	answer, err := w.Run(ctx, script.Acquire, []string{"holdfast:{" + name + "}"},
 		[]string{"frozen/1", "30000", "600000", "x", "180000", "holdfast:push:"})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -24,17 +25,11 @@ func subjects(t *testing.T, w *world) map[string]any {
 	c := w.client()
 	l := mustLock(t, c.Mutex("lease"))
 	reads, err := c.RWMutex("reads").RLock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	several, err := c.MultiMutex([]string{"x", "y"}).Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	lead, err := c.Election("lead").Campaign(t.Context(), "me")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return map[string]any{
 		"Client": c, "Mutex": c.Mutex("a"), "RWMutex": c.RWMutex("a"), "Semaphore": c.Semaphore("s", 2),
 		"MultiMutex": c.MultiMutex([]string{"a", "b"}), "Election": c.Election("e"), "Periodic": c.Periodic("j", ttl),

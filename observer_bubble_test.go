@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // blocker is an observer and a log handler. It blocks from some event on until it is
@@ -130,17 +131,11 @@ func TestEventsOfALeaseKeepTheirOrder(t *testing.T) {
 				rw, mu := c.RWMutex("rw"), c.Mutex("re", holdfast.Reentrant())
 				first := mustLock(t, mu)
 				again, err := mu.Lock(first.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				assert.Must(t, err)
 				one, err := rw.RLock(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				assert.Must(t, err)
 				two, err := rw.RLock(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				assert.Must(t, err)
 				lost := mustLock(t, c.Mutex("lost"))
 				time.Sleep(ttl)
 				release(t, one)
@@ -293,9 +288,7 @@ func TestCloseReturnsWhenEveryEventIsDelivered(t *testing.T) {
 		for i := range n {
 			mustLock(t, c.Mutex(fmt.Sprint(i)))
 		}
-		if err := c.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Close(t.Context()))
 		if told := slow.told.Load(); told != n {
 			t.Errorf("the observer was told of %d releases of %d", told, n)
 		}

@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // The kinds, each with a call that takes an option.
@@ -87,9 +88,7 @@ func TestAnOptionWithoutAMeaningDoesNotCompile(t *testing.T) {
 func wantComplete(t *testing.T, library types.Importer) {
 	t.Helper()
 	root, err := library.Import("github.com/holdfast-go/holdfast")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	var has []string
 	for _, name := range root.Scope().Names() {
 		f, ok := root.Scope().Lookup(name).(*types.Func)
@@ -130,9 +129,7 @@ func compiled(t *testing.T) types.Importer {
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-export", "-f", "{{.ImportPath}} {{.Export}}", ".", "time")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	files := map[string]string{}
 	for line := range strings.Lines(string(out)) {
 		name, file, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -148,9 +145,7 @@ func refusals(t *testing.T, library types.Importer, program string) map[int]erro
 	t.Helper()
 	fset := token.NewFileSet()
 	tree, err := parser.ParseFile(fset, "main.go", program, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	found := map[int]error{}
 	cfg := types.Config{Importer: library, Error: func(err error) {
 		var at types.Error

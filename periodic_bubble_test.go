@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // job counts the runs of one name.
@@ -50,9 +51,7 @@ func (j *job) count() int {
 func (j *job) do(e *holdfast.Periodic) holdfast.RunResult {
 	j.t.Helper()
 	turn, err := e.Do(j.t.Context(), j.run)
-	if err != nil {
-		j.t.Errorf("Do: %v", err)
-	}
+	assert.NoError(j.t, err)
 	return turn
 }
 
@@ -384,9 +383,7 @@ func TestAWaitForARunEndsWithItsContextAndItsClient(t *testing.T) {
 		go func() { _, err := e.Do(t.Context(), j.run); done <- err }()
 		go func() { done <- e.Loop(t.Context(), j.run) }()
 		synctest.Wait()
-		if err := c.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Close(t.Context()))
 		wantIs(t, <-done, holdfast.ErrClosed)
 		wantIs(t, <-done, holdfast.ErrClosed)
 		if j.count() != 1 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // late is how long after its time a run may begin: a waiting process adds a random pause,
@@ -284,9 +285,7 @@ func TestAJobIsRescheduledOnPurpose(t *testing.T) {
 		reschedule := func(e *holdfast.Periodic) {
 			t.Helper()
 			for range 2 { // once more changes nothing
-				if err := e.Reschedule(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				assert.Must(t, e.Reschedule(t.Context()))
 			}
 		}
 		reschedule(daily) // the server has no record of it yet

@@ -9,15 +9,14 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // within locks under the context of another lease.
 func within(t *testing.T, m *holdfast.Mutex, outer *holdfast.Lease) *holdfast.Lease {
 	t.Helper()
 	l, err := m.Lock(outer.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return keep(l)
 }
 
@@ -114,9 +113,7 @@ func TestALossEndsEveryLeaseOfTheHold(t *testing.T) {
 		}
 		synctest.Wait() // the contexts end before the local queue goes on
 		_, err := mu.TryLock(context.WithoutCancel(inner.Context()))
-		if err != nil {
-			t.Errorf("the lost lease keeps its own process out: %v", err)
-		}
+		assert.NoError(t, err)
 		for _, l := range []*holdfast.Lease{inner, outer} {
 			err := l.Release(t.Context())
 			wantIs(t, err, holdfast.ErrNotHeld)
@@ -150,9 +147,7 @@ func TestCloseEndsEveryLeaseOfTheHold(t *testing.T) {
 		mu := c.Mutex("a", holdfast.Reentrant())
 		outer := mustLock(t, mu)
 		inner := within(t, mu, outer)
-		if err := c.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Close(t.Context()))
 		for _, l := range []*holdfast.Lease{outer, inner} {
 			wantIs(t, ended(l.Context()), holdfast.ErrClosed)
 			wantIs(t, l.Release(t.Context()), holdfast.ErrClosed)
@@ -173,9 +168,7 @@ func TestManyGoroutinesEnterAndReleaseAtOnce(t *testing.T) {
 				if err == nil {
 					err = l.Release(context.Background())
 				}
-				if err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, err)
 			})
 		}
 		all.Wait()
@@ -275,9 +268,7 @@ func TestACrashedEntryKeepsTheLockUntilTheOwnersLeaseEnds(t *testing.T) {
 		l := mustLock(t, b.Mutex("a", alice))
 		crashed.Abandon()
 		time.Sleep(time.Hour)
-		if err := l.Err(); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, l.Err())
 		next := w.waiting(w.client().Mutex("a"), t.Context())
 		start := time.Now()
 		release(t, l)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -41,9 +42,7 @@ func TestAGrantThatTooFewAcknowledgeIsGivenBack(t *testing.T) {
 
 		w.SetAcks(store.Acks{Replicas: 2, LocalAOF: 1})
 		l, err := c.Mutex("x", holdfast.WaitReplicas(2, limit), holdfast.WaitAOF(0, limit)).Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		if l.Remaining() != trusted {
 			t.Errorf("trusted for %v", l.Remaining())
 		}
@@ -59,9 +58,7 @@ func TestAPushedGrantIsAcknowledgedOrHandedOn(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.SetAcks(store.Acks{Replicas: 1})
 		held, err := w.client().Mutex("x").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		careful, failed := w.client(), make(chan error, 1)
 		go func() {
 			_, err := careful.Mutex("x", holdfast.WaitReplicas(2, limit)).Lock(t.Context())
@@ -71,16 +68,12 @@ func TestAPushedGrantIsAcknowledgedOrHandedOn(t *testing.T) {
 		careless, granted := w.client(), make(chan *holdfast.Lease, 1)
 		go func() {
 			l, err := careless.Mutex("x", holdfast.WaitReplicas(1, limit)).Lock(t.Context())
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 			granted <- l
 		}()
 		synctest.Wait()
 		start := time.Now()
-		if err := held.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, held.Release(t.Context()))
 		if err := <-failed; !errors.Is(err, holdfast.ErrNotAcked) {
 			t.Fatalf("got %v", err) // the other waiter would wait for ever
 		}
@@ -101,13 +94,9 @@ func TestARenewalThatTooFewAcknowledgeIsNone(t *testing.T) {
 		c := w.client()
 		w.SetAcks(store.Acks{Replicas: 1})
 		l, err := c.Mutex("x", holdfast.WaitReplicas(1, limit)).Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		plain, err := c.Mutex("plain").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		w.SetAcks(store.Acks{})
 		time.Sleep(ttl / 2)
 		if l.Remaining() > trusted-ttl/2 {
@@ -131,18 +120,14 @@ func TestAHoldIsHandedOverOnlyForTheSameAcknowledgements(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		held, err := c.Mutex("x").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		failed := make(chan error, 1)
 		go func() {
 			_, err := c.Mutex("x", holdfast.WaitReplicas(1, limit)).Lock(t.Context())
 			failed <- err
 		}()
 		synctest.Wait()
-		if err := held.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, held.Release(t.Context()))
 		w.short("x", <-failed, store.Acks{Replicas: 1}, store.Acks{})
 	})
 }
@@ -168,9 +153,7 @@ func TestImpossibleAcknowledgementsAreRefusedAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		plain, err := holdfast.New(plainStore{w.net}, holdfast.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		defer func() { _ = plain.Close(t.Context()) }()
 		for name, m := range map[string]*holdfast.Mutex{
 			"no replicas":       c.Mutex("x", holdfast.WaitReplicas(0, limit)),
@@ -200,9 +183,7 @@ func TestWaitAOFNeedsAServerThatHasIt(t *testing.T) {
 			info := store.ServerInfo{Product: "redis", Version: version, Role: "master"}
 			net := &described{network: w.net, info: info}
 			c, err := holdfast.New(net, holdfast.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			before := w.net.count("acquire")
 			_, err = c.Mutex("x", holdfast.WaitAOF(0, limit)).Lock(t.Context())
 			var refused *holdfast.ServerError
@@ -216,9 +197,7 @@ func TestWaitAOFNeedsAServerThatHasIt(t *testing.T) {
 			if _, err := c.Mutex("y", holdfast.WaitReplicas(1, limit)).Lock(t.Context()); err != nil {
 				t.Errorf("version %q: replicas: %v", version, err)
 			}
-			if err := c.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, c.Close(t.Context()))
 		}
 	})
 }

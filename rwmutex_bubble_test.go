@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // taking starts an acquisition, and returns when it is done or waits.
@@ -27,9 +28,7 @@ func taking(t *testing.T, take func(context.Context) (*holdfast.Lease, error)) <
 func must(t *testing.T, take func(context.Context) (*holdfast.Lease, error)) *holdfast.Lease {
 	t.Helper()
 	l, err := take(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return keep(l)
 }
 
@@ -238,9 +237,7 @@ func TestAReaderReEntersWhileAWriterWaits(t *testing.T) {
 		time.Sleep(time.Minute)
 		sent := w.net.count("acquire")
 		inner, err := c.RWMutex("a").RLock(outer.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		again, err := c.RWMutex("a").TryRLock(keep(inner).Context())
 		if err != nil || w.net.count("acquire") != sent {
 			t.Fatalf("%v, after %d requests", err, w.net.count("acquire")-sent)
@@ -261,9 +258,7 @@ func TestAReadUnderTheWritersLeaseEndsWithIt(t *testing.T) {
 		m := w.client().RWMutex("a")
 		writer := must(t, m.Lock)
 		guest, err := m.RLock(writer.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		brief, err := m.RLock(keep(guest).Context())
 		if err != nil || brief.Err() != nil {
 			t.Fatal(err)
@@ -412,9 +407,7 @@ func TestAReaderThatReleasesLaterKeepsTheLockForAll(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		a, b := must(t, c.RWMutex("a").RLock), must(t, c.RWMutex("a").RLock)
-		if err := a.ReleaseAfter(t.Context(), time.Minute); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, a.ReleaseAfter(t.Context(), time.Minute))
 		start := time.Now()
 		writer := taking(t, w.client().RWMutex("a").Lock)
 		time.Sleep(time.Second)

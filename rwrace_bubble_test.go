@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // readersAndWriters is many readers and writers at once. Some upgrade, re-enter or give
@@ -187,12 +188,8 @@ func TestAReaderThatJoinsAsTheFirstReleasesHoldsTheLock(t *testing.T) {
 				second <- err
 			}()
 			l, err := m.RLock(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := l.Release(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
+			assert.Must(t, l.Release(t.Context()))
 			if err := <-second; err != nil || t.Failed() {
 				t.Fatalf("round %d: %v", round, err)
 			}

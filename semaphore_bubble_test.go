@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // permits is an acquisition of n permits.
@@ -43,9 +44,7 @@ func TestPermitsAreNeverMoreThanTheLimit(t *testing.T) {
 					held.Add(int64(-n))
 					return nil
 				})
-				if err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, err)
 			})
 		}
 		all.Wait()
@@ -207,9 +206,7 @@ func TestALoweredLimitTakesNoPermitAway(t *testing.T) {
 		a := c.Semaphore("a", 4)
 		first, second := must(t, permits(a, 2)), must(t, permits(a, 2))
 		small := taking(t, permits(w.client().Semaphore("a", 4), 1))
-		if err := a.SetLimit(t.Context(), 2); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, a.SetLimit(t.Context(), 2))
 		if first.Err() != nil || second.Err() != nil || len(w.state("a").Holders) != 2 {
 			t.Errorf("the holders: %v, %v", first.Err(), second.Err())
 		}
@@ -241,9 +238,7 @@ func TestAvailableCountsWhatNobodyHolds(t *testing.T) {
 		release(t, first)
 		available("two came back", a, 2)
 		available("with another limit than the server's", b, 2)
-		if err := a.SetLimit(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, a.SetLimit(t.Context(), 1))
 		available("more are held than there are", a, 0)
 		time.Sleep(ttl / 2)
 		release(t, second)
@@ -261,9 +256,7 @@ func TestAWaiterForMoreThanThereAreNowIsTold(t *testing.T) {
 		a, b, c := w.client().Semaphore("a", 4), w.client().Semaphore("a", 4), w.client().Semaphore("a", 4)
 		l := must(t, permits(a, 4))
 		big, small := taking(t, permits(b, 3)), taking(t, permits(c, 1))
-		if err := a.SetLimit(t.Context(), 2); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, a.SetLimit(t.Context(), 2))
 		release(t, l)
 		release(t, done(t, "the one behind it", small))
 		must(t, permits(a, 2))
@@ -301,15 +294,11 @@ func TestPermitsThatOnlyTheCallerCouldReleaseAreADeadlock(t *testing.T) {
 		s := w.client().Semaphore("a", 3)
 		outer := must(t, permits(s, 1))
 		inner, err := s.Acquire(outer.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		_, err = s.Acquire(keep(inner).Context(), 2)
 		wantIs(t, err, holdfast.ErrDeadlock)
 		last, err := s.Acquire(inner.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		for _, l := range []*holdfast.Lease{outer, inner, keep(last)} {
 			release(t, l)
 		}

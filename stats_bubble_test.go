@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func wantStats(t *testing.T, c *holdfast.Client, want holdfast.Stats) {
@@ -47,9 +48,7 @@ func TestStatsSayWhatAClientDoes(t *testing.T) {
 		time.Sleep(2 * ttl)
 		wantStats(t, b, holdfast.Stats{Holds: 1, Subscriptions: 1, Attempts: b.Stats().Attempts})
 		release(t, second)
-		if err := b.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, b.Close(t.Context()))
 		wantStats(t, b, holdfast.Stats{Attempts: b.Stats().Attempts})
 	})
 }
@@ -58,9 +57,7 @@ func TestStatsTellOfAClientThatPolls(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s := &mute{w.net}
 		c, err := holdfast.New(s, holdfast.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		defer func() { _ = c.Close(t.Context()) }()
 		held := mustLock(t, w.client().Mutex("x"))
 		_, err = c.Mutex("x", holdfast.MaxWait(time.Second)).Lock(t.Context())

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -61,9 +62,7 @@ func (w *world) pushlessClient(err error, cfg holdfast.Config) (*holdfast.Client
 func (w *world) over(s store.Store, cfg holdfast.Config) *holdfast.Client {
 	w.t.Helper()
 	c, err := holdfast.New(s, cfg)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	assert.Must(w.t, err)
 	w.t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c
 }

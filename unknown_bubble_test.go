@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -192,9 +193,7 @@ func TestAnAnswerOfAnotherProtocolIsAnUnknownOutcome(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		strange := &babbler{network: w.net}
 		c, err := holdfast.New(strange, holdfast.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		defer func() { _ = c.Close(context.Background()) }()
 		l := mustLock(t, c.Mutex("a"))
 		for _, answer := range []string{"OK", "renewed", "gone x", "withdrawn"} {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -23,9 +24,7 @@ func TestAWriterDowngradesWithNoWriterInBetween(t *testing.T) {
 		writer := taking(t, w.client().RWMutex("a").Lock)
 		next := taking(t, m.Lock) // behind the turn that the lease has
 		late := taking(t, w.client().RWMutex("a").RLock)
-		if err := l.Downgrade(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, l.Downgrade(t.Context()))
 		if ctx.Err() != nil || l.Token() <= token || l.Remaining() != 40*time.Second-margin(40*time.Second) {
 			t.Errorf("downgraded: %v, token %d after %d, %v left", ctx.Err(), l.Token(), token, l.Remaining())
 		}
@@ -90,18 +89,14 @@ func TestOnlyTheOnlyReaderUpgrades(t *testing.T) {
 		refused("a reader elsewhere", 1)
 		release(t, other)
 		inner, err := m.RLock(l.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		refused("its own second entry", 1)
 		release(t, keep(inner))
 
 		writer := taking(t, w.client().RWMutex("a").Lock)
 		ours := taking(t, m.Lock)
 		token := l.Token()
-		if err := l.Upgrade(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, l.Upgrade(t.Context()))
 		if l.Token() <= token || l.Remaining() != 40*time.Second-margin(40*time.Second) {
 			t.Errorf("token %d after %d, %v left", l.Token(), token, l.Remaining())
 		}
@@ -150,9 +145,7 @@ func TestTwoReadersThatUpgradeAtOnceNeverWaitForEachOther(t *testing.T) {
 			readers = []*holdfast.Lease{must(t, all[0].RWMutex("a").RLock), must(t, all[1].RWMutex("a").RLock)}
 			wantIs(t, readers[0].Upgrade(t.Context()), holdfast.ErrHeld)
 			release(t, readers[0])
-			if err := readers[1].Upgrade(t.Context()); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, readers[1].Upgrade(t.Context()))
 			release(t, readers[1])
 		})
 	}
@@ -277,9 +270,7 @@ func TestAConversionOfAnotherKindIsInvalid(t *testing.T) {
 		m := c.RWMutex("a")
 		l = must(t, m.Lock)
 		guest, err := m.RLock(l.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		wantIs(t, guest.Upgrade(t.Context()), holdfast.ErrInvalid)
 		wantIs(t, l.Upgrade(nil), holdfast.ErrInvalid) //nolint:staticcheck // it is refused
 		release(t, keep(guest))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // waiting starts an acquisition that has to wait, and returns when it is in the wait
@@ -241,9 +242,7 @@ func TestAWaiterThatTheServerForgotJoinsAgain(t *testing.T) {
 		next := w.waiting(b.Mutex("a"), t.Context())
 		w.Flush()
 		l, err := c.Mutex("a").TryLock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		time.Sleep(2 * time.Minute) // the waiter polls, and joins the queue of the new record
 		if s := w.state("a"); len(s.Waiters) != 1 || s.Waiters[0].ClientID != b.ID() {
 			t.Fatalf("waiters: %+v", s.Waiters)

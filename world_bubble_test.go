@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -45,9 +46,7 @@ func (w *world) client(configs ...holdfast.Config) *holdfast.Client {
 		cfg = configs[0]
 	}
 	c, err := holdfast.New(w.net, cfg)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	assert.Must(w.t, err)
 	w.t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c
 }
@@ -56,13 +55,9 @@ func (w *world) client(configs ...holdfast.Config) *holdfast.Client {
 func (w *world) state(name string) holdfast.LockInfo {
 	w.t.Helper()
 	c, err := holdfast.New(w.Store, holdfast.Config{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	assert.Must(w.t, err)
 	s, err := c.Inspect(context.Background(), name)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	assert.Must(w.t, err)
 	return s
 }
 
@@ -160,18 +155,14 @@ func keep(l *holdfast.Lease) *holdfast.Lease {
 func mustLock(t *testing.T, m *holdfast.Mutex) *holdfast.Lease {
 	t.Helper()
 	l, err := m.Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return keep(l)
 }
 
 // release releases a lease. If that fails, it fails the test.
 func release(t *testing.T, l *holdfast.Lease) {
 	t.Helper()
-	if err := l.Release(t.Context()); err != nil {
-		t.Errorf("release: %v", err)
-	}
+	assert.NoError(t, l.Release(t.Context()))
 }
 
 // wantIs asserts that err is each of the targets.

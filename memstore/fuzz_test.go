@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -34,9 +35,7 @@ func FuzzArguments(f *testing.F) {
 	f.Fuzz(func(t *testing.T, requests string) {
 		st := memstore.New()
 		stop, err := st.Listen(context.Background(), "base:c", store.Listener{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		defer stop()
 		for line := range strings.SplitSeq(requests, "\n") {
 			words := strings.Split(line, " ")

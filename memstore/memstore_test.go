@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -39,9 +40,7 @@ func listen(t *testing.T, s *memstore.Store) (heard chan string) {
 		Message: func(payload string) { heard <- payload },
 		Resumed: func() { heard <- "resumed" },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(stop)
 	return heard
 }
@@ -157,9 +156,7 @@ func TestStall(t *testing.T) {
 		default:
 		}
 		resume()
-		if err := <-answered; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-answered)
 	})
 }
 
@@ -267,9 +264,7 @@ func TestListenerRunsAnAction(t *testing.T) {
 		}
 		done <- answer
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	defer stop()
 	s.Publish("push:c2", "look")
 	if got := <-done; got != "absent" {

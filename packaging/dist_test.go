@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -85,17 +86,11 @@ func TestTwoBuildsAreTheSame(t *testing.T) {
 	}
 	defer syscall.Umask(syscall.Umask(0o077))
 	p := packager{goTool: "go", ref: "HEAD", out: again, say: func(string) {}}
-	if err := p.run(t.Context(), []string{"linux/amd64", "windows/amd64"}); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, p.run(t.Context(), []string{"linux/amd64", "windows/amd64"}))
 	all, err := os.ReadFile(filepath.Join(dist, checksums))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	some, err := os.ReadFile(filepath.Join(again, checksums))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	lines := strings.Split(strings.TrimSpace(string(some)), "\n")
 	if len(lines) < 6 {
 		t.Errorf("only %d files: %s", len(lines), some)
@@ -118,9 +113,7 @@ func TestEachBinaryIsOfItsPlatform(t *testing.T) {
 		succeed(t, dir, "tar", "-xzf", filepath.Join(dist, base+".tar.gz"))
 		for _, program := range []string{"holdfast", "holdfast-verify"} {
 			info, err := buildinfo.ReadFile(filepath.Join(dir, base, program))
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			said := map[string]string{}
 			for _, s := range info.Settings {
 				said[s.Key] = s.Value
@@ -149,12 +142,8 @@ func TestTheBillListsWhatTheBinariesName(t *testing.T) {
 		Components []struct{ Name, Version, PURL string }
 	}
 	text, err := os.ReadFile(filepath.Join(dist, "holdfast_"+version+"_linux_amd64.cdx.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &bill); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
+	assert.Must(t, json.Unmarshal(text, &bill))
 	listed := map[string]bool{}
 	for _, c := range bill.Components {
 		listed[c.Name+" "+c.Version] = true
@@ -210,23 +199,15 @@ func TestSystemdAcceptsTheUnits(t *testing.T) {
 	units := filepath.Join(root, "usr/lib/systemd/system")
 	for _, name := range []string{"nightly.service", "nightly.timer"} {
 		text, err := os.ReadFile(filepath.Join("recipes", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := write(filepath.Join(units, name), text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
+		assert.Must(t, write(filepath.Join(units, name), text, 0o644))
 	}
-	if err := write(filepath.Join(root, "usr/local/bin/nightly-report"), []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, write(filepath.Join(root, "usr/local/bin/nightly-report"), []byte("#!/bin/sh\n"), 0o755))
 	for _, name := range []string{
 		"sysinit", "basic", "multi-user", "timers", "network-online", "shutdown", "time-sync", "time-set",
 	} {
 		text := "[Unit]\nDescription=" + name + "\n"
-		if err := write(filepath.Join(units, name+".target"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, write(filepath.Join(units, name+".target"), []byte(text), 0o644))
 	}
 	const service = "holdfast-serve.service"
 	args := []string{"verify", "--man=no", "--root=" + root, service, "nightly.service", "nightly.timer"}
@@ -235,12 +216,8 @@ func TestSystemdAcceptsTheUnits(t *testing.T) {
 	}
 	wrong := strings.NewReplacer("DynamicUser=yes", "DynamicUser=perhaps")
 	text, err := os.ReadFile(filepath.Join(units, service))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := write(filepath.Join(units, service), []byte(wrong.Replace(string(text))), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
+	assert.Must(t, write(filepath.Join(units, service), []byte(wrong.Replace(string(text))), 0o644))
 	if out, _ := exec.CommandContext(t.Context(), "systemd-analyze", args...).CombinedOutput(); len(out) == 0 {
 		t.Error("systemd accepts a unit with a wrong value: this test sees nothing")
 	}
@@ -276,9 +253,7 @@ func TestKubernetesAcceptsTheRecipes(t *testing.T) {
 	}
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		for _, part := range bytes.Split(text, []byte("\n---\n")) {
 			if _, err := decode(part); err != nil {
 				t.Errorf("%s: %v", path, err)
@@ -296,9 +271,7 @@ func commands(t *testing.T) map[string][]string {
 	t.Helper()
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join("recipes", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		return string(text)
 	}
 	list := map[string][]string{}
@@ -309,9 +282,7 @@ func commands(t *testing.T) map[string][]string {
 	found := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/holdfast (.*) -- `).FindStringSubmatch(read("nightly.service"))
 	list["nightly.service"] = strings.Fields(found[1])
 	object, err := decode([]byte(read("cronjob.yaml")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	list["cronjob.yaml"] = object.(*batchv1.CronJob).Spec.JobTemplate.Spec.Template.Spec.Containers[0].Command[1:]
 	if object, err = decode([]byte(read("leader.yaml"))); err != nil {
 		t.Fatal(err)
@@ -355,9 +326,7 @@ func TestTheRecipesRun(t *testing.T) {
 func TestTheContainerRuns(t *testing.T) {
 	dir := t.TempDir()
 	policy := filepath.Join(dir, "policy.json")
-	if err := os.WriteFile(policy, []byte(`{"default":[{"type":"insecureAcceptAnything"}]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, os.WriteFile(policy, []byte(`{"default":[{"type":"insecureAcceptAnything"}]}`), 0o600))
 	store := []string{
 		"--storage-driver", "vfs", "--root", filepath.Join(dir, "root"), "--runroot", filepath.Join(dir, "run"),
 	}
@@ -365,18 +334,14 @@ func TestTheContainerRuns(t *testing.T) {
 	empty := strings.TrimSpace(buildah("from", "scratch"))
 	buildah("commit", "--signature-policy", policy, empty, "base:local")
 	file, err := filepath.Abs("Containerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	buildah("bud", "--signature-policy", policy, "--isolation", "chroot", "--pull-never",
 		"--build-arg", "BASE=localhost/base:local", "--build-arg", "TARGETARCH="+runtime.GOARCH,
 		"-f", file, "-t", "holdfast", dist)
 	var config struct {
 		Docker struct{ Config struct{ User string } }
 	}
-	if err := json.Unmarshal([]byte(buildah("inspect", "--type", "image", "holdfast")), &config); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, json.Unmarshal([]byte(buildah("inspect", "--type", "image", "holdfast")), &config))
 	if user := config.Docker.Config.User; user != "65532:65532" {
 		t.Errorf("the container runs as %q", user)
 	}

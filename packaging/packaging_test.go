@@ -11,32 +11,26 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 var date = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 
 func TestATarballHasOneDateAndOneOwner(t *testing.T) {
 	var out bytes.Buffer
-	if err := tarball(&out, "dir", []item{{"a", []byte("A"), 0o755}, {"b/c", []byte("BC"), 0o644}}, date); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, tarball(&out, "dir", []item{{"a", []byte("A"), 0o755}, {"b/c", []byte("BC"), 0o644}}, date))
 	unzipped, err := gzip.NewReader(&out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	archive := tar.NewReader(unzipped)
 	for _, want := range []struct {
 		name, text string
 		mode       int64
 	}{{"dir/a", "A", 0o755}, {"dir/b/c", "BC", 0o644}} {
 		h, err := archive.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		text, err := io.ReadAll(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		if h.Name != want.name || h.Mode != want.mode || string(text) != want.text || !h.ModTime.Equal(date) ||
 			h.Uid != 0 || h.Uname != "root" {
 			t.Errorf("%+v with %q, want %+v", h, text, want)
@@ -49,13 +43,9 @@ func TestATarballHasOneDateAndOneOwner(t *testing.T) {
 
 func TestAZipFileKeepsModesAndDates(t *testing.T) {
 	var out bytes.Buffer
-	if err := zipped(&out, "dir", []item{{"a.exe", []byte("A"), 0o755}}, date); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, zipped(&out, "dir", []item{{"a.exe", []byte("A"), 0o755}}, date))
 	archive, err := zip.NewReader(bytes.NewReader(out.Bytes()), int64(out.Len()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	f := archive.File[0]
 	if len(archive.File) != 1 || f.Name != "dir/a.exe" || f.Mode() != 0o755 || !f.Modified.Equal(date) {
 		t.Errorf("%+v", f.FileHeader)
@@ -94,14 +84,10 @@ func TestTheVersionIsTheLibrarys(t *testing.T) {
 func TestTheChecksumsNameEachFile(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"b": "", "a": "abc"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	p := packager{out: dir, say: func(string) {}}
-	if err := p.sums([]string{"b", "a"}); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, p.sums([]string{"b", "a"}))
 	got, err := os.ReadFile(filepath.Join(dir, checksums))
 	const want = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  a\n" +
 		"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  b\n"

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func TestALengthOfTimeIsSecondsUnlessItSaysOtherwise(t *testing.T) {
@@ -59,17 +60,13 @@ func located(t *testing.T, args []string, env map[string]string) (*server, strin
 	a := &app{say: &printer{w: &said, level: levelNormal}}
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	a.server.add(flags)
-	if err := flags.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, flags.Parse(args))
 	lookup := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
 	if len(a.server.urls) == 0 {
 		a.server.urls.Set(env["HOLDFAST_REDIS"]) // as fromEnvironment does
 	}
 	s, err := a.locate(lookup)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return s, s.targets[0].options.Password, said.String()
 }
 

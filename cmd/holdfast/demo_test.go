@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // What the demo does is tested where it is done, in internal/demo.
@@ -40,9 +42,7 @@ func TestDemoRefusesWhatItCannotDo(t *testing.T) {
 func TestDemoNamesTheSignalThatEndedIt(t *testing.T) {
 	ctx, stop := signalled(t.Context())
 	defer stop()
-	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 	<-ctx.Done()
 	var by signalError
 	if err := context.Cause(ctx); !errors.As(err, &by) || by.Signal != syscall.SIGHUP {

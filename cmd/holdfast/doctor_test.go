@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -53,19 +53,13 @@ func opened(t *testing.T, on *redistest.Server, cfg ...holdfast.Config) *server 
 	a.server.add(pflag.NewFlagSet("test", pflag.ContinueOnError))
 	a.server.urls = urls{on.URL()}
 	s, err := a.open(append(cfg, holdfast.Config{})[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(func() { s.close(context.Background()) })
 	return s
 }
 
 func TestDoctorFailsOnlyIfNobodyAnswers(t *testing.T) {
 	down := doctor.Facts{Unreachable: io.EOF}
-	if err := nobody([]doctor.Facts{down, {}}); err != nil {
-		t.Errorf("one answers: %v", err)
-	}
-	if err := nobody([]doctor.Facts{down, down}); !errors.Is(err, io.EOF) {
-		t.Errorf("nobody answers: %v", err)
-	}
+	assert.NoError(t, nobody([]doctor.Facts{down, {}}))
+	assert.Is(t, nobody([]doctor.Facts{down, down}), io.EOF)
 }

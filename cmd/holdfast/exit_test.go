@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // table is the table of exit codes in the form in which the others are compared to it.
@@ -19,9 +21,7 @@ func table() (rows []string) {
 func readDoc(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return string(text)
 }
 
@@ -70,9 +70,7 @@ func TestHelpHasTheExitCodes(t *testing.T) {
 // tool with another.
 func TestEveryExitCodeIsInTheTable(t *testing.T) {
 	source, err := os.ReadFile("exit.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	constants := regexp.MustCompile(`(?m)^\t(code[A-Z]\w*) += `).FindAllStringSubmatch(string(source), -1)
 	for _, c := range constants {
 		if !strings.Contains(string(source), c[1]+`, "`) {
@@ -83,18 +81,14 @@ func TestEveryExitCodeIsInTheTable(t *testing.T) {
 		t.Errorf("%d constants, %d rows", len(constants), len(meanings))
 	}
 	files, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	bare := regexp.MustCompile(`exitError\{-?\d|silent\(-?\d|os\.Exit\(\d`)
 	for _, file := range files {
 		if !strings.HasSuffix(file.Name(), ".go") || strings.HasSuffix(file.Name(), "_test.go") {
 			continue
 		}
 		text, err := os.ReadFile(file.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		if number := bare.Find(text); number != nil {
 			t.Errorf("%s: %s: an exit code without a name", file.Name(), number)
 		}

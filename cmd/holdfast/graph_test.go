@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -36,9 +37,7 @@ func TestTheGraphShowsADeadlock(t *testing.T) {
 	for _, names := range [][]string{{"x", "y"}, {"y", "x"}} {
 		c := opened(t, on, holdfast.Config{App: "app-" + names[0], Observer: found, TTL: 3 * time.Second}).client
 		first, err := c.Mutex(names[0]).Lock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		calls = append(calls, func() {
 			_, err := c.Mutex(names[1]).Lock(first.Context())
 			ended <- err
@@ -52,9 +51,7 @@ func TestTheGraphShowsADeadlock(t *testing.T) {
 	graph := func(form outputForm) string {
 		var out strings.Builder
 		l := &lister{listOptions: &listOptions{output: form, graph: true}, server: s, w: &out}
-		if err := l.printGraph(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, l.printGraph(t.Context()))
 		return out.String()
 	}
 	text := graph("table")
@@ -69,9 +66,7 @@ func TestTheGraphShowsADeadlock(t *testing.T) {
 	var lines []graphJSON
 	for dec := json.NewDecoder(strings.NewReader(graph("json"))); dec.More(); {
 		var line graphJSON
-		if err := dec.Decode(&line); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, dec.Decode(&line))
 		lines = append(lines, line)
 	}
 	if len(lines) != 3 || lines[0].Name != "x" || len(lines[0].Waiters) != 1 || lines[0].Waiters[0].Holds[0] != "y" ||

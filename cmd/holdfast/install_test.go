@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // make install puts the commands, a man page for each command, and the completions where a
@@ -19,12 +20,8 @@ import (
 func TestMakeInstallsAndUninstalls(t *testing.T) {
 	dest := t.TempDir()
 	other := filepath.Join(dest, "opt/hold/bin/other")
-	if err := os.MkdirAll(filepath.Dir(other), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(other, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, os.MkdirAll(filepath.Dir(other), 0o755))
+	assert.Must(t, os.WriteFile(other, nil, 0o644))
 	run := func(path string, args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), path, args...)
@@ -81,8 +78,6 @@ func filesIn(t *testing.T, dir string) (list []string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return list
 }

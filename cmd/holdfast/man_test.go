@@ -8,14 +8,14 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func TestEveryCommandHasAManPage(t *testing.T) {
 	dir := t.TempDir()
 	root := newRoot(&app{say: &printer{}})
-	if err := writeManPages(root, dir); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, writeManPages(root, dir))
 	macros := regexp.MustCompile(`^\.(TH|SH|PP|TP|B|BR|br|nf|fi)( |$)`)
 	pages := 0
 	for _, cmd := range root.Commands() {

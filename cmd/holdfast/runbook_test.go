@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // runbookChapter is the chapter of docs/operating.md whose commands are tried.
@@ -22,15 +24,11 @@ const runbookChapter = "## Called at night"
 // with "script" makes the situation; it is a testscript.
 func TestTheRunbook(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operating.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	dir := t.TempDir()
 	scripts, tried := runbook(t, string(page))
 	for name, script := range scripts {
-		if err := os.WriteFile(filepath.Join(dir, name+".txt"), []byte(script), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, os.WriteFile(filepath.Join(dir, name+".txt"), []byte(script), 0o600))
 	}
 	if len(scripts) < 8 || tried < 20 {
 		t.Errorf("the runbook has %d sections with %d commands", len(scripts), tried)

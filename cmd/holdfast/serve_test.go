@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
@@ -68,15 +69,11 @@ func serveOver(t *testing.T, servers []*redistest.Server, args ...string) *serve
 		ended <- err
 	}()
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	s.url = strings.TrimSpace(line)
 	s.end = func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("serve: %v", err)
-		}
+		assert.NoError(t, <-ended)
 	}
 	return s
 }
@@ -85,23 +82,17 @@ func serveOver(t *testing.T, servers []*redistest.Server, args ...string) *serve
 func (s *served) lock(name string) *holdfast.Lease {
 	s.t.Helper()
 	options, err := redis.ParseURL(s.server.URL())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	assert.Must(s.t, err)
 	options.TLSConfig = redistest.TLS()
 	rdb := redis.NewClient(options)
 	client, err := holdfast.New(goredis.New(rdb), holdfast.Config{App: "worker"})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	assert.Must(s.t, err)
 	s.t.Cleanup(func() {
 		_ = client.Close(context.Background())
 		_ = rdb.Close()
 	})
 	l, err := client.Mutex(name).TryLock(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	assert.Must(s.t, err)
 	return l
 }
 
@@ -118,13 +109,9 @@ type pageEvent struct {
 func (s *served) events() (<-chan pageEvent, func()) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), redistest.Patience)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"api/events", nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	assert.Must(s.t, err)
 	answer, err := http.DefaultClient.Do(r) //nolint:bodyclose // the goroutine below closes it
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	assert.Must(s.t, err)
 	list := make(chan pageEvent)
 	go func() {
 		defer close(list)
@@ -140,9 +127,7 @@ func (s *served) events() (<-chan pageEvent, func()) {
 			case "event":
 				e = pageEvent{name: value}
 			case "data":
-				if err := json.Unmarshal([]byte(value), &e); err != nil {
-					s.t.Error(err)
-				}
+				assert.NoError(s.t, json.Unmarshal([]byte(value), &e))
 				list <- e
 			}
 		}
@@ -169,9 +154,7 @@ func TestServeStreamsAndEvictsOnARealServer(t *testing.T) {
 		body := strings.NewReader(
 			fmt.Sprintf(`{"name":"order/42","typed":"order/42","by":"ann","reason":"stuck","token":%q}`, token))
 		answer, err := http.Post(s.url+"api/evict", "application/json", body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		defer answer.Body.Close()
 		return answer.StatusCode
 	}
@@ -207,14 +190,10 @@ func TestServeGoesOnWhenTheServerIsBack(t *testing.T) {
 	s := serve(t, "--interval", "50ms")
 	up := func() bool {
 		answer, err := http.Get(s.url + "metrics")
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		defer answer.Body.Close()
 		text, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		return strings.Contains(string(text), "\nholdfast_server_up 1\n")
 	}
 	until := func(want bool) {
@@ -243,13 +222,9 @@ func TestServeShowsTheServersOfAQuorum(t *testing.T) {
 		Nodes []nodeJSON `json:"nodes"`
 	}) {
 		answer, err := http.Get(s.url + "api/locks")
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		defer answer.Body.Close()
-		if err := json.NewDecoder(answer.Body).Decode(&list); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, json.NewDecoder(answer.Body).Decode(&list))
 		return list
 	}
 	list := nodes()

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // sizeLimit is the most bytes that the tool has, built as docs/operating.md says. If a change
@@ -24,9 +26,7 @@ func TestTheToolIsSmall(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Logf("%d bytes", info.Size())
 	if info.Size() > sizeLimit {
 		t.Errorf("the tool has %d bytes; the limit is %d", info.Size(), sizeLimit)

@@ -15,6 +15,7 @@ import (
 	"github.com/creack/pty"
 	"github.com/hinshun/vt10x"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -33,24 +34,18 @@ type terminal struct {
 func onTerminal(t *testing.T, env []string, args ...string) *terminal {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	cmd := exec.CommandContext(t.Context(), self, args...)
 	cmd.Args[0] = "holdfast" // TestMain runs the tool under this name
 	cmd.Env = append(os.Environ(), env...)
 	const columns, rows = 120, 24
 	file, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: columns, Rows: rows})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	x := &terminal{t: t, cmd: cmd, keys: file, shown: vt10x.New(vt10x.WithSize(columns, rows)),
 		news: make(chan struct{}, 1), ended: make(chan struct{})}
 	x.size = func(columns, rows int) {
 		x.shown.Resize(columns, rows)
-		if err := pty.Setsize(file, &pty.Winsize{Cols: uint16(columns), Rows: uint16(rows)}); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, pty.Setsize(file, &pty.Winsize{Cols: uint16(columns), Rows: uint16(rows)}))
 	}
 	go func() {
 		defer close(x.ended)
@@ -180,9 +175,7 @@ func TestASignalEndsTop(t *testing.T) {
 		"HOLDFAST_REDIS=" + scheme() + server.Addr(), "SSL_CERT_FILE=" + server.CAFile(), "TERM=xterm",
 	}, "top")
 	x.await(`no lock is held, and none is waited for`)
-	if err := x.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, x.cmd.Process.Signal(syscall.SIGTERM))
 	if code := x.awaitEnd(); code != codeSignal+15 {
 		t.Errorf("exit code %d", code)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/fence/httpfence"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
@@ -83,9 +84,7 @@ func TestEachRequestGetsItsStatus(t *testing.T) {
 }
 
 func TestAnotherFailedPreconditionIsNoStaleToken(t *testing.T) {
-	if err := httpfence.Refused(&http.Response{StatusCode: http.StatusPreconditionFailed}); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, httpfence.Refused(&http.Response{StatusCode: http.StatusPreconditionFailed}))
 }
 
 // While a handler runs for one token, an equal one runs beside it, a higher one cancels it and waits
@@ -232,14 +231,10 @@ func TestTheTransportSendsTheLeasesToken(t *testing.T) {
 	}))
 	defer service.Close()
 	locks, err := holdfast.New(memstore.New(), holdfast.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	defer locks.Close(context.Background())
 	lease, err := locks.Mutex("a").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	for _, c := range []struct {
 		name  string
 		ctx   context.Context
@@ -253,17 +248,13 @@ func TestTheTransportSendsTheLeasesToken(t *testing.T) {
 		{"over another transport", lease.Context(), 0, lease.Token(), &http.Transport{DisableKeepAlives: true}},
 	} {
 		r, err := http.NewRequestWithContext(c.ctx, http.MethodPut, service.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		if c.own > 0 {
 			httpfence.Set(r, c.own)
 		}
 		before := r.Header.Get(httpfence.Header)
 		got, err := (&http.Client{Transport: httpfence.Transport{Base: c.base}}).Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		got.Body.Close()
 		wanted := http.Header{}
 		if c.token > 0 {

@@ -2,9 +2,10 @@ package adapter
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func TestLingering(t *testing.T) {
@@ -16,14 +17,10 @@ func TestLingering(t *testing.T) {
 		t.Errorf("the deadline is %v after the caller's, %v", deadline.Sub(at), ok)
 	}
 	cancel()
-	if err := ctx.Err(); err != nil {
-		t.Errorf("it ended before the caller left: %v", err)
-	}
+	assert.NoError(t, ctx.Err())
 	close(left)
 	<-ctx.Done()
-	if err := ctx.Err(); !errors.Is(err, context.Canceled) {
-		t.Errorf("it ended with %v", err)
-	}
+	assert.Is(t, ctx.Err(), context.Canceled)
 	if deadline, ok := Lingering(context.Background(), left).Deadline(); ok {
 		t.Errorf("a caller without a deadline got %v", deadline)
 	}

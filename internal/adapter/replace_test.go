@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -38,9 +39,7 @@ func TestAChannelDroppedWhileTheConnectionIsReplaced(t *testing.T) {
 	stops := make(map[string]func())
 	for _, name := range []string{"a", "b", "c"} {
 		stop, err := h.Listen(t.Context(), name, store.Listener{Resumed: func() { resumed <- name }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		stops[name] = stop
 	}
 	f := <-feeds
@@ -117,9 +116,7 @@ func TestARefusedChannelDoesNotReplaceTheConnection(t *testing.T) {
 		}
 	}}}
 	stop, err := h.Listen(t.Context(), "mine", store.Listener{Resumed: func() { t.Error("resumed") }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	f := <-feeds
 	for range 2 {
 		if _, err := h.Listen(t.Context(), "other", store.Listener{}); !errors.Is(err, errCut) {
@@ -150,9 +147,7 @@ func TestManyListenersJustifySomeKeptChannels(t *testing.T) {
 	var stops []func()
 	for i := range 3 * listenersPerKept {
 		stop, err := h.Listen(t.Context(), string(rune('a'+i)), store.Listener{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		stops = append(stops, stop)
 	}
 	f := <-feeds

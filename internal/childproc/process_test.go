@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/childproc"
 )
 
@@ -36,9 +37,7 @@ func TestChildTakesOrdersAndIsKilled(t *testing.T) {
 	p, err := childproc.Start(cmd, map[string]int{"number": 7},
 		func(line []byte) { lines <- string(line) },
 		func(err error, stderr string) { ends <- fmt.Sprint(err, "; ", stderr) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	p.Tell("go on")
 	for _, want := range []string{`{"number":7}`, "go on"} {
 		if got := <-lines; got != want {
@@ -46,9 +45,7 @@ func TestChildTakesOrdersAndIsKilled(t *testing.T) {
 		}
 	}
 	for _, send := range []func() error{p.Stop, p.Continue, p.Stop, p.Kill} {
-		if err := send(); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, send())
 	}
 	<-p.Ended()
 	if got := <-ends; !strings.Contains(got, "killed") || !strings.Contains(got, "hello from the child") {

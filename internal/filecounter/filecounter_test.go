@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/filecounter"
 )
 
@@ -23,9 +24,7 @@ func TestWhatIsGuardedIsOneStep(t *testing.T) {
 					}
 					return f.Store(value+1, highest+2)
 				})
-				if err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, err)
 			}
 		})
 	}
@@ -40,9 +39,7 @@ func TestWhatIsNoCounterIsSaid(t *testing.T) {
 	if value, highest, err := f.Load(); value != 0 || highest != 0 || err != nil {
 		t.Errorf("a file that is not there: %d and %d, %v", value, highest, err)
 	}
-	if err := os.WriteFile(f.Path, []byte("seven"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, os.WriteFile(f.Path, []byte("seven"), 0o600))
 	if value, _, err := f.Load(); err == nil {
 		t.Errorf("read as %d", value)
 	}

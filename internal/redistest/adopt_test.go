@@ -3,6 +3,7 @@ package redistest
 import (
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/slot"
 )
 
@@ -16,9 +17,7 @@ func TestASlotThatIsNobodysIsAdopted(t *testing.T) {
 	if _, err := owner.ask("GET", "key"); err == nil {
 		t.Fatal("the slot still is somebody's")
 	}
-	if err := owner.adopt(); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, owner.adopt())
 	c.AwaitReady()
 	if got := c.Owner(n); got != owner {
 		t.Errorf("it is %s's", got.Addr())

@@ -3,6 +3,7 @@ package redistest_test
 import (
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -35,17 +36,13 @@ func TestEachOfTwoFaultsIsLiftedByItself(t *testing.T) {
 func TestSpoiltSavesFail(t *testing.T) {
 	s := redistest.Start(t, everything)
 	s.Do(t, "CONFIG", "SET", "save", "3600 100000000")
-	if err := s.SpoilSaves(); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, s.SpoilSaves())
 	s.Do(t, "BGSAVE")
 	redistest.Await(t, "a save fails", func() bool { return s.Info(t, "rdb_last_bgsave_status") == "err" })
 	if _, refused := s.Do(t, "SET", "a", "b").(redistest.Error); !refused {
 		t.Error("it takes writes")
 	}
-	if err := s.MendSaves(); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, s.MendSaves())
 	s.Do(t, "BGSAVE")
 	redistest.Await(t, "a save goes well", func() bool { return s.Info(t, "rdb_last_bgsave_status") == "ok" })
 	if got := s.Do(t, "SET", "a", "b"); got != "OK" {

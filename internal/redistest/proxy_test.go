@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -146,9 +147,7 @@ func TestCutAndRefuse(t *testing.T) {
 		return c, ping(c)
 	}
 	c, err := connect()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	p.BlackHole()
 	p.Cut()
 	if err := ping(c); err == nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -34,12 +35,8 @@ func (r repository) git(args ...string) string {
 func (r repository) write(file, text string) {
 	r.t.Helper()
 	path := filepath.Join(r.dir, file)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		r.t.Fatal(err)
-	}
+	assert.Must(r.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	assert.Must(r.t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 func (r repository) commit() {
@@ -85,9 +82,7 @@ func TestReleasePreparesTagsAndPublishesNothing(t *testing.T) {
 	t.Parallel()
 	r := small(t)
 	said, err := r.prepare(func(made *release) { made.check = "echo all is green" })
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	for _, want := range []string{"all is green", "git push --atomic origin main", "store/goredis/" + version} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the release does not say %q:\n%s", want, said)
@@ -188,14 +183,10 @@ func TestNextVersion(t *testing.T) {
 func TestEveryModuleIsPublishedOrSaysThatItIsNot(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	r := release{goTool: "go"}
 	modules, err := r.modules(t.Context(), root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	var got []string
 	for _, m := range modules {
 		got = append(got, m.dir)
@@ -274,17 +265,13 @@ func copyOfThis(t *testing.T) repository {
 	root := filepath.Join("..", "..")
 	list.Dir = root
 	files, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	for file := range strings.SplitSeq(strings.TrimRight(string(files), "\x00"), "\x00") {
 		text, err := os.ReadFile(filepath.Join(root, file))
 		if os.IsNotExist(err) {
 			continue // it is deleted, and the deletion not committed
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		if file == "CHANGELOG.md" { // which may say nothing yet of the next version
 			text = bytes.Replace(text, []byte(unreleased), []byte(unreleased+"\n- Tried.\n"), 1)
 		}
@@ -305,9 +292,7 @@ func newUser(t *testing.T, proxy, clone string) user {
 	t.Helper()
 	here := func(name string) string {
 		text, err := exec.Command("go", "env", name).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		return strings.TrimSpace(string(text))
 	}
 	dir, cache, bin := t.TempDir(), t.TempDir(), t.TempDir()

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the records of testdata anew")
@@ -34,9 +36,7 @@ func TestThePublicAPIIsAsRecorded(t *testing.T) {
 	for _, dir := range imported {
 		t.Run(dir, func(t *testing.T) {
 			got, err := API(path.Join("github.com/holdfast-go/holdfast", dir), packages[dir])
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			compareRecord(t, apiRecord(dir), got)
 		})
 	}
@@ -52,15 +52,11 @@ func apiRecord(dir string) string {
 func compareRecord(t *testing.T, file, got string) {
 	t.Helper()
 	if *rewrite {
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, os.WriteFile(file, []byte(got), 0o600))
 		return
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	if got == string(want) {
 		return
 	}

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // Exported names of a package that the glossary explains: types, functions, errors and
@@ -19,9 +21,7 @@ func TestTheGlossaryHasEveryName(t *testing.T) {
 	found := 0
 	for _, dir := range imported {
 		record, err := os.ReadFile(apiRecord(dir))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		prefix := path.Base(dir) + "."
 		if dir == "." {
 			prefix = ""

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // The limits of the root, so that new readers find their way. The counts of methods only
@@ -61,9 +63,7 @@ func TestTheRootIsAsThePageSays(t *testing.T) {
 func countMethods(t *testing.T, name, text string, methods map[string]int) {
 	t.Helper()
 	tree, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	for _, decl := range tree.Decls {
 		f, ok := decl.(*ast.FuncDecl)
 		if !ok || f.Recv == nil {

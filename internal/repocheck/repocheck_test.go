@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // The tests in this file check the repository itself.
@@ -65,9 +67,7 @@ func readTree(t *testing.T) tree {
 		files[rel] = string(text)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	if _, ok := files["internal/repocheck/repocheck_test.go"]; !ok {
 		t.Fatalf("read %d files, and this test is not among them", len(files))
 	}

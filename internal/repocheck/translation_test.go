@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // outline is what a translation shares with its page: headings by their level, code, links that
@@ -39,9 +41,7 @@ var linked = regexp.MustCompile(`\]\(([^)#]+)`)
 func TestTheTranslationIsComplete(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join("..", "..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		return string(text)
 	}
 	english, chinese := read("README.md"), read("README.zh-CN.md")

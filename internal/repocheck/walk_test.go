@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // A reader who follows a call enters the functions that are longer than this number of
@@ -59,9 +61,7 @@ func TestTheWalkIsShort(t *testing.T) {
 // The page that describes the walk has the same numbers, and its functions exist.
 func TestThePageDescribesTheWalk(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "architecture.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	_, walk, _ := strings.Cut(string(text), "### The walk through the code\n")
 	walk, _, _ = strings.Cut(walk, "\n## ")
 	lock, release := walks["lock"], walks["release"]
@@ -129,14 +129,10 @@ func isLeaf(file string) bool {
 func length(t *testing.T, file, number string) int {
 	t.Helper()
 	at, err := strconv.Atoi(number)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	fset := token.NewFileSet()
 	tree, err := parser.ParseFile(fset, filepath.Join("..", "..", file), nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	for _, decl := range tree.Decls {
 		f, ok := decl.(*ast.FuncDecl)
 		if ok && fset.Position(f.Pos()).Line == at {

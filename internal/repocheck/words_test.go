@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func TestWords(t *testing.T) {
@@ -30,9 +32,7 @@ func TestWords(t *testing.T) {
 func TestRetiredWords(t *testing.T) {
 	file := filepath.Join("testdata", "retired.txt")
 	record, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	var words []string
 	most, instead, found := map[string]int{}, map[string]string{}, map[string][]string{}
 	for _, line := range lines(string(record)) {
@@ -61,9 +61,7 @@ func TestRetiredWords(t *testing.T) {
 		}
 	}
 	if *rewrite {
-		if err := os.WriteFile(file, []byte(out.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, os.WriteFile(file, []byte(out.String()), 0o600))
 	}
 }
 

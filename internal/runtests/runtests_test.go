@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // said reads events and returns the output and the failures.
@@ -13,9 +15,7 @@ func said(t *testing.T, d *digest, events ...event) (string, []string) {
 	var in, out strings.Builder
 	for _, e := range events {
 		line, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		in.Write(append(line, '\n'))
 	}
 	d.out = &out
@@ -111,9 +111,7 @@ func TestACrashOfTheRaceDetectorIsToldApart(t *testing.T) {
 			events = append(events, event{Action: "output", Package: root, Test: "TestB", Output: line})
 		}
 		for _, e := range append(events, event{Action: "fail", Package: root}) {
-			if err := encoder.Encode(e); err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, encoder.Encode(e))
 		}
 		d := &digest{out: &out}
 		failed, crashed := d.read(strings.NewReader(in.String()))

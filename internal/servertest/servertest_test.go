@@ -5,6 +5,7 @@ import (
 	"net"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/servertest"
 )
 
@@ -12,9 +13,7 @@ func TestAServerAnswersUntilItIsStopped(t *testing.T) {
 	for _, kind := range []servertest.Kind{servertest.PostgreSQL, servertest.MariaDB, servertest.VersityGW} {
 		t.Run(kind.Name, func(t *testing.T) {
 			s, err := servertest.Start(kind)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			dial := func(ctx context.Context) error {
 				conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.Addr)
 				if err == nil {
@@ -22,12 +21,8 @@ func TestAServerAnswersUntilItIsStopped(t *testing.T) {
 				}
 				return err
 			}
-			if err := s.Ready(t.Context(), dial); err != nil {
-				t.Error(err)
-			}
-			if err := s.Stop(); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, s.Ready(t.Context(), dial))
+			assert.NoError(t, s.Stop())
 			if dial(t.Context()) == nil {
 				t.Error("it answers after it was stopped")
 			}

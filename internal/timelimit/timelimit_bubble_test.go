@@ -2,11 +2,11 @@ package timelimit_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/timelimit"
 )
 
@@ -25,9 +25,7 @@ func TestALimitShortensAndNeverLengthens(t *testing.T) {
 		lasting := timelimit.Lasting(soon)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if err := limited.Err(); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("past its deadline: %v", err)
-		}
+		assert.Is(t, limited.Err(), context.DeadlineExceeded)
 		if lasting.Done() != nil || lasting.Err() == nil {
 			t.Errorf("a deadline that was ahead: %v", lasting.Err())
 		}
@@ -39,8 +37,6 @@ func TestALimitShortensAndNeverLengthens(t *testing.T) {
 		}
 		cancelled, stop := context.WithCancel(t.Context())
 		stop()
-		if err := timelimit.Within(cancelled, time.Minute).Err(); !errors.Is(err, context.Canceled) {
-			t.Errorf("of a context that was cancelled: %v", err)
-		}
+		assert.Is(t, timelimit.Within(cancelled, time.Minute).Err(), context.Canceled)
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/quick"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // tag is the cluster's rule: what is between the first { and the next }.
@@ -28,20 +30,14 @@ func TestAnyNameKeepsRecordAndChannelInOneSlot(t *testing.T) {
 			t.Errorf("%q: key %q, channel %q", name, Key("p", name), Base("p", name, true))
 		}
 	}
-	if err := quick.Check(same, nil); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, quick.Check(same, nil))
 }
 
 func TestDecodeReversesEncodeAndNamesAreDistinct(t *testing.T) {
 	roundTrip := func(name string) bool { return Decode(Encode(name)) == name }
-	if err := quick.Check(roundTrip, nil); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, quick.Check(roundTrip, nil))
 	oneWord := func(name string) bool { return !strings.ContainsAny(Encode(name), " \n\r\t{}") }
-	if err := quick.Check(oneWord, nil); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, quick.Check(oneWord, nil))
 	if Encode("a%20b") == Encode("a b") {
 		t.Error("two names share one encoding")
 	}
@@ -57,9 +53,7 @@ func TestBadNamesAreRefusedWithAdvice(t *testing.T) {
 			t.Errorf("CheckName(%.10q) = %v, want %q in it", name, err, want)
 		}
 	}
-	if err := CheckName(strings.Repeat("x", 512)); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, CheckName(strings.Repeat("x", 512)))
 	for _, prefix := range []string{"", "a{b", "a b", strings.Repeat("x", 65)} {
 		if CheckPrefix(prefix) == nil {
 			t.Errorf("prefix %q is accepted", prefix)
@@ -140,9 +134,7 @@ func TestInspectIsRead(t *testing.T) {
 		"leader =a%20b\n" +
 		"period 9000 - 5000 2000\n" +
 		"evicted 500 ops stuck%20job c/0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	h, w := r.Holders[0], r.Waiters[0]
 	if r.Fence != 77 || h.Owner != "order 7" || h.Entries != 2 || h.Left != 500*time.Millisecond ||
 		w.Attempt != "d/4" || w.Owner != "" || w.Joined.UnixMilli() != 950 ||

@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/observe/internal/measure"
 	"github.com/holdfast-go/holdfast/observe/otel"
 )
@@ -169,12 +170,8 @@ func TestTheGaugesReturnToZero(t *testing.T) {
 		ctx, cancel := context.WithCancel(background)
 		rw := a.RWMutex("rw")
 		read, err := rw.RLock(background)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := read.Upgrade(background); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
+		assert.Must(t, read.Upgrade(background))
 		held := w.lock(background, a.Mutex("x"))
 		failed := make(chan error, 1)
 		go func() {
@@ -184,9 +181,7 @@ func TestTheGaugesReturnToZero(t *testing.T) {
 		synctest.Wait()
 		w.wantSum("holdfast.waiting", "mode=exclusive", 1)
 		cancel()
-		if err := <-failed; !errors.Is(err, context.Canceled) {
-			t.Errorf("the wait ended with %v", err)
-		}
+		assert.Is(t, <-failed, context.Canceled)
 		if _, err := b.Mutex("x", holdfast.MaxWait(time.Second)).Lock(background); !errors.Is(err, holdfast.ErrHeld) {
 			t.Error(err)
 		}
@@ -194,9 +189,7 @@ func TestTheGaugesReturnToZero(t *testing.T) {
 		w.wantCount("holdfast.acquire.duration", "mode=exclusive outcome=held waited=true", 1)
 		w.release(read)
 		_ = held // Close releases it
-		if err := a.Close(background); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, a.Close(background))
 		for _, gauge := range []string{"holdfast.held", "holdfast.waiting"} {
 			for attributes, p := range w.points(gauge) {
 				if p.sum != 0 {
@@ -211,9 +204,7 @@ func TestTheGaugesReturnToZero(t *testing.T) {
 func TestWithoutSpansAnEventAllocatesNothing(t *testing.T) {
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
 	o, err := otel.New(otel.Config{MeterProvider: provider, TracerProvider: noop.NewTracerProvider()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	e := holdfast.Event{Kind: holdfast.EventGrant, Context: background, Mode: "exclusive", HolderID: "c/1", Lease: 1}
 	n := testing.AllocsPerRun(100, func() {
 		e.Kind = holdfast.EventGrant

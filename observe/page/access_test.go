@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
@@ -17,14 +18,10 @@ const token = "a token of some length"
 func newPage(t *testing.T, cfg Config) (*Page, *holdfast.Client) {
 	t.Helper()
 	client, err := holdfast.New(memstore.New(), holdfast.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(func() { _ = client.Close(context.Background()) })
 	p, err := New(client, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(p.Close)
 	return p, client
 }

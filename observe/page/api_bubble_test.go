@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func TestTheListHasEveryKind(t *testing.T) {
@@ -70,9 +71,7 @@ func TestTheListHasEveryKind(t *testing.T) {
 			t.Errorf("%+v", d.Lock)
 		}
 		close(end)
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-ended)
 	})
 }
 

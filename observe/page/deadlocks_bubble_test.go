@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // Two clients hold a lock each and wait for that of the other. The stream tells what the waiters
@@ -16,9 +17,7 @@ func TestADeadlockIsShown(t *testing.T) {
 		other := w.newClient("other")
 		x := w.lock("x")
 		y, err := other.Mutex("y").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		w.lock("z")
 		ended := make(chan error, 2)
 		wait := func(ctx context.Context, m *holdfast.Mutex) {

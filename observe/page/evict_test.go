@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // steps is an eviction with all of its steps.
@@ -22,9 +23,7 @@ func steps(l *holdfast.Lease) map[string]string {
 func evictWith(t *testing.T, p *Page, steps map[string]string, change func(*http.Request)) int {
 	t.Helper()
 	body, err := json.Marshal(steps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	r := request("POST", "/api/evict", strings.NewReader(string(body)))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
@@ -37,9 +36,7 @@ func none(*http.Request) {}
 func TestEvictionNeedsEveryStep(t *testing.T) {
 	p, client := newPage(t, Config{AllowEvict: true})
 	l, err := client.Mutex("order/42").TryLock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	bad := func(field, value string) map[string]string {
 		s := maps.Clone(steps(l))
 		s[field] = value
@@ -81,9 +78,7 @@ func TestEvictionNeedsEveryStep(t *testing.T) {
 func TestEvictionIsOffUnlessAllowed(t *testing.T) {
 	p, client := newPage(t, Config{})
 	l, err := client.Mutex("a").TryLock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	if code := evictWith(t, p, steps(l), none); code != http.StatusForbidden || l.Err() != nil {
 		t.Errorf("%d; the lease: %v", code, l.Err())
 	}
@@ -92,9 +87,7 @@ func TestEvictionIsOffUnlessAllowed(t *testing.T) {
 func TestAnotherSiteCannotEvict(t *testing.T) {
 	p, client := newPage(t, Config{AllowEvict: true, Token: token})
 	l, err := client.Mutex("a").TryLock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	for what, change := range map[string]func(*http.Request){
 		"cross-site": func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },
 		"same-site":  func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-site") },

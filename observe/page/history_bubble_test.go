@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func TestTheTimelineTellsHowHoldsEnded(t *testing.T) {
@@ -77,13 +78,9 @@ func TestTheTimelineTellsHowHoldsEnded(t *testing.T) {
 func since(t *testing.T, start, end string) time.Duration {
 	t.Helper()
 	a, err := time.Parse(time.RFC3339, start)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	b, err := time.Parse(time.RFC3339, end)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return b.Sub(a)
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func TestAViewerGetsASnapshotAndThenTheDifferences(t *testing.T) {
@@ -327,9 +328,7 @@ func TestAWaiterIsTold(t *testing.T) {
 		got := make(chan *holdfast.Lease, 1)
 		go func() {
 			l, err := other.Mutex("a").Lock(context.Background())
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 			got <- l
 		}()
 		w.pass(2 * time.Second)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
@@ -34,9 +35,7 @@ func bubble(t *testing.T, cfg Config, f func(*testing.T, *world)) {
 		w := &world{t: t, store: memstore.New()}
 		w.client = w.newClient("worker")
 		p, err := New(w.newClient("page"), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		defer p.Close()
 		w.page = p
 		f(t, w)
@@ -46,9 +45,7 @@ func bubble(t *testing.T, cfg Config, f func(*testing.T, *world)) {
 func (w *world) newClient(app string) *holdfast.Client {
 	w.t.Helper()
 	c, err := holdfast.New(w.store, holdfast.Config{App: app})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	assert.Must(w.t, err)
 	w.t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c
 }
@@ -56,18 +53,14 @@ func (w *world) newClient(app string) *holdfast.Client {
 func (w *world) lock(name string, options ...holdfast.MutexOption) *holdfast.Lease {
 	w.t.Helper()
 	l, err := w.client.Mutex(name, options...).TryLock(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	assert.Must(w.t, err)
 	synctest.Wait() // the client has registered
 	return l
 }
 
 func (w *world) release(l *holdfast.Lease) {
 	w.t.Helper()
-	if err := l.Release(w.t.Context()); err != nil {
-		w.t.Fatal(err)
-	}
+	assert.Must(w.t, l.Release(w.t.Context()))
 }
 
 // pass lets virtual time pass, and everything happen that belongs to it.

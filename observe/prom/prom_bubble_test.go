@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/observe/internal/measure"
 	"github.com/holdfast-go/holdfast/observe/prom"
@@ -22,9 +23,7 @@ var background = context.Background()
 func client(t *testing.T, s *memstore.Store, o *prom.Observer) *holdfast.Client {
 	t.Helper()
 	c, err := holdfast.New(s, holdfast.Config{Observer: o})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(func() { _ = c.Close(background) })
 	return c
 }
@@ -32,9 +31,7 @@ func client(t *testing.T, s *memstore.Store, o *prom.Observer) *holdfast.Client 
 // want compares the metrics of these names with the text of a scrape.
 func want(t *testing.T, o *prom.Observer, text string, names ...string) {
 	t.Helper()
-	if err := testutil.CollectAndCompare(o, strings.NewReader(text), names...); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, testutil.CollectAndCompare(o, strings.NewReader(text), names...))
 }
 
 // One process holds a lock for four seconds, another waits for it and holds it for three.
@@ -43,15 +40,11 @@ func TestMetricsOfAHandOver(t *testing.T) {
 		s, o := memstore.New(), prom.New(prom.Config{})
 		a, b := client(t, s, o).Mutex("x"), client(t, s, o).Mutex("x")
 		first, err := a.Lock(background)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		granted := make(chan *holdfast.Lease)
 		go func() {
 			l, err := b.Lock(background)
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 			granted <- l
 		}()
 		synctest.Wait()
@@ -102,9 +95,7 @@ func histogram(t *testing.T, o *prom.Observer, name string, labels map[string]st
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(o)
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	for _, family := range families {
 		if family.GetName() != name {
 			continue
@@ -130,9 +121,7 @@ func TestALossIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, o := memstore.New(), prom.New(prom.Config{})
 		l, err := client(t, s, o).Mutex("x").Lock(background)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		const before = `
 			# HELP holdfast_lost_total Leases that were lost, by reason.
 			# TYPE holdfast_lost_total counter
@@ -163,9 +152,7 @@ func TestEveryMetricIsReported(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(o)
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	found := map[string]string{}
 	for _, family := range families {
 		found[family.GetName()] = family.String()
@@ -182,9 +169,7 @@ func TestEveryMetricIsReported(t *testing.T) {
 		t.Errorf("there are %d metrics, want %d", len(found), len(measure.Metrics))
 	}
 	problems, err := testutil.CollectAndLint(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}

@@ -3,6 +3,7 @@ package goredis_test
 import (
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/internal/adaptertest"
 )
@@ -21,8 +22,6 @@ func BenchmarkEvalSha(b *testing.B) {
 		for i, arg := range adaptertest.BenchArgs {
 			args[i] = arg
 		}
-		if err := rdb.EvalSha(ctx, adaptertest.Echo.SHA1, adaptertest.BenchKeys, args...).Err(); err != nil {
-			b.Fatal(err)
-		}
+		assert.Must(b, rdb.EvalSha(ctx, adaptertest.Echo.SHA1, adaptertest.BenchKeys, args...).Err())
 	}
 }

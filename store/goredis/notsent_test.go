@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
@@ -21,9 +22,7 @@ import (
 func refusedAddr(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	defer func() { _ = l.Close() }()
 	return l.Addr().String()
 }
@@ -32,9 +31,7 @@ func refusedAddr(t *testing.T) string {
 func shortOf(t *testing.T, s *redistest.Server) *redis.Client {
 	rdb := dialling(t, &redis.Options{Addr: s.Addr(), PoolSize: 1, PoolTimeout: 20 * time.Millisecond})
 	busy := rdb.Conn()
-	if err := busy.Ping(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, busy.Ping(t.Context()).Err())
 	t.Cleanup(func() { _ = busy.Close() })
 	return rdb
 }
@@ -92,9 +89,7 @@ func TestNotSentIsReported(t *testing.T) {
 
 func closedClient(t *testing.T, s *redistest.Server) *redis.Client {
 	rdb := dialling(t, &redis.Options{Addr: s.Addr()})
-	if err := rdb.Close(); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, rdb.Close())
 	return rdb
 }
 
@@ -102,9 +97,7 @@ func closedClient(t *testing.T, s *redistest.Server) *redis.Client {
 func saying(t *testing.T, what string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {

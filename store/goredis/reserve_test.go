@@ -2,13 +2,13 @@ package goredis_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -61,17 +61,11 @@ func TestShortLocksNeedNoConnectionOfTheirOwn(t *testing.T) {
 	rdb := dialling(t, &redis.Options{Addr: s.Addr(), PoolSize: 4})
 	store := goredis.New(rdb)
 	c, err := holdfast.New(store, holdfast.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	for range 100 {
 		l, err := c.Mutex("a").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
+		assert.Must(t, l.Release(t.Context()))
 	}
 	if made := rdb.PoolStats().Misses; made > 2 {
 		t.Errorf("the pool has made %d connections", made)
@@ -79,9 +73,7 @@ func TestShortLocksNeedNoConnectionOfTheirOwn(t *testing.T) {
 	if store.Reserved() {
 		t.Error("it has made connections of its own")
 	}
-	if err := c.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, c.Close(t.Context()))
 }
 
 // A renewal that nobody waits for any more lingers on its connection. The store is closed
@@ -94,9 +86,7 @@ func TestALingeringRequestKeepsNoConnection(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err := st.Run(ctx, script.Renew, []string{"holdfast:{x}"}, []string{"600000", "a/1", "1000", ""})
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a renewal at a server that stands still: %v", err)
-	}
+	assert.Is(t, err, context.DeadlineExceeded)
 	if !st.Reserved() {
 		t.Error("it went over no connection of the store's own")
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/internal/adaptertest"
 )
@@ -23,8 +24,6 @@ func BenchmarkEvalSha(b *testing.B) {
 	for b.Loop() {
 		_, err := rdb.Do(ctx, rdb.B().Evalsha().Sha1(adaptertest.Echo.SHA1).Numkeys(1).
 			Key(adaptertest.BenchKeys...).Arg(adaptertest.BenchArgs...).Build()).ToString()
-		if err != nil {
-			b.Fatal(err)
-		}
+		assert.Must(b, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/internal/adaptertest"
@@ -34,9 +35,7 @@ func dialled(t *testing.T, dial func(ctx context.Context) (net.Conn, error)) *ho
 			return dial(ctx)
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(rdb.Close)
 	st := holdfastrueidis.New(rdb)
 	if _, err := st.Run(t.Context(), adaptertest.Echo, nil, []string{"x"}); err != nil {
@@ -50,9 +49,7 @@ func dialled(t *testing.T, dial func(ctx context.Context) (net.Conn, error)) *ho
 func refusedDial(t *testing.T) func(ctx context.Context) (net.Conn, error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	addr := l.Addr().String()
 	_ = l.Close()
 	return func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", addr) }
@@ -103,9 +100,7 @@ func TestNotSentIsReported(t *testing.T) {
 func TestAClosedClientIsNamed(t *testing.T) {
 	s := redistest.Start(t)
 	rdb, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, DisableCache: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	st := holdfastrueidis.New(rdb)
 	rdb.Close()
 	_, _ = st.Run(t.Context(), adaptertest.Echo, nil, []string{"x"}) // the first request may have been under way

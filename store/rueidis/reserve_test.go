@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store"
 	holdfastrueidis "github.com/holdfast-go/holdfast/store/rueidis"
@@ -24,9 +25,7 @@ func occupied(t *testing.T, s *redistest.Server) (st store.Store, take func()) {
 	}()
 	t.Cleanup(func() {
 		s.Do(t, "RPUSH", "nothing", "but the end")
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-done)
 	})
 	redistest.Await(t, "the pool is full", func() bool {
 		clients, _ := s.Do(t, "CLIENT", "LIST").(string)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/internal/adaptertest"
@@ -144,9 +145,7 @@ func TestAnothersDeadlineIsNotReportedAsOurs(t *testing.T) {
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := s.Explain(ended, end); !errors.Is(err, end) {
-			t.Errorf("when our context has ended: %v", err)
-		}
+		assert.Is(t, s.Explain(ended, end), end)
 	}
 }
 
@@ -193,9 +192,7 @@ func TestStopDoesNotInterruptTheOthers(t *testing.T) {
 	s, _ := open(t, server.Addr(), nil)
 	other := adaptertest.NewRecorder(100_000)
 	stopTheOther, err := s.Listen(t.Context(), "other", other.Listener())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(stopTheOther)
 	_, stop := adaptertest.Listen(t, s, "gone")
 	done := make(chan struct{})

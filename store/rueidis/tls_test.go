@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/internal/adaptertest"
@@ -39,9 +40,7 @@ func TestDistrustIsDefinite(t *testing.T) {
 			return d.Dial("tcp", addr)
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(rdb.Close)
 	s := holdfastrueidis.New(rdb)
 	distrusted.Store(true)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/audit"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
@@ -100,9 +101,7 @@ func TestAForeignChangeIsNoticed(t *testing.T) {
 	lock, _ := f.Do(t, "HGET", harness.Key("x"), "lock").(string)
 	fence, holder, _ := strings.Cut(lock, " ")
 	n, err := strconv.ParseInt(fence, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	f.Do(t, "HSET", harness.Key("x"), "lock", fmt.Sprint(n+1, " ", holder))
 	harness.Release(t, l)
 	if r := f.account(t); r.Continuity().Passed() {

@@ -6,15 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/verify/check"
 )
 
 // The table of what holds where names every check there is, and no other.
 func TestTheTableOfGuaranteesNamesEveryCheck(t *testing.T) {
 	page, err := os.ReadFile("../../docs/guarantees.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	_, table, _ := strings.Cut(string(page), "## What holds where")
 	table, _, _ = strings.Cut(table, "\n## ")
 	named := make(map[string]bool)

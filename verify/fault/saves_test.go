@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/history"
 )
@@ -50,9 +51,7 @@ func TestALoadingWaitsForASaveInTheBackground(t *testing.T) {
 		}
 	}}
 	r := loading(world, rand.New(rand.NewPCG(1, 1)), s, new(history.FaultSpan))
-	if err := r.enter(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, r.enter(t.Context()))
 	if err := r.leave(t.Context()); err != nil { // by now it has loaded
 		t.Fatal(err)
 	}

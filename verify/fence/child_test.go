@@ -29,6 +29,7 @@ import (
 	"github.com/holdfast-go/holdfast/fence/redisfence"
 	"github.com/holdfast-go/holdfast/fence/s3fence"
 	"github.com/holdfast-go/holdfast/fence/sqlfence"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/childproc"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/goredis"
@@ -313,9 +314,7 @@ func startHolder(t *testing.T, cfg config) *holder {
 	var err error
 	h.p, err = childproc.Start(cmd, cfg, func(line []byte) { h.says <- string(line) },
 		func(err error, stderr string) { h.says <- fmt.Sprintf("ended: %v %s", err, stderr) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(h.p.Destroy)
 	return h
 }

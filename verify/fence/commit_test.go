@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/fence/sqlfence"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // If the answer to a commit is lost, the write and its token are there, and the same lease may write
@@ -53,9 +54,7 @@ type cutter struct {
 func newCutter(t *testing.T, server string) *cutter {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	c := &cutter{addr: listener.Addr().String()}
 	go func() {

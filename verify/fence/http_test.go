@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/fence/httpfence"
 	"github.com/holdfast-go/holdfast/fence/objectfence"
 	"github.com/holdfast-go/holdfast/fence/redisfence"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -54,14 +55,10 @@ func TestInstancesOfAServiceShareAMemory(t *testing.T) {
 				{second, 6, fence.ErrStale}, {instance(), 6, fence.ErrStale},
 			} {
 				r, err := http.NewRequestWithContext(within(t), http.MethodPut, c.url+"/invoices/42", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				assert.Must(t, err)
 				httpfence.Set(r, c.token)
 				answer, err := http.DefaultClient.Do(r)
-				if err != nil {
-					t.Fatal(err)
-				}
+				assert.Must(t, err)
 				_, _ = io.Copy(io.Discard, answer.Body)
 				answer.Body.Close()
 				want(t, answer.Status, httpfence.Refused(answer), c.err)

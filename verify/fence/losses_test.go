@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fence/httpfence"
 	"github.com/holdfast-go/holdfast/fence/objectfence"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -85,9 +86,7 @@ func serve(t *testing.T) (string, func(string) int64) {
 func parse(t *testing.T, text any) int64 {
 	t.Helper()
 	n, err := strconv.ParseInt(fmt.Sprint(text), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return n
 }
 

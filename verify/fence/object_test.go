@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/fence/objectfence"
 	"github.com/holdfast-go/holdfast/fence/s3fence"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/servertest"
 )
 
@@ -32,9 +33,7 @@ func s3Client(addr string) *s3.Client {
 func newBucket(t *testing.T) (addr string, b s3fence.Bucket) {
 	t.Helper()
 	server, err := objects()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	b = s3fence.Bucket{Client: s3Client(server.Addr), Name: fmt.Sprintf("bucket%d", created.Add(1))}
 	if _, err := b.Client.CreateBucket(within(t), &s3.CreateBucketInput{Bucket: &b.Name}); err != nil {
 		t.Fatal(err)
@@ -78,9 +77,7 @@ func TestS3NamesEqualContentsAlike(t *testing.T) {
 		answer, err := bucket.Client.PutObject(within(t), &s3.PutObjectInput{
 			Bucket: &bucket.Name, Key: aws.String("plain"), Metadata: map[string]string{"token": token},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		etags[aws.ToString(answer.ETag)] = true
 	}
 	if len(etags) != 1 {

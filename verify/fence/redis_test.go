@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/fence/redisfence"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/store"
@@ -32,9 +33,7 @@ var adapters = map[string]func(t *testing.T, addrs ...string) store.Store{
 		client, err := rueidis.NewClient(rueidis.ClientOption{
 			InitAddress: addrs, ForceSingleClient: len(addrs) == 1,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		t.Cleanup(client.Close)
 		return rueidisstore.New(client)
 	},
@@ -190,9 +189,7 @@ func TestInAClusterAResourceAndItsKeysAreInOneSlot(t *testing.T) {
 func TestTheRightsOfAGuardAreThoseOfThePage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "fencing.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	rights := regexp.MustCompile("`(~fence:.*)`, and `(.*)` for `Reset`").FindStringSubmatch(string(page))
 	if rights == nil {
 		t.Fatal("docs/fencing.md names no rights")
@@ -248,9 +245,7 @@ func TestAQuorumRefusesToBeAResource(t *testing.T) {
 		nodes = append(nodes, adapters["goredis"](t, redistest.Start(t).Addr()))
 	}
 	several, err := quorum.New(nodes, quorum.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(several.Close)
 	guard := redisfence.Guard{Store: several}
 	want(t, "Do", guard.Do(within(t), "a", 5, redisfence.Write("SET", "a", "1")), quorum.ErrUnsupported)

@@ -18,6 +18,7 @@ import (
 	_ "github.com/ncruces/go-sqlite3/embed"  // SQLite itself
 
 	"github.com/holdfast-go/holdfast/fence/sqlfence"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/servertest"
 )
@@ -134,13 +135,9 @@ func (d database) create(t testing.TB) place {
 		return place{d, "", filepath.Join(t.TempDir(), "test.db")}
 	}
 	s, err := d.server()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	admin := place{d, s.Addr, map[string]string{"pgx": "postgres"}[d.driver]}.open(t, 0)
-	if err := s.Ready(t.Context(), admin.PingContext); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, s.Ready(t.Context(), admin.PingContext))
 	name := fmt.Sprintf("test%d", created.Add(1))
 	must(t, admin, "CREATE DATABASE "+name)
 	return place{d, s.Addr, name}
@@ -150,9 +147,7 @@ func (d database) create(t testing.TB) place {
 func (p place) open(t testing.TB, idle int) *sql.DB {
 	t.Helper()
 	db, err := sql.Open(p.driver, p.source(p.addr, p.file, idle))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/verify/history"
 )
 
@@ -48,9 +49,7 @@ func events(t *testing.T) []history.Event {
 func TestALineIsWhatJSONWrites(t *testing.T) {
 	for _, e := range events(t) {
 		want, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		got := history.AppendLine([]byte("before "), &e)
 		if string(got) != "before "+string(want)+"\n" {
 			t.Errorf("got  %s\nwant %s", got, want)
@@ -88,9 +87,7 @@ func TestAHistoryIsReadAsItWasWritten(t *testing.T) {
 		e.At = 9 // without a time it would be now
 		log.Add(e)
 	}
-	if err := log.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, log.Flush())
 	got, err := history.Read(&file)
 	if err != nil || !reflect.DeepEqual(got, log.Events()) {
 		t.Errorf("%v\ngot  %+v\nwant %+v", err, got, log.Events())

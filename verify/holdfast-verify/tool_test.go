@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // located is where the flags and the environment say that the server is.
@@ -14,13 +16,9 @@ func located(t *testing.T, args []string, env map[string]string) (p place, said 
 	s := &serverFlags{prefix: defaultPrefix}
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	s.add(flags)
-	if err := flags.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, flags.Parse(args))
 	lookup := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
-	if err := fromEnvironment(flags, lookup); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, fromEnvironment(flags, lookup))
 	p, err = s.locate(lookup, func(text, _ string) { said += text })
 	return p, said, err
 }

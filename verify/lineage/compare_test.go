@@ -3,7 +3,6 @@ package lineage_test
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
@@ -68,9 +68,7 @@ func TestGETThenDELFreesTheLockOfAnother(t *testing.T) {
 		expire(t, s, lockName)
 		takes(t, "B", b.lock)
 		pass()
-		if err := redistest.Next(t, "A's unlock", unlocked); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, redistest.Next(t, "A's unlock", unlocked))
 		takes(t, "C, while B holds", c.lock)
 	}, func(t *testing.T, s *redistest.Server) {
 		const ttl = 3 * time.Second // A must hold it when it releases, on a busy machine too
@@ -90,9 +88,7 @@ func TestGETThenDELFreesTheLockOfAnother(t *testing.T) {
 		go func() { released <- l.Release(context.Background()) }()
 		redistest.Next(t, "A's release at the proxy", arrived)
 		next := harness.Lock(t, b.Mutex(lockName))
-		if err := redistest.Next(t, "A's Release", released); !errors.Is(err, holdfast.ErrUnknownOutcome) {
-			t.Errorf("a release without an answer: %v", err)
-		}
+		assert.Is(t, redistest.Next(t, "A's Release", released), holdfast.ErrUnknownOutcome)
 		done := executed(t, s, script.Release)
 		proxy.Pass() // now A's release gets there
 		done()
@@ -113,9 +109,7 @@ func TestARandomValueCannotRefuseALateWriter(t *testing.T) {
 		gone(t, s, lockName)
 		b := &compareAndDelete{rdb: connect(t, s.Addr()), ttl: time.Minute}
 		takes(t, "B", b.lock)
-		if err := b.write(harness.Within(t), "B"); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, b.write(harness.Within(t), "B"))
 		a.Resume()
 		a.Order(t, "write A")
 		a.Hear(t, "wrote")
@@ -133,9 +127,7 @@ func TestARandomValueCannotRefuseALateWriter(t *testing.T) {
 		rdb := connect(t, s.Addr())
 		c, _ := client(t, s.Addr(), holdfast.Config{})
 		l := harness.Lock(t, c.Mutex(lockName))
-		if err := writeFenced(harness.Within(t), rdb, l, "B"); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, writeFenced(harness.Within(t), rdb, l, "B"))
 		a.Resume()
 		a.Order(t, "write A")
 		if said := a.Hear(t, "wrote"); !strings.Contains(said, "STALE") {

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/goredis"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
@@ -62,9 +63,7 @@ func (c *couple) connect(t *testing.T) *redis.Client {
 func (c *couple) cut(t *testing.T) {
 	t.Helper()
 	_, port, err := net.SplitHostPort(redistest.ClosedAddr(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	c.replica.Do(t, "REPLICAOF", "127.0.0.1", port)
 }
 

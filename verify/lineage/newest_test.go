@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -147,9 +148,7 @@ func TestAReleaseByOneCommandStillHasNoToken(t *testing.T) {
 		if told == nil {
 			t.Error("another was granted the lock before the holder knew")
 		}
-		if err := writeFenced(harness.Within(t), rdb, l, "B"); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, writeFenced(harness.Within(t), rdb, l, "B"))
 		err := writeFenced(harness.Within(t), rdb, over, "A")
 		if err == nil || !strings.Contains(err.Error(), "STALE") {
 			t.Errorf("the late write: %v", err)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 var (
@@ -18,19 +20,13 @@ var (
 // that the link leads to, and none is missing there.
 func TestThePageNamesEveryTest(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "lineage.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	files, err := filepath.Glob("*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	there := map[string]string{}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
 			if m[1] != "TestMain" && file != "page_test.go" {
 				there[m[1]] = file
@@ -58,19 +54,13 @@ var (
 // tests compare, and no others are left over.
 func TestThePageShowsWhatTheTestsRun(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "lineage.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	files, err := filepath.Glob("*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	var code strings.Builder
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		code.Write(text)
 	}
 	for _, m := range block.FindAllStringSubmatch(string(page), -1) {
@@ -94,9 +84,7 @@ func TestThePageShowsWhatTheTestsRun(t *testing.T) {
 	}
 	var there []string
 	pictures, err := filepath.Glob(filepath.Join("..", "..", "docs", "images", "lineage-*.svg"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	for _, file := range pictures {
 		there = append(there, strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "lineage-"), ".svg"))
 	}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 var rewrite = flag.Bool("rewrite", false, "draw the pictures of docs/lineage.md anew")
@@ -38,9 +40,7 @@ func compare(p *play) {
 	file := filepath.Join("..", "..", "docs", "images", "lineage-"+p.picture+".svg")
 	drawn := draw(p)
 	if *rewrite {
-		if err := os.WriteFile(file, drawn, 0o644); err != nil {
-			p.t.Fatal(err)
-		}
+		assert.Must(p.t, os.WriteFile(file, drawn, 0o644))
 		return
 	}
 	if found, err := os.ReadFile(file); err != nil || !bytes.Equal(found, drawn) {

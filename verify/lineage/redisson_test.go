@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -173,9 +174,7 @@ func TestAMissedMessageLeavesAWaiterAsleep(t *testing.T) {
 		// It listens, the lock is free, and it does not ask: only another
 		// message wakes it.
 		s.Do(t, "PUBLISH", lockName+":released", "")
-		if err := redistest.Next(t, "the waiter", done); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, redistest.Next(t, "the waiter", done))
 		if n := tried.Load(); n != 1 {
 			t.Errorf("the waiter tried %d times: the flaw is not seen", n)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/store"
@@ -114,9 +115,7 @@ func TestANodeThatForgetsGivesASecondMajority(t *testing.T) {
 				t.Fatalf("two majorities: %v", l)
 			}
 		}
-		if err := l.Err(); err != nil {
-			t.Errorf("A's lease: %v", err)
-		}
+		assert.NoError(t, l.Err())
 	})
 }
 
@@ -128,9 +127,7 @@ func quorumOn(t *testing.T, addrs []string, ttl time.Duration) *holdfast.Client 
 		nodes = append(nodes, goredis.New(connect(t, addr)))
 	}
 	s, err := quorum.New(nodes, quorum.Config{MaxTTL: ttl})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(func() { s.Close() })
 	c, _ := harness.Client(t, s, holdfast.Config{TTL: ttl})
 	return c

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
@@ -21,9 +22,7 @@ func TestARepeatedRequestEntersTwice(t *testing.T) {
 		proxy := redistest.NewProxy(t, s.Addr())
 		a := &hashLock{connect(t, proxy.Addr()), time.Minute, "A"}
 		b := &hashLock{connect(t, s.Addr()), time.Minute, "B"}
-		if err := enter.Load(harness.Within(t), a.rdb).Err(); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, enter.Load(harness.Within(t), a.rdb).Err())
 		proxy.DropRepliesAndCut(1, "EVALSHA")
 		if ok, err := a.lock(harness.Within(t)); ok || err == nil {
 			t.Fatalf("the lost answer was heard: %v, %v", ok, err)
@@ -87,9 +86,7 @@ func TestAThreadLocalCountEntersALockThatIsLost(t *testing.T) {
 		mu := a.Mutex(lockName, holdfast.Reentrant())
 		outer := harness.Lock(t, mu)
 		inner, err := mu.Lock(outer.Context())
-		if err != nil {
-			t.Fatalf("re-entry: %v", err)
-		}
+		assert.Must(t, err)
 		harness.Release(t, inner)
 		proxy.BlackHole()
 		next := harness.Lock(t, b.Mutex(lockName))

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -64,13 +65,9 @@ func TestAShortReadersTimeoutEndsALongReadersLock(t *testing.T) {
 		b, _ := client(t, s.Addr(), holdfast.Config{TTL: short})
 		c, _ := client(t, s.Addr(), holdfast.Config{TTL: long})
 		reading, err := a.RWMutex(lockName).RLock(harness.Within(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		share, err := b.RWMutex(lockName).RLock(harness.Within(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		defer runtime.KeepAlive(share) // or it would be released as forgotten
 		b.Abandon()                    // its share ends by itself
 		redistest.Await(t, "the short reader's share has ended", func() bool {
@@ -82,9 +79,7 @@ func TestAShortReadersTimeoutEndsALongReadersLock(t *testing.T) {
 		}
 		harness.Release(t, reading)
 		l, err := c.RWMutex(lockName).Lock(harness.Within(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		harness.Release(t, l)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
@@ -98,9 +99,7 @@ func TestACrashedReaderIsCountedWhileOthersCome(t *testing.T) {
 				over = true
 			default:
 				takes(t, "a reader", r.rlock)
-				if err := r.runlock(harness.Within(t)); err != nil {
-					t.Fatal(err)
-				}
+				assert.Must(t, r.runlock(harness.Within(t)))
 			}
 		}
 		refused(t, "the writer, while nobody reads", w.lock)
@@ -109,9 +108,7 @@ func TestACrashedReaderIsCountedWhileOthersCome(t *testing.T) {
 		r, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
 		w, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
 		share, err := dead.RWMutex(lockName).RLock(harness.Within(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		defer runtime.KeepAlive(share) // or it would be released as forgotten
 		dead.Abandon()                 // as a crash: nothing is sent any more
 		ctx, stop := context.WithCancel(harness.Within(t))

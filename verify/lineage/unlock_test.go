@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
@@ -53,9 +54,7 @@ func TestASwallowedErrorOfUnlockLeavesTheLock(t *testing.T) {
 			t.Errorf("%d requests: the release was not repeated, so nothing is shown", n)
 		}
 		l, err := b.Mutex(lockName).TryLock(harness.Within(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		harness.Release(t, l)
 	})
 }

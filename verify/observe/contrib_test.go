@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 var repository = filepath.Join("..", "..")
@@ -19,9 +21,7 @@ var repository = filepath.Join("..", "..")
 func read(t *testing.T, name ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(append([]string{repository}, name...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return string(text)
 }
 
@@ -83,9 +83,7 @@ func expressions(t *testing.T) map[string][]string {
 			} `json:"list"`
 		} `json:"templating"`
 	}
-	if err := json.Unmarshal([]byte(read(t, "contrib", "grafana", "holdfast.json")), &board); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, json.Unmarshal([]byte(read(t, "contrib", "grafana", "holdfast.json")), &board))
 	all := map[string][]string{}
 	for _, p := range board.Panels {
 		if p.Type != "row" && len(p.Targets) == 0 {
@@ -220,18 +218,14 @@ func TestPromtoolAcceptsTheQueriesOfTheDashboard(t *testing.T) {
 			rule, err := json.Marshal(map[string]string{
 				"record": fmt.Sprint("query", len(rules)), "expr": grafana.Replace(q),
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			rules = append(rules, "  - "+string(rule)+"\n")
 		}
 	}
 	dir := t.TempDir()
 	slices.Sort(rules)
 	text := "groups:\n- name: dashboard\n  rules:\n" + strings.Join(rules, "")
-	if err := os.WriteFile(filepath.Join(dir, "queries.yml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, os.WriteFile(filepath.Join(dir, "queries.yml"), []byte(text), 0o600))
 	out := promtool(t, dir, "", "check", "rules", "queries.yml")
 	if !strings.Contains(out, fmt.Sprint(len(rules), " rules found")) || len(rules) < 30 {
 		t.Errorf("promtool checked not all of %d queries: %s", len(rules), out)

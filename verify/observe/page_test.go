@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // sources are the Go files of the library, without tests, by their paths.
@@ -27,9 +29,7 @@ func sources(t *testing.T, dirs ...string) string {
 			all.Write(text)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 	}
 	return all.String()
 }

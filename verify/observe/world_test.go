@@ -18,6 +18,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/observe/otel"
 	"github.com/holdfast-go/holdfast/observe/prom"
@@ -40,14 +41,10 @@ var observers = map[string]func(t *testing.T) (holdfast.RequestObserver, prometh
 		registry := prometheus.NewPedanticRegistry()
 		exporter, err := otelprom.New(otelprom.WithRegisterer(registry), otelprom.WithoutScopeInfo(),
 			otelprom.WithoutTargetInfo())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))
 		o, err := otel.New(otel.Config{MeterProvider: provider, Group: group})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		return o, registry
 	},
 }
@@ -120,9 +117,7 @@ func live(t *testing.T, name string) *scraped {
 	open := func(o holdfast.Observer) *holdfast.Client {
 		c, err := holdfast.New(harness.GoRedis.Server(t, server.Addr(), harness.Login{}, 0),
 			holdfast.Config{Observer: o, Prefix: redistest.Prefix(), TTL: 3 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		t.Cleanup(func() { _ = c.Close(context.Background()) })
 		return c
 	}
@@ -134,9 +129,7 @@ func live(t *testing.T, name string) *scraped {
 	granted := make(chan *holdfast.Lease)
 	go func() {
 		l, err := b.Mutex("invoice/1").Lock(ctx)
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		granted <- l
 	}()
 	o.await(t, holdfast.EventWait, 1)
@@ -185,9 +178,7 @@ func get(t *testing.T, registry prometheus.Gatherer) *scraped {
 	defer server.Close()
 	defer server.Client().CloseIdleConnections()
 	answer, err := server.Client().Get(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != http.StatusOK {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/script"
 	"pgregory.net/rapid"
 )
@@ -76,8 +77,6 @@ func fewer(t *testing.T, by int) {
 	if err == nil {
 		err = number.Value.Set(strconv.Itoa(max(n/by, 1)))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(func() { _ = number.Value.Set(all) })
 }

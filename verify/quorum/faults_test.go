@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/quorum"
@@ -64,21 +65,15 @@ func TestACoordinatorThatAlwaysSaysHeldHasNoVeto(t *testing.T) {
 		coordinator := w.servers[majority.Order(harness.Key("x"), 5)[0]]
 		cfg := holdfast.Config{TTL: ttl, Prefix: redistest.Prefix()}
 		alone, err := holdfast.New(w.open(t, coordinator.Addr(), timeout), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		t.Cleanup(func() { _ = alone.Close(harness.Within(t)) })
 		there := take(t, alone.Mutex("x"))
 		l := take(t, b.Mutex("x"))
 		if l == nil {
 			return
 		}
-		if err := there.Err(); err != nil {
-			t.Errorf("it was had because the other lease ended: %v", err)
-		}
-		if err := l.Release(harness.Within(t)); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, there.Err())
+		assert.NoError(t, l.Release(harness.Within(t)))
 	})
 }
 
@@ -98,9 +93,7 @@ func TestAServerThatDidNotAnswerJoinsTheLease(t *testing.T) {
 		w.servers[1].Continue()
 		w.servers[2].Restart()
 		w.holding(t, l)
-		if err := l.Release(harness.Within(t)); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, l.Release(harness.Within(t)))
 		redistest.Await(t, "nobody holds", func() bool {
 			for _, s := range w.servers {
 				if record, _ := s.Do(t, "HGET", harness.Key("x"), "lock").(string); len(strings.Fields(record)) > 1 {
@@ -132,9 +125,7 @@ func TestAQuorumOverRueidisIsOpenedWhileANodeIsDown(t *testing.T) {
 		})
 	}
 	s, err := quorum.New(nodes, quorum.Config{MaxTTL: ttl, Timeout: timeout})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(s.Close)
 	c := w.clientOf(t, s)
 	l := take(t, c.Mutex("x"))
@@ -143,7 +134,5 @@ func TestAQuorumOverRueidisIsOpenedWhileANodeIsDown(t *testing.T) {
 	}
 	w.servers[3].Restart()
 	w.holding(t, l)
-	if err := l.Release(harness.Within(t)); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, l.Release(harness.Within(t)))
 }

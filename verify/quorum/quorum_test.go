@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/store"
@@ -32,9 +33,7 @@ func TestLocksOverFiveServersSurviveTheLossOfTwo(t *testing.T) {
 		w.servers[1].Kill()
 		contend(t, h, 10, a, b, c)
 		w.extend(t, held)
-		if err := held.Err(); err != nil {
-			t.Errorf("held over the loss of two: %v", err)
-		}
+		assert.NoError(t, held.Err())
 		if _, err := a.Mutex("held").TryLock(harness.Within(t)); !errors.Is(err, holdfast.ErrHeld) {
 			t.Errorf("a second client was told %v", err)
 		}
@@ -50,12 +49,8 @@ func TestLocksOverFiveServersSurviveTheLossOfTwo(t *testing.T) {
 		w.servers[3].Kill() // one stopped, one dead, two that were brought back
 		contend(t, h, 10, a, b, c)
 		w.extend(t, held)
-		if err := held.Err(); err != nil {
-			t.Errorf("held by those that were brought back: %v", err)
-		}
-		if err := held.Release(harness.Within(t)); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, held.Err())
+		assert.NoError(t, held.Release(harness.Within(t)))
 		if h.Grants() != 3*45 {
 			t.Errorf("%d grants", h.Grants())
 		}
@@ -148,14 +143,10 @@ func TestTheSameServerUnderTwoNamesIsRefused(t *testing.T) {
 			w.open(t, w.servers[0].Addr(), redistest.Patience/4), w.open(t, w.servers[1].Addr(), redistest.Patience/4),
 			w.open(t, other, redistest.Patience/4),
 		}, quorum.Config{Timeout: redistest.Patience / 4})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		t.Cleanup(s.Close)
 		c, err := holdfast.New(s, holdfast.Config{Prefix: redistest.Prefix()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		defer c.Close(harness.Within(t))
 		_, err = c.Mutex("x").Lock(harness.Within(t))
 		if !errors.Is(err, quorum.ErrSameServer) || !strings.Contains(err.Error(), w.servers[1].Addr()) ||

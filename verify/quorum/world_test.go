@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/quorum"
@@ -72,9 +73,7 @@ func (w *world) storeAt(t testing.TB, longest, limit time.Duration, addrs []stri
 		nodes[i] = w.open(t, addr, limit)
 	}
 	s, err := quorum.New(nodes, quorum.Config{MaxTTL: longest, Timeout: limit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(s.Close)
 	return s
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/verify/check"
 	"github.com/holdfast-go/holdfast/verify/history"
 	"github.com/holdfast-go/holdfast/verify/report"
@@ -28,19 +29,13 @@ func TestARecordIsContinued(t *testing.T) {
 		},
 	}
 	for range 2 {
-		if err := report.Append(file, report.NewEntry(round, "v1", time.Unix(0, 0))); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, report.Append(file, report.NewEntry(round, "v1", time.Unix(0, 0))))
 	}
 	round.Checks = []check.Result{{Name: "order", Examined: 8, Excused: 2,
 		Violations: []check.Finding{{Lock: "l", Text: "it was not"}}}}
-	if err := report.Append(file, report.NewEntry(round, "v1", time.Unix(0, 0))); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, report.Append(file, report.NewEntry(round, "v1", time.Unix(0, 0))))
 	ended := suite.Round{Setup: history.Setup{Topology: "sentinel"}, Error: "no server starts"}
-	if err := report.Append(file, report.NewEntry(ended, "v1", time.Unix(0, 0))); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, report.Append(file, report.NewEntry(ended, "v1", time.Unix(0, 0))))
 	record, err := report.ReadRecord(file)
 	if err != nil || len(record) != 4 {
 		t.Fatalf("%d rounds, %v", len(record), err)

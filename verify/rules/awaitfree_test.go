@@ -2,12 +2,12 @@ package rules_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -31,9 +31,7 @@ func (w *world) watched(t *testing.T, name string) bool {
 
 func wantFree(t *testing.T, done <-chan error) {
 	t.Helper()
-	if err := redistest.Next(t, "AwaitFree", done); err != nil {
-		t.Errorf("AwaitFree: %v", err)
-	}
+	assert.NoError(t, redistest.Next(t, "AwaitFree", done))
 }
 
 // The leases are longer than the patience of the test: only a push can tell in time. Waiters
@@ -118,8 +116,6 @@ func TestAWatcherOutlastsTheServer(t *testing.T) {
 		redistest.Await(t, "somebody watches", func() bool { return w.watched(t, "y") })
 		w.Kill()
 		cancel()
-		if err := redistest.Next(t, "AwaitFree", ended); !errors.Is(err, context.Canceled) {
-			t.Errorf("AwaitFree: %v", err)
-		}
+		assert.Is(t, redistest.Next(t, "AwaitFree", ended), context.Canceled)
 	})
 }

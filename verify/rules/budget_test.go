@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
@@ -106,9 +107,7 @@ func TestRenewalsTravelTogether(t *testing.T) {
 		if n := w.requests(t); n > leases/10 {
 			t.Errorf("%d leases took %d requests to renew (%d renewals): %v", leases, n, renewals, w.CommandCalls(t))
 		}
-		if err := c.Close(context.Background()); err != nil {
-			t.Errorf("Close: %v", err)
-		}
+		assert.NoError(t, c.Close(context.Background()))
 		for _, l := range held {
 			if l.Err() == nil {
 				t.Error("a lease goes on after Close")

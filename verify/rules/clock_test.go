@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
@@ -50,15 +51,11 @@ func TestNoRequestCarriesAClocksTime(t *testing.T) {
 		if o := redistest.Next(t, "Lock", left); !errors.Is(o.Err, context.Canceled) {
 			t.Errorf("Lock: %v", o.Err)
 		}
-		if err := l.Extend(harness.Within(t), 5*time.Second); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, l.Extend(harness.Within(t), 5*time.Second))
 		state(t, a, "x")
 		harness.Release(t, l)
 		l = note(harness.Granted(t, got))
-		if err := l.ReleaseAfter(harness.Within(t), 100*time.Millisecond); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, l.ReleaseAfter(harness.Within(t), 100*time.Millisecond))
 		a.Evict(harness.Within(t), "x", holdfast.Eviction{By: "test", Reason: "test"})
 		redistest.Await(t, "the waiter has left", func() bool { return len(state(t, a, "x").Waiters) == 0 })
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
@@ -70,9 +71,7 @@ func ended(t *testing.T, held []*holdfast.Lease, waits []<-chan harness.Outcome)
 		if !errors.Is(context.Cause(l.Context()), holdfast.ErrClosed) || !errors.Is(l.Err(), holdfast.ErrClosed) {
 			t.Errorf("a lease ended by %v", context.Cause(l.Context()))
 		}
-		if err := l.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrClosed) {
-			t.Errorf("Release after Close: %v", err)
-		}
+		assert.Is(t, l.Release(harness.Within(t)), holdfast.ErrClosed)
 	}
 	for _, c := range waits {
 		if o := redistest.Next(t, "Lock", c); !errors.Is(o.Err, holdfast.ErrClosed) {
@@ -88,9 +87,7 @@ func TestCloseReleasesAndEndsEverything(t *testing.T) {
 		watcher, _ := w.local(t, holdfast.Config{})
 		state(t, watcher, "a") // connects
 		c, held, waits := busy(t, w, w.Addr())
-		if err := c.Close(harness.Within(t)); err != nil {
-			t.Errorf("Close: %v", err)
-		}
+		assert.NoError(t, c.Close(harness.Within(t)))
 		// What remains in the stacks is the test's other clients, which are idle.
 		ended(t, held, waits)
 		for _, name := range []string{"a", "b", "c", "x", "y"} {
@@ -105,9 +102,7 @@ func TestCloseReleasesAndEndsEverything(t *testing.T) {
 		if _, err := c.Inspect(harness.Within(t), "x"); !errors.Is(err, holdfast.ErrClosed) {
 			t.Errorf("Inspect: %v", err)
 		}
-		if err := c.Close(harness.Within(t)); err != nil {
-			t.Errorf("the second Close: %v", err)
-		}
+		assert.NoError(t, c.Close(harness.Within(t)))
 		if n := w.listeners(t, c); n != 0 {
 			redistest.Await(t, "the subscription is gone", func() bool { return w.listeners(t, c) == 0 })
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -32,9 +33,7 @@ func TestADeadlockOfTwoProcessesIsBroken(t *testing.T) {
 			t.Errorf("the cycle is %+v", dead.Cycle)
 		}
 		seenByB.Await(t, holdfast.EventDeadlock, "x", 1)
-		if err := y.Err(); err != nil {
-			t.Errorf("the younger call still holds y, but: %v", err)
-		}
+		assert.NoError(t, y.Err())
 		harness.Release(t, y)
 		harness.Release(t, harness.Granted(t, older))
 		harness.Release(t, x)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -80,9 +81,7 @@ func TestTwoOwnersNeverMix(t *testing.T) {
 						mu.Lock()
 						inside[name]--
 						mu.Unlock()
-						if err := l.Release(harness.Within(t)); err != nil {
-							t.Error(err)
-						}
+						assert.NoError(t, l.Release(harness.Within(t)))
 					}
 				})
 			}
@@ -162,9 +161,7 @@ func TestAHoldThatLastsTooLongIsOver(t *testing.T) {
 			seen.Await(t, holdfast.EventWait, name, 1)
 			harness.Lost(t, l, holdfast.LossLimit)
 			next := harness.Granted(t, got)
-			if err := l.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
-				t.Errorf("Release: %v", err)
-			}
+			assert.Is(t, l.Release(harness.Within(t)), holdfast.ErrNotHeld)
 			if next.Err() != nil || next.Token() <= l.Token() {
 				t.Errorf("the next lease: %v, token %d after %d", next.Err(), next.Token(), l.Token())
 			}
@@ -188,13 +185,9 @@ func TestEnteringAgainCostsNoRequest(t *testing.T) {
 			w.ResetStats(t)
 			first := harness.Lock(t, m)
 			second, err := m.Lock(first.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			third, err := m.TryLock(second.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			harness.Release(t, first)
 			if n := w.requests(t); n != 1 {
 				t.Errorf("%s: three entries took %d requests: %v", name, n, w.CommandCalls(t))
@@ -252,9 +245,7 @@ func TestALeaseThatIsNotRenewedIsExtendedByHand(t *testing.T) {
 		seen.Await(t, holdfast.EventWait, "x", 1)
 		const more = 4500 * time.Millisecond
 		extended := time.Now()
-		if err := l.Extend(harness.Within(t), more); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, l.Extend(harness.Within(t), more))
 		harness.Lost(t, l, holdfast.LossExpired)
 		o := redistest.Next(t, "Lock", got)
 		if o.Err != nil {
@@ -263,9 +254,7 @@ func TestALeaseThatIsNotRenewedIsExtendedByHand(t *testing.T) {
 		if after := o.At.Sub(extended); after < more {
 			t.Errorf("another was let in %v after it was extended by %v", after, more)
 		}
-		if err := l.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
-			t.Errorf("Release: %v", err)
-		}
+		assert.Is(t, l.Release(harness.Within(t)), holdfast.ErrNotHeld)
 		harness.Release(t, o.Lease)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -42,9 +43,7 @@ func TestADeadWriterKeepsNoReaderOut(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		a, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		first, err := a.RWMutex("x").RLock(harness.Within(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		dead := start(t, w.Addr(), "x", time.Minute)
 		redistest.Await(t, "the writer waits", func() bool { return len(state(t, a, "x").Waiters) == 1 })
 		dead.Kill()
@@ -54,9 +53,7 @@ func TestADeadWriterKeepsNoReaderOut(t *testing.T) {
 		})
 		b, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		second, err := b.RWMutex("x").RLock(harness.Within(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		harness.Release(t, second)
 		harness.Release(t, first)
 	})

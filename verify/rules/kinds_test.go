@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -92,24 +93,18 @@ func TestConversionsNeverWaitAndLetNobodyInBetween(t *testing.T) {
 		var all sync.WaitGroup
 		for _, l := range readers {
 			all.Go(func() {
-				if err := l.Upgrade(harness.Within(t)); !errors.Is(err, holdfast.ErrHeld) {
-					t.Errorf("an upgrade beside a reader: %v", err)
-				}
+				assert.Is(t, l.Upgrade(harness.Within(t)), holdfast.ErrHeld)
 			})
 		}
 		all.Wait()
 		harness.Release(t, readers[0])
 		l := readers[1]
-		if err := l.Upgrade(harness.Within(t)); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, l.Upgrade(harness.Within(t)))
 		reader := harness.Acquiring(harness.Within(t), a.RWMutex("x").RLock)
 		queued(t, a, 1)
 		writer := harness.Acquiring(harness.Within(t), a.RWMutex("x").Lock)
 		queued(t, a, 2)
-		if err := l.Downgrade(harness.Within(t)); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, l.Downgrade(harness.Within(t)))
 		other := harness.Granted(t, reader)
 		if s := state(t, a, "x"); len(s.Holders) != 2 || len(s.Waiters) != 1 {
 			t.Errorf("%d hold and %d wait", len(s.Holders), len(s.Waiters))
@@ -138,15 +133,11 @@ func TestALimitIsAgreedOnAndChangedOnPurpose(t *testing.T) {
 		}
 		next := harness.Acquiring(harness.Within(t), permits(other, 2))
 		queued(t, a, 1)
-		if err := sem.SetLimit(harness.Within(t), 4); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, sem.SetLimit(harness.Within(t), 4))
 		second := harness.Granted(t, next)
 		third := harness.Acquiring(harness.Within(t), permits(sem, 1))
 		queued(t, a, 1)
-		if err := sem.SetLimit(harness.Within(t), 2); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, sem.SetLimit(harness.Within(t), 2))
 		harness.Release(t, first)
 		if s := state(t, a, "x"); len(s.Waiters) != 1 || s.Limit != 2 {
 			t.Errorf("with all permits of %d held %d wait", s.Limit, len(s.Waiters))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -35,9 +36,7 @@ func TestSelfDeadlockIsRefused(t *testing.T) {
 		_, err = c.Mutex("x", holdfast.MaxWait(time.Second)).TryLock(l.Context())
 		refused("TryLock under its own lease", err)
 		inner, err := y.Lock(l.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		ctx, cancel := context.WithCancel(context.WithValue(inner.Context(), key{}, "deeper"))
 		defer cancel()
 		refused("Do, two leases further in", x.Do(ctx, func(context.Context) error { return nil }))
@@ -66,9 +65,7 @@ func TestALeasesContextSaysHowItEnded(t *testing.T) {
 		c, _ := w.local(t, holdfast.Config{})
 		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), key{}, "value"), time.Hour)
 		l, err := c.Mutex("x").Lock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		cancel()
 		of := l.Context()
 		if _, limited := of.Deadline(); limited || of.Err() != nil || of.Value(key{}) != "value" {
@@ -92,9 +89,7 @@ func TestALeasesContextSaysHowItEnded(t *testing.T) {
 			w.Do(t, "DEL", harness.Key("x"))
 			return nil
 		})
-		if !errors.Is(err, holdfast.ErrNotHeld) {
-			t.Errorf("Do without the lock to its end: %v", err)
-		}
+		assert.Is(t, err, holdfast.ErrNotHeld)
 		func() {
 			defer func() {
 				if recover() == nil {

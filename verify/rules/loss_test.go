@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -119,9 +120,7 @@ func lossRun(
 	if f.Lease.Token() <= held.Token() {
 		t.Errorf("token %d was granted after %d", f.Lease.Token(), held.Token())
 	}
-	if err := held.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
-		t.Errorf("Release after the loss: %v", err)
-	}
+	assert.Is(t, held.Release(harness.Within(t)), holdfast.ErrNotHeld)
 	proxy.Pass()
 	harness.Release(t, f.Lease)
 }
@@ -166,9 +165,7 @@ func TestARenewalIsTriedAgainInsideTheOldDeadline(t *testing.T) {
 		seen.Renewal(t, "x", func(err error) bool { return err != nil })
 		proxy.Pass()
 		seen.Renewed(t, "x")
-		if err := l.Err(); err != nil {
-			t.Errorf("a short silence cost the lease: %v", err)
-		}
+		assert.NoError(t, l.Err())
 		harness.Release(t, l)
 	})
 }
@@ -197,9 +194,7 @@ func TestAnUnconfirmedRenewalProlongsNoTrust(t *testing.T) {
 		proxy.Hook(nil)
 		proxy.Pass()
 		// Giving it up after the loss frees it, without waiting for its end.
-		if err := l.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
-			t.Errorf("Release: %v", err)
-		}
+		assert.Is(t, l.Release(harness.Within(t)), holdfast.ErrNotHeld)
 		redistest.Await(t, "the lock is free", func() bool { return !state(t, watcher, "x").Held() })
 	})
 }
@@ -234,9 +229,7 @@ func TestALeaseOutlivesTheContextOfItsAcquisition(t *testing.T) {
 		ctx, cancel := context.WithCancel(harness.Within(t))
 		l, err := c.Mutex("x", holdfast.TTL(ttl)).Lock(ctx)
 		cancel()
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		if s := state(t, c, "x"); len(s.Holders) != 1 || s.Holders[0].Remaining > ttl || s.Holders[0].Remaining <= 0 {
 			t.Errorf("the server's lease is %+v", s.Holders)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -28,9 +29,7 @@ func TestOutOfMemoryCostsNoLease(t *testing.T) {
 
 		seenA.Renewed(t, "x")
 		seenA.Renewed(t, "x")
-		if err := l.Extend(harness.Within(t), time.Second); err != nil {
-			t.Errorf("Extend: %v", err)
-		}
+		assert.NoError(t, l.Extend(harness.Within(t), time.Second))
 		_, err := a.Mutex("new").Lock(harness.Within(t))
 		if !refused(err, "OOM") || !strings.Contains(err.Error(), `"new"`) {
 			t.Errorf("Lock of a new name: %v", err)

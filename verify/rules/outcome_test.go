@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
@@ -193,16 +194,12 @@ func TestReleaseSurvivesACancelledContext(t *testing.T) {
 		a, _ := w.local(t, holdfast.Config{})
 		ctx, cancel := context.WithCancel(t.Context())
 		l, err := a.Mutex("x").Lock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		cancel()
 		if l.Err() != nil || l.Context().Err() != nil {
 			t.Error("the lease ended with the context that it was taken under")
 		}
-		if err := l.Release(ctx); err != nil {
-			t.Errorf("Release: %v", err)
-		}
+		assert.NoError(t, l.Release(ctx))
 		if state(t, a, "x").Held() {
 			t.Error("the lock is held")
 		}
@@ -228,12 +225,8 @@ func TestASecondReleaseSaysSoAndTouchesNobody(t *testing.T) {
 		l := harness.Lock(t, a.Mutex("x"))
 		harness.Release(t, l)
 		next := harness.Lock(t, b.Mutex("x"))
-		if err := l.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrReleased) {
-			t.Errorf("the second Release: %v", err)
-		}
-		if err := l.ReleaseAfter(harness.Within(t), time.Second); !errors.Is(err, holdfast.ErrReleased) {
-			t.Errorf("ReleaseAfter: %v", err)
-		}
+		assert.Is(t, l.Release(harness.Within(t)), holdfast.ErrReleased)
+		assert.Is(t, l.ReleaseAfter(harness.Within(t), time.Second), holdfast.ErrReleased)
 		err := l.Extend(harness.Within(t), time.Minute)
 		if !errors.Is(err, holdfast.ErrNotHeld) || !errors.Is(err, holdfast.ErrReleased) {
 			t.Errorf("Extend: %v", err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -126,9 +127,7 @@ func TestAForgetfulServerIsALoss(t *testing.T) {
 		l := harness.Lock(t, a.Mutex("x"))
 		w.Do(t, "FLUSHALL")
 		harness.Lost(t, l, holdfast.LossNotHeld)
-		if err := l.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
-			t.Errorf("Release: %v", err)
-		}
+		assert.Is(t, l.Release(harness.Within(t)), holdfast.ErrNotHeld)
 		next := harness.Lock(t, a.Mutex("x"))
 		if next.Token() <= l.Token() {
 			t.Errorf("token %d after %d", next.Token(), l.Token())
@@ -156,9 +155,7 @@ func TestAnEvictedHolderIsRefused(t *testing.T) {
 			t.Errorf("tokens %d, then %d", l.Token(), next.Token())
 		}
 		harness.Lost(t, l, holdfast.LossEvicted)
-		if err := l.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
-			t.Errorf("Release: %v", err)
-		}
+		assert.Is(t, l.Release(harness.Within(t)), holdfast.ErrNotHeld)
 		s := state(t, b, "x")
 		if s.LastEviction == nil || s.LastEviction.By != eviction.By || s.LastEviction.Reason != eviction.Reason {
 			t.Errorf("the record says of the eviction: %+v", s.LastEviction)
@@ -185,9 +182,7 @@ func TestALeaseBelongsToOneAcquisition(t *testing.T) {
 				seen.Await(t, holdfast.EventWait, "x", 1)
 				harness.Release(t, first)
 				second := harness.Granted(t, got)
-				if err := first.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrReleased) {
-					t.Errorf("the late Release: %v", err)
-				}
+				assert.Is(t, first.Release(harness.Within(t)), holdfast.ErrReleased)
 				if second.Err() != nil || !state(t, a, "x").Held() {
 					t.Error("the late release freed the second lease")
 				}
@@ -199,18 +194,14 @@ func TestALeaseBelongsToOneAcquisition(t *testing.T) {
 				third := mu
 				if passes < 0 {
 					l := harness.Lock(t, third)
-					if err := second.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
-						t.Errorf("Release of the lost lease: %v", err)
-					}
+					assert.Is(t, second.Release(harness.Within(t)), holdfast.ErrNotHeld)
 					if s := state(t, a, "x"); !s.Held() || s.Holders[0].HolderID != l.HolderID() {
 						t.Errorf("the state is %+v", s)
 					}
 					harness.Release(t, l)
 					return
 				}
-				if err := second.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
-					t.Errorf("Release of the lost lease: %v", err)
-				}
+				assert.Is(t, second.Release(harness.Within(t)), holdfast.ErrNotHeld)
 			})
 		})
 	}
@@ -276,9 +267,7 @@ func TestEveryClientIsSomebodyElse(t *testing.T) {
 	seen := map[string]bool{}
 	for range 100 {
 		c, err := holdfast.New(s, holdfast.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		if len(c.ID()) != 22 || seen[c.ID()] {
 			t.Errorf("identity %q", c.ID())
 		}

@@ -1,13 +1,13 @@
 package rules_test
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -46,18 +46,14 @@ func TestTheLeastUserCanDoEverything(t *testing.T) {
 		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
 		seenB.Await(t, holdfast.EventWait, "x", 1)
 		seenA.Renewed(t, "x")
-		if err := l.Extend(harness.Within(t), 5*time.Second); err != nil {
-			t.Errorf("Extend: %v", err)
-		}
+		assert.NoError(t, l.Extend(harness.Within(t), 5*time.Second))
 		harness.Release(t, l)
 		l = harness.Granted(t, got)
 		if e := seenB.Await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakePush {
 			t.Errorf("the grant came by %v", e.Wake)
 		}
 		_, err := a.Mutex("x", holdfast.MaxWait(50*time.Millisecond)).Lock(harness.Within(t))
-		if !errors.Is(err, holdfast.ErrHeld) {
-			t.Errorf("Lock: %v", err)
-		}
+		assert.Is(t, err, holdfast.ErrHeld)
 		redistest.Await(t, "who gave up has left", func() bool { return len(state(t, a, "x").Waiters) == 0 })
 		s := state(t, a, "x")
 		if len(s.Holders) != 1 || s.Holders[0].Client == nil || s.Holders[0].Client.App != "verify" {
@@ -67,13 +63,9 @@ func TestTheLeastUserCanDoEverything(t *testing.T) {
 		if n != 1 || err != nil {
 			t.Errorf("Evict: %d, %v", n, err)
 		}
-		if err := l.Release(harness.Within(t)); !errors.Is(err, holdfast.ErrNotHeld) {
-			t.Errorf("Release: %v", err)
-		}
+		assert.Is(t, l.Release(harness.Within(t)), holdfast.ErrNotHeld)
 		for _, c := range []*holdfast.Client{a, b} {
-			if err := c.Close(harness.Within(t)); err != nil {
-				t.Errorf("Close: %v", err)
-			}
+			assert.NoError(t, c.Close(harness.Within(t)))
 		}
 	})
 }

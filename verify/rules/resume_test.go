@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
@@ -45,18 +46,14 @@ func resuming(ctx context.Context, e *holdfast.Election, saved term) (<-chan *ho
 
 func resign(t *testing.T, l *holdfast.Leadership) {
 	t.Helper()
-	if err := l.Resign(harness.Within(t)); err != nil {
-		t.Errorf("Resign: %v", err)
-	}
+	assert.NoError(t, l.Resign(harness.Within(t)))
 }
 
 // wantLeads asserts that others see this leadership, with the value of before the restart.
 func wantLeads(t *testing.T, c *holdfast.Client, l *holdfast.Leadership, saved term) {
 	t.Helper()
 	seen, err := c.Election("e").Leader(harness.Within(t))
-	if err != nil {
-		t.Fatalf("Leader: %v", err)
-	}
+	assert.Must(t, err)
 	if seen.Term != l.Term() || seen.HolderID != l.HolderID() || seen.Value != "the child" || l.Value() != "the child" {
 		t.Errorf("term %d of %s with %q is seen; it is term %d of %s with %q",
 			seen.Term, seen.HolderID, seen.Value, l.Term(), l.HolderID(), l.Value())
@@ -116,9 +113,7 @@ func TestAKilledLeaderResumesAtOnce(t *testing.T) {
 		saved := killedLeader(t, w, time.Hour)
 		c, _ := w.local(t, holdfast.Config{TTL: time.Hour})
 		l, err := c.Election("e").ResumeAtOnce(harness.Within(t), saved.holder, saved.number)
-		if err != nil {
-			t.Fatalf("ResumeAtOnce: %v", err)
-		}
+		assert.Must(t, err)
 		wantLeads(t, c, l, saved)
 		resign(t, l)
 	})
@@ -130,9 +125,7 @@ func TestALeaderThatRestartsTooLateDeposesNobody(t *testing.T) {
 		saved := killedLeader(t, w, 2*time.Second)
 		other, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		next, err := other.Election("e").Campaign(harness.Within(t), "next")
-		if err != nil {
-			t.Fatalf("Campaign: %v", err)
-		}
+		assert.Must(t, err)
 		c, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		for _, resume := range []func(context.Context, string, uint64) (*holdfast.Leadership, error){
 			c.Election("e").Resume, c.Election("e").ResumeAtOnce,
@@ -155,15 +148,11 @@ func TestALeaderThatIsResumedElsewhereIsTold(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		a, _ := w.local(t, holdfast.Config{TTL: time.Hour})
 		former, err := a.Election("e").Campaign(harness.Within(t), "the child")
-		if err != nil {
-			t.Fatalf("Campaign: %v", err)
-		}
+		assert.Must(t, err)
 		listens(t, w, a)
 		b, _ := w.local(t, holdfast.Config{TTL: time.Hour})
 		l, err := b.Election("e").ResumeAtOnce(harness.Within(t), former.HolderID(), former.Term())
-		if err != nil {
-			t.Fatalf("ResumeAtOnce: %v", err)
-		}
+		assert.Must(t, err)
 		redistest.Next(t, "the end of the former leadership", former.Context().Done())
 		var lost *holdfast.LostError
 		if !errors.As(former.Err(), &lost) || lost.Reason != holdfast.LossNotHeld {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -44,9 +45,7 @@ func TestSetsOfLocksNeverOverlap(t *testing.T) {
 						for _, name := range set {
 							guards[name].leave()
 						}
-						if err := l.Release(harness.Within(t)); err != nil {
-							t.Errorf("Release: %v", err)
-						}
+						assert.NoError(t, l.Release(harness.Within(t)))
 					}
 				})
 			}
@@ -79,9 +78,7 @@ func TestSeveralLocksAreOneStepOfTheServer(t *testing.T) {
 		b, seen := w.local(t, holdfast.Config{TTL: 5 * time.Second})
 		w.warm(t, a)
 		l, err := a.MultiMutex([]string{"z", "x", "y"}).Lock(harness.Within(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		for _, name := range []string{"x", "y", "z"} {
 			if s := state(t, b, name); len(s.Holders) != 1 || s.Fence != l.Token(name) {
 				t.Errorf("%s: %+v, want token %d", name, s, l.Token(name))
@@ -111,9 +108,7 @@ func TestSeveralLocksAreOneStepOfTheServer(t *testing.T) {
 		if !errors.As(err, &lost) || lost.Name != "y" || !errors.Is(err, holdfast.ErrNotHeld) {
 			t.Errorf("Release: %v", err)
 		}
-		if err := redistest.Next(t, "the next", got); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, redistest.Next(t, "the next", got))
 	})
 }
 
@@ -124,9 +119,7 @@ func TestOutOfMemoryTakesNoPartOfSeveralLocks(t *testing.T) {
 		w.warm(t, c)
 		harness.Release(t, harness.Lock(t, c.Mutex("b"))) // one of them has a record already
 		lead, err := c.Election("e").Campaign(harness.Within(t), "one")
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		w.Do(t, "CONFIG", "SET", "maxmemory", "1")
 		if _, err := c.MultiMutex([]string{"a", "b"}).Lock(harness.Within(t)); !refused(err, "OOM") {
 			t.Errorf("Lock of several: %v", err)
@@ -135,12 +128,8 @@ func TestOutOfMemoryTakesNoPartOfSeveralLocks(t *testing.T) {
 		if !refused(err, "OOM") || turn.Ran {
 			t.Errorf("Do: %+v, %v", turn, err)
 		}
-		if err := lead.Proclaim(harness.Within(t), "two"); err != nil {
-			t.Errorf("Proclaim: %v", err)
-		}
-		if err := lead.Resign(harness.Within(t)); err != nil {
-			t.Errorf("Resign: %v", err)
-		}
+		assert.NoError(t, lead.Proclaim(harness.Within(t), "two"))
+		assert.NoError(t, lead.Resign(harness.Within(t)))
 		w.Do(t, "CONFIG", "SET", "maxmemory", "0")
 		for _, name := range []string{"a", "b"} {
 			if state(t, c, name).Held() {
@@ -204,9 +193,7 @@ func TestAJobOfManyClientsRunsOncePerPeriod(t *testing.T) {
 					}
 					return nil
 				})
-				if !errors.Is(err, context.Canceled) {
-					t.Errorf("Loop: %v", err)
-				}
+				assert.Is(t, err, context.Canceled)
 			})
 		}
 		all.Wait()
@@ -241,9 +228,7 @@ func TestAKilledLeaderIsFollowed(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() {
 			for l, err := range eye.Election("e").Observe(ctx) {
-				if err != nil {
-					t.Errorf("Observe: %v", err)
-				}
+				assert.NoError(t, err)
 				told <- l
 			}
 		})
@@ -254,9 +239,7 @@ func TestAKilledLeaderIsFollowed(t *testing.T) {
 		led := make(chan *holdfast.Leadership, 1)
 		go func() {
 			lead, err := b.Election("e").Campaign(harness.Within(t), "next")
-			if err != nil {
-				t.Errorf("Campaign: %v", err)
-			}
+			assert.NoError(t, err)
 			led <- lead
 		}()
 		seen.Await(t, holdfast.EventWait, "e", 1)
@@ -272,15 +255,11 @@ func TestAKilledLeaderIsFollowed(t *testing.T) {
 				t.Errorf("told of %+v", l)
 			}
 		}
-		if err := lead.Proclaim(harness.Within(t), "next, again"); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, lead.Proclaim(harness.Within(t), "next, again"))
 		if l := redistest.Next(t, "the new value", told); l.Value != "next, again" || l.Term != lead.Term() {
 			t.Errorf("told of %+v", l)
 		}
-		if err := lead.Resign(harness.Within(t)); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, lead.Resign(harness.Within(t)))
 		if l := redistest.Next(t, "the resignation", told); l.Term != 0 {
 			t.Errorf("told of %+v", l)
 		}
@@ -314,9 +293,7 @@ func TestManyObserveOneElection(t *testing.T) {
 			}
 		}
 		lead, err := c.Election("e").Campaign(harness.Within(t), "one")
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		for range eyes {
 			if l := redistest.Next(t, "the leader", told); l.Value != "one" {
 				t.Errorf("told of %+v", l)
@@ -328,9 +305,7 @@ func TestManyObserveOneElection(t *testing.T) {
 			reply := w.Do(t, "PUBSUB", "NUMSUB", redistest.Prefix()+":watch=e").([]any)
 			return reply[1] == int64(0)
 		})
-		if err := lead.Resign(harness.Within(t)); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, lead.Resign(harness.Within(t)))
 	})
 }
 
@@ -340,9 +315,7 @@ func TestTheLeastUserCanHoldSeveralRunAndLead(t *testing.T) {
 		as := w.user(t, "least", w.without(t, "")...)
 		c, _ := harness.Client(t, w.open(t, as), holdfast.Config{TTL: 5 * time.Second})
 		do := func(ctx context.Context) error { return ctx.Err() }
-		if err := c.MultiMutex([]string{"a", "b"}).Do(harness.Within(t), do); err != nil {
-			t.Errorf("All: %v", err)
-		}
+		assert.NoError(t, c.MultiMutex([]string{"a", "b"}).Do(harness.Within(t), do))
 		failed := errors.New("no luck")
 		for range 2 {
 			turn, err := c.Periodic("job", time.Hour, holdfast.RetryOnError()).Do(harness.Within(t),
@@ -362,8 +335,6 @@ func TestTheLeastUserCanHoldSeveralRunAndLead(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Errorf("Election: %v", err)
-		}
+		assert.NoError(t, err)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
@@ -170,9 +171,7 @@ func TestAWaiterThatLeavesWithTheSignalPassesItOn(t *testing.T) {
 						runtime.Gosched()
 					}
 					cancel()
-					if err := redistest.Next(t, "Release", released); err != nil {
-						t.Errorf("Release: %v", err)
-					}
+					assert.NoError(t, redistest.Next(t, "Release", released))
 					if o := redistest.Next(t, "the leaver's Lock", leaver); o.Err == nil {
 						harness.Release(t, o.Lease)
 					}

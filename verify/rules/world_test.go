@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -85,9 +86,7 @@ func (w *world) known(t testing.TB, c *holdfast.Client) {
 func state(t testing.TB, c *holdfast.Client, name string) holdfast.LockInfo {
 	t.Helper()
 	s, err := c.Inspect(harness.Within(t), name)
-	if err != nil {
-		t.Fatalf("Inspect: %v", err)
-	}
+	assert.Must(t, err)
 	return s
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/alicebob/miniredis/v2/proto"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -42,9 +43,7 @@ func scripts(t *testing.T) server {
 	t.Helper()
 	m := miniredis.NewMiniRedis()
 	conn, err := m.Dial()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(m.Close)
 	return &scripted{m: m, conn: proto.NewClient(conn)}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/verify/fault"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 	"github.com/holdfast-go/holdfast/verify/report"
@@ -30,20 +31,14 @@ func TestARowRefusesAnOlderToken(t *testing.T) {
 		}
 	}
 	want(first.Fenced, 1, 0)
-	if err := first.Fenced.Write(1, 10); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, first.Fenced.Write(1, 10))
 	want(second.Fenced, 2, 10)
-	if err := first.Fenced.Write(1, 11); !errors.Is(err, workload.ErrStale) {
-		t.Errorf("a write after a reader with a higher token: %v", err)
-	}
+	assert.Is(t, first.Fenced.Write(1, 11), workload.ErrStale)
 	if _, err := first.Fenced.Read(1); !errors.Is(err, workload.ErrStale) {
 		t.Errorf("a read by an older token: %v", err)
 	}
 	want(second.Fenced, math.MaxInt64, 10) // the highest token there is fits in
-	if err := errors.Join(second.Plain.Write(2, 20), first.Plain.Write(1, 21)); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, errors.Join(second.Plain.Write(2, 20), first.Plain.Write(1, 21)))
 	want(second.Plain, 2, 21)
 	if fenced, plain, err := workload.Resource(sql.Registers).Final(dir); fenced != 10 || plain != 21 || err != nil {
 		t.Errorf("at the end: %d, %d, %v", fenced, plain, err)
@@ -53,13 +48,9 @@ func TestARowRefusesAnOlderToken(t *testing.T) {
 func open(t *testing.T, dir string) workload.Registers {
 	t.Helper()
 	r, err := sql.Registers(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, r.Close())
 	})
 	return r
 }
@@ -73,9 +64,7 @@ func TestNoUpdateOfAFencedRowIsLost(t *testing.T) {
 		Works: []string{workload.Update}, Faults: []string{"stop-writer", "kill", "reply-lost"},
 		Argv: []string{os.Args[0]}, Resource: sql.Registers,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	doc := report.Make(out)
 	t.Log(doc.Text())
 	if !doc.OK {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/fault"
 	"github.com/holdfast-go/holdfast/verify/history"
@@ -26,13 +27,9 @@ func every(fault.Fault) bool { return true }
 func TestAllPairsAreDrawn(t *testing.T) {
 	for _, topology := range fault.Topologies() {
 		o, err := Options{Topology: topology, Argv: []string{"true"}}.Complete()
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		faults, err := fault.Named(o.Faults)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		d := &draw{faults: faults, there: make(map[string]bool), pairs: make(map[string]int)}
 		rng := rand.New(rand.NewPCG(1, 2))
 		possible := Possible(o.Faults)
@@ -61,9 +58,7 @@ func TestAllPairsAreDrawn(t *testing.T) {
 // A fault that was asked for comes again until it was done.
 func TestAFaultThatFailedComesAgain(t *testing.T) {
 	faults, err := fault.Named([]string{"kill", "cut", "evict"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	d := &draw{faults: faults, asked: true, there: make(map[string]bool)}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for n := range 3 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/verify/check"
 	"github.com/holdfast-go/holdfast/verify/fault"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
@@ -109,9 +110,7 @@ func smokeOnce(t *testing.T, o suite.Options) (thin string) {
 		}
 	}
 	var page strings.Builder
-	if err := doc.HTML(&page); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, doc.HTML(&page))
 	for _, want := range []string{"Every promise was kept", "<svg", o.Faults[0], doc.Setup.Command[:20]} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("the page lacks %q", want)
@@ -146,9 +145,7 @@ func TestWhatCannotBeRunIsRefused(t *testing.T) {
 // hurt.
 func TestAUsersServerIsLeftWhole(t *testing.T) {
 	o, err := suite.Options{URL: "redis://127.0.0.1:1", Argv: []string{"true"}}.Complete()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	for _, f := range fault.All() {
 		for _, name := range o.Faults {
 			if name == f.Name && f.Side == fault.OnServer {

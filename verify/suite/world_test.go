@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/fault"
 )
@@ -17,9 +18,7 @@ func TestANewConnectionEndsAScriptThatSpins(t *testing.T) {
 	bench := &fault.Bench{}
 	defer bench.Close()
 	var s *redistest.Server
-	if err := fault.Try(func() { s = redistest.Start(bench, redistest.Harness()) }); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, fault.Try(func() { s = redistest.Start(bench, redistest.Harness()) }))
 	own := &deployment{bench: bench, own: []*redistest.Server{s}}
 	w := &world{deployment: own, admin: make(map[string]*redis.Client)}
 	defer w.close()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -33,9 +34,7 @@ func acks(t *testing.T, primary *redistest.Server, replicas int, open func(testi
 	a, b := open(t), open(t)
 	harness.Release(t, a.lock(t, "x", holdfast.WaitReplicas(replicas, time.Second)))
 	_, err := a.Mutex("x", holdfast.WaitReplicas(replicas+1, brief)).TryLock(harness.Within(t))
-	if !errors.Is(err, holdfast.ErrNotAcked) {
-		t.Errorf("one more than there are: %v", err)
-	}
+	assert.Is(t, err, holdfast.ErrNotAcked)
 
 	held := a.lock(t, "x")
 	pushed := b.waiting(t, "x", holdfast.WaitReplicas(replicas, brief))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
@@ -138,9 +139,7 @@ func TestWhatIsDurableOutlivesTheMachine(t *testing.T) {
 				notDurable(t, s, err)
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			size := s.LogSize()
 			s.Do(t, "SET", "later", "x")
 			s.Kill()

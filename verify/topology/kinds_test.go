@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -78,9 +79,7 @@ func (k *kinds) freedom(t *testing.T) {
 		return strings.HasSuffix(lock, "!")
 	})
 	harness.Release(t, l)
-	if err := redistest.Next(t, "AwaitFree", done); err != nil {
-		t.Errorf("AwaitFree: %v", err)
-	}
+	assert.NoError(t, redistest.Next(t, "AwaitFree", done))
 }
 
 // rises notes a token, which must be higher than those before.
@@ -96,18 +95,12 @@ func (k *kinds) readersAndSteps(t *testing.T) {
 	const name = "rw"
 	first := harness.Acquire(t, k.one.RWMutex(name).RLock)
 	second := harness.Acquire(t, k.other.RWMutex(name).RLock)
-	if err := first.Upgrade(harness.Within(t)); !errors.Is(err, holdfast.ErrHeld) {
-		t.Errorf("an upgrade beside a reader: %v", err)
-	}
+	assert.Is(t, first.Upgrade(harness.Within(t)), holdfast.ErrHeld)
 	harness.Release(t, second)
-	if err := first.Upgrade(harness.Within(t)); err != nil {
-		t.Fatalf("Upgrade: %v", err)
-	}
+	assert.Must(t, first.Upgrade(harness.Within(t)))
 	k.rises(t, name, first.Token())
 	reader := k.other.acquiring(t, name, k.other.RWMutex(name).RLock)
-	if err := first.Downgrade(harness.Within(t)); err != nil {
-		t.Fatalf("Downgrade: %v", err)
-	}
+	assert.Must(t, first.Downgrade(harness.Within(t)))
 	second = harness.Granted(t, reader)
 	k.rises(t, name, second.Token())
 	writer := k.one.acquiring(t, name, k.one.RWMutex(name).Lock)
@@ -126,9 +119,7 @@ func (k *kinds) permits(t *testing.T) {
 	next := k.other.acquiring(t, name, func(ctx context.Context) (*holdfast.Lease, error) {
 		return other.Acquire(ctx, 2)
 	})
-	if err := one.SetLimit(harness.Within(t), 4); err != nil {
-		t.Fatalf("SetLimit: %v", err)
-	}
+	assert.Must(t, one.SetLimit(harness.Within(t), 4))
 	second := harness.Granted(t, next)
 	k.rises(t, name, second.Token())
 	var full *holdfast.HeldError
@@ -138,9 +129,7 @@ func (k *kinds) permits(t *testing.T) {
 	third := k.other.acquiring(t, name, func(ctx context.Context) (*holdfast.Lease, error) {
 		return k.other.Semaphore(name, 4).Acquire(ctx, 1)
 	})
-	if err := first.KeepPermits(harness.Within(t), 1); err != nil {
-		t.Fatalf("KeepPermits: %v", err)
-	}
+	assert.Must(t, first.KeepPermits(harness.Within(t), 1))
 	harness.Release(t, harness.Granted(t, third))
 	if err := first.Shorten(harness.Within(t), time.Second); err != nil || first.Remaining() >= time.Second {
 		t.Errorf("Shorten: %v, for %v", err, first.Remaining())
@@ -157,9 +146,7 @@ func (k *kinds) several(t *testing.T) {
 		names = append(names, fmt.Sprint("part", i))
 	}
 	l, err := k.one.MultiMutex(names).Lock(harness.Within(t))
-	if err != nil {
-		t.Fatalf("All: %v", err)
-	}
+	assert.Must(t, err)
 	for _, name := range names {
 		k.rises(t, name, l.Token(name))
 	}
@@ -177,9 +164,7 @@ func (k *kinds) several(t *testing.T) {
 		done <- got{l, err}
 	}()
 	k.other.Await(t, holdfast.EventWait, names[3], before+1)
-	if err := l.Release(harness.Within(t)); err != nil {
-		t.Errorf("Release: %v", err)
-	}
+	assert.NoError(t, l.Release(harness.Within(t)))
 	next := <-done
 	if next.err != nil {
 		t.Fatalf("All, waiting: %v", next.err)
@@ -187,9 +172,7 @@ func (k *kinds) several(t *testing.T) {
 	for _, name := range names[3:5] {
 		k.rises(t, name, next.lease.Token(name))
 	}
-	if err := next.lease.Release(harness.Within(t)); err != nil {
-		t.Errorf("Release: %v", err)
-	}
+	assert.NoError(t, next.lease.Release(harness.Within(t)))
 }
 
 // period runs a job once, whichever client asks, and not again after a failover.
@@ -200,9 +183,7 @@ func (k *kinds) period(t *testing.T) {
 			ran++
 			return nil
 		})
-		if err != nil {
-			t.Errorf("Periodic: %v", err)
-		}
+		assert.NoError(t, err)
 		if turn.Ran {
 			k.rises(t, "job", turn.Token)
 		}
@@ -246,14 +227,10 @@ func (k *kinds) leaders(t *testing.T) {
 	for i, p := range []*party{k.one, k.other} {
 		value := fmt.Sprint("leader ", i, " of round ", k.rounds)
 		lead, err := p.Election("e").Campaign(harness.Within(t), value)
-		if err != nil {
-			t.Fatalf("Campaign: %v", err)
-		}
+		assert.Must(t, err)
 		k.rises(t, "e", lead.Term())
 		sees(value)
-		if err := lead.Resign(harness.Within(t)); err != nil {
-			t.Errorf("Resign: %v", err)
-		}
+		assert.NoError(t, lead.Resign(harness.Within(t)))
 	}
 	cancel()
 	<-ended
@@ -264,9 +241,7 @@ func (k *kinds) leaders(t *testing.T) {
 func (k *kinds) crashes(t *testing.T, p *party) *holdfast.Leadership {
 	t.Helper()
 	lead, err := p.Election("restarted", holdfast.TTL(time.Hour)).Campaign(harness.Within(t), "here")
-	if err != nil {
-		t.Fatalf("Campaign: %v", err)
-	}
+	assert.Must(t, err)
 	p.Abandon()
 	return lead
 }
@@ -283,9 +258,7 @@ func (k *kinds) resumes(t *testing.T, saved *holdfast.Leadership) {
 	}()
 	k.other.Await(t, holdfast.EventWait, "restarted", before+1)
 	lead, err := k.one.Election("restarted").ResumeAtOnce(harness.Within(t), saved.HolderID(), saved.Term())
-	if err != nil {
-		t.Fatalf("ResumeAtOnce: %v", err)
-	}
+	assert.Must(t, err)
 	k.rises(t, "restarted", saved.Term())
 	k.rises(t, "restarted", lead.Term())
 	seen, err := k.other.Election("restarted").Leader(harness.Within(t))
@@ -297,14 +270,8 @@ func (k *kinds) resumes(t *testing.T, saved *holdfast.Leadership) {
 		holdfast.ErrNotHeld) {
 		t.Errorf("the term is resumed twice: %v", err)
 	}
-	if err := lead.Resign(harness.Within(t)); err != nil {
-		t.Errorf("Resign: %v", err)
-	}
-	if err := redistest.Next(t, "the next leader", next); err != nil {
-		t.Fatalf("Campaign: %v", err)
-	}
+	assert.NoError(t, lead.Resign(harness.Within(t)))
+	assert.Must(t, redistest.Next(t, "the next leader", next))
 	k.rises(t, "restarted", follows.Term())
-	if err := follows.Resign(harness.Within(t)); err != nil {
-		t.Errorf("Resign: %v", err)
-	}
+	assert.NoError(t, follows.Resign(harness.Within(t)))
 }

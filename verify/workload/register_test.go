@@ -6,14 +6,14 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func files(t *testing.T, dir string) Registers {
 	t.Helper()
 	r, err := Files(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return r
 }
 
@@ -21,22 +21,16 @@ func TestAFencedFileRefusesAnOlderToken(t *testing.T) {
 	dir := t.TempDir()
 	r := files(t, dir).Fenced
 	for _, token := range []uint64{5, 5, 8} { // the same holder may write twice
-		if err := r.Write(token, int64(token)*10); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, r.Write(token, int64(token)*10))
 	}
-	if err := r.Write(7, 70); !errors.Is(err, ErrStale) {
-		t.Errorf("a write with token 7 after 8: %v", err)
-	}
+	assert.Is(t, r.Write(7, 70), ErrStale)
 	if _, err := r.Read(7); !errors.Is(err, ErrStale) {
 		t.Errorf("a read with token 7 after 8: %v", err)
 	}
 	if value, err := r.Read(9); value != 80 || err != nil {
 		t.Errorf("the register stands at %d, %v; want 80", value, err)
 	}
-	if err := r.Write(8, 81); !errors.Is(err, ErrStale) {
-		t.Errorf("a write with token 8 after a reader with 9: %v", err)
-	}
+	assert.Is(t, r.Write(8, 81), ErrStale)
 	if fenced, plain, err := Resource(Files).Final(dir); fenced != 80 || plain != 0 || err != nil {
 		t.Errorf("at the end: %d, %d, %v", fenced, plain, err)
 	}
@@ -45,9 +39,7 @@ func TestAFencedFileRefusesAnOlderToken(t *testing.T) {
 func TestAPlainFileTakesEveryWrite(t *testing.T) {
 	r := files(t, t.TempDir()).Plain
 	for _, token := range []uint64{8, 7} {
-		if err := r.Write(token, int64(token)); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, r.Write(token, int64(token)))
 	}
 	if value, err := r.Read(1); value != 7 || err != nil {
 		t.Errorf("the register stands at %d, %v; want 7", value, err)
@@ -75,9 +67,7 @@ func TestAFencedFileIsAtomic(t *testing.T) {
 
 func TestAFileThatCannotBeReadIsAnError(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "plain"), []byte("many\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, os.WriteFile(filepath.Join(dir, "plain"), []byte("many\n"), 0o600))
 	if value, err := files(t, dir).Plain.Read(1); err == nil {
 		t.Errorf("%q was read as %d", "many", value)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // row is the row of a metric in the table of the page.
@@ -26,9 +27,7 @@ func row(m Metric) string {
 
 func TestThePageListsEveryMetric(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "observability.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	for _, m := range Metrics {
 		if !strings.Contains(string(page), row(m)) {
 			t.Errorf("docs/observability.md has no row:\n%s", row(m))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -23,18 +24,14 @@ func (l Library) CloseLeavesNoTimer(t *testing.T) {
 		t.Fatal("the store does not tell whether it keeps a timer")
 	}
 	c, err := holdfast.New(st, holdfast.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	if _, err := c.Mutex("m").Lock(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if !timed.Timed() {
 		t.Error("requests have no time limit")
 	}
-	if err := c.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, c.Close(t.Context()))
 	if timed.Timed() {
 		t.Error("a timer outlives the client")
 	}
@@ -44,9 +41,7 @@ func (l Library) CloseLeavesNoTimer(t *testing.T) {
 // nothing behind.
 func (l Library) TriesAtARefusedPortLeaveNothing(t *testing.T) {
 	c, err := holdfast.New(l.OpenRefused(t), holdfast.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	redistest.Await(t, "the store finds no server", func() bool {
 		_, err := c.Mutex("first").TryLock(t.Context())
 		return errors.Is(err, store.ErrNotSent)
@@ -59,9 +54,7 @@ func (l Library) TriesAtARefusedPortLeaveNothing(t *testing.T) {
 		}
 	}
 	redistest.Await(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before+2 })
-	if err := c.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, c.Close(t.Context()))
 }
 
 // UnusableClients tests that a store without a usable client refuses every call, and says
@@ -81,9 +74,7 @@ func (l Library) UnusableClients(t *testing.T) {
 			}
 		}
 		c, err := holdfast.New(st, holdfast.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		if _, err := c.Mutex("a").Lock(t.Context()); err == nil || !strings.Contains(err.Error(), "CLIENT") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -110,13 +101,9 @@ func (l Library) FullPoolCostsNoLease(t *testing.T) store.Store {
 	var seen renewals
 	cfg := holdfast.Config{TTL: 2 * time.Second, RequestTimeout: time.Second, Observer: &seen}
 	c, err := holdfast.New(st, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	lease, err := c.Mutex("a").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	occupy()
 	redistest.Await(t, "it is renewed for longer than its TTL, or lost", func() bool {
 		return seen.confirmed.Load() >= 5 || lease.Err() != nil
@@ -124,11 +111,7 @@ func (l Library) FullPoolCostsNoLease(t *testing.T) store.Store {
 	if lease.Err() != nil {
 		t.Errorf("the lease is lost: %v", lease.Err())
 	}
-	if err := lease.Release(t.Context()); err != nil {
-		t.Errorf("release: %v", err)
-	}
-	if err := c.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, lease.Release(t.Context()))
+	assert.NoError(t, c.Close(t.Context()))
 	return st
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -128,9 +129,7 @@ func Listen(t *testing.T, s store.Store, channel string) (r *Recorder, stop func
 	t.Helper()
 	r = NewRecorder(100)
 	stop, err := s.Listen(t.Context(), channel, r.Listener())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(stop)
 	return r, stop
 }

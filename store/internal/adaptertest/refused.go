@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -62,9 +63,7 @@ func (r refusing) stop(t *testing.T, code string, others bool) {
 		otherHeard = r.heardOn(t, s, "other")
 	}
 	stop, err := s.Listen(t.Context(), r.tag+"gone", store.Listener{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	leave := startRefusing[code](t, r.server)
 	watch := r.server.Dial(t)
 	refuses := func() bool {
@@ -103,9 +102,7 @@ func (r refusing) heardOn(t *testing.T, s store.Store, name string) func() bool 
 		default:
 		}
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(stop)
 	return func() bool {
 		r.server.Do(t, r.publish, r.tag+name, "hello")

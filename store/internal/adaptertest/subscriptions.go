@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -101,9 +102,7 @@ func (l Library) listenReturnsWhenTheContextEnds(t *testing.T) {
 	}()
 	proxy.Await(t, redistest.Arrived, "HELLO", before+1)
 	cancel()
-	if err := Await(t, failed); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
+	assert.Is(t, Await(t, failed), context.Canceled)
 	proxy.Pass()
 	Listen(t, s, "channel")
 }
@@ -142,9 +141,7 @@ func (l Library) stopWaitsForTheListener(t *testing.T) {
 		<-release
 		running.Add(-1)
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	server.Do(t, "PUBLISH", "channel", "1")
 	server.Do(t, "PUBLISH", "channel", "2")
 	Await(t, entered)

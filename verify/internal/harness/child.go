@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -33,16 +34,10 @@ func StartChild(t testing.TB, env ...string) *Child {
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
+	assert.Must(t, cmd.Start())
 	p := &Child{cmd: cmd, orders: bufio.NewWriter(in), says: make(chan string, 64)}
 	read := make(chan struct{})
 	go func() {
@@ -88,9 +83,7 @@ func (p *Child) Token(t testing.TB, word string) uint64 {
 func (p *Child) Order(t testing.TB, line string) {
 	t.Helper()
 	_, _ = fmt.Fprintln(p.orders, line) // Flush says what failed
-	if err := p.orders.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, p.orders.Flush())
 }
 
 // Kill is SIGKILL, and does not wait.

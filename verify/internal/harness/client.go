@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -22,9 +23,7 @@ func Client(t testing.TB, s store.Store, cfg holdfast.Config) (*holdfast.Client,
 	cfg.Prefix = cmp.Or(cfg.Prefix, redistest.Prefix())
 	cfg.App = cmp.Or(cfg.App, "verify")
 	c, err := holdfast.New(s, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(func() {
 		// A link that is still silent must not delay the test.
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -55,18 +54,14 @@ func Lock(t testing.TB, m *holdfast.Mutex) *holdfast.Lease {
 func Acquire(t testing.TB, acquire func(context.Context) (*holdfast.Lease, error)) *holdfast.Lease {
 	t.Helper()
 	l, err := acquire(Within(t))
-	if err != nil {
-		t.Fatalf("Lock: %v", err)
-	}
+	assert.Must(t, err)
 	return l
 }
 
 // Release releases a lease that is still held.
 func Release(t testing.TB, l *holdfast.Lease) {
 	t.Helper()
-	if err := l.Release(Within(t)); err != nil {
-		t.Errorf("Release: %v", err)
-	}
+	assert.NoError(t, l.Release(Within(t)))
 }
 
 // Outcome is what an acquisition returned, and when.

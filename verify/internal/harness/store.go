@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
@@ -87,9 +88,7 @@ func rueidisOf(t testing.TB, opts rueidis.ClientOption, as Login) store.Store {
 		opts.ConnWriteTimeout = 2 * time.Second
 	}
 	rdb, err := rueidis.NewClient(opts)
-	if err != nil {
-		t.Fatalf("rueidis: %v", err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(rdb.Close)
 	return rueidisstore.New(rdb)
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // The demo starts its workers as processes; here they are this test program.
@@ -79,13 +81,9 @@ func realServer(t *testing.T) string {
 func checkJSON(t *testing.T, result *Result, server string) {
 	t.Helper()
 	text, err := json.Marshal(result)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	var got map[string]any
-	if err := json.Unmarshal(text, &got); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, json.Unmarshal(text, &got))
 	name := server
 	if server == ServerEmbedded {
 		name = "miniredis"
@@ -164,9 +162,7 @@ func TestMissingServerIsNamed(t *testing.T) {
 func TestServerThatEndsAtOnceIsExplained(t *testing.T) {
 	dir := t.TempDir()
 	program := "#!/bin/sh\necho no memory\nexit 1\n"
-	if err := os.WriteFile(filepath.Join(dir, ServerRedis), []byte(program), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, os.WriteFile(filepath.Join(dir, ServerRedis), []byte(program), 0o700))
 	opts := testOptions(t, ServerRedis)
 	t.Setenv("PATH", dir)
 	_, err := Run(t.Context(), opts)
@@ -178,9 +174,7 @@ func TestServerThatEndsAtOnceIsExplained(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	good := Options{Workers: 4, Duration: 5 * time.Second, Server: ServerAuto}
-	if err := good.Check(); err != nil {
-		t.Errorf("the defaults are refused: %v", err)
-	}
+	assert.NoError(t, good.Check())
 	for want, change := range map[string]func(*Options){
 		"--workers 1:":     func(o *Options) { o.Workers = 1 },
 		"--workers 65:":    func(o *Options) { o.Workers = 65 },

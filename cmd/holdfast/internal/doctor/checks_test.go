@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // healthy are the facts of a server on which there is nothing to find.
@@ -385,9 +387,7 @@ func TestARefusalIsSorted(t *testing.T) {
 // The manual has a row for every check, and for no other.
 func TestTheManualHasEveryCheck(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/operating.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	_, section, _ := strings.Cut(string(text), "\n## What doctor checks\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	var rows []string

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -162,9 +163,7 @@ func configured(setting, value string) func(*testing.T) Node {
 func cannotSave(t *testing.T) Node {
 	t.Helper()
 	s := start(t, "--save", "3600 1")
-	if err := s.SpoilSaves(); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, s.SpoilSaves())
 	s.Do(t, "BGSAVE")
 	redistest.Await(t, "the save has failed", func() bool {
 		return s.Info(t, "rdb_last_bgsave_status") == "err" && s.Info(t, "rdb_bgsave_in_progress") == "0"

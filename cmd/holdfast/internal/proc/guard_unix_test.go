@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
@@ -43,13 +44,9 @@ func guardedKeeping(
 ) (*Guarded, *bufio.Reader) {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(func() { r.Close() })
-	if err := r.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, r.SetReadDeadline(time.Now().Add(patience)))
 	// Below a guardian, the command has this process's standard input.
 	before := os.Stdin
 	os.Stdin = w
@@ -63,9 +60,7 @@ func guardedKeeping(
 		Spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: os.Environ(), Stdin: w, Group: true},
 		Guard{Limits: within(), Grace: grace, Signal: syscall.SIGTERM})
 	w.Close() // the command has its own
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	g := c.(*Guarded)
 	t.Cleanup(func() { g.Kill(); awaitEnd(t, g); g.Close(); killBelow(os.Getpid()) })
 	lines := bufio.NewReader(r)
@@ -137,9 +132,7 @@ func TestPastItsLastLimitACommandIsKilled(t *testing.T) {
 // The end of its orders tells a guardian that the wrapper is dead.
 func TestWithoutAWrapperACommandIsToldToEnd(t *testing.T) {
 	g, _ := guarded(t, nil, time.Hour, "trap 'exit 9' TERM; echo up >&0; sleep 1000 & wait")
-	if err := g.orders.Close(); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, g.orders.Close())
 	awaitEnd(t, g)
 	if g.Code() != 9 {
 		t.Errorf("code %d, want 9", g.Code())
@@ -148,9 +141,7 @@ func TestWithoutAWrapperACommandIsToldToEnd(t *testing.T) {
 
 func TestWithoutAWrapperACommandIsKilledAfterItsGrace(t *testing.T) {
 	g, lines := guarded(t, nil, 0, "exec 3<&0; trap '' TERM; sleep 1000 & echo up >&3; wait; wait")
-	if err := g.orders.Close(); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, g.orders.Close())
 	awaitEnd(t, g)
 	nobodyLeft(t, lines)
 	if g.Code() != 137 {
@@ -172,12 +163,8 @@ func TestLaterLimitsCount(t *testing.T) {
 
 func TestAGuardianThatDiedWhileItWaitedIsReplaced(t *testing.T) {
 	waiting, err := Prepare(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := waiting.process.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
+	assert.Must(t, waiting.process.Process.Kill())
 	<-waiting.left
 	g, _ := guarded(t, waiting, time.Hour, "echo up >&0; exit 7")
 	awaitEnd(t, g)
@@ -188,9 +175,7 @@ func TestAGuardianThatDiedWhileItWaitedIsReplaced(t *testing.T) {
 
 func TestAStoppedGuardianStillEndsTheCommand(t *testing.T) {
 	g, lines := guarded(t, nil, time.Hour, "exec 3<&0; trap '' TERM; sleep 1000 & echo up >&3; wait; wait")
-	if err := g.process.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, g.process.Process.Signal(syscall.SIGSTOP))
 	g.Kill()
 	awaitEnd(t, g)
 	nobodyLeft(t, lines)

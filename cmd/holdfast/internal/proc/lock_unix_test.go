@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // The lock of a wrapper that has died lasts as long as its guardian. Neither the command nor
@@ -18,9 +20,7 @@ func TestAGuardianKeepsTheLockUntilItEnds(t *testing.T) {
 	dir := t.TempDir()
 	open := func() *os.File {
 		f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		t.Cleanup(func() { f.Close() })
 		return f
 	}
@@ -34,9 +34,7 @@ func TestAGuardianKeepsTheLockUntilItEnds(t *testing.T) {
 	if mine, err := Lock(theirs); mine || err != nil {
 		t.Errorf("the guardian still runs: %t, %v", mine, err)
 	}
-	if err := syscall.Kill(g.PID(), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, syscall.Kill(g.PID(), syscall.SIGKILL))
 	awaitEnd(t, g)
 	g.Close()
 	<-g.left
@@ -44,19 +42,13 @@ func TestAGuardianKeepsTheLockUntilItEnds(t *testing.T) {
 		t.Errorf("the guardian has ended: %t, %v", mine, err)
 	}
 	text, err := os.ReadFile(rest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	if !Runs(pid) {
 		t.Error("what the command has left behind does not run, so the test shows nothing")
 	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 }
 
 func TestAProcessThatNobodyWaitedForDoesNotRun(t *testing.T) {
@@ -64,9 +56,7 @@ func TestAProcessThatNobodyWaitedForDoesNotRun(t *testing.T) {
 		t.Error("this test does not run")
 	}
 	p, err := os.StartProcess("/bin/sh", []string{"sh", "-c", "exit 0"}, &os.ProcAttr{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	defer p.Wait()
 	if !adopts {
 		return // nothing tells it here

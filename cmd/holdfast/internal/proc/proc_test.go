@@ -11,23 +11,21 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // start runs a shell script that says when it is ready by writing a line.
 func start(t *testing.T, group bool, script string) *Child {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	defer r.Close()
 	// The child's standard input is the pipe's other end: it writes to it.
 	c, err := Start(Spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: os.Environ(), Stdin: w, Group: group,
 		DieWithParent: true})
 	w.Close() // the child has its own
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(func() { c.Kill(); <-c.Done() })
 	if line, err := bufio.NewReader(r).ReadString('\n'); err != nil {
 		t.Fatalf("the child did not come up: %q, %v", line, err)
@@ -70,17 +68,13 @@ func TestWhatCannotBeStartedHasACode(t *testing.T) {
 
 func TestASignalReachesTheWholeGroup(t *testing.T) {
 	c := start(t, true, "sleep 1000 <&- & echo up >&0; wait")
-	if err := c.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, c.Signal(syscall.SIGTERM))
 	<-c.Done()
 	if c.Code() != 143 {
 		t.Errorf("code %d, want 143", c.Code())
 	}
 	c.Kill() // harmless, whether the sleep is gone already or not
-	if err := c.Signal(syscall.SIGTERM); err != nil {
-		t.Errorf("a signal to a command that has ended: %v", err)
-	}
+	assert.NoError(t, c.Signal(syscall.SIGTERM))
 }
 
 func TestASharedGroupIsOurs(t *testing.T) {
@@ -95,12 +89,8 @@ func TestASharedGroupIsOurs(t *testing.T) {
 
 func TestAStoppedCommandCanBeTold(t *testing.T) {
 	c := start(t, true, "trap 'exit 9' TERM; echo up >&0; sleep 1000 & wait")
-	if err := c.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Tell(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, c.Signal(syscall.SIGSTOP))
+	assert.Must(t, c.Tell(syscall.SIGTERM))
 	<-c.Done()
 	if c.Code() != 9 {
 		t.Errorf("code %d, want 9", c.Code())
@@ -128,9 +118,7 @@ func TestAThreadThatEndsDoesNotTakeTheCommandAlong(t *testing.T) {
 
 func TestDescriptorsOfTheRuntimeAreNotInherited(t *testing.T) {
 	f, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	defer f.Close()
 	if Inherited(int(f.Fd())) {
 		t.Error("a file that we have opened counts as inherited")

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
@@ -18,9 +19,7 @@ import (
 func TestAKilledGuardianLeavesNothingBehind(t *testing.T) {
 	g, lines := guarded(t, nil, time.Hour,
 		`exec 3<&0; trap '' TERM; setsid sh -c 'trap "" TERM; echo up >&3; sleep 1000 & wait; wait' & wait; wait`)
-	if err := g.process.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, g.process.Process.Kill())
 	awaitEnd(t, g)
 	nobodyLeft(t, lines)
 	if g.Code() != 137 || g.Err() == nil || !g.Gone() {
@@ -70,9 +69,7 @@ func TestBothWaysToListProcessesAgree(t *testing.T) {
 // The kernel writes a process's name as it is, spaces and parentheses too.
 func TestANameMayLookLikeTheRestOfTheLine(t *testing.T) {
 	shell, err := os.ReadFile("/bin/sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	odd := filepath.Join(t.TempDir(), "a) Z 1 (b")
 	if err := os.WriteFile(odd, shell, 0o755); err != nil { // it must be executable
 		t.Fatal(err)
