@@ -26,20 +26,26 @@ func TestLingering(t *testing.T) {
 	}
 }
 
+// A new client is steady sooner than one of whose requests one got no answer.
 func TestSteady(t *testing.T) {
 	var c Steady
-	for range enoughAnswers - 1 {
+	for _, enough := range []int{enoughAtFirst, enoughAgain, enoughAgain} {
+		for range enough - 1 {
+			c.Note(true)
+		}
+		if c.Reached() {
+			t.Errorf("steady before %d answers", enough)
+		}
 		c.Note(true)
-	}
-	if c.Reached() {
-		t.Error("settled too early")
-	}
-	c.Note(true)
-	if !c.Reached() {
-		t.Error("not settled")
-	}
-	c.Note(false)
-	if c.Reached() {
-		t.Error("settled after a request without an answer")
+		if !c.Reached() {
+			t.Errorf("not steady after %d answers", enough)
+		}
+		for range enoughAgain { // more answers than enough do not count
+			c.Note(true)
+		}
+		c.Note(false)
+		if c.Reached() {
+			t.Error("steady after a request without an answer")
+		}
 	}
 }
