@@ -315,6 +315,10 @@ bench-versus: servers ## measure Holdfast beside its peers for docs/benchmarks.m
 bench-page: ## draw docs/benchmarks from bench/results/versus.txt, or anew from its figures.json
 	cd bench && $(GO) run ./chart $$(ls results/versus.txt 2>/dev/null)
 
+.PHONY: bench-hops
+bench-hops: servers ## follow a hand-over hop by hop, beside the least that could hand over (2 minutes)
+	cd bench && $(GO) test -run '^$$' -bench Hops -benchtime 1x -timeout 0 .
+
 .PHONY: bench-check
 bench-check: servers ## fail if a ratio is worse than bench/recorded.json (5 minutes)
 	cd bench && $(GO) run ./guard

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -9,12 +10,18 @@ import (
 
 // kit is one Redis client library under test.
 type kit struct {
-	name string
-	open func(addr string) (*party, error)
+	name    string
+	connect func(addr string, wrap wrapper) (*party, error)
 }
+
+// A wrapper is put around each connection of a client, if it is not nil.
+type wrapper func(net.Conn) net.Conn
 
 // kits are all client libraries that are measured.
 var kits = []kit{{"goredis", openGoredis}, {"rueidis", openRueidis}}
+
+// open connects a client.
+func (k kit) open(addr string) (*party, error) { return k.connect(addr, nil) }
 
 // party is one connected client: a store for Holdfast, and the raw commands over the same
 // client.
@@ -34,6 +41,10 @@ type raw interface {
 	Push(ctx context.Context, list, token string) error
 	// Pop waits for the token: BLPOP.
 	Pop(ctx context.Context, list string) (string, error)
+	// Load stores a script on the server and returns its hash.
+	Load(ctx context.Context, text string) (sha string, err error)
+	// Eval runs a stored script about one key: EVALSHA.
+	Eval(ctx context.Context, sha, key string, args ...string) (string, error)
 	// Renew sets the TTL of keys: PEXPIRE for each, in one pipeline.
 	Renew(ctx context.Context, keys []string, ttl time.Duration) error
 }

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"net"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -11,8 +12,19 @@ import (
 )
 
 // openGoredis connects with the default options of go-redis.
-func openGoredis(addr string) (*party, error) {
-	rdb := redis.NewClient(&redis.Options{Addr: addr})
+func openGoredis(addr string, wrap wrapper) (*party, error) {
+	options := &redis.Options{Addr: addr}
+	if wrap != nil {
+		dial := redis.NewDialer(options)
+		options.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := dial(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			return wrap(c), nil
+		}
+	}
+	rdb := redis.NewClient(options)
 	if err := rdb.ScriptLoad(context.Background(), compareAndDelete).Err(); err != nil {
 		return nil, err
 	}
@@ -49,6 +61,18 @@ func (r rawGoredis) Pop(ctx context.Context, list string) (string, error) {
 		return "", err
 	}
 	return got[1], nil
+}
+
+func (r rawGoredis) Load(ctx context.Context, text string) (string, error) {
+	return r.rdb.ScriptLoad(ctx, text).Result()
+}
+
+func (r rawGoredis) Eval(ctx context.Context, sha, key string, args ...string) (string, error) {
+	words := make([]any, len(args))
+	for i, arg := range args {
+		words[i] = arg
+	}
+	return r.rdb.EvalSha(ctx, sha, []string{key}, words...).Text()
 }
 
 func (r rawGoredis) Renew(ctx context.Context, keys []string, ttl time.Duration) error {

@@ -2,6 +2,8 @@ package bench
 
 import (
 	"context"
+	"crypto/tls"
+	"net"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -11,8 +13,18 @@ import (
 
 // openRueidis connects with the default options of rueidis, but without its client-side
 // cache, of which a lock makes no use.
-func openRueidis(addr string) (*party, error) {
-	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true})
+func openRueidis(addr string, wrap wrapper) (*party, error) {
+	option := rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true}
+	if wrap != nil {
+		option.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			c, err := d.DialContext(ctx, "tcp", addr)
+			if err != nil {
+				return nil, err
+			}
+			return wrap(c), nil
+		}
+	}
+	c, err := rueidis.NewClient(option)
 	if err != nil {
 		return nil, err
 	}
@@ -48,6 +60,14 @@ func (r rawRueidis) Pop(ctx context.Context, list string) (string, error) {
 		return "", err
 	}
 	return got[1], nil
+}
+
+func (r rawRueidis) Load(ctx context.Context, text string) (string, error) {
+	return r.c.Do(ctx, r.c.B().ScriptLoad().Script(text).Build()).ToString()
+}
+
+func (r rawRueidis) Eval(ctx context.Context, sha, key string, args ...string) (string, error) {
+	return r.c.Do(ctx, r.c.B().Evalsha().Sha1(sha).Numkeys(1).Key(key).Arg(args...).Build()).ToString()
 }
 
 func (r rawRueidis) Renew(ctx context.Context, keys []string, ttl time.Duration) error {

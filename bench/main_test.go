@@ -24,8 +24,12 @@ Unit x-apart-rate better=higher
 Unit x-rate better=higher`
 
 func TestMain(m *testing.M) {
-	if os.Getenv(envWorker) != "" {
-		if err := crew.Serve(os.Stdin, os.Stdout, openSide); err != nil {
+	if what := os.Getenv(envWorker); what != "" {
+		serve := func() error { return crew.Serve(os.Stdin, os.Stdout, openSide) }
+		if what == hopsWorker {
+			serve = func() error { return serveHops(os.Stdin, os.Stdout) }
+		}
+		if err := serve(); err != nil {
 			fmt.Fprintln(os.Stderr, "bench: worker:", err)
 			os.Exit(1)
 		}
