@@ -17,6 +17,8 @@ var rewrite = flag.Bool("rewrite", false, "write the records of testdata anew")
 var imported = []string{
 	".", "compat/redisson", "fence", "fence/httpfence", "fence/objectfence", "fence/redisfence",
 	"fence/s3fence", "fence/sqlfence",
+	"integrate/certmagiclock", "integrate/cronlock", "integrate/gocronlock", "integrate/leaderelection",
+	"integrate/locker",
 	"memstore", "observe/otel", "observe/page", "observe/prom", "quorum", "script", "store", "store/goredis",
 	"store/rueidis", "store/storetest", "vet",
 }

@@ -179,6 +179,8 @@ func TestEveryPublicCallHasAnExample(t *testing.T) {
 	for _, dir := range []string{
 		".", "compat/redisson", "fence", "fence/httpfence", "fence/objectfence", "fence/redisfence",
 		"fence/s3fence", "fence/sqlfence",
+		"integrate/certmagiclock", "integrate/cronlock", "integrate/gocronlock", "integrate/leaderelection",
+		"integrate/locker",
 		"memstore", "quorum", "store", "store/goredis", "store/rueidis",
 	} {
 		packages[dir] = map[string]string{}

@@ -1,0 +1,96 @@
+package certmagiclock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/integrate/certmagiclock"
+	"github.com/holdfast-go/holdfast/memstore"
+)
+
+func newStorage(t *testing.T, s *memstore.Store) (*certmagiclock.Storage, *holdfast.Client) {
+	t.Helper()
+	client, err := holdfast.New(s, holdfast.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Abandon)
+	return certmagiclock.New(&certmagic.FileStorage{Path: t.TempDir()}, client, "certmagic/"), client
+}
+
+func want(t *testing.T, what string, err, wanted error) {
+	t.Helper()
+	if !errors.Is(err, wanted) {
+		t.Errorf("%s: %v, want %v", what, err, wanted)
+	}
+}
+
+func TestALockOfAStorageIsLockedUntilItsUnlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memstore.New()
+		mine, _ := newStorage(t, server)
+		theirs, _ := newStorage(t, server)
+		want(t, "lock", mine.Lock(t.Context(), "a"), nil)
+		for name, other := range map[string]*certmagiclock.Storage{"mine": mine, "theirs": theirs} {
+			if ok, err := other.TryLock(t.Context(), "a"); ok || err != nil {
+				t.Errorf("TryLock of %s: %v, %v", name, ok, err)
+			}
+			ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+			want(t, "Lock of "+name, other.Lock(ctx, "a"), context.DeadlineExceeded)
+			stop()
+		}
+		synctest.Wait() // the client leaves the wait queue in the background
+		want(t, "renew", mine.RenewLockLease(t.Context(), "a", time.Minute), nil)
+		want(t, "renew of another process", theirs.RenewLockLease(t.Context(), "a", time.Minute), holdfast.ErrNotHeld)
+		want(t, "unlock by another process", theirs.Unlock(t.Context(), "a"), holdfast.ErrNotHeld)
+		want(t, "unlock", mine.Unlock(t.Context(), "a"), nil)
+		want(t, "second unlock", mine.Unlock(t.Context(), "a"), holdfast.ErrNotHeld)
+		if ok, err := theirs.TryLock(t.Context(), "a"); !ok || err != nil {
+			t.Errorf("TryLock of a free lock: %v, %v", ok, err)
+		}
+		want(t, "unlock", theirs.Unlock(t.Context(), "a"), nil)
+	})
+}
+
+func TestALostLockOfAStorageKeepsItsProcessOutUntilItsUnlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memstore.New()
+		storage, client := newStorage(t, server)
+		want(t, "lock", storage.Lock(t.Context(), "a"), nil)
+		_, err := client.Evict(t.Context(), "certmagic/a", holdfast.Eviction{By: "a test", Reason: "to lose it"})
+		want(t, "evict", err, nil)
+		want(t, "renew", storage.RenewLockLease(t.Context(), "a", time.Minute), holdfast.ErrLost)
+
+		second := make(chan error, 1)
+		go func() { second <- storage.Lock(t.Context(), "a") }()
+		synctest.Wait()
+		if len(second) != 0 {
+			t.Error("a second goroutine has the lock before the first one's Unlock")
+		}
+		want(t, "unlock of a lost lock", storage.Unlock(t.Context(), "a"), nil)
+		want(t, "second lock", <-second, nil)
+		if held, err := client.Mutex("certmagic/a").IsHeld(t.Context()); !held || err != nil {
+			t.Errorf("held %v, %v", held, err)
+		}
+		want(t, "unlock", storage.Unlock(t.Context(), "a"), nil)
+	})
+}
+
+func TestAnUnlockWithoutAnAnswerGivesTheTurnAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memstore.New()
+		storage, _ := newStorage(t, server)
+		want(t, "lock", storage.Lock(t.Context(), "a"), nil)
+		resume := server.Stall()
+		want(t, "unlock", storage.Unlock(t.Context(), "a"), holdfast.ErrUnknownOutcome)
+		resume()
+		want(t, "the next lock", storage.Lock(t.Context(), "a"), nil)
+		want(t, "unlock", storage.Unlock(t.Context(), "a"), nil)
+	})
+}

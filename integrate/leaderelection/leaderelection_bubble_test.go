@@ -1,0 +1,208 @@
+package leaderelection_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/integrate/leaderelection"
+	"github.com/holdfast-go/holdfast/memstore"
+)
+
+var eviction = holdfast.Eviction{By: "a test", Reason: "to see what happens"}
+
+// history is what the candidates of a test did, in order.
+type history struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (h *history) add(line string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lines = append(h.lines, line)
+}
+
+// want compares the history with lines, once everybody waits for something. What candidates see comes
+// last: it is seen beside what they do.
+func (h *history) want(t *testing.T, lines ...string) {
+	t.Helper()
+	synctest.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	slices.SortStableFunc(h.lines, func(a, b string) int {
+		return strings.Count(a, " sees ") - strings.Count(b, " sees ")
+	})
+	if !slices.Equal(h.lines, lines) {
+		t.Errorf("it happened: %q\nwant: %q", h.lines, lines)
+	}
+	h.lines = nil
+}
+
+type candidate struct {
+	*leaderelection.LeaderElector
+	client *holdfast.Client
+	stop   context.CancelFunc
+	ended  chan error
+	finish chan struct{} // a value lets the callback return after its context has ended
+}
+
+// start runs a candidate whose callback returns a while after its context has ended.
+func start(t *testing.T, s *memstore.Store, h *history, name string) *candidate {
+	t.Helper()
+	client, err := holdfast.New(s, holdfast.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Abandon)
+	c := &candidate{client: client, ended: make(chan error, 1), finish: make(chan struct{})}
+	c.LeaderElector, err = leaderelection.New(leaderelection.Config{
+		Election: client.Election("controller"), Identity: name,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) {
+				h.add(name + " leads")
+				<-ctx.Done()
+				h.add(name + " is told")
+				<-c.finish
+				h.add(name + " has ended")
+			},
+			OnStoppedLeading: func() { h.add(name + " stopped") },
+			OnNewLeader:      func(leader string) { h.add(name + " sees " + leader) },
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	c.stop = stop
+	go func() { c.ended <- c.Run(ctx) }()
+	synctest.Wait()
+	return c
+}
+
+func (c *candidate) wantEnded(t *testing.T) {
+	t.Helper()
+	if err := <-c.ended; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	if c.IsLeader() {
+		t.Error("leads after Run")
+	}
+}
+
+func TestALeaderResignsAfterItsCallbackHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, h := memstore.New(), &history{}
+		a := start(t, s, h, "a")
+		h.want(t, "a leads", "a sees a")
+		b := start(t, s, h, "b")
+		h.want(t, "b sees a")
+		if !a.IsLeader() || b.IsLeader() || b.GetLeader() != "a" {
+			t.Errorf("a leads: %v, b: %v, and b sees %q", a.IsLeader(), b.IsLeader(), b.GetLeader())
+		}
+
+		a.stop()
+		time.Sleep(10 * time.Minute) // the callback takes much longer than the TTL
+		h.want(t, "a is told")       // and b does not lead yet
+		a.finish <- struct{}{}
+		a.wantEnded(t)
+		h.want(t, "a has ended", "a stopped", "b leads", "b sees b")
+		b.stop()
+		b.finish <- struct{}{}
+		b.wantEnded(t)
+		h.want(t, "b is told", "b has ended", "b stopped")
+	})
+}
+
+func TestALeaderThatIsDeposedIsToldAndCampaignsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, h := memstore.New(), &history{}
+		a := start(t, s, h, "a")
+		b := start(t, s, h, "b")
+		h.want(t, "a leads", "a sees a", "b sees a")
+		if _, err := b.client.Evict(t.Context(), "controller", eviction); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !b.IsLeader() {
+			t.Error("b does not lead after the eviction")
+		}
+		time.Sleep(time.Minute) // a hears of it by its next renewal
+		synctest.Wait()
+		if a.IsLeader() || a.GetLeader() != "b" {
+			t.Errorf("a leads: %v, and sees %q", a.IsLeader(), a.GetLeader())
+		}
+		a.finish <- struct{}{}
+		time.Sleep(time.Minute) // it pauses before it campaigns again
+		b.stop()
+		b.finish <- struct{}{}
+		b.wantEnded(t)
+		synctest.Wait()
+		if !a.IsLeader() {
+			t.Error("a does not lead again")
+		}
+		a.stop()
+		a.finish <- struct{}{}
+		a.wantEnded(t)
+	})
+}
+
+func TestACandidateThatNeverLedStopsWithoutCallbacks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, h := memstore.New(), &history{}
+		a := start(t, s, h, "a")
+		h.want(t, "a leads", "a sees a")
+		b := start(t, s, h, "b")
+		b.stop()
+		b.wantEnded(t)
+		h.want(t, "b sees a")
+		a.stop()
+		a.finish <- struct{}{}
+		a.wantEnded(t)
+	})
+}
+
+func TestAClosedClientEndsTheElector(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, h := memstore.New(), &history{}
+		a := start(t, s, h, "a")
+		if err := a.client.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		h.want(t, "a leads", "a is told", "a sees a")
+		a.finish <- struct{}{}
+		if err := <-a.ended; !errors.Is(err, holdfast.ErrClosed) {
+			t.Errorf("Run: %v", err)
+		}
+		h.want(t, "a has ended", "a stopped")
+	})
+}
+
+func TestAConfigWithoutAnElectionOrWorkIsRefused(t *testing.T) {
+	client, err := holdfast.New(memstore.New(), holdfast.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Abandon()
+	work := leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}}
+	for _, cfg := range []leaderelection.Config{
+		{Callbacks: work}, {Election: client.Election("a")},
+	} {
+		if _, err := leaderelection.New(cfg); !errors.Is(err, holdfast.ErrInvalid) {
+			t.Errorf("the error is %v", err)
+		}
+	}
+	elector, err := leaderelection.New(leaderelection.Config{Election: client.Election(""), Callbacks: work})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := elector.Run(t.Context()); !errors.Is(err, holdfast.ErrInvalid) {
+		t.Errorf("Run: %v", err)
+	}
+}

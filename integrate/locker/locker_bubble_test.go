@@ -1,0 +1,151 @@
+package locker_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/integrate/locker"
+	"github.com/holdfast-go/holdfast/memstore"
+)
+
+var eviction = holdfast.Eviction{By: "a test", Reason: "to see what happens"}
+
+func newClient(t *testing.T, s *memstore.Store) *holdfast.Client {
+	t.Helper()
+	client, err := holdfast.New(s, holdfast.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Abandon)
+	return client
+}
+
+// never fails the test if it hears of anything.
+func never(t *testing.T) func(error) {
+	return func(err error) { t.Errorf("heard of %v", err) }
+}
+
+func TestALockerExcludesOtherProcessesAndItsOwnGoroutines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		mine := locker.New(newClient(t, s).Mutex("a"), never(t))
+		theirs := locker.New(newClient(t, s).Mutex("a"), never(t))
+		inside, most := 0, 0
+		done := make(chan struct{}, 20)
+		for i := range cap(done) {
+			l := mine
+			if i%2 == 0 {
+				l = theirs
+			}
+			go func() {
+				l.Lock()
+				inside++
+				most = max(most, inside)
+				time.Sleep(time.Second)
+				inside--
+				l.Unlock()
+				done <- struct{}{}
+			}()
+		}
+		for range cap(done) {
+			<-done
+		}
+		if most != 1 {
+			t.Errorf("%d were inside at a time", most)
+		}
+	})
+}
+
+func TestALostLockIsReportedAndNeverReleasesTheNextHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient(t, memstore.New())
+		heard := make(chan error, 9)
+		l := locker.New(client.Mutex("a"), func(err error) { heard <- err })
+		l.Lock()
+		if n, err := client.Evict(t.Context(), "a", eviction); n != 1 || err != nil {
+			t.Fatalf("evicted %d holders: %v", n, err)
+		}
+		var lost *holdfast.LostError
+		if err := <-heard; !errors.As(err, &lost) {
+			t.Errorf("heard of %v", err)
+		}
+
+		// The lock is free at the server. The next goroutine waits all the same, for this one.
+		second := make(chan struct{})
+		go func() {
+			l.Lock()
+			close(second)
+		}()
+		synctest.Wait()
+		select {
+		case <-second:
+			t.Fatal("two goroutines are inside after the loss")
+		default:
+		}
+		l.Unlock()
+		<-second
+		if held, err := client.Mutex("a").IsHeld(t.Context()); !held || err != nil {
+			t.Errorf("the second hold: held %v, %v", held, err)
+		}
+		l.Unlock()
+		if held, err := client.Mutex("a").IsHeld(t.Context()); held || err != nil {
+			t.Errorf("after the last Unlock: held %v, %v", held, err)
+		}
+		synctest.Wait()
+		if len(heard) != 0 {
+			t.Errorf("heard of %v too", <-heard)
+		}
+	})
+}
+
+func TestALockThatCannotBeAcquiredNeverReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient(t, memstore.New())
+		if err := client.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		heard := make(chan error, 1)
+		l := locker.New(client.Mutex("a"), func(err error) { heard <- err })
+		for range 2 { // the second one shows that the first left nothing locked
+			func() {
+				defer func() {
+					err, _ := recover().(error)
+					if !errors.Is(err, holdfast.ErrClosed) {
+						t.Errorf("the panic is %v", err)
+					}
+				}()
+				l.Lock()
+				t.Error("Lock returned without the lock")
+			}()
+			if err := <-heard; !errors.Is(err, holdfast.ErrClosed) {
+				t.Errorf("heard of %v", err)
+			}
+		}
+	})
+}
+
+func TestMisuseOfALockerPanics(t *testing.T) {
+	client := newClient(t, memstore.New())
+	for name, misuse := range map[string]func(){
+		"no mutex":    func() { locker.New(nil, func(error) {}) },
+		"no function": func() { locker.New(client.Mutex("a"), nil) },
+		"not locked":  func() { locker.New(client.Mutex("a"), func(error) {}).Unlock() },
+	} {
+		func() {
+			defer func() {
+				if text, _ := recover().(string); !strings.HasPrefix(text, "BUG: ") {
+					t.Errorf("%s: the panic is %q", name, text)
+				}
+			}()
+			misuse()
+		}()
+	}
+	if held, err := client.Mutex("a").IsHeld(context.Background()); held || err != nil {
+		t.Errorf("held %v, %v", held, err)
+	}
+}

@@ -1,0 +1,163 @@
+package integrate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/integrate/cronlock"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// once is a schedule with one run, in a moment.
+type once struct{ at time.Time }
+
+func (o once) Next(after time.Time) time.Time {
+	if after.Before(o.at) {
+		return o.at
+	}
+	return time.Time{} // never
+}
+
+// reports is what a wrapper logs.
+type reports struct {
+	infos chan string
+	errs  chan error
+}
+
+func newReports() reports { return reports{make(chan string, 99), make(chan error, 99)} }
+
+func (r reports) Info(msg string, _ ...any)           { r.infos <- msg }
+func (r reports) Error(err error, _ string, _ ...any) { r.errs <- err }
+
+// runCron runs the job once, by a scheduler of its own.
+func runCron(t *testing.T, job cron.Job, chain ...cron.JobWrapper) {
+	t.Helper()
+	c := cron.New()
+	c.Schedule(once{time.Now().Add(10 * time.Millisecond)}, cron.NewChain(chain...).Then(job))
+	c.Start()
+	t.Cleanup(func() { <-c.Stop().Done() })
+}
+
+func TestOneOfManyCronsRunsAJob(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	logger := newReports()
+	ran, finish := make(chan struct{}, 9), make(chan struct{})
+	for range 4 {
+		single := cronlock.Single(t.Context(), newClient(t, server).Mutex("report"), logger)
+		runCron(t, cronlock.Func(func(context.Context) error {
+			ran <- struct{}{}
+			<-finish
+			return nil
+		}), single)
+	}
+	next(t, "the run", ran)
+	for range 3 {
+		if msg := next(t, "a skipped run", logger.infos); msg != "skip" {
+			t.Errorf("logged %q", msg)
+		}
+	}
+	close(finish)
+	if err := newClient(t, server).Mutex("report").AwaitFree(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if len(ran) != 0 || len(logger.errs) != 0 {
+		t.Errorf("%d more runs, %d errors", len(ran), len(logger.errs))
+	}
+}
+
+func TestALostLockEndsTheContextOfACronJob(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client, logger := newClient(t, server), newReports()
+	began, causes := make(chan struct{}), make(chan error, 1)
+	runCron(t, cronlock.Func(func(ctx context.Context) error {
+		close(began)
+		<-ctx.Done()
+		causes <- context.Cause(ctx)
+		return nil
+	}), cronlock.Single(t.Context(), newClient(t, server).Mutex("report"), logger))
+	next(t, "the run", began)
+	evict(t, client, "report")
+	wantLost(t, next(t, "the end of the job's context", causes))
+	if err := next(t, "the log", logger.errs); !errors.Is(err, holdfast.ErrNotHeld) {
+		t.Errorf("logged %v", err)
+	}
+}
+
+func TestAContextEndsACronJobThatReleasesItsLock(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	ctx, stop := context.WithCancel(t.Context())
+	began, causes := make(chan struct{}), make(chan error, 1)
+	runCron(t, cronlock.Func(func(ctx context.Context) error {
+		close(began)
+		<-ctx.Done()
+		causes <- context.Cause(ctx)
+		return nil
+	}), cronlock.Single(ctx, newClient(t, server).Mutex("report"), newReports()))
+	next(t, "the run", began)
+	stop()
+	if err := next(t, "the end of the job's context", causes); !errors.Is(err, context.Canceled) {
+		t.Errorf("the job ended by %v", err)
+	}
+	if err := newClient(t, server).Mutex("report").AwaitFree(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAPanicOfACronJobReleasesItsLock(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	logger, panics := newReports(), newReports()
+	runCron(t, cron.FuncJob(func() { panic("a bug") }), cron.Recover(panics),
+		cronlock.Single(t.Context(), newClient(t, server).Mutex("report"), logger))
+	if err := next(t, "the panic", panics.errs); fmt.Sprint(err) != "a bug" {
+		t.Errorf("the panic is %v", err)
+	}
+	wantFree(t, newClient(t, server), "report")
+}
+
+func TestACronJobRunsOnceInAPeriod(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	logger := newReports()
+	ran := make(chan uint64, 9)
+	for range 4 {
+		runCron(t, cronlock.Func(func(ctx context.Context) error {
+			lease, _ := holdfast.LeaseOf(ctx)
+			ran <- lease.Token
+			return errors.New("a failed run counts too")
+		}), cronlock.Once(t.Context(), newClient(t, server).Periodic("report", time.Hour), logger))
+	}
+	for range 3 {
+		next(t, "a skipped run", logger.infos)
+	}
+	if token := next(t, "the run", ran); token == 0 || len(ran) != 0 {
+		t.Errorf("token %d, and %d more runs", token, len(ran))
+	}
+	if err := next(t, "the error of the run", logger.errs); err.Error() != "a failed run counts too" {
+		t.Errorf("logged %v", err)
+	}
+}
+
+func TestAServerThatIsAwaySkipsTheRunsOfCronJobs(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client, logger := newClient(t, server), newReports()
+	server.Kill()
+	job := cron.FuncJob(func() { t.Error("the job ran") })
+	runCron(t, job, cronlock.Single(t.Context(), client.Mutex("report"), logger))
+	runCron(t, job, cronlock.Once(t.Context(), client.Periodic("report", time.Hour), logger))
+	for range 2 {
+		if err := next(t, "the log", logger.errs); err == nil {
+			t.Error("logged no error")
+		}
+	}
+}

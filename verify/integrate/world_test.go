@@ -1,0 +1,147 @@
+// Package integrate_test has the tests of the packages in integrate, with the real libraries and on a
+// real server.
+package integrate_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/childproc"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store/goredis"
+)
+
+// patience ends a wait that would never end.
+const patience = time.Minute
+
+// shortTTL is for leases whose end a test waits for.
+const shortTTL = 500 * time.Millisecond
+
+// newClient is the client of one process.
+func newClient(t *testing.T, s *redistest.Server) *holdfast.Client {
+	t.Helper()
+	client, err := connect(s.URL(), shortTTL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close(context.Background()) })
+	return client
+}
+
+func connect(url string, ttl time.Duration) (*holdfast.Client, error) {
+	options, err := redis.ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	return holdfast.New(goredis.New(redis.NewClient(options)), holdfast.Config{TTL: ttl})
+}
+
+// next waits for the next value.
+func next[T any](t *testing.T, what string, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("%s did not come", what)
+	}
+	panic("BUG: unreachable")
+}
+
+func evict(t *testing.T, client *holdfast.Client, name string) {
+	t.Helper()
+	n, err := client.Evict(t.Context(), name, holdfast.Eviction{By: "a test", Reason: "to see what happens"})
+	if n != 1 || err != nil {
+		t.Fatalf("evicted %d holders of %s: %v", n, name, err)
+	}
+}
+
+// wantFree asserts that nobody holds the lock.
+func wantFree(t *testing.T, client *holdfast.Client, name string) {
+	t.Helper()
+	if held, err := client.Mutex(name).IsHeld(t.Context()); held || err != nil {
+		t.Errorf("%s: held %v, %v", name, held, err)
+	}
+}
+
+func wantLost(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, holdfast.ErrLost) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// envChild turns the test binary into a process that locks and is killed.
+const envChild = "HOLDFAST_INTEGRATE_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(envChild) != "" {
+		if err := child(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// childConfig says what a process locks.
+type childConfig struct {
+	URL  string `json:"url"`
+	Dir  string `json:"dir"`
+	Name string `json:"name"`
+}
+
+// child locks by CertMagic's interface, says so, and waits for its end.
+func child(orders io.Reader, out io.Writer) error {
+	lines := bufio.NewScanner(orders)
+	lines.Scan()
+	var cfg childConfig
+	if err := json.Unmarshal(lines.Bytes(), &cfg); err != nil {
+		return err
+	}
+	client, err := connect(cfg.URL, shortTTL)
+	if err != nil {
+		return err
+	}
+	if err := newStorage(client, cfg.Dir).Lock(context.Background(), cfg.Name); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "locked")
+	for lines.Scan() { // until the kill
+	}
+	return errors.New("nobody killed it")
+}
+
+// startChild returns when the process has the lock.
+func startChild(t *testing.T, cfg childConfig) *childproc.Process {
+	t.Helper()
+	runtime.LockOSThread() // the process ends with this thread
+	t.Cleanup(runtime.UnlockOSThread)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), envChild+"=1")
+	said := make(chan string, 1)
+	p, err := childproc.Start(cmd, cfg,
+		func(line []byte) { said <- string(line) },
+		func(err error, stderr string) { said <- fmt.Sprint(err, " ", stderr) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Destroy)
+	if answer := next(t, "the lock of the other process", said); answer != "locked" {
+		t.Fatalf("the other process: %s", answer)
+	}
+	return p
+}
