@@ -3,7 +3,7 @@ module github.com/holdfast-go/holdfast/examples/moving
 go 1.26.0
 
 require (
-	github.com/bsm/redislock v0.9.4
+	github.com/bsm/redislock v0.10.0
 	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/holdfast-go/holdfast v0.0.0
 	github.com/holdfast-go/holdfast/store/goredis v0.0.0-00010101000000-000000000000

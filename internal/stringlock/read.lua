@@ -1,0 +1,13 @@
+-- read — show who has a lock.
+--
+-- KEYS   1 key  the lock's key
+--
+-- ANSWER free                  there is no such key
+-- ANSWER taken <left> <value>  left: the TTL in ms, negative without one; value: the rest of the answer
+-- ERROR  WRONGTYPE            the key is not a string
+--
+-- HOLDS  I4. It changes nothing.
+-- WHY    The TTL must be that of the value.
+local value = redis.call('GET', KEYS[1])
+if not value then return 'free' end
+return 'taken ' .. redis.call('PTTL', KEYS[1]) .. ' ' .. value

@@ -1,0 +1,35 @@
+-- release — delete every key that has the value, and tell those that wait.
+--
+-- KEYS   n key      the lock's keys
+-- ARGV   1 value    what the holder wrote
+-- ARGV   2 command  PUBLISH or SPUBLISH
+-- ARGV   n channel  for each key, where Holdfast's waiters listen; empty: nobody is told
+--
+-- ANSWER released  every key had the value
+-- ANSWER expired   a key was missing, and no key had another value
+-- ANSWER taken     a key has another value
+--
+-- HOLDS  I4 I5 I9. The message comes after the deletion. It says nothing but: look again.
+-- WHY    Between a comparison and a deletion another client could get the lock. Keys of the holder that are
+--        left go too, because its work has ended.
+local missing, taken, left, told = false, false, {}, {}
+for i, key in ipairs(KEYS) do
+	local value = redis.pcall('GET', key)
+	if value == ARGV[1] then
+		left[#left + 1] = key
+		told[#told + 1] = ARGV[i + 2]
+	elseif not value then
+		missing = true
+	else
+		taken = true
+	end
+end
+if #left > 0 then
+	redis.call('DEL', unpack(left))
+	for _, channel in ipairs(told) do
+		if channel ~= '' then redis.pcall(ARGV[2], channel, 'free') end
+	end
+end
+if taken then return 'taken' end
+if missing then return 'expired' end
+return 'released'

@@ -1,0 +1,43 @@
+package stringlock
+
+import (
+	"embed"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/neighbour"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+//go:embed *.lua
+var files embed.FS
+
+// The scripts. Their names put them into the library's order of requests.
+var (
+	acquireScript = load("acquire")
+	releaseScript = load("release")
+	extendScript  = load("extend")
+	leftScript    = load("left")
+	readScript    = load("read")
+	evictScript   = load("evict")
+)
+
+// load reads a script and removes its comment lines.
+func load(name string) *script.Script {
+	source, err := files.ReadFile(name + ".lua")
+	if err != nil {
+		panic("BUG: no embedded script " + name)
+	}
+	var code strings.Builder
+	for line := range strings.Lines(string(source)) {
+		if !strings.HasPrefix(line, "--") {
+			code.WriteString(line)
+		}
+	}
+	if name == extendScriptName {
+		name = script.Renew.Name
+	}
+	return neighbour.NewScript(name, code.String())
+}
+
+// extendScriptName is the file of the script that stores send before others, as they do renew.
+const extendScriptName = "extend"
