@@ -1,0 +1,321 @@
+package compat
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	originalredsync "github.com/go-redsync/redsync/v4"
+	originalgoredis "github.com/go-redsync/redsync/v4/redis/goredis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/compat/redislock"
+	"github.com/holdfast-go/holdfast/compat/redsync"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store/goredis"
+)
+
+// ours makes a Redsync of this library.
+func ours(t *testing.T, addrs ...string) *redsync.Redsync {
+	var pools []redsync.Pool
+	for _, addr := range addrs {
+		pools = append(pools, goredis.New(client(t, addr)))
+	}
+	rs := redsync.New(pools...)
+	t.Cleanup(rs.Close)
+	return rs
+}
+
+// free reports whether nobody has the key on a server.
+func free(t *testing.T, server *redistest.Server) bool {
+	return server.Do(t, "EXISTS", "key") == int64(0)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantLost waits for the loss, and checks the cause.
+func wantLost(t *testing.T, ctx context.Context, why holdfast.LossReason) {
+	t.Helper()
+	redistest.Next(t, "the loss", ctx.Done())
+	var lost *holdfast.LostError
+	if !errors.As(context.Cause(ctx), &lost) || lost.Reason != why || lost.Name != "key" {
+		t.Errorf("cause: %v", context.Cause(ctx))
+	}
+}
+
+func TestALockThatNobodyExtendsIsToldAsLost(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	m := ours(t, server.Addr()).NewMutex("key", redsync.WithExpiry(100*time.Millisecond))
+	select {
+	case <-m.Lost():
+	default:
+		t.Error("a mutex that holds nothing is not lost")
+	}
+	must(t, m.Lock())
+	until := m.Until()
+	wantLost(t, m.Context(), holdfast.LossExpired)
+	if late := time.Since(until); late < -50*time.Millisecond {
+		t.Errorf("told %v before its end", -late)
+	}
+	lock, err := redislock.Obtain(t.Context(), goredis.New(client(t, server.Addr())), "key", 100*time.Millisecond,
+		&redislock.Options{RetryStrategy: redislock.LinearBackoff(time.Millisecond)})
+	must(t, err)
+	wantLost(t, lock.Context(), holdfast.LossExpired)
+	if err := lock.Refresh(t.Context(), time.Minute, nil); !errors.Is(err, redislock.ErrNotObtained) {
+		t.Errorf("refreshed: %v", err)
+	}
+}
+
+func TestARenewedLockLastsUntilTheServerDeniesIt(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	m := ours(t, server.Addr()).NewMutex("key", redsync.WithExpiry(400*time.Millisecond), redsync.WithRenewal())
+	must(t, m.Lock())
+	first := m.Until()
+	redistest.Await(t, "six renewals", func() bool { return server.CommandCalls(t)["pexpire"] >= 6 })
+	if !m.Until().After(first) {
+		t.Errorf("trusted until %v as before", first)
+	}
+	server.Do(t, "SET", "key", "other")
+	wantLost(t, m.Context(), holdfast.LossNotHeld)
+	if ok, err := m.Unlock(); ok {
+		t.Errorf("unlocked: %v", err)
+	}
+
+	server.Do(t, "DEL", "key")
+	c := redislock.New(goredis.New(client(t, server.Addr())))
+	t.Cleanup(c.Close)
+	lock, err := c.Obtain(t.Context(), "key", 400*time.Millisecond, &redislock.Options{Renew: true})
+	must(t, err)
+	server.ResetStats(t)
+	redistest.Await(t, "three renewals", func() bool { return server.CommandCalls(t)["pexpire"] >= 3 })
+	if lock.Context().Err() != nil {
+		t.Error("lost, though it was renewed")
+	}
+	must(t, lock.Release(t.Context()))
+	if cause := context.Cause(lock.Context()); cause != redislock.ErrReleased { //nolint:errorlint // itself
+		t.Errorf("cause: %v", cause)
+	}
+}
+
+// A lock whose answer is lost is taken back, although the caller's context has ended. redsync and
+// redislock keep the key for its whole TTL.
+func TestAnAcquisitionWithoutAnAnswerIsTakenBack(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for name, acquire := range map[string]func(ctx context.Context, addr string) error{
+		"redsync": func(ctx context.Context, addr string) error {
+			return ours(t, addr).NewMutex("key", redsync.WithExpiry(time.Hour)).TryLockContext(ctx)
+		},
+		"redislock": func(ctx context.Context, addr string) error {
+			c := redislock.New(goredis.New(client(t, addr)))
+			t.Cleanup(c.Close)
+			_, err := c.Obtain(ctx, "key", time.Hour, nil)
+			return err
+		},
+	} {
+		proxy := redistest.NewProxy(t, server.Addr())
+		// The scripts are known to the server, so the acquisition is one request.
+		must(t, acquire(t.Context(), server.Addr()))
+		server.Do(t, "DEL", "key")
+		ctx, cancel := context.WithCancel(t.Context())
+		proxy.DropReplies(1, "EVALSHA")
+		proxy.Hook(func(e redistest.Event) {
+			if e.Stage == redistest.Dropped {
+				cancel()
+			}
+		})
+		if err := acquire(ctx, proxy.Addr()); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+		redistest.Await(t, "the key to go", func() bool { return free(t, server) })
+	}
+}
+
+// A grant that arrives after its own end is none, and is taken back.
+func TestALateGrantIsNone(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	m := ours(t, proxy.Addr()).NewMutex("key", redsync.WithExpiry(100*time.Millisecond), redsync.WithTimeoutFactor(50))
+	must(t, m.Lock())
+	_, err := m.Unlock()
+	must(t, err)
+	proxy.Delay(100 * time.Millisecond)
+	if err := m.TryLock(); err == nil {
+		t.Error("locked, by an answer that came after the expiry")
+	}
+	c := redislock.New(goredis.New(client(t, proxy.Addr())))
+	t.Cleanup(c.Close)
+	patient, cancel := context.WithTimeout(t.Context(), redistest.Patience)
+	defer cancel()
+	if _, err := c.Obtain(patient, "other", 50*time.Millisecond, nil); !errors.Is(err, redislock.ErrNotObtained) {
+		t.Errorf("obtained, by an answer that came after the end: %v", err)
+	}
+}
+
+// Goroutines share a mutex. The first one loses its lock, the second one locks, and then the first
+// one unlocks. With redsync that ends the lock of the second one.
+func TestAnUnlockDoesNotEndTheLockOfAnotherGoroutine(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	theirs := originalredsync.New(originalgoredis.NewPool(client(t, server.Addr()))).NewMutex("key")
+	mine := ours(t, server.Addr()).NewMutex("key")
+	for _, m := range []mutex{theirs, mine} {
+		must(t, m.Lock())
+		server.Do(t, "DEL", "key")
+		must(t, m.Lock())
+		ok, err := m.Unlock()
+		left := server.Do(t, "EXISTS", "key") == int64(1)
+		switch {
+		case m == theirs && (!ok || left):
+			t.Errorf("redsync: %v %v, and the key is left: %v", ok, err, left)
+		case m == mine && (ok || !left || !errors.Is(err, redsync.ErrNodeTaken{}) && !isTaken(err)):
+			t.Errorf("%v %v, and the key is left: %v", ok, err, left)
+		}
+	}
+	if ok, err := mine.Unlock(); !ok {
+		t.Errorf("the unlock of the second one: %v", err)
+	}
+}
+
+func isTaken(err error) bool {
+	var taken *redsync.ErrTaken
+	return errors.As(err, &taken)
+}
+
+// A goroutine that has seen its loss locks again, and its unlock ends the new lock.
+func TestALossThatWasSeenIsForgotten(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for name, see := range map[string]func(m *redsync.Mutex){
+		"Extend": func(m *redsync.Mutex) { _, _ = m.Extend() },
+		"Valid":  func(m *redsync.Mutex) { _, _ = m.Valid() },
+		"Until":  func(m *redsync.Mutex) { _ = m.Until() },
+	} {
+		m := ours(t, server.Addr()).NewMutex("key", redsync.WithExpiry(100*time.Millisecond))
+		must(t, m.Lock())
+		<-m.Lost()
+		redistest.Await(t, "the end", func() bool { return time.Now().After(m.Until()) })
+		server.Do(t, "DEL", "key")
+		see(m)
+		must(t, m.Lock())
+		if ok, err := m.Unlock(); !ok && !errors.Is(err, redsync.ErrLockAlreadyExpired) || isTaken(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if server.Do(t, "EXISTS", "key") == int64(1) {
+			t.Errorf("%s: the key is left", name)
+		}
+	}
+}
+
+// Many goroutines share mutexes, under the race detector.
+func TestGoroutinesShareAMutex(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	m := ours(t, server.Addr()).NewMutex("key", redsync.WithTries(10_000),
+		redsync.WithRetryDelay(time.Millisecond))
+	inside, done := make(chan struct{}, 1), make(chan error)
+	for range 8 {
+		go func() {
+			for range 20 {
+				if err := m.Lock(); err != nil {
+					done <- err
+					return
+				}
+				select {
+				case inside <- struct{}{}:
+					<-inside
+				default:
+					t.Error("two are inside")
+				}
+				_, _, _ = m.Until(), m.Value(), m.Context()
+				if ok, err := m.Unlock(); !ok {
+					done <- err
+					return
+				}
+			}
+			done <- nil
+		}()
+	}
+	for range 8 {
+		must(t, <-done)
+	}
+}
+
+// redsync's Extend gives a lock back that another client has had in between.
+func TestAnExtensionDoesNotBringALostLockBack(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	theirs := originalredsync.New(originalgoredis.NewPool(client(t, server.Addr()))).NewMutex("key",
+		originalredsync.WithExpiry(100*time.Millisecond), originalredsync.WithSetNXOnExtend())
+	mine := ours(t, server.Addr()).NewMutex("key",
+		redsync.WithExpiry(100*time.Millisecond), redsync.WithSetNXOnExtend())
+	for _, m := range []mutex{theirs, mine} {
+		must(t, m.Lock())
+		redistest.Await(t, "the expiry", func() bool { return free(t, server) })
+		other := ours(t, server.Addr()).NewMutex("key")
+		must(t, other.Lock())
+		_, err := other.Unlock()
+		must(t, err)
+		if ok, err := m.Extend(); ok != (m == theirs) {
+			t.Errorf("extended: %v %v", ok, err)
+		}
+		server.Do(t, "DEL", "key")
+	}
+}
+
+// A fast failure does not wait for a server that is away, and leaves nothing there.
+func TestAFastFailureLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	servers := redistest.Primaries(t, 3)
+	slow := redistest.NewProxy(t, servers[2].Addr())
+	addrs := []string{servers[0].Addr(), servers[1].Addr(), slow.Addr()}
+	m := ours(t, addrs...).NewMutex("key", redsync.WithFailFast(true), redsync.WithTries(1),
+		redsync.WithTimeoutFactor(0.9), redsync.WithExpiry(time.Hour))
+	must(t, m.Lock())
+	_, err := m.Unlock()
+	must(t, err)
+	redistest.Await(t, "the third server to be free", func() bool { return free(t, servers[2]) })
+	for _, server := range servers[:2] {
+		server.Do(t, "SET", "key", "other")
+	}
+	slow.Delay(300 * time.Millisecond)
+	if err := m.Lock(); !isTaken(err) {
+		t.Fatalf("locked: %v", err)
+	}
+	sets := func() int64 { return servers[2].CommandCalls(t)["set"] }
+	redistest.Await(t, "the request to arrive", func() bool { return sets() >= 2 })
+	redistest.Await(t, "the third server to be free", func() bool { return free(t, servers[2]) })
+}
+
+// Close ends the contexts, and the keys stay until they expire.
+func TestCloseEndsContexts(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rs := ours(t, server.Addr())
+	m := rs.NewMutex("key")
+	must(t, m.Lock())
+	ctx := m.Context()
+	rs.Close()
+	if cause := context.Cause(ctx); cause != redsync.ErrClosed { //nolint:errorlint // itself
+		t.Errorf("cause: %v", cause)
+	}
+	if server.Do(t, "EXISTS", "key") != int64(1) {
+		t.Error("released")
+	}
+	c := redislock.New(goredis.New(client(t, server.Addr())))
+	lock, err := c.Obtain(t.Context(), "other", time.Minute, nil)
+	must(t, err)
+	c.Close()
+	if cause := context.Cause(lock.Context()); cause != redislock.ErrClosed { //nolint:errorlint // itself
+		t.Errorf("cause: %v", cause)
+	}
+}

@@ -1,0 +1,307 @@
+package compat
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	originalredislock "github.com/bsm/redislock"
+	originalredsync "github.com/go-redsync/redsync/v4"
+	originalpool "github.com/go-redsync/redsync/v4/redis"
+	originalgoredis "github.com/go-redsync/redsync/v4/redis/goredis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/compat/redislock"
+	"github.com/holdfast-go/holdfast/compat/redsync"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/goredis"
+)
+
+// wires are the stores for native locks, each with the original on the same servers.
+var wires = map[string]struct {
+	servers int
+	store   func(t *testing.T, addrs []string) store.Store
+	try     func(t *testing.T, addrs []string) (release func() error, err error)
+}{
+	"redsync":           {1, redsyncStore, originalTry},
+	"redsync, of three": {3, redsyncStore, originalTry},
+	"redislock":         {1, redislockStore, originalObtain},
+}
+
+func redsyncStore(t *testing.T, addrs []string) store.Store {
+	var pools []redsync.Pool
+	for _, addr := range addrs {
+		pools = append(pools, goredis.New(client(t, addr)))
+	}
+	s := redsync.NewStore(pools...)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func redislockStore(t *testing.T, addrs []string) store.Store {
+	s := redislock.NewStore(goredis.New(client(t, addrs[0])))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func originalTry(t *testing.T, addrs []string) (func() error, error) {
+	var pools []originalpool.Pool
+	for _, addr := range addrs {
+		pools = append(pools, originalgoredis.NewPool(client(t, addr)))
+	}
+	m := originalredsync.New(pools...).NewMutex("key", originalredsync.WithExpiry(time.Minute),
+		originalredsync.WithTimeoutFactor(0.5))
+	return func() error { _, err := m.Unlock(); return err }, m.TryLock()
+}
+
+func originalObtain(t *testing.T, addrs []string) (func() error, error) {
+	l, err := originalredislock.Obtain(context.Background(), client(t, addrs[0]), "key", time.Minute, nil)
+	return func() error { return l.Release(context.Background()) }, err
+}
+
+// world is one wire on its servers, with a client.
+type world struct {
+	servers []*redistest.Server
+	addrs   []string
+	try     func() (release func() error, err error)
+	client  func(cfg holdfast.Config) *holdfast.Client
+}
+
+func onWires(t *testing.T, test func(t *testing.T, w world)) {
+	for name, wire := range wires {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := world{servers: redistest.Primaries(t, wire.servers)}
+			for _, server := range w.servers {
+				w.addrs = append(w.addrs, server.Addr())
+			}
+			w.try = func() (func() error, error) { return wire.try(t, w.addrs) }
+			w.client = func(cfg holdfast.Config) *holdfast.Client {
+				c, err := holdfast.New(wire.store(t, w.addrs), cfg)
+				must(t, err)
+				t.Cleanup(func() { _ = c.Close(context.Background()) })
+				return c
+			}
+			test(t, w)
+		})
+	}
+}
+
+func TestNativeLocksAndTheOriginalExcludeEachOther(t *testing.T) {
+	onWires(t, func(t *testing.T, w world) {
+		c := w.client(holdfast.Config{})
+		lease, err := c.Mutex("key").Lock(t.Context())
+		must(t, err)
+		if lease.Token() != 0 {
+			t.Errorf("token: %d", lease.Token())
+		}
+		if _, err := w.try(); err == nil {
+			t.Fatal("the original has it, too")
+		}
+		info, err := w.client(holdfast.Config{}).Inspect(t.Context(), "key")
+		must(t, err)
+		if len(info.Holders) != 1 || !strings.HasPrefix(info.Holders[0].HolderID, lease.HolderID()) {
+			t.Errorf("holders: %+v", info.Holders)
+		}
+		must(t, lease.Release(t.Context()))
+		release, err := w.try()
+		must(t, err)
+		var held *holdfast.HeldError
+		_, err = c.Mutex("key").TryLock(t.Context())
+		if !errors.As(err, &held) || held.HeldBy == "" || held.Remaining == 0 {
+			t.Errorf("held by the original: %v", err)
+		}
+		done := make(chan error, 1)
+		waits := make(chan struct{}, 16)
+		waiting := w.client(holdfast.Config{Observer: observer(func(e holdfast.Event) {
+			if e.Kind == holdfast.EventWait {
+				waits <- struct{}{}
+			}
+		})})
+		go func() {
+			done <- waiting.Mutex("key").Do(t.Context(), func(context.Context) error { return nil })
+		}()
+		redistest.Next(t, "the wait", waits)
+		must(t, release())
+		must(t, redistest.Next(t, "the lock", done))
+	})
+}
+
+// observer receives events.
+type observer func(holdfast.Event)
+
+func (o observer) Observe(e holdfast.Event) { o(e) }
+
+// A release of a native lock wakes native waiters on the same wire.
+func TestAReleaseWakesNativeWaiters(t *testing.T) {
+	onWires(t, func(t *testing.T, w world) {
+		a := w.client(holdfast.Config{})
+		waits, wakes := make(chan struct{}, 64), make(chan holdfast.Wake, 64)
+		b := w.client(holdfast.Config{Observer: observer(func(e holdfast.Event) {
+			switch e.Kind {
+			case holdfast.EventWait:
+				waits <- struct{}{}
+			case holdfast.EventWake:
+				wakes <- e.Wake
+			}
+		})})
+		pushed := 0
+		for range 10 {
+			lease, err := a.Mutex("key").Lock(t.Context())
+			must(t, err)
+			done := make(chan error, 1)
+			go func() { done <- b.Mutex("key").Do(t.Context(), func(context.Context) error { return nil }) }()
+			redistest.Next(t, "the wait", waits)
+			must(t, lease.Release(t.Context()))
+			must(t, redistest.Next(t, "the lock", done))
+			for len(wakes) > 0 {
+				if <-wakes == holdfast.WakePush {
+					pushed++
+				}
+			}
+		}
+		if pushed == 0 {
+			t.Error("no waiter was woken by a message")
+		}
+	})
+}
+
+func TestWhatTheWireCannotCarryIsRefusedByName(t *testing.T) {
+	onWires(t, func(t *testing.T, w world) {
+		c := w.client(holdfast.Config{})
+		ctx := t.Context()
+		for what, call := range map[string]func() error{
+			"readers": func() error { _, err := c.RWMutex("key").RLock(ctx); return err },
+			"permits": func() error { _, err := c.Semaphore("key", 2).Acquire(ctx, 1); return err },
+			"Owner":   func() error { _, err := c.Mutex("key", holdfast.Owner("o")).TryLock(ctx); return err },
+			"Periodic": func() error {
+				_, err := c.Periodic("key", time.Hour).Do(ctx, func(context.Context) error { return nil })
+				return err
+			},
+			"Election": func() error { _, err := c.Election("key").Leader(ctx); return err },
+		} {
+			err := call()
+			var refused *holdfast.ServerError
+			if !errors.As(err, &refused) || refused.Code != "UNSUPPORTED" || !strings.Contains(err.Error(), what) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		for _, server := range w.servers {
+			if server.Do(t, "EXISTS", "key") != int64(0) {
+				t.Error("a refused call left something")
+			}
+		}
+	})
+}
+
+func TestANativeLeaseIsRenewedAndItsLossIsTold(t *testing.T) {
+	onWires(t, func(t *testing.T, w world) {
+		c := w.client(holdfast.Config{})
+		lease, err := c.Mutex("key", holdfast.TTL(400*time.Millisecond)).Lock(t.Context())
+		must(t, err)
+		redistest.Await(t, "three renewals", func() bool { return w.servers[0].CommandCalls(t)["pexpire"] >= 3 })
+		if lease.Err() != nil {
+			t.Fatalf("lost: %v", lease.Err())
+		}
+		for _, server := range w.servers {
+			server.Do(t, "SET", "key", "other")
+		}
+		redistest.Next(t, "the loss", lease.Context().Done())
+		if err := lease.Release(t.Context()); !errors.Is(err, holdfast.ErrNotHeld) {
+			t.Errorf("released: %v", err)
+		}
+		for _, server := range w.servers {
+			if server.Do(t, "GET", "key") != "other" {
+				t.Error("it deleted the key of another client")
+			}
+		}
+	})
+}
+
+func TestAnEvictionEndsAHoldOfTheOriginal(t *testing.T) {
+	onWires(t, func(t *testing.T, w world) {
+		_, err := w.try()
+		must(t, err)
+		c := w.client(holdfast.Config{})
+		_, err = c.Evict(t.Context(), "key", holdfast.Eviction{By: "ann", Reason: "test"})
+		must(t, err)
+		lease, err := c.Mutex("key").TryLock(t.Context())
+		must(t, err)
+		must(t, lease.Release(t.Context()))
+	})
+}
+
+// One of three servers is lost, and the lock goes on. With two lost, an acquisition fails, and
+// leaves nothing.
+func TestAQuorumOnRedsyncsWire(t *testing.T) {
+	t.Parallel()
+	servers := redistest.Primaries(t, 3)
+	addrs := make([]string, len(servers))
+	for i, server := range servers {
+		addrs[i] = server.Addr()
+	}
+	c, err := holdfast.New(redsyncStore(t, addrs), holdfast.Config{RequestTimeout: 2 * time.Second})
+	must(t, err)
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	lease, err := c.Mutex("key", holdfast.TTL(3*time.Second)).Lock(t.Context())
+	must(t, err)
+	servers[1].Kill()
+	before := servers[0].CommandCalls(t)["pexpire"]
+	redistest.Await(t, "two renewals", func() bool { return servers[0].CommandCalls(t)["pexpire"] >= before+2 })
+	if lease.Err() != nil {
+		t.Fatalf("lost with one server: %v", lease.Err())
+	}
+	must(t, lease.Release(t.Context()))
+	servers[2].Kill()
+	if _, err := c.Mutex("key").TryLock(t.Context()); err == nil {
+		t.Error("locked on one of three servers")
+	}
+	redistest.Await(t, "the first server to be free", func() bool { return free(t, servers[0]) })
+}
+
+// Clients of native locks and programs with the original take one lock in turn, and nobody meets
+// anybody inside.
+func TestCrossings(t *testing.T) {
+	onWires(t, func(t *testing.T, w world) {
+		inside := make(chan struct{}, 1)
+		enter := func() {
+			select {
+			case inside <- struct{}{}:
+				<-inside
+			default:
+				t.Error("two are inside")
+			}
+		}
+		var all sync.WaitGroup
+		const rounds = 25
+		for range 2 {
+			c := w.client(holdfast.Config{})
+			all.Go(func() {
+				for range rounds {
+					err := c.Mutex("key").Do(t.Context(), func(context.Context) error { enter(); return nil })
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			all.Go(func() {
+				for got := 0; got < rounds; {
+					release, err := w.try()
+					if err != nil {
+						continue
+					}
+					got++
+					enter()
+					if err := release(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+	})
+}

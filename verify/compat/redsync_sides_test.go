@@ -1,0 +1,209 @@
+package compat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	originalredsync "github.com/go-redsync/redsync/v4"
+	originalpool "github.com/go-redsync/redsync/v4/redis"
+	originalgoredis "github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/compat/redsync"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store/goredis"
+)
+
+// settings are the options of a mutex, for both packages. A zero field is not set.
+type settings struct {
+	expiry  time.Duration
+	tries   int
+	none    bool // no try at all
+	delays  func(tries int) time.Duration
+	gen     func() (string, error)
+	value   string
+	setNX   bool
+	fast    bool
+	timeout float64
+}
+
+// side is a package under test, with its errors.
+type side struct {
+	name    string
+	connect func(t *testing.T, addrs []string) (mutexOf func(name string, s settings) mutex)
+
+	failed, extendFailed, expired error
+	taken                         func(error) ([]int, bool)
+	nodeTaken, redisError         func(error) (int, bool)
+}
+
+func client(t *testing.T, addr string) *redis.Client {
+	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// as finds an error in a tree of errors.
+func as[E error, V any](err error, of func(E) V) (v V, ok bool) {
+	var found E
+	if ok = errors.As(err, &found); ok {
+		v = of(found)
+	}
+	return v, ok
+}
+
+// redsyncOption makes the options of a package out of the settings.
+func redsyncOption[O any, D ~func(int) time.Duration](s settings, o redsyncOptions[O, D]) (all []O) {
+	add := func(set bool, o func() O) {
+		if set {
+			all = append(all, o())
+		}
+	}
+	add(s.expiry > 0, func() O { return o.expiry(s.expiry) })
+	add(s.tries > 0 || s.none, func() O { return o.tries(s.tries) })
+	add(s.delays != nil, func() O { return o.delays(s.delays) })
+	add(s.gen != nil, func() O { return o.gen(s.gen) })
+	add(s.value != "", func() O { return o.value(s.value) })
+	add(s.setNX, o.setNX)
+	add(s.fast, func() O { return o.fast(true) })
+	add(s.timeout > 0, func() O { return o.timeout(s.timeout) })
+	return all
+}
+
+var originalSide = side{
+	name: "redsync",
+	connect: func(t *testing.T, addrs []string) func(string, settings) mutex {
+		var pools []originalpool.Pool
+		for _, addr := range addrs {
+			pools = append(pools, originalgoredis.NewPool(client(t, addr)))
+		}
+		rs := originalredsync.New(pools...)
+		return func(name string, s settings) mutex {
+			return rs.NewMutex(name, redsyncOption(s, originalOptions)...)
+		}
+	},
+	failed: originalredsync.ErrFailed, extendFailed: originalredsync.ErrExtendFailed,
+	expired: originalredsync.ErrLockAlreadyExpired,
+	taken: func(err error) ([]int, bool) {
+		return as(err, func(e *originalredsync.ErrTaken) []int { return e.Nodes })
+	},
+	nodeTaken: func(err error) (int, bool) {
+		return as(err, func(e *originalredsync.ErrNodeTaken) int { return e.Node })
+	},
+	redisError: func(err error) (int, bool) {
+		return as(err, func(e *originalredsync.RedisError) int { return e.Node })
+	},
+}
+
+var ourSide = side{
+	name: "compat/redsync",
+	connect: func(t *testing.T, addrs []string) func(string, settings) mutex {
+		var pools []redsync.Pool
+		for _, addr := range addrs {
+			pools = append(pools, goredis.New(client(t, addr)))
+		}
+		rs := redsync.New(pools...)
+		t.Cleanup(rs.Close)
+		return func(name string, s settings) mutex { return rs.NewMutex(name, redsyncOption(s, ourOptions)...) }
+	},
+	failed: redsync.ErrFailed, extendFailed: redsync.ErrExtendFailed, expired: redsync.ErrLockAlreadyExpired,
+	taken: func(err error) ([]int, bool) { return as(err, func(e *redsync.ErrTaken) []int { return e.Nodes }) },
+	nodeTaken: func(err error) (int, bool) {
+		return as(err, func(e *redsync.ErrNodeTaken) int { return e.Node })
+	},
+	redisError: func(err error) (int, bool) { return as(err, func(e *redsync.RedisError) int { return e.Node }) },
+}
+
+// describe writes what a caller can tell of an error. Servers answer in any order, so lines and
+// numbers are sorted. The texts of network errors are those of the stores.
+func (s side) describe(err error) string {
+	if err == nil {
+		return "nil"
+	}
+	var said []string
+	if nodes, ok := s.taken(err); ok {
+		nodes = slices.Sorted(slices.Values(nodes))
+		said = append(said, fmt.Sprintf("ErrTaken%v", nodes))
+	}
+	var each func(err error)
+	each = func(err error) {
+		if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // this level only
+			for _, one := range joined.Unwrap() {
+				each(one)
+			}
+			return
+		}
+		switch node, ok := s.redisError(err); {
+		case ok:
+			said = append(said, fmt.Sprintf("RedisError%d", node))
+		case len(said) == 0 || !strings.HasPrefix(said[0], "ErrTaken"):
+			said = append(said, fmt.Sprintf("%q", err.Error()))
+		}
+	}
+	each(err)
+	for what, sentinel := range map[string]error{
+		"ErrFailed": s.failed, "ErrExtendFailed": s.extendFailed, "ErrLockAlreadyExpired": s.expired,
+		"Canceled": context.Canceled, "DeadlineExceeded": context.DeadlineExceeded,
+	} {
+		switch {
+		case err == sentinel: //nolint:errorlint // users compare so
+			said = append(said, "=="+what)
+		case errors.Is(err, sentinel):
+			said = append(said, "is "+what)
+		}
+	}
+	slices.Sort(said)
+	return strings.Join(said, " ")
+}
+
+// scene is what a case of the table has: servers, and the package under test.
+type scene struct {
+	t       *testing.T
+	side    side
+	servers []*redistest.Server
+	mutexOf func(name string, s settings) mutex
+	said    []string
+}
+
+func (s *scene) mutex(c settings) mutex { return s.mutexOf("key", c) }
+
+func (s *scene) say(format string, args ...any) {
+	s.said = append(s.said, fmt.Sprintf(format, args...))
+}
+
+// err notes what a call returned.
+func (s *scene) err(what string, err error) { s.say("%s: %s", what, s.side.describe(err)) }
+
+// ok notes what a call returned.
+func (s *scene) ok(what string, ok bool, err error) {
+	s.say("%s: %v %s", what, ok, s.side.describe(err))
+}
+
+// do sends a command to all servers, or to those with the numbers.
+func (s *scene) do(words string, on ...int) {
+	for i, server := range s.servers {
+		if len(on) == 0 || slices.Contains(on, i) {
+			var args []any
+			for word := range strings.FieldsSeq(words) {
+				args = append(args, word)
+			}
+			server.Do(s.t, args...)
+		}
+	}
+}
+
+// keys notes on how many servers the key is.
+func (s *scene) keys() {
+	count := int64(0)
+	for _, server := range s.servers {
+		if server.Running() {
+			count += server.Do(s.t, "EXISTS", "key").(int64)
+		}
+	}
+	s.say("keys: %d", count)
+}
