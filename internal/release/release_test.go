@@ -194,7 +194,8 @@ func TestEveryModuleIsPublishedOrSaysThatItIsNot(t *testing.T) {
 	slices.Sort(got)
 	want := []string{
 		".", "cmd/holdfast", "compat/redislock", "compat/redisson", "compat/redsync", "fence", "fence/s3fence",
-		"observe/otel", "observe/prom", "store/goredis", "store/rueidis", "verify", "vet",
+		"integrate/certmagiclock", "integrate/cronlock", "integrate/gocronlock", "observe/otel", "observe/prom",
+		"store/goredis", "store/rueidis", "verify", "vet",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("published: %v; want %v", got, want)
