@@ -10,6 +10,7 @@ require (
 	github.com/holdfast-go/holdfast/compat/redsync v0.0.0
 	github.com/holdfast-go/holdfast/store/goredis v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0
+	github.com/redis/rueidis v1.0.79
 )
 
 require (

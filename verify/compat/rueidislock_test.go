@@ -1,0 +1,54 @@
+package compat
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// rueidislock writes when its lease ends as a time of its own clock. If that clock is behind the
+// server's by more than the lease, the server answers OK and stores nothing: two processes hold the
+// lock, and no key says so. A client of another library cannot see such a holder, whatever it
+// reads. This is why its wire is not shared: docs/decisions/0012.
+func TestTwoProcessesOfRueidislockHoldALockIfTheirClocksAreBehind(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Clock())
+	lockers := make([]rueidislock.Locker, 2)
+	for i := range lockers {
+		locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
+			ClientOption: rueidis.ClientOption{InitAddress: []string{server.Addr()}},
+			KeyMajority:  1, NoLoopTracking: true, KeyValidity: 5 * time.Second,
+		})
+		must(t, err)
+		t.Cleanup(locker.Close)
+		lockers[i] = locker
+	}
+	try := func() (held int) {
+		for _, locker := range lockers {
+			ctx, cancel, err := locker.TryWithContext(t.Context(), "key")
+			if err != nil {
+				continue
+			}
+			t.Cleanup(cancel)
+			if ctx.Err() == nil {
+				held++
+			}
+		}
+		return held
+	}
+	server.MoveClock(10 * time.Second)
+	if held := try(); held != 2 {
+		t.Errorf("%d hold the lock, and the clocks differ by 10s", held)
+	}
+	if keys := server.Do(t, "DBSIZE"); keys != int64(0) {
+		t.Errorf("%d keys", keys)
+	}
+	server.MoveClock(0)
+	if held := try(); held != 1 {
+		t.Errorf("%d hold the lock, and the clocks agree", held)
+	}
+}
