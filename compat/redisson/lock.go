@@ -96,13 +96,16 @@ func outcome(s *script.Script, answer string) (got neighbour.Outcome, err error)
 	return got, nil
 }
 
-// The memory of the release comes first: the request may be a copy of one that has run. The
-// message is sent only if the key is gone with its last field.
+// If the attempt holds nothing, the memory of a release says whether the request is a copy of one
+// that has run. Redisson looks there first, because its threads use their field again. The message
+// is sent only if the key is gone with its last field.
 var releaseLock = neighbour.NewScript("release", `#!lua flags=allow-oom
 local key, channel, latch = KEYS[1], KEYS[2], KEYS[3]
 local holder, verb, remember = ARGV[1], ARGV[2], ARGV[3]
-if redis.call('EXISTS', latch) == 1 then return 'released' end
-if redis.call('HEXISTS', key, holder) == 0 then return 'gone' end
+if redis.call('HEXISTS', key, holder) == 0 then
+  if redis.call('EXISTS', latch) == 1 then return 'released' end
+  return 'gone'
+end
 redis.call('HDEL', key, holder)
 redis.call('SET', latch, '1', 'PX', remember)
 if redis.call('EXISTS', key) == 0 then redis.call(verb, channel, '0') end
@@ -216,6 +219,11 @@ func (l *lock) Inspect(ctx context.Context, name string) (neighbour.State, error
 	if err != nil {
 		return neighbour.State{}, err
 	}
+	return lockState(ttl, fields), nil
+}
+
+// lockState is what a hash of holders says.
+func lockState(ttl time.Duration, fields []string) neighbour.State {
 	state := neighbour.State{Absent: len(fields) == 0}
 	for i := 0; i+1 < len(fields); i += 2 {
 		entries, _ := strconv.Atoi(fields[i+1])
@@ -223,16 +231,20 @@ func (l *lock) Inspect(ctx context.Context, name string) (neighbour.State, error
 			ID: attemptOf(fields[i]), Mode: neighbour.Exclusive, Permits: 1, Entries: entries, Left: ttl,
 		})
 	}
-	return state, nil
+	return state
 }
 
 // parseHash reads the remaining time of a key and the fields of its hash.
 func parseHash(s *script.Script, answer string) (ttl time.Duration, fields []string, err error) {
 	var parts []json.RawMessage
-	var ms int64
 	if err := json.Unmarshal([]byte(answer), &parts); err != nil || len(parts) != 2 {
 		return 0, nil, unexpected(s, answer)
 	}
+	return hashOf(s, answer, parts)
+}
+
+func hashOf(s *script.Script, answer string, parts []json.RawMessage) (ttl time.Duration, fields []string, err error) {
+	var ms int64
 	if json.Unmarshal(parts[0], &ms) != nil {
 		return 0, nil, unexpected(s, answer)
 	}
@@ -258,14 +270,5 @@ func (l *lock) Evict(ctx context.Context, name string, token uint64) (ended int,
 	if token != 0 {
 		return 0, nil // no hold has a token
 	}
-	key := l.key(name)
-	verb, err := l.verb(ctx, key)
-	if err != nil {
-		return 0, err
-	}
-	answer, err := l.Run(ctx, evictLock, []string{key, l.Channel(neighbour.Attempt{Name: name})}, []string{verb})
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(answer)
+	return l.evict(ctx, evictLock, name, l.Channel(neighbour.Attempt{Name: name}))
 }

@@ -22,7 +22,11 @@ type Kind uint8
 // The kinds. A store is for one of them, because Redisson's keys do not say of which kind they
 // are. Java's locks of one name must be of the same kind, too.
 const (
-	Lock Kind = iota // RLock, of getLock: a Mutex
+	Lock      Kind = iota // RLock, of getLock: a Mutex
+	Fair                  // RFairLock, of getFairLock: a Mutex whose waiters get it in order of arrival
+	Fenced                // RFencedLock, of getFencedLock: a Mutex whose leases have Redisson's tokens
+	ReadWrite             // RReadWriteLock, of getReadWriteLock: an RWMutex, and a Mutex that is its writer
+	Semaphore             // RSemaphore, of getSemaphore: a Semaphore
 )
 
 func (k Kind) String() string {
@@ -37,7 +41,11 @@ var kinds = []struct {
 	name string
 	wire func(*base) neighbour.Wire
 }{
-	Lock: {"RLock", func(b *base) neighbour.Wire { return &lock{b} }},
+	Lock:      {"RLock", func(b *base) neighbour.Wire { return &lock{b} }},
+	Fair:      {"RFairLock", func(b *base) neighbour.Wire { return &fair{lock{b}} }},
+	Fenced:    {"RFencedLock", func(b *base) neighbour.Wire { return &fenced{lock{b}} }},
+	ReadWrite: {"RReadWriteLock", func(b *base) neighbour.Wire { return &readWrite{b} }},
+	Semaphore: {"RSemaphore", func(b *base) neighbour.Wire { return &semaphore{b} }},
 }
 
 // Sharded says whether messages use sharded pub/sub. It must be the same as in the Java
@@ -61,6 +69,10 @@ type Config struct {
 	// Default: the name is the key.
 	NameMapper func(name string) string
 
+	// FairWait is for how long a waiter of a [Fair] lock counts as alive: the Java program's
+	// fairLockWaitTimeout, which must be the same everywhere. Default: 5 min.
+	FairWait time.Duration
+
 	// Sharded is the Java program's shardedSubscriptionMode. Default: [Auto].
 	Sharded Sharded
 }
@@ -75,6 +87,9 @@ var ErrUnsupported = neighbour.ErrUnsupported
 func New(s store.Store, cfg Config) store.Store {
 	if int(cfg.Kind) >= len(kinds) {
 		cfg.Kind = Lock
+	}
+	if cfg.FairWait < time.Millisecond {
+		cfg.FairWait = 5 * time.Minute
 	}
 	return neighbour.New(s, kinds[cfg.Kind].wire(&base{Store: s, cfg: cfg}))
 }

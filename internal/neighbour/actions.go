@@ -131,7 +131,8 @@ func (s *Store) poll(ctx context.Context, names []string, in *arguments) (string
 }
 
 // cancel ends an acquisition. If a request of it got no answer, that request may still
-// arrive. So the answer is then not withdrawn, which ends the client's cancels, but none.
+// arrive, and take the lock again. So the answer is then none, and the client goes on to cancel
+// until such a grant would have expired.
 func (s *Store) cancel(ctx context.Context, names []string, in *arguments) (string, error) {
 	id, _, _, _ := in.text(), in.millis(), in.text(), in.owner()
 	if !in.ok() {
@@ -147,17 +148,21 @@ func (s *Store) cancel(ctx context.Context, names []string, in *arguments) (stri
 		return "", err
 	}
 	answer := "none"
-	if e != nil {
-		s.update(e, func(e *entry) {
-			if e.waiting && !e.unsure {
-				answer = "withdrawn"
-			}
-		})
-	}
-	s.drop(name, id)
 	if found {
 		answer = "released"
 	}
+	if e == nil {
+		return answer, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case e.unsure:
+		return "none", nil // the entry stays until nobody asks any more
+	case e.waiting && !found:
+		answer = "withdrawn"
+	}
+	s.remove(attemptKey{name, id})
 	return answer, nil
 }
 

@@ -1,0 +1,119 @@
+package redisson
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/holdfast-go/holdfast/internal/neighbour"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// fenced is the wire of RFencedLock: an RLock with a counter beside it. Each grant raises the
+// counter, and its new value is the token. As Redisson leaves it, the counter has no TTL.
+type fenced struct{ lock }
+
+const tokenPrefix = "redisson_lock_token"
+
+// Traits implements [neighbour.Wire].
+func (l *fenced) Traits() neighbour.Traits {
+	t := l.lock.Traits()
+	t.Neighbour = "Redisson's RFencedLock"
+	t.Commands = append(t.Commands, "incr KEY", "get KEY")
+	return t
+}
+
+// The counter comes first: if its key holds something else, nothing is written. While the
+// attempt holds the lock, nobody else raises the counter, so a repeated request reads its token.
+var acquireFenced = neighbour.NewScript("acquire", `#!lua
+local key, counter, ttl, holder = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+if redis.call('HEXISTS', key, holder) == 1 then
+  redis.call('PEXPIRE', key, ttl)
+  return 'granted ' .. (redis.call('GET', counter) or redis.call('INCR', counter))
+end
+if redis.call('EXISTS', key) == 0 then
+  local token = redis.call('INCR', counter)
+  redis.call('HSET', key, holder, '1')
+  redis.call('PEXPIRE', key, ttl)
+  return 'granted ' .. string.format('%.0f', token)
+end
+local other = '-'
+if redis.call('HLEN', key) == 1 then other = redis.call('HKEYS', key)[1] end
+return 'busy ' .. redis.call('PTTL', key) .. ' ' .. other`)
+
+// Acquire implements [neighbour.Wire].
+func (l *fenced) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (neighbour.Outcome, error) {
+	field, err := holder(a)
+	if err != nil {
+		return neighbour.Outcome{}, err
+	}
+	key := l.key(a.Name)
+	answer, err := l.Run(ctx, acquireFenced, []string{key, prefixed(tokenPrefix, key)},
+		[]string{wire.Millis(a.TTL), field})
+	if err != nil {
+		return neighbour.Outcome{}, err
+	}
+	return outcome(acquireFenced, answer)
+}
+
+var readToken = neighbour.NewScript("inspect", `#!lua flags=no-writes
+return redis.call('GET', KEYS[1]) or '0'`)
+
+// Inspect implements [neighbour.Wire]. It asks for the counter before and after the lock: if the
+// two are the same, the holder is that of the token.
+func (l *fenced) Inspect(ctx context.Context, name string) (neighbour.State, error) {
+	before, err := l.token(ctx, name)
+	if err != nil {
+		return neighbour.State{}, err
+	}
+	state, err := l.lock.Inspect(ctx, name)
+	if err != nil {
+		return neighbour.State{}, err
+	}
+	after, err := l.token(ctx, name)
+	if err != nil {
+		return neighbour.State{}, err
+	}
+	state.Fence = after
+	state.Absent = state.Absent && after == 0
+	if len(state.Holders) == 1 && before == after {
+		state.Holders[0].Token = after
+	}
+	return state, nil
+}
+
+func (l *fenced) token(ctx context.Context, name string) (uint64, error) {
+	answer, err := l.Run(ctx, readToken, []string{prefixed(tokenPrefix, l.key(name))}, nil)
+	if err != nil {
+		return 0, err
+	}
+	token, err := strconv.ParseUint(answer, 10, 53)
+	if err != nil {
+		return 0, unexpected(readToken, answer)
+	}
+	return token, nil
+}
+
+var evictFenced = neighbour.NewScript("evict", `#!lua flags=allow-oom
+`+isLock+`
+local fields = redis.call('HKEYS', KEYS[1])
+if #fields == 0 then return '0' end
+if foreign(fields) then return wrong end
+if ARGV[2] ~= '0' and redis.call('GET', KEYS[3]) ~= ARGV[2] then return '0' end
+redis.call('DEL', KEYS[1])
+redis.call(ARGV[1], KEYS[2], '0')
+return '1'`)
+
+// Evict implements [neighbour.Wire]. The counter stays, so that tokens go on rising.
+func (l *fenced) Evict(ctx context.Context, name string, token uint64) (ended int, err error) {
+	key := l.key(name)
+	verb, err := l.verb(ctx, key)
+	if err != nil {
+		return 0, err
+	}
+	keys := []string{key, l.Channel(neighbour.Attempt{Name: name}), prefixed(tokenPrefix, key)}
+	answer, err := l.Run(ctx, evictFenced, keys, []string{verb, wire.Number(token)})
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(answer)
+}

@@ -1,0 +1,79 @@
+package redisson_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// The token is Redisson's counter as it is, so that it compares with the tokens of Java.
+func TestAFencedLockHasRedissonsTokens(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), redisson.Config{Kind: redisson.Fenced})
+	m := c.Mutex("order", holdfast.TTL(20*time.Second))
+	for want := uint64(1); want < 4; want++ {
+		l := lock(t, m)
+		if l.Token() != want {
+			t.Errorf("the token is %d, want %d", l.Token(), want)
+		}
+		same(t, "the counter", s.Do(t, "GET", "redisson_lock_token:{order}"), want)
+		info, err := c.Inspect(t.Context(), "order")
+		if err != nil || info.Fence != want || len(info.Holders) != 1 || info.Holders[0].Token != want ||
+			info.Holders[0].HolderID != l.HolderID() {
+			t.Errorf("Inspect: %+v, %v", info, err)
+		}
+		release(t, l)
+	}
+	s.Do(t, "INCR", "redisson_lock_token:{order}") // Java had it meanwhile
+	l := lock(t, m)
+	same(t, "the token", l.Token(), 5)
+	for token, want := range []int{4: 0, 5: 1} {
+		if token < 4 {
+			continue
+		}
+		e := holdfast.Eviction{By: "ann", Reason: "test", Token: uint64(token)}
+		if n, err := c.Evict(t.Context(), "order", e); n != want || err != nil {
+			t.Errorf("Evict of token %d: %d, %v", token, n, err)
+		}
+	}
+	everyKeyExpires(t, s, "redisson_lock_token:{order}")
+}
+
+// Goroutines of one process get a number of their own each: a hold is not handed over.
+func TestEachGoroutineHasATokenOfItsOwn(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), redisson.Config{Kind: redisson.Fenced})
+	first := lock(t, c.Mutex("order"))
+	got := make(chan uint64, 1)
+	go func() {
+		l, err := c.Mutex("order").Lock(t.Context())
+		if err != nil {
+			t.Error(err)
+			got <- 0
+			return
+		}
+		got <- l.Token()
+	}()
+	redistest.Await(t, "the second goroutine waits", func() bool { return c.Stats().Calls == 1 })
+	release(t, first)
+	same(t, "the second token", redistest.Next(t, "the token", got), first.Token()+1)
+}
+
+// If the answer with the token is lost, the attempt is cancelled, and the next one has a higher
+// token.
+func TestATokenOfUnknownOutcomeIsSkipped(t *testing.T) {
+	s := start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	c := connect(t, p.Addr(), redisson.Config{Kind: redisson.Fenced},
+		func(c *holdfast.Config) { c.RequestTimeout = 200 * time.Millisecond })
+	release(t, lock(t, c.Mutex("order")))
+	p.DropReplies(1, "EVALSHA")
+	l := lock(t, c.Mutex("order"))
+	if l.Token() < 2 {
+		t.Errorf("the token is %d", l.Token())
+	}
+	same(t, "the counter", s.Do(t, "GET", "redisson_lock_token:{order}"), l.Token())
+}

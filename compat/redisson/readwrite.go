@@ -1,0 +1,307 @@
+package redisson
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/neighbour"
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// readWrite is the wire of RReadWriteLock: a hash with a field mode, a field for each reader, and
+// one for the writer. Each reader has a key of its own with the TTL of its lease. When a reader
+// leaves, Redisson looks only at these keys to see which other readers live. So they are renewed
+// together with the hash.
+//
+// A Mutex of such a store is the writer, as RWMutex.Lock is.
+type readWrite struct{ *base }
+
+const (
+	readWriteChannel = "redisson_rwlock"
+	readerTimeout    = ":rwlock_timeout"
+	writerSuffix     = ":write"
+)
+
+// Traits implements [neighbour.Wire].
+func (l *readWrite) Traits() neighbour.Traits {
+	return neighbour.Traits{
+		Neighbour: "Redisson's RReadWriteLock",
+		Modes:     []neighbour.Mode{neighbour.Exclusive, neighbour.Shared},
+		Hint:      "Config.Kind chooses the kind of lock",
+		Commands: []string{
+			"exists KEY", "hexists KEY f", "hget KEY f", "hset KEY f 1", "hdel KEY f", "hlen KEY", "hgetall KEY",
+			"del KEY", "pttl KEY", "pexpire KEY 1", "set KEY 1 px 1", l.publishes(),
+		},
+	}
+}
+
+// Channel implements [neighbour.Wire].
+func (l *readWrite) Channel(a neighbour.Attempt) string {
+	return prefixed(readWriteChannel, l.key(a.Name))
+}
+
+// names are the key of a lock, the attempt's own key, and its field.
+func (l *readWrite) names(a neighbour.Attempt) (key, own, field string, err error) {
+	field, err = holder(a)
+	key = l.key(a.Name)
+	return key, suffixed(key, field) + readerTimeout + ":1", field, err
+}
+
+// longer lets a key live for at least so long.
+const longer = `
+local function longer(key, ttl)
+  if redis.call('PTTL', key) < tonumber(ttl) then redis.call('PEXPIRE', key, ttl) end
+end
+`
+
+// A hash without a mode is another lock, or other data. Redisson would write into it.
+var acquireRead = neighbour.NewScript("acquire", `#!lua
+`+longer+`
+local key, own, ttl, holder = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+local mode = redis.call('HGET', key, 'mode')
+if redis.call('HEXISTS', key, holder) == 1 or mode == 'read' then
+  redis.call('SET', own, '1', 'PX', ttl)
+  redis.call('HSET', key, holder, '1')
+  longer(key, ttl)
+  return 'granted'
+end
+if redis.call('EXISTS', key) == 0 then
+  redis.call('SET', own, '1', 'PX', ttl)
+  redis.call('HSET', key, 'mode', 'read', holder, '1')
+  redis.call('PEXPIRE', key, ttl)
+  return 'granted'
+end
+return 'busy ' .. redis.call('PTTL', key) .. ' -'`)
+
+var acquireWrite = neighbour.NewScript("acquire", `#!lua
+local key, ttl, holder = KEYS[1], ARGV[1], ARGV[2] .. ':write'
+if redis.call('HEXISTS', key, holder) == 1 then
+  redis.call('PEXPIRE', key, ttl)
+  return 'granted'
+end
+if redis.call('EXISTS', key) == 0 then
+  redis.call('HSET', key, 'mode', 'write', holder, '1')
+  redis.call('PEXPIRE', key, ttl)
+  return 'granted'
+end
+return 'busy ' .. redis.call('PTTL', key) .. ' -'`)
+
+// Acquire implements [neighbour.Wire].
+func (l *readWrite) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (neighbour.Outcome, error) {
+	key, own, field, err := l.names(a)
+	if err != nil {
+		return neighbour.Outcome{}, err
+	}
+	act, keys := acquireWrite, []string{key}
+	if a.Mode == neighbour.Shared {
+		act, keys = acquireRead, []string{key, own}
+	}
+	answer, err := l.Run(ctx, act, keys, []string{wire.Millis(a.TTL), field})
+	if err != nil {
+		return neighbour.Outcome{}, err
+	}
+	return outcome(act, answer)
+}
+
+// A writer leaves the hash to its readers, if Java has some under it, and tells the others that
+// they may read: Redisson does not, so that they wait for the TTL.
+//
+// For a reader this is Redisson's own rule: the hash lives as long as the longest key of its
+// readers. It is deleted if none has one.
+var releaseReadWrite = neighbour.NewScript("release", `#!lua flags=allow-oom
+local key, channel, latch, own = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local holder, verb, remember, prefix = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+if redis.call('HEXISTS', key, holder .. ':write') == 1 then
+  redis.call('HDEL', key, holder .. ':write')
+  redis.call('SET', latch, '1', 'PX', remember)
+  if redis.call('HLEN', key) == 1 then
+    redis.call('DEL', key)
+  else
+    redis.call('HSET', key, 'mode', 'read')
+  end
+  redis.call(verb, channel, '1')
+  return 'released'
+end
+if redis.call('HEXISTS', key, holder) == 0 then
+  if redis.call('EXISTS', latch) == 1 then return 'released' end
+  return 'gone'
+end
+redis.call('HDEL', key, holder)
+redis.call('DEL', own)
+redis.call('SET', latch, '1', 'PX', remember)
+if redis.call('HLEN', key) > 1 then
+  local most = -3
+  local fields = redis.call('HGETALL', key)
+  for n = 1, #fields, 2 do
+    for i = 1, tonumber(fields[n + 1]) or 0 do
+      most = math.max(most, redis.call('PTTL', prefix .. ':' .. fields[n] .. ':rwlock_timeout:' .. i))
+    end
+  end
+  if most > 0 then
+    redis.call('PEXPIRE', key, most)
+    return 'released'
+  end
+  if redis.call('HGET', key, 'mode') == 'write' then return 'released' end
+end
+redis.call('DEL', key)
+redis.call(verb, channel, '0')
+return 'released'`)
+
+// Release implements [neighbour.Wire].
+func (l *readWrite) Release(ctx context.Context, a neighbour.Attempt) (held bool, err error) {
+	key, own, field, err := l.names(a)
+	if err != nil {
+		return false, err
+	}
+	verb, err := l.verb(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	answer, err := l.Run(ctx, releaseReadWrite, []string{key, l.Channel(a), latch(key, a), own},
+		[]string{field, verb, latchFor, readersOf(key)})
+	return answer == "released", err
+}
+
+// readersOf is how the keys of the readers begin, before the colon.
+func readersOf(key string) string { return strings.TrimSuffix(suffixed(key, ""), ":") }
+
+// Cancel implements [neighbour.Wire]: there is no queue.
+func (l *readWrite) Cancel(ctx context.Context, a neighbour.Attempt) (found bool, err error) {
+	return l.Release(ctx, a)
+}
+
+// The lease of a reader has ended with its own key, although other readers keep the hash.
+var renewReadWrite = neighbour.NewScript("renew", `#!lua flags=allow-oom
+`+longer+`
+local answer = ''
+for i = 1, #KEYS / 2 do
+  local key, own, holder, ttl = KEYS[2 * i - 1], KEYS[2 * i], ARGV[2 * i - 1], ARGV[2 * i]
+  local one = '0'
+  if redis.pcall('HEXISTS', key, holder .. ':write') == 1 then
+    longer(key, ttl)
+    one = '1'
+  elseif redis.pcall('HEXISTS', key, holder) == 1 and redis.call('EXISTS', own) == 1 then
+    longer(own, ttl)
+    longer(key, ttl)
+    one = '1'
+  end
+  answer = answer .. one
+end
+return answer`)
+
+// Renew implements [neighbour.Wire].
+func (l *readWrite) Renew(ctx context.Context, holds []neighbour.Attempt) ([]neighbour.Renewal, error) {
+	var keys, args []string
+	for _, a := range holds {
+		key, own, field, err := l.names(a)
+		if err != nil {
+			return nil, err
+		}
+		keys, args = append(keys, key, own), append(args, field, wire.Millis(a.TTL))
+	}
+	answer, err := l.Run(ctx, renewReadWrite, keys, args)
+	if err != nil {
+		return nil, err
+	}
+	return renewals(renewReadWrite, answer, len(holds))
+}
+
+var keepReadWrite = neighbour.NewScript("release_after", `#!lua flags=allow-oom
+if redis.call('HEXISTS', KEYS[1], ARGV[1] .. ':write') == 0 then return 'gone' end
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return 'kept'`)
+
+// Keep implements [neighbour.Wire], for a writer. The library keeps a reader by a renewal.
+func (l *readWrite) Keep(ctx context.Context, a neighbour.Attempt, left time.Duration) (held bool, err error) {
+	key, _, field, err := l.names(a)
+	if err != nil {
+		return false, err
+	}
+	answer, err := l.Run(ctx, keepReadWrite, []string{key}, []string{field, wire.Millis(left)})
+	return answer == "kept", err
+}
+
+// isReadWrite is isLock for this kind.
+const isReadWrite = `
+local function foreign(fields)
+  for _, field in ipairs(fields) do
+    if field ~= 'mode' and not string.find(field, '^[^:]+:%d+$') and not string.find(field, '^[^:]+:%d+:write$') then
+      return true
+    end
+  end
+  return #fields > 0 and redis.call('HEXISTS', KEYS[1], 'mode') == 0
+end
+local wrong = redis.error_reply('WRONGTYPE The hash is no lock of Redisson of this kind')
+`
+
+var inspectReadWrite = neighbour.NewScript("inspect", `#!lua flags=no-writes
+`+isReadWrite+`
+local fields = redis.call('HKEYS', KEYS[1])
+if foreign(fields) then return wrong end
+return cjson.encode({redis.call('PTTL', KEYS[1]), redis.call('HGETALL', KEYS[1])})`)
+
+// Inspect implements [neighbour.Wire]. What is left of a lock is what is left of its hash.
+func (l *readWrite) Inspect(ctx context.Context, name string) (neighbour.State, error) {
+	answer, err := l.Run(ctx, inspectReadWrite, []string{l.key(name)}, nil)
+	if err != nil {
+		return neighbour.State{}, err
+	}
+	ttl, fields, err := parseHash(inspectReadWrite, answer)
+	if err != nil {
+		return neighbour.State{}, err
+	}
+	return readWriteState(ttl, fields), nil
+}
+
+func readWriteState(ttl time.Duration, fields []string) neighbour.State {
+	state := neighbour.State{Absent: len(fields) == 0}
+	for i := 0; i+1 < len(fields); i += 2 {
+		if fields[i] == "mode" {
+			continue
+		}
+		field, writes := strings.CutSuffix(fields[i], writerSuffix)
+		h := neighbour.Holder{ID: attemptOf(field), Mode: neighbour.Shared, Permits: 1, Left: ttl}
+		if writes {
+			h.Mode = neighbour.Exclusive
+		}
+		h.Entries, _ = strconv.Atoi(fields[i+1])
+		state.Holders = append(state.Holders, h)
+	}
+	return state
+}
+
+var evictReadWrite = neighbour.NewScript("evict", `#!lua flags=allow-oom
+`+isReadWrite+`
+local fields = redis.call('HKEYS', KEYS[1])
+if #fields == 0 then return '0' end
+if foreign(fields) then return wrong end
+local said = '0'
+if redis.call('HGET', KEYS[1], 'mode') == 'write' then said = '1' end
+redis.call('DEL', KEYS[1])
+redis.call(ARGV[1], KEYS[2], said)
+return tostring(#fields - 1)`)
+
+// Evict implements [neighbour.Wire]: forceUnlock of readers and of the writer.
+func (l *readWrite) Evict(ctx context.Context, name string, token uint64) (ended int, err error) {
+	if token != 0 {
+		return 0, nil // no hold has a token
+	}
+	return l.evict(ctx, evictReadWrite, name, l.Channel(neighbour.Attempt{Name: name}))
+}
+
+// evict runs a script that ends all holds of a lock.
+func (b *base) evict(ctx context.Context, s *script.Script, name, channel string) (ended int, err error) {
+	key := b.key(name)
+	verb, err := b.verb(ctx, key)
+	if err != nil {
+		return 0, err
+	}
+	answer, err := b.Run(ctx, s, []string{key, channel}, []string{verb})
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(answer)
+}

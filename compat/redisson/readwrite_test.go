@@ -1,0 +1,218 @@
+package redisson_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+var readWrite = redisson.Config{Kind: redisson.ReadWrite}
+
+func rlock(t testing.TB, m *holdfast.RWMutex) *holdfast.Lease {
+	t.Helper()
+	l, err := m.RLock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// A reader has its field, and a key of its own with the TTL.
+func TestAReaderIsOneOfRedisson(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), readWrite)
+	conn := listen(t, s, "redisson_rwlock:{book}")
+	l := rlock(t, c.RWMutex("book", holdfast.TTL(20*time.Second)))
+	record := hash(t, s, "book")
+	if len(record) != 2 || !strings.HasSuffix(record[0], "=1") && !strings.HasSuffix(record[1], "=1") {
+		t.Fatalf("the hash is %v", record)
+	}
+	same(t, "the mode", s.Do(t, "HGET", "book", "mode"), "read")
+	field := fieldOf(record)
+	own := "{book}:" + field + ":rwlock_timeout:1"
+	same(t, "keys", keysOf(t, s), []string{"book", own})
+	same(t, "the reader's key", s.Do(t, "GET", own), "1")
+	within(t, "the hash", s.Do(t, "PTTL", "book"), 20*time.Second)
+	within(t, "the reader's key", s.Do(t, "PTTL", own), 20*time.Second)
+	release(t, l)
+	same(t, "message", message(t, conn), "0")
+	for _, key := range keysOf(t, s) {
+		if !strings.HasPrefix(key, "redisson_unlock_latch:{book}:") {
+			t.Errorf("after the release: %s", key)
+		}
+	}
+}
+
+// fieldOf is the holder's field in a hash of a mode and one holder.
+func fieldOf(record []string) string {
+	for _, pair := range record {
+		if !strings.HasPrefix(pair, "mode=") {
+			return strings.TrimSuffix(pair, "=1")
+		}
+	}
+	return ""
+}
+
+// A writer has the field with its suffix, and its release says 1.
+func TestAWriterIsOneOfRedisson(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), readWrite)
+	conn := listen(t, s, "redisson_rwlock:{book}")
+	l, err := c.RWMutex("book", holdfast.TTL(20*time.Second)).Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := hash(t, s, "book")
+	same(t, "the mode", s.Do(t, "HGET", "book", "mode"), "write")
+	if len(record) != 2 || !strings.HasSuffix(fieldOf(record), ":write") {
+		t.Errorf("the hash is %v", record)
+	}
+	within(t, "the hash", s.Do(t, "PTTL", "book"), 20*time.Second)
+	_, err = connect(t, s.Addr(), readWrite).RWMutex("book").TryRLock(t.Context())
+	held(t, err)
+	release(t, l)
+	same(t, "message", message(t, conn), "1")
+	same(t, "the lock", s.Do(t, "EXISTS", "book"), 0)
+}
+
+// plantReader writes a reader of Java, as Redisson does.
+func plantReader(t testing.TB, s *redistest.Server, key, reader, ttl string) {
+	t.Helper()
+	s.Do(t, "HSET", key, "mode", "read", reader, "1")
+	s.Do(t, "SET", "{"+key+"}:"+reader+":rwlock_timeout:1", "1", "PX", ttl)
+	s.Do(t, "PEXPIRE", key, ttl)
+}
+
+// Readers of both sides are in together. The release of one leaves the other's hold, for as long
+// as that one's own key lives.
+func TestTheReadersOfBothSidesAreInTogether(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), readWrite)
+	plantReader(t, s, "book", java, "10000")
+	m := c.RWMutex("book", holdfast.TTL(time.Hour))
+	l := rlock(t, m)
+	within(t, "the hash has the longest lease", s.Do(t, "PTTL", "book"), time.Hour)
+	if left := s.Do(t, "PTTL", "book").(int64); left <= 10_000 {
+		t.Errorf("the hash has %d ms left", left)
+	}
+	_, err := m.TryLock(t.Context())
+	if err == nil {
+		t.Error("a writer is in beside readers")
+	}
+	release(t, l)
+	same(t, "the hash", hash(t, s, "book"), []string{java + "=1", "mode=read"})
+	within(t, "the hash", s.Do(t, "PTTL", "book"), 10*time.Second)
+	same(t, "Java's key", s.Do(t, "GET", "{book}:"+java+":rwlock_timeout:1"), "1")
+}
+
+// When the last living reader leaves, the hash goes with the fields of the dead ones.
+func TestTheLastReaderTakesTheDeadOnesAlong(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), readWrite)
+	plantReader(t, s, "book", java, "60000")
+	l := rlock(t, c.RWMutex("book"))
+	s.Do(t, "DEL", "{book}:"+java+":rwlock_timeout:1") // its lease has ended
+	conn := listen(t, s, "redisson_rwlock:{book}")
+	release(t, l)
+	same(t, "message", message(t, conn), "0")
+	same(t, "the lock", s.Do(t, "EXISTS", "book"), 0)
+}
+
+// A renewal extends the hash and the reader's own key. Without that key Redisson deletes the hash.
+func TestARenewalExtendsBothKeysOfAReader(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), readWrite)
+	l := rlock(t, c.RWMutex("book", holdfast.TTL(300*time.Millisecond)))
+	own := "{book}:" + fieldOf(hash(t, s, "book")) + ":rwlock_timeout:1"
+	first := l.Deadline()
+	redistest.Await(t, "several renewals", func() bool { return l.Deadline().Sub(first) > 600*time.Millisecond })
+	within(t, "the hash", s.Do(t, "PTTL", "book"), 300*time.Millisecond)
+	within(t, "the reader's key", s.Do(t, "PTTL", own), 300*time.Millisecond)
+
+	s.Do(t, "DEL", own)
+	<-l.Context().Done()
+	if err := context.Cause(l.Context()); !errors.Is(err, holdfast.ErrLost) {
+		t.Errorf("a reader without its key: %v", err)
+	}
+}
+
+// The messages of Java wake a writer behind readers, and a reader behind a writer.
+func TestTheMessagesWakeReadersAndWriters(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), readWrite)
+	const channel = "redisson_rwlock:{book}"
+	got := make(chan error, 1)
+	plantReader(t, s, "book", java, "3600000")
+	go func() { got <- c.RWMutex("book").Do(context.Background(), func(context.Context) error { return nil }) }()
+	redistest.Await(t, "the writer has subscribed", func() bool { return subscribers(t, s, channel) == 1 })
+	s.Do(t, "DEL", "book")
+	s.Do(t, "PUBLISH", channel, "0")
+	if err := redistest.Next(t, "the writer", got); err != nil {
+		t.Error(err)
+	}
+	s.Do(t, "HSET", "book", "mode", "write", java+":write", "1")
+	s.Do(t, "PEXPIRE", "book", "3600000")
+	go func() { _, err := c.RWMutex("book").RLock(context.Background()); got <- err }()
+	redistest.Await(t, "the reader waits", func() bool { return c.Stats().Waiters == 1 })
+	s.Do(t, "DEL", "book")
+	s.Do(t, "PUBLISH", channel, "1")
+	if err := redistest.Next(t, "the reader", got); err != nil {
+		t.Error(err)
+	}
+}
+
+// A Java writer may read under its own lock. When only the readers of a writer remain, everybody
+// hears that reading is possible.
+func TestAWriterWithReadersOfJavaBesideItIsHeard(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), readWrite)
+	l, err := c.RWMutex("book").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Do(t, "HSET", "book", java, "1")
+	conn := listen(t, s, "redisson_rwlock:{book}")
+	release(t, l)
+	same(t, "message", message(t, conn), "1")
+	same(t, "the hash", hash(t, s, "book"), []string{java + "=1", "mode=read"})
+}
+
+// A hash without a mode is no lock of this kind. It counts as held and is left alone.
+func TestAHashWithoutAModeIsLeftAlone(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), readWrite)
+	s.Do(t, "HSET", "book", java, "1")
+	s.Do(t, "PEXPIRE", "book", "3600000")
+	_, err := c.RWMutex("book").TryRLock(t.Context())
+	held(t, err)
+	_, err = c.RWMutex("book").TryLock(t.Context())
+	held(t, err)
+	var refused *holdfast.ServerError
+	if _, err := c.Inspect(t.Context(), "book"); !errors.As(err, &refused) || refused.Code != "WRONGTYPE" {
+		t.Errorf("Inspect: %v", err)
+	}
+	same(t, "the hash", hash(t, s, "book"), []string{java + "=1"})
+}
+
+// A conversion would need more than the format has.
+func TestAConversionIsRefusedAndTheLeaseStays(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), readWrite)
+	l, err := c.RWMutex("book").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Downgrade(t.Context()); !errors.Is(err, redisson.ErrUnsupported) {
+		t.Errorf("Downgrade: %v", err)
+	}
+	if l.Err() != nil {
+		t.Errorf("the lease: %v", l.Err())
+	}
+	release(t, l)
+}

@@ -1,0 +1,267 @@
+package redisson
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/neighbour"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// semaphore is the wire of RSemaphore: a number, the permits that nobody has. It has no TTL and
+// no holders. So Redisson never gets the permits of a dead process back.
+//
+// The clients of this library write down their own permits in a sorted set beside it, which
+// Redisson does not read. Each of them gives back what another one held when it died. A number
+// that does not exist is set to the limit, as trySetPermits does.
+type semaphore struct{ *base }
+
+const (
+	semaphoreChannel = "redisson_sc"
+	heldSuffix       = "holdfast_held"
+	// heldFor is how long the set outlives its last use, in ms: permits that died in it are lost
+	// after that, if no client of this library came by.
+	heldFor = "604800000"
+)
+
+// Traits implements [neighbour.Wire].
+func (l *semaphore) Traits() neighbour.Traits {
+	return neighbour.Traits{
+		Neighbour: "Redisson's RSemaphore",
+		Modes:     []neighbour.Mode{neighbour.Permits},
+		Hint:      "Config.Kind chooses the kind of lock",
+		Commands: []string{
+			"time", "exists KEY", "get KEY", "set KEY 1 px 1", "incrby KEY 1", "decrby KEY 1", "pexpire KEY 1",
+			"zscore KEY m", "zadd KEY 1 m", "zrem KEY m", "zrange KEY 0 -1 WITHSCORES", "zrangebyscore KEY 0 1",
+			l.publishes(),
+		},
+	}
+}
+
+// Channel implements [neighbour.Wire].
+func (l *semaphore) Channel(a neighbour.Attempt) string {
+	return prefixed(semaphoreChannel, l.key(a.Name))
+}
+
+// keys are those of a semaphore: the number, the channel, the set.
+func (l *semaphore) keys(name string) []string {
+	key := l.key(name)
+	return []string{key, prefixed(semaphoreChannel, key), suffixed(key, heldSuffix)}
+}
+
+// member is a hold in the set.
+func member(a neighbour.Attempt) (string, error) {
+	field, err := holder(a)
+	return strconv.Itoa(a.Count) + ":" + field, err
+}
+
+const permits = `
+local key, channel, held = KEYS[1], KEYS[2], KEYS[3]
+local clock = redis.call('TIME')
+local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
+local function number()
+  local value = redis.call('GET', key)
+  if value and not string.find(value, '^-?%d+$') then
+    return nil, redis.error_reply('WRONGTYPE The value is no semaphore of Redisson')
+  end
+  return tonumber(value or 'none')
+end
+local function give_back(n, verb)
+  if redis.call('EXISTS', key) == 0 then return end
+  redis.call(verb, channel, string.format('%.0f', redis.call('INCRBY', key, n)))
+end
+`
+
+var acquirePermits = neighbour.NewScript("acquire", `#!lua
+`+permits+`
+local ttl, member, want, limit, verb, keep = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6]
+local free, bad = number()
+if bad then return bad end
+if redis.call('ZSCORE', held, member) then
+  redis.call('ZADD', held, string.format('%.0f', now + ttl), member)
+  return 'granted'
+end
+if not free then
+  redis.call('SET', key, limit)
+  redis.call(verb, channel, limit)
+end
+for _, dead in ipairs(redis.call('ZRANGEBYSCORE', held, '-inf', now)) do
+  redis.call('ZREM', held, dead)
+  give_back(string.match(dead, '^%d+'), verb)
+end
+free = number()
+if free < want then
+  local left, first = -1, redis.call('ZRANGE', held, 0, 0, 'WITHSCORES')
+  if first[2] then left = math.max(tonumber(first[2]) - now, 1) end
+  return 'busy ' .. string.format('%.0f', left) .. ' -'
+end
+redis.call('DECRBY', key, want)
+redis.call('ZADD', held, string.format('%.0f', now + ttl), member)
+redis.call('PEXPIRE', held, keep)
+return 'granted'`)
+
+// Acquire implements [neighbour.Wire].
+func (l *semaphore) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (neighbour.Outcome, error) {
+	own, err := member(a)
+	switch {
+	case err != nil:
+		return neighbour.Outcome{}, err
+	case a.Count > a.Limit:
+		return neighbour.Outcome{Limit: a.Limit}, nil
+	}
+	keys := l.keys(a.Name)
+	verb, err := l.verb(ctx, keys[0])
+	if err != nil {
+		return neighbour.Outcome{}, err
+	}
+	answer, err := l.Run(ctx, acquirePermits, keys, []string{
+		wire.Millis(a.TTL), own, strconv.Itoa(a.Count), strconv.Itoa(a.Limit), verb, heldFor,
+	})
+	if err != nil {
+		return neighbour.Outcome{}, err
+	}
+	return outcome(acquirePermits, answer)
+}
+
+var releasePermits = neighbour.NewScript("release", `#!lua flags=allow-oom
+`+permits+`
+local latch, member, verb, remember = KEYS[4], ARGV[1], ARGV[2], ARGV[3]
+local _, bad = number()
+if bad then return bad end
+if redis.call('ZREM', held, member) == 0 then
+  if redis.call('EXISTS', latch) == 1 then return 'released' end
+  return 'gone'
+end
+redis.call('SET', latch, '1', 'PX', remember)
+give_back(string.match(member, '^%d+'), verb)
+return 'released'`)
+
+// Release implements [neighbour.Wire].
+func (l *semaphore) Release(ctx context.Context, a neighbour.Attempt) (held bool, err error) {
+	own, err := member(a)
+	if err != nil {
+		return false, err
+	}
+	keys := l.keys(a.Name)
+	verb, err := l.verb(ctx, keys[0])
+	if err != nil {
+		return false, err
+	}
+	answer, err := l.Run(ctx, releasePermits, append(keys, latch(keys[0], a)), []string{own, verb, latchFor})
+	return answer == "released", err
+}
+
+// Cancel implements [neighbour.Wire]: there is no queue.
+func (l *semaphore) Cancel(ctx context.Context, a neighbour.Attempt) (found bool, err error) {
+	return l.Release(ctx, a)
+}
+
+var renewPermits = neighbour.NewScript("renew", `#!lua flags=allow-oom
+local clock = redis.call('TIME')
+local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
+local answer = ''
+for i, held in ipairs(KEYS) do
+  local member, till = ARGV[2 * i], now + tonumber(ARGV[2 * i + 1])
+  local score = redis.pcall('ZSCORE', held, member)
+  if type(score) == 'string' and tonumber(score) > now then
+    if tonumber(score) < till then redis.call('ZADD', held, string.format('%.0f', till), member) end
+    redis.call('PEXPIRE', held, ARGV[1])
+    answer = answer .. '1'
+  else
+    answer = answer .. '0'
+  end
+end
+return answer`)
+
+// Renew implements [neighbour.Wire].
+func (l *semaphore) Renew(ctx context.Context, holds []neighbour.Attempt) ([]neighbour.Renewal, error) {
+	keys, args := make([]string, len(holds)), []string{heldFor}
+	for i, a := range holds {
+		own, err := member(a)
+		if err != nil {
+			return nil, err
+		}
+		keys[i], args = l.keys(a.Name)[2], append(args, own, wire.Millis(a.TTL))
+	}
+	answer, err := l.Run(ctx, renewPermits, keys, args)
+	if err != nil {
+		return nil, err
+	}
+	return renewals(renewPermits, answer, len(holds))
+}
+
+// Keep implements [neighbour.Wire]. The library keeps permits by a renewal.
+func (l *semaphore) Keep(context.Context, neighbour.Attempt, time.Duration) (held bool, err error) {
+	return false, nil
+}
+
+var inspectPermits = neighbour.NewScript("inspect", `#!lua flags=no-writes
+`+permits+`
+local free, bad = number()
+if bad then return bad end
+return cjson.encode({free or -1, redis.call('ZRANGE', held, 0, -1, 'WITHSCORES'), now})`)
+
+// Inspect implements [neighbour.Wire]. The limit is the number and what this library's clients
+// hold, because nobody can tell what Java programs hold. If nothing is left, somebody has it.
+func (l *semaphore) Inspect(ctx context.Context, name string) (neighbour.State, error) {
+	answer, err := l.Run(ctx, inspectPermits, l.keys(name), nil)
+	if err != nil {
+		return neighbour.State{}, err
+	}
+	var parts []json.RawMessage
+	var free int
+	var now int64
+	var members []string
+	if json.Unmarshal([]byte(answer), &parts) != nil || len(parts) != 3 ||
+		json.Unmarshal(parts[0], &free) != nil || json.Unmarshal(parts[2], &now) != nil ||
+		string(parts[1]) != "{}" && json.Unmarshal(parts[1], &members) != nil {
+		return neighbour.State{}, unexpected(inspectPermits, answer)
+	}
+	state := neighbour.State{Absent: free < 0 && len(members) == 0, Limit: max(free, 0)}
+	for i := 0; i+1 < len(members); i += 2 {
+		count, field, _ := strings.Cut(members[i], ":")
+		n, _ := strconv.Atoi(count)
+		till, _ := strconv.ParseFloat(members[i+1], 64)
+		state.Limit += n
+		state.Holders = append(state.Holders, neighbour.Holder{
+			ID: attemptOf(field), Mode: neighbour.Permits, Permits: n,
+			Left: time.Duration(max(int64(till)-now, 0)) * time.Millisecond,
+		})
+	}
+	if state.Limit == 0 && !state.Absent {
+		state.Limit = 1
+		state.Holders = []neighbour.Holder{{ID: "unknown", Mode: neighbour.Permits, Permits: 1}}
+	}
+	return state, nil
+}
+
+var evictPermits = neighbour.NewScript("evict", `#!lua flags=allow-oom
+`+permits+`
+local _, bad = number()
+if bad then return bad end
+local all = redis.call('ZRANGE', held, 0, -1)
+for _, member in ipairs(all) do
+  redis.call('ZREM', held, member)
+  give_back(string.match(member, '^%d+'), ARGV[1])
+end
+return tostring(#all)`)
+
+// Evict implements [neighbour.Wire], for the holds of this library's clients.
+func (l *semaphore) Evict(ctx context.Context, name string, token uint64) (ended int, err error) {
+	if token != 0 {
+		return 0, nil // no hold has a token
+	}
+	keys := l.keys(name)
+	verb, err := l.verb(ctx, keys[0])
+	if err != nil {
+		return 0, err
+	}
+	answer, err := l.Run(ctx, evictPermits, keys, []string{verb})
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(answer)
+}
