@@ -99,25 +99,7 @@ func TestTwoClientsExcludeEachOther(t *testing.T) {
 	for range 2 {
 		c := connect(t, s.Addr(), redisson.Config{}, func(c *holdfast.Config) { c.MaxLocalHandOvers = -1 })
 		for range 2 {
-			go func() {
-				done <- func() error {
-					for range rounds / 4 {
-						err := c.Mutex("order", holdfast.TTL(time.Hour)).Do(t.Context(), func(context.Context) error {
-							select {
-							case inside <- struct{}{}:
-							default:
-								return errors.New("somebody else is inside")
-							}
-							<-inside
-							return nil
-						})
-						if err != nil {
-							return err
-						}
-					}
-					return nil
-				}()
-			}()
+			go func() { done <- work(t.Context(), c.Mutex("order", holdfast.TTL(time.Hour)), rounds/4, inside) }()
 		}
 	}
 	for range cap(done) {

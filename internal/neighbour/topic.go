@@ -101,8 +101,8 @@ func (s *Store) makeTopic(t *topic) {
 	ctx, cancel := context.WithTimeout(context.Background(), subscribing)
 	defer cancel()
 	stop, err := s.inner.Listen(ctx, t.channel, store.Listener{
-		Message: func(string) { s.wakeAll(t) },
-		Resumed: func() { s.wakeAll(t) }, // messages may have been missed
+		Message: func(payload string) { s.wakeAll(t, payload) },
+		Resumed: func() { s.wakeAll(t, "") },
 	})
 	s.mu.Lock()
 	t.stop, t.err, t.failed = stop, err, time.Now()
@@ -112,7 +112,7 @@ func (s *Store) makeTopic(t *topic) {
 	close(t.ready)
 	s.mu.Unlock()
 	if err == nil {
-		s.wakeAll(t) // what was told before the subscription reached nobody
+		s.wakeAll(t, "") // what was told before the subscription reached nobody
 	}
 }
 
@@ -186,21 +186,36 @@ func (s *Store) endIdleTopics() {
 // push is one push to a client of this process.
 type push struct{ channel, payload string }
 
-// wakeAll tells the attempts that wait on a topic to look again, whatever the message said.
-func (s *Store) wakeAll(t *topic) {
+// wakeAll tells the attempts that wait on a topic to look again. payload is what the neighbour
+// said; empty: messages may have been missed.
+func (s *Store) wakeAll(t *topic, payload string) {
 	s.mu.Lock()
-	pushes := make([]push, 0, len(t.waiters))
+	limit := len(t.waiters)
+	if w, ok := s.wire.(Waker); ok && payload != "" {
+		limit = min(limit, w.Wakes(payload))
+	}
+	pushes := make([]push, 0, limit)
 	for e := range t.waiters {
-		payload := lookAgain(e.ID)
-		if e.ID == "" {
-			payload = "sooner" // to one that only watches the lock
+		switch {
+		case e.ID == "": // it only watches the lock
+			pushes = append(pushes, push{e.channel, "sooner"})
+		case limit > 0:
+			limit--
+			pushes = append(pushes, push{e.channel, lookAgain(e.ID)})
 		}
-		pushes = append(pushes, push{e.channel, payload})
 	}
 	s.mu.Unlock()
 	for _, p := range pushes {
 		s.deliver(p)
 	}
+}
+
+// Waker is a [Wire] whose messages say how many waiters may succeed. It is optional: without
+// it a message wakes all waiters of this process.
+type Waker interface {
+	Wire
+	// Wakes returns how many waiters of this process should look again after the message.
+	Wakes(payload string) int
 }
 
 // listener is a subscription of the library to one of its own channels. Its functions run under

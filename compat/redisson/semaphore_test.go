@@ -1,0 +1,131 @@
+package redisson_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+var semaphores = redisson.Config{Kind: redisson.Semaphore}
+
+func acquire(t testing.TB, s *holdfast.Semaphore, n int) *holdfast.Lease {
+	t.Helper()
+	l, err := s.Acquire(t.Context(), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// The key is the number of free permits. A release says the new number.
+func TestASemaphoreIsOneOfRedisson(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), semaphores)
+	conn := listen(t, s, "redisson_sc:{api}")
+	m := c.Semaphore("api", 5)
+	l := acquire(t, m, 2)
+	same(t, "message of trySetPermits", message(t, conn), "5")
+	same(t, "the number", s.Do(t, "GET", "api"), "3")
+	same(t, "keys", keysOf(t, s), []string{"api", "{api}:holdfast_held"})
+	if n, err := m.Available(t.Context()); n != 3 || err != nil {
+		t.Errorf("Available: %d, %v", n, err)
+	}
+	s.Do(t, "DECRBY", "api", "3") // Java takes the rest
+	_, err := m.TryAcquire(t.Context(), 1)
+	held(t, err)
+	if n, err := m.Available(t.Context()); n != 0 || err != nil {
+		t.Errorf("Available: %d, %v", n, err)
+	}
+	release(t, l)
+	same(t, "message", message(t, conn), "2")
+	same(t, "the number", s.Do(t, "GET", "api"), "2")
+	everyKeyExpires(t, s, "api")
+}
+
+// The number that Java has set stays, whatever limit a client of this library has.
+func TestTheNumberOfJavaStays(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), semaphores)
+	s.Do(t, "SET", "api", "1")
+	l := acquire(t, c.Semaphore("api", 5), 1)
+	_, err := c.Semaphore("api", 5).TryAcquire(t.Context(), 1)
+	held(t, err)
+	release(t, l)
+	same(t, "the number", s.Do(t, "GET", "api"), "1")
+	_, err = c.Semaphore("api", 5).TryAcquire(t.Context(), 6)
+	if !errors.Is(err, holdfast.ErrInvalid) && !errors.Is(err, holdfast.ErrLimit) {
+		t.Errorf("more permits than there are: %v", err)
+	}
+}
+
+// A release of Java wakes a waiter.
+func TestTheNumberOfJavaWakesAWaiter(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), semaphores)
+	s.Do(t, "SET", "api", "0")
+	got := make(chan error, 1)
+	go func() { _, err := c.Semaphore("api", 5).Acquire(context.Background(), 2); got <- err }()
+	redistest.Await(t, "the waiter hears", func() bool { return subscribers(t, s, "redisson_sc:{api}") == 1 })
+	redistest.Await(t, "the waiter waits", func() bool { return c.Stats().Waiters == 1 })
+	s.Do(t, "INCRBY", "api", "2")
+	s.Do(t, "PUBLISH", "redisson_sc:{api}", "2")
+	if err := redistest.Next(t, "the permits", got); err != nil {
+		t.Error(err)
+	}
+	same(t, "the number", s.Do(t, "GET", "api"), "0")
+}
+
+// The permits of a client that is gone are given back by the next one, which Redisson would not
+// do.
+func TestThePermitsOfADeadClientComeBack(t *testing.T) {
+	s := start(t)
+	dead, c := connect(t, s.Addr(), semaphores), connect(t, s.Addr(), semaphores)
+	acquire(t, dead.Semaphore("api", 2, holdfast.TTL(300*time.Millisecond)), 2)
+	dead.Abandon()
+	l := acquire(t, c.Semaphore("api", 2), 1)
+	same(t, "the number", s.Do(t, "GET", "api"), "1")
+	release(t, l)
+	same(t, "the number", s.Do(t, "GET", "api"), "2")
+}
+
+// Permits are given back once, whatever is sent twice.
+func TestPermitsAreGivenBackOnce(t *testing.T) {
+	s := start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	c := connect(t, p.Addr(), semaphores, func(c *holdfast.Config) { c.RequestTimeout = 200 * time.Millisecond })
+	m := c.Semaphore("api", 3, holdfast.TTL(time.Hour))
+	release(t, acquire(t, m, 1))
+	l := acquire(t, m, 2)
+	p.DropReplies(1, "EVALSHA")
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("Release: %v", err)
+	}
+	same(t, "the number", s.Do(t, "GET", "api"), "3")
+	p.DropReplies(1, "EVALSHA")
+	if _, err := m.TryAcquire(t.Context(), 2); !errors.Is(err, holdfast.ErrUnknownOutcome) {
+		t.Errorf("TryAcquire: %v", err)
+	}
+	redistest.Await(t, "the permits are back", func() bool { return s.Do(t, "GET", "api") == "3" })
+}
+
+// A value that is no number is left alone.
+func TestAValueThatIsNoSemaphoreIsLeftAlone(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), semaphores)
+	s.Do(t, "SET", "api", "text")
+	s.Do(t, "HSET", "user", "name", "ann")
+	for _, name := range []string{"api", "user"} {
+		var refused *holdfast.ServerError
+		if _, err := c.Semaphore(name, 3).TryAcquire(t.Context(), 1); !errors.As(err, &refused) ||
+			refused.Code != "WRONGTYPE" {
+			t.Errorf("TryAcquire of %s: %v", name, err)
+		}
+	}
+	same(t, "the text", s.Do(t, "GET", "api"), "text")
+	same(t, "the hash", hash(t, s, "user"), []string{"name=ann"})
+}

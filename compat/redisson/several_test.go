@@ -1,0 +1,130 @@
+package redisson_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// work acquires and releases the lock so often, and fails if somebody else is inside.
+func work(ctx context.Context, m *holdfast.Mutex, rounds int, inside chan struct{}) error {
+	for range rounds {
+		err := m.Do(ctx, func(context.Context) error {
+			select {
+			case inside <- struct{}{}:
+			default:
+				return errors.New("somebody else is inside")
+			}
+			<-inside
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A MultiMutex holds the RLocks of all its names, or none of them.
+func TestAMultiMutexHoldsSeveralRLocks(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), redisson.Config{})
+	m := c.MultiMutex([]string{"a", "b", "c"}, holdfast.TTL(20*time.Second))
+	l, err := m.TryLock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "keys", keysOf(t, s), []string{"a", "b", "c"})
+	for _, key := range []string{"a", "b", "c"} {
+		same(t, key, len(hash(t, s, key)), 1)
+	}
+	release(t, l)
+
+	s.Do(t, "HSET", "c", java, "1")
+	s.Do(t, "PEXPIRE", "c", "3600000")
+	_, err = m.TryLock(t.Context())
+	var busy *holdfast.HeldError
+	if !errors.As(err, &busy) || busy.Name != "c" || busy.HeldBy != java {
+		t.Errorf("TryLock: %v", err)
+	}
+	for _, key := range []string{"a", "b"} {
+		same(t, key, s.Do(t, "EXISTS", key), 0)
+	}
+}
+
+// A MultiMutex waits for the one that is held, and hears its message.
+func TestAMultiMutexWaitsForTheHeldOne(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), redisson.Config{})
+	const channel = "redisson_lock__channel:{b}"
+	s.Do(t, "HSET", "b", java, "1")
+	s.Do(t, "PEXPIRE", "b", "3600000")
+	got := make(chan error, 1)
+	go func() {
+		_, err := c.MultiMutex([]string{"a", "b"}).Lock(context.Background())
+		got <- err
+	}()
+	redistest.Await(t, "the waiter hears", func() bool { return subscribers(t, s, channel) == 1 })
+	s.Do(t, "DEL", "b")
+	s.Do(t, "PUBLISH", channel, "0")
+	if err := redistest.Next(t, "the locks", got); err != nil {
+		t.Error(err)
+	}
+	for _, key := range []string{"a", "b"} {
+		same(t, key, len(hash(t, s, key)), 1)
+	}
+}
+
+// In a Cluster, messages use sharded pub/sub, as those of Redisson since 3.22, and every key and
+// channel of a lock is in one slot.
+func TestAClusterUsesShardedMessages(t *testing.T) {
+	cluster := redistest.StartCluster(t, all)
+	for _, kind := range []redisson.Kind{redisson.Lock, redisson.Fenced, redisson.Fair, redisson.ReadWrite} {
+		t.Run(kind.String(), func(t *testing.T) {
+			rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+			t.Cleanup(func() { _ = rdb.Close() })
+			a := clientOf(t, rdb, redisson.Config{Kind: kind})
+			b := clientOf(t, rdb, redisson.Config{Kind: kind})
+			name := "order/" + kind.String()
+			l := lock(t, a.Mutex(name, holdfast.TTL(time.Hour)))
+			got := make(chan *holdfast.Lease, 1)
+			go func() {
+				l, err := b.Mutex(name, holdfast.TTL(time.Hour)).Lock(context.Background())
+				if err != nil {
+					t.Error(err)
+				}
+				got <- l
+			}()
+			home := cluster.Home(name)
+			redistest.Await(t, "the waiter hears", func() bool {
+				return len(home.Do(t, "PUBSUB", "SHARDCHANNELS", "redisson_*"+name+"*").([]any)) == 1
+			})
+			release(t, l)
+			release(t, redistest.Next(t, "the lock", got))
+			same(t, "the lock", cluster.Do(t, name, "EXISTS", name), 0)
+		})
+	}
+}
+
+// The user needs the permissions of the wire, and is told which are missing before anything is
+// written.
+func TestMissingPermissionsAreNamed(t *testing.T) {
+	s := start(t)
+	s.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", "-hdel", "-pexpire")
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr(), Username: "app", Password: "secret"})
+	t.Cleanup(func() { _ = rdb.Close() })
+	c := clientOf(t, rdb, redisson.Config{})
+	_, err := c.Mutex("order").TryLock(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "hdel") || !strings.Contains(holdfast.Hint(err), "+pexpire") {
+		t.Errorf("TryLock: %v; %s", err, holdfast.Hint(err))
+	}
+	same(t, "keys", len(keysOf(t, s)), 0)
+}
