@@ -6,6 +6,8 @@ require (
 	github.com/bsm/redislock v0.10.0
 	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/holdfast-go/holdfast v0.0.0
+	github.com/holdfast-go/holdfast/compat/redislock v0.0.0
+	github.com/holdfast-go/holdfast/compat/redsync v0.0.0
 	github.com/holdfast-go/holdfast/store/goredis v0.0.0-00010101000000-000000000000
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
@@ -21,6 +23,8 @@ require (
 // tree beside this one, with and without the workspace.
 replace (
 	github.com/holdfast-go/holdfast => ../../
+	github.com/holdfast-go/holdfast/compat/redislock => ../../compat/redislock
+	github.com/holdfast-go/holdfast/compat/redsync => ../../compat/redsync
 	github.com/holdfast-go/holdfast/store/goredis => ../../store/goredis
 )
 

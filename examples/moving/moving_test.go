@@ -21,6 +21,8 @@ import (
 	locker "github.com/redis/rueidis/rueidislock"
 
 	"github.com/holdfast-go/holdfast"
+	compatredislock "github.com/holdfast-go/holdfast/compat/redislock"
+	compatredsync "github.com/holdfast-go/holdfast/compat/redsync"
 	"github.com/holdfast-go/holdfast/examples/moving/redislock"
 	"github.com/holdfast-go/holdfast/examples/moving/redsync"
 	"github.com/holdfast-go/holdfast/examples/moving/rueidislock"
@@ -142,6 +144,38 @@ func TestTheStagesOfAMoveExcludeTheirNeighbours(t *testing.T) {
 	}
 }
 
+// The old API on the old keys: such a program needs no stage between it and the old one.
+func TestOldProgramsAndThoseThatShareTheirKeysExcludeEachOther(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr()})
+	t.Cleanup(func() { rdb.Close() })
+	rs, locks := compatredsync.New(goredis.New(rdb)), compatredislock.New(goredis.New(rdb))
+	t.Cleanup(rs.Close)
+	t.Cleanup(locks.Close)
+	oldSync, oldLocks := gored.New(pool.NewPool(rdb)), bsm.New(rdb)
+	for name, pair := range map[string][2]enter{
+		"redsync": {
+			func(ctx context.Context, f func(context.Context) error) error {
+				return redsync.Before(ctx, oldSync, "redsync", f)
+			},
+			func(ctx context.Context, f func(context.Context) error) error {
+				return redsync.Shared(ctx, rs, "redsync", f)
+			},
+		},
+		"redislock": {
+			func(ctx context.Context, f func(context.Context) error) error {
+				return redislock.Before(ctx, oldLocks, "redislock", f)
+			},
+			func(ctx context.Context, f func(context.Context) error) error {
+				return redislock.Shared(ctx, locks, "redislock", f)
+			},
+		},
+	} {
+		if times, together := crowd(t, pair[0], pair[1]); times != 20 || together {
+			t.Errorf("%s: %d times inside, want 20; two at once: %t", name, times, together)
+		}
+	}
+}
+
 // The work's error comes back through all stages, and both locks are free then.
 func TestAnErrorOfTheWorkFreesBothLocks(t *testing.T) {
 	failed := errors.New("the card was refused")
@@ -157,8 +191,8 @@ func TestAnErrorOfTheWorkFreesBothLocks(t *testing.T) {
 // Each page shows its files as they are.
 func TestThePagesShowTheFiles(t *testing.T) {
 	for page, files := range map[string][]string{
-		"redsync.md":     {"redsync/before.go", "redsync/during.go", "redsync/after.go"},
-		"redislock.md":   {"redislock/before.go", "redislock/during.go", "redislock/after.go"},
+		"redsync.md":     {"redsync/before.go", "redsync/shared.go", "redsync/during.go", "redsync/after.go"},
+		"redislock.md":   {"redislock/before.go", "redislock/shared.go", "redislock/during.go", "redislock/after.go"},
 		"rueidislock.md": {"rueidislock/before.go", "rueidislock/during.go", "rueidislock/after.go"},
 		"redisson.md":    {"redisson/Before.java", "redisson/after.go"},
 		"flock.md":       {"shell/flock-before.sh", "shell/flock-during.sh", "shell/flock-after.sh"},
