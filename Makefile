@@ -140,6 +140,15 @@ test-redisson: servers ## try our locks against those of real Redisson; installs
 	@cd compat/redisson/crossing && $(GO) vet -tags redisson ./...
 	@$(REDISSON) $(GO) test -C compat/redisson/crossing -tags redisson -timeout 20m $(TESTFLAGS) ./...
 
+# Two libraries share locks under faults, and the original alone meets the same ones.
+NEIGHBOUR ?= redisson
+SEED ?= 1
+
+.PHONY: fleet
+fleet: servers ## another library's processes and ours under faults (NEIGHBOUR=redisson DURATION=10m SEED=1)
+	@mkdir -p bin && $(GO) build -C verify/neighbours -o $(CURDIR)/bin/fleet ./fleet
+	@$(if $(filter redisson,$(NEIGHBOUR)),$(REDISSON)) bin/fleet -neighbour $(NEIGHBOUR) -duration $(DURATION) -seed $(SEED)
+
 .PHONY: test-isolated
 test-isolated: ## build and vet every module on its own, without go.work
 	$(call each,test-isolated,$(ISOLATED))

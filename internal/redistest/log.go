@@ -17,6 +17,13 @@ func (s *Server) LogSize() int64 {
 	return info.Size()
 }
 
+// LogFile returns the name of the log of a server that was started with --appendonly yes. It has
+// what the server wrote since then, as long as the server does not rewrite it.
+func (s *Server) LogFile() string {
+	s.t.Helper()
+	return s.appendOnly()
+}
+
 // CutLog shortens the log of a killed server. A machine that fails loses in this way what was
 // written and not yet synced.
 func (s *Server) CutLog(size int64) {

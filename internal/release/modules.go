@@ -14,7 +14,7 @@ const modulePath = "github.com/holdfast-go/holdfast"
 // unpublished are the modules that nobody installs: they measure, test, show and package.
 var unpublished = []string{
 	"bench", "bench/etcd", "bench/sql", "compat/redisson/crossing", "examples", "examples/moving", "packaging",
-	"verify/compat", "verify/fence", "verify/integrate", "verify/observe", "verify/sql",
+	"verify/compat", "verify/fence", "verify/integrate", "verify/neighbours", "verify/observe", "verify/sql",
 }
 
 // module is a module of the repository.
