@@ -26,6 +26,9 @@ func All() []Neighbour {
 			Ours:     here("holdfast/redisson"),
 			Servers:  1, Long: true,
 		},
+		{Name: "redsync", Original: here("redsync"), Ours: here("holdfast/redsync"), Servers: 1},
+		{Name: "redsync-five", Original: here("redsync"), Ours: here("holdfast/redsync"), Servers: 5},
+		{Name: "redislock", Original: here("redislock"), Ours: here("holdfast/redislock"), Servers: 1},
 	}
 }
 
