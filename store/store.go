@@ -79,6 +79,15 @@ type Scanner interface {
 	Scan(ctx context.Context, prefix string, visit func(keys []string) error) error
 }
 
+// Broadcaster is a Store that can hear messages of PUBLISH in a Cluster too, where [Store.Listen]
+// hears those of SPUBLISH. The library itself sends no such messages in a Cluster; other
+// libraries do.
+type Broadcaster interface {
+	Store
+	// ListenBroadcast is Listen for a channel that is not sharded.
+	ListenBroadcast(ctx context.Context, channel string, l Listener) (stop func(), err error)
+}
+
 // Simulated is a Store with its own time or randomness, such as a fake in virtual time. A
 // client uses them instead of the real ones.
 type Simulated interface {

@@ -50,12 +50,14 @@ type Store struct {
 	deadlines adapter.Deadlines
 	steady    adapter.Steady
 	hub       adapter.Hub
+	broadcast adapter.Hub // of a Cluster: its subscriptions are not sharded
 	feeds     feeds
 	words     words
 }
 
 var _ interface {
 	store.Acker
+	store.Broadcaster
 	store.Scanner
 } = (*Store)(nil)
 
@@ -70,6 +72,7 @@ func New(rdb redis.UniversalClient) *Store {
 	s := &Store{feeds: feeds{silence: maxSilence}}
 	s.retry = adapter.Retry{Classify: classify, Refusal: serverError}
 	s.hub.Driver.Session = s.session
+	s.broadcast.Driver.Session = s.session
 	if v := reflect.ValueOf(rdb); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		s.unusable = adapter.NoClient("goredis.New", "go-redis")
 		return s
@@ -88,6 +91,7 @@ func New(rdb redis.UniversalClient) *Store {
 			"CLIENT the store does not support a %T: use a redis.Client or a redis.ClusterClient", rdb)}
 	}
 	s.hub.Driver.WaitsToConnect = s.retry.Failover
+	s.broadcast.Driver.WaitsToConnect = s.retry.Failover
 	return s
 }
 
@@ -249,6 +253,21 @@ func (s *Store) Listen(
 		return nil, s.unusable
 	}
 	stop, err = s.hub.Listen(ctx, channel, l)
+	if err != nil {
+		return nil, s.explain(ctx, err, nil)
+	}
+	return stop, nil
+}
+
+// ListenBroadcast implements [store.Broadcaster]. In a Cluster, all such channels share one
+// connection to any node.
+func (s *Store) ListenBroadcast(
+	ctx context.Context, channel string, l store.Listener,
+) (stop func(), err error) {
+	if s.cluster == nil || s.unusable != nil {
+		return s.Listen(ctx, channel, l)
+	}
+	stop, err = s.broadcast.Listen(ctx, channel, l)
 	if err != nil {
 		return nil, s.explain(ctx, err, nil)
 	}

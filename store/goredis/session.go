@@ -42,6 +42,9 @@ func (s *Store) openPubSub(f *adapter.Feed) (*redis.PubSub, error) {
 	if s.cluster == nil {
 		return s.single.client.Subscribe(f.Context), nil
 	}
+	if f.Node == "" { // messages that go to all nodes
+		return s.cluster.client.Subscribe(f.Context), nil
+	}
 	node := s.cluster.node(f.Context, f.Node)
 	if node == nil {
 		s.cluster.client.ReloadState(f.Context)
@@ -176,7 +179,7 @@ func (s *Store) misplaced(f *adapter.Feed) bool {
 		return false
 	}
 	if s.cluster != nil {
-		return s.cluster.misplaced(f, channel)
+		return f.Node != "" && s.cluster.misplaced(f, channel)
 	}
 	count, err := s.single.client.PubSubNumSub(f.Context, channel).Result()
 	return err == nil && count[channel] == 0 && f.HasConfirmed(channel)
@@ -186,7 +189,7 @@ func (s *Store) misplaced(f *adapter.Feed) bool {
 // a refusal of several would not say where each of them belongs.
 func (s *Store) sendChanges(f *adapter.Feed, ps *redis.PubSub) error {
 	came, went := f.Changes()
-	if s.cluster == nil {
+	if f.Node == "" {
 		if len(went) > 0 {
 			if err := ps.Unsubscribe(f.Context, went...); err != nil {
 				return err
