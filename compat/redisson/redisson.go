@@ -57,7 +57,7 @@ type Sharded uint8
 const (
 	Auto Sharded = iota // as Redisson since 3.22: in a Cluster, if the server has sharded pub/sub
 	On                  // always in a Cluster
-	Off                 // never, as Redisson before 3.22
+	Off                 // never, as Redisson before 3.22; goredis can, and on rueidis waiters poll
 )
 
 // Config configures a store. The zero value fits a Java program with Redisson's defaults.
@@ -91,7 +91,8 @@ func New(s store.Store, cfg Config) store.Store {
 	if cfg.FairWait < time.Millisecond {
 		cfg.FairWait = 5 * time.Minute
 	}
-	return neighbour.New(s, kinds[cfg.Kind].wire(&base{Store: s, cfg: cfg}))
+	b := &base{Store: s, cfg: cfg}
+	return neighbour.New(b, kinds[cfg.Kind].wire(b))
 }
 
 // base has what the wires share.
@@ -232,6 +233,30 @@ func (b *base) verb(ctx context.Context, key string) (string, error) {
 		return "SPUBLISH", nil
 	}
 	return "PUBLISH", nil
+}
+
+// Listen subscribes to a channel of Redisson, in the way in which its messages are published. A
+// store that cannot do that returns an [ErrUnsupported]; then waiters poll.
+func (b *base) Listen(ctx context.Context, channel string, l store.Listener) (stop func(), err error) {
+	// The channel has the tag of its lock, so that the probe goes to the node of the lock.
+	verb, err := b.verb(ctx, channel)
+	if err != nil {
+		return nil, err
+	}
+	if verb == "SPUBLISH" || !b.Store.Sharded() {
+		return b.Store.Listen(ctx, channel, l)
+	}
+	if all, ok := b.Store.(store.Broadcaster); ok {
+		return all.ListenBroadcast(ctx, channel, l)
+	}
+	return nil, ErrUnsupported
+}
+
+// CloseIdleConnections implements [store.IdleCloser] for a store that does.
+func (b *base) CloseIdleConnections() {
+	if own, ok := b.Store.(store.IdleCloser); ok {
+		own.CloseIdleConnections()
+	}
 }
 
 // left reads a remaining time as Redis tells it. A key without a TTL never expires by itself.

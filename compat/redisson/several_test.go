@@ -114,6 +114,35 @@ func TestAClusterUsesShardedMessages(t *testing.T) {
 	}
 }
 
+// Without sharded pub/sub, as Redisson before 3.22, the messages go to all nodes.
+func TestAClusterCanDoWithoutShardedMessages(t *testing.T) {
+	cluster := redistest.StartCluster(t, all)
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	a := clientOf(t, rdb, redisson.Config{Sharded: redisson.Off})
+	b := clientOf(t, rdb, redisson.Config{Sharded: redisson.Off})
+	for _, name := range []string{"a", "b", "c"} { // on several nodes
+		l := lock(t, a.Mutex(name, holdfast.TTL(time.Hour)))
+		got := make(chan *holdfast.Lease, 1)
+		go func() {
+			l, err := b.Mutex(name, holdfast.TTL(time.Hour)).Lock(context.Background())
+			if err != nil {
+				t.Error(err)
+			}
+			got <- l
+		}()
+		redistest.Await(t, "the waiter hears", func() bool {
+			var n int64
+			for _, node := range cluster.Nodes {
+				n += subscribers(t, node, "redisson_lock__channel:{"+name+"}")
+			}
+			return n == 1
+		})
+		release(t, l)
+		release(t, redistest.Next(t, "the lock", got))
+	}
+}
+
 // The user needs the permissions of the wire, and is told which are missing before anything is
 // written.
 func TestMissingPermissionsAreNamed(t *testing.T) {

@@ -40,7 +40,7 @@ func (s *Store) acquire(ctx context.Context, names []string, in *arguments) (str
 	}
 	if err != nil {
 		if definite(err) {
-			s.forgetUnless(e, func(e *entry) bool { return e.unsure })
+			s.forgetUnless(e, func(e *entry) bool { return e.unsure > 0 })
 		}
 		return "", err
 	}
@@ -156,8 +156,11 @@ func (s *Store) cancel(ctx context.Context, names []string, in *arguments) (stri
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if found && e.unsure > 0 {
+		e.unsure-- // it was the effect of that request
+	}
 	switch {
-	case e.unsure:
+	case e.unsure > 0:
 		return "none", nil // the entry stays until nobody asks any more
 	case e.waiting && !found:
 		answer = "withdrawn"

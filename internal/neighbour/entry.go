@@ -21,7 +21,7 @@ type entry struct {
 	topic   *topic // the neighbour's channel on which it waits; nil: on none
 	waiting bool   // the last answer was queued
 	held    time.Time
-	unsure  bool      // a request to acquire got no answer, and may still arrive
+	unsure  int       // so many requests to acquire got no answer, and may still arrive
 	leaving bool      // a request to release got no answer, and may have arrived
 	until   time.Time // without a further request, the entry is of no use after this
 }
@@ -115,7 +115,7 @@ func (s *Store) granted(e *entry) {
 func (s *Store) try(ctx context.Context, e *entry, wait bool) (Outcome, error) {
 	got, err := s.wire.Acquire(ctx, e.Attempt, wait)
 	if err != nil && !definite(err) {
-		s.update(e, func(e *entry) { e.unsure = true })
+		s.update(e, func(e *entry) { e.unsure++ })
 	}
 	return got, err
 }
