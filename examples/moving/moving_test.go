@@ -21,12 +21,14 @@ import (
 	locker "github.com/redis/rueidis/rueidislock"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/compat/bridge"
 	compatredislock "github.com/holdfast-go/holdfast/compat/redislock"
 	compatredsync "github.com/holdfast-go/holdfast/compat/redsync"
 	"github.com/holdfast-go/holdfast/examples/moving/redislock"
 	"github.com/holdfast-go/holdfast/examples/moving/redsync"
 	"github.com/holdfast-go/holdfast/examples/moving/rueidislock"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
@@ -36,17 +38,25 @@ type enter func(ctx context.Context, charge func(context.Context) error) error
 // stages are the three of a move.
 type stages struct{ before, during, after enter }
 
+func clientOf(t *testing.T, s store.Store) *holdfast.Client {
+	t.Helper()
+	client, err := holdfast.New(s, holdfast.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close(context.Background()) })
+	return client
+}
+
 // moves are the libraries that a Go program moves from.
 func moves(t *testing.T) map[string]stages {
 	t.Helper()
 	addr := redistest.Start(t).Addr()
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	t.Cleanup(func() { rdb.Close() })
-	client, err := holdfast.New(goredis.New(rdb), holdfast.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close(context.Background()) })
+	client := clientOf(t, goredis.New(rdb))
+	redsyncKeys := clientOf(t, compatredsync.NewStore(goredis.New(rdb)))
+	redislockKeys := clientOf(t, compatredislock.NewStore(goredis.New(rdb)))
 	rs := gored.New(pool.NewPool(rdb))
 	locks := bsm.New(rdb)
 	other, err := locker.NewLocker(locker.LockerOption{
@@ -62,7 +72,7 @@ func moves(t *testing.T) map[string]stages {
 				return redsync.Before(ctx, rs, "redsync", f)
 			},
 			func(ctx context.Context, f func(context.Context) error) error {
-				return redsync.During(ctx, rs, client, "redsync", f)
+				return redsync.During(ctx, bridge.Both, redsyncKeys, client, "redsync", f)
 			},
 			func(ctx context.Context, f func(context.Context) error) error {
 				return redsync.After(ctx, client, "redsync", f)
@@ -73,7 +83,7 @@ func moves(t *testing.T) map[string]stages {
 				return redislock.Before(ctx, locks, "redislock", f)
 			},
 			func(ctx context.Context, f func(context.Context) error) error {
-				return redislock.During(ctx, locks, client, "redislock", f)
+				return redislock.During(ctx, bridge.Both, redislockKeys, client, "redislock", f)
 			},
 			func(ctx context.Context, f func(context.Context) error) error {
 				return redislock.After(ctx, client, "redislock", f)

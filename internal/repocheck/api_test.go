@@ -15,7 +15,8 @@ var rewrite = flag.Bool("rewrite", false, "write the records of testdata anew")
 
 // The packages that other programs import.
 var imported = []string{
-	".", "compat/redislock", "compat/redisson", "compat/redsync", "fence", "fence/httpfence", "fence/objectfence",
+	".", "compat/bridge", "compat/redislock", "compat/redisson", "compat/redsync", "fence", "fence/httpfence",
+	"fence/objectfence",
 	"fence/redisfence", "fence/s3fence", "fence/sqlfence",
 	"integrate/certmagiclock", "integrate/cronlock", "integrate/gocronlock", "integrate/leaderelection",
 	"integrate/locker",

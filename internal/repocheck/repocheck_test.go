@@ -177,7 +177,7 @@ func TestGuaranteesHaveTests(t *testing.T) {
 func TestEveryPublicCallHasAnExample(t *testing.T) {
 	packages := map[string]map[string]string{}
 	for _, dir := range []string{
-		".", "compat/redisson", "fence", "fence/httpfence", "fence/objectfence", "fence/redisfence",
+		".", "compat/bridge", "compat/redisson", "fence", "fence/httpfence", "fence/objectfence", "fence/redisfence",
 		"fence/s3fence", "fence/sqlfence",
 		"integrate/certmagiclock", "integrate/cronlock", "integrate/gocronlock", "integrate/leaderelection",
 		"integrate/locker",

@@ -85,7 +85,7 @@ func TestACrashFreesTheLockOfAStorage(t *testing.T) {
 	t.Parallel()
 	server, dir := redistest.Start(t), t.TempDir()
 	storage := newStorage(newClient(t, server), dir)
-	other := startChild(t, childConfig{server.URL(), dir, "issue_cert_example.com"})
+	other := startChild(t, childConfig{URL: server.URL(), Dir: dir, Name: "issue_cert_example.com"})
 	if ok, err := storage.TryLock(t.Context(), "issue_cert_example.com"); ok || err != nil {
 		t.Fatalf("TryLock beside the other process: %v, %v", ok, err)
 	}

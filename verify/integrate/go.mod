@@ -7,6 +7,9 @@ require (
 	github.com/go-co-op/gocron/v2 v2.21.2
 	github.com/google/uuid v1.6.0
 	github.com/holdfast-go/holdfast v0.0.0
+	github.com/holdfast-go/holdfast/compat/redislock v0.0.0
+	github.com/holdfast-go/holdfast/compat/redisson v0.0.0
+	github.com/holdfast-go/holdfast/compat/redsync v0.0.0
 	github.com/holdfast-go/holdfast/integrate/certmagiclock v0.0.0
 	github.com/holdfast-go/holdfast/integrate/cronlock v0.0.0
 	github.com/holdfast-go/holdfast/integrate/gocronlock v0.0.0
@@ -38,6 +41,9 @@ require (
 // tree beside this one, with and without the workspace.
 replace (
 	github.com/holdfast-go/holdfast => ../../
+	github.com/holdfast-go/holdfast/compat/redislock => ../../compat/redislock
+	github.com/holdfast-go/holdfast/compat/redisson => ../../compat/redisson
+	github.com/holdfast-go/holdfast/compat/redsync => ../../compat/redsync
 	github.com/holdfast-go/holdfast/integrate/certmagiclock => ../../integrate/certmagiclock
 	github.com/holdfast-go/holdfast/integrate/cronlock => ../../integrate/cronlock
 	github.com/holdfast-go/holdfast/integrate/gocronlock => ../../integrate/gocronlock

@@ -102,15 +102,19 @@ type childConfig struct {
 	URL  string `json:"url"`
 	Dir  string `json:"dir"`
 	Name string `json:"name"`
+	Wire string `json:"wire"` // of a bridge: its old form
 }
 
-// child locks by CertMagic's interface, says so, and waits for its end.
+// child locks by CertMagic's interface, says so, and waits for its end; or it is one with a bridge.
 func child(orders io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(orders)
 	lines.Scan()
 	var cfg childConfig
 	if err := json.Unmarshal(lines.Bytes(), &cfg); err != nil {
 		return err
+	}
+	if cfg.Wire != "" {
+		return bridgeChild(cfg, lines, out)
 	}
 	client, err := connect(cfg.URL, shortTTL)
 	if err != nil {
