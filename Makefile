@@ -307,6 +307,12 @@ bench: servers ## run the benchmarks into bench/results/ for benchstat (BENCH=re
 # Etcd's lock is a program of its own: the benchmarks find it by -etcd.
 ETCD := $(CURDIR)/bin/bench-etcd
 
+# Redis's locks by other libraries, by ours with their API, and by native locks on their keys.
+.PHONY: bench-neighbours
+bench-neighbours: servers ## throughput of redsync and redislock, and of ours on their keys, as a table (a minute and a half)
+	@cd verify/compat && $(GO) test -count 1 -run '^TestThroughput$$' . -each 2s
+
+
 # The peers at every workload, the kinds of lock, the curves and the server's
 # cost: all that docs/benchmarks.md shows. The rounds are few and the runs
 # several, so that what the machine does meanwhile meets everybody.

@@ -120,7 +120,8 @@ func WithFailFast(b bool) Option { return OptionFunc(func(m *Mutex) { m.failFast
 // the order of New.
 func WithShufflePools(bool) Option { return OptionFunc(func(*Mutex) {}) }
 
-// WithRenewal renews the lock, at a third of its expiry, until Unlock or its loss. redsync has no
+// WithRenewal renews the lock, at a third of its expiry, until Unlock, its loss or Close: a mutex that
+// nobody unlocks stays locked as long as the program runs. redsync has no
 // such option.
 func WithRenewal() Option { return OptionFunc(func(m *Mutex) { m.renews = true }) }
 

@@ -49,7 +49,7 @@ func races(importPath string) bool {
 	case "bench", "cmd", "examples", "script":
 		return false
 	case "verify":
-		return slices.Contains([]string{"rules", "topology", "quorum"}, rest)
+		return slices.Contains([]string{"rules", "topology", "quorum", "compat"}, rest)
 	case "internal":
 		return !slices.Contains([]string{
 			"leasetime", "majority", "repocheck", "runtests", "slot", "transcript", "wire",

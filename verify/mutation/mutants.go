@@ -53,7 +53,8 @@ var (
 
 // mutants are all that there are.
 var mutants = slices.Concat(inScripts, inMemstore, inClient, inConnections, inAdapters,
-	inLease, inKinds, inWatching, inJobs, inListing, inQuorum, inGuardian, inState, inDeadlocks, inGuards)
+	inLease, inKinds, inWatching, inJobs, inListing, inQuorum, inGuardian, inState, inDeadlocks, inGuards,
+	inStringLocks)
 
 // inScripts are those of the scripts.
 var inScripts = []mutant{{

@@ -1,0 +1,126 @@
+package stringlock
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/slot"
+	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func TestTheChannelIsInTheSlotOfItsKey(t *testing.T) {
+	for key, want := range map[string]string{
+		"key":       "holdfast:{key}:free:key",
+		"a{b}c":     "holdfast:{b}:free:a{b}c",
+		"{b}":       "holdfast:{b}:free:{b}",
+		"{}c":       "", // an empty tag is none, and the key cannot be a tag itself
+		"a}b":       "",
+		"order:42 ": "holdfast:{order:42 }:free:order:42 ",
+	} {
+		got := Channel(key)
+		if got != want {
+			t.Errorf("%q: %q, want %q", key, got, want)
+		}
+		if got != "" && slot.Of(got) != slot.Of(key) {
+			t.Errorf("%q is in slot %d, and %q in %d", key, slot.Of(key), got, slot.Of(got))
+		}
+	}
+}
+
+func TestAnswersAreRead(t *testing.T) {
+	for answer, want := range map[string]Reply{
+		"granted":         {Answer: Held, Left: -1},
+		"released":        {Answer: Held, Left: -1},
+		"held 1500":       {Answer: Held, Left: 1500 * time.Millisecond},
+		"busy -1 a b  c":  {Answer: Taken, Left: -1, Value: "a b  c"},
+		"taken 20 \x00\n": {Answer: Taken, Left: 20 * time.Millisecond, Value: "\x00\n"},
+		"busy 20 ":        {Answer: Taken, Left: 20 * time.Millisecond},
+		"expired":         {Answer: Expired, Left: -1},
+		"free":            {Answer: Expired, Left: -1},
+		"evicted":         {Answer: Held, Left: -1},
+	} {
+		if got := parse(answer); got != want {
+			t.Errorf("%q: %+v, want %+v", answer, got, want)
+		}
+	}
+	if got := parse("what"); got.Err == nil || !got.Unknown() {
+		t.Errorf("an unknown answer: %+v", got)
+	}
+}
+
+// fake is a server that answers as it is told.
+type fake struct {
+	store.Store
+
+	run func(ctx context.Context, action string) (string, error)
+}
+
+func (f fake) Run(ctx context.Context, action *script.Script, _, _ []string) (string, error) {
+	return f.run(ctx, action.Name)
+}
+
+func (f fake) Sharded() bool { return false }
+
+// A late copy of the release could end the next acquisition, if that had the same value.
+func TestAServerIsNotAskedWhileAReleaseOfTheValueIsUnderWay(t *testing.T) {
+	silent := errors.New("no answer")
+	asked, answer := make(chan struct{}), make(chan struct{})
+	acquires := 0
+	n := NewNodes([]store.Store{fake{run: func(_ context.Context, action string) (string, error) {
+		if action == "acquire" {
+			acquires++
+			return "", silent
+		}
+		asked <- struct{}{}
+		<-answer
+		return "released", nil
+	}}})
+	defer n.Close()
+	k := Lock{Keys: []string{"key"}, Value: "mine", TTL: time.Minute}
+	replies := n.Acquire(t.Context(), time.Second, k, Wait{})
+	if !replies[0].Unknown() {
+		t.Fatalf("%+v", replies)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	n.GiveUp(ended, time.Second, k, replies)
+	<-asked
+	if r := n.Acquire(t.Context(), time.Second, k, Wait{})[0]; !errors.Is(r.Err, store.ErrNotSent) || acquires != 1 {
+		t.Errorf("asked %d times: %v", acquires, r.Err)
+	}
+	other := k
+	other.Value = "another"
+	if n.Acquire(t.Context(), time.Second, other, Wait{}); acquires != 2 {
+		t.Error("not asked for another value")
+	}
+	answer <- struct{}{}
+	for n.Pending() > 0 {
+		runtime.Gosched() // the goroutine ends
+	}
+	if n.Acquire(t.Context(), time.Second, k, Wait{}); acquires != 3 {
+		t.Error("not asked after the release")
+	}
+}
+
+// The first lines of a script say what it does, and no comment reaches the server.
+func TestScriptsBeginWithTheirNames(t *testing.T) {
+	list, err := files.ReadDir(".")
+	if err != nil || len(list) != 6 {
+		t.Fatalf("%d files: %v", len(list), err)
+	}
+	for _, file := range list {
+		name := strings.TrimSuffix(file.Name(), ".lua")
+		text, err := files.ReadFile(file.Name())
+		if err != nil || !strings.HasPrefix(string(text), "-- "+name+" — ") {
+			t.Errorf("%s does not begin with its name", file.Name())
+		}
+		if code := load(name); strings.Contains(code.Text, "--") || !strings.Contains(code.Text, "redis.call") {
+			t.Errorf("%s: %s", name, code.Text)
+		}
+	}
+}

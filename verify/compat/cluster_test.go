@@ -1,0 +1,75 @@
+package compat
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	originalredislock "github.com/bsm/redislock"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/compat/redislock"
+	"github.com/holdfast-go/holdfast/compat/redsync"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store/goredis"
+)
+
+// In a Cluster the messages are in the slot of the key, and the keys of a lock are in one slot.
+func TestInACluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	s := redsync.NewStore(goredis.New(rdb))
+	t.Cleanup(s.Close)
+	ctx := t.Context()
+	wakes := make(chan holdfast.Wake, 64)
+	waits := make(chan struct{}, 64)
+	open := func(o holdfast.Observer) *holdfast.Client {
+		c, err := holdfast.New(s, holdfast.Config{Observer: o})
+		must(t, err)
+		t.Cleanup(func() { _ = c.Close(context.Background()) })
+		return c
+	}
+	a, b := open(nil), open(observer(func(e holdfast.Event) {
+		switch e.Kind {
+		case holdfast.EventWait:
+			waits <- struct{}{}
+		case holdfast.EventWake:
+			wakes <- e.Wake
+		}
+	}))
+	pushed := 0
+	for _, key := range []string{"key", "a{b}c", "one", "two", "three"} {
+		lease, err := a.Mutex(key).Lock(ctx)
+		must(t, err)
+		_, err = originalredislock.Obtain(ctx, rdb, key, 1e9, nil)
+		if !errors.Is(err, originalredislock.ErrNotObtained) {
+			t.Errorf("%s: the original: %v", key, err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- b.Mutex(key).Do(ctx, func(context.Context) error { return nil }) }()
+		redistest.Next(t, "the wait", waits)
+		must(t, lease.Release(ctx))
+		must(t, redistest.Next(t, "the lock", done))
+		for len(wakes) > 0 {
+			if <-wakes == holdfast.WakePush {
+				pushed++
+			}
+		}
+	}
+	if pushed == 0 {
+		t.Error("no waiter was woken by a message")
+	}
+	c := redislock.New(goredis.New(rdb))
+	t.Cleanup(c.Close)
+	lock, err := c.ObtainMulti(ctx, []string{"{x}1", "{x}2"}, 1e10, nil)
+	must(t, err)
+	must(t, lock.Release(ctx))
+	m := redsync.New(goredis.New(rdb)).NewMutex("key")
+	must(t, m.Lock())
+	if ok, err := m.Unlock(); !ok {
+		t.Error(err)
+	}
+}
