@@ -7,8 +7,9 @@ require (
 	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/holdfast-go/holdfast v0.0.0
 	github.com/holdfast-go/holdfast/compat/redislock v0.0.0
+	github.com/holdfast-go/holdfast/compat/redisson v0.0.0
 	github.com/holdfast-go/holdfast/compat/redsync v0.0.0
-	github.com/holdfast-go/holdfast/store/goredis v0.0.0-00010101000000-000000000000
+	github.com/holdfast-go/holdfast/store/goredis v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
 )
@@ -24,6 +25,7 @@ require (
 replace (
 	github.com/holdfast-go/holdfast => ../../
 	github.com/holdfast-go/holdfast/compat/redislock => ../../compat/redislock
+	github.com/holdfast-go/holdfast/compat/redisson => ../../compat/redisson
 	github.com/holdfast-go/holdfast/compat/redsync => ../../compat/redsync
 	github.com/holdfast-go/holdfast/store/goredis => ../../store/goredis
 )

@@ -25,6 +25,7 @@ import (
 	compatredislock "github.com/holdfast-go/holdfast/compat/redislock"
 	compatredsync "github.com/holdfast-go/holdfast/compat/redsync"
 	"github.com/holdfast-go/holdfast/examples/moving/redislock"
+	"github.com/holdfast-go/holdfast/examples/moving/redisson"
 	"github.com/holdfast-go/holdfast/examples/moving/redsync"
 	"github.com/holdfast-go/holdfast/examples/moving/rueidislock"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -198,13 +199,40 @@ func TestAnErrorOfTheWorkFreesBothLocks(t *testing.T) {
 	}
 }
 
+// A Go service on Redisson's keys waits for a Java service, and takes what that leaves.
+func TestAJavaServiceIsWaitedFor(t *testing.T) {
+	s := redistest.Start(t)
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	t.Cleanup(func() { rdb.Close() })
+	client, err := redisson.Connect(rdb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close(context.Background()) })
+	s.Do(t, "HSET", "order:42", "b6a0f0c4-7d2f-4f1e-9a55-0c1d2e3f4a5b:77", "1")
+	s.Do(t, "PEXPIRE", "order:42", "3600000")
+	charged := make(chan error, 1)
+	go func() {
+		charged <- redisson.Shared(context.Background(), client, "42", func(context.Context) error { return nil })
+	}()
+	const channel = "redisson_lock__channel:{order:42}"
+	redistest.Await(t, "the Go service waits", func() bool {
+		return s.Do(t, "PUBSUB", "NUMSUB", channel).([]any)[1] == int64(1)
+	})
+	s.Do(t, "DEL", "order:42")
+	s.Do(t, "PUBLISH", channel, "0")
+	if err := redistest.Next(t, "the charge", charged); err != nil {
+		t.Error(err)
+	}
+}
+
 // Each page shows its files as they are.
 func TestThePagesShowTheFiles(t *testing.T) {
 	for page, files := range map[string][]string{
 		"redsync.md":     {"redsync/before.go", "redsync/shared.go", "redsync/during.go", "redsync/after.go"},
 		"redislock.md":   {"redislock/before.go", "redislock/shared.go", "redislock/during.go", "redislock/after.go"},
 		"rueidislock.md": {"rueidislock/before.go", "rueidislock/during.go", "rueidislock/after.go"},
-		"redisson.md":    {"redisson/Before.java", "redisson/after.go"},
+		"redisson.md":    {"redisson/Before.java", "redisson/shared.go", "redisson/after.go"},
 		"flock.md":       {"shell/flock-before.sh", "shell/flock-during.sh", "shell/flock-after.sh"},
 		"consul-lock.md": {"shell/consul-before.sh", "shell/consul-during.sh", "shell/consul-after.sh"},
 	} {
