@@ -3,6 +3,7 @@
 -- KEYS   1 key      the lock's key
 -- ARGV   1 command  PUBLISH or SPUBLISH
 -- ARGV   2 channel  where Holdfast's waiters listen; empty: nobody is told
+-- ARGV   3 message  what they are told, the same on all servers
 --
 -- ANSWER evicted    the key had a value
 -- ANSWER free       there was no such key
@@ -12,5 +13,5 @@
 -- WHY    A read first, so that a key of another kind is left as it is.
 if not redis.call('GET', KEYS[1]) then return 'free' end
 redis.call('DEL', KEYS[1])
-if ARGV[2] ~= '' then redis.pcall(ARGV[1], ARGV[2], 'free') end
+if ARGV[2] ~= '' then redis.pcall(ARGV[1], ARGV[2], ARGV[3]) end
 return 'evicted'

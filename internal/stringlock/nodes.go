@@ -2,9 +2,10 @@ package stringlock
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,7 +46,7 @@ type clearing struct {
 func NewNodes(list []store.Store) *Nodes {
 	n := &Nodes{list: slices.Clone(list), life: lifecycle.New(), clearing: make(map[clearing]int)}
 	n.until = request.NewCanceller(request.New(request.Config{
-		Store: list[0], Timeout: RequestTimeout, Now: clock.Now, Random: rand.Float64, Life: n.life,
+		Store: list[0], Timeout: RequestTimeout, Now: clock.Now, Random: mathrand.Float64, Life: n.life,
 	}))
 	return n
 }
@@ -193,7 +194,10 @@ func (n *Nodes) Read(ctx context.Context, limit time.Duration, key string) []Rep
 
 // Evict deletes a key whoever has it.
 func (n *Nodes) Evict(ctx context.Context, limit time.Duration, key string) []Reply {
-	return n.ask(ctx, limit, evictScript, []string{key}, func(i int) []string { return n.publish(i, key) }, Wait{})
+	message := rand.Text()
+	return n.ask(ctx, limit, evictScript, []string{key}, func(i int) []string {
+		return append(n.publish(i, key), message)
+	}, Wait{})
 }
 
 var lateLabel = label.New("string lock: late replies")
@@ -333,7 +337,15 @@ func (n *Nodes) send(i int, limit time.Duration, k Lock, doubt bool, sent func()
 		}
 		limited, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		answer, err := n.list[i].Run(limited, releaseScript, k.Keys, n.releaseArgs(i, k))
+		args := n.releaseArgs(i, k)
+		if len(n.list) > 1 {
+			// Nobody had a majority, or its release was told already. A message would make all
+			// waiters try at once, and split the servers again.
+			for channel := range args[2:] {
+				args[2+channel] = ""
+			}
+		}
+		answer, err := n.list[i].Run(limited, releaseScript, k.Keys, args)
 		known := err == nil && (!doubt || answer == "released")
 		if over = known || err != nil && !request.Transient(err) || clock.Now() >= until; over {
 			n.cleared(id)

@@ -9,7 +9,8 @@
 -- ANSWER expired   a key was missing, and no key had another value
 -- ANSWER taken     a key has another value
 --
--- HOLDS  I4 I5 I9. The message comes after the deletion. It says nothing but: look again.
+-- HOLDS  I4 I5 I9. The message comes after the deletion. It is the value, so that a client that hears
+--        several servers can tell which messages are of one release.
 -- WHY    Between a comparison and a deletion another client could get the lock. Keys of the holder that are
 --        left go too, because its work has ended.
 local missing, taken, left, told = false, false, {}, {}
@@ -27,7 +28,7 @@ end
 if #left > 0 then
 	redis.call('DEL', unpack(left))
 	for _, channel in ipairs(told) do
-		if channel ~= '' then redis.pcall(ARGV[2], channel, 'free') end
+		if channel ~= '' then redis.pcall(ARGV[2], channel, ARGV[1]) end
 	end
 end
 if taken then return 'taken' end

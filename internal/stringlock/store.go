@@ -3,8 +3,10 @@ package stringlock
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/neighbour"
 	"github.com/holdfast-go/holdfast/script"
@@ -50,15 +52,36 @@ func (s *several) Run(ctx context.Context, action *script.Script, keys, args []s
 	return "", failed[0]
 }
 
+// spread is how long after a release a waiter tries, at most. If all waiters tried at once, each
+// would get some of the servers, and none a majority.
+const spread = 20 * time.Millisecond
+
+// remembered is how many releases a subscription remembers.
+const remembered = 64
+
 // Listen subscribes on all servers. One that answers is enough, because waiters also look by
-// themselves.
+// themselves. A message is passed on, a short time later, when a majority of the servers has sent
+// it: not before then is the lock free.
 func (s *several) Listen(ctx context.Context, channel string, l store.Listener) (func(), error) {
-	var mu sync.Mutex // the functions of l run one at a time
+	var mu sync.Mutex // the functions of l run one at a time; guards heard and ended
+	heard, ended := make(map[string]int), false
+	pass := func(payload string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !ended {
+			l.Message(payload)
+		}
+	}
 	one := store.Listener{
 		Message: func(payload string) {
 			mu.Lock()
 			defer mu.Unlock()
-			l.Message(payload)
+			if len(heard) >= remembered {
+				clear(heard)
+			}
+			if heard[payload]++; heard[payload] == len(s.list)/2+1 {
+				time.AfterFunc(rand.N(spread), func() { pass(payload) })
+			}
 		},
 		Resumed: func() {
 			mu.Lock()
@@ -81,6 +104,9 @@ func (s *several) Listen(ctx context.Context, channel string, l store.Listener) 
 			all.Go(stop)
 		}
 		all.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		ended = true
 	}, nil
 }
 
